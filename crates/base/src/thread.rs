@@ -1,0 +1,60 @@
+//! Threads: the operating system's, or fibers of a simulated world.
+use crate::sim;
+use std::panic::Location;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub struct JoinHandle<T>(Handle<T>);
+enum Handle<T> {
+    Thread(std::thread::JoinHandle<T>),
+    Fiber(Arc<sim::Outcome<T>>),
+}
+impl<T> JoinHandle<T> {
+    /// The thread's result, or its panic.
+    #[track_caller]
+    pub fn join(self) -> std::thread::Result<T> {
+        match self.0 {
+            Handle::Thread(t) => t.join(),
+            Handle::Fiber(f) => f.join(Location::caller()),
+        }
+    }
+    pub fn is_finished(&self) -> bool {
+        match &self.0 {
+            Handle::Thread(t) => t.is_finished(),
+            Handle::Fiber(f) => f.is_done(),
+        }
+    }
+}
+/// Starts a thread named `name`.
+#[track_caller]
+pub fn spawn<T: Send + 'static>(
+    name: &str,
+    f: impl FnOnce() -> T + Send + 'static,
+) -> std::io::Result<JoinHandle<T>> {
+    let f = if sim::any() {
+        match sim::spawn(name, f) {
+            Ok(outcome) => {
+                crate::sync::yield_point();
+                return Ok(JoinHandle(Handle::Fiber(outcome)));
+            }
+            Err(f) => f,
+        }
+    } else {
+        f
+    };
+    std::thread::Builder::new().name(name.to_string()).spawn(f).map(|t| JoinHandle(Handle::Thread(t)))
+}
+#[track_caller]
+pub fn sleep(time: Duration) {
+    if sim::any() && sim::park(0, Some(time), "the end of its sleep", Location::caller()).is_some() {
+        return;
+    }
+    std::thread::sleep(time)
+}
+/// Threads worth starting for parallel work.
+pub fn parallelism() -> usize {
+    match sim::current() {
+        Some(world) => world.config().parallelism.max(1),
+        None => std::thread::available_parallelism().map_or(1, |n| n.get()),
+    }
+}

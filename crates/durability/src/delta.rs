@@ -1,0 +1,322 @@
+//! Differences: `before XOR after`, in the form in which the log keeps them.
+//!
+//! ```text
+//! changes = piece* end?
+//! piece   = length (varint, at least 1) | distance (zigzag varint) | length bytes
+//! end     = a zero byte, from which on all is padding
+//! ```
+//! The address of a piece is the end of the piece before it (0 for the first) plus the distance.
+//!
+//! - **D1** A piece holds no run of [`SPLIT`] or more zero bytes, and neither begins nor ends with one: XOR with
+//!   zero is nothing, so zeros are left out.
+//! - **D2** Every piece lies within the 48-bit address range; the decoder proves it before it hands one out.
+//! - **D3** The order of pieces and records is free: XOR commutes. Each must be applied exactly once.
+//! - **D4** Row byte `offset` of slot `oid` lies at address `oid + 16 + offset`, also where a run goes on through
+//!   the pages behind its first.
+//!
+//! Source of the idea: Lee, Kim, Cha, "Differential logging" (ICDE 2001).
+use crate::page::{PAGE_SIZE, PageId, SLOT_HEADER};
+use ondol_base::oid::Oid;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A run of this many zeros ends a piece; a shorter one costs less than a new piece.
+const SPLIT: usize = 3;
+
+/// The differences of one transaction, in the log's form. Reuse it: `clear` keeps the memory.
+#[derive(Default, Clone, Debug)]
+pub struct Changes {
+    bytes: Vec<u8>,
+    end: u64,
+}
+
+impl Changes {
+    pub fn new() -> Changes {
+        Changes::default()
+    }
+
+    /// Adds XOR of before and after, from row byte `offset` of slot `oid` on. An insert is the row itself, a
+    /// delete the old bytes.
+    #[inline]
+    pub fn push(&mut self, oid: Oid, offset: usize, delta: &[u8]) {
+        self.push_at(oid.0 + (SLOT_HEADER + offset) as u64, delta)
+    }
+
+    /// The same, by address.
+    pub fn push_at(&mut self, address: u64, delta: &[u8]) {
+        debug_assert!(address + delta.len() as u64 <= Oid::MASK);
+        let mut i = 0;
+        while i < delta.len() {
+            i += zeros(&delta[i..]);
+            if i == delta.len() {
+                return;
+            }
+            let start = i;
+            let mut end = i + 1; // behind the last byte that is not zero
+            i += 1;
+            while i < delta.len() && i - end < SPLIT {
+                if delta[i] != 0 {
+                    end = i + 1;
+                }
+                i += 1;
+            }
+            self.piece(address + start as u64, &delta[start..end]);
+            i = end;
+        }
+    }
+
+    fn piece(&mut self, address: u64, bytes: &[u8]) {
+        put_varint(&mut self.bytes, bytes.len() as u64);
+        let distance = address.wrapping_sub(self.end) as i64;
+        put_varint(&mut self.bytes, ((distance << 1) ^ (distance >> 63)) as u64);
+        self.bytes.extend_from_slice(bytes);
+        self.end = address + bytes.len() as u64;
+    }
+
+    /// Length in the log, without the record's header.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.bytes.len()
+    }
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.end = 0;
+    }
+    #[inline]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+    pub fn pieces(&self) -> Pieces<'_> {
+        Pieces::new(&self.bytes)
+    }
+    /// The same differences in parts of at most `limit` bytes of log form (`limit` at least 64).
+    pub fn parts(&self, limit: usize) -> Vec<Changes> {
+        let mut parts = vec![Changes::new()];
+        for (address, bytes) in self.pieces().flatten() {
+            // A piece costs at most 20 bytes beyond its own.
+            let step = limit.max(64) - 20;
+            for (i, part) in bytes.chunks(step).enumerate() {
+                if parts[parts.len() - 1].len() + part.len() + 20 > limit {
+                    parts.push(Changes::new());
+                }
+                let last = parts.len() - 1;
+                parts[last].piece(address + (i * step) as u64, part);
+            }
+        }
+        parts
+    }
+}
+
+/// How many zero bytes lead.
+#[inline]
+fn zeros(bytes: &[u8]) -> usize {
+    let mut n = 0;
+    let mut words = bytes.chunks_exact(8);
+    for w in &mut words {
+        let mut b = [0; 8];
+        b.copy_from_slice(w);
+        let v = u64::from_le_bytes(b);
+        if v != 0 {
+            return n + v.trailing_zeros() as usize / 8;
+        }
+        n += 8;
+    }
+    n + words.remainder().iter().take_while(|b| **b == 0).count()
+}
+
+pub(crate) fn put_varint(out: &mut Vec<u8>, mut v: u64) {
+    while v >= 0x80 {
+        out.push(v as u8 | 0x80);
+        v >>= 7;
+    }
+    out.push(v as u8);
+}
+
+/// A varint and the rest, or nothing when there is none.
+#[inline]
+pub(crate) fn get_varint(bytes: &[u8]) -> Option<(u64, &[u8])> {
+    let mut v = 0u64;
+    for (i, b) in bytes.iter().enumerate().take(10) {
+        let part = (b & 0x7f) as u64;
+        if i == 9 && part > 1 {
+            return None;
+        }
+        v |= part << (7 * i);
+        if b & 0x80 == 0 {
+            return Some((v, &bytes[i + 1..]));
+        }
+    }
+    None
+}
+
+/// What is wrong with the log form of changes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Malformed(pub &'static str);
+
+/// Decodes changes, piece by piece, with proof of bounds (D2). After an error it ends.
+#[derive(Clone)]
+pub struct Pieces<'a> {
+    rest: &'a [u8],
+    end: u64,
+}
+
+impl<'a> Pieces<'a> {
+    pub fn new(bytes: &'a [u8]) -> Pieces<'a> {
+        Pieces { rest: bytes, end: 0 }
+    }
+    #[inline]
+    fn step(&mut self) -> Result<(u64, &'a [u8]), Malformed> {
+        let (len, rest) = get_varint(self.rest).ok_or(Malformed("length of a piece"))?;
+        let (zigzag, rest) = get_varint(rest).ok_or(Malformed("distance of a piece"))?;
+        let distance = (zigzag >> 1) as i64 ^ -((zigzag & 1) as i64);
+        let address = self.end.wrapping_add(distance as u64);
+        if len > rest.len() as u64 {
+            return Err(Malformed("piece longer than its record"));
+        }
+        if address > Oid::MASK || len > Oid::MASK - address {
+            return Err(Malformed("piece beyond the address range"));
+        }
+        let (bytes, rest) = rest.split_at(len as usize);
+        self.rest = rest;
+        self.end = address + len;
+        Ok((address, bytes))
+    }
+}
+
+impl<'a> Iterator for Pieces<'a> {
+    /// An address and the bytes to XOR in from there.
+    type Item = Result<(u64, &'a [u8]), Malformed>;
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        match self.rest.first() {
+            None => None,
+            Some(0) => {
+                let clean = self.rest.iter().all(|b| *b == 0);
+                self.rest = &[];
+                if clean { None } else { Some(Err(Malformed("bytes behind the end of a record"))) }
+            }
+            Some(_) => {
+                let step = self.step();
+                if step.is_err() {
+                    self.rest = &[];
+                }
+                Some(step)
+            }
+        }
+    }
+}
+
+/// Splits a piece at page borders: the page, the offset in it, the bytes.
+pub fn by_page(address: u64, bytes: &[u8]) -> impl Iterator<Item = (PageId, usize, &[u8])> {
+    let mut at = address;
+    let mut rest = bytes;
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        let offset = (at % PAGE_SIZE as u64) as usize;
+        let (now, later) = rest.split_at(rest.len().min(PAGE_SIZE - offset));
+        let item = (PageId(at / PAGE_SIZE as u64), offset, now);
+        at += now.len() as u64;
+        rest = later;
+        Some(item)
+    })
+}
+
+/// XORs `bytes` into the words of a page from byte `offset` on; from any thread, in any order.
+#[inline]
+pub fn xor_into(words: &[AtomicU64], offset: usize, bytes: &[u8]) {
+    let mut word = offset / 8;
+    let mut skip = offset % 8;
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        let n = rest.len().min(8 - skip);
+        let mut b = [0u8; 8];
+        b[skip..skip + n].copy_from_slice(&rest[..n]);
+        words[word].fetch_xor(u64::from_ne_bytes(b), Ordering::Relaxed);
+        rest = &rest[n..];
+        word += 1;
+        skip = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn expand(changes: &[u8]) -> Vec<(u64, u8)> {
+        let mut all = vec![];
+        for piece in Pieces::new(changes) {
+            let (a, b) = piece.unwrap();
+            all.extend(b.iter().enumerate().filter(|(_, v)| **v != 0).map(|(i, v)| (a + i as u64, *v)));
+        }
+        all
+    }
+
+    #[test]
+    fn pieces_give_back_what_was_pushed() {
+        let mut seed = 1u64;
+        let mut random = || {
+            seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (seed >> 33) as usize
+        };
+        for _ in 0..2000 {
+            let mut changes = Changes::new();
+            let mut want = vec![];
+            for _ in 0..random() % 5 {
+                let oid = Oid((random() as u64 * 16) & (Oid::MASK >> 1));
+                let offset = random() % 100;
+                let delta: Vec<u8> =
+                    (0..random() % 60).map(|_| if random() % 3 > 0 { 0 } else { random() as u8 }).collect();
+                changes.push(oid, offset, &delta);
+                want.extend(
+                    delta.iter().enumerate().filter(|(_, v)| **v != 0).map(|(i, v)| {
+                        (oid.0 + 16 + offset as u64 + i as u64, *v)
+                    }),
+                );
+            }
+            assert_eq!(expand(changes.as_bytes()), want);
+            let mut padded = changes.as_bytes().to_vec();
+            padded.extend_from_slice(&[0; 7]);
+            assert_eq!(expand(&padded), want);
+            let parts: Vec<_> = changes.parts(64).iter().flat_map(|p| {
+                assert!(p.len() <= 64);
+                expand(p.as_bytes())
+            }).collect();
+            assert_eq!(parts, want);
+        }
+    }
+
+    #[test]
+    fn damaged_changes_end_in_an_error_and_never_outside() {
+        let mut changes = Changes::new();
+        changes.push(Oid(4096 * 7 + 64), 3, b"abc\0\0\0\0\0def");
+        let good = changes.as_bytes().to_vec();
+        for i in 0..good.len() {
+            for bit in 0..8 {
+                let mut bad = good.clone();
+                bad[i] ^= 1 << bit;
+                for (a, b) in Pieces::new(&bad).flatten() {
+                    assert!(a + b.len() as u64 <= Oid::MASK);
+                }
+            }
+            assert!(Pieces::new(&good[..i]).all(|p| p.is_ok_and(|(_, b)| !b.is_empty())) || i > 0);
+        }
+        assert!(Pieces::new(&[5, 0, 1]).next().unwrap().is_err());
+        assert!(Pieces::new(&[0, 1]).next().unwrap().is_err());
+    }
+
+    #[test]
+    fn a_counter_update_is_small() {
+        let mut changes = Changes::new();
+        let delta = (41u64 ^ 42).to_le_bytes();
+        changes.push(Oid(3 << 30), 56, &delta);
+        assert!(changes.len() <= 8, "{}", changes.len());
+        changes.clear();
+        changes.push(Oid(3 << 30), 56, &u64::MAX.to_le_bytes());
+        assert!(changes.len() <= 16, "{}", changes.len());
+    }
+}

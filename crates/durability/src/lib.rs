@@ -1,0 +1,36 @@
+//! Differences, log streams, rounds, checkpoint and recovery.
+//!
+//! Owns: the form of a difference in the log, the global commit clock, streams and rounds, log files, images,
+//! the manifest, and recovery's proof. Knows nothing of: versions, locks, snapshots, indexes, SQL. It sees
+//! memory as pages of slots through [`checkpoint::Source`] and [`recovery::Target`].
+//!
+//! The protocol, with the argument for each rule, is `docs/protocol.md` (rules P1 to P8).
+
+pub mod block;
+pub mod checkpoint;
+pub mod delta;
+pub mod error;
+pub mod files;
+pub mod image;
+pub mod log;
+pub mod manifest;
+pub mod page;
+pub mod record;
+pub(crate) mod parallel;
+pub mod recovery;
+pub(crate) mod round;
+pub(crate) mod scan;
+pub(crate) mod stream;
+
+pub use delta::Changes;
+pub use error::{CheckpointError, LogError, RecoveryError};
+pub use files::{Config, Place};
+pub use log::{Log, Reservation, StreamId};
+pub use record::{Kind, System};
+
+/// A commit timestamp: the place of a commit in the one global order, from 1 on without holes.
+pub type CommitTs = u64;
+/// A transaction's number, unique within one incarnation of the database.
+pub type TxnId = u64;
+/// A heap: the pages of one table (rows and strings together).
+pub type HeapId = u32;

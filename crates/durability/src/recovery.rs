@@ -1,0 +1,466 @@
+//! Recovery (P5) and its proof (P6).
+//!
+//! ```text
+//! manifest ── images, newest first ──> pages ── differences, any order, any thread ──> proof ──> new incarnation
+//!    └─────── log files ──> rounds ──> R, C ──> commits complete? ──┘
+//! ```
+//! - **V1** Nothing on the medium is changed before the proof holds, so a refusal leaves the evidence as it was.
+//! - **V2** A page's image is that of the newest file which has one; a page in none is zero.
+//! - **V3** For every page: raw(result) = raw(image) XOR the contributions of the differences applied. A lost, doubled
+//!   or misplaced piece, and a word that memory lost, all break the equation.
+//! - **V4** "This incarnation ended at R" is durable in both copies of the manifest before the log takes a commit.
+//!
+//! A crash during recovery leaves the old manifest, or the new one with an incarnation that wrote nothing: both
+//! recover to the same state.
+use crate::checkpoint::Segment;
+use crate::{CommitTs, HeapId};
+use std::sync::atomic::AtomicU64;
+use crate::block::MAX_STREAMS;
+use crate::delta::{Pieces, by_page, xor_into};
+use crate::error::RecoveryError;
+use crate::files::{self, Config};
+use crate::image::{self, Chunk, ImageReader};
+use crate::log::{Log, Start};
+use crate::manifest::{Incarnation, Manifest, OPEN_END};
+use crate::page::{Format, PAGE_SIZE, PAGES_PER_SEGMENT, PageId, SegmentId};
+use crate::parallel;
+use crate::record::{BadRecord, Record, Records};
+use crate::scan::{self, Gathered, Scan, Tables};
+use crate::stream::OldFile;
+use ondol_base::crc::{contribution, raw};
+use ondol_base::media::Lock;
+use std::collections::BTreeSet;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Empty memory to recover into; the kernel implements it. Called from several threads at once, except `begin`,
+/// and `finish`.
+pub trait Target: Send + Sync {
+    /// Makes the segments, formatted; all bytes zero. Called once, before all else, with the segments of the
+    /// manifest and of the log together (log: segment-create and page-format records), those dropped left out.
+    fn begin(&self, segments: &[Segment]) -> Result<(), String>;
+    /// The 512 words of a page, header words included, for `fetch_xor` and for loading an image.
+    fn words(&self, page: PageId) -> &[AtomicU64];
+    /// Recovery is complete: every commit below `clock` is in the row bytes, and nothing else. `changed` are
+    /// the pages to which differences were applied (later than the manifest's T), so that the next checkpoint
+    /// takes them. `waiting` are segments that must not be reused before a checkpoint at or past `clock - 1`
+    /// is published (dropped in the log that was read).
+    fn finish(&self, clock: CommitTs, changed: &[PageId], waiting: &[(SegmentId, HeapId)]);
+}
+
+/// A word array's byte view helpers live in [`crate::delta`].
+pub type Words<'a> = &'a [AtomicU64];
+
+/// How far recovery is.
+#[derive(Clone, Copy, Debug)]
+pub enum Progress {
+    ReadingLog { done: u64, total: u64 },
+    LoadingImages { done: u64, total: u64 },
+    Applying { done: u64, total: u64 },
+    Proving { pages: u64 },
+}
+
+/// What recovery found.
+#[derive(Clone, Debug, Default)]
+pub struct Recovered {
+    /// The database was made just now.
+    pub created: bool,
+    pub database: u128,
+    pub incarnation: u64,
+    /// The next commit timestamp.
+    pub clock: CommitTs,
+    /// T of the checkpoint that was loaded.
+    pub checkpoint: CommitTs,
+    /// Sequences and the highest value each gave out.
+    pub sequences: Vec<(u64, i64)>,
+    pub rounds: u64,
+    pub records: u64,
+    pub discarded_blocks: u64,
+    pub image_bytes: u64,
+    pub image_seconds: f64,
+    pub log_bytes: u64,
+    pub log_seconds: f64,
+    /// Worth telling the user: one copy of the manifest was bad, for example.
+    pub warnings: Vec<String>,
+}
+
+/// Opens the database (makes it when the folder is empty), recovers it into `target`, and starts its log.
+/// `target` is an `Arc` since the work is done by several of `ondol_base`'s threads.
+pub fn recover<T: Target + ?Sized + 'static>(
+    config: Config,
+    target: &Arc<T>,
+    progress: &dyn Fn(Progress),
+) -> Result<(Log, Recovered), RecoveryError> {
+    let threads = if config.threads == 0 { ondol_base::thread::parallelism() } else { config.threads };
+    let _phase = ondol_base::sim::phase("recovery");
+    let locks = prepare_folders(&config)?;
+    let (manifest, created, mut warnings) = load_or_create(&config)?;
+    let mut found = Recovered { created, database: manifest.database, checkpoint: manifest.at, ..Recovered::default() };
+
+    // The log, up to the proof that its commits are complete.
+    let start = ondol_base::clock::now();
+    let scan = Arc::new(Scan::read(&config, manifest, threads)?);
+    progress(Progress::ReadingLog { done: scan.bytes, total: scan.bytes });
+    let gathered = Arc::new(scan::gather(&scan, threads)?);
+    let log_read = (ondol_base::clock::now() - start).as_secs_f64();
+
+    // Memory, and the images into it.
+    let start = ondol_base::clock::now();
+    let images = scan::open_images(&config, &scan.manifest)?;
+    let tables = Tables::build(&scan, &images, &gathered)?;
+    let segments: Vec<Segment> = tables.segments.values().map(|s| s.segment.clone()).collect();
+    target.begin(&segments).map_err(RecoveryError::Target)?;
+    let pages = Arc::new(Pages::new(&tables));
+    let total: u64 = scan.manifest.files.iter().map(|f| f.length).sum();
+    let mut done = 0;
+    for (i, reader) in images.into_iter().enumerate().rev() {
+        progress(Progress::LoadingImages { done, total });
+        load(Arc::new(reader), &pages, target, threads)?;
+        done += scan.manifest.files[i].length;
+    }
+    found.image_bytes = total;
+    found.image_seconds = (ondol_base::clock::now() - start).as_secs_f64();
+
+    // The differences, and the proof.
+    let start = ondol_base::clock::now();
+    progress(Progress::Applying { done: 0, total: scan.bytes });
+    apply(&scan, &gathered, &pages, target, threads)?;
+    let changed = pages.changed();
+    progress(Progress::Proving { pages: changed.len() as u64 });
+    prove(changed.clone(), &pages, target, threads)?;
+    found.log_seconds = log_read + (ondol_base::clock::now() - start).as_secs_f64();
+    found.log_bytes = scan.bytes;
+    found.records = gathered.commits;
+    found.rounds = (scan.round + 1).saturating_sub(scan.manifest.first_round);
+    found.discarded_blocks = scan.discarded;
+    found.clock = scan.clock;
+    found.sequences = tables.sequences.iter().map(|(id, v)| (*id, *v)).collect();
+
+    let log = begin_incarnation(config, &scan, &tables, locks, &mut warnings)?;
+    found.incarnation = log.incarnation();
+    found.warnings = warnings;
+    let waiting: Vec<(SegmentId, HeapId)> = tables.dropped.iter().map(|(id, (heap, _))| (*id, *heap)).collect();
+    target.finish(scan.clock, &changed, &waiting);
+    Ok((log, found))
+}
+
+fn io_error(file: &str) -> impl Fn(io::Error) -> RecoveryError + '_ {
+    move |error| RecoveryError::Io { file: file.into(), error }
+}
+
+/// Makes the folders that are not there, and takes the locks.
+fn prepare_folders(config: &Config) -> Result<Vec<Box<dyn Lock>>, RecoveryError> {
+    let n = config.streams.len();
+    if n == 0 || n > MAX_STREAMS {
+        return Err(RecoveryError::StreamsMissing { expected: n.clamp(1, MAX_STREAMS), found: n });
+    }
+    let mut locks = vec![];
+    let mut lock = |storage: &dyn ondol_base::media::Storage, path: &str| {
+        storage.lock(path).map(|l| locks.push(l)).map_err(|e| match e.kind() {
+            io::ErrorKind::WouldBlock => RecoveryError::Locked { folder: storage.describe() },
+            _ => RecoveryError::Io { file: path.into(), error: e },
+        })
+    };
+    lock(&*config.data, "lock")?;
+    for place in &config.streams {
+        if !place.folder.is_empty() {
+            place.storage.create_dir(&place.folder).map_err(io_error(&place.folder))?;
+            place.storage.sync_dir("").map_err(io_error(&place.folder))?;
+        }
+        if !place.folder.is_empty() || !Arc::ptr_eq(&place.storage, &config.data) {
+            let path = if place.folder.is_empty() { "log-lock".into() } else { format!("{}/lock", place.folder) };
+            lock(&*place.storage, &path)?;
+        }
+    }
+    Ok(locks)
+}
+
+/// Whether nothing of a database is there: creation begins with the manifest, so without log and checkpoint files
+/// an incomplete manifest is one that was never completed.
+pub(crate) fn is_fresh(config: &Config) -> Result<bool, RecoveryError> {
+    for place in &config.streams {
+        if !files::list(place).map_err(io_error(&place.describe()))?.is_empty() {
+            return Ok(false);
+        }
+    }
+    let names = config.data.list("").map_err(io_error(&config.data.describe()))?;
+    Ok(!names.iter().any(|n| n.starts_with("checkpoint-")))
+}
+
+fn load_or_create(config: &Config) -> Result<(Manifest, bool, Vec<String>), RecoveryError> {
+    if let Some((manifest, warnings)) = Manifest::load(&*config.data, is_fresh(config)?)? {
+        return Ok((manifest, false, warnings));
+    }
+    let random = || ondol_base::random::next_u64() as u128;
+    let manifest = Manifest {
+        sequence: 1,
+        database: random() | random() << 64 | 1,
+        at: 0,
+        first_round: 1,
+        next_checkpoint: 1,
+        clean: None,
+        files: vec![],
+        incarnations: vec![],
+        streams: config.streams.iter().map(|p| p.describe()).collect(),
+    };
+    manifest.publish(&*config.data).map_err(|(file, error)| RecoveryError::Io { file, error })?;
+    Ok((manifest, true, vec![]))
+}
+
+/// What is known of every page while it is recovered.
+struct Pages {
+    /// By segment id: one more than the place in `segments`, 0 for none.
+    index: Vec<u32>,
+    segments: Vec<SegmentPages>,
+    dropped: BTreeSet<SegmentId>,
+}
+struct SegmentPages {
+    id: SegmentId,
+    created: CommitTs,
+    formats: Vec<Format>,
+    /// raw(image) XOR contributions (V3).
+    crcs: Vec<AtomicU32>,
+    loaded: [AtomicU64; PAGES_PER_SEGMENT / 64],
+    changed: [AtomicU64; PAGES_PER_SEGMENT / 64],
+}
+
+/// Sets the bit; true if it was set before.
+fn mark(bits: &[AtomicU64], i: usize) -> bool {
+    let bit = 1 << (i % 64);
+    // Most pages are hit often: look before writing.
+    bits[i / 64].load(Ordering::Relaxed) & bit != 0 || bits[i / 64].fetch_or(bit, Ordering::Relaxed) & bit != 0
+}
+
+impl Pages {
+    fn new(tables: &Tables) -> Pages {
+        let largest = tables.segments.keys().next_back().map_or(0, |id| id.0 as usize);
+        let mut index = vec![0; largest + 1];
+        let mut segments = vec![];
+        for (id, s) in &tables.segments {
+            segments.push(SegmentPages {
+                id: *id,
+                created: s.created,
+                formats: s.segment.formats.clone(),
+                crcs: (0..PAGES_PER_SEGMENT).map(|_| AtomicU32::new(0)).collect(),
+                loaded: Default::default(),
+                changed: Default::default(),
+            });
+            index[id.0 as usize] = segments.len() as u32;
+        }
+        Pages { index, segments, dropped: tables.dropped.keys().copied().collect() }
+    }
+    #[inline]
+    fn get(&self, id: SegmentId) -> Option<&SegmentPages> {
+        let i = *self.index.get(id.0 as usize)?;
+        self.segments.get(i.checked_sub(1)? as usize)
+    }
+    fn changed(&self) -> Vec<PageId> {
+        let mut all = vec![];
+        for s in &self.segments {
+            let bit = |i: &usize| s.changed[i / 64].load(Ordering::Relaxed) & 1 << (i % 64) != 0;
+            all.extend((0..PAGES_PER_SEGMENT).filter(bit).map(|i| s.id.page(i)));
+        }
+        all
+    }
+}
+
+/// Loads the images of one file into pages that no newer file had (V2).
+fn load<T: Target + ?Sized + 'static>(
+    reader: Arc<ImageReader>,
+    pages: &Arc<Pages>,
+    target: &Arc<T>,
+    threads: usize,
+) -> Result<(), RecoveryError> {
+    let (pages, target) = (pages.clone(), target.clone());
+    parallel::each(threads, reader.chunks.len(), move |i| {
+        let Chunk::Images(payload) = reader.chunk(i)? else { return Ok(()) };
+        let offset = reader.chunks[i].0;
+        let mut content = [0u8; PAGE_SIZE];
+        for item in image::images(&payload) {
+            let bad = |expected: String, found: String| RecoveryError::Image {
+                file: reader.name.clone(),
+                offset,
+                expected,
+                found,
+            };
+            let (page, crc, packed) =
+                item.map_err(|at| bad("whole images".into(), format!("a cut one {at} bytes in")))?;
+            let Some(s) = pages.get(page.segment()) else { continue }; // dropped since
+            if s.created > reader.at || mark(&s.loaded, page.index()) {
+                continue; // of the segment's former life (I4), or older
+            }
+            let format = s.formats[page.index()];
+            content.fill(0);
+            if !image::unpack(format, packed, &mut content) {
+                let found = format!("{} bytes", packed.len());
+                return Err(bad(format!("row bytes of {format:?} for page {}", page.0), found));
+            }
+            let found = raw(&content);
+            if found != crc {
+                return Err(bad(format!("page {} of checksum {crc:08x}", page.0), format!("{found:08x}")));
+            }
+            s.crcs[page.index()].store(crc, Ordering::Relaxed);
+            let words = target.words(page);
+            for range in format.rows() {
+                for (w, b) in words[range.start / 8..range.end / 8].iter().zip(content[range].chunks_exact(8)) {
+                    let v = b.try_into().map_or(0, u64::from_ne_bytes);
+                    if v != 0 {
+                        w.store(v, Ordering::Relaxed);
+                    }
+                }
+            }
+        }
+        Ok(())
+    })
+}
+
+/// XORs every difference of (T, C) in (P5).
+fn apply<T: Target + ?Sized + 'static>(
+    scan: &Arc<Scan>,
+    gathered: &Arc<Gathered>,
+    pages: &Arc<Pages>,
+    target: &Arc<T>,
+    threads: usize,
+) -> Result<(), RecoveryError> {
+    let n = scan.live.len();
+    let at = scan.manifest.at;
+    let (scan, gathered, pages, target) = (scan.clone(), gathered.clone(), pages.clone(), target.clone());
+    parallel::each(threads, n, move |i| {
+        let l = scan.live[i];
+        let h = scan.header(l);
+        for record in Records::new(scan.payload(l), h.base) {
+            let (offset, record) = record.map_err(|e| scan.bad_record(l, e))?;
+            let changes = match record {
+                Record::Commit { ts, changes, .. } if ts > at => changes,
+                Record::Fragment { txn, changes, .. }
+                    if gathered.spilled.contains_key(&(h.incarnation, txn)) =>
+                {
+                    changes
+                }
+                _ => continue,
+            };
+            let bad = |expected, found| scan.bad_record(l, BadRecord { offset, expected, found });
+            for piece in Pieces::new(changes) {
+                let (address, bytes) = piece.map_err(|m| bad(m.0, 0))?;
+                for (page, offset, bytes) in by_page(address, bytes) {
+                    let Some(s) = pages.get(page.segment()) else {
+                        if pages.dropped.contains(&page.segment()) {
+                            continue;
+                        }
+                        return Err(bad("a page of a segment", page.0));
+                    };
+                    if !s.formats[page.index()].is_row(offset, bytes.len()) {
+                        return Err(bad("row bytes of one slot", address));
+                    }
+                    mark(&s.changed, page.index());
+                    xor_into(target.words(page), offset, bytes);
+                    let part = contribution(offset, bytes, PAGE_SIZE);
+                    s.crcs[page.index()].fetch_xor(part, Ordering::Relaxed);
+                }
+            }
+        }
+        Ok(())
+    })
+}
+
+/// Checks every changed page against its equation (V3).
+fn prove<T: Target + ?Sized + 'static>(
+    changed: Vec<PageId>,
+    pages: &Arc<Pages>,
+    target: &Arc<T>,
+    threads: usize,
+) -> Result<(), RecoveryError> {
+    const RUN: usize = 256;
+    let (pages, target) = (pages.clone(), target.clone());
+    parallel::each(threads, changed.len().div_ceil(RUN), move |i| {
+        let mut content = [0u8; PAGE_SIZE];
+        for page in &changed[i * RUN..changed.len().min((i + 1) * RUN)] {
+            let Some(s) = pages.get(page.segment()) else { continue };
+            content.fill(0);
+            let words = target.words(*page);
+            for range in s.formats[page.index()].rows() {
+                let words = &words[range.start / 8..range.end / 8];
+                for (w, b) in words.iter().zip(content[range].chunks_exact_mut(8)) {
+                    b.copy_from_slice(&w.load(Ordering::Relaxed).to_ne_bytes());
+                }
+            }
+            let (expected, found) = (s.crcs[page.index()].load(Ordering::Relaxed), raw(&content));
+            if expected != found {
+                return Err(RecoveryError::PageProof { file: "memory".into(), page: page.0, expected, found });
+            }
+        }
+        Ok(())
+    })
+}
+
+/// Ends the last incarnation at R and begins the next (V4); removes what no manifest names any more.
+fn begin_incarnation(
+    config: Config,
+    scan: &Scan,
+    tables: &Tables,
+    locks: Vec<Box<dyn Lock>>,
+    warnings: &mut Vec<String>,
+) -> Result<Log, RecoveryError> {
+    let mut manifest = scan.manifest.clone();
+    let mut new = vec![];
+    for (k, place) in config.streams.iter().enumerate() {
+        let used = scan.files.iter().filter(|f| f.stream == k as u16).map(|f| f.number).max();
+        let listed = manifest.incarnations.iter().filter_map(|i| i.files.get(k).copied()).max();
+        let number = used.max(listed).unwrap_or(0) + 1;
+        let path = place.path(number);
+        new.push(files::prepare(place, number, config.first_size(), None).map_err(io_error(&path))?);
+    }
+    let number = manifest.incarnations.last().map_or(0, |i| i.number) + 1;
+    if let Some(last) = manifest.incarnations.last_mut() {
+        last.last_round = scan.round;
+    }
+    let first = manifest.first_round;
+    manifest.incarnations.retain(|i| i.last_round >= first && i.last_round >= i.first_round);
+    manifest.incarnations.push(Incarnation {
+        number,
+        first_round: scan.round + 1,
+        last_round: OPEN_END,
+        files: new.iter().map(|f| f.number).collect(),
+    });
+    manifest.sequence += 1;
+    manifest.clean = None;
+    manifest.streams = config.streams.iter().map(|p| p.describe()).collect();
+    manifest.publish(&*config.data).map_err(|(file, error)| RecoveryError::Io { file, error })?;
+
+    let mut old = vec![vec![]; config.streams.len()];
+    for (i, f) in scan.files.iter().enumerate() {
+        let k = f.stream as usize;
+        match scan.last_round(i) {
+            Some(last_round) => {
+                old[k].push(OldFile { number: f.number, size: f.bytes.len() as u64, last_round })
+            }
+            None => {
+                if let Err(e) = config.streams[k].storage.remove(&f.name) {
+                    warnings.push(format!("{}: holds nothing that is needed, and cannot be removed: {e}", f.name));
+                }
+            }
+        }
+    }
+    let io = io_error("");
+    for name in config.data.list("").map_err(&io)? {
+        if name.starts_with("checkpoint-") && manifest.files.iter().all(|f| f.name() != name) {
+            if let Err(e) = config.data.remove(&name) {
+                warnings.push(format!("{name}: no manifest names it, and it cannot be removed: {e}"));
+            }
+        }
+    }
+    let incarnation = number;
+    Log::start(Start {
+        incarnation,
+        clock: scan.clock,
+        round: scan.round,
+        files: new,
+        old,
+        catalog: tables.catalog(),
+        locks,
+        manifest,
+        config,
+    })
+    .map_err(io_error("threads of the log"))
+}

@@ -1,0 +1,295 @@
+//! Rounds (P3): who leads, who waits, and what becomes durable.
+//!
+//! - **R1** One round at a time. Its leader is a waiting committer, on its own thread; with one stream nothing is
+//!   handed to another thread.
+//! - **R2** Waiters stand in two groups: those whose commit is in the round under way, and those whose commit will be in the
+//!   next. When a round ends, the first group is woken as a whole, since all of it is done, and one of the second, to
+//!   lead; the rest sleeps on.
+//! - **R3** A round is durable when every participant's block is synced, and, since rounds do not overlap, every
+//!   earlier round is. Only then does `durable` move, to `closed - 1`.
+//! - **R4** A failure ends all rounds (P7): `failure` is set once, and nothing is sealed after it.
+use crate::block::{ALIGN, Participants, block_len};
+use crate::error::LogError;
+use crate::log::{Inner, limit};
+use crate::stream::Job;
+use crate::CommitTs;
+use ondol_base::sync::{Condvar, Mutex};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+#[derive(Default)]
+struct State {
+    leading: bool,
+    /// Counts rounds led in this life, for the two groups (R2).
+    turn: u64,
+    /// What closed the round under way; 0 until that is known.
+    closed: CommitTs,
+    round: u64,
+}
+
+pub(crate) struct Rounds {
+    state: Mutex<State>,
+    groups: [Condvar; 2],
+    completed: AtomicU64,
+    /// The last durable round is not yet recorded as durable by a later block.
+    unmarked: AtomicBool,
+    flusher: Mutex<Flusher>,
+    alarm: Condvar,
+    asleep: AtomicBool,
+}
+#[derive(Default)]
+struct Flusher {
+    ring: bool,
+    stop: bool,
+}
+
+impl Rounds {
+    pub fn new(completed: u64) -> Rounds {
+        Rounds {
+            state: Mutex::default(),
+            groups: [Condvar::new(), Condvar::new()],
+            completed: AtomicU64::new(completed),
+            unmarked: AtomicBool::new(false),
+            flusher: Mutex::default(),
+            alarm: Condvar::new(),
+            asleep: AtomicBool::new(false),
+        }
+    }
+    pub fn completed(&self) -> u64 {
+        self.completed.load(Ordering::Acquire)
+    }
+    /// Wakes the background flusher if it sleeps.
+    pub fn kick(&self) {
+        if self.asleep.load(Ordering::SeqCst) {
+            self.flusher.lock().ring = true;
+            self.alarm.notify_one();
+        }
+    }
+    pub fn stop(&self) {
+        self.flusher.lock().stop = true;
+        self.alarm.notify_one();
+    }
+}
+
+impl Inner {
+    pub fn wait_durable(&self, c: CommitTs) -> Result<(), LogError> {
+        if self.durable.load(Ordering::Acquire) >= c {
+            return Ok(());
+        }
+        let c = c.min(self.clock.load(Ordering::Acquire) - 1);
+        self.wait(|| self.durable.load(Ordering::Acquire) >= c, |s| c < s.closed)
+    }
+
+    pub fn wait_round(&self, round: u64) -> Result<(), LogError> {
+        self.wait(|| self.rounds.completed() >= round, |s| round <= s.round)
+    }
+
+    pub fn flush(&self) -> Result<(), LogError> {
+        let round = {
+            let open = self.latch.lock();
+            let filled = open.streams.iter().any(|s| s.used > 0);
+            if filled { open.next_round } else { open.next_round - 1 }
+        };
+        self.wait_round(round)
+    }
+
+    /// Leads rounds, or waits for those of others, until `done`.
+    fn wait(&self, done: impl Fn() -> bool, under_way: impl Fn(&State) -> bool) -> Result<(), LogError> {
+        let mut s = self.rounds.state.lock();
+        loop {
+            if done() {
+                return Ok(());
+            }
+            if let Some(e) = self.failure.get() {
+                return Err(e.clone());
+            }
+            if s.leading {
+                let group = if s.closed == 0 || under_way(&s) { s.turn } else { s.turn + 1 };
+                s = self.rounds.groups[(group % 2) as usize].wait(s);
+                continue;
+            }
+            s.leading = true;
+            s.turn += 1;
+            s.closed = 0;
+            drop(s);
+            self.lead(false);
+            s = self.end_turn();
+        }
+    }
+
+    fn end_turn(&self) -> ondol_base::sync::MutexGuard<'_, State> {
+        let mut s = self.rounds.state.lock();
+        s.leading = false;
+        let turn = s.turn;
+        let now = &self.rounds.groups[(turn % 2) as usize];
+        let next = &self.rounds.groups[((turn + 1) % 2) as usize];
+        now.notify_all();
+        if self.failure.get().is_some() { next.notify_all() } else { next.notify_one() }
+        s
+    }
+
+    pub fn write(&self, job: &Job) -> Result<(), LogError> {
+        let k = job.stream as usize;
+        self.writers[k].lock().write(job, &self.buffers[k][job.buffer], self.database, self.incarnation)
+    }
+
+    /// One round. `horizon` makes one even when there is nothing to write, to record what is durable.
+    fn lead(&self, horizon: bool) {
+        if self.failure.get().is_some() {
+            return; // R4
+        }
+        let _phase = ondol_base::sim::phase("flush");
+        let mut jobs = self.jobs.lock();
+        jobs.clear();
+        let durable_round = self.rounds.completed();
+        let mut participants = Participants::default();
+        let mut want = 0u32;
+        let (round, closed, empty);
+        {
+            let mut open = self.latch.lock();
+            closed = self.clock.load(Ordering::Relaxed);
+            round = open.next_round;
+            let filled = open.streams.iter().filter(|s| s.used > 0).count();
+            empty = filled == 0;
+            if empty && !(horizon && open.streams[0].left >= ALIGN as u64) {
+                if horizon {
+                    // No room for an empty block: the next full one records the horizon.
+                    self.rounds.unmarked.store(false, Ordering::SeqCst);
+                }
+                return;
+            }
+            for (k, s) in open.streams.iter_mut().enumerate() {
+                if s.used == 0 && !(empty && k == 0) {
+                    continue;
+                }
+                if s.used == 0 {
+                    s.base = closed;
+                }
+                let len = block_len(filled.max(1), s.used * 8) as u64;
+                let rotate = len > s.left;
+                if rotate {
+                    // `limit` let the buffer grow only so far as one of the two files holds it.
+                    s.left = s.next - len;
+                    s.size = s.next;
+                    s.next = 0;
+                } else {
+                    s.left -= len;
+                }
+                // Early enough that a full buffer finds room, late enough that a small database needs one file.
+                if s.next == 0 && s.left < (s.size / 4 * 3).min(2 * self.buffer_bytes() as u64 + s.size / 8) {
+                    want |= 1 << k;
+                }
+                participants.push(k as u16, s.position);
+                jobs.push(Job {
+                    stream: k as u16,
+                    buffer: s.buffer,
+                    used: s.used,
+                    base: s.base,
+                    position: s.position,
+                    rotate,
+                    round,
+                    closed,
+                    durable_round,
+                    participants,
+                });
+                s.position += 1;
+                s.buffer ^= 1; // free, since rounds do not overlap (S2)
+                s.used = 0;
+                s.limit = limit(s.left, s.next, self.buffer_bytes());
+            }
+            open.next_round += 1;
+            open.history.push_back((round, closed));
+        }
+        {
+            let mut s = self.rounds.state.lock();
+            s.closed = closed;
+            s.round = round;
+        }
+        for job in jobs.iter_mut() {
+            job.participants = participants;
+            self.buffers[job.stream as usize][job.buffer].wait(job.used);
+        }
+        ondol_base::sync::yield_point();
+        for job in &jobs[1..] {
+            self.helpers[job.stream as usize].start(*job);
+        }
+        let mut result = self.write(&jobs[0]);
+        for job in &jobs[1..] {
+            let other = self.helpers[job.stream as usize].finish();
+            result = result.and(other);
+        }
+        match result {
+            Ok(()) => {
+                for job in jobs.iter() {
+                    self.buffers[job.stream as usize][job.buffer].recycle();
+                }
+                self.rounds.completed.store(round, Ordering::Release);
+                self.durable.fetch_max(closed - 1, Ordering::Release);
+                self.rounds.unmarked.store(!empty, Ordering::SeqCst);
+            }
+            Err(e) => {
+                let _ = self.failure.set(e); // the first one stays
+                self.ready.notify_all();
+            }
+        }
+        drop(jobs);
+        for k in 0..self.buffers.len() {
+            if want & 1 << k != 0 {
+                self.want_file(k);
+            }
+        }
+        self.rounds.kick();
+    }
+
+    /// The background thread: rounds for asynchronous commits, and the horizon when commits pause.
+    pub fn flush_in_background(&self) {
+        let r = &self.rounds;
+        let pending = || self.asynchronous.load(Ordering::SeqCst) > self.durable.load(Ordering::SeqCst);
+        let mut f = r.flusher.lock();
+        let mut quiet = std::time::Duration::ZERO;
+        let mut last = r.completed();
+        loop {
+            if f.stop || self.failure.get().is_some() {
+                return;
+            }
+            r.asleep.store(true, Ordering::SeqCst);
+            if !pending() && !r.unmarked.load(Ordering::SeqCst) && !f.ring {
+                f = r.alarm.wait(f);
+                quiet = std::time::Duration::ZERO;
+                continue;
+            }
+            r.asleep.store(false, Ordering::SeqCst);
+            f.ring = false;
+            f = r.alarm.wait_timeout(f, self.config.flush_interval).0;
+            if f.stop {
+                return;
+            }
+            let now = r.completed();
+            quiet = if now == last { quiet + self.config.flush_interval } else { std::time::Duration::ZERO };
+            last = now;
+            if pending() {
+                drop(f);
+                // A failure is kept in `failure` for whoever waits.
+                let _ = self.flush();
+                f = r.flusher.lock();
+            } else if quiet >= self.config.horizon_interval && r.unmarked.load(Ordering::SeqCst) {
+                drop(f);
+                self.carry_horizon();
+                f = r.flusher.lock();
+            }
+        }
+    }
+
+    /// One empty block that records the last round as durable.
+    fn carry_horizon(&self) {
+        let mut s = self.rounds.state.lock();
+        if s.leading {
+            return; // its blocks will record it
+        }
+        s.leading = true;
+        s.turn += 1;
+        s.closed = 0;
+        drop(s);
+        self.lead(true);
+        drop(self.end_turn());
+    }
+}

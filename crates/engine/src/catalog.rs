@@ -1,0 +1,102 @@
+//! The dictionary as statements see it: an immutable snapshot, shared by reference.
+use crate::table::Table;
+use ondol_types::Type;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct ColumnDef {
+    pub name: String,
+    pub ty: Type,
+    pub not_null: bool,
+    /// An SQL expression, bound anew by those who use it.
+    pub default: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IndexKind {
+    Hash,
+    Btree,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IndexColumn {
+    /// Position in the table's columns.
+    pub column: usize,
+    pub desc: bool,
+    pub nulls_first: bool,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct IndexDef {
+    pub id: u32,
+    pub name: String,
+    pub kind: IndexKind,
+    pub unique: bool,
+    /// The index of the table's PRIMARY KEY.
+    pub primary: bool,
+    /// Made by a PRIMARY KEY or UNIQUE constraint, so not to be dropped alone.
+    pub constraint: bool,
+    pub columns: Vec<IndexColumn>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct TableDef {
+    pub id: u32,
+    pub name: String,
+    pub columns: Vec<ColumnDef>,
+    pub indexes: Vec<IndexDef>,
+}
+
+impl TableDef {
+    pub fn column(&self, name: &str) -> Option<usize> {
+        self.columns.iter().position(|c| c.name == name)
+    }
+}
+
+/// What a registered query gives back.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Returns {
+    Void,
+    /// One value (the first row's), or SETOF a type.
+    Scalar { ty: Type, set: bool },
+    /// Rows: of a table (its name is kept for display), or of TABLE(...) columns.
+    Rows { of: Option<String>, columns: Vec<(String, Type)>, set: bool },
+}
+
+/// A registered query: a function in SQL, stored with its byte code.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FunctionDef {
+    pub id: u32,
+    pub name: String,
+    pub args: Vec<(Option<String>, Type)>,
+    pub returns: Returns,
+    pub body: String,
+    /// Byte code, opaque here; empty when it is to be compiled from the body at first use.
+    pub code: Vec<u8>,
+    /// For information: stable, volatile...
+    pub volatility: String,
+}
+
+/// All objects, as of one moment. `version` differs whenever the content does.
+#[derive(Clone, Default)]
+pub struct Catalog {
+    pub version: u64,
+    pub tables: BTreeMap<String, Arc<Table>>,
+    /// Index name to table name.
+    pub indexes: BTreeMap<String, String>,
+    pub functions: BTreeMap<u32, Arc<FunctionDef>>,
+}
+
+impl Catalog {
+    pub fn table(&self, name: &str) -> Option<&Arc<Table>> {
+        self.tables.get(name)
+    }
+    pub fn table_by_id(&self, id: u32) -> Option<&Arc<Table>> {
+        self.tables.values().find(|t| t.def.id == id)
+    }
+    /// The functions of that name (overloads differ in argument types).
+    pub fn functions_named<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Arc<FunctionDef>> {
+        self.functions.values().filter(move |f| f.name == name)
+    }
+}

@@ -1,0 +1,789 @@
+//! A connection: one user of a database, one transaction at a time.
+//!
+//! - **N1** A statement publishes its snapshot and the tables it uses in its own cache line, passes a fence, and then
+//!   checks that none of them is being changed and that its plan's dictionary is still the current one. Who changes a
+//!   definition marks the table, passes a fence, and waits until no line names it.
+//! - **N2** One transaction at a time changes definitions; its own dictionary takes the place of everyone's when it
+//!   commits.
+use crate::catalog::Catalog;
+use crate::database::Database;
+use crate::error;
+use crate::row;
+use crate::table::{Table, TableIndex};
+use ondol_base::oid::Oid;
+use ondol_kernel::registry::{FIRST_TABLE, IDLE, TABLE_COUNT, TABLES};
+use ondol_kernel::transaction::{Newest, Savepoint, Session};
+use ondol_kernel::{LockMode, heap::Slots};
+use ondol_types::{SqlError, SqlResult, ValueRef, sqlstate};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::time::Duration;
+
+pub use ondol_kernel::Isolation;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    ReadWrite,
+    ReadOnly,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LockStrength {
+    Share,
+    Update,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    /// As long as the lock timeout allows.
+    Block,
+    /// Refuse with 55P03.
+    NoWait,
+    /// Leave the row out.
+    SkipLocked,
+}
+
+/// What locking a row found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Locked {
+    /// Ours; the row is as the statement's snapshot showed it.
+    Same,
+    /// Ours; the row was changed since the snapshot (READ COMMITTED only): read it again by
+    /// [`Connection::read_newest`] and recheck the statement's condition.
+    Changed,
+    /// The row was deleted since the snapshot (READ COMMITTED only).
+    Gone,
+    /// Somebody else's, and SKIP LOCKED was asked for.
+    Skipped,
+}
+
+/// A commit that can be waited for: durable once the database's durable timestamp has reached it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Token(pub u64);
+
+/// SQLSTATE-like marker of a plan made for an older dictionary; never reaches a user.
+pub const STALE: &str = "ONSTL";
+
+struct Explicit {
+    isolation: Isolation,
+    access: Access,
+    failed: bool,
+    /// The snapshot of the whole transaction is taken.
+    started: bool,
+    savepoints: Vec<(String, Savepoint, Definitions)>,
+    time_us: i64,
+}
+
+/// How far definitions were changed, for savepoints.
+#[derive(Clone, Default)]
+struct Definitions {
+    catalog: Option<Arc<Catalog>>,
+    dropped: usize,
+    made: usize,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Statement {
+    None,
+    Read,
+    Write,
+}
+
+pub struct Connection {
+    pub(crate) db: Arc<Database>,
+    pub(crate) session: Session,
+    explicit: Option<Explicit>,
+    statement: Statement,
+    /// Where the running statement began, in an explicit transaction.
+    began: Option<(Savepoint, Definitions)>,
+    synchronous: bool,
+    time_us: i64,
+    /// Definitions changed by the open transaction.
+    pub(crate) catalog: Option<Arc<Catalog>>,
+    /// Heap numbers to be given up when the transaction commits, or when it aborts.
+    pub(crate) dropped: Vec<u32>,
+    pub(crate) made: Vec<u32>,
+    /// Tables marked as being changed by us.
+    pub(crate) marked: Vec<Arc<Table>>,
+    pub(crate) defining: bool,
+    pub(crate) number: u64,
+    changes: Vec<u8>,
+    row: Vec<u8>,
+    gone: Vec<(Oid, usize)>,
+}
+
+/// A scan of all rows of a table, in storage order.
+#[derive(Default)]
+pub struct Scan {
+    slots: Slots,
+}
+
+impl Scan {
+    pub fn start(&mut self, connection: &mut Connection, table: &Arc<Table>) {
+        connection.session.remember_heap(&table.store);
+        self.slots.start(&table.store.rows);
+    }
+    /// Copies the next visible row into `row` (of the layout's row size).
+    pub fn next(&mut self, connection: &Connection, row: &mut [u8]) -> SqlResult<Option<Oid>> {
+        let session = &connection.session;
+        let space = &session.kernel().space;
+        let _pin = session.pin();
+        while let Some(oid) = self.slots.next(space) {
+            if session.read(oid, row) {
+                return Ok(Some(oid));
+            }
+        }
+        Ok(None)
+    }
+}
+
+fn unpack(l: ondol_kernel::Locked) -> Locked {
+    match l {
+        ondol_kernel::Locked::Same => Locked::Same,
+        ondol_kernel::Locked::Changed => Locked::Changed,
+        ondol_kernel::Locked::Gone => Locked::Gone,
+        ondol_kernel::Locked::Skipped => Locked::Skipped,
+    }
+}
+
+/// Transactions. Outside an explicit transaction each statement is one: `start_statement` begins it and
+/// `end_statement` commits it (or `abort_statement` rolls it back).
+impl Connection {
+    pub(crate) fn new(db: Arc<Database>) -> Connection {
+        let session = Session::new(db.kernel.clone());
+        let number = db.next_connection();
+        Connection {
+            session,
+            explicit: None,
+            statement: Statement::None,
+            began: None,
+            synchronous: true,
+            time_us: 0,
+            catalog: None,
+            dropped: vec![],
+            made: vec![],
+            marked: vec![],
+            defining: false,
+            number,
+            changes: vec![],
+            row: vec![],
+            gone: vec![],
+            db,
+        }
+    }
+    pub fn database(&self) -> &Arc<Database> {
+        &self.db
+    }
+    /// The dictionary as the current transaction sees it (own uncommitted DDL included).
+    pub fn catalog(&self) -> Arc<Catalog> {
+        match &self.catalog {
+            Some(c) => c.clone(),
+            None => self.db.catalog(),
+        }
+    }
+    /// The version of [`Connection::catalog`], without taking the catalog.
+    #[inline]
+    pub fn catalog_version(&self) -> u64 {
+        match &self.catalog {
+            Some(c) => c.version,
+            None => self.db.version(),
+        }
+    }
+    /// Starts an explicit transaction.
+    pub fn begin(&mut self, isolation: Isolation, access: Access) -> SqlResult<()> {
+        if self.explicit.is_some() {
+            return Err(SqlError::new(sqlstate::ACTIVE_SQL_TRANSACTION, "there is already a transaction in progress"));
+        }
+        self.explicit = Some(Explicit {
+            isolation,
+            access,
+            failed: false,
+            started: false,
+            savepoints: vec![],
+            time_us: now_us(),
+        });
+        Ok(())
+    }
+    /// Changes the mode of the open transaction; an error once it has taken its snapshot.
+    pub fn set_transaction(&mut self, isolation: Option<Isolation>, access: Option<Access>) -> SqlResult<()> {
+        let Some(e) = &mut self.explicit else {
+            return Err(SqlError::new(sqlstate::NO_ACTIVE_SQL_TRANSACTION, "there is no transaction in progress"));
+        };
+        if let Some(i) = isolation
+            && i != e.isolation
+        {
+            if e.started {
+                return Err(SqlError::new(
+                    sqlstate::ACTIVE_SQL_TRANSACTION,
+                    "SET TRANSACTION ISOLATION LEVEL must be called before any query",
+                ));
+            }
+            e.isolation = i
+        }
+        match access {
+            Some(Access::ReadWrite) if e.access == Access::ReadOnly && e.started => {
+                return Err(SqlError::new(
+                    sqlstate::ACTIVE_SQL_TRANSACTION,
+                    "transaction read-write mode must be set before any query",
+                ));
+            }
+            Some(a) => e.access = a,
+            None => {}
+        }
+        Ok(())
+    }
+    pub fn in_transaction(&self) -> bool {
+        self.explicit.is_some()
+    }
+    pub fn transaction_isolation(&self) -> Option<Isolation> {
+        self.explicit.as_ref().map(|e| e.isolation)
+    }
+    pub fn transaction_access(&self) -> Option<Access> {
+        self.explicit.as_ref().map(|e| e.access)
+    }
+    /// An explicit transaction in which a statement failed: only ROLLBACK [TO] is taken.
+    pub fn is_failed(&self) -> bool {
+        self.explicit.as_ref().is_some_and(|e| e.failed)
+    }
+    /// Fails the explicit transaction: for errors outside a statement's run (a name that is not there).
+    pub fn fail(&mut self) {
+        if let Some(e) = &mut self.explicit {
+            e.failed = true
+        }
+    }
+    /// Ends the explicit transaction; durable when this returns unless `set_synchronous(false)`. A failed one rolls
+    /// back and gives `Ok(None)`, as does one that wrote nothing.
+    pub fn commit(&mut self) -> SqlResult<Option<Token>> {
+        let Some(e) = &self.explicit else { return Ok(None) };
+        if e.failed {
+            self.rollback();
+            return Ok(None);
+        }
+        let read_write = e.access == Access::ReadWrite && e.started;
+        let snapshot = self.session.view.snapshot;
+        self.explicit = None;
+        let token = self.finish()?;
+        if token.is_none() && read_write && self.synchronous {
+            // What it saw is a promise now: it may rest on commits that are not durable yet.
+            let c = snapshot.min(self.db.kernel.log.clock() - 1);
+            self.session.wait_durable(c).map_err(error::kernel)?
+        }
+        Ok(token)
+    }
+    /// Commits the kernel's transaction, publishes definitions, waits for durability.
+    fn finish(&mut self) -> SqlResult<Option<Token>> {
+        let committed = self.session.commit();
+        self.session.unpublish();
+        self.leave_tables();
+        match committed {
+            Ok(c) => {
+                let wait = match c {
+                    Some(c) if self.synchronous || self.defining => self.session.wait_durable(c),
+                    Some(c) => {
+                        self.session.acknowledge_async(c);
+                        Ok(())
+                    }
+                    None => Ok(()),
+                };
+                self.end_definitions(true);
+                wait.map_err(error::kernel)?;
+                Ok(c.map(Token))
+            }
+            Err(e) => {
+                self.end_definitions(false);
+                Err(error::kernel(e))
+            }
+        }
+    }
+    pub fn rollback(&mut self) {
+        self.explicit = None;
+        self.began = None;
+        self.statement = Statement::None;
+        self.session.abort();
+        self.session.unpublish();
+        self.leave_tables();
+        self.end_definitions(false);
+    }
+    fn definitions(&self) -> Definitions {
+        Definitions { catalog: self.catalog.clone(), dropped: self.dropped.len(), made: self.made.len() }
+    }
+    fn restore(&mut self, d: &Definitions) {
+        self.catalog = d.catalog.clone();
+        self.dropped.truncate(d.dropped);
+        // Heaps made since are empty again or never named; they go with the transaction.
+        let orphans = self.made.split_off(d.made);
+        self.db.later.lock().extend(orphans);
+    }
+    pub fn savepoint(&mut self, name: &str) -> SqlResult<()> {
+        self.open_transaction("SAVEPOINT")?;
+        self.start_explicit()?;
+        let d = self.definitions();
+        let s = if self.session.is_open() { self.session.savepoint() } else { Savepoint::default() };
+        self.explicit.as_mut().expect("checked").savepoints.push((name.to_string(), s, d));
+        Ok(())
+    }
+    fn open_transaction(&self, what: &str) -> SqlResult<&Explicit> {
+        match &self.explicit {
+            None => Err(SqlError::new(
+                sqlstate::NO_ACTIVE_SQL_TRANSACTION,
+                format!("{what} can only be used in transaction blocks"),
+            )),
+            Some(e) if e.failed && what != "ROLLBACK TO SAVEPOINT" => Err(failed()),
+            Some(e) => Ok(e),
+        }
+    }
+    fn find_savepoint(&self, name: &str, what: &str) -> SqlResult<usize> {
+        let e = self.open_transaction(what)?;
+        e.savepoints.iter().rposition(|s| s.0 == name).ok_or_else(|| {
+            SqlError::new(sqlstate::INVALID_SAVEPOINT_SPECIFICATION, format!("savepoint \"{name}\" does not exist"))
+        })
+    }
+    pub fn release_savepoint(&mut self, name: &str) -> SqlResult<()> {
+        let i = self.find_savepoint(name, "RELEASE SAVEPOINT")?;
+        self.explicit.as_mut().expect("found").savepoints.truncate(i);
+        Ok(())
+    }
+    pub fn rollback_to_savepoint(&mut self, name: &str) -> SqlResult<()> {
+        let i = self.find_savepoint(name, "ROLLBACK TO SAVEPOINT")?;
+        let e = self.explicit.as_mut().expect("found");
+        e.savepoints.truncate(i + 1);
+        e.failed = false;
+        let (_, s, d) = e.savepoints[i].clone();
+        if self.session.is_open()
+            && let Err(e) = self.session.rollback_to(s)
+        {
+            // The log took no more: only a full rollback is left.
+            self.fail();
+            return Err(error::kernel(e));
+        }
+        self.restore(&d);
+        Ok(())
+    }
+    /// Whether commits wait for durability (`synchronous_commit`).
+    pub fn set_synchronous(&mut self, on: bool) {
+        self.synchronous = on
+    }
+    pub fn set_lock_timeout(&mut self, limit: Option<Duration>) {
+        self.session.patience.timeout = limit
+    }
+    /// A flag that breaks off waits for locks.
+    pub fn set_cancel(&mut self, flag: Arc<AtomicBool>) {
+        self.session.patience.cancel = Some(flag)
+    }
+    /// The log stream that this connection's commits go to.
+    pub fn set_stream(&mut self, stream: u16) {
+        self.session.stream = ondol_durability::log::StreamId(stream)
+    }
+    pub fn wait_durable(&self, token: Token) -> SqlResult<()> {
+        self.session.wait_durable(token.0).map_err(error::kernel)
+    }
+    /// The last commit of this connection.
+    pub fn last_token(&self) -> Token {
+        Token(self.session.last_commit())
+    }
+
+    fn start_explicit(&mut self) -> SqlResult<()> {
+        let Some(e) = &mut self.explicit else { return Ok(()) };
+        let first = !e.started;
+        e.started = true;
+        let (isolation, access) = (e.isolation, e.access);
+        if first && access == Access::ReadWrite {
+            self.session.begin(isolation)
+        }
+        if first || isolation == Isolation::ReadCommitted {
+            match access {
+                Access::ReadWrite => self.session.snapshot_newest(),
+                Access::ReadOnly => self.session.snapshot_visible(),
+            }
+        }
+        Ok(())
+    }
+
+    /// Begins a statement: takes its snapshot and announces the tables it uses, so that DDL waits for it. Fails
+    /// with a retryable [`STALE`] error when `catalog_version` is no longer the catalog's: plan again.
+    #[inline]
+    pub fn start_statement(&mut self, catalog_version: u64, tables: &[Arc<Table>], writes: bool) -> SqlResult<()> {
+        debug_assert!(self.statement == Statement::None);
+        if let Some(e) = &self.explicit {
+            if e.failed {
+                return Err(failed());
+            }
+            if writes && e.access == Access::ReadOnly {
+                return Err(SqlError::new(
+                    sqlstate::READ_ONLY_SQL_TRANSACTION,
+                    "cannot write in a read-only transaction",
+                ));
+            }
+        }
+        // N1: announced before the snapshot's fence.
+        let announced = self.enter_tables(tables);
+        if self.explicit.is_some() {
+            self.start_explicit()?;
+            if self.session.is_open() {
+                self.session.next_command();
+                self.began = Some((self.session.savepoint(), self.definitions()))
+            }
+        } else if writes {
+            self.time_us = now_us();
+            self.session.begin(Isolation::ReadCommitted);
+            self.session.snapshot_newest();
+            self.session.next_command();
+        } else {
+            self.session.snapshot_visible()
+        }
+        fence(Ordering::SeqCst);
+        let stale = self.catalog_version() != catalog_version;
+        let busy = tables.iter().find(|t| {
+            let l = t.locked.load(Ordering::SeqCst);
+            l != 0 && l != self.number
+        });
+        if stale || busy.is_some() {
+            let busy = busy.cloned();
+            self.withdraw_tables(announced);
+            if self.explicit.is_none() {
+                self.session.abort();
+                self.session.unpublish()
+            }
+            if let Some(t) = busy {
+                self.wait_unlocked(&t)?
+            }
+            return Err(SqlError::new(STALE, "the dictionary has changed"));
+        }
+        self.statement = if writes { Statement::Write } else { Statement::Read };
+        Ok(())
+    }
+
+    fn wait_unlocked(&mut self, table: &Table) -> SqlResult<()> {
+        let limit = self.session.patience.timeout.unwrap_or(DEFINITION_PATIENCE);
+        let deadline = ondol_base::clock::now() + limit;
+        while table.locked.load(Ordering::SeqCst) != 0 {
+            if ondol_base::clock::now() > deadline {
+                self.fail();
+                return Err(SqlError::new(
+                    sqlstate::LOCK_NOT_AVAILABLE,
+                    format!("canceling statement: the definition of table \"{}\" is being changed", table.def.name),
+                ));
+            }
+            ondol_base::thread::sleep(Duration::from_micros(500));
+        }
+        Ok(())
+    }
+
+    /// Names tables in our line; gives how many were named before.
+    fn enter_tables(&mut self, tables: &[Arc<Table>]) -> u64 {
+        let words = &self.session.participant().line().words;
+        let before = match words[TABLE_COUNT].load(Ordering::Relaxed) {
+            IDLE => 0,
+            n => n,
+        };
+        let mut n = before as usize;
+        for t in tables {
+            let id = t.def.id as u64;
+            if n > TABLES {
+                break;
+            }
+            if words[FIRST_TABLE..FIRST_TABLE + n].iter().any(|w| w.load(Ordering::Relaxed) == id) {
+                continue;
+            }
+            if n < TABLES {
+                words[FIRST_TABLE + n].store(id, Ordering::Relaxed);
+            }
+            n += 1;
+        }
+        words[TABLE_COUNT].store(n as u64, Ordering::Release);
+        before
+    }
+    fn withdraw_tables(&self, to: u64) {
+        self.session.participant().line().words[TABLE_COUNT].store(to, Ordering::Release)
+    }
+    fn leave_tables(&self) {
+        self.withdraw_tables(0)
+    }
+
+    /// The statement succeeded. Outside an explicit transaction this commits.
+    #[inline]
+    pub fn end_statement(&mut self) -> SqlResult<Option<Token>> {
+        let was = std::mem::replace(&mut self.statement, Statement::None);
+        if self.explicit.is_some() {
+            self.began = None;
+            return Ok(None);
+        }
+        match was {
+            Statement::Write => self.finish(),
+            _ => {
+                self.session.unpublish();
+                self.leave_tables();
+                Ok(None)
+            }
+        }
+    }
+    /// The statement failed: its effects are undone; an explicit transaction is failed from now on.
+    pub fn abort_statement(&mut self) {
+        self.statement = Statement::None;
+        if self.explicit.is_none() {
+            self.rollback();
+            return;
+        }
+        self.fail();
+        if let Some((s, d)) = self.began.take() {
+            if self.session.is_open() {
+                // If the log takes no more, the differences stay until the whole transaction is rolled back.
+                let _ = self.session.rollback_to(s);
+            }
+            self.restore(&d)
+        }
+    }
+    /// The transaction's timestamp, µs from 2000-01-01 UTC.
+    pub fn transaction_time_us(&self) -> i64 {
+        match &self.explicit {
+            Some(e) => e.time_us,
+            None if self.time_us != 0 && self.statement == Statement::Write => self.time_us,
+            None => now_us(),
+        }
+    }
+}
+
+/// How long a change of a definition waits for others, and they for it, when no lock timeout is set.
+pub(crate) const DEFINITION_PATIENCE: Duration = Duration::from_secs(60);
+
+fn failed() -> SqlError {
+    SqlError::new(
+        sqlstate::IN_FAILED_SQL_TRANSACTION,
+        "current transaction is aborted, commands ignored until end of transaction block",
+    )
+}
+
+/// µs from 2000-01-01 UTC.
+fn now_us() -> i64 {
+    ondol_base::clock::wall_us() - 946_684_800_000_000
+}
+
+/// Rows. All between `start_statement` and its end.
+impl Connection {
+    /// Copies the row as the statement sees it; false when it does not see it.
+    #[inline]
+    pub fn read(&self, table: &Table, oid: Oid, row: &mut [u8]) -> bool {
+        let _ = table;
+        self.session.read(oid, row)
+    }
+    /// Copies the newest version (committed, or our own), after [`Locked::Changed`].
+    pub fn read_newest(&self, table: &Table, oid: Oid, row: &mut [u8]) -> bool {
+        let _ = table;
+        self.session.read_newest(oid, row)
+    }
+    /// Brings a row into the cache.
+    #[inline]
+    pub fn prefetch(&self, oid: Oid) {
+        self.session.kernel().space.prefetch(oid)
+    }
+    /// Pins the epoch while the result lives: calls in between pin for free.
+    #[inline]
+    pub fn pin(&self) -> ondol_base::epoch::Guard<'_> {
+        self.session.pin()
+    }
+    /// Appends the bytes of a string slot.
+    pub fn read_string(&self, oid: u64, len: usize, out: &mut Vec<u8>) {
+        use ondol_kernel::Strings;
+        if !self.session.read_string(Oid(oid), len, out) {
+            Newest(&self.session).string(Oid(oid), len, out)
+        }
+    }
+    /// Appends every OID that stands under the key of these values, which are all the index's columns; the row's
+    /// key must be rechecked by the caller.
+    pub fn lookup(&mut self, index: &TableIndex, key: &[u8], out: &mut Vec<Oid>) -> SqlResult<()> {
+        let start = out.len();
+        if !self.session.is_serializable() {
+            let guard = self.session.pin();
+            index.index.lookup(&guard, key, out, None);
+            return Ok(());
+        }
+        let mut seen = vec![];
+        {
+            let guard = self.session.pin();
+            index.index.lookup(&guard, key, out, Some(&mut seen));
+        }
+        self.session.remember_nodes(&index.store, &mut seen);
+        for oid in &out[start..] {
+            self.session.remember_row(*oid)
+        }
+        Ok(())
+    }
+    pub fn is_serializable(&self) -> bool {
+        self.session.is_serializable()
+    }
+    pub fn lock(&mut self, table: &Arc<Table>, oid: Oid, strength: LockStrength, wait: Wait) -> SqlResult<Locked> {
+        let mode = match strength {
+            LockStrength::Share => LockMode::Share,
+            LockStrength::Update => LockMode::Update,
+        };
+        let wait = match wait {
+            Wait::Block => ondol_kernel::Wait::Block,
+            Wait::NoWait => ondol_kernel::Wait::NoWait,
+            Wait::SkipLocked => ondol_kernel::Wait::Skip,
+        };
+        self.session.lock(&table.store, oid, mode, wait).map(unpack).map_err(|e| match e {
+            ondol_kernel::Error::LockNotAvailable { timeout: false } => SqlError::new(
+                sqlstate::LOCK_NOT_AVAILABLE,
+                format!("could not obtain lock on row in relation \"{}\"", table.def.name),
+            ),
+            e => error::kernel(e),
+        })
+    }
+
+    fn not_null(&self, table: &Table, column: usize, values: &dyn Fn(&mut String)) -> SqlError {
+        let mut row = String::from("Failing row contains (");
+        values(&mut row);
+        row.push_str(").");
+        SqlError::new(
+            sqlstate::NOT_NULL_VIOLATION,
+            format!(
+                "null value in column \"{}\" of relation \"{}\" violates not-null constraint",
+                table.def.columns[column].name, table.def.name
+            ),
+        )
+        .detail(row)
+    }
+
+    /// A kernel error of a change to `table`, the new row being `bytes`.
+    fn change_error(&self, table: &Table, e: ondol_kernel::Error, bytes: &[u8]) -> SqlError {
+        let ondol_kernel::Error::UniqueViolation { index } = e else { return error::kernel(e) };
+        let Some(i) = table.indexes.iter().find(|i| i.def.id == index) else { return error::kernel(e) };
+        let (mut names, mut values) = (vec![], vec![]);
+        for c in &i.def.columns {
+            let def = &table.def.columns[c.column];
+            names.push(def.name.clone());
+            let mut scratch = vec![];
+            let v = row::column(&table.layout, bytes, c.column, &Newest(&self.session), &mut scratch);
+            let mut text = String::new();
+            ondol_types::text::output(v, def.ty, &mut text);
+            values.push(text)
+        }
+        SqlError::new(
+            sqlstate::UNIQUE_VIOLATION,
+            format!("duplicate key value violates unique constraint \"{}\"", i.def.name),
+        )
+        .detail(format!("Key ({})=({}) already exists.", names.join(", "), values.join(", ")))
+    }
+
+    /// A new row; one value for each column, of the column's type (typmod applied). NOT NULL and uniqueness are
+    /// checked here, index entries made.
+    pub fn insert(&mut self, table: &Arc<Table>, values: &[ValueRef<'_>]) -> SqlResult<Oid> {
+        for (i, v) in values.iter().enumerate() {
+            if v.is_null() && table.def.columns[i].not_null {
+                return Err(self.not_null(table, i, &|out| describe(table, values.iter().copied(), out)));
+            }
+        }
+        let mut bytes = std::mem::take(&mut self.row);
+        let session = &mut self.session;
+        let done = row::encode(&table.layout, values, &mut bytes, &mut |b| session.put_string(&table.store, b))
+            .and_then(|()| session.insert(&table.store, &bytes))
+            .map_err(|e| self.change_error(table, e, &bytes));
+        self.row = bytes;
+        done
+    }
+    /// Changes columns of a row that is locked by us (`lock` first); `row` is its newest bytes.
+    pub fn update(
+        &mut self,
+        table: &Arc<Table>,
+        oid: Oid,
+        row: &[u8],
+        changes: &[(usize, ValueRef<'_>)],
+    ) -> SqlResult<()> {
+        if let Some((i, _)) = changes.iter().find(|(i, v)| v.is_null() && table.def.columns[*i].not_null) {
+            let all = |out: &mut String| {
+                let mut scratch: Vec<Vec<u8>> = table.def.columns.iter().map(|_| vec![]).collect();
+                let strings = Newest(&self.session);
+                let values: Vec<ValueRef<'_>> = scratch
+                    .iter_mut()
+                    .enumerate()
+                    .map(|(c, s)| match changes.iter().rev().find(|x| x.0 == c) {
+                        Some((_, v)) => *v,
+                        None => row::column(&table.layout, row, c, &strings, s),
+                    })
+                    .collect();
+                describe(table, values.into_iter(), out)
+            };
+            return Err(self.not_null(table, *i, &all));
+        }
+        let mut new = std::mem::take(&mut self.changes);
+        let mut gone = std::mem::take(&mut self.gone);
+        gone.clear();
+        let done = self.change(table, oid, row, changes, &mut new, &mut gone);
+        self.changes = new;
+        self.gone = gone;
+        done
+    }
+    fn change(
+        &mut self,
+        table: &Arc<Table>,
+        oid: Oid,
+        row: &[u8],
+        changes: &[(usize, ValueRef<'_>)],
+        new: &mut Vec<u8>,
+        gone: &mut Vec<(Oid, usize)>,
+    ) -> SqlResult<()> {
+        let mut put = vec![];
+        {
+            // New strings are stored first, old ones dropped last: a reader of the old version finds its own.
+            let session = std::cell::RefCell::new(&mut self.session);
+            let strings = Through(&session);
+            row::change(&table.layout, row, changes, new, &strings, &mut |b| {
+                let oid = session.borrow_mut().put_string(&table.store, b)?;
+                put.push(oid);
+                Ok(oid)
+            }, gone)
+            .map_err(error::kernel)?;
+        }
+        self.session.update(&table.store, oid, row, new).map_err(|e| self.change_error(table, e, new))?;
+        for (o, n) in gone.iter() {
+            self.session.drop_string(&table.store, *o, *n).map_err(error::kernel)?
+        }
+        Ok(())
+    }
+    /// Deletes a row that is locked by us; `row` is its newest bytes.
+    pub fn delete(&mut self, table: &Arc<Table>, oid: Oid, row: &[u8]) -> SqlResult<()> {
+        self.session.delete(&table.store, oid, row).map_err(error::kernel)?;
+        let mut gone = std::mem::take(&mut self.gone);
+        gone.clear();
+        row::strings_of(&table.layout, row, |o, n| gone.push((o, n)));
+        for (o, n) in &gone {
+            self.session.drop_string(&table.store, *o, *n).map_err(error::kernel)?
+        }
+        self.gone = gone;
+        Ok(())
+    }
+}
+
+/// The session's strings while it is also written through.
+struct Through<'a, 'b>(&'a std::cell::RefCell<&'b mut Session>);
+impl ondol_kernel::Strings for Through<'_, '_> {
+    fn string(&self, oid: Oid, len: usize, out: &mut Vec<u8>) {
+        let s = self.0.borrow();
+        Newest(&s).string(oid, len, out)
+    }
+}
+
+/// A row's values as PostgreSQL shows them in errors.
+fn describe<'v>(table: &Table, values: impl Iterator<Item = ValueRef<'v>>, out: &mut String) {
+    for (i, v) in values.enumerate() {
+        if i > 0 {
+            out.push_str(", ")
+        }
+        if v.is_null() {
+            out.push_str("null")
+        } else {
+            let mut text = String::new();
+            ondol_types::text::output(v, table.def.columns[i].ty, &mut text);
+            if text.chars().count() > 64 {
+                text = text.chars().take(64).collect::<String>() + "..."
+            }
+            out.push_str(&text)
+        }
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.rollback()
+    }
+}

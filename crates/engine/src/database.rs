@@ -1,0 +1,353 @@
+//! An open database.
+use crate::catalog::Catalog;
+use crate::connection::Connection;
+use crate::dictionary::{self, Dictionary, FIRST_OBJECT, OBJECTS};
+use crate::error;
+use crate::table::Table;
+use ondol_base::media::{Lock, Storage, disk::Disk};
+use ondol_base::sync::{Condvar, Mutex, RwLock};
+use ondol_base::{clock, thread};
+use ondol_durability::files::{Config, Place};
+use ondol_durability::page::SEGMENT_SIZE;
+use ondol_durability::record::System;
+use ondol_durability::recovery::{Progress, Recovered};
+use ondol_kernel::kernel::{LastCheckpoint, OpenError};
+use ondol_kernel::transaction::Session;
+use ondol_kernel::{Kernel, KernelConfig};
+use ondol_types::{SqlError, SqlResult, sqlstate};
+use std::collections::BTreeSet;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Make the database when the folder has none.
+    pub create: bool,
+    /// Bytes that segments, indexes, versions and buffers may take together.
+    pub memory_limit: usize,
+    /// Log bytes after which a checkpoint starts by itself.
+    pub checkpoint_log_bytes: u64,
+    /// Seconds after which a checkpoint starts by itself, when anything was written.
+    pub checkpoint_interval_s: u64,
+    /// Further log folders: each is a stream of its own.
+    pub log_folders: Vec<String>,
+    /// Full size of a log file.
+    pub log_file_size: u64,
+    /// Bytes of each of a stream's two buffers.
+    pub log_buffer_size: usize,
+    /// Address space; 0: enough.
+    pub reserved: usize,
+    /// Collection and checkpoints by themselves.
+    pub background: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        let memory = physical_memory();
+        Options {
+            create: true,
+            memory_limit: memory / 4 * 3,
+            checkpoint_log_bytes: 1 << 30,
+            checkpoint_interval_s: 300,
+            log_folders: vec![],
+            log_file_size: 64 << 20,
+            log_buffer_size: 4 << 20,
+            reserved: 0,
+            background: true,
+        }
+    }
+}
+
+/// The machine's memory, or what its control group leaves.
+fn physical_memory() -> usize {
+    ondol_base::reserve::physical_memory().unwrap_or(8 << 30)
+}
+
+/// What opening found and took.
+#[derive(Clone, Debug, Default)]
+pub struct Opened {
+    pub recovered: Recovered,
+    pub index_entries: u64,
+    pub index_seconds: f64,
+    pub seconds: f64,
+}
+
+/// How far opening is.
+#[derive(Clone, Copy, Debug)]
+pub enum Opening {
+    Recovery(Progress),
+    Indexes { done: u64, total: u64 },
+}
+
+pub struct Database {
+    pub(crate) kernel: Arc<Kernel>,
+    pub(crate) dictionary: Dictionary,
+    catalog: RwLock<Arc<Catalog>>,
+    version: AtomicU64,
+    versions: AtomicU64,
+    connections: AtomicU64,
+    objects: AtomicU64,
+    /// Somebody's transaction changes definitions (N2).
+    pub(crate) defining: Mutex<bool>,
+    pub(crate) defined: Condvar,
+    /// Heap numbers made and given up by a savepoint; dropped when their transaction ends.
+    pub(crate) later: Mutex<Vec<u32>>,
+    opened: Opened,
+    location: String,
+    closed: Mutex<bool>,
+    _lock: Box<dyn Lock>,
+}
+
+impl Database {
+    /// Opens the database in a folder, made on first use where the options say so.
+    pub fn open(path: &Path, options: Options) -> SqlResult<Arc<Database>> {
+        Self::open_reporting(path, options, &|_| {})
+    }
+    pub fn open_reporting(path: &Path, options: Options, progress: &dyn Fn(Opening)) -> SqlResult<Arc<Database>> {
+        let what = format!("database \"{}\"", path.display());
+        let disk = match Disk::open(path) {
+            Ok(d) => d,
+            Err(e) if e.kind() == io::ErrorKind::NotFound && options.create => {
+                Disk::create(path).map_err(|e| error::io(&what, e))?
+            }
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {
+                return Err(SqlError::new("3D000", format!("{what} does not exist")));
+            }
+            Err(e) => return Err(error::io(&what, e)),
+        };
+        let mut streams = vec![];
+        for folder in &options.log_folders {
+            let d = Disk::create(Path::new(folder))
+                .map_err(|e| error::io(&format!("log folder \"{folder}\""), e))?;
+            streams.push(Place { storage: Arc::new(d), folder: String::new() })
+        }
+        Self::open_on(Arc::new(disk), streams, options, progress)
+    }
+    /// Opens on any storage; `streams` are further log folders.
+    pub fn open_on(
+        storage: Arc<dyn Storage>,
+        streams: Vec<Place>,
+        options: Options,
+        progress: &dyn Fn(Opening),
+    ) -> SqlResult<Arc<Database>> {
+        let begun = clock::now();
+        let location = storage.describe();
+        if !options.create {
+            let names = storage.list("").map_err(|e| error::io(&location, e))?;
+            if !names.iter().any(|n| n.starts_with("manifest")) {
+                return Err(SqlError::new("3D000", format!("there is no database in \"{location}\"")));
+            }
+        }
+        let lock = storage.lock("lock").map_err(|e| match e.kind() {
+            io::ErrorKind::WouldBlock => SqlError::new(
+                sqlstate::OBJECT_IN_USE,
+                format!("database \"{location}\" is in use by another process, or open twice in this one"),
+            ),
+            _ => error::io(&format!("database \"{location}\""), e),
+        })?;
+        let mut durability = Config::new(storage);
+        durability.streams.extend(streams);
+        durability.log_file_size = options.log_file_size;
+        durability.buffer_size = options.log_buffer_size;
+        let reserved = match options.reserved {
+            0 => (options.memory_limit.saturating_mul(4)).clamp(64 << 30, 1 << 44),
+            n => n,
+        };
+        let config = KernelConfig {
+            durability,
+            memory_limit: options.memory_limit,
+            reserved: reserved.next_multiple_of(SEGMENT_SIZE),
+            checkpoint_log_bytes: options.checkpoint_log_bytes,
+            checkpoint_interval: Duration::from_secs(options.checkpoint_interval_s),
+            background: options.background,
+        };
+        let (kernel, recovered) =
+            Kernel::open(config, &|p| progress(Opening::Recovery(p))).map_err(|e| match e {
+                OpenError::Recovery(e) => error::recovery(e),
+                OpenError::Memory(e) => SqlError::new(
+                    sqlstate::OUT_OF_MEMORY,
+                    format!("could not reserve {reserved} bytes of address space: {e}"),
+                ),
+            })?;
+        match Self::load(kernel.clone(), lock, location, recovered, begun, progress) {
+            Ok(db) => Ok(db),
+            Err(e) => {
+                let _ = kernel.close();
+                Err(e)
+            }
+        }
+    }
+
+    fn load(
+        kernel: Arc<Kernel>,
+        lock: Box<dyn Lock>,
+        location: String,
+        recovered: Recovered,
+        begun: Duration,
+        progress: &dyn Fn(Opening),
+    ) -> SqlResult<Arc<Database>> {
+        let dictionary = Dictionary::new(&kernel);
+        let started = clock::now();
+        let catalog = {
+            let mut session = Session::new(kernel.clone());
+            session.snapshot_newest();
+            dictionary::load(&session, &dictionary, 1)?
+        };
+        let mut index_entries = 0;
+        let total: u64 = catalog.tables.values().map(|t| t.estimate_rows() * t.indexes.len() as u64).sum();
+        for t in catalog.tables.values() {
+            index_entries += crate::define::fill(&kernel, t, &t.indexes, false, &|done| {
+                progress(Opening::Indexes { done: index_entries + done, total })
+            })?;
+        }
+        let index_seconds = (clock::now() - started).as_secs_f64();
+        let mut keep: BTreeSet<u32> = dictionary.all().iter().flat_map(|t| [t.heaps * 2, t.heaps * 2 + 1]).collect();
+        keep.extend(catalog.tables.values().flat_map(|t| [t.heaps * 2, t.heaps * 2 + 1]));
+        kernel.drop_orphans(&keep);
+        let used = catalog
+            .tables
+            .values()
+            .flat_map(|t| [t.def.id, t.heaps].into_iter().chain(t.def.indexes.iter().map(|i| i.id)))
+            .chain(catalog.functions.keys().copied())
+            .max()
+            .unwrap_or(0);
+        let given = recovered.sequences.iter().find(|s| s.0 == OBJECTS).map_or(0, |s| s.1);
+        let next = (used as i64).max(given).max(FIRST_OBJECT as i64 - 1) + 1;
+        let opened =
+            Opened { index_entries, index_seconds, seconds: (clock::now() - begun).as_secs_f64(), recovered };
+        Ok(Arc::new(Database {
+            kernel,
+            dictionary,
+            catalog: RwLock::new(Arc::new(catalog)),
+            version: AtomicU64::new(1),
+            versions: AtomicU64::new(1),
+            connections: AtomicU64::new(0),
+            objects: AtomicU64::new(next as u64),
+            defining: Mutex::new(false),
+            defined: Condvar::new(),
+            later: Mutex::default(),
+            opened,
+            location,
+            closed: Mutex::new(false),
+            _lock: lock,
+        }))
+    }
+
+    pub fn connect(self: &Arc<Self>) -> Connection {
+        Connection::new(self.clone())
+    }
+    pub fn catalog(&self) -> Arc<Catalog> {
+        self.catalog.read().clone()
+    }
+    /// The committed catalog's version.
+    #[inline]
+    pub fn version(&self) -> u64 {
+        self.version.load(Ordering::Acquire)
+    }
+    /// A version that no catalog had before.
+    pub(crate) fn next_version(&self) -> u64 {
+        self.versions.fetch_add(1, Ordering::Relaxed) + 1
+    }
+    pub(crate) fn publish(&self, catalog: Arc<Catalog>) {
+        let mut c = self.catalog.write();
+        self.version.store(catalog.version, Ordering::SeqCst);
+        *c = catalog;
+    }
+    pub(crate) fn next_connection(&self) -> u64 {
+        self.connections.fetch_add(1, Ordering::Relaxed) + 1
+    }
+    /// A number for a new object (D2).
+    pub(crate) fn next_object(&self) -> SqlResult<u32> {
+        let n = self.objects.fetch_add(1, Ordering::Relaxed);
+        self.kernel.log.system(System::SequenceAdvance { id: OBJECTS, value: n as i64 }).map_err(error::log)?;
+        Ok(n as u32)
+    }
+    /// Where the database lies.
+    pub fn location(&self) -> &str {
+        &self.location
+    }
+    pub fn opened(&self) -> &Opened {
+        &self.opened
+    }
+    pub fn last_checkpoint(&self) -> LastCheckpoint {
+        self.kernel.last_checkpoint()
+    }
+    pub fn checkpoint(&self) -> SqlResult<()> {
+        self.kernel.checkpoint(false).map(|_| ()).map_err(error::checkpoint)
+    }
+    /// A checkpoint that rewrites everything into one file.
+    pub fn checkpoint_full(&self) -> SqlResult<()> {
+        self.kernel.checkpoint(true).map(|_| ()).map_err(error::checkpoint)
+    }
+    /// The timestamp up to which everything is durable.
+    pub fn durable_ts(&self) -> u64 {
+        self.kernel.log.durable_ts()
+    }
+    pub fn wait_durable(&self, token: crate::Token) -> SqlResult<()> {
+        self.kernel.log.wait_durable(token.0).map_err(error::log)
+    }
+    /// Number of log streams.
+    pub fn streams(&self) -> usize {
+        self.kernel.log.streams()
+    }
+    /// Memory by what takes it: (kind, name, rows or entries, bytes); the last lines are what is not in tables.
+    pub fn memory(&self) -> Vec<(&'static str, String, u64, u64)> {
+        let mut out = vec![];
+        let mut sum = 0;
+        for t in self.catalog().tables.values() {
+            let bytes = (t.store.rows.bytes() + t.store.strings.bytes()) as u64;
+            out.push(("table", t.def.name.clone(), t.estimate_rows(), bytes));
+            sum += bytes;
+            for i in &t.indexes {
+                let bytes = i.index.memory_bytes() as u64;
+                out.push(("index", i.def.name.clone(), i.index.entries(), bytes));
+                sum += bytes;
+            }
+        }
+        for t in self.dictionary.all() {
+            let bytes = (t.store.rows.bytes() + t.store.strings.bytes()) as u64;
+            out.push(("dictionary", t.def.name.clone(), t.estimate_rows(), bytes));
+            sum += bytes;
+        }
+        let used = self.kernel.space.budget.used() as u64;
+        let other = used.saturating_sub(sum);
+        out.push(("versions", "version chains and credit".into(), self.kernel.collector.backlog() as u64, other));
+        out.push(("total", "used".into(), 0, used));
+        out.push(("limit", "memory_limit".into(), 0, self.kernel.space.budget.limit() as u64));
+        out
+    }
+    /// Waits until nothing is left to collect that could be collected; for tests and measurements.
+    pub fn settle(&self) {
+        for _ in 0..1000 {
+            if self.kernel.collector.backlog() == 0 {
+                break;
+            }
+            thread::sleep(Duration::from_millis(5))
+        }
+    }
+
+    /// Makes everything durable and stops background work. Also done when the last reference goes.
+    pub fn close(&self) -> SqlResult<()> {
+        let mut closed = self.closed.lock();
+        if std::mem::replace(&mut *closed, true) {
+            return Ok(());
+        }
+        self.kernel.close().map_err(error::log)
+    }
+}
+
+impl Drop for Database {
+    fn drop(&mut self) {
+        let _ = self.close();
+    }
+}
+
+/// A table by name, or PostgreSQL's error.
+pub fn find<'a>(catalog: &'a Catalog, name: &str) -> SqlResult<&'a Arc<Table>> {
+    catalog
+        .table(name)
+        .ok_or_else(|| SqlError::new(sqlstate::UNDEFINED_TABLE, format!("relation \"{name}\" does not exist")))
+}

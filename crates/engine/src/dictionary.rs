@@ -1,0 +1,425 @@
+//! The dictionary: ordinary tables that describe all others, and how it becomes a [`Catalog`].
+//!
+//! - **D1** The dictionary's own tables have fixed numbers and are not described in themselves.
+//! - **D2** Object numbers and heap numbers come from one sequence and are never given twice.
+use crate::catalog::{Catalog, ColumnDef, FunctionDef, IndexColumn, IndexDef, IndexKind, Returns, TableDef};
+use crate::row;
+use crate::table::{Table, TableIndex};
+use ondol_base::oid::Oid;
+use ondol_kernel::transaction::{Newest, Session};
+use ondol_kernel::{Kernel, LockMode, Wait};
+use ondol_types::{SqlError, SqlResult, Type, TypeId, Value, ValueRef, sqlstate};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+/// The sequence of D2 in the log.
+pub const OBJECTS: u64 = 1;
+/// The first number of a user's object.
+pub const FIRST_OBJECT: u32 = 100;
+
+/// The dictionary's tables.
+pub struct Dictionary {
+    pub tables: Arc<Table>,
+    pub columns: Arc<Table>,
+    pub indexes: Arc<Table>,
+    pub functions: Arc<Table>,
+}
+
+const T: Type = Type::TEXT;
+const I: Type = Type::INT4;
+const B: Type = Type::BOOL;
+
+impl Dictionary {
+    pub fn new(kernel: &Kernel) -> Dictionary {
+        let make = |id: u32, name: &str, columns: &[(&str, Type)]| {
+            let columns = columns
+                .iter()
+                .map(|(n, t)| ColumnDef { name: n.to_string(), ty: *t, not_null: false, default: None })
+                .collect();
+            let def = TableDef { id, name: name.to_string(), columns, indexes: vec![] };
+            Table::new(kernel, def, id, vec![], Arc::new(AtomicU64::new(0)))
+        };
+        Dictionary {
+            tables: make(1, "tables", &[("id", I), ("name", T), ("heaps", I)]),
+            columns: make(
+                2,
+                "columns",
+                &[
+                    ("table_id", I),
+                    ("position", I),
+                    ("name", T),
+                    ("type", I),
+                    ("typmod", I),
+                    ("not_null", B),
+                    ("default", T),
+                ],
+            ),
+            indexes: make(
+                3,
+                "indexes",
+                &[
+                    ("id", I),
+                    ("table_id", I),
+                    ("name", T),
+                    ("hash", B),
+                    ("unique", B),
+                    ("primary", B),
+                    ("constraint", B),
+                    ("columns", T),
+                ],
+            ),
+            functions: make(
+                4,
+                "functions",
+                &[
+                    ("id", I),
+                    ("name", T),
+                    ("args", T),
+                    ("returns", T),
+                    ("body", T),
+                    ("code", Type::new(TypeId::Bytea)),
+                    ("volatility", T),
+                ],
+            ),
+        }
+    }
+
+    pub fn all(&self) -> [&Arc<Table>; 4] {
+        [&self.tables, &self.columns, &self.indexes, &self.functions]
+    }
+}
+
+/// Every row of a dictionary table as the session sees it.
+pub fn rows(session: &Session, table: &Table) -> Vec<(Oid, Vec<Value>)> {
+    let mut out = vec![];
+    let mut slots = ondol_kernel::heap::Slots::default();
+    slots.start(&table.store.rows);
+    let mut bytes = vec![0; table.layout.row_size];
+    while let Some(oid) = slots.next(&session.kernel().space) {
+        if session.read(oid, &mut bytes) {
+            let values = (0..table.def.columns.len())
+                .map(|i| {
+                    let mut scratch = vec![];
+                    row::column(&table.layout, &bytes, i, &Newest(session), &mut scratch).to_owned()
+                })
+                .collect();
+            out.push((oid, values))
+        }
+    }
+    out
+}
+
+/// Adds a row.
+pub fn add(session: &mut Session, table: &Table, values: &[Value]) -> SqlResult<()> {
+    let mut scratch: Vec<Vec<u8>> = values.iter().map(|_| vec![]).collect();
+    let refs: Vec<ValueRef<'_>> = values.iter().zip(&mut scratch).map(|(v, s)| v.as_ref(s)).collect();
+    let mut bytes = vec![];
+    row::encode(&table.layout, &refs, &mut bytes, &mut |b| session.put_string(&table.store, b))
+        .map_err(crate::error::kernel)?;
+    session.insert(&table.store, &bytes).map_err(crate::error::kernel)?;
+    Ok(())
+}
+
+/// Removes the rows that `which` says.
+pub fn remove(session: &mut Session, table: &Table, which: impl Fn(&[Value]) -> bool) -> SqlResult<()> {
+    for (oid, values) in rows(session, table) {
+        if which(&values) {
+            session.lock(&table.store, oid, LockMode::Update, Wait::Block).map_err(crate::error::kernel)?;
+            let mut bytes = vec![0; table.layout.row_size];
+            if !session.read_newest(oid, &mut bytes) {
+                continue;
+            }
+            let mut strings = vec![];
+            row::strings_of(&table.layout, &bytes, |o, n| strings.push((o, n)));
+            session.delete(&table.store, oid, &bytes).map_err(crate::error::kernel)?;
+            for (o, n) in strings {
+                session.drop_string(&table.store, o, n).map_err(crate::error::kernel)?
+            }
+        }
+    }
+    Ok(())
+}
+
+fn int(v: &Value) -> i32 {
+    match v {
+        Value::Int4(i) => *i,
+        _ => 0,
+    }
+}
+fn string(v: &Value) -> String {
+    match v {
+        Value::Text(s) => s.clone(),
+        _ => String::new(),
+    }
+}
+fn flag(v: &Value) -> bool {
+    matches!(v, Value::Bool(true))
+}
+
+fn damaged(what: &str) -> SqlError {
+    SqlError::new(sqlstate::DATA_CORRUPTED, format!("the dictionary is damaged: {what}"))
+}
+
+/// Reads the whole dictionary. Indexes are made empty, to be filled by the caller.
+pub fn load(session: &Session, dictionary: &Dictionary, version: u64) -> SqlResult<Catalog> {
+    let kernel = session.kernel();
+    let mut catalog = Catalog { version, ..Catalog::default() };
+    let mut columns: BTreeMap<i32, Vec<(i32, ColumnDef)>> = BTreeMap::new();
+    for (_, r) in rows(session, &dictionary.columns) {
+        let id = type_id(int(&r[3]) as u8).ok_or_else(|| damaged("a column of an unknown type"))?;
+        columns.entry(int(&r[0])).or_default().push((
+            int(&r[1]),
+            ColumnDef {
+                name: string(&r[2]),
+                ty: Type::with(id, int(&r[4])),
+                not_null: flag(&r[5]),
+                default: match &r[6] {
+                    Value::Text(s) => Some(s.clone()),
+                    _ => None,
+                },
+            },
+        ));
+    }
+    let mut indexes: BTreeMap<i32, Vec<IndexDef>> = BTreeMap::new();
+    for (_, r) in rows(session, &dictionary.indexes) {
+        indexes.entry(int(&r[1])).or_default().push(IndexDef {
+            id: int(&r[0]) as u32,
+            name: string(&r[2]),
+            kind: if flag(&r[3]) { IndexKind::Hash } else { IndexKind::Btree },
+            unique: flag(&r[4]),
+            primary: flag(&r[5]),
+            constraint: flag(&r[6]),
+            columns: parse_columns(&string(&r[7])).ok_or_else(|| damaged("an index's columns"))?,
+        });
+    }
+    for (_, r) in rows(session, &dictionary.tables) {
+        let (id, name, heaps) = (int(&r[0]), string(&r[1]), int(&r[2]) as u32);
+        let mut cs = columns.remove(&id).unwrap_or_default();
+        cs.sort_by_key(|c| c.0);
+        let mut defs = indexes.remove(&id).unwrap_or_default();
+        defs.sort_by_key(|d| d.id);
+        let def = TableDef {
+            id: id as u32,
+            name: name.clone(),
+            columns: cs.into_iter().map(|c| c.1).collect(),
+            indexes: defs.clone(),
+        };
+        if defs.iter().any(|d| d.columns.iter().any(|c| c.column >= def.columns.len())) {
+            return Err(damaged(&format!("an index of table {name} names a column that is not there")));
+        }
+        let layout = Table::layout_of(&def);
+        let made = defs
+            .into_iter()
+            .map(|d| TableIndex::new(kernel, &def, &layout, d, kernel.heap(heaps * 2).taken()))
+            .collect::<SqlResult<Vec<_>>>()?;
+        for i in &made {
+            catalog.indexes.insert(i.def.name.clone(), name.clone());
+        }
+        let table = Table::new(kernel, def, heaps, made, Arc::new(AtomicU64::new(0)));
+        catalog.tables.insert(name, table);
+    }
+    for (_, r) in rows(session, &dictionary.functions) {
+        let f = FunctionDef {
+            id: int(&r[0]) as u32,
+            name: string(&r[1]),
+            args: parse_args(&string(&r[2])).ok_or_else(|| damaged("a function's arguments"))?,
+            returns: parse_returns(&string(&r[3])).ok_or_else(|| damaged("a function's result"))?,
+            body: string(&r[4]),
+            code: match &r[5] {
+                Value::Bytea(b) => b.clone(),
+                _ => vec![],
+            },
+            volatility: string(&r[6]),
+        };
+        catalog.functions.insert(f.id, Arc::new(f));
+    }
+    Ok(catalog)
+}
+
+pub fn add_table(session: &mut Session, d: &Dictionary, def: &TableDef, heaps: u32) -> SqlResult<()> {
+    let id = Value::Int4(def.id as i32);
+    add(session, &d.tables, &[id.clone(), Value::Text(def.name.clone()), Value::Int4(heaps as i32)])?;
+    for (i, c) in def.columns.iter().enumerate() {
+        add(
+            session,
+            &d.columns,
+            &[
+                id.clone(),
+                Value::Int4(i as i32),
+                Value::Text(c.name.clone()),
+                Value::Int4(c.ty.id as i32),
+                Value::Int4(c.ty.typmod),
+                Value::Bool(c.not_null),
+                c.default.clone().map_or(Value::Null, Value::Text),
+            ],
+        )?
+    }
+    for i in &def.indexes {
+        add_index(session, d, def.id, i)?
+    }
+    Ok(())
+}
+
+pub fn remove_table(session: &mut Session, d: &Dictionary, id: u32) -> SqlResult<()> {
+    let is = |v: &Value| int(v) == id as i32;
+    remove(session, &d.tables, |r| is(&r[0]))?;
+    remove(session, &d.columns, |r| is(&r[0]))?;
+    remove(session, &d.indexes, |r| is(&r[1]))
+}
+
+pub fn add_index(session: &mut Session, d: &Dictionary, table: u32, i: &IndexDef) -> SqlResult<()> {
+    let columns: Vec<String> = i
+        .columns
+        .iter()
+        .map(|c| format!("{}{}{}", c.column, if c.desc { "d" } else { "" }, if c.nulls_first { "f" } else { "" }))
+        .collect();
+    add(
+        session,
+        &d.indexes,
+        &[
+            Value::Int4(i.id as i32),
+            Value::Int4(table as i32),
+            Value::Text(i.name.clone()),
+            Value::Bool(i.kind == IndexKind::Hash),
+            Value::Bool(i.unique),
+            Value::Bool(i.primary),
+            Value::Bool(i.constraint),
+            Value::Text(columns.join(" ")),
+        ],
+    )
+}
+
+pub fn remove_index(session: &mut Session, d: &Dictionary, id: u32) -> SqlResult<()> {
+    remove(session, &d.indexes, |r| int(&r[0]) == id as i32)
+}
+
+pub fn add_function(session: &mut Session, d: &Dictionary, f: &FunctionDef) -> SqlResult<()> {
+    add(
+        session,
+        &d.functions,
+        &[
+            Value::Int4(f.id as i32),
+            Value::Text(f.name.clone()),
+            Value::Text(write_args(&f.args)),
+            Value::Text(write_returns(&f.returns)),
+            Value::Text(f.body.clone()),
+            Value::Bytea(f.code.clone()),
+            Value::Text(f.volatility.clone()),
+        ],
+    )
+}
+
+pub fn remove_function(session: &mut Session, d: &Dictionary, id: u32) -> SqlResult<()> {
+    remove(session, &d.functions, |r| int(&r[0]) == id as i32)
+}
+
+fn parse_columns(text: &str) -> Option<Vec<IndexColumn>> {
+    text.split_whitespace()
+        .map(|w| {
+            let digits = w.trim_end_matches(['d', 'f']);
+            let flags = &w[digits.len()..];
+            Some(IndexColumn {
+                column: digits.parse().ok()?,
+                desc: flags.contains('d'),
+                nulls_first: flags.contains('f'),
+            })
+        })
+        .collect()
+}
+
+/// Types and names as text, one field a line: names may hold anything but a line feed ... which is escaped.
+fn escape(s: &str) -> String {
+    s.replace('\\', "\\\\").replace('\n', "\\n")
+}
+fn unescape(s: &str) -> String {
+    let mut out = String::new();
+    let mut chars = s.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' => match chars.next() {
+                Some('n') => out.push('\n'),
+                Some(c) => out.push(c),
+                None => {}
+            },
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+fn write_type(t: Type) -> String {
+    format!("{}:{}", t.id as u8, t.typmod)
+}
+fn parse_type(s: &str) -> Option<Type> {
+    let (id, typmod) = s.split_once(':')?;
+    Some(Type::with(type_id(id.parse().ok()?)?, typmod.parse().ok()?))
+}
+
+fn write_args(args: &[(Option<String>, Type)]) -> String {
+    let lines: Vec<String> = args
+        .iter()
+        .map(|(n, t)| match n {
+            Some(n) => format!("{} {}", write_type(*t), escape(n)),
+            None => write_type(*t),
+        })
+        .collect();
+    lines.join("\n")
+}
+fn parse_args(text: &str) -> Option<Vec<(Option<String>, Type)>> {
+    text.lines()
+        .map(|l| match l.split_once(' ') {
+            Some((t, n)) => Some((Some(unescape(n)), parse_type(t)?)),
+            None => Some((None, parse_type(l)?)),
+        })
+        .collect()
+}
+
+fn write_returns(r: &Returns) -> String {
+    match r {
+        Returns::Void => "void".into(),
+        Returns::Scalar { ty, set } => format!("scalar {set} {}", write_type(*ty)),
+        Returns::Rows { of, columns, set } => {
+            let mut s = format!("rows {set} {}", of.as_deref().map_or(String::new(), escape));
+            for (n, t) in columns {
+                s += &format!("\n{} {}", write_type(*t), escape(n))
+            }
+            s
+        }
+    }
+}
+fn parse_returns(text: &str) -> Option<Returns> {
+    let mut lines = text.lines();
+    let first = lines.next()?;
+    let mut words = first.splitn(3, ' ');
+    match words.next()? {
+        "void" => Some(Returns::Void),
+        "scalar" => {
+            let set = words.next()? == "true";
+            Some(Returns::Scalar { ty: parse_type(words.next()?)?, set })
+        }
+        "rows" => {
+            let set = words.next()? == "true";
+            let of = words.next().filter(|s| !s.is_empty()).map(unescape);
+            let columns = lines
+                .map(|l| {
+                    let (t, n) = l.split_once(' ')?;
+                    Some((unescape(n), parse_type(t)?))
+                })
+                .collect::<Option<_>>()?;
+            Some(Returns::Rows { of, columns, set })
+        }
+        _ => None,
+    }
+}
+
+/// The type of a stored number.
+pub fn type_id(n: u8) -> Option<TypeId> {
+    use TypeId::*;
+    [
+        Unknown, Bool, Int2, Int4, Int8, Float8, Numeric, Bpchar, Varchar, Text, Bytea, Date, Timestamp, Timestamptz,
+        Void,
+    ]
+    .into_iter()
+    .find(|t| *t as u8 == n)
+}

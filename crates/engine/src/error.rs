@@ -1,0 +1,64 @@
+//! Kernel and durability errors as a client sees them.
+use ondol_durability::error::{CheckpointError, LogError, RecoveryError};
+use ondol_types::{SqlError, sqlstate as s};
+
+pub fn kernel(e: ondol_kernel::Error) -> SqlError {
+    use ondol_kernel::Error as E;
+    let code = match &e {
+        E::Conflict | E::Serialization => s::SERIALIZATION_FAILURE,
+        E::Deadlock => s::DEADLOCK_DETECTED,
+        E::LockNotAvailable { .. } => s::LOCK_NOT_AVAILABLE,
+        E::UniqueViolation { .. } => s::UNIQUE_VIOLATION,
+        E::OutOfMemory { .. } => s::OUT_OF_MEMORY,
+        E::TooLarge { .. } => s::PROGRAM_LIMIT_EXCEEDED,
+        E::Canceled => s::QUERY_CANCELED,
+        E::Log(e) => return log(e.clone()),
+        _ => s::INTERNAL_ERROR,
+    };
+    let error = SqlError::new(code, e.to_string());
+    match e {
+        E::OutOfMemory { .. } => {
+            error.hint("Delete rows, drop indexes or tables, or open the database with a larger memory limit.")
+        }
+        E::Conflict | E::Serialization => error.hint("The transaction might succeed if retried."),
+        _ => error,
+    }
+}
+
+pub fn log(e: LogError) -> SqlError {
+    let code = match &e {
+        LogError::DiskFull { .. } => s::DISK_FULL,
+        LogError::TooLarge { .. } => s::PROGRAM_LIMIT_EXCEEDED,
+        _ => s::IO_ERROR,
+    };
+    SqlError::new(code, e.to_string())
+}
+
+pub fn checkpoint(e: CheckpointError) -> SqlError {
+    match e {
+        CheckpointError::Io { file, error } => io(&format!("checkpoint file {file}"), error),
+        CheckpointError::Log(e) => log(e),
+        e => SqlError::new(s::INTERNAL_ERROR, e.to_string()),
+    }
+}
+
+pub fn io(what: &str, e: std::io::Error) -> SqlError {
+    let code = match e.kind() {
+        std::io::ErrorKind::StorageFull => s::DISK_FULL,
+        std::io::ErrorKind::PermissionDenied => "42501",
+        _ => s::IO_ERROR,
+    };
+    SqlError::new(code, format!("{what}: {e}"))
+}
+
+pub fn recovery(e: RecoveryError) -> SqlError {
+    let code = match &e {
+        RecoveryError::Io { error, .. } => match error.kind() {
+            std::io::ErrorKind::StorageFull => s::DISK_FULL,
+            std::io::ErrorKind::PermissionDenied => "42501",
+            _ => s::IO_ERROR,
+        },
+        _ => s::DATA_CORRUPTED,
+    };
+    SqlError::new(code, e.to_string())
+}

@@ -1,0 +1,164 @@
+//! How a typed row lies in bytes.
+//!
+//! ```text
+//! bits | fixed columns, widest first | char(n) columns | string heads | zeros to a multiple of 16
+//! ```
+//! - **L1** Bit 0 of the first byte is the live bit (set in every row in use); bit 1 says that the row is wide
+//!   (L3); from bit 2 on one null bit for each nullable column.
+//! - **L2** A null column's bytes are zero. Numbers are little-endian.
+//! - **L3** char(n) takes n bytes, filled with spaces, and holds values whose UTF-8 form without trailing spaces
+//!   fits n bytes. If one column's does not, the row is wide: the first 8 bytes of its char area hold the OID
+//!   of a string with all char columns' values, each as u32 length and bytes (null: length 0). The char area has at
+//!   least 8 bytes.
+//! - **L4** A string head is 16 bytes: length u32, then up to 12 bytes inline; longer ones have a 4-byte prefix and
+//!   the OID (u64) of a string slot. A string slot's row bytes are: live bit byte (1), 3 zero bytes, length u32, bytes.
+//!   NUMERIC is stored as a string of its encoding.
+use ondol_types::{Type, TypeId};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Storage {
+    Bool,
+    Int2,
+    Int4,
+    Int8,
+    Float8,
+    Date,
+    Timestamp,
+    Timestamptz,
+    /// char(n): `width` bytes inline.
+    Char { width: u16 },
+    /// text, varchar, char without length
+    Text,
+    Bytea,
+    Numeric,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ColumnLayout {
+    pub storage: Storage,
+    /// Byte offset in the row.
+    pub offset: u16,
+    /// Bit number (L1) counted from the row's first bit; `None` for NOT NULL columns.
+    pub null_bit: Option<u16>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Layout {
+    pub columns: Vec<ColumnLayout>,
+    pub types: Vec<Type>,
+    /// Row bytes, a multiple of 16.
+    pub row_size: usize,
+    /// Offset of the char area (L3); meaningful when there are char columns.
+    pub char_area: u16,
+    pub char_columns: Vec<u16>,
+}
+
+pub const LIVE: u8 = 1;
+pub const WIDE: u8 = 2;
+/// Longest string kept inline in its head.
+pub const INLINE: usize = 12;
+
+impl Layout {
+    /// Lays out columns given as (type, not null).
+    pub fn new(columns: &[(Type, bool)]) -> Layout {
+        let mut bits = 2u16;
+        let storage = |ty: Type| match ty.id {
+            TypeId::Bool => Storage::Bool,
+            TypeId::Int2 => Storage::Int2,
+            TypeId::Int4 => Storage::Int4,
+            TypeId::Int8 => Storage::Int8,
+            TypeId::Float8 => Storage::Float8,
+            TypeId::Date => Storage::Date,
+            TypeId::Timestamp => Storage::Timestamp,
+            TypeId::Timestamptz => Storage::Timestamptz,
+            TypeId::Bpchar => match ty.char_len() {
+                Some(n) if n <= 255 => Storage::Char { width: n as u16 },
+                _ => Storage::Text,
+            },
+            TypeId::Bytea => Storage::Bytea,
+            TypeId::Numeric => Storage::Numeric,
+            TypeId::Varchar | TypeId::Text | TypeId::Unknown | TypeId::Void => Storage::Text,
+        };
+        let mut out: Vec<ColumnLayout> = columns
+            .iter()
+            .map(|&(ty, not_null)| {
+                let null_bit = (!not_null).then(|| {
+                    bits += 1;
+                    bits - 1
+                });
+                ColumnLayout { storage: storage(ty), offset: 0, null_bit }
+            })
+            .collect();
+        let mut at = bits.div_ceil(8);
+        let mut place = |want: &dyn Fn(Storage) -> Option<u16>, at: &mut u16| {
+            for c in out.iter_mut() {
+                if let Some(w) = want(c.storage) {
+                    c.offset = *at;
+                    *at += w;
+                }
+            }
+        };
+        place(
+            &|s| match s {
+                Storage::Int8 | Storage::Float8 | Storage::Timestamp | Storage::Timestamptz => Some(8),
+                _ => None,
+            },
+            &mut at,
+        );
+        place(&|s| matches!(s, Storage::Int4 | Storage::Date).then_some(4), &mut at);
+        place(&|s| matches!(s, Storage::Int2).then_some(2), &mut at);
+        place(&|s| matches!(s, Storage::Bool).then_some(1), &mut at);
+        let char_area = at;
+        place(&|s| if let Storage::Char { width } = s { Some(width) } else { None }, &mut at);
+        let char_columns: Vec<u16> =
+            (0..out.len() as u16).filter(|&i| matches!(out[i as usize].storage, Storage::Char { .. })).collect();
+        if !char_columns.is_empty() {
+            at = at.max(char_area + 8);
+        }
+        for c in out.iter_mut() {
+            if matches!(c.storage, Storage::Text | Storage::Bytea | Storage::Numeric) {
+                c.offset = at;
+                at += 16;
+            }
+        }
+        Layout {
+            columns: out,
+            types: columns.iter().map(|c| c.0).collect(),
+            row_size: (at as usize).next_multiple_of(16),
+            char_area,
+            char_columns,
+        }
+    }
+
+    #[inline]
+    pub fn is_null(&self, row: &[u8], column: usize) -> bool {
+        match self.columns[column].null_bit {
+            Some(b) => row[b as usize / 8] >> (b % 8) & 1 != 0,
+            None => false,
+        }
+    }
+    #[inline]
+    pub fn is_wide(row: &[u8]) -> bool {
+        row[0] & WIDE != 0
+    }
+}
+
+/// Where a string column's bytes are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StringAt {
+    /// (offset in the row, length)
+    Inline(usize, usize),
+    /// A string slot: OID and length.
+    Slot(u64, usize),
+}
+
+/// Reads the string head at `offset` of a row.
+#[inline]
+pub fn string_at(row: &[u8], offset: usize) -> StringAt {
+    let len = u32::from_le_bytes(row[offset..offset + 4].try_into().unwrap_or_default()) as usize;
+    if len <= INLINE {
+        StringAt::Inline(offset + 4, len)
+    } else {
+        StringAt::Slot(u64::from_le_bytes(row[offset + 8..offset + 16].try_into().unwrap_or_default()), len)
+    }
+}

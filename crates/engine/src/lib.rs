@@ -1,0 +1,24 @@
+//! Databases, the dictionary, tables and row layouts: the one boundary through which everything above
+//! reaches data.
+//!
+//! Owns: a database's folder, its dictionary (ordinary tables), table and index objects, the layout of typed
+//! rows in bytes, connections with their transactions. Knows nothing of: SQL text, plans, byte code (a
+//! registered query's code is bytes here).
+#![forbid(unsafe_code)]
+
+pub mod catalog;
+pub mod connection;
+pub mod database;
+pub mod define;
+pub mod dictionary;
+pub mod error;
+pub mod layout;
+pub mod row;
+pub mod table;
+
+pub use catalog::{Catalog, ColumnDef, FunctionDef, IndexColumn, IndexDef, IndexKind, Returns, TableDef};
+pub use connection::{Access, Connection, Isolation, LockStrength, Locked, STALE, Scan, Token, Wait};
+pub use database::{Database, Options};
+pub use layout::{ColumnLayout, Layout, Storage};
+pub use ondol_base::oid::Oid;
+pub use table::{IndexScan, KeySpec, Table, TableIndex};

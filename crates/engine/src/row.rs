@@ -1,0 +1,304 @@
+//! Typed values to row bytes and back, by a [`Layout`] (L1 to L4).
+use crate::layout::{INLINE, LIVE, Layout, Storage, StringAt, WIDE, string_at};
+use ondol_base::oid::Oid;
+use ondol_kernel::Strings;
+use ondol_types::{Numeric, ValueRef};
+
+/// Puts a long value into the string heap.
+pub type Put<'a> = dyn FnMut(&[u8]) -> ondol_kernel::Result<Oid> + 'a;
+
+/// Makes the whole row. Values are of the columns' types, modifiers applied.
+pub fn encode(layout: &Layout, values: &[ValueRef<'_>], out: &mut Vec<u8>, put: &mut Put<'_>) -> ondol_kernel::Result<()> {
+    out.clear();
+    out.resize(layout.row_size, 0);
+    out[0] = LIVE;
+    let wide = layout.char_columns.iter().any(|&c| too_wide(layout, c as usize, &values[c as usize]));
+    for (i, v) in values.iter().enumerate() {
+        set(layout, i, v, out, put)?
+    }
+    if wide {
+        set_wide(layout, &|c| text(&values[c]), out, put)?
+    }
+    Ok(())
+}
+
+fn text<'a>(v: &'a ValueRef<'_>) -> Option<&'a str> {
+    match v {
+        ValueRef::Text(s) => Some(s.trim_end_matches(' ')),
+        _ => None,
+    }
+}
+
+fn too_wide(layout: &Layout, column: usize, v: &ValueRef<'_>) -> bool {
+    match (layout.columns[column].storage, text(v)) {
+        (Storage::Char { width }, Some(s)) => s.len() > width as usize,
+        _ => false,
+    }
+}
+
+/// L3: all char columns' values go to one string.
+fn set_wide<'v>(
+    layout: &Layout,
+    value: &dyn Fn(usize) -> Option<&'v str>,
+    row: &mut [u8],
+    put: &mut Put<'_>,
+) -> ondol_kernel::Result<()> {
+    let mut all = vec![];
+    for &c in &layout.char_columns {
+        let s = value(c as usize).unwrap_or("");
+        all.extend_from_slice(&(s.len() as u32).to_le_bytes());
+        all.extend_from_slice(s.as_bytes());
+        if let Storage::Char { width } = layout.columns[c as usize].storage {
+            let at = layout.columns[c as usize].offset as usize;
+            row[at..at + width as usize].fill(0);
+        }
+    }
+    let oid = put(&all)?;
+    let at = layout.char_area as usize;
+    // The string's length is found by reading its own length word; the reference keeps it too.
+    row[at..at + 8].copy_from_slice(&(oid.0 | (all.len().min(0xffff) as u64) << 48).to_le_bytes());
+    row[0] |= WIDE;
+    Ok(())
+}
+
+fn set_null(layout: &Layout, column: usize, null: bool, row: &mut [u8]) {
+    if let Some(b) = layout.columns[column].null_bit {
+        let (byte, bit) = (b as usize / 8, b % 8);
+        row[byte] = row[byte] & !(1 << bit) | (null as u8) << bit;
+    }
+}
+
+/// Sets one column of a row (char columns: in the narrow form).
+fn set(
+    layout: &Layout,
+    column: usize,
+    v: &ValueRef<'_>,
+    row: &mut [u8],
+    put: &mut Put<'_>,
+) -> ondol_kernel::Result<()> {
+    let c = layout.columns[column];
+    let at = c.offset as usize;
+    set_null(layout, column, v.is_null(), row);
+    match (c.storage, v) {
+        (s, ValueRef::Null) => {
+            let n = width(s);
+            row[at..at + n].fill(0)
+        }
+        (Storage::Bool, ValueRef::Bool(b)) => row[at] = *b as u8,
+        (Storage::Int2, ValueRef::Int2(x)) => row[at..at + 2].copy_from_slice(&x.to_le_bytes()),
+        (Storage::Int4, ValueRef::Int4(x)) | (Storage::Date, ValueRef::Date(x)) => {
+            row[at..at + 4].copy_from_slice(&x.to_le_bytes())
+        }
+        (Storage::Int8, ValueRef::Int8(x))
+        | (Storage::Timestamp, ValueRef::Timestamp(x))
+        | (Storage::Timestamptz, ValueRef::Timestamptz(x)) => row[at..at + 8].copy_from_slice(&x.to_le_bytes()),
+        (Storage::Float8, ValueRef::Float8(x)) => row[at..at + 8].copy_from_slice(&x.to_le_bytes()),
+        (Storage::Char { width }, ValueRef::Text(s)) => {
+            let s = s.trim_end_matches(' ').as_bytes();
+            let (n, width) = (s.len().min(width as usize), width as usize);
+            row[at..at + n].copy_from_slice(&s[..n]);
+            row[at + n..at + width].fill(b' ')
+        }
+        (Storage::Text, ValueRef::Text(s)) => set_string(row, at, s.as_bytes(), put)?,
+        (Storage::Bytea, ValueRef::Bytea(b)) | (Storage::Numeric, ValueRef::Numeric(b)) => {
+            set_string(row, at, b, put)?
+        }
+        (storage, v) => unreachable!("a {v:?} for a column stored as {storage:?}"),
+    }
+    Ok(())
+}
+
+/// Bytes that a storage takes in the row.
+pub fn width(s: Storage) -> usize {
+    match s {
+        Storage::Bool => 1,
+        Storage::Int2 => 2,
+        Storage::Int4 | Storage::Date => 4,
+        Storage::Int8 | Storage::Float8 | Storage::Timestamp | Storage::Timestamptz => 8,
+        Storage::Char { width } => width as usize,
+        Storage::Text | Storage::Bytea | Storage::Numeric => 16,
+    }
+}
+
+fn set_string(row: &mut [u8], at: usize, bytes: &[u8], put: &mut Put<'_>) -> ondol_kernel::Result<()> {
+    row[at..at + 16].fill(0);
+    row[at..at + 4].copy_from_slice(&(bytes.len() as u32).to_le_bytes());
+    if bytes.len() <= INLINE {
+        row[at + 4..at + 4 + bytes.len()].copy_from_slice(bytes)
+    } else {
+        row[at + 4..at + 8].copy_from_slice(&bytes[..4]);
+        row[at + 8..at + 16].copy_from_slice(&put(bytes)?.0.to_le_bytes())
+    }
+    Ok(())
+}
+
+/// The string slots that a row names: (OID, length).
+pub fn strings_of(layout: &Layout, row: &[u8], mut f: impl FnMut(Oid, usize)) {
+    for (i, c) in layout.columns.iter().enumerate() {
+        if matches!(c.storage, Storage::Text | Storage::Bytea | Storage::Numeric)
+            && !layout.is_null(row, i)
+            && let StringAt::Slot(oid, len) = string_at(row, c.offset as usize)
+        {
+            f(Oid(oid), len)
+        }
+    }
+    if let Some((oid, len)) = wide_of(layout, row) {
+        f(oid, len)
+    }
+}
+
+/// The string that holds a wide row's char columns.
+pub fn wide_of(layout: &Layout, row: &[u8]) -> Option<(Oid, usize)> {
+    Layout::is_wide(row).then(|| {
+        let at = layout.char_area as usize;
+        let w = u64::from_le_bytes(row[at..at + 8].try_into().expect("eight bytes"));
+        (Oid(w & Oid::MASK), (w >> 48) as usize)
+    })
+}
+
+/// Makes `new` of `old` with some columns changed; `dropped` is told the string slots that the new row names no more.
+pub fn change(
+    layout: &Layout,
+    old: &[u8],
+    changes: &[(usize, ValueRef<'_>)],
+    new: &mut Vec<u8>,
+    strings: &dyn Strings,
+    put: &mut Put<'_>,
+    dropped: &mut Vec<(Oid, usize)>,
+) -> ondol_kernel::Result<()> {
+    new.clear();
+    new.extend_from_slice(old);
+    let chars = changes.iter().any(|(c, _)| matches!(layout.columns[*c].storage, Storage::Char { .. }));
+    // Leaving or entering the wide form touches all char columns.
+    let rewide = chars && (Layout::is_wide(old) || changes.iter().any(|(c, v)| too_wide(layout, *c, v)));
+    let mut kept: Vec<Option<String>> = vec![];
+    if rewide {
+        for &c in &layout.char_columns {
+            let v = match changes.iter().rev().find(|(x, _)| *x == c as usize) {
+                Some((_, v)) => text(v).map(str::to_string),
+                None => {
+                    let mut scratch = vec![];
+                    match column(layout, old, c as usize, strings, &mut scratch) {
+                        ValueRef::Text(s) => Some(s.to_string()),
+                        _ => None,
+                    }
+                }
+            };
+            kept.push(v)
+        }
+        dropped.extend(wide_of(layout, old));
+        new[0] &= !WIDE;
+        let at = layout.char_area as usize;
+        new[at..at + 8].fill(0);
+    }
+    for (c, v) in changes {
+        let at = layout.columns[*c].offset as usize;
+        if matches!(layout.columns[*c].storage, Storage::Text | Storage::Bytea | Storage::Numeric)
+            && !layout.is_null(old, *c)
+            && let StringAt::Slot(oid, len) = string_at(old, at)
+        {
+            dropped.push((Oid(oid), len))
+        }
+        set(layout, *c, v, new, put)?
+    }
+    if rewide {
+        let value = |c: usize| {
+            let i = layout.char_columns.iter().position(|x| *x as usize == c)?;
+            kept[i].as_deref()
+        };
+        let wide = layout.char_columns.iter().any(|&c| {
+            let v = value(c as usize).map_or(ValueRef::Null, ValueRef::Text);
+            too_wide(layout, c as usize, &v)
+        });
+        if wide {
+            set_wide(layout, &value, new, put)?
+        } else {
+            for &c in &layout.char_columns {
+                let v = value(c as usize).map_or(ValueRef::Null, ValueRef::Text);
+                set(layout, c as usize, &v, new, put)?
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A column's value; strings in slots are read into `scratch`. Bytes that cannot be what they should (damage, or a
+/// version that is going) give NULL or an empty string, never a panic.
+pub fn column<'a>(
+    layout: &Layout,
+    row: &'a [u8],
+    i: usize,
+    strings: &dyn Strings,
+    scratch: &'a mut Vec<u8>,
+) -> ValueRef<'a> {
+    if layout.is_null(row, i) {
+        return ValueRef::Null;
+    }
+    let c = layout.columns[i];
+    let at = c.offset as usize;
+    macro_rules! number {
+        ($t:ty) => {
+            <$t>::from_le_bytes(row[at..at + size_of::<$t>()].try_into().expect("of that size"))
+        };
+    }
+    match c.storage {
+        Storage::Bool => ValueRef::Bool(row[at] != 0),
+        Storage::Int2 => ValueRef::Int2(number!(i16)),
+        Storage::Int4 => ValueRef::Int4(number!(i32)),
+        Storage::Int8 => ValueRef::Int8(number!(i64)),
+        Storage::Float8 => ValueRef::Float8(number!(f64)),
+        Storage::Date => ValueRef::Date(number!(i32)),
+        Storage::Timestamp => ValueRef::Timestamp(number!(i64)),
+        Storage::Timestamptz => ValueRef::Timestamptz(number!(i64)),
+        Storage::Char { width } => {
+            let bytes = match wide_of(layout, row) {
+                Some((oid, len)) => {
+                    let index = layout.char_columns.iter().position(|x| *x as usize == i).unwrap_or(0);
+                    strings.string(oid, len, scratch);
+                    wide_part(scratch, index)
+                }
+                None => {
+                    let b = &row[at..at + width as usize];
+                    let n = b.iter().rposition(|x| *x != b' ').map_or(0, |p| p + 1);
+                    &b[..n]
+                }
+            };
+            ValueRef::Text(std::str::from_utf8(bytes).unwrap_or(""))
+        }
+        Storage::Text => ValueRef::Text(std::str::from_utf8(bytes(row, at, strings, scratch)).unwrap_or("")),
+        Storage::Bytea => ValueRef::Bytea(bytes(row, at, strings, scratch)),
+        Storage::Numeric => ValueRef::Numeric(bytes(row, at, strings, scratch)),
+    }
+}
+
+/// The char value number `index` of a wide row's string.
+pub fn wide_part(all: &[u8], index: usize) -> &[u8] {
+    let mut rest = all;
+    for k in 0..=index {
+        let Some((n, after)) = rest.split_first_chunk::<4>() else { return b"" };
+        let n = (u32::from_le_bytes(*n) as usize).min(after.len());
+        if k == index {
+            return &after[..n];
+        }
+        rest = &after[n..]
+    }
+    b""
+}
+
+fn bytes<'a>(row: &'a [u8], at: usize, strings: &dyn Strings, scratch: &'a mut Vec<u8>) -> &'a [u8] {
+    match string_at(row, at) {
+        StringAt::Inline(o, n) => &row[o..o + n],
+        StringAt::Slot(oid, n) => {
+            let start = scratch.len();
+            strings.string(Oid(oid), n, scratch);
+            &scratch[start..]
+        }
+    }
+}
+
+/// A numeric's stored form, for callers that have a [`Numeric`].
+pub fn numeric_bytes(n: &Numeric) -> Vec<u8> {
+    let mut v = vec![];
+    n.encode(&mut v);
+    v
+}

@@ -1,0 +1,206 @@
+//! Tables and their indexes as live objects.
+use crate::catalog::{IndexDef, IndexKind, TableDef};
+use crate::connection::Connection;
+use crate::layout::{Layout, Storage};
+use crate::row;
+use ondol_base::oid::Oid;
+use ondol_index::Seen;
+use ondol_index::btree::{Cursor, KeyShape};
+use ondol_kernel::{IndexStore, KeyOf, Kernel, Strings, TableStore};
+use ondol_types::{SqlResult, TypeId, ValueRef};
+use std::ops::Bound;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+/// How an index's key is made of column values.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeySpec {
+    /// (column, type, desc, nulls first, not null)
+    pub parts: Vec<(usize, TypeId, bool, bool, bool)>,
+    /// The key's width when every part has a fixed one.
+    pub width: Option<usize>,
+}
+
+impl KeySpec {
+    pub fn new(table: &TableDef, index: &IndexDef) -> KeySpec {
+        let parts: Vec<_> = index
+            .columns
+            .iter()
+            .map(|c| {
+                let d = &table.columns[c.column];
+                (c.column, d.ty.id, c.desc, c.nulls_first, d.not_null)
+            })
+            .collect();
+        let width = parts.iter().map(|p| ondol_types::key::width(p.1, p.4)).sum();
+        KeySpec { parts, width }
+    }
+    /// Appends the normalised key of the first `values.len()` parts.
+    pub fn encode(&self, values: &[ValueRef<'_>], out: &mut Vec<u8>) {
+        for (v, p) in values.iter().zip(&self.parts) {
+            ondol_types::key::encode(*v, p.1, p.2, p.3, p.4, out)
+        }
+    }
+}
+
+/// The key of a row's bytes: what the kernel asks for.
+pub struct RowKey {
+    layout: Arc<Layout>,
+    spec: KeySpec,
+    ranges: Vec<(usize, usize)>,
+}
+
+impl RowKey {
+    pub fn new(layout: Arc<Layout>, spec: KeySpec) -> RowKey {
+        let mut ranges = vec![];
+        for p in &spec.parts {
+            let c = layout.columns[p.0];
+            ranges.push((c.offset as usize, row::width(c.storage)));
+            if let Some(b) = c.null_bit {
+                ranges.push((b as usize / 8, 1))
+            }
+            if matches!(c.storage, Storage::Char { .. }) {
+                // The wide flag and reference (L3).
+                ranges.push((0, 1));
+                ranges.push((layout.char_area as usize, 8));
+            }
+        }
+        RowKey { layout, spec, ranges }
+    }
+}
+
+impl KeyOf for RowKey {
+    fn key(&self, row: &[u8], strings: &dyn Strings, out: &mut Vec<u8>) -> bool {
+        let mut nulls = false;
+        for p in &self.spec.parts {
+            let mut scratch = vec![];
+            let v = row::column(&self.layout, row, p.0, strings, &mut scratch);
+            nulls |= v.is_null();
+            ondol_types::key::encode(v, p.1, p.2, p.3, p.4, out)
+        }
+        nulls
+    }
+    fn unaffected(&self, old: &[u8], new: &[u8]) -> bool {
+        self.ranges.iter().all(|(o, l)| old[*o..o + l] == new[*o..o + l])
+    }
+    fn ranges(&self) -> &[(usize, usize)] {
+        &self.ranges
+    }
+}
+
+pub struct TableIndex {
+    pub def: IndexDef,
+    pub key: KeySpec,
+    pub index: ondol_index::IndexRef,
+    pub store: Arc<IndexStore>,
+}
+
+impl TableIndex {
+    /// An empty index for about `expected` entries.
+    pub fn new(kernel: &Kernel, table: &TableDef, layout: &Arc<Layout>, def: IndexDef, expected: u64) -> SqlResult<Arc<TableIndex>> {
+        let key = KeySpec::new(table, &def);
+        let full = |_| crate::error::kernel(ondol_kernel::Error::OutOfMemory { limit: kernel.space.budget.limit() });
+        let budget: Arc<dyn ondol_index::Budget> = kernel.space.budget.clone();
+        let index: ondol_index::IndexRef = match def.kind {
+            IndexKind::Hash => Arc::new(ondol_index::hash::HashIndex::new(budget, expected).map_err(full)?),
+            IndexKind::Btree => {
+                let shape = match key.width {
+                    Some(w) if w <= 64 => KeyShape::Fixed(w),
+                    _ => KeyShape::Variable,
+                };
+                Arc::new(ondol_index::btree::BTree::new(shape, budget).map_err(full)?)
+            }
+        };
+        let row_key = RowKey::new(layout.clone(), key.clone());
+        let store = Arc::new(IndexStore {
+            id: def.id,
+            unique: def.unique,
+            index: index.clone(),
+            key: Arc::new(row_key),
+        });
+        Ok(Arc::new(TableIndex { def, key, index, store }))
+    }
+}
+
+pub struct Table {
+    pub def: TableDef,
+    pub layout: Arc<Layout>,
+    pub indexes: Vec<Arc<TableIndex>>,
+    pub store: Arc<TableStore>,
+    /// Number of the heaps: 2n for rows, 2n + 1 for strings.
+    pub heaps: u32,
+    /// The connection whose open transaction changes the table's definition; 0: none.
+    pub locked: Arc<AtomicU64>,
+}
+
+impl Table {
+    pub fn new(kernel: &Kernel, def: TableDef, heaps: u32, indexes: Vec<Arc<TableIndex>>, locked: Arc<AtomicU64>) -> Arc<Table> {
+        let layout = Self::layout_of(&def);
+        let store = Arc::new(TableStore {
+            rows: kernel.heap(heaps * 2),
+            strings: kernel.heap(heaps * 2 + 1),
+            row_size: layout.row_size,
+            indexes: indexes.iter().map(|i| i.store.clone()).collect(),
+        });
+        Arc::new(Table { def, layout, indexes, store, heaps, locked })
+    }
+    pub fn layout_of(def: &TableDef) -> Arc<Layout> {
+        Arc::new(Layout::new(&def.columns.iter().map(|c| (c.ty, c.not_null)).collect::<Vec<_>>()))
+    }
+    /// Rows that are taken, live or not yet collected.
+    pub fn estimate_rows(&self) -> u64 {
+        self.store.rows.taken()
+    }
+}
+
+/// A range scan over a B+-tree, reusable: `seek` again and again without allocating. Yields candidate OIDs in key
+/// order; the caller reads the row in its snapshot and, by [`IndexScan::key`], rechecks that the row's key is
+/// still the entry's (I4).
+#[derive(Default)]
+pub struct IndexScan {
+    cursor: Cursor,
+    index: Option<Arc<TableIndex>>,
+    /// The key of the entry that `next` gave.
+    pub key: Vec<u8>,
+    seen: Vec<Seen>,
+}
+
+impl IndexScan {
+    pub fn seek(
+        &mut self,
+        connection: &Connection,
+        index: &Arc<TableIndex>,
+        low: Bound<&[u8]>,
+        high: Bound<&[u8]>,
+        backward: bool,
+    ) -> SqlResult<()> {
+        let _ = connection;
+        if !self.index.as_ref().is_some_and(|i| Arc::ptr_eq(i, index)) {
+            self.index = Some(index.clone())
+        }
+        let Some(tree) = index.index.as_btree() else {
+            return Err(ondol_types::SqlError::new(
+                ondol_types::sqlstate::INTERNAL_ERROR,
+                format!("a range scan over index {}, which has no order", index.def.name),
+            ));
+        };
+        let direction =
+            if backward { ondol_index::btree::Direction::Backward } else { ondol_index::btree::Direction::Forward };
+        self.cursor.seek(tree, low, high, direction);
+        Ok(())
+    }
+    pub fn next(&mut self, connection: &mut Connection) -> SqlResult<Option<Oid>> {
+        let Some(index) = &self.index else { return Ok(None) };
+        let serializable = connection.session.is_serializable();
+        let oid = {
+            let guard = connection.session.pin();
+            self.cursor.next(&guard, &mut self.key, serializable.then_some(&mut self.seen))
+        };
+        if serializable {
+            connection.session.remember_nodes(&index.store, &mut self.seen);
+            if let Some(o) = oid {
+                connection.session.remember_row(o)
+            }
+        }
+        Ok(oid)
+    }
+}

@@ -1,0 +1,64 @@
+//! The version word of a node: bit 0 is the latch, the rest counts changes (OLFIT: Cha, Hwang, Kim, Kwon,
+//! VLDB 2001). The order of the fences is I1 and I2 of the crate.
+use ondol_base::sync::{spin_wait, yield_point};
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+
+/// Waits until the node is not latched and gives its version.
+#[inline(always)]
+pub(crate) fn read(word: &AtomicU64) -> u64 {
+    let v = word.load(Ordering::Acquire);
+    if v & 1 == 0 { v } else { wait(word) }
+}
+
+#[cold]
+fn wait(word: &AtomicU64) -> u64 {
+    let mut turns = 0;
+    loop {
+        let v = word.load(Ordering::Acquire);
+        if v & 1 == 0 {
+            return v;
+        }
+        spin_wait(turns);
+        turns += 1;
+    }
+}
+
+/// Whether everything read since `version` was read belongs to that version.
+#[inline(always)]
+pub(crate) fn check(word: &AtomicU64, version: u64) -> bool {
+    fence(Ordering::Acquire);
+    word.load(Ordering::Relaxed) == version
+}
+
+/// Latches if the version is still `version`.
+#[inline]
+pub(crate) fn upgrade(word: &AtomicU64, version: u64) -> bool {
+    yield_point();
+    let ok = word.compare_exchange(version, version | 1, Ordering::Acquire, Ordering::Relaxed).is_ok();
+    fence(Ordering::Release);
+    ok
+}
+
+/// Latches, and gives the version before.
+#[inline]
+pub(crate) fn latch(word: &AtomicU64) -> u64 {
+    loop {
+        let v = read(word);
+        if upgrade(word, v) {
+            return v;
+        }
+    }
+}
+
+/// Ends a change that began at `version`.
+#[inline]
+pub(crate) fn unlatch(word: &AtomicU64, version: u64) {
+    yield_point();
+    word.store(version + 2, Ordering::Release);
+}
+
+/// Ends a latching under which nothing was changed.
+#[inline]
+pub(crate) fn release(word: &AtomicU64, version: u64) {
+    word.store(version, Ordering::Release);
+}

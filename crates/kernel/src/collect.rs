@@ -1,0 +1,270 @@
+//! Collection of what no snapshot needs any more: version nodes, index entries, slots.
+//!
+//! Every commit leaves items in its session's queue, in commit order. The session itself works on its queue when it
+//! grows, a background thread on all queues.
+//!
+//! - **C1** An item of commit c is final once every live snapshot is at or past c.
+//! - **C2** Before that, the chain is thinned: of neighbouring nodes between which no snapshot can lie, one is made. So a
+//!   chain is never longer than the live snapshots + 1 (and what is not visible yet).
+//! - **C3** A slot whose chain cannot be emptied yet is flagged HELD and waits in one list once, whatever happens to it
+//!   meanwhile.
+//! - **C4** An index entry goes only when no remaining version, committed or not, has its key; this is asked under the
+//!   node's latch, and writers put their difference on the chain before they insert the entry.
+use crate::heap::Heap;
+use crate::kernel::Kernel;
+use crate::memory::Space;
+use crate::registry::{self, Horizon};
+use crate::slot;
+use crate::table::{Committed, IndexStore, TableStore};
+use crate::version::{HELD, MARK, POINTER, Version, fold, latch, node, unlatch};
+use ondol_base::epoch::Participant;
+use ondol_base::oid::Oid;
+use ondol_base::sync::{Mutex, yield_point};
+use ondol_durability::CommitTs;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+pub enum Item {
+    /// The slot got a node.
+    Prune { oid: Oid },
+    /// The row had this key, and has it no more.
+    Entry { oid: Oid, table: Arc<TableStore>, index: Arc<IndexStore>, key: Box<[u8]> },
+    /// The row (or string) is dead; its entries come before it in the queue.
+    Slot { oid: Oid, heap: Arc<Heap> },
+}
+
+/// One session's queue.
+#[derive(Default)]
+pub struct Garbage {
+    /// Not visible yet, or not looked at yet.
+    fresh: VecDeque<(CommitTs, Item)>,
+    /// Looked at, waiting for old snapshots to go.
+    held: VecDeque<(CommitTs, Item)>,
+}
+
+impl Garbage {
+    pub fn push(&mut self, c: CommitTs, item: Item) {
+        self.fresh.push_back((c, item))
+    }
+    pub fn len(&self) -> usize {
+        self.fresh.len() + self.held.len()
+    }
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// All queues.
+#[derive(Default)]
+pub struct Collector {
+    queues: Mutex<Vec<Arc<Mutex<Garbage>>>>,
+}
+
+/// How long a session lets its queue grow before it works on it.
+const PATIENCE: usize = 512;
+
+impl Collector {
+    pub fn register(&self) -> Arc<Mutex<Garbage>> {
+        let q = Arc::new(Mutex::new(Garbage::default()));
+        self.queues.lock().push(q.clone());
+        q
+    }
+    /// The session is gone; what is left of its queue is the background thread's.
+    pub fn orphan(&self, _queue: &Arc<Mutex<Garbage>>) {}
+
+    /// A session's share of the work, after its commit.
+    pub fn help(&self, queue: &Arc<Mutex<Garbage>>, participant: &Participant, kernel: &Kernel) {
+        let Some(mut q) = queue.try_lock() else { return };
+        if q.fresh.len() >= PATIENCE && q.fresh.len() % PATIENCE < 16 {
+            let h = registry::horizon(&kernel.epochs, || kernel.log.visible_ts());
+            work(&mut q, &h, participant, kernel);
+        }
+    }
+
+    /// One pass over all queues; true if something is left.
+    pub fn pass(&self, participant: &Participant, kernel: &Kernel) -> bool {
+        let queues = self.queues.lock().clone();
+        let mut left = false;
+        for q in &queues {
+            let mut q = q.lock();
+            if !q.is_empty() {
+                let h = registry::horizon(&kernel.epochs, || kernel.log.visible_ts());
+                work(&mut q, &h, participant, kernel);
+                left |= !q.is_empty()
+            }
+        }
+        drop(queues);
+        self.queues.lock().retain(|q| Arc::strong_count(q) > 1 || !q.lock().is_empty());
+        participant.collect();
+        left
+    }
+
+    pub fn backlog(&self) -> usize {
+        self.queues.lock().iter().map(|q| q.lock().len()).sum()
+    }
+}
+
+fn work(q: &mut Garbage, h: &Horizon, participant: &Participant, kernel: &Kernel) {
+    while q.held.front().is_some_and(|(c, _)| *c <= h.oldest) {
+        let (c, item) = q.held.pop_front().expect("looked at");
+        finish(item, c, h, participant, kernel, &mut q.held);
+    }
+    let mut last = Oid::NONE;
+    while q.fresh.front().is_some_and(|(c, _)| *c <= h.visible) {
+        let (c, item) = q.fresh.pop_front().expect("looked at");
+        if let Item::Prune { oid } = item {
+            if oid == last {
+                continue;
+            }
+            last = oid;
+            prune(oid, c, h, participant, kernel, &mut q.held);
+        } else if c <= h.oldest {
+            finish(item, c, h, participant, kernel, &mut q.held)
+        } else {
+            q.held.push_back((c, item))
+        }
+    }
+}
+
+fn finish(
+    item: Item,
+    c: CommitTs,
+    h: &Horizon,
+    participant: &Participant,
+    kernel: &Kernel,
+    held: &mut VecDeque<(CommitTs, Item)>,
+) {
+    match item {
+        Item::Prune { oid } => {
+            kernel.space.word(oid.0 + 8).fetch_and(!HELD, Ordering::AcqRel);
+            prune(oid, c, h, participant, kernel, held)
+        }
+        Item::Entry { oid, table, index, key } => {
+            thin(&kernel.space, oid, h, participant);
+            remove_entry(&kernel.space, participant, &table, &index, &key, oid)
+        }
+        Item::Slot { oid, heap } => {
+            thin(&kernel.space, oid, h, participant);
+            let guard = participant.pin();
+            guard.retire(move || heap.free(oid));
+        }
+    }
+}
+
+/// Thins a chain; if nodes must stay for old snapshots, remembers to come back, once.
+fn prune(
+    oid: Oid,
+    c: CommitTs,
+    h: &Horizon,
+    participant: &Participant,
+    kernel: &Kernel,
+    held: &mut VecDeque<(CommitTs, Item)>,
+) {
+    let left = thin(&kernel.space, oid, h, participant);
+    if left && kernel.space.word(oid.0 + 8).fetch_or(HELD, Ordering::AcqRel) & HELD == 0 {
+        held.push_back((c.max(h.oldest + 1), Item::Prune { oid }))
+    }
+}
+
+/// Drops nodes that every snapshot is past, folds those between which no snapshot lies (C2); true if visible nodes
+/// are left.
+fn thin(space: &Space, oid: Oid, h: &Horizon, participant: &Participant) -> bool {
+    let word1 = space.word(oid.0 + 8);
+    let guard = participant.pin();
+    let link = latch(word1);
+    yield_point();
+    let mut retired: Vec<usize> = vec![];
+    let mut freed = 0;
+    let mut left = false;
+    // `at` is the place that holds the link to the next node: word 1 itself, or a kept node.
+    let mut before: Option<&Version> = None;
+    let mut next = link;
+    // The head as it will be; flags are put back when the latch is released.
+    let mut head = link & (POINTER | MARK);
+    let set = |before: Option<&Version>, to: u64, head: &mut u64| match before {
+        Some(v) => v.next.store(to & (POINTER | MARK), Ordering::Release),
+        None => *head = to & (POINTER | MARK),
+    };
+    // SAFETY: pinned, and the chain is latched: nodes go only here.
+    while let Some(v) = unsafe { node(next) } {
+        let ts = v.ts.load(Ordering::Acquire);
+        let after = v.next.load(Ordering::Acquire);
+        if ts == 0 || ts > h.visible {
+            before = Some(v);
+            next = after;
+            continue;
+        }
+        if ts <= h.oldest {
+            // All below is older still.
+            set(before, 0, &mut head);
+            let mut n = next;
+            // SAFETY: as above.
+            while let Some(v) = unsafe { node(n) } {
+                retired.push((n & POINTER) as usize);
+                freed += v.size();
+                n = v.next.load(Ordering::Acquire);
+            }
+            break;
+        }
+        // SAFETY: as above.
+        if let Some(older) = unsafe { node(after) } {
+            let older_ts = older.ts.load(Ordering::Acquire);
+            // A snapshot in [older, this) needs the state between them.
+            let needed = h.snapshots.iter().any(|s| *s >= older_ts && *s < ts);
+            if older_ts > h.oldest && !needed {
+                let data = fold(v, older);
+                let to = older.next.load(Ordering::Acquire);
+                if let Some(f) = Version::new(data.len(), older.prev, to, std::ptr::null()) {
+                    // SAFETY: not shared yet.
+                    unsafe {
+                        Version::fill(f, &data);
+                        (*f).ts.store(ts, Ordering::Release);
+                        freed += v.size() + older.size();
+                        freed = freed.saturating_sub((*f).size());
+                    }
+                    retired.push((next & POINTER) as usize);
+                    retired.push((after & POINTER) as usize);
+                    set(before, f as u64, &mut head);
+                    next = f as u64;
+                    continue;
+                }
+            }
+        }
+        left = true;
+        before = Some(v);
+        next = after;
+    }
+    unlatch(word1, head);
+    if !retired.is_empty() {
+        space.budget.give_back(freed);
+        guard.retire(move || {
+            for p in retired {
+                // SAFETY: unlinked under the latch; readers are waited for (E2).
+                unsafe { Version::free(p as *mut Version) }
+            }
+        });
+    }
+    left
+}
+
+/// C4.
+pub fn remove_entry(
+    space: &Space,
+    participant: &Participant,
+    table: &TableStore,
+    index: &IndexStore,
+    key: &[u8],
+    oid: Oid,
+) {
+    let guard = participant.pin();
+    let mut buf = vec![0; table.row_size];
+    index.index.remove_if(&guard, key, oid, &mut || {
+        let strings = Committed(space);
+        !slot::any_version(space, oid, &mut buf, true, &mut |row| {
+            let mut k = Vec::with_capacity(key.len());
+            index.key.key(row, &strings, &mut k);
+            k == key
+        })
+    });
+}

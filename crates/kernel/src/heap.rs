@@ -1,0 +1,397 @@
+//! Heaps: the pages of one table's rows, or of its strings, and who may allocate where.
+//!
+//! A session claims a page and allocates in it alone, so that inserts of many sessions do not meet; a page with room
+//! that nobody claims stands in the heap's list. Slots are freed by collectors at any time.
+use crate::error::{Error, Result};
+use crate::memory::{Space, header};
+use ondol_base::oid::Oid;
+use ondol_base::sync::{Mutex, RwLock};
+use ondol_durability::HeapId;
+use ondol_durability::checkpoint::Segment;
+use ondol_durability::log::Log;
+use ondol_durability::page::{
+    Format, LARGEST_SLOT, PAGE_HEADER, PAGE_SIZE, PAGES_PER_SEGMENT, PageId, ROW_UNIT, SLOT_HEADER, SegmentId,
+};
+use ondol_durability::record::System;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Slot sizes of string heaps, in units of 16 bytes.
+const STRING_UNITS: [u8; 14] = [2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 63, 84, 126, 252];
+/// The longest row a slot can have, header excluded.
+pub const LARGEST_ROW: usize = LARGEST_SLOT - SLOT_HEADER;
+/// The longest run: one segment.
+const RUN_PAGES: usize = PAGES_PER_SEGMENT;
+/// Row bytes of the longest run.
+pub const LARGEST_RUN: usize = RUN_PAGES * PAGE_SIZE - PAGE_HEADER - SLOT_HEADER;
+
+#[derive(Default)]
+struct Inner {
+    /// Unclaimed pages with room, by slot units.
+    room: BTreeMap<u8, Vec<PageId>>,
+    /// Free run slots: (pages, first page).
+    runs: Vec<(u16, PageId)>,
+    /// The segment that pages are formatted in, and the next page.
+    open: Option<(SegmentId, usize)>,
+}
+
+pub struct Heap {
+    pub id: HeapId,
+    space: Arc<Space>,
+    inner: Mutex<Inner>,
+    segments: RwLock<Vec<SegmentId>>,
+}
+
+/// A session's claims: one page for each heap and slot size it inserts into.
+#[derive(Default)]
+pub struct Claims {
+    list: Vec<(Arc<Heap>, u8, PageId)>,
+}
+
+impl Heap {
+    pub fn new(id: HeapId, space: Arc<Space>) -> Arc<Heap> {
+        Arc::new(Heap { id, space, inner: Mutex::default(), segments: RwLock::new(vec![]) })
+    }
+
+    /// Slot units for a row or a string of `len` row bytes; `None`: it takes a run.
+    pub fn units_for_string(len: usize) -> Option<u8> {
+        let units = (len + SLOT_HEADER).div_ceil(ROW_UNIT);
+        STRING_UNITS.iter().copied().find(|u| *u as usize >= units)
+    }
+
+    pub fn segments(&self) -> Vec<SegmentId> {
+        self.segments.read().clone()
+    }
+    pub fn bytes(&self) -> usize {
+        self.segments.read().len() * ondol_durability::page::SEGMENT_SIZE
+    }
+
+    fn next_pages(&self, inner: &mut Inner, log: &Log, count: usize) -> Result<PageId> {
+        if let Some((s, next)) = inner.open
+            && next + count <= PAGES_PER_SEGMENT
+        {
+            inner.open = Some((s, next + count));
+            return Ok(s.page(next));
+        }
+        let huge = !self.segments.read().is_empty();
+        let s = self.space.take_segment(self.id, huge)?;
+        if let Err(e) = log.system(System::SegmentCreate { segment: s, heap: self.id }) {
+            self.space.drop_segment(s, log.clock());
+            return Err(e.into());
+        }
+        self.segments.write().push(s);
+        inner.open = Some((s, count));
+        Ok(s.page(0))
+    }
+
+    fn format(&self, log: &Log, page: PageId, format: Format) -> Result<()> {
+        log.system(System::PageFormat { page, format })?;
+        self.space.header(page, header::HEAP).store(self.id as u64, Ordering::Relaxed);
+        self.space.set_format(page, format);
+        Ok(())
+    }
+
+    /// A page with room for a slot of `units`, claimed for the caller.
+    fn claim(&self, log: &Log, units: u8) -> Result<PageId> {
+        let mut inner = self.inner.lock();
+        if let Some(p) = inner.room.get_mut(&units).and_then(|l| l.pop()) {
+            return Ok(p);
+        }
+        let page = self.next_pages(&mut inner, log, 1)?;
+        self.space.header(page, header::CLAIMED).store(1, Ordering::Relaxed);
+        self.format(log, page, Format::Slots { units })?;
+        Ok(page)
+    }
+
+    /// A free slot, all zero, marked as taken.
+    pub fn allocate(self: &Arc<Self>, claims: &mut Claims, log: &Log, units: u8) -> Result<Oid> {
+        let at = match claims.list.iter().position(|(h, u, _)| h.id == self.id && *u == units) {
+            Some(at) => at,
+            None => {
+                let page = self.claim(log, units)?;
+                claims.list.push((self.clone(), units, page));
+                claims.list.len() - 1
+            }
+        };
+        loop {
+            let page = claims.list[at].2;
+            if let Some(i) = self.take_slot(page, units) {
+                return Ok(self.slot(page, units, i));
+            }
+            let next = self.claim(log, units)?;
+            claims.list[at].2 = next;
+            self.unclaim(page, units);
+        }
+    }
+
+    fn slot(&self, page: PageId, units: u8, index: usize) -> Oid {
+        Oid(page.offset() + (PAGE_HEADER + index * units as usize * ROW_UNIT) as u64)
+    }
+
+    fn take_slot(&self, page: PageId, units: u8) -> Option<usize> {
+        let (_, slots) = Format::Slots { units }.slots();
+        for w in 0..2 {
+            let here = slots.saturating_sub(w * 64).min(64);
+            if here == 0 {
+                break;
+            }
+            let word = self.space.header(page, header::TAKEN + w);
+            let free = !word.load(Ordering::Acquire) & (u64::MAX >> (64 - here));
+            if free != 0 {
+                let bit = free.trailing_zeros();
+                word.fetch_or(1 << bit, Ordering::AcqRel);
+                return Some(w * 64 + bit as usize);
+            }
+        }
+        None
+    }
+
+    fn has_room(&self, page: PageId, units: u8) -> bool {
+        let (_, slots) = Format::Slots { units }.slots();
+        (0..2).any(|w| {
+            let here = slots.saturating_sub(w * 64).min(64);
+            here > 0
+                && !self.space.header(page, header::TAKEN + w).load(Ordering::Acquire) & (u64::MAX >> (64 - here)) != 0
+        })
+    }
+
+    fn unclaim(&self, page: PageId, units: u8) {
+        self.space.header(page, header::CLAIMED).store(0, Ordering::SeqCst);
+        self.list_if_room(page, units)
+    }
+
+    fn list_if_room(&self, page: PageId, units: u8) {
+        if self.has_room(page, units)
+            && self
+                .space
+                .header(page, header::CLAIMED)
+                .compare_exchange(0, 1, Ordering::SeqCst, Ordering::Relaxed)
+                .is_ok()
+        {
+            self.inner.lock().room.entry(units).or_default().push(page)
+        }
+    }
+
+    /// A slot of a whole run for `len` row bytes.
+    pub fn allocate_run(&self, log: &Log, len: usize) -> Result<Oid> {
+        let pages = (PAGE_HEADER + SLOT_HEADER + len).div_ceil(PAGE_SIZE).max(2);
+        if pages > RUN_PAGES {
+            return Err(Error::TooLarge { bytes: len, limit: LARGEST_RUN });
+        }
+        let mut inner = self.inner.lock();
+        let best = inner
+            .runs
+            .iter()
+            .enumerate()
+            .filter(|(_, r)| r.0 as usize >= pages)
+            .min_by_key(|(_, r)| r.0)
+            .map(|(i, _)| i);
+        let page = match best {
+            Some(i) => inner.runs.swap_remove(i).1,
+            None => {
+                let page = self.next_pages(&mut inner, log, pages)?;
+                self.format(log, page, Format::RunHead { pages: pages as u16 })?;
+                for i in 1..pages as u64 {
+                    log.system(System::PageFormat { page: PageId(page.0 + i), format: Format::RunTail })?
+                }
+                page
+            }
+        };
+        self.space.header(page, header::TAKEN).store(1, Ordering::Release);
+        Ok(Oid(page.offset() + PAGE_HEADER as u64))
+    }
+
+    /// Frees a slot whose row bytes are zero and which no reader can reach any more (K5).
+    pub fn free(&self, oid: Oid) {
+        let page = PageId::of(oid);
+        self.space.word(oid.0 + 8).store(0, Ordering::Relaxed);
+        self.space.word(oid.0).store(0, Ordering::Release);
+        match self.space.format(page) {
+            Format::Slots { units } => {
+                let i = (oid.0 - page.offset()) as usize - PAGE_HEADER;
+                let i = i / (units as usize * ROW_UNIT);
+                self.space.header(page, header::TAKEN + i / 64).fetch_and(!(1 << (i % 64)), Ordering::AcqRel);
+                self.list_if_room(page, units)
+            }
+            Format::RunHead { pages } => {
+                self.space.header(page, header::TAKEN).store(0, Ordering::Release);
+                self.inner.lock().runs.push((pages, page))
+            }
+            Format::Unformatted | Format::RunTail => {}
+        }
+    }
+
+    /// Row bytes of a slot, headers excluded.
+    pub fn row_bytes(space: &Space, oid: Oid) -> usize {
+        space.format(PageId::of(oid)).slots().0.saturating_sub(SLOT_HEADER)
+    }
+
+    /// Slots that are taken, by live rows or ones not yet collected.
+    pub fn taken(&self) -> u64 {
+        let mut n = 0;
+        for s in self.segments.read().iter() {
+            let mut i = 0;
+            while i < PAGES_PER_SEGMENT {
+                let page = s.page(i);
+                i += match self.space.format(page) {
+                    Format::RunHead { pages } => {
+                        n += self.space.header(page, header::TAKEN).load(Ordering::Relaxed);
+                        pages as usize
+                    }
+                    Format::Slots { .. } => {
+                        for w in 0..2 {
+                            n += self.space.header(page, header::TAKEN + w).load(Ordering::Relaxed).count_ones() as u64
+                        }
+                        1
+                    }
+                    _ => 1,
+                }
+            }
+        }
+        n
+    }
+
+    /// Gives all segments up. Nobody may use the heap any more.
+    pub fn drop_all(&self, log: &Log) {
+        for s in std::mem::take(&mut *self.segments.write()) {
+            let at = log.clock();
+            // If the record cannot be logged, the heap is an orphan that the next start drops.
+            let _ = log.system(System::SegmentDrop { segment: s, heap: self.id, at });
+            self.space.drop_segment(s, at)
+        }
+    }
+
+    /// Takes over recovered segments, whose slot headers and bitmaps are set.
+    pub fn adopt(&self, segments: Vec<SegmentId>) {
+        let mut inner = self.inner.lock();
+        for s in &segments {
+            let mut open = PAGES_PER_SEGMENT;
+            let mut i = 0;
+            while i < PAGES_PER_SEGMENT {
+                let page = s.page(i);
+                match self.space.format(page) {
+                    Format::Unformatted => {
+                        // Formats are handed out in order, so the rest is free too. A page whose format record was lost
+                        // with its round lies here as well.
+                        if open == PAGES_PER_SEGMENT {
+                            open = i
+                        }
+                        i += 1;
+                    }
+                    Format::Slots { units } => {
+                        open = PAGES_PER_SEGMENT;
+                        if self.has_room(page, units) {
+                            self.space.header(page, header::CLAIMED).store(1, Ordering::Relaxed);
+                            inner.room.entry(units).or_default().push(page)
+                        }
+                        i += 1;
+                    }
+                    Format::RunHead { pages } => {
+                        open = PAGES_PER_SEGMENT;
+                        if self.space.header(page, header::TAKEN).load(Ordering::Relaxed) == 0 {
+                            inner.runs.push((pages, page))
+                        }
+                        i += pages as usize;
+                    }
+                    Format::RunTail => i += 1,
+                }
+            }
+            if open < PAGES_PER_SEGMENT {
+                inner.open = Some((*s, open))
+            }
+        }
+        *self.segments.write() = segments;
+    }
+}
+
+impl Claims {
+    /// Gives the pages back to their heaps.
+    pub fn release(&mut self) {
+        for (heap, units, page) in self.list.drain(..) {
+            heap.unclaim(page, units)
+        }
+    }
+    /// Forgets claims on a heap that is gone.
+    pub fn forget(&mut self, heap: HeapId) {
+        self.list.retain(|(h, ..)| h.id != heap)
+    }
+}
+
+/// The slots of a heap that are taken, in storage order, as of the segments at the start.
+#[derive(Default)]
+pub struct Slots {
+    segments: Vec<SegmentId>,
+    /// Next page, over all segments.
+    page: usize,
+    current: Option<(PageId, usize)>,
+    bits: [u64; 2],
+}
+
+impl Slots {
+    pub fn start(&mut self, heap: &Heap) {
+        self.segments.clear();
+        self.segments.extend_from_slice(&heap.segments.read());
+        self.page = 0;
+        self.current = None;
+        self.bits = [0; 2];
+    }
+    /// Only segments `of` all (for parallel scans): part `part` of `of`.
+    pub fn start_part(&mut self, heap: &Heap, part: usize, of: usize) {
+        self.start(heap);
+        let n = self.segments.len();
+        self.segments.truncate(n * (part + 1) / of);
+        self.segments.drain(..n * part / of);
+    }
+    #[inline]
+    pub fn next(&mut self, space: &Space) -> Option<Oid> {
+        loop {
+            if let Some((page, size)) = self.current {
+                for w in 0..2 {
+                    if self.bits[w] != 0 {
+                        let bit = self.bits[w].trailing_zeros() as usize;
+                        self.bits[w] &= self.bits[w] - 1;
+                        return Some(Oid(page.offset() + (PAGE_HEADER + (w * 64 + bit) * size) as u64));
+                    }
+                }
+            }
+            let s = self.segments.get(self.page / PAGES_PER_SEGMENT)?;
+            let page = s.page(self.page % PAGES_PER_SEGMENT);
+            let format = space.format(page);
+            self.page += match format {
+                Format::RunHead { pages } => pages as usize,
+                Format::Slots { .. } => 1,
+                _ => 1,
+            };
+            let (size, slots) = format.slots();
+            self.current = None;
+            if slots > 0 {
+                self.current = Some((page, size));
+                for w in 0..2 {
+                    self.bits[w] = space.header(page, header::TAKEN + w).load(Ordering::Acquire)
+                }
+            }
+        }
+    }
+    /// The page that the last slot came from.
+    pub fn page(&self) -> Option<PageId> {
+        self.current.map(|c| c.0)
+    }
+}
+
+/// A heap's segment as the manifest names it.
+pub fn describe(space: &Space, id: SegmentId, heap: HeapId) -> Segment {
+    let mut formats = vec![Format::Unformatted; PAGES_PER_SEGMENT];
+    let mut i = 0;
+    while i < PAGES_PER_SEGMENT {
+        formats[i] = space.format(id.page(i));
+        if let Format::RunHead { pages } = formats[i] {
+            let end = (i + pages as usize).min(PAGES_PER_SEGMENT);
+            formats[i + 1..end].fill(Format::RunTail);
+            i = end
+        } else {
+            i += 1
+        }
+    }
+    Segment { id, heap, formats }
+}

@@ -1,0 +1,322 @@
+//! One open database, below types and names: memory, log, transactions, background work.
+use crate::collect::Collector;
+use crate::heap::{self, Heap};
+use crate::memory::{Budget, Space, header};
+use crate::recover::Recovering;
+use crate::registry::{self, IDLE, SNAPSHOT};
+use crate::slot::{self, View};
+use crate::wait::Waits;
+use ondol_base::epoch::{Epochs, Participant};
+use ondol_base::oid::Oid;
+use ondol_base::sync::{Condvar, Mutex, RwLock};
+use ondol_base::{clock, thread};
+use ondol_durability::checkpoint::{Checkpointer, Done, Pace, Segment, Source};
+use ondol_durability::error::{CheckpointError, RecoveryError};
+use ondol_durability::files::Config;
+use ondol_durability::log::Log;
+use ondol_durability::page::{Format, PAGE_HEADER, PAGE_SIZE, PAGES_PER_SEGMENT, PageId, SLOT_HEADER};
+use ondol_durability::recovery::{Progress, Recovered, recover};
+use ondol_durability::{CommitTs, HeapId};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::time::Duration;
+
+#[derive(Clone)]
+pub struct KernelConfig {
+    pub durability: Config,
+    /// Bytes for segments, indexes, versions together.
+    pub memory_limit: usize,
+    /// Bytes of address space.
+    pub reserved: usize,
+    /// A checkpoint starts by itself after so many log bytes ...
+    pub checkpoint_log_bytes: u64,
+    /// ... or after this time, if anything was committed.
+    pub checkpoint_interval: Duration,
+    /// How hard checkpoints that start by themselves may use the disk.
+    pub background: bool,
+}
+
+pub struct Kernel {
+    pub space: Arc<Space>,
+    pub log: Log,
+    pub epochs: Arc<Epochs>,
+    pub collector: Collector,
+    pub waits: Waits,
+    pub session_numbers: AtomicU64,
+    heaps: RwLock<BTreeMap<HeapId, Arc<Heap>>>,
+    checkpointer: Mutex<Checkpointer>,
+    config: KernelConfig,
+    stop: Mutex<bool>,
+    stopping: Condvar,
+    threads: Mutex<Vec<thread::JoinHandle<()>>>,
+    last_checkpoint: Mutex<LastCheckpoint>,
+}
+
+/// What the last checkpoint was, for views and for the next one's timing.
+#[derive(Clone, Debug, Default)]
+pub struct LastCheckpoint {
+    pub at: CommitTs,
+    pub started: Duration,
+    /// Log bytes that had to be kept after it.
+    pub log_bytes: u64,
+    pub count: u64,
+    pub seconds: f64,
+    pub pages: u64,
+    pub bytes: u64,
+    pub error: Option<String>,
+}
+
+/// Why a kernel does not open.
+#[derive(Debug)]
+pub enum OpenError {
+    Recovery(RecoveryError),
+    Memory(std::io::Error),
+}
+
+impl Kernel {
+    pub fn open(config: KernelConfig, progress: &dyn Fn(Progress)) -> Result<(Arc<Kernel>, Recovered), OpenError> {
+        let budget = Budget::new(config.memory_limit);
+        let space = Arc::new(Space::new(config.reserved, budget).map_err(OpenError::Memory)?);
+        let target = Arc::new(Recovering::new(space.clone()));
+        let (log, recovered) =
+            recover(config.durability.clone(), &target, progress).map_err(OpenError::Recovery)?;
+        let heaps = target.heaps();
+        let kernel = Arc::new(Kernel {
+            space: space.clone(),
+            log,
+            epochs: Epochs::new(),
+            collector: Collector::default(),
+            waits: Waits::default(),
+            session_numbers: AtomicU64::new(1),
+            heaps: RwLock::new(BTreeMap::new()),
+            checkpointer: Mutex::new(Checkpointer::new()),
+            last_checkpoint: Mutex::new(LastCheckpoint {
+                at: recovered.checkpoint,
+                started: clock::now(),
+                ..LastCheckpoint::default()
+            }),
+            config,
+            stop: Mutex::new(false),
+            stopping: Condvar::new(),
+            threads: Mutex::new(vec![]),
+        });
+        for (id, segments) in heaps {
+            let h = Heap::new(id, space.clone());
+            h.adopt(segments);
+            kernel.heaps.write().insert(id, h);
+        }
+        if kernel.config.background {
+            let mut threads = kernel.threads.lock();
+            let k = kernel.clone();
+            threads.extend(thread::spawn("ondol-collector", move || k.collect_forever()).ok());
+            let k = kernel.clone();
+            threads.extend(thread::spawn("ondol-checkpoint", move || k.checkpoint_forever()).ok());
+        }
+        Ok((kernel, recovered))
+    }
+
+    /// The heap of that number, made when it is new.
+    pub fn heap(&self, id: HeapId) -> Arc<Heap> {
+        if let Some(h) = self.heaps.read().get(&id) {
+            return h.clone();
+        }
+        self.heaps.write().entry(id).or_insert_with(|| Heap::new(id, self.space.clone())).clone()
+    }
+    /// Gives a heap's memory up; nobody uses it any more, and the transaction that dropped it is committed.
+    pub fn drop_heap(&self, id: HeapId) {
+        if let Some(h) = self.heaps.write().remove(&id) {
+            h.drop_all(&self.log)
+        }
+    }
+    /// Drops the heaps that the dictionary does not name: their creation, or the last of their drop, was lost.
+    pub fn drop_orphans(&self, keep: &BTreeSet<HeapId>) {
+        let orphans: Vec<HeapId> = self.heaps.read().keys().copied().filter(|h| !keep.contains(h)).collect();
+        for h in orphans {
+            self.drop_heap(h)
+        }
+    }
+
+    /// Takes a checkpoint now, fast; `full` rewrites the base.
+    pub fn checkpoint(self: &Arc<Self>, full: bool) -> Result<Done, CheckpointError> {
+        self.run_checkpoint(Pace::Full, full)
+    }
+    fn run_checkpoint(self: &Arc<Self>, pace: Pace, full: bool) -> Result<Done, CheckpointError> {
+        let mut c = self.checkpointer.lock();
+        let started = clock::now();
+        let source = Snapshot { kernel: self.clone(), reader: Mutex::new(None) };
+        let outcome = c.run(&self.log, &source, pace, full);
+        let mut last = self.last_checkpoint.lock();
+        last.started = started;
+        match &outcome {
+            Ok(d) => {
+                last.at = d.at;
+                last.log_bytes = self.log.kept_bytes();
+                last.count += 1;
+                last.seconds = d.seconds;
+                last.pages = d.pages;
+                last.bytes = d.bytes;
+                last.error = None;
+            }
+            Err(e) => last.error = Some(e.to_string()),
+        }
+        outcome
+    }
+    pub fn last_checkpoint(&self) -> LastCheckpoint {
+        self.last_checkpoint.lock().clone()
+    }
+
+    fn pause(&self, time: Duration) -> bool {
+        let stop = self.stop.lock();
+        if *stop {
+            return false;
+        }
+        !*self.stopping.wait_timeout(stop, time).0
+    }
+
+    fn collect_forever(self: Arc<Self>) {
+        let participant = self.epochs.join(IDLE);
+        let mut pause = 10;
+        while self.pause(Duration::from_millis(pause)) {
+            let left = self.collector.pass(&participant, &self);
+            pause = if left { 10 } else { 50 };
+        }
+    }
+
+    fn checkpoint_forever(self: Arc<Self>) {
+        while self.pause(Duration::from_millis(200)) {
+            let last = self.last_checkpoint.lock().clone();
+            let bytes = self.log.kept_bytes().saturating_sub(last.log_bytes);
+            let old = clock::now().saturating_sub(last.started) >= self.config.checkpoint_interval;
+            let any = self.log.clock() - 1 > last.at;
+            // After a failure (a full disk, say) the interval passes before the next try.
+            let due = bytes >= self.config.checkpoint_log_bytes && (last.error.is_none() || old);
+            if any && (due || old) && self.log.failure().is_none() {
+                let _ = self.run_checkpoint(Pace::Gentle, false);
+            }
+        }
+    }
+
+    /// Stops background work and closes the log; every session is gone or idle.
+    pub fn close(&self) -> Result<(), ondol_durability::error::LogError> {
+        *self.stop.lock() = true;
+        self.stopping.notify_all();
+        let threads = std::mem::take(&mut *self.threads.lock());
+        for t in threads {
+            let _ = t.join();
+        }
+        self.log.close()
+    }
+}
+
+/// Memory as a checkpoint reads it: a snapshot reader like any other.
+struct Snapshot {
+    kernel: Arc<Kernel>,
+    reader: Mutex<Option<Participant>>,
+}
+
+impl Source for Snapshot {
+    fn pin(&self) {
+        let p = self.kernel.epochs.join(IDLE);
+        loop {
+            let s = self.kernel.log.visible_ts();
+            p.line().words[SNAPSHOT].store(s, Ordering::Relaxed);
+            fence(Ordering::SeqCst);
+            if self.kernel.log.visible_ts() <= s {
+                break;
+            }
+        }
+        *self.reader.lock() = Some(p);
+    }
+    fn settle(&self, at: CommitTs) {
+        registry::wait_installed(&self.kernel.epochs, at, None);
+        if let Some(p) = &*self.reader.lock() {
+            // Not below what was pinned: the round was closed after that.
+            let word = &p.line().words[SNAPSHOT];
+            word.store(at.max(word.load(Ordering::Relaxed)), Ordering::SeqCst);
+        }
+    }
+    fn unpin(&self) {
+        *self.reader.lock() = None;
+    }
+    fn segments(&self) -> Vec<Segment> {
+        self.kernel.space.segments().into_iter().map(|(id, heap)| heap::describe(&self.kernel.space, id, heap)).collect()
+    }
+    fn changed_pages(&self, since: CommitTs) -> Vec<PageId> {
+        let space = &self.kernel.space;
+        let mut changed = vec![];
+        for (id, _) in space.segments() {
+            let mut i = 0;
+            while i < PAGES_PER_SEGMENT {
+                let page = id.page(i);
+                let n = match space.format(page) {
+                    Format::RunHead { pages } => pages as usize,
+                    _ => 1,
+                };
+                if space.header(page, header::LAST_COMMIT).load(Ordering::Acquire) > since {
+                    changed.extend((0..n).map(|k| id.page(i + k)))
+                }
+                i += n
+            }
+        }
+        changed
+    }
+    fn image(&self, page: PageId, at: CommitTs, out: &mut [u8]) {
+        out.fill(0);
+        let space = &self.kernel.space;
+        let reader = self.reader.lock();
+        let Some(reader) = &*reader else { return };
+        let _pin = reader.pin();
+        let view = View { snapshot: at, txn: 0, command: 0 };
+        // A tail page has no header to ask: find the page that heads it.
+        let mut i = 0;
+        let segment = page.segment();
+        let mut head = page;
+        if space.run_tail_hint() {
+            while i < page.index() {
+                head = segment.page(i);
+                i += match space.format(head) {
+                    Format::RunHead { pages } => pages as usize,
+                    _ => 1,
+                };
+            }
+            if i == page.index() {
+                head = page
+            }
+        }
+        match space.format(head) {
+            Format::Slots { units } => {
+                let (size, slots) = Format::Slots { units }.slots();
+                for s in 0..slots {
+                    let taken = space.header(page, header::TAKEN + s / 64).load(Ordering::Acquire) >> (s % 64) & 1;
+                    if taken == 0 {
+                        continue;
+                    }
+                    let start = PAGE_HEADER + s * size;
+                    let row = &mut out[start + SLOT_HEADER..start + size];
+                    if !slot::read(space, Oid(page.offset() + start as u64), &view, 0, row) {
+                        row.fill(0)
+                    }
+                }
+            }
+            Format::RunHead { .. } => {
+                let oid = Oid(head.offset() + PAGE_HEADER as u64);
+                let first = PAGE_HEADER + SLOT_HEADER;
+                let mut live = [0; 8];
+                if !slot::read(space, oid, &view, 0, &mut live) {
+                    return;
+                }
+                if head == page {
+                    slot::read(space, oid, &view, 0, &mut out[first..]);
+                } else {
+                    let offset = (page.0 - head.0) as usize * PAGE_SIZE - first;
+                    slot::read(space, oid, &view, offset, out);
+                }
+            }
+            Format::Unformatted | Format::RunTail => {}
+        }
+    }
+    fn published(&self, at: CommitTs) {
+        self.kernel.space.published(at)
+    }
+}

@@ -1,0 +1,291 @@
+//! The address range and its segments, and the memory limit.
+//!
+//! A database has one reserved range; an OID is an offset into it. Segments are handed out to heaps; one that was
+//! dropped waits until a checkpoint at or past its drop is published, since recovery could otherwise apply an
+//! older difference to a newer owner's bytes.
+use crate::error::{Error, Result};
+use ondol_base::oid::Oid;
+use ondol_base::reserve::Reserve;
+use ondol_base::sync::Mutex;
+use ondol_durability::page::{Format, PAGES_PER_SEGMENT, PageId, ROW_UNIT, SEGMENT_SIZE, SegmentId};
+use ondol_durability::{CommitTs, HeapId};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+
+/// The memory limit, shared by segments, indexes and versions.
+pub struct Budget {
+    limit: usize,
+    used: AtomicUsize,
+    /// What only abort, collection, checkpoint and restart may still take.
+    reserve: usize,
+}
+
+impl Budget {
+    pub fn new(limit: usize) -> Arc<Budget> {
+        Arc::new(Budget { limit, used: AtomicUsize::new(0), reserve: limit / 64 })
+    }
+    pub fn limit(&self) -> usize {
+        self.limit
+    }
+    pub fn used(&self) -> usize {
+        self.used.load(Ordering::Relaxed)
+    }
+    /// Takes from the reserve too: for work that must not fail.
+    pub fn force(&self, bytes: usize) {
+        self.used.fetch_add(bytes, Ordering::Relaxed);
+    }
+    pub fn try_charge(&self, bytes: usize) -> Result<()> {
+        let before = self.used.fetch_add(bytes, Ordering::Relaxed);
+        if before + bytes > self.limit - self.reserve {
+            self.used.fetch_sub(bytes, Ordering::Relaxed);
+            return Err(Error::OutOfMemory { limit: self.limit });
+        }
+        Ok(())
+    }
+    pub fn give_back(&self, bytes: usize) {
+        self.used.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
+impl ondol_index::Budget for Budget {
+    fn charge(&self, bytes: usize) -> bool {
+        self.try_charge(bytes).is_ok()
+    }
+    fn release(&self, bytes: usize) {
+        self.give_back(bytes)
+    }
+}
+
+/// Words of a page header (64 bytes, volatile).
+pub mod header {
+    /// Commit timestamp of the last commit installed on the page.
+    pub const LAST_COMMIT: usize = 0;
+    /// Format in the low byte, run length in the next two.
+    pub const FORMAT: usize = 1;
+    /// Two words: which slots are taken.
+    pub const TAKEN: usize = 2;
+    /// Bit 0: some allocator holds the page or lists it as having room.
+    pub const CLAIMED: usize = 4;
+    pub const HEAP: usize = 5;
+}
+
+struct Segments {
+    /// In use: heap by segment.
+    used: BTreeMap<u32, HeapId>,
+    free: Vec<u32>,
+    /// Dropped: (segment, clock at the drop).
+    waiting: Vec<(u32, CommitTs)>,
+    /// The first segment never used.
+    next: u32,
+}
+
+/// The reserved range of one database.
+pub struct Space {
+    range: Reserve,
+    /// Some value takes a run of pages; until then nobody looks for run heads.
+    runs: AtomicBool,
+    segments: Mutex<Segments>,
+    pub budget: Arc<Budget>,
+}
+
+impl Space {
+    /// `reserved` bytes of address space.
+    pub fn new(reserved: usize, budget: Arc<Budget>) -> std::io::Result<Space> {
+        let range = Reserve::new(reserved)?;
+        Ok(Space {
+            range,
+            runs: AtomicBool::new(false),
+            segments: Mutex::new(Segments { used: BTreeMap::new(), free: vec![], waiting: vec![], next: 1 }),
+            budget,
+        })
+    }
+
+    /// The word at a byte offset, which must be a multiple of 8 within the range.
+    #[inline(always)]
+    pub fn word(&self, offset: u64) -> &AtomicU64 {
+        debug_assert!(offset.is_multiple_of(8) && (offset as usize) < self.range.len(), "offset {offset:x}");
+        // SAFETY: within the mapping, aligned, and all access to page memory is by relaxed or stronger atomics.
+        unsafe { &*self.range.base().add(offset as usize).cast::<AtomicU64>() }
+    }
+    #[inline(always)]
+    pub fn words(&self, offset: u64, count: usize) -> &[AtomicU64] {
+        debug_assert!(offset as usize + count * 8 <= self.range.len());
+        // SAFETY: as in `word`.
+        unsafe { std::slice::from_raw_parts(self.range.base().add(offset as usize).cast::<AtomicU64>(), count) }
+    }
+    /// Whether an OID read from somewhere damaged could be followed at all.
+    pub fn contains(&self, oid: Oid, len: usize) -> bool {
+        oid.0.is_multiple_of(8) && (oid.0 as usize).checked_add(len).is_some_and(|e| e <= self.range.len())
+    }
+    /// Brings a slot into the cache.
+    #[inline(always)]
+    pub fn prefetch(&self, oid: Oid) {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: a prefetch of any address is harmless.
+        unsafe {
+            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            let p = self.range.base().wrapping_add(oid.0 as usize).cast::<i8>();
+            _mm_prefetch(p, _MM_HINT_T0);
+            _mm_prefetch(p.wrapping_add(64), _MM_HINT_T0);
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = oid;
+    }
+
+    #[inline]
+    pub fn header(&self, page: PageId, word: usize) -> &AtomicU64 {
+        self.word(page.offset() + word as u64 * 8)
+    }
+
+    pub fn format(&self, page: PageId) -> Format {
+        let w = self.header(page, header::FORMAT).load(Ordering::Acquire);
+        match w & 0xff {
+            0 => Format::Unformatted,
+            254 => Format::RunTail,
+            255 => Format::RunHead { pages: (w >> 8) as u16 },
+            units => Format::Slots { units: units as u8 },
+        }
+    }
+    pub fn set_format(&self, page: PageId, format: Format) {
+        let w = match format {
+            Format::Unformatted => 0,
+            Format::RunTail => 254,
+            Format::RunHead { pages } => 255 | (pages as u64) << 8,
+            Format::Slots { units } => units as u64,
+        };
+        if format == Format::RunTail {
+            self.note_run()
+        }
+        // A run's tail pages carry no header: their first words are the value's bytes.
+        if format != Format::RunTail {
+            self.header(page, header::FORMAT).store(w, Ordering::Release)
+        }
+    }
+
+    pub fn note_run(&self) {
+        self.runs.store(true, Ordering::Release)
+    }
+    /// Whether any page may be a run's tail.
+    pub fn run_tail_hint(&self) -> bool {
+        self.runs.load(Ordering::Acquire)
+    }
+
+    /// A zeroed segment for `heap`, charged to the budget. `huge`: ask for huge pages.
+    pub fn take_segment(&self, heap: HeapId, huge: bool) -> Result<SegmentId> {
+        self.budget.try_charge(SEGMENT_SIZE)?;
+        let mut s = self.segments.lock();
+        let id = match s.free.pop() {
+            Some(id) => id,
+            None if (s.next as usize + 1) * SEGMENT_SIZE <= self.range.len() => {
+                s.next += 1;
+                s.next - 1
+            }
+            None => {
+                self.budget.give_back(SEGMENT_SIZE);
+                return Err(Error::OutOfMemory { limit: self.range.len() });
+            }
+        };
+        s.used.insert(id, heap);
+        if huge {
+            self.range.huge(id as usize * SEGMENT_SIZE, SEGMENT_SIZE)
+        }
+        Ok(SegmentId(id))
+    }
+    /// Takes a given segment, at recovery.
+    pub fn claim_segment(&self, id: SegmentId, heap: HeapId, huge: bool) -> std::result::Result<(), String> {
+        let mut s = self.segments.lock();
+        if (id.0 as usize + 1) * SEGMENT_SIZE > self.range.len() || id.0 == 0 {
+            return Err(format!(
+                "segment {} lies outside the reserved range of {} bytes; reserve more",
+                id.0,
+                self.range.len()
+            ));
+        }
+        if self.budget.try_charge(SEGMENT_SIZE).is_err() {
+            return Err(format!(
+                "the memory limit of {} bytes is too small for the database's segments",
+                self.budget.limit()
+            ));
+        }
+        s.used.insert(id.0, heap);
+        while s.next <= id.0 {
+            let n = s.next;
+            if n != id.0 {
+                s.free.push(n)
+            }
+            s.next += 1;
+        }
+        s.free.retain(|f| *f != id.0);
+        if huge {
+            self.range.huge(id.0 as usize * SEGMENT_SIZE, SEGMENT_SIZE)
+        }
+        Ok(())
+    }
+    /// Keeps a segment from reuse until a checkpoint at or past `at` is published (recovery's findings).
+    pub fn hold_segment(&self, id: SegmentId, at: CommitTs) {
+        let mut s = self.segments.lock();
+        while s.next <= id.0 {
+            let n = s.next;
+            s.free.push(n);
+            s.next += 1;
+        }
+        s.free.retain(|f| *f != id.0);
+        s.waiting.push((id.0, at));
+    }
+    /// Gives a dropped heap's segment up; nobody may hold an OID into it any more.
+    pub fn drop_segment(&self, id: SegmentId, at: CommitTs) {
+        let mut s = self.segments.lock();
+        if s.used.remove(&id.0).is_some() {
+            // SAFETY: the caller waited for all users of the heap.
+            unsafe { self.range.discard(id.0 as usize * SEGMENT_SIZE, SEGMENT_SIZE) };
+            self.budget.give_back(SEGMENT_SIZE);
+            s.waiting.push((id.0, at));
+        }
+    }
+    /// A checkpoint at `at` was published.
+    pub fn published(&self, at: CommitTs) {
+        let mut s = self.segments.lock();
+        let (ready, waiting) = std::mem::take(&mut s.waiting).into_iter().partition(|(_, d)| *d <= at);
+        s.waiting = waiting;
+        let ready: Vec<(u32, CommitTs)> = ready;
+        s.free.extend(ready.into_iter().map(|(id, _)| id));
+    }
+    pub fn segments(&self) -> Vec<(SegmentId, HeapId)> {
+        self.segments.lock().used.iter().map(|(s, h)| (SegmentId(*s), *h)).collect()
+    }
+
+    /// Copies `out.len()` bytes (a multiple of 8) from a byte offset by relaxed word loads.
+    #[inline]
+    pub fn copy_out(&self, offset: u64, out: &mut [u8]) {
+        let words = self.words(offset, out.len() / 8);
+        for (o, w) in out.chunks_exact_mut(8).zip(words) {
+            o.copy_from_slice(&w.load(Ordering::Relaxed).to_le_bytes())
+        }
+    }
+    /// Stores bytes, zero-padded to whole words.
+    #[inline]
+    pub fn copy_in(&self, offset: u64, bytes: &[u8]) {
+        let words = self.words(offset, bytes.len().div_ceil(8));
+        for (b, w) in bytes.chunks(8).zip(words) {
+            let mut buf = [0; 8];
+            buf[..b.len()].copy_from_slice(b);
+            w.store(u64::from_le_bytes(buf), Ordering::Relaxed)
+        }
+    }
+    /// Zeroes `len` bytes (rounded up to words).
+    pub fn zero(&self, offset: u64, len: usize) {
+        for w in self.words(offset, len.div_ceil(8)) {
+            w.store(0, Ordering::Relaxed)
+        }
+    }
+}
+
+/// Bytes of a row rounded up to whole row units.
+pub fn padded(len: usize) -> usize {
+    len.next_multiple_of(ROW_UNIT)
+}
+
+pub fn pages(segment: SegmentId) -> impl Iterator<Item = PageId> {
+    (0..PAGES_PER_SEGMENT).map(move |i| segment.page(i))
+}

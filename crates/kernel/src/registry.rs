@@ -1,0 +1,75 @@
+//! Who reads what: each session publishes its snapshot in its own cache line.
+//!
+//! - **R1** A snapshot is published, and a fence passed, before it is used; then the visible timestamp must still be
+//!   at most the snapshot. So a collector that missed it computed a horizon at or below it.
+//! - **R2** A committer publishes its timestamp while it takes it, under the commit latch, until its rows are
+//!   installed: whoever learns of a later timestamp sees it.
+use ondol_base::epoch::{Epochs, Line};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+
+/// The word's value when there is nothing to publish.
+pub const IDLE: u64 = u64::MAX;
+/// Words of a line.
+pub const SNAPSHOT: usize = 0;
+pub const COMMITTING: usize = 1;
+/// Number of tables that the transaction uses; above [`TABLES`] it uses any.
+pub const TABLE_COUNT: usize = 2;
+pub const FIRST_TABLE: usize = 3;
+pub const TABLES: usize = ondol_base::epoch::WORDS - FIRST_TABLE;
+
+/// What collection must keep, as of one moment.
+#[derive(Clone, Debug, Default)]
+pub struct Horizon {
+    /// Every live snapshot, and every one to come, is at or past this.
+    pub oldest: u64,
+    /// The visible timestamp before the snapshots were read: later snapshots are at or past it.
+    pub visible: u64,
+    /// Live snapshots below `visible`, ascending.
+    pub snapshots: Vec<u64>,
+}
+
+pub fn horizon(epochs: &Arc<Epochs>, visible: impl Fn() -> u64) -> Horizon {
+    let mut visible = visible();
+    fence(Ordering::SeqCst);
+    let mut snapshots = vec![];
+    epochs.for_each(|l| {
+        let s = l.words[SNAPSHOT].load(Ordering::Acquire);
+        if s < visible {
+            snapshots.push(s)
+        }
+        // A serializable committer asks whether something changed before its own timestamp.
+        visible = visible.min(l.words[COMMITTING].load(Ordering::Acquire));
+    });
+    snapshots.sort_unstable();
+    snapshots.dedup();
+    Horizon { oldest: snapshots.first().copied().unwrap_or(visible), visible, snapshots }
+}
+
+/// Waits until no commit at or below `ts` is between its timestamp and its installation.
+pub fn wait_installed(epochs: &Arc<Epochs>, ts: u64, but: Option<&AtomicU64>) {
+    let mut turn = 0;
+    loop {
+        let mut busy = false;
+        epochs.for_each(|l| {
+            let w = &l.words[COMMITTING];
+            if w.load(Ordering::Acquire) <= ts && !but.is_some_and(|b| std::ptr::eq(b, w)) {
+                busy = true
+            }
+        });
+        if !busy {
+            return;
+        }
+        ondol_base::sync::spin_wait(turn);
+        turn += 1;
+    }
+}
+
+/// Whether a line's transaction uses table `id`.
+pub fn uses(line: &Line, id: u64) -> bool {
+    match line.words[TABLE_COUNT].load(Ordering::Acquire) {
+        0 | IDLE => false,
+        n if n as usize > TABLES => true,
+        n => line.words[FIRST_TABLE..FIRST_TABLE + n as usize].iter().any(|w| w.load(Ordering::Acquire) == id),
+    }
+}

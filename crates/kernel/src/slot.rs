@@ -1,0 +1,242 @@
+//! Slot headers, and how a reader gets a whole version out of a slot without a lock (K1, K2, K3).
+//!
+//! Word 0: a commit timestamp; 0 = free; or, with bit 63, the owner's transaction number and a substate:
+//! ```text
+//!   free -> FRESH (inserted) -> c                 committed insert
+//!   c    -> owned            -> c                 lock given back, abort: no byte was touched
+//!   c    -> owned -> INSTALLING -> c'             committed change
+//! ```
+//! Word 1: link to the version chain, with flags (see `version`).
+use crate::memory::Space;
+use crate::transaction::{Mark, TxnState};
+use crate::version::{MARK, POINTER, node};
+use ondol_base::oid::Oid;
+use ondol_base::sync::{spin_wait, yield_point};
+use ondol_durability::page::SLOT_HEADER;
+use std::sync::atomic::{Ordering, fence};
+
+pub const OWNED: u64 = 1 << 63;
+pub const INSTALLING: u64 = 1 << 62;
+pub const FRESH: u64 = 1 << 61;
+pub const ID: u64 = FRESH - 1;
+/// Bit 0 of a row's first byte.
+pub const LIVE: u8 = 1;
+
+/// What a statement sees.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct View {
+    /// Commits up to here.
+    pub snapshot: u64,
+    /// And, of this transaction's own (0: none) ...
+    pub txn: u64,
+    /// ... the changes of commands before this one.
+    pub command: u32,
+}
+
+#[inline(always)]
+pub fn row(oid: Oid) -> u64 {
+    oid.0 + SLOT_HEADER as u64
+}
+
+/// Copies row bytes [offset, offset + out.len()) as `view` sees them; false when the row does not exist there. Both
+/// are multiples of 8. The caller is pinned.
+#[inline]
+pub fn read(space: &Space, oid: Oid, view: &View, offset: usize, out: &mut [u8]) -> bool {
+    let mut turn = 0;
+    loop {
+        let w0 = space.word(oid.0).load(Ordering::Acquire);
+        if w0 <= view.snapshot {
+            if w0 == 0 {
+                return false;
+            }
+            space.copy_out(row(oid) + offset as u64, out);
+            fence(Ordering::Acquire);
+            if space.word(oid.0).load(Ordering::Relaxed) == w0 {
+                return offset > 0 || out[0] & LIVE != 0;
+            }
+        } else if let Some(found) = read_chain(space, oid, w0, view, offset, out) {
+            return found && (offset > 0 || out[0] & LIVE != 0);
+        }
+        spin_wait(turn);
+        turn += 1;
+    }
+}
+
+/// Follows committed nodes down from bytes stamped `newest` to what `snapshot` sees.
+fn walk(mut link: u64, newest: u64, snapshot: u64, offset: usize, out: &mut [u8]) -> bool {
+    let mut base = newest;
+    // SAFETY: links are read while pinned.
+    while let Some(v) = unsafe { node(link) } {
+        let ts = v.ts.load(Ordering::Acquire);
+        if ts <= snapshot {
+            break;
+        }
+        v.apply(offset, out);
+        base = v.prev;
+        link = v.next.load(Ordering::Acquire);
+    }
+    base != 0 && base <= snapshot
+}
+
+/// The mark that a link leads to, by way of a pending node or directly.
+///
+/// # Safety
+/// Read while pinned.
+unsafe fn mark_of<'a>(link: u64) -> Option<&'a Mark> {
+    let p = if link & MARK != 0 {
+        (link & POINTER) as *const Mark
+    } else {
+        // SAFETY: passed on.
+        let v = unsafe { node(link) }?;
+        if v.ts.load(Ordering::Acquire) != 0 {
+            return None;
+        }
+        v.mark
+    };
+    // SAFETY: marks are retired through epochs after their transaction's slots are stamped.
+    unsafe { p.as_ref() }
+}
+
+/// The transaction that owns a slot, if it can be told right now.
+pub fn owner(space: &Space, oid: Oid, w0: u64) -> Option<&TxnState> {
+    let link = space.word(oid.0 + 8).load(Ordering::Acquire);
+    // SAFETY: the caller is pinned.
+    let state = unsafe { mark_of(link)?.state() };
+    (state.id == w0 & ID).then_some(state)
+}
+
+#[derive(PartialEq)]
+enum Take {
+    Mine,
+    All,
+    Nothing,
+}
+
+/// The slow path: the slot is owned, or newer than the snapshot. `None`: look again.
+#[cold]
+fn read_chain(space: &Space, oid: Oid, w0: u64, view: &View, offset: usize, out: &mut [u8]) -> Option<bool> {
+    yield_point();
+    let (word0, word1) = (space.word(oid.0), space.word(oid.0 + 8));
+    let link = word1.load(Ordering::Acquire);
+    let unchanged = || {
+        fence(Ordering::Acquire);
+        word0.load(Ordering::Relaxed) == w0
+    };
+    if w0 & OWNED == 0 {
+        space.copy_out(row(oid) + offset as u64, out);
+        let found = walk(link, w0, view.snapshot, offset, out);
+        return unchanged().then_some(found);
+    }
+    if w0 & INSTALLING != 0 {
+        return None;
+    }
+    // SAFETY: pinned.
+    let state = unsafe { mark_of(link)?.state() };
+    if state.id != w0 & ID {
+        return None;
+    }
+    let take = if state.id == view.txn {
+        Take::Mine
+    } else {
+        match state.get() {
+            Status::Committed(c) if c <= view.snapshot => Take::All,
+            Status::Preparing(c) if c <= view.snapshot => return None,
+            _ => Take::Nothing,
+        }
+    };
+    space.copy_out(row(oid) + offset as u64, out);
+    let mut next = link;
+    let mut base = 0;
+    let mut changed = false;
+    // SAFETY: pinned.
+    while let Some(v) = unsafe { node(next) } {
+        if v.ts.load(Ordering::Acquire) != 0 {
+            break;
+        }
+        // SAFETY: a pending node's mark is alive while we are pinned.
+        let ours = take == Take::Mine && unsafe { (*v.mark).command } < view.command;
+        if (take == Take::All || ours) && !v.is_empty() {
+            v.apply(offset, out);
+            changed = true;
+        }
+        base = v.prev;
+        next = v.next.load(Ordering::Acquire);
+    }
+    let found = if w0 & FRESH != 0 {
+        match take {
+            Take::All => true,
+            Take::Nothing => false,
+            // SAFETY: the end of a fresh slot's chain is its mark.
+            Take::Mine => (unsafe { mark_of(next)?.command }) < view.command,
+        }
+    } else if take == Take::All || changed || base <= view.snapshot {
+        true
+    } else {
+        walk(next, base, view.snapshot, offset, out)
+    };
+    unchanged().then_some(found)
+}
+
+/// How far a transaction is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    Active,
+    /// Has its timestamp, and validates its reads.
+    Preparing(u64),
+    Committed(u64),
+    Aborted,
+}
+
+/// Calls `f` with the bytes of every version that the slot has: the newest committed ones, with `history` each older
+/// one, and uncommitted ones; stops when it returns true. The slot may be changed meanwhile by others; what they add later
+/// may be missed, what was there is not. `buf` has the row's size.
+pub fn any_version(
+    space: &Space,
+    oid: Oid,
+    buf: &mut [u8],
+    history: bool,
+    f: &mut dyn FnMut(&[u8]) -> bool,
+) -> bool {
+    let mut turn = 0;
+    'again: loop {
+        spin_wait(turn);
+        turn += 1;
+        let w0 = space.word(oid.0).load(Ordering::Acquire);
+        if w0 == 0 {
+            return false;
+        }
+        if w0 & OWNED != 0 && w0 & INSTALLING != 0 {
+            continue;
+        }
+        let link = space.word(oid.0 + 8).load(Ordering::Acquire);
+        space.copy_out(row(oid), buf);
+        let mut found = buf[0] & LIVE != 0 && f(buf);
+        let newest = buf.to_vec();
+        // Pending nodes lead up from the bytes, committed ones down.
+        let mut pending = vec![];
+        let mut next = link;
+        // SAFETY: the caller is pinned.
+        while let Some(v) = unsafe { node(next) } {
+            if v.ts.load(Ordering::Acquire) == 0 {
+                pending.push(v)
+            } else if !found && history {
+                v.apply(0, buf);
+                found = buf[0] & LIVE != 0 && f(buf);
+            }
+            next = v.next.load(Ordering::Acquire);
+        }
+        if !found {
+            buf.copy_from_slice(&newest);
+            for v in pending.iter().rev() {
+                // A node that is filled after we looked brings its key into the index only after that.
+                v.apply(0, buf);
+                found |= buf[0] & LIVE != 0 && f(buf);
+            }
+        }
+        fence(Ordering::Acquire);
+        if !found && space.word(oid.0).load(Ordering::Relaxed) != w0 {
+            continue 'again;
+        }
+        return found;
+    }
+}

@@ -1,0 +1,70 @@
+//! A table as the kernel has it: a heap of rows, a heap of strings, and indexes whose keys it can ask for.
+use crate::heap::Heap;
+use crate::memory::Space;
+use crate::slot::{self, View};
+use ondol_base::oid::Oid;
+use ondol_index::IndexRef;
+use std::sync::Arc;
+
+/// Where a row's long values are read from.
+pub trait Strings {
+    /// Appends the bytes of a string slot.
+    fn string(&self, oid: Oid, len: usize, out: &mut Vec<u8>);
+}
+
+/// How an index's key is made of a row's bytes. A row is bytes and a layout here; types are known above.
+pub trait KeyOf: Send + Sync {
+    /// Appends the normalised key; true if a part of it is null (which is never equal to another).
+    fn key(&self, row: &[u8], strings: &dyn Strings, out: &mut Vec<u8>) -> bool;
+    /// Whether the two rows surely have the same key: asked before keys are made.
+    fn unaffected(&self, old: &[u8], new: &[u8]) -> bool;
+    /// The row bytes that the key depends on: (offset, length) ranges.
+    fn ranges(&self) -> &[(usize, usize)];
+}
+
+pub struct IndexStore {
+    /// The number that errors name.
+    pub id: u32,
+    pub unique: bool,
+    pub index: IndexRef,
+    pub key: Arc<dyn KeyOf>,
+}
+
+pub struct TableStore {
+    pub rows: Arc<Heap>,
+    pub strings: Arc<Heap>,
+    /// Row bytes, a multiple of 16.
+    pub row_size: usize,
+    pub indexes: Vec<Arc<IndexStore>>,
+}
+
+impl TableStore {
+    /// Whether a change of these row bytes could change an index's key.
+    pub fn touches_keys(&self, offset: usize, len: usize) -> bool {
+        self.indexes.iter().any(|i| {
+            // The first bytes hold the null bits of every column.
+            i.key.ranges().iter().any(|(o, l)| offset < o + l && *o < offset + len)
+        })
+    }
+}
+
+/// Strings as whatever version still has them: for collectors, which ask about versions of any age.
+pub struct Committed<'a>(pub &'a Space);
+impl Strings for Committed<'_> {
+    fn string(&self, oid: Oid, len: usize, out: &mut Vec<u8>) {
+        let padded = (8 + len).next_multiple_of(8);
+        if !self.0.contains(oid, padded + 16) {
+            return;
+        }
+        let start = out.len();
+        let mut buf = vec![0; padded];
+        // A string is immutable: any version of its slot that is alive has the bytes.
+        let found = slot::any_version(self.0, oid, &mut buf, true, &mut |_| true)
+            || slot::read(self.0, oid, &View { snapshot: slot::ID, txn: 0, command: 0 }, 0, &mut buf);
+        if found {
+            out.extend_from_slice(&buf[8..8 + len])
+        } else {
+            out.truncate(start)
+        }
+    }
+}

@@ -1,0 +1,1431 @@
+//! Sessions and their transactions: locking, changing, committing, undoing.
+//!
+//! ```text
+//! begin -> statement (snapshot, command) -> lock, insert, update, delete ... -> commit | abort
+//! ```
+//! - **T1** Every write is entered in the write set, in order; rolling back to a savepoint undoes it from the end.
+//! - **T2** At commit: what can fail is done (fragments, log space); then the timestamp is taken, the record copied,
+//!   the rows installed, the waiters woken; then durability is waited for. Locks are not held while the log syncs.
+//! - **T3** A serializable transaction takes its timestamp in state PREPARING, waits for all earlier commits to be
+//!   installed, and then checks that everything it read still stands. Checking before would admit the read-only
+//!   anomaly; checking index leaves alone would admit write skew.
+use crate::collect::{Garbage, Item};
+use crate::error::{Error, Result};
+use crate::heap::{Claims, Heap, LARGEST_ROW, LARGEST_RUN};
+use crate::kernel::Kernel;
+use crate::memory::header;
+use crate::registry::{self, COMMITTING, IDLE, SNAPSHOT};
+use crate::slot::{self, FRESH, ID, INSTALLING, LIVE, OWNED, Status, View, row};
+use crate::table::{IndexStore, TableStore};
+use crate::version::{LATCHED, MARK, POINTER, SHARED, SMALL, Version, difference, latch, node, unlatch};
+use crate::wait::Patience;
+use ondol_base::epoch::{Guard, Participant};
+use ondol_base::oid::Oid;
+use ondol_base::sync::{Mutex, spin_wait, yield_point};
+use ondol_durability::delta::Changes;
+use ondol_durability::log::{Log, StreamId};
+use ondol_durability::page::PageId;
+use ondol_durability::record::Kind;
+use ondol_durability::{CommitTs, TxnId};
+use ondol_index::{Inserted, Seen};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Isolation {
+    #[default]
+    ReadCommitted,
+    RepeatableRead,
+    Serializable,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LockMode {
+    Share,
+    Update,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    Block,
+    NoWait,
+    Skip,
+}
+
+/// What locking a row found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Locked {
+    /// Ours, and as the snapshot shows it.
+    Same,
+    /// Ours, and changed since the snapshot.
+    Changed,
+    /// Deleted since the snapshot; not locked.
+    Gone,
+    /// Somebody else's, and [`Wait::Skip`] was asked for.
+    Skipped,
+}
+
+const PREPARING: u64 = 1 << 62;
+const COMMITTED: u64 = 1 << 63;
+const ABORTED: u64 = COMMITTED | PREPARING;
+
+/// What others see of a transaction.
+pub struct TxnState {
+    pub id: TxnId,
+    state: AtomicU64,
+    /// Somebody waits, or waited, for its end.
+    pub waited: AtomicBool,
+}
+
+impl TxnState {
+    pub fn get(&self) -> Status {
+        let s = self.state.load(Ordering::Acquire);
+        match s & ABORTED {
+            0 => Status::Active,
+            PREPARING => Status::Preparing(s & !ABORTED),
+            COMMITTED => Status::Committed(s & !ABORTED),
+            _ => Status::Aborted,
+        }
+    }
+    fn set(&self, s: Status) {
+        let v = match s {
+            Status::Active => 0,
+            Status::Preparing(c) => PREPARING | c,
+            Status::Committed(c) => COMMITTED | c,
+            Status::Aborted => ABORTED,
+        };
+        self.state.store(v, Ordering::SeqCst)
+    }
+}
+
+/// What a fresh slot or a pending node points to: its transaction, and the command that made it.
+pub struct Mark {
+    txn: Arc<TxnState>,
+    pub command: u32,
+}
+impl Mark {
+    pub fn state(&self) -> &TxnState {
+        &self.txn
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Did {
+    Insert,
+    /// A pending node: a change, or nothing but the lock.
+    Node,
+    Share,
+}
+
+/// An entry of the write set.
+struct Write {
+    oid: Oid,
+    /// The node pushed, for [`Did::Node`].
+    node: *mut Version,
+    /// Index into `tables`.
+    table: u32,
+    did: Did,
+    /// Already in the log as part of a fragment.
+    spilled: bool,
+    /// A string of the table, not a row.
+    string: bool,
+}
+
+/// A point to which a transaction can be rolled back.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Savepoint {
+    writes: usize,
+}
+
+struct Txn {
+    state: Arc<TxnState>,
+    marks: Vec<Box<Mark>>,
+    isolation: Isolation,
+    writes: Vec<Write>,
+    tables: Vec<Arc<TableStore>>,
+    /// Nodes pushed before the last savepoint must not be filled after it.
+    fill_from: usize,
+    fragments: u32,
+    /// Bytes of differences that are not in the log yet, roughly.
+    unspilled: usize,
+    first_unspilled: usize,
+    changed: bool,
+    reads: Reads,
+}
+
+/// What a serializable transaction saw.
+#[derive(Default)]
+struct Reads {
+    rows: Vec<Oid>,
+    nodes: Vec<(Arc<IndexStore>, Seen)>,
+    heaps: Vec<Arc<Heap>>,
+}
+
+/// Bytes of differences after which a transaction spills a fragment.
+const SPILL: usize = Log::MAX_RECORD / 2;
+
+/// One user of the kernel: at most one transaction at a time.
+pub struct Session {
+    kernel: Arc<Kernel>,
+    participant: Participant,
+    claims: Claims,
+    garbage: Arc<Mutex<Garbage>>,
+    number: u64,
+    sequence: u64,
+    pub stream: StreamId,
+    pub view: View,
+    txn: Option<Box<Txn>>,
+    /// The last commit of this session, durable or not.
+    last_commit: CommitTs,
+    pub patience: Patience,
+    /// Version bytes charged ahead.
+    credit: usize,
+    changes: Changes,
+    pieces: Vec<u64>,
+    buffer: Vec<u8>,
+    old_row: Vec<u8>,
+    oids: Vec<Oid>,
+}
+
+// SAFETY: raw node pointers in the write set are owned by the transaction; a session is used by one thread at a time
+// (E3), which may change between calls.
+unsafe impl Send for Session {}
+
+impl Session {
+    pub fn new(kernel: Arc<Kernel>) -> Session {
+        let participant = kernel.epochs.join(IDLE);
+        let garbage = kernel.collector.register();
+        let number = kernel.session_numbers.fetch_add(1, Ordering::Relaxed) & 0xfff_ffff;
+        let stream = StreamId((number % kernel.log.streams().max(1) as u64) as u16);
+        Session {
+            participant,
+            claims: Claims::default(),
+            garbage,
+            number,
+            sequence: 0,
+            stream,
+            view: View::default(),
+            txn: None,
+            last_commit: 0,
+            patience: Patience::default(),
+            credit: 0,
+            changes: Changes::default(),
+            pieces: vec![],
+            buffer: vec![],
+            old_row: vec![],
+            oids: vec![],
+            kernel,
+        }
+    }
+    pub fn kernel(&self) -> &Arc<Kernel> {
+        &self.kernel
+    }
+    pub fn participant(&self) -> &Participant {
+        &self.participant
+    }
+    #[inline]
+    pub fn pin(&self) -> Guard<'_> {
+        self.participant.pin()
+    }
+
+    // ---- snapshots
+
+    /// Publishes a snapshot for reading what is visible now: read-only, never waits for a flush.
+    #[inline]
+    pub fn snapshot_visible(&mut self) {
+        loop {
+            let s = self.kernel.log.visible_ts().max(self.last_commit);
+            if self.publish(s) {
+                return;
+            }
+        }
+    }
+    /// Publishes a snapshot of everything committed so far, durable or not.
+    #[inline]
+    pub fn snapshot_newest(&mut self) {
+        loop {
+            let s = self.kernel.log.clock() - 1;
+            if self.publish(s) {
+                return;
+            }
+        }
+    }
+    /// R1.
+    #[inline]
+    fn publish(&mut self, s: u64) -> bool {
+        self.participant.line().words[SNAPSHOT].store(s, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        self.view.snapshot = s;
+        self.kernel.log.visible_ts() <= s
+    }
+    /// The snapshot is needed no more.
+    #[inline]
+    pub fn unpublish(&mut self) {
+        self.participant.line().words[SNAPSHOT].store(IDLE, Ordering::Release);
+    }
+
+    // ---- the transaction
+
+    pub fn is_open(&self) -> bool {
+        self.txn.is_some()
+    }
+    pub fn has_changes(&self) -> bool {
+        self.txn.as_ref().is_some_and(|t| t.changed)
+    }
+    /// Starts a read-write transaction. The caller takes snapshots.
+    pub fn begin(&mut self, isolation: Isolation) {
+        debug_assert!(self.txn.is_none());
+        self.sequence += 1;
+        let id = (self.number << 32 | self.sequence & 0xffff_ffff) & ID;
+        let state = Arc::new(TxnState { id, state: AtomicU64::new(0), waited: AtomicBool::new(false) });
+        self.view.txn = id;
+        self.view.command = 1;
+        self.txn = Some(Box::new(Txn {
+            state,
+            marks: vec![],
+            isolation,
+            writes: vec![],
+            tables: vec![],
+            fill_from: 0,
+            fragments: 0,
+            unspilled: 0,
+            first_unspilled: 0,
+            changed: false,
+            reads: Reads::default(),
+        }));
+    }
+    /// The next command: sees what the ones before it did.
+    pub fn next_command(&mut self) {
+        self.view.command += 1;
+    }
+    fn open(&mut self) -> &mut Txn {
+        self.txn.as_mut().expect("a write outside a transaction")
+    }
+    fn mark(&mut self) -> *const Mark {
+        let command = self.view.command;
+        let t = self.open();
+        match t.marks.last() {
+            Some(m) if m.command == command => &**m,
+            _ => {
+                t.marks.push(Box::new(Mark { txn: t.state.clone(), command }));
+                &**t.marks.last().expect("just pushed")
+            }
+        }
+    }
+    fn table_number(&mut self, table: &Arc<TableStore>) -> u32 {
+        let t = self.open();
+        match t.tables.iter().rposition(|x| Arc::ptr_eq(x, table)) {
+            Some(i) => i as u32,
+            None => {
+                t.tables.push(table.clone());
+                t.tables.len() as u32 - 1
+            }
+        }
+    }
+    fn charge(&mut self, bytes: usize) -> Result<()> {
+        const STEP: usize = 64 << 10;
+        if self.credit < bytes {
+            self.kernel.space.budget.try_charge(bytes.max(STEP))?;
+            self.credit += bytes.max(STEP);
+        }
+        self.credit -= bytes;
+        Ok(())
+    }
+
+    // ---- reading
+
+    /// Copies row bytes as the statement sees them. The buffer has the row's size.
+    #[inline]
+    pub fn read(&self, oid: Oid, out: &mut [u8]) -> bool {
+        let _pin = self.participant.pin();
+        slot::read(&self.kernel.space, oid, &self.view, 0, out)
+    }
+    /// Copies the newest version: our own, or the last committed.
+    pub fn read_newest(&self, oid: Oid, out: &mut [u8]) -> bool {
+        let _pin = self.participant.pin();
+        let view = View { snapshot: ID, txn: self.view.txn, command: u32::MAX };
+        slot::read(&self.kernel.space, oid, &view, 0, out)
+    }
+    pub fn is_serializable(&self) -> bool {
+        self.txn.as_ref().is_some_and(|t| t.isolation == Isolation::Serializable)
+    }
+    /// Serializable transactions remember what they looked at, found or not.
+    pub fn remember_row(&mut self, oid: Oid) {
+        if let Some(t) = self.txn.as_mut().filter(|t| t.isolation == Isolation::Serializable) {
+            t.reads.rows.push(oid)
+        }
+    }
+    pub fn remember_nodes(&mut self, index: &Arc<IndexStore>, seen: &mut Vec<Seen>) {
+        match self.txn.as_mut().filter(|t| t.isolation == Isolation::Serializable) {
+            Some(t) => t.reads.nodes.extend(seen.drain(..).map(|s| (index.clone(), s))),
+            None => seen.clear(),
+        }
+    }
+    pub fn remember_heap(&mut self, table: &TableStore) {
+        if let Some(t) = self.txn.as_mut().filter(|t| t.isolation == Isolation::Serializable)
+            && !t.reads.heaps.iter().any(|h| h.id == table.rows.id)
+        {
+            t.reads.heaps.push(table.rows.clone())
+        }
+    }
+
+    // ---- locking
+
+    /// Takes the row's lock for this transaction.
+    pub fn lock(&mut self, table: &Arc<TableStore>, oid: Oid, mode: LockMode, wait: Wait) -> Result<Locked> {
+        match mode {
+            LockMode::Update => self.lock_update(table, oid, wait, false),
+            LockMode::Share => self.lock_share(table, oid, wait),
+        }
+    }
+
+    fn wait_for(&mut self, holder: &TxnState, wait: Wait) -> Result<bool> {
+        match wait {
+            Wait::NoWait => Err(Error::LockNotAvailable { timeout: false }),
+            Wait::Skip => Ok(false),
+            Wait::Block => {
+                let me = self.view.txn;
+                self.kernel.waits.wait_for(me, holder, &self.patience)?;
+                Ok(true)
+            }
+        }
+    }
+
+    /// The owner of a slot as a state that outlives our pin.
+    fn owner_of(&self, oid: Oid, w0: u64) -> Option<Arc<TxnState>> {
+        let _pin = self.participant.pin();
+        let link = self.kernel.space.word(oid.0 + 8).load(Ordering::Acquire);
+        let p = if link & MARK != 0 {
+            (link & POINTER) as *const Mark
+        } else {
+            // SAFETY: pinned.
+            let v = unsafe { node(link) }?;
+            if v.ts.load(Ordering::Acquire) != 0 {
+                return None;
+            }
+            v.mark
+        };
+        // SAFETY: pinned, so the mark is not freed yet.
+        let state = unsafe { p.as_ref() }?.txn.clone();
+        (state.id == w0 & ID).then_some(state)
+    }
+
+    fn lock_update(&mut self, table: &Arc<TableStore>, oid: Oid, wait: Wait, any: bool) -> Result<Locked> {
+        let kernel = self.kernel.clone();
+        let space = &kernel.space;
+        let mut turn = 0;
+        loop {
+            let w0 = space.word(oid.0).load(Ordering::Acquire);
+            if w0 == 0 {
+                return Ok(Locked::Gone);
+            }
+            if w0 & OWNED != 0 {
+                if w0 & ID == self.view.txn {
+                    return Ok(Locked::Same);
+                }
+                if let Some(owner) = (w0 & INSTALLING == 0).then(|| self.owner_of(oid, w0)).flatten()
+                    && matches!(owner.get(), Status::Active | Status::Preparing(_))
+                {
+                    if !self.wait_for(&owner, wait)? {
+                        return Ok(Locked::Skipped);
+                    }
+                    turn = 0;
+                    continue;
+                }
+                spin_wait(turn);
+                turn += 1;
+                continue;
+            }
+            let newer = w0 > self.view.snapshot && !any;
+            if newer && self.open().isolation != Isolation::ReadCommitted {
+                return Err(Error::Conflict);
+            }
+            self.charge(Version::bytes(SMALL))?;
+            let mark = self.mark();
+            let number = self.table_number(table);
+            let Some(v) = Version::new(SMALL, w0, 0, mark) else {
+                return Err(Error::OutOfMemory { limit: space.budget.limit() });
+            };
+            // Dead rows are never owned: their slot may be freed at any time. While we are pinned it is not freed and
+            // taken anew, so an unchanged header means the same version, which is alive.
+            let pin = self.participant.pin();
+            let dead = space.word(row(oid)).load(Ordering::Acquire) & LIVE as u64 == 0;
+            let taken = !dead
+                && space
+                    .word(oid.0)
+                    .compare_exchange(w0, OWNED | self.view.txn, Ordering::SeqCst, Ordering::Relaxed)
+                    .is_ok();
+            let unchanged = taken || space.word(oid.0).load(Ordering::Acquire) == w0;
+            drop(pin);
+            if !taken {
+                self.credit += Version::bytes(SMALL);
+                // SAFETY: never shared.
+                unsafe { Version::free(v) };
+                if dead && unchanged {
+                    return Ok(Locked::Gone);
+                }
+                continue;
+            }
+            yield_point();
+            let link = push(space.word(oid.0 + 8), v);
+            self.open().writes.push(Write { oid, node: v, table: number, did: Did::Node, spilled: false, string: false });
+            // W3
+            if link & SHARED != 0
+                && let Some(holder) = kernel.waits.sharer(oid, self.view.txn)
+            {
+                self.undo_last();
+                if !self.wait_for(&holder, wait)? {
+                    return Ok(Locked::Skipped);
+                }
+                continue;
+            }
+            return Ok(if newer { Locked::Changed } else { Locked::Same });
+        }
+    }
+
+    fn lock_share(&mut self, table: &Arc<TableStore>, oid: Oid, wait: Wait) -> Result<Locked> {
+        let kernel = self.kernel.clone();
+        let space = &kernel.space;
+        let mut turn = 0;
+        loop {
+            let w0 = space.word(oid.0).load(Ordering::Acquire);
+            if w0 == 0 {
+                return Ok(Locked::Gone);
+            }
+            if w0 & OWNED != 0 {
+                if w0 & ID == self.view.txn {
+                    return Ok(Locked::Same);
+                }
+                if let Some(owner) = (w0 & INSTALLING == 0).then(|| self.owner_of(oid, w0)).flatten()
+                    && matches!(owner.get(), Status::Active | Status::Preparing(_))
+                {
+                    if !self.wait_for(&owner, wait)? {
+                        return Ok(Locked::Skipped);
+                    }
+                    turn = 0;
+                    continue;
+                }
+                spin_wait(turn);
+                turn += 1;
+                continue;
+            }
+            let newer = w0 > self.view.snapshot;
+            if newer && self.open().isolation != Isolation::ReadCommitted {
+                return Err(Error::Conflict);
+            }
+            let state = self.open().state.clone();
+            kernel.waits.share(oid, &state, || {
+                space.word(oid.0 + 8).fetch_or(SHARED, Ordering::SeqCst);
+            });
+            if space.word(oid.0).load(Ordering::SeqCst) != w0 {
+                self.unshare(oid);
+                continue;
+            }
+            let number = self.table_number(table);
+            let write = Write {
+                oid,
+                node: std::ptr::null_mut(),
+                table: number,
+                did: Did::Share,
+                spilled: false,
+                string: false,
+            };
+            self.open().writes.push(write);
+            return Ok(match newer {
+                false => Locked::Same,
+                true if space.word(row(oid)).load(Ordering::Relaxed) & LIVE as u64 == 0 => Locked::Gone,
+                true => Locked::Changed,
+            });
+        }
+    }
+    fn unshare(&self, oid: Oid) {
+        let space = &self.kernel.space;
+        self.kernel.waits.unshare(oid, self.view.txn, || {
+            space.word(oid.0 + 8).fetch_and(!SHARED, Ordering::SeqCst);
+        })
+    }
+
+    // ---- changing
+
+    /// A new row; `bytes` are the whole row (a multiple of 16, live bit set). Index entries are made and unique
+    /// indexes checked.
+    pub fn insert(&mut self, table: &Arc<TableStore>, bytes: &[u8]) -> Result<Oid> {
+        debug_assert!(bytes.len().is_multiple_of(16) && bytes[0] & LIVE != 0);
+        if bytes.len() > LARGEST_ROW {
+            return Err(Error::TooLarge { bytes: bytes.len(), limit: LARGEST_ROW });
+        }
+        let units = ((bytes.len() + 16) / 16) as u8;
+        let oid = table.rows.allocate(&mut self.claims, &self.kernel.log, units)?;
+        self.enter_fresh(table, oid, bytes, false);
+        for index in table.indexes.iter() {
+            self.buffer.clear();
+            let mut key = std::mem::take(&mut self.buffer);
+            let nulls = index.key.key(bytes, &Newest(self), &mut key);
+            let done = self.enter_key(table, index, &key, nulls, oid);
+            self.buffer = key;
+            done?
+        }
+        self.spill_if_large()?;
+        Ok(oid)
+    }
+
+    fn enter_fresh(&mut self, table: &Arc<TableStore>, oid: Oid, bytes: &[u8], string: bool) {
+        let mark = self.mark();
+        let number = self.table_number(table);
+        let space = &self.kernel.space;
+        space.word(oid.0 + 8).store(mark as u64 | MARK, Ordering::Relaxed);
+        space.word(oid.0).store(OWNED | FRESH | self.view.txn, Ordering::Release);
+        space.copy_in(row(oid), bytes);
+        let t = self.open();
+        t.changed = true;
+        t.unspilled += bytes.len() + 16;
+        t.writes.push(Write {
+            oid,
+            node: std::ptr::null_mut(),
+            table: number,
+            did: Did::Insert,
+            spilled: false,
+            string,
+        });
+    }
+
+    /// Puts a key into an index and, where it is unique, makes sure that no other row has it.
+    fn enter_key(
+        &mut self,
+        table: &Arc<TableStore>,
+        index: &Arc<IndexStore>,
+        key: &[u8],
+        nulls: bool,
+        oid: Oid,
+    ) -> Result<()> {
+        let inserted = {
+            let guard = self.participant.pin();
+            index.index.insert(&guard, key, oid)
+        }
+        .map_err(|_| Error::OutOfMemory { limit: self.kernel.space.budget.limit() })?;
+        self.own_change(index, &inserted);
+        if index.unique && !nulls {
+            let mut oids = std::mem::take(&mut self.oids);
+            let outcome = self.check_unique(table, index, key, oid, &mut oids);
+            self.oids = oids;
+            outcome?
+        }
+        Ok(())
+    }
+
+    /// An index node that this transaction had seen and changed itself has not been changed by another.
+    fn own_change(&mut self, index: &Arc<IndexStore>, did: &Inserted) {
+        if !did.new || did.before.node != did.after.node {
+            return;
+        }
+        if let Some(t) = self.txn.as_mut().filter(|t| t.isolation == Isolation::Serializable) {
+            for (i, s) in t.reads.nodes.iter_mut() {
+                if s.node == did.before.node && s.version == did.before.version && Arc::ptr_eq(i, index) {
+                    s.version = did.after.version
+                }
+            }
+        }
+    }
+
+    /// Sees uncommitted and dead entries; waits for transactions that could yet make or unmake a duplicate.
+    fn check_unique(
+        &mut self,
+        table: &Arc<TableStore>,
+        index: &Arc<IndexStore>,
+        key: &[u8],
+        me: Oid,
+        oids: &mut Vec<Oid>,
+    ) -> Result<()> {
+        let kernel = self.kernel.clone();
+        let space = &kernel.space;
+        'again: loop {
+            oids.clear();
+            {
+                let guard = self.participant.pin();
+                index.index.lookup(&guard, key, oids, None);
+            }
+            for &oid in oids.iter().filter(|o| **o != me) {
+                let mut turn = 0;
+                loop {
+                    let pin = self.participant.pin();
+                    let w0 = space.word(oid.0).load(Ordering::Acquire);
+                    if w0 == 0 {
+                        break;
+                    }
+                    let mut buf = std::mem::take(&mut self.old_row);
+                    buf.resize(table.row_size, 0);
+                    let mine = w0 & OWNED != 0 && w0 & ID == self.view.txn;
+                    let other = w0 & OWNED != 0 && !mine;
+                    let has_key = |buf: &[u8]| {
+                        let mut k = Vec::with_capacity(key.len());
+                        index.key.key(buf, &Newest(self), &mut k);
+                        k == key
+                    };
+                    let verdict = if !other {
+                        // Our newest, or the newest committed.
+                        self.read_newest(oid, &mut buf) && has_key(&buf)
+                    } else {
+                        slot::any_version(space, oid, &mut buf, false, &mut |b| has_key(b))
+                    };
+                    let changed = space.word(oid.0).load(Ordering::Acquire) != w0;
+                    self.old_row = buf;
+                    drop(pin);
+                    if changed {
+                        spin_wait(turn);
+                        turn += 1;
+                        continue;
+                    }
+                    if !verdict {
+                        break;
+                    }
+                    if !other {
+                        return Err(Error::UniqueViolation { index: index.id });
+                    }
+                    if let Some(owner) = self.owner_of(oid, w0)
+                        && matches!(owner.get(), Status::Active | Status::Preparing(_))
+                    {
+                        self.wait_for(&owner, Wait::Block)?;
+                        continue 'again;
+                    }
+                    spin_wait(turn);
+                    turn += 1;
+                }
+            }
+            return Ok(());
+        }
+    }
+
+    /// Changes a row that is locked by us: `old` is its newest version, `new` has the same length.
+    pub fn update(&mut self, table: &Arc<TableStore>, oid: Oid, old: &[u8], new: &[u8]) -> Result<()> {
+        self.pieces.clear();
+        let mut pieces = std::mem::take(&mut self.pieces);
+        difference(old, new, &mut pieces);
+        let done = self.push_difference(table, oid, &pieces, false);
+        self.pieces = pieces;
+        if !done? {
+            return Ok(());
+        }
+        if new[0] & LIVE != 0 {
+            for index in table.indexes.iter() {
+                if index.key.unaffected(old, new) {
+                    continue;
+                }
+                let (mut a, mut b) = (vec![], vec![]);
+                index.key.key(old, &Newest(self), &mut a);
+                let nulls = index.key.key(new, &Newest(self), &mut b);
+                if a != b {
+                    self.enter_key(table, index, &b, nulls, oid)?
+                }
+            }
+        }
+        self.spill_if_large()
+    }
+
+    /// Deletes a row that is locked by us: `old` is its newest version.
+    pub fn delete(&mut self, table: &Arc<TableStore>, oid: Oid, old: &[u8]) -> Result<()> {
+        let zero = vec![0; old.len()];
+        self.update(table, oid, old, &zero)
+    }
+
+    /// Puts a difference on the slot's chain; false when there is none.
+    fn push_difference(&mut self, table: &Arc<TableStore>, oid: Oid, pieces: &[u64], string: bool) -> Result<bool> {
+        if pieces.is_empty() {
+            return Ok(false);
+        }
+        let word1 = self.kernel.space.word(oid.0 + 8);
+        let link = word1.load(Ordering::Acquire);
+        let command = self.view.command;
+        let size = pieces.len() * 8;
+        // SAFETY: the slot is ours: its head cannot be freed.
+        let head = unsafe { node(link) };
+        let fill_from = self.open().fill_from;
+        let fits = head.is_some_and(|h| {
+            // SAFETY: a pending node's mark is one of ours.
+            h.is_empty() && h.capacity() >= pieces.len() && h.ts.load(Ordering::Relaxed) == 0 && unsafe { (*h.mark).command } == command
+        }) && {
+            // The lock was taken by this command; if that was after the last savepoint, its node may serve.
+            let p = (link & POINTER) as *mut Version;
+            self.open().writes[fill_from..].iter().rev().take(16).any(|w| w.node == p)
+        };
+        if fits {
+            // SAFETY: the slot is ours and the node empty.
+            unsafe { Version::fill((link & POINTER) as *mut Version, pieces) };
+        } else {
+            self.charge(Version::bytes(pieces.len()))?;
+            let mark = self.mark();
+            let number = self.table_number(table);
+            let space = &self.kernel.space;
+            let w0 = space.word(oid.0).load(Ordering::Relaxed);
+            let prev = match head {
+                _ if w0 & FRESH != 0 => 0,
+                Some(h) => h.prev,
+                None => 0,
+            };
+            let Some(v) = Version::new(pieces.len(), prev, 0, mark) else {
+                return Err(Error::OutOfMemory { limit: space.budget.limit() });
+            };
+            // SAFETY: not shared yet.
+            unsafe { Version::fill(v, pieces) };
+            push(space.word(oid.0 + 8), v);
+            self.open().writes.push(Write { oid, node: v, table: number, did: Did::Node, spilled: false, string });
+        }
+        let t = self.open();
+        t.changed = true;
+        t.unspilled += size + 16;
+        Ok(true)
+    }
+
+    // ---- strings
+
+    /// Stores a string in the table's string heap. Its row bytes: live byte, 3 zero bytes, u32 length, the bytes.
+    pub fn put_string(&mut self, table: &Arc<TableStore>, bytes: &[u8]) -> Result<Oid> {
+        let len = 8 + bytes.len();
+        if len > LARGEST_RUN {
+            return Err(Error::TooLarge { bytes: bytes.len(), limit: LARGEST_RUN - 8 });
+        }
+        let oid = match Heap::units_for_string(len) {
+            Some(units) => table.strings.allocate(&mut self.claims, &self.kernel.log, units)?,
+            None => table.strings.allocate_run(&self.kernel.log, len)?,
+        };
+        let mut image = Vec::with_capacity(len);
+        image.extend_from_slice(&[LIVE, 0, 0, 0]);
+        image.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
+        image.extend_from_slice(bytes);
+        self.enter_fresh(table, oid, &image, true);
+        self.spill_if_large()?;
+        Ok(oid)
+    }
+    /// The string is named by no version of ours any more.
+    pub fn drop_string(&mut self, table: &Arc<TableStore>, oid: Oid, len: usize) -> Result<()> {
+        let len = (8 + len).next_multiple_of(8);
+        if self.lock_update(table, oid, Wait::Block, true)? != Locked::Same {
+            return Ok(());
+        }
+        if let Some(w) = self.open().writes.last_mut()
+            && w.oid == oid
+        {
+            w.string = true
+        }
+        let mut old = vec![0; len];
+        self.read_newest(oid, &mut old);
+        let zero = vec![0; len];
+        let mut pieces = vec![];
+        difference(&old, &zero, &mut pieces);
+        self.push_difference(table, oid, &pieces, true)?;
+        self.spill_if_large()
+    }
+    /// Appends a string's bytes as the statement sees them. Strings are immutable, so any version that names one
+    /// finds the same bytes.
+    pub fn read_string(&self, oid: Oid, len: usize, out: &mut Vec<u8>) -> bool {
+        read_string(self, &self.view, oid, len, out)
+    }
+
+    // ---- spilling, savepoints, abort
+
+    fn spill_if_large(&mut self) -> Result<()> {
+        if self.txn.as_ref().is_some_and(|t| t.unspilled > SPILL) { self.spill(false) } else { Ok(()) }
+    }
+
+    /// Logs what is not in the log yet as fragments (P2): all of it, or only what fills whole fragments.
+    fn spill(&mut self, all: bool) -> Result<()> {
+        let kernel = self.kernel.clone();
+        let stream = self.stream;
+        let mut changes = std::mem::take(&mut self.changes);
+        changes.clear();
+        let t = self.open();
+        let mut outcome = Ok(());
+        let mut i = t.first_unspilled;
+        while i < t.writes.len() {
+            let w = &t.writes[i];
+            // The last entry's node may still be filled.
+            if !all && i + 1 == t.writes.len() && w.did == Did::Node {
+                break;
+            }
+            let more = each_piece(&kernel, w, |oid, offset, bytes| {
+                if changes.len() + bytes.len() + 64 > Log::MAX_RECORD && !changes.is_empty() {
+                    kernel.log.fragment(stream, t.state.id, t.fragments, &changes)?;
+                    t.fragments += 1;
+                    changes.clear();
+                }
+                changes.push(oid, offset, bytes);
+                Ok(())
+            });
+            if let Err(e) = more {
+                outcome = Err(e);
+                break;
+            }
+            t.writes[i].spilled = true;
+            i += 1;
+        }
+        if outcome.is_ok() && !changes.is_empty() {
+            outcome = kernel.log.fragment(stream, t.state.id, t.fragments, &changes).map_err(Error::from);
+            t.fragments += 1;
+        }
+        t.first_unspilled = i;
+        t.unspilled = 0;
+        // What was spilled must not be filled any more.
+        t.fill_from = t.fill_from.max(i);
+        changes.clear();
+        self.changes = changes;
+        outcome
+    }
+
+    pub fn savepoint(&mut self) -> Savepoint {
+        let t = self.open();
+        t.fill_from = t.writes.len();
+        Savepoint { writes: t.writes.len() }
+    }
+
+    /// Undoes everything since the savepoint. Fails only if the log does, and then the transaction must be aborted.
+    pub fn rollback_to(&mut self, to: Savepoint) -> Result<()> {
+        let kernel = self.kernel.clone();
+        // What already went into fragments is taken back by the same differences once more.
+        let mut changes = Changes::default();
+        let stream = self.stream;
+        let t = self.open();
+        if t.first_unspilled > to.writes {
+            for w in t.writes[to.writes..t.first_unspilled].iter().filter(|w| w.spilled) {
+                each_piece(&kernel, w, |oid, offset, bytes| {
+                    if changes.len() + bytes.len() + 64 > Log::MAX_RECORD && !changes.is_empty() {
+                        kernel.log.fragment(stream, t.state.id, t.fragments, &changes)?;
+                        t.fragments += 1;
+                        changes.clear();
+                    }
+                    changes.push(oid, offset, bytes);
+                    Ok(())
+                })?
+            }
+            if !changes.is_empty() {
+                kernel.log.fragment(stream, t.state.id, t.fragments, &changes)?;
+                t.fragments += 1;
+            }
+            t.first_unspilled = to.writes;
+        }
+        self.undo_to(to.writes);
+        let t = self.open();
+        t.fill_from = t.writes.len();
+        Ok(())
+    }
+
+    fn undo_last(&mut self) {
+        let n = self.open().writes.len();
+        self.undo_to(n - 1)
+    }
+
+    /// Takes writes back from the end, without the log.
+    fn undo_to(&mut self, keep: usize) {
+        let kernel = self.kernel.clone();
+        let space = &kernel.space;
+        while self.open().writes.len() > keep {
+            let w = self.open().writes.pop().expect("longer than what is kept");
+            let table = self.open().tables[w.table as usize].clone();
+            match w.did {
+                Did::Share => self.unshare(w.oid),
+                Did::Node => {
+                    // SAFETY: our own node, at the head of its chain (T1).
+                    let v = unsafe { &*w.node };
+                    let changed_keys = !v.is_empty() && !w.string && !table.indexes.is_empty();
+                    let mut new = vec![];
+                    if changed_keys {
+                        new.resize(table.row_size, 0);
+                        self.read_newest(w.oid, &mut new);
+                    }
+                    if pop(space.word(w.oid.0 + 8), v) {
+                        space.word(w.oid.0).store(v.prev, Ordering::Release)
+                    }
+                    self.credit += v.size();
+                    let p = w.node as usize;
+                    let guard = self.participant.pin();
+                    // SAFETY: unlinked above; readers are waited for by the epoch.
+                    guard.retire(move || unsafe { Version::free(p as *mut Version) });
+                    drop(guard);
+                    if changed_keys && new[0] & LIVE != 0 {
+                        self.forget_keys(&table, w.oid, &new)
+                    }
+                }
+                Did::Insert => {
+                    let mut old = vec![];
+                    if !w.string && !table.indexes.is_empty() {
+                        old.resize(table.row_size, 0);
+                        space.copy_out(row(w.oid), &mut old);
+                    }
+                    let len = Heap::row_bytes(space, w.oid);
+                    space.zero(row(w.oid), len);
+                    if !old.is_empty() {
+                        self.forget_keys(&table, w.oid, &old)
+                    }
+                    // The header keeps others away until the slot is freed, after the entries and an epoch (K5). Its mark may
+                    // go before that, so it must not be followed any more: a lone INSTALLING bit would make readers spin,
+                    // timestamp 1 over zero bytes reads as a dead row.
+                    space.word(w.oid.0 + 8).store(0, Ordering::Release);
+                    space.word(w.oid.0).store(1, Ordering::Release);
+                    let heap = if w.string { table.strings.clone() } else { table.rows.clone() };
+                    let oid = w.oid;
+                    let guard = self.participant.pin();
+                    guard.retire(move || heap.free(oid));
+                }
+            }
+        }
+    }
+
+    /// Takes index entries out whose key no version of the row has (any more).
+    fn forget_keys(&mut self, table: &Arc<TableStore>, oid: Oid, of: &[u8]) {
+        for index in table.indexes.iter() {
+            let mut key = vec![];
+            index.key.key(of, &Newest(self), &mut key);
+            crate::collect::remove_entry(&self.kernel.space, &self.participant, table, index, &key, oid)
+        }
+    }
+
+    /// Ends the transaction without effect.
+    pub fn abort(&mut self) {
+        if self.txn.is_none() {
+            return;
+        }
+        self.undo_to(0);
+        let t = self.open();
+        let (id, fragments) = (t.state.id, t.fragments);
+        if fragments > 0 {
+            self.kernel.log.abandon(id)
+        }
+        self.end(Status::Aborted)
+    }
+
+    fn end(&mut self, status: Status) {
+        let Some(t) = self.txn.take() else { return };
+        if status == Status::Aborted {
+            t.state.set(status)
+        }
+        self.kernel.waits.ended(&t.state);
+        if !t.marks.is_empty() {
+            let marks = t.marks;
+            let guard = self.participant.pin();
+            guard.retire(move || drop(marks));
+        }
+        self.view.txn = 0;
+        self.unpublish();
+        if self.credit > 256 << 10 {
+            let back = self.credit - (64 << 10);
+            self.credit -= back;
+            self.kernel.space.budget.give_back(back)
+        }
+        self.kernel.collector.help(&self.garbage, &self.participant, &self.kernel);
+    }
+
+    // ---- commit
+
+    /// Commits. `None`: there was nothing to commit. The outcome is durable once the log says so of the timestamp.
+    pub fn commit(&mut self) -> Result<Option<CommitTs>> {
+        let Some(t) = self.txn.as_ref() else { return Ok(None) };
+        if !t.changed {
+            // Only locks, if anything. What it read is promised by waiting for its snapshot.
+            self.undo_to(0);
+            self.end(Status::Aborted);
+            return Ok(None);
+        }
+        let _phase = ondol_base::sim::phase("commit");
+        let kernel = self.kernel.clone();
+        let mut changes = std::mem::take(&mut self.changes);
+        let taken = self.take_timestamp(&kernel, &mut changes);
+        changes.clear();
+        self.changes = changes;
+        match taken {
+            Ok(c) => {
+                yield_point();
+                self.install(&kernel, c);
+                self.participant.line().words[COMMITTING].store(IDLE, Ordering::Release);
+                self.last_commit = c;
+                self.end(Status::Committed(c));
+                Ok(Some(c))
+            }
+            Err(e) => {
+                self.participant.line().words[COMMITTING].store(IDLE, Ordering::Release);
+                self.abort();
+                Err(e)
+            }
+        }
+    }
+
+    fn take_timestamp(&mut self, kernel: &Arc<Kernel>, changes: &mut Changes) -> Result<CommitTs> {
+        changes.clear();
+        let mut large = false;
+        let t = self.open();
+        for w in &t.writes[t.first_unspilled..] {
+            each_piece(kernel, w, |oid, offset, bytes| {
+                if changes.len() + bytes.len() + 64 > Log::MAX_RECORD {
+                    large = true;
+                } else if !large {
+                    changes.push(oid, offset, bytes)
+                }
+                Ok(())
+            })?;
+            if large {
+                break;
+            }
+        }
+        if large {
+            self.changes.clear();
+            self.spill(true)?;
+            changes.clear();
+        }
+        let serializable = self.is_serializable();
+        let committing = &self.participant.line().words[COMMITTING];
+        let t = self.txn.as_ref().expect("committing");
+        let state = &t.state;
+        let reservation = kernel.log.reserve(self.stream, changes.len(), Kind::Commit, state.id, t.fragments, |c| {
+            // R2: under the commit latch, so whoever learns of a later timestamp sees it.
+            committing.store(c, Ordering::Relaxed);
+            state.set(if serializable { Status::Preparing(c) } else { Status::Committed(c) })
+        })?;
+        let c = reservation.ts();
+        yield_point();
+        if serializable {
+            if !self.reads_stand(kernel, c) {
+                self.open().state.set(Status::Aborted);
+                reservation.void();
+                return Err(Error::Serialization);
+            }
+            self.open().state.set(Status::Committed(c));
+        }
+        reservation.commit(changes);
+        Ok(c)
+    }
+
+    /// T3. All commits before `c` are installed or void when this looks.
+    fn reads_stand(&self, kernel: &Arc<Kernel>, c: CommitTs) -> bool {
+        let t = self.txn.as_ref().expect("committing");
+        let space = &kernel.space;
+        if t.reads.rows.is_empty() && t.reads.nodes.is_empty() && t.reads.heaps.is_empty() {
+            return true;
+        }
+        registry::wait_installed(&kernel.epochs, c - 1, Some(&self.participant.line().words[COMMITTING]));
+        let snapshot = self.view.snapshot;
+        let _pin = self.participant.pin();
+        // The newest timestamp at or below c that the slot's committed versions have; 0: none, or ours.
+        let newest = |oid: Oid| {
+            let mut turn = 0;
+            loop {
+                spin_wait(turn);
+                turn += 1;
+                let w0 = space.word(oid.0).load(Ordering::Acquire);
+                let mut next = space.word(oid.0 + 8).load(Ordering::Acquire);
+                let mut base = w0;
+                if w0 & OWNED != 0 {
+                    // What is fresh and not ours commits later than c, if at all.
+                    if w0 & ID == t.state.id || w0 & FRESH != 0 {
+                        return 0;
+                    }
+                    // SAFETY: pinned.
+                    match unsafe { node(next) } {
+                        Some(v) if w0 & INSTALLING != 0 || v.ts.load(Ordering::Acquire) == 0 => base = v.prev,
+                        _ => continue,
+                    }
+                }
+                // SAFETY: pinned; nodes later than our snapshot are kept, and are not folded across c (the horizon's
+                // visible timestamp stays below a commit that is under way).
+                while base > c {
+                    match unsafe { node(next) } {
+                        Some(v) => {
+                            base = base.min(v.prev);
+                            next = v.next.load(Ordering::Acquire)
+                        }
+                        None => base = 0,
+                    }
+                }
+                fence(Ordering::Acquire);
+                if space.word(oid.0).load(Ordering::Relaxed) == w0 {
+                    return base;
+                }
+            }
+        };
+        let stands = |oid: &Oid| newest(*oid) <= snapshot;
+        t.reads.rows.iter().all(stands)
+            // SAFETY: the index is held by the entry (I3).
+            && t.reads.nodes.iter().all(|(_, s)| unsafe { (*s.node).load(Ordering::Acquire) } == s.version)
+            && t.reads.heaps.iter().all(|h| {
+                let mut slots = crate::heap::Slots::default();
+                slots.start(h);
+                std::iter::from_fn(|| slots.next(space)).all(|oid| stands(&oid))
+            })
+    }
+
+    /// Stamps and changes the rows. Nothing here can fail.
+    fn install(&mut self, kernel: &Arc<Kernel>, c: CommitTs) {
+        let space = &kernel.space;
+        let Some(t) = self.txn.as_mut() else { return };
+        // Nodes unlinked below are looked at again.
+        let _pin = self.participant.pin();
+        let mut garbage = self.garbage.lock();
+        let mut nodes: Vec<&Version> = vec![];
+        // From the first to the last: a slot's nodes come in the order they were pushed, and it is installed with all of
+        // them when the first is met.
+        for w in &t.writes {
+            let word0 = space.word(w.oid.0);
+            match w.did {
+                Did::Share => continue,
+                Did::Insert | Did::Node => {}
+            }
+            let w0 = word0.load(Ordering::Relaxed);
+            if w0 & OWNED == 0 || w0 & ID != t.state.id {
+                continue;
+            }
+            let word1 = space.word(w.oid.0 + 8);
+            let link = word1.load(Ordering::Acquire);
+            if link & MARK != 0 {
+                space.header(PageId::of(w.oid), header::LAST_COMMIT).fetch_max(c, Ordering::Relaxed);
+                // Nobody pushes onto or collects a slot that is ours: a plain exchange of the link, flags kept.
+                word1.fetch_and(SHARED, Ordering::AcqRel);
+                word0.store(c, Ordering::Release);
+                continue;
+            }
+            nodes.clear();
+            let mut next = link;
+            // SAFETY: pinned; our own nodes are the pending ones at the head.
+            while let Some(v) = unsafe { node(next) } {
+                if v.ts.load(Ordering::Relaxed) != 0 {
+                    break;
+                }
+                nodes.push(v);
+                next = v.next.load(Ordering::Acquire);
+            }
+            let Some(first) = nodes.first() else { continue };
+            let fresh = w0 & FRESH != 0;
+            if !fresh && nodes.iter().all(|v| v.is_empty()) {
+                // Only locked.
+                unlink_pending(word1, &self.participant, &mut self.credit);
+                word0.store(first.prev, Ordering::Release);
+                continue;
+            }
+            word0.store(w0 | INSTALLING, Ordering::Relaxed);
+            fence(Ordering::Release);
+            yield_point();
+            space.header(PageId::of(w.oid), header::LAST_COMMIT).fetch_max(c, Ordering::Relaxed);
+            let base = row(w.oid);
+            for v in &nodes {
+                for (at, words) in v.pieces() {
+                    for (x, word) in words.iter().zip(space.words(base + at as u64 * 8, words.len())) {
+                        word.store(word.load(Ordering::Relaxed) ^ x, Ordering::Relaxed)
+                    }
+                }
+                if !fresh {
+                    v.ts.store(c, Ordering::Release)
+                }
+            }
+            if fresh {
+                // Nobody ever saw what was before: the row simply begins at c.
+                unlink_pending(word1, &self.participant, &mut self.credit)
+            }
+            let dead = space.word(base).load(Ordering::Relaxed) & LIVE as u64 == 0;
+            word0.store(c, Ordering::Release);
+            if !fresh {
+                garbage.push(c, Item::Prune { oid: w.oid });
+            }
+            let table = &t.tables[w.table as usize];
+            if !w.string && !table.indexes.is_empty() {
+                changed_keys(table, w.oid, space, &nodes, dead, &mut |index, key| {
+                    garbage.push(c, Item::Entry { oid: w.oid, table: table.clone(), index, key })
+                });
+            }
+            if dead {
+                let heap = if w.string { &table.strings } else { &table.rows };
+                garbage.push(c, Item::Slot { oid: w.oid, heap: heap.clone() })
+            }
+        }
+        drop(garbage);
+        let shares: Vec<Oid> = t.writes.iter().filter(|w| w.did == Did::Share).map(|w| w.oid).collect();
+        for oid in shares {
+            self.unshare(oid)
+        }
+    }
+
+    /// Makes commits up to `c` visible to everyone before they are durable; a background round follows.
+    pub fn acknowledge_async(&self, c: CommitTs) {
+        self.kernel.log.acknowledge_async(c)
+    }
+    /// Waits until commits up to `c` are durable.
+    pub fn wait_durable(&self, c: CommitTs) -> Result<()> {
+        if self.kernel.log.durable_ts() >= c { Ok(()) } else { Ok(self.kernel.log.wait_durable(c)?) }
+    }
+    pub fn last_commit(&self) -> CommitTs {
+        self.last_commit
+    }
+    /// Forgets claims on a heap that is to be dropped.
+    pub fn forget_heap(&mut self, heap: ondol_durability::HeapId) {
+        self.claims.forget(heap)
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.abort();
+        self.unpublish();
+        self.claims.release();
+        self.kernel.space.budget.give_back(self.credit);
+        self.kernel.collector.orphan(&self.garbage);
+    }
+}
+
+/// Calls `f` with the difference that a write makes, in pieces of bounded length: (oid, offset in row, bytes).
+fn each_piece(kernel: &Kernel, w: &Write, mut f: impl FnMut(Oid, usize, &[u8]) -> Result<()>) -> Result<()> {
+    const CHUNK: usize = 8 << 10;
+    match w.did {
+        Did::Share => Ok(()),
+        Did::Insert => {
+            let len = if w.string {
+                let head = kernel.space.word(row(w.oid)).load(Ordering::Relaxed);
+                (8 + (head >> 32) as usize).next_multiple_of(8)
+            } else {
+                Heap::row_bytes(&kernel.space, w.oid)
+            };
+            let mut buf = [0; CHUNK];
+            let mut at = 0;
+            while at < len {
+                let n = (len - at).min(CHUNK);
+                kernel.space.copy_out(row(w.oid) + at as u64, &mut buf[..n]);
+                f(w.oid, at, &buf[..n])?;
+                at += n
+            }
+            Ok(())
+        }
+        Did::Node => {
+            // SAFETY: our own node.
+            let v = unsafe { &*w.node };
+            let mut buf = [0; CHUNK];
+            for (at, words) in v.pieces() {
+                for (i, chunk) in words.chunks(CHUNK / 8).enumerate() {
+                    for (o, x) in buf.chunks_exact_mut(8).zip(chunk) {
+                        o.copy_from_slice(&x.to_le_bytes())
+                    }
+                    f(w.oid, at * 8 + i * CHUNK, &buf[..chunk.len() * 8])?
+                }
+            }
+            Ok(())
+        }
+    }
+}
+
+/// Puts a node at the head of a chain, flags kept; gives the link that was there. The slot is ours, but a collector
+/// may have the chain latched.
+fn push(word1: &AtomicU64, v: *mut Version) -> u64 {
+    let mut turn = 0;
+    loop {
+        let link = word1.load(Ordering::Acquire);
+        if link & LATCHED == 0 {
+            // SAFETY: not shared yet.
+            unsafe { (*v).next.store(link & (POINTER | MARK), Ordering::Relaxed) };
+            let new = v as u64 | link & !(POINTER | MARK);
+            if word1.compare_exchange(link, new, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+                return link;
+            }
+        }
+        spin_wait(turn);
+        turn += 1;
+    }
+}
+
+/// Takes our node off the head; true if it was our last one there.
+fn pop(word1: &AtomicU64, v: &Version) -> bool {
+    latch(word1);
+    let next = v.next.load(Ordering::Acquire);
+    // SAFETY: the chain is latched. The next node is pending exactly if it is ours too.
+    let last = next & MARK == 0 && unsafe { node(next) }.is_none_or(|n| n.ts.load(Ordering::Relaxed) != 0);
+    unlatch(word1, next);
+    last
+}
+
+/// Takes all our pending nodes off a chain and frees them when nobody can look at them any more.
+fn unlink_pending(word1: &AtomicU64, participant: &Participant, credit: &mut usize) {
+    let mut nodes = vec![];
+    let mut next = latch(word1);
+    // SAFETY: the chain is latched.
+    while let Some(v) = unsafe { node(next) } {
+        if v.ts.load(Ordering::Relaxed) != 0 {
+            break;
+        }
+        nodes.push((next & POINTER) as usize);
+        *credit += v.size();
+        next = v.next.load(Ordering::Acquire);
+    }
+    unlatch(word1, if next & MARK != 0 { 0 } else { next });
+    let guard = participant.pin();
+    guard.retire(move || {
+        for p in nodes {
+            // SAFETY: unlinked; readers are waited for (E2).
+            unsafe { Version::free(p as *mut Version) }
+        }
+    });
+}
+
+/// The keys that the row's earlier versions within this commit had and its newest has not.
+fn changed_keys(
+    table: &Arc<TableStore>,
+    oid: Oid,
+    space: &crate::memory::Space,
+    nodes: &[&Version],
+    dead: bool,
+    f: &mut dyn FnMut(Arc<IndexStore>, Box<[u8]>),
+) {
+    // Usual updates change no key: look at the pieces only.
+    let touched =
+        |v: &&Version| v.pieces().any(|(at, words)| table.touches_keys(at * 8, words.len() * 8));
+    if !dead && !nodes.iter().any(touched) {
+        return;
+    }
+    let mut bytes = vec![0; table.row_size];
+    space.copy_out(row(oid), &mut bytes);
+    let strings = crate::table::Committed(space);
+    let newest: Vec<Vec<u8>> = table
+        .indexes
+        .iter()
+        .map(|i| {
+            let mut k = vec![];
+            if !dead {
+                i.key.key(&bytes, &strings, &mut k);
+            }
+            k
+        })
+        .collect();
+    for v in nodes {
+        v.apply(0, &mut bytes);
+        if bytes[0] & LIVE != 0 {
+            for (i, newest) in table.indexes.iter().zip(&newest) {
+                let mut k = vec![];
+                i.key.key(&bytes, &strings, &mut k);
+                if dead || k != *newest {
+                    f(i.clone(), k.into())
+                }
+            }
+        }
+    }
+}
+
+/// Strings as the session's newest state names them.
+pub struct Newest<'a>(pub &'a Session);
+impl crate::table::Strings for Newest<'_> {
+    fn string(&self, oid: Oid, len: usize, out: &mut Vec<u8>) {
+        let view = View { snapshot: ID, txn: self.0.view.txn, command: u32::MAX };
+        if !read_string(self.0, &view, oid, len, out) {
+            // Named by an older version: the bytes are in the chain.
+            let view = View { snapshot: self.0.view.snapshot, ..view };
+            read_string(self.0, &view, oid, len, out);
+        }
+    }
+}
+
+fn read_string(s: &Session, view: &View, oid: Oid, len: usize, out: &mut Vec<u8>) -> bool {
+    let _pin = s.participant.pin();
+    let start = out.len();
+    let padded = (8 + len).next_multiple_of(8);
+    if !s.kernel.space.contains(oid, padded + 16) {
+        return false;
+    }
+    out.resize(start + padded, 0);
+    let found = slot::read(&s.kernel.space, oid, view, 0, &mut out[start..]);
+    if !found {
+        out.truncate(start);
+        return false;
+    }
+    out.copy_within(start + 8..start + 8 + len, start);
+    out.truncate(start + len);
+    true
+}

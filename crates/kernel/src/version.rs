@@ -1,0 +1,288 @@
+//! Version nodes: the differences that lead from newer bytes to older ones, newest first.
+//!
+//! ```text
+//! slot word 1 -> node (c = 9) -> node (c = 7) -> ...        committed
+//! slot word 1 -> node (pending) -> node (c = 9) -> ...      owned
+//! slot word 1 -> mark                                       fresh: inserted, uncommitted
+//! ```
+//! A link has the pointer in its low 48 bits and flags above. Nodes are freed through epochs.
+use crate::transaction::Mark;
+use ondol_base::sync::spin_wait;
+use std::alloc::{Layout, alloc, dealloc};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// Bits of a link.
+pub const POINTER: u64 = (1 << 48) - 1;
+/// The link leads to a [`Mark`], not to a node.
+pub const MARK: u64 = 1 << 60;
+/// In slot word 1: somebody shares a lock on the row (see `wait`).
+pub const SHARED: u64 = 1 << 61;
+/// In slot word 1: a collector will come back to this slot.
+pub const HELD: u64 = 1 << 62;
+/// In slot word 1: the chain is latched by a collector.
+pub const LATCHED: u64 = 1 << 63;
+
+/// Header of a node; differences follow as (word index u32, word count u32), words..., up to `used` words.
+#[repr(C)]
+pub struct Version {
+    pub next: AtomicU64,
+    /// 0 while pending.
+    pub ts: AtomicU64,
+    /// Timestamp of the version before; 0: the row did not exist.
+    pub prev: u64,
+    /// Valid while pending.
+    pub mark: *const Mark,
+    /// Words of data allocated.
+    capacity: u32,
+    /// Words of data in use; 0 until the node is filled, once.
+    used: AtomicU32,
+}
+
+/// Data words of a lock node, which most updates fit in: the node is 64 bytes.
+pub const SMALL: usize = 3;
+
+impl Version {
+    fn layout(capacity: usize) -> Layout {
+        Layout::from_size_align(size_of::<Version>() + capacity * 8, 16).expect("a node's size is bounded")
+    }
+    /// Bytes that a node of so many data words takes.
+    pub fn bytes(capacity: usize) -> usize {
+        size_of::<Version>() + capacity * 8
+    }
+    /// A pending node. `None` when the allocator refuses.
+    pub fn new(capacity: usize, prev: u64, next: u64, mark: *const Mark) -> Option<*mut Version> {
+        let capacity = capacity.max(SMALL);
+        // SAFETY: the layout has a non-zero size; every header field is written before use.
+        unsafe {
+            let p = alloc(Self::layout(capacity)).cast::<Version>();
+            if p.is_null() {
+                return None;
+            }
+            p.write(Version {
+                next: AtomicU64::new(next),
+                ts: AtomicU64::new(0),
+                prev,
+                mark,
+                capacity: capacity as u32,
+                used: AtomicU32::new(0),
+            });
+            Some(p)
+        }
+    }
+    /// Frees a node.
+    ///
+    /// # Safety
+    /// `p` came from `new`, is unreachable, and no reader can still hold it (E2).
+    pub unsafe fn free(p: *mut Version) {
+        // SAFETY: by the contract above.
+        unsafe { dealloc(p.cast(), Self::layout((*p).capacity as usize)) }
+    }
+    pub fn size(&self) -> usize {
+        Self::bytes(self.capacity as usize)
+    }
+    pub fn capacity(&self) -> usize {
+        self.capacity as usize
+    }
+    pub fn is_empty(&self) -> bool {
+        self.used.load(Ordering::Acquire) == 0
+    }
+    fn data(&self) -> *const u64 {
+        // SAFETY: the data words lie right behind the header, in the same allocation.
+        unsafe { (self as *const Version).add(1).cast::<u64>() }
+    }
+    /// The words in use: none, or all, of a node that is filled once and never changed after.
+    pub fn words(&self) -> &[u64] {
+        // SAFETY: `used` words were written before `used` was stored (Release), and are not changed after.
+        unsafe { std::slice::from_raw_parts(self.data(), self.used.load(Ordering::Acquire) as usize) }
+    }
+    /// Sets the difference of an empty pending node of ours, once.
+    ///
+    /// # Safety
+    /// The caller owns the slot (K2), so nobody else fills the node.
+    pub unsafe fn fill(p: *mut Version, pieces: &[u64]) {
+        // SAFETY: by the contract above, and the length is checked.
+        unsafe {
+            assert!((*p).is_empty() && pieces.len() <= (*p).capacity as usize, "a difference longer than its node");
+            std::ptr::copy_nonoverlapping(pieces.as_ptr(), p.add(1).cast::<u64>(), pieces.len());
+            (*p).used.store(pieces.len() as u32, Ordering::Release);
+        }
+    }
+    /// (first word, words) pieces.
+    pub fn pieces(&self) -> Pieces<'_> {
+        Pieces { rest: self.words() }
+    }
+    /// XORs what of the difference falls into row bytes [offset, offset + out.len()); both multiples of 8.
+    pub fn apply(&self, offset: usize, out: &mut [u8]) {
+        for (at, words) in self.pieces() {
+            for (i, w) in words.iter().enumerate() {
+                let byte = (at + i) * 8;
+                if byte >= offset && byte + 8 <= offset + out.len() {
+                    let o = &mut out[byte - offset..byte - offset + 8];
+                    let v = u64::from_le_bytes(o.try_into().expect("eight bytes")) ^ w;
+                    o.copy_from_slice(&v.to_le_bytes())
+                }
+            }
+        }
+    }
+}
+
+pub struct Pieces<'a> {
+    rest: &'a [u64],
+}
+impl<'a> Iterator for Pieces<'a> {
+    /// (index of the first word in the row, the words)
+    type Item = (usize, &'a [u64]);
+    fn next(&mut self) -> Option<Self::Item> {
+        let (&head, rest) = self.rest.split_first()?;
+        let (words, rest) = rest.split_at((head >> 32) as usize);
+        self.rest = rest;
+        Some((head as u32 as usize, words))
+    }
+}
+
+/// Appends the pieces of `before XOR after` (equal lengths, multiples of 8) to `out`. Single equal words between
+/// two changed ones are kept, since a piece's header would cost as much.
+pub fn difference(before: &[u8], after: &[u8], out: &mut Vec<u64>) {
+    debug_assert_eq!(before.len(), after.len());
+    let word = |s: &[u8], i: usize| u64::from_le_bytes(s[i * 8..i * 8 + 8].try_into().expect("eight bytes"));
+    let n = before.len() / 8;
+    let mut i = 0;
+    while i < n {
+        if word(before, i) == word(after, i) {
+            i += 1;
+            continue;
+        }
+        let head = out.len();
+        out.push(0);
+        let mut end = i;
+        let mut j = i;
+        while j < n && j <= end + 1 {
+            if word(before, j) != word(after, j) {
+                end = j
+            }
+            j += 1;
+        }
+        for k in i..=end {
+            out.push(word(before, k) ^ word(after, k))
+        }
+        out[head] = i as u64 | ((end - i + 1) as u64) << 32;
+        i = end + 1;
+    }
+}
+
+/// XORs two differences into one.
+pub fn fold(a: &Version, b: &Version) -> Vec<u64> {
+    let mut words: std::collections::BTreeMap<usize, u64> = std::collections::BTreeMap::new();
+    for v in [a, b] {
+        for (at, w) in v.pieces() {
+            for (i, x) in w.iter().enumerate() {
+                *words.entry(at + i).or_insert(0) ^= x
+            }
+        }
+    }
+    let mut out = Vec::with_capacity(words.len() + 2);
+    let mut head = usize::MAX;
+    let mut last = usize::MAX - 1;
+    for (at, x) in words {
+        if x == 0 {
+            continue;
+        }
+        if at != last.wrapping_add(1) || head == usize::MAX {
+            head = out.len();
+            out.push(at as u64);
+        }
+        out[head] += 1 << 32;
+        out.push(x);
+        last = at;
+    }
+    out
+}
+
+/// A node by its link; `None` at the end of the chain or at a mark.
+///
+/// # Safety
+/// The link was read while pinned (E1), from a slot or a node that was reachable then.
+#[inline]
+pub unsafe fn node<'a>(link: u64) -> Option<&'a Version> {
+    let p = (link & POINTER) as *const Version;
+    if p.is_null() || link & MARK != 0 {
+        None
+    } else {
+        // SAFETY: by the contract above, epochs keep the node.
+        Some(unsafe { &*p })
+    }
+}
+
+/// Latches the chain of a slot: until [`unlatch`], only the caller changes its links. Gives slot word 1 as it was.
+pub fn latch(word1: &AtomicU64) -> u64 {
+    let mut turn = 0;
+    loop {
+        let l = word1.load(Ordering::Acquire);
+        if l & LATCHED == 0
+            && word1.compare_exchange(l, l | LATCHED, Ordering::Acquire, Ordering::Relaxed).is_ok()
+        {
+            return l;
+        }
+        spin_wait(turn);
+        turn += 1;
+    }
+}
+
+/// Sets the head of a latched chain and gives the latch back. Other flags may have been set meanwhile, and stay.
+pub fn unlatch(word1: &AtomicU64, head: u64) {
+    let mut turn = 0;
+    loop {
+        let l = word1.load(Ordering::Acquire);
+        let new = l & !(POINTER | MARK | LATCHED) | head & (POINTER | MARK);
+        if word1.compare_exchange(l, new, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+            return;
+        }
+        spin_wait(turn);
+        turn += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_difference_leads_back_and_folds() {
+        let a: Vec<u8> = (0..64).collect();
+        let mut b = a.clone();
+        b[3] ^= 9;
+        b[17] ^= 1;
+        b[63] ^= 255;
+        let mut c = b.clone();
+        c[3] ^= 9;
+        c[40] = 0;
+        let make = |x: &[u8], y: &[u8]| {
+            let mut d = vec![];
+            difference(x, y, &mut d);
+            let p = Version::new(d.len(), 1, 0, std::ptr::null()).unwrap();
+            // SAFETY: the node is ours alone.
+            unsafe {
+                Version::fill(p, &d);
+                &mut *p
+            }
+        };
+        let (ab, bc) = (make(&a, &b), make(&b, &c));
+        let mut back = c.clone();
+        bc.apply(0, &mut back);
+        assert_eq!(back, b);
+        ab.apply(0, &mut back);
+        assert_eq!(back, a);
+        let f = fold(ab, bc);
+        let p = Version::new(f.len(), 1, 0, std::ptr::null()).unwrap();
+        // SAFETY: ours alone.
+        unsafe { Version::fill(p, &f) };
+        let mut once = c[16..48].to_vec();
+        // SAFETY: ours alone.
+        unsafe { (*p).apply(16, &mut once) };
+        assert_eq!(once, a[16..48]);
+        for p in [ab as *mut _, bc as *mut _, p] {
+            // SAFETY: ours alone, freed once.
+            unsafe { Version::free(p) }
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! The command line.
+mod backup;
+mod check;
+mod complete;
+mod demo;
+mod describe;
+mod dump;
+mod format;
+mod inspect;
+mod report;
+mod script;
+mod shell;
+mod sim;
+mod worker;
+
+use clap::{Parser, Subcommand};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Ondol, a main-memory transactional SQL database.
+#[derive(Parser)]
+#[command(name = "ondol", version, about)]
+struct Line {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run SQL on a database: interactively, from -c and -f, or from standard input
+    Shell(shell::Args),
+    /// Run the subscriber directory: load, index, query, kill, recover, prove
+    Demo(demo::Args),
+    /// Verify a database's images, logs and indexes without changing anything
+    Check(check::Args),
+    /// Show the content of logs, checkpoints and the manifest
+    Inspect(inspect::Args),
+    /// Copy a database that may be in use, and verify the copy
+    Backup(backup::Args),
+    /// Write a database as SQL
+    Dump(dump::Args),
+    /// Run a dump into a database
+    Restore(RestoreArgs),
+    /// Run the engine in the simulator: power failures, torn writes, full disks, by seed
+    Sim(sim::Args),
+    /// The updating process of the demo, which gets killed
+    #[command(hide = true)]
+    DemoWorker(worker::Args),
+}
+
+#[derive(clap::Args)]
+struct RestoreArgs {
+    /// The database's folder, made if it is not there
+    path: PathBuf,
+    /// What `ondol dump` wrote
+    file: PathBuf,
+}
+
+pub fn main() -> ExitCode {
+    let done = match Line::parse().command {
+        Command::Shell(a) => shell::run(a),
+        Command::Demo(a) => demo::run(a),
+        Command::Check(a) => check::run(a),
+        Command::Inspect(a) => inspect::run(a),
+        Command::Backup(a) => backup::run(a),
+        Command::Dump(a) => dump::run(a),
+        Command::Restore(a) => shell::run(shell::Args::for_file(a.path, a.file)),
+        Command::Sim(a) => sim::run(a),
+        Command::DemoWorker(a) => worker::run(a),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Failed::Told) => ExitCode::FAILURE,
+        Err(Failed::Sql(e)) => {
+            eprint!("{}", report::error(&e, ""));
+            ExitCode::FAILURE
+        }
+        Err(Failed::Message(m)) => {
+            eprintln!("ondol: {m}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// How a command failed.
+pub enum Failed {
+    /// It was told already.
+    Told,
+    Sql(ondol::Error),
+    Message(String),
+}
+
+impl From<ondol::Error> for Failed {
+    fn from(e: ondol::Error) -> Failed {
+        Failed::Sql(e)
+    }
+}
+
+impl Failed {
+    /// An error of a file or a process, with what it was about.
+    pub fn io(what: impl std::fmt::Display, e: std::io::Error) -> Failed {
+        Failed::Message(format!("{what}: {e}"))
+    }
+}
+
+pub type Done = Result<(), Failed>;

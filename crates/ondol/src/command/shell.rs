@@ -1,0 +1,175 @@
+//! `ondol shell`: SQL from a person, from the command line, from files and from pipes.
+use super::complete::{Assistant, Names};
+use super::format::Format;
+use super::script::{Given, Lines, Runner, Stream, standard_input};
+use super::{Done, Failed};
+use ondol::OpenOptions;
+use ondol_base::sync::Mutex;
+use rustyline::error::ReadlineError;
+use rustyline::history::FileHistory;
+use rustyline::{Config, Editor};
+use std::io::{self, IsTerminal};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+#[derive(clap::Args)]
+pub struct Args {
+    /// The database's folder, made if it is not there
+    path: PathBuf,
+    /// SQL to run (may be repeated); COPY FROM STDIN reads standard input
+    #[arg(short = 'c', long = "command", value_name = "SQL")]
+    commands: Vec<String>,
+    /// A file of SQL to run, after the -c's (may be repeated); - is standard input
+    #[arg(short = 'f', long = "file", value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// How results look
+    #[arg(long, value_enum, default_value = "table")]
+    format: Format,
+    /// Fail if there is no database yet
+    #[arg(long)]
+    no_create: bool,
+    /// Bytes that the database may take in memory (K, M and G multiply by 1024)
+    #[arg(long, value_parser = bytes)]
+    memory_limit: Option<usize>,
+}
+
+impl Args {
+    /// The shell that runs one file.
+    pub fn for_file(path: PathBuf, file: PathBuf) -> Args {
+        Args {
+            path,
+            commands: Vec::new(),
+            files: vec![file],
+            format: Format::Table,
+            no_create: false,
+            memory_limit: None,
+        }
+    }
+}
+
+/// `512M` and its kin.
+pub fn bytes(text: &str) -> Result<usize, String> {
+    let (digits, shift) = match text.as_bytes().last() {
+        Some(b'k' | b'K') => (&text[..text.len() - 1], 10),
+        Some(b'm' | b'M') => (&text[..text.len() - 1], 20),
+        Some(b'g' | b'G') => (&text[..text.len() - 1], 30),
+        _ => (text, 0),
+    };
+    let n: usize = digits.parse().map_err(|_| format!("{text}: expected a number of bytes, like 512M"))?;
+    n.checked_mul(1 << shift).ok_or_else(|| format!("{text}: too large"))
+}
+
+pub fn run(args: Args) -> Done {
+    let mut options = OpenOptions::new().create(!args.no_create);
+    if let Some(n) = args.memory_limit {
+        options = options.memory_limit(n);
+    }
+    let database = options.open(&args.path)?;
+    let scripted = !args.commands.is_empty() || !args.files.is_empty();
+    let interactive = !scripted && io::stdin().is_terminal();
+    let mut runner = Runner::new(database.session(), args.format, interactive);
+    let done = if interactive {
+        talk(&mut runner)
+    } else if scripted {
+        run_given(&mut runner, args.commands, &args.files)
+    } else {
+        runner.run(&mut standard_input())
+    };
+    runner.session.rollback();
+    drop(runner);
+    // Closing makes durable what was acknowledged asynchronously: its failure is the script's.
+    let closed = database.close().map_err(Failed::Sql);
+    done.and(closed)
+}
+
+fn run_given(runner: &mut Runner, commands: Vec<String>, files: &[PathBuf]) -> Done {
+    for c in commands {
+        runner.run(&mut Given(io::Cursor::new(c.into_bytes())))?;
+        if runner.quit {
+            return Ok(());
+        }
+    }
+    for f in files {
+        if f.as_os_str() == "-" {
+            runner.run(&mut standard_input())?;
+        } else {
+            let file = std::fs::File::open(f).map_err(|e| Failed::io(f.display(), e))?;
+            let reader = io::BufReader::with_capacity(1 << 16, file);
+            runner.run(&mut Stream { reader, name: Some(f.display().to_string()) })?;
+        }
+        if runner.quit {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// At a terminal.
+fn talk(runner: &mut Runner) -> Done {
+    println!("ondol {}. \\? helps, \\q leaves.", env!("CARGO_PKG_VERSION"));
+    let names = Arc::new(Mutex::new(Names::default()));
+    let config = Config::builder().auto_add_history(false).build();
+    let mut editor: Editor<Assistant, FileHistory> =
+        Editor::with_config(config).map_err(|e| Failed::Message(format!("could not set up the terminal: {e}")))?;
+    editor.set_helper(Some(Assistant { names: names.clone() }));
+    let history = std::env::var_os("HOME").map(|h| PathBuf::from(h).join(".ondol_history"));
+    if let Some(h) = &history {
+        // A history that is not there yet, or cannot be read, is an empty one.
+        let _ = editor.load_history(h);
+    }
+    let mut lines = Terminal { editor, entry: String::new(), names, session: runner.session.database().session() };
+    let done = runner.run(&mut lines);
+    if let Some(h) = &history
+        && let Err(e) = lines.editor.save_history(h)
+    {
+        eprintln!("could not save the history in {}: {e}", h.display());
+    }
+    println!();
+    done
+}
+
+/// Lines from the person at the terminal.
+struct Terminal {
+    editor: Editor<Assistant, FileHistory>,
+    /// The lines of the statement so far.
+    entry: String,
+    names: Arc<Mutex<Names>>,
+    /// Sees what is committed, for completion.
+    session: ondol::Session,
+}
+
+impl Lines for Terminal {
+    fn next(&mut self, open: char, line: &mut Vec<u8>) -> io::Result<bool> {
+        let prompt = match open {
+            '>' => ">> ".to_string(),
+            '=' => {
+                self.entry.clear();
+                *self.names.lock() = Names::of(&self.session.catalog());
+                "ondol=> ".to_string()
+            }
+            other => format!("ondol{other}> "),
+        };
+        match self.editor.readline(&prompt) {
+            Ok(text) => {
+                if open != '>' {
+                    self.entry.push_str(&text);
+                    self.entry.push('\n');
+                }
+                line.extend_from_slice(text.as_bytes());
+                line.push(b'\n');
+                Ok(true)
+            }
+            Err(ReadlineError::Eof) => Ok(false),
+            Err(ReadlineError::Interrupted) => Err(io::ErrorKind::Interrupted.into()),
+            Err(e) => Err(io::Error::other(e)),
+        }
+    }
+    fn complete(&mut self) {
+        let entry = self.entry.trim_end();
+        if !entry.is_empty() {
+            // A full history only loses an old entry.
+            let _ = self.editor.add_history_entry(entry);
+            self.entry.clear();
+        }
+    }
+}

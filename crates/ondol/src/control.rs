@@ -1,0 +1,237 @@
+//! Transaction control with PostgreSQL's rules.
+//!
+//! - **X1** Outside BEGIN each statement is a transaction of its own.
+//! - **X2** In a failed transaction only ROLLBACK, ROLLBACK TO and COMMIT (which then rolls back) are taken; all
+//!   else is refused with 25P02.
+//! - **X3** What PostgreSQL warns of (BEGIN inside a transaction, COMMIT outside one) is a warning here, and what it
+//!   refuses (SAVEPOINT outside a transaction) is refused.
+use crate::output::Output;
+use crate::session::Session;
+use ondol_engine::{Access, Isolation};
+use ondol_types::{SqlError, SqlResult, sqlstate};
+
+pub(crate) fn isolation_name(of: Isolation) -> &'static str {
+    match of {
+        Isolation::ReadCommitted => "read committed",
+        Isolation::RepeatableRead => "repeatable read",
+        Isolation::Serializable => "serializable",
+    }
+}
+
+/// READ UNCOMMITTED is READ COMMITTED, as in PostgreSQL.
+pub(crate) fn isolation_of(name: &str) -> Isolation {
+    match name {
+        "serializable" => Isolation::Serializable,
+        "repeatable read" => Isolation::RepeatableRead,
+        _ => Isolation::ReadCommitted,
+    }
+}
+
+/// Whether a failed transaction takes the statement (X2), by its first word.
+pub(crate) fn ends_failed(text: &str) -> bool {
+    let word = first_word(text);
+    ["rollback", "abort", "commit", "end"].iter().any(|w| word.eq_ignore_ascii_case(w))
+}
+
+/// The first word of a statement, comments skipped.
+fn first_word(text: &str) -> &str {
+    let mut t = text;
+    loop {
+        t = t.trim_start();
+        if let Some(rest) = t.strip_prefix("--") {
+            t = rest.find('\n').map_or("", |n| &rest[n..]);
+        } else if t.starts_with("/*") {
+            let (mut depth, mut at) = (0u32, 0);
+            loop {
+                let rest = &t.as_bytes()[at..];
+                if rest.starts_with(b"/*") {
+                    depth += 1;
+                    at += 2;
+                } else if rest.starts_with(b"*/") {
+                    depth -= 1;
+                    at += 2;
+                    if depth == 0 {
+                        break;
+                    }
+                } else if rest.is_empty() {
+                    return "";
+                } else {
+                    at += 1;
+                }
+            }
+            t = &t[at..];
+        } else {
+            let end = t.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(t.len());
+            return &t[..end];
+        }
+    }
+}
+
+fn outside(what: &str) -> SqlError {
+    SqlError::new(sqlstate::NO_ACTIVE_SQL_TRANSACTION, format!("{what} can only be used in transaction blocks"))
+}
+
+impl Session {
+    /// Starts a transaction, with the session's defaults where nothing is said.
+    pub(crate) fn start_transaction(&mut self, isolation: Option<Isolation>, access: Option<Access>) -> SqlResult<()> {
+        if self.connection.in_transaction() {
+            self.warn(sqlstate::ACTIVE_SQL_TRANSACTION, "there is already a transaction in progress");
+            return Ok(());
+        }
+        let isolation =
+            isolation.unwrap_or_else(|| isolation_of(self.settings.get("default_transaction_isolation")));
+        let read_only = match access {
+            Some(a) => a == Access::ReadOnly,
+            None => self.settings.is_on("default_transaction_read_only"),
+        };
+        let mark = self.settings.mark();
+        self.connection.begin(isolation, if read_only { Access::ReadOnly } else { Access::ReadWrite })?;
+        self.marks.clear();
+        self.marks.push((String::new(), mark));
+        self.fresh = true;
+        self.settings.set_for_transaction("transaction_isolation", isolation_name(isolation));
+        self.settings.set_for_transaction("transaction_read_only", if read_only { "on" } else { "off" });
+        Ok(())
+    }
+
+    /// COMMIT: the tag says ROLLBACK when the transaction had failed.
+    pub(crate) fn end_transaction(&mut self, out: &mut dyn Output) -> SqlResult<()> {
+        if !self.connection.in_transaction() {
+            self.warn(sqlstate::NO_ACTIVE_SQL_TRANSACTION, "there is no transaction in progress");
+            return out.done("COMMIT", None);
+        }
+        let failed = self.connection.is_failed();
+        // Settings follow the outcome: a commit that is refused (a serialization failure) rolls back.
+        match self.connection.commit() {
+            Ok(token) => {
+                if failed { self.settings_rolled_back() } else { self.settings_committed() }
+                out.done(if failed { "ROLLBACK" } else { "COMMIT" }, self.told(token))
+            }
+            Err(e) => {
+                self.connection.rollback();
+                self.settings_rolled_back();
+                Err(e)
+            }
+        }
+    }
+
+    pub(crate) fn undo_transaction(&mut self) {
+        if self.connection.in_transaction() {
+            self.connection.rollback();
+            self.settings_rolled_back();
+        } else {
+            self.warn(sqlstate::NO_ACTIVE_SQL_TRANSACTION, "there is no transaction in progress");
+        }
+    }
+
+    fn settings_committed(&mut self) {
+        self.settings.end_transaction();
+        self.marks.clear();
+        self.settings_changed();
+    }
+
+    pub(crate) fn settings_rolled_back(&mut self) {
+        if let Some((_, m)) = self.marks.first() {
+            self.settings.go_back(m)
+        }
+        self.marks.clear();
+        self.settings_changed();
+    }
+
+    pub(crate) fn set_savepoint(&mut self, name: &str) -> SqlResult<()> {
+        if !self.connection.in_transaction() {
+            return Err(outside("SAVEPOINT"));
+        }
+        self.connection.savepoint(name)?;
+        self.marks.push((name.to_string(), self.settings.mark()));
+        Ok(())
+    }
+
+    pub(crate) fn free_savepoint(&mut self, name: &str) -> SqlResult<()> {
+        if !self.connection.in_transaction() {
+            return Err(outside("RELEASE SAVEPOINT"));
+        }
+        self.connection.release_savepoint(name)?;
+        if let Some(i) = self.marks.iter().skip(1).rposition(|m| m.0 == name) {
+            self.marks.truncate(i + 1)
+        }
+        Ok(())
+    }
+
+    pub(crate) fn back_to_savepoint(&mut self, name: &str) -> SqlResult<()> {
+        if !self.connection.in_transaction() {
+            return Err(outside("ROLLBACK TO SAVEPOINT"));
+        }
+        self.connection.rollback_to_savepoint(name)?;
+        if let Some(i) = self.marks.iter().skip(1).rposition(|m| m.0 == name) {
+            self.marks.truncate(i + 2);
+            let mark = self.marks[i + 1].1.clone();
+            self.settings.go_back(&mark);
+            self.settings_changed();
+        }
+        Ok(())
+    }
+
+    /// SET TRANSACTION, before the transaction's first statement; SET SESSION CHARACTERISTICS sets the defaults.
+    pub(crate) fn set_transaction(
+        &mut self,
+        isolation: Option<Isolation>,
+        access: Option<Access>,
+        session: bool,
+    ) -> SqlResult<()> {
+        let read_only = access.map(|a| if a == Access::ReadOnly { "on" } else { "off" });
+        if session {
+            if let Some(i) = isolation {
+                self.settings.set("default_transaction_isolation", Some(isolation_name(i)), false)?;
+            }
+            if let Some(r) = read_only {
+                self.settings.set("default_transaction_read_only", Some(r), false)?;
+            }
+            return Ok(());
+        }
+        if !self.connection.in_transaction() {
+            self.warn(sqlstate::NO_ACTIVE_SQL_TRANSACTION, "SET TRANSACTION can only be used in transaction blocks");
+            return Ok(());
+        }
+        let current = isolation_of(self.settings.get("transaction_isolation"));
+        let wanted = isolation.unwrap_or(current);
+        let was_read_only = self.settings.is_on("transaction_read_only");
+        let read_only = read_only.map_or(was_read_only, |r| r == "on");
+        if (wanted, read_only) == (current, was_read_only) {
+            return Ok(());
+        }
+        if !self.fresh || self.marks.len() > 1 {
+            let what = if wanted != current {
+                "SET TRANSACTION ISOLATION LEVEL must be called before any query"
+            } else if read_only {
+                // PostgreSQL allows this one at any time; the transaction's kind is fixed at its start here.
+                return Err(SqlError::unsupported("SET TRANSACTION READ ONLY after the first statement"));
+            } else {
+                "transaction read-write mode must be set before any query"
+            };
+            return Err(SqlError::new(sqlstate::ACTIVE_SQL_TRANSACTION, what));
+        }
+        // Nothing was read or written yet: start anew with what is wanted.
+        let marks = std::mem::take(&mut self.marks);
+        self.connection.rollback();
+        let started =
+            self.start_transaction(Some(wanted), Some(if read_only { Access::ReadOnly } else { Access::ReadWrite }));
+        self.marks = marks;
+        started
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_that_end_a_failed_transaction() {
+        for yes in ["rollback", "ROLLBACK TO a", " -- x\n/* y /* z */ */ Commit", "end;", "abort work"] {
+            assert!(ends_failed(yes), "{yes}");
+        }
+        for no in ["", "select 1", "/* rollback", "-- commit", "endless", "savepoint a"] {
+            assert!(!ends_failed(no), "{no}");
+        }
+    }
+}

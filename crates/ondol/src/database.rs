@@ -1,0 +1,97 @@
+//! An open database, shared by its sessions.
+use crate::session::Session;
+use ondol_engine::{Options, Token};
+use ondol_types::SqlResult;
+use std::path::Path;
+use std::sync::Arc;
+
+/// How a database is opened.
+///
+/// ```
+/// # fn main() -> ondol::Result<()> {
+/// # let folder = ondol::TempFolder::new()?;
+/// # let path = folder.path().join("db");
+/// let db = ondol::OpenOptions::new().memory_limit(256 << 20).open(&path)?;
+/// assert!(ondol::OpenOptions::new().open(&path).is_err(), "one process at a time, and one handle");
+/// db.close()?;
+/// assert!(ondol::OpenOptions::new().create(false).open(folder.path().join("nothing")).is_err());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct OpenOptions(Options);
+
+impl Default for OpenOptions {
+    fn default() -> Self {
+        OpenOptions::new()
+    }
+}
+
+impl OpenOptions {
+    pub fn new() -> OpenOptions {
+        OpenOptions(Options::default())
+    }
+    /// Whether to make the database when the folder has none; yes unless told otherwise.
+    pub fn create(mut self, yes: bool) -> Self {
+        self.0.create = yes;
+        self
+    }
+    /// Bytes that data, indexes, versions and buffers may take together. A statement that would take more is
+    /// refused with SQLSTATE 53200; what is there stays readable and removable.
+    pub fn memory_limit(mut self, bytes: usize) -> Self {
+        self.0.memory_limit = bytes;
+        self
+    }
+    /// Log bytes after which a checkpoint starts by itself.
+    pub fn checkpoint_log_bytes(mut self, bytes: u64) -> Self {
+        self.0.checkpoint_log_bytes = bytes;
+        self
+    }
+    /// Seconds after which a checkpoint starts by itself when anything was written.
+    pub fn checkpoint_interval_s(mut self, seconds: u64) -> Self {
+        self.0.checkpoint_interval_s = seconds;
+        self
+    }
+    /// A further folder to log into, preferably on a disk of its own; each is written in parallel.
+    pub fn log_folder(mut self, path: impl Into<String>) -> Self {
+        self.0.log_folders.push(path.into());
+        self
+    }
+    pub fn open(self, path: impl AsRef<Path>) -> SqlResult<Database> {
+        let engine = ondol_engine::Database::open(path.as_ref(), self.0)?;
+        let name = path.as_ref().file_name().map_or("ondol".into(), |n| n.to_string_lossy().into_owned());
+        Ok(Database { engine, name: name.into() })
+    }
+}
+
+/// An open database. Clones are the same database.
+#[derive(Clone)]
+pub struct Database {
+    pub(crate) engine: Arc<ondol_engine::Database>,
+    pub(crate) name: Arc<str>,
+}
+
+impl Database {
+    /// Opens the database in the folder `path`, which is made if it is not there; what a crash left behind is
+    /// recovered first.
+    pub fn open(path: impl AsRef<Path>) -> SqlResult<Database> {
+        OpenOptions::new().open(path)
+    }
+    /// A new session: one user, one transaction at a time. Sessions may live on different threads.
+    pub fn session(&self) -> Session {
+        Session::new(self)
+    }
+    /// Writes a checkpoint: the log before it is no longer needed. Transactions go on meanwhile.
+    pub fn checkpoint(&self) -> SqlResult<()> {
+        self.engine.checkpoint()
+    }
+    /// Waits until the commit of the token is durable.
+    pub fn wait(&self, token: Token) -> SqlResult<()> {
+        self.engine.wait_durable(token)
+    }
+    /// Closes the database: what was acknowledged asynchronously is made durable, and the lock on the folder is given
+    /// up. Sessions that still live keep the database open until the last of them is dropped.
+    pub fn close(self) -> SqlResult<()> {
+        self.engine.close()
+    }
+}

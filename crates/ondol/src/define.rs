@@ -1,0 +1,282 @@
+//! Data definition: from bound statements to calls of the engine, with PostgreSQL's names, notices and refusals.
+use crate::session::Session;
+use ondol_engine::{Catalog, ColumnDef, FunctionDef, Returns};
+use ondol_sql::bound::NewIndex;
+use ondol_types::resolve::type_id_name;
+use ondol_types::{SqlError, SqlResult, Type, TypeId, sqlstate};
+
+/// Longest name, in bytes; longer generated ones are cut.
+const NAME_MAX: usize = 63;
+
+/// Whether a table or an index has the name: they share one space of names.
+fn taken(catalog: &Catalog, name: &str) -> bool {
+    catalog.tables.contains_key(name) || catalog.indexes.contains_key(name)
+}
+
+/// PostgreSQL's name for an index that was given none: table_column_key, cut to fit and numbered when taken.
+fn choose_name(catalog: &Catalog, table: &str, columns: &[&str], label: &str) -> String {
+    let mut middle = String::new();
+    for c in columns {
+        if middle.len() > NAME_MAX {
+            break;
+        }
+        middle.push('_');
+        middle.push_str(c);
+    }
+    let mut n = 0;
+    loop {
+        let label = if n == 0 { label.to_string() } else { format!("{label}{n}") };
+        let room = NAME_MAX.saturating_sub(label.len() + 1);
+        let (mut a, mut b) = (table.len(), middle.len());
+        // The longer part gives first.
+        while a + b > room {
+            if a > b { a -= 1 } else { b -= 1 }
+        }
+        let name = format!("{}{}_{label}", cut(table, a), cut(&middle, b));
+        if !taken(catalog, &name) {
+            return name;
+        }
+        n += 1;
+    }
+}
+
+/// At most `len` bytes, whole characters.
+fn cut(s: &str, len: usize) -> &str {
+    let mut n = len.min(s.len());
+    while !s.is_char_boundary(n) {
+        n -= 1;
+    }
+    &s[..n]
+}
+
+fn signature(name: &str, types: &[TypeId]) -> String {
+    let types: Vec<&str> = types.iter().map(|t| type_id_name(*t)).collect();
+    format!("{name}({})", types.join(","))
+}
+
+impl Session {
+    pub(crate) fn create_table(
+        &mut self,
+        name: &str,
+        columns: &[ColumnDef],
+        constraints: &[NewIndex],
+        if_not_exists: bool,
+    ) -> SqlResult<()> {
+        let catalog = self.connection.catalog();
+        if taken(&catalog, name) {
+            let exists = format!("relation \"{name}\" already exists");
+            if !if_not_exists {
+                return Err(SqlError::new(sqlstate::DUPLICATE_TABLE, exists));
+            }
+            self.notice(sqlstate::DUPLICATE_TABLE, format!("{exists}, skipping"));
+            return Ok(());
+        }
+        self.connection.create_table(name, columns.to_vec())?;
+        for c in constraints {
+            self.add_index(name, c)?;
+        }
+        Ok(())
+    }
+
+    fn add_index(&mut self, table: &str, index: &NewIndex) -> SqlResult<()> {
+        let catalog = self.connection.catalog();
+        let Some(t) = catalog.table(table) else {
+            return Err(no_table(table));
+        };
+        let names: Vec<&str> = index.columns.iter().map(|c| t.def.columns[c.column].name.as_str()).collect();
+        if index.primary && t.def.indexes.iter().any(|i| i.primary) {
+            return Err(SqlError::new(
+                sqlstate::INVALID_TABLE_DEFINITION,
+                format!("multiple primary keys for table \"{table}\" are not allowed"),
+            ));
+        }
+        let name = match &index.name {
+            Some(n) if taken(&catalog, n) => {
+                return Err(SqlError::new(sqlstate::DUPLICATE_TABLE, format!("relation \"{n}\" already exists")));
+            }
+            Some(n) => n.clone(),
+            None if index.primary => choose_name(&catalog, table, &[], "pkey"),
+            None if index.constraint => choose_name(&catalog, table, &names, "key"),
+            None => choose_name(&catalog, table, &names, "idx"),
+        };
+        self.connection.create_index(
+            table,
+            &name,
+            index.kind,
+            index.unique,
+            index.columns.clone(),
+            index.primary,
+            index.constraint,
+        )
+    }
+
+    pub(crate) fn create_index(&mut self, table: &str, index: &NewIndex, if_not_exists: bool) -> SqlResult<()> {
+        if let Some(n) = index.name.as_ref().filter(|n| if_not_exists && taken(&self.connection.catalog(), n)) {
+            let message = format!("relation \"{n}\" already exists, skipping");
+            self.notice(sqlstate::DUPLICATE_TABLE, message);
+            return Ok(());
+        }
+        self.add_index(table, index)
+    }
+
+    pub(crate) fn add_constraint(&mut self, table: &str, index: &NewIndex, using: Option<&str>) -> SqlResult<()> {
+        match using {
+            None => self.add_index(table, index),
+            Some(name) => self.connection.adopt_index(table, name, index.name.as_deref(), index.primary),
+        }
+    }
+
+    pub(crate) fn drop_tables(&mut self, names: &[String], if_exists: bool) -> SqlResult<()> {
+        for name in names {
+            let catalog = self.connection.catalog();
+            if catalog.table(name).is_none() {
+                if catalog.indexes.contains_key(name) {
+                    return Err(SqlError::new(sqlstate::WRONG_OBJECT_TYPE, format!("\"{name}\" is not a table"))
+                        .hint("Use DROP INDEX to remove an index."));
+                }
+                let missing = format!("table \"{name}\" does not exist");
+                if !if_exists {
+                    return Err(SqlError::new(sqlstate::UNDEFINED_TABLE, missing));
+                }
+                self.notice("00000", format!("{missing}, skipping"));
+                continue;
+            }
+            self.connection.drop_table(name)?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn drop_indexes(&mut self, names: &[String], if_exists: bool) -> SqlResult<()> {
+        for name in names {
+            let catalog = self.connection.catalog();
+            let Some(table) = catalog.indexes.get(name) else {
+                if catalog.table(name).is_some() {
+                    return Err(SqlError::new(sqlstate::WRONG_OBJECT_TYPE, format!("\"{name}\" is not an index"))
+                        .hint("Use DROP TABLE to remove a table."));
+                }
+                let missing = format!("index \"{name}\" does not exist");
+                if !if_exists {
+                    return Err(SqlError::new(sqlstate::UNDEFINED_OBJECT, missing));
+                }
+                self.notice("00000", format!("{missing}, skipping"));
+                continue;
+            };
+            let constraint = catalog
+                .table(table)
+                .is_some_and(|t| t.def.indexes.iter().any(|i| i.name == *name && (i.constraint || i.primary)));
+            if constraint {
+                return Err(SqlError::new(
+                    sqlstate::DEPENDENT_OBJECTS_STILL_EXIST,
+                    format!(
+                        "cannot drop index {name} because constraint {name} on table {table} requires it"
+                    ),
+                )
+                .hint(format!("You can drop constraint {name} on table {table} instead.")));
+            }
+            self.connection.drop_index(name)?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn create_function(
+        &mut self,
+        name: &str,
+        args: &[(Option<String>, Type)],
+        returns: &Returns,
+        body: &str,
+        volatility: &str,
+        replace: bool,
+    ) -> SqlResult<()> {
+        let catalog = self.connection.catalog();
+        let types: Vec<TypeId> = args.iter().map(|a| a.1.id).collect();
+        let old = catalog.functions_named(name).find(|f| f.args.iter().map(|a| a.1.id).eq(types.iter().copied())).cloned();
+        if let Some(old) = &old {
+            if !replace {
+                return Err(SqlError::new(
+                    sqlstate::DUPLICATE_FUNCTION,
+                    format!("function \"{name}\" already exists with same argument types"),
+                ));
+            }
+            if old.returns != *returns {
+                return Err(SqlError::new(
+                    sqlstate::INVALID_FUNCTION_DEFINITION,
+                    "cannot change return type of existing function",
+                )
+                .hint(format!("Use DROP FUNCTION {} first.", signature(name, &types))));
+            }
+        }
+        let mut function = FunctionDef {
+            id: old.as_ref().map_or(0, |f| f.id),
+            name: name.to_string(),
+            args: args.to_vec(),
+            returns: returns.clone(),
+            body: body.to_string(),
+            code: Vec::new(),
+            volatility: volatility.to_string(),
+        };
+        function.code = self.compile_function(&function)?;
+        self.connection.create_function(function, replace)?;
+        Ok(())
+    }
+
+    pub(crate) fn drop_functions(
+        &mut self,
+        functions: &[(String, Option<Vec<Type>>)],
+        if_exists: bool,
+    ) -> SqlResult<()> {
+        for (name, args) in functions {
+            let catalog = self.connection.catalog();
+            let types: Option<Vec<TypeId>> = args.as_ref().map(|a| a.iter().map(|t| t.id).collect());
+            let found: Vec<u32> = catalog
+                .functions_named(name)
+                .filter(|f| types.as_ref().is_none_or(|t| f.args.iter().map(|a| a.1.id).eq(t.iter().copied())))
+                .map(|f| f.id)
+                .collect();
+            match (found[..].first(), found.len()) {
+                (Some(&id), 1) => self.connection.drop_function(id)?,
+                (None, _) => {
+                    let missing = match &types {
+                        Some(t) => format!("function {} does not exist", signature(name, t)),
+                        None if if_exists => format!("function {name}() does not exist"),
+                        None => format!("could not find a function named \"{name}\""),
+                    };
+                    if !if_exists {
+                        return Err(SqlError::new(sqlstate::UNDEFINED_FUNCTION, missing));
+                    }
+                    self.notice("00000", format!("{missing}, skipping"));
+                }
+                _ => {
+                    return Err(SqlError::new(
+                        sqlstate::AMBIGUOUS_FUNCTION,
+                        format!("function name \"{name}\" is not unique"),
+                    )
+                    .hint("Specify the argument list to select the function unambiguously."));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+pub(crate) fn no_table(name: &str) -> SqlError {
+    SqlError::new(sqlstate::UNDEFINED_TABLE, format!("relation \"{name}\" does not exist"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn generated_names_fit_and_differ() {
+        let mut c = Catalog::default();
+        assert_eq!(choose_name(&c, "t", &[], "pkey"), "t_pkey");
+        assert_eq!(choose_name(&c, "t", &["a", "b"], "key"), "t_a_b_key");
+        c.indexes.insert("t_a_b_key".into(), "t".into());
+        assert_eq!(choose_name(&c, "t", &["a", "b"], "key"), "t_a_b_key1");
+        let long = "x".repeat(63);
+        let name = choose_name(&c, &long, &[&long], "idx");
+        assert_eq!(name.len(), 63);
+        assert!(name.ends_with("_idx"));
+        assert_eq!(choose_name(&c, &"é".repeat(31), &["ab"], "idx").len() / 2, 31);
+    }
+}

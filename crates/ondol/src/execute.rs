@@ -1,0 +1,360 @@
+//! Statements that are not compiled: each variant of the binder's [`Statement`] and what is done for it.
+use crate::output::Output;
+use crate::planned::{Named, Plan, Ready, column};
+use crate::rows::{Column, Rows};
+use crate::session::Session;
+use ondol_engine::FunctionDef;
+use ondol_sql::bound::{Bound, Expr, Query, Statement, Target};
+use ondol_sql::code::explain;
+use ondol_sql::interpret::rows::Row;
+use ondol_types::{SqlError, SqlResult, TypeId, Value, ValueRef, sqlstate};
+use std::sync::Arc;
+
+impl Session {
+    /// Runs a statement that has no plan of its own.
+    pub(crate) fn run_other(&mut self, text: &str, bound: &Bound, out: &mut dyn Output) -> SqlResult<()> {
+        match &bound.statement {
+            Statement::Query(_) | Statement::Insert(_) | Statement::Modify(_) => {
+                Err(SqlError::new(sqlstate::INTERNAL_ERROR, "a statement with a plan was run without it"))
+            }
+            Statement::Copy(copy) => self.copy(copy, bound, out),
+
+            Statement::CreateTable { name, columns, constraints, if_not_exists } => {
+                self.definition(bound, "CREATE TABLE", out, |s| s.create_table(name, columns, constraints, *if_not_exists))
+            }
+            Statement::DropTable { names, if_exists } => {
+                self.definition(bound, "DROP TABLE", out, |s| s.drop_tables(names, *if_exists))
+            }
+            Statement::Truncate { names } => {
+                self.definition(bound, "TRUNCATE TABLE", out, |s| s.connection.truncate(names))
+            }
+            Statement::CreateIndex { table, index, if_not_exists } => {
+                self.definition(bound, "CREATE INDEX", out, |s| s.create_index(table, index, *if_not_exists))
+            }
+            Statement::DropIndex { names, if_exists } => {
+                self.definition(bound, "DROP INDEX", out, |s| s.drop_indexes(names, *if_exists))
+            }
+            Statement::AddConstraint { table, index, using_index } => self
+                .definition(bound, "ALTER TABLE", out, |s| s.add_constraint(table, index, using_index.as_deref())),
+            Statement::CreateFunction { name, args, returns, body, volatility, replace } => {
+                self.definition(bound, "CREATE FUNCTION", out, |s| {
+                    s.create_function(name, args, returns, body, volatility, *replace)
+                })
+            }
+            Statement::DropFunction { functions, if_exists } => {
+                self.definition(bound, "DROP FUNCTION", out, |s| s.drop_functions(functions, *if_exists))
+            }
+
+            Statement::Begin { isolation, access } => {
+                self.start_transaction(*isolation, *access)?;
+                // START TRANSACTION and BEGIN are told apart by their tags alone.
+                let start = text.trim_start().get(..5).is_some_and(|w| w.eq_ignore_ascii_case("start"));
+                out.done(if start { "START TRANSACTION" } else { "BEGIN" }, None)
+            }
+            Statement::SetTransaction { isolation, access, session } => {
+                self.set_transaction(*isolation, *access, *session)?;
+                out.done("SET", None)
+            }
+            Statement::Commit => self.end_transaction(out),
+            Statement::Rollback => {
+                self.undo_transaction();
+                out.done("ROLLBACK", None)
+            }
+            Statement::Savepoint(name) => {
+                self.set_savepoint(name)?;
+                out.done("SAVEPOINT", None)
+            }
+            Statement::Release(name) => {
+                self.free_savepoint(name)?;
+                out.done("RELEASE", None)
+            }
+            Statement::RollbackTo(name) => {
+                self.back_to_savepoint(name)?;
+                out.done("ROLLBACK", None)
+            }
+
+            Statement::Set { name, value, local } => self.set(name, value.as_deref(), *local, text, out),
+            Statement::Show(name) => self.show(name, out),
+
+            Statement::Prepare { name, types, text: statement } => {
+                self.prepare_named(name, types, statement, text)?;
+                out.done("PREPARE", None)
+            }
+            Statement::Execute { name, args } => self.execute_named(name, args, bound, out),
+            Statement::Deallocate(name) => {
+                self.deallocate(name.as_deref())?;
+                out.done(if name.is_some() { "DEALLOCATE" } else { "DEALLOCATE ALL" }, None)
+            }
+            Statement::Explain { analyze, statement, text: _ } => self.explain(*analyze, statement, bound, out),
+
+            Statement::Checkpoint => {
+                self.database.engine.checkpoint()?;
+                out.done("CHECKPOINT", None)
+            }
+            Statement::Discard => {
+                if self.connection.in_transaction() {
+                    return Err(SqlError::new(
+                        sqlstate::ACTIVE_SQL_TRANSACTION,
+                        "DISCARD ALL cannot run inside a transaction block",
+                    ));
+                }
+                self.plans = Default::default();
+                self.settings = crate::settings::Settings::new();
+                self.settings_changed();
+                out.done("DISCARD ALL", None)
+            }
+            Statement::Nothing { tag, notice } => {
+                if !notice.is_empty() {
+                    self.notice("00000", notice.clone());
+                }
+                out.done(tag, None)
+            }
+        }
+    }
+
+    /// Data definition as one statement of the connection.
+    fn definition(
+        &mut self,
+        bound: &Bound,
+        tag: &str,
+        out: &mut dyn Output,
+        f: impl FnOnce(&mut Session) -> SqlResult<()>,
+    ) -> SqlResult<()> {
+        self.fresh = false;
+        self.connection.start_statement(bound.catalog_version, &[], true)?;
+        f(self)?;
+        let token = self.connection.end_statement()?;
+        let token = self.told(token);
+        out.done(tag, token)
+    }
+
+    fn set(
+        &mut self,
+        name: &str,
+        value: Option<&str>,
+        local: bool,
+        text: &str,
+        out: &mut dyn Output,
+    ) -> SqlResult<()> {
+        let reset = text.trim_start().get(..5).is_some_and(|w| w.eq_ignore_ascii_case("reset"));
+        let tag = if reset { "RESET" } else { "SET" };
+        let in_transaction = self.connection.in_transaction();
+        match name.to_ascii_lowercase().as_str() {
+            // These are the transaction's own properties.
+            "transaction_isolation" if !reset => {
+                let Some(v) = value else {
+                    return Err(SqlError::unsupported("SET transaction_isolation TO DEFAULT"));
+                };
+                // Its spelling is checked by setting the default there and back.
+                let mark = self.settings.mark();
+                let checked = self.settings.set("default_transaction_isolation", Some(v), true);
+                let wanted = crate::control::isolation_of(self.settings.get("default_transaction_isolation"));
+                self.settings.go_back(&mark);
+                checked?;
+                self.set_transaction(Some(wanted), None, false)?;
+            }
+            "transaction_read_only" if !reset => {
+                let mark = self.settings.mark();
+                let checked = self.settings.set("default_transaction_read_only", value, true);
+                let on = self.settings.is_on("default_transaction_read_only");
+                self.settings.go_back(&mark);
+                checked?;
+                let access = if on { ondol_engine::Access::ReadOnly } else { ondol_engine::Access::ReadWrite };
+                self.set_transaction(None, Some(access), false)?;
+            }
+            _ if local && !in_transaction => {
+                self.settings.show(name)?;
+                self.warn(sqlstate::NO_ACTIVE_SQL_TRANSACTION, "SET LOCAL can only be used in transaction blocks");
+            }
+            _ => {
+                self.settings.set(name, value, local)?;
+                self.settings_changed();
+            }
+        }
+        out.done(tag, None)
+    }
+
+    fn show(&mut self, name: &str, out: &mut dyn Output) -> SqlResult<()> {
+        if name.eq_ignore_ascii_case("all") {
+            let columns: Arc<[Column]> =
+                ["name", "setting", "description"].iter().map(|n| column(n, TypeId::Text)).collect();
+            let all = self.settings.all();
+            give(columns, all.iter().map(|(n, v, a)| [*n, v.as_str(), *a]), out)?;
+        } else {
+            if !self.connection.in_transaction() {
+                let level = self.settings.get("default_transaction_isolation").to_string();
+                let read_only = self.settings.get("default_transaction_read_only").to_string();
+                self.settings.set_for_transaction("transaction_isolation", &level);
+                self.settings.set_for_transaction("transaction_read_only", &read_only);
+            }
+            let (name, value) = self.settings.show(name)?;
+            give(Arc::new([column(name, TypeId::Text)]), [[value.as_str()]].into_iter(), out)?;
+        }
+        out.done("SHOW", None)
+    }
+
+    fn prepare_named(&mut self, name: &str, types: &[TypeId], statement: &str, text: &str) -> SqlResult<()> {
+        if self.plans.prepared.contains_key(name) {
+            return Err(SqlError::new(
+                sqlstate::DUPLICATE_PREPARED_STATEMENT,
+                format!("prepared statement \"{name}\" already exists"),
+            ));
+        }
+        // Errors count from the whole text, as the user sees it.
+        let offset = text.find(statement).unwrap_or(0);
+        let ready = self.ready(statement, types).map_err(|mut e| {
+            e.0.position = e.0.position.map(|p| p + offset);
+            e
+        })?;
+        let named = Named { text: statement.into(), types: ready.params().to_vec(), statement: text.into() };
+        self.plans.prepared.insert(name.to_string(), named);
+        Ok(())
+    }
+
+    fn deallocate(&mut self, name: Option<&str>) -> SqlResult<()> {
+        match name {
+            None => self.plans.prepared.clear(),
+            Some(n) => {
+                self.plans.prepared.remove(n).ok_or_else(|| no_prepared(n))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// EXECUTE of a prepared statement, or else of a registered query.
+    fn execute_named(&mut self, name: &str, args: &[Expr], bound: &Bound, out: &mut dyn Output) -> SqlResult<()> {
+        let values = self.evaluate(args, bound.catalog_version)?;
+        if let Some(named) = self.plans.prepared.get(name).cloned() {
+            if values.len() != named.types.len() {
+                return Err(SqlError::new(
+                    sqlstate::SYNTAX_ERROR,
+                    format!("wrong number of parameters for prepared statement \"{name}\""),
+                )
+                .detail(format!("Expected {} parameters but got {}.", named.types.len(), values.len())));
+            }
+            return match self.ready(&named.text, &named.types)? {
+                Ready::Plan(p) => self.run_values(&p, &values, out),
+                Ready::Other(b) => self.run_other(&named.text, &b, out),
+                Ready::Empty => Ok(()),
+            };
+        }
+        let function = self.choose_function(name, args)?;
+        let plan = self.query_plan(crate::session::QueryId(function.id))?;
+        self.run_values(&plan, &values, out)
+    }
+
+    /// The registered query of that name which takes these arguments: the one whose types they have, or the only one that they
+    /// could be brought to.
+    fn choose_function(&self, name: &str, args: &[Expr]) -> SqlResult<Arc<FunctionDef>> {
+        let catalog = self.connection.catalog();
+        let same_count: Vec<_> = catalog.functions_named(name).filter(|f| f.args.len() == args.len()).collect();
+        let exact = same_count.iter().find(|f| f.args.iter().zip(args).all(|(f, a)| f.1.id == a.ty.id));
+        match (exact, &same_count[..]) {
+            (Some(f), _) => Ok((*f).clone()),
+            (None, [only]) => Ok((*only).clone()),
+            (None, []) => Err(no_prepared(name)),
+            _ => Err(SqlError::new(sqlstate::AMBIGUOUS_FUNCTION, format!("function {name} is not unique"))
+                .hint("You might need to add explicit type casts.")),
+        }
+    }
+
+    /// The values of expressions that stand for themselves (EXECUTE's arguments), computed as a statement.
+    fn evaluate(&mut self, exprs: &[Expr], catalog_version: u64) -> SqlResult<Vec<Value>> {
+        if exprs.is_empty() {
+            return Ok(Vec::new());
+        }
+        let exprs: Vec<&Expr> = exprs.iter().collect();
+        let plan = Arc::new(self.compile_values(&exprs, catalog_version)?);
+        let mut values = Vec::new();
+        self.run_program(&plan, &[], &mut |row: &Row<'_>| {
+            values = row.values().map(|v| v.to_owned()).collect();
+            Ok(true)
+        })?;
+        Ok(values)
+    }
+
+    /// Compiles expressions to a program that gives them as one row.
+    pub(crate) fn compile_values(&mut self, exprs: &[&Expr], catalog_version: u64) -> SqlResult<Plan> {
+        let targets = exprs
+            .iter()
+            .map(|e| Target { expr: (*e).clone(), name: "?column?".into(), hidden: false })
+            .collect();
+        let bound = Bound {
+            statement: Statement::Query(Query { targets, ..Query::default() }),
+            params: Vec::new(),
+            catalog_version,
+            notices: Vec::new(),
+        };
+        Ok(Plan::new(self.compile(&bound)?))
+    }
+
+    /// Runs such a program within the statement at hand.
+    pub(crate) fn values_of(&mut self, plan: &Plan) -> SqlResult<Vec<Value>> {
+        let mut values = Vec::new();
+        self.interpret(&plan.program, &[], &mut |row: &Row<'_>| {
+            values = row.values().map(|v| v.to_owned()).collect();
+            Ok(true)
+        })?;
+        Ok(values)
+    }
+
+    fn explain(&mut self, analyze: bool, statement: &Statement, bound: &Bound, out: &mut dyn Output) -> SqlResult<()> {
+        let (plan, values) = match statement {
+            Statement::Execute { name, args } => {
+                let values = self.evaluate(args, bound.catalog_version)?;
+                let plan = match self.plans.prepared.get(name).cloned() {
+                    Some(named) => match self.ready(&named.text, &named.types)? {
+                        Ready::Plan(p) => p,
+                        _ => return Err(SqlError::unsupported("EXPLAIN of a prepared utility statement")),
+                    },
+                    None => {
+                        let f = self.choose_function(name, args)?;
+                        self.query_plan(crate::session::QueryId(f.id))?
+                    }
+                };
+                (plan, values)
+            }
+            Statement::Query(_) | Statement::Insert(_) | Statement::Modify(_) => {
+                let inner = Bound {
+                    statement: statement.clone(),
+                    params: bound.params.clone(),
+                    catalog_version: bound.catalog_version,
+                    notices: Vec::new(),
+                };
+                (Arc::new(Plan::new(self.compile(&inner)?)), Vec::new())
+            }
+            _ => return Err(SqlError::unsupported("EXPLAIN of a utility statement")),
+        };
+        let (lines, token) = if analyze {
+            self.analyze(&plan, &values)?
+        } else {
+            (explain::lines(&plan.program, None), None)
+        };
+        give(Arc::new([column("QUERY PLAN", TypeId::Text)]), lines.iter().map(|l| [l.as_str()]), out)?;
+        let token = self.told(token);
+        out.done("EXPLAIN", token)
+    }
+}
+
+/// A result of texts.
+fn give<'a, const N: usize>(
+    columns: Arc<[Column]>,
+    texts: impl Iterator<Item = [&'a str; N]>,
+    out: &mut dyn Output,
+) -> SqlResult<()> {
+    out.columns(&columns)?;
+    let mut rows = Rows::of(columns);
+    for t in texts {
+        rows.clear();
+        rows.push(&t.map(ValueRef::Text))?;
+        out.row(rows.row(0))?;
+    }
+    Ok(())
+}
+
+fn no_prepared(name: &str) -> SqlError {
+    SqlError::new(
+        sqlstate::INVALID_SQL_STATEMENT_NAME,
+        format!("prepared statement \"{name}\" does not exist"),
+    )
+}

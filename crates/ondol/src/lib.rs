@@ -1,0 +1,65 @@
+//! Ondol: a main-memory transactional SQL database that lives in your process.
+//!
+//! A database is a folder. [`Database::open`] opens it (recovering first what a crash left behind), a [`Session`] runs
+//! statements in it, and what a commit acknowledged is on disk.
+//!
+//! ```
+//! use ondol::{Database, params};
+//!
+//! # fn main() -> ondol::Result<()> {
+//! # let folder = ondol::TempFolder::new()?;
+//! # let path = folder.path();
+//! let db = Database::open(path)?;
+//! let mut session = db.session();
+//! session.execute("CREATE TABLE account (id bigint PRIMARY KEY, owner text, balance numeric(12, 2))")?;
+//! session.query("INSERT INTO account VALUES ($1, $2, $3)", &params![1i64, "Ann", "100.00"])?;
+//! for row in session.query("SELECT owner, balance FROM account WHERE id = $1", &params![1i64])?.iter() {
+//!     println!("{} has {}", row.get::<&str>(0)?, row.get::<String>(1)?);
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! | to | use |
+//! | --- | --- |
+//! | run SQL | [`Session::execute`], [`Session::query`], [`Session::for_each`], [`Session::run`] |
+//! | run it often | [`Session::prepare`], [`Session::execute_prepared`] |
+//! | run it as fast as it goes | `CREATE FUNCTION`, then [`Session::call`] and [`Session::call_batch`] by [`QueryId`] |
+//! | group statements | [`Session::begin`], [`Session::commit`], [`Session::savepoint`] |
+//! | not wait for the disk | [`Session::commit_async`], [`Session::call_async`], and [`Database::wait`] on their [`Token`] |
+//! | move bulk data | [`Session::copy_in`], [`Session::copy_out`] |
+//!
+//! Errors are PostgreSQL's: a SQLSTATE, a message, often a position and a hint ([`Error`]).
+//!
+//! Owns: sessions, settings, the plan cache, the outcome of statements. Must not know: how rows are stored, how
+//! the log is written, what statements mean; those are the crates below.
+#![forbid(unsafe_code)]
+
+mod control;
+mod database;
+mod define;
+pub mod dump;
+mod execute;
+mod output;
+mod params;
+mod planned;
+mod rows;
+mod runtime;
+mod session;
+mod settings;
+pub mod split;
+mod system;
+mod temporary;
+mod transfer;
+
+pub use database::{Database, OpenOptions};
+pub use ondol_engine::{Catalog, ColumnDef, FunctionDef, IndexDef, IndexKind, Isolation, Returns, Table, TableDef, Token};
+pub use ondol_types::resolve::type_name;
+pub use ondol_types::{
+    Numeric, SqlError as Error, SqlResult as Result, Type, TypeId, Value, ValueRef, sqlstate,
+};
+pub use output::{Notice, Outcome, Output, Progress};
+pub use params::IntoValue;
+pub use rows::{Column, FromValue, Row, Rows};
+pub use session::{Called, Prepared, QueryId, Session};
+pub use temporary::TempFolder;

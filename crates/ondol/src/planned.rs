@@ -1,0 +1,342 @@
+//! From a statement's text to something that runs, and running it.
+use crate::control::ends_failed;
+use crate::output::Output;
+use crate::rows::{Column, Row, Rows};
+use ondol_sql::interpret::rows as raw;
+use ondol_sql::interpret::rows::{Nowhere, Sink};
+use crate::session::{Called, QueryId, Session};
+use ondol_engine::connection::STALE;
+use ondol_engine::{FunctionDef, Token};
+use ondol_sql::bound::{Bound, Statement};
+use ondol_sql::code::{Program, Rejected};
+use ondol_sql::{bind, parse};
+use ondol_types::{SqlError, SqlResult, Type, TypeId, Value, ValueRef, sqlstate};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// How many statements' plans a session keeps.
+const KEPT: usize = 512;
+/// How often a statement is planned anew because the dictionary changed under it, before giving up.
+const STALE_LIMIT: u32 = 100;
+
+/// A compiled statement.
+pub(crate) struct Plan {
+    pub program: Arc<Program>,
+    pub columns: Arc<[Column]>,
+}
+
+impl Plan {
+    pub fn new(program: Program) -> Plan {
+        let columns = program.columns.iter().map(|(name, ty)| Column { name: name.clone(), ty: *ty }).collect();
+        Plan { program: Arc::new(program), columns }
+    }
+}
+
+/// A statement that can be run.
+pub(crate) enum Ready {
+    Plan(Arc<Plan>),
+    /// One that is not compiled, with its parameters' types.
+    Other(Box<Bound>),
+    /// Blanks and comments.
+    Empty,
+}
+
+impl Ready {
+    pub fn params(&self) -> &[TypeId] {
+        match self {
+            Ready::Plan(p) => &p.program.params,
+            Ready::Other(b) => &b.params,
+            Ready::Empty => &[],
+        }
+    }
+    pub fn plan(&self) -> Option<Arc<Plan>> {
+        match self {
+            Ready::Plan(p) => Some(p.clone()),
+            _ => None,
+        }
+    }
+}
+
+/// The plans that a session keeps (N1).
+#[derive(Default)]
+pub(crate) struct Plans {
+    by_text: HashMap<Box<str>, Vec<(Vec<TypeId>, Arc<Plan>)>>,
+    /// By the registered query's number.
+    queries: Vec<Option<Arc<Plan>>>,
+    pub prepared: HashMap<String, Named>,
+}
+
+/// A statement prepared by PREPARE.
+#[derive(Clone)]
+pub(crate) struct Named {
+    pub text: Arc<str>,
+    pub types: Vec<TypeId>,
+    pub statement: Arc<str>,
+}
+
+impl Plans {
+    fn find(&self, text: &str, types: &[TypeId]) -> Option<&Arc<Plan>> {
+        self.by_text.get(text)?.iter().find(|(t, _)| t == types).map(|(_, p)| p)
+    }
+    fn keep(&mut self, text: &str, types: &[TypeId], plan: &Arc<Plan>) {
+        if self.by_text.len() >= KEPT && !self.by_text.contains_key(text) {
+            // All or nothing: texts that come again are soon back, and no order of use has to be kept.
+            self.by_text.clear();
+        }
+        let kept = self.by_text.entry(text.into()).or_default();
+        kept.retain(|(t, _)| t != types);
+        kept.push((types.to_vec(), plan.clone()));
+    }
+    pub fn forget(&mut self) {
+        self.by_text.clear();
+        self.queries.clear();
+    }
+}
+
+/// Passes rows on to an output, the columns before the first.
+struct Telling<'a> {
+    columns: &'a Arc<[Column]>,
+    out: &'a mut dyn Output,
+    told: bool,
+}
+
+impl Telling<'_> {
+    fn tell(&mut self) -> SqlResult<()> {
+        if !std::mem::replace(&mut self.told, true) {
+            self.out.columns(self.columns)?;
+        }
+        Ok(())
+    }
+}
+
+impl Sink for Telling<'_> {
+    fn row(&mut self, row: &raw::Row<'_>) -> SqlResult<bool> {
+        self.tell()?;
+        self.out.row(Row::new(self.columns, *row))?;
+        Ok(true)
+    }
+}
+
+fn is_stale(e: &SqlError) -> bool {
+    e.sqlstate() == STALE
+}
+
+fn churning() -> SqlError {
+    SqlError::new(sqlstate::OBJECT_IN_USE, "the dictionary kept changing while the statement was planned")
+        .hint("Try again.")
+}
+
+impl Session {
+    /// Runs one statement to its end: errors are dealt with (N2), stale plans made anew (N1).
+    pub(crate) fn run_typed(
+        &mut self,
+        text: &str,
+        types: &[TypeId],
+        params: &[Value],
+        out: &mut dyn Output,
+    ) -> SqlResult<()> {
+        let done = self.run_until_fresh(text, types, params, out);
+        self.ended(done)
+    }
+
+    fn run_until_fresh(
+        &mut self,
+        text: &str,
+        types: &[TypeId],
+        params: &[Value],
+        out: &mut dyn Output,
+    ) -> SqlResult<()> {
+        for _ in 0..STALE_LIMIT {
+            let done = match self.ready(text, types)? {
+                Ready::Empty => return Ok(()),
+                Ready::Plan(p) => self.run_values(&p, params, out),
+                Ready::Other(b) => {
+                    if params.len() != b.params.len() {
+                        return Err(crate::params::count_mismatch(params.len(), b.params.len()));
+                    }
+                    self.run_other(text, &b, out)
+                }
+            };
+            match done {
+                Err(e) if is_stale(&e) => self.plans.forget(),
+                done => return done,
+            }
+        }
+        Err(churning())
+    }
+
+    /// Parses, binds and compiles, or finds what was compiled before.
+    pub(crate) fn ready(&mut self, text: &str, types: &[TypeId]) -> SqlResult<Ready> {
+        if self.connection.is_failed() {
+            if !parse::parse(text)?.is_empty() && !ends_failed(text) {
+                return Err(SqlError::new(
+                    sqlstate::IN_FAILED_SQL_TRANSACTION,
+                    "current transaction is aborted, commands ignored until end of transaction block",
+                ));
+            }
+        } else if let Some(plan) = self.plans.find(text, types)
+            && plan.program.catalog_version == self.connection.catalog().version
+        {
+            return Ok(Ready::Plan(plan.clone()));
+        }
+        let raws = parse::parse(text)?;
+        let Some(raw) = raws.first() else { return Ok(Ready::Empty) };
+        if raws.len() > 1 {
+            return Err(SqlError::new(sqlstate::SYNTAX_ERROR, "one statement at a time can be run here"));
+        }
+        let catalog = self.connection.catalog();
+        let bound = bind::bind(raw, text, &catalog, types)?;
+        for (state, message) in &bound.notices {
+            self.notice(state, message.clone());
+        }
+        if !matches!(bound.statement, Statement::Query(_) | Statement::Insert(_) | Statement::Modify(_)) {
+            return Ok(Ready::Other(Box::new(bound)));
+        }
+        let plan = Arc::new(Plan::new(self.compile(&bound)?));
+        // A statement with notices is bound each time, so that they are told each time.
+        if bound.notices.is_empty() {
+            self.plans.keep(text, types, &plan);
+        }
+        Ok(Ready::Plan(plan))
+    }
+
+    /// Runs a compiled statement as one statement of the connection and tells its outcome.
+    pub(crate) fn run_plan(
+        &mut self,
+        plan: &Arc<Plan>,
+        params: &[ValueRef<'_>],
+        out: &mut dyn Output,
+    ) -> SqlResult<()> {
+        let has_result = !plan.program.columns.is_empty() || plan.program.tag == ondol_sql::code::program::Tag::Select;
+        if has_result {
+            // Told with the first row, or when the statement has succeeded without one.
+            let mut sink = Telling { columns: &plan.columns, out, told: false };
+            let (rows, token) = self.run_program(plan, params, &mut sink)?;
+            sink.tell()?;
+            let token = self.told(token);
+            return out.done(&plan.program.tag.text(rows), token);
+        }
+        let (rows, token) = self.run_program(plan, params, &mut Nowhere)?;
+        let token = self.told(token);
+        out.done(&plan.program.tag.text(rows), token)
+    }
+
+    /// One statement of the connection, from its start to its commit. The caller deals with errors (N2).
+    pub(crate) fn run_program(
+        &mut self,
+        plan: &Arc<Plan>,
+        params: &[ValueRef<'_>],
+        sink: &mut dyn Sink,
+    ) -> SqlResult<(u64, Option<Token>)> {
+        let p = &plan.program;
+        self.fresh = false;
+        self.connection.start_statement(p.catalog_version, &p.tables, p.writes)?;
+        let rows = self.interpret(p, params, sink)?;
+        let token = self.connection.end_statement()?;
+        Ok((rows, token))
+    }
+
+    /// The compiled form of a registered query; the dictionary's, or made from its text when that is stale.
+    pub(crate) fn query_plan(&mut self, query: QueryId) -> SqlResult<Arc<Plan>> {
+        let catalog = self.connection.catalog();
+        let Some(function) = catalog.functions.get(&query.0) else {
+            return Err(SqlError::new(
+                sqlstate::UNDEFINED_FUNCTION,
+                format!("there is no registered query with the ID {}", query.0),
+            ));
+        };
+        let program = match Program::decode(&function.code, &catalog) {
+            Ok(p) => p,
+            Err(Rejected::Stale) => self.compile(&bind::bind_function(function, &catalog)?)?,
+            Err(Rejected::Corrupt(what)) => {
+                return Err(SqlError::new(
+                    sqlstate::DATA_CORRUPTED,
+                    format!("the stored byte code of function {} is damaged: {what}", function.name),
+                )
+                .hint("CREATE OR REPLACE FUNCTION makes it anew."));
+            }
+        };
+        let plan = Arc::new(Plan::new(program));
+        let at = query.0 as usize;
+        if self.plans.queries.len() <= at {
+            self.plans.queries.resize(at + 1, None);
+        }
+        self.plans.queries[at] = Some(plan.clone());
+        Ok(plan)
+    }
+
+    /// Byte code for a function that is about to be registered.
+    pub(crate) fn compile_function(&mut self, function: &FunctionDef) -> SqlResult<Vec<u8>> {
+        let catalog = self.connection.catalog();
+        let bound = bind::bind_function(function, &catalog)?;
+        for (state, message) in &bound.notices {
+            self.notice(state, message.clone());
+        }
+        Ok(self.compile(&bound)?.encode())
+    }
+
+    fn kept_query(&self, query: QueryId) -> Option<Arc<Plan>> {
+        self.plans.queries.get(query.0 as usize)?.clone()
+    }
+
+    pub(crate) fn call_once(
+        &mut self,
+        query: QueryId,
+        params: &[ValueRef<'_>],
+        rows: &mut Rows,
+    ) -> SqlResult<Called> {
+        self.with_query(query, |s, plan| {
+            rows.reset(&plan.columns);
+            let (n, token) = s.run_program(plan, params, rows.sink())?;
+            Ok(Called { rows: n, token })
+        })
+    }
+
+    fn with_query<R>(
+        &mut self,
+        query: QueryId,
+        mut f: impl FnMut(&mut Session, &Arc<Plan>) -> SqlResult<R>,
+    ) -> SqlResult<R> {
+        if self.connection.is_failed() {
+            return Err(SqlError::new(
+                sqlstate::IN_FAILED_SQL_TRANSACTION,
+                "current transaction is aborted, commands ignored until end of transaction block",
+            ));
+        }
+        for _ in 0..STALE_LIMIT {
+            let plan = match self.kept_query(query) {
+                Some(p) => p,
+                None => self.query_plan(query)?,
+            };
+            match f(self, &plan) {
+                Err(e) if is_stale(&e) => self.plans.forget(),
+                done => return done,
+            }
+        }
+        Err(churning())
+    }
+
+    /// Calls a registered query once for each set of parameters, the calls overlapping where they can. `ends[i]` is the number of
+    /// rows that calls 0 to i gave together. Outside a transaction each call commits by itself; all are durable when this
+    /// returns (unless `synchronous_commit` is off), having been waited for together.
+    pub fn call_batch<'p, P: AsRef<[ValueRef<'p>]>>(
+        &mut self,
+        query: QueryId,
+        batch: &[P],
+        rows: &mut Rows,
+        ends: &mut Vec<usize>,
+    ) -> SqlResult<Called> {
+        let done = self.call_all(query, batch, rows, ends);
+        self.settings_changed();
+        let called = self.ended(done)?;
+        if let (Some(t), None) = (called.token, self.told(called.token)) {
+            self.connection.wait_durable(t)?;
+        }
+        Ok(called)
+    }
+}
+
+/// A result column of a system view or of SHOW.
+pub(crate) fn column(name: &str, id: TypeId) -> Column {
+    Column { name: name.to_string(), ty: Type::new(id) }
+}

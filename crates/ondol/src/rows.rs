@@ -1,0 +1,256 @@
+//! Rows of a result with their columns' names and types.
+//!
+//! - **R1** A [`Rows`] that is cleared and filled again allocates nothing once it has grown; it holds rows in the
+//!   interpreter's form, which is decoded only where it is looked at.
+//! - **R2** char(n) values stand without their padding; [`Row::text`] adds it, as PostgreSQL shows it.
+use ondol_sql::interpret::rows as raw;
+use ondol_sql::interpret::rows::Sink;
+use ondol_types::{Numeric, SqlError, SqlResult, Type, TypeId, Value, ValueRef, sqlstate, text};
+use std::sync::Arc;
+
+/// A result column.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Column {
+    pub name: String,
+    pub ty: Type,
+}
+
+/// A result's columns and rows.
+pub struct Rows {
+    columns: Arc<[Column]>,
+    rows: raw::Rows,
+}
+
+impl Default for Rows {
+    fn default() -> Self {
+        Rows::new()
+    }
+}
+
+impl std::fmt::Debug for Rows {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.iter().map(|r| r.values().map(|v| v.to_owned()).collect::<Vec<_>>())).finish()
+    }
+}
+
+impl Rows {
+    /// Empty; to be given to calls that fill it.
+    pub fn new() -> Rows {
+        Rows::of(Arc::new([]))
+    }
+    /// Empty, with columns.
+    pub fn of(columns: Arc<[Column]>) -> Rows {
+        Rows { columns, rows: raw::Rows::new() }
+    }
+    pub fn columns(&self) -> &[Column] {
+        &self.columns
+    }
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+    /// Forgets the rows, keeps the memory.
+    pub fn clear(&mut self) {
+        self.rows.clear()
+    }
+    /// Empty, with these columns.
+    pub(crate) fn reset(&mut self, columns: &Arc<[Column]>) {
+        self.clear();
+        if !Arc::ptr_eq(&self.columns, columns) {
+            self.columns = columns.clone()
+        }
+    }
+    pub(crate) fn sink(&mut self) -> &mut raw::Rows {
+        &mut self.rows
+    }
+    /// Appends a row of as many values as there are columns.
+    pub fn push(&mut self, values: &[ValueRef<'_>]) -> SqlResult<()> {
+        if values.len() != self.columns.len() {
+            return Err(SqlError::new(
+                sqlstate::INTERNAL_ERROR,
+                format!("a row of {} values for {} columns", values.len(), self.columns.len()),
+            ));
+        }
+        self.rows.push(values)
+    }
+    /// Appends a row of a result with the same columns.
+    pub fn append(&mut self, row: Row<'_>) -> SqlResult<()> {
+        self.rows.row(&row.row).map(|_| ())
+    }
+
+    /// The row at `i`, counted from 0; panics beyond the end, as indexing a slice does.
+    pub fn row(&self, i: usize) -> Row<'_> {
+        Row { columns: &self.columns, row: self.rows.row(i) }
+    }
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = Row<'_>> {
+        (0..self.len()).map(|i| self.row(i))
+    }
+}
+
+/// One row of a result.
+#[derive(Clone, Copy)]
+pub struct Row<'a> {
+    columns: &'a [Column],
+    row: raw::Row<'a>,
+}
+
+impl<'a> Row<'a> {
+    pub(crate) fn new(columns: &'a [Column], row: raw::Row<'a>) -> Row<'a> {
+        Row { columns, row }
+    }
+    pub fn len(&self) -> usize {
+        self.columns.len()
+    }
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+    pub fn columns(&self) -> &'a [Column] {
+        self.columns
+    }
+    /// The value in column `i`, counted from 0; NULL for a column that is not there.
+    #[inline]
+    pub fn value(&self, i: usize) -> ValueRef<'a> {
+        self.row.get(i)
+    }
+    pub fn values(&self) -> impl Iterator<Item = ValueRef<'a>> + use<'a> {
+        self.row.values()
+    }
+    /// The value in column `i` (from 0) as a Rust type: `row.get::<i64>(0)?`. NULL needs an `Option`.
+    pub fn get<T: FromValue<'a>>(&self, i: usize) -> SqlResult<T> {
+        let Some(c) = self.columns.get(i) else {
+            return Err(SqlError::new(
+                sqlstate::INVALID_PARAMETER_VALUE,
+                format!("the result has {} columns; column {i} was asked for (counted from 0)", self.len()),
+            ));
+        };
+        T::from_value(self.value(i), c)
+    }
+    /// The value in the column of that name.
+    pub fn get_named<T: FromValue<'a>>(&self, name: &str) -> SqlResult<T> {
+        match self.columns.iter().position(|c| c.name == name) {
+            Some(i) => self.get(i),
+            None => Err(SqlError::new(
+                sqlstate::UNDEFINED_COLUMN,
+                format!("the result has no column \"{name}\""),
+            )),
+        }
+    }
+    /// The value in column `i` as PostgreSQL writes it; false (and nothing written) for NULL.
+    pub fn text(&self, i: usize, out: &mut String) -> bool {
+        write_text(self.value(i), self.columns[i].ty, out)
+    }
+}
+
+/// Writes a value as PostgreSQL does; false for NULL.
+pub(crate) fn write_text(value: ValueRef<'_>, ty: Type, out: &mut String) -> bool {
+    if value.is_null() {
+        return false;
+    }
+    text::output(value, ty, out);
+    true
+}
+
+/// Rust types that a value can be read as. Nothing is converted silently with loss: integers widen only.
+pub trait FromValue<'a>: Sized {
+    fn from_value(value: ValueRef<'a>, column: &Column) -> SqlResult<Self>;
+}
+
+fn mismatch<T>(value: ValueRef<'_>, column: &Column, wanted: &str) -> SqlResult<T> {
+    let found =
+        if value.is_null() { "NULL".to_string() } else { ondol_types::resolve::type_name(column.ty) };
+    Err(SqlError::new(
+        sqlstate::DATATYPE_MISMATCH,
+        format!("column \"{}\" holds {found}, which cannot be read as {wanted}", column.name),
+    ))
+}
+
+macro_rules! from_value {
+    ($($to:ty, $name:literal: $($pattern:pat => $value:expr),+;)*) => {
+        $(impl<'a> FromValue<'a> for $to {
+            fn from_value(value: ValueRef<'a>, column: &Column) -> SqlResult<Self> {
+                match value {
+                    $($pattern => Ok($value),)+
+                    other => mismatch(other, column, $name),
+                }
+            }
+        })*
+    };
+}
+
+from_value! {
+    bool, "bool": ValueRef::Bool(v) => v;
+    i16, "i16": ValueRef::Int2(v) => v;
+    i32, "i32": ValueRef::Int4(v) => v, ValueRef::Int2(v) => v.into(), ValueRef::Date(v) => v;
+    i64, "i64": ValueRef::Int8(v) => v, ValueRef::Int4(v) => v.into(), ValueRef::Int2(v) => v.into(),
+        ValueRef::Timestamp(v) => v, ValueRef::Timestamptz(v) => v;
+    f64, "f64": ValueRef::Float8(v) => v, ValueRef::Int4(v) => v.into(), ValueRef::Int2(v) => v.into();
+    &'a str, "&str": ValueRef::Text(v) => v;
+    &'a [u8], "&[u8]": ValueRef::Bytea(v) => v;
+    Vec<u8>, "Vec<u8>": ValueRef::Bytea(v) => v.to_vec();
+    ValueRef<'a>, "ValueRef": v => v;
+    Value, "Value": v => v.to_owned();
+}
+
+/// Any value as a `String` is its text.
+impl<'a> FromValue<'a> for String {
+    fn from_value(value: ValueRef<'a>, column: &Column) -> SqlResult<Self> {
+        let mut out = String::new();
+        if write_text(value, column.ty, &mut out) { Ok(out) } else { mismatch(value, column, "String") }
+    }
+}
+
+impl<'a> FromValue<'a> for Numeric {
+    fn from_value(value: ValueRef<'a>, column: &Column) -> SqlResult<Self> {
+        match value.to_owned() {
+            Value::Numeric(n) if column.ty.id == TypeId::Numeric => Ok(n),
+            _ => mismatch(value, column, "Numeric"),
+        }
+    }
+}
+
+impl<'a, T: FromValue<'a>> FromValue<'a> for Option<T> {
+    fn from_value(value: ValueRef<'a>, column: &Column) -> SqlResult<Self> {
+        if value.is_null() { Ok(None) } else { T::from_value(value, column).map(Some) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample() -> Rows {
+        let mut r = Rows::new();
+        let column = |name: &str, id| Column { name: name.into(), ty: Type::new(id) };
+        r.reset(&(Arc::new([column("a", TypeId::Int4), column("b", TypeId::Text)]) as Arc<[Column]>));
+        r.push(&[ValueRef::Int4(1), ValueRef::Text("one")]).unwrap();
+        r.push(&[ValueRef::Null, ValueRef::Text("")]).unwrap();
+        assert_eq!(r.push(&[ValueRef::Null]).unwrap_err().sqlstate(), "XX000");
+        r
+    }
+
+    #[test]
+    fn typed_access() {
+        let r = sample();
+        assert_eq!(r.len(), 2);
+        assert_eq!(r.row(0).get::<i64>(0).unwrap(), 1);
+        assert_eq!(r.row(0).get::<&str>(1).unwrap(), "one");
+        assert_eq!(r.row(1).get::<Option<i32>>(0).unwrap(), None);
+        assert_eq!(r.row(1).get_named::<&str>("b").unwrap(), "");
+        assert_eq!(r.row(1).get::<i32>(0).unwrap_err().sqlstate(), "42804");
+        assert_eq!(r.row(0).get::<i16>(0).unwrap_err().sqlstate(), "42804");
+        assert_eq!(r.row(0).get::<i16>(7).unwrap_err().sqlstate(), "22023");
+        assert_eq!(r.row(0).get_named::<i16>("c").unwrap_err().sqlstate(), "42703");
+    }
+
+    #[test]
+    fn clearing_keeps_the_columns() {
+        let mut r = sample();
+        r.clear();
+        assert!(r.is_empty());
+        r.push(&[ValueRef::Int4(2), ValueRef::Null]).unwrap();
+        assert_eq!(r.row(0).get::<i32>(0).unwrap(), 2);
+        assert_eq!(r.columns().len(), 2);
+    }
+}

@@ -1,0 +1,529 @@
+//! A session: one user of a database, one transaction at a time.
+//!
+//! - **N1** A statement's plan is kept under its text (and the parameter types it was given), and is good for as long
+//!   as the dictionary is the one it was made for: the engine checks that when the statement starts, and a stale plan
+//!   is made anew and started again, which nobody notices.
+//! - **N2** Whatever error a statement ends with, it leaves nothing of itself behind; inside BEGIN it also fails
+//!   the transaction.
+//! - **N3** A statement outside BEGIN is durable when its call returns, unless asked otherwise
+//!   (`synchronous_commit`, [`Session::call_async`]); then a [`Token`] stands for what is still to come.
+use crate::database::Database;
+use crate::output::{Gather, Notice, Outcome, Output, Progress};
+use crate::params::{count_mismatch, fit, with_refs};
+use crate::planned::{Plan, Plans};
+use crate::rows::{Column, Row, Rows};
+use crate::settings::{Mark, Settings};
+use crate::split;
+use ondol_engine::{Connection, Isolation, Token};
+use ondol_sql::interpret::Frame;
+use ondol_types::{SqlError, SqlResult, TypeId, Value, ValueRef, sqlstate};
+use std::io::{Read, Write};
+use std::sync::Arc;
+
+/// A registered query's identity, which survives restarts: what [`Session::call`] is given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct QueryId(pub u32);
+
+/// A statement that was prepared: parsed, bound, planned and compiled.
+pub struct Prepared {
+    pub(crate) text: Arc<str>,
+    pub(crate) types: Vec<TypeId>,
+    pub(crate) plan: Option<Arc<Plan>>,
+    params: Vec<TypeId>,
+}
+
+impl Prepared {
+    /// The types of $1, $2, ...
+    pub fn params(&self) -> &[TypeId] {
+        &self.params
+    }
+    /// The result's columns; none for statements without one.
+    pub fn columns(&self) -> &[Column] {
+        self.plan.as_ref().map_or(&[], |p| &p.columns)
+    }
+}
+
+type OnNotice = Box<dyn FnMut(&Notice) + Send>;
+
+pub struct Session {
+    pub(crate) database: Database,
+    pub(crate) connection: Connection,
+    pub(crate) frame: Frame,
+    pub(crate) settings: Settings,
+    /// The settings at BEGIN (an empty name) and at each savepoint.
+    pub(crate) marks: Vec<(String, Mark)>,
+    /// No statement ran in the transaction yet.
+    pub(crate) fresh: bool,
+    pub(crate) plans: Plans,
+    on_notice: Option<OnNotice>,
+}
+
+/// What a call of a registered query did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Called {
+    /// Rows given, or rows changed.
+    pub rows: u64,
+    /// Names the commit when it was asynchronous and changed something.
+    pub token: Option<Token>,
+}
+
+impl Session {
+    pub(crate) fn new(database: &Database) -> Session {
+        Session {
+            connection: database.engine.connect(),
+            database: database.clone(),
+            frame: Frame::default(),
+            settings: Settings::new(),
+            marks: Vec::new(),
+            fresh: false,
+            plans: Plans::default(),
+            on_notice: None,
+        }
+    }
+
+    /// Calls `f` with each notice and warning from now on; without it they are dropped.
+    pub fn on_notice(&mut self, f: impl FnMut(&Notice) + Send + 'static) {
+        self.on_notice = Some(Box::new(f))
+    }
+
+    /// Runs statements separated by semicolons and gives what each of them gave. Outside a transaction each
+    /// commits by itself, so those before one that fails stay done.
+    ///
+    /// ```
+    /// # fn main() -> ondol::Result<()> {
+    /// # let folder = ondol::TempFolder::new()?;
+    /// # let db = ondol::Database::open(folder.path())?;
+    /// let mut session = db.session();
+    /// let outcomes = session.execute(
+    ///     "CREATE TABLE t (a integer PRIMARY KEY, b text);
+    ///      INSERT INTO t VALUES (1, 'one'), (2, 'two');
+    ///      SELECT b FROM t ORDER BY a DESC;",
+    /// )?;
+    /// let tags: Vec<&str> = outcomes.iter().map(|o| o.tag.as_str()).collect();
+    /// assert_eq!(tags, ["CREATE TABLE", "INSERT 0 2", "SELECT 2"]);
+    /// let rows = outcomes[2].rows.as_ref().expect("a SELECT has rows");
+    /// assert_eq!(rows.row(0).get::<&str>(0)?, "two");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn execute(&mut self, sql: &str) -> SqlResult<Vec<Outcome>> {
+        let mut gather = Gather::default();
+        for statement in split::split(sql) {
+            self.run(&statement, &[], &mut gather)?;
+        }
+        Ok(gather.outcomes)
+    }
+
+    /// Runs one statement with parameters and gives its rows (none for statements without a result).
+    ///
+    /// ```
+    /// # fn main() -> ondol::Result<()> {
+    /// # let folder = ondol::TempFolder::new()?;
+    /// # let db = ondol::Database::open(folder.path())?;
+    /// # let mut session = db.session();
+    /// session.execute("CREATE TABLE t (a integer, b numeric(8, 2))")?;
+    /// session.query("INSERT INTO t VALUES ($1, $2)", &ondol::params![1, "12.5"])?;
+    /// let rows = session.query("SELECT b FROM t WHERE a = $1", &ondol::params![1])?;
+    /// assert_eq!(rows.row(0).get::<String>(0)?, "12.50");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn query(&mut self, sql: &str, params: &[Value]) -> SqlResult<Rows> {
+        let mut gather = Gather::default();
+        self.run(sql, params, &mut gather)?;
+        Ok(gather.outcomes.pop().and_then(|o| o.rows).unwrap_or_default())
+    }
+
+    /// Runs one statement and passes its rows to `f` as they come, none of them being kept.
+    pub fn for_each(
+        &mut self,
+        sql: &str,
+        params: &[Value],
+        f: impl FnMut(Row<'_>) -> SqlResult<()>,
+    ) -> SqlResult<()> {
+        struct Each<F>(F);
+        impl<F: FnMut(Row<'_>) -> SqlResult<()>> Output for Each<F> {
+            fn row(&mut self, row: Row<'_>) -> SqlResult<()> {
+                (self.0)(row)
+            }
+        }
+        self.run(sql, params, &mut Each(f))
+    }
+
+    /// Prepares a statement for being executed many times.
+    ///
+    /// ```
+    /// # fn main() -> ondol::Result<()> {
+    /// # let folder = ondol::TempFolder::new()?;
+    /// # let db = ondol::Database::open(folder.path())?;
+    /// # let mut session = db.session();
+    /// session.execute("CREATE TABLE t (a bigint)")?;
+    /// let mut insert = session.prepare("INSERT INTO t VALUES ($1)")?;
+    /// for a in 0..3i64 {
+    ///     assert_eq!(session.execute_prepared(&mut insert, &ondol::params![a])?.tag, "INSERT 0 1");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn prepare(&mut self, sql: &str) -> SqlResult<Prepared> {
+        self.prepare_typed(sql, &[])
+    }
+
+    /// The same, with the types of the first parameters given.
+    pub fn prepare_typed(&mut self, sql: &str, types: &[TypeId]) -> SqlResult<Prepared> {
+        let mut texts = split::split(sql);
+        let text = match (texts.pop(), texts.is_empty()) {
+            (Some(t), true) => t,
+            (None, _) => String::new(),
+            _ => {
+                return Err(SqlError::new(
+                    sqlstate::SYNTAX_ERROR,
+                    "cannot insert multiple commands into a prepared statement",
+                ));
+            }
+        };
+        let mut prepared =
+            Prepared { text: text.into(), types: types.to_vec(), plan: None, params: Vec::new() };
+        let done = self.ready(&prepared.text.clone(), types).map(|r| {
+            prepared.params = r.params().to_vec();
+            prepared.plan = r.plan();
+        });
+        self.ended(done)?;
+        Ok(prepared)
+    }
+
+    pub fn execute_prepared(&mut self, prepared: &mut Prepared, params: &[Value]) -> SqlResult<Outcome> {
+        let mut gather = Gather::default();
+        let (text, types) = (prepared.text.clone(), std::mem::take(&mut prepared.types));
+        let done = self.run_typed(&text, &types, params, &mut gather);
+        prepared.types = types;
+        done?;
+        Ok(gather.outcomes.pop().unwrap_or_default())
+    }
+
+    /// Runs one statement, its outcome going to `out` as it comes.
+    pub fn run(&mut self, sql: &str, params: &[Value], out: &mut dyn Output) -> SqlResult<()> {
+        self.run_typed(sql, &[], params, out)
+    }
+
+    /// COPY ... FROM STDIN, reading from `input`; gives the number of rows. `progress` is told now and then.
+    ///
+    /// ```
+    /// # fn main() -> ondol::Result<()> {
+    /// # let folder = ondol::TempFolder::new()?;
+    /// # let db = ondol::Database::open(folder.path())?;
+    /// # let mut session = db.session();
+    /// session.execute("CREATE TABLE t (a integer, b text)")?;
+    /// let n = session.copy_in("COPY t FROM STDIN (FORMAT csv)", &b"1,one\n2,\n"[..], |_| {})?;
+    /// assert_eq!(n, 2);
+    /// let mut text = Vec::new();
+    /// session.copy_out("COPY t TO STDOUT", &mut text, |_| {})?;
+    /// assert_eq!(text, b"1\tone\n2\t\\N\n");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn copy_in(&mut self, sql: &str, input: impl Read, progress: impl FnMut(Progress)) -> SqlResult<u64> {
+        let mut out = Copying { input: Some(input), output: None::<std::io::Sink>, progress, rows: 0, began: false };
+        self.run(sql, &[], &mut out)?;
+        out.finish("COPY ... FROM STDIN")
+    }
+
+    /// COPY ... TO STDOUT, writing to `output`; gives the number of rows.
+    pub fn copy_out(&mut self, sql: &str, output: impl Write, progress: impl FnMut(Progress)) -> SqlResult<u64> {
+        let mut out =
+            Copying { input: None::<std::io::Empty>, output: Some(output), progress, rows: 0, began: false };
+        self.run(sql, &[], &mut out)?;
+        out.finish("COPY ... TO STDOUT")
+    }
+
+    /// Begins a transaction.
+    ///
+    /// ```
+    /// # fn main() -> ondol::Result<()> {
+    /// # let folder = ondol::TempFolder::new()?;
+    /// # let db = ondol::Database::open(folder.path())?;
+    /// # let mut session = db.session();
+    /// session.execute("CREATE TABLE t (a integer)")?;
+    /// session.begin(ondol::Isolation::Serializable)?;
+    /// session.execute("INSERT INTO t VALUES (1)")?;
+    /// session.savepoint("s")?;
+    /// assert!(session.execute("INSERT INTO nothing VALUES (2)").is_err());
+    /// session.rollback_to("s")?;
+    /// session.commit()?;
+    /// assert_eq!(session.query("SELECT a FROM t", &[])?.len(), 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn begin(&mut self, isolation: Isolation) -> SqlResult<()> {
+        if self.connection.in_transaction() {
+            return Err(SqlError::new(
+                sqlstate::ACTIVE_SQL_TRANSACTION,
+                "there is already a transaction in progress",
+            ));
+        }
+        self.start_transaction(Some(isolation), None)
+    }
+
+    /// Commits; durable when this returns, unless `synchronous_commit` is off.
+    pub fn commit(&mut self) -> SqlResult<Option<Token>> {
+        let mut gather = Gather::default();
+        self.end_transaction(&mut gather)?;
+        match gather.outcomes.pop() {
+            Some(o) if o.tag == "ROLLBACK" => Err(SqlError::new(
+                sqlstate::IN_FAILED_SQL_TRANSACTION,
+                "the transaction had failed and was rolled back",
+            )),
+            o => Ok(o.and_then(|o| o.token)),
+        }
+    }
+
+    /// Commits without waiting for durability. The token, if anything was written, can be waited for.
+    ///
+    /// ```
+    /// # fn main() -> ondol::Result<()> {
+    /// # let folder = ondol::TempFolder::new()?;
+    /// # let db = ondol::Database::open(folder.path())?;
+    /// # let mut session = db.session();
+    /// session.execute("CREATE TABLE t (a integer)")?;
+    /// session.begin(ondol::Isolation::ReadCommitted)?;
+    /// session.execute("INSERT INTO t VALUES (1)")?;
+    /// let token = session.commit_async()?.expect("something was written");
+    /// // Others see the row already; after this it outlives a power failure.
+    /// db.wait(token)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn commit_async(&mut self) -> SqlResult<Option<Token>> {
+        self.connection.set_synchronous(false);
+        let done = self.connection_commit_async();
+        self.settings_changed();
+        done
+    }
+
+    fn connection_commit_async(&mut self) -> SqlResult<Option<Token>> {
+        if self.connection.is_failed() {
+            return self.commit();
+        }
+        match self.connection.commit() {
+            Ok(t) => {
+                self.settings.end_transaction();
+                self.marks.clear();
+                Ok(t)
+            }
+            Err(e) => {
+                self.connection.rollback();
+                self.settings_rolled_back();
+                Err(e)
+            }
+        }
+    }
+
+    pub fn rollback(&mut self) {
+        if self.connection.in_transaction() {
+            self.undo_transaction()
+        }
+    }
+    pub fn savepoint(&mut self, name: &str) -> SqlResult<()> {
+        let done = self.set_savepoint(name);
+        self.ended(done)
+    }
+    pub fn release(&mut self, name: &str) -> SqlResult<()> {
+        let done = self.free_savepoint(name);
+        self.ended(done)
+    }
+    pub fn rollback_to(&mut self, name: &str) -> SqlResult<()> {
+        let done = self.back_to_savepoint(name);
+        self.ended(done)
+    }
+    pub fn in_transaction(&self) -> bool {
+        self.connection.in_transaction()
+    }
+    /// Whether the transaction failed and waits to be rolled back.
+    pub fn is_failed(&self) -> bool {
+        self.connection.is_failed()
+    }
+    /// Waits until the commit of the token is durable.
+    pub fn wait(&self, token: Token) -> SqlResult<()> {
+        self.connection.wait_durable(token)
+    }
+    pub fn database(&self) -> &Database {
+        &self.database
+    }
+
+    /// The registered query of that name.
+    pub fn query_id(&self, name: &str) -> SqlResult<QueryId> {
+        let catalog = self.connection.catalog();
+        let mut found = catalog.functions_named(name);
+        match (found.next(), found.next()) {
+            (Some(f), None) => Ok(QueryId(f.id)),
+            (None, _) => Err(SqlError::new(
+                sqlstate::UNDEFINED_FUNCTION,
+                format!("could not find a function named \"{name}\""),
+            )),
+            _ => Err(SqlError::new(
+                sqlstate::AMBIGUOUS_FUNCTION,
+                format!("function name \"{name}\" is not unique"),
+            )),
+        }
+    }
+
+    /// Calls a registered query; its rows replace those in `rows`, whose memory is reused.
+    ///
+    /// ```
+    /// # fn main() -> ondol::Result<()> {
+    /// # let folder = ondol::TempFolder::new()?;
+    /// # let db = ondol::Database::open(folder.path())?;
+    /// # let mut session = db.session();
+    /// use ondol::{Rows, ValueRef};
+    /// session.execute(
+    ///     "CREATE TABLE t (a bigint PRIMARY KEY, b text);
+    ///      INSERT INTO t VALUES (7, 'seven');
+    ///      CREATE FUNCTION find(bigint) RETURNS SETOF t LANGUAGE sql AS 'SELECT * FROM t WHERE a = $1'",
+    /// )?;
+    /// let find = session.query_id("find")?;
+    /// let mut rows = Rows::new();
+    /// assert_eq!(session.call(find, &[ValueRef::Int8(7)], &mut rows)?.rows, 1);
+    /// assert_eq!(rows.row(0).get::<&str>(1)?, "seven");
+    /// // A batch: the calls overlap, and `ends` tells whose rows are whose.
+    /// let mut ends = Vec::new();
+    /// session.call_batch(find, &[[ValueRef::Int8(7)], [ValueRef::Int8(8)]], &mut rows, &mut ends)?;
+    /// assert_eq!(ends, [1, 1]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn call(&mut self, query: QueryId, params: &[ValueRef<'_>], rows: &mut Rows) -> SqlResult<Called> {
+        let done = self.call_once(query, params, rows);
+        self.ended(done)
+    }
+
+    /// Calls a registered query without waiting for its commit to be durable: the token can be waited for.
+    pub fn call_async(&mut self, query: QueryId, params: &[ValueRef<'_>], rows: &mut Rows) -> SqlResult<Called> {
+        self.connection.set_synchronous(false);
+        let done = self.call_once(query, params, rows);
+        self.settings_changed();
+        self.ended(done)
+    }
+
+    pub(crate) fn warn(&mut self, sqlstate: &'static str, message: impl Into<String>) {
+        self.tell("WARNING", sqlstate, message.into())
+    }
+    pub(crate) fn notice(&mut self, sqlstate: &'static str, message: impl Into<String>) {
+        self.tell("NOTICE", sqlstate, message.into())
+    }
+    fn tell(&mut self, severity: &'static str, sqlstate: &'static str, message: String) {
+        let least = match self.settings.get("client_min_messages") {
+            "warning" => 1,
+            "error" => 2,
+            _ => 0,
+        };
+        if (severity == "WARNING") as i32 >= least
+            && let Some(f) = &mut self.on_notice
+        {
+            f(&Notice { severity, sqlstate, message })
+        }
+    }
+
+    /// The token, when the commit did not wait.
+    pub(crate) fn told(&self, token: Option<Token>) -> Option<Token> {
+        token.filter(|_| self.settings.get("synchronous_commit") == "off")
+    }
+
+    /// Tells the connection of the settings that are its business.
+    pub(crate) fn settings_changed(&mut self) {
+        self.connection.set_synchronous(self.settings.get("synchronous_commit") != "off");
+        self.connection.set_lock_timeout(self.settings.ms("lock_timeout"));
+    }
+
+    /// N2.
+    pub(crate) fn ended<T>(&mut self, done: SqlResult<T>) -> SqlResult<T> {
+        if done.is_err() {
+            self.connection.abort_statement()
+        }
+        done
+    }
+
+    pub(crate) fn fit(&self, given: &[Value], wanted: &[TypeId]) -> SqlResult<Vec<Value>> {
+        self.with_context(|ctx| fit(given, wanted, ctx))
+    }
+
+    /// Runs a plan with values of any type.
+    pub(crate) fn run_values(
+        &mut self,
+        plan: &Arc<Plan>,
+        params: &[Value],
+        out: &mut dyn Output,
+    ) -> SqlResult<()> {
+        if params.len() != plan.program.params.len() {
+            return Err(count_mismatch(params.len(), plan.program.params.len()));
+        }
+        if params.is_empty() {
+            return self.run_plan(plan, &[], out);
+        }
+        let fitted = self.fit(params, &plan.program.params)?;
+        with_refs(&fitted, |refs| self.run_plan(plan, refs, out))
+    }
+}
+
+impl std::fmt::Debug for Session {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Session").field("in_transaction", &self.in_transaction()).finish_non_exhaustive()
+    }
+}
+
+/// The output of `copy_in` and `copy_out`.
+struct Copying<I, O, P> {
+    input: Option<I>,
+    output: Option<O>,
+    progress: P,
+    rows: u64,
+    began: bool,
+}
+
+impl<I: Read, O: Write, P: FnMut(Progress)> Copying<I, O, P> {
+    fn finish(self, what: &str) -> SqlResult<u64> {
+        if self.began {
+            return Ok(self.rows);
+        }
+        Err(SqlError::new(sqlstate::INVALID_PARAMETER_VALUE, format!("the statement is not {what}")))
+    }
+}
+
+impl<I: Read, O: Write, P: FnMut(Progress)> Output for Copying<I, O, P> {
+    fn done(&mut self, tag: &str, _: Option<Token>) -> SqlResult<()> {
+        self.rows = tag.strip_prefix("COPY ").and_then(|n| n.parse().ok()).unwrap_or(0);
+        Ok(())
+    }
+    fn copy_in(&mut self) -> SqlResult<Box<dyn Read + '_>> {
+        self.began = true;
+        match &mut self.input {
+            Some(i) => Ok(Box::new(Counted { input: i, bytes: 0, progress: &mut self.progress })),
+            None => Err(SqlError::new(sqlstate::INVALID_PARAMETER_VALUE, "copy_out was given COPY FROM STDIN")),
+        }
+    }
+    fn copy_out(&mut self) -> SqlResult<Box<dyn Write + '_>> {
+        self.began = true;
+        match &mut self.output {
+            Some(o) => Ok(Box::new(o)),
+            None => Err(SqlError::new(sqlstate::INVALID_PARAMETER_VALUE, "copy_in was given COPY TO STDOUT")),
+        }
+    }
+    fn progress(&mut self, progress: Progress) {
+        (self.progress)(progress)
+    }
+}
+
+/// Tells the progress of reading an input whose owner is away.
+struct Counted<'a, I, P> {
+    input: &'a mut I,
+    bytes: u64,
+    progress: &'a mut P,
+}
+
+impl<I: Read, P: FnMut(Progress)> Read for Counted<'_, I, P> {
+    fn read(&mut self, buf: &mut [u8]) -> std::io::Result<usize> {
+        let n = self.input.read(buf)?;
+        self.bytes += n as u64;
+        (self.progress)(Progress { rows: 0, bytes: self.bytes, all_bytes: None });
+        Ok(n)
+    }
+}

@@ -1,0 +1,285 @@
+//! A session's settings: what SET and SHOW know.
+//!
+//! - **T1** A setting is in [`TABLE`] or it is an error; there is none that is accepted and does nothing. Those with
+//!   one possible value (`Kind::Fixed`) accept every spelling of that value and refuse the others.
+//! - **T2** SET is transactional as in PostgreSQL: rolling back restores what was set, SET LOCAL lasts to the end of
+//!   the transaction. Values are shared copy-on-write, so that remembering them at BEGIN costs one reference.
+use ondol_types::{SqlError, SqlResult, sqlstate};
+use std::sync::Arc;
+
+enum Kind {
+    Bool,
+    /// A time; milliseconds without a unit.
+    Ms,
+    Choice(&'static [&'static str]),
+    /// Any text.
+    Text,
+    /// Spellings (lower case) of the only value, which is the default.
+    Fixed(&'static [&'static str]),
+    ReadOnly,
+}
+
+struct Setting {
+    name: &'static str,
+    kind: Kind,
+    default: &'static str,
+    about: &'static str,
+}
+
+const ISOLATION: &[&str] = &["serializable", "repeatable read", "read committed", "read uncommitted"];
+
+const fn setting(name: &'static str, kind: Kind, default: &'static str, about: &'static str) -> Setting {
+    Setting { name, kind, default, about }
+}
+
+/// By name, as PostgreSQL sorts SHOW ALL.
+static TABLE: &[Setting] = &[
+    setting("application_name", Kind::Text, "", "Sets the application name to be reported in statistics and logs."),
+    setting("bytea_output", Kind::Fixed(&["hex"]), "hex", "Sets the output format for bytea."),
+    setting("check_function_bodies", Kind::Fixed(&["on", "true", "yes", "1"]), "on", "Check routine bodies during CREATE FUNCTION."),
+    setting("client_encoding", Kind::Fixed(&["utf8", "utf-8", "unicode"]), "UTF8", "Sets the client's character set encoding."),
+    setting(
+        "client_min_messages",
+        Kind::Choice(&["debug5", "debug4", "debug3", "debug2", "debug1", "log", "notice", "warning", "error"]),
+        "notice",
+        "Sets the message levels that are sent to the client.",
+    ),
+    setting(
+        "DateStyle",
+        Kind::Fixed(&["iso", "iso, mdy", "iso,mdy", "mdy", "mdy, iso", "mdy,iso"]),
+        "ISO, MDY",
+        "Sets the display format for date and time values.",
+    ),
+    setting("default_transaction_isolation", Kind::Choice(ISOLATION), "read committed", "Sets the transaction isolation level of each new transaction."),
+    setting("default_transaction_read_only", Kind::Bool, "off", "Sets the default read-only status of new transactions."),
+    setting("extra_float_digits", Kind::Fixed(&["1", "2", "3"]), "1", "Sets the number of digits displayed for floating-point values."),
+    setting("lock_timeout", Kind::Ms, "0", "Sets the maximum allowed duration of any wait for a lock."),
+    setting("search_path", Kind::Fixed(&["public", "\"$user\", public", "\"$user\",public"]), "public", "Sets the schema search order for names that are not schema-qualified."),
+    setting("server_encoding", Kind::ReadOnly, "UTF8", "Shows the server (database) character set encoding."),
+    setting("server_version", Kind::ReadOnly, concat!("15.0 (Ondol ", env!("CARGO_PKG_VERSION"), ")"), "Shows the server version."),
+    setting("standard_conforming_strings", Kind::Fixed(&["on", "true", "yes", "1"]), "on", "Causes '...' strings to treat backslashes literally."),
+    setting("statement_timeout", Kind::Ms, "0", "Sets the maximum allowed duration of any statement."),
+    setting(
+        "synchronous_commit",
+        Kind::Choice(&["on", "off", "local", "remote_write", "remote_apply"]),
+        "on",
+        "Sets the current transaction's synchronization level.",
+    ),
+    setting("TimeZone", Kind::Fixed(&["utc", "etc/utc", "gmt", "z", "zulu", "0"]), "UTC", "Sets the time zone for displaying and interpreting time stamps."),
+    setting("transaction_isolation", Kind::Choice(ISOLATION), "read committed", "Sets the current transaction's isolation level."),
+    setting("transaction_read_only", Kind::Bool, "off", "Sets the current transaction's read-only status."),
+];
+
+type Values = Arc<Vec<String>>;
+
+/// A place to come back to.
+#[derive(Clone)]
+pub(crate) struct Mark {
+    now: Values,
+    lasting: Values,
+}
+
+pub(crate) struct Settings {
+    now: Values,
+    /// As they are once the transaction is over (without SET LOCAL).
+    lasting: Values,
+}
+
+fn find(name: &str) -> SqlResult<usize> {
+    TABLE.iter().position(|s| s.name.eq_ignore_ascii_case(name)).ok_or_else(|| {
+        SqlError::new(sqlstate::UNDEFINED_OBJECT, format!("unrecognized configuration parameter \"{name}\""))
+    })
+}
+
+fn invalid(s: &Setting, value: &str) -> SqlError {
+    SqlError::new(
+        sqlstate::INVALID_PARAMETER_VALUE,
+        format!("invalid value for parameter \"{}\": \"{value}\"", s.name),
+    )
+}
+
+/// PostgreSQL's spellings of booleans in settings.
+fn boolean(value: &str) -> Option<bool> {
+    let v = value.to_ascii_lowercase();
+    let prefix = |of: &str, least: usize| v.len() >= least && of.starts_with(&v);
+    if v == "1" || prefix("true", 1) || prefix("yes", 1) || prefix("on", 2) {
+        Some(true)
+    } else if v == "0" || prefix("false", 1) || prefix("no", 1) || prefix("off", 2) {
+        Some(false)
+    } else {
+        None
+    }
+}
+
+/// Milliseconds of `10`, `10ms`, `2 s`, `1min`, `1h`, `1d`, `500us`.
+fn milliseconds(value: &str) -> Option<u64> {
+    let v = value.trim();
+    let digits = v.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(v.len());
+    let n: f64 = v[..digits].parse().ok()?;
+    let unit = match v[digits..].trim() {
+        "us" => 0.001,
+        "ms" | "" => 1.0,
+        "s" => 1000.0,
+        "min" => 60_000.0,
+        "h" => 3_600_000.0,
+        "d" => 86_400_000.0,
+        _ => return None,
+    };
+    let ms = (n * unit).round();
+    (ms <= i32::MAX as f64).then_some(ms as u64)
+}
+
+/// As PostgreSQL shows a time: in the largest unit that divides it.
+fn show_milliseconds(ms: u64) -> String {
+    for (unit, n) in [("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000)] {
+        if ms > 0 && ms.is_multiple_of(n) {
+            return format!("{}{unit}", ms / n);
+        }
+    }
+    if ms == 0 { "0".into() } else { format!("{ms}ms") }
+}
+
+impl Settings {
+    pub fn new() -> Settings {
+        let values: Values = Arc::new(TABLE.iter().map(|s| s.default.to_string()).collect());
+        Settings { now: values.clone(), lasting: values }
+    }
+
+    /// The value as stored: times in milliseconds, booleans as on and off. For names in the table.
+    pub fn get(&self, name: &'static str) -> &str {
+        TABLE.iter().position(|s| s.name == name).map_or("", |i| &self.now[i])
+    }
+    pub fn is_on(&self, name: &'static str) -> bool {
+        self.get(name) == "on"
+    }
+    pub fn ms(&self, name: &'static str) -> Option<std::time::Duration> {
+        self.get(name).parse().ok().filter(|&n: &u64| n > 0).map(std::time::Duration::from_millis)
+    }
+
+    /// The value as SHOW gives it, with the setting's own spelling of its name.
+    pub fn show(&self, name: &str) -> SqlResult<(&'static str, String)> {
+        let i = find(name)?;
+        Ok((TABLE[i].name, self.shown(i)))
+    }
+    fn shown(&self, i: usize) -> String {
+        match TABLE[i].kind {
+            Kind::Ms => show_milliseconds(self.now[i].parse().unwrap_or(0)),
+            _ => self.now[i].clone(),
+        }
+    }
+    /// (name, value, description) of all settings.
+    pub fn all(&self) -> Vec<(&'static str, String, &'static str)> {
+        TABLE.iter().enumerate().map(|(i, s)| (s.name, self.shown(i), s.about)).collect()
+    }
+
+    /// Sets, or resets to the default (`None`); gives the setting's own name. `local`: until the end of
+    /// the transaction.
+    pub fn set(&mut self, name: &str, value: Option<&str>, local: bool) -> SqlResult<&'static str> {
+        if name.eq_ignore_ascii_case("all") && value.is_none() {
+            *self = Settings::new();
+            return Ok("all");
+        }
+        let i = find(name)?;
+        let s = &TABLE[i];
+        let value = match (value, &s.kind) {
+            (_, Kind::ReadOnly) => {
+                return Err(SqlError::new("55P02", format!("parameter \"{}\" cannot be changed", s.name)));
+            }
+            (None, _) => s.default.to_string(),
+            (Some(v), Kind::Text) => v.to_string(),
+            (Some(v), Kind::Bool) => match boolean(v) {
+                Some(on) => if on { "on" } else { "off" }.to_string(),
+                None => {
+                    return Err(SqlError::new(
+                        sqlstate::INVALID_PARAMETER_VALUE,
+                        format!("parameter \"{}\" requires a Boolean value", s.name),
+                    ));
+                }
+            },
+            (Some(v), Kind::Ms) => milliseconds(v)
+                .ok_or_else(|| {
+                    invalid(s, v).hint("Valid units for this parameter are \"us\", \"ms\", \"s\", \"min\", \"h\", and \"d\".")
+                })?
+                .to_string(),
+            (Some(v), Kind::Choice(of)) => {
+                let lower = v.to_ascii_lowercase();
+                let given = match boolean(v) {
+                    Some(b) if of.contains(&"on") => if b { "on" } else { "off" }.to_string(),
+                    _ => lower,
+                };
+                if !of.contains(&given.as_str()) {
+                    return Err(invalid(s, v).hint(format!("Available values: {}.", of.join(", "))));
+                }
+                given
+            }
+            (Some(v), Kind::Fixed(spellings)) => {
+                if !spellings.contains(&v.to_ascii_lowercase().as_str()) {
+                    return Err(SqlError::unsupported(format_args!("{} other than {}", s.name, s.default))
+                        .detail(format!("\"{v}\" was asked for.")));
+                }
+                s.default.to_string()
+            }
+        };
+        if !local {
+            Arc::make_mut(&mut self.lasting)[i].clone_from(&value);
+        }
+        Arc::make_mut(&mut self.now)[i] = value;
+        Ok(s.name)
+    }
+
+    /// Sets for the running transaction what is not a user's SET (its isolation level, say).
+    pub fn set_for_transaction(&mut self, name: &'static str, value: &str) {
+        if let Some(i) = TABLE.iter().position(|s| s.name == name).filter(|&i| self.now[i] != value) {
+            Arc::make_mut(&mut self.now)[i] = value.to_string();
+        }
+    }
+
+    pub fn mark(&self) -> Mark {
+        Mark { now: self.now.clone(), lasting: self.lasting.clone() }
+    }
+    pub fn go_back(&mut self, to: &Mark) {
+        self.now = to.now.clone();
+        self.lasting = to.lasting.clone();
+    }
+    /// The transaction was committed: what was LOCAL ends.
+    pub fn end_transaction(&mut self) {
+        self.now = self.lasting.clone();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_checked_and_shown_as_postgresql_does() {
+        let mut s = Settings::new();
+        s.set("lock_timeout", Some("2000"), false).unwrap();
+        assert_eq!(s.show("LOCK_TIMEOUT").unwrap(), ("lock_timeout", "2s".into()));
+        assert_eq!(s.ms("lock_timeout"), Some(std::time::Duration::from_secs(2)));
+        s.set("lock_timeout", Some("1500"), false).unwrap();
+        assert_eq!(s.show("lock_timeout").unwrap().1, "1500ms");
+        s.set("synchronous_commit", Some("false"), false).unwrap();
+        assert_eq!(s.get("synchronous_commit"), "off");
+        assert_eq!(s.set("nonesuch", Some("1"), false).unwrap_err().sqlstate(), "42704");
+        assert_eq!(s.set("lock_timeout", Some("x"), false).unwrap_err().sqlstate(), "22023");
+        assert_eq!(s.set("server_version", Some("x"), false).unwrap_err().sqlstate(), "55P02");
+        assert_eq!(s.set("timezone", Some("Europe/Paris"), false).unwrap_err().sqlstate(), "0A000");
+        assert_eq!(s.set("timezone", Some("utc"), false).unwrap(), "TimeZone");
+        s.set("lock_timeout", None, false).unwrap();
+        assert_eq!(s.show("lock_timeout").unwrap().1, "0");
+    }
+
+    #[test]
+    fn local_settings_and_rollback() {
+        let mut s = Settings::new();
+        let begin = s.mark();
+        s.set("application_name", Some("a"), false).unwrap();
+        s.set("application_name", Some("b"), true).unwrap();
+        assert_eq!(s.get("application_name"), "b");
+        s.end_transaction();
+        assert_eq!(s.get("application_name"), "a");
+        s.go_back(&begin);
+        assert_eq!(s.get("application_name"), "");
+    }
+}

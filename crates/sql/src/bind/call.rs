@@ -1,0 +1,373 @@
+//! Calls: of functions, of aggregates, of registered queries.
+//!
+//! An aggregate belongs to the innermost query whose columns its arguments use (to the query it stands in, if they
+//! use none), and is evaluated there; its arguments are kept as seen from that query.
+
+use super::coerce::can_coerce;
+use super::scope::{Clause, Level};
+use super::tree::{at, check_schema, kind, place, refuse_at, strings, unexpected};
+use super::{Binder, constant, group, name_of};
+use crate::bound::{Aggregate, Expr, ExprKind, From, Query, Rel, RelEntry, Target, walk_expr, walk_expr_mut};
+use crate::parse::tree::{FuncCall, Node, node::Node as Kind};
+use ondol_engine::{FunctionDef, Returns};
+use ondol_types::cast::CastContext;
+use ondol_types::func::ANY;
+use ondol_types::{SqlError, SqlResult, Type, TypeId, Value, agg, resolve, sqlstate};
+use std::sync::Arc;
+
+/// A registered query with its arguments, cast.
+pub struct RegisteredCall {
+    pub function: Arc<FunctionDef>,
+    pub args: Vec<Expr>,
+}
+
+impl<'a> Binder<'a> {
+    /// The name of a function: `f`, `public.f` or `pg_catalog.f`.
+    pub(super) fn function_name(&self, nodes: &'a [Node], location: i32) -> SqlResult<&'a str> {
+        match strings(nodes)?[..] {
+            [name] | ["pg_catalog", name] => Ok(name),
+            [schema, name] => {
+                check_schema("", schema, location)?;
+                Ok(name)
+            }
+            _ => Err(at(SqlError::unsupported("a database name before a function"), location)),
+        }
+    }
+
+    pub(super) fn func_call(&mut self, c: &'a FuncCall) -> SqlResult<Expr> {
+        let location = c.location;
+        let name = self.function_name(&c.funcname, location)?;
+        refuse_at(c.over.is_some(), "a window function", location)?;
+        refuse_at(c.agg_within_group, "WITHIN GROUP", location)?;
+        refuse_at(c.func_variadic, "VARIADIC", location)?;
+        refuse_at(!c.agg_order.is_empty(), "ORDER BY in an aggregate", location)?;
+        if agg::is_aggregate(name) {
+            return self.aggregate(name, c);
+        }
+        let not_aggregate = |what: &str| {
+            let message = format!("{what} specified, but {name} is not an aggregate function");
+            Err(at(SqlError::new(sqlstate::WRONG_OBJECT_TYPE, message), location))
+        };
+        if c.agg_star {
+            return not_aggregate(&format!("{name}(*)"));
+        }
+        if c.agg_distinct {
+            return not_aggregate("DISTINCT");
+        }
+        if c.agg_filter.is_some() {
+            return not_aggregate("FILTER");
+        }
+        if self.catalog.functions_named(name).next().is_some() {
+            let named = c.args.iter().any(|a| matches!(a.node, Some(Kind::NamedArgExpr(_))));
+            if !named {
+                // A function of PostgreSQL's comes first where it fits.
+                let args = self.exprs(&c.args)?;
+                let types: Vec<TypeId> = args.iter().map(|a| a.ty.id).collect();
+                if let Ok(def) = resolve::resolve_function(name, &types) {
+                    return self.call(def, args, place(location));
+                }
+                let call = self.registered(name, args, &[], location)?;
+                return self.registered_scalar(call, location);
+            }
+            let call = self.registered_call(name, &c.args, location)?;
+            return self.registered_scalar(call, location);
+        }
+        let args = self.exprs(&c.args)?;
+        self.builtin(name, args, location)
+    }
+
+    /// A function of PostgreSQL's.
+    pub(super) fn builtin(&mut self, name: &str, mut args: Vec<Expr>, location: i32) -> SqlResult<Expr> {
+        if name == "generate_series" {
+            return Err(at(SqlError::unsupported("a set-returning function outside of FROM"), location));
+        }
+        if name == "current_schema" && args.is_empty() {
+            return Ok(constant(Value::Text("public".into()), Type::TEXT, place(location)));
+        }
+        let types: Vec<TypeId> = args.iter().map(|a| a.ty.id).collect();
+        match resolve::resolve_function(name, &types) {
+            Ok(def) => self.call(def, args, place(location)),
+            Err(error) => {
+                // `date(now())` is a cast in disguise.
+                if let [from] = types[..]
+                    && let Some(to) = resolve::cast_by_function_name(name, from)
+                    && let Some(arg) = args.pop()
+                {
+                    let mut e = self.cast(arg, Type::new(to), true)?;
+                    if matches!(e.kind, ExprKind::Cast { .. }) {
+                        e.at = place(location);
+                    }
+                    return Ok(e);
+                }
+                Err(at(error, location))
+            }
+        }
+    }
+
+    fn aggregate(&mut self, name: &'a str, c: &'a FuncCall) -> SqlResult<Expr> {
+        let location = c.location;
+        if c.agg_star && name != "count" {
+            let message = format!("function {name}() does not exist");
+            return Err(at(SqlError::new(sqlstate::UNDEFINED_FUNCTION, message), location));
+        }
+        if c.args.is_empty() && !c.agg_star {
+            let message = format!("{name}(*) must be used to call a parameterless aggregate function");
+            return Err(at(SqlError::new(sqlstate::WRONG_OBJECT_TYPE, message), location));
+        }
+        let args = self.exprs(&c.args)?;
+        let filter = match c.agg_filter.as_deref() {
+            Some(f) => {
+                let f = self.within(Clause::Filter, |b| b.expr(f))?;
+                Some(self.condition(f, "FILTER")?)
+            }
+            None => None,
+        };
+        let types: Vec<TypeId> = args.iter().map(|a| a.ty.id).collect();
+        let def = agg::resolve_aggregate(name, &types).map_err(|e| at(e, location))?;
+        let mut cast = Vec::with_capacity(args.len());
+        for (arg, want) in args.into_iter().zip(def.args) {
+            cast.push(if *want == ANY { self.settle(arg)? } else { self.cast(arg, Type::new(*want), false)? });
+        }
+        let mut aggregate =
+            Aggregate { agg: def.id, args: cast, distinct: c.agg_distinct, filter, ty: Type::new(def.ret) };
+        let depth = own_depth(&aggregate);
+        self.check_aggregate(&aggregate, depth, location)?;
+        if depth > 0 {
+            for e in aggregate.args.iter_mut().chain(aggregate.filter.as_mut()) {
+                walk_expr_mut(e, 0, &mut |e, level| {
+                    if let ExprKind::Column { depth: d, .. } | ExprKind::Aggregate { depth: d, .. } = &mut e.kind
+                        && *d >= level + depth
+                    {
+                        *d -= depth;
+                    }
+                    true
+                });
+            }
+        }
+        let ty = aggregate.ty;
+        let n = self.levels.len();
+        let Some(level) = n.checked_sub(1 + usize::from(depth)).and_then(|i| self.levels.get_mut(i)) else {
+            return Err(unexpected("an aggregate outside of a query"));
+        };
+        let index = group::add_aggregate(&mut level.aggregates, aggregate);
+        Ok(Expr { kind: ExprKind::Aggregate { depth, index }, ty, at: place(location) })
+    }
+
+    /// Whether an aggregate may stand where it stands, and has none of its own level inside.
+    fn check_aggregate(&self, aggregate: &Aggregate, depth: u16, location: i32) -> SqlResult<()> {
+        let mut inner = None;
+        for e in aggregate.args.iter().chain(&aggregate.filter) {
+            walk_expr(e, 0, &mut |e, level| {
+                if let ExprKind::Aggregate { depth: d, .. } = e.kind
+                    && d >= level
+                    && d - level == depth
+                {
+                    inner.get_or_insert(e.at);
+                }
+                true
+            });
+        }
+        if let Some(inner) = inner {
+            let message = "aggregate function calls cannot be nested";
+            let error = SqlError::new(sqlstate::GROUPING_ERROR, message);
+            return Err(super::tree::at_expr(error, inner));
+        }
+        let level: Option<&Level> = self.levels.iter().rev().nth(usize::from(depth));
+        match level.map(|l| l.clause.refuses_aggregates()) {
+            Some(None) => Ok(()),
+            Some(Some(clause)) => {
+                let message = format!("aggregate functions are not allowed in {clause}");
+                Err(at(SqlError::new(sqlstate::GROUPING_ERROR, message), location))
+            }
+            None => Err(unexpected("an aggregate outside of a query")),
+        }
+    }
+
+    /// A call of a registered query, arguments by place or by name.
+    pub(super) fn registered_call(
+        &mut self,
+        name: &'a str,
+        args: &'a [Node],
+        location: i32,
+    ) -> SqlResult<RegisteredCall> {
+        let mut exprs = Vec::with_capacity(args.len());
+        let mut names: Vec<Option<&'a str>> = Vec::with_capacity(args.len());
+        for a in args {
+            match kind(a)? {
+                Kind::NamedArgExpr(n) => {
+                    let arg = n.arg.as_deref().ok_or_else(|| unexpected("a named argument without a value"))?;
+                    exprs.push(self.expr(arg)?);
+                    names.push(Some(&n.name));
+                }
+                _ if names.iter().any(Option::is_some) => {
+                    let message = "positional argument cannot follow named argument";
+                    return Err(at(SqlError::new(sqlstate::SYNTAX_ERROR, message), location));
+                }
+                _ => {
+                    exprs.push(self.expr(a)?);
+                    names.push(None);
+                }
+            }
+        }
+        self.registered(name, exprs, &names, location)
+    }
+
+    /// Chooses among the registered queries of a name: all types exact, else the one most of them are exact for.
+    fn registered(
+        &mut self,
+        name: &str,
+        args: Vec<Expr>,
+        names: &[Option<&str>],
+        location: i32,
+    ) -> SqlResult<RegisteredCall> {
+        // Which argument of the function each given one is; `None` if it does not fit.
+        let fit = |f: &FunctionDef| -> Option<Vec<usize>> {
+            if f.args.len() != args.len() {
+                return None;
+            }
+            let mut places = Vec::with_capacity(args.len());
+            for (i, arg) in args.iter().enumerate() {
+                let place = match names.get(i).copied().flatten() {
+                    Some(n) => f.args.iter().position(|a| a.0.as_deref() == Some(n))?,
+                    None => i,
+                };
+                if places.contains(&place) || !can_coerce(arg.ty.id, f.args[place].1.id, CastContext::Implicit) {
+                    return None;
+                }
+                places.push(place);
+            }
+            Some(places)
+        };
+        let exact = |f: &FunctionDef, places: &[usize]| {
+            args.iter().zip(places).filter(|(a, p)| a.ty.id == f.args[**p].1.id).count()
+        };
+        let mut best: Option<(usize, bool, Arc<FunctionDef>, Vec<usize>)> = None;
+        for f in self.catalog.functions_named(name) {
+            let Some(places) = fit(f) else { continue };
+            let score = exact(f, &places);
+            match &mut best {
+                Some((s, tie, ..)) if *s == score => *tie = true,
+                Some((s, ..)) if *s > score => {}
+                _ => best = Some((score, false, f.clone(), places)),
+            }
+        }
+        let types = || args.iter().map(|a| name_of(a.ty.id)).collect::<Vec<_>>().join(", ");
+        let Some((_, tie, function, places)) = best else {
+            let message = format!("function {name}({}) does not exist", types());
+            let error = SqlError::new(sqlstate::UNDEFINED_FUNCTION, message).hint(
+                "No function matches the given name and argument types. You might need to add explicit type casts.",
+            );
+            return Err(at(error, location));
+        };
+        if tie {
+            let message = format!("function {name}({}) is not unique", types());
+            let error = SqlError::new(sqlstate::AMBIGUOUS_FUNCTION, message).hint(
+                "Could not choose a best candidate function. You might need to add explicit type casts.",
+            );
+            return Err(at(error, location));
+        }
+        let mut ordered: Vec<(usize, Expr)> = Vec::with_capacity(args.len());
+        for (arg, place) in args.into_iter().zip(places) {
+            let to = Type::new(function.args[place].1.id);
+            ordered.push((place, self.cast(arg, to, false)?));
+        }
+        ordered.sort_by_key(|o| o.0);
+        Ok(RegisteredCall { function, args: ordered.into_iter().map(|o| o.1).collect() })
+    }
+
+    /// A registered query as a value: a subquery of one column over it.
+    fn registered_scalar(&mut self, call: RegisteredCall, location: i32) -> SqlResult<Expr> {
+        self.count_query()?;
+        let RegisteredCall { function, mut args } = call;
+        match &function.returns {
+            Returns::Void | Returns::Scalar { set: false, .. } => {}
+            Returns::Scalar { set: true, .. } | Returns::Rows { .. } => {
+                return Err(at(SqlError::unsupported("a set-returning function outside of FROM"), location));
+            }
+        }
+        for e in &mut args {
+            // They stand in the subquery now.
+            walk_expr_mut(e, 0, &mut |e, level| {
+                if let ExprKind::Column { depth, .. } | ExprKind::Aggregate { depth, .. } = &mut e.kind
+                    && *depth >= level
+                {
+                    *depth += 1;
+                }
+                true
+            });
+        }
+        let columns = function_columns(&function);
+        let name = function.name.clone();
+        let ty = columns.first().map_or(Type::new(TypeId::Void), |c| c.1);
+        let expr = Expr { at: place(location), ..super::scope::column(0, 0, ty) };
+        let query = Query {
+            rels: vec![RelEntry { rel: Rel::Function { function, args }, alias: name.clone(), columns }],
+            from: vec![From::Rel(0)],
+            targets: vec![Target { expr, name, hidden: false }],
+            ..Query::default()
+        };
+        Ok(Expr { kind: ExprKind::Scalar(Box::new(query)), ty, at: place(location) })
+    }
+}
+
+/// The columns of a registered query in FROM.
+pub fn function_columns(function: &FunctionDef) -> Vec<(String, Type)> {
+    match &function.returns {
+        Returns::Void => vec![(function.name.clone(), Type::new(TypeId::Void))],
+        Returns::Scalar { ty, .. } => vec![(function.name.clone(), *ty)],
+        Returns::Rows { columns, .. } => columns.clone(),
+    }
+}
+
+/// How many levels out the query is that an aggregate belongs to.
+fn own_depth(aggregate: &Aggregate) -> u16 {
+    let mut nearest: Option<u16> = None;
+    for e in aggregate.args.iter().chain(&aggregate.filter) {
+        walk_expr(e, 0, &mut |e, level| {
+            if let ExprKind::Column { depth, .. } | ExprKind::Aggregate { depth, .. } = e.kind
+                && depth >= level
+            {
+                let depth = depth - level;
+                nearest = Some(nearest.map_or(depth, |n| n.min(depth)));
+            }
+            true
+        });
+    }
+    nearest.unwrap_or(0)
+}
+
+/// generate_series in FROM: over integers or bigints.
+pub fn series(binder: &mut Binder<'_>, mut args: Vec<Expr>, location: i32) -> SqlResult<Rel> {
+    let types: Vec<TypeId> = args.iter().map(|a| a.ty.id).collect();
+    if !(2..=3).contains(&args.len()) {
+        let list = types.iter().map(|t| name_of(*t)).collect::<Vec<_>>().join(", ");
+        let message = format!("function generate_series({list}) does not exist");
+        return Err(at(SqlError::new(sqlstate::UNDEFINED_FUNCTION, message), location));
+    }
+    let id = resolve::common_type(&types, "generate_series").map_err(|e| at(e, location))?;
+    let id = match id {
+        TypeId::Int2 | TypeId::Int4 => TypeId::Int4,
+        TypeId::Int8 => TypeId::Int8,
+        // All unknown: PostgreSQL cannot choose either.
+        TypeId::Text if types.iter().all(|t| *t == TypeId::Unknown) => {
+            let list = types.iter().map(|t| name_of(*t)).collect::<Vec<_>>().join(", ");
+            let message = format!("function generate_series({list}) is not unique");
+            return Err(at(SqlError::new(sqlstate::AMBIGUOUS_FUNCTION, message), location));
+        }
+        other => {
+            let feature = format!("generate_series over {}", name_of(other));
+            return Err(at(SqlError::unsupported(feature), location));
+        }
+    };
+    if args.len() == 2 {
+        let one = if id == TypeId::Int8 { Value::Int8(1) } else { Value::Int4(1) };
+        args.push(constant(one, Type::new(id), u32::MAX));
+    }
+    let mut args = binder.cast_all(args, Type::new(id), "generate_series")?;
+    let (step, stop, start) = (args.pop(), args.pop(), args.pop());
+    match (start, stop, step) {
+        (Some(start), Some(stop), Some(step)) => Ok(Rel::Series { start, stop, step }),
+        _ => Err(unexpected("generate_series")),
+    }
+}
+

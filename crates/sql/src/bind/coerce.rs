@@ -1,0 +1,363 @@
+//! Types of expressions: casts, unknown literals, parameters, constants.
+//!
+//! 1. An expression of type unknown is a literal, a NULL or a parameter whose type nothing has told yet. Nothing
+//!    else is: results of queries and CASEs are settled as text.
+//! 2. A parameter takes the type of the first context that asks for one (as in PostgreSQL's extended protocol);
+//!    contexts that disagree are an error.
+//! 3. Constants are folded where that cannot fail to show an error in its place: a literal's error is an error of the
+//!    statement, with the literal's place; a function's or cast's error stays where it is, to be raised if the
+//!    expression is ever evaluated.
+
+use super::tree::at_expr;
+use super::{Binder, constant, name_of};
+use crate::bound::{Expr, ExprKind, Query, Rel, RelEntry, Target, walk_query_mut};
+use ondol_types::cast::{self, CastContext, cast_context};
+use ondol_types::func::{self, ANY, Context, FuncDef, Volatility, id};
+use ondol_types::{SqlError, SqlResult, Type, TypeId, Value, ValueRef, resolve, sqlstate, text};
+
+/// Whether a cast stands in the context.
+pub fn can_coerce(from: TypeId, to: TypeId, context: CastContext) -> bool {
+    from == to || from == TypeId::Unknown || cast_context(from, to).is_some_and(|c| c <= context)
+}
+
+/// Whether text read as a date or time would mean another moment tomorrow.
+fn names_a_moment(text: &str) -> bool {
+    let text = text.to_ascii_lowercase();
+    ["now", "today", "tomorrow", "yesterday", "allballs"].iter().any(|w| text.contains(w))
+}
+
+fn is_moment(t: TypeId) -> bool {
+    matches!(t, TypeId::Date | TypeId::Timestamp | TypeId::Timestamptz)
+}
+
+fn is_string(t: TypeId) -> bool {
+    matches!(t, TypeId::Text | TypeId::Varchar | TypeId::Bpchar | TypeId::Unknown)
+}
+
+impl Binder<'_> {
+    /// Casts to a type and modifier. The cast must exist ([`can_coerce`]).
+    pub(super) fn cast(&mut self, e: Expr, to: Type, explicit: bool) -> SqlResult<Expr> {
+        if e.ty.id == TypeId::Unknown {
+            let typed = self.give_type(e, to.id)?;
+            return self.cast_typmod(typed, to, explicit);
+        }
+        if e.ty.id == to.id {
+            return self.cast_typmod(e, to, explicit);
+        }
+        let place = e.at;
+        if let ExprKind::Const(v) = &e.kind {
+            let moves = is_moment(to.id)
+                && is_string(e.ty.id)
+                && matches!(v, Value::Text(t) if names_a_moment(t));
+            if !moves && let Ok(v) = cast::cast(v.clone(), e.ty.id, to, explicit, &Context::EMPTY) {
+                return Ok(constant(v, to, place));
+            }
+        }
+        Ok(Expr { kind: ExprKind::Cast { arg: Box::new(e), explicit }, ty: to, at: place })
+    }
+
+    /// Brings an expression that has the type already into the modifier.
+    fn cast_typmod(&mut self, e: Expr, to: Type, explicit: bool) -> SqlResult<Expr> {
+        // Where no modifier is wanted, the one that is there stays known: a cast would do nothing.
+        if to.typmod < 0 || e.ty.typmod == to.typmod {
+            return Ok(e);
+        }
+        let place = e.at;
+        if let ExprKind::Const(v) = e.kind {
+            if v.is_null() {
+                return Ok(constant(Value::Null, to, place));
+            }
+            return match cast::apply_typmod(v.clone(), to, explicit) {
+                Ok(v) => Ok(constant(v, to, place)),
+                // Raised when the statement runs, as PostgreSQL does: a row may never come to it.
+                Err(_) => {
+                    let arg = Box::new(constant(v, Type::new(to.id), place));
+                    Ok(Expr { kind: ExprKind::Cast { arg, explicit }, ty: to, at: place })
+                }
+            };
+        }
+        Ok(Expr { kind: ExprKind::Cast { arg: Box::new(e), explicit }, ty: to, at: place })
+    }
+
+    /// Gives a literal or parameter its type.
+    fn give_type(&mut self, e: Expr, to: TypeId) -> SqlResult<Expr> {
+        let ty = Type::new(to);
+        match e.kind {
+            ExprKind::Param(n) => {
+                self.settle_param(n, to, e.at)?;
+                Ok(Expr { kind: ExprKind::Param(n), ty, at: e.at })
+            }
+            ExprKind::Const(Value::Text(t)) => {
+                if is_moment(to) && names_a_moment(&t) {
+                    let arg = Box::new(constant(Value::Text(t), Type::TEXT, e.at));
+                    return Ok(Expr { kind: ExprKind::Cast { arg, explicit: true }, ty, at: e.at });
+                }
+                let value = match to {
+                    TypeId::Text | TypeId::Varchar => Value::Text(t),
+                    _ => text::input(&t, ty, &Context::EMPTY).map_err(|x| at_expr(x, e.at))?,
+                };
+                Ok(constant(value, ty, e.at))
+            }
+            ExprKind::Const(v) => Ok(constant(v, ty, e.at)),
+            kind => {
+                // Not by invariant 1, unless as text.
+                let arg = Box::new(Expr { kind, ty: Type::TEXT, at: e.at });
+                Ok(Expr { kind: ExprKind::Cast { arg, explicit: false }, ty, at: e.at })
+            }
+        }
+    }
+
+    fn settle_param(&mut self, n: u16, to: TypeId, place: u32) -> SqlResult<()> {
+        let Some(slot) = self.params.get_mut(n as usize) else { return Ok(()) };
+        if *slot == TypeId::Unknown {
+            *slot = to;
+        } else if *slot != to {
+            let message = format!("inconsistent types deduced for parameter ${}", n + 1);
+            let error = SqlError::new("42P08", message);
+            return Err(at_expr(error.detail(format!("{} versus {}", name_of(*slot), name_of(to))), place));
+        }
+        Ok(())
+    }
+
+    /// A literal that nothing gave a type is text.
+    pub(super) fn settle(&mut self, e: Expr) -> SqlResult<Expr> {
+        if e.ty.id == TypeId::Unknown { self.cast(e, Type::TEXT, false) } else { Ok(e) }
+    }
+
+    /// The same where a parameter may stay open, as in `$1 IS NULL`.
+    pub(super) fn settle_literal(&mut self, e: Expr) -> SqlResult<Expr> {
+        if matches!(e.kind, ExprKind::Param(_)) { Ok(e) } else { self.settle(e) }
+    }
+
+    /// A condition: boolean, or an error that names the construct.
+    pub(super) fn condition(&mut self, e: Expr, construct: &str) -> SqlResult<Expr> {
+        self.of_type(e, Type::BOOL, construct)
+    }
+
+    /// What a construct needs: implicitly cast, or "argument of X must be type T, not type U".
+    pub(super) fn of_type(&mut self, e: Expr, to: Type, construct: &str) -> SqlResult<Expr> {
+        let context = if to.id == TypeId::Bool { CastContext::Implicit } else { CastContext::Assignment };
+        if can_coerce(e.ty.id, to.id, context) {
+            return self.cast(e, to, false);
+        }
+        let message =
+            format!("argument of {construct} must be type {}, not type {}", name_of(to.id), name_of(e.ty.id));
+        Err(at_expr(SqlError::new(sqlstate::DATATYPE_MISMATCH, message), e.at))
+    }
+
+    /// Assigns to a column.
+    pub(super) fn assign(&mut self, e: Expr, to: Type, column: &str) -> SqlResult<Expr> {
+        if can_coerce(e.ty.id, to.id, CastContext::Assignment) {
+            return self.cast(e, to, false);
+        }
+        let message = format!(
+            "column \"{column}\" is of type {} but expression is of type {}",
+            name_of(to.id),
+            name_of(e.ty.id)
+        );
+        let error = SqlError::new(sqlstate::DATATYPE_MISMATCH, message)
+            .hint("You will need to rewrite or cast the expression.");
+        Err(at_expr(error, e.at))
+    }
+
+    /// The common type of expressions, and they cast to it.
+    pub(super) fn unify(&mut self, exprs: Vec<Expr>, construct: &str) -> SqlResult<(Type, Vec<Expr>)> {
+        let ty = common_type(&exprs, construct)?;
+        let exprs = self.cast_all(exprs, ty, construct)?;
+        Ok((ty, exprs))
+    }
+
+    pub(super) fn cast_all(&mut self, exprs: Vec<Expr>, ty: Type, construct: &str) -> SqlResult<Vec<Expr>> {
+        let mut out = Vec::with_capacity(exprs.len());
+        for e in exprs {
+            if !can_coerce(e.ty.id, ty.id, CastContext::Implicit) {
+                let message =
+                    format!("{construct} could not convert type {} to {}", name_of(e.ty.id), name_of(ty.id));
+                return Err(at_expr(SqlError::new(sqlstate::CANNOT_COERCE, message), e.at));
+            }
+            out.push(self.cast(e, ty, false)?);
+        }
+        Ok(out)
+    }
+
+    /// A call of a function that was resolved, with the casts put in; folded if it can be.
+    pub(super) fn call(&mut self, def: &FuncDef, args: Vec<Expr>, place: u32) -> SqlResult<Expr> {
+        let mut cast = Vec::with_capacity(args.len());
+        for (i, arg) in args.into_iter().enumerate() {
+            let want = def.args[i.min(def.args.len().saturating_sub(1))];
+            let arg = if want == ANY {
+                self.settle(arg)?
+            } else if arg.ty.id == want {
+                arg
+            } else {
+                self.cast(arg, Type::new(want), false)?
+            };
+            cast.push(match arg.ty.char_len() {
+                Some(n) if arg.ty.id == TypeId::Bpchar && func::sees_padding(def.id) => pad(arg, n),
+                _ => arg,
+            });
+        }
+        Ok(fold(def, cast, place))
+    }
+
+    /// An operator between two expressions, or before one.
+    pub(super) fn operator(
+        &mut self,
+        name: &str,
+        left: Option<Expr>,
+        right: Expr,
+        place: u32,
+    ) -> SqlResult<Expr> {
+        let op = resolve::resolve_operator(name, left.as_ref().map(|e| e.ty.id), right.ty.id)
+            .map_err(|e| at_expr(e, place))?;
+        let args = match left {
+            Some(l) => vec![l, right],
+            None => vec![right],
+        };
+        self.call(op.def(), args, place)
+    }
+}
+
+/// char(n) with the spaces that its values do not keep.
+fn pad(arg: Expr, n: usize) -> Expr {
+    let place = arg.at;
+    let length = constant(Value::Int4(i32::try_from(n).unwrap_or(i32::MAX)), Type::INT4, u32::MAX);
+    let ty = arg.ty;
+    Expr { kind: ExprKind::Call { func: id::BPCHAR_PAD, args: vec![arg, length] }, ty, at: place }
+}
+
+/// A call, or the constant that it is.
+fn fold(def: &FuncDef, args: Vec<Expr>, place: u32) -> Expr {
+    let ty = Type::new(def.ret);
+    if def.volatility == Volatility::Immutable && args.iter().all(|a| matches!(a.kind, ExprKind::Const(_))) {
+        let mut numerics: Vec<Vec<u8>> = Vec::new();
+        for a in &args {
+            if let ExprKind::Const(Value::Numeric(n)) = &a.kind {
+                let mut bytes = Vec::new();
+                n.encode(&mut bytes);
+                numerics.push(bytes);
+            }
+        }
+        let mut next = numerics.iter();
+        let refs: Vec<ValueRef<'_>> = args
+            .iter()
+            .map(|a| match &a.kind {
+                ExprKind::Const(v) => borrow(v, &mut next),
+                _ => ValueRef::Null,
+            })
+            .collect();
+        if let Ok(v) = func::call(def.id, &refs, &Context::EMPTY) {
+            return constant(v, ty, place);
+        }
+    }
+    Expr { kind: ExprKind::Call { func: def.id, args }, ty, at: place }
+}
+
+/// A value by reference; numbers are taken from their encodings, in order.
+fn borrow<'v>(v: &'v Value, numerics: &mut std::slice::Iter<'v, Vec<u8>>) -> ValueRef<'v> {
+    match v {
+        Value::Null => ValueRef::Null,
+        Value::Bool(b) => ValueRef::Bool(*b),
+        Value::Int2(n) => ValueRef::Int2(*n),
+        Value::Int4(n) => ValueRef::Int4(*n),
+        Value::Int8(n) => ValueRef::Int8(*n),
+        Value::Float8(f) => ValueRef::Float8(*f),
+        Value::Numeric(_) => ValueRef::Numeric(numerics.next().map_or(&[], |b| b)),
+        Value::Text(t) => ValueRef::Text(t),
+        Value::Bytea(b) => ValueRef::Bytea(b),
+        Value::Date(d) => ValueRef::Date(*d),
+        Value::Timestamp(t) => ValueRef::Timestamp(*t),
+        Value::Timestamptz(t) => ValueRef::Timestamptz(*t),
+    }
+}
+
+/// The type that expressions have together, with the modifier that all share.
+pub fn common_type(exprs: &[Expr], construct: &str) -> SqlResult<Type> {
+    let ids: Vec<TypeId> = exprs.iter().map(|e| e.ty.id).collect();
+    let id = resolve::common_type(&ids, construct).map_err(|error| {
+        // PostgreSQL points at the first that does not fit.
+        let known = |e: &&Expr| e.ty.id != TypeId::Unknown;
+        let first = exprs.iter().find(known).map(|e| resolve::category(e.ty.id));
+        match exprs.iter().filter(known).find(|e| Some(resolve::category(e.ty.id)) != first) {
+            Some(e) => at_expr(error, e.at),
+            None => error,
+        }
+    })?;
+    let types: Vec<Type> = exprs.iter().map(|e| e.ty).collect();
+    Ok(Type::with(id, resolve::common_typmod(&types, id)))
+}
+
+/// Literals in a query's result that nothing gave a type are text.
+pub fn settle_targets(binder: &mut Binder<'_>, query: &mut Query) -> SqlResult<()> {
+    for t in &mut query.targets {
+        if t.expr.ty.id == TypeId::Unknown {
+            let e = std::mem::replace(&mut t.expr, constant(Value::Null, Type::UNKNOWN, u32::MAX));
+            t.expr = binder.settle(e)?;
+        }
+    }
+    Ok(())
+}
+
+/// Makes the visible targets of a query the given ones by `convert`: in place, or, where that could change which
+/// rows there are or their order, around the query.
+pub fn convert_targets(
+    binder: &mut Binder<'_>,
+    mut query: Query,
+    convert: &mut dyn FnMut(&mut Binder<'_>, usize, Expr) -> SqlResult<Expr>,
+) -> SqlResult<Query> {
+    let plain = query.set.is_none() && !query.distinct && query.order_by.is_empty();
+    let mut visible = Vec::new();
+    for (i, t) in query.targets.iter_mut().enumerate() {
+        if t.hidden {
+            continue;
+        }
+        let n = visible.len();
+        visible.push(i);
+        // A literal without a type can only be given one here.
+        if plain || t.expr.ty.id == TypeId::Unknown {
+            let e = std::mem::replace(&mut t.expr, constant(Value::Null, Type::UNKNOWN, u32::MAX));
+            t.expr = convert(binder, n, e)?;
+        }
+    }
+    if plain {
+        return Ok(query);
+    }
+    let columns = query.columns();
+    let mut changed = false;
+    let mut targets = Vec::with_capacity(columns.len());
+    for (n, (name, ty)) in columns.iter().enumerate() {
+        let place = query.targets[visible[n]].expr.at;
+        let kind = ExprKind::Column { depth: 0, rel: 0, column: n as u16 };
+        let expr = convert(binder, n, Expr { kind, ty: *ty, at: place })?;
+        changed |= !matches!(expr.kind, ExprKind::Column { .. });
+        targets.push(Target { expr, name: name.clone(), hidden: false });
+    }
+    if !changed {
+        return Ok(query);
+    }
+    deepen(&mut query);
+    let entry = RelEntry { rel: Rel::Query(Box::new(query)), alias: "*SELECT*".into(), columns };
+    Ok(Query { rels: vec![entry], from: vec![crate::bound::From::Rel(0)], targets, ..Query::default() })
+}
+
+/// Puts a query one level further in: what it refers to outside of itself is one level further out.
+pub fn deepen(query: &mut Query) {
+    walk_query_mut(query, 0, &mut |e, level| {
+        shift_from(e, level, 1);
+        true
+    });
+}
+
+/// Moves a reference that leads out of `level` levels by so many more.
+pub fn shift_from(e: &mut Expr, level: u16, by: i32) {
+    match &mut e.kind {
+        ExprKind::Column { depth, .. }
+        | ExprKind::Aggregate { depth, .. }
+        | ExprKind::GroupOuter { depth, .. }
+            if *depth > level =>
+        {
+            *depth = (i32::from(*depth) + by) as u16;
+        }
+        _ => {}
+    }
+}

@@ -1,0 +1,335 @@
+//! Expressions: constants, names, operators, truth; and what columns are called after them.
+
+use super::scope::Clause;
+use super::tree::{at, kind, need, place, refuse_at, string, strings, unexpected, variant};
+use super::types::{bind_type, type_label};
+use super::{Binder, coerce, constant, name_of};
+use crate::bound::{Expr, ExprKind};
+use crate::parse::tree::{
+    self, AExprKind, BoolExprType, BoolTestType, Node, NullTestType, SubLinkType, a_const::Val, node::Node as Kind,
+};
+use ondol_types::cast::CastContext;
+use ondol_types::func::Context;
+use ondol_types::{SqlError, SqlResult, Type, TypeId, Value, sqlstate, text};
+
+impl<'a> Binder<'a> {
+    pub(super) fn expr(&mut self, node: &'a Node) -> SqlResult<Expr> {
+        match kind(node)? {
+            Kind::AConst(c) => literal(c),
+            Kind::ColumnRef(c) => self.column_ref(c),
+            Kind::ParamRef(p) => self.param(p),
+            Kind::AExpr(e) => self.a_expr(e),
+            Kind::BoolExpr(e) => self.bool_expr(e),
+            Kind::TypeCast(c) => self.type_cast(c),
+            Kind::FuncCall(c) => self.func_call(c),
+            Kind::NullTest(t) => {
+                let arg = self.expr(need(&t.arg)?)?;
+                let arg = Box::new(self.settle_literal(arg)?);
+                let negated = t.nulltesttype() == NullTestType::IsNotNull;
+                Ok(truth(ExprKind::IsNull { arg, negated }, t.location))
+            }
+            Kind::BooleanTest(t) => self.boolean_test(t),
+            Kind::CaseExpr(c) => self.case(c),
+            Kind::CoalesceExpr(c) => {
+                let args = self.exprs(&c.args)?;
+                let (ty, args) = self.unify(args, "COALESCE")?;
+                Ok(Expr { kind: ExprKind::Coalesce(args), ty, at: place(c.location) })
+            }
+            Kind::MinMaxExpr(m) => {
+                let greatest = m.op() == tree::MinMaxOp::IsGreatest;
+                let args = self.exprs(&m.args)?;
+                let (ty, args) = self.unify(args, if greatest { "GREATEST" } else { "LEAST" })?;
+                let kind = if greatest { ExprKind::Greatest(args) } else { ExprKind::Least(args) };
+                Ok(Expr { kind, ty, at: place(m.location) })
+            }
+            Kind::SqlvalueFunction(f) => self.value_function(f),
+            Kind::SubLink(s) => self.sublink(s),
+            Kind::CollateClause(c) => self.collate(c),
+            Kind::SetToDefault(d) => {
+                let message = "DEFAULT is not allowed in this context";
+                Err(at(SqlError::new(sqlstate::SYNTAX_ERROR, message), d.location))
+            }
+            Kind::RowExpr(r) => Err(at(SqlError::unsupported("a row constructor here"), r.location)),
+            Kind::AArrayExpr(a) => Err(at(SqlError::unsupported("an array"), a.location)),
+            Kind::AIndirection(_) => Err(SqlError::unsupported("subscripting or field selection")),
+            Kind::GroupingFunc(g) => Err(at(SqlError::unsupported("GROUPING"), g.location)),
+            Kind::CurrentOfExpr(_) => Err(SqlError::unsupported("WHERE CURRENT OF")),
+            Kind::NamedArgExpr(n) => Err(at(SqlError::unsupported("a named argument here"), n.location)),
+            Kind::XmlExpr(_) | Kind::XmlSerialize(_) => Err(SqlError::unsupported("XML")),
+            Kind::MergeSupportFunc(_) => Err(SqlError::unsupported("MERGE_ACTION")),
+            other => {
+                let name = variant(other);
+                if name.starts_with("Json") {
+                    return Err(SqlError::unsupported("JSON"));
+                }
+                Err(SqlError::unsupported(format_args!("expression {name}")))
+            }
+        }
+    }
+
+    pub(super) fn exprs(&mut self, nodes: &'a [Node]) -> SqlResult<Vec<Expr>> {
+        nodes.iter().map(|n| self.expr(n)).collect()
+    }
+
+    fn column_ref(&mut self, c: &'a tree::ColumnRef) -> SqlResult<Expr> {
+        if let Some(Kind::AStar(_)) = c.fields.last().and_then(|f| f.node.as_ref()) {
+            let message = "row expansion via \"*\" is not supported here";
+            return Err(at(SqlError::new(sqlstate::FEATURE_NOT_SUPPORTED, message), c.location));
+        }
+        let names = strings(&c.fields)?;
+        self.resolve_column(&names, c.location)
+    }
+
+    fn param(&mut self, p: &tree::ParamRef) -> SqlResult<Expr> {
+        let n = usize::try_from(p.number).unwrap_or(0);
+        let missing = || {
+            let message = format!("there is no parameter ${}", p.number);
+            at(SqlError::new(sqlstate::UNDEFINED_PARAMETER, message), p.location)
+        };
+        if n == 0 || n > usize::from(u16::MAX) || (n > self.params.len() && !self.open_params) {
+            return Err(missing());
+        }
+        if n > self.params.len() {
+            self.params.resize(n, TypeId::Unknown);
+        }
+        let id = self.params[n - 1];
+        if id == TypeId::Unknown {
+            self.untyped_params = true;
+        }
+        Ok(Expr { kind: ExprKind::Param((n - 1) as u16), ty: Type::new(id), at: place(p.location) })
+    }
+
+    fn bool_expr(&mut self, e: &'a tree::BoolExpr) -> SqlResult<Expr> {
+        let (op, name) = match e.boolop() {
+            BoolExprType::AndExpr => (BoolExprType::AndExpr, "AND"),
+            BoolExprType::OrExpr => (BoolExprType::OrExpr, "OR"),
+            BoolExprType::NotExpr => (BoolExprType::NotExpr, "NOT"),
+            BoolExprType::Undefined => return Err(unexpected("a truth operator")),
+        };
+        if op == BoolExprType::NotExpr
+            && let [arg] = e.args.as_slice()
+            && let Kind::SubLink(s) = kind(arg)?
+            && s.sub_link_type() == SubLinkType::AnySublink
+            && s.oper_name.is_empty()
+        {
+            return self.quantified(s, "<>", true);
+        }
+        let mut args = Vec::with_capacity(e.args.len());
+        for a in &e.args {
+            let a = self.expr(a)?;
+            args.push(self.condition(a, name)?);
+        }
+        let kind = match (op, args.pop()) {
+            (BoolExprType::NotExpr, Some(arg)) => return Ok(negate(arg, e.location)),
+            (BoolExprType::AndExpr, Some(last)) => ExprKind::And(with(args, last)),
+            (_, Some(last)) => ExprKind::Or(with(args, last)),
+            (_, None) => return Err(unexpected("a truth operator without operands")),
+        };
+        Ok(truth(kind, e.location))
+    }
+
+    fn boolean_test(&mut self, t: &'a tree::BooleanTest) -> SqlResult<Expr> {
+        let (want, negated, name) = match t.booltesttype() {
+            BoolTestType::IsTrue => (Some(true), false, "IS TRUE"),
+            BoolTestType::IsNotTrue => (Some(true), true, "IS NOT TRUE"),
+            BoolTestType::IsFalse => (Some(false), false, "IS FALSE"),
+            BoolTestType::IsNotFalse => (Some(false), true, "IS NOT FALSE"),
+            BoolTestType::IsUnknown => (None, false, "IS UNKNOWN"),
+            BoolTestType::IsNotUnknown => (None, true, "IS NOT UNKNOWN"),
+            BoolTestType::Undefined => return Err(unexpected("a truth test")),
+        };
+        let arg = self.expr(need(&t.arg)?)?;
+        let arg = Box::new(self.condition(arg, name)?);
+        Ok(truth(ExprKind::BoolTest { arg, want, negated }, t.location))
+    }
+
+    fn type_cast(&mut self, c: &'a tree::TypeCast) -> SqlResult<Expr> {
+        let name = c.type_name.as_ref().ok_or_else(|| unexpected("a cast without a type"))?;
+        let to = bind_type(name)?;
+        let arg = self.expr(need(&c.arg)?)?;
+        let from = arg.ty.id;
+        let place_of = if c.location >= 0 { c.location } else { name.location };
+        if !coerce::can_coerce(from, to.id, CastContext::Explicit) {
+            let message = format!("cannot cast type {} to {}", name_of(from), name_of(to.id));
+            return Err(at(SqlError::new(sqlstate::CANNOT_COERCE, message), place_of));
+        }
+        let mut e = self.cast(arg, to, true)?;
+        if !matches!(e.kind, ExprKind::Column { .. } | ExprKind::Param(_)) {
+            e.at = place(place_of);
+        }
+        Ok(e)
+    }
+
+    fn collate(&mut self, c: &'a tree::CollateClause) -> SqlResult<Expr> {
+        let name = *strings(&c.collname)?.last().ok_or_else(|| unexpected("a collation without a name"))?;
+        let arg = self.expr(need(&c.arg)?)?;
+        let arg = self.settle(arg)?;
+        if !matches!(arg.ty.id, TypeId::Text | TypeId::Varchar | TypeId::Bpchar) {
+            let message = format!("collations are not supported by type {}", name_of(arg.ty.id));
+            return Err(at(SqlError::new(sqlstate::DATATYPE_MISMATCH, message), c.location));
+        }
+        check_collation(name, c.location)?;
+        Ok(arg)
+    }
+
+    fn a_expr(&mut self, e: &'a tree::AExpr) -> SqlResult<Expr> {
+        let name = match strings(&e.name)?[..] {
+            [name] | ["pg_catalog", name] => name,
+            _ => return Err(at(SqlError::unsupported("an operator of another schema"), e.location)),
+        };
+        match e.kind() {
+            AExprKind::AexprOp => self.plain_operator(name, e),
+            AExprKind::AexprLike | AExprKind::AexprIlike => {
+                let left = self.expr(need(&e.lexpr)?)?;
+                let right = self.expr(need(&e.rexpr)?)?;
+                self.operator(name, Some(left), right, place(e.location))
+            }
+            AExprKind::AexprSimilar => Err(at(SqlError::unsupported("SIMILAR TO"), e.location)),
+            AExprKind::AexprDistinct => self.distinct_from(e, true),
+            AExprKind::AexprNotDistinct => self.distinct_from(e, false),
+            AExprKind::AexprNullif => self.nullif(e),
+            AExprKind::AexprIn => self.in_list(e, name),
+            AExprKind::AexprOpAny => self.array_operator(e, name, false),
+            AExprKind::AexprOpAll => self.array_operator(e, name, true),
+            AExprKind::AexprBetween => self.between(e, false, false),
+            AExprKind::AexprNotBetween => self.between(e, true, false),
+            AExprKind::AexprBetweenSym => self.between(e, false, true),
+            AExprKind::AexprNotBetweenSym => self.between(e, true, true),
+            AExprKind::Undefined => Err(unexpected("an operator")),
+        }
+    }
+
+    fn plain_operator(&mut self, name: &str, e: &'a tree::AExpr) -> SqlResult<Expr> {
+        let right = need(&e.rexpr)?;
+        let Some(left) = e.lexpr.as_deref() else {
+            // A negated number is a number: -2147483648 has no positive counterpart among integers.
+            let right = self.expr(right)?;
+            return self.operator(name, None, right, place(e.location));
+        };
+        if let (Kind::RowExpr(l), Kind::RowExpr(r)) = (kind(left)?, kind(right)?) {
+            return self.row_comparison(name, l, r, e.location);
+        }
+        if matches!(kind(left)?, Kind::RowExpr(_)) || matches!(kind(right)?, Kind::RowExpr(_)) {
+            return Err(at(SqlError::unsupported("comparing a row with something else"), e.location));
+        }
+        let left = self.expr(left)?;
+        let right = self.expr(right)?;
+        self.operator(name, Some(left), right, place(e.location))
+    }
+}
+
+/// A literal; strings and NULL are of type unknown.
+fn literal(c: &tree::AConst) -> SqlResult<Expr> {
+    let at_place = place(c.location);
+    let (value, ty) = match &c.val {
+        None if c.isnull => (Value::Null, Type::UNKNOWN),
+        None => (Value::Int4(0), Type::INT4),
+        Some(Val::Ival(i)) => (Value::Int4(i.ival), Type::INT4),
+        Some(Val::Boolval(b)) => (Value::Bool(b.boolval), Type::BOOL),
+        Some(Val::Sval(s)) => (Value::Text(s.sval.clone()), Type::UNKNOWN),
+        Some(Val::Bsval(_)) => return Err(at(SqlError::unsupported("a bit string"), c.location)),
+        Some(Val::Fval(f)) => number(&f.fval).map_err(|e| at(e, c.location))?,
+    };
+    Ok(constant(value, ty, at_place))
+}
+
+/// A number that is no int4: bigint if it is one, else numeric.
+fn number(text: &str) -> SqlResult<(Value, Type)> {
+    let digits: String = text.chars().filter(|c| *c != '_').collect();
+    let lower = digits.to_ascii_lowercase();
+    let radix = [("0x", 16), ("0o", 8), ("0b", 2)].into_iter().find(|(p, _)| lower.starts_with(p));
+    if let Some((prefix, radix)) = radix {
+        let value = i64::from_str_radix(&lower[prefix.len()..], radix)
+            .map_err(|_| SqlError::unsupported("a hexadecimal, octal or binary number beyond bigint"))?;
+        return Ok((Value::Int8(value), Type::INT8));
+    }
+    if let Ok(value) = digits.parse::<i64>() {
+        return Ok((Value::Int8(value), Type::INT8));
+    }
+    let ty = Type::new(TypeId::Numeric);
+    Ok((text::input(&digits, ty, &Context::EMPTY)?, ty))
+}
+
+/// Collations with the order that text has here: of code points.
+pub fn check_collation(name: &str, location: i32) -> SqlResult<()> {
+    let known = matches!(name, "C" | "POSIX" | "default" | "ucs_basic" | "C.UTF-8" | "C.utf8");
+    refuse_at(!known, format_args!("collation \"{name}\""), location)
+}
+
+/// A boolean expression.
+pub fn truth(kind: ExprKind, location: i32) -> Expr {
+    Expr { kind, ty: Type::BOOL, at: place(location) }
+}
+
+fn with(mut list: Vec<Expr>, last: Expr) -> Vec<Expr> {
+    list.push(last);
+    list
+}
+
+/// NOT.
+pub fn negate(arg: Expr, location: i32) -> Expr {
+    match arg.kind {
+        ExprKind::Exists { query, negated } => truth(ExprKind::Exists { query, negated: !negated }, location),
+        kind => truth(ExprKind::Not(Box::new(Expr { kind, ..arg })), location),
+    }
+}
+
+/// What a column without a name is called, and how sure that is: a cast's type gives way to its argument's name.
+pub fn column_label(node: &Node) -> String {
+    label(node).map_or_else(|| "?column?".into(), |l| l.0)
+}
+
+fn label(node: &Node) -> Option<(String, u8)> {
+    let sure = |name: &str| Some((name.to_string(), 2));
+    match node.node.as_ref()? {
+        Kind::ColumnRef(c) => {
+            let last = c.fields.iter().rev().find_map(|f| string(f).ok())?;
+            sure(last)
+        }
+        Kind::AIndirection(i) => {
+            let last = i.indirection.iter().rev().find_map(|f| string(f).ok());
+            last.and_then(sure).or_else(|| label(i.arg.as_deref()?))
+        }
+        Kind::FuncCall(f) => sure(string(f.funcname.last()?).ok()?),
+        Kind::AExpr(e) if e.kind() == AExprKind::AexprNullif => sure("nullif"),
+        Kind::TypeCast(c) => match c.arg.as_deref().and_then(label) {
+            Some(inner) if inner.1 > 1 => Some(inner),
+            _ => c.type_name.as_ref().and_then(type_label).map(|n| (n.to_string(), 1)),
+        },
+        Kind::CollateClause(c) => label(c.arg.as_deref()?),
+        Kind::GroupingFunc(_) => sure("grouping"),
+        Kind::SubLink(s) => match s.sub_link_type() {
+            SubLinkType::ExistsSublink => sure("exists"),
+            SubLinkType::ArraySublink => sure("array"),
+            SubLinkType::ExprSublink => match s.subselect.as_deref()?.node.as_ref()? {
+                Kind::SelectStmt(q) => {
+                    let mut q: &tree::SelectStmt = q;
+                    while let Some(left) = q.larg.as_deref() {
+                        q = left;
+                    }
+                    match q.target_list.first()?.node.as_ref()? {
+                        Kind::ResTarget(t) if !t.name.is_empty() => sure(&t.name),
+                        Kind::ResTarget(t) => label(t.val.as_deref()?),
+                        _ => None,
+                    }
+                }
+                _ => None,
+            },
+            _ => None,
+        },
+        Kind::CaseExpr(c) => match c.defresult.as_deref().and_then(label) {
+            Some(inner) if inner.1 > 1 => Some(inner),
+            _ => Some(("case".into(), 1)),
+        },
+        Kind::AArrayExpr(_) => sure("array"),
+        Kind::RowExpr(_) => sure("row"),
+        Kind::CoalesceExpr(_) => sure("coalesce"),
+        Kind::MinMaxExpr(m) => sure(if m.op() == tree::MinMaxOp::IsGreatest { "greatest" } else { "least" }),
+        Kind::SqlvalueFunction(f) => sure(super::special::value_function_name(f.op())?),
+        Kind::AConst(c) if matches!(c.val, Some(Val::Boolval(_))) => Some(("bool".into(), 1)),
+        _ => None,
+    }
+}
+
+/// The clause for expressions that stand alone.
+pub const ALONE: Clause = Clause::Values;

@@ -1,0 +1,182 @@
+//! The binder: from a parse tree to a [`Bound`] statement, by PostgreSQL's rules.
+//!
+//! | file | of what |
+//! | --- | --- |
+//! | `scope` | what names mean in a query, and at which level |
+//! | `expr`, `special`, `call`, `subquery` | expressions |
+//! | `coerce` | types: casts, unknown literals, parameters, constants |
+//! | `select`, `from`, `order`, `group`, `setop` | queries |
+//! | `dml`, `copy` | statements that change rows |
+//! | `ddl`, `routine` | statements that change the dictionary |
+//! | `utility` | transactions, settings, EXPLAIN, prepared statements |
+//! | `types`, `tree`, `system`, `accepted` | type names, trees, system views, what is accepted without effect |
+//!
+//! 1. What a statement says is obeyed or refused (0A000, naming the feature). Every field of a parse node is
+//!    either read or checked to be empty; [`accepted`] is the one list of exceptions.
+//! 2. The output satisfies B1 to B3 of [`crate::bound`].
+//! 3. Positions in errors are byte offsets into the text that was parsed ([`crate::parse`]).
+//! 4. Binding reads nothing but its arguments: a bound statement serves as long as the catalog's version does.
+//!    So a literal that names a moment ('now', 'today') is left to be read when the statement runs.
+//! 5. Recursion is bounded: expressions by the parser's limit on nesting, queries by [`MAX_QUERIES`].
+//!
+//! Source: PostgreSQL 15's documentation (chapters 4, 7, 10 and the reference of each statement) and its answers.
+
+pub mod accepted;
+pub mod system;
+pub mod tree;
+pub mod types;
+
+mod call;
+mod coerce;
+mod copy;
+mod ddl;
+mod dml;
+mod expr;
+mod from;
+mod group;
+mod order;
+mod routine;
+mod scope;
+mod select;
+mod setop;
+mod special;
+mod subquery;
+mod utility;
+
+use crate::bound::{Bound, Expr, ExprKind, Statement};
+use crate::parse::{Raw, tree::node::Node as Kind};
+use ondol_engine::{Catalog, FunctionDef};
+use ondol_types::{SqlError, SqlResult, Type, TypeId, Value, resolve, sqlstate};
+use scope::{Cte, Level};
+
+/// How many queries one statement may hold once its WITH queries are put in where they are used.
+const MAX_QUERIES: u32 = 2000;
+/// How deep they may be nested.
+const MAX_LEVELS: usize = 60;
+
+/// Binds a statement of `text` (the text that [`crate::parse::parse`] was given). The types of $1, $2, ... may be
+/// given, as far as they are known; [`TypeId::Unknown`] leaves one to be inferred.
+pub fn bind(raw: &Raw, text: &str, catalog: &Catalog, param_types: &[TypeId]) -> SqlResult<Bound> {
+    Binder::new(catalog, text, param_types).bind(raw)
+}
+
+/// Binds the body of a registered query: its arguments are the parameters. The statement's columns are cast to what
+/// the function returns.
+pub fn bind_function(function: &FunctionDef, catalog: &Catalog) -> SqlResult<Bound> {
+    routine::bind_body(function, catalog)
+}
+
+/// The state of binding one statement.
+pub struct Binder<'a> {
+    catalog: &'a Catalog,
+    text: &'a str,
+    /// Types of the parameters; unknown until something tells.
+    params: Vec<TypeId>,
+    /// Whether more parameters may appear than were given.
+    open_params: bool,
+    /// A parameter's use was bound while its type was not known.
+    untyped_params: bool,
+    /// In the body of a function: its name and arguments.
+    function: Option<(&'a str, &'a [(Option<String>, Type)])>,
+    levels: Vec<Level>,
+    ctes: Vec<Cte<'a>>,
+    queries: u32,
+    notices: Vec<(&'static str, String)>,
+}
+
+impl<'a> Binder<'a> {
+    pub fn new(catalog: &'a Catalog, text: &'a str, param_types: &[TypeId]) -> Binder<'a> {
+        Binder {
+            catalog,
+            text,
+            params: param_types.to_vec(),
+            open_params: true,
+            untyped_params: false,
+            function: None,
+            levels: Vec::new(),
+            ctes: Vec::new(),
+            queries: 0,
+            notices: Vec::new(),
+        }
+    }
+
+    /// Binds one statement.
+    pub fn bind(mut self, raw: &'a Raw) -> SqlResult<Bound> {
+        let mut statement = self.statement(&raw.node, raw)?;
+        self.finish_params(&mut statement)?;
+        Ok(Bound {
+            statement,
+            params: self.params,
+            catalog_version: self.catalog.version,
+            notices: self.notices,
+        })
+    }
+
+    fn statement(&mut self, node: &'a Kind, raw: &'a Raw) -> SqlResult<Statement> {
+        match node {
+            Kind::SelectStmt(s) => {
+                let mut query = self.select(s)?;
+                coerce::settle_targets(self, &mut query)?;
+                Ok(Statement::Query(query))
+            }
+            Kind::InsertStmt(s) => self.insert(s),
+            Kind::UpdateStmt(s) => self.update(s),
+            Kind::DeleteStmt(s) => self.delete(s),
+            Kind::CopyStmt(s) => self.copy(s),
+            Kind::CreateStmt(s) => self.create_table(s),
+            Kind::DropStmt(s) => self.drop(s),
+            Kind::TruncateStmt(s) => self.truncate(s),
+            Kind::IndexStmt(s) => self.create_index(s),
+            Kind::AlterTableStmt(s) => self.alter_table(s),
+            Kind::CreateFunctionStmt(s) => self.create_function(s, raw),
+            other => self.utility(other, raw),
+        }
+    }
+
+    /// Parameters whose type something told after they were bound get it now; those that nothing told are an error.
+    fn finish_params(&mut self, statement: &mut Statement) -> SqlResult<()> {
+        if let Some(n) = self.params.iter().position(|t| *t == TypeId::Unknown) {
+            let message = format!("could not determine data type of parameter ${}", n + 1);
+            return Err(SqlError::new(sqlstate::INDETERMINATE_DATATYPE, message));
+        }
+        if self.untyped_params {
+            let params = &self.params;
+            statement.walk_mut(&mut |e, _| {
+                if let ExprKind::Param(n) = e.kind
+                    && e.ty.id == TypeId::Unknown
+                    && let Some(t) = params.get(n as usize)
+                {
+                    e.ty = Type::new(*t);
+                }
+                true
+            });
+        }
+        Ok(())
+    }
+
+    fn notice(&mut self, accepted: accepted::Accepted) {
+        if !self.notices.iter().any(|n| n.1 == accepted.notice) {
+            self.notices.push(("00000", accepted.notice.into()));
+        }
+    }
+
+    /// One more query; see invariant 5.
+    fn count_query(&mut self) -> SqlResult<()> {
+        self.queries += 1;
+        if self.queries > MAX_QUERIES || self.levels.len() > MAX_LEVELS {
+            return Err(SqlError::new("54001", "statement is too complex")
+                .detail("Its subqueries are too many or too deep, with each WITH query counted where it is used."));
+        }
+        Ok(())
+    }
+}
+
+/// A constant of a type.
+fn constant(value: Value, ty: Type, at: u32) -> Expr {
+    Expr { kind: ExprKind::Const(value), ty, at }
+}
+
+/// "integer": for messages.
+fn name_of(t: TypeId) -> &'static str {
+    resolve::type_id_name(t)
+}

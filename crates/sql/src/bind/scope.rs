@@ -1,0 +1,359 @@
+//! What names mean in a query, and at which level of the queries around it.
+//!
+//! 1. The last level is the query being bound; a reference to the level `i` from the end has depth `i`.
+//! 2. A level's items are what its FROM clause shows so far. While an item of FROM is being bound, none of the
+//!    others can be seen from it (there is no LATERAL); they are kept as `hidden` for the message.
+//! 3. An opaque level counts for depth, but its names cannot be seen: a WITH query is bound where it is used and
+//!    sees what could be seen where it stands.
+
+use super::tree::at;
+use super::Binder;
+use crate::bound::{Aggregate, Expr, ExprKind, RelEntry};
+use crate::parse::tree::{CommonTableExpr, SelectStmt};
+use ondol_types::{SqlError, SqlResult, Type, sqlstate};
+
+/// The part of a query that is being bound, which decides whether aggregates may stand there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Clause {
+    Targets,
+    From,
+    FromFunction,
+    On,
+    Where,
+    GroupBy,
+    Having,
+    OrderBy,
+    Limit,
+    Offset,
+    Values,
+    UpdateSet,
+    Returning,
+    Default,
+    Filter,
+    Execute,
+}
+
+impl Clause {
+    /// How PostgreSQL's messages call the clause where aggregates may not stand.
+    pub fn refuses_aggregates(self) -> Option<&'static str> {
+        Some(match self {
+            Clause::Targets | Clause::Having | Clause::OrderBy => return None,
+            Clause::From => "FROM clause of their own query level",
+            Clause::FromFunction => "functions in FROM",
+            Clause::On => "JOIN conditions",
+            Clause::Where => "WHERE",
+            Clause::GroupBy => "GROUP BY",
+            Clause::Limit => "LIMIT",
+            Clause::Offset => "OFFSET",
+            Clause::Values => "VALUES",
+            Clause::UpdateSet => "UPDATE",
+            Clause::Returning => "RETURNING",
+            Clause::Default => "DEFAULT expressions",
+            Clause::Filter => "FILTER",
+            Clause::Execute => "EXECUTE parameters",
+        })
+    }
+}
+
+/// The columns that an item shows.
+#[derive(Clone, Debug)]
+pub enum ItemColumns {
+    /// Those of a relation.
+    Rel(u16),
+    /// Those of a join.
+    List(Vec<(String, Expr)>),
+}
+
+/// Something in FROM that names can mean.
+#[derive(Clone, Debug)]
+pub struct Item {
+    /// Empty for a join without an alias.
+    pub name: String,
+    /// A table under its own name, so that `public.t.c` can mean it.
+    pub own_name: bool,
+    pub columns: ItemColumns,
+    /// `name.column` can be written.
+    pub by_name: bool,
+    /// `column` can be written, and `*` means it.
+    pub by_column: bool,
+}
+
+/// One query being bound.
+#[derive(Debug)]
+pub struct Level {
+    pub rels: Vec<RelEntry>,
+    pub items: Vec<Item>,
+    pub hidden: Vec<Item>,
+    pub clause: Clause,
+    pub aggregates: Vec<Aggregate>,
+    pub opaque: bool,
+}
+
+impl Level {
+    pub fn new(clause: Clause) -> Level {
+        Level { rels: Vec::new(), items: Vec::new(), hidden: Vec::new(), clause, aggregates: Vec::new(), opaque: false }
+    }
+
+    /// Column `i` of an item, as seen from this level.
+    pub fn item_column(&self, item: &Item, i: usize) -> Option<(String, Expr)> {
+        match &item.columns {
+            ItemColumns::Rel(rel) => {
+                let (name, ty) = self.rels.get(*rel as usize)?.columns.get(i)?;
+                Some((name.clone(), column(*rel, i, *ty)))
+            }
+            ItemColumns::List(list) => list.get(i).cloned(),
+        }
+    }
+
+    /// All columns of an item.
+    pub fn item_columns(&self, item: &Item) -> Vec<(String, Expr)> {
+        (0..).map_while(|i| self.item_column(item, i)).collect()
+    }
+
+    /// The places of a name among the columns of an item: none, one, or the first two.
+    fn find(&self, item: &Item, name: &str) -> (Option<usize>, bool) {
+        let mut hits: (Option<usize>, bool) = (None, false);
+        let mut note = |i: usize| match hits.0 {
+            None => hits.0 = Some(i),
+            Some(_) => hits.1 = true,
+        };
+        match &item.columns {
+            ItemColumns::Rel(rel) => {
+                let columns = self.rels.get(*rel as usize).map_or(&[][..], |r| &r.columns);
+                columns.iter().enumerate().filter(|(_, c)| c.0 == name).for_each(|(i, _)| note(i));
+            }
+            ItemColumns::List(list) => {
+                list.iter().enumerate().filter(|(_, c)| c.0 == name).for_each(|(i, _)| note(i));
+            }
+        }
+        hits
+    }
+}
+
+/// A column of a relation of the query itself.
+pub fn column(rel: u16, column: usize, ty: Type) -> Expr {
+    Expr { kind: ExprKind::Column { depth: 0, rel, column: column as u16 }, ty, at: u32::MAX }
+}
+
+/// A WITH query: bound anew wherever it is named.
+#[derive(Clone, Copy)]
+pub struct Cte<'a> {
+    pub name: &'a str,
+    pub node: &'a CommonTableExpr,
+    pub query: &'a SelectStmt,
+    /// How many levels could be seen where it stands.
+    pub levels: usize,
+    pub uses: u32,
+}
+
+fn ambiguous(name: &str, location: i32) -> SqlError {
+    let message = format!("column reference \"{name}\" is ambiguous");
+    at(SqlError::new(sqlstate::AMBIGUOUS_COLUMN, message), location)
+}
+
+fn undefined(message: String, location: i32) -> SqlError {
+    at(SqlError::new(sqlstate::UNDEFINED_COLUMN, message), location)
+}
+
+impl<'a> Binder<'a> {
+    pub(super) fn level(&mut self) -> &mut Level {
+        // There is always one while an expression is bound: statements push theirs first.
+        if self.levels.is_empty() {
+            self.levels.push(Level::new(Clause::Targets));
+        }
+        let last = self.levels.len() - 1;
+        &mut self.levels[last]
+    }
+
+    /// Binds something as part of a clause.
+    pub(super) fn within<T>(&mut self, clause: Clause, f: impl FnOnce(&mut Self) -> SqlResult<T>) -> SqlResult<T> {
+        let before = std::mem::replace(&mut self.level().clause, clause);
+        let result = f(self);
+        self.level().clause = before;
+        result
+    }
+
+    /// Binds something in a query of its own; gives that level as it was left.
+    pub(super) fn nested<T>(
+        &mut self,
+        clause: Clause,
+        f: impl FnOnce(&mut Self) -> SqlResult<T>,
+    ) -> SqlResult<(T, Level)> {
+        self.count_query()?;
+        self.levels.push(Level::new(clause));
+        let result = f(self);
+        let level = self.levels.pop().unwrap_or_else(|| Level::new(clause));
+        Ok((result?, level))
+    }
+
+    /// What a column reference means: `c`, `t.c` or `schema.t.c`.
+    pub(super) fn resolve_column(&self, names: &[&str], location: i32) -> SqlResult<Expr> {
+        let found = match *names {
+            [name] => self.by_column_name(name, location)?,
+            [table, name] => self.by_table_name(table, name, false, location)?,
+            [schema, table, name] => {
+                super::tree::check_schema("", schema, location)?;
+                self.by_table_name(table, name, true, location)?
+            }
+            _ => {
+                let message = format!("improper qualified name (too many dotted names): {}", names.join("."));
+                return Err(at(SqlError::new(sqlstate::SYNTAX_ERROR, message), location));
+            }
+        };
+        Ok(Expr { at: super::tree::place(location), ..found })
+    }
+
+    fn visible_levels(&self) -> impl Iterator<Item = (u16, &Level)> {
+        self.levels.iter().rev().enumerate().filter(|(_, l)| !l.opaque).map(|(d, l)| (d as u16, l))
+    }
+
+    fn by_column_name(&self, name: &str, location: i32) -> SqlResult<Expr> {
+        for (depth, level) in self.visible_levels() {
+            let mut found = None;
+            for item in level.items.iter().filter(|i| i.by_column) {
+                let (place, twice) = level.find(item, name);
+                if twice || (place.is_some() && found.is_some()) {
+                    return Err(ambiguous(name, location));
+                }
+                found = found.or(place.and_then(|p| level.item_column(item, p)));
+            }
+            if let Some((_, expr)) = found {
+                return Ok(outer(expr, depth));
+            }
+        }
+        if let Some(arg) = self.function_argument(None, name) {
+            return Ok(arg);
+        }
+        if matches!(name, "ctid" | "xmin" | "xmax" | "cmin" | "cmax" | "tableoid")
+            && self.levels.iter().any(|l| !l.rels.is_empty())
+        {
+            return Err(at(SqlError::unsupported(format_args!("system column \"{name}\"")), location));
+        }
+        if self.visible_levels().any(|(_, l)| l.items.iter().any(|i| i.by_name && i.name == name)) {
+            return Err(at(SqlError::unsupported(format_args!("whole-row reference to \"{name}\"")), location));
+        }
+        let error = undefined(format!("column \"{name}\" does not exist"), location);
+        // What LATERAL would see.
+        for (_, level) in self.visible_levels() {
+            for item in level.hidden.iter().filter(|i| i.by_column) {
+                if level.find(item, name).0.is_some() {
+                    return Err(if level.clause == Clause::FromFunction {
+                        at(SqlError::unsupported("LATERAL"), location)
+                    } else {
+                        error
+                            .detail(format!(
+                                "There is a column named \"{name}\" in table \"{}\", but it cannot be referenced from this part of the query.",
+                                item.name
+                            ))
+                    });
+                }
+            }
+        }
+        Err(error)
+    }
+
+    fn by_table_name(&self, table: &str, name: &str, own_name: bool, location: i32) -> SqlResult<Expr> {
+        let means = |i: &&Item| i.by_name && i.name == table && (i.own_name || !own_name);
+        for (depth, level) in self.visible_levels() {
+            let Some(item) = level.items.iter().find(means) else { continue };
+            let (place, twice) = level.find(item, name);
+            if twice {
+                return Err(ambiguous(name, location));
+            }
+            return match place.and_then(|p| level.item_column(item, p)) {
+                Some((_, expr)) => Ok(outer(expr, depth)),
+                None => Err(undefined(format!("column {table}.{name} does not exist"), location)),
+            };
+        }
+        if let Some(arg) = self.function_argument(Some(table), name) {
+            return Ok(arg);
+        }
+        for (_, level) in self.visible_levels() {
+            if level.hidden.iter().any(|i| means(&i)) {
+                if level.clause == Clause::FromFunction {
+                    return Err(at(SqlError::unsupported("LATERAL"), location));
+                }
+                let message = format!("invalid reference to FROM-clause entry for table \"{table}\"");
+                let error = SqlError::new(sqlstate::UNDEFINED_TABLE, message).detail(format!(
+                    "There is an entry for table \"{table}\", but it cannot be referenced from this part of the query."
+                ));
+                return Err(at(error, location));
+            }
+        }
+        Err(self.missing_table(table, location))
+    }
+
+    /// The error of a table name that is not in FROM.
+    pub(super) fn missing_table(&self, table: &str, location: i32) -> SqlError {
+        // Is it there under an alias?
+        let aliased = self.visible_levels().find_map(|(_, l)| {
+            l.rels.iter().find_map(|r| match &r.rel {
+                crate::bound::Rel::Table(t) if t.def.name == table && r.alias != table => Some(r.alias.clone()),
+                _ => None,
+            })
+        });
+        match aliased {
+            Some(alias) => {
+                let message = format!("invalid reference to FROM-clause entry for table \"{table}\"");
+                let hint = format!("Perhaps you meant to reference the table alias \"{alias}\".");
+                at(SqlError::new(sqlstate::UNDEFINED_TABLE, message).hint(hint), location)
+            }
+            None => {
+                let message = format!("missing FROM-clause entry for table \"{table}\"");
+                at(SqlError::new(sqlstate::UNDEFINED_TABLE, message), location)
+            }
+        }
+    }
+
+    /// In a function's body, arguments can be named; columns of the same name come first.
+    fn function_argument(&self, function: Option<&str>, name: &str) -> Option<Expr> {
+        let (own_name, args) = self.function?;
+        if function.is_some_and(|f| f != own_name) {
+            return None;
+        }
+        let i = args.iter().position(|a| a.0.as_deref() == Some(name))?;
+        Some(Expr { kind: ExprKind::Param(i as u16), ty: Type::new(args[i].1.id), at: u32::MAX })
+    }
+
+    /// What `*` (or, with a name, `t.*`) means.
+    pub(super) fn star(&mut self, names: &[&str], location: i32) -> SqlResult<Vec<(String, Expr)>> {
+        let (table, own_name) = match *names {
+            [] => {
+                let level = self.level();
+                if !level.items.iter().any(|i| i.by_column) {
+                    let message = "SELECT * with no tables specified is not valid";
+                    return Err(at(SqlError::new(sqlstate::SYNTAX_ERROR, message), location));
+                }
+                let items = level.items.iter().filter(|i| i.by_column);
+                return Ok(items.flat_map(|i| level.item_columns(i)).collect());
+            }
+            [table] => (table, false),
+            [schema, table] => {
+                super::tree::check_schema("", schema, location)?;
+                (table, true)
+            }
+            _ => return Err(at(SqlError::unsupported("a database name before a table"), location)),
+        };
+        for (depth, level) in self.visible_levels() {
+            let mut items = level.items.iter().filter(|i| i.by_name && i.name == table && (i.own_name || !own_name));
+            if let Some(item) = items.next() {
+                let columns = level.item_columns(item);
+                return Ok(columns.into_iter().map(|(n, e)| (n, outer(e, depth))).collect());
+            }
+        }
+        Err(self.missing_table(table, location))
+    }
+}
+
+/// An expression of an outer level, as seen `depth` levels further in.
+fn outer(mut e: Expr, depth: u16) -> Expr {
+    if depth > 0 {
+        crate::bound::walk_expr_mut(&mut e, 0, &mut |e, _| {
+            if let ExprKind::Column { depth: d, .. } = &mut e.kind {
+                *d += depth;
+            }
+            true
+        });
+    }
+    e
+}

@@ -1,0 +1,311 @@
+//! Expressions with a syntax of their own: CASE, BETWEEN, IN, IS DISTINCT FROM, NULLIF, comparisons of rows,
+//! CURRENT_DATE and its kin.
+
+use super::expr::{negate, truth};
+use super::tree::{at, at_expr, kind, list, need, place, unexpected};
+use super::{Binder, coerce};
+use crate::bound::{Expr, ExprKind};
+use crate::parse::tree::{self, Node, RowExpr, SqlValueFunctionOp as Op, node::Node as Kind};
+use ondol_types::func::{FuncDef, FuncId, Volatility};
+use ondol_types::{SqlError, SqlResult, Type, TypeId, Value, resolve, sqlstate};
+
+/// The name of CURRENT_DATE and its kin.
+pub fn value_function_name(op: Op) -> Option<&'static str> {
+    Some(match op {
+        Op::SvfopCurrentDate => "current_date",
+        Op::SvfopCurrentTime | Op::SvfopCurrentTimeN => "current_time",
+        Op::SvfopCurrentTimestamp | Op::SvfopCurrentTimestampN => "current_timestamp",
+        Op::SvfopLocaltime | Op::SvfopLocaltimeN => "localtime",
+        Op::SvfopLocaltimestamp | Op::SvfopLocaltimestampN => "localtimestamp",
+        Op::SvfopCurrentRole => "current_role",
+        Op::SvfopCurrentUser => "current_user",
+        Op::SvfopUser => "user",
+        Op::SvfopSessionUser => "session_user",
+        Op::SvfopCurrentCatalog => "current_catalog",
+        Op::SvfopCurrentSchema => "current_schema",
+        Op::SqlvalueFunctionOpUndefined => return None,
+    })
+}
+
+/// Both sides cast to what an equality operator takes, and its function.
+struct Equality {
+    left: Expr,
+    right: Expr,
+    eq: FuncId,
+}
+
+impl<'a> Binder<'a> {
+    fn resolved(&mut self, name: &str, place: u32) -> SqlResult<&'static FuncDef> {
+        resolve::resolve_function(name, &[]).map_err(|e| at_expr(e, place))
+    }
+
+    pub(super) fn value_function(&mut self, f: &tree::SqlValueFunction) -> SqlResult<Expr> {
+        let here = place(f.location);
+        let name = value_function_name(f.op()).ok_or_else(|| unexpected("a value function"))?;
+        let function = match f.op() {
+            Op::SvfopCurrentTime | Op::SvfopCurrentTimeN | Op::SvfopLocaltime | Op::SvfopLocaltimeN => {
+                return Err(at(SqlError::unsupported("type time"), f.location));
+            }
+            Op::SvfopCurrentDate
+            | Op::SvfopCurrentTimestamp
+            | Op::SvfopCurrentTimestampN
+            | Op::SvfopLocaltimestamp
+            | Op::SvfopLocaltimestampN => "now",
+            Op::SvfopCurrentRole | Op::SvfopUser => "current_user",
+            Op::SvfopCurrentCatalog => "current_database",
+            // There is one schema.
+            Op::SvfopCurrentSchema => return Ok(super::constant(Value::Text("public".into()), Type::TEXT, here)),
+            _ => name,
+        };
+        let def = self.resolved(function, here)?;
+        let call = self.call(def, Vec::new(), here)?;
+        let to = match f.op() {
+            Op::SvfopCurrentDate => Type::new(TypeId::Date),
+            Op::SvfopLocaltimestamp | Op::SvfopLocaltimestampN => Type::with(TypeId::Timestamp, f.typmod.min(6)),
+            Op::SvfopCurrentTimestampN => Type::with(TypeId::Timestamptz, f.typmod.min(6)),
+            _ => return Ok(call),
+        };
+        self.cast(call, to, true)
+    }
+
+    pub(super) fn case(&mut self, c: &'a tree::CaseExpr) -> SqlResult<Expr> {
+        let subject = match c.arg.as_deref() {
+            Some(arg) => {
+                let arg = self.expr(arg)?;
+                let arg = self.settle(arg)?;
+                // It is put into each condition, so it must not matter how often it is computed.
+                if arg.calls(Volatility::Volatile) {
+                    return Err(at(SqlError::unsupported("CASE of a volatile expression"), c.location));
+                }
+                Some(arg)
+            }
+            None => None,
+        };
+        let mut conditions = Vec::with_capacity(c.args.len());
+        // PostgreSQL looks at ELSE first when it chooses the type.
+        let mut results = vec![match c.defresult.as_deref() {
+            Some(e) => self.expr(e)?,
+            None => super::constant(Value::Null, Type::UNKNOWN, u32::MAX),
+        }];
+        for when in &c.args {
+            let Kind::CaseWhen(when) = kind(when)? else { return Err(unexpected("a CASE branch")) };
+            let test = self.expr(need(&when.expr)?)?;
+            conditions.push(match &subject {
+                Some(s) => self.operator("=", Some(s.clone()), test, place(when.location))?,
+                None => self.condition(test, "CASE/WHEN")?,
+            });
+            results.push(self.expr(need(&when.result)?)?);
+        }
+        let (ty, mut results) = self.unify(results, "CASE")?;
+        let otherwise = results.remove(0);
+        let otherwise = match otherwise.kind {
+            ExprKind::Const(Value::Null) => None,
+            _ => Some(Box::new(otherwise)),
+        };
+        let whens = conditions.into_iter().zip(results).collect();
+        Ok(Expr { kind: ExprKind::Case { whens, otherwise }, ty, at: place(c.location) })
+    }
+
+    /// As PostgreSQL does, the operand is bound once for each comparison.
+    pub(super) fn between(&mut self, e: &'a tree::AExpr, negated: bool, symmetric: bool) -> SqlResult<Expr> {
+        let x = need(&e.lexpr)?;
+        let [low, high] = list(need(&e.rexpr)?)? else { return Err(unexpected("BETWEEN")) };
+        let within = self.range(x, low, high, negated, e.location)?;
+        if !symmetric {
+            return Ok(within);
+        }
+        let turned = self.range(x, high, low, negated, e.location)?;
+        let both = vec![within, turned];
+        Ok(truth(if negated { ExprKind::And(both) } else { ExprKind::Or(both) }, e.location))
+    }
+
+    fn range(
+        &mut self,
+        x: &'a Node,
+        low: &'a Node,
+        high: &'a Node,
+        negated: bool,
+        location: i32,
+    ) -> SqlResult<Expr> {
+        let mut side = |op: &str, bound: &'a Node| {
+            let left = self.expr(x)?;
+            let right = self.expr(bound)?;
+            self.operator(op, Some(left), right, place(location))
+        };
+        let both = vec![
+            side(if negated { "<" } else { ">=" }, low)?,
+            side(if negated { ">" } else { "<=" }, high)?,
+        ];
+        Ok(truth(if negated { ExprKind::Or(both) } else { ExprKind::And(both) }, location))
+    }
+
+    /// The equality of two types, and both sides brought to what it takes.
+    fn equality(&mut self, left: Expr, right: Expr, place: u32) -> SqlResult<Equality> {
+        let op = resolve::resolve_operator("=", Some(left.ty.id), right.ty.id).map_err(|e| at_expr(e, place))?;
+        let [l, r] = op.args() else { return Err(unexpected("an equality of one operand")) };
+        let left = self.cast(left, Type::new(*l), false)?;
+        let right = self.cast(right, Type::new(*r), false)?;
+        Ok(Equality { left, right, eq: op.func })
+    }
+
+    pub(super) fn distinct_from(&mut self, e: &'a tree::AExpr, distinct: bool) -> SqlResult<Expr> {
+        let (left, right) = (need(&e.lexpr)?, need(&e.rexpr)?);
+        if matches!(kind(left)?, Kind::RowExpr(_)) || matches!(kind(right)?, Kind::RowExpr(_)) {
+            return Err(at(SqlError::unsupported("IS DISTINCT FROM on rows"), e.location));
+        }
+        let (left, right) = (self.expr(left)?, self.expr(right)?);
+        let is_null = |e: &Expr| e.ty.id == TypeId::Unknown && matches!(e.kind, ExprKind::Const(Value::Null));
+        // Against NULL itself no operator is needed, so any type will do.
+        if is_null(&right) || is_null(&left) {
+            let arg = if is_null(&right) { left } else { right };
+            let arg = Box::new(self.settle_literal(arg)?);
+            return Ok(truth(ExprKind::IsNull { arg, negated: distinct }, e.location));
+        }
+        let q = self.equality(left, right, place(e.location))?;
+        let (left, right) = (Box::new(q.left), Box::new(q.right));
+        Ok(truth(ExprKind::Distinct { left, right, eq: q.eq, negated: !distinct }, e.location))
+    }
+
+    pub(super) fn nullif(&mut self, e: &'a tree::AExpr) -> SqlResult<Expr> {
+        let left = self.expr(need(&e.lexpr)?)?;
+        let right = self.expr(need(&e.rexpr)?)?;
+        let q = self.equality(left, right, place(e.location))?;
+        let ty = q.left.ty;
+        let kind = ExprKind::NullIf { left: Box::new(q.left), right: Box::new(q.right), eq: q.eq };
+        Ok(Expr { kind, ty, at: place(e.location) })
+    }
+
+    pub(super) fn in_list(&mut self, e: &'a tree::AExpr, name: &str) -> SqlResult<Expr> {
+        let negated = match name {
+            "=" => false,
+            "<>" => true,
+            _ => return Err(unexpected("IN")),
+        };
+        let items = list(need(&e.rexpr)?)?;
+        let left = need(&e.lexpr)?;
+        if let Kind::RowExpr(row) = kind(left)? {
+            return self.in_rows(row, items, negated, e.location);
+        }
+        self.member(left, items, negated, e.location)
+    }
+
+    /// `left [NOT] IN (items)`
+    fn member(&mut self, left: &'a Node, items: &'a [Node], negated: bool, location: i32) -> SqlResult<Expr> {
+        let arg = self.expr(left)?;
+        if let [only] = items {
+            let only = self.expr(only)?;
+            return self.operator(if negated { "<>" } else { "=" }, Some(arg), only, place(location));
+        }
+        let mut all = Vec::with_capacity(items.len() + 1);
+        all.push(arg);
+        for i in items {
+            all.push(self.expr(i)?);
+        }
+        let mut common = coerce::common_type(&all, "IN")?;
+        common.typmod = -1;
+        let op = resolve::resolve_operator("=", Some(common.id), common.id).map_err(|x| at(x, location))?;
+        let [l, _] = op.args() else { return Err(unexpected("an equality of one operand")) };
+        // By way of the common type: what a literal means must not depend on the operator's.
+        let mut all = self.cast_all(all, common, "IN")?;
+        if *l != common.id {
+            all = self.cast_all(all, Type::new(*l), "IN")?;
+        }
+        let arg = Box::new(all.remove(0));
+        Ok(truth(ExprKind::InList { arg, list: all, eq: op.func, negated }, location))
+    }
+
+    /// `(a, b) [NOT] IN ((..), (..))`
+    fn in_rows(&mut self, row: &'a RowExpr, items: &'a [Node], negated: bool, location: i32) -> SqlResult<Expr> {
+        let mut tests = Vec::with_capacity(items.len());
+        for item in items {
+            let Kind::RowExpr(other) = kind(item)? else {
+                return Err(at(SqlError::unsupported("comparing a row with something else"), location));
+            };
+            tests.push(self.row_comparison("=", row, other, location)?);
+        }
+        let any = match tests.pop() {
+            Some(only) if tests.is_empty() => only,
+            Some(last) => {
+                tests.push(last);
+                truth(ExprKind::Or(tests), location)
+            }
+            None => return Err(unexpected("IN without a list")),
+        };
+        Ok(if negated { negate(any, location) } else { any })
+    }
+
+    /// `left op ANY/ALL (array)`: of arrays there are only those written out, as another way to write IN.
+    pub(super) fn array_operator(&mut self, e: &'a tree::AExpr, name: &str, all: bool) -> SqlResult<Expr> {
+        let right = need(&e.rexpr)?;
+        match (kind(right)?, name, all) {
+            (Kind::AArrayExpr(a), "=", false) if !a.elements.is_empty() => {
+                self.member(need(&e.lexpr)?, &a.elements, false, e.location)
+            }
+            (Kind::AArrayExpr(a), "<>", true) if !a.elements.is_empty() => {
+                self.member(need(&e.lexpr)?, &a.elements, true, e.location)
+            }
+            _ => Err(at(SqlError::unsupported("ANY or ALL of an array"), e.location)),
+        }
+    }
+
+    /// Rows are compared column by column; for the order the first that differs decides.
+    pub(super) fn row_comparison(
+        &mut self,
+        op: &str,
+        left: &'a RowExpr,
+        right: &'a RowExpr,
+        location: i32,
+    ) -> SqlResult<Expr> {
+        if left.args.len() != right.args.len() {
+            let message = "unequal number of entries in row expressions";
+            return Err(at(SqlError::new(sqlstate::SYNTAX_ERROR, message), location));
+        }
+        if left.args.is_empty() {
+            let message = "cannot compare rows of zero length";
+            return Err(at(SqlError::new(sqlstate::FEATURE_NOT_SUPPORTED, message), location));
+        }
+        let op = if op == "!=" { "<>" } else { op };
+        match op {
+            "=" | "<>" => {
+                let mut tests = Vec::with_capacity(left.args.len());
+                for (l, r) in left.args.iter().zip(&right.args) {
+                    tests.push(self.compare(op, l, r, location)?);
+                }
+                Ok(match (tests.len(), op) {
+                    (1, _) => tests.remove(0),
+                    (_, "=") => truth(ExprKind::And(tests), location),
+                    _ => truth(ExprKind::Or(tests), location),
+                })
+            }
+            "<" | "<=" | ">" | ">=" => self.row_order(op, &left.args, &right.args, location),
+            _ => {
+                let message = format!("could not determine interpretation of row comparison operator {op}");
+                Err(at(SqlError::new(sqlstate::FEATURE_NOT_SUPPORTED, message), location))
+            }
+        }
+    }
+
+    fn compare(&mut self, op: &str, l: &'a Node, r: &'a Node, location: i32) -> SqlResult<Expr> {
+        let (l, r) = (self.expr(l)?, self.expr(r)?);
+        self.operator(op, Some(l), r, place(location))
+    }
+
+    /// `(a, b) < (c, d)` is `a < c OR (a = c AND b < d)`, which is unknown exactly when SQL's is.
+    fn row_order(&mut self, op: &str, left: &'a [Node], right: &'a [Node], location: i32) -> SqlResult<Expr> {
+        let (Some((l, left)), Some((r, right))) = (left.split_first(), right.split_first()) else {
+            return Err(unexpected("an empty row"));
+        };
+        if left.is_empty() {
+            return self.compare(op, l, r, location);
+        }
+        let strict = if op.starts_with('<') { "<" } else { ">" };
+        let first = self.compare(strict, l, r, location)?;
+        let equal = self.compare("=", l, r, location)?;
+        if equal.calls(Volatility::Volatile) {
+            return Err(at(SqlError::unsupported("comparing rows of volatile expressions"), location));
+        }
+        let rest = self.row_order(op, left, right, location)?;
+        let tie = truth(ExprKind::And(vec![equal, rest]), location);
+        Ok(truth(ExprKind::Or(vec![first, tie]), location))
+    }
+}

@@ -1,0 +1,622 @@
+//! Bound statements: what the binder hands to the planner. All names are resolved, every expression has a type,
+//! every conversion is explicit.
+//!
+//! - **B1** Argument types of a [`ExprKind::Call`] are exactly the function's; conversions are [`ExprKind::Cast`]s.
+//! - **B2** In a grouped query, what is evaluated after grouping (targets, HAVING, ORDER BY) refers to columns of
+//!   its own level only through [`ExprKind::Group`] and [`ExprKind::Aggregate`].
+//! - **B3** `depth` counts query levels outwards: 0 is the query the expression stands in.
+use ondol_engine::{Access, ColumnDef, FunctionDef, IndexColumn, IndexKind, Isolation, LockStrength, Returns, Table, Wait};
+use ondol_types::agg::AggId;
+use ondol_types::func::FuncId;
+use ondol_types::{Type, TypeId, Value};
+use std::sync::Arc;
+
+#[derive(Clone, Debug)]
+pub struct Expr {
+    pub kind: ExprKind,
+    pub ty: Type,
+    /// Byte offset in the statement's text, for errors; `u32::MAX` when unknown.
+    pub at: u32,
+}
+
+#[derive(Clone, Debug)]
+pub enum ExprKind {
+    Const(Value),
+    /// Counted from 0; its type is in [`Bound::params`].
+    Param(u16),
+    Column { depth: u16, rel: u16, column: u16 },
+    /// Index into the query's `group_by`.
+    Group(u16),
+    /// The same of a query `depth` (1 or more) levels out, in a subquery that is evaluated after grouping.
+    GroupOuter { depth: u16, index: u16 },
+    /// Index into the query's `aggregates`.
+    Aggregate { depth: u16, index: u16 },
+    Call { func: FuncId, args: Vec<Expr> },
+    /// To `ty` of this expression, modifier included. `explicit` picks PostgreSQL's rules for overlong strings.
+    Cast { arg: Box<Expr>, explicit: bool },
+    And(Vec<Expr>),
+    Or(Vec<Expr>),
+    Not(Box<Expr>),
+    /// IS [NOT] NULL
+    IsNull { arg: Box<Expr>, negated: bool },
+    /// IS [NOT] TRUE (`want = Some(true)`), FALSE, UNKNOWN (`None`)
+    BoolTest { arg: Box<Expr>, want: Option<bool>, negated: bool },
+    /// IS [NOT] DISTINCT FROM; `eq` compares the two types.
+    Distinct { left: Box<Expr>, right: Box<Expr>, eq: FuncId, negated: bool },
+    /// Searched CASE (a simple CASE is rewritten); without ELSE: NULL.
+    Case { whens: Vec<(Expr, Expr)>, otherwise: Option<Box<Expr>> },
+    Coalesce(Vec<Expr>),
+    /// The first, or NULL when it equals the second.
+    NullIf { left: Box<Expr>, right: Box<Expr>, eq: FuncId },
+    Greatest(Vec<Expr>),
+    Least(Vec<Expr>),
+    /// `arg [NOT] IN (list)`, three-valued.
+    InList { arg: Box<Expr>, list: Vec<Expr>, eq: FuncId, negated: bool },
+    /// The value of a query of one column and at most one row.
+    Scalar(Box<Query>),
+    Exists { query: Box<Query>, negated: bool },
+    /// `left op ANY/ALL (query)`; IN is `= ANY`, NOT IN is `<> ALL`. One operator for each column.
+    Quantified { left: Vec<Expr>, query: Box<Query>, ops: Vec<FuncId>, all: bool },
+}
+
+/// A table, or something like one, in FROM.
+#[derive(Clone)]
+pub enum Rel {
+    Table(Arc<Table>),
+    /// A subquery (or a view of the dictionary's, or a function's body): its targets are the columns.
+    Query(Box<Query>),
+    /// VALUES lists.
+    Values(Vec<Vec<Expr>>),
+    /// A registered query called with arguments.
+    Function { function: Arc<FunctionDef>, args: Vec<Expr> },
+    /// A view of the system's state, by name (see `ondol_sql::system`), materialised when read.
+    System(&'static str),
+    /// generate_series(start, stop, step) over integers or bigints.
+    Series { start: Expr, stop: Expr, step: Expr },
+}
+
+impl std::fmt::Debug for Rel {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Rel::Table(t) => write!(f, "Table({})", t.def.name),
+            Rel::Query(q) => write!(f, "Query({q:?})"),
+            Rel::Values(v) => write!(f, "Values({v:?})"),
+            Rel::Function { function, args } => write!(f, "Function({}, {args:?})", function.name),
+            Rel::System(n) => write!(f, "System({n})"),
+            Rel::Series { start, stop, step } => write!(f, "Series({start:?}, {stop:?}, {step:?})"),
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+pub struct RelEntry {
+    pub rel: Rel,
+    /// The name it goes by in the query (alias or table name), for EXPLAIN.
+    pub alias: String,
+    pub columns: Vec<(String, Type)>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JoinKind {
+    Inner,
+    /// RIGHT is turned round by the binder.
+    Left,
+    Full,
+}
+
+#[derive(Clone, Debug)]
+pub enum From {
+    Rel(u16),
+    Join { kind: JoinKind, left: Box<From>, right: Box<From>, on: Option<Expr> },
+}
+
+#[derive(Clone, Debug)]
+pub struct Aggregate {
+    pub agg: AggId,
+    pub args: Vec<Expr>,
+    pub distinct: bool,
+    pub filter: Option<Expr>,
+    pub ty: Type,
+}
+
+#[derive(Clone, Debug)]
+pub struct Target {
+    pub expr: Expr,
+    pub name: String,
+    /// Only for ORDER BY; not part of the result.
+    pub hidden: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OrderKey {
+    /// Index into `targets`.
+    pub target: usize,
+    pub desc: bool,
+    pub nulls_first: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SetOperation {
+    Union,
+    Intersect,
+    Except,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct Query {
+    pub rels: Vec<RelEntry>,
+    /// The items of FROM, joined by comma.
+    pub from: Vec<From>,
+    pub filter: Option<Expr>,
+    /// GROUP BY or an aggregate is present.
+    pub grouped: bool,
+    pub group_by: Vec<Expr>,
+    pub aggregates: Vec<Aggregate>,
+    pub having: Option<Expr>,
+    pub targets: Vec<Target>,
+    pub distinct: bool,
+    /// UNION and its kin: the rows are those of the two queries (each one level further in, by B3) instead of
+    /// `from`; `rels` is empty; targets (all `Column {rel: 0}`), distinct,
+    /// order_by, limit and offset apply to the outcome, whose columns are as the left's.
+    pub set: Option<Box<SetQuery>>,
+    pub order_by: Vec<OrderKey>,
+    pub limit: Option<Expr>,
+    pub offset: Option<Expr>,
+    /// FOR UPDATE / FOR SHARE: (rels, how, wait)
+    pub locks: Vec<(Vec<u16>, LockStrength, Wait)>,
+}
+
+#[derive(Clone, Debug)]
+pub struct SetQuery {
+    pub operation: SetOperation,
+    pub all: bool,
+    pub left: Query,
+    /// Types equal to the left's.
+    pub right: Query,
+}
+
+/// INSERT. `columns[i]` says where table column i comes from.
+#[derive(Clone, Debug)]
+pub struct Insert {
+    pub table: TableRef,
+    /// VALUES or a query; its visible targets are the source columns, cast to the columns' types already.
+    pub source: Query,
+    pub columns: Vec<InsertColumn>,
+    /// Over rel 0, the new row.
+    pub returning: Vec<Target>,
+}
+
+#[derive(Clone, Debug)]
+pub enum InsertColumn {
+    Source(usize),
+    /// The default, or NULL; of the column's type.
+    Value(Expr),
+}
+
+/// A table by reference, printable.
+#[derive(Clone)]
+pub struct TableRef(pub Arc<Table>);
+impl std::fmt::Debug for TableRef {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}", self.0.def.name)
+    }
+}
+
+/// UPDATE and DELETE: the target is rel 0 of `query`, whose FROM (and USING) and filter choose the rows; the
+/// query's targets are the assigned values (UPDATE; of the columns' types), then nothing else.
+#[derive(Clone, Debug)]
+pub struct Modify {
+    pub table: TableRef,
+    pub query: Query,
+    /// UPDATE: column i of `assign` gets target i. DELETE: empty.
+    pub assign: Vec<u16>,
+    pub delete: bool,
+    /// Over the query's rels, rel 0 being the new row (DELETE: the old one).
+    pub returning: Vec<Target>,
+}
+
+#[derive(Clone, Debug)]
+pub struct CopyOptions {
+    pub csv: bool,
+    pub header: bool,
+    pub delimiter: u8,
+    pub null: String,
+    pub quote: u8,
+    pub escape: u8,
+    pub force_quote_all: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CopyEnd {
+    /// STDIN or STDOUT
+    Client,
+    File(String),
+}
+
+#[derive(Clone, Debug)]
+pub enum Copy {
+    From { table: TableRef, columns: Vec<u16>, defaults: Vec<(u16, Expr)>, end: CopyEnd, options: CopyOptions },
+    To { query: Query, end: CopyEnd, options: CopyOptions },
+}
+
+#[derive(Clone, Debug)]
+pub enum Statement {
+    Query(Query),
+    Insert(Insert),
+    Modify(Modify),
+    Copy(Copy),
+    CreateTable { name: String, columns: Vec<ColumnDef>, constraints: Vec<NewIndex>, if_not_exists: bool },
+    DropTable { names: Vec<String>, if_exists: bool },
+    Truncate { names: Vec<String> },
+    CreateIndex { table: String, index: NewIndex, if_not_exists: bool },
+    DropIndex { names: Vec<String>, if_exists: bool },
+    /// ALTER TABLE t ADD [CONSTRAINT n] PRIMARY KEY / UNIQUE [USING INDEX i]
+    AddConstraint { table: String, index: NewIndex, using_index: Option<String> },
+    CreateFunction { name: String, args: Vec<(Option<String>, Type)>, returns: Returns, body: String, volatility: String, replace: bool },
+    DropFunction { functions: Vec<(String, Option<Vec<Type>>)>, if_exists: bool },
+    Begin { isolation: Option<Isolation>, access: Option<Access> },
+    SetTransaction { isolation: Option<Isolation>, access: Option<Access>, session: bool },
+    Commit,
+    Rollback,
+    Savepoint(String),
+    Release(String),
+    RollbackTo(String),
+    Set { name: String, value: Option<String>, local: bool },
+    Show(String),
+    /// The parameter types given; the statement is bound anew when executed.
+    Prepare { name: String, types: Vec<TypeId>, text: String },
+    /// EXECUTE: of a prepared statement or of a registered query.
+    Execute { name: String, args: Vec<Expr> },
+    Deallocate(Option<String>),
+    Explain { analyze: bool, statement: Box<Statement>, text: String },
+    Checkpoint,
+    Discard,
+    /// Accepted because it means nothing in memory; the text says so.
+    Nothing { tag: &'static str, notice: String },
+}
+
+/// An index to be made, by CREATE INDEX or a constraint.
+#[derive(Clone, Debug)]
+pub struct NewIndex {
+    /// `None`: named after the table and columns.
+    pub name: Option<String>,
+    pub kind: IndexKind,
+    pub unique: bool,
+    pub primary: bool,
+    pub constraint: bool,
+    pub columns: Vec<IndexColumn>,
+}
+
+/// A statement with all that is known of it before it runs.
+#[derive(Clone, Debug)]
+pub struct Bound {
+    pub statement: Statement,
+    /// Types of $1, $2, ...
+    pub params: Vec<TypeId>,
+    /// The dictionary version that names were resolved in.
+    pub catalog_version: u64,
+    /// Told to the user before the outcome: (sqlstate, message).
+    pub notices: Vec<(&'static str, String)>,
+}
+
+// ---- walking ----------------------------------------------------------------------------------------------------
+
+macro_rules! walkers {
+    ($expr_fn:ident, $query_fn:ident, $own_fn:ident, $from_fn:ident, $iter:ident, $as_ref:ident, $deref:ident, [$($m:tt)?]) => {
+        /// Visits an expression and those below it, outermost first, subqueries included: `f` gets each with
+        /// the number of query levels between it and where the walk began, and says whether to go on below it.
+        pub fn $expr_fn(e: & $($m)? Expr, level: u16, f: &mut dyn FnMut(& $($m)? Expr, u16) -> bool) {
+            if !f(e, level) {
+                return;
+            }
+            match & $($m)? e.kind {
+                ExprKind::Const(_)
+                | ExprKind::Param(_)
+                | ExprKind::Column { .. }
+                | ExprKind::Group(_)
+                | ExprKind::GroupOuter { .. }
+                | ExprKind::Aggregate { .. } => {}
+                ExprKind::Call { args, .. }
+                | ExprKind::And(args)
+                | ExprKind::Or(args)
+                | ExprKind::Coalesce(args)
+                | ExprKind::Greatest(args)
+                | ExprKind::Least(args) => {
+                    for a in args.$iter() {
+                        $expr_fn(a, level, f);
+                    }
+                }
+                ExprKind::Cast { arg, .. } | ExprKind::Not(arg) => $expr_fn(arg, level, f),
+                ExprKind::IsNull { arg, .. } | ExprKind::BoolTest { arg, .. } => $expr_fn(arg, level, f),
+                ExprKind::Distinct { left, right, .. } | ExprKind::NullIf { left, right, .. } => {
+                    $expr_fn(left, level, f);
+                    $expr_fn(right, level, f);
+                }
+                ExprKind::Case { whens, otherwise } => {
+                    for (when, then) in whens.$iter() {
+                        $expr_fn(when, level, f);
+                        $expr_fn(then, level, f);
+                    }
+                    if let Some(e) = otherwise {
+                        $expr_fn(e, level, f);
+                    }
+                }
+                ExprKind::InList { arg, list, .. } => {
+                    $expr_fn(arg, level, f);
+                    for e in list.$iter() {
+                        $expr_fn(e, level, f);
+                    }
+                }
+                ExprKind::Scalar(query) | ExprKind::Exists { query, .. } => $query_fn(query, level + 1, f),
+                ExprKind::Quantified { left, query, .. } => {
+                    for e in left.$iter() {
+                        $expr_fn(e, level, f);
+                    }
+                    $query_fn(query, level + 1, f);
+                }
+            }
+        }
+
+        /// Visits all expressions of a query that stands at `level`, those of its subqueries included.
+        pub fn $query_fn(q: & $($m)? Query, level: u16, f: &mut dyn FnMut(& $($m)? Expr, u16) -> bool) {
+            $own_fn(q, &mut |e| $expr_fn(e, level, f));
+            for entry in q.rels.$iter() {
+                if let Rel::Query(inner) = & $($m)? entry.rel {
+                    $query_fn(inner, level + 1, f);
+                }
+            }
+            if let Some(set) = q.set.$deref() {
+                $query_fn(& $($m)? set.left, level + 1, f);
+                $query_fn(& $($m)? set.right, level + 1, f);
+            }
+        }
+
+        /// Gives the expressions that stand in the query itself, none from below them.
+        pub fn $own_fn(q: & $($m)? Query, f: &mut dyn FnMut(& $($m)? Expr)) {
+            for entry in q.rels.$iter() {
+                match & $($m)? entry.rel {
+                    Rel::Table(_) | Rel::System(_) | Rel::Query(_) => {}
+                    Rel::Values(rows) => rows.$iter().flat_map(|r| r.$iter()).for_each(&mut *f),
+                    Rel::Function { args, .. } => args.$iter().for_each(&mut *f),
+                    Rel::Series { start, stop, step } => {
+                        f(start);
+                        f(stop);
+                        f(step);
+                    }
+                }
+            }
+            for from in q.from.$iter() {
+                $from_fn(from, f);
+            }
+            for aggregate in q.aggregates.$iter() {
+                aggregate.args.$iter().chain(aggregate.filter.$as_ref()).for_each(&mut *f);
+            }
+            (q.filter.$as_ref().into_iter())
+                .chain(q.group_by.$iter())
+                .chain(q.having.$as_ref())
+                .chain(q.targets.$iter().map(|t| & $($m)? t.expr))
+                .chain(q.limit.$as_ref())
+                .chain(q.offset.$as_ref())
+                .for_each(&mut *f);
+        }
+
+        fn $from_fn(from: & $($m)? From, f: &mut dyn FnMut(& $($m)? Expr)) {
+            if let From::Join { left, right, on, .. } = from {
+                $from_fn(left, f);
+                $from_fn(right, f);
+                if let Some(on) = on {
+                    f(on);
+                }
+            }
+        }
+    };
+}
+walkers!(walk_expr, walk_query, own_exprs, walk_from, iter, as_ref, as_deref, []);
+walkers!(walk_expr_mut, walk_query_mut, own_exprs_mut, walk_from_mut, iter_mut, as_mut, as_deref_mut, [mut]);
+
+/// Visits a query and all queries within it, outer ones first.
+pub fn each_query(q: &Query, f: &mut dyn FnMut(&Query)) {
+    f(q);
+    for r in &q.rels {
+        if let Rel::Query(inner) = &r.rel {
+            each_query(inner, f);
+        }
+    }
+    if let Some(set) = &q.set {
+        each_query(&set.left, f);
+        each_query(&set.right, f);
+    }
+    own_exprs(q, &mut |e| each_query_in(e, f));
+}
+
+/// Visits all queries within an expression.
+pub fn each_query_in(e: &Expr, f: &mut dyn FnMut(&Query)) {
+    walk_expr(e, 0, &mut |e, _| match &e.kind {
+        ExprKind::Scalar(inner) | ExprKind::Exists { query: inner, .. } => {
+            each_query(inner, f);
+            false
+        }
+        ExprKind::Quantified { left, query, .. } => {
+            for e in left {
+                each_query_in(e, f);
+            }
+            each_query(query, f);
+            false
+        }
+        _ => true,
+    });
+}
+
+impl Expr {
+    /// Without the casts that change the type's name and nothing of the value: varchar, char(n) and text without
+    /// a length have the same values. What an index is on may be under such casts.
+    pub fn unrelabelled(&self) -> &Expr {
+        let string = |t: TypeId| matches!(t, TypeId::Varchar | TypeId::Text | TypeId::Bpchar);
+        match &self.kind {
+            ExprKind::Cast { arg, .. }
+                if self.ty.typmod == -1
+                    && string(self.ty.id)
+                    && string(arg.ty.id)
+                    // To char(n) trailing spaces are lost.
+                    && (self.ty.id != TypeId::Bpchar || arg.ty.id == TypeId::Bpchar) =>
+            {
+                arg.unrelabelled()
+            }
+            _ => self,
+        }
+    }
+    /// Whether the expression itself or one below it calls a function of at least this volatility.
+    pub fn calls(&self, volatility: ondol_types::func::Volatility) -> bool {
+        use ondol_types::func::{Volatility, find};
+        let rank = |v: Volatility| match v {
+            Volatility::Immutable => 0,
+            Volatility::Stable => 1,
+            Volatility::Volatile => 2,
+        };
+        let mut found = false;
+        walk_expr(self, 0, &mut |e, _| {
+            if let ExprKind::Call { func, .. } = e.kind {
+                found |= find(func).is_some_and(|d| rank(d.volatility) >= rank(volatility));
+            }
+            !found
+        });
+        found
+    }
+}
+
+impl Query {
+    /// The columns of the result.
+    pub fn columns(&self) -> Vec<(String, Type)> {
+        self.visible().map(|t| (t.name.clone(), t.expr.ty)).collect()
+    }
+    /// The targets that are part of the result.
+    pub fn visible(&self) -> impl Iterator<Item = &Target> {
+        self.targets.iter().filter(|t| !t.hidden)
+    }
+}
+
+impl Statement {
+    /// The columns of the rows that the statement answers with; empty when it answers with none.
+    pub fn columns(&self) -> Vec<(String, Type)> {
+        let targets = |t: &[Target]| t.iter().map(|t| (t.name.clone(), t.expr.ty)).collect();
+        match self {
+            Statement::Query(q) => q.columns(),
+            Statement::Insert(i) => targets(&i.returning),
+            Statement::Modify(m) => targets(&m.returning),
+            Statement::Explain { .. } => vec![("QUERY PLAN".into(), Type::TEXT)],
+            Statement::Show(name) if name == "all" => ["name", "setting", "description"]
+                .map(|n| (n.to_string(), Type::TEXT))
+                .to_vec(),
+            Statement::Show(name) => vec![(name.clone(), Type::TEXT)],
+            _ => Vec::new(),
+        }
+    }
+
+    /// The queries that stand in the statement itself.
+    fn queries(&self) -> Vec<&Query> {
+        match self {
+            Statement::Query(q) | Statement::Copy(Copy::To { query: q, .. }) => vec![q],
+            Statement::Insert(i) => vec![&i.source],
+            Statement::Modify(m) => vec![&m.query],
+            Statement::Explain { statement, .. } => statement.queries(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// The expressions that stand in the statement beside its queries.
+    fn exprs(&self) -> Vec<&Expr> {
+        match self {
+            Statement::Insert(i) => (i.columns.iter())
+                .filter_map(|c| match c {
+                    InsertColumn::Value(e) => Some(e),
+                    InsertColumn::Source(_) => None,
+                })
+                .chain(i.returning.iter().map(|t| &t.expr))
+                .collect(),
+            Statement::Modify(m) => m.returning.iter().map(|t| &t.expr).collect(),
+            Statement::Copy(Copy::From { defaults, .. }) => defaults.iter().map(|d| &d.1).collect(),
+            Statement::Execute { args, .. } => args.iter().collect(),
+            Statement::Explain { statement, .. } => statement.exprs(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Visits all expressions of the statement, to change them.
+    pub fn walk_mut(&mut self, f: &mut dyn FnMut(&mut Expr, u16) -> bool) {
+        match self {
+            Statement::Query(q) | Statement::Copy(Copy::To { query: q, .. }) => walk_query_mut(q, 0, f),
+            Statement::Insert(i) => {
+                walk_query_mut(&mut i.source, 0, f);
+                for c in &mut i.columns {
+                    if let InsertColumn::Value(e) = c {
+                        walk_expr_mut(e, 0, f);
+                    }
+                }
+                i.returning.iter_mut().for_each(|t| walk_expr_mut(&mut t.expr, 0, f));
+            }
+            Statement::Modify(m) => {
+                walk_query_mut(&mut m.query, 0, f);
+                m.returning.iter_mut().for_each(|t| walk_expr_mut(&mut t.expr, 0, f));
+            }
+            Statement::Copy(Copy::From { defaults, .. }) => {
+                defaults.iter_mut().for_each(|d| walk_expr_mut(&mut d.1, 0, f));
+            }
+            Statement::Execute { args, .. } => args.iter_mut().for_each(|e| walk_expr_mut(e, 0, f)),
+            Statement::Explain { statement, .. } => statement.walk_mut(f),
+            _ => {}
+        }
+    }
+}
+
+impl Bound {
+    /// The columns of the rows that the statement answers with; empty when it answers with none.
+    pub fn columns(&self) -> Vec<(String, Type)> {
+        self.statement.columns()
+    }
+
+    /// Visits all expressions of the statement.
+    pub fn walk(&self, f: &mut dyn FnMut(&Expr, u16) -> bool) {
+        for q in self.statement.queries() {
+            walk_query(q, 0, f);
+        }
+        for e in self.statement.exprs() {
+            walk_expr(e, 0, f);
+        }
+    }
+
+    /// The tables that the statement reads or writes, each once. What registered queries use is theirs to tell.
+    pub fn tables(&self) -> Vec<Arc<Table>> {
+        let mut tables: Vec<Arc<Table>> = Vec::new();
+        let mut add = |t: &Arc<Table>| {
+            if !tables.iter().any(|o| Arc::ptr_eq(o, t)) {
+                tables.push(t.clone());
+            }
+        };
+        fn target(s: &Statement) -> Option<&Arc<Table>> {
+            match s {
+                Statement::Insert(Insert { table, .. })
+                | Statement::Modify(Modify { table, .. })
+                | Statement::Copy(Copy::From { table, .. }) => Some(&table.0),
+                Statement::Explain { statement, .. } => target(statement),
+                _ => None,
+            }
+        }
+        if let Some(t) = target(&self.statement) {
+            add(t);
+        }
+        let mut visit = |q: &Query| {
+            for r in &q.rels {
+                if let Rel::Table(t) = &r.rel {
+                    add(t);
+                }
+            }
+        };
+        for q in self.statement.queries() {
+            each_query(q, &mut visit);
+        }
+        for e in self.statement.exprs() {
+            each_query_in(e, &mut visit);
+        }
+        tables
+    }
+}

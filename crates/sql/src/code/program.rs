@@ -1,0 +1,220 @@
+//! A program: instructions and the definitions they refer to by number.
+//!
+//! ```text
+//! registers:   parameters | constants | working registers
+//! row memory:  row of cursor 0 | row of cursor 1 | ...        (then constants' strings, parameters' strings, temporaries)
+//! ```
+use super::op::Op;
+use ondol_engine::{FunctionDef, Table, TableIndex};
+use ondol_types::agg::AggId;
+use ondol_types::{Type, TypeId, Value};
+use std::sync::Arc;
+
+/// A table cursor: one table, perhaps one of its indexes, and where its row lies in the row area.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CursorDef {
+    /// In [`Program::tables`].
+    pub table: u16,
+    /// Position in the table's indexes.
+    pub index: Option<u16>,
+    pub row_at: u32,
+}
+
+/// A hash table of rows; the first `keys` columns are the key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HashDef {
+    pub width: u16,
+    pub keys: u16,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SortKey {
+    pub column: u16,
+    pub desc: bool,
+    pub nulls_first: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SortDef {
+    pub width: u16,
+    pub keys: Vec<SortKey>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupDef {
+    pub keys: u16,
+    /// Each aggregate with the number of its arguments.
+    pub aggs: Vec<(AggId, u16)>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CastDef {
+    pub from: TypeId,
+    pub to: Type,
+    pub explicit: bool,
+}
+
+/// The command's tag, without the count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tag {
+    Select = 0,
+    Insert = 1,
+    Update = 2,
+    Delete = 3,
+}
+
+impl Tag {
+    /// As told to a client: `INSERT 0 3`.
+    pub fn text(self, rows: u64) -> String {
+        match self {
+            Tag::Select => format!("SELECT {rows}"),
+            Tag::Insert => format!("INSERT 0 {rows}"),
+            Tag::Update => format!("UPDATE {rows}"),
+            Tag::Delete => format!("DELETE {rows}"),
+        }
+    }
+}
+
+/// A line of the plan, for EXPLAIN.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlanLine {
+    pub depth: u16,
+    pub text: String,
+    /// Filled under EXPLAIN ANALYZE: the counters of starts and of rows.
+    pub loops: Option<u16>,
+    pub rows: Option<u16>,
+    /// A property of the node above it rather than a node.
+    pub detail: bool,
+}
+
+#[derive(Clone)]
+pub struct Program {
+    pub ops: Vec<Op>,
+    pub params: Vec<TypeId>,
+    pub consts: Vec<Value>,
+    pub registers: u16,
+    pub row_area: u32,
+    /// Every table the statement touches, those of the functions it calls included: they are announced together.
+    pub tables: Vec<Arc<Table>>,
+    pub cursors: Vec<CursorDef>,
+    pub hashes: Vec<HashDef>,
+    /// Widths.
+    pub mats: Vec<u16>,
+    pub sorts: Vec<SortDef>,
+    pub groups: Vec<GroupDef>,
+    pub casts: Vec<CastDef>,
+    pub lists: Vec<Vec<u16>>,
+    pub names: Vec<String>,
+    pub functions: Vec<Arc<FunctionDef>>,
+    pub tallies: u16,
+    /// Of the result; empty for statements without one.
+    pub columns: Vec<(String, Type)>,
+    pub tag: Tag,
+    /// It changes or locks rows.
+    pub writes: bool,
+    /// The dictionary that it was made for.
+    pub catalog_version: u64,
+    pub plan: Vec<PlanLine>,
+}
+
+impl std::fmt::Debug for Program {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Program").field("ops", &self.ops).field("registers", &self.registers).finish_non_exhaustive()
+    }
+}
+
+/// Why stored code is not used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Rejected {
+    /// Another format, or a table, index or function is not as it was: compile again.
+    Stale,
+    /// The bytes are not a program; what is wrong with them.
+    Corrupt(String),
+}
+
+/// What operands are checked against.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Limits {
+    pub ops: usize,
+    pub registers: usize,
+    pub fixed_registers: usize,
+    pub row_area: usize,
+    pub cursors: usize,
+    pub hashes: usize,
+    pub mats: usize,
+    pub sorts: usize,
+    pub groups: usize,
+    pub casts: usize,
+    pub lists: usize,
+    pub tables: usize,
+    pub names: usize,
+    pub functions: usize,
+    pub tallies: usize,
+}
+
+impl Program {
+    pub fn limits(&self) -> Limits {
+        Limits {
+            ops: self.ops.len(),
+            registers: self.registers as usize,
+            fixed_registers: self.params.len() + self.consts.len(),
+            row_area: self.row_area as usize,
+            cursors: self.cursors.len(),
+            hashes: self.hashes.len(),
+            mats: self.mats.len(),
+            sorts: self.sorts.len(),
+            groups: self.groups.len(),
+            casts: self.casts.len(),
+            lists: self.lists.len(),
+            tables: self.tables.len(),
+            names: self.names.len(),
+            functions: self.functions.len(),
+            tallies: self.tallies as usize,
+        }
+    }
+    #[inline]
+    pub fn table_of(&self, cursor: u16) -> &Arc<Table> {
+        &self.tables[self.cursors[cursor as usize].table as usize]
+    }
+    pub fn index_of(&self, cursor: u16) -> Option<&Arc<TableIndex>> {
+        let def = &self.cursors[cursor as usize];
+        self.tables[def.table as usize].indexes.get(def.index? as usize)
+    }
+}
+
+/// A number that changes with whatever stored code relies on in a table: layout, column types, indexes.
+pub fn fingerprint(table: &Table) -> u64 {
+    let mut h = Fnv(0xcbf2_9ce4_8422_2325);
+    h.number(u64::from(table.def.id));
+    h.number(table.layout.row_size as u64);
+    for (c, l) in table.def.columns.iter().zip(&table.layout.columns) {
+        h.bytes(c.name.as_bytes());
+        h.number(c.ty.id as u64 | (c.ty.typmod as u32 as u64) << 8 | u64::from(c.not_null) << 40);
+        h.number(u64::from(l.offset) | u64::from(l.null_bit.map_or(u16::MAX, |b| b)) << 16);
+    }
+    for i in &table.def.indexes {
+        h.number(u64::from(i.id));
+        h.number(i.kind as u64 | u64::from(i.unique) << 8);
+        for c in &i.columns {
+            h.number(c.column as u64 | u64::from(c.desc) << 32 | u64::from(c.nulls_first) << 33);
+        }
+    }
+    h.0
+}
+
+/// A hash of 64 bits whose values may be stored (Fowler, Noll, Vo, 1a).
+pub struct Fnv(pub u64);
+
+impl Fnv {
+    pub fn bytes(&mut self, b: &[u8]) {
+        for x in b {
+            self.0 = (self.0 ^ u64::from(*x)).wrapping_mul(0x100_0000_01b3);
+        }
+        self.number(b.len() as u64)
+    }
+    pub fn number(&mut self, n: u64) {
+        for x in n.to_le_bytes() {
+            self.0 = (self.0 ^ u64::from(x)).wrapping_mul(0x100_0000_01b3);
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! The stored form of programs.
+//!
+//! ```text
+//! "OBC" | format u16 | sections in the order of `Program`'s fields, little-endian | CRC-32C of all before
+//! ```
+//! Reading never trusts a length: each is bounded by the bytes that remain, and the outcome passes
+//! [`super::verify::verify`].
+use super::FORMAT;
+use super::op::Op;
+use super::operand::{Reader, type_of};
+use super::program::*;
+use ondol_engine::Catalog;
+use ondol_types::agg::AggId;
+use ondol_types::{Numeric, Type, Value};
+
+const MAGIC: &[u8; 3] = b"OBC";
+
+fn put16(out: &mut Vec<u8>, v: u16) {
+    out.extend_from_slice(&v.to_le_bytes())
+}
+fn put32(out: &mut Vec<u8>, v: usize) {
+    out.extend_from_slice(&(v as u32).to_le_bytes())
+}
+fn put_bytes(out: &mut Vec<u8>, b: &[u8]) {
+    put32(out, b.len());
+    out.extend_from_slice(b)
+}
+fn put_type(out: &mut Vec<u8>, t: Type) {
+    out.push(t.id as u8);
+    out.extend_from_slice(&t.typmod.to_le_bytes())
+}
+fn get_type(r: &mut Reader<'_>) -> Option<Type> {
+    Some(Type { id: type_of(r.u8()?)?, typmod: r.u32()? as i32 })
+}
+
+fn put_value(out: &mut Vec<u8>, v: &Value) {
+    let tag = v.type_id().map_or(0, |t| t as u8);
+    out.push(tag);
+    match v {
+        Value::Null => {}
+        Value::Bool(b) => out.push(*b as u8),
+        Value::Int2(i) => out.extend_from_slice(&i.to_le_bytes()),
+        Value::Int4(i) | Value::Date(i) => out.extend_from_slice(&i.to_le_bytes()),
+        Value::Int8(i) | Value::Timestamp(i) | Value::Timestamptz(i) => out.extend_from_slice(&i.to_le_bytes()),
+        Value::Float8(f) => out.extend_from_slice(&f.to_bits().to_le_bytes()),
+        Value::Numeric(n) => {
+            let mut b = Vec::new();
+            n.encode(&mut b);
+            put_bytes(out, &b)
+        }
+        Value::Text(s) => put_bytes(out, s.as_bytes()),
+        Value::Bytea(b) => put_bytes(out, b),
+    }
+}
+
+fn get_value(r: &mut Reader<'_>) -> Option<Value> {
+    use ondol_types::TypeId as T;
+    Some(match type_of(r.u8()?)? {
+        T::Unknown => Value::Null,
+        T::Bool => Value::Bool(r.u8()? != 0),
+        T::Int2 => Value::Int2(r.u16()? as i16),
+        T::Int4 => Value::Int4(r.u32()? as i32),
+        T::Int8 => Value::Int8(r.u64()? as i64),
+        T::Float8 => Value::Float8(f64::from_bits(r.u64()?)),
+        T::Numeric => Value::Numeric(Numeric::decode(r.blob()?)),
+        T::Text => Value::Text(r.text()?),
+        T::Bytea => Value::Bytea(r.blob()?.to_vec()),
+        T::Date => Value::Date(r.u32()? as i32),
+        T::Timestamp => Value::Timestamp(r.u64()? as i64),
+        T::Timestamptz => Value::Timestamptz(r.u64()? as i64),
+        T::Bpchar | T::Varchar | T::Void => return None,
+    })
+}
+
+fn list<T>(r: &mut Reader<'_>, mut each: impl FnMut(&mut Reader<'_>) -> Option<T>) -> Option<Vec<T>> {
+    let n = r.count()?;
+    let mut out = Vec::with_capacity(n.min(1 << 16));
+    for _ in 0..n {
+        out.push(each(r)?);
+    }
+    Some(out)
+}
+
+fn put_list<T>(out: &mut Vec<u8>, items: &[T], mut each: impl FnMut(&mut Vec<u8>, &T)) {
+    put32(out, items.len());
+    for i in items {
+        each(out, i)
+    }
+}
+
+impl Program {
+    pub fn encode(&self) -> Vec<u8> {
+        let mut o = MAGIC.to_vec();
+        put16(&mut o, FORMAT);
+        put_list(&mut o, &self.tables, |o, t| {
+            put32(o, t.def.id as usize);
+            o.extend_from_slice(&fingerprint(t).to_le_bytes())
+        });
+        put_list(&mut o, &self.functions, |o, f| put32(o, f.id as usize));
+        put_list(&mut o, &self.params, |o, t| o.push(*t as u8));
+        put_list(&mut o, &self.consts, put_value);
+        put16(&mut o, self.registers);
+        put32(&mut o, self.row_area as usize);
+        put_list(&mut o, &self.cursors, |o, c| {
+            put16(o, c.table);
+            // The index by id: positions move when another index goes.
+            let index = c.index.and_then(|i| self.tables[c.table as usize].def.indexes.get(i as usize));
+            put32(o, index.map_or(u32::MAX as usize, |i| i.id as usize));
+            put32(o, c.row_at as usize)
+        });
+        put_list(&mut o, &self.hashes, |o, h| {
+            put16(o, h.width);
+            put16(o, h.keys)
+        });
+        put_list(&mut o, &self.mats, |o, w| put16(o, *w));
+        put_list(&mut o, &self.sorts, |o, s| {
+            put16(o, s.width);
+            put_list(o, &s.keys, |o, k| {
+                put16(o, k.column);
+                o.push(k.desc as u8 | (k.nulls_first as u8) << 1)
+            })
+        });
+        put_list(&mut o, &self.groups, |o, g| {
+            put16(o, g.keys);
+            put_list(o, &g.aggs, |o, (a, n)| {
+                put16(o, a.0);
+                put16(o, *n)
+            })
+        });
+        put_list(&mut o, &self.casts, |o, c| {
+            o.push(c.from as u8);
+            put_type(o, c.to);
+            o.push(c.explicit as u8)
+        });
+        put_list(&mut o, &self.lists, |o, l| put_list(o, l, |o, c| put16(o, *c)));
+        put_list(&mut o, &self.names, |o, n| put_bytes(o, n.as_bytes()));
+        put16(&mut o, self.tallies);
+        put_list(&mut o, &self.columns, |o, (n, t)| {
+            put_bytes(o, n.as_bytes());
+            put_type(o, *t)
+        });
+        o.push(self.tag as u8);
+        o.push(self.writes as u8);
+        put_list(&mut o, &self.ops, |o, op| op.put(o));
+        let crc = ondol_base::crc::crc32c(&o);
+        o.extend_from_slice(&crc.to_le_bytes());
+        o
+    }
+
+    /// Reads stored code and checks it against the dictionary it is to run on.
+    pub fn decode(bytes: &[u8], catalog: &Catalog) -> Result<Program, Rejected> {
+        let corrupt = |what: &str| Rejected::Corrupt(what.to_string());
+        let Some((body, crc)) = bytes.split_last_chunk::<4>() else {
+            return Err(corrupt("code is shorter than its checksum"));
+        };
+        let mut r = Reader::new(body);
+        if r.take(3) != Some(MAGIC) {
+            return Err(corrupt("code does not begin with its mark"));
+        }
+        match r.u16() {
+            Some(FORMAT) => {}
+            Some(_) => return Err(Rejected::Stale),
+            None => return Err(corrupt("code ends within its header")),
+        }
+        let found = ondol_base::crc::crc32c(body);
+        if found != u32::from_le_bytes(*crc) {
+            return Err(corrupt(&format!("checksum {found:08x}, expected {:08x}", u32::from_le_bytes(*crc))));
+        }
+        let program = Self::read(&mut r, catalog)?;
+        if r.at != body.len() {
+            return Err(corrupt("bytes after the end of the code"));
+        }
+        super::verify::verify(&program).map_err(Rejected::Corrupt)?;
+        Ok(program)
+    }
+
+    fn read(r: &mut Reader<'_>, catalog: &Catalog) -> Result<Program, Rejected> {
+        let cut = || Rejected::Corrupt("code ends early or holds an unknown value".to_string());
+        let mut tables = Vec::new();
+        for (id, print) in list(r, |r| Some((r.u32()?, r.u64()?))).ok_or_else(cut)? {
+            match catalog.table_by_id(id) {
+                Some(t) if fingerprint(t) == print => tables.push(t.clone()),
+                _ => return Err(Rejected::Stale),
+            }
+        }
+        let mut functions = Vec::new();
+        for id in list(r, |r| r.u32()).ok_or_else(cut)? {
+            functions.push(catalog.functions.get(&id).ok_or(Rejected::Stale)?.clone());
+        }
+        Self::read_rest(r, catalog.version, tables, functions).ok_or_else(cut)
+    }
+
+    fn read_rest(
+        r: &mut Reader<'_>,
+        catalog_version: u64,
+        tables: Vec<std::sync::Arc<ondol_engine::Table>>,
+        functions: Vec<std::sync::Arc<ondol_engine::FunctionDef>>,
+    ) -> Option<Program> {
+        let params = list(r, |r| type_of(r.u8()?))?;
+        let consts = list(r, get_value)?;
+        let registers = r.u16()?;
+        let row_area = r.u32()?;
+        let cursors = list(r, |r| {
+            let table = r.u16()?;
+            let id = r.u32()?;
+            let index = match id {
+                u32::MAX => None,
+                id => Some(tables.get(table as usize)?.def.indexes.iter().position(|i| i.id == id)? as u16),
+            };
+            Some(CursorDef { table, index, row_at: r.u32()? })
+        })?;
+        let hashes = list(r, |r| Some(HashDef { width: r.u16()?, keys: r.u16()? }))?;
+        let mats = list(r, |r| r.u16())?;
+        let sorts = list(r, |r| {
+            let width = r.u16()?;
+            let keys = list(r, |r| {
+                let column = r.u16()?;
+                let flags = r.u8().filter(|f| *f < 4)?;
+                Some(SortKey { column, desc: flags & 1 != 0, nulls_first: flags & 2 != 0 })
+            })?;
+            Some(SortDef { width, keys })
+        })?;
+        let groups = list(r, |r| {
+            let keys = r.u16()?;
+            Some(GroupDef { keys, aggs: list(r, |r| Some((AggId(r.u16()?), r.u16()?)))? })
+        })?;
+        let casts = list(r, |r| {
+            let from = type_of(r.u8()?)?;
+            let to = get_type(r)?;
+            Some(CastDef { from, to, explicit: r.u8().filter(|b| *b < 2)? == 1 })
+        })?;
+        let lists = list(r, |r| list(r, |r| r.u16()))?;
+        let names = list(r, |r| r.text())?;
+        let tallies = r.u16()?;
+        let columns = list(r, |r| Some((r.text()?, get_type(r)?)))?;
+        let tag = match r.u8()? {
+            0 => Tag::Select,
+            1 => Tag::Insert,
+            2 => Tag::Update,
+            3 => Tag::Delete,
+            _ => return None,
+        };
+        let writes = r.u8().filter(|b| *b < 2)? == 1;
+        let ops = list(r, Op::get)?;
+        Some(Program {
+            ops,
+            params,
+            consts,
+            registers,
+            row_area,
+            tables,
+            cursors,
+            hashes,
+            mats,
+            sorts,
+            groups,
+            casts,
+            lists,
+            names,
+            functions,
+            tallies,
+            columns,
+            tag,
+            writes,
+            catalog_version,
+            plan: Vec::new(),
+        })
+    }
+}

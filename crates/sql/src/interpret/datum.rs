@@ -1,0 +1,293 @@
+//! What a register holds: 16 bytes, copied freely.
+//!
+//! - **D1** Strings, bytea and numeric are an offset and a length in the memory that goes with the datum (a frame's or a
+//!   store's); all others are in the datum itself.
+//! - **D2** Integers of every width, booleans, dates and timestamps are kept as one sign-extended 64-bit number, so that one
+//!   instruction compares them all.
+//! - **D3** No datum can name memory that is not there: an offset is looked up, and what it does not name reads as empty.
+use ondol_types::{SqlResult, Value, ValueRef};
+use std::cmp::Ordering;
+use std::hash::Hasher;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(u8)]
+pub enum Tag {
+    #[default]
+    Null,
+    Bool,
+    Int2,
+    Int4,
+    Int8,
+    Float8,
+    Numeric,
+    Text,
+    Bytea,
+    Date,
+    Timestamp,
+    Timestamptz,
+}
+
+impl Tag {
+    #[inline(always)]
+    pub fn in_memory(self) -> bool {
+        matches!(self, Tag::Numeric | Tag::Text | Tag::Bytea)
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Datum {
+    pub tag: Tag,
+    pub len: u32,
+    pub bits: u64,
+}
+
+impl Datum {
+    pub const NULL: Datum = Datum { tag: Tag::Null, len: 0, bits: 0 };
+    pub const TRUE: Datum = Datum { tag: Tag::Bool, len: 0, bits: 1 };
+    #[inline(always)]
+    pub fn number(tag: Tag, v: i64) -> Datum {
+        Datum { tag, len: 0, bits: v as u64 }
+    }
+    #[inline(always)]
+    pub fn bool(b: bool) -> Datum {
+        Datum { tag: Tag::Bool, len: 0, bits: b as u64 }
+    }
+    #[inline(always)]
+    pub fn int(v: i64) -> Datum {
+        Datum::number(Tag::Int8, v)
+    }
+    #[inline(always)]
+    pub fn float(v: f64) -> Datum {
+        Datum { tag: Tag::Float8, len: 0, bits: v.to_bits() }
+    }
+    #[inline(always)]
+    pub fn string(tag: Tag, offset: usize, len: usize) -> Datum {
+        Datum { tag, len: len as u32, bits: offset as u64 }
+    }
+    #[inline(always)]
+    pub fn is_null(self) -> bool {
+        self.tag == Tag::Null
+    }
+    #[inline(always)]
+    pub fn is_true(self) -> bool {
+        self.tag == Tag::Bool && self.bits != 0
+    }
+    #[inline(always)]
+    pub fn is_false(self) -> bool {
+        self.tag == Tag::Bool && self.bits == 0
+    }
+    #[inline(always)]
+    pub fn as_int(self) -> i64 {
+        self.bits as i64
+    }
+    #[inline(always)]
+    pub fn as_float(self) -> f64 {
+        f64::from_bits(self.bits)
+    }
+    /// The bytes of a string, bytea or numeric; of anything else none (D3).
+    #[inline(always)]
+    pub fn bytes(self, memory: &[u8]) -> &[u8] {
+        if !self.tag.in_memory() {
+            return &[];
+        }
+        let at = self.bits as usize;
+        memory.get(at..at.wrapping_add(self.len as usize)).unwrap_or(&[])
+    }
+
+    #[inline]
+    pub fn value<'a>(self, memory: &'a [u8]) -> ValueRef<'a> {
+        match self.tag {
+            Tag::Null => ValueRef::Null,
+            Tag::Bool => ValueRef::Bool(self.bits != 0),
+            Tag::Int2 => ValueRef::Int2(self.bits as i16),
+            Tag::Int4 => ValueRef::Int4(self.bits as i32),
+            Tag::Int8 => ValueRef::Int8(self.bits as i64),
+            Tag::Float8 => ValueRef::Float8(self.as_float()),
+            Tag::Numeric => ValueRef::Numeric(self.bytes(memory)),
+            Tag::Text => ValueRef::Text(text(self.bytes(memory))),
+            Tag::Bytea => ValueRef::Bytea(self.bytes(memory)),
+            Tag::Date => ValueRef::Date(self.bits as i32),
+            Tag::Timestamp => ValueRef::Timestamp(self.bits as i64),
+            Tag::Timestamptz => ValueRef::Timestamptz(self.bits as i64),
+        }
+    }
+
+    /// The value's datum; what does not fit in it is appended to `memory`.
+    #[inline]
+    pub fn of(value: ValueRef<'_>, memory: &mut Vec<u8>) -> Datum {
+        let mut push = |tag, b: &[u8]| {
+            let at = memory.len();
+            memory.extend_from_slice(b);
+            Datum::string(tag, at, b.len())
+        };
+        match value {
+            ValueRef::Null => Datum::NULL,
+            ValueRef::Bool(b) => Datum::bool(b),
+            ValueRef::Int2(i) => Datum::number(Tag::Int2, i.into()),
+            ValueRef::Int4(i) => Datum::number(Tag::Int4, i.into()),
+            ValueRef::Int8(i) => Datum::number(Tag::Int8, i),
+            ValueRef::Float8(f) => Datum::float(f),
+            ValueRef::Numeric(b) => push(Tag::Numeric, b),
+            ValueRef::Text(s) => push(Tag::Text, s.as_bytes()),
+            ValueRef::Bytea(b) => push(Tag::Bytea, b),
+            ValueRef::Date(d) => Datum::number(Tag::Date, d.into()),
+            ValueRef::Timestamp(t) => Datum::number(Tag::Timestamp, t),
+            ValueRef::Timestamptz(t) => Datum::number(Tag::Timestamptz, t),
+        }
+    }
+
+    /// The same for an owned value.
+    pub fn of_owned(value: &Value, memory: &mut Vec<u8>) -> Datum {
+        match value {
+            Value::Null => Datum::NULL,
+            Value::Bool(b) => Datum::bool(*b),
+            Value::Int2(i) => Datum::number(Tag::Int2, (*i).into()),
+            Value::Int4(i) => Datum::number(Tag::Int4, (*i).into()),
+            Value::Int8(i) => Datum::number(Tag::Int8, *i),
+            Value::Float8(f) => Datum::float(*f),
+            Value::Numeric(n) => {
+                let at = memory.len();
+                n.encode(memory);
+                Datum::string(Tag::Numeric, at, memory.len() - at)
+            }
+            Value::Text(s) => Datum::of(ValueRef::Text(s), memory),
+            Value::Bytea(b) => Datum::of(ValueRef::Bytea(b), memory),
+            Value::Date(d) => Datum::number(Tag::Date, (*d).into()),
+            Value::Timestamp(t) => Datum::number(Tag::Timestamp, *t),
+            Value::Timestamptz(t) => Datum::number(Tag::Timestamptz, *t),
+        }
+    }
+
+    /// A copy whose bytes are in `to`.
+    #[inline]
+    pub fn moved(self, from: &[u8], to: &mut Vec<u8>) -> Datum {
+        if !self.tag.in_memory() {
+            return self;
+        }
+        let at = to.len();
+        let b = self.bytes(from);
+        to.extend_from_slice(b);
+        Datum::string(self.tag, at, b.len())
+    }
+}
+
+/// Bytes as text. Strings come in as checked text and are kept as they are; should one not be UTF-8 all the
+/// same, its valid beginning is shown.
+#[inline]
+pub fn text(b: &[u8]) -> &str {
+    match std::str::from_utf8(b) {
+        Ok(s) => s,
+        Err(e) => std::str::from_utf8(&b[..e.valid_up_to()]).unwrap_or(""),
+    }
+}
+
+/// PostgreSQL's order of doubles: NaN last and equal to itself, the zeros equal.
+#[inline(always)]
+pub fn order_floats(a: f64, b: f64) -> Ordering {
+    a.partial_cmp(&b).unwrap_or_else(|| a.is_nan().cmp(&b.is_nan()))
+}
+
+/// The order of two values of one kind; NULLs equal each other and follow all else.
+#[inline]
+pub fn compare(a: Datum, am: &[u8], b: Datum, bm: &[u8]) -> Ordering {
+    match (a.is_null(), b.is_null()) {
+        (true, true) => return Ordering::Equal,
+        (true, false) => return Ordering::Greater,
+        (false, true) => return Ordering::Less,
+        (false, false) => {}
+    }
+    match a.tag {
+        Tag::Float8 => order_floats(a.as_float(), b.as_float()),
+        Tag::Text | Tag::Bytea => a.bytes(am).cmp(b.bytes(bm)),
+        Tag::Numeric => ondol_types::value::compare(a.value(am), b.value(bm)),
+        _ => a.as_int().cmp(&b.as_int()),
+    }
+}
+
+/// A quick hash of 64 bits, good enough in its high and low bits for tables of powers of two.
+#[derive(Clone, Copy)]
+pub struct Mix(pub u64);
+
+impl Mix {
+    #[inline(always)]
+    pub fn number(&mut self, n: u64) {
+        let p = u128::from(self.0 ^ n).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
+        self.0 = (p >> 64) as u64 ^ p as u64;
+    }
+}
+
+impl Hasher for Mix {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+    #[inline]
+    fn write(&mut self, bytes: &[u8]) {
+        let (chunks, rest) = bytes.as_chunks::<8>();
+        for c in chunks {
+            self.number(u64::from_le_bytes(*c));
+        }
+        let mut last = [0u8; 8];
+        last[..rest.len()].copy_from_slice(rest);
+        self.number(u64::from_le_bytes(last));
+        self.number(bytes.len() as u64 + 1);
+    }
+}
+
+/// Consistent with [`compare`]: equal values hash alike, also integers of different widths.
+#[inline]
+pub fn hash(d: Datum, memory: &[u8], h: &mut Mix) {
+    match d.tag {
+        Tag::Null => h.number(0x6e75_6c6c),
+        Tag::Float8 => {
+            let f = d.as_float();
+            h.number(if f == 0.0 {
+                0
+            } else if f.is_nan() {
+                1
+            } else {
+                f.to_bits()
+            })
+        }
+        Tag::Text | Tag::Bytea => h.write(d.bytes(memory)),
+        Tag::Numeric => ondol_types::value::hash_value(d.value(memory), h),
+        _ => h.number(d.bits),
+    }
+}
+
+/// Runs `f` with the values of some registers, without allocating for the usual numbers of them.
+#[inline]
+pub fn with_values<R>(regs: &[Datum], memory: &[u8], f: impl FnOnce(&[ValueRef<'_>]) -> R) -> R {
+    const FEW: usize = 8;
+    if regs.len() <= FEW {
+        let mut few = [ValueRef::Null; FEW];
+        for (v, d) in few.iter_mut().zip(regs) {
+            *v = d.value(memory);
+        }
+        f(&few[..regs.len()])
+    } else {
+        let all: Vec<ValueRef<'_>> = regs.iter().map(|d| d.value(memory)).collect();
+        f(&all)
+    }
+}
+
+/// The error for memory that a statement's intermediate rows may not take.
+#[cold]
+pub fn too_large(limit: usize) -> ondol_types::SqlError {
+    ondol_types::SqlError::new(ondol_types::sqlstate::OUT_OF_MEMORY, "out of memory")
+        .detail(format!("The statement's intermediate rows take more than {limit} bytes."))
+}
+
+/// Bytes that a statement's stores may take together.
+#[derive(Clone, Copy, Debug)]
+pub struct Allowance {
+    pub used: usize,
+    pub limit: usize,
+}
+
+impl Allowance {
+    #[inline]
+    pub fn take(&mut self, bytes: usize) -> SqlResult<()> {
+        self.used += bytes;
+        if self.used > self.limit { Err(too_large(self.limit)) } else { Ok(()) }
+    }
+}

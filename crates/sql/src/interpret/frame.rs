@@ -1,0 +1,185 @@
+//! A frame: all that one execution needs, kept for the next one.
+//!
+//! ```text
+//! memory:  rows of the cursors | constants' strings | parameters' strings | temporaries
+//!          ^ 0                 ^ row area           ^ base                ^ floor
+//! ```
+//! - **F1** Executing the same program again allocates nothing once the frame has grown: registers, cursors, stores and
+//!   memory stay; only what lies above `base` is given back.
+//! - **F2** Memory below `floor` is not given back during an execution, whatever the code asks for.
+//! - **F3** Behind the row area lie [`PAD`] further bytes, so that a fixed-width read at any place of it stays inside.
+use super::datum::{Allowance, Datum};
+use super::rows::tag_of;
+use super::store::{HashTable, List, Sorter};
+use crate::code::Program;
+use crate::code::program::GroupDef;
+use ondol_engine::{IndexScan, Oid, Scan};
+use ondol_types::agg::AggState;
+use ondol_types::{SqlError, SqlResult, TypeId, ValueRef, sqlstate};
+use std::collections::HashSet;
+use std::sync::Arc;
+
+/// F3
+pub const PAD: usize = 16;
+
+/// Stores that grew beyond this are given back when a frame turns to another program.
+const KEEP: usize = 1 << 20;
+
+/// Where a range begins or ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum End {
+    #[default]
+    Open,
+    /// The first key that is not below the bytes.
+    At,
+}
+
+#[derive(Default)]
+pub struct TableCursor {
+    pub oid: Oid,
+    /// Gathered rows, and how many of them were given.
+    pub oids: Vec<Oid>,
+    pub at: usize,
+    pub key: Vec<u8>,
+    pub hash: u64,
+    pub low: Vec<u8>,
+    pub high: Vec<u8>,
+    pub low_end: End,
+    pub high_end: End,
+    /// The row's place in the frame's memory.
+    pub from: usize,
+    pub to: usize,
+    pub scan: Scan,
+    pub range: IndexScan,
+    pub touched: HashSet<u64>,
+}
+
+/// Groups: a hash table of keys and, beside it, the aggregates' states.
+#[derive(Default)]
+pub struct Groups {
+    pub table: HashTable,
+    pub states: Vec<AggState>,
+    pub def: Option<GroupDef>,
+}
+
+#[derive(Default)]
+pub struct Frame {
+    pub(super) program: Option<Arc<Program>>,
+    pub(super) regs: Vec<Datum>,
+    pub(super) memory: Vec<u8>,
+    pub(super) base: usize,
+    pub(super) floor: usize,
+    pub(super) cursors: Vec<TableCursor>,
+    pub(super) mats: Vec<List>,
+    pub(super) hashes: Vec<HashTable>,
+    pub(super) sorters: Vec<Sorter>,
+    pub(super) groups: Vec<Groups>,
+    pub(super) affected: u64,
+    pub(super) emitted: u64,
+    pub(super) tick: u32,
+    pub(super) allow: Option<Allowance>,
+    pub(super) scratch: Vec<u8>,
+    pub(super) tallies: Vec<u64>,
+    pub(super) executed: Vec<u64>,
+    pub(super) children: Vec<Frame>,
+}
+
+impl Frame {
+    pub fn new() -> Frame {
+        Frame::default()
+    }
+
+    /// Makes ready for an execution: binds the parameters, forgets the last one's temporaries.
+    pub(super) fn start(&mut self, program: &Arc<Program>, params: &[ValueRef<'_>], limit: usize) -> SqlResult<()> {
+        if !self.program.as_ref().is_some_and(|p| Arc::ptr_eq(p, program)) {
+            self.load(program);
+        }
+        if params.len() != program.params.len() {
+            return Err(SqlError::new(
+                sqlstate::SYNTAX_ERROR,
+                format!("{} parameters were given, {} are expected", params.len(), program.params.len()),
+            ));
+        }
+        self.memory.truncate(self.base);
+        for (n, (v, ty)) in params.iter().zip(&program.params).enumerate() {
+            let v = match v {
+                ValueRef::Text(s) if *ty == TypeId::Bpchar => ValueRef::Text(s.trim_end_matches(' ')),
+                v => *v,
+            };
+            let d = Datum::of(v, &mut self.memory);
+            if !d.is_null() && tag_of(*ty) != Some(d.tag) {
+                return Err(SqlError::new(
+                    sqlstate::DATATYPE_MISMATCH,
+                    format!("parameter ${} is of type {ty:?} and was given as {:?}", n + 1, d.tag),
+                ));
+            }
+            self.regs[n] = d;
+        }
+        let fixed = program.params.len() + program.consts.len();
+        self.regs[fixed..].fill(Datum::NULL);
+        self.floor = self.memory.len();
+        self.affected = 0;
+        self.emitted = 0;
+        self.allow = Some(Allowance { used: 0, limit });
+        Ok(())
+    }
+
+    /// Turns to another program.
+    #[cold]
+    fn load(&mut self, program: &Arc<Program>) {
+        self.regs.clear();
+        self.regs.resize(program.registers as usize, Datum::NULL);
+        self.memory.clear();
+        self.memory.resize(program.row_area as usize + PAD, 0);
+        for (n, c) in program.consts.iter().enumerate() {
+            self.regs[program.params.len() + n] = Datum::of_owned(c, &mut self.memory);
+        }
+        self.base = self.memory.len();
+        self.cursors.resize_with(program.cursors.len(), TableCursor::default);
+        for (c, def) in self.cursors.iter_mut().zip(&program.cursors) {
+            c.from = def.row_at as usize;
+            c.to = c.from + program.tables[def.table as usize].layout.row_size;
+            c.touched.clear();
+        }
+        self.mats.resize_with(program.mats.len(), List::default);
+        for (m, width) in self.mats.iter_mut().zip(&program.mats) {
+            if m.store.bytes.capacity() > KEEP {
+                *m = List::default();
+            }
+            m.store.width = *width as usize;
+            m.clear();
+        }
+        self.hashes.resize_with(program.hashes.len(), HashTable::default);
+        for (h, def) in self.hashes.iter_mut().zip(&program.hashes) {
+            if h.store.bytes.capacity() > KEEP {
+                *h = HashTable::default();
+            }
+            h.store.width = def.width as usize;
+            h.keys = def.keys as usize;
+            h.clear();
+        }
+        self.sorters.resize_with(program.sorts.len(), Sorter::default);
+        for (s, def) in self.sorters.iter_mut().zip(&program.sorts) {
+            if s.store.bytes.capacity() > KEEP {
+                *s = Sorter::default();
+            }
+            s.store.width = def.width as usize;
+            s.keys.clone_from(&def.keys);
+            s.clear();
+        }
+        self.groups.resize_with(program.groups.len(), Groups::default);
+        for (g, def) in self.groups.iter_mut().zip(&program.groups) {
+            g.table.store.width = def.keys as usize;
+            g.table.keys = def.keys as usize;
+            g.table.clear();
+            g.states.clear();
+            g.def = Some(def.clone());
+        }
+        self.program = Some(program.clone());
+    }
+
+    /// Counters of the last execution under EXPLAIN ANALYZE: of `Tally`, and of each instruction.
+    pub fn measured(&self) -> (&[u64], &[u64]) {
+        (&self.tallies, &self.executed)
+    }
+}

@@ -1,0 +1,99 @@
+//! Rows that do not come from tables: system views, and registered queries called inside a statement.
+//!
+//! A registered query runs in a frame of its own, within the statement that calls it: it sees what the statement sees, and
+//! its tables were announced with the statement's.
+use super::datum::{Allowance, Datum, with_values};
+use super::exec::{World, nested};
+use super::frame::Frame;
+use super::rows::{Row, Sink};
+use super::store::List;
+use crate::code::Program;
+use crate::code::operand::{Fun, Mat, Span};
+use ondol_engine::{Connection, Returns};
+use ondol_types::func::Context;
+use ondol_types::{SqlError, SqlResult, ValueRef, sqlstate};
+
+/// How deep registered queries may call each other.
+const MAX_DEPTH: u32 = 64;
+
+fn put(list: &mut List, values: &[ValueRef<'_>], allow: &mut Allowance) -> SqlResult<()> {
+    if values.len() != list.store.width {
+        return Err(SqlError::new(
+            sqlstate::INTERNAL_ERROR,
+            format!("a row of {} values came where {} were expected", values.len(), list.store.width),
+        ));
+    }
+    let mut memory = Vec::new();
+    let row: Vec<Datum> = values.iter().map(|v| Datum::of(*v, &mut memory)).collect();
+    list.store.push(&row, &memory, allow).map(|_| ())
+}
+
+pub(super) fn system_rows(
+    list: &mut List,
+    view: &str,
+    connection: &mut Connection,
+    world: &World<'_>,
+    allow: &mut Allowance,
+) -> SqlResult<()> {
+    list.clear();
+    world.env.host.system_rows(view, connection, &mut |values| put(list, values, allow))
+}
+
+/// Gathers a function's rows; of one that gives a single row, the first.
+struct Gather<'a> {
+    list: &'a mut List,
+    allow: &'a mut Allowance,
+    one: bool,
+}
+
+impl Sink for Gather<'_> {
+    fn row(&mut self, row: &Row<'_>) -> SqlResult<bool> {
+        let values: Vec<ValueRef<'_>> = row.values().collect();
+        put(self.list, &values, self.allow)?;
+        Ok(!self.one)
+    }
+}
+
+#[allow(clippy::too_many_arguments)]
+pub(super) fn function_rows(
+    f: &mut Frame,
+    program: &Program,
+    mat: Mat,
+    function: Fun,
+    args: Span,
+    connection: &mut Connection,
+    world: &World<'_>,
+    allow: &mut Allowance,
+) -> SqlResult<()> {
+    if world.depth >= MAX_DEPTH {
+        return Err(SqlError::new("54001", "stack depth limit exceeded")
+            .detail(format!("Registered queries call each other more than {MAX_DEPTH} deep.")));
+    }
+    let def = &program.functions[function.0 as usize];
+    let callee = world.env.host.function(def)?;
+    let one = match &def.returns {
+        Returns::Void => true,
+        Returns::Scalar { set, .. } | Returns::Rows { set, .. } => !set,
+    };
+    let mut child = f.children.pop().unwrap_or_default();
+    let limit = allow.limit.saturating_sub(allow.used);
+    let started = with_values(&f.regs[args.range()], &f.memory, |v| child.start(&callee, v, limit));
+    let list = &mut f.mats[mat.0 as usize];
+    list.clear();
+    let world = World { env: world.env, context: Context { ..world.context }, depth: world.depth + 1 };
+    let outcome = started.and_then(|()| {
+        if matches!(def.returns, Returns::Void) {
+            nested(&mut child, &callee, connection, &mut super::rows::Nowhere, &world)
+        } else {
+            nested(&mut child, &callee, connection, &mut Gather { list, allow, one }, &world)
+        }
+    });
+    f.children.push(child);
+    outcome?;
+    let list = &mut f.mats[mat.0 as usize];
+    if one && list.store.rows == 0 {
+        let nulls = vec![ValueRef::Null; list.store.width];
+        put(list, &nulls, allow)?;
+    }
+    Ok(())
+}

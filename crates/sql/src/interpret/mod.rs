@@ -1,0 +1,176 @@
+//! The interpreter: runs byte code against a connection.
+//!
+//! ```text
+//! run / run_batch -> start_statement -> exec (one flat loop) -> end_statement
+//!                                         |  registers, memory, cursors, stores: the frame
+//!                                         |  rows out: the sink
+//! ```
+//! - **N1** A statement is begun and ended here, once for each [`run`], and undone if anything fails. A program for an
+//!   older dictionary is refused with [`ondol_engine::connection::STALE`]; the caller compiles again.
+//! - **N2** A frame belongs to one execution at a time and is meant to be used again and again.
+//! - **N3** A batch of a reading program is one statement: all its lanes see one snapshot. Programs that write run lane
+//!   by lane, each a statement of its own, after their index and row memory was asked for.
+//!
+//! Not here: DDL, sessions, and text of any kind.
+mod access;
+mod batch;
+pub mod datum;
+mod exec;
+mod frame;
+mod functions;
+pub mod rows;
+mod store;
+
+pub use batch::{Batch, run_batch};
+pub use frame::Frame;
+pub use rows::{Nowhere, Row, Rows, Sink};
+
+use crate::code::Program;
+use crate::code::program::Tag;
+use ondol_engine::{Connection, FunctionDef, Token};
+use ondol_types::func::Context;
+use ondol_types::{SqlResult, ValueRef};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// What the session layer answers during execution.
+pub trait Host {
+    /// Gives every row of a system view to `each`.
+    fn system_rows(
+        &self,
+        view: &str,
+        connection: &Connection,
+        each: &mut dyn FnMut(&[ValueRef<'_>]) -> SqlResult<()>,
+    ) -> SqlResult<()>;
+    /// The program of a registered query.
+    fn function(&self, function: &Arc<FunctionDef>) -> SqlResult<Arc<Program>>;
+}
+
+/// A host without views and functions, for statements that use neither.
+pub struct NoHost;
+impl Host for NoHost {
+    fn system_rows(
+        &self,
+        view: &str,
+        _: &Connection,
+        _: &mut dyn FnMut(&[ValueRef<'_>]) -> SqlResult<()>,
+    ) -> SqlResult<()> {
+        Err(ondol_types::SqlError::unsupported(format!("system view {view} in this place")))
+    }
+    fn function(&self, function: &Arc<FunctionDef>) -> SqlResult<Arc<Program>> {
+        Err(ondol_types::SqlError::unsupported(format!("calling {} in this place", function.name)))
+    }
+}
+
+/// The surroundings of an execution.
+pub struct Env<'a> {
+    /// `now_us` is replaced by the transaction's time.
+    pub context: Context<'a>,
+    pub host: &'a dyn Host,
+    /// Set by whoever wants the statement to stop.
+    pub cancel: Option<&'a AtomicBool>,
+    /// Bytes that a statement's sorts, hash tables and lists may take together.
+    pub memory_limit: usize,
+}
+
+impl Env<'_> {
+    /// Surroundings in which nothing is known.
+    pub const EMPTY: Env<'static> =
+        Env { context: Context::EMPTY, host: &NoHost, cancel: None, memory_limit: usize::MAX };
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// Rows given out (SELECT) or changed.
+    pub rows_affected: u64,
+    pub tag: Tag,
+    /// Of the commit that ended the statement, when it was one.
+    pub token: Option<Token>,
+}
+
+impl Outcome {
+    /// The command's tag as told to a client.
+    pub fn command(&self) -> String {
+        self.tag.text(self.rows_affected)
+    }
+}
+
+fn outcome(frame: &Frame, program: &Program, token: Option<Token>) -> Outcome {
+    let rows_affected = if program.tag == Tag::Select { frame.emitted } else { frame.affected };
+    Outcome { rows_affected, tag: program.tag, token }
+}
+
+fn world<'a>(env: &'a Env<'a>, connection: &Connection) -> exec::World<'a> {
+    exec::World { env, context: Context { now_us: connection.transaction_time_us(), ..env.context }, depth: 0 }
+}
+
+/// Executes a program as one statement (N1).
+pub fn run(
+    frame: &mut Frame,
+    program: &Arc<Program>,
+    connection: &mut Connection,
+    params: &[ValueRef<'_>],
+    sink: &mut dyn Sink,
+    env: &Env<'_>,
+) -> SqlResult<Outcome> {
+    frame.start(program, params, env.memory_limit)?;
+    connection.start_statement(program.catalog_version, &program.tables, program.writes)?;
+    let world = world(env, connection);
+    match exec::exec::<{ exec::PLAIN }>(frame, program, connection, sink, &world, 0) {
+        Ok(_) => {
+            let token = connection.end_statement()?;
+            Ok(outcome(frame, program, token))
+        }
+        Err(e) => {
+            connection.abort_statement();
+            Err(e)
+        }
+    }
+}
+
+/// The same, counting what each instruction and each plan node did, for EXPLAIN ANALYZE: the lines to show.
+pub fn run_measured(
+    frame: &mut Frame,
+    program: &Arc<Program>,
+    connection: &mut Connection,
+    params: &[ValueRef<'_>],
+    env: &Env<'_>,
+) -> SqlResult<(Outcome, Vec<String>)> {
+    frame.start(program, params, env.memory_limit)?;
+    frame.executed.clear();
+    frame.executed.resize(program.ops.len(), 0);
+    frame.tallies.clear();
+    frame.tallies.resize(program.tallies as usize, 0);
+    let started = ondol_base::clock::now();
+    connection.start_statement(program.catalog_version, &program.tables, program.writes)?;
+    let world = world(env, connection);
+    match exec::exec::<{ exec::PROFILE }>(frame, program, connection, &mut Nowhere, &world, 0) {
+        Ok(_) => {
+            let token = connection.end_statement()?;
+            let elapsed_us = (ondol_base::clock::now() - started).as_micros() as u64;
+            let (tallies, executed) = frame.measured();
+            let lines =
+                crate::code::explain::lines(program, Some(crate::code::explain::Measured { tallies, executed, elapsed_us }));
+            Ok((outcome(frame, program, token), lines))
+        }
+        Err(e) => {
+            connection.abort_statement();
+            Err(e)
+        }
+    }
+}
+
+/// Executes a program inside a statement that the caller began and will end (COPY of a query, functions).
+pub fn run_within(
+    frame: &mut Frame,
+    program: &Arc<Program>,
+    connection: &mut Connection,
+    params: &[ValueRef<'_>],
+    sink: &mut dyn Sink,
+    env: &Env<'_>,
+) -> SqlResult<Outcome> {
+    frame.start(program, params, env.memory_limit)?;
+    let world = world(env, connection);
+    exec::exec::<{ exec::PLAIN }>(frame, program, connection, sink, &world, 0)?;
+    Ok(outcome(frame, program, None))
+}

@@ -1,0 +1,353 @@
+//! Rows on their way out: [`Row`] as a sink sees it, [`Rows`] as a caller keeps it.
+//!
+//! - **R1** A row of one whole table goes out as the bytes that it has in the table and is decoded only where it is looked
+//!   at. Strings that lie in slots of their own are appended, and their heads hold an offset within the row's bytes
+//!   instead of an OID, so that the bytes stand alone.
+//! - **R2** A [`Rows`] that is cleared and filled again allocates nothing once it has grown.
+use super::datum::{Datum, Tag, text};
+use ondol_engine::layout::{StringAt, string_at};
+use ondol_engine::{Connection, Layout, Storage, Table};
+use ondol_types::{SqlError, SqlResult, ValueRef, sqlstate};
+use std::sync::Arc;
+
+/// Takes a statement's rows.
+pub trait Sink {
+    /// False: no more rows are wanted.
+    fn row(&mut self, row: &Row<'_>) -> SqlResult<bool>;
+}
+
+impl<F: FnMut(&Row<'_>) -> SqlResult<bool>> Sink for F {
+    fn row(&mut self, row: &Row<'_>) -> SqlResult<bool> {
+        self(row)
+    }
+}
+
+/// Drops what it is given.
+pub struct Nowhere;
+impl Sink for Nowhere {
+    fn row(&mut self, _: &Row<'_>) -> SqlResult<bool> {
+        Ok(true)
+    }
+}
+
+#[derive(Clone, Copy)]
+pub struct Row<'a>(pub(super) Shape<'a>);
+
+#[derive(Clone, Copy)]
+pub(super) enum Shape<'a> {
+    Values { values: &'a [Datum], memory: &'a [u8] },
+    /// R1
+    Raw { table: &'a Arc<Table>, bytes: &'a [u8] },
+}
+
+impl<'a> Row<'a> {
+    pub fn len(&self) -> usize {
+        match self.0 {
+            Shape::Values { values, .. } => values.len(),
+            Shape::Raw { table, .. } => table.layout.columns.len(),
+        }
+    }
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+    /// NULL for a column that is not there.
+    #[inline]
+    pub fn get(&self, column: usize) -> ValueRef<'a> {
+        match self.0 {
+            Shape::Values { values, memory } => values.get(column).map_or(ValueRef::Null, |d| d.value(memory)),
+            Shape::Raw { table, bytes } => raw_value(&table.layout, bytes, column),
+        }
+    }
+    pub fn values(&self) -> impl Iterator<Item = ValueRef<'a>> + use<'a> {
+        let row = *self;
+        (0..row.len()).map(move |c| row.get(c))
+    }
+    /// The row's stored bytes, when it is a whole row of a table without strings in other slots.
+    pub fn raw(&self) -> Option<&'a [u8]> {
+        match self.0 {
+            Shape::Raw { bytes, .. } => Some(bytes),
+            Shape::Values { .. } => None,
+        }
+    }
+    /// An integer of any width, a date or a timestamp.
+    pub fn get_i64(&self, column: usize) -> Option<i64> {
+        Some(match self.get(column) {
+            ValueRef::Int2(v) => v.into(),
+            ValueRef::Int4(v) | ValueRef::Date(v) => v.into(),
+            ValueRef::Int8(v) | ValueRef::Timestamp(v) | ValueRef::Timestamptz(v) => v,
+            _ => return None,
+        })
+    }
+    pub fn get_f64(&self, column: usize) -> Option<f64> {
+        if let ValueRef::Float8(v) = self.get(column) { Some(v) } else { None }
+    }
+    pub fn get_bool(&self, column: usize) -> Option<bool> {
+        if let ValueRef::Bool(v) = self.get(column) { Some(v) } else { None }
+    }
+    pub fn get_str(&self, column: usize) -> Option<&'a str> {
+        if let ValueRef::Text(v) = self.get(column) { Some(v) } else { None }
+    }
+    /// The bytes of a bytea, a string, or of a numeric's encoding.
+    pub fn get_bytes(&self, column: usize) -> Option<&'a [u8]> {
+        match self.get(column) {
+            ValueRef::Bytea(b) | ValueRef::Numeric(b) => Some(b),
+            ValueRef::Text(s) => Some(s.as_bytes()),
+            _ => None,
+        }
+    }
+    pub fn is_null(&self, column: usize) -> bool {
+        match self.0 {
+            Shape::Values { values, .. } => values.get(column).is_none_or(|d| d.is_null()),
+            Shape::Raw { table, bytes } => table.layout.is_null(bytes, column),
+        }
+    }
+}
+
+#[inline(always)]
+pub(super) fn fixed<const N: usize>(row: &[u8], at: usize) -> [u8; N] {
+    match row.get(at..).and_then(|b| b.first_chunk::<N>()) {
+        Some(b) => *b,
+        None => [0; N],
+    }
+}
+
+/// char(n) without its padding.
+#[inline]
+pub(super) fn trimmed(b: &[u8]) -> &[u8] {
+    let n = b.iter().rposition(|c| *c != b' ').map_or(0, |p| p + 1);
+    &b[..n]
+}
+
+/// The value of a char column among those of a wide row (layout L3): offset and length in `all`.
+pub(super) fn wide_part(layout: &Layout, all: &[u8], column: usize) -> (usize, usize) {
+    let mut at = 0;
+    for c in &layout.char_columns {
+        let len = u32::from_le_bytes(fixed(all, at)) as usize;
+        if *c as usize == column {
+            return (at + 4, len);
+        }
+        at += 4 + len;
+    }
+    (0, 0)
+}
+
+fn raw_value<'a>(layout: &Layout, row: &'a [u8], column: usize) -> ValueRef<'a> {
+    let Some(c) = layout.columns.get(column) else { return ValueRef::Null };
+    if layout.is_null(row, column) {
+        return ValueRef::Null;
+    }
+    let at = c.offset as usize;
+    let string = || match string_at(row, at) {
+        StringAt::Inline(from, len) => row.get(from..from + len).unwrap_or(&[]),
+        StringAt::Slot(from, len) => row.get(from as usize..(from as usize).saturating_add(len)).unwrap_or(&[]),
+    };
+    match c.storage {
+        Storage::Bool => ValueRef::Bool(row[at] != 0),
+        Storage::Int2 => ValueRef::Int2(i16::from_le_bytes(fixed(row, at))),
+        Storage::Int4 => ValueRef::Int4(i32::from_le_bytes(fixed(row, at))),
+        Storage::Int8 => ValueRef::Int8(i64::from_le_bytes(fixed(row, at))),
+        Storage::Float8 => ValueRef::Float8(f64::from_le_bytes(fixed(row, at))),
+        Storage::Date => ValueRef::Date(i32::from_le_bytes(fixed(row, at))),
+        Storage::Timestamp => ValueRef::Timestamp(i64::from_le_bytes(fixed(row, at))),
+        Storage::Timestamptz => ValueRef::Timestamptz(i64::from_le_bytes(fixed(row, at))),
+        Storage::Char { width } if Layout::is_wide(row) => {
+            let _ = width;
+            let all = u64::from_le_bytes(fixed(row, layout.char_area as usize)) as usize;
+            let all = row.get(all..).unwrap_or(&[]);
+            let (from, len) = wide_part(layout, all, column);
+            ValueRef::Text(text(all.get(from..from + len).unwrap_or(&[])))
+        }
+        Storage::Char { width } => ValueRef::Text(text(trimmed(&row[at..at + width as usize]))),
+        Storage::Text => ValueRef::Text(text(string())),
+        Storage::Bytea => ValueRef::Bytea(string()),
+        Storage::Numeric => ValueRef::Numeric(string()),
+    }
+}
+
+/// Whether a row's bytes stand alone as they are: no string lies in another slot.
+#[inline]
+pub(super) fn stands_alone(layout: &Layout, row: &[u8]) -> bool {
+    if Layout::is_wide(row) {
+        return false;
+    }
+    layout.columns.iter().all(|c| match c.storage {
+        Storage::Text | Storage::Bytea | Storage::Numeric => {
+            matches!(string_at(row, c.offset as usize), StringAt::Inline(..))
+        }
+        _ => true,
+    })
+}
+
+/// Appends to `memory` the row at `row` of it in the form of R1; gives where that begins.
+pub(super) fn make_alone(
+    connection: &Connection,
+    layout: &Layout,
+    row: std::ops::Range<usize>,
+    memory: &mut Vec<u8>,
+) -> usize {
+    let start = memory.len();
+    memory.extend_from_within(row);
+    let mut put = |memory: &mut Vec<u8>, at: usize, oid: u64, len: usize| {
+        let offset = (memory.len() - start) as u64;
+        connection.read_string(oid, len, memory);
+        memory[start + at..start + at + 8].copy_from_slice(&offset.to_le_bytes());
+    };
+    if Layout::is_wide(&memory[start..]) {
+        let at = layout.char_area as usize;
+        let oid = u64::from_le_bytes(fixed(memory, start + at));
+        put(memory, at, oid, WHOLE);
+    }
+    for c in &layout.columns {
+        if matches!(c.storage, Storage::Text | Storage::Bytea | Storage::Numeric) {
+            let at = c.offset as usize;
+            if let StringAt::Slot(oid, len) = string_at(&memory[start..], at) {
+                put(memory, at + 8, oid, len);
+            }
+        }
+    }
+    start
+}
+
+/// The length that asks [`Connection::read_string`] for all of a string whose length stands only in its slot.
+pub(super) const WHOLE: usize = usize::MAX;
+
+/// A buffer of rows.
+#[derive(Default)]
+pub struct Rows {
+    /// Set while the rows are a table's (R1).
+    table: Option<Arc<Table>>,
+    width: usize,
+    datums: Vec<Datum>,
+    bytes: Vec<u8>,
+    /// End of each row in `bytes`, for rows of a table.
+    ends: Vec<usize>,
+    len: usize,
+}
+
+impl Rows {
+    pub fn new() -> Rows {
+        Rows::default()
+    }
+    pub fn clear(&mut self) {
+        self.datums.clear();
+        self.bytes.clear();
+        self.ends.clear();
+        self.len = 0;
+    }
+    pub fn len(&self) -> usize {
+        self.len
+    }
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+    /// Bytes in use, for callers that bound their buffers.
+    pub fn bytes(&self) -> usize {
+        self.bytes.len() + size_of_val(&self.datums[..])
+    }
+    /// # Panics
+    /// If there is no such row.
+    #[inline]
+    pub fn row(&self, n: usize) -> Row<'_> {
+        assert!(n < self.len, "row {n} of {}", self.len);
+        match &self.table {
+            Some(table) => {
+                let from = if n == 0 { 0 } else { self.ends[n - 1] };
+                Row(Shape::Raw { table, bytes: &self.bytes[from..self.ends[n]] })
+            }
+            None => {
+                Row(Shape::Values { values: &self.datums[n * self.width..(n + 1) * self.width], memory: &self.bytes })
+            }
+        }
+    }
+    pub fn iter(&self) -> impl Iterator<Item = Row<'_>> {
+        (0..self.len).map(|n| self.row(n))
+    }
+    pub fn get(&self, row: usize, column: usize) -> ValueRef<'_> {
+        self.row(row).get(column)
+    }
+    pub fn get_i64(&self, row: usize, column: usize) -> Option<i64> {
+        self.row(row).get_i64(column)
+    }
+    pub fn get_f64(&self, row: usize, column: usize) -> Option<f64> {
+        self.row(row).get_f64(column)
+    }
+    pub fn get_bool(&self, row: usize, column: usize) -> Option<bool> {
+        self.row(row).get_bool(column)
+    }
+    pub fn get_str(&self, row: usize, column: usize) -> Option<&str> {
+        self.row(row).get_str(column)
+    }
+    pub fn get_bytes(&self, row: usize, column: usize) -> Option<&[u8]> {
+        self.row(row).get_bytes(column)
+    }
+    /// Appends a row of values.
+    pub fn push(&mut self, values: &[ValueRef<'_>]) -> SqlResult<()> {
+        self.begin(values.len())?;
+        for v in values {
+            let d = Datum::of(*v, &mut self.bytes);
+            self.datums.push(d);
+        }
+        self.len += 1;
+        Ok(())
+    }
+    fn begin(&mut self, width: usize) -> SqlResult<()> {
+        if self.len == 0 {
+            self.table = None;
+            self.width = width;
+        } else if self.table.is_some() || self.width != width {
+            return Err(SqlError::new(
+                sqlstate::INTERNAL_ERROR,
+                format!("a row of {width} values follows rows of another shape"),
+            ));
+        }
+        Ok(())
+    }
+}
+
+impl Sink for Rows {
+    #[inline]
+    fn row(&mut self, row: &Row<'_>) -> SqlResult<bool> {
+        match row.0 {
+            Shape::Raw { table, bytes } => {
+                if self.len == 0 {
+                    if !self.table.as_ref().is_some_and(|t| Arc::ptr_eq(t, table)) {
+                        self.table = Some(table.clone());
+                    }
+                } else if !self.table.as_ref().is_some_and(|t| Arc::ptr_eq(t, table)) {
+                    let values: Vec<ValueRef<'_>> = row.values().collect();
+                    return self.push(&values).map(|()| true);
+                }
+                self.bytes.extend_from_slice(bytes);
+                self.ends.push(self.bytes.len());
+            }
+            Shape::Values { values, memory } => {
+                self.begin(values.len())?;
+                for d in values {
+                    let d = d.moved(memory, &mut self.bytes);
+                    self.datums.push(d);
+                }
+            }
+        }
+        self.len += 1;
+        Ok(true)
+    }
+}
+
+/// The tag that values of a type have.
+pub(super) fn tag_of(t: ondol_types::TypeId) -> Option<Tag> {
+    use ondol_types::TypeId as T;
+    Some(match t {
+        T::Bool => Tag::Bool,
+        T::Int2 => Tag::Int2,
+        T::Int4 => Tag::Int4,
+        T::Int8 => Tag::Int8,
+        T::Float8 => Tag::Float8,
+        T::Numeric => Tag::Numeric,
+        T::Bpchar | T::Varchar | T::Text | T::Unknown => Tag::Text,
+        T::Bytea => Tag::Bytea,
+        T::Date => Tag::Date,
+        T::Timestamp => Tag::Timestamp,
+        T::Timestamptz => Tag::Timestamptz,
+        T::Void => return None,
+    })
+}

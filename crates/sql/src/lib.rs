@@ -1,0 +1,15 @@
+//! SQL: parser, binder, plan, byte code, interpreter.
+//!
+//! ```text
+//! text -> parse (PostgreSQL's own grammar) -> bind (bound.rs) -> plan -> byte code -> interpreter
+//! ```
+//! Owns: the meaning of statements. Knows nothing of: files, threads, the wire, terminals.
+#![forbid(unsafe_code)]
+
+pub mod bind;
+pub mod bound;
+pub mod code;
+pub mod copy;
+pub mod interpret;
+pub mod parse;
+pub mod plan;

@@ -1,0 +1,181 @@
+//! Text to parse trees, by PostgreSQL's own grammar (`libpg_query`).
+//!
+//! 1. Every position is a byte offset into the text that was given to [`parse`], whatever statement of it is meant.
+//! 2. Only one thread is inside the C library at a time: around each call it points the process's standard error
+//!    at a pipe and back, which two threads at once would leave pointing at the wrong end.
+//! 3. A text whose tree could be nested more than [`MAX_NESTING`] levels is refused before the C library sees it:
+//!    serialising, decoding, binding and planning recurse, and a stack overflow ends the process.
+//!
+//! The library gives an error's text but not its place. [`locate`] finds it: the message quotes the offending
+//! token, and of several places where that token stands, the right one is the first whose prefix of the text
+//! fails in the same way (an LR parser reads no further than the token it objects to). Errors that quote no
+//! token have no position.
+//!
+//! Sources: PostgreSQL's documentation, chapter 4.1 (lexical structure); libpg_query's README.
+
+pub mod lexer;
+pub mod split;
+
+pub use pg_query::protobuf as tree;
+pub use split::{Open, Split, split};
+
+use ondol_base::sync::Mutex;
+use ondol_types::{SqlError, SqlResult, sqlstate};
+use tree::node::Node as Kind;
+
+/// Levels of nesting that a statement may have; see invariant 3.
+pub const MAX_NESTING: usize = 150;
+
+/// See invariant 2.
+static LIBRARY: Mutex<()> = Mutex::new(());
+
+/// One statement of a text.
+#[derive(Clone, Debug)]
+pub struct Raw {
+    /// Where its first token starts.
+    pub start: usize,
+    /// Where it ends: before its semicolon, or at the end of the text.
+    pub end: usize,
+    pub node: Kind,
+}
+
+/// Parses a text of any number of statements.
+pub fn parse(sql: &str) -> SqlResult<Vec<Raw>> {
+    if let Some(at) = sql.bytes().position(|b| b == 0) {
+        return Err(SqlError::new("22021", "invalid byte sequence for encoding \"UTF8\": 0x00").at(at));
+    }
+    if sql.len() > i32::MAX as usize / 2 {
+        return Err(SqlError::new(sqlstate::PROGRAM_LIMIT_EXCEEDED, "statement text is too long"));
+    }
+    if sql.len() > MAX_NESTING && lexer::nesting(sql) > MAX_NESTING {
+        return Err(SqlError::new("54001", "stack depth limit exceeded")
+            .hint(format!("A statement may be nested {MAX_NESTING} levels deep.")));
+    }
+    let parsed = {
+        let _one = LIBRARY.lock();
+        pg_query::parse(sql, 0)
+    };
+    let tree = match parsed {
+        Ok(result) => result.protobuf,
+        Err(pg_query::Error::Parse(message)) => return Err(located(sql, message)),
+        Err(e) => return Err(SqlError::new(sqlstate::INTERNAL_ERROR, e.to_string())),
+    };
+    let mut statements = Vec::with_capacity(tree.stmts.len());
+    for raw in tree.stmts {
+        let Some(node) = raw.stmt.and_then(|n| n.node) else { continue };
+        let from = usize::try_from(raw.stmt_location).unwrap_or(0).min(sql.len());
+        let end = match usize::try_from(raw.stmt_len) {
+            Ok(len) if len > 0 => (from + len).min(sql.len()),
+            _ => sql.len(),
+        };
+        let body = sql.get(from..end).unwrap_or_default();
+        let (mut first, mut last) = (None, 0);
+        for t in lexer::Tokens::new(body) {
+            first.get_or_insert(t.start);
+            last = t.end;
+        }
+        let start = from + first.unwrap_or(0);
+        statements.push(Raw { start, end: from + last, node });
+    }
+    Ok(statements)
+}
+
+/// The error of a message, with its SQLSTATE and its place.
+fn located(sql: &str, message: String) -> SqlError {
+    let state = match message.as_str() {
+        "stack depth limit exceeded" | "parse tree is nested too deeply to serialize to protobuf" => "54001",
+        "memory exhausted at or near \"\"" => sqlstate::OUT_OF_MEMORY,
+        "LIMIT #,# syntax is not supported" => sqlstate::SYNTAX_ERROR,
+        m if m.contains("not supported") || m.contains("not implemented") || m.contains("not yet implemented") => {
+            sqlstate::FEATURE_NOT_SUPPORTED
+        }
+        _ => sqlstate::SYNTAX_ERROR,
+    };
+    let at = locate(sql, &message);
+    let error = SqlError::new(state, message);
+    match at {
+        Some(at) => error.at(at),
+        None => error,
+    }
+}
+
+/// Where the token stands that a message complains of.
+fn locate(sql: &str, message: &str) -> Option<usize> {
+    if message.ends_with(" at end of input") {
+        return Some(sql.len());
+    }
+    let (_, rest) = message.split_once(" at or near \"")?;
+    let token = rest.strip_suffix('"')?;
+    let places: Vec<usize> =
+        lexer::Tokens::new(sql).map(|t| t.start).filter(|s| sql[*s..].starts_with(token)).collect();
+    if places.len() < 2 {
+        // The scanner's own complaints quote the text up to the end, or from the middle of what is a token here.
+        return places.first().copied().or_else(|| sql.find(token));
+    }
+    let fails_alike = |place: usize| {
+        let prefix = &sql[..place + token.len()];
+        let _one = LIBRARY.lock();
+        matches!(pg_query::parse(prefix, 0), Err(pg_query::Error::Parse(m)) if m == message)
+    };
+    let first = places.partition_point(|p| !fails_alike(*p));
+    places.get(first).or(places.last()).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error_at(sql: &str) -> (String, Option<usize>, &'static str) {
+        let e = parse(sql).expect_err(sql);
+        (e.0.message.clone(), e.0.position, e.sqlstate())
+    }
+
+    #[test]
+    fn statements_have_byte_ranges() {
+        let sql = " select 1 ; /* é */ select 'é;'  ; -- end\n";
+        let raws = parse(sql).unwrap();
+        let texts: Vec<&str> = raws.iter().map(|r| &sql[r.start..r.end]).collect();
+        assert_eq!(texts, ["select 1", "select 'é;'"]);
+        assert!(parse("  ; -- nothing\n ;").unwrap().is_empty());
+    }
+
+    #[test]
+    fn errors_have_byte_positions() {
+        assert_eq!(
+            error_at("select 'é', from t"),
+            ("syntax error at or near \"from\"".into(), Some("select 'é', ".len()), "42601")
+        );
+        assert_eq!(error_at("select 1 +"), ("syntax error at end of input".into(), Some(10), "42601"));
+        assert_eq!(error_at("select a a a from t").1, Some(11));
+        assert_eq!(error_at("select ',,', 1,,2 , 3").1, Some(15));
+        assert_eq!(error_at("select 'abc").1, Some(7));
+        assert_eq!(error_at("select 1a").1, Some(7));
+        assert_eq!(error_at("select 1; select ) ; select )").1, Some(17));
+    }
+
+    #[test]
+    fn deep_nesting_is_refused() {
+        for (open, close) in [("(", ")"), ("abs(", ")"), ("1+", ""), ("(select ", ")"), ("not ", ""), ("case when ", "")] {
+            let sql = format!("select {}1{}", open.repeat(5000), close.repeat(5000));
+            assert_eq!(error_at(&sql).2, "54001", "{open}");
+        }
+        let union = format!("select 1{}", " union select 1".repeat(5000));
+        assert_eq!(error_at(&union).2, "54001");
+    }
+
+    #[test]
+    fn wide_statements_are_taken() {
+        let rows = "(1, -2, 'a' || 'b', 2 * 3),".repeat(2000);
+        assert!(parse(&format!("insert into t values {}(1,2,3,4)", rows)).is_ok());
+        assert!(parse(&format!("select * from t where {} a = 1", "a = 1 and b = 2 or ".repeat(1000))).is_ok());
+        assert!(parse(&format!("select {} 1", "(a + 1) * 2, ".repeat(1000))).is_ok());
+    }
+
+    #[test]
+    fn the_deepest_allowed_tree_fits_a_small_stack() {
+        let sql = format!("select {}1{}", "abs(".repeat(140), ")".repeat(140));
+        assert_eq!(parse(&sql).unwrap().len(), 1);
+        let sql = format!("select {}1", "1+".repeat(140));
+        assert_eq!(parse(&sql).unwrap().len(), 1);
+    }
+}

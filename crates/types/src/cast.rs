@@ -1,0 +1,180 @@
+//! Casts: which exist, where they are applied, and what they do.
+//!
+//! Invariants:
+//! 1. The table is PostgreSQL's `pg_cast` for the supported types, with its rule for the casts that go through
+//!    text: to a string type on assignment, from one only when asked for.
+//! 2. [`cast`] knows every cast that [`cast_context`] allows, and a value that does not have its type is an
+//!    internal error, not a panic.
+//! 3. An explicit cast cuts a string to the length of its type; an assignment cuts nothing but spaces.
+//!
+//! Sources: PostgreSQL 15's catalogue, its documentation (CREATE CAST; 8.1 to 8.5) and its answers.
+
+use crate::func::Context;
+use crate::{Numeric, SqlError, SqlResult, Type, TypeId, Value, datetime, sqlstate, text};
+
+/// Ordered: what is allowed in one context is allowed in the later ones.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum CastContext {
+    Implicit,
+    Assignment,
+    Explicit,
+}
+
+fn is_string(t: TypeId) -> bool {
+    matches!(t, TypeId::Text | TypeId::Varchar | TypeId::Bpchar)
+}
+
+/// The first context in which the cast is allowed; `None` if there is no such cast. A type casts to itself.
+pub fn cast_context(from: TypeId, to: TypeId) -> Option<CastContext> {
+    use CastContext::{Assignment, Explicit, Implicit};
+    use TypeId::*;
+    Some(match (from, to) {
+        (Void, Void) => Implicit,
+        (Void, _) | (_, Void) => return None,
+        (a, b) if a == b => Implicit,
+        (Unknown, _) => Implicit,
+        (_, Unknown) => return None,
+        (Bool, Int4) | (Int4, Bool) => Explicit,
+        (Int2, Int4 | Int8 | Float8 | Numeric) => Implicit,
+        (Int4, Int8 | Float8 | Numeric) => Implicit,
+        (Int8, Float8 | Numeric) => Implicit,
+        (Numeric, Float8) => Implicit,
+        (Int4, Int2) | (Int8, Int2 | Int4) => Assignment,
+        (Float8, Int2 | Int4 | Int8 | Numeric) | (Numeric, Int2 | Int4 | Int8) => Assignment,
+        (Date, Timestamp | Timestamptz) | (Timestamp, Timestamptz) => Implicit,
+        (Timestamp | Timestamptz, Date) | (Timestamptz, Timestamp) => Assignment,
+        (a, b) if is_string(a) && is_string(b) => Implicit,
+        (_, b) if is_string(b) => Assignment,
+        (a, _) if is_string(a) => Explicit,
+        _ => return None,
+    })
+}
+
+fn out_of_range(name: &str) -> SqlError {
+    SqlError::new(sqlstate::NUMERIC_VALUE_OUT_OF_RANGE, format!("{name} out of range"))
+}
+
+/// A float rounded to an integer, halves to even.
+fn round_float(f: f64, name: &str, bits: u32) -> SqlResult<i64> {
+    let r = f.round_ties_even();
+    let limit = 2f64.powi(bits as i32 - 1);
+    // NaN fails both comparisons.
+    if r >= -limit && r < limit { Ok(r as i64) } else { Err(out_of_range(name)) }
+}
+
+/// The value as the type's text, without padding; a boolean in full, which is how casts write it.
+fn to_text(v: &Value) -> String {
+    if let Value::Bool(b) = v {
+        return b.to_string();
+    }
+    let mut scratch = Vec::new();
+    let mut out = String::new();
+    text::output(v.as_ref(&mut scratch), Type::TEXT, &mut out);
+    out
+}
+
+/// Casts a value and brings it into the target's modifier. `explicit` says that the statement wrote the cast.
+pub fn cast(v: Value, from: TypeId, to: Type, explicit: bool, ctx: &Context<'_>) -> SqlResult<Value> {
+    use TypeId as T;
+    if v.is_null() {
+        return Ok(Value::Null);
+    }
+    let cast = match (v, to.id) {
+        (v, t) if from == t => v,
+        (Value::Text(s), T::Text | T::Varchar | T::Bpchar | T::Unknown) => Value::Text(s),
+        (Value::Text(s), t) => text::input(&s, Type::new(t), ctx)?,
+        (v, T::Text | T::Varchar | T::Bpchar) => Value::Text(to_text(&v)),
+
+        (Value::Bool(b), T::Int4) => Value::Int4(i32::from(b)),
+        (Value::Int4(i), T::Bool) => Value::Bool(i != 0),
+
+        (Value::Int2(i), T::Int4) => Value::Int4(i32::from(i)),
+        (Value::Int2(i), T::Int8) => Value::Int8(i64::from(i)),
+        (Value::Int2(i), T::Float8) => Value::Float8(f64::from(i)),
+        (Value::Int2(i), T::Numeric) => Value::Numeric(Numeric::from(i)),
+
+        (Value::Int4(i), T::Int2) => Value::Int2(i16::try_from(i).map_err(|_| out_of_range("smallint"))?),
+        (Value::Int4(i), T::Int8) => Value::Int8(i64::from(i)),
+        (Value::Int4(i), T::Float8) => Value::Float8(f64::from(i)),
+        (Value::Int4(i), T::Numeric) => Value::Numeric(Numeric::from(i)),
+
+        (Value::Int8(i), T::Int2) => Value::Int2(i16::try_from(i).map_err(|_| out_of_range("smallint"))?),
+        (Value::Int8(i), T::Int4) => Value::Int4(i32::try_from(i).map_err(|_| out_of_range("integer"))?),
+        (Value::Int8(i), T::Float8) => Value::Float8(i as f64),
+        (Value::Int8(i), T::Numeric) => Value::Numeric(Numeric::from(i)),
+
+        (Value::Float8(f), T::Int2) => Value::Int2(round_float(f, "smallint", 16)? as i16),
+        (Value::Float8(f), T::Int4) => Value::Int4(round_float(f, "integer", 32)? as i32),
+        (Value::Float8(f), T::Int8) => Value::Int8(round_float(f, "bigint", 64)?),
+        (Value::Float8(f), T::Numeric) => Value::Numeric(Numeric::from_f64(f)),
+
+        (Value::Numeric(n), T::Int2) => Value::Int2(n.to_i16()?),
+        (Value::Numeric(n), T::Int4) => Value::Int4(n.to_i32()?),
+        (Value::Numeric(n), T::Int8) => Value::Int8(n.to_i64()?),
+        (Value::Numeric(n), T::Float8) => Value::Float8(n.to_f64()?),
+
+        (Value::Date(d), T::Timestamp) => Value::Timestamp(datetime::date_to_timestamp(d)?),
+        (Value::Date(d), T::Timestamptz) => Value::Timestamptz(datetime::date_to_timestamp(d)?),
+        (Value::Timestamp(t) | Value::Timestamptz(t), T::Date) => Value::Date(datetime::timestamp_to_date(t)?),
+        // The session's time zone is UTC.
+        (Value::Timestamp(t), T::Timestamptz) => Value::Timestamptz(t),
+        (Value::Timestamptz(t), T::Timestamp) => Value::Timestamp(t),
+        (v, _) => {
+            return Err(match cast_context(from, to.id) {
+                None => SqlError::new(
+                    sqlstate::CANNOT_COERCE,
+                    format!("cannot cast type {} to {}", from.name(), to.id.name()),
+                ),
+                Some(_) => SqlError::new(
+                    sqlstate::INTERNAL_ERROR,
+                    format!("expected a value of type {}, found {v}", from.name()),
+                ),
+            });
+        }
+    };
+    apply_typmod(cast, to, explicit)
+}
+
+/// Brings a value of the type into its modifier: length, precision and scale, precision of seconds.
+pub fn apply_typmod(v: Value, to: Type, explicit: bool) -> SqlResult<Value> {
+    Ok(match (v, to.id) {
+        (Value::Text(s), TypeId::Bpchar) => {
+            let mut s = fit(s, to.char_len(), "character", explicit)?;
+            s.truncate(s.trim_end_matches(' ').len());
+            Value::Text(s)
+        }
+        (Value::Text(s), TypeId::Varchar) => {
+            Value::Text(fit(s, to.char_len(), "character varying", explicit)?)
+        }
+        (Value::Numeric(n), TypeId::Numeric) => match to.numeric_mod() {
+            Some((precision, scale)) => Value::Numeric(n.apply_typmod(precision, scale)?),
+            None => Value::Numeric(n),
+        },
+        (Value::Timestamp(t), TypeId::Timestamp) if to.typmod >= 0 => {
+            Value::Timestamp(datetime::round_timestamp(t, to.typmod)?)
+        }
+        (Value::Timestamptz(t), TypeId::Timestamptz) if to.typmod >= 0 => {
+            Value::Timestamptz(datetime::round_timestamp(t, to.typmod)?)
+        }
+        (v, _) => v,
+    })
+}
+
+/// Cuts a string to a number of characters (invariant 3).
+fn fit(mut s: String, length: Option<usize>, name: &str, explicit: bool) -> SqlResult<String> {
+    let Some(n) = length else { return Ok(s) };
+    // No string has more characters than bytes.
+    if s.len() <= n {
+        return Ok(s);
+    }
+    if let Some((end, _)) = s.char_indices().nth(n) {
+        if !explicit && s[end..].bytes().any(|b| b != b' ') {
+            return Err(SqlError::new(
+                sqlstate::STRING_DATA_RIGHT_TRUNCATION,
+                format!("value too long for type {name}({n})"),
+            ));
+        }
+        s.truncate(end);
+    }
+    Ok(s)
+}

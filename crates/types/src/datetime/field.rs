@@ -1,0 +1,253 @@
+//! Fields of dates and timestamps: EXTRACT, `date_part` and `date_trunc`.
+
+use super::{
+    DATE_INFINITY, EPOCH_JULIAN, TIMESTAMP_INFINITY, UNIX_EPOCH_DAYS, USECS_PER_DAY, USECS_PER_SEC,
+    check_timestamp, civil_from_days, date_is_finite, days_from_civil, out_of_range, split, timestamp_is_finite,
+};
+use crate::{Numeric, SqlError, SqlResult, sqlstate};
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Field {
+    Microsecond,
+    Millisecond,
+    Second,
+    Minute,
+    Hour,
+    Day,
+    Week,
+    Month,
+    Quarter,
+    Year,
+    Decade,
+    Century,
+    Millennium,
+    Julian,
+    IsoYear,
+    Dow,
+    IsoDow,
+    Doy,
+    Epoch,
+    Timezone,
+    TimezoneHour,
+    TimezoneMinute,
+    /// Words that name no field but that PostgreSQL knows, and so refuses with other words.
+    Other,
+}
+
+/// Words are told apart by as many characters.
+const WORD: usize = 10;
+
+fn field(name: &str) -> Option<Field> {
+    use Field::*;
+    let lower = name.to_ascii_lowercase();
+    let cut = lower.char_indices().nth(WORD).map_or(lower.len(), |(i, _)| i);
+    Some(match &lower[..cut] {
+        "microsecon" | "us" | "usec" | "usecond" | "useconds" | "usecs" => Microsecond,
+        "millisecon" | "ms" | "msec" | "msecond" | "mseconds" | "msecs" => Millisecond,
+        "s" | "sec" | "second" | "seconds" | "secs" => Second,
+        "m" | "min" | "mins" | "minute" | "minutes" => Minute,
+        "h" | "hour" | "hours" | "hr" | "hrs" => Hour,
+        "d" | "day" | "days" => Day,
+        "w" | "week" | "weeks" => Week,
+        "mon" | "mons" | "month" | "months" => Month,
+        "qtr" | "quarter" => Quarter,
+        "y" | "year" | "years" | "yr" | "yrs" => Year,
+        "dec" | "decade" | "decades" | "decs" => Decade,
+        "c" | "cent" | "centuries" | "century" => Century,
+        "mil" | "millennia" | "millennium" | "mils" => Millennium,
+        "julian" | "j" | "jd" => Julian,
+        "isoyear" => IsoYear,
+        "dow" => Dow,
+        "isodow" => IsoDow,
+        "doy" => Doy,
+        "epoch" => Epoch,
+        "timezone" => Timezone,
+        "timezone_h" => TimezoneHour,
+        "timezone_m" => TimezoneMinute,
+        "infinity" | "-infinity" | "now" | "today" | "tomorrow" | "yesterday" | "allballs" => Other,
+        _ => return None,
+    })
+}
+
+fn not_recognized(name: &str, ty: &str) -> SqlError {
+    SqlError::new(
+        sqlstate::INVALID_PARAMETER_VALUE,
+        format!("unit \"{}\" not recognized for type {ty}", name.to_ascii_lowercase()),
+    )
+}
+
+fn not_supported(name: &str, ty: &str) -> SqlError {
+    SqlError::new(
+        sqlstate::FEATURE_NOT_SUPPORTED,
+        format!("unit \"{}\" not supported for type {ty}", name.to_ascii_lowercase()),
+    )
+}
+
+const DATE: &str = "date";
+const TIMESTAMP: &str = "timestamp without time zone";
+const TIMESTAMPTZ: &str = "timestamp with time zone";
+
+/// 0 is Sunday. The first of January 2000 was a Saturday.
+fn day_of_week(days: i32) -> i64 {
+    (i64::from(days) + 6).rem_euclid(7)
+}
+
+/// The year a day's ISO week belongs to, and the week's number.
+fn iso_week(days: i32) -> (i32, i64) {
+    // A week belongs to the year of its Thursday.
+    let thursday = i64::from(days) - (day_of_week(days) + 6) % 7 + 3;
+    let (year, ..) = civil_from_days(thursday as i32);
+    let first = days_from_civil(year, 1, 1);
+    (year, (thursday - i64::from(first)) / 7 + 1)
+}
+
+/// Fields that depend on the day alone.
+fn of_day(f: Field, days: i32) -> Option<i64> {
+    let (year, month, day) = civil_from_days(days);
+    let y = i64::from(year);
+    // In text there is no year 0.
+    let shown = |y: i64| if y > 0 { y } else { y - 1 };
+    // Spans of years count from the year 1 on in both directions.
+    let span = |n: i64| if y > 0 { (y + n - 1) / n } else { -((n - 1 - (y - 1)) / n) };
+    Some(match f {
+        Field::Day => i64::from(day),
+        Field::Month => i64::from(month),
+        Field::Quarter => (i64::from(month) - 1) / 3 + 1,
+        Field::Week => iso_week(days).1,
+        Field::Year => shown(y),
+        Field::Decade => y.div_euclid(10),
+        Field::Century => span(100),
+        Field::Millennium => span(1000),
+        Field::Julian => i64::from(days) + i64::from(EPOCH_JULIAN),
+        Field::IsoYear => shown(i64::from(iso_week(days).0)),
+        Field::Dow => day_of_week(days),
+        Field::IsoDow => (day_of_week(days) + 6) % 7 + 1,
+        Field::Doy => i64::from(days) - i64::from(days_from_civil(year, 1, 1)) + 1,
+        _ => return None,
+    })
+}
+
+/// The field of an infinite value: infinite where the field grows with time, NULL where it comes round.
+fn of_infinity(f: Field, positive: bool) -> Option<Numeric> {
+    use Field::*;
+    match f {
+        Year | Decade | Century | Millennium | Julian | IsoYear | Epoch => {
+            Some(if positive { Numeric::INFINITY } else { Numeric::NEG_INFINITY })
+        }
+        _ => None,
+    }
+}
+
+/// EXTRACT from a date; `None` is NULL.
+pub fn extract_date(name: &str, d: i32) -> SqlResult<Option<Numeric>> {
+    let f = field(name).ok_or_else(|| not_recognized(name, DATE))?;
+    let known = of_day(f, 0).is_some() || f == Field::Epoch;
+    if !known {
+        return Err(not_supported(name, DATE));
+    }
+    if !date_is_finite(d) {
+        return Ok(of_infinity(f, d == DATE_INFINITY));
+    }
+    Ok(Some(match of_day(f, d) {
+        Some(v) => Numeric::from(v),
+        None => Numeric::from((i64::from(d) + i64::from(UNIX_EPOCH_DAYS)) * 86_400),
+    }))
+}
+
+/// EXTRACT from a timestamp; `None` is NULL.
+pub fn extract_timestamp(name: &str, t: i64) -> SqlResult<Option<Numeric>> {
+    extract(name, t, TIMESTAMP)
+}
+
+/// EXTRACT from a timestamptz; `None` is NULL.
+pub fn extract_timestamptz(name: &str, t: i64) -> SqlResult<Option<Numeric>> {
+    extract(name, t, TIMESTAMPTZ)
+}
+
+fn extract(name: &str, t: i64, ty: &str) -> SqlResult<Option<Numeric>> {
+    let f = field(name).ok_or_else(|| not_recognized(name, ty))?;
+    let zone = matches!(f, Field::Timezone | Field::TimezoneHour | Field::TimezoneMinute);
+    if f == Field::Other || zone && ty != TIMESTAMPTZ {
+        return Err(not_supported(name, ty));
+    }
+    if !timestamp_is_finite(t) {
+        return Ok(of_infinity(f, t == TIMESTAMP_INFINITY));
+    }
+    let (days, usecs) = split(t);
+    let of_minute = usecs % (60 * USECS_PER_SEC);
+    Ok(Some(match f {
+        Field::Microsecond => Numeric::from(of_minute),
+        Field::Millisecond => Numeric::from_scaled(i128::from(of_minute), 3),
+        Field::Second => Numeric::from_scaled(i128::from(of_minute), 6),
+        Field::Minute => Numeric::from(usecs / (60 * USECS_PER_SEC) % 60),
+        Field::Hour => Numeric::from(usecs / (3600 * USECS_PER_SEC)),
+        Field::Epoch => {
+            let from_1970 = i128::from(t) + i128::from(UNIX_EPOCH_DAYS) * i128::from(USECS_PER_DAY);
+            Numeric::from_scaled(from_1970, 6)
+        }
+        Field::Julian => {
+            let day = Numeric::from(i64::from(days) + i64::from(EPOCH_JULIAN));
+            day.add(&Numeric::from(usecs).div(&Numeric::from(USECS_PER_DAY))?)?
+        }
+        // UTC is the zone.
+        Field::Timezone | Field::TimezoneHour | Field::TimezoneMinute => Numeric::ZERO,
+        f => Numeric::from(of_day(f, days).ok_or_else(|| not_supported(name, ty))?),
+    }))
+}
+
+/// `date_part` of a timestamp; `None` is NULL.
+pub fn date_part_timestamp(name: &str, t: i64) -> SqlResult<Option<f64>> {
+    extract_timestamp(name, t)?.map(|n| n.to_f64()).transpose()
+}
+
+/// `date_part` of a timestamptz; `None` is NULL.
+pub fn date_part_timestamptz(name: &str, t: i64) -> SqlResult<Option<f64>> {
+    extract_timestamptz(name, t)?.map(|n| n.to_f64()).transpose()
+}
+
+/// `date_trunc` of a timestamp.
+pub fn date_trunc_timestamp(name: &str, t: i64) -> SqlResult<i64> {
+    truncate(name, t, TIMESTAMP)
+}
+
+/// `date_trunc` of a timestamptz, in UTC.
+pub fn date_trunc_timestamptz(name: &str, t: i64) -> SqlResult<i64> {
+    truncate(name, t, TIMESTAMPTZ)
+}
+
+fn truncate(name: &str, t: i64, ty: &str) -> SqlResult<i64> {
+    if !timestamp_is_finite(t) {
+        return Ok(t);
+    }
+    let f = match field(name) {
+        None | Some(Field::Julian | Field::Dow | Field::IsoDow | Field::Doy | Field::Epoch | Field::IsoYear | Field::Other) => {
+            return Err(not_recognized(name, ty));
+        }
+        Some(f) => f,
+    };
+    let (days, usecs) = split(t);
+    let (year, month, _) = civil_from_days(days);
+    let cut = |unit: i64| Ok(i64::from(days) * USECS_PER_DAY + usecs - usecs % unit);
+    let day = |d: i64| {
+        d.checked_mul(USECS_PER_DAY).and_then(check_timestamp).ok_or_else(|| out_of_range("timestamp"))
+    };
+    let first_of = |year: i32, month: u32| day(i64::from(days_from_civil(year, month, 1)));
+    // The first year of a span that counts from the year 1 on in both directions.
+    let span = |n: i32| if year > 0 { (year + n - 1) / n * n - n + 1 } else { -((n - 1 - (year - 1)) / n) * n + 1 };
+    match f {
+        Field::Microsecond => Ok(t),
+        Field::Millisecond => cut(1000),
+        Field::Second => cut(USECS_PER_SEC),
+        Field::Minute => cut(60 * USECS_PER_SEC),
+        Field::Hour => cut(3600 * USECS_PER_SEC),
+        Field::Day => day(i64::from(days)),
+        Field::Week => day(i64::from(days) - (day_of_week(days) + 6) % 7),
+        Field::Month => first_of(year, month),
+        Field::Quarter => first_of(year, (month - 1) / 3 * 3 + 1),
+        Field::Year => first_of(year, 1),
+        Field::Decade => first_of(year.div_euclid(10) * 10, 1),
+        Field::Century => first_of(span(100), 1),
+        Field::Millennium => first_of(span(1000), 1),
+        _ => Err(not_supported(name, ty)),
+    }
+}

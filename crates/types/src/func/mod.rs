@@ -1,0 +1,358 @@
+//! The catalogue of functions and operators: what each is called, what it takes, what it gives, and the code
+//! that computes it.
+//!
+//! Each family of functions has a file here with a table in it ([`functions!`]); [`operator`] maps operator
+//! symbols to functions. Names, argument types, results and volatility are those of PostgreSQL 15's `pg_proc`
+//! and `pg_operator`, so that a function can be called by the name PostgreSQL knows it by (`int4pl`, `texteq`).
+//!
+//! Invariants:
+//! 1. A [`FuncId`] means the same function for ever: compiled queries are stored with it. A number is never
+//!    given to another function, and a test holds the whole catalogue against a recorded list.
+//! 2. A strict function never sees a NULL: [`call`] answers NULL first. Others must look for it.
+//! 3. A function reads nothing but its arguments and its [`Context`]; an immutable one not even that.
+//! 4. Arguments arrive with the types the definition names (the binder has put the casts in). Where they do not,
+//!    the answer is an internal error, not a panic.
+//!
+//! Concurrency: the tables are constant; the index by name is made once, by code that neither waits nor yields.
+//!
+//! The time zone of a session is UTC; it is what `date`, `timestamp` and `timestamptz` are compared and
+//! converted in.
+//!
+//! Not here: casts ([`crate::cast`]), the choice among overloads ([`crate::resolve`]), and what is syntax rather
+//! than a function (`COALESCE`, `CASE`, `IS DISTINCT FROM`, `GREATEST`).
+//!
+//! Source: PostgreSQL 15's catalogue and documentation, chapters 9 and 52.
+
+use crate::numeric::Numeric;
+use crate::{SqlError, SqlResult, TypeId, Value, ValueRef, sqlstate};
+use std::sync::LazyLock;
+
+/// One family's table: number, constant, SQL name, argument types, result, code, and what differs from
+/// "strict and immutable". The constants end up in [`id`].
+macro_rules! functions {
+    ($($num:literal $constant:ident $name:literal ($($arg:ident),*) -> $ret:ident = $run:expr
+        $(, $attr:ident)*;)*) => {
+        /// This family's constants, for [`crate::func::id`].
+        pub mod id {
+            use crate::func::FuncId;
+            $(pub const $constant: FuncId = FuncId($num);)*
+        }
+        pub(super) const DEFS: &[crate::func::FuncDef] = &[
+            $(crate::func::FuncDef::new($num, $name, &[$(crate::func::sig::$arg),*],
+                crate::func::sig::$ret, $run)$(.$attr())*,)*
+        ];
+    };
+}
+
+pub mod bytea;
+pub mod compare;
+pub mod datetime;
+pub mod digest;
+pub mod exact;
+pub mod float;
+pub mod integer;
+pub mod operator;
+pub mod pattern;
+pub mod session;
+pub mod text;
+
+pub use operator::{OperatorDef, operators};
+
+/// The stable number of a function (invariant 1).
+#[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct FuncId(pub u16);
+
+/// The constants of all functions: `INT4_ADD`, `INT8_EQ`, `TEXT_LT`, ...
+pub mod id {
+    pub use super::bytea::id::*;
+    pub use super::compare::id::*;
+    pub use super::datetime::id::*;
+    pub use super::exact::id::*;
+    pub use super::float::id::*;
+    pub use super::integer::id::*;
+    pub use super::pattern::id::*;
+    pub use super::session::id::*;
+    pub use super::text::id::*;
+}
+
+/// In an argument list: any type (PostgreSQL's "any", anyelement, anynonarray). The argument is passed as it is.
+pub const ANY: TypeId = TypeId::Void;
+
+/// The names the tables write types with.
+#[allow(non_upper_case_globals)]
+mod sig {
+    use crate::TypeId;
+    pub const Any: TypeId = super::ANY;
+    pub const Bool: TypeId = TypeId::Bool;
+    pub const Int2: TypeId = TypeId::Int2;
+    pub const Int4: TypeId = TypeId::Int4;
+    pub const Int8: TypeId = TypeId::Int8;
+    pub const Float8: TypeId = TypeId::Float8;
+    pub const Numeric: TypeId = TypeId::Numeric;
+    pub const Bpchar: TypeId = TypeId::Bpchar;
+    pub const Text: TypeId = TypeId::Text;
+    pub const Bytea: TypeId = TypeId::Bytea;
+    pub const Date: TypeId = TypeId::Date;
+    pub const Timestamp: TypeId = TypeId::Timestamp;
+    pub const Timestamptz: TypeId = TypeId::Timestamptz;
+}
+
+/// How far a result may be reused.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum Volatility {
+    /// The same arguments give the same result for ever.
+    Immutable,
+    /// The same within one statement.
+    Stable,
+    /// Anything may change it.
+    Volatile,
+}
+
+/// What the functions may know of the world (invariant 3). Times are microseconds from 2000-01-01 UTC.
+#[derive(Clone, Copy)]
+pub struct Context<'a> {
+    /// When the transaction began: `now()`.
+    pub now_us: i64,
+    /// When the statement began.
+    pub statement_us: i64,
+    /// The time of this moment.
+    pub clock: &'a dyn Fn() -> i64,
+    /// Sixty-four random bits.
+    pub random: &'a dyn Fn() -> u64,
+    pub user: &'a str,
+    pub database: &'a str,
+    /// The answer of `version()`.
+    pub version: &'a str,
+}
+
+impl Context<'static> {
+    /// A context in which nothing is known: for folding immutable functions.
+    pub const EMPTY: Context<'static> = Context {
+        now_us: 0,
+        statement_us: 0,
+        clock: &|| 0,
+        random: &|| 0,
+        user: "",
+        database: "",
+        version: "",
+    };
+}
+
+/// One call: the arguments and the world.
+pub struct Call<'a> {
+    pub args: &'a [ValueRef<'a>],
+    pub ctx: &'a Context<'a>,
+}
+
+/// The code of a function.
+pub type Run = fn(&mut Call<'_>) -> SqlResult<Value>;
+
+/// One function of the catalogue.
+#[derive(Clone, Copy)]
+pub struct FuncDef {
+    pub id: FuncId,
+    pub name: &'static str,
+    /// [`ANY`] among them stands for any type.
+    pub args: &'static [TypeId],
+    /// The last argument may be repeated.
+    pub variadic: bool,
+    pub ret: TypeId,
+    /// NULL in, NULL out.
+    pub strict: bool,
+    pub volatility: Volatility,
+    pub run: Run,
+}
+
+impl FuncDef {
+    const fn new(num: u16, name: &'static str, args: &'static [TypeId], ret: TypeId, run: Run) -> FuncDef {
+        let (strict, volatility) = (true, Volatility::Immutable);
+        FuncDef { id: FuncId(num), name, args, variadic: false, ret, strict, volatility, run }
+    }
+    const fn stable(mut self) -> FuncDef {
+        self.volatility = Volatility::Stable;
+        self
+    }
+    const fn volatile(mut self) -> FuncDef {
+        self.volatility = Volatility::Volatile;
+        self
+    }
+    /// Not strict.
+    const fn lax(mut self) -> FuncDef {
+        self.strict = false;
+        self
+    }
+    const fn variadic(mut self) -> FuncDef {
+        self.variadic = true;
+        self
+    }
+}
+
+impl std::fmt::Debug for FuncDef {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}#{}{:?}->{:?}", self.name, self.id.0, self.args, self.ret)
+    }
+}
+
+/// Every table of the catalogue.
+const FAMILIES: &[&[FuncDef]] = &[
+    compare::DEFS,
+    integer::DEFS,
+    float::DEFS,
+    exact::DEFS,
+    text::DEFS,
+    pattern::DEFS,
+    bytea::DEFS,
+    datetime::DEFS,
+    session::DEFS,
+];
+
+/// One more than the largest number in use.
+const LIMIT: usize = 1024;
+
+/// The catalogue by number, so that [`get`] is one load.
+static BY_ID: [Option<FuncDef>; LIMIT] = {
+    let mut table = [const { None }; LIMIT];
+    let mut f = 0;
+    while f < FAMILIES.len() {
+        let mut i = 0;
+        while i < FAMILIES[f].len() {
+            let def = FAMILIES[f][i];
+            assert!(table[def.id.0 as usize].is_none(), "a function number is used twice");
+            table[def.id.0 as usize] = Some(def);
+            i += 1;
+        }
+        f += 1;
+    }
+    table
+};
+
+/// The catalogue in the order of names, and of numbers within a name.
+static BY_NAME: LazyLock<Vec<&'static FuncDef>> = LazyLock::new(|| {
+    let mut all: Vec<_> = all().collect();
+    all.sort_by_key(|d| (d.name, d.id));
+    all
+});
+
+/// All functions, in the order of their numbers.
+pub fn all() -> impl Iterator<Item = &'static FuncDef> {
+    BY_ID.iter().flatten()
+}
+
+/// All functions of a name.
+pub fn by_name(name: &str) -> &'static [&'static FuncDef] {
+    let all: &'static Vec<&'static FuncDef> = &BY_NAME;
+    let from = all.partition_point(|d| d.name < name);
+    let to = all.partition_point(|d| d.name <= name);
+    &all[from..to]
+}
+
+/// The function of a number that may come from outside (stored byte code); `None` if there is none.
+pub fn find(id: FuncId) -> Option<&'static FuncDef> {
+    BY_ID.get(id.0 as usize)?.as_ref()
+}
+
+/// The function of a number that came from the catalogue.
+///
+/// # Panics
+/// If the number is in no table; use [`find`] for numbers read from disk.
+pub fn get(id: FuncId) -> &'static FuncDef {
+    find(id).expect("function numbers come from the catalogue")
+}
+
+/// Calls a function; NULL without running it if it is strict and an argument is NULL (invariant 2).
+pub fn call(id: FuncId, args: &[ValueRef<'_>], ctx: &Context<'_>) -> SqlResult<Value> {
+    let Some(def) = find(id) else {
+        return Err(internal(format!("function number {} is not in the catalogue", id.0)));
+    };
+    let fits = if def.variadic { args.len() >= def.args.len() } else { args.len() == def.args.len() };
+    if !fits {
+        return Err(internal(format!("{def:?} was called with {} arguments", args.len())));
+    }
+    if def.strict && args.iter().any(ValueRef::is_null) {
+        return Ok(Value::Null);
+    }
+    (def.run)(&mut Call { args, ctx })
+}
+
+/// Whether a `char(n)` argument of this function must be given with its padding: the pattern operators and
+/// functions that count or copy stored bytes look at the spaces that values do not keep here. The binder wraps
+/// such an argument in [`id::BPCHAR_PAD`] when its length is declared.
+pub fn sees_padding(id: FuncId) -> bool {
+    use id::*;
+    [BPCHAR_LIKE, BPCHAR_NOT_LIKE, BPCHAR_ILIKE, BPCHAR_NOT_ILIKE, OCTET_LENGTH_BPCHAR, CONCAT, CONCAT_WS]
+        .contains(&id)
+}
+
+/// SQLSTATEs that only functions use.
+pub(crate) mod state {
+    pub const SUBSTRING_ERROR: &str = "22011";
+    pub const INVALID_LOGARITHM: &str = "2201E";
+    pub const INVALID_POWER: &str = "2201F";
+    pub const INVALID_ESCAPE_SEQUENCE: &str = "22025";
+    pub const ARRAY_SUBSCRIPT_ERROR: &str = "2202E";
+    pub const CHARACTER_NOT_IN_REPERTOIRE: &str = "22021";
+}
+
+pub(crate) fn internal(message: impl Into<String>) -> SqlError {
+    SqlError::new(sqlstate::INTERNAL_ERROR, message)
+}
+
+pub(crate) fn division_by_zero() -> SqlError {
+    SqlError::new(sqlstate::DIVISION_BY_ZERO, "division by zero")
+}
+
+/// "integer out of range" and its like.
+pub(crate) fn out_of_range(type_name: &str) -> SqlError {
+    SqlError::new(sqlstate::NUMERIC_VALUE_OUT_OF_RANGE, format!("{type_name} out of range"))
+}
+
+macro_rules! getters {
+    ($($fun:ident $variant:ident $ty:ty;)*) => {
+        impl<'a> Call<'a> {
+            $(#[inline]
+            pub(crate) fn $fun(&self, i: usize) -> SqlResult<$ty> {
+                match self.args.get(i) {
+                    Some(ValueRef::$variant(v)) => Ok(*v),
+                    other => Err(wrong_argument(i, stringify!($variant), other)),
+                }
+            })*
+        }
+    };
+}
+getters! {
+    bool Bool bool;
+    int2 Int2 i16;
+    int4 Int4 i32;
+    int8 Int8 i64;
+    float8 Float8 f64;
+    numeric_bytes Numeric &'a [u8];
+    text Text &'a str;
+    bytea Bytea &'a [u8];
+    date Date i32;
+    timestamp Timestamp i64;
+    timestamptz Timestamptz i64;
+}
+
+#[cold]
+fn wrong_argument(i: usize, expected: &str, found: Option<&ValueRef<'_>>) -> SqlError {
+    internal(format!("argument {} should be {expected}, found {found:?}", i + 1))
+}
+
+impl Call<'_> {
+    #[inline]
+    pub(crate) fn numeric(&self, i: usize) -> SqlResult<Numeric> {
+        Ok(Numeric::decode(self.numeric_bytes(i)?))
+    }
+    /// The bytes of a char(n) argument that count: all but trailing spaces.
+    #[inline]
+    pub(crate) fn bpchar(&self, i: usize) -> SqlResult<&str> {
+        Ok(self.text(i)?.trim_end_matches(' '))
+    }
+    #[inline]
+    pub(crate) fn is_null(&self, i: usize) -> bool {
+        self.args.get(i).is_none_or(ValueRef::is_null)
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,561 @@
+//! Functions of text: length, case, parts, padding, trimming, replacing, joining, quoting.
+//!
+//! Positions and lengths count characters (code points) from 1. Case mapping is that of the locale C.UTF-8: one
+//! character to one character; a character whose mapping is longer stays as it is.
+
+use super::{Call, digest, state};
+use crate::{SqlError, SqlResult, Type, TypeId, Value, ValueRef, sqlstate};
+use std::borrow::Cow;
+
+/// The largest value PostgreSQL stores in one piece, less its header.
+const MAX_BYTES: usize = 0x3fff_ffff - 4;
+
+fn too_large() -> SqlError {
+    SqlError::new(sqlstate::PROGRAM_LIMIT_EXCEEDED, "requested length too large")
+}
+
+fn text(s: impl Into<String>) -> SqlResult<Value> {
+    Ok(Value::Text(s.into()))
+}
+
+/// A length as an integer; values are far smaller than 2 GiB.
+fn int4(n: usize) -> SqlResult<Value> {
+    i32::try_from(n).map(Value::Int4).map_err(|_| super::out_of_range("integer"))
+}
+
+/// Byte offset of character number `n` (from 0), or the end.
+fn offset(s: &str, n: usize) -> usize {
+    if s.is_ascii() {
+        return n.min(s.len());
+    }
+    s.char_indices().nth(n).map_or(s.len(), |(at, _)| at)
+}
+
+fn char_count(s: &str) -> usize {
+    s.chars().count()
+}
+
+/// Upper case, one character to one character.
+pub(crate) fn upper_char(c: char) -> char {
+    let mut m = c.to_uppercase();
+    match (m.next(), m.next()) {
+        (Some(u), None) => u,
+        // Greek letters with an iota below have a longer full mapping and a simple one: the letter with the iota
+        // beside it.
+        _ => match u32::from(c) {
+            u @ (0x1f80..=0x1f87 | 0x1f90..=0x1f97 | 0x1fa0..=0x1fa7) => char::from_u32(u + 8).unwrap_or(c),
+            u @ (0x1fb3 | 0x1fc3 | 0x1ff3) => char::from_u32(u + 9).unwrap_or(c),
+            _ => c,
+        },
+    }
+}
+
+/// Lower case, one character to one character.
+pub(crate) fn lower_char(c: char) -> char {
+    let mut m = c.to_lowercase();
+    match (m.next(), m.next()) {
+        (Some(l), None) => l,
+        // The Turkish capital I with a dot, whose full mapping keeps the dot as a second character.
+        _ if c == '\u{130}' => 'i',
+        _ => c,
+    }
+}
+
+pub(crate) fn lower(s: &str) -> String {
+    if s.is_ascii() { s.to_ascii_lowercase() } else { s.chars().map(lower_char).collect() }
+}
+
+pub(crate) fn upper(s: &str) -> String {
+    if s.is_ascii() { s.to_ascii_uppercase() } else { s.chars().map(upper_char).collect() }
+}
+
+/// Upper case at the start of each run of letters and digits (as Unicode classes them), lower case within.
+fn initcap(s: &str) -> String {
+    let mut in_word = false;
+    s.chars()
+        .map(|c| {
+            let mapped = if in_word { lower_char(c) } else { upper_char(c) };
+            in_word = c.is_alphanumeric();
+            mapped
+        })
+        .collect()
+}
+
+pub(super) fn negative_length() -> SqlError {
+    SqlError::new(state::SUBSTRING_ERROR, "negative substring length not allowed")
+}
+
+/// The range of units (from 0) that `substring(x, start, length)` takes; the end may lie past the value's end.
+pub(super) fn substring_range(start: i32, length: Option<i32>) -> SqlResult<(usize, usize)> {
+    let from = i64::from(start.max(1)) - 1;
+    let to = match length {
+        None => i64::MAX,
+        Some(n) if n < 0 => return Err(negative_length()),
+        Some(n) => (i64::from(start) + i64::from(n) - 1).max(from),
+    };
+    Ok((from as usize, to as usize))
+}
+
+fn substring(s: &str, start: i32, length: Option<i32>) -> SqlResult<Value> {
+    let (from, to) = substring_range(start, length)?;
+    let rest = &s[offset(s, from)..];
+    text(&rest[..offset(rest, to - from)])
+}
+
+fn position(s: &str, part: &str) -> SqlResult<Value> {
+    int4(s.find(part).map_or(0, |at| char_count(&s[..at]) + 1))
+}
+
+/// The number of characters that `left(s, n)` takes, or that `right(s, n)` leaves; negative counts are from the
+/// other end.
+fn cut(s: &str, n: i32) -> usize {
+    let n = n as i64;
+    if n >= 0 { n as usize } else { (char_count(s) as i64 + n).max(0) as usize }
+}
+
+fn left(s: &str, n: i32) -> SqlResult<Value> {
+    text(&s[..offset(s, cut(s, n))])
+}
+
+fn right(s: &str, n: i32) -> SqlResult<Value> {
+    let skip = if n >= 0 { char_count(s).saturating_sub(n as usize) } else { n.unsigned_abs() as usize };
+    text(&s[offset(s, skip)..])
+}
+
+/// The text cut to `length` characters, and the filling that makes up for what is missing.
+fn pad<'a>(s: &'a str, length: i32, fill: &str) -> SqlResult<(&'a str, String)> {
+    // With nothing to fill, the text only becomes shorter.
+    let longest = if fill.is_empty() { char_count(s) } else { usize::MAX };
+    let length = (length.max(0) as usize).min(longest);
+    if length.checked_mul(4).is_none_or(|bytes| bytes > MAX_BYTES) {
+        return Err(too_large());
+    }
+    let kept = &s[..offset(s, length)];
+    let missing = length - char_count(kept);
+    Ok((kept, fill.chars().cycle().take(missing).collect()))
+}
+
+fn lpad(s: &str, length: i32, fill: &str) -> SqlResult<Value> {
+    let (kept, filling) = pad(s, length, fill)?;
+    text(filling + kept)
+}
+
+fn rpad(s: &str, length: i32, fill: &str) -> SqlResult<Value> {
+    let (kept, filling) = pad(s, length, fill)?;
+    text(kept.to_string() + &filling)
+}
+
+fn trim(s: &str, set: &str, start: bool, end: bool) -> SqlResult<Value> {
+    let inside = |c: char| set.contains(c);
+    let s = if start { s.trim_start_matches(inside) } else { s };
+    text(if end { s.trim_end_matches(inside) } else { s })
+}
+
+fn replace(s: &str, from: &str, to: &str) -> SqlResult<Value> {
+    if from.is_empty() {
+        return text(s);
+    }
+    let grown = s.matches(from).count().saturating_mul(to.len()) + s.len();
+    if grown > MAX_BYTES && s.replace(from, "").len() + grown - s.len() > MAX_BYTES {
+        return Err(too_large());
+    }
+    text(s.replace(from, to))
+}
+
+fn translate(s: &str, from: &str, to: &str) -> SqlResult<Value> {
+    let to: Vec<char> = to.chars().collect();
+    let map = |c| match from.chars().position(|f| f == c) {
+        None => Some(c),
+        Some(i) => to.get(i).copied(),
+    };
+    text(s.chars().filter_map(map).collect::<String>())
+}
+
+fn repeat(s: &str, count: i32) -> SqlResult<Value> {
+    let count = count.max(0) as usize;
+    if s.len().checked_mul(count).is_none_or(|bytes| bytes > MAX_BYTES) {
+        return Err(too_large());
+    }
+    text(s.repeat(count))
+}
+
+fn split_part(s: &str, delimiter: &str, field: i32) -> SqlResult<Value> {
+    if field == 0 {
+        return Err(SqlError::new(sqlstate::INVALID_PARAMETER_VALUE, "field position must not be zero"));
+    }
+    let n = field.unsigned_abs() as usize - 1;
+    let found = if delimiter.is_empty() {
+        (n == 0).then_some(s)
+    } else if field > 0 {
+        s.split(delimiter).nth(n)
+    } else {
+        // Fields are counted back from the end, but they are found from the start: the two differ where
+        // delimiters could overlap.
+        let fields = s.split(delimiter).count();
+        fields.checked_sub(n + 1).and_then(|i| s.split(delimiter).nth(i))
+    };
+    text(found.unwrap_or(""))
+}
+
+fn overlay(s: &str, with: &str, start: i32, length: i32) -> SqlResult<Value> {
+    if start <= 0 {
+        return Err(negative_length());
+    }
+    let end = start.checked_add(length).ok_or_else(|| super::out_of_range("integer"))?;
+    let head = &s[..offset(s, start as usize - 1)];
+    let tail = &s[offset(s, end.max(1) as usize - 1)..];
+    text([head, with, tail].concat())
+}
+
+fn chr(code: i32) -> SqlResult<Value> {
+    let limit = |message: String| Err(SqlError::new(sqlstate::PROGRAM_LIMIT_EXCEEDED, message));
+    if code < 0 {
+        let message = "character number must be positive";
+        return Err(SqlError::new(sqlstate::INVALID_PARAMETER_VALUE, message));
+    }
+    if code == 0 {
+        return limit("null character not permitted".into());
+    }
+    if code > 0x10ffff {
+        return limit(format!("requested character too large for encoding: {code}"));
+    }
+    match char::from_u32(code as u32) {
+        Some(c) => text(c),
+        None => limit(format!("requested character not valid for encoding: {code}")),
+    }
+}
+
+/// A value in the text form of its own type.
+fn written(v: ValueRef<'_>) -> String {
+    let id = match v {
+        ValueRef::Null => TypeId::Unknown,
+        ValueRef::Bool(_) => TypeId::Bool,
+        ValueRef::Int2(_) => TypeId::Int2,
+        ValueRef::Int4(_) => TypeId::Int4,
+        ValueRef::Int8(_) => TypeId::Int8,
+        ValueRef::Float8(_) => TypeId::Float8,
+        ValueRef::Numeric(_) => TypeId::Numeric,
+        ValueRef::Text(_) => TypeId::Text,
+        ValueRef::Bytea(_) => TypeId::Bytea,
+        ValueRef::Date(_) => TypeId::Date,
+        ValueRef::Timestamp(_) => TypeId::Timestamp,
+        ValueRef::Timestamptz(_) => TypeId::Timestamptz,
+    };
+    let mut out = String::new();
+    crate::text::output(v, Type::new(id), &mut out);
+    out
+}
+
+/// A value as its type's output function writes it; what `concat` joins.
+fn output<'a>(v: &ValueRef<'a>) -> SqlResult<Cow<'a, str>> {
+    match v {
+        ValueRef::Text(s) => Ok(Cow::Borrowed(s)),
+        v => Ok(Cow::Owned(written(*v))),
+    }
+}
+
+/// A value as its cast to text gives it; what `||` and the quoting functions see. It differs from the output for
+/// booleans only.
+fn as_text<'a>(v: &ValueRef<'a>) -> SqlResult<Cow<'a, str>> {
+    match v {
+        ValueRef::Bool(b) => Ok(Cow::Borrowed(if *b { "true" } else { "false" })),
+        v => output(v),
+    }
+}
+
+fn catenate(c: &Call<'_>) -> SqlResult<Value> {
+    let (a, b) = (as_text(&c.args[0])?, as_text(&c.args[1])?);
+    if a.len() + b.len() > MAX_BYTES {
+        return Err(too_large());
+    }
+    text([a, b].concat())
+}
+
+fn join(values: &[ValueRef<'_>], separator: &str) -> SqlResult<Value> {
+    let mut joined = String::new();
+    let mut first = true;
+    for v in values.iter().filter(|v| !v.is_null()) {
+        if !first {
+            joined.push_str(separator);
+        }
+        first = false;
+        joined.push_str(&output(v)?);
+        if joined.len() > MAX_BYTES {
+            return Err(too_large());
+        }
+    }
+    text(joined)
+}
+
+fn concat_ws(c: &Call<'_>) -> SqlResult<Value> {
+    if c.is_null(0) {
+        return Ok(Value::Null);
+    }
+    join(&c.args[1..], &output(&c.args[0])?)
+}
+
+/// A string constant that reads back as `s`.
+pub fn quote_literal(s: &str) -> String {
+    let prefix = if s.contains('\\') { "E'" } else { "'" };
+    let mut quoted = String::with_capacity(s.len() + 3);
+    quoted.push_str(prefix);
+    for c in s.chars() {
+        if matches!(c, '\'' | '\\') {
+            quoted.push(c);
+        }
+        quoted.push(c);
+    }
+    quoted.push('\'');
+    quoted
+}
+
+/// The words that cannot stand as a name everywhere without quotes: PostgreSQL's reserved words, and those that
+/// may not name a column, a function or a type. In alphabetical order.
+const KEYWORDS: &[&str] = &[
+    "all",
+    "analyse",
+    "analyze",
+    "and",
+    "any",
+    "array",
+    "as",
+    "asc",
+    "asymmetric",
+    "authorization",
+    "between",
+    "bigint",
+    "binary",
+    "bit",
+    "boolean",
+    "both",
+    "case",
+    "cast",
+    "char",
+    "character",
+    "check",
+    "coalesce",
+    "collate",
+    "collation",
+    "column",
+    "concurrently",
+    "constraint",
+    "create",
+    "cross",
+    "current_catalog",
+    "current_date",
+    "current_role",
+    "current_schema",
+    "current_time",
+    "current_timestamp",
+    "current_user",
+    "dec",
+    "decimal",
+    "default",
+    "deferrable",
+    "desc",
+    "distinct",
+    "do",
+    "else",
+    "end",
+    "except",
+    "exists",
+    "extract",
+    "false",
+    "fetch",
+    "float",
+    "for",
+    "foreign",
+    "freeze",
+    "from",
+    "full",
+    "grant",
+    "greatest",
+    "group",
+    "grouping",
+    "having",
+    "ilike",
+    "in",
+    "initially",
+    "inner",
+    "inout",
+    "int",
+    "integer",
+    "intersect",
+    "interval",
+    "into",
+    "is",
+    "isnull",
+    "join",
+    "lateral",
+    "leading",
+    "least",
+    "left",
+    "like",
+    "limit",
+    "localtime",
+    "localtimestamp",
+    "national",
+    "natural",
+    "nchar",
+    "none",
+    "normalize",
+    "not",
+    "notnull",
+    "null",
+    "nullif",
+    "numeric",
+    "offset",
+    "on",
+    "only",
+    "or",
+    "order",
+    "out",
+    "outer",
+    "overlaps",
+    "overlay",
+    "placing",
+    "position",
+    "precision",
+    "primary",
+    "real",
+    "references",
+    "returning",
+    "right",
+    "row",
+    "select",
+    "session_user",
+    "setof",
+    "similar",
+    "smallint",
+    "some",
+    "substring",
+    "symmetric",
+    "table",
+    "tablesample",
+    "then",
+    "time",
+    "timestamp",
+    "to",
+    "trailing",
+    "treat",
+    "trim",
+    "true",
+    "union",
+    "unique",
+    "user",
+    "using",
+    "values",
+    "varchar",
+    "variadic",
+    "verbose",
+    "when",
+    "where",
+    "window",
+    "with",
+    "xmlattributes",
+    "xmlconcat",
+    "xmlelement",
+    "xmlexists",
+    "xmlforest",
+    "xmlnamespaces",
+    "xmlparse",
+    "xmlpi",
+    "xmlroot",
+    "xmlserialize",
+    "xmltable",
+];
+
+/// An identifier, in quotes if it needs them.
+pub fn quote_ident(s: &str) -> String {
+    let plain = s.starts_with(|c: char| c.is_ascii_lowercase() || c == '_')
+        && s.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
+        && KEYWORDS.binary_search(&s).is_err();
+    if plain { s.to_string() } else { format!("\"{}\"", s.replace('"', "\"\"")) }
+}
+
+/// char(n) with its padding, for the functions that look at it; see [`super::sees_padding`].
+fn bpchar_pad(s: &str, length: i32) -> SqlResult<Value> {
+    let kept = s.trim_end_matches(' ');
+    let missing = (length.max(0) as usize).saturating_sub(char_count(kept));
+    text(kept.to_string() + &" ".repeat(missing))
+}
+
+macro_rules! length_of {
+    ($get:ident) => {
+        |c| int4(char_count(c.$get(0)?))
+    };
+}
+
+functions! {
+    480 TEXT_LENGTH "length" (Text) -> Int4 = length_of!(text);
+    481 BPCHAR_LENGTH "length" (Bpchar) -> Int4 = length_of!(bpchar);
+    482 CHAR_LENGTH "char_length" (Text) -> Int4 = length_of!(text);
+    483 CHAR_LENGTH_BPCHAR "char_length" (Bpchar) -> Int4 = length_of!(bpchar);
+    484 CHARACTER_LENGTH "character_length" (Text) -> Int4 = length_of!(text);
+    485 CHARACTER_LENGTH_BPCHAR "character_length" (Bpchar) -> Int4 = length_of!(bpchar);
+    486 OCTET_LENGTH "octet_length" (Text) -> Int4 = |c| int4(c.text(0)?.len());
+    487 OCTET_LENGTH_BPCHAR "octet_length" (Bpchar) -> Int4 = |c| int4(c.text(0)?.len());
+    488 BIT_LENGTH "bit_length" (Text) -> Int4 = |c| int4(c.text(0)?.len() * 8);
+    489 LOWER "lower" (Text) -> Text = |c| text(lower(c.text(0)?));
+    490 UPPER "upper" (Text) -> Text = |c| text(upper(c.text(0)?));
+    491 INITCAP "initcap" (Text) -> Text = |c| text(initcap(c.text(0)?));
+    492 SUBSTR "substr" (Text, Int4) -> Text = |c| substring(c.text(0)?, c.int4(1)?, None);
+    493 SUBSTR_LENGTH "substr" (Text, Int4, Int4) -> Text =
+        |c| substring(c.text(0)?, c.int4(1)?, Some(c.int4(2)?));
+    494 SUBSTRING "substring" (Text, Int4) -> Text = |c| substring(c.text(0)?, c.int4(1)?, None);
+    495 SUBSTRING_LENGTH "substring" (Text, Int4, Int4) -> Text =
+        |c| substring(c.text(0)?, c.int4(1)?, Some(c.int4(2)?));
+    496 POSITION "position" (Text, Text) -> Int4 = |c| position(c.text(0)?, c.text(1)?);
+    497 STRPOS "strpos" (Text, Text) -> Int4 = |c| position(c.text(0)?, c.text(1)?);
+    498 LEFT "left" (Text, Int4) -> Text = |c| left(c.text(0)?, c.int4(1)?);
+    499 RIGHT "right" (Text, Int4) -> Text = |c| right(c.text(0)?, c.int4(1)?);
+    500 LPAD "lpad" (Text, Int4) -> Text = |c| lpad(c.text(0)?, c.int4(1)?, " ");
+    501 LPAD_FILL "lpad" (Text, Int4, Text) -> Text = |c| lpad(c.text(0)?, c.int4(1)?, c.text(2)?);
+    502 RPAD "rpad" (Text, Int4) -> Text = |c| rpad(c.text(0)?, c.int4(1)?, " ");
+    503 RPAD_FILL "rpad" (Text, Int4, Text) -> Text = |c| rpad(c.text(0)?, c.int4(1)?, c.text(2)?);
+    504 LTRIM "ltrim" (Text) -> Text = |c| trim(c.text(0)?, " ", true, false);
+    505 LTRIM_SET "ltrim" (Text, Text) -> Text = |c| trim(c.text(0)?, c.text(1)?, true, false);
+    506 RTRIM "rtrim" (Text) -> Text = |c| trim(c.text(0)?, " ", false, true);
+    507 RTRIM_SET "rtrim" (Text, Text) -> Text = |c| trim(c.text(0)?, c.text(1)?, false, true);
+    508 BTRIM "btrim" (Text) -> Text = |c| trim(c.text(0)?, " ", true, true);
+    509 BTRIM_SET "btrim" (Text, Text) -> Text = |c| trim(c.text(0)?, c.text(1)?, true, true);
+    510 REPLACE "replace" (Text, Text, Text) -> Text = |c| replace(c.text(0)?, c.text(1)?, c.text(2)?);
+    511 TRANSLATE "translate" (Text, Text, Text) -> Text = |c| translate(c.text(0)?, c.text(1)?, c.text(2)?);
+    512 REPEAT "repeat" (Text, Int4) -> Text = |c| repeat(c.text(0)?, c.int4(1)?);
+    513 REVERSE "reverse" (Text) -> Text = |c| text(c.text(0)?.chars().rev().collect::<String>());
+    514 SPLIT_PART "split_part" (Text, Text, Int4) -> Text =
+        |c| split_part(c.text(0)?, c.text(1)?, c.int4(2)?);
+    515 OVERLAY "overlay" (Text, Text, Int4) -> Text = |c| {
+        let with = c.text(1)?;
+        overlay(c.text(0)?, with, c.int4(2)?, char_count(with) as i32)
+    };
+    516 OVERLAY_LENGTH "overlay" (Text, Text, Int4, Int4) -> Text =
+        |c| overlay(c.text(0)?, c.text(1)?, c.int4(2)?, c.int4(3)?);
+    517 CONCAT "concat" (Any) -> Text = |c| join(c.args, ""), variadic, lax, stable;
+    518 CONCAT_WS "concat_ws" (Text, Any) -> Text = |c| concat_ws(c), variadic, lax, stable;
+    519 TEXT_CAT "textcat" (Text, Text) -> Text = |c| catenate(c);
+    520 TEXT_ANY_CAT "textanycat" (Text, Any) -> Text = |c| catenate(c), stable;
+    521 ANY_TEXT_CAT "anytextcat" (Any, Text) -> Text = |c| catenate(c), stable;
+    522 CHR "chr" (Int4) -> Text = |c| chr(c.int4(0)?);
+    523 ASCII "ascii" (Text) -> Int4 = |c| Ok(Value::Int4(c.text(0)?.chars().next().map_or(0, |c| c as i32)));
+    524 MD5 "md5" (Text) -> Text = |c| text(digest::hex(&digest::md5(c.text(0)?.as_bytes())));
+    525 TO_HEX4 "to_hex" (Int4) -> Text = |c| text(format!("{:x}", c.int4(0)?));
+    526 TO_HEX8 "to_hex" (Int8) -> Text = |c| text(format!("{:x}", c.int8(0)?));
+    527 STARTS_WITH "starts_with" (Text, Text) -> Bool =
+        |c| Ok(Value::Bool(c.text(0)?.starts_with(c.text(1)?)));
+    528 QUOTE_LITERAL "quote_literal" (Text) -> Text = |c| text(quote_literal(c.text(0)?));
+    529 QUOTE_LITERAL_ANY "quote_literal" (Any) -> Text = |c| text(quote_literal(&as_text(&c.args[0])?)), stable;
+    530 QUOTE_IDENT "quote_ident" (Text) -> Text = |c| text(quote_ident(c.text(0)?));
+    531 QUOTE_NULLABLE "quote_nullable" (Text) -> Text = |c| quote_nullable(c), lax;
+    532 QUOTE_NULLABLE_ANY "quote_nullable" (Any) -> Text = |c| quote_nullable(c), lax, stable;
+    533 BPCHAR_PAD "$pad" (Bpchar, Int4) -> Bpchar = |c| bpchar_pad(c.text(0)?, c.int4(1)?);
+    534 TEXT_LARGER "text_larger" (Text, Text) -> Text = |c| text(c.text(0)?.max(c.text(1)?));
+    535 TEXT_SMALLER "text_smaller" (Text, Text) -> Text = |c| text(c.text(0)?.min(c.text(1)?));
+}
+
+fn quote_nullable(c: &Call<'_>) -> SqlResult<Value> {
+    if c.is_null(0) {
+        return text("NULL");
+    }
+    text(quote_literal(&as_text(&c.args[0])?))
+}

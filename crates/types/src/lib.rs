@@ -1,0 +1,25 @@
+//! PostgreSQL's types, functions and operators as plain values.
+//!
+//! Owns: type identities and modifiers, values, text input and output, casts, comparison, normalised keys,
+//! exact NUMERIC, dates and times, functions, operators, aggregates, and PostgreSQL's rules for choosing
+//! among them. Knows nothing of: tables, rows, storage, parse trees.
+//!
+//! Everything here is a pure function of its arguments (and of [`func::Context`], which carries the
+//! transaction's time), with PostgreSQL 15's answers, its error messages and its SQLSTATEs.
+
+pub mod agg;
+pub mod cast;
+pub mod datetime;
+pub mod error;
+pub mod func;
+pub mod key;
+pub mod numeric;
+pub mod resolve;
+pub mod text;
+pub mod ty;
+pub mod value;
+
+pub use error::{SqlError, SqlResult, sqlstate};
+pub use numeric::Numeric;
+pub use ty::{Type, TypeId};
+pub use value::{Value, ValueRef};

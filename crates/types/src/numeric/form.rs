@@ -1,0 +1,229 @@
+//! NUMERIC as text and as a float.
+
+use super::dec::Dec;
+use super::mag::{Cut, Mag};
+use super::{Big, Infinity, MAX_SCALE, MAX_WHOLE_DIGITS, NaN, NegInfinity, Numeric, Small, overflow};
+use crate::text::{digits_u128, skip_space};
+use crate::{SqlError, SqlResult, sqlstate};
+
+/// Exponents from here on are refused before anything is computed with them.
+const EXPONENT_LIMIT: i64 = i32::MAX as i64 / 2;
+
+/// Whether `text` begins with `word`, whatever the case.
+fn begins(text: &[u8], word: &[u8]) -> bool {
+    text.get(..word.len()).is_some_and(|head| head.eq_ignore_ascii_case(word))
+}
+
+impl Numeric {
+    /// Reads what PostgreSQL's input function for numeric reads.
+    pub fn parse(text: &str) -> SqlResult<Numeric> {
+        let invalid = || {
+            SqlError::new(
+                sqlstate::INVALID_TEXT_REPRESENTATION,
+                format!("invalid input syntax for type numeric: \"{text}\""),
+            )
+        };
+        let bytes = skip_space(text.as_bytes());
+        let (value, rest) = match bytes.first() {
+            Some(b'0'..=b'9' | b'.') => Numeric::parse_finite(bytes, false, invalid)?,
+            Some(sign @ (b'+' | b'-')) if matches!(bytes.get(1), Some(b'0'..=b'9' | b'.')) => {
+                Numeric::parse_finite(&bytes[1..], *sign == b'-', invalid)?
+            }
+            _ => {
+                let specials: [(&[u8], Numeric); 7] = [
+                    (b"nan", Numeric::NAN),
+                    (b"infinity", Numeric::INFINITY),
+                    (b"+infinity", Numeric::INFINITY),
+                    (b"-infinity", Numeric::NEG_INFINITY),
+                    (b"inf", Numeric::INFINITY),
+                    (b"+inf", Numeric::INFINITY),
+                    (b"-inf", Numeric::NEG_INFINITY),
+                ];
+                let found = specials.into_iter().find(|(word, _)| begins(bytes, word));
+                let (word, value) = found.ok_or_else(invalid)?;
+                (value, &bytes[word.len()..])
+            }
+        };
+        if skip_space(rest).is_empty() { Ok(value) } else { Err(invalid()) }
+    }
+
+    /// Digits, a point and an exponent; gives back what follows them.
+    fn parse_finite(
+        bytes: &[u8],
+        neg: bool,
+        invalid: impl Fn() -> SqlError,
+    ) -> SqlResult<(Numeric, &[u8])> {
+        let run = |b: &[u8]| b.iter().take_while(|c| c.is_ascii_digit()).count();
+        let whole = &bytes[..run(bytes)];
+        let mut rest = &bytes[whole.len()..];
+        let mut fraction: &[u8] = &[];
+        if let Some((b'.', after)) = rest.split_first() {
+            fraction = &after[..run(after)];
+            rest = &after[fraction.len()..];
+        }
+        if whole.is_empty() && fraction.is_empty() {
+            return Err(invalid());
+        }
+        let mut exponent = 0i64;
+        if let Some((b'e' | b'E', after)) = rest.split_first() {
+            let after = skip_space(after);
+            let (minus, digits) = match after.split_first() {
+                Some((b'-', d)) => (true, d),
+                Some((b'+', d)) => (false, d),
+                _ => (false, after),
+            };
+            let n = run(digits);
+            if n == 0 {
+                return Err(invalid());
+            }
+            let fold = |e: i64, d: &u8| e.saturating_mul(10).saturating_add(i64::from(d - b'0'));
+            let e = digits[..n].iter().fold(0, fold);
+            if e >= EXPONENT_LIMIT {
+                return Err(overflow());
+            }
+            exponent = if minus { -e } else { e };
+            rest = &digits[n..];
+        }
+        let scale = (fraction.len() as i64 - exponent).max(0);
+        if scale > MAX_SCALE as i64 {
+            return Err(overflow());
+        }
+        let scale = scale as usize;
+        // Zeros to append where the exponent moves the point past the last digit.
+        let pad = (exponent - fraction.len() as i64).max(0) as usize;
+        let count = whole.len() + fraction.len();
+        if pad == 0 && count <= 38 {
+            let fold = |m: u64, d: &u8| m * 10 + u64::from(d - b'0');
+            let m = if count <= 19 {
+                u128::from(fraction.iter().fold(whole.iter().fold(0, fold), fold))
+            } else {
+                whole.iter().chain(fraction).fold(0u128, |m, d| m * 10 + u128::from(d - b'0'))
+            };
+            // Fewer than 39 digits are within an i128.
+            let m = m as i128;
+            return Ok((Numeric(Small { m: if neg { -m } else { m }, scale: scale as u16 }), rest));
+        }
+        let digits: Vec<u8> = whole.iter().chain(fraction).copied().collect();
+        let mag = Mag::from_digits(&digits);
+        if mag.is_zero() {
+            return Ok((Numeric::pack(Dec::zero(scale)), rest));
+        }
+        if mag.digits() + pad > MAX_WHOLE_DIGITS + scale {
+            return Err(overflow());
+        }
+        Ok((Numeric::checked(Dec { neg, mag: mag.shift_up(pad), scale })?, rest))
+    }
+
+    /// Appends the text PostgreSQL shows.
+    pub fn write_to(&self, out: &mut String) {
+        match &self.0 {
+            Small { m, scale } => {
+                let mut buf = [0; 40];
+                let digits = digits_u128(m.unsigned_abs(), &mut buf);
+                place_point(*m < 0, digits, *scale as usize, out);
+            }
+            Big(d) => {
+                let mut digits = Vec::with_capacity(d.mag.digits());
+                d.mag.write_digits(&mut digits);
+                place_point(d.neg, std::str::from_utf8(&digits).unwrap_or_default(), d.scale, out);
+            }
+            NaN => out.push_str("NaN"),
+            Infinity => out.push_str("Infinity"),
+            NegInfinity => out.push_str("-Infinity"),
+        }
+    }
+
+    /// The nearest float, of the fifteen digits that are sure: what PostgreSQL's cast gives.
+    pub fn from_f64(f: f64) -> Numeric {
+        if f.is_nan() {
+            return Numeric::NAN;
+        }
+        if f.is_infinite() {
+            return if f > 0.0 { Numeric::INFINITY } else { Numeric::NEG_INFINITY };
+        }
+        let text = format!("{:.14e}", f.abs());
+        let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+        let exponent: i32 = exponent.parse().unwrap_or(0);
+        let digits: Vec<u8> = digits.bytes().filter(u8::is_ascii_digit).collect();
+        let kept = digits.iter().rposition(|d| *d != b'0').map_or(1, |i| i + 1);
+        let mag = Mag::from_digits(&digits[..kept]);
+        // The last kept digit stands at 10^-(kept - 1 - exponent).
+        let scale = kept as i32 - 1 - exponent;
+        let d = if scale >= 0 {
+            Dec { neg: f < 0.0 && !mag.is_zero(), mag, scale: scale as usize }
+        } else {
+            Dec { neg: f < 0.0, mag: mag.shift_up(scale.unsigned_abs() as usize), scale: 0 }
+        };
+        Numeric::pack(d)
+    }
+
+    /// The nearest float; an error where it would be infinite or where a value other than zero would become zero.
+    pub fn to_f64(&self) -> SqlResult<f64> {
+        match &self.0 {
+            NaN => return Ok(f64::NAN),
+            Infinity => return Ok(f64::INFINITY),
+            NegInfinity => return Ok(f64::NEG_INFINITY),
+            // Both are exact as floats, so that one division rounds correctly.
+            Small { m, scale } if *scale <= 22 && m.unsigned_abs() <= 1 << 53 => {
+                return Ok(*m as i64 as f64 / 10f64.powi(i32::from(*scale)));
+            }
+            _ => {}
+        }
+        let text = self.to_string();
+        match text.parse::<f64>() {
+            Ok(f) if f.is_finite() && (f != 0.0 || self.is_zero()) => Ok(f),
+            _ => Err(SqlError::new(
+                sqlstate::NUMERIC_VALUE_OUT_OF_RANGE,
+                format!("\"{text}\" is out of range for type double precision"),
+            )),
+        }
+    }
+
+    /// The value cut to an `i128`, if it is finite and fits.
+    pub fn to_i128_truncated(&self) -> Option<i128> {
+        match self.cut(0, Cut::Truncate).ok()?.0 {
+            Small { m, .. } => Some(m),
+            _ => None,
+        }
+    }
+}
+
+/// Writes digits with the point `scale` places from their end.
+fn place_point(neg: bool, digits: &str, scale: usize, out: &mut String) {
+    const ZEROS: &str = "00000000000000000000000000000000";
+    if neg {
+        out.push('-');
+    }
+    if scale == 0 {
+        out.push_str(if digits.is_empty() { "0" } else { digits });
+    } else if digits.len() > scale {
+        let (whole, fraction) = digits.split_at(digits.len() - scale);
+        out.push_str(whole);
+        out.push('.');
+        out.push_str(fraction);
+    } else {
+        // A single zero digit stands for itself among the decimals.
+        out.push_str("0.");
+        let mut zeros = scale - digits.len();
+        while zeros > 0 {
+            let n = zeros.min(ZEROS.len());
+            out.push_str(&ZEROS[..n]);
+            zeros -= n;
+        }
+        out.push_str(digits);
+    }
+}
+
+impl std::fmt::Display for Numeric {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut text = String::with_capacity(48);
+        self.write_to(&mut text);
+        f.pad(&text)
+    }
+}
+
+impl std::fmt::Debug for Numeric {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
+}

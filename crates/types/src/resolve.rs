@@ -1,0 +1,380 @@
+//! PostgreSQL's rules for choosing: which function a name and argument types mean, which operator, which type a
+//! CASE or UNION has, which type a name means.
+//!
+//! 1. An exact match of all types wins. For a binary operator with one unknown literal, the literal is first
+//!    taken to have the other side's type.
+//! 2. Otherwise those remain whose arguments the given types reach by implicit casts; an unknown literal reaches
+//!    every type.
+//! 3. Of several, those with the most exact matches; then those that take the preferred type of the argument's
+//!    category in the most places; then unknown literals get the category that the candidates agree on (text, if
+//!    any takes it), and its preferred type; at last, unknowns are taken to have the one type that the known
+//!    arguments have.
+//! 4. One must remain, or the call is not unique.
+//!
+//! PostgreSQL has functions and operators on types that are not supported here. A name or symbol that only they
+//! have is refused as not supported (0A000); a call with nothing but unknown literals that is ambiguous there
+//! only because of them is refused as ambiguous here too.
+//!
+//! Source: PostgreSQL 15's documentation, chapter 10 (type conversion), and its answers.
+
+use crate::cast::{CastContext, cast_context};
+use crate::func::{self, ANY, FuncDef, OperatorDef};
+use crate::{SqlError, SqlResult, Type, TypeId, sqlstate};
+
+/// The kinds of types within which a choice may be made by preference.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum Category {
+    Boolean,
+    Numeric,
+    String,
+    DateTime,
+    /// bytea
+    User,
+    Unknown,
+    Pseudo,
+}
+
+/// The category of a type.
+pub fn category(t: TypeId) -> Category {
+    match t {
+        TypeId::Bool => Category::Boolean,
+        TypeId::Int2 | TypeId::Int4 | TypeId::Int8 | TypeId::Float8 | TypeId::Numeric => Category::Numeric,
+        TypeId::Bpchar | TypeId::Varchar | TypeId::Text => Category::String,
+        TypeId::Date | TypeId::Timestamp | TypeId::Timestamptz => Category::DateTime,
+        TypeId::Bytea => Category::User,
+        TypeId::Unknown => Category::Unknown,
+        TypeId::Void => Category::Pseudo,
+    }
+}
+
+/// Whether the type is the preferred one of its category.
+pub fn is_preferred(t: TypeId) -> bool {
+    matches!(t, TypeId::Bool | TypeId::Float8 | TypeId::Text | TypeId::Timestamptz)
+}
+
+/// Whether a value of one type may stand where another is wanted, without the user writing a cast.
+pub fn can_coerce(from: TypeId, to: TypeId) -> bool {
+    from == to
+        || to == ANY
+        || from == TypeId::Unknown
+        || cast_context(from, to) == Some(CastContext::Implicit)
+}
+
+/// One overload: its declared arguments, of which the last may repeat.
+#[derive(Clone, Copy)]
+pub(crate) struct Candidate<T> {
+    pub args: &'static [TypeId],
+    pub variadic: bool,
+    pub what: T,
+}
+
+impl<T> Candidate<T> {
+    fn arg(&self, i: usize) -> TypeId {
+        self.args[i.min(self.args.len() - 1)]
+    }
+    fn takes(&self, n: usize) -> bool {
+        self.args.len() == n || (self.variadic && n > self.args.len())
+    }
+}
+
+pub(crate) enum Choice<T> {
+    One(T),
+    None,
+    Many,
+}
+
+/// Keeps the candidates with the highest score.
+fn keep_best<T>(candidates: &mut Vec<Candidate<T>>, score: impl Fn(&Candidate<T>) -> usize) {
+    if let Some(best) = candidates.iter().map(&score).max() {
+        candidates.retain(|c| score(c) == best);
+    }
+}
+
+/// Rules 1 to 4.
+pub(crate) fn choose<T: Copy>(all: impl Iterator<Item = Candidate<T>>, given: &[TypeId]) -> Choice<T> {
+    let mut left: Vec<Candidate<T>> = all.filter(|c| c.takes(given.len())).collect();
+    if let Some(exact) = left.iter().find(|c| c.args == given) {
+        return Choice::One(exact.what);
+    }
+    left.retain(|c| given.iter().enumerate().all(|(i, g)| can_coerce(*g, c.arg(i))));
+    if left.is_empty() {
+        return Choice::None;
+    }
+    let known = |i: usize| given[i] != TypeId::Unknown;
+    let positions = 0..given.len();
+    let one = |left: &[Candidate<T>]| match left {
+        [only] => Some(Choice::One(only.what)),
+        _ => None,
+    };
+    if let Some(choice) = one(&left) {
+        return choice;
+    }
+    keep_best(&mut left, |c| positions.clone().filter(|i| known(*i) && c.arg(*i) == given[*i]).count());
+    if let Some(choice) = one(&left) {
+        return choice;
+    }
+    keep_best(&mut left, |c| {
+        let fits = |i: &usize| {
+            let (arg, given) = (c.arg(*i), given[*i]);
+            arg == given || (is_preferred(arg) && category(arg) == category(given))
+        };
+        positions.clone().filter(|i| known(*i) && fits(i)).count()
+    });
+    if let Some(choice) = one(&left) {
+        return choice;
+    }
+    if positions.clone().all(known) {
+        return Choice::Many;
+    }
+    if let Some(slots) = unknown_slots(&left, given) {
+        let narrowed: Vec<_> = left
+            .iter()
+            .filter(|c| {
+                slots.iter().all(|(i, wanted, preferred)| {
+                    let arg = c.arg(*i);
+                    category(arg) == *wanted && (!preferred || is_preferred(arg))
+                })
+            })
+            .copied()
+            .collect();
+        if !narrowed.is_empty() {
+            left = narrowed;
+        }
+        if let Some(choice) = one(&left) {
+            return choice;
+        }
+    }
+    let mut types = given.iter().filter(|t| **t != TypeId::Unknown);
+    if let Some(first) = types.next()
+        && types.all(|t| t == first)
+    {
+        left.retain(|c| positions.clone().all(|i| can_coerce(*first, c.arg(i))));
+        if let Some(choice) = one(&left) {
+            return choice;
+        }
+    }
+    Choice::Many
+}
+
+/// For each unknown argument: its place, the category the candidates give it, and whether one takes the
+/// category's preferred type. `None` if they do not agree on some category.
+fn unknown_slots<T>(left: &[Candidate<T>], given: &[TypeId]) -> Option<Vec<(usize, Category, bool)>> {
+    let mut slots = Vec::new();
+    for (i, _) in given.iter().enumerate().filter(|(_, t)| **t == TypeId::Unknown) {
+        let takes = |wanted: Category| left.iter().map(|c| c.arg(i)).filter(move |t| category(*t) == wanted);
+        let wanted = match left.first() {
+            _ if takes(Category::String).next().is_some() => Category::String,
+            Some(first) => category(first.arg(i)),
+            None => return None,
+        };
+        if wanted != Category::String && takes(wanted).count() != left.len() {
+            return None;
+        }
+        slots.push((i, wanted, takes(wanted).any(is_preferred)));
+    }
+    Some(slots)
+}
+
+/// "integer, text": types as messages list them.
+fn type_list(types: &[TypeId]) -> String {
+    types.iter().map(|t| type_id_name(*t)).collect::<Vec<_>>().join(", ")
+}
+
+/// Overloads that PostgreSQL has and this database has not: operators with an interval in their result or, by the
+/// choice PostgreSQL makes, in the place of a literal; functions of patterns, formats and time zones.
+const ELSEWHERE: &[(&str, &[TypeId])] = {
+    use TypeId::{Float8, Int4, Text, Timestamp, Timestamptz, Unknown};
+    &[
+        ("substring", &[Text, Text]),
+        ("substring", &[Text, Text, Text]),
+        ("to_timestamp", &[Text, Text]),
+        ("date_trunc", &[Text, Timestamptz, Text]),
+        ("make_timestamptz", &[Int4, Int4, Int4, Int4, Int4, Float8, Text]),
+        ("-", &[Timestamp, Timestamp]),
+        ("-", &[Timestamptz, Timestamptz]),
+        ("+", &[Timestamp, Unknown]),
+        ("+", &[Timestamptz, Unknown]),
+        ("+", &[Unknown, Timestamp]),
+        ("+", &[Unknown, Timestamptz]),
+    ]
+};
+
+/// [`ambiguous`], for the aggregates.
+pub(crate) fn ambiguous_aggregate(name: &str, given: &[TypeId]) -> bool {
+    ambiguous(name, given)
+}
+
+/// The error for a name that only PostgreSQL has.
+pub(crate) fn not_supported_function(name: &str, given: &[TypeId]) -> Option<SqlError> {
+    unsupported::is_function(name)
+        .then(|| SqlError::unsupported(format_args!("function {name}({})", type_list(given))))
+}
+
+/// Whether PostgreSQL finds no single best candidate for a call, because of overloads on types that are not
+/// supported here (intervals, bit strings, money, points).
+fn ambiguous(name: &str, given: &[TypeId]) -> bool {
+    use TypeId::{Date, Int2, Int4, Unknown};
+    matches!(
+        (name, given),
+        ("*" | "/", [Unknown, Unknown])
+            | ("-" | "isfinite" | "bit_count" | "trunc" | "sum" | "avg", [Unknown])
+            | ("+", [Unknown, Date] | [Date, Unknown])
+            | ("date_part" | "date_trunc" | "extract", [_, Unknown])
+            | ("get_bit", [Unknown, Unknown | Int2 | Int4])
+            | ("set_bit", [Unknown, Unknown | Int2 | Int4, _])
+    )
+}
+
+/// The error of a call that no function matches, or too many do.
+pub(crate) fn function_error<T>(name: &str, given: &[TypeId], choice: &Choice<T>) -> SqlError {
+    let call = format!("function {name}({})", type_list(given));
+    match choice {
+        Choice::Many => SqlError::new(sqlstate::AMBIGUOUS_FUNCTION, format!("{call} is not unique"))
+            .hint("Could not choose a best candidate function. You might need to add explicit type casts."),
+        _ => SqlError::new(sqlstate::UNDEFINED_FUNCTION, format!("{call} does not exist")).hint(
+            "No function matches the given name and argument types. \
+             You might need to add explicit type casts.",
+        ),
+    }
+}
+
+/// The function that a call means. The binder then casts the arguments to [`FuncDef::args`] (not those declared
+/// [`ANY`]).
+pub fn resolve_function(name: &str, given: &[TypeId]) -> SqlResult<&'static FuncDef> {
+    let all = func::by_name(name);
+    if all.is_empty()
+        && let Some(e) = not_supported_function(name, given)
+    {
+        return Err(e);
+    }
+    let here = all.iter().map(|d| Candidate { args: d.args, variadic: d.variadic, what: Some(*d) });
+    match choose(here.chain(overloads_elsewhere(name)), given) {
+        Choice::One(None) => {
+            Err(SqlError::unsupported(format_args!("function {name}({})", type_list(given))))
+        }
+        Choice::One(_) if ambiguous(name, given) => Err(function_error(name, given, &Choice::<()>::Many)),
+        Choice::One(Some(def)) => Ok(def),
+        other => Err(function_error(name, given, &other)),
+    }
+}
+
+/// The operator that a symbol and operand types mean; `left` is `None` for a prefix operator.
+pub fn resolve_operator(name: &str, left: Option<TypeId>, right: TypeId) -> SqlResult<&'static OperatorDef> {
+    let all: Vec<_> = func::operator::by_symbol(name, left.is_none()).collect();
+    let given: &[TypeId] = match left {
+        Some(l) => &[l, right],
+        None => &[right],
+    };
+    let elsewhere = || SqlError::unsupported(format_args!("operator {}", operator_text(name, left, right)));
+    if all.is_empty() && unsupported::is_operator(name) {
+        return Err(elsewhere());
+    }
+    // Rule 1: an unknown literal has the type of the other side, if there is such an operator.
+    let same = match left {
+        Some(TypeId::Unknown) => Some([right, right]),
+        Some(l) if right == TypeId::Unknown => Some([l, l]),
+        _ => None,
+    };
+    if let Some(same) = same
+        && let Some(exact) = all.iter().find(|o| o.args() == same)
+    {
+        return Ok(exact);
+    }
+    let here = all.iter().map(|o| Candidate { args: o.args(), variadic: false, what: Some(*o) });
+    let (code, problem, hint) = match choose(here.chain(overloads_elsewhere(name)), given) {
+        Choice::One(None) => return Err(elsewhere()),
+        Choice::One(Some(op)) if !ambiguous(name, given) => return Ok(op),
+        Choice::One(_) | Choice::Many => (
+            sqlstate::AMBIGUOUS_FUNCTION,
+            "operator is not unique",
+            "Could not choose a best candidate operator. You might need to add explicit type casts.",
+        ),
+        Choice::None if left.is_none() => (
+            sqlstate::UNDEFINED_FUNCTION,
+            "operator does not exist",
+            "No operator matches the given name and argument type. \
+             You might need to add an explicit type cast.",
+        ),
+        Choice::None => (
+            sqlstate::UNDEFINED_FUNCTION,
+            "operator does not exist",
+            "No operator matches the given name and argument types. \
+             You might need to add explicit type casts.",
+        ),
+    };
+    Err(SqlError::new(code, format!("{problem}: {}", operator_text(name, left, right))).hint(hint))
+}
+
+/// The unsupported overloads of a name or symbol, as candidates that lead to nothing.
+fn overloads_elsewhere<T>(name: &str) -> impl Iterator<Item = Candidate<Option<T>>> {
+    let named = ELSEWHERE.iter().filter(move |(n, _)| *n == name);
+    named.map(|(_, args)| Candidate { args, variadic: false, what: None })
+}
+
+fn operator_text(name: &str, left: Option<TypeId>, right: TypeId) -> String {
+    let right = type_id_name(right);
+    match left {
+        Some(l) => format!("{} {name} {right}", type_id_name(l)),
+        None => format!("{name} {right}"),
+    }
+}
+
+/// The type that several expressions have together, in a CASE, COALESCE, UNION, VALUES, IN and so on; `context`
+/// is how the message names the construct. Unknown literals alone are text.
+pub fn common_type(types: &[TypeId], context: &str) -> SqlResult<TypeId> {
+    let mut chosen = TypeId::Unknown;
+    for t in types.iter().copied().filter(|t| *t != TypeId::Unknown) {
+        if chosen == TypeId::Unknown {
+            chosen = t;
+        } else if t != chosen {
+            if category(t) != category(chosen) {
+                let (a, b) = (type_id_name(chosen), type_id_name(t));
+                let message = format!("{context} types {a} and {b} cannot be matched");
+                return Err(SqlError::new(sqlstate::DATATYPE_MISMATCH, message));
+            }
+            if !is_preferred(chosen) && can_coerce(chosen, t) && !can_coerce(t, chosen) {
+                chosen = t;
+            }
+        }
+    }
+    Ok(if chosen == TypeId::Unknown { TypeId::Text } else { chosen })
+}
+
+/// The modifier that several expressions have together, once their common type is known: the one all share, if
+/// all have that type already.
+pub fn common_typmod(types: &[Type], common: TypeId) -> i32 {
+    match types {
+        [first, rest @ ..] if first.id == common && rest.iter().all(|t| t == first) => first.typmod,
+        _ => -1,
+    }
+}
+
+/// If a call `name(x)` is a cast in disguise (`date(now())`, `text(5)`), the type cast to. Asked after
+/// [`resolve_function`] has found nothing.
+pub fn cast_by_function_name(name: &str, from: TypeId) -> Option<TypeId> {
+    let to = match name {
+        "bool" => TypeId::Bool,
+        "int2" => TypeId::Int2,
+        "int4" => TypeId::Int4,
+        "int8" => TypeId::Int8,
+        "float8" => TypeId::Float8,
+        "numeric" => TypeId::Numeric,
+        "bpchar" => TypeId::Bpchar,
+        "varchar" => TypeId::Varchar,
+        "text" => TypeId::Text,
+        "bytea" => TypeId::Bytea,
+        "date" => TypeId::Date,
+        "timestamp" => TypeId::Timestamp,
+        "timestamptz" => TypeId::Timestamptz,
+        _ => return None,
+    };
+    (from == to || from == TypeId::Unknown || cast_context(from, to).is_some()).then_some(to)
+}
+
+pub use names::{type_by_name, type_id_name, type_name};
+
+mod names;
+mod unsupported;
+
+#[cfg(test)]
+mod tests;

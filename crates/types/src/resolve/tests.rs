@@ -1,0 +1,118 @@
+//! Choices against PostgreSQL's. Each line of `cases.txt` is a question, "=", and PostgreSQL 15's answer:
+//! `operator symbol left right` (the function behind it; "-" for no left side), `function name types...` and
+//! `aggregate name types...` (the declared arguments), `case types...` (the common type), `type name modifiers...`
+//! (as format_type writes it). What PostgreSQL has and this database has not is answered with 0A000 there.
+
+use super::*;
+use crate::func::tests::{check_lines, type_id};
+
+fn arguments(args: &[TypeId]) -> String {
+    let name = |t: &TypeId| if *t == ANY { "any" } else { type_id_name(*t) };
+    args.iter().map(name).collect::<Vec<_>>().join(", ")
+}
+
+fn answer(fields: &[&str]) -> SqlResult<String> {
+    let types = |names: &[&str]| names.iter().map(|n| type_id(n)).collect::<Vec<_>>();
+    match fields {
+        ["operator", name, left, right] => {
+            let left = (*left != "-").then(|| type_id(left));
+            resolve_operator(name, left, type_id(right)).map(|o| o.def().name.to_string())
+        }
+        ["function", name, given @ ..] => resolve_function(name, &types(given)).map(|d| arguments(d.args)),
+        ["aggregate", name, given @ ..] => {
+            crate::agg::resolve_aggregate(name, &types(given)).map(|d| arguments(d.args))
+        }
+        ["case", given @ ..] => common_type(&types(given), "CASE").map(|t| type_id_name(t).to_string()),
+        ["type", name, modifiers @ ..] => {
+            let modifiers: Vec<i32> = modifiers.iter().map(|m| m.parse().expect("a number")).collect();
+            type_by_name(name, &modifiers).map(type_name)
+        }
+        other => panic!("what is {other:?}?"),
+    }
+}
+
+#[test]
+fn choices_are_postgresqls() {
+    check_lines(include_str!("cases.txt"), |fields| match answer(fields) {
+        Ok(found) => found,
+        Err(e) => format!("!{} {e}", e.sqlstate()),
+    });
+}
+
+fn fields(e: &SqlError) -> (&str, &str, Option<&str>) {
+    (e.sqlstate(), &e.0.message, e.0.hint.as_deref())
+}
+
+#[test]
+fn errors_have_postgresqls_hints() {
+    use TypeId::{Int4, Text, Unknown};
+    let e = resolve_function("foo", &[Int4, Unknown]).expect_err("no such function");
+    let hint =
+        "No function matches the given name and argument types. You might need to add explicit type casts.";
+    assert_eq!(fields(&e), ("42883", "function foo(integer, unknown) does not exist", Some(hint)));
+
+    let e = resolve_operator("+", Some(Text), Int4).expect_err("no such operator");
+    let hint =
+        "No operator matches the given name and argument types. You might need to add explicit type casts.";
+    assert_eq!(fields(&e), ("42883", "operator does not exist: text + integer", Some(hint)));
+
+    let e = resolve_operator("-", None, Text).expect_err("no such operator");
+    let hint =
+        "No operator matches the given name and argument type. You might need to add an explicit type cast.";
+    assert_eq!(fields(&e), ("42883", "operator does not exist: - text", Some(hint)));
+
+    let e = resolve_operator("+", Some(Unknown), Unknown).expect_err("ambiguous");
+    let hint = "Could not choose a best candidate operator. You might need to add explicit type casts.";
+    assert_eq!(fields(&e), ("42725", "operator is not unique: unknown + unknown", Some(hint)));
+
+    let e = resolve_function("date_trunc", &[Unknown, Unknown]).expect_err("ambiguous");
+    let hint = "Could not choose a best candidate function. You might need to add explicit type casts.";
+    assert_eq!(fields(&e), ("42725", "function date_trunc(unknown, unknown) is not unique", Some(hint)));
+}
+
+#[test]
+fn what_only_postgresql_has_is_not_supported() {
+    use TypeId::{Int4, Text, Timestamp, Unknown};
+    for e in [
+        resolve_function("to_char", &[Int4, Unknown]).err(),
+        resolve_function("substring", &[Text, Text]).err(),
+        resolve_operator("~", Some(Text), Unknown).err(),
+        resolve_operator("-", Some(Timestamp), Timestamp).err(),
+        resolve_operator("@>", Some(Text), Text).err(),
+        crate::agg::resolve_aggregate("array_agg", &[Int4]).err(),
+        type_by_name("interval", &[]).err(),
+        type_by_name("time with time zone", &[]).err(),
+    ] {
+        assert_eq!(e.map(|e| e.sqlstate()), Some("0A000"));
+    }
+    let e = type_by_name("nosuch", &[]).expect_err("no such type");
+    assert_eq!(fields(&e), ("42704", "type \"nosuch\" does not exist", None));
+}
+
+#[test]
+fn a_variadic_function_takes_any_number() {
+    use TypeId::{Bool, Int4, Text, Unknown};
+    let concat = resolve_function("concat", &[Int4, Unknown, Bool, Text]).expect("concat takes anything");
+    assert_eq!(concat.id, func::id::CONCAT);
+    assert!(resolve_function("concat", &[]).is_err());
+    assert!(resolve_function("concat_ws", &[Text]).is_err());
+}
+
+#[test]
+fn calls_by_type_names_are_casts() {
+    use TypeId::{Bool, Date, Int4, Text, Timestamptz, Unknown};
+    assert_eq!(cast_by_function_name("date", Timestamptz), Some(Date));
+    assert_eq!(cast_by_function_name("text", Int4), Some(Text));
+    assert_eq!(cast_by_function_name("int4", Unknown), Some(Int4));
+    assert_eq!(cast_by_function_name("date", Bool), None);
+    assert_eq!(cast_by_function_name("integer", Int4), None);
+}
+
+#[test]
+fn a_common_modifier_is_kept_only_if_all_share_it() {
+    let v = |n| Type::with(TypeId::Varchar, n);
+    assert_eq!(common_typmod(&[v(24), v(24)], TypeId::Varchar), 24);
+    assert_eq!(common_typmod(&[v(24), v(14)], TypeId::Varchar), -1);
+    assert_eq!(common_typmod(&[v(24), v(24)], TypeId::Text), -1);
+    assert_eq!(common_typmod(&[], TypeId::Text), -1);
+}

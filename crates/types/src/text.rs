@@ -1,0 +1,464 @@
+//! Text input and output of every type, as PostgreSQL's input and output functions read and write them.
+//!
+//! Output appends to a `String` that the caller reuses, and allocates nothing of its own for the usual values:
+//! millions of rows pass through here when tables are copied.
+//!
+//! Invariants:
+//! 1. What [`output`] writes, [`input`] reads back to an equal value.
+//! 2. A float is written with the fewest digits that read back to it, none of them standing exactly between two
+//!    floats.
+//! 3. Values of char(n) are held without trailing spaces; output pads them to n characters.
+//!
+//! Not here: the quoting of COPY and CSV, and the binary formats of the wire.
+//!
+//! Sources: PostgreSQL 15's documentation, chapter 8, and its answers.
+
+use crate::func::Context;
+use crate::{Numeric, SqlError, SqlResult, Type, TypeId, Value, ValueRef, cast, datetime, sqlstate};
+use std::fmt::Write as _;
+use std::io::Write as _;
+
+/// A blank to PostgreSQL's input functions.
+pub(crate) fn is_space(b: u8) -> bool {
+    matches!(b, b' ' | b'\t'..=b'\r')
+}
+
+/// What follows the blanks.
+pub(crate) fn skip_space(b: &[u8]) -> &[u8] {
+    &b[b.iter().take_while(|c| is_space(**c)).count()..]
+}
+
+/// Without blanks on either side.
+pub(crate) fn trim(text: &str) -> &str {
+    text.trim_matches(|c: char| u8::try_from(c).is_ok_and(is_space))
+}
+
+/// "invalid input syntax for type ..."
+pub(crate) fn invalid_syntax(ty: &str, text: &str) -> SqlError {
+    SqlError::new(
+        sqlstate::INVALID_TEXT_REPRESENTATION,
+        format!("invalid input syntax for type {ty}: \"{text}\""),
+    )
+}
+
+/// Reads a value of a type with its modifier, as a literal or a parameter in text form.
+pub fn input(text: &str, ty: Type, ctx: &Context<'_>) -> SqlResult<Value> {
+    let v = match ty.id {
+        TypeId::Bool => Value::Bool(parse_bool(text)?),
+        TypeId::Int2 => Value::Int2(parse_i16(text)?),
+        TypeId::Int4 => Value::Int4(parse_i32(text)?),
+        TypeId::Int8 => Value::Int8(parse_i64(text)?),
+        TypeId::Float8 => Value::Float8(parse_f64(text)?),
+        TypeId::Numeric => Value::Numeric(Numeric::parse(text)?),
+        TypeId::Text | TypeId::Varchar | TypeId::Bpchar | TypeId::Unknown => Value::Text(text.to_string()),
+        TypeId::Bytea => Value::Bytea(parse_bytea(text)?),
+        TypeId::Date => Value::Date(datetime::parse_date(text, ctx)?),
+        TypeId::Timestamp => Value::Timestamp(datetime::parse_timestamp(text, ctx)?),
+        TypeId::Timestamptz => Value::Timestamptz(datetime::parse_timestamptz(text, ctx)?),
+        TypeId::Void => {
+            return Err(SqlError::new(
+                sqlstate::FEATURE_NOT_SUPPORTED,
+                "cannot accept a value of type void",
+            ));
+        }
+    };
+    cast::apply_typmod(v, ty, false)
+}
+
+/// Appends the value as text; nothing for NULL.
+pub fn output(v: ValueRef<'_>, ty: Type, out: &mut String) {
+    match v {
+        ValueRef::Null => {}
+        ValueRef::Bool(b) => out.push(if b { 't' } else { 'f' }),
+        ValueRef::Int2(i) => write_i64(i64::from(i), out),
+        ValueRef::Int4(i) => write_i64(i64::from(i), out),
+        ValueRef::Int8(i) => write_i64(i, out),
+        ValueRef::Float8(f) => write_f64(f, out),
+        ValueRef::Numeric(b) => Numeric::decode(b).write_to(out),
+        ValueRef::Text(s) => {
+            out.push_str(s);
+            if let (TypeId::Bpchar, Some(n)) = (ty.id, ty.char_len()) {
+                let have = if s.is_ascii() { s.len() } else { s.chars().count() };
+                out.extend(std::iter::repeat_n(' ', n.saturating_sub(have)));
+            }
+        }
+        ValueRef::Bytea(b) => write_bytea(b, out),
+        ValueRef::Date(d) => datetime::write_date(d, out),
+        ValueRef::Timestamp(t) => datetime::write_timestamp(t, out),
+        ValueRef::Timestamptz(t) => datetime::write_timestamptz(t, out),
+    }
+}
+
+/// The digits of every number below a hundred, two and two.
+static PAIRS: [u8; 200] = {
+    let mut table = [0; 200];
+    let mut i = 0;
+    while i < 100 {
+        table[2 * i] = b'0' + (i / 10) as u8;
+        table[2 * i + 1] = b'0' + (i % 10) as u8;
+        i += 1;
+    }
+    table
+};
+
+/// Writes digits so that they end where `end` says; gives the start.
+#[inline]
+fn digits_before(mut v: u64, buf: &mut [u8], mut end: usize) -> usize {
+    while v >= 100 {
+        let pair = 2 * (v % 100) as usize;
+        v /= 100;
+        end -= 2;
+        buf[end..end + 2].copy_from_slice(&PAIRS[pair..pair + 2]);
+    }
+    if v >= 10 {
+        end -= 2;
+        buf[end..end + 2].copy_from_slice(&PAIRS[2 * v as usize..2 * v as usize + 2]);
+    } else {
+        end -= 1;
+        buf[end] = b'0' + v as u8;
+    }
+    end
+}
+
+#[inline]
+fn ascii(b: &[u8]) -> &str {
+    std::str::from_utf8(b).unwrap_or_default()
+}
+
+/// The digits of a number, "0" for zero.
+pub(crate) fn digits_u128(v: u128, buf: &mut [u8; 40]) -> &str {
+    const CHUNK: u128 = 10_000_000_000_000_000_000;
+    let mut end = buf.len();
+    let mut v = v;
+    loop {
+        if let Ok(small) = u64::try_from(v) {
+            let start = digits_before(small, buf, end);
+            return ascii(&buf[start..]);
+        }
+        let start = digits_before((v % CHUNK) as u64, buf, end);
+        end -= 19;
+        buf[end..start].fill(b'0');
+        v /= CHUNK;
+    }
+}
+
+/// Appends a number in two digits.
+pub(crate) fn push_two(v: u32, out: &mut String) {
+    out.push(PAIRS[2 * (v % 100) as usize] as char);
+    out.push(PAIRS[2 * (v % 100) as usize + 1] as char);
+}
+
+pub fn write_i64(v: i64, out: &mut String) {
+    let mut buf = [0; 20];
+    let mut start = digits_before(v.unsigned_abs(), &mut buf, 20);
+    if v < 0 {
+        start -= 1;
+        buf[start] = b'-';
+    }
+    out.push_str(ascii(&buf[start..]));
+}
+
+pub fn write_f64(f: f64, out: &mut String) {
+    // Floats that are whole and have up to 15 digits are written like integers.
+    const WHOLE: f64 = 1e15;
+    if f.is_nan() {
+        return out.push_str("NaN");
+    }
+    if f.is_sign_negative() {
+        out.push('-');
+    }
+    let f = f.abs();
+    if f.is_infinite() {
+        return out.push_str("Infinity");
+    }
+    if f < WHOLE && f.trunc() == f {
+        return write_i64(f as i64, out);
+    }
+    let mut buf = [0; 32];
+    let (digits, exponent) = shortest(f, &mut buf);
+    let n = digits.len() as i32;
+    if !(-4..15).contains(&exponent) {
+        out.push_str(&digits[..1]);
+        if n > 1 {
+            out.push('.');
+            out.push_str(&digits[1..]);
+        }
+        out.push_str(if exponent < 0 { "e-" } else { "e+" });
+        let e = exponent.unsigned_abs();
+        if e >= 100 {
+            out.push((b'0' + (e / 100) as u8) as char);
+        }
+        push_two(e, out);
+    } else if exponent < 0 {
+        out.push_str("0.");
+        out.extend(std::iter::repeat_n('0', (-1 - exponent) as usize));
+        out.push_str(digits);
+    } else if exponent >= n - 1 {
+        out.push_str(digits);
+        out.extend(std::iter::repeat_n('0', (exponent - n + 1) as usize));
+    } else {
+        let (whole, fraction) = digits.split_at(exponent as usize + 1);
+        out.push_str(whole);
+        out.push('.');
+        out.push_str(fraction);
+    }
+}
+
+/// The digits of a positive float and the decimal exponent of the first (invariant 2).
+fn shortest(f: f64, buf: &mut [u8; 32]) -> (&str, i32) {
+    /// Prints with `{:e}`, which is exact with a precision and shortest without.
+    fn print(f: f64, precision: Option<usize>, buf: &mut [u8; 32]) -> (usize, i32) {
+        let mut rest = &mut buf[..];
+        // The buffer holds the longest form, 17 digits with point and exponent.
+        let _ = match precision {
+            None => write!(rest, "{f:e}"),
+            Some(p) => write!(rest, "{f:.p$e}"),
+        };
+        let len = 32 - rest.len();
+        let e = buf[..len].iter().position(|b| *b == b'e').unwrap_or(len);
+        let exponent = ascii(&buf[e + 1..len]).parse().unwrap_or(0);
+        if e > 1 {
+            // Move the point out.
+            buf.copy_within(2..e, 1);
+            (e - 1, exponent)
+        } else {
+            (1, exponent)
+        }
+    }
+    let (mut n, mut exponent) = print(f, None, buf);
+    if stands_between(f, ascii(&buf[..n]), exponent) {
+        for more in n..=17 {
+            (n, exponent) = print(f, Some(more - 1), buf);
+            let digits = ascii(&buf[..n]);
+            if read_back(digits, exponent) == f && !stands_between(f, digits, exponent) {
+                break;
+            }
+        }
+    } else if buf[n - 1] & 1 == 1 && is_tie(f, n, exponent) {
+        buf[n - 1] -= 1;
+        if read_back(ascii(&buf[..n]), exponent) != f {
+            buf[n - 1] += 1;
+        }
+    }
+    (ascii(&buf[..n]), exponent)
+}
+
+fn read_back(digits: &str, exponent: i32) -> f64 {
+    format!("{}.{}e{exponent}", &digits[..1], &digits[1..]).parse().unwrap_or(0.0)
+}
+
+/// A positive float as mantissa and binary exponent.
+fn parts(f: f64) -> (u64, i32) {
+    let bits = f.to_bits();
+    let (exponent, fraction) = ((bits >> 52) as i32 & 0x7ff, bits & ((1 << 52) - 1));
+    if exponent == 0 { (fraction, -1074) } else { (fraction | 1 << 52, exponent - 1075) }
+}
+
+/// Whether the float is exactly the middle between the decimal and its neighbour of the same length, so that
+/// rounding goes to the even one of the two.
+fn is_tie(f: f64, length: usize, exponent: i32) -> bool {
+    let (m, e) = parts(f);
+    // It is if 2 * f * 10^s is an odd integer, where the last digit stands at 10^-s.
+    let s = length as i32 - 1 - exponent;
+    let fives = if s >= 0 { true } else { s > -24 && u128::from(m) % 5u128.pow(s.unsigned_abs()) == 0 };
+    fives && m.trailing_zeros() as i32 + e + s + 1 == 0
+}
+
+/// Whether the decimal is exactly the middle between `f` and a neighbour, so that it reads back as `f` only by the
+/// rule that ties go to the even one.
+fn stands_between(f: f64, digits: &str, exponent: i32) -> bool {
+    let (m, e) = parts(f);
+    if m & 1 == 1 {
+        return false;
+    }
+    // The decimal is d * 10^k.
+    let k = exponent + 1 - digits.len() as i32;
+    let Ok(d) = digits.parse::<u128>() else { return false };
+    // The middle is (2m +- 1) * 2^(e-1): an odd number of 54 bits times a power of two. d * 5^k must have it as its
+    // odd part, so k is small.
+    if !(-25..=25).contains(&k) {
+        return false;
+    }
+    let five = 5u128.pow(k.unsigned_abs());
+    let product = if k >= 0 {
+        match d.checked_mul(five) {
+            Some(p) => p,
+            None => return false,
+        }
+    } else if d % five == 0 {
+        d / five
+    } else {
+        return false;
+    };
+    let twos = product.trailing_zeros();
+    let odd = product >> twos;
+    (odd == 2 * u128::from(m) + 1 || odd + 1 == 2 * u128::from(m)) && twos as i32 + k == e - 1
+}
+
+/// Appends bytes in hexadecimal, with the leading `\x`.
+pub fn write_bytea(v: &[u8], out: &mut String) {
+    const HEX: &[u8; 16] = b"0123456789abcdef";
+    out.reserve(2 + 2 * v.len());
+    out.push_str("\\x");
+    for b in v {
+        out.push(HEX[(b >> 4) as usize] as char);
+        out.push(HEX[(b & 15) as usize] as char);
+    }
+}
+
+/// Reads t, f, 1, 0, on, off, and what begins true, false, yes, no.
+pub fn parse_bool(text: &str) -> SqlResult<bool> {
+    let word = trim(text).as_bytes();
+    let begins = |whole: &[u8], least: usize| {
+        word.len() >= least && whole.get(..word.len()).is_some_and(|w| w.eq_ignore_ascii_case(word))
+    };
+    if begins(b"true", 1) || begins(b"yes", 1) || begins(b"on", 2) || word == b"1" {
+        Ok(true)
+    } else if begins(b"false", 1) || begins(b"no", 1) || begins(b"off", 2) || word == b"0" {
+        Ok(false)
+    } else {
+        Err(invalid_syntax("boolean", text))
+    }
+}
+
+/// Reads an integer; a number that is too large is reported as such even where something else follows it.
+fn parse_integer(text: &str, ty: &str, min: i64, max: i64) -> SqlResult<i64> {
+    let b = skip_space(text.as_bytes());
+    let (neg, digits) = match b.split_first() {
+        Some((b'-', d)) => (true, d),
+        Some((b'+', d)) => (false, d),
+        _ => (false, b),
+    };
+    let n = digits.iter().take_while(|d| d.is_ascii_digit()).count();
+    if n == 0 {
+        return Err(invalid_syntax(ty, text));
+    }
+    // Negative numbers reach one further, so everything is summed up as negative.
+    let step = |v: i64, d: &u8| v.checked_mul(10)?.checked_sub(i64::from(d - b'0'));
+    let v = digits[..n].iter().try_fold(0, step);
+    let v = if neg { v } else { v.and_then(i64::checked_neg) };
+    match v {
+        Some(v) if (min..=max).contains(&v) => {
+            if skip_space(&digits[n..]).is_empty() { Ok(v) } else { Err(invalid_syntax(ty, text)) }
+        }
+        _ => Err(SqlError::new(
+            sqlstate::NUMERIC_VALUE_OUT_OF_RANGE,
+            format!("value \"{text}\" is out of range for type {ty}"),
+        )),
+    }
+}
+
+pub fn parse_i16(text: &str) -> SqlResult<i16> {
+    parse_integer(text, "smallint", i16::MIN.into(), i16::MAX.into()).map(|v| v as i16)
+}
+
+pub fn parse_i32(text: &str) -> SqlResult<i32> {
+    parse_integer(text, "integer", i32::MIN.into(), i32::MAX.into()).map(|v| v as i32)
+}
+
+pub fn parse_i64(text: &str) -> SqlResult<i64> {
+    parse_integer(text, "bigint", i64::MIN, i64::MAX)
+}
+
+pub fn parse_f64(text: &str) -> SqlResult<f64> {
+    const NAME: &str = "double precision";
+    let word = trim(text);
+    let unsigned = word.strip_prefix(['+', '-']).unwrap_or(word);
+    let invalid = || invalid_syntax(NAME, text);
+    let hex = unsigned.strip_prefix("0x").or_else(|| unsigned.strip_prefix("0X"));
+    let (f, lost) = if let Some(hex) = hex {
+        let f = parse_hex_float(hex).ok_or_else(invalid)?;
+        let digits = hex.split(['p', 'P']).next().unwrap_or_default();
+        (if word.starts_with('-') { -f } else { f }, digits.bytes().any(|b| !matches!(b, b'0' | b'.')))
+    } else {
+        let digits = unsigned.split(['e', 'E']).next().unwrap_or_default();
+        (word.parse::<f64>().map_err(|_| invalid())?, digits.bytes().any(|b| matches!(b, b'1'..=b'9')))
+    };
+    let is_number = unsigned.starts_with(|c: char| c.is_ascii_digit() || c == '.');
+    if is_number && (f.is_infinite() || f == 0.0 && lost) {
+        return Err(SqlError::new(
+            sqlstate::NUMERIC_VALUE_OUT_OF_RANGE,
+            format!("\"{word}\" is out of range for type {NAME}"),
+        ));
+    }
+    Ok(f)
+}
+
+/// The C library reads hexadecimal floats, so PostgreSQL does: digits with a point and a binary exponent. More
+/// digits than a float has are refused rather than rounded.
+fn parse_hex_float(text: &str) -> Option<f64> {
+    let (mantissa, exponent) = match text.split_once(['p', 'P']) {
+        Some((m, e)) => (m, e.parse::<i32>().ok()?),
+        None => (text, 0),
+    };
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    if whole.len() + fraction.len() == 0 {
+        return None;
+    }
+    let mut m = 0u64;
+    for c in whole.chars().chain(fraction.chars()) {
+        m = m.checked_mul(16)?.checked_add(u64::from(c.to_digit(16)?))?;
+    }
+    if m >= 1 << 53 {
+        return None;
+    }
+    // In two steps, since a power of two alone may be out of range where the product is not.
+    let e = exponent.clamp(-5000, 5000) - 4 * i32::try_from(fraction.len()).ok()?;
+    Some(m as f64 * 2f64.powi(e / 2) * 2f64.powi(e - e / 2))
+}
+
+pub fn parse_bytea(text: &str) -> SqlResult<Vec<u8>> {
+    if let Some(hex) = text.strip_prefix("\\x") {
+        return parse_hex(hex);
+    }
+    let invalid =
+        || SqlError::new(sqlstate::INVALID_TEXT_REPRESENTATION, "invalid input syntax for type bytea".to_string());
+    let mut out = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((b, after)) = rest.split_first() {
+        rest = after;
+        if *b != b'\\' {
+            out.push(*b);
+            continue;
+        }
+        match *rest {
+            [b'\\', ref after @ ..] => {
+                out.push(b'\\');
+                rest = after;
+            }
+            [a @ b'0'..=b'3', b @ b'0'..=b'7', c @ b'0'..=b'7', ref after @ ..] => {
+                out.push((a - b'0') << 6 | (b - b'0') << 3 | (c - b'0'));
+                rest = after;
+            }
+            _ => return Err(invalid()),
+        }
+    }
+    Ok(out)
+}
+
+fn parse_hex(hex: &str) -> SqlResult<Vec<u8>> {
+    let mut out = Vec::with_capacity(hex.len() / 2);
+    let mut chars = hex.chars();
+    let digit = |c: char| {
+        c.to_digit(16).map(|d| d as u8).ok_or_else(|| {
+            let mut message = String::new();
+            let _ = write!(message, "invalid hexadecimal digit: \"{c}\"");
+            SqlError::new(sqlstate::INVALID_PARAMETER_VALUE, message)
+        })
+    };
+    while let Some(c) = chars.next() {
+        // Blanks may stand between bytes, not within one.
+        if matches!(c, ' ' | '\n' | '\t' | '\r') {
+            continue;
+        }
+        let high = digit(c)?;
+        let Some(c) = chars.next() else {
+            return Err(SqlError::new(
+                sqlstate::INVALID_PARAMETER_VALUE,
+                "invalid hexadecimal data: odd number of digits",
+            ));
+        };
+        out.push(high << 4 | digit(c)?);
+    }
+    Ok(out)
+}
