@@ -110,6 +110,14 @@ impl Drop for Reserve {
     }
 }
 
+/// The machine's memory in bytes, or what the process's control group leaves of it.
+pub fn physical_memory() -> Option<usize> {
+    let number = |text: String| text.split_whitespace().find_map(|w| w.parse::<usize>().ok());
+    let all = std::fs::read_to_string("/proc/meminfo").ok().and_then(number)?.checked_mul(1024)?;
+    let group = std::fs::read_to_string("/sys/fs/cgroup/memory.max").ok().and_then(number);
+    Some(group.map_or(all, |g| g.min(all)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -169,12 +177,4 @@ mod tests {
     fn parts_outside_are_refused() {
         Reserve::new(8192).unwrap().huge(usize::MAX, 2);
     }
-}
-
-/// The machine's memory in bytes, or what the process's control group leaves of it.
-pub fn physical_memory() -> Option<usize> {
-    let number = |text: String| text.split_whitespace().find_map(|w| w.parse::<usize>().ok());
-    let all = std::fs::read_to_string("/proc/meminfo").ok().and_then(number)?.checked_mul(1024)?;
-    let group = std::fs::read_to_string("/sys/fs/cgroup/memory.max").ok().and_then(number);
-    Some(group.map_or(all, |g| g.min(all)))
 }

@@ -377,3 +377,129 @@ impl Drop for LatchGuard<'_> {
         self.0.0.store(0, Ordering::Release)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    //! On real threads; in worlds the same is tested in [`crate::sim`].
+    use super::*;
+    use std::sync::Arc;
+
+    /// Eight threads count to a sum with `turn`, which must exclude the others.
+    fn count(turn: impl Fn(&dyn Fn()) + Send + Sync + 'static) {
+        struct Shared<F>(F, std::sync::atomic::AtomicU64);
+        let shared = Arc::new(Shared(turn, Default::default()));
+        let threads: Vec<_> = (0..8)
+            .map(|_| {
+                let s = shared.clone();
+                crate::thread::spawn("counter", move || {
+                    for _ in 0..5000 {
+                        (s.0)(&|| {
+                            // Apart on purpose: only exclusion makes it an addition.
+                            let n = s.1.load(Ordering::Relaxed);
+                            std::hint::spin_loop();
+                            s.1.store(n + 1, Ordering::Relaxed)
+                        })
+                    }
+                })
+            })
+            .collect();
+        threads.into_iter().for_each(|t| t.unwrap().join().unwrap());
+        assert_eq!(shared.1.load(Ordering::Relaxed), 40_000);
+    }
+
+    #[test]
+    fn latches_and_locks_exclude() {
+        let l = Latch::new();
+        count(move |add| {
+            let _g = l.acquire();
+            add()
+        });
+        let l = Latch::default();
+        count(move |add| {
+            let mut n = 0;
+            let _g = loop {
+                if let Some(g) = l.try_acquire() {
+                    break g;
+                }
+                spin_wait(n);
+                n += 1;
+            };
+            assert!(l.is_held());
+            add()
+        });
+        let m = Mutex::new(());
+        count(move |add| {
+            let _g = m.lock();
+            add()
+        });
+        let w = RwLock::new(());
+        count(move |add| {
+            drop(w.read());
+            let _g = w.write();
+            add()
+        });
+    }
+
+    #[test]
+    fn a_failed_attempt_leaves_the_holder_alone() {
+        let l = Latch::new();
+        let g = l.acquire();
+        assert!(l.try_acquire().is_none() && l.try_acquire().is_none() && l.is_held());
+        drop(g);
+        assert!(!l.is_held() && l.try_acquire().is_some());
+        let m = Mutex::new(1);
+        let g = m.lock();
+        assert!(m.try_lock().is_none());
+        drop(g);
+        assert_eq!(*m.try_lock().unwrap(), 1);
+        let w = RwLock::new(1);
+        let g = w.read();
+        assert!(w.try_write().is_none() && w.try_read().is_some());
+        drop(g);
+        assert!(w.try_write().is_some());
+    }
+
+    #[test]
+    fn a_panic_poisons_nothing() {
+        let m = Arc::new((Mutex::new(0), RwLock::new(0)));
+        let n = m.clone();
+        let t = crate::thread::spawn("panics", move || {
+            let (mut a, mut b) = (n.0.lock(), n.1.write());
+            (*a, *b) = (1, 2);
+            panic!("while both are held")
+        });
+        assert!(t.unwrap().join().is_err());
+        assert_eq!((*m.0.lock(), *m.1.read()), (1, 2));
+        assert_eq!((*m.0.try_lock().unwrap(), *m.1.try_write().unwrap()), (1, 2));
+        let mut m = Arc::into_inner(m).unwrap();
+        (*m.0.get_mut(), *m.1.get_mut()) = (3, 4);
+        assert_eq!((m.0.into_inner(), m.1.into_inner()), (3, 4));
+    }
+
+    #[test]
+    fn notifications_and_timeouts() {
+        let s = Arc::new((Mutex::new(0), Condvar::new()));
+        let (m, c) = &*s;
+        let (g, timed_out) = c.wait_timeout(m.lock(), Duration::from_millis(5));
+        assert!(timed_out || *g == 0);
+        drop(g);
+        let threads: Vec<_> = (0..4)
+            .map(|_| {
+                let s = s.clone();
+                crate::thread::spawn("waiter", move || {
+                    let mut g = s.0.lock();
+                    while *g == 0 {
+                        g = s.1.wait(g)
+                    }
+                    *g -= 1;
+                })
+            })
+            .collect();
+        for n in 0..4 {
+            *m.lock() += 1;
+            if n % 2 == 0 { c.notify_one() } else { c.notify_all() }
+        }
+        threads.into_iter().for_each(|t| t.unwrap().join().unwrap());
+        assert_eq!(*m.lock(), 0);
+    }
+}

@@ -12,6 +12,7 @@ pub mod delta;
 pub mod error;
 pub mod files;
 pub mod image;
+pub mod inspect;
 pub mod log;
 pub mod manifest;
 pub mod page;

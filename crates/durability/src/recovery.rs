@@ -9,6 +9,9 @@
 //! - **V3** For every page: raw(result) = raw(image) XOR the contributions of the differences applied. A lost, doubled
 //!   or misplaced piece, and a word that memory lost, all break the equation.
 //! - **V4** "This incarnation ended at R" is durable in both copies of the manifest before the log takes a commit.
+//! - **V5** Of the rounds that no later block names as durable, what was read may be in the system's cache only: the process
+//!   may have died before their sync, or after one that failed, which a later sync does not make good. Their blocks are
+//!   written again, byte for byte, and synced before the manifest says that they count.
 //!
 //! A crash during recovery leaves the old manifest, or the new one with an incarnation that wrote nothing: both
 //! recover to the same state.
@@ -28,7 +31,7 @@ use crate::record::{BadRecord, Record, Records};
 use crate::scan::{self, Gathered, Scan, Tables};
 use crate::stream::OldFile;
 use ondol_base::crc::{contribution, raw};
-use ondol_base::media::Lock;
+use ondol_base::media::{Lock, Open};
 use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
@@ -394,6 +397,21 @@ fn prove<T: Target + ?Sized + 'static>(
     })
 }
 
+/// Writes again what may not be on the medium (V5).
+fn settle_tail(config: &Config, scan: &Scan) -> Result<(), RecoveryError> {
+    for l in scan.live.iter().filter(|l| scan.header(**l).round > scan.witnessed) {
+        let (f, h) = (&scan.files[l.file], scan.header(*l));
+        let (from, to) = (h.offset as usize, (h.offset as usize + h.block_len()).min(f.bytes.len()));
+        let write = || -> io::Result<()> {
+            let file = config.streams[f.stream as usize].storage.open(&f.name, Open::Write)?;
+            file.write_at(&f.bytes[from..to], h.offset)?;
+            file.sync_data()
+        };
+        write().map_err(io_error(&f.name))?;
+    }
+    Ok(())
+}
+
 /// Ends the last incarnation at R and begins the next (V4); removes what no manifest names any more.
 fn begin_incarnation(
     config: Config,
@@ -402,6 +420,7 @@ fn begin_incarnation(
     locks: Vec<Box<dyn Lock>>,
     warnings: &mut Vec<String>,
 ) -> Result<Log, RecoveryError> {
+    settle_tail(&config, scan)?;
     let mut manifest = scan.manifest.clone();
     let mut new = vec![];
     for (k, place) in config.streams.iter().enumerate() {

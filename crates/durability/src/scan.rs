@@ -54,6 +54,8 @@ pub(crate) struct Scan {
     pub round: u64,
     /// C.
     pub clock: CommitTs,
+    /// The newest round that a later block, or the closing mark, names as durable.
+    pub witnessed: u64,
     pub discarded: u64,
     pub bytes: u64,
 }
@@ -151,7 +153,7 @@ impl Scan {
         files.sort_by_key(|f| (f.stream, f.number));
         let bytes = files.iter().flat_map(|f| &f.blocks).map(|h| h.block_len() as u64).sum();
         let mut scan =
-            Scan { manifest, files, live: vec![], round: 0, clock: 0, discarded: 0, bytes };
+            Scan { manifest, files, live: vec![], round: 0, clock: 0, witnessed: 0, discarded: 0, bytes };
         scan.find_end()?;
         scan.check_files(config)?;
         Ok(scan)
@@ -240,6 +242,8 @@ impl Scan {
             r += 1;
         }
         discarded += rounds.range(r + 1..).map(|(_, b)| b.len() as u64).sum::<u64>();
+        self.witnessed = top.as_ref().map_or(0, |t| t.0).max(m.clean.unwrap_or(0));
+        let m = &self.manifest;
         if let Some((durable, file, offset)) = top
             && durable > r
         {

@@ -209,6 +209,24 @@ fn damage_is_refused_or_harmless() {
         t.acknowledged = t.commits.last_key_value().map_or(0, |(ts, _)| *ts);
     }
     let (mut refused, mut harmless) = (0, 0);
+    let report = inspect::verify(&folder.config(2));
+    assert!(report.problems.is_empty() && report.clean && report.warnings.is_empty(), "{report:?}");
+    assert_eq!(report.clock, truth.lock().acknowledged + 1);
+    let mut commits = 0;
+    inspect::blocks(&folder.config(2), &mut |b| {
+        if b.live {
+            let later = |r: &record::Record<'_>| match r {
+                record::Record::Commit { ts, .. } | record::Record::Void { ts } => *ts > report.checkpoint,
+                _ => false,
+            };
+            commits += b.records().filter(|r| r.as_ref().is_ok_and(|(_, r)| later(r))).count() as u64;
+        }
+    })
+    .unwrap();
+    assert_eq!(commits, report.commits);
+    let mut images = 0;
+    inspect::pages(&folder.config(2), &mut |_, _, _, _| images += 1).unwrap();
+    assert_eq!(images, report.images);
     let other = Folder::new("damaged");
     let all = files(&folder);
     for i in 0..260 {
@@ -224,12 +242,18 @@ fn damage_is_refused_or_harmless() {
         let at = random.below(range);
         bytes[at] ^= 1 << random.below(8);
         std::fs::write(&f, &bytes).unwrap();
+        let report = inspect::verify(&other.config(2));
+        let told = !report.problems.is_empty() || !report.warnings.is_empty();
         let mut t = truth.lock().clone();
         // `open` compares the content, and that nothing acknowledged is lost.
         match Db::open(other.config(2), &mut t) {
-            Ok(_) => harmless += 1,
+            Ok((_, found)) => {
+                harmless += 1;
+                assert_eq!(told, !found.warnings.is_empty(), "{report:?}");
+            }
             Err(e) => {
                 refused += 1;
+                assert!(told, "not found by the offline check: {e}");
                 assert!(!e.to_string().is_empty());
             }
         }

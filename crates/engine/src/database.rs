@@ -4,7 +4,7 @@ use crate::connection::Connection;
 use crate::dictionary::{self, Dictionary, FIRST_OBJECT, OBJECTS};
 use crate::error;
 use crate::table::Table;
-use ondol_base::media::{Lock, Storage, disk::Disk};
+use ondol_base::media::{Storage, disk::Disk};
 use ondol_base::sync::{Condvar, Mutex, RwLock};
 use ondol_base::{clock, thread};
 use ondol_durability::files::{Config, Place};
@@ -98,7 +98,6 @@ pub struct Database {
     opened: Opened,
     location: String,
     closed: Mutex<bool>,
-    _lock: Box<dyn Lock>,
 }
 
 impl Database {
@@ -141,13 +140,6 @@ impl Database {
                 return Err(SqlError::new("3D000", format!("there is no database in \"{location}\"")));
             }
         }
-        let lock = storage.lock("lock").map_err(|e| match e.kind() {
-            io::ErrorKind::WouldBlock => SqlError::new(
-                sqlstate::OBJECT_IN_USE,
-                format!("database \"{location}\" is in use by another process, or open twice in this one"),
-            ),
-            _ => error::io(&format!("database \"{location}\""), e),
-        })?;
         let mut durability = Config::new(storage);
         durability.streams.extend(streams);
         durability.log_file_size = options.log_file_size;
@@ -172,7 +164,7 @@ impl Database {
                     format!("could not reserve {reserved} bytes of address space: {e}"),
                 ),
             })?;
-        match Self::load(kernel.clone(), lock, location, recovered, begun, progress) {
+        match Self::load(kernel.clone(), location, recovered, begun, progress) {
             Ok(db) => Ok(db),
             Err(e) => {
                 let _ = kernel.close();
@@ -183,7 +175,6 @@ impl Database {
 
     fn load(
         kernel: Arc<Kernel>,
-        lock: Box<dyn Lock>,
         location: String,
         recovered: Recovered,
         begun: Duration,
@@ -232,7 +223,6 @@ impl Database {
             opened,
             location,
             closed: Mutex::new(false),
-            _lock: lock,
         }))
     }
 

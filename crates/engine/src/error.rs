@@ -53,6 +53,14 @@ pub fn io(what: &str, e: std::io::Error) -> SqlError {
 
 pub fn recovery(e: RecoveryError) -> SqlError {
     let code = match &e {
+        RecoveryError::Locked { folder } => {
+            return SqlError::new(
+                s::OBJECT_IN_USE,
+                format!("database \"{folder}\" is in use by another process, or open twice in this one"),
+            );
+        }
+        RecoveryError::Target(_) => s::OUT_OF_MEMORY,
+        RecoveryError::StreamsMissing { .. } => s::INVALID_PARAMETER_VALUE,
         RecoveryError::Io { error, .. } => match error.kind() {
             std::io::ErrorKind::StorageFull => s::DISK_FULL,
             std::io::ErrorKind::PermissionDenied => "42501",

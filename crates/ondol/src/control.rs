@@ -200,24 +200,10 @@ impl Session {
         if (wanted, read_only) == (current, was_read_only) {
             return Ok(());
         }
-        if !self.fresh || self.marks.len() > 1 {
-            let what = if wanted != current {
-                "SET TRANSACTION ISOLATION LEVEL must be called before any query"
-            } else if read_only {
-                // PostgreSQL allows this one at any time; the transaction's kind is fixed at its start here.
-                return Err(SqlError::unsupported("SET TRANSACTION READ ONLY after the first statement"));
-            } else {
-                "transaction read-write mode must be set before any query"
-            };
-            return Err(SqlError::new(sqlstate::ACTIVE_SQL_TRANSACTION, what));
-        }
-        // Nothing was read or written yet: start anew with what is wanted.
-        let marks = std::mem::take(&mut self.marks);
-        self.connection.rollback();
-        let started =
-            self.start_transaction(Some(wanted), Some(if read_only { Access::ReadOnly } else { Access::ReadWrite }));
-        self.marks = marks;
-        started
+        self.connection.set_transaction(isolation, access)?;
+        self.settings.set_for_transaction("transaction_isolation", isolation_name(wanted));
+        self.settings.set_for_transaction("transaction_read_only", if read_only { "on" } else { "off" });
+        Ok(())
     }
 }
 

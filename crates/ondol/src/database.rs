@@ -1,5 +1,6 @@
 //! An open database, shared by its sessions.
 use crate::session::Session;
+pub use ondol_engine::database::{Opened, Opening};
 use ondol_engine::{Options, Token};
 use ondol_types::SqlResult;
 use std::path::Path;
@@ -58,9 +59,14 @@ impl OpenOptions {
         self
     }
     pub fn open(self, path: impl AsRef<Path>) -> SqlResult<Database> {
-        let engine = ondol_engine::Database::open(path.as_ref(), self.0)?;
+        self.open_reporting(path, &|_| {})
+    }
+    /// The same; `progress` is told how far recovery and the building of indexes are.
+    pub fn open_reporting(self, path: impl AsRef<Path>, progress: &dyn Fn(Opening)) -> SqlResult<Database> {
+        let work_limit = (self.0.memory_limit / 4).max(64 << 20);
+        let engine = ondol_engine::Database::open_reporting(path.as_ref(), self.0, progress)?;
         let name = path.as_ref().file_name().map_or("ondol".into(), |n| n.to_string_lossy().into_owned());
-        Ok(Database { engine, name: name.into() })
+        Ok(Database { engine, name: name.into(), work_limit })
     }
 }
 
@@ -69,6 +75,8 @@ impl OpenOptions {
 pub struct Database {
     pub(crate) engine: Arc<ondol_engine::Database>,
     pub(crate) name: Arc<str>,
+    /// Bytes that one statement's sorts, hash tables and lists may take.
+    pub(crate) work_limit: usize,
 }
 
 impl Database {
@@ -89,8 +97,16 @@ impl Database {
     pub fn wait(&self, token: Token) -> SqlResult<()> {
         self.engine.wait_durable(token)
     }
-    /// Closes the database: what was acknowledged asynchronously is made durable, and the lock on the folder is given
-    /// up. Sessions that still live keep the database open until the last of them is dropped.
+    /// What opening found and took.
+    pub fn opened(&self) -> &Opened {
+        self.engine.opened()
+    }
+    /// What takes memory: (kind, name, rows or entries, bytes), as the view `ondol_memory` shows it.
+    pub fn memory(&self) -> Vec<(&'static str, String, u64, u64)> {
+        self.engine.memory()
+    }
+    /// Closes the database: what was acknowledged asynchronously is made durable. Sessions that still live can commit
+    /// no more; the lock on the folder is given up with the last of them.
     pub fn close(self) -> SqlResult<()> {
         self.engine.close()
     }

@@ -122,7 +122,7 @@ impl Session {
     pub(crate) fn add_constraint(&mut self, table: &str, index: &NewIndex, using: Option<&str>) -> SqlResult<()> {
         match using {
             None => self.add_index(table, index),
-            Some(name) => self.connection.adopt_index(table, name, index.name.as_deref(), index.primary),
+            Some(name) => self.connection.adopt_index(table, name, index.primary, index.name.as_deref()),
         }
     }
 

@@ -3,7 +3,7 @@ use crate::output::Output;
 use crate::planned::{Named, Plan, Ready, column};
 use crate::rows::{Column, Rows};
 use crate::session::Session;
-use ondol_engine::FunctionDef;
+use ondol_engine::{Access, FunctionDef, Isolation, STALE};
 use ondol_sql::bound::{Bound, Expr, Query, Statement, Target};
 use ondol_sql::code::explain;
 use ondol_sql::interpret::rows::Row;
@@ -112,7 +112,8 @@ impl Session {
         }
     }
 
-    /// Data definition as one statement of the connection.
+    /// Data definition. Each change is a statement to the connection, and one SQL statement may need several: outside
+    /// a transaction they make one together.
     fn definition(
         &mut self,
         bound: &Bound,
@@ -120,12 +121,26 @@ impl Session {
         out: &mut dyn Output,
         f: impl FnOnce(&mut Session) -> SqlResult<()>,
     ) -> SqlResult<()> {
+        if self.connection.catalog_version() != bound.catalog_version {
+            return Err(SqlError::new(STALE, "the dictionary has changed"));
+        }
         self.fresh = false;
-        self.connection.start_statement(bound.catalog_version, &[], true)?;
-        f(self)?;
-        let token = self.connection.end_statement()?;
-        let token = self.told(token);
-        out.done(tag, token)
+        if self.connection.in_transaction() {
+            f(self)?;
+            return out.done(tag, None);
+        }
+        self.connection.begin(Isolation::ReadCommitted, Access::ReadWrite)?;
+        match f(self) {
+            Ok(()) => {
+                let token = self.connection.commit()?;
+                let token = self.told(token);
+                out.done(tag, token)
+            }
+            Err(e) => {
+                self.connection.rollback();
+                Err(e)
+            }
+        }
     }
 
     fn set(
@@ -159,7 +174,7 @@ impl Session {
                 let on = self.settings.is_on("default_transaction_read_only");
                 self.settings.go_back(&mark);
                 checked?;
-                let access = if on { ondol_engine::Access::ReadOnly } else { ondol_engine::Access::ReadWrite };
+                let access = if on { Access::ReadOnly } else { Access::ReadWrite };
                 self.set_transaction(None, Some(access), false)?;
             }
             _ if local && !in_transaction => {
@@ -291,7 +306,7 @@ impl Session {
     /// Runs such a program within the statement at hand.
     pub(crate) fn values_of(&mut self, plan: &Plan) -> SqlResult<Vec<Value>> {
         let mut values = Vec::new();
-        self.interpret(&plan.program, &[], &mut |row: &Row<'_>| {
+        self.run_within(plan, &mut |row: &Row<'_>| {
             values = row.values().map(|v| v.to_owned()).collect();
             Ok(true)
         })?;

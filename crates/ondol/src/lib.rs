@@ -35,6 +35,7 @@
 //! the log is written, what statements mean; those are the crates below.
 #![forbid(unsafe_code)]
 
+mod batch;
 mod control;
 mod database;
 mod define;
@@ -51,8 +52,10 @@ pub mod split;
 mod system;
 mod temporary;
 mod transfer;
+mod watch;
 
-pub use database::{Database, OpenOptions};
+pub use batch::Batch;
+pub use database::{Database, OpenOptions, Opened, Opening};
 pub use ondol_engine::{Catalog, ColumnDef, FunctionDef, IndexDef, IndexKind, Isolation, Returns, Table, TableDef, Token};
 pub use ondol_types::resolve::type_name;
 pub use ondol_types::{
@@ -60,6 +63,7 @@ pub use ondol_types::{
 };
 pub use output::{Notice, Outcome, Output, Progress};
 pub use params::IntoValue;
+pub use runtime::Canceller;
 pub use rows::{Column, FromValue, Row, Rows};
 pub use session::{Called, Prepared, QueryId, Session};
 pub use temporary::TempFolder;

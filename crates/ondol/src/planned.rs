@@ -1,18 +1,20 @@
 //! From a statement's text to something that runs, and running it.
 use crate::control::ends_failed;
 use crate::output::Output;
+use crate::runtime::program_of;
 use crate::rows::{Column, Row, Rows};
 use ondol_sql::interpret::rows as raw;
 use ondol_sql::interpret::rows::{Nowhere, Sink};
 use crate::session::{Called, QueryId, Session};
 use ondol_engine::connection::STALE;
-use ondol_engine::{FunctionDef, Token};
+use ondol_engine::FunctionDef;
 use ondol_sql::bound::{Bound, Statement};
-use ondol_sql::code::{Program, Rejected};
+use ondol_sql::code::{Op, Program};
 use ondol_sql::{bind, parse};
 use ondol_types::{SqlError, SqlResult, Type, TypeId, Value, ValueRef, sqlstate};
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// How many statements' plans a session keeps.
 const KEPT: usize = 512;
@@ -23,12 +25,15 @@ const STALE_LIMIT: u32 = 100;
 pub(crate) struct Plan {
     pub program: Arc<Program>,
     pub columns: Arc<[Column]>,
+    /// It calls nothing that could ask for the time.
+    pub timeless: bool,
 }
 
 impl Plan {
     pub fn new(program: Program) -> Plan {
+        let timeless = !program.ops.iter().any(|op| matches!(op, Op::Call { .. } | Op::Cast { .. }));
         let columns = program.columns.iter().map(|(name, ty)| Column { name: name.clone(), ty: *ty }).collect();
-        Plan { program: Arc::new(program), columns }
+        Plan { program: Arc::new(program), columns, timeless }
     }
 }
 
@@ -135,7 +140,22 @@ impl Session {
         params: &[Value],
         out: &mut dyn Output,
     ) -> SqlResult<()> {
-        let done = self.run_until_fresh(text, types, params, out);
+        let limit = self.settings.ms("statement_timeout");
+        self.cancel.store(false, Ordering::Relaxed);
+        if let Some(limit) = limit {
+            self.watch.arm(limit).map_err(|e| {
+                SqlError::new(sqlstate::IO_ERROR, format!("could not start the thread for statement_timeout: {e}"))
+            })?;
+        }
+        let mut done = self.run_until_fresh(text, types, params, out);
+        if limit.is_some() && self.watch.disarm() {
+            done = done.map_err(|e| match e.sqlstate() {
+                sqlstate::QUERY_CANCELED => {
+                    SqlError::new(sqlstate::QUERY_CANCELED, "canceling statement due to statement timeout")
+                }
+                _ => e,
+            });
+        }
         self.ended(done)
     }
 
@@ -221,21 +241,6 @@ impl Session {
         out.done(&plan.program.tag.text(rows), token)
     }
 
-    /// One statement of the connection, from its start to its commit. The caller deals with errors (N2).
-    pub(crate) fn run_program(
-        &mut self,
-        plan: &Arc<Plan>,
-        params: &[ValueRef<'_>],
-        sink: &mut dyn Sink,
-    ) -> SqlResult<(u64, Option<Token>)> {
-        let p = &plan.program;
-        self.fresh = false;
-        self.connection.start_statement(p.catalog_version, &p.tables, p.writes)?;
-        let rows = self.interpret(p, params, sink)?;
-        let token = self.connection.end_statement()?;
-        Ok((rows, token))
-    }
-
     /// The compiled form of a registered query; the dictionary's, or made from its text when that is stale.
     pub(crate) fn query_plan(&mut self, query: QueryId) -> SqlResult<Arc<Plan>> {
         let catalog = self.connection.catalog();
@@ -245,17 +250,7 @@ impl Session {
                 format!("there is no registered query with the ID {}", query.0),
             ));
         };
-        let program = match Program::decode(&function.code, &catalog) {
-            Ok(p) => p,
-            Err(Rejected::Stale) => self.compile(&bind::bind_function(function, &catalog)?)?,
-            Err(Rejected::Corrupt(what)) => {
-                return Err(SqlError::new(
-                    sqlstate::DATA_CORRUPTED,
-                    format!("the stored byte code of function {} is damaged: {what}", function.name),
-                )
-                .hint("CREATE OR REPLACE FUNCTION makes it anew."));
-            }
-        };
+        let program = program_of(function, &catalog)?;
         let plan = Arc::new(Plan::new(program));
         let at = query.0 as usize;
         if self.plans.queries.len() <= at {
@@ -292,7 +287,7 @@ impl Session {
         })
     }
 
-    fn with_query<R>(
+    pub(crate) fn with_query<R>(
         &mut self,
         query: QueryId,
         mut f: impl FnMut(&mut Session, &Arc<Plan>) -> SqlResult<R>,
@@ -314,25 +309,6 @@ impl Session {
             }
         }
         Err(churning())
-    }
-
-    /// Calls a registered query once for each set of parameters, the calls overlapping where they can. `ends[i]` is the number of
-    /// rows that calls 0 to i gave together. Outside a transaction each call commits by itself; all are durable when this
-    /// returns (unless `synchronous_commit` is off), having been waited for together.
-    pub fn call_batch<'p, P: AsRef<[ValueRef<'p>]>>(
-        &mut self,
-        query: QueryId,
-        batch: &[P],
-        rows: &mut Rows,
-        ends: &mut Vec<usize>,
-    ) -> SqlResult<Called> {
-        let done = self.call_all(query, batch, rows, ends);
-        self.settings_changed();
-        let called = self.ended(done)?;
-        if let (Some(t), None) = (called.token, self.told(called.token)) {
-            self.connection.wait_durable(t)?;
-        }
-        Ok(called)
     }
 }
 

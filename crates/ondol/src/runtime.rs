@@ -1,10 +1,210 @@
-//! Between a session and the interpreter: compiling, running, what a running statement may know of the world.
+//! Between a session and the interpreter: compiling, running, and what a running statement may know of the world.
 use crate::planned::Plan;
 use crate::session::Session;
-use ondol_engine::Token;
+use crate::system;
+use ondol_base::sync::Mutex;
+use ondol_engine::{Catalog, Connection, FunctionDef, Token};
 use ondol_sql::bound::Bound;
-use ondol_sql::code::Program;
-use ondol_sql::interpret::rows::Sink;
+use ondol_sql::code::{Op, Program, Rejected};
+use ondol_sql::interpret::{self, Env, Host, Sink};
 use ondol_types::func::Context;
-use ondol_types::{SqlResult, Value, ValueRef};
+use ondol_types::{SqlError, SqlResult, Value, ValueRef, sqlstate};
+use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Microseconds from 1970 to 2000, where SQL's time begins.
+const EPOCH_US: i64 = 946_684_800_000_000;
+/// The name of the only user: whoever can read the folder.
+const USER: &str = "ondol";
+
+pub(crate) const VERSION: &str = concat!("PostgreSQL 15.0 compatible, Ondol ", env!("CARGO_PKG_VERSION"));
+
+fn clock_us() -> i64 {
+    ondol_base::clock::wall_us() - EPOCH_US
+}
+
+/// What statements of one session ask of it while they run.
+pub(crate) struct SessionHost {
+    /// Programs of registered queries that other statements call, with the definitions they were made of.
+    programs: Mutex<HashMap<u32, (Arc<FunctionDef>, u64, Arc<Program>)>>,
+    /// The dictionary of the statement at hand, when it calls functions.
+    catalog: Mutex<Option<Arc<Catalog>>>,
+    /// What `ondol_settings` shows.
+    settings: Mutex<Vec<(&'static str, String, &'static str)>>,
+}
+
+impl SessionHost {
+    pub fn new() -> SessionHost {
+        SessionHost {
+            programs: Mutex::new(HashMap::new()),
+            catalog: Mutex::new(None),
+            settings: Mutex::new(Vec::new()),
+        }
+    }
+}
+
+impl Host for SessionHost {
+    fn system_rows(
+        &self,
+        view: &str,
+        connection: &Connection,
+        each: &mut dyn FnMut(&[ValueRef<'_>]) -> SqlResult<()>,
+    ) -> SqlResult<()> {
+        system::rows(view, connection, &self.settings.lock(), each)
+    }
+    fn function(&self, function: &Arc<FunctionDef>) -> SqlResult<Arc<Program>> {
+        let Some(catalog) = self.catalog.lock().clone() else {
+            return Err(SqlError::new(sqlstate::INTERNAL_ERROR, "a function was called without a dictionary"));
+        };
+        if let Some((def, version, program)) = self.programs.lock().get(&function.id)
+            && Arc::ptr_eq(def, function)
+            && *version == catalog.version
+        {
+            return Ok(program.clone());
+        }
+        let program = Arc::new(program_of(function, &catalog)?);
+        self.programs.lock().insert(function.id, (function.clone(), catalog.version, program.clone()));
+        Ok(program)
+    }
+}
+
+/// A registered query's program: the stored one, or one made of its text when the stored one is of another time.
+pub(crate) fn program_of(function: &FunctionDef, catalog: &Catalog) -> SqlResult<Program> {
+    match Program::decode(&function.code, catalog) {
+        Ok(p) => Ok(p),
+        Err(Rejected::Stale) => ondol_sql::compile(&ondol_sql::bind::bind_function(function, catalog)?),
+        Err(Rejected::Corrupt(what)) => Err(SqlError::new(
+            sqlstate::DATA_CORRUPTED,
+            format!("the stored byte code of function {} is damaged: {what}", function.name),
+        )
+        .hint("CREATE OR REPLACE FUNCTION makes it anew.")),
+    }
+}
+
+/// The context that a program runs in.
+pub(crate) fn context_for<'a>(plan: &Plan, database: &'a str) -> Context<'a> {
+    if plan.timeless { UNTIMED } else { context(database) }
+}
+
+/// A context for reading values, with the time of its making.
+fn context(database: &str) -> Context<'_> {
+    let now = clock_us();
+    Context {
+        now_us: now,
+        statement_us: now,
+        clock: &clock_us,
+        random: &ondol_base::random::next_u64,
+        user: USER,
+        database,
+        version: VERSION,
+    }
+}
+
+/// Breaks off what a session is doing, from another thread.
+#[derive(Clone)]
+pub struct Canceller(Arc<AtomicBool>);
+
+impl Canceller {
+    /// The statement that runs now, if any, ends with SQLSTATE 57014.
+    pub fn cancel(&self) {
+        self.0.store(true, Ordering::Relaxed)
+    }
+}
+
+impl Session {
+    /// For breaking off statements of this session from elsewhere.
+    pub fn canceller(&self) -> Canceller {
+        Canceller(self.cancel.clone())
+    }
+
+    pub(crate) fn compile(&self, bound: &Bound) -> SqlResult<Program> {
+        ondol_sql::compile(bound)
+    }
+
+    pub(crate) fn with_context<R>(&self, f: impl FnOnce(&Context<'_>) -> R) -> R {
+        f(&self.context_of(&self.database.name))
+    }
+
+    /// What values may know that are read outside of programs.
+    pub(crate) fn context_of<'a>(&self, database: &'a str) -> Context<'a> {
+        Context { now_us: self.connection.transaction_time_us(), ..context(database) }
+    }
+
+    pub(crate) fn check_cancel(&self) -> SqlResult<()> {
+        match self.cancel.load(Ordering::Relaxed) {
+            true => Err(SqlError::new(sqlstate::QUERY_CANCELED, "canceling statement due to user request")),
+            false => Ok(()),
+        }
+    }
+
+    /// Readies the host for a program that needs it.
+    pub(crate) fn prepare_host(&self, program: &Program) {
+        let views = program.ops.iter().any(|op| matches!(op, Op::System { .. }));
+        if views || !program.functions.is_empty() {
+            *self.host.catalog.lock() = Some(self.connection.catalog());
+            *self.host.settings.lock() = self.settings.all();
+        }
+    }
+
+    /// One statement of the connection, from its start to its commit.
+    pub(crate) fn run_program(
+        &mut self,
+        plan: &Plan,
+        params: &[ValueRef<'_>],
+        sink: &mut dyn Sink,
+    ) -> SqlResult<(u64, Option<Token>)> {
+        self.fresh = false;
+        self.prepare_host(&plan.program);
+        let env = Env {
+            context: context_for(plan, &self.database.name),
+            host: &self.host,
+            cancel: Some(&self.cancel),
+            memory_limit: self.database.work_limit,
+        };
+        let done = interpret::run(&mut self.frame, &plan.program, &mut self.connection, params, sink, &env)?;
+        Ok((done.rows_affected, done.token))
+    }
+
+    /// A program run within a statement that was begun already.
+    pub(crate) fn run_within(&mut self, plan: &Plan, sink: &mut dyn Sink) -> SqlResult<()> {
+        self.prepare_host(&plan.program);
+        let env = Env {
+            context: context(&self.database.name),
+            host: &self.host,
+            cancel: Some(&self.cancel),
+            memory_limit: self.database.work_limit,
+        };
+        interpret::run_within(&mut self.frame, &plan.program, &mut self.connection, &[], sink, &env)?;
+        Ok(())
+    }
+
+    /// EXPLAIN ANALYZE: the statement is run, and the lines tell what it did.
+    pub(crate) fn analyze(&mut self, plan: &Plan, params: &[Value]) -> SqlResult<(Vec<String>, Option<Token>)> {
+        self.fresh = false;
+        self.prepare_host(&plan.program);
+        let fitted = self.fit(params, &plan.program.params)?;
+        let env = Env {
+            context: context(&self.database.name),
+            host: &self.host,
+            cancel: Some(&self.cancel),
+            memory_limit: self.database.work_limit,
+        };
+        let (frame, connection) = (&mut self.frame, &mut self.connection);
+        let (done, lines) = crate::params::with_refs(&fitted, |refs| {
+            interpret::run_measured(frame, &plan.program, connection, refs, &env)
+        })?;
+        Ok((lines, done.token))
+    }
+}
+
+/// For programs that call nothing that could ask for the time: reading the clock would be much of what they cost.
+const UNTIMED: Context<'static> = Context {
+    now_us: 0,
+    statement_us: 0,
+    clock: &clock_us,
+    random: &ondol_base::random::next_u64,
+    user: USER,
+    database: "",
+    version: VERSION,
+};

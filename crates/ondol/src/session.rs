@@ -12,13 +12,16 @@ use crate::output::{Gather, Notice, Outcome, Output, Progress};
 use crate::params::{count_mismatch, fit, with_refs};
 use crate::planned::{Plan, Plans};
 use crate::rows::{Column, Row, Rows};
+use crate::runtime::SessionHost;
 use crate::settings::{Mark, Settings};
 use crate::split;
-use ondol_engine::{Connection, Isolation, Token};
+use crate::watch::Watch;
+use ondol_engine::{Catalog, Connection, Isolation, Token};
 use ondol_sql::interpret::Frame;
 use ondol_types::{SqlError, SqlResult, TypeId, Value, ValueRef, sqlstate};
 use std::io::{Read, Write};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 /// A registered query's identity, which survives restarts: what [`Session::call`] is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -55,6 +58,10 @@ pub struct Session {
     /// No statement ran in the transaction yet.
     pub(crate) fresh: bool,
     pub(crate) plans: Plans,
+    pub(crate) host: SessionHost,
+    /// Set by whoever wants the running statement to end.
+    pub(crate) cancel: Arc<AtomicBool>,
+    pub(crate) watch: Watch,
     on_notice: Option<OnNotice>,
 }
 
@@ -69,8 +76,14 @@ pub struct Called {
 
 impl Session {
     pub(crate) fn new(database: &Database) -> Session {
+        let cancel = Arc::new(AtomicBool::new(false));
+        let mut connection = database.engine.connect();
+        connection.set_cancel(cancel.clone());
         Session {
-            connection: database.engine.connect(),
+            connection,
+            host: SessionHost::new(),
+            watch: Watch::new(cancel.clone()),
+            cancel,
             database: database.clone(),
             frame: Frame::default(),
             settings: Settings::new(),
@@ -349,6 +362,10 @@ impl Session {
     pub fn database(&self) -> &Database {
         &self.database
     }
+    /// The dictionary as this session sees it: tables, their columns and indexes, registered queries.
+    pub fn catalog(&self) -> Arc<Catalog> {
+        self.connection.catalog()
+    }
 
     /// The registered query of that name.
     pub fn query_id(&self, name: &str) -> SqlResult<QueryId> {
@@ -384,10 +401,6 @@ impl Session {
     /// let mut rows = Rows::new();
     /// assert_eq!(session.call(find, &[ValueRef::Int8(7)], &mut rows)?.rows, 1);
     /// assert_eq!(rows.row(0).get::<&str>(1)?, "seven");
-    /// // A batch: the calls overlap, and `ends` tells whose rows are whose.
-    /// let mut ends = Vec::new();
-    /// session.call_batch(find, &[[ValueRef::Int8(7)], [ValueRef::Int8(8)]], &mut rows, &mut ends)?;
-    /// assert_eq!(ends, [1, 1]);
     /// # Ok(())
     /// # }
     /// ```
@@ -425,12 +438,15 @@ impl Session {
 
     /// The token, when the commit did not wait.
     pub(crate) fn told(&self, token: Option<Token>) -> Option<Token> {
-        token.filter(|_| self.settings.get("synchronous_commit") == "off")
+        token.filter(|_| !self.is_synchronous())
+    }
+    pub(crate) fn is_synchronous(&self) -> bool {
+        self.settings.get("synchronous_commit") != "off"
     }
 
     /// Tells the connection of the settings that are its business.
     pub(crate) fn settings_changed(&mut self) {
-        self.connection.set_synchronous(self.settings.get("synchronous_commit") != "off");
+        self.connection.set_synchronous(self.is_synchronous());
         self.connection.set_lock_timeout(self.settings.ms("lock_timeout"));
     }
 

@@ -88,6 +88,8 @@ impl Session {
             tables.extend(d.program.tables.iter().filter(|t| t.def.id != into.table.def.id).cloned());
         }
         self.connection.start_statement(bound.catalog_version, &tables, true)?;
+        let name = self.database.name.clone();
+        let ctx = self.context_of(&name);
         let mut reader = Reader::new(input, options);
         let def = &into.table.def;
         let types: Vec<Type> = into.columns.iter().map(|&c| def.columns[c as usize].ty).collect();
@@ -101,7 +103,6 @@ impl Session {
         if let Some(d) = defaults.as_ref().filter(|_| constant) {
             filled = self.values_of(d)?;
         }
-        let context = self.context();
         loop {
             let Some(row) = reader.next()? else { break };
             let line = row.line();
@@ -128,7 +129,6 @@ impl Session {
             if let Some(d) = defaults.as_ref().filter(|_| !constant) {
                 filled = self.values_of(d)?;
             }
-            let ctx = context.get();
             let mut values: Vec<ValueRef<'_>> = vec![ValueRef::Null; def.columns.len()];
             for ((i, ty), scratch) in types.iter().enumerate().zip(&mut encoded) {
                 if let Some(field) = row.get(i) {
@@ -144,7 +144,7 @@ impl Session {
             }
             rows += 1;
             if rows.is_multiple_of(REPORT_EVERY) {
-                self.check_interrupt()?;
+                self.check_cancel()?;
                 progress(Progress { rows, bytes: reader.consumed(), all_bytes });
             }
         }

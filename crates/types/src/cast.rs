@@ -115,7 +115,9 @@ pub fn cast(v: Value, from: TypeId, to: Type, explicit: bool, ctx: &Context<'_>)
 
         (Value::Date(d), T::Timestamp) => Value::Timestamp(datetime::date_to_timestamp(d)?),
         (Value::Date(d), T::Timestamptz) => Value::Timestamptz(datetime::date_to_timestamp(d)?),
-        (Value::Timestamp(t) | Value::Timestamptz(t), T::Date) => Value::Date(datetime::timestamp_to_date(t)?),
+        (Value::Timestamp(t) | Value::Timestamptz(t), T::Date) => {
+            Value::Date(datetime::timestamp_to_date(t)?)
+        }
         // The session's time zone is UTC.
         (Value::Timestamp(t), T::Timestamptz) => Value::Timestamptz(t),
         (Value::Timestamptz(t), T::Timestamp) => Value::Timestamp(t),

@@ -40,14 +40,7 @@ const STRING_ESCAPE: u8 = 1;
 /// result, whatever `desc` is. A NULL in a column that is said to have none sorts where `nulls_first` says, with
 /// a key of a NULL; callers check first.
 #[inline]
-pub fn encode(
-    v: ValueRef<'_>,
-    ty: TypeId,
-    desc: bool,
-    nulls_first: bool,
-    not_null: bool,
-    out: &mut Vec<u8>,
-) {
+pub fn encode(v: ValueRef<'_>, ty: TypeId, desc: bool, nulls_first: bool, not_null: bool, out: &mut Vec<u8>) {
     if v.is_null() {
         out.push(if nulls_first { NULL_FIRST } else { NULL_LAST });
         // A fixed width stays fixed.
@@ -212,5 +205,198 @@ fn push_pairs(neg: bool, mut exponent: i32, mut pairs: &[u8], out: &mut Vec<u8>)
     out.push(0);
     if neg {
         out[start..].iter_mut().for_each(|b| *b = !*b);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::value::compare;
+    use crate::{Value, datetime};
+    use std::cmp::Ordering;
+
+    fn random(state: &mut u64) -> u64 {
+        *state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (*state >> 11) ^ (*state << 31)
+    }
+
+    /// Values of a type, many of them near each other and at the ends of their range.
+    fn random_value(ty: TypeId, s: &mut u64) -> Value {
+        let r = random(s);
+        let pick = random(s) % 4;
+        // A number of few bits, or an extreme one.
+        let int = |bits: u32| match pick {
+            0 => [i64::MIN, i64::MAX, 0, -1, 1][r as usize % 5] >> (64 - bits),
+            1 => (r as i64) >> (64 - bits),
+            _ => (r % 7) as i64 - 3,
+        };
+        match ty {
+            TypeId::Bool => Value::Bool(r & 1 == 0),
+            TypeId::Int2 => Value::Int2(int(16) as i16),
+            TypeId::Int4 => Value::Int4(int(32) as i32),
+            TypeId::Date => Value::Date(int(32) as i32),
+            TypeId::Int8 => Value::Int8(int(64)),
+            TypeId::Timestamp => Value::Timestamp(int(64)),
+            TypeId::Timestamptz => Value::Timestamptz(int(64)),
+            TypeId::Float8 => Value::Float8(match pick {
+                0 => {
+                    [0.0, -0.0, f64::NAN, -f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 5e-324][r as usize % 7]
+                }
+                1 => f64::from_bits(r),
+                _ => (r % 9) as f64 - 4.0,
+            }),
+            TypeId::Numeric => {
+                let digits = ["0", "1", "10", "99", "100", "1000", "5", "123456789012345678901234567890"];
+                let d = digits[r as usize % digits.len()];
+                let exponent = [0, 0, 0, 1, -1, -2, 3, -63, -64, -65, -66, 125, 126, 127, 128, -300, 300]
+                    [random(s) as usize % 17];
+                let text = match random(s) % 20 {
+                    0 => "NaN".to_string(),
+                    1 => "inf".to_string(),
+                    2 => "-inf".to_string(),
+                    sign => format!("{}{d}.{}e{exponent}", if sign % 2 == 0 { "-" } else { "" }, r % 3 * 50),
+                };
+                Value::Numeric(Numeric::parse(&text).unwrap())
+            }
+            TypeId::Bytea => {
+                Value::Bytea((0..random(s) % 5).map(|_| [0, 0, 1, 2, 255][random(s) as usize % 5]).collect())
+            }
+            _ => Value::Text(
+                (0..random(s) % 5)
+                    .map(|_| ['\0', '\u{1}', '\u{2}', 'a', 'b', 'é', ' '][random(s) as usize % 7])
+                    .collect(),
+            ),
+        }
+    }
+
+    const TYPES: [TypeId; 12] = [
+        TypeId::Bool,
+        TypeId::Int2,
+        TypeId::Int4,
+        TypeId::Int8,
+        TypeId::Float8,
+        TypeId::Numeric,
+        TypeId::Varchar,
+        TypeId::Text,
+        TypeId::Bytea,
+        TypeId::Date,
+        TypeId::Timestamp,
+        TypeId::Timestamptz,
+    ];
+
+    #[derive(Clone, Copy)]
+    struct Column {
+        ty: TypeId,
+        desc: bool,
+        nulls_first: bool,
+        not_null: bool,
+    }
+
+    impl Column {
+        fn encode(&self, v: &Value, out: &mut Vec<u8>) {
+            let mut scratch = Vec::new();
+            encode(v.as_ref(&mut scratch), self.ty, self.desc, self.nulls_first, self.not_null, out);
+        }
+
+        /// The order the column asks for, from the values.
+        fn order(&self, a: &Value, b: &Value) -> Ordering {
+            let (mut x, mut y) = (Vec::new(), Vec::new());
+            match (a.is_null(), b.is_null()) {
+                (true, true) => Ordering::Equal,
+                (true, false) if self.nulls_first => Ordering::Less,
+                (true, false) => Ordering::Greater,
+                (false, true) => self.order(b, a).reverse(),
+                (false, false) if self.desc => compare(b.as_ref(&mut x), a.as_ref(&mut y)),
+                (false, false) => compare(a.as_ref(&mut x), b.as_ref(&mut y)),
+            }
+        }
+    }
+
+    /// Invariants 1 to 4, over rows of one to three columns of any type.
+    #[test]
+    fn keys_compare_as_rows_do() {
+        let mut s = 42;
+        for _ in 0..60_000 {
+            let columns: Vec<Column> = (0..1 + random(&mut s) % 3)
+                .map(|_| {
+                    let r = random(&mut s);
+                    Column {
+                        ty: TYPES[r as usize % TYPES.len()],
+                        desc: r & 1 << 40 == 0,
+                        nulls_first: r & 1 << 41 == 0,
+                        not_null: r & 1 << 42 == 0,
+                    }
+                })
+                .collect();
+            let row = |s: &mut u64| -> Vec<Value> {
+                let value = |c: &Column, s: &mut u64| {
+                    if !c.not_null && random(s).is_multiple_of(5) {
+                        Value::Null
+                    } else {
+                        random_value(c.ty, s)
+                    }
+                };
+                columns.iter().map(|c| value(c, s)).collect()
+            };
+            let a = row(&mut s);
+            let mut b = row(&mut s);
+            // Often the rows share their first column.
+            if random(&mut s).is_multiple_of(2) {
+                b[0] = a[0].clone();
+            }
+            let key = |row: &[Value]| {
+                let mut out = Vec::new();
+                for (c, v) in columns.iter().zip(row) {
+                    let start = out.len();
+                    c.encode(v, &mut out);
+                    if let Some(w) = width(c.ty, c.not_null) {
+                        assert_eq!(out.len() - start, w);
+                    }
+                }
+                out
+            };
+            let order = columns.iter().zip(a.iter().zip(&b)).map(|(c, (x, y))| c.order(x, y));
+            let expected = order.fold(Ordering::Equal, Ordering::then);
+            assert_eq!(key(&a).cmp(&key(&b)), expected, "{a:?} {b:?}");
+        }
+    }
+
+    /// Invariant 3: no key begins another.
+    #[test]
+    fn no_key_begins_another() {
+        let mut s = 17;
+        for ty in TYPES {
+            let c = Column { ty, desc: false, nulls_first: false, not_null: true };
+            let keys: Vec<Vec<u8>> = (0..400)
+                .map(|_| {
+                    let mut out = Vec::new();
+                    c.encode(&random_value(ty, &mut s), &mut out);
+                    out
+                })
+                .collect();
+            for a in &keys {
+                for b in &keys {
+                    assert!(a == b || !b.starts_with(a), "{ty}: {a:?} {b:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn widths_are_those_of_the_values() {
+        assert_eq!(width(TypeId::Int2, true), Some(2));
+        assert_eq!(width(TypeId::Int4, true), Some(4));
+        assert_eq!(width(TypeId::Date, true), Some(4));
+        assert_eq!(width(TypeId::Int8, true), Some(8));
+        assert_eq!(width(TypeId::Timestamptz, false), Some(9));
+        assert_eq!(width(TypeId::Numeric, true), None);
+        let mut out = Vec::new();
+        encode(ValueRef::Date(datetime::DATE_INFINITY), TypeId::Date, false, false, true, &mut out);
+        assert_eq!(out, [0xff; 4]);
+        let mut key = Vec::new();
+        let mut numeric = Vec::new();
+        Numeric::parse("12345.67").unwrap().encode(&mut numeric);
+        encode(ValueRef::Numeric(&numeric), TypeId::Numeric, false, false, true, &mut key);
+        assert_eq!(key.len(), 6, "a head, four pairs, an end");
     }
 }

@@ -56,10 +56,7 @@ pub fn input(text: &str, ty: Type, ctx: &Context<'_>) -> SqlResult<Value> {
         TypeId::Timestamp => Value::Timestamp(datetime::parse_timestamp(text, ctx)?),
         TypeId::Timestamptz => Value::Timestamptz(datetime::parse_timestamptz(text, ctx)?),
         TypeId::Void => {
-            return Err(SqlError::new(
-                sqlstate::FEATURE_NOT_SUPPORTED,
-                "cannot accept a value of type void",
-            ));
+            return Err(SqlError::new(sqlstate::FEATURE_NOT_SUPPORTED, "cannot accept a value of type void"));
         }
     };
     cast::apply_typmod(v, ty, false)
@@ -142,10 +139,11 @@ pub(crate) fn digits_u128(v: u128, buf: &mut [u8; 40]) -> &str {
     }
 }
 
-/// Appends a number in two digits.
-pub(crate) fn push_two(v: u32, out: &mut String) {
-    out.push(PAIRS[2 * (v % 100) as usize] as char);
-    out.push(PAIRS[2 * (v % 100) as usize + 1] as char);
+/// The last two digits of a number.
+#[inline]
+pub(crate) fn pair(v: u32) -> [u8; 2] {
+    let i = 2 * (v % 100) as usize;
+    [PAIRS[i], PAIRS[i + 1]]
 }
 
 pub fn write_i64(v: i64, out: &mut String) {
@@ -188,7 +186,7 @@ pub fn write_f64(f: f64, out: &mut String) {
         if e >= 100 {
             out.push((b'0' + (e / 100) as u8) as char);
         }
-        push_two(e, out);
+        out.push_str(ascii(&pair(e)));
     } else if exponent < 0 {
         out.push_str("0.");
         out.extend(std::iter::repeat_n('0', (-1 - exponent) as usize));
@@ -227,8 +225,8 @@ fn shortest(f: f64, buf: &mut [u8; 32]) -> (&str, i32) {
     }
     let (mut n, mut exponent) = print(f, None, buf);
     if stands_between(f, ascii(&buf[..n]), exponent) {
-        for more in n..=17 {
-            (n, exponent) = print(f, Some(more - 1), buf);
+        for length in n + 1..=17 {
+            (n, exponent) = print(f, Some(length - 1), buf);
             let digits = ascii(&buf[..n]);
             if read_back(digits, exponent) == f && !stands_between(f, digits, exponent) {
                 break;
@@ -339,7 +337,11 @@ fn parse_integer(text: &str, ty: &str, min: i64, max: i64) -> SqlResult<i64> {
     let v = if neg { v } else { v.and_then(i64::checked_neg) };
     match v {
         Some(v) if (min..=max).contains(&v) => {
-            if skip_space(&digits[n..]).is_empty() { Ok(v) } else { Err(invalid_syntax(ty, text)) }
+            if skip_space(&digits[n..]).is_empty() {
+                Ok(v)
+            } else {
+                Err(invalid_syntax(ty, text))
+            }
         }
         _ => Err(SqlError::new(
             sqlstate::NUMERIC_VALUE_OUT_OF_RANGE,
@@ -411,8 +413,12 @@ pub fn parse_bytea(text: &str) -> SqlResult<Vec<u8>> {
     if let Some(hex) = text.strip_prefix("\\x") {
         return parse_hex(hex);
     }
-    let invalid =
-        || SqlError::new(sqlstate::INVALID_TEXT_REPRESENTATION, "invalid input syntax for type bytea".to_string());
+    let invalid = || {
+        SqlError::new(
+            sqlstate::INVALID_TEXT_REPRESENTATION,
+            "invalid input syntax for type bytea".to_string(),
+        )
+    };
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((b, after)) = rest.split_first() {

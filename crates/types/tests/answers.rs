@@ -90,10 +90,13 @@ fn answer(f: &[&str]) -> String {
             let parse = |s| Numeric::parse(s).expect("a number");
             (compare(&parse(f[1]), &parse(f[2])) as i32).to_string()
         }
-        "ext" => field(datetime::parse_timestamp(f[2], &ctx).and_then(|t| datetime::extract_timestamp(f[1], t))),
+        "ext" => {
+            field(datetime::parse_timestamp(f[2], &ctx).and_then(|t| datetime::extract_timestamp(f[1], t)))
+        }
         "extd" => field(datetime::parse_date(f[2], &ctx).and_then(|d| datetime::extract_date(f[1], d))),
         "trn" => {
-            let t = datetime::parse_timestamp(f[2], &ctx).and_then(|t| datetime::date_trunc_timestamp(f[1], t));
+            let t =
+                datetime::parse_timestamp(f[2], &ctx).and_then(|t| datetime::date_trunc_timestamp(f[1], t));
             show(t.map(Value::Timestamp), TypeId::Timestamp)
         }
         other => panic!("the answers name no function {other}"),

@@ -16,7 +16,7 @@ use std::fmt;
 use std::fs;
 use std::io;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -86,7 +86,8 @@ fn make_folder(path: &Path) -> io::Result<()> {
     }
 }
 fn sync_folder(path: &Path) -> io::Result<()> {
-    fs::File::open(path).and_then(|f| f.sync_all()).map_err(|e| failure("sync the folder", path, e))
+    let open = fs::OpenOptions::new().read(true).custom_flags(libc::O_DIRECTORY).open(path);
+    open.and_then(|f| f.sync_all()).map_err(|e| failure("sync the folder", path, e))
 }
 
 impl Storage for Disk {
@@ -108,7 +109,11 @@ impl Storage for Disk {
     }
     fn exists(&self, path: &str) -> io::Result<bool> {
         let path = self.at(path)?;
-        path.try_exists().map_err(|e| failure("look for", &path, e))
+        match path.try_exists() {
+            // Below a file there is nothing.
+            Err(e) if e.kind() == io::ErrorKind::NotADirectory => Ok(false),
+            other => other.map_err(|e| failure("look for", &path, e)),
+        }
     }
     fn list(&self, folder: &str) -> io::Result<Vec<String>> {
         let path = self.at(folder)?;

@@ -180,10 +180,12 @@ mod store {
     }
 }
 
+#[cfg(not(target_arch = "x86_64"))]
+use portable as store;
 /// Elsewhere: ordinary stores and a full fence. `Promise::Fence` is never given there, so that durability
 /// does not rest on it.
-#[cfg(not(target_arch = "x86_64"))]
-mod store {
+#[cfg(any(test, not(target_arch = "x86_64")))]
+mod portable {
     use std::sync::atomic::{Ordering, fence as barrier};
 
     /// # Safety
@@ -215,5 +217,38 @@ mod store {
     }
     pub fn fence() {
         barrier(Ordering::SeqCst)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_kinds_of_stores_copy_at_every_alignment() {
+        let source: Vec<u8> = (1..=100).collect();
+        for at in 0..20 {
+            for len in 0..80 {
+                for portable in [false, true] {
+                    let mut to = [0u64; 16];
+                    let base = to.as_mut_ptr().cast::<u8>();
+                    // SAFETY: at most 100 of the 128 bytes of `to`, which nothing borrows meanwhile.
+                    unsafe {
+                        if portable {
+                            portable::copy(base.add(at), &source[..len]);
+                            portable::flush(base.add(at), len);
+                            portable::fence();
+                        } else {
+                            store::copy(base.add(at), &source[..len]);
+                            store::flush(base.add(at), len);
+                            store::fence();
+                        }
+                    }
+                    let bytes: Vec<u8> = to.iter().flat_map(|w| w.to_ne_bytes()).collect();
+                    assert_eq!(bytes[at..at + len], source[..len]);
+                    assert!(bytes[..at].iter().chain(&bytes[at + len..]).all(|b| *b == 0));
+                }
+            }
+        }
     }
 }

@@ -68,9 +68,10 @@ impl Names {
         // Earlier changes of the same names go along, lest they come later and bring the old state back.
         for i in (0..go.len()).rev() {
             if go[i] {
-                for j in 0..i {
-                    let names = &self.pending[i].assigns;
-                    go[j] |= self.pending[j].assigns.iter().any(|(p, _)| names.iter().any(|(q, _)| p == q));
+                let (earlier, rest) = self.pending.split_at(i);
+                let names = &rest[0].assigns;
+                for (go, change) in go.iter_mut().zip(earlier) {
+                    *go |= change.assigns.iter().any(|(p, _)| names.iter().any(|(q, _)| p == q))
                 }
             }
         }

@@ -11,8 +11,8 @@
 //! - **R3** Backwards, a leaf's lower bound is taken along on the way down to it. It never changes (B3), so the
 //!   scan goes on with what is below it.
 //! - **R4** Buffers are kept from seek to seek.
-use super::key::{Blob, Position, SHORT, WORDS};
-use super::node::{Checked, Columns, LAST, Node};
+use super::key::{Blob, Position, SHORT, WORDS, word_at};
+use super::node::{Checked, Columns, HEADER, LAST, Node};
 use super::{BTree, KeyShape, Probe, Tree};
 use crate::{Seen, latch};
 use ondol_base::epoch::Guard;
@@ -53,9 +53,8 @@ pub struct Cursor {
     /// Forwards: the first place not yet scanned. Backwards: the place before which all is scanned.
     at: Position,
     /// Where the scan ends; in both directions the first entry out of range in the order of places.
-    limit: Option<Position>,
-    /// The limit's memory while there is none.
-    spare: Position,
+    limit: Position,
+    limited: bool,
     /// The lower bound of the leaf that was last come down to.
     fence: Position,
     bounded_below: bool,
@@ -86,8 +85,8 @@ impl Cursor {
             direction: Direction::Forward,
             place: Place::End,
             at: Position::default(),
-            limit: None,
-            spare: Position::default(),
+            limit: Position::default(),
+            limited: false,
             fence: Position::default(),
             bounded_below: false,
             unbounded_above: false,
@@ -107,23 +106,18 @@ impl Cursor {
             self.tree = Some(tree.tree.clone());
         }
         let tree = &*tree.tree;
-        if let Some(old) = self.limit.take() {
-            self.spare = old
-        }
-        let low = bound(tree, low, true);
-        let high = bound(tree, high, false);
         let (from, to) = match direction {
             Direction::Forward => (low, high),
             Direction::Backward => (high, low),
         };
-        let lowest = Probe { words: [0; WORDS], len: 0, rest: &[], oid: 0 };
-        self.at.set(&from.unwrap_or(lowest));
-        self.limit = to.map(|to| {
-            let mut limit = std::mem::take(&mut self.spare);
-            limit.set(&to);
-            limit
-        });
-        self.unbounded_above = direction == Direction::Backward && from.is_none();
+        let forward = direction == Direction::Forward;
+        let bounded = set_bound(&mut self.at, tree, from, forward);
+        if !bounded {
+            // The lowest place; backwards, see `unbounded_above`.
+            self.at.set(&Probe { words: [0; WORDS], len: 0, rest: &[], oid: 0 })
+        }
+        self.limited = set_bound(&mut self.limit, tree, to, !forward);
+        self.unbounded_above = !forward && !bounded;
         self.direction = direction;
         self.place = Place::Down;
         self.step = FIRST;
@@ -268,16 +262,22 @@ impl Cursor {
         let from = from.min(count);
         let mut to = count.min(from + self.step);
         let mut ended = false;
-        if let Some(limit) = &self.limit
-            && to > from
-        {
-            let limit = limit.probe();
-            if leaf.compare(form, columns, to - 1, &limit, version)?.is_ge() {
+        if self.limited && to > from {
+            let limit = self.limit.probe();
+            if self.step == FIRST {
+                // Short scans are the rule: the few entries are looked at in turn.
+                let mut i = from;
+                while i < to && leaf.compare(form, columns, i, &limit, version)?.is_lt() {
+                    i += 1
+                }
+                ended = i < to;
+                to = i;
+            } else if leaf.compare(form, columns, to - 1, &limit, version)?.is_ge() {
                 to = leaf.lower_bound(form, columns, to, &limit, version)?.max(from);
                 ended = true;
             }
         }
-        self.copy(tree, guard, leaf, columns, version, from..to, false)?;
+        self.copy(tree, guard, leaf, columns, version, from, to, false)?;
         let next = leaf.next();
         let place = if ended || to == count && next.is_none() {
             Place::End
@@ -318,8 +318,8 @@ impl Cursor {
         let from = to.saturating_sub(self.step);
         let mut copied_from = from;
         let mut ended = false;
-        if let Some(limit) = &self.limit {
-            let limit = limit.probe();
+        if self.limited {
+            let limit = self.limit.probe();
             // The leaf's lower bound tells whether there can be anything of the range to its left.
             if to > 0 && leaf.compare(form, columns, from, &limit, version)?.is_lt() {
                 copied_from = leaf.lower_bound(form, columns, to, &limit, version)?.max(from);
@@ -328,7 +328,7 @@ impl Cursor {
                 ended = true;
             }
         }
-        self.copy(tree, guard, leaf, columns, version, copied_from..to, true)?;
+        self.copy(tree, guard, leaf, columns, version, copied_from, to, true)?;
         leaf.check(version)?;
         self.saw(leaf, version, seen);
         self.place = match (ended, from) {
@@ -380,16 +380,18 @@ impl Cursor {
         leaf: Node,
         columns: &Columns,
         version: u64,
-        range: std::ops::Range<usize>,
+        from: usize,
+        to: usize,
         reverse: bool,
     ) -> Checked<()> {
         let form = &tree.form;
-        let mut one = |i: usize| {
-            let (w, oid) = leaf.entry(form, columns, i);
-            self.words.extend_from_slice(&w[..form.columns]);
-            self.oids.push(oid);
-        };
-        if reverse { range.rev().for_each(&mut one) } else { range.for_each(&mut one) }
+        for n in from..to {
+            let i = if reverse { from + to - 1 - n } else { n };
+            for c in 0..form.columns {
+                self.words.push(leaf.get(HEADER + c * columns.capacity + i))
+            }
+            self.oids.push(leaf.get(columns.oids + i));
+        }
         if !form.variable {
             return Ok(());
         }
@@ -412,25 +414,33 @@ fn rest_of(rests: &[u8], tail: u64) -> &[u8] {
     &rests[from..from + (tail >> 32) as usize]
 }
 
-/// The place that a bound means: entries at or above it are above the bound. None: no bound.
-fn bound<'a>(tree: &Tree, bound: Bound<&'a [u8]>, low: bool) -> Option<Probe<'a>> {
-    let (key, included) = match bound {
+/// Sets the place that a bound means: entries at or above it are above the bound. False: there is no bound.
+#[inline]
+fn set_bound(place: &mut Position, tree: &Tree, bound: Bound<&[u8]>, low: bool) -> bool {
+    let (mut key, included) = match bound {
         Bound::Included(k) => (k, true),
         Bound::Excluded(k) => (k, false),
-        Bound::Unbounded => return None,
+        Bound::Unbounded => return false,
     };
-    let mut oid = if included == low { 0 } else { LAST };
-    let mut cut = key;
-    if !tree.form.variable
-        && let KeyShape::Fixed(n) = tree.shape
-        && key.len() != n
-    {
-        // No key equals such a bound. A shorter one is below all keys that begin with it, so its place is the
-        // first of them; a longer one is above the key that it begins with.
-        oid = if key.len() < n { 0 } else { LAST };
-        cut = &key[..key.len().min(n)];
+    let form = &tree.form;
+    place.oid = if included == low { 0 } else { LAST };
+    place.rest.clear();
+    if form.variable {
+        place.len = key.len() as u64;
+        place.rest.extend_from_slice(key.get(SHORT..).unwrap_or(&[]));
+    } else {
+        let n = tree.fixed_bytes();
+        if key.len() != n {
+            // No key equals such a bound. A shorter one is below all keys that begin with it, so its place is
+            // the first of them; a longer one is above the key that it begins with.
+            place.oid = if key.len() < n { 0 } else { LAST };
+            key = &key[..key.len().min(n)];
+        }
     }
-    Some(Probe::new(tree.form.words, tree.form.variable, cut, oid))
+    for (i, w) in place.words.iter_mut().enumerate().take(form.words) {
+        *w = word_at(key, 8 * i)
+    }
+    true
 }
 
 const _: fn() = || {

@@ -16,6 +16,7 @@
 use super::key::{Blob, Position, Probe, SHORT, WORDS};
 use crate::latch;
 use std::cmp::Ordering;
+use std::hint::select_unpredictable;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 pub(crate) const HEADER: usize = 4;
@@ -143,11 +144,10 @@ impl Node {
             use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
             let p = self.0.cast::<i8>();
             _mm_prefetch(p, _MM_HINT_T0);
-            // The lines of the first column where a binary search looks first.
-            let bytes = columns.capacity * 8;
-            _mm_prefetch(p.wrapping_add(HEADER * 8 + bytes / 4), _MM_HINT_T0);
-            _mm_prefetch(p.wrapping_add(HEADER * 8 + bytes / 2), _MM_HINT_T0);
-            _mm_prefetch(p.wrapping_add(HEADER * 8 + bytes * 3 / 4), _MM_HINT_T0);
+            // All of the first column: which of its lines a search needs is known only one after the other.
+            for line in 1..(HEADER + columns.capacity).div_ceil(8) {
+                _mm_prefetch(p.wrapping_add(64 * line), _MM_HINT_T0);
+            }
         }
         #[cfg(not(target_arch = "x86_64"))]
         let _ = columns;
@@ -177,14 +177,15 @@ impl Node {
     /// The number of entries whose first word is below `word`.
     #[inline(always)]
     fn first_word_bound(&self, count: usize, word: u64) -> usize {
-        let mut at = 0;
+        let mut at = HEADER;
         let mut len = count;
         while len > 1 {
             let half = len / 2;
-            at += if self.get(HEADER + at + half - 1) < word { half } else { 0 };
+            // Where the key lies cannot be predicted, so that a branch would often be mistaken.
+            at = select_unpredictable(self.get(at + half - 1) < word, at + half, at);
             len -= half;
         }
-        at + (len == 1 && self.get(HEADER + at) < word) as usize
+        at - HEADER + (len == 1 && self.get(at) < word) as usize
     }
 
     #[inline(never)]

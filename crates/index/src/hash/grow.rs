@@ -33,7 +33,7 @@ impl Drop for Splitting<'_> {
 impl HashIndex {
     fn try_splitting(&self) -> Option<Splitting<'_>> {
         let free = !self.splitting.load(Ordering::Relaxed) && !self.splitting.swap(true, Ordering::Acquire);
-        free.then_some(Splitting(self))
+        free.then(|| Splitting(self))
     }
 
     /// Splits a few buckets, unless another thread does.

@@ -45,6 +45,11 @@ impl Random {
         self.0 ^= self.0 << 17;
         self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
     }
+    /// Below one of these limits.
+    pub fn pick(&mut self, limits: &[u64]) -> u64 {
+        let limit = limits[self.below(limits.len() as u64) as usize];
+        self.below(limit)
+    }
     pub fn below(&mut self, n: u64) -> u64 {
         ((self.next() as u128 * n as u128) >> 64) as u64
     }

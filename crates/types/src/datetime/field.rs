@@ -2,7 +2,8 @@
 
 use super::{
     DATE_INFINITY, EPOCH_JULIAN, TIMESTAMP_INFINITY, UNIX_EPOCH_DAYS, USECS_PER_DAY, USECS_PER_SEC,
-    check_timestamp, civil_from_days, date_is_finite, days_from_civil, out_of_range, split, timestamp_is_finite,
+    check_timestamp, civil_from_days, date_is_finite, days_from_civil, out_of_range, split,
+    timestamp_is_finite,
 };
 use crate::{Numeric, SqlError, SqlResult, sqlstate};
 
@@ -45,7 +46,7 @@ fn field(name: &str) -> Option<Field> {
         "microsecon" | "us" | "usec" | "usecond" | "useconds" | "usecs" => Microsecond,
         "millisecon" | "ms" | "msec" | "msecond" | "mseconds" | "msecs" => Millisecond,
         "s" | "sec" | "second" | "seconds" | "secs" => Second,
-        "m" | "min" | "mins" | "minute" | "minutes" => Minute,
+        "m" | "mm" | "min" | "mins" | "minute" | "minutes" => Minute,
         "h" | "hour" | "hours" | "hr" | "hrs" => Hour,
         "d" | "day" | "days" => Day,
         "w" | "week" | "weeks" => Week,
@@ -167,11 +168,14 @@ pub fn extract_timestamptz(name: &str, t: i64) -> SqlResult<Option<Numeric>> {
 fn extract(name: &str, t: i64, ty: &str) -> SqlResult<Option<Numeric>> {
     let f = field(name).ok_or_else(|| not_recognized(name, ty))?;
     let zone = matches!(f, Field::Timezone | Field::TimezoneHour | Field::TimezoneMinute);
-    if f == Field::Other || zone && ty != TIMESTAMPTZ {
+    if f == Field::Other {
         return Err(not_supported(name, ty));
     }
     if !timestamp_is_finite(t) {
         return Ok(of_infinity(f, t == TIMESTAMP_INFINITY));
+    }
+    if zone && ty != TIMESTAMPTZ {
+        return Err(not_supported(name, ty));
     }
     let (days, usecs) = split(t);
     let of_minute = usecs % (60 * USECS_PER_SEC);
@@ -220,9 +224,20 @@ fn truncate(name: &str, t: i64, ty: &str) -> SqlResult<i64> {
         return Ok(t);
     }
     let f = match field(name) {
-        None | Some(Field::Julian | Field::Dow | Field::IsoDow | Field::Doy | Field::Epoch | Field::IsoYear | Field::Other) => {
+        None
+        | Some(
+            Field::Julian
+            | Field::Dow
+            | Field::IsoDow
+            | Field::Doy
+            | Field::Epoch
+            | Field::IsoYear
+            | Field::Other,
+        ) => {
             return Err(not_recognized(name, ty));
         }
+        // A word for EXTRACT alone.
+        Some(_) if name.eq_ignore_ascii_case("mm") => return Err(not_recognized(name, ty)),
         Some(f) => f,
     };
     let (days, usecs) = split(t);
@@ -233,7 +248,8 @@ fn truncate(name: &str, t: i64, ty: &str) -> SqlResult<i64> {
     };
     let first_of = |year: i32, month: u32| day(i64::from(days_from_civil(year, month, 1)));
     // The first year of a span that counts from the year 1 on in both directions.
-    let span = |n: i32| if year > 0 { (year + n - 1) / n * n - n + 1 } else { -((n - 1 - (year - 1)) / n) * n + 1 };
+    let span =
+        |n: i32| if year > 0 { (year + n - 1) / n * n - n + 1 } else { -((n - 1 - (year - 1)) / n) * n + 1 };
     match f {
         Field::Microsecond => Ok(t),
         Field::Millisecond => cut(1000),

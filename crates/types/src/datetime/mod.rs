@@ -127,12 +127,9 @@ pub fn date_to_timestamp(d: i32) -> SqlResult<i64> {
     match d {
         DATE_INFINITY => Ok(TIMESTAMP_INFINITY),
         DATE_NEG_INFINITY => Ok(TIMESTAMP_NEG_INFINITY),
-        d => i64::from(d)
-            .checked_mul(USECS_PER_DAY)
-            .and_then(check_timestamp)
-            .ok_or_else(|| {
-                SqlError::new(sqlstate::DATETIME_FIELD_OVERFLOW, "date out of range for timestamp")
-            }),
+        d => i64::from(d).checked_mul(USECS_PER_DAY).and_then(check_timestamp).ok_or_else(|| {
+            SqlError::new(sqlstate::DATETIME_FIELD_OVERFLOW, "date out of range for timestamp")
+        }),
     }
 }
 
@@ -222,7 +219,14 @@ fn make_day(year: i32, month: i32, day: i32, what: &str, rest: &str) -> SqlResul
 }
 
 /// A timestamp from its parts. 24:00:00 and a sixtieth second mean what follows.
-pub fn make_timestamp(year: i32, month: i32, day: i32, hour: i32, minute: i32, second: f64) -> SqlResult<i64> {
+pub fn make_timestamp(
+    year: i32,
+    month: i32,
+    day: i32,
+    hour: i32,
+    minute: i32,
+    second: f64,
+) -> SqlResult<i64> {
     let shown_time = format!("{hour}:{minute:02}:{}", show_seconds(second));
     let rest = format!(" {shown_time}");
     let days = make_day(year, month, day, "timestamp", &rest)?;

@@ -10,9 +10,9 @@
 //! Source: PostgreSQL 15's documentation, appendix B.1 and B.2, and its answers.
 
 use super::{
-    DATE_INFINITY, DATE_NEG_INFINITY, EPOCH_JULIAN, TIMESTAMP_INFINITY, TIMESTAMP_NEG_INFINITY, UNIX_EPOCH_DAYS,
-    USECS_PER_DAY, USECS_PER_SEC, check_date, check_timestamp, civil_from_days, days_from_civil, days_in_month,
-    is_leap_year, split, zone,
+    DATE_INFINITY, DATE_NEG_INFINITY, EPOCH_JULIAN, TIMESTAMP_INFINITY, TIMESTAMP_NEG_INFINITY,
+    UNIX_EPOCH_DAYS, USECS_PER_DAY, USECS_PER_SEC, check_date, check_timestamp, civil_from_days,
+    days_from_civil, days_in_month, is_leap_year, split, zone,
 };
 use crate::func::Context;
 use crate::text::is_space;
@@ -110,7 +110,8 @@ fn two(a: u8, b: u8) -> Option<u32> {
 fn iso_day(b: &[u8]) -> Option<(i32, &[u8])> {
     let [y1, y2, y3, y4, b'-', m1, m2, b'-', d1, d2, rest @ ..] = b else { return None };
     let (year, month, day) = (two(*y1, *y2)? * 100 + two(*y3, *y4)?, two(*m1, *m2)?, two(*d1, *d2)?);
-    let exists = year > 0 && (1..=12).contains(&month) && day >= 1 && day <= days_in_month(year as i32, month);
+    let exists =
+        year > 0 && (1..=12).contains(&month) && day >= 1 && day <= days_in_month(year as i32, month);
     exists.then(|| (days_from_civil(year as i32, month, day), rest))
 }
 
@@ -305,7 +306,8 @@ fn fields(text: &str) -> Result<Vec<(Look, String)>, Fault> {
                 _ => false,
             };
             if is_date {
-                let more = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'+' | b'-' | b'/' | b'_' | b'.' | b':');
+                let more =
+                    |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'+' | b'-' | b'/' | b'_' | b'.' | b':');
                 i = run(i, &more);
                 Look::Date
             } else {

@@ -1,27 +1,60 @@
 //! Dates and timestamps as text in ISO style.
+//!
+//! The text is put together in a small buffer and appended at once; this runs for every row that is copied out.
 
 use super::{
-    DATE_INFINITY, DATE_NEG_INFINITY, TIMESTAMP_INFINITY, TIMESTAMP_NEG_INFINITY, USECS_PER_SEC, civil_from_days,
-    split,
+    DATE_INFINITY, DATE_NEG_INFINITY, TIMESTAMP_INFINITY, TIMESTAMP_NEG_INFINITY, USECS_PER_SEC,
+    civil_from_days, split,
 };
-use crate::text::{push_two, write_i64};
+use crate::text::pair;
 
-/// Writes year, month and day; says whether the year is BC.
-fn push_day(days: i32, out: &mut String) -> bool {
-    let (year, month, day) = civil_from_days(days);
-    let bc = year <= 0;
-    let shown = if bc { 1 - year } else { year } as u32;
-    if shown <= 9999 {
-        push_two(shown / 100, out);
-        push_two(shown % 100, out);
-    } else {
-        write_i64(i64::from(shown), out);
+/// Room for the longest form, a year of seven digits with microseconds, zone and era.
+struct Buffer {
+    bytes: [u8; 48],
+    len: usize,
+}
+
+impl Buffer {
+    fn new() -> Buffer {
+        Buffer { bytes: [0; 48], len: 0 }
     }
-    out.push('-');
-    push_two(month, out);
-    out.push('-');
-    push_two(day, out);
-    bc
+
+    #[inline]
+    fn push(&mut self, bytes: &[u8]) {
+        self.bytes[self.len..self.len + bytes.len()].copy_from_slice(bytes);
+        self.len += bytes.len();
+    }
+
+    #[inline]
+    fn push_two(&mut self, mark: u8, v: u32) {
+        let [a, b] = pair(v);
+        self.push(&[mark, a, b]);
+    }
+
+    /// Writes year, month and day; says whether the year is BC.
+    #[inline]
+    fn push_day(&mut self, days: i32) -> bool {
+        let (year, month, day) = civil_from_days(days);
+        let bc = year <= 0;
+        let shown = if bc { 1 - year } else { year } as u32;
+        if shown > 9999 {
+            // One to three digits more.
+            let high = shown / 10_000;
+            let [b, c] = pair(high);
+            let digits = [b'0' + (high / 100 % 10) as u8, b, c];
+            let zeros = digits.iter().take_while(|d| **d == b'0').count();
+            self.push(&digits[zeros..]);
+        }
+        self.push(&pair(shown / 100 % 100));
+        self.push(&pair(shown % 100));
+        self.push_two(b'-', month);
+        self.push_two(b'-', day);
+        bc
+    }
+
+    fn append_to(&self, out: &mut String) {
+        out.push_str(std::str::from_utf8(&self.bytes[..self.len]).unwrap_or_default());
+    }
 }
 
 pub fn write_date(d: i32, out: &mut String) {
@@ -29,54 +62,50 @@ pub fn write_date(d: i32, out: &mut String) {
         DATE_INFINITY => out.push_str("infinity"),
         DATE_NEG_INFINITY => out.push_str("-infinity"),
         d => {
-            if push_day(d, out) {
-                out.push_str(" BC");
+            let mut b = Buffer::new();
+            if b.push_day(d) {
+                b.push(b" BC");
             }
+            b.append_to(out);
         }
     }
 }
 
-fn write_with_zone(t: i64, zone: &str, out: &mut String) {
+fn write_with_zone(t: i64, zone: &[u8], out: &mut String) {
     match t {
         TIMESTAMP_INFINITY => return out.push_str("infinity"),
         TIMESTAMP_NEG_INFINITY => return out.push_str("-infinity"),
         _ => {}
     }
     let (days, usecs) = split(t);
-    let bc = push_day(days, out);
+    let mut b = Buffer::new();
+    let bc = b.push_day(days);
     let seconds = (usecs / USECS_PER_SEC) as u32;
-    let mut fraction = (usecs % USECS_PER_SEC) as u32;
-    out.push(' ');
-    push_two(seconds / 3600, out);
-    out.push(':');
-    push_two(seconds / 60 % 60, out);
-    out.push(':');
-    push_two(seconds % 60, out);
+    let fraction = (usecs % USECS_PER_SEC) as u32;
+    b.push_two(b' ', seconds / 3600);
+    b.push_two(b':', seconds / 60 % 60);
+    b.push_two(b':', seconds % 60);
     if fraction != 0 {
+        b.push_two(b'.', fraction / 10_000);
+        b.push(&pair(fraction / 100 % 100));
+        b.push(&pair(fraction % 100));
         // Six digits without the zeros at the end.
-        let mut digits = 6;
-        while fraction.is_multiple_of(10) {
-            fraction /= 10;
-            digits -= 1;
+        while b.bytes[b.len - 1] == b'0' {
+            b.len -= 1;
         }
-        let mut buf = [b'.'; 7];
-        for b in buf[1..=digits].iter_mut().rev() {
-            *b = b'0' + (fraction % 10) as u8;
-            fraction /= 10;
-        }
-        out.push_str(std::str::from_utf8(&buf[..=digits]).unwrap_or_default());
     }
-    out.push_str(zone);
+    b.push(zone);
     if bc {
-        out.push_str(" BC");
+        b.push(b" BC");
     }
+    b.append_to(out);
 }
 
 pub fn write_timestamp(t: i64, out: &mut String) {
-    write_with_zone(t, "", out);
+    write_with_zone(t, b"", out);
 }
 
 /// The session's zone is UTC.
 pub fn write_timestamptz(t: i64, out: &mut String) {
-    write_with_zone(t, "+00", out);
+    write_with_zone(t, b"+00", out);
 }

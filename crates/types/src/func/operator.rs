@@ -51,7 +51,7 @@ const fn prefix(name: &'static str, right: TypeId, func: FuncId) -> OperatorDef 
     OperatorDef { name, left: None, right, func, commutator: None, negator: None }
 }
 
-/// All operators, those of one symbol side by side.
+/// All operators, in the order of their symbols' bytes.
 pub fn operators() -> &'static [OperatorDef] {
     OPERATORS
 }
@@ -59,7 +59,10 @@ pub fn operators() -> &'static [OperatorDef] {
 /// The operators of a symbol: prefix ones or binary ones.
 pub fn by_symbol(name: &str, is_prefix: bool) -> impl Iterator<Item = &'static OperatorDef> {
     let name = if name == "!=" { "<>" } else { name };
-    OPERATORS.iter().filter(move |o| o.name == name && o.left.is_none() == is_prefix)
+    // The table is in the order of symbols' bytes.
+    let from = OPERATORS.partition_point(|o| o.name < name);
+    let to = from + OPERATORS[from..].partition_point(|o| o.name == name);
+    OPERATORS[from..to].iter().filter(move |o| o.left.is_none() == is_prefix)
 }
 
 /// The operator of a function, if it has one: for printing an expression.

@@ -239,6 +239,14 @@ fn padding_is_given_back_where_it_is_seen() {
 }
 
 #[test]
+fn operators_are_in_order() {
+    assert!(operators().is_sorted_by_key(|o| o.name));
+    assert_eq!(operator::by_symbol("!=", false).count(), operator::by_symbol("<>", false).count());
+    assert_eq!((operator::by_symbol("-", true).count(), operator::by_symbol("-", false).count()), (5, 13));
+    assert_eq!(operator::by_symbol("???", false).count(), 0);
+}
+
+#[test]
 fn operators_are_found_by_function() {
     let of = |f| operator::of_function(f).map(|o| o.name);
     assert_eq!((of(id::INT4_ADD), of(id::TEXT_LIKE), of(id::LOWER)), (Some("+"), Some("~~"), None));

@@ -30,7 +30,7 @@ impl Dec {
         self.mag.is_zero()
     }
 
-    pub fn neg(mut self) -> Dec {
+    pub fn negated(mut self) -> Dec {
         self.neg = !self.neg;
         self
     }
@@ -81,8 +81,16 @@ impl Dec {
         })
     }
 
-    pub fn cmp(&self, o: &Dec) -> Ordering {
-        let sign = |d: &Dec| if d.is_zero() { 0 } else if d.neg { -1 } else { 1 };
+    pub fn compare(&self, o: &Dec) -> Ordering {
+        let sign = |d: &Dec| {
+            if d.is_zero() {
+                0
+            } else if d.neg {
+                -1
+            } else {
+                1
+            }
+        };
         match (sign(self), sign(o)) {
             (a, b) if a != b => a.cmp(&b),
             (-1, _) => o.cmp_abs(self),
@@ -105,7 +113,7 @@ impl Dec {
     }
 
     pub fn sub(&self, o: &Dec) -> Dec {
-        self.add(&o.clone().neg())
+        self.add(&o.clone().negated())
     }
 
     /// Exact; the scale is the sum of the two.

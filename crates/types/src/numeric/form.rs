@@ -48,11 +48,7 @@ impl Numeric {
     }
 
     /// Digits, a point and an exponent; gives back what follows them.
-    fn parse_finite(
-        bytes: &[u8],
-        neg: bool,
-        invalid: impl Fn() -> SqlError,
-    ) -> SqlResult<(Numeric, &[u8])> {
+    fn parse_finite(bytes: &[u8], neg: bool, invalid: impl Fn() -> SqlError) -> SqlResult<(Numeric, &[u8])> {
         let run = |b: &[u8]| b.iter().take_while(|c| c.is_ascii_digit()).count();
         let whole = &bytes[..run(bytes)];
         let mut rest = &bytes[whole.len()..];

@@ -64,7 +64,10 @@ impl Mag {
         if self.0.len() > 5 {
             return None;
         }
-        self.0.iter().rev().try_fold(0u128, |acc, l| acc.checked_mul(u128::from(BASE))?.checked_add(u128::from(*l)))
+        self.0
+            .iter()
+            .rev()
+            .try_fold(0u128, |acc, l| acc.checked_mul(u128::from(BASE))?.checked_add(u128::from(*l)))
     }
 
     /// 10^k
@@ -111,7 +114,7 @@ impl Mag {
         let Some(i) = self.0.iter().position(|l| *l != 0) else { return 0 };
         let mut n = i * WIDTH;
         let mut limb = self.0[i];
-        while limb % 10 == 0 {
+        while limb.is_multiple_of(10) {
             limb /= 10;
             n += 1;
         }
@@ -125,7 +128,9 @@ impl Mag {
 
     /// The remainder by a number below 2^32... 2^64, for hashing.
     pub fn mod_u64(&self, p: u64) -> u64 {
-        let step = |acc: u64, l: &u32| ((u128::from(acc) * u128::from(BASE) + u128::from(*l)) % u128::from(p)) as u64;
+        let step = |acc: u64, l: &u32| {
+            ((u128::from(acc) * u128::from(BASE) + u128::from(*l)) % u128::from(p)) as u64
+        };
         self.0.iter().rev().fold(0, step)
     }
 
@@ -437,7 +442,9 @@ mod tests {
 
     #[test]
     fn digits_survive_text() {
-        for text in ["1", "999999999", "1000000000", "123456789012345678901234567890", "100000000000000000000"] {
+        for text in
+            ["1", "999999999", "1000000000", "123456789012345678901234567890", "100000000000000000000"]
+        {
             let m = Mag::from_digits(text.as_bytes());
             let mut out = Vec::new();
             m.write_digits(&mut out);

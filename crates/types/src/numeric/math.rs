@@ -19,7 +19,8 @@ use std::cmp::Ordering;
 const GROUP: i32 = 4;
 /// Results whose natural logarithm is greater by far are refused, smaller ones are zero.
 const MAX_EXPONENT: f64 = 2000.0;
-/// log10(e), with the digits PostgreSQL uses to estimate.
+/// log10(e) with the digits PostgreSQL estimates with: one more could change a scale.
+#[allow(clippy::approx_constant)]
 const LOG10_E: f64 = 0.434294481903252;
 const LN_10: f64 = std::f64::consts::LN_10;
 /// The greatest weight, in digit groups, of an intermediate power.
@@ -152,7 +153,11 @@ impl Numeric {
         if exp.signum() < 0 {
             return Numeric::ZERO;
         }
-        if self.signum() < 0 && exp.dec().is_some_and(|e| is_odd(&e)) { self.clone() } else { Numeric::INFINITY }
+        if self.signum() < 0 && exp.dec().is_some_and(|e| is_odd(&e)) {
+            self.clone()
+        } else {
+            Numeric::INFINITY
+        }
     }
 }
 
@@ -167,7 +172,7 @@ fn ln_weight(d: &Dec) -> i32 {
     if d.is_zero() || d.neg {
         return 0;
     }
-    if d.cmp(&tenth(9)) != Ordering::Less && d.cmp(&tenth(11)) != Ordering::Greater {
+    if d.compare(&tenth(9)) != Ordering::Less && d.compare(&tenth(11)) != Ordering::Greater {
         // Here ln(1 + x) is nearly x.
         let x = d.sub(&Dec::one()).abs();
         let (weight, first) = x.head();
@@ -184,7 +189,7 @@ fn ln_weight(d: &Dec) -> i32 {
         digits = digits * 1e4 + next;
         place -= GROUP;
     }
-    (digits.ln() + f64::from(place) * 2.302585092994046).abs().log10() as i32
+    (digits.ln() + f64::from(place) * LN_10).abs().log10() as i32
 }
 
 /// `group * 10000^weight`
@@ -198,11 +203,11 @@ fn group_at(group: u32, weight: i32) -> Dec {
 fn ln(d: &Dec, scale: usize) -> Dec {
     let working = scale + GUARD;
     // Numbers well below one are inverted: above one, a fixed number of decimals is enough precision.
-    let invert = d.cmp(&Dec::from_i128(9, 1)) == Ordering::Less;
+    let invert = d.compare(&Dec::from_i128(9, 1)) == Ordering::Less;
     let mut x = if invert { Dec::one().div(d, working, Cut::Truncate) } else { d.clone() };
     let near = Dec::from_i128(11, 1);
     let mut factor = 2i128;
-    while x.cmp(&near) == Ordering::Greater {
+    while x.compare(&near) == Ordering::Greater {
         x = x.sqrt(working);
         factor *= 2;
     }
@@ -222,7 +227,7 @@ fn ln(d: &Dec, scale: usize) -> Dec {
         sum = sum.add(&term);
     }
     let result = sum.mul(&Dec::from_i128(factor, 0)).round(scale);
-    if invert && !result.is_zero() { result.neg() } else { result }
+    if invert && !result.is_zero() { result.negated() } else { result }
 }
 
 /// e to a power.
@@ -264,7 +269,7 @@ fn exp(d: &Dec, scale: usize) -> SqlResult<Dec> {
 
 fn power(base: &Dec, exponent: &Dec) -> SqlResult<Numeric> {
     let whole = exponent.cut_at(0, Cut::Truncate);
-    let integral = whole.cmp(exponent) == Ordering::Equal;
+    let integral = whole.compare(exponent) == Ordering::Equal;
     if integral
         && let Some(e) = whole.mag.to_u128().and_then(|m| i64::try_from(m).ok())
         && let Ok(e) = i32::try_from(if whole.neg { -e } else { e })
@@ -290,7 +295,7 @@ fn power(base: &Dec, exponent: &Dec) -> SqlResult<Numeric> {
     let working = (significant - weight + 8).max(0) as usize;
     let logarithm = ln(&base, working).mul_round(exponent, working);
     let result = exp(&logarithm, scale)?;
-    Numeric::checked(if negative && !result.is_zero() { result.neg() } else { result })
+    Numeric::checked(if negative && !result.is_zero() { result.negated() } else { result })
 }
 
 /// A power by repeated squaring, with just the digits that the result shows and a few more.

@@ -224,7 +224,7 @@ impl Numeric {
     pub fn neg(&self) -> Numeric {
         Numeric(match &self.0 {
             Small { m, scale } => Small { m: -m, scale: *scale },
-            Big(d) => Big(Box::new((**d).clone().neg())),
+            Big(d) => Big(Box::new((**d).clone().negated())),
             NaN => NaN,
             Infinity => NegInfinity,
             NegInfinity => Infinity,
@@ -348,7 +348,9 @@ impl Numeric {
         }
         if let (Small { m: a, scale: s }, Small { m: b, scale: t }) = (&self.0, &o.0) {
             let scale = *s.max(t);
-            if let (Some(a), Some(b)) = (scale_up(*a, (scale - s) as usize), scale_up(*b, (scale - t) as usize)) {
+            if let (Some(a), Some(b)) =
+                (scale_up(*a, (scale - s) as usize), scale_up(*b, (scale - t) as usize))
+            {
                 return Ok(Numeric(Small { m: a % b, scale }));
             }
         }
@@ -438,8 +440,9 @@ impl Numeric {
 
     /// Rounded to an integer, if it fits an `i128`; the name is for the error.
     fn to_integer(&self, name: &str) -> SqlResult<i128> {
-        let special =
-            |what: &str| Err(SqlError::new(sqlstate::FEATURE_NOT_SUPPORTED, format!("cannot convert {what} to {name}")));
+        let special = |what: &str| {
+            Err(SqlError::new(sqlstate::FEATURE_NOT_SUPPORTED, format!("cannot convert {what} to {name}")))
+        };
         match self.0 {
             NaN => return special("NaN"),
             Infinity | NegInfinity => return special("infinity"),
@@ -542,7 +545,7 @@ impl Ord for Numeric {
         match (&self.0, &o.0) {
             (Small { m: a, scale: s }, Small { m: b, scale: t }) => cmp_small(*a, *s, *b, *t),
             _ => match (self.dec(), o.dec()) {
-                (Some(a), Some(b)) => a.cmp(&b),
+                (Some(a), Some(b)) => a.compare(&b),
                 _ => class(self).cmp(&class(o)),
             },
         }

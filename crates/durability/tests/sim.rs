@@ -1,0 +1,215 @@
+//! The real code in simulated worlds: power failures at any I/O operation, also during recovery and checkpoints, failed
+//! syncs, full disks. After each the database must come back as a prefix of the commit order with everything that
+//! was acknowledged or read; [`Db::open`] compares.
+mod common;
+use common::*;
+use ondol_base::media::Storage;
+use ondol_base::sim;
+use ondol_base::sync::Mutex;
+use ondol_base::thread;
+use ondol_durability::*;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+fn config(world: &Arc<sim::World>, streams: usize) -> Config {
+    let data: Arc<dyn Storage> = world.disk("data");
+    let mut c = Config::new(data);
+    c.streams = (0..streams)
+        .map(|k| Place { storage: world.disk(&format!("log{k}")), folder: if k == 0 { "log".into() } else { "".into() } })
+        .collect();
+    c.log_file_size = 128 << 10;
+    c.buffer_size = 128 << 10;
+    c
+}
+
+/// One life with several committers and a checkpointer, until the power fails, a sync does, or all is done.
+fn live(world: &Arc<sim::World>, truth: &Arc<Mutex<Truth>>, streams: usize, seed: u64) -> Result<(), String> {
+    let mut t = truth.lock().clone();
+    let db = match Db::open(config(world, streams), &mut t) {
+        Ok((db, _)) => Arc::new(db),
+        // Where syncs fail, an opening may too: the next one finds everything again.
+        Err(RecoveryError::Io { .. }) if world.power_is_lost() || world.config().sync_error > 0.0 => return Ok(()),
+        Err(e) => return Err(e.to_string()),
+    };
+    *truth.lock() = t;
+    let mut handles = vec![];
+    let segments: Vec<_> = (0..2).filter_map(|h| db.create_segment(h, &mut Random(seed)).ok().flatten()).collect();
+    let all: Vec<_> = db.memory.state.lock().segments.keys().copied().collect();
+    for lane in 0..3usize {
+        let (db, truth, all) = (db.clone(), truth.clone(), all.clone());
+        let work = move || {
+            let mut random = Random(seed ^ (lane as u64) << 32);
+            for _ in 0..60 {
+                if all.is_empty() {
+                    return;
+                }
+                let segment = all[random.below(all.len())];
+                let n = if random.chance(10) { 1 + random.below(3) } else { 1 };
+                let parts = (0..n).map(|_| db.some_changes(segment, (lane, 3), &mut random)).collect();
+                let stream = StreamId(random.below(db.log.streams()) as u16);
+                let Ok(ts) = db.commit(stream, parts, &truth) else { return };
+                match random.below(4) {
+                    0 => db.log.acknowledge_async(ts),
+                    1 | 2 => {
+                        if db.log.wait_durable(ts).is_err() {
+                            return;
+                        }
+                        let mut t = truth.lock();
+                        t.acknowledged = t.acknowledged.max(ts);
+                    }
+                    _ => {
+                        // What a reader at durable_ts sees must never be undone either.
+                        let seen = db.log.durable_ts();
+                        let mut t = truth.lock();
+                        t.acknowledged = t.acknowledged.max(seen);
+                    }
+                }
+                if random.chance(5) {
+                    match db.void(stream) {
+                        Ok(ts) => drop(truth.lock().commits.insert(ts, vec![])),
+                        Err(_) => return,
+                    }
+                }
+            }
+        };
+        handles.push(thread::spawn("committer", work).unwrap());
+    }
+    {
+        let db = db.clone();
+        let work = move || {
+            for i in 0..4 {
+                if db.checkpoint(i % 3 == 2).is_err() {
+                    return;
+                }
+                thread::sleep(std::time::Duration::from_micros(500));
+            }
+        };
+        handles.push(thread::spawn("checkpointer", work).unwrap());
+    }
+    for h in handles {
+        h.join().map_err(|_| "a fiber panicked".to_string())?;
+    }
+    // A segment goes at the end of a life, when nobody changes it any more.
+    if let Some(segment) = segments.first()
+        && Random(seed).chance(60)
+    {
+        let _ = db.drop_segment(*segment, truth);
+        let _ = db.log.flush();
+        if Random(seed).chance(50) {
+            let _ = db.checkpoint(false);
+        }
+    }
+    if Random(seed ^ 1).chance(30) && db.log.close().is_ok() {
+        let mut t = truth.lock();
+        t.acknowledged = db.log.clock() - 1;
+    }
+    Ok(())
+}
+
+/// Several lives; the error names what went wrong.
+fn history(seed: u64, kind: &sim::Config, phases: &mut BTreeMap<&'static str, usize>) -> Result<(), String> {
+    let mut random = Random(seed);
+    let streams = 1 + random.below(2);
+    let truth = Arc::new(Mutex::new(Truth::default()));
+    let mut world = sim::World::new(seed, kind.clone());
+    for life in 0..6u64 {
+        // Now and then right at the start, so that recovery itself is hit.
+        let after = if random.chance(40) { random.below(60) } else { random.below(900) };
+        if life < 5 {
+            world.arm_power_failure(after as u64);
+        }
+        let w = world.clone();
+        let (t, s) = (truth.clone(), random.next());
+        world
+            .try_run(move || live(&w, &t, streams, s))
+            .map_err(|f| f.to_string())
+            .and_then(|r| r)
+            .map_err(|e| format!("seed {seed} life {life}: {e}"))?;
+        for p in world.phases_at_failure() {
+            *phases.entry(p).or_default() += 1;
+        }
+        world = world.reboot(random.next());
+    }
+    Ok(())
+}
+
+/// More in a long run: `ONDOL_SEEDS`.
+fn seeds() -> u64 {
+    std::env::var("ONDOL_SEEDS").ok().and_then(|s| s.parse().ok()).unwrap_or(60)
+}
+
+#[test]
+fn power_failures_lose_nothing_acknowledged() {
+    let mut phases = BTreeMap::new();
+    for seed in 0..seeds() {
+        history(seed, &sim::Config::default(), &mut phases).unwrap_or_else(|e| panic!("{e}"));
+    }
+    // The failures hit what they are for.
+    for p in ["commit", "flush", "checkpoint", "recovery"] {
+        assert!(phases.get(p).is_some_and(|n| *n > 3), "{p}: {phases:?}");
+    }
+}
+
+#[test]
+fn failed_syncs_and_writes_are_never_believed() {
+    let mut phases = BTreeMap::new();
+    let kind = sim::Config { sync_error: 0.004, write_error: 0.002, ..sim::Config::default() };
+    for seed in 1000..1000 + seeds() {
+        history(seed, &kind, &mut phases).unwrap_or_else(|e| panic!("{e}"));
+    }
+}
+
+/// The suite sees what it is for: on a medium whose syncs do nothing, acknowledged commits are lost.
+#[test]
+fn a_lying_medium_is_noticed() {
+    let mut phases = BTreeMap::new();
+    let kind = sim::Config { ignore_sync_data: true, ..sim::Config::default() };
+    let caught = (0..12).filter(|seed| history(*seed, &kind, &mut phases).is_err()).count();
+    assert!(caught > 6, "{caught} of 12");
+}
+
+/// Lack of space refuses commits before they take a timestamp, and ends by itself when space returns.
+#[test]
+fn a_full_disk_refuses_commits_until_there_is_space() {
+    let world = sim::World::new(9, sim::Config { disk_bytes: 700 << 10, ..sim::Config::default() });
+    let w = world.clone();
+    world.run(move || {
+        let truth = Mutex::new(Truth::default());
+        let (db, _) = Db::open(config(&w, 1), &mut truth.lock()).unwrap();
+        let mut random = Random(3);
+        let segment = db.create_segment(1, &mut random).unwrap().unwrap();
+        let mut full = None;
+        for _ in 0..20000 {
+            let clock = db.log.clock();
+            match db.commit(StreamId(0), vec![db.some_changes(segment, (0, 1), &mut random)], &truth) {
+                Ok(ts) if random.chance(30) => db.log.wait_durable(ts).unwrap(),
+                Ok(_) => {}
+                Err(e) => {
+                    assert!(matches!(e, LogError::DiskFull { stream: 0, .. }), "{e}");
+                    assert_eq!(db.log.clock(), clock, "a timestamp was taken");
+                    full = Some(e);
+                    break;
+                }
+            }
+        }
+        assert!(full.is_some(), "the disk never became full");
+        // What was committed is durable all the same.
+        db.log.flush().unwrap();
+        // A checkpoint gives log files back.
+        let mut again = false;
+        for _ in 0..50 {
+            let _ = db.checkpoint(false);
+            thread::sleep(std::time::Duration::from_millis(60));
+            if db.commit(StreamId(0), vec![db.some_changes(segment, (0, 1), &mut random)], &truth).is_ok() {
+                again = true;
+                break;
+            }
+        }
+        assert!(again, "commits did not come back");
+        db.log.close().unwrap();
+        let mut t = truth.lock().clone();
+        t.acknowledged = db.log.clock() - 1;
+        drop(db);
+        Db::open(config(&w, 1), &mut t).unwrap();
+    });
+}

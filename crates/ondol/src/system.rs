@@ -1,0 +1,158 @@
+//! The rows of the system's views (`ondol_sql::bind::system` has their columns).
+use ondol_engine::{Connection, FunctionDef, IndexKind, Returns, TableDef};
+use ondol_sql::code::Program;
+use ondol_types::resolve::type_name;
+use ondol_types::{SqlError, SqlResult, ValueRef, sqlstate};
+
+use ValueRef::{Bool, Int4, Int8, Text};
+
+/// What a function gives back, as CREATE FUNCTION says it.
+pub(crate) fn returns(of: &Returns) -> String {
+    match of {
+        Returns::Void => "void".into(),
+        Returns::Scalar { ty, set } => format!("{}{}", if *set { "SETOF " } else { "" }, type_name(*ty)),
+        Returns::Rows { of: Some(table), set, .. } => {
+            format!("{}{}", if *set { "SETOF " } else { "" }, crate::dump::quote(table))
+        }
+        Returns::Rows { of: None, columns, .. } => {
+            let columns: Vec<String> =
+                columns.iter().map(|(n, t)| format!("{} {}", crate::dump::quote(n), type_name(*t))).collect();
+            format!("TABLE({})", columns.join(", "))
+        }
+    }
+}
+
+pub(crate) fn arguments(f: &FunctionDef) -> String {
+    let one = |(name, ty): &(Option<String>, ondol_types::Type)| match name {
+        Some(n) => format!("{} {}", crate::dump::quote(n), type_name(*ty)),
+        None => type_name(*ty),
+    };
+    f.args.iter().map(one).collect::<Vec<_>>().join(", ")
+}
+
+/// `a, b DESC NULLS LAST`
+pub(crate) fn index_columns(table: &TableDef, index: &ondol_engine::IndexDef) -> String {
+    let one = |c: &ondol_engine::IndexColumn| {
+        let mut s = crate::dump::quote(&table.columns[c.column].name);
+        if c.desc {
+            s += " DESC";
+        }
+        // NULLs come first in descending order and last in ascending, unless told otherwise.
+        match (c.desc, c.nulls_first) {
+            (true, false) => s += " NULLS LAST",
+            (false, true) => s += " NULLS FIRST",
+            _ => {}
+        }
+        s
+    };
+    index.columns.iter().map(one).collect::<Vec<_>>().join(", ")
+}
+
+pub(crate) fn kind_name(kind: IndexKind) -> &'static str {
+    match kind {
+        IndexKind::Hash => "hash",
+        IndexKind::Btree => "btree",
+    }
+}
+
+/// The stored byte code, readable.
+fn code(f: &FunctionDef, catalog: &ondol_engine::Catalog) -> String {
+    match Program::decode(&f.code, catalog) {
+        Ok(p) => ondol_sql::code::explain::lines(&p, None).join("\n"),
+        Err(ondol_sql::code::Rejected::Stale) => "(of an older dictionary; compiled again when called)".into(),
+        Err(ondol_sql::code::Rejected::Corrupt(what)) => format!("(damaged: {what})"),
+    }
+}
+
+/// Gives every row of the view to `each`.
+pub(crate) fn rows(
+    view: &str,
+    connection: &Connection,
+    settings: &[(&'static str, String, &'static str)],
+    each: &mut dyn FnMut(&[ValueRef<'_>]) -> SqlResult<()>,
+) -> SqlResult<()> {
+    let catalog = connection.catalog();
+    let database = connection.database();
+    match view {
+        "ondol_tables" => {
+            for t in catalog.tables.values() {
+                let bytes = t.store.rows.bytes() + t.store.strings.bytes();
+                each(&[
+                    Int4(t.def.id as i32),
+                    Text(&t.def.name),
+                    Int4(t.def.columns.len() as i32),
+                    Int4(t.def.indexes.len() as i32),
+                    Int4(t.layout.row_size as i32),
+                    Int8(t.estimate_rows() as i64),
+                    Int8(bytes as i64),
+                ])?;
+            }
+        }
+        "ondol_indexes" => {
+            for t in catalog.tables.values() {
+                for i in &t.indexes {
+                    each(&[
+                        Int4(i.def.id as i32),
+                        Text(&t.def.name),
+                        Text(&i.def.name),
+                        Text(kind_name(i.def.kind)),
+                        Bool(i.def.unique),
+                        Bool(i.def.primary),
+                        Text(&index_columns(&t.def, &i.def)),
+                        Int8(i.index.entries() as i64),
+                        Int8(i.index.memory_bytes() as i64),
+                    ])?;
+                }
+            }
+        }
+        "ondol_functions" => {
+            for f in catalog.functions.values() {
+                each(&[
+                    Int4(f.id as i32),
+                    Text(&f.name),
+                    Text(&arguments(f)),
+                    Text(&returns(&f.returns)),
+                    Text(&f.body),
+                    Text(&code(f, &catalog)),
+                ])?;
+            }
+        }
+        "ondol_memory" => {
+            for (kind, name, rows, bytes) in database.memory() {
+                each(&[Text(kind), Text(&name), Int8(rows as i64), Int8(bytes as i64)])?;
+            }
+        }
+        "ondol_settings" => {
+            for (name, value, about) in settings {
+                each(&[Text(name), Text(value), Text(about)])?;
+            }
+        }
+        "ondol_status" => {
+            let checkpoint = database.last_checkpoint();
+            let opened = database.opened();
+            let all = [
+                ("version", env!("CARGO_PKG_VERSION").to_string()),
+                ("location", database.location().to_string()),
+                ("log_streams", database.streams().to_string()),
+                ("durable_timestamp", database.durable_ts().to_string()),
+                ("dictionary_version", catalog.version.to_string()),
+                ("checkpoint_timestamp", checkpoint.at.to_string()),
+                ("checkpoints", checkpoint.count.to_string()),
+                ("checkpoint_pages", checkpoint.pages.to_string()),
+                ("checkpoint_seconds", format!("{:.3}", checkpoint.seconds)),
+                ("checkpoint_error", checkpoint.error.unwrap_or_default()),
+                ("opened_seconds", format!("{:.3}", opened.seconds)),
+                ("recovered_records", opened.recovered.records.to_string()),
+                ("recovered_log_bytes", opened.recovered.log_bytes.to_string()),
+                ("recovered_image_bytes", opened.recovered.image_bytes.to_string()),
+            ];
+            for (name, value) in &all {
+                each(&[Text(name), Text(value)])?;
+            }
+        }
+        other => {
+            return Err(SqlError::new(sqlstate::INTERNAL_ERROR, format!("there is no system view \"{other}\"")));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,364 @@
+//! FROM: tables, subqueries, functions, joins.
+
+use super::call::{function_columns, series};
+use super::scope::{Clause, Item, ItemColumns};
+use super::tree::{at, check_schema, kind, list, need, refuse, refuse_at, strings, unexpected, variant};
+use super::{Binder, coerce, system};
+use crate::bound::{Expr, ExprKind, From, JoinKind, Query, Rel, RelEntry, Target};
+use crate::parse::tree::{self, Alias, JoinType, Node, RangeVar, node::Node as Kind};
+use ondol_types::{SqlError, SqlResult, Type, sqlstate};
+
+type Columns = Vec<(String, Expr)>;
+
+impl<'a> Binder<'a> {
+    /// Binds the items of FROM; afterwards the level shows them.
+    pub(super) fn from_clause(&mut self, nodes: &'a [Node]) -> SqlResult<Vec<From>> {
+        let mut from = Vec::with_capacity(nodes.len());
+        for node in nodes {
+            let (f, items) = self.from_item(node)?;
+            no_conflict(&self.level().hidden, &items)?;
+            from.push(f);
+            self.level().hidden.extend(items);
+        }
+        let level = self.level();
+        level.items = std::mem::take(&mut level.hidden);
+        Ok(from)
+    }
+
+    fn from_item(&mut self, node: &'a Node) -> SqlResult<(From, Vec<Item>)> {
+        match kind(node)? {
+            Kind::RangeVar(v) => self.range_var(v),
+            Kind::RangeSubselect(s) => {
+                refuse(s.lateral, "LATERAL")?;
+                let Kind::SelectStmt(q) = kind(need(&s.subquery)?)? else {
+                    return Err(unexpected("a subquery in FROM"));
+                };
+                let query = self.settled_select(q)?;
+                let columns = query.columns();
+                let name = s.alias.as_ref().map_or("", |a| &a.aliasname);
+                self.add(Rel::Query(Box::new(query)), columns, name, false, s.alias.as_ref(), -1)
+            }
+            Kind::RangeFunction(f) => self.range_function(f),
+            Kind::JoinExpr(j) => self.join(j),
+            Kind::RangeTableSample(s) => Err(at(SqlError::unsupported("TABLESAMPLE"), s.location)),
+            Kind::RangeTableFunc(_) => Err(SqlError::unsupported("XMLTABLE")),
+            Kind::JsonTable(_) => Err(SqlError::unsupported("JSON_TABLE")),
+            other => Err(unexpected(&variant(other))),
+        }
+    }
+
+    /// Puts a relation into the query, under its name and its columns' names.
+    fn add(
+        &mut self,
+        rel: Rel,
+        columns: Vec<(String, Type)>,
+        name: &str,
+        own_name: bool,
+        alias: Option<&Alias>,
+        location: i32,
+    ) -> SqlResult<(From, Vec<Item>)> {
+        let mut columns = columns;
+        if let Some(alias) = alias {
+            rename(&mut columns, &alias.aliasname, &strings(&alias.colnames)?, |c| &mut c.0)
+                .map_err(|e| at(e, location))?;
+        }
+        let level = self.level();
+        let index = u16::try_from(level.rels.len())
+            .map_err(|_| SqlError::new(sqlstate::PROGRAM_LIMIT_EXCEEDED, "too many range table entries"))?;
+        level.rels.push(RelEntry { rel, alias: name.to_string(), columns });
+        let item = Item {
+            name: name.to_string(),
+            own_name,
+            columns: ItemColumns::Rel(index),
+            by_name: !name.is_empty(),
+            by_column: true,
+        };
+        Ok((From::Rel(index), vec![item]))
+    }
+
+    fn range_var(&mut self, v: &'a RangeVar) -> SqlResult<(From, Vec<Item>)> {
+        let alias = v.alias.as_ref();
+        let name = alias.map_or(v.relname.as_str(), |a| &a.aliasname);
+        let own_name = alias.is_none();
+        if v.schemaname.is_empty()
+            && let Some(i) = self.find_cte(&v.relname)
+        {
+            let query = self.cte(i)?;
+            let mut columns = query.columns();
+            let node = self.ctes[i].node;
+            rename(&mut columns, &v.relname, &strings(&node.aliascolnames)?, |c| &mut c.0)
+                .map_err(|e| at(e, node.location))?;
+            return self.add(Rel::Query(Box::new(query)), columns, name, false, alias, v.location);
+        }
+        let (rel, columns) = self.relation(v)?;
+        self.add(rel, columns, name, own_name, alias, v.location)
+    }
+
+    /// A table or a system view, with its columns.
+    fn relation(&mut self, v: &RangeVar) -> SqlResult<(Rel, Vec<(String, Type)>)> {
+        check_schema(&v.catalogname, &v.schemaname, v.location)?;
+        if let Some(table) = self.catalog.table(&v.relname) {
+            let columns = table.def.columns.iter().map(|c| (c.name.clone(), c.ty)).collect();
+            return Ok((Rel::Table(table.clone()), columns));
+        }
+        if let Some((name, columns)) = system::view(&v.relname) {
+            let columns = columns.iter().map(|(n, t)| (n.to_string(), Type::new(*t))).collect();
+            return Ok((Rel::System(name), columns));
+        }
+        Err(no_relation(v))
+    }
+
+    /// The table that a statement changes, as relation 0.
+    pub(super) fn target_table(
+        &mut self,
+        relation: &'a Option<RangeVar>,
+    ) -> SqlResult<(std::sync::Arc<ondol_engine::Table>, From, Vec<Item>)> {
+        let v = super::tree::relation_name(relation)?;
+        let table = self.table(v)?;
+        let alias = v.alias.as_ref();
+        let name = alias.map_or(v.relname.as_str(), |a| &a.aliasname);
+        let columns = table.def.columns.iter().map(|c| (c.name.clone(), c.ty)).collect();
+        let (from, items) = self.add(Rel::Table(table.clone()), columns, name, alias.is_none(), alias, v.location)?;
+        Ok((table, from, items))
+    }
+
+    /// A table by name, for statements that change it.
+    pub(super) fn table(&self, v: &RangeVar) -> SqlResult<std::sync::Arc<ondol_engine::Table>> {
+        check_schema(&v.catalogname, &v.schemaname, v.location)?;
+        match self.catalog.table(&v.relname) {
+            Some(t) => Ok(t.clone()),
+            None if system::view(&v.relname).is_some() => {
+                let message = format!("cannot change system view \"{}\"", v.relname);
+                Err(at(SqlError::new(sqlstate::WRONG_OBJECT_TYPE, message), v.location))
+            }
+            None => Err(no_relation(v)),
+        }
+    }
+
+    fn range_function(&mut self, f: &'a tree::RangeFunction) -> SqlResult<(From, Vec<Item>)> {
+        refuse(f.lateral, "LATERAL")?;
+        refuse(f.ordinality, "WITH ORDINALITY")?;
+        refuse(f.is_rowsfrom, "ROWS FROM")?;
+        refuse(!f.coldeflist.is_empty(), "a column definition list for a function")?;
+        let [only] = f.functions.as_slice() else { return Err(SqlError::unsupported("several functions in FROM")) };
+        let [call, definitions @ ..] = list(only)? else { return Err(unexpected("a function in FROM")) };
+        refuse(definitions.iter().any(|d| d.node.is_some()), "a column definition list for a function")?;
+        let Kind::FuncCall(c) = kind(call)? else {
+            return Err(SqlError::unsupported("an expression as a table"));
+        };
+        let name = self.function_name(&c.funcname, c.location)?;
+        let label = f.alias.as_ref().map_or(name, |a| &a.aliasname);
+        let simple = c.agg_order.is_empty()
+            && c.agg_filter.is_none()
+            && c.over.is_none()
+            && !c.agg_within_group
+            && !c.agg_star
+            && !c.agg_distinct
+            && !c.func_variadic;
+        let (rel, mut columns, scalar) = if name == "generate_series" && simple {
+            let args = self.within(Clause::FromFunction, |b| b.exprs(&c.args))?;
+            let rel = series(self, args, c.location)?;
+            let ty = match &rel {
+                Rel::Series { start, .. } => start.ty,
+                _ => Type::INT4,
+            };
+            (rel, vec![(name.to_string(), ty)], true)
+        } else if self.catalog.functions_named(name).next().is_some() && simple {
+            let call = self.within(Clause::FromFunction, |b| b.registered_call(name, &c.args, c.location))?;
+            let columns = function_columns(&call.function);
+            let scalar = !matches!(call.function.returns, ondol_engine::Returns::Rows { .. });
+            (Rel::Function { function: call.function, args: call.args }, columns, scalar)
+        } else {
+            // A function of one value is a table of one row.
+            let (query, _) = self.nested(Clause::FromFunction, |b| {
+                let expr = b.func_call(c)?;
+                let target = Target { expr, name: name.to_string(), hidden: false };
+                Ok(Query { targets: vec![target], ..Query::default() })
+            })?;
+            let columns = query.columns();
+            (Rel::Query(Box::new(query)), columns, true)
+        };
+        if scalar && let Some(only) = columns.first_mut() {
+            // The alias of a function that gives one column is the column's as well.
+            only.0 = label.to_string();
+        }
+        self.add(rel, columns, label, false, f.alias.as_ref(), c.location)
+    }
+
+    fn join(&mut self, j: &'a tree::JoinExpr) -> SqlResult<(From, Vec<Item>)> {
+        refuse(j.join_using_alias.is_some(), "an alias for USING")?;
+        let (left, left_items) = self.from_item(need(&j.larg)?)?;
+        let level = self.level();
+        let before = level.hidden.len();
+        level.hidden.extend(left_items);
+        let right = self.from_item(need(&j.rarg)?);
+        let left_items = self.level().hidden.split_off(before);
+        let (right, right_items) = right?;
+        no_conflict(&left_items, &right_items)?;
+        let (kind, turned) = match j.jointype() {
+            JoinType::JoinInner => (JoinKind::Inner, false),
+            JoinType::JoinLeft => (JoinKind::Left, false),
+            JoinType::JoinRight => (JoinKind::Left, true),
+            JoinType::JoinFull => (JoinKind::Full, false),
+            other => return Err(unexpected(&format!("{other:?}"))),
+        };
+        let (on, items) = if j.is_natural || !j.using_clause.is_empty() {
+            self.join_using(j, left_items, right_items)?
+        } else {
+            let count = left_items.len();
+            let mut items = left_items;
+            items.extend(right_items);
+            let level = self.level();
+            let shown = std::mem::replace(&mut level.items, items);
+            let on = match j.quals.as_deref() {
+                Some(q) => self
+                    .within(Clause::On, |b| b.expr(q))
+                    .and_then(|e| self.condition(e, "JOIN/ON"))
+                    .map(Some),
+                None => Ok(None),
+            };
+            let items = std::mem::replace(&mut self.level().items, shown);
+            debug_assert!(items.len() >= count);
+            (on?, items)
+        };
+        let items = match &j.alias {
+            Some(alias) => vec![self.join_alias(alias, &items)?],
+            None => items,
+        };
+        let (left, right) = if turned { (right, left) } else { (left, right) };
+        Ok((From::Join { kind, left: Box::new(left), right: Box::new(right), on }, items))
+    }
+
+    /// All columns that items show.
+    fn shown(&mut self, items: &[Item]) -> Columns {
+        let level = self.level();
+        items.iter().filter(|i| i.by_column).flat_map(|i| level.item_columns(i)).collect()
+    }
+
+    /// USING and NATURAL: the common columns are compared, and shown once, first.
+    fn join_using(
+        &mut self,
+        j: &'a tree::JoinExpr,
+        mut left_items: Vec<Item>,
+        mut right_items: Vec<Item>,
+    ) -> SqlResult<(Option<Expr>, Vec<Item>)> {
+        let left = self.shown(&left_items);
+        let right = self.shown(&right_items);
+        let names: Vec<String> = if j.is_natural {
+            let mut names: Vec<String> = Vec::new();
+            for (n, _) in &left {
+                if right.iter().any(|r| r.0 == *n) && !names.contains(n) {
+                    names.push(n.clone());
+                }
+            }
+            names
+        } else {
+            strings(&j.using_clause)?.into_iter().map(String::from).collect()
+        };
+        let mut merged: Columns = Vec::with_capacity(left.len() + right.len());
+        let mut tests = Vec::with_capacity(names.len());
+        for (i, name) in names.iter().enumerate() {
+            if names[..i].contains(name) {
+                let message = format!("column name \"{name}\" appears more than once in USING clause");
+                return Err(SqlError::new(sqlstate::DUPLICATE_COLUMN, message));
+            }
+            let l = the_column(&left, name, "left")?;
+            let r = the_column(&right, name, "right")?;
+            tests.push(self.operator("=", Some(l.clone()), r.clone(), u32::MAX)?);
+            let ty = coerce::common_type(&[l.clone(), r.clone()], "JOIN/USING")?;
+            let whole = |e: &Expr| e.ty.id == ty.id;
+            let expr = match j.jointype() {
+                JoinType::JoinRight => self.cast(r, ty, false)?,
+                JoinType::JoinFull => {
+                    let both = vec![self.cast(l, ty, false)?, self.cast(r, ty, false)?];
+                    Expr { kind: ExprKind::Coalesce(both), ty, at: u32::MAX }
+                }
+                JoinType::JoinInner if !whole(&l) && whole(&r) => r,
+                _ => self.cast(l, ty, false)?,
+            };
+            merged.push((name.clone(), expr));
+        }
+        let rest = |c: &&(String, Expr)| !names.contains(&c.0);
+        merged.extend(left.iter().filter(rest).cloned());
+        merged.extend(right.iter().filter(rest).cloned());
+        let on = match tests.pop() {
+            None => None,
+            Some(only) if tests.is_empty() => Some(only),
+            Some(last) => {
+                tests.push(last);
+                Some(Expr { kind: ExprKind::And(tests), ty: Type::BOOL, at: u32::MAX })
+            }
+        };
+        left_items.append(&mut right_items);
+        for item in &mut left_items {
+            item.by_column = false;
+        }
+        left_items.push(Item {
+            name: String::new(),
+            own_name: false,
+            columns: ItemColumns::List(merged),
+            by_name: false,
+            by_column: true,
+        });
+        Ok((on, left_items))
+    }
+
+    /// A join with an alias hides what it joins.
+    fn join_alias(&mut self, alias: &Alias, items: &[Item]) -> SqlResult<Item> {
+        let mut columns = self.shown(items);
+        rename(&mut columns, &alias.aliasname, &strings(&alias.colnames)?, |c| &mut c.0)?;
+        Ok(Item {
+            name: alias.aliasname.clone(),
+            own_name: false,
+            columns: ItemColumns::List(columns),
+            by_name: true,
+            by_column: true,
+        })
+    }
+}
+
+fn the_column(columns: &Columns, name: &str, side: &str) -> SqlResult<Expr> {
+    let mut found = columns.iter().filter(|c| c.0 == name);
+    match (found.next(), found.next()) {
+        (Some(c), None) => Ok(c.1.clone()),
+        (Some(_), Some(_)) => {
+            let message = format!("common column name \"{name}\" appears more than once in {side} table");
+            Err(SqlError::new(sqlstate::AMBIGUOUS_COLUMN, message))
+        }
+        (None, _) => {
+            let message = format!("column \"{name}\" specified in USING clause does not exist in {side} table");
+            Err(SqlError::new(sqlstate::UNDEFINED_COLUMN, message))
+        }
+    }
+}
+
+/// Gives the first columns other names.
+fn rename<C>(columns: &mut [C], table: &str, names: &[&str], of: impl Fn(&mut C) -> &mut String) -> SqlResult<()> {
+    if names.len() > columns.len() {
+        let message =
+            format!("table \"{table}\" has {} columns available but {} columns specified", columns.len(), names.len());
+        return Err(SqlError::new(sqlstate::INVALID_COLUMN_REFERENCE, message));
+    }
+    for (column, name) in columns.iter_mut().zip(names) {
+        *of(column) = (*name).to_string();
+    }
+    Ok(())
+}
+
+/// A name stands for one thing in FROM.
+fn no_conflict(a: &[Item], b: &[Item]) -> SqlResult<()> {
+    for item in b.iter().filter(|i| i.by_name) {
+        if a.iter().any(|o| o.by_name && o.name == item.name) {
+            let message = format!("table name \"{}\" specified more than once", item.name);
+            return Err(SqlError::new(sqlstate::DUPLICATE_ALIAS, message));
+        }
+    }
+    Ok(())
+}
+
+/// The error of a table that does not exist.
+pub fn no_relation(v: &RangeVar) -> SqlError {
+    let name = if v.schemaname.is_empty() { v.relname.clone() } else { format!("{}.{}", v.schemaname, v.relname) };
+    let message = format!("relation \"{name}\" does not exist");
+    at(SqlError::new(sqlstate::UNDEFINED_TABLE, message), v.location)
+}

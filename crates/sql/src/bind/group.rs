@@ -1,0 +1,145 @@
+//! Grouping: when two expressions are the same, and what may be said after GROUP BY.
+
+use super::tree::at_expr;
+use crate::bound::{Aggregate, Expr, ExprKind, Query, Rel, walk_expr_mut};
+use ondol_types::{SqlError, SqlResult, sqlstate};
+
+/// Puts an aggregate on a list, unless it is there.
+pub fn add_aggregate(list: &mut Vec<Aggregate>, new: Aggregate) -> u16 {
+    let same_filter = |a: &Aggregate| match (&a.filter, &new.filter) {
+        (None, None) => true,
+        (Some(a), Some(b)) => same(a, b),
+        _ => false,
+    };
+    let same_args = |a: &Aggregate| a.args.len() == new.args.len() && a.args.iter().zip(&new.args).all(|(a, b)| same(a, b));
+    let found = list
+        .iter()
+        .position(|a| a.agg == new.agg && a.distinct == new.distinct && same_args(a) && same_filter(a));
+    let i = found.unwrap_or_else(|| {
+        list.push(new);
+        list.len() - 1
+    });
+    i as u16
+}
+
+/// Whether two expressions of one query always have the same value. Subqueries are never the same.
+pub fn same(a: &Expr, b: &Expr) -> bool {
+    same_below(a, b, 0)
+}
+
+/// The same, where `b` stands `level` levels further in than `a`.
+fn same_below(a: &Expr, b: &Expr, level: u16) -> bool {
+    use ExprKind as K;
+    let both = |x: &Expr, y: &Expr| same_below(x, y, level);
+    let all = |x: &[Expr], y: &[Expr]| x.len() == y.len() && x.iter().zip(y).all(|(x, y)| both(x, y));
+    if a.ty != b.ty {
+        return false;
+    }
+    match (&a.kind, &b.kind) {
+        (K::Const(x), K::Const(y)) => x == y,
+        (K::Param(x), K::Param(y)) => x == y,
+        (K::Column { depth: d, rel: r, column: c }, K::Column { depth, rel, column }) => {
+            d + level == *depth && r == rel && c == column
+        }
+        (K::Group(x), K::Group(y)) => x == y && level == 0,
+        (K::Aggregate { depth: d, index: i }, K::Aggregate { depth, index }) => d + level == *depth && i == index,
+        (K::GroupOuter { depth: d, index: i }, K::GroupOuter { depth, index }) => d + level == *depth && i == index,
+        (K::Call { func: f, args: x }, K::Call { func: g, args: y }) => f == g && all(x, y),
+        (K::Cast { arg: x, explicit: e }, K::Cast { arg: y, explicit: f }) => e == f && both(x, y),
+        (K::And(x), K::And(y)) | (K::Or(x), K::Or(y)) | (K::Coalesce(x), K::Coalesce(y)) => all(x, y),
+        (K::Greatest(x), K::Greatest(y)) | (K::Least(x), K::Least(y)) => all(x, y),
+        (K::Not(x), K::Not(y)) => both(x, y),
+        (K::IsNull { arg: x, negated: n }, K::IsNull { arg: y, negated: m }) => n == m && both(x, y),
+        (K::BoolTest { arg: x, want: w, negated: n }, K::BoolTest { arg: y, want: v, negated: m }) => {
+            w == v && n == m && both(x, y)
+        }
+        (
+            K::Distinct { left: l, right: r, eq: e, negated: n },
+            K::Distinct { left, right, eq, negated },
+        ) => e == eq && n == negated && both(l, left) && both(r, right),
+        (K::NullIf { left: l, right: r, eq: e }, K::NullIf { left, right, eq }) => {
+            e == eq && both(l, left) && both(r, right)
+        }
+        (K::Case { whens: x, otherwise: o }, K::Case { whens: y, otherwise: p }) => {
+            let otherwise = match (o, p) {
+                (None, None) => true,
+                (Some(o), Some(p)) => both(o, p),
+                _ => false,
+            };
+            otherwise && x.len() == y.len() && x.iter().zip(y).all(|(x, y)| both(&x.0, &y.0) && both(&x.1, &y.1))
+        }
+        (
+            K::InList { arg: x, list: k, eq: e, negated: n },
+            K::InList { arg: y, list: l, eq: f, negated: m },
+        ) => e == f && n == m && both(x, y) && all(k, l),
+        _ => false,
+    }
+}
+
+/// Rewrites what is evaluated after grouping so that it refers to columns of its level only through group columns
+/// and aggregates (B2).
+pub fn apply(query: &mut Query) -> SqlResult<()> {
+    let mut targets = std::mem::take(&mut query.targets);
+    let mut having = query.having.take();
+    let result = targets
+        .iter_mut()
+        .map(|t| &mut t.expr)
+        .chain(having.as_mut())
+        .try_for_each(|e| rewrite(query, e));
+    query.targets = targets;
+    query.having = having;
+    result
+}
+
+fn rewrite(query: &mut Query, e: &mut Expr) -> SqlResult<()> {
+    let mut error = None;
+    walk_expr_mut(e, 0, &mut |e, level| {
+        if error.is_some() {
+            return false;
+        }
+        if let Some(i) = query.group_by.iter().position(|g| same_below(g, e, level)) {
+            e.kind = group(i, level);
+            return false;
+        }
+        let ExprKind::Column { depth, rel, column } = e.kind else { return true };
+        if depth != level {
+            return true;
+        }
+        if depends_on_key(query, rel) {
+            let kind = ExprKind::Column { depth: 0, rel, column };
+            query.group_by.push(Expr { kind, ty: e.ty, at: e.at });
+            e.kind = group(query.group_by.len() - 1, level);
+            return false;
+        }
+        let name = query.rels.get(usize::from(rel)).map_or(String::new(), |r| {
+            let column = r.columns.get(usize::from(column)).map_or("", |c| &c.0);
+            if r.alias.is_empty() { column.to_string() } else { format!("{}.{column}", r.alias) }
+        });
+        let message = if level == 0 {
+            format!("column \"{name}\" must appear in the GROUP BY clause or be used in an aggregate function")
+        } else {
+            format!("subquery uses ungrouped column \"{name}\" from outer query")
+        };
+        error = Some(at_expr(SqlError::new(sqlstate::GROUPING_ERROR, message), e.at));
+        false
+    });
+    error.map_or(Ok(()), Err)
+}
+
+fn group(i: usize, level: u16) -> ExprKind {
+    match level {
+        0 => ExprKind::Group(i as u16),
+        depth => ExprKind::GroupOuter { depth, index: i as u16 },
+    }
+}
+
+/// Whether the groups fix the row of a table: all columns of its primary key are grouped by.
+fn depends_on_key(query: &Query, rel: u16) -> bool {
+    let Some(Rel::Table(table)) = query.rels.get(usize::from(rel)).map(|r| &r.rel) else { return false };
+    let Some(key) = table.def.indexes.iter().find(|i| i.primary) else { return false };
+    key.columns.iter().all(|k| {
+        query.group_by.iter().any(|g| {
+            matches!(g.kind, ExprKind::Column { depth: 0, rel: r, column } if r == rel && usize::from(column) == k.column)
+        })
+    })
+}

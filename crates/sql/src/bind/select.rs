@@ -1,0 +1,381 @@
+//! SELECT, VALUES and WITH.
+
+use super::scope::{Clause, Cte, column};
+use super::tree::{at, at_expr, kind, list, need, refuse, refuse_at, strings, unexpected};
+use super::{Binder, coerce, constant, expr, group};
+use crate::bound::{Expr, ExprKind, From, JoinKind, Query, Rel, RelEntry, Target};
+use crate::parse::tree::{
+    self, LimitOption, LockClauseStrength, LockWaitPolicy, Node, SelectStmt, SetOperation, node::Node as Kind,
+};
+use ondol_engine::{LockStrength, Wait};
+use ondol_types::func::Volatility;
+use ondol_types::{SqlError, SqlResult, Type, TypeId, Value, sqlstate};
+
+impl<'a> Binder<'a> {
+    /// A query. Literals among its targets are left without a type, for who uses it may know better
+    /// ([`coerce::settle_targets`]).
+    pub(super) fn select(&mut self, s: &'a SelectStmt) -> SqlResult<Query> {
+        self.with_clause(s.with_clause.as_ref(), |b| {
+            if !matches!(s.op(), SetOperation::SetopNone | SetOperation::Undefined) {
+                b.set_operation(s)
+            } else if !s.values_lists.is_empty() {
+                b.values(s)
+            } else {
+                b.plain_select(s)
+            }
+        })
+    }
+
+    fn plain_select(&mut self, s: &'a SelectStmt) -> SqlResult<Query> {
+        refuse(s.into_clause.is_some(), "SELECT INTO")?;
+        refuse(!s.window_clause.is_empty(), "WINDOW")?;
+        refuse(s.group_distinct, "GROUP BY DISTINCT")?;
+        let distinct = Self::distinct_clause(&s.distinct_clause)?;
+        let (query, _) = self.nested(Clause::From, |b| {
+            let from = b.from_clause(&s.from_clause)?;
+            b.level().clause = Clause::Targets;
+            let mut targets = b.target_list(&s.target_list)?;
+            let filter = b.where_clause(s.where_clause.as_deref())?;
+            let having = match s.having_clause.as_deref() {
+                Some(h) => {
+                    let e = b.within(Clause::Having, |b| b.expr(h))?;
+                    Some(b.condition(e, "HAVING")?)
+                }
+                None => None,
+            };
+            let order_by = b.sort_clause(&s.sort_clause, &mut targets, distinct)?;
+            let group_by = b.group_clause(&s.group_clause, &mut targets)?;
+            let (limit, offset) = b.limits(s)?;
+            let level = b.level();
+            let aggregates = std::mem::take(&mut level.aggregates);
+            let rels = std::mem::take(&mut level.rels);
+            let grouped = !group_by.is_empty() || !aggregates.is_empty() || having.is_some();
+            let mut query = Query {
+                rels,
+                from,
+                filter,
+                grouped,
+                group_by,
+                aggregates,
+                having,
+                targets,
+                distinct,
+                set: None,
+                order_by,
+                limit,
+                offset,
+                locks: Vec::new(),
+            };
+            if grouped {
+                // GROUP BY compares typed expressions, so literals are text here.
+                coerce::settle_targets(b, &mut query)?;
+                group::apply(&mut query)?;
+            }
+            b.locking(&s.locking_clause, &mut query)?;
+            Ok(query)
+        })?;
+        Ok(query)
+    }
+
+    pub(super) fn where_clause(&mut self, node: Option<&'a Node>) -> SqlResult<Option<Expr>> {
+        let Some(node) = node else { return Ok(None) };
+        let e = self.within(Clause::Where, |b| b.expr(node))?;
+        self.condition(e, "WHERE").map(Some)
+    }
+
+    /// The select list, or RETURNING's.
+    pub(super) fn target_list(&mut self, nodes: &'a [Node]) -> SqlResult<Vec<Target>> {
+        let mut targets = Vec::with_capacity(nodes.len());
+        for node in nodes {
+            let Kind::ResTarget(t) = kind(node)? else { return Err(unexpected("a select list")) };
+            refuse_at(!t.indirection.is_empty(), "a subscript or field as a target", t.location)?;
+            let value = need(&t.val)?;
+            if let Kind::ColumnRef(c) = kind(value)?
+                && let Some((last, names)) = c.fields.split_last()
+                && matches!(last.node, Some(Kind::AStar(_)))
+            {
+                let columns = self.star(&strings(names)?, c.location)?;
+                let here = super::tree::place(c.location);
+                targets.extend(
+                    columns.into_iter().map(|(name, e)| Target { expr: Expr { at: here, ..e }, name, hidden: false }),
+                );
+                continue;
+            }
+            if let Kind::AIndirection(_) = kind(value)? {
+                return Err(at(SqlError::unsupported("a subscript or field"), t.location));
+            }
+            let e = self.expr(value)?;
+            let name = if t.name.is_empty() { expr::column_label(value) } else { t.name.clone() };
+            targets.push(Target { expr: e, name, hidden: false });
+        }
+        Ok(targets)
+    }
+
+    pub(super) fn limits(&mut self, s: &'a SelectStmt) -> SqlResult<(Option<Expr>, Option<Expr>)> {
+        refuse(s.limit_option() == LimitOption::WithTies, "FETCH FIRST ... WITH TIES")?;
+        let is_null = |n: &Node| matches!(&n.node, Some(Kind::AConst(c)) if c.isnull);
+        let mut one = |node: Option<&'a Node>, clause, name| match node {
+            // LIMIT ALL, LIMIT NULL.
+            Some(n) if !is_null(n) => self.count(n, clause, name).map(Some),
+            _ => Ok(None),
+        };
+        let offset = one(s.limit_offset.as_deref(), Clause::Offset, "OFFSET")?;
+        let limit = one(s.limit_count.as_deref(), Clause::Limit, "LIMIT")?;
+        Ok((limit, offset))
+    }
+
+    /// VALUES as a query.
+    fn values(&mut self, s: &'a SelectStmt) -> SqlResult<Query> {
+        let (query, _) = self.nested(Clause::Values, |b| {
+            let rows = b.value_rows(&s.values_lists)?;
+            let width = rows.first().map_or(0, Vec::len);
+            let mut columns: Vec<Vec<Expr>> = (0..width).map(|_| Vec::with_capacity(rows.len())).collect();
+            for row in rows {
+                for (column, e) in columns.iter_mut().zip(row) {
+                    column.push(e);
+                }
+            }
+            let count = columns.first().map_or(0, Vec::len);
+            let mut rows: Vec<Vec<Expr>> = (0..count).map(|_| Vec::with_capacity(width)).collect();
+            let mut types = Vec::with_capacity(width);
+            for column in columns {
+                let (ty, column) = b.unify(column, "VALUES")?;
+                types.push(ty);
+                for (row, e) in rows.iter_mut().zip(column) {
+                    row.push(e);
+                }
+            }
+            let columns: Vec<(String, Type)> =
+                types.iter().enumerate().map(|(i, t)| (format!("column{}", i + 1), *t)).collect();
+            let mut targets: Vec<Target> = columns
+                .iter()
+                .enumerate()
+                .map(|(i, (name, ty))| Target { expr: column(0, i, *ty), name: name.clone(), hidden: false })
+                .collect();
+            let alias = "*VALUES*".to_string();
+            let level = b.level();
+            level.rels.push(RelEntry { rel: Rel::Values(rows), alias: alias.clone(), columns });
+            level.items.push(super::scope::Item {
+                name: alias,
+                own_name: false,
+                columns: super::scope::ItemColumns::Rel(0),
+                by_name: true,
+                by_column: true,
+            });
+            let order_by = b.sort_clause(&s.sort_clause, &mut targets, false)?;
+            let (limit, offset) = b.limits(s)?;
+            if !s.locking_clause.is_empty() {
+                let message = "SELECT FOR UPDATE/SHARE cannot be applied to VALUES";
+                return Err(SqlError::new(sqlstate::FEATURE_NOT_SUPPORTED, message));
+            }
+            let rels = std::mem::take(&mut b.level().rels);
+            Ok(Query { rels, from: vec![From::Rel(0)], targets, order_by, limit, offset, ..Query::default() })
+        })?;
+        Ok(query)
+    }
+
+    /// The rows of VALUES lists, all of one length.
+    fn value_rows(&mut self, lists: &'a [Node]) -> SqlResult<Vec<Vec<Expr>>> {
+        let mut rows: Vec<Vec<Expr>> = Vec::with_capacity(lists.len());
+        for row in lists {
+            let row = self.exprs(list(row)?)?;
+            if rows.first().is_some_and(|f| f.len() != row.len()) {
+                let message = "VALUES lists must all be the same length";
+                let here = row.first().map_or(u32::MAX, |e| e.at);
+                return Err(at_expr(SqlError::new(sqlstate::SYNTAX_ERROR, message), here));
+            }
+            rows.push(row);
+        }
+        Ok(rows)
+    }
+
+    /// FOR UPDATE and its kin.
+    fn locking(&mut self, clauses: &'a [Node], query: &mut Query) -> SqlResult<()> {
+        for clause in clauses {
+            let Kind::LockingClause(l) = kind(clause)? else { return Err(unexpected("a locking clause")) };
+            let (strength, name) = match l.strength() {
+                LockClauseStrength::LcsForkeyshare => (LockStrength::Share, "FOR KEY SHARE"),
+                LockClauseStrength::LcsForshare => (LockStrength::Share, "FOR SHARE"),
+                LockClauseStrength::LcsFornokeyupdate => (LockStrength::Update, "FOR NO KEY UPDATE"),
+                LockClauseStrength::LcsForupdate => (LockStrength::Update, "FOR UPDATE"),
+                _ => return Err(unexpected("a lock strength")),
+            };
+            let wait = match l.wait_policy() {
+                LockWaitPolicy::LockWaitError => Wait::NoWait,
+                LockWaitPolicy::LockWaitSkip => Wait::SkipLocked,
+                _ => Wait::Block,
+            };
+            let not_with = |with: &str| {
+                let message = format!("{name} is not allowed with {with}");
+                Err(SqlError::new(sqlstate::FEATURE_NOT_SUPPORTED, message))
+            };
+            if query.distinct {
+                return not_with("DISTINCT clause");
+            }
+            if !query.group_by.is_empty() {
+                return not_with("GROUP BY clause");
+            }
+            if query.having.is_some() {
+                return not_with("HAVING clause");
+            }
+            if query.grouped {
+                return not_with("aggregate functions");
+            }
+            let rels = self.locked_rels(l, query, name)?;
+            let mut nullable = Vec::new();
+            query.from.iter().for_each(|f| nullable_rels(f, false, &mut nullable));
+            if rels.iter().any(|r| nullable.contains(r)) {
+                let message = format!("{name} cannot be applied to the nullable side of an outer join");
+                return Err(SqlError::new(sqlstate::FEATURE_NOT_SUPPORTED, message));
+            }
+            query.locks.push((rels, strength, wait));
+        }
+        Ok(())
+    }
+
+    fn locked_rels(&mut self, l: &'a tree::LockingClause, query: &Query, name: &str) -> SqlResult<Vec<u16>> {
+        let mut rels = Vec::new();
+        if l.locked_rels.is_empty() {
+            for (i, r) in query.rels.iter().enumerate() {
+                match r.rel {
+                    Rel::Table(_) => rels.push(i as u16),
+                    Rel::Query(_) => {
+                        return Err(SqlError::unsupported(format_args!("{name} of a subquery's tables")));
+                    }
+                    // As in PostgreSQL, what has no rows of its own is left alone.
+                    Rel::Values(_) | Rel::Function { .. } | Rel::System(_) | Rel::Series { .. } => {}
+                }
+            }
+            return Ok(rels);
+        }
+        for wanted in &l.locked_rels {
+            let Kind::RangeVar(v) = kind(wanted)? else { return Err(unexpected("a locked table")) };
+            if !v.schemaname.is_empty() || !v.catalogname.is_empty() {
+                let message = format!("{name} must specify unqualified relation names");
+                return Err(at(SqlError::new(sqlstate::SYNTAX_ERROR, message), v.location));
+            }
+            let Some(i) = query.rels.iter().position(|r| r.alias == v.relname) else {
+                let message = format!("relation \"{}\" in {name} clause not found in FROM clause", v.relname);
+                return Err(at(SqlError::new(sqlstate::UNDEFINED_TABLE, message), v.location));
+            };
+            let cannot = |what: &str| {
+                let message = format!("{name} cannot be applied to {what}");
+                Err(at(SqlError::new(sqlstate::WRONG_OBJECT_TYPE, message), v.location))
+            };
+            match query.rels[i].rel {
+                Rel::Table(_) => {
+                    if !rels.contains(&(i as u16)) {
+                        rels.push(i as u16);
+                    }
+                }
+                Rel::Query(_) => {
+                    return Err(at(SqlError::unsupported(format_args!("{name} of a subquery's tables")), v.location));
+                }
+                Rel::Values(_) => return cannot("VALUES"),
+                Rel::Function { .. } | Rel::Series { .. } => return cannot("a function"),
+                Rel::System(_) => return cannot("a system view"),
+            }
+        }
+        Ok(rels)
+    }
+
+    // ---- WITH ----------------------------------------------------------------------------------------------------
+
+    /// Binds something that can see the queries of a WITH clause.
+    pub(super) fn with_clause<T>(
+        &mut self,
+        with: Option<&'a tree::WithClause>,
+        f: impl FnOnce(&mut Self) -> SqlResult<T>,
+    ) -> SqlResult<T> {
+        let Some(with) = with else { return f(self) };
+        refuse_at(with.recursive, "WITH RECURSIVE", with.location)?;
+        let before = self.ctes.len();
+        for node in &with.ctes {
+            let Kind::CommonTableExpr(c) = kind(node)? else { return Err(unexpected("WITH")) };
+            refuse_at(c.search_clause.is_some(), "SEARCH", c.location)?;
+            refuse_at(c.cycle_clause.is_some(), "CYCLE", c.location)?;
+            refuse_at(c.ctematerialized() == tree::CteMaterialize::Always, "WITH ... AS MATERIALIZED", c.location)?;
+            if self.ctes[before..].iter().any(|o| o.name == c.ctename) {
+                let message = format!("WITH query name \"{}\" specified more than once", c.ctename);
+                return Err(at(SqlError::new(sqlstate::DUPLICATE_ALIAS, message), c.location));
+            }
+            let Kind::SelectStmt(query) = kind(need(&c.ctequery)?)? else {
+                return Err(at(SqlError::unsupported("a data-modifying statement in WITH"), c.location));
+            };
+            let levels = self.levels.len();
+            self.ctes.push(Cte { name: &c.ctename, node: c, query, levels, uses: 0 });
+        }
+        let result = f(self);
+        // What is never used must be right all the same.
+        let mut checked = Ok(());
+        if result.is_ok() {
+            for i in before..self.ctes.len() {
+                if self.ctes[i].uses == 0 {
+                    checked = self.nested(Clause::From, |b| b.cte(i)).map(drop);
+                    if checked.is_err() {
+                        break;
+                    }
+                }
+            }
+        }
+        self.ctes.truncate(before);
+        checked.and(result)
+    }
+
+    /// The place of a WITH query that can be seen.
+    pub(super) fn find_cte(&self, name: &str) -> Option<usize> {
+        self.ctes.iter().rposition(|c| c.name == name)
+    }
+
+    /// Binds a WITH query where it is used, with the names that could be seen where it stands.
+    pub(super) fn cte(&mut self, i: usize) -> SqlResult<Query> {
+        self.ctes[i].uses += 1;
+        let cte = self.ctes[i];
+        let later = self.ctes.split_off(i);
+        let opaque: Vec<bool> = self.levels.iter().map(|l| l.opaque).collect();
+        self.levels.iter_mut().skip(cte.levels).for_each(|l| l.opaque = true);
+        let query = self.settled_select(cte.query);
+        for (level, was) in self.levels.iter_mut().zip(opaque) {
+            level.opaque = was;
+        }
+        self.ctes.extend(later);
+        let query = query?;
+        if cte.uses > 1 && (!query.locks.is_empty() || is_volatile(&query)) {
+            let message = format_args!("using the volatile WITH query \"{}\" more than once", cte.name).to_string();
+            return Err(at(SqlError::unsupported(message), cte.node.location));
+        }
+        Ok(query)
+    }
+}
+
+/// Whether a query may give something else each time it is asked.
+fn is_volatile(query: &Query) -> bool {
+    let mut found = false;
+    crate::bound::each_query(query, &mut |q| {
+        found |= q.rels.iter().any(|r| matches!(&r.rel, Rel::Function { function, .. } if function.volatility == "volatile"));
+        crate::bound::own_exprs(q, &mut |e| found |= e.calls(Volatility::Volatile));
+    });
+    found
+}
+
+/// The relations that an outer join may fill with NULLs.
+fn nullable_rels(from: &From, nullable: bool, out: &mut Vec<u16>) {
+    match from {
+        From::Rel(r) if nullable => out.push(*r),
+        From::Rel(_) => {}
+        From::Join { kind, left, right, .. } => {
+            nullable_rels(left, nullable || *kind == JoinKind::Full, out);
+            nullable_rels(right, nullable || *kind != JoinKind::Inner, out);
+        }
+    }
+}
+
+/// A NULL of a type.
+pub fn null(ty: Type) -> Expr {
+    Expr { kind: ExprKind::Const(Value::Null), ty, at: u32::MAX }
+}
+
+/// Keeps a literal's type open.
+pub fn untyped_null() -> Expr {
+    constant(Value::Null, Type::new(TypeId::Unknown), u32::MAX)
+}

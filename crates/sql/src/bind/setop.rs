@@ -1,0 +1,68 @@
+//! UNION, INTERSECT and EXCEPT.
+
+use super::scope::{Clause, column};
+use super::tree::{at_expr, refuse, unexpected};
+use super::{Binder, coerce, constant};
+use crate::bound::{Query, SetOperation, SetQuery, Target};
+use crate::parse::tree::{SelectStmt, SetOperation as Op};
+use ondol_types::{SqlError, SqlResult, Type, Value, sqlstate};
+
+impl<'a> Binder<'a> {
+    pub(super) fn set_operation(&mut self, s: &'a SelectStmt) -> SqlResult<Query> {
+        let (operation, name) = match s.op() {
+            Op::SetopUnion => (SetOperation::Union, "UNION"),
+            Op::SetopIntersect => (SetOperation::Intersect, "INTERSECT"),
+            Op::SetopExcept => (SetOperation::Except, "EXCEPT"),
+            _ => return Err(unexpected("a set operation")),
+        };
+        refuse(s.into_clause.is_some(), "SELECT INTO")?;
+        if !s.locking_clause.is_empty() {
+            let message = "FOR UPDATE is not allowed with UNION/INTERSECT/EXCEPT";
+            return Err(SqlError::new(sqlstate::FEATURE_NOT_SUPPORTED, message));
+        }
+        let (Some(left), Some(right)) = (s.larg.as_deref(), s.rarg.as_deref()) else {
+            return Err(unexpected("a set operation of one query"));
+        };
+        let (query, _) = self.nested(Clause::From, |b| {
+            let left = b.select(left)?;
+            let right = b.select(right)?;
+            let (mut types, mut names) = (Vec::new(), Vec::new());
+            let (mut l, mut r) = (left.visible(), right.visible());
+            loop {
+                match (l.next(), r.next()) {
+                    (Some(l), Some(r)) => {
+                        names.push(l.name.clone());
+                        let pair = [l.expr.clone(), r.expr.clone()];
+                        types.push(coerce::common_type(&pair, name)?);
+                    }
+                    (None, None) => break,
+                    (l, r) => {
+                        let message = format!("each {name} query must have the same number of columns");
+                        let here = right.visible().next().or(r).or(l).map_or(u32::MAX, |t| t.expr.at);
+                        return Err(at_expr(SqlError::new(sqlstate::SYNTAX_ERROR, message), here));
+                    }
+                }
+            }
+            let mut convert = |b: &mut Self, q| {
+                coerce::convert_targets(b, q, &mut |b, i, e| {
+                    let mut e = b.cast_all(vec![e], types[i], name)?;
+                    Ok(e.pop().unwrap_or_else(|| constant(Value::Null, types[i], u32::MAX)))
+                })
+            };
+            let left = convert(b, left)?;
+            let right = convert(b, right)?;
+            let mut targets: Vec<Target> = types
+                .iter()
+                .zip(names)
+                .enumerate()
+                .map(|(i, (ty, name))| Target { expr: column(0, i, *ty), name, hidden: false })
+                .collect();
+            let order_by = b.sort_outcome(&s.sort_clause, &mut targets)?;
+            let (limit, offset) = b.limits(s)?;
+            let set = Some(Box::new(SetQuery { operation, all: s.all, left, right }));
+            Ok(Query { set, targets, order_by, limit, offset, ..Query::default() })
+        })?;
+        Ok(query)
+    }
+}
+

@@ -1,0 +1,288 @@
+//! Which way into one table: an index by all its columns, a range of a B+-tree, or all rows.
+//!
+//! Without statistics, the row counts are rules of thumb from the number of an index's entries: k of m key columns of a
+//! unique index leave n^(1 - k/m) rows, those of another index n^(1 - k/(m + 1)); a bound on one side a third, on both a
+//! tenth; any other equality a tenth, any other condition a third.
+use super::classify::{self, comparison, is_int, is_string};
+use super::node::{Access, KeyValue};
+use super::refs::{RelSet, refs};
+use crate::bound::{Expr, ExprKind};
+use crate::code::operand::Cond;
+use ondol_engine::{IndexKind, Table};
+use ondol_types::TypeId;
+
+/// An order that is wanted of a rel's rows: (column, desc, nulls first).
+pub type Order = [(u16, bool, bool)];
+
+pub struct Choice<'a> {
+    pub access: Access<'a>,
+    /// How many rows the access itself gives.
+    pub fetched: f64,
+    /// How many remain after the conditions.
+    pub rows: f64,
+    pub ordered: bool,
+    /// It uses values of other rels.
+    pub uses_others: bool,
+}
+
+/// Rows of a table, as its indexes tell.
+pub fn table_rows(table: &Table) -> f64 {
+    table.indexes.iter().map(|i| i.index.entries()).max().unwrap_or(1000).max(1) as f64
+}
+
+/// `column cond value` for a column of the rel, whichever way round it is written.
+pub fn column_condition<'a>(e: &'a Expr, rel: u16, bound: RelSet) -> Option<(u16, Cond, &'a Expr, TypeId, TypeId)> {
+    let ExprKind::Call { func, args } = &e.kind else { return None };
+    let c = comparison(*func)?;
+    let [left, right] = &args[..] else { return None };
+    let column_of = |e: &'a Expr| match e.unrelabelled().kind {
+        ExprKind::Column { depth: 0, rel: r, column } if r == rel => Some(column),
+        _ => None,
+    };
+    if let Some(column) = column_of(left) {
+        if refs(right).within(bound) {
+            return Some((column, c.cond, right, c.left, c.right));
+        }
+    }
+    if let Some(column) = column_of(right) {
+        if refs(left).within(bound) {
+            return Some((column, c.cond.turned(), left, c.right, c.left));
+        }
+    }
+    None
+}
+
+/// Whether a value of the comparison's other side can be a key: (column's type, its side's type, the value's).
+fn key_fits(column: TypeId, side: TypeId, value: TypeId, equality: bool) -> bool {
+    if is_int(column) && is_int(value) && is_int(side) {
+        // A range needs the value to fit the column whatever it is.
+        return equality || width(value) <= width(column);
+    }
+    if is_string(column) && is_string(side) && is_string(value) {
+        // As text, char(n) has another idea of trailing spaces than as char(n): equality is rechecked, a range not.
+        return equality || (column == TypeId::Bpchar) == (side == TypeId::Bpchar);
+    }
+    column == side && side == value
+}
+
+fn width(t: TypeId) -> u8 {
+    match t {
+        TypeId::Int2 => 2,
+        TypeId::Int4 => 4,
+        _ => 8,
+    }
+}
+
+struct Conditions<'a> {
+    /// (column, value)
+    equal: Vec<(u16, KeyValue<'a>)>,
+    /// (column, is a lower bound, value, inclusive)
+    bounds: Vec<(u16, bool, &'a Expr, bool)>,
+}
+
+fn conditions<'a>(table: &Table, rel: u16, bound: RelSet, conjuncts: &[&'a Expr]) -> Conditions<'a> {
+    let mut out = Conditions { equal: Vec::new(), bounds: Vec::new() };
+    let ty = |c: u16| table.def.columns.get(c as usize).map_or(TypeId::Void, |c| c.ty.id);
+    for e in conjuncts {
+        if let Some((column, cond, value, side, value_ty)) = column_condition(e, rel, bound) {
+            if value.calls(ondol_types::func::Volatility::Volatile) {
+                continue;
+            }
+            if !key_fits(ty(column), side, value_ty, cond == Cond::Eq) {
+                continue;
+            }
+            match cond {
+                Cond::Eq => out.equal.push((column, KeyValue::One(value))),
+                Cond::Lt | Cond::Le => out.bounds.push((column, false, value, cond == Cond::Le)),
+                Cond::Gt | Cond::Ge => out.bounds.push((column, true, value, cond == Cond::Ge)),
+                Cond::Ne => {}
+            }
+        }
+        if let ExprKind::InList { arg, list, eq, negated: false } = &e.kind {
+            let Some(c) = comparison(*eq) else { continue };
+            if let ExprKind::Column { depth: 0, rel: r, column } = arg.unrelabelled().kind {
+                let fits = r == rel
+                    && key_fits(ty(column), c.left, c.right, true)
+                    && list
+                        .iter()
+                        .all(|v| refs(v).within(bound) && !v.calls(ondol_types::func::Volatility::Volatile));
+                if fits {
+                    out.equal.push((column, KeyValue::List(list)));
+                }
+            }
+        }
+    }
+    // Single values first: a list is taken only where there is none.
+    out.equal.sort_by_key(|(_, v)| matches!(v, KeyValue::List(_)));
+    out
+}
+
+fn others(v: &KeyValue<'_>) -> bool {
+    match v {
+        KeyValue::One(e) => !refs(e).is_empty(),
+        KeyValue::List(l) => l.iter().any(|e| !refs(e).is_empty()),
+    }
+}
+
+/// The share of rows that the conditions leave.
+fn selectivity(conjuncts: &[&Expr], rel: u16, bound: RelSet) -> f64 {
+    conjuncts
+        .iter()
+        .map(|e| match column_condition(e, rel, bound) {
+            Some((_, Cond::Eq, ..)) => 0.1,
+            _ if matches!(e.kind, ExprKind::InList { .. }) => 0.2,
+            _ => 0.33,
+        })
+        .product::<f64>()
+        .max(1e-6)
+}
+
+/// The best way in. `conjuncts` are those that can be evaluated when the rels of `bound` and this one are bound.
+pub fn choose<'a>(
+    table: &Table,
+    rel: u16,
+    bound: RelSet,
+    conjuncts: &[&'a Expr],
+    order: Option<&Order>,
+    limited: bool,
+) -> Choice<'a> {
+    let n = table_rows(table);
+    let c = conditions(table, rel, bound, conjuncts);
+    let rows = (n * selectivity(conjuncts, rel, bound)).max(1.0);
+    let ordered = order.is_none_or(|o| o.is_empty());
+    let mut best = Choice { access: Access::Full, fetched: n, rows, ordered, uses_others: false };
+    let mut best_cost = cost(&best, n, limited);
+    for (number, index) in table.def.indexes.iter().enumerate() {
+        let m = index.columns.len();
+        // The columns in front that have a value.
+        let mut keys: Vec<KeyValue<'a>> = Vec::new();
+        let mut lists = 0;
+        for col in &index.columns {
+            let Some((_, v)) = c.equal.iter().find(|(column, _)| *column as usize == col.column) else { break };
+            if let KeyValue::List(l) = v {
+                // One list a lookup; and none in front of a range.
+                if lists == 1 || l.is_empty() {
+                    break;
+                }
+                lists += 1;
+            }
+            keys.push(*v);
+        }
+        let uses_others = keys.iter().any(others);
+        let choice = if keys.len() == m {
+            let times = keys.iter().map(|k| if let KeyValue::List(l) = k { l.len() as f64 } else { 1.0 }).product::<f64>();
+            let each = if index.unique { 1.0 } else { n.powf(1.0 - m as f64 / (m as f64 + 1.0)) };
+            let fetched = (each * times).min(n);
+            Choice {
+                access: Access::Lookup { index: number, keys, unique: index.unique },
+                fetched,
+                rows: fetched.min(rows.max(1.0)),
+                ordered: ordered || (index.unique && lists == 0),
+                uses_others,
+            }
+        } else if index.kind == IndexKind::Btree {
+            let prefix: Vec<&'a Expr> =
+                keys.iter().map_while(|k| if let KeyValue::One(e) = k { Some(*e) } else { None }).collect();
+            let k = prefix.len();
+            let next = &index.columns[k];
+            let find = |lower| {
+                c.bounds
+                    .iter()
+                    .find(|(column, l, ..)| *column as usize == next.column && *l == lower)
+                    .map(|(_, _, v, inclusive)| (*v, *inclusive))
+            };
+            let (low, high) = (find(true), find(false));
+            let backward = order.and_then(|o| direction(index, k, &c, o));
+            if k == 0 && low.is_none() && high.is_none() && backward.is_none() {
+                continue;
+            }
+            let exponent = if index.unique { 1.0 - k as f64 / m as f64 } else { 1.0 - k as f64 / (m as f64 + 1.0) };
+            let share = match (low.is_some(), high.is_some()) {
+                (true, true) => 0.1,
+                (false, false) => 1.0,
+                _ => 0.33,
+            };
+            let fetched = (n.powf(exponent) * share).max(1.0);
+            let uses_others = prefix.iter().any(|e| !refs(e).is_empty())
+                || [low, high].iter().flatten().any(|(e, _)| !refs(e).is_empty());
+            Choice {
+                access: Access::Range { index: number, prefix, low, high, backward: backward == Some(true) },
+                fetched,
+                rows: fetched.min(rows),
+                ordered: ordered || backward.is_some(),
+                uses_others,
+            }
+        } else {
+            continue;
+        };
+        let cost = cost(&choice, n, limited);
+        if cost < best_cost {
+            (best, best_cost) = (choice, cost);
+        }
+    }
+    best
+}
+
+/// What an access costs, in rows touched; a sort that it leaves to do included.
+fn cost(c: &Choice<'_>, n: f64, limited: bool) -> f64 {
+    let fetch = match &c.access {
+        // A scan in storage order touches memory in sequence.
+        Access::Full => n * 0.5 + 5.0,
+        Access::Lookup { unique: true, .. } => c.fetched,
+        Access::Lookup { .. } => 1.0 + c.fetched * 1.1,
+        Access::Range { .. } => 3.0 + c.fetched * 1.3,
+    };
+    match (c.ordered, limited) {
+        // Few of the rows will be asked for.
+        (true, true) => fetch.min(20.0 * c.fetched / c.rows.max(1.0)),
+        (true, false) => fetch,
+        (false, _) => fetch + c.rows * (1.0 + 0.2 * (c.rows + 1.0).log2()),
+    }
+}
+
+/// Whether an index gives the order once its first `k` columns are fixed: `Some(backward)`.
+fn direction(index: &ondol_engine::IndexDef, k: usize, c: &Conditions<'_>, order: &Order) -> Option<bool> {
+    let fixed = |column: u16| {
+        index.columns[..k].iter().any(|i| i.column == column as usize)
+            && c.equal.iter().any(|(e, v)| *e == column && matches!(v, KeyValue::One(_)))
+    };
+    let mut at = k;
+    let mut backward = None;
+    for (column, desc, nulls_first) in order {
+        if fixed(*column) {
+            continue;
+        }
+        let i = index.columns.get(at)?;
+        if i.column != *column as usize {
+            return None;
+        }
+        let back = match (i.desc == *desc, i.nulls_first == *nulls_first) {
+            (true, true) => false,
+            (false, false) => true,
+            _ => return None,
+        };
+        if backward.is_some_and(|b| b != back) {
+            return None;
+        }
+        backward = Some(back);
+        at += 1;
+    }
+    Some(backward.unwrap_or(false))
+}
+
+/// Pairs of equal expressions that a hash table may join by: (over `outer`, over `inner` alone).
+pub fn hash_keys<'a>(conjuncts: &[&'a Expr], outer: RelSet, inner: RelSet) -> Vec<(&'a Expr, &'a Expr)> {
+    let mut keys = Vec::new();
+    for e in conjuncts {
+        let ExprKind::Call { func, args } = &e.kind else { continue };
+        let Some(c) = comparison(*func) else { continue };
+        let ([left, right], true) = (&args[..], classify::hashable(&c)) else { continue };
+        let (l, r) = (refs(left), refs(right));
+        if l.within(outer) && !r.is_empty() && r.within(inner) {
+            keys.push((left, right));
+        } else if r.within(outer) && !l.is_empty() && l.within(inner) {
+            keys.push((right, left));
+        }
+    }
+    keys
+}

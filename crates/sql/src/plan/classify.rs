@@ -1,0 +1,118 @@
+//! What the planner and the code generator know of functions: which compare, and how their arguments compare in a
+//! register.
+use crate::code::operand::Cond;
+use ondol_types::TypeId;
+use ondol_types::func::{self, FuncId};
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+/// How two values are compared by an instruction of their own.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// As 64-bit integers: integers of any widths, booleans, dates, timestamps of one kind.
+    Int,
+    Float,
+    /// By bytes.
+    Text,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Comparison {
+    pub cond: Cond,
+    /// None: only the function itself can compare.
+    pub kind: Option<Kind>,
+    pub left: TypeId,
+    pub right: TypeId,
+}
+
+static COMPARISONS: LazyLock<HashMap<u16, Comparison>> = LazyLock::new(|| {
+    let mut out = HashMap::new();
+    for op in func::operators() {
+        let Some(left) = op.left else { continue };
+        let cond = match op.name {
+            "=" => Cond::Eq,
+            "<>" => Cond::Ne,
+            "<" => Cond::Lt,
+            "<=" => Cond::Le,
+            ">" => Cond::Gt,
+            ">=" => Cond::Ge,
+            _ => continue,
+        };
+        out.insert(op.func.0, Comparison { cond, kind: kind(left, op.right), left, right: op.right });
+    }
+    out
+});
+
+pub fn is_int(t: TypeId) -> bool {
+    matches!(t, TypeId::Int2 | TypeId::Int4 | TypeId::Int8)
+}
+
+pub fn is_string(t: TypeId) -> bool {
+    matches!(t, TypeId::Text | TypeId::Varchar | TypeId::Bpchar | TypeId::Unknown)
+}
+
+fn kind(a: TypeId, b: TypeId) -> Option<Kind> {
+    match (a, b) {
+        _ if is_int(a) && is_int(b) => Some(Kind::Int),
+        (TypeId::Bool, TypeId::Bool)
+        | (TypeId::Date, TypeId::Date)
+        | (TypeId::Timestamp, TypeId::Timestamp)
+        | (TypeId::Timestamptz, TypeId::Timestamptz) => Some(Kind::Int),
+        (TypeId::Float8, TypeId::Float8) => Some(Kind::Float),
+        (TypeId::Text, TypeId::Text) | (TypeId::Bytea, TypeId::Bytea) => Some(Kind::Text),
+        // Values of char(n) keep no trailing spaces, but a padded one may come out of a function: only the
+        // function itself looks past the padding.
+        _ => None,
+    }
+}
+
+/// The comparison that a function of two arguments makes.
+pub fn comparison(f: FuncId) -> Option<Comparison> {
+    COMPARISONS.get(&f.0).copied()
+}
+
+/// Whether values of these types that are equal are also equal as stored datums, so that a hash table may join them.
+pub fn hashable(c: &Comparison) -> bool {
+    c.cond == Cond::Eq && (c.left == c.right || (is_int(c.left) && is_int(c.right)))
+}
+
+/// Arithmetic that has an instruction of its own.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Arithmetic {
+    Add,
+    Sub,
+    Mul,
+}
+
+pub fn arithmetic(f: FuncId) -> Option<(Arithmetic, TypeId)> {
+    use func::id::*;
+    Some(match f {
+        INT2_ADD => (Arithmetic::Add, TypeId::Int2),
+        INT4_ADD => (Arithmetic::Add, TypeId::Int4),
+        INT8_ADD => (Arithmetic::Add, TypeId::Int8),
+        FLOAT8_ADD => (Arithmetic::Add, TypeId::Float8),
+        INT2_SUB => (Arithmetic::Sub, TypeId::Int2),
+        INT4_SUB => (Arithmetic::Sub, TypeId::Int4),
+        INT8_SUB => (Arithmetic::Sub, TypeId::Int8),
+        FLOAT8_SUB => (Arithmetic::Sub, TypeId::Float8),
+        INT2_MUL => (Arithmetic::Mul, TypeId::Int2),
+        INT4_MUL => (Arithmetic::Mul, TypeId::Int4),
+        INT8_MUL => (Arithmetic::Mul, TypeId::Int8),
+        FLOAT8_MUL => (Arithmetic::Mul, TypeId::Float8),
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn integers_of_different_widths_compare_in_registers() {
+        let c = comparison(func::id::INT48_LT).unwrap();
+        assert_eq!((c.cond, c.kind), (Cond::Lt, Some(Kind::Int)));
+        assert!(hashable(&comparison(func::id::INT48_EQ).unwrap()));
+        assert!(!hashable(&c));
+        assert!(comparison(func::id::INT4_ADD).is_none());
+    }
+}
