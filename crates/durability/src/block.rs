@@ -181,7 +181,8 @@ mod tests {
 
     #[test]
     fn every_flipped_bit_of_a_block_is_noticed() {
-        let mut header = Header { database: 1 << 100 | 5, incarnation: 2, file: 3, offset: 4096, ..Header::default() };
+        let mut header =
+            Header { database: 1 << 100 | 5, incarnation: 2, file: 3, offset: 4096, ..Header::default() };
         header.participants.push(0, 9);
         header.participants.push(3, 77);
         header.payload = 24;

@@ -92,7 +92,13 @@ impl Checkpointer {
     }
 
     /// One checkpoint, on the caller's thread. `full` asks for a new base.
-    pub fn run(&mut self, log: &Log, source: &dyn Source, pace: Pace, full: bool) -> Result<Done, CheckpointError> {
+    pub fn run(
+        &mut self,
+        log: &Log,
+        source: &dyn Source,
+        pace: Pace,
+        full: bool,
+    ) -> Result<Done, CheckpointError> {
         let _phase = ondol_base::sim::phase("checkpoint");
         let start = ondol_base::clock::now();
         let inner = &*log.inner;
@@ -195,7 +201,8 @@ impl Checkpointer {
             // K5. A file that stays is named by no manifest, and goes at the next opening.
             let _ = data.remove(&f.name());
         }
-        inner.truncate(first);
+        let named = current.incarnations.last().map_or(vec![], |i| i.files.clone());
+        inner.truncate(first, &named);
         drop(current);
         inner.latch.lock().catalog.dropped.retain(|_, dropped| *dropped > at);
         source.published(at);

@@ -273,19 +273,25 @@ mod tests {
                     (0..random() % 60).map(|_| if random() % 3 > 0 { 0 } else { random() as u8 }).collect();
                 changes.push(oid, offset, &delta);
                 want.extend(
-                    delta.iter().enumerate().filter(|(_, v)| **v != 0).map(|(i, v)| {
-                        (oid.0 + 16 + offset as u64 + i as u64, *v)
-                    }),
+                    delta
+                        .iter()
+                        .enumerate()
+                        .filter(|(_, v)| **v != 0)
+                        .map(|(i, v)| (oid.0 + 16 + offset as u64 + i as u64, *v)),
                 );
             }
             assert_eq!(expand(changes.as_bytes()), want);
             let mut padded = changes.as_bytes().to_vec();
             padded.extend_from_slice(&[0; 7]);
             assert_eq!(expand(&padded), want);
-            let parts: Vec<_> = changes.parts(64).iter().flat_map(|p| {
-                assert!(p.len() <= 64);
-                expand(p.as_bytes())
-            }).collect();
+            let parts: Vec<_> = changes
+                .parts(64)
+                .iter()
+                .flat_map(|p| {
+                    assert!(p.len() <= 64);
+                    expand(p.as_bytes())
+                })
+                .collect();
             assert_eq!(parts, want);
         }
     }

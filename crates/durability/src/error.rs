@@ -23,7 +23,10 @@ impl fmt::Display for LogError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             LogError::Failed { stream, file, why } => {
-                write!(f, "log stream {stream} failed at {file}: {why}; commits since the last acknowledged one are not durable")
+                write!(
+                    f,
+                    "log stream {stream} failed at {file}: {why}; commits since the last acknowledged one are not durable"
+                )
             }
             LogError::DiskFull { stream, why } => {
                 write!(f, "no space for log stream {stream}: {why}; commits wait for space, reads go on")
@@ -57,7 +60,10 @@ impl fmt::Display for CheckpointError {
             CheckpointError::Io { file, error } => write!(f, "checkpoint file {file}: {error}"),
             CheckpointError::Log(e) => write!(f, "checkpoint not published: {e}"),
             CheckpointError::Unformatted { page } => {
-                write!(f, "page {page} is named as changed, expected it in a formatted segment, found it in none")
+                write!(
+                    f,
+                    "page {page} is named as changed, expected it in a formatted segment, found it in none"
+                )
             }
         }
     }
@@ -145,17 +151,28 @@ impl fmt::Display for RecoveryError {
                 "{file} at {offset}: acknowledged commits lost: expected complete rounds up to {durable}, found them up to {complete}"
             ),
             ClosedElsewhere { file, expected, found } => {
-                write!(f, "{file}: closed in order at round {expected}, found the log ending at round {found}")
+                write!(
+                    f,
+                    "{file}: closed in order at round {expected}, found the log ending at round {found}"
+                )
             }
             CommitMissing { file, ts, from, to } => {
                 write!(f, "{file}: commit {ts} is missing, expected each from {from} to {to} once")
             }
-            CommitDouble { file, offset, ts } => write!(f, "{file} at {offset}: commit {ts}, expected once, found twice"),
+            CommitDouble { file, offset, ts } => {
+                write!(f, "{file} at {offset}: commit {ts}, expected once, found twice")
+            }
             Fragments { file, ts, txn, expected, found } => {
-                write!(f, "{file}: commit {ts} of transaction {txn}: expected {expected} fragments, found {found}")
+                write!(
+                    f,
+                    "{file}: commit {ts} of transaction {txn}: expected {expected} fragments, found {found}"
+                )
             }
             PageProof { file, page, expected, found } => {
-                write!(f, "{file}: page {page}: expected checksum {expected:08x} from image and differences, found {found:08x}")
+                write!(
+                    f,
+                    "{file}: page {page}: expected checksum {expected:08x} from image and differences, found {found:08x}"
+                )
             }
             Target(why) => write!(f, "memory could not be set up: {why}"),
         }

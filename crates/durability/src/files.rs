@@ -24,7 +24,11 @@ pub struct Place {
 }
 impl Place {
     pub(crate) fn path(&self, number: u64) -> String {
-        if self.folder.is_empty() { file_name(number) } else { format!("{}/{}", self.folder, file_name(number)) }
+        if self.folder.is_empty() {
+            file_name(number)
+        } else {
+            format!("{}/{}", self.folder, file_name(number))
+        }
     }
     pub(crate) fn describe(&self) -> String {
         format!("{}/{}", self.storage.describe(), self.folder)

@@ -60,7 +60,12 @@ pub(crate) struct ImageWriter {
 }
 
 impl ImageWriter {
-    pub fn create(storage: &dyn Storage, number: u64, database: u128, at: CommitTs) -> io::Result<ImageWriter> {
+    pub fn create(
+        storage: &dyn Storage,
+        number: u64,
+        database: u128,
+        at: CommitTs,
+    ) -> io::Result<ImageWriter> {
         let name = crate::manifest::checkpoint_name(number);
         let file = storage.open(&name, Open::Create)?;
         let mut head = Vec::with_capacity(HEAD);
@@ -208,7 +213,11 @@ pub(crate) enum Chunk {
 }
 
 impl ImageReader {
-    pub fn open(storage: &dyn Storage, entry: &CheckpointFile, database: u128) -> Result<ImageReader, RecoveryError> {
+    pub fn open(
+        storage: &dyn Storage,
+        entry: &CheckpointFile,
+        database: u128,
+    ) -> Result<ImageReader, RecoveryError> {
         let name = entry.name();
         let io = |error: io::Error| RecoveryError::Io { file: name.clone(), error };
         let file = storage.open(&name, Open::Read).map_err(|e| match e.kind() {
@@ -246,7 +255,12 @@ impl ImageReader {
             return Err(RecoveryError::WrongFormat { file: name, expected: FORMAT, found: format });
         }
         if other != database {
-            return Err(RecoveryError::OtherDatabase { file: name, offset: 16, expected: database, found: other });
+            return Err(RecoveryError::OtherDatabase {
+                file: name,
+                offset: 16,
+                expected: database,
+                found: other,
+            });
         }
         if number != entry.number || at != entry.at {
             let what = |n, at| format!("checkpoint {n} of commit {at}");
@@ -255,7 +269,11 @@ impl ImageReader {
         let mut reader = ImageReader { file, name: name.clone(), number, at, chunks: vec![] };
         let (kind, _, index, end) = reader.read(entry.index, entry.length)?;
         if kind != INDEX || end != entry.length {
-            return Err(bad(entry.index, format!("the index, ending at {}", entry.length), format!("kind {kind} ending at {end}")));
+            return Err(bad(
+                entry.index,
+                format!("the index, ending at {}", entry.length),
+                format!("kind {kind} ending at {end}"),
+            ));
         }
         let offsets: Vec<u64> =
             index.chunks_exact(8).filter_map(|b| b.try_into().ok().map(u64::from_le_bytes)).collect();
@@ -324,12 +342,14 @@ impl ImageReader {
             SEGMENTS => {
                 let mut r = Reader { bytes: &payload, at: 0 };
                 let all = (0..count).map(|_| segment(&mut r)).collect::<Option<Vec<_>>>();
-                all.map(Chunk::Segments).ok_or_else(|| bad("whole segments", format!("{} bytes", payload.len())))
+                all.map(Chunk::Segments)
+                    .ok_or_else(|| bad("whole segments", format!("{} bytes", payload.len())))
             }
             SEQUENCES => {
                 let mut r = Reader { bytes: &payload, at: 0 };
                 let all = (0..count).map(|_| Some((r.u64()?, r.u64()? as i64))).collect::<Option<Vec<_>>>();
-                all.map(Chunk::Sequences).ok_or_else(|| bad("whole sequences", format!("{} bytes", payload.len())))
+                all.map(Chunk::Sequences)
+                    .ok_or_else(|| bad("whole sequences", format!("{} bytes", payload.len())))
             }
             _ => Err(bad("a known kind of chunk", format!("{kind}"))),
         }

@@ -46,8 +46,8 @@ pub fn blocks(config: &Config, visit: &mut dyn FnMut(BlockView<'_>)) -> Result<(
     // A log that recovery would refuse is looked at all the same, without saying what is live.
     let scan = Scan::read(config, m.clone(), 1).ok();
     for (k, place) in config.streams.iter().enumerate() {
-        let list = crate::files::list(place)
-            .map_err(|error| RecoveryError::Io { file: place.describe(), error })?;
+        let list =
+            crate::files::list(place).map_err(|error| RecoveryError::Io { file: place.describe(), error })?;
         for number in list {
             let file = scan::scan_file(place, k as u16, number, m.database)?;
             for header in &file.blocks {
@@ -192,7 +192,10 @@ fn check_changes(scan: &Scan, tables: &Tables, report: &mut Report) {
                         None => Format::Unformatted,
                     };
                     if !format.is_row(offset, part.len()) {
-                        report.problems.push(place("row bytes of one slot", format!("address {address:x} on {format:?}")));
+                        report.problems.push(place(
+                            "row bytes of one slot",
+                            format!("address {address:x} on {format:?}"),
+                        ));
                     }
                 }
             }
@@ -200,7 +203,11 @@ fn check_changes(scan: &Scan, tables: &Tables, report: &mut Report) {
     }
 }
 
-fn check_images(reader: &image::ImageReader, tables: Option<&Tables>, count: &mut u64) -> Result<(), RecoveryError> {
+fn check_images(
+    reader: &image::ImageReader,
+    tables: Option<&Tables>,
+    count: &mut u64,
+) -> Result<(), RecoveryError> {
     let mut content = vec![0u8; PAGE_SIZE];
     for i in 0..reader.chunks.len() {
         let Chunk::Images(payload) = reader.chunk(i)? else { continue };
@@ -211,7 +218,8 @@ fn check_images(reader: &image::ImageReader, tables: Option<&Tables>, count: &mu
             found,
         };
         for item in image::images(&payload) {
-            let (page, crc, packed) = item.map_err(|at| bad("whole images".into(), format!("a cut one {at} bytes in")))?;
+            let (page, crc, packed) =
+                item.map_err(|at| bad("whole images".into(), format!("a cut one {at} bytes in")))?;
             *count += 1;
             // Without the tables the formats are not known; the chunk's checksum stands all the same.
             let Some(s) = tables.and_then(|t| t.segments.get(&page.segment())) else { continue };

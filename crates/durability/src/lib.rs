@@ -6,6 +6,8 @@
 //!
 //! The protocol, with the argument for each rule, is `docs/protocol.md` (rules P1 to P8).
 
+#![forbid(unsafe_code)]
+
 pub mod block;
 pub mod checkpoint;
 pub mod delta;
@@ -16,8 +18,8 @@ pub mod inspect;
 pub mod log;
 pub mod manifest;
 pub mod page;
-pub mod record;
 pub(crate) mod parallel;
+pub mod record;
 pub mod recovery;
 pub(crate) mod round;
 pub(crate) mod scan;

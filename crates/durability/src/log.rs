@@ -206,10 +206,7 @@ impl Log {
         spawn("log-files", Box::new(|inner| inner.prepare_files()))?;
         spawn("log-flush", Box::new(|inner| inner.flush_in_background()))?;
         for k in 1..n {
-            spawn(
-                "log-stream",
-                Box::new(move |inner| inner.helpers[k].serve(|job| inner.write(job))),
-            )?;
+            spawn("log-stream", Box::new(move |inner| inner.helpers[k].serve(|job| inner.write(job))))?;
         }
         Ok(log)
     }
@@ -413,12 +410,14 @@ impl Log {
             inner.work.notify_all();
             inner.ready.notify_all();
         }
+        let mut threads = std::mem::take(&mut *self.threads.lock());
+        let helpers = threads.split_off(threads.len().min(2));
+        // A thread that panicked has nothing more to give; the log is ending anyway.
+        let join = |t: JoinHandle<()>| drop(t.join());
+        threads.into_iter().for_each(join);
+        // Only now does nobody lead a round that needs them.
         inner.helpers.iter().for_each(Helper::stop);
-        let threads = std::mem::take(&mut *self.threads.lock());
-        for t in threads {
-            // A thread that panicked has nothing more to give; the log is ending anyway.
-            let _ = t.join();
-        }
+        helpers.into_iter().for_each(join);
     }
 }
 
@@ -667,13 +666,17 @@ impl Inner {
             .collect()
     }
 
-    /// Gives up the files that hold only rounds before `first`; the manifest says so already, in both copies.
-    pub fn truncate(&self, first: u64) {
+    /// Gives up the files that hold only rounds before `first`; the manifest says so already, in both copies. The file that
+    /// it names as a stream's first stays, even if its last block turned out to be written already.
+    pub fn truncate(&self, first: u64, named: &[u64]) {
         let _phase = ondol_base::sim::phase("recycling");
         for (k, place) in self.config.streams.iter().enumerate() {
             let gone: Vec<OldFile> = {
                 let mut w = self.writers[k].lock();
-                let (gone, kept) = w.old.drain(..).partition(|f| f.last_round < first);
+                let (gone, kept) = w
+                    .old
+                    .drain(..)
+                    .partition(|f| f.last_round < first && named.get(k).is_none_or(|n| f.number < *n));
                 w.old = kept;
                 gone
             };

@@ -56,7 +56,7 @@ pub struct Incarnation {
     pub first_round: u64,
     /// [`OPEN_END`] for the current one.
     pub last_round: u64,
-    /// For each stream, the first log file that still exists.
+    /// For each stream, the first log file that still exists; empty once the incarnation has ended.
     pub files: Vec<u64>,
 }
 
@@ -119,7 +119,12 @@ impl Manifest {
         let short = || bad(format!("expected a whole manifest, found {} bytes", bytes.len()));
         let magic = r.u64().ok_or_else(short)?;
         if magic != MAGIC {
-            return Err(RecoveryError::WrongMagic { file: name.into(), offset: 0, expected: MAGIC, found: magic });
+            return Err(RecoveryError::WrongMagic {
+                file: name.into(),
+                offset: 0,
+                expected: MAGIC,
+                found: magic,
+            });
         }
         let word = r.u64().ok_or_else(short)?;
         let (format, crc) = (word as u32, (word >> 32) as u32);
@@ -152,7 +157,10 @@ impl Manifest {
         for name in NAMES {
             let io = |error| RecoveryError::Io { file: name.into(), error };
             if !storage.exists(name).map_err(io)? {
-                errors.push(RecoveryError::MissingFile { file: name.into(), why: "a copy of the manifest".into() });
+                errors.push(RecoveryError::MissingFile {
+                    file: name.into(),
+                    why: "a copy of the manifest".into(),
+                });
                 continue;
             }
             present += 1;
@@ -177,7 +185,9 @@ impl Manifest {
             }
         }
         match best {
-            Some(m) => Ok(Some((m, errors.iter().map(|e| format!("{e}; the other copy was used")).collect()))),
+            Some(m) => {
+                Ok(Some((m, errors.iter().map(|e| format!("{e}; the other copy was used")).collect())))
+            }
             None if present == 0 && !fresh => Err(RecoveryError::MissingFile {
                 file: NAMES[0].into(),
                 why: "there are files of a database, yet no manifest".into(),
@@ -197,11 +207,11 @@ impl Manifest {
         for turn in 0..2u64 {
             let name = NAMES[((self.sequence + turn) % 2) as usize];
             let write = || {
-                let new = !storage.exists(name)?;
                 let file = storage.open(name, Open::OpenOrCreate)?;
                 file.write_at(&bytes, 0)?;
                 file.sync_data()?;
-                if new { storage.sync_dir("") } else { Ok(()) }
+                // Also when the name is there: an earlier sync of it may have failed.
+                storage.sync_dir("")
             };
             write().map_err(|e| (name.to_string(), e))?;
             ondol_base::sync::yield_point();
@@ -214,7 +224,10 @@ pub(crate) fn read_all(storage: &dyn Storage, name: &str) -> io::Result<Vec<u8>>
     let file = storage.open(name, Open::Read)?;
     let len = file.len()?;
     if len > LARGEST {
-        return Err(io::Error::new(io::ErrorKind::InvalidData, format!("expected up to {LARGEST} bytes, found {len}")));
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            format!("expected up to {LARGEST} bytes, found {len}"),
+        ));
     }
     let mut bytes = vec![0; len as usize];
     file.read_exact_at(&mut bytes, 0)?;
@@ -268,7 +281,17 @@ impl<'a> Reader<'a> {
             let len = self.count(1)?;
             streams.push(String::from_utf8_lossy(self.take(len)?).into_owned());
         }
-        Some(Manifest { sequence, database, at, first_round, next_checkpoint, clean, files, incarnations, streams })
+        Some(Manifest {
+            sequence,
+            database,
+            at,
+            first_round,
+            next_checkpoint,
+            clean,
+            files,
+            incarnations,
+            streams,
+        })
     }
 }
 
@@ -286,7 +309,12 @@ mod tests {
             next_checkpoint: 2,
             clean: Some(5),
             files: vec![CheckpointFile { number: 1, at: 17, length: 1000, index: 900, full: true }],
-            incarnations: vec![Incarnation { number: 1, first_round: 1, last_round: OPEN_END, files: vec![1, 2] }],
+            incarnations: vec![Incarnation {
+                number: 1,
+                first_round: 1,
+                last_round: OPEN_END,
+                files: vec![1, 2],
+            }],
             streams: vec!["log".into(), "other/log".into()],
         };
         let mut bytes = m.encode();

@@ -60,9 +60,13 @@ impl SegmentId {
 pub enum Format {
     Unformatted,
     /// Slots of `units` * 16 bytes, headers included.
-    Slots { units: u8 },
+    Slots {
+        units: u8,
+    },
     /// The first of `pages` pages (at least 2).
-    RunHead { pages: u16 },
+    RunHead {
+        pages: u16,
+    },
     RunTail,
 }
 

@@ -71,7 +71,9 @@ impl System {
     /// The record's words; the second value is how many.
     pub(crate) fn encode(&self, clock: CommitTs) -> ([u64; 5], usize) {
         let (tag, rest, n) = match *self {
-            System::SegmentCreate { segment, heap } => (CREATE, [segment.0 as u64 | (heap as u64) << 32, 0, 0], 1),
+            System::SegmentCreate { segment, heap } => {
+                (CREATE, [segment.0 as u64 | (heap as u64) << 32, 0, 0], 1)
+            }
             System::SegmentDrop { segment, heap, at } => {
                 (DROP, [segment.0 as u64 | (heap as u64) << 32, at, 0], 2)
             }
@@ -87,10 +89,24 @@ impl System {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Record<'a> {
     /// `txn` is 0 where there are no fragments.
-    Commit { ts: CommitTs, txn: TxnId, fragments: u32, changes: &'a [u8] },
-    Void { ts: CommitTs },
-    Fragment { txn: TxnId, n: u32, changes: &'a [u8] },
-    System { clock: CommitTs, item: System },
+    Commit {
+        ts: CommitTs,
+        txn: TxnId,
+        fragments: u32,
+        changes: &'a [u8],
+    },
+    Void {
+        ts: CommitTs,
+    },
+    Fragment {
+        txn: TxnId,
+        n: u32,
+        changes: &'a [u8],
+    },
+    System {
+        clock: CommitTs,
+        item: System,
+    },
 }
 
 /// What is wrong with a record.
@@ -149,7 +165,9 @@ impl<'a> Records<'a> {
         let record = match tag {
             COMMIT => Record::Commit { ts, txn: 0, fragments: 0, changes: body(1) },
             LARGE => match u32::try_from(w(2)) {
-                Ok(fragments) if fragments > 0 => Record::Commit { ts, txn: w(1), fragments, changes: body(3) },
+                Ok(fragments) if fragments > 0 => {
+                    Record::Commit { ts, txn: w(1), fragments, changes: body(3) }
+                }
                 _ => return bad(self.at, "a number of fragments", w(2)),
             },
             VOID => Record::Void { ts },

@@ -15,10 +15,8 @@
 //!
 //! A crash during recovery leaves the old manifest, or the new one with an incarnation that wrote nothing: both
 //! recover to the same state.
-use crate::checkpoint::Segment;
-use crate::{CommitTs, HeapId};
-use std::sync::atomic::AtomicU64;
 use crate::block::MAX_STREAMS;
+use crate::checkpoint::Segment;
 use crate::delta::{Pieces, by_page, xor_into};
 use crate::error::RecoveryError;
 use crate::files::{self, Config};
@@ -30,11 +28,13 @@ use crate::parallel;
 use crate::record::{BadRecord, Record, Records};
 use crate::scan::{self, Gathered, Scan, Tables};
 use crate::stream::OldFile;
+use crate::{CommitTs, HeapId};
 use ondol_base::crc::{contribution, raw};
 use ondol_base::media::{Lock, Open};
 use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Empty memory to recover into; the kernel implements it. Called from several threads at once, except `begin`,
@@ -99,7 +99,8 @@ pub fn recover<T: Target + ?Sized + 'static>(
     let _phase = ondol_base::sim::phase("recovery");
     let locks = prepare_folders(&config)?;
     let (manifest, created, mut warnings) = load_or_create(&config)?;
-    let mut found = Recovered { created, database: manifest.database, checkpoint: manifest.at, ..Recovered::default() };
+    let mut found =
+        Recovered { created, database: manifest.database, checkpoint: manifest.at, ..Recovered::default() };
 
     // The log, up to the proof that its commits are complete.
     let start = ondol_base::clock::now();
@@ -143,7 +144,8 @@ pub fn recover<T: Target + ?Sized + 'static>(
     let log = begin_incarnation(config, &scan, &tables, locks, &mut warnings)?;
     found.incarnation = log.incarnation();
     found.warnings = warnings;
-    let waiting: Vec<(SegmentId, HeapId)> = tables.dropped.iter().map(|(id, (heap, _))| (*id, *heap)).collect();
+    let waiting: Vec<(SegmentId, HeapId)> =
+        tables.dropped.iter().map(|(id, (heap, _))| (*id, *heap)).collect();
     target.finish(scan.clock, &changed, &waiting);
     Ok((log, found))
 }
@@ -172,7 +174,8 @@ fn prepare_folders(config: &Config) -> Result<Vec<Box<dyn Lock>>, RecoveryError>
             place.storage.sync_dir("").map_err(io_error(&place.folder))?;
         }
         if !place.folder.is_empty() || !Arc::ptr_eq(&place.storage, &config.data) {
-            let path = if place.folder.is_empty() { "log-lock".into() } else { format!("{}/lock", place.folder) };
+            let path =
+                if place.folder.is_empty() { "log-lock".into() } else { format!("{}/lock", place.folder) };
             lock(&*place.storage, &path)?;
         }
     }
@@ -232,7 +235,8 @@ struct SegmentPages {
 fn mark(bits: &[AtomicU64], i: usize) -> bool {
     let bit = 1 << (i % 64);
     // Most pages are hit often: look before writing.
-    bits[i / 64].load(Ordering::Relaxed) & bit != 0 || bits[i / 64].fetch_or(bit, Ordering::Relaxed) & bit != 0
+    bits[i / 64].load(Ordering::Relaxed) & bit != 0
+        || bits[i / 64].fetch_or(bit, Ordering::Relaxed) & bit != 0
 }
 
 impl Pages {
@@ -306,7 +310,8 @@ fn load<T: Target + ?Sized + 'static>(
             s.crcs[page.index()].store(crc, Ordering::Relaxed);
             let words = target.words(page);
             for range in format.rows() {
-                for (w, b) in words[range.start / 8..range.end / 8].iter().zip(content[range].chunks_exact(8)) {
+                for (w, b) in words[range.start / 8..range.end / 8].iter().zip(content[range].chunks_exact(8))
+                {
                     let v = b.try_into().map_or(0, u64::from_ne_bytes);
                     if v != 0 {
                         w.store(v, Ordering::Relaxed);
@@ -390,7 +395,12 @@ fn prove<T: Target + ?Sized + 'static>(
             }
             let (expected, found) = (s.crcs[page.index()].load(Ordering::Relaxed), raw(&content));
             if expected != found {
-                return Err(RecoveryError::PageProof { file: "memory".into(), page: page.0, expected, found });
+                return Err(RecoveryError::PageProof {
+                    file: "memory".into(),
+                    page: page.0,
+                    expected,
+                    found,
+                });
             }
         }
         Ok(())
@@ -433,6 +443,8 @@ fn begin_incarnation(
     let number = manifest.incarnations.last().map_or(0, |i| i.number) + 1;
     if let Some(last) = manifest.incarnations.last_mut() {
         last.last_round = scan.round;
+        // From now on its last round says what must be there; files of it that hold nothing live may go.
+        last.files.clear();
     }
     let first = manifest.first_round;
     manifest.incarnations.retain(|i| i.last_round >= first && i.last_round >= i.first_round);
@@ -456,7 +468,10 @@ fn begin_incarnation(
             }
             None => {
                 if let Err(e) = config.streams[k].storage.remove(&f.name) {
-                    warnings.push(format!("{}: holds nothing that is needed, and cannot be removed: {e}", f.name));
+                    warnings.push(format!(
+                        "{}: holds nothing that is needed, and cannot be removed: {e}",
+                        f.name
+                    ));
                 }
             }
         }

@@ -8,11 +8,11 @@
 //! - **R3** A round is durable when every participant's block is synced, and, since rounds do not overlap, every
 //!   earlier round is. Only then does `durable` move, to `closed - 1`.
 //! - **R4** A failure ends all rounds (P7): `failure` is set once, and nothing is sealed after it.
+use crate::CommitTs;
 use crate::block::{ALIGN, Participants, block_len};
 use crate::error::LogError;
 use crate::log::{Inner, limit};
 use crate::stream::Job;
-use crate::CommitTs;
 use ondol_base::sync::{Condvar, Mutex};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -123,7 +123,11 @@ impl Inner {
         let now = &self.rounds.groups[(turn % 2) as usize];
         let next = &self.rounds.groups[((turn + 1) % 2) as usize];
         now.notify_all();
-        if self.failure.get().is_some() { next.notify_all() } else { next.notify_one() }
+        if self.failure.get().is_some() {
+            next.notify_all()
+        } else {
+            next.notify_one()
+        }
         s
     }
 

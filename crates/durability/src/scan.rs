@@ -6,7 +6,7 @@
 //! - **N2** R is the end of the unbroken run of complete rounds from the manifest's first; C the larger of what the
 //!   rounds closed at and T + 1.
 //! - **N3** Whole headers are witnesses: none may name a durable round beyond R (P6, P7). Reading goes on behind an
-//!   invalid block only to find witnesses; blocks behind it can never be part of a complete round beyond it.
+//!   invalid block only to find witnesses, of which an ended incarnation's recorded end is one; blocks behind it can never be part of a complete round beyond it.
 //! - **N4** Each timestamp in (T, C) is in one record, and each fragment of those commits is there once (P6).
 use crate::block::{self, Found, Header};
 use crate::checkpoint::Segment;
@@ -65,7 +65,12 @@ fn io(file: &str) -> impl Fn(io::Error) -> RecoveryError + '_ {
 }
 
 /// Reads one log file and finds its blocks.
-pub(crate) fn scan_file(place: &Place, stream: u16, number: u64, database: u128) -> Result<FileScan, RecoveryError> {
+pub(crate) fn scan_file(
+    place: &Place,
+    stream: u16,
+    number: u64,
+    database: u128,
+) -> Result<FileScan, RecoveryError> {
     let name = place.path(number);
     let file = place.storage.open(&name, Open::Read).map_err(io(&name))?;
     let len = file.len().map_err(io(&name))?;
@@ -98,7 +103,12 @@ pub(crate) fn scan_file(place: &Place, stream: u16, number: u64, database: u128)
                 let offset = at as u64;
                 if h.database != database {
                     let found = h.database;
-                    return Err(RecoveryError::OtherDatabase { file: name, offset, expected: database, found });
+                    return Err(RecoveryError::OtherDatabase {
+                        file: name,
+                        offset,
+                        expected: database,
+                        found,
+                    });
                 }
                 if h.stream != stream {
                     let found = h.stream;
@@ -173,7 +183,10 @@ impl Scan {
         let m = &self.manifest;
         let newest = m.incarnations.last().map_or(0, |i| i.number);
         let mut rounds: BTreeMap<u64, Vec<Live>> = BTreeMap::new();
-        let mut top: Option<(u64, String, u64)> = None;
+        let ended =
+            m.incarnations.iter().filter(|i| i.last_round != OPEN_END && i.last_round >= m.first_round);
+        let mut top: Option<(u64, String, u64)> =
+            ended.map(|i| i.last_round).max().map(|end| (end, crate::manifest::NAMES[0].to_string(), 0));
         let mut discarded = 0;
         for (f, file) in self.files.iter().enumerate() {
             let whole = file.blocks.iter().enumerate().map(|(b, h)| (Some(b), h));
@@ -220,7 +233,11 @@ impl Scan {
                     || !h.participants.as_slice().contains(&(h.stream, h.position))
                 {
                     let found = format!("participants {:?}, closed {}", h.participants.as_slice(), h.closed);
-                    return Err(bad(l, format!("all blocks of round {} to agree, and to name each", r + 1), found));
+                    return Err(bad(
+                        l,
+                        format!("all blocks of round {} to agree, and to name each", r + 1),
+                        found,
+                    ));
                 }
             }
             let has = |s: u16| blocks.iter().filter(|l| self.header(**l).stream == s).count();
@@ -234,7 +251,11 @@ impl Scan {
                 let h = self.header(*l);
                 let before = positions.insert((h.incarnation, h.stream), h.position);
                 if before.is_some_and(|p| p + 1 != h.position) {
-                    return Err(bad(l, "positions without a gap".into(), format!("{} after {before:?}", h.position)));
+                    return Err(bad(
+                        l,
+                        "positions without a gap".into(),
+                        format!("{} after {before:?}", h.position),
+                    ));
                 }
             }
             clock = clock.max(first.closed);
@@ -341,7 +362,11 @@ pub(crate) fn gather(scan: &Arc<Scan>, threads: usize) -> Result<Gathered, Recov
                     let old = bits[bit as usize / 64].fetch_or(1 << (bit % 64), Ordering::Relaxed);
                     if old & 1 << (bit % 64) != 0 {
                         let offset = h.offset + (h.len() + offset) as u64;
-                        return Err(RecoveryError::CommitDouble { file: s.files[l.file].name.clone(), offset, ts });
+                        return Err(RecoveryError::CommitDouble {
+                            file: s.files[l.file].name.clone(),
+                            offset,
+                            ts,
+                        });
                     }
                     if let Record::Commit { txn, fragments, .. } = record
                         && fragments > 0
@@ -441,7 +466,8 @@ impl Tables {
                 _ if *clock <= at => {} // the table knows (E2)
                 System::SegmentCreate { segment, heap } => {
                     t.dropped.remove(&segment);
-                    let new = Segment { id: segment, heap, formats: vec![Format::Unformatted; PAGES_PER_SEGMENT] };
+                    let new =
+                        Segment { id: segment, heap, formats: vec![Format::Unformatted; PAGES_PER_SEGMENT] };
                     let entry = t.segments.entry(segment);
                     let old = entry.or_insert(StoredSegment { segment: new, created: *clock });
                     if old.segment.heap != heap {

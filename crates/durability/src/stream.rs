@@ -120,11 +120,24 @@ pub(crate) struct Writer {
 
 impl Writer {
     pub fn new(current: LogFile, last_round: u64) -> Writer {
-        Writer { current, offset: 0, next: None, old: vec![], last_round, block: Vec::with_capacity(64 << 10) }
+        Writer {
+            current,
+            offset: 0,
+            next: None,
+            old: vec![],
+            last_round,
+            block: Vec::with_capacity(64 << 10),
+        }
     }
 
     /// Writes and syncs one block. An error is final for the stream (P7).
-    pub fn write(&mut self, job: &Job, buffer: &Buffer, database: u128, incarnation: u64) -> Result<(), LogError> {
+    pub fn write(
+        &mut self,
+        job: &Job,
+        buffer: &Buffer,
+        database: u128,
+        incarnation: u64,
+    ) -> Result<(), LogError> {
         let failed = |file: u64, why: String| LogError::Failed {
             stream: job.stream,
             file: crate::files::file_name(file),

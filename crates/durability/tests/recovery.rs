@@ -19,7 +19,8 @@ impl Folder {
     fn config(&self, streams: usize) -> Config {
         let data: Arc<dyn Storage> = Arc::new(Disk::open(&self.0).unwrap());
         let mut c = Config::new(data.clone());
-        c.streams = (0..streams).map(|k| Place { storage: data.clone(), folder: format!("log{k}") }).collect();
+        c.streams =
+            (0..streams).map(|k| Place { storage: data.clone(), folder: format!("log{k}") }).collect();
         c.log_file_size = 256 << 10;
         c.buffer_size = 128 << 10;
         c.horizon_interval = Duration::from_millis(5);
@@ -84,7 +85,8 @@ fn random_histories_come_back() {
         let truth = Mutex::new(Truth::default());
         for life in 0..4 {
             let mut t = truth.lock().clone();
-            let (db, found) = Db::open(folder.config(streams), &mut t).unwrap_or_else(|e| panic!("seed {seed} life {life}: {e}"));
+            let (db, found) = Db::open(folder.config(streams), &mut t)
+                .unwrap_or_else(|e| panic!("seed {seed} life {life}: {e}"));
             assert_eq!(found.created, life == 0);
             assert_eq!(found.warnings, Vec::<String>::new());
             *truth.lock() = t;
@@ -117,7 +119,8 @@ fn concurrent_commits_come_back() {
                     let mut random = Random(life * 100 + lane as u64);
                     for _ in 0..200 {
                         let n = if random.chance(5) { 3 } else { 1 };
-                        let parts = (0..n).map(|_| db.some_changes(segment, (lane, 4), &mut random)).collect();
+                        let parts =
+                            (0..n).map(|_| db.some_changes(segment, (lane, 4), &mut random)).collect();
                         let ts = db.commit(StreamId(lane as u16 % 2), parts, &truth).unwrap();
                         match random.below(3) {
                             0 => db.log.acknowledge_async(ts),
@@ -294,7 +297,8 @@ fn a_database_that_grew_and_shrank_uses_its_files_again() {
     let segment = db.create_segment(1, &mut random).unwrap().unwrap();
     for _ in 0..40 {
         for _ in 0..40 {
-            let ts = db.commit(StreamId(0), vec![db.some_changes(segment, (0, 1), &mut random)], &truth).unwrap();
+            let ts =
+                db.commit(StreamId(0), vec![db.some_changes(segment, (0, 1), &mut random)], &truth).unwrap();
             if random.chance(50) {
                 db.log.wait_durable(ts).unwrap();
             }

@@ -15,7 +15,10 @@ fn config(world: &Arc<sim::World>, streams: usize) -> Config {
     let data: Arc<dyn Storage> = world.disk("data");
     let mut c = Config::new(data);
     c.streams = (0..streams)
-        .map(|k| Place { storage: world.disk(&format!("log{k}")), folder: if k == 0 { "log".into() } else { "".into() } })
+        .map(|k| Place {
+            storage: world.disk(&format!("log{k}")),
+            folder: if k == 0 { "log".into() } else { "".into() },
+        })
         .collect();
     c.log_file_size = 128 << 10;
     c.buffer_size = 128 << 10;
@@ -28,12 +31,15 @@ fn live(world: &Arc<sim::World>, truth: &Arc<Mutex<Truth>>, streams: usize, seed
     let db = match Db::open(config(world, streams), &mut t) {
         Ok((db, _)) => Arc::new(db),
         // Where syncs fail, an opening may too: the next one finds everything again.
-        Err(RecoveryError::Io { .. }) if world.power_is_lost() || world.config().sync_error > 0.0 => return Ok(()),
+        Err(RecoveryError::Io { .. }) if world.power_is_lost() || world.config().sync_error > 0.0 => {
+            return Ok(());
+        }
         Err(e) => return Err(e.to_string()),
     };
     *truth.lock() = t;
     let mut handles = vec![];
-    let segments: Vec<_> = (0..2).filter_map(|h| db.create_segment(h, &mut Random(seed)).ok().flatten()).collect();
+    let segments: Vec<_> =
+        (0..2).filter_map(|h| db.create_segment(h, &mut Random(seed)).ok().flatten()).collect();
     let all: Vec<_> = db.memory.state.lock().segments.keys().copied().collect();
     for lane in 0..3usize {
         let (db, truth, all) = (db.clone(), truth.clone(), all.clone());

@@ -119,7 +119,7 @@ pub struct Scan {
 }
 
 impl Scan {
-    pub fn start(&mut self, connection: &mut Connection, table: &Arc<Table>) {
+    pub fn start(&mut self, connection: &Connection, table: &Arc<Table>) {
         connection.session.remember_heap(&table.store);
         self.slots.start(&table.store.rows);
     }
@@ -590,7 +590,7 @@ impl Connection {
     }
     /// Appends every OID that stands under the key of these values, which are all the index's columns; the row's
     /// key must be rechecked by the caller.
-    pub fn lookup(&mut self, index: &TableIndex, key: &[u8], out: &mut Vec<Oid>) -> SqlResult<()> {
+    pub fn lookup(&self, index: &TableIndex, key: &[u8], out: &mut Vec<Oid>) -> SqlResult<()> {
         let start = out.len();
         if !self.session.is_serializable() {
             let guard = self.session.pin();

@@ -188,7 +188,7 @@ impl IndexScan {
         self.cursor.seek(tree, low, high, direction);
         Ok(())
     }
-    pub fn next(&mut self, connection: &mut Connection) -> SqlResult<Option<Oid>> {
+    pub fn next(&mut self, connection: &Connection) -> SqlResult<Option<Oid>> {
         let Some(index) = &self.index else { return Ok(None) };
         let serializable = connection.session.is_serializable();
         let oid = {

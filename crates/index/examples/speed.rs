@@ -109,7 +109,11 @@ fn main() {
                 tree.insert(&guard, &k.to_be_bytes(), Oid(k & Oid::MASK)).expect("memory");
             }
         });
-        println!("btree: {:.1} bytes an entry, height {}", tree.memory_bytes() as f64 / n as f64, tree.height());
+        println!(
+            "btree: {:.1} bytes an entry, height {}",
+            tree.memory_bytes() as f64 / n as f64,
+            tree.height()
+        );
         if wanted("btree") || wanted("btree-one") {
             measure("btree: lookups one by one", n, || {
                 for &k in &order {
@@ -154,7 +158,8 @@ fn main() {
         let mut sorted: Vec<[u8; 8]> = keys.iter().map(|k| k.to_be_bytes()).collect();
         sorted.sort_unstable();
         measure("btree: bulk", n, || {
-            let tree = BTree::bulk(KeyShape::Fixed(8), budget.clone(), sorted.iter().map(|k| (&k[..], Oid(8))));
+            let tree =
+                BTree::bulk(KeyShape::Fixed(8), budget.clone(), sorted.iter().map(|k| (&k[..], Oid(8))));
             black_box(tree.is_ok());
         });
     }

@@ -23,7 +23,7 @@
 //! one leaf node of each run of children that it has used up.
 //!
 //! Equal keys: n OIDs under one key are n entries in order of their OIDs; nothing degrades.
-use crate::{Budget, Index, Inserted, OutOfMemory, Seen, latch, slab::Slab, stripes::Stripes};
+use crate::{Budget, Dead, Index, Inserted, OutOfMemory, Seen, latch, slab::Slab, stripes::Stripes};
 use key::{Blob, BlobHeap, Position, Probe, SHORT, WORDS};
 use node::{Changed, Checked, Form, Node};
 use ondol_base::epoch::Guard;
@@ -38,7 +38,7 @@ mod cursor;
 mod key;
 mod node;
 mod verify;
-pub use bulk::{BulkError, Builder, Run};
+pub use bulk::{Builder, BulkError, Run};
 pub use cursor::{Cursor, Direction, Range};
 pub use key::{KeyShape, prefix_successor};
 
@@ -331,8 +331,8 @@ impl Tree {
         }
         let latched = Latched { node, version, changed: true };
         let at = node.lower_bound(form, &form.leaf, node.count(), p, version | 1)?;
-        let there = at < node.count()
-            && node.compare(form, &form.leaf, at, p, version | 1)? == cmp::Ordering::Equal;
+        let there =
+            at < node.count() && node.compare(form, &form.leaf, at, p, version | 1)? == cmp::Ordering::Equal;
         if !there {
             node.insert_entry(form, at, words, p.oid);
         }
@@ -357,7 +357,13 @@ impl Tree {
 
     /// Splits a full node that was found at `version` under `parent`, for an insert at `p`.
     #[inline(never)]
-    fn split(&self, parent: Parent, node: Node, version: u64, p: &Probe<'_>) -> Checked<Result<(), OutOfMemory>> {
+    fn split(
+        &self,
+        parent: Parent,
+        node: Node,
+        version: u64,
+        p: &Probe<'_>,
+    ) -> Checked<Result<(), OutOfMemory>> {
         let level = node.level();
         let new = match self.alloc(level) {
             Ok(n) => Spare { tree: self, node: n },
@@ -409,7 +415,6 @@ impl Tree {
 
     /// Moves the upper part of a latched full node to `new`, and gives the separator. Refused, both are as they
     /// were.
-    #[expect(clippy::type_complexity, reason = "two ways of not happening, and a pair")]
     fn divide(
         &self,
         node: Node,
@@ -455,13 +460,7 @@ impl Tree {
         Ok(Ok(separator))
     }
 
-    fn remove(
-        &self,
-        guard: &Guard<'_>,
-        key: &[u8],
-        oid: u64,
-        dead: &mut dyn FnMut(&dyn Fn(&[u8]) -> bool) -> bool,
-    ) -> bool {
+    fn remove(&self, guard: &Guard<'_>, key: &[u8], oid: u64, dead: &mut Dead<'_>) -> bool {
         let p = self.place(key, oid);
         let (parent, leaf, version, latched, found) = self.retry(|| {
             let mut parent: Parent = None;
@@ -513,7 +512,15 @@ impl Tree {
     }
 
     /// Gives the range of an empty leaf, child `i` of `parent`, to its left neighbour under the same parent.
-    fn unlink(&self, guard: &Guard<'_>, parent: Node, above: u64, i: usize, leaf: Node, version: u64) -> Checked<()> {
+    fn unlink(
+        &self,
+        guard: &Guard<'_>,
+        parent: Node,
+        above: u64,
+        i: usize,
+        leaf: Node,
+        version: u64,
+    ) -> Checked<()> {
         if i == 0 {
             return Ok(());
         }
@@ -601,13 +608,7 @@ impl Index for BTree {
     fn insert(&self, _guard: &Guard<'_>, key: &[u8], oid: Oid) -> Result<Inserted, OutOfMemory> {
         self.tree.insert(key, oid.0)
     }
-    fn remove_dead(
-        &self,
-        guard: &Guard<'_>,
-        key: &[u8],
-        oid: Oid,
-        dead: &mut dyn FnMut(&dyn Fn(&[u8]) -> bool) -> bool,
-    ) -> bool {
+    fn remove_dead(&self, guard: &Guard<'_>, key: &[u8], oid: Oid, dead: &mut Dead<'_>) -> bool {
         self.tree.remove(guard, key, oid.0, dead)
     }
     fn lookup(&self, guard: &Guard<'_>, key: &[u8], out: &mut Vec<Oid>, seen: Option<&mut Vec<Seen>>) {

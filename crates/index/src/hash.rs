@@ -33,7 +33,10 @@
 //! become longer, until a bucket overflows and the insert itself is refused.
 //!
 //! Not here: shrinking. Buckets stay until the index goes (I3).
-use crate::{Budget, Index, Inserted, OutOfMemory, Seen, latch, slab::Slab, stripes::STRIPES, stripes::Stripes};
+use crate::Dead;
+use crate::{
+    Budget, Index, Inserted, OutOfMemory, Seen, latch, slab::Slab, stripes::STRIPES, stripes::Stripes,
+};
 use chain::Overflow;
 use line::{Line, OID_BITS, OID_MASK, SPENT, matches, tag};
 use ondol_base::epoch::Guard;
@@ -98,7 +101,11 @@ fn place(table: u64, hash: u64) -> Place {
     shift -= (hash >> shift < table >> 6) as u32;
     let address = hash >> shift;
     // The bits that follow the address come to the top: a shift by 64 - shift.
-    Place { bucket: bucket_of(address), shift, probe: (hash << (shift.wrapping_neg() & 63) >> OID_BITS) as u16 | 1 }
+    Place {
+        bucket: bucket_of(address),
+        shift,
+        probe: (hash << (shift.wrapping_neg() & 63) >> OID_BITS) as u16 | 1,
+    }
 }
 
 /// The bits of a hash that an entry stands for.
@@ -181,7 +188,7 @@ impl HashIndex {
                 if !more || !line::is_link(last) {
                     return self.seen(head, version);
                 }
-                let given = word & OID_MASK * (found != 0) as u64;
+                let given = if found == 0 { 0 } else { word & OID_MASK };
                 return self.probe_behind(guard, hash, head, version, last, p.probe, given, f);
             }
         }
@@ -218,13 +225,7 @@ impl HashIndex {
 
     /// As [`HashIndex::probe`] where there is more than one match, a long chain, or a writer.
     #[inline(never)]
-    fn probe_on(
-        &self,
-        _guard: &Guard<'_>,
-        hash: u64,
-        known: u64,
-        f: &mut impl FnMut(Oid) -> bool,
-    ) -> Seen {
+    fn probe_on(&self, _guard: &Guard<'_>, hash: u64, known: u64, f: &mut impl FnMut(Oid) -> bool) -> Seen {
         // What was handed out from the head already, for when the chain has to be read again.
         let mut given = [known, 0, 0, 0, 0, 0, 0];
         let mut count = (known != 0) as usize;
@@ -443,13 +444,7 @@ impl Index for HashIndex {
     fn insert(&self, guard: &Guard<'_>, key: &[u8], oid: Oid) -> Result<Inserted, OutOfMemory> {
         self.insert_hash(guard, hash_key(key), oid)
     }
-    fn remove_dead(
-        &self,
-        guard: &Guard<'_>,
-        key: &[u8],
-        oid: Oid,
-        dead: &mut dyn FnMut(&dyn Fn(&[u8]) -> bool) -> bool,
-    ) -> bool {
+    fn remove_dead(&self, guard: &Guard<'_>, key: &[u8], oid: Oid, dead: &mut Dead<'_>) -> bool {
         let hash = hash_key(key);
         self.remove_hash(guard, hash, oid, &mut |mask| dead(&|other| (hash_key(other) ^ hash) & mask == 0))
     }

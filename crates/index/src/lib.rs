@@ -68,6 +68,9 @@ pub struct Inserted {
     pub after: Seen,
 }
 
+/// Asks whether an entry is dead, given a function that says of another key whether the entry stands for it too.
+pub type Dead<'a> = dyn FnMut(&dyn Fn(&[u8]) -> bool) -> bool + 'a;
+
 pub trait Index: Send + Sync {
     /// Puts the pair (key, oid) in.
     fn insert(&self, guard: &Guard<'_>, key: &[u8], oid: Oid) -> Result<Inserted, OutOfMemory>;
@@ -82,13 +85,7 @@ pub trait Index: Send + Sync {
     /// As [`Index::remove_if`], but the question comes with a function that says of another key whether the
     /// entry about to go stands for that key too (in a B+-tree: whether the keys are equal). The entry is dead
     /// only if it stands for the key of no version that remains.
-    fn remove_dead(
-        &self,
-        guard: &Guard<'_>,
-        key: &[u8],
-        oid: Oid,
-        dead: &mut dyn FnMut(&dyn Fn(&[u8]) -> bool) -> bool,
-    ) -> bool;
+    fn remove_dead(&self, guard: &Guard<'_>, key: &[u8], oid: Oid, dead: &mut Dead<'_>) -> bool;
     /// Appends to `out` every OID that stands under `key` (a hash index may add others of the same tag), and to
     /// `seen` each node looked at, also when nothing was found.
     fn lookup(&self, guard: &Guard<'_>, key: &[u8], out: &mut Vec<Oid>, seen: Option<&mut Vec<Seen>>);

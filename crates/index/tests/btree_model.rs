@@ -102,7 +102,10 @@ fn history(shape: KeyShape, steps: u64, seed: u64) {
                 } else {
                     let done = tree.insert(&guard, &k, Oid(oid)).unwrap();
                     assert_eq!(done.new, model.insert((k, oid)));
-                    assert_eq!((done.before.node, done.before.version + 2), (done.after.node, done.after.version));
+                    assert_eq!(
+                        (done.before.node, done.before.version + 2),
+                        (done.after.node, done.after.version)
+                    );
                 }
             }
             10..=13 => {
@@ -323,18 +326,23 @@ fn bulk_built_trees_hold_what_was_given() {
                 for i in 0..n as u64 {
                     let k = match shape {
                         KeyShape::Fixed(8) => (i / 3).to_be_bytes().to_vec(),
-                        _ if n > 5000 && shape == KeyShape::Variable => format!("some long beginning {i:09}").into_bytes(),
+                        _ if n > 5000 && shape == KeyShape::Variable => {
+                            format!("some long beginning {i:09}").into_bytes()
+                        }
                         s => key(&mut r, s),
                     };
                     model.insert((k, 8 * r.below(1 << 20)));
                 }
                 let all: Vec<_> = model.iter().map(|(k, o)| (&k[..], Oid(*o))).collect();
                 let builder = BTree::builder(shape, budget.clone()).unwrap();
-                let runs: Vec<_> = all.chunks(n / 3 + 1).map(|part| {
-                    let mut run = builder.run();
-                    part.iter().for_each(|(k, o)| run.push(k, *o).unwrap());
-                    run
-                }).collect();
+                let runs: Vec<_> = all
+                    .chunks(n / 3 + 1)
+                    .map(|part| {
+                        let mut run = builder.run();
+                        part.iter().for_each(|(k, o)| run.push(k, *o).unwrap());
+                        run
+                    })
+                    .collect();
                 let tree = builder.finish(runs).unwrap();
                 verify(&tree, &model);
                 // It is an ordinary tree afterwards.
@@ -356,7 +364,10 @@ fn bulk_built_trees_hold_what_was_given() {
 #[test]
 fn bulk_refuses_disorder_and_memory() {
     let budget = Limit::none();
-    let long = [b"a very long key, more than sixteen bytes".to_vec(), b"a very long key, more than sixteen".to_vec()];
+    let long = [
+        b"a very long key, more than sixteen bytes".to_vec(),
+        b"a very long key, more than sixteen".to_vec(),
+    ];
     let wrong = BTree::bulk(KeyShape::Variable, budget.clone(), long.iter().map(|k| (&k[..], Oid(8))));
     assert_eq!(wrong.err(), Some(BulkError::NotSorted));
     let twice = [(&long[0][..], Oid(8)), (&long[0][..], Oid(8))];

@@ -60,7 +60,11 @@ fn an_insert_into_a_range_changes_a_leaf_seen() {
         let variable = seed % 2 == 0;
         let shape = if variable { KeyShape::Variable } else { KeyShape::Fixed(8) };
         let make = |n: u64| {
-            if variable { format!("a beginning in common {n:06}").into_bytes() } else { n.to_be_bytes().to_vec() }
+            if variable {
+                format!("a beginning in common {n:06}").into_bytes()
+            } else {
+                n.to_be_bytes().to_vec()
+            }
         };
         let tree = BTree::new(shape, Limit::none()).unwrap();
         const KEYS: u64 = 3000;

@@ -95,7 +95,10 @@ fn btree_with(shape: KeyShape, make: fn(u64) -> Vec<u8>, seed: u64) {
                     assert!(all.windows(2).all(|w| w[0] < w[1]), "out of order, or twice");
                     assert!(all.iter().all(|(k, _)| *k >= l && *k < h), "out of range");
                     for n in (low..high).filter(|n| n % STAYS == 0) {
-                        assert!(all.binary_search(&(make(n), 8 * n + 8)).is_ok(), "{n} of {low}..{high} is lost");
+                        assert!(
+                            all.binary_search(&(make(n), 8 * n + 8)).is_ok(),
+                            "{n} of {low}..{high} is lost"
+                        );
                     }
                     all
                 };
@@ -115,7 +118,7 @@ fn btree_with(shape: KeyShape, make: fn(u64) -> Vec<u8>, seed: u64) {
                     let guard = me.pin();
                     tree.lookup(&guard, &make(n), &mut out, Some(&mut seen));
                     assert!(out.windows(2).all(|w| w[0] < w[1]));
-                    assert!(n % STAYS > 0 || out.contains(&Oid(8 * n + 8)), "{n} is lost");
+                    assert!(!n.is_multiple_of(STAYS) || out.contains(&Oid(8 * n + 8)), "{n} is lost");
                     tree.lookup(&guard, &make(n), &mut again, None);
                     if unchanged(&seen) {
                         assert_eq!(out, again);
@@ -143,7 +146,8 @@ fn btree_of_words() {
 
 #[test]
 fn btree_of_long_strings() {
-    let make = |n: u64| format!("a beginning in common {n:06} and {}", "more ".repeat(n as usize % 5)).into_bytes();
+    let make =
+        |n: u64| format!("a beginning in common {n:06} and {}", "more ".repeat(n as usize % 5)).into_bytes();
     seeds(2, |seed| btree_with(KeyShape::Variable, make, seed));
 }
 
@@ -163,7 +167,7 @@ fn hash_index_grows_under_readers() {
         let filled = Arc::new(AtomicU64::new(0));
         let same = Arc::new(AtomicU64::new(0));
         // Every eighth number shares one of few keys.
-        let key = |n: u64| if n % 8 == 0 { n % 64 } else { n }.to_le_bytes();
+        let key = |n: u64| if n.is_multiple_of(8) { n % 64 } else { n }.to_le_bytes();
         let mut threads = Vec::new();
         {
             let (index, epochs, filled) = (index.clone(), epochs.clone(), filled.clone());
@@ -217,7 +221,8 @@ fn hash_index_grows_under_readers() {
                         index.lookup(&guard, &key(n), &mut again, None);
                         if unchanged(&seen) {
                             let (mut a, mut b) = (out.clone(), again);
-                            (a.sort_unstable(), b.sort_unstable());
+                            a.sort_unstable();
+                            b.sort_unstable();
                             assert!(b.iter().all(|o| a.contains(o)), "a phantom under {n}");
                             assert!(b.windows(2).all(|w| w[0] != w[1]), "twice under {n}");
                             same.fetch_add(1, Ordering::Relaxed);

@@ -259,12 +259,13 @@ pub fn remove_entry(
 ) {
     let guard = participant.pin();
     let mut buf = vec![0; table.row_size];
-    index.index.remove_if(&guard, key, oid, &mut || {
+    // Two keys of one row may share an entry (a hash index stores part of the hash): ask for all that it stands for.
+    index.index.remove_dead(&guard, key, oid, &mut |same| {
         let strings = Committed(space);
         !slot::any_version(space, oid, &mut buf, true, &mut |row| {
             let mut k = Vec::with_capacity(key.len());
             index.key.key(row, &strings, &mut k);
-            k == key
+            same(&k)
         })
     });
 }

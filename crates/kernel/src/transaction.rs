@@ -150,7 +150,7 @@ struct Txn {
     unspilled: usize,
     first_unspilled: usize,
     changed: bool,
-    reads: Reads,
+    reads: std::cell::RefCell<Reads>,
 }
 
 /// What a serializable transaction saw.
@@ -291,7 +291,7 @@ impl Session {
             unspilled: 0,
             first_unspilled: 0,
             changed: false,
-            reads: Reads::default(),
+            reads: Default::default(),
         }));
     }
     /// The next command: sees what the ones before it did.
@@ -350,22 +350,23 @@ impl Session {
         self.txn.as_ref().is_some_and(|t| t.isolation == Isolation::Serializable)
     }
     /// Serializable transactions remember what they looked at, found or not.
-    pub fn remember_row(&mut self, oid: Oid) {
-        if let Some(t) = self.txn.as_mut().filter(|t| t.isolation == Isolation::Serializable) {
-            t.reads.rows.push(oid)
+    pub fn remember_row(&self, oid: Oid) {
+        if let Some(t) = self.txn.as_ref().filter(|t| t.isolation == Isolation::Serializable) {
+            t.reads.borrow_mut().rows.push(oid)
         }
     }
-    pub fn remember_nodes(&mut self, index: &Arc<IndexStore>, seen: &mut Vec<Seen>) {
-        match self.txn.as_mut().filter(|t| t.isolation == Isolation::Serializable) {
-            Some(t) => t.reads.nodes.extend(seen.drain(..).map(|s| (index.clone(), s))),
+    pub fn remember_nodes(&self, index: &Arc<IndexStore>, seen: &mut Vec<Seen>) {
+        match self.txn.as_ref().filter(|t| t.isolation == Isolation::Serializable) {
+            Some(t) => t.reads.borrow_mut().nodes.extend(seen.drain(..).map(|s| (index.clone(), s))),
             None => seen.clear(),
         }
     }
-    pub fn remember_heap(&mut self, table: &TableStore) {
-        if let Some(t) = self.txn.as_mut().filter(|t| t.isolation == Isolation::Serializable)
-            && !t.reads.heaps.iter().any(|h| h.id == table.rows.id)
-        {
-            t.reads.heaps.push(table.rows.clone())
+    pub fn remember_heap(&self, table: &TableStore) {
+        if let Some(t) = self.txn.as_ref().filter(|t| t.isolation == Isolation::Serializable) {
+            let mut reads = t.reads.borrow_mut();
+            if !reads.heaps.iter().any(|h| h.id == table.rows.id) {
+                reads.heaps.push(table.rows.clone())
+            }
         }
     }
 
@@ -619,7 +620,7 @@ impl Session {
             return;
         }
         if let Some(t) = self.txn.as_mut().filter(|t| t.isolation == Isolation::Serializable) {
-            for (i, s) in t.reads.nodes.iter_mut() {
+            for (i, s) in t.reads.get_mut().nodes.iter_mut() {
                 if s.node == did.before.node && s.version == did.before.version && Arc::ptr_eq(i, index) {
                     s.version = did.after.version
                 }
@@ -1095,7 +1096,8 @@ impl Session {
     fn reads_stand(&self, kernel: &Arc<Kernel>, c: CommitTs) -> bool {
         let t = self.txn.as_ref().expect("committing");
         let space = &kernel.space;
-        if t.reads.rows.is_empty() && t.reads.nodes.is_empty() && t.reads.heaps.is_empty() {
+        let reads = t.reads.borrow();
+        if reads.rows.is_empty() && reads.nodes.is_empty() && reads.heaps.is_empty() {
             return true;
         }
         registry::wait_installed(&kernel.epochs, c - 1, Some(&self.participant.line().words[COMMITTING]));
@@ -1139,10 +1141,10 @@ impl Session {
             }
         };
         let stands = |oid: &Oid| newest(*oid) <= snapshot;
-        t.reads.rows.iter().all(stands)
+        reads.rows.iter().all(stands)
             // SAFETY: the index is held by the entry (I3).
-            && t.reads.nodes.iter().all(|(_, s)| unsafe { (*s.node).load(Ordering::Acquire) } == s.version)
-            && t.reads.heaps.iter().all(|h| {
+            && reads.nodes.iter().all(|(_, s)| unsafe { (*s.node).load(Ordering::Acquire) } == s.version)
+            && reads.heaps.iter().all(|h| {
                 let mut slots = crate::heap::Slots::default();
                 slots.start(h);
                 std::iter::from_fn(|| slots.next(space)).all(|oid| stands(&oid))

@@ -35,13 +35,16 @@
 //! the log is written, what statements mean; those are the crates below.
 #![forbid(unsafe_code)]
 
+pub mod backup;
 mod batch;
+pub mod check;
 mod control;
 mod database;
 mod define;
 pub mod dump;
 mod execute;
 mod output;
+mod overlay;
 mod params;
 mod planned;
 mod rows;
@@ -57,6 +60,7 @@ mod watch;
 pub use batch::Batch;
 pub use database::{Database, OpenOptions, Opened, Opening};
 pub use ondol_engine::{Catalog, ColumnDef, FunctionDef, IndexDef, IndexKind, Isolation, Returns, Table, TableDef, Token};
+pub use ondol_durability::recovery::Progress as RecoveryProgress;
 pub use ondol_types::resolve::type_name;
 pub use ondol_types::{
     Numeric, SqlError as Error, SqlResult as Result, Type, TypeId, Value, ValueRef, sqlstate,

@@ -140,7 +140,7 @@ impl Session {
 
     /// Readies the host for a program that needs it.
     pub(crate) fn prepare_host(&self, program: &Program) {
-        let views = program.ops.iter().any(|op| matches!(op, Op::System { .. }));
+        let views = program.ops.iter().any(|op| matches!(op, Op::SystemRows { .. }));
         if views || !program.functions.is_empty() {
             *self.host.catalog.lock() = Some(self.connection.catalog());
             *self.host.settings.lock() = self.settings.all();

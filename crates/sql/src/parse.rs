@@ -80,6 +80,31 @@ pub fn parse(sql: &str) -> SqlResult<Vec<Raw>> {
     Ok(statements)
 }
 
+/// An expression of a parse tree as text that parses to it again.
+pub fn expression_text(expression: &tree::Node) -> SqlResult<String> {
+    const HEAD: &str = "SELECT ";
+    let target = tree::ResTarget { val: Some(Box::new(expression.clone())), ..tree::ResTarget::default() };
+    let select = tree::SelectStmt {
+        target_list: vec![tree::Node { node: Some(Kind::ResTarget(Box::new(target))) }],
+        limit_option: tree::LimitOption::Default as i32,
+        op: tree::SetOperation::SetopNone as i32,
+        ..tree::SelectStmt::default()
+    };
+    let statement = tree::Node { node: Some(Kind::SelectStmt(Box::new(select))) };
+    let raw = tree::RawStmt { stmt: Some(Box::new(statement)), stmt_location: 0, stmt_len: 0 };
+    let whole = tree::ParseResult { version: 0, stmts: vec![raw] };
+    let text = {
+        let _one = LIBRARY.lock();
+        pg_query::deparse(&whole, pg_query::DeparseOptions::default())
+    };
+    let internal = |m: String| SqlError::new(sqlstate::INTERNAL_ERROR, m);
+    let text = text.map_err(|e| internal(e.to_string()))?;
+    match text.strip_prefix(HEAD) {
+        Some(expression) => Ok(expression.to_string()),
+        None => Err(internal(format!("an expression was written as {text:?}"))),
+    }
+}
+
 /// The error of a message, with its SQLSTATE and its place.
 fn located(sql: &str, message: String) -> SqlError {
     let state = match message.as_str() {
@@ -151,6 +176,15 @@ mod tests {
         assert_eq!(error_at("select 'abc").1, Some(7));
         assert_eq!(error_at("select 1a").1, Some(7));
         assert_eq!(error_at("select 1; select ) ; select )").1, Some(17));
+    }
+
+    #[test]
+    fn expressions_are_written_back() {
+        let raws = parse("select (1 + 2) * f('a''b', x.y)::numeric(10, 2)").unwrap();
+        let Kind::SelectStmt(s) = &raws[0].node else { panic!("no SELECT") };
+        let Some(Kind::ResTarget(t)) = &s.target_list[0].node else { panic!("no target") };
+        let text = expression_text(t.val.as_ref().unwrap()).unwrap();
+        assert_eq!(text, "(1 + 2) * f('a''b', x.y)::numeric(10, 2)");
     }
 
     #[test]

@@ -180,3 +180,94 @@ fn fit(mut s: String, length: Option<usize>, name: &str, explicit: bool) -> SqlR
     }
     Ok(s)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `pg_cast` of PostgreSQL 15 among the supported types, without the string types: implicit, assignment and
+    /// explicit casts.
+    const PG_CAST: &str = "boolean>integer e, bigint>smallint a, bigint>integer a, bigint>double precision i, \
+        bigint>numeric i, smallint>bigint i, smallint>integer i, smallint>double precision i, smallint>numeric i, \
+        integer>boolean e, integer>bigint i, integer>smallint a, integer>double precision i, integer>numeric i, \
+        double precision>bigint a, double precision>smallint a, double precision>integer a, \
+        double precision>numeric a, date>timestamp without time zone i, date>timestamp with time zone i, \
+        timestamp without time zone>date a, timestamp without time zone>timestamp with time zone i, \
+        timestamp with time zone>date a, timestamp with time zone>timestamp without time zone a, \
+        numeric>bigint a, numeric>smallint a, numeric>integer a, numeric>double precision i";
+
+    #[test]
+    fn the_table_is_that_of_pg_cast() {
+        let listed = |from: TypeId, to: TypeId| {
+            let name = format!("{from}>{to} ");
+            let found = PG_CAST.split(", ").find_map(|c| c.strip_prefix(&name));
+            found.map(|c| match c {
+                "i" => CastContext::Implicit,
+                "a" => CastContext::Assignment,
+                _ => CastContext::Explicit,
+            })
+        };
+        let special = |t| is_string(t) || matches!(t, TypeId::Unknown | TypeId::Void);
+        for from in TypeId::all().filter(|t| !special(*t)) {
+            for to in TypeId::all().filter(|t| !special(*t) && *t != from) {
+                assert_eq!(cast_context(from, to), listed(from, to), "{from} to {to}");
+            }
+            assert_eq!(cast_context(from, from), Some(CastContext::Implicit));
+            for s in [TypeId::Text, TypeId::Varchar, TypeId::Bpchar] {
+                assert_eq!(cast_context(from, s), Some(CastContext::Assignment));
+                assert_eq!(cast_context(s, from), Some(CastContext::Explicit));
+            }
+        }
+        assert_eq!(cast_context(TypeId::Bpchar, TypeId::Text), Some(CastContext::Implicit));
+    }
+
+    /// Invariant 2.
+    #[test]
+    fn every_cast_is_known_and_none_panics() {
+        let values = [
+            Value::Bool(true),
+            Value::Int2(1),
+            Value::Int4(1),
+            Value::Int8(1),
+            Value::Float8(1.0),
+            Value::Numeric(Numeric::ONE),
+            Value::Text("1".into()),
+            Value::Bytea(vec![1]),
+            Value::Date(1),
+            Value::Timestamp(1),
+            Value::Timestamptz(1),
+        ];
+        for v in &values {
+            for from in TypeId::all() {
+                for to in TypeId::all() {
+                    let r = cast(v.clone(), from, Type::new(to), true, &Context::EMPTY);
+                    let own = v.type_id() == Some(from);
+                    if own && cast_context(from, to).is_some() {
+                        let state = r.as_ref().map_or_else(|e| e.sqlstate(), |_| "");
+                        assert!(!matches!(state, "42846" | "XX000"), "{from} to {to}: {r:?}");
+                    } else if own && from != TypeId::Text {
+                        assert_eq!(r.unwrap_err().sqlstate(), "42846", "{from} to {to}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn assignment_cuts_spaces_alone() {
+        let assign =
+            |v: Value, from, id, n: i32| cast(v, from, Type::with(id, n + 4), false, &Context::EMPTY);
+        let text = |s: &str| Value::Text(s.to_string());
+        assert_eq!(assign(text("ab   "), TypeId::Text, TypeId::Varchar, 3).unwrap(), text("ab "));
+        assert_eq!(assign(text("ab   "), TypeId::Text, TypeId::Bpchar, 3).unwrap(), text("ab"));
+        assert_eq!(assign(text("abcd"), TypeId::Text, TypeId::Varchar, 3).unwrap_err().sqlstate(), "22001");
+        assert_eq!(
+            assign(Value::Int4(12345), TypeId::Int4, TypeId::Bpchar, 3).unwrap_err().sqlstate(),
+            "22001"
+        );
+        assert_eq!(assign(Value::Bool(true), TypeId::Bool, TypeId::Bpchar, 4).unwrap(), text("true"));
+        let explicit =
+            cast(text("abcd"), TypeId::Text, Type::with(TypeId::Varchar, 7), true, &Context::EMPTY);
+        assert_eq!(explicit.unwrap(), text("abc"));
+    }
+}

@@ -7,6 +7,8 @@
 //! Everything here is a pure function of its arguments (and of [`func::Context`], which carries the
 //! transaction's time), with PostgreSQL 15's answers, its error messages and its SQLSTATEs.
 
+#![forbid(unsafe_code)]
+
 pub mod agg;
 pub mod cast;
 pub mod datetime;

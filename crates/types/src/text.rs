@@ -468,3 +468,83 @@ fn parse_hex(hex: &str) -> SqlResult<Vec<u8>> {
     }
     Ok(out)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(v: ValueRef<'_>, ty: Type) -> String {
+        let mut out = String::new();
+        output(v, ty, &mut out);
+        out
+    }
+
+    #[test]
+    fn char_is_padded_to_characters() {
+        let char5 = Type::with(TypeId::Bpchar, 9);
+        assert_eq!(shown(ValueRef::Text("ab"), char5), "ab   ");
+        assert_eq!(shown(ValueRef::Text("häß"), char5), "häß  ");
+        assert_eq!(shown(ValueRef::Text("abcdef"), char5), "abcdef");
+        assert_eq!(shown(ValueRef::Text("ab"), Type::TEXT), "ab");
+        let read = input("ab        ", char5, &Context::EMPTY).unwrap();
+        assert_eq!(read, Value::Text("ab".into()));
+    }
+
+    #[test]
+    fn input_obeys_the_modifier() {
+        let read = |s: &str, id, typmod| input(s, Type::with(id, typmod), &Context::EMPTY);
+        let e = read("abcd", TypeId::Varchar, 7).unwrap_err();
+        assert_eq!(
+            (e.sqlstate(), e.to_string().as_str()),
+            ("22001", "value too long for type character varying(3)")
+        );
+        let e = read("äöüß", TypeId::Bpchar, 7).unwrap_err();
+        assert_eq!((e.sqlstate(), e.to_string().as_str()), ("22001", "value too long for type character(3)"));
+        assert_eq!(read("ab   ", TypeId::Varchar, 7).unwrap(), Value::Text("ab ".into()));
+        assert_eq!(read("1.005", TypeId::Numeric, (5 << 16 | 2) + 4).unwrap().to_string(), "1.01");
+        assert_eq!(read("1000", TypeId::Numeric, (5 << 16 | 2) + 4).unwrap_err().sqlstate(), "22003");
+        assert_eq!(
+            read("2024-01-01 0:0:0.6", TypeId::Timestamp, 0).unwrap().to_string(),
+            "2024-01-01 00:00:01"
+        );
+    }
+
+    /// Invariant 1, with the shortest digits of floats from all over their range.
+    #[test]
+    fn floats_and_integers_lead_back() {
+        let mut s = 1u64;
+        for _ in 0..50_000 {
+            s = s.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            let bits = s ^ s >> 29;
+            let f = f64::from_bits(bits);
+            if f.is_finite() {
+                let text = shown(ValueRef::Float8(f), Type::new(TypeId::Float8));
+                assert_eq!(parse_f64(&text).unwrap().to_bits(), f.to_bits(), "{text}");
+            }
+            let i = bits as i64 >> (bits % 64);
+            assert_eq!(parse_i64(&shown(ValueRef::Int8(i), Type::INT8)).unwrap(), i);
+        }
+        for i in [i64::MIN, i64::MAX, 0, -1, 99, 100] {
+            assert_eq!(shown(ValueRef::Int8(i), Type::INT8), i.to_string());
+        }
+        let mut buf = [0; 40];
+        for v in [0, u128::MAX, 10u128.pow(19), 10u128.pow(38), u128::from(u64::MAX) + 1] {
+            assert_eq!(digits_u128(v, &mut buf), v.to_string());
+        }
+    }
+
+    #[test]
+    fn booleans_have_prefixes() {
+        for (word, value) in
+            [("t", true), ("tRuE", true), (" ye ", true), ("on", true), ("of", false), ("0", false)]
+        {
+            assert_eq!(parse_bool(word).unwrap(), value, "{word}");
+        }
+        for word in ["o", "", "truex", "10", "tr ue"] {
+            assert_eq!(
+                parse_bool(word).unwrap_err().to_string(),
+                format!("invalid input syntax for type boolean: \"{word}\"")
+            );
+        }
+    }
+}

@@ -64,7 +64,9 @@ impl Memory {
     }
     pub fn install(&self, ts: CommitTs) {
         let mut s = self.state.lock();
-        let Some((pieces, installed)) = s.history.get_mut(&ts) else { panic!("commit {ts} was not published") };
+        let Some((pieces, installed)) = s.history.get_mut(&ts) else {
+            panic!("commit {ts} was not published")
+        };
         assert!(!*installed);
         *installed = true;
         for (address, bytes) in pieces.clone() {
@@ -211,7 +213,13 @@ impl Db {
             recovered.clock
         );
         let (found, want) = (memory.content(), truth.content(recovered.clock));
-        assert!(found == want, "wrong content at clock {}: {} words, expected {}", recovered.clock, found.len(), want.len());
+        assert!(
+            found == want,
+            "wrong content at clock {}: {} words, expected {}",
+            recovered.clock,
+            found.len(),
+            want.len()
+        );
         truth.cut(recovered.clock);
         let db = Db { log, memory, checkpointer: Mutex::default(), next_txn: AtomicU64::new(1) };
         Ok((db, recovered))
@@ -238,7 +246,12 @@ impl Db {
     }
 
     /// Some differences to rows of the segment; `lane` keeps concurrent writers apart.
-    pub fn some_changes(&self, segment: SegmentId, lane: (usize, usize), random: &mut Random) -> (Changes, Pieces) {
+    pub fn some_changes(
+        &self,
+        segment: SegmentId,
+        lane: (usize, usize),
+        random: &mut Random,
+    ) -> (Changes, Pieces) {
         let formats = self.memory.state.lock().segments[&segment].formats.clone();
         let (mut changes, mut pieces) = (Changes::new(), vec![]);
         for _ in 0..1 + random.below(4) {

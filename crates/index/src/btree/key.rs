@@ -60,7 +60,8 @@ impl<'a> Probe<'a> {
         for (i, w) in w.iter_mut().enumerate().take(words).skip(1) {
             *w = word_at(key, 8 * i)
         }
-        let (len, rest) = if variable { (key.len() as u64, key.get(SHORT..).unwrap_or(&[])) } else { (0, &[][..]) };
+        let (len, rest) =
+            if variable { (key.len() as u64, key.get(SHORT..).unwrap_or(&[])) } else { (0, &[][..]) };
         Probe { words: w, len, rest, oid }
     }
     pub(crate) fn is_long(&self) -> bool {

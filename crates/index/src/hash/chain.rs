@@ -401,7 +401,9 @@ impl Overflow {
             match (words[0], is_link(w)) {
                 (INNER, true) => self.verify_under(w, &[path, &[i]].concat(), lines)?,
                 (INNER, false) => return Err(format!("inner line {link} holds the entry {w:x}")),
-                (_, true) if i == LINK && path.len() as u32 >= DEEPEST => self.verify_under(w, path, lines)?,
+                (_, true) if i == LINK && path.len() as u32 >= DEEPEST => {
+                    self.verify_under(w, path, lines)?
+                }
                 (LEAF, true) => return Err(format!("slot {i} of leaf {link} holds a link")),
                 (LEAF, false) => {
                     let mut d = Digits::of(w);

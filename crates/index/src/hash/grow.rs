@@ -12,7 +12,7 @@ const BURST: u32 = 4;
 /// The highest bit of a tag says to which half its entry goes; a spent entry goes to both.
 fn half(word: u64) -> (bool, bool) {
     let t = tag(word);
-    (t == SPENT || t < SPENT, t == SPENT || t > SPENT)
+    (t <= SPENT, t >= SPENT)
 }
 
 /// The entry after a split: its first hash bit is used up.

@@ -138,7 +138,7 @@ mod tests {
                     5 => probe ^ 1 << (r >> 8 & 15),
                     _ => (r >> 16) as u16,
                 };
-                line.set(i, (t as u64) << OID_BITS | (next() & OID_MASK) * (r >> 40 & 1));
+                line.set(i, ((t as u64) << OID_BITS) | ((next() & OID_MASK) * (r >> 40 & 1)));
             }
             let scalar = (1..8).fold(0, |m, i| m | (matches(line.get(i), probe) as u32) << i);
             hits += scalar.count_ones();

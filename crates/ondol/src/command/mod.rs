@@ -11,6 +11,7 @@ mod report;
 mod script;
 mod shell;
 mod sim;
+mod subscribers;
 mod worker;
 
 use clap::{Parser, Subcommand};

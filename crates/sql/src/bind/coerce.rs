@@ -162,7 +162,7 @@ impl Binder<'_> {
 
     /// The common type of expressions, and they cast to it.
     pub(super) fn unify(&mut self, exprs: Vec<Expr>, construct: &str) -> SqlResult<(Type, Vec<Expr>)> {
-        let ty = common_type(&exprs, construct)?;
+        let ty = common_type(&exprs.iter().collect::<Vec<_>>(), construct)?;
         let exprs = self.cast_all(exprs, ty, construct)?;
         Ok((ty, exprs))
     }
@@ -272,11 +272,11 @@ fn borrow<'v>(v: &'v Value, numerics: &mut std::slice::Iter<'v, Vec<u8>>) -> Val
 }
 
 /// The type that expressions have together, with the modifier that all share.
-pub fn common_type(exprs: &[Expr], construct: &str) -> SqlResult<Type> {
+pub fn common_type(exprs: &[&Expr], construct: &str) -> SqlResult<Type> {
     let ids: Vec<TypeId> = exprs.iter().map(|e| e.ty.id).collect();
     let id = resolve::common_type(&ids, construct).map_err(|error| {
         // PostgreSQL points at the first that does not fit.
-        let known = |e: &&Expr| e.ty.id != TypeId::Unknown;
+        let known = |e: &&&Expr| e.ty.id != TypeId::Unknown;
         let first = exprs.iter().find(known).map(|e| resolve::category(e.ty.id));
         match exprs.iter().filter(known).find(|e| Some(resolve::category(e.ty.id)) != first) {
             Some(e) => at_expr(error, e.at),

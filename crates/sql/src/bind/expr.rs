@@ -1,6 +1,5 @@
 //! Expressions: constants, names, operators, truth; and what columns are called after them.
 
-use super::scope::Clause;
 use super::tree::{at, kind, need, place, refuse_at, string, strings, unexpected, variant};
 use super::types::{bind_type, type_label};
 use super::{Binder, coerce, constant, name_of};
@@ -330,6 +329,3 @@ fn label(node: &Node) -> Option<(String, u8)> {
         _ => None,
     }
 }
-
-/// The clause for expressions that stand alone.
-pub const ALONE: Clause = Clause::Values;

@@ -2,7 +2,7 @@
 
 use super::call::{function_columns, series};
 use super::scope::{Clause, Item, ItemColumns};
-use super::tree::{at, check_schema, kind, list, need, refuse, refuse_at, strings, unexpected, variant};
+use super::tree::{at, check_schema, kind, list, need, refuse, strings, unexpected, variant};
 use super::{Binder, coerce, system};
 use crate::bound::{Expr, ExprKind, From, JoinKind, Query, Rel, RelEntry, Target};
 use crate::parse::tree::{self, Alias, JoinType, Node, RangeVar, node::Node as Kind};
@@ -170,10 +170,13 @@ impl<'a> Binder<'a> {
             (Rel::Function { function: call.function, args: call.args }, columns, scalar)
         } else {
             // A function of one value is a table of one row.
-            let (query, _) = self.nested(Clause::FromFunction, |b| {
-                let expr = b.func_call(c)?;
-                let target = Target { expr, name: name.to_string(), hidden: false };
-                Ok(Query { targets: vec![target], ..Query::default() })
+            let (query, _) = self.within(Clause::FromFunction, |b| {
+                b.nested(Clause::FromFunction, |b| {
+                    let expr = b.func_call(c)?;
+                    let expr = b.settle(expr)?;
+                    let target = Target { expr, name: name.to_string(), hidden: false };
+                    Ok(Query { targets: vec![target], ..Query::default() })
+                })
             })?;
             let columns = query.columns();
             (Rel::Query(Box::new(query)), columns, true)
@@ -265,7 +268,7 @@ impl<'a> Binder<'a> {
             let l = the_column(&left, name, "left")?;
             let r = the_column(&right, name, "right")?;
             tests.push(self.operator("=", Some(l.clone()), r.clone(), u32::MAX)?);
-            let ty = coerce::common_type(&[l.clone(), r.clone()], "JOIN/USING")?;
+            let ty = coerce::common_type(&[&l, &r], "JOIN/USING")?;
             let whole = |e: &Expr| e.ty.id == ty.id;
             let expr = match j.jointype() {
                 JoinType::JoinRight => self.cast(r, ty, false)?,

@@ -47,6 +47,7 @@ use crate::bound::{Bound, Expr, ExprKind, Statement};
 use crate::parse::{Raw, tree::node::Node as Kind};
 use ondol_engine::{Catalog, FunctionDef};
 use ondol_types::{SqlError, SqlResult, Type, TypeId, Value, resolve, sqlstate};
+pub use utility::argument;
 use scope::{Cte, Level};
 
 /// How many queries one statement may hold once its WITH queries are put in where they are used.

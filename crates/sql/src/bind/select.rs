@@ -2,14 +2,14 @@
 
 use super::scope::{Clause, Cte, column};
 use super::tree::{at, at_expr, kind, list, need, refuse, refuse_at, strings, unexpected};
-use super::{Binder, coerce, constant, expr, group};
+use super::{Binder, coerce, expr, group};
 use crate::bound::{Expr, ExprKind, From, JoinKind, Query, Rel, RelEntry, Target};
 use crate::parse::tree::{
     self, LimitOption, LockClauseStrength, LockWaitPolicy, Node, SelectStmt, SetOperation, node::Node as Kind,
 };
 use ondol_engine::{LockStrength, Wait};
 use ondol_types::func::Volatility;
-use ondol_types::{SqlError, SqlResult, Type, TypeId, Value, sqlstate};
+use ondol_types::{SqlError, SqlResult, Type, Value, sqlstate};
 
 impl<'a> Binder<'a> {
     /// A query. Literals among its targets are left without a type, for who uses it may know better
@@ -373,9 +373,4 @@ fn nullable_rels(from: &From, nullable: bool, out: &mut Vec<u16>) {
 /// A NULL of a type.
 pub fn null(ty: Type) -> Expr {
     Expr { kind: ExprKind::Const(Value::Null), ty, at: u32::MAX }
-}
-
-/// Keeps a literal's type open.
-pub fn untyped_null() -> Expr {
-    constant(Value::Null, Type::new(TypeId::Unknown), u32::MAX)
 }

@@ -5,7 +5,7 @@ use super::tree::{at_expr, refuse, unexpected};
 use super::{Binder, coerce, constant};
 use crate::bound::{Query, SetOperation, SetQuery, Target};
 use crate::parse::tree::{SelectStmt, SetOperation as Op};
-use ondol_types::{SqlError, SqlResult, Type, Value, sqlstate};
+use ondol_types::{SqlError, SqlResult, Value, sqlstate};
 
 impl<'a> Binder<'a> {
     pub(super) fn set_operation(&mut self, s: &'a SelectStmt) -> SqlResult<Query> {
@@ -27,23 +27,16 @@ impl<'a> Binder<'a> {
             let left = b.select(left)?;
             let right = b.select(right)?;
             let (mut types, mut names) = (Vec::new(), Vec::new());
-            let (mut l, mut r) = (left.visible(), right.visible());
-            loop {
-                match (l.next(), r.next()) {
-                    (Some(l), Some(r)) => {
-                        names.push(l.name.clone());
-                        let pair = [l.expr.clone(), r.expr.clone()];
-                        types.push(coerce::common_type(&pair, name)?);
-                    }
-                    (None, None) => break,
-                    (l, r) => {
-                        let message = format!("each {name} query must have the same number of columns");
-                        let here = right.visible().next().or(r).or(l).map_or(u32::MAX, |t| t.expr.at);
-                        return Err(at_expr(SqlError::new(sqlstate::SYNTAX_ERROR, message), here));
-                    }
-                }
+            if left.visible().count() != right.visible().count() {
+                let message = format!("each {name} query must have the same number of columns");
+                let here = right.visible().next().map_or(u32::MAX, |t| t.expr.at);
+                return Err(at_expr(SqlError::new(sqlstate::SYNTAX_ERROR, message), here));
             }
-            let mut convert = |b: &mut Self, q| {
+            for (l, r) in left.visible().zip(right.visible()) {
+                names.push(l.name.clone());
+                types.push(coerce::common_type(&[&l.expr, &r.expr], name)?);
+            }
+            let convert = |b: &mut Self, q| {
                 coerce::convert_targets(b, q, &mut |b, i, e| {
                     let mut e = b.cast_all(vec![e], types[i], name)?;
                     Ok(e.pop().unwrap_or_else(|| constant(Value::Null, types[i], u32::MAX)))

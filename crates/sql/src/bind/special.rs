@@ -201,7 +201,7 @@ impl<'a> Binder<'a> {
         for i in items {
             all.push(self.expr(i)?);
         }
-        let mut common = coerce::common_type(&all, "IN")?;
+        let mut common = coerce::common_type(&all.iter().collect::<Vec<_>>(), "IN")?;
         common.typmod = -1;
         let op = resolve::resolve_operator("=", Some(common.id), common.id).map_err(|x| at(x, location))?;
         let [l, _] = op.args() else { return Err(unexpected("an equality of one operand")) };

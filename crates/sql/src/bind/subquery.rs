@@ -28,12 +28,11 @@ impl<'a> Binder<'a> {
             SubLinkType::ExprSublink => {
                 let mut query = self.select(self.subselect(s)?)?;
                 coerce::settle_targets(self, &mut query)?;
-                let mut visible = query.visible();
-                let (Some(first), None) = (visible.next(), visible.next()) else {
+                let types: Vec<Type> = query.visible().map(|t| t.expr.ty).collect();
+                let [ty] = types[..] else {
                     let message = "subquery must return only one column";
                     return Err(at(SqlError::new(sqlstate::SYNTAX_ERROR, message), s.location));
                 };
-                let ty = first.expr.ty;
                 Ok(Expr { kind: ExprKind::Scalar(Box::new(query)), ty, at: place(s.location) })
             }
             SubLinkType::AnySublink if s.oper_name.is_empty() => self.quantified(s, "=", false),

@@ -77,7 +77,7 @@ impl<'a> Tokens<'a> {
         self.sql.get(at).copied().unwrap_or(0)
     }
 
-    fn skip_while(&self, mut at: usize, test: impl Fn(u8) -> bool) -> usize {
+    fn run_of(&self, mut at: usize, test: impl Fn(u8) -> bool) -> usize {
         while at < self.sql.len() && test(self.sql[at]) {
             at += 1;
         }
@@ -87,9 +87,9 @@ impl<'a> Tokens<'a> {
     /// Over blanks and comments.
     fn skip_blanks(&mut self) {
         loop {
-            self.at = self.skip_while(self.at, |b| b.is_ascii_whitespace() || b == 0x0b);
+            self.at = self.run_of(self.at, |b| b.is_ascii_whitespace() || b == 0x0b);
             match (self.byte(self.at), self.byte(self.at + 1)) {
-                (b'-', b'-') => self.at = self.skip_while(self.at, |b| b != b'\n' && b != b'\r'),
+                (b'-', b'-') => self.at = self.run_of(self.at, |b| b != b'\n' && b != b'\r'),
                 (b'/', b'*') => self.skip_comment(),
                 _ => return,
             }
@@ -135,7 +135,7 @@ impl<'a> Tokens<'a> {
     fn dollar_quoted(&mut self, at: usize) -> Option<usize> {
         let tag = match self.byte(at + 1) {
             b'$' => at + 1,
-            b if starts_word(b) => self.skip_while(at + 1, |b| starts_word(b) || b.is_ascii_digit()),
+            b if starts_word(b) => self.run_of(at + 1, |b| starts_word(b) || b.is_ascii_digit()),
             _ => return None,
         };
         if self.byte(tag) != b'$' {
@@ -166,13 +166,13 @@ impl<'a> Tokens<'a> {
 
     fn number(&self, at: usize) -> usize {
         let word = |b: u8| starts_word(b) || b.is_ascii_digit();
-        let mut end = self.skip_while(at, word);
+        let mut end = self.run_of(at, word);
         if self.byte(end) == b'.' && self.byte(end + 1) != b'.' {
-            end = self.skip_while(end + 1, word);
+            end = self.run_of(end + 1, word);
         }
         let exponent = end > at && matches!(self.sql[end - 1], b'e' | b'E') && self.sql[at] != b'x';
         if exponent && matches!(self.byte(end), b'+' | b'-') && self.byte(end + 1).is_ascii_digit() {
-            end = self.skip_while(end + 1, word);
+            end = self.run_of(end + 1, word);
         }
         end
     }
@@ -188,7 +188,7 @@ impl Iterator for Tokens<'_> {
             b'\'' => (TokenKind::String, self.quoted(start, false, Unfinished::String)),
             b'"' => (TokenKind::Quoted, self.quoted(start, false, Unfinished::Identifier)),
             b'$' if self.byte(start + 1).is_ascii_digit() => {
-                (TokenKind::Param, self.skip_while(start + 1, |b| b.is_ascii_digit()))
+                (TokenKind::Param, self.run_of(start + 1, |b| b.is_ascii_digit()))
             }
             b'$' => match self.dollar_quoted(start) {
                 Some(end) => (TokenKind::String, end),
@@ -207,7 +207,7 @@ impl Iterator for Tokens<'_> {
                 (TokenKind::Quoted, self.quoted(start + 2, false, Unfinished::Identifier))
             }
             b if starts_word(b) => {
-                let end = self.skip_while(start, |b| starts_word(b) || b.is_ascii_digit() || b == b'$');
+                let end = self.run_of(start, |b| starts_word(b) || b.is_ascii_digit() || b == b'$');
                 (TokenKind::Word, end)
             }
             b if b.is_ascii_digit() || (b == b'.' && self.byte(start + 1).is_ascii_digit()) => {

@@ -85,7 +85,7 @@ mod tests {
         for (sql, end) in [
             ("select 1; select 2;", 9),
             ("select ';'; x", 11),
-            ("select \";\" /* ; */ ; x", 21),
+            ("select \";\" /* ; */ ; x", 20),
             ("select $a$ ; $a$;", 17),
             (";", 1),
             ("-- a;\n select 1;", 16),

@@ -236,8 +236,15 @@ fn contains(n: &Node<'_>, e: &Expr) -> bool {
     let here = |list: &[&Expr]| list.iter().any(|x| std::ptr::eq(*x, e));
     match n {
         Node::Nothing { filter } | Node::Scan { filter, .. } => here(filter),
-        Node::Join { kind, outer, inner, on, filter, .. } => {
-            here(filter)
+        Node::Join { kind, outer, inner, on, filter, method } => {
+            let hashed = matches!((kind, method, &e.kind),
+                (JoinKind::Inner, Method::Hash(keys), ExprKind::Call { args, .. })
+                if args.len() == 2 && keys.iter().any(|(a, b)| {
+                    let is = |x: &Expr, y: &Expr| std::ptr::eq(x, y);
+                    (is(a, &args[0]) && is(b, &args[1])) || (is(a, &args[1]) && is(b, &args[0]))
+                }));
+            hashed
+                || here(filter)
                 || match kind {
                     JoinKind::Inner => here(on) || contains(outer, e) || contains(inner, e),
                     JoinKind::Left => contains(outer, e),

@@ -10,13 +10,15 @@
 //!    whatever computes one checks it.
 //! 3. Years count through zero inside (0 is 1 BC) and without it in text.
 //!
-//! The parts: `parse` reads, `write` shows, `field` extracts and truncates, `zone` knows abbreviations.
+//! The parts: `parse` reads, `write` shows, `field` extracts and truncates, `word` and
+//! `zone` know the words.
 //!
 //! Sources: PostgreSQL 15's documentation, 8.5, 9.9 and appendix B, and its answers; the calendar's arithmetic is
 //! that of Howard Hinnant's "chrono-compatible low-level date algorithms".
 
 mod field;
 mod parse;
+mod word;
 mod write;
 mod zone;
 

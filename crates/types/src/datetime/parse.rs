@@ -12,7 +12,9 @@
 use super::{
     DATE_INFINITY, DATE_NEG_INFINITY, EPOCH_JULIAN, TIMESTAMP_INFINITY, TIMESTAMP_NEG_INFINITY,
     UNIX_EPOCH_DAYS, USECS_PER_DAY, USECS_PER_SEC, check_date, check_timestamp, civil_from_days,
-    days_from_civil, days_in_month, is_leap_year, split, zone,
+    days_from_civil, days_in_month, is_leap_year, split,
+    word::{Word, word},
+    zone,
 };
 use crate::func::Context;
 use crate::text::is_space;
@@ -179,70 +181,6 @@ mod known {
     pub const ZONE_MODIFIER: u16 = 512;
     /// A word for a whole moment.
     pub const SPECIAL: u16 = 1024;
-}
-
-/// The meaning of a word.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Word {
-    Ignore,
-    Month(i64),
-    Weekday,
-    Am,
-    Pm,
-    Ad,
-    Bc,
-    Now,
-    /// Days from today.
-    Day(i64),
-    /// Midnight, UTC.
-    Midnight,
-    Epoch,
-    Infinity,
-    NegInfinity,
-    /// The T of ISO 8601: a time follows.
-    TimeMark,
-    /// J: a Julian day follows.
-    Julian,
-    SummerTime,
-    /// Words for fields and units, which mean nothing in a date.
-    Field,
-}
-
-fn word(name: &str) -> Option<Word> {
-    Some(match name {
-        "at" | "on" => Word::Ignore,
-        "jan" | "january" => Word::Month(1),
-        "feb" | "february" => Word::Month(2),
-        "mar" | "march" => Word::Month(3),
-        "apr" | "april" => Word::Month(4),
-        "may" => Word::Month(5),
-        "jun" | "june" => Word::Month(6),
-        "jul" | "july" => Word::Month(7),
-        "aug" | "august" => Word::Month(8),
-        "sep" | "sept" | "september" => Word::Month(9),
-        "oct" | "october" => Word::Month(10),
-        "nov" | "november" => Word::Month(11),
-        "dec" | "december" => Word::Month(12),
-        "mon" | "monday" | "tue" | "tues" | "tuesday" | "wed" | "weds" | "wednesday" | "thu" | "thur"
-        | "thurs" | "thursday" | "fri" | "friday" | "sat" | "saturday" | "sun" | "sunday" => Word::Weekday,
-        "am" => Word::Am,
-        "pm" => Word::Pm,
-        "ad" => Word::Ad,
-        "bc" => Word::Bc,
-        "now" => Word::Now,
-        "yesterday" => Word::Day(-1),
-        "today" => Word::Day(0),
-        "tomorrow" => Word::Day(1),
-        "allballs" => Word::Midnight,
-        "epoch" => Word::Epoch,
-        "infinity" => Word::Infinity,
-        "-infinity" => Word::NegInfinity,
-        "t" => Word::TimeMark,
-        "j" | "jd" | "julian" => Word::Julian,
-        "dst" => Word::SummerTime,
-        "d" | "dow" | "doy" | "h" | "isodow" | "isoyear" | "m" | "mm" | "s" | "y" => Word::Field,
-        _ => return None,
-    })
 }
 
 /// Cuts the text into fields in lower case.
@@ -768,7 +706,10 @@ impl Parts {
     /// The day of a Julian day number; a fraction of it is the time.
     fn julian_day(&mut self, field: &str) -> Result<u16, Fault> {
         let (whole, decimals) = field.split_once('.').unwrap_or((field, ""));
-        let days = number(whole)?;
+        if whole.is_empty() && decimals.is_empty() {
+            return Err(Fault::Format);
+        }
+        let (days, _) = leading_number(whole)?;
         let date = i32::try_from(days - i64::from(EPOCH_JULIAN)).map_err(|_| Fault::Range)?;
         let (year, month, day) = civil_from_days(date);
         (self.year, self.month, self.day) = (i64::from(year), i64::from(month), i64::from(day));
@@ -835,10 +776,8 @@ impl Parts {
         if !has(known::DATE) || has(known::ZONE_MODIFIER) && !has(known::ZONE) {
             return Err(Fault::Format);
         }
-        // Times that were run together have not been looked at yet.
-        if self.hour > 24 || self.minute > 59 || self.second > 60 || self.usecs_of_day() > USECS_PER_DAY {
-            return Err(Fault::Range);
-        }
+        // Times that were run together are not held against the clock: as in PostgreSQL, 2500 is one o'clock of the
+        // next day.
         Ok(())
     }
 

@@ -1,0 +1,716 @@
+//! Clients: random transactions against tables of one shape, each noting in the journal what it did and saw.
+//!
+//! A client takes every answer for what it says: a commit that returned is promised, what a reader of durable data was shown
+//! is promised, and an error is an error of a kind that may happen here, or a failure of the run.
+use super::model::{Asked, CODES, Commit, Effect, Journal, Promise, Row, SHAPES, Seen, index_name, table_name};
+use crate::connection::{Access, Connection, Isolation, LockStrength, Locked, STALE, Scan, Wait};
+use crate::table::{IndexScan, Table};
+use crate::{ColumnDef, Database, IndexColumn, IndexKind, Oid, row};
+use ondol_base::sim::{self, Random};
+use ondol_base::sync::Mutex;
+use ondol_base::{crc, thread};
+use ondol_kernel::Strings;
+use ondol_types::{SqlError, SqlResult, Type, TypeId, ValueRef, sqlstate};
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+/// What all clients of a life share.
+pub struct Shared {
+    pub db: Arc<Database>,
+    pub journal: Mutex<Journal>,
+    /// The next row's name.
+    pub uids: Arc<AtomicI64>,
+    pub tables: u8,
+    /// Keys are drawn from this many.
+    pub keys: u64,
+    /// Some commits are asynchronous.
+    pub asynchronous: bool,
+    /// Media may fail or be full.
+    pub faulty: bool,
+    /// The memory limit may be met.
+    pub tight: bool,
+    pub ddl: f64,
+    /// Values are long.
+    pub bulky: bool,
+    /// Counts of what happened, by name.
+    pub counts: Mutex<BTreeMap<&'static str, u64>>,
+}
+
+impl Shared {
+    pub fn count(&self, what: &'static str) {
+        *self.counts.lock().entry(what).or_default() += 1
+    }
+    /// Nothing more can succeed here.
+    pub fn over(&self) -> bool {
+        sim::current().is_none_or(|w| w.power_is_lost())
+    }
+    pub fn promise_durable(&self) {
+        let durable = self.db.durable_ts();
+        let mut j = self.journal.lock();
+        j.promised = j.promised.max(durable);
+        j.newest = j.newest.max(self.db.kernel.log.clock() - 1);
+    }
+    /// Whether an error is one of those that may happen; the rest fails the run.
+    pub fn permit(&self, e: &SqlError) -> Result<(), String> {
+        let fine = match e.sqlstate() {
+            sqlstate::SERIALIZATION_FAILURE
+            | sqlstate::DEADLOCK_DETECTED
+            | sqlstate::LOCK_NOT_AVAILABLE
+            | sqlstate::UNIQUE_VIOLATION
+            | sqlstate::UNDEFINED_TABLE
+            | sqlstate::UNDEFINED_OBJECT
+            | sqlstate::DUPLICATE_TABLE => true,
+            sqlstate::OUT_OF_MEMORY => self.tight,
+            sqlstate::IO_ERROR | sqlstate::DISK_FULL => self.faulty || self.over(),
+            _ => false,
+        };
+        if fine { Ok(()) } else { Err(format!("unexpected error {}: {e}", e.sqlstate())) }
+    }
+}
+
+/// The columns of every table, as [`Row`] has them.
+pub fn columns() -> Vec<ColumnDef> {
+    let c = |name: &str, ty, not_null| ColumnDef { name: name.into(), ty, not_null, default: None };
+    vec![
+        c("uid", Type::INT8, true),
+        c("k", Type::INT8, true),
+        c("g", Type::INT4, false),
+        c("s", Type::TEXT, false),
+        c("code", Type::with(TypeId::Bpchar, 4 + 4), true),
+        c("n", Type::INT8, true),
+    ]
+}
+
+/// The bytes of a text value: told by a seed and a length.
+fn text(r: &mut Random, bulky: bool) -> Option<String> {
+    let len = match r.below(100) {
+        0..10 => return None,
+        10..50 => r.below(13),
+        50..85 => 13 + r.below(60),
+        85..96 => 60 + r.below(600),
+        96..99 => 600 + r.below(3400),
+        _ => 4000 + r.below(9000),
+    };
+    let len = if bulky && len > 12 { len + 800 } else { len };
+    let mut x = r.next();
+    Some(
+        (0..len)
+            .map(|_| {
+                x = x.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+                (b'a' + ((x >> 40) % 26) as u8) as char
+            })
+            .collect(),
+    )
+}
+fn digest(s: &str) -> (u32, u32) {
+    (s.len() as u32, crc::crc32c(s.as_bytes()))
+}
+
+struct Read<'a>(&'a Connection);
+impl Strings for Read<'_> {
+    fn string(&self, oid: Oid, len: usize, out: &mut Vec<u8>) {
+        self.0.read_string(oid.0, len, out)
+    }
+}
+
+/// A row's bytes as the model has them.
+pub fn decode(c: &Connection, t: &Table, bytes: &[u8]) -> Row {
+    let mut scratch = vec![];
+    let mut int = |i: usize| match row::column(&t.layout, bytes, i, &Read(c), &mut scratch) {
+        ValueRef::Int8(v) => Some(v),
+        ValueRef::Int4(v) => Some(v as i64),
+        _ => None,
+    };
+    let (uid, k, g, n) = (int(0), int(1), int(2), int(5));
+    let mut scratch = vec![];
+    let s = match row::column(&t.layout, bytes, 3, &Read(c), &mut scratch) {
+        ValueRef::Text(s) => Some(digest(s)),
+        _ => None,
+    };
+    let mut scratch = vec![];
+    let code = match row::column(&t.layout, bytes, 4, &Read(c), &mut scratch) {
+        ValueRef::Text(s) => CODES.iter().position(|c| *c == s.trim_end_matches(' ')).unwrap_or(255) as u8,
+        _ => 254,
+    };
+    // What is not null here and read as null shows as a value that was never written.
+    Row { uid: uid.unwrap_or(-1), k: k.unwrap_or(-1), g: g.map(|g| g as i32), s, code, n: n.unwrap_or(-1) }
+}
+
+pub struct Client {
+    pub who: usize,
+    shared: Arc<Shared>,
+    c: Connection,
+    r: Random,
+    synchronous: bool,
+    /// Of the open transaction.
+    effects: Vec<Effect>,
+    seen: Vec<Seen>,
+    explicit: bool,
+    read_only: bool,
+    isolation: Isolation,
+    wrote: u64,
+}
+
+type Outcome<T> = Result<T, String>;
+
+/// How a statement ended.
+enum Did<T> {
+    Done(T),
+    /// It failed in a way that may happen, and its effects are gone.
+    Failed,
+}
+
+impl Client {
+    pub fn new(who: usize, shared: Arc<Shared>, mut r: Random) -> Client {
+        let mut c = shared.db.connect();
+        c.set_lock_timeout(Some(Duration::from_millis(2 + r.below(20))));
+        let streams = shared.db.streams() as u64;
+        c.set_stream(r.below(streams) as u16);
+        Client {
+            who,
+            shared,
+            c,
+            r,
+            synchronous: true,
+            effects: vec![],
+            seen: vec![],
+            explicit: false,
+            read_only: false,
+            isolation: Isolation::ReadCommitted,
+            wrote: 0,
+        }
+    }
+
+    /// Runs transactions until enough are done or the world ends.
+    pub fn work(mut self, transactions: u64) -> Outcome<()> {
+        for _ in 0..transactions {
+            if self.shared.over() {
+                break;
+            }
+            if self.r.chance(0.15) {
+                thread::sleep(Duration::from_micros(self.r.below(8000)))
+            }
+            self.transaction().map_err(|e| format!("client {}: {e}", self.who))?;
+            self.shared.promise_durable();
+        }
+        Ok(())
+    }
+
+    fn transaction(&mut self) -> Outcome<()> {
+        self.effects.clear();
+        self.seen.clear();
+        self.synchronous = !(self.shared.asynchronous && self.r.chance(0.4));
+        self.c.set_synchronous(self.synchronous);
+        self.explicit = self.r.chance(0.7);
+        self.read_only = self.r.chance(0.2);
+        self.isolation = match self.r.below(3) {
+            0 => Isolation::ReadCommitted,
+            1 => Isolation::RepeatableRead,
+            _ => Isolation::Serializable,
+        };
+        let before = self.c.last_token().0;
+        if !self.explicit {
+            self.isolation = Isolation::ReadCommitted;
+            let outcome = self.statement()?;
+            return self.autocommitted(before, matches!(outcome, Did::Done(())));
+        }
+        let access = if self.read_only { Access::ReadOnly } else { Access::ReadWrite };
+        self.c.begin(self.isolation, access).map_err(|e| format!("BEGIN: {e}"))?;
+        let mut savepoints: Vec<(String, usize, usize)> = vec![];
+        let large = self.r.chance(0.06);
+        let n = if large { 12 + self.r.below(30) } else { 1 + self.r.below(6) };
+        for i in 0..n {
+            if self.shared.over() {
+                break;
+            }
+            if !self.read_only && self.r.chance(0.12) {
+                let name = format!("s{}", self.r.below(3));
+                match self.c.savepoint(&name) {
+                    Ok(()) => savepoints.push((name, self.effects.len(), self.seen.len())),
+                    Err(e) => return Err(format!("SAVEPOINT: {e}")),
+                }
+            }
+            let failed = match if large { self.insert_many() } else { self.statement() }? {
+                Did::Done(()) => false,
+                Did::Failed => true,
+            };
+            if failed || self.r.chance(0.05) {
+                let keep = self.r.below(savepoints.len() as u64 + 1) as usize;
+                // The newest savepoint of that name is what the name means.
+                let Some((name, ..)) = savepoints.get(keep).cloned() else {
+                    if failed {
+                        break;
+                    }
+                    continue;
+                };
+                let at = savepoints.iter().rposition(|s| s.0 == name).unwrap_or(keep);
+                let (_, effects, _) = savepoints[at];
+                match self.c.rollback_to_savepoint(&name) {
+                    Ok(()) => {
+                        self.effects.truncate(effects);
+                        savepoints.truncate(at + 1);
+                        self.shared.count("savepoints rolled back")
+                    }
+                    Err(e) => {
+                        self.shared.permit(&e).map_err(|e| format!("ROLLBACK TO: {e}"))?;
+                        break;
+                    }
+                }
+            }
+            if i > 0 && self.r.chance(0.05) {
+                thread::sleep(Duration::from_micros(self.r.below(3000)))
+            }
+        }
+        if !self.c.is_failed() && self.r.chance(0.85) {
+            return self.commit(before);
+        }
+        self.c.rollback();
+        self.shared.count("transactions rolled back");
+        let read = std::mem::take(&mut self.seen);
+        self.note_reads(read);
+        Ok(())
+    }
+
+    /// Reads that stand for themselves.
+    fn note_reads(&mut self, seen: Vec<Seen>) {
+        if seen.is_empty() {
+            return;
+        }
+        self.shared.journal.lock().seen.extend(seen)
+    }
+
+    fn commit(&mut self, before: u64) -> Outcome<()> {
+        let broken = self.shared.db.kernel.log.failure().is_some();
+        let snapshot = self.c.session.view.snapshot;
+        let started = !self.seen.is_empty() || !self.effects.is_empty();
+        let result = self.c.commit();
+        let after = self.c.last_token().0;
+        match &result {
+            Ok(None) if self.effects.iter().any(Effect::changes) => {
+                return Err(format!("changes were committed without a timestamp: {:?}", self.effects));
+            }
+            Ok(None) if started && !self.read_only && self.synchronous => {
+                // What it saw is a promise.
+                let mut j = self.shared.journal.lock();
+                j.promised = j.promised.max(snapshot);
+            }
+            Err(e) => self.shared.permit(e).map_err(|e| format!("COMMIT: {e}"))?,
+            _ => {}
+        }
+        self.note_commit(before, after, result.is_ok(), broken)
+    }
+
+    fn autocommitted(&mut self, before: u64, done: bool) -> Outcome<()> {
+        let after = self.c.last_token().0;
+        if done && after == before && self.effects.iter().any(Effect::changes) {
+            return Err(format!("changes were committed without a timestamp: {:?}", self.effects));
+        }
+        self.note_commit(before, after, done, false)
+    }
+
+    fn note_commit(&mut self, before: u64, after: u64, done: bool, broken: bool) -> Outcome<()> {
+        let seen = std::mem::take(&mut self.seen);
+        if after == before {
+            self.note_reads(seen);
+            return Ok(());
+        }
+        // A commit that changes definitions is always waited for.
+        let defines = self.effects.iter().any(|e| !matches!(e, Effect::Put { .. }));
+        let promise = match done {
+            true if self.synchronous || defines => Promise::Durable,
+            true => Promise::Asynchronous,
+            false => Promise::None,
+        };
+        if broken && promise == Promise::Durable {
+            return Err(format!("commit {after} was acknowledged after the log had failed"));
+        }
+        self.wrote = after;
+        self.shared.count(match promise {
+            Promise::Durable => "commits acknowledged as durable",
+            Promise::Asynchronous => "commits acknowledged asynchronously",
+            Promise::None => "commits without an answer",
+        });
+        let serializable = self.explicit && self.isolation == Isolation::Serializable;
+        let mut j = self.shared.journal.lock();
+        j.newest = j.newest.max(after);
+        match promise {
+            Promise::Durable => j.promised = j.promised.max(after),
+            Promise::Asynchronous => j.asynchronous = j.asynchronous.max(after),
+            Promise::None => {}
+        }
+        let effects = std::mem::take(&mut self.effects);
+        j.seen.extend(seen.iter().cloned());
+        let seen = if serializable { seen } else { vec![] };
+        j.commits.push(Commit { who: self.who, ts: after, effects, seen, promise });
+        Ok(())
+    }
+
+    fn table(&mut self) -> u8 {
+        self.r.below(self.shared.tables as u64) as u8
+    }
+
+    fn statement(&mut self) -> Outcome<Did<()>> {
+        if self.read_only {
+            return self.select();
+        }
+        if self.r.chance(self.shared.ddl) {
+            return self.define();
+        }
+        match self.r.below(100) {
+            0..35 => self.insert(),
+            35..65 => self.change(),
+            65..78 => self.remove(),
+            78..82 => self.insert_many(),
+            _ => self.select(),
+        }
+    }
+
+    /// Runs `f` as one statement on a table.
+    fn on<T>(
+        &mut self,
+        table: u8,
+        writes: bool,
+        mut f: impl FnMut(&mut Self, &Arc<Table>) -> SqlResult<T>,
+    ) -> Outcome<Did<T>> {
+        let mark = (self.effects.len(), self.seen.len());
+        for _ in 0..50 {
+            let catalog = self.c.catalog();
+            let Some(t) = catalog.table(&table_name(table)).cloned() else {
+                self.c.fail();
+                return Ok(Did::Failed);
+            };
+            match self.c.start_statement(catalog.version, &[t.clone()], writes) {
+                Ok(()) => {}
+                Err(e) if e.sqlstate() == STALE => continue,
+                Err(e) => {
+                    self.shared.permit(&e).map_err(|e| format!("a statement's start: {e}"))?;
+                    if self.explicit {
+                        self.c.fail()
+                    }
+                    return Ok(Did::Failed);
+                }
+            }
+            let result = f(self, &t);
+            let result = match result {
+                Ok(v) => self.c.end_statement().map(|_| v),
+                Err(e) => {
+                    self.c.abort_statement();
+                    self.effects.truncate(mark.0);
+                    self.seen.truncate(mark.1);
+                    Err(e)
+                }
+            };
+            return match result {
+                Ok(v) => Ok(Did::Done(v)),
+                Err(e) => {
+                    self.shared.count(kind(&e));
+                    self.shared.permit(&e).map_err(|e| format!("a statement on {}: {e}", t.def.name))?;
+                    Ok(Did::Failed)
+                }
+            };
+        }
+        Err("a statement met a changed dictionary 50 times".into())
+    }
+
+    fn random_row(&mut self) -> (Row, Option<String>) {
+        let s = text(&mut self.r, self.shared.bulky);
+        let row = Row {
+            uid: self.shared.uids.fetch_add(1, Ordering::Relaxed),
+            k: self.r.below(self.shared.keys) as i64,
+            g: (!self.r.chance(0.2)).then(|| self.r.below(6) as i32),
+            s: s.as_deref().map(digest),
+            code: self.r.below(CODES.len() as u64) as u8,
+            n: self.r.below(1000) as i64,
+        };
+        (row, s)
+    }
+    fn insert_row(&mut self, table: u8, t: &Arc<Table>) -> SqlResult<()> {
+        let (row, s) = self.random_row();
+        let values = [
+            ValueRef::Int8(row.uid),
+            ValueRef::Int8(row.k),
+            row.g.map_or(ValueRef::Null, ValueRef::Int4),
+            s.as_deref().map_or(ValueRef::Null, ValueRef::Text),
+            ValueRef::Text(CODES[row.code as usize]),
+            ValueRef::Int8(row.n),
+        ];
+        self.c.insert(t, &values)?;
+        self.effects.push(Effect::Put { table, uid: row.uid, old: None, new: Some(row) });
+        Ok(())
+    }
+    fn insert(&mut self) -> Outcome<Did<()>> {
+        let table = self.table();
+        self.on(table, true, |me, t| me.insert_row(table, t))
+    }
+    fn insert_many(&mut self) -> Outcome<Did<()>> {
+        let table = self.table();
+        let n = 2 + self.r.below(8);
+        self.on(table, true, |me, t| (0..n).try_for_each(|_| me.insert_row(table, t)))
+    }
+
+    /// The rows that were asked for, as candidates: the caller reads and rechecks them.
+    fn candidates(&mut self, t: &Arc<Table>, asked: Asked) -> SqlResult<Vec<Oid>> {
+        let mut oids = vec![];
+        let by = |shape: usize| t.indexes.iter().find(|i| i.def.name.ends_with(&format!("_{shape}"))).cloned();
+        match asked {
+            Asked::Key(k) => {
+                if let Some(i) = by(0).filter(|_| self.r.chance(0.8)) {
+                    let mut key = vec![];
+                    i.key.encode(&[ValueRef::Int8(k)], &mut key);
+                    self.c.lookup(&i, &key, &mut oids)?;
+                    return Ok(oids);
+                }
+            }
+            Asked::Groups(low, high) => {
+                if let Some(i) = by(2).filter(|_| self.r.chance(0.8)) {
+                    let (mut a, mut b) = (vec![], vec![]);
+                    i.key.encode(&[ValueRef::Int4(low)], &mut a);
+                    i.key.encode(&[ValueRef::Int4(high)], &mut b);
+                    let mut scan = IndexScan::default();
+                    let backward = self.r.chance(0.5);
+                    scan.seek(&self.c, &i, Bound::Included(&a), Bound::Included(&b), backward)?;
+                    let mut bytes = vec![0; t.layout.row_size];
+                    while let Some(oid) = scan.next(&mut self.c)? {
+                        // An entry stands for the row only while the row has its key.
+                        if self.c.read(t, oid, &mut bytes) {
+                            let g = decode(&self.c, t, &bytes).g;
+                            let mut key = vec![];
+                            i.key.encode(&[g.map_or(ValueRef::Null, ValueRef::Int4)], &mut key);
+                            if key == scan.key {
+                                oids.push(oid)
+                            }
+                        }
+                    }
+                    return Ok(oids);
+                }
+            }
+            Asked::All => {}
+        }
+        let mut scan = Scan::default();
+        scan.start(&mut self.c, t);
+        let mut bytes = vec![0; t.layout.row_size];
+        while let Some(oid) = scan.next(&self.c, &mut bytes)? {
+            oids.push(oid)
+        }
+        Ok(oids)
+    }
+
+    fn asked(&mut self) -> Asked {
+        match self.r.below(10) {
+            0..5 => Asked::Key(self.r.below(self.shared.keys) as i64),
+            5..8 => {
+                let low = self.r.below(6) as i32;
+                Asked::Groups(low, low + self.r.below(3) as i32)
+            }
+            _ => Asked::All,
+        }
+    }
+
+    fn select(&mut self) -> Outcome<Did<()>> {
+        let table = self.table();
+        let asked = self.asked();
+        let own = self.effects.clone();
+        let share = !self.read_only && self.explicit && self.r.chance(0.1);
+        let mut snapshot = 0;
+        let outcome = self.on(table, share, |me, t| {
+            let at = me.c.session.view.snapshot;
+            snapshot = at;
+            let oids = me.candidates(t, asked)?;
+            let mut bytes = vec![0; t.layout.row_size];
+            let mut rows = vec![];
+            let mut changed = false;
+            for oid in oids {
+                if !me.c.read(t, oid, &mut bytes) {
+                    continue;
+                }
+                let row = decode(&me.c, t, &bytes);
+                if !asked.has(&row) {
+                    continue;
+                }
+                if share {
+                    changed |= me.c.lock(t, oid, LockStrength::Share, Wait::Block)? != Locked::Same
+                }
+                rows.push(row)
+            }
+            let _ = changed;
+            me.seen.push(Seen { who: me.who, at, own: own.clone(), table, heaps: t.heaps, asked, rows });
+            Ok(())
+        })?;
+        if matches!(outcome, Did::Done(())) {
+            self.shared.count("reads");
+            self.check_visible(snapshot)?
+        }
+        Ok(outcome)
+    }
+
+    /// Readers see what is durable, acknowledged asynchronously, or their own session's.
+    fn check_visible(&mut self, snapshot: u64) -> Outcome<()> {
+        let durable = self.shared.db.durable_ts();
+        if self.explicit && !self.read_only {
+            return Ok(());
+        }
+        let mut j = self.shared.journal.lock();
+        if durable >= snapshot {
+            j.promised = j.promised.max(snapshot);
+        } else if !self.shared.asynchronous && snapshot > self.wrote {
+            return Err(format!("a reader was shown commit {snapshot} when only {durable} was durable"));
+        }
+        Ok(())
+    }
+
+    /// Locks each row that was asked for and passes its newest version to `f`, rechecked.
+    fn each_locked(
+        &mut self,
+        t: &Arc<Table>,
+        asked: Asked,
+        mut f: impl FnMut(&mut Self, Oid, &[u8], Row) -> SqlResult<()>,
+    ) -> SqlResult<()> {
+        let oids = self.candidates(t, asked)?;
+        let mut bytes = vec![0; t.layout.row_size];
+        let wait = match self.r.below(10) {
+            0 => Wait::NoWait,
+            1 => Wait::SkipLocked,
+            _ => Wait::Block,
+        };
+        let most = 1 + self.r.below(4);
+        let mut done = 0;
+        for oid in oids {
+            if !self.c.read(t, oid, &mut bytes) || !asked.has(&decode(&self.c, t, &bytes)) {
+                continue;
+            }
+            match self.c.lock(t, oid, LockStrength::Update, wait)? {
+                Locked::Same => {}
+                Locked::Changed => {
+                    if !self.c.read_newest(t, oid, &mut bytes) {
+                        continue;
+                    }
+                }
+                Locked::Gone | Locked::Skipped => continue,
+            }
+            let row = decode(&self.c, t, &bytes);
+            if asked.has(&row) {
+                f(self, oid, &bytes, row)?;
+                done += 1;
+                if done == most {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn change(&mut self) -> Outcome<Did<()>> {
+        let table = self.table();
+        let asked = self.asked();
+        self.on(table, true, |me, t| {
+            me.each_locked(t, asked, |me, oid, bytes, old| {
+                let mut new = old;
+                let (fresh, s) = me.random_row();
+                let what = 1 + me.r.below(31);
+                let mut changes: Vec<(usize, ValueRef<'_>)> = vec![];
+                if what & 1 != 0 {
+                    new.n = old.n + 1;
+                    changes.push((5, ValueRef::Int8(new.n)))
+                }
+                if what & 6 == 6 {
+                    new.k = fresh.k;
+                    changes.push((1, ValueRef::Int8(new.k)))
+                }
+                if what & 2 != 0 {
+                    new.g = fresh.g;
+                    changes.push((2, new.g.map_or(ValueRef::Null, ValueRef::Int4)))
+                }
+                if what & 8 != 0 {
+                    new.s = fresh.s;
+                    changes.push((3, s.as_deref().map_or(ValueRef::Null, ValueRef::Text)))
+                }
+                if what & 16 != 0 {
+                    new.code = fresh.code;
+                    changes.push((4, ValueRef::Text(CODES[new.code as usize])))
+                }
+                me.c.update(t, oid, bytes, &changes)?;
+                me.effects.push(Effect::Put { table, uid: old.uid, old: Some(old), new: Some(new) });
+                Ok(())
+            })
+        })
+    }
+    fn remove(&mut self) -> Outcome<Did<()>> {
+        let table = self.table();
+        let asked = self.asked();
+        self.on(table, true, |me, t| {
+            me.each_locked(t, asked, |me, oid, bytes, old| {
+                me.c.delete(t, oid, bytes)?;
+                me.effects.push(Effect::Put { table, uid: old.uid, old: Some(old), new: None });
+                Ok(())
+            })
+        })
+    }
+
+    fn define(&mut self) -> Outcome<Did<()>> {
+        let table = self.table();
+        let name = table_name(table);
+        let shape = self.r.below(SHAPES.len() as u64) as u8;
+        let catalog = self.c.catalog();
+        let what = match catalog.table(&name) {
+            None => 0,
+            Some(t) if t.indexes.iter().any(|i| i.def.name == index_name(table, shape)) => 2 + 2 * self.r.below(3),
+            Some(_) => 1 + self.r.below(3),
+        };
+        drop(catalog);
+        let done = match what {
+            0 => self.c.create_table(&name, columns()),
+            1 => create_index(&mut self.c, table, shape),
+            2 => self.c.truncate(std::slice::from_ref(&name)),
+            3 => self.c.drop_table(&name),
+            _ => self.c.drop_index(&index_name(table, shape)),
+        };
+        let failed = done.is_err();
+        if let Err(e) = done {
+            self.shared.count(kind(&e));
+            self.shared.permit(&e).map_err(|e| format!("a change of definitions ({what}) of {name}: {e}"))?;
+            if self.explicit || self.shared.db.kernel.log.failure().is_none() && !self.shared.over() {
+                return Ok(Did::Failed);
+            }
+        }
+        self.shared.count("changes of definitions");
+        // After a failure in the wait for durability the change stands in memory, and may or may not last.
+        let heaps = || self.c.catalog().table(&name).map_or(0, |t| t.heaps);
+        let effect = match what {
+            0 => Effect::Create { table, heaps: heaps() },
+            1 => Effect::CreateIndex { table, shape },
+            2 => Effect::Truncate { table, heaps: heaps() },
+            3 => Effect::Drop { table },
+            _ => Effect::DropIndex { table, shape },
+        };
+        self.effects.push(effect);
+        Ok(if failed { Did::Failed } else { Did::Done(()) })
+    }
+}
+
+pub fn create_index(c: &mut Connection, table: u8, shape: u8) -> SqlResult<()> {
+    let (columns, unique, hash) = SHAPES[shape as usize];
+    let columns = columns
+        .iter()
+        .enumerate()
+        .map(|(i, c)| IndexColumn { column: *c, desc: i > 0, nulls_first: i > 0 })
+        .collect();
+    let kind = if hash { IndexKind::Hash } else { IndexKind::Btree };
+    c.create_index(&table_name(table), &index_name(table, shape), kind, unique, columns, false, false)
+}
+
+/// How an error is counted.
+fn kind(e: &SqlError) -> &'static str {
+    match e.sqlstate() {
+        sqlstate::SERIALIZATION_FAILURE => "serialization failures",
+        sqlstate::DEADLOCK_DETECTED => "deadlocks",
+        sqlstate::LOCK_NOT_AVAILABLE => "lock timeouts",
+        sqlstate::UNIQUE_VIOLATION => "unique violations",
+        sqlstate::OUT_OF_MEMORY => "memory limit met",
+        sqlstate::DISK_FULL => "disk full",
+        sqlstate::IO_ERROR => "input/output errors",
+        _ => "other errors",
+    }
+}

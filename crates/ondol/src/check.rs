@@ -1,0 +1,173 @@
+//! Verifying a database that nobody has open, without changing it.
+//!
+//! First the files as they stand: manifest, images, every block of the log, the unbroken run of commits. Then the
+//! database is recovered into memory on top of its files ([`crate::overlay`]), with recovery's own proof, and every index is
+//! held against its table: each row is found under its key, and there are no entries besides.
+use crate::overlay::Overlay;
+use ondol_base::media::disk::Disk;
+use ondol_base::media::{Lock, Storage};
+use ondol_durability::files::{Config, Place};
+pub use ondol_durability::inspect::Report as Files;
+use ondol_engine::{Connection, Database, Oid, Options, Scan, Table};
+use ondol_kernel::Strings;
+use ondol_types::{SqlError, SqlResult, sqlstate};
+use std::path::Path;
+use std::sync::Arc;
+
+/// An index, and what was found of it.
+#[derive(Clone, Debug)]
+pub struct IndexFound {
+    pub table: String,
+    pub index: String,
+    pub rows: u64,
+    pub entries: u64,
+}
+
+/// What a check found.
+pub struct Checked {
+    pub files: Files,
+    /// `None` when the files are not sound, so that nothing could be recovered.
+    pub indexes: Option<Vec<IndexFound>>,
+    pub problems: Vec<String>,
+}
+
+/// The files of a database that is not open, held until dropped.
+pub struct Held {
+    pub config: Config,
+    _lock: Box<dyn Lock>,
+}
+
+fn io_error(path: &Path, e: std::io::Error) -> SqlError {
+    let state = match e.kind() {
+        std::io::ErrorKind::NotFound => "3D000",
+        std::io::ErrorKind::PermissionDenied => "42501",
+        _ => sqlstate::IO_ERROR,
+    };
+    SqlError::new(state, format!("database \"{}\": {e}", path.display()))
+}
+
+/// Where a database and its further log folders lie.
+pub fn config(path: &Path, log_folders: &[String]) -> SqlResult<Config> {
+    let mut config = Config::new(Arc::new(Disk::open(path).map_err(|e| io_error(path, e))?));
+    for folder in log_folders {
+        let disk = Disk::open(Path::new(folder)).map_err(|e| io_error(Path::new(folder), e))?;
+        config.streams.push(Place { storage: Arc::new(disk), folder: String::new() });
+    }
+    Ok(config)
+}
+
+/// The same, with the lock taken: an error when somebody has the database open.
+pub fn hold(path: &Path, log_folders: &[String]) -> SqlResult<Held> {
+    let config = config(path, log_folders)?;
+    let names = config.data.list("").map_err(|e| io_error(path, e))?;
+    if !names.iter().any(|n| n.starts_with("manifest")) {
+        return Err(SqlError::new("3D000", format!("there is no database in \"{}\"", path.display())));
+    }
+    let lock = config.data.lock("lock").map_err(|e| match e.kind() {
+        std::io::ErrorKind::WouldBlock => SqlError::new(
+            sqlstate::OBJECT_IN_USE,
+            format!("database \"{}\" is in use; close it first", path.display()),
+        ),
+        _ => io_error(path, e),
+    })?;
+    Ok(Held { config, _lock: lock })
+}
+
+/// Verifies everything.
+pub fn check(held: &Held) -> Checked {
+    let files = ondol_durability::inspect::verify(&held.config);
+    let mut problems: Vec<String> = files.problems.iter().map(|p| p.to_string()).collect();
+    if !problems.is_empty() {
+        return Checked { files, indexes: None, problems };
+    }
+    let streams = held.config.streams[1..]
+        .iter()
+        .map(|p| Place { storage: Arc::new(Overlay::new(p.storage.clone())), folder: p.folder.clone() })
+        .collect();
+    let storage: Arc<dyn Storage> = Arc::new(Overlay::new(held.config.data.clone()));
+    let options = Options { create: false, background: false, ..Options::default() };
+    let indexes = match Database::open_on(storage, streams, options, &|_| {}) {
+        Ok(db) => {
+            let mut found = Vec::new();
+            for table in db.catalog().tables.values() {
+                if let Err(e) = check_table(&mut db.connect(), table, &mut found, &mut problems) {
+                    problems.push(format!("table {}: {e}", table.def.name));
+                }
+            }
+            if let Err(e) = db.close() {
+                problems.push(e.to_string());
+            }
+            Some(found)
+        }
+        Err(e) => {
+            problems.push(format!("recovery: {e}"));
+            None
+        }
+    };
+    Checked { files, indexes, problems }
+}
+
+struct RowStrings<'a>(&'a Connection);
+impl Strings for RowStrings<'_> {
+    fn string(&self, oid: Oid, len: usize, out: &mut Vec<u8>) {
+        self.0.read_string(oid.0, len, out)
+    }
+}
+
+/// How many wrong rows of one index are told.
+const TOLD: usize = 10;
+
+fn check_table(
+    connection: &mut Connection,
+    table: &Arc<Table>,
+    found: &mut Vec<IndexFound>,
+    problems: &mut Vec<String>,
+) -> SqlResult<()> {
+    connection.start_statement(connection.catalog_version(), &[table.clone()], false)?;
+    let mut scan = Scan::default();
+    scan.start(connection, table);
+    let mut row = vec![0; table.layout.row_size];
+    let (mut rows, mut key, mut oids) = (0u64, Vec::new(), Vec::new());
+    let mut nulls = vec![0u64; table.indexes.len()];
+    let mut missing = vec![0usize; table.indexes.len()];
+    while let Some(oid) = scan.next(connection, &mut row)? {
+        rows += 1;
+        for (i, index) in table.indexes.iter().enumerate() {
+            key.clear();
+            if index.store.key.key(&row, &RowStrings(connection), &mut key) {
+                nulls[i] += 1;
+                continue;
+            }
+            oids.clear();
+            connection.lookup(index, &key, &mut oids)?;
+            let there = oids.contains(&oid);
+            let twice = index.def.unique && oids.len() > 1;
+            if there && !twice {
+                continue;
+            }
+            missing[i] += 1;
+            if missing[i] <= TOLD {
+                let what = if there { "stands beside another of the same key in" } else { "is missing in" };
+                problems.push(format!("table {}: the row at {oid} {what} index {}", table.def.name, index.def.name));
+            }
+        }
+    }
+    connection.end_statement()?;
+    for ((index, nulls), missing) in table.indexes.iter().zip(nulls).zip(missing) {
+        if missing > TOLD {
+            problems.push(format!("index {}: {} more rows like that", index.def.name, missing - TOLD));
+        }
+        let entries = index.index.entries();
+        // Rows whose key has a NULL may or may not have an entry, by the kind of index.
+        if entries > rows || entries + nulls < rows {
+            problems.push(format!("index {} has {entries} entries for {rows} rows", index.def.name));
+        }
+        found.push(IndexFound {
+            table: table.def.name.clone(),
+            index: index.def.name.clone(),
+            rows,
+            entries,
+        });
+    }
+    Ok(())
+}

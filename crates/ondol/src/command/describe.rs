@@ -1,0 +1,302 @@
+//! The shell's own commands, those that begin with a backslash.
+use super::format::{Format, aligned};
+use super::script::{Lines, Runner};
+use super::{Done, Failed};
+use ondol::dump::{arguments, column_type, index_text, quote, returns};
+use ondol::{Column, Rows, Table, Type, TypeId, ValueRef};
+use std::fs::File;
+use std::io::{self, Write};
+use std::sync::Arc;
+
+/// (name, arguments, what it does)
+pub const COMMANDS: &[(&str, &str, &str)] = &[
+    ("?", "", "show this list"),
+    ("copy", "TABLE|(QUERY) FROM|TO FILE [OPTIONS]", "COPY with a file of this machine"),
+    ("d", "[NAME]", "describe a table or an index; without a name, list tables and indexes"),
+    ("df", "[NAME]", "list registered queries"),
+    ("di", "[NAME]", "list indexes"),
+    ("dt", "[NAME]", "list tables"),
+    ("echo", "[TEXT]", "write the text to standard output"),
+    ("format", "table|csv|json", "choose how results look"),
+    ("g", "", "run the statement before it (as a semicolon does); \\gx shows it expanded"),
+    ("h", "", "say where SQL is described"),
+    ("i", "FILE", "run a file of SQL"),
+    ("memory", "", "show what takes memory"),
+    ("o", "[FILE]", "send results to a file; without one, back to standard output"),
+    ("p", "", "show the statement begun"),
+    ("q", "", "leave"),
+    ("r", "", "drop the statement begun"),
+    ("timing", "[on|off]", "show how long each statement takes"),
+    ("x", "[on|off]", "show a line for each column"),
+];
+
+/// Runs a backslash command.
+pub fn command(r: &mut Runner, line: &str) -> Done {
+    let (name, rest) = match line.find(char::is_whitespace) {
+        Some(n) => (&line[..n], line[n..].trim()),
+        None => (line, ""),
+    };
+    // A semicolon out of habit.
+    let argument = rest.trim_end_matches(';').trim();
+    match name {
+        "?" => help(r),
+        "copy" => copy(r, rest.trim_end_matches(';')),
+        "d" | "d+" if argument.is_empty() => list(r, "", true, true),
+        "d" | "d+" => describe(r, &identifier(argument)),
+        "dt" | "dt+" => list(r, &identifier(argument), true, false),
+        "di" | "di+" => list(r, &identifier(argument), false, true),
+        "df" | "df+" => functions(r, &identifier(argument)),
+        "echo" => say(r, &format!("{rest}\n")),
+        "format" => {
+            r.format = match argument {
+                "table" => Format::Table,
+                "csv" => Format::Csv,
+                "json" => Format::Json,
+                other => return Err(wrong(format!("\\format: {other:?} is none of table, csv, json"))),
+            };
+            Ok(())
+        }
+        "g" | "gx" | "r" => Ok(()),
+        "p" => say(r, "Nothing is begun.\n"),
+        "h" => say(r, "The SQL is PostgreSQL's: https://www.postgresql.org/docs/15/sql-commands.html\nWhat is missing says so: SQLSTATE 0A000 and its name.\n"),
+        "i" if argument.is_empty() => Err(wrong("\\i: a file is missing")),
+        "i" => r.include(&unquoted(argument)),
+        "memory" => sql(r, "SELECT kind, name, rows, bytes FROM ondol_memory"),
+        "o" => {
+            r.out.flush().map_err(|e| Failed::io("could not write the output", e))?;
+            r.out = match argument {
+                "" => Box::new(io::BufWriter::with_capacity(1 << 16, io::stdout())),
+                path => {
+                    let path = unquoted(path);
+                    let file = File::create(&path).map_err(|e| Failed::io(&path, e))?;
+                    Box::new(io::BufWriter::with_capacity(1 << 16, file))
+                }
+            };
+            Ok(())
+        }
+        "q" => {
+            r.quit = true;
+            Ok(())
+        }
+        "timing" => {
+            r.timing = switch(name, argument, r.timing)?;
+            if r.interactive { say(r, &format!("Timing is {}.\n", if r.timing { "on" } else { "off" })) } else { Ok(()) }
+        }
+        "x" => {
+            r.expanded = switch(name, argument, r.expanded)?;
+            let state = if r.expanded { "on" } else { "off" };
+            if r.interactive { say(r, &format!("Expanded display is {state}.\n")) } else { Ok(()) }
+        }
+        other => Err(wrong(format!("invalid command \\{other}\nTry \\? for help."))),
+    }
+}
+
+fn wrong(message: impl Into<String>) -> Failed {
+    Failed::Message(message.into())
+}
+
+fn say(r: &mut Runner, text: &str) -> Done {
+    r.out.write_all(text.as_bytes()).and_then(|()| r.out.flush()).map_err(|e| Failed::io("could not write the output", e))
+}
+
+fn switch(name: &str, argument: &str, now: bool) -> Result<bool, Failed> {
+    match argument {
+        "" => Ok(!now),
+        "on" | "true" | "1" => Ok(true),
+        "off" | "false" | "0" => Ok(false),
+        other => Err(wrong(format!("\\{name}: {other:?} is neither on nor off"))),
+    }
+}
+
+/// A name as SQL takes it: folded to lower case unless quoted.
+fn identifier(text: &str) -> String {
+    let text = text.strip_prefix("public.").unwrap_or(text);
+    match text.strip_prefix('"').and_then(|t| t.strip_suffix('"')) {
+        Some(inner) => inner.replace("\"\"", "\""),
+        None => text.to_lowercase(),
+    }
+}
+
+fn unquoted(text: &str) -> String {
+    match text.strip_prefix('\'').and_then(|t| t.strip_suffix('\'')) {
+        Some(inner) => inner.replace("''", "'"),
+        None => text.to_string(),
+    }
+}
+
+/// No data follows a backslash command.
+struct NoLines;
+impl Lines for NoLines {
+    fn next(&mut self, _: char, _: &mut Vec<u8>) -> io::Result<bool> {
+        Ok(false)
+    }
+}
+
+fn sql(r: &mut Runner, text: &str) -> Done {
+    r.statement(text, &mut NoLines)
+}
+
+/// `\copy`: COPY, the file being named as a shell would; since the database is in this process, the server's files are ours.
+fn copy(r: &mut Runner, rest: &str) -> Done {
+    let lower = rest.to_ascii_lowercase();
+    let mut depth = 0;
+    let mut word = 0;
+    let mut at = None;
+    for (i, c) in lower.char_indices() {
+        match c {
+            '(' => depth += 1,
+            ')' => depth -= 1,
+            c if c.is_whitespace() => {
+                if depth == 0 && matches!(lower.get(word..i), Some("from" | "to")) {
+                    at = Some(i);
+                    break;
+                }
+                word = i + 1;
+            }
+            _ => {}
+        }
+    }
+    let Some(at) = at else { return Err(wrong("\\copy: expected TABLE FROM FILE or TABLE TO FILE")) };
+    let (head, tail) = (&rest[..at], rest[at..].trim_start());
+    let end = match tail.strip_prefix('\'') {
+        Some(inner) => inner.find('\'').map_or(tail.len(), |n| n + 2),
+        None => tail.find(char::is_whitespace).unwrap_or(tail.len()),
+    };
+    let (file, options) = (&tail[..end], &tail[end..]);
+    if file.eq_ignore_ascii_case("stdin") || file.eq_ignore_ascii_case("pstdin") {
+        return r.statement(&format!("COPY {head} STDIN {options}"), &mut super::script::standard_input());
+    }
+    if file.eq_ignore_ascii_case("stdout") || file.eq_ignore_ascii_case("pstdout") {
+        return sql(r, &format!("COPY {head} STDOUT {options}"));
+    }
+    if file.is_empty() {
+        return Err(wrong("\\copy: a file is missing"));
+    }
+    let file = unquoted(file).replace('\'', "''");
+    sql(r, &format!("COPY {head} '{file}' {options}"))
+}
+
+fn help(r: &mut Runner) -> Done {
+    let mut text = String::new();
+    for (name, arguments, what) in COMMANDS {
+        text += &format!("  {:<52}{what}\n", format!("\\{name} {arguments}"));
+    }
+    say(r, &text)
+}
+
+/// A table of texts under a title.
+fn show(r: &mut Runner, title: Option<&str>, names: &[&str], rows: &[Vec<String>], footer: bool) -> Done {
+    let columns: Arc<[Column]> =
+        names.iter().map(|n| Column { name: n.to_string(), ty: Type::new(TypeId::Text) }).collect();
+    let mut all = Rows::of(columns);
+    for row in rows {
+        let values: Vec<ValueRef<'_>> = row.iter().map(|s| ValueRef::Text(s)).collect();
+        all.push(&values)?;
+    }
+    let mut text = Vec::new();
+    aligned(&all, title, &mut text);
+    if !footer {
+        // The line that counts the rows, and the empty one behind it.
+        let end = text[..text.len() - 2].iter().rposition(|&b| b == b'\n').map_or(0, |n| n + 1);
+        text.truncate(end);
+    }
+    say(r, &String::from_utf8_lossy(&text))
+}
+
+fn describe(r: &mut Runner, name: &str) -> Done {
+    let catalog = r.session.catalog();
+    if let Some(table) = catalog.table(name) {
+        return describe_table(r, table);
+    }
+    let index = catalog.indexes.get(name).and_then(|t| catalog.table(t));
+    let Some(table) = index else {
+        return Err(wrong(format!("Did not find any relation named \"{name}\".")));
+    };
+    let Some(i) = table.def.indexes.iter().find(|i| i.name == name) else {
+        return Err(wrong(format!("Did not find any relation named \"{name}\".")));
+    };
+    let rows: Vec<Vec<String>> = i
+        .columns
+        .iter()
+        .map(|c| {
+            let column = &table.def.columns[c.column];
+            vec![column.name.clone(), column_type(column.ty)]
+        })
+        .collect();
+    show(r, Some(&format!("Index \"public.{name}\"")), &["Column", "Type"], &rows, false)?;
+    say(r, &format!("{}, for table \"public.{}\"\n\n", index_text(&table.def, i), table.def.name))
+}
+
+fn describe_table(r: &mut Runner, table: &Table) -> Done {
+    let def = &table.def;
+    let rows: Vec<Vec<String>> = def
+        .columns
+        .iter()
+        .map(|c| {
+            vec![
+                c.name.clone(),
+                column_type(c.ty),
+                if c.not_null { "not null".into() } else { String::new() },
+                c.default.clone().unwrap_or_default(),
+            ]
+        })
+        .collect();
+    let title = format!("Table \"public.{}\"", def.name);
+    show(r, Some(&title), &["Column", "Type", "Nullable", "Default"], &rows, false)?;
+    let mut text = String::new();
+    if !def.indexes.is_empty() {
+        text += "Indexes:\n";
+        let mut indexes: Vec<_> = def.indexes.iter().collect();
+        indexes.sort_by_key(|i| (!i.primary, i.name.clone()));
+        for i in indexes {
+            text += &format!("    {} {}\n", quote_always(&i.name), index_text(def, i));
+        }
+    }
+    text.push('\n');
+    say(r, &text)
+}
+
+fn quote_always(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+fn list(r: &mut Runner, name: &str, tables: bool, indexes: bool) -> Done {
+    let catalog = r.session.catalog();
+    let mut rows = Vec::new();
+    for t in catalog.tables.values() {
+        if tables && (name.is_empty() || name == t.def.name) {
+            rows.push(vec!["public".into(), t.def.name.clone(), "table".to_string(), String::new()]);
+        }
+        for i in t.def.indexes.iter().filter(|i| indexes && (name.is_empty() || name == i.name)) {
+            rows.push(vec!["public".into(), i.name.clone(), "index".to_string(), t.def.name.clone()]);
+        }
+    }
+    rows.sort();
+    if rows.is_empty() {
+        let message = if name.is_empty() {
+            "Did not find any relations.".to_string()
+        } else {
+            format!("Did not find any relation named \"{name}\".")
+        };
+        return Err(wrong(message));
+    }
+    if indexes {
+        show(r, Some("List of relations"), &["Schema", "Name", "Type", "Table"], &rows, true)
+    } else {
+        rows.iter_mut().for_each(|r| r.truncate(3));
+        show(r, Some("List of relations"), &["Schema", "Name", "Type"], &rows, true)
+    }
+}
+
+fn functions(r: &mut Runner, name: &str) -> Done {
+    let catalog = r.session.catalog();
+    let mut rows: Vec<Vec<String>> = catalog
+        .functions
+        .values()
+        .filter(|f| name.is_empty() || name == f.name)
+        .map(|f| vec![f.id.to_string(), quote(&f.name), returns(&f.returns), arguments(f), f.volatility.clone()])
+        .collect();
+    rows.sort_by(|a, b| (&a[1], &a[3]).cmp(&(&b[1], &b[3])));
+    let names = ["ID", "Name", "Result data type", "Argument data types", "Volatility"];
+    show(r, Some("List of functions"), &names, &rows, true)
+}

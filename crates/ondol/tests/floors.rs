@@ -1,0 +1,90 @@
+//! The house's floors (ARCHITECTURE.md): dependencies go down only.
+use std::collections::BTreeMap;
+use std::process::Command;
+
+/// From the ground up; crates on one floor do not know each other.
+const FLOORS: [&[&str]; 6] = [
+    &["ondol-base", "ondol-types"],
+    &["ondol-index", "ondol-durability"],
+    &["ondol-kernel"],
+    &["ondol-engine"],
+    &["ondol-sql"],
+    &["ondol"],
+];
+
+fn floor(name: &str) -> Option<usize> {
+    FLOORS.iter().position(|f| f.contains(&name))
+}
+
+#[test]
+fn dependencies_go_down_only() {
+    let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/../../Cargo.toml");
+    let out = Command::new(env!("CARGO"))
+        .args(["metadata", "--no-deps", "--format-version", "1", "--offline", "--manifest-path", manifest])
+        .output()
+        .expect("cargo metadata runs");
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    let metadata: serde_json::Value = serde_json::from_slice(&out.stdout).expect("JSON");
+    let mut seen = BTreeMap::new();
+    for package in metadata["packages"].as_array().expect("packages") {
+        let name = package["name"].as_str().expect("a name");
+        if name == "ondol-bench" {
+            continue; // outside the house: it may see everything
+        }
+        let own = floor(name).unwrap_or_else(|| panic!("{name} stands on no floor: add it to ARCHITECTURE.md and here"));
+        seen.insert(name.to_string(), own);
+        for d in package["dependencies"].as_array().expect("dependencies") {
+            let on = d["name"].as_str().expect("a name");
+            if d["kind"].as_str() == Some("dev") {
+                continue;
+            }
+            if let Some(f) = floor(on) {
+                assert!(f < own, "{name} (floor {own}) depends on {on} (floor {f})");
+            } else {
+                assert!(!on.starts_with("ondol"), "{on} stands on no floor");
+            }
+        }
+    }
+    assert_eq!(seen.len(), FLOORS.iter().map(|f| f.len()).sum::<usize>(), "every floor has its crates: {seen:?}");
+}
+
+/// Only the floors that must may touch raw memory or the outside world.
+#[test]
+fn unsafe_code_and_the_outside_world_stay_below() {
+    let root = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
+    for (krate, unsafe_allowed, world_allowed) in [
+        ("base", true, true),
+        ("types", false, false),
+        ("index", true, false),
+        ("durability", true, false),
+        ("kernel", true, false),
+        ("engine", false, false),
+        ("sql", false, false),
+    ] {
+        let mut stack = vec![root.join(krate).join("src")];
+        while let Some(dir) = stack.pop() {
+            for entry in std::fs::read_dir(&dir).expect("a source folder") {
+                let path = entry.expect("an entry").path();
+                if path.is_dir() {
+                    stack.push(path);
+                    continue;
+                }
+                if path.extension().is_none_or(|e| e != "rs") {
+                    continue;
+                }
+                let text = std::fs::read_to_string(&path).expect("UTF-8");
+                for (n, line) in text.lines().enumerate() {
+                    let code = line.split("//").next().unwrap_or("");
+                    let at = || format!("{}:{}: {line}", path.display(), n + 1);
+                    assert!(unsafe_allowed || !code.contains("unsafe {"), "unsafe code at {}", at());
+                    let world = ["std::time::Instant", "SystemTime::now", "std::thread::spawn", "std::sync::Mutex"];
+                    assert!(
+                        world_allowed || text[..].contains("#[cfg(test)]") || !world.iter().any(|w| code.contains(w)),
+                        "past the floor of the media at {}",
+                        at()
+                    );
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! COPY: what is copied where, and in which format.
+
+use super::dml::{default_of, target_column};
+use super::tree::{at, kind, option_bool, option_text, options, refuse, relation_name, string, unexpected};
+use super::{Binder, accepted, coerce};
+use crate::bound::{Copy, CopyEnd, CopyOptions, From, Query, Rel, RelEntry, Statement, TableRef, Target};
+use crate::parse::tree::{CopyStmt, DefElem, node::Node as Kind};
+use ondol_types::{SqlError, SqlResult, sqlstate};
+
+fn bad(option: &DefElem, message: impl Into<String>) -> SqlError {
+    at(SqlError::new(sqlstate::INVALID_PARAMETER_VALUE, message), option.location)
+}
+
+impl<'a> Binder<'a> {
+    pub(super) fn copy(&mut self, s: &'a CopyStmt) -> SqlResult<Statement> {
+        refuse(s.is_program, "COPY from or to a program")?;
+        refuse(s.where_clause.is_some(), "COPY ... WHERE")?;
+        let options = self.copy_options(s)?;
+        let end = if s.filename.is_empty() { CopyEnd::Client } else { CopyEnd::File(s.filename.clone()) };
+        if let Some(query) = s.query.as_deref() {
+            let Kind::SelectStmt(q) = kind(query)? else {
+                return Err(SqlError::unsupported("COPY of a statement that changes rows"));
+            };
+            if s.is_from {
+                return Err(unexpected("COPY (query) FROM"));
+            }
+            let query = self.settled_select(q)?;
+            return Ok(Statement::Copy(Copy::To { query, end, options }));
+        }
+        let relation = relation_name(&s.relation)?;
+        let table = self.table(relation)?;
+        let mut columns: Vec<u16> = Vec::with_capacity(s.attlist.len());
+        for node in &s.attlist {
+            let name = string(node)?;
+            let column = target_column(&table, name, -1)? as u16;
+            if columns.contains(&column) {
+                let message = format!("column \"{name}\" specified more than once");
+                return Err(SqlError::new(sqlstate::DUPLICATE_COLUMN, message));
+            }
+            columns.push(column);
+        }
+        if s.attlist.is_empty() {
+            columns = (0..table.def.columns.len() as u16).collect();
+        }
+        if s.is_from {
+            let mut defaults = Vec::new();
+            for (i, c) in table.def.columns.iter().enumerate() {
+                if !columns.contains(&(i as u16)) {
+                    defaults.push((i as u16, default_of(self.catalog, c)?));
+                }
+            }
+            return Ok(Statement::Copy(Copy::From { table: TableRef(table), columns, defaults, end, options }));
+        }
+        let all: Vec<_> = table.def.columns.iter().map(|c| (c.name.clone(), c.ty)).collect();
+        let targets = columns
+            .iter()
+            .map(|c| {
+                let (name, ty) = &all[usize::from(*c)];
+                let expr = super::scope::column(0, usize::from(*c), *ty);
+                Target { expr, name: name.clone(), hidden: false }
+            })
+            .collect();
+        let entry = RelEntry { alias: table.def.name.clone(), rel: Rel::Table(table), columns: all };
+        let mut query = Query { rels: vec![entry], from: vec![From::Rel(0)], targets, ..Query::default() };
+        coerce::settle_targets(self, &mut query)?;
+        Ok(Statement::Copy(Copy::To { query, end, options }))
+    }
+
+    fn copy_options(&mut self, s: &'a CopyStmt) -> SqlResult<CopyOptions> {
+        let given = options(&s.options)?;
+        for (i, o) in given.iter().enumerate() {
+            if given[..i].iter().any(|p| p.defname == o.defname) {
+                let message = "conflicting or redundant options";
+                return Err(at(SqlError::new(sqlstate::SYNTAX_ERROR, message), o.location));
+            }
+            refuse(!o.defnamespace.is_empty(), "an option of another namespace")?;
+        }
+        let find = |name: &str| given.iter().copied().find(|o| o.defname == name);
+        let text = |name: &str| -> SqlResult<Option<(&DefElem, String)>> {
+            let Some(o) = find(name) else { return Ok(None) };
+            match option_text(o)? {
+                Some(t) => Ok(Some((o, t))),
+                None => {
+                    let message = format!("{name} requires a parameter");
+                    Err(at(SqlError::new(sqlstate::SYNTAX_ERROR, message), o.location))
+                }
+            }
+        };
+        let csv = match text("format")? {
+            None => false,
+            Some((o, f)) => match f.as_str() {
+                "text" => false,
+                "csv" => true,
+                "binary" => return Err(at(SqlError::unsupported("COPY in binary format"), o.location)),
+                other => return Err(bad(o, format!("COPY format \"{other}\" not recognized"))),
+            },
+        };
+        let needs_csv = |o: &DefElem, name: &str| {
+            if csv { Ok(()) } else { Err(bad(o, format!("COPY {name} requires CSV mode"))) }
+        };
+        let one_byte = |o: &DefElem, name: &str, t: &str| match t.as_bytes() {
+            [b] => Ok(*b),
+            _ => {
+                let message = format!("COPY {name} must be a single one-byte character");
+                Err(at(SqlError::new(sqlstate::FEATURE_NOT_SUPPORTED, message), o.location))
+            }
+        };
+        let mut c = CopyOptions {
+            csv,
+            header: false,
+            delimiter: if csv { b',' } else { b'\t' },
+            null: if csv { String::new() } else { "\\N".into() },
+            quote: b'"',
+            escape: b'"',
+            force_quote_all: false,
+        };
+        for o in &given {
+            match o.defname.as_str() {
+                "format" => {}
+                "freeze" => {
+                    if option_bool(o)? {
+                        if !s.is_from {
+                            let message = "COPY FREEZE cannot be used with COPY TO";
+                            return Err(at(SqlError::new(sqlstate::FEATURE_NOT_SUPPORTED, message), o.location));
+                        }
+                        self.notice(accepted::COPY_FREEZE);
+                    }
+                }
+                "header" => {
+                    if option_text(o)?.is_some_and(|t| t.eq_ignore_ascii_case("match")) {
+                        return Err(at(SqlError::unsupported("COPY ... HEADER MATCH"), o.location));
+                    }
+                    c.header = option_bool(o)?;
+                }
+                "encoding" => {
+                    let name = text("encoding")?.map(|t| t.1).unwrap_or_default();
+                    let plain: String = name.chars().filter(char::is_ascii_alphanumeric).collect();
+                    if !matches!(plain.to_ascii_lowercase().as_str(), "utf8" | "unicode") {
+                        let feature = format!("COPY in encoding \"{name}\"");
+                        return Err(at(SqlError::unsupported(feature), o.location));
+                    }
+                }
+                "delimiter" | "null" | "quote" | "escape" => {}
+                "force_quote" => {
+                    needs_csv(o, "force quote")?;
+                    if s.is_from {
+                        return Err(bad(o, "COPY force quote only available using COPY TO"));
+                    }
+                    match o.arg.as_deref().map(kind).transpose()? {
+                        Some(Kind::AStar(_)) => c.force_quote_all = true,
+                        _ => return Err(at(SqlError::unsupported("FORCE_QUOTE of some columns"), o.location)),
+                    }
+                }
+                "force_not_null" | "force_null" | "on_error" | "log_verbosity" | "reject_limit" | "default"
+                | "convert_selectively" => {
+                    let feature = format!("COPY option {}", o.defname.to_ascii_uppercase());
+                    return Err(at(SqlError::unsupported(feature), o.location));
+                }
+                other => {
+                    let message = format!("option \"{other}\" not recognized");
+                    return Err(at(SqlError::new(sqlstate::SYNTAX_ERROR, message), o.location));
+                }
+            }
+        }
+        let delimiter = text("delimiter")?;
+        if let Some((o, t)) = &delimiter {
+            c.delimiter = one_byte(o, "delimiter", t)?;
+            if matches!(c.delimiter, b'\n' | b'\r') {
+                return Err(bad(o, "COPY delimiter cannot be newline or carriage return"));
+            }
+            if !csv && b"\\.abcdefghijklmnopqrstuvwxyz0123456789".contains(&c.delimiter) {
+                return Err(bad(o, format!("COPY delimiter cannot be \"{t}\"")));
+            }
+        }
+        if let Some((o, t)) = text("null")? {
+            if t.contains(['\n', '\r']) {
+                return Err(bad(o, "COPY null representation cannot use newline or carriage return"));
+            }
+            if t.as_bytes().contains(&c.delimiter) {
+                return Err(bad(o, "COPY delimiter character must not appear in the NULL specification"));
+            }
+            c.null = t;
+        }
+        if let Some((o, t)) = text("quote")? {
+            needs_csv(o, "quote")?;
+            c.quote = one_byte(o, "quote", &t)?;
+            c.escape = c.quote;
+        }
+        if csv && c.delimiter == c.quote {
+            let message = "COPY delimiter and quote must be different";
+            return Err(SqlError::new(sqlstate::INVALID_PARAMETER_VALUE, message));
+        }
+        if let Some((o, t)) = text("escape")? {
+            needs_csv(o, "escape")?;
+            c.escape = one_byte(o, "escape", &t)?;
+        }
+        if csv && c.null.as_bytes().contains(&c.quote) {
+            let message = "CSV quote character must not appear in the NULL specification";
+            return Err(SqlError::new(sqlstate::INVALID_PARAMETER_VALUE, message));
+        }
+        Ok(c)
+    }
+}

@@ -1,0 +1,645 @@
+//! CREATE TABLE, CREATE INDEX, ALTER TABLE, DROP, TRUNCATE.
+//!
+//! Whether an object exists is checked here for a good error with a place, and again when the statement runs. With
+//! IF [NOT] EXISTS it is left to then, and so is the notice.
+
+use super::accepted::{self, is_index_storage, is_table_storage};
+use super::dml::bind_default;
+use super::tree::{
+    at, kind, need, options, plain_name, refuse, refuse_at, relation_name, string, strings, unexpected, variant,
+};
+use super::types::bind_type;
+use super::{Binder, system};
+use crate::bound::{NewIndex, Statement};
+use crate::parse::expression_text;
+use crate::parse::tree::{
+    self, AlterTableType, ConstrType, Constraint, Node, ObjectType, OnCommitAction, RangeVar, SortByDir, SortByNulls,
+    node::Node as Kind,
+};
+use ondol_engine::{ColumnDef, IndexColumn, IndexKind};
+use ondol_types::{SqlError, SqlResult, sqlstate};
+
+/// Bytes in a name.
+const MAX_NAME: usize = 63;
+/// Columns in a table.
+const MAX_COLUMNS: usize = 1600;
+/// Columns in an index.
+const MAX_KEYS: usize = 32;
+
+/// A key that a constraint asks for, before its columns are looked up.
+struct Key<'a> {
+    constraint: &'a Constraint,
+    primary: bool,
+    columns: Vec<&'a str>,
+}
+
+impl<'a> Binder<'a> {
+    pub(super) fn create_table(&mut self, s: &'a tree::CreateStmt) -> SqlResult<Statement> {
+        refuse(!s.inh_relations.is_empty(), "INHERITS")?;
+        refuse(s.partbound.is_some() || s.partspec.is_some(), "PARTITION")?;
+        refuse(s.of_typename.is_some(), "CREATE TABLE OF")?;
+        refuse(!s.constraints.is_empty() || !s.nnconstraints.is_empty(), "these constraints")?;
+        let on_commit = s.oncommit();
+        refuse(!matches!(on_commit, OnCommitAction::OncommitNoop | OnCommitAction::Undefined), "ON COMMIT")?;
+        refuse(!matches!(s.access_method.as_str(), "" | "heap"), "a table access method")?;
+        let relation = relation_name(&s.relation)?;
+        refuse_at(relation.relpersistence == "t", "TEMPORARY", relation.location)?;
+        refuse_at(relation.relpersistence == "u", "UNLOGGED", relation.location)?;
+        self.storage(&s.options, is_table_storage, accepted::TABLE_STORAGE)?;
+        self.tablespace(&s.tablespacename)?;
+        let name = &relation.relname;
+        if !s.if_not_exists {
+            self.no_such_relation(name)?;
+        }
+        let mut columns: Vec<ColumnDef> = Vec::new();
+        let mut keys: Vec<Key<'a>> = Vec::new();
+        for node in &s.table_elts {
+            match kind(node)? {
+                Kind::ColumnDef(c) => {
+                    let column = self.column_def(name, c, &mut keys)?;
+                    if columns.iter().any(|o| o.name == column.name) {
+                        let message = format!("column \"{}\" specified more than once", column.name);
+                        return Err(SqlError::new(sqlstate::DUPLICATE_COLUMN, message));
+                    }
+                    columns.push(column);
+                }
+                Kind::Constraint(c) => keys.push(self.table_key(c)?),
+                Kind::TableLikeClause(_) => return Err(SqlError::unsupported("LIKE in CREATE TABLE")),
+                other => return Err(unexpected(&variant(other))),
+            }
+        }
+        refuse(columns.is_empty(), "a table without columns")?;
+        if columns.len() > MAX_COLUMNS {
+            let message = format!("tables can have at most {MAX_COLUMNS} columns");
+            return Err(SqlError::new("54011", message));
+        }
+        let constraints = self.keys(name, &mut columns, keys)?;
+        Ok(Statement::CreateTable { name: name.clone(), columns, constraints, if_not_exists: s.if_not_exists })
+    }
+
+    fn no_such_relation(&self, name: &str) -> SqlResult<()> {
+        if self.catalog.table(name).is_some()
+            || self.catalog.indexes.contains_key(name)
+            || system::view(name).is_some()
+        {
+            let message = format!("relation \"{name}\" already exists");
+            return Err(SqlError::new(sqlstate::DUPLICATE_TABLE, message));
+        }
+        Ok(())
+    }
+
+    /// Storage parameters: the known ones mean nothing, others are an error.
+    fn storage(
+        &mut self,
+        nodes: &'a [Node],
+        known: fn(&str) -> bool,
+        what: accepted::Accepted,
+    ) -> SqlResult<()> {
+        for o in options(nodes)? {
+            refuse_at(!o.defnamespace.is_empty() && o.defnamespace != "toast", "a parameter's namespace", o.location)?;
+            if !known(&o.defname) {
+                let message = format!("unrecognized parameter \"{}\"", o.defname);
+                return Err(at(SqlError::new(sqlstate::INVALID_PARAMETER_VALUE, message), o.location));
+            }
+            self.notice(what);
+        }
+        Ok(())
+    }
+
+    fn tablespace(&mut self, name: &str) -> SqlResult<()> {
+        match name {
+            "" => Ok(()),
+            "pg_default" => {
+                self.notice(accepted::TABLESPACE);
+                Ok(())
+            }
+            other => {
+                let message = format!("tablespace \"{other}\" does not exist");
+                Err(SqlError::new(sqlstate::UNDEFINED_OBJECT, message))
+            }
+        }
+    }
+
+    fn column_def(
+        &mut self,
+        table: &str,
+        c: &'a tree::ColumnDef,
+        keys: &mut Vec<Key<'a>>,
+    ) -> SqlResult<ColumnDef> {
+        let here = c.location;
+        refuse_at(!c.compression.is_empty(), "COMPRESSION", here)?;
+        refuse_at(!c.storage_name.is_empty() || !c.storage.is_empty(), "STORAGE", here)?;
+        refuse_at(!c.fdwoptions.is_empty(), "OPTIONS of a column", here)?;
+        refuse_at(!c.identity.is_empty() || c.identity_sequence.is_some(), "GENERATED AS IDENTITY", here)?;
+        refuse_at(!c.generated.is_empty(), "a generated column", here)?;
+        refuse_at(c.raw_default.is_some() || c.cooked_default.is_some(), "this kind of default", here)?;
+        if let Some(collate) = &c.coll_clause {
+            let name = strings(&collate.collname)?.last().copied().unwrap_or_default();
+            super::expr::check_collation(name, collate.location)?;
+        }
+        if matches!(c.colname.as_str(), "ctid" | "xmin" | "xmax" | "cmin" | "cmax" | "tableoid") {
+            let message = format!("column name \"{}\" conflicts with a system column name", c.colname);
+            return Err(at(SqlError::new(sqlstate::DUPLICATE_COLUMN, message), here));
+        }
+        let ty = bind_type(c.type_name.as_ref().ok_or_else(|| unexpected("a column without a type"))?)?;
+        let mut column = ColumnDef { name: c.colname.clone(), ty, not_null: false, default: None };
+        let mut nullable: Option<bool> = c.is_not_null.then_some(false);
+        for node in &c.constraints {
+            let Kind::Constraint(k) = kind(node)? else { return Err(unexpected("a column constraint")) };
+            match k.contype() {
+                ConstrType::ConstrNull | ConstrType::ConstrNotnull => {
+                    refuse_at(k.is_no_inherit, "NO INHERIT", k.location)?;
+                    refuse_at(k.skip_validation, "NOT VALID", k.location)?;
+                    let allows = k.contype() == ConstrType::ConstrNull;
+                    if nullable.is_some_and(|n| n != allows) {
+                        let message = format!(
+                            "conflicting NULL/NOT NULL declarations for column \"{}\" of table \"{table}\"",
+                            c.colname
+                        );
+                        return Err(at(SqlError::new(sqlstate::SYNTAX_ERROR, message), k.location));
+                    }
+                    nullable = Some(allows);
+                }
+                ConstrType::ConstrDefault => {
+                    if column.default.is_some() {
+                        let message = format!(
+                            "multiple default values specified for column \"{}\" of table \"{table}\"",
+                            c.colname
+                        );
+                        return Err(at(SqlError::new(sqlstate::SYNTAX_ERROR, message), k.location));
+                    }
+                    let text = expression_text(need(&k.raw_expr)?)?;
+                    bind_default(self.catalog, &text, &column).map_err(|mut e| {
+                        e.0.position = None;
+                        at(e, k.location)
+                    })?;
+                    column.default = Some(text);
+                }
+                ConstrType::ConstrPrimary | ConstrType::ConstrUnique => {
+                    let mut key = self.table_key(k)?;
+                    key.columns = vec![&c.colname];
+                    keys.push(key);
+                }
+                // What these say is so.
+                ConstrType::ConstrAttrNotDeferrable
+                | ConstrType::ConstrAttrImmediate
+                | ConstrType::ConstrAttrEnforced => {}
+                other => return Err(at(SqlError::unsupported(constraint_name(other)), k.location)),
+            }
+        }
+        column.not_null = nullable == Some(false);
+        // A key makes the column NOT NULL, which NULL must not deny.
+        if nullable == Some(true) && keys.iter().any(|k| k.primary && k.columns == [c.colname.as_str()]) {
+            let message =
+                format!("conflicting NULL/NOT NULL declarations for column \"{}\" of table \"{table}\"", c.colname);
+            return Err(at(SqlError::new(sqlstate::SYNTAX_ERROR, message), here));
+        }
+        Ok(column)
+    }
+
+    /// A PRIMARY KEY or UNIQUE constraint; others are refused by name.
+    fn table_key(&mut self, k: &'a Constraint) -> SqlResult<Key<'a>> {
+        let here = k.location;
+        let primary = match k.contype() {
+            ConstrType::ConstrPrimary => true,
+            ConstrType::ConstrUnique => false,
+            other => return Err(at(SqlError::unsupported(constraint_name(other)), here)),
+        };
+        refuse_at(k.deferrable || k.initdeferred, "a DEFERRABLE constraint", here)?;
+        refuse_at(k.nulls_not_distinct, "NULLS NOT DISTINCT", here)?;
+        refuse_at(k.without_overlaps, "WITHOUT OVERLAPS", here)?;
+        refuse_at(!k.including.is_empty(), "INCLUDE", here)?;
+        refuse_at(!k.exclusions.is_empty() || k.where_clause.is_some(), "EXCLUDE", here)?;
+        self.storage(&k.options, is_index_storage, accepted::INDEX_STORAGE)?;
+        self.tablespace(&k.indexspace)?;
+        Ok(Key { constraint: k, primary, columns: strings(&k.keys)? })
+    }
+
+    /// The indexes of a new table's keys, named; a primary key's columns become NOT NULL.
+    fn keys(&mut self, table: &str, columns: &mut [ColumnDef], mut keys: Vec<Key<'a>>) -> SqlResult<Vec<NewIndex>> {
+        // The primary key comes first.
+        keys.sort_by_key(|k| !k.primary);
+        let mut indexes: Vec<NewIndex> = Vec::new();
+        for key in keys {
+            let here = key.constraint.location;
+            if key.primary && indexes.iter().any(|i| i.primary) {
+                let message = format!("multiple primary keys for table \"{table}\" are not allowed");
+                return Err(at(SqlError::new(sqlstate::INVALID_TABLE_DEFINITION, message), here));
+            }
+            let places = key_columns(&key, &mut |name| columns.iter().position(|c| c.name == name))?;
+            if key.primary {
+                places.iter().for_each(|p| columns[p.column].not_null = true);
+            }
+            let given = &key.constraint.conname;
+            // The same key twice is one, as in PostgreSQL.
+            if let Some(same) = indexes.iter_mut().find(|i| i.columns == places) {
+                if !given.is_empty() && !same.constraint {
+                    same.name = Some(given.clone());
+                    same.constraint = true;
+                }
+                continue;
+            }
+            if !given.is_empty() {
+                self.check_new_name(given, table, &indexes)?;
+            }
+            let name = (!given.is_empty()).then(|| given.clone());
+            // Whether it has a name of its own is kept in `constraint` until all are known.
+            let constraint = name.is_some();
+            indexes.push(NewIndex { name, kind: IndexKind::Btree, unique: true, primary: key.primary, constraint, columns: places });
+        }
+        for i in 0..indexes.len() {
+            indexes[i].constraint = true;
+            if indexes[i].name.is_none() {
+                let names: Vec<&str> =
+                    indexes[i].columns.iter().map(|c| columns[c.column].name.as_str()).collect();
+                let taken = |n: &str| n == table || indexes.iter().any(|o| o.name.as_deref() == Some(n));
+                let name = if indexes[i].primary {
+                    self.choose_name(table, "", "pkey", &taken)
+                } else {
+                    self.choose_name(table, &names.join("_"), "key", &taken)
+                };
+                indexes[i].name = Some(name);
+            }
+        }
+        Ok(indexes)
+    }
+
+    fn check_new_name(&self, name: &str, table: &str, others: &[NewIndex]) -> SqlResult<()> {
+        self.no_such_relation(name)?;
+        if name == table || others.iter().any(|o| o.name.as_deref() == Some(name)) {
+            let message = format!("relation \"{name}\" already exists");
+            return Err(SqlError::new(sqlstate::DUPLICATE_TABLE, message));
+        }
+        Ok(())
+    }
+
+    /// A name like `t_a_b_key`, with a number behind it if it is taken.
+    fn choose_name(&self, table: &str, columns: &str, label: &str, taken: &dyn Fn(&str) -> bool) -> String {
+        let mut n = 0;
+        loop {
+            let label = if n == 0 { label.to_string() } else { format!("{label}{n}") };
+            let name = object_name(table, columns, &label);
+            if self.no_such_relation(&name).is_ok() && !taken(&name) {
+                return name;
+            }
+            n += 1;
+        }
+    }
+
+    pub(super) fn create_index(&mut self, s: &'a tree::IndexStmt) -> SqlResult<Statement> {
+        let relation = relation_name(&s.relation)?;
+        refuse(!s.index_including_params.is_empty(), "INCLUDE")?;
+        refuse(s.where_clause.is_some(), "a partial index")?;
+        refuse(!s.exclude_op_names.is_empty(), "EXCLUDE")?;
+        refuse(s.nulls_not_distinct, "NULLS NOT DISTINCT")?;
+        refuse(!s.idxcomment.is_empty() || s.primary || s.isconstraint || s.iswithoutoverlaps, "this kind of index")?;
+        refuse(s.deferrable || s.initdeferred, "a DEFERRABLE index")?;
+        let table = self.table(relation)?;
+        let index_kind = match s.access_method.as_str() {
+            "" | "btree" => IndexKind::Btree,
+            "hash" => IndexKind::Hash,
+            known @ ("gin" | "gist" | "spgist" | "brin") => {
+                return Err(SqlError::unsupported(format_args!("access method \"{known}\"")));
+            }
+            other => {
+                let message = format!("access method \"{other}\" does not exist");
+                return Err(SqlError::new(sqlstate::UNDEFINED_OBJECT, message));
+            }
+        };
+        self.storage(&s.options, is_index_storage, accepted::INDEX_STORAGE)?;
+        self.tablespace(&s.table_space)?;
+        if s.concurrent {
+            self.notice(accepted::CONCURRENTLY);
+        }
+        let mut columns = Vec::with_capacity(s.index_params.len());
+        let mut names = Vec::with_capacity(s.index_params.len());
+        for node in &s.index_params {
+            let Kind::IndexElem(e) = kind(node)? else { return Err(unexpected("an index column")) };
+            refuse(e.expr.is_some(), "an index on an expression")?;
+            refuse(!e.opclassopts.is_empty(), "options of an operator class")?;
+            if let Some(name) = strings(&e.collation)?.last() {
+                super::expr::check_collation(name, -1)?;
+            }
+            let Some(column) = table.def.column(&e.name) else {
+                let message = format!("column \"{}\" does not exist", e.name);
+                return Err(SqlError::new(sqlstate::UNDEFINED_COLUMN, message));
+            };
+            if let Some(class) = strings(&e.opclass)?.last() {
+                let ty = table.def.columns[column].ty.id;
+                refuse(!is_default_class(class, ty), format_args!("operator class \"{class}\""))?;
+            }
+            let ordered = e.ordering() != SortByDir::SortbyDefault
+                || !matches!(e.nulls_ordering(), SortByNulls::SortbyNullsDefault | SortByNulls::Undefined);
+            if index_kind == IndexKind::Hash && ordered {
+                let what = if e.ordering() != SortByDir::SortbyDefault { "ASC/DESC" } else { "NULLS FIRST/LAST" };
+                let message = format!("access method \"hash\" does not support {what} options");
+                return Err(SqlError::new(sqlstate::FEATURE_NOT_SUPPORTED, message));
+            }
+            let desc = e.ordering() == SortByDir::SortbyDesc;
+            let nulls_first = match e.nulls_ordering() {
+                SortByNulls::SortbyNullsFirst => true,
+                SortByNulls::SortbyNullsLast => false,
+                _ => desc,
+            };
+            columns.push(IndexColumn { column, desc, nulls_first });
+            names.push(e.name.as_str());
+        }
+        check_key_count(columns.len())?;
+        let name = if s.idxname.is_empty() {
+            self.choose_name(&table.def.name, &names.join("_"), "idx", &|_| false)
+        } else {
+            if !s.if_not_exists {
+                self.no_such_relation(&s.idxname)?;
+            }
+            s.idxname.clone()
+        };
+        let index = NewIndex {
+            name: Some(name),
+            kind: index_kind,
+            unique: s.unique,
+            primary: false,
+            constraint: false,
+            columns,
+        };
+        Ok(Statement::CreateIndex { table: table.def.name.clone(), index, if_not_exists: s.if_not_exists })
+    }
+
+    pub(super) fn alter_table(&mut self, s: &'a tree::AlterTableStmt) -> SqlResult<Statement> {
+        refuse(s.objtype() != ObjectType::ObjectTable, "ALTER of something else than a table")?;
+        let relation = relation_name(&s.relation)?;
+        for node in &s.cmds {
+            let Kind::AlterTableCmd(c) = kind(node)? else { return Err(unexpected("ALTER TABLE")) };
+            if c.subtype() != AlterTableType::AtAddConstraint {
+                let feature = format!("ALTER TABLE ... {}", upper_words(&format!("{:?}", c.subtype()), "At"));
+                return Err(SqlError::unsupported(feature));
+            }
+        }
+        let [only] = s.cmds.as_slice() else {
+            return Err(SqlError::unsupported("ALTER TABLE with several actions"));
+        };
+        let Kind::AlterTableCmd(c) = kind(only)? else { return Err(unexpected("ALTER TABLE")) };
+        let Kind::Constraint(k) = kind(need(&c.def)?)? else { return Err(unexpected("ADD CONSTRAINT")) };
+        refuse(c.missing_ok, "ADD CONSTRAINT IF NOT EXISTS")?;
+        if s.missing_ok && self.catalog.table(&relation.relname).is_none() {
+            let notice = format!("relation \"{}\" does not exist, skipping", relation.relname);
+            return Ok(Statement::Nothing { tag: "ALTER TABLE", notice });
+        }
+        let table = self.table(relation)?;
+        let key = self.table_key(k)?;
+        if key.primary && table.def.indexes.iter().any(|i| i.primary) {
+            let message = format!("multiple primary keys for table \"{}\" are not allowed", table.def.name);
+            return Err(SqlError::new(sqlstate::INVALID_TABLE_DEFINITION, message));
+        }
+        let given = (!k.conname.is_empty()).then(|| k.conname.clone());
+        if !k.indexname.is_empty() {
+            let index = self.constraint_index(&table.def, k, key.primary)?;
+            if given.as_deref().is_some_and(|g| g != k.indexname) {
+                self.no_such_relation(&k.conname)?;
+            }
+            let index = NewIndex {
+                name: Some(given.unwrap_or_else(|| k.indexname.clone())),
+                kind: index.kind,
+                unique: true,
+                primary: key.primary,
+                constraint: true,
+                columns: index.columns.clone(),
+            };
+            let using_index = Some(k.indexname.clone());
+            return Ok(Statement::AddConstraint { table: table.def.name.clone(), index, using_index });
+        }
+        let columns = key_columns(&key, &mut |name| table.def.column(name))?;
+        let name = match given {
+            Some(name) => {
+                self.no_such_relation(&name)?;
+                name
+            }
+            None if key.primary => self.choose_name(&table.def.name, "", "pkey", &|_| false),
+            None => self.choose_name(&table.def.name, &key.columns.join("_"), "key", &|_| false),
+        };
+        let index = NewIndex {
+            name: Some(name),
+            kind: IndexKind::Btree,
+            unique: true,
+            primary: key.primary,
+            constraint: true,
+            columns,
+        };
+        Ok(Statement::AddConstraint { table: table.def.name.clone(), index, using_index: None })
+    }
+
+    /// The index that ADD CONSTRAINT ... USING INDEX names.
+    fn constraint_index<'t>(
+        &self,
+        table: &'t ondol_engine::TableDef,
+        k: &Constraint,
+        primary: bool,
+    ) -> SqlResult<&'t ondol_engine::IndexDef> {
+        let name = &k.indexname;
+        let error = |state, message: String| at(SqlError::new(state, message), k.location);
+        let Some(index) = table.indexes.iter().find(|i| i.name == *name) else {
+            return Err(if self.catalog.indexes.contains_key(name) {
+                let message = format!("index \"{name}\" does not belong to table \"{}\"", table.name);
+                error("55000", message)
+            } else {
+                error(sqlstate::UNDEFINED_OBJECT, format!("index \"{name}\" does not exist"))
+            });
+        };
+        if index.constraint {
+            return Err(error("55000", format!("index \"{name}\" is already associated with a constraint")));
+        }
+        if !index.unique {
+            let what = if primary { "primary key" } else { "unique constraint" };
+            return Err(error(sqlstate::WRONG_OBJECT_TYPE, format!("\"{name}\" is not a unique index"))
+                .detail(format!("Cannot create a {what} using such an index.")));
+        }
+        if index.columns.iter().any(|c| c.desc || c.nulls_first) {
+            let message = format!("index \"{name}\" column number 1 does not have default sorting behavior");
+            return Err(error(sqlstate::WRONG_OBJECT_TYPE, message)
+                .detail("Cannot create a primary key or unique constraint using such an index."));
+        }
+        Ok(index)
+    }
+
+    pub(super) fn drop(&mut self, s: &'a tree::DropStmt) -> SqlResult<Statement> {
+        let if_exists = s.missing_ok;
+        // CASCADE and RESTRICT: nothing depends on what can be dropped.
+        match s.remove_type() {
+            ObjectType::ObjectTable => {
+                let names = drop_names(&s.objects)?;
+                for name in &names {
+                    if self.catalog.table(name).is_some() {
+                        continue;
+                    }
+                    if self.catalog.indexes.contains_key(name) {
+                        let error = SqlError::new(sqlstate::WRONG_OBJECT_TYPE, format!("\"{name}\" is not a table"));
+                        return Err(error.hint("Use DROP INDEX to remove an index."));
+                    }
+                    if !if_exists {
+                        let message = format!("table \"{name}\" does not exist");
+                        return Err(SqlError::new(sqlstate::UNDEFINED_TABLE, message));
+                    }
+                }
+                Ok(Statement::DropTable { names, if_exists })
+            }
+            ObjectType::ObjectIndex => {
+                if s.concurrent {
+                    self.notice(accepted::CONCURRENTLY);
+                }
+                let names = drop_names(&s.objects)?;
+                for name in &names {
+                    self.check_drop_index(name, if_exists)?;
+                }
+                Ok(Statement::DropIndex { names, if_exists })
+            }
+            ObjectType::ObjectFunction => self.drop_function(s),
+            other => {
+                let feature = format!("DROP {}", upper_words(&format!("{other:?}"), "Object"));
+                Err(SqlError::unsupported(feature))
+            }
+        }
+    }
+
+    fn check_drop_index(&self, name: &str, if_exists: bool) -> SqlResult<()> {
+        let Some(table) = self.catalog.indexes.get(name) else {
+            if self.catalog.table(name).is_some() {
+                let error = SqlError::new(sqlstate::WRONG_OBJECT_TYPE, format!("\"{name}\" is not an index"));
+                return Err(error.hint("Use DROP TABLE to remove a table."));
+            }
+            if if_exists {
+                return Ok(());
+            }
+            let message = format!("index \"{name}\" does not exist");
+            return Err(SqlError::new(sqlstate::UNDEFINED_OBJECT, message));
+        };
+        let index = self.catalog.table(table).and_then(|t| t.def.indexes.iter().find(|i| i.name == name));
+        if index.is_some_and(|i| i.constraint) {
+            let message =
+                format!("cannot drop index {name} because constraint {name} on table {table} requires it");
+            let error = SqlError::new(sqlstate::DEPENDENT_OBJECTS_STILL_EXIST, message);
+            return Err(error.hint("You can drop the table instead."));
+        }
+        Ok(())
+    }
+
+    pub(super) fn truncate(&mut self, s: &'a tree::TruncateStmt) -> SqlResult<Statement> {
+        refuse(s.restart_seqs, "RESTART IDENTITY")?;
+        let mut names: Vec<String> = Vec::with_capacity(s.relations.len());
+        for node in &s.relations {
+            let Kind::RangeVar(v) = kind(node)? else { return Err(unexpected("TRUNCATE")) };
+            let v: &RangeVar = v;
+            self.table(v)?;
+            if !names.contains(&v.relname) {
+                names.push(v.relname.clone());
+            }
+        }
+        Ok(Statement::Truncate { names })
+    }
+}
+
+fn drop_names(objects: &[Node]) -> SqlResult<Vec<String>> {
+    let mut names = Vec::with_capacity(objects.len());
+    for o in objects {
+        let name = match kind(o)? {
+            Kind::List(l) => plain_name(&l.items)?,
+            Kind::String(_) => string(o)?,
+            other => return Err(unexpected(&variant(other))),
+        };
+        if !names.iter().any(|n| n == name) {
+            names.push(name.to_string());
+        }
+    }
+    Ok(names)
+}
+
+fn check_key_count(n: usize) -> SqlResult<()> {
+    if n > MAX_KEYS {
+        let message = format!("cannot use more than {MAX_KEYS} columns in an index");
+        return Err(SqlError::new("54011", message));
+    }
+    Ok(())
+}
+
+/// The columns of a key, each once.
+fn key_columns(key: &Key<'_>, find: &mut dyn FnMut(&str) -> Option<usize>) -> SqlResult<Vec<IndexColumn>> {
+    let here = key.constraint.location;
+    let mut columns: Vec<IndexColumn> = Vec::with_capacity(key.columns.len());
+    for name in &key.columns {
+        let Some(column) = find(name) else {
+            let message = format!("column \"{name}\" named in key does not exist");
+            return Err(at(SqlError::new(sqlstate::UNDEFINED_COLUMN, message), here));
+        };
+        if columns.iter().any(|c| c.column == column) {
+            let what = if key.primary { "primary key" } else { "unique" };
+            let message = format!("column \"{name}\" appears twice in {what} constraint");
+            return Err(at(SqlError::new(sqlstate::DUPLICATE_COLUMN, message), here));
+        }
+        columns.push(IndexColumn { column, desc: false, nulls_first: false });
+    }
+    check_key_count(columns.len())?;
+    Ok(columns)
+}
+
+/// `table_columns_label`, the first two cut (the longer one first) so that a name's length is kept.
+fn object_name(table: &str, columns: &str, label: &str) -> String {
+    let overhead = label.len() + 1 + usize::from(!columns.is_empty());
+    let room = MAX_NAME.saturating_sub(overhead);
+    let (mut a, mut b) = (table.len(), columns.len());
+    while a + b > room {
+        if a > b { a -= 1 } else { b -= 1 }
+    }
+    let cut = |s: &str, mut n: usize| {
+        while !s.is_char_boundary(n) {
+            n -= 1;
+        }
+        s[..n].to_string()
+    };
+    let (table, columns) = (cut(table, a), cut(columns, b));
+    if columns.is_empty() { format!("{table}_{label}") } else { format!("{table}_{columns}_{label}") }
+}
+
+fn constraint_name(c: ConstrType) -> &'static str {
+    match c {
+        ConstrType::ConstrCheck => "a CHECK constraint",
+        ConstrType::ConstrForeign => "a FOREIGN KEY constraint",
+        ConstrType::ConstrExclusion => "an EXCLUDE constraint",
+        ConstrType::ConstrIdentity => "GENERATED AS IDENTITY",
+        ConstrType::ConstrGenerated => "a generated column",
+        ConstrType::ConstrAttrDeferrable | ConstrType::ConstrAttrDeferred => "a DEFERRABLE constraint",
+        ConstrType::ConstrAttrNotEnforced => "NOT ENFORCED",
+        ConstrType::ConstrNotnull => "NOT NULL as a table constraint",
+        _ => "this constraint",
+    }
+}
+
+/// Whether an operator class is the one a type has anyway.
+fn is_default_class(class: &str, ty: ondol_types::TypeId) -> bool {
+    use ondol_types::TypeId as T;
+    let name = match ty {
+        T::Bool => "bool",
+        T::Int2 => "int2",
+        T::Int4 => "int4",
+        T::Int8 => "int8",
+        T::Float8 => "float8",
+        T::Numeric => "numeric",
+        T::Bpchar => "bpchar",
+        T::Varchar | T::Text => "text",
+        T::Bytea => "bytea",
+        T::Date => "date",
+        T::Timestamp => "timestamp",
+        T::Timestamptz => "timestamptz",
+        T::Unknown | T::Void => return false,
+    };
+    class.strip_suffix("_ops").is_some_and(|c| c == name || (ty == T::Varchar && c == "varchar"))
+}
+
+/// "AtDropColumn" as "DROP COLUMN".
+pub fn upper_words(camel: &str, prefix: &str) -> String {
+    let mut out = String::new();
+    for c in camel.strip_prefix(prefix).unwrap_or(camel).chars() {
+        if c.is_ascii_uppercase() && !out.is_empty() {
+            out.push(' ');
+        }
+        out.push(c.to_ascii_uppercase());
+    }
+    out
+}

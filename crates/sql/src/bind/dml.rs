@@ -1,0 +1,346 @@
+//! INSERT, UPDATE and DELETE.
+
+use super::scope::{Clause, column};
+use super::select::null;
+use super::tree::{at, at_expr, kind, list, need, place, refuse, refuse_at, unexpected, variant};
+use super::{Binder, coerce};
+use crate::bound::{Expr, From, Insert, InsertColumn, Modify, Query, Rel, RelEntry, Statement, TableRef, Target};
+use crate::parse::tree::{self, Node, ResTarget, node::Node as Kind};
+use ondol_engine::{Catalog, ColumnDef, Table};
+use ondol_types::{SqlError, SqlResult, Type, sqlstate};
+use std::sync::Arc;
+
+/// A column's default, of the column's type; NULL if it has none.
+pub fn default_of(catalog: &Catalog, column: &ColumnDef) -> SqlResult<Expr> {
+    match &column.default {
+        None => Ok(null(column.ty)),
+        Some(text) => bind_default(catalog, text, column).map_err(|mut e| {
+            // Its place is in the default's text, not in the statement's.
+            e.0.position = None;
+            e
+        }),
+    }
+}
+
+/// Binds the text of a default; nothing of a query may stand in it.
+pub fn bind_default(catalog: &Catalog, text: &str, column: &ColumnDef) -> SqlResult<Expr> {
+    let sql = format!("SELECT {text}");
+    let raws = crate::parse::parse(&sql)?;
+    let bad = || SqlError::new(sqlstate::SYNTAX_ERROR, format!("not one expression: {text}"));
+    let [raw] = raws.as_slice() else { return Err(bad()) };
+    let Kind::SelectStmt(select) = &raw.node else { return Err(bad()) };
+    let [target] = select.target_list.as_slice() else { return Err(bad()) };
+    let Kind::ResTarget(target) = kind(target)? else { return Err(bad()) };
+    let mut binder = Binder::new(catalog, &sql, &[]);
+    binder.open_params = false;
+    let value = need(&target.val)?;
+    let (e, _) = binder.nested(Clause::Default, |b| b.expr(value)).map_err(|e| {
+        if matches!(e.sqlstate(), sqlstate::UNDEFINED_COLUMN | sqlstate::UNDEFINED_TABLE) {
+            SqlError::new(sqlstate::FEATURE_NOT_SUPPORTED, "cannot use column reference in DEFAULT expression")
+        } else {
+            e
+        }
+    })?;
+    let mut has_query = false;
+    crate::bound::each_query_in(&e, &mut |_| has_query = true);
+    if has_query {
+        let message = "cannot use subquery in DEFAULT expression";
+        return Err(SqlError::new(sqlstate::FEATURE_NOT_SUPPORTED, message));
+    }
+    if !coerce::can_coerce(e.ty.id, column.ty.id, ondol_types::cast::CastContext::Assignment) {
+        let message = format!(
+            "column \"{}\" is of type {} but default expression is of type {}",
+            column.name,
+            super::name_of(column.ty.id),
+            super::name_of(e.ty.id)
+        );
+        let error = SqlError::new(sqlstate::DATATYPE_MISMATCH, message);
+        return Err(error.hint("You will need to rewrite or cast the expression."));
+    }
+    let e = binder.cast(e, column.ty, false)?;
+    Ok(Expr { at: u32::MAX, ..e })
+}
+
+/// The column of a name, for statements that name columns of the table they change.
+pub fn target_column(table: &Table, name: &str, location: i32) -> SqlResult<usize> {
+    table.def.column(name).ok_or_else(|| {
+        let message = format!("column \"{name}\" of relation \"{}\" does not exist", table.def.name);
+        at(SqlError::new(sqlstate::UNDEFINED_COLUMN, message), location)
+    })
+}
+
+fn is_default(node: &Node) -> bool {
+    matches!(node.node, Some(Kind::SetToDefault(_)))
+}
+
+/// `VALUES (..), (..)` and nothing else, as most INSERTs have.
+fn bare_values(s: &tree::SelectStmt) -> bool {
+    !s.values_lists.is_empty()
+        && s.sort_clause.is_empty()
+        && s.limit_count.is_none()
+        && s.limit_offset.is_none()
+        && s.locking_clause.is_empty()
+        && s.with_clause.is_none()
+}
+
+impl<'a> Binder<'a> {
+    pub(super) fn insert(&mut self, s: &'a tree::InsertStmt) -> SqlResult<Statement> {
+        refuse(s.on_conflict_clause.is_some(), "ON CONFLICT")?;
+        refuse(s.r#override() == tree::OverridingKind::OverridingUserValue, "OVERRIDING USER VALUE")?;
+        refuse(s.r#override() == tree::OverridingKind::OverridingSystemValue, "OVERRIDING SYSTEM VALUE")?;
+        self.with_clause(s.with_clause.as_ref(), |b| b.insert_rows(s))
+    }
+
+    fn insert_rows(&mut self, s: &'a tree::InsertStmt) -> SqlResult<Statement> {
+        let relation = super::tree::relation_name(&s.relation)?;
+        let table = self.table(relation)?;
+        let (targets, named) = self.insert_columns(&table, &s.cols)?;
+        let source = match s.select_stmt.as_deref() {
+            None => None,
+            Some(n) => match kind(n)? {
+                Kind::SelectStmt(q) => Some(q.as_ref()),
+                other => return Err(unexpected(&variant(other))),
+            },
+        };
+        let (query, width) = match source {
+            // DEFAULT VALUES: one row without columns.
+            None => (one_row(Vec::new()), 0),
+            Some(q) if bare_values(q) => self.insert_values(&table, &targets, named, q)?,
+            Some(q) => {
+                let query = self.select(q)?;
+                let types: Vec<u32> = query.visible().map(|t| t.expr.at).collect();
+                check_width(types.len(), &targets, named, &s.cols, types.get(targets.len()).copied())?;
+                let columns: Vec<&ColumnDef> = targets.iter().map(|c| &table.def.columns[*c]).collect();
+                let query = coerce::convert_targets(self, query, &mut |b, i, e| {
+                    b.assign(e, columns[i].ty, &columns[i].name)
+                })?;
+                (query, types.len())
+            }
+        };
+        let mut columns = Vec::with_capacity(table.def.columns.len());
+        for (i, c) in table.def.columns.iter().enumerate() {
+            columns.push(match targets[..width].iter().position(|t| *t == i) {
+                Some(source) => InsertColumn::Source(source),
+                None => InsertColumn::Value(default_of(self.catalog, c)?),
+            });
+        }
+        let returning = match &s.returning_clause {
+            None => Vec::new(),
+            Some(r) => {
+                let (targets, _) = self.nested(Clause::Returning, |b| {
+                    let (_, _, items) = b.target_table(&s.relation)?;
+                    b.level().items = items;
+                    b.returning(r)
+                })?;
+                targets
+            }
+        };
+        Ok(Statement::Insert(Insert { table: TableRef(table), source: query, columns, returning }))
+    }
+
+    /// The columns that INSERT names, or all; and whether it names them.
+    fn insert_columns(&self, table: &Arc<Table>, cols: &'a [Node]) -> SqlResult<(Vec<usize>, bool)> {
+        if cols.is_empty() {
+            return Ok(((0..table.def.columns.len()).collect(), false));
+        }
+        let mut targets = Vec::with_capacity(cols.len());
+        for node in cols {
+            let Kind::ResTarget(t) = kind(node)? else { return Err(unexpected("a column list")) };
+            refuse_at(!t.indirection.is_empty(), "assigning to a field or element", t.location)?;
+            let column = target_column(table, &t.name, t.location)?;
+            if targets.contains(&column) {
+                let message = format!("column \"{}\" specified more than once", t.name);
+                return Err(at(SqlError::new(sqlstate::DUPLICATE_COLUMN, message), t.location));
+            }
+            targets.push(column);
+        }
+        Ok((targets, true))
+    }
+
+    fn insert_values(
+        &mut self,
+        table: &Arc<Table>,
+        targets: &[usize],
+        named: bool,
+        q: &'a tree::SelectStmt,
+    ) -> SqlResult<(Query, usize)> {
+        let (rows, _) = self.nested(Clause::Values, |b| {
+            let mut rows: Vec<Vec<Expr>> = Vec::with_capacity(q.values_lists.len());
+            for row in &q.values_lists {
+                let items = list(row)?;
+                if let Some(first) = rows.first()
+                    && first.len() != items.len()
+                {
+                    let here = items.first().map_or(u32::MAX, node_place);
+                    let message = "VALUES lists must all be the same length";
+                    return Err(at_expr(SqlError::new(sqlstate::SYNTAX_ERROR, message), here));
+                }
+                check_width(items.len(), targets, named, &[], items.get(targets.len()).map(node_place))?;
+                let mut exprs = Vec::with_capacity(items.len());
+                for (item, column) in items.iter().zip(targets) {
+                    let c = &table.def.columns[*column];
+                    exprs.push(if is_default(item) {
+                        default_of(b.catalog, c)?
+                    } else {
+                        let e = b.expr(item)?;
+                        b.assign(e, c.ty, &c.name)?
+                    });
+                }
+                rows.push(exprs);
+            }
+            Ok(rows)
+        })?;
+        let width = rows.first().map_or(0, Vec::len);
+        let columns = targets[..width].iter().map(|c| {
+            let c = &table.def.columns[*c];
+            (c.name.clone(), c.ty)
+        });
+        Ok((values_query(rows, columns.collect()), width))
+    }
+
+    fn returning(&mut self, r: &'a tree::ReturningClause) -> SqlResult<Vec<Target>> {
+        refuse(!r.options.is_empty(), "RETURNING WITH")?;
+        let mut targets = self.within(Clause::Returning, |b| b.target_list(&r.exprs))?;
+        for t in &mut targets {
+            let e = std::mem::replace(&mut t.expr, null(Type::UNKNOWN));
+            t.expr = self.settle(e)?;
+        }
+        Ok(targets)
+    }
+
+    pub(super) fn update(&mut self, s: &'a tree::UpdateStmt) -> SqlResult<Statement> {
+        self.with_clause(s.with_clause.as_ref(), |b| {
+            let (modify, _) = b.nested(Clause::UpdateSet, |b| {
+                let (table, from) = b.modified(&s.relation, &s.from_clause)?;
+                let filter = b.where_clause(s.where_clause.as_deref())?;
+                let returning = match &s.returning_clause {
+                    Some(r) => b.returning(r)?,
+                    None => Vec::new(),
+                };
+                let (mut assign, mut targets) = (Vec::new(), Vec::new());
+                for node in &s.target_list {
+                    let Kind::ResTarget(t) = kind(node)? else { return Err(unexpected("SET")) };
+                    refuse_at(!t.indirection.is_empty(), "assigning to a field or element", t.location)?;
+                    let column = target_column(&table, &t.name, t.location)?;
+                    if assign.contains(&(column as u16)) {
+                        let message = format!("multiple assignments to same column \"{}\"", t.name);
+                        return Err(SqlError::new(sqlstate::SYNTAX_ERROR, message));
+                    }
+                    let expr = b.assigned(&table.def.columns[column], t)?;
+                    assign.push(column as u16);
+                    targets.push(Target { expr, name: t.name.clone(), hidden: false });
+                }
+                let rels = std::mem::take(&mut b.level().rels);
+                let query = Query { rels, from, filter, targets, ..Query::default() };
+                Ok(Modify { table: TableRef(table), query, assign, delete: false, returning })
+            })?;
+            Ok(Statement::Modify(modify))
+        })
+    }
+
+    /// The value of `column = ...` in SET.
+    fn assigned(&mut self, column: &ColumnDef, t: &'a ResTarget) -> SqlResult<Expr> {
+        let mut value = need(&t.val)?;
+        if let Kind::MultiAssignRef(m) = kind(value)? {
+            let source = need(&m.source)?;
+            let Kind::RowExpr(row) = kind(source)? else {
+                return Err(at(SqlError::unsupported("SET (...) = (SELECT ...)"), t.location));
+            };
+            if row.args.len() != usize::try_from(m.ncolumns).unwrap_or(0) {
+                let message = "number of columns does not match number of values";
+                return Err(at(SqlError::new(sqlstate::SYNTAX_ERROR, message), row.location));
+            }
+            let i = usize::try_from(m.colno - 1).unwrap_or(usize::MAX);
+            value = row.args.get(i).ok_or_else(|| unexpected("SET of several columns"))?;
+        }
+        if is_default(value) {
+            return default_of(self.catalog, column);
+        }
+        let e = self.expr(value)?;
+        self.assign(e, column.ty, &column.name)
+    }
+
+    pub(super) fn delete(&mut self, s: &'a tree::DeleteStmt) -> SqlResult<Statement> {
+        self.with_clause(s.with_clause.as_ref(), |b| {
+            let (modify, _) = b.nested(Clause::Where, |b| {
+                let (table, from) = b.modified(&s.relation, &s.using_clause)?;
+                let filter = b.where_clause(s.where_clause.as_deref())?;
+                let returning = match &s.returning_clause {
+                    Some(r) => b.returning(r)?,
+                    None => Vec::new(),
+                };
+                let rels = std::mem::take(&mut b.level().rels);
+                let query = Query { rels, from, filter, ..Query::default() };
+                Ok(Modify { table: TableRef(table), query, assign: Vec::new(), delete: true, returning })
+            })?;
+            Ok(Statement::Modify(modify))
+        })
+    }
+
+    /// The table that is changed, as relation 0, and what is joined to it.
+    fn modified(
+        &mut self,
+        relation: &'a Option<tree::RangeVar>,
+        others: &'a [Node],
+    ) -> SqlResult<(Arc<Table>, Vec<From>)> {
+        let (table, own, items) = self.target_table(relation)?;
+        self.level().hidden = items;
+        let mut from = vec![own];
+        from.extend(self.from_clause(others)?);
+        Ok((table, from))
+    }
+}
+
+/// A row has neither more values than columns nor, where columns are named, fewer.
+fn check_width(
+    width: usize,
+    targets: &[usize],
+    named: bool,
+    cols: &[Node],
+    first_too_many: Option<u32>,
+) -> SqlResult<()> {
+    if width > targets.len() {
+        let message = "INSERT has more expressions than target columns";
+        let here = first_too_many.unwrap_or(u32::MAX);
+        return Err(at_expr(SqlError::new(sqlstate::SYNTAX_ERROR, message), here));
+    }
+    if named && width < targets.len() {
+        let message = "INSERT has more target columns than expressions";
+        let location = match cols.get(width).and_then(|n| n.node.as_ref()) {
+            Some(Kind::ResTarget(t)) => t.location,
+            _ => -1,
+        };
+        return Err(at(SqlError::new(sqlstate::SYNTAX_ERROR, message), location));
+    }
+    Ok(())
+}
+
+fn node_place(node: &Node) -> u32 {
+    match &node.node {
+        Some(Kind::AConst(c)) => place(c.location),
+        Some(Kind::ColumnRef(c)) => place(c.location),
+        Some(Kind::ParamRef(p)) => place(p.location),
+        Some(Kind::FuncCall(f)) => place(f.location),
+        Some(Kind::TypeCast(c)) => place(c.location),
+        Some(Kind::AExpr(e)) => e.lexpr.as_deref().map_or(place(e.location), node_place),
+        Some(Kind::SetToDefault(d)) => place(d.location),
+        _ => u32::MAX,
+    }
+}
+
+/// A query that gives rows of values.
+fn values_query(rows: Vec<Vec<Expr>>, columns: Vec<(String, Type)>) -> Query {
+    let targets = columns
+        .iter()
+        .enumerate()
+        .map(|(i, (name, ty))| Target { expr: column(0, i, *ty), name: name.clone(), hidden: false })
+        .collect();
+    let entry = RelEntry { rel: Rel::Values(rows), alias: "*VALUES*".into(), columns };
+    Query { rels: vec![entry], from: vec![From::Rel(0)], targets, ..Query::default() }
+}
+
+/// A query that gives one row.
+fn one_row(row: Vec<Expr>) -> Query {
+    let columns = row.iter().enumerate().map(|(i, e)| (format!("column{}", i + 1), e.ty)).collect();
+    values_query(vec![row], columns)
+}

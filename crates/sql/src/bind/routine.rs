@@ -1,0 +1,336 @@
+//! Registered queries: functions in SQL, made, dropped, and their bodies bound.
+//!
+//! A body is one statement: a query, or an INSERT, UPDATE or DELETE. Its arguments are parameters, by number or by
+//! name. The body is bound when the function is made, to check it, and again by whoever compiles it.
+
+use super::tree::{
+    at, kind, list, option_bool, option_text, options, plain_name, refuse, refuse_at, string, strings, unexpected,
+};
+use super::types::{any_type, bind_type};
+use super::{Binder, accepted, coerce, name_of};
+use crate::bound::{Bound, Expr, Statement, Target};
+use crate::parse::tree::{
+    self, CreateFunctionStmt, DropStmt, FunctionParameter, FunctionParameterMode, TypeName, node::Node as Kind,
+};
+use crate::parse::{Raw, expression_text, parse};
+use ondol_engine::{Catalog, FunctionDef, Returns};
+use ondol_types::cast::CastContext;
+use ondol_types::{SqlError, SqlResult, Type, TypeId, resolve, sqlstate};
+
+/// Binds a body with its arguments as parameters, and casts what it gives to what the function returns.
+pub fn bind_body(function: &FunctionDef, catalog: &Catalog) -> SqlResult<Bound> {
+    let raws = parse(&function.body)?;
+    let raw: &Raw = match raws.as_slice() {
+        [one] => one,
+        [] => return Err(SqlError::unsupported("a function with an empty body")),
+        _ => return Err(SqlError::unsupported("a function of several statements")),
+    };
+    if !matches!(
+        raw.node,
+        Kind::SelectStmt(_) | Kind::InsertStmt(_) | Kind::UpdateStmt(_) | Kind::DeleteStmt(_)
+    ) {
+        return Err(SqlError::unsupported("a function of something else than SELECT, INSERT, UPDATE or DELETE"));
+    }
+    let types: Vec<TypeId> = function.args.iter().map(|a| a.1.id).collect();
+    let mut binder = Binder::new(catalog, &function.body, &types);
+    binder.open_params = false;
+    binder.function = Some((&function.name, &function.args));
+    let mut statement = binder.statement(&raw.node, raw)?;
+    binder.return_columns(&mut statement, &function.returns)?;
+    binder.finish_params(&mut statement)?;
+    Ok(Bound { statement, params: binder.params, catalog_version: catalog.version, notices: binder.notices })
+}
+
+fn mismatch(returns: &str, detail: impl Into<String>) -> SqlError {
+    let message = format!("return type mismatch in function declared to return {returns}");
+    SqlError::new(sqlstate::INVALID_FUNCTION_DEFINITION, message).detail(detail)
+}
+
+impl<'a> Binder<'a> {
+    /// Casts a body's columns to what the function returns.
+    fn return_columns(&mut self, statement: &mut Statement, returns: &Returns) -> SqlResult<()> {
+        let (wanted, name): (Vec<Type>, String) = match returns {
+            Returns::Void => return Ok(()),
+            Returns::Scalar { ty, .. } => (vec![*ty], name_of(ty.id).to_string()),
+            Returns::Rows { of, columns, .. } => {
+                (columns.iter().map(|c| c.1).collect(), of.clone().unwrap_or_else(|| "record".into()))
+            }
+        };
+        let have = statement.columns();
+        if have.is_empty() {
+            return Err(mismatch(
+                &name,
+                "Function's final statement must be SELECT or INSERT/UPDATE/DELETE RETURNING.",
+            ));
+        }
+        if have.len() != wanted.len() {
+            return Err(mismatch(
+                &name,
+                if matches!(returns, Returns::Scalar { .. }) {
+                    "Final statement must return exactly one column."
+                } else if have.len() < wanted.len() {
+                    "Final statement returns too few columns."
+                } else {
+                    "Final statement returns too many columns."
+                },
+            ));
+        }
+        let single = matches!(returns, Returns::Scalar { .. });
+        let mut convert = |b: &mut Binder<'_>, i: usize, e: Expr| -> SqlResult<Expr> {
+            let to = wanted[i];
+            if !coerce::can_coerce(e.ty.id, to.id, CastContext::Assignment) {
+                let actual = name_of(e.ty.id);
+                return Err(mismatch(
+                    &name,
+                    if single {
+                        format!("Actual return type is {actual}.")
+                    } else {
+                        format!("Final statement returns {actual} instead of {} at column {}.", name_of(to.id), i + 1)
+                    },
+                ));
+            }
+            b.cast(e, to, false)
+        };
+        match statement {
+            Statement::Query(q) => {
+                let query = std::mem::take(q);
+                *q = coerce::convert_targets(self, query, &mut convert)?;
+            }
+            Statement::Insert(i) => self.convert_returning(&mut i.returning, &mut convert)?,
+            Statement::Modify(m) => self.convert_returning(&mut m.returning, &mut convert)?,
+            _ => return Err(unexpected("a function's body")),
+        }
+        Ok(())
+    }
+
+    fn convert_returning(
+        &mut self,
+        targets: &mut [Target],
+        convert: &mut dyn FnMut(&mut Binder<'_>, usize, Expr) -> SqlResult<Expr>,
+    ) -> SqlResult<()> {
+        for (i, t) in targets.iter_mut().enumerate() {
+            let e = std::mem::replace(&mut t.expr, super::select::null(Type::UNKNOWN));
+            t.expr = convert(self, i, e)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn create_function(&mut self, s: &'a CreateFunctionStmt, _raw: &'a Raw) -> SqlResult<Statement> {
+        refuse(s.is_procedure, "CREATE PROCEDURE")?;
+        let name = plain_name(&s.funcname)?.to_string();
+        let (args, columns) = self.parameters(&s.parameters)?;
+        let returns = self.returns(s, columns)?;
+        let (body, volatility) = self.function_options(s)?;
+        let types = |f: &[(Option<String>, Type)]| f.iter().map(|a| a.1.id).collect::<Vec<_>>();
+        if let Some(old) = self.catalog.functions_named(&name).find(|f| types(&f.args) == types(&args)) {
+            if !s.replace {
+                let message = format!("function \"{name}\" already exists with same argument types");
+                return Err(SqlError::new(sqlstate::DUPLICATE_FUNCTION, message));
+            }
+            if old.returns != returns {
+                let message = "cannot change return type of existing function";
+                return Err(SqlError::new(sqlstate::INVALID_FUNCTION_DEFINITION, message)
+                    .hint(format!("Use DROP FUNCTION {name}({}) first.", type_names(&args))));
+            }
+        }
+        let function =
+            FunctionDef { id: 0, name, args, returns, body, code: Vec::new(), volatility: volatility.into() };
+        bind_body(&function, self.catalog).map_err(|mut e| {
+            // Its place is in the body, not in the statement.
+            e.0.position = None;
+            e
+        })?;
+        let FunctionDef { name, args, returns, body, volatility, .. } = function;
+        Ok(Statement::CreateFunction { name, args, returns, body, volatility, replace: s.replace })
+    }
+
+    /// The arguments, and the columns of RETURNS TABLE.
+    #[allow(clippy::type_complexity)]
+    fn parameters(
+        &self,
+        nodes: &'a [tree::Node],
+    ) -> SqlResult<(Vec<(Option<String>, Type)>, Vec<(String, Type)>)> {
+        let (mut args, mut columns): (Vec<(Option<String>, Type)>, Vec<(String, Type)>) = (Vec::new(), Vec::new());
+        for node in nodes {
+            let Kind::FunctionParameter(p) = kind(node)? else { return Err(unexpected("a parameter")) };
+            let p: &FunctionParameter = p;
+            refuse_at(p.defexpr.is_some(), "a default of a function's argument", p.location)?;
+            let ty = bind_type(p.arg_type.as_ref().ok_or_else(|| unexpected("a parameter without a type"))?)?;
+            match p.mode() {
+                FunctionParameterMode::FuncParamIn | FunctionParameterMode::FuncParamDefault => {
+                    let name = (!p.name.is_empty()).then(|| p.name.clone());
+                    if name.is_some() && args.iter().any(|a| a.0 == name) {
+                        let message = format!("parameter name \"{}\" used more than once", p.name);
+                        return Err(SqlError::new(sqlstate::INVALID_FUNCTION_DEFINITION, message));
+                    }
+                    // Arguments have no modifier, as in PostgreSQL.
+                    args.push((name, Type::new(ty.id)));
+                }
+                FunctionParameterMode::FuncParamTable => columns.push((p.name.clone(), Type::new(ty.id))),
+                FunctionParameterMode::FuncParamOut => {
+                    return Err(at(SqlError::unsupported("an OUT argument"), p.location));
+                }
+                FunctionParameterMode::FuncParamInout => {
+                    return Err(at(SqlError::unsupported("an INOUT argument"), p.location));
+                }
+                _ => return Err(at(SqlError::unsupported("a VARIADIC argument"), p.location)),
+            }
+        }
+        Ok((args, columns))
+    }
+
+    fn returns(&self, s: &'a CreateFunctionStmt, columns: Vec<(String, Type)>) -> SqlResult<Returns> {
+        if !columns.is_empty() {
+            return Ok(Returns::Rows { of: None, columns, set: true });
+        }
+        let Some(name) = &s.return_type else {
+            let message = "function result type must be specified";
+            return Err(SqlError::new(sqlstate::INVALID_FUNCTION_DEFINITION, message));
+        };
+        let set = name.setof;
+        let single = TypeName { setof: false, ..name.clone() };
+        let names = strings(&name.names)?;
+        if let [table] | ["public", table] = names[..]
+            && let Some(t) = self.catalog.table(table)
+            && resolve::type_by_name(table, &[]).is_err()
+        {
+            refuse_at(!name.array_bounds.is_empty() || name.pct_type, "an array type", name.location)?;
+            let columns = t.def.columns.iter().map(|c| (c.name.clone(), c.ty)).collect();
+            return Ok(Returns::Rows { of: Some(t.def.name.clone()), columns, set });
+        }
+        let ty = any_type(&single)?;
+        match ty.id {
+            TypeId::Void => {
+                refuse_at(set, "RETURNS SETOF void", name.location)?;
+                Ok(Returns::Void)
+            }
+            TypeId::Unknown => bind_type(&single).map(|ty| Returns::Scalar { ty, set }),
+            _ => Ok(Returns::Scalar { ty: Type::new(ty.id), set }),
+        }
+    }
+
+    /// The body, and the volatility.
+    fn function_options(&mut self, s: &'a CreateFunctionStmt) -> SqlResult<(String, &'static str)> {
+        let mut body: Option<String> = None;
+        let mut volatility = "volatile";
+        let mut language: Option<String> = None;
+        let given = options(&s.options)?;
+        for (i, o) in given.iter().enumerate() {
+            let here = o.location;
+            if given[..i].iter().any(|p| p.defname == o.defname) {
+                let message = "conflicting or redundant options";
+                return Err(at(SqlError::new(sqlstate::SYNTAX_ERROR, message), here));
+            }
+            match o.defname.as_str() {
+                "language" => language = option_text(o)?,
+                "as" => {
+                    let arg = o.arg.as_deref().ok_or_else(|| unexpected("AS without a body"))?;
+                    let [text] = list(arg)? else {
+                        return Err(at(SqlError::unsupported("a function of an object file"), here));
+                    };
+                    body = Some(string(text)?.to_string());
+                }
+                "volatility" => {
+                    volatility = match option_text(o)?.as_deref() {
+                        Some("immutable") => "immutable",
+                        Some("stable") => "stable",
+                        Some("volatile") => "volatile",
+                        _ => return Err(unexpected("a volatility")),
+                    }
+                }
+                "strict" => refuse_at(option_bool(o)?, "STRICT", here)?,
+                "security" => refuse_at(option_bool(o)?, "SECURITY DEFINER", here)?,
+                "leakproof" => refuse_at(option_bool(o)?, "LEAKPROOF", here)?,
+                "window" => refuse_at(option_bool(o)?, "a window function", here)?,
+                "cost" | "rows" => self.notice(accepted::FUNCTION_COST),
+                "parallel" => match option_text(o)?.as_deref() {
+                    Some("safe" | "unsafe" | "restricted") => self.notice(accepted::FUNCTION_PARALLEL),
+                    _ => {
+                        let message = "parameter \"parallel\" must be SAFE, RESTRICTED, or UNSAFE";
+                        return Err(at(SqlError::new(sqlstate::SYNTAX_ERROR, message), here));
+                    }
+                },
+                "set" => return Err(at(SqlError::unsupported("SET for a function"), here)),
+                other => {
+                    let feature = format!("{} of a function", other.to_ascii_uppercase());
+                    return Err(at(SqlError::unsupported(feature), here));
+                }
+            }
+        }
+        match language.as_deref().map(str::to_ascii_lowercase).as_deref() {
+            Some("sql") => {}
+            None if s.sql_body.is_some() => {}
+            None => {
+                let message = "no language specified";
+                return Err(SqlError::new(sqlstate::INVALID_FUNCTION_DEFINITION, message));
+            }
+            Some(known @ ("plpgsql" | "c" | "internal")) => {
+                return Err(SqlError::unsupported(format_args!("language \"{known}\"")));
+            }
+            Some(other) => {
+                let message = format!("language \"{other}\" does not exist");
+                return Err(SqlError::new(sqlstate::UNDEFINED_OBJECT, message));
+            }
+        }
+        let body = match (body, s.sql_body.as_deref()) {
+            (Some(_), Some(_)) => {
+                let message = "duplicate function body specified";
+                return Err(SqlError::new(sqlstate::INVALID_FUNCTION_DEFINITION, message));
+            }
+            (Some(body), None) => body,
+            (None, Some(sql)) => match kind(sql)? {
+                Kind::ReturnStmt(r) => {
+                    let value = super::tree::need(&r.returnval)?;
+                    format!("SELECT {}", expression_text(value)?)
+                }
+                _ => return Err(SqlError::unsupported("BEGIN ATOMIC")),
+            },
+            (None, None) => {
+                let message = "no function body specified";
+                return Err(SqlError::new(sqlstate::INVALID_FUNCTION_DEFINITION, message));
+            }
+        };
+        Ok((body, volatility))
+    }
+
+    pub(super) fn drop_function(&mut self, s: &'a DropStmt) -> SqlResult<Statement> {
+        let mut functions = Vec::with_capacity(s.objects.len());
+        for node in &s.objects {
+            let Kind::ObjectWithArgs(o) = kind(node)? else { return Err(unexpected("DROP FUNCTION")) };
+            let name = plain_name(&o.objname)?;
+            if o.args_unspecified {
+                match self.catalog.functions_named(name).count() {
+                    0 if !s.missing_ok => {
+                        let message = format!("could not find a function named \"{name}\"");
+                        return Err(SqlError::new(sqlstate::UNDEFINED_FUNCTION, message));
+                    }
+                    0 | 1 => {}
+                    _ => {
+                        let message = format!("function name \"{name}\" is not unique");
+                        return Err(SqlError::new(sqlstate::AMBIGUOUS_FUNCTION, message)
+                            .hint("Specify the argument list to select the function unambiguously."));
+                    }
+                }
+                functions.push((name.to_string(), None));
+                continue;
+            }
+            let mut types = Vec::with_capacity(o.objargs.len());
+            for arg in &o.objargs {
+                let Kind::TypeName(t) = kind(arg)? else { return Err(unexpected("an argument type")) };
+                types.push(Type::new(bind_type(t)?.id));
+            }
+            let same = |f: &FunctionDef| f.args.iter().map(|a| a.1.id).eq(types.iter().map(|t| t.id));
+            if !s.missing_ok && !self.catalog.functions_named(name).any(|f| same(f)) {
+                let list = types.iter().map(|t| name_of(t.id)).collect::<Vec<_>>().join(", ");
+                let message = format!("function {name}({list}) does not exist");
+                return Err(SqlError::new(sqlstate::UNDEFINED_FUNCTION, message));
+            }
+            functions.push((name.to_string(), Some(types)));
+        }
+        Ok(Statement::DropFunction { functions, if_exists: s.missing_ok })
+    }
+}
+
+fn type_names(args: &[(Option<String>, Type)]) -> String {
+    args.iter().map(|a| name_of(a.1.id)).collect::<Vec<_>>().join(", ")
+}

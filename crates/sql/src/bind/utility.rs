@@ -1,0 +1,289 @@
+//! Transactions, settings, prepared statements, EXPLAIN; and the names of what is not supported.
+
+use super::ddl::upper_words;
+use super::scope::Clause;
+use super::tree::{
+    at, at_expr, const_text, kind, need, option_bool, option_text, options, refuse, refuse_at, unexpected, variant,
+};
+use super::types::bind_type;
+use super::{Binder, accepted, coerce, name_of};
+use crate::bound::{Expr, Statement};
+use crate::parse::Raw;
+use crate::parse::lexer::{Token, TokenKind, Tokens};
+use crate::parse::tree::{self, DiscardMode, Node, TransactionStmtKind, VariableSetKind, node::Node as Kind};
+use ondol_engine::{Access, Isolation};
+use ondol_types::cast::CastContext;
+use ondol_types::{SqlError, SqlResult, Type, TypeId, sqlstate};
+
+/// Casts an argument of EXECUTE (the `n`th, from 0) to its parameter's type, once that is known.
+pub fn argument(catalog: &ondol_engine::Catalog, e: Expr, n: usize, to: TypeId) -> SqlResult<Expr> {
+    if !coerce::can_coerce(e.ty.id, to, CastContext::Assignment) {
+        let message = format!(
+            "parameter ${} of type {} cannot be coerced to the expected type {}",
+            n + 1,
+            name_of(e.ty.id),
+            name_of(to)
+        );
+        let error = SqlError::new(sqlstate::DATATYPE_MISMATCH, message)
+            .hint("You will need to rewrite or cast the expression.");
+        return Err(at_expr(error, e.at));
+    }
+    Binder::new(catalog, "", &[]).cast(e, Type::new(to), false)
+}
+
+impl<'a> Binder<'a> {
+    pub(super) fn utility(&mut self, node: &'a Kind, raw: &'a Raw) -> SqlResult<Statement> {
+        match node {
+            Kind::TransactionStmt(s) => self.transaction(s),
+            Kind::VariableSetStmt(s) => self.set(s),
+            Kind::VariableShowStmt(s) => Ok(Statement::Show(s.name.clone())),
+            Kind::PrepareStmt(s) => self.prepare(s, raw),
+            Kind::ExecuteStmt(s) => {
+                let (args, _) = self.nested(Clause::Execute, |b| b.exprs(&s.params))?;
+                Ok(Statement::Execute { name: s.name.clone(), args })
+            }
+            Kind::DeallocateStmt(s) => {
+                Ok(Statement::Deallocate((!s.isall && !s.name.is_empty()).then(|| s.name.clone())))
+            }
+            Kind::ExplainStmt(s) => self.explain(s, raw),
+            Kind::CheckPointStmt(_) => Ok(Statement::Checkpoint),
+            Kind::DiscardStmt(s) => match s.target() {
+                DiscardMode::DiscardAll => Ok(Statement::Discard),
+                DiscardMode::DiscardPlans => Err(SqlError::unsupported("DISCARD PLANS")),
+                _ => Ok(nothing("DISCARD", accepted::TEMPORARY_DISCARD)),
+            },
+            Kind::VacuumStmt(s) => {
+                for r in &s.rels {
+                    let Kind::VacuumRelation(r) = kind(r)? else { return Err(unexpected("VACUUM")) };
+                    let v = super::tree::relation_name(&r.relation)?;
+                    let table = self.table(v)?;
+                    for c in &r.va_cols {
+                        super::dml::target_column(&table, super::tree::string(c)?, -1)?;
+                    }
+                }
+                Ok(if s.is_vacuumcmd {
+                    nothing("VACUUM", accepted::VACUUM)
+                } else {
+                    nothing("ANALYZE", accepted::ANALYZE)
+                })
+            }
+            other => Err(SqlError::unsupported(statement_name(other))),
+        }
+    }
+
+    fn transaction(&mut self, s: &'a tree::TransactionStmt) -> SqlResult<Statement> {
+        refuse(s.chain, "AND CHAIN")?;
+        let name = || s.savepoint_name.clone();
+        Ok(match s.kind() {
+            TransactionStmtKind::TransStmtBegin | TransactionStmtKind::TransStmtStart => {
+                let (isolation, access) = transaction_modes(&s.options)?;
+                Statement::Begin { isolation, access }
+            }
+            TransactionStmtKind::TransStmtCommit => Statement::Commit,
+            TransactionStmtKind::TransStmtRollback => Statement::Rollback,
+            TransactionStmtKind::TransStmtSavepoint => Statement::Savepoint(name()),
+            TransactionStmtKind::TransStmtRelease => Statement::Release(name()),
+            TransactionStmtKind::TransStmtRollbackTo => Statement::RollbackTo(name()),
+            TransactionStmtKind::TransStmtPrepare => return Err(SqlError::unsupported("PREPARE TRANSACTION")),
+            TransactionStmtKind::TransStmtCommitPrepared => return Err(SqlError::unsupported("COMMIT PREPARED")),
+            TransactionStmtKind::TransStmtRollbackPrepared => {
+                return Err(SqlError::unsupported("ROLLBACK PREPARED"));
+            }
+            TransactionStmtKind::Undefined => return Err(unexpected("a transaction statement")),
+        })
+    }
+
+    fn set(&mut self, s: &'a tree::VariableSetStmt) -> SqlResult<Statement> {
+        let set = |name: &str, value| Statement::Set { name: name.to_string(), value, local: s.is_local };
+        Ok(match s.kind() {
+            VariableSetKind::VarSetValue => {
+                let mut values = Vec::with_capacity(s.args.len());
+                for arg in &s.args {
+                    values.push(match kind(arg)? {
+                        Kind::AConst(c) => const_text(c)?,
+                        Kind::TypeCast(_) => return Err(SqlError::unsupported("an interval as a setting")),
+                        other => return Err(unexpected(&variant(other))),
+                    });
+                }
+                set(&s.name, Some(values.join(", ")))
+            }
+            VariableSetKind::VarSetDefault | VariableSetKind::VarReset => set(&s.name, None),
+            VariableSetKind::VarResetAll => set("all", None),
+            VariableSetKind::VarSetCurrent => return Err(SqlError::unsupported("SET ... FROM CURRENT")),
+            VariableSetKind::VarSetMulti => match s.name.as_str() {
+                "TRANSACTION" | "SESSION CHARACTERISTICS" => {
+                    let (isolation, access) = transaction_modes(&s.args)?;
+                    let session = s.name == "SESSION CHARACTERISTICS";
+                    Statement::SetTransaction { isolation, access, session }
+                }
+                other => return Err(SqlError::unsupported(format_args!("SET {other}"))),
+            },
+            VariableSetKind::Undefined => return Err(unexpected("SET")),
+        })
+    }
+
+    fn prepare(&mut self, s: &'a tree::PrepareStmt, raw: &'a Raw) -> SqlResult<Statement> {
+        let mut types = Vec::with_capacity(s.argtypes.len());
+        for t in &s.argtypes {
+            let Kind::TypeName(t) = kind(t)? else { return Err(unexpected("a parameter type")) };
+            // A modifier of a parameter's type means nothing in PostgreSQL either.
+            types.push(bind_type(t)?.id);
+        }
+        let inner = kind(need(&s.query)?)?.clone();
+        // PREPARE name [(types)] AS statement
+        let mut tokens = self.tokens_of(raw).into_iter().skip(2).peekable();
+        if tokens.peek().is_some_and(|t| t.is_mark(b'(')) {
+            skip_parentheses(&mut tokens);
+        }
+        let start = match (tokens.next(), tokens.next()) {
+            (Some(word), Some(first)) if word.is_word(self.text, "as") => first.start,
+            _ => return Err(unexpected("PREPARE")),
+        };
+        // Checked now, bound again for each EXECUTE.
+        super::bind(&Raw { start, end: raw.end, node: inner }, self.text, self.catalog, &types)?;
+        let text = self.text.get(start..raw.end).unwrap_or_default().to_string();
+        Ok(Statement::Prepare { name: s.name.clone(), types, text })
+    }
+
+    fn tokens_of(&self, raw: &Raw) -> Vec<Token> {
+        Tokens::from(self.text, raw.start).take_while(|t| t.end <= raw.end).collect()
+    }
+
+    fn explain(&mut self, s: &'a tree::ExplainStmt, raw: &'a Raw) -> SqlResult<Statement> {
+        let mut analyze = false;
+        for o in options(&s.options)? {
+            let name = o.defname.as_str();
+            match name {
+                "analyze" => analyze = option_bool(o)?,
+                // All there is to tell is told anyway.
+                "verbose" => {
+                    option_bool(o)?;
+                }
+                "costs" | "buffers" | "wal" | "settings" | "generic_plan" | "memory" => {
+                    let feature = format!("EXPLAIN option {}", name.to_ascii_uppercase());
+                    refuse_at(option_bool(o)?, feature, o.location)?;
+                }
+                "timing" | "summary" => {
+                    let feature = format!("EXPLAIN option {} OFF", name.to_ascii_uppercase());
+                    refuse_at(!option_bool(o)?, feature, o.location)?;
+                }
+                "format" => {
+                    let format = option_text(o)?.unwrap_or_default();
+                    refuse_at(format != "text", format_args!("EXPLAIN in format {format}"), o.location)?;
+                }
+                "serialize" => return Err(at(SqlError::unsupported("EXPLAIN option SERIALIZE"), o.location)),
+                other => {
+                    let message = format!("unrecognized EXPLAIN option \"{other}\"");
+                    return Err(at(SqlError::new(sqlstate::SYNTAX_ERROR, message), o.location));
+                }
+            }
+        }
+        let node = kind(need(&s.query)?)?;
+        let statement = self.statement(node, raw)?;
+        if !matches!(
+            statement,
+            Statement::Query(_) | Statement::Insert(_) | Statement::Modify(_) | Statement::Execute { .. }
+        ) {
+            return Err(SqlError::unsupported(format_args!("EXPLAIN of {}", statement_name(node))));
+        }
+        let text = self.explained(s, raw);
+        Ok(Statement::Explain { analyze, statement: Box::new(statement), text })
+    }
+
+    /// The text behind EXPLAIN and its options.
+    fn explained(&self, s: &tree::ExplainStmt, raw: &Raw) -> String {
+        let mut tokens = self.tokens_of(raw).into_iter().skip(1).peekable();
+        if !s.options.is_empty() {
+            if tokens.peek().is_some_and(|t| t.is_mark(b'(')) {
+                skip_parentheses(&mut tokens);
+            } else {
+                let is_option = |t: &Token| {
+                    ["analyze", "analyse", "verbose"].iter().any(|w| t.is_word(self.text, w))
+                };
+                while tokens.peek().is_some_and(is_option) {
+                    tokens.next();
+                }
+            }
+        }
+        let start = tokens.peek().map_or(raw.start, |t| t.start);
+        self.text.get(start..raw.end).unwrap_or_default().to_string()
+    }
+}
+
+fn skip_parentheses(tokens: &mut impl Iterator<Item = Token>) {
+    let mut depth = 0;
+    for t in tokens {
+        match t.kind {
+            TokenKind::Mark(b'(') => depth += 1,
+            TokenKind::Mark(b')') => depth -= 1,
+            _ => {}
+        }
+        if depth == 0 {
+            return;
+        }
+    }
+}
+
+fn nothing(tag: &'static str, what: accepted::Accepted) -> Statement {
+    Statement::Nothing { tag, notice: what.notice.to_string() }
+}
+
+/// ISOLATION LEVEL, READ ONLY and READ WRITE; the last of a kind counts.
+fn transaction_modes(nodes: &[Node]) -> SqlResult<(Option<Isolation>, Option<Access>)> {
+    let (mut isolation, mut access) = (None, None);
+    for o in options(nodes)? {
+        match o.defname.as_str() {
+            "transaction_isolation" => {
+                isolation = Some(match option_text(o)?.unwrap_or_default().as_str() {
+                    // As PostgreSQL does, with the stronger level.
+                    "read uncommitted" | "read committed" => Isolation::ReadCommitted,
+                    "repeatable read" => Isolation::RepeatableRead,
+                    "serializable" => Isolation::Serializable,
+                    _ => return Err(unexpected("an isolation level")),
+                });
+            }
+            "transaction_read_only" => {
+                access = Some(if option_bool(o)? { Access::ReadOnly } else { Access::ReadWrite });
+            }
+            "transaction_deferrable" => refuse_at(option_bool(o)?, "DEFERRABLE transactions", o.location)?,
+            other => return Err(SqlError::unsupported(format_args!("transaction mode {other}"))),
+        }
+    }
+    Ok((isolation, access))
+}
+
+/// What a statement is called.
+pub fn statement_name(node: &Kind) -> String {
+    let name = variant(node);
+    let known = match name.as_str() {
+        "MergeStmt" => "MERGE",
+        "CreateTableAsStmt" => "CREATE TABLE AS",
+        "ViewStmt" => "CREATE VIEW",
+        "CreateSeqStmt" => "CREATE SEQUENCE",
+        "AlterSeqStmt" => "ALTER SEQUENCE",
+        "CreateTrigStmt" => "CREATE TRIGGER",
+        "CreateEventTrigStmt" => "CREATE EVENT TRIGGER",
+        "CreateSchemaStmt" => "CREATE SCHEMA",
+        "CreateEnumStmt" | "CompositeTypeStmt" | "CreateRangeStmt" => "CREATE TYPE",
+        "DefineStmt" => "CREATE AGGREGATE, OPERATOR or TYPE",
+        "CreateDomainStmt" => "CREATE DOMAIN",
+        "RuleStmt" => "CREATE RULE",
+        "CreatedbStmt" => "CREATE DATABASE",
+        "DropdbStmt" => "DROP DATABASE",
+        "CreatePlangStmt" => "CREATE LANGUAGE",
+        "CreateStatsStmt" => "CREATE STATISTICS",
+        "GrantRoleStmt" | "GrantStmt" => "GRANT or REVOKE",
+        "DeclareCursorStmt" => "DECLARE CURSOR",
+        "ClosePortalStmt" => "CLOSE",
+        "RefreshMatViewStmt" => "REFRESH MATERIALIZED VIEW",
+        "ConstraintsSetStmt" => "SET CONSTRAINTS",
+        "LockStmt" => "LOCK TABLE",
+        "SelectStmt" => "SELECT",
+        "RenameStmt" => "ALTER ... RENAME",
+        "AlterObjectSchemaStmt" => "ALTER ... SET SCHEMA",
+        "AlterOwnerStmt" => "ALTER ... OWNER",
+        "SecLabelStmt" => "SECURITY LABEL",
+        _ => "",
+    };
+    if known.is_empty() { upper_words(name.trim_end_matches("Stmt"), "") } else { known.to_string() }
+}

@@ -1,0 +1,490 @@
+//! Expressions: values into registers, conditions into jumps.
+use super::super::op::Op;
+use super::super::operand::*;
+use super::{Gen, Source, Stored, internal};
+use crate::bound::*;
+use crate::plan::classify::{self, Arithmetic, Kind, arithmetic, comparison};
+use ondol_engine::Storage;
+use ondol_types::func::{Context, FuncId, Volatility};
+use ondol_types::{SqlError, SqlResult, TypeId, Value, sqlstate};
+
+impl<'a> Gen<'a> {
+    /// The register that holds the value: a new one, or where the value is anyway.
+    pub fn expr(&mut self, e: &'a Expr) -> SqlResult<u16> {
+        match &e.kind {
+            ExprKind::Const(v) => Ok(self.constant(v)),
+            ExprKind::Param(n) => {
+                if (*n as usize) < self.params.len() {
+                    Ok(*n)
+                } else {
+                    Err(SqlError::new(sqlstate::UNDEFINED_PARAMETER, format!("there is no parameter ${}", n + 1)))
+                }
+            }
+            ExprKind::Column { depth, rel, column } => {
+                if let Some(r) = self.standing(*depth, *rel, *column) {
+                    return Ok(r);
+                }
+                let dst = self.register();
+                self.value(e, dst)?;
+                Ok(dst)
+            }
+            ExprKind::Group(index) => self.group_register(0, *index),
+            ExprKind::GroupOuter { depth, index } => self.group_register(*depth, *index),
+            ExprKind::Aggregate { depth, index } => self.aggregate_register(*depth, *index),
+            _ => {
+                if let Some(v) = fold(e) {
+                    return Ok(self.constant(&v));
+                }
+                let dst = self.register();
+                self.value(e, dst)?;
+                Ok(dst)
+            }
+        }
+    }
+
+    /// The value, in that very register.
+    pub fn expr_into(&mut self, e: &'a Expr, dst: u16) -> SqlResult<()> {
+        match &e.kind {
+            ExprKind::Const(_)
+            | ExprKind::Param(_)
+            | ExprKind::Group(_)
+            | ExprKind::GroupOuter { .. }
+            | ExprKind::Aggregate { .. } => {
+                let r = self.expr(e)?;
+                self.op(Op::Move { dst: Out(dst), a: Reg(r) });
+                Ok(())
+            }
+            _ => {
+                if let Some(v) = fold(e) {
+                    let r = self.constant(&v);
+                    self.op(Op::Move { dst: Out(dst), a: Reg(r) });
+                    return Ok(());
+                }
+                self.value(e, dst)
+            }
+        }
+    }
+
+    /// The values side by side.
+    pub fn span(&mut self, list: impl ExactSizeIterator<Item = &'a Expr>) -> SqlResult<Span> {
+        let n = list.len();
+        let list: Vec<&'a Expr> = list.collect();
+        if let [one] = list[..] {
+            return Ok(Span::new(self.expr(one)?, 1));
+        }
+        // Parameters in order stand side by side already.
+        if let Some(ExprKind::Param(first)) = list.first().map(|e| &e.kind) {
+            let first = *first;
+            let in_order = list.iter().enumerate().all(|(i, e)| matches!(e.kind, ExprKind::Param(p) if p as usize == first as usize + i));
+            if in_order && first as usize + n <= self.params.len() {
+                return Ok(Span::new(first, n));
+            }
+        }
+        let first = self.registers(n);
+        for (i, e) in list.into_iter().enumerate() {
+            self.expr_into(e, first + i as u16)?;
+        }
+        Ok(Span::new(first, n))
+    }
+
+    fn level(&self, depth: u16) -> SqlResult<usize> {
+        self.scopes.len().checked_sub(1 + depth as usize).ok_or_else(|| internal("a column of no query"))
+    }
+
+    fn group_register(&mut self, depth: u16, index: u16) -> SqlResult<u16> {
+        let level = self.level(depth)?;
+        self.scopes[level].groups.map(|g| g.0 + index).ok_or_else(|| internal("a group's key before grouping"))
+    }
+
+    fn aggregate_register(&mut self, depth: u16, index: u16) -> SqlResult<u16> {
+        let level = self.level(depth)?;
+        self.scopes[level].groups.map(|g| g.1 + index).ok_or_else(|| internal("an aggregate before grouping"))
+    }
+
+    /// The register where a column is anyway.
+    fn standing(&self, depth: u16, rel: u16, column: u16) -> Option<u16> {
+        let level = self.level(depth).ok()?;
+        let scope = &self.scopes[level];
+        if scope.nulls.get(rel as usize).copied().flatten().is_some() {
+            return None;
+        }
+        match scope.sources.get(rel as usize)? {
+            Source::Registers { first } => Some(first + column),
+            Source::Changed { columns, .. } => columns.iter().find(|(c, _)| *c == column).map(|(_, r)| *r),
+            _ => None,
+        }
+    }
+
+    pub fn column(&mut self, depth: u16, rel: u16, column: u16, dst: u16) -> SqlResult<()> {
+        let level = self.level(depth)?;
+        let scope = &self.scopes[level];
+        let null = scope.nulls.get(rel as usize).copied().flatten();
+        let source = scope.sources.get(rel as usize).cloned().unwrap_or(Source::None);
+        let end = match null {
+            Some(flag) => {
+                let (isnt, end) = (self.label(), self.label());
+                self.op(Op::IfNot { a: Reg(flag), to: isnt });
+                self.op(Op::Null { dst: Out(dst) });
+                self.jump(end);
+                self.here(isnt);
+                Some(end)
+            }
+            None => None,
+        };
+        match source {
+            Source::None => return Err(internal(&format!("column {column} of rel {rel} is not bound here"))),
+            Source::Registers { first } => self.op(Op::Move { dst: Out(dst), a: Reg(first + column) }),
+            Source::Table { cursor } => self.table_column(cursor, column, dst)?,
+            Source::Changed { cursor, columns } => match columns.iter().find(|(c, _)| *c == column) {
+                Some((_, r)) => self.op(Op::Move { dst: Out(dst), a: Reg(*r) }),
+                None => self.table_column(cursor, column, dst)?,
+            },
+            Source::Stored { store, at, .. } => {
+                let Some((_, position)) = at.iter().find(|(c, _)| *c == column) else {
+                    return Err(internal(&format!("column {column} of rel {rel} was not kept")));
+                };
+                self.stored_column(store, *position, dst)
+            }
+        }
+        if let Some(end) = end {
+            self.here(end)
+        }
+        Ok(())
+    }
+
+    pub fn stored_column(&mut self, store: Stored, position: u16, dst: u16) {
+        let (dst, column) = (Out(dst), Col(position));
+        self.op(match store {
+            Stored::Hash(hash) => Op::HashCol { dst, hash, column },
+            Stored::Mat(mat) => Op::MatCol { dst, mat, column },
+            Stored::Sort(sort) => Op::SortCol { dst, sort, column },
+        })
+    }
+
+    fn table_column(&mut self, cursor: u16, column: u16, dst: u16) -> SqlResult<()> {
+        let row_at = self.row_at(cursor);
+        let table = self.cursor_table(cursor);
+        let Some(c) = table.layout.columns.get(column as usize) else {
+            return Err(internal(&format!("no column {column} in {}", table.def.name)));
+        };
+        let (dst, at) = (Out(dst), At(row_at + u32::from(c.offset)));
+        let null = NullAt::new(row_at, c.null_bit);
+        let op = match c.storage {
+            Storage::Bool => Op::ColBool { dst, at, null },
+            Storage::Int2 => Op::ColInt2 { dst, at, null },
+            Storage::Int4 => Op::ColInt4 { dst, at, null },
+            Storage::Int8 => Op::ColInt8 { dst, at, null },
+            Storage::Float8 => Op::ColFloat8 { dst, at, null },
+            Storage::Date => Op::ColDate { dst, at, null },
+            Storage::Timestamp => Op::ColTimestamp { dst, at, null },
+            Storage::Timestamptz => Op::ColTimestamptz { dst, at, null },
+            Storage::Char { .. } => Op::ColChar { dst, cursor: Cur(cursor), column: Col(column) },
+            Storage::Text => Op::ColText { dst, at, null },
+            Storage::Bytea => Op::ColBytea { dst, at, null },
+            Storage::Numeric => Op::ColNumeric { dst, at, null },
+        };
+        self.op(op);
+        Ok(())
+    }
+
+    /// Code that puts the value into `dst`.
+    fn value(&mut self, e: &'a Expr, dst: u16) -> SqlResult<()> {
+        let out = Out(dst);
+        match &e.kind {
+            ExprKind::Const(_) | ExprKind::Param(_) | ExprKind::Group(_) => self.expr_into(e, dst)?,
+            ExprKind::GroupOuter { .. } | ExprKind::Aggregate { .. } => self.expr_into(e, dst)?,
+            ExprKind::Column { depth, rel, column } => self.column(*depth, *rel, *column, dst)?,
+            ExprKind::Call { func, args } => self.call(*func, args, dst)?,
+            ExprKind::Cast { arg, explicit } => self.cast(e, arg, *explicit, dst)?,
+            ExprKind::And(list) => self.and_or(list, true, dst)?,
+            ExprKind::Or(list) => self.and_or(list, false, dst)?,
+            ExprKind::Not(arg) => {
+                let a = self.expr(arg)?;
+                self.op(Op::Not { dst: out, a: Reg(a) })
+            }
+            ExprKind::IsNull { arg, negated } => {
+                let a = Reg(self.expr(arg)?);
+                self.op(if *negated { Op::IsNotNull { dst: out, a } } else { Op::IsNull { dst: out, a } })
+            }
+            ExprKind::BoolTest { arg, want, negated } => {
+                let a = Reg(self.expr(arg)?);
+                let (yes, no, end) = (self.label(), self.label(), self.label());
+                match want {
+                    Some(true) => self.op(Op::If { a, to: yes }),
+                    Some(false) => self.op(Op::IfFalse { a, to: yes }),
+                    None => self.op(Op::IfNull { a, to: yes }),
+                }
+                self.here(no);
+                self.op(Op::Bool { dst: out, value: Flag(*negated) });
+                self.jump(end);
+                self.here(yes);
+                self.op(Op::Bool { dst: out, value: Flag(!*negated) });
+                self.here(end);
+            }
+            ExprKind::Distinct { left, right, eq, negated } => {
+                let (l, r) = (self.expr(left)?, self.expr(right)?);
+                self.distinct(l, r, *eq, *negated, dst)?
+            }
+            ExprKind::Case { whens, otherwise } => {
+                let end = self.label();
+                for (when, then) in whens {
+                    let next = self.label();
+                    self.jump_unless(when, next)?;
+                    self.expr_into(then, dst)?;
+                    self.jump(end);
+                    self.here(next);
+                }
+                match otherwise {
+                    Some(o) => self.expr_into(o, dst)?,
+                    None => self.op(Op::Null { dst: out }),
+                }
+                self.here(end);
+            }
+            ExprKind::Coalesce(list) => {
+                let end = self.label();
+                for (n, a) in list.iter().enumerate() {
+                    self.expr_into(a, dst)?;
+                    if n + 1 < list.len() {
+                        self.op(Op::IfNotNull { a: Reg(dst), to: end });
+                    }
+                }
+                self.here(end);
+            }
+            ExprKind::NullIf { left, right, eq } => {
+                self.expr_into(left, dst)?;
+                let r = self.expr(right)?;
+                let (c, end) = (self.register(), self.label());
+                self.compare(*eq, dst, r, c)?;
+                self.op(Op::IfNot { a: Reg(c), to: end });
+                self.op(Op::Null { dst: out });
+                self.here(end);
+            }
+            ExprKind::Greatest(list) => self.extreme(list, Cond::Gt, dst)?,
+            ExprKind::Least(list) => self.extreme(list, Cond::Lt, dst)?,
+            ExprKind::InList { arg, list, eq, negated } => {
+                let a = self.expr(arg)?;
+                let (end, found) = (self.label(), self.label());
+                let c = self.register();
+                // Three-valued: NULL where nothing equals and some comparison is NULL.
+                self.op(Op::Bool { dst: out, value: Flag(*negated) });
+                for e in list {
+                    let b = self.expr(e)?;
+                    self.compare(*eq, a, b, c)?;
+                    self.op(Op::If { a: Reg(c), to: found });
+                    let known = self.label();
+                    self.op(Op::IfNotNull { a: Reg(c), to: known });
+                    self.op(Op::Null { dst: out });
+                    self.here(known);
+                }
+                self.jump(end);
+                self.here(found);
+                self.op(Op::Bool { dst: out, value: Flag(!*negated) });
+                self.here(end);
+            }
+            ExprKind::Scalar(q) => self.scalar(q, e.ty.id, dst)?,
+            ExprKind::Exists { query, negated } => self.exists(query, *negated, dst)?,
+            ExprKind::Quantified { left, query, ops, all } => self.quantified(left, query, ops, *all, dst)?,
+        }
+        Ok(())
+    }
+
+    fn and_or(&mut self, list: &'a [Expr], and: bool, dst: u16) -> SqlResult<()> {
+        let out = Out(dst);
+        let end = self.label();
+        let Some((first, rest)) = list.split_first() else {
+            self.op(Op::Bool { dst: out, value: Flag(and) });
+            return Ok(());
+        };
+        self.expr_into(first, dst)?;
+        for e in rest {
+            let a = Reg(dst);
+            self.op(if and { Op::IfFalse { a, to: end } } else { Op::If { a, to: end } });
+            let b = Reg(self.expr(e)?);
+            self.op(if and { Op::And { dst: out, a, b } } else { Op::Or { dst: out, a, b } });
+        }
+        self.here(end);
+        Ok(())
+    }
+
+    /// `dst := l IS DISTINCT FROM r` (negated: NOT DISTINCT).
+    pub fn distinct(&mut self, l: u16, r: u16, eq: FuncId, negated: bool, dst: u16) -> SqlResult<()> {
+        let out = Out(dst);
+        let (some, equal, differ, end) = (self.label(), self.label(), self.label(), self.label());
+        self.op(Op::IfNotNull { a: Reg(l), to: some });
+        self.op(Op::IfNull { a: Reg(r), to: equal });
+        self.jump(differ);
+        self.here(some);
+        let c = self.register();
+        self.compare(eq, l, r, c)?;
+        self.op(Op::If { a: Reg(c), to: equal });
+        self.here(differ);
+        self.op(Op::Bool { dst: out, value: Flag(!negated) });
+        self.jump(end);
+        self.here(equal);
+        self.op(Op::Bool { dst: out, value: Flag(negated) });
+        self.here(end);
+        Ok(())
+    }
+
+    /// GREATEST and LEAST: NULLs are passed over.
+    fn extreme(&mut self, list: &'a [Expr], cond: Cond, dst: u16) -> SqlResult<()> {
+        self.op(Op::Null { dst: Out(dst) });
+        let zero = self.constant(&Value::Int8(0));
+        let o = self.register();
+        for e in list {
+            let v = self.expr(e)?;
+            let (take, keep) = (self.label(), self.label());
+            self.op(Op::IfNull { a: Reg(v), to: keep });
+            self.op(Op::IfNull { a: Reg(dst), to: take });
+            self.op(Op::Order { dst: Out(o), a: Reg(v), b: Reg(dst) });
+            self.op(Op::UnlessInt { a: Reg(o), b: Reg(zero), cond, to: keep });
+            self.here(take);
+            self.op(Op::Move { dst: Out(dst), a: Reg(v) });
+            self.here(keep);
+        }
+        Ok(())
+    }
+
+    /// `dst := f(l, r)` for a comparison; any function of two arguments will do.
+    pub fn compare(&mut self, f: FuncId, l: u16, r: u16, dst: u16) -> SqlResult<()> {
+        let (out, a, b) = (Out(dst), Reg(l), Reg(r));
+        if let Some(classify::Comparison { cond, kind: Some(kind), .. }) = comparison(f) {
+            self.op(match kind {
+                Kind::Int => Op::CmpInt { dst: out, a, b, cond },
+                Kind::Float => Op::CmpFloat { dst: out, a, b, cond },
+                Kind::Text => Op::CmpText { dst: out, a, b, cond },
+            });
+            return Ok(());
+        }
+        let first = self.registers(2);
+        self.op(Op::Move { dst: Out(first), a });
+        self.op(Op::Move { dst: Out(first + 1), a: b });
+        self.op(Op::Call { dst: out, func: f, args: Span::new(first, 2) });
+        Ok(())
+    }
+
+    fn call(&mut self, func: FuncId, args: &'a [Expr], dst: u16) -> SqlResult<()> {
+        let out = Out(dst);
+        if let [left, right] = args {
+            if let Some((op, ty)) = arithmetic(func) {
+                let (a, b) = (Reg(self.expr(left)?), Reg(self.expr(right)?));
+                let int = match ty {
+                    TypeId::Int2 => Some(IntTy::Int2),
+                    TypeId::Int4 => Some(IntTy::Int4),
+                    TypeId::Int8 => Some(IntTy::Int8),
+                    _ => None,
+                };
+                self.op(match (op, int) {
+                    (Arithmetic::Add, Some(ty)) => Op::AddInt { dst: out, a, b, ty },
+                    (Arithmetic::Sub, Some(ty)) => Op::SubInt { dst: out, a, b, ty },
+                    (Arithmetic::Mul, Some(ty)) => Op::MulInt { dst: out, a, b, ty },
+                    (Arithmetic::Add, None) => Op::AddFloat { dst: out, a, b, func },
+                    (Arithmetic::Sub, None) => Op::SubFloat { dst: out, a, b, func },
+                    (Arithmetic::Mul, None) => Op::MulFloat { dst: out, a, b, func },
+                });
+                return Ok(());
+            }
+            if comparison(func).is_some_and(|c| c.kind.is_some()) {
+                let (a, b) = (self.expr(left)?, self.expr(right)?);
+                return self.compare(func, a, b, dst);
+            }
+        }
+        let args = self.span(args.iter())?;
+        self.op(Op::Call { dst: out, func, args });
+        Ok(())
+    }
+
+    fn cast(&mut self, e: &'a Expr, arg: &'a Expr, explicit: bool, dst: u16) -> SqlResult<()> {
+        let (from, to) = (arg.ty.id, e.ty);
+        let out = Out(dst);
+        let a = Reg(self.expr(arg)?);
+        if classify::is_int(from) && classify::is_int(to.id) && from as u8 <= to.id as u8 {
+            self.op(Op::Retag { dst: out, a, ty: to.id });
+        } else if matches!(from, TypeId::Int2 | TypeId::Int4 | TypeId::Int8) && to.id == TypeId::Float8 {
+            self.op(Op::IntToFloat { dst: out, a });
+        } else if !std::ptr::eq(e.unrelabelled(), e) || (from == to.id && to.typmod == -1) {
+            self.op(Op::Move { dst: out, a });
+        } else {
+            let how = self.cast_of(from, to, explicit);
+            self.op(Op::Cast { dst: out, a, how });
+        }
+        Ok(())
+    }
+
+    /// Jumps unless the condition is true.
+    pub fn jump_unless(&mut self, e: &'a Expr, to: Label) -> SqlResult<()> {
+        match &e.kind {
+            ExprKind::And(list) => list.iter().try_for_each(|e| self.jump_unless(e, to)),
+            ExprKind::Or(list) if !list.is_empty() => {
+                let yes = self.label();
+                for e in &list[..list.len() - 1] {
+                    let no = self.label();
+                    self.jump_unless(e, no)?;
+                    self.jump(yes);
+                    self.here(no);
+                }
+                self.jump_unless(&list[list.len() - 1], to)?;
+                self.here(yes);
+                Ok(())
+            }
+            ExprKind::IsNull { arg, negated } => {
+                let a = Reg(self.expr(arg)?);
+                self.op(if *negated { Op::IfNull { a, to } } else { Op::IfNotNull { a, to } });
+                Ok(())
+            }
+            ExprKind::Const(Value::Bool(true)) => Ok(()),
+            ExprKind::Call { func, args } if args.len() == 2 => {
+                if let Some(classify::Comparison { cond, kind: Some(kind), .. }) = comparison(*func) {
+                    let (a, b) = (Reg(self.expr(&args[0])?), Reg(self.expr(&args[1])?));
+                    self.op(match kind {
+                        Kind::Int => Op::UnlessInt { a, b, cond, to },
+                        Kind::Float => Op::UnlessFloat { a, b, cond, to },
+                        Kind::Text => Op::UnlessText { a, b, cond, to },
+                    });
+                    return Ok(());
+                }
+                let a = Reg(self.expr(e)?);
+                self.op(Op::IfNot { a, to });
+                Ok(())
+            }
+            _ => {
+                let a = Reg(self.expr(e)?);
+                self.op(Op::IfNot { a, to });
+                Ok(())
+            }
+        }
+    }
+
+    pub fn all_or(&mut self, list: &[&'a Expr], to: Label) -> SqlResult<()> {
+        list.iter().try_for_each(|e| self.jump_unless(e, to))
+    }
+}
+
+/// The value of an expression of constants, when its functions are immutable and it has no error: an error is
+/// left to happen when, and if, the expression is evaluated.
+pub fn fold(e: &Expr) -> Option<Value> {
+    match &e.kind {
+        ExprKind::Const(v) => Some(v.clone()),
+        ExprKind::Call { func, args } => {
+            if ondol_types::func::find(*func)?.volatility != Volatility::Immutable {
+                return None;
+            }
+            let values: Vec<Value> = args.iter().map(fold).collect::<Option<_>>()?;
+            let mut scratch: Vec<Vec<u8>> = vec![Vec::new(); values.len()];
+            let refs: Vec<_> = values.iter().zip(&mut scratch).map(|(v, s)| v.as_ref(s)).collect();
+            ondol_types::func::call(*func, &refs, &Context::EMPTY).ok()
+        }
+        ExprKind::Cast { arg, explicit } => {
+            // Conversions to and from text of times and zones may look at the session.
+            if [arg.ty.id, e.ty.id].iter().any(|t| matches!(t, TypeId::Date | TypeId::Timestamp | TypeId::Timestamptz)) {
+                return None;
+            }
+            let v = fold(arg)?;
+            if v.is_null() {
+                return Some(Value::Null);
+            }
+            ondol_types::cast::cast(v, arg.ty.id, e.ty, *explicit, &Context::EMPTY).ok()
+        }
+        _ => None,
+    }
+}

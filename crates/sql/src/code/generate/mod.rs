@@ -1,0 +1,432 @@
+//! Code generation: from bound queries and their plans to a program.
+//!
+//! A plan node *produces* rows by calling back for the code that *consumes* one (Neumann, VLDB 2011): so nested plan nodes
+//! become nested loops, and values stay in registers between them.
+//!
+//! - **G1** A consumer's code is emitted once, inside its producer's loop; `next` is where it goes to drop the row,
+//!   and falling through means the same.
+//! - **G2** A loop gives back the temporary memory of its last turn at each turn's start. What has to outlive a turn lives in a
+//!   store, or in a register that needs no memory.
+//! - **G3** Registers are handed out once and never reused, so that what is kept over turns needs no care.
+//! - **G4** Scopes mirror query levels: `Column { depth, .. }` is looked up `depth` scopes out, in whatever form (row
+//!   buffer, registers, stored row) the rel has at that point of the code.
+mod expr;
+mod join;
+mod modify;
+mod query;
+mod scan;
+mod subquery;
+
+use super::op::Op;
+use super::operand::*;
+use super::program::*;
+use super::verify::MAX_REGISTERS;
+use crate::bound::*;
+use ondol_engine::{FunctionDef, Table};
+use ondol_types::{SqlError, SqlResult, Type, TypeId, Value, sqlstate};
+use std::sync::Arc;
+
+/// Finds the program of a registered query, so that its tables are announced with the statement's.
+pub type FindFunction<'a> = &'a dyn Fn(&Arc<FunctionDef>) -> SqlResult<Arc<Program>>;
+
+/// The form a rel's columns have at a point of the code.
+#[derive(Clone, Debug)]
+pub(super) enum Source {
+    /// Not bound here.
+    None,
+    Table { cursor: u16 },
+    /// Column c is at position `columns[c]` of the current row of a store.
+    Stored { store: Stored, at: Vec<(u16, u16)>, row_id: Option<u16> },
+    /// Column c is in register `first + c`.
+    Registers { first: u16 },
+    /// A table's row with some columns changed: (column, register).
+    Changed { cursor: u16, columns: Vec<(u16, u16)> },
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Stored {
+    Hash(Hash),
+    Mat(Mat),
+    Sort(Sort),
+}
+
+/// A query level while code for it is generated.
+pub(super) struct Scope<'a> {
+    pub query: Option<&'a Query>,
+    pub sources: Vec<Source>,
+    /// For each rel, a register that is true while the rel stands for a row of NULLs.
+    pub nulls: Vec<Option<u16>>,
+    /// Columns to keep when a rel is stored.
+    pub used: Vec<std::collections::BTreeSet<u16>>,
+    /// Rels whose row's identity must be kept as well.
+    pub keep_row: super::super::plan::refs::RelSet,
+    /// After grouping: first registers of the keys and of the aggregates' outcomes.
+    pub groups: Option<(u16, u16)>,
+    pub correlated: bool,
+}
+
+/// A node of the plan's tree as EXPLAIN shows it.
+pub(super) struct TreeNode {
+    text: String,
+    details: Vec<String>,
+    children: Vec<usize>,
+    loops: Option<u16>,
+    rows: Option<u16>,
+}
+
+pub(super) struct Gen<'a> {
+    pub ops: Vec<Op>,
+    /// Instructions that turned out not to be needed.
+    dead: Vec<bool>,
+    labels: Vec<u32>,
+    params: Vec<TypeId>,
+    consts: Vec<Value>,
+    next_register: u16,
+    row_area: u32,
+    tables: Vec<Arc<Table>>,
+    cursors: Vec<CursorDef>,
+    hashes: Vec<HashDef>,
+    mats: Vec<u16>,
+    sorts: Vec<SortDef>,
+    groups: Vec<GroupDef>,
+    casts: Vec<CastDef>,
+    lists: Vec<Vec<u16>>,
+    names: Vec<String>,
+    functions: Vec<Arc<FunctionDef>>,
+    tallies: u16,
+    pub scopes: Vec<Scope<'a>>,
+    find_function: FindFunction<'a>,
+    measure: bool,
+    writes: bool,
+    tree: Vec<TreeNode>,
+    subplans: usize,
+}
+
+/// Makes the program of a query, INSERT, UPDATE or DELETE.
+pub fn generate(bound: &Bound, find_function: FindFunction<'_>, measure: bool) -> SqlResult<Program> {
+    let mut g = Gen {
+        ops: Vec::new(),
+        dead: Vec::new(),
+        labels: Vec::new(),
+        params: bound.params.clone(),
+        consts: Vec::new(),
+        next_register: bound.params.len() as u16,
+        row_area: 0,
+        tables: Vec::new(),
+        cursors: Vec::new(),
+        hashes: Vec::new(),
+        mats: Vec::new(),
+        sorts: Vec::new(),
+        groups: Vec::new(),
+        casts: Vec::new(),
+        lists: Vec::new(),
+        names: Vec::new(),
+        functions: Vec::new(),
+        tallies: 0,
+        scopes: Vec::new(),
+        find_function,
+        measure,
+        writes: false,
+        tree: Vec::new(),
+        subplans: 0,
+    };
+    let statement = match &bound.statement {
+        Statement::Explain { statement, .. } => statement,
+        s => s,
+    };
+    let root = g.node(None, "Result");
+    let (tag, columns) = match statement {
+        Statement::Query(q) | Statement::Copy(Copy::To { query: q, .. }) => {
+            g.statement_query(q, root)?;
+            (Tag::Select, q.columns())
+        }
+        Statement::Insert(i) => {
+            g.insert(i, root)?;
+            (Tag::Insert, statement.columns())
+        }
+        Statement::Modify(m) => {
+            g.modify(m, root)?;
+            (if m.delete { Tag::Delete } else { Tag::Update }, statement.columns())
+        }
+        _ => return Err(SqlError::new(sqlstate::INTERNAL_ERROR, "only queries and changes of rows have a plan")),
+    };
+    g.op(Op::Halt {});
+    g.finish(root, tag, columns, bound.catalog_version)
+}
+
+impl<'a> Gen<'a> {
+    /// A register of its own.
+    pub fn register(&mut self) -> u16 {
+        self.registers(1)
+    }
+    pub fn registers(&mut self, n: usize) -> u16 {
+        let first = self.next_register;
+        // Running out is found out in `finish`.
+        self.next_register = self.next_register.saturating_add(n as u16);
+        first
+    }
+    pub fn op(&mut self, op: Op) {
+        self.ops.push(op);
+        self.dead.push(false)
+    }
+    pub fn label(&mut self) -> Label {
+        self.labels.push(u32::MAX);
+        Label(self.labels.len() as u32 - 1)
+    }
+    /// The label is here.
+    pub fn here(&mut self, label: Label) {
+        self.labels[label.0 as usize] = self.ops.len() as u32
+    }
+    pub fn jump(&mut self, to: Label) {
+        self.op(Op::Jump { to })
+    }
+    /// The register of a constant.
+    pub fn constant(&mut self, v: &Value) -> u16 {
+        let same = |a: &Value, b: &Value| match (a, b) {
+            // By their bits: NaN is not equal to itself, and zeros differ.
+            (Value::Float8(x), Value::Float8(y)) => x.to_bits() == y.to_bits(),
+            // 1.0 and 1.00 are equal and not the same.
+            (Value::Numeric(_), _) | (_, Value::Numeric(_)) => false,
+            _ => a == b,
+        };
+        let n = self.consts.iter().position(|c| same(c, v)).unwrap_or_else(|| {
+            self.consts.push(v.clone());
+            self.consts.len() - 1
+        });
+        CONST | n as u16
+    }
+    pub fn scope(&mut self) -> SqlResult<&mut Scope<'a>> {
+        self.scopes.last_mut().ok_or_else(|| internal("an expression outside any query"))
+    }
+    pub fn table(&mut self, table: &Arc<Table>) -> u16 {
+        let n = self.tables.iter().position(|t| Arc::ptr_eq(t, table)).unwrap_or_else(|| {
+            self.tables.push(table.clone());
+            self.tables.len() - 1
+        });
+        n as u16
+    }
+    pub fn cursor(&mut self, table: &Arc<Table>, index: Option<usize>) -> Cur {
+        let t = self.table(table);
+        self.cursors.push(CursorDef { table: t, index: index.map(|i| i as u16), row_at: self.row_area });
+        self.row_area += table.layout.row_size as u32;
+        Cur(self.cursors.len() as u16 - 1)
+    }
+    pub fn cursor_table(&self, cursor: u16) -> &Arc<Table> {
+        &self.tables[self.cursors[cursor as usize].table as usize]
+    }
+    pub fn row_at(&self, cursor: u16) -> u32 {
+        self.cursors[cursor as usize].row_at
+    }
+    pub fn hash(&mut self, keys: usize, width: usize) -> Hash {
+        self.hashes.push(HashDef { width: width as u16, keys: keys as u16 });
+        Hash(self.hashes.len() as u16 - 1)
+    }
+    pub fn mat(&mut self, width: usize) -> Mat {
+        self.mats.push(width as u16);
+        Mat(self.mats.len() as u16 - 1)
+    }
+    pub fn sort(&mut self, width: usize, keys: Vec<SortKey>) -> Sort {
+        self.sorts.push(SortDef { width: width as u16, keys });
+        Sort(self.sorts.len() as u16 - 1)
+    }
+    pub fn group(&mut self, def: GroupDef) -> Group {
+        self.groups.push(def);
+        Group(self.groups.len() as u16 - 1)
+    }
+    pub fn cast_of(&mut self, from: TypeId, to: Type, explicit: bool) -> Conv {
+        let def = CastDef { from, to, explicit };
+        let n = self.casts.iter().position(|c| *c == def).unwrap_or_else(|| {
+            self.casts.push(def);
+            self.casts.len() - 1
+        });
+        Conv(n as u16)
+    }
+    pub fn list(&mut self, list: Vec<u16>) -> List {
+        self.lists.push(list);
+        List(self.lists.len() as u16 - 1)
+    }
+    pub fn name(&mut self, name: &str) -> Name {
+        self.names.push(name.to_string());
+        Name(self.names.len() as u16 - 1)
+    }
+    /// Announces a registered query's tables along with the statement's own.
+    pub fn function(&mut self, f: &Arc<FunctionDef>) -> SqlResult<Fun> {
+        let program = (self.find_function)(f)?;
+        for t in &program.tables {
+            self.table(t);
+        }
+        self.writes |= program.writes;
+        self.functions.push(f.clone());
+        Ok(Fun(self.functions.len() as u16 - 1))
+    }
+    pub fn write(&mut self) {
+        self.writes = true
+    }
+
+    /// Begins the turn of a loop: what comes before is outside, what comes until [`Gen::end_turn`] may use temporaries
+    /// freely (G2). `mark` was made by [`Gen::mark`] before the loop.
+    pub fn mark(&mut self) -> (u16, usize) {
+        let r = self.register();
+        self.op(Op::Mark { dst: Out(r) });
+        (r, self.ops.len() - 1)
+    }
+    pub fn reset(&mut self, mark: (u16, usize)) -> usize {
+        self.op(Op::Reset { mark: Reg(mark.0) });
+        self.ops.len() - 1
+    }
+    /// Ends the loop whose turns begin at `reset`: without any use of temporaries, marking was for nothing.
+    pub fn end_turns(&mut self, mark: (u16, usize), reset: usize) {
+        let uses = self.ops[reset..].iter().enumerate().any(|(n, op)| !self.dead[reset + n] && takes_memory(op));
+        if !uses {
+            self.dead[mark.1] = true;
+            self.dead[reset] = true;
+        }
+    }
+
+    /// A node of the tree that EXPLAIN shows.
+    pub fn node(&mut self, parent: Option<usize>, text: impl Into<String>) -> usize {
+        let (loops, rows) = if self.measure {
+            self.tallies += 2;
+            (Some(self.tallies - 2), Some(self.tallies - 1))
+        } else {
+            (None, None)
+        };
+        self.tree.push(TreeNode { text: text.into(), details: Vec::new(), children: Vec::new(), loops, rows });
+        let n = self.tree.len() - 1;
+        if let Some(p) = parent {
+            self.tree[p].children.push(n)
+        }
+        n
+    }
+    pub fn detail(&mut self, node: usize, text: String) {
+        self.tree[node].details.push(text)
+    }
+    /// The child that was made last comes first.
+    pub fn last_child_first(&mut self, node: usize) {
+        self.tree[node].children.rotate_right(1)
+    }
+    /// Counts a start of the node, under EXPLAIN ANALYZE.
+    pub fn tally_start(&mut self, node: usize) {
+        if let Some(s) = self.tree[node].loops {
+            self.op(Op::Tally { slot: Slot(s) })
+        }
+    }
+    /// Counts a row of the node, under EXPLAIN ANALYZE.
+    pub fn tally_row(&mut self, node: usize) {
+        if let Some(s) = self.tree[node].rows {
+            self.op(Op::Tally { slot: Slot(s) })
+        }
+    }
+    pub fn next_subplan(&mut self) -> usize {
+        self.subplans += 1;
+        self.subplans
+    }
+
+    fn flatten(&self, n: usize, depth: u16, out: &mut Vec<PlanLine>) {
+        let node = &self.tree[n];
+        out.push(PlanLine { depth, text: node.text.clone(), loops: node.loops, rows: node.rows, detail: false });
+        for d in &node.details {
+            out.push(PlanLine { depth, text: d.clone(), loops: None, rows: None, detail: true });
+        }
+        for c in &node.children {
+            self.flatten(*c, depth + 1, out)
+        }
+    }
+
+    fn finish(
+        mut self,
+        root: usize,
+        tag: Tag,
+        columns: Vec<(String, Type)>,
+        catalog_version: u64,
+    ) -> SqlResult<Program> {
+        if self.next_register as usize + self.consts.len() > MAX_REGISTERS as usize {
+            return Err(SqlError::new(sqlstate::PROGRAM_LIMIT_EXCEEDED, "the statement is too complex")
+                .detail(format!("It needs more than {MAX_REGISTERS} registers.")));
+        }
+        // A jump to an instruction that only jumps, and dead instructions.
+        let mut moved = Vec::with_capacity(self.ops.len() + 1);
+        let mut at = 0u32;
+        for d in &self.dead {
+            moved.push(at);
+            at += u32::from(!d);
+        }
+        moved.push(at);
+        for l in &mut self.labels {
+            *l = match moved.get(*l as usize) {
+                Some(to) => *to,
+                None => return Err(internal("a label that is nowhere")),
+            };
+        }
+        let relocation = Relocation {
+            labels: &self.labels,
+            first_const: self.params.len() as u16,
+            consts: self.consts.len() as u16,
+        };
+        let mut ops = Vec::with_capacity(at as usize);
+        for (op, dead) in self.ops.iter().zip(&self.dead) {
+            if !dead {
+                let mut op = *op;
+                op.relocate(&relocation);
+                ops.push(op);
+            }
+        }
+        let mut plan = Vec::new();
+        match &self.tree[root].children[..] {
+            // The root is only there to hang the plan on.
+            [one] if self.tree[root].details.is_empty() && tag == Tag::Select => self.flatten(*one, 0, &mut plan),
+            _ => self.flatten(root, 0, &mut plan),
+        }
+        let program = Program {
+            ops,
+            registers: self.next_register + self.consts.len() as u16,
+            params: self.params,
+            consts: self.consts,
+            row_area: self.row_area,
+            tables: self.tables,
+            cursors: self.cursors,
+            hashes: self.hashes,
+            mats: self.mats,
+            sorts: self.sorts,
+            groups: self.groups,
+            casts: self.casts,
+            lists: self.lists,
+            names: self.names,
+            functions: self.functions,
+            tallies: self.tallies,
+            columns,
+            tag,
+            writes: self.writes,
+            catalog_version,
+            plan,
+        };
+        super::verify::verify(&program).map_err(|e| internal(&format!("generated code is wrong: {e}")))?;
+        Ok(program)
+    }
+}
+
+/// Whether an instruction may append to temporary memory.
+fn takes_memory(op: &Op) -> bool {
+    matches!(
+        op,
+        Op::Call { .. }
+            | Op::Cast { .. }
+            | Op::ColText { .. }
+            | Op::ColBytea { .. }
+            | Op::ColNumeric { .. }
+            | Op::ColChar { .. }
+            | Op::EmitRow { .. }
+            | Op::HashCol { .. }
+            | Op::MatCol { .. }
+            | Op::SortCol { .. }
+            | Op::GroupCol { .. }
+            | Op::AggValue { .. }
+            | Op::Reset { .. }
+            | Op::Gosub { .. }
+    )
+}
+
+#[cold]
+pub(super) fn internal(message: &str) -> SqlError {
+    SqlError::new(sqlstate::INTERNAL_ERROR, message)
+}

@@ -1,0 +1,115 @@
+//! Code for INSERT, UPDATE and DELETE.
+//!
+//! - **M1** A row is locked before it is changed. If another transaction had changed it (READ COMMITTED), the conditions
+//!   and the assigned values are evaluated on its newest version; the other rels of a join keep their rows.
+//! - **M2** A row is changed at most once in a statement: where the plan can come to it twice, `Touch` sees to it.
+//! - **M3** A statement does not see what it changes itself; the engine sees to that, so rows are changed as they are found.
+use super::super::op::Op;
+use super::super::operand::*;
+use super::query::RowOut;
+use super::{Gen, Source, internal};
+use crate::bound::*;
+use crate::plan::join::{Context, plan};
+use crate::plan::node::{Access, KeyValue, Node};
+use crate::plan::refs::{RelSet, used_columns};
+use ondol_types::SqlResult;
+
+impl<'a> Gen<'a> {
+    pub fn insert(&mut self, i: &'a Insert, root: usize) -> SqlResult<()> {
+        self.write();
+        let node = self.node(Some(root), format!("Insert on {}", i.table.0.def.name));
+        self.tally_start(node);
+        let table = Tab(self.table(&i.table.0));
+        let columns = i.columns.len();
+        self.query_rows(&i.source, node, false, &mut |g, row, _next, _stop| {
+            let RowOut::Registers(source) = row else { return Err(internal("a raw row to insert")) };
+            let in_place = i.columns.iter().enumerate().all(|(n, c)| matches!(c, InsertColumn::Source(s) if *s == n));
+            let first = if in_place {
+                source
+            } else {
+                let first = g.registers(columns);
+                for (n, c) in i.columns.iter().enumerate() {
+                    let dst = first + n as u16;
+                    match c {
+                        InsertColumn::Source(s) => g.op(Op::Move { dst: Out(dst), a: Reg(source + *s as u16) }),
+                        InsertColumn::Value(e) => g.expr_into(e, dst)?,
+                    }
+                }
+                first
+            };
+            g.op(Op::Insert { table, values: Span::new(first, columns) });
+            g.op(Op::Affected {});
+            g.tally_row(node);
+            if !i.returning.is_empty() {
+                g.push_scope(None, 1);
+                g.scope()?.sources[0] = Source::Registers { first };
+                g.returning(&i.returning)?;
+                g.scopes.pop();
+            }
+            Ok(())
+        })
+    }
+
+    fn returning(&mut self, list: &'a [Target]) -> SqlResult<()> {
+        let exprs: Vec<&'a Expr> = list.iter().filter(|t| !t.hidden).map(|t| &t.expr).collect();
+        let row = self.span(exprs.into_iter())?;
+        self.op(Op::Emit { row });
+        Ok(())
+    }
+
+    pub fn modify(&mut self, m: &'a Modify, root: usize) -> SqlResult<()> {
+        self.write();
+        let q = &m.query;
+        let what = if m.delete { "Delete" } else { "Update" };
+        let node = self.node(Some(root), format!("{what} on {}", m.table.0.def.name));
+        self.tally_start(node);
+        self.push_scope(Some(q), q.rels.len());
+        let mut used = used_columns(q, m.returning.iter().map(|t| &t.expr));
+        let scope = self.scope()?;
+        std::mem::swap(&mut scope.used, &mut used);
+        scope.keep_row = RelSet::one(0);
+        let planned = plan(&Context { query: q, order: None, limited: false });
+        let once_each = matches!(&planned.node, Node::Scan { access, .. } if !has_list(access));
+        self.produce(&planned.node, node, &mut |g, next| {
+            let cursor = g.in_cursor(0, &m.table.0, next)?;
+            if !once_each {
+                g.op(Op::Touch { cursor, to: next });
+            }
+            g.lock(q, cursor, How::UpdateBlock, next)?;
+            if m.delete {
+                if m.returning.is_empty() {
+                    g.op(Op::Delete { cursor });
+                } else {
+                    // The old row, computed while it is still there.
+                    let exprs: Vec<&'a Expr> = m.returning.iter().filter(|t| !t.hidden).map(|t| &t.expr).collect();
+                    let row = g.span(exprs.into_iter())?;
+                    g.op(Op::Delete { cursor });
+                    g.op(Op::Emit { row });
+                }
+                g.op(Op::Affected {});
+                g.tally_row(node);
+                return Ok(());
+            }
+            let list: Vec<&'a Expr> = q.targets.iter().take(m.assign.len()).map(|t| &t.expr).collect();
+            let values = g.span(list.into_iter())?;
+            let columns = g.list(m.assign.clone());
+            g.op(Op::Update { cursor, values, columns });
+            g.op(Op::Affected {});
+            g.tally_row(node);
+            if !m.returning.is_empty() {
+                let changed = m.assign.iter().enumerate().map(|(n, c)| (*c, values.first + n as u16)).collect();
+                g.scope()?.sources[0] = Source::Changed { cursor: cursor.0, columns: changed };
+                g.returning(&m.returning)?;
+                g.scope()?.sources[0] = Source::Table { cursor: cursor.0 };
+            }
+            Ok(())
+        })?;
+        self.scopes.pop();
+        Ok(())
+    }
+}
+
+/// A lookup by a list gives each row once, but through several keys of one row's versions it may come twice.
+fn has_list(a: &Access<'_>) -> bool {
+    matches!(a, Access::Lookup { keys, .. } if keys.iter().any(|k| matches!(k, KeyValue::List(_))))
+}

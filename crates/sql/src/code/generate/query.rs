@@ -1,0 +1,813 @@
+//! Code for queries: grouping, DISTINCT, ORDER BY, LIMIT, set operations, row locks.
+//!
+//! ```text
+//! FROM, WHERE -> [groups] -> HAVING -> targets -> [DISTINCT] -> [sort] -> OFFSET, LIMIT -> consumer
+//! ```
+//! - **Q1** A query with LIMIT 0 or whose last row was taken goes to its end at once, out of whatever loops.
+//! - **Q2** Rows that FOR UPDATE names are locked when they are about to go out: after a sort, they are read again by
+//!   what identifies them, locked, and if another transaction changed them, checked and computed anew.
+use super::super::op::Op;
+use super::super::operand::*;
+use super::super::program::{GroupDef, SortKey};
+use super::{Gen, Scope, Source, Stored, internal};
+use crate::bound::*;
+use crate::plan::join::{Context, Planned, plan};
+use crate::plan::refs::{MAX_RELS, RelSet, conjuncts, correlated, used_columns};
+use crate::plan::show;
+use ondol_engine::{LockStrength, Wait};
+use ondol_types::{SqlError, SqlResult, TypeId, sqlstate};
+
+/// How a query hands its row over.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum RowOut {
+    /// The visible targets, from this register on.
+    Registers(u16),
+    /// A whole row of a table, in its cursor.
+    Raw(Cur),
+}
+
+/// `next`: drop the row; `stop`: no more rows are wanted.
+pub(super) type ConsumeRow<'c, 'a> = &'c mut dyn FnMut(&mut Gen<'a>, RowOut, Label, Label) -> SqlResult<()>;
+
+impl<'a> Gen<'a> {
+    pub fn push_scope(&mut self, query: Option<&'a Query>, rels: usize) {
+        self.scopes.push(Scope {
+            query,
+            sources: vec![Source::None; rels],
+            nulls: vec![None; rels],
+            used: vec![Default::default(); rels],
+            keep_row: RelSet::EMPTY,
+            groups: None,
+            correlated: false,
+        })
+    }
+
+    /// A statement that is a query: its rows go out.
+    pub fn statement_query(&mut self, q: &'a Query, root: usize) -> SqlResult<()> {
+        let width = q.visible().count();
+        self.query_rows(q, root, true, &mut |g, row, _next, _stop| {
+            match row {
+                RowOut::Registers(first) => g.op(Op::Emit { row: Span::new(first, width) }),
+                RowOut::Raw(cursor) => g.op(Op::EmitRow { cursor }),
+            }
+            Ok(())
+        })
+    }
+
+    pub fn query_rows(&mut self, q: &'a Query, parent: usize, raw: bool, consume: ConsumeRow<'_, 'a>) -> SqlResult<()> {
+        if q.rels.len() > MAX_RELS {
+            return Err(SqlError::new(
+                sqlstate::PROGRAM_LIMIT_EXCEEDED,
+                format!("a query of {} tables; at most {MAX_RELS} are possible", q.rels.len()),
+            ));
+        }
+        self.push_scope(Some(q), q.rels.len().max(1));
+        let is_correlated = correlated(q);
+        let used = used_columns(q, std::iter::empty());
+        let scope = self.scope()?;
+        scope.correlated = is_correlated;
+        for (slot, set) in scope.used.iter_mut().zip(used) {
+            *slot = set
+        }
+        let end = self.label();
+        let mut node = parent;
+        if q.limit.is_some() || q.offset.is_some() {
+            node = self.node(Some(node), "Limit");
+        }
+        let limits = self.limits(q, node, end)?;
+        let outcome = match &q.set {
+            Some(set) => self.set_query(q, set, node, limits, end, consume),
+            None => self.plain_query(q, node, limits, raw, end, consume),
+        };
+        outcome?;
+        self.here(end);
+        self.scopes.pop();
+        Ok(())
+    }
+
+    /// (rows left to give, rows left to skip)
+    fn limits(&mut self, q: &'a Query, node: usize, end: Label) -> SqlResult<(Option<u16>, Option<u16>)> {
+        let mut out = (None, None);
+        if let Some(e) = &q.limit {
+            let (a, r) = (self.expr(e)?, self.register());
+            self.op(Op::LimitOf { dst: Out(r), a: Reg(a), offset: Flag(false) });
+            self.op(Op::IfZero { a: Reg(r), to: end });
+            let text = show::expr(e, &self.names());
+            self.detail(node, format!("Limit: {text}"));
+            out.0 = Some(r);
+        }
+        if let Some(e) = &q.offset {
+            let (a, r) = (self.expr(e)?, self.register());
+            self.op(Op::LimitOf { dst: Out(r), a: Reg(a), offset: Flag(true) });
+            let text = show::expr(e, &self.names());
+            self.detail(node, format!("Offset: {text}"));
+            out.1 = Some(r);
+        }
+        Ok(out)
+    }
+
+    fn skip(&mut self, offset: Option<u16>, next: Label) {
+        if let Some(r) = offset {
+            self.op(Op::Skip { left: State(Span::new(r, 1)), to: next });
+        }
+    }
+
+    fn count_down(&mut self, limit: Option<u16>, end: Label) {
+        if let Some(r) = limit {
+            self.op(Op::CountDown { left: State(Span::new(r, 1)), to: end });
+        }
+    }
+
+    /// The order wanted, if it is one of a single rel's columns.
+    fn wanted_order(&self, q: &'a Query) -> Option<(u16, Vec<(u16, bool, bool)>)> {
+        if q.grouped || q.distinct || q.order_by.is_empty() {
+            return None;
+        }
+        let mut rel = None;
+        let mut columns = Vec::new();
+        for k in &q.order_by {
+            let ExprKind::Column { depth: 0, rel: r, column } = q.targets[k.target].expr.unrelabelled().kind else {
+                return None;
+            };
+            if *rel.get_or_insert(r) != r {
+                return None;
+            }
+            columns.push((column, k.desc, k.nulls_first));
+        }
+        rel.map(|r| (r, columns))
+    }
+
+    fn plain_query(
+        &mut self,
+        q: &'a Query,
+        mut node: usize,
+        (limit, offset): (Option<u16>, Option<u16>),
+        raw: bool,
+        end: Label,
+        consume: ConsumeRow<'_, 'a>,
+    ) -> SqlResult<()> {
+        if !q.locks.is_empty() {
+            self.write();
+            node = self.node(Some(node), "LockRows");
+        }
+        let order = self.wanted_order(q);
+        let limited = q.limit.is_some();
+        let Planned { node: tree, ordered, .. } = plan(&Context { query: q, order, limited });
+        let sorting = !q.order_by.is_empty() && !ordered;
+        // Visible targets first, so that they stand side by side; then those for sorting alone.
+        let mut places: Vec<usize> = (0..q.targets.len()).filter(|n| !q.targets[*n].hidden).collect();
+        let visible = places.len();
+        if sorting {
+            places.extend((0..q.targets.len()).filter(|n| q.targets[*n].hidden));
+        }
+        let place_of = |target: usize| places.iter().position(|p| *p == target).unwrap_or(0) as u16;
+        let locked = !q.locks.is_empty();
+
+        // Everything that identifies the rows a locked, sorted result was made of.
+        let mut sorter = None;
+        let mut carried: Vec<(u16, Carried)> = Vec::new();
+        if sorting {
+            node = self.node(Some(node), "Sort");
+            let keys: Vec<SortKey> = q
+                .order_by
+                .iter()
+                .map(|k| SortKey { column: place_of(k.target), desc: k.desc, nulls_first: k.nulls_first })
+                .collect();
+            let names = self.names();
+            let text: Vec<String> = q
+                .order_by
+                .iter()
+                .map(|k| {
+                    let e = show::expr(&q.targets[k.target].expr, &names);
+                    format!("{e}{}", if k.desc { " DESC" } else { "" })
+                })
+                .collect();
+            self.detail(node, format!("Sort Key: {}", text.join(", ")));
+            if locked {
+                carried = self.carried(q)?;
+                self.scope()?.keep_row = carried
+                    .iter()
+                    .filter(|(_, c)| *c == Carried::Row)
+                    .fold(RelSet::EMPTY, |s, (r, _)| s.with(RelSet::one(*r)));
+            }
+            let s = self.sort(places.len() + carried.len(), keys);
+            self.op(Op::SortClear { sort: s });
+            if let Some(l) = limit {
+                // Rows that a lock finds changed or gone make room for later ones.
+                if !locked {
+                    let r = self.register();
+                    let o = match offset {
+                        Some(o) => o,
+                        None => self.constant(&ondol_types::Value::Int8(0)),
+                    };
+                    self.op(Op::LimitSum { dst: Out(r), a: Reg(l), b: Reg(o) });
+                    self.op(Op::SortLimit { sort: s, a: Reg(r) });
+                }
+            }
+            sorter = Some(s);
+        } else if locked {
+            self.scope()?.keep_row = lock_rels(q);
+        }
+        let mut distinct = None;
+        if q.distinct {
+            node = self.node(Some(node), "HashAggregate");
+            self.detail(node, "Distinct: all columns".to_string());
+            let h = self.hash(visible, visible);
+            self.op(Op::HashClear { hash: h });
+            distinct = Some(h);
+        }
+
+        let sort_node = node;
+        // What happens to a row once its targets can be computed.
+        let mut row = |g: &mut Gen<'a>, next: Label| -> SqlResult<()> {
+            if sorter.is_none() && distinct.is_none() {
+                if locked {
+                    g.lock_rows(q, next)?;
+                }
+                g.skip(offset, next);
+                match g.whole_row(q).filter(|_| raw && places.len() == visible) {
+                    Some(cursor) => consume(g, RowOut::Raw(cursor), next, end)?,
+                    None => {
+                        let first = g.targets(q, &places)?;
+                        consume(g, RowOut::Registers(first), next, end)?
+                    }
+                }
+                g.count_down(limit, end);
+                return Ok(());
+            }
+            let first = g.registers(places.len() + carried.len());
+            for (n, t) in places.iter().enumerate() {
+                g.expr_into(&q.targets[*t].expr, first + n as u16)?;
+            }
+            if let Some(hash) = distinct {
+                g.op(Op::HashPutNew { hash, row: Span::new(first, visible), to: next });
+            }
+            match sorter {
+                Some(sort) => {
+                    for (n, (rel, what)) in carried.iter().enumerate() {
+                        let dst = first + (places.len() + n) as u16;
+                        match what {
+                            Carried::Row => g.row_id(*rel, dst)?,
+                            Carried::Column(c) => g.column(0, *rel, *c, dst)?,
+                        }
+                    }
+                    g.tally_row(sort_node);
+                    g.op(Op::SortPut { sort, row: Span::new(first, places.len() + carried.len()) });
+                }
+                None => {
+                    g.skip(offset, next);
+                    consume(g, RowOut::Registers(first), next, end)?;
+                    g.count_down(limit, end);
+                }
+            }
+            Ok(())
+        };
+        if q.grouped {
+            self.grouped_rows(q, &tree, node, &mut row)?;
+        } else {
+            self.produce(&tree, node, &mut row)?;
+        }
+        if let Some(sort) = sorter {
+            let (again, over) = (self.label(), self.label());
+            self.op(Op::SortRun { sort });
+            self.tally_start(node);
+            let mark = self.mark();
+            self.here(again);
+            let reset = self.reset(mark);
+            self.op(Op::SortNext { sort, to: over });
+            let first;
+            if locked {
+                self.reread(q, sort, places.len() as u16, &carried, again)?;
+                self.lock_rows(q, again)?;
+                self.skip(offset, again);
+                first = self.targets(q, &places[..visible])?;
+            } else {
+                self.skip(offset, again);
+                first = self.registers(visible);
+                for n in 0..visible as u16 {
+                    self.op(Op::SortCol { dst: Out(first + n), sort, column: Col(n) });
+                }
+            }
+            consume(self, RowOut::Registers(first), again, end)?;
+            self.count_down(limit, end);
+            self.jump(again);
+            self.here(over);
+            self.end_turns(mark, reset);
+        }
+        Ok(())
+    }
+
+    /// The targets, side by side.
+    fn targets(&mut self, q: &'a Query, places: &[usize]) -> SqlResult<u16> {
+        let list: Vec<&'a Expr> = places.iter().map(|n| &q.targets[*n].expr).collect();
+        Ok(self.span(list.into_iter())?.first)
+    }
+
+    /// The cursor whose whole row the visible targets are.
+    fn whole_row(&self, q: &Query) -> Option<Cur> {
+        let scope = self.scopes.last()?;
+        let mut rel = None;
+        for (n, t) in q.visible().enumerate() {
+            match t.expr.kind {
+                ExprKind::Column { depth: 0, rel: r, column }
+                    if column as usize == n && *rel.get_or_insert(r) == r => {}
+                _ => return None,
+            }
+        }
+        let rel = rel? as usize;
+        if q.grouped || scope.nulls[rel].is_some() {
+            return None;
+        }
+        match (&q.rels[rel].rel, &scope.sources[rel]) {
+            (Rel::Table(t), Source::Table { cursor }) if t.def.columns.len() == q.visible().count() => {
+                Some(Cur(*cursor))
+            }
+            _ => None,
+        }
+    }
+
+    fn grouped_rows(
+        &mut self,
+        q: &'a Query,
+        tree: &crate::plan::node::Node<'a>,
+        parent: usize,
+        row: super::scan::Consume<'_, 'a>,
+    ) -> SqlResult<()> {
+        let name = if q.group_by.is_empty() { "Aggregate" } else { "HashAggregate" };
+        let n = self.node(Some(parent), name);
+        let names = self.names();
+        if !q.group_by.is_empty() {
+            let text: Vec<String> = q.group_by.iter().map(|e| show::expr(e, &names)).collect();
+            self.detail(n, format!("Group Key: {}", text.join(", ")));
+        }
+        if let Some(h) = &q.having {
+            self.detail(n, format!("Filter: {}", show::expr(h, &names)));
+        }
+        self.tally_start(n);
+        let keys = q.group_by.len();
+        let aggs = q.aggregates.iter().map(|a| (a.agg, a.args.len() as u16)).collect();
+        let group = self.group(GroupDef { keys: keys as u16, aggs });
+        self.op(Op::GroupClear { group });
+        // Without GROUP BY there is one group, of no rows if need be.
+        if keys == 0 {
+            self.op(Op::GroupFor { group, key: Span::new(0, 0) });
+        }
+        let mut sets = Vec::new();
+        for a in &q.aggregates {
+            sets.push(if a.distinct {
+                let h = self.hash(a.args.len() + 1, a.args.len() + 1);
+                self.op(Op::HashClear { hash: h });
+                Some(h)
+            } else {
+                None
+            });
+        }
+        self.produce(tree, n, &mut |g, _next| {
+            if keys > 0 {
+                let key = g.span(q.group_by.iter())?;
+                g.op(Op::GroupFor { group, key });
+            }
+            for (i, a) in q.aggregates.iter().enumerate() {
+                let skip = g.label();
+                if let Some(f) = &a.filter {
+                    g.jump_unless(f, skip)?;
+                }
+                let args = match sets[i] {
+                    None => g.span(a.args.iter())?,
+                    Some(hash) => {
+                        let first = g.registers(a.args.len() + 1);
+                        g.op(Op::GroupIndex { dst: Out(first), group });
+                        for (k, e) in a.args.iter().enumerate() {
+                            g.expr_into(e, first + 1 + k as u16)?;
+                        }
+                        g.op(Op::HashPutNew { hash, row: Span::new(first, a.args.len() + 1), to: skip });
+                        Span::new(first + 1, a.args.len())
+                    }
+                };
+                g.op(Op::AggStep { group, agg: Col(i as u16), args });
+                g.here(skip);
+            }
+            Ok(())
+        })?;
+        let (first_key, first_agg) = (self.registers(keys), self.registers(q.aggregates.len()));
+        let (again, end) = (self.label(), self.label());
+        self.op(Op::GroupRewind { group });
+        let mark = self.mark();
+        self.here(again);
+        let reset = self.reset(mark);
+        self.op(Op::GroupNext { group, to: end });
+        for k in 0..keys as u16 {
+            self.op(Op::GroupCol { dst: Out(first_key + k), group, column: Col(k) });
+        }
+        for a in 0..q.aggregates.len() as u16 {
+            self.op(Op::AggValue { dst: Out(first_agg + a), group, agg: Col(a) });
+        }
+        self.scope()?.groups = Some((first_key, first_agg));
+        if let Some(h) = &q.having {
+            self.jump_unless(h, again)?;
+        }
+        self.tally_row(n);
+        row(self, again)?;
+        self.jump(again);
+        self.here(end);
+        self.end_turns(mark, reset);
+        Ok(())
+    }
+
+    fn set_query(
+        &mut self,
+        q: &'a Query,
+        set: &'a SetQuery,
+        mut node: usize,
+        (limit, offset): (Option<u16>, Option<u16>),
+        end: Label,
+        consume: ConsumeRow<'_, 'a>,
+    ) -> SqlResult<()> {
+        let width = set.left.visible().count();
+        let sorting = !q.order_by.is_empty();
+        let mut places: Vec<usize> = (0..q.targets.len()).filter(|n| !q.targets[*n].hidden).collect();
+        let visible = places.len();
+        places.extend((0..q.targets.len()).filter(|n| q.targets[*n].hidden));
+        let mut sorter = None;
+        if sorting {
+            node = self.node(Some(node), "Sort");
+            let keys = q
+                .order_by
+                .iter()
+                .map(|k| SortKey {
+                    column: places.iter().position(|p| *p == k.target).unwrap_or(0) as u16,
+                    desc: k.desc,
+                    nulls_first: k.nulls_first,
+                })
+                .collect();
+            let s = self.sort(places.len(), keys);
+            self.op(Op::SortClear { sort: s });
+            sorter = Some(s);
+        }
+        let distinct = q.distinct.then(|| {
+            let h = self.hash(visible, visible);
+            self.op(Op::HashClear { hash: h });
+            h
+        });
+        let all = if set.all { " All" } else { "" };
+        let name = match set.operation {
+            SetOperation::Union if set.all => "Append".to_string(),
+            SetOperation::Union => "HashAggregate Union".to_string(),
+            SetOperation::Intersect => format!("HashSetOp Intersect{all}"),
+            SetOperation::Except => format!("HashSetOp Except{all}"),
+        };
+        let n = self.node(Some(node), name);
+        self.tally_start(n);
+        // One piece of code for rows of either side.
+        let input = self.registers(width);
+        self.scope()?.sources[0] = Source::Registers { first: input };
+        let mut row = |g: &mut Gen<'a>, next: Label| -> SqlResult<()> {
+            g.tally_row(n);
+            if sorter.is_none() && distinct.is_none() {
+                g.skip(offset, next);
+            }
+            let first = g.registers(places.len());
+            for (i, t) in places.iter().enumerate() {
+                g.expr_into(&q.targets[*t].expr, first + i as u16)?;
+            }
+            if let Some(hash) = distinct {
+                g.op(Op::HashPutNew { hash, row: Span::new(first, visible), to: next });
+            }
+            match sorter {
+                Some(sort) => g.op(Op::SortPut { sort, row: Span::new(first, places.len()) }),
+                None => {
+                    if distinct.is_some() {
+                        g.skip(offset, next);
+                    }
+                    consume(g, RowOut::Registers(first), next, end)?;
+                    g.count_down(limit, end);
+                }
+            }
+            Ok(())
+        };
+        let mut side = |g: &mut Gen<'a>,
+                        of: &'a Query,
+                        each: &mut dyn FnMut(&mut Gen<'a>, u16, Label) -> SqlResult<()>|
+         -> SqlResult<()> {
+            g.query_rows(of, n, false, &mut |g, out, next, _stop| {
+                let RowOut::Registers(first) = out else { return Err(internal("a raw row in a set operation")) };
+                let inner = g.scopes.pop().ok_or_else(|| internal("no scope"))?;
+                each(g, first, next)?;
+                g.scopes.push(inner);
+                Ok(())
+            })
+        };
+        let whole = |first: u16| Span::new(first, width);
+        match (set.operation, set.all) {
+            (SetOperation::Union, true) => {
+                let (ret, sub, over) = (self.register(), self.label(), self.label());
+                self.jump(over);
+                self.here(sub);
+                let back = self.label();
+                row(self, back)?;
+                self.here(back);
+                self.op(Op::Return { ret: Reg(ret) });
+                self.here(over);
+                for of in [&set.left, &set.right] {
+                    side(self, of, &mut |g, first, _next| {
+                        for i in 0..width as u16 {
+                            g.op(Op::Move { dst: Out(input + i), a: Reg(first + i) });
+                        }
+                        g.op(Op::Gosub { ret: Out(ret), to: sub });
+                        Ok(())
+                    })?;
+                }
+            }
+            (operation, all) => {
+                let hash = self.hash(width, width);
+                self.op(Op::HashClear { hash });
+                let count = self.register();
+                let zero = self.constant(&ondol_types::Value::Int8(0));
+                // Each row's counter: how often it comes in the left, as far as that matters.
+                side(self, &set.left, &mut |g, first, _next| {
+                    let there = g.label();
+                    g.op(Op::HashPutNew { hash, row: whole(first), to: there });
+                    g.here(there);
+                    if all {
+                        g.op(Op::HashAdd { hash, by: Imm(1) });
+                    }
+                    Ok(())
+                })?;
+                let matches = match operation {
+                    SetOperation::Intersect if all => {
+                        // A second table counts what both have.
+                        let both = self.hash(width, width);
+                        self.op(Op::HashClear { hash: both });
+                        side(self, &set.right, &mut |g, first, next| {
+                            g.op(Op::HashFind { hash, key: whole(first), to: next });
+                            g.op(Op::HashCount { dst: Out(count), hash });
+                            g.op(Op::UnlessInt { a: Reg(count), b: Reg(zero), cond: Cond::Gt, to: next });
+                            g.op(Op::HashAdd { hash, by: Imm(-1) });
+                            let there = g.label();
+                            g.op(Op::HashPutNew { hash: both, row: whole(first), to: there });
+                            g.here(there);
+                            g.op(Op::HashAdd { hash: both, by: Imm(1) });
+                            Ok(())
+                        })?;
+                        both
+                    }
+                    SetOperation::Intersect => {
+                        side(self, &set.right, &mut |g, first, next| {
+                            g.op(Op::HashFind { hash, key: whole(first), to: next });
+                            g.op(Op::HashAdd { hash, by: Imm(1) });
+                            Ok(())
+                        })?;
+                        hash
+                    }
+                    SetOperation::Except => {
+                        side(self, &set.right, &mut |g, first, next| {
+                            g.op(Op::HashFind { hash, key: whole(first), to: next });
+                            g.op(Op::HashAdd { hash, by: Imm(-1) });
+                            Ok(())
+                        })?;
+                        hash
+                    }
+                    SetOperation::Union => {
+                        side(self, &set.right, &mut |g, first, next| {
+                            g.op(Op::HashPutNew { hash, row: whole(first), to: next });
+                            Ok(())
+                        })?;
+                        hash
+                    }
+                };
+                let (again, over) = (self.label(), self.label());
+                self.op(Op::HashRewind { hash: matches });
+                let mark = self.mark();
+                self.here(again);
+                let reset = self.reset(mark);
+                self.op(Op::HashNext { hash: matches, to: over });
+                self.op(Op::HashCount { dst: Out(count), hash: matches });
+                let cond = match (operation, all) {
+                    (SetOperation::Union, _) => None,
+                    (SetOperation::Except, false) => Some(Cond::Eq),
+                    _ => Some(Cond::Gt),
+                };
+                if let Some(cond) = cond {
+                    self.op(Op::UnlessInt { a: Reg(count), b: Reg(zero), cond, to: again });
+                }
+                for i in 0..width as u16 {
+                    self.op(Op::HashCol { dst: Out(input + i), hash: matches, column: Col(i) });
+                }
+                if all {
+                    // As often as the counter says.
+                    let one = self.constant(&ondol_types::Value::Int8(1));
+                    let repeat = self.label();
+                    let left = State(Span::new(count, 1));
+                    let _ = one;
+                    self.here(repeat);
+                    let next = self.label();
+                    row(self, next)?;
+                    self.here(next);
+                    self.op(Op::CountDown { left, to: again });
+                    self.jump(repeat);
+                } else {
+                    row(self, again)?;
+                    self.jump(again);
+                }
+                self.here(over);
+                self.end_turns(mark, reset);
+            }
+        }
+        if let Some(sort) = sorter {
+            let (again, over) = (self.label(), self.label());
+            self.op(Op::SortRun { sort });
+            let mark = self.mark();
+            self.here(again);
+            let reset = self.reset(mark);
+            self.op(Op::SortNext { sort, to: over });
+            self.skip(offset, again);
+            let first = self.registers(visible);
+            for i in 0..visible as u16 {
+                self.op(Op::SortCol { dst: Out(first + i), sort, column: Col(i) });
+            }
+            consume(self, RowOut::Registers(first), again, end)?;
+            self.count_down(limit, end);
+            self.jump(again);
+            self.here(over);
+            self.end_turns(mark, reset);
+        }
+        Ok(())
+    }
+
+    /// What is carried through a sort so that rows can be locked and computed after it (Q2).
+    fn carried(&mut self, q: &'a Query) -> SqlResult<Vec<(u16, Carried)>> {
+        let mut out = Vec::new();
+        for (rel, entry) in q.rels.iter().enumerate() {
+            let rel = rel as u16;
+            match entry.rel {
+                Rel::Table(_) => out.push((rel, Carried::Row)),
+                _ => out.extend(self.scope()?.used[rel as usize].iter().map(|c| (rel, Carried::Column(*c)))),
+            }
+        }
+        Ok(out)
+    }
+
+    /// Brings back the rows that a sorted row was made of.
+    fn reread(
+        &mut self,
+        q: &'a Query,
+        sort: Sort,
+        first: u16,
+        carried: &[(u16, Carried)],
+        next: Label,
+    ) -> SqlResult<()> {
+        for (rel, entry) in q.rels.iter().enumerate() {
+            let places = || carried.iter().enumerate().filter(move |(_, (r, _))| *r as usize == rel);
+            if let Rel::Table(t) = &entry.rel {
+                let Some((at, _)) = places().next() else { continue };
+                let cursor = self.cursor(t, None);
+                let (id, flag, there) = (self.register(), self.register(), self.label());
+                self.op(Op::SortCol { dst: Out(id), sort, column: Col(first + at as u16) });
+                self.op(Op::IsNull { dst: Out(flag), a: Reg(id) });
+                self.op(Op::IfNull { a: Reg(id), to: there });
+                self.op(Op::SetRow { cursor, a: Reg(id), to: next });
+                self.here(there);
+                let scope = self.scope()?;
+                scope.sources[rel] = Source::Table { cursor: cursor.0 };
+                scope.nulls[rel] = Some(flag);
+            } else {
+                let at = places()
+                    .filter_map(|(n, (_, c))| match c {
+                        Carried::Column(c) => Some((*c, first + n as u16)),
+                        Carried::Row => None,
+                    })
+                    .collect();
+                let scope = self.scope()?;
+                scope.sources[rel] = Source::Stored { store: Stored::Sort(sort), at, row_id: None };
+                scope.nulls[rel] = None;
+            }
+        }
+        Ok(())
+    }
+
+    /// Locks the rows that FOR UPDATE or FOR SHARE names; what was changed meanwhile is checked again.
+    fn lock_rows(&mut self, q: &'a Query, next: Label) -> SqlResult<()> {
+        let nullable = nullable_rels(q);
+        for (rels, strength, wait) in &q.locks {
+            for rel in rels {
+                let Rel::Table(table) = &q.rels[*rel as usize].rel else { continue };
+                if nullable.has(*rel) {
+                    let what = match strength {
+                        LockStrength::Update => "FOR UPDATE",
+                        LockStrength::Share => "FOR SHARE",
+                    };
+                    return Err(SqlError::new(
+                        sqlstate::FEATURE_NOT_SUPPORTED,
+                        format!("{what} cannot be applied to the nullable side of an outer join"),
+                    ));
+                }
+                // After a sort the flag only says that the row is there.
+                let scope = self.scope()?;
+                scope.nulls[*rel as usize] = None;
+                let cursor = self.in_cursor(*rel, table, next)?;
+                let how = match (strength, wait) {
+                    (LockStrength::Update, Wait::Block) => How::UpdateBlock,
+                    (LockStrength::Update, Wait::NoWait) => How::UpdateNoWait,
+                    (LockStrength::Update, Wait::SkipLocked) => How::UpdateSkip,
+                    (LockStrength::Share, Wait::Block) => How::ShareBlock,
+                    (LockStrength::Share, Wait::NoWait) => How::ShareNoWait,
+                    (LockStrength::Share, Wait::SkipLocked) => How::ShareSkip,
+                };
+                self.lock(q, cursor, how, next)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes sure that the rel's row is in a cursor of its own.
+    pub fn in_cursor(&mut self, rel: u16, table: &'a std::sync::Arc<ondol_engine::Table>, next: Label) -> SqlResult<Cur> {
+        let source = self.scope()?.sources[rel as usize].clone();
+        if let Source::Table { cursor } = source {
+            return Ok(Cur(cursor));
+        }
+        let id = self.register();
+        self.row_id(rel, id)?;
+        let cursor = self.cursor(table, None);
+        self.op(Op::SetRow { cursor, a: Reg(id), to: next });
+        self.scope()?.sources[rel as usize] = Source::Table { cursor: cursor.0 };
+        Ok(cursor)
+    }
+
+    /// Locks the cursor's row and, if it had been changed, checks the query's conditions on its newest version.
+    pub fn lock(&mut self, q: &'a Query, cursor: Cur, how: How, next: Label) -> SqlResult<()> {
+        self.write();
+        let (changed, ok) = (self.register(), self.label());
+        self.op(Op::Lock { changed: Out(changed), cursor, how, gone: next });
+        let mut list = Vec::new();
+        if let Some(f) = &q.filter {
+            conjuncts(f, &mut list);
+        }
+        for f in &q.from {
+            inner_conditions(f, &mut list);
+        }
+        if !list.is_empty() {
+            self.op(Op::IfNot { a: Reg(changed), to: ok });
+            self.all_or(&list, next)?;
+            self.here(ok);
+        } else {
+            self.here(ok);
+        }
+        Ok(())
+    }
+}
+
+/// What is carried of a rel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Carried {
+    Row,
+    Column(u16),
+}
+
+fn lock_rels(q: &Query) -> RelSet {
+    q.locks.iter().flat_map(|(rels, ..)| rels).fold(RelSet::EMPTY, |s, r| s.with(RelSet::one(*r)))
+}
+
+/// The conditions of inner joins that are not below an outer one's nullable side.
+fn inner_conditions<'a>(f: &'a From, out: &mut Vec<&'a Expr>) {
+    if let From::Join { kind, left, right, on } = f {
+        match kind {
+            JoinKind::Inner => {
+                inner_conditions(left, out);
+                inner_conditions(right, out);
+                if let Some(on) = on {
+                    conjuncts(on, out)
+                }
+            }
+            JoinKind::Left => inner_conditions(left, out),
+            JoinKind::Full => {}
+        }
+    }
+}
+
+/// The rels that may stand for NULLs.
+fn nullable_rels(q: &Query) -> RelSet {
+    fn walk(f: &From, nullable: bool, out: &mut RelSet) {
+        match f {
+            From::Rel(r) => {
+                if nullable {
+                    *out = out.with(RelSet::one(*r))
+                }
+            }
+            From::Join { kind, left, right, .. } => {
+                walk(left, nullable || *kind == JoinKind::Full, out);
+                walk(right, nullable || *kind != JoinKind::Inner, out);
+            }
+        }
+    }
+    let mut out = RelSet::EMPTY;
+    q.from.iter().for_each(|f| walk(f, false, &mut out));
+    out
+}
+
+/// Whether a type's values are whole in a register, without memory.
+pub(super) fn needs_no_memory(t: TypeId) -> bool {
+    !matches!(
+        t,
+        TypeId::Numeric | TypeId::Text | TypeId::Varchar | TypeId::Bpchar | TypeId::Bytea | TypeId::Unknown
+    )
+}

@@ -1,0 +1,185 @@
+//! Golden scripts of the binder: statements, and what they are bound to or the error they get.
+//!
+//! A script is a list of blocks. A block starts with a statement, each line behind `> `; the lines up to the next
+//! block are what is expected. Definitions take effect for the statements after them. `UPDATE_GOLDEN=1` in the
+//! environment writes what is found into the scripts instead.
+
+mod show;
+mod table;
+
+use ondol_engine::{Catalog, FunctionDef, IndexDef, TableDef};
+use ondol_sql::bind::bind;
+use ondol_sql::bound::{Bound, ExprKind, NewIndex, Statement};
+use ondol_sql::parse::parse;
+use ondol_types::{SqlError, SqlResult, func};
+use std::fmt::Write;
+use std::sync::Arc;
+
+fn index_def(id: u32, i: &NewIndex) -> IndexDef {
+    IndexDef {
+        id,
+        name: i.name.clone().unwrap_or_default(),
+        kind: i.kind,
+        unique: i.unique,
+        primary: i.primary,
+        constraint: i.constraint,
+        columns: i.columns.clone(),
+    }
+}
+
+/// Does to the catalog what a definition says.
+fn apply(catalog: &mut Catalog, statement: &Statement) {
+    catalog.version += 1;
+    let id = catalog.version as u32;
+    let change = |catalog: &mut Catalog, name: &str, index: IndexDef| {
+        let Some(old) = catalog.table(name) else { return };
+        let mut def = old.def.clone();
+        catalog.indexes.insert(index.name.clone(), name.into());
+        def.indexes.push(index);
+        catalog.tables.insert(name.into(), table::test_table(def));
+    };
+    match statement {
+        Statement::CreateTable { name, columns, constraints, .. } if catalog.table(name).is_none() => {
+            let def = TableDef { id, name: name.clone(), columns: columns.clone(), indexes: Vec::new() };
+            catalog.tables.insert(name.clone(), table::test_table(def));
+            for i in constraints {
+                change(catalog, name, index_def(id, i));
+            }
+        }
+        Statement::CreateIndex { table, index, .. } => change(catalog, table, index_def(id, index)),
+        Statement::AddConstraint { table, index, using_index: None } => change(catalog, table, index_def(id, index)),
+        Statement::DropTable { names, .. } => {
+            for name in names {
+                catalog.tables.remove(name);
+                catalog.indexes.retain(|_, t| t != name);
+            }
+        }
+        Statement::CreateFunction { name, args, returns, body, volatility, .. } => {
+            let function = FunctionDef {
+                id,
+                name: name.clone(),
+                args: args.clone(),
+                returns: returns.clone(),
+                body: body.clone(),
+                code: Vec::new(),
+                volatility: volatility.clone(),
+            };
+            catalog.functions.insert(id, Arc::new(function));
+        }
+        _ => {}
+    }
+}
+
+/// B1 and the like, whatever is bound.
+fn check_invariants(bound: &Bound) {
+    bound.walk(&mut |e, _| {
+        if let ExprKind::Call { func, args } = &e.kind {
+            let def = func::find(*func).expect("a known function");
+            for (i, a) in args.iter().enumerate() {
+                let want = def.args[i.min(def.args.len() - 1)];
+                assert!(want == func::ANY || want == a.ty.id, "argument {i} of {def:?} is {:?}", a.ty);
+            }
+        }
+        assert_ne!(e.ty.id, ondol_types::TypeId::Unknown, "an expression of unknown type: {e:?}");
+        true
+    });
+}
+
+fn describe(text: &str, bound: &Bound) -> String {
+    if !matches!(bound.statement, Statement::Execute { .. }) {
+        check_invariants(bound);
+    }
+    let mut scratch = None;
+    let mut lines = show::Shower::default().statement(&bound.statement, &mut scratch);
+    if !bound.params.is_empty() {
+        let types: Vec<&str> = bound.params.iter().map(|t| ondol_types::resolve::type_id_name(*t)).collect();
+        lines.push(format!("params {}", types.join(", ")));
+    }
+    lines.extend(bound.notices.iter().map(|n| format!("NOTICE {}", n.1)));
+    let _ = text;
+    lines.join("\n  ")
+}
+
+fn describe_error(text: &str, e: &SqlError) -> String {
+    let f = &e.0;
+    let mut out = format!("ERROR {} {}", f.sqlstate, f.message);
+    if let Some(p) = f.position {
+        // Shown as what stands there, which a reader can check.
+        let rest: String = text.get(p..).unwrap_or("<not a position>").chars().take(12).collect();
+        let _ = write!(out, "\n  at {p} `{}`", rest.replace('\n', " "));
+    }
+    for (what, text) in [("DETAIL", &f.detail), ("HINT", &f.hint)] {
+        if let Some(text) = text {
+            let _ = write!(out, "\n  {what} {text}");
+        }
+    }
+    out
+}
+
+fn run(catalog: &mut Catalog, sql: &str) -> String {
+    let attempt = |catalog: &Catalog| -> SqlResult<Vec<Bound>> {
+        parse(sql)?.iter().map(|raw| bind(raw, sql, catalog, &[])).collect()
+    };
+    match attempt(catalog) {
+        Ok(all) => {
+            let shown: Vec<String> = all.iter().map(|b| describe(sql, b)).collect();
+            all.iter().for_each(|b| apply(catalog, &b.statement));
+            shown.join("\n")
+        }
+        Err(e) => describe_error(sql, &e),
+    }
+}
+
+#[test]
+fn golden_scripts() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/bind");
+    let mut scripts: Vec<_> = std::fs::read_dir(folder)
+        .expect("the scripts")
+        .map(|f| f.expect("a script").path())
+        .filter(|p| p.extension().is_some_and(|e| e == "txt"))
+        .collect();
+    scripts.sort();
+    assert!(!scripts.is_empty());
+    let update = std::env::var_os("UPDATE_GOLDEN").is_some();
+    let mut wrong = String::new();
+    for script in scripts {
+        let text = std::fs::read_to_string(&script).expect("a script");
+        let mut catalog = Catalog::default();
+        let mut out = String::new();
+        let mut lines = text.lines().peekable();
+        while let Some(line) = lines.next() {
+            let Some(first) = line.strip_prefix("> ") else {
+                // A comment, kept.
+                if line.starts_with('#') {
+                    let _ = writeln!(out, "{line}");
+                }
+                continue;
+            };
+            let mut sql = first.to_string();
+            while let Some(more) = lines.next_if(|l| l.starts_with("> ")) {
+                let _ = write!(sql, "\n{}", &more[2..]);
+            }
+            let mut expected = String::new();
+            while let Some(more) = lines.next_if(|l| !l.starts_with("> ") && !l.starts_with('#')) {
+                let _ = writeln!(expected, "{more}");
+            }
+            let found = run(&mut catalog, &sql);
+            for l in sql.lines() {
+                let _ = writeln!(out, "> {l}");
+            }
+            let _ = writeln!(out, "{found}\n");
+            if expected.trim() != found.trim() && !update {
+                let _ = writeln!(
+                    wrong,
+                    "{}: {sql}\nexpected:\n{}\nfound:\n{found}\n",
+                    script.display(),
+                    expected.trim()
+                );
+            }
+        }
+        if update {
+            std::fs::write(&script, out).expect("the script written");
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong}");
+}

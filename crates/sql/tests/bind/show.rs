@@ -1,0 +1,304 @@
+//! Bound statements as text: the golden scripts' right-hand side.
+//!
+//! A column is written `alias.column`, with a `^` for each level that it is further out; a group column `group(0)`,
+//! an aggregate `agg(0)`; a constant and a parameter with their types; a cast `cast(x as type)`, explicit ones with
+//! a `!`.
+
+use ondol_engine::{LockStrength, Wait};
+use ondol_sql::bound::*;
+use ondol_types::resolve::type_name;
+use ondol_types::{Type, Value, agg, func};
+
+#[derive(Default)]
+pub struct Shower<'q> {
+    levels: Vec<&'q Query>,
+}
+
+pub fn value(v: &Value) -> String {
+    match v {
+        Value::Null => "null".into(),
+        Value::Bool(b) => b.to_string(),
+        Value::Int2(n) => n.to_string(),
+        Value::Int4(n) => n.to_string(),
+        Value::Int8(n) => n.to_string(),
+        Value::Float8(f) => format!("{f:?}"),
+        Value::Text(t) => format!("'{t}'"),
+        Value::Bytea(b) => format!("{b:02x?}"),
+        Value::Date(d) => format!("day {d}"),
+        Value::Timestamp(t) | Value::Timestamptz(t) => format!("us {t}"),
+        Value::Numeric(n) => {
+            let (mut bytes, mut out) = (Vec::new(), String::new());
+            n.encode(&mut bytes);
+            let ty = Type::new(ondol_types::TypeId::Numeric);
+            ondol_types::text::output(ondol_types::ValueRef::Numeric(&bytes), ty, &mut out);
+            out
+        }
+    }
+}
+
+fn function(id: func::FuncId) -> &'static str {
+    func::find(id).map_or("?", |d| d.name)
+}
+
+impl<'q> Shower<'q> {
+    fn list<'a>(&mut self, exprs: impl IntoIterator<Item = &'q Expr>) -> String
+    where
+        'q: 'a,
+    {
+        exprs.into_iter().map(|e| self.expr(e)).collect::<Vec<_>>().join(", ")
+    }
+
+    pub fn expr(&mut self, e: &'q Expr) -> String {
+        match &e.kind {
+            ExprKind::Const(v) => format!("{}:{}", value(v), type_name(e.ty)),
+            ExprKind::Param(n) => format!("${}:{}", n + 1, type_name(e.ty)),
+            ExprKind::Column { depth, rel, column } => {
+                let up = "^".repeat(usize::from(*depth));
+                let at = self.levels.len().checked_sub(1 + usize::from(*depth));
+                let query = at.and_then(|i| self.levels.get(i));
+                match query.and_then(|q| q.rels.get(usize::from(*rel))) {
+                    Some(r) => {
+                        let name = r.columns.get(usize::from(*column)).map_or("?", |c| &c.0);
+                        let ty = r.columns.get(usize::from(*column)).map(|c| c.1);
+                        let odd = if ty == Some(e.ty) { String::new() } else { format!("[{}]", type_name(e.ty)) };
+                        format!("{up}{}.{name}{odd}", r.alias)
+                    }
+                    None if query.is_some_and(|q| q.set.is_some()) => format!("{up}column{}", column + 1),
+                    None => format!("{up}?{rel}.{column}"),
+                }
+            }
+            ExprKind::Group(i) => format!("group({i})"),
+            ExprKind::GroupOuter { depth, index } => format!("{}group({index})", "^".repeat(usize::from(*depth))),
+            ExprKind::Aggregate { depth, index } => format!("{}agg({index})", "^".repeat(usize::from(*depth))),
+            ExprKind::Call { func, args } => format!("{}({})", function(*func), self.list(args)),
+            ExprKind::Cast { arg, explicit } => {
+                let mark = if *explicit { "!" } else { "" };
+                format!("cast{mark}({} as {})", self.expr(arg), type_name(e.ty))
+            }
+            ExprKind::And(args) => format!("and({})", self.list(args)),
+            ExprKind::Or(args) => format!("or({})", self.list(args)),
+            ExprKind::Not(arg) => format!("not({})", self.expr(arg)),
+            ExprKind::IsNull { arg, negated } => {
+                format!("{}({})", if *negated { "is_not_null" } else { "is_null" }, self.expr(arg))
+            }
+            ExprKind::BoolTest { arg, want, negated } => {
+                let want = want.map_or("unknown".to_string(), |w| w.to_string());
+                format!("{}_{want}({})", if *negated { "is_not" } else { "is" }, self.expr(arg))
+            }
+            ExprKind::Distinct { left, right, eq, negated } => {
+                let name = if *negated { "not_distinct" } else { "distinct" };
+                format!("{name}[{}]({}, {})", function(*eq), self.expr(left), self.expr(right))
+            }
+            ExprKind::Case { whens, otherwise } => {
+                let mut parts: Vec<String> =
+                    whens.iter().map(|(w, t)| format!("{} -> {}", self.expr(w), self.expr(t))).collect();
+                parts.extend(otherwise.as_deref().map(|o| format!("else {}", self.expr(o))));
+                format!("case({}):{}", parts.join(", "), type_name(e.ty))
+            }
+            ExprKind::Coalesce(args) => format!("coalesce({}):{}", self.list(args), type_name(e.ty)),
+            ExprKind::NullIf { left, right, eq } => {
+                format!("nullif[{}]({}, {})", function(*eq), self.expr(left), self.expr(right))
+            }
+            ExprKind::Greatest(args) => format!("greatest({}):{}", self.list(args), type_name(e.ty)),
+            ExprKind::Least(args) => format!("least({}):{}", self.list(args), type_name(e.ty)),
+            ExprKind::InList { arg, list, eq, negated } => {
+                let name = if *negated { "not_in" } else { "in" };
+                format!("{name}[{}]({}; {})", function(*eq), self.expr(arg), self.list(list))
+            }
+            ExprKind::Scalar(q) => format!("scalar({}):{}", self.inner(q), type_name(e.ty)),
+            ExprKind::Exists { query, negated } => {
+                format!("{}({})", if *negated { "not_exists" } else { "exists" }, self.inner(query))
+            }
+            ExprKind::Quantified { left, query, ops, all } => {
+                let ops: Vec<&str> = ops.iter().map(|o| function(*o)).collect();
+                let name = if *all { "all" } else { "any" };
+                format!("{name}[{}]({}; {})", ops.join(", "), self.list(left), self.inner(query))
+            }
+        }
+    }
+
+    fn inner(&mut self, q: &'q Query) -> String {
+        self.query(q).join("; ")
+    }
+
+    fn rel(&mut self, r: &'q RelEntry) -> String {
+        let what = match &r.rel {
+            Rel::Table(t) => return if t.def.name == r.alias { r.alias.clone() } else { format!("{} {}", t.def.name, r.alias) },
+            Rel::Query(q) => format!("({})", self.inner(q)),
+            Rel::Values(rows) => {
+                let rows: Vec<String> = rows.iter().map(|row| format!("({})", self.list(row))).collect();
+                format!("values {}", rows.join(", "))
+            }
+            Rel::Function { function, args } => format!("function {}({})", function.name, self.list(args)),
+            Rel::System(name) => format!("system {name}"),
+            Rel::Series { start, stop, step } => {
+                format!("series({}, {}, {})", self.expr(start), self.expr(stop), self.expr(step))
+            }
+        };
+        format!("{what} {}", r.alias)
+    }
+
+    fn from(&mut self, q: &'q Query, f: &'q From) -> String {
+        match f {
+            From::Rel(i) => self.rel(&q.rels[usize::from(*i)]),
+            From::Join { kind, left, right, on } => {
+                let kind = format!("{kind:?}").to_lowercase();
+                let on = on.as_ref().map_or(String::new(), |e| format!(" on {}", self.expr(e)));
+                format!("({} {kind} join {}{on})", self.from(q, left), self.from(q, right))
+            }
+        }
+    }
+
+    fn target(&mut self, t: &'q Target) -> String {
+        let hidden = if t.hidden { "hidden" } else { "target" };
+        format!("{hidden} {:?} {} {}", t.name, type_name(t.expr.ty), self.expr(&t.expr))
+    }
+
+    pub fn query(&mut self, q: &'q Query) -> Vec<String> {
+        self.levels.push(q);
+        let mut out = vec![if q.distinct { "select distinct".to_string() } else { "select".to_string() }];
+        if let Some(set) = &q.set {
+            let all = if set.all { " all" } else { "" };
+            out.push(format!("{:?}{all}", set.operation).to_lowercase());
+            out.push(format!("left ({})", self.inner(&set.left)));
+            out.push(format!("right ({})", self.inner(&set.right)));
+        }
+        for f in &q.from {
+            let f = self.from(q, f);
+            out.push(format!("from {f}"));
+        }
+        out.extend(q.filter.as_ref().map(|e| format!("where {}", self.expr(e))));
+        if q.grouped {
+            out.push(format!("group by [{}]", self.list(&q.group_by)));
+        }
+        for (i, a) in q.aggregates.iter().enumerate() {
+            let distinct = if a.distinct { "distinct " } else { "" };
+            let filter = a.filter.as_ref().map_or(String::new(), |f| format!(" filter {}", self.expr(f)));
+            let name = agg::find(a.agg).map_or("?", |d| d.name);
+            out.push(format!("agg({i}) {name}({distinct}{}):{}{filter}", self.list(&a.args), type_name(a.ty)));
+        }
+        out.extend(q.having.as_ref().map(|e| format!("having {}", self.expr(e))));
+        for t in &q.targets {
+            let t = self.target(t);
+            out.push(t);
+        }
+        if !q.order_by.is_empty() {
+            let keys: Vec<String> = (q.order_by.iter())
+                .map(|k| {
+                    let desc = if k.desc { " desc" } else { "" };
+                    let nulls = if k.nulls_first { " nulls first" } else { "" };
+                    format!("{}{desc}{nulls}", k.target)
+                })
+                .collect();
+            out.push(format!("order by {}", keys.join(", ")));
+        }
+        out.extend(q.limit.as_ref().map(|e| format!("limit {}", self.expr(e))));
+        out.extend(q.offset.as_ref().map(|e| format!("offset {}", self.expr(e))));
+        for (rels, strength, wait) in &q.locks {
+            let names: Vec<&str> = rels.iter().map(|r| q.rels[usize::from(*r)].alias.as_str()).collect();
+            let how = match strength {
+                LockStrength::Share => "share",
+                LockStrength::Update => "update",
+            };
+            let wait = match wait {
+                Wait::Block => "",
+                Wait::NoWait => " nowait",
+                Wait::SkipLocked => " skip locked",
+            };
+            out.push(format!("lock {} for {how}{wait}", names.join(", ")));
+        }
+        self.levels.pop();
+        out
+    }
+
+    pub fn statement(&mut self, s: &'q Statement, scratch: &'q mut Option<Query>) -> Vec<String> {
+        match s {
+            Statement::Query(q) => self.query(q),
+            Statement::Insert(i) => {
+                let mut out = vec![format!("insert {:?}", i.table)];
+                out.push(format!("source ({})", self.inner(&i.source)));
+                for (c, d) in i.columns.iter().zip(&i.table.0.def.columns) {
+                    out.push(match c {
+                        InsertColumn::Source(n) => format!("column {} = source {n}", d.name),
+                        InsertColumn::Value(e) => format!("column {} = {}", d.name, self.expr(e)),
+                    });
+                }
+                // RETURNING looks at the new row as relation 0.
+                let columns = i.table.0.def.columns.iter().map(|c| (c.name.clone(), c.ty)).collect();
+                let entry = RelEntry { rel: Rel::Table(i.table.0.clone()), alias: i.table.0.def.name.clone(), columns };
+                let q: &'q Query = scratch.insert(Query { rels: vec![entry], ..Query::default() });
+                self.levels.push(q);
+                for t in &i.returning {
+                    let t = self.target(t);
+                    out.push(format!("returning {t}"));
+                }
+                self.levels.pop();
+                out
+            }
+            Statement::Modify(m) => {
+                let what = if m.delete { "delete" } else { "update" };
+                let mut out = vec![format!("{what} {:?}", m.table)];
+                for c in &m.assign {
+                    out.push(format!("assign {}", m.table.0.def.columns[usize::from(*c)].name));
+                }
+                out.push(format!("query ({})", self.inner(&m.query)));
+                self.levels.push(&m.query);
+                for t in &m.returning {
+                    let t = self.target(t);
+                    out.push(format!("returning {t}"));
+                }
+                self.levels.pop();
+                out
+            }
+            Statement::Copy(Copy::To { query, end, options }) => {
+                vec![format!("copy to {end:?}"), format!("{options:?}"), format!("query ({})", self.inner(query))]
+            }
+            Statement::Copy(Copy::From { table, columns, defaults, end, options }) => {
+                let mut out = vec![format!("copy {table:?} {columns:?} from {end:?}"), format!("{options:?}")];
+                for (c, e) in defaults {
+                    out.push(format!("column {c} = {}", self.expr(e)));
+                }
+                out
+            }
+            Statement::Execute { name, args } => vec![format!("execute {name}({})", self.list(args))],
+            Statement::Explain { analyze, statement, text } => {
+                let mut out = vec![format!("explain analyze={analyze} {text:?}")];
+                out.extend(self.statement(statement, scratch));
+                out
+            }
+            Statement::CreateTable { name, columns, constraints, if_not_exists } => {
+                let mut out = vec![format!("create table {name} if_not_exists={if_not_exists}")];
+                for c in columns {
+                    let not_null = if c.not_null { " not null" } else { "" };
+                    let default = c.default.as_ref().map_or(String::new(), |d| format!(" default {d}"));
+                    out.push(format!("{} {}{not_null}{default}", c.name, type_name(c.ty)));
+                }
+                out.extend(constraints.iter().map(index));
+                out
+            }
+            Statement::CreateIndex { table, index: i, if_not_exists } => {
+                vec![format!("create index on {table} if_not_exists={if_not_exists}"), index(i)]
+            }
+            Statement::AddConstraint { table, index: i, using_index } => {
+                vec![format!("add constraint to {table} using {using_index:?}"), index(i)]
+            }
+            other => vec![format!("{other:?}")],
+        }
+    }
+}
+
+fn index(i: &NewIndex) -> String {
+    let columns: Vec<String> = (i.columns.iter())
+        .map(|c| {
+            let desc = if c.desc { " desc" } else { "" };
+            format!("{}{desc}{}", c.column, if c.nulls_first { " nulls first" } else { "" })
+        })
+        .collect();
+    let mut words = vec![format!("index {:?} {:?} on ({})", i.name.as_deref().unwrap_or(""), i.kind, columns.join(", "))];
+    for (is, word) in [(i.unique, "unique"), (i.primary, "primary"), (i.constraint, "constraint")] {
+        if is {
+            words.push(word.into());
+        }
+    }
+    words.join(" ")
+}
