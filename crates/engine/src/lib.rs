@@ -14,6 +14,7 @@ pub mod dictionary;
 pub mod error;
 pub mod layout;
 pub mod row;
+pub mod simulate;
 pub mod table;
 
 pub use catalog::{Catalog, ColumnDef, FunctionDef, IndexColumn, IndexDef, IndexKind, Returns, TableDef};

@@ -86,9 +86,13 @@ impl Heap {
     }
 
     fn format(&self, log: &Log, page: PageId, format: Format) -> Result<()> {
-        log.system(System::PageFormat { page, format })?;
+        // In memory first: a checkpoint whose T is at or past the record's clock takes the format from there.
         self.space.header(page, header::HEAP).store(self.id as u64, Ordering::Relaxed);
         self.space.set_format(page, format);
+        if let Err(e) = log.system(System::PageFormat { page, format }) {
+            self.space.set_format(page, Format::Unformatted);
+            return Err(e.into());
+        }
         Ok(())
     }
 

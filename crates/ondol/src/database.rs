@@ -2,6 +2,7 @@
 use crate::session::Session;
 pub use ondol_engine::database::{Opened, Opening};
 use ondol_engine::{Options, Token};
+use ondol_base::media::Storage;
 use ondol_types::SqlResult;
 use std::path::Path;
 use std::sync::Arc;
@@ -57,6 +58,19 @@ impl OpenOptions {
     pub fn log_folder(mut self, path: impl Into<String>) -> Self {
         self.0.log_folders.push(path.into());
         self
+    }
+    /// Log files so small that a test sees them being filled and used again.
+    pub(crate) fn small_log_files(mut self) -> Self {
+        self.0.log_file_size = 128 << 10;
+        self.0.log_buffer_size = 64 << 10;
+        self.0.reserved = 1 << 30;
+        self
+    }
+    /// On a storage other than a folder of the disk: a simulated one.
+    pub(crate) fn open_on(self, storage: Arc<dyn Storage>) -> SqlResult<Database> {
+        let work_limit = (self.0.memory_limit / 4).max(64 << 20);
+        let engine = ondol_engine::Database::open_on(storage, Vec::new(), self.0, &|_| {})?;
+        Ok(Database { engine, name: "simulated".into(), work_limit })
     }
     pub fn open(self, path: impl AsRef<Path>) -> SqlResult<Database> {
         self.open_reporting(path, &|_| {})

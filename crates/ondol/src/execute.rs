@@ -336,7 +336,8 @@ impl Session {
                     catalog_version: bound.catalog_version,
                     notices: Vec::new(),
                 };
-                (Arc::new(Plan::new(self.compile(&inner)?)), Vec::new())
+                let program = if analyze { self.compile_measured(&inner)? } else { self.compile(&inner)? };
+                (Arc::new(Plan::new(program)), Vec::new())
             }
             _ => return Err(SqlError::unsupported("EXPLAIN of a utility statement")),
         };

@@ -51,6 +51,7 @@ mod rows;
 mod runtime;
 mod session;
 mod settings;
+pub mod simulate;
 pub mod split;
 mod system;
 mod temporary;

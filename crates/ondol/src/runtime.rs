@@ -7,6 +7,7 @@ use ondol_engine::{Catalog, Connection, FunctionDef, Token};
 use ondol_sql::bound::Bound;
 use ondol_sql::code::{Op, Program, Rejected};
 use ondol_sql::interpret::{self, Env, Host, Sink};
+use ondol_sql::plan;
 use ondol_types::func::Context;
 use ondol_types::{SqlError, SqlResult, Value, ValueRef, sqlstate};
 use std::collections::HashMap;
@@ -69,17 +70,33 @@ impl Host for SessionHost {
     }
 }
 
+/// How deep registered queries may call each other.
+const DEEPEST: u32 = 30;
+
 /// A registered query's program: the stored one, or one made of its text when the stored one is of another time.
 pub(crate) fn program_of(function: &FunctionDef, catalog: &Catalog) -> SqlResult<Program> {
+    program_at(function, catalog, 0)
+}
+
+fn program_at(function: &FunctionDef, catalog: &Catalog, depth: u32) -> SqlResult<Program> {
+    if depth > DEEPEST {
+        return Err(SqlError::unsupported("a registered query that calls itself")
+            .detail(format!("Function {} is {DEEPEST} calls below where it began.", function.name)));
+    }
     match Program::decode(&function.code, catalog) {
         Ok(p) => Ok(p),
-        Err(Rejected::Stale) => ondol_sql::compile(&ondol_sql::bind::bind_function(function, catalog)?),
+        Err(Rejected::Stale) => compile_at(&ondol_sql::bind::bind_function(function, catalog)?, catalog, depth, false),
         Err(Rejected::Corrupt(what)) => Err(SqlError::new(
             sqlstate::DATA_CORRUPTED,
             format!("the stored byte code of function {} is damaged: {what}", function.name),
         )
         .hint("CREATE OR REPLACE FUNCTION makes it anew.")),
     }
+}
+
+fn compile_at(bound: &Bound, catalog: &Catalog, depth: u32, measured: bool) -> SqlResult<Program> {
+    let find = |f: &Arc<FunctionDef>| program_at(f, catalog, depth + 1).map(Arc::new);
+    if measured { plan::compile_measured(bound, &find) } else { plan::compile(bound, &find) }
 }
 
 /// The context that a program runs in.
@@ -119,7 +136,10 @@ impl Session {
     }
 
     pub(crate) fn compile(&self, bound: &Bound) -> SqlResult<Program> {
-        ondol_sql::compile(bound)
+        compile_at(bound, &self.connection.catalog(), 0, false)
+    }
+    pub(crate) fn compile_measured(&self, bound: &Bound) -> SqlResult<Program> {
+        compile_at(bound, &self.connection.catalog(), 0, true)
     }
 
     pub(crate) fn with_context<R>(&self, f: impl FnOnce(&Context<'_>) -> R) -> R {

@@ -130,6 +130,13 @@ pub fn mark(label: &'static str) {
     }
 }
 
+/// Whether the world that runs here wants the known-wrong variant of that name, which its tests must notice. False outside a
+/// world, where it is free.
+#[inline]
+pub fn mutated(variant: &'static str) -> bool {
+    any() && fiber::with(|c| c.world.config().mutation == Some(variant)).unwrap_or(false)
+}
+
 /// Says that the fiber is in the phase `label` until the guard is dropped, and counts it as [`mark`] does.
 /// A harness asks [`World::phases_at_failure`]. Outside a world it is free.
 #[inline]

@@ -187,8 +187,14 @@ impl Scheduler {
             self.expire()
         }
         if self.earliest != u64::MAX && self.runnable.iter().all(|f| self.fibers[*f].spinning) {
-            self.now_ns = self.now_ns.max(self.earliest);
-            self.expire()
+            // `earliest` may be of a waiter that was woken before its time: then nobody expires, and the next is tried.
+            loop {
+                self.now_ns = self.now_ns.max(self.earliest);
+                self.expire();
+                if !self.runnable.is_empty() || self.earliest == u64::MAX {
+                    break;
+                }
+            }
         } else if self.runnable.len() == 1 && but.is_some() {
             // It alone is left and waits for time to pass.
             self.now_ns += 100 * self.step_ns

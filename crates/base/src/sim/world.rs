@@ -46,6 +46,8 @@ pub struct Config {
     pub ignore_sync_dir: bool,
     /// The medium lies: a fence does nothing.
     pub ignore_fence: bool,
+    /// A known-wrong variant of the code inside, by name; see [`super::mutated`].
+    pub mutation: Option<&'static str>,
 }
 
 impl Default for Config {
@@ -69,6 +71,7 @@ impl Default for Config {
             ignore_sync_data: false,
             ignore_sync_dir: false,
             ignore_fence: false,
+            mutation: None,
         }
     }
 }

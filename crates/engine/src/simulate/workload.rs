@@ -199,6 +199,41 @@ impl Client {
         Ok(())
     }
 
+    /// Makes some of the tables that are not there, with indexes.
+    pub fn set_up(&mut self) -> Outcome<()> {
+        for table in 0..self.shared.tables {
+            if self.c.catalog().table(&table_name(table)).is_some() || self.r.chance(0.15) {
+                continue;
+            }
+            let first = self.r.below(SHAPES.len() as u64) as u8;
+            for shape in [None, (!self.r.chance(0.2)).then_some(0), self.r.chance(0.6).then_some(2), Some(first.max(1))]
+            {
+                if self.shared.over() {
+                    return Ok(());
+                }
+                let before = self.c.last_token();
+                let done = match shape {
+                    None => self.c.create_table(&table_name(table), columns()),
+                    Some(s) => create_index(&mut self.c, table, s),
+                };
+                if let Err(e) = &done {
+                    self.shared.permit(e).map_err(|e| format!("making table {table}: {e}"))?
+                }
+                self.effects.clear();
+                let heaps = self.c.catalog().table(&table_name(table)).map_or(0, |t| t.heaps);
+                self.effects.push(match shape {
+                    None => Effect::Create { table, heaps },
+                    Some(shape) => Effect::CreateIndex { table, shape },
+                });
+                self.autocommitted(before.0, done.is_ok())?;
+                if done.is_err() {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
     fn transaction(&mut self) -> Outcome<()> {
         self.effects.clear();
         self.seen.clear();
@@ -219,7 +254,7 @@ impl Client {
         }
         let access = if self.read_only { Access::ReadOnly } else { Access::ReadWrite };
         self.c.begin(self.isolation, access).map_err(|e| format!("BEGIN: {e}"))?;
-        let mut savepoints: Vec<(String, usize, usize)> = vec![];
+        let mut savepoints: Vec<(String, usize)> = vec![];
         let large = self.r.chance(0.06);
         let n = if large { 12 + self.r.below(30) } else { 1 + self.r.below(6) };
         for i in 0..n {
@@ -229,7 +264,7 @@ impl Client {
             if !self.read_only && self.r.chance(0.12) {
                 let name = format!("s{}", self.r.below(3));
                 match self.c.savepoint(&name) {
-                    Ok(()) => savepoints.push((name, self.effects.len(), self.seen.len())),
+                    Ok(()) => savepoints.push((name, self.effects.len())),
                     Err(e) => return Err(format!("SAVEPOINT: {e}")),
                 }
             }
@@ -240,14 +275,14 @@ impl Client {
             if failed || self.r.chance(0.05) {
                 let keep = self.r.below(savepoints.len() as u64 + 1) as usize;
                 // The newest savepoint of that name is what the name means.
-                let Some((name, ..)) = savepoints.get(keep).cloned() else {
+                let Some((name, _)) = savepoints.get(keep).cloned() else {
                     if failed {
                         break;
                     }
                     continue;
                 };
                 let at = savepoints.iter().rposition(|s| s.0 == name).unwrap_or(keep);
-                let (_, effects, _) = savepoints[at];
+                let effects = savepoints[at].1;
                 match self.c.rollback_to_savepoint(&name) {
                     Ok(()) => {
                         self.effects.truncate(effects);
@@ -521,7 +556,6 @@ impl Client {
             let oids = me.candidates(t, asked)?;
             let mut bytes = vec![0; t.layout.row_size];
             let mut rows = vec![];
-            let mut changed = false;
             for oid in oids {
                 if !me.c.read(t, oid, &mut bytes) {
                     continue;
@@ -531,11 +565,10 @@ impl Client {
                     continue;
                 }
                 if share {
-                    changed |= me.c.lock(t, oid, LockStrength::Share, Wait::Block)? != Locked::Same
+                    me.c.lock(t, oid, LockStrength::Share, Wait::Block)?;
                 }
                 rows.push(row)
             }
-            let _ = changed;
             me.seen.push(Seen { who: me.who, at, own: own.clone(), table, heaps: t.heaps, asked, rows });
             Ok(())
         })?;
@@ -660,6 +693,7 @@ impl Client {
             Some(_) => 1 + self.r.below(3),
         };
         drop(catalog);
+        let before = self.c.last_token();
         let done = match what {
             0 => self.c.create_table(&name, columns()),
             1 => create_index(&mut self.c, table, shape),
@@ -671,12 +705,12 @@ impl Client {
         if let Err(e) = done {
             self.shared.count(kind(&e));
             self.shared.permit(&e).map_err(|e| format!("a change of definitions ({what}) of {name}: {e}"))?;
-            if self.explicit || self.shared.db.kernel.log.failure().is_none() && !self.shared.over() {
+            // After a failure in the wait for durability the change stands in memory, and may or may not last.
+            if self.c.last_token() == before {
                 return Ok(Did::Failed);
             }
         }
         self.shared.count("changes of definitions");
-        // After a failure in the wait for durability the change stands in memory, and may or may not last.
         let heaps = || self.c.catalog().table(&name).map_or(0, |t| t.heaps);
         let effect = match what {
             0 => Effect::Create { table, heaps: heaps() },

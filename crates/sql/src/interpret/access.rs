@@ -53,6 +53,20 @@ pub(super) fn key_prefetch(cursor: &mut TableCursor, index: &TableIndex) {
 pub(super) fn key_probe(connection: &Connection, cursor: &mut TableCursor, index: &TableIndex) -> SqlResult<()> {
     cursor.oids.clear();
     cursor.at = 0;
+    if let (Some(h), false) = (index.index.as_hash(), connection.is_serializable()) {
+        let guard = connection.pin();
+        let oids = &mut cursor.oids;
+        h.probe(&guard, cursor.hash, &mut |oid| {
+            oids.push(oid);
+            true
+        });
+        drop(guard);
+        if cursor.oids.len() > 1 {
+            cursor.oids.sort_unstable();
+            cursor.oids.dedup();
+        }
+        return Ok(());
+    }
     connection.lookup(index, &cursor.key, &mut cursor.oids)?;
     // A hash index may name a row once for each of its versions' keys that share a tag.
     if cursor.oids.len() > 1 && index.def.kind == IndexKind::Hash {
@@ -211,10 +225,9 @@ pub(super) fn char_value(
     use super::datum::Tag;
     let Storage::Char { width } = layout.columns[column].storage else { return Datum::NULL };
     let at = row.start + layout.columns[column].offset as usize;
-    if Layout::is_wide(&memory[row.clone()]) {
-        let oid = u64::from_le_bytes(super::rows::fixed(memory, row.start + layout.char_area as usize));
+    if let Some((oid, len)) = ondol_engine::row::wide_of(layout, &memory[row.clone()]) {
         let start = memory.len();
-        connection.read_string(oid, super::rows::WHOLE, memory);
+        connection.read_string(oid.0, len, memory);
         let (from, len) = super::rows::wide_part(layout, &memory[start..], column);
         return Datum::string(Tag::Text, start + from, len);
     }

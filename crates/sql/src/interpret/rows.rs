@@ -187,15 +187,13 @@ pub(super) fn make_alone(
 ) -> usize {
     let start = memory.len();
     memory.extend_from_within(row);
-    let mut put = |memory: &mut Vec<u8>, at: usize, oid: u64, len: usize| {
+    let put = |memory: &mut Vec<u8>, at: usize, oid: u64, len: usize| {
         let offset = (memory.len() - start) as u64;
         connection.read_string(oid, len, memory);
         memory[start + at..start + at + 8].copy_from_slice(&offset.to_le_bytes());
     };
-    if Layout::is_wide(&memory[start..]) {
-        let at = layout.char_area as usize;
-        let oid = u64::from_le_bytes(fixed(memory, start + at));
-        put(memory, at, oid, WHOLE);
+    if let Some((oid, len)) = ondol_engine::row::wide_of(layout, &memory[start..]) {
+        put(memory, layout.char_area as usize, oid.0, len);
     }
     for c in &layout.columns {
         if matches!(c.storage, Storage::Text | Storage::Bytea | Storage::Numeric) {
@@ -207,9 +205,6 @@ pub(super) fn make_alone(
     }
     start
 }
-
-/// The length that asks [`Connection::read_string`] for all of a string whose length stands only in its slot.
-pub(super) const WHOLE: usize = usize::MAX;
 
 /// A buffer of rows.
 #[derive(Default)]

@@ -1,6 +1,6 @@
 //! Which way into one table: an index by all its columns, a range of a B+-tree, or all rows.
 //!
-//! Without statistics, the row counts are rules of thumb from the number of an index's entries: k of m key columns of a
+//! Without statistics, the row counts are rules of thumb from the number n of the table's slots in use: k of m key columns of a
 //! unique index leave n^(1 - k/m) rows, those of another index n^(1 - k/(m + 1)); a bound on one side a third, on both a
 //! tenth; any other equality a tenth, any other condition a third.
 use super::classify::{self, comparison, is_int, is_string};
@@ -25,9 +25,9 @@ pub struct Choice<'a> {
     pub uses_others: bool,
 }
 
-/// Rows of a table, as its indexes tell.
+/// Rows of a table, those not yet collected included.
 pub fn table_rows(table: &Table) -> f64 {
-    table.indexes.iter().map(|i| i.index.entries()).max().unwrap_or(1000).max(1) as f64
+    table.estimate_rows().max(1) as f64
 }
 
 /// `column cond value` for a column of the rel, whichever way round it is written.

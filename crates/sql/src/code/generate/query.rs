@@ -485,7 +485,7 @@ impl<'a> Gen<'a> {
             }
             Ok(())
         };
-        let mut side = |g: &mut Gen<'a>,
+        let side = |g: &mut Gen<'a>,
                         of: &'a Query,
                         each: &mut dyn FnMut(&mut Gen<'a>, u16, Label) -> SqlResult<()>|
          -> SqlResult<()> {

@@ -1,0 +1,105 @@
+//! Compares a whole open database with the model: definitions, rows, and every index with the rows.
+use super::model::{SHAPES, State, index_name, table_name};
+use super::workload::decode;
+use crate::connection::{Access, Connection, Isolation, Scan};
+use crate::table::Table;
+use crate::{Database, Oid};
+use ondol_kernel::Strings;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+struct Read<'a>(&'a Connection);
+impl Strings for Read<'_> {
+    fn string(&self, oid: Oid, len: usize, out: &mut Vec<u8>) {
+        self.0.read_string(oid.0, len, out)
+    }
+}
+
+/// Nobody else uses the database. `collected`: nothing dead is left, so indexes hold the rows and nothing else.
+/// Gives the number of rows compared.
+pub fn database(db: &Arc<Database>, state: &State, collected: bool) -> Result<u64, String> {
+    let catalog = db.catalog();
+    let names: Vec<&String> = catalog.tables.keys().collect();
+    let expected: Vec<String> = state.tables.keys().map(|t| table_name(*t)).collect();
+    if names.iter().copied().ne(&expected) {
+        return Err(format!("tables {names:?} where {expected:?} must be"));
+    }
+    let mut rows = 0;
+    for (number, expected) in &state.tables {
+        let t = &catalog.tables[&table_name(*number)];
+        let told = |e: String| format!("table {}: {e}", t.def.name);
+        let mut names: Vec<&String> = t.indexes.iter().map(|i| &i.def.name).collect();
+        names.sort();
+        let shapes: Vec<String> = expected.shapes.iter().map(|s| index_name(*number, *s)).collect();
+        if names.iter().copied().ne(&shapes) {
+            return Err(told(format!("indexes {names:?} where {shapes:?} must be")));
+        }
+        if t.heaps != expected.heaps {
+            return Err(told(format!("heaps {} where {} must be", t.heaps, expected.heaps)));
+        }
+        let mut c = db.connect();
+        c.begin(Isolation::RepeatableRead, Access::ReadWrite).map_err(|e| e.to_string())?;
+        c.start_statement(catalog.version, std::slice::from_ref(t), false).map_err(|e| e.to_string())?;
+        rows += table(&mut c, t, expected, collected).map_err(told)?;
+        c.rollback();
+    }
+    Ok(rows)
+}
+
+fn table(c: &mut Connection, t: &Arc<Table>, expected: &super::model::Table, collected: bool) -> Result<u64, String> {
+    let mut found: BTreeMap<i64, (Oid, Vec<u8>)> = BTreeMap::new();
+    let mut scan = Scan::default();
+    scan.start(c, t);
+    let mut bytes = vec![0; t.layout.row_size];
+    while let Some(oid) = scan.next(c, &mut bytes).map_err(|e| e.to_string())? {
+        let row = decode(c, t, &bytes);
+        match expected.rows.get(&row.uid) {
+            None => return Err(format!("{row:?} must not be there")),
+            Some(e) if *e != row => return Err(format!("{row:?} where {e:?} must be")),
+            _ => {}
+        }
+        if found.insert(row.uid, (oid, bytes.clone())).is_some() {
+            return Err(format!("row {} is there twice", row.uid));
+        }
+    }
+    if let Some((_, r)) = expected.rows.iter().find(|(uid, _)| !found.contains_key(uid)) {
+        return Err(format!("{r:?} is missing"));
+    }
+    for i in &t.indexes {
+        let told = |e: String| format!("index {}: {e}", i.def.name);
+        let unique = SHAPES.iter().enumerate().any(|(s, x)| x.1 && i.def.name.ends_with(&format!("_{s}")));
+        for (uid, (oid, bytes)) in &found {
+            let (mut key, mut other, mut oids) = (vec![], vec![], vec![]);
+            let nulls = i.store.key.key(bytes, &Read(c), &mut key);
+            c.lookup(i, &key, &mut oids).map_err(|e| e.to_string())?;
+            let n = oids.iter().filter(|o| *o == oid).count();
+            if n != 1 {
+                return Err(told(format!("row {uid} stands {n} times under its key")));
+            }
+            let same = found.values().filter(|(o, b)| {
+                other.clear();
+                i.store.key.key(b, &Read(c), &mut other);
+                oids.contains(o) && other == key
+            });
+            if unique && !nulls && same.count() != 1 {
+                return Err(told(format!("the key of row {uid} is not unique")));
+            }
+        }
+        let mut entries: Vec<Oid> = vec![];
+        i.index.verify(&mut |_, oid| entries.push(oid)).map_err(told)?;
+        if !collected {
+            continue;
+        }
+        entries.sort_unstable();
+        let mut rows: Vec<Oid> = found.values().map(|f| f.0).collect();
+        rows.sort_unstable();
+        if entries != rows {
+            let extra: Vec<_> = entries.iter().filter(|o| !rows.contains(o)).collect();
+            return Err(told(format!("{} entries of {} rows; extra {extra:?}", entries.len(), rows.len())));
+        }
+        if i.index.entries() != rows.len() as u64 {
+            return Err(told(format!("counts {} entries where {} are", i.index.entries(), rows.len())));
+        }
+    }
+    Ok(found.len() as u64)
+}

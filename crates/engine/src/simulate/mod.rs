@@ -1,0 +1,487 @@
+//! The whole engine in simulated worlds: several lives of one database on disks that lose power, fail and fill up, with
+//! clients whose every answer is held against a model.
+//!
+//! ```text
+//! seed -> history: life, failure, life, failure, ... , last life
+//!           life:  open and recover -> compare with the model -> clients, checkpoints, background work
+//!                  -> power failure at some I/O operation | death of the process | failed medium | orderly end
+//! ```
+//! - **H1** One seed is one history, step by step: the same seed gives the same trace (its hash is compared).
+//! - **H2** A failed opening changes nothing that was promised: the next one is held against the same journal.
+//! - **H3** The last life of a history is kind: whatever the media did before, it must open and hold what was promised.
+//! - **H4** What a history may end with, other than success, is one sentence that names the seed's first fault.
+//!
+//! What is checked: see [`model`] for rows, snapshots and promises, [`check`] for indexes and definitions. Worlds share
+//! nothing, so histories run on as many OS threads as wanted.
+//!
+//! Deliberately not here: SQL text and plans (the statements are calls of the engine), real files, real threads.
+pub mod check;
+pub mod model;
+pub mod mutations;
+pub mod report;
+pub mod workload;
+
+use crate::Database;
+use crate::database::Options;
+use model::{Journal, State};
+use mutations::Mutation;
+use ondol_base::media::Storage;
+use ondol_base::sim::{self, Random, World};
+use ondol_base::sync::Mutex;
+use ondol_base::{clock, thread};
+use ondol_durability::files::Place;
+use ondol_types::{SqlError, sqlstate};
+use report::Stats;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::time::Duration;
+use workload::{Client, Shared};
+
+/// What a run of histories is like.
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    /// Transactions of a life; 0: by the seed.
+    pub transactions: u64,
+    /// Log streams; 0: by the seed.
+    pub streams: usize,
+    /// Keep a readable trace.
+    pub trace: bool,
+    pub mutation: Option<&'static Mutation>,
+}
+
+/// What became of one history.
+pub struct History {
+    pub seed: u64,
+    pub stats: Stats,
+    /// A digest of every step (H1).
+    pub hash: u64,
+    pub outcome: Result<(), String>,
+    pub trace: Vec<String>,
+}
+
+/// What the media do in a life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Media {
+    Kind,
+    FailedSyncs,
+    FailedWrites,
+    FailedReads,
+    Full,
+}
+
+/// How a life ends, if nothing fails before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// The power fails at an I/O operation, this many from the start.
+    Power(u64),
+    /// The process dies after this time.
+    Death(Duration),
+    /// The database is closed.
+    Close,
+}
+
+#[derive(Clone, Debug)]
+struct Plan {
+    seed: u64,
+    media: Media,
+    end: End,
+    clients: usize,
+    transactions: u64,
+    streams: usize,
+    tables: u8,
+    keys: u64,
+    asynchronous: bool,
+    tight: bool,
+    bulky: bool,
+    ddl: f64,
+    checkpoints: u64,
+    background: bool,
+    log_file_size: u64,
+}
+
+impl Plan {
+    fn draw(r: &mut Random, settings: &Settings, streams: usize, last: bool) -> Plan {
+        let media = match r.below(100) {
+            _ if last => Media::Kind,
+            0..6 => Media::FailedSyncs,
+            6..10 => Media::FailedWrites,
+            10..12 => Media::FailedReads,
+            12..20 => Media::Full,
+            _ => Media::Kind,
+        };
+        let end = match r.below(100) {
+            _ if last => End::Close,
+            // Soon enough to meet recovery.
+            0..30 => End::Power(r.below(90)),
+            30..80 => End::Power(r.below(700)),
+            80..90 => End::Death(Duration::from_micros(r.below(100_000))),
+            90..95 => End::Power(r.below(3000)),
+            _ => End::Close,
+        };
+        let quick = r.chance(0.7);
+        Plan {
+            seed: r.next(),
+            media,
+            end,
+            clients: 2 + r.below(5) as usize,
+            transactions: match settings.transactions {
+                0 if last => 4,
+                0 if quick => 3 + r.below(8),
+                0 => 8 + r.below(30),
+                n => n,
+            },
+            streams,
+            tables: 1 + r.below(4) as u8,
+            keys: 4 + r.below(60),
+            asynchronous: r.chance(0.6),
+            tight: !last && r.chance(0.1),
+            bulky: r.chance(0.2),
+            ddl: *r.pick(&[0.0, 0.02, 0.1, 0.25]).unwrap_or(&0.0),
+            checkpoints: r.below(5),
+            background: r.chance(0.85),
+            log_file_size: if r.chance(0.8) { 128 << 10 } else { 256 << 10 },
+        }
+    }
+    fn world(&self, settings: &Settings) -> sim::Config {
+        let mut c = sim::Config { parallelism: 2, ..sim::Config::default() };
+        let rate = [0.002, 0.01, 0.05][(self.seed % 3) as usize];
+        match self.media {
+            Media::Kind => {}
+            Media::FailedSyncs => {
+                c.sync_error = rate;
+                c.sync_error_loses = self.seed & 8 == 0
+            }
+            Media::FailedWrites => c.write_error = rate,
+            Media::FailedReads => c.read_error = rate,
+            Media::Full => c.disk_bytes = (300 << 10) + self.seed % (1 << 20),
+        }
+        if let Some(m) = settings.mutation {
+            m.apply(&mut c)
+        }
+        c
+    }
+    fn options(&self) -> Options {
+        Options {
+            create: true,
+            memory_limit: if self.tight { (24 + (self.seed % 16) as usize) << 20 } else { 96 << 20 },
+            checkpoint_log_bytes: 200 << 10,
+            checkpoint_interval_s: 1,
+            log_folders: vec![],
+            log_file_size: self.log_file_size,
+            log_buffer_size: 128 << 10,
+            reserved: 128 << 20,
+            background: self.background,
+        }
+    }
+}
+
+/// The promises of the last life, and the state it began with.
+struct Past {
+    state: State,
+    journal: Journal,
+}
+
+/// Runs one history.
+pub fn history(seed: u64, settings: &Settings) -> History {
+    let mut r = Random::new(seed);
+    let mut stats = Stats::default();
+    let mut trace = vec![];
+    let mut hash = seed;
+    let mut streams = match settings.streams {
+        0 => *r.pick(&[1, 1, 2, 2, 3]).unwrap_or(&1),
+        n => n,
+    };
+    if settings.mutation.is_some_and(|m| m.streams) {
+        streams = streams.max(2)
+    }
+    let lives = 3 + r.below(6);
+    let uids = Arc::new(AtomicI64::new(1));
+    let past = Arc::new(Mutex::new(Past { state: State::default(), journal: Journal::default() }));
+    let mut outcome = Ok(());
+    let mut world: Option<Arc<World>> = None;
+    for life in 0..=lives {
+        let plan = Plan::draw(&mut r, settings, streams, life == lives);
+        let config = plan.world(settings);
+        let here = match world.take() {
+            None => World::new(plan.seed, config),
+            Some(w) => w.reboot_with(plan.seed, config),
+        };
+        if let End::Power(n) = plan.end {
+            here.arm_power_failure(n)
+        }
+        here.trace(settings.trace);
+        let (w, p, u) = (here.clone(), past.clone(), uids.clone());
+        let (end, media) = (plan.end, plan.media);
+        let text = format!("life {life} of {lives}: {plan:?}");
+        let counts = Arc::new(Mutex::new(Stats::default()));
+        let s = counts.clone();
+        let done = here.try_run(move || run(&w, &plan, &p, u, &s)).map_err(|f| f.to_string()).and_then(|d| d);
+        stats.add(&counts.lock());
+        stats.count("lives", 1);
+        stats.count(&format!("media: {media:?}"), 1);
+        let phases = here.phases_at_failure();
+        if here.power_is_lost() && !matches!(end, End::Death(_)) {
+            stats.count("power failures", 1);
+            for p in &phases {
+                stats.count(&format!("power failures in {p}"), 1)
+            }
+            if phases.is_empty() {
+                stats.count("power failures in none of these", 1)
+            }
+        } else if matches!(end, End::Death(_)) && here.power_is_lost() {
+            stats.count("deaths of the process", 1)
+        }
+        stats.count("I/O operations", here.io_ops());
+        stats.count("steps", here.steps());
+        hash = hash.rotate_left(17) ^ here.trace_hash();
+        if settings.trace {
+            trace.push(text.clone());
+            trace.append(&mut here.take_trace());
+        }
+        if let Err(e) = done {
+            outcome = Err(format!("{e}\n  in {text}"));
+            break;
+        }
+        if r.chance(0.1) && settings.streams == 0 {
+            streams = (streams + 1).min(3)
+        }
+        world = Some(here);
+    }
+    stats.count("histories", 1);
+    History { seed, stats, hash, outcome, trace }
+}
+
+/// A message without a seed: the world's own would name another than the history's.
+type Told = Result<(), String>;
+
+fn open(world: &Arc<World>, plan: &Plan) -> Result<Arc<Database>, SqlError> {
+    let data: Arc<dyn Storage> = world.disk("data");
+    let streams = (1..plan.streams)
+        .map(|k| Place { storage: world.disk(&format!("log{k}")), folder: String::new() })
+        .collect();
+    Database::open_on(data, streams, plan.options(), &|_| {})
+}
+
+/// One life, on the world's first fiber.
+fn run(
+    world: &Arc<World>,
+    plan: &Plan,
+    past: &Arc<Mutex<Past>>,
+    uids: Arc<AtomicI64>,
+    stats: &Arc<Mutex<Stats>>,
+) -> Told {
+    let mut r = Random::new(plan.seed).branch(7);
+    let finished = Arc::new(AtomicBool::new(false));
+    let killer = match plan.end {
+        End::Death(after) => {
+            let (world, finished) = (world.clone(), finished.clone());
+            thread::spawn("killer", move || {
+                let until = clock::now() + after;
+                while !finished.load(Ordering::Relaxed) {
+                    if clock::now() >= until {
+                        return world.process_failure();
+                    }
+                    thread::sleep(Duration::from_micros(200));
+                }
+            })
+            .ok()
+        }
+        _ => None,
+    };
+    let done = live(world, plan, past, uids, stats, &mut r);
+    finished.store(true, Ordering::Relaxed);
+    if let Some(k) = killer {
+        k.join().map_err(|_| "the killer panicked")?
+    }
+    done
+}
+
+fn live(
+    world: &Arc<World>,
+    plan: &Plan,
+    past: &Arc<Mutex<Past>>,
+    uids: Arc<AtomicI64>,
+    stats: &Arc<Mutex<Stats>>,
+    r: &mut Random,
+) -> Told {
+    let faulty = plan.media != Media::Kind;
+    let db = match open(world, plan) {
+        Ok(db) => db,
+        Err(e) => {
+            let why = match e.sqlstate() {
+                sqlstate::IO_ERROR if world.power_is_lost() => "openings cut off",
+                sqlstate::IO_ERROR | sqlstate::DISK_FULL if faulty => "openings refused by the medium",
+                sqlstate::OUT_OF_MEMORY if plan.tight => "openings refused for want of memory",
+                code => return Err(format!("the database does not open: {code} {e}")),
+            };
+            stats.lock().count(why, 1);
+            return Ok(());
+        }
+    };
+    stats.lock().count("recoveries", 1);
+
+    // M2: what came back.
+    let clock = db.opened().recovered.clock;
+    let state = {
+        let mut p = past.lock();
+        let (state, fate) = p.journal.recovered(&p.state, clock)?;
+        let mut s = stats.lock();
+        s.count("commits recovered", fate.recovered);
+        s.count("commits lost that were never acknowledged", fate.lost - fate.lost_asynchronous);
+        s.count("commits lost that were acknowledged asynchronously", fate.lost_asynchronous);
+        p.state = state.clone();
+        p.journal = Journal { promised: clock - 1, newest: clock - 1, ..Journal::default() };
+        state
+    };
+    let rows = check::database(&db, &state, true).map_err(|e| format!("after recovery to commit {}: {e}", clock - 1))?;
+    stats.lock().count("rows compared", rows);
+
+    let shared = Arc::new(Shared {
+        db: db.clone(),
+        journal: Mutex::new(std::mem::take(&mut past.lock().journal)),
+        uids,
+        tables: plan.tables,
+        keys: plan.keys,
+        asynchronous: plan.asynchronous,
+        faulty,
+        tight: plan.tight,
+        ddl: plan.ddl,
+        bulky: plan.bulky,
+        counts: Mutex::default(),
+    });
+    let worked = work(plan, &shared, stats, r);
+
+    // The journal is whole now, whatever happened.
+    let lost = world.power_is_lost();
+    shared.promise_durable();
+    let whole = {
+        let mut j = shared.journal.lock();
+        j.replay(&state)
+    };
+    let mut done = worked.and(whole.as_ref().map(drop).map_err(String::clone));
+    if done.is_ok() && !lost && db.kernel.log.failure().is_none() {
+        let whole = whole.unwrap_or_default();
+        if plan.background {
+            db.settle()
+        }
+        // The world may have ended while that took its time.
+        if !world.power_is_lost() {
+            done = at_rest(&db, &whole, plan, stats)
+        }
+    }
+    let orderly = match plan.end {
+        End::Close => true,
+        _ => r.chance(0.3),
+    };
+    let mut closed = Ok(());
+    if orderly || lost || done.is_err() {
+        shared.promise_durable();
+        closed = db.close();
+    } else {
+        // As a power failure between two operations.
+        match plan.end {
+            End::Power(_) => world.power_failure(),
+            _ => world.process_failure(),
+        }
+        let _ = db.close();
+    }
+    let mut journal = std::mem::take(&mut *shared.journal.lock());
+    if orderly && closed.is_ok() && !lost {
+        journal.promised = journal.newest;
+        stats.lock().count("orderly ends", 1)
+    }
+    {
+        let mut s = stats.lock();
+        s.count("statements checked against their snapshot", journal.seen.len() as u64);
+        for (k, v) in shared.counts.lock().iter() {
+            s.count(k, *v)
+        }
+    }
+    past.lock().journal = journal;
+    match closed {
+        Err(e) if done.is_ok() && !faulty && !world.power_is_lost() => Err(format!("the database does not close: {e}")),
+        _ => done,
+    }
+}
+
+/// Everything has ended well: memory holds what the model does, and nothing else.
+fn at_rest(db: &Arc<Database>, whole: &State, plan: &Plan, stats: &Arc<Mutex<Stats>>) -> Told {
+    let rows = check::database(db, whole, plan.background).map_err(|e| format!("at the end of a life: {e}"))?;
+    stats.lock().count("rows compared", rows);
+    if plan.background {
+        let backlog = db.kernel.collector.backlog();
+        if backlog != 0 {
+            return Err(format!("{backlog} versions are left when nobody reads"));
+        }
+    }
+    Ok(())
+}
+
+/// Clients and checkpoints, until all are done or nothing succeeds any more.
+fn work(plan: &Plan, shared: &Arc<Shared>, stats: &Arc<Mutex<Stats>>, r: &mut Random) -> Told {
+    Client::new(100, shared.clone(), r.branch(100)).set_up()?;
+    let mut fibers = vec![];
+    for who in 0..plan.clients {
+        let client = Client::new(who, shared.clone(), r.branch(who as u64));
+        let n = plan.transactions;
+        fibers.extend(thread::spawn("client", move || client.work(n)).ok());
+    }
+    let (s, stats, plan, mut r) = (shared.clone(), stats.clone(), plan.clone(), r.branch(101));
+    let checkpoints = move || {
+        for _ in 0..plan.checkpoints {
+            thread::sleep(Duration::from_micros(r.below(6000)));
+            if s.over() {
+                break;
+            }
+            let full = r.chance(0.2);
+            match if full { s.db.checkpoint_full() } else { s.db.checkpoint() } {
+                Ok(()) => stats.lock().count("checkpoints", 1),
+                Err(e) if s.faulty || s.over() => {
+                    s.permit(&e).map_err(|e| format!("a checkpoint: {e}"))?;
+                    stats.lock().count("checkpoints that failed", 1)
+                }
+                Err(e) => return Err(format!("a checkpoint failed: {e}")),
+            }
+        }
+        Ok(())
+    };
+    fibers.extend(thread::spawn("checkpoints", checkpoints).ok());
+    let mut done = Ok(());
+    for f in fibers {
+        let one = f.join().unwrap_or_else(|_| Err("a fiber panicked".into()));
+        done = done.and(one)
+    }
+    done
+}
+
+/// Runs `count` histories from `seed` on, on `threads` OS threads; `each` is told of every one as it ends, and whether to
+/// go on is its answer.
+pub fn histories(
+    seed: u64,
+    count: u64,
+    threads: usize,
+    settings: &Settings,
+    each: &(dyn Fn(History) -> bool + Sync),
+) {
+    use std::sync::atomic::AtomicU64;
+    let next = AtomicU64::new(0);
+    let go_on = AtomicBool::new(true);
+    let work = || {
+        while go_on.load(Ordering::Relaxed) {
+            let i = next.fetch_add(1, Ordering::Relaxed);
+            if i >= count {
+                return;
+            }
+            if !each(history(seed.wrapping_add(i), settings)) {
+                go_on.store(false, Ordering::Relaxed)
+            }
+        }
+    };
+    // Real threads, outside of every world.
+    std::thread::scope(|s| {
+        for _ in 1..threads.max(1) {
+            s.spawn(work);
+        }
+        work()
+    })
+}

@@ -1,0 +1,376 @@
+//! The whole engine in the simulator, by seed: sessions that transfer money, keep a journal, make and drop tables; a power
+//! failure at some I/O operation; recovery, in which the power may fail again; and a check of what is there.
+//!
+//! ```text
+//! life 1: workers + checkpoints ... power failure -> recovery (perhaps: power failure -> recovery ...) -> check
+//! life 2: goes on from there   ... power failure -> recovery ...                                       -> check
+//! ```
+//! What must hold after every recovery:
+//! - **Z1** Of each worker's transactions, exactly the first k are there, for a k not below the newest that it was told
+//!   to be durable. Nothing of the others is.
+//! - **Z2** Every account holds what the transfers in the journal make of it.
+//! - **Z3** A table that a worker made or dropped together with a journal entry is there, or gone, as that entry is.
+//! - **Z4** A row is found through each index exactly as without it.
+//!
+//! A seed fixes everything: the same seed gives the same trace hash.
+use crate::database::{Database, OpenOptions};
+use crate::session::Session;
+use ondol_base::media::Storage;
+use ondol_base::sim::{Config, Failure, World};
+use ondol_base::sync::Mutex;
+use ondol_base::{random, thread};
+use ondol_engine::Isolation;
+use ondol_types::{SqlError, SqlResult, Value, sqlstate};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+/// Accounts, all with the same balance at first.
+const ACCOUNTS: u64 = 12;
+const BALANCE: i64 = 1000;
+const WORKERS: u64 = 3;
+/// Transactions that a worker tries in one life.
+const TRIES: u64 = 40;
+const LIVES: u64 = 3;
+
+/// What a seed went through.
+#[derive(Clone, Debug, Default)]
+pub struct Survived {
+    pub seed: u64,
+    /// The same for the same seed, always.
+    pub trace: u64,
+    pub power_failures: u64,
+    /// How often the power failed while some thread was in the phase.
+    pub phases: BTreeMap<&'static str, u64>,
+    /// Transactions that were told to be durable, all lives together.
+    pub acknowledged: u64,
+    /// Checks after a recovery.
+    pub checks: u64,
+}
+
+/// A seed whose run broke a rule, hung or panicked.
+#[derive(Clone, Debug)]
+pub struct Broken {
+    pub seed: u64,
+    pub life: u64,
+    pub what: String,
+}
+
+impl fmt::Display for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "seed {}, life {}: {}", self.seed, self.life, self.what)
+    }
+}
+
+/// What the workers know: it outlives the power.
+#[derive(Default)]
+struct Known {
+    /// By worker: the newest of its transactions that was told to be durable, and the newest that was tried.
+    told: BTreeMap<u64, i64>,
+    tried: BTreeMap<u64, i64>,
+    /// Things that went wrong while the power was on.
+    wrong: Vec<String>,
+}
+
+fn mix(seed: u64, n: u64) -> u64 {
+    let n = seed ^ n.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let n = (n ^ (n >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let n = (n ^ (n >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    n ^ (n >> 31)
+}
+
+fn open(disk: Arc<dyn Storage>) -> SqlResult<Database> {
+    OpenOptions::new().memory_limit(64 << 20).checkpoint_log_bytes(64 << 10).small_log_files().open_on(disk)
+}
+
+/// Runs a seed through its lives.
+pub fn run(seed: u64) -> Result<Survived, Broken> {
+    let known = Arc::new(Mutex::new(Known::default()));
+    let mut survived = Survived { seed, ..Survived::default() };
+    let config = |r: u64| Config { preempt: None, parallelism: 1 + (r % 3) as usize, ..Config::default() };
+    let mut world = World::new(mix(seed, 1), config(mix(seed, 2)));
+    let broken = |life: u64, what: String| Broken { seed, life, what };
+    let failure = |life: u64| move |f: Failure| Broken { seed, life, what: f.to_string() };
+
+    // The tables are made while the power is on.
+    let disk: Arc<dyn Storage> = world.disk("data");
+    world.try_run(|| prepare(disk)).map_err(failure(0))?.map_err(|e| broken(0, format!("setting up: {e}")))?;
+    survived.trace = world.trace_hash();
+    let base = world.io_ops();
+    for life in 1..=LIVES {
+        world = world.reboot_with(mix(seed, 10 * life), config(mix(seed, 10 * life + 1)));
+        // Recovery itself may lose the power, some times over.
+        let mut again = 0;
+        loop {
+            let r = mix(seed, 10_000 * life + again);
+            if again < 3 && r % 3 == 0 {
+                world.arm_power_failure(r / 3 % 60);
+            }
+            let (disk, known) = (world.disk("data") as Arc<dyn Storage>, known.clone());
+            let checked = world.try_run(|| check(disk, &known)).map_err(failure(life))?;
+            survived.trace = mix(survived.trace, world.trace_hash());
+            if !world.power_is_lost() {
+                checked.map_err(|what| broken(life, what))?;
+                survived.checks += 1;
+                break;
+            }
+            count(&world, &mut survived);
+            again += 1;
+            world = world.reboot_with(mix(seed, 10 * life + 2 + again), config(r));
+        }
+        // The database was closed by the check; open it again and work until the power goes.
+        world = world.reboot_with(mix(seed, 10 * life + 7), config(mix(seed, 10 * life + 8)));
+        world.arm_power_failure(20 + mix(seed, 10 * life + 9) % (base + 600));
+        let (disk, theirs) = (world.disk("data") as Arc<dyn Storage>, known.clone());
+        let r = mix(seed, 77 * life);
+        world.try_run(|| work(disk, &theirs, r)).map_err(failure(life))?;
+        survived.trace = mix(survived.trace, world.trace_hash());
+        if let Some(wrong) = known.lock().wrong.first() {
+            return Err(broken(life, wrong.clone()));
+        }
+        if world.power_is_lost() {
+            count(&world, &mut survived);
+        } else {
+            // It did not fail by itself: it does now, with all threads gone but nothing closed in order.
+            world.power_failure();
+            survived.power_failures += 1;
+        }
+    }
+    world = world.reboot(mix(seed, 3));
+    let (disk, theirs) = (world.disk("data") as Arc<dyn Storage>, known.clone());
+    world.try_run(|| check(disk, &theirs)).map_err(failure(LIVES + 1))?.map_err(|what| broken(LIVES + 1, what))?;
+    survived.trace = mix(survived.trace, world.trace_hash());
+    survived.checks += 1;
+    survived.acknowledged = known.lock().told.values().map(|n| *n as u64).sum();
+    Ok(survived)
+}
+
+fn count(world: &World, survived: &mut Survived) {
+    survived.power_failures += 1;
+    for phase in world.phases_at_failure() {
+        *survived.phases.entry(phase).or_default() += 1;
+    }
+}
+
+fn prepare(disk: Arc<dyn Storage>) -> SqlResult<()> {
+    let db = open(disk)?;
+    let mut s = db.session();
+    s.execute(
+        "CREATE TABLE account (id integer PRIMARY KEY, balance bigint NOT NULL, note text);
+         CREATE TABLE journal (worker integer, n bigint, source integer, target integer, amount bigint, made integer,
+             PRIMARY KEY (worker, n));
+         CREATE INDEX journal_n ON journal USING hash (n)",
+    )?;
+    for id in 0..ACCOUNTS {
+        s.query("INSERT INTO account VALUES ($1, $2, '')", &crate::params![id as i32, BALANCE])?;
+    }
+    drop(s);
+    db.close()
+}
+
+/// Errors that a transaction may meet while the power is on: it is tried again, or given up.
+fn expected(e: &SqlError) -> bool {
+    matches!(
+        e.sqlstate(),
+        sqlstate::SERIALIZATION_FAILURE | sqlstate::DEADLOCK_DETECTED | sqlstate::LOCK_NOT_AVAILABLE | sqlstate::OBJECT_IN_USE
+    )
+}
+
+/// Workers and a checkpointer, until all tries are done or the power is gone.
+fn work(disk: Arc<dyn Storage>, known: &Arc<Mutex<Known>>, r: u64) {
+    let Ok(db) = open(disk) else { return };
+    let mut threads = Vec::new();
+    for worker in 0..WORKERS {
+        let (db, known) = (db.clone(), known.clone());
+        let started = thread::spawn("worker", move || worker_life(&db, worker, &known, mix(r, worker)));
+        threads.extend(started.ok());
+    }
+    let checkpoints = db.clone();
+    let started = thread::spawn("checkpoints", move || {
+        for _ in 0..2 + r % 3 {
+            thread::sleep(std::time::Duration::from_micros(200 + random::next_u64() % 3000));
+            if checkpoints.checkpoint().is_err() {
+                break;
+            }
+        }
+    });
+    threads.extend(started.ok());
+    for t in threads {
+        // A panic of a fiber fails the world, which tells of it.
+        let _ = t.join();
+    }
+    if r.is_multiple_of(2) {
+        // Closing may lose the power as well.
+        let _ = db.close();
+    }
+}
+
+fn worker_life(db: &Database, worker: u64, known: &Mutex<Known>, r: u64) {
+    let mut s = db.session();
+    let Ok(mut n) = s
+        .query("SELECT coalesce(max(n), 0) FROM journal WHERE worker = $1", &crate::params![worker as i32])
+        .and_then(|rows| rows.row(0).get::<i64>(0))
+    else {
+        return;
+    };
+    for try_ in 0..TRIES {
+        n += 1;
+        known.lock().tried.insert(worker, n);
+        let asynchronous = mix(r, try_) % 4 == 0;
+        match transaction(&mut s, worker, n, mix(r, 1000 + try_), asynchronous) {
+            Ok(token) => {
+                if asynchronous
+                    && let Some(t) = token
+                    && db.wait(t).is_err()
+                {
+                    return;
+                }
+                known.lock().told.insert(worker, n);
+            }
+            Err(e) => {
+                s.rollback();
+                if expected(&e) {
+                    n -= 1;
+                } else if is_power(db) {
+                    return;
+                } else {
+                    known.lock().wrong.push(format!("worker {worker}, transaction {n}: {} {e}", e.sqlstate()));
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// Whether the world has lost its power, which explains every error.
+fn is_power(_: &Database) -> bool {
+    ondol_base::sim::current().is_some_and(|w| w.power_is_lost())
+}
+
+/// One transfer with its journal entry, perhaps with a table made or dropped.
+fn transaction(
+    s: &mut Session,
+    worker: u64,
+    n: i64,
+    r: u64,
+    asynchronous: bool,
+) -> SqlResult<Option<ondol_engine::Token>> {
+    let isolation = [Isolation::ReadCommitted, Isolation::RepeatableRead, Isolation::Serializable][(r % 3) as usize];
+    let (source, target) = ((r >> 8) % ACCOUNTS, (r >> 16) % ACCOUNTS);
+    let amount = ((r >> 24) % 50) as i64;
+    // Every fifth transaction of a worker makes a table, which the one after it drops.
+    let made: i32 = if n % 5 == 3 { 1 } else { 0 };
+    s.begin(isolation)?;
+    let add = "UPDATE account SET balance = balance + $2, note = note || 'x' WHERE id = $1";
+    let take = "UPDATE account SET balance = balance - $2, note = $3 WHERE id = $1";
+    let note = "n".repeat((r >> 40) as usize % 40);
+    let mut give = |s: &mut Session| s.query(add, &crate::params![target as i32, amount]);
+    // Locks are taken in both orders, so that there are deadlocks to be found.
+    if r & 128 == 0 {
+        give(s)?;
+    }
+    s.query(take, &crate::params![source as i32, amount, note])?;
+    if r & 128 != 0 {
+        give(s)?;
+    }
+    if r >> 48 & 7 == 0 {
+        s.savepoint("undone")?;
+        s.query("UPDATE account SET balance = 0", &[])?;
+        s.rollback_to("undone")?;
+    }
+    s.query(
+        "INSERT INTO journal VALUES ($1, $2, $3, $4, $5, $6)",
+        &crate::params![worker as i32, n, source as i32, target as i32, amount, made],
+    )?;
+    if made == 1 {
+        s.execute(&format!(
+            "CREATE TABLE made_{worker}_{n} (a integer PRIMARY KEY); INSERT INTO made_{worker}_{n} VALUES (1), (2)"
+        ))?;
+    } else if n % 5 == 4 {
+        let before = n - 1;
+        s.execute(&format!("DROP TABLE made_{worker}_{before}"))?;
+    }
+    if asynchronous { s.commit_async() } else { s.commit() }
+}
+
+/// Opens the database and checks Z1 to Z4; closes it in order.
+fn check(disk: Arc<dyn Storage>, known: &Mutex<Known>) -> Result<(), String> {
+    let text = |e: SqlError| format!("{} {e}", e.sqlstate());
+    let db = open(disk).map_err(|e| format!("recovery: {}", text(e)))?;
+    let mut s = db.session();
+    let mut balances = vec![BALANCE; ACCOUNTS as usize];
+    let mut newest: BTreeMap<u64, i64> = BTreeMap::new();
+    let mut tables = Vec::new();
+    let rows = s
+        .query("SELECT worker, n, source, target, amount, made FROM journal ORDER BY worker, n", &[])
+        .map_err(text)?;
+    for row in rows.iter() {
+        let get = |i: usize| row.get::<i64>(i).map_err(text);
+        let (worker, n) = (get(0)? as u64, get(1)?);
+        let last = newest.entry(worker).or_insert(0);
+        if n != *last + 1 {
+            return Err(format!("Z1: transaction {n} of worker {worker} is there, but not {}", *last + 1));
+        }
+        *last = n;
+        balances[get(2)? as usize] -= get(4)?;
+        balances[get(3)? as usize] += get(4)?;
+        if get(5)? == 1 {
+            tables.push(format!("made_{worker}_{n}"));
+        } else if n % 5 == 4 {
+            tables.retain(|t| *t != format!("made_{worker}_{}", n - 1));
+        }
+    }
+    {
+        let mut k = known.lock();
+        for worker in 0..WORKERS {
+            let there = newest.get(&worker).copied().unwrap_or(0);
+            let told = k.told.get(&worker).copied().unwrap_or(0);
+            let tried = k.tried.get(&worker).copied().unwrap_or(0);
+            if there < told {
+                return Err(format!("Z1: worker {worker} was told {told}, but only {there} are there"));
+            }
+            if there > tried {
+                return Err(format!("Z1: {there} transactions of worker {worker} are there, {tried} were tried"));
+            }
+            // What was recovered stays: the next life builds on it.
+            k.told.insert(worker, there);
+        }
+    }
+    let found = s.query("SELECT id, balance FROM account ORDER BY id", &[]).map_err(text)?;
+    let found: Vec<(i64, i64)> =
+        found.iter().map(|r| Ok((r.get(0)?, r.get(1)?))).collect::<SqlResult<_>>().map_err(text)?;
+    let wanted: Vec<(i64, i64)> = balances.iter().enumerate().map(|(i, b)| (i as i64, *b)).collect();
+    if found != wanted {
+        return Err(format!("Z2: the accounts hold {found:?}, the journal makes them {wanted:?}"));
+    }
+    let there: Vec<String> = s.catalog().tables.keys().filter(|t| t.starts_with("made_")).cloned().collect();
+    tables.sort();
+    if there != tables {
+        return Err(format!("Z3: the tables {there:?} are there, the journal has {tables:?}"));
+    }
+    for t in &there {
+        let rows = s.query(&format!("SELECT a FROM {t} ORDER BY a"), &[]).map_err(text)?;
+        let rows: Vec<Value> = rows.iter().map(|r| r.value(0).to_owned()).collect();
+        if rows != [Value::Int4(1), Value::Int4(2)] {
+            return Err(format!("Z3: table {t} holds {rows:?}"));
+        }
+    }
+    for (worker, last) in &newest {
+        for n in 1..=*last + 1 {
+            let by = |s: &mut Session, sql: &str, params: &[Value]| {
+                s.query(sql, params).and_then(|r| r.row(0).get::<i64>(0)).map_err(text)
+            };
+            let hash = "SELECT count(*) FROM journal WHERE n = $1 AND worker = $2";
+            let key = "SELECT count(*) FROM journal WHERE worker = $2 AND n = $1";
+            let want = (n <= *last) as i64;
+            for sql in [hash, key] {
+                let got = by(&mut s, sql, &crate::params![n, *worker as i32])?;
+                if got != want {
+                    return Err(format!("Z4: {sql} for {n} and {worker} counts {got} instead of {want}"));
+                }
+            }
+        }
+    }
+    drop(s);
+    db.close().map_err(text)
+}
