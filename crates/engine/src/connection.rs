@@ -103,6 +103,8 @@ pub struct Connection {
     /// Heap numbers to be given up when the transaction commits, or when it aborts.
     pub(crate) dropped: Vec<u32>,
     pub(crate) made: Vec<u32>,
+    /// Entries of indexes made by the open transaction that its commit makes superfluous.
+    pub(crate) outdated: Vec<ondol_kernel::collect::Item>,
     /// Tables marked as being changed by us.
     pub(crate) marked: Vec<Arc<Table>>,
     pub(crate) defining: bool,
@@ -162,6 +164,7 @@ impl Connection {
             catalog: None,
             dropped: vec![],
             made: vec![],
+            outdated: vec![],
             marked: vec![],
             defining: false,
             number,
@@ -260,15 +263,21 @@ impl Connection {
             return Ok(None);
         }
         let read_write = e.access == Access::ReadWrite && e.started;
-        let snapshot = self.session.view.snapshot;
+        let seen = self.session.seen();
         self.explicit = None;
         let token = self.finish()?;
-        if token.is_none() && read_write && self.synchronous {
-            // What it saw is a promise now: it may rest on commits that are not durable yet.
-            let c = snapshot.min(self.db.kernel.log.clock() - 1);
-            self.session.wait_durable(c).map_err(error::kernel)?
+        if token.is_none() && read_write {
+            self.promise(seen)?
         }
         Ok(token)
+    }
+    /// What a transaction without a commit of its own saw is a promise now: it may rest on commits that are not durable yet.
+    fn promise(&self, seen: u64) -> SqlResult<()> {
+        if !self.synchronous {
+            return Ok(());
+        }
+        let c = seen.min(self.db.kernel.log.clock() - 1);
+        self.session.wait_durable(c).map_err(error::kernel)
     }
     /// Commits the kernel's transaction, publishes definitions, waits for durability.
     fn finish(&mut self) -> SqlResult<Option<Token>> {
@@ -432,11 +441,13 @@ impl Connection {
             self.session.snapshot_visible()
         }
         fence(Ordering::SeqCst);
-        let stale = self.catalog_version() != catalog_version;
+        // The marks first: who changes a definition publishes the new dictionary before it takes its marks away.
         let busy = tables.iter().find(|t| {
             let l = t.locked.load(Ordering::SeqCst);
             l != 0 && l != self.number
         });
+        ondol_base::sync::yield_point();
+        let stale = self.catalog_version() != catalog_version;
         if stale || busy.is_some() {
             let busy = busy.cloned();
             self.withdraw_tables(announced);
@@ -509,7 +520,14 @@ impl Connection {
             return Ok(None);
         }
         match was {
-            Statement::Write => self.finish(),
+            Statement::Write => {
+                let seen = self.session.seen();
+                let token = self.finish()?;
+                if token.is_none() {
+                    self.promise(seen)?
+                }
+                Ok(token)
+            }
             _ => {
                 self.session.unpublish();
                 self.leave_tables();

@@ -192,7 +192,8 @@ impl Database {
         for t in catalog.tables.values() {
             index_entries += crate::define::fill(&kernel, t, &t.indexes, false, &|done| {
                 progress(Opening::Indexes { done: index_entries + done, total })
-            })?;
+            })?
+            .entries;
         }
         let index_seconds = (clock::now() - started).as_secs_f64();
         let mut keep: BTreeSet<u32> = dictionary.all().iter().flat_map(|t| [t.heaps * 2, t.heaps * 2 + 1]).collect();

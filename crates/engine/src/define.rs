@@ -7,6 +7,7 @@ use crate::error;
 use crate::table::{Table, TableIndex};
 use ondol_base::sync::Mutex;
 use ondol_base::{clock, thread};
+use ondol_kernel::collect::Item;
 use ondol_kernel::heap::{LARGEST_ROW, Slots};
 use ondol_kernel::registry::{self, IDLE};
 use ondol_kernel::table::Committed;
@@ -54,6 +55,13 @@ impl Connection {
         self.made.clear();
         if committed && let Some(c) = catalog {
             self.db.publish(c)
+        }
+        let outdated = std::mem::take(&mut self.outdated);
+        if committed && !outdated.is_empty() {
+            // No version that has such a key is newer than this commit.
+            let queue = self.db.kernel.collector.register();
+            let mut queue = queue.lock();
+            outdated.into_iter().for_each(|item| queue.push(self.session.last_commit(), item))
         }
         for n in heaps {
             self.session.forget_heap(n * 2);
@@ -237,12 +245,12 @@ impl Connection {
             let rows = old.estimate_rows();
             let layout = Table::layout_of(&old.def);
             let index = TableIndex::new(&db.kernel, &old.def, &layout, def.clone(), rows)?;
-            fill(&db.kernel, &old, std::slice::from_ref(&index), unique, &|done| progress(done, rows)).map_err(
-                |e| match e.sqlstate() {
+            let filled = fill(&db.kernel, &old, std::slice::from_ref(&index), unique, &|done| progress(done, rows))
+                .map_err(|e| match e.sqlstate() {
                     sqlstate::UNIQUE_VIOLATION => duplicate(&old, &def, e),
                     _ => e,
-                },
-            )?;
+                })?;
+            me.outdated.extend(filled.outdated);
             d::add_index(&mut me.session, &db.dictionary, old.def.id, &def)?;
             let mut table_def = old.def.clone();
             table_def.indexes.push(def);
@@ -427,16 +435,16 @@ fn duplicate(table: &Table, index: &IndexDef, e: SqlError) -> SqlError {
 }
 
 /// Fills empty indexes of a table that nobody else uses, on all cores. Every version that a snapshot may still see
-/// gets its entry. `unique`: look for duplicates among the newest versions. Gives the number of entries.
+/// gets its entry. `unique`: look for duplicates among the newest versions.
 pub(crate) fn fill(
     kernel: &Arc<Kernel>,
     table: &Arc<Table>,
     indexes: &[Arc<TableIndex>],
     unique: bool,
     progress: &dyn Fn(u64),
-) -> SqlResult<u64> {
+) -> SqlResult<Filled> {
     if indexes.is_empty() {
-        return Ok(0);
+        return Ok(Filled::default());
     }
     let parts = (table.store.rows.segments().len() * 4).max(1);
     let job = Arc::new(Fill {
@@ -449,6 +457,7 @@ pub(crate) fn fill(
         done: AtomicU64::new(0),
         failed: AtomicBool::new(false),
         error: Mutex::new(None),
+        outdated: Mutex::default(),
     });
     let helpers: Vec<_> = (1..thread::parallelism().min(parts))
         .filter_map(|_| {
@@ -462,8 +471,20 @@ pub(crate) fn fill(
     }
     match job.error.lock().take() {
         Some(e) => Err(e),
-        None => Ok(job.done.load(Ordering::Relaxed) * indexes.len() as u64),
+        None => Ok(Filled {
+            entries: job.done.load(Ordering::Relaxed) * indexes.len() as u64,
+            outdated: std::mem::take(&mut *job.outdated.lock()),
+        }),
     }
+}
+
+/// What filling indexes did.
+#[derive(Default)]
+pub(crate) struct Filled {
+    pub entries: u64,
+    /// Entries that perhaps no newest version has: the changes that made them old were committed before the index was
+    /// there, so nobody else will take them out.
+    pub outdated: Vec<Item>,
 }
 
 struct Fill {
@@ -476,6 +497,7 @@ struct Fill {
     done: AtomicU64,
     failed: AtomicBool,
     error: Mutex<Option<SqlError>>,
+    outdated: Mutex<Vec<Item>>,
 }
 
 impl Fill {
@@ -502,6 +524,7 @@ impl Fill {
         let strings = Committed(space);
         let mut buf = vec![0; self.table.layout.row_size];
         let (mut key, mut last) = (vec![], vec![]);
+        let mut keys: Vec<Box<[u8]>> = vec![];
         let mut oids = vec![];
         let mut rows = 0;
         while let Some(oid) = slots.next(space) {
@@ -510,16 +533,28 @@ impl Fill {
             for i in &self.indexes {
                 let mut full = false;
                 last.clear();
+                keys.clear();
                 slot::any_version(space, oid, &mut buf, true, &mut |row| {
                     key.clear();
                     i.store.key.key(row, &strings, &mut key);
                     if key != last || last.is_empty() {
                         full |= i.index.insert(&guard, &key, oid).is_err();
                         last.clear();
-                        last.extend_from_slice(&key)
+                        last.extend_from_slice(&key);
+                        keys.push(key.as_slice().into())
                     }
                     false
                 });
+                let dead = space.word(slot::row(oid)).load(Ordering::Acquire) & slot::LIVE as u64 == 0;
+                if keys.len() > 1 || dead {
+                    let (table, index) = (&self.table.store, &i.store);
+                    self.outdated.lock().extend(keys.drain(..).map(|key| Item::Entry {
+                        oid,
+                        table: table.clone(),
+                        index: index.clone(),
+                        key,
+                    }))
+                }
                 if full {
                     let limit = space.budget.limit();
                     return Err(error::kernel(ondol_kernel::Error::OutOfMemory { limit }));

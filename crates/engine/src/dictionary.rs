@@ -121,8 +121,16 @@ pub fn add(session: &mut Session, table: &Table, values: &[Value]) -> SqlResult<
     Ok(())
 }
 
-/// Removes the rows that `which` says.
+/// Removes the rows that `which` says, as they are now: a transaction whose snapshot is older than a definition changes it
+/// all the same, since only one at a time changes definitions and names are looked up in the newest catalog.
 pub fn remove(session: &mut Session, table: &Table, which: impl Fn(&[Value]) -> bool) -> SqlResult<()> {
+    let snapshot = session.view.snapshot;
+    session.view.snapshot = snapshot.max(session.kernel().log.clock() - 1);
+    let done = remove_newest(session, table, which);
+    session.view.snapshot = snapshot;
+    done
+}
+fn remove_newest(session: &mut Session, table: &Table, which: impl Fn(&[Value]) -> bool) -> SqlResult<()> {
     for (oid, values) in rows(session, table) {
         if which(&values) {
             session.lock(&table.store, oid, LockMode::Update, Wait::Block).map_err(crate::error::kernel)?;

@@ -20,14 +20,15 @@ use crate::version::{HELD, MARK, POINTER, Version, fold, latch, node, unlatch};
 use ondol_base::epoch::Participant;
 use ondol_base::oid::Oid;
 use ondol_base::sync::{Mutex, yield_point};
-use ondol_durability::CommitTs;
+use ondol_durability::page::PageId;
+use ondol_durability::{CommitTs, HeapId};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 pub enum Item {
     /// The slot got a node.
-    Prune { oid: Oid },
+    Prune { oid: Oid, heap: HeapId },
     /// The row had this key, and has it no more.
     Entry { oid: Oid, table: Arc<TableStore>, index: Arc<IndexStore>, key: Box<[u8]> },
     /// The row (or string) is dead; its entries come before it in the queue.
@@ -105,20 +106,40 @@ impl Collector {
     }
 }
 
+impl Item {
+    /// Whether the slot is still its heap's (A2 of `heap`); asked pinned.
+    fn stands(&self, space: &Space) -> bool {
+        let (oid, heap) = match self {
+            Item::Prune { oid, heap } => (oid, *heap),
+            Item::Entry { oid, table, .. } => (oid, table.rows.id),
+            Item::Slot { oid, heap } => (oid, heap.id),
+        };
+        space.is_of(PageId::of(*oid), heap)
+    }
+}
+
 fn work(q: &mut Garbage, h: &Horizon, participant: &Participant, kernel: &Kernel) {
     while q.held.front().is_some_and(|(c, _)| *c <= h.oldest) {
         let (c, item) = q.held.pop_front().expect("looked at");
+        let _pin = participant.pin();
+        if !item.stands(&kernel.space) {
+            continue;
+        }
         finish(item, c, h, participant, kernel, &mut q.held);
     }
     let mut last = Oid::NONE;
     while q.fresh.front().is_some_and(|(c, _)| *c <= h.visible) {
         let (c, item) = q.fresh.pop_front().expect("looked at");
-        if let Item::Prune { oid } = item {
+        let _pin = participant.pin();
+        if !item.stands(&kernel.space) {
+            continue;
+        }
+        if let Item::Prune { oid, heap } = item {
             if oid == last {
                 continue;
             }
             last = oid;
-            prune(oid, c, h, participant, kernel, &mut q.held);
+            prune(oid, heap, c, h, participant, kernel, &mut q.held);
         } else if c <= h.oldest {
             finish(item, c, h, participant, kernel, &mut q.held)
         } else {
@@ -136,9 +157,9 @@ fn finish(
     held: &mut VecDeque<(CommitTs, Item)>,
 ) {
     match item {
-        Item::Prune { oid } => {
+        Item::Prune { oid, heap } => {
             kernel.space.word(oid.0 + 8).fetch_and(!HELD, Ordering::AcqRel);
-            prune(oid, c, h, participant, kernel, held)
+            prune(oid, heap, c, h, participant, kernel, held)
         }
         Item::Entry { oid, table, index, key } => {
             thin(&kernel.space, oid, h, participant);
@@ -155,6 +176,7 @@ fn finish(
 /// Thins a chain; if nodes must stay for old snapshots, remembers to come back, once.
 fn prune(
     oid: Oid,
+    heap: HeapId,
     c: CommitTs,
     h: &Horizon,
     participant: &Participant,
@@ -163,7 +185,7 @@ fn prune(
 ) {
     let left = thin(&kernel.space, oid, h, participant);
     if left && kernel.space.word(oid.0 + 8).fetch_or(HELD, Ordering::AcqRel) & HELD == 0 {
-        held.push_back((c.max(h.oldest + 1), Item::Prune { oid }))
+        held.push_back((c.max(h.oldest + 1), Item::Prune { oid, heap }))
     }
 }
 

@@ -2,8 +2,16 @@
 //!
 //! A session claims a page and allocates in it alone, so that inserts of many sessions do not meet; a page with room
 //! that nobody claims stands in the heap's list. Slots are freed by collectors at any time.
+//!
+//! - **A1** `open` is held while the log is written to, which may wait for a round; so whoever frees or gives a claim
+//!   back, perhaps between its timestamp and its installation, must not need it. Order: `open`, `segments`, `lists`.
+//! - **A2** A page's header names its heap until the heap is given up. Whoever comes later to a slot than its transaction
+//!   did (collectors, retired frees, claims) asks for that name first, pinned or holding `segments`; the memory goes
+//!   elsewhere only after both have passed.
 use crate::error::{Error, Result};
 use crate::memory::{Space, header};
+use crate::version::{POINTER, Version, node, set_head};
+use ondol_base::epoch::Participant;
 use ondol_base::oid::Oid;
 use ondol_base::sync::{Mutex, RwLock};
 use ondol_durability::HeapId;
@@ -15,7 +23,7 @@ use ondol_durability::page::{
 use ondol_durability::record::System;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{Ordering, fence};
 
 /// Slot sizes of string heaps, in units of 16 bytes.
 const STRING_UNITS: [u8; 14] = [2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 63, 84, 126, 252];
@@ -27,19 +35,19 @@ const RUN_PAGES: usize = PAGES_PER_SEGMENT;
 pub const LARGEST_RUN: usize = RUN_PAGES * PAGE_SIZE - PAGE_HEADER - SLOT_HEADER;
 
 #[derive(Default)]
-struct Inner {
+struct Lists {
     /// Unclaimed pages with room, by slot units.
     room: BTreeMap<u8, Vec<PageId>>,
     /// Free run slots: (pages, first page).
     runs: Vec<(u16, PageId)>,
-    /// The segment that pages are formatted in, and the next page.
-    open: Option<(SegmentId, usize)>,
 }
 
 pub struct Heap {
     pub id: HeapId,
     space: Arc<Space>,
-    inner: Mutex<Inner>,
+    lists: Mutex<Lists>,
+    /// The segment that pages are formatted in, and the next page.
+    open: Mutex<Option<(SegmentId, usize)>>,
     segments: RwLock<Vec<SegmentId>>,
 }
 
@@ -51,7 +59,7 @@ pub struct Claims {
 
 impl Heap {
     pub fn new(id: HeapId, space: Arc<Space>) -> Arc<Heap> {
-        Arc::new(Heap { id, space, inner: Mutex::default(), segments: RwLock::new(vec![]) })
+        Arc::new(Heap { id, space, lists: Mutex::default(), open: Mutex::default(), segments: RwLock::new(vec![]) })
     }
 
     /// Slot units for a row or a string of `len` row bytes; `None`: it takes a run.
@@ -67,11 +75,11 @@ impl Heap {
         self.segments.read().len() * ondol_durability::page::SEGMENT_SIZE
     }
 
-    fn next_pages(&self, inner: &mut Inner, log: &Log, count: usize) -> Result<PageId> {
-        if let Some((s, next)) = inner.open
+    fn next_pages(&self, open: &mut Option<(SegmentId, usize)>, log: &Log, count: usize) -> Result<PageId> {
+        if let Some((s, next)) = *open
             && next + count <= PAGES_PER_SEGMENT
         {
-            inner.open = Some((s, next + count));
+            *open = Some((s, next + count));
             return Ok(s.page(next));
         }
         let huge = !self.segments.read().is_empty();
@@ -81,7 +89,7 @@ impl Heap {
             return Err(e.into());
         }
         self.segments.write().push(s);
-        inner.open = Some((s, count));
+        *open = Some((s, count));
         Ok(s.page(0))
     }
 
@@ -98,11 +106,11 @@ impl Heap {
 
     /// A page with room for a slot of `units`, claimed for the caller.
     fn claim(&self, log: &Log, units: u8) -> Result<PageId> {
-        let mut inner = self.inner.lock();
-        if let Some(p) = inner.room.get_mut(&units).and_then(|l| l.pop()) {
+        if let Some(p) = self.lists.lock().room.get_mut(&units).and_then(|l| l.pop()) {
             return Ok(p);
         }
-        let page = self.next_pages(&mut inner, log, 1)?;
+        let mut open = self.open.lock();
+        let page = self.next_pages(&mut open, log, 1)?;
         self.space.header(page, header::CLAIMED).store(1, Ordering::Relaxed);
         self.format(log, page, Format::Slots { units })?;
         Ok(page)
@@ -160,12 +168,23 @@ impl Heap {
         })
     }
 
+    /// Whether the page is still this heap's (A2).
+    fn owns(&self, page: PageId) -> bool {
+        self.space.is_of(page, self.id)
+    }
+
     fn unclaim(&self, page: PageId, units: u8) {
+        let _segments = self.segments.read();
+        if !self.owns(page) {
+            return;
+        }
         self.space.header(page, header::CLAIMED).store(0, Ordering::SeqCst);
         self.list_if_room(page, units)
     }
 
     fn list_if_room(&self, page: PageId, units: u8) {
+        // Of a claim given back and a slot freed at the same time, at least one sees the other.
+        fence(Ordering::SeqCst);
         if self.has_room(page, units)
             && self
                 .space
@@ -173,7 +192,7 @@ impl Heap {
                 .compare_exchange(0, 1, Ordering::SeqCst, Ordering::Relaxed)
                 .is_ok()
         {
-            self.inner.lock().room.entry(units).or_default().push(page)
+            self.lists.lock().room.entry(units).or_default().push(page)
         }
     }
 
@@ -183,18 +202,17 @@ impl Heap {
         if pages > RUN_PAGES {
             return Err(Error::TooLarge { bytes: len, limit: LARGEST_RUN });
         }
-        let mut inner = self.inner.lock();
-        let best = inner
-            .runs
-            .iter()
-            .enumerate()
-            .filter(|(_, r)| r.0 as usize >= pages)
-            .min_by_key(|(_, r)| r.0)
-            .map(|(i, _)| i);
-        let page = match best {
-            Some(i) => inner.runs.swap_remove(i).1,
+        let free = {
+            let mut lists = self.lists.lock();
+            let fits = lists.runs.iter().enumerate().filter(|(_, r)| r.0 as usize >= pages);
+            let best = fits.min_by_key(|(_, r)| r.0).map(|(i, _)| i);
+            best.map(|i| lists.runs.swap_remove(i).1)
+        };
+        let page = match free {
+            Some(page) => page,
             None => {
-                let page = self.next_pages(&mut inner, log, pages)?;
+                let mut open = self.open.lock();
+                let page = self.next_pages(&mut open, log, pages)?;
                 self.format(log, page, Format::RunHead { pages: pages as u16 })?;
                 for i in 1..pages as u64 {
                     log.system(System::PageFormat { page: PageId(page.0 + i), format: Format::RunTail })?
@@ -209,7 +227,12 @@ impl Heap {
     /// Frees a slot whose row bytes are zero and which no reader can reach any more (K5).
     pub fn free(&self, oid: Oid) {
         let page = PageId::of(oid);
-        self.space.word(oid.0 + 8).store(0, Ordering::Relaxed);
+        let _segments = self.segments.read();
+        if !self.owns(page) {
+            return;
+        }
+        // An item of the row that was may still be in some collector's hands: the chain's latch and flags are its.
+        set_head(self.space.word(oid.0 + 8), 0);
         self.space.word(oid.0).store(0, Ordering::Release);
         match self.space.format(page) {
             Format::Slots { units } => {
@@ -220,7 +243,7 @@ impl Heap {
             }
             Format::RunHead { pages } => {
                 self.space.header(page, header::TAKEN).store(0, Ordering::Release);
-                self.inner.lock().runs.push((pages, page))
+                self.lists.lock().runs.push((pages, page))
             }
             Format::Unformatted | Format::RunTail => {}
         }
@@ -256,8 +279,49 @@ impl Heap {
         n
     }
 
-    /// Gives all segments up. Nobody may use the heap any more.
-    pub fn drop_all(&self, log: &Log) {
+    /// Takes the heap's name off its pages (A2). No transaction may use the heap any more.
+    pub fn give_up(&self) {
+        for s in self.segments.read().iter() {
+            let mut i = 0;
+            while i < PAGES_PER_SEGMENT {
+                let page = s.page(i);
+                self.space.header(page, header::HEAP).store(0, Ordering::SeqCst);
+                i += match self.space.format(page) {
+                    Format::RunHead { pages } => pages as usize,
+                    _ => 1,
+                }
+            }
+        }
+    }
+
+    /// Gives all segments up, with the versions that hang behind their slots. The heap was given up, and everybody who was
+    /// pinned then has gone.
+    pub fn drop_all(self: &Arc<Self>, log: &Log, participant: &Participant) {
+        let mut slots = Slots::default();
+        slots.start(self);
+        let mut versions: Vec<usize> = vec![];
+        let mut bytes = 0;
+        while let Some(oid) = slots.next(&self.space) {
+            let word1 = self.space.word(oid.0 + 8);
+            let mut next = word1.load(Ordering::Acquire);
+            set_head(word1, 0);
+            // SAFETY: no collector comes to these slots any more (A2), so nobody else frees their nodes.
+            while let Some(v) = unsafe { node(next) } {
+                versions.push((next & POINTER) as usize);
+                bytes += v.size();
+                next = v.next.load(Ordering::Acquire);
+            }
+        }
+        if !versions.is_empty() {
+            self.space.budget.give_back(bytes);
+            // A checkpoint may be reading them.
+            participant.pin().retire(move || {
+                for p in versions {
+                    // SAFETY: unlinked above; readers are waited for (E2).
+                    unsafe { Version::free(p as *mut Version) }
+                }
+            })
+        }
         for s in std::mem::take(&mut *self.segments.write()) {
             let at = log.clock();
             // If the record cannot be logged, the heap is an orphan that the next start drops.
@@ -268,7 +332,7 @@ impl Heap {
 
     /// Takes over recovered segments, whose slot headers and bitmaps are set.
     pub fn adopt(&self, segments: Vec<SegmentId>) {
-        let mut inner = self.inner.lock();
+        let mut lists = self.lists.lock();
         for s in &segments {
             let mut open = PAGES_PER_SEGMENT;
             let mut i = 0;
@@ -287,14 +351,14 @@ impl Heap {
                         open = PAGES_PER_SEGMENT;
                         if self.has_room(page, units) {
                             self.space.header(page, header::CLAIMED).store(1, Ordering::Relaxed);
-                            inner.room.entry(units).or_default().push(page)
+                            lists.room.entry(units).or_default().push(page)
                         }
                         i += 1;
                     }
                     Format::RunHead { pages } => {
                         open = PAGES_PER_SEGMENT;
                         if self.space.header(page, header::TAKEN).load(Ordering::Relaxed) == 0 {
-                            inner.runs.push((pages, page))
+                            lists.runs.push((pages, page))
                         }
                         i += pages as usize;
                     }
@@ -302,9 +366,10 @@ impl Heap {
                 }
             }
             if open < PAGES_PER_SEGMENT {
-                inner.open = Some((*s, open))
+                *self.open.lock() = Some((*s, open))
             }
         }
+        drop(lists);
         *self.segments.write() = segments;
     }
 }

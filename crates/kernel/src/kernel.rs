@@ -3,12 +3,12 @@ use crate::collect::Collector;
 use crate::heap::{self, Heap};
 use crate::memory::{Budget, Space, header};
 use crate::recover::Recovering;
-use crate::registry::{self, IDLE, SNAPSHOT};
+use crate::registry::{self, HOLDING, IDLE, SNAPSHOT};
 use crate::slot::{self, View};
 use crate::wait::Waits;
 use ondol_base::epoch::{Epochs, Participant};
 use ondol_base::oid::Oid;
-use ondol_base::sync::{Condvar, Mutex, RwLock};
+use ondol_base::sync::{Condvar, Mutex, RwLock, spin_wait};
 use ondol_base::{clock, thread};
 use ondol_durability::checkpoint::{Checkpointer, Done, Pace, Segment, Source};
 use ondol_durability::error::{CheckpointError, RecoveryError};
@@ -19,7 +19,7 @@ use ondol_durability::recovery::{Progress, Recovered, recover};
 use ondol_durability::{CommitTs, HeapId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::time::Duration;
 
 #[derive(Clone)]
@@ -125,9 +125,20 @@ impl Kernel {
     }
     /// Gives a heap's memory up; nobody uses it any more, and the transaction that dropped it is committed.
     pub fn drop_heap(&self, id: HeapId) {
-        if let Some(h) = self.heaps.write().remove(&id) {
-            h.drop_all(&self.log)
+        let Some(heap) = self.heaps.write().remove(&id) else { return };
+        heap.give_up();
+        // Whoever found the heap's name on a page before that is still pinned: a collector, on its way to a slot.
+        let participant = self.epochs.join(IDLE);
+        let passed = Arc::new(AtomicBool::new(false));
+        let told = passed.clone();
+        participant.pin().retire(move || told.store(true, Ordering::Release));
+        let mut turn = 0;
+        while !passed.load(Ordering::Acquire) {
+            participant.collect();
+            spin_wait(turn);
+            turn += 1;
         }
+        heap.drop_all(&self.log, &participant)
     }
     /// Drops the heaps that the dictionary does not name: their creation, or the last of their drop, was lost.
     pub fn drop_orphans(&self, keep: &BTreeSet<HeapId>) {
@@ -220,6 +231,8 @@ impl Source for Snapshot {
         let p = self.kernel.epochs.join(IDLE);
         loop {
             let s = self.kernel.log.visible_ts();
+            // R3: T will be later than this.
+            p.line().words[HOLDING].store(s, Ordering::Relaxed);
             p.line().words[SNAPSHOT].store(s, Ordering::Relaxed);
             fence(Ordering::SeqCst);
             if self.kernel.log.visible_ts() <= s {
@@ -234,6 +247,7 @@ impl Source for Snapshot {
             // Not below what was pinned: the round was closed after that.
             let word = &p.line().words[SNAPSHOT];
             word.store(at.max(word.load(Ordering::Relaxed)), Ordering::SeqCst);
+            p.line().words[HOLDING].store(IDLE, Ordering::SeqCst);
         }
     }
     fn unpin(&self) {

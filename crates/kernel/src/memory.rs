@@ -154,13 +154,18 @@ impl Space {
             Format::RunHead { pages } => 255 | (pages as u64) << 8,
             Format::Slots { units } => units as u64,
         };
-        if format == Format::RunTail {
+        if matches!(format, Format::RunTail | Format::RunHead { .. }) {
             self.note_run()
         }
         // A run's tail pages carry no header: their first words are the value's bytes.
         if format != Format::RunTail {
             self.header(page, header::FORMAT).store(w, Ordering::Release)
         }
+    }
+
+    /// Whether the page is that heap's: its header names it until the heap is given up (A2 of `heap`).
+    pub fn is_of(&self, page: PageId, heap: HeapId) -> bool {
+        self.header(page, header::HEAP).load(Ordering::SeqCst) == heap as u64
     }
 
     pub fn note_run(&self) {

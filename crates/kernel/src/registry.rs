@@ -4,6 +4,9 @@
 //!   at most the snapshot. So a collector that missed it computed a horizon at or below it.
 //! - **R2** A committer publishes its timestamp while it takes it, under the commit latch, until its rows are
 //!   installed: whoever learns of a later timestamp sees it.
+//! - **R3** A checkpoint takes a snapshot before it knows its own timestamp T, which will be below what is visible by then.
+//!   Until T is published in the snapshot's place, `HOLDING` keeps collection from folding anything later than
+//!   the first snapshot; it is read before the snapshot, so that one of the two is met.
 use ondol_base::epoch::{Epochs, Line};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
@@ -13,9 +16,11 @@ pub const IDLE: u64 = u64::MAX;
 /// Words of a line.
 pub const SNAPSHOT: usize = 0;
 pub const COMMITTING: usize = 1;
+/// Nothing later than this may be folded or dropped (R3).
+pub const HOLDING: usize = 2;
 /// Number of tables that the transaction uses; above [`TABLES`] it uses any.
-pub const TABLE_COUNT: usize = 2;
-pub const FIRST_TABLE: usize = 3;
+pub const TABLE_COUNT: usize = 3;
+pub const FIRST_TABLE: usize = 4;
 pub const TABLES: usize = ondol_base::epoch::WORDS - FIRST_TABLE;
 
 /// What collection must keep, as of one moment.
@@ -34,6 +39,8 @@ pub fn horizon(epochs: &Arc<Epochs>, visible: impl Fn() -> u64) -> Horizon {
     fence(Ordering::SeqCst);
     let mut snapshots = vec![];
     epochs.for_each(|l| {
+        visible = visible.min(l.words[HOLDING].load(Ordering::Acquire));
+        ondol_base::sync::yield_point();
         let s = l.words[SNAPSHOT].load(Ordering::Acquire);
         if s < visible {
             snapshots.push(s)
@@ -43,7 +50,8 @@ pub fn horizon(epochs: &Arc<Epochs>, visible: impl Fn() -> u64) -> Horizon {
     });
     snapshots.sort_unstable();
     snapshots.dedup();
-    Horizon { oldest: snapshots.first().copied().unwrap_or(visible), visible, snapshots }
+    let oldest = snapshots.first().map_or(visible, |s| visible.min(*s));
+    Horizon { oldest, visible, snapshots }
 }
 
 /// Waits until no commit at or below `ts` is between its timestamp and its installation.

@@ -9,7 +9,7 @@
 //! Word 1: link to the version chain, with flags (see `version`).
 use crate::memory::Space;
 use crate::transaction::{Mark, TxnState};
-use crate::version::{MARK, POINTER, node};
+use crate::version::{MARK, POINTER, Version, node};
 use ondol_base::oid::Oid;
 use ondol_base::sync::{spin_wait, yield_point};
 use ondol_durability::page::SLOT_HEADER;
@@ -50,6 +50,7 @@ pub fn read(space: &Space, oid: Oid, view: &View, offset: usize, out: &mut [u8])
                 return false;
             }
             space.copy_out(row(oid) + offset as u64, out);
+            yield_point();
             fence(Ordering::Acquire);
             if space.word(oid.0).load(Ordering::Relaxed) == w0 {
                 return offset > 0 || out[0] & LIVE != 0;
@@ -62,17 +63,21 @@ pub fn read(space: &Space, oid: Oid, view: &View, offset: usize, out: &mut [u8])
     }
 }
 
-/// Follows committed nodes down from bytes stamped `newest` to what `snapshot` sees.
+/// Follows committed nodes down from bytes stamped `newest` to what `snapshot` sees. A pending node leads up from the
+/// bytes, so it is passed by: its owner took the row after its header was read, and if it gives it back unchanged, the
+/// header will be the same again.
 fn walk(mut link: u64, newest: u64, snapshot: u64, offset: usize, out: &mut [u8]) -> bool {
     let mut base = newest;
     // SAFETY: links are read while pinned.
     while let Some(v) = unsafe { node(link) } {
         let ts = v.ts.load(Ordering::Acquire);
-        if ts <= snapshot {
-            break;
+        if ts != 0 {
+            if ts <= snapshot {
+                break;
+            }
+            v.apply(offset, out);
+            base = v.prev;
         }
-        v.apply(offset, out);
-        base = v.prev;
         link = v.next.load(Ordering::Acquire);
     }
     base != 0 && base <= snapshot
@@ -190,6 +195,9 @@ pub enum Status {
 /// Calls `f` with the bytes of every version that the slot has: the newest committed ones, with `history` each older
 /// one, and uncommitted ones; stops when it returns true. The slot may be changed meanwhile by others; what they add later
 /// may be missed, what was there is not. `buf` has the row's size.
+///
+/// `f` follows what the bytes name (strings), so it is given nothing before the header was found unchanged: bytes of
+/// two versions mixed would lead it anywhere.
 pub fn any_version(
     space: &Space,
     oid: Oid,
@@ -198,45 +206,51 @@ pub fn any_version(
     f: &mut dyn FnMut(&[u8]) -> bool,
 ) -> bool {
     let mut turn = 0;
-    'again: loop {
-        spin_wait(turn);
-        turn += 1;
+    let mut chain: Vec<(&Version, bool)> = vec![];
+    loop {
         let w0 = space.word(oid.0).load(Ordering::Acquire);
         if w0 == 0 {
             return false;
         }
-        if w0 & OWNED != 0 && w0 & INSTALLING != 0 {
-            continue;
-        }
-        let link = space.word(oid.0 + 8).load(Ordering::Acquire);
+        chain.clear();
+        let mut next = space.word(oid.0 + 8).load(Ordering::Acquire);
         space.copy_out(row(oid), buf);
-        let mut found = buf[0] & LIVE != 0 && f(buf);
-        let newest = buf.to_vec();
-        // Pending nodes lead up from the bytes, committed ones down.
-        let mut pending = vec![];
-        let mut next = link;
         // SAFETY: the caller is pinned.
         while let Some(v) = unsafe { node(next) } {
-            if v.ts.load(Ordering::Acquire) == 0 {
-                pending.push(v)
-            } else if !found && history {
-                v.apply(0, buf);
-                found = buf[0] & LIVE != 0 && f(buf);
-            }
+            chain.push((v, v.ts.load(Ordering::Acquire) == 0));
             next = v.next.load(Ordering::Acquire);
         }
-        if !found {
-            buf.copy_from_slice(&newest);
-            for v in pending.iter().rev() {
-                // A node that is filled after we looked brings its key into the index only after that.
-                v.apply(0, buf);
-                found |= buf[0] & LIVE != 0 && f(buf);
+        yield_point();
+        fence(Ordering::Acquire);
+        if w0 & OWNED != 0 && w0 & INSTALLING != 0 || space.word(oid.0).load(Ordering::Relaxed) != w0 {
+            spin_wait(turn);
+            turn += 1;
+            continue;
+        }
+        break;
+    }
+    if buf[0] & LIVE != 0 && f(buf) {
+        return true;
+    }
+    // Pending nodes lead up from the bytes, committed ones down.
+    let pending = chain.iter().filter(|(_, pending)| *pending);
+    let newest = (history && pending.clone().next().is_some()).then(|| buf.to_vec());
+    if history {
+        for (v, _) in chain.iter().filter(|(_, pending)| !*pending) {
+            v.apply(0, buf);
+            if buf[0] & LIVE != 0 && f(buf) {
+                return true;
             }
         }
-        fence(Ordering::Acquire);
-        if !found && space.word(oid.0).load(Ordering::Relaxed) != w0 {
-            continue 'again;
-        }
-        return found;
     }
+    if let Some(newest) = newest {
+        buf.copy_from_slice(&newest)
+    }
+    let mut found = false;
+    for (v, _) in pending.rev() {
+        // A node that is filled after we looked brings its key into the index only after that.
+        v.apply(0, buf);
+        found |= buf[0] & LIVE != 0 && f(buf);
+    }
+    found
 }

@@ -17,7 +17,7 @@ use crate::memory::header;
 use crate::registry::{self, COMMITTING, IDLE, SNAPSHOT};
 use crate::slot::{self, FRESH, ID, INSTALLING, LIVE, OWNED, Status, View, row};
 use crate::table::{IndexStore, TableStore};
-use crate::version::{LATCHED, MARK, POINTER, SHARED, SMALL, Version, difference, latch, node, unlatch};
+use crate::version::{LATCHED, MARK, POINTER, SHARED, SMALL, Version, difference, latch, node, set_head, unlatch};
 use crate::wait::Patience;
 use ondol_base::epoch::{Guard, Participant};
 use ondol_base::oid::Oid;
@@ -150,6 +150,8 @@ struct Txn {
     unspilled: usize,
     first_unspilled: usize,
     changed: bool,
+    /// The log refused a part of it, so that it no longer is what the write set says: the transaction can only be aborted.
+    broken: Option<Error>,
     reads: std::cell::RefCell<Reads>,
 }
 
@@ -177,6 +179,8 @@ pub struct Session {
     txn: Option<Box<Txn>>,
     /// The last commit of this session, durable or not.
     last_commit: CommitTs,
+    /// The newest commit that locking a row showed to the transaction, beyond its snapshot.
+    seen: CommitTs,
     pub patience: Patience,
     /// Version bytes charged ahead.
     credit: usize,
@@ -207,6 +211,7 @@ impl Session {
             view: View::default(),
             txn: None,
             last_commit: 0,
+            seen: 0,
             patience: Patience::default(),
             credit: 0,
             changes: Changes::default(),
@@ -280,6 +285,7 @@ impl Session {
         let state = Arc::new(TxnState { id, state: AtomicU64::new(0), waited: AtomicBool::new(false) });
         self.view.txn = id;
         self.view.command = 1;
+        self.seen = 0;
         self.txn = Some(Box::new(Txn {
             state,
             marks: vec![],
@@ -291,6 +297,7 @@ impl Session {
             unspilled: 0,
             first_unspilled: 0,
             changed: false,
+            broken: None,
             reads: Default::default(),
         }));
     }
@@ -426,6 +433,7 @@ impl Session {
                 }
                 if let Some(owner) = (w0 & INSTALLING == 0).then(|| self.owner_of(oid, w0)).flatten()
                     && matches!(owner.get(), Status::Active | Status::Preparing(_))
+                    && !kernel.waits.shares(oid, self.view.txn)
                 {
                     if !self.wait_for(&owner, wait)? {
                         return Ok(Locked::Skipped);
@@ -463,6 +471,7 @@ impl Session {
                 // SAFETY: never shared.
                 unsafe { Version::free(v) };
                 if dead && unchanged {
+                    self.seen = self.seen.max(w0);
                     return Ok(Locked::Gone);
                 }
                 continue;
@@ -479,6 +488,9 @@ impl Session {
                     return Ok(Locked::Skipped);
                 }
                 continue;
+            }
+            if newer {
+                self.seen = self.seen.max(w0)
             }
             return Ok(if newer { Locked::Changed } else { Locked::Same });
         }
@@ -499,6 +511,7 @@ impl Session {
                 }
                 if let Some(owner) = (w0 & INSTALLING == 0).then(|| self.owner_of(oid, w0)).flatten()
                     && matches!(owner.get(), Status::Active | Status::Preparing(_))
+                    && !kernel.waits.shares(oid, self.view.txn)
                 {
                     if !self.wait_for(&owner, wait)? {
                         return Ok(Locked::Skipped);
@@ -515,23 +528,32 @@ impl Session {
                 return Err(Error::Conflict);
             }
             let state = self.open().state.clone();
-            kernel.waits.share(oid, &state, || {
+            let new = kernel.waits.share(oid, &state, || {
                 space.word(oid.0 + 8).fetch_or(SHARED, Ordering::SeqCst);
             });
+            yield_point();
             if space.word(oid.0).load(Ordering::SeqCst) != w0 {
-                self.unshare(oid);
+                if new {
+                    self.unshare(oid);
+                }
                 continue;
             }
-            let number = self.table_number(table);
-            let write = Write {
-                oid,
-                node: std::ptr::null_mut(),
-                table: number,
-                did: Did::Share,
-                spilled: false,
-                string: false,
-            };
-            self.open().writes.push(write);
+            // Shared once only: else the rollback of a later statement would give an earlier one's lock back.
+            if new {
+                let number = self.table_number(table);
+                let write = Write {
+                    oid,
+                    node: std::ptr::null_mut(),
+                    table: number,
+                    did: Did::Share,
+                    spilled: false,
+                    string: false,
+                };
+                self.open().writes.push(write);
+            }
+            if newer {
+                self.seen = self.seen.max(w0)
+            }
             return Ok(match newer {
                 false => Locked::Same,
                 true if space.word(row(oid)).load(Ordering::Relaxed) & LIVE as u64 == 0 => Locked::Gone,
@@ -574,7 +596,8 @@ impl Session {
         let mark = self.mark();
         let number = self.table_number(table);
         let space = &self.kernel.space;
-        space.word(oid.0 + 8).store(mark as u64 | MARK, Ordering::Relaxed);
+        set_head(space.word(oid.0 + 8), mark as u64 | MARK);
+        yield_point();
         space.word(oid.0).store(OWNED | FRESH | self.view.txn, Ordering::Release);
         space.copy_in(row(oid), bytes);
         let t = self.open();
@@ -616,7 +639,8 @@ impl Session {
 
     /// An index node that this transaction had seen and changed itself has not been changed by another.
     fn own_change(&mut self, index: &Arc<IndexStore>, did: &Inserted) {
-        if !did.new || did.before.node != did.after.node {
+        // Also an entry that stood there already makes a new version (I5 of the index).
+        if did.before.node != did.after.node {
             return;
         }
         if let Some(t) = self.txn.as_mut().filter(|t| t.isolation == Isolation::Serializable) {
@@ -752,7 +776,7 @@ impl Session {
             // SAFETY: the slot is ours and the node empty.
             unsafe { Version::fill((link & POINTER) as *mut Version, pieces) };
         } else {
-            self.charge(Version::bytes(pieces.len()))?;
+            self.charge(Version::bytes(pieces.len().max(SMALL)))?;
             let mark = self.mark();
             let number = self.table_number(table);
             let space = &self.kernel.space;
@@ -862,6 +886,8 @@ impl Session {
             outcome = kernel.log.fragment(stream, t.state.id, t.fragments, &changes).map_err(Error::from);
             t.fragments += 1;
         }
+        // Writes that are marked as spilled may have been in the fragment that was refused.
+        t.broken = outcome.as_ref().err().cloned();
         t.first_unspilled = i;
         t.unspilled = 0;
         // What was spilled must not be filled any more.
@@ -877,8 +903,23 @@ impl Session {
         Savepoint { writes: t.writes.len() }
     }
 
-    /// Undoes everything since the savepoint. Fails only if the log does, and then the transaction must be aborted.
+    /// Undoes everything since the savepoint. Fails only if the log does, now or earlier in the transaction, which then can
+    /// only be aborted.
     pub fn rollback_to(&mut self, to: Savepoint) -> Result<()> {
+        if let Some(e) = &self.open().broken {
+            return Err(e.clone());
+        }
+        if let Err(e) = self.take_back(to) {
+            self.open().broken = Some(e.clone());
+            return Err(e);
+        }
+        self.undo_to(to.writes);
+        let t = self.open();
+        t.fill_from = t.writes.len();
+        Ok(())
+    }
+
+    fn take_back(&mut self, to: Savepoint) -> Result<()> {
         let kernel = self.kernel.clone();
         // What already went into fragments is taken back by the same differences once more.
         let mut changes = Changes::default();
@@ -902,9 +943,6 @@ impl Session {
             }
             t.first_unspilled = to.writes;
         }
-        self.undo_to(to.writes);
-        let t = self.open();
-        t.fill_from = t.writes.len();
         Ok(())
     }
 
@@ -955,11 +993,11 @@ impl Session {
                     if !old.is_empty() {
                         self.forget_keys(&table, w.oid, &old)
                     }
-                    // The header keeps others away until the slot is freed, after the entries and an epoch (K5). Its mark may
-                    // go before that, so it must not be followed any more: a lone INSTALLING bit would make readers spin,
-                    // timestamp 1 over zero bytes reads as a dead row.
-                    space.word(w.oid.0 + 8).store(0, Ordering::Release);
-                    space.word(w.oid.0).store(1, Ordering::Release);
+                    // The bitmap keeps the slot until it is freed, after the entries and an epoch (K5). Its mark may go
+                    // before that, so it must not be followed any more. The header says free from now on: any timestamp
+                    // would be one that comes back when the slot's next insert is undone too (K1).
+                    set_head(space.word(w.oid.0 + 8), 0);
+                    space.word(w.oid.0).store(0, Ordering::Release);
                     let heap = if w.string { table.strings.clone() } else { table.rows.clone() };
                     let oid = w.oid;
                     let guard = self.participant.pin();
@@ -1018,6 +1056,10 @@ impl Session {
     /// Commits. `None`: there was nothing to commit. The outcome is durable once the log says so of the timestamp.
     pub fn commit(&mut self) -> Result<Option<CommitTs>> {
         let Some(t) = self.txn.as_ref() else { return Ok(None) };
+        if let Some(e) = t.broken.clone() {
+            self.abort();
+            return Err(e);
+        }
         if !t.changed {
             // Only locks, if anything. What it read is promised by waiting for its snapshot.
             self.undo_to(0);
@@ -1161,7 +1203,9 @@ impl Session {
         let mut nodes: Vec<&Version> = vec![];
         // From the first to the last: a slot's nodes come in the order they were pushed, and it is installed with all of
         // them when the first is met.
-        for w in &t.writes {
+        // Rows before strings: the keys that a row had are made of its strings, which are there until they are installed.
+        let rows = t.writes.iter().filter(|w| !w.string);
+        for w in rows.chain(t.writes.iter().filter(|w| w.string)) {
             let word0 = space.word(w.oid.0);
             match w.did {
                 Did::Share => continue,
@@ -1175,8 +1219,7 @@ impl Session {
             let link = word1.load(Ordering::Acquire);
             if link & MARK != 0 {
                 space.header(PageId::of(w.oid), header::LAST_COMMIT).fetch_max(c, Ordering::Relaxed);
-                // Nobody pushes onto or collects a slot that is ours: a plain exchange of the link, flags kept.
-                word1.fetch_and(SHARED, Ordering::AcqRel);
+                set_head(word1, 0);
                 word0.store(c, Ordering::Release);
                 continue;
             }
@@ -1208,6 +1251,7 @@ impl Session {
                     for (x, word) in words.iter().zip(space.words(base + at as u64 * 8, words.len())) {
                         word.store(word.load(Ordering::Relaxed) ^ x, Ordering::Relaxed)
                     }
+                    yield_point();
                 }
                 if !fresh {
                     v.ts.store(c, Ordering::Release)
@@ -1219,17 +1263,17 @@ impl Session {
             }
             let dead = space.word(base).load(Ordering::Relaxed) & LIVE as u64 == 0;
             word0.store(c, Ordering::Release);
-            if !fresh {
-                garbage.push(c, Item::Prune { oid: w.oid });
-            }
             let table = &t.tables[w.table as usize];
+            let heap = if w.string { &table.strings } else { &table.rows };
+            if !fresh {
+                garbage.push(c, Item::Prune { oid: w.oid, heap: heap.id });
+            }
             if !w.string && !table.indexes.is_empty() {
                 changed_keys(table, w.oid, space, &nodes, dead, &mut |index, key| {
                     garbage.push(c, Item::Entry { oid: w.oid, table: table.clone(), index, key })
                 });
             }
             if dead {
-                let heap = if w.string { &table.strings } else { &table.rows };
                 garbage.push(c, Item::Slot { oid: w.oid, heap: heap.clone() })
             }
         }
@@ -1247,6 +1291,10 @@ impl Session {
     /// Waits until commits up to `c` are durable.
     pub fn wait_durable(&self, c: CommitTs) -> Result<()> {
         if self.kernel.log.durable_ts() >= c { Ok(()) } else { Ok(self.kernel.log.wait_durable(c)?) }
+    }
+    /// The newest commit that the transaction may have seen: once it ends, what it answered rests on that.
+    pub fn seen(&self) -> CommitTs {
+        self.view.snapshot.max(self.seen)
     }
     pub fn last_commit(&self) -> CommitTs {
         self.last_commit

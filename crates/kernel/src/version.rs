@@ -242,6 +242,23 @@ pub fn unlatch(word1: &AtomicU64, head: u64) {
     }
 }
 
+/// Sets the head of a chain at once, flags kept, when no collector has it latched. For slots whose chain only the caller
+/// may change, but which an item left in some queue by the slot's former row may still lead a collector to.
+pub fn set_head(word1: &AtomicU64, head: u64) {
+    let mut turn = 0;
+    loop {
+        let l = word1.load(Ordering::Acquire);
+        if l & LATCHED == 0 {
+            let new = l & !(POINTER | MARK) | head & (POINTER | MARK);
+            if word1.compare_exchange(l, new, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+                return;
+            }
+        }
+        spin_wait(turn);
+        turn += 1;
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -86,15 +86,22 @@ impl Waits {
         }
     }
 
-    /// Registers `txn` as sharing the row. The caller has set the row's flag and looks for an owner afterwards.
-    pub fn share(&self, oid: Oid, txn: &Arc<TxnState>, flag: impl FnOnce()) {
+    /// Registers `txn` as sharing the row, with the row's flag; the caller looks for an owner afterwards. False if it was
+    /// registered before.
+    pub fn share(&self, oid: Oid, txn: &Arc<TxnState>, flag: impl FnOnce()) -> bool {
         let mut table = self.table.lock();
         let holders = table.shares.entry(oid.0).or_default();
-        if !holders.iter().any(|h| h.id == txn.id) {
+        let new = !holders.iter().any(|h| h.id == txn.id);
+        if new {
             holders.push(txn.clone())
         }
         flag();
         fence(Ordering::SeqCst);
+        new
+    }
+    /// Whether the transaction shares the row: whoever owns it then is about to find that, and to step back (W3).
+    pub fn shares(&self, oid: Oid, txn: u64) -> bool {
+        self.table.lock().shares.get(&oid.0).is_some_and(|holders| holders.iter().any(|h| h.id == txn))
     }
     /// Gives a shared lock back; `unflag` clears the row's flag when nobody shares it any more.
     pub fn unshare(&self, oid: Oid, txn: u64, unflag: impl FnOnce()) {

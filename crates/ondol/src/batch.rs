@@ -52,7 +52,7 @@ impl Batch {
 
 impl Sink for Rows {
     fn row(&mut self, row: &raw::Row<'_>) -> SqlResult<bool> {
-        self.sink().row(row)
+        Sink::row(self.sink(), row)
     }
 }
 

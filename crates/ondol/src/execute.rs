@@ -221,7 +221,7 @@ impl Session {
             e.0.position = e.0.position.map(|p| p + offset);
             e
         })?;
-        let named = Named { text: statement.into(), types: ready.params().to_vec(), statement: text.into() };
+        let named = Named { text: statement.into(), types: ready.params().to_vec() };
         self.plans.prepared.insert(name.to_string(), named);
         Ok(())
     }

@@ -76,7 +76,6 @@ pub(crate) struct Plans {
 pub(crate) struct Named {
     pub text: Arc<str>,
     pub types: Vec<TypeId>,
-    pub statement: Arc<str>,
 }
 
 impl Plans {

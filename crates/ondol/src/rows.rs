@@ -77,7 +77,7 @@ impl Rows {
     }
     /// Appends a row of a result with the same columns.
     pub fn append(&mut self, row: Row<'_>) -> SqlResult<()> {
-        self.rows.row(&row.row).map(|_| ())
+        Sink::row(&mut self.rows, &row.row).map(|_| ())
     }
 
     /// The row at `i`, counted from 0; panics beyond the end, as indexing a slice does.
@@ -189,8 +189,18 @@ from_value! {
     &'a str, "&str": ValueRef::Text(v) => v;
     &'a [u8], "&[u8]": ValueRef::Bytea(v) => v;
     Vec<u8>, "Vec<u8>": ValueRef::Bytea(v) => v.to_vec();
-    ValueRef<'a>, "ValueRef": v => v;
-    Value, "Value": v => v.to_owned();
+}
+
+impl<'a> FromValue<'a> for ValueRef<'a> {
+    fn from_value(value: ValueRef<'a>, _: &Column) -> SqlResult<Self> {
+        Ok(value)
+    }
+}
+
+impl<'a> FromValue<'a> for Value {
+    fn from_value(value: ValueRef<'a>, _: &Column) -> SqlResult<Self> {
+        Ok(value.to_owned())
+    }
 }
 
 /// Any value as a `String` is its text.

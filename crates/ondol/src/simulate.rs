@@ -264,7 +264,7 @@ fn transaction(
     let add = "UPDATE account SET balance = balance + $2, note = note || 'x' WHERE id = $1";
     let take = "UPDATE account SET balance = balance - $2, note = $3 WHERE id = $1";
     let note = "n".repeat((r >> 40) as usize % 40);
-    let mut give = |s: &mut Session| s.query(add, &crate::params![target as i32, amount]);
+    let give = |s: &mut Session| s.query(add, &crate::params![target as i32, amount]);
     // Locks are taken in both orders, so that there are deadlocks to be found.
     if r & 128 == 0 {
         give(s)?;

@@ -4,8 +4,11 @@
 //! - **B1** Argument types of a [`ExprKind::Call`] are exactly the function's; conversions are [`ExprKind::Cast`]s.
 //! - **B2** In a grouped query, what is evaluated after grouping (targets, HAVING, ORDER BY) refers to columns of
 //!   its own level only through [`ExprKind::Group`] and [`ExprKind::Aggregate`].
+//!   A subquery that is evaluated then refers to them by [`ExprKind::GroupOuter`] and an aggregate's depth.
 //! - **B3** `depth` counts query levels outwards: 0 is the query the expression stands in.
-use ondol_engine::{Access, ColumnDef, FunctionDef, IndexColumn, IndexKind, Isolation, LockStrength, Returns, Table, Wait};
+use ondol_engine::{
+    Access, ColumnDef, FunctionDef, IndexColumn, IndexKind, Isolation, LockStrength, Returns, Table, Wait,
+};
 use ondol_types::agg::AggId;
 use ondol_types::func::FuncId;
 use ondol_types::{Type, TypeId, Value};
@@ -24,39 +27,87 @@ pub enum ExprKind {
     Const(Value),
     /// Counted from 0; its type is in [`Bound::params`].
     Param(u16),
-    Column { depth: u16, rel: u16, column: u16 },
+    Column {
+        depth: u16,
+        rel: u16,
+        column: u16,
+    },
     /// Index into the query's `group_by`.
     Group(u16),
     /// The same of a query `depth` (1 or more) levels out, in a subquery that is evaluated after grouping.
-    GroupOuter { depth: u16, index: u16 },
+    GroupOuter {
+        depth: u16,
+        index: u16,
+    },
     /// Index into the query's `aggregates`.
-    Aggregate { depth: u16, index: u16 },
-    Call { func: FuncId, args: Vec<Expr> },
+    Aggregate {
+        depth: u16,
+        index: u16,
+    },
+    Call {
+        func: FuncId,
+        args: Vec<Expr>,
+    },
     /// To `ty` of this expression, modifier included. `explicit` picks PostgreSQL's rules for overlong strings.
-    Cast { arg: Box<Expr>, explicit: bool },
+    Cast {
+        arg: Box<Expr>,
+        explicit: bool,
+    },
     And(Vec<Expr>),
     Or(Vec<Expr>),
     Not(Box<Expr>),
     /// IS [NOT] NULL
-    IsNull { arg: Box<Expr>, negated: bool },
+    IsNull {
+        arg: Box<Expr>,
+        negated: bool,
+    },
     /// IS [NOT] TRUE (`want = Some(true)`), FALSE, UNKNOWN (`None`)
-    BoolTest { arg: Box<Expr>, want: Option<bool>, negated: bool },
+    BoolTest {
+        arg: Box<Expr>,
+        want: Option<bool>,
+        negated: bool,
+    },
     /// IS [NOT] DISTINCT FROM; `eq` compares the two types.
-    Distinct { left: Box<Expr>, right: Box<Expr>, eq: FuncId, negated: bool },
+    Distinct {
+        left: Box<Expr>,
+        right: Box<Expr>,
+        eq: FuncId,
+        negated: bool,
+    },
     /// Searched CASE (a simple CASE is rewritten); without ELSE: NULL.
-    Case { whens: Vec<(Expr, Expr)>, otherwise: Option<Box<Expr>> },
+    Case {
+        whens: Vec<(Expr, Expr)>,
+        otherwise: Option<Box<Expr>>,
+    },
     Coalesce(Vec<Expr>),
     /// The first, or NULL when it equals the second.
-    NullIf { left: Box<Expr>, right: Box<Expr>, eq: FuncId },
+    NullIf {
+        left: Box<Expr>,
+        right: Box<Expr>,
+        eq: FuncId,
+    },
     Greatest(Vec<Expr>),
     Least(Vec<Expr>),
     /// `arg [NOT] IN (list)`, three-valued.
-    InList { arg: Box<Expr>, list: Vec<Expr>, eq: FuncId, negated: bool },
+    InList {
+        arg: Box<Expr>,
+        list: Vec<Expr>,
+        eq: FuncId,
+        negated: bool,
+    },
     /// The value of a query of one column and at most one row.
     Scalar(Box<Query>),
-    Exists { query: Box<Query>, negated: bool },
+    Exists {
+        query: Box<Query>,
+        negated: bool,
+    },
     /// `left op ANY/ALL (query)`; IN is `= ANY`, NOT IN is `<> ALL`. One operator for each column.
-    Quantified { left: Vec<Expr>, query: Box<Query>, ops: Vec<FuncId>, all: bool },
+    Quantified {
+        left: Vec<Expr>,
+        query: Box<Query>,
+        ops: Vec<FuncId>,
+        all: bool,
+    },
 }
 
 /// A table, or something like one, in FROM.
@@ -67,12 +118,19 @@ pub enum Rel {
     Query(Box<Query>),
     /// VALUES lists.
     Values(Vec<Vec<Expr>>),
-    /// A registered query called with arguments.
-    Function { function: Arc<FunctionDef>, args: Vec<Expr> },
+    /// A registered query called with arguments. One that returns void has one column of type void, and one row.
+    Function {
+        function: Arc<FunctionDef>,
+        args: Vec<Expr>,
+    },
     /// A view of the system's state, by name (see `ondol_sql::system`), materialised when read.
     System(&'static str),
     /// generate_series(start, stop, step) over integers or bigints.
-    Series { start: Expr, stop: Expr, step: Expr },
+    Series {
+        start: Expr,
+        stop: Expr,
+        step: Expr,
+    },
 }
 
 impl std::fmt::Debug for Rel {
@@ -179,7 +237,8 @@ pub struct SetQuery {
 #[derive(Clone, Debug)]
 pub struct Insert {
     pub table: TableRef,
-    /// VALUES or a query; its visible targets are the source columns, cast to the columns' types already.
+    /// VALUES or a query; its visible targets are the source columns, cast to the columns' types already. DEFAULT
+    /// VALUES is VALUES of one row without columns.
     pub source: Query,
     pub columns: Vec<InsertColumn>,
     /// Over rel 0, the new row.
@@ -235,8 +294,18 @@ pub enum CopyEnd {
 
 #[derive(Clone, Debug)]
 pub enum Copy {
-    From { table: TableRef, columns: Vec<u16>, defaults: Vec<(u16, Expr)>, end: CopyEnd, options: CopyOptions },
-    To { query: Query, end: CopyEnd, options: CopyOptions },
+    From {
+        table: TableRef,
+        columns: Vec<u16>,
+        defaults: Vec<(u16, Expr)>,
+        end: CopyEnd,
+        options: CopyOptions,
+    },
+    To {
+        query: Query,
+        end: CopyEnd,
+        options: CopyOptions,
+    },
 }
 
 #[derive(Clone, Debug)]
@@ -245,34 +314,91 @@ pub enum Statement {
     Insert(Insert),
     Modify(Modify),
     Copy(Copy),
-    CreateTable { name: String, columns: Vec<ColumnDef>, constraints: Vec<NewIndex>, if_not_exists: bool },
-    DropTable { names: Vec<String>, if_exists: bool },
-    Truncate { names: Vec<String> },
-    CreateIndex { table: String, index: NewIndex, if_not_exists: bool },
-    DropIndex { names: Vec<String>, if_exists: bool },
+    CreateTable {
+        name: String,
+        columns: Vec<ColumnDef>,
+        constraints: Vec<NewIndex>,
+        if_not_exists: bool,
+    },
+    DropTable {
+        names: Vec<String>,
+        if_exists: bool,
+    },
+    Truncate {
+        names: Vec<String>,
+    },
+    CreateIndex {
+        table: String,
+        index: NewIndex,
+        if_not_exists: bool,
+    },
+    DropIndex {
+        names: Vec<String>,
+        if_exists: bool,
+    },
     /// ALTER TABLE t ADD [CONSTRAINT n] PRIMARY KEY / UNIQUE [USING INDEX i]
-    AddConstraint { table: String, index: NewIndex, using_index: Option<String> },
-    CreateFunction { name: String, args: Vec<(Option<String>, Type)>, returns: Returns, body: String, volatility: String, replace: bool },
-    DropFunction { functions: Vec<(String, Option<Vec<Type>>)>, if_exists: bool },
-    Begin { isolation: Option<Isolation>, access: Option<Access> },
-    SetTransaction { isolation: Option<Isolation>, access: Option<Access>, session: bool },
+    AddConstraint {
+        table: String,
+        index: NewIndex,
+        using_index: Option<String>,
+    },
+    CreateFunction {
+        name: String,
+        args: Vec<(Option<String>, Type)>,
+        returns: Returns,
+        body: String,
+        volatility: String,
+        replace: bool,
+    },
+    DropFunction {
+        functions: Vec<(String, Option<Vec<Type>>)>,
+        if_exists: bool,
+    },
+    Begin {
+        isolation: Option<Isolation>,
+        access: Option<Access>,
+    },
+    SetTransaction {
+        isolation: Option<Isolation>,
+        access: Option<Access>,
+        session: bool,
+    },
     Commit,
     Rollback,
     Savepoint(String),
     Release(String),
     RollbackTo(String),
-    Set { name: String, value: Option<String>, local: bool },
+    Set {
+        name: String,
+        value: Option<String>,
+        local: bool,
+    },
     Show(String),
     /// The parameter types given; the statement is bound anew when executed.
-    Prepare { name: String, types: Vec<TypeId>, text: String },
-    /// EXECUTE: of a prepared statement or of a registered query.
-    Execute { name: String, args: Vec<Expr> },
+    Prepare {
+        name: String,
+        types: Vec<TypeId>,
+        text: String,
+    },
+    /// EXECUTE: of a prepared statement or of a registered query. The arguments are as written, literals without a
+    /// type: `bind::argument` casts each to its parameter's type.
+    Execute {
+        name: String,
+        args: Vec<Expr>,
+    },
     Deallocate(Option<String>),
-    Explain { analyze: bool, statement: Box<Statement>, text: String },
+    Explain {
+        analyze: bool,
+        statement: Box<Statement>,
+        text: String,
+    },
     Checkpoint,
     Discard,
     /// Accepted because it means nothing in memory; the text says so.
-    Nothing { tag: &'static str, notice: String },
+    Nothing {
+        tag: &'static str,
+        notice: String,
+    },
 }
 
 /// An index to be made, by CREATE INDEX or a constraint.
@@ -504,9 +630,9 @@ impl Statement {
             Statement::Insert(i) => targets(&i.returning),
             Statement::Modify(m) => targets(&m.returning),
             Statement::Explain { .. } => vec![("QUERY PLAN".into(), Type::TEXT)],
-            Statement::Show(name) if name == "all" => ["name", "setting", "description"]
-                .map(|n| (n.to_string(), Type::TEXT))
-                .to_vec(),
+            Statement::Show(name) if name == "all" => {
+                ["name", "setting", "description"].map(|n| (n.to_string(), Type::TEXT)).to_vec()
+            }
             Statement::Show(name) => vec![(name.clone(), Type::TEXT)],
             _ => Vec::new(),
         }

@@ -111,7 +111,10 @@ fn located(sql: &str, message: String) -> SqlError {
         "stack depth limit exceeded" | "parse tree is nested too deeply to serialize to protobuf" => "54001",
         "memory exhausted at or near \"\"" => sqlstate::OUT_OF_MEMORY,
         "LIMIT #,# syntax is not supported" => sqlstate::SYNTAX_ERROR,
-        m if m.contains("not supported") || m.contains("not implemented") || m.contains("not yet implemented") => {
+        m if m.contains("not supported")
+            || m.contains("not implemented")
+            || m.contains("not yet implemented") =>
+        {
             sqlstate::FEATURE_NOT_SUPPORTED
         }
         _ => sqlstate::SYNTAX_ERROR,
@@ -189,7 +192,9 @@ mod tests {
 
     #[test]
     fn deep_nesting_is_refused() {
-        for (open, close) in [("(", ")"), ("abs(", ")"), ("1+", ""), ("(select ", ")"), ("not ", ""), ("case when ", "")] {
+        for (open, close) in
+            [("(", ")"), ("abs(", ")"), ("1+", ""), ("(select ", ")"), ("not ", ""), ("case when ", "")]
+        {
             let sql = format!("select {}1{}", open.repeat(5000), close.repeat(5000));
             assert_eq!(error_at(&sql).2, "54001", "{open}");
         }
@@ -201,7 +206,9 @@ mod tests {
     fn wide_statements_are_taken() {
         let rows = "(1, -2, 'a' || 'b', 2 * 3),".repeat(2000);
         assert!(parse(&format!("insert into t values {}(1,2,3,4)", rows)).is_ok());
-        assert!(parse(&format!("select * from t where {} a = 1", "a = 1 and b = 2 or ".repeat(1000))).is_ok());
+        assert!(
+            parse(&format!("select * from t where {} a = 1", "a = 1 and b = 2 or ".repeat(1000))).is_ok()
+        );
         assert!(parse(&format!("select {} 1", "(a + 1) * 2, ".repeat(1000))).is_ok());
     }
 

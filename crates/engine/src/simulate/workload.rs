@@ -255,7 +255,7 @@ impl Client {
         let access = if self.read_only { Access::ReadOnly } else { Access::ReadWrite };
         self.c.begin(self.isolation, access).map_err(|e| format!("BEGIN: {e}"))?;
         let mut savepoints: Vec<(String, usize)> = vec![];
-        let large = self.r.chance(0.06);
+        let large = !self.read_only && self.r.chance(0.06);
         let n = if large { 12 + self.r.below(30) } else { 1 + self.r.below(6) };
         for i in 0..n {
             if self.shared.over() {

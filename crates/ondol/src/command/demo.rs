@@ -17,7 +17,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use ondol::{Batch, Database, OpenOptions, Opening, QueryId, Rows, Session, TempFolder, ValueRef};
 use ondol_base::clock;
 use std::fs::File;
-use std::io::{BufRead, BufReader, BufWriter, IsTerminal, Write};
+use std::io::{BufRead, BufReader, BufWriter, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;

@@ -118,6 +118,12 @@ pub struct Runner {
     /// At a terminal: errors are told and forgotten.
     pub interactive: bool,
     pub quit: bool,
+    /// Write each statement before its outcome.
+    pub echo: bool,
+    /// K3 does not hold.
+    pub keep_going: bool,
+    /// There was an error in a script.
+    pub failed: bool,
     /// Depth of `\i`.
     depth: u32,
 }
@@ -128,7 +134,7 @@ impl Runner {
     pub fn new(mut session: Session, format: Format, interactive: bool) -> Runner {
         session.on_notice(|n| eprintln!("{}:  {}", n.severity, n.message));
         let out = Box::new(io::BufWriter::with_capacity(1 << 16, io::stdout()));
-        Runner { session, format, expanded: false, timing: false, out, interactive, quit: false, depth: 0 }
+        Runner { session, format, expanded: false, timing: false, out, interactive, quit: false, echo: false, keep_going: false, failed: false, depth: 0 }
     }
 
     /// Runs all that comes from `lines`.
@@ -198,11 +204,16 @@ impl Runner {
         if let Some(name) = lines.name() {
             eprintln!("SCRIPT: {name}, line {line}");
         }
-        Err(Failed::Told)
+        self.failed = true;
+        if self.keep_going { Ok(()) } else { Err(Failed::Told) }
     }
 
     /// Runs one statement; an error is told with its place.
     pub fn statement(&mut self, sql: &str, lines: &mut dyn Lines) -> Done {
+        if self.echo {
+            write(&mut *self.out, format!("{sql};\n").as_bytes())?;
+            self.flush()?;
+        }
         let before = ondol_base::clock::now();
         let mut ended = false;
         let mut show = Show {

@@ -25,9 +25,18 @@ pub struct Args {
     /// How results look
     #[arg(long, value_enum, default_value = "table")]
     format: Format,
+    /// Write each statement before its outcome
+    #[arg(short = 'e', long)]
+    echo: bool,
+    /// Go on with a script after an error; the exit status tells of it all the same
+    #[arg(long)]
+    keep_going: bool,
     /// Fail if there is no database yet
     #[arg(long)]
     no_create: bool,
+    /// A further folder to log into (may be repeated; give the same ones, in the same order, each time)
+    #[arg(long = "log-folder", value_name = "DIR")]
+    log_folders: Vec<String>,
     /// Bytes that the database may take in memory (K, M and G multiply by 1024)
     #[arg(long, value_parser = bytes)]
     memory_limit: Option<usize>,
@@ -41,7 +50,10 @@ impl Args {
             commands: Vec::new(),
             files: vec![file],
             format: Format::Table,
+            echo: false,
+            keep_going: false,
             no_create: false,
+            log_folders: Vec::new(),
             memory_limit: None,
         }
     }
@@ -64,10 +76,14 @@ pub fn run(args: Args) -> Done {
     if let Some(n) = args.memory_limit {
         options = options.memory_limit(n);
     }
+    for folder in &args.log_folders {
+        options = options.log_folder(folder);
+    }
     let database = options.open(&args.path)?;
     let scripted = !args.commands.is_empty() || !args.files.is_empty();
     let interactive = !scripted && io::stdin().is_terminal();
     let mut runner = Runner::new(database.session(), args.format, interactive);
+    (runner.echo, runner.keep_going) = (args.echo, args.keep_going);
     let done = if interactive {
         talk(&mut runner)
     } else if scripted {
@@ -75,6 +91,7 @@ pub fn run(args: Args) -> Done {
     } else {
         runner.run(&mut standard_input())
     };
+    let done = done.and(if runner.failed { Err(Failed::Told) } else { Ok(()) });
     runner.session.rollback();
     drop(runner);
     // Closing makes durable what was acknowledged asynchronously: its failure is the script's.

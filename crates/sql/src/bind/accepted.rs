@@ -38,7 +38,8 @@ accepted! {
 
 /// Storage parameters of tables that are accepted ([`TABLE_STORAGE`]).
 pub fn is_table_storage(name: &str) -> bool {
-    matches!(name, "fillfactor" | "toast_tuple_target" | "parallel_workers") || name.starts_with("autovacuum_")
+    matches!(name, "fillfactor" | "toast_tuple_target" | "parallel_workers")
+        || name.starts_with("autovacuum_")
 }
 
 /// Storage parameters of indexes that are accepted ([`INDEX_STORAGE`]).

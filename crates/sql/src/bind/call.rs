@@ -12,7 +12,8 @@ use crate::parse::tree::{FuncCall, Node, node::Node as Kind};
 use ondol_engine::{FunctionDef, Returns};
 use ondol_types::cast::CastContext;
 use ondol_types::func::ANY;
-use ondol_types::{SqlError, SqlResult, Type, TypeId, Value, agg, resolve, sqlstate};
+use ondol_types::resolve::{self, Category};
+use ondol_types::{SqlError, SqlResult, Type, TypeId, Value, agg, sqlstate};
 use std::sync::Arc;
 
 /// A registered query with its arguments, cast.
@@ -22,13 +23,14 @@ pub struct RegisteredCall {
 }
 
 impl<'a> Binder<'a> {
-    /// The name of a function: `f`, `public.f` or `pg_catalog.f`.
-    pub(super) fn function_name(&self, nodes: &'a [Node], location: i32) -> SqlResult<&'a str> {
+    /// The name of a function (`f`, `public.f` or `pg_catalog.f`), and whether it may be a registered query.
+    pub(super) fn function_name(&self, nodes: &'a [Node], location: i32) -> SqlResult<(&'a str, bool)> {
         match strings(nodes)?[..] {
-            [name] | ["pg_catalog", name] => Ok(name),
+            [name] => Ok((name, self.catalog.functions_named(name).next().is_some())),
+            ["pg_catalog", name] => Ok((name, false)),
             [schema, name] => {
                 check_schema("", schema, location)?;
-                Ok(name)
+                Ok((name, self.catalog.functions_named(name).next().is_some()))
             }
             _ => Err(at(SqlError::unsupported("a database name before a function"), location)),
         }
@@ -36,7 +38,7 @@ impl<'a> Binder<'a> {
 
     pub(super) fn func_call(&mut self, c: &'a FuncCall) -> SqlResult<Expr> {
         let location = c.location;
-        let name = self.function_name(&c.funcname, location)?;
+        let (name, registered) = self.function_name(&c.funcname, location)?;
         refuse_at(c.over.is_some(), "a window function", location)?;
         refuse_at(c.agg_within_group, "WITHIN GROUP", location)?;
         refuse_at(c.func_variadic, "VARIADIC", location)?;
@@ -48,6 +50,9 @@ impl<'a> Binder<'a> {
             let message = format!("{what} specified, but {name} is not an aggregate function");
             Err(at(SqlError::new(sqlstate::WRONG_OBJECT_TYPE, message), location))
         };
+        if c.agg_star && !registered {
+            resolve::resolve_function(name, &[]).map_err(|e| at(e, location))?;
+        }
         if c.agg_star {
             return not_aggregate(&format!("{name}(*)"));
         }
@@ -57,7 +62,7 @@ impl<'a> Binder<'a> {
         if c.agg_filter.is_some() {
             return not_aggregate("FILTER");
         }
-        if self.catalog.functions_named(name).next().is_some() {
+        if registered {
             let named = c.args.iter().any(|a| matches!(a.node, Some(Kind::NamedArgExpr(_))));
             if !named {
                 // A function of PostgreSQL's comes first where it fits.
@@ -126,7 +131,11 @@ impl<'a> Binder<'a> {
         let def = agg::resolve_aggregate(name, &types).map_err(|e| at(e, location))?;
         let mut cast = Vec::with_capacity(args.len());
         for (arg, want) in args.into_iter().zip(def.args) {
-            cast.push(if *want == ANY { self.settle(arg)? } else { self.cast(arg, Type::new(*want), false)? });
+            cast.push(if *want == ANY {
+                self.settle(arg)?
+            } else {
+                self.cast(arg, Type::new(*want), false)?
+            });
         }
         let mut aggregate =
             Aggregate { agg: def.id, args: cast, distinct: c.agg_distinct, filter, ty: Type::new(def.ret) };
@@ -135,7 +144,8 @@ impl<'a> Binder<'a> {
         if depth > 0 {
             for e in aggregate.args.iter_mut().chain(aggregate.filter.as_mut()) {
                 walk_expr_mut(e, 0, &mut |e, level| {
-                    if let ExprKind::Column { depth: d, .. } | ExprKind::Aggregate { depth: d, .. } = &mut e.kind
+                    if let ExprKind::Column { depth: d, .. } | ExprKind::Aggregate { depth: d, .. } =
+                        &mut e.kind
                         && *d >= level + depth
                     {
                         *d -= depth;
@@ -149,7 +159,9 @@ impl<'a> Binder<'a> {
         let Some(level) = n.checked_sub(1 + usize::from(depth)).and_then(|i| self.levels.get_mut(i)) else {
             return Err(unexpected("an aggregate outside of a query"));
         };
-        let index = group::add_aggregate(&mut level.aggregates, aggregate);
+        let Some(index) = group::add_aggregate(&mut level.aggregates, aggregate) else {
+            return Err(SqlError::new(sqlstate::PROGRAM_LIMIT_EXCEEDED, "too many aggregates in a query"));
+        };
         Ok(Expr { kind: ExprKind::Aggregate { depth, index }, ty, at: place(location) })
     }
 
@@ -195,13 +207,15 @@ impl<'a> Binder<'a> {
         for a in args {
             match kind(a)? {
                 Kind::NamedArgExpr(n) => {
-                    let arg = n.arg.as_deref().ok_or_else(|| unexpected("a named argument without a value"))?;
+                    let arg =
+                        n.arg.as_deref().ok_or_else(|| unexpected("a named argument without a value"))?;
                     exprs.push(self.expr(arg)?);
                     names.push(Some(&n.name));
                 }
                 _ if names.iter().any(Option::is_some) => {
                     let message = "positional argument cannot follow named argument";
-                    return Err(at(SqlError::new(sqlstate::SYNTAX_ERROR, message), location));
+                    let error = SqlError::new(sqlstate::SYNTAX_ERROR, message);
+                    return Err(super::tree::at_expr(error, super::dml::node_place(a)));
                 }
                 _ => {
                     exprs.push(self.expr(a)?);
@@ -231,41 +245,51 @@ impl<'a> Binder<'a> {
                     Some(n) => f.args.iter().position(|a| a.0.as_deref() == Some(n))?,
                     None => i,
                 };
-                if places.contains(&place) || !can_coerce(arg.ty.id, f.args[place].1.id, CastContext::Implicit) {
+                if places.contains(&place)
+                    || !can_coerce(arg.ty.id, f.args[place].1.id, CastContext::Implicit)
+                {
                     return None;
                 }
                 places.push(place);
             }
             Some(places)
         };
-        let exact = |f: &FunctionDef, places: &[usize]| {
-            args.iter().zip(places).filter(|(a, p)| a.ty.id == f.args[**p].1.id).count()
+        let mut fitting: Vec<Candidate> = (self.catalog.functions_named(name))
+            .filter_map(|f| {
+                let places = fit(f)?;
+                let types = places.iter().map(|p| f.args[*p].1.id).collect();
+                Some(Candidate { function: f.clone(), places, types })
+            })
+            .collect();
+        narrow(&mut fitting, &args.iter().map(|a| a.ty.id).collect::<Vec<_>>());
+        let error = |state, problem: &str, hint: &str| {
+            let types: Vec<String> = (args.iter().enumerate())
+                .map(|(i, a)| match names.get(i).copied().flatten() {
+                    Some(n) => format!("{n} => {}", name_of(a.ty.id)),
+                    None => name_of(a.ty.id).to_string(),
+                })
+                .collect();
+            let message = format!("function {name}({}) {problem}", types.join(", "));
+            Err(at(SqlError::new(state, message).hint(hint), location))
         };
-        let mut best: Option<(usize, bool, Arc<FunctionDef>, Vec<usize>)> = None;
-        for f in self.catalog.functions_named(name) {
-            let Some(places) = fit(f) else { continue };
-            let score = exact(f, &places);
-            match &mut best {
-                Some((s, tie, ..)) if *s == score => *tie = true,
-                Some((s, ..)) if *s > score => {}
-                _ => best = Some((score, false, f.clone(), places)),
+        let Candidate { function, places, .. } = match (fitting.pop(), fitting.is_empty()) {
+            (Some(one), true) => one,
+            (Some(_), false) => {
+                return error(
+                    sqlstate::AMBIGUOUS_FUNCTION,
+                    "is not unique",
+                    "Could not choose a best candidate function. You might need to add explicit type casts.",
+                );
             }
-        }
-        let types = || args.iter().map(|a| name_of(a.ty.id)).collect::<Vec<_>>().join(", ");
-        let Some((_, tie, function, places)) = best else {
-            let message = format!("function {name}({}) does not exist", types());
-            let error = SqlError::new(sqlstate::UNDEFINED_FUNCTION, message).hint(
-                "No function matches the given name and argument types. You might need to add explicit type casts.",
-            );
-            return Err(at(error, location));
+            (None, _) => {
+                return error(
+                    sqlstate::UNDEFINED_FUNCTION,
+                    "does not exist",
+                    "No function matches the given name and argument types. \
+                     You might need to add explicit type casts.",
+                );
+            }
         };
-        if tie {
-            let message = format!("function {name}({}) is not unique", types());
-            let error = SqlError::new(sqlstate::AMBIGUOUS_FUNCTION, message).hint(
-                "Could not choose a best candidate function. You might need to add explicit type casts.",
-            );
-            return Err(at(error, location));
-        }
         let mut ordered: Vec<(usize, Expr)> = Vec::with_capacity(args.len());
         for (arg, place) in args.into_iter().zip(places) {
             let to = Type::new(function.args[place].1.id);
@@ -307,6 +331,40 @@ impl<'a> Binder<'a> {
             ..Query::default()
         };
         Ok(Expr { kind: ExprKind::Scalar(Box::new(query)), ty, at: place(location) })
+    }
+}
+
+/// A registered query that a call may mean: which of its arguments each given one is, and their types.
+struct Candidate {
+    function: Arc<FunctionDef>,
+    places: Vec<usize>,
+    types: Vec<TypeId>,
+}
+
+/// Leaves those that PostgreSQL's rules prefer (see [`resolve`]): with most exact types, then with most types that
+/// are preferred in their category; for unknown literals, those that take text.
+fn narrow(left: &mut Vec<Candidate>, given: &[TypeId]) {
+    let known = |i: usize| given[i] != TypeId::Unknown;
+    let keep_best = |left: &mut Vec<Candidate>, score: &dyn Fn(&Candidate) -> usize| {
+        if let Some(best) = left.iter().map(score).max() {
+            left.retain(|c| score(c) == best);
+        }
+    };
+    keep_best(left, &|c| (0..given.len()).filter(|i| known(*i) && c.types[*i] == given[*i]).count());
+    keep_best(left, &|c| {
+        let fits = |i: &usize| {
+            let (t, g) = (c.types[*i], given[*i]);
+            t == g || (resolve::is_preferred(t) && resolve::category(t) == resolve::category(g))
+        };
+        (0..given.len()).filter(|i| known(*i) && fits(i)).count()
+    });
+    for i in (0..given.len()).filter(|i| !known(*i)) {
+        if left.len() > 1 && left.iter().any(|c| resolve::category(c.types[i]) == Category::String) {
+            left.retain(|c| resolve::category(c.types[i]) == Category::String);
+        }
+        if left.len() > 1 && left.iter().any(|c| resolve::is_preferred(c.types[i])) {
+            left.retain(|c| resolve::is_preferred(c.types[i]));
+        }
     }
 }
 
@@ -370,4 +428,3 @@ pub fn series(binder: &mut Binder<'_>, mut args: Vec<Expr>, location: i32) -> Sq
         _ => Err(unexpected("generate_series")),
     }
 }
-

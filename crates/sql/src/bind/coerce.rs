@@ -46,9 +46,8 @@ impl Binder<'_> {
         }
         let place = e.at;
         if let ExprKind::Const(v) = &e.kind {
-            let moves = is_moment(to.id)
-                && is_string(e.ty.id)
-                && matches!(v, Value::Text(t) if names_a_moment(t));
+            let moves =
+                is_moment(to.id) && is_string(e.ty.id) && matches!(v, Value::Text(t) if names_a_moment(t));
             if !moves && let Ok(v) = cast::cast(v.clone(), e.ty.id, to, explicit, &Context::EMPTY) {
                 return Ok(constant(v, to, place));
             }
@@ -289,7 +288,12 @@ pub fn common_type(exprs: &[&Expr], construct: &str) -> SqlResult<Type> {
 
 /// Literals in a query's result that nothing gave a type are text.
 pub fn settle_targets(binder: &mut Binder<'_>, query: &mut Query) -> SqlResult<()> {
-    for t in &mut query.targets {
+    settle_all(binder, &mut query.targets)
+}
+
+/// The same for a list of targets.
+pub fn settle_all(binder: &mut Binder<'_>, targets: &mut [Target]) -> SqlResult<()> {
+    for t in targets {
         if t.expr.ty.id == TypeId::Unknown {
             let e = std::mem::replace(&mut t.expr, constant(Value::Null, Type::UNKNOWN, u32::MAX));
             t.expr = binder.settle(e)?;

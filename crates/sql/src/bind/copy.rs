@@ -49,7 +49,13 @@ impl<'a> Binder<'a> {
                     defaults.push((i as u16, default_of(self.catalog, c)?));
                 }
             }
-            return Ok(Statement::Copy(Copy::From { table: TableRef(table), columns, defaults, end, options }));
+            return Ok(Statement::Copy(Copy::From {
+                table: TableRef(table),
+                columns,
+                defaults,
+                end,
+                options,
+            }));
         }
         let all: Vec<_> = table.def.columns.iter().map(|c| (c.name.clone(), c.ty)).collect();
         let targets = columns
@@ -96,7 +102,11 @@ impl<'a> Binder<'a> {
             },
         };
         let needs_csv = |o: &DefElem, name: &str| {
-            if csv { Ok(()) } else { Err(bad(o, format!("COPY {name} requires CSV mode"))) }
+            if csv {
+                return Ok(());
+            }
+            let message = format!("COPY {name} available only in CSV mode");
+            Err(at(SqlError::new(sqlstate::FEATURE_NOT_SUPPORTED, message), o.location))
         };
         let one_byte = |o: &DefElem, name: &str, t: &str| match t.as_bytes() {
             [b] => Ok(*b),
@@ -121,7 +131,10 @@ impl<'a> Binder<'a> {
                     if option_bool(o)? {
                         if !s.is_from {
                             let message = "COPY FREEZE cannot be used with COPY TO";
-                            return Err(at(SqlError::new(sqlstate::FEATURE_NOT_SUPPORTED, message), o.location));
+                            return Err(at(
+                                SqlError::new(sqlstate::FEATURE_NOT_SUPPORTED, message),
+                                o.location,
+                            ));
                         }
                         self.notice(accepted::COPY_FREEZE);
                     }
@@ -148,10 +161,17 @@ impl<'a> Binder<'a> {
                     }
                     match o.arg.as_deref().map(kind).transpose()? {
                         Some(Kind::AStar(_)) => c.force_quote_all = true,
-                        _ => return Err(at(SqlError::unsupported("FORCE_QUOTE of some columns"), o.location)),
+                        _ => {
+                            return Err(at(SqlError::unsupported("FORCE_QUOTE of some columns"), o.location));
+                        }
                     }
                 }
-                "force_not_null" | "force_null" | "on_error" | "log_verbosity" | "reject_limit" | "default"
+                "force_not_null"
+                | "force_null"
+                | "on_error"
+                | "log_verbosity"
+                | "reject_limit"
+                | "default"
                 | "convert_selectively" => {
                     let feature = format!("COPY option {}", o.defname.to_ascii_uppercase());
                     return Err(at(SqlError::unsupported(feature), o.location));
@@ -177,7 +197,8 @@ impl<'a> Binder<'a> {
                 return Err(bad(o, "COPY null representation cannot use newline or carriage return"));
             }
             if t.as_bytes().contains(&c.delimiter) {
-                return Err(bad(o, "COPY delimiter character must not appear in the NULL specification"));
+                let message = "COPY delimiter must not appear in the NULL specification";
+                return Err(at(SqlError::new(sqlstate::FEATURE_NOT_SUPPORTED, message), o.location));
             }
             c.null = t;
         }
@@ -196,7 +217,7 @@ impl<'a> Binder<'a> {
         }
         if csv && c.null.as_bytes().contains(&c.quote) {
             let message = "CSV quote character must not appear in the NULL specification";
-            return Err(SqlError::new(sqlstate::INVALID_PARAMETER_VALUE, message));
+            return Err(SqlError::new(sqlstate::FEATURE_NOT_SUPPORTED, message));
         }
         Ok(c)
     }

@@ -4,20 +4,20 @@
 //! IF [NOT] EXISTS it is left to then, and so is the notice.
 
 use super::accepted::{self, is_index_storage, is_table_storage};
-use super::dml::bind_default;
 use super::tree::{
-    at, kind, need, options, plain_name, refuse, refuse_at, relation_name, string, strings, unexpected, variant,
+    at, kind, need, options, plain_name, refuse, refuse_at, relation_name, string, strings, unexpected,
+    variant,
 };
-use super::types::bind_type;
+use super::types::any_type;
 use super::{Binder, system};
 use crate::bound::{NewIndex, Statement};
 use crate::parse::expression_text;
 use crate::parse::tree::{
-    self, AlterTableType, ConstrType, Constraint, Node, ObjectType, OnCommitAction, RangeVar, SortByDir, SortByNulls,
-    node::Node as Kind,
+    self, AlterTableType, ConstrType, Constraint, Node, ObjectType, OnCommitAction, RangeVar, SortByDir,
+    SortByNulls, node::Node as Kind,
 };
 use ondol_engine::{ColumnDef, IndexColumn, IndexKind};
-use ondol_types::{SqlError, SqlResult, sqlstate};
+use ondol_types::{SqlError, SqlResult, TypeId, sqlstate};
 
 /// Bytes in a name.
 const MAX_NAME: usize = 63;
@@ -74,7 +74,12 @@ impl<'a> Binder<'a> {
             return Err(SqlError::new("54011", message));
         }
         let constraints = self.keys(name, &mut columns, keys)?;
-        Ok(Statement::CreateTable { name: name.clone(), columns, constraints, if_not_exists: s.if_not_exists })
+        Ok(Statement::CreateTable {
+            name: name.clone(),
+            columns,
+            constraints,
+            if_not_exists: s.if_not_exists,
+        })
     }
 
     fn no_such_relation(&self, name: &str) -> SqlResult<()> {
@@ -96,7 +101,11 @@ impl<'a> Binder<'a> {
         what: accepted::Accepted,
     ) -> SqlResult<()> {
         for o in options(nodes)? {
-            refuse_at(!o.defnamespace.is_empty() && o.defnamespace != "toast", "a parameter's namespace", o.location)?;
+            refuse_at(
+                !o.defnamespace.is_empty() && o.defnamespace != "toast",
+                "a parameter's namespace",
+                o.location,
+            )?;
             if !known(&o.defname) {
                 let message = format!("unrecognized parameter \"{}\"", o.defname);
                 return Err(at(SqlError::new(sqlstate::INVALID_PARAMETER_VALUE, message), o.location));
@@ -141,7 +150,11 @@ impl<'a> Binder<'a> {
             let message = format!("column name \"{}\" conflicts with a system column name", c.colname);
             return Err(at(SqlError::new(sqlstate::DUPLICATE_COLUMN, message), here));
         }
-        let ty = bind_type(c.type_name.as_ref().ok_or_else(|| unexpected("a column without a type"))?)?;
+        let ty = any_type(c.type_name.as_ref().ok_or_else(|| unexpected("a column without a type"))?)?;
+        if matches!(ty.id, TypeId::Unknown | TypeId::Void) {
+            let message = format!("column \"{}\" has pseudo-type {}", c.colname, super::name_of(ty.id));
+            return Err(at(SqlError::new(sqlstate::INVALID_TABLE_DEFINITION, message), here));
+        }
         let mut column = ColumnDef { name: c.colname.clone(), ty, not_null: false, default: None };
         let mut nullable: Option<bool> = c.is_not_null.then_some(false);
         for node in &c.constraints {
@@ -168,12 +181,9 @@ impl<'a> Binder<'a> {
                         );
                         return Err(at(SqlError::new(sqlstate::SYNTAX_ERROR, message), k.location));
                     }
-                    let text = expression_text(need(&k.raw_expr)?)?;
-                    bind_default(self.catalog, &text, &column).map_err(|mut e| {
-                        e.0.position = None;
-                        at(e, k.location)
-                    })?;
-                    column.default = Some(text);
+                    let value = need(&k.raw_expr)?;
+                    self.default_value(value, &column)?;
+                    column.default = Some(expression_text(value)?);
                 }
                 ConstrType::ConstrPrimary | ConstrType::ConstrUnique => {
                     let mut key = self.table_key(k)?;
@@ -188,12 +198,6 @@ impl<'a> Binder<'a> {
             }
         }
         column.not_null = nullable == Some(false);
-        // A key makes the column NOT NULL, which NULL must not deny.
-        if nullable == Some(true) && keys.iter().any(|k| k.primary && k.columns == [c.colname.as_str()]) {
-            let message =
-                format!("conflicting NULL/NOT NULL declarations for column \"{}\" of table \"{table}\"", c.colname);
-            return Err(at(SqlError::new(sqlstate::SYNTAX_ERROR, message), here));
-        }
         Ok(column)
     }
 
@@ -216,7 +220,12 @@ impl<'a> Binder<'a> {
     }
 
     /// The indexes of a new table's keys, named; a primary key's columns become NOT NULL.
-    fn keys(&mut self, table: &str, columns: &mut [ColumnDef], mut keys: Vec<Key<'a>>) -> SqlResult<Vec<NewIndex>> {
+    fn keys(
+        &mut self,
+        table: &str,
+        columns: &mut [ColumnDef],
+        mut keys: Vec<Key<'a>>,
+    ) -> SqlResult<Vec<NewIndex>> {
         // The primary key comes first.
         keys.sort_by_key(|k| !k.primary);
         let mut indexes: Vec<NewIndex> = Vec::new();
@@ -245,7 +254,14 @@ impl<'a> Binder<'a> {
             let name = (!given.is_empty()).then(|| given.clone());
             // Whether it has a name of its own is kept in `constraint` until all are known.
             let constraint = name.is_some();
-            indexes.push(NewIndex { name, kind: IndexKind::Btree, unique: true, primary: key.primary, constraint, columns: places });
+            indexes.push(NewIndex {
+                name,
+                kind: IndexKind::Btree,
+                unique: true,
+                primary: key.primary,
+                constraint,
+                columns: places,
+            });
         }
         for i in 0..indexes.len() {
             indexes[i].constraint = true;
@@ -292,7 +308,10 @@ impl<'a> Binder<'a> {
         refuse(s.where_clause.is_some(), "a partial index")?;
         refuse(!s.exclude_op_names.is_empty(), "EXCLUDE")?;
         refuse(s.nulls_not_distinct, "NULLS NOT DISTINCT")?;
-        refuse(!s.idxcomment.is_empty() || s.primary || s.isconstraint || s.iswithoutoverlaps, "this kind of index")?;
+        refuse(
+            !s.idxcomment.is_empty() || s.primary || s.isconstraint || s.iswithoutoverlaps,
+            "this kind of index",
+        )?;
         refuse(s.deferrable || s.initdeferred, "a DEFERRABLE index")?;
         let table = self.table(relation)?;
         let index_kind = match s.access_method.as_str() {
@@ -331,7 +350,8 @@ impl<'a> Binder<'a> {
             let ordered = e.ordering() != SortByDir::SortbyDefault
                 || !matches!(e.nulls_ordering(), SortByNulls::SortbyNullsDefault | SortByNulls::Undefined);
             if index_kind == IndexKind::Hash && ordered {
-                let what = if e.ordering() != SortByDir::SortbyDefault { "ASC/DESC" } else { "NULLS FIRST/LAST" };
+                let what =
+                    if e.ordering() != SortByDir::SortbyDefault { "ASC/DESC" } else { "NULLS FIRST/LAST" };
                 let message = format!("access method \"hash\" does not support {what} options");
                 return Err(SqlError::new(sqlstate::FEATURE_NOT_SUPPORTED, message));
             }
@@ -471,7 +491,8 @@ impl<'a> Binder<'a> {
                         continue;
                     }
                     if self.catalog.indexes.contains_key(name) {
-                        let error = SqlError::new(sqlstate::WRONG_OBJECT_TYPE, format!("\"{name}\" is not a table"));
+                        let error =
+                            SqlError::new(sqlstate::WRONG_OBJECT_TYPE, format!("\"{name}\" is not a table"));
                         return Err(error.hint("Use DROP INDEX to remove an index."));
                     }
                     if !if_exists {

@@ -4,7 +4,10 @@ use super::scope::{Clause, column};
 use super::select::null;
 use super::tree::{at, at_expr, kind, list, need, place, refuse, refuse_at, unexpected, variant};
 use super::{Binder, coerce};
-use crate::bound::{Expr, From, Insert, InsertColumn, Modify, Query, Rel, RelEntry, Statement, TableRef, Target};
+use crate::bound::{
+    Expr, ExprKind, From, Insert, InsertColumn, Modify, Query, Rel, RelEntry, Statement, TableRef, Target,
+    walk_expr,
+};
 use crate::parse::tree::{self, Node, ResTarget, node::Node as Kind};
 use ondol_engine::{Catalog, ColumnDef, Table};
 use ondol_types::{SqlError, SqlResult, Type, sqlstate};
@@ -22,8 +25,8 @@ pub fn default_of(catalog: &Catalog, column: &ColumnDef) -> SqlResult<Expr> {
     }
 }
 
-/// Binds the text of a default; nothing of a query may stand in it.
-pub fn bind_default(catalog: &Catalog, text: &str, column: &ColumnDef) -> SqlResult<Expr> {
+/// Binds the text of a default.
+fn bind_default(catalog: &Catalog, text: &str, column: &ColumnDef) -> SqlResult<Expr> {
     let sql = format!("SELECT {text}");
     let raws = crate::parse::parse(&sql)?;
     let bad = || SqlError::new(sqlstate::SYNTAX_ERROR, format!("not one expression: {text}"));
@@ -31,33 +34,7 @@ pub fn bind_default(catalog: &Catalog, text: &str, column: &ColumnDef) -> SqlRes
     let Kind::SelectStmt(select) = &raw.node else { return Err(bad()) };
     let [target] = select.target_list.as_slice() else { return Err(bad()) };
     let Kind::ResTarget(target) = kind(target)? else { return Err(bad()) };
-    let mut binder = Binder::new(catalog, &sql, &[]);
-    binder.open_params = false;
-    let value = need(&target.val)?;
-    let (e, _) = binder.nested(Clause::Default, |b| b.expr(value)).map_err(|e| {
-        if matches!(e.sqlstate(), sqlstate::UNDEFINED_COLUMN | sqlstate::UNDEFINED_TABLE) {
-            SqlError::new(sqlstate::FEATURE_NOT_SUPPORTED, "cannot use column reference in DEFAULT expression")
-        } else {
-            e
-        }
-    })?;
-    let mut has_query = false;
-    crate::bound::each_query_in(&e, &mut |_| has_query = true);
-    if has_query {
-        let message = "cannot use subquery in DEFAULT expression";
-        return Err(SqlError::new(sqlstate::FEATURE_NOT_SUPPORTED, message));
-    }
-    if !coerce::can_coerce(e.ty.id, column.ty.id, ondol_types::cast::CastContext::Assignment) {
-        let message = format!(
-            "column \"{}\" is of type {} but default expression is of type {}",
-            column.name,
-            super::name_of(column.ty.id),
-            super::name_of(e.ty.id)
-        );
-        let error = SqlError::new(sqlstate::DATATYPE_MISMATCH, message);
-        return Err(error.hint("You will need to rewrite or cast the expression."));
-    }
-    let e = binder.cast(e, column.ty, false)?;
+    let e = Binder::new(catalog, &sql, &[]).default_value(need(&target.val)?, column)?;
     Ok(Expr { at: u32::MAX, ..e })
 }
 
@@ -84,6 +61,42 @@ fn bare_values(s: &tree::SelectStmt) -> bool {
 }
 
 impl<'a> Binder<'a> {
+    /// The expression of a default, of the column's type; nothing of a query may stand in it.
+    pub(super) fn default_value(&mut self, value: &'a Node, column: &ColumnDef) -> SqlResult<Expr> {
+        let open = std::mem::replace(&mut self.open_params, false);
+        let bound = self.nested(Clause::Default, |b| b.expr(value));
+        self.open_params = open;
+        let (e, _) = bound.map_err(|mut e| {
+            if matches!(e.sqlstate(), sqlstate::UNDEFINED_COLUMN | sqlstate::UNDEFINED_TABLE) {
+                e.0.sqlstate = sqlstate::FEATURE_NOT_SUPPORTED;
+                e.0.message = "cannot use column reference in DEFAULT expression".into();
+            }
+            e
+        })?;
+        let mut query = None;
+        walk_expr(&e, 0, &mut |e, _| {
+            if let ExprKind::Scalar(_) | ExprKind::Exists { .. } | ExprKind::Quantified { .. } = e.kind {
+                query.get_or_insert(e.at);
+            }
+            true
+        });
+        if let Some(here) = query {
+            let message = "cannot use subquery in DEFAULT expression";
+            return Err(at_expr(SqlError::new(sqlstate::FEATURE_NOT_SUPPORTED, message), here));
+        }
+        if !coerce::can_coerce(e.ty.id, column.ty.id, ondol_types::cast::CastContext::Assignment) {
+            let message = format!(
+                "column \"{}\" is of type {} but default expression is of type {}",
+                column.name,
+                super::name_of(column.ty.id),
+                super::name_of(e.ty.id)
+            );
+            let error = SqlError::new(sqlstate::DATATYPE_MISMATCH, message);
+            return Err(error.hint("You will need to rewrite or cast the expression."));
+        }
+        self.cast(e, column.ty, false)
+    }
+
     pub(super) fn insert(&mut self, s: &'a tree::InsertStmt) -> SqlResult<Statement> {
         refuse(s.on_conflict_clause.is_some(), "ON CONFLICT")?;
         refuse(s.r#override() == tree::OverridingKind::OverridingUserValue, "OVERRIDING USER VALUE")?;
@@ -105,7 +118,7 @@ impl<'a> Binder<'a> {
         let (query, width) = match source {
             // DEFAULT VALUES: one row without columns.
             None => (one_row(Vec::new()), 0),
-            Some(q) if bare_values(q) => self.insert_values(&table, &targets, named, q)?,
+            Some(q) if bare_values(q) => self.insert_values(&table, &targets, named, &s.cols, q)?,
             Some(q) => {
                 let query = self.select(q)?;
                 let types: Vec<u32> = query.visible().map(|t| t.expr.at).collect();
@@ -162,6 +175,7 @@ impl<'a> Binder<'a> {
         table: &Arc<Table>,
         targets: &[usize],
         named: bool,
+        cols: &'a [Node],
         q: &'a tree::SelectStmt,
     ) -> SqlResult<(Query, usize)> {
         let (rows, _) = self.nested(Clause::Values, |b| {
@@ -175,7 +189,7 @@ impl<'a> Binder<'a> {
                     let message = "VALUES lists must all be the same length";
                     return Err(at_expr(SqlError::new(sqlstate::SYNTAX_ERROR, message), here));
                 }
-                check_width(items.len(), targets, named, &[], items.get(targets.len()).map(node_place))?;
+                check_width(items.len(), targets, named, cols, items.get(targets.len()).map(node_place))?;
                 let mut exprs = Vec::with_capacity(items.len());
                 for (item, column) in items.iter().zip(targets) {
                     let c = &table.def.columns[*column];
@@ -286,7 +300,7 @@ impl<'a> Binder<'a> {
         let (table, own, items) = self.target_table(relation)?;
         self.level().hidden = items;
         let mut from = vec![own];
-        from.extend(self.from_clause(others)?);
+        from.extend(self.bind_from(others)?);
         Ok((table, from))
     }
 }
@@ -315,7 +329,8 @@ fn check_width(
     Ok(())
 }
 
-fn node_place(node: &Node) -> u32 {
+/// Where an expression starts, of the kinds that lists of values are mostly made of.
+pub fn node_place(node: &Node) -> u32 {
     match &node.node {
         Some(Kind::AConst(c)) => place(c.location),
         Some(Kind::ColumnRef(c)) => place(c.location),

@@ -5,7 +5,8 @@ use super::types::{bind_type, type_label};
 use super::{Binder, coerce, constant, name_of};
 use crate::bound::{Expr, ExprKind};
 use crate::parse::tree::{
-    self, AExprKind, BoolExprType, BoolTestType, Node, NullTestType, SubLinkType, a_const::Val, node::Node as Kind,
+    self, AExprKind, BoolExprType, BoolTestType, Node, NullTestType, SubLinkType, a_const::Val,
+    node::Node as Kind,
 };
 use ondol_types::cast::CastContext;
 use ondol_types::func::Context;
@@ -116,7 +117,14 @@ impl<'a> Binder<'a> {
         let mut args = Vec::with_capacity(e.args.len());
         for a in &e.args {
             let a = self.expr(a)?;
-            args.push(self.condition(a, name)?);
+            let a = self.condition(a, name)?;
+            // `a AND (b AND c)` is `a AND b AND c`.
+            match (op, a.kind) {
+                (BoolExprType::AndExpr, ExprKind::And(list)) | (BoolExprType::OrExpr, ExprKind::Or(list)) => {
+                    args.extend(list)
+                }
+                (_, kind) => args.push(Expr { kind, ..a }),
+            }
         }
         let kind = match (op, args.pop()) {
             (BoolExprType::NotExpr, Some(arg)) => return Ok(negate(arg, e.location)),
@@ -201,7 +209,6 @@ impl<'a> Binder<'a> {
     fn plain_operator(&mut self, name: &str, e: &'a tree::AExpr) -> SqlResult<Expr> {
         let right = need(&e.rexpr)?;
         let Some(left) = e.lexpr.as_deref() else {
-            // A negated number is a number: -2147483648 has no positive counterpart among integers.
             let right = self.expr(right)?;
             return self.operator(name, None, right, place(e.location));
         };
@@ -232,7 +239,7 @@ fn literal(c: &tree::AConst) -> SqlResult<Expr> {
     Ok(constant(value, ty, at_place))
 }
 
-/// A number that is no int4: bigint if it is one, else numeric.
+/// A number that is no unsigned int4: integer or bigint if it is one, else numeric.
 fn number(text: &str) -> SqlResult<(Value, Type)> {
     let digits: String = text.chars().filter(|c| *c != '_').collect();
     let lower = digits.to_ascii_lowercase();
@@ -243,7 +250,11 @@ fn number(text: &str) -> SqlResult<(Value, Type)> {
         return Ok((Value::Int8(value), Type::INT8));
     }
     if let Ok(value) = digits.parse::<i64>() {
-        return Ok((Value::Int8(value), Type::INT8));
+        // -2147483648: the grammar makes a number and its sign one constant.
+        return Ok(match i32::try_from(value) {
+            Ok(value) => (Value::Int4(value), Type::INT4),
+            Err(_) => (Value::Int8(value), Type::INT8),
+        });
     }
     let ty = Type::new(TypeId::Numeric);
     Ok((text::input(&digits, ty, &Context::EMPTY)?, ty))
@@ -325,7 +336,6 @@ fn label(node: &Node) -> Option<(String, u8)> {
         Kind::CoalesceExpr(_) => sure("coalesce"),
         Kind::MinMaxExpr(m) => sure(if m.op() == tree::MinMaxOp::IsGreatest { "greatest" } else { "least" }),
         Kind::SqlvalueFunction(f) => sure(super::special::value_function_name(f.op())?),
-        Kind::AConst(c) if matches!(c.val, Some(Val::Boolval(_))) => Some(("bool".into(), 1)),
         _ => None,
     }
 }

@@ -12,10 +12,10 @@ type Columns = Vec<(String, Expr)>;
 
 impl<'a> Binder<'a> {
     /// Binds the items of FROM; afterwards the level shows them.
-    pub(super) fn from_clause(&mut self, nodes: &'a [Node]) -> SqlResult<Vec<From>> {
+    pub(super) fn bind_from(&mut self, nodes: &'a [Node]) -> SqlResult<Vec<From>> {
         let mut from = Vec::with_capacity(nodes.len());
         for node in nodes {
-            let (f, items) = self.from_item(node)?;
+            let (f, items) = self.bind_from_item(node)?;
             no_conflict(&self.level().hidden, &items)?;
             from.push(f);
             self.level().hidden.extend(items);
@@ -25,7 +25,7 @@ impl<'a> Binder<'a> {
         Ok(from)
     }
 
-    fn from_item(&mut self, node: &'a Node) -> SqlResult<(From, Vec<Item>)> {
+    fn bind_from_item(&mut self, node: &'a Node) -> SqlResult<(From, Vec<Item>)> {
         match kind(node)? {
             Kind::RangeVar(v) => self.range_var(v),
             Kind::RangeSubselect(s) => {
@@ -118,7 +118,8 @@ impl<'a> Binder<'a> {
         let alias = v.alias.as_ref();
         let name = alias.map_or(v.relname.as_str(), |a| &a.aliasname);
         let columns = table.def.columns.iter().map(|c| (c.name.clone(), c.ty)).collect();
-        let (from, items) = self.add(Rel::Table(table.clone()), columns, name, alias.is_none(), alias, v.location)?;
+        let (from, items) =
+            self.add(Rel::Table(table.clone()), columns, name, alias.is_none(), alias, v.location)?;
         Ok((table, from, items))
     }
 
@@ -140,13 +141,15 @@ impl<'a> Binder<'a> {
         refuse(f.ordinality, "WITH ORDINALITY")?;
         refuse(f.is_rowsfrom, "ROWS FROM")?;
         refuse(!f.coldeflist.is_empty(), "a column definition list for a function")?;
-        let [only] = f.functions.as_slice() else { return Err(SqlError::unsupported("several functions in FROM")) };
+        let [only] = f.functions.as_slice() else {
+            return Err(SqlError::unsupported("several functions in FROM"));
+        };
         let [call, definitions @ ..] = list(only)? else { return Err(unexpected("a function in FROM")) };
         refuse(definitions.iter().any(|d| d.node.is_some()), "a column definition list for a function")?;
         let Kind::FuncCall(c) = kind(call)? else {
             return Err(SqlError::unsupported("an expression as a table"));
         };
-        let name = self.function_name(&c.funcname, c.location)?;
+        let (name, registered) = self.function_name(&c.funcname, c.location)?;
         let label = f.alias.as_ref().map_or(name, |a| &a.aliasname);
         let simple = c.agg_order.is_empty()
             && c.agg_filter.is_none()
@@ -163,7 +166,7 @@ impl<'a> Binder<'a> {
                 _ => Type::INT4,
             };
             (rel, vec![(name.to_string(), ty)], true)
-        } else if self.catalog.functions_named(name).next().is_some() && simple {
+        } else if registered && simple {
             let call = self.within(Clause::FromFunction, |b| b.registered_call(name, &c.args, c.location))?;
             let columns = function_columns(&call.function);
             let scalar = !matches!(call.function.returns, ondol_engine::Returns::Rows { .. });
@@ -190,11 +193,11 @@ impl<'a> Binder<'a> {
 
     fn join(&mut self, j: &'a tree::JoinExpr) -> SqlResult<(From, Vec<Item>)> {
         refuse(j.join_using_alias.is_some(), "an alias for USING")?;
-        let (left, left_items) = self.from_item(need(&j.larg)?)?;
+        let (left, left_items) = self.bind_from_item(need(&j.larg)?)?;
         let level = self.level();
         let before = level.hidden.len();
         level.hidden.extend(left_items);
-        let right = self.from_item(need(&j.rarg)?);
+        let right = self.bind_from_item(need(&j.rarg)?);
         let left_items = self.level().hidden.split_off(before);
         let (right, right_items) = right?;
         no_conflict(&left_items, &right_items)?;
@@ -329,17 +332,26 @@ fn the_column(columns: &Columns, name: &str, side: &str) -> SqlResult<Expr> {
             Err(SqlError::new(sqlstate::AMBIGUOUS_COLUMN, message))
         }
         (None, _) => {
-            let message = format!("column \"{name}\" specified in USING clause does not exist in {side} table");
+            let message =
+                format!("column \"{name}\" specified in USING clause does not exist in {side} table");
             Err(SqlError::new(sqlstate::UNDEFINED_COLUMN, message))
         }
     }
 }
 
 /// Gives the first columns other names.
-fn rename<C>(columns: &mut [C], table: &str, names: &[&str], of: impl Fn(&mut C) -> &mut String) -> SqlResult<()> {
+fn rename<C>(
+    columns: &mut [C],
+    table: &str,
+    names: &[&str],
+    of: impl Fn(&mut C) -> &mut String,
+) -> SqlResult<()> {
     if names.len() > columns.len() {
-        let message =
-            format!("table \"{table}\" has {} columns available but {} columns specified", columns.len(), names.len());
+        let message = format!(
+            "table \"{table}\" has {} columns available but {} columns specified",
+            columns.len(),
+            names.len()
+        );
         return Err(SqlError::new(sqlstate::INVALID_COLUMN_REFERENCE, message));
     }
     for (column, name) in columns.iter_mut().zip(names) {
@@ -361,7 +373,8 @@ fn no_conflict(a: &[Item], b: &[Item]) -> SqlResult<()> {
 
 /// The error of a table that does not exist.
 pub fn no_relation(v: &RangeVar) -> SqlError {
-    let name = if v.schemaname.is_empty() { v.relname.clone() } else { format!("{}.{}", v.schemaname, v.relname) };
+    let name =
+        if v.schemaname.is_empty() { v.relname.clone() } else { format!("{}.{}", v.schemaname, v.relname) };
     let message = format!("relation \"{name}\" does not exist");
     at(SqlError::new(sqlstate::UNDEFINED_TABLE, message), v.location)
 }

@@ -4,14 +4,16 @@ use super::tree::at_expr;
 use crate::bound::{Aggregate, Expr, ExprKind, Query, Rel, walk_expr_mut};
 use ondol_types::{SqlError, SqlResult, sqlstate};
 
-/// Puts an aggregate on a list, unless it is there.
-pub fn add_aggregate(list: &mut Vec<Aggregate>, new: Aggregate) -> u16 {
+/// Puts an aggregate on a list, unless it is there. `None`: there are too many to be numbered.
+pub fn add_aggregate(list: &mut Vec<Aggregate>, new: Aggregate) -> Option<u16> {
     let same_filter = |a: &Aggregate| match (&a.filter, &new.filter) {
         (None, None) => true,
         (Some(a), Some(b)) => same(a, b),
         _ => false,
     };
-    let same_args = |a: &Aggregate| a.args.len() == new.args.len() && a.args.iter().zip(&new.args).all(|(a, b)| same(a, b));
+    let same_args = |a: &Aggregate| {
+        a.args.len() == new.args.len() && a.args.iter().zip(&new.args).all(|(a, b)| same(a, b))
+    };
     let found = list
         .iter()
         .position(|a| a.agg == new.agg && a.distinct == new.distinct && same_args(a) && same_filter(a));
@@ -19,7 +21,7 @@ pub fn add_aggregate(list: &mut Vec<Aggregate>, new: Aggregate) -> u16 {
         list.push(new);
         list.len() - 1
     });
-    i as u16
+    u16::try_from(i).ok()
 }
 
 /// Whether two expressions of one query always have the same value. Subqueries are never the same.
@@ -42,8 +44,12 @@ fn same_below(a: &Expr, b: &Expr, level: u16) -> bool {
             d + level == *depth && r == rel && c == column
         }
         (K::Group(x), K::Group(y)) => x == y && level == 0,
-        (K::Aggregate { depth: d, index: i }, K::Aggregate { depth, index }) => d + level == *depth && i == index,
-        (K::GroupOuter { depth: d, index: i }, K::GroupOuter { depth, index }) => d + level == *depth && i == index,
+        (K::Aggregate { depth: d, index: i }, K::Aggregate { depth, index }) => {
+            d + level == *depth && i == index
+        }
+        (K::GroupOuter { depth: d, index: i }, K::GroupOuter { depth, index }) => {
+            d + level == *depth && i == index
+        }
         (K::Call { func: f, args: x }, K::Call { func: g, args: y }) => f == g && all(x, y),
         (K::Cast { arg: x, explicit: e }, K::Cast { arg: y, explicit: f }) => e == f && both(x, y),
         (K::And(x), K::And(y)) | (K::Or(x), K::Or(y)) | (K::Coalesce(x), K::Coalesce(y)) => all(x, y),
@@ -53,10 +59,9 @@ fn same_below(a: &Expr, b: &Expr, level: u16) -> bool {
         (K::BoolTest { arg: x, want: w, negated: n }, K::BoolTest { arg: y, want: v, negated: m }) => {
             w == v && n == m && both(x, y)
         }
-        (
-            K::Distinct { left: l, right: r, eq: e, negated: n },
-            K::Distinct { left, right, eq, negated },
-        ) => e == eq && n == negated && both(l, left) && both(r, right),
+        (K::Distinct { left: l, right: r, eq: e, negated: n }, K::Distinct { left, right, eq, negated }) => {
+            e == eq && n == negated && both(l, left) && both(r, right)
+        }
         (K::NullIf { left: l, right: r, eq: e }, K::NullIf { left, right, eq }) => {
             e == eq && both(l, left) && both(r, right)
         }
@@ -66,7 +71,9 @@ fn same_below(a: &Expr, b: &Expr, level: u16) -> bool {
                 (Some(o), Some(p)) => both(o, p),
                 _ => false,
             };
-            otherwise && x.len() == y.len() && x.iter().zip(y).all(|(x, y)| both(&x.0, &y.0) && both(&x.1, &y.1))
+            otherwise
+                && x.len() == y.len()
+                && x.iter().zip(y).all(|(x, y)| both(&x.0, &y.0) && both(&x.1, &y.1))
         }
         (
             K::InList { arg: x, list: k, eq: e, negated: n },
@@ -81,11 +88,8 @@ fn same_below(a: &Expr, b: &Expr, level: u16) -> bool {
 pub fn apply(query: &mut Query) -> SqlResult<()> {
     let mut targets = std::mem::take(&mut query.targets);
     let mut having = query.having.take();
-    let result = targets
-        .iter_mut()
-        .map(|t| &mut t.expr)
-        .chain(having.as_mut())
-        .try_for_each(|e| rewrite(query, e));
+    let result =
+        targets.iter_mut().map(|t| &mut t.expr).chain(having.as_mut()).try_for_each(|e| rewrite(query, e));
     query.targets = targets;
     query.having = having;
     result
@@ -116,7 +120,9 @@ fn rewrite(query: &mut Query, e: &mut Expr) -> SqlResult<()> {
             if r.alias.is_empty() { column.to_string() } else { format!("{}.{column}", r.alias) }
         });
         let message = if level == 0 {
-            format!("column \"{name}\" must appear in the GROUP BY clause or be used in an aggregate function")
+            format!(
+                "column \"{name}\" must appear in the GROUP BY clause or be used in an aggregate function"
+            )
         } else {
             format!("subquery uses ungrouped column \"{name}\" from outer query")
         };

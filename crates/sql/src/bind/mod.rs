@@ -47,8 +47,8 @@ use crate::bound::{Bound, Expr, ExprKind, Statement};
 use crate::parse::{Raw, tree::node::Node as Kind};
 use ondol_engine::{Catalog, FunctionDef};
 use ondol_types::{SqlError, SqlResult, Type, TypeId, Value, resolve, sqlstate};
-pub use utility::argument;
 use scope::{Cte, Level};
+pub use utility::argument;
 
 /// How many queries one statement may hold once its WITH queries are put in where they are used.
 const MAX_QUERIES: u32 = 2000;
@@ -67,6 +67,9 @@ pub fn bind_function(function: &FunctionDef, catalog: &Catalog) -> SqlResult<Bou
     routine::bind_body(function, catalog)
 }
 
+/// An argument of a registered query: its name, if it has one, and its type.
+type Argument = (Option<String>, Type);
+
 /// The state of binding one statement.
 pub struct Binder<'a> {
     catalog: &'a Catalog,
@@ -78,7 +81,7 @@ pub struct Binder<'a> {
     /// A parameter's use was bound while its type was not known.
     untyped_params: bool,
     /// In the body of a function: its name and arguments.
-    function: Option<(&'a str, &'a [(Option<String>, Type)])>,
+    function: Option<(&'a str, &'a [Argument])>,
     levels: Vec<Level>,
     ctes: Vec<Cte<'a>>,
     queries: u32,
@@ -165,8 +168,9 @@ impl<'a> Binder<'a> {
     fn count_query(&mut self) -> SqlResult<()> {
         self.queries += 1;
         if self.queries > MAX_QUERIES || self.levels.len() > MAX_LEVELS {
-            return Err(SqlError::new("54001", "statement is too complex")
-                .detail("Its subqueries are too many or too deep, with each WITH query counted where it is used."));
+            return Err(SqlError::new("54001", "statement is too complex").detail(
+                "Its subqueries are too many or too deep, with each WITH query counted where it is used.",
+            ));
         }
         Ok(())
     }

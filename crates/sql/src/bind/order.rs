@@ -36,7 +36,9 @@ impl<'a> Binder<'a> {
                 }
             }
             Kind::ColumnRef(c) => {
-                let Ok([name]) = strings(&c.fields).as_deref().map(|n| <[&str; 1]>::try_from(n).unwrap_or([""])) else {
+                let Ok([name]) =
+                    strings(&c.fields).as_deref().map(|n| <[&str; 1]>::try_from(n).unwrap_or([""]))
+                else {
                     return Ok(None);
                 };
                 if name.is_empty() {
@@ -80,10 +82,14 @@ impl<'a> Binder<'a> {
 
     /// GROUP BY.
     pub(super) fn group_clause(&mut self, nodes: &'a [Node], targets: &mut [Target]) -> SqlResult<Vec<Expr>> {
+        super::select::check_targets(nodes.len())?;
         let mut list: Vec<Expr> = Vec::with_capacity(nodes.len());
         for node in nodes {
             if let Kind::GroupingSet(g) = kind(node)? {
-                return Err(at(SqlError::unsupported("grouping sets, ROLLUP and CUBE"), g.location));
+                return Err(at(
+                    SqlError::unsupported("GROUP BY with ROLLUP, CUBE or GROUPING SETS"),
+                    g.location,
+                ));
             }
             let e = match self.by_place_or_name(node, targets, "GROUP BY", true)? {
                 Some(i) => {
@@ -138,10 +144,15 @@ impl<'a> Binder<'a> {
         targets: &mut Vec<Target>,
         distinct: bool,
     ) -> SqlResult<Vec<OrderKey>> {
+        super::select::check_targets(nodes.len())?;
         let mut keys: Vec<OrderKey> = Vec::with_capacity(nodes.len());
         for node in nodes {
             let Kind::SortBy(s) = kind(node)? else { return Err(unexpected("ORDER BY")) };
-            refuse_at(!s.use_op.is_empty() || s.sortby_dir() == SortByDir::SortbyUsing, "ORDER BY USING", s.location)?;
+            refuse_at(
+                !s.use_op.is_empty() || s.sortby_dir() == SortByDir::SortbyUsing,
+                "ORDER BY USING",
+                s.location,
+            )?;
             let wanted = need(&s.node)?;
             let target = match self.by_place_or_name(wanted, targets, "ORDER BY", false)? {
                 Some(i) => i,
@@ -151,7 +162,8 @@ impl<'a> Binder<'a> {
                     match targets.iter().position(|t| group::same(&t.expr, &e)) {
                         Some(i) => i,
                         None if distinct => {
-                            let message = "for SELECT DISTINCT, ORDER BY expressions must appear in select list";
+                            let message =
+                                "for SELECT DISTINCT, ORDER BY expressions must appear in select list";
                             return Err(at_expr(
                                 SqlError::new(sqlstate::INVALID_COLUMN_REFERENCE, message),
                                 e.at,
@@ -180,7 +192,11 @@ impl<'a> Binder<'a> {
     }
 
     /// ORDER BY of a set operation: only columns of the result.
-    pub(super) fn sort_outcome(&mut self, nodes: &'a [Node], targets: &mut Vec<Target>) -> SqlResult<Vec<OrderKey>> {
+    pub(super) fn sort_outcome(
+        &mut self,
+        nodes: &'a [Node],
+        targets: &mut Vec<Target>,
+    ) -> SqlResult<Vec<OrderKey>> {
         for node in nodes {
             let Kind::SortBy(s) = kind(node)? else { return Err(unexpected("ORDER BY")) };
             let wanted = need(&s.node)?;
@@ -198,7 +214,7 @@ impl<'a> Binder<'a> {
                 sqlstate::FEATURE_NOT_SUPPORTED,
                 "invalid UNION/INTERSECT/EXCEPT ORDER BY clause",
             );
-            return Err(error
+            return Err(at_expr(error, super::dml::node_place(wanted))
                 .detail("Only result column names can be used, not expressions or functions.")
                 .hint("Add the expression/function to every SELECT, or move the UNION into a FROM clause."));
         }

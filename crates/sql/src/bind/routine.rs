@@ -4,13 +4,16 @@
 //! name. The body is bound when the function is made, to check it, and again by whoever compiles it.
 
 use super::tree::{
-    at, kind, list, option_bool, option_text, options, plain_name, refuse, refuse_at, string, strings, unexpected,
+    at, kind, list, option_bool, option_text, options, plain_name, refuse, refuse_at, string, strings,
+    unexpected,
 };
 use super::types::{any_type, bind_type};
 use super::{Binder, accepted, coerce, name_of};
 use crate::bound::{Bound, Expr, Statement, Target};
+use crate::parse::lexer::{TokenKind, Tokens};
 use crate::parse::tree::{
-    self, CreateFunctionStmt, DropStmt, FunctionParameter, FunctionParameterMode, TypeName, node::Node as Kind,
+    self, CreateFunctionStmt, DropStmt, FunctionParameter, FunctionParameterMode, TypeName,
+    node::Node as Kind,
 };
 use crate::parse::{Raw, expression_text, parse};
 use ondol_engine::{Catalog, FunctionDef, Returns};
@@ -29,7 +32,9 @@ pub fn bind_body(function: &FunctionDef, catalog: &Catalog) -> SqlResult<Bound> 
         raw.node,
         Kind::SelectStmt(_) | Kind::InsertStmt(_) | Kind::UpdateStmt(_) | Kind::DeleteStmt(_)
     ) {
-        return Err(SqlError::unsupported("a function of something else than SELECT, INSERT, UPDATE or DELETE"));
+        return Err(SqlError::unsupported(
+            "a function of something else than SELECT, INSERT, UPDATE or DELETE",
+        ));
     }
     let types: Vec<TypeId> = function.args.iter().map(|a| a.1.id).collect();
     let mut binder = Binder::new(catalog, &function.body, &types);
@@ -85,7 +90,11 @@ impl<'a> Binder<'a> {
                     if single {
                         format!("Actual return type is {actual}.")
                     } else {
-                        format!("Final statement returns {actual} instead of {} at column {}.", name_of(to.id), i + 1)
+                        format!(
+                            "Final statement returns {actual} instead of {} at column {}.",
+                            name_of(to.id),
+                            i + 1
+                        )
                     },
                 ));
             }
@@ -115,7 +124,11 @@ impl<'a> Binder<'a> {
         Ok(())
     }
 
-    pub(super) fn create_function(&mut self, s: &'a CreateFunctionStmt, _raw: &'a Raw) -> SqlResult<Statement> {
+    pub(super) fn create_function(
+        &mut self,
+        s: &'a CreateFunctionStmt,
+        _raw: &'a Raw,
+    ) -> SqlResult<Statement> {
         refuse(s.is_procedure, "CREATE PROCEDURE")?;
         let name = plain_name(&s.funcname)?.to_string();
         let (args, columns) = self.parameters(&s.parameters)?;
@@ -136,8 +149,9 @@ impl<'a> Binder<'a> {
         let function =
             FunctionDef { id: 0, name, args, returns, body, code: Vec::new(), volatility: volatility.into() };
         bind_body(&function, self.catalog).map_err(|mut e| {
-            // Its place is in the body, not in the statement.
-            e.0.position = None;
+            // Its place is in the body: in the statement it is behind the opening quote.
+            e.0.position =
+                e.0.position.and_then(|p| self.body_start(s, &function.body).map(|start| start + p));
             e
         })?;
         let FunctionDef { name, args, returns, body, volatility, .. } = function;
@@ -150,7 +164,8 @@ impl<'a> Binder<'a> {
         &self,
         nodes: &'a [tree::Node],
     ) -> SqlResult<(Vec<(Option<String>, Type)>, Vec<(String, Type)>)> {
-        let (mut args, mut columns): (Vec<(Option<String>, Type)>, Vec<(String, Type)>) = (Vec::new(), Vec::new());
+        let (mut args, mut columns): (Vec<(Option<String>, Type)>, Vec<(String, Type)>) =
+            (Vec::new(), Vec::new());
         for node in nodes {
             let Kind::FunctionParameter(p) = kind(node)? else { return Err(unexpected("a parameter")) };
             let p: &FunctionParameter = p;
@@ -291,6 +306,19 @@ impl<'a> Binder<'a> {
             }
         };
         Ok((body, volatility))
+    }
+
+    /// Where a body starts in the statement, if it stands there as it is.
+    fn body_start(&self, s: &CreateFunctionStmt, body: &str) -> Option<usize> {
+        let option = options(&s.options).ok()?.into_iter().find(|o| o.defname == "as")?;
+        let from = usize::try_from(option.location).ok()?;
+        let quoted = Tokens::from(self.text, from).nth(1).filter(|t| t.kind == TokenKind::String)?;
+        let text = self.text.get(quoted.start..quoted.end)?;
+        let open = match text.strip_prefix('$') {
+            Some(rest) => rest.find('$')? + 2,
+            None => text.find('\'')? + 1,
+        };
+        text.get(open..)?.starts_with(body).then_some(quoted.start + open)
     }
 
     pub(super) fn drop_function(&mut self, s: &'a DropStmt) -> SqlResult<Statement> {

@@ -6,9 +6,9 @@
 //! 3. An opaque level counts for depth, but its names cannot be seen: a WITH query is bound where it is used and
 //!    sees what could be seen where it stands.
 
-use super::tree::at;
 use super::Binder;
-use crate::bound::{Aggregate, Expr, ExprKind, RelEntry};
+use super::tree::at;
+use crate::bound::{Aggregate, Expr, ExprKind, Rel, RelEntry};
 use crate::parse::tree::{CommonTableExpr, SelectStmt};
 use ondol_types::{SqlError, SqlResult, Type, sqlstate};
 
@@ -91,7 +91,14 @@ pub struct Level {
 
 impl Level {
     pub fn new(clause: Clause) -> Level {
-        Level { rels: Vec::new(), items: Vec::new(), hidden: Vec::new(), clause, aggregates: Vec::new(), opaque: false }
+        Level {
+            rels: Vec::new(),
+            items: Vec::new(),
+            hidden: Vec::new(),
+            clause,
+            aggregates: Vec::new(),
+            opaque: false,
+        }
     }
 
     /// Column `i` of an item, as seen from this level.
@@ -166,7 +173,11 @@ impl<'a> Binder<'a> {
     }
 
     /// Binds something as part of a clause.
-    pub(super) fn within<T>(&mut self, clause: Clause, f: impl FnOnce(&mut Self) -> SqlResult<T>) -> SqlResult<T> {
+    pub(super) fn within<T>(
+        &mut self,
+        clause: Clause,
+        f: impl FnOnce(&mut Self) -> SqlResult<T>,
+    ) -> SqlResult<T> {
         let before = std::mem::replace(&mut self.level().clause, clause);
         let result = f(self);
         self.level().clause = before;
@@ -229,8 +240,19 @@ impl<'a> Binder<'a> {
         {
             return Err(at(SqlError::unsupported(format_args!("system column \"{name}\"")), location));
         }
-        if self.visible_levels().any(|(_, l)| l.items.iter().any(|i| i.by_name && i.name == name)) {
-            return Err(at(SqlError::unsupported(format_args!("whole-row reference to \"{name}\"")), location));
+        for (depth, level) in self.visible_levels() {
+            let Some(item) = level.items.iter().find(|i| i.by_name && i.name == name) else { continue };
+            // The whole row of a function that gives values is the value.
+            if let ItemColumns::Rel(rel) = item.columns
+                && level.rels.get(usize::from(rel)).is_some_and(|r| gives_values(&r.rel))
+                && let Some((_, expr)) = level.item_column(item, 0)
+            {
+                return Ok(outer(expr, depth));
+            }
+            return Err(at(
+                SqlError::unsupported(format_args!("whole-row reference to \"{name}\"")),
+                location,
+            ));
         }
         let error = undefined(format!("column \"{name}\" does not exist"), location);
         // What LATERAL would see.
@@ -288,11 +310,20 @@ impl<'a> Binder<'a> {
         // Is it there under an alias?
         let aliased = self.visible_levels().find_map(|(_, l)| {
             l.rels.iter().find_map(|r| match &r.rel {
-                crate::bound::Rel::Table(t) if t.def.name == table && r.alias != table => Some(r.alias.clone()),
+                Rel::Table(t) if t.def.name == table && r.alias != table => Some(r.alias.clone()),
                 _ => None,
             })
         });
+        let hidden =
+            self.visible_levels().any(|(_, l)| l.rels.iter().any(|r| !table.is_empty() && r.alias == table));
         match aliased {
+            _ if hidden => {
+                let message = format!("invalid reference to FROM-clause entry for table \"{table}\"");
+                let detail = format!(
+                    "There is an entry for table \"{table}\", but it cannot be referenced from this part of the query."
+                );
+                at(SqlError::new(sqlstate::UNDEFINED_TABLE, message).detail(detail), location)
+            }
             Some(alias) => {
                 let message = format!("invalid reference to FROM-clause entry for table \"{table}\"");
                 let hint = format!("Perhaps you meant to reference the table alias \"{alias}\".");
@@ -335,13 +366,23 @@ impl<'a> Binder<'a> {
             _ => return Err(at(SqlError::unsupported("a database name before a table"), location)),
         };
         for (depth, level) in self.visible_levels() {
-            let mut items = level.items.iter().filter(|i| i.by_name && i.name == table && (i.own_name || !own_name));
+            let mut items =
+                level.items.iter().filter(|i| i.by_name && i.name == table && (i.own_name || !own_name));
             if let Some(item) = items.next() {
                 let columns = level.item_columns(item);
                 return Ok(columns.into_iter().map(|(n, e)| (n, outer(e, depth))).collect());
             }
         }
         Err(self.missing_table(table, location))
+    }
+}
+
+/// Whether a relation is a function that gives values, not rows.
+fn gives_values(rel: &Rel) -> bool {
+    match rel {
+        Rel::Series { .. } => true,
+        Rel::Function { function, .. } => matches!(function.returns, ondol_engine::Returns::Scalar { .. }),
+        _ => false,
     }
 }
 

@@ -32,7 +32,7 @@ impl<'a> Binder<'a> {
         refuse(s.group_distinct, "GROUP BY DISTINCT")?;
         let distinct = Self::distinct_clause(&s.distinct_clause)?;
         let (query, _) = self.nested(Clause::From, |b| {
-            let from = b.from_clause(&s.from_clause)?;
+            let from = b.bind_from(&s.from_clause)?;
             b.level().clause = Clause::Targets;
             let mut targets = b.target_list(&s.target_list)?;
             let filter = b.where_clause(s.where_clause.as_deref())?;
@@ -43,6 +43,10 @@ impl<'a> Binder<'a> {
                 }
                 None => None,
             };
+            if distinct {
+                // Rows are compared, so literals are text here.
+                coerce::settle_all(b, &mut targets)?;
+            }
             let order_by = b.sort_clause(&s.sort_clause, &mut targets, distinct)?;
             let group_by = b.group_clause(&s.group_clause, &mut targets)?;
             let (limit, offset) = b.limits(s)?;
@@ -96,9 +100,11 @@ impl<'a> Binder<'a> {
             {
                 let columns = self.star(&strings(names)?, c.location)?;
                 let here = super::tree::place(c.location);
-                targets.extend(
-                    columns.into_iter().map(|(name, e)| Target { expr: Expr { at: here, ..e }, name, hidden: false }),
-                );
+                targets.extend(columns.into_iter().map(|(name, e)| Target {
+                    expr: Expr { at: here, ..e },
+                    name,
+                    hidden: false,
+                }));
                 continue;
             }
             if let Kind::AIndirection(_) = kind(value)? {
@@ -108,6 +114,7 @@ impl<'a> Binder<'a> {
             let name = if t.name.is_empty() { expr::column_label(value) } else { t.name.clone() };
             targets.push(Target { expr: e, name, hidden: false });
         }
+        check_targets(targets.len())?;
         Ok(targets)
     }
 
@@ -129,6 +136,7 @@ impl<'a> Binder<'a> {
         let (query, _) = self.nested(Clause::Values, |b| {
             let rows = b.value_rows(&s.values_lists)?;
             let width = rows.first().map_or(0, Vec::len);
+            check_targets(width)?;
             let mut columns: Vec<Vec<Expr>> = (0..width).map(|_| Vec::with_capacity(rows.len())).collect();
             for row in rows {
                 for (column, e) in columns.iter_mut().zip(row) {
@@ -269,7 +277,10 @@ impl<'a> Binder<'a> {
                     }
                 }
                 Rel::Query(_) => {
-                    return Err(at(SqlError::unsupported(format_args!("{name} of a subquery's tables")), v.location));
+                    return Err(at(
+                        SqlError::unsupported(format_args!("{name} of a subquery's tables")),
+                        v.location,
+                    ));
                 }
                 Rel::Values(_) => return cannot("VALUES"),
                 Rel::Function { .. } | Rel::Series { .. } => return cannot("a function"),
@@ -294,7 +305,11 @@ impl<'a> Binder<'a> {
             let Kind::CommonTableExpr(c) = kind(node)? else { return Err(unexpected("WITH")) };
             refuse_at(c.search_clause.is_some(), "SEARCH", c.location)?;
             refuse_at(c.cycle_clause.is_some(), "CYCLE", c.location)?;
-            refuse_at(c.ctematerialized() == tree::CteMaterialize::Always, "WITH ... AS MATERIALIZED", c.location)?;
+            refuse_at(
+                c.ctematerialized() == tree::CteMaterialize::Always,
+                "WITH ... AS MATERIALIZED",
+                c.location,
+            )?;
             if self.ctes[before..].iter().any(|o| o.name == c.ctename) {
                 let message = format!("WITH query name \"{}\" specified more than once", c.ctename);
                 return Err(at(SqlError::new(sqlstate::DUPLICATE_ALIAS, message), c.location));
@@ -341,18 +356,32 @@ impl<'a> Binder<'a> {
         self.ctes.extend(later);
         let query = query?;
         if cte.uses > 1 && (!query.locks.is_empty() || is_volatile(&query)) {
-            let message = format_args!("using the volatile WITH query \"{}\" more than once", cte.name).to_string();
+            let message =
+                format_args!("using the volatile WITH query \"{}\" more than once", cte.name).to_string();
             return Err(at(SqlError::unsupported(message), cte.node.location));
         }
         Ok(query)
     }
 }
 
+/// Columns of a result, of GROUP BY and of ORDER BY are numbered with sixteen bits; the limit is PostgreSQL's.
+pub fn check_targets(n: usize) -> SqlResult<()> {
+    const MAX_TARGETS: usize = 1664;
+    if n > MAX_TARGETS {
+        let message = format!("target lists can have at most {MAX_TARGETS} entries");
+        return Err(SqlError::new("54011", message));
+    }
+    Ok(())
+}
+
 /// Whether a query may give something else each time it is asked.
 fn is_volatile(query: &Query) -> bool {
     let mut found = false;
     crate::bound::each_query(query, &mut |q| {
-        found |= q.rels.iter().any(|r| matches!(&r.rel, Rel::Function { function, .. } if function.volatility == "volatile"));
+        found |= q
+            .rels
+            .iter()
+            .any(|r| matches!(&r.rel, Rel::Function { function, .. } if function.volatility == "volatile"));
         crate::bound::own_exprs(q, &mut |e| found |= e.calls(Volatility::Volatile));
     });
     found

@@ -58,4 +58,3 @@ impl<'a> Binder<'a> {
         Ok(query)
     }
 }
-

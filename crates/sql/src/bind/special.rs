@@ -54,14 +54,18 @@ impl<'a> Binder<'a> {
             Op::SvfopCurrentRole | Op::SvfopUser => "current_user",
             Op::SvfopCurrentCatalog => "current_database",
             // There is one schema.
-            Op::SvfopCurrentSchema => return Ok(super::constant(Value::Text("public".into()), Type::TEXT, here)),
+            Op::SvfopCurrentSchema => {
+                return Ok(super::constant(Value::Text("public".into()), Type::TEXT, here));
+            }
             _ => name,
         };
         let def = self.resolved(function, here)?;
         let call = self.call(def, Vec::new(), here)?;
         let to = match f.op() {
             Op::SvfopCurrentDate => Type::new(TypeId::Date),
-            Op::SvfopLocaltimestamp | Op::SvfopLocaltimestampN => Type::with(TypeId::Timestamp, f.typmod.min(6)),
+            Op::SvfopLocaltimestamp | Op::SvfopLocaltimestampN => {
+                Type::with(TypeId::Timestamp, f.typmod.min(6))
+            }
             Op::SvfopCurrentTimestampN => Type::with(TypeId::Timestamptz, f.typmod.min(6)),
             _ => return Ok(call),
         };
@@ -132,16 +136,15 @@ impl<'a> Binder<'a> {
             let right = self.expr(bound)?;
             self.operator(op, Some(left), right, place(location))
         };
-        let both = vec![
-            side(if negated { "<" } else { ">=" }, low)?,
-            side(if negated { ">" } else { "<=" }, high)?,
-        ];
+        let both =
+            vec![side(if negated { "<" } else { ">=" }, low)?, side(if negated { ">" } else { "<=" }, high)?];
         Ok(truth(if negated { ExprKind::Or(both) } else { ExprKind::And(both) }, location))
     }
 
     /// The equality of two types, and both sides brought to what it takes.
     fn equality(&mut self, left: Expr, right: Expr, place: u32) -> SqlResult<Equality> {
-        let op = resolve::resolve_operator("=", Some(left.ty.id), right.ty.id).map_err(|e| at_expr(e, place))?;
+        let op =
+            resolve::resolve_operator("=", Some(left.ty.id), right.ty.id).map_err(|e| at_expr(e, place))?;
         let [l, r] = op.args() else { return Err(unexpected("an equality of one operand")) };
         let left = self.cast(left, Type::new(*l), false)?;
         let right = self.cast(right, Type::new(*r), false)?;
@@ -201,7 +204,9 @@ impl<'a> Binder<'a> {
         for i in items {
             all.push(self.expr(i)?);
         }
-        let mut common = coerce::common_type(&all.iter().collect::<Vec<_>>(), "IN")?;
+        let Ok(mut common) = coerce::common_type(&all.iter().collect::<Vec<_>>(), "IN") else {
+            return self.member_one_by_one(all, negated, location);
+        };
         common.typmod = -1;
         let op = resolve::resolve_operator("=", Some(common.id), common.id).map_err(|x| at(x, location))?;
         let [l, _] = op.args() else { return Err(unexpected("an equality of one operand")) };
@@ -214,8 +219,36 @@ impl<'a> Binder<'a> {
         Ok(truth(ExprKind::InList { arg, list: all, eq: op.func, negated }, location))
     }
 
+    /// The same where the types have none in common: each is compared by itself, if that can be.
+    fn member_one_by_one(&mut self, mut all: Vec<Expr>, negated: bool, location: i32) -> SqlResult<Expr> {
+        let items = all.split_off(1);
+        let Some(arg) = all.pop() else { return Err(unexpected("IN without an operand")) };
+        if arg.calls(Volatility::Volatile) {
+            return Err(at(
+                SqlError::unsupported("IN with a volatile operand and items of different types"),
+                location,
+            ));
+        }
+        let mut tests = Vec::with_capacity(items.len());
+        for item in items {
+            tests.push(self.operator(
+                if negated { "<>" } else { "=" },
+                Some(arg.clone()),
+                item,
+                place(location),
+            )?);
+        }
+        Ok(truth(if negated { ExprKind::And(tests) } else { ExprKind::Or(tests) }, location))
+    }
+
     /// `(a, b) [NOT] IN ((..), (..))`
-    fn in_rows(&mut self, row: &'a RowExpr, items: &'a [Node], negated: bool, location: i32) -> SqlResult<Expr> {
+    fn in_rows(
+        &mut self,
+        row: &'a RowExpr,
+        items: &'a [Node],
+        negated: bool,
+        location: i32,
+    ) -> SqlResult<Expr> {
         let mut tests = Vec::with_capacity(items.len());
         for item in items {
             let Kind::RowExpr(other) = kind(item)? else {

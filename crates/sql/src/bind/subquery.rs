@@ -50,6 +50,8 @@ impl<'a> Binder<'a> {
 
     /// `left op ANY/ALL (query)`. Of several columns only equality can be asked; its negation turns round.
     pub(super) fn quantified(&mut self, s: &'a SubLink, name: &str, all: bool) -> SqlResult<Expr> {
+        // NOT IN: the message speaks of what is negated.
+        let asked = if s.oper_name.is_empty() { "=" } else { name };
         let test = need(&s.testexpr)?;
         let lefts: Vec<&'a Node> = match kind(test)? {
             Kind::RowExpr(row) => row.args.iter().collect(),
@@ -59,7 +61,9 @@ impl<'a> Binder<'a> {
         let (name, all, negated) = match name {
             "<>" | "!=" if several => ("=", !all, true),
             "=" => ("=", all, false),
-            _ if several => return Err(at(SqlError::unsupported("comparing rows of a subquery by order"), s.location)),
+            _ if several => {
+                return Err(at(SqlError::unsupported("comparing rows of a subquery by order"), s.location));
+            }
             "!=" => ("<>", all, false),
             other => (other, all, false),
         };
@@ -67,11 +71,14 @@ impl<'a> Binder<'a> {
         for l in lefts {
             left.push(self.expr(l)?);
         }
-        let query = self.select(self.subselect(s)?)?;
+        let query = self.settled_select(self.subselect(s)?)?;
         let width = query.visible().count();
         if width != left.len() {
-            let message =
-                if width < left.len() { "subquery has too few columns" } else { "subquery has too many columns" };
+            let message = if width < left.len() {
+                "subquery has too few columns"
+            } else {
+                "subquery has too many columns"
+            };
             return Err(at(SqlError::new(sqlstate::SYNTAX_ERROR, message), s.location));
         }
         let mut ops: Vec<FuncId> = Vec::with_capacity(width);
@@ -79,14 +86,20 @@ impl<'a> Binder<'a> {
         let mut cast_left = Vec::with_capacity(width);
         let types: Vec<TypeId> = query.visible().map(|t| t.expr.ty.id).collect();
         for (l, right) in left.into_iter().zip(types) {
-            // A literal in the subquery's list is text, unless what it is compared with says otherwise.
-            let right = if right == TypeId::Unknown && l.ty.id == TypeId::Unknown { TypeId::Text } else { right };
+            if asked != name {
+                resolve::resolve_operator(asked, Some(l.ty.id), right).map_err(|e| at(e, s.location))?;
+            }
             let op = resolve::resolve_operator(name, Some(l.ty.id), right).map_err(|e| at(e, s.location))?;
             if op.def().ret != TypeId::Bool {
-                let message = format!("operator {name} must return type boolean, not type {}", super::name_of(op.ret()));
+                let message = format!(
+                    "operator {name} must return type boolean, not type {}",
+                    super::name_of(op.ret())
+                );
                 return Err(at(SqlError::new(sqlstate::DATATYPE_MISMATCH, message), s.location));
             }
-            let [want_left, want_right] = op.args() else { return Err(unexpected("an operator of one operand")) };
+            let [want_left, want_right] = op.args() else {
+                return Err(unexpected("an operator of one operand"));
+            };
             cast_left.push(self.cast(l, Type::new(*want_left), false)?);
             right_types.push(*want_right);
             ops.push(op.func);

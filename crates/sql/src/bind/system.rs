@@ -37,7 +37,14 @@ pub const VIEWS: &[View] = &[
     ),
     (
         "ondol_functions",
-        &[("id", Int4), ("name", Text), ("arguments", Text), ("returns", Text), ("body", Text), ("code", Text)],
+        &[
+            ("id", Int4),
+            ("name", Text),
+            ("arguments", Text),
+            ("returns", Text),
+            ("body", Text),
+            ("code", Text),
+        ],
     ),
     ("ondol_memory", &[("kind", Text), ("name", Text), ("rows", Int8), ("bytes", Int8)]),
     ("ondol_settings", &[("name", Text), ("setting", Text), ("description", Text)]),

@@ -3,7 +3,8 @@
 use super::ddl::upper_words;
 use super::scope::Clause;
 use super::tree::{
-    at, at_expr, const_text, kind, need, option_bool, option_text, options, refuse, refuse_at, unexpected, variant,
+    at, at_expr, const_text, kind, need, option_bool, option_text, options, refuse, refuse_at, unexpected,
+    variant,
 };
 use super::types::bind_type;
 use super::{Binder, accepted, coerce, name_of};
@@ -84,8 +85,12 @@ impl<'a> Binder<'a> {
             TransactionStmtKind::TransStmtSavepoint => Statement::Savepoint(name()),
             TransactionStmtKind::TransStmtRelease => Statement::Release(name()),
             TransactionStmtKind::TransStmtRollbackTo => Statement::RollbackTo(name()),
-            TransactionStmtKind::TransStmtPrepare => return Err(SqlError::unsupported("PREPARE TRANSACTION")),
-            TransactionStmtKind::TransStmtCommitPrepared => return Err(SqlError::unsupported("COMMIT PREPARED")),
+            TransactionStmtKind::TransStmtPrepare => {
+                return Err(SqlError::unsupported("PREPARE TRANSACTION"));
+            }
+            TransactionStmtKind::TransStmtCommitPrepared => {
+                return Err(SqlError::unsupported("COMMIT PREPARED"));
+            }
             TransactionStmtKind::TransStmtRollbackPrepared => {
                 return Err(SqlError::unsupported("ROLLBACK PREPARED"));
             }
@@ -101,6 +106,9 @@ impl<'a> Binder<'a> {
                 for arg in &s.args {
                     values.push(match kind(arg)? {
                         Kind::AConst(c) => const_text(c)?,
+                        Kind::ParamRef(p) => {
+                            return Err(at(SqlError::unsupported("a parameter as a setting"), p.location));
+                        }
                         Kind::TypeCast(_) => return Err(SqlError::unsupported("an interval as a setting")),
                         other => return Err(unexpected(&variant(other))),
                     });
@@ -197,9 +205,8 @@ impl<'a> Binder<'a> {
             if tokens.peek().is_some_and(|t| t.is_mark(b'(')) {
                 skip_parentheses(&mut tokens);
             } else {
-                let is_option = |t: &Token| {
-                    ["analyze", "analyse", "verbose"].iter().any(|w| t.is_word(self.text, w))
-                };
+                let is_option =
+                    |t: &Token| ["analyze", "analyse", "verbose"].iter().any(|w| t.is_word(self.text, w));
                 while tokens.peek().is_some_and(is_option) {
                     tokens.next();
                 }
@@ -245,7 +252,7 @@ fn transaction_modes(nodes: &[Node]) -> SqlResult<(Option<Isolation>, Option<Acc
             "transaction_read_only" => {
                 access = Some(if option_bool(o)? { Access::ReadOnly } else { Access::ReadWrite });
             }
-            "transaction_deferrable" => refuse_at(option_bool(o)?, "DEFERRABLE transactions", o.location)?,
+            "transaction_deferrable" => refuse_at(option_bool(o)?, "a DEFERRABLE transaction", o.location)?,
             other => return Err(SqlError::unsupported(format_args!("transaction mode {other}"))),
         }
     }

@@ -20,6 +20,8 @@ mod frame;
 mod functions;
 pub mod rows;
 mod store;
+#[cfg(test)]
+mod tests;
 
 pub use batch::{Batch, run_batch};
 pub use frame::Frame;

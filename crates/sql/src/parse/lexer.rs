@@ -252,10 +252,11 @@ impl Level {
 /// list, and the operands of AND and OR, which the grammar flattens, are side by side.
 pub fn nesting(sql: &str) -> usize {
     const OPERATOR_WORDS: &[&str] = &[
-        "not", "is", "in", "like", "ilike", "similar", "between", "collate", "at", "escape", "isnull", "notnull",
-        "any", "all", "some", "exists", "overlaps", "prepare", "explain",
+        "not", "is", "in", "like", "ilike", "similar", "between", "collate", "at", "escape", "isnull",
+        "notnull", "any", "all", "some", "exists", "overlaps", "prepare", "explain",
     ];
-    const LIST_WORDS: &[&str] = &["and", "or", "when", "then", "else", "from", "where", "having", "by", "set", "values"];
+    const LIST_WORDS: &[&str] =
+        &["and", "or", "when", "then", "else", "from", "where", "having", "by", "set", "values"];
     const LINK_WORDS: &[&str] = &["join", "union", "intersect", "except"];
     const INNER_WORDS: &[&str] = &["select", "values", "with"];
     let mut levels = vec![Level::default()];
@@ -320,7 +321,10 @@ mod tests {
     #[test]
     fn tokens_are_postgresql_s() {
         assert_eq!(texts("a.b<=1.5e-3--x\n+E'\\''"), ["a", ".", "b", "<=", "1.5e-3", "+", "E'\\''"]);
-        assert_eq!(texts("'it''s' \"a\"\"b\" $1 $$;$$ $t$ $$ $t$"), ["'it''s'", "\"a\"\"b\"", "$1", "$$;$$", "$t$ $$ $t$"]);
+        assert_eq!(
+            texts("'it''s' \"a\"\"b\" $1 $$;$$ $t$ $$ $t$"),
+            ["'it''s'", "\"a\"\"b\"", "$1", "$$;$$", "$t$ $$ $t$"]
+        );
         assert_eq!(texts("a/* ; /* */ */b :: é"), ["a", "b", ":", ":", "é"]);
         assert_eq!(texts("1..2 .5 x'1f' a-- end"), ["1", ".", ".2", ".5", "x'1f'", "a"]);
     }

@@ -36,7 +36,7 @@ pub fn split(sql: &str) -> Split {
     // The first words, which tell whether a BEGIN opens a body.
     let mut words: Vec<String> = Vec::new();
     let mut makes_routine = false;
-    while let Some(t) = tokens.next() {
+    for t in tokens.by_ref() {
         if t.is_mark(b'(') {
             parentheses += 1;
         } else if t.is_mark(b')') {
@@ -53,7 +53,8 @@ pub fn split(sql: &str) -> Split {
             let words: Vec<&str> = words.iter().map(String::as_str).collect();
             makes_routine = matches!(
                 words[..],
-                ["create", "function" | "procedure", ..] | ["create", "or", "replace", "function" | "procedure"]
+                ["create", "function" | "procedure", ..]
+                    | ["create", "or", "replace", "function" | "procedure"]
             );
         }
         if makes_routine && parentheses == 0 {
@@ -94,7 +95,8 @@ mod tests {
         ] {
             assert_eq!(split(sql), Split::End(end), "{sql}");
         }
-        let body = "create or replace function f() returns int begin atomic select case when true then 1 end; end";
+        let body =
+            "create or replace function f() returns int begin atomic select case when true then 1 end; end";
         assert_eq!(split(body), Split::More(Open::Statement));
         assert_eq!(split(&format!("{body}; x")), Split::End(body.len() + 1));
     }

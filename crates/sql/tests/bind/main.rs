@@ -1,8 +1,8 @@
 //! Golden scripts of the binder: statements, and what they are bound to or the error they get.
 //!
-//! A script is a list of blocks. A block starts with a statement, each line behind `> `; the lines up to the next
-//! block are what is expected. Definitions take effect for the statements after them. `UPDATE_GOLDEN=1` in the
-//! environment writes what is found into the scripts instead.
+//! A script is a list of blocks. A block starts with a statement, each line behind `> `, or behind `>> ` for a
+//! definition that takes effect for the statements after it; the lines up to the next block are what is expected.
+//! `UPDATE_GOLDEN=1` in the environment writes what is found into the scripts instead.
 
 mod show;
 mod table;
@@ -47,7 +47,9 @@ fn apply(catalog: &mut Catalog, statement: &Statement) {
             }
         }
         Statement::CreateIndex { table, index, .. } => change(catalog, table, index_def(id, index)),
-        Statement::AddConstraint { table, index, using_index: None } => change(catalog, table, index_def(id, index)),
+        Statement::AddConstraint { table, index, using_index: None } => {
+            change(catalog, table, index_def(id, index))
+        }
         Statement::DropTable { names, .. } => {
             for name in names {
                 catalog.tables.remove(name);
@@ -116,14 +118,16 @@ fn describe_error(text: &str, e: &SqlError) -> String {
     out
 }
 
-fn run(catalog: &mut Catalog, sql: &str) -> String {
+fn run(catalog: &mut Catalog, sql: &str, takes_effect: bool) -> String {
     let attempt = |catalog: &Catalog| -> SqlResult<Vec<Bound>> {
         parse(sql)?.iter().map(|raw| bind(raw, sql, catalog, &[])).collect()
     };
     match attempt(catalog) {
         Ok(all) => {
             let shown: Vec<String> = all.iter().map(|b| describe(sql, b)).collect();
-            all.iter().for_each(|b| apply(catalog, &b.statement));
+            if takes_effect {
+                all.iter().for_each(|b| apply(catalog, &b.statement));
+            }
             shown.join("\n")
         }
         Err(e) => describe_error(sql, &e),
@@ -148,7 +152,8 @@ fn golden_scripts() {
         let mut out = String::new();
         let mut lines = text.lines().peekable();
         while let Some(line) = lines.next() {
-            let Some(first) = line.strip_prefix("> ") else {
+            let takes_effect = line.starts_with(">> ");
+            let Some(first) = line.strip_prefix(">> ").or(line.strip_prefix("> ")) else {
                 // A comment, kept.
                 if line.starts_with('#') {
                     let _ = writeln!(out, "{line}");
@@ -160,12 +165,12 @@ fn golden_scripts() {
                 let _ = write!(sql, "\n{}", &more[2..]);
             }
             let mut expected = String::new();
-            while let Some(more) = lines.next_if(|l| !l.starts_with("> ") && !l.starts_with('#')) {
+            while let Some(more) = lines.next_if(|l| !l.starts_with(['>', '#'])) {
                 let _ = writeln!(expected, "{more}");
             }
-            let found = run(&mut catalog, &sql);
-            for l in sql.lines() {
-                let _ = writeln!(out, "> {l}");
+            let found = run(&mut catalog, &sql, takes_effect);
+            for (i, l) in sql.lines().enumerate() {
+                let _ = writeln!(out, "{} {l}", if takes_effect && i == 0 { ">>" } else { ">" });
             }
             let _ = writeln!(out, "{found}\n");
             if expected.trim() != found.trim() && !update {

@@ -60,7 +60,8 @@ impl<'q> Shower<'q> {
                     Some(r) => {
                         let name = r.columns.get(usize::from(*column)).map_or("?", |c| &c.0);
                         let ty = r.columns.get(usize::from(*column)).map(|c| c.1);
-                        let odd = if ty == Some(e.ty) { String::new() } else { format!("[{}]", type_name(e.ty)) };
+                        let odd =
+                            if ty == Some(e.ty) { String::new() } else { format!("[{}]", type_name(e.ty)) };
                         format!("{up}{}.{name}{odd}", r.alias)
                     }
                     None if query.is_some_and(|q| q.set.is_some()) => format!("{up}column{}", column + 1),
@@ -68,8 +69,12 @@ impl<'q> Shower<'q> {
                 }
             }
             ExprKind::Group(i) => format!("group({i})"),
-            ExprKind::GroupOuter { depth, index } => format!("{}group({index})", "^".repeat(usize::from(*depth))),
-            ExprKind::Aggregate { depth, index } => format!("{}agg({index})", "^".repeat(usize::from(*depth))),
+            ExprKind::GroupOuter { depth, index } => {
+                format!("{}group({index})", "^".repeat(usize::from(*depth)))
+            }
+            ExprKind::Aggregate { depth, index } => {
+                format!("{}agg({index})", "^".repeat(usize::from(*depth)))
+            }
             ExprKind::Call { func, args } => format!("{}({})", function(*func), self.list(args)),
             ExprKind::Cast { arg, explicit } => {
                 let mark = if *explicit { "!" } else { "" };
@@ -123,7 +128,13 @@ impl<'q> Shower<'q> {
 
     fn rel(&mut self, r: &'q RelEntry) -> String {
         let what = match &r.rel {
-            Rel::Table(t) => return if t.def.name == r.alias { r.alias.clone() } else { format!("{} {}", t.def.name, r.alias) },
+            Rel::Table(t) => {
+                return if t.def.name == r.alias {
+                    r.alias.clone()
+                } else {
+                    format!("{} {}", t.def.name, r.alias)
+                };
+            }
             Rel::Query(q) => format!("({})", self.inner(q)),
             Rel::Values(rows) => {
                 let rows: Vec<String> = rows.iter().map(|row| format!("({})", self.list(row))).collect();
@@ -175,7 +186,11 @@ impl<'q> Shower<'q> {
             let distinct = if a.distinct { "distinct " } else { "" };
             let filter = a.filter.as_ref().map_or(String::new(), |f| format!(" filter {}", self.expr(f)));
             let name = agg::find(a.agg).map_or("?", |d| d.name);
-            out.push(format!("agg({i}) {name}({distinct}{}):{}{filter}", self.list(&a.args), type_name(a.ty)));
+            out.push(format!(
+                "agg({i}) {name}({distinct}{}):{}{filter}",
+                self.list(&a.args),
+                type_name(a.ty)
+            ));
         }
         out.extend(q.having.as_ref().map(|e| format!("having {}", self.expr(e))));
         for t in &q.targets {
@@ -225,7 +240,11 @@ impl<'q> Shower<'q> {
                 }
                 // RETURNING looks at the new row as relation 0.
                 let columns = i.table.0.def.columns.iter().map(|c| (c.name.clone(), c.ty)).collect();
-                let entry = RelEntry { rel: Rel::Table(i.table.0.clone()), alias: i.table.0.def.name.clone(), columns };
+                let entry = RelEntry {
+                    rel: Rel::Table(i.table.0.clone()),
+                    alias: i.table.0.def.name.clone(),
+                    columns,
+                };
                 let q: &'q Query = scratch.insert(Query { rels: vec![entry], ..Query::default() });
                 self.levels.push(q);
                 for t in &i.returning {
@@ -251,10 +270,15 @@ impl<'q> Shower<'q> {
                 out
             }
             Statement::Copy(Copy::To { query, end, options }) => {
-                vec![format!("copy to {end:?}"), format!("{options:?}"), format!("query ({})", self.inner(query))]
+                vec![
+                    format!("copy to {end:?}"),
+                    format!("{options:?}"),
+                    format!("query ({})", self.inner(query)),
+                ]
             }
             Statement::Copy(Copy::From { table, columns, defaults, end, options }) => {
-                let mut out = vec![format!("copy {table:?} {columns:?} from {end:?}"), format!("{options:?}")];
+                let mut out =
+                    vec![format!("copy {table:?} {columns:?} from {end:?}"), format!("{options:?}")];
                 for (c, e) in defaults {
                     out.push(format!("column {c} = {}", self.expr(e)));
                 }
@@ -294,7 +318,8 @@ fn index(i: &NewIndex) -> String {
             format!("{}{desc}{}", c.column, if c.nulls_first { " nulls first" } else { "" })
         })
         .collect();
-    let mut words = vec![format!("index {:?} {:?} on ({})", i.name.as_deref().unwrap_or(""), i.kind, columns.join(", "))];
+    let mut words =
+        vec![format!("index {:?} {:?} on ({})", i.name.as_deref().unwrap_or(""), i.kind, columns.join(", "))];
     for (is, word) in [(i.unique, "unique"), (i.primary, "primary"), (i.constraint, "constraint")] {
         if is {
             words.push(word.into());

@@ -455,8 +455,15 @@ impl<'a> Gen<'a> {
         }
     }
 
+    /// Jumps unless all conditions are true; those that run a query come last.
     pub fn all_or(&mut self, list: &[&'a Expr], to: Label) -> SqlResult<()> {
-        list.iter().try_for_each(|e| self.jump_unless(e, to))
+        let dear = |e: &Expr| {
+            let mut found = false;
+            each_query_in(e, &mut |_| found = true);
+            found
+        };
+        let (last, first): (Vec<&'a Expr>, Vec<&'a Expr>) = list.iter().copied().partition(|e| dear(e));
+        first.into_iter().chain(last).try_for_each(|e| self.jump_unless(e, to))
     }
 }
 

@@ -54,7 +54,7 @@ impl<'a> Gen<'a> {
         })
     }
 
-    pub fn query_rows(&mut self, q: &'a Query, parent: usize, raw: bool, consume: ConsumeRow<'_, 'a>) -> SqlResult<()> {
+    pub(super) fn query_rows(&mut self, q: &'a Query, parent: usize, raw: bool, consume: ConsumeRow<'_, 'a>) -> SqlResult<()> {
         if q.rels.len() > MAX_RELS {
             return Err(SqlError::new(
                 sqlstate::PROGRAM_LIMIT_EXCEEDED,

@@ -1,0 +1,22 @@
+//! What the benches share. It stands outside the house: it sees the database through its public API alone, and
+//! links what it is compared with.
+//!
+//! Owns: alternating rounds, judging, reports, the machine's description, the subscriber table, the TPC-C driver.
+//! Must not know: anything of Ondol that `ondol` does not export.
+#![deny(unsafe_code)]
+
+pub mod bare;
+pub mod chart;
+pub mod customers;
+pub mod histogram;
+pub mod machine;
+pub mod options;
+pub mod ours;
+pub mod random;
+pub mod report;
+pub mod rounds;
+
+
+/// Whatever went wrong: a bench says it and ends.
+pub type Error = Box<dyn std::error::Error + Send + Sync>;
+pub type Result<T> = std::result::Result<T, Error>;

@@ -1,0 +1,136 @@
+//! The machine that a figure belongs to, and whether it was left in peace meanwhile.
+//!
+//! - **M1** "A core" is a CPU second of all threads of this process, as the kernel counts it.
+//! - **M2** A run is called quiet only if the load average was low when it began and other processes took little CPU
+//!   time while it ran; otherwise the report says that its figures are not to be quoted.
+use rustix::time::{ClockId, clock_gettime};
+use std::fs;
+use std::path::Path;
+use std::time::Instant;
+
+/// The highest load average at the start of a quiet run.
+const QUIET_LOAD: f64 = 0.5;
+/// The largest share of one CPU that others may take in a quiet run.
+const QUIET_OTHERS: f64 = 0.10;
+
+/// CPU seconds that this process has used, all threads.
+pub fn cpu_seconds() -> f64 {
+    let t = clock_gettime(ClockId::ProcessCPUTime);
+    t.tv_sec as f64 + t.tv_nsec as f64 / 1e9
+}
+
+fn field(file: &str, name: &str) -> Option<String> {
+    let text = fs::read_to_string(file).ok()?;
+    let line = text.lines().find(|l| l.starts_with(name))?;
+    Some(line.split_once(':')?.1.trim().to_string())
+}
+
+fn kilobytes(file: &str, name: &str) -> u64 {
+    field(file, name).and_then(|v| v.split(' ').next()?.parse::<u64>().ok()).unwrap_or(0) * 1024
+}
+
+/// Bytes of memory that this process has in RAM.
+pub fn resident_bytes() -> u64 {
+    kilobytes("/proc/self/status", "VmRSS")
+}
+
+/// Bytes that this process has passed to `write` and its kin.
+pub fn written_bytes() -> u64 {
+    field("/proc/self/io", "wchar").and_then(|v| v.parse().ok()).unwrap_or(0)
+}
+
+pub fn load_average() -> f64 {
+    let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    text.split(' ').next().and_then(|n| n.parse().ok()).unwrap_or(f64::NAN)
+}
+
+/// Type of the file system that holds a path.
+pub fn file_system(path: &Path) -> String {
+    let path = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    let holds = |l: &&str| l.split(' ').nth(1).is_some_and(|m| path.starts_with(m));
+    let longest = mounts.lines().filter(holds).max_by_key(|l| l.split(' ').nth(1).map_or(0, str::len));
+    longest.and_then(|l| l.split(' ').nth(2)).unwrap_or("unknown").to_string()
+}
+
+/// CPU seconds of the whole machine that were not idle, those stolen by its host included.
+fn busy_seconds() -> f64 {
+    let text = fs::read_to_string("/proc/stat").unwrap_or_default();
+    let ticks: Vec<f64> =
+        text.lines().next().unwrap_or("").split_whitespace().skip(1).filter_map(|n| n.parse().ok()).collect();
+    // user, nice, system, idle, iowait, irq, softirq, steal; a tick is a hundredth of a second on Linux.
+    ticks.iter().take(8).enumerate().filter(|(i, _)| *i != 3 && *i != 4).map(|(_, t)| t / 100.0).sum()
+}
+
+/// Watches the machine from the start of a run.
+pub struct Machine {
+    load: f64,
+    busy: f64,
+    cpu: f64,
+    start: Instant,
+}
+
+impl Machine {
+    pub fn watch() -> Machine {
+        Machine { load: load_average(), busy: busy_seconds(), cpu: cpu_seconds(), start: Instant::now() }
+    }
+
+    /// What it is.
+    pub fn description() -> Vec<(String, String)> {
+        let cpu = field("/proc/cpuinfo", "model name").unwrap_or_else(|| std::env::consts::ARCH.into());
+        let cpus = std::thread::available_parallelism().map_or(1, |n| n.get());
+        let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+        let os = fs::read_to_string("/etc/os-release").unwrap_or_default();
+        let os = os.lines().find_map(|l| l.strip_prefix("PRETTY_NAME=")).unwrap_or("Linux").trim_matches('"').to_string();
+        let memory = kilobytes("/proc/meminfo", "MemTotal") as f64 / (1u64 << 30) as f64;
+        vec![
+            ("processor".into(), format!("{cpu}, {cpus} CPUs")),
+            ("memory".into(), format!("{memory:.1} GiB")),
+            ("system".into(), format!("{os}, kernel {}", kernel.trim())),
+        ]
+    }
+
+    /// M2: what disturbed the run, or nothing. Child processes of the run count as others: `children_s` is what
+    /// they took.
+    pub fn disturbed(&self, children_s: f64) -> Option<String> {
+        let seconds = self.start.elapsed().as_secs_f64().max(0.001);
+        let others = (busy_seconds() - self.busy) - (cpu_seconds() - self.cpu) - children_s;
+        let share = (others / seconds).max(0.0);
+        let mut why = Vec::new();
+        if !(self.load <= QUIET_LOAD) {
+            why.push(format!("the load average was {:.2} at the start", self.load));
+        }
+        if share > QUIET_OTHERS {
+            why.push(format!("other processes took {:.0} % of a CPU meanwhile", share * 100.0));
+        }
+        (!why.is_empty()).then(|| why.join("; "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_loaded_machine_is_not_quiet() {
+        let mut m = Machine::watch();
+        m.load = 3.0;
+        assert!(m.disturbed(0.0).expect("disturbed").contains("load average was 3.00"));
+        m.load = f64::NAN;
+        assert!(m.disturbed(0.0).is_some(), "an unknown load is no quiet one");
+        m.load = 0.0;
+        m.busy -= 1000.0;
+        assert!(m.disturbed(0.0).expect("disturbed").contains("other processes"));
+        assert!(!m.disturbed(2000.0).unwrap_or_default().contains("other processes"));
+    }
+
+    #[test]
+    fn the_kernel_tells() {
+        let before = cpu_seconds();
+        let mut n = 0u64;
+        (0..20_000_000u64).for_each(|i| n = std::hint::black_box(n ^ i));
+        assert!(cpu_seconds() > before);
+        assert!(resident_bytes() > 1 << 16);
+        assert_eq!(file_system(Path::new("/proc/self/status")), "proc");
+    }
+}
