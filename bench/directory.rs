@@ -8,7 +8,7 @@
 //!   of 4 KiB and syncs it, into a file that was written with zeros before.
 use clap::Parser;
 use heed::types::{Bytes, U64};
-use heed::{Env, EnvFlags, EnvOpenOptions};
+use heed::{Env, EnvFlags, EnvOpenOptions, IntegerComparator};
 use ondol::{Batch, Database, QueryId, Rows, Session, Token, ValueRef};
 use ondol_bench::Result;
 use ondol_bench::bare::{Bare, By};
@@ -190,8 +190,8 @@ fn sqlite_ask(statement: &mut rusqlite::Statement<'_>, keys: &[u64]) -> Result<u
 /// Rows under both keys, so that each get is one lookup.
 struct Lmdb {
     env: Env,
-    by_service: heed::Database<U64<Native>, Bytes>,
-    by_mgmt: heed::Database<U64<Native>, Bytes>,
+    by_service: heed::Database<U64<Native>, Bytes, IntegerComparator>,
+    by_mgmt: heed::Database<U64<Native>, Bytes, IntegerComparator>,
 }
 
 #[allow(unsafe_code)] // Opening an environment has no safe form.
@@ -207,7 +207,7 @@ fn lmdb(path: &Path, rows: u64) -> Result<Lmdb> {
     };
     let mut w = env.write_txn()?;
     let make = |w: &mut heed::RwTxn<'_>, name: &str| {
-        env.database_options().types::<U64<Native>, Bytes>().flags(heed::DatabaseFlags::INTEGER_KEY).name(name).create(w)
+        env.database_options().types::<U64<Native>, Bytes>().key_comparator::<IntegerComparator>().name(name).create(w)
     };
     let (by_service, by_mgmt) = (make(&mut w, "service")?, make(&mut w, "mgmt")?);
     let mut order: Vec<(u64, u64)> = (0..rows).map(|i| (service_num(i) as u64, i)).collect();

@@ -128,25 +128,26 @@ fn u64_at(b: &[u8], at: usize) -> u64 {
     b.get(at..at + 8).and_then(|s| s.try_into().ok()).map_or(0, u64::from_le_bytes)
 }
 
-/// Looks for a block at the start of `bytes`, which reach to the end of the file.
-pub fn parse(bytes: &[u8]) -> Found {
+/// The header at the start of `bytes`, which must reach to [`ALIGN`], and its payload's checksum; or what else stands
+/// there.
+pub(crate) fn header(bytes: &[u8]) -> Result<(Box<Header>, u32), Found> {
     if bytes.len() < ALIGN || u64_at(bytes, 0) != MAGIC {
-        return Found::Nothing;
+        return Err(Found::Nothing);
     }
     let len = u32_at(bytes, 12) as usize;
     let count = u32_at(bytes, 60) as usize;
     if count > MAX_STREAMS || len != FIXED + 8 * count {
-        return Found::BadHeader;
+        return Err(Found::BadHeader);
     }
     let mut head = [0u8; FIXED + 8 * MAX_STREAMS];
     head[..len].copy_from_slice(&bytes[..len]);
     head[124..128].fill(0);
     if crc32c(&head[..len]) != u32_at(bytes, 124) {
-        return Found::BadHeader;
+        return Err(Found::BadHeader);
     }
     let format = u32_at(bytes, 8);
     if format != FORMAT {
-        return Found::OtherFormat(format);
+        return Err(Found::OtherFormat(format));
     }
     let mut participants = Participants::default();
     for i in 0..count {
@@ -168,8 +169,17 @@ pub fn parse(bytes: &[u8]) -> Found {
         next_file: u64_at(bytes, 112),
         participants,
     });
-    let rest = &bytes[len..];
-    if header.payload > rest.len() as u64 || crc32c(&rest[..header.payload as usize]) != u32_at(bytes, 120) {
+    Ok((header, u32_at(bytes, 120)))
+}
+
+/// Looks for a block at the start of `bytes`, which reach to the end of the file or at least to the block's.
+pub fn parse(bytes: &[u8]) -> Found {
+    let (header, crc) = match header(bytes) {
+        Ok(found) => found,
+        Err(other) => return other,
+    };
+    let rest = &bytes[header.len()..];
+    if header.payload > rest.len() as u64 || crc32c(&rest[..header.payload as usize]) != crc {
         return Found::BadPayload(header);
     }
     Found::Block(header)

@@ -152,6 +152,31 @@ pub(crate) fn get_varint(bytes: &[u8]) -> Option<(u64, &[u8])> {
     None
 }
 
+/// A varint at the start of `bytes` that ends within `limit` of them: its value and length. What follows in `bytes` lets
+/// it be decoded in one go, without a branch for each byte.
+#[inline]
+fn varint_within(bytes: &[u8], limit: usize) -> Option<(u64, usize)> {
+    const STOP: u64 = 0x8080_8080_8080_8080;
+    if let Some((word, _)) = bytes.split_first_chunk::<8>() {
+        let word = u64::from_le_bytes(*word);
+        let stops = !word & STOP;
+        if stops != 0 {
+            let n = stops.trailing_zeros() as usize / 8 + 1;
+            if n > limit {
+                return None;
+            }
+            // The bytes up to the first without a continuation bit, then their 7 bits each, joined by twos.
+            let v = word & (stops ^ (stops - 1)) & !STOP;
+            let v = (v & 0x007f_007f_007f_007f) | (v & 0x7f00_7f00_7f00_7f00) >> 1;
+            let v = (v & 0x0000_3fff_0000_3fff) | (v & 0x3fff_0000_3fff_0000) >> 2;
+            let v = (v & 0x0fff_ffff) | (v & 0x0fff_ffff_0000_0000) >> 4;
+            return Some((v, n));
+        }
+    }
+    let bytes = &bytes[..limit.min(bytes.len())];
+    get_varint(bytes).map(|(v, rest)| (v, bytes.len() - rest.len()))
+}
+
 /// What is wrong with the log form of changes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Malformed(pub &'static str);
@@ -159,30 +184,61 @@ pub struct Malformed(pub &'static str);
 /// Decodes changes, piece by piece, with proof of bounds (D2). After an error it ends.
 #[derive(Clone)]
 pub struct Pieces<'a> {
+    /// What is left of the changes, and behind them whatever follows in memory.
     rest: &'a [u8],
+    left: usize,
     end: u64,
 }
 
 impl<'a> Pieces<'a> {
     pub fn new(bytes: &'a [u8]) -> Pieces<'a> {
-        Pieces { rest: bytes, end: 0 }
+        Pieces { rest: bytes, left: bytes.len(), end: 0 }
+    }
+    /// The changes are the first `len` of `bytes`; what follows helps to read whole words, and is not looked at.
+    pub(crate) fn within(bytes: &'a [u8], len: usize) -> Pieces<'a> {
+        Pieces { rest: bytes, left: len.min(bytes.len()), end: 0 }
     }
     #[inline]
-    fn step(&mut self) -> Result<(u64, &'a [u8]), Malformed> {
-        let (len, rest) = get_varint(self.rest).ok_or(Malformed("length of a piece"))?;
-        let (zigzag, rest) = get_varint(rest).ok_or(Malformed("distance of a piece"))?;
+    fn step(&mut self) -> Result<(u64, &'a [u8], usize), Malformed> {
+        let (len, a) = match self.rest[0] {
+            // Nearly all pieces.
+            n @ ..0x80 => (n as u64, 1),
+            _ => varint_within(self.rest, self.left).ok_or(Malformed("length of a piece"))?,
+        };
+        let rest = &self.rest[a..];
+        let left = self.left - a;
+        let (zigzag, b) = varint_within(rest, left).ok_or(Malformed("distance of a piece"))?;
+        let (rest, left) = (&rest[b..], left - b);
         let distance = (zigzag >> 1) as i64 ^ -((zigzag & 1) as i64);
         let address = self.end.wrapping_add(distance as u64);
-        if len > rest.len() as u64 {
+        if len > left as u64 {
             return Err(Malformed("piece longer than its record"));
         }
         if address > Oid::MASK || len > Oid::MASK - address {
             return Err(Malformed("piece beyond the address range"));
         }
-        let (bytes, rest) = rest.split_at(len as usize);
-        self.rest = rest;
-        self.end = address + len;
-        Ok((address, bytes))
+        let len = len as usize;
+        self.rest = &rest[len..];
+        self.left = left - len;
+        self.end = address + len as u64;
+        Ok((address, rest, len))
+    }
+    /// An address, and how many of the bytes that follow are to be XORed in from there.
+    #[inline]
+    pub(crate) fn next_open(&mut self) -> Option<Result<(u64, &'a [u8], usize), Malformed>> {
+        if self.left == 0 {
+            return None;
+        }
+        if self.rest[0] == 0 {
+            let clean = self.rest[..self.left].iter().all(|b| *b == 0);
+            self.left = 0;
+            return if clean { None } else { Some(Err(Malformed("bytes behind the end of a record"))) };
+        }
+        let step = self.step();
+        if step.is_err() {
+            self.left = 0;
+        }
+        Some(step)
     }
 }
 
@@ -191,21 +247,7 @@ impl<'a> Iterator for Pieces<'a> {
     type Item = Result<(u64, &'a [u8]), Malformed>;
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
-        match self.rest.first() {
-            None => None,
-            Some(0) => {
-                let clean = self.rest.iter().all(|b| *b == 0);
-                self.rest = &[];
-                if clean { None } else { Some(Err(Malformed("bytes behind the end of a record"))) }
-            }
-            Some(_) => {
-                let step = self.step();
-                if step.is_err() {
-                    self.rest = &[];
-                }
-                Some(step)
-            }
-        }
+        Some(self.next_open()?.map(|(address, bytes, len)| (address, &bytes[..len])))
     }
 }
 
@@ -229,17 +271,53 @@ pub fn by_page(address: u64, bytes: &[u8]) -> impl Iterator<Item = (PageId, usiz
 /// XORs `bytes` into the words of a page from byte `offset` on; from any thread, in any order.
 #[inline]
 pub fn xor_into(words: &[AtomicU64], offset: usize, bytes: &[u8]) {
+    xor_open(words, offset, bytes, bytes.len(), |w, v| {
+        w.fetch_xor(v, Ordering::Relaxed);
+    })
+}
+
+/// The first `len` bytes (at most 8) as a little-endian number. What follows them lets whole words be read.
+#[inline]
+pub(crate) fn short(bytes: &[u8], len: usize) -> u64 {
+    debug_assert!(len <= 8);
+    match bytes.split_first_chunk::<8>() {
+        Some((word, _)) if len > 0 => u64::from_le_bytes(*word) & (!0 >> (64 - 8 * len)),
+        _ => {
+            let mut word = [0u8; 8];
+            word[..len].copy_from_slice(&bytes[..len]);
+            u64::from_le_bytes(word)
+        }
+    }
+}
+
+/// Gives the first `len` of `bytes`, shifted to `offset`, word by word to `update` (the word, what to XOR into it).
+#[inline]
+pub(crate) fn xor_open(
+    words: &[AtomicU64],
+    offset: usize,
+    bytes: &[u8],
+    len: usize,
+    update: impl Fn(&AtomicU64, u64),
+) {
+    if len == 0 {
+        return;
+    }
     let mut word = offset / 8;
-    let mut skip = offset % 8;
-    let mut rest = bytes;
-    while !rest.is_empty() {
-        let n = rest.len().min(8 - skip);
-        let mut b = [0u8; 8];
-        b[skip..skip + n].copy_from_slice(&rest[..n]);
-        words[word].fetch_xor(u64::from_ne_bytes(b), Ordering::Relaxed);
-        rest = &rest[n..];
+    let skip = offset % 8 * 8;
+    let (mut rest, mut left, mut carry) = (bytes, len, 0u64);
+    while left > 8 {
+        let Some((part, behind)) = rest.split_first_chunk::<8>() else { break };
+        let v = u64::from_le_bytes(*part);
+        update(&words[word], (v << skip | carry).to_le());
+        // In two steps, since a shift by all 64 bits is none.
+        carry = v >> 1 >> (63 - skip);
         word += 1;
-        skip = 0;
+        (rest, left) = (behind, left - 8);
+    }
+    let v = short(rest, left);
+    update(&words[word], (v << skip | carry).to_le());
+    if skip + 8 * left > 64 {
+        update(&words[word + 1], (v >> (64 - skip)).to_le());
     }
 }
 
@@ -313,6 +391,62 @@ mod tests {
         }
         assert!(Pieces::new(&[5, 0, 1]).next().unwrap().is_err());
         assert!(Pieces::new(&[0, 1]).next().unwrap().is_err());
+    }
+
+    #[test]
+    fn bytes_behind_the_changes_are_not_looked_at() {
+        let mut changes = Changes::new();
+        let mut end = 0;
+        for (i, distance) in [16, 100, 5000, 1 << 20, 1 << 30, 1 << 44].into_iter().enumerate() {
+            changes.push_at(end + distance, &[7; 20][..1 + 3 * i]);
+            end += distance + 1 + 3 * i as u64;
+        }
+        for cut in 0..=changes.len() {
+            let short: Vec<_> = Pieces::new(&changes.as_bytes()[..cut]).collect();
+            for behind in [0u8, 0x7f, 0x80, 0xff] {
+                let mut longer = changes.as_bytes()[..cut].to_vec();
+                longer.extend_from_slice(&[behind; 16]);
+                let found: Vec<_> = Pieces::within(&longer, cut).collect();
+                assert_eq!(found, short, "cut at {cut}, {behind:02x} behind");
+            }
+        }
+    }
+
+    #[test]
+    fn varints_come_back_whichever_way_they_are_read() {
+        for bits in 0..64 {
+            for v in [1u64 << bits, (1 << bits) - 1, !0 >> bits] {
+                let mut bytes = vec![];
+                put_varint(&mut bytes, v);
+                let n = bytes.len();
+                assert_eq!(varint_within(&bytes, n), Some((v, n)));
+                bytes.extend_from_slice(&[0xff; 8]);
+                assert_eq!(varint_within(&bytes, n), Some((v, n)));
+                assert_eq!(varint_within(&bytes, n - 1), None);
+            }
+        }
+    }
+
+    #[test]
+    fn words_take_what_bytes_say() {
+        let all: Vec<u8> = (1..=60).collect();
+        for offset in 0..17 {
+            for len in 1..=33 {
+                let words: Vec<AtomicU64> = (0..8).map(|_| AtomicU64::new(!0)).collect();
+                let (a, b) = (words.as_slice(), &all[..]);
+                // With bytes behind it and without.
+                let update = |w: &AtomicU64, v: u64| w.store(w.load(Ordering::Relaxed) ^ v, Ordering::Relaxed);
+                xor_open(a, offset, b, len, update);
+                xor_into(a, offset + 8, &b[..len]);
+                let mut want = [0xffu8; 64];
+                for i in 0..len {
+                    want[offset + i] ^= b[i];
+                    want[offset + 8 + i] ^= b[i];
+                }
+                let found: Vec<u8> = words.iter().flat_map(|w| w.load(Ordering::Relaxed).to_ne_bytes()).collect();
+                assert_eq!(found, want, "{len} bytes at {offset}");
+            }
+        }
     }
 
     #[test]

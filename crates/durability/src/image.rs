@@ -206,8 +206,8 @@ pub(crate) struct ImageReader {
 }
 
 /// What a chunk holds.
-pub(crate) enum Chunk {
-    Images(Vec<u8>),
+pub(crate) enum Chunk<'b> {
+    Images(&'b [u8]),
     Segments(Vec<StoredSegment>),
     Sequences(Vec<(u64, i64)>),
 }
@@ -267,7 +267,8 @@ impl ImageReader {
             return Err(bad(32, what(entry.number, entry.at), what(number, at)));
         }
         let mut reader = ImageReader { file, name: name.clone(), number, at, chunks: vec![] };
-        let (kind, _, index, end) = reader.read(entry.index, entry.length)?;
+        let mut buffer = vec![];
+        let (kind, _, index, end) = reader.read(entry.index, entry.length, &mut buffer)?;
         if kind != INDEX || end != entry.length {
             return Err(bad(
                 entry.index,
@@ -286,8 +287,14 @@ impl ImageReader {
         Ok(reader)
     }
 
-    /// Kind, count, payload and end of the chunk at `offset`; it must end by `limit`.
-    fn read(&self, offset: u64, limit: u64) -> Result<(u32, u32, Vec<u8>, u64), RecoveryError> {
+    /// Kind, count, payload and end of the chunk at `offset`; it must end by `limit`, and nothing else may be before that
+    /// but what follows it in the file.
+    fn read<'b>(
+        &self,
+        offset: u64,
+        limit: u64,
+        buffer: &'b mut Vec<u8>,
+    ) -> Result<(u32, u32, &'b [u8], u64), RecoveryError> {
         let io = |error: io::Error| RecoveryError::Io { file: self.name.clone(), error };
         let bad = |expected: String, found: String| RecoveryError::Image {
             file: self.name.clone(),
@@ -295,12 +302,17 @@ impl ImageReader {
             expected,
             found,
         };
-        if limit.saturating_sub(offset) < CHUNK_HEAD as u64 {
-            return Err(bad("a chunk".into(), format!("{} bytes", limit.saturating_sub(offset))));
+        let all = limit.saturating_sub(offset) as usize;
+        if all < CHUNK_HEAD {
+            return Err(bad("a chunk".into(), format!("{all} bytes")));
         }
-        let mut head = [0u8; CHUNK_HEAD];
-        self.file.read_exact_at(&mut head, offset).map_err(io)?;
-        let mut r = Reader { bytes: &head, at: 0 };
+        // One buffer serves all chunks, which are of about one length.
+        if buffer.len() < all {
+            buffer.resize(all, 0);
+        }
+        self.file.read_exact_at(&mut buffer[..all], offset).map_err(io)?;
+        let (head, payload) = buffer[..all].split_at(CHUNK_HEAD);
+        let mut r = Reader { bytes: head, at: 0 };
         let mut word = || r.u32().unwrap_or(0);
         let (mark, kind, low, high, length, count, crc, head_crc) =
             (word(), word(), word(), word(), word(), word(), word(), word());
@@ -316,18 +328,17 @@ impl ImageReader {
                 format!("one of file {number} up to {end}"),
             ));
         }
-        let mut payload = vec![0; length as usize];
-        self.file.read_exact_at(&mut payload, offset + CHUNK_HEAD as u64).map_err(io)?;
-        let found = crc32c(&payload);
+        let payload = &payload[..length as usize];
+        let found = crc32c(payload);
         if found != crc {
             return Err(bad(format!("checksum {crc:08x}"), format!("{found:08x}")));
         }
         Ok((kind, count, payload, end))
     }
 
-    pub fn chunk(&self, i: usize) -> Result<Chunk, RecoveryError> {
+    pub fn chunk<'b>(&self, i: usize, buffer: &'b mut Vec<u8>) -> Result<Chunk<'b>, RecoveryError> {
         let (offset, limit) = self.chunks[i];
-        let (kind, count, payload, end) = self.read(offset, limit)?;
+        let (kind, count, payload, end) = self.read(offset, limit, buffer)?;
         let bad = |expected: &str, found: String| RecoveryError::Image {
             file: self.name.clone(),
             offset,
@@ -340,13 +351,13 @@ impl ImageReader {
         match kind {
             IMAGES => Ok(Chunk::Images(payload)),
             SEGMENTS => {
-                let mut r = Reader { bytes: &payload, at: 0 };
+                let mut r = Reader { bytes: payload, at: 0 };
                 let all = (0..count).map(|_| segment(&mut r)).collect::<Option<Vec<_>>>();
                 all.map(Chunk::Segments)
                     .ok_or_else(|| bad("whole segments", format!("{} bytes", payload.len())))
             }
             SEQUENCES => {
-                let mut r = Reader { bytes: &payload, at: 0 };
+                let mut r = Reader { bytes: payload, at: 0 };
                 let all = (0..count).map(|_| Some((r.u64()?, r.u64()? as i64))).collect::<Option<Vec<_>>>();
                 all.map(Chunk::Sequences)
                     .ok_or_else(|| bad("whole sequences", format!("{} bytes", payload.len())))

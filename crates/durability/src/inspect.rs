@@ -7,11 +7,12 @@ use crate::files::Config;
 use crate::image::{self, Chunk};
 use crate::manifest::Manifest;
 use crate::page::{Format, PAGE_SIZE, PageId};
+use crate::reader;
 use crate::record::{Record, Records};
 use crate::scan::{self, Scan, Tables};
 use crate::{CommitTs, recovery};
 use ondol_base::crc::raw;
-use std::sync::Arc;
+use std::collections::BTreeSet;
 
 /// A block of the log.
 pub struct BlockView<'a> {
@@ -45,22 +46,22 @@ pub fn blocks(config: &Config, visit: &mut dyn FnMut(BlockView<'_>)) -> Result<(
     let (m, _) = manifest(config)?;
     // A log that recovery would refuse is looked at all the same, without saying what is live.
     let scan = Scan::read(config, m.clone(), 1).ok();
+    let place = |s: &Scan, l: &scan::Live| {
+        let f = &s.files[l.file];
+        (f.stream, f.number, s.header(*l).offset)
+    };
+    let live: BTreeSet<(u16, u64, u64)> =
+        scan.iter().flat_map(|s| s.live.iter().map(|l| place(s, l)).collect::<Vec<_>>()).collect();
+    let mut buffer = vec![];
     for (k, place) in config.streams.iter().enumerate() {
         let list =
             crate::files::list(place).map_err(|error| RecoveryError::Io { file: place.describe(), error })?;
         for number in list {
-            let file = scan::scan_file(place, k as u16, number, m.database)?;
-            for header in &file.blocks {
-                let live = scan.as_ref().is_some_and(|s| {
-                    s.live.iter().any(|l| {
-                        let f = &s.files[l.file];
-                        f.stream == k as u16 && f.number == number && s.header(*l).offset == header.offset
-                    })
-                });
-                let start = header.offset as usize + header.len();
-                let payload = &file.bytes[start..start + header.payload as usize];
-                visit(BlockView { file: &file.name, header, live, payload });
-            }
+            let file = place.path(number);
+            reader::scan_file(place, k as u16, number, m.database, &mut buffer, &mut |header, payload| {
+                let live = live.contains(&(k as u16, number, header.offset));
+                visit(BlockView { file: &file, header, live, payload });
+            })?;
         }
     }
     Ok(())
@@ -72,10 +73,11 @@ pub fn pages(
     visit: &mut dyn FnMut(&str, CommitTs, PageId, &[u8]),
 ) -> Result<(), RecoveryError> {
     let (m, _) = manifest(config)?;
+    let mut buffer = vec![];
     for reader in scan::open_images(config, &m)? {
         for i in 0..reader.chunks.len() {
-            let Chunk::Images(payload) = reader.chunk(i)? else { continue };
-            for (page, _, packed) in image::images(&payload).flatten() {
+            let Chunk::Images(payload) = reader.chunk(i, &mut buffer)? else { continue };
+            for (page, _, packed) in image::images(payload).flatten() {
                 visit(&reader.name, reader.at, page, packed);
             }
         }
@@ -118,17 +120,17 @@ pub fn verify(config: &Config) -> Report {
     (report.database, report.checkpoint, report.clean) = (m.database, m.at, m.clean.is_some());
     report.warnings = warnings;
     let threads = ondol_base::thread::parallelism();
-    let log = Scan::read(config, m.clone(), threads).map(Arc::new);
+    let log = Scan::read(config, m.clone(), threads);
     let images = scan::open_images(config, &m);
     let mut tables = None;
     match log {
         Err(e) => report.problems.push(e),
-        Ok(scan) => {
+        Ok(mut scan) => {
             (report.clock, report.discarded_blocks) = (scan.clock, scan.discarded);
             report.rounds = (scan.round + 1).saturating_sub(m.first_round);
             report.live_blocks = scan.live.len() as u64;
             report.stale_blocks = scan.files.iter().map(|f| f.stale).sum();
-            match scan::gather(&scan, threads) {
+            match scan::gather(&mut scan) {
                 Err(e) => report.problems.push(e),
                 Ok(gathered) => {
                     report.commits = gathered.commits;
@@ -160,14 +162,24 @@ pub fn verify(config: &Config) -> Report {
 
 /// Whether every difference falls on row bytes of a page that is there.
 fn check_changes(scan: &Scan, tables: &Tables, report: &mut Report) {
-    for l in &scan.live {
-        let h = scan.header(*l);
-        for record in Records::new(scan.payload(*l), h.base) {
+    let mut buffer = vec![];
+    for run in scan.runs() {
+        match scan.read_run(&run, &mut buffer) {
+            Ok(blocks) => blocks.iter().for_each(|(l, payload)| check_block(scan, *l, payload, tables, report)),
+            Err(e) => report.problems.push(e),
+        }
+    }
+}
+
+fn check_block(scan: &Scan, l: scan::Live, payload: &[u8], tables: &Tables, report: &mut Report) {
+    let h = scan.header(l);
+    {
+        for record in Records::new(&payload[..h.payload as usize], h.base) {
             let changes = match record {
                 Ok((_, Record::Commit { ts, changes, .. })) if ts > scan.manifest.at => changes,
                 Ok(_) => continue,
                 Err(e) => {
-                    report.problems.push(scan.bad_record(*l, e));
+                    report.problems.push(scan.bad_record(l, e));
                     break;
                 }
             };
@@ -209,15 +221,16 @@ fn check_images(
     count: &mut u64,
 ) -> Result<(), RecoveryError> {
     let mut content = vec![0u8; PAGE_SIZE];
+    let mut buffer = vec![];
     for i in 0..reader.chunks.len() {
-        let Chunk::Images(payload) = reader.chunk(i)? else { continue };
+        let Chunk::Images(payload) = reader.chunk(i, &mut buffer)? else { continue };
         let bad = |expected: String, found: String| RecoveryError::Image {
             file: reader.name.clone(),
             offset: reader.chunks[i].0,
             expected,
             found,
         };
-        for item in image::images(&payload) {
+        for item in image::images(payload) {
             let (page, crc, packed) =
                 item.map_err(|at| bad("whole images".into(), format!("a cut one {at} bytes in")))?;
             *count += 1;

@@ -10,18 +10,29 @@ pub(crate) fn each<E: Send + 'static>(
     n: usize,
     f: impl Fn(usize) -> Result<(), E> + Send + Sync + 'static,
 ) -> Result<(), E> {
+    each_with(threads, n, move |_: &mut (), i| f(i))
+}
+
+/// The same with something that each thread makes once and keeps: a buffer, say.
+pub(crate) fn each_with<S: Default, E: Send + 'static>(
+    threads: usize,
+    n: usize,
+    f: impl Fn(&mut S, usize) -> Result<(), E> + Send + Sync + 'static,
+) -> Result<(), E> {
     if threads <= 1 || n <= 1 {
-        return (0..n).try_for_each(f);
+        let mut own = S::default();
+        return (0..n).try_for_each(|i| f(&mut own, i));
     }
     let next = Arc::new(AtomicUsize::new(0));
     let f = Arc::new(f);
-    let work = move |next: &AtomicUsize, f: &dyn Fn(usize) -> Result<(), E>| -> Result<(), E> {
+    let work = move |next: &AtomicUsize, f: &dyn Fn(&mut S, usize) -> Result<(), E>| -> Result<(), E> {
+        let mut own = S::default();
         loop {
             let i = next.fetch_add(1, Ordering::Relaxed);
             if i >= n {
                 return Ok(());
             }
-            if let Err(e) = f(i) {
+            if let Err(e) = f(&mut own, i) {
                 next.store(n, Ordering::Relaxed);
                 return Err(e);
             }

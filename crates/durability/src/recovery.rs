@@ -17,25 +17,20 @@
 //! recover to the same state.
 use crate::block::MAX_STREAMS;
 use crate::checkpoint::Segment;
-use crate::delta::{Pieces, by_page, xor_into};
 use crate::error::RecoveryError;
 use crate::files::{self, Config};
-use crate::image::{self, Chunk, ImageReader};
 use crate::log::{Log, Start};
 use crate::manifest::{Incarnation, Manifest, OPEN_END};
-use crate::page::{Format, PAGE_SIZE, PAGES_PER_SEGMENT, PageId, SegmentId};
-use crate::parallel;
-use crate::record::{BadRecord, Record, Records};
-use crate::scan::{self, Gathered, Scan, Tables};
+use crate::page::{PageId, SegmentId};
+use crate::pages::{Pages, load, prove};
+use crate::replay;
+use crate::scan::{self, Run, Scan, Tables};
 use crate::stream::OldFile;
 use crate::{CommitTs, HeapId};
-use ondol_base::crc::{contribution, raw};
 use ondol_base::media::{Lock, Open};
-use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Empty memory to recover into; the kernel implements it. Called from several threads at once, except `begin`,
 /// and `finish`.
@@ -45,6 +40,11 @@ pub trait Target: Send + Sync {
     fn begin(&self, segments: &[Segment]) -> Result<(), String>;
     /// The 512 words of a page, header words included, for `fetch_xor` and for loading an image.
     fn words(&self, page: PageId) -> &[AtomicU64];
+    /// A difference will soon be applied there: a hint to bring the memory into the cache.
+    #[inline]
+    fn expect(&self, page: PageId, offset: usize) {
+        let _ = (page, offset);
+    }
     /// Recovery is complete: every commit below `clock` is in the row bytes, and nothing else. `changed` are
     /// the pages to which differences were applied (later than the manifest's T), so that the next checkpoint
     /// takes them. `waiting` are segments that must not be reused before a checkpoint at or past `clock - 1`
@@ -104,9 +104,10 @@ pub fn recover<T: Target + ?Sized + 'static>(
 
     // The log, up to the proof that its commits are complete.
     let start = ondol_base::clock::now();
-    let scan = Arc::new(Scan::read(&config, manifest, threads)?);
+    let mut scan = Scan::read(&config, manifest, threads)?;
+    let gathered = Arc::new(scan::gather(&mut scan)?);
+    let scan = Arc::new(scan);
     progress(Progress::ReadingLog { done: scan.bytes, total: scan.bytes });
-    let gathered = Arc::new(scan::gather(&scan, threads)?);
     let log_read = (ondol_base::clock::now() - start).as_secs_f64();
 
     // Memory, and the images into it.
@@ -129,7 +130,7 @@ pub fn recover<T: Target + ?Sized + 'static>(
     // The differences, and the proof.
     let start = ondol_base::clock::now();
     progress(Progress::Applying { done: 0, total: scan.bytes });
-    apply(&scan, &gathered, &pages, target, threads)?;
+    replay::apply(&scan, &gathered, &pages, target, threads)?;
     let changed = pages.changed();
     progress(Progress::Proving { pages: changed.len() as u64 });
     prove(changed.clone(), &pages, target, threads)?;
@@ -214,207 +215,17 @@ fn load_or_create(config: &Config) -> Result<(Manifest, bool, Vec<String>), Reco
     Ok((manifest, true, vec![]))
 }
 
-/// What is known of every page while it is recovered.
-struct Pages {
-    /// By segment id: one more than the place in `segments`, 0 for none.
-    index: Vec<u32>,
-    segments: Vec<SegmentPages>,
-    dropped: BTreeSet<SegmentId>,
-}
-struct SegmentPages {
-    id: SegmentId,
-    created: CommitTs,
-    formats: Vec<Format>,
-    /// raw(image) XOR contributions (V3).
-    crcs: Vec<AtomicU32>,
-    loaded: [AtomicU64; PAGES_PER_SEGMENT / 64],
-    changed: [AtomicU64; PAGES_PER_SEGMENT / 64],
-}
-
-/// Sets the bit; true if it was set before.
-fn mark(bits: &[AtomicU64], i: usize) -> bool {
-    let bit = 1 << (i % 64);
-    // Most pages are hit often: look before writing.
-    bits[i / 64].load(Ordering::Relaxed) & bit != 0
-        || bits[i / 64].fetch_or(bit, Ordering::Relaxed) & bit != 0
-}
-
-impl Pages {
-    fn new(tables: &Tables) -> Pages {
-        let largest = tables.segments.keys().next_back().map_or(0, |id| id.0 as usize);
-        let mut index = vec![0; largest + 1];
-        let mut segments = vec![];
-        for (id, s) in &tables.segments {
-            segments.push(SegmentPages {
-                id: *id,
-                created: s.created,
-                formats: s.segment.formats.clone(),
-                crcs: (0..PAGES_PER_SEGMENT).map(|_| AtomicU32::new(0)).collect(),
-                loaded: Default::default(),
-                changed: Default::default(),
-            });
-            index[id.0 as usize] = segments.len() as u32;
-        }
-        Pages { index, segments, dropped: tables.dropped.keys().copied().collect() }
-    }
-    #[inline]
-    fn get(&self, id: SegmentId) -> Option<&SegmentPages> {
-        let i = *self.index.get(id.0 as usize)?;
-        self.segments.get(i.checked_sub(1)? as usize)
-    }
-    fn changed(&self) -> Vec<PageId> {
-        let mut all = vec![];
-        for s in &self.segments {
-            let bit = |i: &usize| s.changed[i / 64].load(Ordering::Relaxed) & 1 << (i % 64) != 0;
-            all.extend((0..PAGES_PER_SEGMENT).filter(bit).map(|i| s.id.page(i)));
-        }
-        all
-    }
-}
-
-/// Loads the images of one file into pages that no newer file had (V2).
-fn load<T: Target + ?Sized + 'static>(
-    reader: Arc<ImageReader>,
-    pages: &Arc<Pages>,
-    target: &Arc<T>,
-    threads: usize,
-) -> Result<(), RecoveryError> {
-    let (pages, target) = (pages.clone(), target.clone());
-    parallel::each(threads, reader.chunks.len(), move |i| {
-        let Chunk::Images(payload) = reader.chunk(i)? else { return Ok(()) };
-        let offset = reader.chunks[i].0;
-        let mut content = [0u8; PAGE_SIZE];
-        for item in image::images(&payload) {
-            let bad = |expected: String, found: String| RecoveryError::Image {
-                file: reader.name.clone(),
-                offset,
-                expected,
-                found,
-            };
-            let (page, crc, packed) =
-                item.map_err(|at| bad("whole images".into(), format!("a cut one {at} bytes in")))?;
-            let Some(s) = pages.get(page.segment()) else { continue }; // dropped since
-            if s.created > reader.at || mark(&s.loaded, page.index()) {
-                continue; // of the segment's former life (I4), or older
-            }
-            let format = s.formats[page.index()];
-            content.fill(0);
-            if !image::unpack(format, packed, &mut content) {
-                let found = format!("{} bytes", packed.len());
-                return Err(bad(format!("row bytes of {format:?} for page {}", page.0), found));
-            }
-            let found = raw(&content);
-            if found != crc {
-                return Err(bad(format!("page {} of checksum {crc:08x}", page.0), format!("{found:08x}")));
-            }
-            s.crcs[page.index()].store(crc, Ordering::Relaxed);
-            let words = target.words(page);
-            for range in format.rows() {
-                for (w, b) in words[range.start / 8..range.end / 8].iter().zip(content[range].chunks_exact(8))
-                {
-                    let v = b.try_into().map_or(0, u64::from_ne_bytes);
-                    if v != 0 {
-                        w.store(v, Ordering::Relaxed);
-                    }
-                }
-            }
-        }
-        Ok(())
-    })
-}
-
-/// XORs every difference of (T, C) in (P5).
-fn apply<T: Target + ?Sized + 'static>(
-    scan: &Arc<Scan>,
-    gathered: &Arc<Gathered>,
-    pages: &Arc<Pages>,
-    target: &Arc<T>,
-    threads: usize,
-) -> Result<(), RecoveryError> {
-    let n = scan.live.len();
-    let at = scan.manifest.at;
-    let (scan, gathered, pages, target) = (scan.clone(), gathered.clone(), pages.clone(), target.clone());
-    parallel::each(threads, n, move |i| {
-        let l = scan.live[i];
-        let h = scan.header(l);
-        for record in Records::new(scan.payload(l), h.base) {
-            let (offset, record) = record.map_err(|e| scan.bad_record(l, e))?;
-            let changes = match record {
-                Record::Commit { ts, changes, .. } if ts > at => changes,
-                Record::Fragment { txn, changes, .. }
-                    if gathered.spilled.contains_key(&(h.incarnation, txn)) =>
-                {
-                    changes
-                }
-                _ => continue,
-            };
-            let bad = |expected, found| scan.bad_record(l, BadRecord { offset, expected, found });
-            for piece in Pieces::new(changes) {
-                let (address, bytes) = piece.map_err(|m| bad(m.0, 0))?;
-                for (page, offset, bytes) in by_page(address, bytes) {
-                    let Some(s) = pages.get(page.segment()) else {
-                        if pages.dropped.contains(&page.segment()) {
-                            continue;
-                        }
-                        return Err(bad("a page of a segment", page.0));
-                    };
-                    if !s.formats[page.index()].is_row(offset, bytes.len()) {
-                        return Err(bad("row bytes of one slot", address));
-                    }
-                    mark(&s.changed, page.index());
-                    xor_into(target.words(page), offset, bytes);
-                    let part = contribution(offset, bytes, PAGE_SIZE);
-                    s.crcs[page.index()].fetch_xor(part, Ordering::Relaxed);
-                }
-            }
-        }
-        Ok(())
-    })
-}
-
-/// Checks every changed page against its equation (V3).
-fn prove<T: Target + ?Sized + 'static>(
-    changed: Vec<PageId>,
-    pages: &Arc<Pages>,
-    target: &Arc<T>,
-    threads: usize,
-) -> Result<(), RecoveryError> {
-    const RUN: usize = 256;
-    let (pages, target) = (pages.clone(), target.clone());
-    parallel::each(threads, changed.len().div_ceil(RUN), move |i| {
-        let mut content = [0u8; PAGE_SIZE];
-        for page in &changed[i * RUN..changed.len().min((i + 1) * RUN)] {
-            let Some(s) = pages.get(page.segment()) else { continue };
-            content.fill(0);
-            let words = target.words(*page);
-            for range in s.formats[page.index()].rows() {
-                let words = &words[range.start / 8..range.end / 8];
-                for (w, b) in words.iter().zip(content[range].chunks_exact_mut(8)) {
-                    b.copy_from_slice(&w.load(Ordering::Relaxed).to_ne_bytes());
-                }
-            }
-            let (expected, found) = (s.crcs[page.index()].load(Ordering::Relaxed), raw(&content));
-            if expected != found {
-                return Err(RecoveryError::PageProof {
-                    file: "memory".into(),
-                    page: page.0,
-                    expected,
-                    found,
-                });
-            }
-        }
-        Ok(())
-    })
-}
-
-/// Writes again what may not be on the medium (V5).
+/// Writes again what may not be on the medium (V5). What is written is what was just checked.
 fn settle_tail(config: &Config, scan: &Scan) -> Result<(), RecoveryError> {
+    let mut buffer = vec![];
     for l in scan.live.iter().filter(|l| scan.header(**l).round > scan.witnessed) {
         let (f, h) = (&scan.files[l.file], scan.header(*l));
-        let (from, to) = (h.offset as usize, (h.offset as usize + h.block_len()).min(f.bytes.len()));
+        let run = Run { file: l.file, blocks: vec![l.block] };
+        scan.read_run(&run, &mut buffer)?;
+        let len = (h.block_len() as u64).min(f.size - h.offset) as usize;
         let write = || -> io::Result<()> {
             let file = config.streams[f.stream as usize].storage.open(&f.name, Open::Write)?;
-            file.write_at(&f.bytes[from..to], h.offset)?;
+            file.write_at(&buffer[..len], h.offset)?;
             file.sync_data()
         };
         write().map_err(io_error(&f.name))?;
@@ -464,7 +275,7 @@ fn begin_incarnation(
         let k = f.stream as usize;
         match scan.last_round(i) {
             Some(last_round) => {
-                old[k].push(OldFile { number: f.number, size: f.bytes.len() as u64, last_round })
+                old[k].push(OldFile { number: f.number, size: f.size, last_round })
             }
             None => {
                 if let Err(e) = config.streams[k].storage.remove(&f.name) {

@@ -8,36 +8,22 @@
 //! - **N3** Whole headers are witnesses: none may name a durable round beyond R (P6, P7). Reading goes on behind an
 //!   invalid block only to find witnesses, of which an ended incarnation's recorded end is one; blocks behind it can never be part of a complete round beyond it.
 //! - **N4** Each timestamp in (T, C) is in one record, and each fragment of those commits is there once (P6).
-use crate::block::{self, Found, Header};
+use crate::block::{self, Header};
 use crate::checkpoint::Segment;
 use crate::error::RecoveryError;
-use crate::files::{self, Config, Place};
+use crate::files::{self, Config};
 use crate::image::{Chunk, ImageReader, StoredSegment};
 use crate::log::Catalog;
-use crate::manifest::{Manifest, OPEN_END};
+use crate::manifest::{Incarnation, Manifest, OPEN_END};
 use crate::page::{Format, PAGES_PER_SEGMENT, SegmentId};
 use crate::parallel;
+use crate::reader::{self, LogReader, WINDOW};
 use crate::record::{BadRecord, Record, Records, System};
 use crate::{CommitTs, HeapId, TxnId};
-use ondol_base::media::Open;
 use ondol_base::sync::Mutex;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-
-/// A log file as read.
-pub(crate) struct FileScan {
-    pub stream: u16,
-    pub number: u64,
-    pub name: String,
-    pub bytes: Vec<u8>,
-    pub blocks: Vec<Header>,
-    /// Whole headers whose payload is not.
-    pub torn: Vec<Header>,
-    /// Blocks that name another place: what the file held before it was recycled.
-    pub stale: u64,
-}
 
 /// A live block: indexes into `Scan::files` and its `blocks`.
 #[derive(Clone, Copy)]
@@ -46,9 +32,17 @@ pub(crate) struct Live {
     pub block: usize,
 }
 
+/// Live blocks that are read at once.
+pub(crate) struct Run {
+    pub file: usize,
+    pub blocks: Vec<usize>,
+}
+
 pub(crate) struct Scan {
     pub manifest: Manifest,
-    pub files: Vec<FileScan>,
+    pub files: Vec<LogReader>,
+    /// For each file, one for each of its blocks.
+    summaries: Vec<Vec<Summary>>,
     pub live: Vec<Live>,
     /// R.
     pub round: u64,
@@ -64,68 +58,79 @@ fn io(file: &str) -> impl Fn(io::Error) -> RecoveryError + '_ {
     move |error| RecoveryError::Io { file: file.into(), error }
 }
 
-/// Reads one log file and finds its blocks.
-pub(crate) fn scan_file(
-    place: &Place,
-    stream: u16,
-    number: u64,
-    database: u128,
-) -> Result<FileScan, RecoveryError> {
-    let name = place.path(number);
-    let file = place.storage.open(&name, Open::Read).map_err(io(&name))?;
-    let len = file.len().map_err(io(&name))?;
-    let mut bytes = vec![0u8; len as usize];
-    file.read_exact_at(&mut bytes, 0).map_err(io(&name))?;
-    let (mut blocks, mut torn, mut stale) = (vec![], vec![], 0);
-    let mut at = 0;
-    while at + block::ALIGN <= bytes.len() {
-        let mut step = block::ALIGN;
-        match block::parse(&bytes[at..]) {
-            Found::OtherFormat(found) => {
-                return Err(RecoveryError::WrongFormat { file: name, expected: block::FORMAT, found });
+/// Whether a block counts, as far as its incarnation goes (N1).
+fn counts(life: &Incarnation, h: &Header) -> bool {
+    life.number == h.incarnation && (life.first_round..=life.last_round).contains(&h.round)
+}
+
+/// What the first walk over a block's records finds, in case the block turns out to be live.
+#[derive(Default)]
+pub(crate) struct Summary {
+    /// A bit for each timestamp beyond T: the first stands for the block's base, or for T + 1 where that is later.
+    commits: Vec<u64>,
+    /// What few blocks have.
+    rest: Option<Box<Rest>>,
+}
+#[derive(Default)]
+struct Rest {
+    commits: Vec<(TxnId, CommitTs, u32)>,
+    fragments: Vec<(TxnId, u32)>,
+    system: Vec<(usize, CommitTs, System)>,
+    problem: Option<Problem>,
+}
+enum Problem {
+    Record(BadRecord),
+    Double(usize, CommitTs),
+}
+
+/// The timestamp of a summary's first bit.
+fn first_bit(h: &Header, at: CommitTs) -> CommitTs {
+    h.base.max(at + 1)
+}
+
+fn summarize(h: &Header, payload: &[u8], at: CommitTs) -> Summary {
+    let from = first_bit(h, at);
+    let mut all = Summary::default();
+    // A block of one stream's own commits needs no more; the check above makes `closed` a bound.
+    all.commits.reserve_exact((payload.len() as u64 / 8).min(h.closed.saturating_sub(from)).div_ceil(64) as usize);
+    for record in Records::new(payload, h.base) {
+        let rest = &mut all.rest;
+        let mut problem = |p| rest.get_or_insert_default().problem = Some(p);
+        match record {
+            Ok((offset, Record::Commit { ts, .. } | Record::Void { ts })) if ts >= h.closed => {
+                let expected = "a timestamp below the round's closed";
+                problem(Problem::Record(BadRecord { offset, expected, found: ts }));
+                break;
             }
-            Found::Block(h) | Found::BadPayload(h) if h.file != number || h.offset != at as u64 => {
-                // Stale (L2), or a copy of a block within a row. Neither says anything of this file; yet a block
-                // of another database, where nobody of ours could have left it, must be told.
-                if h.database != database && at == 0 {
-                    return Err(RecoveryError::OtherDatabase {
-                        file: name,
-                        offset: at as u64,
-                        expected: database,
-                        found: h.database,
-                    });
+            Ok((offset, record @ (Record::Commit { ts, .. } | Record::Void { ts }))) if ts > at => {
+                let bit = ts - from;
+                let word = (bit / 64) as usize;
+                if word >= all.commits.len() {
+                    all.commits.resize(word + 1, 0);
                 }
-                stale += 1;
-            }
-            found @ (Found::Block(_) | Found::BadPayload(_)) => {
-                let whole = matches!(found, Found::Block(_));
-                let (Found::Block(h) | Found::BadPayload(h)) = found else { continue };
-                let offset = at as u64;
-                if h.database != database {
-                    let found = h.database;
-                    return Err(RecoveryError::OtherDatabase {
-                        file: name,
-                        offset,
-                        expected: database,
-                        found,
-                    });
+                if all.commits[word] & 1 << (bit % 64) != 0 {
+                    problem(Problem::Double(offset, ts));
+                    break;
                 }
-                if h.stream != stream {
-                    let found = h.stream;
-                    return Err(RecoveryError::OtherStream { file: name, offset, expected: stream, found });
-                }
-                if whole {
-                    step = h.block_len();
-                    blocks.push(*h)
-                } else {
-                    torn.push(*h)
+                all.commits[word] |= 1 << (bit % 64);
+                if let Record::Commit { txn, fragments, .. } = record
+                    && fragments > 0
+                {
+                    rest.get_or_insert_default().commits.push((txn, ts, fragments));
                 }
             }
-            Found::Nothing | Found::BadHeader => {}
+            Ok((_, Record::Commit { .. } | Record::Void { .. })) => {}
+            Ok((_, Record::Fragment { txn, n, .. })) => rest.get_or_insert_default().fragments.push((txn, n)),
+            Ok((offset, Record::System { clock, item })) => {
+                rest.get_or_insert_default().system.push((offset, clock, item))
+            }
+            Err(e) => {
+                problem(Problem::Record(e));
+                break;
+            }
         }
-        at += step;
     }
-    Ok(FileScan { stream, number, name, bytes, blocks, torn, stale })
+    all
 }
 
 impl Scan {
@@ -150,32 +155,78 @@ impl Scan {
             }
             names.extend(numbers.into_iter().map(|n| (k, n)));
         }
-        let found: Arc<Mutex<Vec<FileScan>>> = Arc::default();
-        let (sink, places, database) = (found.clone(), config.streams.clone(), manifest.database);
-        let list = names.clone();
-        parallel::each(threads, names.len(), move |i| {
-            let (k, number) = list[i];
-            let scan = scan_file(&places[k], k as u16, number, database)?;
-            sink.lock().push(scan);
+        type Found = Vec<(LogReader, Vec<Summary>)>;
+        let found: Arc<Mutex<Found>> = Arc::default();
+        let (sink, places) = (found.clone(), config.streams.clone());
+        let (at, first, database) = (manifest.at, manifest.first_round, manifest.database);
+        let lives = manifest.incarnations.clone();
+        // The longest first, so that no thread is left with one at the end.
+        names.reverse();
+        parallel::each_with(threads, names.len(), move |buffer: &mut Vec<u8>, i| {
+            let (k, number) = names[i];
+            let mut summaries = vec![];
+            let mut visit = |h: &Header, payload: &[u8]| {
+                let may_live = h.round >= first && lives.iter().any(|l| counts(l, h));
+                summaries.push(if may_live { summarize(h, payload, at) } else { Summary::default() })
+            };
+            let file = reader::scan_file(&places[k], k as u16, number, database, buffer, &mut visit)?;
+            sink.lock().push((file, summaries));
             Ok(())
         })?;
-        let mut files = std::mem::take(&mut *found.lock());
-        files.sort_by_key(|f| (f.stream, f.number));
-        let bytes = files.iter().flat_map(|f| &f.blocks).map(|h| h.block_len() as u64).sum();
-        let mut scan =
-            Scan { manifest, files, live: vec![], round: 0, clock: 0, witnessed: 0, discarded: 0, bytes };
+        let mut found = std::mem::take(&mut *found.lock());
+        found.sort_by_key(|(f, _)| (f.stream, f.number));
+        let (files, summaries): (Vec<LogReader>, Vec<Vec<Summary>>) = found.into_iter().unzip();
+        let mut scan = Scan {
+            manifest,
+            files,
+            summaries,
+            live: vec![],
+            round: 0,
+            clock: 0,
+            witnessed: 0,
+            discarded: 0,
+            bytes: 0,
+        };
         scan.find_end()?;
         scan.check_files(config)?;
+        scan.bytes = scan.live.iter().map(|l| scan.header(*l).block_len() as u64).sum();
         Ok(scan)
     }
 
     pub fn header(&self, l: Live) -> &Header {
         &self.files[l.file].blocks[l.block]
     }
-    pub fn payload(&self, l: Live) -> &[u8] {
-        let h = self.header(l);
-        let start = h.offset as usize + h.len();
-        &self.files[l.file].bytes[start..start + h.payload as usize]
+    /// The live blocks in runs to be read at once: of one file, one directly behind the other, about a window long.
+    pub fn runs(&self) -> Vec<Run> {
+        let mut sorted = self.live.clone();
+        sorted.sort_unstable_by_key(|l| (l.file, l.block));
+        let mut runs: Vec<Run> = vec![];
+        let (mut end, mut len) = (0, 0);
+        for l in sorted {
+            let h = self.header(l);
+            match runs.last_mut() {
+                Some(run) if run.file == l.file && end == h.offset && len + h.block_len() <= WINDOW => {
+                    len += h.block_len();
+                    run.blocks.push(l.block)
+                }
+                _ => {
+                    len = h.block_len();
+                    runs.push(Run { file: l.file, blocks: vec![l.block] })
+                }
+            }
+            end = h.offset + h.block_len() as u64;
+        }
+        runs
+    }
+    /// Reads a run again: each block with its payload, behind which the bytes go on.
+    pub fn read_run<'b>(
+        &self,
+        run: &Run,
+        buffer: &'b mut Vec<u8>,
+    ) -> Result<Vec<(Live, &'b [u8])>, RecoveryError> {
+        let payloads = self.files[run.file].again(&run.blocks, buffer)?;
+        let live = run.blocks.iter().map(|block| Live { file: run.file, block: *block });
+        Ok(live.zip(payloads).collect())
     }
 
     /// N1 to N3.
@@ -199,8 +250,7 @@ impl Scan {
                         found: format!("{}", h.incarnation),
                     });
                 }
-                let known = m.incarnations.iter().find(|i| i.number == h.incarnation);
-                if !known.is_some_and(|i| (i.first_round..=i.last_round).contains(&h.round)) {
+                if !m.incarnations.iter().any(|i| counts(i, h)) {
                     discarded += 1;
                     continue;
                 }
@@ -325,8 +375,26 @@ pub(crate) struct Gathered {
     pub commits: u64,
 }
 
-/// N4.
-pub(crate) fn gather(scan: &Arc<Scan>, threads: usize) -> Result<Gathered, RecoveryError> {
+/// Where in the log a second record of `ts` stands in a live block, by looking again.
+fn record_of(scan: &Scan, l: Live, ts: CommitTs) -> u64 {
+    let h = scan.header(l);
+    let mut buffer = vec![];
+    let mut offset = 0;
+    let run = Run { file: l.file, blocks: vec![l.block] };
+    if let Ok(blocks) = scan.read_run(&run, &mut buffer)
+        && let Some((_, payload)) = blocks.first()
+    {
+        let is = |r: &Record<'_>| matches!(r, Record::Commit { ts: t, .. } | Record::Void { ts: t } if *t == ts);
+        let mut records = Records::new(&payload[..h.payload as usize], h.base).flatten();
+        offset = records.find(|(_, r)| is(r)).map_or(0, |(at, _)| at);
+    }
+    h.offset + (h.len() + offset) as u64
+}
+
+/// N4, from the summaries of the live blocks, which are given up.
+pub(crate) fn gather(scan: &mut Scan) -> Result<Gathered, RecoveryError> {
+    let summaries = std::mem::take(&mut scan.summaries);
+    let scan = &*scan;
     let (at, clock) = (scan.manifest.at, scan.clock);
     let count = clock - at - 1;
     let missing = |ts| RecoveryError::CommitMissing { file: "log".into(), ts, from: at + 1, to: clock - 1 };
@@ -334,64 +402,56 @@ pub(crate) fn gather(scan: &Arc<Scan>, threads: usize) -> Result<Gathered, Recov
     if count > words {
         return Err(missing(at + 1)); // each needs a word at least
     }
+    let mut seen = vec![0u64; count.div_ceil(64) as usize];
     #[derive(Default)]
     struct Lists {
         commits: Vec<(u64, TxnId, CommitTs, u32)>,
         fragments: Vec<(u64, TxnId, u32)>,
         system: Vec<(u64, usize, CommitTs, System)>,
     }
-    let seen: Arc<Vec<AtomicU64>> = Arc::new((0..count.div_ceil(64)).map(|_| AtomicU64::new(0)).collect());
-    let lists: Arc<Mutex<Lists>> = Arc::default();
-    let (s, bits, sink) = (scan.clone(), seen.clone(), lists.clone());
-    parallel::each(threads, scan.live.len(), move |i| {
-        let l = s.live[i];
-        let h = s.header(l);
-        let mut own = Lists::default();
-        for record in Records::new(s.payload(l), h.base) {
-            let (offset, record) = record.map_err(|e| s.bad_record(l, e))?;
-            match record {
-                Record::Commit { ts, .. } | Record::Void { ts } => {
-                    if ts >= h.closed {
-                        let (expected, found) = ("a timestamp below the round's closed", ts);
-                        return Err(s.bad_record(l, BadRecord { offset, expected, found }));
-                    }
-                    if ts <= at {
-                        continue;
-                    }
-                    let bit = ts - at - 1;
-                    let old = bits[bit as usize / 64].fetch_or(1 << (bit % 64), Ordering::Relaxed);
-                    if old & 1 << (bit % 64) != 0 {
-                        let offset = h.offset + (h.len() + offset) as u64;
-                        return Err(RecoveryError::CommitDouble {
-                            file: s.files[l.file].name.clone(),
-                            offset,
-                            ts,
-                        });
-                    }
-                    if let Record::Commit { txn, fragments, .. } = record
-                        && fragments > 0
-                    {
-                        own.commits.push((h.incarnation, txn, ts, fragments));
-                    }
+    let mut lists = Lists::default();
+    for l in &scan.live {
+        let h = scan.header(*l);
+        let Some(s) = summaries.get(l.file).and_then(|f| f.get(l.block)) else { continue };
+        let double = |offset, ts| {
+            let file = scan.files[l.file].name.clone();
+            RecoveryError::CommitDouble { file, offset, ts }
+        };
+        let first = first_bit(h, at) - at - 1;
+        for (i, bits) in s.commits.iter().enumerate() {
+            let from = first + i as u64 * 64;
+            let (word, shift) = ((from / 64) as usize, from % 64);
+            for (word, bits) in [(word, bits << shift), (word + 1, bits >> 1 >> (63 - shift))] {
+                if bits == 0 {
+                    continue;
                 }
-                Record::Fragment { txn, n, .. } => own.fragments.push((h.incarnation, txn, n)),
-                Record::System { clock, item } => own.system.push((h.round, offset, clock, item)),
+                // Each is below the block's `closed`, and so below the clock.
+                let Some(seen) = seen.get_mut(word) else { return Err(missing(at + 1)) };
+                if *seen & bits != 0 {
+                    let ts = at + 1 + word as u64 * 64 + (*seen & bits).trailing_zeros() as u64;
+                    return Err(double(record_of(scan, *l, ts), ts));
+                }
+                *seen |= bits;
             }
         }
-        let mut all = sink.lock();
-        all.commits.append(&mut own.commits);
-        all.fragments.append(&mut own.fragments);
-        all.system.append(&mut own.system);
-        Ok(())
-    })?;
-    for (i, word) in seen.iter().enumerate() {
-        let word = word.load(Ordering::Relaxed);
+        let Some(rest) = &s.rest else { continue };
+        match &rest.problem {
+            Some(Problem::Record(e)) => return Err(scan.bad_record(*l, e.clone())),
+            Some(Problem::Double(offset, ts)) => {
+                return Err(double(h.offset + (h.len() + offset) as u64, *ts));
+            }
+            None => {}
+        }
+        lists.commits.extend(rest.commits.iter().map(|(txn, ts, n)| (h.incarnation, *txn, *ts, *n)));
+        lists.fragments.extend(rest.fragments.iter().map(|(txn, n)| (h.incarnation, *txn, *n)));
+        lists.system.extend(rest.system.iter().map(|(offset, clock, item)| (h.round, *offset, *clock, *item)));
+    }
+    for (i, word) in seen.iter().copied().enumerate() {
         let want = if (i as u64 + 1) * 64 <= count { !0 } else { (1 << (count % 64)) - 1 };
         if word != want {
             return Err(missing(at + 1 + i as u64 * 64 + (!word & want).trailing_zeros() as u64));
         }
     }
-    let mut lists = std::mem::take(&mut *lists.lock());
     let mut gathered = Gathered { commits: count, ..Gathered::default() };
     for (incarnation, txn, ts, n) in lists.commits {
         if let Some((first, _)) = gathered.spilled.insert((incarnation, txn), (ts, n)) {
@@ -439,8 +499,9 @@ impl Tables {
         let mut t = Tables::default();
         if let Some(newest) = images.last() {
             // Tables stand behind the images.
+            let mut buffer = vec![];
             for i in (0..newest.chunks.len()).rev() {
-                match newest.chunk(i)? {
+                match newest.chunk(i, &mut buffer)? {
                     Chunk::Segments(list) => t.segments.extend(list.into_iter().map(|s| (s.segment.id, s))),
                     Chunk::Sequences(list) => t.sequences.extend(list),
                     Chunk::Images(_) => break,

@@ -190,7 +190,7 @@ impl Database {
         let mut index_entries = 0;
         let total: u64 = catalog.tables.values().map(|t| t.estimate_rows() * t.indexes.len() as u64).sum();
         for t in catalog.tables.values() {
-            index_entries += crate::define::fill(&kernel, t, &t.indexes, false, &|done| {
+            index_entries += crate::define::fill(&kernel, t, &t.indexes, None, &|done| {
                 progress(Opening::Indexes { done: index_entries + done, total })
             })?
             .entries;

@@ -245,7 +245,8 @@ impl Connection {
             let rows = old.estimate_rows();
             let layout = Table::layout_of(&old.def);
             let index = TableIndex::new(&db.kernel, &old.def, &layout, def.clone(), rows)?;
-            let filled = fill(&db.kernel, &old, std::slice::from_ref(&index), unique, &|done| progress(done, rows))
+            let check = unique.then_some(me.session.view.txn);
+            let filled = fill(&db.kernel, &old, std::slice::from_ref(&index), check, &|done| progress(done, rows))
                 .map_err(|e| match e.sqlstate() {
                     sqlstate::UNIQUE_VIOLATION => duplicate(&old, &def, e),
                     _ => e,
@@ -435,12 +436,12 @@ fn duplicate(table: &Table, index: &IndexDef, e: SqlError) -> SqlError {
 }
 
 /// Fills empty indexes of a table that nobody else uses, on all cores. Every version that a snapshot may still see
-/// gets its entry. `unique`: look for duplicates among the newest versions.
+/// gets its entry. `unique`: look for duplicates among the newest versions, as this transaction has them.
 pub(crate) fn fill(
     kernel: &Arc<Kernel>,
     table: &Arc<Table>,
     indexes: &[Arc<TableIndex>],
-    unique: bool,
+    unique: Option<u64>,
     progress: &dyn Fn(u64),
 ) -> SqlResult<Filled> {
     if indexes.is_empty() {
@@ -491,7 +492,7 @@ struct Fill {
     kernel: Arc<Kernel>,
     table: Arc<Table>,
     indexes: Vec<Arc<TableIndex>>,
-    unique: bool,
+    unique: Option<u64>,
     parts: usize,
     next: AtomicUsize,
     done: AtomicU64,
@@ -546,7 +547,9 @@ impl Fill {
                     false
                 });
                 let dead = space.word(slot::row(oid)).load(Ordering::Acquire) & slot::LIVE as u64 == 0;
-                if keys.len() > 1 || dead {
+                // Of a row that is owned, our own transaction's pending changes were made without the index.
+                let owned = space.word(oid.0).load(Ordering::Acquire) & slot::OWNED != 0;
+                if keys.len() > 1 || dead || owned {
                     let (table, index) = (&self.table.store, &i.store);
                     self.outdated.lock().extend(keys.drain(..).map(|key| Item::Entry {
                         oid,
@@ -560,7 +563,7 @@ impl Fill {
                     return Err(error::kernel(ondol_kernel::Error::OutOfMemory { limit }));
                 }
             }
-            if self.unique {
+            if self.unique.is_some() {
                 for i in &self.indexes {
                     self.check(i, oid, &guard, &mut buf, &mut key, &mut last, &mut oids)?
                 }
@@ -584,15 +587,11 @@ impl Fill {
     ) -> SqlResult<()> {
         let space = &self.kernel.space;
         let strings = Committed(space);
-        // Nobody else uses the table: what is pending is our own transaction's, and counts.
+        // Nobody else uses the table: what is pending is our own transaction's, and counts, deletions too.
+        let view = slot::View { snapshot: slot::ID, txn: self.unique.unwrap_or(0), command: u32::MAX };
         let newest = |oid, buf: &mut [u8], out: &mut Vec<u8>| {
-            let mut found = None;
-            slot::any_version(space, oid, buf, false, &mut |row| {
-                out.clear();
-                found = Some(i.store.key.key(row, &strings, out));
-                false
-            });
-            found
+            out.clear();
+            slot::read(space, oid, &view, 0, buf).then(|| i.store.key.key(buf, &strings, out))
         };
         if newest(oid, buf, key) != Some(false) {
             return Ok(());

@@ -3,7 +3,7 @@
 //! ```text
 //! begin -> statement (snapshot, command) -> lock, insert, update, delete ... -> commit | abort
 //! ```
-//! - **T1** Every write is entered in the write set, in order; rolling back to a savepoint undoes it from the end.
+//! - **T1** Every write is entered in the write set, in order; rolling back to a savepoint undoes each slot's from the end.
 //! - **T2** At commit: what can fail is done (fragments, log space); then the timestamp is taken, the record copied,
 //!   the rows installed, the waiters woken; then durability is waited for. Locks are not held while the log syncs.
 //! - **T3** A serializable transaction takes its timestamp in state PREPARING, waits for all earlier commits to be
@@ -16,7 +16,7 @@ use crate::kernel::Kernel;
 use crate::memory::header;
 use crate::registry::{self, COMMITTING, IDLE, SNAPSHOT};
 use crate::slot::{self, FRESH, ID, INSTALLING, LIVE, OWNED, Status, View, row};
-use crate::table::{IndexStore, TableStore};
+use crate::table::{Committed, IndexStore, TableStore};
 use crate::version::{LATCHED, MARK, POINTER, SHARED, SMALL, Version, difference, latch, node, set_head, unlatch};
 use crate::wait::Patience;
 use ondol_base::epoch::{Guard, Participant};
@@ -770,7 +770,10 @@ impl Session {
         }) && {
             // The lock was taken by this command; if that was after the last savepoint, its node may serve.
             let p = (link & POINTER) as *mut Version;
-            self.open().writes[fill_from..].iter().rev().take(16).any(|w| w.node == p)
+            // Not if a string was stored since: undone from the end, the string would be gone before the row that names it, and
+            // so would the key by which the row's index entry is found.
+            let since = self.open().writes[fill_from..].iter().rev().take(16);
+            since.take_while(|w| !(w.string && w.did == Did::Insert)).any(|w| w.node == p)
         };
         if fits {
             // SAFETY: the slot is ours and the node empty.
@@ -955,8 +958,11 @@ impl Session {
     fn undo_to(&mut self, keep: usize) {
         let kernel = self.kernel.clone();
         let space = &kernel.space;
-        while self.open().writes.len() > keep {
-            let w = self.open().writes.pop().expect("longer than what is kept");
+        let undone = self.open().writes.split_off(keep);
+        // Rows before strings: an entry is found by its key, and that is made of strings which the row's lock may be older
+        // than.
+        let rows = undone.iter().rev().filter(|w| !w.string);
+        for w in rows.chain(undone.iter().rev().filter(|w| w.string)) {
             let table = self.open().tables[w.table as usize].clone();
             match w.did {
                 Did::Share => self.unshare(w.oid),
@@ -1009,9 +1015,12 @@ impl Session {
 
     /// Takes index entries out whose key no version of the row has (any more).
     fn forget_keys(&mut self, table: &Arc<TableStore>, oid: Oid, of: &[u8]) {
+        // Also those that this transaction has dropped since.
+        let strings = Committed(&self.kernel.space);
+        let _pin = self.participant.pin();
         for index in table.indexes.iter() {
             let mut key = vec![];
-            index.key.key(of, &Newest(self), &mut key);
+            index.key.key(of, &strings, &mut key);
             crate::collect::remove_entry(&self.kernel.space, &self.participant, table, index, &key, oid)
         }
     }
@@ -1197,6 +1206,7 @@ impl Session {
     fn install(&mut self, kernel: &Arc<Kernel>, c: CommitTs) {
         let space = &kernel.space;
         let Some(t) = self.txn.as_mut() else { return };
+        all_indexes(&mut t.tables);
         // Nodes unlinked below are looked at again.
         let _pin = self.participant.pin();
         let mut garbage = self.garbage.lock();
@@ -1404,6 +1414,25 @@ fn unlink_pending(word1: &AtomicU64, participant: &Participant, credit: &mut usi
             unsafe { Version::free(p as *mut Version) }
         }
     });
+}
+
+/// Where a transaction changed definitions it has several views of a table. Each gets the indexes of all of them: one made
+/// in its midst holds keys of rows that were changed before, one whose removal was taken back those that were changed after.
+fn all_indexes(tables: &mut [Arc<TableStore>]) {
+    for i in 1..tables.len() {
+        for k in 0..i {
+            if tables[k].rows.id != tables[i].rows.id {
+                continue;
+            }
+            let mut indexes = tables[k].indexes.clone();
+            indexes.extend(tables[i].indexes.iter().filter(|x| !tables[k].indexes.iter().any(|y| Arc::ptr_eq(x, y))).cloned());
+            let t = &tables[i];
+            let all = TableStore { rows: t.rows.clone(), strings: t.strings.clone(), row_size: t.row_size, indexes };
+            let all = Arc::new(all);
+            tables[k] = all.clone();
+            tables[i] = all
+        }
+    }
 }
 
 /// The keys that the row's earlier versions within this commit had and its newest has not.

@@ -124,7 +124,20 @@ impl Session {
         }
     }
 
-    fn settings_committed(&mut self) {
+    /// Refuses a statement that writes where only reading is allowed.
+    pub(crate) fn refuse_read_only(&self, command: &str) -> SqlResult<()> {
+        let setting =
+            if self.in_transaction() { "transaction_read_only" } else { "default_transaction_read_only" };
+        match self.settings.is_on(setting) {
+            true => Err(SqlError::new(
+                sqlstate::READ_ONLY_SQL_TRANSACTION,
+                format!("cannot execute {command} in a read-only transaction"),
+            )),
+            false => Ok(()),
+        }
+    }
+
+    pub(crate) fn settings_committed(&mut self) {
         self.settings.end_transaction();
         self.marks.clear();
         self.settings_changed();

@@ -125,6 +125,7 @@ impl Session {
             return Err(SqlError::new(STALE, "the dictionary has changed"));
         }
         self.fresh = false;
+        self.refuse_read_only(tag)?;
         if self.connection.in_transaction() {
             f(self)?;
             return out.done(tag, None);
@@ -247,7 +248,12 @@ impl Session {
                 )
                 .detail(format!("Expected {} parameters but got {}.", named.types.len(), values.len())));
             }
-            return match self.ready(&named.text, &named.types)? {
+            // Places in the prepared text mean nothing in the text of EXECUTE.
+            let ready = self.ready(&named.text, &named.types).map_err(|mut e| {
+                e.0.position = None;
+                e
+            })?;
+            return match ready {
                 Ready::Plan(p) => self.run_values(&p, &values, out),
                 Ready::Other(b) => self.run_other(&named.text, &b, out),
                 Ready::Empty => Ok(()),

@@ -9,6 +9,7 @@ use crate::session::{Called, QueryId, Session};
 use ondol_engine::connection::STALE;
 use ondol_engine::FunctionDef;
 use ondol_sql::bound::{Bound, Statement};
+use ondol_sql::code::program::Tag;
 use ondol_sql::code::{Op, Program};
 use ondol_sql::{bind, parse};
 use ondol_types::{SqlError, SqlResult, Type, TypeId, Value, ValueRef, sqlstate};
@@ -125,6 +126,16 @@ fn is_stale(e: &SqlError) -> bool {
     e.sqlstate() == STALE
 }
 
+fn tag_name(tag: Tag) -> &'static str {
+    match tag {
+        // Locking rows is writing.
+        Tag::Select => "SELECT FOR UPDATE",
+        Tag::Insert => "INSERT",
+        Tag::Update => "UPDATE",
+        Tag::Delete => "DELETE",
+    }
+}
+
 fn churning() -> SqlError {
     SqlError::new(sqlstate::OBJECT_IN_USE, "the dictionary kept changing while the statement was planned")
         .hint("Try again.")
@@ -226,7 +237,14 @@ impl Session {
         params: &[ValueRef<'_>],
         out: &mut dyn Output,
     ) -> SqlResult<()> {
-        let has_result = !plan.program.columns.is_empty() || plan.program.tag == ondol_sql::code::program::Tag::Select;
+        if plan.program.writes {
+            self.refuse_read_only(tag_name(plan.program.tag))?;
+        }
+        // A level other than READ COMMITTED is a transaction's; alone, a statement is made one of its own.
+        if !self.in_transaction() && self.settings.get("default_transaction_isolation") != "read committed" {
+            return self.run_alone(plan, params, out);
+        }
+        let has_result = !plan.program.columns.is_empty() || plan.program.tag == Tag::Select;
         if has_result {
             // Told with the first row, or when the statement has succeeded without one.
             let mut sink = Telling { columns: &plan.columns, out, told: false };
@@ -238,6 +256,38 @@ impl Session {
         let (rows, token) = self.run_program(plan, params, &mut Nowhere)?;
         let token = self.told(token);
         out.done(&plan.program.tag.text(rows), token)
+    }
+
+    /// Runs a statement as a transaction of the session's default level.
+    fn run_alone(&mut self, plan: &Arc<Plan>, params: &[ValueRef<'_>], out: &mut dyn Output) -> SqlResult<()> {
+        struct Held<'a>(&'a mut dyn Output, String);
+        impl Output for Held<'_> {
+            fn columns(&mut self, columns: &Arc<[Column]>) -> SqlResult<()> {
+                self.0.columns(columns)
+            }
+            fn row(&mut self, row: Row<'_>) -> SqlResult<()> {
+                self.0.row(row)
+            }
+            fn done(&mut self, tag: &str, _: Option<ondol_engine::Token>) -> SqlResult<()> {
+                self.1 = tag.to_string();
+                Ok(())
+            }
+        }
+        self.start_transaction(None, None)?;
+        let mut held = Held(out, String::new());
+        let done = self.run_plan(plan, params, &mut held);
+        let tag = held.1;
+        match done.and_then(|()| self.connection.commit()) {
+            Ok(token) => {
+                self.settings_committed();
+                let token = self.told(token);
+                out.done(&tag, token)
+            }
+            Err(e) => {
+                self.undo_transaction();
+                Err(e)
+            }
+        }
     }
 
     /// The compiled form of a registered query; the dictionary's, or made from its text when that is stale.

@@ -10,7 +10,7 @@
 use crate::database::Database;
 use crate::output::{Gather, Notice, Outcome, Output, Progress};
 use crate::params::{count_mismatch, fit, with_refs};
-use crate::planned::{Plan, Plans};
+use crate::planned::{Plan, Plans, Ready};
 use crate::rows::{Column, Row, Rows};
 use crate::runtime::SessionHost;
 use crate::settings::{Mark, Settings};
@@ -154,13 +154,19 @@ impl Session {
         params: &[Value],
         f: impl FnMut(Row<'_>) -> SqlResult<()>,
     ) -> SqlResult<()> {
-        struct Each<F>(F);
-        impl<F: FnMut(Row<'_>) -> SqlResult<()>> Output for Each<F> {
-            fn row(&mut self, row: Row<'_>) -> SqlResult<()> {
-                (self.0)(row)
-            }
-        }
         self.run(sql, params, &mut Each(f))
+    }
+
+    /// The same inside what runs already, errors being the caller's to deal with.
+    pub(crate) fn for_each_within(
+        &mut self,
+        sql: &str,
+        f: impl FnMut(Row<'_>) -> SqlResult<()>,
+    ) -> SqlResult<()> {
+        match self.ready(sql, &[])? {
+            Ready::Plan(p) => self.run_plan(&p, &[], &mut Each(f)),
+            _ => Err(SqlError::new(sqlstate::INTERNAL_ERROR, "a query of the session's own is none")),
+        }
     }
 
     /// Prepares a statement for being executed many times.
@@ -483,6 +489,15 @@ impl Session {
 impl std::fmt::Debug for Session {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Session").field("in_transaction", &self.in_transaction()).finish_non_exhaustive()
+    }
+}
+
+/// Passes rows to a function.
+struct Each<F>(F);
+
+impl<F: FnMut(Row<'_>) -> SqlResult<()>> Output for Each<F> {
+    fn row(&mut self, row: Row<'_>) -> SqlResult<()> {
+        (self.0)(row)
     }
 }
 

@@ -61,7 +61,7 @@ static TABLE: &[Setting] = &[
     setting("statement_timeout", Kind::Ms, "0", "Sets the maximum allowed duration of any statement."),
     setting(
         "synchronous_commit",
-        Kind::Choice(&["on", "off", "local", "remote_write", "remote_apply"]),
+        Kind::Choice(&["local", "remote_write", "remote_apply", "on", "off"]),
         "on",
         "Sets the current transaction's synchronization level.",
     ),
@@ -197,8 +197,10 @@ impl Settings {
                 }
             },
             (Some(v), Kind::Ms) => milliseconds(v)
-                .ok_or_else(|| {
-                    invalid(s, v).hint("Valid units for this parameter are \"us\", \"ms\", \"s\", \"min\", \"h\", and \"d\".")
+                .ok_or_else(|| match v.trim_start().starts_with(|c: char| c.is_ascii_digit()) {
+                    true => invalid(s, v)
+                        .hint("Valid units for this parameter are \"us\", \"ms\", \"s\", \"min\", \"h\", and \"d\"."),
+                    false => invalid(s, v),
                 })?
                 .to_string(),
             (Some(v), Kind::Choice(of)) => {

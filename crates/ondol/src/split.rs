@@ -8,8 +8,8 @@
 //! - **S1** Strings ('...', E'...' with backslash escapes, "...", $tag$...$tag$) and comments (-- to the end of
 //!   the line, /* nested */) hide everything inside them.
 //! - **S2** A semicolon inside parentheses does not end a statement.
-//! - **S3** A statement's text is given as it was written, from its first character that is not white space, its
-//!   semicolon left out, so that error positions count from what the user sees.
+//! - **S3** A statement's text is given as it was written, from its first character that is neither white space nor
+//!   comment to its semicolon, so that error positions count from what the user sees.
 //! - **S4** A text of white space and comments alone is no statement.
 //!
 //! Source: PostgreSQL's manual, "Lexical Structure".
@@ -33,7 +33,7 @@ enum State {
 /// What was cut off.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Piece {
-    /// A statement without its semicolon.
+    /// A statement with its semicolon.
     Statement(String),
     /// The rest of a line from a backslash on, the backslash left out, and the statement begun before it, if any
     /// (which the splitter has let go).
@@ -50,15 +50,15 @@ pub struct Splitter {
     at: usize,
     state: State,
     parens: u32,
-    /// Something other than white space and comments was seen.
-    begun: bool,
+    /// Where the first thing other than white space and comments stands.
+    begun: Option<usize>,
     backslashes: bool,
 }
 
 impl Splitter {
     /// `backslashes`: whether a backslash outside of strings starts a shell command.
     pub fn new(backslashes: bool) -> Splitter {
-        Splitter { text: String::new(), from: 0, at: 0, state: State::Plain, parens: 0, begun: false, backslashes }
+        Splitter { text: String::new(), from: 0, at: 0, state: State::Plain, parens: 0, begun: None, backslashes }
     }
 
     pub fn push(&mut self, text: &str) {
@@ -67,7 +67,7 @@ impl Splitter {
 
     /// Whether nothing waits for more text.
     pub fn is_empty(&self) -> bool {
-        !self.begun && matches!(self.state, State::Plain | State::LineComment)
+        self.begun.is_none() && matches!(self.state, State::Plain | State::LineComment)
     }
 
     /// What an interactive prompt shows: the kind of thing that is open.
@@ -78,7 +78,7 @@ impl Splitter {
             State::Dollar(_) => '$',
             State::BlockComment(_) => '*',
             State::Plain | State::LineComment if self.parens > 0 => '(',
-            State::Plain | State::LineComment if self.begun => '-',
+            State::Plain | State::LineComment if self.begun.is_some() => '-',
             State::Plain | State::LineComment => '=',
         }
     }
@@ -95,19 +95,20 @@ impl Splitter {
 
     /// The statement at the end of all input, which needs no semicolon.
     pub fn finish(&mut self) -> Option<String> {
-        let begun = self.begun || !matches!(self.state, State::Plain | State::LineComment);
-        let text = self.text[self.from..].trim().to_string();
+        let open = !matches!(self.state, State::Plain | State::LineComment);
+        let from = self.begun.or(open.then_some(self.from));
+        let text = from.map(|f| self.text[f..].trim().to_string());
         self.clear();
-        begun.then_some(text)
+        text
     }
 
-    /// Gives the statement that ends at `end`; scanning goes on at `next`.
-    fn give(&mut self, end: usize, next: usize) -> String {
-        let text = self.text[self.from..end].trim().to_string();
+    /// Gives the statement that ends at `end`, if one was begun; scanning goes on at `next`.
+    fn give(&mut self, end: usize, next: usize) -> Option<String> {
+        let text = self.begun.map(|b| self.text[b..end].trim().to_string());
         (self.from, self.at) = (next, next);
         self.state = State::Plain;
         self.parens = 0;
-        self.begun = false;
+        self.begun = None;
         text
     }
 
@@ -118,6 +119,7 @@ impl Splitter {
         if self.from > self.text.len() / 2 {
             self.text.drain(..self.from);
             self.at -= self.from;
+            self.begun = self.begun.map(|b| b - self.from);
             self.from = 0;
         }
         while self.at < self.text.len() {
@@ -195,19 +197,13 @@ impl Splitter {
                 return None;
             }
             b';' if self.parens == 0 => {
-                let begun = self.begun;
-                let text = self.give(i, i + 1);
-                return begun.then_some(Piece::Statement(text));
+                return self.give(i + 1, i + 1).map(Piece::Statement);
             }
             b'\\' if self.backslashes => {
-                let begun = self.begun;
                 let end = self.text[i..].find('\n').map_or(self.text.len(), |n| i + n + 1);
                 let line = self.text[i + 1..end].trim().to_string();
-                let before = self.give(i, end);
-                return Some(Piece::Backslash {
-                    line,
-                    pending: if begun { before } else { String::new() },
-                });
+                let pending = self.give(i, end).unwrap_or_default();
+                return Some(Piece::Backslash { line, pending });
             }
             c if c.is_ascii_whitespace() => return None,
             b'\'' => {
@@ -228,7 +224,7 @@ impl Splitter {
             }
             _ => {}
         }
-        self.begun = true;
+        self.begun.get_or_insert(i);
         None
     }
 }
@@ -237,13 +233,14 @@ fn is_name_byte(b: u8) -> bool {
     b.is_ascii_alphanumeric() || b == b'_' || b == b'$' || b >= 0x80
 }
 
-/// Cuts a whole text into its statements.
+/// Cuts a whole text into its statements, their semicolons left out.
 pub fn split(text: &str) -> Vec<String> {
     let mut s = Splitter::new(false);
     s.push(text);
     let mut all = Vec::new();
-    while let Some(Piece::Statement(t)) = s.next() {
-        all.push(t)
+    while let Some(Piece::Statement(mut t)) = s.next() {
+        t.pop();
+        all.push(t.trim_end().to_string())
     }
     all.extend(s.finish());
     all
@@ -260,7 +257,7 @@ mod tests {
             split(text),
             [
                 "select ';', \"a;b\", E'\\';'",
-                "-- c;\n /* ; /* ; */ ; */ select $x$;$$;$x$ || 'it''s;'",
+                "select $x$;$$;$x$ || 'it''s;'",
                 "(a;b)",
                 "$1",
                 "last"
@@ -285,7 +282,7 @@ mod tests {
         for line in text.split_inclusive('\n') {
             s.push(line);
             while let Some(Piece::Statement(t)) = s.next() {
-                all.push(t)
+                all.push(t.trim_end_matches(';').to_string())
             }
         }
         all.extend(s.finish());
@@ -298,7 +295,7 @@ mod tests {
         s.push("\\d t\nselect 1 \\g\nselect '\\n';");
         assert_eq!(s.next(), Some(Piece::Backslash { line: "d t".into(), pending: "".into() }));
         assert_eq!(s.next(), Some(Piece::Backslash { line: "g".into(), pending: "select 1".into() }));
-        assert_eq!(s.next(), Some(Piece::Statement("select '\\n'".into())));
+        assert_eq!(s.next(), Some(Piece::Statement("select '\\n';".into())));
         assert_eq!(s.next(), None);
         assert!(s.is_empty());
         s.push("select (");
@@ -311,7 +308,7 @@ mod tests {
     fn what_follows_a_statement_can_be_taken() {
         let mut s = Splitter::new(true);
         s.push("copy t from stdin;\n1\t\\N\n\\.\nselect 2;");
-        assert_eq!(s.next(), Some(Piece::Statement("copy t from stdin".into())));
+        assert_eq!(s.next(), Some(Piece::Statement("copy t from stdin;".into())));
         assert_eq!(s.take_rest(), "\n1\t\\N\n\\.\nselect 2;");
         assert!(s.is_empty());
     }

@@ -78,6 +78,7 @@ impl Session {
         all_bytes: Option<u64>,
     ) -> SqlResult<(u64, Option<ondol_engine::Token>)> {
         self.fresh = false;
+        self.refuse_read_only("COPY FROM")?;
         let exprs: Vec<&Expr> = into.defaults.iter().map(|(_, e)| e).collect();
         let defaults = match exprs.is_empty() {
             true => None,

@@ -241,9 +241,11 @@ impl DiskLock {
 }
 impl Drop for DiskLock {
     fn drop(&mut self) {
-        // Released first, so that whoever finds the table free finds the lock free.
+        // Under the table's mutex: whoever finds the table free finds the lock free, and an inode that is freed by
+        // closing a removed file, and given to another's new lock file at once, is not found in the table.
+        let mut table = table();
         self.file = None;
-        table().remove(&self.id);
+        table.remove(&self.id);
     }
 }
 fn table() -> std::sync::MutexGuard<'static, BTreeSet<(u64, u64)>> {

@@ -9,8 +9,9 @@
 use ondol::Error;
 use unicode_width::UnicodeWidthChar;
 
-/// Columns of a statement's line that are shown around an error.
+/// Columns of a statement's line that are shown around an error, and those of them that stay right of it.
 const SHOWN: usize = 60;
+const RIGHT: usize = 10;
 
 /// The error, with the place in `sql` that it points at.
 pub fn error(e: &Error, sql: &str) -> String {
@@ -43,16 +44,29 @@ fn place(sql: &str, position: usize) -> Option<(String, String)> {
     let number = sql[..start].matches('\n').count() + 1;
     // Tabs would put the caret elsewhere.
     let line: Vec<char> = sql[start..end].trim_end_matches('\r').chars().map(|c| if c == '\t' { ' ' } else { c }).collect();
-    let column = sql[start..at].chars().count().min(line.len());
-    // A long line is cut at both sides, the place staying in sight.
-    let from = if line.len() > SHOWN && column > SHOWN - 10 { column - (SHOWN - 10) } else { 0 };
-    let to = (from + SHOWN).min(line.len());
+    let place = sql[start..at].chars().count().min(line.len());
+    let width = |of: &[char]| of.iter().map(|c| c.width().unwrap_or(0)).sum::<usize>();
+    // As psql cuts: at the right if that is enough, else at both sides, the place staying in sight.
+    let (mut from, mut to) = (0, line.len());
+    if width(&line) > SHOWN {
+        if SHOWN >= width(&line[..place]) + RIGHT {
+            while width(&line[from..to]) > SHOWN {
+                to -= 1;
+            }
+        } else {
+            while to > place && width(&line[place..to]) > RIGHT {
+                to -= 1;
+            }
+            while width(&line[from..to]) > SHOWN {
+                from += 1;
+            }
+        }
+    }
     let mut shown = format!("LINE {number}: ");
     if from > 0 {
         shown += "...";
     }
-    let width = |of: &[char]| of.iter().map(|c| c.width().unwrap_or(0)).sum::<usize>();
-    let indent = shown.len() + width(&line[from..column]);
+    let indent = shown.len() + width(&line[from..place]);
     shown.extend(&line[from..to]);
     if to < line.len() {
         shown += "...";

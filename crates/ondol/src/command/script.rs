@@ -211,7 +211,7 @@ impl Runner {
     /// Runs one statement; an error is told with its place.
     pub fn statement(&mut self, sql: &str, lines: &mut dyn Lines) -> Done {
         if self.echo {
-            write(&mut *self.out, format!("{sql};\n").as_bytes())?;
+            write(&mut *self.out, format!("{sql}\n").as_bytes())?;
             self.flush()?;
         }
         let before = ondol_base::clock::now();

@@ -120,7 +120,10 @@ pub fn option_text(option: &tree::DefElem) -> SqlResult<Option<String>> {
         Kind::AConst(c) => const_text(c)?,
         Kind::TypeName(t) => strings(&t.names)?.join("."),
         Kind::AStar(_) => "*".into(),
-        other => return Err(unexpected(&variant(other))),
+        _ => {
+            let message = format!("invalid value of option \"{}\"", option.defname);
+            return Err(at(SqlError::new(sqlstate::SYNTAX_ERROR, message), option.location));
+        }
     }))
 }
 

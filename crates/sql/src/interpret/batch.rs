@@ -42,6 +42,9 @@ pub fn run_batch<S: Sink>(
 ) -> SqlResult<()> {
     outcomes.clear();
     let n = params.len().min(sinks.len());
+    if n == 0 {
+        return Ok(());
+    }
     if batch.lanes.len() < n {
         batch.lanes.resize_with(n, Frame::new);
     }
@@ -90,7 +93,7 @@ fn together<S: Sink>(
     n: usize,
     env: &Env<'_>,
 ) -> Option<(usize, ondol_types::SqlError)> {
-    let world = world(env, connection);
+    let world = world(env, connection, &batch.lanes[0]);
     batch.at.clear();
     batch.at.resize(n, Some(0));
     loop {
@@ -160,7 +163,7 @@ fn prefetch_keys(batch: &mut Batch, program: &Arc<Program>, connection: &mut Con
     if !program.ops[..stop].iter().all(harmless) {
         return;
     }
-    let world = world(env, connection);
+    let world = world(env, connection, &batch.lanes[0]);
     for lane in &mut batch.lanes[..n] {
         // The meeting stops the lane before its probe; an error will come again when the lane runs.
         if let Ok(Exit::At(at)) =

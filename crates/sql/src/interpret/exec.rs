@@ -12,7 +12,7 @@ use super::{Env, functions};
 use crate::code::Program;
 use crate::code::op::Op;
 use crate::code::operand::{Cond, Fault, How, IntTy};
-use ondol_engine::{Connection, LockStrength, Locked, Oid, Wait};
+use ondol_engine::{Connection, Layout, LockStrength, Locked, Oid, Wait};
 use ondol_types::agg::AggState;
 use ondol_types::func::{Context, FuncId};
 use ondol_types::{SqlError, SqlResult, sqlstate};
@@ -507,7 +507,12 @@ pub(super) fn exec<const MODE: u8>(
                     access::key_probe(connection, &mut f.cursors[cursor.0 as usize], index)?
                 }
             }
-            Op::RowPrefetch { cursor } => access::row_prefetch(connection, &f.cursors[cursor.0 as usize]),
+            Op::RowPrefetch { cursor } => {
+                // Alone, the row is read at once anyway.
+                if MODE == LANE {
+                    access::row_prefetch(connection, &f.cursors[cursor.0 as usize])
+                }
+            }
             Op::RowNext { cursor, to } => {
                 tick!();
                 let table = program.table_of(cursor.0);
@@ -612,11 +617,14 @@ pub(super) fn exec<const MODE: u8>(
                 let table = program.table_of(cursor.0);
                 let c = &f.cursors[cursor.0 as usize];
                 let range = c.from..c.to;
-                let more = if stands_alone(&table.layout, &f.memory[range.clone()]) {
+                let simple = !c.has_strings && !Layout::is_wide(&f.memory[range.clone()]);
+                let more = if simple || stands_alone(&table.layout, &f.memory[range.clone()]) {
                     sink.row(&Row(Shape::Raw { table, bytes: &f.memory[range] }))?
                 } else {
                     let at = make_alone(connection, &table.layout, range, &mut f.memory);
-                    sink.row(&Row(Shape::Raw { table, bytes: &f.memory[at..] }))?
+                    let more = sink.row(&Row(Shape::Raw { table, bytes: &f.memory[at..] }))?;
+                    f.memory.truncate(at);
+                    more
                 };
                 if !more {
                     return Ok(Exit::Done);

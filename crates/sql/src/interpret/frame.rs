@@ -8,12 +8,15 @@
 //!   memory stay; only what lies above `base` is given back.
 //! - **F2** Memory below `floor` is not given back during an execution, whatever the code asks for.
 //! - **F3** Behind the row area lie [`PAD`] further bytes, so that a fixed-width read at any place of it stays inside.
+//! - **F4** Registers keep what the last execution left in them: generated code writes before it reads, but for what `Once`
+//!   remembers, which is forgotten at each start.
 use super::datum::{Allowance, Datum};
 use super::rows::tag_of;
 use super::store::{HashTable, List, Sorter};
 use crate::code::Program;
 use crate::code::program::GroupDef;
-use ondol_engine::{IndexScan, Oid, Scan};
+use crate::code::Op;
+use ondol_engine::{IndexScan, Oid, Scan, Storage};
 use ondol_types::agg::AggState;
 use ondol_types::{SqlError, SqlResult, TypeId, ValueRef, sqlstate};
 use std::collections::HashSet;
@@ -49,6 +52,8 @@ pub struct TableCursor {
     /// The row's place in the frame's memory.
     pub from: usize,
     pub to: usize,
+    /// The table has columns whose values may lie in other slots.
+    pub has_strings: bool,
     pub scan: Scan,
     pub range: IndexScan,
     pub touched: HashSet<u64>,
@@ -67,6 +72,11 @@ pub struct Frame {
     pub(super) program: Option<Arc<Program>>,
     pub(super) regs: Vec<Datum>,
     pub(super) memory: Vec<u8>,
+    /// The registers of `Once` (F4).
+    once: Vec<u16>,
+    /// Functions are called, which may ask for the time.
+    pub(super) uses_time: bool,
+    touches: bool,
     pub(super) base: usize,
     pub(super) floor: usize,
     pub(super) cursors: Vec<TableCursor>,
@@ -115,8 +125,13 @@ impl Frame {
             }
             self.regs[n] = d;
         }
-        let fixed = program.params.len() + program.consts.len();
-        self.regs[fixed..].fill(Datum::NULL);
+        // F4
+        for r in &self.once {
+            self.regs[*r as usize] = Datum::NULL;
+        }
+        if self.touches {
+            self.cursors.iter_mut().for_each(|c| c.touched.clear());
+        }
         self.floor = self.memory.len();
         self.affected = 0;
         self.emitted = 0;
@@ -139,7 +154,23 @@ impl Frame {
         for (c, def) in self.cursors.iter_mut().zip(&program.cursors) {
             c.from = def.row_at as usize;
             c.to = c.from + program.tables[def.table as usize].layout.row_size;
+            c.has_strings = program.tables[def.table as usize]
+                .layout
+                .columns
+                .iter()
+                .any(|c| matches!(c.storage, Storage::Text | Storage::Bytea | Storage::Numeric));
             c.touched.clear();
+        }
+        self.once.clear();
+        self.uses_time = false;
+        self.touches = false;
+        for op in &program.ops {
+            match op {
+                Op::Once { done, .. } => self.once.push(done.0.first),
+                Op::Call { .. } | Op::Cast { .. } | Op::FunctionRows { .. } => self.uses_time = true,
+                Op::Touch { .. } => self.touches = true,
+                _ => {}
+            }
         }
         self.mats.resize_with(program.mats.len(), List::default);
         for (m, width) in self.mats.iter_mut().zip(&program.mats) {

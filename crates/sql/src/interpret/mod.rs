@@ -102,8 +102,9 @@ fn outcome(frame: &Frame, program: &Program, token: Option<Token>) -> Outcome {
     Outcome { rows_affected, tag: program.tag, token }
 }
 
-fn world<'a>(env: &'a Env<'a>, connection: &Connection) -> exec::World<'a> {
-    exec::World { env, context: Context { now_us: connection.transaction_time_us(), ..env.context }, depth: 0 }
+fn world<'a>(env: &'a Env<'a>, connection: &Connection, frame: &Frame) -> exec::World<'a> {
+    let now_us = if frame.uses_time { connection.transaction_time_us() } else { 0 };
+    exec::World { env, context: Context { now_us, ..env.context }, depth: 0 }
 }
 
 /// Executes a program as one statement (N1).
@@ -117,7 +118,7 @@ pub fn run(
 ) -> SqlResult<Outcome> {
     frame.start(program, params, env.memory_limit)?;
     connection.start_statement(program.catalog_version, &program.tables, program.writes)?;
-    let world = world(env, connection);
+    let world = world(env, connection, frame);
     match exec::exec::<{ exec::PLAIN }>(frame, program, connection, sink, &world, 0) {
         Ok(_) => {
             let token = connection.end_statement()?;
@@ -145,7 +146,7 @@ pub fn run_measured(
     frame.tallies.resize(program.tallies as usize, 0);
     let started = ondol_base::clock::now();
     connection.start_statement(program.catalog_version, &program.tables, program.writes)?;
-    let world = world(env, connection);
+    let world = world(env, connection, frame);
     match exec::exec::<{ exec::PROFILE }>(frame, program, connection, &mut Nowhere, &world, 0) {
         Ok(_) => {
             let token = connection.end_statement()?;
@@ -172,7 +173,7 @@ pub fn run_within(
     env: &Env<'_>,
 ) -> SqlResult<Outcome> {
     frame.start(program, params, env.memory_limit)?;
-    let world = world(env, connection);
+    let world = world(env, connection, frame);
     exec::exec::<{ exec::PLAIN }>(frame, program, connection, sink, &world, 0)?;
     Ok(outcome(frame, program, None))
 }

@@ -415,7 +415,6 @@ fn takes_memory(op: &Op) -> bool {
             | Op::ColBytea { .. }
             | Op::ColNumeric { .. }
             | Op::ColChar { .. }
-            | Op::EmitRow { .. }
             | Op::HashCol { .. }
             | Op::MatCol { .. }
             | Op::SortCol { .. }

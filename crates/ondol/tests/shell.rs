@@ -1,0 +1,361 @@
+//! The shell from outside: what a script, a pipe and another process see.
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+const ONDOL: &str = env!("CARGO_BIN_EXE_ondol");
+
+struct Place(ondol::TempFolder);
+
+impl Place {
+    fn new() -> Place {
+        Place(ondol::TempFolder::new().expect("a temporary folder"))
+    }
+    fn db(&self) -> std::path::PathBuf {
+        self.0.path().join("db")
+    }
+    fn file(&self, name: &str, content: &str) -> String {
+        let path = self.0.path().join(name);
+        std::fs::write(&path, content).expect("a file is written");
+        path.display().to_string()
+    }
+    fn shell(&self, args: &[&str]) -> Ran {
+        self.fed(args, "")
+    }
+    fn fed(&self, args: &[&str], input: &str) -> Ran {
+        let mut all = vec!["shell", self.0.path().to_str().expect("a plain path")];
+        let db = self.db();
+        all[1] = db.to_str().expect("a plain path");
+        all.extend(args);
+        ran(&all, input)
+    }
+}
+
+#[derive(Debug)]
+struct Ran {
+    out: String,
+    err: String,
+    code: Option<i32>,
+}
+
+fn ran(args: &[&str], input: &str) -> Ran {
+    let mut child = Command::new(ONDOL)
+        .args(args)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("ondol starts");
+    // A child that failed early closes its end: what it did not read is not missed.
+    let _ = child.stdin.take().expect("a pipe").write_all(input.as_bytes());
+    let Output { status, stdout, stderr } = child.wait_with_output().expect("ondol ends");
+    Ran {
+        out: String::from_utf8(stdout).expect("text"),
+        err: String::from_utf8(stderr).expect("text"),
+        code: status.code(),
+    }
+}
+
+#[test]
+fn rows_and_tags_on_stdout_nothing_else() {
+    let p = Place::new();
+    let r = p.shell(&["-c", "CREATE TABLE t (a integer, b text); INSERT INTO t VALUES (1, 'x'), (2, NULL)"]);
+    assert_eq!((r.out.as_str(), r.err.as_str(), r.code), ("CREATE TABLE\nINSERT 0 2\n", "", Some(0)));
+    let r = p.shell(&["-c", "SELECT * FROM t ORDER BY a"]);
+    assert_eq!(r.out, " a | b \n---+---\n 1 | x\n 2 | \n(2 rows)\n\n");
+    let r = p.fed(&[], "BEGIN;\nUPDATE t SET b = 'y' WHERE a = 1;\nCOMMIT;\nSELECT b FROM t WHERE a = 1");
+    assert_eq!(r.out, "BEGIN\nUPDATE 1\nCOMMIT\n b \n---\n y\n(1 row)\n\n");
+    let r = p.shell(&["-c", "BEGIN", "-c", "BEGIN", "-c", "ROLLBACK"]);
+    assert_eq!((r.out.as_str(), r.code), ("BEGIN\nBEGIN\nROLLBACK\n", Some(0)));
+    assert_eq!(r.err, "WARNING:  there is already a transaction in progress\n");
+}
+
+#[test]
+fn csv_and_json() {
+    let p = Place::new();
+    let sql = "SELECT 1 AS a, true AS b, NULL::text AS c, 'x,\"y\"' AS d, '' AS e, 1.50 AS f, 'NaN'::float8 AS g";
+    let r = p.shell(&["--format", "csv", "-c", sql]);
+    assert_eq!(r.out, "a,b,c,d,e,f,g\n1,t,,\"x,\"\"y\"\"\",,1.50,NaN\n");
+    let r = p.shell(&["--format", "json", "-c", sql]);
+    assert_eq!(
+        r.out,
+        "[{\"a\":1,\"b\":true,\"c\":null,\"d\":\"x,\\\"y\\\"\",\"e\":\"\",\"f\":1.50,\"g\":\"NaN\"}]\n"
+    );
+    let r = p.shell(&["--format", "csv", "-c", "CREATE TABLE t (a integer); SELECT * FROM t; INSERT INTO t VALUES (1) RETURNING a"]);
+    assert_eq!(r.out, "CREATE TABLE\na\na\n1\nINSERT 0 1\n");
+}
+
+#[test]
+fn the_first_error_ends_a_script() {
+    let p = Place::new();
+    let file = p.file("s.sql", "CREATE TABLE t (a integer);\nINSERT INTO t VALUES (1);\nSELECT *\nFROM nothing;\nINSERT INTO t VALUES (2);\n");
+    let r = p.shell(&["-f", &file]);
+    assert_eq!((r.out.as_str(), r.code), ("CREATE TABLE\nINSERT 0 1\n", Some(1)));
+    assert_eq!(
+        r.err,
+        format!(
+            "ERROR:  relation \"nothing\" does not exist\nLINE 2: FROM nothing;\n             ^\nSQLSTATE: 42P01\nSCRIPT: {file}, line 3\n"
+        )
+    );
+    // What was before it is committed.
+    assert_eq!(p.shell(&["--format", "csv", "-c", "SELECT count(*) FROM t"]).out, "count\n1\n");
+    // A statement that was still in a transaction is not.
+    let r = p.fed(&[], "BEGIN; INSERT INTO t VALUES (3); SELECT 1/0; COMMIT;");
+    assert_eq!(r.code, Some(1));
+    assert_eq!(p.shell(&["--format", "csv", "-c", "SELECT count(*) FROM t"]).out, "count\n1\n");
+    let r = p.shell(&["--keep-going", "-f", &file]);
+    assert_eq!((r.out.as_str(), r.code), ("INSERT 0 1\nINSERT 0 1\n", Some(1)));
+}
+
+#[test]
+fn command_lines_that_make_no_sense() {
+    assert_eq!(ran(&["shell"], "").code, Some(2));
+    assert_eq!(ran(&["nothing"], "").code, Some(2));
+    let r = ran(&["--version"], "");
+    assert_eq!((r.out, r.code), (format!("ondol {}\n", env!("CARGO_PKG_VERSION")), Some(0)));
+    let p = Place::new();
+    let r = p.shell(&["--no-create", "-c", "SELECT 1"]);
+    assert_eq!(r.code, Some(1));
+    assert!(r.err.contains("SQLSTATE: 3D000"), "{}", r.err);
+    let r = p.shell(&["-f", "/nothing/at/all.sql"]);
+    assert_eq!(r.code, Some(1));
+    assert!(r.err.contains("/nothing/at/all.sql"), "{}", r.err);
+    let r = p.shell(&["-c", "\\nonsense"]);
+    assert_eq!(r.code, Some(1));
+    assert!(r.err.contains("invalid command \\nonsense"), "{}", r.err);
+}
+
+/// A driver writes a statement, waits for its tag, and only then writes the next one.
+#[test]
+fn each_tag_comes_before_the_next_statement_is_written() {
+    let p = Place::new();
+    let mut child = Command::new(ONDOL)
+        .arg("shell")
+        .arg(p.db())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("ondol starts");
+    let mut to = child.stdin.take().expect("a pipe");
+    let mut from = BufReader::new(child.stdout.take().expect("a pipe"));
+    let mut say = |sql: &str, wanted: &str| {
+        to.write_all(sql.as_bytes()).expect("the shell reads");
+        let mut line = String::new();
+        from.read_line(&mut line).expect("the shell writes");
+        assert_eq!(line, wanted);
+    };
+    say("CREATE TABLE t (a integer);\n", "CREATE TABLE\n");
+    for i in 0..20 {
+        say(&format!("INSERT INTO t VALUES ({i});\n"), "INSERT 0 1\n");
+    }
+    // Without a line end the semicolon is enough; the rest of the line belongs to the next statement.
+    say("DELETE FROM t\n WHERE a = 3;\n", "DELETE 1\n");
+    // Killed now, with its input open: what was told is there.
+    child.kill().expect("it is killed");
+    child.wait().expect("it is gone");
+    assert_eq!(p.shell(&["--format", "csv", "-c", "SELECT count(*), min(a), max(a) FROM t"]).out, "count,min,max\n19,0,19\n");
+}
+
+#[test]
+fn copy_in_scripts() {
+    let p = Place::new();
+    let script = "CREATE TABLE t (a integer, b text);\nCOPY t FROM STDIN;\n1\tone\n2\t\\N\n\\.\nSELECT count(*) FROM t;\nCOPY t FROM STDIN (FORMAT csv);\n3,\"th\nree\"\n";
+    let r = p.fed(&["--format", "csv"], script);
+    assert_eq!((r.out.as_str(), r.code), ("CREATE TABLE\nCOPY 2\ncount\n2\nCOPY 1\n", Some(0)), "{}", r.err);
+    // With -c, the data is standard input.
+    let r = p.fed(&["-c", "COPY t FROM STDIN", "-c", "SELECT count(*) FROM t", "--format", "csv"], "4\tfour\n");
+    assert_eq!(r.out, "COPY 1\ncount\n4\n");
+    let r = p.shell(&["-c", "COPY (SELECT * FROM t ORDER BY a) TO STDOUT (FORMAT csv, HEADER)"]);
+    assert_eq!(r.out, "a,b\n1,one\n2,\n3,\"th\nree\"\n4,four\n");
+    let file = p.file("data.csv", "5,five\n6,six\n");
+    let r = p.shell(&["-c", &format!("\\copy t from {file} (format csv)")]);
+    assert_eq!((r.out.as_str(), r.code), ("COPY 2\n", Some(0)), "{}", r.err);
+    let r = p.shell(&["-c", &format!("COPY t FROM '{file}.not' (FORMAT csv)")]);
+    assert_eq!(r.code, Some(1));
+    assert!(r.err.contains("SQLSTATE: 58P01"), "{}", r.err);
+    // One bad line: none of the rows, and the place is told.
+    let r = p.fed(&[], "COPY t FROM STDIN;\n7\tseven\nx\ty\n8\teight\n\\.\nSELECT 1;\n");
+    assert_eq!((r.out.as_str(), r.code), ("", Some(1)));
+    assert!(r.err.contains("DETAIL:  COPY t, line 2, column a: \"x\""), "{}", r.err);
+    let r = p.shell(&["--format", "csv", "-c", "SELECT max(a) FROM t"]);
+    assert_eq!(r.out, "max\n6\n");
+}
+
+#[test]
+fn describing() {
+    let p = Place::new();
+    p.shell(&["-c", "CREATE TABLE t (a integer PRIMARY KEY, b char(3) DEFAULT 'x', \"C d\" numeric(5,1) NOT NULL); CREATE INDEX i ON t USING hash (b)"]);
+    let r = p.shell(&["-c", "\\d t"]);
+    assert_eq!(
+        r.out,
+        concat!(
+            "              Table \"public.t\"\n",
+            " Column |     Type     | Nullable |   Default   \n",
+            "--------+--------------+----------+-------------\n",
+            " a      | integer      | not null | \n",
+            " b      | character(3) |          | DEF\n",
+            " C d    | numeric(5,1) | not null | \n",
+            "Indexes:\n",
+            "    \"t_pkey\" PRIMARY KEY, btree (a)\n",
+            "    \"i\" hash (b)\n",
+            "\n"
+        )
+        .replace("DEF", r.out.lines().nth(4).and_then(|l| l.rsplit("| ").next()).unwrap_or("")),
+        "{}",
+        r.err
+    );
+    assert!(r.out.contains("'x'"));
+    let r = p.shell(&["-c", "\\dt", "-c", "\\di i", "-c", "\\x", "-c", "SELECT 1 AS one"]);
+    assert_eq!(
+        r.out,
+        concat!(
+            " List of relations\n Schema | Name | Type  \n--------+------+-------\n public | t    | table\n(1 row)\n\n",
+            "     List of relations\n Schema | Name | Type  | Table \n--------+------+-------+-------\n public | i    | index | t\n(1 row)\n\n",
+            "-[ RECORD 1 ]\none | 1\n\n"
+        )
+    );
+    assert_eq!(p.shell(&["-c", "\\d nothing"]).code, Some(1));
+    let r = p.shell(&["-c", "\\memory"]);
+    assert!(r.out.contains("| t ") && r.out.contains("t_pkey") && r.out.contains("memory_limit"), "{}", r.out);
+}
+
+#[test]
+fn one_process_at_a_time() {
+    let p = Place::new();
+    let db = ondol::Database::open(p.db()).expect("it opens");
+    let r = p.shell(&["-c", "SELECT 1"]);
+    assert_eq!(r.code, Some(1));
+    assert!(r.err.contains("is in use") && r.err.contains("SQLSTATE: 55006"), "{}", r.err);
+    db.close().expect("it closes");
+    assert_eq!(p.shell(&["-c", "SELECT 1"]).code, Some(0));
+}
+
+/// Files that are not what they should be are told apart, and left as they are.
+#[test]
+fn damage_is_told_and_nothing_is_changed() {
+    let p = Place::new();
+    p.shell(&["-c", "CREATE TABLE t (a integer); INSERT INTO t VALUES (1), (2); CHECKPOINT"]);
+    for name in ["manifest-0", "manifest-1"] {
+        let path = p.db().join(name);
+        let mut bytes = std::fs::read(&path).expect("the manifest");
+        bytes[40] ^= 0x10;
+        std::fs::write(&path, &bytes).expect("it is damaged");
+    }
+    let before = tree(&p.db());
+    let r = p.shell(&["-c", "SELECT 1"]);
+    assert_eq!(r.code, Some(1));
+    assert!(r.err.contains("manifest") && r.err.contains("SQLSTATE: XX001"), "{}", r.err);
+    let check = ran(&["check", p.db().to_str().expect("a plain path")], "");
+    assert_eq!(check.code, Some(1));
+    assert_eq!(before, tree(&p.db()));
+}
+
+/// Names and contents of a folder, but for the lock.
+fn tree(folder: &Path) -> Vec<(String, Vec<u8>)> {
+    let mut all = Vec::new();
+    let mut folders = vec![folder.to_path_buf()];
+    while let Some(f) = folders.pop() {
+        for e in std::fs::read_dir(&f).expect("a folder") {
+            let path = e.expect("an entry").path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.file_name().is_some_and(|n| n != "lock") {
+                let bytes = std::fs::read(&path).expect("a file");
+                all.push((path.display().to_string(), bytes));
+            }
+        }
+    }
+    all.sort();
+    all
+}
+
+#[test]
+fn dump_and_restore_give_the_same_again() {
+    let p = Place::new();
+    let sql = r#"
+        CREATE TABLE "Odd ""name" (a integer PRIMARY KEY, "select" text DEFAULT 'it''s', c char(4), d numeric(10,3) NOT NULL DEFAULT 1.5,
+            e bytea, f timestamptz, g double precision, h boolean, i date, j smallint, k timestamp, l varchar(9), UNIQUE (c, d));
+        INSERT INTO "Odd ""name" VALUES (1, E'tab\tnl\nback\\slash', 'ab', 2.25, '\x00ff', '2024-01-01 00:00:00+00', 'NaN', true,
+            'infinity', -5, '2000-01-01 12:34:56.000001', ''),
+            (2, NULL, NULL, 3, '', '-infinity', 1e-300, NULL, '0044-03-15 BC', NULL, NULL, '\N');
+        CREATE TABLE empty (x bigint);
+        CREATE UNIQUE INDEX h ON empty USING hash (x);
+        CREATE INDEX down ON "Odd ""name" (d DESC, a);
+        CREATE FUNCTION q(bigint) RETURNS SETOF empty LANGUAGE sql AS 'SELECT * FROM empty WHERE x = $1';
+        CREATE FUNCTION r(low integer) RETURNS TABLE (n bigint) LANGUAGE sql AS 'SELECT count(*) FROM "Odd ""name" WHERE a > low';
+    "#;
+    let r = p.fed(&[], sql);
+    assert_eq!(r.code, Some(0), "{}", r.err);
+    let db = p.db().display().to_string();
+    let dump = ran(&["dump", &db], "");
+    assert_eq!(dump.code, Some(0), "{}", dump.err);
+    let file = p.file("dump.sql", &dump.out);
+    let other = p.0.path().join("other").display().to_string();
+    let restored = ran(&["restore", &other, &file], "");
+    assert_eq!(restored.code, Some(0), "{}", restored.err);
+    assert_eq!(ran(&["dump", &other], "").out, dump.out);
+    let r = ran(&["shell", &other, "--format", "csv", "-c", "SELECT * FROM r(0)"], "");
+    assert_eq!(r.out, "n\n2\n");
+    // A restore that fails leaves nothing.
+    let broken = p.file("broken.sql", &dump.out.replace("COMMIT;", "SELECT nothing;\nCOMMIT;"));
+    let third = p.0.path().join("third").display().to_string();
+    assert_eq!(ran(&["restore", &third, &broken], "").code, Some(1));
+    assert_eq!(ran(&["shell", &third, "--format", "csv", "-c", "SELECT count(*) FROM ondol_tables"], "").out, "count\n0\n");
+}
+
+#[test]
+fn check_inspect_and_backup() {
+    let p = Place::new();
+    let r = p.fed(&[], "CREATE TABLE t (a integer PRIMARY KEY, b text);\nCREATE INDEX h ON t USING hash (b);\nINSERT INTO t VALUES (1, 'x'), (2, NULL);\nCHECKPOINT;\nUPDATE t SET b = 'a long string that needs a slot of its own' WHERE a = 1;\n");
+    assert_eq!(r.code, Some(0), "{}", r.err);
+    let db = p.db().display().to_string();
+    let before = tree(&p.db());
+    let check = ran(&["check", &db], "");
+    assert_eq!(check.code, Some(0), "{}", check.err);
+    assert!(check.out.contains("t_pkey on t: 2 entries for 2 rows") && check.out.ends_with("sound\n"), "{}", check.out);
+    for what in [&["inspect", &db][..], &["inspect", &db, "log", "--bytes"], &["inspect", &db, "checkpoint"], &["inspect", &db, "manifest"]] {
+        let r = ran(what, "");
+        assert_eq!(r.code, Some(0), "{what:?}: {}", r.err);
+        assert!(!r.out.is_empty());
+    }
+    assert_eq!(before, tree(&p.db()), "looking changed something");
+    // In use by another process, the database is copied all the same.
+    let open = ondol::Database::open(p.db()).expect("it opens");
+    open.session().execute("INSERT INTO t VALUES (3, 'late')").expect("it is inserted");
+    assert_eq!(ran(&["check", &db], "").code, Some(1));
+    let copy = p.0.path().join("copy").display().to_string();
+    let backup = ran(&["backup", &db, &copy], "");
+    assert_eq!(backup.code, Some(0), "{}", backup.err);
+    open.session().execute("INSERT INTO t VALUES (4, 'too late')").expect("it is inserted");
+    drop(open);
+    assert_eq!(ran(&["check", &copy], "").code, Some(0));
+    let r = ran(&["shell", &copy, "--format", "csv", "-c", "SELECT a, length(b) FROM t ORDER BY a"], "");
+    assert_eq!(r.out, "a,length\n1,41\n2,\n3,4\n");
+    assert_eq!(ran(&["backup", &db, &copy], "").code, Some(1), "a backup wrote into a folder in use");
+}
+
+#[test]
+fn the_demo_proves_itself() {
+    let r = ran(&["demo", "--rows", "3000", "--seconds", "0.1", "--json"], "");
+    assert_eq!(r.code, Some(0), "{}", r.err);
+    assert!(r.out.starts_with('{') && r.out.ends_with("}\n"), "{}", r.out);
+    let number = |key: &str| {
+        let at = r.out.find(&format!("\"{key}\": ")).unwrap_or_else(|| panic!("{key} is missing in {}", r.out));
+        let rest = &r.out[at + key.len() + 4..];
+        rest[..rest.find([',', '\n']).expect("an end")].parse::<f64>().expect("a number")
+    };
+    assert!(number("recovered_updates") >= number("acknowledged_updates"));
+    assert!(number("acknowledged_updates") > 0.0);
+    for key in ["load_rows_per_second", "q1_per_second", "q2_batch10_per_second", "q3_batch50_per_second", "q4_per_second"] {
+        assert!(number(key) > 0.0, "{key}");
+    }
+}
+
+#[test]
+fn a_seed_simulates_the_same_each_time() {
+    let once = ran(&["sim", "--seed", "7"], "");
+    assert_eq!(once.code, Some(0), "{}{}", once.out, once.err);
+    assert!(once.out.starts_with("seed 7: trace "), "{}", once.out);
+    assert_eq!(once.out, ran(&["sim", "--seed", "7"], "").out);
+    assert_ne!(once.out, ran(&["sim", "--seed", "8"], "").out);
+}

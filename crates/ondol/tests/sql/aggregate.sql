@@ -1,0 +1,24 @@
+CREATE TABLE sale (id integer PRIMARY KEY, shop text, amount numeric(8,2), units integer, big bigint, f double precision);
+SELECT count(*), sum(units), avg(units), min(shop), max(amount) FROM sale;
+INSERT INTO sale VALUES
+    (1, 'a', 10.00, 1, 9000000000000000000, 0.5), (2, 'a', 20.50, 2, 9000000000000000000, 1.5), (3, 'b', 5.25, NULL, 1, NULL),
+    (4, 'b', 5.25, 4, 2, -1), (5, NULL, NULL, 5, 3, 2), (6, 'c', 0, 0, NULL, 0);
+SELECT count(*), count(units), sum(units), avg(units), min(units), max(units) FROM sale;
+SELECT sum(big), avg(big), sum(amount), avg(amount), sum(f), avg(f) FROM sale;
+SELECT shop, count(*), sum(amount) FROM sale GROUP BY shop ORDER BY shop;
+SELECT shop, avg(amount) FROM sale GROUP BY shop HAVING count(*) > 1 ORDER BY 2 DESC;
+SELECT count(DISTINCT amount), sum(DISTINCT amount), count(DISTINCT shop) FROM sale;
+SELECT units % 2 AS odd, count(*) FROM sale GROUP BY units % 2 ORDER BY 1;
+SELECT shop, units, sum(amount) FROM sale GROUP BY shop, units ORDER BY 1, 2;
+SELECT count(*) FILTER (WHERE amount > 5), count(*) FROM sale;
+SELECT bool_and(units > 0), bool_or(units > 4) FROM sale;
+SELECT max(shop), min(shop) FROM sale WHERE id > 100;
+SELECT count(*) FROM sale WHERE id > 100 GROUP BY shop;
+SELECT sum(units) + 1, count(*) * 2 FROM sale;
+SELECT shop FROM sale GROUP BY shop ORDER BY count(*) DESC, shop LIMIT 2;
+SELECT string_agg(shop, ',' ORDER BY id) FROM sale;
+SELECT shop, amount FROM sale GROUP BY shop;
+SELECT count(count(*)) FROM sale;
+SELECT id FROM sale WHERE count(*) > 1;
+SELECT sum(shop) FROM sale;
+DROP TABLE sale;

@@ -1,0 +1,50 @@
+-- Queries over one table.
+CREATE TABLE item (id integer PRIMARY KEY, kind text, price numeric(8,2), stock integer, note varchar(20));
+INSERT INTO item VALUES
+    (1, 'book', 12.50, 3, 'a'), (2, 'book', 7.00, 0, NULL), (3, 'pen', 1.20, 100, 'c'),
+    (4, 'pen', 0.80, NULL, 'd'), (5, 'lamp', 40.00, 2, 'e'), (6, NULL, 5.00, 5, NULL);
+SELECT * FROM item ORDER BY id;
+SELECT id, price * stock AS worth FROM item WHERE stock > 0 ORDER BY worth DESC, id;
+SELECT id FROM item WHERE kind = 'pen' OR price > 30 ORDER BY 1;
+SELECT id FROM item WHERE stock IS NULL OR note IS NOT NULL ORDER BY id DESC;
+SELECT id FROM item WHERE id BETWEEN 2 AND 4 AND id NOT IN (3) ORDER BY id;
+SELECT id FROM item WHERE kind IN ('lamp', 'pen') ORDER BY id;
+SELECT id FROM item WHERE kind NOT IN ('lamp', NULL);
+SELECT id FROM item WHERE kind LIKE '%o%' OR kind LIKE '_en' ORDER BY id;
+SELECT id, kind FROM item ORDER BY kind, id;
+SELECT id, kind FROM item ORDER BY kind DESC, id;
+SELECT id, kind FROM item ORDER BY kind NULLS FIRST, id LIMIT 2;
+SELECT id FROM item ORDER BY id LIMIT 2 OFFSET 3;
+SELECT id FROM item ORDER BY id OFFSET 4;
+SELECT id FROM item ORDER BY id LIMIT 0;
+SELECT DISTINCT kind FROM item ORDER BY kind;
+SELECT CASE WHEN stock IS NULL THEN 'unknown' WHEN stock = 0 THEN 'none' ELSE 'some' END AS stocked, count(*) FROM item GROUP BY 1 ORDER BY 1;
+SELECT CASE kind WHEN 'book' THEN 1 WHEN 'pen' THEN 2 END FROM item ORDER BY id;
+SELECT coalesce(kind, 'no kind'), nullif(stock, 0), greatest(stock, 3), least(price, 5) FROM item ORDER BY id;
+SELECT upper(kind), length(kind), substring(kind FROM 2 FOR 2), kind || '/' || id FROM item ORDER BY id;
+SELECT 1 AS one, 'two' AS two, NULL AS three, 4.0;
+SELECT;
+SELECT id AS "Odd Name" FROM item WHERE id = 1;
+SELECT i.id, i.* FROM item i WHERE i.id < 3 ORDER BY i.id;
+SELECT * FROM (VALUES (1, 'x'), (2, 'y')) AS v(a, b) ORDER BY a DESC;
+VALUES (1, 2), (3, 4) ORDER BY 1 DESC;
+SELECT generate_series FROM generate_series(1, 3) ORDER BY 1;
+SELECT 1 UNION SELECT 2 UNION SELECT 1 ORDER BY 1;
+SELECT 1 UNION ALL SELECT 1;
+SELECT id FROM item EXCEPT SELECT 3 ORDER BY id;
+SELECT id FROM item INTERSECT SELECT stock FROM item ORDER BY id;
+WITH cheap AS (SELECT * FROM item WHERE price < 6) SELECT count(*), max(price) FROM cheap;
+-- Errors say where.
+SELECT nothing FROM item;
+SELECT item.nothing FROM item;
+SELECT * FROM nothing;
+SELECT id FROM item WHERE kind = 1;
+SELECT id FROM item ORDER BY 2;
+SELECT foo(id) FROM item;
+SELECT id, FROM item;
+SELEC id FROM item;
+SELECT 'open;
+';
+SELECT kind FROM item WHERE price;
+SELECT id FROM item LIMIT -1;
+DROP TABLE item;
