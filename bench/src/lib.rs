@@ -15,6 +15,7 @@ pub mod ours;
 pub mod random;
 pub mod report;
 pub mod rounds;
+pub mod tpcc;
 
 
 /// Whatever went wrong: a bench says it and ends.

@@ -158,9 +158,13 @@ fn main() {
         let (log, found) = recover(config(threads), &again, &note).expect("recovered");
         let all = start.elapsed().as_secs_f64();
         phases.borrow_mut().push(("pages proved, log begun", cpu()));
-        assert!(again.words.iter().zip(&memory.words).all(|(a, b)| {
-            a.load(Ordering::Relaxed) == b.load(Ordering::Relaxed)
-        }));
+        assert!(
+            again
+                .words
+                .iter()
+                .zip(&memory.words)
+                .all(|(a, b)| { a.load(Ordering::Relaxed) == b.load(Ordering::Relaxed) })
+        );
         println!(
             "recovery ({}): {all:.2} s in all; log {:.0} MB/s, {} records; images {:.0} MB/s",
             if threads == 1 { "one thread" } else { "all cores" },

@@ -25,6 +25,7 @@ use crate::log::Log;
 use crate::manifest::{CheckpointFile, OPEN_END};
 use crate::page::{Format, PAGE_SIZE, PAGES_PER_SEGMENT, PageId, SegmentId};
 use crate::{CommitTs, HeapId};
+use ondol_base::sim::mutated;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -79,7 +80,10 @@ pub struct Done {
 
 /// Takes checkpoints, one at a time.
 #[derive(Default)]
-pub struct Checkpointer {}
+pub struct Checkpointer {
+    /// The clock when the last images were made: what the variant that clears flags too late goes by.
+    copied: CommitTs,
+}
 
 /// Bytes written between two syncs: what a commit's sync may find dirty of ours.
 const PIECE: u64 = 2 << 20;
@@ -106,13 +110,23 @@ impl Checkpointer {
         let mut current = inner.manifest.lock();
         source.pin();
         let unpin = Unpin(source);
-        log.flush()?;
-        let at = log.durable_ts(); // K1
+        let hasty = mutated("t_is_clock");
+        if !hasty {
+            log.flush()?;
+        }
+        let at = if hasty { log.clock() - 1 } else { log.durable_ts() }; // K1
         source.settle(at); // K2
         let base = current.files.iter().find(|f| f.full).map_or(0, |f| f.length);
         let increments: u64 = current.files.iter().filter(|f| !f.full).map(|f| f.length).sum();
         let full = full || base == 0 || increments > base || current.files.len() >= MOST_FILES;
-        let since = if full { 0 } else { current.at };
+        let late = mutated("dirty_cleared_late");
+        let since = if full {
+            0
+        } else if late {
+            self.copied
+        } else {
+            current.at
+        };
         let changed = source.changed_pages(since); // K3
         // A system record logged from here on may be missing from the tables, also in a round that holds no commit
         // later than T: its round stays.
@@ -143,7 +157,7 @@ impl Checkpointer {
                     return Err(CheckpointError::Unformatted { page: page.0 });
                 }
                 source.image(page, at, &mut content);
-                if full && content.iter().all(|b| *b == 0) {
+                if full && content.as_chunks::<64>().0.iter().all(|line| *line == [0; 64]) {
                     continue; // a page in no file is zero
                 }
                 if out.image(page, format, &content).map_err(io)? {
@@ -176,7 +190,10 @@ impl Checkpointer {
             }
         };
         drop(unpin);
-        log.flush()?; // K4
+        self.copied = log.clock() - 1;
+        if !hasty {
+            log.flush()?; // K4
+        }
 
         let first = inner.first_round(at).min(tables_from);
         next.at = at;
@@ -190,7 +207,11 @@ impl Checkpointer {
         if let Some(i) = next.incarnations.last_mut() {
             i.files = inner.first_files(first);
         }
-        if let Err((file, error)) = next.publish(data) {
+        if mutated("truncate_early") {
+            let named: Vec<u64> = next.incarnations.last().map_or(vec![], |i| i.files.clone());
+            inner.truncate(first, &named);
+        }
+        if let Err((file, error)) = next.publish(data, true) {
             // One copy may say the new, one the old: keep what either needs, and let the next one try again.
             current.next_checkpoint = next.next_checkpoint;
             current.sequence = next.sequence + 1;

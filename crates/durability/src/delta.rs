@@ -435,7 +435,8 @@ mod tests {
                 let words: Vec<AtomicU64> = (0..8).map(|_| AtomicU64::new(!0)).collect();
                 let (a, b) = (words.as_slice(), &all[..]);
                 // With bytes behind it and without.
-                let update = |w: &AtomicU64, v: u64| w.store(w.load(Ordering::Relaxed) ^ v, Ordering::Relaxed);
+                let update =
+                    |w: &AtomicU64, v: u64| w.store(w.load(Ordering::Relaxed) ^ v, Ordering::Relaxed);
                 xor_open(a, offset, b, len, update);
                 xor_into(a, offset + 8, &b[..len]);
                 let mut want = [0xffu8; 64];
@@ -443,7 +444,8 @@ mod tests {
                     want[offset + i] ^= b[i];
                     want[offset + 8 + i] ^= b[i];
                 }
-                let found: Vec<u8> = words.iter().flat_map(|w| w.load(Ordering::Relaxed).to_ne_bytes()).collect();
+                let found: Vec<u8> =
+                    words.iter().flat_map(|w| w.load(Ordering::Relaxed).to_ne_bytes()).collect();
                 assert_eq!(found, want, "{len} bytes at {offset}");
             }
         }

@@ -54,9 +54,9 @@ pub(crate) struct ImageWriter {
     offset: u64,
     kind: u32,
     count: u32,
-    payload: Vec<u8>,
+    /// Room for its head, then the payload.
+    chunk: Vec<u8>,
     offsets: Vec<u64>,
-    packed: Vec<u8>,
 }
 
 impl ImageWriter {
@@ -84,49 +84,52 @@ impl ImageWriter {
             offset: HEAD as u64,
             kind: IMAGES,
             count: 0,
-            payload: Vec::with_capacity(CHUNK + PAGE_SIZE + 16),
+            chunk: {
+                let mut chunk = Vec::with_capacity(CHUNK_HEAD + CHUNK + PAGE_SIZE + 16);
+                chunk.resize(CHUNK_HEAD, 0);
+                chunk
+            },
             offsets: vec![],
-            packed: Vec::with_capacity(PAGE_SIZE),
         })
     }
 
-    fn chunk(&mut self) -> io::Result<()> {
+    fn write(&mut self) -> io::Result<()> {
         if self.count == 0 && self.kind != INDEX {
             return Ok(());
         }
-        let mut head = Vec::with_capacity(CHUNK_HEAD);
-        head.extend_from_slice(&MARK.to_le_bytes());
-        head.extend_from_slice(&self.kind.to_le_bytes());
-        head.extend_from_slice(&self.number.to_le_bytes());
-        head.extend_from_slice(&(self.payload.len() as u32).to_le_bytes());
-        head.extend_from_slice(&self.count.to_le_bytes());
-        head.extend_from_slice(&crc32c(&self.payload).to_le_bytes());
-        let crc = crc32c(&head);
-        head.extend_from_slice(&crc.to_le_bytes());
-        self.file.write_at(&head, self.offset)?;
-        self.file.write_at(&self.payload, self.offset + CHUNK_HEAD as u64)?;
+        let (head, payload) = self.chunk.split_at_mut(CHUNK_HEAD);
+        let mut put = |at: usize, bytes: &[u8]| head[at..at + bytes.len()].copy_from_slice(bytes);
+        put(0, &MARK.to_le_bytes());
+        put(4, &self.kind.to_le_bytes());
+        put(8, &self.number.to_le_bytes());
+        put(16, &(payload.len() as u32).to_le_bytes());
+        put(20, &self.count.to_le_bytes());
+        put(24, &crc32c(payload).to_le_bytes());
+        let crc = crc32c(&head[..CHUNK_HEAD - 4]);
+        head[CHUNK_HEAD - 4..].copy_from_slice(&crc.to_le_bytes());
+        self.file.write_at(&self.chunk, self.offset)?;
         if self.kind != INDEX {
             self.offsets.push(self.offset);
         }
-        self.offset += (CHUNK_HEAD + self.payload.len()) as u64;
-        self.payload.clear();
+        self.offset += self.chunk.len() as u64;
+        self.chunk.truncate(CHUNK_HEAD);
         self.count = 0;
         ondol_base::sync::yield_point();
         Ok(())
     }
     fn turn(&mut self, kind: u32) -> io::Result<()> {
         if self.kind != kind {
-            self.chunk()?;
+            self.write()?;
             self.kind = kind;
         }
         Ok(())
     }
     /// True when a chunk went out: a moment to pause.
     fn item(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> io::Result<bool> {
-        write(&mut self.payload);
+        write(&mut self.chunk);
         self.count += 1;
-        if self.payload.len() >= CHUNK {
-            self.chunk()?;
+        if self.chunk.len() >= CHUNK_HEAD + CHUNK {
+            self.write()?;
             return Ok(true);
         }
         Ok(false)
@@ -134,21 +137,19 @@ impl ImageWriter {
 
     pub fn image(&mut self, page: PageId, format: Format, content: &[u8]) -> io::Result<bool> {
         self.turn(IMAGES)?;
-        let mut packed = std::mem::take(&mut self.packed);
-        packed.clear();
-        for range in format.rows() {
-            packed.extend_from_slice(&content[range]);
-        }
-        let len = packed.iter().rposition(|b| *b != 0).map_or(0, |i| i + 1);
         let crc = raw(content);
-        let result = self.item(|out| {
+        self.item(|out| {
             out.extend_from_slice(&page.0.to_le_bytes());
             out.extend_from_slice(&crc.to_le_bytes());
-            out.extend_from_slice(&(len as u32).to_le_bytes());
-            out.extend_from_slice(&packed[..len]);
-        });
-        self.packed = packed;
-        result
+            out.extend_from_slice(&[0; 4]);
+            let start = out.len();
+            for range in format.rows() {
+                out.extend_from_slice(&content[range]);
+            }
+            let len = filled(&out[start..]);
+            out.truncate(start + len);
+            out[start - 4..start].copy_from_slice(&(len as u32).to_le_bytes());
+        })
     }
     pub fn segment(&mut self, segment: &Segment, created: CommitTs) -> io::Result<bool> {
         self.turn(SEGMENTS)?;
@@ -188,11 +189,22 @@ impl ImageWriter {
         self.turn(INDEX)?;
         let index = self.offset;
         self.count = self.offsets.len() as u32;
-        self.payload = self.offsets.iter().flat_map(|o| o.to_le_bytes()).collect();
-        self.chunk()?;
+        self.chunk.extend(self.offsets.iter().flat_map(|o| o.to_le_bytes()));
+        self.write()?;
         self.file.sync_data()?;
         Ok((self.offset, index))
     }
+}
+
+/// The length without trailing zeros.
+fn filled(bytes: &[u8]) -> usize {
+    let mut bytes = bytes;
+    while let Some((rest, last)) = bytes.split_last_chunk::<16>()
+        && *last == [0; 16]
+    {
+        bytes = rest
+    }
+    bytes.iter().rposition(|b| *b != 0).map_or(0, |i| i + 1)
 }
 
 /// Reads a checkpoint file.

@@ -165,7 +165,9 @@ fn check_changes(scan: &Scan, tables: &Tables, report: &mut Report) {
     let mut buffer = vec![];
     for run in scan.runs() {
         match scan.read_run(&run, &mut buffer) {
-            Ok(blocks) => blocks.iter().for_each(|(l, payload)| check_block(scan, *l, payload, tables, report)),
+            Ok(blocks) => {
+                blocks.iter().for_each(|(l, payload)| check_block(scan, *l, payload, tables, report))
+            }
             Err(e) => report.problems.push(e),
         }
     }
@@ -173,42 +175,39 @@ fn check_changes(scan: &Scan, tables: &Tables, report: &mut Report) {
 
 fn check_block(scan: &Scan, l: scan::Live, payload: &[u8], tables: &Tables, report: &mut Report) {
     let h = scan.header(l);
-    {
-        for record in Records::new(&payload[..h.payload as usize], h.base) {
-            let changes = match record {
-                Ok((_, Record::Commit { ts, changes, .. })) if ts > scan.manifest.at => changes,
-                Ok(_) => continue,
-                Err(e) => {
-                    report.problems.push(scan.bad_record(l, e));
+    for record in Records::new(&payload[..h.payload as usize], h.base) {
+        let changes = match record {
+            Ok((_, Record::Commit { ts, changes, .. })) if ts > scan.manifest.at => changes,
+            Ok(_) => continue,
+            Err(e) => {
+                report.problems.push(scan.bad_record(l, e));
+                break;
+            }
+        };
+        for piece in Pieces::new(changes) {
+            let place = |expected: &str, found: String| RecoveryError::Block {
+                file: scan.files[l.file].name.clone(),
+                offset: h.offset,
+                expected: expected.into(),
+                found,
+            };
+            let (address, bytes) = match piece {
+                Ok(p) => p,
+                Err(m) => {
+                    report.problems.push(place(m.0, "what cannot be decoded".into()));
                     break;
                 }
             };
-            for piece in Pieces::new(changes) {
-                let place = |expected: &str, found: String| RecoveryError::Block {
-                    file: scan.files[l.file].name.clone(),
-                    offset: h.offset,
-                    expected: expected.into(),
-                    found,
+            for (page, offset, part) in crate::delta::by_page(address, bytes) {
+                let format = match tables.segments.get(&page.segment()) {
+                    Some(s) => s.segment.formats[page.index()],
+                    None if tables.dropped.contains_key(&page.segment()) => continue,
+                    None => Format::Unformatted,
                 };
-                let (address, bytes) = match piece {
-                    Ok(p) => p,
-                    Err(m) => {
-                        report.problems.push(place(m.0, "what cannot be decoded".into()));
-                        break;
-                    }
-                };
-                for (page, offset, part) in crate::delta::by_page(address, bytes) {
-                    let format = match tables.segments.get(&page.segment()) {
-                        Some(s) => s.segment.formats[page.index()],
-                        None if tables.dropped.contains_key(&page.segment()) => continue,
-                        None => Format::Unformatted,
-                    };
-                    if !format.is_row(offset, part.len()) {
-                        report.problems.push(place(
-                            "row bytes of one slot",
-                            format!("address {address:x} on {format:?}"),
-                        ));
-                    }
+                if !format.is_row(offset, part.len()) {
+                    report
+                        .problems
+                        .push(place("row bytes of one slot", format!("address {address:x} on {format:?}")));
                 }
             }
         }

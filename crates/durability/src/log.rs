@@ -392,7 +392,7 @@ impl Log {
         let mut next = manifest.clone();
         next.sequence += 1;
         next.clean = Some(inner.rounds.completed());
-        next.publish(&*inner.config.data).map_err(|(file, e)| LogError::Failed {
+        next.publish(&*inner.config.data, true).map_err(|(file, e)| LogError::Failed {
             stream: 0,
             file,
             why: format!("the log is durable, but that it was closed could not be recorded: {e}"),
@@ -648,6 +648,9 @@ impl Inner {
         }
         let mut first = open.history.front().map_or(open.next_round, |(round, _)| *round);
         open.spilled.retain(|(c, _)| *c > at);
+        if ondol_base::sim::mutated("fragments_ignored") {
+            return first;
+        }
         for round in open.spilling.values().chain(open.spilled.iter().map(|(_, r)| r)) {
             first = first.min(*round);
         }

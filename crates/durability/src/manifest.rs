@@ -200,23 +200,36 @@ impl Manifest {
         }
     }
 
-    /// Makes this the manifest, in both copies (F1).
-    pub(crate) fn publish(&self, storage: &dyn Storage) -> Result<(), (String, io::Error)> {
-        let bytes = self.encode();
+    /// Makes this the manifest, in both copies (F1). `named`: both names are durable, since their folder was synced by this
+    /// process when they were there.
+    pub(crate) fn publish(&self, storage: &dyn Storage, named: bool) -> Result<(), (String, io::Error)> {
+        let mut named = named;
         // The older copy first, so that a valid one exists at every moment.
-        for turn in 0..2u64 {
-            let name = NAMES[((self.sequence + turn) % 2) as usize];
-            let write = || {
-                let file = storage.open(name, Open::OpenOrCreate)?;
-                file.write_at(&bytes, 0)?;
-                file.sync_data()?;
-                // Also when the name is there: an earlier sync of it may have failed.
-                storage.sync_dir("")
-            };
-            write().map_err(|e| (name.to_string(), e))?;
+        for turn in 0..2 {
+            self.write(storage, turn, &mut named)?;
             ondol_base::sync::yield_point();
         }
         Ok(())
+    }
+    /// The first manifest of a new database, in one copy: there is nothing yet that an older one could need.
+    pub(crate) fn create(&self, storage: &dyn Storage) -> Result<(), (String, io::Error)> {
+        self.write(storage, 1, &mut false)
+    }
+    fn write(&self, storage: &dyn Storage, turn: u64, named: &mut bool) -> Result<(), (String, io::Error)> {
+        let name = NAMES[((self.sequence + turn) % 2) as usize];
+        let mut write = || {
+            let file = storage.open(name, Open::OpenOrCreate)?;
+            file.write_at(&self.encode(), 0)?;
+            file.sync_data()?;
+            if !*named {
+                // Also when the name is there: an earlier sync of it may have failed. One such sync serves for all
+                // names that are there.
+                storage.sync_dir("")?;
+                *named = storage.exists(NAMES[0])? && storage.exists(NAMES[1])?;
+            }
+            Ok(())
+        };
+        write().map_err(|e| (name.to_string(), e))
     }
 }
 

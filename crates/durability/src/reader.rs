@@ -99,7 +99,12 @@ pub(crate) fn scan_file(
                 }
                 if h.stream != stream {
                     let found = h.stream;
-                    return Err(RecoveryError::OtherStream { file: name, offset: at, expected: stream, found });
+                    return Err(RecoveryError::OtherStream {
+                        file: name,
+                        offset: at,
+                        expected: stream,
+                        found,
+                    });
                 }
                 let mut whole = false;
                 if h.payload <= size - at - h.len() as u64 {
@@ -126,11 +131,7 @@ pub(crate) fn scan_file(
 impl LogReader {
     /// Reads a run of blocks, one directly behind the other, again (A1), and gives each with its payload. The payload
     /// reaches on to the end of what was read, so that words can be read beyond its own end.
-    pub fn again<'b>(
-        &self,
-        run: &[usize],
-        buffer: &'b mut Vec<u8>,
-    ) -> Result<Vec<&'b [u8]>, RecoveryError> {
+    pub fn again<'b>(&self, run: &[usize], buffer: &'b mut Vec<u8>) -> Result<Vec<&'b [u8]>, RecoveryError> {
         let places = run.iter().map(|i| &self.blocks[*i]);
         let from = places.clone().map(|h| h.offset).min().unwrap_or(0);
         let to = places.map(|h| h.offset + h.block_len() as u64).max().unwrap_or(0).min(self.size);

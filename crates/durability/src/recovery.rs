@@ -20,7 +20,7 @@ use crate::checkpoint::Segment;
 use crate::error::RecoveryError;
 use crate::files::{self, Config};
 use crate::log::{Log, Start};
-use crate::manifest::{Incarnation, Manifest, OPEN_END};
+use crate::manifest::{self, Incarnation, Manifest, OPEN_END};
 use crate::page::{PageId, SegmentId};
 use crate::pages::{Pages, load, prove};
 use crate::replay;
@@ -28,6 +28,7 @@ use crate::scan::{self, Run, Scan, Tables};
 use crate::stream::OldFile;
 use crate::{CommitTs, HeapId};
 use ondol_base::media::{Lock, Open};
+use ondol_base::sim::mutated;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -98,6 +99,7 @@ pub fn recover<T: Target + ?Sized + 'static>(
     let threads = if config.threads == 0 { ondol_base::thread::parallelism() } else { config.threads };
     let _phase = ondol_base::sim::phase("recovery");
     let locks = prepare_folders(&config)?;
+    let named = manifests_named(&config)?;
     let (manifest, created, mut warnings) = load_or_create(&config)?;
     let mut found =
         Recovered { created, database: manifest.database, checkpoint: manifest.at, ..Recovered::default() };
@@ -142,7 +144,7 @@ pub fn recover<T: Target + ?Sized + 'static>(
     found.clock = scan.clock;
     found.sequences = tables.sequences.iter().map(|(id, v)| (*id, *v)).collect();
 
-    let log = begin_incarnation(config, &scan, &tables, locks, &mut warnings)?;
+    let log = begin_incarnation(config, &scan, &tables, locks, named, &mut warnings)?;
     found.incarnation = log.incarnation();
     found.warnings = warnings;
     let waiting: Vec<(SegmentId, HeapId)> =
@@ -169,10 +171,15 @@ fn prepare_folders(config: &Config) -> Result<Vec<Box<dyn Lock>>, RecoveryError>
         })
     };
     lock(&*config.data, "lock")?;
-    for place in &config.streams {
+    for (k, place) in config.streams.iter().enumerate() {
         if !place.folder.is_empty() {
             place.storage.create_dir(&place.folder).map_err(io_error(&place.folder))?;
-            place.storage.sync_dir("").map_err(io_error(&place.folder))?;
+            // The name must be durable before a manifest names a file in it, and a former life may have made it in vain.
+            // One sync serves for all folders of a storage.
+            let later = config.streams[k + 1..].iter();
+            if !later.clone().any(|p| Arc::ptr_eq(&p.storage, &place.storage) && !p.folder.is_empty()) {
+                place.storage.sync_dir("").map_err(io_error(&place.folder))?;
+            }
         }
         if !place.folder.is_empty() || !Arc::ptr_eq(&place.storage, &config.data) {
             let path =
@@ -181,6 +188,13 @@ fn prepare_folders(config: &Config) -> Result<Vec<Box<dyn Lock>>, RecoveryError>
         }
     }
     Ok(locks)
+}
+
+/// Whether the names of both manifests are durable: they are there, and the sync for the log folders came later.
+fn manifests_named(config: &Config) -> Result<bool, RecoveryError> {
+    let synced = |p: &files::Place| !p.folder.is_empty() && Arc::ptr_eq(&p.storage, &config.data);
+    let there = |name: &str| config.data.exists(name).map_err(io_error(name));
+    Ok(config.streams.iter().any(synced) && there(manifest::NAMES[0])? && there(manifest::NAMES[1])?)
 }
 
 /// Whether nothing of a database is there: creation begins with the manifest, so without log and checkpoint files
@@ -211,7 +225,7 @@ fn load_or_create(config: &Config) -> Result<(Manifest, bool, Vec<String>), Reco
         incarnations: vec![],
         streams: config.streams.iter().map(|p| p.describe()).collect(),
     };
-    manifest.publish(&*config.data).map_err(|(file, error)| RecoveryError::Io { file, error })?;
+    manifest.create(&*config.data).map_err(|(file, error)| RecoveryError::Io { file, error })?;
     Ok((manifest, true, vec![]))
 }
 
@@ -239,9 +253,12 @@ fn begin_incarnation(
     scan: &Scan,
     tables: &Tables,
     locks: Vec<Box<dyn Lock>>,
+    named: bool,
     warnings: &mut Vec<String>,
 ) -> Result<Log, RecoveryError> {
-    settle_tail(&config, scan)?;
+    if !mutated("tail_not_settled") {
+        settle_tail(&config, scan)?;
+    }
     let mut manifest = scan.manifest.clone();
     let mut new = vec![];
     for (k, place) in config.streams.iter().enumerate() {
@@ -252,7 +269,9 @@ fn begin_incarnation(
         new.push(files::prepare(place, number, config.first_size(), None).map_err(io_error(&path))?);
     }
     let number = manifest.incarnations.last().map_or(0, |i| i.number) + 1;
-    if let Some(last) = manifest.incarnations.last_mut() {
+    if let Some(last) = manifest.incarnations.last_mut()
+        && !mutated("incarnation_ends_missing")
+    {
         last.last_round = scan.round;
         // From now on its last round says what must be there; files of it that hold nothing live may go.
         last.files.clear();
@@ -268,15 +287,13 @@ fn begin_incarnation(
     manifest.sequence += 1;
     manifest.clean = None;
     manifest.streams = config.streams.iter().map(|p| p.describe()).collect();
-    manifest.publish(&*config.data).map_err(|(file, error)| RecoveryError::Io { file, error })?;
+    manifest.publish(&*config.data, named).map_err(|(file, error)| RecoveryError::Io { file, error })?;
 
     let mut old = vec![vec![]; config.streams.len()];
     for (i, f) in scan.files.iter().enumerate() {
         let k = f.stream as usize;
         match scan.last_round(i) {
-            Some(last_round) => {
-                old[k].push(OldFile { number: f.number, size: f.size, last_round })
-            }
+            Some(last_round) => old[k].push(OldFile { number: f.number, size: f.size, last_round }),
             None => {
                 if let Err(e) = config.streams[k].storage.remove(&f.name) {
                     warnings.push(format!(

@@ -13,8 +13,9 @@ use crate::block::{ALIGN, Participants, block_len};
 use crate::error::LogError;
 use crate::log::{Inner, limit};
 use crate::stream::Job;
+use ondol_base::sim::mutated;
 use ondol_base::sync::{Condvar, Mutex};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
 #[derive(Default)]
 struct State {
@@ -24,6 +25,18 @@ struct State {
     /// What closed the round under way; 0 until that is known.
     closed: CommitTs,
     round: u64,
+    /// How many sleep in each group: nobody is called where nobody is.
+    asleep: [u32; 2],
+}
+
+/// What the background flusher does.
+mod flusher {
+    /// Works, or will look again by itself very soon.
+    pub const AWAKE: u8 = 0;
+    /// Waits for commits to pause; a round need not wake it, an asynchronous commit must.
+    pub const DOZING: u8 = 1;
+    /// Waits for anything.
+    pub const ASLEEP: u8 = 2;
 }
 
 pub(crate) struct Rounds {
@@ -34,7 +47,7 @@ pub(crate) struct Rounds {
     unmarked: AtomicBool,
     flusher: Mutex<Flusher>,
     alarm: Condvar,
-    asleep: AtomicBool,
+    rest: AtomicU8,
 }
 #[derive(Default)]
 struct Flusher {
@@ -51,15 +64,19 @@ impl Rounds {
             unmarked: AtomicBool::new(false),
             flusher: Mutex::default(),
             alarm: Condvar::new(),
-            asleep: AtomicBool::new(false),
+            rest: AtomicU8::new(flusher::AWAKE),
         }
     }
     pub fn completed(&self) -> u64 {
         self.completed.load(Ordering::Acquire)
     }
-    /// Wakes the background flusher if it sleeps.
+    /// Wakes the background flusher for an asynchronous commit.
     pub fn kick(&self) {
-        if self.asleep.load(Ordering::SeqCst) {
+        self.wake(flusher::DOZING)
+    }
+    /// Wakes the flusher when it rests as deeply as that, or deeper.
+    fn wake(&self, depth: u8) {
+        if self.rest.load(Ordering::SeqCst) >= depth {
             self.flusher.lock().ring = true;
             self.alarm.notify_one();
         }
@@ -104,7 +121,10 @@ impl Inner {
             }
             if s.leading {
                 let group = if s.closed == 0 || under_way(&s) { s.turn } else { s.turn + 1 };
-                s = self.rounds.groups[(group % 2) as usize].wait(s);
+                let group = (group % 2) as usize;
+                s.asleep[group] += 1;
+                s = self.rounds.groups[group].wait(s);
+                s.asleep[group] -= 1;
                 continue;
             }
             s.leading = true;
@@ -119,14 +139,17 @@ impl Inner {
     fn end_turn(&self) -> ondol_base::sync::MutexGuard<'_, State> {
         let mut s = self.rounds.state.lock();
         s.leading = false;
-        let turn = s.turn;
-        let now = &self.rounds.groups[(turn % 2) as usize];
-        let next = &self.rounds.groups[((turn + 1) % 2) as usize];
-        now.notify_all();
-        if self.failure.get().is_some() {
-            next.notify_all()
-        } else {
-            next.notify_one()
+        let now = (s.turn % 2) as usize;
+        let next = 1 - now;
+        // A call without a listener would still be a call of the operating system.
+        if s.asleep[now] > 0 {
+            self.rounds.groups[now].notify_all();
+        }
+        if s.asleep[next] > 0 {
+            match self.failure.get() {
+                Some(_) => self.rounds.groups[next].notify_all(),
+                None => self.rounds.groups[next].notify_one(),
+            }
         }
         s
     }
@@ -213,10 +236,16 @@ impl Inner {
             self.buffers[job.stream as usize][job.buffer].wait(job.used);
         }
         ondol_base::sync::yield_point();
+        if mutated("acknowledge_before_sync") {
+            self.durable.fetch_max(closed - 1, Ordering::Release);
+        }
         for job in &jobs[1..] {
             self.helpers[job.stream as usize].start(*job);
         }
         let mut result = self.write(&jobs[0]);
+        if result.is_ok() && mutated("acknowledge_own_block") {
+            self.durable.fetch_max(closed - 1, Ordering::Release);
+        }
         for job in &jobs[1..] {
             let other = self.helpers[job.stream as usize].finish();
             result = result.and(other);
@@ -241,7 +270,7 @@ impl Inner {
                 self.want_file(k);
             }
         }
-        self.rounds.kick();
+        self.rounds.wake(flusher::ASLEEP);
     }
 
     /// The background thread: rounds for asynchronous commits, and the horizon when commits pause.
@@ -249,33 +278,37 @@ impl Inner {
         let r = &self.rounds;
         let pending = || self.asynchronous.load(Ordering::SeqCst) > self.durable.load(Ordering::SeqCst);
         let mut f = r.flusher.lock();
-        let mut quiet = std::time::Duration::ZERO;
-        let mut last = r.completed();
         loop {
             if f.stop || self.failure.get().is_some() {
                 return;
             }
-            r.asleep.store(true, Ordering::SeqCst);
-            if !pending() && !r.unmarked.load(Ordering::SeqCst) && !f.ring {
-                f = r.alarm.wait(f);
-                quiet = std::time::Duration::ZERO;
-                continue;
-            }
-            r.asleep.store(false, Ordering::SeqCst);
             f.ring = false;
-            f = r.alarm.wait_timeout(f, self.config.flush_interval).0;
-            if f.stop {
-                return;
-            }
-            let now = r.completed();
-            quiet = if now == last { quiet + self.config.flush_interval } else { std::time::Duration::ZERO };
-            last = now;
             if pending() {
+                r.rest.store(flusher::AWAKE, Ordering::SeqCst);
+                f = r.alarm.wait_timeout(f, self.config.flush_interval).0;
+                if f.stop {
+                    return;
+                }
                 drop(f);
                 // A failure is kept in `failure` for whoever waits.
                 let _ = self.flush();
                 f = r.flusher.lock();
-            } else if quiet >= self.config.horizon_interval && r.unmarked.load(Ordering::SeqCst) {
+                continue;
+            }
+            // What is to be done is looked at again after `rest` says how to be woken.
+            r.rest.store(flusher::ASLEEP, Ordering::SeqCst);
+            if !pending() && !r.unmarked.load(Ordering::SeqCst) {
+                f = r.alarm.wait(f);
+                continue;
+            }
+            r.rest.store(flusher::DOZING, Ordering::SeqCst);
+            if pending() {
+                continue;
+            }
+            let before = r.completed();
+            f = r.alarm.wait_timeout(f, self.config.horizon_interval).0;
+            let quiet = !f.stop && !f.ring && r.completed() == before;
+            if quiet && !pending() && r.unmarked.load(Ordering::SeqCst) {
                 drop(f);
                 self.carry_horizon();
                 f = r.flusher.lock();

@@ -184,7 +184,11 @@ impl Writer {
         let file = &self.current.file;
         file.write_at(block, self.offset).map_err(|e| failed(self.current.number, format!("write: {e}")))?;
         ondol_base::sync::yield_point();
-        file.sync_data().map_err(|e| failed(self.current.number, format!("sync: {e}")))?;
+        let synced = match file.sync_data() {
+            Err(_) if ondol_base::sim::mutated("sync_retried") => file.sync_data(),
+            synced => synced,
+        };
+        synced.map_err(|e| failed(self.current.number, format!("sync: {e}")))?;
         self.offset += len as u64;
         self.last_round = job.round;
         Ok(())

@@ -1,21 +1,77 @@
-//! The everyday run of the simulation: some hundred histories, in which nothing may be wrong.
-use ondol_engine::simulate::{Settings, histories};
+//! The everyday run of the simulation: some hundred histories, in which nothing may be wrong, and every known-wrong variant,
+//! each of which some history must notice. `ONDOL_SEED` and `ONDOL_SEEDS` make it another or a longer run.
+use ondol_engine::simulate::mutations::MUTATIONS;
+use ondol_engine::simulate::report::Stats;
+use ondol_engine::simulate::{History, Settings, histories, history};
+use std::collections::BTreeMap;
 use std::sync::Mutex;
+
+fn number(variable: &str, usual: u64) -> u64 {
+    std::env::var(variable).ok().and_then(|s| s.parse().ok()).unwrap_or(usual)
+}
+
+fn run(seed: u64, count: u64, settings: &Settings, each: impl Fn(&History) -> bool + Sync) -> Stats {
+    let stats = Mutex::new(Stats::default());
+    histories(seed, count, 2, settings, &|h| {
+        stats.lock().unwrap().add(&h.stats);
+        each(&h)
+    });
+    stats.into_inner().unwrap()
+}
 
 #[test]
 fn histories_hold() {
-    let first: u64 = std::env::var("ONDOL_SEED").ok().and_then(|s| s.parse().ok()).unwrap_or(1);
-    let count: u64 = std::env::var("ONDOL_SEEDS").ok().and_then(|s| s.parse().ok()).unwrap_or(100);
-    let stats = Mutex::new(ondol_engine::simulate::report::Stats::default());
     let failed = Mutex::new(vec![]);
-    histories(first, count, 2, &Settings::default(), &|h| {
-        stats.lock().unwrap().add(&h.stats);
-        if let Err(e) = h.outcome {
+    let stats = run(number("ONDOL_SEED", 1), number("ONDOL_SEEDS", 100), &Settings::default(), |h| {
+        if let Err(e) = &h.outcome {
             failed.lock().unwrap().push(format!("seed {}: {e}", h.seed));
         }
         true
     });
-    println!("{}", stats.lock().unwrap());
-    let failed = failed.lock().unwrap();
+    println!("{stats}");
+    let failed = failed.into_inner().unwrap();
     assert!(failed.is_empty(), "{} failed:\n{}", failed.len(), failed.join("\n"));
+    if number("ONDOL_SEEDS", 100) >= 100 {
+        assert_eq!(stats.phases_missed(), Vec::<&str>::new(), "{stats}");
+        for what in ["commits lost that were never acknowledged", "checkpoints", "openings cut off", "disk full"] {
+            assert!(stats.get(what) > 0, "{what}: {stats}");
+        }
+    }
+}
+
+#[test]
+fn a_seed_is_one_history() {
+    let mut hashes = BTreeMap::new();
+    for seed in 1..=6 {
+        let settings = Settings::default();
+        let (a, b) = (history(seed, &settings), history(seed, &settings));
+        assert_eq!((a.hash, &a.stats), (b.hash, &b.stats), "seed {seed}");
+        hashes.insert(a.hash, seed);
+    }
+    assert_eq!(hashes.len(), 6);
+}
+
+/// The first history that notices each wrong variant comes within so many seeds.
+#[test]
+fn every_mutation_is_noticed() {
+    let most = number("ONDOL_MUTATION_SEEDS", 3000);
+    let mut missed = vec![];
+    for m in MUTATIONS {
+        let settings = Settings { mutation: Some(m), ..Settings::default() };
+        let caught = Mutex::new(None);
+        let stats = run(number("ONDOL_SEED", 1), most, &settings, |h| {
+            if let Err(e) = &h.outcome {
+                caught.lock().unwrap().get_or_insert((h.seed, e.clone()));
+            }
+            h.outcome.is_ok()
+        });
+        match caught.into_inner().unwrap() {
+            Some((seed, e)) => {
+                let first: String = e.lines().next().unwrap_or("").chars().take(200).collect();
+                println!("{:26} seed {seed:5}: {first}", m.name)
+            }
+            None => missed.push(format!("{} in {} histories", m.name, stats.get("histories"))),
+        }
+    }
+    assert!(missed.is_empty(), "not noticed: {}", missed.join(", "));
 }

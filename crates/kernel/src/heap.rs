@@ -213,10 +213,8 @@ impl Heap {
             None => {
                 let mut open = self.open.lock();
                 let page = self.next_pages(&mut open, log, pages)?;
+                // One record for the whole run (G3), so that a refused one leaves nothing half named.
                 self.format(log, page, Format::RunHead { pages: pages as u16 })?;
-                for i in 1..pages as u64 {
-                    log.system(System::PageFormat { page: PageId(page.0 + i), format: Format::RunTail })?
-                }
                 page
             }
         };

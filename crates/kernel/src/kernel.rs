@@ -14,7 +14,7 @@ use ondol_durability::checkpoint::{Checkpointer, Done, Pace, Segment, Source};
 use ondol_durability::error::{CheckpointError, RecoveryError};
 use ondol_durability::files::Config;
 use ondol_durability::log::Log;
-use ondol_durability::page::{Format, PAGE_HEADER, PAGE_SIZE, PAGES_PER_SEGMENT, PageId, SLOT_HEADER};
+use ondol_durability::page::{Format, PAGE_HEADER, PAGE_SIZE, PAGES_PER_SEGMENT, PageId, SEGMENT_SIZE, SLOT_HEADER};
 use ondol_durability::recovery::{Progress, Recovered, recover};
 use ondol_durability::{CommitTs, HeapId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -77,7 +77,17 @@ pub enum OpenError {
 impl Kernel {
     pub fn open(config: KernelConfig, progress: &dyn Fn(Progress)) -> Result<(Arc<Kernel>, Recovered), OpenError> {
         let budget = Budget::new(config.memory_limit);
-        let space = Arc::new(Space::new(config.reserved, budget).map_err(OpenError::Memory)?);
+        // Under a limit on address space (ulimit, valgrind) less will do, as long as the memory limit fits twice.
+        let mut reserved = config.reserved;
+        let space = loop {
+            match Space::new(reserved, budget.clone()) {
+                Ok(s) => break Arc::new(s),
+                Err(_) if reserved / 2 >= config.memory_limit.saturating_mul(2) => {
+                    reserved = (reserved / 2).next_multiple_of(SEGMENT_SIZE)
+                }
+                Err(e) => return Err(OpenError::Memory(e)),
+            }
+        };
         let target = Arc::new(Recovering::new(space.clone()));
         let (log, recovered) =
             recover(config.durability.clone(), &target, progress).map_err(OpenError::Recovery)?;
@@ -155,7 +165,7 @@ impl Kernel {
     fn run_checkpoint(self: &Arc<Self>, pace: Pace, full: bool) -> Result<Done, CheckpointError> {
         let mut c = self.checkpointer.lock();
         let started = clock::now();
-        let source = Snapshot { kernel: self.clone(), reader: Mutex::new(None) };
+        let source = Snapshot { kernel: self.clone(), reader: Mutex::default() };
         let outcome = c.run(&self.log, &source, pace, full);
         let mut last = self.last_checkpoint.lock();
         last.started = started;
@@ -223,7 +233,13 @@ impl Kernel {
 /// Memory as a checkpoint reads it: a snapshot reader like any other.
 struct Snapshot {
     kernel: Arc<Kernel>,
-    reader: Mutex<Option<Participant>>,
+    reader: Mutex<Reader>,
+}
+#[derive(Default)]
+struct Reader {
+    pinned: Option<Participant>,
+    /// The head of the page that was imaged last: where to look for the next one's.
+    head: Option<PageId>,
 }
 
 impl Source for Snapshot {
@@ -239,11 +255,11 @@ impl Source for Snapshot {
                 break;
             }
         }
-        *self.reader.lock() = Some(p);
+        *self.reader.lock() = Reader { pinned: Some(p), head: None };
     }
     fn settle(&self, at: CommitTs) {
         registry::wait_installed(&self.kernel.epochs, at, None);
-        if let Some(p) = &*self.reader.lock() {
+        if let Some(p) = &self.reader.lock().pinned {
             // Not below what was pinned: the round was closed after that.
             let word = &p.line().words[SNAPSHOT];
             word.store(at.max(word.load(Ordering::Relaxed)), Ordering::SeqCst);
@@ -251,7 +267,7 @@ impl Source for Snapshot {
         }
     }
     fn unpin(&self) {
-        *self.reader.lock() = None;
+        *self.reader.lock() = Reader::default();
     }
     fn segments(&self) -> Vec<Segment> {
         self.kernel.space.segments().into_iter().map(|(id, heap)| heap::describe(&self.kernel.space, id, heap)).collect()
@@ -278,25 +294,27 @@ impl Source for Snapshot {
     fn image(&self, page: PageId, at: CommitTs, out: &mut [u8]) {
         out.fill(0);
         let space = &self.kernel.space;
-        let reader = self.reader.lock();
-        let Some(reader) = &*reader else { return };
-        let _pin = reader.pin();
+        let mut reader = self.reader.lock();
+        let reader = &mut *reader;
+        let Some(participant) = &reader.pinned else { return };
+        let _pin = participant.pin();
+        let at = if ondol_base::sim::mutated("images_newest") { self.kernel.log.clock() } else { at };
         let view = View { snapshot: at, txn: 0, command: 0 };
-        // A tail page has no header to ask: find the page that heads it.
-        let mut i = 0;
-        let segment = page.segment();
+        // A tail page has no header to ask: find the page that heads it. Pages come in order, and a format stays, so
+        // the search goes on where the one before ended.
         let mut head = page;
         if space.run_tail_hint() {
-            while i < page.index() {
+            let segment = page.segment();
+            let known = reader.head.filter(|h| h.segment() == segment && *h <= page);
+            let mut i = known.map_or(0, |h| h.index());
+            while i <= page.index() {
                 head = segment.page(i);
                 i += match space.format(head) {
                     Format::RunHead { pages } => pages as usize,
                     _ => 1,
                 };
             }
-            if i == page.index() {
-                head = page
-            }
+            reader.head = Some(head);
         }
         match space.format(head) {
             Format::Slots { units } => {

@@ -245,7 +245,10 @@ impl Space {
             // SAFETY: the caller waited for all users of the heap.
             unsafe { self.range.discard(id.0 as usize * SEGMENT_SIZE, SEGMENT_SIZE) };
             self.budget.give_back(SEGMENT_SIZE);
-            s.waiting.push((id.0, at));
+            match ondol_base::sim::mutated("segment_reused_early") {
+                true => s.free.push(id.0),
+                false => s.waiting.push((id.0, at)),
+            }
         }
     }
     /// A checkpoint at `at` was published.

@@ -29,6 +29,34 @@ impl Recovering {
     }
 }
 
+/// Calls `f` with each place below `n`, on all cores: memory that is touched for the first time is the work here.
+fn each(n: usize, f: impl Fn(usize) + Send + Sync + 'static) {
+    let next = Arc::new(AtomicUsize::new(0));
+    let f = Arc::new(f);
+    let work = {
+        let (next, f) = (next.clone(), f.clone());
+        move || {
+            loop {
+                let i = next.fetch_add(1, Ordering::Relaxed);
+                if i >= n {
+                    return;
+                }
+                f(i)
+            }
+        }
+    };
+    let workers: Vec<_> = (1..thread::parallelism().min(n.max(1)))
+        // Too few threads only make it slower.
+        .filter_map(|_| thread::spawn("ondol-recover", work.clone()).ok())
+        .collect();
+    work();
+    for w in workers {
+        if let Err(panic) = w.join() {
+            std::panic::resume_unwind(panic)
+        }
+    }
+}
+
 impl Target for Recovering {
     fn begin(&self, segments: &[Segment]) -> Result<(), String> {
         let mut heaps = self.heaps.lock();
@@ -36,15 +64,23 @@ impl Target for Recovering {
             let list = heaps.entry(s.heap).or_default();
             self.space.claim_segment(s.id, s.heap, !list.is_empty())?;
             list.push(s.id);
+        }
+        drop(heaps);
+        let (space, segments) = (self.space.clone(), segments.to_vec());
+        each(segments.len(), move |k| {
+            let s = &segments[k];
             for (i, f) in s.formats.iter().enumerate() {
+                if *f == Format::Unformatted {
+                    continue; // as fresh memory is
+                }
                 let page = s.id.page(i);
-                self.space.set_format(page, *f);
-                if *f != Format::RunTail && *f != Format::Unformatted {
-                    self.space.header(page, header::HEAP).store(s.heap as u64, Ordering::Relaxed);
-                    self.space.header(page, header::LAST_COMMIT).store(OLD, Ordering::Relaxed);
+                space.set_format(page, *f);
+                if *f != Format::RunTail {
+                    space.header(page, header::HEAP).store(s.heap as u64, Ordering::Relaxed);
+                    space.header(page, header::LAST_COMMIT).store(OLD, Ordering::Relaxed);
                 }
             }
-        }
+        });
         Ok(())
     }
 
@@ -61,57 +97,38 @@ impl Target for Recovering {
         for (s, _) in waiting {
             self.space.hold_segment(*s, clock - 1)
         }
-        let segments: Arc<Vec<SegmentId>> = Arc::new(self.heaps.lock().values().flatten().copied().collect());
-        let next = Arc::new(AtomicUsize::new(0));
-        let workers: Vec<_> = (1..thread::parallelism().min(segments.len().max(1)))
-            .filter_map(|_| {
-                let (space, segments, next) = (self.space.clone(), segments.clone(), next.clone());
-                thread::spawn("ondol-recover", move || derive_all(&space, &segments, &next)).ok()
-            })
-            .collect();
-        derive_all(&self.space, &segments, &next);
-        for w in workers {
-            let _ = w.join();
-        }
-        for page in changed {
-            let head = run_head(&self.space, *page);
-            self.space.header(head, header::LAST_COMMIT).store(clock - 1, Ordering::Relaxed)
-        }
+        let segments: Vec<SegmentId> = self.heaps.lock().values().flatten().copied().collect();
+        let mut changed = changed.to_vec();
+        changed.sort_unstable(); // by segment, as a rule already
+        let space = self.space.clone();
+        each(segments.len(), move |k| {
+            let s = segments[k];
+            let from = changed.partition_point(|p| *p < s.page(0));
+            let to = changed.partition_point(|p| *p <= s.page(PAGES_PER_SEGMENT - 1));
+            derive_segment(&space, s, &changed[from..to], clock - 1)
+        });
     }
 }
 
-/// The page whose header speaks for this one.
-fn run_head(space: &Space, page: PageId) -> PageId {
-    if !space.run_tail_hint() {
-        return page;
-    }
-    let segment = page.segment();
+/// Sets the volatile headers of a segment's pages; those that `changed`, or their run, get the stamp `last`.
+fn derive_segment(space: &Space, s: SegmentId, changed: &[PageId], last: CommitTs) {
+    let mut changed = changed.iter().map(|p| p.index()).peekable();
     let mut i = 0;
     while i < PAGES_PER_SEGMENT {
-        let head = segment.page(i);
-        let n = match space.format(head) {
+        let page = s.page(i);
+        let format = space.format(page);
+        derive(space, page, format);
+        i += match format {
             Format::RunHead { pages } => pages as usize,
             _ => 1,
         };
-        if page.index() < i + n {
-            return head;
+        let mut any = false;
+        while changed.next_if(|c| *c < i).is_some() {
+            any = true
         }
-        i += n
-    }
-    page
-}
-
-fn derive_all(space: &Space, segments: &[SegmentId], next: &AtomicUsize) {
-    while let Some(s) = segments.get(next.fetch_add(1, Ordering::Relaxed)) {
-        let mut i = 0;
-        while i < PAGES_PER_SEGMENT {
-            let page = s.page(i);
-            let format = space.format(page);
-            derive(space, page, format);
-            i += match format {
-                Format::RunHead { pages } => pages as usize,
-                _ => 1,
-            }
+        if any {
+            // A run's head speaks for its tail pages.
+            space.header(page, header::LAST_COMMIT).store(last, Ordering::Relaxed)
         }
     }
 }

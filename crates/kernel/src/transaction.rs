@@ -239,7 +239,10 @@ impl Session {
     #[inline]
     pub fn snapshot_visible(&mut self) {
         loop {
-            let s = self.kernel.log.visible_ts().max(self.last_commit);
+            let mut s = self.kernel.log.visible_ts().max(self.last_commit);
+            if ondol_base::sim::mutated("readers_see_unflushed") {
+                s = self.kernel.log.clock() - 1
+            }
             if self.publish(s) {
                 return;
             }
@@ -1132,7 +1135,7 @@ impl Session {
         let c = reservation.ts();
         yield_point();
         if serializable {
-            if !self.reads_stand(kernel, c) {
+            if !ondol_base::sim::mutated("serializable_unchecked") && !self.reads_stand(kernel, c) {
                 self.open().state.set(Status::Aborted);
                 reservation.void();
                 return Err(Error::Serialization);

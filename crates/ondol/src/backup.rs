@@ -95,7 +95,10 @@ pub fn backup_on(source: &Config, target: Arc<dyn Storage>) -> SqlResult<Copied>
     }
     Err(match last {
         Some(e) => e.hint("The database may be damaged: close it and run ondol check."),
-        None => SqlError::new(sqlstate::OBJECT_IN_USE, "checkpoints came faster than the database could be copied"),
+        None => SqlError::new(
+            sqlstate::OBJECT_IN_USE,
+            "checkpoints came faster than the database could be copied",
+        ),
     })
 }
 

@@ -80,7 +80,12 @@ impl Session {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn call_batch(&mut self, query: QueryId, calls: &[&[ValueRef<'_>]], batch: &mut Batch) -> SqlResult<()> {
+    pub fn call_batch(
+        &mut self,
+        query: QueryId,
+        calls: &[&[ValueRef<'_>]],
+        batch: &mut Batch,
+    ) -> SqlResult<()> {
         self.connection.set_synchronous(false);
         let done = self.call_lanes(query, calls, batch);
         self.settings_changed();

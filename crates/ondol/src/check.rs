@@ -123,7 +123,7 @@ fn check_table(
     found: &mut Vec<IndexFound>,
     problems: &mut Vec<String>,
 ) -> SqlResult<()> {
-    connection.start_statement(connection.catalog_version(), &[table.clone()], false)?;
+    connection.start_statement(connection.catalog_version(), std::slice::from_ref(table), false)?;
     let mut scan = Scan::default();
     scan.start(connection, table);
     let mut row = vec![0; table.layout.row_size];
@@ -148,7 +148,10 @@ fn check_table(
             missing[i] += 1;
             if missing[i] <= TOLD {
                 let what = if there { "stands beside another of the same key in" } else { "is missing in" };
-                problems.push(format!("table {}: the row at {oid} {what} index {}", table.def.name, index.def.name));
+                problems.push(format!(
+                    "table {}: the row at {oid} {what} index {}",
+                    table.def.name, index.def.name
+                ));
             }
         }
     }

@@ -68,12 +68,19 @@ fn first_word(text: &str) -> &str {
 }
 
 fn outside(what: &str) -> SqlError {
-    SqlError::new(sqlstate::NO_ACTIVE_SQL_TRANSACTION, format!("{what} can only be used in transaction blocks"))
+    SqlError::new(
+        sqlstate::NO_ACTIVE_SQL_TRANSACTION,
+        format!("{what} can only be used in transaction blocks"),
+    )
 }
 
 impl Session {
     /// Starts a transaction, with the session's defaults where nothing is said.
-    pub(crate) fn start_transaction(&mut self, isolation: Option<Isolation>, access: Option<Access>) -> SqlResult<()> {
+    pub(crate) fn start_transaction(
+        &mut self,
+        isolation: Option<Isolation>,
+        access: Option<Access>,
+    ) -> SqlResult<()> {
         if self.connection.in_transaction() {
             self.warn(sqlstate::ACTIVE_SQL_TRANSACTION, "there is already a transaction in progress");
             return Ok(());
@@ -104,7 +111,11 @@ impl Session {
         // Settings follow the outcome: a commit that is refused (a serialization failure) rolls back.
         match self.connection.commit() {
             Ok(token) => {
-                if failed { self.settings_rolled_back() } else { self.settings_committed() }
+                if failed {
+                    self.settings_rolled_back()
+                } else {
+                    self.settings_committed()
+                }
                 out.done(if failed { "ROLLBACK" } else { "COMMIT" }, self.told(token))
             }
             Err(e) => {
@@ -203,7 +214,10 @@ impl Session {
             return Ok(());
         }
         if !self.connection.in_transaction() {
-            self.warn(sqlstate::NO_ACTIVE_SQL_TRANSACTION, "SET TRANSACTION can only be used in transaction blocks");
+            self.warn(
+                sqlstate::NO_ACTIVE_SQL_TRANSACTION,
+                "SET TRANSACTION can only be used in transaction blocks",
+            );
             return Ok(());
         }
         let current = isolation_of(self.settings.get("transaction_isolation"));

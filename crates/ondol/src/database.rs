@@ -1,8 +1,8 @@
 //! An open database, shared by its sessions.
 use crate::session::Session;
+use ondol_base::media::Storage;
 pub use ondol_engine::database::{Opened, Opening};
 use ondol_engine::{Options, Token};
-use ondol_base::media::Storage;
 use ondol_types::SqlResult;
 use std::path::Path;
 use std::sync::Arc;

@@ -92,7 +92,10 @@ impl Session {
         }
         let name = match &index.name {
             Some(n) if taken(&catalog, n) => {
-                return Err(SqlError::new(sqlstate::DUPLICATE_TABLE, format!("relation \"{n}\" already exists")));
+                return Err(SqlError::new(
+                    sqlstate::DUPLICATE_TABLE,
+                    format!("relation \"{n}\" already exists"),
+                ));
             }
             Some(n) => n.clone(),
             None if index.primary => choose_name(&catalog, table, &[], "pkey"),
@@ -110,8 +113,14 @@ impl Session {
         )
     }
 
-    pub(crate) fn create_index(&mut self, table: &str, index: &NewIndex, if_not_exists: bool) -> SqlResult<()> {
-        if let Some(n) = index.name.as_ref().filter(|n| if_not_exists && taken(&self.connection.catalog(), n)) {
+    pub(crate) fn create_index(
+        &mut self,
+        table: &str,
+        index: &NewIndex,
+        if_not_exists: bool,
+    ) -> SqlResult<()> {
+        if let Some(n) = index.name.as_ref().filter(|n| if_not_exists && taken(&self.connection.catalog(), n))
+        {
             let message = format!("relation \"{n}\" already exists, skipping");
             self.notice(sqlstate::DUPLICATE_TABLE, message);
             return Ok(());
@@ -119,7 +128,12 @@ impl Session {
         self.add_index(table, index)
     }
 
-    pub(crate) fn add_constraint(&mut self, table: &str, index: &NewIndex, using: Option<&str>) -> SqlResult<()> {
+    pub(crate) fn add_constraint(
+        &mut self,
+        table: &str,
+        index: &NewIndex,
+        using: Option<&str>,
+    ) -> SqlResult<()> {
         let Some(name) = using else {
             if index.primary {
                 let columns: Vec<usize> = index.columns.iter().map(|c| c.column).collect();
@@ -187,8 +201,11 @@ impl Session {
             let catalog = self.connection.catalog();
             if catalog.table(name).is_none() {
                 if catalog.indexes.contains_key(name) {
-                    return Err(SqlError::new(sqlstate::WRONG_OBJECT_TYPE, format!("\"{name}\" is not a table"))
-                        .hint("Use DROP INDEX to remove an index."));
+                    return Err(SqlError::new(
+                        sqlstate::WRONG_OBJECT_TYPE,
+                        format!("\"{name}\" is not a table"),
+                    )
+                    .hint("Use DROP INDEX to remove an index."));
                 }
                 let missing = format!("table \"{name}\" does not exist");
                 if !if_exists {
@@ -207,8 +224,11 @@ impl Session {
             let catalog = self.connection.catalog();
             let Some(table) = catalog.indexes.get(name) else {
                 if catalog.table(name).is_some() {
-                    return Err(SqlError::new(sqlstate::WRONG_OBJECT_TYPE, format!("\"{name}\" is not an index"))
-                        .hint("Use DROP TABLE to remove a table."));
+                    return Err(SqlError::new(
+                        sqlstate::WRONG_OBJECT_TYPE,
+                        format!("\"{name}\" is not an index"),
+                    )
+                    .hint("Use DROP TABLE to remove a table."));
                 }
                 let missing = format!("index \"{name}\" does not exist");
                 if !if_exists {
@@ -217,9 +237,9 @@ impl Session {
                 self.notice("00000", format!("{missing}, skipping"));
                 continue;
             };
-            let constraint = catalog
-                .table(table)
-                .is_some_and(|t| t.def.indexes.iter().any(|i| i.name == *name && (i.constraint || i.primary)));
+            let constraint = catalog.table(table).is_some_and(|t| {
+                t.def.indexes.iter().any(|i| i.name == *name && (i.constraint || i.primary))
+            });
             if constraint {
                 return Err(SqlError::new(
                     sqlstate::DEPENDENT_OBJECTS_STILL_EXIST,
@@ -245,7 +265,10 @@ impl Session {
     ) -> SqlResult<()> {
         let catalog = self.connection.catalog();
         let types: Vec<TypeId> = args.iter().map(|a| a.1.id).collect();
-        let old = catalog.functions_named(name).find(|f| f.args.iter().map(|a| a.1.id).eq(types.iter().copied())).cloned();
+        let old = catalog
+            .functions_named(name)
+            .find(|f| f.args.iter().map(|a| a.1.id).eq(types.iter().copied()))
+            .cloned();
         if let Some(old) = &old {
             if !replace {
                 return Err(SqlError::new(
@@ -285,7 +308,9 @@ impl Session {
             let types: Option<Vec<TypeId>> = args.as_ref().map(|a| a.iter().map(|t| t.id).collect());
             let found: Vec<u32> = catalog
                 .functions_named(name)
-                .filter(|f| types.as_ref().is_none_or(|t| f.args.iter().map(|a| a.1.id).eq(t.iter().copied())))
+                .filter(|f| {
+                    types.as_ref().is_none_or(|t| f.args.iter().map(|a| a.1.id).eq(t.iter().copied()))
+                })
                 .map(|f| f.id)
                 .collect();
             match (found[..].first(), found.len()) {

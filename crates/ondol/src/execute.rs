@@ -20,7 +20,9 @@ impl Session {
             Statement::Copy(copy) => self.copy(copy, bound, out),
 
             Statement::CreateTable { name, columns, constraints, if_not_exists } => {
-                self.definition(bound, "CREATE TABLE", out, |s| s.create_table(name, columns, constraints, *if_not_exists))
+                self.definition(bound, "CREATE TABLE", out, |s| {
+                    s.create_table(name, columns, constraints, *if_not_exists)
+                })
             }
             Statement::DropTable { names, if_exists } => {
                 self.definition(bound, "DROP TABLE", out, |s| s.drop_tables(names, *if_exists))
@@ -34,8 +36,11 @@ impl Session {
             Statement::DropIndex { names, if_exists } => {
                 self.definition(bound, "DROP INDEX", out, |s| s.drop_indexes(names, *if_exists))
             }
-            Statement::AddConstraint { table, index, using_index } => self
-                .definition(bound, "ALTER TABLE", out, |s| s.add_constraint(table, index, using_index.as_deref())),
+            Statement::AddConstraint { table, index, using_index } => {
+                self.definition(bound, "ALTER TABLE", out, |s| {
+                    s.add_constraint(table, index, using_index.as_deref())
+                })
+            }
             Statement::CreateFunction { name, args, returns, body, volatility, replace } => {
                 self.definition(bound, "CREATE FUNCTION", out, |s| {
                     s.create_function(name, args, returns, body, volatility, *replace)
@@ -85,7 +90,9 @@ impl Session {
                 self.deallocate(name.as_deref())?;
                 out.done(if name.is_some() { "DEALLOCATE" } else { "DEALLOCATE ALL" }, None)
             }
-            Statement::Explain { analyze, statement, text: _ } => self.explain(*analyze, statement, bound, out),
+            Statement::Explain { analyze, statement, text: _ } => {
+                self.explain(*analyze, statement, bound, out)
+            }
 
             Statement::Checkpoint => {
                 self.database.engine.checkpoint()?;
@@ -180,7 +187,10 @@ impl Session {
             }
             _ if local && !in_transaction => {
                 self.settings.show(name)?;
-                self.warn(sqlstate::NO_ACTIVE_SQL_TRANSACTION, "SET LOCAL can only be used in transaction blocks");
+                self.warn(
+                    sqlstate::NO_ACTIVE_SQL_TRANSACTION,
+                    "SET LOCAL can only be used in transaction blocks",
+                );
             }
             _ => {
                 self.settings.set(name, value, local)?;
@@ -238,7 +248,13 @@ impl Session {
     }
 
     /// EXECUTE of a prepared statement, or else of a registered query.
-    fn execute_named(&mut self, name: &str, args: &[Expr], bound: &Bound, out: &mut dyn Output) -> SqlResult<()> {
+    fn execute_named(
+        &mut self,
+        name: &str,
+        args: &[Expr],
+        bound: &Bound,
+        out: &mut dyn Output,
+    ) -> SqlResult<()> {
         let values = self.evaluate(args, bound.catalog_version)?;
         if let Some(named) = self.plans.prepared.get(name).cloned() {
             if values.len() != named.types.len() {
@@ -246,7 +262,11 @@ impl Session {
                     sqlstate::SYNTAX_ERROR,
                     format!("wrong number of parameters for prepared statement \"{name}\""),
                 )
-                .detail(format!("Expected {} parameters but got {}.", named.types.len(), values.len())));
+                .detail(format!(
+                    "Expected {} parameters but got {}.",
+                    named.types.len(),
+                    values.len()
+                )));
             }
             // Places in the prepared text mean nothing in the text of EXECUTE.
             let ready = self.ready(&named.text, &named.types).map_err(|mut e| {
@@ -268,7 +288,8 @@ impl Session {
     /// could be brought to.
     fn choose_function(&self, name: &str, args: &[Expr]) -> SqlResult<Arc<FunctionDef>> {
         let catalog = self.connection.catalog();
-        let same_count: Vec<_> = catalog.functions_named(name).filter(|f| f.args.len() == args.len()).collect();
+        let same_count: Vec<_> =
+            catalog.functions_named(name).filter(|f| f.args.len() == args.len()).collect();
         let exact = same_count.iter().find(|f| f.args.iter().zip(args).all(|(f, a)| f.1.id == a.ty.id));
         match (exact, &same_count[..]) {
             (Some(f), _) => Ok((*f).clone()),
@@ -319,7 +340,13 @@ impl Session {
         Ok(values)
     }
 
-    fn explain(&mut self, analyze: bool, statement: &Statement, bound: &Bound, out: &mut dyn Output) -> SqlResult<()> {
+    fn explain(
+        &mut self,
+        analyze: bool,
+        statement: &Statement,
+        bound: &Bound,
+        out: &mut dyn Output,
+    ) -> SqlResult<()> {
         let (plan, values) = match statement {
             Statement::Execute { name, args } => {
                 let values = self.evaluate(args, bound.catalog_version)?;
@@ -347,11 +374,8 @@ impl Session {
             }
             _ => return Err(SqlError::unsupported("EXPLAIN of a utility statement")),
         };
-        let (lines, token) = if analyze {
-            self.analyze(&plan, &values)?
-        } else {
-            (explain::lines(&plan.program, None), None)
-        };
+        let (lines, token) =
+            if analyze { self.analyze(&plan, &values)? } else { (explain::lines(&plan.program, None), None) };
         give(Arc::new([column("QUERY PLAN", TypeId::Text)]), lines.iter().map(|l| [l.as_str()]), out)?;
         let token = self.told(token);
         out.done("EXPLAIN", token)

@@ -60,15 +60,17 @@ mod watch;
 
 pub use batch::Batch;
 pub use database::{Database, OpenOptions, Opened, Opening};
-pub use ondol_engine::{Catalog, ColumnDef, FunctionDef, IndexDef, IndexKind, Isolation, Returns, Table, TableDef, Token};
 pub use ondol_durability::recovery::Progress as RecoveryProgress;
+pub use ondol_engine::{
+    Catalog, ColumnDef, FunctionDef, IndexDef, IndexKind, Isolation, Returns, Table, TableDef, Token,
+};
 pub use ondol_types::resolve::type_name;
 pub use ondol_types::{
     Numeric, SqlError as Error, SqlResult as Result, Type, TypeId, Value, ValueRef, sqlstate,
 };
 pub use output::{Notice, Outcome, Output, Progress};
 pub use params::IntoValue;
-pub use runtime::Canceller;
 pub use rows::{Column, FromValue, Row, Rows};
+pub use runtime::Canceller;
 pub use session::{Called, Prepared, QueryId, Session};
 pub use temporary::TempFolder;

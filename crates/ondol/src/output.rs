@@ -43,11 +43,17 @@ pub trait Output {
     }
     /// Where COPY FROM STDIN reads.
     fn copy_in(&mut self) -> SqlResult<Box<dyn Read + '_>> {
-        Err(SqlError::new(sqlstate::FEATURE_NOT_SUPPORTED, "COPY FROM STDIN needs an input: use Session::copy_in"))
+        Err(SqlError::new(
+            sqlstate::FEATURE_NOT_SUPPORTED,
+            "COPY FROM STDIN needs an input: use Session::copy_in",
+        ))
     }
     /// Where COPY TO STDOUT writes.
     fn copy_out(&mut self) -> SqlResult<Box<dyn Write + '_>> {
-        Err(SqlError::new(sqlstate::FEATURE_NOT_SUPPORTED, "COPY TO STDOUT needs an output: use Session::copy_out"))
+        Err(SqlError::new(
+            sqlstate::FEATURE_NOT_SUPPORTED,
+            "COPY TO STDOUT needs an output: use Session::copy_out",
+        ))
     }
     /// Told now and then during COPY.
     fn progress(&mut self, progress: Progress) {

@@ -60,7 +60,8 @@ impl File for Layered {
             let in_page = (place % PAGE) as usize;
             // What was never written is read from below in one go.
             let next = content.pages.range(place / PAGE..).next().map_or(u64::MAX, |(p, _)| p * PAGE);
-            if place < next && place < content.below
+            if place < next
+                && place < content.below
                 && let Some(under) = &self.under
             {
                 let m = (next.min(content.below) - place).min((n - at) as u64) as usize;
@@ -166,7 +167,9 @@ impl Storage for Overlay {
     fn list(&self, folder: &str) -> io::Result<Vec<String>> {
         let mut all = match self.under.list(folder) {
             Ok(names) => names,
-            Err(e) if e.kind() == io::ErrorKind::NotFound && self.folders.lock().iter().any(|f| f == folder) => {
+            Err(e)
+                if e.kind() == io::ErrorKind::NotFound && self.folders.lock().iter().any(|f| f == folder) =>
+            {
                 Vec::new()
             }
             Err(e) => return Err(e),

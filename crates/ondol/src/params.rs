@@ -79,7 +79,12 @@ fn fit_one(value: &Value, ty: TypeId, i: usize, ctx: &Context<'_>) -> SqlResult<
         }
         _ => Err(SqlError::new(
             sqlstate::DATATYPE_MISMATCH,
-            format!("parameter ${} is of type {} but the value given is {}", i + 1, type_id_name(ty), type_id_name(from)),
+            format!(
+                "parameter ${} is of type {} but the value given is {}",
+                i + 1,
+                type_id_name(ty),
+                type_id_name(from)
+            ),
         )),
     }
 }

@@ -1,16 +1,16 @@
 //! From a statement's text to something that runs, and running it.
 use crate::control::ends_failed;
 use crate::output::Output;
-use crate::runtime::program_of;
 use crate::rows::{Column, Row, Rows};
-use ondol_sql::interpret::rows as raw;
-use ondol_sql::interpret::rows::{Nowhere, Sink};
+use crate::runtime::program_of;
 use crate::session::{Called, QueryId, Session};
-use ondol_engine::connection::STALE;
 use ondol_engine::FunctionDef;
+use ondol_engine::connection::STALE;
 use ondol_sql::bound::{Bound, Statement};
 use ondol_sql::code::program::Tag;
 use ondol_sql::code::{Op, Program};
+use ondol_sql::interpret::rows as raw;
+use ondol_sql::interpret::rows::{Nowhere, Sink};
 use ondol_sql::{bind, parse};
 use ondol_types::{SqlError, SqlResult, Type, TypeId, Value, ValueRef, sqlstate};
 use std::collections::HashMap;
@@ -33,7 +33,8 @@ pub(crate) struct Plan {
 impl Plan {
     pub fn new(program: Program) -> Plan {
         let timeless = !program.ops.iter().any(|op| matches!(op, Op::Call { .. } | Op::Cast { .. }));
-        let columns = program.columns.iter().map(|(name, ty)| Column { name: name.clone(), ty: *ty }).collect();
+        let columns =
+            program.columns.iter().map(|(name, ty)| Column { name: name.clone(), ty: *ty }).collect();
         Plan { program: Arc::new(program), columns, timeless }
     }
 }
@@ -63,10 +64,13 @@ impl Ready {
     }
 }
 
+/// A text's plan for parameters of these types.
+type Kept = (Vec<TypeId>, Arc<Plan>);
+
 /// The plans that a session keeps (N1).
 #[derive(Default)]
 pub(crate) struct Plans {
-    by_text: HashMap<Box<str>, Vec<(Vec<TypeId>, Arc<Plan>)>>,
+    by_text: HashMap<Box<str>, Vec<Kept>>,
     /// By the registered query's number.
     queries: Vec<Option<Arc<Plan>>>,
     pub prepared: HashMap<String, Named>,
@@ -154,7 +158,10 @@ impl Session {
         self.cancel.store(false, Ordering::Relaxed);
         if let Some(limit) = limit {
             self.watch.arm(limit).map_err(|e| {
-                SqlError::new(sqlstate::IO_ERROR, format!("could not start the thread for statement_timeout: {e}"))
+                SqlError::new(
+                    sqlstate::IO_ERROR,
+                    format!("could not start the thread for statement_timeout: {e}"),
+                )
             })?;
         }
         let mut done = self.run_until_fresh(text, types, params, out);
@@ -259,7 +266,12 @@ impl Session {
     }
 
     /// Runs a statement as a transaction of the session's default level.
-    fn run_alone(&mut self, plan: &Arc<Plan>, params: &[ValueRef<'_>], out: &mut dyn Output) -> SqlResult<()> {
+    fn run_alone(
+        &mut self,
+        plan: &Arc<Plan>,
+        params: &[ValueRef<'_>],
+        out: &mut dyn Output,
+    ) -> SqlResult<()> {
         struct Held<'a>(&'a mut dyn Output, String);
         impl Output for Held<'_> {
             fn columns(&mut self, columns: &Arc<[Column]>) -> SqlResult<()> {

@@ -29,7 +29,9 @@ impl Default for Rows {
 
 impl std::fmt::Debug for Rows {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_list().entries(self.iter().map(|r| r.values().map(|v| v.to_owned()).collect::<Vec<_>>())).finish()
+        f.debug_list()
+            .entries(self.iter().map(|r| r.values().map(|v| v.to_owned()).collect::<Vec<_>>()))
+            .finish()
     }
 }
 
@@ -131,10 +133,9 @@ impl<'a> Row<'a> {
     pub fn get_named<T: FromValue<'a>>(&self, name: &str) -> SqlResult<T> {
         match self.columns.iter().position(|c| c.name == name) {
             Some(i) => self.get(i),
-            None => Err(SqlError::new(
-                sqlstate::UNDEFINED_COLUMN,
-                format!("the result has no column \"{name}\""),
-            )),
+            None => {
+                Err(SqlError::new(sqlstate::UNDEFINED_COLUMN, format!("the result has no column \"{name}\"")))
+            }
         }
     }
     /// The value in column `i` as PostgreSQL writes it; false (and nothing written) for NULL.
@@ -158,8 +159,7 @@ pub trait FromValue<'a>: Sized {
 }
 
 fn mismatch<T>(value: ValueRef<'_>, column: &Column, wanted: &str) -> SqlResult<T> {
-    let found =
-        if value.is_null() { "NULL".to_string() } else { ondol_types::resolve::type_name(column.ty) };
+    let found = if value.is_null() { "NULL".to_string() } else { ondol_types::resolve::type_name(column.ty) };
     Err(SqlError::new(
         sqlstate::DATATYPE_MISMATCH,
         format!("column \"{}\" holds {found}, which cannot be read as {wanted}", column.name),

@@ -25,10 +25,13 @@ fn clock_us() -> i64 {
     ondol_base::clock::wall_us() - EPOCH_US
 }
 
+/// A function's definition, the dictionary's version, and the program made for both.
+type Made = (Arc<FunctionDef>, u64, Arc<Program>);
+
 /// What statements of one session ask of it while they run.
 pub(crate) struct SessionHost {
     /// Programs of registered queries that other statements call, with the definitions they were made of.
-    programs: Mutex<HashMap<u32, (Arc<FunctionDef>, u64, Arc<Program>)>>,
+    programs: Mutex<HashMap<u32, Made>>,
     /// The dictionary of the statement at hand, when it calls functions.
     catalog: Mutex<Option<Arc<Catalog>>>,
     /// What `ondol_settings` shows.
@@ -56,7 +59,10 @@ impl Host for SessionHost {
     }
     fn function(&self, function: &Arc<FunctionDef>) -> SqlResult<Arc<Program>> {
         let Some(catalog) = self.catalog.lock().clone() else {
-            return Err(SqlError::new(sqlstate::INTERNAL_ERROR, "a function was called without a dictionary"));
+            return Err(SqlError::new(
+                sqlstate::INTERNAL_ERROR,
+                "a function was called without a dictionary",
+            ));
         };
         if let Some((def, version, program)) = self.programs.lock().get(&function.id)
             && Arc::ptr_eq(def, function)
@@ -85,7 +91,9 @@ fn program_at(function: &FunctionDef, catalog: &Catalog, depth: u32) -> SqlResul
     }
     match Program::decode(&function.code, catalog) {
         Ok(p) => Ok(p),
-        Err(Rejected::Stale) => compile_at(&ondol_sql::bind::bind_function(function, catalog)?, catalog, depth, false),
+        Err(Rejected::Stale) => {
+            compile_at(&ondol_sql::bind::bind_function(function, catalog)?, catalog, depth, false)
+        }
         Err(Rejected::Corrupt(what)) => Err(SqlError::new(
             sqlstate::DATA_CORRUPTED,
             format!("the stored byte code of function {} is damaged: {what}", function.name),
@@ -200,7 +208,11 @@ impl Session {
     }
 
     /// EXPLAIN ANALYZE: the statement is run, and the lines tell what it did.
-    pub(crate) fn analyze(&mut self, plan: &Plan, params: &[Value]) -> SqlResult<(Vec<String>, Option<Token>)> {
+    pub(crate) fn analyze(
+        &mut self,
+        plan: &Plan,
+        params: &[Value],
+    ) -> SqlResult<(Vec<String>, Option<Token>)> {
         self.fresh = false;
         self.prepare_host(&plan.program);
         let fitted = self.fit(params, &plan.program.params)?;

@@ -242,13 +242,19 @@ impl Session {
     /// # }
     /// ```
     pub fn copy_in(&mut self, sql: &str, input: impl Read, progress: impl FnMut(Progress)) -> SqlResult<u64> {
-        let mut out = Copying { input: Some(input), output: None::<std::io::Sink>, progress, rows: 0, began: false };
+        let mut out =
+            Copying { input: Some(input), output: None::<std::io::Sink>, progress, rows: 0, began: false };
         self.run(sql, &[], &mut out)?;
         out.finish("COPY ... FROM STDIN")
     }
 
     /// COPY ... TO STDOUT, writing to `output`; gives the number of rows.
-    pub fn copy_out(&mut self, sql: &str, output: impl Write, progress: impl FnMut(Progress)) -> SqlResult<u64> {
+    pub fn copy_out(
+        &mut self,
+        sql: &str,
+        output: impl Write,
+        progress: impl FnMut(Progress),
+    ) -> SqlResult<u64> {
         let mut out =
             Copying { input: None::<std::io::Empty>, output: Some(output), progress, rows: 0, began: false };
         self.run(sql, &[], &mut out)?;
@@ -416,7 +422,12 @@ impl Session {
     }
 
     /// Calls a registered query without waiting for its commit to be durable: the token can be waited for.
-    pub fn call_async(&mut self, query: QueryId, params: &[ValueRef<'_>], rows: &mut Rows) -> SqlResult<Called> {
+    pub fn call_async(
+        &mut self,
+        query: QueryId,
+        params: &[ValueRef<'_>],
+        rows: &mut Rows,
+    ) -> SqlResult<Called> {
         self.connection.set_synchronous(false);
         let done = self.call_once(query, params, rows);
         self.settings_changed();
@@ -528,7 +539,9 @@ impl<I: Read, O: Write, P: FnMut(Progress)> Output for Copying<I, O, P> {
         self.began = true;
         match &mut self.input {
             Some(i) => Ok(Box::new(Counted { input: i, bytes: 0, progress: &mut self.progress })),
-            None => Err(SqlError::new(sqlstate::INVALID_PARAMETER_VALUE, "copy_out was given COPY FROM STDIN")),
+            None => {
+                Err(SqlError::new(sqlstate::INVALID_PARAMETER_VALUE, "copy_out was given COPY FROM STDIN"))
+            }
         }
     }
     fn copy_out(&mut self) -> SqlResult<Box<dyn Write + '_>> {

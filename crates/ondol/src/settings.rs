@@ -34,13 +34,30 @@ const fn setting(name: &'static str, kind: Kind, default: &'static str, about: &
 
 /// By name, as PostgreSQL sorts SHOW ALL.
 static TABLE: &[Setting] = &[
-    setting("application_name", Kind::Text, "", "Sets the application name to be reported in statistics and logs."),
+    setting(
+        "application_name",
+        Kind::Text,
+        "",
+        "Sets the application name to be reported in statistics and logs.",
+    ),
     setting("bytea_output", Kind::Fixed(&["hex"]), "hex", "Sets the output format for bytea."),
-    setting("check_function_bodies", Kind::Fixed(&["on", "true", "yes", "1"]), "on", "Check routine bodies during CREATE FUNCTION."),
-    setting("client_encoding", Kind::Fixed(&["utf8", "utf-8", "unicode"]), "UTF8", "Sets the client's character set encoding."),
+    setting(
+        "check_function_bodies",
+        Kind::Fixed(&["on", "true", "yes", "1"]),
+        "on",
+        "Check routine bodies during CREATE FUNCTION.",
+    ),
+    setting(
+        "client_encoding",
+        Kind::Fixed(&["utf8", "utf-8", "unicode"]),
+        "UTF8",
+        "Sets the client's character set encoding.",
+    ),
     setting(
         "client_min_messages",
-        Kind::Choice(&["debug5", "debug4", "debug3", "debug2", "debug1", "log", "notice", "warning", "error"]),
+        Kind::Choice(&[
+            "debug5", "debug4", "debug3", "debug2", "debug1", "log", "notice", "warning", "error",
+        ]),
         "notice",
         "Sets the message levels that are sent to the client.",
     ),
@@ -50,14 +67,44 @@ static TABLE: &[Setting] = &[
         "ISO, MDY",
         "Sets the display format for date and time values.",
     ),
-    setting("default_transaction_isolation", Kind::Choice(ISOLATION), "read committed", "Sets the transaction isolation level of each new transaction."),
-    setting("default_transaction_read_only", Kind::Bool, "off", "Sets the default read-only status of new transactions."),
-    setting("extra_float_digits", Kind::Fixed(&["1", "2", "3"]), "1", "Sets the number of digits displayed for floating-point values."),
+    setting(
+        "default_transaction_isolation",
+        Kind::Choice(ISOLATION),
+        "read committed",
+        "Sets the transaction isolation level of each new transaction.",
+    ),
+    setting(
+        "default_transaction_read_only",
+        Kind::Bool,
+        "off",
+        "Sets the default read-only status of new transactions.",
+    ),
+    setting(
+        "extra_float_digits",
+        Kind::Fixed(&["1", "2", "3"]),
+        "1",
+        "Sets the number of digits displayed for floating-point values.",
+    ),
     setting("lock_timeout", Kind::Ms, "0", "Sets the maximum allowed duration of any wait for a lock."),
-    setting("search_path", Kind::Fixed(&["public", "\"$user\", public", "\"$user\",public"]), "public", "Sets the schema search order for names that are not schema-qualified."),
+    setting(
+        "search_path",
+        Kind::Fixed(&["public", "\"$user\", public", "\"$user\",public"]),
+        "public",
+        "Sets the schema search order for names that are not schema-qualified.",
+    ),
     setting("server_encoding", Kind::ReadOnly, "UTF8", "Shows the server (database) character set encoding."),
-    setting("server_version", Kind::ReadOnly, concat!("15.0 (Ondol ", env!("CARGO_PKG_VERSION"), ")"), "Shows the server version."),
-    setting("standard_conforming_strings", Kind::Fixed(&["on", "true", "yes", "1"]), "on", "Causes '...' strings to treat backslashes literally."),
+    setting(
+        "server_version",
+        Kind::ReadOnly,
+        concat!("15.0 (Ondol ", env!("CARGO_PKG_VERSION"), ")"),
+        "Shows the server version.",
+    ),
+    setting(
+        "standard_conforming_strings",
+        Kind::Fixed(&["on", "true", "yes", "1"]),
+        "on",
+        "Causes '...' strings to treat backslashes literally.",
+    ),
     setting("statement_timeout", Kind::Ms, "0", "Sets the maximum allowed duration of any statement."),
     setting(
         "synchronous_commit",
@@ -65,8 +112,18 @@ static TABLE: &[Setting] = &[
         "on",
         "Sets the current transaction's synchronization level.",
     ),
-    setting("TimeZone", Kind::Fixed(&["utc", "etc/utc", "gmt", "z", "zulu", "0"]), "UTC", "Sets the time zone for displaying and interpreting time stamps."),
-    setting("transaction_isolation", Kind::Choice(ISOLATION), "read committed", "Sets the current transaction's isolation level."),
+    setting(
+        "TimeZone",
+        Kind::Fixed(&["utc", "etc/utc", "gmt", "z", "zulu", "0"]),
+        "UTC",
+        "Sets the time zone for displaying and interpreting time stamps.",
+    ),
+    setting(
+        "transaction_isolation",
+        Kind::Choice(ISOLATION),
+        "read committed",
+        "Sets the current transaction's isolation level.",
+    ),
     setting("transaction_read_only", Kind::Bool, "off", "Sets the current transaction's read-only status."),
 ];
 

@@ -94,7 +94,10 @@ pub fn run(seed: u64) -> Result<Survived, Broken> {
 
     // The tables are made while the power is on.
     let disk: Arc<dyn Storage> = world.disk("data");
-    world.try_run(|| prepare(disk)).map_err(failure(0))?.map_err(|e| broken(0, format!("setting up: {e}")))?;
+    world
+        .try_run(|| prepare(disk))
+        .map_err(failure(0))?
+        .map_err(|e| broken(0, format!("setting up: {e}")))?;
     survived.trace = world.trace_hash();
     let base = world.io_ops();
     for life in 1..=LIVES {
@@ -103,7 +106,7 @@ pub fn run(seed: u64) -> Result<Survived, Broken> {
         let mut again = 0;
         loop {
             let r = mix(seed, 10_000 * life + again);
-            if again < 3 && r % 3 == 0 {
+            if again < 3 && r.is_multiple_of(3) {
                 world.arm_power_failure(r / 3 % 60);
             }
             let (disk, known) = (world.disk("data") as Arc<dyn Storage>, known.clone());
@@ -138,7 +141,10 @@ pub fn run(seed: u64) -> Result<Survived, Broken> {
     }
     world = world.reboot(mix(seed, 3));
     let (disk, theirs) = (world.disk("data") as Arc<dyn Storage>, known.clone());
-    world.try_run(|| check(disk, &theirs)).map_err(failure(LIVES + 1))?.map_err(|what| broken(LIVES + 1, what))?;
+    world
+        .try_run(|| check(disk, &theirs))
+        .map_err(failure(LIVES + 1))?
+        .map_err(|what| broken(LIVES + 1, what))?;
     survived.trace = mix(survived.trace, world.trace_hash());
     survived.checks += 1;
     survived.acknowledged = known.lock().told.values().map(|n| *n as u64).sum();
@@ -172,7 +178,10 @@ fn prepare(disk: Arc<dyn Storage>) -> SqlResult<()> {
 fn expected(e: &SqlError) -> bool {
     matches!(
         e.sqlstate(),
-        sqlstate::SERIALIZATION_FAILURE | sqlstate::DEADLOCK_DETECTED | sqlstate::LOCK_NOT_AVAILABLE | sqlstate::OBJECT_IN_USE
+        sqlstate::SERIALIZATION_FAILURE
+            | sqlstate::DEADLOCK_DETECTED
+            | sqlstate::LOCK_NOT_AVAILABLE
+            | sqlstate::OBJECT_IN_USE
     )
 }
 
@@ -216,7 +225,7 @@ fn worker_life(db: &Database, worker: u64, known: &Mutex<Known>, r: u64) {
     for try_ in 0..TRIES {
         n += 1;
         known.lock().tried.insert(worker, n);
-        let asynchronous = mix(r, try_) % 4 == 0;
+        let asynchronous = mix(r, try_).is_multiple_of(4);
         match transaction(&mut s, worker, n, mix(r, 1000 + try_), asynchronous) {
             Ok(token) => {
                 if asynchronous
@@ -234,7 +243,10 @@ fn worker_life(db: &Database, worker: u64, known: &Mutex<Known>, r: u64) {
                 } else if is_power(db) {
                     return;
                 } else {
-                    known.lock().wrong.push(format!("worker {worker}, transaction {n}: {} {e}", e.sqlstate()));
+                    known
+                        .lock()
+                        .wrong
+                        .push(format!("worker {worker}, transaction {n}: {} {e}", e.sqlstate()));
                     return;
                 }
             }
@@ -255,7 +267,8 @@ fn transaction(
     r: u64,
     asynchronous: bool,
 ) -> SqlResult<Option<ondol_engine::Token>> {
-    let isolation = [Isolation::ReadCommitted, Isolation::RepeatableRead, Isolation::Serializable][(r % 3) as usize];
+    let isolation =
+        [Isolation::ReadCommitted, Isolation::RepeatableRead, Isolation::Serializable][(r % 3) as usize];
     let (source, target) = ((r >> 8) % ACCOUNTS, (r >> 16) % ACCOUNTS);
     let amount = ((r >> 24) % 50) as i64;
     // Every fifth transaction of a worker makes a table, which the one after it drops.
@@ -330,7 +343,9 @@ fn check(disk: Arc<dyn Storage>, known: &Mutex<Known>) -> Result<(), String> {
                 return Err(format!("Z1: worker {worker} was told {told}, but only {there} are there"));
             }
             if there > tried {
-                return Err(format!("Z1: {there} transactions of worker {worker} are there, {tried} were tried"));
+                return Err(format!(
+                    "Z1: {there} transactions of worker {worker} are there, {tried} were tried"
+                ));
             }
             // What was recovered stays: the next life builds on it.
             k.told.insert(worker, there);

@@ -58,7 +58,15 @@ pub struct Splitter {
 impl Splitter {
     /// `backslashes`: whether a backslash outside of strings starts a shell command.
     pub fn new(backslashes: bool) -> Splitter {
-        Splitter { text: String::new(), from: 0, at: 0, state: State::Plain, parens: 0, begun: None, backslashes }
+        Splitter {
+            text: String::new(),
+            from: 0,
+            at: 0,
+            state: State::Plain,
+            parens: 0,
+            begun: None,
+            backslashes,
+        }
     }
 
     pub fn push(&mut self, text: &str) {
@@ -255,13 +263,7 @@ mod tests {
         let text = "select ';', \"a;b\", E'\\';' ; -- c;\n /* ; /* ; */ ; */ select $x$;$$;$x$ || 'it''s;'; (a;b); $1;last";
         assert_eq!(
             split(text),
-            [
-                "select ';', \"a;b\", E'\\';'",
-                "select $x$;$$;$x$ || 'it''s;'",
-                "(a;b)",
-                "$1",
-                "last"
-            ]
+            ["select ';', \"a;b\", E'\\';'", "select $x$;$$;$x$ || 'it''s;'", "(a;b)", "$1", "last"]
         );
     }
 

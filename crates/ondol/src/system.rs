@@ -59,7 +59,9 @@ pub(crate) fn kind_name(kind: IndexKind) -> &'static str {
 fn code(f: &FunctionDef, catalog: &ondol_engine::Catalog) -> String {
     match Program::decode(&f.code, catalog) {
         Ok(p) => ondol_sql::code::explain::lines(&p, None).join("\n"),
-        Err(ondol_sql::code::Rejected::Stale) => "(of an older dictionary; compiled again when called)".into(),
+        Err(ondol_sql::code::Rejected::Stale) => {
+            "(of an older dictionary; compiled again when called)".into()
+        }
         Err(ondol_sql::code::Rejected::Corrupt(what)) => format!("(damaged: {what})"),
     }
 }
@@ -151,7 +153,10 @@ pub(crate) fn rows(
             }
         }
         other => {
-            return Err(SqlError::new(sqlstate::INTERNAL_ERROR, format!("there is no system view \"{other}\"")));
+            return Err(SqlError::new(
+                sqlstate::INTERNAL_ERROR,
+                format!("there is no system view \"{other}\""),
+            ));
         }
     }
     Ok(())

@@ -57,7 +57,8 @@ impl Session {
                     self.copy_to(query, options, &mut *sink, bound)?
                 }
                 CopyEnd::File(path) => {
-                    let mut file = File::create(Path::new(path)).map_err(|e| file_error(path, "create", e))?;
+                    let mut file =
+                        File::create(Path::new(path)).map_err(|e| file_error(path, "create", e))?;
                     let done = self.copy_to(query, options, &mut file, bound)?;
                     file.sync_all().map_err(|e| file_error(path, "write", e))?;
                     done
@@ -104,8 +105,7 @@ impl Session {
         if let Some(d) = defaults.as_ref().filter(|_| constant) {
             filled = self.values_of(d)?;
         }
-        loop {
-            let Some(row) = reader.next()? else { break };
+        while let Some(row) = reader.next()? {
             let line = row.line();
             let place = |e: SqlError, column: Option<usize>, shown: &str| {
                 let at = match column {
@@ -121,7 +121,10 @@ impl Session {
             if row.len() != types.len() {
                 let e = if row.len() < types.len() {
                     let name = &def.columns[into.columns[row.len()] as usize].name;
-                    SqlError::new(sqlstate::BAD_COPY_FILE_FORMAT, format!("missing data for column \"{name}\""))
+                    SqlError::new(
+                        sqlstate::BAD_COPY_FILE_FORMAT,
+                        format!("missing data for column \"{name}\""),
+                    )
                 } else {
                     SqlError::new(sqlstate::BAD_COPY_FILE_FORMAT, "extra data after last expected column")
                 };
@@ -172,7 +175,8 @@ impl Session {
         let mut buffer = Vec::with_capacity(BLOCK + 4096);
         let mut cell = String::new();
         writer.header(plan.columns.iter().map(|c| c.name.as_str()), &mut buffer);
-        let failed = |e: std::io::Error| SqlError::new(sqlstate::IO_ERROR, format!("could not write COPY data: {e}"));
+        let failed =
+            |e: std::io::Error| SqlError::new(sqlstate::IO_ERROR, format!("could not write COPY data: {e}"));
         let types: Vec<Type> = plan.columns.iter().map(|c| c.ty).collect();
         let (rows, token) = self.run_program(&plan, &[], &mut |row: &Row<'_>| {
             for (v, ty) in row.values().zip(&types) {
@@ -203,7 +207,12 @@ struct Into<'a> {
 
 /// A field's value, of the column's type.
 #[inline]
-fn convert<'a>(field: &'a str, ty: Type, ctx: &Context<'_>, scratch: &'a mut Vec<u8>) -> SqlResult<ValueRef<'a>> {
+fn convert<'a>(
+    field: &'a str,
+    ty: Type,
+    ctx: &Context<'_>,
+    scratch: &'a mut Vec<u8>,
+) -> SqlResult<ValueRef<'a>> {
     Ok(match ty.id {
         TypeId::Int8 => ValueRef::Int8(match plain_integer(field) {
             Some(n) => n,

@@ -31,7 +31,8 @@ fn dependencies_go_down_only() {
         if name == "ondol-bench" {
             continue; // outside the house: it may see everything
         }
-        let own = floor(name).unwrap_or_else(|| panic!("{name} stands on no floor: add it to ARCHITECTURE.md and here"));
+        let own = floor(name)
+            .unwrap_or_else(|| panic!("{name} stands on no floor: add it to ARCHITECTURE.md and here"));
         seen.insert(name.to_string(), own);
         for d in package["dependencies"].as_array().expect("dependencies") {
             let on = d["name"].as_str().expect("a name");
@@ -45,7 +46,11 @@ fn dependencies_go_down_only() {
             }
         }
     }
-    assert_eq!(seen.len(), FLOORS.iter().map(|f| f.len()).sum::<usize>(), "every floor has its crates: {seen:?}");
+    assert_eq!(
+        seen.len(),
+        FLOORS.iter().map(|f| f.len()).sum::<usize>(),
+        "every floor has its crates: {seen:?}"
+    );
 }
 
 /// Only the floors that must may touch raw memory or the outside world.
@@ -77,9 +82,12 @@ fn unsafe_code_and_the_outside_world_stay_below() {
                     let code = line.split("//").next().unwrap_or("");
                     let at = || format!("{}:{}: {line}", path.display(), n + 1);
                     assert!(unsafe_allowed || !code.contains("unsafe {"), "unsafe code at {}", at());
-                    let world = ["std::time::Instant", "SystemTime::now", "std::thread::spawn", "std::sync::Mutex"];
+                    let world =
+                        ["std::time::Instant", "SystemTime::now", "std::thread::spawn", "std::sync::Mutex"];
                     assert!(
-                        world_allowed || text[..].contains("#[cfg(test)]") || !world.iter().any(|w| code.contains(w)),
+                        world_allowed
+                            || text[..].contains("#[cfg(test)]")
+                            || !world.iter().any(|w| code.contains(w)),
                         "past the floor of the media at {}",
                         at()
                     );

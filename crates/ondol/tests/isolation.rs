@@ -100,7 +100,9 @@ fn parse(text: &str) -> Spec {
         appears: BTreeSet::new(),
     };
     let named = |rest: &str| match rest.split_once(": ") {
-        Some((name, sql)) if name.chars().all(|c| c.is_ascii_alphanumeric()) => (Some(name.to_string()), sql.to_string()),
+        Some((name, sql)) if name.chars().all(|c| c.is_ascii_alphanumeric()) => {
+            (Some(name.to_string()), sql.to_string())
+        }
         _ => (None, rest.to_string()),
     };
     for line in text.lines().filter(|l| !l.trim().is_empty() && !l.starts_with('#')) {
@@ -147,13 +149,21 @@ fn play(spec: &Spec, level: &str) -> BTreeMap<String, String> {
         let sql = if sql == "begin" { format!("begin isolation level {level}") } else { sql.clone() };
         let w = workers.entry(*n).or_insert_with(|| Worker::new(&db));
         // Whoever waits must have been let go before its next step.
-        assert!(w.take(Duration::from_secs(10), &mut captured), "{} at {level}: {sql}: still waiting", spec.title);
+        assert!(
+            w.take(Duration::from_secs(10), &mut captured),
+            "{} at {level}: {sql}: still waiting",
+            spec.title
+        );
         w.send.send(sql).expect("a worker");
         w.waiting.push(name.clone());
         w.take(Duration::from_millis(40), &mut captured);
     }
     for (n, w) in &mut workers {
-        assert!(w.take(Duration::from_secs(10), &mut captured), "{} at {level}: session {n} never ends", spec.title);
+        assert!(
+            w.take(Duration::from_secs(10), &mut captured),
+            "{} at {level}: session {n} never ends",
+            spec.title
+        );
     }
     for (name, sql) in &spec.end {
         captured.insert(name.clone(), run(&mut main, sql));
@@ -164,7 +174,8 @@ fn play(spec: &Spec, level: &str) -> BTreeMap<String, String> {
 #[test]
 fn every_anomaly_stays_where_it_belongs() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/isolation");
-    let mut files: Vec<_> = std::fs::read_dir(folder).expect("the specs").map(|e| e.expect("an entry").path()).collect();
+    let mut files: Vec<_> =
+        std::fs::read_dir(folder).expect("the specs").map(|e| e.expect("an entry").path()).collect();
     files.sort();
     assert!(files.len() >= 15);
     let mut failures = vec![];
@@ -177,10 +188,9 @@ fn every_anomaly_stays_where_it_belongs() {
                 let mut failures = vec![];
                 for level in LEVELS {
                     let captured = play(&spec, level);
-                    let seen = spec
-                        .anomalies
-                        .iter()
-                        .any(|a| a.iter().all(|(name, value)| captured.get(name).is_some_and(|v| v == value)));
+                    let seen = spec.anomalies.iter().any(|a| {
+                        a.iter().all(|(name, value)| captured.get(name).is_some_and(|v| v == value))
+                    });
                     if seen != spec.appears.contains(level) {
                         failures.push(format!(
                             "{} at {level}: the anomaly {}: {captured:?}",
@@ -243,7 +253,8 @@ fn history(seed: u64, level: &'static str, sessions: u64, transactions: u64) -> 
                             let k = r.next(KEYS);
                             match r.next(8) {
                                 0..=3 => {
-                                    let rows = session.query(&format!("select v from t where k = {k}"), &[])?;
+                                    let rows =
+                                        session.query(&format!("select v from t where k = {k}"), &[])?;
                                     let v = rows.iter().next().map(|x| x.get::<i64>(0)).transpose()?;
                                     if !done.writes.contains_key(&k) {
                                         // Absent is a state like any other; the deleter's value is not in it.
@@ -251,7 +262,8 @@ fn history(seed: u64, level: &'static str, sessions: u64, transactions: u64) -> 
                                     }
                                 }
                                 4 => {
-                                    let rows = session.query("select k, v from t where k >= 0 order by k", &[])?;
+                                    let rows =
+                                        session.query("select k, v from t where k >= 0 order by k", &[])?;
                                     let mut found = BTreeMap::new();
                                     for row in rows.iter() {
                                         let k = row.get::<i32>(0)? as u64;
@@ -263,7 +275,8 @@ fn history(seed: u64, level: &'static str, sessions: u64, transactions: u64) -> 
                                 }
                                 _ => {
                                     let v = id + step;
-                                    let out = session.execute(&format!("update t set v = {v} where k = {k}"))?;
+                                    let out =
+                                        session.execute(&format!("update t set v = {v} where k = {k}"))?;
                                     if out.last().is_some_and(|o| o.tag == "UPDATE 0") {
                                         session.execute(&format!("insert into t values ({k}, {v})"))?;
                                     }
@@ -353,7 +366,12 @@ fn cycle(all: &[Done]) -> Option<Vec<usize>> {
     }
     // Depth first, three colours.
     let mut colour = vec![0u8; all.len()];
-    fn visit(i: usize, edges: &[BTreeSet<usize>], colour: &mut [u8], path: &mut Vec<usize>) -> Option<Vec<usize>> {
+    fn visit(
+        i: usize,
+        edges: &[BTreeSet<usize>],
+        colour: &mut [u8],
+        path: &mut Vec<usize>,
+    ) -> Option<Vec<usize>> {
         colour[i] = 1;
         path.push(i);
         for &n in &edges[i] {
@@ -371,7 +389,8 @@ fn cycle(all: &[Done]) -> Option<Vec<usize>> {
         colour[i] = 2;
         None
     }
-    (0..all.len()).find_map(|i| if colour[i] == 0 { visit(i, &edges, &mut colour, &mut vec![]) } else { None })
+    (0..all.len())
+        .find_map(|i| if colour[i] == 0 { visit(i, &edges, &mut colour, &mut vec![]) } else { None })
 }
 
 #[test]
@@ -382,7 +401,11 @@ fn serializable_histories_have_no_cycle() {
         let all = history(seed, "serializable", 4, 25);
         committed += all.len();
         if let Some(c) = cycle(&all) {
-            panic!("seed {seed}: a cycle of {} transactions: {:#?}", c.len(), c.iter().map(|i| &all[*i]).collect::<Vec<_>>());
+            panic!(
+                "seed {seed}: a cycle of {} transactions: {:#?}",
+                c.len(),
+                c.iter().map(|i| &all[*i]).collect::<Vec<_>>()
+            );
         }
     }
     assert!(committed > 500, "too few transactions committed: {committed}");

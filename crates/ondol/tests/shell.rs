@@ -73,7 +73,8 @@ fn rows_and_tags_on_stdout_nothing_else() {
 #[test]
 fn csv_and_json() {
     let p = Place::new();
-    let sql = "SELECT 1 AS a, true AS b, NULL::text AS c, 'x,\"y\"' AS d, '' AS e, 1.50 AS f, 'NaN'::float8 AS g";
+    let sql =
+        "SELECT 1 AS a, true AS b, NULL::text AS c, 'x,\"y\"' AS d, '' AS e, 1.50 AS f, 'NaN'::float8 AS g";
     let r = p.shell(&["--format", "csv", "-c", sql]);
     assert_eq!(r.out, "a,b,c,d,e,f,g\n1,t,,\"x,\"\"y\"\"\",,1.50,NaN\n");
     let r = p.shell(&["--format", "json", "-c", sql]);
@@ -81,7 +82,12 @@ fn csv_and_json() {
         r.out,
         "[{\"a\":1,\"b\":true,\"c\":null,\"d\":\"x,\\\"y\\\"\",\"e\":\"\",\"f\":1.50,\"g\":\"NaN\"}]\n"
     );
-    let r = p.shell(&["--format", "csv", "-c", "CREATE TABLE t (a integer); SELECT * FROM t; INSERT INTO t VALUES (1) RETURNING a"]);
+    let r = p.shell(&[
+        "--format",
+        "csv",
+        "-c",
+        "CREATE TABLE t (a integer); SELECT * FROM t; INSERT INTO t VALUES (1) RETURNING a",
+    ]);
     assert_eq!(r.out, "CREATE TABLE\na\na\n1\nINSERT 0 1\n");
 }
 
@@ -153,7 +159,10 @@ fn each_tag_comes_before_the_next_statement_is_written() {
     // Killed now, with its input open: what was told is there.
     child.kill().expect("it is killed");
     child.wait().expect("it is gone");
-    assert_eq!(p.shell(&["--format", "csv", "-c", "SELECT count(*), min(a), max(a) FROM t"]).out, "count,min,max\n19,0,19\n");
+    assert_eq!(
+        p.shell(&["--format", "csv", "-c", "SELECT count(*), min(a), max(a) FROM t"]).out,
+        "count,min,max\n19,0,19\n"
+    );
 }
 
 #[test]
@@ -163,7 +172,8 @@ fn copy_in_scripts() {
     let r = p.fed(&["--format", "csv"], script);
     assert_eq!((r.out.as_str(), r.code), ("CREATE TABLE\nCOPY 2\ncount\n2\nCOPY 1\n", Some(0)), "{}", r.err);
     // With -c, the data is standard input.
-    let r = p.fed(&["-c", "COPY t FROM STDIN", "-c", "SELECT count(*) FROM t", "--format", "csv"], "4\tfour\n");
+    let r =
+        p.fed(&["-c", "COPY t FROM STDIN", "-c", "SELECT count(*) FROM t", "--format", "csv"], "4\tfour\n");
     assert_eq!(r.out, "COPY 1\ncount\n4\n");
     let r = p.shell(&["-c", "COPY (SELECT * FROM t ORDER BY a) TO STDOUT (FORMAT csv, HEADER)"]);
     assert_eq!(r.out, "a,b\n1,one\n2,\n3,\"th\nree\"\n4,four\n");
@@ -190,21 +200,19 @@ fn describing() {
         r.out,
         concat!(
             "              Table \"public.t\"\n",
-            " Column |     Type     | Nullable |   Default   \n",
-            "--------+--------------+----------+-------------\n",
+            " Column |     Type     | Nullable | Default \n",
+            "--------+--------------+----------+---------\n",
             " a      | integer      | not null | \n",
-            " b      | character(3) |          | DEF\n",
+            " b      | character(3) |          | 'x'\n",
             " C d    | numeric(5,1) | not null | \n",
             "Indexes:\n",
             "    \"t_pkey\" PRIMARY KEY, btree (a)\n",
             "    \"i\" hash (b)\n",
             "\n"
-        )
-        .replace("DEF", r.out.lines().nth(4).and_then(|l| l.rsplit("| ").next()).unwrap_or("")),
+        ),
         "{}",
         r.err
     );
-    assert!(r.out.contains("'x'"));
     let r = p.shell(&["-c", "\\dt", "-c", "\\di i", "-c", "\\x", "-c", "SELECT 1 AS one"]);
     assert_eq!(
         r.out,
@@ -216,7 +224,11 @@ fn describing() {
     );
     assert_eq!(p.shell(&["-c", "\\d nothing"]).code, Some(1));
     let r = p.shell(&["-c", "\\memory"]);
-    assert!(r.out.contains("| t ") && r.out.contains("t_pkey") && r.out.contains("memory_limit"), "{}", r.out);
+    assert!(
+        r.out.contains("| t ") && r.out.contains("t_pkey") && r.out.contains("memory_limit"),
+        "{}",
+        r.out
+    );
 }
 
 #[test]
@@ -300,7 +312,10 @@ fn dump_and_restore_give_the_same_again() {
     let broken = p.file("broken.sql", &dump.out.replace("COMMIT;", "SELECT nothing;\nCOMMIT;"));
     let third = p.0.path().join("third").display().to_string();
     assert_eq!(ran(&["restore", &third, &broken], "").code, Some(1));
-    assert_eq!(ran(&["shell", &third, "--format", "csv", "-c", "SELECT count(*) FROM ondol_tables"], "").out, "count\n0\n");
+    assert_eq!(
+        ran(&["shell", &third, "--format", "csv", "-c", "SELECT count(*) FROM ondol_tables"], "").out,
+        "count\n0\n"
+    );
 }
 
 #[test]
@@ -312,8 +327,17 @@ fn check_inspect_and_backup() {
     let before = tree(&p.db());
     let check = ran(&["check", &db], "");
     assert_eq!(check.code, Some(0), "{}", check.err);
-    assert!(check.out.contains("t_pkey on t: 2 entries for 2 rows") && check.out.ends_with("sound\n"), "{}", check.out);
-    for what in [&["inspect", &db][..], &["inspect", &db, "log", "--bytes"], &["inspect", &db, "checkpoint"], &["inspect", &db, "manifest"]] {
+    assert!(
+        check.out.contains("t_pkey on t: 2 entries for 2 rows") && check.out.ends_with("sound\n"),
+        "{}",
+        check.out
+    );
+    for what in [
+        &["inspect", &db][..],
+        &["inspect", &db, "log", "--bytes"],
+        &["inspect", &db, "checkpoint"],
+        &["inspect", &db, "manifest"],
+    ] {
         let r = ran(what, "");
         assert_eq!(r.code, Some(0), "{what:?}: {}", r.err);
         assert!(!r.out.is_empty());
@@ -330,7 +354,7 @@ fn check_inspect_and_backup() {
     drop(open);
     assert_eq!(ran(&["check", &copy], "").code, Some(0));
     let r = ran(&["shell", &copy, "--format", "csv", "-c", "SELECT a, length(b) FROM t ORDER BY a"], "");
-    assert_eq!(r.out, "a,length\n1,41\n2,\n3,4\n");
+    assert_eq!(r.out, "a,length\n1,42\n2,\n3,4\n");
     assert_eq!(ran(&["backup", &db, &copy], "").code, Some(1), "a backup wrote into a folder in use");
 }
 
@@ -340,13 +364,20 @@ fn the_demo_proves_itself() {
     assert_eq!(r.code, Some(0), "{}", r.err);
     assert!(r.out.starts_with('{') && r.out.ends_with("}\n"), "{}", r.out);
     let number = |key: &str| {
-        let at = r.out.find(&format!("\"{key}\": ")).unwrap_or_else(|| panic!("{key} is missing in {}", r.out));
+        let at =
+            r.out.find(&format!("\"{key}\": ")).unwrap_or_else(|| panic!("{key} is missing in {}", r.out));
         let rest = &r.out[at + key.len() + 4..];
         rest[..rest.find([',', '\n']).expect("an end")].parse::<f64>().expect("a number")
     };
     assert!(number("recovered_updates") >= number("acknowledged_updates"));
     assert!(number("acknowledged_updates") > 0.0);
-    for key in ["load_rows_per_second", "q1_per_second", "q2_batch10_per_second", "q3_batch50_per_second", "q4_per_second"] {
+    for key in [
+        "load_rows_per_second",
+        "q1_per_second",
+        "q2_batch10_per_second",
+        "q3_batch50_per_second",
+        "q4_per_second",
+    ] {
         assert!(number(key) > 0.0, "{key}");
     }
 }

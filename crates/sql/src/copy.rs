@@ -231,7 +231,8 @@ impl<R: Read> Reader<R> {
         let rest = &self.buf[self.start..self.end];
         let line = rest.split(|b| matches!(b, b'\n' | b'\r')).next().unwrap_or_default();
         let shown = shorten(&String::from_utf8_lossy(&line[..line.len().min(4 * SHOWN)]));
-        SqlError::new(sqlstate::BAD_COPY_FILE_FORMAT, message).detail(format!("line {}: \"{shown}\"", self.next_line))
+        SqlError::new(sqlstate::BAD_COPY_FILE_FORMAT, message)
+            .detail(format!("line {}: \"{shown}\"", self.next_line))
     }
 
     /// A line end inside plain text, at `i`: (where the record's text ends, where the next starts).
@@ -244,7 +245,8 @@ impl<R: Read> Reader<R> {
                     Ok(Some((i, i + 1)))
                 }
                 Eol::Cr | Eol::CrNl => Err(if csv {
-                    self.fail("unquoted newline found in data").hint("Use quoted CSV field to represent newline.")
+                    self.fail("unquoted newline found in data")
+                        .hint("Use quoted CSV field to represent newline.")
                 } else {
                     self.fail("literal newline found in data").hint("Use \"\\n\" to represent newline.")
                 }),
@@ -268,7 +270,8 @@ impl<R: Read> Reader<R> {
                 self.fail("unquoted carriage return found in data")
                     .hint("Use quoted CSV field to represent carriage return.")
             } else {
-                self.fail("literal carriage return found in data").hint("Use \"\\r\" to represent carriage return.")
+                self.fail("literal carriage return found in data")
+                    .hint("Use \"\\r\" to represent carriage return.")
             }),
         }
     }
@@ -478,7 +481,8 @@ fn shorten(text: &str) -> String {
 fn utf8(bytes: &[u8], line: u64) -> SqlResult<&str> {
     std::str::from_utf8(bytes).map_err(|e| {
         let at = e.valid_up_to();
-        let bad: Vec<String> = bytes[at..bytes.len().min(at + 4)].iter().map(|b| format!("0x{b:02x}")).collect();
+        let bad: Vec<String> =
+            bytes[at..bytes.len().min(at + 4)].iter().map(|b| format!("0x{b:02x}")).collect();
         SqlError::new("22021", format!("invalid byte sequence for encoding \"UTF8\": {}", bad.join(" ")))
             .detail(format!("line {line}"))
     })
@@ -732,14 +736,21 @@ mod tests {
     /// C5 over fields made of awkward characters.
     #[test]
     fn what_is_written_is_read_back() {
-        let alphabet = ["", "\\", "\"", ",", "\t", "\n", "\r", "N", ".", "a", "é", "\u{8}", "\u{b}", "\u{c}", "'", " "];
+        let alphabet =
+            ["", "\\", "\"", ",", "\t", "\n", "\r", "N", ".", "a", "é", "\u{8}", "\u{b}", "\u{c}", "'", " "];
         let mut all = Vec::new();
         for a in alphabet {
             for b in alphabet {
                 all.push(vec![Some(format!("{a}{b}")), None, Some(format!("{b}{a}{b}"))]);
             }
         }
-        let odd = CopyOptions { delimiter: b';', quote: b'\'', escape: b'\\', null: "N".into(), ..CopyOptions::csv() };
+        let odd = CopyOptions {
+            delimiter: b';',
+            quote: b'\'',
+            escape: b'\\',
+            null: "N".into(),
+            ..CopyOptions::csv()
+        };
         let forced = CopyOptions { force_quote_all: true, ..CopyOptions::csv() };
         for o in [CopyOptions::default(), CopyOptions::csv(), odd, forced] {
             let mut out = Vec::new();
@@ -758,7 +769,10 @@ mod tests {
                 w.field(Some(f), &mut out);
                 w.end_row(&mut out);
             }
-            assert_eq!(read(std::str::from_utf8(&out).unwrap(), &o).unwrap(), [["\\."], [""], ["x"]].map(|r| fields(&r)));
+            assert_eq!(
+                read(std::str::from_utf8(&out).unwrap(), &o).unwrap(),
+                [["\\."], [""], ["x"]].map(|r| fields(&r))
+            );
         }
     }
 }

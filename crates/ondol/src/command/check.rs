@@ -26,7 +26,10 @@ pub fn run(args: Args) -> Done {
         f.clock.saturating_sub(1)
     );
     if f.discarded_blocks + f.stale_blocks > 0 {
-        println!("            {} blocks not acknowledged, {} of former uses of recycled files", f.discarded_blocks, f.stale_blocks);
+        println!(
+            "            {} blocks not acknowledged, {} of former uses of recycled files",
+            f.discarded_blocks, f.stale_blocks
+        );
     }
     println!("closed      {}", if f.clean { "in order" } else { "not: it will be recovered when opened" });
     for i in found.indexes.iter().flatten() {

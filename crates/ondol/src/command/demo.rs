@@ -74,11 +74,13 @@ impl Findings {
     }
 
     fn json(&self, args: &Args) -> String {
-        let mut out = format!("{{\n  \"demo\": \"subscribers\",\n  \"version\": \"{}\"", env!("CARGO_PKG_VERSION"));
+        let mut out =
+            format!("{{\n  \"demo\": \"subscribers\",\n  \"version\": \"{}\"", env!("CARGO_PKG_VERSION"));
         out += &format!(",\n  \"rows\": {},\n  \"seconds\": {}", args.rows, args.seconds);
         out += &format!(",\n  \"threads\": {}", ondol_base::thread::parallelism());
         for l in &self.lines {
-            let value = if l.value.fract() == 0.0 { format!("{:.0}", l.value) } else { format!("{:.3}", l.value) };
+            let value =
+                if l.value.fract() == 0.0 { format!("{:.0}", l.value) } else { format!("{:.3}", l.value) };
             out += &format!(",\n  \"{}\": {value}", l.key);
         }
         out + "\n}\n"
@@ -159,7 +161,11 @@ pub fn run(args: Args) -> Done {
     if args.json {
         print!("{}", found.json(&args));
     } else {
-        println!("\nThe subscriber directory, {} rows, {} threads:\n", number(args.rows as f64), ondol_base::thread::parallelism());
+        println!(
+            "\nThe subscriber directory, {} rows, {} threads:\n",
+            number(args.rows as f64),
+            ondol_base::thread::parallelism()
+        );
         print!("{}", found.table());
     }
     Ok(())
@@ -224,9 +230,10 @@ fn checksum(row: ondol::Row<'_>) -> u64 {
             ValueRef::Int4(n) => n as u64,
             ValueRef::Int8(n) => n as u64,
             ValueRef::Text(s) => {
-                s.len() as u64 ^ s.as_bytes().chunks(8).fold(0, |h, c| {
-                    h ^ c.iter().fold(0u64, |w, b| w << 8 | *b as u64)
-                })
+                s.len() as u64
+                    ^ s.as_bytes()
+                        .chunks(8)
+                        .fold(0, |h, c| h ^ c.iter().fold(0u64, |w, b| w << 8 | *b as u64))
             }
             _ => 0,
         })
@@ -385,7 +392,8 @@ fn read_all(args: &Args, database: &Database, when: &str) -> Result<Vec<i64>, Fa
         sub::name(i, &mut name);
         let same = row.get::<i32>(1)? == sub::service_num(i)
             && row.get::<i64>(2)? == sub::registration_num(i, args.rows)
-            && (0..3).all(|c| matches!(row.value(3 + c), ValueRef::Text(t) if t.as_bytes() == &codes[c..c + 1]))
+            && (0..3)
+                .all(|c| matches!(row.value(3 + c), ValueRef::Text(t) if t.as_bytes() == &codes[c..c + 1]))
             && row.get::<&str>(6)? == name;
         if !same {
             return Err(wrong(format!("subscriber {key} is not as it was loaded")));
@@ -429,7 +437,8 @@ fn crash(args: &Args, path: &Path, before: &[i64], found: &mut Findings) -> Done
         .stdout(Stdio::piped())
         .spawn();
     let mut child = Child(spawned.map_err(|e| Failed::io("could not start the updating process", e))?);
-    let pipe = child.0.stdout.take().ok_or_else(|| Failed::Message("the updating process has no output".into()))?;
+    let pipe =
+        child.0.stdout.take().ok_or_else(|| Failed::Message("the updating process has no output".into()))?;
     let mut acknowledged = None;
     let mut killed = false;
     let mut start = clock::now();
@@ -447,10 +456,9 @@ fn crash(args: &Args, path: &Path, before: &[i64], found: &mut Findings) -> Done
             }
             continue;
         };
-        let n: u64 = std::str::from_utf8(text)
-            .ok()
-            .and_then(|t| t.parse().ok())
-            .ok_or_else(|| Failed::Message(format!("the updating process said {:?}", String::from_utf8_lossy(text))))?;
+        let n: u64 = std::str::from_utf8(text).ok().and_then(|t| t.parse().ok()).ok_or_else(|| {
+            Failed::Message(format!("the updating process said {:?}", String::from_utf8_lossy(text)))
+        })?;
         if acknowledged.is_none() {
             // The first line says that the database is open.
             start = clock::now();
@@ -468,7 +476,12 @@ fn crash(args: &Args, path: &Path, before: &[i64], found: &mut Findings) -> Done
     let Some(acknowledged) = acknowledged.filter(|_| killed) else {
         return Err(Failed::Message(format!("the updating process ended by itself: {status}")));
     };
-    found.add("updates_per_second", "updates of the killed process, 64 in flight", acknowledged as f64 / seconds, "updates/s");
+    found.add(
+        "updates_per_second",
+        "updates of the killed process, 64 in flight",
+        acknowledged as f64 / seconds,
+        "updates/s",
+    );
 
     Show.step("recover");
     let t = clock::now();
@@ -518,7 +531,9 @@ fn prove(
     let newest = after.iter().copied().max().unwrap_or(0).max(base);
     let m = (newest - base) as u64;
     if m < acknowledged {
-        return Err(Failed::Message(format!("LOST: {acknowledged} updates were acknowledged, {m} are there")));
+        return Err(Failed::Message(format!(
+            "LOST: {acknowledged} updates were acknowledged, {m} are there"
+        )));
     }
     let mut expected = before.to_vec();
     for n in 1..=m {

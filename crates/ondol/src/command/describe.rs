@@ -58,7 +58,10 @@ pub fn command(r: &mut Runner, line: &str) -> Done {
         }
         "g" | "gx" | "r" => Ok(()),
         "p" => say(r, "Nothing is begun.\n"),
-        "h" => say(r, "The SQL is PostgreSQL's: https://www.postgresql.org/docs/15/sql-commands.html\nWhat is missing says so: SQLSTATE 0A000 and its name.\n"),
+        "h" => say(
+            r,
+            "The SQL is PostgreSQL's: https://www.postgresql.org/docs/15/sql-commands.html\nWhat is missing says so: SQLSTATE 0A000 and its name.\n",
+        ),
         "i" if argument.is_empty() => Err(wrong("\\i: a file is missing")),
         "i" => r.include(&unquoted(argument)),
         "memory" => sql(r, "SELECT kind, name, rows, bytes FROM ondol_memory"),
@@ -80,7 +83,11 @@ pub fn command(r: &mut Runner, line: &str) -> Done {
         }
         "timing" => {
             r.timing = switch(name, argument, r.timing)?;
-            if r.interactive { say(r, &format!("Timing is {}.\n", if r.timing { "on" } else { "off" })) } else { Ok(()) }
+            if r.interactive {
+                say(r, &format!("Timing is {}.\n", if r.timing { "on" } else { "off" }))
+            } else {
+                Ok(())
+            }
         }
         "x" => {
             r.expanded = switch(name, argument, r.expanded)?;
@@ -96,7 +103,10 @@ fn wrong(message: impl Into<String>) -> Failed {
 }
 
 fn say(r: &mut Runner, text: &str) -> Done {
-    r.out.write_all(text.as_bytes()).and_then(|()| r.out.flush()).map_err(|e| Failed::io("could not write the output", e))
+    r.out
+        .write_all(text.as_bytes())
+        .and_then(|()| r.out.flush())
+        .map_err(|e| Failed::io("could not write the output", e))
 }
 
 fn switch(name: &str, argument: &str, now: bool) -> Result<bool, Failed> {
@@ -294,7 +304,9 @@ fn functions(r: &mut Runner, name: &str) -> Done {
         .functions
         .values()
         .filter(|f| name.is_empty() || name == f.name)
-        .map(|f| vec![f.id.to_string(), quote(&f.name), returns(&f.returns), arguments(f), f.volatility.clone()])
+        .map(|f| {
+            vec![f.id.to_string(), quote(&f.name), returns(&f.returns), arguments(f), f.volatility.clone()]
+        })
         .collect();
     rows.sort_by(|a, b| (&a[1], &a[3]).cmp(&(&b[1], &b[3])));
     let names = ["ID", "Name", "Result data type", "Argument data types", "Volatility"];

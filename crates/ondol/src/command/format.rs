@@ -31,7 +31,14 @@ pub struct Printer {
 
 impl Printer {
     pub fn new(format: Format, expanded: bool, columns: Arc<[Column]>) -> Printer {
-        let mut p = Printer { format, expanded, rows: Rows::of(columns.clone()), columns, text: Vec::new(), count: 0 };
+        let mut p = Printer {
+            format,
+            expanded,
+            rows: Rows::of(columns.clone()),
+            columns,
+            text: Vec::new(),
+            count: 0,
+        };
         match format {
             Format::Table => {}
             Format::Csv => {
@@ -370,7 +377,10 @@ mod tests {
             print(Format::Table, false, &ROWS),
             " id  | the name | b \n-----+----------+---\n   1 | a,\"b\"   +| t\n     | c        | \n -22 |          | \n(2 rows)\n\n"
         );
-        assert_eq!(print(Format::Table, false, &[]), " id | the name | b \n----+----------+---\n(0 rows)\n\n");
+        assert_eq!(
+            print(Format::Table, false, &[]),
+            " id | the name | b \n----+----------+---\n(0 rows)\n\n"
+        );
     }
 
     #[test]

@@ -69,7 +69,10 @@ fn manifest(config: &ondol_durability::Config, out: &mut dyn Write) -> Done {
             ondol_durability::manifest::OPEN_END => "open".to_string(),
             r => r.to_string(),
         };
-        text += &format!("  incarnation {}: rounds {} to {last}, first log files {:?}\n", i.number, i.first_round, i.files);
+        text += &format!(
+            "  incarnation {}: rounds {} to {last}, first log files {:?}\n",
+            i.number, i.first_round, i.files
+        );
     }
     for s in &m.streams {
         text += &format!("  stream {s}\n");
@@ -122,12 +125,20 @@ fn log(config: &ondol_durability::Config, records: bool, bytes: bool, out: &mut 
 fn record(r: &Record<'_>, bytes: bool) -> String {
     match r {
         Record::Commit { ts, txn, fragments, changes } => {
-            let of = if *fragments > 0 { format!(" of transaction {txn}, {fragments} fragments") } else { String::new() };
+            let of = if *fragments > 0 {
+                format!(" of transaction {txn}, {fragments} fragments")
+            } else {
+                String::new()
+            };
             format!("    commit {ts}{of}: {} bytes\n{}", changes.len(), differences(changes, bytes))
         }
         Record::Void { ts } => format!("    void {ts}\n"),
         Record::Fragment { txn, n, changes } => {
-            format!("    fragment {n} of transaction {txn}: {} bytes\n{}", changes.len(), differences(changes, bytes))
+            format!(
+                "    fragment {n} of transaction {txn}: {} bytes\n{}",
+                changes.len(),
+                differences(changes, bytes)
+            )
         }
         Record::System { clock, item } => format!("    at {clock}: {item:?}\n"),
     }

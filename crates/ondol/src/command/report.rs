@@ -43,7 +43,8 @@ fn place(sql: &str, position: usize) -> Option<(String, String)> {
     let end = sql[at..].find('\n').map_or(sql.len(), |n| at + n);
     let number = sql[..start].matches('\n').count() + 1;
     // Tabs would put the caret elsewhere.
-    let line: Vec<char> = sql[start..end].trim_end_matches('\r').chars().map(|c| if c == '\t' { ' ' } else { c }).collect();
+    let line: Vec<char> =
+        sql[start..end].trim_end_matches('\r').chars().map(|c| if c == '\t' { ' ' } else { c }).collect();
     let place = sql[start..at].chars().count().min(line.len());
     let width = |of: &[char]| of.iter().map(|c| c.width().unwrap_or(0)).sum::<usize>();
     // As psql cuts: at the right if that is enough, else at both sides, the place staying in sight.

@@ -134,7 +134,19 @@ impl Runner {
     pub fn new(mut session: Session, format: Format, interactive: bool) -> Runner {
         session.on_notice(|n| eprintln!("{}:  {}", n.severity, n.message));
         let out = Box::new(io::BufWriter::with_capacity(1 << 16, io::stdout()));
-        Runner { session, format, expanded: false, timing: false, out, interactive, quit: false, echo: false, keep_going: false, failed: false, depth: 0 }
+        Runner {
+            session,
+            format,
+            expanded: false,
+            timing: false,
+            out,
+            interactive,
+            quit: false,
+            echo: false,
+            keep_going: false,
+            failed: false,
+            depth: 0,
+        }
     }
 
     /// Runs all that comes from `lines`.
@@ -146,7 +158,9 @@ impl Runner {
                 lines.complete();
                 let done = match piece {
                     Piece::Statement(sql) => self.statement(&sql, lines),
-                    Piece::Backslash { line, pending } => self.backslash(&line, &pending, &mut splitter, lines),
+                    Piece::Backslash { line, pending } => {
+                        self.backslash(&line, &pending, &mut splitter, lines)
+                    }
                 };
                 self.judge(done, lines, started)?;
                 if self.quit {
@@ -169,7 +183,9 @@ impl Runner {
             }
             number += 1;
             match std::str::from_utf8(&line) {
-                Ok(text) => splitter.push(if number == 1 { text.trim_start_matches('\u{feff}') } else { text }),
+                Ok(text) => {
+                    splitter.push(if number == 1 { text.trim_start_matches('\u{feff}') } else { text })
+                }
                 Err(_) => {
                     let e = ondol::Error::new("22021", "invalid byte sequence for encoding \"UTF8\"");
                     self.judge(Err(Failed::Sql(e)), lines, number)?;
@@ -244,7 +260,8 @@ impl Runner {
         }
         if self.timing {
             let ms = (ondol_base::clock::now() - before).as_secs_f64() * 1000.0;
-            writeln!(self.out, "Time: {ms:.3} ms").map_err(|e| Failed::io("could not write the output", e))?;
+            writeln!(self.out, "Time: {ms:.3} ms")
+                .map_err(|e| Failed::io("could not write the output", e))?;
         }
         self.flush()
     }
@@ -388,7 +405,9 @@ impl Output for Show<'_> {
 /// A progress bar that counts bytes, on standard error; hidden when that is no terminal.
 pub fn bar_of_bytes(name: &str, all: Option<u64>) -> ProgressBar {
     let (bar, template) = match all {
-        Some(n) => (ProgressBar::new(n), "{prefix:<12} {wide_bar} {bytes}/{total_bytes} {bytes_per_sec} {msg}"),
+        Some(n) => {
+            (ProgressBar::new(n), "{prefix:<12} {wide_bar} {bytes}/{total_bytes} {bytes_per_sec} {msg}")
+        }
         None => (ProgressBar::new_spinner(), "{prefix:<12} {bytes} {bytes_per_sec} {msg}"),
     };
     let bar = bar.with_prefix(name.to_string());

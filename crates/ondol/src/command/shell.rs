@@ -126,15 +126,16 @@ fn talk(runner: &mut Runner) -> Done {
     println!("ondol {}. \\? helps, \\q leaves.", env!("CARGO_PKG_VERSION"));
     let names = Arc::new(Mutex::new(Names::default()));
     let config = Config::builder().auto_add_history(false).build();
-    let mut editor: Editor<Assistant, FileHistory> =
-        Editor::with_config(config).map_err(|e| Failed::Message(format!("could not set up the terminal: {e}")))?;
+    let mut editor: Editor<Assistant, FileHistory> = Editor::with_config(config)
+        .map_err(|e| Failed::Message(format!("could not set up the terminal: {e}")))?;
     editor.set_helper(Some(Assistant { names: names.clone() }));
     let history = std::env::var_os("HOME").map(|h| PathBuf::from(h).join(".ondol_history"));
     if let Some(h) = &history {
         // A history that is not there yet, or cannot be read, is an empty one.
         let _ = editor.load_history(h);
     }
-    let mut lines = Terminal { editor, entry: String::new(), names, session: runner.session.database().session() };
+    let mut lines =
+        Terminal { editor, entry: String::new(), names, session: runner.session.database().session() };
     let done = runner.run(&mut lines);
     if let Some(h) = &history
         && let Err(e) = lines.editor.save_history(h)

@@ -43,7 +43,10 @@ pub fn run(args: Args) -> Done {
         bar.inc(1);
     }
     bar.finish_and_clear();
-    println!("{} seeds, {failures} power failures, {checks} checks, {acknowledged} acknowledged transactions, none lost", args.count);
+    println!(
+        "{} seeds, {failures} power failures, {checks} checks, {acknowledged} acknowledged transactions, none lost",
+        args.count
+    );
     for (phase, n) in phases {
         println!("  in {phase:<12} {n}");
     }

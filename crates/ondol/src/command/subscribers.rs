@@ -79,18 +79,33 @@ pub fn registration_num(i: u64, rows: u64) -> i64 {
 }
 
 const FIRST: [&str; 16] = [
-    "Ada", "Alan", "Barbara", "Donald", "Edsger", "Frances", "Grace", "Hana", "Jim", "Jisoo", "Katherine", "Leslie",
-    "Min-jun", "Niklaus", "Radia", "Seo-yeon",
+    "Ada",
+    "Alan",
+    "Barbara",
+    "Donald",
+    "Edsger",
+    "Frances",
+    "Grace",
+    "Hana",
+    "Jim",
+    "Jisoo",
+    "Katherine",
+    "Leslie",
+    "Min-jun",
+    "Niklaus",
+    "Radia",
+    "Seo-yeon",
 ];
 const LAST: [&str; 16] = [
-    "Allen", "Bachman", "Bayer", "Codd", "Dijkstra", "Gray", "Hopper", "Kim", "Knuth", "Lamport", "Lee", "Liskov", "Park",
-    "Perlman", "Turing", "Wirth",
+    "Allen", "Bachman", "Bayer", "Codd", "Dijkstra", "Gray", "Hopper", "Kim", "Knuth", "Lamport", "Lee",
+    "Liskov", "Park", "Perlman", "Turing", "Wirth",
 ];
 
 /// The letters of the three char(1) columns, and the name's parts.
 pub fn codes(i: u64) -> ([u8; 3], &'static str, &'static str) {
     let m = mix(i ^ 0x5bd1);
-    let codes = [b'A' + (m % 20) as u8, b'0' + (m >> 8) as u8 % 10, if m >> 16 & 7 == 0 { b'Y' } else { b'N' }];
+    let codes =
+        [b'A' + (m % 20) as u8, b'0' + (m >> 8) as u8 % 10, if m >> 16 & 7 == 0 { b'Y' } else { b'N' }];
     (codes, FIRST[(m >> 24) as usize % 16], LAST[(m >> 32) as usize % 16])
 }
 
@@ -153,7 +168,8 @@ pub fn write_csv(rows: u64, out: &mut dyn Write, mut progress: impl FnMut(u64)) 
 pub fn updated_row(seed: u64, n: u64, rows: u64) -> u64 {
     // Few enough rows that many are updated again and again.
     let among = rows.min(100_000);
-    ((mix(seed ^ n.wrapping_mul(0x9e37_79b9_7f4a_7c15)) as u128 * among as u128) >> 64) as u64 * (rows / among)
+    ((mix(seed ^ n.wrapping_mul(0x9e37_79b9_7f4a_7c15)) as u128 * among as u128) >> 64) as u64
+        * (rows / among)
 }
 
 #[cfg(test)]

@@ -34,13 +34,18 @@ pub fn run(args: Args) -> Done {
     let mut rows = Rows::new();
     let mut told = |n: u64| {
         // The parent counts only whole lines.
-        out.write_all(format!("{n}\n").as_bytes()).and_then(|()| out.flush()).map_err(|e| Failed::io("the pipe", e))
+        out.write_all(format!("{n}\n").as_bytes())
+            .and_then(|()| out.flush())
+            .map_err(|e| Failed::io("the pipe", e))
     };
     told(0)?;
     for n in 1u64.. {
         let key = service_mgmt_num(updated_row(args.seed, n, args.rows));
-        let called =
-            session.call_async(q4, &[ValueRef::Int8(key), ValueRef::Int8(args.base + n as i64)], &mut rows)?;
+        let called = session.call_async(
+            q4,
+            &[ValueRef::Int8(key), ValueRef::Int8(args.base + n as i64)],
+            &mut rows,
+        )?;
         let Some(token) = called.token.filter(|_| called.rows == 1) else {
             return Err(Failed::Message(format!("update {n} of {key} changed {} rows", called.rows)));
         };

@@ -81,19 +81,24 @@ pub fn constant(v: &ondol_types::Value) -> String {
 fn comment(p: &Program, op: &super::Op) -> String {
     use super::Op::*;
     match *op {
-        ScanStart { cursor } | ScanNext { cursor, .. } | Lock { cursor, .. } | Delete { cursor } | EmitRow { cursor } => {
-            p.table_of(cursor.0).def.name.clone()
-        }
-        KeyPut { cursor, .. } | KeyProbe { cursor } | RangeStart { cursor, .. } | RangeNext { cursor, .. } => {
-            p.index_of(cursor.0).map_or(String::new(), |i| i.def.name.clone())
-        }
+        ScanStart { cursor }
+        | ScanNext { cursor, .. }
+        | Lock { cursor, .. }
+        | Delete { cursor }
+        | EmitRow { cursor } => p.table_of(cursor.0).def.name.clone(),
+        KeyPut { cursor, .. }
+        | KeyProbe { cursor }
+        | RangeStart { cursor, .. }
+        | RangeNext { cursor, .. } => p.index_of(cursor.0).map_or(String::new(), |i| i.def.name.clone()),
         RowNext { cursor, .. } | SetRow { cursor, .. } => p.table_of(cursor.0).def.name.clone(),
         ColChar { cursor, column, .. } => p.table_of(cursor.0).def.columns[column.0 as usize].name.clone(),
         Insert { table, .. } => p.tables[table.0 as usize].def.name.clone(),
         Update { cursor, columns, .. } => {
             let t = p.table_of(cursor.0);
-            let names: Vec<&str> =
-                p.lists[columns.0 as usize].iter().map(|c| t.def.columns[*c as usize].name.as_str()).collect();
+            let names: Vec<&str> = p.lists[columns.0 as usize]
+                .iter()
+                .map(|c| t.def.columns[*c as usize].name.as_str())
+                .collect();
             format!("{}: {}", t.def.name, names.join(", "))
         }
         ColBool { at, .. }

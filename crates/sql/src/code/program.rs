@@ -119,7 +119,10 @@ pub struct Program {
 
 impl std::fmt::Debug for Program {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Program").field("ops", &self.ops).field("registers", &self.registers).finish_non_exhaustive()
+        f.debug_struct("Program")
+            .field("ops", &self.ops)
+            .field("registers", &self.registers)
+            .finish_non_exhaustive()
     }
 }
 

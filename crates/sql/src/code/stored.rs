@@ -41,7 +41,9 @@ fn put_value(out: &mut Vec<u8>, v: &Value) {
         Value::Bool(b) => out.push(*b as u8),
         Value::Int2(i) => out.extend_from_slice(&i.to_le_bytes()),
         Value::Int4(i) | Value::Date(i) => out.extend_from_slice(&i.to_le_bytes()),
-        Value::Int8(i) | Value::Timestamp(i) | Value::Timestamptz(i) => out.extend_from_slice(&i.to_le_bytes()),
+        Value::Int8(i) | Value::Timestamp(i) | Value::Timestamptz(i) => {
+            out.extend_from_slice(&i.to_le_bytes())
+        }
         Value::Float8(f) => out.extend_from_slice(&f.to_bits().to_le_bytes()),
         Value::Numeric(n) => {
             let mut b = Vec::new();

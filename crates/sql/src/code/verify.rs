@@ -17,7 +17,10 @@ pub const MAX_REGISTERS: u16 = 0x7fff;
 pub fn verify(p: &Program) -> Result<(), String> {
     let limits = p.limits();
     if limits.fixed_registers > limits.registers || p.registers > MAX_REGISTERS {
-        return Err(format!("{} registers for {} parameters and constants", p.registers, limits.fixed_registers));
+        return Err(format!(
+            "{} registers for {} parameters and constants",
+            p.registers, limits.fixed_registers
+        ));
     }
     if p.row_area > 1 << 24 {
         return Err(format!("{} bytes of rows", p.row_area));
@@ -52,7 +55,9 @@ pub fn verify(p: &Program) -> Result<(), String> {
         }
     }
     for (at, op) in p.ops.iter().enumerate() {
-        op.check(&limits).and_then(|()| together(p, op)).map_err(|e| format!("instruction {at}, {}: {e}", op.name()))?;
+        op.check(&limits)
+            .and_then(|()| together(p, op))
+            .map_err(|e| format!("instruction {at}, {}: {e}", op.name()))?;
     }
     match p.ops.last() {
         Some(Op::Halt {} | Op::Jump { .. } | Op::Return { .. } | Op::Raise { .. }) => Ok(()),
@@ -78,7 +83,11 @@ fn range(p: &Program, cursor: Cur, values: Span) -> Result<(), String> {
         return Err("a range over an index without order".to_string());
     }
     let parts = index.key.parts.len();
-    if values.count as usize > parts { Err(format!("{} values for {parts} columns", values.count)) } else { Ok(()) }
+    if values.count as usize > parts {
+        Err(format!("{} values for {parts} columns", values.count))
+    } else {
+        Ok(())
+    }
 }
 
 fn writing(p: &Program) -> Result<(), String> {
@@ -111,7 +120,9 @@ fn together(p: &Program, op: &Op) -> Result<(), String> {
         }
         Op::KeyPut { cursor, values, .. } => width("key", values.count as usize, indexed(p, cursor)?),
         Op::KeyPrefetch { cursor } | Op::KeyProbe { cursor } => indexed(p, cursor).map(|_| ()),
-        Op::RangeLow { cursor, values, .. } | Op::RangeHigh { cursor, values, .. } => range(p, cursor, values),
+        Op::RangeLow { cursor, values, .. } | Op::RangeHigh { cursor, values, .. } => {
+            range(p, cursor, values)
+        }
         Op::RangeStart { cursor, .. } | Op::RangeNext { cursor, .. } => range(p, cursor, Span::new(0, 0)),
         Op::Lock { .. } | Op::Delete { .. } => writing(p),
         Op::Update { cursor, values, columns } => {
@@ -130,16 +141,22 @@ fn together(p: &Program, op: &Op) -> Result<(), String> {
         Op::HashPut { hash, row } | Op::HashPutNew { hash, row, .. } => {
             width("row", row.count as usize, p.hashes[hash.0 as usize].width as usize)
         }
-        Op::HashFind { hash, key, .. } => width("key", key.count as usize, p.hashes[hash.0 as usize].keys as usize),
+        Op::HashFind { hash, key, .. } => {
+            width("key", key.count as usize, p.hashes[hash.0 as usize].keys as usize)
+        }
         Op::HashCol { hash, column: c, .. } => column(c.0, p.hashes[hash.0 as usize].width as usize),
         Op::MatPut { mat, row } => width("row", row.count as usize, p.mats[mat.0 as usize] as usize),
         Op::MatCol { mat, column: c, .. } => column(c.0, p.mats[mat.0 as usize] as usize),
         Op::FunctionRows { function, args, .. } => {
             width("arguments", args.count as usize, p.functions[function.0 as usize].args.len())
         }
-        Op::SortPut { sort, row } => width("row", row.count as usize, p.sorts[sort.0 as usize].width as usize),
+        Op::SortPut { sort, row } => {
+            width("row", row.count as usize, p.sorts[sort.0 as usize].width as usize)
+        }
         Op::SortCol { sort, column: c, .. } => column(c.0, p.sorts[sort.0 as usize].width as usize),
-        Op::GroupFor { group, key } => width("key", key.count as usize, p.groups[group.0 as usize].keys as usize),
+        Op::GroupFor { group, key } => {
+            width("key", key.count as usize, p.groups[group.0 as usize].keys as usize)
+        }
         Op::GroupCol { group, column: c, .. } => column(c.0, p.groups[group.0 as usize].keys as usize),
         Op::AggStep { group, agg, args } => {
             let aggs = &p.groups[group.0 as usize].aggs;
@@ -180,7 +197,10 @@ mod tests {
             cursors: vec![],
             hashes: vec![HashDef { width: 2, keys: 1 }],
             mats: vec![2],
-            sorts: vec![SortDef { width: 1, keys: vec![SortKey { column: 0, desc: true, nulls_first: false }] }],
+            sorts: vec![SortDef {
+                width: 1,
+                keys: vec![SortKey { column: 0, desc: true, nulls_first: false }],
+            }],
             groups: vec![],
             casts: vec![CastDef { from: TypeId::Int4, to: Type::TEXT, explicit: true }],
             lists: vec![vec![1, 2]],
@@ -256,7 +276,10 @@ mod tests {
             |p| p.ops[6] = Op::Emit { row: Span { first: 3, count: 2 } },
             |p| p.ops[8] = Op::Null { dst: Out(4) },
             |p| p.ops[0] = Op::ColInt4 { dst: Out(4), at: At(0), null: NullAt::NEVER },
-            |p| p.ops[0] = Op::Call { dst: Out(4), func: ondol_types::func::FuncId(1023), args: Span::new(0, 0) },
+            |p| {
+                p.ops[0] =
+                    Op::Call { dst: Out(4), func: ondol_types::func::FuncId(1023), args: Span::new(0, 0) }
+            },
             |p| p.registers = 2,
         ];
         for (n, f) in spoil.iter().enumerate() {

@@ -50,7 +50,11 @@ pub(super) fn key_prefetch(cursor: &mut TableCursor, index: &TableIndex) {
 }
 
 #[inline]
-pub(super) fn key_probe(connection: &Connection, cursor: &mut TableCursor, index: &TableIndex) -> SqlResult<()> {
+pub(super) fn key_probe(
+    connection: &Connection,
+    cursor: &mut TableCursor,
+    index: &TableIndex,
+) -> SqlResult<()> {
     cursor.oids.clear();
     cursor.at = 0;
     if let (Some(h), false) = (index.index.as_hash(), connection.is_serializable()) {
@@ -102,11 +106,23 @@ fn put_end(index: &TableIndex, values: &[Datum], memory: &[u8], edge: Edge, key:
     if key.is_empty() { End::Open } else { End::At }
 }
 
-pub(super) fn range_low(cursor: &mut TableCursor, index: &TableIndex, values: &[Datum], memory: &[u8], edge: Edge) {
+pub(super) fn range_low(
+    cursor: &mut TableCursor,
+    index: &TableIndex,
+    values: &[Datum],
+    memory: &[u8],
+    edge: Edge,
+) {
     cursor.low_end = put_end(index, values, memory, edge, &mut cursor.low);
 }
 
-pub(super) fn range_high(cursor: &mut TableCursor, index: &TableIndex, values: &[Datum], memory: &[u8], edge: Edge) {
+pub(super) fn range_high(
+    cursor: &mut TableCursor,
+    index: &TableIndex,
+    values: &[Datum],
+    memory: &[u8],
+    edge: Edge,
+) {
     cursor.high_end = put_end(index, values, memory, edge, &mut cursor.high);
 }
 
@@ -117,7 +133,8 @@ pub(super) fn range_start(
     backward: bool,
 ) -> SqlResult<()> {
     let low = if cursor.low_end == End::Open { Bound::Unbounded } else { Bound::Included(&cursor.low[..]) };
-    let high = if cursor.high_end == End::Open { Bound::Unbounded } else { Bound::Excluded(&cursor.high[..]) };
+    let high =
+        if cursor.high_end == End::Open { Bound::Unbounded } else { Bound::Excluded(&cursor.high[..]) };
     cursor.range.seek(connection, index, low, high, backward)
 }
 

@@ -30,7 +30,8 @@ impl Batch {
 }
 
 /// Executes the program once for each set of parameters, sink i taking lane i's rows. `Err` is for the whole batch (a stale
-/// program, say): then no lane's outcome counts.
+/// program, say): then no lane's outcome counts. In a batch that writes, the outcome of a later lane may be that the
+/// program became stale meanwhile: that lane did nothing and is to be run again.
 pub fn run_batch<S: Sink>(
     batch: &mut Batch,
     program: &Arc<Program>,
@@ -110,7 +111,9 @@ fn together<S: Sink>(
                 // A meeting at or before the one that was left is a loop: from there the lane goes on alone.
                 Ok(Exit::At(next)) if next > leader => batch.at[i] = Some(next),
                 Ok(Exit::At(next)) => {
-                    if let Err(e) = exec::<PLAIN>(&mut batch.lanes[i], program, connection, &mut sinks[i], &world, next) {
+                    if let Err(e) =
+                        exec::<PLAIN>(&mut batch.lanes[i], program, connection, &mut sinks[i], &world, next)
+                    {
                         return Some((i, e));
                     }
                     batch.at[i] = None;
@@ -152,12 +155,23 @@ fn alone<S: Sink>(
 
 /// For programs that write: computes the first key of every lane and asks for its bucket, outside any statement. Only
 /// straight code before the first `KeyPrefetch` is executed, and only if it cannot touch rows.
-fn prefetch_keys(batch: &mut Batch, program: &Arc<Program>, connection: &mut Connection, n: usize, env: &Env<'_>) {
+fn prefetch_keys(
+    batch: &mut Batch,
+    program: &Arc<Program>,
+    connection: &mut Connection,
+    n: usize,
+    env: &Env<'_>,
+) {
     let Some(stop) = program.ops.iter().position(|op| matches!(op, Op::KeyPrefetch { .. })) else { return };
     let harmless = |op: &Op| {
         matches!(
             op,
-            Op::Mark { .. } | Op::Move { .. } | Op::Retag { .. } | Op::Narrow { .. } | Op::KeyPut { .. } | Op::Tally { .. }
+            Op::Mark { .. }
+                | Op::Move { .. }
+                | Op::Retag { .. }
+                | Op::Narrow { .. }
+                | Op::KeyPut { .. }
+                | Op::Tally { .. }
         )
     };
     if !program.ops[..stop].iter().all(harmless) {

@@ -139,7 +139,12 @@ fn lock_words(how: How) -> (LockStrength, Wait) {
 }
 
 /// The current group becomes the key's, which is begun if it is new.
-fn group_for(g: &mut Groups, key: &[Datum], memory: &[u8], allow: &mut super::datum::Allowance) -> SqlResult<()> {
+fn group_for(
+    g: &mut Groups,
+    key: &[Datum],
+    memory: &[u8],
+    allow: &mut super::datum::Allowance,
+) -> SqlResult<()> {
     if g.table.put_new(key, memory, allow)? {
         if let Some(def) = &g.def {
             g.states.extend(def.aggs.iter().map(|(id, _)| AggState::new(*id)));
@@ -342,7 +347,11 @@ pub(super) fn exec<const MODE: u8>(
                 let (x, y) = (reg!(a), reg!(b));
                 set!(
                     dst,
-                    if x.is_null() || y.is_null() { Datum::NULL } else { Datum::bool(integers_hold(x, y, cond)) }
+                    if x.is_null() || y.is_null() {
+                        Datum::NULL
+                    } else {
+                        Datum::bool(integers_hold(x, y, cond))
+                    }
                 )
             }
             Op::CmpFloat { dst, a, b, cond } => {
@@ -386,7 +395,8 @@ pub(super) fn exec<const MODE: u8>(
                 }
             }
             Op::Call { dst, func, args } => {
-                let v = with_values(row!(args), &f.memory, |v| ondol_types::func::call(func, v, &world.context))?;
+                let v =
+                    with_values(row!(args), &f.memory, |v| ondol_types::func::call(func, v, &world.context))?;
                 set!(dst, Datum::of_owned(&v, &mut f.memory))
             }
             Op::Cast { dst, a, how } => {
@@ -443,7 +453,9 @@ pub(super) fn exec<const MODE: u8>(
             Op::ColInt8 { dst, at, null } => {
                 column!(dst, null, Datum::number(Tag::Int8, i64::from_le_bytes(bytes_at!(at))))
             }
-            Op::ColFloat8 { dst, at, null } => column!(dst, null, Datum::float(f64::from_le_bytes(bytes_at!(at)))),
+            Op::ColFloat8 { dst, at, null } => {
+                column!(dst, null, Datum::float(f64::from_le_bytes(bytes_at!(at))))
+            }
             Op::ColDate { dst, at, null } => {
                 column!(dst, null, Datum::number(Tag::Date, i32::from_le_bytes(bytes_at!(at)).into()))
             }
@@ -453,16 +465,12 @@ pub(super) fn exec<const MODE: u8>(
             Op::ColTimestamptz { dst, at, null } => {
                 column!(dst, null, Datum::number(Tag::Timestamptz, i64::from_le_bytes(bytes_at!(at))))
             }
-            Op::ColText { dst, at, null } => column!(
-                dst,
-                null,
-                access::string_value(connection, &mut f.memory, at.0 as usize, Tag::Text)
-            ),
-            Op::ColBytea { dst, at, null } => column!(
-                dst,
-                null,
-                access::string_value(connection, &mut f.memory, at.0 as usize, Tag::Bytea)
-            ),
+            Op::ColText { dst, at, null } => {
+                column!(dst, null, access::string_value(connection, &mut f.memory, at.0 as usize, Tag::Text))
+            }
+            Op::ColBytea { dst, at, null } => {
+                column!(dst, null, access::string_value(connection, &mut f.memory, at.0 as usize, Tag::Bytea))
+            }
             Op::ColNumeric { dst, at, null } => column!(
                 dst,
                 null,
@@ -536,7 +544,13 @@ pub(super) fn exec<const MODE: u8>(
             }
             Op::RangeHigh { cursor, values, edge } => {
                 if let Some(index) = program.index_of(cursor.0) {
-                    access::range_high(&mut f.cursors[cursor.0 as usize], index, row!(values), &f.memory, edge)
+                    access::range_high(
+                        &mut f.cursors[cursor.0 as usize],
+                        index,
+                        row!(values),
+                        &f.memory,
+                        edge,
+                    )
                 }
             }
             Op::RangeStart { cursor, backward } => {
@@ -632,7 +646,9 @@ pub(super) fn exec<const MODE: u8>(
             }
 
             Op::HashClear { hash } => f.hashes[hash.0 as usize].clear(),
-            Op::HashPut { hash, row: span } => f.hashes[hash.0 as usize].put(row!(span), &f.memory, &mut allow)?,
+            Op::HashPut { hash, row: span } => {
+                f.hashes[hash.0 as usize].put(row!(span), &f.memory, &mut allow)?
+            }
             Op::HashPutNew { hash, row: span, to } => {
                 if !f.hashes[hash.0 as usize].put_new(row!(span), &f.memory, &mut allow)? {
                     jump!(to)
@@ -689,9 +705,12 @@ pub(super) fn exec<const MODE: u8>(
             Op::SortClear { sort } => f.sorters[sort.0 as usize].clear(),
             Op::SortLimit { sort, a } => {
                 let d = reg!(a);
-                f.sorters[sort.0 as usize].limit((!d.is_null()).then(|| usize::try_from(d.as_int()).unwrap_or(0)))
+                f.sorters[sort.0 as usize]
+                    .limit((!d.is_null()).then(|| usize::try_from(d.as_int()).unwrap_or(0)))
             }
-            Op::SortPut { sort, row: span } => f.sorters[sort.0 as usize].put(row!(span), &f.memory, &mut allow)?,
+            Op::SortPut { sort, row: span } => {
+                f.sorters[sort.0 as usize].put(row!(span), &f.memory, &mut allow)?
+            }
             Op::SortRun { sort } => f.sorters[sort.0 as usize].run(),
             Op::SortNext { sort, to } => {
                 tick!();
@@ -717,7 +736,9 @@ pub(super) fn exec<const MODE: u8>(
                 };
                 with_values(row!(args), &f.memory, |v| state.step(v))?
             }
-            Op::GroupIndex { dst, group } => set!(dst, Datum::int(f.groups[group.0 as usize].table.current() as i64)),
+            Op::GroupIndex { dst, group } => {
+                set!(dst, Datum::int(f.groups[group.0 as usize].table.current() as i64))
+            }
             Op::GroupRewind { group } => f.groups[group.0 as usize].table.rewind(),
             Op::GroupNext { group, to } => {
                 tick!();

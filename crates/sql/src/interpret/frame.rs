@@ -13,9 +13,9 @@
 use super::datum::{Allowance, Datum};
 use super::rows::tag_of;
 use super::store::{HashTable, List, Sorter};
+use crate::code::Op;
 use crate::code::Program;
 use crate::code::program::GroupDef;
-use crate::code::Op;
 use ondol_engine::{IndexScan, Oid, Scan, Storage};
 use ondol_types::agg::AggState;
 use ondol_types::{SqlError, SqlResult, TypeId, ValueRef, sqlstate};
@@ -100,7 +100,12 @@ impl Frame {
     }
 
     /// Makes ready for an execution: binds the parameters, forgets the last one's temporaries.
-    pub(super) fn start(&mut self, program: &Arc<Program>, params: &[ValueRef<'_>], limit: usize) -> SqlResult<()> {
+    pub(super) fn start(
+        &mut self,
+        program: &Arc<Program>,
+        params: &[ValueRef<'_>],
+        limit: usize,
+    ) -> SqlResult<()> {
         if !self.program.as_ref().is_some_and(|p| Arc::ptr_eq(p, program)) {
             self.load(program);
         }

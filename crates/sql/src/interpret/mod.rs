@@ -152,8 +152,10 @@ pub fn run_measured(
             let token = connection.end_statement()?;
             let elapsed_us = (ondol_base::clock::now() - started).as_micros() as u64;
             let (tallies, executed) = frame.measured();
-            let lines =
-                crate::code::explain::lines(program, Some(crate::code::explain::Measured { tallies, executed, elapsed_us }));
+            let lines = crate::code::explain::lines(
+                program,
+                Some(crate::code::explain::Measured { tallies, executed, elapsed_us }),
+            );
             Ok((outcome(frame, program, token), lines))
         }
         Err(e) => {

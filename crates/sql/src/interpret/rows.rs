@@ -35,9 +35,15 @@ pub struct Row<'a>(pub(super) Shape<'a>);
 
 #[derive(Clone, Copy)]
 pub(super) enum Shape<'a> {
-    Values { values: &'a [Datum], memory: &'a [u8] },
+    Values {
+        values: &'a [Datum],
+        memory: &'a [u8],
+    },
     /// R1
-    Raw { table: &'a Arc<Table>, bytes: &'a [u8] },
+    Raw {
+        table: &'a Arc<Table>,
+        bytes: &'a [u8],
+    },
 }
 
 impl<'a> Row<'a> {
@@ -54,7 +60,9 @@ impl<'a> Row<'a> {
     #[inline]
     pub fn get(&self, column: usize) -> ValueRef<'a> {
         match self.0 {
-            Shape::Values { values, memory } => values.get(column).map_or(ValueRef::Null, |d| d.value(memory)),
+            Shape::Values { values, memory } => {
+                values.get(column).map_or(ValueRef::Null, |d| d.value(memory))
+            }
             Shape::Raw { table, bytes } => raw_value(&table.layout, bytes, column),
         }
     }
@@ -139,7 +147,9 @@ fn raw_value<'a>(layout: &Layout, row: &'a [u8], column: usize) -> ValueRef<'a> 
     let at = c.offset as usize;
     let string = || match string_at(row, at) {
         StringAt::Inline(from, len) => row.get(from..from + len).unwrap_or(&[]),
-        StringAt::Slot(from, len) => row.get(from as usize..(from as usize).saturating_add(len)).unwrap_or(&[]),
+        StringAt::Slot(from, len) => {
+            row.get(from as usize..(from as usize).saturating_add(len)).unwrap_or(&[])
+        }
     };
     match c.storage {
         Storage::Bool => ValueRef::Bool(row[at] != 0),
@@ -249,9 +259,10 @@ impl Rows {
                 let from = if n == 0 { 0 } else { self.ends[n - 1] };
                 Row(Shape::Raw { table, bytes: &self.bytes[from..self.ends[n]] })
             }
-            None => {
-                Row(Shape::Values { values: &self.datums[n * self.width..(n + 1) * self.width], memory: &self.bytes })
-            }
+            None => Row(Shape::Values {
+                values: &self.datums[n * self.width..(n + 1) * self.width],
+                memory: &self.bytes,
+            }),
         }
     }
     pub fn iter(&self) -> impl Iterator<Item = Row<'_>> {

@@ -192,7 +192,10 @@ impl HashTable {
             let (a, b) = (self.store.row(self.current as usize), self.store.row(at as usize));
             let bytes = &self.store.bytes;
             if self.links[at as usize].0 == h
-                && a.iter().zip(b).take(self.keys).all(|(a, b)| compare(*a, bytes, *b, bytes) == Ordering::Equal)
+                && a.iter()
+                    .zip(b)
+                    .take(self.keys)
+                    .all(|(a, b)| compare(*a, bytes, *b, bytes) == Ordering::Equal)
             {
                 break;
             }
@@ -293,7 +296,9 @@ impl Sorter {
                 return Ok(());
             }
             if let Some(w) = self.worst {
-                if order_rows(&self.keys, row, memory, self.store.row(w as usize), &self.store.bytes) != Ordering::Less {
+                if order_rows(&self.keys, row, memory, self.store.row(w as usize), &self.store.bytes)
+                    != Ordering::Less
+                {
                     return Ok(());
                 }
             }
@@ -359,7 +364,8 @@ mod tests {
     fn a_limited_sorter_gives_the_first_rows() {
         let mut numbers: Vec<i64> = (0..10_000).map(|i| (i * 7919) % 10_007).collect();
         for desc in [false, true] {
-            let mut s = Sorter { keys: vec![SortKey { column: 0, desc, nulls_first: false }], ..Sorter::default() };
+            let mut s =
+                Sorter { keys: vec![SortKey { column: 0, desc, nulls_first: false }], ..Sorter::default() };
             s.store.width = 1;
             s.limit(Some(37));
             for n in &numbers {
@@ -386,7 +392,11 @@ mod tests {
         h.clear();
         let memory = b"redgreen".to_vec();
         for n in 0..1000i64 {
-            let key = if n % 3 == 0 { Datum::string(super::super::datum::Tag::Text, 0, 3) } else { Datum::int(n % 10) };
+            let key = if n % 3 == 0 {
+                Datum::string(super::super::datum::Tag::Text, 0, 3)
+            } else {
+                Datum::int(n % 10)
+            };
             h.put(&[key, Datum::int(n)], &memory, &mut allow()).unwrap();
         }
         let mut found = Vec::new();

@@ -119,7 +119,15 @@ impl Db {
                 self.connection.create_table(&name, columns)?;
                 for (n, i) in constraints.into_iter().enumerate() {
                     let index = i.name.unwrap_or_else(|| format!("{name}_key{n}"));
-                    self.connection.create_index(&name, &index, i.kind, i.unique, i.columns, i.primary, i.constraint)?;
+                    self.connection.create_index(
+                        &name,
+                        &index,
+                        i.kind,
+                        i.unique,
+                        i.columns,
+                        i.primary,
+                        i.constraint,
+                    )?;
                 }
                 Ok(0)
             }
@@ -149,7 +157,9 @@ impl Db {
 
 fn with_tables(name: &str) -> Db {
     let mut db = Db::new(name);
-    db.exec("create table t (id int primary key, a int, b text, c char(5), d numeric(8,2), e bigint not null)");
+    db.exec(
+        "create table t (id int primary key, a int, b text, c char(5), d numeric(8,2), e bigint not null)",
+    );
     db.exec("create index t_a on t (a)");
     db.exec("create index t_b on t using hash (b)");
     db.exec("create table u (tid int, k int, note varchar(40))");
@@ -189,7 +199,10 @@ fn reading_one_table() {
     db.check("select id / 0 from t where id = 9", "ERROR 22012: division by zero");
     db.check("select 2147483647 + id from t where id = 1", "ERROR 22003: integer out of range");
     db.check("select case when id < 3 then 'low' when id < 5 then 'mid' else 'high' end from t where id in (1,3,7) order by id", "low;mid;high");
-    db.check("select coalesce(a, -1), nullif(id, 7), greatest(a, id, 2), least(a, null, 9) from t where id = 7", "-1|NULL|7|9");
+    db.check(
+        "select coalesce(a, -1), nullif(id, 7), greatest(a, id, 2), least(a, null, 9) from t where id = 7",
+        "-1|NULL|7|9",
+    );
     db.check("select a is distinct from null, a is not distinct from 2, (a > 1) is unknown from t where id in (2, 7) order by id", "t|t|f;f|f|t");
     db.check("select c, length(c), c = 'c7   ', c || 'x' from t where id = 7", "c7|2|t|c7x");
     db.check("select distinct a from t order by a", "0;1;2;3;4;NULL");
@@ -200,7 +213,10 @@ fn reading_one_table() {
     db.check("select count(*) from generate_series(1, 1000)", "1000");
     assert!(db.plan("select * from t where id = 3").contains("Index Scan using"));
     assert!(!db.plan("select id from t order by id limit 3").contains("Sort"));
-    assert!(db.plan("select id from t order by id desc").contains("Backward") || db.plan("select id from t order by id desc").contains("Sort"));
+    assert!(
+        db.plan("select id from t order by id desc").contains("Backward")
+            || db.plan("select id from t order by id desc").contains("Sort")
+    );
 }
 
 #[test]
@@ -212,9 +228,18 @@ fn joining() {
         "select t.id, u.note from t left join u on t.id = u.tid where t.id < 5 order by 1, 2",
         "1|note of 1 that is longer than twelve;1|note of 1 that is longer than twelve;2|note of 2 that is longer than twelve;3|note of 3 that is longer than twelve;4|NULL",
     );
-    db.check("select u.tid, t.b from u left join t on t.id = u.tid and t.a = 1 order by 1, 2", "1|name1;1|name1;2|NULL;3|NULL;5|NULL;8|NULL;99|NULL;NULL|NULL");
-    db.check("select u.tid, t.id from u left join t on t.id = u.tid where t.id is null order by 1", "99|NULL;NULL|NULL");
-    db.check("select u.tid, t.id from t right join u on t.id = u.tid and t.id > 4 order by 1, 2", "1|NULL;1|NULL;2|NULL;3|NULL;5|5;8|8;99|NULL;NULL|NULL");
+    db.check(
+        "select u.tid, t.b from u left join t on t.id = u.tid and t.a = 1 order by 1, 2",
+        "1|name1;1|name1;2|NULL;3|NULL;5|NULL;8|NULL;99|NULL;NULL|NULL",
+    );
+    db.check(
+        "select u.tid, t.id from u left join t on t.id = u.tid where t.id is null order by 1",
+        "99|NULL;NULL|NULL",
+    );
+    db.check(
+        "select u.tid, t.id from t right join u on t.id = u.tid and t.id > 4 order by 1, 2",
+        "1|NULL;1|NULL;2|NULL;3|NULL;5|5;8|8;99|NULL;NULL|NULL",
+    );
     db.check(
         "select x.id, u.tid from (select id from t where id < 4) x full join u on x.id = u.tid order by 1, 2",
         "1|1;1|1;2|2;3|3;NULL|5;NULL|8;NULL|99;NULL|NULL",
@@ -232,14 +257,23 @@ fn joining() {
         "select u.tid, x.n from u left join (t left join (select 3 as n) x on t.id = x.n) on t.id = u.tid order by 1, 2 limit 4",
         "1|NULL;1|NULL;2|NULL;3|3",
     );
-    db.check("select s.g, t.id from generate_series(19, 22) s(g) left join t on t.id = s.g order by 1", "19|19;20|20;21|NULL;22|NULL");
+    db.check(
+        "select s.g, t.id from generate_series(19, 22) s(g) left join t on t.id = s.g order by 1",
+        "19|19;20|20;21|NULL;22|NULL",
+    );
 }
 
 #[test]
 fn grouping_and_sets() {
     let mut db = with_tables("group");
-    db.check("select count(*), count(a), sum(a), min(id), max(b), avg(e) from t", "20|18|34|1|name3|10500.000000000000");
-    db.check("select a, count(*), sum(d) from t group by a order by a", "0|4|52.00;1|4|36.00;2|3|32.50;3|4|44.00;4|3|33.50;NULL|2|22.00");
+    db.check(
+        "select count(*), count(a), sum(a), min(id), max(b), avg(e) from t",
+        "20|18|34|1|name3|10500.000000000000",
+    );
+    db.check(
+        "select a, count(*), sum(d) from t group by a order by a",
+        "0|4|52.00;1|4|36.00;2|3|32.50;3|4|44.00;4|3|33.50;NULL|2|22.00",
+    );
     db.check("select a, count(*) from t group by a having count(*) > 3 order by 1", "0|4;1|4;3|4");
     db.check("select count(*) from t where id > 100", "0");
     db.check("select sum(id) from t where id > 100", "NULL");
@@ -248,34 +282,67 @@ fn grouping_and_sets() {
     db.check("select count(*) filter (where id > 10), sum(id) filter (where a = 1) from t", "10|34");
     db.check("select a % 2 as p, max(id) from t where a is not null group by a % 2 order by p", "0|20;1|18");
     db.check("select id from t where id < 3 union select tid from u where tid < 4 order by 1", "1;2;3");
-    db.check("select id from t where id < 3 union all select tid from u where tid < 4 order by 1", "1;1;1;2;2;3");
+    db.check(
+        "select id from t where id < 3 union all select tid from u where tid < 4 order by 1",
+        "1;1;1;2;2;3",
+    );
     db.check("select tid from u intersect select id from t order by 1", "1;2;3;5;8");
     db.check("select tid from u except select id from t order by 1", "99;NULL");
     db.check("select tid from u except all select 1 order by 1", "1;2;3;5;8;99;NULL");
-    db.check("select tid from u intersect all (select 1 union all select 1 union all select 1) order by 1", "1;1");
+    db.check(
+        "select tid from u intersect all (select 1 union all select 1 union all select 1) order by 1",
+        "1;1",
+    );
     db.check("(select 3 union all select 1) union select 2 order by 1 limit 2 offset 1", "2;3");
     db.check("select x, count(*) from (select 1 as x union all select 1 union all select 2) s group by x order by x", "1|2;2|1");
-    db.check("select string_agg(b, ',') from (select distinct b from t order by b) s", "name0,name1,name2,name3");
+    db.check(
+        "select string_agg(b, ',') from (select distinct b from t order by b) s",
+        "name0,name1,name2,name3",
+    );
 }
 
 #[test]
 fn subqueries() {
     let mut db = with_tables("sub");
-    db.check("select (select max(id) from t), (select b from t where id = 2), (select b from t where id = 200)", "20|name2|NULL");
-    db.check("select (select id from t)", "ERROR 21000: more than one row returned by a subquery used as an expression");
+    db.check(
+        "select (select max(id) from t), (select b from t where id = 2), (select b from t where id = 200)",
+        "20|name2|NULL",
+    );
+    db.check(
+        "select (select id from t)",
+        "ERROR 21000: more than one row returned by a subquery used as an expression",
+    );
     db.check("select id from t where exists (select 1 from u where u.tid = t.id) order by 1", "1;2;3;5;8");
-    db.check("select id from t where not exists (select 1 from u where u.tid = t.id) and id < 7 order by 1", "4;6");
+    db.check(
+        "select id from t where not exists (select 1 from u where u.tid = t.id) and id < 7 order by 1",
+        "4;6",
+    );
     db.check("select id from t where id in (select tid from u) order by 1", "1;2;3;5;8");
     db.check("select id from t where id not in (select tid from u) order by 1", "");
-    db.check("select id from t where id not in (select tid from u where tid is not null) and id < 8 order by 1", "4;6;7");
+    db.check(
+        "select id from t where id not in (select tid from u where tid is not null) and id < 8 order by 1",
+        "4;6;7",
+    );
     db.check("select id from t where a not in (select 1 where false) and id > 18 order by 1", "19;20");
     db.check("select null in (select 1 where false), null in (select 1), 1 in (select null::int), 1 not in (select 2 union select null)", "f|NULL|NULL|NULL");
-    db.check("select tid, (select b from t where t.id = u.tid) from u where tid < 3 order by 1", "1|name1;1|name1;2|name2");
-    db.check("select tid, (select count(*) from t where t.a = u.tid) from u where tid < 4 order by 1", "1|4;1|4;2|3;3|4");
-    db.check("select id from t where id > all (select tid from u where tid < 10) and id < 12 order by 1", "9;10;11");
+    db.check(
+        "select tid, (select b from t where t.id = u.tid) from u where tid < 3 order by 1",
+        "1|name1;1|name1;2|name2",
+    );
+    db.check(
+        "select tid, (select count(*) from t where t.a = u.tid) from u where tid < 4 order by 1",
+        "1|4;1|4;2|3;3|4",
+    );
+    db.check(
+        "select id from t where id > all (select tid from u where tid < 10) and id < 12 order by 1",
+        "9;10;11",
+    );
     db.check("select id from t where a = any (select k from u where u.tid = t.id - 1) order by 1", "2");
     db.check("select id from t where (id, a) in (select tid, k / 2 from u) order by 1", "1;2;3");
-    db.check("select a, (select count(*) from u where u.k > max(t.id)) from t group by a order by a limit 1", "0|1");
+    db.check(
+        "select a, (select count(*) from u where u.k > max(t.id)) from t group by a order by a limit 1",
+        "0|1",
+    );
     db.check("with x as (select id, a from t where id < 4) select x.id, y.id from x join x y on x.id = y.a order by 1, 2", "1|1;2|2;3|3");
     db.check("select * from (select a, max(id) m from t group by a) s where m > 18 order by m", "4|19;0|20");
 }
@@ -283,12 +350,21 @@ fn subqueries() {
 #[test]
 fn changing_rows() {
     let mut db = with_tables("change");
-    assert_eq!(db.exec("update t set a = a + 100, b = b || ' and something longer than twelve' where id = 3"), 1);
+    assert_eq!(
+        db.exec("update t set a = a + 100, b = b || ' and something longer than twelve' where id = 3"),
+        1
+    );
     db.check("select a, b from t where id = 3", "103|name3 and something longer than twelve");
     db.check("select id from t where a = 103", "3");
     db.check("select id from t where a = 3 order by 1", "8;13;18");
-    db.check("update t set id = id + 100 where id = 3 returning id, b, c", "103|name3 and something longer than twelve|c3");
-    db.check("select * from t where b like 'name3 and%'", "103|103|name3 and something longer than twelve|c3|3.50|3000");
+    db.check(
+        "update t set id = id + 100 where id = 3 returning id, b, c",
+        "103|name3 and something longer than twelve|c3",
+    );
+    db.check(
+        "select * from t where b like 'name3 and%'",
+        "103|103|name3 and something longer than twelve|c3|3.50|3000",
+    );
     db.check("select id from t where id = 3", "");
     db.check("delete from t where id = 103 returning id, a", "103|103");
     db.check("select count(*) from t", "19");
@@ -298,8 +374,14 @@ fn changing_rows() {
     assert_eq!(db.exec("insert into t (id, e) select id + 1000, e from t"), 19);
     db.check("select count(*), count(a) from t", "38|17");
     db.check("insert into t (id, e) values (1, 2), (2, 3) returning id, e, a", "1|2|NULL;2|3|NULL");
-    db.check("insert into t (id, e) values (1, 2)", "ERROR 23505: duplicate key value violates unique constraint \"t_pkey\"");
-    db.check("insert into t (id) values (9)", "ERROR 23502: null value in column \"e\" of relation \"t\" violates not-null constraint");
+    db.check(
+        "insert into t (id, e) values (1, 2)",
+        "ERROR 23505: duplicate key value violates unique constraint \"t_pkey\"",
+    );
+    db.check(
+        "insert into t (id) values (9)",
+        "ERROR 23502: null value in column \"e\" of relation \"t\" violates not-null constraint",
+    );
     assert_eq!(db.exec("update t set a = u.k from u where u.tid = t.id"), 2);
     db.check("select id, a from t where id < 3 order by id", "1|2;2|4");
     assert_eq!(db.exec("delete from t using u where u.tid = t.id and u.k = 4"), 1);
@@ -310,8 +392,14 @@ fn changing_rows() {
     db.exec("rollback");
     db.check("select count(*) from t", "38");
     db.check("select id from t where id = 1001 for update", "1001");
-    db.check("select id, b from t where id > 1016 and id < 2000 order by e desc limit 1 for update", "1020|name0");
-    db.check("select t.id, k from t join u on u.tid = t.id - 1000 order by k desc limit 2 for update of t", "1008|16;1005|10");
+    db.check(
+        "select id, b from t where id > 1016 and id < 2000 order by e desc limit 1 for update",
+        "1020|name0",
+    );
+    db.check(
+        "select t.id, k from t join u on u.tid = t.id - 1000 order by k desc limit 2 for update of t",
+        "1008|16;1005|10",
+    );
 }
 
 #[test]
@@ -350,7 +438,11 @@ fn registered_queries() {
 #[test]
 fn batches() {
     let mut db = with_tables("batch");
-    for sql in ["select * from t where id = $1", "select id, b from t where b = 'name' || $1::text", "select a from t where a = $1"] {
+    for sql in [
+        "select * from t where id = $1",
+        "select id, b from t where b = 'name' || $1::text",
+        "select a from t where a = $1",
+    ] {
         let program = db.program(sql).unwrap();
         let env = Env::EMPTY;
         let numbers: Vec<[ValueRef<'_>; 1]> = (0..50)
@@ -363,12 +455,14 @@ fn batches() {
         let mut sinks: Vec<Rows> = (0..50).map(|_| Rows::new()).collect();
         let mut outcomes = Vec::new();
         let mut batch = Batch::new();
-        run_batch(&mut batch, &program, &mut db.connection, &params, &mut sinks, &env, &mut outcomes).unwrap();
+        run_batch(&mut batch, &program, &mut db.connection, &params, &mut sinks, &env, &mut outcomes)
+            .unwrap();
         for (i, sink) in sinks.iter().enumerate() {
             let mut alone = Rows::new();
             let o = run(&mut db.frame, &program, &mut db.connection, params[i], &mut alone, &env).unwrap();
             assert_eq!(&o, outcomes[i].as_ref().unwrap());
-            let text = |r: &Rows| r.iter().map(|r| r.values().map(show).collect::<Vec<_>>()).collect::<Vec<_>>();
+            let text =
+                |r: &Rows| r.iter().map(|r| r.values().map(show).collect::<Vec<_>>()).collect::<Vec<_>>();
             assert_eq!(text(sink), text(&alone), "{sql} {i}");
         }
     }
@@ -377,7 +471,16 @@ fn batches() {
     let params: Vec<&[ValueRef<'_>]> = numbers.iter().map(|p| &p[..]).collect();
     let mut sinks: Vec<Rows> = (0..30).map(|_| Rows::new()).collect();
     let mut outcomes = Vec::new();
-    run_batch(&mut Batch::new(), &program, &mut db.connection, &params, &mut sinks, &Env::EMPTY, &mut outcomes).unwrap();
+    run_batch(
+        &mut Batch::new(),
+        &program,
+        &mut db.connection,
+        &params,
+        &mut sinks,
+        &Env::EMPTY,
+        &mut outcomes,
+    )
+    .unwrap();
     let changed: u64 = outcomes.iter().map(|o| o.as_ref().unwrap().rows_affected).sum();
     assert_eq!(changed, 20);
     db.check("select sum(e) from t", "210020");
@@ -392,7 +495,15 @@ fn explaining() {
     let program = Arc::new(crate::plan::compile_measured(&bound, &|f| host.function(f)).unwrap());
     let (_, lines) = run_measured(&mut db.frame, &program, &mut db.connection, &[], &Env::EMPTY).unwrap();
     let text = lines.join("\n");
-    for part in ["Sort", "HashAggregate", "Left Join", "Index Scan using t_a on t (btree)", "actual rows=4 loops=1", "GroupFor", "Execution Time"] {
+    for part in [
+        "Sort",
+        "HashAggregate",
+        "Left Join",
+        "Index Scan using t_a on t (btree)",
+        "actual rows=4 loops=1",
+        "GroupFor",
+        "Execution Time",
+    ] {
         assert!(text.contains(part), "{part} is missing:\n{text}");
     }
 }

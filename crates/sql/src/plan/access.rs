@@ -31,7 +31,11 @@ pub fn table_rows(table: &Table) -> f64 {
 }
 
 /// `column cond value` for a column of the rel, whichever way round it is written.
-pub fn column_condition<'a>(e: &'a Expr, rel: u16, bound: RelSet) -> Option<(u16, Cond, &'a Expr, TypeId, TypeId)> {
+pub fn column_condition<'a>(
+    e: &'a Expr,
+    rel: u16,
+    bound: RelSet,
+) -> Option<(u16, Cond, &'a Expr, TypeId, TypeId)> {
     let ExprKind::Call { func, args } = &e.kind else { return None };
     let c = comparison(*func)?;
     let [left, right] = &args[..] else { return None };
@@ -158,7 +162,9 @@ pub fn choose<'a>(
         let mut keys: Vec<KeyValue<'a>> = Vec::new();
         let mut lists = 0;
         for col in &index.columns {
-            let Some((_, v)) = c.equal.iter().find(|(column, _)| *column as usize == col.column) else { break };
+            let Some((_, v)) = c.equal.iter().find(|(column, _)| *column as usize == col.column) else {
+                break;
+            };
             if let KeyValue::List(l) = v {
                 // One list a lookup; and none in front of a range.
                 if lists == 1 || l.is_empty() {
@@ -170,7 +176,10 @@ pub fn choose<'a>(
         }
         let uses_others = keys.iter().any(others);
         let choice = if keys.len() == m {
-            let times = keys.iter().map(|k| if let KeyValue::List(l) = k { l.len() as f64 } else { 1.0 }).product::<f64>();
+            let times = keys
+                .iter()
+                .map(|k| if let KeyValue::List(l) = k { l.len() as f64 } else { 1.0 })
+                .product::<f64>();
             let each = if index.unique { 1.0 } else { n.powf(1.0 - m as f64 / (m as f64 + 1.0)) };
             let fetched = (each * times).min(n);
             Choice {
@@ -196,7 +205,8 @@ pub fn choose<'a>(
             if k == 0 && low.is_none() && high.is_none() && backward.is_none() {
                 continue;
             }
-            let exponent = if index.unique { 1.0 - k as f64 / m as f64 } else { 1.0 - k as f64 / (m as f64 + 1.0) };
+            let exponent =
+                if index.unique { 1.0 - k as f64 / m as f64 } else { 1.0 - k as f64 / (m as f64 + 1.0) };
             let share = match (low.is_some(), high.is_some()) {
                 (true, true) => 0.1,
                 (false, false) => 1.0,

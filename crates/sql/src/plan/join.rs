@@ -142,7 +142,10 @@ fn plan_pool<'a>(
             .map(|(n, _)| n)
             .collect::<Vec<_>>();
         if ready.is_empty() {
-            let n = attach.iter().position(|a| done.is_some() && a.needs.without(outside).within(bound)).unwrap_or(0);
+            let n = attach
+                .iter()
+                .position(|a| done.is_some() && a.needs.without(outside).within(bound))
+                .unwrap_or(0);
             if attach.is_empty() {
                 // A rel that needs one that never comes; the binder refuses that. Take it as it is.
                 let r = rels.remove(0);
@@ -185,11 +188,8 @@ fn plan_pool<'a>(
         done = Some(apply(done.take(), s));
         settle(&mut open, bound, done.as_mut());
     }
-    let mut done = done.unwrap_or(Planned {
-        node: Node::Nothing { filter: Vec::new() },
-        rows: 1.0,
-        ordered: true,
-    });
+    let mut done =
+        done.unwrap_or(Planned { node: Node::Nothing { filter: Vec::new() }, rows: 1.0, ordered: true });
     // Conditions on nothing here (only parameters, or outer rows).
     done.node.filter_mut().append(&mut open);
     if let Some((rel, _)) = order {
@@ -210,7 +210,9 @@ fn first_rel(n: &Node<'_>) -> Option<u16> {
 
 fn has_full(n: &Node<'_>) -> bool {
     match n {
-        Node::Join { kind, outer, inner, .. } => *kind == JoinKind::Full || has_full(outer) || has_full(inner),
+        Node::Join { kind, outer, inner, .. } => {
+            *kind == JoinKind::Full || has_full(outer) || has_full(inner)
+        }
         _ => false,
     }
 }
@@ -238,11 +240,11 @@ fn contains(n: &Node<'_>, e: &Expr) -> bool {
         Node::Nothing { filter } | Node::Scan { filter, .. } => here(filter),
         Node::Join { kind, outer, inner, on, filter, method } => {
             let hashed = matches!((kind, method, &e.kind),
-                (JoinKind::Inner, Method::Hash(keys), ExprKind::Call { args, .. })
-                if args.len() == 2 && keys.iter().any(|(a, b)| {
-                    let is = |x: &Expr, y: &Expr| std::ptr::eq(x, y);
-                    (is(a, &args[0]) && is(b, &args[1])) || (is(a, &args[1]) && is(b, &args[0]))
-                }));
+            (JoinKind::Inner, Method::Hash(keys), ExprKind::Call { args, .. })
+            if args.len() == 2 && keys.iter().any(|(a, b)| {
+                let is = |x: &Expr, y: &Expr| std::ptr::eq(x, y);
+                (is(a, &args[0]) && is(b, &args[1])) || (is(a, &args[1]) && is(b, &args[0]))
+            }));
             hashed
                 || here(filter)
                 || match kind {
@@ -318,7 +320,8 @@ fn step<'a>(
             ordered: false,
         };
     };
-    let scan = |c: Choice<'a>, filter: Vec<&'a Expr>| Node::Scan { rel, rows: c.rows, access: c.access, filter };
+    let scan =
+        |c: Choice<'a>, filter: Vec<&'a Expr>| Node::Scan { rel, rows: c.rows, access: c.access, filter };
     let looped = access::choose(table, rel, bound, &with, order, limited);
     let loop_cost = before * (2.0 + looped.fetched * 1.5);
     let n = table_rows(table);
@@ -350,25 +353,33 @@ fn step<'a>(
 }
 
 /// Attaches the right side of a LEFT join.
-fn attach_right<'a>(cx: &Context<'a>, d: Planned<'a>, a: &Attach<'a>, bound: RelSet, outside: RelSet) -> Planned<'a> {
+fn attach_right<'a>(
+    cx: &Context<'a>,
+    d: Planned<'a>,
+    a: &Attach<'a>,
+    bound: RelSet,
+    outside: RelSet,
+) -> Planned<'a> {
     let own = rels_of(a.right);
     let visible = bound.with(outside);
     // Run for each row: all of ON that concerns the right side can be used on the way in.
-    let (inside, rest): (Vec<&'a Expr>, Vec<&'a Expr>) = a.on.iter().copied().partition(|e| refs(e).meets(own));
+    let (inside, rest): (Vec<&'a Expr>, Vec<&'a Expr>) =
+        a.on.iter().copied().partition(|e| refs(e).meets(own));
     let looped = plan_pool(cx, &[a.right], inside.clone(), visible, false);
     let lateral = lateral_in(cx, a.right).meets(visible);
     let keys = hash_keys(&a.on, visible, own);
     let before = d.rows.max(1.0);
     let ordered = d.ordered;
-    let (method, inner, on) = if lateral || (uses_index(&looped.node) && (keys.is_empty() || cheap(cx, &looped.node, before))) {
-        (Method::Loop, looped, rest)
-    } else {
-        let (alone, linking): (Vec<&'a Expr>, Vec<&'a Expr>) =
-            a.on.iter().copied().partition(|e| refs(e).meets(own) && refs(e).within(own));
-        let kept = plan_pool(cx, &[a.right], alone, RelSet::EMPTY, false);
-        let method = if keys.is_empty() { Method::Kept } else { Method::Hash(keys) };
-        (method, kept, linking)
-    };
+    let (method, inner, on) =
+        if lateral || (uses_index(&looped.node) && (keys.is_empty() || cheap(cx, &looped.node, before))) {
+            (Method::Loop, looped, rest)
+        } else {
+            let (alone, linking): (Vec<&'a Expr>, Vec<&'a Expr>) =
+                a.on.iter().copied().partition(|e| refs(e).meets(own) && refs(e).within(own));
+            let kept = plan_pool(cx, &[a.right], alone, RelSet::EMPTY, false);
+            let method = if keys.is_empty() { Method::Kept } else { Method::Hash(keys) };
+            (method, kept, linking)
+        };
     Planned {
         rows: before * inner.rows.max(1.0),
         ordered,

@@ -19,7 +19,11 @@ pub enum KeyValue<'a> {
 pub enum Access<'a> {
     Full,
     /// All columns of an index, by position in the table's indexes.
-    Lookup { index: usize, keys: Vec<KeyValue<'a>>, unique: bool },
+    Lookup {
+        index: usize,
+        keys: Vec<KeyValue<'a>>,
+        unique: bool,
+    },
     /// A B+-tree: values for the first columns, then bounds (value, inclusive) of the next.
     Range {
         index: usize,
@@ -43,8 +47,15 @@ pub enum Method<'a> {
 #[derive(Clone, Debug)]
 pub enum Node<'a> {
     /// One row without columns.
-    Nothing { filter: Vec<&'a Expr> },
-    Scan { rel: u16, access: Access<'a>, filter: Vec<&'a Expr>, rows: f64 },
+    Nothing {
+        filter: Vec<&'a Expr>,
+    },
+    Scan {
+        rel: u16,
+        access: Access<'a>,
+        filter: Vec<&'a Expr>,
+        rows: f64,
+    },
     Join {
         kind: JoinKind,
         method: Method<'a>,

@@ -129,7 +129,8 @@ fn null_with(e: &Expr, rels: RelSet) -> bool {
         ExprKind::Column { depth: 0, rel, .. } => rels.has(*rel),
         ExprKind::Cast { arg, .. } | ExprKind::Not(arg) => null_with(arg, rels),
         ExprKind::Call { func, args } => {
-            ondol_types::func::find(*func).is_some_and(|d| d.strict) && args.iter().any(|a| null_with(a, rels))
+            ondol_types::func::find(*func).is_some_and(|d| d.strict)
+                && args.iter().any(|a| null_with(a, rels))
         }
         _ => false,
     }

@@ -102,7 +102,9 @@ pub fn expr(e: &Expr, names: &Names<'_>) -> String {
             s + " END"
         }
         ExprKind::Coalesce(l) => format!("COALESCE({})", list(l, ", ")),
-        ExprKind::NullIf { left, right, .. } => format!("NULLIF({}, {})", expr(left, names), expr(right, names)),
+        ExprKind::NullIf { left, right, .. } => {
+            format!("NULLIF({}, {})", expr(left, names), expr(right, names))
+        }
         ExprKind::Greatest(l) => format!("GREATEST({})", list(l, ", ")),
         ExprKind::Least(l) => format!("LEAST({})", list(l, ", ")),
         ExprKind::InList { arg, list: l, negated, .. } => {

@@ -17,7 +17,10 @@ impl<'a> Gen<'a> {
                 if (*n as usize) < self.params.len() {
                     Ok(*n)
                 } else {
-                    Err(SqlError::new(sqlstate::UNDEFINED_PARAMETER, format!("there is no parameter ${}", n + 1)))
+                    Err(SqlError::new(
+                        sqlstate::UNDEFINED_PARAMETER,
+                        format!("there is no parameter ${}", n + 1),
+                    ))
                 }
             }
             ExprKind::Column { depth, rel, column } => {
@@ -75,7 +78,10 @@ impl<'a> Gen<'a> {
         // Parameters in order stand side by side already.
         if let Some(ExprKind::Param(first)) = list.first().map(|e| &e.kind) {
             let first = *first;
-            let in_order = list.iter().enumerate().all(|(i, e)| matches!(e.kind, ExprKind::Param(p) if p as usize == first as usize + i));
+            let in_order = list
+                .iter()
+                .enumerate()
+                .all(|(i, e)| matches!(e.kind, ExprKind::Param(p) if p as usize == first as usize + i));
             if in_order && first as usize + n <= self.params.len() {
                 return Ok(Span::new(first, n));
             }
@@ -93,7 +99,10 @@ impl<'a> Gen<'a> {
 
     fn group_register(&mut self, depth: u16, index: u16) -> SqlResult<u16> {
         let level = self.level(depth)?;
-        self.scopes[level].groups.map(|g| g.0 + index).ok_or_else(|| internal("a group's key before grouping"))
+        self.scopes[level]
+            .groups
+            .map(|g| g.0 + index)
+            .ok_or_else(|| internal("a group's key before grouping"))
     }
 
     fn aggregate_register(&mut self, depth: u16, index: u16) -> SqlResult<u16> {
@@ -483,7 +492,10 @@ pub fn fold(e: &Expr) -> Option<Value> {
         }
         ExprKind::Cast { arg, explicit } => {
             // Conversions to and from text of times and zones may look at the session.
-            if [arg.ty.id, e.ty.id].iter().any(|t| matches!(t, TypeId::Date | TypeId::Timestamp | TypeId::Timestamptz)) {
+            if [arg.ty.id, e.ty.id]
+                .iter()
+                .any(|t| matches!(t, TypeId::Date | TypeId::Timestamp | TypeId::Timestamptz))
+            {
                 return None;
             }
             let v = fold(arg)?;

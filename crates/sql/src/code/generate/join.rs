@@ -272,7 +272,13 @@ impl<'a> Gen<'a> {
     }
 
     /// Keeps a plan's rows in a hash table. With `nulls`, rows with a NULL in the key are kept as well.
-    fn build(&mut self, inner: &Node<'a>, keys: &[&'a Expr], nulls: bool, parent: usize) -> SqlResult<(Hash, Places)> {
+    fn build(
+        &mut self,
+        inner: &Node<'a>,
+        keys: &[&'a Expr],
+        nulls: bool,
+        parent: usize,
+    ) -> SqlResult<(Hash, Places)> {
         let list = self.kept_columns(inner.rels())?;
         let k = keys.len();
         let hash = self.hash(k, k + list.len());
@@ -366,7 +372,9 @@ impl<'a> Gen<'a> {
                 .map(|r| (r, scope.sources[r as usize].clone(), scope.nulls[r as usize]))
                 .collect()
         };
-        for (list, first, flag) in [(&left_list, left_first, left_flag), (&right_list, right_first, right_flag)] {
+        for (list, first, flag) in
+            [(&left_list, left_first, left_flag), (&right_list, right_first, right_flag)]
+        {
             self.in_registers(list, first, flag, outer.rels().with(inner.rels()))?;
         }
         self.all_or(filter, back)?;

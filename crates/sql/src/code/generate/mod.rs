@@ -12,6 +12,7 @@
 //!   buffer, registers, stored row) the rel has at that point of the code.
 mod expr;
 mod join;
+mod lock;
 mod modify;
 mod query;
 mod scan;
@@ -34,13 +35,24 @@ pub type FindFunction<'a> = &'a dyn Fn(&Arc<FunctionDef>) -> SqlResult<Arc<Progr
 pub(super) enum Source {
     /// Not bound here.
     None,
-    Table { cursor: u16 },
+    Table {
+        cursor: u16,
+    },
     /// Column c is at position `columns[c]` of the current row of a store.
-    Stored { store: Stored, at: Vec<(u16, u16)>, row_id: Option<u16> },
+    Stored {
+        store: Stored,
+        at: Vec<(u16, u16)>,
+        row_id: Option<u16>,
+    },
     /// Column c is in register `first + c`.
-    Registers { first: u16 },
+    Registers {
+        first: u16,
+    },
     /// A table's row with some columns changed: (column, register).
-    Changed { cursor: u16, columns: Vec<(u16, u16)> },
+    Changed {
+        cursor: u16,
+        columns: Vec<(u16, u16)>,
+    },
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -148,7 +160,12 @@ pub fn generate(bound: &Bound, find_function: FindFunction<'_>, measure: bool) -
             g.modify(m, root)?;
             (if m.delete { Tag::Delete } else { Tag::Update }, statement.columns())
         }
-        _ => return Err(SqlError::new(sqlstate::INTERNAL_ERROR, "only queries and changes of rows have a plan")),
+        _ => {
+            return Err(SqlError::new(
+                sqlstate::INTERNAL_ERROR,
+                "only queries and changes of rows have a plan",
+            ));
+        }
     };
     g.op(Op::Halt {});
     g.finish(root, tag, columns, bound.catalog_version)
@@ -276,7 +293,8 @@ impl<'a> Gen<'a> {
     }
     /// Ends the loop whose turns begin at `reset`: without any use of temporaries, marking was for nothing.
     pub fn end_turns(&mut self, mark: (u16, usize), reset: usize) {
-        let uses = self.ops[reset..].iter().enumerate().any(|(n, op)| !self.dead[reset + n] && takes_memory(op));
+        let uses =
+            self.ops[reset..].iter().enumerate().any(|(n, op)| !self.dead[reset + n] && takes_memory(op));
         if !uses {
             self.dead[mark.1] = true;
             self.dead[reset] = true;
@@ -291,7 +309,13 @@ impl<'a> Gen<'a> {
         } else {
             (None, None)
         };
-        self.tree.push(TreeNode { text: text.into(), details: Vec::new(), children: Vec::new(), loops, rows });
+        self.tree.push(TreeNode {
+            text: text.into(),
+            details: Vec::new(),
+            children: Vec::new(),
+            loops,
+            rows,
+        });
         let n = self.tree.len() - 1;
         if let Some(p) = parent {
             self.tree[p].children.push(n)
@@ -324,7 +348,13 @@ impl<'a> Gen<'a> {
 
     fn flatten(&self, n: usize, depth: u16, out: &mut Vec<PlanLine>) {
         let node = &self.tree[n];
-        out.push(PlanLine { depth, text: node.text.clone(), loops: node.loops, rows: node.rows, detail: false });
+        out.push(PlanLine {
+            depth,
+            text: node.text.clone(),
+            loops: node.loops,
+            rows: node.rows,
+            detail: false,
+        });
         for d in &node.details {
             out.push(PlanLine { depth, text: d.clone(), loops: None, rows: None, detail: true });
         }
@@ -372,10 +402,14 @@ impl<'a> Gen<'a> {
             }
         }
         let mut plan = Vec::new();
-        match &self.tree[root].children[..] {
-            // The root is only there to hang the plan on.
-            [one] if self.tree[root].details.is_empty() && tag == Tag::Select => self.flatten(*one, 0, &mut plan),
-            _ => self.flatten(root, 0, &mut plan),
+        // The root is only there to hang the plan on; the subqueries of expressions are shown below the topmost node.
+        match self.tree[root].children[..] {
+            [first, ..] => {
+                let subplans = self.tree[root].children.split_off(1);
+                self.tree[first].children.extend(subplans);
+                self.flatten(first, 0, &mut plan)
+            }
+            [] => self.flatten(root, 0, &mut plan),
         }
         let program = Program {
             ops,

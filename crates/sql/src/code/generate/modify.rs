@@ -23,7 +23,8 @@ impl<'a> Gen<'a> {
         let columns = i.columns.len();
         self.query_rows(&i.source, node, false, &mut |g, row, _next, _stop| {
             let RowOut::Registers(source) = row else { return Err(internal("a raw row to insert")) };
-            let in_place = i.columns.iter().enumerate().all(|(n, c)| matches!(c, InsertColumn::Source(s) if *s == n));
+            let in_place =
+                i.columns.iter().enumerate().all(|(n, c)| matches!(c, InsertColumn::Source(s) if *s == n));
             let first = if in_place {
                 source
             } else {
@@ -31,7 +32,9 @@ impl<'a> Gen<'a> {
                 for (n, c) in i.columns.iter().enumerate() {
                     let dst = first + n as u16;
                     match c {
-                        InsertColumn::Source(s) => g.op(Op::Move { dst: Out(dst), a: Reg(source + *s as u16) }),
+                        InsertColumn::Source(s) => {
+                            g.op(Op::Move { dst: Out(dst), a: Reg(source + *s as u16) })
+                        }
                         InsertColumn::Value(e) => g.expr_into(e, dst)?,
                     }
                 }
@@ -72,16 +75,18 @@ impl<'a> Gen<'a> {
         let once_each = matches!(&planned.node, Node::Scan { access, .. } if !has_list(access));
         self.produce(&planned.node, node, &mut |g, next| {
             let cursor = g.in_cursor(0, &m.table.0, next)?;
+            g.lock(q, cursor, How::UpdateBlock, next)?;
+            // Only now: a pair of rows that fails the second look leaves the row to the next pair.
             if !once_each {
                 g.op(Op::Touch { cursor, to: next });
             }
-            g.lock(q, cursor, How::UpdateBlock, next)?;
             if m.delete {
                 if m.returning.is_empty() {
                     g.op(Op::Delete { cursor });
                 } else {
                     // The old row, computed while it is still there.
-                    let exprs: Vec<&'a Expr> = m.returning.iter().filter(|t| !t.hidden).map(|t| &t.expr).collect();
+                    let exprs: Vec<&'a Expr> =
+                        m.returning.iter().filter(|t| !t.hidden).map(|t| &t.expr).collect();
                     let row = g.span(exprs.into_iter())?;
                     g.op(Op::Delete { cursor });
                     g.op(Op::Emit { row });
@@ -97,7 +102,8 @@ impl<'a> Gen<'a> {
             g.op(Op::Affected {});
             g.tally_row(node);
             if !m.returning.is_empty() {
-                let changed = m.assign.iter().enumerate().map(|(n, c)| (*c, values.first + n as u16)).collect();
+                let changed =
+                    m.assign.iter().enumerate().map(|(n, c)| (*c, values.first + n as u16)).collect();
                 g.scope()?.sources[0] = Source::Changed { cursor: cursor.0, columns: changed };
                 g.returning(&m.returning)?;
                 g.scope()?.sources[0] = Source::Table { cursor: cursor.0 };

@@ -182,7 +182,11 @@ impl<'a> Gen<'a> {
         let text = match access {
             Access::Full => format!("Seq Scan on {name}"),
             Access::Lookup { index, .. } => {
-                format!("Index Scan using {} on {name} ({})", table.def.indexes[*index].name, kind(table, *index))
+                format!(
+                    "Index Scan using {} on {name} ({})",
+                    table.def.indexes[*index].name,
+                    kind(table, *index)
+                )
             }
             Access::Range { index, backward, .. } => {
                 let way = if *backward { " Backward" } else { "" };
@@ -213,11 +217,15 @@ impl<'a> Gen<'a> {
             Access::Lookup { index, keys, unique } => {
                 let cursor = self.cursor(table, Some(*index));
                 let list = keys.iter().position(|k| matches!(k, KeyValue::List(_)));
-                let columns: Vec<TypeId> =
-                    table.def.indexes[*index].columns.iter().map(|c| table.def.columns[c.column].ty.id).collect();
+                let columns: Vec<TypeId> = table.def.indexes[*index]
+                    .columns
+                    .iter()
+                    .map(|c| table.def.columns[c.column].ty.id)
+                    .collect();
                 let Some(at) = list else {
                     let end = self.label();
-                    return self.lookup(rel, cursor, keys, &columns, None, *unique, filter, node, end, consume);
+                    return self
+                        .lookup(rel, cursor, keys, &columns, None, *unique, filter, node, end, consume);
                 };
                 // Each value of the list once, NULLs left out.
                 let KeyValue::List(values) = keys[at] else { return Err(internal("a list of keys")) };
@@ -238,7 +246,18 @@ impl<'a> Gen<'a> {
                 self.op(Op::HashNext { hash, to: end });
                 let r = self.register();
                 self.op(Op::HashCol { dst: Out(r), hash, column: Col(0) });
-                self.lookup(rel, cursor, keys, &columns, Some((at, r)), *unique, filter, node, next, consume)?;
+                self.lookup(
+                    rel,
+                    cursor,
+                    keys,
+                    &columns,
+                    Some((at, r)),
+                    *unique,
+                    filter,
+                    node,
+                    next,
+                    consume,
+                )?;
                 self.jump(next);
                 self.here(end);
                 self.end_turns(mark, reset);
@@ -297,7 +316,14 @@ impl<'a> Gen<'a> {
     }
 
     /// A row lies in the cursor: its filter.
-    fn found(&mut self, rel: u16, cursor: Cur, filter: &[&'a Expr], next: Label, node: usize) -> SqlResult<()> {
+    fn found(
+        &mut self,
+        rel: u16,
+        cursor: Cur,
+        filter: &[&'a Expr],
+        next: Label,
+        node: usize,
+    ) -> SqlResult<()> {
         self.scope()?.sources[rel as usize] = Source::Table { cursor: cursor.0 };
         self.all_or(filter, next)?;
         self.tally_row(node);
@@ -413,7 +439,11 @@ impl<'a> Gen<'a> {
                 for (b, op) in [(low, ">"), (high, "<")] {
                     if let Some((e, inclusive)) = b {
                         let eq = if *inclusive { "=" } else { "" };
-                        parts.push(format!("({} {op}{eq} {})", column(*index, prefix.len()), show::expr(e, &names)));
+                        parts.push(format!(
+                            "({} {op}{eq} {})",
+                            column(*index, prefix.len()),
+                            show::expr(e, &names)
+                        ));
                     }
                 }
             }

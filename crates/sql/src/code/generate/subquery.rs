@@ -23,7 +23,11 @@ impl<'a> Gen<'a> {
     }
 
     /// Runs `code` under U1.
-    fn unless_done(&mut self, q: &Query, code: &mut dyn FnMut(&mut Gen<'a>) -> SqlResult<()>) -> SqlResult<()> {
+    fn unless_done(
+        &mut self,
+        q: &Query,
+        code: &mut dyn FnMut(&mut Gen<'a>) -> SqlResult<()>,
+    ) -> SqlResult<()> {
         if correlated(q) {
             return code(self);
         }
@@ -47,7 +51,9 @@ impl<'a> Gen<'a> {
                 g.op(Op::Null { dst: Out(kept) });
                 g.op(Op::Bool { dst: Out(seen), value: Flag(false) });
                 g.query_rows(q, node, false, &mut |g, row, _next, _stop| {
-                    let RowOut::Registers(first) = row else { return Err(internal("a raw row in a subquery")) };
+                    let RowOut::Registers(first) = row else {
+                        return Err(internal("a raw row in a subquery"));
+                    };
                     let one = g.label();
                     g.op(Op::IfNot { a: Reg(seen), to: one });
                     g.op(Op::Raise { what: Fault::MoreThanOneRow });
@@ -132,7 +138,9 @@ impl<'a> Gen<'a> {
                 g.tally_start(node);
                 g.op(Op::MatClear { mat });
                 g.query_rows(q, node, false, &mut |g, row, _next, _stop| {
-                    let RowOut::Registers(first) = row else { return Err(internal("a raw row in a subquery")) };
+                    let RowOut::Registers(first) = row else {
+                        return Err(internal("a raw row in a subquery"));
+                    };
                     g.op(Op::MatPut { mat, row: Span::new(first, width) });
                     Ok(())
                 })
