@@ -352,7 +352,7 @@ fn parse(line: &str) -> Option<Ordered> {
 fn crashes(args: &Args, kind: Kind, times: u64, folder: &Path) -> Result<()> {
     let folder = folder.join(format!("crash-{}", kind.name()));
     let scale = args.scale();
-    drop(prepare(args, &[kind], &folder)?.map(Database::close).transpose()?);
+    prepare(args, &[kind], &folder)?.map(Database::close).transpose()?;
     let seconds = args.common.seconds(3.0).max(0.3);
     let mut acknowledged: Vec<Ordered> = vec![];
     for n in 0..times {

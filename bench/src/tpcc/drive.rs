@@ -133,7 +133,7 @@ fn work(
     outcome: &mut Outcome,
 ) -> Result<()> {
     let mut open: VecDeque<Open> = VecDeque::new();
-    let mut settle = |link: &mut dyn Link, open: &mut VecDeque<Open>, keep: usize, outcome: &mut Outcome| {
+    let settle = |link: &mut dyn Link, open: &mut VecDeque<Open>, keep: usize, outcome: &mut Outcome| {
         let Some(last) = open.len().checked_sub(keep + 1) else { return Ok::<_, Error>(()) };
         link.wait(open[last].number)?;
         for o in open.drain(..=last) {

@@ -189,4 +189,36 @@ fn main() {
             log.close().expect("closed");
         }
     }
+
+    // What a checkpoint does to lone commits. Its images are of no use, since this memory has no versions: nothing
+    // recovers from here on.
+    let again = Plain::new(segments);
+    let log = Arc::new(recover(config(0), &again, &|_| {}).expect("recovered").0);
+    for pace in [None, Some(Pace::Gentle), Some(Pace::Full), None] {
+        let running = Arc::new(AtomicU64::new(1));
+        let checkpoint = pace.map(|pace| {
+            let (log, again, running) = (log.clone(), again.clone(), running.clone());
+            std::thread::spawn(move || {
+                let done = Checkpointer::new().run(&log, &*again, pace, true);
+                running.store(0, Ordering::Relaxed);
+                done.expect("checkpoint").seconds
+            })
+        });
+        let mut times = vec![];
+        while if pace.is_some() { running.load(Ordering::Relaxed) == 1 } else { times.len() < 2000 } {
+            let start = Instant::now();
+            let ts = one(&log);
+            log.wait_durable(ts).expect("durable");
+            times.push(start.elapsed());
+        }
+        times.sort_unstable();
+        let seconds = checkpoint.map_or(0.0, |c| c.join().expect("ended"));
+        println!(
+            "lone durable commits beside {pace:?} ({seconds:.1} s): {}, median {:?}, p99 {:?}, longest {:?}",
+            times.len(),
+            times[times.len() / 2],
+            times[times.len() * 99 / 100],
+            times[times.len() - 1],
+        );
+    }
 }

@@ -87,9 +87,9 @@ impl Session {
         batch: &mut Batch,
     ) -> SqlResult<()> {
         self.connection.set_synchronous(false);
-        let done = self.call_lanes(query, calls, batch);
-        self.settings_changed();
-        self.ended(done)?;
+        let done = self.timed(|s| s.call_lanes(query, calls, batch));
+        self.connection.set_synchronous(self.is_synchronous());
+        done?;
         if let Some(t) = batch.token()
             && !self.in_transaction()
             && self.is_synchronous()
@@ -107,9 +107,9 @@ impl Session {
         batch: &mut Batch,
     ) -> SqlResult<()> {
         self.connection.set_synchronous(false);
-        let done = self.call_lanes(query, calls, batch);
-        self.settings_changed();
-        self.ended(done)
+        let done = self.timed(|s| s.call_lanes(query, calls, batch));
+        self.connection.set_synchronous(self.is_synchronous());
+        done
     }
 
     fn call_lanes(&mut self, query: QueryId, calls: &[&[ValueRef<'_>]], batch: &mut Batch) -> SqlResult<()> {
@@ -119,6 +119,18 @@ impl Session {
                 batch.rows.resize_with(calls.len(), Rows::new);
             }
             batch.rows[..calls.len()].iter_mut().for_each(|r| r.reset(&plan.columns));
+            if s.quick.own_transaction && !s.in_transaction() {
+                batch.outcomes.clear();
+                for (call, rows) in calls.iter().zip(&mut batch.rows) {
+                    let outcome = s.call_plan(plan, call, rows.sink()).map(|c| Outcome {
+                        rows_affected: c.rows,
+                        tag: plan.program.tag,
+                        token: c.token,
+                    });
+                    batch.outcomes.push(outcome);
+                }
+                return Ok(());
+            }
             s.fresh = false;
             s.prepare_host(&plan.program);
             let env = Env {

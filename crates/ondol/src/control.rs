@@ -119,8 +119,7 @@ impl Session {
                 out.done(if failed { "ROLLBACK" } else { "COMMIT" }, self.told(token))
             }
             Err(e) => {
-                self.connection.rollback();
-                self.settings_rolled_back();
+                self.drop_transaction();
                 Err(e)
             }
         }
@@ -146,6 +145,12 @@ impl Session {
             )),
             false => Ok(()),
         }
+    }
+
+    /// Rolls back, whatever is left to be rolled back.
+    pub(crate) fn drop_transaction(&mut self) {
+        self.connection.rollback();
+        self.settings_rolled_back();
     }
 
     pub(crate) fn settings_committed(&mut self) {

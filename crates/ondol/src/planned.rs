@@ -154,18 +154,24 @@ impl Session {
         params: &[Value],
         out: &mut dyn Output,
     ) -> SqlResult<()> {
-        let limit = self.settings.ms("statement_timeout");
+        self.timed(|s| s.run_until_fresh(text, types, params, out))
+    }
+
+    /// Runs `f` as a statement does: within statement_timeout, and undone if it fails (N2).
+    pub(crate) fn timed<T>(&mut self, f: impl FnOnce(&mut Session) -> SqlResult<T>) -> SqlResult<T> {
         self.cancel.store(false, Ordering::Relaxed);
-        if let Some(limit) = limit {
-            self.watch.arm(limit).map_err(|e| {
-                SqlError::new(
-                    sqlstate::IO_ERROR,
-                    format!("could not start the thread for statement_timeout: {e}"),
-                )
-            })?;
-        }
-        let mut done = self.run_until_fresh(text, types, params, out);
-        if limit.is_some() && self.watch.disarm() {
+        let Some(limit) = self.quick.timeout else {
+            let done = f(self);
+            return self.ended(done);
+        };
+        self.watch.arm(limit).map_err(|e| {
+            SqlError::new(
+                sqlstate::IO_ERROR,
+                format!("could not start the thread for statement_timeout: {e}"),
+            )
+        })?;
+        let mut done = f(self);
+        if self.watch.disarm() {
             done = done.map_err(|e| match e.sqlstate() {
                 sqlstate::QUERY_CANCELED => {
                     SqlError::new(sqlstate::QUERY_CANCELED, "canceling statement due to statement timeout")
@@ -244,11 +250,10 @@ impl Session {
         params: &[ValueRef<'_>],
         out: &mut dyn Output,
     ) -> SqlResult<()> {
-        if plan.program.writes {
+        if plan.program.writes && (self.quick.own_transaction || self.in_transaction()) {
             self.refuse_read_only(tag_name(plan.program.tag))?;
         }
-        // A level other than READ COMMITTED is a transaction's; alone, a statement is made one of its own.
-        if !self.in_transaction() && self.settings.get("default_transaction_isolation") != "read committed" {
+        if self.quick.own_transaction && !self.in_transaction() {
             return self.run_alone(plan, params, out);
         }
         let has_result = !plan.program.columns.is_empty() || plan.program.tag == Tag::Select;
@@ -296,7 +301,7 @@ impl Session {
                 out.done(&tag, token)
             }
             Err(e) => {
-                self.undo_transaction();
+                self.drop_transaction();
                 Err(e)
             }
         }
@@ -343,9 +348,33 @@ impl Session {
     ) -> SqlResult<Called> {
         self.with_query(query, |s, plan| {
             rows.reset(&plan.columns);
-            let (n, token) = s.run_program(plan, params, rows.sink())?;
-            Ok(Called { rows: n, token })
+            s.call_plan(plan, params, rows.sink())
         })
+    }
+
+    /// One call, in a transaction of its own if the session's defaults want that.
+    pub(crate) fn call_plan(
+        &mut self,
+        plan: &Arc<Plan>,
+        params: &[ValueRef<'_>],
+        sink: &mut dyn Sink,
+    ) -> SqlResult<Called> {
+        if !self.quick.own_transaction || self.in_transaction() {
+            let (rows, token) = self.run_program(plan, params, sink)?;
+            return Ok(Called { rows, token });
+        }
+        self.start_transaction(None, None)?;
+        match self.run_program(plan, params, sink).and_then(|(rows, _)| Ok((rows, self.connection.commit()?)))
+        {
+            Ok((rows, token)) => {
+                self.settings_committed();
+                Ok(Called { rows, token })
+            }
+            Err(e) => {
+                self.drop_transaction();
+                Err(e)
+            }
+        }
     }
 
     pub(crate) fn with_query<R>(

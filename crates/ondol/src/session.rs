@@ -22,6 +22,7 @@ use ondol_types::{SqlError, SqlResult, TypeId, Value, ValueRef, sqlstate};
 use std::io::{Read, Write};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 /// A registered query's identity, which survives restarts: what [`Session::call`] is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -48,11 +49,21 @@ impl Prepared {
 
 type OnNotice = Box<dyn FnMut(&Notice) + Send>;
 
+/// What of the settings each statement looks at.
+#[derive(Clone, Copy)]
+pub(crate) struct Quick {
+    synchronous: bool,
+    pub timeout: Option<Duration>,
+    /// A statement outside a transaction needs one of its own: the default level or mode is not the usual one.
+    pub own_transaction: bool,
+}
+
 pub struct Session {
     pub(crate) database: Database,
     pub(crate) connection: Connection,
     pub(crate) frame: Frame,
     pub(crate) settings: Settings,
+    pub(crate) quick: Quick,
     /// The settings at BEGIN (an empty name) and at each savepoint.
     pub(crate) marks: Vec<(String, Mark)>,
     /// No statement ran in the transaction yet.
@@ -87,6 +98,7 @@ impl Session {
             database: database.clone(),
             frame: Frame::default(),
             settings: Settings::new(),
+            quick: Quick { synchronous: true, timeout: None, own_transaction: false },
             marks: Vec::new(),
             fresh: false,
             plans: Plans::default(),
@@ -321,7 +333,7 @@ impl Session {
     pub fn commit_async(&mut self) -> SqlResult<Option<Token>> {
         self.connection.set_synchronous(false);
         let done = self.connection_commit_async();
-        self.settings_changed();
+        self.connection.set_synchronous(self.quick.synchronous);
         done
     }
 
@@ -331,13 +343,11 @@ impl Session {
         }
         match self.connection.commit() {
             Ok(t) => {
-                self.settings.end_transaction();
-                self.marks.clear();
+                self.settings_committed();
                 Ok(t)
             }
             Err(e) => {
-                self.connection.rollback();
-                self.settings_rolled_back();
+                self.drop_transaction();
                 Err(e)
             }
         }
@@ -417,8 +427,7 @@ impl Session {
     /// # }
     /// ```
     pub fn call(&mut self, query: QueryId, params: &[ValueRef<'_>], rows: &mut Rows) -> SqlResult<Called> {
-        let done = self.call_once(query, params, rows);
-        self.ended(done)
+        self.timed(|s| s.call_once(query, params, rows))
     }
 
     /// Calls a registered query without waiting for its commit to be durable: the token can be waited for.
@@ -429,9 +438,9 @@ impl Session {
         rows: &mut Rows,
     ) -> SqlResult<Called> {
         self.connection.set_synchronous(false);
-        let done = self.call_once(query, params, rows);
-        self.settings_changed();
-        self.ended(done)
+        let done = self.timed(|s| s.call_once(query, params, rows));
+        self.connection.set_synchronous(self.quick.synchronous);
+        done
     }
 
     pub(crate) fn warn(&mut self, sqlstate: &'static str, message: impl Into<String>) {
@@ -458,12 +467,18 @@ impl Session {
         token.filter(|_| !self.is_synchronous())
     }
     pub(crate) fn is_synchronous(&self) -> bool {
-        self.settings.get("synchronous_commit") != "off"
+        self.quick.synchronous
     }
 
     /// Tells the connection of the settings that are its business.
     pub(crate) fn settings_changed(&mut self) {
-        self.connection.set_synchronous(self.is_synchronous());
+        self.quick = Quick {
+            synchronous: self.settings.get("synchronous_commit") != "off",
+            timeout: self.settings.ms("statement_timeout"),
+            own_transaction: self.settings.get("default_transaction_isolation") != "read committed"
+                || self.settings.is_on("default_transaction_read_only"),
+        };
+        self.connection.set_synchronous(self.quick.synchronous);
         self.connection.set_lock_timeout(self.settings.ms("lock_timeout"));
     }
 

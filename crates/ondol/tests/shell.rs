@@ -217,8 +217,8 @@ fn describing() {
     assert_eq!(
         r.out,
         concat!(
-            " List of relations\n Schema | Name | Type  \n--------+------+-------\n public | t    | table\n(1 row)\n\n",
-            "     List of relations\n Schema | Name | Type  | Table \n--------+------+-------+-------\n public | i    | index | t\n(1 row)\n\n",
+            "   List of relations\n Schema | Name | Type  \n--------+------+-------\n public | t    | table\n(1 row)\n\n",
+            "       List of relations\n Schema | Name | Type  | Table \n--------+------+-------+-------\n public | i    | index | t\n(1 row)\n\n",
             "-[ RECORD 1 ]\none | 1\n\n"
         )
     );

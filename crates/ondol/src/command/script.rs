@@ -192,7 +192,9 @@ impl Runner {
                 }
             }
         }
-        if let Some(sql) = splitter.finish() {
+        // A script's last statement needs no semicolon; a person who leaves in the midst of one does not mean it.
+        let last = splitter.finish();
+        if let Some(sql) = last.filter(|_| !self.interactive) {
             lines.complete();
             let done = self.statement(&sql, lines);
             self.judge(done, lines, started)?;

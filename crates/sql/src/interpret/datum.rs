@@ -258,7 +258,11 @@ pub fn hash(d: Datum, memory: &[u8], h: &mut Mix) {
 #[inline]
 pub fn with_values<R>(regs: &[Datum], memory: &[u8], f: impl FnOnce(&[ValueRef<'_>]) -> R) -> R {
     const FEW: usize = 8;
-    if regs.len() <= FEW {
+    if let [a] = regs {
+        f(&[a.value(memory)])
+    } else if let [a, b] = regs {
+        f(&[a.value(memory), b.value(memory)])
+    } else if regs.len() <= FEW {
         let mut few = [ValueRef::Null; FEW];
         for (v, d) in few.iter_mut().zip(regs) {
             *v = d.value(memory);
@@ -278,7 +282,7 @@ pub fn too_large(limit: usize) -> ondol_types::SqlError {
 }
 
 /// Bytes that a statement's stores may take together.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Allowance {
     pub used: usize,
     pub limit: usize,

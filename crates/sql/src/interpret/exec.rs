@@ -4,23 +4,23 @@
 //!   an unexpected type is read as some value (see `datum`), an unexpected return address ends the program with an error.
 //! - **X2** A wish to cancel is looked at on every loop's way, once in [`TICKS`] turns.
 //! - **X3** Nothing here begins or ends a statement.
+use super::Env;
 use super::access;
-use super::datum::{Datum, Tag, compare, order_floats, with_values};
-use super::frame::{Frame, Groups};
+use super::datum::{Datum, Tag};
+use super::far;
+use super::frame::Frame;
 use super::rows::{Row, Shape, Sink, make_alone, stands_alone, tag_of};
-use super::{Env, functions};
 use crate::code::Program;
 use crate::code::op::Op;
-use crate::code::operand::{Cond, Fault, How, IntTy};
-use ondol_engine::{Connection, Layout, LockStrength, Locked, Oid, Wait};
-use ondol_types::agg::AggState;
-use ondol_types::func::{Context, FuncId};
+use crate::code::operand::{Cond, Cur, IntTy};
+use ondol_engine::{Connection, Layout};
+use ondol_types::func::Context;
 use ondol_types::{SqlError, SqlResult, sqlstate};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// X2
-const TICKS: u32 = 256;
+pub(super) const TICKS: u32 = 256;
 
 /// Runs to the end.
 pub(super) const PLAIN: u8 = 0;
@@ -45,12 +45,12 @@ pub(super) enum Exit {
 }
 
 #[cold]
-fn internal(message: &str) -> SqlError {
+pub(super) fn internal(message: &str) -> SqlError {
     SqlError::new(sqlstate::INTERNAL_ERROR, message)
 }
 
 #[cold]
-fn canceled() -> SqlError {
+pub(super) fn canceled() -> SqlError {
     SqlError::new(sqlstate::QUERY_CANCELED, "canceling statement due to user request")
 }
 
@@ -93,27 +93,6 @@ fn arithmetic(a: Datum, b: Datum, ty: IntTy, f: impl FnOnce(i64, i64) -> Option<
     }
 }
 
-/// Ordinary results of doubles; what is not ordinary is for the function itself to judge.
-#[inline(always)]
-fn doubles(
-    a: Datum,
-    b: Datum,
-    func: FuncId,
-    context: &Context<'_>,
-    f: impl FnOnce(f64, f64) -> f64,
-    zero_is_ordinary: bool,
-) -> SqlResult<Datum> {
-    if a.is_null() || b.is_null() {
-        return Ok(Datum::NULL);
-    }
-    let v = f(a.as_float(), b.as_float());
-    if v.is_finite() && (zero_is_ordinary || v != 0.0) {
-        return Ok(Datum::float(v));
-    }
-    let v = ondol_types::func::call(func, &[a.value(&[]), b.value(&[])], context)?;
-    Ok(Datum::of_owned(&v, &mut Vec::new()))
-}
-
 #[inline(always)]
 fn integers_hold(a: Datum, b: Datum, cond: Cond) -> bool {
     let (x, y) = (a.as_int(), b.as_int());
@@ -125,38 +104,6 @@ fn integers_hold(a: Datum, b: Datum, cond: Cond) -> bool {
         Cond::Gt => x > y,
         Cond::Ge => x >= y,
     }
-}
-
-fn lock_words(how: How) -> (LockStrength, Wait) {
-    match how {
-        How::UpdateBlock => (LockStrength::Update, Wait::Block),
-        How::UpdateNoWait => (LockStrength::Update, Wait::NoWait),
-        How::UpdateSkip => (LockStrength::Update, Wait::SkipLocked),
-        How::ShareBlock => (LockStrength::Share, Wait::Block),
-        How::ShareNoWait => (LockStrength::Share, Wait::NoWait),
-        How::ShareSkip => (LockStrength::Share, Wait::SkipLocked),
-    }
-}
-
-/// The current group becomes the key's, which is begun if it is new.
-fn group_for(
-    g: &mut Groups,
-    key: &[Datum],
-    memory: &[u8],
-    allow: &mut super::datum::Allowance,
-) -> SqlResult<()> {
-    if g.table.put_new(key, memory, allow)? {
-        if let Some(def) = &g.def {
-            g.states.extend(def.aggs.iter().map(|(id, _)| AggState::new(*id)));
-            allow.take(def.aggs.len() * size_of::<AggState>())?;
-        }
-    }
-    Ok(())
-}
-
-fn state_of(g: &mut Groups, agg: u16) -> Option<&mut AggState> {
-    let n = g.def.as_ref()?.aggs.len();
-    g.states.get_mut(g.table.current().checked_mul(n)?.checked_add(agg as usize)?)
 }
 
 /// Where the lanes of a batch wait for each other.
@@ -175,7 +122,6 @@ pub(super) fn exec<const MODE: u8>(
 ) -> SqlResult<Exit> {
     let ops = &program.ops[..];
     let mut pc = start;
-    let mut allow = f.allow.unwrap_or(super::datum::Allowance { used: 0, limit: usize::MAX });
 
     macro_rules! reg {
         ($r:expr) => {
@@ -226,7 +172,6 @@ pub(super) fn exec<const MODE: u8>(
             f.executed[pc] += 1;
         }
         if MODE == LANE && pc != start && is_meeting(op) {
-            f.allow = Some(allow);
             return Ok(Exit::At(pc));
         }
         match *op {
@@ -281,20 +226,11 @@ pub(super) fn exec<const MODE: u8>(
                 let to = (reg!(mark).bits as usize).max(f.floor);
                 f.memory.truncate(to);
             }
-            Op::Raise { what } => {
-                return Err(match what {
-                    Fault::MoreThanOneRow => SqlError::new(
-                        sqlstate::CARDINALITY_VIOLATION,
-                        "more than one row returned by a subquery used as an expression",
-                    ),
-                });
-            }
             Op::Tally { slot } => {
                 if let Some(t) = f.tallies.get_mut(slot.0 as usize) {
                     *t += 1
                 }
             }
-
             Op::Null { dst } => set!(dst, Datum::NULL),
             Op::Bool { dst, value } => set!(dst, Datum::bool(value.0)),
             Op::Int { dst, value } => set!(dst, Datum::int(value.0.into())),
@@ -334,15 +270,6 @@ pub(super) fn exec<const MODE: u8>(
             Op::AddInt { dst, a, b, ty } => set!(dst, arithmetic(reg!(a), reg!(b), ty, i64::checked_add)?),
             Op::SubInt { dst, a, b, ty } => set!(dst, arithmetic(reg!(a), reg!(b), ty, i64::checked_sub)?),
             Op::MulInt { dst, a, b, ty } => set!(dst, arithmetic(reg!(a), reg!(b), ty, i64::checked_mul)?),
-            Op::AddFloat { dst, a, b, func } => {
-                set!(dst, doubles(reg!(a), reg!(b), func, &world.context, |x, y| x + y, true)?)
-            }
-            Op::SubFloat { dst, a, b, func } => {
-                set!(dst, doubles(reg!(a), reg!(b), func, &world.context, |x, y| x - y, true)?)
-            }
-            Op::MulFloat { dst, a, b, func } => {
-                set!(dst, doubles(reg!(a), reg!(b), func, &world.context, |x, y| x * y, false)?)
-            }
             Op::CmpInt { dst, a, b, cond } => {
                 let (x, y) = (reg!(a), reg!(b));
                 set!(
@@ -351,17 +278,6 @@ pub(super) fn exec<const MODE: u8>(
                         Datum::NULL
                     } else {
                         Datum::bool(integers_hold(x, y, cond))
-                    }
-                )
-            }
-            Op::CmpFloat { dst, a, b, cond } => {
-                let (x, y) = (reg!(a), reg!(b));
-                set!(
-                    dst,
-                    if x.is_null() || y.is_null() {
-                        Datum::NULL
-                    } else {
-                        Datum::bool(cond.holds(order_floats(x.as_float(), y.as_float())))
                     }
                 )
             }
@@ -382,32 +298,10 @@ pub(super) fn exec<const MODE: u8>(
                     jump!(to)
                 }
             }
-            Op::UnlessFloat { a, b, cond, to } => {
-                let (x, y) = (reg!(a), reg!(b));
-                if x.is_null() || y.is_null() || !cond.holds(order_floats(x.as_float(), y.as_float())) {
-                    jump!(to)
-                }
-            }
             Op::UnlessText { a, b, cond, to } => {
                 let (x, y) = (reg!(a), reg!(b));
                 if x.is_null() || y.is_null() || !cond.holds(x.bytes(&f.memory).cmp(y.bytes(&f.memory))) {
                     jump!(to)
-                }
-            }
-            Op::Call { dst, func, args } => {
-                let v =
-                    with_values(row!(args), &f.memory, |v| ondol_types::func::call(func, v, &world.context))?;
-                set!(dst, Datum::of_owned(&v, &mut f.memory))
-            }
-            Op::Cast { dst, a, how } => {
-                let d = reg!(a);
-                if d.is_null() {
-                    set!(dst, Datum::NULL)
-                } else {
-                    let c = &program.casts[how.0 as usize];
-                    let v = d.value(&f.memory).to_owned();
-                    let v = ondol_types::cast::cast(v, c.from, c.to, c.explicit, &world.context)?;
-                    set!(dst, Datum::of_owned(&v, &mut f.memory))
                 }
             }
             Op::Retag { dst, a, ty } => {
@@ -416,10 +310,6 @@ pub(super) fn exec<const MODE: u8>(
                     d.tag = tag
                 }
                 set!(dst, d)
-            }
-            Op::IntToFloat { dst, a } => {
-                let d = reg!(a);
-                set!(dst, if d.is_null() { d } else { Datum::float(d.as_int() as f64) })
             }
             Op::Narrow { dst, a, ty, to } => {
                 let mut d = reg!(a);
@@ -431,18 +321,6 @@ pub(super) fn exec<const MODE: u8>(
                 }
                 set!(dst, d)
             }
-            Op::Order { dst, a, b } => {
-                let (x, y) = (reg!(a), reg!(b));
-                set!(
-                    dst,
-                    if x.is_null() || y.is_null() {
-                        Datum::NULL
-                    } else {
-                        Datum::int(compare(x, &f.memory, y, &f.memory) as i64)
-                    }
-                )
-            }
-
             Op::ColBool { dst, at, null } => column!(dst, null, Datum::bool(f.memory[at.0 as usize] != 0)),
             Op::ColInt2 { dst, at, null } => {
                 column!(dst, null, Datum::number(Tag::Int2, i16::from_le_bytes(bytes_at!(at)).into()))
@@ -468,26 +346,6 @@ pub(super) fn exec<const MODE: u8>(
             Op::ColText { dst, at, null } => {
                 column!(dst, null, access::string_value(connection, &mut f.memory, at.0 as usize, Tag::Text))
             }
-            Op::ColBytea { dst, at, null } => {
-                column!(dst, null, access::string_value(connection, &mut f.memory, at.0 as usize, Tag::Bytea))
-            }
-            Op::ColNumeric { dst, at, null } => column!(
-                dst,
-                null,
-                access::string_value(connection, &mut f.memory, at.0 as usize, Tag::Numeric)
-            ),
-            Op::ColChar { dst, cursor, column } => {
-                let layout = &program.table_of(cursor.0).layout;
-                let c = &f.cursors[cursor.0 as usize];
-                let range = c.from..c.to;
-                let d = if layout.is_null(&f.memory[range.clone()], column.0 as usize) {
-                    Datum::NULL
-                } else {
-                    access::char_value(connection, layout, &mut f.memory, range, column.0 as usize)
-                };
-                set!(dst, d)
-            }
-
             Op::ScanStart { cursor } => {
                 f.cursors[cursor.0 as usize].scan.start(connection, program.table_of(cursor.0))
             }
@@ -537,88 +395,6 @@ pub(super) fn exec<const MODE: u8>(
                     jump!(to)
                 }
             }
-            Op::RangeLow { cursor, values, edge } => {
-                if let Some(index) = program.index_of(cursor.0) {
-                    access::range_low(&mut f.cursors[cursor.0 as usize], index, row!(values), &f.memory, edge)
-                }
-            }
-            Op::RangeHigh { cursor, values, edge } => {
-                if let Some(index) = program.index_of(cursor.0) {
-                    access::range_high(
-                        &mut f.cursors[cursor.0 as usize],
-                        index,
-                        row!(values),
-                        &f.memory,
-                        edge,
-                    )
-                }
-            }
-            Op::RangeStart { cursor, backward } => {
-                if let Some(index) = program.index_of(cursor.0) {
-                    access::range_start(connection, &mut f.cursors[cursor.0 as usize], index, backward.0)?
-                }
-            }
-            Op::RangeNext { cursor, to } => {
-                tick!();
-                let mut scratch = std::mem::take(&mut f.scratch);
-                let found = access::range_next(connection, f, program, cursor.0 as usize, &mut scratch);
-                f.scratch = scratch;
-                if !found? {
-                    jump!(to)
-                }
-            }
-            Op::GetRow { dst, cursor } => set!(dst, Datum::int(f.cursors[cursor.0 as usize].oid.0 as i64)),
-            Op::SetRow { cursor, a, to } => {
-                let oid = reg!(a);
-                let c = &mut f.cursors[cursor.0 as usize];
-                c.oid = Oid(oid.bits & Oid::MASK);
-                let seen = oid.tag == Tag::Int8
-                    && connection.read(program.table_of(cursor.0), c.oid, &mut f.memory[c.from..c.to]);
-                if !seen {
-                    jump!(to)
-                }
-            }
-            Op::Lock { changed, cursor, how, gone } => {
-                let (strength, wait) = lock_words(how);
-                let table = program.table_of(cursor.0);
-                let c = &f.cursors[cursor.0 as usize];
-                let mut was_changed = false;
-                match connection.lock(table, c.oid, strength, wait)? {
-                    Locked::Same => {}
-                    Locked::Changed => {
-                        if !connection.read_newest(table, c.oid, &mut f.memory[c.from..c.to]) {
-                            jump!(gone)
-                        }
-                        was_changed = true
-                    }
-                    Locked::Gone | Locked::Skipped => jump!(gone),
-                }
-                set!(changed, Datum::bool(was_changed))
-            }
-            Op::Touch { cursor, to } => {
-                let c = &mut f.cursors[cursor.0 as usize];
-                allow.take(16)?;
-                if !c.touched.insert(c.oid.0) {
-                    jump!(to)
-                }
-            }
-            Op::Update { cursor, values, columns } => {
-                let c = &f.cursors[cursor.0 as usize];
-                let (oid, range) = (c.oid, c.from..c.to);
-                let list = &program.lists[columns.0 as usize];
-                let table = program.table_of(cursor.0);
-                access::with_changes(list, row!(values), &f.memory, |changes| {
-                    connection.update(table, oid, &f.memory[range], changes)
-                })?;
-            }
-            Op::Delete { cursor } => {
-                let c = &f.cursors[cursor.0 as usize];
-                connection.delete(program.table_of(cursor.0), c.oid, &f.memory[c.from..c.to])?
-            }
-            Op::Insert { table, values } => {
-                let table = &program.tables[table.0 as usize];
-                with_values(row!(values), &f.memory, |v| connection.insert(table, v))?;
-            }
             Op::Affected {} => f.affected += 1,
             Op::Emit { row: span } => {
                 f.emitted += 1;
@@ -632,208 +408,45 @@ pub(super) fn exec<const MODE: u8>(
                 let c = &f.cursors[cursor.0 as usize];
                 let range = c.from..c.to;
                 let simple = !c.has_strings && !Layout::is_wide(&f.memory[range.clone()]);
-                let more = if simple || stands_alone(&table.layout, &f.memory[range.clone()]) {
+                let more = if simple {
                     sink.row(&Row(Shape::Raw { table, bytes: &f.memory[range] }))?
                 } else {
-                    let at = make_alone(connection, &table.layout, range, &mut f.memory);
-                    let more = sink.row(&Row(Shape::Raw { table, bytes: &f.memory[at..] }))?;
-                    f.memory.truncate(at);
-                    more
+                    emit_strings(f, program, cursor, connection, sink)?
                 };
                 if !more {
                     return Ok(Exit::Done);
                 }
             }
-
-            Op::HashClear { hash } => f.hashes[hash.0 as usize].clear(),
-            Op::HashPut { hash, row: span } => {
-                f.hashes[hash.0 as usize].put(row!(span), &f.memory, &mut allow)?
-            }
-            Op::HashPutNew { hash, row: span, to } => {
-                if !f.hashes[hash.0 as usize].put_new(row!(span), &f.memory, &mut allow)? {
+            // Everything else is a call away, so that this loop stays small enough for the processor's registers.
+            _ => {
+                if let Some(to) = far::exec(f, program, connection, world, op)? {
                     jump!(to)
                 }
-            }
-            Op::HashFind { hash, key, to } => {
-                if !f.hashes[hash.0 as usize].find(row!(key), &f.memory) {
-                    jump!(to)
-                }
-            }
-            Op::HashFindNext { hash, to } => {
-                tick!();
-                if !f.hashes[hash.0 as usize].find_next() {
-                    jump!(to)
-                }
-            }
-            Op::HashCol { dst, hash, column } => {
-                set!(dst, f.hashes[hash.0 as usize].get(column.0 as usize, &mut f.memory))
-            }
-            Op::HashAdd { hash, by } => f.hashes[hash.0 as usize].add(by.0.into()),
-            Op::HashCount { dst, hash } => set!(dst, Datum::int(f.hashes[hash.0 as usize].count())),
-            Op::HashRewind { hash } => f.hashes[hash.0 as usize].rewind(),
-            Op::HashNext { hash, to } => {
-                tick!();
-                if !f.hashes[hash.0 as usize].step() {
-                    jump!(to)
-                }
-            }
-            Op::HashSize { dst, hash } => set!(dst, Datum::int(f.hashes[hash.0 as usize].store.rows as i64)),
-
-            Op::MatClear { mat } => f.mats[mat.0 as usize].clear(),
-            Op::MatPut { mat, row: span } => {
-                f.mats[mat.0 as usize].store.push(row!(span), &f.memory, &mut allow)?;
-            }
-            Op::MatRewind { mat } => f.mats[mat.0 as usize].rewind(),
-            Op::MatNext { mat, to } => {
-                tick!();
-                if !f.mats[mat.0 as usize].step() {
-                    jump!(to)
-                }
-            }
-            Op::MatCol { dst, mat, column } => {
-                set!(dst, f.mats[mat.0 as usize].get(column.0 as usize, &mut f.memory))
-            }
-            Op::MatSize { dst, mat } => set!(dst, Datum::int(f.mats[mat.0 as usize].store.rows as i64)),
-            Op::SystemRows { mat, view } => {
-                let list = &mut f.mats[mat.0 as usize];
-                functions::system_rows(list, &program.names[view.0 as usize], connection, world, &mut allow)?
-            }
-            Op::FunctionRows { mat, function, args } => {
-                functions::function_rows(f, program, mat, function, args, connection, world, &mut allow)?
-            }
-
-            Op::SortClear { sort } => f.sorters[sort.0 as usize].clear(),
-            Op::SortLimit { sort, a } => {
-                let d = reg!(a);
-                f.sorters[sort.0 as usize]
-                    .limit((!d.is_null()).then(|| usize::try_from(d.as_int()).unwrap_or(0)))
-            }
-            Op::SortPut { sort, row: span } => {
-                f.sorters[sort.0 as usize].put(row!(span), &f.memory, &mut allow)?
-            }
-            Op::SortRun { sort } => f.sorters[sort.0 as usize].run(),
-            Op::SortNext { sort, to } => {
-                tick!();
-                if !f.sorters[sort.0 as usize].step() {
-                    jump!(to)
-                }
-            }
-            Op::SortCol { dst, sort, column } => {
-                set!(dst, f.sorters[sort.0 as usize].get(column.0 as usize, &mut f.memory))
-            }
-
-            Op::GroupClear { group } => {
-                let g = &mut f.groups[group.0 as usize];
-                g.table.clear();
-                g.states.clear();
-            }
-            Op::GroupFor { group, key } => {
-                group_for(&mut f.groups[group.0 as usize], row!(key), &f.memory, &mut allow)?
-            }
-            Op::AggStep { group, agg, args } => {
-                let Some(state) = state_of(&mut f.groups[group.0 as usize], agg.0) else {
-                    return Err(internal("an aggregate is fed before its group is chosen"));
-                };
-                with_values(row!(args), &f.memory, |v| state.step(v))?
-            }
-            Op::GroupIndex { dst, group } => {
-                set!(dst, Datum::int(f.groups[group.0 as usize].table.current() as i64))
-            }
-            Op::GroupRewind { group } => f.groups[group.0 as usize].table.rewind(),
-            Op::GroupNext { group, to } => {
-                tick!();
-                if !f.groups[group.0 as usize].table.step() {
-                    jump!(to)
-                }
-            }
-            Op::GroupCol { dst, group, column } => {
-                set!(dst, f.groups[group.0 as usize].table.get(column.0 as usize, &mut f.memory))
-            }
-            Op::AggValue { dst, group, agg } => {
-                let Some(state) = state_of(&mut f.groups[group.0 as usize], agg.0) else {
-                    return Err(internal("an aggregate is asked before its group is chosen"));
-                };
-                let v = state.finish()?;
-                set!(dst, Datum::of_owned(&v, &mut f.memory))
-            }
-
-            Op::SeriesStart { state } => {
-                let s = &f.regs[state.0.range()];
-                if !s[2].is_null() && s[2].as_int() == 0 {
-                    return Err(SqlError::new(
-                        sqlstate::INVALID_PARAMETER_VALUE,
-                        "step size cannot equal zero",
-                    ));
-                }
-            }
-            Op::SeriesNext { state, to } => {
-                tick!();
-                let s = &mut f.regs[state.0.range()];
-                let (next, stop, step) = (s[0], s[1], s[2]);
-                let past = next.is_null()
-                    || stop.is_null()
-                    || step.is_null()
-                    || if step.as_int() > 0 {
-                        next.as_int() > stop.as_int()
-                    } else {
-                        next.as_int() < stop.as_int()
-                    };
-                if past {
-                    jump!(to)
-                }
-                s[3] = next;
-                s[0] = match next.as_int().checked_add(step.as_int()) {
-                    Some(v) => Datum::number(next.tag, v),
-                    None => Datum::NULL,
-                };
-            }
-            Op::LimitOf { dst, a, offset } => {
-                let d = reg!(a);
-                if !d.is_null() && d.as_int() < 0 {
-                    return Err(match offset.0 {
-                        false => SqlError::new("2201W", "LIMIT must not be negative"),
-                        true => SqlError::new("2201X", "OFFSET must not be negative"),
-                    });
-                }
-                set!(dst, if d.is_null() { d } else { Datum::int(d.as_int()) })
-            }
-            Op::Skip { left, to } => {
-                let r = &mut f.regs[left.0.first as usize];
-                if !r.is_null() && r.as_int() > 0 {
-                    *r = Datum::int(r.as_int() - 1);
-                    jump!(to)
-                }
-            }
-            Op::CountDown { left, to } => {
-                let r = &mut f.regs[left.0.first as usize];
-                if !r.is_null() {
-                    *r = Datum::int(r.as_int().saturating_sub(1));
-                    if r.as_int() <= 0 {
-                        jump!(to)
-                    }
-                }
-            }
-            Op::IfZero { a, to } => {
-                let d = reg!(a);
-                if !d.is_null() && d.bits == 0 {
-                    jump!(to)
-                }
-            }
-            Op::LimitSum { dst, a, b } => {
-                let (x, y) = (reg!(a), reg!(b));
-                // A missing OFFSET counts as none; a missing LIMIT is no limit.
-                set!(
-                    dst,
-                    match (x.is_null(), y.is_null()) {
-                        (true, _) => Datum::NULL,
-                        (false, true) => x,
-                        (false, false) => Datum::int(x.as_int().saturating_add(y.as_int())),
-                    }
-                )
             }
         }
         pc += 1;
     }
+}
+
+/// Gives out a row whose strings may lie in other slots.
+#[inline(never)]
+fn emit_strings(
+    f: &mut Frame,
+    program: &Program,
+    cursor: Cur,
+    connection: &Connection,
+    sink: &mut dyn Sink,
+) -> SqlResult<bool> {
+    let table = program.table_of(cursor.0);
+    let c = &f.cursors[cursor.0 as usize];
+    let range = c.from..c.to;
+    if stands_alone(&table.layout, &f.memory[range.clone()]) {
+        return sink.row(&Row(Shape::Raw { table, bytes: &f.memory[range] }));
+    }
+    let at = make_alone(connection, &table.layout, range, &mut f.memory);
+    let more = sink.row(&Row(Shape::Raw { table, bytes: &f.memory[at..] }))?;
+    f.memory.truncate(at);
+    Ok(more)
 }
 
 /// Shares a program with a frame that is to run it inside another.

@@ -10,7 +10,7 @@
 //! - **F3** Behind the row area lie [`PAD`] further bytes, so that a fixed-width read at any place of it stays inside.
 //! - **F4** Registers keep what the last execution left in them: generated code writes before it reads, but for what `Once`
 //!   remembers, which is forgotten at each start.
-use super::datum::{Allowance, Datum};
+use super::datum::{Allowance, Datum, Tag};
 use super::rows::tag_of;
 use super::store::{HashTable, List, Sorter};
 use crate::code::Op;
@@ -77,6 +77,8 @@ pub struct Frame {
     /// Functions are called, which may ask for the time.
     pub(super) uses_time: bool,
     touches: bool,
+    /// The parameters' types and tags.
+    params: Vec<(TypeId, Tag)>,
     pub(super) base: usize,
     pub(super) floor: usize,
     pub(super) cursors: Vec<TableCursor>,
@@ -87,7 +89,7 @@ pub struct Frame {
     pub(super) affected: u64,
     pub(super) emitted: u64,
     pub(super) tick: u32,
-    pub(super) allow: Option<Allowance>,
+    pub(super) allow: Allowance,
     pub(super) scratch: Vec<u8>,
     pub(super) tallies: Vec<u64>,
     pub(super) executed: Vec<u64>,
@@ -116,13 +118,18 @@ impl Frame {
             ));
         }
         self.memory.truncate(self.base);
-        for (n, (v, ty)) in params.iter().zip(&program.params).enumerate() {
+        for (n, (v, (ty, tag))) in params.iter().zip(&self.params).enumerate() {
+            let tag = *tag;
             let v = match v {
                 ValueRef::Text(s) if *ty == TypeId::Bpchar => ValueRef::Text(s.trim_end_matches(' ')),
                 v => *v,
             };
-            let d = Datum::of(v, &mut self.memory);
-            if !d.is_null() && tag_of(*ty) != Some(d.tag) {
+            let d = match v {
+                ValueRef::Int8(i) => Datum::number(Tag::Int8, i),
+                ValueRef::Int4(i) => Datum::number(Tag::Int4, i.into()),
+                v => Datum::of(v, &mut self.memory),
+            };
+            if tag != d.tag && !d.is_null() {
                 return Err(SqlError::new(
                     sqlstate::DATATYPE_MISMATCH,
                     format!("parameter ${} is of type {ty:?} and was given as {:?}", n + 1, d.tag),
@@ -140,7 +147,7 @@ impl Frame {
         self.floor = self.memory.len();
         self.affected = 0;
         self.emitted = 0;
-        self.allow = Some(Allowance { used: 0, limit });
+        self.allow = Allowance { used: 0, limit };
         Ok(())
     }
 
@@ -166,6 +173,8 @@ impl Frame {
                 .any(|c| matches!(c.storage, Storage::Text | Storage::Bytea | Storage::Numeric));
             c.touched.clear();
         }
+        self.params.clear();
+        self.params.extend(program.params.iter().map(|t| (*t, tag_of(*t).unwrap_or_default())));
         self.once.clear();
         self.uses_time = false;
         self.touches = false;

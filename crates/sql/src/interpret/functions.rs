@@ -54,7 +54,6 @@ impl Sink for Gather<'_> {
     }
 }
 
-#[allow(clippy::too_many_arguments)]
 pub(super) fn function_rows(
     f: &mut Frame,
     program: &Program,
@@ -63,8 +62,9 @@ pub(super) fn function_rows(
     args: Span,
     connection: &mut Connection,
     world: &World<'_>,
-    allow: &mut Allowance,
 ) -> SqlResult<()> {
+    let mut allow = f.allow;
+    let allow = &mut allow;
     if world.depth >= MAX_DEPTH {
         return Err(SqlError::new("54001", "stack depth limit exceeded")
             .detail(format!("Registered queries call each other more than {MAX_DEPTH} deep.")));
@@ -95,5 +95,6 @@ pub(super) fn function_rows(
         let nulls = vec![ValueRef::Null; list.store.width];
         put(list, &nulls, allow)?;
     }
+    f.allow = *allow;
     Ok(())
 }

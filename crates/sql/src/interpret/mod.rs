@@ -16,6 +16,7 @@ mod access;
 mod batch;
 pub mod datum;
 mod exec;
+mod far;
 mod frame;
 mod functions;
 pub mod rows;

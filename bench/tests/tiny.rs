@@ -1,0 +1,51 @@
+//! Every bench is run with next to nothing, so that none of them rots. What they check (checksums that must
+//! agree, consistency conditions, acknowledged orders after a SIGKILL, equal content on two databases) is checked here
+//! too.
+use std::process::Command;
+
+fn tiny(program: &str, further: &[&str], says: &[&str]) {
+    let folder = ondol::TempFolder::new().expect("a folder");
+    let out = Command::new(program)
+        .args(["--tiny", "--out"])
+        .arg(folder.path())
+        .args(further)
+        .output()
+        .expect("the bench runs");
+    let (stdout, stderr) = (String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
+    assert!(out.status.success(), "{stdout}\n{stderr}");
+    for s in says {
+        assert!(stdout.contains(s), "{s:?} is missing in:\n{stdout}");
+    }
+    let mut written: Vec<String> = std::fs::read_dir(folder.path())
+        .expect("results")
+        .filter_map(|e| Some(e.ok()?.path().extension()?.to_string_lossy().into_owned()))
+        .collect();
+    written.sort();
+    assert_eq!(written, ["csv", "md", "svg"]);
+}
+
+#[test]
+fn directory() {
+    tiny(env!("CARGO_BIN_EXE_directory"), &[], &["Q1: point reads", "Q3: point reads", "Q4: durable", "bytes an update"]);
+}
+
+#[test]
+fn tpcc() {
+    let says = ["conditions of clause 3.3.2 hold", "left the same content on both sides", "Ondol durable: killed after", "SQLite FULL: killed after"];
+    tiny(env!("CARGO_BIN_EXE_tpcc"), &["--threads", "2"], &says);
+}
+
+#[test]
+fn load() {
+    tiny(env!("CARGO_BIN_EXE_load"), &[], &["Ondol COPY"]);
+}
+
+#[test]
+fn recovery() {
+    tiny(env!("CARGO_BIN_EXE_recovery"), &[], &["whole restart", "building the indexes on the live database"]);
+}
+
+#[test]
+fn checkpoint() {
+    tiny(env!("CARGO_BIN_EXE_checkpoint"), &[], &["p99 with against without", "A long reader under updates"]);
+}

@@ -1,0 +1,442 @@
+//! The instructions that are not part of the interpreter's innermost loop: stores, sorts, groups, functions, changes of rows.
+//!
+//! Each is a call away from the loop, which costs little beside what they do, and keeps the loop itself small. The
+//! answer is where to jump, or nothing: then the next instruction follows. X1 to X3 of `exec` hold here too.
+use super::datum::{Allowance, Datum, Tag, compare, order_floats, with_values};
+use super::exec::{TICKS, World, canceled, internal};
+use super::frame::{Frame, Groups};
+use super::{access, functions};
+use crate::code::Program;
+use crate::code::op::Op;
+use crate::code::operand::{Fault, How, Label};
+use ondol_engine::{Connection, LockStrength, Locked, Oid, Wait};
+use ondol_types::agg::AggState;
+use ondol_types::func::{Context, FuncId};
+use ondol_types::{SqlError, SqlResult, sqlstate};
+use std::sync::atomic::Ordering;
+
+/// Ordinary results of doubles; what is not ordinary is for the function itself to judge.
+#[inline(always)]
+fn doubles(
+    a: Datum,
+    b: Datum,
+    func: FuncId,
+    context: &Context<'_>,
+    f: impl FnOnce(f64, f64) -> f64,
+    zero_is_ordinary: bool,
+) -> SqlResult<Datum> {
+    if a.is_null() || b.is_null() {
+        return Ok(Datum::NULL);
+    }
+    let v = f(a.as_float(), b.as_float());
+    if v.is_finite() && (zero_is_ordinary || v != 0.0) {
+        return Ok(Datum::float(v));
+    }
+    let v = ondol_types::func::call(func, &[a.value(&[]), b.value(&[])], context)?;
+    Ok(Datum::of_owned(&v, &mut Vec::new()))
+}
+
+fn lock_words(how: How) -> (LockStrength, Wait) {
+    match how {
+        How::UpdateBlock => (LockStrength::Update, Wait::Block),
+        How::UpdateNoWait => (LockStrength::Update, Wait::NoWait),
+        How::UpdateSkip => (LockStrength::Update, Wait::SkipLocked),
+        How::ShareBlock => (LockStrength::Share, Wait::Block),
+        How::ShareNoWait => (LockStrength::Share, Wait::NoWait),
+        How::ShareSkip => (LockStrength::Share, Wait::SkipLocked),
+    }
+}
+
+/// The current group becomes the key's, which is begun if it is new.
+fn group_for(g: &mut Groups, key: &[Datum], memory: &[u8], allow: &mut Allowance) -> SqlResult<()> {
+    if g.table.put_new(key, memory, allow)? {
+        if let Some(def) = &g.def {
+            g.states.extend(def.aggs.iter().map(|(id, _)| AggState::new(*id)));
+            allow.take(def.aggs.len() * size_of::<AggState>())?;
+        }
+    }
+    Ok(())
+}
+
+fn state_of(g: &mut Groups, agg: u16) -> Option<&mut AggState> {
+    let n = g.def.as_ref()?.aggs.len();
+    g.states.get_mut(g.table.current().checked_mul(n)?.checked_add(agg as usize)?)
+}
+
+#[inline(never)]
+pub(super) fn exec(
+    f: &mut Frame,
+    program: &Program,
+    connection: &mut Connection,
+    world: &World<'_>,
+    op: &Op,
+) -> SqlResult<Option<Label>> {
+    macro_rules! reg {
+        ($r:expr) => {
+            f.regs[$r.0 as usize]
+        };
+    }
+    macro_rules! set {
+        ($r:expr, $v:expr) => {{
+            let v = $v;
+            f.regs[$r.0 as usize] = v;
+        }};
+    }
+    macro_rules! tick {
+        () => {
+            f.tick = f.tick.wrapping_add(1);
+            if f.tick % TICKS == 0 && world.env.cancel.is_some_and(|c| c.load(Ordering::Relaxed)) {
+                return Err(canceled());
+            }
+        };
+    }
+    macro_rules! column {
+        ($dst:expr, $null:expr, $value:expr) => {
+            set!($dst, if $null.is_null(&f.memory) { Datum::NULL } else { $value })
+        };
+    }
+    macro_rules! row {
+        ($span:expr) => {
+            &f.regs[$span.range()]
+        };
+    }
+    match *op {
+        Op::Raise { what } => {
+            return Err(match what {
+                Fault::MoreThanOneRow => SqlError::new(
+                    sqlstate::CARDINALITY_VIOLATION,
+                    "more than one row returned by a subquery used as an expression",
+                ),
+            });
+        }
+        Op::AddFloat { dst, a, b, func } => {
+            set!(dst, doubles(reg!(a), reg!(b), func, &world.context, |x, y| x + y, true)?)
+        }
+        Op::SubFloat { dst, a, b, func } => {
+            set!(dst, doubles(reg!(a), reg!(b), func, &world.context, |x, y| x - y, true)?)
+        }
+        Op::MulFloat { dst, a, b, func } => {
+            set!(dst, doubles(reg!(a), reg!(b), func, &world.context, |x, y| x * y, false)?)
+        }
+        Op::CmpFloat { dst, a, b, cond } => {
+            let (x, y) = (reg!(a), reg!(b));
+            set!(
+                dst,
+                if x.is_null() || y.is_null() {
+                    Datum::NULL
+                } else {
+                    Datum::bool(cond.holds(order_floats(x.as_float(), y.as_float())))
+                }
+            )
+        }
+        Op::UnlessFloat { a, b, cond, to } => {
+            let (x, y) = (reg!(a), reg!(b));
+            if x.is_null() || y.is_null() || !cond.holds(order_floats(x.as_float(), y.as_float())) {
+                return Ok(Some(to));
+            }
+        }
+        Op::Call { dst, func, args } => {
+            let v = with_values(row!(args), &f.memory, |v| ondol_types::func::call(func, v, &world.context))?;
+            set!(dst, Datum::of_owned(&v, &mut f.memory))
+        }
+        Op::Cast { dst, a, how } => {
+            let d = reg!(a);
+            if d.is_null() {
+                set!(dst, Datum::NULL)
+            } else {
+                let c = &program.casts[how.0 as usize];
+                let v = d.value(&f.memory).to_owned();
+                let v = ondol_types::cast::cast(v, c.from, c.to, c.explicit, &world.context)?;
+                set!(dst, Datum::of_owned(&v, &mut f.memory))
+            }
+        }
+        Op::IntToFloat { dst, a } => {
+            let d = reg!(a);
+            set!(dst, if d.is_null() { d } else { Datum::float(d.as_int() as f64) })
+        }
+        Op::Order { dst, a, b } => {
+            let (x, y) = (reg!(a), reg!(b));
+            set!(
+                dst,
+                if x.is_null() || y.is_null() {
+                    Datum::NULL
+                } else {
+                    Datum::int(compare(x, &f.memory, y, &f.memory) as i64)
+                }
+            )
+        }
+        Op::ColBytea { dst, at, null } => {
+            column!(dst, null, access::string_value(connection, &mut f.memory, at.0 as usize, Tag::Bytea))
+        }
+        Op::ColNumeric { dst, at, null } => {
+            column!(dst, null, access::string_value(connection, &mut f.memory, at.0 as usize, Tag::Numeric))
+        }
+        Op::ColChar { dst, cursor, column } => {
+            let layout = &program.table_of(cursor.0).layout;
+            let c = &f.cursors[cursor.0 as usize];
+            let range = c.from..c.to;
+            let d = if layout.is_null(&f.memory[range.clone()], column.0 as usize) {
+                Datum::NULL
+            } else {
+                access::char_value(connection, layout, &mut f.memory, range, column.0 as usize)
+            };
+            set!(dst, d)
+        }
+        Op::RangeLow { cursor, values, edge } => {
+            if let Some(index) = program.index_of(cursor.0) {
+                access::range_low(&mut f.cursors[cursor.0 as usize], index, row!(values), &f.memory, edge)
+            }
+        }
+        Op::RangeHigh { cursor, values, edge } => {
+            if let Some(index) = program.index_of(cursor.0) {
+                access::range_high(&mut f.cursors[cursor.0 as usize], index, row!(values), &f.memory, edge)
+            }
+        }
+        Op::RangeStart { cursor, backward } => {
+            if let Some(index) = program.index_of(cursor.0) {
+                access::range_start(connection, &mut f.cursors[cursor.0 as usize], index, backward.0)?
+            }
+        }
+        Op::RangeNext { cursor, to } => {
+            tick!();
+            let mut scratch = std::mem::take(&mut f.scratch);
+            let found = access::range_next(connection, f, program, cursor.0 as usize, &mut scratch);
+            f.scratch = scratch;
+            if !found? {
+                return Ok(Some(to));
+            }
+        }
+        Op::GetRow { dst, cursor } => set!(dst, Datum::int(f.cursors[cursor.0 as usize].oid.0 as i64)),
+        Op::SetRow { cursor, a, to } => {
+            let oid = reg!(a);
+            let c = &mut f.cursors[cursor.0 as usize];
+            c.oid = Oid(oid.bits & Oid::MASK);
+            let seen = oid.tag == Tag::Int8
+                && connection.read(program.table_of(cursor.0), c.oid, &mut f.memory[c.from..c.to]);
+            if !seen {
+                return Ok(Some(to));
+            }
+        }
+        Op::Lock { changed, cursor, how, gone } => {
+            let (strength, wait) = lock_words(how);
+            let table = program.table_of(cursor.0);
+            let c = &f.cursors[cursor.0 as usize];
+            let mut was_changed = false;
+            match connection.lock(table, c.oid, strength, wait)? {
+                Locked::Same => {}
+                Locked::Changed => {
+                    if !connection.read_newest(table, c.oid, &mut f.memory[c.from..c.to]) {
+                        return Ok(Some(gone));
+                    }
+                    was_changed = true
+                }
+                Locked::Gone | Locked::Skipped => return Ok(Some(gone)),
+            }
+            set!(changed, Datum::bool(was_changed))
+        }
+        Op::Touch { cursor, to } => {
+            let c = &mut f.cursors[cursor.0 as usize];
+            f.allow.take(16)?;
+            if !c.touched.insert(c.oid.0) {
+                return Ok(Some(to));
+            }
+        }
+        Op::Update { cursor, values, columns } => {
+            let c = &f.cursors[cursor.0 as usize];
+            let (oid, range) = (c.oid, c.from..c.to);
+            let list = &program.lists[columns.0 as usize];
+            let table = program.table_of(cursor.0);
+            access::with_changes(list, row!(values), &f.memory, |changes| {
+                connection.update(table, oid, &f.memory[range], changes)
+            })?;
+        }
+        Op::Delete { cursor } => {
+            let c = &f.cursors[cursor.0 as usize];
+            connection.delete(program.table_of(cursor.0), c.oid, &f.memory[c.from..c.to])?
+        }
+        Op::Insert { table, values } => {
+            let table = &program.tables[table.0 as usize];
+            with_values(row!(values), &f.memory, |v| connection.insert(table, v))?;
+        }
+        Op::HashClear { hash } => f.hashes[hash.0 as usize].clear(),
+        Op::HashPut { hash, row: span } => {
+            f.hashes[hash.0 as usize].put(row!(span), &f.memory, &mut f.allow)?
+        }
+        Op::HashPutNew { hash, row: span, to } => {
+            if !f.hashes[hash.0 as usize].put_new(row!(span), &f.memory, &mut f.allow)? {
+                return Ok(Some(to));
+            }
+        }
+        Op::HashFind { hash, key, to } => {
+            if !f.hashes[hash.0 as usize].find(row!(key), &f.memory) {
+                return Ok(Some(to));
+            }
+        }
+        Op::HashFindNext { hash, to } => {
+            tick!();
+            if !f.hashes[hash.0 as usize].find_next() {
+                return Ok(Some(to));
+            }
+        }
+        Op::HashCol { dst, hash, column } => {
+            set!(dst, f.hashes[hash.0 as usize].get(column.0 as usize, &mut f.memory))
+        }
+        Op::HashAdd { hash, by } => f.hashes[hash.0 as usize].add(by.0.into()),
+        Op::HashCount { dst, hash } => set!(dst, Datum::int(f.hashes[hash.0 as usize].count())),
+        Op::HashRewind { hash } => f.hashes[hash.0 as usize].rewind(),
+        Op::HashNext { hash, to } => {
+            tick!();
+            if !f.hashes[hash.0 as usize].step() {
+                return Ok(Some(to));
+            }
+        }
+        Op::HashSize { dst, hash } => set!(dst, Datum::int(f.hashes[hash.0 as usize].store.rows as i64)),
+        Op::MatClear { mat } => f.mats[mat.0 as usize].clear(),
+        Op::MatPut { mat, row: span } => {
+            f.mats[mat.0 as usize].store.push(row!(span), &f.memory, &mut f.allow)?;
+        }
+        Op::MatRewind { mat } => f.mats[mat.0 as usize].rewind(),
+        Op::MatNext { mat, to } => {
+            tick!();
+            if !f.mats[mat.0 as usize].step() {
+                return Ok(Some(to));
+            }
+        }
+        Op::MatCol { dst, mat, column } => {
+            set!(dst, f.mats[mat.0 as usize].get(column.0 as usize, &mut f.memory))
+        }
+        Op::MatSize { dst, mat } => set!(dst, Datum::int(f.mats[mat.0 as usize].store.rows as i64)),
+        Op::SystemRows { mat, view } => {
+            let list = &mut f.mats[mat.0 as usize];
+            functions::system_rows(list, &program.names[view.0 as usize], connection, world, &mut f.allow)?
+        }
+        Op::FunctionRows { mat, function, args } => {
+            functions::function_rows(f, program, mat, function, args, connection, world)?
+        }
+        Op::SortClear { sort } => f.sorters[sort.0 as usize].clear(),
+        Op::SortLimit { sort, a } => {
+            let d = reg!(a);
+            f.sorters[sort.0 as usize].limit((!d.is_null()).then(|| usize::try_from(d.as_int()).unwrap_or(0)))
+        }
+        Op::SortPut { sort, row: span } => {
+            f.sorters[sort.0 as usize].put(row!(span), &f.memory, &mut f.allow)?
+        }
+        Op::SortRun { sort } => f.sorters[sort.0 as usize].run(),
+        Op::SortNext { sort, to } => {
+            tick!();
+            if !f.sorters[sort.0 as usize].step() {
+                return Ok(Some(to));
+            }
+        }
+        Op::SortCol { dst, sort, column } => {
+            set!(dst, f.sorters[sort.0 as usize].get(column.0 as usize, &mut f.memory))
+        }
+        Op::GroupClear { group } => {
+            let g = &mut f.groups[group.0 as usize];
+            g.table.clear();
+            g.states.clear();
+        }
+        Op::GroupFor { group, key } => {
+            group_for(&mut f.groups[group.0 as usize], row!(key), &f.memory, &mut f.allow)?
+        }
+        Op::AggStep { group, agg, args } => {
+            let Some(state) = state_of(&mut f.groups[group.0 as usize], agg.0) else {
+                return Err(internal("an aggregate is fed before its group is chosen"));
+            };
+            with_values(row!(args), &f.memory, |v| state.step(v))?
+        }
+        Op::GroupIndex { dst, group } => {
+            set!(dst, Datum::int(f.groups[group.0 as usize].table.current() as i64))
+        }
+        Op::GroupRewind { group } => f.groups[group.0 as usize].table.rewind(),
+        Op::GroupNext { group, to } => {
+            tick!();
+            if !f.groups[group.0 as usize].table.step() {
+                return Ok(Some(to));
+            }
+        }
+        Op::GroupCol { dst, group, column } => {
+            set!(dst, f.groups[group.0 as usize].table.get(column.0 as usize, &mut f.memory))
+        }
+        Op::AggValue { dst, group, agg } => {
+            let Some(state) = state_of(&mut f.groups[group.0 as usize], agg.0) else {
+                return Err(internal("an aggregate is asked before its group is chosen"));
+            };
+            let v = state.finish()?;
+            set!(dst, Datum::of_owned(&v, &mut f.memory))
+        }
+        Op::SeriesStart { state } => {
+            let s = &f.regs[state.0.range()];
+            if !s[2].is_null() && s[2].as_int() == 0 {
+                return Err(SqlError::new(sqlstate::INVALID_PARAMETER_VALUE, "step size cannot equal zero"));
+            }
+        }
+        Op::SeriesNext { state, to } => {
+            tick!();
+            let s = &mut f.regs[state.0.range()];
+            let (next, stop, step) = (s[0], s[1], s[2]);
+            let past = next.is_null()
+                || stop.is_null()
+                || step.is_null()
+                || if step.as_int() > 0 {
+                    next.as_int() > stop.as_int()
+                } else {
+                    next.as_int() < stop.as_int()
+                };
+            if past {
+                return Ok(Some(to));
+            }
+            s[3] = next;
+            s[0] = match next.as_int().checked_add(step.as_int()) {
+                Some(v) => Datum::number(next.tag, v),
+                None => Datum::NULL,
+            };
+        }
+        Op::LimitOf { dst, a, offset } => {
+            let d = reg!(a);
+            if !d.is_null() && d.as_int() < 0 {
+                return Err(match offset.0 {
+                    false => SqlError::new("2201W", "LIMIT must not be negative"),
+                    true => SqlError::new("2201X", "OFFSET must not be negative"),
+                });
+            }
+            set!(dst, if d.is_null() { d } else { Datum::int(d.as_int()) })
+        }
+        Op::Skip { left, to } => {
+            let r = &mut f.regs[left.0.first as usize];
+            if !r.is_null() && r.as_int() > 0 {
+                *r = Datum::int(r.as_int() - 1);
+                return Ok(Some(to));
+            }
+        }
+        Op::CountDown { left, to } => {
+            let r = &mut f.regs[left.0.first as usize];
+            if !r.is_null() {
+                *r = Datum::int(r.as_int().saturating_sub(1));
+                if r.as_int() <= 0 {
+                    return Ok(Some(to));
+                }
+            }
+        }
+        Op::IfZero { a, to } => {
+            let d = reg!(a);
+            if !d.is_null() && d.bits == 0 {
+                return Ok(Some(to));
+            }
+        }
+        Op::LimitSum { dst, a, b } => {
+            let (x, y) = (reg!(a), reg!(b));
+            // A missing OFFSET counts as none; a missing LIMIT is no limit.
+            set!(
+                dst,
+                match (x.is_null(), y.is_null()) {
+                    (true, _) => Datum::NULL,
+                    (false, true) => x,
+                    (false, false) => Datum::int(x.as_int().saturating_add(y.as_int())),
+                }
+            )
+        }
+        _ => return Err(internal("an instruction of the inner loop came out of it")),
+    }
+    Ok(None)
+}
