@@ -65,11 +65,17 @@ fn update(db: &Database, rows: u64, thread: u64, durable: bool, stop: &AtomicBoo
 }
 
 /// Updates on all threads while `work` runs.
-fn beside<R>(db: &Database, rows: u64, durable: bool, work: impl FnOnce() -> Result<R>) -> Result<(R, Histogram)> {
+fn beside<R>(
+    db: &Database,
+    rows: u64,
+    durable: bool,
+    work: impl FnOnce() -> Result<R>,
+) -> Result<(R, Histogram)> {
     let stop = AtomicBool::new(false);
     std::thread::scope(|s| {
         let stop = &stop;
-        let threads: Vec<_> = (0..THREADS).map(|t| s.spawn(move || update(db, rows, t, durable, stop))).collect();
+        let threads: Vec<_> =
+            (0..THREADS).map(|t| s.spawn(move || update(db, rows, t, durable, stop))).collect();
         let done = work();
         stop.store(true, Ordering::Relaxed);
         let mut all = Histogram::default();
@@ -141,10 +147,17 @@ fn checkpoints(args: &Args, db: &Database, rows: u64, report: &mut Report) -> Re
     let mut table = vec![];
     for (name, all) in [("without", &without), ("with a checkpoint running", &with)] {
         let n: u64 = all.iter().map(Histogram::len).sum();
-        table.push(vec![name.into(), number(n as f64), q(all, 0.5).text(), q(all, 0.99).text(), q(all, 0.999).text()]);
+        table.push(vec![
+            name.into(),
+            number(n as f64),
+            q(all, 0.5).text(),
+            q(all, 0.99).text(),
+            q(all, 0.999).text(),
+        ]);
     }
     report.table(&["", "updates", "p50 (quartiles)", "p99", "p99.9"], &table);
-    let ratio = Quartiles::of(with.iter().zip(&without).map(|(a, b)| a.percentile_us(0.99) / b.percentile_us(0.99)));
+    let ratio =
+        Quartiles::of(with.iter().zip(&without).map(|(a, b)| a.percentile_us(0.99) / b.percentile_us(0.99)));
     let found = verdict(ratio, 1.1, false);
     let aim = vec!["p99 with against without".into(), "at most 1.10".into(), ratio.text(), found.into()];
     report.table(&["aim", "wanted", "found (quartiles)", "verdict"], &[aim]);
@@ -187,7 +200,10 @@ fn reader(args: &Args, db: &Database, rows: u64, report: &mut Report) -> Result<
     let after = sum(&mut session)?;
     session.commit()?;
     if before != after {
-        return Err(format!("the reader's snapshot moved: the counters summed up to {before}, then to {after}").into());
+        return Err(format!(
+            "the reader's snapshot moved: the counters summed up to {before}, then to {after}"
+        )
+        .into());
     }
     let fresh = sum(&mut session)?;
     if fresh == before {
@@ -212,6 +228,11 @@ fn reader(args: &Args, db: &Database, rows: u64, report: &mut Report) -> Result<
         ],
     );
     report.say("The reader's sum over all rows was the same at its start and at its end.");
-    report.chart(Chart::lines("Memory beside a long reader", "seconds", "MB", vec![("total".into(), points)]));
+    report.chart(Chart::lines(
+        "Memory beside a long reader",
+        "seconds",
+        "MB",
+        vec![("total".into(), points)],
+    ));
     Ok(())
 }

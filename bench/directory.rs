@@ -78,7 +78,8 @@ struct Reading {
     by: By,
 }
 
-const READINGS: [Reading; 2] = [Reading { name: "q1", by: By::Service }, Reading { name: "q3", by: By::Mgmt }];
+const READINGS: [Reading; 2] =
+    [Reading { name: "q1", by: By::Service }, Reading { name: "q3", by: By::Mgmt }];
 
 impl Reading {
     fn keys(self, drawn: &[u64]) -> Vec<u64> {
@@ -112,7 +113,12 @@ fn ask(session: &mut Session, query: QueryId, params: &[ValueRef<'_>], rows: &mu
 }
 
 /// The same in batches.
-fn ask_batches(session: &mut Session, query: QueryId, calls: &[&[ValueRef<'_>]], batch: &mut Batch) -> Result<u64> {
+fn ask_batches(
+    session: &mut Session,
+    query: QueryId,
+    calls: &[&[ValueRef<'_>]],
+    batch: &mut Batch,
+) -> Result<u64> {
     let mut sum = 0u64;
     for some in calls.chunks(BATCH) {
         session.call_batch(query, some, batch)?;
@@ -207,7 +213,11 @@ fn lmdb(path: &Path, rows: u64) -> Result<Lmdb> {
     };
     let mut w = env.write_txn()?;
     let make = |w: &mut heed::RwTxn<'_>, name: &str| {
-        env.database_options().types::<U64<Native>, Bytes>().key_comparator::<IntegerComparator>().name(name).create(w)
+        env.database_options()
+            .types::<U64<Native>, Bytes>()
+            .key_comparator::<IntegerComparator>()
+            .name(name)
+            .create(w)
     };
     let (by_service, by_mgmt) = (make(&mut w, "service")?, make(&mut w, "mgmt")?);
     let mut order: Vec<(u64, u64)> = (0..rows).map(|i| (service_num(i) as u64, i)).collect();
@@ -247,7 +257,14 @@ impl Lmdb {
     }
 }
 
-fn reads(args: &Args, db: &Database, rows: u64, drawn: &[u64], folder: &Path, report: &mut Report) -> Result<()> {
+fn reads(
+    args: &Args,
+    db: &Database,
+    rows: u64,
+    drawn: &[u64],
+    folder: &Path,
+    report: &mut Report,
+) -> Result<()> {
     eprintln!("SQLite, LMDB and the bare table: load {rows} rows each");
     let sqlite = sqlite_memory(rows)?;
     let lmdb = lmdb(&folder.join("lmdb"), rows)?;
@@ -273,7 +290,13 @@ fn reads(args: &Args, db: &Database, rows: u64, drawn: &[u64], folder: &Path, re
             ("durability:", "none (NO_SYNC)"),
         ],
     );
-    report.settings("Bare", [("table", "open addressing, half full, rows of 72 bytes copied; it is the limit"), ("durability:", "none")]);
+    report.settings(
+        "Bare",
+        [
+            ("table", "open addressing, half full, rows of 72 bytes copied; it is the limit"),
+            ("durability:", "none"),
+        ],
+    );
     let seconds = args.common.seconds(2.0);
     for reading in READINGS {
         let upper = reading.name.to_uppercase();
@@ -288,24 +311,38 @@ fn reads(args: &Args, db: &Database, rows: u64, drawn: &[u64], folder: &Path, re
         };
         let mut statement = sqlite.prepare(&format!("SELECT * FROM customer WHERE {column} = ?1"))?;
         let mut contest = Contest::new(format!("{upper}: point reads, one thread"), "reads");
-        contest.side("Ondol, one at a time", |_| passes(seconds, keys.len(), || ask(&mut one, id, &params, &mut result)));
+        contest.side("Ondol, one at a time", |_| {
+            passes(seconds, keys.len(), || ask(&mut one, id, &params, &mut result))
+        });
         contest.side("Ondol, batches of 50", |_| {
             passes(seconds, keys.len(), || ask_batches(&mut many, id, &calls, &mut batch))
         });
-        contest.side("SQLite :memory:", |_| passes(seconds, keys.len(), || sqlite_ask(&mut statement, &keys)));
+        contest
+            .side("SQLite :memory:", |_| passes(seconds, keys.len(), || sqlite_ask(&mut statement, &keys)));
         contest.side("LMDB get", |_| passes(seconds, keys.len(), || lmdb.ask(reading.by, &keys, false)));
         contest.side("LMDB get, a transaction each", |_| {
             passes(seconds, keys.len(), || lmdb.ask(reading.by, &keys, true))
         });
-        contest.side("bare, dependent", |_| passes(seconds, keys.len(), || Ok(bare.dependent(reading.by, &keys))));
-        contest.side("bare, independent", |_| passes(seconds, keys.len(), || Ok(bare.independent(reading.by, &keys))));
-        contest.side("bare, prefetched in 50", |_| passes(seconds, keys.len(), || Ok(bare.prefetched(reading.by, &keys))));
+        contest.side("bare, dependent", |_| {
+            passes(seconds, keys.len(), || Ok(bare.dependent(reading.by, &keys)))
+        });
+        contest.side("bare, independent", |_| {
+            passes(seconds, keys.len(), || Ok(bare.independent(reading.by, &keys)))
+        });
+        contest.side("bare, prefetched in 50", |_| {
+            passes(seconds, keys.len(), || Ok(bare.prefetched(reading.by, &keys)))
+        });
         let one = "Ondol, one at a time";
         contest.aim("one at a time against SQLite", one, Some("SQLite :memory:"), Bound::RateAtLeast(8.0));
         contest.aim("one at a time against LMDB", one, Some("LMDB get"), Bound::RateAtLeast(3.0));
         // 12 million a second where the bare prefetched limit is 60.
         let limit = Some("bare, prefetched in 50");
-        contest.aim("batches of 50 against the limit", "Ondol, batches of 50", limit, Bound::RateAtLeast(0.2));
+        contest.aim(
+            "batches of 50 against the limit",
+            "Ondol, batches of 50",
+            limit,
+            Bound::RateAtLeast(0.2),
+        );
         contest.run(args.common.rounds(), report)?;
     }
     Ok(())
@@ -322,7 +359,14 @@ impl Counter {
 }
 
 /// Updates with so many commits in flight until the time is up; only what was acknowledged as durable counts.
-fn in_flight(session: &mut Session, q4: QueryId, keys: &[u64], depth: usize, counter: i64, seconds: f64) -> Result<u64> {
+fn in_flight(
+    session: &mut Session,
+    q4: QueryId,
+    keys: &[u64],
+    depth: usize,
+    counter: i64,
+    seconds: f64,
+) -> Result<u64> {
     let mut counter = Counter(counter);
     let (mut rows, mut waiting) = (Rows::new(), VecDeque::<Token>::with_capacity(depth));
     let (start, mut done) = (Instant::now(), 0u64);
@@ -393,10 +437,19 @@ fn raw(file: &File, at: &mut u64, size: u64, seconds: f64) -> Result<u64> {
     Ok(done)
 }
 
-fn updates(args: &Args, db: &Database, rows: u64, drawn: &[u64], folder: &Path, report: &mut Report) -> Result<()> {
+fn updates(
+    args: &Args,
+    db: &Database,
+    rows: u64,
+    drawn: &[u64],
+    folder: &Path,
+    report: &mut Report,
+) -> Result<()> {
     eprintln!("SQLite on disk: load {rows} rows");
     let mut sqlite = Connection::open(folder.join("sqlite.db"))?;
-    sqlite.execute_batch("PRAGMA journal_mode = WAL; PRAGMA synchronous = OFF; PRAGMA cache_size = -2000000;")?;
+    sqlite.execute_batch(
+        "PRAGMA journal_mode = WAL; PRAGMA synchronous = OFF; PRAGMA cache_size = -2000000;",
+    )?;
     sqlite_fill(&mut sqlite, rows)?;
     sqlite.execute_batch("PRAGMA wal_checkpoint(TRUNCATE); PRAGMA synchronous = FULL;")?;
     let mode: String = sqlite.query_row("PRAGMA journal_mode", [], |r| r.get(0))?;
@@ -419,7 +472,10 @@ fn updates(args: &Args, db: &Database, rows: u64, drawn: &[u64], folder: &Path, 
     report.settings("Raw", [("write", "pwrite of 4 KiB, then fdatasync, into a file of zeros")]);
     report.settings(
         "Ondol (updates)",
-        [("commits in flight", format!("{depth} of each thread, counted when durable; \"lone\": each waits for its own round"))],
+        [(
+            "commits in flight",
+            format!("{depth} of each thread, counted when durable; \"lone\": each waits for its own round"),
+        )],
     );
     let seconds = args.common.seconds(2.0);
     let q4 = db.session().query_id("q4")?;
@@ -464,9 +520,19 @@ fn updates(args: &Args, db: &Database, rows: u64, drawn: &[u64], folder: &Path, 
         })
     });
     let flight = "Ondol, in flight, 1 thread";
-    contest.aim("in flight against SQLite", flight, Some("SQLite, a transaction each"), Bound::RateAtLeast(50.0));
+    contest.aim(
+        "in flight against SQLite",
+        flight,
+        Some("SQLite, a transaction each"),
+        Bound::RateAtLeast(50.0),
+    );
     let lone = "Ondol, lone commits";
-    contest.aim("time of a lone commit against raw", lone, Some("raw write + fdatasync"), Bound::TimeAtMost(1.3));
+    contest.aim(
+        "time of a lone commit against raw",
+        lone,
+        Some("raw write + fdatasync"),
+        Bound::TimeAtMost(1.3),
+    );
     let samples = contest.run(args.common.rounds(), report)?;
     let two = Quartiles::of(samples[1].iter().zip(&samples[0]).map(|(b, a)| b.rate() / a.rate()));
     report.say(format!("Two threads against one, in flight: {} times.", two.text()));
@@ -497,7 +563,10 @@ fn log_bytes(args: &Args, db: Database, drawn: &[u64], path: &Path, report: &mut
     report.table(
         &["measured as", "bytes an update"],
         &[
-            vec![format!("log that recovery read, {} records", number(recovered.records as f64)), number(read)],
+            vec![
+                format!("log that recovery read, {} records", number(recovered.records as f64)),
+                number(read),
+            ],
             vec!["written by the process, blocks and all".into(), number(written)],
         ],
     );
@@ -531,6 +600,11 @@ fn only(part: &str, args: &Args, db: &Database, drawn: &[u64]) -> Result<()> {
         })?,
         _ => passes(seconds, params.len(), || ask_batches(&mut session, id, &calls, &mut batch))?,
     };
-    println!("{part}: {} calls in {:.3} s, {} a second", sample.operations, sample.seconds, number(sample.rate()));
+    println!(
+        "{part}: {} calls in {:.3} s, {} a second",
+        sample.operations,
+        sample.seconds,
+        number(sample.rate())
+    );
     Ok(())
 }

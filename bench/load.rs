@@ -95,12 +95,17 @@ fn main() -> Result<()> {
     });
     let sqlite = version(&args.sqlite, &["--version"]);
     match &sqlite {
-        None => report.say(format!("SQLite was left out: there is no program {:?} (Debian: sqlite3).", args.sqlite)),
+        None => report
+            .say(format!("SQLite was left out: there is no program {:?} (Debian: sqlite3).", args.sqlite)),
         Some(v) => {
             let v = v.split(' ').next().unwrap_or("?").to_string();
             report.settings(
                 "SQLite .import",
-                [("version", v.as_str()), ("journal_mode", "OFF"), ("durability:", "synchronous=OFF: none while loading")],
+                [
+                    ("version", v.as_str()),
+                    ("journal_mode", "OFF"),
+                    ("durability:", "synchronous=OFF: none while loading"),
+                ],
             );
             contest.side("SQLite .import", |round| {
                 let path = path("sqlite", round);

@@ -131,8 +131,14 @@ fn main() -> Result<()> {
     let folder = args.common.folder()?;
     let path = folder.path().join("ondol");
     let mut report = Report::new("recovery", "Restart", Some(&args.common));
-    report.settings("Ondol", ours::settings("every update was durable before the restart; no checkpoint after the load"));
-    report.settings("Reading", [("the same bytes", "by as many threads as CPUs, dropped from the page cache before")]);
+    report.settings(
+        "Ondol",
+        ours::settings("every update was durable before the restart; no checkpoint after the load"),
+    );
+    report.settings(
+        "Reading",
+        [("the same bytes", "by as many threads as CPUs, dropped from the page cache before")],
+    );
 
     eprintln!("load {rows} rows");
     let db = ours::directory(&path, rows)?;
@@ -173,10 +179,22 @@ fn main() -> Result<()> {
         let read_images = read_seconds(&path, image_bytes)?;
         drop_from_cache(&path)?;
         let read_log = read_seconds(&path, log_bytes)?;
-        let all = [whole, o.recovered.image_seconds, o.recovered.log_seconds, o.index_seconds, read_images, read_log];
+        let all = [
+            whole,
+            o.recovered.image_seconds,
+            o.recovered.log_seconds,
+            o.index_seconds,
+            read_images,
+            read_log,
+        ];
         for (i, s) in all.into_iter().enumerate() {
             seconds[i].push(s);
-            let sample = Sample { operations: 1, seconds: s, cpu_s: if i == 0 { cpu } else { 0.0 }, ..Sample::default() };
+            let sample = Sample {
+                operations: 1,
+                seconds: s,
+                cpu_s: if i == 0 { cpu } else { 0.0 },
+                ..Sample::default()
+            };
             report.raw("restart", NAMES[i], round, &sample);
         }
         let cores = std::thread::available_parallelism().map_or(1, |n| n.get()) as f64;
@@ -203,8 +221,18 @@ fn main() -> Result<()> {
     report.table(
         &["aim", "wanted", "found (quartiles)", "verdict"],
         &[
-            vec!["log, MB/s a core".into(), "at least 500".into(), log.text(), verdict(log, 500.0, true).into()],
-            vec!["whole restart, s".into(), "at most 10".into(), q[0].text(), verdict(q[0], 10.0, false).into()],
+            vec![
+                "log, MB/s a core".into(),
+                "at least 500".into(),
+                log.text(),
+                verdict(log, 500.0, true).into(),
+            ],
+            vec![
+                "whole restart, s".into(),
+                "at most 10".into(),
+                q[0].text(),
+                verdict(q[0], 10.0, false).into(),
+            ],
         ],
     );
     report.finish()

@@ -115,8 +115,13 @@ impl Args {
         if !self.sides.is_empty() {
             return self.sides.clone();
         }
-        let mut all =
-            vec![Kind::OndolDurable, Kind::OndolInFlight, Kind::OndolAsync, Kind::SqliteFull, Kind::SqliteNormal];
+        let mut all = vec![
+            Kind::OndolDurable,
+            Kind::OndolInFlight,
+            Kind::OndolAsync,
+            Kind::SqliteFull,
+            Kind::SqliteNormal,
+        ];
         all.extend(self.postgres.as_ref().map(|_| Kind::Postgres));
         all
     }
@@ -240,7 +245,12 @@ fn contest(args: &Args, folder: &Path) -> Result<()> {
     let has = |name: &str| backends.iter().any(|b| b.name() == name);
     for ours in ["Ondol durable", "Ondol durable, in flight"] {
         if has(ours) && has("SQLite FULL") {
-            contest.aim(format!("{ours} against SQLite FULL"), ours, Some("SQLite FULL"), Bound::RateAtLeast(10.0));
+            contest.aim(
+                format!("{ours} against SQLite FULL"),
+                ours,
+                Some("SQLite FULL"),
+                Bound::RateAtLeast(10.0),
+            );
         }
     }
     if has("Ondol asynchronous") {
@@ -289,7 +299,12 @@ fn compare(args: &Args, folder: &Path) -> Result<()> {
         if same != 1 {
             return Err(format!("{}: {same} tables did not change", backend.name()).into());
         }
-        eprintln!("{}: {} transactions, {} rolled back", backend.name(), outcome.transactions(), outcome.rolled_back);
+        eprintln!(
+            "{}: {} transactions, {} rolled back",
+            backend.name(),
+            outcome.transactions(),
+            outcome.rolled_back
+        );
         Ok(after)
     };
     let (ours, theirs) = (run(Kind::OndolInFlight)?, run(Kind::SqliteFull)?);

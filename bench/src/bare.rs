@@ -113,9 +113,7 @@ impl Bare {
     /// The processor may begin the next lookup before this one ends.
     pub fn independent(&self, by: By, keys: &[u64]) -> u64 {
         let entries = self.entries(by);
-        keys.iter()
-            .map(|k| Customer::unpack(&self.copy(entries, *k)).checksum())
-            .fold(0, u64::wrapping_add)
+        keys.iter().map(|k| Customer::unpack(&self.copy(entries, *k)).checksum()).fold(0, u64::wrapping_add)
     }
     /// Batches of 50: all entries are asked for, then all rows, then they are read.
     pub fn prefetched(&self, by: By, keys: &[u64]) -> u64 {

@@ -20,7 +20,10 @@ pub struct Bar {
 enum Kind {
     Bars(Vec<Bar>),
     /// Named lines of points.
-    Lines { x: String, lines: Vec<(String, Vec<(f64, f64)>)> },
+    Lines {
+        x: String,
+        lines: Vec<(String, Vec<(f64, f64)>)>,
+    },
 }
 
 pub struct Chart {
@@ -107,7 +110,13 @@ fn draw_bars(bars: &[Bar], head: &str, top: f64, out: &mut String) {
             mid - 4.0,
             mid - 4.0
         );
-        text(out, LABELS + place(b.at.high).max(place(b.at.median)) + 8.0, y + 14.0, "start", &number(b.at.median));
+        text(
+            out,
+            LABELS + place(b.at.high).max(place(b.at.median)) + 8.0,
+            y + 14.0,
+            "start",
+            &number(b.at.median),
+        );
     }
 }
 
@@ -187,7 +196,12 @@ mod tests {
 
     #[test]
     fn lines_survive_nothing() {
-        let out = svg(&[Chart::lines("t", "seconds", "bytes", vec![("a".into(), vec![]), ("b".into(), vec![(1.0, 2.0)])])]);
+        let out = svg(&[Chart::lines(
+            "t",
+            "seconds",
+            "bytes",
+            vec![("a".into(), vec![]), ("b".into(), vec![(1.0, 2.0)])],
+        )]);
         assert!(out.contains("<polyline") && !out.contains("NaN"));
     }
 }

@@ -39,19 +39,34 @@ pub fn registration_num(i: u64, rows: u64) -> i64 {
 }
 
 const FIRST: [&str; 16] = [
-    "Ada", "Alan", "Barbara", "Donald", "Edsger", "Frances", "Grace", "Hana", "Jim", "Jisoo", "Katherine", "Leslie",
-    "Min-jun", "Niklaus", "Radia", "Seo-yeon",
+    "Ada",
+    "Alan",
+    "Barbara",
+    "Donald",
+    "Edsger",
+    "Frances",
+    "Grace",
+    "Hana",
+    "Jim",
+    "Jisoo",
+    "Katherine",
+    "Leslie",
+    "Min-jun",
+    "Niklaus",
+    "Radia",
+    "Seo-yeon",
 ];
 const LAST: [&str; 16] = [
-    "Allen", "Bachman", "Bayer", "Codd", "Dijkstra", "Gray", "Hopper", "Kim", "Knuth", "Lamport", "Lee", "Liskov", "Park",
-    "Perlman", "Turing", "Wirth",
+    "Allen", "Bachman", "Bayer", "Codd", "Dijkstra", "Gray", "Hopper", "Kim", "Knuth", "Lamport", "Lee",
+    "Liskov", "Park", "Perlman", "Turing", "Wirth",
 ];
 
 impl Customer {
     pub fn new(i: u64, rows: u64) -> Customer {
         let m = mix(i ^ 0x5bd1);
         let mut name = [b'0'; 40];
-        let (first, last) = (FIRST[(m >> 24) as usize % 16].as_bytes(), LAST[(m >> 32) as usize % 16].as_bytes());
+        let (first, last) =
+            (FIRST[(m >> 24) as usize % 16].as_bytes(), LAST[(m >> 32) as usize % 16].as_bytes());
         let mut at = 0;
         for part in [first, b" ", last, b" "] {
             name[at..at + part.len()].copy_from_slice(part);
@@ -67,7 +82,11 @@ impl Customer {
             service_mgmt_num: service_mgmt_num(i),
             service_num: service_num(i),
             registration_num: registration_num(i, rows),
-            codes: [b'A' + (m % 20) as u8, b'0' + (m >> 8) as u8 % 10, if m >> 16 & 7 == 0 { b'Y' } else { b'N' }],
+            codes: [
+                b'A' + (m % 20) as u8,
+                b'0' + (m >> 8) as u8 % 10,
+                if m >> 16 & 7 == 0 { b'Y' } else { b'N' },
+            ],
             name,
             counter: 0,
         }

@@ -17,7 +17,6 @@ pub mod report;
 pub mod rounds;
 pub mod tpcc;
 
-
 /// Whatever went wrong: a bench says it and ends.
 pub type Error = Box<dyn std::error::Error + Send + Sync>;
 pub type Result<T> = std::result::Result<T, Error>;

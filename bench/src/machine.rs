@@ -81,7 +81,12 @@ impl Machine {
         let cpus = std::thread::available_parallelism().map_or(1, |n| n.get());
         let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
         let os = fs::read_to_string("/etc/os-release").unwrap_or_default();
-        let os = os.lines().find_map(|l| l.strip_prefix("PRETTY_NAME=")).unwrap_or("Linux").trim_matches('"').to_string();
+        let os = os
+            .lines()
+            .find_map(|l| l.strip_prefix("PRETTY_NAME="))
+            .unwrap_or("Linux")
+            .trim_matches('"')
+            .to_string();
         let memory = kilobytes("/proc/meminfo", "MemTotal") as f64 / (1u64 << 30) as f64;
         vec![
             ("processor".into(), format!("{cpu}, {cpus} CPUs")),

@@ -71,7 +71,8 @@ pub fn checksums(rows: &Rows) -> u64 {
 /// What stands in the report beside Ondol.
 pub fn settings(durability: &str) -> Vec<(String, String)> {
     let options = format!("{:?}", options());
-    let limit = options.split("memory_limit: ").nth(1).and_then(|s| s.split(',').next()).unwrap_or("?").to_string();
+    let limit =
+        options.split("memory_limit: ").nth(1).and_then(|s| s.split(',').next()).unwrap_or("?").to_string();
     vec![
         ("version".into(), env!("CARGO_PKG_VERSION").into()),
         ("embedded,".into(), "registered queries by ID".into()),

@@ -91,8 +91,11 @@ impl Report {
             }
             s
         };
-        let rule: Vec<String> =
-            width.iter().enumerate().map(|(i, w)| "-".repeat(w - (i > 0) as usize) + if i > 0 { ":" } else { "" }).collect();
+        let rule: Vec<String> = width
+            .iter()
+            .enumerate()
+            .map(|(i, w)| "-".repeat(w - (i > 0) as usize) + if i > 0 { ":" } else { "" })
+            .collect();
         if !self.body.ends_with("\n\n") {
             self.body.push('\n');
         }
@@ -115,9 +118,17 @@ impl Report {
     }
     /// One raw figure.
     pub fn figure(&mut self, contest: &str, side: &str, round: usize, measure: &str, value: f64) {
-        let quoted = |s: &str| if s.contains([',', '"']) { format!("\"{}\"", s.replace('"', "\"\"")) } else { s.into() };
-        let _ =
-            writeln!(self.csv, "{},{},{},{},{value}", quoted(contest), quoted(side), round + 1, quoted(measure));
+        let quoted = |s: &str| {
+            if s.contains([',', '"']) { format!("\"{}\"", s.replace('"', "\"\"")) } else { s.into() }
+        };
+        let _ = writeln!(
+            self.csv,
+            "{},{},{},{},{value}",
+            quoted(contest),
+            quoted(side),
+            round + 1,
+            quoted(measure)
+        );
     }
 
     pub fn markdown(&self, disturbed: Option<&str>) -> String {

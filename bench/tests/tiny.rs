@@ -26,12 +26,21 @@ fn tiny(program: &str, further: &[&str], says: &[&str]) {
 
 #[test]
 fn directory() {
-    tiny(env!("CARGO_BIN_EXE_directory"), &[], &["Q1: point reads", "Q3: point reads", "Q4: durable", "bytes an update"]);
+    tiny(
+        env!("CARGO_BIN_EXE_directory"),
+        &[],
+        &["Q1: point reads", "Q3: point reads", "Q4: durable", "bytes an update"],
+    );
 }
 
 #[test]
 fn tpcc() {
-    let says = ["conditions of clause 3.3.2 hold", "left the same content on both sides", "Ondol durable: killed after", "SQLite FULL: killed after"];
+    let says = [
+        "conditions of clause 3.3.2 hold",
+        "left the same content on both sides",
+        "Ondol durable: killed after",
+        "SQLite FULL: killed after",
+    ];
     tiny(env!("CARGO_BIN_EXE_tpcc"), &["--threads", "2"], &says);
 }
 
@@ -42,7 +51,11 @@ fn load() {
 
 #[test]
 fn recovery() {
-    tiny(env!("CARGO_BIN_EXE_recovery"), &[], &["whole restart", "building the indexes on the live database"]);
+    tiny(
+        env!("CARGO_BIN_EXE_recovery"),
+        &[],
+        &["whole restart", "building the indexes on the live database"],
+    );
 }
 
 #[test]

@@ -238,7 +238,10 @@ mod tests {
         assert_eq!(text(&|s| decimal(5, 4, s)), "0.0005");
         assert_eq!(text(&|s| decimal(-7, 0, s)), "-7");
         assert_eq!(text(&|s| timestamp(0, s)), "2000-01-01 00:00:00.000000");
-        assert_eq!(text(&|s| timestamp(59 * 86_400_000_000 + 3_661_000_001, s)), "2000-02-29 01:01:01.000001");
+        assert_eq!(
+            text(&|s| timestamp(59 * 86_400_000_000 + 3_661_000_001, s)),
+            "2000-02-29 01:01:01.000001"
+        );
         assert_eq!(text(&|s| timestamp(-1, s)), "1999-12-31 23:59:59.999999");
         assert_eq!(text(&|s| timestamp(8_766 * 86_400_000_000, s)), "2024-01-01 00:00:00.000000");
     }

@@ -155,7 +155,9 @@ impl State {
             let sum: i64 = ds.iter().map(|d| d.ytd).sum();
             let w = i + 1;
             check(1, *ytd == sum, &|| format!("W_YTD of warehouse {w} is {ytd}, its districts' sum {sum}"));
-            check(8, *ytd == *history, &|| format!("W_YTD of warehouse {w} is {ytd}, its history's sum {history}"));
+            check(8, *ytd == *history, &|| {
+                format!("W_YTD of warehouse {w} is {ytd}, its history's sum {history}")
+            });
         }
         let mut delivered: HashMap<(usize, i64), i64> = HashMap::new();
         for (i, d) in self.districts.iter().enumerate() {
@@ -165,23 +167,41 @@ impl State {
             let new: Vec<i64> = numbered().filter(|(_, o)| o.new).map(|(n, _)| n).collect();
             let (oldest, newest) = (new.first().copied(), new.last().copied());
             let good = d.next - 1 == last && newest.is_none_or(|n| n == last);
-            check(2, good, &|| format!("{at}: D_NEXT_O_ID {}, last order {last}, newest new order {newest:?}", d.next));
+            check(2, good, &|| {
+                format!("{at}: D_NEXT_O_ID {}, last order {last}, newest new order {newest:?}", d.next)
+            });
             let run = newest.zip(oldest).map_or(0, |(n, o)| n - o + 1);
-            check(3, run == new.len() as i64, &|| format!("{at}: {} new orders from {oldest:?} to {newest:?}", new.len()));
+            check(3, run == new.len() as i64, &|| {
+                format!("{at}: {} new orders from {oldest:?} to {newest:?}", new.len())
+            });
             let (counts, lines) = d.orders.iter().fold((0, 0), |(c, l), o| (c + o.line_count, l + o.lines));
-            check(4, counts == lines, &|| format!("{at}: O_OL_CNT sums up to {counts}, there are {lines} lines"));
+            check(4, counts == lines, &|| {
+                format!("{at}: O_OL_CNT sums up to {counts}, there are {lines} lines")
+            });
             let orders = d.orders.iter().filter(|o| o.there).count() as i64;
             for (n, o) in numbered().filter(|(_, o)| o.there || o.new || o.lines > 0) {
                 let at = || format!("{at}, order {n}");
-                check(5, o.there && o.carrier != o.new, &|| format!("{}: carrier {}, new order {}", at(), o.carrier, o.new));
-                check(6, o.line_count == o.lines, &|| format!("{}: O_OL_CNT {}, {} lines", at(), o.line_count, o.lines));
+                check(5, o.there && o.carrier != o.new, &|| {
+                    format!("{}: carrier {}, new order {}", at(), o.carrier, o.new)
+                });
+                check(6, o.line_count == o.lines, &|| {
+                    format!("{}: O_OL_CNT {}, {} lines", at(), o.line_count, o.lines)
+                });
                 let wanted = if o.carrier { 0 } else { o.lines };
                 check(7, o.lines_undelivered == wanted, &|| {
-                    format!("{}: carrier {}, {} of {} lines undelivered", at(), o.carrier, o.lines_undelivered, o.lines)
+                    format!(
+                        "{}: carrier {}, {} of {} lines undelivered",
+                        at(),
+                        o.carrier,
+                        o.lines_undelivered,
+                        o.lines
+                    )
                 });
                 *delivered.entry((i, o.customer)).or_default() += o.amount;
             }
-            check(9, d.ytd == d.history, &|| format!("{at}: D_YTD {}, its history's sum {}", d.ytd, d.history));
+            check(9, d.ytd == d.history, &|| {
+                format!("{at}: D_YTD {}, its history's sum {}", d.ytd, d.history)
+            });
             // 2,100 when the population is fresh; each delivery, which its customer counts, adds one.
             let wanted = self.scale.first_new_order() - 1 + d.deliveries;
             check(11, orders - new.len() as i64 == wanted, &|| {
@@ -195,12 +215,21 @@ impl State {
                 format!("{}: C_BALANCE {}, delivered {lines}, history {}", at(), v.balance, v.history)
             });
             check(12, v.balance + v.ytd_payment == lines, &|| {
-                format!("{}: C_BALANCE {} and C_YTD_PAYMENT {}, delivered {lines}", at(), v.balance, v.ytd_payment)
+                format!(
+                    "{}: C_BALANCE {} and C_YTD_PAYMENT {}, delivered {lines}",
+                    at(),
+                    v.balance,
+                    v.ytd_payment
+                )
             });
         }
         let expected = self.scale.warehouses * DISTRICTS * self.scale.customers;
-        check(10, self.customers.len() as i64 == expected, &|| format!("{} customers of {expected}", self.customers.len()));
-        check(10, delivered.values().all(|v| *v == 0), &|| "an order is for a customer who is not there".into());
+        check(10, self.customers.len() as i64 == expected, &|| {
+            format!("{} customers of {expected}", self.customers.len())
+        });
+        check(10, delivered.values().all(|v| *v == 0), &|| {
+            "an order is for a customer who is not there".into()
+        });
         all
     }
 
@@ -210,7 +239,8 @@ impl State {
             let at = self.place(o.warehouse, o.district).ok()?;
             self.districts[at].orders.get(usize::try_from(o.order).ok()?)
         };
-        let whole = |o: &&Ordered| !there(o).is_some_and(|o| o.there && o.lines == o.line_count && o.lines > 0);
+        let whole =
+            |o: &&Ordered| !there(o).is_some_and(|o| o.there && o.lines == o.line_count && o.lines > 0);
         orders.iter().filter(whole).copied().collect()
     }
 }
@@ -266,7 +296,10 @@ mod tests {
             (4, "DELETE FROM order_line WHERE ol_d_id = 3 AND ol_o_id = 2 AND ol_number = 1"),
             (5, "UPDATE orders SET o_carrier_id = 1 WHERE o_d_id = 3 AND o_id = 20"),
             (6, "UPDATE orders SET o_ol_cnt = o_ol_cnt + 1 WHERE o_d_id = 3 AND o_id = 2"),
-            (7, "UPDATE order_line SET ol_delivery_d = NULL WHERE ol_d_id = 3 AND ol_o_id = 2 AND ol_number = 1"),
+            (
+                7,
+                "UPDATE order_line SET ol_delivery_d = NULL WHERE ol_d_id = 3 AND ol_o_id = 2 AND ol_number = 1",
+            ),
             (8, "UPDATE history SET h_amount = h_amount + 1 WHERE h_d_id = 3 AND h_c_id = 5"),
             (9, "UPDATE history SET h_amount = h_amount + 1 WHERE h_d_id = 3 AND h_c_id = 5"),
             (10, "UPDATE customer SET c_balance = c_balance + 1 WHERE c_d_id = 3 AND c_id = 5"),
@@ -275,7 +308,10 @@ mod tests {
         ];
         for (condition, sql) in cases {
             let found = broken_by(sql);
-            assert!(found.iter().any(|f| f.starts_with(&format!("condition {condition}:"))), "{condition}: {found:?}");
+            assert!(
+                found.iter().any(|f| f.starts_with(&format!("condition {condition}:"))),
+                "{condition}: {found:?}"
+            );
         }
     }
 

@@ -63,14 +63,23 @@ impl Outcome {
         self.cpu_s += other.cpu_s;
     }
     pub fn sample(&self) -> Sample {
-        let mut extra = vec![("retries".to_string(), self.retries as f64), ("rolled_back".into(), self.rolled_back as f64)];
+        let mut extra = vec![
+            ("retries".to_string(), self.retries as f64),
+            ("rolled_back".into(), self.rolled_back as f64),
+        ];
         for t in TYPES {
             let h = &self.latencies[t as usize];
             extra.push((format!("{} count", t.name()), h.len() as f64));
             extra.push((format!("{} p50 us", t.name()), h.percentile_us(0.5)));
             extra.push((format!("{} p99 us", t.name()), h.percentile_us(0.99)));
         }
-        Sample { operations: self.transactions(), seconds: self.seconds, cpu_s: self.cpu_s, checksum: None, extra }
+        Sample {
+            operations: self.transactions(),
+            seconds: self.seconds,
+            cpu_s: self.cpu_s,
+            checksum: None,
+            extra,
+        }
     }
 }
 
@@ -147,7 +156,9 @@ fn work(
     for n in 0.. {
         let (over, now) = match plan.end {
             End::After(d) => (begin.elapsed() >= d, wall_us()),
-            End::Transactions(count) => (n >= count, super::populate::POPULATED_US + 1_000_000 * (n as i64 + 1)),
+            End::Transactions(count) => {
+                (n >= count, super::populate::POPULATED_US + 1_000_000 * (n as i64 + 1))
+            }
         };
         if over || stop.load(Ordering::Relaxed) {
             break;
@@ -165,7 +176,9 @@ fn work(
                     std::thread::yield_now();
                 }
                 Err(Failure::Retry) => {
-                    return Err(format!("{} did not come through in {ATTEMPTS} attempts", which.name()).into());
+                    return Err(
+                        format!("{} did not come through in {ATTEMPTS} attempts", which.name()).into()
+                    );
                 }
                 Err(Failure::Fatal(e)) => return Err(format!("{}: {e}", which.name()).into()),
             }

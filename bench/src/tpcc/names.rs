@@ -2,7 +2,8 @@
 use super::Scale;
 use crate::random::Random;
 
-const SYLLABLES: [&str; 10] = ["BAR", "OUGHT", "ABLE", "PRI", "PRES", "ESE", "ANTI", "CALLY", "ATION", "EING"];
+const SYLLABLES: [&str; 10] =
+    ["BAR", "OUGHT", "ABLE", "PRI", "PRES", "ESE", "ANTI", "CALLY", "ATION", "EING"];
 
 /// C_LAST of a number from 0 to 999 (4.3.2.3).
 pub fn last_name(n: i64, out: &mut String) {
@@ -101,6 +102,8 @@ mod tests {
         let mut p = permutation(&mut r, 100);
         p.sort();
         assert_eq!(p, (1..=100).collect::<Vec<_>>());
-        assert!([LOAD.last.abs_diff(RUN.last)].iter().all(|d| (65..=119).contains(d) && *d != 96 && *d != 112));
+        assert!(
+            [LOAD.last.abs_diff(RUN.last)].iter().all(|d| (65..=119).contains(d) && *d != 96 && *d != 112)
+        );
     }
 }

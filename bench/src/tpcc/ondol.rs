@@ -28,7 +28,8 @@ const HASHED: [&str; 5] = ["warehouse", "district", "customer", "item", "stock"]
 
 fn function(s: &Statement) -> String {
     let params: Vec<&str> = s.params.iter().map(|k| k.sql()).collect();
-    let results: Vec<String> = s.results.iter().enumerate().map(|(i, k)| format!("r{} {}", i + 1, k.sql())).collect();
+    let results: Vec<String> =
+        s.results.iter().enumerate().map(|(i, k)| format!("r{} {}", i + 1, k.sql())).collect();
     let returns = if results.is_empty() { "void".into() } else { format!("TABLE({})", results.join(", ")) };
     format!(
         "CREATE FUNCTION {}({}) RETURNS {returns} LANGUAGE sql AS '{}'",

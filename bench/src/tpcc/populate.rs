@@ -137,7 +137,11 @@ fn order_line(i: i64, line: i64, scale: &Scale, row: &mut RowSet) {
     let (w, d, o) = place(i, scale.customers);
     let delivered = o < scale.first_new_order();
     [w, d, o, line, r.range(1, scale.items), w].iter().for_each(|n| row.int(*n));
-    if delivered { row.int(POPULATED_US) } else { row.null() }
+    if delivered {
+        row.int(POPULATED_US)
+    } else {
+        row.null()
+    }
     row.int(5);
     row.int(if delivered { 0 } else { r.range(1, 999_999) });
     text(row, r, 24, 24);

@@ -134,9 +134,12 @@ impl Backend for Postgres {
     }
     fn settings(&self) -> Vec<(String, String)> {
         let mut all = vec![];
-        let ask = |c: &mut Client, what: &str| c.query_one(&format!("SHOW {what}"), &[]).and_then(|r| r.try_get(0));
+        let ask =
+            |c: &mut Client, what: &str| c.query_one(&format!("SHOW {what}"), &[]).and_then(|r| r.try_get(0));
         if let Ok(mut c) = self.open() {
-            for what in ["server_version", "shared_buffers", "fsync", "full_page_writes", "synchronous_commit"] {
+            for what in
+                ["server_version", "shared_buffers", "fsync", "full_page_writes", "synchronous_commit"]
+            {
                 let value: String = ask(&mut c, what).unwrap_or_else(|e| e.to_string());
                 all.push((what.to_string(), value));
             }
@@ -151,7 +154,11 @@ impl Backend for Postgres {
         let mut c = self.open()?;
         for t in tables() {
             let columns: Vec<String> = t.columns.iter().map(|c| format!("{} {}", c.name, c.sql)).collect();
-            c.batch_execute(&format!("DROP TABLE IF EXISTS {0}; CREATE TABLE {0} ({1})", t.name, columns.join(", ")))?;
+            c.batch_execute(&format!(
+                "DROP TABLE IF EXISTS {0}; CREATE TABLE {0} ({1})",
+                t.name,
+                columns.join(", ")
+            ))?;
         }
         Ok(())
     }

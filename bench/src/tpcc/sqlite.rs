@@ -57,7 +57,10 @@ impl Backend for Sqlite {
             ("journal_mode".into(), "WAL".into()),
             ("cache".into(), "2 GB".into()),
             ("money".into(), "as integers of cents".into()),
-            ("pragmas".into(), if self.pragmas.is_empty() { "none further".into() } else { self.pragmas.join("; ") }),
+            (
+                "pragmas".into(),
+                if self.pragmas.is_empty() { "none further".into() } else { self.pragmas.join("; ") },
+            ),
             ("durability:".into(), format!("synchronous={}", self.synchronous)),
         ]
     }
@@ -91,7 +94,8 @@ impl Backend for Sqlite {
         let mut n = 0;
         {
             let marks: Vec<String> = (1..=table.columns.len()).map(|i| format!("?{i}")).collect();
-            let mut insert = t.prepare(&format!("INSERT INTO {} VALUES ({})", table.name, marks.join(", ")))?;
+            let mut insert =
+                t.prepare(&format!("INSERT INTO {} VALUES ({})", table.name, marks.join(", ")))?;
             let mut row = RowSet::default();
             loop {
                 row.clear(table.columns.len());

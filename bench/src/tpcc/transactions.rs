@@ -15,7 +15,8 @@ pub enum Type {
     StockLevel,
 }
 
-pub const TYPES: [Type; 5] = [Type::NewOrder, Type::Payment, Type::OrderStatus, Type::Delivery, Type::StockLevel];
+pub const TYPES: [Type; 5] =
+    [Type::NewOrder, Type::Payment, Type::OrderStatus, Type::Delivery, Type::StockLevel];
 
 impl Type {
     pub fn name(self) -> &'static str {
@@ -59,7 +60,10 @@ pub struct Ordered {
 /// How a transaction ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
-    Committed { commit: Commit, order: Option<Ordered> },
+    Committed {
+        commit: Commit,
+        order: Option<Ordered>,
+    },
     /// As the standard wants it for one New-Order in a hundred.
     RolledBack,
 }
@@ -206,7 +210,8 @@ impl Terminal {
         let discount = out.get(0, 0).int()?;
         one(link.call(Q::District as usize, &[Int(w), Int(d)], out)?, "district")?;
         let (o, d_tax) = (out.get(0, 0).int()? - 1, out.get(0, 1).int()?);
-        let order = [Int(w), Int(d), Int(o), Int(c), Int(now), Int(lines.len() as i64), Int(all_local as i64)];
+        let order =
+            [Int(w), Int(d), Int(o), Int(c), Int(now), Int(lines.len() as i64), Int(all_local as i64)];
         one(link.call(Q::Order as usize, &order, out)?, "order")?;
         one(link.call(Q::NewOrder as usize, &[Int(w), Int(d), Int(o)], out)?, "new order")?;
 
@@ -233,7 +238,15 @@ impl Terminal {
             // Brand or generic (2.4.2.2): shown on the terminal.
             let original = |t: Val<'_>| t.text().map(|t| t.contains("ORIGINAL"));
             std::hint::black_box(original(out.get(i, 2))? && original(self.more.get(i, 2))?);
-            params.extend([Int(w), Int(d), Int(o), Int(l.number), Int(l.item), Int(l.supply), Int(l.quantity)]);
+            params.extend([
+                Int(w),
+                Int(d),
+                Int(o),
+                Int(l.number),
+                Int(l.item),
+                Int(l.supply),
+                Int(l.quantity),
+            ]);
             params.extend([Int(amount), self.more.get(i, 1)]);
         }
         if !link.call_each(Q::Line as usize, &params, 9, out)? {
@@ -248,7 +261,11 @@ impl Terminal {
         match who {
             Who::Id(c) => Ok(*c),
             Who::Name(name) => {
-                let n = link.call(Q::ByName as usize, &[Val::Int(w), Val::Int(d), Val::Text(name)], &mut self.out)?;
+                let n = link.call(
+                    Q::ByName as usize,
+                    &[Val::Int(w), Val::Int(d), Val::Text(name)],
+                    &mut self.out,
+                )?;
                 if n == 0 {
                     return Err(format!("no customer is called {name}").into());
                 }
@@ -278,7 +295,10 @@ impl Terminal {
         one(link.call(Q::PayCustomer as usize, &[Int(cw), Int(cd), Int(c), Int(amount)], out)?, "customer")?;
         if out.get(0, 10).text()? == "BC" {
             let note = format!("{c} {cd} {cw} {d} {w} {}.{:02} ", amount / 100, amount % 100);
-            one(link.call(Q::PayBadCredit as usize, &[Int(cw), Int(cd), Int(c), Val::Text(&note)], out)?, "customer")?;
+            one(
+                link.call(Q::PayBadCredit as usize, &[Int(cw), Int(cd), Int(c), Val::Text(&note)], out)?,
+                "customer",
+            )?;
         }
         let history = [Int(c), Int(cd), Int(cw), Int(d), Int(w), Int(now), Int(amount), Val::Text(&data)];
         one(link.call(Q::History as usize, &history, out)?, "history")
@@ -321,7 +341,10 @@ impl Terminal {
             for i in 0..n as usize {
                 sum += out.get(i, 0).int()?;
             }
-            one(link.call(Q::DeliverCustomer as usize, &[Int(w), Int(d), Int(c), Int(sum)], out)?, "customer")?;
+            one(
+                link.call(Q::DeliverCustomer as usize, &[Int(w), Int(d), Int(c), Int(sum)], out)?,
+                "customer",
+            )?;
         }
         Ok(())
     }

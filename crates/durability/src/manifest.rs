@@ -211,9 +211,10 @@ impl Manifest {
         }
         Ok(())
     }
-    /// The first manifest of a new database, in one copy: there is nothing yet that an older one could need.
+    /// The first manifest of a new database, in one copy: there is nothing yet that an older one could need. The next
+    /// publication begins with the other copy, so this one stands until that is whole.
     pub(crate) fn create(&self, storage: &dyn Storage) -> Result<(), (String, io::Error)> {
-        self.write(storage, 1, &mut false)
+        self.write(storage, 0, &mut false)
     }
     fn write(&self, storage: &dyn Storage, turn: u64, named: &mut bool) -> Result<(), (String, io::Error)> {
         let name = NAMES[((self.sequence + turn) % 2) as usize];

@@ -4,6 +4,9 @@
 //! manifest ── images, newest first ──> pages ── differences, any order, any thread ──> proof ──> new incarnation
 //!    └─────── log files ──> rounds ──> R, C ──> commits complete? ──┘
 //! ```
+//! The log passes through small buffers twice ([`crate::reader`]): once up to the proof that its commits are complete, once
+//! to be applied ([`crate::replay`]). Images and the pages' equations are in [`crate::pages`].
+//!
 //! - **V1** Nothing on the medium is changed before the proof holds, so a refusal leaves the evidence as it was.
 //! - **V2** A page's image is that of the newest file which has one; a page in none is zero.
 //! - **V3** For every page: raw(result) = raw(image) XOR the contributions of the differences applied. A lost, doubled

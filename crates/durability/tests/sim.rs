@@ -156,6 +156,33 @@ fn power_failures_lose_nothing_acknowledged() {
     }
 }
 
+/// Power fails at each operation of making a database, and of the second opening: the next one always succeeds.
+#[test]
+fn a_database_half_made_opens() {
+    for streams in 1..=2 {
+        for after in 0..70u64 {
+            for seed in 0..4 {
+                let mut world = sim::World::new(seed << 8 | after, sim::Config::default());
+                for life in 0..3 {
+                    if life < 2 {
+                        world.arm_power_failure(after);
+                    }
+                    let w = world.clone();
+                    let open = move || match Db::open(config(&w, streams), &mut Truth::default()) {
+                        Err(e) if !w.power_is_lost() => Err(e.to_string()),
+                        _ => Ok(()),
+                    };
+                    let outcome = world.try_run(open).map_err(|f| f.to_string()).and_then(|r| r);
+                    let place =
+                        || format!("{streams} streams, power lost after {after}, seed {seed}, life {life}");
+                    outcome.unwrap_or_else(|e| panic!("{}: {e}", place()));
+                    world = world.reboot(seed ^ life);
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn failed_syncs_and_writes_are_never_believed() {
     let mut phases = BTreeMap::new();

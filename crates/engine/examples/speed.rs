@@ -133,7 +133,8 @@ fn main() {
     }
     drop((c, t, db));
     let start = Instant::now();
-    let db = Database::open(&dir, Options { memory_limit: 12 << 30, ..Options::default() }).expect("opens again");
+    let db =
+        Database::open(&dir, Options { memory_limit: 12 << 30, ..Options::default() }).expect("opens again");
     println!("opened in {:.3} s: {:?}", start.elapsed().as_secs_f64(), db.opened());
     drop(db);
     std::fs::remove_dir_all(&dir).ok();

@@ -59,9 +59,16 @@ impl TableDef {
 pub enum Returns {
     Void,
     /// One value (the first row's), or SETOF a type.
-    Scalar { ty: Type, set: bool },
+    Scalar {
+        ty: Type,
+        set: bool,
+    },
     /// Rows: of a table (its name is kept for display), or of TABLE(...) columns.
-    Rows { of: Option<String>, columns: Vec<(String, Type)>, set: bool },
+    Rows {
+        of: Option<String>,
+        columns: Vec<(String, Type)>,
+        set: bool,
+    },
 }
 
 /// A registered query: a function in SQL, stored with its byte code.

@@ -195,7 +195,10 @@ impl Connection {
     /// Starts an explicit transaction.
     pub fn begin(&mut self, isolation: Isolation, access: Access) -> SqlResult<()> {
         if self.explicit.is_some() {
-            return Err(SqlError::new(sqlstate::ACTIVE_SQL_TRANSACTION, "there is already a transaction in progress"));
+            return Err(SqlError::new(
+                sqlstate::ACTIVE_SQL_TRANSACTION,
+                "there is already a transaction in progress",
+            ));
         }
         self.explicit = Some(Explicit {
             isolation,
@@ -210,7 +213,10 @@ impl Connection {
     /// Changes the mode of the open transaction; an error once it has taken its snapshot.
     pub fn set_transaction(&mut self, isolation: Option<Isolation>, access: Option<Access>) -> SqlResult<()> {
         let Some(e) = &mut self.explicit else {
-            return Err(SqlError::new(sqlstate::NO_ACTIVE_SQL_TRANSACTION, "there is no transaction in progress"));
+            return Err(SqlError::new(
+                sqlstate::NO_ACTIVE_SQL_TRANSACTION,
+                "there is no transaction in progress",
+            ));
         };
         if let Some(i) = isolation
             && i != e.isolation
@@ -344,7 +350,10 @@ impl Connection {
     fn find_savepoint(&self, name: &str, what: &str) -> SqlResult<usize> {
         let e = self.open_transaction(what)?;
         e.savepoints.iter().rposition(|s| s.0 == name).ok_or_else(|| {
-            SqlError::new(sqlstate::INVALID_SAVEPOINT_SPECIFICATION, format!("savepoint \"{name}\" does not exist"))
+            SqlError::new(
+                sqlstate::INVALID_SAVEPOINT_SPECIFICATION,
+                format!("savepoint \"{name}\" does not exist"),
+            )
         })
     }
     pub fn release_savepoint(&mut self, name: &str) -> SqlResult<()> {
@@ -411,7 +420,12 @@ impl Connection {
     /// Begins a statement: takes its snapshot and announces the tables it uses, so that DDL waits for it. Fails
     /// with a retryable [`STALE`] error when `catalog_version` is no longer the catalog's: plan again.
     #[inline]
-    pub fn start_statement(&mut self, catalog_version: u64, tables: &[Arc<Table>], writes: bool) -> SqlResult<()> {
+    pub fn start_statement(
+        &mut self,
+        catalog_version: u64,
+        tables: &[Arc<Table>],
+        writes: bool,
+    ) -> SqlResult<()> {
         debug_assert!(self.statement == Statement::None);
         if let Some(e) = &self.explicit {
             if e.failed {
@@ -472,7 +486,10 @@ impl Connection {
                 self.fail();
                 return Err(SqlError::new(
                     sqlstate::LOCK_NOT_AVAILABLE,
-                    format!("canceling statement: the definition of table \"{}\" is being changed", table.def.name),
+                    format!(
+                        "canceling statement: the definition of table \"{}\" is being changed",
+                        table.def.name
+                    ),
                 ));
             }
             ondol_base::thread::sleep(Duration::from_micros(500));
@@ -629,7 +646,13 @@ impl Connection {
     pub fn is_serializable(&self) -> bool {
         self.session.is_serializable()
     }
-    pub fn lock(&mut self, table: &Arc<Table>, oid: Oid, strength: LockStrength, wait: Wait) -> SqlResult<Locked> {
+    pub fn lock(
+        &mut self,
+        table: &Arc<Table>,
+        oid: Oid,
+        strength: LockStrength,
+        wait: Wait,
+    ) -> SqlResult<Locked> {
         let mode = match strength {
             LockStrength::Share => LockMode::Share,
             LockStrength::Update => LockMode::Update,
@@ -693,9 +716,10 @@ impl Connection {
         }
         let mut bytes = std::mem::take(&mut self.row);
         let session = &mut self.session;
-        let done = row::encode(&table.layout, values, &mut bytes, &mut |b| session.put_string(&table.store, b))
-            .and_then(|()| session.insert(&table.store, &bytes))
-            .map_err(|e| self.change_error(table, e, &bytes));
+        let done =
+            row::encode(&table.layout, values, &mut bytes, &mut |b| session.put_string(&table.store, b))
+                .and_then(|()| session.insert(&table.store, &bytes))
+                .map_err(|e| self.change_error(table, e, &bytes));
         self.row = bytes;
         done
     }
@@ -745,11 +769,19 @@ impl Connection {
             // New strings are stored first, old ones dropped last: a reader of the old version finds its own.
             let session = std::cell::RefCell::new(&mut self.session);
             let strings = Through(&session);
-            row::change(&table.layout, row, changes, new, &strings, &mut |b| {
-                let oid = session.borrow_mut().put_string(&table.store, b)?;
-                put.push(oid);
-                Ok(oid)
-            }, gone)
+            row::change(
+                &table.layout,
+                row,
+                changes,
+                new,
+                &strings,
+                &mut |b| {
+                    let oid = session.borrow_mut().put_string(&table.store, b)?;
+                    put.push(oid);
+                    Ok(oid)
+                },
+                gone,
+            )
             .map_err(error::kernel)?;
         }
         self.session.update(&table.store, oid, row, new).map_err(|e| self.change_error(table, e, new))?;

@@ -105,7 +105,11 @@ impl Database {
     pub fn open(path: &Path, options: Options) -> SqlResult<Arc<Database>> {
         Self::open_reporting(path, options, &|_| {})
     }
-    pub fn open_reporting(path: &Path, options: Options, progress: &dyn Fn(Opening)) -> SqlResult<Arc<Database>> {
+    pub fn open_reporting(
+        path: &Path,
+        options: Options,
+        progress: &dyn Fn(Opening),
+    ) -> SqlResult<Arc<Database>> {
         let what = format!("database \"{}\"", path.display());
         let disk = match Disk::open(path) {
             Ok(d) => d,
@@ -196,7 +200,8 @@ impl Database {
             .entries;
         }
         let index_seconds = (clock::now() - started).as_secs_f64();
-        let mut keep: BTreeSet<u32> = dictionary.all().iter().flat_map(|t| [t.heaps * 2, t.heaps * 2 + 1]).collect();
+        let mut keep: BTreeSet<u32> =
+            dictionary.all().iter().flat_map(|t| [t.heaps * 2, t.heaps * 2 + 1]).collect();
         keep.extend(catalog.tables.values().flat_map(|t| [t.heaps * 2, t.heaps * 2 + 1]));
         kernel.drop_orphans(&keep);
         let used = catalog
@@ -253,7 +258,10 @@ impl Database {
     /// A number for a new object (D2).
     pub(crate) fn next_object(&self) -> SqlResult<u32> {
         let n = self.objects.fetch_add(1, Ordering::Relaxed);
-        self.kernel.log.system(System::SequenceAdvance { id: OBJECTS, value: n as i64 }).map_err(error::log)?;
+        self.kernel
+            .log
+            .system(System::SequenceAdvance { id: OBJECTS, value: n as i64 })
+            .map_err(error::log)?;
         Ok(n as u32)
     }
     /// Where the database lies.
@@ -305,7 +313,12 @@ impl Database {
         }
         let used = self.kernel.space.budget.used() as u64;
         let other = used.saturating_sub(sum);
-        out.push(("versions", "version chains and credit".into(), self.kernel.collector.backlog() as u64, other));
+        out.push((
+            "versions",
+            "version chains and credit".into(),
+            self.kernel.collector.backlog() as u64,
+            other,
+        ));
         out.push(("total", "used".into(), 0, used));
         out.push(("limit", "memory_limit".into(), 0, self.kernel.space.budget.limit() as u64));
         out
@@ -338,7 +351,7 @@ impl Drop for Database {
 
 /// A table by name, or PostgreSQL's error.
 pub fn find<'a>(catalog: &'a Catalog, name: &str) -> SqlResult<&'a Arc<Table>> {
-    catalog
-        .table(name)
-        .ok_or_else(|| SqlError::new(sqlstate::UNDEFINED_TABLE, format!("relation \"{name}\" does not exist")))
+    catalog.table(name).ok_or_else(|| {
+        SqlError::new(sqlstate::UNDEFINED_TABLE, format!("relation \"{name}\" does not exist"))
+    })
 }

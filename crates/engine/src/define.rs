@@ -100,6 +100,9 @@ impl Connection {
                 return Ok(());
             }
             if clock::now() > deadline {
+                // Not claimed: whoever tries again in this transaction waits again.
+                self.marked.retain(|t| !Arc::ptr_eq(t, table));
+                table.locked.store(0, Ordering::SeqCst);
                 return Err(SqlError::new(
                     sqlstate::LOCK_NOT_AVAILABLE,
                     format!(
@@ -116,7 +119,11 @@ impl Connection {
     fn defining<T>(&mut self, f: impl FnOnce(&mut Self, Catalog) -> SqlResult<T>) -> SqlResult<T> {
         self.start_statement(self.catalog_version(), &[], true).or_else(|e| {
             // The dictionary cannot have changed between: it is read right here. Once more, then.
-            if e.sqlstate() == crate::STALE { self.start_statement(self.catalog_version(), &[], true) } else { Err(e) }
+            if e.sqlstate() == crate::STALE {
+                self.start_statement(self.catalog_version(), &[], true)
+            } else {
+                Err(e)
+            }
         })?;
         let _phase = ondol_base::sim::phase("ddl");
         let outcome = self.define().and_then(|c| f(self, c));
@@ -240,17 +247,25 @@ impl Connection {
             }
             me.claim_table(&old)?;
             let db = me.db.clone();
-            let def =
-                IndexDef { id: db.next_object()?, name: name.to_string(), kind, unique, primary, constraint, columns };
+            let def = IndexDef {
+                id: db.next_object()?,
+                name: name.to_string(),
+                kind,
+                unique,
+                primary,
+                constraint,
+                columns,
+            };
             let rows = old.estimate_rows();
             let layout = Table::layout_of(&old.def);
             let index = TableIndex::new(&db.kernel, &old.def, &layout, def.clone(), rows)?;
             let check = unique.then_some(me.session.view.txn);
-            let filled = fill(&db.kernel, &old, std::slice::from_ref(&index), check, &|done| progress(done, rows))
-                .map_err(|e| match e.sqlstate() {
-                    sqlstate::UNIQUE_VIOLATION => duplicate(&old, &def, e),
-                    _ => e,
-                })?;
+            let filled =
+                fill(&db.kernel, &old, std::slice::from_ref(&index), check, &|done| progress(done, rows))
+                    .map_err(|e| match e.sqlstate() {
+                        sqlstate::UNIQUE_VIOLATION => duplicate(&old, &def, e),
+                        _ => e,
+                    })?;
             me.outdated.extend(filled.outdated);
             d::add_index(&mut me.session, &db.dictionary, old.def.id, &def)?;
             let mut table_def = old.def.clone();
@@ -266,7 +281,13 @@ impl Connection {
     }
 
     /// Makes an index the table's PRIMARY KEY or a UNIQUE constraint; a primary key's columns are NOT NULL from now on.
-    pub fn adopt_index(&mut self, table: &str, name: &str, primary: bool, new_name: Option<&str>) -> SqlResult<()> {
+    pub fn adopt_index(
+        &mut self,
+        table: &str,
+        name: &str,
+        primary: bool,
+        new_name: Option<&str>,
+    ) -> SqlResult<()> {
         self.defining(|me, mut c| {
             let old = find(&c, table)?.clone();
             me.claim_table(&old)?;

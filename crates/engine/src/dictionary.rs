@@ -280,7 +280,9 @@ pub fn add_index(session: &mut Session, d: &Dictionary, table: u32, i: &IndexDef
     let columns: Vec<String> = i
         .columns
         .iter()
-        .map(|c| format!("{}{}{}", c.column, if c.desc { "d" } else { "" }, if c.nulls_first { "f" } else { "" }))
+        .map(|c| {
+            format!("{}{}{}", c.column, if c.desc { "d" } else { "" }, if c.nulls_first { "f" } else { "" })
+        })
         .collect();
     add(
         session,
@@ -425,7 +427,20 @@ fn parse_returns(text: &str) -> Option<Returns> {
 pub fn type_id(n: u8) -> Option<TypeId> {
     use TypeId::*;
     [
-        Unknown, Bool, Int2, Int4, Int8, Float8, Numeric, Bpchar, Varchar, Text, Bytea, Date, Timestamp, Timestamptz,
+        Unknown,
+        Bool,
+        Int2,
+        Int4,
+        Int8,
+        Float8,
+        Numeric,
+        Bpchar,
+        Varchar,
+        Text,
+        Bytea,
+        Date,
+        Timestamp,
+        Timestamptz,
         Void,
     ]
     .into_iter()

@@ -17,9 +17,8 @@ pub fn kernel(e: ondol_kernel::Error) -> SqlError {
     };
     let error = SqlError::new(code, e.to_string());
     match e {
-        E::OutOfMemory { .. } => {
-            error.hint("Delete rows, drop indexes or tables, or open the database with a larger memory limit.")
-        }
+        E::OutOfMemory { .. } => error
+            .hint("Delete rows, drop indexes or tables, or open the database with a larger memory limit."),
         E::Conflict | E::Serialization => error.hint("The transaction might succeed if retried."),
         _ => error,
     }

@@ -26,7 +26,9 @@ pub enum Storage {
     Timestamp,
     Timestamptz,
     /// char(n): `width` bytes inline.
-    Char { width: u16 },
+    Char {
+        width: u16,
+    },
     /// text, varchar, char without length
     Text,
     Bytea,
@@ -110,8 +112,9 @@ impl Layout {
         place(&|s| matches!(s, Storage::Bool).then_some(1), &mut at);
         let char_area = at;
         place(&|s| if let Storage::Char { width } = s { Some(width) } else { None }, &mut at);
-        let char_columns: Vec<u16> =
-            (0..out.len() as u16).filter(|&i| matches!(out[i as usize].storage, Storage::Char { .. })).collect();
+        let char_columns: Vec<u16> = (0..out.len() as u16)
+            .filter(|&i| matches!(out[i as usize].storage, Storage::Char { .. }))
+            .collect();
         if !char_columns.is_empty() {
             at = at.max(char_area + 8);
         }

@@ -8,7 +8,12 @@ use ondol_types::{Numeric, ValueRef};
 pub type Put<'a> = dyn FnMut(&[u8]) -> ondol_kernel::Result<Oid> + 'a;
 
 /// Makes the whole row. Values are of the columns' types, modifiers applied.
-pub fn encode(layout: &Layout, values: &[ValueRef<'_>], out: &mut Vec<u8>, put: &mut Put<'_>) -> ondol_kernel::Result<()> {
+pub fn encode(
+    layout: &Layout,
+    values: &[ValueRef<'_>],
+    out: &mut Vec<u8>,
+    put: &mut Put<'_>,
+) -> ondol_kernel::Result<()> {
     out.clear();
     out.resize(layout.row_size, 0);
     out[0] = LIVE;
@@ -91,7 +96,9 @@ fn set(
         }
         (Storage::Int8, ValueRef::Int8(x))
         | (Storage::Timestamp, ValueRef::Timestamp(x))
-        | (Storage::Timestamptz, ValueRef::Timestamptz(x)) => row[at..at + 8].copy_from_slice(&x.to_le_bytes()),
+        | (Storage::Timestamptz, ValueRef::Timestamptz(x)) => {
+            row[at..at + 8].copy_from_slice(&x.to_le_bytes())
+        }
         (Storage::Float8, ValueRef::Float8(x)) => row[at..at + 8].copy_from_slice(&x.to_le_bytes()),
         (Storage::Char { width }, ValueRef::Text(s)) => {
             let s = s.trim_end_matches(' ').as_bytes();

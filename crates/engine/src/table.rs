@@ -6,7 +6,7 @@ use crate::row;
 use ondol_base::oid::Oid;
 use ondol_index::Seen;
 use ondol_index::btree::{Cursor, KeyShape};
-use ondol_kernel::{IndexStore, KeyOf, Kernel, Strings, TableStore};
+use ondol_kernel::{IndexStore, Kernel, KeyOf, Strings, TableStore};
 use ondol_types::{SqlResult, TypeId, ValueRef};
 use std::ops::Bound;
 use std::sync::Arc;
@@ -96,9 +96,16 @@ pub struct TableIndex {
 
 impl TableIndex {
     /// An empty index for about `expected` entries.
-    pub fn new(kernel: &Kernel, table: &TableDef, layout: &Arc<Layout>, def: IndexDef, expected: u64) -> SqlResult<Arc<TableIndex>> {
+    pub fn new(
+        kernel: &Kernel,
+        table: &TableDef,
+        layout: &Arc<Layout>,
+        def: IndexDef,
+        expected: u64,
+    ) -> SqlResult<Arc<TableIndex>> {
         let key = KeySpec::new(table, &def);
-        let full = |_| crate::error::kernel(ondol_kernel::Error::OutOfMemory { limit: kernel.space.budget.limit() });
+        let full =
+            |_| crate::error::kernel(ondol_kernel::Error::OutOfMemory { limit: kernel.space.budget.limit() });
         let budget: Arc<dyn ondol_index::Budget> = kernel.space.budget.clone();
         let index: ondol_index::IndexRef = match def.kind {
             IndexKind::Hash => Arc::new(ondol_index::hash::HashIndex::new(budget, expected).map_err(full)?),
@@ -133,7 +140,13 @@ pub struct Table {
 }
 
 impl Table {
-    pub fn new(kernel: &Kernel, def: TableDef, heaps: u32, indexes: Vec<Arc<TableIndex>>, locked: Arc<AtomicU64>) -> Arc<Table> {
+    pub fn new(
+        kernel: &Kernel,
+        def: TableDef,
+        heaps: u32,
+        indexes: Vec<Arc<TableIndex>>,
+        locked: Arc<AtomicU64>,
+    ) -> Arc<Table> {
         let layout = Self::layout_of(&def);
         let store = Arc::new(TableStore {
             rows: kernel.heap(heaps * 2),
@@ -183,8 +196,11 @@ impl IndexScan {
                 format!("a range scan over index {}, which has no order", index.def.name),
             ));
         };
-        let direction =
-            if backward { ondol_index::btree::Direction::Backward } else { ondol_index::btree::Direction::Forward };
+        let direction = if backward {
+            ondol_index::btree::Direction::Backward
+        } else {
+            ondol_index::btree::Direction::Forward
+        };
         self.cursor.seek(tree, low, high, direction);
         Ok(())
     }

@@ -57,7 +57,8 @@ fn set(c: &mut Connection, id: i64, changes: &[(usize, ValueRef<'_>)]) -> ondol_
                 return Err(e);
             }
         }
-        let done = if changes.is_empty() { c.delete(&t, oid, &row) } else { c.update(&t, oid, &row, changes) };
+        let done =
+            if changes.is_empty() { c.delete(&t, oid, &row) } else { c.update(&t, oid, &row, changes) };
         if let Err(e) = done {
             c.abort_statement();
             return Err(e);
@@ -173,7 +174,9 @@ fn rows_live_through_changes_and_restarts() {
         }
     }
     assert_eq!(
-        Database::open(dir.path(), Options { create: false, ..options() }).map(|_| ()).map_err(|e| e.sqlstate()),
+        Database::open(dir.path(), Options { create: false, ..options() })
+            .map(|_| ())
+            .map_err(|e| e.sqlstate()),
         Ok(())
     );
 }

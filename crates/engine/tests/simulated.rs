@@ -33,7 +33,9 @@ fn histories_hold() {
     assert!(failed.is_empty(), "{} failed:\n{}", failed.len(), failed.join("\n"));
     if number("ONDOL_SEEDS", 100) >= 100 {
         assert_eq!(stats.phases_missed(), Vec::<&str>::new(), "{stats}");
-        for what in ["commits lost that were never acknowledged", "checkpoints", "openings cut off", "disk full"] {
+        for what in
+            ["commits lost that were never acknowledged", "checkpoints", "openings cut off", "disk full"]
+        {
             assert!(stats.get(what) > 0, "{what}: {stats}");
         }
     }

@@ -14,11 +14,20 @@ pub enum Error {
     Deadlock,
     // Reject the statement.
     /// NOWAIT, or the lock timeout passed.
-    LockNotAvailable { timeout: bool },
+    LockNotAvailable {
+        timeout: bool,
+    },
     /// The index's number; the key is in `row`'s columns.
-    UniqueViolation { index: u32 },
-    OutOfMemory { limit: usize },
-    TooLarge { bytes: usize, limit: usize },
+    UniqueViolation {
+        index: u32,
+    },
+    OutOfMemory {
+        limit: usize,
+    },
+    TooLarge {
+        bytes: usize,
+        limit: usize,
+    },
     Canceled,
     // Stop writing.
     Log(LogError),
@@ -36,7 +45,9 @@ impl std::fmt::Display for Error {
             Error::LockNotAvailable { timeout: false } => write!(f, "could not obtain lock on row"),
             Error::UniqueViolation { index } => write!(f, "duplicate key in index {index}"),
             Error::OutOfMemory { limit } => write!(f, "out of memory: the limit of {limit} bytes is reached"),
-            Error::TooLarge { bytes, limit } => write!(f, "a value of {bytes} bytes is larger than the limit of {limit}"),
+            Error::TooLarge { bytes, limit } => {
+                write!(f, "a value of {bytes} bytes is larger than the limit of {limit}")
+            }
             Error::Canceled => write!(f, "canceled"),
             Error::Log(e) => write!(f, "{e}"),
         }

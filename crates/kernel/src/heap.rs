@@ -59,7 +59,13 @@ pub struct Claims {
 
 impl Heap {
     pub fn new(id: HeapId, space: Arc<Space>) -> Arc<Heap> {
-        Arc::new(Heap { id, space, lists: Mutex::default(), open: Mutex::default(), segments: RwLock::new(vec![]) })
+        Arc::new(Heap {
+            id,
+            space,
+            lists: Mutex::default(),
+            open: Mutex::default(),
+            segments: RwLock::new(vec![]),
+        })
     }
 
     /// Slot units for a row or a string of `len` row bytes; `None`: it takes a run.
@@ -164,7 +170,9 @@ impl Heap {
         (0..2).any(|w| {
             let here = slots.saturating_sub(w * 64).min(64);
             here > 0
-                && !self.space.header(page, header::TAKEN + w).load(Ordering::Acquire) & (u64::MAX >> (64 - here)) != 0
+                && !self.space.header(page, header::TAKEN + w).load(Ordering::Acquire)
+                    & (u64::MAX >> (64 - here))
+                    != 0
         })
     }
 
@@ -266,7 +274,11 @@ impl Heap {
                     }
                     Format::Slots { .. } => {
                         for w in 0..2 {
-                            n += self.space.header(page, header::TAKEN + w).load(Ordering::Relaxed).count_ones() as u64
+                            n += self
+                                .space
+                                .header(page, header::TAKEN + w)
+                                .load(Ordering::Relaxed)
+                                .count_ones() as u64
                         }
                         1
                     }

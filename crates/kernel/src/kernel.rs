@@ -14,7 +14,9 @@ use ondol_durability::checkpoint::{Checkpointer, Done, Pace, Segment, Source};
 use ondol_durability::error::{CheckpointError, RecoveryError};
 use ondol_durability::files::Config;
 use ondol_durability::log::Log;
-use ondol_durability::page::{Format, PAGE_HEADER, PAGE_SIZE, PAGES_PER_SEGMENT, PageId, SEGMENT_SIZE, SLOT_HEADER};
+use ondol_durability::page::{
+    Format, PAGE_HEADER, PAGE_SIZE, PAGES_PER_SEGMENT, PageId, SEGMENT_SIZE, SLOT_HEADER,
+};
 use ondol_durability::recovery::{Progress, Recovered, recover};
 use ondol_durability::{CommitTs, HeapId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -75,7 +77,10 @@ pub enum OpenError {
 }
 
 impl Kernel {
-    pub fn open(config: KernelConfig, progress: &dyn Fn(Progress)) -> Result<(Arc<Kernel>, Recovered), OpenError> {
+    pub fn open(
+        config: KernelConfig,
+        progress: &dyn Fn(Progress),
+    ) -> Result<(Arc<Kernel>, Recovered), OpenError> {
         let budget = Budget::new(config.memory_limit);
         // Under a limit on address space (ulimit, valgrind) less will do, as long as the memory limit fits twice.
         let mut reserved = config.reserved;
@@ -270,7 +275,12 @@ impl Source for Snapshot {
         *self.reader.lock() = Reader::default();
     }
     fn segments(&self) -> Vec<Segment> {
-        self.kernel.space.segments().into_iter().map(|(id, heap)| heap::describe(&self.kernel.space, id, heap)).collect()
+        self.kernel
+            .space
+            .segments()
+            .into_iter()
+            .map(|(id, heap)| heap::describe(&self.kernel.space, id, heap))
+            .collect()
     }
     fn changed_pages(&self, since: CommitTs) -> Vec<PageId> {
         let space = &self.kernel.space;
@@ -320,7 +330,8 @@ impl Source for Snapshot {
             Format::Slots { units } => {
                 let (size, slots) = Format::Slots { units }.slots();
                 for s in 0..slots {
-                    let taken = space.header(page, header::TAKEN + s / 64).load(Ordering::Acquire) >> (s % 64) & 1;
+                    let taken =
+                        space.header(page, header::TAKEN + s / 64).load(Ordering::Acquire) >> (s % 64) & 1;
                     if taken == 0 {
                         continue;
                     }

@@ -112,7 +112,9 @@ impl Space {
     pub fn words(&self, offset: u64, count: usize) -> &[AtomicU64] {
         debug_assert!(offset as usize + count * 8 <= self.range.len());
         // SAFETY: as in `word`.
-        unsafe { std::slice::from_raw_parts(self.range.base().add(offset as usize).cast::<AtomicU64>(), count) }
+        unsafe {
+            std::slice::from_raw_parts(self.range.base().add(offset as usize).cast::<AtomicU64>(), count)
+        }
     }
     /// Whether an OID read from somewhere damaged could be followed at all.
     pub fn contains(&self, oid: Oid, len: usize) -> bool {

@@ -5,7 +5,9 @@ use ondol_base::oid::Oid;
 use ondol_base::sync::Mutex;
 use ondol_base::thread;
 use ondol_durability::checkpoint::Segment;
-use ondol_durability::page::{Format, PAGE_HEADER, PAGE_SIZE, PAGES_PER_SEGMENT, PageId, SLOT_HEADER, SegmentId};
+use ondol_durability::page::{
+    Format, PAGE_HEADER, PAGE_SIZE, PAGES_PER_SEGMENT, PageId, SLOT_HEADER, SegmentId,
+};
 use ondol_durability::recovery::Target;
 use ondol_durability::{CommitTs, HeapId};
 use std::collections::BTreeMap;

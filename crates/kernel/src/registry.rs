@@ -78,6 +78,8 @@ pub fn uses(line: &Line, id: u64) -> bool {
     match line.words[TABLE_COUNT].load(Ordering::Acquire) {
         0 | IDLE => false,
         n if n as usize > TABLES => true,
-        n => line.words[FIRST_TABLE..FIRST_TABLE + n as usize].iter().any(|w| w.load(Ordering::Acquire) == id),
+        n => {
+            line.words[FIRST_TABLE..FIRST_TABLE + n as usize].iter().any(|w| w.load(Ordering::Acquire) == id)
+        }
     }
 }

@@ -17,7 +17,9 @@ use crate::memory::header;
 use crate::registry::{self, COMMITTING, IDLE, SNAPSHOT};
 use crate::slot::{self, FRESH, ID, INSTALLING, LIVE, OWNED, Status, View, row};
 use crate::table::{Committed, IndexStore, TableStore};
-use crate::version::{LATCHED, MARK, POINTER, SHARED, SMALL, Version, difference, latch, node, set_head, unlatch};
+use crate::version::{
+    LATCHED, MARK, POINTER, SHARED, SMALL, Version, difference, latch, node, set_head, unlatch,
+};
 use crate::wait::Patience;
 use ondol_base::epoch::{Guard, Participant};
 use ondol_base::oid::Oid;
@@ -481,7 +483,14 @@ impl Session {
             }
             yield_point();
             let link = push(space.word(oid.0 + 8), v);
-            self.open().writes.push(Write { oid, node: v, table: number, did: Did::Node, spilled: false, string: false });
+            self.open().writes.push(Write {
+                oid,
+                node: v,
+                table: number,
+                did: Did::Node,
+                spilled: false,
+                string: false,
+            });
             // W3
             if link & SHARED != 0
                 && let Some(holder) = kernel.waits.sharer(oid, self.view.txn)
@@ -756,7 +765,13 @@ impl Session {
     }
 
     /// Puts a difference on the slot's chain; false when there is none.
-    fn push_difference(&mut self, table: &Arc<TableStore>, oid: Oid, pieces: &[u64], string: bool) -> Result<bool> {
+    fn push_difference(
+        &mut self,
+        table: &Arc<TableStore>,
+        oid: Oid,
+        pieces: &[u64],
+        string: bool,
+    ) -> Result<bool> {
         if pieces.is_empty() {
             return Ok(false);
         }
@@ -769,7 +784,10 @@ impl Session {
         let fill_from = self.open().fill_from;
         let fits = head.is_some_and(|h| {
             // SAFETY: a pending node's mark is one of ours.
-            h.is_empty() && h.capacity() >= pieces.len() && h.ts.load(Ordering::Relaxed) == 0 && unsafe { (*h.mark).command } == command
+            h.is_empty()
+                && h.capacity() >= pieces.len()
+                && h.ts.load(Ordering::Relaxed) == 0
+                && unsafe { (*h.mark).command } == command
         }) && {
             // The lock was taken by this command; if that was after the last savepoint, its node may serve.
             let p = (link & POINTER) as *mut Version;
@@ -798,7 +816,14 @@ impl Session {
             // SAFETY: not shared yet.
             unsafe { Version::fill(v, pieces) };
             push(space.word(oid.0 + 8), v);
-            self.open().writes.push(Write { oid, node: v, table: number, did: Did::Node, spilled: false, string });
+            self.open().writes.push(Write {
+                oid,
+                node: v,
+                table: number,
+                did: Did::Node,
+                spilled: false,
+                string,
+            });
         }
         let t = self.open();
         t.changed = true;
@@ -1127,11 +1152,12 @@ impl Session {
         let committing = &self.participant.line().words[COMMITTING];
         let t = self.txn.as_ref().expect("committing");
         let state = &t.state;
-        let reservation = kernel.log.reserve(self.stream, changes.len(), Kind::Commit, state.id, t.fragments, |c| {
-            // R2: under the commit latch, so whoever learns of a later timestamp sees it.
-            committing.store(c, Ordering::Relaxed);
-            state.set(if serializable { Status::Preparing(c) } else { Status::Committed(c) })
-        })?;
+        let reservation =
+            kernel.log.reserve(self.stream, changes.len(), Kind::Commit, state.id, t.fragments, |c| {
+                // R2: under the commit latch, so whoever learns of a later timestamp sees it.
+                committing.store(c, Ordering::Relaxed);
+                state.set(if serializable { Status::Preparing(c) } else { Status::Committed(c) })
+            })?;
         let c = reservation.ts();
         yield_point();
         if serializable {
@@ -1428,9 +1454,20 @@ fn all_indexes(tables: &mut [Arc<TableStore>]) {
                 continue;
             }
             let mut indexes = tables[k].indexes.clone();
-            indexes.extend(tables[i].indexes.iter().filter(|x| !tables[k].indexes.iter().any(|y| Arc::ptr_eq(x, y))).cloned());
+            indexes.extend(
+                tables[i]
+                    .indexes
+                    .iter()
+                    .filter(|x| !tables[k].indexes.iter().any(|y| Arc::ptr_eq(x, y)))
+                    .cloned(),
+            );
             let t = &tables[i];
-            let all = TableStore { rows: t.rows.clone(), strings: t.strings.clone(), row_size: t.row_size, indexes };
+            let all = TableStore {
+                rows: t.rows.clone(),
+                strings: t.strings.clone(),
+                row_size: t.row_size,
+                indexes,
+            };
             let all = Arc::new(all);
             tables[k] = all.clone();
             tables[i] = all
@@ -1448,8 +1485,7 @@ fn changed_keys(
     f: &mut dyn FnMut(Arc<IndexStore>, Box<[u8]>),
 ) {
     // Usual updates change no key: look at the pieces only.
-    let touched =
-        |v: &&Version| v.pieces().any(|(at, words)| table.touches_keys(at * 8, words.len() * 8));
+    let touched = |v: &&Version| v.pieces().any(|(at, words)| table.touches_keys(at * 8, words.len() * 8));
     if !dead && !nodes.iter().any(touched) {
         return;
     }

@@ -102,7 +102,10 @@ impl Version {
     pub unsafe fn fill(p: *mut Version, pieces: &[u64]) {
         // SAFETY: by the contract above, and the length is checked.
         unsafe {
-            assert!((*p).is_empty() && pieces.len() <= (*p).capacity as usize, "a difference longer than its node");
+            assert!(
+                (*p).is_empty() && pieces.len() <= (*p).capacity as usize,
+                "a difference longer than its node"
+            );
             std::ptr::copy_nonoverlapping(pieces.as_ptr(), p.add(1).cast::<u64>(), pieces.len());
             (*p).used.store(pieces.len() as u32, Ordering::Release);
         }

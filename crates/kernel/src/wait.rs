@@ -15,8 +15,8 @@ use ondol_base::clock;
 use ondol_base::oid::Oid;
 use ondol_base::sync::{Condvar, Mutex};
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::time::Duration;
 
 #[derive(Default)]

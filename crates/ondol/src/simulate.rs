@@ -20,6 +20,8 @@ use ondol_base::sim::{Config, Failure, World};
 use ondol_base::sync::Mutex;
 use ondol_base::{random, thread};
 use ondol_engine::Isolation;
+/// The engine below SQL in the simulator: most of what can go wrong goes wrong there.
+pub use ondol_engine::simulate as engine;
 use ondol_types::{SqlError, SqlResult, Value, sqlstate};
 use std::collections::BTreeMap;
 use std::fmt;

@@ -46,7 +46,12 @@ pub fn database(db: &Arc<Database>, state: &State, collected: bool) -> Result<u6
     Ok(rows)
 }
 
-fn table(c: &mut Connection, t: &Arc<Table>, expected: &super::model::Table, collected: bool) -> Result<u64, String> {
+fn table(
+    c: &mut Connection,
+    t: &Arc<Table>,
+    expected: &super::model::Table,
+    collected: bool,
+) -> Result<u64, String> {
     let mut found: BTreeMap<i64, (Oid, Vec<u8>)> = BTreeMap::new();
     let mut scan = Scan::default();
     scan.start(c, t);

@@ -333,7 +333,8 @@ fn live(
         p.journal = Journal { promised: clock - 1, newest: clock - 1, ..Journal::default() };
         state
     };
-    let rows = check::database(&db, &state, true).map_err(|e| format!("after recovery to commit {}: {e}", clock - 1))?;
+    let rows = check::database(&db, &state, true)
+        .map_err(|e| format!("after recovery to commit {}: {e}", clock - 1))?;
     stats.lock().count("rows compared", rows);
 
     let shared = Arc::new(Shared {
@@ -399,14 +400,17 @@ fn live(
     }
     past.lock().journal = journal;
     match closed {
-        Err(e) if done.is_ok() && !faulty && !world.power_is_lost() => Err(format!("the database does not close: {e}")),
+        Err(e) if done.is_ok() && !faulty && !world.power_is_lost() => {
+            Err(format!("the database does not close: {e}"))
+        }
         _ => done,
     }
 }
 
 /// Everything has ended well: memory holds what the model does, and nothing else.
 fn at_rest(db: &Arc<Database>, whole: &State, plan: &Plan, stats: &Arc<Mutex<Stats>>) -> Told {
-    let rows = check::database(db, whole, plan.background).map_err(|e| format!("at the end of a life: {e}"))?;
+    let rows =
+        check::database(db, whole, plan.background).map_err(|e| format!("at the end of a life: {e}"))?;
     stats.lock().count("rows compared", rows);
     if plan.background {
         let backlog = db.kernel.collector.backlog();

@@ -61,13 +61,32 @@ impl Asked {
 /// A change of a transaction.
 #[derive(Clone, Debug)]
 pub enum Effect {
-    Put { table: u8, uid: i64, old: Option<Row>, new: Option<Row> },
+    Put {
+        table: u8,
+        uid: i64,
+        old: Option<Row>,
+        new: Option<Row>,
+    },
     /// With the number of its heaps, which tells the lives of a table apart.
-    Create { table: u8, heaps: u32 },
-    Truncate { table: u8, heaps: u32 },
-    Drop { table: u8 },
-    CreateIndex { table: u8, shape: u8 },
-    DropIndex { table: u8, shape: u8 },
+    Create {
+        table: u8,
+        heaps: u32,
+    },
+    Truncate {
+        table: u8,
+        heaps: u32,
+    },
+    Drop {
+        table: u8,
+    },
+    CreateIndex {
+        table: u8,
+        shape: u8,
+    },
+    DropIndex {
+        table: u8,
+        shape: u8,
+    },
 }
 impl Effect {
     fn table(&self) -> u8 {
@@ -143,7 +162,11 @@ impl State {
                 return Ok(());
             }
             Effect::Drop { .. } => {
-                return self.tables.remove(&t).map(drop).ok_or(format!("table {t} is dropped and was not there"));
+                return self
+                    .tables
+                    .remove(&t)
+                    .map(drop)
+                    .ok_or(format!("table {t} is dropped and was not there"));
             }
             _ => {}
         }
@@ -157,7 +180,9 @@ impl State {
                     None => table.rows.remove(&uid),
                 };
                 if found != old {
-                    return Err(format!("a change of row {uid} of table {t} found {old:?} where {found:?} was"));
+                    return Err(format!(
+                        "a change of row {uid} of table {t} found {old:?} where {found:?} was"
+                    ));
                 }
             }
             Effect::Truncate { heaps, .. } => {
@@ -245,7 +270,9 @@ impl State {
 impl Seen {
     fn own_heaps(&self) -> Option<u32> {
         self.own.iter().rev().find_map(|e| match *e {
-            Effect::Create { table, heaps } | Effect::Truncate { table, heaps } if table == self.table => Some(heaps),
+            Effect::Create { table, heaps } | Effect::Truncate { table, heaps } if table == self.table => {
+                Some(heaps)
+            }
             _ => None,
         })
     }

@@ -2,7 +2,9 @@
 //!
 //! A client takes every answer for what it says: a commit that returned is promised, what a reader of durable data was shown
 //! is promised, and an error is an error of a kind that may happen here, or a failure of the run.
-use super::model::{Asked, CODES, Commit, Effect, Journal, Promise, Row, SHAPES, Seen, index_name, table_name};
+use super::model::{
+    Asked, CODES, Commit, Effect, Journal, Promise, Row, SHAPES, Seen, index_name, table_name,
+};
 use crate::connection::{Access, Connection, Isolation, LockStrength, Locked, STALE, Scan, Wait};
 use crate::table::{IndexScan, Table};
 use crate::{ColumnDef, Database, IndexColumn, IndexKind, Oid, row};
@@ -206,8 +208,12 @@ impl Client {
                 continue;
             }
             let first = self.r.below(SHAPES.len() as u64) as u8;
-            for shape in [None, (!self.r.chance(0.2)).then_some(0), self.r.chance(0.6).then_some(2), Some(first.max(1))]
-            {
+            for shape in [
+                None,
+                (!self.r.chance(0.2)).then_some(0),
+                self.r.chance(0.6).then_some(2),
+                Some(first.max(1)),
+            ] {
                 if self.shared.over() {
                     return Ok(());
                 }
@@ -489,7 +495,8 @@ impl Client {
     /// The rows that were asked for, as candidates: the caller reads and rechecks them.
     fn candidates(&mut self, t: &Arc<Table>, asked: Asked) -> SqlResult<Vec<Oid>> {
         let mut oids = vec![];
-        let by = |shape: usize| t.indexes.iter().find(|i| i.def.name.ends_with(&format!("_{shape}"))).cloned();
+        let by =
+            |shape: usize| t.indexes.iter().find(|i| i.def.name.ends_with(&format!("_{shape}"))).cloned();
         match asked {
             Asked::Key(k) => {
                 if let Some(i) = by(0).filter(|_| self.r.chance(0.8)) {
@@ -689,7 +696,9 @@ impl Client {
         let catalog = self.c.catalog();
         let what = match catalog.table(&name) {
             None => 0,
-            Some(t) if t.indexes.iter().any(|i| i.def.name == index_name(table, shape)) => 2 + 2 * self.r.below(3),
+            Some(t) if t.indexes.iter().any(|i| i.def.name == index_name(table, shape)) => {
+                2 + 2 * self.r.below(3)
+            }
             Some(_) => 1 + self.r.below(3),
         };
         drop(catalog);

@@ -1,8 +1,17 @@
-//! `ondol sim`: the engine in the simulator, by seed.
+//! `ondol sim`: the engine in the simulator, by seed. The same seed gives the same history, and a failure names the command
+//! that shows it again.
 use super::{Done, Failed};
-use indicatif::{ProgressBar, ProgressStyle};
-use ondol::simulate;
-use std::collections::BTreeMap;
+use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
+use ondol::simulate::engine::mutations::{MUTATIONS, Mutation};
+use ondol::simulate::engine::report::Stats;
+use ondol::simulate::engine::{self, History, Settings};
+use ondol::simulate::{self as sql};
+use std::fmt::Write;
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+/// Of every so many seeds one is run twice.
+const SAMPLE: u64 = 64;
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -12,43 +21,217 @@ pub struct Args {
     /// How many seeds, one after the other
     #[arg(long, default_value_t = 1)]
     count: u64,
+    /// Transactions of each client in a life (default: by the seed)
+    #[arg(long, default_value_t = 0)]
+    steps: u64,
+    /// Log streams, 1 to 3 (default: by the seed)
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u64).range(0..=3))]
+    streams: u64,
+    /// Histories at a time (default: one a core)
+    #[arg(long)]
+    threads: Option<usize>,
+    /// Print every I/O operation of the history
+    #[arg(long)]
+    trace: bool,
+    /// Run a known-wrong variant of the protocol, which must be noticed; `list` shows them
+    #[arg(long)]
+    mutation: Option<String>,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+    /// Transfers in SQL, through sessions and plans, instead of the engine's own calls
+    #[arg(long, conflicts_with_all = ["steps", "streams", "trace", "mutation"])]
+    sql: bool,
+}
+
+/// What the threads share.
+#[derive(Default)]
+struct Found {
+    stats: Stats,
+    done: u64,
+    /// Seed, trace and whether it was compared with a second run.
+    last: Option<(u64, u64)>,
+    failed: Option<(u64, String)>,
+    trace: Vec<String>,
 }
 
 pub fn run(args: Args) -> Done {
+    let mutation = match args.mutation.as_deref() {
+        None => None,
+        Some("list") => {
+            for m in MUTATIONS {
+                println!("{:26} {}", m.name, m.what)
+            }
+            return Ok(());
+        }
+        Some(name) => Some(Mutation::named(name).ok_or_else(|| {
+            Failed::Message(format!(
+                "there is no mutation \"{name}\"; `--mutation list` shows which there are"
+            ))
+        })?),
+    };
+    let threads = args
+        .threads
+        .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get()))
+        .clamp(1, args.count.max(1).min(1024) as usize);
+    let settings =
+        Settings { transactions: args.steps, streams: args.streams as usize, trace: args.trace, mutation };
+    let begun = Instant::now();
     let bar = ProgressBar::new(args.count);
-    if let Ok(style) = ProgressStyle::with_template("seeds {wide_bar} {human_pos}/{human_len} {eta}") {
+    if let Ok(style) = ProgressStyle::with_template("{msg} {wide_bar} {human_pos}/{human_len} {eta}") {
         bar.set_style(style);
     }
-    let mut phases: BTreeMap<&str, u64> = BTreeMap::new();
-    let (mut failures, mut acknowledged, mut checks) = (0, 0, 0);
-    for seed in (0..args.count).map(|n| args.seed.wrapping_add(n)) {
-        match simulate::run(seed) {
-            Ok(s) => {
-                if args.count == 1 {
-                    println!("seed {seed}: trace {:016x}", s.trace);
-                }
-                failures += s.power_failures;
-                acknowledged += s.acknowledged;
-                checks += s.checks;
-                for (phase, n) in s.phases {
-                    *phases.entry(phase).or_default() += n;
-                }
-            }
-            Err(broken) => {
-                bar.finish_and_clear();
-                println!("BROKEN: {broken}");
-                return Err(Failed::Message(format!("run it again with: ondol sim --seed {seed}")));
+    let found = Mutex::new(Found::default());
+    let ended = |h: History| {
+        let mut f = found.lock().unwrap_or_else(PoisonError::into_inner);
+        f.stats.add(&h.stats);
+        f.done += 1;
+        f.last = Some((h.seed, h.hash));
+        bar.set_message(format!("{} power failures,", f.stats.get("power failures")));
+        bar.inc(1);
+        if args.trace {
+            f.trace.extend(h.trace)
+        }
+        match h.outcome {
+            Ok(()) => f.failed.is_none(),
+            Err(e) => {
+                f.failed.get_or_insert((h.seed, e));
+                false
             }
         }
-        bar.inc(1);
+    };
+    if args.sql {
+        histories_in_sql(&args, threads, &ended)
+    } else {
+        engine::histories(args.seed, args.count, threads, &settings, &|h| {
+            let mut h = h;
+            if h.outcome.is_ok() && h.seed.is_multiple_of(SAMPLE) {
+                let again = engine::history(h.seed, &settings);
+                h.stats.count("histories run twice with the same trace", (again.hash == h.hash) as u64);
+                if again.hash != h.hash {
+                    h.outcome =
+                        Err(format!("two runs differ: traces {:016x} and {:016x}", h.hash, again.hash))
+                }
+            }
+            ended(h)
+        })
     }
     bar.finish_and_clear();
-    println!(
-        "{} seeds, {failures} power failures, {checks} checks, {acknowledged} acknowledged transactions, none lost",
-        args.count
-    );
-    for (phase, n) in phases {
-        println!("  in {phase:<12} {n}");
+    let mut f = found.into_inner().unwrap_or_else(PoisonError::into_inner);
+    f.trace.iter().for_each(|line| println!("{line}"));
+    let seconds = begun.elapsed();
+    let command = |seed: u64| {
+        let mut line = format!("ondol sim --seed {seed}");
+        if args.sql {
+            line += " --sql"
+        }
+        for (name, n) in [("steps", args.steps), ("streams", args.streams)] {
+            if n > 0 {
+                let _ = write!(line, " --{name} {n}");
+            }
+        }
+        if let Some(m) = mutation {
+            let _ = write!(line, " --mutation {}", m.name);
+        }
+        line
+    };
+    if args.json {
+        print!("{}", json(&f, seconds.as_secs_f64(), f.failed.as_ref().map(|(s, _)| command(*s))))
+    } else {
+        if args.count == 1
+            && let Some((seed, hash)) = f.last
+        {
+            println!("seed {seed}: trace {hash:016x}")
+        } else {
+            println!("{} seeds in {}", f.done, HumanDuration(seconds));
+        }
+        print!("{}", f.stats)
     }
-    Ok(())
+    match (f.failed.take(), mutation) {
+        (Some((seed, e)), None) => {
+            eprintln!("seed {seed}: {e}");
+            Err(Failed::Message(format!("run it again with: {}", command(seed))))
+        }
+        (Some((seed, e)), Some(m)) => {
+            eprintln!("{} is noticed by seed {seed}: {e}", m.name);
+            Ok(())
+        }
+        (None, Some(m)) => Err(Failed::Message(format!("{} is not noticed within {} seeds", m.name, f.done))),
+        (None, None) => {
+            let missed = f.stats.phases_missed();
+            // A small run need not meet all of them.
+            if !args.sql && args.count >= 1000 && !missed.is_empty() {
+                return Err(Failed::Message(format!("no power failure in: {}", missed.join(", "))));
+            }
+            Ok(())
+        }
+    }
+}
+
+/// The histories of sessions in SQL, told as the engine's are.
+fn histories_in_sql(args: &Args, threads: usize, ended: &(dyn Fn(History) -> bool + Sync)) {
+    use std::sync::atomic::{AtomicU64, Ordering};
+    let next = AtomicU64::new(0);
+    let work = || {
+        loop {
+            let n = next.fetch_add(1, Ordering::Relaxed);
+            if n >= args.count {
+                return;
+            }
+            let seed = args.seed.wrapping_add(n);
+            let mut stats = Stats::default();
+            let (hash, outcome) = match sql::run(seed) {
+                Ok(s) => {
+                    stats.count("power failures", s.power_failures);
+                    stats.count("checks after a recovery", s.checks);
+                    stats.count("commits acknowledged as durable", s.acknowledged);
+                    for (phase, n) in s.phases {
+                        stats.count(&format!("power failures in {phase}"), n)
+                    }
+                    (s.trace, Ok(()))
+                }
+                Err(broken) => (0, Err(broken.to_string())),
+            };
+            stats.count("histories", 1);
+            if !ended(History { seed, stats, hash, outcome, trace: vec![] }) {
+                next.store(args.count, Ordering::Relaxed)
+            }
+        }
+    };
+    std::thread::scope(|s| {
+        for _ in 1..threads {
+            s.spawn(work);
+        }
+        work()
+    })
+}
+
+/// The whole outcome as one document.
+fn json(f: &Found, seconds: f64, again: Option<String>) -> String {
+    let text = |s: &str| {
+        let mut out = String::from("\"");
+        for c in s.chars() {
+            match c {
+                '"' | '\\' => out.extend(['\\', c]),
+                c if (c as u32) < 32 => drop(write!(out, "\\u{:04x}", c as u32)),
+                c => out.push(c),
+            }
+        }
+        out + "\""
+    };
+    let counts: Vec<String> = f.stats.iter().map(|(k, n)| format!("    {}: {n}", text(k))).collect();
+    let mut out = format!("{{\n  \"seeds\": {},\n  \"seconds\": {seconds:.3},\n", f.done);
+    if let Some((seed, hash)) = f.last {
+        let _ = write!(out, "  \"last\": {{\"seed\": {seed}, \"trace\": \"{hash:016x}\"}},\n");
+    }
+    if let (Some((seed, e)), Some(again)) = (&f.failed, again) {
+        let _ = write!(
+            out,
+            "  \"failed\": {{\"seed\": {seed}, \"why\": {}, \"again\": {}}},\n",
+            text(e),
+            text(&again)
+        );
+    }
+    let _ = write!(out, "  \"counts\": {{\n{}\n  }}\n}}\n", counts.join(",\n"));
+    out
 }

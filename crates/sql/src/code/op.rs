@@ -19,7 +19,9 @@ use ondol_types::func::FuncId;
 macro_rules! opcodes {
     ($($(#[doc = $doc:literal])* $num:literal $name:ident { $($field:ident: $ty:ident),* };)*) => {
         /// One instruction.
+        // Sixteen bytes, so that the address of an instruction is a shift away.
         #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        #[repr(align(16))]
         pub enum Op {
             $($(#[doc = $doc])* $name { $($field: $ty),* },)*
         }

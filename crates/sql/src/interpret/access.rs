@@ -29,11 +29,19 @@ fn no_index() -> SqlError {
 }
 
 /// False when a value is NULL: nothing equals it.
-#[inline]
-pub(super) fn key_put(cursor: &mut TableCursor, index: &TableIndex, values: &[Datum], memory: &[u8]) -> bool {
+#[inline(never)]
+pub(super) fn key_put(cursor: &mut TableCursor, values: &[Datum], memory: &[u8]) -> bool {
     cursor.key.clear();
     cursor.oids.clear();
     cursor.at = 0;
+    let Some(index) = &cursor.index else { return false };
+    if let ([value], [part]) = (values, &index.key.parts[..]) {
+        if value.is_null() {
+            return false;
+        }
+        ondol_types::key::encode(value.value(memory), part.1, part.2, part.3, part.4, &mut cursor.key);
+        return true;
+    }
     if values.iter().any(|d| d.is_null()) {
         return false;
     }
@@ -42,40 +50,32 @@ pub(super) fn key_put(cursor: &mut TableCursor, index: &TableIndex, values: &[Da
 }
 
 #[inline]
-pub(super) fn key_prefetch(cursor: &mut TableCursor, index: &TableIndex) {
-    if let Some(h) = index.index.as_hash() {
+pub(super) fn key_prefetch(cursor: &mut TableCursor) {
+    if let Some(h) = cursor.index.as_ref().and_then(|i| i.index.as_hash()) {
         cursor.hash = ondol_index::hash::hash_key(&cursor.key);
         h.prefetch(cursor.hash);
     }
 }
 
-#[inline]
-pub(super) fn key_probe(
-    connection: &Connection,
-    cursor: &mut TableCursor,
-    index: &TableIndex,
-) -> SqlResult<()> {
-    cursor.oids.clear();
+pub(super) fn key_probe(connection: &Connection, cursor: &mut TableCursor) -> SqlResult<()> {
+    let Some(index) = &cursor.index else { return Err(no_index()) };
+    let oids = &mut cursor.oids;
+    oids.clear();
     cursor.at = 0;
-    if let (Some(h), false) = (index.index.as_hash(), connection.is_serializable()) {
-        let guard = connection.pin();
-        let oids = &mut cursor.oids;
-        h.probe(&guard, cursor.hash, &mut |oid| {
-            oids.push(oid);
-            true
-        });
-        drop(guard);
-        if cursor.oids.len() > 1 {
-            cursor.oids.sort_unstable();
-            cursor.oids.dedup();
+    match index.index.as_hash() {
+        Some(h) if !connection.is_serializable() => {
+            let guard = connection.pin();
+            h.probe(&guard, cursor.hash, &mut |oid| {
+                oids.push(oid);
+                true
+            });
         }
-        return Ok(());
+        _ => connection.lookup(index, &cursor.key, oids)?,
     }
-    connection.lookup(index, &cursor.key, &mut cursor.oids)?;
     // A hash index may name a row once for each of its versions' keys that share a tag.
-    if cursor.oids.len() > 1 && index.def.kind == IndexKind::Hash {
-        cursor.oids.sort_unstable();
-        cursor.oids.dedup();
+    if oids.len() > 1 && index.def.kind == IndexKind::Hash {
+        oids.sort_unstable();
+        oids.dedup();
     }
     Ok(())
 }

@@ -1,7 +1,8 @@
 //! Many executions of one program, interleaved.
 //!
-//! All lanes run up to the next *meeting* (`KeyPrefetch`, `KeyProbe`, `RowPrefetch`, `RowNext`) before any goes past it: so the
-//! buckets of all lanes are on their way into the cache before the first is probed, and all rows before the first is read.
+//! All lanes run up to the next *meeting* (`KeyProbe`, `RowNext`) before any goes past it: so the buckets of all lanes, asked
+//! for by `KeyPrefetch`, are on their way into the cache before the first is probed, and all rows, asked for by
+//! `RowPrefetch`, before the first is read.
 //! A lane is a frame; lanes that are no longer at the same instruction as the others go on one by one.
 //!
 //! - **B1** The outcome of a lane is what it would be alone. Its error is its own, except that in a reading batch (one
@@ -10,6 +11,7 @@ use super::exec::{Exit, LANE, PLAIN, exec};
 use super::frame::Frame;
 use super::rows::Sink;
 use super::{Env, Outcome, outcome, run, world};
+use crate::code::operand::Label;
 use crate::code::{Op, Program};
 use ondol_engine::Connection;
 use ondol_types::{SqlResult, ValueRef};
@@ -154,7 +156,7 @@ fn alone<S: Sink>(
 }
 
 /// For programs that write: computes the first key of every lane and asks for its bucket, outside any statement. Only
-/// straight code before the first `KeyPrefetch` is executed, and only if it cannot touch rows.
+/// straight code before the first `KeyProbe` is executed, and only if it can neither touch rows nor leave for code that does.
 fn prefetch_keys(
     batch: &mut Batch,
     program: &Arc<Program>,
@@ -162,34 +164,19 @@ fn prefetch_keys(
     n: usize,
     env: &Env<'_>,
 ) {
-    let Some(stop) = program.ops.iter().position(|op| matches!(op, Op::KeyPrefetch { .. })) else { return };
-    let harmless = |op: &Op| {
-        matches!(
-            op,
-            Op::Mark { .. }
-                | Op::Move { .. }
-                | Op::Retag { .. }
-                | Op::Narrow { .. }
-                | Op::KeyPut { .. }
-                | Op::Tally { .. }
-        )
+    let Some(stop) = program.ops.iter().position(|op| matches!(op, Op::KeyProbe { .. })) else { return };
+    let ends = |to: &Label| matches!(program.ops.get(to.0 as usize), Some(Op::Halt {}));
+    let harmless = |op: &Op| match op {
+        Op::Mark { .. } | Op::Move { .. } | Op::Retag { .. } | Op::KeyPrefetch { .. } => true,
+        Op::Narrow { to, .. } | Op::KeyPut { to, .. } => ends(to),
+        _ => false,
     };
-    if !program.ops[..stop].iter().all(harmless) {
+    if stop == 0 || !program.ops[..stop].iter().all(harmless) {
         return;
     }
     let world = world(env, connection, &batch.lanes[0]);
     for lane in &mut batch.lanes[..n] {
-        // The meeting stops the lane before its probe; an error will come again when the lane runs.
-        if let Ok(Exit::At(at)) =
-            exec::<LANE>(lane, program, connection, &mut super::rows::Nowhere, &world, 0)
-        {
-            if at == stop {
-                if let Op::KeyPrefetch { cursor } = program.ops[stop] {
-                    if let Some(index) = program.index_of(cursor.0) {
-                        super::access::key_prefetch(&mut lane.cursors[cursor.0 as usize], index);
-                    }
-                }
-            }
-        }
+        // The meeting stops the lane before its probe; whatever happens here happens again when the lane runs.
+        let _ = exec::<LANE>(lane, program, connection, &mut super::rows::Nowhere, &world, 0);
     }
 }

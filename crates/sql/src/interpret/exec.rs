@@ -108,7 +108,7 @@ fn integers_hold(a: Datum, b: Datum, cond: Cond) -> bool {
 
 /// Where the lanes of a batch wait for each other.
 pub(super) fn is_meeting(op: &Op) -> bool {
-    matches!(op, Op::KeyPrefetch { .. } | Op::KeyProbe { .. } | Op::RowPrefetch { .. } | Op::RowNext { .. })
+    matches!(op, Op::KeyProbe { .. } | Op::RowNext { .. })
 }
 
 /// Executes from `pc` on.
@@ -358,21 +358,12 @@ pub(super) fn exec<const MODE: u8>(
                 }
             }
             Op::KeyPut { cursor, values, to } => {
-                let Some(index) = program.index_of(cursor.0) else { return Err(internal("no index")) };
-                if !access::key_put(&mut f.cursors[cursor.0 as usize], index, row!(values), &f.memory) {
+                if !access::key_put(&mut f.cursors[cursor.0 as usize], &f.regs[values.range()], &f.memory) {
                     jump!(to)
                 }
             }
-            Op::KeyPrefetch { cursor } => {
-                if let Some(index) = program.index_of(cursor.0) {
-                    access::key_prefetch(&mut f.cursors[cursor.0 as usize], index)
-                }
-            }
-            Op::KeyProbe { cursor } => {
-                if let Some(index) = program.index_of(cursor.0) {
-                    access::key_probe(connection, &mut f.cursors[cursor.0 as usize], index)?
-                }
-            }
+            Op::KeyPrefetch { cursor } => access::key_prefetch(&mut f.cursors[cursor.0 as usize]),
+            Op::KeyProbe { cursor } => access::key_probe(connection, &mut f.cursors[cursor.0 as usize])?,
             Op::RowPrefetch { cursor } => {
                 // Alone, the row is read at once anyway.
                 if MODE == LANE {
@@ -381,8 +372,8 @@ pub(super) fn exec<const MODE: u8>(
             }
             Op::RowNext { cursor, to } => {
                 tick!();
-                let table = program.table_of(cursor.0);
                 let c = &mut f.cursors[cursor.0 as usize];
+                let Some(table) = &c.table else { return Err(internal("a cursor without a table")) };
                 let found = loop {
                     let Some(oid) = c.oids.get(c.at).copied() else { break false };
                     c.at += 1;
@@ -404,14 +395,12 @@ pub(super) fn exec<const MODE: u8>(
             }
             Op::EmitRow { cursor } => {
                 f.emitted += 1;
-                let table = program.table_of(cursor.0);
                 let c = &f.cursors[cursor.0 as usize];
-                let range = c.from..c.to;
-                let simple = !c.has_strings && !Layout::is_wide(&f.memory[range.clone()]);
-                let more = if simple {
-                    sink.row(&Row(Shape::Raw { table, bytes: &f.memory[range] }))?
-                } else {
-                    emit_strings(f, program, cursor, connection, sink)?
+                let bytes = &f.memory[c.from..c.to];
+                let simple = !c.has_strings && !Layout::is_wide(bytes);
+                let more = match &c.table {
+                    Some(table) if simple => sink.row(&Row(Shape::Raw { table, bytes }))?,
+                    _ => emit_strings(f, program, cursor, connection, sink)?,
                 };
                 if !more {
                     return Ok(Exit::Done);

@@ -16,7 +16,7 @@ use super::store::{HashTable, List, Sorter};
 use crate::code::Op;
 use crate::code::Program;
 use crate::code::program::GroupDef;
-use ondol_engine::{IndexScan, Oid, Scan, Storage};
+use ondol_engine::{IndexScan, Oid, Scan, Storage, Table, TableIndex};
 use ondol_types::agg::AggState;
 use ondol_types::{SqlError, SqlResult, TypeId, ValueRef, sqlstate};
 use std::collections::HashSet;
@@ -39,6 +39,8 @@ pub enum End {
 
 #[derive(Default)]
 pub struct TableCursor {
+    pub table: Option<Arc<Table>>,
+    pub index: Option<Arc<TableIndex>>,
     pub oid: Oid,
     /// Gathered rows, and how many of them were given.
     pub oids: Vec<Oid>,
@@ -164,6 +166,9 @@ impl Frame {
         self.base = self.memory.len();
         self.cursors.resize_with(program.cursors.len(), TableCursor::default);
         for (c, def) in self.cursors.iter_mut().zip(&program.cursors) {
+            let table = &program.tables[def.table as usize];
+            c.index = def.index.and_then(|i| table.indexes.get(i as usize)).cloned();
+            c.table = Some(table.clone());
             c.from = def.row_at as usize;
             c.to = c.from + program.tables[def.table as usize].layout.row_size;
             c.has_strings = program.tables[def.table as usize]

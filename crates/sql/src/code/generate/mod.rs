@@ -293,8 +293,9 @@ impl<'a> Gen<'a> {
     }
     /// Ends the loop whose turns begin at `reset`: without any use of temporaries, marking was for nothing.
     pub fn end_turns(&mut self, mark: (u16, usize), reset: usize) {
+        let from = reset + 1;
         let uses =
-            self.ops[reset..].iter().enumerate().any(|(n, op)| !self.dead[reset + n] && takes_memory(op));
+            self.ops[from..].iter().zip(&self.dead[from..]).any(|(op, dead)| !dead && takes_memory(op));
         if !uses {
             self.dead[mark.1] = true;
             self.dead[reset] = true;
