@@ -102,7 +102,7 @@ impl Machine {
         let others = (busy_seconds() - self.busy) - (cpu_seconds() - self.cpu) - children_s;
         let share = (others / seconds).max(0.0);
         let mut why = Vec::new();
-        if !(self.load <= QUIET_LOAD) {
+        if self.load.is_nan() || self.load > QUIET_LOAD {
             why.push(format!("the load average was {:.2} at the start", self.load));
         }
         if share > QUIET_OTHERS {

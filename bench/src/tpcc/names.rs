@@ -48,7 +48,7 @@ pub fn letters(r: &mut Random, low: i64, high: i64, out: &mut String) {
         if i % 8 == 0 {
             bits = r.next_u64();
         }
-        out.push(ALL[((bits & 0xff) * 62 >> 8) as usize] as char);
+        out.push(ALL[(((bits & 0xff) * 62) >> 8) as usize] as char);
         bits >>= 8;
     }
 }

@@ -104,7 +104,7 @@ fn main() {
     let mut value = 0u64;
     let mut one = |log: &Log| {
         value += 1;
-        let row = (value.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) * all >> 32;
+        let row = ((value.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) * all) >> 32;
         let page = SegmentId(1).page((row / slots as u64) as usize);
         let offset = PAGE_HEADER + (row as usize % slots) * size;
         let delta = value ^ (value - 1) ^ 0x0101_0101_0101_0101;

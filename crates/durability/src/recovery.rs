@@ -311,10 +311,11 @@ fn begin_incarnation(
     }
     let io = io_error("");
     for name in config.data.list("").map_err(&io)? {
-        if name.starts_with("checkpoint-") && manifest.files.iter().all(|f| f.name() != name) {
-            if let Err(e) = config.data.remove(&name) {
-                warnings.push(format!("{name}: no manifest names it, and it cannot be removed: {e}"));
-            }
+        if name.starts_with("checkpoint-")
+            && manifest.files.iter().all(|f| f.name() != name)
+            && let Err(e) = config.data.remove(&name)
+        {
+            warnings.push(format!("{name}: no manifest names it, and it cannot be removed: {e}"));
         }
     }
     let incarnation = number;

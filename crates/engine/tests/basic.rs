@@ -24,7 +24,7 @@ fn index(c: &mut Connection, kind: IndexKind, name: &str, column: usize, unique:
 
 fn put(c: &mut Connection, id: i64, name: &str, code: &str, n: i32) -> ondol_types::SqlResult<Oid> {
     let t = c.catalog().table("t").unwrap().clone();
-    c.start_statement(c.catalog_version(), &[t.clone()], true)?;
+    c.start_statement(c.catalog_version(), std::slice::from_ref(&t), true)?;
     match c.insert(&t, &[ValueRef::Int8(id), ValueRef::Text(name), ValueRef::Text(code), ValueRef::Int4(n)]) {
         Ok(o) => {
             c.end_statement()?;
@@ -39,7 +39,7 @@ fn put(c: &mut Connection, id: i64, name: &str, code: &str, n: i32) -> ondol_typ
 
 fn set(c: &mut Connection, id: i64, changes: &[(usize, ValueRef<'_>)]) -> ondol_types::SqlResult<usize> {
     let t = c.catalog().table("t").unwrap().clone();
-    c.start_statement(c.catalog_version(), &[t.clone()], true)?;
+    c.start_statement(c.catalog_version(), std::slice::from_ref(&t), true)?;
     let mut row = vec![0; t.layout.row_size];
     let mut n = 0;
     for oid in find(c, &t, id) {
@@ -100,7 +100,7 @@ impl ondol_kernel::Strings for NoStrings {
 
 fn all(c: &mut Connection) -> Vec<String> {
     let t = c.catalog().table("t").unwrap().clone();
-    c.start_statement(c.catalog_version(), &[t.clone()], false).unwrap();
+    c.start_statement(c.catalog_version(), std::slice::from_ref(&t), false).unwrap();
     let mut s = Scan::default();
     s.start(c, &t);
     let mut row = vec![0; t.layout.row_size];
@@ -283,7 +283,7 @@ fn writers_meet() {
                     let t = c.catalog().table("t").unwrap().clone();
                     let id = (n * 7 + k) % 10;
                     // counter = counter + 1, as READ COMMITTED has it
-                    c.start_statement(c.catalog_version(), &[t.clone()], true).unwrap();
+                    c.start_statement(c.catalog_version(), std::slice::from_ref(&t), true).unwrap();
                     let mut row = vec![0; t.layout.row_size];
                     for oid in find(&mut c, &t, id) {
                         if !c.read(&t, oid, &mut row) {

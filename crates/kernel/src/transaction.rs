@@ -141,6 +141,8 @@ pub struct Savepoint {
 
 struct Txn {
     state: Arc<TxnState>,
+    // Slots and nodes point to marks, so each keeps its place.
+    #[allow(clippy::vec_box)]
     marks: Vec<Box<Mark>>,
     isolation: Isolation,
     writes: Vec<Write>,
@@ -1203,9 +1205,10 @@ impl Session {
                         _ => continue,
                     }
                 }
-                // SAFETY: pinned; nodes later than our snapshot are kept, and are not folded across c (the horizon's
-                // visible timestamp stays below a commit that is under way).
+                // Nodes later than our snapshot are kept, and are not folded across c (the horizon's visible timestamp
+                // stays below a commit that is under way).
                 while base > c {
+                    // SAFETY: pinned.
                     match unsafe { node(next) } {
                         Some(v) => {
                             base = base.min(v.prev);

@@ -112,6 +112,7 @@ pub enum ExprKind {
 
 /// A table, or something like one, in FROM.
 #[derive(Clone)]
+#[allow(clippy::large_enum_variant)] // few, and short-lived
 pub enum Rel {
     Table(Arc<Table>),
     /// A subquery (or a view of the dictionary's, or a function's body): its targets are the columns.
@@ -293,6 +294,7 @@ pub enum CopyEnd {
 }
 
 #[derive(Clone, Debug)]
+#[allow(clippy::large_enum_variant)] // one a statement
 pub enum Copy {
     From {
         table: TableRef,

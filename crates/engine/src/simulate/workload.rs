@@ -423,7 +423,7 @@ impl Client {
                 self.c.fail();
                 return Ok(Did::Failed);
             };
-            match self.c.start_statement(catalog.version, &[t.clone()], writes) {
+            match self.c.start_statement(catalog.version, std::slice::from_ref(&t), writes) {
                 Ok(()) => {}
                 Err(e) if e.sqlstate() == STALE => continue,
                 Err(e) => {
@@ -515,7 +515,7 @@ impl Client {
                     let backward = self.r.chance(0.5);
                     scan.seek(&self.c, &i, Bound::Included(&a), Bound::Included(&b), backward)?;
                     let mut bytes = vec![0; t.layout.row_size];
-                    while let Some(oid) = scan.next(&mut self.c)? {
+                    while let Some(oid) = scan.next(&self.c)? {
                         // An entry stands for the row only while the row has its key.
                         if self.c.read(t, oid, &mut bytes) {
                             let g = decode(&self.c, t, &bytes).g;
@@ -532,7 +532,7 @@ impl Client {
             Asked::All => {}
         }
         let mut scan = Scan::default();
-        scan.start(&mut self.c, t);
+        scan.start(&self.c, t);
         let mut bytes = vec![0; t.layout.row_size];
         while let Some(oid) = scan.next(&self.c, &mut bytes)? {
             oids.push(oid)

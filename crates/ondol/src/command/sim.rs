@@ -73,7 +73,7 @@ pub fn run(args: Args) -> Done {
     let threads = args
         .threads
         .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get()))
-        .clamp(1, args.count.max(1).min(1024) as usize);
+        .clamp(1, args.count.clamp(1, 1024) as usize);
     let settings =
         Settings { transactions: args.steps, streams: args.streams as usize, trace: args.trace, mutation };
     let begun = Instant::now();
@@ -222,12 +222,12 @@ fn json(f: &Found, seconds: f64, again: Option<String>) -> String {
     let counts: Vec<String> = f.stats.iter().map(|(k, n)| format!("    {}: {n}", text(k))).collect();
     let mut out = format!("{{\n  \"seeds\": {},\n  \"seconds\": {seconds:.3},\n", f.done);
     if let Some((seed, hash)) = f.last {
-        let _ = write!(out, "  \"last\": {{\"seed\": {seed}, \"trace\": \"{hash:016x}\"}},\n");
+        let _ = writeln!(out, "  \"last\": {{\"seed\": {seed}, \"trace\": \"{hash:016x}\"}},");
     }
     if let (Some((seed, e)), Some(again)) = (&f.failed, again) {
-        let _ = write!(
+        let _ = writeln!(
             out,
-            "  \"failed\": {{\"seed\": {seed}, \"why\": {}, \"again\": {}}},\n",
+            "  \"failed\": {{\"seed\": {seed}, \"why\": {}, \"again\": {}}},",
             text(e),
             text(&again)
         );

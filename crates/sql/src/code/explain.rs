@@ -126,10 +126,11 @@ fn comment(p: &Program, op: &super::Op) -> String {
 fn column_at(p: &Program, at: u32) -> String {
     for c in &p.cursors {
         let t = &p.tables[c.table as usize];
-        if at >= c.row_at && at < c.row_at + t.layout.row_size as u32 {
-            if let Some(n) = t.layout.columns.iter().position(|l| c.row_at + u32::from(l.offset) == at) {
-                return format!("{}.{}", t.def.name, t.def.columns[n].name);
-            }
+        if at >= c.row_at
+            && at < c.row_at + t.layout.row_size as u32
+            && let Some(n) = t.layout.columns.iter().position(|l| c.row_at + u32::from(l.offset) == at)
+        {
+            return format!("{}.{}", t.def.name, t.def.columns[n].name);
         }
     }
     String::new()

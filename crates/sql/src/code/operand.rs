@@ -131,7 +131,7 @@ impl Span {
 impl NullAt {
     pub const NEVER: NullAt = NullAt(u32::MAX);
     pub fn new(row_at: u32, bit: Option<u16>) -> NullAt {
-        bit.map_or(Self::NEVER, |b| NullAt((row_at + u32::from(b) / 8) << 3 | u32::from(b) % 8))
+        bit.map_or(Self::NEVER, |b| NullAt(((row_at + u32::from(b) / 8) << 3) | (u32::from(b) % 8)))
     }
     #[inline(always)]
     pub fn is_null(self, memory: &[u8]) -> bool {

@@ -69,10 +69,7 @@ pub fn run_batch<S: Sink>(
     let failed = together(batch, program, connection, sinks, n, env);
     match failed {
         None => {
-            let token = match connection.end_statement() {
-                Ok(t) => t,
-                Err(e) => return Err(e),
-            };
+            let token = connection.end_statement()?;
             outcomes.extend(batch.lanes[..n].iter().map(|l| Ok(outcome(l, program, token))));
         }
         Some((lane, e)) => {
@@ -100,8 +97,9 @@ fn together<S: Sink>(
     batch.at.clear();
     batch.at.resize(n, Some(0));
     loop {
-        let Some(leader) = batch.at.iter().flatten().copied().min() else { return None };
+        let leader = batch.at.iter().flatten().copied().min()?;
         let mut moved = false;
+        #[allow(clippy::needless_range_loop)] // lanes, places and sinks in step
         for i in 0..n {
             let Some(at) = batch.at[i] else { continue };
             if at != leader {

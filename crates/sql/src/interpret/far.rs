@@ -49,11 +49,11 @@ fn lock_words(how: How) -> (LockStrength, Wait) {
 
 /// The current group becomes the key's, which is begun if it is new.
 fn group_for(g: &mut Groups, key: &[Datum], memory: &[u8], allow: &mut Allowance) -> SqlResult<()> {
-    if g.table.put_new(key, memory, allow)? {
-        if let Some(def) = &g.def {
-            g.states.extend(def.aggs.iter().map(|(id, _)| AggState::new(*id)));
-            allow.take(def.aggs.len() * size_of::<AggState>())?;
-        }
+    if g.table.put_new(key, memory, allow)?
+        && let Some(def) = &g.def
+    {
+        g.states.extend(def.aggs.iter().map(|(id, _)| AggState::new(*id)));
+        allow.take(def.aggs.len() * size_of::<AggState>())?;
     }
     Ok(())
 }

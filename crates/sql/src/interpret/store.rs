@@ -295,12 +295,11 @@ impl Sorter {
             if limit == 0 {
                 return Ok(());
             }
-            if let Some(w) = self.worst {
-                if order_rows(&self.keys, row, memory, self.store.row(w as usize), &self.store.bytes)
+            if let Some(w) = self.worst
+                && order_rows(&self.keys, row, memory, self.store.row(w as usize), &self.store.bytes)
                     != Ordering::Less
-                {
-                    return Ok(());
-                }
+            {
+                return Ok(());
             }
             if self.store.rows >= limit.saturating_mul(2).max(SMALLEST_CUT) {
                 self.cut(limit, allow)?;

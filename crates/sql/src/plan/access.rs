@@ -43,15 +43,15 @@ pub fn column_condition<'a>(
         ExprKind::Column { depth: 0, rel: r, column } if r == rel => Some(column),
         _ => None,
     };
-    if let Some(column) = column_of(left) {
-        if refs(right).within(bound) {
-            return Some((column, c.cond, right, c.left, c.right));
-        }
+    if let Some(column) = column_of(left)
+        && refs(right).within(bound)
+    {
+        return Some((column, c.cond, right, c.left, c.right));
     }
-    if let Some(column) = column_of(right) {
-        if refs(left).within(bound) {
-            return Some((column, c.cond.turned(), left, c.right, c.left));
-        }
+    if let Some(column) = column_of(right)
+        && refs(left).within(bound)
+    {
+        return Some((column, c.cond.turned(), left, c.right, c.left));
     }
     None
 }

@@ -178,7 +178,7 @@ fn plan_pool<'a>(
                     r.has(rel) && r.meets(bound)
                 });
             let rank = (!linked, s.rows * 2.0 + s.cost);
-            if best.as_ref().is_none_or(|(_, _, b)| rank.0 < b.0 || (rank.0 == b.0 && rank.1 < b.1)) {
+            if best.as_ref().is_none_or(|(_, _, b)| !rank.0 & b.0 || (rank.0 == b.0 && rank.1 < b.1)) {
                 best = Some((n, s, rank));
             }
         }

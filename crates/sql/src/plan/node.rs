@@ -79,8 +79,4 @@ impl<'a> Node<'a> {
             Node::Nothing { filter } | Node::Scan { filter, .. } | Node::Join { filter, .. } => filter,
         }
     }
-    /// Whether a row of the first rel can come more than once, or a lookup is by a list.
-    pub fn is_plain(&self) -> bool {
-        matches!(self, Node::Scan { .. } | Node::Nothing { .. })
-    }
 }

@@ -41,10 +41,10 @@ impl RelSet {
 pub fn refs(e: &Expr) -> RelSet {
     let mut set = RelSet::EMPTY;
     walk_expr(e, 0, &mut |e, level| {
-        if let ExprKind::Column { depth, rel, .. } = e.kind {
-            if depth == level {
-                set = set.with(RelSet::one(rel))
-            }
+        if let ExprKind::Column { depth, rel, .. } = e.kind
+            && depth == level
+        {
+            set = set.with(RelSet::one(rel))
         }
         true
     });
@@ -61,10 +61,10 @@ pub fn needs(rel: &Rel) -> RelSet {
         Rel::Function { args, .. } => args.iter().for_each(&mut add),
         Rel::Series { start, stop, step } => [start, stop, step].into_iter().for_each(&mut add),
         Rel::Query(q) => walk_query(q, 1, &mut |e, level| {
-            if let ExprKind::Column { depth, rel, .. } = e.kind {
-                if depth == level {
-                    set = set.with(RelSet::one(rel))
-                }
+            if let ExprKind::Column { depth, rel, .. } = e.kind
+                && depth == level
+            {
+                set = set.with(RelSet::one(rel))
             }
             true
         }),
@@ -91,12 +91,11 @@ pub fn correlated(q: &Query) -> bool {
 pub fn used_columns<'a>(q: &Query, more: impl Iterator<Item = &'a Expr>) -> Vec<BTreeSet<u16>> {
     let mut used = vec![BTreeSet::new(); q.rels.len()];
     let mut add = |e: &Expr, level: u16| {
-        if let ExprKind::Column { depth, rel, column } = e.kind {
-            if depth == level {
-                if let Some(set) = used.get_mut(rel as usize) {
-                    set.insert(column);
-                }
-            }
+        if let ExprKind::Column { depth, rel, column } = e.kind
+            && depth == level
+            && let Some(set) = used.get_mut(rel as usize)
+        {
+            set.insert(column);
         }
         true
     };

@@ -46,16 +46,16 @@ impl<'a> Gen<'a> {
                 self.join_details(n, method, on, filter);
                 self.tally_start(n);
                 match method {
-                    Method::Loop => self.produce(outer, n, &mut |g, next| {
-                        g.matches(left, inner.rels(), on, filter, next, n, consume, &mut |g, each| {
+                    Method::Loop => self.produce(outer, n, &mut |g, _next| {
+                        g.matches(left, inner.rels(), on, filter, n, consume, &mut |g, each| {
                             g.produce(inner, n, each)
                         })
                     }),
                     Method::Kept => {
                         let (mat, at) = self.keep(inner, n)?;
-                        self.produce(outer, n, &mut |g, next| {
+                        self.produce(outer, n, &mut |g, _next| {
                             let at = at.clone();
-                            g.matches(left, inner.rels(), on, filter, next, n, consume, &mut |g, each| {
+                            g.matches(left, inner.rels(), on, filter, n, consume, &mut |g, each| {
                                 let (again, end) = (g.label(), g.label());
                                 g.op(Op::MatRewind { mat });
                                 let mark = g.mark();
@@ -70,19 +70,19 @@ impl<'a> Gen<'a> {
                                 Ok(())
                             })
                         })?;
-                        self.last_child_first_if_two(n);
+                        self.last_child_first(n);
                         Ok(())
                     }
                     Method::Hash(keys) => {
                         let inner_keys: Vec<&'a Expr> = keys.iter().map(|k| k.1).collect();
                         let (hash, at) = self.build(inner, &inner_keys, false, n)?;
-                        self.produce(outer, n, &mut |g, next| {
+                        self.produce(outer, n, &mut |g, _next| {
                             let at = at.clone();
-                            g.matches(left, inner.rels(), on, filter, next, n, consume, &mut |g, each| {
+                            g.matches(left, inner.rels(), on, filter, n, consume, &mut |g, each| {
                                 g.probe(hash, keys, &at, each)
                             })
                         })?;
-                        self.last_child_first_if_two(n);
+                        self.last_child_first(n);
                         Ok(())
                     }
                 }
@@ -90,21 +90,16 @@ impl<'a> Gen<'a> {
         }
     }
 
-    /// What was generated first (the kept side) is shown second.
-    fn last_child_first_if_two(&mut self, node: usize) {
-        self.last_child_first(node)
-    }
-
     fn join_details(&mut self, n: usize, method: &Method<'a>, on: &[&Expr], filter: &[&Expr]) {
         let names = self.names();
-        if let Method::Hash(keys) = method {
-            if !keys.is_empty() {
-                let text: Vec<String> = keys
-                    .iter()
-                    .map(|(a, b)| format!("({} = {})", show::expr(a, &names), show::expr(b, &names)))
-                    .collect();
-                self.detail(n, format!("Hash Cond: {}", text.join(" AND ")));
-            }
+        if let Method::Hash(keys) = method
+            && !keys.is_empty()
+        {
+            let text: Vec<String> = keys
+                .iter()
+                .map(|(a, b)| format!("({} = {})", show::expr(a, &names), show::expr(b, &names)))
+                .collect();
+            self.detail(n, format!("Hash Cond: {}", text.join(" AND ")));
         }
         if !on.is_empty() {
             self.detail(n, format!("Join Filter: {}", show::conjunction(on, &names)));
@@ -120,7 +115,6 @@ impl<'a> Gen<'a> {
         rels: RelSet,
         on: &[&'a Expr],
         filter: &[&'a Expr],
-        next: Label,
         node: usize,
         consume: Consume<'_, 'a>,
         inner: &mut dyn FnMut(&mut Gen<'a>, Consume<'_, 'a>) -> SqlResult<()>,
@@ -170,7 +164,6 @@ impl<'a> Gen<'a> {
         self.jump(body);
         self.here(done);
         // What follows is code for other outer rows; there the flags are set anew. The rels' columns are no longer read.
-        let _ = next;
         for rel in rels.iter() {
             let slot = &mut self.scope()?.nulls[rel as usize];
             if *slot == Some(flag) {
@@ -191,7 +184,6 @@ impl<'a> Gen<'a> {
             if scope.keep_row.has(rel) {
                 list.push((rel, Kept::Row));
             }
-            // A rel that stands for NULLs within its side is NULL in every column it keeps.
         }
         Ok(list)
     }
@@ -375,7 +367,7 @@ impl<'a> Gen<'a> {
         for (list, first, flag) in
             [(&left_list, left_first, left_flag), (&right_list, right_first, right_flag)]
         {
-            self.in_registers(list, first, flag, outer.rels().with(inner.rels()))?;
+            self.in_registers(list, first, flag)?;
         }
         self.all_or(filter, back)?;
         self.tally_row(n);
@@ -410,7 +402,7 @@ impl<'a> Gen<'a> {
             g.here(end);
             Ok(())
         })?;
-        self.last_child_first_if_two(n);
+        self.last_child_first(n);
 
         let (again, end) = (self.label(), self.label());
         let count = self.register();
@@ -434,7 +426,7 @@ impl<'a> Gen<'a> {
     }
 
     /// The rels of a side are in registers, and NULL where the flag says so.
-    fn in_registers(&mut self, list: &[(u16, Kept)], first: u16, flag: u16, _all: RelSet) -> SqlResult<()> {
+    fn in_registers(&mut self, list: &[(u16, Kept)], first: u16, flag: u16) -> SqlResult<()> {
         for (n, (rel, what)) in list.iter().enumerate() {
             let scope = self.scope()?;
             let slot = &mut scope.sources[*rel as usize];

@@ -326,7 +326,7 @@ impl<'a> Gen<'a> {
     pub fn detail(&mut self, node: usize, text: String) {
         self.tree[node].details.push(text)
     }
-    /// The child that was made last comes first.
+    /// The child that was made last is shown first: the kept side of a join is generated before the other.
     pub fn last_child_first(&mut self, node: usize) {
         self.tree[node].children.rotate_right(1)
     }
@@ -375,7 +375,7 @@ impl<'a> Gen<'a> {
             return Err(SqlError::new(sqlstate::PROGRAM_LIMIT_EXCEEDED, "the statement is too complex")
                 .detail(format!("It needs more than {MAX_REGISTERS} registers.")));
         }
-        // A jump to an instruction that only jumps, and dead instructions.
+        // Dead instructions go, and labels move up with what follows them.
         let mut moved = Vec::with_capacity(self.ops.len() + 1);
         let mut at = 0u32;
         for d in &self.dead {

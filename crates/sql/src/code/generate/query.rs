@@ -603,10 +603,8 @@ impl<'a> Gen<'a> {
                 }
                 if all {
                     // As often as the counter says.
-                    let one = self.constant(&ondol_types::Value::Int8(1));
                     let repeat = self.label();
                     let left = State(Span::new(count, 1));
-                    let _ = one;
                     self.here(repeat);
                     let next = self.label();
                     row(self, next)?;

@@ -119,10 +119,10 @@ impl<'a> Gen<'a> {
         all: bool,
         dst: u16,
     ) -> SqlResult<()> {
-        if let ([one], [op], false) = (left, ops, correlated(q)) {
-            if let Some(eq) = equality_of(*op, all) {
-                return self.hashed_in(one, q, eq, all, dst);
-            }
+        if let ([one], [op], false) = (left, ops, correlated(q))
+            && hashed(*op, all)
+        {
+            return self.hashed_in(one, q, all, dst);
         }
         let node = self.subplan("SubPlan");
         let out = Out(dst);
@@ -214,7 +214,7 @@ impl<'a> Gen<'a> {
     }
 
     /// U3. `all`: NOT IN.
-    fn hashed_in(&mut self, left: &'a Expr, q: &'a Query, _eq: FuncId, all: bool, dst: u16) -> SqlResult<()> {
+    fn hashed_in(&mut self, left: &'a Expr, q: &'a Query, all: bool, dst: u16) -> SqlResult<()> {
         let node = self.node(Some(0), "Hashed SubPlan");
         let hash = self.hash(1, 1);
         let has_null = self.register();
@@ -261,10 +261,10 @@ impl<'a> Gen<'a> {
     }
 }
 
-/// `= ANY` or `<> ALL` whose values a hash table may compare.
-fn equality_of(op: FuncId, all: bool) -> Option<FuncId> {
-    let c = comparison(op)?;
-    let as_equality = crate::plan::classify::Comparison { cond: Cond::Eq, ..c };
-    let fits = (c.cond == Cond::Eq && !all) || (c.cond == Cond::Ne && all);
-    (fits && hashable(&as_equality)).then_some(op)
+/// Whether it is `= ANY` or `<> ALL` of values that a hash table may compare.
+fn hashed(op: FuncId, all: bool) -> bool {
+    let wanted = if all { Cond::Ne } else { Cond::Eq };
+    comparison(op).is_some_and(|c| {
+        c.cond == wanted && hashable(&crate::plan::classify::Comparison { cond: Cond::Eq, ..c })
+    })
 }
