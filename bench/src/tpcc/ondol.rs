@@ -32,7 +32,7 @@ fn function(s: &Statement) -> String {
         s.results.iter().enumerate().map(|(i, k)| format!("r{} {}", i + 1, k.sql())).collect();
     let returns = if results.is_empty() { "void".into() } else { format!("TABLE({})", results.join(", ")) };
     format!(
-        "CREATE FUNCTION {}({}) RETURNS {returns} LANGUAGE sql AS '{}'",
+        "CREATE FUNCTION tpcc_{}({}) RETURNS {returns} LANGUAGE sql AS '{}'",
         s.name,
         params.join(", "),
         s.sql.replace('\'', "''")
@@ -119,7 +119,10 @@ impl Backend for Ondol {
     fn connect(&self, work: &mut dyn FnMut(&mut dyn Link) -> Result<()>) -> Result<()> {
         let session = self.db.session();
         let all = statements();
-        let queries = all.iter().map(|s| Ok(session.query_id(&s.name)?)).collect::<Result<Vec<_>>>()?;
+        let queries = all
+            .iter()
+            .map(|s| Ok(session.query_id(&format!("tpcc_{}", s.name))?))
+            .collect::<Result<Vec<_>>>()?;
         work(&mut Connected {
             session,
             queries,
