@@ -115,7 +115,9 @@ impl Checkpointer {
             log.flush()?;
         }
         let at = if hasty { log.clock() - 1 } else { log.durable_ts() }; // K1
-        source.settle(at); // K2
+        if !hasty {
+            source.settle(at); // K2
+        }
         let base = current.files.iter().find(|f| f.full).map_or(0, |f| f.length);
         let increments: u64 = current.files.iter().filter(|f| !f.full).map(|f| f.length).sum();
         let full = full || base == 0 || increments > base || current.files.len() >= MOST_FILES;

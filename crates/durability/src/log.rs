@@ -610,8 +610,12 @@ impl Inner {
             let spare = p.spare[k].iter().position(|(_, s)| *s >= size).map(|i| p.spare[k].swap_remove(i));
             drop(p);
             if self.writers[k].lock().next.is_some() {
+                // It was prepared between the look of whoever wants it and the wish: that one looks again.
                 p = self.prepare.lock();
                 p.wanted[k] = false;
+                p.spare[k].extend(spare);
+                p.attempts += 1;
+                self.ready.notify_all();
                 continue;
             }
             let _phase = spare.is_some().then(|| ondol_base::sim::phase("recycling"));

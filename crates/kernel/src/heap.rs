@@ -91,7 +91,8 @@ impl Heap {
         let huge = !self.segments.read().is_empty();
         let s = self.space.take_segment(self.id, huge)?;
         if let Err(e) = log.system(System::SegmentCreate { segment: s, heap: self.id }) {
-            self.space.drop_segment(s, log.clock());
+            // Nobody ever heard of it.
+            self.space.return_segment(s);
             return Err(e.into());
         }
         self.segments.write().push(s);

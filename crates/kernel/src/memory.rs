@@ -253,6 +253,14 @@ impl Space {
             }
         }
     }
+    /// Takes a segment back that was taken just now and is not in the log.
+    pub fn return_segment(&self, id: SegmentId) {
+        let mut s = self.segments.lock();
+        if s.used.remove(&id.0).is_some() {
+            self.budget.give_back(SEGMENT_SIZE);
+            s.free.push(id.0)
+        }
+    }
     /// A checkpoint at `at` was published.
     pub fn published(&self, at: CommitTs) {
         let mut s = self.segments.lock();

@@ -236,9 +236,13 @@ pub fn any_version(
     let pending = chain.iter().filter(|(_, pending)| *pending);
     let newest = (history && pending.clone().next().is_some()).then(|| buf.to_vec());
     if history {
-        for (v, _) in chain.iter().filter(|(_, pending)| !*pending) {
+        let mut committed = chain.iter().filter(|(_, pending)| !*pending).map(|(v, _)| v).peekable();
+        while let Some(v) = committed.next() {
             v.apply(0, buf);
-            if buf[0] & LIVE != 0 && f(buf) {
+            // Between two differences of one commit lies a state that nobody ever sees, and whose strings may be gone.
+            let ts = v.ts.load(Ordering::Acquire);
+            let between = committed.peek().is_some_and(|older| older.ts.load(Ordering::Acquire) == ts);
+            if !between && buf[0] & LIVE != 0 && f(buf) {
                 return true;
             }
         }

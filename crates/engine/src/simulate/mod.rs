@@ -24,7 +24,7 @@ pub mod workload;
 use crate::Database;
 use crate::database::Options;
 use model::{Journal, State};
-use mutations::Mutation;
+use mutations::{Favour, Mutation};
 use ondol_base::media::Storage;
 use ondol_base::sim::{self, Random, World};
 use ondol_base::sync::Mutex;
@@ -119,7 +119,7 @@ impl Plan {
             _ => End::Close,
         };
         let quick = r.chance(0.7);
-        Plan {
+        let mut plan = Plan {
             seed: r.next(),
             media,
             end,
@@ -140,6 +140,30 @@ impl Plan {
             checkpoints: r.below(5),
             background: r.chance(0.85),
             log_file_size: if r.chance(0.8) { 128 << 10 } else { 256 << 10 },
+        };
+        if let Some(m) = settings.mutation.filter(|_| !last) {
+            plan.favour(m.favour, r)
+        }
+        plan
+    }
+    fn favour(&mut self, what: Favour, r: &mut Random) {
+        match what {
+            Favour::Usual => {}
+            Favour::Streams => self.clients = 6,
+            Favour::FailedSyncs => {
+                self.media = Media::FailedSyncs;
+                self.seed &= !8;
+            }
+            Favour::Deaths => {
+                self.end = match r.chance(0.5) {
+                    true => End::Death(Duration::from_micros(r.below(30_000))),
+                    false => End::Power(r.below(120)),
+                }
+            }
+            Favour::Checkpoints => {
+                (self.bulky, self.checkpoints) = (true, 8);
+                self.transactions = self.transactions.max(20)
+            }
         }
     }
     fn world(&self, settings: &Settings) -> sim::Config {
@@ -169,7 +193,7 @@ impl Plan {
             log_folders: vec![],
             log_file_size: self.log_file_size,
             log_buffer_size: 128 << 10,
-            reserved: 128 << 20,
+            reserved: 512 << 20,
             background: self.background,
         }
     }
@@ -191,7 +215,7 @@ pub fn history(seed: u64, settings: &Settings) -> History {
         0 => *r.pick(&[1, 1, 2, 2, 3]).unwrap_or(&1),
         n => n,
     };
-    if settings.mutation.is_some_and(|m| m.streams) {
+    if settings.mutation.is_some_and(|m| m.favour == Favour::Streams) {
         streams = streams.max(2)
     }
     let lives = 3 + r.below(6);

@@ -9,16 +9,28 @@ pub struct Mutation {
     /// What it does.
     pub what: &'static str,
     apply: fn(&mut Config),
-    /// It shows only with several log streams.
-    pub streams: bool,
+    pub favour: Favour,
+}
+
+/// What histories have more of, so that a variant shows sooner. Nothing else about them differs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Favour {
+    Usual,
+    /// Several log streams.
+    Streams,
+    FailedSyncs,
+    /// Deaths of the process, and power failures right after.
+    Deaths,
+    /// Checkpoints among transactions that spill.
+    Checkpoints,
 }
 
 macro_rules! engine {
     ($name:literal, $what:literal) => {
-        engine!($name, $what, false)
+        engine!($name, $what, Favour::Usual)
     };
-    ($name:literal, $what:literal, $streams:literal) => {
-        Mutation { name: $name, what: $what, apply: |c| c.mutation = Some($name), streams: $streams }
+    ($name:literal, $what:literal, $favour:expr) => {
+        Mutation { name: $name, what: $what, apply: |c| c.mutation = Some($name), favour: $favour }
     };
 }
 
@@ -27,26 +39,33 @@ pub const MUTATIONS: &[Mutation] = &[
         name: "ignore_sync_data",
         what: "the medium does not sync files",
         apply: |c| c.ignore_sync_data = true,
-        streams: false,
+        favour: Favour::Usual,
     },
     Mutation {
         name: "ignore_sync_dir",
         what: "the medium does not sync folders",
         apply: |c| c.ignore_sync_dir = true,
-        streams: false,
+        favour: Favour::Usual,
     },
     engine!("acknowledge_before_sync", "a round counts as durable before it is written"),
-    engine!("acknowledge_own_block", "a round counts as durable when its first block is", true),
-    engine!("rounds_ignored", "recovery takes blocks of incomplete rounds", true),
+    engine!("acknowledge_own_block", "a round counts as durable when its first block is", Favour::Streams),
+    engine!("rounds_ignored", "recovery takes blocks of incomplete rounds", Favour::Streams),
     engine!("incarnation_ends_missing", "recovery does not record where the last incarnation ended"),
-    engine!("t_is_clock", "a checkpoint is as of the clock, without waiting for durability"),
+    engine!(
+        "t_is_clock",
+        "a checkpoint is as of the clock, whether its commits are installed and durable or not"
+    ),
     engine!("images_newest", "a checkpoint's images hold the newest bytes"),
     engine!("dirty_cleared_late", "a page counts as clean when its image was made, whatever came meanwhile"),
-    engine!("fragments_ignored", "truncation forgets the fragments of open transactions"),
-    engine!("sync_retried", "a failed sync is tried again and believed"),
-    engine!("tail_not_settled", "recovery believes what it read, synced or not"),
+    engine!(
+        "fragments_ignored",
+        "truncation forgets the fragments of open transactions",
+        Favour::Checkpoints
+    ),
+    engine!("sync_retried", "a failed sync is tried again and believed", Favour::FailedSyncs),
+    engine!("tail_not_settled", "recovery believes what it read, synced or not", Favour::Deaths),
     engine!("segment_reused_early", "a dropped segment is reused before a checkpoint past the drop"),
-    engine!("truncate_early", "log files are given up before the manifest is published"),
+    engine!("truncate_early", "log files are given up before the manifest is published", Favour::Checkpoints),
     engine!("readers_see_unflushed", "readers see commits that nobody acknowledged"),
     engine!("serializable_unchecked", "a serializable commit does not check what was read"),
 ];

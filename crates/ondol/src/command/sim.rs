@@ -1,12 +1,13 @@
 //! `ondol sim`: the engine in the simulator, by seed. The same seed gives the same history, and a failure names the command
 //! that shows it again.
 use super::{Done, Failed};
-use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressStyle};
 use ondol::simulate::engine::mutations::{MUTATIONS, Mutation};
 use ondol::simulate::engine::report::Stats;
 use ondol::simulate::engine::{self, History, Settings};
 use ondol::simulate::{self as sql};
 use std::fmt::Write;
+use std::io::Write as _;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
@@ -118,7 +119,11 @@ pub fn run(args: Args) -> Done {
     }
     bar.finish_and_clear();
     let mut f = found.into_inner().unwrap_or_else(PoisonError::into_inner);
-    f.trace.iter().for_each(|line| println!("{line}"));
+    let mut out = String::new();
+    for line in &f.trace {
+        out += line;
+        out.push('\n');
+    }
     let seconds = begun.elapsed();
     let command = |seed: u64| {
         let mut line = format!("ondol sim --seed {seed}");
@@ -136,17 +141,16 @@ pub fn run(args: Args) -> Done {
         line
     };
     if args.json {
-        print!("{}", json(&f, seconds.as_secs_f64(), f.failed.as_ref().map(|(s, _)| command(*s))))
+        out += &json(&f, seconds.as_secs_f64(), f.failed.as_ref().map(|(s, _)| command(*s)));
     } else {
-        if args.count == 1
-            && let Some((seed, hash)) = f.last
-        {
-            println!("seed {seed}: trace {hash:016x}")
-        } else {
-            println!("{} seeds in {}", f.done, HumanDuration(seconds));
-        }
-        print!("{}", f.stats)
+        let _ = match f.last {
+            Some((seed, hash)) if args.count == 1 => writeln!(out, "seed {seed}: trace {hash:016x}"),
+            _ => writeln!(out, "{} seeds in {:.1} s", f.done, seconds.as_secs_f64()),
+        };
+        let _ = write!(out, "{}", f.stats);
     }
+    // Whoever closed the pipe has seen enough.
+    let _ = std::io::stdout().write_all(out.as_bytes());
     match (f.failed.take(), mutation) {
         (Some((seed, e)), None) => {
             eprintln!("seed {seed}: {e}");
