@@ -212,6 +212,8 @@ impl Checkpointer {
         if mutated("truncate_early") {
             let named: Vec<u64> = next.incarnations.last().map_or(vec![], |i| i.files.clone());
             inner.truncate(first, &named);
+            // As long as a slow medium takes over the manifest: time to use the files again.
+            ondol_base::thread::sleep(Duration::from_millis(5));
         }
         if let Err((file, error)) = next.publish(data, true) {
             // One copy may say the new, one the old: keep what either needs, and let the next one try again.

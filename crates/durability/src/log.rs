@@ -588,6 +588,7 @@ impl Inner {
     fn prepare_files(&self) {
         let mut p = self.prepare.lock();
         let mut pause = false;
+        let mut last = 0;
         loop {
             if p.stop {
                 return;
@@ -600,10 +601,13 @@ impl Inner {
                 }
                 pause = false;
             }
-            let Some(k) = p.wanted.iter().position(|w| *w) else {
+            // In turn: one whose medium is full is wanted again and again, and must not keep the others from their answer.
+            let n = p.wanted.len();
+            let Some(k) = (1..=n).map(|i| (last + i) % n).find(|k| p.wanted[*k]) else {
                 p = self.work.wait(p);
                 continue;
             };
+            last = k;
             let number = p.next_number[k];
             p.next_number[k] += 1;
             let size = p.size[k];

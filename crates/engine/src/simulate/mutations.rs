@@ -65,7 +65,7 @@ pub const MUTATIONS: &[Mutation] = &[
     engine!("sync_retried", "a failed sync is tried again and believed", Favour::FailedSyncs),
     engine!("tail_not_settled", "recovery believes what it read, synced or not", Favour::Deaths),
     engine!("segment_reused_early", "a dropped segment is reused before a checkpoint past the drop"),
-    engine!("truncate_early", "log files are given up before the manifest is published", Favour::Checkpoints),
+    engine!("truncate_early", "log files are given up before the manifest is published"),
     engine!("readers_see_unflushed", "readers see commits that nobody acknowledged"),
     engine!("serializable_unchecked", "a serializable commit does not check what was read"),
 ];
