@@ -11,6 +11,8 @@ use std::io::Write as _;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
+/// Seconds between two lines of progress.
+const EVERY_S: u64 = 20;
 /// Of every so many seeds one is run twice.
 const SAMPLE: u64 = 64;
 
@@ -54,6 +56,8 @@ struct Found {
     last: Option<(u64, u64)>,
     failed: Option<(u64, String)>,
     trace: Vec<String>,
+    /// Lines of progress that were written, where there is no terminal for a bar.
+    lines: u64,
 }
 
 pub fn run(args: Args) -> Done {
@@ -90,6 +94,10 @@ pub fn run(args: Args) -> Done {
         f.last = Some((h.seed, h.hash));
         bar.set_message(format!("{} power failures,", f.stats.get("power failures")));
         bar.inc(1);
+        if bar.is_hidden() && begun.elapsed().as_secs() / EVERY_S > f.lines {
+            f.lines = begun.elapsed().as_secs() / EVERY_S;
+            eprintln!("{} of {} seeds, {} power failures", f.done, args.count, f.stats.get("power failures"));
+        }
         if args.trace {
             f.trace.extend(h.trace)
         }
