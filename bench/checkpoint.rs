@@ -4,7 +4,6 @@
 //!   p99 are compared within a round. The checkpoint is asked for again and again while its half lasts.
 //! - **K2** A reader holds one snapshot while others update: at its end it must find the sum that it found at its
 //!   start, and the memory of the database, taken twice a second, must stay bounded.
-use clap::Parser;
 use ondol::{Database, Isolation, Rows, ValueRef};
 use ondol_bench::chart::{Bar, Chart};
 use ondol_bench::customers::service_mgmt_num;
@@ -18,9 +17,8 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 
 /// Checkpoints and long readers under updates
-#[derive(Parser)]
-#[command(name = "checkpoint")]
-struct Args {
+#[derive(clap::Args)]
+pub struct Args {
     #[command(flatten)]
     common: Common,
     /// Seconds of the long reader
@@ -86,8 +84,7 @@ fn beside<R>(
     })
 }
 
-fn main() -> Result<()> {
-    let args = Args::parse();
+pub fn run(args: Args) -> Result<()> {
     let rows = args.common.rows(1_000_000, 2_000);
     let folder = args.common.folder()?;
     let mut report = Report::new("checkpoint", "Checkpoints and long readers", Some(&args.common));

@@ -6,7 +6,6 @@
 //!   statements, LMDB's get, and a bare hash table, which is the limit.
 //! - **D3** Updates: one promise on one disk. An update counts once it is durable; the raw side writes one block
 //!   of 4 KiB and syncs it, into a file that was written with zeros before.
-use clap::Parser;
 use heed::types::{Bytes, U64};
 use heed::{Env, EnvFlags, EnvOpenOptions, IntegerComparator};
 use ondol::{Batch, Database, QueryId, Rows, Session, Token, ValueRef};
@@ -27,9 +26,8 @@ use std::path::Path;
 use std::time::Instant;
 
 /// The subscriber directory against SQLite, LMDB and bare memory
-#[derive(Parser)]
-#[command(name = "directory")]
-struct Args {
+#[derive(clap::Args)]
+pub struct Args {
     #[command(flatten)]
     common: Common,
     /// Keys drawn for each pass of reading
@@ -46,8 +44,7 @@ struct Args {
 const BATCH: usize = 50;
 type Native = heed::byteorder::NativeEndian;
 
-fn main() -> Result<()> {
-    let args = Args::parse();
+pub fn run(args: Args) -> Result<()> {
     let rows = args.common.rows(4_000_000, 2_000);
     let keys = args.keys.unwrap_or(if args.common.tiny { 500 } else { 1_000_000 }).div_ceil(BATCH) * BATCH;
     let mut random = Random::new(7);

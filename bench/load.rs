@@ -5,7 +5,6 @@
 //! - **L2** Afterwards each side must have all rows and the same sums over its columns.
 //! - **L3** SQLite's shell (`sqlite3`) and DuckDB (the Python package `duckdb`) are programs of others: who is absent is named
 //!   and left out.
-use clap::Parser;
 use ondol::{OpenOptions, Output};
 use ondol_bench::customers::{Csv, Customer, TABLE};
 use ondol_bench::options::Common;
@@ -18,9 +17,8 @@ use std::process::{Command, Output as Ran};
 use std::time::Instant;
 
 /// Bulk load from CSV
-#[derive(Parser)]
-#[command(name = "load")]
-struct Args {
+#[derive(clap::Args)]
+pub struct Args {
     #[command(flatten)]
     common: Common,
     /// SQLite's shell
@@ -67,8 +65,7 @@ fn version(program: &str, arguments: &[&str]) -> Option<String> {
     Command::new(program).args(arguments).output().ok().and_then(|o| ran(program, o).ok())
 }
 
-fn main() -> Result<()> {
-    let args = Args::parse();
+pub fn run(args: Args) -> Result<()> {
     let rows = args.common.rows(4_000_000, 3_000);
     let folder = args.common.folder()?;
     let csv = folder.path().join("customer.csv");

@@ -6,7 +6,6 @@
 //!   cold.
 //! - **E2** The indexes are also built on the live database, with the same statements.
 //! - **E3** After each restart every counter must be what the logged updates made of it.
-use clap::Parser;
 use ondol::{Database, Opening, Rows, Token, ValueRef};
 use ondol_bench::customers::service_mgmt_num;
 use ondol_bench::options::Common;
@@ -22,9 +21,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 /// Restart of a large database
-#[derive(Parser)]
-#[command(name = "recovery")]
-struct Args {
+#[derive(clap::Args)]
+pub struct Args {
     #[command(flatten)]
     common: Common,
     /// Updates that are in the log but not in the images
@@ -124,8 +122,7 @@ fn read_seconds(folder: &Path, bytes: u64) -> Result<f64> {
     Ok(start.elapsed().as_secs_f64())
 }
 
-fn main() -> Result<()> {
-    let args = Args::parse();
+pub fn run(args: Args) -> Result<()> {
     let rows = args.common.rows(12_000_000, 3_000);
     let updates = args.updates.unwrap_or(if args.common.tiny { 2_000 } else { 5_000_000 });
     let folder = args.common.folder()?;

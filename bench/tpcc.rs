@@ -5,7 +5,6 @@
 //! - **C2** `--compare`: the same seed on one thread must leave the same content on Ondol and on SQLite.
 //! - **C3** `--crash N`: N times a child process runs the load and tells each New-Order that was acknowledged as durable; it is
 //!   killed in mid-flight, and after recovery the conditions must hold and every acknowledged order be there whole.
-use clap::Parser;
 use ondol::{Database, Isolation};
 use ondol_bench::options::Common;
 use ondol_bench::report::{Report, number};
@@ -28,9 +27,8 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 /// TPC-C transactions on Ondol, SQLite and PostgreSQL
-#[derive(Parser)]
-#[command(name = "tpcc")]
-struct Args {
+#[derive(clap::Args)]
+pub struct Args {
     #[command(flatten)]
     common: Common,
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(i64).range(1..=10_000))]
@@ -162,8 +160,7 @@ impl Args {
     }
 }
 
-fn main() -> Result<()> {
-    let args = Args::parse();
+pub fn run(args: Args) -> Result<()> {
     if let Some(folder) = &args.child {
         return child(&args, folder);
     }
@@ -420,7 +417,8 @@ fn crashes(args: &Args, kind: Kind, times: u64, folder: &Path) -> Result<()> {
 
 /// The options that matter to a child.
 fn child_line(args: &Args, kind: Kind, seed: u64) -> Vec<String> {
-    let mut all: Vec<String> = vec!["--sides".into(), kind.name().into(), "--seed".into(), seed.to_string()];
+    let mut all: Vec<String> =
+        vec!["tpcc".into(), "--sides".into(), kind.name().into(), "--seed".into(), seed.to_string()];
     for (name, value) in [
         ("--warehouses", args.warehouses.to_string()),
         ("--threads", args.threads.to_string()),

@@ -134,8 +134,7 @@ impl Report {
     pub fn markdown(&self, disturbed: Option<&str>) -> String {
         let mut out = format!("### {}\n\n", self.title);
         let command: Vec<String> = std::env::args().skip(1).collect();
-        let command = format!("{} {}", self.bench, command.join(" "));
-        let _ = writeln!(out, "`{}`\n", command.trim_end());
+        let _ = writeln!(out, "`ondol-bench {}`\n", command.join(" "));
         if self.tiny {
             out += "**A tiny run: it shows that the bench works; its figures mean nothing.**\n\n";
         }

@@ -3,10 +3,10 @@
 //! too.
 use std::process::Command;
 
-fn tiny(program: &str, further: &[&str], says: &[&str]) {
+fn tiny(bench: &str, further: &[&str], says: &[&str]) {
     let folder = ondol::TempFolder::new().expect("a folder");
-    let out = Command::new(program)
-        .args(["--tiny", "--out"])
+    let out = Command::new(env!("CARGO_BIN_EXE_ondol-bench"))
+        .args([bench, "--tiny", "--out"])
         .arg(folder.path())
         .args(further)
         .output()
@@ -26,11 +26,7 @@ fn tiny(program: &str, further: &[&str], says: &[&str]) {
 
 #[test]
 fn directory() {
-    tiny(
-        env!("CARGO_BIN_EXE_directory"),
-        &[],
-        &["Q1: point reads", "Q3: point reads", "Q4: durable", "bytes an update"],
-    );
+    tiny("directory", &[], &["Q1: point reads", "Q3: point reads", "Q4: durable", "bytes an update"]);
 }
 
 #[test]
@@ -41,24 +37,20 @@ fn tpcc() {
         "Ondol durable: killed after",
         "SQLite FULL: killed after",
     ];
-    tiny(env!("CARGO_BIN_EXE_tpcc"), &["--threads", "2"], &says);
+    tiny("tpcc", &["--threads", "2"], &says);
 }
 
 #[test]
 fn load() {
-    tiny(env!("CARGO_BIN_EXE_load"), &[], &["Ondol COPY"]);
+    tiny("load", &[], &["Ondol COPY"]);
 }
 
 #[test]
 fn recovery() {
-    tiny(
-        env!("CARGO_BIN_EXE_recovery"),
-        &[],
-        &["whole restart", "building the indexes on the live database"],
-    );
+    tiny("recovery", &[], &["whole restart", "building the indexes on the live database"]);
 }
 
 #[test]
 fn checkpoint() {
-    tiny(env!("CARGO_BIN_EXE_checkpoint"), &[], &["p99 with against without", "A long reader under updates"]);
+    tiny("checkpoint", &[], &["p99 with against without", "A long reader under updates"]);
 }

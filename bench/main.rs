@@ -1,0 +1,31 @@
+//! One program for all benches, so that the database is linked once.
+#![deny(unsafe_code)]
+
+mod checkpoint;
+mod directory;
+mod load;
+mod recovery;
+mod tpcc;
+
+use clap::Parser;
+
+/// Ondol and what users would pick instead, side by side
+#[derive(Parser)]
+#[command(name = "ondol-bench")]
+enum Bench {
+    Directory(directory::Args),
+    Tpcc(tpcc::Args),
+    Load(load::Args),
+    Recovery(recovery::Args),
+    Checkpoint(checkpoint::Args),
+}
+
+fn main() -> ondol_bench::Result<()> {
+    match Bench::parse() {
+        Bench::Directory(args) => directory::run(args),
+        Bench::Tpcc(args) => tpcc::run(args),
+        Bench::Load(args) => load::run(args),
+        Bench::Recovery(args) => recovery::run(args),
+        Bench::Checkpoint(args) => checkpoint::run(args),
+    }
+}
