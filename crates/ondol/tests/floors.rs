@@ -1,5 +1,5 @@
 //! The house's floors (ARCHITECTURE.md): dependencies go down only.
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
 /// From the ground up; crates on one floor do not know each other.
@@ -16,15 +16,44 @@ fn floor(name: &str) -> Option<usize> {
     FLOORS.iter().position(|f| f.contains(&name))
 }
 
-#[test]
-fn dependencies_go_down_only() {
-    let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/../../Cargo.toml");
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+
+fn metadata(further: &[&str]) -> serde_json::Value {
     let out = Command::new(env!("CARGO"))
-        .args(["metadata", "--no-deps", "--format-version", "1", "--offline", "--manifest-path", manifest])
+        .current_dir(ROOT)
+        .args(["metadata", "--format-version", "1", "--offline", "--locked"])
+        .args(further)
         .output()
         .expect("cargo metadata runs");
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
-    let metadata: serde_json::Value = serde_json::from_slice(&out.stdout).expect("JSON");
+    serde_json::from_slice(&out.stdout).expect("JSON")
+}
+
+/// Every package of the build, those of tests and benches too, has a licence that deny.toml allows and comes from the
+/// registry; `cargo deny check` looks at more, but is not everywhere.
+#[test]
+fn licences_are_permissive() {
+    let deny = std::fs::read_to_string(format!("{ROOT}/deny.toml")).expect("deny.toml");
+    let line = deny.lines().find_map(|l| l.strip_prefix("allow = ")).expect("a line of what is allowed");
+    let allowed: BTreeSet<&str> = line.split('"').skip(1).step_by(2).collect();
+    assert!(allowed.contains("MIT"), "{line}");
+    let metadata = metadata(&["--filter-platform", "x86_64-unknown-linux-gnu"]);
+    for p in metadata["packages"].as_array().expect("packages") {
+        let id = p["id"].as_str().expect("an id");
+        let terms = p["license"].as_str().unwrap_or_else(|| panic!("{id} names no licence"));
+        let terms = spdx::Expression::parse_mode(terms, spdx::ParseMode::LAX).expect("an SPDX expression");
+        assert!(
+            terms.evaluate(|r| allowed.contains(r.to_string().as_str())),
+            "{id}: {terms} is not among what deny.toml allows"
+        );
+        let source = p["source"].as_str();
+        assert!(source.is_none_or(|s| s.starts_with("registry+")), "{id} comes from {source:?}");
+    }
+}
+
+#[test]
+fn dependencies_go_down_only() {
+    let metadata = metadata(&["--no-deps"]);
     let mut seen = BTreeMap::new();
     for package in metadata["packages"].as_array().expect("packages") {
         let name = package["name"].as_str().expect("a name");
@@ -78,6 +107,9 @@ fn unsafe_code_and_the_outside_world_stay_below() {
                     continue;
                 }
                 let text = std::fs::read_to_string(&path).expect("UTF-8");
+                // Tests stand at the end of a file, or in files of their own.
+                let tests = path.file_name().is_some_and(|n| n == "tests.rs");
+                let text = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or("");
                 for (n, line) in text.lines().enumerate() {
                     let code = line.split("//").next().unwrap_or("");
                     let at = || format!("{}:{}: {line}", path.display(), n + 1);
@@ -85,9 +117,7 @@ fn unsafe_code_and_the_outside_world_stay_below() {
                     let world =
                         ["std::time::Instant", "SystemTime::now", "std::thread::spawn", "std::sync::Mutex"];
                     assert!(
-                        world_allowed
-                            || text[..].contains("#[cfg(test)]")
-                            || !world.iter().any(|w| code.contains(w)),
+                        world_allowed || tests || !world.iter().any(|w| code.contains(w)),
                         "past the floor of the media at {}",
                         at()
                     );
