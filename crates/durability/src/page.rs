@@ -82,9 +82,14 @@ impl Format {
             Format::Unformatted | Format::RunTail => (0, 0),
         }
     }
-}
+    /// Pages up to the next one that has a format of its own.
+    pub fn pages(self) -> usize {
+        match self {
+            Format::RunHead { pages } => pages as usize,
+            _ => 1,
+        }
+    }
 
-impl Format {
     /// In four bytes: the format in the lowest, a run's length above it.
     pub fn code(self) -> u32 {
         match self {

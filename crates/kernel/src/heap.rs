@@ -263,44 +263,21 @@ impl Heap {
 
     /// Slots that are taken, by live rows or ones not yet collected.
     pub fn taken(&self) -> u64 {
-        let mut n = 0;
-        for s in self.segments.read().iter() {
-            let mut i = 0;
-            while i < PAGES_PER_SEGMENT {
-                let page = s.page(i);
-                i += match self.space.format(page) {
-                    Format::RunHead { pages } => {
-                        n += self.space.header(page, header::TAKEN).load(Ordering::Relaxed);
-                        pages as usize
-                    }
-                    Format::Slots { .. } => {
-                        for w in 0..2 {
-                            n += self
-                                .space
-                                .header(page, header::TAKEN + w)
-                                .load(Ordering::Relaxed)
-                                .count_ones() as u64
-                        }
-                        1
-                    }
-                    _ => 1,
-                }
-            }
-        }
-        n
+        let segments = self.segments.read();
+        let heads = segments.iter().flat_map(|s| self.space.heads(*s));
+        let words = heads.flat_map(|(page, format)| {
+            // Of a run's head the second word is zero.
+            let n = if format == Format::Unformatted { 0 } else { 2 };
+            (0..n).map(move |w| self.space.header(page, header::TAKEN + w))
+        });
+        words.map(|w| w.load(Ordering::Relaxed).count_ones() as u64).sum()
     }
 
     /// Takes the heap's name off its pages (A2). No transaction may use the heap any more.
     pub fn give_up(&self) {
         for s in self.segments.read().iter() {
-            let mut i = 0;
-            while i < PAGES_PER_SEGMENT {
-                let page = s.page(i);
-                self.space.header(page, header::HEAP).store(0, Ordering::SeqCst);
-                i += match self.space.format(page) {
-                    Format::RunHead { pages } => pages as usize,
-                    _ => 1,
-                }
+            for (page, _) in self.space.heads(*s) {
+                self.space.header(page, header::HEAP).store(0, Ordering::SeqCst)
             }
         }
     }
@@ -345,39 +322,24 @@ impl Heap {
     pub fn adopt(&self, segments: Vec<SegmentId>) {
         let mut lists = self.lists.lock();
         for s in &segments {
-            let mut open = PAGES_PER_SEGMENT;
-            let mut i = 0;
-            while i < PAGES_PER_SEGMENT {
-                let page = s.page(i);
-                match self.space.format(page) {
-                    Format::Unformatted => {
-                        // Formats are handed out in order, so the rest is free too. A page whose format record was lost
-                        // with its round lies here as well.
-                        if open == PAGES_PER_SEGMENT {
-                            open = i
-                        }
-                        i += 1;
+            for (page, format) in self.space.heads(*s) {
+                match format {
+                    Format::Slots { units } if self.has_room(page, units) => {
+                        self.space.header(page, header::CLAIMED).store(1, Ordering::Relaxed);
+                        lists.room.entry(units).or_default().push(page)
                     }
-                    Format::Slots { units } => {
-                        open = PAGES_PER_SEGMENT;
-                        if self.has_room(page, units) {
-                            self.space.header(page, header::CLAIMED).store(1, Ordering::Relaxed);
-                            lists.room.entry(units).or_default().push(page)
-                        }
-                        i += 1;
+                    Format::RunHead { pages }
+                        if self.space.header(page, header::TAKEN).load(Ordering::Relaxed) == 0 =>
+                    {
+                        lists.runs.push((pages, page))
                     }
-                    Format::RunHead { pages } => {
-                        open = PAGES_PER_SEGMENT;
-                        if self.space.header(page, header::TAKEN).load(Ordering::Relaxed) == 0 {
-                            lists.runs.push((pages, page))
-                        }
-                        i += pages as usize;
-                    }
-                    Format::RunTail => i += 1,
+                    _ => {}
                 }
             }
-            if open < PAGES_PER_SEGMENT {
-                *self.open.lock() = Some((*s, open))
+            // Formats are handed out in order. A page whose format record was lost with its round is free too.
+            let used = self.space.used(*s);
+            if used < PAGES_PER_SEGMENT {
+                *self.open.lock() = Some((*s, used))
             }
         }
         drop(lists);
@@ -437,12 +399,13 @@ impl Slots {
             }
             let s = self.segments.get(self.page / PAGES_PER_SEGMENT)?;
             let page = s.page(self.page % PAGES_PER_SEGMENT);
+            if page.index() >= space.used(*s) {
+                self.current = None;
+                self.page = (self.page / PAGES_PER_SEGMENT + 1) * PAGES_PER_SEGMENT;
+                continue;
+            }
             let format = space.format(page);
-            self.page += match format {
-                Format::RunHead { pages } => pages as usize,
-                Format::Slots { .. } => 1,
-                _ => 1,
-            };
+            self.page += format.pages();
             let (size, slots) = format.slots();
             self.current = None;
             if slots > 0 {
@@ -462,16 +425,10 @@ impl Slots {
 /// A heap's segment as the manifest names it.
 pub fn describe(space: &Space, id: SegmentId, heap: HeapId) -> Segment {
     let mut formats = vec![Format::Unformatted; PAGES_PER_SEGMENT];
-    let mut i = 0;
-    while i < PAGES_PER_SEGMENT {
-        formats[i] = space.format(id.page(i));
-        if let Format::RunHead { pages } = formats[i] {
-            let end = (i + pages as usize).min(PAGES_PER_SEGMENT);
-            formats[i + 1..end].fill(Format::RunTail);
-            i = end
-        } else {
-            i += 1
-        }
+    for (page, format) in space.heads(id) {
+        let i = page.index();
+        formats[i..i + format.pages()].fill(Format::RunTail);
+        formats[i] = format
     }
     Segment { id, heap, formats }
 }

@@ -14,9 +14,7 @@ use ondol_durability::checkpoint::{Checkpointer, Done, Pace, Segment, Source};
 use ondol_durability::error::{CheckpointError, RecoveryError};
 use ondol_durability::files::Config;
 use ondol_durability::log::Log;
-use ondol_durability::page::{
-    Format, PAGE_HEADER, PAGE_SIZE, PAGES_PER_SEGMENT, PageId, SEGMENT_SIZE, SLOT_HEADER,
-};
+use ondol_durability::page::{Format, PAGE_HEADER, PAGE_SIZE, PageId, SEGMENT_SIZE, SLOT_HEADER};
 use ondol_durability::recovery::{Progress, Recovered, recover};
 use ondol_durability::{CommitTs, HeapId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -286,17 +284,10 @@ impl Source for Snapshot {
         let space = &self.kernel.space;
         let mut changed = vec![];
         for (id, _) in space.segments() {
-            let mut i = 0;
-            while i < PAGES_PER_SEGMENT {
-                let page = id.page(i);
-                let n = match space.format(page) {
-                    Format::RunHead { pages } => pages as usize,
-                    _ => 1,
-                };
+            for (page, format) in space.heads(id) {
                 if space.header(page, header::LAST_COMMIT).load(Ordering::Acquire) > since {
-                    changed.extend((0..n).map(|k| id.page(i + k)))
+                    changed.extend((0..format.pages()).map(|k| id.page(page.index() + k)))
                 }
-                i += n
             }
         }
         changed
@@ -319,10 +310,7 @@ impl Source for Snapshot {
             let mut i = known.map_or(0, |h| h.index());
             while i <= page.index() {
                 head = segment.page(i);
-                i += match space.format(head) {
-                    Format::RunHead { pages } => pages as usize,
-                    _ => 1,
-                };
+                i += space.format(head).pages()
             }
             reader.head = Some(head);
         }

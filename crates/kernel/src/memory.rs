@@ -3,11 +3,14 @@
 //! A database has one reserved range; an OID is an offset into it. Segments are handed out to heaps; one that was
 //! dropped waits until a checkpoint at or past its drop is published, since recovery could otherwise apply an
 //! older difference to a newer owner's bytes.
+//!
+//! - **S1** A segment's first page says how many of its pages were ever given a format. Walks end there, so that memory
+//!   that holds nothing is never touched: a small database costs the pages that it uses, not its segments.
 use crate::error::{Error, Result};
 use ondol_base::oid::Oid;
 use ondol_base::reserve::Reserve;
 use ondol_base::sync::Mutex;
-use ondol_durability::page::{Format, PAGES_PER_SEGMENT, PageId, ROW_UNIT, SEGMENT_SIZE, SegmentId};
+use ondol_durability::page::{Format, PageId, ROW_UNIT, SEGMENT_SIZE, SegmentId};
 use ondol_durability::{CommitTs, HeapId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -68,6 +71,8 @@ pub mod header {
     /// Bit 0: some allocator holds the page or lists it as having room.
     pub const CLAIMED: usize = 4;
     pub const HEAP: usize = 5;
+    /// Of a segment's first page: how many pages are in use (S1).
+    pub const USED: usize = 6;
 }
 
 struct Segments {
@@ -160,9 +165,27 @@ impl Space {
             self.note_run()
         }
         // A run's tail pages carry no header: their first words are the value's bytes.
-        if format != Format::RunTail {
-            self.header(page, header::FORMAT).store(w, Ordering::Release)
+        if format == Format::RunTail {
+            return;
         }
+        let end = page.index() + format.pages();
+        self.header(page.segment().page(0), header::USED).fetch_max(end as u64, Ordering::AcqRel);
+        self.header(page, header::FORMAT).store(w, Ordering::Release)
+    }
+    /// Pages of a segment that may have a format: the first so many (S1).
+    #[inline]
+    pub fn used(&self, segment: SegmentId) -> usize {
+        self.header(segment.page(0), header::USED).load(Ordering::Acquire) as usize
+    }
+    /// The pages in use that carry a header, with their formats: all but the tails of runs.
+    pub fn heads(&self, segment: SegmentId) -> impl Iterator<Item = (PageId, Format)> + '_ {
+        let (mut next, end) = (0, self.used(segment));
+        std::iter::from_fn(move || {
+            let page = (next < end).then(|| segment.page(next))?;
+            let format = self.format(page);
+            next += format.pages();
+            Some((page, format))
+        })
     }
 
     /// Whether the page is that heap's: its header names it until the heap is given up (A2 of `heap`).
@@ -304,6 +327,29 @@ pub fn padded(len: usize) -> usize {
     len.next_multiple_of(ROW_UNIT)
 }
 
-pub fn pages(segment: SegmentId) -> impl Iterator<Item = PageId> {
-    (0..PAGES_PER_SEGMENT).map(move |i| segment.page(i))
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn walks_end_where_formats_do() {
+        let space = Space::new(3 * SEGMENT_SIZE, Budget::new(SEGMENT_SIZE * 2)).unwrap();
+        let s = space.take_segment(7, false).unwrap();
+        assert_eq!((space.used(s), space.heads(s).count()), (0, 0));
+        let formats = [
+            (0, Format::Slots { units: 4 }),
+            (1, Format::RunHead { pages: 3 }),
+            (5, Format::Slots { units: 2 }),
+        ];
+        for (i, f) in formats {
+            space.set_format(s.page(i), f)
+        }
+        // A page whose format was refused leaves a gap.
+        space.set_format(s.page(6), Format::Unformatted);
+        let found: Vec<(usize, Format)> = space.heads(s).map(|(p, f)| (p.index(), f)).collect();
+        let gap = |i| (i, Format::Unformatted);
+        assert_eq!(found, [formats[0], formats[1], gap(4), formats[2], gap(6)]);
+        space.drop_segment(s, 1);
+        assert_eq!(space.used(s), 0);
+    }
 }

@@ -115,17 +115,11 @@ impl Target for Recovering {
 /// Sets the volatile headers of a segment's pages; those that `changed`, or their run, get the stamp `last`.
 fn derive_segment(space: &Space, s: SegmentId, changed: &[PageId], last: CommitTs) {
     let mut changed = changed.iter().map(|p| p.index()).peekable();
-    let mut i = 0;
-    while i < PAGES_PER_SEGMENT {
-        let page = s.page(i);
-        let format = space.format(page);
+    for (page, format) in space.heads(s) {
         derive(space, page, format);
-        i += match format {
-            Format::RunHead { pages } => pages as usize,
-            _ => 1,
-        };
+        let end = page.index() + format.pages();
         let mut any = false;
-        while changed.next_if(|c| *c < i).is_some() {
+        while changed.next_if(|c| *c < end).is_some() {
             any = true
         }
         if any {
