@@ -365,3 +365,89 @@ fn snapshots_see_each_row_once_and_nothing_that_was_undone() {
     }
     assert!(reads > 400, "{reads}");
 }
+
+/// In a simulated world, with a table `t` whose `id` is unique and which holds ids 0 to 3: runs each of the sessions on a
+/// thread of its own, and gives what they ended with (an SQLSTATE, or "" for a commit) and the ids left.
+fn contend(
+    seed: u64,
+    kind: IndexKind,
+    prepare: fn(&mut Connection),
+    sessions: &[fn(&mut Connection) -> ondol_types::SqlResult<()>],
+) -> (Vec<String>, Vec<i64>) {
+    let world = World::new(seed, Config::default());
+    let disk = world.disk("d");
+    world.run(|| {
+        let db = Database::open_on(disk, vec![], options(), &|_| {}).unwrap();
+        let mut c = db.connect();
+        create(&mut c, "t");
+        index(&mut c, "t", "u", kind, 0, true).unwrap();
+        for id in 0..4 {
+            put(&mut c, "t", id, "").unwrap();
+        }
+        prepare(&mut c);
+        let threads: Vec<_> = sessions
+            .iter()
+            .map(|session| {
+                let (db, session) = (db.clone(), *session);
+                thread::spawn("session", move || {
+                    let mut c = db.connect();
+                    c.begin(Isolation::ReadCommitted, Access::ReadWrite).unwrap();
+                    match session(&mut c) {
+                        Ok(()) => c.commit().map_or_else(|e| e.sqlstate().to_string(), |_| String::new()),
+                        Err(e) => {
+                            c.rollback();
+                            e.sqlstate().to_string()
+                        }
+                    }
+                })
+                .unwrap()
+            })
+            .collect();
+        let mut ends: Vec<String> = threads.into_iter().map(|t| t.join().unwrap()).collect();
+        ends.sort();
+        let ids = rows(&mut c, "t").into_iter().map(|r| r.1).collect();
+        drop(c);
+        db.close().unwrap();
+        (ends, ids)
+    })
+}
+fn set_id(c: &mut Connection, from: i64, to: i64) -> ondol_types::SqlResult<()> {
+    let oid = rows(c, "t").into_iter().find(|r| r.1 == from).unwrap().0;
+    change(c, "t", oid, &[(0, ValueRef::Int8(to))])
+}
+
+/// Who comes second to a unique key waits for the first and then learns that it is taken; the two never wait for each other.
+#[test]
+fn of_two_that_want_one_unique_key_one_gets_it() {
+    let insert = |c: &mut Connection| put(c, "t", 7, "").map(drop);
+    // The key comes again while the other waits for it.
+    let twice = |c: &mut Connection| {
+        c.savepoint("s")?;
+        put(c, "t", 7, "")?;
+        ondol_base::sync::spin_wait(20);
+        c.rollback_to_savepoint("s")?;
+        put(c, "t", 7, "").map(drop)
+    };
+    for kind in [IndexKind::Btree, IndexKind::Hash] {
+        for seed in 0..60 {
+            let (ends, ids) = contend(seed, kind, |_| {}, &[insert, insert]);
+            assert_eq!(
+                (&ends[..], &ids[..]),
+                (&["".into(), "23505".into()][..], &[0, 1, 2, 3, 7][..]),
+                "{seed}"
+            );
+            let (ends, _) = contend(seed, kind, |_| {}, &[insert, twice, insert]);
+            assert_eq!(ends, ["", "23505", "23505"], "{seed}");
+            // Both rows had the key before, so that their entries are there already.
+            let had = |c: &mut Connection| {
+                for id in [1, 2] {
+                    set_id(c, id, 7).unwrap();
+                    set_id(c, 7, id).unwrap();
+                }
+            };
+            let (ends, ids) = contend(seed, kind, had, &[|c| set_id(c, 1, 7), |c| set_id(c, 2, 7)]);
+            assert_eq!(ends, ["", "23505"], "{seed}");
+            assert!(ids == [0, 1, 3, 7] || ids == [0, 2, 3, 7], "{ids:?}");
+        }
+    }
+}

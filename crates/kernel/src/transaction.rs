@@ -23,7 +23,7 @@ use crate::version::{
 use crate::wait::Patience;
 use ondol_base::epoch::{Guard, Participant};
 use ondol_base::oid::Oid;
-use ondol_base::sync::{Mutex, spin_wait, yield_point};
+use ondol_base::sync::{Mutex, MutexGuard, spin_wait, yield_point};
 use ondol_durability::delta::Changes;
 use ondol_durability::log::{Log, StreamId};
 use ondol_durability::page::PageId;
@@ -157,6 +157,14 @@ struct Txn {
     /// The log refused a part of it, so that it no longer is what the write set says: the transaction can only be aborted.
     broken: Option<Error>,
     reads: std::cell::RefCell<Reads>,
+}
+
+/// A key that a changed row has and had not before.
+struct NewKey {
+    index: Arc<IndexStore>,
+    key: Vec<u8>,
+    /// A part of it is null, so that it equals no other.
+    nulls: bool,
 }
 
 /// What a serializable transaction saw.
@@ -627,7 +635,7 @@ impl Session {
         });
     }
 
-    /// Puts a key into an index and, where it is unique, makes sure that no other row has it.
+    /// Puts a new row's key into an index and, where it is unique, makes sure that no other row has it (U1).
     fn enter_key(
         &mut self,
         table: &Arc<TableStore>,
@@ -636,19 +644,57 @@ impl Session {
         nulls: bool,
         oid: Oid,
     ) -> Result<()> {
+        if !index.unique || nulls {
+            return self.put_entry(index, key, oid);
+        }
+        let kernel = self.kernel.clone();
+        loop {
+            let latch = kernel.key_latches.latch(kernel.key_latches.number(index.id, key));
+            match self.twin(table, index, key, oid)? {
+                None => return self.put_entry(index, key, oid),
+                Some(owner) => {
+                    drop(latch);
+                    self.wait_for(&owner, Wait::Block)?;
+                }
+            }
+        }
+    }
+
+    fn put_entry(&mut self, index: &Arc<IndexStore>, key: &[u8], oid: Oid) -> Result<()> {
         let inserted = {
             let guard = self.participant.pin();
             index.index.insert(&guard, key, oid)
         }
         .map_err(|_| Error::OutOfMemory { limit: self.kernel.space.budget.limit() })?;
         self.own_change(index, &inserted);
-        if index.unique && !nulls {
-            let mut oids = std::mem::take(&mut self.oids);
-            let outcome = self.check_unique(table, index, key, oid, &mut oids);
-            self.oids = oids;
-            outcome?
-        }
         Ok(())
+    }
+
+    /// Takes the latches of the unique keys that a changed row is about to have, once none of them is another row's. The
+    /// change has to be made under them: the row's entry may stand already, of an older version.
+    fn claim_keys<'k>(
+        &mut self,
+        kernel: &'k Kernel,
+        table: &Arc<TableStore>,
+        keys: &[NewKey],
+        oid: Oid,
+    ) -> Result<Vec<MutexGuard<'k, ()>>> {
+        let unique = || keys.iter().filter(|k| k.index.unique && !k.nulls);
+        let mut numbers: Vec<usize> =
+            unique().map(|k| kernel.key_latches.number(k.index.id, &k.key)).collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        'again: loop {
+            let latches = numbers.iter().map(|n| kernel.key_latches.latch(*n)).collect();
+            for k in unique() {
+                if let Some(owner) = self.twin(table, &k.index, &k.key, oid)? {
+                    drop::<Vec<_>>(latches);
+                    self.wait_for(&owner, Wait::Block)?;
+                    continue 'again;
+                }
+            }
+            return Ok(latches);
+        }
     }
 
     /// An index node that this transaction had seen and changed itself has not been changed by another.
@@ -666,98 +712,123 @@ impl Session {
         }
     }
 
-    /// Sees uncommitted and dead entries; waits for transactions that could yet make or unmake a duplicate.
-    fn check_unique(
+    /// Looks, under the key's latch, whether another row has the key: an error if it is there to stay, the transaction to
+    /// wait for if that could yet make or unmake it. Sees uncommitted and dead entries.
+    fn twin(
         &mut self,
         table: &Arc<TableStore>,
         index: &Arc<IndexStore>,
         key: &[u8],
         me: Oid,
-        oids: &mut Vec<Oid>,
-    ) -> Result<()> {
+    ) -> Result<Option<Arc<TxnState>>> {
+        let mut oids = std::mem::take(&mut self.oids);
+        oids.clear();
+        {
+            let guard = self.participant.pin();
+            index.index.lookup(&guard, key, &mut oids, None);
+        }
+        let mut outcome = Ok(None);
+        for &oid in oids.iter().filter(|o| **o != me) {
+            outcome = self.has_key(table, index, key, oid);
+            if !matches!(outcome, Ok(None)) {
+                break;
+            }
+        }
+        self.oids = oids;
+        outcome
+    }
+
+    /// The same of one row.
+    fn has_key(
+        &mut self,
+        table: &Arc<TableStore>,
+        index: &Arc<IndexStore>,
+        key: &[u8],
+        oid: Oid,
+    ) -> Result<Option<Arc<TxnState>>> {
         let kernel = self.kernel.clone();
         let space = &kernel.space;
-        'again: loop {
-            oids.clear();
-            {
-                let guard = self.participant.pin();
-                index.index.lookup(&guard, key, oids, None);
+        let mut turn = 0;
+        loop {
+            let pin = self.participant.pin();
+            let w0 = space.word(oid.0).load(Ordering::Acquire);
+            if w0 == 0 {
+                return Ok(None);
             }
-            for &oid in oids.iter().filter(|o| **o != me) {
-                let mut turn = 0;
-                loop {
-                    let pin = self.participant.pin();
-                    let w0 = space.word(oid.0).load(Ordering::Acquire);
-                    if w0 == 0 {
-                        break;
-                    }
-                    let mut buf = std::mem::take(&mut self.old_row);
-                    buf.resize(table.row_size, 0);
-                    let mine = w0 & OWNED != 0 && w0 & ID == self.view.txn;
-                    let other = w0 & OWNED != 0 && !mine;
-                    let has_key = |buf: &[u8]| {
-                        let mut k = Vec::with_capacity(key.len());
-                        index.key.key(buf, &Newest(self), &mut k);
-                        k == key
-                    };
-                    let verdict = if !other {
-                        // Our newest, or the newest committed.
-                        self.read_newest(oid, &mut buf) && has_key(&buf)
-                    } else {
-                        slot::any_version(space, oid, &mut buf, false, &mut |b| has_key(b))
-                    };
-                    let changed = space.word(oid.0).load(Ordering::Acquire) != w0;
-                    self.old_row = buf;
-                    drop(pin);
-                    if changed {
-                        spin_wait(turn);
-                        turn += 1;
-                        continue;
-                    }
-                    if !verdict {
-                        break;
-                    }
-                    if !other {
-                        return Err(Error::UniqueViolation { index: index.id });
-                    }
-                    if let Some(owner) = self.owner_of(oid, w0)
-                        && matches!(owner.get(), Status::Active | Status::Preparing(_))
-                    {
-                        self.wait_for(&owner, Wait::Block)?;
-                        continue 'again;
-                    }
-                    spin_wait(turn);
-                    turn += 1;
+            let mut buf = std::mem::take(&mut self.old_row);
+            buf.resize(table.row_size, 0);
+            let mine = w0 & OWNED != 0 && w0 & ID == self.view.txn;
+            let other = w0 & OWNED != 0 && !mine;
+            let same = |buf: &[u8]| {
+                let mut k = Vec::with_capacity(key.len());
+                index.key.key(buf, &Newest(self), &mut k);
+                k == key
+            };
+            let verdict = if !other {
+                // Our newest, or the newest committed.
+                self.read_newest(oid, &mut buf) && same(&buf)
+            } else {
+                slot::any_version(space, oid, &mut buf, false, &mut |b| same(b))
+            };
+            let changed = space.word(oid.0).load(Ordering::Acquire) != w0;
+            drop(pin);
+            self.old_row = buf;
+            if !changed {
+                if !verdict {
+                    return Ok(None);
+                }
+                if !other {
+                    return Err(Error::UniqueViolation { index: index.id });
+                }
+                if let Some(owner) = self.owner_of(oid, w0)
+                    && matches!(owner.get(), Status::Active | Status::Preparing(_))
+                {
+                    return Ok(Some(owner));
                 }
             }
-            return Ok(());
+            spin_wait(turn);
+            turn += 1;
         }
     }
 
     /// Changes a row that is locked by us: `old` is its newest version, `new` has the same length.
     pub fn update(&mut self, table: &Arc<TableStore>, oid: Oid, old: &[u8], new: &[u8]) -> Result<()> {
-        self.pieces.clear();
+        let keys = self.new_keys(table, old, new);
+        let kernel = self.kernel.clone();
+        let latches = match keys.iter().any(|k| k.index.unique && !k.nulls) {
+            true => self.claim_keys(&kernel, table, &keys, oid)?,
+            false => vec![],
+        };
         let mut pieces = std::mem::take(&mut self.pieces);
+        pieces.clear();
         difference(old, new, &mut pieces);
         let done = self.push_difference(table, oid, &pieces, false);
         self.pieces = pieces;
         if !done? {
             return Ok(());
         }
-        if new[0] & LIVE != 0 {
-            for index in table.indexes.iter() {
-                if index.key.unaffected(old, new) {
-                    continue;
-                }
-                let (mut a, mut b) = (vec![], vec![]);
-                index.key.key(old, &Newest(self), &mut a);
-                let nulls = index.key.key(new, &Newest(self), &mut b);
-                if a != b {
-                    self.enter_key(table, index, &b, nulls, oid)?
-                }
+        for k in &keys {
+            self.put_entry(&k.index, &k.key, oid)?
+        }
+        drop(latches);
+        self.spill_if_large()
+    }
+
+    /// The keys that the row has and had not before.
+    fn new_keys(&self, table: &TableStore, old: &[u8], new: &[u8]) -> Vec<NewKey> {
+        let mut keys = vec![];
+        if new[0] & LIVE == 0 {
+            return keys;
+        }
+        for index in table.indexes.iter().filter(|i| !i.key.unaffected(old, new)) {
+            let (mut before, mut key) = (vec![], vec![]);
+            index.key.key(old, &Newest(self), &mut before);
+            let nulls = index.key.key(new, &Newest(self), &mut key);
+            if before != key {
+                keys.push(NewKey { index: index.clone(), key, nulls })
             }
         }
-        self.spill_if_large()
+        keys
     }
 
     /// Deletes a row that is locked by us: `old` is its newest version.
