@@ -13,6 +13,7 @@ use crate::table::{Table, TableIndex};
 use ondol_base::oid::Oid;
 use ondol_kernel::registry::{FIRST_TABLE, IDLE, TABLE_COUNT, TABLES};
 use ondol_kernel::transaction::{Newest, Savepoint, Session};
+use ondol_kernel::wait::{Blockers, SessionId};
 use ondol_kernel::{LockMode, heap::Slots};
 use ondol_types::{SqlError, SqlResult, ValueRef, sqlstate};
 use std::sync::Arc;
@@ -108,7 +109,6 @@ pub struct Connection {
     /// Tables marked as being changed by us.
     pub(crate) marked: Vec<Arc<Table>>,
     pub(crate) defining: bool,
-    pub(crate) number: u64,
     changes: Vec<u8>,
     row: Vec<u8>,
     gone: Vec<(Oid, usize)>,
@@ -153,7 +153,6 @@ fn unpack(l: ondol_kernel::Locked) -> Locked {
 impl Connection {
     pub(crate) fn new(db: Arc<Database>) -> Connection {
         let session = Session::new(db.kernel.clone());
-        let number = db.next_connection();
         Connection {
             session,
             explicit: None,
@@ -167,7 +166,6 @@ impl Connection {
             outdated: vec![],
             marked: vec![],
             defining: false,
-            number,
             changes: vec![],
             row: vec![],
             gone: vec![],
@@ -458,7 +456,7 @@ impl Connection {
         // The marks first: who changes a definition publishes the new dictionary before it takes its marks away.
         let busy = tables.iter().find(|t| {
             let l = t.locked.load(Ordering::SeqCst);
-            l != 0 && l != self.number
+            l != 0 && l != self.session.id()
         });
         ondol_base::sync::yield_point();
         let stale = self.catalog_version() != catalog_version;
@@ -478,23 +476,34 @@ impl Connection {
         Ok(())
     }
 
+    /// Waits until nobody changes the table's definition.
     fn wait_unlocked(&mut self, table: &Table) -> SqlResult<()> {
-        let limit = self.session.patience.timeout.unwrap_or(DEFINITION_PATIENCE);
-        let deadline = ondol_base::clock::now() + limit;
-        while table.locked.load(Ordering::SeqCst) != 0 {
-            if ondol_base::clock::now() > deadline {
-                self.fail();
-                return Err(SqlError::new(
-                    sqlstate::LOCK_NOT_AVAILABLE,
-                    format!(
-                        "canceling statement: the definition of table \"{}\" is being changed",
-                        table.def.name
-                    ),
-                ));
-            }
-            ondol_base::thread::sleep(Duration::from_micros(500));
-        }
-        Ok(())
+        let locked = table.locked.clone();
+        let blockers = move |f: &mut dyn FnMut(SessionId)| match locked.load(Ordering::SeqCst) {
+            0 => {}
+            definer => f(definer),
+        };
+        let over = || table.locked.load(Ordering::SeqCst) == 0;
+        self.wait_for_definition(Box::new(blockers), over).map_err(|e| {
+            self.fail();
+            e.detail(format!(
+                "The statement waited for another transaction that changes the definition of table \"{}\".",
+                table.def.name
+            ))
+        })
+    }
+
+    /// Waits for what data definition waits for, or what waits for it, as for a row's lock.
+    pub(crate) fn wait_for_definition(
+        &self,
+        blockers: Box<Blockers>,
+        over: impl FnMut() -> bool,
+    ) -> SqlResult<()> {
+        // Who leaves a table tells nobody.
+        const POLL: Duration = Duration::from_micros(500);
+        let patience = &self.session.patience;
+        let waits = &self.db.kernel.waits;
+        waits.wait(self.session.id(), blockers, POLL, patience, over).map_err(error::kernel)
     }
 
     /// Names tables in our line; gives how many were named before.
@@ -577,9 +586,6 @@ impl Connection {
         }
     }
 }
-
-/// How long a change of a definition waits for others, and they for it, when no lock timeout is set.
-pub(crate) const DEFINITION_PATIENCE: Duration = Duration::from_secs(60);
 
 fn failed() -> SqlError {
     SqlError::new(

@@ -5,7 +5,7 @@ use crate::dictionary::{self, Dictionary, FIRST_OBJECT, OBJECTS};
 use crate::error;
 use crate::table::Table;
 use ondol_base::media::{Storage, disk::Disk};
-use ondol_base::sync::{Condvar, Mutex, RwLock};
+use ondol_base::sync::{Mutex, RwLock};
 use ondol_base::{clock, thread};
 use ondol_durability::files::{Config, Place};
 use ondol_durability::page::SEGMENT_SIZE;
@@ -88,11 +88,9 @@ pub struct Database {
     catalog: RwLock<Arc<Catalog>>,
     version: AtomicU64,
     versions: AtomicU64,
-    connections: AtomicU64,
     objects: AtomicU64,
-    /// Somebody's transaction changes definitions (N2).
-    pub(crate) defining: Mutex<bool>,
-    pub(crate) defined: Condvar,
+    /// The session whose transaction changes definitions (N2); 0: none.
+    pub(crate) defining: Arc<AtomicU64>,
     /// Heap numbers made and given up by a savepoint; dropped when their transaction ends.
     pub(crate) later: Mutex<Vec<u32>>,
     opened: Opened,
@@ -221,10 +219,8 @@ impl Database {
             catalog: RwLock::new(Arc::new(catalog)),
             version: AtomicU64::new(1),
             versions: AtomicU64::new(1),
-            connections: AtomicU64::new(0),
             objects: AtomicU64::new(next as u64),
-            defining: Mutex::new(false),
-            defined: Condvar::new(),
+            defining: Arc::default(),
             later: Mutex::default(),
             opened,
             location,
@@ -251,9 +247,6 @@ impl Database {
         let mut c = self.catalog.write();
         self.version.store(catalog.version, Ordering::SeqCst);
         *c = catalog;
-    }
-    pub(crate) fn next_connection(&self) -> u64 {
-        self.connections.fetch_add(1, Ordering::Relaxed) + 1
     }
     /// A number for a new object (D2).
     pub(crate) fn next_object(&self) -> SqlResult<u32> {

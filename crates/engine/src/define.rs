@@ -1,42 +1,55 @@
 //! Data definition, transactional: visible to others when the transaction commits (N2).
 use crate::catalog::{Catalog, ColumnDef, FunctionDef, IndexColumn, IndexDef, IndexKind, TableDef};
-use crate::connection::{Connection, DEFINITION_PATIENCE};
+use crate::connection::{Connection, STALE};
 use crate::database::find;
 use crate::dictionary as d;
 use crate::error;
 use crate::table::{Table, TableIndex};
 use ondol_base::sync::Mutex;
-use ondol_base::{clock, thread};
+use ondol_base::thread;
 use ondol_kernel::collect::Item;
 use ondol_kernel::heap::{LARGEST_ROW, Slots};
 use ondol_kernel::registry::{self, IDLE};
 use ondol_kernel::table::Committed;
+use ondol_kernel::transaction::session_of;
+use ondol_kernel::wait::SessionId;
 use ondol_kernel::{Kernel, slot};
 use ondol_types::{SqlError, SqlResult, sqlstate};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
-use std::time::Duration;
 
 impl Connection {
-    /// Begins to change definitions: waits for whoever does, then works on a copy of the dictionary.
-    fn define(&mut self) -> SqlResult<Catalog> {
-        if !self.defining {
-            let limit = self.session.patience.timeout.unwrap_or(DEFINITION_PATIENCE);
-            let deadline = clock::now() + limit;
-            let db = self.db.clone();
-            let mut busy = db.defining.lock();
-            while *busy {
-                if clock::now() > deadline {
-                    return Err(SqlError::new(
-                        sqlstate::LOCK_NOT_AVAILABLE,
-                        "canceling statement: another transaction is changing definitions",
-                    ));
-                }
-                busy = db.defined.wait_timeout(busy, Duration::from_millis(20)).0
-            }
-            *busy = true;
-            self.defining = true;
+    /// Takes the right to change definitions, for the rest of the open transaction: waits for whoever has it. Fails with a
+    /// retryable [`STALE`] error when `catalog_version` is no longer the catalog's: bind again.
+    pub fn start_definitions(&mut self, catalog_version: u64) -> SqlResult<()> {
+        self.take_definitions()?;
+        if self.catalog_version() != catalog_version {
+            return Err(SqlError::new(STALE, "the dictionary has changed"));
         }
+        Ok(())
+    }
+    fn take_definitions(&mut self) -> SqlResult<()> {
+        if self.defining {
+            return Ok(());
+        }
+        let (me, defining) = (self.session.id(), &self.db.defining);
+        let take = || defining.compare_exchange(0, me, Ordering::SeqCst, Ordering::SeqCst).is_ok();
+        if !take() {
+            let theirs = defining.clone();
+            let blockers = move |f: &mut dyn FnMut(SessionId)| match theirs.load(Ordering::SeqCst) {
+                0 => {}
+                definer => f(definer),
+            };
+            self.wait_for_definition(Box::new(blockers), take).map_err(|e| {
+                e.detail("The statement waited for another transaction that changes definitions.")
+            })?
+        }
+        self.defining = true;
+        Ok(())
+    }
+    /// Begins to change definitions, on a copy of the dictionary.
+    fn define(&mut self) -> SqlResult<Catalog> {
+        self.take_definitions()?;
         let mut c = (*self.catalog()).clone();
         c.version = self.db.next_version();
         Ok(c)
@@ -73,8 +86,8 @@ impl Connection {
             t.locked.store(0, Ordering::SeqCst)
         }
         self.defining = false;
-        *self.db.defining.lock() = false;
-        self.db.defined.notify_all();
+        self.db.defining.store(0, Ordering::SeqCst);
+        self.db.kernel.waits.changed();
     }
 
     fn set_catalog(&mut self, c: Catalog) {
@@ -83,43 +96,45 @@ impl Connection {
 
     /// Marks a table as being changed and waits until no other transaction uses it (N1).
     fn claim_table(&mut self, table: &Arc<Table>) -> SqlResult<()> {
-        if table.locked.load(Ordering::SeqCst) == self.number {
+        let me = self.session.id();
+        if table.locked.load(Ordering::SeqCst) == me {
             return Ok(());
         }
-        table.locked.store(self.number, Ordering::SeqCst);
+        table.locked.store(me, Ordering::SeqCst);
         self.marked.push(table.clone());
         fence(Ordering::SeqCst);
-        let limit = self.session.patience.timeout.unwrap_or(DEFINITION_PATIENCE);
-        let deadline = clock::now() + limit;
-        let me = self.session.participant().line() as *const _;
-        let epochs = self.db.kernel.epochs.clone();
-        loop {
+        let (epochs, id) = (self.db.kernel.epochs.clone(), table.def.id as u64);
+        let users = move |f: &mut dyn FnMut(SessionId)| {
+            epochs.for_each(|l| {
+                if session_of(l) != me && registry::uses(l, id) {
+                    f(session_of(l))
+                }
+            })
+        };
+        let users = Arc::new(users);
+        let theirs = users.clone();
+        let over = || {
             let mut used = false;
-            epochs.for_each(|l| used |= !std::ptr::eq(l, me) && registry::uses(l, table.def.id as u64));
-            if !used {
-                return Ok(());
-            }
-            if clock::now() > deadline {
-                // Not claimed: whoever tries again in this transaction waits again.
-                self.marked.retain(|t| !Arc::ptr_eq(t, table));
-                table.locked.store(0, Ordering::SeqCst);
-                return Err(SqlError::new(
-                    sqlstate::LOCK_NOT_AVAILABLE,
-                    format!(
-                        "canceling statement: table \"{}\" is in use by other transactions",
-                        table.def.name
-                    ),
-                ));
-            }
-            thread::sleep(Duration::from_micros(500))
-        }
+            users(&mut |_| used = true);
+            !used
+        };
+        self.wait_for_definition(Box::new(move |f| theirs(f)), over).map_err(|e| {
+            // Not claimed: whoever tries again in this transaction waits again.
+            self.marked.retain(|t| !Arc::ptr_eq(t, table));
+            table.locked.store(0, Ordering::SeqCst);
+            self.db.kernel.waits.changed();
+            e.detail(format!(
+                "The statement waited for other transactions that use table \"{}\".",
+                table.def.name
+            ))
+        })
     }
 
     /// Runs the change as one statement.
     fn defining<T>(&mut self, f: impl FnOnce(&mut Self, Catalog) -> SqlResult<T>) -> SqlResult<T> {
         self.start_statement(self.catalog_version(), &[], true).or_else(|e| {
             // The dictionary cannot have changed between: it is read right here. Once more, then.
-            if e.sqlstate() == crate::STALE {
+            if e.sqlstate() == STALE {
                 self.start_statement(self.catalog_version(), &[], true)
             } else {
                 Err(e)

@@ -135,7 +135,7 @@ pub struct Table {
     pub store: Arc<TableStore>,
     /// Number of the heaps: 2n for rows, 2n + 1 for strings.
     pub heaps: u32,
-    /// The connection whose open transaction changes the table's definition; 0: none.
+    /// The session whose open transaction changes the table's definition; 0: none.
     pub locked: Arc<AtomicU64>,
 }
 

@@ -20,8 +20,8 @@ use crate::table::{Committed, IndexStore, TableStore};
 use crate::version::{
     LATCHED, MARK, POINTER, SHARED, SMALL, Version, difference, latch, node, set_head, unlatch,
 };
-use crate::wait::Patience;
-use ondol_base::epoch::{Guard, Participant};
+use crate::wait::{Patience, SessionId};
+use ondol_base::epoch::{Guard, Line, Participant};
 use ondol_base::oid::Oid;
 use ondol_base::sync::{Mutex, MutexGuard, spin_wait, yield_point};
 use ondol_durability::delta::Changes;
@@ -74,6 +74,7 @@ const ABORTED: u64 = COMMITTED | PREPARING;
 /// What others see of a transaction.
 pub struct TxnState {
     pub id: TxnId,
+    pub session: SessionId,
     state: AtomicU64,
     /// Somebody waits, or waited, for its end.
     pub waited: AtomicBool,
@@ -240,6 +241,10 @@ impl Session {
     pub fn participant(&self) -> &Participant {
         &self.participant
     }
+    /// Tells this session from the others that are.
+    pub fn id(&self) -> SessionId {
+        session_of(self.participant.line())
+    }
     #[inline]
     pub fn pin(&self) -> Guard<'_> {
         self.participant.pin()
@@ -297,7 +302,12 @@ impl Session {
         debug_assert!(self.txn.is_none());
         self.sequence += 1;
         let id = (self.number << 32 | self.sequence & 0xffff_ffff) & ID;
-        let state = Arc::new(TxnState { id, state: AtomicU64::new(0), waited: AtomicBool::new(false) });
+        let state = Arc::new(TxnState {
+            id,
+            session: self.id(),
+            state: AtomicU64::new(0),
+            waited: AtomicBool::new(false),
+        });
         self.view.txn = id;
         self.view.command = 1;
         self.seen = 0;
@@ -402,13 +412,12 @@ impl Session {
         }
     }
 
-    fn wait_for(&mut self, holder: &TxnState, wait: Wait) -> Result<bool> {
+    fn wait_for(&mut self, holder: &Arc<TxnState>, wait: Wait) -> Result<bool> {
         match wait {
             Wait::NoWait => Err(Error::LockNotAvailable { timeout: false }),
             Wait::Skip => Ok(false),
             Wait::Block => {
-                let me = self.view.txn;
-                self.kernel.waits.wait_for(me, holder, &self.patience)?;
+                self.kernel.waits.wait_for(self.id(), holder, &self.patience)?;
                 Ok(true)
             }
         }
@@ -1426,6 +1435,11 @@ impl Drop for Session {
         self.kernel.space.budget.give_back(self.credit);
         self.kernel.collector.orphan(&self.garbage);
     }
+}
+
+/// The session whose line it is.
+pub fn session_of(line: &Line) -> SessionId {
+    std::ptr::from_ref(line).addr() as SessionId
 }
 
 /// Calls `f` with the difference that a write makes, in pieces of bounded length: (oid, offset in row, bytes).

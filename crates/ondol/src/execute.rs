@@ -133,6 +133,11 @@ impl Session {
         }
         self.fresh = false;
         self.refuse_read_only(tag)?;
+        // The dictionary may change while the statement waits for its turn.
+        let f = |s: &mut Session| {
+            s.connection.start_definitions(bound.catalog_version)?;
+            f(s)
+        };
         if self.connection.in_transaction() {
             f(self)?;
             return out.done(tag, None);

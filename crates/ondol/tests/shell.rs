@@ -390,3 +390,65 @@ fn a_seed_simulates_the_same_each_time() {
     assert_eq!(once.out, ran(&["sim", "--seed", "7"], "").out);
     assert_ne!(once.out, ran(&["sim", "--seed", "8"], "").out);
 }
+
+/// At a terminal, an interrupt ends the statement and the line, not the shell.
+#[test]
+fn an_interrupt_ends_the_running_statement() {
+    use std::sync::{Arc, Mutex};
+    use std::time::{Duration, Instant};
+    let p = Place::new();
+    let command = format!("{ONDOL} shell {}", p.db().display());
+    // Of util-linux: gives its child a terminal.
+    let mut child = Command::new("script")
+        .args(["-qec", &command, "/dev/null"])
+        .env("TERM", "xterm")
+        .env("HOME", p.0.path())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("script (of util-linux) starts");
+    let mut input = child.stdin.take().expect("a pipe");
+    let mut output = child.stdout.take().expect("a pipe");
+    let shown = Arc::new(Mutex::new(String::new()));
+    let theirs = shown.clone();
+    let reader = std::thread::spawn(move || {
+        let mut buf = [0; 4096];
+        while let Ok(n @ 1..) = std::io::Read::read(&mut output, &mut buf) {
+            theirs.lock().unwrap().push_str(&String::from_utf8_lossy(&buf[..n]));
+        }
+    });
+    let started = Instant::now();
+    // Types it until the text shows: what is typed just when an interrupt comes is dropped by the terminal.
+    let mut typed = |text: &str, patience: Duration, there: &str| {
+        let mut last = Duration::MAX;
+        while !shown.lock().unwrap().contains(there) {
+            assert!(
+                started.elapsed() < Duration::from_secs(60),
+                "no {there:?} in {:?}",
+                shown.lock().unwrap()
+            );
+            if last > patience {
+                input.write_all(text.as_bytes()).expect("somebody listens");
+                last = Duration::ZERO;
+            }
+            std::thread::sleep(Duration::from_millis(50));
+            last = last.saturating_add(Duration::from_millis(50));
+        }
+    };
+    let (soon, late) = (Duration::from_millis(200), Duration::from_secs(4));
+    typed("", late, "ondol=> ");
+    typed(
+        "BEGIN; SELECT count(*) FROM generate_series(1, 1000000000000); SELECT 20 + 21;\r",
+        late,
+        "BEGIN\r\n",
+    );
+    typed("\x03", soon, "canceling statement due to user request");
+    typed("SELECT 1;\r", late, "current transaction is aborted");
+    typed("ROLLBACK; SELECT 50 + 5;\r", late, "55");
+    input.write_all(b"\\q\r").expect("somebody listens");
+    drop(input);
+    assert_eq!(child.wait().expect("it ends").code(), Some(0));
+    reader.join().unwrap();
+    let shown = shown.lock().unwrap();
+    assert!(!shown.contains("41"), "{shown:?}");
+}
