@@ -189,14 +189,11 @@ impl Database {
             session.snapshot_newest();
             dictionary::load(&session, &dictionary, 1)?
         };
-        let mut index_entries = 0;
-        let total: u64 = catalog.tables.values().map(|t| t.estimate_rows() * t.indexes.len() as u64).sum();
-        for t in catalog.tables.values() {
-            index_entries += crate::define::fill(&kernel, t, &t.indexes, None, &|done| {
-                progress(Opening::Indexes { done: index_entries + done, total })
-            })?
-            .entries;
-        }
+        let tables = || catalog.tables.values();
+        let total: u64 = tables().map(|t| t.estimate_rows() * t.indexes.len() as u64).sum();
+        let empty = tables().map(|t| (t.clone(), t.indexes.clone())).collect();
+        let report = |done| progress(Opening::Indexes { done, total });
+        let index_entries = crate::fill::fill(&kernel, empty, None, &report)?.entries;
         let index_seconds = (clock::now() - started).as_secs_f64();
         let mut keep: BTreeSet<u32> =
             dictionary.all().iter().flat_map(|t| [t.heaps * 2, t.heaps * 2 + 1]).collect();

@@ -3,20 +3,15 @@ use crate::catalog::{Catalog, ColumnDef, FunctionDef, IndexColumn, IndexDef, Ind
 use crate::connection::{Connection, STALE};
 use crate::database::find;
 use crate::dictionary as d;
-use crate::error;
+use crate::fill::fill;
 use crate::table::{Table, TableIndex};
-use ondol_base::sync::Mutex;
-use ondol_base::thread;
-use ondol_kernel::collect::Item;
-use ondol_kernel::heap::{LARGEST_ROW, Slots};
-use ondol_kernel::registry::{self, IDLE};
-use ondol_kernel::table::Committed;
+use ondol_kernel::heap::LARGEST_ROW;
+use ondol_kernel::registry;
 use ondol_kernel::transaction::session_of;
 use ondol_kernel::wait::SessionId;
-use ondol_kernel::{Kernel, slot};
 use ondol_types::{SqlError, SqlResult, sqlstate};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
+use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 impl Connection {
     /// Takes the right to change definitions, for the rest of the open transaction: waits for whoever has it. Fails with a
@@ -275,12 +270,8 @@ impl Connection {
             let layout = Table::layout_of(&old.def);
             let index = TableIndex::new(&db.kernel, &old.def, &layout, def.clone(), rows)?;
             let check = unique.then_some(me.session.view.txn);
-            let filled =
-                fill(&db.kernel, &old, std::slice::from_ref(&index), check, &|done| progress(done, rows))
-                    .map_err(|e| match e.sqlstate() {
-                        sqlstate::UNIQUE_VIOLATION => duplicate(&old, &def, e),
-                        _ => e,
-                    })?;
+            let empty = vec![(old.clone(), vec![index.clone()])];
+            let filled = fill(&db.kernel, empty, check, &|done| progress(done, rows))?;
             me.outdated.extend(filled.outdated);
             d::add_index(&mut me.session, &db.dictionary, old.def.id, &def)?;
             let mut table_def = old.def.clone();
@@ -463,193 +454,4 @@ fn free_name(c: &Catalog, name: &str) -> SqlResult<()> {
         return Err(SqlError::new(sqlstate::DUPLICATE_TABLE, format!("relation \"{name}\" already exists")));
     }
     Ok(())
-}
-
-fn duplicate(table: &Table, index: &IndexDef, e: SqlError) -> SqlError {
-    let names: Vec<&str> = index.columns.iter().map(|c| table.def.columns[c.column].name.as_str()).collect();
-    SqlError::new(sqlstate::UNIQUE_VIOLATION, format!("could not create unique index \"{}\"", index.name))
-        .detail(format!("Key ({})=({}) is duplicated.", names.join(", "), e))
-}
-
-/// Fills empty indexes of a table that nobody else uses, on all cores. Every version that a snapshot may still see
-/// gets its entry. `unique`: look for duplicates among the newest versions, as this transaction has them.
-pub(crate) fn fill(
-    kernel: &Arc<Kernel>,
-    table: &Arc<Table>,
-    indexes: &[Arc<TableIndex>],
-    unique: Option<u64>,
-    progress: &dyn Fn(u64),
-) -> SqlResult<Filled> {
-    if indexes.is_empty() {
-        return Ok(Filled::default());
-    }
-    let parts = (table.store.rows.segments().len() * 4).max(1);
-    let job = Arc::new(Fill {
-        kernel: kernel.clone(),
-        table: table.clone(),
-        indexes: indexes.to_vec(),
-        unique,
-        parts,
-        next: AtomicUsize::new(0),
-        done: AtomicU64::new(0),
-        failed: AtomicBool::new(false),
-        error: Mutex::new(None),
-        outdated: Mutex::default(),
-    });
-    let helpers: Vec<_> = (1..thread::parallelism().min(parts))
-        .filter_map(|_| {
-            let job = job.clone();
-            thread::spawn("ondol-index", move || job.work(&|_| {})).ok()
-        })
-        .collect();
-    job.work(progress);
-    for h in helpers {
-        let _ = h.join();
-    }
-    match job.error.lock().take() {
-        Some(e) => Err(e),
-        None => Ok(Filled {
-            entries: job.done.load(Ordering::Relaxed) * indexes.len() as u64,
-            outdated: std::mem::take(&mut *job.outdated.lock()),
-        }),
-    }
-}
-
-/// What filling indexes did.
-#[derive(Default)]
-pub(crate) struct Filled {
-    pub entries: u64,
-    /// Entries that perhaps no newest version has: the changes that made them old were committed before the index was
-    /// there, so nobody else will take them out.
-    pub outdated: Vec<Item>,
-}
-
-struct Fill {
-    kernel: Arc<Kernel>,
-    table: Arc<Table>,
-    indexes: Vec<Arc<TableIndex>>,
-    unique: Option<u64>,
-    parts: usize,
-    next: AtomicUsize,
-    done: AtomicU64,
-    failed: AtomicBool,
-    error: Mutex<Option<SqlError>>,
-    outdated: Mutex<Vec<Item>>,
-}
-
-impl Fill {
-    fn work(&self, progress: &dyn Fn(u64)) {
-        let participant = self.kernel.epochs.join(IDLE);
-        let mut slots = Slots::default();
-        loop {
-            let part = self.next.fetch_add(1, Ordering::Relaxed);
-            if part >= self.parts || self.failed.load(Ordering::Relaxed) {
-                return;
-            }
-            slots.start_part(&self.table.store.rows, part, self.parts);
-            if let Err(e) = self.part(&participant, &mut slots) {
-                self.error.lock().get_or_insert(e);
-                self.failed.store(true, Ordering::Relaxed);
-                return;
-            }
-            progress(self.done.load(Ordering::Relaxed));
-        }
-    }
-
-    fn part(&self, participant: &ondol_base::epoch::Participant, slots: &mut Slots) -> SqlResult<()> {
-        let space = &self.kernel.space;
-        let strings = Committed(space);
-        let mut buf = vec![0; self.table.layout.row_size];
-        let (mut key, mut last) = (vec![], vec![]);
-        let mut keys: Vec<Box<[u8]>> = vec![];
-        let mut oids = vec![];
-        let mut rows = 0;
-        while let Some(oid) = slots.next(space) {
-            let guard = participant.pin();
-            rows += 1;
-            for i in &self.indexes {
-                let mut full = false;
-                last.clear();
-                keys.clear();
-                slot::any_version(space, oid, &mut buf, true, &mut |row| {
-                    key.clear();
-                    i.store.key.key(row, &strings, &mut key);
-                    if key != last || last.is_empty() {
-                        full |= i.index.insert(&guard, &key, oid).is_err();
-                        last.clear();
-                        last.extend_from_slice(&key);
-                        keys.push(key.as_slice().into())
-                    }
-                    false
-                });
-                let dead = space.word(slot::row(oid)).load(Ordering::Acquire) & slot::LIVE as u64 == 0;
-                // Of a row that is owned, our own transaction's pending changes were made without the index.
-                let owned = space.word(oid.0).load(Ordering::Acquire) & slot::OWNED != 0;
-                if keys.len() > 1 || dead || owned {
-                    let (table, index) = (&self.table.store, &i.store);
-                    self.outdated.lock().extend(keys.drain(..).map(|key| Item::Entry {
-                        oid,
-                        table: table.clone(),
-                        index: index.clone(),
-                        key,
-                    }))
-                }
-                if full {
-                    let limit = space.budget.limit();
-                    return Err(error::kernel(ondol_kernel::Error::OutOfMemory { limit }));
-                }
-            }
-            if self.unique.is_some() {
-                for i in &self.indexes {
-                    self.check(i, oid, &guard, &mut buf, &mut key, &mut last, &mut oids)?
-                }
-            }
-        }
-        self.done.fetch_add(rows, Ordering::Relaxed);
-        Ok(())
-    }
-
-    /// Entries go in before this looks, so of two equal rows at least one sees the other.
-    #[allow(clippy::too_many_arguments)]
-    fn check(
-        &self,
-        i: &TableIndex,
-        oid: ondol_base::oid::Oid,
-        guard: &ondol_base::epoch::Guard<'_>,
-        buf: &mut [u8],
-        key: &mut Vec<u8>,
-        other: &mut Vec<u8>,
-        oids: &mut Vec<ondol_base::oid::Oid>,
-    ) -> SqlResult<()> {
-        let space = &self.kernel.space;
-        let strings = Committed(space);
-        // Nobody else uses the table: what is pending is our own transaction's, and counts, deletions too.
-        let view = slot::View { snapshot: slot::ID, txn: self.unique.unwrap_or(0), command: u32::MAX };
-        let newest = |oid, buf: &mut [u8], out: &mut Vec<u8>| {
-            out.clear();
-            slot::read(space, oid, &view, 0, buf).then(|| i.store.key.key(buf, &strings, out))
-        };
-        if newest(oid, buf, key) != Some(false) {
-            return Ok(());
-        }
-        oids.clear();
-        i.index.lookup(guard, key, oids, None);
-        for o in oids.iter().filter(|o| **o != oid) {
-            if newest(*o, buf, other) == Some(false) && other == key {
-                let mut shown = vec![];
-                let mut scratch = vec![];
-                let mut row = vec![0; self.table.layout.row_size];
-                space.copy_out(slot::row(oid), &mut row);
-                for c in &i.def.columns {
-                    let v = crate::row::column(&self.table.layout, &row, c.column, &strings, &mut scratch);
-                    let mut text = String::new();
-                    ondol_types::text::output(v, self.table.def.columns[c.column].ty, &mut text);
-                    shown.push(text);
-                    scratch.clear()
-                }
-                return Err(SqlError::new(sqlstate::UNIQUE_VIOLATION, shown.join(", ")));
-            }
-        }
-        Ok(())
-    }
 }

@@ -12,6 +12,7 @@ pub mod database;
 pub mod define;
 pub mod dictionary;
 pub mod error;
+mod fill;
 pub mod layout;
 pub mod row;
 pub mod simulate;
