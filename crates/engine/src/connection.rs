@@ -6,6 +6,7 @@
 //! - **N2** One transaction at a time changes definitions; its own dictionary takes the place of everyone's when it
 //!   commits.
 use crate::catalog::Catalog;
+use crate::charge::Charge;
 use crate::database::Database;
 use crate::error;
 use crate::row;
@@ -174,6 +175,10 @@ impl Connection {
     }
     pub fn database(&self) -> &Arc<Database> {
         &self.db
+    }
+    /// An empty charge against the database's memory limit.
+    pub fn charge(&self) -> Charge {
+        Charge::new(self.db.kernel.space.budget.clone())
     }
     /// The dictionary as the current transaction sees it (own uncommitted DDL included).
     pub fn catalog(&self) -> Arc<Catalog> {
@@ -456,7 +461,7 @@ impl Connection {
         // The marks first: who changes a definition publishes the new dictionary before it takes its marks away.
         let busy = tables.iter().find(|t| {
             let l = t.locked.load(Ordering::SeqCst);
-            l != 0 && l != self.session.id()
+            l != 0 && l != self.session.id() && !self.used_before(t, announced)
         });
         ondol_base::sync::yield_point();
         let stale = self.catalog_version() != catalog_version;
@@ -529,6 +534,13 @@ impl Connection {
         }
         words[TABLE_COUNT].store(n as u64, Ordering::Release);
         before
+    }
+    /// Whether an earlier statement of the transaction uses the table: then whoever changes its definition waits for us.
+    #[cold]
+    fn used_before(&self, table: &Table, announced: u64) -> bool {
+        let words = &self.session.participant().line().words;
+        let named = &words[FIRST_TABLE..FIRST_TABLE + TABLES.min(announced as usize)];
+        named.iter().any(|w| w.load(Ordering::Relaxed) == table.def.id as u64)
     }
     fn withdraw_tables(&self, to: u64) {
         self.session.participant().line().words[TABLE_COUNT].store(to, Ordering::Release)
@@ -643,9 +655,9 @@ impl Connection {
             let guard = self.session.pin();
             index.index.lookup(&guard, key, out, Some(&mut seen));
         }
-        self.session.remember_nodes(&index.store, &mut seen);
+        self.session.remember_nodes(&index.store, &mut seen).map_err(error::kernel)?;
         for oid in &out[start..] {
-            self.session.remember_row(*oid)
+            self.session.remember_row(*oid).map_err(error::kernel)?
         }
         Ok(())
     }

@@ -22,6 +22,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+/// What the dictionary and one small table need.
+const LEAST_MEMORY: usize = 16 << 20;
+
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Make the database when the folder has none.
@@ -135,6 +138,15 @@ impl Database {
         progress: &dyn Fn(Opening),
     ) -> SqlResult<Arc<Database>> {
         let begun = clock::now();
+        if options.memory_limit < LEAST_MEMORY {
+            return Err(SqlError::new(
+                sqlstate::INVALID_PARAMETER_VALUE,
+                format!(
+                    "a memory limit of {} bytes is too small: a database takes at least {LEAST_MEMORY}",
+                    options.memory_limit
+                ),
+            ));
+        }
         let location = storage.describe();
         if !options.create {
             let names = storage.list("").map_err(|e| error::io(&location, e))?;
@@ -193,7 +205,7 @@ impl Database {
         let total: u64 = tables().map(|t| t.estimate_rows() * t.indexes.len() as u64).sum();
         let empty = tables().map(|t| (t.clone(), t.indexes.clone())).collect();
         let report = |done| progress(Opening::Indexes { done, total });
-        let index_entries = crate::fill::fill(&kernel, empty, None, &report)?.entries;
+        let index_entries = crate::fill::fill(&kernel, empty, None, None, &report)?.entries;
         let index_seconds = (clock::now() - started).as_secs_f64();
         let mut keep: BTreeSet<u32> =
             dictionary.all().iter().flat_map(|t| [t.heaps * 2, t.heaps * 2 + 1]).collect();

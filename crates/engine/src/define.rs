@@ -67,7 +67,7 @@ impl Connection {
         let outdated = std::mem::take(&mut self.outdated);
         if committed && !outdated.is_empty() {
             // No version that has such a key is newer than this commit.
-            let queue = self.db.kernel.collector.register();
+            let queue = self.db.kernel.collector.register(&self.db.kernel.space.budget);
             let mut queue = queue.lock();
             outdated.into_iter().for_each(|item| queue.push(self.session.last_commit(), item))
         }
@@ -90,7 +90,7 @@ impl Connection {
     }
 
     /// Marks a table as being changed and waits until no other transaction uses it (N1).
-    fn claim_table(&mut self, table: &Arc<Table>) -> SqlResult<()> {
+    pub(crate) fn claim_table(&mut self, table: &Arc<Table>) -> SqlResult<()> {
         let me = self.session.id();
         if table.locked.load(Ordering::SeqCst) == me {
             return Ok(());
@@ -219,7 +219,7 @@ impl Connection {
         })
     }
 
-    /// Builds the index, in parallel where it pays.
+    /// Builds the index, in parallel where it pays. A primary key's columns are NOT NULL from now on.
     #[allow(clippy::too_many_arguments)]
     pub fn create_index(
         &mut self,
@@ -256,6 +256,14 @@ impl Connection {
                 ));
             }
             me.claim_table(&old)?;
+            let old = match primary {
+                true => {
+                    let columns: Vec<usize> = columns.iter().map(|c| c.column).collect();
+                    me.forbid_nulls(&mut c, table, &columns)?;
+                    find(&c, table)?.clone()
+                }
+                false => old,
+            };
             let db = me.db.clone();
             let def = IndexDef {
                 id: db.next_object()?,
@@ -271,7 +279,8 @@ impl Connection {
             let index = TableIndex::new(&db.kernel, &old.def, &layout, def.clone(), rows)?;
             let check = unique.then_some(me.session.view.txn);
             let empty = vec![(old.clone(), vec![index.clone()])];
-            let filled = fill(&db.kernel, empty, check, &|done| progress(done, rows))?;
+            let cancel = me.session.patience.cancel.clone();
+            let filled = fill(&db.kernel, empty, check, cancel, &|done| progress(done, rows))?;
             me.outdated.extend(filled.outdated);
             d::add_index(&mut me.session, &db.dictionary, old.def.id, &def)?;
             let mut table_def = old.def.clone();
@@ -295,6 +304,10 @@ impl Connection {
         new_name: Option<&str>,
     ) -> SqlResult<()> {
         self.defining(|me, mut c| {
+            if primary && let Some(i) = find(&c, table)?.def.indexes.iter().find(|i| i.name == name) {
+                let columns: Vec<usize> = i.columns.iter().map(|c| c.column).collect();
+                me.forbid_nulls(&mut c, table, &columns)?
+            }
             let old = find(&c, table)?.clone();
             me.claim_table(&old)?;
             let mut def = old.def.clone();

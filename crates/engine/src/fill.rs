@@ -49,6 +49,7 @@ pub(crate) fn fill(
     kernel: &Arc<Kernel>,
     tables: Vec<(Arc<Table>, Vec<Arc<TableIndex>>)>,
     unique: Option<u64>,
+    cancel: Option<Arc<AtomicBool>>,
     progress: &dyn Fn(u64),
 ) -> SqlResult<Filled> {
     let units: Vec<_> =
@@ -57,6 +58,7 @@ pub(crate) fn fill(
         kernel: kernel.clone(),
         units,
         unique,
+        cancel,
         done: AtomicU64::new(0),
         failed: AtomicBool::new(false),
         error: Mutex::new(None),
@@ -79,6 +81,8 @@ struct Fill {
     kernel: Arc<Kernel>,
     units: Vec<Unit>,
     unique: Option<u64>,
+    /// Set by whoever wants the statement to stop.
+    cancel: Option<Arc<AtomicBool>>,
     /// Entries.
     done: AtomicU64,
     failed: AtomicBool,
@@ -214,6 +218,10 @@ impl Fill {
             let mut take = || {
                 report(job.done.load(Ordering::Relaxed));
                 let i = next.fetch_add(1, Ordering::Relaxed);
+                if job.cancel.as_ref().is_some_and(|c| c.load(Ordering::Relaxed)) {
+                    job.error.lock().get_or_insert_with(|| error::kernel(ondol_kernel::Error::Canceled));
+                    job.failed.store(true, Ordering::Relaxed)
+                }
                 (i < n && !job.failed.load(Ordering::Relaxed)).then_some(i)
             };
             if let Err(e) = work(&job, &mut take) {

@@ -1,6 +1,7 @@
 //! Tables and their indexes as live objects.
 use crate::catalog::{IndexDef, IndexKind, TableDef};
 use crate::connection::Connection;
+use crate::error;
 use crate::layout::{Layout, Storage};
 use crate::row;
 use ondol_base::oid::Oid;
@@ -269,9 +270,9 @@ impl IndexScan {
             self.cursor.next(&guard, &mut self.key, serializable.then_some(&mut self.seen))
         };
         if serializable {
-            connection.session.remember_nodes(&index.store, &mut self.seen);
+            connection.session.remember_nodes(&index.store, &mut self.seen).map_err(error::kernel)?;
             if let Some(o) = oid {
-                connection.session.remember_row(o)
+                connection.session.remember_row(o).map_err(error::kernel)?
             }
         }
         Ok(oid)

@@ -13,7 +13,7 @@ use crate::collect::{Garbage, Item};
 use crate::error::{Error, Result};
 use crate::heap::{Claims, Heap, LARGEST_ROW, LARGEST_RUN};
 use crate::kernel::Kernel;
-use crate::memory::header;
+use crate::memory::{Budget, header};
 use crate::registry::{self, COMMITTING, IDLE, SNAPSHOT};
 use crate::slot::{self, FRESH, ID, INSTALLING, LIVE, OWNED, Status, View, row};
 use crate::table::{Committed, IndexStore, TableStore};
@@ -157,6 +157,8 @@ struct Txn {
     changed: bool,
     /// The log refused a part of it, so that it no longer is what the write set says: the transaction can only be aborted.
     broken: Option<Error>,
+    /// Bytes charged for the write set and for shared locks, from the session's credit.
+    charged: usize,
     reads: std::cell::RefCell<Reads>,
 }
 
@@ -174,7 +176,27 @@ struct Reads {
     rows: Vec<Oid>,
     nodes: Vec<(Arc<IndexStore>, Seen)>,
     heaps: Vec<Arc<Heap>>,
+    /// Bytes charged for them.
+    charged: usize,
 }
+
+/// Makes room for more to be remembered. Beyond a few it is charged, in growing steps.
+fn remember_more<T>(list: &mut Vec<T>, more: usize, charged: &mut usize, budget: &Budget) -> Result<()> {
+    const FEW: usize = 64;
+    if list.capacity() - list.len() < more {
+        let add = list.capacity().max(FEW).max(more);
+        if list.capacity() + add > FEW {
+            let bytes = add * size_of::<T>();
+            budget.try_charge(bytes)?;
+            *charged += bytes;
+        }
+        list.reserve_exact(add)
+    }
+    Ok(())
+}
+
+/// What a shared lock takes beside its write: its entry in the table of waits.
+const SHARE_BYTES: usize = 160;
 
 /// Bytes of differences after which a transaction spills a fragment.
 const SPILL: usize = Log::MAX_RECORD / 2;
@@ -211,7 +233,7 @@ unsafe impl Send for Session {}
 impl Session {
     pub fn new(kernel: Arc<Kernel>) -> Session {
         let participant = kernel.epochs.join(IDLE);
-        let garbage = kernel.collector.register();
+        let garbage = kernel.collector.register(&kernel.space.budget);
         let number = kernel.session_numbers.fetch_add(1, Ordering::Relaxed) & 0xfff_ffff;
         let stream = StreamId((number % kernel.log.streams().max(1) as u64) as u16);
         Session {
@@ -323,6 +345,7 @@ impl Session {
             first_unspilled: 0,
             changed: false,
             broken: None,
+            charged: 0,
             reads: Default::default(),
         }));
     }
@@ -363,6 +386,22 @@ impl Session {
         self.credit -= bytes;
         Ok(())
     }
+    /// Makes room for one more write: what can be refused is refused before the write is made.
+    #[inline]
+    fn room(&mut self) -> Result<()> {
+        let t = self.open();
+        if t.writes.len() < t.writes.capacity() { Ok(()) } else { self.more_room() }
+    }
+    #[inline(never)]
+    fn more_room(&mut self) -> Result<()> {
+        let more = self.open().writes.capacity().max(4);
+        let bytes = more * size_of::<Write>();
+        self.charge(bytes)?;
+        let t = self.open();
+        t.writes.reserve_exact(more);
+        t.charged += bytes;
+        Ok(())
+    }
 
     // ---- reading
 
@@ -382,16 +421,22 @@ impl Session {
         self.txn.as_ref().is_some_and(|t| t.isolation == Isolation::Serializable)
     }
     /// Serializable transactions remember what they looked at, found or not.
-    pub fn remember_row(&self, oid: Oid) {
+    pub fn remember_row(&self, oid: Oid) -> Result<()> {
         if let Some(t) = self.txn.as_ref().filter(|t| t.isolation == Isolation::Serializable) {
-            t.reads.borrow_mut().rows.push(oid)
+            let reads = &mut *t.reads.borrow_mut();
+            remember_more(&mut reads.rows, 1, &mut reads.charged, &self.kernel.space.budget)?;
+            reads.rows.push(oid)
         }
+        Ok(())
     }
-    pub fn remember_nodes(&self, index: &Arc<IndexStore>, seen: &mut Vec<Seen>) {
-        match self.txn.as_ref().filter(|t| t.isolation == Isolation::Serializable) {
-            Some(t) => t.reads.borrow_mut().nodes.extend(seen.drain(..).map(|s| (index.clone(), s))),
-            None => seen.clear(),
+    pub fn remember_nodes(&self, index: &Arc<IndexStore>, seen: &mut Vec<Seen>) -> Result<()> {
+        if let Some(t) = self.txn.as_ref().filter(|t| t.isolation == Isolation::Serializable) {
+            let reads = &mut *t.reads.borrow_mut();
+            remember_more(&mut reads.nodes, seen.len(), &mut reads.charged, &self.kernel.space.budget)?;
+            reads.nodes.extend(seen.iter().map(|s| (index.clone(), *s)))
         }
+        seen.clear();
+        Ok(())
     }
     pub fn remember_heap(&self, table: &TableStore) {
         if let Some(t) = self.txn.as_ref().filter(|t| t.isolation == Isolation::Serializable) {
@@ -453,7 +498,7 @@ impl Session {
             }
             if w0 & OWNED != 0 {
                 if w0 & ID == self.view.txn {
-                    return Ok(Locked::Same);
+                    return Ok(if any { Locked::Same } else { self.locked_before(oid, w0) });
                 }
                 if let Some(owner) = (w0 & INSTALLING == 0).then(|| self.owner_of(oid, w0)).flatten()
                     && matches!(owner.get(), Status::Active | Status::Preparing(_))
@@ -473,6 +518,7 @@ impl Session {
             if newer && self.open().isolation != Isolation::ReadCommitted {
                 return Err(Error::Conflict);
             }
+            self.room()?;
             self.charge(Version::bytes(SMALL))?;
             let mark = self.mark();
             let number = self.table_number(table);
@@ -527,6 +573,19 @@ impl Session {
         }
     }
 
+    /// What locking a row again finds. What this statement has locked and not changed may be newer than its snapshot: another
+    /// name of the same row in the statement has still to learn that.
+    fn locked_before(&self, oid: Oid, w0: u64) -> Locked {
+        if w0 & FRESH != 0 {
+            return Locked::Same;
+        }
+        // SAFETY: the slot is ours: its head cannot be freed.
+        match unsafe { node(self.kernel.space.word(oid.0 + 8).load(Ordering::Acquire)) } {
+            Some(v) if v.is_empty() && v.prev > self.view.snapshot => Locked::Changed,
+            _ => Locked::Same,
+        }
+    }
+
     fn lock_share(&mut self, table: &Arc<TableStore>, oid: Oid, wait: Wait) -> Result<Locked> {
         let kernel = self.kernel.clone();
         let space = &kernel.space;
@@ -538,7 +597,7 @@ impl Session {
             }
             if w0 & OWNED != 0 {
                 if w0 & ID == self.view.txn {
-                    return Ok(Locked::Same);
+                    return Ok(self.locked_before(oid, w0));
                 }
                 if let Some(owner) = (w0 & INSTALLING == 0).then(|| self.owner_of(oid, w0)).flatten()
                     && matches!(owner.get(), Status::Active | Status::Preparing(_))
@@ -558,6 +617,9 @@ impl Session {
             if newer && self.open().isolation != Isolation::ReadCommitted {
                 return Err(Error::Conflict);
             }
+            self.room()?;
+            self.charge(SHARE_BYTES)?;
+            self.open().charged += SHARE_BYTES;
             let state = self.open().state.clone();
             let new = kernel.waits.share(oid, &state, || {
                 space.word(oid.0 + 8).fetch_or(SHARED, Ordering::SeqCst);
@@ -608,6 +670,7 @@ impl Session {
         if bytes.len() > LARGEST_ROW {
             return Err(Error::TooLarge { bytes: bytes.len(), limit: LARGEST_ROW });
         }
+        self.room()?;
         let units = ((bytes.len() + 16) / 16) as u8;
         let oid = table.rows.allocate(&mut self.claims, &self.kernel.log, units)?;
         self.enter_fresh(table, oid, bytes, false);
@@ -882,6 +945,7 @@ impl Session {
             // SAFETY: the slot is ours and the node empty.
             unsafe { Version::fill((link & POINTER) as *mut Version, pieces) };
         } else {
+            self.room()?;
             self.charge(Version::bytes(pieces.len().max(SMALL)))?;
             let mark = self.mark();
             let number = self.table_number(table);
@@ -921,6 +985,7 @@ impl Session {
         if len > LARGEST_RUN {
             return Err(Error::TooLarge { bytes: bytes.len(), limit: LARGEST_RUN - 8 });
         }
+        self.room()?;
         let oid = match Heap::units_for_string(len) {
             Some(units) => table.strings.allocate(&mut self.claims, &self.kernel.log, units)?,
             None => table.strings.allocate_run(&self.kernel.log, len)?,
@@ -1150,7 +1215,7 @@ impl Session {
     }
 
     fn end(&mut self, status: Status) {
-        let Some(t) = self.txn.take() else { return };
+        let Some(mut t) = self.txn.take() else { return };
         if status == Status::Aborted {
             t.state.set(status)
         }
@@ -1162,6 +1227,8 @@ impl Session {
         }
         self.view.txn = 0;
         self.unpublish();
+        self.credit += t.charged;
+        self.kernel.space.budget.give_back(t.reads.get_mut().charged);
         if self.credit > 256 << 10 {
             let back = self.credit - (64 << 10);
             self.credit -= back;
