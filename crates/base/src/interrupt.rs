@@ -1,4 +1,4 @@
-//! Ctrl-C: the interrupt that a terminal sends.
+//! Signals that a command turns into something else than its end: Ctrl-C, and files that reach a limit.
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
@@ -24,4 +24,10 @@ pub fn sets(flag: Arc<AtomicBool>) -> std::io::Result<()> {
         0 => Ok(()),
         _ => Err(std::io::Error::last_os_error()),
     }
+}
+
+/// From now on a write beyond the limit on file sizes (ulimit -f) fails, and does not end the process.
+pub fn file_limit_is_an_error() {
+    // SAFETY: ignoring a signal runs no code.
+    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
 }

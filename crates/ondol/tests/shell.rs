@@ -452,3 +452,42 @@ fn an_interrupt_ends_the_running_statement() {
     let shown = shown.lock().unwrap();
     assert!(!shown.contains("41"), "{shown:?}");
 }
+
+/// What a user gets wrong with files is told by what was expected, what was found, and where.
+#[test]
+fn errors_of_files_name_them() {
+    let p = Place::new();
+    let r = p.shell(&["--memory-limit", "1M", "-c", "SELECT 1"]);
+    assert!(r.err.contains("a memory limit of 1048576 bytes is too small"), "{}", r.err);
+    assert!(p.shell(&["-c", "CREATE TABLE t (a integer)"]).code == Some(0));
+    let folder = p.0.path().display().to_string();
+    let r = p.shell(&["-c", &format!("COPY t FROM '{folder}'")]);
+    assert!(r.err.contains(&format!("\"{folder}\" is a directory")), "{}", r.err);
+    let r = p.shell(&["-c", "COPY t TO '/dev/full'", "-c", "SELECT 1"]);
+    assert_eq!(r.code, Some(0), "no row, no write: {}", r.err);
+    let r = p.shell(&["-c", "INSERT INTO t VALUES (1); COPY t TO '/dev/full'"]);
+    assert!(
+        r.err.contains("No space left") && r.err.contains("/dev/full") && r.err.contains("53100"),
+        "{}",
+        r.err
+    );
+    // A limit on file sizes is an error like a full disk, not a signal.
+    let limited = format!("ulimit -f 100; exec {ONDOL} shell {folder}/other -c 'CREATE TABLE t (a integer)'");
+    let ran = Command::new("sh").args(["-c", &limited]).output().expect("sh runs");
+    let err = String::from_utf8(ran.stderr).expect("text");
+    assert_eq!(ran.status.code(), Some(1), "{err}");
+    assert!(err.contains("File too large") && err.contains("SQLSTATE: 53100"), "{err}");
+    // Without its manifests a database is neither sound nor absent.
+    for name in ["manifest-0", "manifest-1"] {
+        std::fs::write(p.db().join(name), "none").expect("written");
+    }
+    let r = ran_check(&p);
+    assert!(r.out.is_empty() && r.err.contains("damaged manifest"), "{r:?}");
+    for name in ["manifest-0", "manifest-1"] {
+        std::fs::remove_file(p.db().join(name)).expect("removed");
+    }
+    assert!(ran_check(&p).err.contains("yet no manifest"));
+}
+fn ran_check(p: &Place) -> Ran {
+    ran(&["check", p.db().to_str().expect("a plain path")], "")
+}
