@@ -8,7 +8,6 @@
 pub mod clock;
 pub mod crc;
 pub mod epoch;
-pub mod interrupt;
 pub mod media;
 pub mod oid;
 pub mod random;

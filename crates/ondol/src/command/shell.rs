@@ -134,12 +134,8 @@ fn talk(runner: &mut Runner) -> Done {
         // A history that is not there yet, or cannot be read, is an empty one.
         let _ = editor.load_history(h);
     }
-    let canceller = runner.session.canceller();
-    canceller
-        .cancel_on_interrupt()
-        .map_err(|e| Failed::Message(format!("could not take over the terminal's interrupts: {e}")))?;
-    let session = runner.session.database().session();
-    let mut lines = Terminal { editor, entry: String::new(), names, session, canceller };
+    let mut lines =
+        Terminal { editor, entry: String::new(), names, session: runner.session.database().session() };
     let done = runner.run(&mut lines);
     if let Some(h) = &history
         && let Err(e) = lines.editor.save_history(h)
@@ -158,8 +154,6 @@ struct Terminal {
     names: Arc<Mutex<Names>>,
     /// Sees what is committed, for completion.
     session: ondol::Session,
-    /// Of the session that runs the statements.
-    canceller: ondol::Canceller,
 }
 
 impl Lines for Terminal {
@@ -184,11 +178,6 @@ impl Lines for Terminal {
                 Ok(true)
             }
             Err(ReadlineError::Eof) => Ok(false),
-            // Whoever reads COPY data would only try again.
-            Err(ReadlineError::Interrupted) if open == '>' => {
-                self.canceller.cancel();
-                Err(io::Error::other("canceled by user"))
-            }
             Err(ReadlineError::Interrupted) => Err(io::ErrorKind::Interrupted.into()),
             Err(e) => Err(io::Error::other(e)),
         }

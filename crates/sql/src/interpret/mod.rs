@@ -118,12 +118,9 @@ pub fn run(
     env: &Env<'_>,
 ) -> SqlResult<Outcome> {
     frame.start(program, params, env.memory_limit)?;
-    frame.allow.attach(connection);
     connection.start_statement(program.catalog_version, &program.tables, program.writes)?;
     let world = world(env, connection, frame);
-    let done = exec::exec::<{ exec::PLAIN }>(frame, program, connection, sink, &world, 0);
-    frame.finish();
-    match done {
+    match exec::exec::<{ exec::PLAIN }>(frame, program, connection, sink, &world, 0) {
         Ok(_) => {
             let token = connection.end_statement()?;
             Ok(outcome(frame, program, token))
@@ -144,7 +141,6 @@ pub fn run_measured(
     env: &Env<'_>,
 ) -> SqlResult<(Outcome, Vec<String>)> {
     frame.start(program, params, env.memory_limit)?;
-    frame.allow.attach(connection);
     frame.executed.clear();
     frame.executed.resize(program.ops.len(), 0);
     frame.tallies.clear();
@@ -152,9 +148,7 @@ pub fn run_measured(
     let started = ondol_base::clock::now();
     connection.start_statement(program.catalog_version, &program.tables, program.writes)?;
     let world = world(env, connection, frame);
-    let done = exec::exec::<{ exec::PROFILE }>(frame, program, connection, &mut Nowhere, &world, 0);
-    frame.finish();
-    match done {
+    match exec::exec::<{ exec::PROFILE }>(frame, program, connection, &mut Nowhere, &world, 0) {
         Ok(_) => {
             let token = connection.end_statement()?;
             let elapsed_us = (ondol_base::clock::now() - started).as_micros() as u64;
@@ -182,10 +176,7 @@ pub fn run_within(
     env: &Env<'_>,
 ) -> SqlResult<Outcome> {
     frame.start(program, params, env.memory_limit)?;
-    frame.allow.attach(connection);
     let world = world(env, connection, frame);
-    let done = exec::exec::<{ exec::PLAIN }>(frame, program, connection, sink, &world, 0);
-    frame.finish();
-    done?;
+    exec::exec::<{ exec::PLAIN }>(frame, program, connection, sink, &world, 0)?;
     Ok(outcome(frame, program, None))
 }

@@ -23,10 +23,6 @@ impl Store {
         self.datums.clear();
         self.bytes.clear();
     }
-    /// Forgets the rows and gives their memory back.
-    pub fn release(&mut self) {
-        *self = Store { width: self.width, ..Store::default() }
-    }
     #[inline]
     pub fn row(&self, n: usize) -> &[Datum] {
         self.datums.get(n * self.width..(n + 1) * self.width).unwrap_or(&[])
@@ -105,11 +101,6 @@ impl HashTable {
         self.counts.clear();
         self.current = NONE;
         self.next = 0;
-    }
-    pub fn release(&mut self) {
-        self.store.release();
-        *self = HashTable { store: std::mem::take(&mut self.store), keys: self.keys, ..HashTable::default() };
-        self.clear()
     }
     #[inline]
     fn hash(key: &[Datum], memory: &[u8]) -> u64 {
@@ -296,14 +287,6 @@ impl Sorter {
         self.worst = None;
         self.next = 0;
     }
-    pub fn release(&mut self) {
-        self.store.release();
-        *self = Sorter {
-            store: std::mem::take(&mut self.store),
-            keys: std::mem::take(&mut self.keys),
-            ..Sorter::default()
-        }
-    }
     pub fn limit(&mut self, rows: Option<usize>) {
         self.limit = rows;
     }
@@ -373,9 +356,7 @@ mod tests {
     use super::*;
 
     fn allow() -> Allowance {
-        let mut allow = Allowance::default();
-        allow.start(usize::MAX);
-        allow
+        Allowance { used: 0, limit: usize::MAX }
     }
 
     #[test]

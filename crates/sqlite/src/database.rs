@@ -1,0 +1,615 @@
+//! A connection's database file and its WAL, as this VFS has them open.
+//!
+//! - **D1** A database and its WAL belong to one connection, and SQLite uses them one call at a time. The WAL is closed
+//!   first. So each may hold a plain pointer to the other.
+//! - **D2** A connection's layout is settled when its WAL is opened, under the SHARED lock that it then keeps (care's K1);
+//!   only the connection itself changes it, while it is alone.
+use crate::below::{self, Below, Name, check, report, with_suffix};
+use crate::care;
+use crate::ffi::{self, Vfs};
+use crate::layout::{BLOCK, Layout};
+use crate::medium::Medium;
+use crate::plan::{self, Run, State};
+use crate::settings::{Mode, Settings};
+use crate::sharing::{self, Counts, Range, Target};
+use crate::wal::{self, Format};
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::fs::File;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// What a backfill may share.
+struct Shareable {
+    runs: Vec<Run>,
+    layout: Layout,
+    source: File,
+}
+
+pub struct Database {
+    vfs: *mut Vfs,
+    pub below: Below,
+    path: CString,
+    settings: Settings,
+    writable: bool,
+    /// SQLite's lock level on the file.
+    level: c_int,
+    /// The open WAL (D1).
+    wal: *mut Wal,
+    /// The database is in our care, as far as this connection knows: settled when the WAL is opened (D2).
+    cared: bool,
+    /// `PRAGMA ondol_detach` was run: this connection takes the database into care no more.
+    detached: bool,
+    /// The first region of the WAL index.
+    index: *const u8,
+    /// SQLite is between start and end of a backfill.
+    backfilling: bool,
+    shareable: Option<Shareable>,
+    /// The mark could not be removed for certain: nothing may be written to the WAL any more.
+    broken: bool,
+    /// Frame and buffer of the last page read from the WAL.
+    last_read: Option<(u64, usize)>,
+    /// Something was shared since the last sync.
+    unsynced: bool,
+    target: Arc<Target>,
+}
+
+impl Database {
+    /// # Safety
+    /// `name` was handed to `xOpen` for a main database.
+    pub unsafe fn open(
+        vfs: *mut Vfs,
+        name: *const c_char,
+        settings: Settings,
+        flags: c_int,
+    ) -> Result<(Box<Database>, c_int), c_int> {
+        // SAFETY: as above; SQLite keeps the name until the file is closed.
+        let (below, out) = unsafe { Below::open(vfs, name, None, flags)? };
+        // SAFETY: a name is a text that ends with a zero.
+        let path = unsafe { CStr::from_ptr(name) }.to_owned();
+        let target = match sharing::target(&path, &below) {
+            Ok(target) => target,
+            Err(error) => {
+                below.close();
+                return Err(report("open", &path, &error, ffi::CANTOPEN));
+            }
+        };
+        let database = Database {
+            vfs,
+            below,
+            path,
+            settings,
+            writable: out & ffi::OPEN_READONLY == 0,
+            level: 0,
+            wal: std::ptr::null_mut(),
+            cared: false,
+            detached: false,
+            index: std::ptr::null(),
+            backfilling: false,
+            shareable: None,
+            broken: false,
+            last_read: None,
+            unsynced: false,
+            target,
+        };
+        Ok((Box::new(database), out))
+    }
+
+    fn stock_wal(&self) -> CString {
+        with_suffix(&self.path, "-wal")
+    }
+    fn our_wal(&self) -> CString {
+        with_suffix(&self.path, "-owal")
+    }
+
+    // Locks.
+
+    pub fn lock(&mut self, level: c_int) -> c_int {
+        let code = self.below.lock(level);
+        if code == ffi::OK {
+            self.level = self.level.max(level);
+        }
+        code
+    }
+    pub fn unlock(&mut self, level: c_int) -> c_int {
+        let code = self.below.unlock(level);
+        if code == ffi::OK {
+            self.level = self.level.min(level);
+        }
+        code
+    }
+    /// Does something under EXCLUSIVE, if nobody else has the database open; whether it was done.
+    fn alone(&mut self, act: impl FnOnce(&mut Database) -> io::Result<()>) -> io::Result<bool> {
+        if self.level < ffi::LOCK_SHARED {
+            return Ok(false);
+        }
+        let before = self.level;
+        let got = self.below.lock(ffi::LOCK_EXCLUSIVE);
+        let result = if got == ffi::OK { act(self).map(|()| true) } else { Ok(false) };
+        if before < ffi::LOCK_EXCLUSIVE {
+            // Also after a failure, which may leave a PENDING lock that keeps others out.
+            check(self.below.unlock(before))?;
+        }
+        result
+    }
+
+    // Reading and writing.
+
+    pub fn read(&mut self, buf: &mut [u8], offset: i64) -> c_int {
+        let code = self.below.read(buf.as_mut_ptr().cast(), buf.len() as c_int, offset);
+        if code == ffi::OK || code == ffi::IOERR_SHORT_READ {
+            care::hide(buf, offset as u64);
+        }
+        code
+    }
+
+    pub fn write(&mut self, buf: &[u8], offset: i64) -> c_int {
+        let last_read = self.last_read.take();
+        if self.backfilling {
+            let from_wal = last_read.filter(|(_, at)| *at == buf.as_ptr() as usize).map(|(frame, _)| frame);
+            if from_wal.is_some_and(|frame| self.shared(buf, offset as u64, frame)) {
+                return ffi::OK;
+            }
+            self.target.counts.pages_copied.fetch_add(1, Relaxed);
+        }
+        let marked = if self.cared { care::keep(buf, offset as u64) } else { None };
+        let buf = marked.as_deref().unwrap_or(buf);
+        self.below.write(buf.as_ptr().cast(), buf.len() as c_int, offset)
+    }
+
+    pub fn sync(&mut self, flags: c_int) -> c_int {
+        if std::mem::take(&mut self.unsynced)
+            && let Err(error) = self.target.sync()
+        {
+            return report("sync", &self.path, &error, ffi::IOERR_FSYNC);
+        }
+        self.below.sync_as(flags)
+    }
+
+    pub fn shm_map(&mut self, region: c_int, size: c_int, extend: c_int, out: *mut *mut c_void) -> c_int {
+        let code = self.below.shm_map(region, size, extend, out);
+        if region == 0 && code == ffi::OK {
+            // SAFETY: SQLite gives a place for the pointer; the region stays mapped until `shm_unmap`.
+            self.index = unsafe { *out }.cast();
+        }
+        code
+    }
+    pub fn shm_unmap(&mut self, delete: c_int) -> c_int {
+        self.index = std::ptr::null();
+        self.below.shm_unmap(delete)
+    }
+
+    // Checkpoints.
+
+    /// A counter in the WAL index, at a place that the format of the index promises.
+    fn index_u32(&self, at: usize) -> Option<u64> {
+        if self.index.is_null() {
+            return None;
+        }
+        // SAFETY: the region is 32 KiB, aligned to a page, and stays mapped until `shm_unmap` resets the pointer;
+        // the word may be written by others, hence the atomic load.
+        let word = unsafe { &*self.index.add(at).cast::<std::sync::atomic::AtomicU32>() };
+        Some(u64::from(word.load(std::sync::atomic::Ordering::Acquire)))
+    }
+
+    /// SQLite is about to backfill: WAL synced, its frames up to `nBackfillAttempted` to go, READ_LOCK(0) exclusive.
+    pub fn checkpoint_starts(&mut self) {
+        const BACKFILLED: usize = 96;
+        const ATTEMPTED: usize = 128;
+        self.target.counts.checkpoints.fetch_add(1, Relaxed);
+        self.last_read = None;
+        self.backfilling = true;
+        self.shareable = self.plan(self.index_u32(BACKFILLED), self.index_u32(ATTEMPTED));
+    }
+    pub fn checkpoint_ends(&mut self) {
+        self.backfilling = false;
+        self.shareable = None;
+        self.last_read = None;
+    }
+
+    /// What can be shared of the frames `from..to`. Whatever cannot be found out costs a chance to share, nothing else.
+    fn plan(&self, from: Option<u64>, to: Option<u64>) -> Option<Shareable> {
+        // SAFETY: D1.
+        let wal = unsafe { self.wal.as_ref() }?;
+        let layout = wal.layout?;
+        if self.settings.mode != Mode::Remap || self.target.refusal().is_some() {
+            return None;
+        }
+        let (from, to) = (from?, to?);
+        if from >= to {
+            return None;
+        }
+        let least = (u64::from(self.settings.least_blocks) * BLOCK).div_ceil(layout.page()) as u32;
+        let numbers = wal::page_numbers(&wal.below, layout, from, to).ok()?;
+        let runs = plan::runs(&numbers, from, least);
+        if runs.is_empty() {
+            return None;
+        }
+        Some(Shareable { runs, layout, source: sharing::source(&self.our_wal()).ok()? })
+    }
+
+    /// Whether the page at `offset`, read from `frame`, is in the database by sharing; shares its run when it is first.
+    fn shared(&mut self, buf: &[u8], offset: u64, frame: u64) -> bool {
+        let Some(Shareable { runs, layout, source }) = &mut self.shareable else { return false };
+        let size = layout.page();
+        if buf.len() as u64 != size || !offset.is_multiple_of(size) {
+            return false;
+        }
+        let Ok(page) = u32::try_from(offset / size + 1) else { return false };
+        let after = runs.partition_point(|run| run.page <= page);
+        let Some(run) = after.checked_sub(1).map(|i| &mut runs[i]) else { return false };
+        if run.frame_of(page) != Some(frame) {
+            return false;
+        }
+        if run.state == State::Waiting {
+            // Sharing late, after a page of the run was written otherwise, would do no harm, but means that the plan
+            // is not SQLite's.
+            run.state = State::Copied;
+            let range = Range { from: layout.page_at(frame), to: offset, len: u64::from(run.pages) * size };
+            if page == run.page && self.target.share(&self.path, &self.below, source, range, buf) {
+                run.state = State::Shared;
+                self.unsynced = true;
+                self.target.counts.runs_shared.fetch_add(1, Relaxed);
+            }
+        }
+        if run.state == State::Shared {
+            self.target.counts.pages_shared.fetch_add(1, Relaxed);
+        }
+        run.state == State::Shared
+    }
+
+    // The WAL, and our care for the database.
+
+    /// Whether this database may be taken into our care by this connection.
+    fn wanted(&self, header: care::Header) -> bool {
+        self.settings.mode == Mode::Remap
+            && self.writable
+            && !self.detached
+            && header.wal
+            && Layout::new(header.page).is_some()
+            && self.below.device_characteristics() & ffi::IOCAP_POWERSAFE_OVERWRITE != 0
+    }
+
+    /// Opens the WAL at `name`, which is this database's `-wal`.
+    ///
+    /// # Safety
+    /// `name` was handed to `xOpen` for this connection's WAL.
+    pub unsafe fn open_wal(&mut self, name: *const c_char, flags: c_int) -> Result<(*mut Wal, c_int), c_int> {
+        let stock = self.stock_wal();
+        let head = care::header(&self.below).map_err(|e| report("read", &self.path, &e, ffi::CANTOPEN))?;
+        self.cared = head.marked;
+        let mut opened = None;
+        if self.wanted(head) && !head.marked {
+            let empty = below::exists(self.vfs, &stock).map(|hot| !hot);
+            if empty.map_err(|e| report("look for", &stock, &e, ffi::CANTOPEN))? {
+                opened =
+                    self.take(None).map_err(|e| report("take care of", &self.path, &e, ffi::CANTOPEN))?;
+            }
+        }
+        let (below, out, layout) = if let Some((below, out)) = opened {
+            (below, out, Layout::new(head.page))
+        } else if head.marked {
+            let Some(layout) = Layout::new(head.page) else {
+                let error = io::Error::other("it is marked as ours, but has small pages");
+                return Err(report("use", &self.path, &error, ffi::CANTOPEN));
+            };
+            if self.below.device_characteristics() & ffi::IOCAP_POWERSAFE_OVERWRITE == 0 {
+                let error =
+                    io::Error::other("psow=0 needs SQLite's own layout: run PRAGMA ondol_detach without it");
+                return Err(report("use", &self.path, &error, ffi::CANTOPEN));
+            }
+            let (below, out) = self.open_our_wal(flags)?;
+            match wal::format(&below) {
+                Ok(Format::Empty | Format::Ours) => (below, out, Some(layout)),
+                Ok(Format::Foreign) => {
+                    below.close();
+                    let error =
+                        io::Error::other("its format is not known: another version of this library wrote it");
+                    return Err(report("use", &self.our_wal(), &error, ffi::CANTOPEN));
+                }
+                Err(error) => {
+                    below.close();
+                    return Err(report("read", &self.our_wal(), &error, ffi::CANTOPEN));
+                }
+            }
+        } else {
+            // SAFETY: as above; SQLite keeps the name.
+            let (below, out) = unsafe { Below::open(self.vfs, name, None, flags)? };
+            (below, out, None)
+        };
+        self.wal = Box::into_raw(Box::new(Wal { below, layout, database: self }));
+        Ok((self.wal, out))
+    }
+
+    fn open_our_wal(&self, flags: c_int) -> Result<(Below, c_int), c_int> {
+        let name = Name::new(&self.our_wal());
+        let ptr = name.ptr();
+        // SAFETY: a name of ours, kept with the file (its bytes do not move with it).
+        unsafe { Below::open(self.vfs, ptr, Some(name), flags) }
+    }
+
+    /// Takes the database into our care, if nobody else has it open: gives our WAL, open and empty.
+    fn take(&mut self, stock: Option<&Below>) -> io::Result<Option<(Below, c_int)>> {
+        let mut opened = None;
+        self.alone(|db| {
+            // Others may have come and gone between the first look and the lock.
+            let head = care::header(&db.below)?;
+            let hot = stock.is_none() && below::exists(db.vfs, &db.stock_wal())?;
+            if head.marked || !head.wal || hot {
+                return Ok(());
+            }
+            let flags = ffi::OPEN_READWRITE | ffi::OPEN_CREATE | ffi::OPEN_WAL;
+            let (below, out) = db.open_our_wal(flags).map_err(|code| io::Error::other(below::Code(code)))?;
+            let done = if out & ffi::OPEN_READONLY != 0 {
+                Err(io::Error::from(io::ErrorKind::PermissionDenied))
+            } else {
+                // K2, and the name of our WAL with it.
+                care::take(&db.below, stock.map(|s| s as &dyn Medium), &below, || {
+                    sharing::sync_folder(&db.path)
+                })
+            };
+            if let Err(error) = done {
+                below.close();
+                return Err(error);
+            }
+            db.cared = true;
+            opened = Some((below, out));
+            Ok(())
+        })?;
+        Ok(opened)
+    }
+
+    /// SQLite deletes the WAL: everything was backfilled, and EXCLUSIVE is held.
+    pub fn delete_wal(&mut self, sync_folder: c_int) -> c_int {
+        let stock = self.stock_wal();
+        if !self.cared {
+            // SAFETY: the VFS below stays registered.
+            return unsafe {
+                (*self.vfs).delete.map_or(ffi::ERROR, |delete| delete(self.vfs, stock.as_ptr(), sync_folder))
+            };
+        }
+        if self.level < ffi::LOCK_EXCLUSIVE || !self.wal.is_null() {
+            let error = io::Error::other("the WAL is in use");
+            return report("let go of", &self.path, &error, ffi::IOERR_DELETE);
+        }
+        // A `-wal` that someone put here belongs to no state of this database.
+        match below::delete(self.vfs, &stock, true).and_then(|()| self.let_go()) {
+            Ok(()) => ffi::OK,
+            Err(error) => report("let go of", &self.path, &error, ffi::IOERR_DELETE),
+        }
+    }
+
+    /// Under EXCLUSIVE, with everything backfilled: the database becomes stock again.
+    fn let_go(&mut self) -> io::Result<()> {
+        if std::mem::take(&mut self.unsynced) {
+            self.target.sync()?;
+        }
+        self.broken = true;
+        care::release(&self.below)?;
+        self.broken = false;
+        self.cared = false;
+        below::delete(self.vfs, &self.our_wal(), false)
+    }
+
+    /// Whether this connection's WAL exists, for SQLite's question before it opens it (under SHARED).
+    pub fn wal_exists(&self) -> io::Result<bool> {
+        let ours = care::header(&self.below)?.marked;
+        below::exists(self.vfs, &if ours { self.our_wal() } else { self.stock_wal() })
+    }
+
+    // Pragmas.
+
+    /// `PRAGMA ondol_detach`: the database becomes stock while the connection stays. The error says what to do.
+    pub fn detach(&mut self) -> Result<String, String> {
+        // SAFETY: D1.
+        let Some(wal) = (unsafe { self.wal.as_mut() }) else {
+            return Err(
+                "ondol_detach: this connection has no WAL open; run PRAGMA wal_checkpoint(TRUNCATE) first"
+                    .into(),
+            );
+        };
+        if !self.cared {
+            self.detached = true;
+            return Ok("detached".into());
+        }
+        // An empty file holds no frame, and while this connection is alone none comes.
+        let stock = self.stock_wal();
+        let done = self.alone(|db| {
+            if wal.below.len()? > 0 {
+                return Err(io::Error::other(
+                    "the WAL is not empty; run PRAGMA wal_checkpoint(TRUNCATE) outside of any transaction first",
+                ));
+            }
+            // A `-wal` that someone put here belongs to no state of this database.
+            below::delete(db.vfs, &stock, true)?;
+            let name = Name::new(&stock);
+            let ptr = name.ptr();
+            let flags = ffi::OPEN_READWRITE | ffi::OPEN_CREATE | ffi::OPEN_WAL;
+            // SAFETY: a name of ours, kept with the file.
+            let (below, _) = unsafe { Below::open(db.vfs, ptr, Some(name), flags) }
+                .map_err(|code| io::Error::other(below::Code(code)))?;
+            if let Err(error) = db.let_go() {
+                below.close();
+                return Err(error);
+            }
+            std::mem::replace(&mut wal.below, below).close();
+            wal.layout = None;
+            db.detached = true;
+            Ok(())
+        });
+        match done {
+            Ok(true) => Ok("detached".into()),
+            Ok(false) => Err("ondol_detach: other connections have this database open".into()),
+            Err(error) => Err(format!("ondol_detach: {error}")),
+        }
+    }
+
+    /// `PRAGMA ondol_status`: one JSON object.
+    pub fn status(&self) -> String {
+        // SAFETY: D1.
+        let wal = unsafe { self.wal.as_ref() };
+        let layout = match wal {
+            None => "unopened",
+            Some(wal) if wal.layout.is_some() => "ondol",
+            Some(_) => "sqlite",
+        };
+        let mode = match self.settings.mode {
+            Mode::Copy => "copy",
+            Mode::Remap => "remap",
+        };
+        let Counts { checkpoints, runs_shared, pages_shared, pages_copied } = &self.target.counts;
+        let get = |n: &std::sync::atomic::AtomicU64| n.load(Relaxed);
+        let page = care::header(&self.below).map_or(0, |h| h.page);
+        let (runs, shared) = (get(runs_shared), get(pages_shared));
+        let sharing = match (self.target.refusal(), runs) {
+            (Some(why), _) => why.to_string(),
+            (None, 0) => "not tried yet".to_string(),
+            (None, _) => "works".to_string(),
+        };
+        format!(
+            "{{\"version\":{},\"database\":{},\"mode\":\"{mode}\",\"wal_layout\":\"{layout}\",\"mechanism\":\"FICLONERANGE\",\
+             \"sharing\":{},\"least_blocks\":{},\"checkpoints\":{},\"runs_shared\":{runs},\"pages_shared\":{shared},\
+             \"pages_copied\":{},\"bytes_shared\":{},\"bytes_copied\":{},\"mean_run_pages\":{:.1},\
+             \"promise\":\"what SQLite promises on files\",\"not_built\":[\"auto\",\"pmem\",\"exchange\",\"doctor\"]}}",
+            quoted(env!("CARGO_PKG_VERSION")),
+            quoted(&self.path.to_string_lossy()),
+            quoted(&sharing),
+            self.settings.least_blocks,
+            get(checkpoints),
+            get(pages_copied),
+            shared * page,
+            get(pages_copied) * page,
+            if runs == 0 { 0.0 } else { shared as f64 / runs as f64 },
+        )
+    }
+}
+
+/// A JSON string.
+fn quoted(text: &str) -> String {
+    let mut out = String::from("\"");
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => out.extend(['\\', c]),
+            c if c < ' ' => out.push_str(&format!("\\u{:04x}", c as u32)),
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
+}
+
+/// A connection's WAL.
+pub struct Wal {
+    pub below: Below,
+    /// None: SQLite's own layout.
+    layout: Option<Layout>,
+    /// D1.
+    database: *mut Database,
+}
+
+impl Wal {
+    pub fn close(self) -> c_int {
+        // SAFETY: D1.
+        unsafe { (*self.database).wal = std::ptr::null_mut() };
+        self.below.close()
+    }
+
+    pub fn read(&mut self, buf: &mut [u8], offset: i64) -> c_int {
+        let Some(layout) = self.layout else {
+            return self.below.read(buf.as_mut_ptr().cast(), buf.len() as c_int, offset);
+        };
+        let range = offset as u64..offset as u64 + buf.len() as u64;
+        // SAFETY: D1.
+        unsafe {
+            (*self.database).last_read = layout.whole_page(range).map(|frame| (frame, buf.as_ptr() as usize))
+        };
+        match wal::read(&self.below, layout, buf, offset as u64) {
+            Ok(n) if n == buf.len() => ffi::OK,
+            Ok(_) => ffi::IOERR_SHORT_READ,
+            Err(error) => below::code_of(&error, ffi::IOERR),
+        }
+    }
+
+    pub fn write(&mut self, buf: &[u8], offset: i64) -> c_int {
+        // SAFETY: D1.
+        if unsafe { (*self.database).broken } {
+            return ffi::IOERR;
+        }
+        if self.layout.is_none() && offset == 0 {
+            // A new WAL header: no frame before it counts any more, so a stock WAL ends here.
+            if let Err(code) = self.begin_ours(buf) {
+                return code;
+            }
+        }
+        match self.layout {
+            None => self.below.write(buf.as_ptr().cast(), buf.len() as c_int, offset),
+            Some(layout) => {
+                if offset == 0 && page_size(buf).is_some_and(|page| page != layout.page()) {
+                    let error = io::Error::other("the page size changed under the WAL");
+                    // SAFETY: D1.
+                    let path = unsafe { (*self.database).our_wal() };
+                    return report("write", &path, &error, ffi::IOERR);
+                }
+                match wal::write(&self.below, layout, buf, offset as u64) {
+                    Ok(()) => ffi::OK,
+                    Err(error) => below::code_of(&error, ffi::IOERR),
+                }
+            }
+        }
+    }
+
+    /// Moves from a stock WAL to ours, where that is wanted and the connection alone.
+    fn begin_ours(&mut self, header: &[u8]) -> Result<(), c_int> {
+        // SAFETY: D1.
+        let database = unsafe { &mut *self.database };
+        let head =
+            care::header(&database.below).map_err(|e| report("read", &database.path, &e, ffi::IOERR))?;
+        if head.marked {
+            // An earlier attempt failed after it wrote the mark: a stock WAL would not be read again (K4).
+            let error =
+                io::Error::other("it is marked as ours, but this connection's WAL is not; open it anew");
+            return Err(report("write the WAL of", &database.path, &error, ffi::IOERR));
+        }
+        if !database.wanted(head) || page_size(header) != Some(head.page) {
+            return Ok(());
+        }
+        match database.take(Some(&self.below)) {
+            Ok(None) => Ok(()),
+            Ok(Some((below, _))) => {
+                std::mem::replace(&mut self.below, below).close();
+                self.layout = Layout::new(head.page);
+                Ok(())
+            }
+            Err(error) => Err(report("take care of", &database.path, &error, ffi::IOERR)),
+        }
+    }
+
+    pub fn truncate(&mut self, len: i64) -> c_int {
+        match self.layout {
+            None => self.below.truncate(len),
+            Some(layout) => match wal::set_len(&self.below, layout, len as u64) {
+                Ok(()) => ffi::OK,
+                Err(error) => below::code_of(&error, ffi::IOERR),
+            },
+        }
+    }
+
+    pub fn file_size(&mut self, out: &mut i64) -> c_int {
+        match self.layout {
+            None => self.below.file_size(out),
+            Some(layout) => match wal::len(&self.below, layout) {
+                Ok(len) => {
+                    *out = len as i64;
+                    ffi::OK
+                }
+                Err(error) => below::code_of(&error, ffi::IOERR),
+            },
+        }
+    }
+}
+
+/// The page size that a WAL header names.
+fn page_size(header: &[u8]) -> Option<u64> {
+    let bytes = header.get(8..12)?.try_into().ok()?;
+    Some(u64::from(u32::from_be_bytes(bytes)))
+}

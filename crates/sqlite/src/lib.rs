@@ -1,0 +1,66 @@
+//! A loadable SQLite extension: the VFS "ondol", whose checkpoints share blocks between WAL and database instead of
+//! writing pages twice. What is built, its file format, and the argument for each rule: `docs/sqlite-vfs.md`.
+//!
+//! SQLite stays what it is: its `unix` VFS does all I/O, locking and shared memory, its WAL's checksums and order of
+//! syncs prove what is durable. What is here is a translation of offsets (`layout`, `wal`), a mark that keeps stock
+//! SQLite away while it would not understand (`care`), and a shortcut for some writes of a checkpoint (`plan`,
+//! `sharing`).
+//!
+//! What is deliberately absent: SQL, pages' contents, frames' checksums.
+#![allow(unsafe_code)] // A C interface: each block names the part of SQLite's contract that it rests on.
+
+mod below;
+pub mod care;
+mod database;
+#[doc(hidden)]
+pub mod ffi;
+pub mod layout;
+pub mod medium;
+pub mod plan;
+mod settings;
+#[doc(hidden)]
+pub mod sharing;
+mod vfs;
+pub mod wal;
+
+use std::ffi::{c_char, c_int, c_void};
+
+/// The entry point that `load_extension` looks for.
+///
+/// # Safety
+/// SQLite calls it with a connection, a place for a message, and the table of its functions.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sqlite3_extension_init(
+    _connection: *mut c_void,
+    message: *mut *mut c_char,
+    table: *const *const c_void,
+) -> c_int {
+    let done = std::panic::catch_unwind(|| {
+        // SAFETY: the table is SQLite's.
+        match unsafe { ffi::adopt(table) }.map_err(str::to_string).and_then(|()| vfs::register()) {
+            Ok(()) => ffi::OK_LOAD_PERMANENTLY,
+            Err(why) => {
+                if !message.is_null() && !table.is_null() {
+                    // SAFETY: SQLite gave the place, and frees the text, which comes from this table's allocator.
+                    unsafe { *message = ffi::message(table, &format!("ondol: {why}")) };
+                }
+                ffi::ERROR
+            }
+        }
+    });
+    done.unwrap_or(ffi::ERROR)
+}
+
+/// The entry point that SQLite derives from the file's name, `libondol_sqlite.so`.
+///
+/// # Safety
+/// As [`sqlite3_extension_init`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sqlite3_ondolsqlite_init(
+    connection: *mut c_void,
+    message: *mut *mut c_char,
+    table: *const *const c_void,
+) -> c_int {
+    // SAFETY: handed through.
+    unsafe { sqlite3_extension_init(connection, message, table) }
+}

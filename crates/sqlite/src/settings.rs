@@ -1,0 +1,79 @@
+//! What a database's URI asks for.
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// SQLite's own layout and checkpoints; a database that is in our care already is used as it is.
+    Copy,
+    /// Takes databases into our care, so that checkpoints can share blocks.
+    Remap,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    pub mode: Mode,
+    /// Become the default VFS.
+    pub default: bool,
+    /// Blocks of 4 KiB that a run must have to be shared; a shorter one is copied.
+    pub least_blocks: u32,
+}
+
+impl Settings {
+    /// `parameter` gives a URI parameter's value. The error says what was found and what is understood.
+    pub fn read(parameter: impl Fn(&'static std::ffi::CStr) -> Option<String>) -> Result<Settings, String> {
+        let mode = match parameter(c"ondol").as_deref() {
+            None | Some("copy") => Mode::Copy,
+            Some("remap") => Mode::Remap,
+            Some(later @ ("auto" | "pmem")) => {
+                return Err(format!("ondol={later} is not built yet: use remap or copy"));
+            }
+            Some(other) => return Err(format!("ondol={other} is unknown: use remap or copy")),
+        };
+        let default = match parameter(c"ondol_default").as_deref() {
+            None | Some("0") => false,
+            Some("1") => true,
+            Some(other) => return Err(format!("ondol_default={other} is unknown: use 0 or 1")),
+        };
+        let least_blocks = match parameter(c"ondol_run") {
+            // Shorter runs cost more time than copying them: one call of the kernel against some microseconds.
+            None => 16,
+            Some(text) => match text.parse() {
+                Ok(blocks @ 1..=4096) => blocks,
+                _ => {
+                    return Err(format!(
+                        "ondol_run={text}: expected a number of 4 KiB blocks from 1 to 4096"
+                    ));
+                }
+            },
+        };
+        Ok(Settings { mode, default, least_blocks })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(text: &'static str) -> Result<Settings, String> {
+        Settings::read(|key| {
+            let key = key.to_str().expect("ASCII");
+            text.split('&').find_map(|p| p.strip_prefix(key)?.strip_prefix('=').map(str::to_string))
+        })
+    }
+
+    #[test]
+    fn what_is_not_understood_is_refused() {
+        let plain = Settings { mode: Mode::Copy, default: false, least_blocks: 16 };
+        assert_eq!(of(""), Ok(plain));
+        assert_eq!(of("ondol=remap&ondol_run=2").map(|s| (s.mode, s.least_blocks)), Ok((Mode::Remap, 2)));
+        assert_eq!(of("ondol_default=1").map(|s| s.default), Ok(true));
+        for (text, says) in [
+            ("ondol=auto", "not built"),
+            ("ondol=pmem", "not built"),
+            ("ondol=REMAP", "unknown"),
+            ("ondol_default=yes", "unknown"),
+            ("ondol_run=0", "from 1"),
+        ] {
+            assert!(of(text).is_err_and(|e| e.contains(says)), "{text}");
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! Sharing blocks between the WAL and the database, and the descriptors that it takes.
+//!
+//! - **S1** Closing any descriptor of a database drops all POSIX locks that the process has on it, those of stock
+//!   connections too. So a descriptor of a database, once opened, stays open until the process ends: one for each
+//!   database that was ever shared into.
+//! - **S2** A run that cannot be shared is copied; what sharing left of it is overwritten with the same bytes.
+//! - **S3** `FICLONERANGE` leaves the WAL's copy alone, so a crash at any point finds the WAL whole.
+use crate::below::Below;
+use crate::ffi::{self, api};
+use std::collections::HashMap;
+use std::ffi::CStr;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError, Weak};
+
+/// What happened to one database in this process.
+#[derive(Debug, Default)]
+pub struct Counts {
+    pub checkpoints: AtomicU64,
+    pub runs_shared: AtomicU64,
+    pub pages_shared: AtomicU64,
+    pub pages_copied: AtomicU64,
+}
+
+/// One database file of this process, whatever its connections.
+#[derive(Debug, Default)]
+pub struct Target {
+    pub counts: Counts,
+    /// S1.
+    file: OnceLock<File>,
+    /// Why nothing can be shared here; said once.
+    refusal: OnceLock<String>,
+}
+
+/// By device and inode. One without a connection goes, unless it has a descriptor (S1).
+static TARGETS: LazyLock<Mutex<HashMap<(u64, u64), Weak<Target>>>> = LazyLock::new(Mutex::default);
+/// Those with a descriptor: they stay (S1).
+static KEPT: Mutex<Vec<Arc<Target>>> = Mutex::new(Vec::new());
+
+/// In tests, a file system that shares: blocks are copied by it, with all else as in earnest.
+#[doc(hidden)]
+pub static PRETEND: AtomicBool = AtomicBool::new(false);
+
+fn path_of(path: &CStr) -> &Path {
+    Path::new(std::ffi::OsStr::from_bytes(path.to_bytes()))
+}
+
+/// The database at `path`, which `below` has open.
+pub fn target(path: &CStr, below: &Below) -> io::Result<Arc<Target>> {
+    let meta = std::fs::metadata(path_of(path))?;
+    if below.has_moved() {
+        return Err(io::Error::other("the path leads to another file by now"));
+    }
+    let mut targets = TARGETS.lock().unwrap_or_else(PoisonError::into_inner);
+    targets.retain(|_, target| target.strong_count() > 0);
+    let entry = targets.entry((meta.dev(), meta.ino())).or_default();
+    Ok(entry.upgrade().unwrap_or_else(|| {
+        let target = Arc::new(Target::default());
+        *entry = Arc::downgrade(&target);
+        target
+    }))
+}
+
+/// Makes the names in a file's folder durable.
+pub fn sync_folder(path: &CStr) -> io::Result<()> {
+    let folder = path_of(path).parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    File::open(folder)?.sync_all()
+}
+
+/// Opens a WAL for sharing from it; its descriptors carry no locks, so it may be closed any time.
+pub fn source(path: &CStr) -> io::Result<File> {
+    OpenOptions::new().read(true).custom_flags(libc::O_CLOEXEC | libc::O_NOFOLLOW).open(path_of(path))
+}
+
+/// A range to share.
+#[derive(Clone, Copy, Debug)]
+pub struct Range {
+    pub from: u64,
+    pub to: u64,
+    pub len: u64,
+}
+
+impl Target {
+    /// Why nothing can be shared here, if so.
+    pub fn refusal(&self) -> Option<&str> {
+        self.refusal.get().map(String::as_str)
+    }
+    fn refuse(&self, path: &CStr, why: String) {
+        if self.refusal.set(why.clone()).is_ok() {
+            let path = path.to_string_lossy();
+            api().log(ffi::NOTICE, &format!("ondol: checkpoints of \"{path}\" copy pages: {why}"));
+        }
+    }
+    fn file(self: &Arc<Self>, path: &CStr, below: &Below) -> io::Result<&File> {
+        if let Some(file) = self.file.get() {
+            return Ok(file);
+        }
+        let targets = TARGETS.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(file) = self.file.get() {
+            return Ok(file);
+        }
+        let file =
+            OpenOptions::new().read(true).write(true).custom_flags(libc::O_CLOEXEC).open(path_of(path))?;
+        let meta = file.metadata()?;
+        let ours = targets.get(&(meta.dev(), meta.ino())).is_some_and(|t| t.as_ptr() == Arc::as_ptr(self));
+        if !ours || below.has_moved() {
+            // S1: not even a descriptor of the wrong file is closed, since it may be another database.
+            std::mem::forget(file);
+            return Err(io::Error::other("the path leads to another file by now"));
+        }
+        KEPT.lock().unwrap_or_else(PoisonError::into_inner).push(self.clone());
+        Ok(self.file.get_or_init(|| file))
+    }
+    /// Shares a range of the WAL with the database at `path`; whether it did. `expected` are the bytes at the
+    /// range's start, which SQLite has just read.
+    pub fn share(
+        self: &Arc<Self>,
+        path: &CStr,
+        below: &Below,
+        source: &File,
+        range: Range,
+        expected: &[u8],
+    ) -> bool {
+        if self.refusal().is_some() {
+            return false;
+        }
+        let mut found = vec![0; expected.len()];
+        let attempt = self.file(path, below).and_then(|file| {
+            source.read_exact_at(&mut found, range.from)?;
+            if found != expected {
+                return Err(io::Error::other("the WAL's path leads to another file by now"));
+            }
+            clone_range(source, file, range)
+        });
+        match attempt {
+            Ok(()) => true,
+            Err(error) => {
+                // Whatever passes (a full disk, an interruption) may go better next time.
+                let passes = matches!(
+                    error.raw_os_error(),
+                    Some(libc::ENOSPC | libc::EDQUOT | libc::EINTR | libc::EIO | libc::ENOMEM | libc::EAGAIN)
+                );
+                if !passes {
+                    self.refuse(path, format!("blocks cannot be shared here: {error}"));
+                }
+                false
+            }
+        }
+    }
+    /// Makes what was shared durable.
+    pub fn sync(&self) -> io::Result<()> {
+        self.file.get().map_or(Ok(()), File::sync_all)
+    }
+}
+
+fn clone_range(source: &File, target: &File, range: Range) -> io::Result<()> {
+    if PRETEND.load(Relaxed) {
+        let mut bytes = vec![0; range.len as usize];
+        source.read_exact_at(&mut bytes, range.from)?;
+        return target.write_all_at(&bytes, range.to);
+    }
+    let arg = libc::file_clone_range {
+        src_fd: i64::from(source.as_raw_fd()),
+        src_offset: range.from,
+        src_length: range.len,
+        dest_offset: range.to,
+    };
+    // SAFETY: both descriptors are open, and the kernel reads the structure during the call alone.
+    if unsafe { libc::ioctl(target.as_raw_fd(), libc::FICLONERANGE, &arg) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}

@@ -1,0 +1,263 @@
+//! Random histories on our VFS and on `unix`, side by side.
+//!
+//! Checked after every step: both give the same result, rows or error; checkpoints come equally far. (How many frames a
+//! commit writes, and the change counter, differ now and then also between `unix` and `unix`.) From time to time: a copy of our files as they lie there (a crash of the process) opens to what is committed. At the end:
+//! the database files are equal byte for byte but for the change counter, and nothing of ours is left beside them.
+//!
+//! `ONDOL_SQLITE_SEED` and `ONDOL_SQLITE_SEEDS` choose seeds; `ONDOL_SQLITE_DIR` another file system, which must share.
+mod common;
+use common::Chance;
+use rusqlite::Connection;
+use rusqlite::types::Value;
+use std::path::{Path, PathBuf};
+
+#[derive(Debug, PartialEq)]
+enum Outcome {
+    Rows(Vec<Vec<Value>>),
+    Error(i32),
+}
+
+fn run(c: &Connection, sql: &str) -> Outcome {
+    let attempt = || -> rusqlite::Result<Vec<Vec<Value>>> {
+        let mut statement = c.prepare(sql)?;
+        let columns = statement.column_count();
+        let mut rows = statement.query([])?;
+        let mut all = Vec::new();
+        while let Some(row) = rows.next()? {
+            all.push((0..columns).map(|i| row.get(i)).collect::<rusqlite::Result<_>>()?);
+        }
+        Ok(all)
+    };
+    match attempt() {
+        Ok(rows) => Outcome::Rows(rows),
+        Err(rusqlite::Error::SqliteFailure(e, _)) => Outcome::Error(e.extended_code),
+        Err(rusqlite::Error::SqlInputError { error, .. }) => Outcome::Error(error.extended_code),
+        Err(e) => panic!("{sql}: {e}"),
+    }
+}
+
+const CONTENT: &str = "SELECT a, hex(substr(b, 1, 40)), length(b), c FROM t ORDER BY a";
+
+struct Side {
+    path: PathBuf,
+    parameters: String,
+    connections: Vec<Option<Connection>>,
+}
+
+impl Side {
+    fn open(&mut self, slot: usize, settings: &str) -> Outcome {
+        match common::open(&self.path, &self.parameters) {
+            Ok(c) => {
+                let outcome = run(&c, "SELECT count(*) FROM sqlite_schema");
+                for pragma in settings.split(';') {
+                    run(&c, pragma);
+                }
+                self.connections[slot] = Some(c);
+                outcome
+            }
+            Err(e) => panic!("{e}"),
+        }
+    }
+    fn open_count(&self) -> usize {
+        self.connections.iter().flatten().count()
+    }
+}
+
+fn statement(chance: &mut Chance) -> String {
+    let key = chance.below(60);
+    let size = chance.pick(&[10, 300, 3000, 9000, 40_000]);
+    let seed = chance.below(1 << 40);
+    let blob = format!("CAST(replace(printf('%.{size}c', '-'), '-', printf('%x', {seed}))AS BLOB)");
+    match chance.below(24) {
+        0..=5 => format!("INSERT INTO t(b, c) VALUES({blob}, {seed})"),
+        6..=8 => format!("UPDATE t SET b = {blob} WHERE a % 13 = {}", key % 13),
+        9 => format!("DELETE FROM t WHERE a % 7 = {}", key % 7),
+        10 => "INSERT INTO t(b, c) SELECT b, c + 1 FROM t LIMIT 30".into(),
+        11 => "BEGIN IMMEDIATE".into(),
+        12 => "BEGIN".into(),
+        13..=15 => "COMMIT".into(),
+        16 => "ROLLBACK".into(),
+        17 => "SAVEPOINT s".into(),
+        18 => chance.pick(&["ROLLBACK TO s", "RELEASE s"]).into(),
+        19 => {
+            chance.pick(&["CREATE INDEX IF NOT EXISTS i ON t(c)", "DROP INDEX IF EXISTS i", "REINDEX"]).into()
+        }
+        20 => chance.pick(&["VACUUM", "PRAGMA incremental_vacuum(3)", "PRAGMA integrity_check"]).into(),
+        21 => chance
+            .pick(&[
+                "PRAGMA journal_mode=DELETE",
+                "PRAGMA journal_mode=WAL",
+                "PRAGMA locking_mode=EXCLUSIVE",
+                "PRAGMA locking_mode=NORMAL",
+            ])
+            .into(),
+        _ => CONTENT.into(),
+    }
+}
+
+fn checkpoint(chance: &mut Chance) -> String {
+    format!("PRAGMA wal_checkpoint({})", chance.pick(&["PASSIVE", "FULL", "RESTART", "TRUNCATE"]))
+}
+
+/// What a crash of all processes at this moment leaves: the files without the WAL index.
+fn crash_copy(from: &Path, to: &Path) {
+    for suffix in ["", "-wal", "-owal", "-journal"] {
+        let name = |p: &Path| PathBuf::from(format!("{}{suffix}", p.display()));
+        let _ = std::fs::remove_file(name(to));
+        if name(from).exists() {
+            std::fs::copy(name(from), name(to)).expect("a copy");
+        }
+    }
+    let _ = std::fs::remove_file(format!("{}-shm", to.display()));
+}
+
+fn history(seed: u64) -> (u64, u64) {
+    let mut chance = Chance(seed);
+    let folder = common::folder();
+    let page = chance.pick(&[4096, 4096, 8192, 16384, 65536, 1024]);
+    let least = chance.pick(&[1, 1, 2, 16]);
+    let mut sides = ["ours", "stock"].map(|name| Side {
+        path: folder.path().join(name),
+        parameters: if name == "ours" {
+            format!("vfs=ondol&ondol=remap&ondol_run={least}")
+        } else {
+            "vfs=unix".into()
+        },
+        connections: (0..3).map(|_| None).collect(),
+    });
+    let settings = format!(
+        "PRAGMA synchronous={}; PRAGMA wal_autocheckpoint={}; PRAGMA cache_size={}; PRAGMA journal_size_limit={}",
+        chance.pick(&["OFF", "NORMAL", "FULL"]),
+        chance.pick(&[0, 5, 40, 1000]),
+        chance.pick(&[4, 50, 2000]),
+        chance.pick(&[-1, -1, 0, 100_000]),
+    );
+    // The database starts stock, now and then with a hot WAL that ours must take over.
+    let hot = chance.below(3) == 0;
+    for side in &mut sides {
+        let made = side.path.with_extension("made");
+        let c = common::open(&made, "vfs=unix").expect("a database");
+        run(&c, &format!("PRAGMA page_size={page}"));
+        run(&c, "PRAGMA auto_vacuum=INCREMENTAL");
+        run(&c, "PRAGMA journal_mode=WAL");
+        run(&c, "CREATE TABLE t(a INTEGER PRIMARY KEY, b, c)");
+        run(&c, "INSERT INTO t(b, c) VALUES(zeroblob(20000), 1), (zeroblob(500), 2)");
+        if hot {
+            crash_copy(&made, &side.path);
+        }
+        drop(c);
+        if !hot {
+            crash_copy(&made, &side.path);
+        }
+    }
+    let steps = 150;
+    for step in 0..steps {
+        let slot = chance.below(3) as usize;
+        if sides[0].connections[slot].is_none() {
+            let [a, b] = sides.each_mut().map(|side| side.open(slot, &settings));
+            assert_eq!(a, b, "seed {seed}, step {step}: open");
+            continue;
+        }
+        let sql = match chance.below(20) {
+            0 => {
+                sides.iter_mut().for_each(|side| side.connections[slot] = None);
+                continue;
+            }
+            1..=3 => checkpoint(&mut chance),
+            4 => {
+                // No counterpart in stock SQLite: it changes nothing that can be seen.
+                let ours = sides[0].connections[slot].as_ref().expect("open");
+                let detached = run(ours, "PRAGMA ondol_detach")
+                    == Outcome::Rows(vec![vec![Value::Text("detached".into())]]);
+                if detached && common::versions(&sides[0].path)[1] == 3 {
+                    panic!("seed {seed}, step {step}: detached, and still marked");
+                }
+                continue;
+            }
+            5 => {
+                // A crash: what is committed is there, and the mark says which WAL counts.
+                let copies = sides.each_ref().map(|side| {
+                    let copy = side.path.with_extension("copy");
+                    crash_copy(&side.path, &copy);
+                    let c = common::open(&copy, &side.parameters).expect("a copy opens");
+                    let found = (run(&c, CONTENT), run(&c, "PRAGMA integrity_check"));
+                    drop(c);
+                    let stock = common::open(&copy, "vfs=unix").expect("a copy");
+                    assert_eq!(
+                        run(&stock, CONTENT),
+                        found.0,
+                        "seed {seed}, step {step}: stock reads it after us"
+                    );
+                    found
+                });
+                assert_eq!(copies[0], copies[1], "seed {seed}, step {step}: after a crash");
+                continue;
+            }
+            _ => statement(&mut chance),
+        };
+        if sql.starts_with("PRAGMA locking_mode") && sides[0].open_count() > 1 {
+            continue;
+        }
+        let [a, b] = sides.each_ref().map(|side| run(side.connections[slot].as_ref().expect("open"), &sql));
+        let comparable = |outcome: Outcome| match outcome {
+            Outcome::Rows(mut rows) if sql.starts_with("PRAGMA wal_checkpoint") => {
+                let whole = rows[0][1] == rows[0][2];
+                rows[0].truncate(1);
+                rows[0].push(Value::Integer(whole.into()));
+                Outcome::Rows(rows)
+            }
+            other => other,
+        };
+        assert_eq!(comparable(a), comparable(b), "seed {seed}, step {step}, connection {slot}: {sql}");
+    }
+    let mut counts = (0, 0);
+    if let Some(c) = sides[0].connections.iter().flatten().next() {
+        let Outcome::Rows(rows) = run(c, "PRAGMA ondol_status") else { panic!("no status") };
+        let [Value::Text(json)] = rows[0].as_slice() else { panic!("{rows:?}") };
+        let number = |key: &str| -> u64 {
+            let at = json.find(key).unwrap_or_else(|| panic!("{json}")) + key.len() + 2;
+            json[at..].chars().take_while(char::is_ascii_digit).collect::<String>().parse().expect("a number")
+        };
+        counts = (number("pages_shared"), number("pages_copied"));
+    }
+    for side in &mut sides {
+        side.connections.clear();
+    }
+    let files = sides.each_ref().map(|side| {
+        let mut bytes = std::fs::read(&side.path).expect("a file");
+        // The change counter, which stands twice: `unix` against `unix` does not agree on it either.
+        bytes[24..28].fill(0);
+        bytes[92..96].fill(0);
+        bytes
+    });
+    assert!(
+        files[0] == files[1],
+        "seed {seed}: the files differ: {}",
+        first_difference(&files[0], &files[1])
+    );
+    for suffix in ["-wal", "-owal", "-shm", "-journal"] {
+        let left = format!("{}{suffix}", sides[0].path.display());
+        assert!(!Path::new(&left).exists(), "seed {seed}: {left} is left");
+    }
+    counts
+}
+
+fn first_difference(a: &[u8], b: &[u8]) -> String {
+    let at = a.iter().zip(b).position(|(x, y)| x != y);
+    format!("lengths {} and {}, first at {at:?}", a.len(), b.len())
+}
+
+#[test]
+fn ours_behaves_as_unix() {
+    common::register();
+    let env = |key: &str, default: u64| std::env::var(key).map_or(default, |v| v.parse().expect("a number"));
+    let (first, count) = (env("ONDOL_SQLITE_SEED", 1), env("ONDOL_SQLITE_SEEDS", 20));
+    let (mut shared, mut copied) = (0, 0);
+    for seed in first..first + count {
+        let (s, c) = history(seed);
+        shared += s;
+        copied += c;
+    }
+    println!("seeds {first}..{}: {shared} pages shared, {copied} copied", first + count);
+    assert!(count < 10 || (shared > 0 && copied > 0), "neither way may be left out");
+}
