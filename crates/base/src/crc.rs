@@ -87,6 +87,7 @@ const fn product(a: u32, mut b: u32) -> u32 {
 const fn times_x(a: u32) -> u32 {
     (a >> 1) ^ (if a & 1 != 0 { POLY } else { 0 })
 }
+#[cfg(target_arch = "x86_64")]
 const fn over_x(a: u32) -> u32 {
     // The polynomial has a constant term, so x has an inverse: undo the step above.
     if a & (1 << 31) != 0 { ((a ^ POLY) << 1) | 1 } else { a << 1 }

@@ -8,6 +8,7 @@
 pub mod clock;
 pub mod crc;
 pub mod epoch;
+pub mod interrupt;
 pub mod media;
 pub mod oid;
 pub mod random;

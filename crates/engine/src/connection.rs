@@ -6,6 +6,7 @@
 //! - **N2** One transaction at a time changes definitions; its own dictionary takes the place of everyone's when it
 //!   commits.
 use crate::catalog::Catalog;
+use crate::charge::Charge;
 use crate::database::Database;
 use crate::error;
 use crate::row;
@@ -13,6 +14,7 @@ use crate::table::{Table, TableIndex};
 use ondol_base::oid::Oid;
 use ondol_kernel::registry::{FIRST_TABLE, IDLE, TABLE_COUNT, TABLES};
 use ondol_kernel::transaction::{Newest, Savepoint, Session};
+use ondol_kernel::wait::{Blockers, SessionId};
 use ondol_kernel::{LockMode, heap::Slots};
 use ondol_types::{SqlError, SqlResult, ValueRef, sqlstate};
 use std::sync::Arc;
@@ -108,7 +110,6 @@ pub struct Connection {
     /// Tables marked as being changed by us.
     pub(crate) marked: Vec<Arc<Table>>,
     pub(crate) defining: bool,
-    pub(crate) number: u64,
     changes: Vec<u8>,
     row: Vec<u8>,
     gone: Vec<(Oid, usize)>,
@@ -153,7 +154,6 @@ fn unpack(l: ondol_kernel::Locked) -> Locked {
 impl Connection {
     pub(crate) fn new(db: Arc<Database>) -> Connection {
         let session = Session::new(db.kernel.clone());
-        let number = db.next_connection();
         Connection {
             session,
             explicit: None,
@@ -167,7 +167,6 @@ impl Connection {
             outdated: vec![],
             marked: vec![],
             defining: false,
-            number,
             changes: vec![],
             row: vec![],
             gone: vec![],
@@ -176,6 +175,10 @@ impl Connection {
     }
     pub fn database(&self) -> &Arc<Database> {
         &self.db
+    }
+    /// An empty charge against the database's memory limit.
+    pub fn charge(&self) -> Charge {
+        Charge::new(self.db.kernel.space.budget.clone())
     }
     /// The dictionary as the current transaction sees it (own uncommitted DDL included).
     pub fn catalog(&self) -> Arc<Catalog> {
@@ -458,7 +461,7 @@ impl Connection {
         // The marks first: who changes a definition publishes the new dictionary before it takes its marks away.
         let busy = tables.iter().find(|t| {
             let l = t.locked.load(Ordering::SeqCst);
-            l != 0 && l != self.number
+            l != 0 && l != self.session.id() && !self.used_before(t, announced)
         });
         ondol_base::sync::yield_point();
         let stale = self.catalog_version() != catalog_version;
@@ -478,23 +481,34 @@ impl Connection {
         Ok(())
     }
 
+    /// Waits until nobody changes the table's definition.
     fn wait_unlocked(&mut self, table: &Table) -> SqlResult<()> {
-        let limit = self.session.patience.timeout.unwrap_or(DEFINITION_PATIENCE);
-        let deadline = ondol_base::clock::now() + limit;
-        while table.locked.load(Ordering::SeqCst) != 0 {
-            if ondol_base::clock::now() > deadline {
-                self.fail();
-                return Err(SqlError::new(
-                    sqlstate::LOCK_NOT_AVAILABLE,
-                    format!(
-                        "canceling statement: the definition of table \"{}\" is being changed",
-                        table.def.name
-                    ),
-                ));
-            }
-            ondol_base::thread::sleep(Duration::from_micros(500));
-        }
-        Ok(())
+        let locked = table.locked.clone();
+        let blockers = move |f: &mut dyn FnMut(SessionId)| match locked.load(Ordering::SeqCst) {
+            0 => {}
+            definer => f(definer),
+        };
+        let over = || table.locked.load(Ordering::SeqCst) == 0;
+        self.wait_for_definition(Box::new(blockers), over).map_err(|e| {
+            self.fail();
+            e.detail(format!(
+                "The statement waited for another transaction that changes the definition of table \"{}\".",
+                table.def.name
+            ))
+        })
+    }
+
+    /// Waits for what data definition waits for, or what waits for it, as for a row's lock.
+    pub(crate) fn wait_for_definition(
+        &self,
+        blockers: Box<Blockers>,
+        over: impl FnMut() -> bool,
+    ) -> SqlResult<()> {
+        // Who leaves a table tells nobody.
+        const POLL: Duration = Duration::from_micros(500);
+        let patience = &self.session.patience;
+        let waits = &self.db.kernel.waits;
+        waits.wait(self.session.id(), blockers, POLL, patience, over).map_err(error::kernel)
     }
 
     /// Names tables in our line; gives how many were named before.
@@ -520,6 +534,13 @@ impl Connection {
         }
         words[TABLE_COUNT].store(n as u64, Ordering::Release);
         before
+    }
+    /// Whether an earlier statement of the transaction uses the table: then whoever changes its definition waits for us.
+    #[cold]
+    fn used_before(&self, table: &Table, announced: u64) -> bool {
+        let words = &self.session.participant().line().words;
+        let named = &words[FIRST_TABLE..FIRST_TABLE + TABLES.min(announced as usize)];
+        named.iter().any(|w| w.load(Ordering::Relaxed) == table.def.id as u64)
     }
     fn withdraw_tables(&self, to: u64) {
         self.session.participant().line().words[TABLE_COUNT].store(to, Ordering::Release)
@@ -578,9 +599,6 @@ impl Connection {
     }
 }
 
-/// How long a change of a definition waits for others, and they for it, when no lock timeout is set.
-pub(crate) const DEFINITION_PATIENCE: Duration = Duration::from_secs(60);
-
 fn failed() -> SqlError {
     SqlError::new(
         sqlstate::IN_FAILED_SQL_TRANSACTION,
@@ -637,9 +655,9 @@ impl Connection {
             let guard = self.session.pin();
             index.index.lookup(&guard, key, out, Some(&mut seen));
         }
-        self.session.remember_nodes(&index.store, &mut seen);
+        self.session.remember_nodes(&index.store, &mut seen).map_err(error::kernel)?;
         for oid in &out[start..] {
-            self.session.remember_row(*oid)
+            self.session.remember_row(*oid).map_err(error::kernel)?
         }
         Ok(())
     }

@@ -5,7 +5,7 @@ use crate::dictionary::{self, Dictionary, FIRST_OBJECT, OBJECTS};
 use crate::error;
 use crate::table::Table;
 use ondol_base::media::{Storage, disk::Disk};
-use ondol_base::sync::{Condvar, Mutex, RwLock};
+use ondol_base::sync::{Mutex, RwLock};
 use ondol_base::{clock, thread};
 use ondol_durability::files::{Config, Place};
 use ondol_durability::page::SEGMENT_SIZE;
@@ -21,6 +21,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+
+/// What the dictionary and one small table need.
+const LEAST_MEMORY: usize = 16 << 20;
 
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -88,11 +91,9 @@ pub struct Database {
     catalog: RwLock<Arc<Catalog>>,
     version: AtomicU64,
     versions: AtomicU64,
-    connections: AtomicU64,
     objects: AtomicU64,
-    /// Somebody's transaction changes definitions (N2).
-    pub(crate) defining: Mutex<bool>,
-    pub(crate) defined: Condvar,
+    /// The session whose transaction changes definitions (N2); 0: none.
+    pub(crate) defining: Arc<AtomicU64>,
     /// Heap numbers made and given up by a savepoint; dropped when their transaction ends.
     pub(crate) later: Mutex<Vec<u32>>,
     opened: Opened,
@@ -137,6 +138,15 @@ impl Database {
         progress: &dyn Fn(Opening),
     ) -> SqlResult<Arc<Database>> {
         let begun = clock::now();
+        if options.memory_limit < LEAST_MEMORY {
+            return Err(SqlError::new(
+                sqlstate::INVALID_PARAMETER_VALUE,
+                format!(
+                    "a memory limit of {} bytes is too small: a database takes at least {LEAST_MEMORY}",
+                    options.memory_limit
+                ),
+            ));
+        }
         let location = storage.describe();
         if !options.create {
             let names = storage.list("").map_err(|e| error::io(&location, e))?;
@@ -191,14 +201,11 @@ impl Database {
             session.snapshot_newest();
             dictionary::load(&session, &dictionary, 1)?
         };
-        let mut index_entries = 0;
-        let total: u64 = catalog.tables.values().map(|t| t.estimate_rows() * t.indexes.len() as u64).sum();
-        for t in catalog.tables.values() {
-            index_entries += crate::define::fill(&kernel, t, &t.indexes, None, &|done| {
-                progress(Opening::Indexes { done: index_entries + done, total })
-            })?
-            .entries;
-        }
+        let tables = || catalog.tables.values();
+        let total: u64 = tables().map(|t| t.estimate_rows() * t.indexes.len() as u64).sum();
+        let empty = tables().map(|t| (t.clone(), t.indexes.clone())).collect();
+        let report = |done| progress(Opening::Indexes { done, total });
+        let index_entries = crate::fill::fill(&kernel, empty, None, None, &report)?.entries;
         let index_seconds = (clock::now() - started).as_secs_f64();
         let mut keep: BTreeSet<u32> =
             dictionary.all().iter().flat_map(|t| [t.heaps * 2, t.heaps * 2 + 1]).collect();
@@ -221,10 +228,8 @@ impl Database {
             catalog: RwLock::new(Arc::new(catalog)),
             version: AtomicU64::new(1),
             versions: AtomicU64::new(1),
-            connections: AtomicU64::new(0),
             objects: AtomicU64::new(next as u64),
-            defining: Mutex::new(false),
-            defined: Condvar::new(),
+            defining: Arc::default(),
             later: Mutex::default(),
             opened,
             location,
@@ -251,9 +256,6 @@ impl Database {
         let mut c = self.catalog.write();
         self.version.store(catalog.version, Ordering::SeqCst);
         *c = catalog;
-    }
-    pub(crate) fn next_connection(&self) -> u64 {
-        self.connections.fetch_add(1, Ordering::Relaxed) + 1
     }
     /// A number for a new object (D2).
     pub(crate) fn next_object(&self) -> SqlResult<u32> {

@@ -1,42 +1,50 @@
 //! Data definition, transactional: visible to others when the transaction commits (N2).
 use crate::catalog::{Catalog, ColumnDef, FunctionDef, IndexColumn, IndexDef, IndexKind, TableDef};
-use crate::connection::{Connection, DEFINITION_PATIENCE};
+use crate::connection::{Connection, STALE};
 use crate::database::find;
 use crate::dictionary as d;
-use crate::error;
+use crate::fill::fill;
 use crate::table::{Table, TableIndex};
-use ondol_base::sync::Mutex;
-use ondol_base::{clock, thread};
-use ondol_kernel::collect::Item;
-use ondol_kernel::heap::{LARGEST_ROW, Slots};
-use ondol_kernel::registry::{self, IDLE};
-use ondol_kernel::table::Committed;
-use ondol_kernel::{Kernel, slot};
+use ondol_kernel::heap::LARGEST_ROW;
+use ondol_kernel::registry;
+use ondol_kernel::transaction::session_of;
+use ondol_kernel::wait::SessionId;
 use ondol_types::{SqlError, SqlResult, sqlstate};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
-use std::time::Duration;
+use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 impl Connection {
-    /// Begins to change definitions: waits for whoever does, then works on a copy of the dictionary.
-    fn define(&mut self) -> SqlResult<Catalog> {
-        if !self.defining {
-            let limit = self.session.patience.timeout.unwrap_or(DEFINITION_PATIENCE);
-            let deadline = clock::now() + limit;
-            let db = self.db.clone();
-            let mut busy = db.defining.lock();
-            while *busy {
-                if clock::now() > deadline {
-                    return Err(SqlError::new(
-                        sqlstate::LOCK_NOT_AVAILABLE,
-                        "canceling statement: another transaction is changing definitions",
-                    ));
-                }
-                busy = db.defined.wait_timeout(busy, Duration::from_millis(20)).0
-            }
-            *busy = true;
-            self.defining = true;
+    /// Takes the right to change definitions, for the rest of the open transaction: waits for whoever has it. Fails with a
+    /// retryable [`STALE`] error when `catalog_version` is no longer the catalog's: bind again.
+    pub fn start_definitions(&mut self, catalog_version: u64) -> SqlResult<()> {
+        self.take_definitions()?;
+        if self.catalog_version() != catalog_version {
+            return Err(SqlError::new(STALE, "the dictionary has changed"));
         }
+        Ok(())
+    }
+    fn take_definitions(&mut self) -> SqlResult<()> {
+        if self.defining {
+            return Ok(());
+        }
+        let (me, defining) = (self.session.id(), &self.db.defining);
+        let take = || defining.compare_exchange(0, me, Ordering::SeqCst, Ordering::SeqCst).is_ok();
+        if !take() {
+            let theirs = defining.clone();
+            let blockers = move |f: &mut dyn FnMut(SessionId)| match theirs.load(Ordering::SeqCst) {
+                0 => {}
+                definer => f(definer),
+            };
+            self.wait_for_definition(Box::new(blockers), take).map_err(|e| {
+                e.detail("The statement waited for another transaction that changes definitions.")
+            })?
+        }
+        self.defining = true;
+        Ok(())
+    }
+    /// Begins to change definitions, on a copy of the dictionary.
+    fn define(&mut self) -> SqlResult<Catalog> {
+        self.take_definitions()?;
         let mut c = (*self.catalog()).clone();
         c.version = self.db.next_version();
         Ok(c)
@@ -59,7 +67,7 @@ impl Connection {
         let outdated = std::mem::take(&mut self.outdated);
         if committed && !outdated.is_empty() {
             // No version that has such a key is newer than this commit.
-            let queue = self.db.kernel.collector.register();
+            let queue = self.db.kernel.collector.register(&self.db.kernel.space.budget);
             let mut queue = queue.lock();
             outdated.into_iter().for_each(|item| queue.push(self.session.last_commit(), item))
         }
@@ -73,8 +81,8 @@ impl Connection {
             t.locked.store(0, Ordering::SeqCst)
         }
         self.defining = false;
-        *self.db.defining.lock() = false;
-        self.db.defined.notify_all();
+        self.db.defining.store(0, Ordering::SeqCst);
+        self.db.kernel.waits.changed();
     }
 
     fn set_catalog(&mut self, c: Catalog) {
@@ -82,44 +90,46 @@ impl Connection {
     }
 
     /// Marks a table as being changed and waits until no other transaction uses it (N1).
-    fn claim_table(&mut self, table: &Arc<Table>) -> SqlResult<()> {
-        if table.locked.load(Ordering::SeqCst) == self.number {
+    pub(crate) fn claim_table(&mut self, table: &Arc<Table>) -> SqlResult<()> {
+        let me = self.session.id();
+        if table.locked.load(Ordering::SeqCst) == me {
             return Ok(());
         }
-        table.locked.store(self.number, Ordering::SeqCst);
+        table.locked.store(me, Ordering::SeqCst);
         self.marked.push(table.clone());
         fence(Ordering::SeqCst);
-        let limit = self.session.patience.timeout.unwrap_or(DEFINITION_PATIENCE);
-        let deadline = clock::now() + limit;
-        let me = self.session.participant().line() as *const _;
-        let epochs = self.db.kernel.epochs.clone();
-        loop {
+        let (epochs, id) = (self.db.kernel.epochs.clone(), table.def.id as u64);
+        let users = move |f: &mut dyn FnMut(SessionId)| {
+            epochs.for_each(|l| {
+                if session_of(l) != me && registry::uses(l, id) {
+                    f(session_of(l))
+                }
+            })
+        };
+        let users = Arc::new(users);
+        let theirs = users.clone();
+        let over = || {
             let mut used = false;
-            epochs.for_each(|l| used |= !std::ptr::eq(l, me) && registry::uses(l, table.def.id as u64));
-            if !used {
-                return Ok(());
-            }
-            if clock::now() > deadline {
-                // Not claimed: whoever tries again in this transaction waits again.
-                self.marked.retain(|t| !Arc::ptr_eq(t, table));
-                table.locked.store(0, Ordering::SeqCst);
-                return Err(SqlError::new(
-                    sqlstate::LOCK_NOT_AVAILABLE,
-                    format!(
-                        "canceling statement: table \"{}\" is in use by other transactions",
-                        table.def.name
-                    ),
-                ));
-            }
-            thread::sleep(Duration::from_micros(500))
-        }
+            users(&mut |_| used = true);
+            !used
+        };
+        self.wait_for_definition(Box::new(move |f| theirs(f)), over).map_err(|e| {
+            // Not claimed: whoever tries again in this transaction waits again.
+            self.marked.retain(|t| !Arc::ptr_eq(t, table));
+            table.locked.store(0, Ordering::SeqCst);
+            self.db.kernel.waits.changed();
+            e.detail(format!(
+                "The statement waited for other transactions that use table \"{}\".",
+                table.def.name
+            ))
+        })
     }
 
     /// Runs the change as one statement.
     fn defining<T>(&mut self, f: impl FnOnce(&mut Self, Catalog) -> SqlResult<T>) -> SqlResult<T> {
         self.start_statement(self.catalog_version(), &[], true).or_else(|e| {
             // The dictionary cannot have changed between: it is read right here. Once more, then.
-            if e.sqlstate() == crate::STALE {
+            if e.sqlstate() == STALE {
                 self.start_statement(self.catalog_version(), &[], true)
             } else {
                 Err(e)
@@ -209,7 +219,7 @@ impl Connection {
         })
     }
 
-    /// Builds the index, in parallel where it pays.
+    /// Builds the index, in parallel where it pays. A primary key's columns are NOT NULL from now on.
     #[allow(clippy::too_many_arguments)]
     pub fn create_index(
         &mut self,
@@ -246,6 +256,14 @@ impl Connection {
                 ));
             }
             me.claim_table(&old)?;
+            let old = match primary {
+                true => {
+                    let columns: Vec<usize> = columns.iter().map(|c| c.column).collect();
+                    me.forbid_nulls(&mut c, table, &columns)?;
+                    find(&c, table)?.clone()
+                }
+                false => old,
+            };
             let db = me.db.clone();
             let def = IndexDef {
                 id: db.next_object()?,
@@ -260,12 +278,9 @@ impl Connection {
             let layout = Table::layout_of(&old.def);
             let index = TableIndex::new(&db.kernel, &old.def, &layout, def.clone(), rows)?;
             let check = unique.then_some(me.session.view.txn);
-            let filled =
-                fill(&db.kernel, &old, std::slice::from_ref(&index), check, &|done| progress(done, rows))
-                    .map_err(|e| match e.sqlstate() {
-                        sqlstate::UNIQUE_VIOLATION => duplicate(&old, &def, e),
-                        _ => e,
-                    })?;
+            let empty = vec![(old.clone(), vec![index.clone()])];
+            let cancel = me.session.patience.cancel.clone();
+            let filled = fill(&db.kernel, empty, check, cancel, &|done| progress(done, rows))?;
             me.outdated.extend(filled.outdated);
             d::add_index(&mut me.session, &db.dictionary, old.def.id, &def)?;
             let mut table_def = old.def.clone();
@@ -289,6 +304,10 @@ impl Connection {
         new_name: Option<&str>,
     ) -> SqlResult<()> {
         self.defining(|me, mut c| {
+            if primary && let Some(i) = find(&c, table)?.def.indexes.iter().find(|i| i.name == name) {
+                let columns: Vec<usize> = i.columns.iter().map(|c| c.column).collect();
+                me.forbid_nulls(&mut c, table, &columns)?
+            }
             let old = find(&c, table)?.clone();
             me.claim_table(&old)?;
             let mut def = old.def.clone();
@@ -448,193 +467,4 @@ fn free_name(c: &Catalog, name: &str) -> SqlResult<()> {
         return Err(SqlError::new(sqlstate::DUPLICATE_TABLE, format!("relation \"{name}\" already exists")));
     }
     Ok(())
-}
-
-fn duplicate(table: &Table, index: &IndexDef, e: SqlError) -> SqlError {
-    let names: Vec<&str> = index.columns.iter().map(|c| table.def.columns[c.column].name.as_str()).collect();
-    SqlError::new(sqlstate::UNIQUE_VIOLATION, format!("could not create unique index \"{}\"", index.name))
-        .detail(format!("Key ({})=({}) is duplicated.", names.join(", "), e))
-}
-
-/// Fills empty indexes of a table that nobody else uses, on all cores. Every version that a snapshot may still see
-/// gets its entry. `unique`: look for duplicates among the newest versions, as this transaction has them.
-pub(crate) fn fill(
-    kernel: &Arc<Kernel>,
-    table: &Arc<Table>,
-    indexes: &[Arc<TableIndex>],
-    unique: Option<u64>,
-    progress: &dyn Fn(u64),
-) -> SqlResult<Filled> {
-    if indexes.is_empty() {
-        return Ok(Filled::default());
-    }
-    let parts = (table.store.rows.segments().len() * 4).max(1);
-    let job = Arc::new(Fill {
-        kernel: kernel.clone(),
-        table: table.clone(),
-        indexes: indexes.to_vec(),
-        unique,
-        parts,
-        next: AtomicUsize::new(0),
-        done: AtomicU64::new(0),
-        failed: AtomicBool::new(false),
-        error: Mutex::new(None),
-        outdated: Mutex::default(),
-    });
-    let helpers: Vec<_> = (1..thread::parallelism().min(parts))
-        .filter_map(|_| {
-            let job = job.clone();
-            thread::spawn("ondol-index", move || job.work(&|_| {})).ok()
-        })
-        .collect();
-    job.work(progress);
-    for h in helpers {
-        let _ = h.join();
-    }
-    match job.error.lock().take() {
-        Some(e) => Err(e),
-        None => Ok(Filled {
-            entries: job.done.load(Ordering::Relaxed) * indexes.len() as u64,
-            outdated: std::mem::take(&mut *job.outdated.lock()),
-        }),
-    }
-}
-
-/// What filling indexes did.
-#[derive(Default)]
-pub(crate) struct Filled {
-    pub entries: u64,
-    /// Entries that perhaps no newest version has: the changes that made them old were committed before the index was
-    /// there, so nobody else will take them out.
-    pub outdated: Vec<Item>,
-}
-
-struct Fill {
-    kernel: Arc<Kernel>,
-    table: Arc<Table>,
-    indexes: Vec<Arc<TableIndex>>,
-    unique: Option<u64>,
-    parts: usize,
-    next: AtomicUsize,
-    done: AtomicU64,
-    failed: AtomicBool,
-    error: Mutex<Option<SqlError>>,
-    outdated: Mutex<Vec<Item>>,
-}
-
-impl Fill {
-    fn work(&self, progress: &dyn Fn(u64)) {
-        let participant = self.kernel.epochs.join(IDLE);
-        let mut slots = Slots::default();
-        loop {
-            let part = self.next.fetch_add(1, Ordering::Relaxed);
-            if part >= self.parts || self.failed.load(Ordering::Relaxed) {
-                return;
-            }
-            slots.start_part(&self.table.store.rows, part, self.parts);
-            if let Err(e) = self.part(&participant, &mut slots) {
-                self.error.lock().get_or_insert(e);
-                self.failed.store(true, Ordering::Relaxed);
-                return;
-            }
-            progress(self.done.load(Ordering::Relaxed));
-        }
-    }
-
-    fn part(&self, participant: &ondol_base::epoch::Participant, slots: &mut Slots) -> SqlResult<()> {
-        let space = &self.kernel.space;
-        let strings = Committed(space);
-        let mut buf = vec![0; self.table.layout.row_size];
-        let (mut key, mut last) = (vec![], vec![]);
-        let mut keys: Vec<Box<[u8]>> = vec![];
-        let mut oids = vec![];
-        let mut rows = 0;
-        while let Some(oid) = slots.next(space) {
-            let guard = participant.pin();
-            rows += 1;
-            for i in &self.indexes {
-                let mut full = false;
-                last.clear();
-                keys.clear();
-                slot::any_version(space, oid, &mut buf, true, &mut |row| {
-                    key.clear();
-                    i.store.key.key(row, &strings, &mut key);
-                    if key != last || last.is_empty() {
-                        full |= i.index.insert(&guard, &key, oid).is_err();
-                        last.clear();
-                        last.extend_from_slice(&key);
-                        keys.push(key.as_slice().into())
-                    }
-                    false
-                });
-                let dead = space.word(slot::row(oid)).load(Ordering::Acquire) & slot::LIVE as u64 == 0;
-                // Of a row that is owned, our own transaction's pending changes were made without the index.
-                let owned = space.word(oid.0).load(Ordering::Acquire) & slot::OWNED != 0;
-                if keys.len() > 1 || dead || owned {
-                    let (table, index) = (&self.table.store, &i.store);
-                    self.outdated.lock().extend(keys.drain(..).map(|key| Item::Entry {
-                        oid,
-                        table: table.clone(),
-                        index: index.clone(),
-                        key,
-                    }))
-                }
-                if full {
-                    let limit = space.budget.limit();
-                    return Err(error::kernel(ondol_kernel::Error::OutOfMemory { limit }));
-                }
-            }
-            if self.unique.is_some() {
-                for i in &self.indexes {
-                    self.check(i, oid, &guard, &mut buf, &mut key, &mut last, &mut oids)?
-                }
-            }
-        }
-        self.done.fetch_add(rows, Ordering::Relaxed);
-        Ok(())
-    }
-
-    /// Entries go in before this looks, so of two equal rows at least one sees the other.
-    #[allow(clippy::too_many_arguments)]
-    fn check(
-        &self,
-        i: &TableIndex,
-        oid: ondol_base::oid::Oid,
-        guard: &ondol_base::epoch::Guard<'_>,
-        buf: &mut [u8],
-        key: &mut Vec<u8>,
-        other: &mut Vec<u8>,
-        oids: &mut Vec<ondol_base::oid::Oid>,
-    ) -> SqlResult<()> {
-        let space = &self.kernel.space;
-        let strings = Committed(space);
-        // Nobody else uses the table: what is pending is our own transaction's, and counts, deletions too.
-        let view = slot::View { snapshot: slot::ID, txn: self.unique.unwrap_or(0), command: u32::MAX };
-        let newest = |oid, buf: &mut [u8], out: &mut Vec<u8>| {
-            out.clear();
-            slot::read(space, oid, &view, 0, buf).then(|| i.store.key.key(buf, &strings, out))
-        };
-        if newest(oid, buf, key) != Some(false) {
-            return Ok(());
-        }
-        oids.clear();
-        i.index.lookup(guard, key, oids, None);
-        for o in oids.iter().filter(|o| **o != oid) {
-            if newest(*o, buf, other) == Some(false) && other == key {
-                let mut shown = vec![];
-                let mut scratch = vec![];
-                let mut row = vec![0; self.table.layout.row_size];
-                space.copy_out(slot::row(oid), &mut row);
-                for c in &i.def.columns {
-                    let v = crate::row::column(&self.table.layout, &row, c.column, &strings, &mut scratch);
-                    let mut text = String::new();
-                    ondol_types::text::output(v, self.table.def.columns[c.column].ty, &mut text);
-                    shown.push(text);
-                    scratch.clear()
-                }
-                return Err(SqlError::new(sqlstate::UNIQUE_VIOLATION, shown.join(", ")));
-            }
-        }
-        Ok(())
-    }
 }

@@ -217,9 +217,10 @@ pub fn load(session: &Session, dictionary: &Dictionary, version: u64) -> SqlResu
             return Err(damaged(&format!("an index of table {name} names a column that is not there")));
         }
         let layout = Table::layout_of(&def);
+        let rows = if defs.is_empty() { 0 } else { kernel.heap(heaps * 2).taken() };
         let made = defs
             .into_iter()
-            .map(|d| TableIndex::new(kernel, &def, &layout, d, kernel.heap(heaps * 2).taken()))
+            .map(|d| TableIndex::new(kernel, &def, &layout, d, rows))
             .collect::<SqlResult<Vec<_>>>()?;
         for i in &made {
             catalog.indexes.insert(i.def.name.clone(), name.clone());

@@ -42,12 +42,17 @@ pub fn checkpoint(e: CheckpointError) -> SqlError {
 }
 
 pub fn io(what: &str, e: std::io::Error) -> SqlError {
-    let code = match e.kind() {
-        std::io::ErrorKind::StorageFull => s::DISK_FULL,
-        std::io::ErrorKind::PermissionDenied => "42501",
+    SqlError::new(io_state(&e), format!("{what}: {e}"))
+}
+
+/// The SQLSTATE of what the system said about a file.
+pub fn io_state(e: &std::io::Error) -> &'static str {
+    use std::io::ErrorKind::*;
+    match e.kind() {
+        StorageFull | QuotaExceeded | FileTooLarge => s::DISK_FULL,
+        PermissionDenied => "42501",
         _ => s::IO_ERROR,
-    };
-    SqlError::new(code, format!("{what}: {e}"))
+    }
 }
 
 pub fn recovery(e: RecoveryError) -> SqlError {
@@ -60,11 +65,7 @@ pub fn recovery(e: RecoveryError) -> SqlError {
         }
         RecoveryError::Target(_) => s::OUT_OF_MEMORY,
         RecoveryError::StreamsMissing { .. } => s::INVALID_PARAMETER_VALUE,
-        RecoveryError::Io { error, .. } => match error.kind() {
-            std::io::ErrorKind::StorageFull => s::DISK_FULL,
-            std::io::ErrorKind::PermissionDenied => "42501",
-            _ => s::IO_ERROR,
-        },
+        RecoveryError::Io { error, .. } => io_state(error),
         _ => s::DATA_CORRUPTED,
     };
     SqlError::new(code, e.to_string())

@@ -7,17 +7,21 @@
 #![forbid(unsafe_code)]
 
 pub mod catalog;
+pub mod charge;
 pub mod connection;
 pub mod database;
 pub mod define;
 pub mod dictionary;
 pub mod error;
+mod fill;
 pub mod layout;
+mod rebuild;
 pub mod row;
 pub mod simulate;
 pub mod table;
 
 pub use catalog::{Catalog, ColumnDef, FunctionDef, IndexColumn, IndexDef, IndexKind, Returns, TableDef};
+pub use charge::Charge;
 pub use connection::{Access, Connection, Isolation, LockStrength, Locked, STALE, Scan, Token, Wait};
 pub use database::{Database, Options};
 pub use layout::{ColumnLayout, Layout, Storage};

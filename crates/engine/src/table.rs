@@ -1,6 +1,7 @@
 //! Tables and their indexes as live objects.
 use crate::catalog::{IndexDef, IndexKind, TableDef};
 use crate::connection::Connection;
+use crate::error;
 use crate::layout::{Layout, Storage};
 use crate::row;
 use ondol_base::oid::Oid;
@@ -47,6 +48,58 @@ pub struct RowKey {
     layout: Arc<Layout>,
     spec: KeySpec,
     ranges: Vec<(usize, usize)>,
+    /// The parts, where all are integers: their keys are made straight from the bytes.
+    integers: Option<Vec<Integer>>,
+}
+
+/// A key part that is a signed little-endian number in the row.
+struct Integer {
+    offset: usize,
+    bytes: usize,
+    /// Where the null bit is, and the byte that a NULL's key begins with.
+    null: Option<(usize, u8, u8)>,
+    desc: bool,
+}
+
+impl Integer {
+    fn of(layout: &Layout, part: &(usize, TypeId, bool, bool, bool)) -> Option<Integer> {
+        let &(column, ty, desc, nulls_first, not_null) = part;
+        let c = layout.columns[column];
+        let bytes = match c.storage {
+            Storage::Int2 | Storage::Int4 | Storage::Int8 | Storage::Date => row::width(c.storage),
+            Storage::Timestamp | Storage::Timestamptz => row::width(c.storage),
+            _ => return None,
+        };
+        // Both say the same of NULLs, or neither way here is the key that others make.
+        if c.null_bit.is_some() == not_null {
+            return None;
+        }
+        let mut of_null = vec![];
+        ondol_types::key::encode(ValueRef::Null, ty, desc, nulls_first, not_null, &mut of_null);
+        let null = c.null_bit.map(|b| (b as usize / 8, 1 << (b % 8), of_null[0]));
+        Some(Integer { offset: c.offset as usize, bytes, null, desc })
+    }
+    /// Appends the key; true if it is of NULL.
+    #[inline(always)]
+    fn key(&self, row: &[u8], out: &mut Vec<u8>) -> bool {
+        // The null byte, then the number, highest byte first.
+        let mut key = [1; 9];
+        let mut is_null = false;
+        let value = &row[self.offset..self.offset + self.bytes];
+        for (k, v) in key[1..].iter_mut().zip(value.iter().rev()) {
+            *k = if self.desc { !v } else { *v }
+        }
+        key[1] ^= 0x80;
+        if let Some((byte, bit, of_null)) = self.null
+            && row[byte] & bit != 0
+        {
+            is_null = true;
+            key = [0; 9];
+            key[0] = of_null
+        }
+        out.extend_from_slice(&key[self.null.is_none() as usize..1 + self.bytes]);
+        is_null
+    }
 }
 
 impl RowKey {
@@ -64,13 +117,18 @@ impl RowKey {
                 ranges.push((layout.char_area as usize, 8));
             }
         }
-        RowKey { layout, spec, ranges }
+        let integers = spec.parts.iter().map(|p| Integer::of(&layout, p)).collect();
+        RowKey { layout, spec, ranges, integers }
     }
 }
 
 impl KeyOf for RowKey {
     fn key(&self, row: &[u8], strings: &dyn Strings, out: &mut Vec<u8>) -> bool {
         let mut nulls = false;
+        if let Some(integers) = &self.integers {
+            integers.iter().for_each(|i| nulls |= i.key(row, out));
+            return nulls;
+        }
         for p in &self.spec.parts {
             let mut scratch = vec![];
             let v = row::column(&self.layout, row, p.0, strings, &mut scratch);
@@ -135,7 +193,7 @@ pub struct Table {
     pub store: Arc<TableStore>,
     /// Number of the heaps: 2n for rows, 2n + 1 for strings.
     pub heaps: u32,
-    /// The connection whose open transaction changes the table's definition; 0: none.
+    /// The session whose open transaction changes the table's definition; 0: none.
     pub locked: Arc<AtomicU64>,
 }
 
@@ -212,11 +270,57 @@ impl IndexScan {
             self.cursor.next(&guard, &mut self.key, serializable.then_some(&mut self.seen))
         };
         if serializable {
-            connection.session.remember_nodes(&index.store, &mut self.seen);
+            connection.session.remember_nodes(&index.store, &mut self.seen).map_err(error::kernel)?;
             if let Some(o) = oid {
-                connection.session.remember_row(o)
+                connection.session.remember_row(o).map_err(error::kernel)?
             }
         }
         Ok(oid)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ondol_types::Type;
+
+    struct None;
+    impl Strings for None {
+        fn string(&self, _: Oid, _: usize, _: &mut Vec<u8>) {}
+    }
+
+    #[test]
+    fn keys_of_integers_are_those_of_their_values() {
+        use TypeId::*;
+        let types = [Int2, Int4, Int8, Date, Timestamp, Timestamptz];
+        let value = |ty, n: i64| match ty {
+            Int2 => ValueRef::Int2(n as i16),
+            Int4 => ValueRef::Int4(n as i32),
+            Int8 => ValueRef::Int8(n),
+            Date => ValueRef::Date(n as i32),
+            Timestamp => ValueRef::Timestamp(n),
+            _ => ValueRef::Timestamptz(n),
+        };
+        for flags in 0..8 {
+            let (desc, nulls_first, not_null) = (flags & 1 != 0, flags & 2 != 0, flags & 4 != 0);
+            let columns: Vec<_> = types.iter().map(|t| (Type::with(*t, -1), not_null)).collect();
+            let layout = Arc::new(Layout::new(&columns));
+            let parts: Vec<_> =
+                types.iter().enumerate().map(|(i, t)| (i, *t, desc, nulls_first, not_null)).collect();
+            let key = RowKey::new(layout.clone(), KeySpec { parts, width: Option::None });
+            assert!(key.integers.is_some());
+            for n in [0, 1, -1, 77, i64::MIN, i64::MAX, 0x0102_0304_0506_0708] {
+                for null in [7, 0, 3] {
+                    let values: Vec<_> = (types.iter().enumerate())
+                        .map(|(i, t)| if i == null && !not_null { ValueRef::Null } else { value(*t, n) })
+                        .collect();
+                    let (mut bytes, mut made, mut want) = (vec![], vec![], vec![]);
+                    row::encode(&layout, &values, &mut bytes, &mut |_| unreachable!()).unwrap();
+                    let nulls = key.key(&bytes, &None, &mut made);
+                    key.spec.encode(&values, &mut want);
+                    assert_eq!((made, nulls), (want, null < 7 && !not_null), "{values:?}");
+                }
+            }
+        }
     }
 }

@@ -5,6 +5,7 @@ use ondol_engine::*;
 use ondol_types::{Type, TypeId, ValueRef};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 fn options() -> Options {
     Options { memory_limit: 256 << 20, reserved: 1 << 30, checkpoint_interval_s: 3600, ..Options::default() }
@@ -364,4 +365,199 @@ fn snapshots_see_each_row_once_and_nothing_that_was_undone() {
         });
     }
     assert!(reads > 400, "{reads}");
+}
+
+type Body = fn(&mut Connection, &dyn Fn()) -> ondol_types::SqlResult<()>;
+
+/// In a simulated world, with tables `t` and `u` whose `id` is unique and which hold ids 0 to 3: runs each of the sessions in a
+/// transaction on a thread of its own. Each may call `meet` once, which waits for all others to do so. Gives what they ended with
+/// (an SQLSTATE, or "" for a commit), sorted, and the ids left in `t`.
+fn contend(
+    seed: u64,
+    kind: IndexKind,
+    prepare: fn(&mut Connection),
+    sessions: &[(Access, Body)],
+) -> (Vec<String>, Vec<i64>) {
+    let world = World::new(seed, Config::default());
+    let disk = world.disk("d");
+    world.run(|| {
+        let db = Database::open_on(disk, vec![], options(), &|_| {}).unwrap();
+        let mut c = db.connect();
+        for name in ["t", "u"] {
+            create(&mut c, name);
+            index(&mut c, name, &format!("{name}_id"), kind, 0, true).unwrap();
+            for id in 0..4 {
+                put(&mut c, name, id, "").unwrap();
+            }
+        }
+        prepare(&mut c);
+        let started = ondol_base::clock::now();
+        let (arrived, all) = (Arc::new(AtomicU64::new(0)), sessions.len() as u64);
+        let threads: Vec<_> = sessions
+            .iter()
+            .map(|(access, session)| {
+                let (db, session, access, arrived) = (db.clone(), *session, *access, arrived.clone());
+                thread::spawn("session", move || {
+                    let meet = || {
+                        arrived.fetch_add(1, Ordering::SeqCst);
+                        while arrived.load(Ordering::SeqCst) < all {
+                            thread::sleep(Duration::from_millis(1))
+                        }
+                    };
+                    let mut c = db.connect();
+                    c.begin(Isolation::ReadCommitted, access).unwrap();
+                    match session(&mut c, &meet) {
+                        Ok(()) => c.commit().map_or_else(|e| e.sqlstate().to_string(), |_| String::new()),
+                        Err(e) => {
+                            c.rollback();
+                            e.sqlstate().to_string()
+                        }
+                    }
+                })
+                .unwrap()
+            })
+            .collect();
+        let mut ends: Vec<String> = threads.into_iter().map(|t| t.join().unwrap()).collect();
+        ends.sort();
+        assert!(ondol_base::clock::now() - started < Duration::from_secs(10), "somebody waited for nothing");
+        let ids = rows(&mut c, "t").into_iter().map(|r| r.1).collect();
+        drop(c);
+        db.close().unwrap();
+        (ends, ids)
+    })
+}
+fn set_id(c: &mut Connection, from: i64, to: i64) -> ondol_types::SqlResult<()> {
+    let oid = rows(c, "t").into_iter().find(|r| r.1 == from).unwrap().0;
+    change(c, "t", oid, &[(0, ValueRef::Int8(to))])
+}
+
+/// Who comes second to a unique key waits for the first and then learns that it is taken; the two never wait for each other.
+#[test]
+fn of_two_that_want_one_unique_key_one_gets_it() {
+    let insert: (Access, Body) = (Access::ReadWrite, |c, _| put(c, "t", 7, "").map(drop));
+    // The key comes again while the other waits for it.
+    let twice: (Access, Body) = (Access::ReadWrite, |c, _| {
+        c.savepoint("s")?;
+        put(c, "t", 7, "")?;
+        ondol_base::sync::spin_wait(20);
+        c.rollback_to_savepoint("s")?;
+        put(c, "t", 7, "").map(drop)
+    });
+    // Both rows had the key before, so that their entries are there already.
+    let had = |c: &mut Connection| {
+        for id in [1, 2] {
+            set_id(c, id, 7).unwrap();
+            set_id(c, 7, id).unwrap();
+        }
+    };
+    let one: (Access, Body) = (Access::ReadWrite, |c, _| set_id(c, 1, 7));
+    let two: (Access, Body) = (Access::ReadWrite, |c, _| set_id(c, 2, 7));
+    for kind in [IndexKind::Btree, IndexKind::Hash] {
+        for seed in 0..60 {
+            let (ends, ids) = contend(seed, kind, |_| {}, &[insert, insert]);
+            assert_eq!(ends, ["", "23505"], "{seed}");
+            assert_eq!(ids, [0, 1, 2, 3, 7], "{seed}");
+            let (ends, _) = contend(seed, kind, |_| {}, &[insert, twice, insert]);
+            assert_eq!(ends, ["", "23505", "23505"], "{seed}");
+            let (ends, ids) = contend(seed, kind, had, &[one, two]);
+            assert_eq!(ends, ["", "23505"], "{seed}");
+            assert!(ids == [0, 1, 3, 7] || ids == [0, 2, 3, 7], "{ids:?}");
+        }
+    }
+}
+
+fn second_index(c: &mut Connection, table: &str) -> ondol_types::SqlResult<()> {
+    let column = IndexColumn { column: 1, desc: false, nulls_first: false };
+    c.create_index(table, &format!("{table}_name"), IndexKind::Btree, false, vec![column], false, false)
+}
+
+/// A cycle of waits is found at once, whichever way its members wait.
+#[test]
+fn a_cycle_through_data_definition_is_a_deadlock() {
+    // Both use the table, and both wait for the other to leave it.
+    let define_used: (Access, Body) = (Access::ReadWrite, |c, meet| {
+        rows(c, "t");
+        meet();
+        second_index(c, "t")
+    });
+    // A row's lock against a table's definition.
+    let define_then_row: (Access, Body) = (Access::ReadWrite, |c, meet| {
+        second_index(c, "u")?;
+        meet();
+        set_id(c, 1, 7)
+    });
+    let row_then_defined: (Access, Body) = (Access::ReadWrite, |c, meet| {
+        set_id(c, 1, 8)?;
+        meet();
+        put(c, "u", 9, "").map(drop)
+    });
+    // A transaction that only reads.
+    let define_both: (Access, Body) = (Access::ReadWrite, |c, meet| {
+        second_index(c, "u")?;
+        meet();
+        second_index(c, "t")
+    });
+    let read_both: (Access, Body) = (Access::ReadOnly, |c, meet| {
+        rows(c, "t");
+        meet();
+        let u = table(c, "u");
+        c.start_statement(c.catalog_version(), &[u], false).or_else(|e| match e.sqlstate() {
+            STALE => Ok(()),
+            _ => Err(e),
+        })
+    });
+    for seed in 0..40 {
+        for pair in
+            [[define_used, define_used], [define_then_row, row_then_defined], [define_both, read_both]]
+        {
+            let (ends, _) = contend(seed, IndexKind::Btree, |_| {}, &pair);
+            assert_eq!(ends, ["", "40P01"], "{seed}");
+        }
+    }
+}
+
+/// The lock timeout holds for whoever changes a definition and for whoever waits for that; a change of definitions that was made
+/// while one waited for one's turn is noticed.
+#[test]
+fn waits_for_definitions_end() {
+    let define_late: (Access, Body) = (Access::ReadWrite, |c, meet| {
+        meet();
+        c.set_lock_timeout(Some(Duration::from_millis(100)));
+        second_index(c, "t")
+    });
+    let use_long: (Access, Body) = (Access::ReadWrite, |c, meet| {
+        rows(c, "t");
+        meet();
+        thread::sleep(Duration::from_secs(1));
+        Ok(())
+    });
+    let define_long: (Access, Body) = (Access::ReadWrite, |c, meet| {
+        second_index(c, "t")?;
+        meet();
+        thread::sleep(Duration::from_secs(1));
+        Ok(())
+    });
+    let use_late: (Access, Body) = (Access::ReadWrite, |c, meet| {
+        meet();
+        c.set_lock_timeout(Some(Duration::from_millis(100)));
+        put(c, "t", 9, "").map(drop)
+    });
+    let bound_before: (Access, Body) = (Access::ReadWrite, |c, meet| {
+        let version = c.catalog_version();
+        meet();
+        let error = c.start_definitions(version).unwrap_err();
+        assert_eq!(error.sqlstate(), STALE);
+        c.start_definitions(c.catalog_version())
+    });
+    for seed in 0..20 {
+        for (pair, expected) in [
+            ([define_late, use_long], ["", "55P03"]),
+            ([define_late, define_long], ["", "55P03"]),
+            ([use_late, define_long], ["", "55P03"]),
+            ([bound_before, define_long], ["", ""]),
+        ] {
+            let (ends, _) = contend(seed, IndexKind::Btree, |_| {}, &pair);
+            assert_eq!(ends, expected, "{seed}");
+        }
+    }
 }

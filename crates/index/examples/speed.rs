@@ -50,10 +50,8 @@ fn main() {
         let presized = HashIndex::new(budget.clone(), n).expect("memory");
         measure("hash: build, presized", n, || {
             for batch in keys.chunks(50) {
-                batch.iter().for_each(|&k| presized.prefetch(hash_word(k)));
-                for &k in batch {
-                    presized.build_insert(&guard, hash_word(k), Oid(k & Oid::MASK)).expect("memory");
-                }
+                let pairs: Vec<_> = batch.iter().map(|&k| (hash_word(k), Oid(k & Oid::MASK))).collect();
+                presized.build(&guard, &pairs, &mut |_| {}).expect("memory");
             }
         });
         println!("hash: {:.1} bytes an entry", presized.memory_bytes() as f64 / n as f64);

@@ -36,11 +36,13 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 mod bulk;
 mod cursor;
 mod key;
+mod load;
 mod node;
 mod verify;
 pub use bulk::{Builder, BulkError, Run};
 pub use cursor::{Cursor, Direction, Range};
 pub use key::{KeyShape, prefix_successor};
+pub use load::{Gather, Load, Twins};
 
 /// A handle; cursors hold the tree itself.
 pub struct BTree {

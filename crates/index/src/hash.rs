@@ -302,23 +302,12 @@ impl HashIndex {
     }
 
     /// [`Index::insert`] by hash.
-    pub fn insert_hash(&self, guard: &Guard<'_>, hash: u64, oid: Oid) -> Result<Inserted, OutOfMemory> {
-        self.put(guard, hash, oid, true)
-    }
-
-    /// Inserts a pair of which the caller knows that it is not there, as when an index is first built: saves
-    /// the search for it. Several threads may build at once.
-    pub fn build_insert(&self, guard: &Guard<'_>, hash: u64, oid: Oid) -> Result<(), OutOfMemory> {
-        self.put(guard, hash, oid, false).map(|_| ())
-    }
-
-    #[inline]
-    fn put(&self, _guard: &Guard<'_>, hash: u64, oid: Oid, search: bool) -> Result<Inserted, OutOfMemory> {
+    pub fn insert_hash(&self, _guard: &Guard<'_>, hash: u64, oid: Oid) -> Result<Inserted, OutOfMemory> {
         let oid = oid.0 & OID_MASK;
         let (head, version, p) = self.latch(hash);
         let before = self.seen(head, version);
         let after = self.seen(head, version + 2);
-        if search && self.overflow.find(head, p.probe, oid).is_some() {
+        if self.overflow.find(head, p.probe, oid).is_some() {
             latch::unlatch(&head.0[0], version);
             return Ok(Inserted { new: false, before, after });
         }
@@ -333,6 +322,41 @@ impl HashIndex {
         done?;
         self.grow_if_full(self.entries.add(oid, 1));
         Ok(Inserted { new: true, before, after })
+    }
+
+    /// Inserts pairs of which the caller knows that none is there, as when an index is first built: saves the
+    /// search for them, and asks for all their buckets before it looks at the first. Several threads may build at
+    /// once. `alike` is told each OID that came to a bucket where another entry may be of the same key; of two
+    /// equal keys that is one at least.
+    pub fn build(
+        &self,
+        _guard: &Guard<'_>,
+        pairs: &[(u64, Oid)],
+        alike: &mut dyn FnMut(Oid),
+    ) -> Result<(), OutOfMemory> {
+        pairs.iter().for_each(|p| self.prefetch(p.0));
+        let (mut count, mut deep) = (0, 0);
+        let done = pairs.iter().try_for_each(|&(hash, oid)| {
+            let (head, version, p) = self.latch(hash);
+            let alone = head.find(p.probe) == 0 && !line::is_link(head.get(7));
+            let done = self.overflow.put(head, (p.probe as u64) << OID_BITS | oid.0 & OID_MASK, &mut deep);
+            latch::unlatch(&head.0[0], version);
+            done?;
+            count += 1;
+            if !alone {
+                alike(oid)
+            }
+            Ok(())
+        });
+        if deep != 0 {
+            self.deep.fetch_add(deep, Ordering::Relaxed);
+        }
+        if let Some((_, oid)) = pairs.first() {
+            let stripe = self.entries.add(oid.0, count);
+            // A call makes room for some twenty.
+            (0..pairs.len().div_ceil(16)).for_each(|_| self.grow_if_full(stripe))
+        }
+        done
     }
 
     /// [`Index::remove_dead`] by hash: `dead` is given the bits of the hash that the entry stands for. It stands

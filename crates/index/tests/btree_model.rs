@@ -4,6 +4,7 @@ mod common;
 use common::{Limit, Random, seeds};
 use ondol_base::epoch::Epochs;
 use ondol_base::oid::Oid;
+use ondol_base::thread;
 use ondol_index::btree::{BTree, BulkError, Cursor, Direction, KeyShape, prefix_successor};
 use ondol_index::{Index, OutOfMemory};
 use std::collections::BTreeSet;
@@ -359,6 +360,124 @@ fn bulk_built_trees_hold_what_was_given() {
             }
         }
     });
+}
+
+/// Entries of several threads, in disorder and some of them twice; an ordered half; few keys and many.
+#[test]
+fn loaded_trees_hold_what_was_gathered() {
+    seeds(1, |seed| {
+        let shapes = [8, 9, 18, 40].map(KeyShape::Fixed);
+        for shape in shapes.into_iter().chain([KeyShape::Variable]) {
+            for (n, unique) in [(0, true), (1, true), (3000, false), (70_000, false), (70_000, true)] {
+                let budget = Limit::none();
+                let mut r = Random(seed);
+                let mut model = Model::new();
+                let mut all: Vec<(Vec<u8>, Oid)> = (0..n)
+                    .map(|i| {
+                        let k = match shape {
+                            _ if i % 3 == 0 => key(&mut r, shape),
+                            KeyShape::Fixed(w) => {
+                                let mut k = vec![0; w];
+                                k[..4].copy_from_slice(&(i as u32 / 5).to_be_bytes());
+                                k
+                            }
+                            KeyShape::Variable => format!("some long beginning {:09}", i / 5).into_bytes(),
+                        };
+                        (k, Oid(8 * r.below(1 << 40) + 8))
+                    })
+                    .collect();
+                all.extend_from_within(0..n / 10);
+                model.extend(all.iter().map(|(k, o)| (k.clone(), o.0)));
+                let tree = BTree::new(shape, budget.clone()).unwrap();
+                let sample: Vec<_> = all.iter().step_by(n / 1000 + 1).cloned().collect();
+                let load = tree.load(unique, n as u64, &sample);
+                assert_eq!(load.parts() > 1, n > 64 << 10, "{shape:?}");
+                let threads: Vec<_> = all
+                    .chunks(n / 3 + 1)
+                    .map(|part| {
+                        let (mut g, part) = (load.clone().gatherer(), part.to_vec());
+                        thread::spawn("gatherer", move || {
+                            part.iter().for_each(|(k, o)| g.push(k, *o).unwrap());
+                        })
+                        .unwrap()
+                    })
+                    .collect();
+                threads.into_iter().for_each(|t| t.join().unwrap());
+                assert_eq!(tree.entries(), 0);
+                let mut twins = vec![];
+                let mut told = |k: &[u8], o: Oid, first: bool| twins.push((k.to_vec(), o.0, first));
+                // In any order, and the work of any thread.
+                let parts = (0..load.parts()).rev();
+                let entries: u64 = parts.map(|p| load.part(p, Some(&mut told)).unwrap()).sum();
+                assert_eq!(entries, model.len() as u64);
+                load.finish().unwrap();
+                drop(load);
+                verify(&tree, &model);
+                if unique {
+                    let sorted: Vec<_> = model.iter().collect();
+                    let mut want: Vec<_> = sorted
+                        .chunk_by(|a, b| a.0 == b.0)
+                        .filter(|c| c.len() > 1)
+                        .flat_map(|c| c.iter().map(|(k, o)| (k.clone(), *o, *o == c[0].1)))
+                        .collect();
+                    want.sort_unstable();
+                    twins.sort_unstable();
+                    assert!(twins == want, "{shape:?}: {} twins, expected {}", twins.len(), want.len());
+                }
+                drop(tree);
+                assert_eq!(budget.used(), 0);
+            }
+        }
+    });
+}
+
+/// What was loaded until then makes room for the inserts that take the load's place.
+#[test]
+fn a_load_that_is_refused_memory_leaves_an_empty_tree() {
+    let epochs = Epochs::new();
+    let me = epochs.join(0);
+    let mut outcomes = [0; 3];
+    for shape in [KeyShape::Fixed(8), KeyShape::Variable] {
+        let n = 20_000u64;
+        let all: Vec<_> = (0..n)
+            .map(|i| match shape {
+                KeyShape::Fixed(_) => (i.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes().to_vec(), Oid(8)),
+                KeyShape::Variable => (format!("some long beginning {i:09}").into_bytes(), Oid(8)),
+            })
+            .collect();
+        let insert =
+            |tree: &BTree| all.iter().try_for_each(|(k, o)| tree.insert(&me.pin(), k, *o).map(|_| ()));
+        for limit in (20_000..3_500_000).step_by(50_000) {
+            let plain = BTree::new(shape, Limit::new(limit)).unwrap();
+            let fits = insert(&plain).is_ok();
+            let budget = Limit::new(limit);
+            let tree = BTree::new(shape, budget.clone()).unwrap();
+            let load = tree.load(false, 1 << 20, &all[..3000]);
+            let mut g = load.clone().gatherer();
+            let gathered = all.iter().try_for_each(|(k, o)| g.push(k, *o).map_err(BulkError::from));
+            drop(g);
+            let done = gathered
+                .and_then(|()| (0..load.parts()).try_for_each(|p| load.part(p, None).map(|_| ())))
+                .and_then(|()| load.finish());
+            drop(load);
+            let loaded = done.is_ok();
+            outcomes[if loaded { 2 } else { fits as usize }] += 1;
+            if let Err(e) = done {
+                assert_eq!((e, tree.entries()), (BulkError::OutOfMemory, 0));
+                assert!(!fits || insert(&tree).is_ok(), "{shape:?} in {limit} bytes");
+            }
+            if loaded || fits {
+                assert_eq!(tree.entries(), n);
+                tree.verify(&mut |_, _| {}).unwrap();
+            }
+            drop(tree);
+            drop(me.pin());
+            if loaded {
+                assert_eq!(budget.used(), 0);
+            }
+        }
+    }
+    assert!(outcomes.iter().all(|n| *n > 2), "{outcomes:?}");
 }
 
 #[test]

@@ -262,8 +262,11 @@ fn hash_index_built_by_several_threads() {
             let (index, epochs) = (index.clone(), epochs.clone());
             thread::spawn("builder", move || {
                 let me = epochs.join(0);
-                for n in t * EACH..(t + 1) * EACH {
-                    index.build_insert(&me.pin(), hash_key(&n.to_be_bytes()), Oid(8 * n + 8)).unwrap();
+                let all: Vec<_> = (t * EACH..(t + 1) * EACH)
+                    .map(|n| (hash_key(&n.to_be_bytes()), Oid(8 * n + 8)))
+                    .collect();
+                for batch in all.chunks(50) {
+                    index.build(&me.pin(), batch, &mut |_| {}).unwrap();
                 }
             })
             .unwrap()

@@ -12,7 +12,7 @@
 //!   node's latch, and writers put their difference on the chain before they insert the entry.
 use crate::heap::Heap;
 use crate::kernel::Kernel;
-use crate::memory::Space;
+use crate::memory::{Budget, Space};
 use crate::registry::{self, Horizon};
 use crate::slot;
 use crate::table::{Committed, IndexStore, TableStore};
@@ -36,23 +36,80 @@ pub enum Item {
 }
 
 /// One session's queue.
-#[derive(Default)]
 pub struct Garbage {
     /// Not visible yet, or not looked at yet.
     fresh: VecDeque<(CommitTs, Item)>,
     /// Looked at, waiting for old snapshots to go.
     held: VecDeque<(CommitTs, Item)>,
+    budget: Arc<Budget>,
+    /// What the items take, and how much of it is charged. A commit cannot fail any more, so it is charged in any case, and
+    /// later statements are refused.
+    bytes: usize,
+    charged: usize,
 }
 
+/// Bytes of items that are charged at once; as many are free.
+const STEP: usize = 64 << 10;
+
 impl Garbage {
+    fn new(budget: &Arc<Budget>) -> Garbage {
+        Garbage {
+            fresh: VecDeque::new(),
+            held: VecDeque::new(),
+            budget: budget.clone(),
+            bytes: 0,
+            charged: 0,
+        }
+    }
     pub fn push(&mut self, c: CommitTs, item: Item) {
+        self.count(&item);
         self.fresh.push_back((c, item))
+    }
+    fn hold(&mut self, c: CommitTs, item: Item) {
+        self.count(&item);
+        self.held.push_back((c, item))
+    }
+    fn next_fresh(&mut self, until: CommitTs) -> Option<(CommitTs, Item)> {
+        let next = match self.fresh.front() {
+            Some((c, _)) if *c <= until => self.fresh.pop_front()?,
+            _ => return None,
+        };
+        self.discount(&next.1);
+        Some(next)
+    }
+    fn next_held(&mut self, until: CommitTs) -> Option<(CommitTs, Item)> {
+        let next = match self.held.front() {
+            Some((c, _)) if *c <= until => self.held.pop_front()?,
+            _ => return None,
+        };
+        self.discount(&next.1);
+        Some(next)
+    }
+    fn count(&mut self, item: &Item) {
+        self.bytes += item.bytes();
+        if self.bytes > self.charged + STEP {
+            self.budget.force(STEP);
+            self.charged += STEP
+        }
+    }
+    fn discount(&mut self, item: &Item) {
+        self.bytes -= item.bytes();
+        if self.charged >= self.bytes + STEP {
+            self.budget.give_back(STEP);
+            self.charged -= STEP
+        }
     }
     pub fn len(&self) -> usize {
         self.fresh.len() + self.held.len()
     }
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+}
+
+impl Drop for Garbage {
+    fn drop(&mut self) {
+        self.budget.give_back(self.charged)
     }
 }
 
@@ -66,8 +123,8 @@ pub struct Collector {
 const PATIENCE: usize = 512;
 
 impl Collector {
-    pub fn register(&self) -> Arc<Mutex<Garbage>> {
-        let q = Arc::new(Mutex::new(Garbage::default()));
+    pub fn register(&self, budget: &Arc<Budget>) -> Arc<Mutex<Garbage>> {
+        let q = Arc::new(Mutex::new(Garbage::new(budget)));
         self.queues.lock().push(q.clone());
         q
     }
@@ -107,6 +164,13 @@ impl Collector {
 }
 
 impl Item {
+    fn bytes(&self) -> usize {
+        let key = match self {
+            Item::Entry { key, .. } => key.len() + 16,
+            _ => 0,
+        };
+        size_of::<(CommitTs, Item)>() + key
+    }
     /// Whether the slot is still its heap's (A2 of `heap`); asked pinned.
     fn stands(&self, space: &Space) -> bool {
         let (oid, heap) = match self {
@@ -119,17 +183,15 @@ impl Item {
 }
 
 fn work(q: &mut Garbage, h: &Horizon, participant: &Participant, kernel: &Kernel) {
-    while q.held.front().is_some_and(|(c, _)| *c <= h.oldest) {
-        let (c, item) = q.held.pop_front().expect("looked at");
+    while let Some((c, item)) = q.next_held(h.oldest) {
         let _pin = participant.pin();
         if !item.stands(&kernel.space) {
             continue;
         }
-        finish(item, c, h, participant, kernel, &mut q.held);
+        finish(item, c, h, participant, kernel, q);
     }
     let mut last = Oid::NONE;
-    while q.fresh.front().is_some_and(|(c, _)| *c <= h.visible) {
-        let (c, item) = q.fresh.pop_front().expect("looked at");
+    while let Some((c, item)) = q.next_fresh(h.visible) {
         let _pin = participant.pin();
         if !item.stands(&kernel.space) {
             continue;
@@ -139,27 +201,20 @@ fn work(q: &mut Garbage, h: &Horizon, participant: &Participant, kernel: &Kernel
                 continue;
             }
             last = oid;
-            prune(oid, heap, c, h, participant, kernel, &mut q.held);
+            prune(oid, heap, c, h, participant, kernel, q);
         } else if c <= h.oldest {
-            finish(item, c, h, participant, kernel, &mut q.held)
+            finish(item, c, h, participant, kernel, q)
         } else {
-            q.held.push_back((c, item))
+            q.hold(c, item)
         }
     }
 }
 
-fn finish(
-    item: Item,
-    c: CommitTs,
-    h: &Horizon,
-    participant: &Participant,
-    kernel: &Kernel,
-    held: &mut VecDeque<(CommitTs, Item)>,
-) {
+fn finish(item: Item, c: CommitTs, h: &Horizon, participant: &Participant, kernel: &Kernel, q: &mut Garbage) {
     match item {
         Item::Prune { oid, heap } => {
             kernel.space.word(oid.0 + 8).fetch_and(!HELD, Ordering::AcqRel);
-            prune(oid, heap, c, h, participant, kernel, held)
+            prune(oid, heap, c, h, participant, kernel, q)
         }
         Item::Entry { oid, table, index, key } => {
             thin(&kernel.space, oid, h, participant);
@@ -181,11 +236,11 @@ fn prune(
     h: &Horizon,
     participant: &Participant,
     kernel: &Kernel,
-    held: &mut VecDeque<(CommitTs, Item)>,
+    q: &mut Garbage,
 ) {
     let left = thin(&kernel.space, oid, h, participant);
     if left && kernel.space.word(oid.0 + 8).fetch_or(HELD, Ordering::AcqRel) & HELD == 0 {
-        held.push_back((c.max(h.oldest + 1), Item::Prune { oid, heap }))
+        q.hold(c.max(h.oldest + 1), Item::Prune { oid, heap })
     }
 }
 
@@ -290,4 +345,29 @@ pub fn remove_entry(
             same(&k)
         })
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_waits_to_be_collected_is_charged() {
+        let budget = Budget::new(64 << 20);
+        let mut q = Garbage::new(&budget);
+        for c in 1..=20_000 {
+            q.push(c, Item::Prune { oid: Oid(c * 64), heap: 2 })
+        }
+        let all = 20_000 * size_of::<(CommitTs, Item)>();
+        assert!(budget.used() + STEP >= all && budget.used() <= all, "{} of {all}", budget.used());
+        while let Some((c, item)) = q.next_fresh(15_000) {
+            if c % 2 == 0 {
+                q.hold(c, item)
+            }
+        }
+        let left = 12_500 * size_of::<(CommitTs, Item)>();
+        assert!(budget.used().abs_diff(left) <= STEP, "{} of {left}", budget.used());
+        drop(q);
+        assert_eq!(budget.used(), 0);
+    }
 }

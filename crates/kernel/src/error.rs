@@ -48,7 +48,7 @@ impl std::fmt::Display for Error {
             Error::TooLarge { bytes, limit } => {
                 write!(f, "a value of {bytes} bytes is larger than the limit of {limit}")
             }
-            Error::Canceled => write!(f, "canceled"),
+            Error::Canceled => write!(f, "canceling statement due to user request"),
             Error::Log(e) => write!(f, "{e}"),
         }
     }

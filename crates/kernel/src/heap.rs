@@ -416,6 +416,11 @@ impl Slots {
             }
         }
     }
+    /// Leaves the rest of this page out, and `pages` more. For heaps without runs, as those of rows are.
+    pub fn skip(&mut self, pages: usize) {
+        self.current = None;
+        self.page += pages
+    }
     /// The page that the last slot came from.
     pub fn page(&self) -> Option<PageId> {
         self.current.map(|c| c.0)

@@ -1,6 +1,7 @@
 //! One open database, below types and names: memory, log, transactions, background work.
 use crate::collect::Collector;
 use crate::heap::{self, Heap};
+use crate::key_latch::KeyLatches;
 use crate::memory::{Budget, Space, header};
 use crate::recover::Recovering;
 use crate::registry::{self, HOLDING, IDLE, SNAPSHOT};
@@ -43,6 +44,7 @@ pub struct Kernel {
     pub epochs: Arc<Epochs>,
     pub collector: Collector,
     pub waits: Waits,
+    pub key_latches: KeyLatches,
     pub session_numbers: AtomicU64,
     heaps: RwLock<BTreeMap<HeapId, Arc<Heap>>>,
     checkpointer: Mutex<Checkpointer>,
@@ -101,6 +103,7 @@ impl Kernel {
             epochs: Epochs::new(),
             collector: Collector::default(),
             waits: Waits::default(),
+            key_latches: KeyLatches::default(),
             session_numbers: AtomicU64::new(1),
             heaps: RwLock::new(BTreeMap::new()),
             checkpointer: Mutex::new(Checkpointer::new()),

@@ -18,6 +18,7 @@ pub mod collect;
 pub mod error;
 pub mod heap;
 pub mod kernel;
+pub mod key_latch;
 pub mod memory;
 pub mod recover;
 pub mod registry;

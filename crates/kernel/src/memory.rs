@@ -17,6 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 /// The memory limit, shared by segments, indexes and versions.
+#[derive(Debug)]
 pub struct Budget {
     limit: usize,
     used: AtomicUsize,

@@ -13,17 +13,17 @@ use crate::collect::{Garbage, Item};
 use crate::error::{Error, Result};
 use crate::heap::{Claims, Heap, LARGEST_ROW, LARGEST_RUN};
 use crate::kernel::Kernel;
-use crate::memory::header;
+use crate::memory::{Budget, header};
 use crate::registry::{self, COMMITTING, IDLE, SNAPSHOT};
 use crate::slot::{self, FRESH, ID, INSTALLING, LIVE, OWNED, Status, View, row};
 use crate::table::{Committed, IndexStore, TableStore};
 use crate::version::{
     LATCHED, MARK, POINTER, SHARED, SMALL, Version, difference, latch, node, set_head, unlatch,
 };
-use crate::wait::Patience;
-use ondol_base::epoch::{Guard, Participant};
+use crate::wait::{Patience, SessionId};
+use ondol_base::epoch::{Guard, Line, Participant};
 use ondol_base::oid::Oid;
-use ondol_base::sync::{Mutex, spin_wait, yield_point};
+use ondol_base::sync::{Mutex, MutexGuard, spin_wait, yield_point};
 use ondol_durability::delta::Changes;
 use ondol_durability::log::{Log, StreamId};
 use ondol_durability::page::PageId;
@@ -74,6 +74,7 @@ const ABORTED: u64 = COMMITTED | PREPARING;
 /// What others see of a transaction.
 pub struct TxnState {
     pub id: TxnId,
+    pub session: SessionId,
     state: AtomicU64,
     /// Somebody waits, or waited, for its end.
     pub waited: AtomicBool,
@@ -156,7 +157,17 @@ struct Txn {
     changed: bool,
     /// The log refused a part of it, so that it no longer is what the write set says: the transaction can only be aborted.
     broken: Option<Error>,
+    /// Bytes charged for the write set and for shared locks, from the session's credit.
+    charged: usize,
     reads: std::cell::RefCell<Reads>,
+}
+
+/// A key that a changed row has and had not before.
+struct NewKey {
+    index: Arc<IndexStore>,
+    key: Vec<u8>,
+    /// A part of it is null, so that it equals no other.
+    nulls: bool,
 }
 
 /// What a serializable transaction saw.
@@ -165,7 +176,27 @@ struct Reads {
     rows: Vec<Oid>,
     nodes: Vec<(Arc<IndexStore>, Seen)>,
     heaps: Vec<Arc<Heap>>,
+    /// Bytes charged for them.
+    charged: usize,
 }
+
+/// Makes room for more to be remembered. Beyond a few it is charged, in growing steps.
+fn remember_more<T>(list: &mut Vec<T>, more: usize, charged: &mut usize, budget: &Budget) -> Result<()> {
+    const FEW: usize = 64;
+    if list.capacity() - list.len() < more {
+        let add = list.capacity().max(FEW).max(more);
+        if list.capacity() + add > FEW {
+            let bytes = add * size_of::<T>();
+            budget.try_charge(bytes)?;
+            *charged += bytes;
+        }
+        list.reserve_exact(add)
+    }
+    Ok(())
+}
+
+/// What a shared lock takes beside its write: its entry in the table of waits.
+const SHARE_BYTES: usize = 160;
 
 /// Bytes of differences after which a transaction spills a fragment.
 const SPILL: usize = Log::MAX_RECORD / 2;
@@ -202,7 +233,7 @@ unsafe impl Send for Session {}
 impl Session {
     pub fn new(kernel: Arc<Kernel>) -> Session {
         let participant = kernel.epochs.join(IDLE);
-        let garbage = kernel.collector.register();
+        let garbage = kernel.collector.register(&kernel.space.budget);
         let number = kernel.session_numbers.fetch_add(1, Ordering::Relaxed) & 0xfff_ffff;
         let stream = StreamId((number % kernel.log.streams().max(1) as u64) as u16);
         Session {
@@ -231,6 +262,10 @@ impl Session {
     }
     pub fn participant(&self) -> &Participant {
         &self.participant
+    }
+    /// Tells this session from the others that are.
+    pub fn id(&self) -> SessionId {
+        session_of(self.participant.line())
     }
     #[inline]
     pub fn pin(&self) -> Guard<'_> {
@@ -289,7 +324,12 @@ impl Session {
         debug_assert!(self.txn.is_none());
         self.sequence += 1;
         let id = (self.number << 32 | self.sequence & 0xffff_ffff) & ID;
-        let state = Arc::new(TxnState { id, state: AtomicU64::new(0), waited: AtomicBool::new(false) });
+        let state = Arc::new(TxnState {
+            id,
+            session: self.id(),
+            state: AtomicU64::new(0),
+            waited: AtomicBool::new(false),
+        });
         self.view.txn = id;
         self.view.command = 1;
         self.seen = 0;
@@ -305,6 +345,7 @@ impl Session {
             first_unspilled: 0,
             changed: false,
             broken: None,
+            charged: 0,
             reads: Default::default(),
         }));
     }
@@ -345,6 +386,22 @@ impl Session {
         self.credit -= bytes;
         Ok(())
     }
+    /// Makes room for one more write: what can be refused is refused before the write is made.
+    #[inline]
+    fn room(&mut self) -> Result<()> {
+        let t = self.open();
+        if t.writes.len() < t.writes.capacity() { Ok(()) } else { self.more_room() }
+    }
+    #[inline(never)]
+    fn more_room(&mut self) -> Result<()> {
+        let more = self.open().writes.capacity().max(4);
+        let bytes = more * size_of::<Write>();
+        self.charge(bytes)?;
+        let t = self.open();
+        t.writes.reserve_exact(more);
+        t.charged += bytes;
+        Ok(())
+    }
 
     // ---- reading
 
@@ -364,16 +421,22 @@ impl Session {
         self.txn.as_ref().is_some_and(|t| t.isolation == Isolation::Serializable)
     }
     /// Serializable transactions remember what they looked at, found or not.
-    pub fn remember_row(&self, oid: Oid) {
+    pub fn remember_row(&self, oid: Oid) -> Result<()> {
         if let Some(t) = self.txn.as_ref().filter(|t| t.isolation == Isolation::Serializable) {
-            t.reads.borrow_mut().rows.push(oid)
+            let reads = &mut *t.reads.borrow_mut();
+            remember_more(&mut reads.rows, 1, &mut reads.charged, &self.kernel.space.budget)?;
+            reads.rows.push(oid)
         }
+        Ok(())
     }
-    pub fn remember_nodes(&self, index: &Arc<IndexStore>, seen: &mut Vec<Seen>) {
-        match self.txn.as_ref().filter(|t| t.isolation == Isolation::Serializable) {
-            Some(t) => t.reads.borrow_mut().nodes.extend(seen.drain(..).map(|s| (index.clone(), s))),
-            None => seen.clear(),
+    pub fn remember_nodes(&self, index: &Arc<IndexStore>, seen: &mut Vec<Seen>) -> Result<()> {
+        if let Some(t) = self.txn.as_ref().filter(|t| t.isolation == Isolation::Serializable) {
+            let reads = &mut *t.reads.borrow_mut();
+            remember_more(&mut reads.nodes, seen.len(), &mut reads.charged, &self.kernel.space.budget)?;
+            reads.nodes.extend(seen.iter().map(|s| (index.clone(), *s)))
         }
+        seen.clear();
+        Ok(())
     }
     pub fn remember_heap(&self, table: &TableStore) {
         if let Some(t) = self.txn.as_ref().filter(|t| t.isolation == Isolation::Serializable) {
@@ -394,13 +457,12 @@ impl Session {
         }
     }
 
-    fn wait_for(&mut self, holder: &TxnState, wait: Wait) -> Result<bool> {
+    fn wait_for(&mut self, holder: &Arc<TxnState>, wait: Wait) -> Result<bool> {
         match wait {
             Wait::NoWait => Err(Error::LockNotAvailable { timeout: false }),
             Wait::Skip => Ok(false),
             Wait::Block => {
-                let me = self.view.txn;
-                self.kernel.waits.wait_for(me, holder, &self.patience)?;
+                self.kernel.waits.wait_for(self.id(), holder, &self.patience)?;
                 Ok(true)
             }
         }
@@ -436,7 +498,7 @@ impl Session {
             }
             if w0 & OWNED != 0 {
                 if w0 & ID == self.view.txn {
-                    return Ok(Locked::Same);
+                    return Ok(if any { Locked::Same } else { self.locked_before(oid, w0) });
                 }
                 if let Some(owner) = (w0 & INSTALLING == 0).then(|| self.owner_of(oid, w0)).flatten()
                     && matches!(owner.get(), Status::Active | Status::Preparing(_))
@@ -456,6 +518,7 @@ impl Session {
             if newer && self.open().isolation != Isolation::ReadCommitted {
                 return Err(Error::Conflict);
             }
+            self.room()?;
             self.charge(Version::bytes(SMALL))?;
             let mark = self.mark();
             let number = self.table_number(table);
@@ -510,6 +573,19 @@ impl Session {
         }
     }
 
+    /// What locking a row again finds. What this statement has locked and not changed may be newer than its snapshot: another
+    /// name of the same row in the statement has still to learn that.
+    fn locked_before(&self, oid: Oid, w0: u64) -> Locked {
+        if w0 & FRESH != 0 {
+            return Locked::Same;
+        }
+        // SAFETY: the slot is ours: its head cannot be freed.
+        match unsafe { node(self.kernel.space.word(oid.0 + 8).load(Ordering::Acquire)) } {
+            Some(v) if v.is_empty() && v.prev > self.view.snapshot => Locked::Changed,
+            _ => Locked::Same,
+        }
+    }
+
     fn lock_share(&mut self, table: &Arc<TableStore>, oid: Oid, wait: Wait) -> Result<Locked> {
         let kernel = self.kernel.clone();
         let space = &kernel.space;
@@ -521,7 +597,7 @@ impl Session {
             }
             if w0 & OWNED != 0 {
                 if w0 & ID == self.view.txn {
-                    return Ok(Locked::Same);
+                    return Ok(self.locked_before(oid, w0));
                 }
                 if let Some(owner) = (w0 & INSTALLING == 0).then(|| self.owner_of(oid, w0)).flatten()
                     && matches!(owner.get(), Status::Active | Status::Preparing(_))
@@ -541,6 +617,9 @@ impl Session {
             if newer && self.open().isolation != Isolation::ReadCommitted {
                 return Err(Error::Conflict);
             }
+            self.room()?;
+            self.charge(SHARE_BYTES)?;
+            self.open().charged += SHARE_BYTES;
             let state = self.open().state.clone();
             let new = kernel.waits.share(oid, &state, || {
                 space.word(oid.0 + 8).fetch_or(SHARED, Ordering::SeqCst);
@@ -591,6 +670,7 @@ impl Session {
         if bytes.len() > LARGEST_ROW {
             return Err(Error::TooLarge { bytes: bytes.len(), limit: LARGEST_ROW });
         }
+        self.room()?;
         let units = ((bytes.len() + 16) / 16) as u8;
         let oid = table.rows.allocate(&mut self.claims, &self.kernel.log, units)?;
         self.enter_fresh(table, oid, bytes, false);
@@ -627,7 +707,7 @@ impl Session {
         });
     }
 
-    /// Puts a key into an index and, where it is unique, makes sure that no other row has it.
+    /// Puts a new row's key into an index and, where it is unique, makes sure that no other row has it (U1).
     fn enter_key(
         &mut self,
         table: &Arc<TableStore>,
@@ -636,19 +716,57 @@ impl Session {
         nulls: bool,
         oid: Oid,
     ) -> Result<()> {
+        if !index.unique || nulls {
+            return self.put_entry(index, key, oid);
+        }
+        let kernel = self.kernel.clone();
+        loop {
+            let latch = kernel.key_latches.latch(kernel.key_latches.number(index.id, key));
+            match self.twin(table, index, key, oid)? {
+                None => return self.put_entry(index, key, oid),
+                Some(owner) => {
+                    drop(latch);
+                    self.wait_for(&owner, Wait::Block)?;
+                }
+            }
+        }
+    }
+
+    fn put_entry(&mut self, index: &Arc<IndexStore>, key: &[u8], oid: Oid) -> Result<()> {
         let inserted = {
             let guard = self.participant.pin();
             index.index.insert(&guard, key, oid)
         }
         .map_err(|_| Error::OutOfMemory { limit: self.kernel.space.budget.limit() })?;
         self.own_change(index, &inserted);
-        if index.unique && !nulls {
-            let mut oids = std::mem::take(&mut self.oids);
-            let outcome = self.check_unique(table, index, key, oid, &mut oids);
-            self.oids = oids;
-            outcome?
-        }
         Ok(())
+    }
+
+    /// Takes the latches of the unique keys that a changed row is about to have, once none of them is another row's. The
+    /// change has to be made under them: the row's entry may stand already, of an older version.
+    fn claim_keys<'k>(
+        &mut self,
+        kernel: &'k Kernel,
+        table: &Arc<TableStore>,
+        keys: &[NewKey],
+        oid: Oid,
+    ) -> Result<Vec<MutexGuard<'k, ()>>> {
+        let unique = || keys.iter().filter(|k| k.index.unique && !k.nulls);
+        let mut numbers: Vec<usize> =
+            unique().map(|k| kernel.key_latches.number(k.index.id, &k.key)).collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        'again: loop {
+            let latches = numbers.iter().map(|n| kernel.key_latches.latch(*n)).collect();
+            for k in unique() {
+                if let Some(owner) = self.twin(table, &k.index, &k.key, oid)? {
+                    drop::<Vec<_>>(latches);
+                    self.wait_for(&owner, Wait::Block)?;
+                    continue 'again;
+                }
+            }
+            return Ok(latches);
+        }
     }
 
     /// An index node that this transaction had seen and changed itself has not been changed by another.
@@ -666,98 +784,123 @@ impl Session {
         }
     }
 
-    /// Sees uncommitted and dead entries; waits for transactions that could yet make or unmake a duplicate.
-    fn check_unique(
+    /// Looks, under the key's latch, whether another row has the key: an error if it is there to stay, the transaction to
+    /// wait for if that could yet make or unmake it. Sees uncommitted and dead entries.
+    fn twin(
         &mut self,
         table: &Arc<TableStore>,
         index: &Arc<IndexStore>,
         key: &[u8],
         me: Oid,
-        oids: &mut Vec<Oid>,
-    ) -> Result<()> {
+    ) -> Result<Option<Arc<TxnState>>> {
+        let mut oids = std::mem::take(&mut self.oids);
+        oids.clear();
+        {
+            let guard = self.participant.pin();
+            index.index.lookup(&guard, key, &mut oids, None);
+        }
+        let mut outcome = Ok(None);
+        for &oid in oids.iter().filter(|o| **o != me) {
+            outcome = self.has_key(table, index, key, oid);
+            if !matches!(outcome, Ok(None)) {
+                break;
+            }
+        }
+        self.oids = oids;
+        outcome
+    }
+
+    /// The same of one row.
+    fn has_key(
+        &mut self,
+        table: &Arc<TableStore>,
+        index: &Arc<IndexStore>,
+        key: &[u8],
+        oid: Oid,
+    ) -> Result<Option<Arc<TxnState>>> {
         let kernel = self.kernel.clone();
         let space = &kernel.space;
-        'again: loop {
-            oids.clear();
-            {
-                let guard = self.participant.pin();
-                index.index.lookup(&guard, key, oids, None);
+        let mut turn = 0;
+        loop {
+            let pin = self.participant.pin();
+            let w0 = space.word(oid.0).load(Ordering::Acquire);
+            if w0 == 0 {
+                return Ok(None);
             }
-            for &oid in oids.iter().filter(|o| **o != me) {
-                let mut turn = 0;
-                loop {
-                    let pin = self.participant.pin();
-                    let w0 = space.word(oid.0).load(Ordering::Acquire);
-                    if w0 == 0 {
-                        break;
-                    }
-                    let mut buf = std::mem::take(&mut self.old_row);
-                    buf.resize(table.row_size, 0);
-                    let mine = w0 & OWNED != 0 && w0 & ID == self.view.txn;
-                    let other = w0 & OWNED != 0 && !mine;
-                    let has_key = |buf: &[u8]| {
-                        let mut k = Vec::with_capacity(key.len());
-                        index.key.key(buf, &Newest(self), &mut k);
-                        k == key
-                    };
-                    let verdict = if !other {
-                        // Our newest, or the newest committed.
-                        self.read_newest(oid, &mut buf) && has_key(&buf)
-                    } else {
-                        slot::any_version(space, oid, &mut buf, false, &mut |b| has_key(b))
-                    };
-                    let changed = space.word(oid.0).load(Ordering::Acquire) != w0;
-                    self.old_row = buf;
-                    drop(pin);
-                    if changed {
-                        spin_wait(turn);
-                        turn += 1;
-                        continue;
-                    }
-                    if !verdict {
-                        break;
-                    }
-                    if !other {
-                        return Err(Error::UniqueViolation { index: index.id });
-                    }
-                    if let Some(owner) = self.owner_of(oid, w0)
-                        && matches!(owner.get(), Status::Active | Status::Preparing(_))
-                    {
-                        self.wait_for(&owner, Wait::Block)?;
-                        continue 'again;
-                    }
-                    spin_wait(turn);
-                    turn += 1;
+            let mut buf = std::mem::take(&mut self.old_row);
+            buf.resize(table.row_size, 0);
+            let mine = w0 & OWNED != 0 && w0 & ID == self.view.txn;
+            let other = w0 & OWNED != 0 && !mine;
+            let same = |buf: &[u8]| {
+                let mut k = Vec::with_capacity(key.len());
+                index.key.key(buf, &Newest(self), &mut k);
+                k == key
+            };
+            let verdict = if !other {
+                // Our newest, or the newest committed.
+                self.read_newest(oid, &mut buf) && same(&buf)
+            } else {
+                slot::any_version(space, oid, &mut buf, false, &mut |b| same(b))
+            };
+            let changed = space.word(oid.0).load(Ordering::Acquire) != w0;
+            drop(pin);
+            self.old_row = buf;
+            if !changed {
+                if !verdict {
+                    return Ok(None);
+                }
+                if !other {
+                    return Err(Error::UniqueViolation { index: index.id });
+                }
+                if let Some(owner) = self.owner_of(oid, w0)
+                    && matches!(owner.get(), Status::Active | Status::Preparing(_))
+                {
+                    return Ok(Some(owner));
                 }
             }
-            return Ok(());
+            spin_wait(turn);
+            turn += 1;
         }
     }
 
     /// Changes a row that is locked by us: `old` is its newest version, `new` has the same length.
     pub fn update(&mut self, table: &Arc<TableStore>, oid: Oid, old: &[u8], new: &[u8]) -> Result<()> {
-        self.pieces.clear();
+        let keys = self.new_keys(table, old, new);
+        let kernel = self.kernel.clone();
+        let latches = match keys.iter().any(|k| k.index.unique && !k.nulls) {
+            true => self.claim_keys(&kernel, table, &keys, oid)?,
+            false => vec![],
+        };
         let mut pieces = std::mem::take(&mut self.pieces);
+        pieces.clear();
         difference(old, new, &mut pieces);
         let done = self.push_difference(table, oid, &pieces, false);
         self.pieces = pieces;
         if !done? {
             return Ok(());
         }
-        if new[0] & LIVE != 0 {
-            for index in table.indexes.iter() {
-                if index.key.unaffected(old, new) {
-                    continue;
-                }
-                let (mut a, mut b) = (vec![], vec![]);
-                index.key.key(old, &Newest(self), &mut a);
-                let nulls = index.key.key(new, &Newest(self), &mut b);
-                if a != b {
-                    self.enter_key(table, index, &b, nulls, oid)?
-                }
+        for k in &keys {
+            self.put_entry(&k.index, &k.key, oid)?
+        }
+        drop(latches);
+        self.spill_if_large()
+    }
+
+    /// The keys that the row has and had not before.
+    fn new_keys(&self, table: &TableStore, old: &[u8], new: &[u8]) -> Vec<NewKey> {
+        let mut keys = vec![];
+        if new[0] & LIVE == 0 {
+            return keys;
+        }
+        for index in table.indexes.iter().filter(|i| !i.key.unaffected(old, new)) {
+            let (mut before, mut key) = (vec![], vec![]);
+            index.key.key(old, &Newest(self), &mut before);
+            let nulls = index.key.key(new, &Newest(self), &mut key);
+            if before != key {
+                keys.push(NewKey { index: index.clone(), key, nulls })
             }
         }
-        self.spill_if_large()
+        keys
     }
 
     /// Deletes a row that is locked by us: `old` is its newest version.
@@ -802,6 +945,7 @@ impl Session {
             // SAFETY: the slot is ours and the node empty.
             unsafe { Version::fill((link & POINTER) as *mut Version, pieces) };
         } else {
+            self.room()?;
             self.charge(Version::bytes(pieces.len().max(SMALL)))?;
             let mark = self.mark();
             let number = self.table_number(table);
@@ -841,6 +985,7 @@ impl Session {
         if len > LARGEST_RUN {
             return Err(Error::TooLarge { bytes: bytes.len(), limit: LARGEST_RUN - 8 });
         }
+        self.room()?;
         let oid = match Heap::units_for_string(len) {
             Some(units) => table.strings.allocate(&mut self.claims, &self.kernel.log, units)?,
             None => table.strings.allocate_run(&self.kernel.log, len)?,
@@ -1070,7 +1215,7 @@ impl Session {
     }
 
     fn end(&mut self, status: Status) {
-        let Some(t) = self.txn.take() else { return };
+        let Some(mut t) = self.txn.take() else { return };
         if status == Status::Aborted {
             t.state.set(status)
         }
@@ -1082,6 +1227,8 @@ impl Session {
         }
         self.view.txn = 0;
         self.unpublish();
+        self.credit += t.charged;
+        self.kernel.space.budget.give_back(t.reads.get_mut().charged);
         if self.credit > 256 << 10 {
             let back = self.credit - (64 << 10);
             self.credit -= back;
@@ -1355,6 +1502,11 @@ impl Drop for Session {
         self.kernel.space.budget.give_back(self.credit);
         self.kernel.collector.orphan(&self.garbage);
     }
+}
+
+/// The session whose line it is.
+pub fn session_of(line: &Line) -> SessionId {
+    std::ptr::from_ref(line).addr() as SessionId
 }
 
 /// Calls `f` with the difference that a write makes, in pieces of bounded length: (oid, offset in row, bytes).

@@ -1,8 +1,8 @@
-//! Waiting for another transaction's end, with deadlock detection; and shared row locks, which live beside the
-//! rows.
+//! Waiting for other sessions (for a transaction's end, or for what data definition needs), with deadlock detection;
+//! and shared row locks, which live beside the rows.
 //!
-//! - **W1** Who waits has an edge to the one it waits for, entered under the table's mutex; a cycle is found by
-//!   whoever would close it, and that one gives up.
+//! - **W1** Who waits has edges to those it waits for, entered under the table's mutex; a cycle is found by whoever
+//!   closes it, and that one gives up. The edges are asked for anew whenever somebody looks.
 //! - **W2** A transaction that ends stores its state, then looks whether it is waited for; who waits enters the flag,
 //!   then looks at the state. Sequential consistency lets at least one of them see the other.
 //! - **W3** Who shares a row registers, then looks for an owner; who would own a row takes it, then looks for sharers.
@@ -19,12 +19,35 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::time::Duration;
 
+/// Tells of each session that keeps the waiting one waiting, as of now.
+pub type Blockers = dyn Fn(&mut dyn FnMut(SessionId)) + Send + Sync;
+
+/// A session, for as long as it lives.
+pub type SessionId = u64;
+
 #[derive(Default)]
 struct Table {
-    /// Who waits for whom.
-    edges: HashMap<u64, u64>,
+    /// Who waits, and for whom.
+    edges: HashMap<SessionId, Box<Blockers>>,
     /// Row -> transactions that share a lock on it.
     shares: HashMap<u64, Vec<Arc<TxnState>>>,
+}
+
+impl Table {
+    /// Whether somebody whom `me` waits for waits, in the end, for `me`.
+    fn is_cycle(&self, me: SessionId) -> bool {
+        let (mut todo, mut met) = (vec![me], vec![]);
+        while let Some(at) = todo.pop() {
+            let Some(blockers) = self.edges.get(&at) else { continue };
+            blockers(&mut |b| {
+                if !met.contains(&b) {
+                    met.push(b);
+                    todo.push(b)
+                }
+            })
+        }
+        met.contains(&me)
+    }
 }
 
 #[derive(Default)]
@@ -32,6 +55,9 @@ pub struct Waits {
     table: Mutex<Table>,
     ended: Condvar,
 }
+
+/// How often a wait looks whether it was cancelled.
+const POLL: Duration = Duration::from_millis(50);
 
 /// How long a wait may last, and what may break it off.
 #[derive(Clone, Default)]
@@ -42,29 +68,44 @@ pub struct Patience {
 
 impl Waits {
     /// Waits until `holder` has ended.
-    pub fn wait_for(&self, me: u64, holder: &TxnState, patience: &Patience) -> Result<()> {
-        let deadline = patience.timeout.map(|t| clock::now() + t);
-        let mut table = self.table.lock();
+    pub fn wait_for(&self, me: SessionId, holder: &Arc<TxnState>, patience: &Patience) -> Result<()> {
+        let ended = |h: &TxnState| matches!(h.get(), Status::Committed(_) | Status::Aborted);
         holder.waited.store(true, Ordering::SeqCst);
         fence(Ordering::SeqCst);
-        let mut at = holder.id;
-        let mut steps = 0;
-        while let Some(&next) = table.edges.get(&at) {
-            if next == me || steps > table.edges.len() {
-                return Err(Error::Deadlock);
+        let theirs = holder.clone();
+        let blockers = move |f: &mut dyn FnMut(SessionId)| {
+            if !ended(&theirs) {
+                f(theirs.session)
             }
-            at = next;
-            steps += 1;
-        }
-        table.edges.insert(me, holder.id);
+        };
+        self.wait(me, Box::new(blockers), POLL, patience, || ended(holder))
+    }
+
+    /// Waits until `over` says so, asked at least every `poll`. Whatever makes an end of it without [`Waits::changed`] is
+    /// noticed that late. Sessions may leave the blockers at any time; who joins them is not waiting then.
+    pub fn wait(
+        &self,
+        me: SessionId,
+        blockers: Box<Blockers>,
+        poll: Duration,
+        patience: &Patience,
+        mut over: impl FnMut() -> bool,
+    ) -> Result<()> {
+        let deadline = patience.timeout.map(|t| clock::now() + t);
+        let mut table = self.table.lock();
+        table.edges.insert(me, blockers);
         let outcome = loop {
-            if matches!(holder.get(), Status::Committed(_) | Status::Aborted) {
+            if over() {
                 break Ok(());
+            }
+            // Only who begins to wait closes a cycle, but looking costs nothing here.
+            if table.is_cycle(me) {
+                break Err(Error::Deadlock);
             }
             if patience.cancel.as_ref().is_some_and(|c| c.load(Ordering::Relaxed)) {
                 break Err(Error::Canceled);
             }
-            let mut limit = Duration::from_millis(50);
+            let mut limit = poll;
             if let Some(d) = deadline {
                 match d.checked_sub(clock::now()) {
                     Some(left) if !left.is_zero() => limit = limit.min(left),
@@ -75,6 +116,12 @@ impl Waits {
         };
         table.edges.remove(&me);
         outcome
+    }
+
+    /// Something that is waited for, other than a transaction's end, may have come to pass.
+    pub fn changed(&self) {
+        let _table = self.table.lock();
+        self.ended.notify_all();
     }
 
     /// To be called by a transaction after its end is stored and its slots are stamped.

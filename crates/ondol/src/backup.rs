@@ -37,8 +37,7 @@ pub struct Copied {
 }
 
 fn failed(what: &str, e: io::Error) -> SqlError {
-    let state = if e.kind() == io::ErrorKind::StorageFull { sqlstate::DISK_FULL } else { sqlstate::IO_ERROR };
-    SqlError::new(state, format!("{what}: {e}"))
+    SqlError::new(ondol_engine::error::io_state(&e), format!("{what}: {e}"))
 }
 
 /// Copies the database in `from` into the folder `to`, which must be empty or not there. Further log folders are copied to folders

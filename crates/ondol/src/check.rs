@@ -40,8 +40,7 @@ pub struct Held {
 fn io_error(path: &Path, e: std::io::Error) -> SqlError {
     let state = match e.kind() {
         std::io::ErrorKind::NotFound => "3D000",
-        std::io::ErrorKind::PermissionDenied => "42501",
-        _ => sqlstate::IO_ERROR,
+        _ => ondol_engine::error::io_state(&e),
     };
     SqlError::new(state, format!("database \"{}\": {e}", path.display()))
 }
@@ -61,6 +60,12 @@ pub fn hold(path: &Path, log_folders: &[String]) -> SqlResult<Held> {
     let config = config(path, log_folders)?;
     let names = config.data.list("").map_err(|e| io_error(path, e))?;
     if !names.iter().any(|n| n.starts_with("manifest")) {
+        if names.iter().any(|n| n == "lock" || n.starts_with("checkpoint")) {
+            return Err(SqlError::new(
+                sqlstate::DATA_CORRUPTED,
+                format!("\"{}\" has files of a database, yet no manifest", path.display()),
+            ));
+        }
         return Err(SqlError::new("3D000", format!("there is no database in \"{}\"", path.display())));
     }
     let lock = config.data.lock("lock").map_err(|e| match e.kind() {

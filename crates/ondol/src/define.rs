@@ -3,7 +3,7 @@ use crate::session::Session;
 use ondol_engine::{Catalog, ColumnDef, FunctionDef, Returns};
 use ondol_sql::bound::NewIndex;
 use ondol_types::resolve::type_id_name;
-use ondol_types::{SqlError, SqlResult, Type, TypeId, Value, sqlstate};
+use ondol_types::{SqlError, SqlResult, Type, TypeId, sqlstate};
 
 /// Longest name, in bytes; longer generated ones are cut.
 const NAME_MAX: usize = 63;
@@ -135,10 +135,6 @@ impl Session {
         using: Option<&str>,
     ) -> SqlResult<()> {
         let Some(name) = using else {
-            if index.primary {
-                let columns: Vec<usize> = index.columns.iter().map(|c| c.column).collect();
-                self.forbid_nulls(table, &columns)?;
-            }
             return self.add_index(table, index);
         };
         if let Some(new) = index.name.as_ref().filter(|n| *n != name) {
@@ -146,54 +142,7 @@ impl Session {
                 format!("ALTER TABLE / ADD CONSTRAINT USING INDEX will rename index \"{name}\" to \"{new}\"");
             self.notice("00000", message);
         }
-        if index.primary {
-            let catalog = self.connection.catalog();
-            let def = catalog.table(table).and_then(|t| t.def.indexes.iter().find(|i| i.name == *name));
-            let columns: Vec<usize> = def.into_iter().flat_map(|i| &i.columns).map(|c| c.column).collect();
-            self.forbid_nulls(table, &columns)?;
-        }
         self.connection.adopt_index(table, name, index.primary, index.name.as_deref())
-    }
-
-    /// Makes columns NOT NULL, as a primary key's must be. Where one was not, the layout of rows changes: the table is
-    /// made anew, with its rows and indexes, within the same transaction.
-    fn forbid_nulls(&mut self, name: &str, columns: &[usize]) -> SqlResult<()> {
-        let catalog = self.connection.catalog();
-        let Some(old) = catalog.table(name).cloned() else { return Err(no_table(name)) };
-        if columns.iter().all(|&c| old.def.columns[c].not_null) {
-            return Ok(());
-        }
-        let mut rows: Vec<Vec<Value>> = Vec::new();
-        let names: Vec<String> = old.def.columns.iter().map(|c| crate::dump::quote(&c.name)).collect();
-        let all = format!("SELECT {} FROM {}", names.join(", "), crate::dump::quote(name));
-        self.for_each_within(&all, |row| {
-            let row: Vec<Value> = row.values().map(|v| v.to_owned()).collect();
-            if let Some(c) = columns.iter().find(|&&c| row[c].is_null()) {
-                let column = &old.def.columns[*c].name;
-                return Err(SqlError::new(
-                    sqlstate::NOT_NULL_VIOLATION,
-                    format!("column \"{column}\" of relation \"{name}\" contains null values"),
-                ));
-            }
-            rows.push(row);
-            Ok(())
-        })?;
-        let mut defs = old.def.columns.clone();
-        columns.iter().for_each(|&c| defs[c].not_null = true);
-        self.connection.drop_table(name)?;
-        self.connection.create_table(name, defs)?;
-        let catalog = self.connection.catalog();
-        let Some(new) = catalog.table(name).cloned() else { return Err(no_table(name)) };
-        self.connection.start_statement(catalog.version, std::slice::from_ref(&new), true)?;
-        for row in &rows {
-            crate::params::with_refs(row, |values| self.connection.insert(&new, values))?;
-        }
-        self.connection.end_statement()?;
-        for i in &old.def.indexes {
-            let (kind, columns) = (i.kind, i.columns.clone());
-            self.connection.create_index(name, &i.name, kind, i.unique, columns, i.primary, i.constraint)?;
-        }
-        Ok(())
     }
 
     pub(crate) fn drop_tables(&mut self, names: &[String], if_exists: bool) -> SqlResult<()> {

@@ -15,7 +15,7 @@ use crate::session::Session;
 use crate::system;
 use ondol_engine::{FunctionDef, IndexDef, Isolation, TableDef};
 pub use ondol_types::name::quote;
-use ondol_types::{SqlError, SqlResult, Type, sqlstate};
+use ondol_types::{SqlError, SqlResult, Type};
 use std::io::Write;
 
 /// A type with its modifier, as SQL takes it.
@@ -101,9 +101,7 @@ pub fn create_function(f: &FunctionDef) -> String {
 }
 
 fn failed(e: std::io::Error) -> SqlError {
-    let state =
-        if e.kind() == std::io::ErrorKind::StorageFull { sqlstate::DISK_FULL } else { sqlstate::IO_ERROR };
-    SqlError::new(state, format!("could not write the dump: {e}"))
+    SqlError::new(ondol_engine::error::io_state(&e), format!("could not write the dump: {e}"))
 }
 
 impl Session {

@@ -3,10 +3,12 @@ use crate::output::Output;
 use crate::planned::{Named, Plan, Ready, column};
 use crate::rows::{Column, Rows};
 use crate::session::Session;
-use ondol_engine::{Access, FunctionDef, Isolation, STALE};
+use ondol_engine::{Access, Catalog, FunctionDef, Isolation, STALE};
+use ondol_sql::bind;
 use ondol_sql::bound::{Bound, Expr, Query, Statement, Target};
 use ondol_sql::code::explain;
 use ondol_sql::interpret::rows::Row;
+use ondol_sql::parse;
 use ondol_types::{SqlError, SqlResult, TypeId, Value, ValueRef, sqlstate};
 use std::sync::Arc;
 
@@ -133,6 +135,11 @@ impl Session {
         }
         self.fresh = false;
         self.refuse_read_only(tag)?;
+        // The dictionary may change while the statement waits for its turn.
+        let f = |s: &mut Session| {
+            s.connection.start_definitions(bound.catalog_version)?;
+            f(s)
+        };
         if self.connection.in_transaction() {
             f(self)?;
             return out.done(tag, None);
@@ -340,6 +347,15 @@ impl Session {
         Ok(values)
     }
 
+    fn measured_plan(&self, bound: &Bound) -> SqlResult<Arc<Plan>> {
+        match bound.statement {
+            Statement::Query(_) | Statement::Insert(_) | Statement::Modify(_) => {
+                Ok(Arc::new(Plan::new(self.compile_measured(bound)?)))
+            }
+            _ => Err(SqlError::unsupported("EXPLAIN of a prepared utility statement")),
+        }
+    }
+
     fn explain(
         &mut self,
         analyze: bool,
@@ -350,14 +366,23 @@ impl Session {
         let (plan, values) = match statement {
             Statement::Execute { name, args } => {
                 let values = self.evaluate(args, bound.catalog_version)?;
+                let catalog = self.connection.catalog();
                 let plan = match self.plans.prepared.get(name).cloned() {
+                    // What is measured counts what its nodes do, so it is compiled for that.
+                    Some(named) if analyze => {
+                        let bound = parse_one(&named.text, &catalog, &named.types)?;
+                        self.measured_plan(&bound)?
+                    }
                     Some(named) => match self.ready(&named.text, &named.types)? {
                         Ready::Plan(p) => p,
                         _ => return Err(SqlError::unsupported("EXPLAIN of a prepared utility statement")),
                     },
                     None => {
                         let f = self.choose_function(name, args)?;
-                        self.query_plan(crate::session::QueryId(f.id))?
+                        match analyze {
+                            true => self.measured_plan(&bind::bind_function(&f, &catalog)?)?,
+                            false => self.query_plan(crate::session::QueryId(f.id))?,
+                        }
                     }
                 };
                 (plan, values)
@@ -379,6 +404,14 @@ impl Session {
         give(Arc::new([column("QUERY PLAN", TypeId::Text)]), lines.iter().map(|l| [l.as_str()]), out)?;
         let token = self.told(token);
         out.done("EXPLAIN", token)
+    }
+}
+
+/// The one statement of a text that was prepared.
+fn parse_one(text: &str, catalog: &Catalog, types: &[TypeId]) -> SqlResult<Bound> {
+    match parse::parse(text)?.first() {
+        Some(raw) => bind::bind(raw, text, catalog, types),
+        None => Err(SqlError::unsupported("EXPLAIN of an empty statement")),
     }
 }
 

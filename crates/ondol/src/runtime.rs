@@ -127,13 +127,38 @@ fn context(database: &str) -> Context<'_> {
 }
 
 /// Breaks off what a session is doing, from another thread.
+///
+/// ```
+/// # fn main() -> ondol::Result<()> {
+/// # let folder = ondol::TempFolder::new()?;
+/// # let db = ondol::Database::open(folder.path())?;
+/// let mut session = db.session();
+/// let canceller = session.canceller();
+/// std::thread::spawn(move || {
+///     std::thread::sleep(std::time::Duration::from_millis(100));
+///     canceller.cancel();
+/// });
+/// let error = session.query("SELECT count(*) FROM generate_series(1, 1000000000000)", &[]).unwrap_err();
+/// assert_eq!(error.sqlstate(), "57014");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Canceller(Arc<AtomicBool>);
 
 impl Canceller {
-    /// The statement that runs now, if any, ends with SQLSTATE 57014.
+    /// The statement that runs now, if any, ends with SQLSTATE 57014, which fails its transaction as any error does. Waits for
+    /// locks are broken off too; a commit that waits to become durable is not.
     pub fn cancel(&self) {
         self.0.store(true, Ordering::Relaxed)
+    }
+    /// Whether the session's last or present statement was told to end.
+    pub fn was_cancelled(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+    /// Cancels at each interrupt (Ctrl-C) that the process gets from now on, instead of ending it.
+    pub fn cancel_on_interrupt(&self) -> std::io::Result<()> {
+        ondol_base::interrupt::sets(self.0.clone())
     }
 }
 

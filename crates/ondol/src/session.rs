@@ -10,7 +10,7 @@
 use crate::database::Database;
 use crate::output::{Gather, Notice, Outcome, Output, Progress};
 use crate::params::{count_mismatch, fit, with_refs};
-use crate::planned::{Plan, Plans, Ready};
+use crate::planned::{Plan, Plans};
 use crate::rows::{Column, Row, Rows};
 use crate::runtime::SessionHost;
 use crate::settings::{Mark, Settings};
@@ -167,18 +167,6 @@ impl Session {
         f: impl FnMut(Row<'_>) -> SqlResult<()>,
     ) -> SqlResult<()> {
         self.run(sql, params, &mut Each(f))
-    }
-
-    /// The same inside what runs already, errors being the caller's to deal with.
-    pub(crate) fn for_each_within(
-        &mut self,
-        sql: &str,
-        f: impl FnMut(Row<'_>) -> SqlResult<()>,
-    ) -> SqlResult<()> {
-        match self.ready(sql, &[])? {
-            Ready::Plan(p) => self.run_plan(&p, &[], &mut Each(f)),
-            _ => Err(SqlError::new(sqlstate::INTERNAL_ERROR, "a query of the session's own is none")),
-        }
     }
 
     /// Prepares a statement for being executed many times.

@@ -7,7 +7,8 @@
 //!
 //! - **S1** Strings ('...', E'...' with backslash escapes, "...", $tag$...$tag$) and comments (-- to the end of
 //!   the line, /* nested */) hide everything inside them.
-//! - **S2** A semicolon inside parentheses does not end a statement.
+//! - **S2** A semicolon inside parentheses does not end a statement, nor does one in the body of a routine, between
+//!   BEGIN ATOMIC and its END.
 //! - **S3** A statement's text is given as it was written, from its first character that is neither white space nor
 //!   comment to its semicolon, so that error positions count from what the user sees.
 //! - **S4** A text of white space and comments alone is no statement.
@@ -50,6 +51,13 @@ pub struct Splitter {
     at: usize,
     state: State,
     parens: u32,
+    /// Where the word at hand begins.
+    word: Option<usize>,
+    /// The statement's first words, which tell whether it makes a routine.
+    words: Vec<String>,
+    makes_routine: bool,
+    /// BEGINs and CASEs of a routine's body whose END is still to come.
+    bodies: u32,
     /// Where the first thing other than white space and comments stands.
     begun: Option<usize>,
     backslashes: bool,
@@ -64,6 +72,10 @@ impl Splitter {
             at: 0,
             state: State::Plain,
             parens: 0,
+            word: None,
+            words: Vec::new(),
+            makes_routine: false,
+            bodies: 0,
             begun: None,
             backslashes,
         }
@@ -116,6 +128,10 @@ impl Splitter {
         (self.from, self.at) = (next, next);
         self.state = State::Plain;
         self.parens = 0;
+        self.word = None;
+        self.words.clear();
+        self.makes_routine = false;
+        self.bodies = 0;
         self.begun = None;
         text
     }
@@ -128,6 +144,7 @@ impl Splitter {
             self.text.drain(..self.from);
             self.at -= self.from;
             self.begun = self.begun.map(|b| b - self.from);
+            self.word = self.word.map(|w| w - self.from);
             self.from = 0;
         }
         while self.at < self.text.len() {
@@ -191,7 +208,41 @@ impl Splitter {
         None
     }
 
+    /// A word outside of quotes is whole.
+    fn word_ended(&mut self, word: std::ops::Range<usize>) {
+        const FIRST: usize = 4;
+        if self.words.len() == FIRST && !self.makes_routine {
+            return;
+        }
+        let word = self.text[word].to_ascii_lowercase();
+        if self.words.len() < FIRST {
+            self.words.push(word.clone());
+            let words: Vec<&str> = self.words.iter().map(String::as_str).collect();
+            self.makes_routine = matches!(
+                words[..],
+                ["create", "function" | "procedure", ..]
+                    | ["create", "or", "replace", "function" | "procedure", ..]
+            );
+        }
+        if self.makes_routine && self.parens == 0 {
+            match word.as_str() {
+                "begin" => self.bodies += 1,
+                "case" if self.bodies > 0 => self.bodies += 1,
+                "end" => self.bodies = self.bodies.saturating_sub(1),
+                _ => {}
+            }
+        }
+    }
+
     fn plain(&mut self, i: usize, c: u8, next: Option<u8>) -> Option<Piece> {
+        match self.word {
+            None if is_name_byte(c) && c != b'$' => self.word = Some(i),
+            Some(start) if !is_name_byte(c) => {
+                self.word = None;
+                self.word_ended(start..i)
+            }
+            _ => {}
+        }
         let bytes = self.text.as_bytes();
         self.at += 1;
         match c {
@@ -204,7 +255,7 @@ impl Splitter {
                 self.state = State::BlockComment(1);
                 return None;
             }
-            b';' if self.parens == 0 => {
+            b';' if self.parens == 0 && self.bodies == 0 => {
                 return self.give(i + 1, i + 1).map(Piece::Statement);
             }
             b'\\' if self.backslashes => {
@@ -275,10 +326,22 @@ mod tests {
         assert_eq!(split("a$b$;c;$1$;"), ["a$b$", "c", "$1$"]);
     }
 
+    #[test]
+    fn bodies_of_routines_are_whole() {
+        let body =
+            "create or replace function f() returns int begin atomic select case when true then 1 end; end";
+        assert_eq!(split(&format!("{body}; x")), [body, "x"]);
+        assert_eq!(split("begin; select 1; end"), ["begin", "select 1", "end"]);
+        assert_eq!(
+            split("create function begin$a() as 'begin;'; x"),
+            ["create function begin$a() as 'begin;'", "x"]
+        );
+    }
+
     /// S1 to S4 must not depend on how the text is cut into pushes (of lines, as the shell does).
     #[test]
     fn line_by_line_gives_the_same() {
-        let text = "create table t (\n a int, -- the ;\n b text);\ninsert into t values (1, 'x\n;y');\nselect $$\n;\n$$;\nselect 1";
+        let text = "create table t (\n a int, -- the ;\n b text);\ninsert into t values (1, 'x\n;y');\nselect $$\n;\n$$;\ncreate function f() begin atomic\nselect 1;\nend;\nselect 1";
         let mut s = Splitter::new(true);
         let mut all = Vec::new();
         for line in text.split_inclusive('\n') {

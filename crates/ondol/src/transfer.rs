@@ -7,6 +7,7 @@ use crate::output::{Output, Progress};
 use crate::planned::Plan;
 use crate::session::Session;
 use ondol_engine::Table;
+use ondol_engine::error::io_state;
 use ondol_sql::bound::{Bound, Copy, CopyEnd, CopyOptions, Expr, Query, Statement};
 use ondol_sql::copy::{Reader, Writer};
 use ondol_sql::interpret::rows::Row;
@@ -23,13 +24,18 @@ const REPORT_EVERY: u64 = 8192;
 const BLOCK: usize = 1 << 18;
 
 fn file_error(path: &str, what: &str, e: std::io::Error) -> SqlError {
-    let state = match e.kind() {
-        std::io::ErrorKind::NotFound => "58P01",
-        std::io::ErrorKind::PermissionDenied => "42501",
-        std::io::ErrorKind::StorageFull => sqlstate::DISK_FULL,
-        _ => sqlstate::IO_ERROR,
-    };
+    let state = if e.kind() == std::io::ErrorKind::NotFound { "58P01" } else { io_state(&e) };
     SqlError::new(state, format!("could not {what} file \"{path}\": {e}"))
+}
+
+/// An error of COPY with the file's name, where it was the medium's and not the data's.
+fn in_file(path: &str, e: SqlError) -> SqlError {
+    match e.sqlstate() {
+        sqlstate::DISK_FULL | sqlstate::IO_ERROR if e.0.detail.is_none() => {
+            e.detail(format!("File \"{path}\"."))
+        }
+        _ => e,
+    }
 }
 
 impl Session {
@@ -46,8 +52,16 @@ impl Session {
                     }
                     CopyEnd::File(path) => {
                         let file = File::open(Path::new(path)).map_err(|e| file_error(path, "open", e))?;
-                        let size = file.metadata().ok().filter(|m| m.is_file()).map(|m| m.len());
-                        self.copy_from(&into, options, file, bound, &mut |p| out.progress(p), size)?
+                        let about = file.metadata().map_err(|e| file_error(path, "read", e))?;
+                        if about.is_dir() {
+                            return Err(SqlError::new(
+                                sqlstate::WRONG_OBJECT_TYPE,
+                                format!("\"{path}\" is a directory"),
+                            ));
+                        }
+                        let size = about.is_file().then_some(about.len());
+                        self.copy_from(&into, options, file, bound, &mut |p| out.progress(p), size)
+                            .map_err(|e| in_file(path, e))?
                     }
                 }
             }
@@ -59,8 +73,12 @@ impl Session {
                 CopyEnd::File(path) => {
                     let mut file =
                         File::create(Path::new(path)).map_err(|e| file_error(path, "create", e))?;
-                    let done = self.copy_to(query, options, &mut file, bound)?;
-                    file.sync_all().map_err(|e| file_error(path, "write", e))?;
+                    let done =
+                        self.copy_to(query, options, &mut file, bound).map_err(|e| in_file(path, e))?;
+                    // What is no file of a disk (a pipe, a device) has nothing to sync.
+                    if file.metadata().is_ok_and(|m| m.is_file()) {
+                        file.sync_all().map_err(|e| file_error(path, "write", e))?;
+                    }
                     done
                 }
             },
@@ -176,7 +194,7 @@ impl Session {
         let mut cell = String::new();
         writer.header(plan.columns.iter().map(|c| c.name.as_str()), &mut buffer);
         let failed =
-            |e: std::io::Error| SqlError::new(sqlstate::IO_ERROR, format!("could not write COPY data: {e}"));
+            |e: std::io::Error| SqlError::new(io_state(&e), format!("could not write COPY data: {e}"));
         let types: Vec<Type> = plan.columns.iter().map(|c| c.ty).collect();
         let (rows, token) = self.run_program(&plan, &[], &mut |row: &Row<'_>| {
             for (v, ty) in row.values().zip(&types) {

@@ -390,3 +390,104 @@ fn a_seed_simulates_the_same_each_time() {
     assert_eq!(once.out, ran(&["sim", "--seed", "7"], "").out);
     assert_ne!(once.out, ran(&["sim", "--seed", "8"], "").out);
 }
+
+/// At a terminal, an interrupt ends the statement and the line, not the shell.
+#[test]
+fn an_interrupt_ends_the_running_statement() {
+    use std::sync::{Arc, Mutex};
+    use std::time::{Duration, Instant};
+    let p = Place::new();
+    let command = format!("{ONDOL} shell {}", p.db().display());
+    // Of util-linux: gives its child a terminal.
+    let mut child = Command::new("script")
+        .args(["-qec", &command, "/dev/null"])
+        .env("TERM", "xterm")
+        .env("HOME", p.0.path())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("script (of util-linux) starts");
+    let mut input = child.stdin.take().expect("a pipe");
+    let mut output = child.stdout.take().expect("a pipe");
+    let shown = Arc::new(Mutex::new(String::new()));
+    let theirs = shown.clone();
+    let reader = std::thread::spawn(move || {
+        let mut buf = [0; 4096];
+        while let Ok(n @ 1..) = std::io::Read::read(&mut output, &mut buf) {
+            theirs.lock().unwrap().push_str(&String::from_utf8_lossy(&buf[..n]));
+        }
+    });
+    let started = Instant::now();
+    // Types it until the text shows: what is typed just when an interrupt comes is dropped by the terminal.
+    let mut typed = |text: &str, patience: Duration, there: &str| {
+        let mut last = Duration::MAX;
+        while !shown.lock().unwrap().contains(there) {
+            assert!(
+                started.elapsed() < Duration::from_secs(60),
+                "no {there:?} in {:?}",
+                shown.lock().unwrap()
+            );
+            if last > patience {
+                input.write_all(text.as_bytes()).expect("somebody listens");
+                last = Duration::ZERO;
+            }
+            std::thread::sleep(Duration::from_millis(50));
+            last = last.saturating_add(Duration::from_millis(50));
+        }
+    };
+    let (soon, late) = (Duration::from_millis(200), Duration::from_secs(4));
+    typed("", late, "ondol=> ");
+    typed(
+        "BEGIN; SELECT count(*) FROM generate_series(1, 1000000000000); SELECT 20 + 21;\r",
+        late,
+        "BEGIN\r\n",
+    );
+    typed("\x03", soon, "canceling statement due to user request");
+    typed("SELECT 1;\r", late, "current transaction is aborted");
+    typed("ROLLBACK; SELECT 50 + 5;\r", late, "55");
+    input.write_all(b"\\q\r").expect("somebody listens");
+    drop(input);
+    assert_eq!(child.wait().expect("it ends").code(), Some(0));
+    reader.join().unwrap();
+    let shown = shown.lock().unwrap();
+    assert!(!shown.contains("41"), "{shown:?}");
+}
+
+/// What a user gets wrong with files is told by what was expected, what was found, and where.
+#[test]
+fn errors_of_files_name_them() {
+    let p = Place::new();
+    let r = p.shell(&["--memory-limit", "1M", "-c", "SELECT 1"]);
+    assert!(r.err.contains("a memory limit of 1048576 bytes is too small"), "{}", r.err);
+    assert!(p.shell(&["-c", "CREATE TABLE t (a integer)"]).code == Some(0));
+    let folder = p.0.path().display().to_string();
+    let r = p.shell(&["-c", &format!("COPY t FROM '{folder}'")]);
+    assert!(r.err.contains(&format!("\"{folder}\" is a directory")), "{}", r.err);
+    let r = p.shell(&["-c", "COPY t TO '/dev/full'", "-c", "SELECT 1"]);
+    assert_eq!(r.code, Some(0), "no row, no write: {}", r.err);
+    let r = p.shell(&["-c", "INSERT INTO t VALUES (1); COPY t TO '/dev/full'"]);
+    assert!(
+        r.err.contains("No space left") && r.err.contains("/dev/full") && r.err.contains("53100"),
+        "{}",
+        r.err
+    );
+    // A limit on file sizes is an error like a full disk, not a signal.
+    let limited = format!("ulimit -f 100; exec {ONDOL} shell {folder}/other -c 'CREATE TABLE t (a integer)'");
+    let ran = Command::new("sh").args(["-c", &limited]).output().expect("sh runs");
+    let err = String::from_utf8(ran.stderr).expect("text");
+    assert_eq!(ran.status.code(), Some(1), "{err}");
+    assert!(err.contains("File too large") && err.contains("SQLSTATE: 53100"), "{err}");
+    // Without its manifests a database is neither sound nor absent.
+    for name in ["manifest-0", "manifest-1"] {
+        std::fs::write(p.db().join(name), "none").expect("written");
+    }
+    let r = ran_check(&p);
+    assert!(r.out.is_empty() && r.err.contains("damaged manifest"), "{r:?}");
+    for name in ["manifest-0", "manifest-1"] {
+        std::fs::remove_file(p.db().join(name)).expect("removed");
+    }
+    assert!(ran_check(&p).err.contains("yet no manifest"));
+}
+fn ran_check(p: &Place) -> Ran {
+    ran(&["check", p.db().to_str().expect("a plain path")], "")
+}

@@ -14,10 +14,8 @@
 //! Sources: PostgreSQL's documentation, chapter 4.1 (lexical structure); libpg_query's README.
 
 pub mod lexer;
-pub mod split;
 
 pub use pg_query::protobuf as tree;
-pub use split::{Open, Split, split};
 
 use ondol_base::sync::Mutex;
 use ondol_types::{SqlError, SqlResult, sqlstate};

@@ -374,7 +374,7 @@ pub fn cast_by_function_name(name: &str, from: TypeId) -> Option<TypeId> {
 pub use names::{type_by_name, type_id_name, type_name};
 
 mod names;
-mod unsupported;
+pub mod unsupported;
 
 #[cfg(test)]
 mod tests;

@@ -148,7 +148,7 @@ impl Drop for Run {
     }
 }
 
-/// Frees the blobs of a piece that did not become part of a tree. Its node goes with the slab.
+/// Frees a piece that did not become part of a tree: its blobs, and its nodes for others to use.
 fn free_piece(tree: &Tree, piece: &Piece) {
     if tree.form.variable {
         tree.free_blobs(piece.0);
@@ -158,6 +158,14 @@ fn free_piece(tree: &Tree, piece: &Piece) {
             unsafe { tree.blobs.free(Blob(tail)) }
         }
     }
+    give_back_all(tree, piece.0)
+}
+
+fn give_back_all(tree: &Tree, node: Node) {
+    if node.level() > 0 {
+        (0..=node.count()).for_each(|i| give_back_all(tree, node.child(&tree.form, i)))
+    }
+    tree.give_back(node)
 }
 
 impl Builder {
@@ -178,12 +186,26 @@ impl Builder {
         }
     }
 
+    /// A builder of a tree that is there already, and empty.
+    pub(super) fn of(tree: &BTree) -> Builder {
+        Builder { tree: tree.tree.clone() }
+    }
+    pub(super) fn budget(&self) -> Arc<dyn Budget> {
+        self.tree.blobs.budget.clone()
+    }
+
     /// Strings the runs together in the order given, and builds what is above them.
     pub fn finish(self, runs: Vec<Run>) -> Result<BTree, BulkError> {
-        let tree = self.tree.clone();
+        self.string(runs)?;
+        Ok(BTree { tree: self.tree })
+    }
+
+    /// As [`Builder::finish`]; the tree has what the runs have from then on.
+    pub(super) fn string(&self, runs: Vec<Run>) -> Result<(), BulkError> {
+        let tree = &self.tree;
         let mut runs: Vec<Run> = runs.into_iter().filter(|r| r.leaves.entries > 0).collect();
         // Leaves of another builder are other memory.
-        let strange = runs.iter().any(|r| !Arc::ptr_eq(&r.tree, &tree));
+        let strange = runs.iter().any(|r| !Arc::ptr_eq(&r.tree, tree));
         let mut pairs = runs.windows(2).map(|r| (&r[0].leaves.last, &r[1].leaves.first));
         if strange || pairs.any(|(a, b)| a.cmp(tree.form.words, &b.probe()) != Less) {
             return Err(BulkError::NotSorted);
@@ -212,17 +234,24 @@ impl Builder {
         }
         let mut level = 1;
         while pieces.len() > 1 {
-            match raise(&tree, &pieces, level) {
+            match raise(tree, &pieces, level) {
                 Ok(above) => pieces = above,
                 Err(e) => {
-                    pieces.iter().for_each(|p| free_piece(&tree, p));
+                    pieces.iter().for_each(|p| free_piece(tree, p));
                     return Err(e.into());
                 }
             }
             level += 1;
         }
-        tree.root.store(pieces[0].0.0.cast_mut(), Ordering::Release);
-        Ok(BTree { tree })
+        let before = Node(tree.root.swap(pieces[0].0.0.cast_mut(), Ordering::AcqRel));
+        if !before.is_none() {
+            debug_assert!(
+                before.level() == 0 && before.count() == 0,
+                "bulk loading into a tree with entries"
+            );
+            tree.give_back(before)
+        }
+        Ok(())
     }
 }
 

@@ -214,3 +214,36 @@ fn memory_an_entry_while_growing() {
     println!("{} buckets, {second} with a second line", index.buckets());
     index.verify_bits(&mut |_, _, _| ()).unwrap();
 }
+
+/// Batches tell of every key that comes again, and hardly of others; counts and growth are those of single inserts.
+#[test]
+fn building_tells_of_keys_that_were_there() {
+    let epochs = Epochs::new();
+    let me = epochs.join(0);
+    for expected in [0u64, 40_000] {
+        let budget = Limit::new(i64::MAX / 2);
+        let index = HashIndex::new(budget.clone(), expected).unwrap();
+        // Every tenth key comes twice, every thousandth nine times.
+        let again = |n: u64| [0..n % 10 / 9, 0..n % 1000 / 999 * 7].into_iter().flatten().count() as u64;
+        let mut all: Vec<(u64, Oid)> = vec![];
+        for n in 0..30_000u64 {
+            all.extend((0..=again(n)).map(|i| (hash_word(n), Oid(8 * (1 + n * 16 + i)))))
+        }
+        let key = |o: Oid| (o.0 / 8 - 1) / 16;
+        // In another order.
+        let len = all.len();
+        let all: Vec<_> = (0..len).map(|i| all[i * 7919 % len]).collect();
+        let mut told: BTreeMap<u64, u64> = BTreeMap::new();
+        for batch in all.chunks(64) {
+            index.build(&me.pin(), batch, &mut |o| *told.entry(key(o)).or_default() += 1).unwrap();
+        }
+        let mut found = 0;
+        index.verify_bits(&mut |_, _, _| found += 1).unwrap();
+        assert_eq!((found, index.entries()), (len as u64, len as u64));
+        assert!((0..30_000).filter(|n| again(*n) > 0).all(|n| told.get(&n).copied() >= Some(again(n))));
+        // Buckets with a chain behind them are told of too.
+        assert!(told.keys().filter(|n| again(**n) == 0).count() < 30_000 / 5, "{expected}: {}", told.len());
+        drop(index);
+        assert_eq!(budget.used(), 0);
+    }
+}

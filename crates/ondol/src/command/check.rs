@@ -16,6 +16,10 @@ pub fn run(args: Args) -> Done {
     let held = check::hold(&args.path, &args.log_folders)?;
     let found = check::check(&held);
     let f = &found.files;
+    if f.database == 0 {
+        // Not even a manifest could be read.
+        return problems(&found.problems);
+    }
     println!("database    {:032x}", f.database);
     println!("checkpoint  at {}, {} page images", f.checkpoint, f.images);
     println!(
@@ -42,9 +46,16 @@ pub fn run(args: Args) -> Done {
         println!("sound");
         return Ok(());
     }
-    for p in &found.problems {
+    problems(&found.problems)
+}
+
+fn problems(all: &[String]) -> Done {
+    for p in all {
         eprintln!("ERROR:  {p}");
     }
-    eprintln!("{} problems", found.problems.len());
+    match all.len() {
+        1 => eprintln!("1 problem"),
+        n => eprintln!("{n} problems"),
+    }
     Err(Failed::Told)
 }

@@ -109,8 +109,9 @@ impl Printer {
 
 /// Writes to the output; a reader that went away is an error like any other.
 pub fn write(out: &mut dyn Write, bytes: &[u8]) -> ondol::Result<()> {
-    out.write_all(bytes)
-        .map_err(|e| ondol::Error::new(ondol::sqlstate::IO_ERROR, format!("could not write the output: {e}")))
+    out.write_all(bytes).map_err(|e| {
+        ondol::Error::new(ondol_engine::error::io_state(&e), format!("could not write the output: {e}"))
+    })
 }
 
 fn csv_field(text: &str, out: &mut Vec<u8>) {

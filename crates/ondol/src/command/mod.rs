@@ -58,6 +58,7 @@ struct RestoreArgs {
 }
 
 pub fn main() -> ExitCode {
+    ondol_base::interrupt::file_limit_is_an_error();
     let done = match Line::parse().command {
         Command::Shell(a) => shell::run(a),
         Command::Demo(a) => demo::run(a),

@@ -11,7 +11,7 @@ use super::report;
 use super::{Done, Failed};
 use indicatif::{ProgressBar, ProgressStyle};
 use ondol::split::{Piece, Splitter};
-use ondol::{Column, Output, Progress, Row, Session, Token};
+use ondol::{Canceller, Column, Output, Progress, Row, Session, Token};
 use std::io::{self, BufRead, IsTerminal, Read, Write};
 use std::sync::Arc;
 
@@ -111,6 +111,7 @@ impl Read for Data<'_> {
 /// A session with its way of showing things.
 pub struct Runner {
     pub session: Session,
+    canceller: Canceller,
     pub format: Format,
     pub expanded: bool,
     pub timing: bool,
@@ -135,6 +136,7 @@ impl Runner {
         session.on_notice(|n| eprintln!("{}:  {}", n.severity, n.message));
         let out = Box::new(io::BufWriter::with_capacity(1 << 16, io::stdout()));
         Runner {
+            canceller: session.canceller(),
             session,
             format,
             expanded: false,
@@ -163,6 +165,11 @@ impl Runner {
                     }
                 };
                 self.judge(done, lines, started)?;
+                if self.interactive && self.canceller.was_cancelled() {
+                    // Nor is the rest of the line wanted.
+                    splitter.clear();
+                    break;
+                }
                 if self.quit {
                     return self.flush();
                 }
@@ -250,7 +257,8 @@ impl Runner {
             b.finish_and_clear()
         }
         let copied = show.copied;
-        if done.is_err() && matches!(copied, CopyKind::In) && !ended {
+        let dropped = self.interactive && self.canceller.was_cancelled();
+        if done.is_err() && matches!(copied, CopyKind::In) && !ended && !dropped {
             // The rest of the data is no SQL.
             let mut rest = Data { other: lines.data(), lines, line: Vec::new(), at: 0, ended: &mut ended };
             let _ = io::copy(&mut rest, &mut io::sink());

@@ -134,8 +134,12 @@ fn talk(runner: &mut Runner) -> Done {
         // A history that is not there yet, or cannot be read, is an empty one.
         let _ = editor.load_history(h);
     }
-    let mut lines =
-        Terminal { editor, entry: String::new(), names, session: runner.session.database().session() };
+    let canceller = runner.session.canceller();
+    canceller
+        .cancel_on_interrupt()
+        .map_err(|e| Failed::Message(format!("could not take over the terminal's interrupts: {e}")))?;
+    let session = runner.session.database().session();
+    let mut lines = Terminal { editor, entry: String::new(), names, session, canceller };
     let done = runner.run(&mut lines);
     if let Some(h) = &history
         && let Err(e) = lines.editor.save_history(h)
@@ -154,6 +158,8 @@ struct Terminal {
     names: Arc<Mutex<Names>>,
     /// Sees what is committed, for completion.
     session: ondol::Session,
+    /// Of the session that runs the statements.
+    canceller: ondol::Canceller,
 }
 
 impl Lines for Terminal {
@@ -178,6 +184,11 @@ impl Lines for Terminal {
                 Ok(true)
             }
             Err(ReadlineError::Eof) => Ok(false),
+            // Whoever reads COPY data would only try again.
+            Err(ReadlineError::Interrupted) if open == '>' => {
+                self.canceller.cancel();
+                Err(io::Error::other("canceled by user"))
+            }
             Err(ReadlineError::Interrupted) => Err(io::ErrorKind::Interrupted.into()),
             Err(e) => Err(io::Error::other(e)),
         }

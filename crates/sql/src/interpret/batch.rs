@@ -53,6 +53,7 @@ pub fn run_batch<S: Sink>(
     }
     for (lane, p) in batch.lanes.iter_mut().zip(params) {
         lane.start(program, p, env.memory_limit)?;
+        lane.allow.attach(connection);
     }
     if program.writes {
         prefetch_keys(batch, program, connection, n, env);
@@ -67,6 +68,7 @@ pub fn run_batch<S: Sink>(
     }
     connection.start_statement(program.catalog_version, &program.tables, false)?;
     let failed = together(batch, program, connection, sinks, n, env);
+    batch.lanes[..n].iter_mut().for_each(|l| l.finish());
     match failed {
         None => {
             let token = connection.end_statement()?;

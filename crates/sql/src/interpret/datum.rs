@@ -5,6 +5,7 @@
 //! - **D2** Integers of every width, booleans, dates and timestamps are kept as one sign-extended 64-bit number, so that one
 //!   instruction compares them all.
 //! - **D3** No datum can name memory that is not there: an offset is looked up, and what it does not name reads as empty.
+use ondol_engine::{Charge, Connection};
 use ondol_types::{SqlResult, Value, ValueRef};
 use std::cmp::Ordering;
 use std::hash::Hasher;
@@ -281,17 +282,63 @@ pub fn too_large(limit: usize) -> ondol_types::SqlError {
         .detail(format!("The statement's intermediate rows take more than {limit} bytes."))
 }
 
-/// Bytes that a statement's stores may take together.
-#[derive(Clone, Copy, Debug, Default)]
+/// Bytes that a statement's stores may take together. What goes beyond [`FREE`] is charged to the database's memory
+/// limit in steps of [`STEP`].
+#[derive(Debug, Default)]
 pub struct Allowance {
     pub used: usize,
     pub limit: usize,
+    /// Up to here it is free or charged.
+    covered: usize,
+    charge: Option<Charge>,
 }
+
+/// So little that charging it would cost more than it tells.
+const FREE: usize = 64 << 10;
+const STEP: usize = 512 << 10;
 
 impl Allowance {
     #[inline]
     pub fn take(&mut self, bytes: usize) -> SqlResult<()> {
         self.used += bytes;
-        if self.used > self.limit { Err(too_large(self.limit)) } else { Ok(()) }
+        if self.used > self.covered { self.cover() } else { Ok(()) }
+    }
+    #[cold]
+    fn cover(&mut self) -> SqlResult<()> {
+        if self.used > self.limit {
+            return Err(too_large(self.limit));
+        }
+        let more = (self.used - self.covered).next_multiple_of(STEP);
+        if let Some(c) = &mut self.charge {
+            c.grow(more)?
+        }
+        self.covered = self.limit.min(self.covered + more);
+        Ok(())
+    }
+    /// A new execution begins.
+    #[inline]
+    pub fn start(&mut self, limit: usize) {
+        self.used = 0;
+        self.limit = limit;
+        self.covered = limit.min(FREE);
+    }
+    /// What is taken from now on is charged to the connection's database.
+    #[inline]
+    pub fn attach(&mut self, connection: &Connection) {
+        if self.charge.is_none() {
+            self.charge = Some(connection.charge())
+        }
+    }
+    /// Whether something is charged.
+    #[inline]
+    pub fn is_charged(&self) -> bool {
+        self.covered > FREE
+    }
+    /// Gives back what is charged.
+    pub fn clear(&mut self) {
+        self.covered = self.limit.min(FREE);
+        if let Some(c) = &mut self.charge {
+            c.clear()
+        }
     }
 }

@@ -343,7 +343,12 @@ pub(super) fn exec(
             let Some(state) = state_of(&mut f.groups[group.0 as usize], agg.0) else {
                 return Err(internal("an aggregate is fed before its group is chosen"));
             };
-            with_values(row!(args), &f.memory, |v| state.step(v))?
+            let before = state.kept_bytes();
+            with_values(row!(args), &f.memory, |v| state.step(v))?;
+            let more = state.kept_bytes() - before;
+            if more > 0 {
+                f.allow.take(more)?
+            }
         }
         Op::GroupIndex { dst, group } => {
             set!(dst, Datum::int(f.groups[group.0 as usize].table.current() as i64))

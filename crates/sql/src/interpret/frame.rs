@@ -149,8 +149,28 @@ impl Frame {
         self.floor = self.memory.len();
         self.affected = 0;
         self.emitted = 0;
-        self.allow = Allowance { used: 0, limit };
+        self.allow.start(limit);
         Ok(())
+    }
+
+    /// The execution is over: what its stores were charged is given back, and their memory.
+    #[inline]
+    pub(super) fn finish(&mut self) {
+        if self.allow.is_charged() {
+            self.release()
+        }
+    }
+    #[cold]
+    fn release(&mut self) {
+        self.mats.iter_mut().for_each(|m| m.store.release());
+        self.hashes.iter_mut().for_each(|h| h.release());
+        self.sorters.iter_mut().for_each(|s| s.release());
+        for g in &mut self.groups {
+            g.table.release();
+            g.states = Vec::new();
+        }
+        self.cursors.iter_mut().for_each(|c| c.touched = HashSet::new());
+        self.allow.clear();
     }
 
     /// Turns to another program.

@@ -63,8 +63,6 @@ pub(super) fn function_rows(
     connection: &mut Connection,
     world: &World<'_>,
 ) -> SqlResult<()> {
-    let mut allow = f.allow;
-    let allow = &mut allow;
     if world.depth >= MAX_DEPTH {
         return Err(SqlError::new("54001", "stack depth limit exceeded")
             .detail(format!("Registered queries call each other more than {MAX_DEPTH} deep.")));
@@ -76,9 +74,10 @@ pub(super) fn function_rows(
         Returns::Scalar { set, .. } | Returns::Rows { set, .. } => !set,
     };
     let mut child = f.children.pop().unwrap_or_default();
-    let limit = allow.limit.saturating_sub(allow.used);
+    let limit = f.allow.limit.saturating_sub(f.allow.used);
+    child.allow.attach(connection);
     let started = with_values(&f.regs[args.range()], &f.memory, |v| child.start(&callee, v, limit));
-    let list = &mut f.mats[mat.0 as usize];
+    let (list, allow) = (&mut f.mats[mat.0 as usize], &mut f.allow);
     list.clear();
     let world = World { env: world.env, context: Context { ..world.context }, depth: world.depth + 1 };
     let outcome = started.and_then(|()| {
@@ -88,13 +87,13 @@ pub(super) fn function_rows(
             nested(&mut child, &callee, connection, &mut Gather { list, allow, one }, &world)
         }
     });
+    child.finish();
     f.children.push(child);
     outcome?;
     let list = &mut f.mats[mat.0 as usize];
     if one && list.store.rows == 0 {
         let nulls = vec![ValueRef::Null; list.store.width];
-        put(list, &nulls, allow)?;
+        put(list, &nulls, &mut f.allow)?;
     }
-    f.allow = *allow;
     Ok(())
 }

@@ -118,9 +118,12 @@ pub fn run(
     env: &Env<'_>,
 ) -> SqlResult<Outcome> {
     frame.start(program, params, env.memory_limit)?;
+    frame.allow.attach(connection);
     connection.start_statement(program.catalog_version, &program.tables, program.writes)?;
     let world = world(env, connection, frame);
-    match exec::exec::<{ exec::PLAIN }>(frame, program, connection, sink, &world, 0) {
+    let done = exec::exec::<{ exec::PLAIN }>(frame, program, connection, sink, &world, 0);
+    frame.finish();
+    match done {
         Ok(_) => {
             let token = connection.end_statement()?;
             Ok(outcome(frame, program, token))
@@ -141,6 +144,7 @@ pub fn run_measured(
     env: &Env<'_>,
 ) -> SqlResult<(Outcome, Vec<String>)> {
     frame.start(program, params, env.memory_limit)?;
+    frame.allow.attach(connection);
     frame.executed.clear();
     frame.executed.resize(program.ops.len(), 0);
     frame.tallies.clear();
@@ -148,7 +152,9 @@ pub fn run_measured(
     let started = ondol_base::clock::now();
     connection.start_statement(program.catalog_version, &program.tables, program.writes)?;
     let world = world(env, connection, frame);
-    match exec::exec::<{ exec::PROFILE }>(frame, program, connection, &mut Nowhere, &world, 0) {
+    let done = exec::exec::<{ exec::PROFILE }>(frame, program, connection, &mut Nowhere, &world, 0);
+    frame.finish();
+    match done {
         Ok(_) => {
             let token = connection.end_statement()?;
             let elapsed_us = (ondol_base::clock::now() - started).as_micros() as u64;
@@ -176,7 +182,10 @@ pub fn run_within(
     env: &Env<'_>,
 ) -> SqlResult<Outcome> {
     frame.start(program, params, env.memory_limit)?;
+    frame.allow.attach(connection);
     let world = world(env, connection, frame);
-    exec::exec::<{ exec::PLAIN }>(frame, program, connection, sink, &world, 0)?;
+    let done = exec::exec::<{ exec::PLAIN }>(frame, program, connection, sink, &world, 0);
+    frame.finish();
+    done?;
     Ok(outcome(frame, program, None))
 }

@@ -23,6 +23,10 @@ impl Store {
         self.datums.clear();
         self.bytes.clear();
     }
+    /// Forgets the rows and gives their memory back.
+    pub fn release(&mut self) {
+        *self = Store { width: self.width, ..Store::default() }
+    }
     #[inline]
     pub fn row(&self, n: usize) -> &[Datum] {
         self.datums.get(n * self.width..(n + 1) * self.width).unwrap_or(&[])
@@ -101,6 +105,11 @@ impl HashTable {
         self.counts.clear();
         self.current = NONE;
         self.next = 0;
+    }
+    pub fn release(&mut self) {
+        self.store.release();
+        *self = HashTable { store: std::mem::take(&mut self.store), keys: self.keys, ..HashTable::default() };
+        self.clear()
     }
     #[inline]
     fn hash(key: &[Datum], memory: &[u8]) -> u64 {
@@ -287,6 +296,14 @@ impl Sorter {
         self.worst = None;
         self.next = 0;
     }
+    pub fn release(&mut self) {
+        self.store.release();
+        *self = Sorter {
+            store: std::mem::take(&mut self.store),
+            keys: std::mem::take(&mut self.keys),
+            ..Sorter::default()
+        }
+    }
     pub fn limit(&mut self, rows: Option<usize>) {
         self.limit = rows;
     }
@@ -356,7 +373,9 @@ mod tests {
     use super::*;
 
     fn allow() -> Allowance {
-        Allowance { used: 0, limit: usize::MAX }
+        let mut allow = Allowance::default();
+        allow.start(usize::MAX);
+        allow
     }
 
     #[test]

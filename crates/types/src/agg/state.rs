@@ -80,6 +80,14 @@ fn add_floats(a: f64, b: f64) -> SqlResult<f64> {
 }
 
 impl AggState {
+    /// Bytes that the state keeps beyond its own size, where they grow with the rows.
+    #[inline]
+    pub fn kept_bytes(&self) -> usize {
+        match &self.fold {
+            Fold::Joined { bytes, .. } => bytes.len(),
+            _ => 0,
+        }
+    }
     /// The state of no rows.
     ///
     /// # Panics

@@ -19,6 +19,11 @@ pub fn is_type(name: &str) -> bool {
         || matches!(name, "bit varying" | "time with time zone" | "time without time zone")
 }
 
+/// The lists, for documentation.
+pub fn names() -> [(&'static str, &'static [&'static str]); 3] {
+    [("Functions", FUNCTIONS), ("Operators", OPERATORS), ("Types", TYPES)]
+}
+
 const FUNCTIONS: &[&str] = &[
     "abbrev",
     "acosd",

@@ -1,0 +1,37 @@
+//! Memory held above the engine (a statement's intermediate rows) that counts against the database's limit.
+use crate::error;
+use ondol_kernel::memory::Budget;
+use ondol_types::SqlResult;
+use std::sync::Arc;
+
+/// Bytes charged to a database's memory limit; given back when this is dropped.
+#[derive(Debug)]
+pub struct Charge {
+    budget: Arc<Budget>,
+    bytes: usize,
+}
+
+impl Charge {
+    pub(crate) fn new(budget: Arc<Budget>) -> Charge {
+        Charge { budget, bytes: 0 }
+    }
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+    /// Charges more; refused with 53200 at the limit. Takes an atomic operation on what all sessions share: large steps
+    /// are better than small ones.
+    pub fn grow(&mut self, bytes: usize) -> SqlResult<()> {
+        self.budget.try_charge(bytes).map_err(error::kernel)?;
+        self.bytes += bytes;
+        Ok(())
+    }
+    pub fn clear(&mut self) {
+        self.budget.give_back(std::mem::take(&mut self.bytes))
+    }
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        self.clear()
+    }
+}

@@ -1,0 +1,517 @@
+//! Filling new indexes from the rows of their tables, on all cores: at opening, and for CREATE INDEX.
+//!
+//! ```text
+//! scan    parts of all tables: rows ──> keys ──> hash indexes, in batches; B+-trees' gatherers
+//! sort    parts of all trees ──> leaves
+//! insert  what memory was refused to for the above: entry by entry
+//! ```
+//! - **X1** Nobody else uses the tables, but collectors do, and snapshots may still see old versions: every version
+//!   that is there gets its entry.
+//! - **X2** Of two rows with one key of a unique index, at least one is looked at again when both entries are in: the
+//!   later one in a hash index, both in a tree. The question is put to the newest versions, as the transaction has them.
+//! - **X3** Gathering for a tree takes memory that its entries do not take later. Where that is refused, the tree
+//!   is filled by inserts, so that what opened once opens again under the same limit.
+use crate::error;
+use crate::table::{Table, TableIndex};
+use ondol_base::epoch::Guard;
+use ondol_base::oid::Oid;
+use ondol_base::sync::Mutex;
+use ondol_base::thread;
+use ondol_durability::page::PAGES_PER_SEGMENT;
+use ondol_index::btree::{BulkError, Gather, Load};
+use ondol_index::hash::{HashIndex, hash_key};
+use ondol_kernel::collect::Item;
+use ondol_kernel::heap::Slots;
+use ondol_kernel::registry::IDLE;
+use ondol_kernel::table::Committed;
+use ondol_kernel::{Kernel, slot};
+use ondol_types::{SqlError, SqlResult, sqlstate};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+
+/// Rows looked at under one pin, and entries that go into a hash index together.
+const BATCH: usize = 64;
+/// Rows to learn the order of a tree's keys from.
+const SAMPLE: usize = 8192;
+
+/// What filling indexes did.
+#[derive(Default)]
+pub(crate) struct Filled {
+    pub entries: u64,
+    /// Entries that perhaps no newest version has: the changes that made them old were committed before the index was
+    /// there, so nobody else will take them out.
+    pub outdated: Vec<Item>,
+}
+
+/// Fills the empty indexes of each table. `unique`: look for duplicates, as this transaction sees the rows. `progress` is
+/// told entries, on the calling thread.
+pub(crate) fn fill(
+    kernel: &Arc<Kernel>,
+    tables: Vec<(Arc<Table>, Vec<Arc<TableIndex>>)>,
+    unique: Option<u64>,
+    cancel: Option<Arc<AtomicBool>>,
+    progress: &dyn Fn(u64),
+) -> SqlResult<Filled> {
+    let units: Vec<_> =
+        tables.into_iter().map(|(table, indexes)| Unit::new(kernel, table, indexes)).collect();
+    let job = Arc::new(Fill {
+        kernel: kernel.clone(),
+        units,
+        unique,
+        cancel,
+        done: AtomicU64::new(0),
+        failed: AtomicBool::new(false),
+        error: Mutex::new(None),
+        outdated: Mutex::default(),
+    });
+    let parts = Arc::new(job.parts());
+    let (n, p) = (parts.len(), parts.clone());
+    job.crew(n, progress, move |job, take| job.scan(&p, false, take))?;
+    let runs = Arc::new(job.runs());
+    job.crew(runs.len(), progress, move |job, take| job.sort(&runs, take))?;
+    job.finish_trees()?;
+    if job.targets().any(Target::is_refused) {
+        job.crew(n, progress, move |job, take| job.scan(&parts, true, take))?
+    }
+    let outdated = std::mem::take(&mut *job.outdated.lock());
+    Ok(Filled { entries: job.targets().map(|t| t.index.index.entries()).sum(), outdated })
+}
+
+struct Fill {
+    kernel: Arc<Kernel>,
+    units: Vec<Unit>,
+    unique: Option<u64>,
+    /// Set by whoever wants the statement to stop.
+    cancel: Option<Arc<AtomicBool>>,
+    /// Entries.
+    done: AtomicU64,
+    failed: AtomicBool,
+    error: Mutex<Option<SqlError>>,
+    outdated: Mutex<Vec<Item>>,
+}
+
+/// A table.
+struct Unit {
+    table: Arc<Table>,
+    targets: Vec<Target>,
+}
+
+/// An index to fill.
+struct Target {
+    index: Arc<TableIndex>,
+    /// Of a tree, while it is filled in bulk.
+    load: Mutex<Option<Arc<dyn Load>>>,
+    /// X3.
+    refused: AtomicBool,
+}
+
+/// Where a thread puts the keys of an index.
+enum Sink {
+    Hash(Vec<(u64, Oid)>),
+    Gather(Box<dyn Gather>),
+    Insert,
+    Nothing,
+}
+
+/// What a thread has at hand while it scans a table.
+struct Worker {
+    unit: usize,
+    sinks: Vec<Sink>,
+    row: Vec<u8>,
+    key: Vec<u8>,
+    /// To be looked at again (X2): by target.
+    suspects: Vec<(usize, Oid)>,
+}
+
+impl Target {
+    fn is_refused(&self) -> bool {
+        self.refused.load(Ordering::Acquire)
+    }
+    fn refuse(&self) {
+        self.refused.store(true, Ordering::Release);
+        *self.load.lock() = None
+    }
+    fn sink(&self, inserting: bool) -> Sink {
+        if inserting {
+            return if self.is_refused() { Sink::Insert } else { Sink::Nothing };
+        }
+        match &*self.load.lock() {
+            Some(load) => Sink::Gather(load.clone().gatherer()),
+            None if self.is_refused() => Sink::Nothing,
+            None if self.hash().is_some() => Sink::Hash(Vec::with_capacity(BATCH)),
+            None => Sink::Insert,
+        }
+    }
+    fn hash(&self) -> Option<&HashIndex> {
+        self.index.index.as_hash()
+    }
+}
+
+impl Unit {
+    fn new(kernel: &Kernel, table: Arc<Table>, indexes: Vec<Arc<TableIndex>>) -> Unit {
+        let trees = indexes.iter().any(|i| i.index.as_btree().is_some());
+        let expected = if trees { table.estimate_rows() } else { 0 };
+        let mut samples = vec![vec![]; indexes.len()];
+        if expected as usize > 4 * SAMPLE {
+            sample(kernel, &table, &indexes, &mut samples)
+        }
+        let targets = indexes.into_iter().zip(samples).map(|(index, sample)| {
+            let tree = index.index.as_btree();
+            let load = Mutex::new(tree.map(|t| t.load(index.def.unique, expected, &sample)));
+            Target { index, load, refused: AtomicBool::new(false) }
+        });
+        Unit { targets: targets.collect(), table }
+    }
+}
+
+/// The keys of some rows, from all over the table, for each index.
+fn sample(kernel: &Kernel, table: &Table, indexes: &[Arc<TableIndex>], samples: &mut [Vec<(Vec<u8>, Oid)>]) {
+    let (space, strings) = (&kernel.space, Committed(&kernel.space));
+    let mut slots = Slots::default();
+    slots.start(&table.store.rows);
+    let step = table.store.rows.segments().len() * PAGES_PER_SEGMENT / SAMPLE;
+    let mut row = vec![0; table.layout.row_size];
+    while let Some(oid) = slots.next(space) {
+        if slot::read_quiet(space, oid, &mut row) {
+            for (i, sample) in indexes.iter().zip(&mut *samples) {
+                let mut key = vec![];
+                i.store.key.key(&row, &strings, &mut key);
+                sample.push((key, oid))
+            }
+            slots.skip(step)
+        }
+    }
+}
+
+impl Fill {
+    fn targets(&self) -> impl Iterator<Item = &Target> {
+        self.units.iter().flat_map(|u| &u.targets)
+    }
+    /// (unit, part, of how many), in order of the units.
+    fn parts(&self) -> Vec<(usize, usize, usize)> {
+        let of = |u: &Unit| if u.targets.is_empty() { 0 } else { u.table.store.rows.segments().len() };
+        let units = self.units.iter().map(of).enumerate();
+        units.flat_map(|(u, n)| (0..n).map(move |p| (u, p, n))).collect()
+    }
+    /// (unit, target, part) of the trees.
+    fn runs(&self) -> Vec<(usize, usize, usize)> {
+        let mut all = vec![];
+        for (u, unit) in self.units.iter().enumerate() {
+            for (t, target) in unit.targets.iter().enumerate() {
+                let n = target.load.lock().as_ref().map_or(0, |l| l.parts());
+                all.extend((0..n).map(|p| (u, t, p)))
+            }
+        }
+        all
+    }
+
+    /// Lets all cores `work` at `n` pieces, each of which one of them takes.
+    fn crew(
+        self: &Arc<Self>,
+        n: usize,
+        progress: &dyn Fn(u64),
+        work: impl Fn(&Fill, &mut dyn FnMut() -> Option<usize>) -> SqlResult<()> + Clone + Send + 'static,
+    ) -> SqlResult<()> {
+        let next = Arc::new(AtomicUsize::new(0));
+        let job = self.clone();
+        let run = move |report: &dyn Fn(u64)| {
+            let mut take = || {
+                report(job.done.load(Ordering::Relaxed));
+                let i = next.fetch_add(1, Ordering::Relaxed);
+                if job.cancel.as_ref().is_some_and(|c| c.load(Ordering::Relaxed)) {
+                    job.error.lock().get_or_insert_with(|| error::kernel(ondol_kernel::Error::Canceled));
+                    job.failed.store(true, Ordering::Relaxed)
+                }
+                (i < n && !job.failed.load(Ordering::Relaxed)).then_some(i)
+            };
+            if let Err(e) = work(&job, &mut take) {
+                job.error.lock().get_or_insert(e);
+                job.failed.store(true, Ordering::Relaxed)
+            }
+        };
+        let helpers: Vec<_> = (1..thread::parallelism().min(n))
+            .filter_map(|_| {
+                let run = run.clone();
+                thread::spawn("ondol-index", move || run(&|_| {})).ok()
+            })
+            .collect();
+        run(progress);
+        for h in helpers {
+            if let Err(panic) = h.join() {
+                std::panic::resume_unwind(panic)
+            }
+        }
+        self.error.lock().take().map_or(Ok(()), Err)
+    }
+
+    fn full(&self) -> SqlError {
+        error::kernel(ondol_kernel::Error::OutOfMemory { limit: self.kernel.space.budget.limit() })
+    }
+
+    // ---- scanning
+
+    fn scan(
+        &self,
+        parts: &[(usize, usize, usize)],
+        inserting: bool,
+        take: &mut dyn FnMut() -> Option<usize>,
+    ) -> SqlResult<()> {
+        let participant = self.kernel.epochs.join(IDLE);
+        let mut slots = Slots::default();
+        let mut oids = Vec::with_capacity(BATCH);
+        let mut worker: Option<Worker> = None;
+        while let Some(i) = take() {
+            let (u, part, of) = parts[i];
+            let unit = &self.units[u];
+            let mut w = worker.take().filter(|w| w.unit == u).unwrap_or_else(|| Worker {
+                unit: u,
+                sinks: unit.targets.iter().map(|t| t.sink(inserting)).collect(),
+                row: vec![0; unit.table.layout.row_size],
+                key: vec![],
+                suspects: vec![],
+            });
+            slots.start_part(&unit.table.store.rows, part, of);
+            let mut rows = 0;
+            loop {
+                oids.clear();
+                oids.extend(std::iter::from_fn(|| slots.next(&self.kernel.space)).take(BATCH));
+                if oids.is_empty() {
+                    break;
+                }
+                rows += oids.len();
+                self.batch(unit, &mut w, &participant.pin(), &oids)?;
+            }
+            let filled = w.sinks.iter().filter(|s| matches!(s, Sink::Hash(_) | Sink::Insert)).count();
+            self.done.fetch_add((rows * filled) as u64, Ordering::Relaxed);
+            worker = Some(w)
+        }
+        Ok(())
+    }
+
+    fn batch(&self, unit: &Unit, w: &mut Worker, guard: &Guard<'_>, oids: &[Oid]) -> SqlResult<()> {
+        let space = &self.kernel.space;
+        let strings = Committed(space);
+        oids.iter().for_each(|o| space.prefetch(*o));
+        for &oid in oids {
+            let quiet = slot::read_quiet(space, oid, &mut w.row);
+            for (n, target) in unit.targets.iter().enumerate() {
+                if quiet {
+                    w.key.clear();
+                    target.index.store.key.key(&w.row, &strings, &mut w.key);
+                    self.put(target, n, w, guard, oid)?
+                } else {
+                    self.versions(unit, n, w, guard, oid)?
+                }
+            }
+        }
+        for (n, (target, sink)) in unit.targets.iter().zip(&mut w.sinks).enumerate() {
+            if let (Sink::Hash(pairs), Some(hash)) = (sink, target.hash()) {
+                let suspects = &mut w.suspects;
+                hash.build(guard, pairs, &mut |oid| suspects.push((n, oid))).map_err(|_| self.full())?;
+                pairs.clear()
+            }
+        }
+        for (n, oid) in std::mem::take(&mut w.suspects) {
+            self.check(unit, &unit.targets[n], w, guard, oid)?
+        }
+        Ok(())
+    }
+
+    /// Puts the worker's key in, the only one of its row.
+    #[inline]
+    fn put(&self, target: &Target, n: usize, w: &mut Worker, guard: &Guard<'_>, oid: Oid) -> SqlResult<()> {
+        match &mut w.sinks[n] {
+            Sink::Hash(pairs) => pairs.push((hash_key(&w.key), oid)),
+            Sink::Gather(gatherer) => {
+                if target.is_refused() || gatherer.push(&w.key, oid).is_err() {
+                    target.refuse();
+                    w.sinks[n] = Sink::Nothing
+                }
+            }
+            Sink::Insert => {
+                target.index.index.insert(guard, &w.key, oid).map_err(|_| self.full())?;
+                w.suspects.push((n, oid))
+            }
+            Sink::Nothing => {}
+        }
+        Ok(())
+    }
+
+    /// Puts in the keys of all versions of a row (X1).
+    #[cold]
+    fn versions(&self, unit: &Unit, n: usize, w: &mut Worker, guard: &Guard<'_>, oid: Oid) -> SqlResult<()> {
+        let (space, target) = (&self.kernel.space, &unit.targets[n]);
+        if matches!(w.sinks[n], Sink::Nothing) {
+            return Ok(());
+        }
+        let mut keys: Vec<Box<[u8]>> = vec![];
+        slot::any_version(space, oid, &mut w.row, true, &mut |row| {
+            let mut key = vec![];
+            target.index.store.key.key(row, &Committed(space), &mut key);
+            keys.push(key.into());
+            false
+        });
+        keys.sort_unstable();
+        keys.dedup();
+        for key in &keys {
+            w.key.clear();
+            w.key.extend_from_slice(key);
+            if matches!(w.sinks[n], Sink::Hash(_)) {
+                // Two keys of one row may be one entry, which a batch would not notice.
+                target.index.index.insert(guard, key, oid).map_err(|_| self.full())?;
+                w.suspects.push((n, oid))
+            } else {
+                self.put(target, n, w, guard, oid)?
+            }
+        }
+        let dead = space.word(slot::row(oid)).load(Ordering::Acquire) & slot::LIVE as u64 == 0;
+        // Of a row that is owned, our own transaction's pending changes were made without the index.
+        let owned = space.word(oid.0).load(Ordering::Acquire) & slot::OWNED != 0;
+        if keys.len() > 1 || dead || owned {
+            let (table, index) = (&unit.table.store, &target.index.store);
+            self.outdated.lock().extend(keys.into_iter().map(|key| Item::Entry {
+                oid,
+                table: table.clone(),
+                index: index.clone(),
+                key,
+            }))
+        }
+        Ok(())
+    }
+
+    // ---- trees
+
+    fn sort(&self, runs: &[(usize, usize, usize)], take: &mut dyn FnMut() -> Option<usize>) -> SqlResult<()> {
+        let participant = self.kernel.epochs.join(IDLE);
+        while let Some(i) = take() {
+            let (u, t, part) = runs[i];
+            let (unit, target) = (&self.units[u], &self.units[u].targets[t]);
+            let Some(load) = target.load.lock().clone() else { continue };
+            let done = if self.unique.is_some() && target.index.def.unique {
+                let mut twins =
+                    Twins { fill: self, unit, target, guard: participant.pin(), one: None, stop: None };
+                let done = load.part(part, Some(&mut |key, oid, first| twins.see(key, oid, first)));
+                if let Some(e) = twins.stop {
+                    return Err(e);
+                }
+                done
+            } else {
+                load.part(part, None)
+            };
+            match done {
+                Ok(n) => self.done.fetch_add(n, Ordering::Relaxed),
+                Err(e) => {
+                    self.not_loaded(target, e)?;
+                    continue;
+                }
+            };
+        }
+        Ok(())
+    }
+
+    fn finish_trees(&self) -> SqlResult<()> {
+        for target in self.targets() {
+            let load = target.load.lock().take();
+            if let Some(Err(e)) = load.map(|l| l.finish()) {
+                self.not_loaded(target, e)?
+            }
+        }
+        Ok(())
+    }
+
+    fn not_loaded(&self, target: &Target, e: BulkError) -> SqlResult<()> {
+        match e {
+            BulkError::OutOfMemory => {
+                target.refuse();
+                Ok(())
+            }
+            e => Err(SqlError::new(
+                sqlstate::INTERNAL_ERROR,
+                format!("building index \"{}\": {e:?}", target.index.def.name),
+            )),
+        }
+    }
+
+    // ---- duplicates
+
+    /// The key of the row's newest version, as the transaction has it: whether it has a NULL; `None` where there is no row.
+    fn newest(&self, target: &Target, oid: Oid, row: &mut [u8], key: &mut Vec<u8>) -> Option<bool> {
+        let space = &self.kernel.space;
+        // Nobody else uses the table: what is pending is our own transaction's, and counts, deletions too.
+        let view = slot::View { snapshot: slot::ID, txn: self.unique.unwrap_or(0), command: u32::MAX };
+        key.clear();
+        slot::read(space, oid, &view, 0, row).then(|| target.index.store.key.key(row, &Committed(space), key))
+    }
+
+    /// Looks for another row that has this one's key (X2).
+    fn check(
+        &self,
+        unit: &Unit,
+        target: &Target,
+        w: &mut Worker,
+        guard: &Guard<'_>,
+        oid: Oid,
+    ) -> SqlResult<()> {
+        let unique = self.unique.is_some() && target.index.def.unique;
+        if !unique || self.newest(target, oid, &mut w.row, &mut w.key) != Some(false) {
+            return Ok(());
+        }
+        let (mut oids, mut other) = (vec![], vec![]);
+        target.index.index.lookup(guard, &w.key, &mut oids, None);
+        for o in oids.into_iter().filter(|o| *o != oid) {
+            if self.newest(target, o, &mut w.row, &mut other) == Some(false) && other == w.key {
+                return Err(self.duplicate(unit, target, &w.row));
+            }
+        }
+        Ok(())
+    }
+
+    fn duplicate(&self, unit: &Unit, target: &Target, row: &[u8]) -> SqlError {
+        let (table, def) = (&unit.table, &target.index.def);
+        let (mut names, mut values) = (vec![], vec![]);
+        for c in &def.columns {
+            let column = &table.def.columns[c.column];
+            names.push(column.name.as_str());
+            let mut scratch = vec![];
+            let strings = Committed(&self.kernel.space);
+            let v = crate::row::column(&table.layout, row, c.column, &strings, &mut scratch);
+            let mut text = String::new();
+            ondol_types::text::output(v, column.ty, &mut text);
+            values.push(text)
+        }
+        SqlError::new(sqlstate::UNIQUE_VIOLATION, format!("could not create unique index \"{}\"", def.name))
+            .detail(format!("Key ({})=({}) is duplicated.", names.join(", "), values.join(", ")))
+    }
+}
+
+/// Looks at entries of equal keys, in their order.
+struct Twins<'a> {
+    fill: &'a Fill,
+    unit: &'a Unit,
+    target: &'a Target,
+    #[expect(dead_code, reason = "held while rows are read")]
+    guard: Guard<'a>,
+    /// Whether a row that counts was met under this key.
+    one: Option<bool>,
+    stop: Option<SqlError>,
+}
+
+impl Twins<'_> {
+    fn see(&mut self, key: &[u8], oid: Oid, first: bool) {
+        if first {
+            self.one = Some(false)
+        }
+        // Done with this key, or with all.
+        let (Some(one), None) = (self.one, &self.stop) else { return };
+        let (mut row, mut newest) = (vec![0; self.unit.table.layout.row_size], vec![]);
+        match self.fill.newest(self.target, oid, &mut row, &mut newest) {
+            Some(false) if newest == key && one => {
+                self.stop = Some(self.fill.duplicate(self.unit, self.target, &row))
+            }
+            Some(false) if newest == key => self.one = Some(true),
+            // NULLs are equal to nothing.
+            Some(true) if newest == key => self.one = None,
+            _ => {}
+        }
+    }
+}

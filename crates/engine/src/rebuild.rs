@@ -1,0 +1,81 @@
+//! A table made anew because the layout of its rows changes.
+use crate::catalog::Catalog;
+use crate::connection::Connection;
+use crate::database::find;
+use crate::dictionary as d;
+use crate::row;
+use crate::table::{Table, TableIndex};
+use ondol_kernel::heap::Slots;
+use ondol_kernel::transaction::Newest;
+use ondol_types::{SqlError, SqlResult, Value, ValueRef, sqlstate};
+use std::sync::Arc;
+
+impl Connection {
+    /// Makes columns NOT NULL, as a primary key's must be. A column that is has no null bit, so where one was not, the rows
+    /// are copied to a table of another layout, with its indexes, within the open transaction. As with PostgreSQL's rewriting
+    /// forms of ALTER TABLE, a snapshot older than its commit finds no rows there.
+    pub(crate) fn forbid_nulls(&mut self, c: &mut Catalog, name: &str, columns: &[usize]) -> SqlResult<()> {
+        let old = find(c, name)?.clone();
+        if columns.iter().all(|&i| old.def.columns[i].not_null) {
+            return Ok(());
+        }
+        // Nobody else changes rows from here on: the newest versions are what there is.
+        self.claim_table(&old)?;
+        let mut def = old.def.clone();
+        columns.iter().for_each(|&i| def.columns[i].not_null = true);
+        let db = self.db.clone();
+        let heaps = db.next_object()?;
+        self.made.push(heaps);
+        self.dropped.push(old.heaps);
+        d::remove_table(&mut self.session, &db.dictionary, def.id)?;
+        d::add_table(&mut self.session, &db.dictionary, &def, heaps)?;
+        let (layout, rows) = (Table::layout_of(&def), old.estimate_rows());
+        let indexes = def
+            .indexes
+            .iter()
+            .map(|i| TableIndex::new(&db.kernel, &def, &layout, i.clone(), rows))
+            .collect::<SqlResult<Vec<_>>>()?;
+        let new = Table::new(&db.kernel, def, heaps, indexes, old.locked.clone());
+        self.copy_rows(&old, &new)?;
+        c.tables.insert(name.to_string(), new);
+        Ok(())
+    }
+
+    fn copy_rows(&mut self, old: &Arc<Table>, new: &Arc<Table>) -> SqlResult<()> {
+        let mut slots = Slots::default();
+        slots.start(&old.store.rows);
+        let mut bytes = vec![0; old.layout.row_size];
+        let mut scratch: Vec<Vec<u8>> = old.def.columns.iter().map(|_| vec![]).collect();
+        loop {
+            let next = {
+                let _pin = self.session.pin();
+                slots.next(&self.db.kernel.space)
+            };
+            let Some(oid) = next else { return Ok(()) };
+            if !self.session.read_newest(oid, &mut bytes) {
+                continue;
+            }
+            let strings = Newest(&self.session);
+            let values: Vec<Value> = scratch
+                .iter_mut()
+                .enumerate()
+                .map(|(i, s)| {
+                    s.clear();
+                    row::column(&old.layout, &bytes, i, &strings, s).to_owned()
+                })
+                .collect();
+            let null = values.iter().zip(&new.def.columns).find(|(v, c)| c.not_null && v.is_null());
+            if let Some((_, column)) = null {
+                return Err(SqlError::new(
+                    sqlstate::NOT_NULL_VIOLATION,
+                    format!(
+                        "column \"{}\" of relation \"{}\" contains null values",
+                        column.name, old.def.name
+                    ),
+                ));
+            }
+            let refs: Vec<ValueRef<'_>> = values.iter().zip(&mut scratch).map(|(v, s)| v.as_ref(s)).collect();
+            self.insert(new, &refs)?;
+        }
+    }
+}

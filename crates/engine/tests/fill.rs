@@ -1,0 +1,186 @@
+//! Indexes built over tables that have rows: in bulk, beside old versions, short of memory.
+use ondol_engine::*;
+use ondol_types::{SqlResult, Type, ValueRef};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+const ROWS: i64 = 120_000;
+
+fn open(dir: &Path, memory_limit: usize) -> SqlResult<Arc<Database>> {
+    Database::open(dir, Options { memory_limit, ..Options::default() })
+}
+
+fn create(c: &mut Connection) -> Arc<Table> {
+    let col = |name: &str, ty, not_null| ColumnDef { name: name.into(), ty, not_null, default: None };
+    let columns = vec![
+        col("id", Type::INT8, true),
+        col("part", Type::INT4, false),
+        col("name", Type::TEXT, true),
+        col("code", Type::TEXT, true),
+    ];
+    c.create_table("t", columns).unwrap();
+    c.catalog().table("t").unwrap().clone()
+}
+
+/// Row `n` of the table: ids in no order, every seventh part NULL, the others five alike.
+fn put(c: &mut Connection, t: &Arc<Table>, n: i64) -> SqlResult<Oid> {
+    let id = n.wrapping_mul(0x9e37_79b9) & 0xffff_ffff;
+    let part = if n % 7 == 0 { ValueRef::Null } else { ValueRef::Int4((n / 5) as i32) };
+    let name = format!("the name of subscriber {id:011}");
+    let values = [ValueRef::Int8(id), part, ValueRef::Text(&name), ValueRef::Text(&name[23..])];
+    c.insert(t, &values)
+}
+
+fn fill(c: &mut Connection, t: &Arc<Table>, rows: std::ops::Range<i64>) {
+    c.start_statement(c.catalog_version(), std::slice::from_ref(t), true).unwrap();
+    rows.for_each(|n| assert!(!put(c, t, n).unwrap().is_none()));
+    c.end_statement().unwrap();
+}
+
+fn index(c: &mut Connection, kind: IndexKind, name: &str, columns: &[usize], unique: bool) -> SqlResult<()> {
+    let columns = columns.iter().map(|&column| IndexColumn { column, desc: false, nulls_first: false });
+    c.create_index("t", name, kind, unique, columns.collect(), false, false)
+}
+
+/// Every index has one entry for each row, under its key.
+fn verify(c: &mut Connection, rows: i64) {
+    let t = c.catalog().table("t").unwrap().clone();
+    c.start_statement(c.catalog_version(), std::slice::from_ref(&t), false).unwrap();
+    let (mut scan, mut row, mut all) = (Scan::default(), vec![0; t.layout.row_size], vec![]);
+    scan.start(c, &t);
+    while let Some(oid) = scan.next(c, &mut row).unwrap() {
+        all.push((oid, row.clone()))
+    }
+    assert_eq!(all.len() as i64, rows);
+    for i in &t.indexes {
+        let mut entries = BTreeMap::new();
+        i.index.verify(&mut |key, oid| assert!(entries.insert(oid, key.to_vec()).is_none())).unwrap();
+        assert_eq!(entries.len() as i64, rows, "{}", i.def.name);
+        for (n, (oid, row)) in all.iter().enumerate() {
+            if n % 97 != 0 && n > 100 {
+                continue;
+            }
+            let mut scratch = vec![vec![]; i.def.columns.len()];
+            let values: Vec<_> = (i.def.columns.iter().zip(&mut scratch))
+                .map(|(col, s)| row::column(&t.layout, row, col.column, &Strings(c), s))
+                .collect();
+            let (mut key, mut found) = (vec![], vec![]);
+            i.key.encode(&values, &mut key);
+            c.lookup(i, &key, &mut found).unwrap();
+            assert!(found.contains(oid), "row {n} in {}: {values:?}", i.def.name);
+            assert!(i.index.as_hash().is_some() || entries[oid] == key, "row {n} in {}", i.def.name);
+        }
+    }
+    c.end_statement().unwrap();
+}
+
+struct Strings<'a>(&'a Connection);
+impl ondol_kernel::Strings for Strings<'_> {
+    fn string(&self, oid: Oid, len: usize, out: &mut Vec<u8>) {
+        self.0.read_string(oid.0, len, out)
+    }
+}
+
+#[test]
+fn indexes_of_all_kinds_have_all_rows_now_and_after_opening() {
+    let dir = tempfile::tempdir().unwrap();
+    {
+        let db = open(dir.path(), 1 << 30).unwrap();
+        let mut c = db.connect();
+        let t = create(&mut c);
+        fill(&mut c, &t, 0..ROWS);
+        index(&mut c, IndexKind::Btree, "a", &[0], true).unwrap();
+        index(&mut c, IndexKind::Hash, "b", &[0], true).unwrap();
+        index(&mut c, IndexKind::Btree, "c", &[1], false).unwrap();
+        index(&mut c, IndexKind::Hash, "d", &[1], false).unwrap();
+        index(&mut c, IndexKind::Btree, "e", &[2], true).unwrap();
+        index(&mut c, IndexKind::Btree, "f", &[1, 0], true).unwrap();
+        index(&mut c, IndexKind::Btree, "g", &[3], true).unwrap();
+        verify(&mut c, ROWS);
+        db.close().unwrap();
+    }
+    let db = open(dir.path(), 1 << 30).unwrap();
+    assert_eq!(db.opened().index_entries, 7 * ROWS as u64);
+    verify(&mut db.connect(), ROWS);
+    // They are ordinary indexes from now on.
+    let mut c = db.connect();
+    let t = c.catalog().table("t").unwrap().clone();
+    fill(&mut c, &t, ROWS..ROWS + 2000);
+    verify(&mut c, ROWS + 2000);
+}
+
+#[test]
+fn duplicates_are_named_and_rows_that_are_gone_are_none() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = open(dir.path(), 1 << 30).unwrap();
+    let mut c = db.connect();
+    let t = create(&mut c);
+    fill(&mut c, &t, 0..ROWS);
+    // Parts that are NULL are equal to nothing, the others are.
+    fill(&mut c, &t, 77..78);
+    let id = 77i64.wrapping_mul(0x9e37_79b9) & 0xffff_ffff;
+    for (kind, columns, key) in [
+        (IndexKind::Btree, &[0][..], format!("Key (id)=({id}) is duplicated.")),
+        (IndexKind::Hash, &[0], format!("Key (id)=({id}) is duplicated.")),
+        (IndexKind::Btree, &[2], format!("Key (name)=(the name of subscriber {id:011}) is duplicated.")),
+    ] {
+        let e = index(&mut c, kind, "u", columns, true).unwrap_err();
+        assert_eq!((e.sqlstate(), e.0.detail.as_deref()), ("23505", Some(key.as_str())));
+        assert_eq!(e.0.message, "could not create unique index \"u\"");
+    }
+    index(&mut c, IndexKind::Btree, "n", &[1, 0], true).unwrap();
+    // A reader keeps the version that the duplicate had, so that its keys stay in the indexes.
+    let mut reader = db.connect();
+    reader.begin(Isolation::RepeatableRead, Access::ReadOnly).unwrap();
+    reader.start_statement(reader.catalog_version(), &[], false).unwrap();
+    let t = c.catalog().table("t").unwrap().clone();
+    let mut key = vec![];
+    t.indexes[0].key.encode(&[ValueRef::Null, ValueRef::Int8(id)], &mut key);
+    c.start_statement(c.catalog_version(), std::slice::from_ref(&t), true).unwrap();
+    let mut oids = vec![];
+    c.lookup(&t.indexes[0], &key, &mut oids).unwrap();
+    assert_eq!(oids.len(), 2);
+    let mut row = vec![0; t.layout.row_size];
+    assert!(c.read(&t, oids[1], &mut row));
+    c.lock(&t, oids[1], LockStrength::Update, Wait::Block).unwrap();
+    c.delete(&t, oids[1], &row).unwrap();
+    c.end_statement().unwrap();
+    reader.end_statement().unwrap();
+    for (kind, name) in [(IndexKind::Btree, "u"), (IndexKind::Hash, "v")] {
+        index(&mut c, kind, name, &[0], true).unwrap();
+        c.start_statement(c.catalog_version(), &[], true).unwrap();
+        let t = c.catalog().table("t").unwrap().clone();
+        let e = put(&mut c, &t, 5).unwrap_err();
+        assert_eq!(e.sqlstate(), "23505");
+        c.abort_statement();
+    }
+    reader.rollback();
+    db.settle();
+    verify(&mut c, ROWS);
+}
+
+/// Sorting takes more memory than the index; where there is not as much, opening takes longer instead.
+#[test]
+fn what_fits_is_opened_without_room_for_sorting() {
+    let dir = tempfile::tempdir().unwrap();
+    let (used, tree) = {
+        let db = open(dir.path(), 1 << 30).unwrap();
+        let mut c = db.connect();
+        let t = create(&mut c);
+        fill(&mut c, &t, 0..ROWS);
+        index(&mut c, IndexKind::Btree, "e", &[3], false).unwrap();
+        db.checkpoint().unwrap();
+        let memory = db.memory();
+        let bytes = |name: &str| memory.iter().find(|m| m.1 == name).unwrap().3 as usize;
+        db.close().unwrap();
+        (bytes("used"), bytes("e"))
+    };
+    // What is gathered of a row takes 32 bytes and its key. The limit's 64th part is not for indexes.
+    let room = tree / 3;
+    assert!(room + tree < ROWS as usize * (32 + 16), "{room} + {tree}");
+    let db = open(dir.path(), (used + room) / 63 * 64).unwrap();
+    verify(&mut db.connect(), ROWS);
+    drop(db);
+    assert_eq!(open(dir.path(), used - tree / 2).err().unwrap().sqlstate(), "53200");
+}

@@ -1,0 +1,78 @@
+//! The memory limit: whatever a session makes grow is refused with 53200 at the limit, and given back at its end.
+use ondol::{Database, OpenOptions, Session, TempFolder};
+
+const MIB: u64 = 1 << 20;
+
+fn open(limit: u64) -> (TempFolder, Database) {
+    let folder = TempFolder::new().unwrap();
+    let db = OpenOptions::new().memory_limit(limit as usize).open(folder.path()).unwrap();
+    (folder, db)
+}
+fn code(s: &mut Session, sql: &str) -> String {
+    s.execute(sql).map_or_else(|e| e.sqlstate().to_string(), |_| String::new())
+}
+fn used(s: &mut Session) -> u64 {
+    let rows = s.query("SELECT bytes FROM ondol_memory WHERE name = 'used'", &[]).unwrap();
+    rows.row(0).get::<i64>(0).unwrap() as u64
+}
+
+#[test]
+fn intermediate_rows_are_charged() {
+    let (_folder, db) = open(48 * MIB);
+    let mut s = db.session();
+    s.execute(
+        "CREATE TABLE t (a integer); INSERT INTO t VALUES (1);
+         CREATE FUNCTION f() RETURNS SETOF integer LANGUAGE sql AS 'SELECT n FROM generate_series(1, 3000000) n ORDER BY n DESC'",
+    )
+    .unwrap();
+    let before = used(&mut s);
+    let many = "generate_series(1, 3000000)";
+    for sql in [
+        format!("SELECT count(*) FROM (SELECT n FROM {many} n ORDER BY -n OFFSET 1) s"),
+        format!("SELECT count(*) FROM (SELECT DISTINCT n FROM {many} n) s"),
+        format!("SELECT count(*) FROM (SELECT n, count(*) FROM {many} n GROUP BY n) s"),
+        format!("SELECT count(*) FROM t JOIN {many} n ON t.a = n JOIN {many} m ON m = n + t.a - 1"),
+        format!("SELECT count(DISTINCT n) FROM {many} n"),
+        format!("SELECT length(string_agg('some text of twenty', ',')) FROM {many} n"),
+        format!("SELECT a FROM t WHERE a NOT IN (SELECT n + 1 FROM {many} n)"),
+        "SELECT count(*) FROM f()".to_string(),
+    ] {
+        assert_eq!(code(&mut s, &sql), "53200", "{sql}");
+        assert!(used(&mut s) <= before + MIB, "{sql}: {} of {before} are left", used(&mut s));
+    }
+    let half = "SELECT count(*) FROM (SELECT n FROM generate_series(1, 600000) n ORDER BY -n OFFSET 1) s";
+    assert_eq!(code(&mut s, half), "");
+    // What others hold counts.
+    let mut other = db.session();
+    other.execute("CREATE TABLE u (b text); BEGIN").unwrap();
+    while used(&mut s) < before.max(28 * MIB) {
+        other.execute("INSERT INTO u SELECT 'a text of forty bytes, more or less, or so' FROM generate_series(1, 1000)").unwrap();
+    }
+    assert_eq!(code(&mut s, half), "53200");
+    other.execute("ROLLBACK").unwrap();
+}
+
+/// Locks and reads take memory of their own, beside the rows.
+#[test]
+fn locks_and_reads_are_charged() {
+    let (_folder, db) = open(40 * MIB);
+    let mut s = db.session();
+    s.execute(
+        "CREATE TABLE t (a integer PRIMARY KEY); INSERT INTO t SELECT n FROM generate_series(1, 150000) n",
+    )
+    .unwrap();
+    let before = used(&mut s);
+    assert!(before < 24 * MIB, "{before}");
+    s.execute("BEGIN").unwrap();
+    assert_eq!(code(&mut s, "SELECT a FROM t FOR SHARE"), "53200");
+    s.execute("ROLLBACK; BEGIN; SELECT a FROM t WHERE a < 20000 FOR SHARE").unwrap();
+    assert!(used(&mut s) >= before + 3 * MIB, "{} after {before}", used(&mut s));
+    s.execute("ROLLBACK").unwrap();
+    assert!(used(&mut s) <= before + MIB, "{} after {before}", used(&mut s));
+    s.execute("BEGIN ISOLATION LEVEL SERIALIZABLE").unwrap();
+    let refused = (0..100).find_map(|_| s.execute("SELECT count(a) FROM t WHERE a > 0").err());
+    assert_eq!(refused.unwrap().sqlstate(), "53200");
+    s.execute("ROLLBACK").unwrap();
+    assert!(used(&mut s) <= before + MIB, "{} after {before}", used(&mut s));
+    assert_eq!(code(&mut s, "UPDATE t SET a = a WHERE a = 7"), "");
+}

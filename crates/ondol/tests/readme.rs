@@ -1,0 +1,89 @@
+//! The README's tour and its program do what it says they do, word for word.
+use std::path::Path;
+use std::process::Command;
+
+const README: &str = include_str!("../../../README.md");
+
+/// The blocks of a language, in order.
+fn blocks(language: &str) -> Vec<&'static str> {
+    let fence = format!("```{language}\n");
+    README.split(&fence).skip(1).filter_map(|b| b.split_once("\n```").map(|(text, _)| text)).collect()
+}
+
+/// Runs a line as a shell does, `target/release/ondol` being the one under test; what it wrote, and whether it succeeded.
+fn sh(folder: &Path, line: &str, input: &str) -> (String, bool) {
+    let line = line.replace("target/release/ondol", env!("CARGO_BIN_EXE_ondol"));
+    std::fs::write(folder.join("input"), input).unwrap();
+    let done = Command::new("sh")
+        .args(["-c", &format!("{{ {line}\n}} <input 2>&1")])
+        .current_dir(folder)
+        .output()
+        .unwrap();
+    (String::from_utf8(done.stdout).unwrap(), done.status.success())
+}
+
+#[test]
+fn the_readme_does_what_it_says() {
+    let folder = ondol::TempFolder::new().unwrap();
+    // The tour, as a script that goes on after its error.
+    let [console] = blocks("console")[..] else { panic!("one tour") };
+    let mut lines = console.lines();
+    let start = lines.next().unwrap().strip_prefix("$ ").unwrap();
+    assert_eq!(lines.next().unwrap(), format!("ondol {}. \\? helps, \\q leaves.", env!("CARGO_PKG_VERSION")));
+    let (typed, shown): (Vec<&str>, Vec<&str>) = lines.partition(|l| l.starts_with("ondol=> "));
+    let input: String = typed.iter().map(|l| format!("{}\n", &l[8..])).collect();
+    let (output, _) = sh(folder.path(), &format!("{start} --keep-going"), &input);
+    assert_eq!(output, shown.iter().map(|l| format!("{l}\n")).collect::<String>());
+
+    // The program.
+    let [program] = blocks("rust")[..] else { panic!("one program") };
+    let here =
+        include_str!("readme.rs").split_once("// README\n").unwrap().1.split_once("    // end\n").unwrap().0;
+    let here: Vec<&str> = here.lines().map(|l| l.strip_prefix("    ").unwrap_or(l)).collect();
+    assert_eq!(program.lines().collect::<Vec<_>>(), here);
+    std::env::set_current_dir(folder.path()).unwrap();
+    in_your_program().unwrap();
+
+    // The scripts.
+    let tour = blocks("sh").into_iter().find(|b| b.contains("--format csv")).unwrap();
+    for line in tour.lines() {
+        // The simulator's hundred failures are run elsewhere.
+        let (output, done) = sh(folder.path(), &line.replace("--count 100", "--count 1"), "");
+        assert!(done, "{line}\n{output}");
+        if line.contains("--format csv") {
+            assert_eq!(output, "id,owner,balance\n1,Ann,70.00\n2,Bob,0.00\n");
+        }
+    }
+    let (output, done) = sh(folder.path(), "target/release/ondol restore other bank.sql", "");
+    assert!(done, "{output}");
+}
+
+fn in_your_program() -> ondol::Result<()> {
+    // README
+    use ondol::{Batch, Database, Isolation, Rows, ValueRef, params};
+
+    let db = Database::open("bank")?;
+    let mut session = db.session();
+
+    for row in session.query("SELECT owner, balance FROM account WHERE id = $1", &params![1i64])?.iter() {
+        println!("{} has {}", row.get::<&str>(0)?, row.get::<String>(1)?);
+    }
+
+    // A registered query by its ID: no parsing, no planning, no allocation.
+    let find = session.query_id("find")?;
+    let mut rows = Rows::new();
+    session.call(find, &[ValueRef::Int8(1)], &mut rows)?;
+
+    // Many at once.
+    let mut batch = Batch::new();
+    session.call_batch(find, &[&[ValueRef::Int8(1)], &[ValueRef::Int8(2)]], &mut batch)?;
+
+    // Not waiting for the disk: a token stands for the durability to come.
+    session.begin(Isolation::ReadCommitted)?;
+    session.query("UPDATE account SET balance = 0 WHERE id = $1", &params![2i64])?;
+    if let Some(token) = session.commit_async()? {
+        db.wait(token)?;
+    }
+    // end
+    Ok(())
+}

@@ -1,0 +1,374 @@
+//! The support matrix, `docs/sql.md`: made from what the database does and from its own lists, so that it cannot be wrong.
+//!
+//! Each form is run, and is supported or refused with 0A000; anything else is a mistake in the list of forms. When the document
+//! is not what it should be, `ONDOL_BLESS=1 cargo test -p ondol --test support` writes it.
+use ondol::{Database, OpenOptions, Session, TempFolder};
+use ondol_sql::bind::accepted;
+use ondol_types::resolve::{type_id_name, unsupported};
+use ondol_types::{TypeId, agg, func};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+/// What the forms may use; each is run in a transaction of its own, after this.
+const GIVEN: &str = "
+    CREATE TABLE t (a integer PRIMARY KEY, b text, c integer NOT NULL DEFAULT 0, d numeric(8, 2), e timestamptz);
+    CREATE TABLE u (a integer, b text);
+    CREATE INDEX u_b ON u (b);
+    INSERT INTO t VALUES (1, 'one', 1, 1.5, '2024-01-01'), (2, 'two', 2, 2.5, NULL);
+    CREATE FUNCTION one(integer) RETURNS SETOF t LANGUAGE sql AS 'SELECT * FROM t WHERE a = $1';
+    PREPARE q(integer) AS SELECT * FROM t WHERE a = $1;
+";
+
+/// Chapter, then forms: how it is written, and a statement that has it. What begins with `!` is run outside a transaction.
+const FORMS: &[(&str, &[(&str, &str)])] = &[
+    (
+        "Queries",
+        &[
+            ("SELECT ... FROM ... WHERE", "SELECT a, b AS x FROM t WHERE a > 1"),
+            ("SELECT without FROM", "SELECT 1"),
+            ("VALUES", "VALUES (1, 'x'), (2, 'y')"),
+            ("TABLE name", "TABLE t"),
+            ("SELECT DISTINCT", "SELECT DISTINCT b FROM t"),
+            ("SELECT DISTINCT ON", "SELECT DISTINCT ON (b) a, b FROM t"),
+            ("GROUP BY, HAVING", "SELECT b, count(*) FROM t GROUP BY b HAVING count(*) > 0"),
+            ("GROUPING SETS, ROLLUP, CUBE", "SELECT b, count(*) FROM t GROUP BY ROLLUP (b)"),
+            ("ORDER BY ... ASC, DESC, NULLS FIRST, LAST", "SELECT a FROM t ORDER BY b DESC NULLS LAST, 1"),
+            ("ORDER BY ... USING", "SELECT a FROM t ORDER BY a USING <"),
+            ("LIMIT, OFFSET", "SELECT a FROM t LIMIT 1 OFFSET 1"),
+            ("FETCH FIRST ... ROWS ONLY", "SELECT a FROM t ORDER BY a FETCH FIRST 1 ROW ONLY"),
+            ("FETCH FIRST ... WITH TIES", "SELECT a FROM t ORDER BY a FETCH FIRST 1 ROW WITH TIES"),
+            ("FOR UPDATE, FOR SHARE", "SELECT a FROM t FOR UPDATE"),
+            ("FOR UPDATE OF ... NOWAIT, SKIP LOCKED", "SELECT t.a FROM t, u FOR UPDATE OF t SKIP LOCKED"),
+            ("FOR NO KEY UPDATE, FOR KEY SHARE", "SELECT a FROM t FOR NO KEY UPDATE"),
+            ("UNION, UNION ALL", "SELECT a FROM t UNION SELECT a FROM u"),
+            ("INTERSECT, EXCEPT", "SELECT a FROM t INTERSECT SELECT a FROM u"),
+            ("WITH", "WITH x AS (SELECT a FROM t) SELECT * FROM x"),
+            (
+                "WITH RECURSIVE",
+                "WITH RECURSIVE x(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM x WHERE n < 3) SELECT * FROM x",
+            ),
+            ("INNER JOIN, CROSS JOIN", "SELECT 1 FROM t JOIN u ON t.a = u.a CROSS JOIN u v"),
+            ("LEFT JOIN", "SELECT 1 FROM t LEFT JOIN u ON t.a = u.a"),
+            ("RIGHT JOIN", "SELECT 1 FROM t RIGHT JOIN u ON t.a = u.a"),
+            ("FULL JOIN", "SELECT 1 FROM t FULL JOIN u ON t.a = u.a"),
+            ("JOIN ... USING", "SELECT a FROM t JOIN u USING (a)"),
+            ("NATURAL JOIN", "SELECT 1 FROM t NATURAL JOIN u"),
+            ("subquery in FROM", "SELECT 1 FROM (SELECT a FROM t) AS s(x)"),
+            ("LATERAL", "SELECT 1 FROM t, LATERAL (SELECT t.a) s"),
+            ("function in FROM", "SELECT * FROM generate_series(1, 3) AS g(n)"),
+            ("WITH ORDINALITY", "SELECT * FROM generate_series(1, 3) WITH ORDINALITY"),
+            ("ROWS FROM", "SELECT * FROM ROWS FROM (generate_series(1, 2), generate_series(1, 3))"),
+            ("TABLESAMPLE", "SELECT * FROM t TABLESAMPLE system (10)"),
+            ("window functions, OVER", "SELECT row_number() OVER (ORDER BY a) FROM t"),
+            ("SELECT INTO", "SELECT * INTO v FROM t"),
+        ],
+    ),
+    (
+        "Expressions",
+        &[
+            ("IN (list)", "SELECT a IN (1, 2) FROM t"),
+            ("IN (subquery)", "SELECT a FROM t WHERE a IN (SELECT a FROM u)"),
+            ("NOT IN (subquery)", "SELECT a FROM t WHERE a NOT IN (SELECT a FROM u)"),
+            ("EXISTS", "SELECT a FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.a = t.a)"),
+            ("scalar subquery", "SELECT (SELECT max(a) FROM u) FROM t"),
+            ("row comparison", "SELECT a FROM t WHERE (a, c) < (2, 2)"),
+            ("= ANY, ALL (subquery)", "SELECT a FROM t WHERE a = ANY (SELECT a FROM u)"),
+            ("= ANY (array)", "SELECT a FROM t WHERE a = ANY (ARRAY[1, 2])"),
+            ("CASE", "SELECT CASE WHEN a = 1 THEN 'x' ELSE 'y' END, CASE a WHEN 1 THEN 2 END FROM t"),
+            (
+                "COALESCE, NULLIF, GREATEST, LEAST",
+                "SELECT COALESCE(b, ''), NULLIF(a, 1), GREATEST(a, 2), LEAST(a, 2) FROM t",
+            ),
+            ("CAST, ::", "SELECT CAST(a AS text), b::char(3) FROM t"),
+            ("BETWEEN, BETWEEN SYMMETRIC", "SELECT a BETWEEN 1 AND 2, a BETWEEN SYMMETRIC 2 AND 1 FROM t"),
+            (
+                "IS NULL, IS TRUE, IS DISTINCT FROM",
+                "SELECT b IS NULL, (a = 1) IS NOT TRUE, a IS DISTINCT FROM 1 FROM t",
+            ),
+            ("LIKE, ILIKE", "SELECT b LIKE 'o%', b ILIKE 'O%' ESCAPE '#' FROM t"),
+            ("SIMILAR TO", "SELECT b SIMILAR TO 'o%' FROM t"),
+            ("~, ~* (regular expressions)", "SELECT b ~ '^o' FROM t"),
+            ("EXTRACT", "SELECT EXTRACT(year FROM e) FROM t"),
+            ("AT TIME ZONE", "SELECT e AT TIME ZONE 'UTC' FROM t"),
+            ("INTERVAL", "SELECT e + INTERVAL '1 day' FROM t"),
+            ("COLLATE", "SELECT b COLLATE \"C\" FROM t"),
+            ("ARRAY[...]", "SELECT ARRAY[1, 2]"),
+            ("ROW(...)", "SELECT ROW(1, 2)"),
+            ("aggregate(DISTINCT ...)", "SELECT count(DISTINCT b), sum(DISTINCT a) FROM t"),
+            ("aggregate(... ORDER BY ...)", "SELECT string_agg(b, ',' ORDER BY a) FROM t"),
+            ("aggregate FILTER (WHERE ...)", "SELECT count(*) FILTER (WHERE a > 1) FROM t"),
+            ("CURRENT_DATE, CURRENT_TIMESTAMP", "SELECT CURRENT_DATE, CURRENT_TIMESTAMP"),
+        ],
+    ),
+    (
+        "Changing rows",
+        &[
+            ("INSERT ... VALUES", "INSERT INTO t (a, b) VALUES (3, 'x'), (4, DEFAULT)"),
+            ("INSERT ... SELECT", "INSERT INTO u SELECT a, b FROM t"),
+            ("INSERT ... DEFAULT VALUES", "INSERT INTO u DEFAULT VALUES"),
+            ("INSERT ... ON CONFLICT", "INSERT INTO t VALUES (1) ON CONFLICT DO NOTHING"),
+            ("UPDATE", "UPDATE t SET b = 'x', c = c + 1 WHERE a = 1"),
+            ("UPDATE ... FROM", "UPDATE t SET b = u.b FROM u WHERE u.a = t.a"),
+            ("UPDATE ... SET (...) = (...)", "UPDATE t SET (b, c) = ('x', 1)"),
+            ("DELETE", "DELETE FROM t WHERE a = 1"),
+            ("DELETE ... USING", "DELETE FROM t USING u WHERE u.a = t.a"),
+            ("MERGE", "MERGE INTO t USING u ON t.a = u.a WHEN MATCHED THEN DELETE"),
+            ("RETURNING", "DELETE FROM t RETURNING a, b"),
+            (
+                "WITH ... INSERT, UPDATE, DELETE",
+                "WITH x AS (SELECT 1 AS a) DELETE FROM t USING x WHERE x.a = t.a",
+            ),
+            ("INSERT, UPDATE, DELETE in WITH", "WITH x AS (DELETE FROM t RETURNING a) SELECT * FROM x"),
+            ("WHERE CURRENT OF", "DELETE FROM t WHERE CURRENT OF c"),
+            ("COPY ... TO STDOUT (FORMAT text, csv)", "COPY t TO STDOUT (FORMAT csv, HEADER)"),
+            ("COPY (query) TO STDOUT", "COPY (SELECT a FROM t) TO STDOUT"),
+            ("COPY ... FROM STDIN", "COPY t FROM STDIN (FORMAT csv)"),
+            ("COPY ... (FORMAT binary)", "COPY t TO STDOUT (FORMAT binary)"),
+            ("COPY ... TO PROGRAM", "COPY t TO PROGRAM 'cat'"),
+            ("COPY ... FROM ... WHERE", "COPY t FROM STDIN WHERE a > 1"),
+            ("TRUNCATE", "TRUNCATE t, u"),
+        ],
+    ),
+    (
+        "Tables and indexes",
+        &[
+            (
+                "CREATE TABLE",
+                "CREATE TABLE v (a integer PRIMARY KEY, b text NOT NULL UNIQUE, c integer DEFAULT 1 + 1)",
+            ),
+            ("CREATE TABLE IF NOT EXISTS", "CREATE TABLE IF NOT EXISTS t (a integer)"),
+            (
+                "PRIMARY KEY (...), UNIQUE (...), CONSTRAINT name",
+                "CREATE TABLE v (a integer, b integer, CONSTRAINT k PRIMARY KEY (a, b), UNIQUE (b))",
+            ),
+            ("CHECK", "CREATE TABLE v (a integer CHECK (a > 0))"),
+            ("REFERENCES, FOREIGN KEY", "CREATE TABLE v (a integer REFERENCES t)"),
+            ("EXCLUDE", "CREATE TABLE v (a integer, EXCLUDE USING gist (a WITH =))"),
+            ("GENERATED ... AS IDENTITY", "CREATE TABLE v (a integer GENERATED ALWAYS AS IDENTITY)"),
+            (
+                "GENERATED ... STORED",
+                "CREATE TABLE v (a integer, b integer GENERATED ALWAYS AS (a + 1) STORED)",
+            ),
+            ("serial", "CREATE TABLE v (a serial)"),
+            ("COLLATE, other than the one there is", "CREATE TABLE v (a text COLLATE \"de_DE\")"),
+            ("DEFERRABLE", "CREATE TABLE v (a integer UNIQUE DEFERRABLE)"),
+            ("UNIQUE NULLS NOT DISTINCT", "CREATE TABLE v (a integer UNIQUE NULLS NOT DISTINCT)"),
+            ("CREATE TEMPORARY TABLE", "CREATE TEMP TABLE v (a integer)"),
+            ("CREATE UNLOGGED TABLE", "CREATE UNLOGGED TABLE v (a integer)"),
+            ("CREATE TABLE ... AS", "CREATE TABLE v AS SELECT 1 AS a"),
+            ("CREATE TABLE ... (LIKE ...)", "CREATE TABLE v (LIKE t)"),
+            ("INHERITS, PARTITION BY", "CREATE TABLE v (a integer) PARTITION BY RANGE (a)"),
+            ("ALTER TABLE ... ADD PRIMARY KEY, UNIQUE", "ALTER TABLE u ADD PRIMARY KEY (a)"),
+            (
+                "ALTER TABLE ... ADD CONSTRAINT ... USING INDEX",
+                "CREATE UNIQUE INDEX k ON u (a); ALTER TABLE u ADD CONSTRAINT k PRIMARY KEY USING INDEX k",
+            ),
+            ("ALTER TABLE ... ADD COLUMN", "ALTER TABLE t ADD COLUMN z integer"),
+            ("ALTER TABLE ... DROP COLUMN", "ALTER TABLE t DROP COLUMN b"),
+            ("ALTER TABLE ... ALTER COLUMN", "ALTER TABLE t ALTER COLUMN b SET NOT NULL"),
+            ("ALTER TABLE ... DROP CONSTRAINT", "ALTER TABLE t DROP CONSTRAINT t_pkey"),
+            ("ALTER TABLE ... RENAME", "ALTER TABLE t RENAME TO v"),
+            ("DROP TABLE [IF EXISTS]", "DROP TABLE IF EXISTS t, no_such_table"),
+            ("DROP ... CASCADE", "DROP TABLE t CASCADE"),
+            ("CREATE [UNIQUE] INDEX", "CREATE UNIQUE INDEX i ON t (c DESC NULLS LAST, b)"),
+            ("CREATE INDEX ... USING btree, hash", "CREATE INDEX i ON t USING hash (b)"),
+            ("CREATE INDEX ... USING gin, gist, brin, spgist", "CREATE INDEX i ON t USING gin (b)"),
+            ("CREATE INDEX ... (expression)", "CREATE INDEX i ON t (lower(b))"),
+            ("CREATE INDEX ... WHERE", "CREATE INDEX i ON t (b) WHERE a > 1"),
+            ("CREATE INDEX ... INCLUDE", "CREATE INDEX i ON t (b) INCLUDE (c)"),
+            ("DROP INDEX", "DROP INDEX u_b"),
+            ("REINDEX", "REINDEX TABLE t"),
+            ("CLUSTER", "CLUSTER t USING t_pkey"),
+            ("COMMENT", "COMMENT ON TABLE t IS 'x'"),
+        ],
+    ),
+    (
+        "Other objects",
+        &[
+            (
+                "CREATE FUNCTION ... LANGUAGE sql AS '...'",
+                "CREATE FUNCTION f(x integer) RETURNS integer LANGUAGE sql AS 'SELECT x + 1'",
+            ),
+            (
+                "RETURNS SETOF, TABLE, void",
+                "CREATE FUNCTION f() RETURNS TABLE (a integer, b text) LANGUAGE sql AS 'SELECT a, b FROM t'",
+            ),
+            (
+                "CREATE OR REPLACE FUNCTION",
+                "CREATE OR REPLACE FUNCTION one(integer) RETURNS SETOF t LANGUAGE sql AS 'SELECT * FROM t WHERE a = $1'",
+            ),
+            (
+                "CREATE FUNCTION ... STRICT",
+                "CREATE FUNCTION f(integer) RETURNS integer LANGUAGE sql STRICT AS 'SELECT $1'",
+            ),
+            (
+                "several statements in a body",
+                "CREATE FUNCTION f() RETURNS integer LANGUAGE sql AS 'DELETE FROM u; SELECT 1'",
+            ),
+            ("BEGIN ATOMIC", "CREATE FUNCTION f() RETURNS integer BEGIN ATOMIC SELECT 1; END"),
+            (
+                "LANGUAGE plpgsql",
+                "CREATE FUNCTION f() RETURNS integer LANGUAGE plpgsql AS 'BEGIN RETURN 1; END'",
+            ),
+            ("CREATE PROCEDURE, CALL", "CREATE PROCEDURE f() LANGUAGE sql AS 'SELECT 1'"),
+            ("DROP FUNCTION", "DROP FUNCTION one(integer)"),
+            ("CREATE TRIGGER", "CREATE TRIGGER x BEFORE INSERT ON t EXECUTE FUNCTION one()"),
+            ("CREATE VIEW", "CREATE VIEW v AS SELECT 1"),
+            ("CREATE MATERIALIZED VIEW", "CREATE MATERIALIZED VIEW v AS SELECT 1"),
+            ("CREATE SEQUENCE", "CREATE SEQUENCE s"),
+            ("CREATE SCHEMA", "CREATE SCHEMA s"),
+            ("CREATE TYPE, CREATE DOMAIN", "CREATE TYPE e AS ENUM ('x')"),
+            ("CREATE EXTENSION", "CREATE EXTENSION x"),
+            ("CREATE ROLE, GRANT, REVOKE", "GRANT SELECT ON t TO x"),
+            ("CREATE RULE, CREATE POLICY", "CREATE RULE r AS ON INSERT TO t DO INSTEAD NOTHING"),
+            ("DO", "DO 'BEGIN END'"),
+        ],
+    ),
+    (
+        "Transactions and sessions",
+        &[
+            (
+                "BEGIN, START TRANSACTION, COMMIT, ROLLBACK",
+                "!BEGIN ISOLATION LEVEL SERIALIZABLE READ ONLY; COMMIT",
+            ),
+            ("BEGIN ... DEFERRABLE", "!BEGIN ISOLATION LEVEL SERIALIZABLE READ ONLY DEFERRABLE; COMMIT"),
+            ("COMMIT AND CHAIN", "!BEGIN; COMMIT AND CHAIN; COMMIT"),
+            ("SAVEPOINT, RELEASE, ROLLBACK TO", "SAVEPOINT s; ROLLBACK TO s; RELEASE s"),
+            ("SET TRANSACTION", "!BEGIN; SET TRANSACTION ISOLATION LEVEL REPEATABLE READ; COMMIT"),
+            ("PREPARE TRANSACTION", "!BEGIN; PREPARE TRANSACTION 'x'"),
+            ("LOCK TABLE", "LOCK TABLE t"),
+            (
+                "SET, SET LOCAL, RESET, SHOW",
+                "SET LOCAL lock_timeout = '1s'; SHOW lock_timeout; RESET lock_timeout",
+            ),
+            ("PREPARE, EXECUTE, DEALLOCATE", "EXECUTE q(1)"),
+            ("EXECUTE of a registered query", "EXECUTE one(1)"),
+            ("EXPLAIN", "EXPLAIN SELECT * FROM t"),
+            ("EXPLAIN ANALYZE", "EXPLAIN ANALYZE SELECT * FROM t"),
+            ("EXPLAIN (other options)", "EXPLAIN (FORMAT json) SELECT * FROM t"),
+            ("DECLARE CURSOR, FETCH, MOVE, CLOSE", "DECLARE c CURSOR FOR SELECT 1"),
+            ("LISTEN, NOTIFY", "LISTEN x"),
+            ("CHECKPOINT", "!CHECKPOINT"),
+            ("DISCARD ALL", "!DISCARD ALL"),
+        ],
+    ),
+];
+
+fn setup() -> (TempFolder, Database) {
+    let folder = TempFolder::new().unwrap();
+    let db = OpenOptions::new().open(folder.path()).unwrap();
+    (folder, db)
+}
+
+/// What became of a form.
+fn verdict(s: &mut Session, sql: &str) -> String {
+    let alone = sql.starts_with('!');
+    if !alone {
+        s.execute("BEGIN").unwrap();
+        s.execute(GIVEN).unwrap_or_else(|e| panic!("{e}"));
+    }
+    let sql = sql.trim_start_matches('!');
+    // What comes from or goes to the client has calls of its own.
+    let done = match sql {
+        _ if sql.contains("FROM STDIN") => s.copy_in(sql, std::io::empty(), |_| {}).map(drop),
+        _ if sql.contains("TO STDOUT") => s.copy_out(sql, std::io::sink(), |_| {}).map(drop),
+        _ => s.execute(sql).map(drop),
+    };
+    s.rollback();
+    let _ = s.execute("DEALLOCATE ALL");
+    match done {
+        Ok(()) => "yes".to_string(),
+        Err(e) if e.sqlstate() == "0A000" => format!("no: {}", e.0.message),
+        Err(e) => panic!("{sql}: neither supported nor refused, but {}: {e}", e.sqlstate()),
+    }
+}
+
+fn types(of: &[TypeId], variadic: bool) -> String {
+    let name = |t: &TypeId| if *t == func::ANY { "any" } else { type_id_name(*t) };
+    let mut names: Vec<String> = of.iter().map(|t| name(t).to_string()).collect();
+    if variadic && let Some(last) = names.last_mut() {
+        *last += ", ..."
+    }
+    names.join(", ")
+}
+
+fn document() -> String {
+    let mut out = String::from(
+        "# What SQL there is\n\n\
+         The grammar is PostgreSQL's own; what is supported means what it means there, and what is not is refused with SQLSTATE 0A000. \
+         This page is made by a test that runs each form \
+         (`crates/ondol/tests/support.rs`): change it there.\n",
+    );
+    let (_folder, db) = setup();
+    let mut s = db.session();
+    for (chapter, forms) in FORMS {
+        write!(out, "\n## {chapter}\n\n| form | |\n| --- | --- |\n").unwrap();
+        for (form, sql) in *forms {
+            let verdict = verdict(&mut s, sql);
+            writeln!(out, "| {} | {} |", form.replace('|', "\\|"), verdict.replace('|', "\\|")).unwrap();
+        }
+    }
+    out += "\n## Accepted without effect\n\nWhat means nothing to a database in memory and cannot change an answer is accepted with a NOTICE.\n\n";
+    for a in accepted::ALL {
+        writeln!(out, "- `{}`: {}", a.what, a.notice).unwrap();
+    }
+    out += "\n## Types\n\nboolean, smallint, integer, bigint, double precision, numeric(p, s), char(n), varchar(n), text, bytea, date, timestamp(p), timestamptz(p).\n";
+    let mut list = |title: &str, all: BTreeMap<String, Vec<String>>| {
+        write!(out, "\n## {title}\n\n").unwrap();
+        for (name, mut forms) in all {
+            forms.sort();
+            forms.dedup();
+            writeln!(out, "- `{name}`: {}", forms.join("; ")).unwrap();
+        }
+    };
+    let mut functions: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for f in func::all() {
+        let form = format!("({}) → {}", types(f.args, f.variadic), types(&[f.ret], false));
+        functions.entry(f.name.into()).or_default().push(form);
+    }
+    // The operators' own functions are called by their symbols.
+    let mut operators: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for o in func::operators() {
+        let left = o.left.map_or(String::new(), |l| format!("{} ", types(&[l], false)));
+        let right = o.args().last().map_or(String::new(), |r| types(&[*r], false));
+        let form = format!("{left}{} {right} → {}", o.name, types(&[o.ret()], false));
+        operators.entry(o.name.into()).or_default().push(form);
+    }
+    let mut aggregates: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for a in agg::all() {
+        let form = format!("({}) → {}", types(a.args, false), types(&[a.ret], false));
+        aggregates.entry(a.name.into()).or_default().push(form);
+    }
+    list("Functions", functions);
+    list("Aggregates", aggregates);
+    list("Operators", operators);
+    out += "\n## Settings\n\n";
+    let mut settings = vec![];
+    s.for_each("SHOW ALL", &[], |row| {
+        settings.push((row.get::<String>(0)?, row.get::<String>(2)?));
+        Ok(())
+    })
+    .unwrap();
+    for (name, about) in settings {
+        writeln!(out, "- `{name}`: {about}").unwrap();
+    }
+    out += "\n## What PostgreSQL has besides\n\nThese names are refused as not supported; any other name does not exist.\n";
+    for (title, names) in unsupported::names() {
+        write!(out, "\n{title}: `{}`.\n", names.join("`, `")).unwrap();
+    }
+    out
+}
+
+#[test]
+fn the_support_matrix_tells_what_is_so() {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/sql.md");
+    let now = document();
+    if std::env::var_os("ONDOL_BLESS").is_some() {
+        std::fs::write(&path, &now).unwrap();
+    }
+    let there = std::fs::read_to_string(&path).unwrap_or_default();
+    for (n, (a, b)) in there.lines().zip(now.lines()).enumerate() {
+        assert_eq!(a, b, "docs/sql.md, line {}: write it anew with ONDOL_BLESS=1", n + 1);
+    }
+    assert!(there == now, "docs/sql.md is too short or too long: write it anew with ONDOL_BLESS=1");
+}
