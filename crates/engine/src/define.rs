@@ -351,7 +351,6 @@ impl Connection {
                         key: x.key.clone(),
                         index: x.index.clone(),
                         store: x.store.clone(),
-                        point: x.point.clone(),
                     }),
                     false => x.clone(),
                 })

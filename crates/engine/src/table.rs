@@ -3,7 +3,6 @@ use crate::catalog::{IndexDef, IndexKind, TableDef};
 use crate::connection::Connection;
 use crate::error;
 use crate::layout::{Layout, Storage};
-use crate::point::PointIndex;
 use crate::row;
 use ondol_base::oid::Oid;
 use ondol_index::Seen;
@@ -151,8 +150,6 @@ pub struct TableIndex {
     pub key: KeySpec,
     pub index: ondol_index::IndexRef,
     pub store: Arc<IndexStore>,
-    /// The index as the shortest way to a row, where it is one.
-    pub point: Option<PointIndex>,
 }
 
 impl TableIndex {
@@ -168,13 +165,8 @@ impl TableIndex {
         let full =
             |_| crate::error::kernel(ondol_kernel::Error::OutOfMemory { limit: kernel.space.budget.limit() });
         let budget: Arc<dyn ondol_index::Budget> = kernel.space.budget.clone();
-        let mut point = None;
         let index: ondol_index::IndexRef = match def.kind {
-            IndexKind::Hash => {
-                let hash = Arc::new(ondol_index::hash::HashIndex::new(budget, expected).map_err(full)?);
-                point = PointIndex::new(&def, &key, layout, &hash);
-                hash
-            }
+            IndexKind::Hash => Arc::new(ondol_index::hash::HashIndex::new(budget, expected).map_err(full)?),
             IndexKind::Btree => {
                 let shape = match key.width {
                     Some(w) if w <= 64 => KeyShape::Fixed(w),
@@ -190,7 +182,7 @@ impl TableIndex {
             index: index.clone(),
             key: Arc::new(row_key),
         });
-        Ok(Arc::new(TableIndex { def, key, index, store, point }))
+        Ok(Arc::new(TableIndex { def, key, index, store }))
     }
 }
 

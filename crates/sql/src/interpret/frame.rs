@@ -25,6 +25,9 @@ use std::sync::Arc;
 /// F3
 pub const PAD: usize = 16;
 
+/// Temporaries that are not charged.
+const SMALL: usize = 64 << 10;
+
 /// Stores that grew beyond this are given back when a frame turns to another program.
 const KEEP: usize = 1 << 20;
 
@@ -79,15 +82,13 @@ pub struct Frame {
     /// Functions are called, which may ask for the time.
     pub(super) uses_time: bool,
     touches: bool,
-    /// See `batch`.
-    pub(super) looks_ahead: bool,
     /// The parameters' types and tags.
     params: Vec<(TypeId, Tag)>,
     pub(super) base: usize,
     pub(super) floor: usize,
+    /// How long the memory may be before what is beyond is charged.
+    covered: usize,
     pub(super) cursors: Vec<TableCursor>,
-    /// What the next `Point` is to look at first: what a batch found ahead.
-    pub(super) ahead: Oid,
     pub(super) mats: Vec<List>,
     pub(super) hashes: Vec<HashTable>,
     pub(super) sorters: Vec<Sorter>,
@@ -107,14 +108,7 @@ impl Frame {
         Frame::default()
     }
 
-    /// Whether the program is the one that the frame is made for.
-    #[inline]
-    pub(super) fn runs(&self, program: &Program) -> bool {
-        self.program.as_ref().is_some_and(|p| std::ptr::eq(&**p, program))
-    }
-
     /// Makes ready for an execution: binds the parameters, forgets the last one's temporaries.
-    #[inline]
     pub(super) fn start(
         &mut self,
         program: &Arc<Program>,
@@ -131,12 +125,23 @@ impl Frame {
             ));
         }
         self.memory.truncate(self.base);
-        for (n, v) in params.iter().enumerate() {
-            let d = match (v, self.params[n].1) {
-                (ValueRef::Int8(i), Tag::Int8) => Datum::number(Tag::Int8, *i),
-                (ValueRef::Int4(i), Tag::Int4) => Datum::number(Tag::Int4, (*i).into()),
-                _ => self.bind(n, *v)?,
+        for (n, (v, (ty, tag))) in params.iter().zip(&self.params).enumerate() {
+            let tag = *tag;
+            let v = match v {
+                ValueRef::Text(s) if *ty == TypeId::Bpchar => ValueRef::Text(s.trim_end_matches(' ')),
+                v => *v,
             };
+            let d = match v {
+                ValueRef::Int8(i) => Datum::number(Tag::Int8, i),
+                ValueRef::Int4(i) => Datum::number(Tag::Int4, i.into()),
+                v => Datum::of(v, &mut self.memory),
+            };
+            if tag != d.tag && !d.is_null() {
+                return Err(SqlError::new(
+                    sqlstate::DATATYPE_MISMATCH,
+                    format!("parameter ${} is of type {ty:?} and was given as {:?}", n + 1, d.tag),
+                ));
+            }
             self.regs[n] = d;
         }
         // F4
@@ -147,7 +152,7 @@ impl Frame {
             self.cursors.iter_mut().for_each(|c| c.touched.clear());
         }
         self.floor = self.memory.len();
-        self.ahead = Oid::NONE;
+        self.covered = self.floor + SMALL;
         self.affected = 0;
         self.emitted = 0;
         self.allow.start(limit);
@@ -161,8 +166,21 @@ impl Frame {
             self.release()
         }
     }
+    /// Charges temporaries that became large. Temporaries that were given back stay charged to the execution's end.
+    #[inline]
+    pub(super) fn charge_memory(&mut self) -> SqlResult<()> {
+        if self.memory.len() > self.covered { self.charge_more_memory() } else { Ok(()) }
+    }
+    #[cold]
+    fn charge_more_memory(&mut self) -> SqlResult<()> {
+        self.allow.take(self.memory.len() - self.covered)?;
+        self.covered = self.memory.len();
+        Ok(())
+    }
     #[cold]
     fn release(&mut self) {
+        self.memory.truncate(self.base);
+        self.memory.shrink_to(KEEP);
         self.mats.iter_mut().for_each(|m| m.store.release());
         self.hashes.iter_mut().for_each(|h| h.release());
         self.sorters.iter_mut().for_each(|s| s.release());
@@ -172,25 +190,6 @@ impl Frame {
         }
         self.cursors.iter_mut().for_each(|c| c.touched = HashSet::new());
         self.allow.clear();
-    }
-
-    /// The datum of parameter `n`, its type checked.
-    #[inline(never)]
-    fn bind(&mut self, n: usize, v: ValueRef<'_>) -> SqlResult<Datum> {
-        let (ty, tag) = self.params[n];
-        let d = match v {
-            ValueRef::Text(s) if ty == TypeId::Bpchar => {
-                Datum::of(ValueRef::Text(s.trim_end_matches(' ')), &mut self.memory)
-            }
-            v => Datum::of(v, &mut self.memory),
-        };
-        if tag != d.tag && !d.is_null() {
-            return Err(SqlError::new(
-                sqlstate::DATATYPE_MISMATCH,
-                format!("parameter ${} is of type {ty:?} and was given as {:?}", n + 1, d.tag),
-            ));
-        }
-        Ok(d)
     }
 
     /// Turns to another program.
@@ -223,7 +222,6 @@ impl Frame {
         self.once.clear();
         self.uses_time = false;
         self.touches = false;
-        self.looks_ahead = super::batch::looks_ahead(program);
         for op in &program.ops {
             match op {
                 Op::Once { done, .. } => self.once.push(done.0.first),
