@@ -29,6 +29,13 @@ pub struct Changes {
     end: u64,
 }
 
+/// Whether one of the eight bytes is zero.
+#[inline]
+fn has_zero(w: u64) -> bool {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    w.wrapping_sub(ONES) & !w & ONES << 7 != 0
+}
+
 impl Changes {
     pub fn new() -> Changes {
         Changes::default()
@@ -54,6 +61,13 @@ impl Changes {
             let mut end = i + 1; // behind the last byte that is not zero
             i += 1;
             while i < delta.len() && i - end < SPLIT {
+                if let Some(w) = delta[i..].first_chunk::<8>()
+                    && !has_zero(u64::from_le_bytes(*w))
+                {
+                    i += 8;
+                    end = i;
+                    continue;
+                }
                 if delta[i] != 0 {
                     end = i + 1;
                 }

@@ -741,6 +741,29 @@ impl Connection {
         self.row = bytes;
         done
     }
+    /// Inserts rows of the table's layout, in their order. An error comes with the number of its row.
+    pub fn insert_rows(&mut self, table: &Arc<Table>, rows: &mut row::Rows) -> Result<(), (usize, SqlError)> {
+        /// Rows whose strings are stored before they are.
+        const GROUP: usize = 64;
+        let size = table.layout.row_size;
+        let mut done = 0;
+        while done < rows.len() {
+            let end = (done + GROUP).min(rows.len());
+            if rows.has_strings() {
+                let session = &mut self.session;
+                for n in done..end {
+                    rows.place_strings(n, &mut |b| session.put_string(&table.store, b))
+                        .map_err(|e| (n, error::kernel(e)))?
+                }
+            }
+            let group = &rows.bytes[done * size..end * size];
+            self.session.insert_rows(&table.store, group, &mut done).map_err(|e| {
+                let failed = &rows.bytes[done * size..][..size];
+                (done, self.change_error(table, e, failed))
+            })?
+        }
+        Ok(())
+    }
     /// Changes columns of a row that is locked by us (`lock` first); `row` is its newest bytes.
     pub fn update(
         &mut self,

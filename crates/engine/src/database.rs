@@ -317,7 +317,7 @@ impl Database {
         let other = used.saturating_sub(sum);
         out.push((
             "versions",
-            "versions, transactions, intermediate rows".into(),
+            "version chains and credit".into(),
             self.kernel.collector.backlog() as u64,
             other,
         ));

@@ -3,6 +3,7 @@ use crate::layout::{INLINE, LIVE, Layout, Storage, StringAt, WIDE, string_at};
 use ondol_base::oid::Oid;
 use ondol_kernel::Strings;
 use ondol_types::{Numeric, ValueRef};
+use std::sync::Arc;
 
 /// Puts a long value into the string heap.
 pub type Put<'a> = dyn FnMut(&[u8]) -> ondol_kernel::Result<Oid> + 'a;
@@ -16,6 +17,16 @@ pub fn encode(
 ) -> ondol_kernel::Result<()> {
     out.clear();
     out.resize(layout.row_size, 0);
+    encode_into(layout, values, out, put)
+}
+
+/// The same, into bytes that are all zero.
+fn encode_into(
+    layout: &Layout,
+    values: &[ValueRef<'_>],
+    out: &mut [u8],
+    put: &mut Put<'_>,
+) -> ondol_kernel::Result<()> {
     out[0] = LIVE;
     let wide = layout.char_columns.iter().any(|&c| too_wide(layout, c as usize, &values[c as usize]));
     for (i, v) in values.iter().enumerate() {
@@ -61,9 +72,13 @@ fn set_wide<'v>(
     let oid = put(&all)?;
     let at = layout.char_area as usize;
     // The string's length is found by reading its own length word; the reference keeps it too.
-    row[at..at + 8].copy_from_slice(&(oid.0 | (all.len().min(0xffff) as u64) << 48).to_le_bytes());
+    row[at..at + 8].copy_from_slice(&wide_head(oid, all.len()).to_le_bytes());
     row[0] |= WIDE;
     Ok(())
+}
+
+fn wide_head(oid: Oid, len: usize) -> u64 {
+    oid.0 | (len.min(0xffff) as u64) << 48
 }
 
 fn set_null(layout: &Layout, column: usize, null: bool, row: &mut [u8]) {
@@ -151,6 +166,80 @@ pub fn strings_of(layout: &Layout, row: &[u8], mut f: impl FnMut(Oid, usize)) {
     }
     if let Some((oid, len)) = wide_of(layout, row) {
         f(oid, len)
+    }
+}
+
+/// Gives each string slot that a row names another OID.
+fn replace_strings(
+    layout: &Layout,
+    row: &mut [u8],
+    mut f: impl FnMut(Oid) -> ondol_kernel::Result<Oid>,
+) -> ondol_kernel::Result<()> {
+    for (i, c) in layout.columns.iter().enumerate() {
+        let at = c.offset as usize;
+        if matches!(c.storage, Storage::Text | Storage::Bytea | Storage::Numeric)
+            && !layout.is_null(row, i)
+            && let StringAt::Slot(oid, _) = string_at(row, at)
+        {
+            row[at + 8..at + 16].copy_from_slice(&f(Oid(oid))?.0.to_le_bytes())
+        }
+    }
+    if let Some((oid, len)) = wide_of(layout, row) {
+        let at = layout.char_area as usize;
+        row[at..at + 8].copy_from_slice(&wide_head(f(oid)?, len).to_le_bytes())
+    }
+    Ok(())
+}
+
+/// Rows of a table, made without its database: to be inserted by [`crate::Connection::insert_rows`]. Long strings wait
+/// beside them, and the rows name them by number, from 1 on.
+pub struct Rows {
+    layout: Arc<Layout>,
+    pub(crate) bytes: Vec<u8>,
+    strings: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl Rows {
+    /// With room for about `bytes` of rows.
+    pub fn new(layout: Arc<Layout>, bytes: usize) -> Rows {
+        Rows { layout, bytes: Vec::with_capacity(bytes), strings: vec![], ends: vec![] }
+    }
+    pub fn len(&self) -> usize {
+        self.bytes.len() / self.layout.row_size
+    }
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+    /// Adds a row: a value for each column, of its type (modifiers applied). False, and nothing is added, where a value is
+    /// NULL and may not be.
+    pub fn push(&mut self, values: &[ValueRef<'_>]) -> bool {
+        if values.iter().zip(&self.layout.columns).any(|(v, c)| v.is_null() && c.null_bit.is_none()) {
+            return false;
+        }
+        let start = self.bytes.len();
+        self.bytes.resize(start + self.layout.row_size, 0);
+        let (strings, ends) = (&mut self.strings, &mut self.ends);
+        let put = &mut |b: &[u8]| {
+            strings.extend_from_slice(b);
+            ends.push(strings.len());
+            Ok(Oid(ends.len() as u64))
+        };
+        let done = encode_into(&self.layout, values, &mut self.bytes[start..], put);
+        debug_assert!(done.is_ok(), "nothing is refused here");
+        true
+    }
+    pub(crate) fn has_strings(&self) -> bool {
+        !self.ends.is_empty()
+    }
+    /// Gives the strings of row `n` their places.
+    pub(crate) fn place_strings(&mut self, n: usize, put: &mut Put<'_>) -> ondol_kernel::Result<()> {
+        let size = self.layout.row_size;
+        let (strings, ends) = (&self.strings, &self.ends);
+        replace_strings(&self.layout, &mut self.bytes[n * size..][..size], |oid| {
+            let i = oid.0 as usize - 1;
+            put(&strings[if i == 0 { 0 } else { ends[i - 1] }..ends[i]])
+        })
     }
 }
 

@@ -97,7 +97,14 @@ impl Integer {
             key = [0; 9];
             key[0] = of_null
         }
-        out.extend_from_slice(&key[self.null.is_none() as usize..1 + self.bytes]);
+        // The usual lengths by themselves: copies of a constant length call nothing.
+        match (self.bytes, self.null) {
+            (8, None) => out.extend_from_slice(&key[1..]),
+            (8, Some(_)) => out.extend_from_slice(&key),
+            (4, None) => out.extend_from_slice(&key[1..5]),
+            (4, Some(_)) => out.extend_from_slice(&key[..5]),
+            (n, null) => out.extend_from_slice(&key[null.is_none() as usize..1 + n]),
+        }
         is_null
     }
 }

@@ -207,6 +207,25 @@ impl Tree {
         }
     }
 
+    /// Goes down to the parent of the probe's leaf, and asks for the leaf.
+    fn approach(&self, p: &Probe<'_>) -> Checked<()> {
+        let (mut node, mut version) = self.top()?;
+        loop {
+            let level = node.level();
+            if level == 0 {
+                return Ok(());
+            }
+            let i = self.branch(node, node.count(), p, version)?;
+            if level == 1 {
+                let leaf = node.child(&self.form, i);
+                // A hint only: it need not be a leaf any more, or may be none.
+                leaf.prefetch(&self.form.leaf);
+                return Ok(());
+            }
+            (node, version) = self.down(node, version, i, level)?;
+        }
+    }
+
     /// Tries until nothing changed meanwhile.
     #[inline(always)]
     fn retry<T>(&self, mut attempt: impl FnMut() -> Checked<T>) -> T {
@@ -619,6 +638,10 @@ impl Index for BTree {
             true
         };
         self.tree.probe(guard, key, push, seen)
+    }
+    fn prefetch(&self, _guard: &Guard<'_>, key: &[u8]) {
+        // If the tree changes on the way, there is no hint.
+        let _ = self.tree.approach(&self.tree.place(key, 0));
     }
     fn entries(&self) -> u64 {
         self.tree.entries.sum().max(0) as u64

@@ -481,6 +481,9 @@ impl Index for HashIndex {
             seen.push(at)
         }
     }
+    fn prefetch(&self, _guard: &Guard<'_>, key: &[u8]) {
+        HashIndex::prefetch(self, hash_key(key))
+    }
     fn entries(&self) -> u64 {
         self.entries.sum().max(0) as u64
     }

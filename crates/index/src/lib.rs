@@ -89,6 +89,11 @@ pub trait Index: Send + Sync {
     /// Appends to `out` every OID that stands under `key` (a hash index may add others of the same tag), and to
     /// `seen` each node looked at, also when nothing was found.
     fn lookup(&self, guard: &Guard<'_>, key: &[u8], out: &mut Vec<Oid>, seen: Option<&mut Vec<Seen>>);
+    /// Brings what an insert or a lookup of the key will look at into the cache: for several keys at once, before
+    /// the first is looked up.
+    fn prefetch(&self, guard: &Guard<'_>, key: &[u8]) {
+        let _ = (guard, key);
+    }
     fn entries(&self) -> u64;
     fn memory_bytes(&self) -> usize;
     /// Verifies the structure; the index must be at rest. Describes the first fault found. Calls `each` with

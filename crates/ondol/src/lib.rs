@@ -43,6 +43,7 @@ mod database;
 mod define;
 pub mod dump;
 mod execute;
+mod load;
 mod output;
 mod overlay;
 mod params;

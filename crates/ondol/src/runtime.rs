@@ -113,6 +113,9 @@ pub(crate) fn context_for<'a>(plan: &Plan, database: &'a str) -> Context<'a> {
 }
 
 /// A context for reading values, with the time of its making.
+pub(crate) fn context_at(database: &str, now_us: i64) -> Context<'_> {
+    Context { now_us, ..context(database) }
+}
 fn context(database: &str) -> Context<'_> {
     let now = clock_us();
     Context {
@@ -181,7 +184,7 @@ impl Session {
 
     /// What values may know that are read outside of programs.
     pub(crate) fn context_of<'a>(&self, database: &'a str) -> Context<'a> {
-        Context { now_us: self.connection.transaction_time_us(), ..context(database) }
+        context_at(database, self.connection.transaction_time_us())
     }
 
     pub(crate) fn check_cancel(&self) -> SqlResult<()> {

@@ -8,6 +8,8 @@
 //! - **C3** Fields are valid UTF-8 by the time a caller sees them.
 //! - **C4** The NULL string is compared with the field as it stands in the file, before escapes are undone; in
 //!   csv a quoted field is never NULL.
+//! - **C6** The input can be cut into [`Block`]s, each of whole records, which several threads parse; together they
+//!   give what the reader itself would.
 //! - **C5** What a [`Writer`] writes, a `Reader` with the same options reads back as the same fields.
 //!
 //! Deliberately absent: types. A field is text or NULL here.
@@ -19,6 +21,8 @@ use std::io::Read;
 
 /// How much is asked of the input at once.
 const BLOCK: usize = 1 << 20;
+/// How much of it a [`Block`] has, unless a record is longer: what a core's cache holds along with the rows made of it.
+const CUT: usize = 256 << 10;
 /// How much of a bad line an error shows.
 const SHOWN: usize = 100;
 
@@ -84,6 +88,33 @@ pub struct Reader<R> {
     skip_header: bool,
     spans: Vec<Span>,
     undone: Vec<u8>,
+}
+
+/// Whole records, as they stand in the input.
+pub struct Block {
+    bytes: Vec<u8>,
+    options: CopyOptions,
+    eol: Eol,
+}
+
+impl Block {
+    /// Reads the block's records; `line` is that of the first.
+    pub fn read(self, line: u64) -> Reader<std::io::Empty> {
+        let mut r = Reader::new(std::io::empty(), &self.options);
+        r.end = self.bytes.len();
+        r.buf = self.bytes;
+        r.eof = true;
+        r.eol = self.eol;
+        r.next_line = line;
+        r
+    }
+}
+
+impl Reader<std::io::Empty> {
+    /// The block again, from its start.
+    pub fn into_block(self) -> Block {
+        Block { bytes: self.buf, options: self.options, eol: self.eol }
+    }
 }
 
 /// A record's fields.
@@ -156,6 +187,96 @@ impl<R: Read> Reader<R> {
         }
     }
 
+    /// The next records in one block; `None` at the end of the input. Whatever is wrong with them is found by whoever reads
+    /// the block.
+    pub fn block(&mut self) -> SqlResult<Option<Block>> {
+        loop {
+            if self.start == self.end && self.eof || self.done {
+                return Ok(None);
+            }
+            let have = self.end - self.start;
+            // The first record says what ends lines.
+            if have > 0
+                && self.eol == Eol::Unknown
+                && !self.eof
+                && let Ok(Record::Short) = self.parse()
+            {
+                self.fill()?;
+                continue;
+            }
+            if have >= CUT || self.eof {
+                let near = (self.start + CUT).min(self.end);
+                let at = match self.last_end(near).or_else(|| self.last_end(self.end)) {
+                    Some(at) if near < self.end || !self.eof => Some(at),
+                    _ => self.eof.then_some(self.end),
+                };
+                if let Some(at) = at {
+                    let bytes = self.buf[self.start..at].to_vec();
+                    self.start = at;
+                    let mut options = self.options.clone();
+                    options.header = std::mem::take(&mut self.skip_header);
+                    return Ok(Some(Block { bytes, options, eol: self.eol }));
+                }
+            }
+            self.fill()?
+        }
+    }
+
+    /// The end of the last record that surely ends in `start..to`, its line end included.
+    fn last_end(&self, to: usize) -> Option<usize> {
+        let buf = &self.buf[self.start..to];
+        let eol = if self.eol == Eol::Cr { b'\r' } else { b'\n' };
+        let (quote, escape) = (self.options.quote, self.options.escape);
+        if !self.options.csv {
+            let mut to = buf.len();
+            while let Some(at) = buf[..to].iter().rposition(|b| *b == eol) {
+                let escapes = buf[..at].iter().rev().take_while(|b| **b == b'\\').count();
+                if escapes % 2 == 0 {
+                    return Some(self.start + at + 1);
+                }
+                to = at
+            }
+            return None;
+        }
+        if !buf.contains(&quote) {
+            return buf.iter().rposition(|b| *b == eol).map(|at| self.start + at + 1);
+        }
+        let (mut end, mut i) = (None, 0);
+        while i < buf.len() {
+            // Outside of quotes.
+            let open = buf[i..].iter().position(|b| *b == quote).map_or(buf.len(), |n| i + n);
+            if let Some(at) = buf[i..open].iter().rposition(|b| *b == eol) {
+                end = Some(self.start + i + at + 1)
+            }
+            i = open + 1;
+            // Inside.
+            while i < buf.len() {
+                let b = buf[i];
+                if b == escape && buf.get(i + 1).is_some_and(|n| *n == quote || *n == escape) {
+                    i += 2
+                } else {
+                    i += 1;
+                    if b == quote {
+                        break;
+                    }
+                }
+            }
+        }
+        end
+    }
+
+    /// Whether the data was ended by a mark before the end of the input.
+    pub fn ended(&self) -> bool {
+        self.done && self.start < self.end
+    }
+    /// Bytes that are here and not read yet.
+    pub fn unread(&self) -> usize {
+        self.end - self.start
+    }
+    /// The line of the next record.
+    pub fn next_line(&self) -> u64 {
+        self.next_line
+    }
     /// The line on which the record read last starts, counted from 1.
     pub fn line(&self) -> u64 {
         self.line
@@ -703,6 +824,76 @@ mod tests {
         assert_eq!(read("1\n2", &o).unwrap(), [fields(&["1"]), fields(&["2"])]);
         assert!(read("1\n2\r\n", &o).is_err());
         assert!(read("1\r\n2\n", &o).is_err());
+    }
+
+    /// Blocks, at whatever record they end, give what the whole gives: fields, lines, and the first error.
+    #[test]
+    fn blocks_give_the_same_records() {
+        let padding = "x".repeat(300);
+        let record = |i: usize, o: &CopyOptions| {
+            let d = o.delimiter as char;
+            match (i % 7, o.csv) {
+                (0, true) => format!("{i}{d}\"a \"\"line\n of\r\n {padding}\""),
+                (1, true) => format!("\"{i}\n\n\"{d}x\"{padding}\ny\"z"),
+                (0, false) => format!("{i}{d}a line\\\n of \\\\{padding}\\\\"),
+                (1, false) => format!("{i}\\\\\\\n{d}{padding}\\N"),
+                _ => format!("{i}{d}{padding}"),
+            }
+        };
+        let all = |r: &mut dyn FnMut() -> SqlResult<Option<(Vec<Option<String>>, u64)>>| {
+            let mut rows = vec![];
+            loop {
+                match r() {
+                    Ok(Some(row)) => rows.push(row),
+                    Ok(None) => return (rows, None),
+                    Err(e) => return (rows, Some((e.0.message, e.0.detail))),
+                }
+            }
+        };
+        let owned =
+            |row: Row<'_>| ((0..row.len()).map(|i| row.get(i).map(str::to_string)).collect(), row.line());
+        for o in
+            [CopyOptions::default(), CopyOptions::csv(), CopyOptions { header: true, ..CopyOptions::csv() }]
+        {
+            for eol in ["\n", "\r\n", "\r"] {
+                for end in ["", "\"open", "a\rb\r\n", "\\.", "\\.x", "\u{1}last\t"] {
+                    let mut input: String = (0..4000).map(|i| record(i, &o) + eol).collect();
+                    input += end;
+                    if end.starts_with("\\.") {
+                        input = input + eol + &(0..4000).map(|i| record(i, &o) + eol).collect::<String>()
+                    }
+                    let mut whole = Reader::new(input.as_bytes(), &o);
+                    let want = all(&mut || Ok(whole.next()?.map(owned)));
+                    assert!(want.0.len() > 3000 || eol == "\r" && !o.csv, "{:?}", want.1);
+                    let mut cutter = Reader::new(input.as_bytes(), &o);
+                    let (mut line, mut blocks, mut ended) = (1, 0, false);
+                    let mut block: Option<Reader<std::io::Empty>> = None;
+                    let got = all(&mut || {
+                        loop {
+                            if let Some(b) = &mut block {
+                                if let Some(row) = b.next()? {
+                                    return Ok(Some(owned(row)));
+                                }
+                                line = b.next_line();
+                                ended = b.ended();
+                            }
+                            match cutter.block()? {
+                                Some(b) if !ended => {
+                                    blocks += 1;
+                                    // Twice, as after an error.
+                                    let mut first = b.read(7);
+                                    while let Ok(Some(_)) = first.next() {}
+                                    block = Some(first.into_block().read(line))
+                                }
+                                _ => return Ok(None),
+                            }
+                        }
+                    });
+                    assert!(got == want, "{eol:?} {end:?}: {:?} for {:?}", got.1, want.1);
+                    assert!(blocks > 3 || want.1.is_some(), "{blocks}");
+                }
+            }
+        }
     }
 
     #[test]

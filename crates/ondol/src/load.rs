@@ -1,0 +1,459 @@
+//! COPY FROM: text into rows, by several threads.
+//!
+//! ```text
+//! session's thread   cut blocks of whole records ──┐         ┌─> insert, block after block
+//! helpers                                          └> parse, │
+//!                    (and the session's thread,       convert, encode
+//!                     when it has nothing to insert)
+//! ```
+//! - **Y1** COPY FROM is one statement: all its rows or none.
+//! - **Y2** A field is converted straight into the value that the row takes; a bad one is an error that
+//!   names line and column, as PostgreSQL's CONTEXT does (here in DETAIL).
+//! - **Y3** Where anything in a block is wrong, helpers give it up, and the session's thread reads it again when its turn
+//!   has come, row by row: so errors are those of a copy without helpers, and come in the order of the rows.
+//! - **Y4** The blocks under way are limited, and so is what they take.
+use crate::output::Progress;
+use crate::planned::Plan;
+use crate::session::Session;
+use ondol_base::sync::{Condvar, Mutex};
+use ondol_base::thread;
+use ondol_engine::{Rows, Table, Token};
+use ondol_sql::bound::{Bound, CopyOptions, Expr, ExprKind};
+use ondol_sql::copy::{Block, Reader};
+use ondol_types::func::Context;
+use ondol_types::{SqlError, SqlResult, Type, TypeId, Value, ValueRef, sqlstate, text};
+use std::collections::{BTreeMap, VecDeque};
+use std::io::Read;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+/// Blocks under way for each thread.
+const AHEAD: usize = 3;
+
+/// What COPY FROM fills.
+pub(crate) struct Into<'a> {
+    pub table: &'a Arc<Table>,
+    /// The table's column of each field.
+    pub columns: &'a [u16],
+    /// Columns that the data lacks, and what they get.
+    pub defaults: &'a [(u16, Expr)],
+    pub options: &'a CopyOptions,
+}
+
+/// The way of a record to a row, apart from any session.
+struct Converter {
+    table: Arc<Table>,
+    columns: Vec<u16>,
+    types: Vec<Type>,
+    /// Columns that the data lacks, with their values where those are constants.
+    filled: Option<Vec<(u16, Value)>>,
+    database: String,
+    now_us: i64,
+}
+
+/// A block that a helper has looked at.
+struct Parsed {
+    block: Block,
+    /// `None`: it is to be read row by row (Y3).
+    rows: Option<Rows>,
+    lines: u64,
+    /// The data ends in it.
+    ended: bool,
+}
+
+impl Converter {
+    /// The values of a record's fields, each in its column's place.
+    #[inline]
+    fn values<'v>(
+        &self,
+        row: &ondol_sql::copy::Row<'v>,
+        ctx: &Context<'_>,
+        encoded: &'v mut [Vec<u8>],
+        values: &mut [ValueRef<'v>],
+    ) -> Result<(), (Option<usize>, SqlError)> {
+        if row.len() != self.types.len() {
+            let e = if row.len() < self.types.len() {
+                let name = &self.table.def.columns[self.columns[row.len()] as usize].name;
+                format!("missing data for column \"{name}\"")
+            } else {
+                "extra data after last expected column".to_string()
+            };
+            return Err((None, SqlError::new(sqlstate::BAD_COPY_FILE_FORMAT, e)));
+        }
+        for ((i, ty), scratch) in self.types.iter().enumerate().zip(encoded) {
+            values[self.columns[i] as usize] = match row.get(i) {
+                Some(field) => convert(field, *ty, ctx, scratch).map_err(|e| (Some(i), e))?,
+                None => ValueRef::Null,
+            }
+        }
+        Ok(())
+    }
+
+    fn parse(&self, block: Block) -> Parsed {
+        let mut reader = block.read(1);
+        // A panic comes again where the block is read again.
+        let rows = catch_unwind(AssertUnwindSafe(|| self.rows(&mut reader))).ok().flatten();
+        let (lines, ended) = (reader.next_line() - 1, reader.ended());
+        Parsed { block: reader.into_block(), rows, lines, ended }
+    }
+
+    fn rows(&self, reader: &mut Reader<std::io::Empty>) -> Option<Rows> {
+        let filled = self.filled.as_ref()?;
+        // Rows take about as much as their text.
+        let mut rows = Rows::new(self.table.layout.clone(), reader.unread());
+        let ctx = crate::runtime::context_at(&self.database, self.now_us);
+        let mut filled_bytes: Vec<Vec<u8>> = vec![Vec::new(); filled.len()];
+        let constants: Vec<(usize, ValueRef<'_>)> = (filled.iter().zip(&mut filled_bytes))
+            .map(|((column, v), scratch)| (*column as usize, v.as_ref(scratch)))
+            .collect();
+        // The owned forms of values that cannot be borrowed from the line: kept to reuse their memory.
+        let mut encoded: Vec<Vec<u8>> = vec![Vec::new(); self.types.len()];
+        let mut memory: Vec<ValueRef<'static>> = Vec::new();
+        while let Some(row) = reader.next().ok()? {
+            let mut values = reused(memory);
+            values.resize(self.table.def.columns.len(), ValueRef::Null);
+            constants.iter().for_each(|(column, v)| values[*column] = *v);
+            self.values(&row, &ctx, &mut encoded, &mut values).ok()?;
+            if !rows.push(&values) {
+                return None;
+            }
+            values.clear();
+            memory = reused(values)
+        }
+        Some(rows)
+    }
+}
+
+/// Blocks between the session's thread and its helpers.
+#[derive(Default)]
+struct Belt {
+    state: Mutex<State>,
+    /// There is a block to parse, or an end.
+    work: Condvar,
+    /// A block was parsed.
+    parsed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    waiting: VecDeque<(u64, Block)>,
+    parsed: BTreeMap<u64, Parsed>,
+    closed: bool,
+}
+
+/// The helpers of one statement; they end with it.
+struct Helpers {
+    belt: Arc<Belt>,
+    converter: Arc<Converter>,
+    threads: Vec<thread::JoinHandle<()>>,
+}
+
+impl Helpers {
+    fn start(&mut self) {
+        for _ in 1..thread::parallelism() {
+            let (belt, converter) = (self.belt.clone(), self.converter.clone());
+            // Too few only make it slower: the session's thread parses what nobody else does.
+            self.threads.extend(thread::spawn("ondol-copy", move || belt.help(&converter)))
+        }
+    }
+}
+impl Drop for Helpers {
+    fn drop(&mut self) {
+        self.belt.state.lock().closed = true;
+        self.belt.work.notify_all();
+        for t in self.threads.drain(..) {
+            let _ = t.join();
+        }
+    }
+}
+
+impl Belt {
+    fn help(&self, converter: &Converter) {
+        let mut state = self.state.lock();
+        while !state.closed {
+            state = match state.waiting.pop_front() {
+                Some((n, block)) => {
+                    drop(state);
+                    let parsed = converter.parse(block);
+                    let mut state = self.state.lock();
+                    state.parsed.insert(n, parsed);
+                    self.parsed.notify_all();
+                    state
+                }
+                None => self.work.wait(state),
+            }
+        }
+    }
+
+    /// The parsed block number `n`, which was put on the belt: helps until it is there.
+    fn take(&self, n: u64, converter: &Converter) -> Parsed {
+        let mut state = self.state.lock();
+        loop {
+            if let Some(parsed) = state.parsed.remove(&n) {
+                return parsed;
+            }
+            state = match state.waiting.pop_front() {
+                Some((m, block)) => {
+                    drop(state);
+                    let parsed = converter.parse(block);
+                    let mut state = self.state.lock();
+                    state.parsed.insert(m, parsed);
+                    state
+                }
+                None => self.parsed.wait(state),
+            }
+        }
+    }
+}
+
+impl Session {
+    pub(crate) fn copy_from(
+        &mut self,
+        into: &Into<'_>,
+        input: impl Read,
+        bound: &Bound,
+        progress: &mut dyn FnMut(Progress),
+        all_bytes: Option<u64>,
+    ) -> SqlResult<(u64, Option<Token>)> {
+        self.fresh = false;
+        self.refuse_read_only("COPY FROM")?;
+        let exprs: Vec<&Expr> = into.defaults.iter().map(|(_, e)| e).collect();
+        let defaults = match exprs.is_empty() {
+            true => None,
+            false => Some(self.compile_values(&exprs, bound.catalog_version)?),
+        };
+        let mut tables = vec![into.table.clone()];
+        if let Some(d) = &defaults {
+            tables.extend(d.program.tables.iter().filter(|t| t.def.id != into.table.def.id).cloned());
+        }
+        self.connection.start_statement(bound.catalog_version, &tables, true)?;
+        // Defaults that are constants are computed once.
+        let constant = exprs.iter().all(|e| matches!(e.kind, ExprKind::Const(_)));
+        let filled = match &defaults {
+            Some(d) if constant => self.values_of(d)?,
+            _ => vec![],
+        };
+        let columns = into.defaults.iter().map(|(column, _)| *column);
+        let converter = Arc::new(Converter {
+            table: into.table.clone(),
+            columns: into.columns.to_vec(),
+            types: into.columns.iter().map(|&c| into.table.def.columns[c as usize].ty).collect(),
+            filled: constant.then(|| columns.zip(filled).collect()),
+            database: self.database.name.to_string(),
+            now_us: self.connection.transaction_time_us(),
+        });
+        let belt = Arc::new(Belt::default());
+        let mut helpers = Helpers { belt: belt.clone(), converter: converter.clone(), threads: vec![] };
+        let mut cutter = Reader::new(input, into.options);
+        let (mut cut, mut taken, mut line, mut rows) = (0u64, 0u64, 1u64, 0u64);
+        // What ended the input, to be told after everything before it.
+        let mut end: Option<SqlResult<()>> = None;
+        loop {
+            while end.is_none() && cut - taken < (AHEAD * (1 + helpers.threads.len())) as u64 {
+                match cutter.block() {
+                    Ok(Some(block)) => {
+                        belt.state.lock().waiting.push_back((cut, block));
+                        cut += 1;
+                        match cut {
+                            2 if converter.filled.is_some() => helpers.start(),
+                            _ => belt.work.notify_one(),
+                        }
+                    }
+                    Ok(None) => end = Some(Ok(())),
+                    Err(e) => end = Some(Err(e)),
+                }
+            }
+            if taken == cut {
+                break;
+            }
+            let parsed = belt.take(taken, &converter);
+            taken += 1;
+            self.check_cancel()?;
+            if parsed.ended {
+                // What follows the mark is no data.
+                (end, cut) = (Some(Ok(())), taken)
+            }
+            rows += match parsed.rows {
+                Some(mut made) => {
+                    let inserted = self.connection.insert_rows(into.table, &mut made);
+                    if let Err((n, e)) = inserted {
+                        let mut reader = parsed.block.read(line);
+                        let mut at = None;
+                        for _ in 0..=n {
+                            at = reader.next()?.map(|row| (row.line(), row.shown()))
+                        }
+                        let (line, shown) = at.unwrap_or_default();
+                        return Err(placed(into, e, line, None, &shown));
+                    }
+                    made.len() as u64
+                }
+                None => self.copy_block(into, &converter, parsed.block, line, defaults.as_ref())?,
+            };
+            line += parsed.lines;
+            progress(Progress { rows, bytes: cutter.consumed(), all_bytes });
+        }
+        end.unwrap_or(Ok(()))?;
+        progress(Progress { rows, bytes: cutter.consumed(), all_bytes });
+        let token = self.connection.end_statement()?;
+        Ok((rows, token))
+    }
+
+    /// Copies a block row by row; `line` is that of its first. Gives the number of rows.
+    fn copy_block(
+        &mut self,
+        into: &Into<'_>,
+        converter: &Converter,
+        block: Block,
+        line: u64,
+        defaults: Option<&Plan>,
+    ) -> SqlResult<u64> {
+        let mut reader = block.read(line);
+        let name = self.database.name.clone();
+        let ctx = self.context_of(&name);
+        let mut rows = 0;
+        while let Some(row) = reader.next()? {
+            let filled = match (&converter.filled, defaults) {
+                (Some(constants), _) => constants.iter().map(|(_, v)| v.clone()).collect(),
+                (None, Some(d)) => self.values_of(d)?,
+                (None, None) => vec![],
+            };
+            let mut encoded: Vec<Vec<u8>> = vec![Vec::new(); converter.types.len()];
+            let mut filled_bytes: Vec<Vec<u8>> = vec![Vec::new(); filled.len()];
+            let mut values: Vec<ValueRef<'_>> = vec![ValueRef::Null; into.table.def.columns.len()];
+            converter.values(&row, &ctx, &mut encoded, &mut values).map_err(|(i, e)| match i {
+                Some(i) => placed(into, e, row.line(), Some(i), row.get(i).unwrap_or_default()),
+                None => placed(into, e, row.line(), None, &row.shown()),
+            })?;
+            for (((column, _), v), scratch) in into.defaults.iter().zip(&filled).zip(&mut filled_bytes) {
+                values[*column as usize] = v.as_ref(scratch);
+            }
+            self.connection
+                .insert(into.table, &values)
+                .map_err(|e| placed(into, e, row.line(), None, &row.shown()))?;
+            rows += 1;
+        }
+        Ok(rows)
+    }
+}
+
+/// The error with the place where it arose (Y2).
+fn placed(into: &Into<'_>, e: SqlError, line: u64, field: Option<usize>, shown: &str) -> SqlError {
+    let def = &into.table.def;
+    let at = match field {
+        Some(i) => format!(
+            "COPY {}, line {line}, column {}: \"{shown}\"",
+            def.name, def.columns[into.columns[i] as usize].name
+        ),
+        None => format!("COPY {}, line {line}: \"{shown}\"", def.name),
+    };
+    let detail = e.0.detail.as_ref().map_or(at.clone(), |d| format!("{d}\n{at}"));
+    e.detail(detail)
+}
+
+/// An empty vector's memory for values of another lifetime.
+fn reused<'a>(values: Vec<ValueRef<'_>>) -> Vec<ValueRef<'a>> {
+    debug_assert!(values.is_empty());
+    values.into_iter().map(|_| ValueRef::Null).collect()
+}
+
+/// A field's value, of the column's type.
+#[inline]
+fn convert<'a>(
+    field: &'a str,
+    ty: Type,
+    ctx: &Context<'_>,
+    scratch: &'a mut Vec<u8>,
+) -> SqlResult<ValueRef<'a>> {
+    Ok(match ty.id {
+        TypeId::Int8 => ValueRef::Int8(match plain_integer(field) {
+            Some(n) => n,
+            None => text::parse_i64(field)?,
+        }),
+        TypeId::Int4 => ValueRef::Int4(match plain_integer(field).and_then(|n| i32::try_from(n).ok()) {
+            Some(n) => n,
+            None => text::parse_i32(field)?,
+        }),
+        TypeId::Int2 => ValueRef::Int2(match plain_integer(field).and_then(|n| i16::try_from(n).ok()) {
+            Some(n) => n,
+            None => text::parse_i16(field)?,
+        }),
+        TypeId::Bool => ValueRef::Bool(text::parse_bool(field)?),
+        TypeId::Float8 => ValueRef::Float8(text::parse_f64(field)?),
+        TypeId::Text => ValueRef::Text(field),
+        TypeId::Bpchar => {
+            // Spaces at the end are not part of the value; those beyond the length are cut without an error.
+            let value = field.trim_end_matches(' ');
+            if let Some(n) = ty.char_len()
+                && value.len() > n
+            {
+                check_length(value, n, ty)?;
+            }
+            ValueRef::Text(value)
+        }
+        TypeId::Varchar => match ty.char_len() {
+            Some(n) if field.len() > n => {
+                let kept = match field.char_indices().nth(n) {
+                    Some((at, _)) if field[at..].bytes().all(|b| b == b' ') => &field[..at],
+                    Some(_) => return Err(too_long(ty)),
+                    None => field,
+                };
+                ValueRef::Text(kept)
+            }
+            _ => ValueRef::Text(field),
+        },
+        _ => match text::input(field, ty, ctx)? {
+            Value::Null => ValueRef::Null,
+            Value::Date(v) => ValueRef::Date(v),
+            Value::Timestamp(v) => ValueRef::Timestamp(v),
+            Value::Timestamptz(v) => ValueRef::Timestamptz(v),
+            Value::Bytea(b) => {
+                *scratch = b;
+                ValueRef::Bytea(scratch)
+            }
+            Value::Numeric(n) => {
+                scratch.clear();
+                n.encode(scratch);
+                ValueRef::Numeric(scratch)
+            }
+            other => {
+                return Err(SqlError::new(
+                    sqlstate::INTERNAL_ERROR,
+                    format!("a value read as {:?} came out as {:?}", ty.id, other.type_id()),
+                ));
+            }
+        },
+    })
+}
+
+/// Digits with an optional minus, at most 18 of them; anything else is left to the full rules.
+#[inline]
+fn plain_integer(field: &str) -> Option<i64> {
+    let b = field.as_bytes();
+    let (negative, digits) = match b {
+        [b'-', rest @ ..] => (true, rest),
+        _ => (false, b),
+    };
+    if digits.is_empty() || digits.len() > 18 {
+        return None;
+    }
+    let mut n = 0i64;
+    for d in digits {
+        let d = d.wrapping_sub(b'0');
+        if d > 9 {
+            return None;
+        }
+        n = n * 10 + d as i64;
+    }
+    Some(if negative { -n } else { n })
+}
+
+fn check_length(value: &str, n: usize, ty: Type) -> SqlResult<()> {
+    if value.chars().count() > n { Err(too_long(ty)) } else { Ok(()) }
+}
+
+fn too_long(ty: Type) -> SqlError {
+    SqlError::new(
+        sqlstate::STRING_DATA_RIGHT_TRUNCATION,
+        format!("value too long for type {}", ondol_types::resolve::type_name(ty)),
+    )
+}
