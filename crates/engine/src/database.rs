@@ -317,7 +317,7 @@ impl Database {
         let other = used.saturating_sub(sum);
         out.push((
             "versions",
-            "version chains and credit".into(),
+            "versions, transactions, intermediate rows".into(),
             self.kernel.collector.backlog() as u64,
             other,
         ));

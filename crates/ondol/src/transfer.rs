@@ -41,7 +41,12 @@ impl Session {
                         // The input borrows the output, which progress is told to as well: so none is told here unless
                         // the input is counted by its owner.
                         let input = out.copy_in()?;
-                        self.copy_from(&into, input, bound, &mut |_| {}, None)?
+                        let done = self.copy_from(&into, input, bound, &mut |_| {}, None);
+                        // Whoever gives the input may have ended it because of the same wish.
+                        done.map_err(|e| match e.sqlstate() {
+                            sqlstate::IO_ERROR => self.check_cancel().err().unwrap_or(e),
+                            _ => e,
+                        })?
                     }
                     CopyEnd::File(path) => {
                         let file = File::open(Path::new(path)).map_err(|e| file_error(path, "open", e))?;

@@ -36,6 +36,7 @@ fn intermediate_rows_are_charged() {
         format!("SELECT length(string_agg('some text of twenty', ',')) FROM {many} n"),
         format!("SELECT a FROM t WHERE a NOT IN (SELECT n + 1 FROM {many} n)"),
         "SELECT count(*) FROM f()".to_string(),
+        "SELECT length(repeat('x', 50000000))".to_string(),
     ] {
         assert_eq!(code(&mut s, &sql), "53200", "{sql}");
         assert!(used(&mut s) <= before + MIB, "{sql}: {} of {before} are left", used(&mut s));

@@ -322,11 +322,14 @@ fn document() -> String {
         }
     };
     let mut functions: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for f in func::all() {
+    // Most operators' functions are called by their symbols only, and what begins with $ by the grammar.
+    let hidden = |f: &func::FuncDef| {
+        f.name.starts_with('$') || func::operator::of_function(f.id).is_some() && f.name != "starts_with"
+    };
+    for f in func::all().filter(|f| !hidden(f)) {
         let form = format!("({}) → {}", types(f.args, f.variadic), types(&[f.ret], false));
         functions.entry(f.name.into()).or_default().push(form);
     }
-    // The operators' own functions are called by their symbols.
     let mut operators: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for o in func::operators() {
         let left = o.left.map_or(String::new(), |l| format!("{} ", types(&[l], false)));

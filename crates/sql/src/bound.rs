@@ -748,3 +748,14 @@ impl Bound {
         tables
     }
 }
+
+/// Whether a computed value may be a constant of a plan: plans are kept, and charged to nobody, so that a long value is made
+/// anew each time.
+pub fn may_be_kept(v: &Value) -> bool {
+    const LONGEST: usize = 4 << 10;
+    match v {
+        Value::Text(t) => t.len() <= LONGEST,
+        Value::Bytea(b) => b.len() <= LONGEST,
+        _ => true,
+    }
+}

@@ -12,6 +12,7 @@
 //!   it is never read.
 //! - **K4** Hence a database without the mark is stock with its `-wal`; one with the mark is complete with its `-owal`.
 use crate::medium::Medium;
+use ondol_base::sim::mutated;
 use std::io;
 
 pub const MARK_AT: u64 = 19;
@@ -80,17 +81,21 @@ pub fn take(
     for wal in stock_wal.into_iter().chain([our_wal]) {
         // Synced even where it is empty: an earlier truncation may not be durable.
         wal.set_len(0)?;
-        wal.sync()?;
+        if !mutated("care_wal_unsynced") {
+            wal.sync()?;
+        }
     }
     // A `-wal` that was deleted must not come back, nor our own vanish.
-    sync_folder()?;
+    if !mutated("care_folder_unsynced") {
+        sync_folder()?;
+    }
     db.write_at(&[OURS], MARK_AT)?;
-    db.sync()
+    if mutated("care_mark_unsynced") { Ok(()) } else { db.sync() }
 }
 
 /// Lets a database go: the caller holds EXCLUSIVE (K1), and every frame was backfilled.
 pub fn release(db: &dyn Medium) -> io::Result<()> {
     db.sync()?;
     db.write_at(&[STOCK], MARK_AT)?;
-    db.sync()
+    if mutated("care_release_unsynced") { Ok(()) } else { db.sync() }
 }

@@ -1,5 +1,7 @@
 //! The files below us, as a trait: SQLite's own (`below`) while it runs, and the simulator's in tests.
+use ondol_base::media::File;
 use std::io;
+use std::sync::Arc;
 
 /// One file. Offsets and lengths are the file's own, not SQLite's view of it.
 #[allow(clippy::len_without_is_empty)] // The length is asked of the medium and may fail; emptiness is nobody's question.
@@ -14,20 +16,20 @@ pub trait Medium {
     fn set_len(&self, len: u64) -> io::Result<()>;
 }
 
-impl Medium for dyn ondol_base::media::File {
+impl Medium for Arc<dyn File> {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
-        ondol_base::media::File::read_at(self, buf, offset)
+        (**self).read_at(buf, offset)
     }
     fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
-        ondol_base::media::File::write_at(self, buf, offset)
+        (**self).write_at(buf, offset)
     }
     fn sync(&self) -> io::Result<()> {
-        self.sync_data()
+        (**self).sync_data()
     }
     fn len(&self) -> io::Result<u64> {
-        ondol_base::media::File::len(self)
+        (**self).len()
     }
     fn set_len(&self, len: u64) -> io::Result<()> {
-        ondol_base::media::File::set_len(self, len)
+        (**self).set_len(len)
     }
 }

@@ -10,7 +10,7 @@
 
 use super::tree::at_expr;
 use super::{Binder, constant, name_of};
-use crate::bound::{Expr, ExprKind, Query, Rel, RelEntry, Target, walk_query_mut};
+use crate::bound::{Expr, ExprKind, Query, Rel, RelEntry, Target, may_be_kept, walk_query_mut};
 use ondol_types::cast::{self, CastContext, cast_context};
 use ondol_types::func::{self, ANY, Context, FuncDef, Volatility, id};
 use ondol_types::{SqlError, SqlResult, Type, TypeId, Value, ValueRef, resolve, sqlstate, text};
@@ -245,7 +245,9 @@ fn fold(def: &FuncDef, args: Vec<Expr>, place: u32) -> Expr {
                 _ => ValueRef::Null,
             })
             .collect();
-        if let Ok(v) = func::call(def.id, &refs, &Context::EMPTY) {
+        if let Ok(v) = func::call(def.id, &refs, &Context::EMPTY)
+            && may_be_kept(&v)
+        {
             return constant(v, ty, place);
         }
     }

@@ -137,7 +137,8 @@ pub(super) fn exec(
         }
         Op::Call { dst, func, args } => {
             let v = with_values(row!(args), &f.memory, |v| ondol_types::func::call(func, v, &world.context))?;
-            set!(dst, Datum::of_owned(&v, &mut f.memory))
+            set!(dst, Datum::of_owned(&v, &mut f.memory));
+            f.charge_memory()?
         }
         Op::Cast { dst, a, how } => {
             let d = reg!(a);

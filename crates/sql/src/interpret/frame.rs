@@ -25,6 +25,9 @@ use std::sync::Arc;
 /// F3
 pub const PAD: usize = 16;
 
+/// Temporaries that are not charged.
+const SMALL: usize = 64 << 10;
+
 /// Stores that grew beyond this are given back when a frame turns to another program.
 const KEEP: usize = 1 << 20;
 
@@ -83,6 +86,8 @@ pub struct Frame {
     params: Vec<(TypeId, Tag)>,
     pub(super) base: usize,
     pub(super) floor: usize,
+    /// How long the memory may be before what is beyond is charged.
+    covered: usize,
     pub(super) cursors: Vec<TableCursor>,
     pub(super) mats: Vec<List>,
     pub(super) hashes: Vec<HashTable>,
@@ -147,6 +152,7 @@ impl Frame {
             self.cursors.iter_mut().for_each(|c| c.touched.clear());
         }
         self.floor = self.memory.len();
+        self.covered = self.floor + SMALL;
         self.affected = 0;
         self.emitted = 0;
         self.allow.start(limit);
@@ -160,8 +166,21 @@ impl Frame {
             self.release()
         }
     }
+    /// Charges temporaries that became large. Temporaries that were given back stay charged to the execution's end.
+    #[inline]
+    pub(super) fn charge_memory(&mut self) -> SqlResult<()> {
+        if self.memory.len() > self.covered { self.charge_more_memory() } else { Ok(()) }
+    }
+    #[cold]
+    fn charge_more_memory(&mut self) -> SqlResult<()> {
+        self.allow.take(self.memory.len() - self.covered)?;
+        self.covered = self.memory.len();
+        Ok(())
+    }
     #[cold]
     fn release(&mut self) {
+        self.memory.truncate(self.base);
+        self.memory.shrink_to(KEEP);
         self.mats.iter_mut().for_each(|m| m.store.release());
         self.hashes.iter_mut().for_each(|h| h.release());
         self.sorters.iter_mut().for_each(|s| s.release());

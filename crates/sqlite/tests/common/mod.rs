@@ -54,6 +54,7 @@ pub fn open(path: &Path, parameters: &str) -> rusqlite::Result<Connection> {
 }
 
 /// Bytes 18 and 19 of a database.
+#[allow(dead_code)] // Not every test that shares this module asks.
 pub fn versions(path: &Path) -> [u8; 2] {
     let bytes = std::fs::read(path).expect("a database");
     [bytes[18], bytes[19]]

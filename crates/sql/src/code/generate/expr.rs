@@ -488,7 +488,7 @@ pub fn fold(e: &Expr) -> Option<Value> {
             let values: Vec<Value> = args.iter().map(fold).collect::<Option<_>>()?;
             let mut scratch: Vec<Vec<u8>> = vec![Vec::new(); values.len()];
             let refs: Vec<_> = values.iter().zip(&mut scratch).map(|(v, s)| v.as_ref(s)).collect();
-            ondol_types::func::call(*func, &refs, &Context::EMPTY).ok()
+            ondol_types::func::call(*func, &refs, &Context::EMPTY).ok().filter(may_be_kept)
         }
         ExprKind::Cast { arg, explicit } => {
             // Conversions to and from text of times and zones may look at the session.

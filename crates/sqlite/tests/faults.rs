@@ -1,0 +1,147 @@
+//! Every write, truncation, opening and deletion that SQLite's `unix` does below us fails once, by I/O error or full disk.
+//!
+//! A script commits, checkpoints, switches into and out of our care; the n-th call fails, alone or with all that follow it. Checked after the script,
+//! which goes on as far as SQLite lets it: every commit that was acknowledged is there, the database is whole, to us and then to
+//! stock SQLite. The calls are replaced through the VFS's own xSetSystemCall, which hands them to `unix`.
+#![allow(unsafe_code)] // System calls are replaced.
+mod common;
+use rusqlite::Connection;
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::path::Path;
+use std::sync::atomic::{AtomicI32, AtomicI64, AtomicUsize, Ordering::SeqCst};
+
+/// Calls until the failure; below zero: none.
+static LEFT: AtomicI64 = AtomicI64::new(-1);
+/// All calls after the failure fail too.
+static LASTING: AtomicI32 = AtomicI32::new(0);
+static ERROR: AtomicI32 = AtomicI32::new(libc::EIO);
+
+fn fails() -> bool {
+    if LEFT.load(SeqCst) < 0 {
+        return false;
+    }
+    let left = LEFT.fetch_sub(1, SeqCst);
+    if left > 0 {
+        return false;
+    }
+    if LASTING.load(SeqCst) != 0 {
+        LEFT.store(0, SeqCst);
+    }
+    // SAFETY: the C library's own variable of this thread.
+    unsafe { *libc::__errno_location() = ERROR.load(SeqCst) };
+    true
+}
+
+macro_rules! failing {
+    ($($original:ident $name:ident($($arg:ident: $type:ty),*) -> $result:ty;)*) => {$(
+        static $original: AtomicUsize = AtomicUsize::new(0);
+        unsafe extern "C" fn $name($($arg: $type),*) -> $result {
+            if fails() {
+                return -1;
+            }
+            // SAFETY: what `unix` called before it was replaced, with the same arguments.
+            unsafe {
+                std::mem::transmute::<usize, unsafe extern "C" fn($($type),*) -> $result>($original.load(SeqCst))($($arg),*)
+            }
+        }
+    )*};
+}
+failing! {
+    WRITE write(fd: c_int, bytes: *const c_void, n: usize) -> isize;
+    PWRITE pwrite(fd: c_int, bytes: *const c_void, n: usize, at: i64) -> isize;
+    PWRITE64 pwrite64(fd: c_int, bytes: *const c_void, n: usize, at: i64) -> isize;
+    FTRUNCATE ftruncate(fd: c_int, len: i64) -> c_int;
+    OPEN open(path: *const c_char, flags: c_int, mode: c_int) -> c_int;
+    UNLINK unlink(path: *const c_char) -> c_int;
+}
+
+fn replace_calls() {
+    // SAFETY: the VFS is registered, and the replacements have the types of what they replace.
+    unsafe {
+        let vfs = rusqlite::ffi::sqlite3_vfs_find(c"ondol".as_ptr());
+        let get = (*vfs).xGetSystemCall.expect("a method");
+        let set = (*vfs).xSetSystemCall.expect("a method");
+        let replace = |name: &CStr, original: &AtomicUsize, by: *const c_void| {
+            let Some(now) = get(vfs, name.as_ptr()) else { return };
+            original.store(now as usize, SeqCst);
+            let by = std::mem::transmute::<*const c_void, unsafe extern "C" fn()>(by);
+            assert_eq!(set(vfs, name.as_ptr(), Some(by)), 0, "{name:?}");
+        };
+        replace(c"write", &WRITE, write as *const c_void);
+        replace(c"pwrite", &PWRITE, pwrite as *const c_void);
+        replace(c"pwrite64", &PWRITE64, pwrite64 as *const c_void);
+        replace(c"ftruncate", &FTRUNCATE, ftruncate as *const c_void);
+        replace(c"open", &OPEN, open as *const c_void);
+        replace(c"unlink", &UNLINK, unlink as *const c_void);
+    }
+}
+
+const OURS: &str = "vfs=ondol&ondol=remap&ondol_run=1";
+
+fn sum(c: &Connection) -> rusqlite::Result<i64> {
+    c.query_row("SELECT coalesce(sum(x), 0) FROM t", [], |r| r.get(0))
+}
+
+/// Runs the script; gives the sum of acknowledged rows, and of those that were tried. Row n holds 2 to the n-th.
+fn script(path: &Path) -> (i64, i64) {
+    let (mut acknowledged, mut tried) = (0, 0);
+    for round in 0..3 {
+        let Ok(c) = common::open(path, OURS) else { continue };
+        let _ = c.execute_batch("PRAGMA cache_size=3; PRAGMA wal_autocheckpoint=0");
+        for i in 0..5 {
+            let bit = 1i64 << (round * 5 + i);
+            tried |= bit;
+            if c.execute(&format!("INSERT INTO t(x, b) VALUES({bit}, zeroblob({}))", 3000 + i * 9000), [])
+                .is_ok()
+            {
+                acknowledged |= bit;
+            }
+            match (round + i) % 5 {
+                1 => drop(c.execute_batch("PRAGMA wal_checkpoint(PASSIVE)")),
+                2 => drop(c.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)")),
+                3 if round == 1 => drop(c.execute_batch("PRAGMA ondol_detach")),
+                4 if round == 2 => drop(c.execute_batch("PRAGMA journal_mode=DELETE")),
+                _ => (),
+            }
+        }
+    }
+    (acknowledged, tried)
+}
+
+#[test]
+fn no_failing_call_loses_a_commit() {
+    common::register();
+    replace_calls();
+    let folder = common::folder();
+    let mut struck = 0;
+    for (error, lasting) in [(libc::EIO, 0), (libc::ENOSPC, 1)] {
+        for n in 0.. {
+            let path = folder.path().join(format!("{error}-{lasting}-{n}.db"));
+            let c = common::open(&path, "vfs=unix").expect("a database");
+            c.execute_batch("PRAGMA journal_mode=WAL; CREATE TABLE t(x INTEGER, b)").expect("a table");
+            drop(c);
+            ERROR.store(error, SeqCst);
+            LASTING.store(lasting, SeqCst);
+            LEFT.store(n, SeqCst);
+            let (acknowledged, tried) = script(&path);
+            let reached = LEFT.swap(-1, SeqCst) < 1;
+            let at = format!("error {error}, lasting {lasting}, call {n}");
+            let ours = common::open(&path, OURS).expect("it opens");
+            let whole: String =
+                ours.query_row("PRAGMA integrity_check", [], |r| r.get(0)).expect("an answer");
+            assert_eq!(whole, "ok", "{at}");
+            let found = sum(&ours).expect("rows");
+            assert_eq!(found & acknowledged, acknowledged, "{at}: {found:b} of {acknowledged:b}");
+            assert_eq!(found & !tried, 0, "{at}");
+            drop(ours);
+            let stock = common::open(&path, "vfs=unix").expect("stock opens it");
+            assert_eq!(sum(&stock), Ok(found), "{at}");
+            if !reached {
+                break;
+            }
+            struck += 1;
+        }
+    }
+    println!("{struck} calls failed");
+    assert!(struck > 200, "{struck}");
+}
