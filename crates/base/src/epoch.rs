@@ -35,7 +35,29 @@ pub struct Line {
     pub words: [AtomicU64; WORDS],
 }
 
-type Retired = (u64, Box<dyn FnOnce() + Send>);
+/// What waits to be freed, and since which epoch.
+struct Retired(u64, What);
+
+enum What {
+    Call(Box<dyn FnOnce() + Send>),
+    /// The argument and the function that frees it: no memory of its own is needed for that.
+    Raw(usize, unsafe fn(usize)),
+}
+
+impl Retired {
+    fn free(self) {
+        match self.1 {
+            What::Call(f) => f(),
+            // SAFETY: promised to `retire_raw`: the epoch has passed, and this is the one call.
+            What::Raw(at, f) => unsafe { f(at) },
+        }
+    }
+}
+
+/// Frees what was retired before epoch `before`, and keeps the rest.
+fn free_ready(all: &mut Vec<Retired>, before: u64) {
+    all.extract_if(.., |r| r.0 < before).for_each(Retired::free)
+}
 
 pub struct Epochs {
     global: AtomicU64,
@@ -100,10 +122,7 @@ impl Epochs {
 
 impl Drop for Epochs {
     fn drop(&mut self) {
-        let left = std::mem::take(self.orphans.get_mut());
-        for (_, f) in left {
-            f()
-        }
+        std::mem::take(self.orphans.get_mut()).into_iter().for_each(Retired::free)
     }
 }
 
@@ -119,6 +138,7 @@ pub struct Participant {
 const BAG: usize = 64;
 
 impl Participant {
+    #[inline]
     pub fn line(&self) -> &Line {
         &self.line
     }
@@ -144,25 +164,15 @@ impl Participant {
     /// Frees what may be freed now.
     pub fn collect(&self) {
         let h = self.epochs.horizon();
-        let ready: Vec<Retired> = {
-            let mut bag = self.bag.borrow_mut();
-            let (ready, keep) = std::mem::take(&mut *bag).into_iter().partition(|(e, _)| *e < h);
-            *bag = keep;
-            ready
-        };
-        for (_, f) in ready {
-            f()
-        }
-        let ready: Vec<Retired> = match self.epochs.orphans.try_lock() {
-            Some(mut o) if !o.is_empty() => {
-                let (ready, keep) = std::mem::take(&mut *o).into_iter().partition(|(e, _)| *e < h);
-                *o = keep;
-                ready
-            }
-            _ => return,
-        };
-        for (_, f) in ready {
-            f()
+        // Taken out meanwhile: what is freed may retire more.
+        let mut bag = self.bag.take();
+        free_ready(&mut bag, h);
+        bag.append(&mut self.bag.borrow_mut());
+        self.bag.replace(bag);
+        let orphans = self.epochs.orphans.try_lock().map(|mut o| std::mem::take(&mut *o));
+        if let Some(mut orphans) = orphans.filter(|o| !o.is_empty()) {
+            free_ready(&mut orphans, h);
+            self.epochs.orphans.lock().append(&mut orphans);
         }
     }
 }
@@ -184,6 +194,16 @@ pub struct Guard<'a> {
 impl Guard<'_> {
     /// Runs `f` (which frees something already unreachable for new readers) once no reader can look at it.
     pub fn retire(&self, f: impl FnOnce() + Send + 'static) {
+        self.put(What::Call(Box::new(f)))
+    }
+    /// The same for what a plain function frees, given where it is.
+    ///
+    /// # Safety
+    /// `free(at)` may be called once, by any thread, when nobody who is pinned now is pinned any more.
+    pub unsafe fn retire_raw(&self, at: usize, free: unsafe fn(usize)) {
+        self.put(What::Raw(at, free))
+    }
+    fn put(&self, what: What) {
         // Without the fence the load may overtake the unlinking store: a reader that pins an epoch newer than
         // the one read here could still find the pointer, and it would be freed under that reader (E2).
         fence(Ordering::SeqCst);
@@ -191,7 +211,7 @@ impl Guard<'_> {
         let e = self.of.epochs.global.load(Ordering::SeqCst);
         let len = {
             let mut bag = self.of.bag.borrow_mut();
-            bag.push((e, Box::new(f)));
+            bag.push(Retired(e, what));
             bag.len()
         };
         if len >= BAG && len.is_power_of_two() {

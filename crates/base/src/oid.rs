@@ -9,6 +9,7 @@ impl Oid {
     pub const NONE: Oid = Oid(0);
     /// Bits that an OID may use.
     pub const MASK: u64 = (1 << 48) - 1;
+    #[inline]
     pub fn is_none(self) -> bool {
         self.0 == 0
     }

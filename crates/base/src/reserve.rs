@@ -59,9 +59,11 @@ impl Reserve {
             Ok(Reserve { base: p.add(before), len })
         }
     }
+    #[inline]
     pub fn base(&self) -> *mut u8 {
         self.base
     }
+    #[inline]
     pub fn len(&self) -> usize {
         self.len
     }

@@ -99,7 +99,10 @@ pub struct Connection {
     /// Where the running statement began, in an explicit transaction.
     began: Option<(Savepoint, Definitions)>,
     synchronous: bool,
-    time_us: i64,
+    /// Between `defer` and `settle`: the newest commit that is to be durable at the end.
+    owed: Option<u64>,
+    /// When the writing statement that is a transaction of its own first asked for the time; 0: not yet.
+    time_us: std::cell::Cell<i64>,
     /// Definitions changed by the open transaction.
     pub(crate) catalog: Option<Arc<Catalog>>,
     /// Heap numbers to be given up when the transaction commits, or when it aborts.
@@ -160,7 +163,8 @@ impl Connection {
             statement: Statement::None,
             began: None,
             synchronous: true,
-            time_us: 0,
+            owed: None,
+            time_us: Default::default(),
             catalog: None,
             dropped: vec![],
             made: vec![],
@@ -244,6 +248,7 @@ impl Connection {
         }
         Ok(())
     }
+    #[inline]
     pub fn in_transaction(&self) -> bool {
         self.explicit.is_some()
     }
@@ -254,6 +259,7 @@ impl Connection {
         self.explicit.as_ref().map(|e| e.access)
     }
     /// An explicit transaction in which a statement failed: only ROLLBACK [TO] is taken.
+    #[inline]
     pub fn is_failed(&self) -> bool {
         self.explicit.as_ref().is_some_and(|e| e.failed)
     }
@@ -281,12 +287,33 @@ impl Connection {
         Ok(token)
     }
     /// What a transaction without a commit of its own saw is a promise now: it may rest on commits that are not durable yet.
-    fn promise(&self, seen: u64) -> SqlResult<()> {
+    fn promise(&mut self, seen: u64) -> SqlResult<()> {
         if !self.synchronous {
             return Ok(());
         }
         let c = seen.min(self.db.kernel.log.clock() - 1);
-        self.session.wait_durable(c).map_err(error::kernel)
+        self.wait_or_owe(c).map_err(error::kernel)
+    }
+    fn wait_or_owe(&mut self, c: u64) -> ondol_kernel::Result<()> {
+        match &mut self.owed {
+            Some(owed) => {
+                *owed = c.max(*owed);
+                Ok(())
+            }
+            None => self.session.wait_durable(c),
+        }
+    }
+    /// From now on commits that should wait for durability do not; nor are they acknowledged, so that no reader sees them
+    /// before they are durable. [`Connection::settle`] waits for all of them.
+    pub fn defer(&mut self) {
+        self.owed = Some(0)
+    }
+    /// Waits until everything that [`Connection::defer`] put off is durable.
+    pub fn settle(&mut self) -> SqlResult<()> {
+        match self.owed.take() {
+            None | Some(0) => Ok(()),
+            Some(c) => self.session.wait_durable(c).map_err(error::kernel),
+        }
     }
     /// Commits the kernel's transaction, publishes definitions, waits for durability.
     fn finish(&mut self) -> SqlResult<Option<Token>> {
@@ -296,7 +323,8 @@ impl Connection {
         match committed {
             Ok(c) => {
                 let wait = match c {
-                    Some(c) if self.synchronous || self.defining => self.session.wait_durable(c),
+                    Some(c) if self.defining => self.session.wait_durable(c),
+                    Some(c) if self.synchronous => self.wait_or_owe(c),
                     Some(c) => {
                         self.session.acknowledge_async(c);
                         Ok(())
@@ -381,6 +409,7 @@ impl Connection {
         Ok(())
     }
     /// Whether commits wait for durability (`synchronous_commit`).
+    #[inline]
     pub fn set_synchronous(&mut self, on: bool) {
         self.synchronous = on
     }
@@ -441,7 +470,7 @@ impl Connection {
                 ));
             }
         }
-        // N1: announced before the snapshot's fence.
+        // N1: announced before the snapshot's fence, or before one of their own where no snapshot is taken.
         let announced = self.enter_tables(tables);
         if self.explicit.is_some() {
             self.start_explicit()?;
@@ -449,15 +478,15 @@ impl Connection {
                 self.session.next_command();
                 self.began = Some((self.session.savepoint(), self.definitions()))
             }
+            fence(Ordering::SeqCst);
         } else if writes {
-            self.time_us = now_us();
+            self.time_us.set(0);
             self.session.begin(Isolation::ReadCommitted);
             self.session.snapshot_newest();
             self.session.next_command();
         } else {
             self.session.snapshot_visible()
         }
-        fence(Ordering::SeqCst);
         // The marks first: who changes a definition publishes the new dictionary before it takes its marks away.
         let busy = tables.iter().find(|t| {
             let l = t.locked.load(Ordering::SeqCst);
@@ -512,6 +541,7 @@ impl Connection {
     }
 
     /// Names tables in our line; gives how many were named before.
+    #[inline]
     fn enter_tables(&mut self, tables: &[Arc<Table>]) -> u64 {
         let words = &self.session.participant().line().words;
         let before = match words[TABLE_COUNT].load(Ordering::Relaxed) {
@@ -542,9 +572,11 @@ impl Connection {
         let named = &words[FIRST_TABLE..FIRST_TABLE + TABLES.min(announced as usize)];
         named.iter().any(|w| w.load(Ordering::Relaxed) == table.def.id as u64)
     }
+    #[inline]
     fn withdraw_tables(&self, to: u64) {
         self.session.participant().line().words[TABLE_COUNT].store(to, Ordering::Release)
     }
+    #[inline]
     fn leave_tables(&self) {
         self.withdraw_tables(0)
     }
@@ -593,7 +625,12 @@ impl Connection {
     pub fn transaction_time_us(&self) -> i64 {
         match &self.explicit {
             Some(e) => e.time_us,
-            None if self.time_us != 0 && self.statement == Statement::Write => self.time_us,
+            None if self.statement == Statement::Write => {
+                if self.time_us.get() == 0 {
+                    self.time_us.set(now_us())
+                }
+                self.time_us.get()
+            }
             None => now_us(),
         }
     }
@@ -661,6 +698,7 @@ impl Connection {
         }
         Ok(())
     }
+    #[inline]
     pub fn is_serializable(&self) -> bool {
         self.session.is_serializable()
     }

@@ -351,6 +351,7 @@ impl Connection {
                         key: x.key.clone(),
                         index: x.index.clone(),
                         store: x.store.clone(),
+                        point: x.point.clone(),
                     }),
                     false => x.clone(),
                 })

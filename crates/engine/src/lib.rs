@@ -15,6 +15,7 @@ pub mod dictionary;
 pub mod error;
 mod fill;
 pub mod layout;
+pub mod point;
 mod rebuild;
 pub mod row;
 pub mod simulate;
@@ -26,5 +27,6 @@ pub use connection::{Access, Connection, Isolation, LockStrength, Locked, STALE,
 pub use database::{Database, Options};
 pub use layout::{ColumnLayout, Layout, Storage};
 pub use ondol_base::oid::Oid;
+pub use point::PointIndex;
 pub use row::Rows;
 pub use table::{IndexScan, KeySpec, Table, TableIndex};

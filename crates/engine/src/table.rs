@@ -3,6 +3,7 @@ use crate::catalog::{IndexDef, IndexKind, TableDef};
 use crate::connection::Connection;
 use crate::error;
 use crate::layout::{Layout, Storage};
+use crate::point::PointIndex;
 use crate::row;
 use ondol_base::oid::Oid;
 use ondol_index::Seen;
@@ -157,6 +158,8 @@ pub struct TableIndex {
     pub key: KeySpec,
     pub index: ondol_index::IndexRef,
     pub store: Arc<IndexStore>,
+    /// The index as the shortest way to a row, where it is one.
+    pub point: Option<PointIndex>,
 }
 
 impl TableIndex {
@@ -172,8 +175,13 @@ impl TableIndex {
         let full =
             |_| crate::error::kernel(ondol_kernel::Error::OutOfMemory { limit: kernel.space.budget.limit() });
         let budget: Arc<dyn ondol_index::Budget> = kernel.space.budget.clone();
+        let mut point = None;
         let index: ondol_index::IndexRef = match def.kind {
-            IndexKind::Hash => Arc::new(ondol_index::hash::HashIndex::new(budget, expected).map_err(full)?),
+            IndexKind::Hash => {
+                let hash = Arc::new(ondol_index::hash::HashIndex::new(budget, expected).map_err(full)?);
+                point = PointIndex::new(&def, &key, layout, &hash);
+                hash
+            }
             IndexKind::Btree => {
                 let shape = match key.width {
                     Some(w) if w <= 64 => KeyShape::Fixed(w),
@@ -189,7 +197,7 @@ impl TableIndex {
             index: index.clone(),
             key: Arc::new(row_key),
         });
-        Ok(Arc::new(TableIndex { def, key, index, store }))
+        Ok(Arc::new(TableIndex { def, key, index, store, point }))
     }
 }
 

@@ -49,7 +49,7 @@ mod chain;
 mod grow;
 mod key;
 mod line;
-pub use key::{hash_key, hash_word};
+pub use key::{hash_key, hash_short, hash_word};
 
 /// Entries for each bucket above which the table grows.
 pub const FILL: u64 = 4;

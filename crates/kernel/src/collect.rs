@@ -251,7 +251,9 @@ fn thin(space: &Space, oid: Oid, h: &Horizon, participant: &Participant) -> bool
     let guard = participant.pin();
     let link = latch(word1);
     yield_point();
+    // Nodes that were folded, and the chain that was cut off.
     let mut retired: Vec<usize> = vec![];
+    let mut tail = 0;
     let mut freed = 0;
     let mut left = false;
     // `at` is the place that holds the link to the next node: word 1 itself, or a kept node.
@@ -275,10 +277,10 @@ fn thin(space: &Space, oid: Oid, h: &Horizon, participant: &Participant) -> bool
         if ts <= h.oldest {
             // All below is older still.
             set(before, 0, &mut head);
+            tail = next;
             let mut n = next;
             // SAFETY: as above.
             while let Some(v) = unsafe { node(n) } {
-                retired.push((n & POINTER) as usize);
                 freed += v.size();
                 n = v.next.load(Ordering::Acquire);
             }
@@ -313,14 +315,17 @@ fn thin(space: &Space, oid: Oid, h: &Horizon, participant: &Participant) -> bool
         next = after;
     }
     unlatch(word1, head);
-    if !retired.is_empty() {
-        space.budget.give_back(freed);
-        guard.retire(move || {
-            for p in retired {
-                // SAFETY: unlinked under the latch; readers are waited for (E2).
-                unsafe { Version::free(p as *mut Version) }
-            }
-        });
+    space.budget.give_back(freed);
+    for at in retired {
+        // SAFETY: unlinked under the latch; readers are waited for (E2).
+        unsafe { guard.retire_raw(at, Version::free_at) }
+    }
+    // SAFETY: we are pinned.
+    while let Some(v) = unsafe { node(tail) } {
+        let at = (tail & POINTER) as usize;
+        tail = v.next.load(Ordering::Acquire);
+        // SAFETY: as above; the chain was cut before this node.
+        unsafe { guard.retire_raw(at, Version::free_at) }
     }
     left
 }

@@ -300,9 +300,10 @@ impl Space {
     /// Copies `out.len()` bytes (a multiple of 8) from a byte offset by relaxed word loads.
     #[inline]
     pub fn copy_out(&self, offset: u64, out: &mut [u8]) {
-        let words = self.words(offset, out.len() / 8);
-        for (o, w) in out.chunks_exact_mut(8).zip(words) {
-            o.copy_from_slice(&w.load(Ordering::Relaxed).to_le_bytes())
+        let (to, _) = out.as_chunks_mut::<8>();
+        let words = self.words(offset, to.len());
+        for i in 0..to.len() {
+            to[i] = words[i].load(Ordering::Relaxed).to_le_bytes()
         }
     }
     /// Stores bytes, zero-padded to whole words.

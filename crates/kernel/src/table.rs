@@ -39,12 +39,17 @@ pub struct TableStore {
 }
 
 impl TableStore {
-    /// Whether a change of these row bytes could change an index's key.
-    pub fn touches_keys(&self, offset: usize, len: usize) -> bool {
-        self.indexes.iter().any(|i| {
-            // The first bytes hold the null bits of every column.
-            i.key.ranges().iter().any(|(o, l)| offset < o + l && *o < offset + len)
-        })
+    /// Whether a difference, its words beginning with the row's word `at`, could change an index's key. Columns share words, so
+    /// this looks at bytes.
+    pub fn touches_keys(&self, at: usize, words: &[u64]) -> bool {
+        let touched = |&(offset, len): &(usize, usize)| {
+            words.iter().enumerate().any(|(i, word)| {
+                let start = (at + i) * 8;
+                let (from, to) = (offset.max(start), (offset + len).min(start + 8));
+                from < to && word >> (8 * (from - start)) << (64 - 8 * (to - from)) != 0
+            })
+        };
+        self.indexes.iter().any(|i| i.key.ranges().iter().any(touched))
     }
 }
 

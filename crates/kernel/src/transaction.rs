@@ -107,6 +107,14 @@ pub struct Mark {
     pub command: u32,
 }
 impl Mark {
+    /// For epochs.
+    ///
+    /// # Safety
+    /// `at` is the address of a mark that came out of its box and that nobody can look at any more.
+    unsafe fn free_at(at: usize) {
+        // SAFETY: by the contract above.
+        drop(unsafe { Box::from_raw(at as *mut Mark) })
+    }
     pub fn state(&self) -> &TxnState {
         &self.txn
     }
@@ -170,6 +178,42 @@ struct NewKey {
     nulls: bool,
 }
 
+impl Txn {
+    fn new(state: Arc<TxnState>, isolation: Isolation) -> Txn {
+        Txn {
+            state,
+            marks: vec![],
+            isolation,
+            writes: vec![],
+            tables: vec![],
+            fill_from: 0,
+            fragments: 0,
+            unspilled: 0,
+            first_unspilled: 0,
+            changed: false,
+            broken: None,
+            charged: 0,
+            reads: Default::default(),
+        }
+    }
+    /// As new but for its state, some memory kept. The marks were given away.
+    fn clear(&mut self) {
+        const KEEP: usize = 1 << 10;
+        debug_assert!(self.marks.is_empty());
+        self.writes.clear();
+        self.writes.shrink_to(KEEP);
+        self.tables.clear();
+        self.fill_from = 0;
+        self.fragments = 0;
+        self.unspilled = 0;
+        self.first_unspilled = 0;
+        self.changed = false;
+        self.broken = None;
+        self.charged = 0;
+        *self.reads.get_mut() = Reads::default();
+    }
+}
+
 /// What a serializable transaction saw.
 #[derive(Default)]
 struct Reads {
@@ -212,6 +256,8 @@ pub struct Session {
     pub stream: StreamId,
     pub view: View,
     txn: Option<Box<Txn>>,
+    /// The last transaction's memory, for the next one.
+    spare: Option<Box<Txn>>,
     /// The last commit of this session, durable or not.
     last_commit: CommitTs,
     /// The newest commit that locking a row showed to the transaction, beyond its snapshot.
@@ -245,6 +291,7 @@ impl Session {
             stream,
             view: View::default(),
             txn: None,
+            spare: None,
             last_commit: 0,
             seen: 0,
             patience: Patience::default(),
@@ -257,9 +304,11 @@ impl Session {
             kernel,
         }
     }
+    #[inline]
     pub fn kernel(&self) -> &Arc<Kernel> {
         &self.kernel
     }
+    #[inline]
     pub fn participant(&self) -> &Participant {
         &self.participant
     }
@@ -333,21 +382,14 @@ impl Session {
         self.view.txn = id;
         self.view.command = 1;
         self.seen = 0;
-        self.txn = Some(Box::new(Txn {
-            state,
-            marks: vec![],
-            isolation,
-            writes: vec![],
-            tables: vec![],
-            fill_from: 0,
-            fragments: 0,
-            unspilled: 0,
-            first_unspilled: 0,
-            changed: false,
-            broken: None,
-            charged: 0,
-            reads: Default::default(),
-        }));
+        self.txn = Some(match self.spare.take() {
+            Some(mut t) => {
+                t.state = state;
+                t.isolation = isolation;
+                t
+            }
+            None => Box::new(Txn::new(state, isolation)),
+        });
     }
     /// The next command: sees what the ones before it did.
     pub fn next_command(&mut self) {
@@ -411,12 +453,18 @@ impl Session {
         let _pin = self.participant.pin();
         slot::read(&self.kernel.space, oid, &self.view, 0, out)
     }
+    /// The same, by who holds a pin already.
+    #[inline]
+    pub fn read_pinned(&self, _pin: &Guard<'_>, oid: Oid, out: &mut [u8]) -> bool {
+        slot::read(&self.kernel.space, oid, &self.view, 0, out)
+    }
     /// Copies the newest version: our own, or the last committed.
     pub fn read_newest(&self, oid: Oid, out: &mut [u8]) -> bool {
         let _pin = self.participant.pin();
         let view = View { snapshot: ID, txn: self.view.txn, command: u32::MAX };
         slot::read(&self.kernel.space, oid, &view, 0, out)
     }
+    #[inline]
     pub fn is_serializable(&self) -> bool {
         self.txn.as_ref().is_some_and(|t| t.isolation == Isolation::Serializable)
     }
@@ -1180,11 +1228,8 @@ impl Session {
                         space.word(w.oid.0).store(v.prev, Ordering::Release)
                     }
                     self.credit += v.size();
-                    let p = w.node as usize;
-                    let guard = self.participant.pin();
                     // SAFETY: unlinked above; readers are waited for by the epoch.
-                    guard.retire(move || unsafe { Version::free(p as *mut Version) });
-                    drop(guard);
+                    unsafe { self.participant.pin().retire_raw(w.node as usize, Version::free_at) };
                     if changed_keys && new[0] & LIVE != 0 {
                         self.forget_keys(&table, w.oid, &new)
                     }
@@ -1247,14 +1292,18 @@ impl Session {
         }
         self.kernel.waits.ended(&t.state);
         if !t.marks.is_empty() {
-            let marks = t.marks;
             let guard = self.participant.pin();
-            guard.retire(move || drop(marks));
+            for m in t.marks.drain(..) {
+                // SAFETY: its slots are stamped, so no new reader finds it; it came out of its box here.
+                unsafe { guard.retire_raw(Box::into_raw(m) as usize, Mark::free_at) }
+            }
         }
         self.view.txn = 0;
         self.unpublish();
         self.credit += t.charged;
         self.kernel.space.budget.give_back(t.reads.get_mut().charged);
+        t.clear();
+        self.spare = Some(t);
         if self.credit > 256 << 10 {
             let back = self.credit - (64 << 10);
             self.credit -= back;
@@ -1536,9 +1585,23 @@ pub fn session_of(line: &Line) -> SessionId {
 }
 
 /// Calls `f` with the difference that a write makes, in pieces of bounded length: (oid, offset in row, bytes).
-fn each_piece(kernel: &Kernel, w: &Write, mut f: impl FnMut(Oid, usize, &[u8]) -> Result<()>) -> Result<()> {
-    // Few rows are longer, and zeroing much more than a row costs more than copying it.
-    const CHUNK: usize = 256;
+fn each_piece(kernel: &Kernel, w: &Write, f: impl FnMut(Oid, usize, &[u8]) -> Result<()>) -> Result<()> {
+    // Nearly all are short, and clearing a large buffer would be most of what they cost.
+    const SHORT: usize = 256;
+    let short = match w.did {
+        Did::Share => return Ok(()),
+        Did::Insert => !w.string && Heap::row_bytes(&kernel.space, w.oid) <= SHORT,
+        // SAFETY: our own node.
+        Did::Node => unsafe { &*w.node }.words().len() <= SHORT / 8,
+    };
+    if short { each_piece_of::<SHORT>(kernel, w, f) } else { each_piece_of::<{ 8 << 10 }>(kernel, w, f) }
+}
+
+fn each_piece_of<const CHUNK: usize>(
+    kernel: &Kernel,
+    w: &Write,
+    mut f: impl FnMut(Oid, usize, &[u8]) -> Result<()>,
+) -> Result<()> {
     match w.did {
         Did::Share => Ok(()),
         Did::Insert => {
@@ -1667,7 +1730,7 @@ fn changed_keys(
     f: &mut dyn FnMut(Arc<IndexStore>, Box<[u8]>),
 ) {
     // Usual updates change no key: look at the pieces only.
-    let touched = |v: &&Version| v.pieces().any(|(at, words)| table.touches_keys(at * 8, words.len() * 8));
+    let touched = |v: &&Version| v.pieces().any(|(at, words)| table.touches_keys(at, words));
     if !dead && !nodes.iter().any(touched) {
         return;
     }

@@ -77,6 +77,14 @@ impl Version {
         // SAFETY: by the contract above.
         unsafe { dealloc(p.cast(), Self::layout((*p).capacity as usize)) }
     }
+    /// [`Version::free`] for epochs.
+    ///
+    /// # Safety
+    /// As there; `at` is the node's address.
+    pub unsafe fn free_at(at: usize) {
+        // SAFETY: by the contract above.
+        unsafe { Version::free(at as *mut Version) }
+    }
     pub fn size(&self) -> usize {
         Self::bytes(self.capacity as usize)
     }

@@ -1,7 +1,7 @@
 //! Batches of calls: one registered query with many sets of parameters, interleaved so that their cache misses
 //! overlap.
 use crate::rows::{Row, Rows};
-use crate::runtime::context_for;
+use crate::runtime::{UNTIMED, context_for};
 use crate::session::{Called, QueryId, Session};
 use ondol_engine::Token;
 use ondol_sql::interpret::rows as raw;
@@ -86,17 +86,11 @@ impl Session {
         calls: &[&[ValueRef<'_>]],
         batch: &mut Batch,
     ) -> SqlResult<()> {
-        self.connection.set_synchronous(false);
+        self.connection.defer();
         let done = self.timed(|s| s.call_lanes(query, calls, batch));
-        self.connection.set_synchronous(self.is_synchronous());
-        done?;
-        if let Some(t) = batch.token()
-            && !self.in_transaction()
-            && self.is_synchronous()
-        {
-            self.connection.wait_durable(t)?;
-        }
-        Ok(())
+        // Also after an error: calls before it may have committed.
+        let durable = self.connection.settle();
+        done.and(durable)
     }
 
     /// The same without waiting: [`Batch::token`] is what to wait for.
@@ -132,9 +126,10 @@ impl Session {
                 return Ok(());
             }
             s.fresh = false;
-            s.prepare_host(&plan.program);
+            s.prepare_host(plan);
+            let context = context_for(plan, &s.database.name);
             let env = Env {
-                context: context_for(plan, &s.database.name),
+                context: context.as_ref().unwrap_or(&UNTIMED),
                 host: &s.host,
                 cancel: Some(&s.cancel),
                 memory_limit: s.database.work_limit,

@@ -16,6 +16,7 @@ use ondol_types::{SqlError, SqlResult, Type, TypeId, Value, ValueRef, sqlstate};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 /// How many statements' plans a session keeps.
 const KEPT: usize = 512;
@@ -28,14 +29,18 @@ pub(crate) struct Plan {
     pub columns: Arc<[Column]>,
     /// It calls nothing that could ask for the time.
     pub timeless: bool,
+    /// It asks the session for views or functions.
+    pub asks_host: bool,
 }
 
 impl Plan {
     pub fn new(program: Program) -> Plan {
         let timeless = !program.ops.iter().any(|op| matches!(op, Op::Call { .. } | Op::Cast { .. }));
+        let asks_host =
+            !program.functions.is_empty() || program.ops.iter().any(|op| matches!(op, Op::SystemRows { .. }));
         let columns =
             program.columns.iter().map(|(name, ty)| Column { name: name.clone(), ty: *ty }).collect();
-        Plan { program: Arc::new(program), columns, timeless }
+        Plan { program: Arc::new(program), columns, timeless, asks_host }
     }
 }
 
@@ -140,6 +145,15 @@ fn tag_name(tag: Tag) -> &'static str {
     }
 }
 
+#[cold]
+fn transaction_failed() -> SqlError {
+    SqlError::new(
+        sqlstate::IN_FAILED_SQL_TRANSACTION,
+        "current transaction is aborted, commands ignored until end of transaction block",
+    )
+}
+
+#[cold]
 fn churning() -> SqlError {
     SqlError::new(sqlstate::OBJECT_IN_USE, "the dictionary kept changing while the statement was planned")
         .hint("Try again.")
@@ -158,12 +172,19 @@ impl Session {
     }
 
     /// Runs `f` as a statement does: within statement_timeout, and undone if it fails (N2).
+    #[inline]
     pub(crate) fn timed<T>(&mut self, f: impl FnOnce(&mut Session) -> SqlResult<T>) -> SqlResult<T> {
         self.cancel.store(false, Ordering::Relaxed);
         let Some(limit) = self.quick.timeout else {
             let done = f(self);
             return self.ended(done);
         };
+        self.within(limit, f)
+    }
+
+    /// Runs `f`, and breaks it off when the time is up.
+    #[inline(never)]
+    fn within<T>(&mut self, limit: Duration, f: impl FnOnce(&mut Session) -> SqlResult<T>) -> SqlResult<T> {
         self.watch.arm(limit).map_err(|e| {
             SqlError::new(
                 sqlstate::IO_ERROR,
@@ -212,10 +233,7 @@ impl Session {
     pub(crate) fn ready(&mut self, text: &str, types: &[TypeId]) -> SqlResult<Ready> {
         if self.connection.is_failed() {
             if !parse::parse(text)?.is_empty() && !ends_failed(text) {
-                return Err(SqlError::new(
-                    sqlstate::IN_FAILED_SQL_TRANSACTION,
-                    "current transaction is aborted, commands ignored until end of transaction block",
-                ));
+                return Err(transaction_failed());
             }
         } else if let Some(plan) = self.plans.find(text, types)
             && plan.program.catalog_version == self.connection.catalog().version
@@ -336,10 +354,7 @@ impl Session {
         Ok(self.compile(&bound)?.encode())
     }
 
-    fn kept_query(&self, query: QueryId) -> Option<Arc<Plan>> {
-        self.plans.queries.get(query.0 as usize)?.clone()
-    }
-
+    #[inline]
     pub(crate) fn call_once(
         &mut self,
         query: QueryId,
@@ -353,6 +368,7 @@ impl Session {
     }
 
     /// One call, in a transaction of its own if the session's defaults want that.
+    #[inline]
     pub(crate) fn call_plan(
         &mut self,
         plan: &Arc<Plan>,
@@ -363,6 +379,17 @@ impl Session {
             let (rows, token) = self.run_program(plan, params, sink)?;
             return Ok(Called { rows, token });
         }
+        self.call_alone(plan, params, sink)
+    }
+
+    /// One call as a transaction of the session's default level.
+    #[inline(never)]
+    fn call_alone(
+        &mut self,
+        plan: &Arc<Plan>,
+        params: &[ValueRef<'_>],
+        sink: &mut dyn Sink,
+    ) -> SqlResult<Called> {
         self.start_transaction(None, None)?;
         match self.run_program(plan, params, sink).and_then(|(rows, _)| Ok((rows, self.connection.commit()?)))
         {
@@ -377,26 +404,31 @@ impl Session {
         }
     }
 
+    #[inline]
     pub(crate) fn with_query<R>(
         &mut self,
         query: QueryId,
         mut f: impl FnMut(&mut Session, &Arc<Plan>) -> SqlResult<R>,
     ) -> SqlResult<R> {
         if self.connection.is_failed() {
-            return Err(SqlError::new(
-                sqlstate::IN_FAILED_SQL_TRANSACTION,
-                "current transaction is aborted, commands ignored until end of transaction block",
-            ));
+            return Err(transaction_failed());
         }
         for _ in 0..STALE_LIMIT {
-            let plan = match self.kept_query(query) {
+            // Taken out meanwhile, which costs less than to share it.
+            let kept = self.plans.queries.get_mut(query.0 as usize).and_then(Option::take);
+            let plan = match kept {
                 Some(p) => p,
                 None => self.query_plan(query)?,
             };
-            match f(self, &plan) {
-                Err(e) if is_stale(&e) => self.plans.forget(),
-                done => return done,
+            let done = f(self, &plan);
+            if done.as_ref().is_err_and(is_stale) {
+                self.plans.forget();
+                continue;
             }
+            if let Some(place) = self.plans.queries.get_mut(query.0 as usize) {
+                *place = Some(plan);
+            }
+            return done;
         }
         Err(churning())
     }

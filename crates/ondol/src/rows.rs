@@ -54,16 +54,19 @@ impl Rows {
         self.rows.is_empty()
     }
     /// Forgets the rows, keeps the memory.
+    #[inline]
     pub fn clear(&mut self) {
         self.rows.clear()
     }
     /// Empty, with these columns.
+    #[inline]
     pub(crate) fn reset(&mut self, columns: &Arc<[Column]>) {
         self.clear();
         if !Arc::ptr_eq(&self.columns, columns) {
             self.columns = columns.clone()
         }
     }
+    #[inline]
     pub(crate) fn sink(&mut self) -> &mut raw::Rows {
         &mut self.rows
     }

@@ -5,7 +5,7 @@ use crate::system;
 use ondol_base::sync::Mutex;
 use ondol_engine::{Catalog, Connection, FunctionDef, Token};
 use ondol_sql::bound::Bound;
-use ondol_sql::code::{Op, Program, Rejected};
+use ondol_sql::code::{Program, Rejected};
 use ondol_sql::interpret::{self, Env, Host, Sink};
 use ondol_sql::plan;
 use ondol_types::func::Context;
@@ -107,15 +107,19 @@ fn compile_at(bound: &Bound, catalog: &Catalog, depth: u32, measured: bool) -> S
     if measured { plan::compile_measured(bound, &find) } else { plan::compile(bound, &find) }
 }
 
-/// The context that a program runs in.
-pub(crate) fn context_for<'a>(plan: &Plan, database: &'a str) -> Context<'a> {
-    if plan.timeless { UNTIMED } else { context(database) }
+/// The context that a program runs in, unless it may be [`UNTIMED`].
+#[inline]
+pub(crate) fn context_for<'a>(plan: &Plan, database: &'a str) -> Option<Context<'a>> {
+    (!plan.timeless).then(|| context(database))
 }
 
-/// A context for reading values, with the time of its making.
+/// A context for reading values, with the transaction's time.
 pub(crate) fn context_at(database: &str, now_us: i64) -> Context<'_> {
     Context { now_us, ..context(database) }
 }
+
+/// The same, with the time of its making.
+#[inline(never)]
 fn context(database: &str) -> Context<'_> {
     let now = clock_us();
     Context {
@@ -195,15 +199,20 @@ impl Session {
     }
 
     /// Readies the host for a program that needs it.
-    pub(crate) fn prepare_host(&self, program: &Program) {
-        let views = program.ops.iter().any(|op| matches!(op, Op::SystemRows { .. }));
-        if views || !program.functions.is_empty() {
-            *self.host.catalog.lock() = Some(self.connection.catalog());
-            *self.host.settings.lock() = self.settings.all();
+    #[inline]
+    pub(crate) fn prepare_host(&self, plan: &Plan) {
+        if plan.asks_host {
+            self.inform_host()
         }
+    }
+    #[cold]
+    fn inform_host(&self) {
+        *self.host.catalog.lock() = Some(self.connection.catalog());
+        *self.host.settings.lock() = self.settings.all();
     }
 
     /// One statement of the connection, from its start to its commit.
+    #[inline]
     pub(crate) fn run_program(
         &mut self,
         plan: &Plan,
@@ -211,9 +220,10 @@ impl Session {
         sink: &mut dyn Sink,
     ) -> SqlResult<(u64, Option<Token>)> {
         self.fresh = false;
-        self.prepare_host(&plan.program);
+        self.prepare_host(plan);
+        let context = context_for(plan, &self.database.name);
         let env = Env {
-            context: context_for(plan, &self.database.name),
+            context: context.as_ref().unwrap_or(&UNTIMED),
             host: &self.host,
             cancel: Some(&self.cancel),
             memory_limit: self.database.work_limit,
@@ -224,9 +234,10 @@ impl Session {
 
     /// A program run within a statement that was begun already.
     pub(crate) fn run_within(&mut self, plan: &Plan, sink: &mut dyn Sink) -> SqlResult<()> {
-        self.prepare_host(&plan.program);
+        self.prepare_host(plan);
+        let context = context(&self.database.name);
         let env = Env {
-            context: context(&self.database.name),
+            context: &context,
             host: &self.host,
             cancel: Some(&self.cancel),
             memory_limit: self.database.work_limit,
@@ -242,10 +253,11 @@ impl Session {
         params: &[Value],
     ) -> SqlResult<(Vec<String>, Option<Token>)> {
         self.fresh = false;
-        self.prepare_host(&plan.program);
+        self.prepare_host(plan);
         let fitted = self.fit(params, &plan.program.params)?;
+        let context = context(&self.database.name);
         let env = Env {
-            context: context(&self.database.name),
+            context: &context,
             host: &self.host,
             cancel: Some(&self.cancel),
             memory_limit: self.database.work_limit,
@@ -259,7 +271,7 @@ impl Session {
 }
 
 /// For programs that call nothing that could ask for the time: reading the clock would be much of what they cost.
-const UNTIMED: Context<'static> = Context {
+pub(crate) const UNTIMED: Context<'static> = Context {
     now_us: 0,
     statement_us: 0,
     clock: &clock_us,

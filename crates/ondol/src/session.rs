@@ -358,6 +358,7 @@ impl Session {
         let done = self.back_to_savepoint(name);
         self.ended(done)
     }
+    #[inline]
     pub fn in_transaction(&self) -> bool {
         self.connection.in_transaction()
     }
@@ -414,6 +415,7 @@ impl Session {
     /// # Ok(())
     /// # }
     /// ```
+    #[inline]
     pub fn call(&mut self, query: QueryId, params: &[ValueRef<'_>], rows: &mut Rows) -> SqlResult<Called> {
         self.timed(|s| s.call_once(query, params, rows))
     }
@@ -471,6 +473,7 @@ impl Session {
     }
 
     /// N2.
+    #[inline]
     pub(crate) fn ended<T>(&mut self, done: SqlResult<T>) -> SqlResult<T> {
         if done.is_err() {
             self.connection.abort_statement()

@@ -409,7 +409,7 @@ mod tests {
     #[test]
     fn seeds_survive_and_meet_the_failure_in_many_phases() {
         let mut phases: BTreeMap<&'static str, u64> = BTreeMap::new();
-        for seed in 0..25 {
+        for seed in 0..40 {
             let s = run(seed).unwrap_or_else(|b| panic!("{b}"));
             assert!(s.power_failures >= LIVES && s.checks == LIVES + 1);
             s.phases.into_iter().for_each(|(p, n)| *phases.entry(p).or_default() += n);

@@ -33,6 +33,23 @@ pub fn hash_word(key: u64) -> u64 {
     fold(fold(key ^ A, B) ^ 8, C)
 }
 
+/// The hash of a key of at most 16 bytes, equal to [`hash_key`] of them: `key` is the `n` bytes read little-endian, zeros
+/// above them.
+#[inline(always)]
+pub fn hash_short(key: u128, n: usize) -> u64 {
+    debug_assert!(n <= 16 && (n == 16 || key >> (8 * n) == 0));
+    let low = key as u64;
+    match n {
+        8 => hash_word(low),
+        9..=16 => fold(fold(low ^ A, (key >> (8 * (n - 8))) as u64 ^ B) ^ n as u64, C),
+        4..=7 => fold(fold((low & 0xffff_ffff | low >> (8 * (n - 4)) << 32) ^ A, B) ^ n as u64, C),
+        n => {
+            let w = (0..n).fold(0, |w, i| w << 8 | low >> (8 * i) & 0xff);
+            fold(fold(w ^ A, B) ^ n as u64, C)
+        }
+    }
+}
+
 /// The hash of a key.
 #[inline]
 pub fn hash_key(key: &[u8]) -> u64 {
@@ -68,6 +85,15 @@ mod tests {
     fn a_word_hashes_as_its_bytes() {
         for k in [0u64, 1, 77, u64::MAX, A] {
             assert_eq!(hash_word(k), hash_key(&k.to_le_bytes()));
+        }
+    }
+
+    #[test]
+    fn a_short_key_hashes_as_its_bytes() {
+        for n in 0..=16 {
+            let mut key = [0u8; 16];
+            key[..n].iter_mut().enumerate().for_each(|(i, b)| *b = 0xe1 ^ (i as u8 * 37));
+            assert_eq!(hash_short(u128::from_le_bytes(key), n), hash_key(&key[..n]), "{n} bytes");
         }
     }
 

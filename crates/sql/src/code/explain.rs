@@ -88,6 +88,8 @@ fn comment(p: &Program, op: &super::Op) -> String {
         | EmitRow { cursor } => p.table_of(cursor.0).def.name.clone(),
         KeyPut { cursor, .. }
         | KeyProbe { cursor }
+        | Point { cursor, .. }
+        | PointRow { cursor, .. }
         | RangeStart { cursor, .. }
         | RangeNext { cursor, .. } => p.index_of(cursor.0).map_or(String::new(), |i| i.def.name.clone()),
         RowNext { cursor, .. } | SetRow { cursor, .. } => p.table_of(cursor.0).def.name.clone(),

@@ -233,6 +233,13 @@ opcodes! {
     /// Gives the cursor's row out as it is.
     84 EmitRow { cursor: Cur };
 
+    /// Reads the one row that stands under the key of the values in the cursor's unique hash index, and has that key; jumps
+    /// when the statement sees none, or a value is NULL. In a batch, all lanes' buckets and rows are asked for before.
+    85 Point { cursor: Cur, values: Span, to: Label };
+
+    /// Gives out, as it is, the row that `Point` would read, if there is one.
+    86 PointRow { cursor: Cur, values: Span };
+
     /// Empties the hash table.
     96 HashClear { hash: Hash };
     /// Puts a row in, whatever is there.

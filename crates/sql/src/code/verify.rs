@@ -77,6 +77,13 @@ fn indexed(p: &Program, cursor: Cur) -> Result<usize, String> {
     p.index_of(cursor.0).map(|i| i.key.parts.len()).ok_or_else(|| "the cursor has no index".to_string())
 }
 
+fn pointed(p: &Program, cursor: Cur, values: Span) -> Result<(), String> {
+    match p.index_of(cursor.0).and_then(|i| i.point.as_ref()) {
+        Some(point) => width("key", values.count as usize, point.columns()),
+        None => Err("a point lookup by an index that is not for it".to_string()),
+    }
+}
+
 fn range(p: &Program, cursor: Cur, values: Span) -> Result<(), String> {
     let index = p.index_of(cursor.0).ok_or("the cursor has no index")?;
     if index.def.kind != ondol_engine::IndexKind::Btree {
@@ -119,6 +126,11 @@ fn together(p: &Program, op: &Op) -> Result<(), String> {
             }
         }
         Op::KeyPut { cursor, values, .. } => width("key", values.count as usize, indexed(p, cursor)?),
+        Op::Point { cursor, values, .. } => pointed(p, cursor, values),
+        Op::PointRow { cursor, values } => {
+            pointed(p, cursor, values)?;
+            width("row", p.table_of(cursor.0).def.columns.len(), p.columns.len())
+        }
         Op::KeyPrefetch { cursor } | Op::KeyProbe { cursor } => indexed(p, cursor).map(|_| ()),
         Op::RangeLow { cursor, values, .. } | Op::RangeHigh { cursor, values, .. } => {
             range(p, cursor, values)

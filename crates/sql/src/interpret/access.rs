@@ -10,6 +10,8 @@
 //! RowPrefetch the first row is asked for
 //! RowNext     the row as the statement sees it -> row buffer
 //! ```
+//! A point lookup (`Point`) is all of them in one, by a unique hash index of whole numbers.
+//!
 //! - **A1** What a lookup gathers are candidates: the code after `RowNext` compares the row's columns with the key
 //!   (I4 of the index crate). `RangeNext` does it here, against the entry's own key, so that a row whose key moved
 //!   within the range comes once.
@@ -18,7 +20,7 @@ use super::frame::{End, Frame, TableCursor};
 use crate::code::Program;
 use crate::code::operand::Edge;
 use ondol_engine::layout::{StringAt, string_at};
-use ondol_engine::{Connection, IndexKind, Layout, Storage, TableIndex};
+use ondol_engine::{Connection, IndexKind, Layout, Oid, Storage, TableIndex};
 use ondol_types::{SqlError, SqlResult, ValueRef, sqlstate};
 use std::ops::Bound;
 use std::sync::Arc;
@@ -78,6 +80,34 @@ pub(super) fn key_probe(connection: &Connection, cursor: &mut TableCursor) -> Sq
         oids.dedup();
     }
     Ok(())
+}
+
+/// Looks for the row of a point lookup; false when there is none that the statement sees. `ahead` as for [`Connection::find`].
+#[inline]
+pub(super) fn point(
+    connection: &Connection,
+    cursor: &mut TableCursor,
+    values: &[Datum],
+    memory: &mut [u8],
+    ahead: Oid,
+) -> SqlResult<bool> {
+    let Some(index) = &cursor.index else { return Err(no_index()) };
+    let Some(point) = &index.point else { return Err(no_index()) };
+    if values.iter().any(|d| d.is_null()) {
+        return Ok(false);
+    }
+    let row = &mut memory[cursor.from..cursor.to];
+    let number = |i: usize| values.get(i).map_or(0, |d: &Datum| d.as_int());
+    let found = if connection.is_serializable() {
+        // All of them are numbers: no value's bytes are in the memory.
+        cursor.key.clear();
+        with_values(values, &[], |v| index.key.encode(v, &mut cursor.key));
+        connection.find_remembered(index, &cursor.key, number, row)?
+    } else {
+        connection.find(point, ahead, number, row)
+    };
+    cursor.oid = found.unwrap_or_default();
+    Ok(found.is_some())
 }
 
 #[inline]

@@ -5,15 +5,18 @@
 //! `RowPrefetch`, before the first is read.
 //! A lane is a frame; lanes that are no longer at the same instruction as the others go on one by one.
 //!
+//! A program that begins with a point lookup by its parameters, and looks up nothing else, needs no frame for each lane: the
+//! keys are hashed straight from the parameters ([`look_ahead`]), and then the calls are executed one after the other.
+//!
 //! - **B1** The outcome of a lane is what it would be alone. Its error is its own, except that in a reading batch (one
 //!   statement, N3) an error ends the statement and is every later lane's too.
-use super::exec::{Exit, LANE, PLAIN, exec};
+use super::exec::{Exit, LANE, PLAIN, World, exec, execute, is_meeting};
 use super::frame::Frame;
 use super::rows::Sink;
-use super::{Env, Outcome, outcome, run, world};
+use super::{Env, Outcome, outcome, run, timed};
 use crate::code::operand::Label;
 use crate::code::{Op, Program};
-use ondol_engine::Connection;
+use ondol_engine::{Connection, Oid, PointIndex};
 use ondol_types::{SqlResult, ValueRef};
 use std::sync::Arc;
 
@@ -23,12 +26,107 @@ pub struct Batch {
     lanes: Vec<Frame>,
     /// Where each lane is; `None` when it has ended.
     at: Vec<Option<usize>>,
+    /// Of each call, the hash of its first key and the row that may stand under it.
+    hashes: Vec<u64>,
+    rows: Vec<Oid>,
 }
 
 impl Batch {
     pub fn new() -> Batch {
         Batch::default()
     }
+    /// Whether the program is one whose first and only lookup is by its parameters.
+    fn looks_ahead(&self, program: &Program) -> bool {
+        match self.lanes.first() {
+            Some(lane) if lane.runs(program) => lane.looks_ahead,
+            _ => looks_ahead(program),
+        }
+    }
+}
+
+/// The index and the parameters of a point lookup that the program begins with.
+fn first_point(program: &Program) -> Option<(&PointIndex, std::ops::Range<usize>)> {
+    let Some(Op::Point { cursor, values, .. } | Op::PointRow { cursor, values }) = program.ops.first() else {
+        return None;
+    };
+    let point = program.index_of(cursor.0)?.point.as_ref()?;
+    (values.range().end <= program.params.len()).then(|| (point, values.range()))
+}
+
+pub(super) fn looks_ahead(program: &Program) -> bool {
+    first_point(program).is_some() && !program.ops[1..].iter().any(is_meeting)
+}
+
+#[inline]
+fn number(v: &ValueRef<'_>) -> i64 {
+    match v {
+        ValueRef::Int8(v) | ValueRef::Timestamp(v) | ValueRef::Timestamptz(v) => *v,
+        ValueRef::Int4(v) | ValueRef::Date(v) => (*v).into(),
+        ValueRef::Int2(v) => (*v).into(),
+        _ => 0,
+    }
+}
+
+/// Hashes all calls' keys and asks for their buckets; then looks into those and asks for the rows. What is found is
+/// only where to look first, so a parameter that is NULL or of a wrong type may stand for any number.
+fn look_ahead(batch: &mut Batch, program: &Program, connection: &Connection, params: &[&[ValueRef<'_>]]) {
+    let Some((point, key)) = first_point(program) else { return };
+    batch.hashes.clear();
+    for p in params {
+        let hash = point.hash_of(|i| p.get(key.start + i).map_or(0, number));
+        point.prefetch(hash);
+        batch.hashes.push(hash);
+    }
+    batch.rows.clear();
+    let _pin = connection.pin();
+    for hash in &batch.hashes {
+        batch.rows.push(connection.find_ahead(point, *hash));
+    }
+}
+
+/// Executes the calls of a reading program after looking ahead for all of them.
+fn one_by_one<S: Sink>(
+    batch: &mut Batch,
+    program: &Arc<Program>,
+    connection: &mut Connection,
+    params: &[&[ValueRef<'_>]],
+    sinks: &mut [S],
+    env: &Env<'_>,
+    outcomes: &mut Vec<SqlResult<Outcome>>,
+) -> SqlResult<()> {
+    connection.start_statement(program.catalog_version, &program.tables, false)?;
+    look_ahead(batch, program, connection, params);
+    let context = batch.lanes[0].uses_time.then(|| timed(env, connection));
+    let world = World { env, context: context.as_ref().unwrap_or(env.context), depth: 0 };
+    let frame = &mut batch.lanes[0];
+    let mut failed = None;
+    for (i, p) in params.iter().enumerate() {
+        let done = frame.start(program, p, env.memory_limit).and_then(|()| {
+            frame.ahead = batch.rows[i];
+            execute(frame, program, connection, &mut sinks[i], &world)
+        });
+        frame.finish();
+        match done {
+            Ok(()) => outcomes.push(Ok(outcome(frame, program, None))),
+            Err(e) => {
+                failed = Some(e);
+                break;
+            }
+        }
+    }
+    let Some(e) = failed else { return connection.end_statement().map(|_| ()) };
+    connection.abort_statement();
+    if connection.in_transaction() {
+        outcomes.clear();
+        outcomes.extend(params.iter().map(|_| Err(e.clone())));
+        return Ok(());
+    }
+    // Each call would have been a transaction of its own: those behind the failed one are run so.
+    outcomes.push(Err(e));
+    for i in outcomes.len()..params.len() {
+        outcomes.push(run(frame, program, connection, params[i], &mut sinks[i], env));
+    }
+    Ok(())
 }
 
 /// Executes the program once for each set of parameters, sink i taking lane i's rows. `Err` is for the whole batch (a stale
@@ -48,17 +146,26 @@ pub fn run_batch<S: Sink>(
     if n == 0 {
         return Ok(());
     }
-    if batch.lanes.len() < n {
-        batch.lanes.resize_with(n, Frame::new);
+    let lanes = if batch.looks_ahead(program) { 1 } else { n };
+    if batch.lanes.len() < lanes {
+        batch.lanes.resize_with(lanes, Frame::new);
     }
-    for (lane, p) in batch.lanes.iter_mut().zip(params) {
+    for (lane, p) in batch.lanes[..lanes].iter_mut().zip(params) {
         lane.start(program, p, env.memory_limit)?;
         lane.allow.attach(connection);
     }
+    if lanes == 1 && n > 1 && !program.writes {
+        return one_by_one(batch, program, connection, &params[..n], sinks, env, outcomes);
+    }
     if program.writes {
-        prefetch_keys(batch, program, connection, n, env);
+        if lanes == n {
+            prefetch_keys(batch, program, connection, n, env);
+        } else {
+            look_ahead(batch, program, connection, &params[..n]);
+        }
         for i in 0..n {
-            let done = run(&mut batch.lanes[i], program, connection, params[i], &mut sinks[i], env);
+            let frame = &mut batch.lanes[i.min(lanes - 1)];
+            let done = run(frame, program, connection, params[i], &mut sinks[i], env);
             if done.as_ref().is_err_and(|e| e.sqlstate() == ondol_engine::connection::STALE) && i == 0 {
                 return done.map(|_| ());
             }
@@ -95,11 +202,14 @@ fn together<S: Sink>(
     n: usize,
     env: &Env<'_>,
 ) -> Option<(usize, ondol_types::SqlError)> {
-    let world = world(env, connection, &batch.lanes[0]);
+    let context = batch.lanes[0].uses_time.then(|| timed(env, connection));
+    let world = World { env, context: context.as_ref().unwrap_or(env.context), depth: 0 };
     batch.at.clear();
     batch.at.resize(n, Some(0));
     loop {
         let leader = batch.at.iter().flatten().copied().min()?;
+        let at = &batch.at;
+        meet(&mut batch.lanes[..n], &|i| at[i] == Some(leader), &program.ops[leader], connection);
         let mut moved = false;
         #[allow(clippy::needless_range_loop)] // lanes, places and sinks in step
         for i in 0..n {
@@ -164,7 +274,10 @@ fn prefetch_keys(
     n: usize,
     env: &Env<'_>,
 ) {
-    let Some(stop) = program.ops.iter().position(|op| matches!(op, Op::KeyProbe { .. })) else { return };
+    let Some(stop) = program.ops.iter().position(|op| matches!(op, Op::KeyProbe { .. } | Op::Point { .. }))
+    else {
+        return;
+    };
     let ends = |to: &Label| matches!(program.ops.get(to.0 as usize), Some(Op::Halt {}));
     let harmless = |op: &Op| match op {
         Op::Mark { .. } | Op::Move { .. } | Op::Retag { .. } | Op::KeyPrefetch { .. } => true,
@@ -174,9 +287,30 @@ fn prefetch_keys(
     if stop == 0 || !program.ops[..stop].iter().all(harmless) {
         return;
     }
-    let world = world(env, connection, &batch.lanes[0]);
+    let world = World { env, context: env.context, depth: 0 };
     for lane in &mut batch.lanes[..n] {
         // The meeting stops the lane before its probe; whatever happens here happens again when the lane runs.
         let _ = exec::<LANE>(lane, program, connection, &mut super::rows::Nowhere, &world, 0);
+    }
+    meet(&mut batch.lanes[..n], &|_| true, &program.ops[stop], connection);
+}
+
+/// At a point lookup: hashes the keys of the lanes that are there and asks for their buckets; then looks into those and asks for
+/// the rows.
+fn meet(lanes: &mut [Frame], there: &dyn Fn(usize) -> bool, op: &Op, connection: &Connection) {
+    let Op::Point { cursor, values, .. } = *op else { return };
+    let _pin = connection.pin();
+    for (_, lane) in lanes.iter_mut().enumerate().filter(|(i, _)| there(*i)) {
+        let c = &mut lane.cursors[cursor.0 as usize];
+        let Some(point) = c.index.as_ref().and_then(|i| i.point.as_ref()) else { return };
+        let key = &lane.regs[values.range()];
+        c.hash = point.hash_of(|i| key.get(i).map_or(0, |d| d.as_int()));
+        point.prefetch(c.hash);
+    }
+    for (_, lane) in lanes.iter_mut().enumerate().filter(|(i, _)| there(*i)) {
+        let c = &lane.cursors[cursor.0 as usize];
+        if let Some(point) = c.index.as_ref().and_then(|i| i.point.as_ref()) {
+            lane.ahead = connection.find_ahead(point, c.hash)
+        }
     }
 }

@@ -12,7 +12,7 @@ use super::frame::Frame;
 use super::rows::{Row, Shape, Sink, make_alone, stands_alone, tag_of};
 use crate::code::Program;
 use crate::code::op::Op;
-use crate::code::operand::{Cond, Cur, IntTy};
+use crate::code::operand::{Cond, Cur, IntTy, Span};
 use ondol_engine::{Connection, Layout};
 use ondol_types::func::Context;
 use ondol_types::{SqlError, SqlResult, sqlstate};
@@ -31,7 +31,7 @@ pub(super) const LANE: u8 = 2;
 
 pub(super) struct World<'a> {
     pub env: &'a Env<'a>,
-    pub context: Context<'a>,
+    pub context: &'a Context<'a>,
     /// How many registered queries call each other here.
     pub depth: u32,
 }
@@ -108,7 +108,7 @@ fn integers_hold(a: Datum, b: Datum, cond: Cond) -> bool {
 
 /// Where the lanes of a batch wait for each other.
 pub(super) fn is_meeting(op: &Op) -> bool {
-    matches!(op, Op::KeyProbe { .. } | Op::RowNext { .. })
+    matches!(op, Op::KeyProbe { .. } | Op::RowNext { .. } | Op::Point { .. } | Op::PointRow { .. })
 }
 
 /// Executes from `pc` on.
@@ -357,6 +357,13 @@ pub(super) fn exec<const MODE: u8>(
                     None => jump!(to),
                 }
             }
+            Op::Point { cursor, values, to } => {
+                let ahead = std::mem::take(&mut f.ahead);
+                let c = &mut f.cursors[cursor.0 as usize];
+                if !access::point(connection, c, &f.regs[values.range()], &mut f.memory, ahead)? {
+                    jump!(to)
+                }
+            }
             Op::KeyPut { cursor, values, to } => {
                 if !access::key_put(&mut f.cursors[cursor.0 as usize], &f.regs[values.range()], &f.memory) {
                     jump!(to)
@@ -394,18 +401,11 @@ pub(super) fn exec<const MODE: u8>(
                 }
             }
             Op::EmitRow { cursor } => {
-                f.emitted += 1;
-                let c = &f.cursors[cursor.0 as usize];
-                let bytes = &f.memory[c.from..c.to];
-                let simple = !c.has_strings && !Layout::is_wide(bytes);
-                let more = match &c.table {
-                    Some(table) if simple => sink.row(&Row(Shape::Raw { table, bytes }))?,
-                    _ => emit_strings(f, program, cursor, connection, sink)?,
-                };
-                if !more {
+                if !emit_row(f, program, cursor, connection, sink)? {
                     return Ok(Exit::Done);
                 }
             }
+            Op::PointRow { cursor, values } => point_row(f, program, connection, sink, cursor, values)?,
             // Everything else is a call away, so that this loop stays small enough for the processor's registers.
             _ => {
                 if let Some(to) = far::exec(f, program, connection, world, op)? {
@@ -414,6 +414,59 @@ pub(super) fn exec<const MODE: u8>(
             }
         }
         pc += 1;
+    }
+}
+
+/// Runs a program from its beginning to its end.
+#[inline]
+pub(super) fn execute(
+    f: &mut Frame,
+    program: &Program,
+    connection: &mut Connection,
+    sink: &mut dyn Sink,
+    world: &World<'_>,
+) -> SqlResult<()> {
+    // Where one instruction is all, no loop is begun.
+    if let Some(Op::PointRow { cursor, values }) = program.ops.first() {
+        return point_row(f, program, connection, sink, *cursor, *values);
+    }
+    exec::<PLAIN>(f, program, connection, sink, world, 0).map(|_| ())
+}
+
+/// See [`Op::PointRow`].
+#[inline]
+fn point_row(
+    f: &mut Frame,
+    program: &Program,
+    connection: &Connection,
+    sink: &mut dyn Sink,
+    cursor: Cur,
+    values: Span,
+) -> SqlResult<()> {
+    let ahead = std::mem::take(&mut f.ahead);
+    let c = &mut f.cursors[cursor.0 as usize];
+    if access::point(connection, c, &f.regs[values.range()], &mut f.memory, ahead)? {
+        emit_row(f, program, cursor, connection, sink)?;
+    }
+    Ok(())
+}
+
+/// Gives out the cursor's row; false when no more rows are wanted.
+#[inline]
+fn emit_row(
+    f: &mut Frame,
+    program: &Program,
+    cursor: Cur,
+    connection: &Connection,
+    sink: &mut dyn Sink,
+) -> SqlResult<bool> {
+    f.emitted += 1;
+    let c = &f.cursors[cursor.0 as usize];
+    let bytes = &f.memory[c.from..c.to];
+    let simple = !c.has_strings && !Layout::is_wide(bytes);
+    match &c.table {
+        Some(table) if simple => sink.row(&Row(Shape::Raw { table, bytes })),
+        _ => emit_strings(f, program, cursor, connection, sink),
     }
 }
 
@@ -446,5 +499,5 @@ pub(super) fn nested(
     sink: &mut dyn Sink,
     world: &World<'_>,
 ) -> SqlResult<()> {
-    exec::<PLAIN>(frame, program, connection, sink, world, 0).map(|_| ())
+    execute(frame, program, connection, sink, world)
 }

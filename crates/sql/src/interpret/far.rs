@@ -110,13 +110,13 @@ pub(super) fn exec(
             });
         }
         Op::AddFloat { dst, a, b, func } => {
-            set!(dst, doubles(reg!(a), reg!(b), func, &world.context, |x, y| x + y, true)?)
+            set!(dst, doubles(reg!(a), reg!(b), func, world.context, |x, y| x + y, true)?)
         }
         Op::SubFloat { dst, a, b, func } => {
-            set!(dst, doubles(reg!(a), reg!(b), func, &world.context, |x, y| x - y, true)?)
+            set!(dst, doubles(reg!(a), reg!(b), func, world.context, |x, y| x - y, true)?)
         }
         Op::MulFloat { dst, a, b, func } => {
-            set!(dst, doubles(reg!(a), reg!(b), func, &world.context, |x, y| x * y, false)?)
+            set!(dst, doubles(reg!(a), reg!(b), func, world.context, |x, y| x * y, false)?)
         }
         Op::CmpFloat { dst, a, b, cond } => {
             let (x, y) = (reg!(a), reg!(b));
@@ -136,7 +136,7 @@ pub(super) fn exec(
             }
         }
         Op::Call { dst, func, args } => {
-            let v = with_values(row!(args), &f.memory, |v| ondol_types::func::call(func, v, &world.context))?;
+            let v = with_values(row!(args), &f.memory, |v| ondol_types::func::call(func, v, world.context))?;
             set!(dst, Datum::of_owned(&v, &mut f.memory));
             f.charge_memory()?
         }
@@ -147,7 +147,7 @@ pub(super) fn exec(
             } else {
                 let c = &program.casts[how.0 as usize];
                 let v = d.value(&f.memory).to_owned();
-                let v = ondol_types::cast::cast(v, c.from, c.to, c.explicit, &world.context)?;
+                let v = ondol_types::cast::cast(v, c.from, c.to, c.explicit, world.context)?;
                 set!(dst, Datum::of_owned(&v, &mut f.memory))
             }
         }

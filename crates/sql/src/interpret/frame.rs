@@ -82,6 +82,8 @@ pub struct Frame {
     /// Functions are called, which may ask for the time.
     pub(super) uses_time: bool,
     touches: bool,
+    /// See `batch`.
+    pub(super) looks_ahead: bool,
     /// The parameters' types and tags.
     params: Vec<(TypeId, Tag)>,
     pub(super) base: usize,
@@ -89,6 +91,8 @@ pub struct Frame {
     /// How long the memory may be before what is beyond is charged.
     covered: usize,
     pub(super) cursors: Vec<TableCursor>,
+    /// What the next `Point` is to look at first: what a batch found ahead.
+    pub(super) ahead: Oid,
     pub(super) mats: Vec<List>,
     pub(super) hashes: Vec<HashTable>,
     pub(super) sorters: Vec<Sorter>,
@@ -108,7 +112,14 @@ impl Frame {
         Frame::default()
     }
 
+    /// Whether the program is the one that the frame is made for.
+    #[inline]
+    pub(super) fn runs(&self, program: &Program) -> bool {
+        self.program.as_ref().is_some_and(|p| std::ptr::eq(&**p, program))
+    }
+
     /// Makes ready for an execution: binds the parameters, forgets the last one's temporaries.
+    #[inline]
     pub(super) fn start(
         &mut self,
         program: &Arc<Program>,
@@ -125,23 +136,12 @@ impl Frame {
             ));
         }
         self.memory.truncate(self.base);
-        for (n, (v, (ty, tag))) in params.iter().zip(&self.params).enumerate() {
-            let tag = *tag;
-            let v = match v {
-                ValueRef::Text(s) if *ty == TypeId::Bpchar => ValueRef::Text(s.trim_end_matches(' ')),
-                v => *v,
+        for (n, v) in params.iter().enumerate() {
+            let d = match (v, self.params[n].1) {
+                (ValueRef::Int8(i), Tag::Int8) => Datum::number(Tag::Int8, *i),
+                (ValueRef::Int4(i), Tag::Int4) => Datum::number(Tag::Int4, (*i).into()),
+                _ => self.bind(n, *v)?,
             };
-            let d = match v {
-                ValueRef::Int8(i) => Datum::number(Tag::Int8, i),
-                ValueRef::Int4(i) => Datum::number(Tag::Int4, i.into()),
-                v => Datum::of(v, &mut self.memory),
-            };
-            if tag != d.tag && !d.is_null() {
-                return Err(SqlError::new(
-                    sqlstate::DATATYPE_MISMATCH,
-                    format!("parameter ${} is of type {ty:?} and was given as {:?}", n + 1, d.tag),
-                ));
-            }
             self.regs[n] = d;
         }
         // F4
@@ -152,6 +152,7 @@ impl Frame {
             self.cursors.iter_mut().for_each(|c| c.touched.clear());
         }
         self.floor = self.memory.len();
+        self.ahead = Oid::NONE;
         self.covered = self.floor + SMALL;
         self.affected = 0;
         self.emitted = 0;
@@ -192,6 +193,25 @@ impl Frame {
         self.allow.clear();
     }
 
+    /// The datum of parameter `n`, its type checked.
+    #[inline(never)]
+    fn bind(&mut self, n: usize, v: ValueRef<'_>) -> SqlResult<Datum> {
+        let (ty, tag) = self.params[n];
+        let d = match v {
+            ValueRef::Text(s) if ty == TypeId::Bpchar => {
+                Datum::of(ValueRef::Text(s.trim_end_matches(' ')), &mut self.memory)
+            }
+            v => Datum::of(v, &mut self.memory),
+        };
+        if tag != d.tag && !d.is_null() {
+            return Err(SqlError::new(
+                sqlstate::DATATYPE_MISMATCH,
+                format!("parameter ${} is of type {ty:?} and was given as {:?}", n + 1, d.tag),
+            ));
+        }
+        Ok(d)
+    }
+
     /// Turns to another program.
     #[cold]
     fn load(&mut self, program: &Arc<Program>) {
@@ -222,6 +242,7 @@ impl Frame {
         self.once.clear();
         self.uses_time = false;
         self.touches = false;
+        self.looks_ahead = super::batch::looks_ahead(program);
         for op in &program.ops {
             match op {
                 Op::Once { done, .. } => self.once.push(done.0.first),

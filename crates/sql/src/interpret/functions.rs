@@ -10,7 +10,6 @@ use super::store::List;
 use crate::code::Program;
 use crate::code::operand::{Fun, Mat, Span};
 use ondol_engine::{Connection, Returns};
-use ondol_types::func::Context;
 use ondol_types::{SqlError, SqlResult, ValueRef, sqlstate};
 
 /// How deep registered queries may call each other.
@@ -79,7 +78,7 @@ pub(super) fn function_rows(
     let started = with_values(&f.regs[args.range()], &f.memory, |v| child.start(&callee, v, limit));
     let (list, allow) = (&mut f.mats[mat.0 as usize], &mut f.allow);
     list.clear();
-    let world = World { env: world.env, context: Context { ..world.context }, depth: world.depth + 1 };
+    let world = World { env: world.env, context: world.context, depth: world.depth + 1 };
     let outcome = started.and_then(|()| {
         if matches!(def.returns, Returns::Void) {
             nested(&mut child, &callee, connection, &mut super::rows::Nowhere, &world)

@@ -68,7 +68,7 @@ impl Host for NoHost {
 /// The surroundings of an execution.
 pub struct Env<'a> {
     /// `now_us` is replaced by the transaction's time.
-    pub context: Context<'a>,
+    pub context: &'a Context<'a>,
     pub host: &'a dyn Host,
     /// Set by whoever wants the statement to stop.
     pub cancel: Option<&'a AtomicBool>,
@@ -79,7 +79,7 @@ pub struct Env<'a> {
 impl Env<'_> {
     /// Surroundings in which nothing is known.
     pub const EMPTY: Env<'static> =
-        Env { context: Context::EMPTY, host: &NoHost, cancel: None, memory_limit: usize::MAX };
+        Env { context: &Context::EMPTY, host: &NoHost, cancel: None, memory_limit: usize::MAX };
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,14 +98,16 @@ impl Outcome {
     }
 }
 
+#[inline]
 fn outcome(frame: &Frame, program: &Program, token: Option<Token>) -> Outcome {
     let rows_affected = if program.tag == Tag::Select { frame.emitted } else { frame.affected };
     Outcome { rows_affected, tag: program.tag, token }
 }
 
-fn world<'a>(env: &'a Env<'a>, connection: &Connection, frame: &Frame) -> exec::World<'a> {
-    let now_us = if frame.uses_time { connection.transaction_time_us() } else { 0 };
-    exec::World { env, context: Context { now_us, ..env.context }, depth: 0 }
+/// The context of a program that may ask for the time.
+#[cold]
+fn timed<'a>(env: &'a Env<'a>, connection: &Connection) -> Context<'a> {
+    Context { now_us: connection.transaction_time_us(), ..*env.context }
 }
 
 /// Executes a program as one statement (N1).
@@ -120,11 +122,12 @@ pub fn run(
     frame.start(program, params, env.memory_limit)?;
     frame.allow.attach(connection);
     connection.start_statement(program.catalog_version, &program.tables, program.writes)?;
-    let world = world(env, connection, frame);
-    let done = exec::exec::<{ exec::PLAIN }>(frame, program, connection, sink, &world, 0);
+    let context = frame.uses_time.then(|| timed(env, connection));
+    let world = exec::World { env, context: context.as_ref().unwrap_or(env.context), depth: 0 };
+    let done = exec::execute(frame, program, connection, sink, &world);
     frame.finish();
     match done {
-        Ok(_) => {
+        Ok(()) => {
             let token = connection.end_statement()?;
             Ok(outcome(frame, program, token))
         }
@@ -151,7 +154,8 @@ pub fn run_measured(
     frame.tallies.resize(program.tallies as usize, 0);
     let started = ondol_base::clock::now();
     connection.start_statement(program.catalog_version, &program.tables, program.writes)?;
-    let world = world(env, connection, frame);
+    let context = frame.uses_time.then(|| timed(env, connection));
+    let world = exec::World { env, context: context.as_ref().unwrap_or(env.context), depth: 0 };
     let done = exec::exec::<{ exec::PROFILE }>(frame, program, connection, &mut Nowhere, &world, 0);
     frame.finish();
     match done {
@@ -183,8 +187,9 @@ pub fn run_within(
 ) -> SqlResult<Outcome> {
     frame.start(program, params, env.memory_limit)?;
     frame.allow.attach(connection);
-    let world = world(env, connection, frame);
-    let done = exec::exec::<{ exec::PLAIN }>(frame, program, connection, sink, &world, 0);
+    let context = frame.uses_time.then(|| timed(env, connection));
+    let world = exec::World { env, context: context.as_ref().unwrap_or(env.context), depth: 0 };
+    let done = exec::execute(frame, program, connection, sink, &world);
     frame.finish();
     done?;
     Ok(outcome(frame, program, None))

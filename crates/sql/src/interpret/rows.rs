@@ -233,6 +233,7 @@ impl Rows {
     pub fn new() -> Rows {
         Rows::default()
     }
+    #[inline]
     pub fn clear(&mut self) {
         self.datums.clear();
         self.bytes.clear();

@@ -56,6 +56,15 @@ pub fn column_condition<'a>(
     None
 }
 
+/// Whether `e` is `column = value` (or the other way round), `value` being that very expression.
+pub fn is_equality(e: &Expr, rel: u16, column: u16, value: &Expr) -> bool {
+    let ExprKind::Call { func, args } = &e.kind else { return false };
+    let [left, right] = &args[..] else { return false };
+    let is_column = |e: &Expr| matches!(e.unrelabelled().kind, ExprKind::Column { depth: 0, rel: r, column: c } if r == rel && c == column);
+    comparison(*func).is_some_and(|c| c.cond == Cond::Eq)
+        && (std::ptr::eq(left, value) && is_column(right) || std::ptr::eq(right, value) && is_column(left))
+}
+
 /// Whether a value of the comparison's other side can be a key: (column's type, its side's type, the value's).
 fn key_fits(column: TypeId, side: TypeId, value: TypeId, equality: bool) -> bool {
     if is_int(column) && is_int(value) && is_int(side) {

@@ -402,6 +402,12 @@ impl<'a> Gen<'a> {
                 ops.push(op);
             }
         }
+        if let [Op::Point { cursor, values, to: Label(2) }, Op::EmitRow { cursor: same }, Op::Halt {}] =
+            ops[..]
+            && cursor == same
+        {
+            ops = vec![Op::PointRow { cursor, values }, Op::Halt {}];
+        }
         let mut plan = Vec::new();
         // The root is only there to hang the plan on; the subqueries of expressions are shown below the topmost node.
         match self.tree[root].children[..] {

@@ -13,6 +13,28 @@ use std::sync::Arc;
 /// The code for one row: `next` is where to go to drop it.
 pub(super) type Consume<'c, 'a> = &'c mut dyn FnMut(&mut Gen<'a>, Label) -> SqlResult<()>;
 
+/// What is known of a lookup when the plan is made.
+struct Lookup<'l, 'a> {
+    rel: u16,
+    table: &'a Arc<Table>,
+    cursor: Cur,
+    keys: &'l [KeyValue<'a>],
+    /// The index's, by their numbers in the table.
+    columns: &'l [usize],
+    unique: bool,
+    /// One instruction does it all, see `Op::Point`.
+    point: bool,
+    filter: &'l [&'a Expr],
+    node: usize,
+}
+
+impl Lookup<'_, '_> {
+    /// The type of key column `n`.
+    fn key_type(&self, n: usize) -> TypeId {
+        self.table.def.columns[self.columns[n]].ty.id
+    }
+}
+
 impl<'a> Gen<'a> {
     /// Rows of one rel that fulfil the filter.
     pub fn scan(
@@ -217,15 +239,30 @@ impl<'a> Gen<'a> {
             Access::Lookup { index, keys, unique } => {
                 let cursor = self.cursor(table, Some(*index));
                 let list = keys.iter().position(|k| matches!(k, KeyValue::List(_)));
-                let columns: Vec<TypeId> = table.def.indexes[*index]
-                    .columns
-                    .iter()
-                    .map(|c| table.def.columns[c.column].ty.id)
-                    .collect();
+                let columns: Vec<usize> =
+                    table.def.indexes[*index].columns.iter().map(|c| c.column).collect();
+                // A point lookup sees to it itself that the row has the key.
+                let point = table.indexes.get(*index).is_some_and(|i| i.point.is_some());
+                let proven = |e: &Expr| {
+                    keys.iter().zip(&columns).any(|(k, column)| {
+                        matches!(k, KeyValue::One(v) if crate::plan::access::is_equality(e, rel, *column as u16, v))
+                    })
+                };
+                let rest: Vec<&'a Expr> = filter.iter().copied().filter(|e| !(point && proven(e))).collect();
+                let lookup = Lookup {
+                    rel,
+                    table,
+                    cursor,
+                    keys,
+                    columns: &columns,
+                    unique: *unique,
+                    point,
+                    filter: &rest,
+                    node,
+                };
                 let Some(at) = list else {
                     let end = self.label();
-                    return self
-                        .lookup(rel, cursor, keys, &columns, None, *unique, filter, node, end, consume);
+                    return self.lookup(&lookup, None, end, consume);
                 };
                 // Each value of the list once, NULLs left out.
                 let KeyValue::List(values) = keys[at] else { return Err(internal("a list of keys")) };
@@ -233,7 +270,7 @@ impl<'a> Gen<'a> {
                 self.op(Op::HashClear { hash });
                 for v in values {
                     let skip = self.label();
-                    let r = self.key_value(v, columns[at], skip)?;
+                    let r = self.key_value(v, lookup.key_type(at), skip)?;
                     self.op(Op::IfNull { a: Reg(r), to: skip });
                     self.op(Op::HashPutNew { hash, row: Span::new(r, 1), to: skip });
                     self.here(skip);
@@ -246,18 +283,7 @@ impl<'a> Gen<'a> {
                 self.op(Op::HashNext { hash, to: end });
                 let r = self.register();
                 self.op(Op::HashCol { dst: Out(r), hash, column: Col(0) });
-                self.lookup(
-                    rel,
-                    cursor,
-                    keys,
-                    &columns,
-                    Some((at, r)),
-                    *unique,
-                    filter,
-                    node,
-                    next,
-                    consume,
-                )?;
+                self.lookup(&lookup, Some((at, r)), next, consume)?;
                 self.jump(next);
                 self.here(end);
                 self.end_turns(mark, reset);
@@ -332,25 +358,19 @@ impl<'a> Gen<'a> {
 
     /// One lookup by all columns of an index. `given`: the key column whose value is in a register already. `end` is
     /// set here unless there is such a column.
-    #[allow(clippy::too_many_arguments)]
     fn lookup(
         &mut self,
-        rel: u16,
-        cursor: Cur,
-        keys: &[KeyValue<'a>],
-        columns: &[TypeId],
+        lookup: &Lookup<'_, 'a>,
         given: Option<(usize, u16)>,
-        unique: bool,
-        filter: &[&'a Expr],
-        node: usize,
         end: Label,
         consume: Consume<'_, 'a>,
     ) -> SqlResult<()> {
+        let &Lookup { rel, cursor, keys, unique, point, filter, node, .. } = lookup;
         let mut registers = Vec::new();
         for (n, k) in keys.iter().enumerate() {
             registers.push(match (k, given) {
                 (_, Some((at, r))) if at == n => r,
-                (KeyValue::One(e), _) => self.key_value(e, columns[n], end)?,
+                (KeyValue::One(e), _) => self.key_value(e, lookup.key_type(n), end)?,
                 (KeyValue::List(_), _) => return Err(internal("two lists of keys")),
             });
         }
@@ -367,6 +387,15 @@ impl<'a> Gen<'a> {
             }
             Span::new(first, registers.len())
         };
+        if point {
+            self.op(Op::Point { cursor, values, to: end });
+            self.found(rel, cursor, filter, end, node)?;
+            consume(self, end)?;
+            if given.is_none() {
+                self.here(end);
+            }
+            return Ok(());
+        }
         let next = self.label();
         self.op(Op::KeyPut { cursor, values, to: end });
         self.op(Op::KeyPrefetch { cursor });
