@@ -1,0 +1,176 @@
+//! One connection, or several of one program, in the ways that SQLite offers.
+mod common;
+use rusqlite::Connection;
+use std::path::Path;
+
+const OURS: &str = "vfs=ondol&ondol=remap";
+
+fn made(path: &Path) -> Connection {
+    common::register();
+    let c = common::open(path, OURS).expect("a database");
+    c.execute_batch("PRAGMA journal_mode=WAL; CREATE TABLE t(a INTEGER PRIMARY KEY, b)").expect("a table");
+    c
+}
+fn one<T: rusqlite::types::FromSql>(c: &Connection, sql: &str) -> rusqlite::Result<T> {
+    c.query_row(sql, [], |r| r.get(0))
+}
+fn status(c: &Connection, key: &str) -> String {
+    let json: String = one(c, "PRAGMA ondol_status").expect("a status");
+    let rest = json.split_once(&format!("\"{key}\":")).unwrap_or_else(|| panic!("no {key} in {json}")).1;
+    rest.split([',', '}']).next().expect("a value").trim_matches('"').to_string()
+}
+fn number(c: &Connection, key: &str) -> u64 {
+    status(c, key).parse().expect("a number")
+}
+
+const BULK: &str = "WITH n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 300)
+    INSERT INTO t(b) SELECT randomblob(3500) FROM n";
+
+#[test]
+fn a_bulk_load_is_shared_and_short_runs_are_copied() {
+    let folder = common::folder();
+    let c = made(&folder.path().join("a.db"));
+    c.execute_batch("PRAGMA wal_autocheckpoint=0").expect("a setting");
+    c.execute_batch(BULK).expect("rows");
+    c.execute_batch("PRAGMA wal_checkpoint").expect("a checkpoint");
+    let (shared, copied) = (number(&c, "pages_shared"), number(&c, "pages_copied"));
+    assert!(shared >= 250 && copied <= 60, "{shared} shared, {copied} copied");
+    assert_eq!(status(&c, "sharing"), "works");
+    c.execute_batch("UPDATE t SET b = randomblob(3500) WHERE a % 40 = 7").expect("rows");
+    c.execute_batch("PRAGMA wal_checkpoint").expect("a checkpoint");
+    assert_eq!(number(&c, "pages_shared"), shared, "single pages are copied");
+    assert_eq!(one::<String>(&c, "PRAGMA integrity_check").as_deref(), Ok("ok"));
+}
+
+#[test]
+fn an_incomplete_checkpoint_leaves_readers_their_version() {
+    let folder = common::folder();
+    let path = folder.path().join("a.db");
+    let c = made(&path);
+    c.execute_batch(BULK).expect("rows");
+    let sum = "SELECT sum(length(b)) || '-' || hex(max(b)) FROM t";
+    let reader = common::open(&path, OURS).expect("a reader");
+    reader.execute_batch("BEGIN").expect("a transaction");
+    let before: String = one(&reader, sum).expect("rows");
+    c.execute_batch("UPDATE t SET b = randomblob(3400)").expect("rows");
+    let after: String = one(&c, sum).expect("rows");
+    let mut frames = (0, 0);
+    c.query_row("PRAGMA wal_checkpoint", [], |r| {
+        frames = (r.get::<_, i64>(1)?, r.get::<_, i64>(2)?);
+        Ok(())
+    })
+    .expect("a checkpoint");
+    assert!(frames.1 < frames.0, "the reader holds it back: {frames:?}");
+    assert!(number(&c, "pages_shared") > 0);
+    assert_eq!(one(&reader, sum), Ok(before));
+    assert_eq!(one(&c, sum), Ok(after.clone()));
+    let fresh = common::open(&path, OURS).expect("a reader");
+    assert_eq!(one(&fresh, sum), Ok(after));
+}
+
+#[test]
+fn threads_work_side_by_side() {
+    let folder = common::folder();
+    let path = folder.path().join("a.db");
+    drop(made(&path));
+    let threads: Vec<_> = (0..4)
+        .map(|n| {
+            let path = path.clone();
+            std::thread::spawn(move || {
+                for round in 0..5 {
+                    let c = common::open(&path, &format!("{OURS}&ondol_run=1")).expect("a connection");
+                    c.busy_timeout(std::time::Duration::from_secs(60)).expect("a setting");
+                    c.execute_batch("PRAGMA synchronous=NORMAL; PRAGMA wal_autocheckpoint=9")
+                        .expect("settings");
+                    for i in 0..10 {
+                        c.execute("INSERT INTO t(b) VALUES(zeroblob(?))", [5000 + n * 100 + round * 10 + i])
+                            .expect("a row");
+                    }
+                }
+            })
+        })
+        .collect();
+    threads.into_iter().for_each(|t| t.join().expect("a thread"));
+    let stock = common::open(&path, "vfs=unix").expect("a stock file");
+    assert_eq!(one::<i64>(&stock, "SELECT count(*) FROM t"), Ok(200));
+    assert_eq!(one::<String>(&stock, "PRAGMA integrity_check").as_deref(), Ok("ok"));
+    assert_eq!(common::versions(&path), [2, 2]);
+}
+
+#[test]
+fn readers_need_not_write() {
+    let folder = common::folder();
+    let path = folder.path().join("a.db");
+    let c = made(&path);
+    c.execute_batch("INSERT INTO t(b) VALUES(1), (2)").expect("rows");
+    let reader = common::open(&path, &format!("{OURS}&mode=ro")).expect("a reader");
+    assert_eq!(one::<i64>(&reader, "SELECT sum(b) FROM t"), Ok(3));
+    assert!(reader.execute("DELETE FROM t", []).is_err());
+    drop(c);
+    assert_eq!(one::<i64>(&reader, "SELECT sum(b) FROM t"), Ok(3));
+}
+
+#[test]
+fn attached_databases_commit_together() {
+    let folder = common::folder();
+    let (a, b) = (folder.path().join("a.db"), folder.path().join("b.db"));
+    drop(made(&b));
+    let c = made(&a);
+    c.execute_batch(&format!("ATTACH 'file:{}?{OURS}' AS b", b.display())).expect("attached");
+    c.execute_batch("BEGIN; INSERT INTO main.t(b) VALUES(1); INSERT INTO b.t(b) VALUES(2); COMMIT")
+        .expect("rows");
+    c.execute_batch(&format!("VACUUM INTO '{}'", folder.path().join("c.db").display())).expect("a copy");
+    assert_eq!((common::versions(&a), common::versions(&b)), ([2, 3], [2, 3]));
+    drop(c);
+    for (path, sum) in [(&a, 1), (&b, 2), (&folder.path().join("c.db"), 1)] {
+        let stock = common::open(path, "vfs=unix").expect("a stock file");
+        assert_eq!(one::<i64>(&stock, "SELECT sum(b) FROM t"), Ok(sum), "{path:?}");
+    }
+}
+
+#[test]
+fn what_cannot_be_ours_keeps_sqlites_layout() {
+    let folder = common::folder();
+    common::register();
+    for (name, parameters, pragma) in [
+        ("small", OURS.to_string(), "PRAGMA page_size=2048"),
+        ("psow", format!("{OURS}&psow=0"), "PRAGMA page_size=4096"),
+        ("copy", "vfs=ondol&ondol=copy".to_string(), "PRAGMA page_size=4096"),
+    ] {
+        let path = folder.path().join(name);
+        let c = common::open(&path, &parameters).expect("a database");
+        c.execute_batch(pragma).expect("a setting");
+        c.execute_batch("PRAGMA journal_mode=WAL; CREATE TABLE t(b); INSERT INTO t VALUES(5)").expect("rows");
+        assert_eq!(
+            (status(&c, "wal_layout").as_str(), common::versions(&path)),
+            ("sqlite", [2, 2]),
+            "{name}"
+        );
+        let stock = common::open(&path, "vfs=unix").expect("a stock neighbour");
+        assert_eq!(one::<i64>(&stock, "SELECT b FROM t"), Ok(5), "{name}");
+    }
+}
+
+#[test]
+fn detaching_waits_for_an_empty_wal_and_solitude() {
+    let folder = common::folder();
+    let path = folder.path().join("a.db");
+    let c = made(&path);
+    let detach = |c: &Connection| match one::<String>(c, "PRAGMA ondol_detach") {
+        Ok(answer) => answer,
+        Err(error) => error.to_string(),
+    };
+    assert!(detach(&c).contains("wal_checkpoint(TRUNCATE)"));
+    c.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)").expect("a checkpoint");
+    let other = common::open(&path, OURS).expect("another");
+    assert_eq!(one::<i64>(&other, "SELECT count(*) FROM t"), Ok(0));
+    assert!(detach(&c).contains("other connections"));
+    assert_eq!(common::versions(&path), [2, 3]);
+    drop(other);
+    assert_eq!(detach(&c), "detached");
+    assert_eq!(common::versions(&path), [2, 2]);
+    assert_eq!(status(&c, "wal_layout"), "sqlite");
+    c.execute_batch("INSERT INTO t(b) VALUES(9)").expect("a row");
+    let stock = common::open(&path, "vfs=unix").expect("a stock neighbour");
+    assert_eq!(one::<i64>(&stock, "SELECT b FROM t"), Ok(9));
+}
