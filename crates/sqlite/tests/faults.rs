@@ -112,11 +112,11 @@ fn script(path: &Path) -> (i64, i64) {
 fn no_failing_call_loses_a_commit() {
     common::register();
     replace_calls();
-    let folder = common::folder();
     let mut struck = 0;
     for (error, lasting) in [(libc::EIO, 0), (libc::ENOSPC, 1)] {
         for n in 0.. {
-            let path = folder.path().join(format!("{error}-{lasting}-{n}.db"));
+            let folder = common::folder();
+            let path = folder.path().join("a.db");
             let c = common::open(&path, "vfs=unix").expect("a database");
             c.execute_batch("PRAGMA journal_mode=WAL; CREATE TABLE t(x INTEGER, b)").expect("a table");
             drop(c);
