@@ -680,7 +680,6 @@ impl Inner {
     /// Gives up the files that hold only rounds before `first`; the manifest says so already, in both copies. The file that
     /// it names as a stream's first stays, even if its last block turned out to be written already.
     pub fn truncate(&self, first: u64, named: &[u64]) {
-        let _phase = ondol_base::sim::phase("recycling");
         for (k, place) in self.config.streams.iter().enumerate() {
             let gone: Vec<OldFile> = {
                 let mut w = self.writers[k].lock();
@@ -691,6 +690,7 @@ impl Inner {
                 w.old = kept;
                 gone
             };
+            let _phase = (!gone.is_empty()).then(|| ondol_base::sim::phase("recycling"));
             for f in gone {
                 {
                     let mut p = self.prepare.lock();

@@ -170,7 +170,7 @@ impl Inner {
         let durable_round = self.rounds.completed();
         let mut participants = Participants::default();
         let mut want = 0u32;
-        let (round, closed, empty);
+        let (round, mut closed, empty);
         {
             let mut open = self.latch.lock();
             closed = self.clock.load(Ordering::Relaxed);
@@ -225,6 +225,11 @@ impl Inner {
             }
             open.next_round += 1;
             open.history.push_back((round, closed));
+        }
+        if mutated("latch_absent") {
+            ondol_base::sync::yield_point();
+            closed = self.clock.load(Ordering::Relaxed);
+            jobs.iter_mut().for_each(|j| j.closed = closed);
         }
         {
             let mut s = self.rounds.state.lock();

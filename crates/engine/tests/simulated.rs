@@ -31,14 +31,12 @@ fn histories_hold() {
     println!("{stats}");
     let failed = failed.into_inner().unwrap();
     assert!(failed.is_empty(), "{} failed:\n{}", failed.len(), failed.join("\n"));
-    if number("ONDOL_SEEDS", 100) >= 100 {
-        // The rarest phase shows in longer runs only (`ondol sim --count 100000` must have them all).
-        let seldom: &[&str] = if number("ONDOL_SEEDS", 100) < 1000 { &["recycling"] } else { &[] };
-        let missed: Vec<&str> = stats.phases_missed().into_iter().filter(|p| !seldom.contains(p)).collect();
-        assert_eq!(missed, Vec::<&str>::new(), "{stats}");
-        for what in
-            ["commits lost that were never acknowledged", "checkpoints", "openings cut off", "disk full"]
-        {
+    let count = number("ONDOL_SEEDS", 100);
+    if count >= 100 {
+        assert_eq!(stats.phases_missed(), Vec::<&str>::new(), "{stats}");
+        // A log that fills up while clients work shows in longer runs only.
+        let full = if count < 1000 { "openings refused by the medium" } else { "disk full" };
+        for what in ["commits lost that were never acknowledged", "checkpoints", "openings cut off", full] {
             assert!(stats.get(what) > 0, "{what}: {stats}");
         }
     }

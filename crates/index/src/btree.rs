@@ -554,7 +554,8 @@ impl Tree {
         let mut neighbour = Latched::upgrade(left, v)?;
         let mut gone = Latched::upgrade(leaf, version)?;
         debug_assert!(left.next() == leaf && leaf.count() == 0);
-        (upper.changed, neighbour.changed, gone.changed) = (true, true, true);
+        (upper.changed, neighbour.changed) = (true, true);
+        gone.changed = !ondol_base::sim::mutated("unlinked_leaf_unchanged"); // B2
         let (words, _) = parent.entry(&self.form, &self.form.inner, i - 1);
         parent.remove_child(&self.form, i - 1);
         left.set(2, leaf.get(2));

@@ -13,6 +13,8 @@
 //! - **Z4** A row is found through each index exactly as without it.
 //!
 //! A seed fixes everything: the same seed gives the same trace hash.
+pub mod flips;
+
 use crate::database::{Database, OpenOptions};
 use crate::session::Session;
 use ondol_base::media::Storage;

@@ -492,3 +492,11 @@ fn errors_of_files_name_them() {
 fn ran_check(p: &Place) -> Ran {
     ran(&["check", p.db().to_str().expect("a plain path")], "")
 }
+
+#[test]
+fn flipped_bytes_are_found_or_harm_nothing() {
+    let flips = ran(&["sim", "--seed", "1", "--flips", "300"], "");
+    for what in ["manifest: found, with a warning", "checkpoint: found", "log: found", "in unused space"] {
+        assert!(flips.out.contains(what), "{what}: {} {}", flips.out, flips.err);
+    }
+}

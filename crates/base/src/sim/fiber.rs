@@ -88,6 +88,11 @@ pub(super) fn pause(how: Pause, what: &'static str, at: &'static Location<'stati
         let me = c.id();
         {
             let mut guard = c.world.inner();
+            if guard.struck_in_phase(me) {
+                drop(guard);
+                c.world.power_failure();
+                guard = c.world.inner();
+            }
             let i = &mut *guard;
             match i.schedule.pause(me, how, what, at) {
                 Turn::Stay => return i.schedule.timed_out(me),

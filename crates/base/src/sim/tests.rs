@@ -645,6 +645,19 @@ fn power_failures_strike_everywhere_and_are_reported() {
 }
 
 #[test]
+fn a_power_failure_can_be_had_in_a_phase() {
+    for steps in 0..8 {
+        let w = World::new(steps, Config::default());
+        w.arm_power_failure_in("append", steps);
+        let (d, acked) = (w.disk("d"), Arc::new(AtomicU64::new(0)));
+        let a = acked.clone();
+        assert!(w.run(move || journal(&d, &a, 20)).is_err());
+        assert!(w.power_is_lost() && w.phases_at_failure() == ["append"]);
+        assert!(recovered(&w.reboot(steps).disk("d")) >= acked.load(Ordering::Relaxed));
+    }
+}
+
+#[test]
 fn a_process_failure_keeps_everything_and_a_fork_leaves_the_original() {
     let w = world(5);
     let d = w.disk("d");

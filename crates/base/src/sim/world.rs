@@ -136,6 +136,7 @@ pub(super) struct Inner {
     power: Power,
     phases_at_failure: Vec<&'static str>,
     armed: Option<u64>,
+    armed_in: Option<(&'static str, u64)>,
     io: [u64; IoKind::ALL.len()],
     io_ops: u64,
     marks: BTreeMap<&'static str, u64>,
@@ -163,6 +164,7 @@ impl World {
             power: Power::On,
             phases_at_failure: vec![],
             armed: None,
+            armed_in: None,
             io: [0; IoKind::ALL.len()],
             io_ops: 0,
             marks: BTreeMap::new(),
@@ -189,6 +191,11 @@ impl World {
     }
     fn disks(&self) -> Vec<(String, Arc<SimStorage>)> {
         self.inner().disks.iter().map(|(n, d)| (n.clone(), d.clone())).collect()
+    }
+
+    /// Bytes on the disk that holds most.
+    pub fn fullest_disk(&self) -> u64 {
+        self.disks().iter().map(|(_, d)| d.used()).max().unwrap_or(0)
     }
 
     // Power.
@@ -225,6 +232,11 @@ impl World {
     pub fn arm_power_failure(&self, operations: u64) {
         let mut i = self.inner();
         i.armed = Some(i.io_ops + operations);
+    }
+    /// The power will fail at a step of a fiber that is in the phase `label`, after so many such steps more: also where
+    /// the fiber does no I/O. See [`super::phase`].
+    pub fn arm_power_failure_in(&self, label: &'static str, steps: u64) {
+        self.inner().armed_in = Some((label, steps))
     }
     pub fn power_is_lost(&self) -> bool {
         self.inner().power != Power::On
@@ -374,6 +386,19 @@ impl World {
 }
 
 impl Inner {
+    /// Whether the power fails at this step of the fiber.
+    pub fn struck_in_phase(&mut self, fiber: usize) -> bool {
+        let Some((label, left)) = &mut self.armed_in else { return false };
+        if !self.schedule.fibers[fiber].phases.contains(label) {
+            return false;
+        }
+        if *left > 0 {
+            *left -= 1;
+            return false;
+        }
+        self.armed_in = None;
+        true
+    }
     pub fn note(&mut self, code: u64, line: impl FnOnce() -> String) {
         self.schedule.hash = fold(self.schedule.hash, code);
         if let Some(t) = &mut self.trace {

@@ -29,9 +29,9 @@ use ondol_base::media::Storage;
 use ondol_base::sim::{self, Random, World};
 use ondol_base::sync::Mutex;
 use ondol_base::{clock, thread};
-use ondol_durability::files::Place;
+use ondol_durability::files::{Place, SMALLEST_FILE};
 use ondol_types::{SqlError, sqlstate};
-use report::Stats;
+use report::{PHASES, Stats};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
@@ -74,6 +74,8 @@ enum Media {
 enum End {
     /// The power fails at an I/O operation, this many from the start.
     Power(u64),
+    /// The power fails at a step of somebody who is in a phase, this many such steps from the start.
+    PowerIn(&'static str, u64),
     /// The process dies after this time.
     Death(Duration),
     /// The database is closed.
@@ -112,8 +114,13 @@ impl Plan {
         let end = match r.below(100) {
             _ if last => End::Close,
             // Soon enough to meet recovery.
-            0..30 => End::Power(r.below(90)),
-            30..80 => End::Power(r.below(700)),
+            0..20 => End::Power(r.below(90)),
+            20..50 => End::Power(r.below(700)),
+            50..80 => {
+                let phase = *r.pick(&PHASES).unwrap_or(&PHASES[0]);
+                let within = *r.pick(&[3, 30, 300]).unwrap_or(&3);
+                End::PowerIn(phase, r.below(within))
+            }
             80..90 => End::Death(Duration::from_micros(r.below(100_000))),
             90..95 => End::Power(r.below(3000)),
             _ => End::Close,
@@ -139,8 +146,11 @@ impl Plan {
             ddl: *r.pick(&[0.0, 0.02, 0.1, 0.25]).unwrap_or(&0.0),
             checkpoints: r.below(5),
             background: r.chance(0.85),
-            log_file_size: if r.chance(0.8) { 128 << 10 } else { 256 << 10 },
+            log_file_size: if r.chance(0.8) { SMALLEST_FILE } else { 2 * SMALLEST_FILE },
         };
+        if media == Media::Full || matches!(end, End::PowerIn("recycling", _)) {
+            plan.favour(Favour::Recycling, r)
+        }
         if let Some(m) = settings.mutation.filter(|_| !last) {
             plan.favour(m.favour, r)
         }
@@ -164,9 +174,14 @@ impl Plan {
                 (self.bulky, self.checkpoints) = (true, 8);
                 self.transactions = self.transactions.max(20)
             }
+            Favour::Recycling => {
+                (self.bulky, self.checkpoints, self.log_file_size) = (true, 8, SMALLEST_FILE);
+                self.transactions = self.transactions.max(20)
+            }
         }
     }
-    fn world(&self, settings: &Settings) -> sim::Config {
+    /// `used`: the bytes that the fullest disk holds already.
+    fn world(&self, settings: &Settings, used: u64) -> sim::Config {
         let mut c = sim::Config { parallelism: 2, ..sim::Config::default() };
         let rate = [0.002, 0.01, 0.05][(self.seed % 3) as usize];
         match self.media {
@@ -177,7 +192,7 @@ impl Plan {
             }
             Media::FailedWrites => c.write_error = rate,
             Media::FailedReads => c.read_error = rate,
-            Media::Full => c.disk_bytes = (300 << 10) + self.seed % (1 << 20),
+            Media::Full => c.disk_bytes = used + (20 << 10) + self.seed % (600 << 10),
         }
         if let Some(m) = settings.mutation {
             m.apply(&mut c)
@@ -225,13 +240,15 @@ pub fn history(seed: u64, settings: &Settings) -> History {
     let mut world: Option<Arc<World>> = None;
     for life in 0..=lives {
         let plan = Plan::draw(&mut r, settings, streams, life == lives);
-        let config = plan.world(settings);
+        let config = plan.world(settings, world.as_ref().map_or(0, |w| w.fullest_disk()));
         let here = match world.take() {
             None => World::new(plan.seed, config),
             Some(w) => w.reboot_with(plan.seed, config),
         };
-        if let End::Power(n) = plan.end {
-            here.arm_power_failure(n)
+        match plan.end {
+            End::Power(n) => here.arm_power_failure(n),
+            End::PowerIn(phase, n) => here.arm_power_failure_in(phase, n),
+            End::Death(_) | End::Close => {}
         }
         here.trace(settings.trace);
         let (w, p, u) = (here.clone(), past.clone(), uids.clone());
@@ -405,7 +422,7 @@ fn live(
     } else {
         // As a power failure between two operations.
         match plan.end {
-            End::Power(_) => world.power_failure(),
+            End::Power(_) | End::PowerIn(..) => world.power_failure(),
             _ => world.process_failure(),
         }
         let _ = db.close();

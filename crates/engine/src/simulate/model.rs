@@ -45,6 +45,7 @@ pub fn index_name(table: u8, shape: u8) -> String {
 #[derive(Clone, Copy, Debug)]
 pub enum Asked {
     All,
+    Row(i64),
     Key(i64),
     Groups(i32, i32),
 }
@@ -52,6 +53,7 @@ impl Asked {
     pub fn has(self, r: &Row) -> bool {
         match self {
             Asked::All => true,
+            Asked::Row(uid) => r.uid == uid,
             Asked::Key(k) => r.k == k,
             Asked::Groups(low, high) => r.g.is_some_and(|g| (low..=high).contains(&g)),
         }

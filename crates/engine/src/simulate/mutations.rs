@@ -23,6 +23,8 @@ pub enum Favour {
     Deaths,
     /// Checkpoints among transactions that spill.
     Checkpoints,
+    /// The same, with log files that are soon full.
+    Recycling,
 }
 
 macro_rules! engine {
@@ -49,6 +51,7 @@ pub const MUTATIONS: &[Mutation] = &[
     },
     engine!("acknowledge_before_sync", "a round counts as durable before it is written"),
     engine!("acknowledge_own_block", "a round counts as durable when its first block is", Favour::Streams),
+    engine!("latch_absent", "a round reads what closes it after it has taken the buffers"),
     engine!("rounds_ignored", "recovery takes blocks of incomplete rounds", Favour::Streams),
     engine!("incarnation_ends_missing", "recovery does not record where the last incarnation ended"),
     engine!(

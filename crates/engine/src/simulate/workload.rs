@@ -498,8 +498,9 @@ impl Client {
         let by =
             |shape: usize| t.indexes.iter().find(|i| i.def.name.ends_with(&format!("_{shape}"))).cloned();
         match asked {
-            Asked::Key(k) => {
-                if let Some(i) = by(0).filter(|_| self.r.chance(0.8)) {
+            Asked::Row(k) | Asked::Key(k) => {
+                let shape = if matches!(asked, Asked::Row(_)) { 1 } else { 0 };
+                if let Some(i) = by(shape).filter(|_| self.r.chance(0.8)) {
                     let mut key = vec![];
                     i.key.encode(&[ValueRef::Int8(k)], &mut key);
                     self.c.lookup(&i, &key, &mut oids)?;
@@ -542,7 +543,11 @@ impl Client {
 
     fn asked(&mut self) -> Asked {
         match self.r.below(10) {
-            0..5 => Asked::Key(self.r.below(self.shared.keys) as i64),
+            // One of the newest, as a rule.
+            0..2 => {
+                Asked::Row(self.shared.uids.load(Ordering::Relaxed) - self.r.below(self.shared.keys) as i64)
+            }
+            2..5 => Asked::Key(self.r.below(self.shared.keys) as i64),
             5..8 => {
                 let low = self.r.below(6) as i32;
                 Asked::Groups(low, low + self.r.below(3) as i32)

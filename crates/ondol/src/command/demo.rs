@@ -10,6 +10,10 @@
 //!   update m and those before it make of it.
 //! - **V2** m is at least the newest update that the child was told to be durable.
 //! - **V3** Nothing else changed: every other column of every row is what was loaded, and each row is there once.
+//! - **V4** `ondol check` finds the files that the killed process left sound, and every index.
+//!
+//! With `--kills` the child is killed so many times, each time a little sooner or later, half of the times while it takes one
+//! checkpoint after another, and each kill is followed by the whole proof.
 use super::script::bar_of_bytes;
 use super::subscribers as sub;
 use super::{Done, Failed};
@@ -33,6 +37,9 @@ pub struct Args {
     /// Seconds for each measurement
     #[arg(long, default_value_t = 2.0, value_parser = seconds)]
     seconds: f64,
+    /// How often the updating process is killed, after at most the seconds of a measurement, and all is proved
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+    kills: u64,
     /// Write the outcome as one JSON document
     #[arg(long)]
     json: bool,
@@ -157,7 +164,7 @@ pub fn run(args: Args) -> Done {
     let before = read_all(&args, &database, "before")?;
     database.close()?;
 
-    crash(&args, &path, &before, &mut found)?;
+    crashes(&args, &path, before, &mut found)?;
     if args.json {
         print!("{}", found.json(&args));
     } else {
@@ -424,15 +431,58 @@ impl Drop for Child {
     }
 }
 
-fn crash(args: &Args, path: &Path, before: &[i64], found: &mut Findings) -> Done {
+/// All the kills, each with its proof.
+fn crashes(args: &Args, path: &Path, before: Vec<i64>, found: &mut Findings) -> Done {
+    let mut state = before;
+    let mut all = Proved::default();
+    for n in 1..=args.kills {
+        if args.kills > 1 {
+            Show.step(&format!("kill {n} of {}", args.kills));
+        }
+        let mut last = Findings::default();
+        let proved = crash(args, path, n, &mut state, &mut last)?;
+        all.acknowledged += proved.acknowledged;
+        all.recovered += proved.recovered;
+        if n == args.kills {
+            found.lines.append(&mut last.lines);
+        }
+    }
+    found.add("kills", "processes killed under load", args.kills as f64, "");
+    found.add("acknowledged_updates", "acknowledged updates", all.acknowledged as f64, "");
+    found.add("recovered_updates", "recovered updates", all.recovered as f64, "");
+    found.add("lost_updates", "acknowledged and lost", 0.0, "");
+    Ok(())
+}
+
+/// Updates that the killed processes were told to be durable, and that were there after recovery.
+#[derive(Default)]
+struct Proved {
+    acknowledged: u64,
+    recovered: u64,
+}
+
+/// The `kill`th kill and its proof; `before` is what the rows hold, and becomes what they hold after it.
+fn crash(
+    args: &Args,
+    path: &Path,
+    kill: u64,
+    before: &mut Vec<i64>,
+    found: &mut Findings,
+) -> Result<Proved, Failed> {
     let base = before.iter().copied().max().unwrap_or(0).max(0);
     let seed = ondol_base::random::next_u64() >> 1;
+    // A single kill lets it work as long as each measurement took.
+    let patience = match args.kills {
+        1 => args.seconds,
+        _ => args.seconds * (seed % 1000) as f64 / 1000.0,
+    };
     Show.step("update in another process, and kill it in mid-flight");
     let program = std::env::current_exe().map_err(|e| Failed::io("this program's own file", e))?;
     let spawned = Command::new(program)
         .arg("demo-worker")
         .arg(path)
         .args(["--rows", &args.rows.to_string(), "--seed", &seed.to_string(), "--base", &base.to_string()])
+        .args(kill.is_multiple_of(2).then_some("--checkpoints"))
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .spawn();
@@ -465,7 +515,7 @@ fn crash(args: &Args, path: &Path, before: &[i64], found: &mut Findings) -> Done
         }
         acknowledged = Some(n);
         bar.set_message(format!("{n} acknowledged"));
-        if !killed && took(start) >= args.seconds && n > 0 {
+        if !killed && took(start) >= patience && n > 0 {
             seconds = took(start);
             child.0.kill().map_err(|e| Failed::io("could not kill the updating process", e))?;
             killed = true;
@@ -483,6 +533,11 @@ fn crash(args: &Args, path: &Path, before: &[i64], found: &mut Findings) -> Done
         "updates/s",
     );
 
+    Show.step("check");
+    let problems = ondol::check::check(&ondol::check::hold(path, &[])?).problems;
+    if !problems.is_empty() {
+        return Err(Failed::Message(format!("after the kill: {}", problems.join("; "))));
+    }
     Show.step("recover");
     let t = clock::now();
     let bar = Show.bar("recover", 1);
@@ -502,10 +557,9 @@ fn crash(args: &Args, path: &Path, before: &[i64], found: &mut Findings) -> Done
 
     let after = read_all(args, &database, "after")?;
     let recovered = prove(args, seed, base, before, &after, acknowledged)?;
-    found.add("acknowledged_updates", "acknowledged updates", acknowledged as f64, "");
-    found.add("recovered_updates", "recovered updates", recovered as f64, "");
-    found.add("lost_updates", "acknowledged and lost", 0.0, "");
-    database.close().map_err(Failed::Sql)
+    *before = after;
+    database.close()?;
+    Ok(Proved { acknowledged, recovered })
 }
 
 fn describe(p: Opening) -> (&'static str, u64, u64) {
@@ -555,7 +609,7 @@ mod tests {
     use super::*;
 
     fn args(rows: u64) -> Args {
-        Args { rows, dir: None, seconds: 1.0, json: false }
+        Args { rows, dir: None, seconds: 1.0, kills: 1, json: false }
     }
 
     /// The proof must see what is lost, half there, or changed besides.

@@ -45,6 +45,9 @@ pub struct Args {
     /// Transfers in SQL, through sessions and plans, instead of the engine's own calls
     #[arg(long, conflicts_with_all = ["steps", "streams", "trace", "mutation"])]
     sql: bool,
+    /// Instead of histories: flip so many bytes, each in a copy of one closed database; none may change what is read
+    #[arg(long, value_name = "N", conflicts_with_all = ["count", "steps", "streams", "threads", "trace", "mutation", "sql"])]
+    flips: Option<u64>,
 }
 
 /// What the threads share.
@@ -61,6 +64,9 @@ struct Found {
 }
 
 pub fn run(args: Args) -> Done {
+    if let Some(flips) = args.flips {
+        return flip_bytes(&args, flips);
+    }
     let mutation = match args.mutation.as_deref() {
         None => None,
         Some("list") => {
@@ -178,6 +184,20 @@ pub fn run(args: Args) -> Done {
             Ok(())
         }
     }
+}
+
+fn flip_bytes(args: &Args, flips: u64) -> Done {
+    let begun = Instant::now();
+    let bar = ProgressBar::new(flips);
+    let stats = sql::flips::run(args.seed, flips, &|| bar.inc(1)).map_err(Failed::Message)?;
+    bar.finish_and_clear();
+    if args.json {
+        let f = Found { stats, done: 1, ..Found::default() };
+        print!("{}", json(&f, begun.elapsed().as_secs_f64(), None));
+    } else {
+        print!("{stats}");
+    }
+    Ok(())
 }
 
 /// The histories of sessions in SQL, told as the engine's are.

@@ -6,6 +6,7 @@
 use super::subscribers::{service_mgmt_num, updated_row};
 use super::{Done, Failed};
 use ondol::{Rows, Token, ValueRef};
+use ondol_base::thread;
 use std::collections::VecDeque;
 use std::io::Write;
 use std::path::PathBuf;
@@ -23,11 +24,19 @@ pub struct Args {
     /// Commits in flight
     #[arg(long, default_value_t = 64)]
     in_flight: usize,
+    /// Take one checkpoint after another meanwhile
+    #[arg(long)]
+    checkpoints: bool,
 }
 
 pub fn run(args: Args) -> Done {
     let database = ondol::OpenOptions::new().create(false).open(&args.path)?;
     let mut session = database.session();
+    if args.checkpoints {
+        let database = database.clone();
+        let endless = move || while database.checkpoint().is_ok() {};
+        thread::spawn("checkpoints", endless).map_err(|e| Failed::io("a thread for checkpoints", e))?;
+    }
     let q4 = session.query_id("q4")?;
     let mut waiting: VecDeque<(u64, Token)> = VecDeque::new();
     let mut out = std::io::stdout();
