@@ -38,7 +38,7 @@ pub fn run(seed: u64, count: u64, each: &dyn Fn()) -> Result<Stats, String> {
         let r = mix(seed, 100 + n);
         let (file, bytes) = &files[(r % files.len() as u64) as usize];
         let mut offset = (mix(r, 2) % bytes.len() as u64) as usize;
-        if mix(r, 1) % 5 > 0 {
+        if !mix(r, 1).is_multiple_of(5) {
             // As a rule a byte that says something: blocks are mostly padding.
             let from = bytes[offset..].iter().position(|b| *b != 0).map(|n| offset + n);
             offset = from.or(bytes.iter().position(|b| *b != 0)).unwrap_or(offset);
