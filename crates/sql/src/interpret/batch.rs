@@ -10,14 +10,14 @@
 //!
 //! - **B1** The outcome of a lane is what it would be alone. Its error is its own, except that in a reading batch (one
 //!   statement, N3) an error ends the statement and is every later lane's too.
-use super::exec::{Exit, LANE, PLAIN, World, exec, execute, is_meeting};
+use super::exec::{Exit, LANE, PLAIN, World, exec, execute, is_meeting, point_row};
 use super::frame::Frame;
 use super::rows::Sink;
 use super::{Env, Outcome, outcome, run, timed};
 use crate::code::operand::Label;
 use crate::code::{Op, Program};
 use ondol_engine::{Connection, Oid, PointIndex};
-use ondol_types::{SqlResult, ValueRef};
+use ondol_types::{SqlError, SqlResult, ValueRef};
 use std::sync::Arc;
 
 /// The frames of a batch, kept for the next.
@@ -84,6 +84,33 @@ fn look_ahead(batch: &mut Batch, program: &Program, connection: &Connection, par
     }
 }
 
+/// Executes call after call, `rows` being where each looks first, up to the first that fails: then its error.
+#[inline]
+#[allow(clippy::too_many_arguments)]
+fn each_call<S: Sink>(
+    frame: &mut Frame,
+    program: &Arc<Program>,
+    params: &[&[ValueRef<'_>]],
+    rows: &[Oid],
+    sinks: &mut [S],
+    env: &Env<'_>,
+    outcomes: &mut Vec<SqlResult<Outcome>>,
+    mut execute: impl FnMut(&mut Frame, &mut S) -> SqlResult<()>,
+) -> Option<SqlError> {
+    for ((p, row), sink) in params.iter().zip(rows).zip(sinks) {
+        let done = frame.start(program, p, env.memory_limit).and_then(|()| {
+            frame.ahead = *row;
+            execute(frame, sink)
+        });
+        frame.finish();
+        match done {
+            Ok(()) => outcomes.push(Ok(outcome(frame, program, None))),
+            Err(e) => return Some(e),
+        }
+    }
+    None
+}
+
 /// Executes the calls of a reading program after looking ahead for all of them.
 fn one_by_one<S: Sink>(
     batch: &mut Batch,
@@ -96,24 +123,21 @@ fn one_by_one<S: Sink>(
 ) -> SqlResult<()> {
     connection.start_statement(program.catalog_version, &program.tables, false)?;
     look_ahead(batch, program, connection, params);
-    let context = batch.lanes[0].uses_time.then(|| timed(env, connection));
-    let world = World { env, context: context.as_ref().unwrap_or(env.context), depth: 0 };
     let frame = &mut batch.lanes[0];
-    let mut failed = None;
-    for (i, p) in params.iter().enumerate() {
-        let done = frame.start(program, p, env.memory_limit).and_then(|()| {
-            frame.ahead = batch.rows[i];
-            execute(frame, program, connection, &mut sinks[i], &world)
-        });
-        frame.finish();
-        match done {
-            Ok(()) => outcomes.push(Ok(outcome(frame, program, None))),
-            Err(e) => {
-                failed = Some(e);
-                break;
-            }
-        }
-    }
+    let failed = if let Some(Op::PointRow { cursor, values }) = program.ops.first() {
+        // Nothing is done here but to copy one row a call: one pin does for all.
+        let connection = &*connection;
+        let _pin = connection.pin();
+        each_call(frame, program, params, &batch.rows, sinks, env, outcomes, |frame, sink| {
+            point_row(frame, program, connection, sink, *cursor, *values)
+        })
+    } else {
+        let context = frame.uses_time.then(|| timed(env, connection));
+        let world = World { env, context: context.as_ref().unwrap_or(env.context), depth: 0 };
+        each_call(frame, program, params, &batch.rows, sinks, env, outcomes, |frame, sink| {
+            execute(frame, program, connection, sink, &world)
+        })
+    };
     let Some(e) = failed else { return connection.end_statement().map(|_| ()) };
     connection.abort_statement();
     if connection.in_transaction() {

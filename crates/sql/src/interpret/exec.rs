@@ -435,7 +435,7 @@ pub(super) fn execute(
 
 /// See [`Op::PointRow`].
 #[inline]
-fn point_row(
+pub(super) fn point_row(
     f: &mut Frame,
     program: &Program,
     connection: &Connection,
