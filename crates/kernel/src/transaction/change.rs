@@ -1,0 +1,408 @@
+//! Writes: rows made, changed and deleted, their strings and index keys.
+use super::lock::push;
+use super::{Did, Isolation, Locked, Newest, Session, TxnState, Wait, Write, read_string};
+use crate::error::{Error, Result};
+use crate::heap::{Heap, LARGEST_ROW, LARGEST_RUN};
+use crate::kernel::Kernel;
+use crate::slot::{self, FRESH, ID, LIVE, OWNED, Status, row};
+use crate::table::{IndexStore, TableStore};
+use crate::version::{MARK, POINTER, SMALL, Version, difference, node, set_head};
+use ondol_base::oid::Oid;
+use ondol_base::sync::{MutexGuard, spin_wait, yield_point};
+use ondol_index::Inserted;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// A key that a changed row has and had not before.
+struct NewKey {
+    index: Arc<IndexStore>,
+    key: Vec<u8>,
+    /// A part of it is null, so that it equals no other.
+    nulls: bool,
+}
+
+impl Session {
+    /// A new row; `bytes` are the whole row (a multiple of 16, live bit set). Index entries are made and unique
+    /// indexes checked.
+    pub fn insert(&mut self, table: &Arc<TableStore>, bytes: &[u8]) -> Result<Oid> {
+        debug_assert!(bytes.len().is_multiple_of(16) && bytes[0] & LIVE != 0);
+        if bytes.len() > LARGEST_ROW {
+            return Err(Error::TooLarge { bytes: bytes.len(), limit: LARGEST_ROW });
+        }
+        self.room()?;
+        let units = ((bytes.len() + 16) / 16) as u8;
+        let oid = table.rows.allocate(&mut self.claims, &self.kernel.log, units)?;
+        self.enter_fresh(table, oid, bytes, false);
+        for index in table.indexes.iter() {
+            self.buffer.clear();
+            let mut key = std::mem::take(&mut self.buffer);
+            let nulls = index.key.key(bytes, &Newest(self), &mut key);
+            let done = self.enter_key(table, index, &key, nulls, oid);
+            self.buffer = key;
+            done?
+        }
+        self.spill_if_large()?;
+        Ok(oid)
+    }
+
+    /// [`Session::insert`] for each of several rows, one behind the other in `rows`, in their order. `done` counts them up:
+    /// an error is that of the row that follows those.
+    pub fn insert_rows(&mut self, table: &Arc<TableStore>, rows: &[u8], done: &mut usize) -> Result<()> {
+        /// Rows whose places in the indexes are brought into the cache together.
+        const AHEAD: usize = 16;
+        for group in rows.chunks(table.row_size * AHEAD) {
+            let mut key = std::mem::take(&mut self.buffer);
+            {
+                let guard = self.participant.pin();
+                for index in &table.indexes {
+                    for row in group.chunks_exact(table.row_size) {
+                        key.clear();
+                        index.key.key(row, &Newest(self), &mut key);
+                        index.index.prefetch(&guard, &key)
+                    }
+                }
+            }
+            self.buffer = key;
+            for row in group.chunks_exact(table.row_size) {
+                self.insert(table, row)?;
+                *done += 1
+            }
+        }
+        Ok(())
+    }
+
+    fn enter_fresh(&mut self, table: &Arc<TableStore>, oid: Oid, bytes: &[u8], string: bool) {
+        let mark = self.mark();
+        let number = self.table_number(table);
+        let space = &self.kernel.space;
+        set_head(space.word(oid.0 + 8), mark as u64 | MARK);
+        yield_point();
+        space.word(oid.0).store(OWNED | FRESH | self.view.txn, Ordering::Release);
+        space.copy_in(row(oid), bytes);
+        let t = self.open();
+        t.changed = true;
+        t.unspilled += bytes.len() + 16;
+        t.writes.push(Write {
+            oid,
+            node: std::ptr::null_mut(),
+            table: number,
+            did: Did::Insert,
+            spilled: false,
+            string,
+        });
+    }
+
+    /// Puts a new row's key into an index and, where it is unique, makes sure that no other row has it (U1).
+    fn enter_key(
+        &mut self,
+        table: &Arc<TableStore>,
+        index: &Arc<IndexStore>,
+        key: &[u8],
+        nulls: bool,
+        oid: Oid,
+    ) -> Result<()> {
+        if !index.unique || nulls {
+            return self.put_entry(index, key, oid);
+        }
+        let kernel = self.kernel.clone();
+        loop {
+            let latch = kernel.key_latches.latch(kernel.key_latches.number(index.id, key));
+            match self.twin(table, index, key, oid)? {
+                None => return self.put_entry(index, key, oid),
+                Some(owner) => {
+                    drop(latch);
+                    self.wait_for(&owner, Wait::Block)?;
+                }
+            }
+        }
+    }
+
+    fn put_entry(&mut self, index: &Arc<IndexStore>, key: &[u8], oid: Oid) -> Result<()> {
+        let inserted = {
+            let guard = self.participant.pin();
+            index.index.insert(&guard, key, oid)
+        }
+        .map_err(|_| Error::OutOfMemory { limit: self.kernel.space.budget.limit() })?;
+        self.own_change(index, &inserted);
+        Ok(())
+    }
+
+    /// Takes the latches of the unique keys that a changed row is about to have, once none of them is another row's. The
+    /// change has to be made under them: the row's entry may stand already, of an older version.
+    fn claim_keys<'k>(
+        &mut self,
+        kernel: &'k Kernel,
+        table: &Arc<TableStore>,
+        keys: &[NewKey],
+        oid: Oid,
+    ) -> Result<Vec<MutexGuard<'k, ()>>> {
+        let unique = || keys.iter().filter(|k| k.index.unique && !k.nulls);
+        let mut numbers: Vec<usize> =
+            unique().map(|k| kernel.key_latches.number(k.index.id, &k.key)).collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        'again: loop {
+            let latches = numbers.iter().map(|n| kernel.key_latches.latch(*n)).collect();
+            for k in unique() {
+                if let Some(owner) = self.twin(table, &k.index, &k.key, oid)? {
+                    drop::<Vec<_>>(latches);
+                    self.wait_for(&owner, Wait::Block)?;
+                    continue 'again;
+                }
+            }
+            return Ok(latches);
+        }
+    }
+
+    /// An index node that this transaction had seen and changed itself has not been changed by another.
+    fn own_change(&mut self, index: &Arc<IndexStore>, did: &Inserted) {
+        // Also an entry that stood there already makes a new version (I5 of the index).
+        if did.before.node != did.after.node {
+            return;
+        }
+        if let Some(t) = self.txn.as_mut().filter(|t| t.isolation == Isolation::Serializable) {
+            for (i, s) in t.reads.get_mut().nodes.iter_mut() {
+                if s.node == did.before.node && s.version == did.before.version && Arc::ptr_eq(i, index) {
+                    s.version = did.after.version
+                }
+            }
+        }
+    }
+
+    /// Looks, under the key's latch, whether another row has the key: an error if it is there to stay, the transaction to
+    /// wait for if that could yet make or unmake it. Sees uncommitted and dead entries.
+    fn twin(
+        &mut self,
+        table: &Arc<TableStore>,
+        index: &Arc<IndexStore>,
+        key: &[u8],
+        me: Oid,
+    ) -> Result<Option<Arc<TxnState>>> {
+        let mut oids = std::mem::take(&mut self.oids);
+        oids.clear();
+        {
+            let guard = self.participant.pin();
+            index.index.lookup(&guard, key, &mut oids, None);
+        }
+        let mut outcome = Ok(None);
+        for &oid in oids.iter().filter(|o| **o != me) {
+            outcome = self.has_key(table, index, key, oid);
+            if !matches!(outcome, Ok(None)) {
+                break;
+            }
+        }
+        self.oids = oids;
+        outcome
+    }
+
+    /// The same of one row.
+    fn has_key(
+        &mut self,
+        table: &Arc<TableStore>,
+        index: &Arc<IndexStore>,
+        key: &[u8],
+        oid: Oid,
+    ) -> Result<Option<Arc<TxnState>>> {
+        let kernel = self.kernel.clone();
+        let space = &kernel.space;
+        let mut turn = 0;
+        loop {
+            let pin = self.participant.pin();
+            let w0 = space.word(oid.0).load(Ordering::Acquire);
+            if w0 == 0 {
+                return Ok(None);
+            }
+            let mut buf = std::mem::take(&mut self.old_row);
+            buf.resize(table.row_size, 0);
+            let mine = w0 & OWNED != 0 && w0 & ID == self.view.txn;
+            let other = w0 & OWNED != 0 && !mine;
+            let same = |buf: &[u8]| {
+                let mut k = Vec::with_capacity(key.len());
+                index.key.key(buf, &Newest(self), &mut k);
+                k == key
+            };
+            let verdict = if !other {
+                // Our newest, or the newest committed.
+                self.read_newest(oid, &mut buf) && same(&buf)
+            } else {
+                slot::any_version(space, oid, &mut buf, false, &mut |b| same(b))
+            };
+            let changed = space.word(oid.0).load(Ordering::Acquire) != w0;
+            drop(pin);
+            self.old_row = buf;
+            if !changed {
+                if !verdict {
+                    return Ok(None);
+                }
+                if !other {
+                    return Err(Error::UniqueViolation { index: index.id });
+                }
+                if let Some(owner) = self.owner_of(oid, w0)
+                    && matches!(owner.get(), Status::Active | Status::Preparing(_))
+                {
+                    return Ok(Some(owner));
+                }
+            }
+            spin_wait(turn);
+            turn += 1;
+        }
+    }
+
+    /// Changes a row that is locked by us: `old` is its newest version, `new` has the same length.
+    pub fn update(&mut self, table: &Arc<TableStore>, oid: Oid, old: &[u8], new: &[u8]) -> Result<()> {
+        let keys = self.new_keys(table, old, new);
+        let kernel = self.kernel.clone();
+        let latches = match keys.iter().any(|k| k.index.unique && !k.nulls) {
+            true => self.claim_keys(&kernel, table, &keys, oid)?,
+            false => vec![],
+        };
+        let mut pieces = std::mem::take(&mut self.pieces);
+        pieces.clear();
+        difference(old, new, &mut pieces);
+        let done = self.push_difference(table, oid, &pieces, false);
+        self.pieces = pieces;
+        if !done? {
+            return Ok(());
+        }
+        for k in &keys {
+            self.put_entry(&k.index, &k.key, oid)?
+        }
+        drop(latches);
+        self.spill_if_large()
+    }
+
+    /// The keys that the row has and had not before.
+    fn new_keys(&self, table: &TableStore, old: &[u8], new: &[u8]) -> Vec<NewKey> {
+        let mut keys = vec![];
+        if new[0] & LIVE == 0 {
+            return keys;
+        }
+        for index in table.indexes.iter().filter(|i| !i.key.unaffected(old, new)) {
+            let (mut before, mut key) = (vec![], vec![]);
+            index.key.key(old, &Newest(self), &mut before);
+            let nulls = index.key.key(new, &Newest(self), &mut key);
+            if before != key {
+                keys.push(NewKey { index: index.clone(), key, nulls })
+            }
+        }
+        keys
+    }
+
+    /// Deletes a row that is locked by us: `old` is its newest version.
+    pub fn delete(&mut self, table: &Arc<TableStore>, oid: Oid, old: &[u8]) -> Result<()> {
+        let zero = vec![0; old.len()];
+        self.update(table, oid, old, &zero)
+    }
+
+    /// Puts a difference on the slot's chain; false when there is none.
+    fn push_difference(
+        &mut self,
+        table: &Arc<TableStore>,
+        oid: Oid,
+        pieces: &[u64],
+        string: bool,
+    ) -> Result<bool> {
+        if pieces.is_empty() {
+            return Ok(false);
+        }
+        let word1 = self.kernel.space.word(oid.0 + 8);
+        let link = word1.load(Ordering::Acquire);
+        let command = self.view.command;
+        let size = pieces.len() * 8;
+        // SAFETY: the slot is ours: its head cannot be freed.
+        let head = unsafe { node(link) };
+        let fill_from = self.open().fill_from;
+        let fits = head.is_some_and(|h| {
+            // SAFETY: a pending node's mark is one of ours.
+            h.is_empty()
+                && h.capacity() >= pieces.len()
+                && h.ts.load(Ordering::Relaxed) == 0
+                && unsafe { (*h.mark).command } == command
+        }) && {
+            // The lock was taken by this command; if that was after the last savepoint, its node may serve.
+            let p = (link & POINTER) as *mut Version;
+            // Not if a string was stored since: undone from the end, the string would be gone before the row that names it, and
+            // so would the key by which the row's index entry is found.
+            let since = self.open().writes[fill_from..].iter().rev().take(16);
+            since.take_while(|w| !(w.string && w.did == Did::Insert)).any(|w| w.node == p)
+        };
+        if fits {
+            // SAFETY: the slot is ours and the node empty.
+            unsafe { Version::fill((link & POINTER) as *mut Version, pieces) };
+        } else {
+            self.room()?;
+            self.charge(Version::bytes(pieces.len().max(SMALL)))?;
+            let mark = self.mark();
+            let number = self.table_number(table);
+            let space = &self.kernel.space;
+            let w0 = space.word(oid.0).load(Ordering::Relaxed);
+            let prev = match head {
+                _ if w0 & FRESH != 0 => 0,
+                Some(h) => h.prev,
+                None => 0,
+            };
+            let Some(v) = Version::new(pieces.len(), prev, 0, mark) else {
+                return Err(Error::OutOfMemory { limit: space.budget.limit() });
+            };
+            // SAFETY: not shared yet.
+            unsafe { Version::fill(v, pieces) };
+            push(space.word(oid.0 + 8), v);
+            self.open().writes.push(Write {
+                oid,
+                node: v,
+                table: number,
+                did: Did::Node,
+                spilled: false,
+                string,
+            });
+        }
+        let t = self.open();
+        t.changed = true;
+        t.unspilled += size + 16;
+        Ok(true)
+    }
+
+    /// Stores a string in the table's string heap. Its row bytes: live byte, 3 zero bytes, u32 length, the bytes.
+    pub fn put_string(&mut self, table: &Arc<TableStore>, bytes: &[u8]) -> Result<Oid> {
+        let len = 8 + bytes.len();
+        if len > LARGEST_RUN {
+            return Err(Error::TooLarge { bytes: bytes.len(), limit: LARGEST_RUN - 8 });
+        }
+        self.room()?;
+        let oid = match Heap::units_for_string(len) {
+            Some(units) => table.strings.allocate(&mut self.claims, &self.kernel.log, units)?,
+            None => table.strings.allocate_run(&self.kernel.log, len)?,
+        };
+        let mut image = Vec::with_capacity(len);
+        image.extend_from_slice(&[LIVE, 0, 0, 0]);
+        image.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
+        image.extend_from_slice(bytes);
+        self.enter_fresh(table, oid, &image, true);
+        self.spill_if_large()?;
+        Ok(oid)
+    }
+    /// The string is named by no version of ours any more.
+    pub fn drop_string(&mut self, table: &Arc<TableStore>, oid: Oid, len: usize) -> Result<()> {
+        let len = (8 + len).next_multiple_of(8);
+        if self.lock_update(table, oid, Wait::Block, true)? != Locked::Same {
+            return Ok(());
+        }
+        if let Some(w) = self.open().writes.last_mut()
+            && w.oid == oid
+        {
+            w.string = true
+        }
+        let mut old = vec![0; len];
+        self.read_newest(oid, &mut old);
+        let zero = vec![0; len];
+        let mut pieces = vec![];
+        difference(&old, &zero, &mut pieces);
+        self.push_difference(table, oid, &pieces, true)?;
+        self.spill_if_large()
+    }
+    /// Appends a string's bytes as the statement sees them. Strings are immutable, so any version that names one
+    /// finds the same bytes.
+    pub fn read_string(&self, oid: Oid, len: usize, out: &mut Vec<u8>) -> bool {
+        read_string(self, &self.view, oid, len, out)
+    }
+}

@@ -1,0 +1,249 @@
+//! Locks of rows: in their headers, shared ones in the table of waits.
+use super::{Did, Isolation, LockMode, Locked, Mark, SHARE_BYTES, Session, TxnState, Wait, Write};
+use crate::error::{Error, Result};
+use crate::slot::{FRESH, ID, INSTALLING, LIVE, OWNED, Status, row};
+use crate::table::TableStore;
+use crate::version::{LATCHED, MARK, POINTER, SHARED, SMALL, Version, node};
+use ondol_base::oid::Oid;
+use ondol_base::sync::{spin_wait, yield_point};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+impl Session {
+    /// Takes the row's lock for this transaction.
+    pub fn lock(&mut self, table: &Arc<TableStore>, oid: Oid, mode: LockMode, wait: Wait) -> Result<Locked> {
+        match mode {
+            LockMode::Update => self.lock_update(table, oid, wait, false),
+            LockMode::Share => self.lock_share(table, oid, wait),
+        }
+    }
+
+    pub(super) fn wait_for(&mut self, holder: &Arc<TxnState>, wait: Wait) -> Result<bool> {
+        match wait {
+            Wait::NoWait => Err(Error::LockNotAvailable { timeout: false }),
+            Wait::Skip => Ok(false),
+            Wait::Block => {
+                self.kernel.waits.wait_for(self.id(), holder, &self.patience)?;
+                Ok(true)
+            }
+        }
+    }
+
+    /// The owner of a slot as a state that outlives our pin.
+    pub(super) fn owner_of(&self, oid: Oid, w0: u64) -> Option<Arc<TxnState>> {
+        let _pin = self.participant.pin();
+        let link = self.kernel.space.word(oid.0 + 8).load(Ordering::Acquire);
+        let p = if link & MARK != 0 {
+            (link & POINTER) as *const Mark
+        } else {
+            // SAFETY: pinned.
+            let v = unsafe { node(link) }?;
+            if v.ts.load(Ordering::Acquire) != 0 {
+                return None;
+            }
+            v.mark
+        };
+        // SAFETY: pinned, so the mark is not freed yet.
+        let state = unsafe { p.as_ref() }?.txn.clone();
+        (state.id == w0 & ID).then_some(state)
+    }
+
+    pub(super) fn lock_update(
+        &mut self,
+        table: &Arc<TableStore>,
+        oid: Oid,
+        wait: Wait,
+        any: bool,
+    ) -> Result<Locked> {
+        let kernel = self.kernel.clone();
+        let space = &kernel.space;
+        let mut turn = 0;
+        loop {
+            let w0 = space.word(oid.0).load(Ordering::Acquire);
+            if w0 == 0 {
+                return Ok(Locked::Gone);
+            }
+            if w0 & OWNED != 0 {
+                if w0 & ID == self.view.txn {
+                    return Ok(if any { Locked::Same } else { self.locked_before(oid, w0) });
+                }
+                if let Some(owner) = (w0 & INSTALLING == 0).then(|| self.owner_of(oid, w0)).flatten()
+                    && matches!(owner.get(), Status::Active | Status::Preparing(_))
+                    && !kernel.waits.shares(oid, self.view.txn)
+                {
+                    if !self.wait_for(&owner, wait)? {
+                        return Ok(Locked::Skipped);
+                    }
+                    turn = 0;
+                    continue;
+                }
+                spin_wait(turn);
+                turn += 1;
+                continue;
+            }
+            let newer = w0 > self.view.snapshot && !any;
+            if newer && self.open().isolation != Isolation::ReadCommitted {
+                return Err(Error::Conflict);
+            }
+            self.room()?;
+            self.charge(Version::bytes(SMALL))?;
+            let mark = self.mark();
+            let number = self.table_number(table);
+            let Some(v) = Version::new(SMALL, w0, 0, mark) else {
+                return Err(Error::OutOfMemory { limit: space.budget.limit() });
+            };
+            // Dead rows are never owned: their slot may be freed at any time. While we are pinned it is not freed and
+            // taken anew, so an unchanged header means the same version, which is alive.
+            let pin = self.participant.pin();
+            let dead = space.word(row(oid)).load(Ordering::Acquire) & LIVE as u64 == 0;
+            let taken = !dead
+                && space
+                    .word(oid.0)
+                    .compare_exchange(w0, OWNED | self.view.txn, Ordering::SeqCst, Ordering::Relaxed)
+                    .is_ok();
+            let unchanged = taken || space.word(oid.0).load(Ordering::Acquire) == w0;
+            drop(pin);
+            if !taken {
+                self.credit += Version::bytes(SMALL);
+                // SAFETY: never shared.
+                unsafe { Version::free(v) };
+                if dead && unchanged {
+                    self.seen = self.seen.max(w0);
+                    return Ok(Locked::Gone);
+                }
+                continue;
+            }
+            yield_point();
+            let link = push(space.word(oid.0 + 8), v);
+            self.open().writes.push(Write {
+                oid,
+                node: v,
+                table: number,
+                did: Did::Node,
+                spilled: false,
+                string: false,
+            });
+            // W3
+            if link & SHARED != 0
+                && let Some(holder) = kernel.waits.sharer(oid, self.view.txn)
+            {
+                self.undo_last();
+                if !self.wait_for(&holder, wait)? {
+                    return Ok(Locked::Skipped);
+                }
+                continue;
+            }
+            if newer {
+                self.seen = self.seen.max(w0)
+            }
+            return Ok(if newer { Locked::Changed } else { Locked::Same });
+        }
+    }
+
+    /// What locking a row again finds. What this statement has locked and not changed may be newer than its snapshot: another
+    /// name of the same row in the statement has still to learn that.
+    fn locked_before(&self, oid: Oid, w0: u64) -> Locked {
+        if w0 & FRESH != 0 {
+            return Locked::Same;
+        }
+        // SAFETY: the slot is ours: its head cannot be freed.
+        match unsafe { node(self.kernel.space.word(oid.0 + 8).load(Ordering::Acquire)) } {
+            Some(v) if v.is_empty() && v.prev > self.view.snapshot => Locked::Changed,
+            _ => Locked::Same,
+        }
+    }
+
+    fn lock_share(&mut self, table: &Arc<TableStore>, oid: Oid, wait: Wait) -> Result<Locked> {
+        let kernel = self.kernel.clone();
+        let space = &kernel.space;
+        let mut turn = 0;
+        loop {
+            let w0 = space.word(oid.0).load(Ordering::Acquire);
+            if w0 == 0 {
+                return Ok(Locked::Gone);
+            }
+            if w0 & OWNED != 0 {
+                if w0 & ID == self.view.txn {
+                    return Ok(self.locked_before(oid, w0));
+                }
+                if let Some(owner) = (w0 & INSTALLING == 0).then(|| self.owner_of(oid, w0)).flatten()
+                    && matches!(owner.get(), Status::Active | Status::Preparing(_))
+                    && !kernel.waits.shares(oid, self.view.txn)
+                {
+                    if !self.wait_for(&owner, wait)? {
+                        return Ok(Locked::Skipped);
+                    }
+                    turn = 0;
+                    continue;
+                }
+                spin_wait(turn);
+                turn += 1;
+                continue;
+            }
+            let newer = w0 > self.view.snapshot;
+            if newer && self.open().isolation != Isolation::ReadCommitted {
+                return Err(Error::Conflict);
+            }
+            self.room()?;
+            self.charge(SHARE_BYTES)?;
+            self.open().charged += SHARE_BYTES;
+            let state = self.open().state.clone();
+            let new = kernel.waits.share(oid, &state, || {
+                space.word(oid.0 + 8).fetch_or(SHARED, Ordering::SeqCst);
+            });
+            yield_point();
+            if space.word(oid.0).load(Ordering::SeqCst) != w0 {
+                if new {
+                    self.unshare(oid);
+                }
+                continue;
+            }
+            // Shared once only: else the rollback of a later statement would give an earlier one's lock back.
+            if new {
+                let number = self.table_number(table);
+                let write = Write {
+                    oid,
+                    node: std::ptr::null_mut(),
+                    table: number,
+                    did: Did::Share,
+                    spilled: false,
+                    string: false,
+                };
+                self.open().writes.push(write);
+            }
+            if newer {
+                self.seen = self.seen.max(w0)
+            }
+            return Ok(match newer {
+                false => Locked::Same,
+                true if space.word(row(oid)).load(Ordering::Relaxed) & LIVE as u64 == 0 => Locked::Gone,
+                true => Locked::Changed,
+            });
+        }
+    }
+    pub(super) fn unshare(&self, oid: Oid) {
+        let space = &self.kernel.space;
+        self.kernel.waits.unshare(oid, self.view.txn, || {
+            space.word(oid.0 + 8).fetch_and(!SHARED, Ordering::SeqCst);
+        })
+    }
+}
+
+/// Puts a node at the head of a chain, flags kept; gives the link that was there. The slot is ours, but a collector
+/// may have the chain latched.
+pub(super) fn push(word1: &AtomicU64, v: *mut Version) -> u64 {
+    let mut turn = 0;
+    loop {
+        let link = word1.load(Ordering::Acquire);
+        if link & LATCHED == 0 {
+            // SAFETY: not shared yet.
+            unsafe { (*v).next.store(link & (POINTER | MARK), Ordering::Relaxed) };
+            let new = v as u64 | link & !(POINTER | MARK);
+            if word1.compare_exchange(link, new, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+                return link;
+            }
+        }
+        spin_wait(turn);
+        turn += 1;
+    }
+}

@@ -1,0 +1,238 @@
+//! Taking back: fragments, savepoints, the end without effect.
+use super::commit::each_piece;
+use super::{Did, Mark, SPILL, Savepoint, Session};
+use crate::error::{Error, Result};
+use crate::heap::Heap;
+use crate::slot::{LIVE, Status, row};
+use crate::table::{Committed, TableStore};
+use crate::version::{MARK, Version, latch, node, set_head, unlatch};
+use ondol_base::oid::Oid;
+use ondol_durability::delta::Changes;
+use ondol_durability::log::Log;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+impl Session {
+    pub(super) fn spill_if_large(&mut self) -> Result<()> {
+        if self.txn.as_ref().is_some_and(|t| t.unspilled > SPILL) { self.spill(false) } else { Ok(()) }
+    }
+
+    /// Logs what is not in the log yet as fragments (P2): all of it, or only what fills whole fragments.
+    pub(super) fn spill(&mut self, all: bool) -> Result<()> {
+        let kernel = self.kernel.clone();
+        let stream = self.stream;
+        let mut changes = std::mem::take(&mut self.changes);
+        changes.clear();
+        let t = self.open();
+        let mut outcome = Ok(());
+        let mut i = t.first_unspilled;
+        while i < t.writes.len() {
+            let w = &t.writes[i];
+            // The last entry's node may still be filled.
+            if !all && i + 1 == t.writes.len() && w.did == Did::Node {
+                break;
+            }
+            let more = each_piece(&kernel, w, |oid, offset, bytes| {
+                if changes.len() + bytes.len() + 64 > Log::MAX_RECORD && !changes.is_empty() {
+                    kernel.log.fragment(stream, t.state.id, t.fragments, &changes)?;
+                    t.fragments += 1;
+                    changes.clear();
+                }
+                changes.push(oid, offset, bytes);
+                Ok(())
+            });
+            if let Err(e) = more {
+                outcome = Err(e);
+                break;
+            }
+            t.writes[i].spilled = true;
+            i += 1;
+        }
+        if outcome.is_ok() && !changes.is_empty() {
+            outcome = kernel.log.fragment(stream, t.state.id, t.fragments, &changes).map_err(Error::from);
+            t.fragments += 1;
+        }
+        // Writes that are marked as spilled may have been in the fragment that was refused.
+        t.broken = outcome.as_ref().err().cloned();
+        t.first_unspilled = i;
+        t.unspilled = 0;
+        // What was spilled must not be filled any more.
+        t.fill_from = t.fill_from.max(i);
+        changes.clear();
+        self.changes = changes;
+        outcome
+    }
+
+    pub fn savepoint(&mut self) -> Savepoint {
+        let t = self.open();
+        t.fill_from = t.writes.len();
+        Savepoint { writes: t.writes.len() }
+    }
+
+    /// Undoes everything since the savepoint. Fails only if the log does, now or earlier in the transaction, which then can
+    /// only be aborted.
+    pub fn rollback_to(&mut self, to: Savepoint) -> Result<()> {
+        if let Some(e) = &self.open().broken {
+            return Err(e.clone());
+        }
+        if let Err(e) = self.take_back(to) {
+            self.open().broken = Some(e.clone());
+            return Err(e);
+        }
+        self.undo_to(to.writes);
+        let t = self.open();
+        t.fill_from = t.writes.len();
+        Ok(())
+    }
+
+    fn take_back(&mut self, to: Savepoint) -> Result<()> {
+        let kernel = self.kernel.clone();
+        // What already went into fragments is taken back by the same differences once more.
+        let mut changes = Changes::default();
+        let stream = self.stream;
+        let t = self.open();
+        if t.first_unspilled > to.writes {
+            for w in t.writes[to.writes..t.first_unspilled].iter().filter(|w| w.spilled) {
+                each_piece(&kernel, w, |oid, offset, bytes| {
+                    if changes.len() + bytes.len() + 64 > Log::MAX_RECORD && !changes.is_empty() {
+                        kernel.log.fragment(stream, t.state.id, t.fragments, &changes)?;
+                        t.fragments += 1;
+                        changes.clear();
+                    }
+                    changes.push(oid, offset, bytes);
+                    Ok(())
+                })?
+            }
+            if !changes.is_empty() {
+                kernel.log.fragment(stream, t.state.id, t.fragments, &changes)?;
+                t.fragments += 1;
+            }
+            t.first_unspilled = to.writes;
+        }
+        Ok(())
+    }
+
+    pub(super) fn undo_last(&mut self) {
+        let n = self.open().writes.len();
+        self.undo_to(n - 1)
+    }
+
+    /// Takes writes back from the end, without the log.
+    pub(super) fn undo_to(&mut self, keep: usize) {
+        let kernel = self.kernel.clone();
+        let space = &kernel.space;
+        let undone = self.open().writes.split_off(keep);
+        // Rows before strings: an entry is found by its key, and that is made of strings which the row's lock may be older
+        // than.
+        let rows = undone.iter().rev().filter(|w| !w.string);
+        for w in rows.chain(undone.iter().rev().filter(|w| w.string)) {
+            let table = self.open().tables[w.table as usize].clone();
+            match w.did {
+                Did::Share => self.unshare(w.oid),
+                Did::Node => {
+                    // SAFETY: our own node, at the head of its chain (T1).
+                    let v = unsafe { &*w.node };
+                    let changed_keys = !v.is_empty() && !w.string && !table.indexes.is_empty();
+                    let mut new = vec![];
+                    if changed_keys {
+                        new.resize(table.row_size, 0);
+                        self.read_newest(w.oid, &mut new);
+                    }
+                    if pop(space.word(w.oid.0 + 8), v) {
+                        space.word(w.oid.0).store(v.prev, Ordering::Release)
+                    }
+                    self.credit += v.size();
+                    // SAFETY: unlinked above; readers are waited for by the epoch.
+                    unsafe { self.participant.pin().retire_raw(w.node as usize, Version::free_at) };
+                    if changed_keys && new[0] & LIVE != 0 {
+                        self.forget_keys(&table, w.oid, &new)
+                    }
+                }
+                Did::Insert => {
+                    let mut old = vec![];
+                    if !w.string && !table.indexes.is_empty() {
+                        old.resize(table.row_size, 0);
+                        space.copy_out(row(w.oid), &mut old);
+                    }
+                    let len = Heap::row_bytes(space, w.oid);
+                    space.zero(row(w.oid), len);
+                    if !old.is_empty() {
+                        self.forget_keys(&table, w.oid, &old)
+                    }
+                    // The bitmap keeps the slot until it is freed, after the entries and an epoch (K5). Its mark may go
+                    // before that, so it must not be followed any more. The header says free from now on: any timestamp
+                    // would be one that comes back when the slot's next insert is undone too (K1).
+                    set_head(space.word(w.oid.0 + 8), 0);
+                    space.word(w.oid.0).store(0, Ordering::Release);
+                    let heap = if w.string { table.strings.clone() } else { table.rows.clone() };
+                    let oid = w.oid;
+                    let guard = self.participant.pin();
+                    guard.retire(move || heap.free(oid));
+                }
+            }
+        }
+    }
+
+    /// Takes index entries out whose key no version of the row has (any more).
+    fn forget_keys(&mut self, table: &Arc<TableStore>, oid: Oid, of: &[u8]) {
+        // Also those that this transaction has dropped since.
+        let strings = Committed(&self.kernel.space);
+        let _pin = self.participant.pin();
+        for index in table.indexes.iter() {
+            let mut key = vec![];
+            index.key.key(of, &strings, &mut key);
+            crate::collect::remove_entry(&self.kernel.space, &self.participant, table, index, &key, oid)
+        }
+    }
+
+    /// Ends the transaction without effect.
+    pub fn abort(&mut self) {
+        if self.txn.is_none() {
+            return;
+        }
+        self.undo_to(0);
+        let t = self.open();
+        let (id, fragments) = (t.state.id, t.fragments);
+        if fragments > 0 {
+            self.kernel.log.abandon(id)
+        }
+        self.end(Status::Aborted)
+    }
+
+    pub(super) fn end(&mut self, status: Status) {
+        let Some(mut t) = self.txn.take() else { return };
+        if status == Status::Aborted {
+            t.state.set(status)
+        }
+        self.kernel.waits.ended(&t.state);
+        if !t.marks.is_empty() {
+            let guard = self.participant.pin();
+            for m in t.marks.drain(..) {
+                // SAFETY: its slots are stamped, so no new reader finds it; it came out of its box here.
+                unsafe { guard.retire_raw(Box::into_raw(m) as usize, Mark::free_at) }
+            }
+        }
+        self.view.txn = 0;
+        self.unpublish();
+        self.credit += t.charged;
+        self.kernel.space.budget.give_back(t.reads.get_mut().charged);
+        t.clear();
+        self.spare = Some(t);
+        if self.credit > 256 << 10 {
+            let back = self.credit - (64 << 10);
+            self.credit -= back;
+            self.kernel.space.budget.give_back(back)
+        }
+        self.kernel.collector.help(&self.garbage, &self.participant, &self.kernel);
+    }
+}
+
+/// Takes our node off the head; true if it was our last one there.
+fn pop(word1: &AtomicU64, v: &Version) -> bool {
+    latch(word1);
+    let next = v.next.load(Ordering::Acquire);
+    // SAFETY: the chain is latched. The next node is pending exactly if it is ours too.
+    let last = next & MARK == 0 && unsafe { node(next) }.is_none_or(|n| n.ts.load(Ordering::Relaxed) != 0);
+    unlatch(word1, next);
+    last
+}
