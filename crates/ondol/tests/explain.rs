@@ -20,3 +20,30 @@ fn a_prepared_statement_is_measured_as_any_other() {
         assert!(plan.iter().all(|r| !r.get::<String>(0).unwrap().contains("actual rows")));
     }
 }
+
+/// Also while the tables are empty, as they are when queries are registered before loading.
+#[test]
+fn more_columns_with_a_value_make_the_better_index() {
+    let folder = TempFolder::new().unwrap();
+    let db = Database::open(folder.path()).unwrap();
+    let mut s = db.session();
+    s.execute(
+        "CREATE TABLE o (w int, d int, id int, c int, PRIMARY KEY (w, d, id)); CREATE INDEX by_c ON o (w, d, c, id);
+         CREATE TABLE x (a int, b int, n int); CREATE INDEX x_a ON x (a); CREATE INDEX x_ab ON x USING hash (a, b)",
+    )
+    .unwrap();
+    for (sql, index) in [
+        ("SELECT * FROM o WHERE w = 1 AND d = 2 AND c = 3 ORDER BY id DESC LIMIT 1", "by_c"),
+        ("SELECT * FROM o WHERE w = 1 AND d = 2 AND c = 3", "by_c"),
+        ("SELECT * FROM o WHERE w = 1 AND d = 2 AND c = 3 AND id = 4", "o_pkey"),
+        ("SELECT * FROM o WHERE w = 1 AND d = 2 ORDER BY id LIMIT 1", "o_pkey"),
+        ("SELECT * FROM x WHERE a = 1 AND b = 2", "x_ab"),
+        ("SELECT * FROM x WHERE a = 1 AND n = 2", "x_a"),
+    ] {
+        let plan = s.query(&format!("EXPLAIN {sql}"), &[]).unwrap();
+        let lines: Vec<String> = plan.iter().map(|r| r.get::<String>(0).unwrap()).collect();
+        let used =
+            lines.iter().find(|l| l.contains(" using ")).unwrap_or_else(|| panic!("{sql}: {lines:#?}"));
+        assert!(used.contains(&format!("using {index} ")), "{sql}: {used}");
+    }
+}

@@ -1,14 +1,14 @@
 //! Which way into one table: an index by all its columns, a range of a B+-tree, or all rows.
 //!
 //! Without statistics, the row counts are rules of thumb from the number n of the table's slots in use: k of m key columns of a
-//! unique index leave n^(1 - k/m) rows, those of another index n^(1 - k/(m + 1)); a bound on one side a third, on both a
+//! unique index leave n^(1 - k/m) rows, those of another index n^(1 - k/(m + 1)), and never more than fewer of them would; a bound on one side a third, on both a
 //! tenth; any other equality a tenth, any other condition a third.
 use super::classify::{self, comparison, is_int, is_string};
 use super::node::{Access, KeyValue};
 use super::refs::{RelSet, refs};
 use crate::bound::{Expr, ExprKind};
 use crate::code::operand::Cond;
-use ondol_engine::{IndexKind, Table};
+use ondol_engine::{IndexDef, IndexKind, Table};
 use ondol_types::TypeId;
 
 /// An order that is wanted of a rel's rows: (column, desc, nulls first).
@@ -25,9 +25,18 @@ pub struct Choice<'a> {
     pub uses_others: bool,
 }
 
-/// Rows of a table, those not yet collected included.
+/// Rows of a table, those not yet collected included. A small table is taken for a larger one: what is planned while it is
+/// being filled, a registered query above all, should not be foolish when it is full.
 pub fn table_rows(table: &Table) -> f64 {
-    table.estimate_rows().max(1) as f64
+    table.estimate_rows().max(1000) as f64
+}
+
+/// A guess of the rows of `n` that have given values in the first `k` columns of an index.
+fn rows_of_prefix(index: &IndexDef, k: usize, n: f64) -> f64 {
+    let m = index.columns.len() as f64;
+    // Columns are taken for equally selective, and what tells two equal keys apart for one more.
+    let parts = if index.unique { m } else { m + 1.0 };
+    n.powf(1.0 - k as f64 / parts)
 }
 
 /// `column cond value` for a column of the rel, whichever way round it is written.
@@ -150,6 +159,26 @@ fn selectivity(conjuncts: &[&Expr], rel: u16, bound: RelSet) -> f64 {
         .max(1e-6)
 }
 
+/// Values for the columns in front of an index, and how many of them are lists (at most one).
+fn leading_keys<'a>(index: &IndexDef, c: &Conditions<'a>) -> (Vec<KeyValue<'a>>, usize) {
+    let mut keys: Vec<KeyValue<'a>> = Vec::new();
+    let mut lists = 0;
+    for col in &index.columns {
+        let Some((_, v)) = c.equal.iter().find(|(column, _)| *column as usize == col.column) else {
+            break;
+        };
+        if let KeyValue::List(l) = v {
+            // One list a lookup; and none in front of a range.
+            if lists == 1 || l.is_empty() {
+                break;
+            }
+            lists += 1;
+        }
+        keys.push(*v);
+    }
+    (keys, lists)
+}
+
 /// The best way in. `conjuncts` are those that can be evaluated when the rels of `bound` and this one are bound.
 pub fn choose<'a>(
     table: &Table,
@@ -165,32 +194,28 @@ pub fn choose<'a>(
     let ordered = order.is_none_or(|o| o.is_empty());
     let mut best = Choice { access: Access::Full, fetched: n, rows, ordered, uses_others: false };
     let mut best_cost = cost(&best, n, limited);
+    let all: Vec<(Vec<KeyValue<'a>>, usize)> =
+        table.def.indexes.iter().map(|i| leading_keys(i, &c)).collect();
+    // More columns with a value never leave more rows: the guess for some of an index's columns bounds the guess for all.
+    let rows_of_keys = |number: usize, own: usize| {
+        let columns = |i: usize, k: usize| table.def.indexes[i].columns[..k].iter().map(|c| c.column);
+        (0..all.len())
+            .map(|i| (i, all[i].0.len()))
+            .filter(|(i, k)| *k <= own && columns(*i, *k).all(|c| columns(number, own).any(|o| o == c)))
+            .map(|(i, k)| rows_of_prefix(&table.def.indexes[i], k, n) * 0.5f64.powi((own - k) as i32))
+            .fold(n, f64::min)
+            .max(1.0)
+    };
     for (number, index) in table.def.indexes.iter().enumerate() {
         let m = index.columns.len();
-        // The columns in front that have a value.
-        let mut keys: Vec<KeyValue<'a>> = Vec::new();
-        let mut lists = 0;
-        for col in &index.columns {
-            let Some((_, v)) = c.equal.iter().find(|(column, _)| *column as usize == col.column) else {
-                break;
-            };
-            if let KeyValue::List(l) = v {
-                // One list a lookup; and none in front of a range.
-                if lists == 1 || l.is_empty() {
-                    break;
-                }
-                lists += 1;
-            }
-            keys.push(*v);
-        }
+        let (keys, lists) = all[number].clone();
         let uses_others = keys.iter().any(others);
         let choice = if keys.len() == m {
             let times = keys
                 .iter()
                 .map(|k| if let KeyValue::List(l) = k { l.len() as f64 } else { 1.0 })
                 .product::<f64>();
-            let each = if index.unique { 1.0 } else { n.powf(1.0 - m as f64 / (m as f64 + 1.0)) };
-            let fetched = (each * times).min(n);
+            let fetched = (rows_of_keys(number, m) * times).min(n);
             Choice {
                 access: Access::Lookup { index: number, keys, unique: index.unique },
                 fetched,
@@ -214,14 +239,12 @@ pub fn choose<'a>(
             if k == 0 && low.is_none() && high.is_none() && backward.is_none() {
                 continue;
             }
-            let exponent =
-                if index.unique { 1.0 - k as f64 / m as f64 } else { 1.0 - k as f64 / (m as f64 + 1.0) };
             let share = match (low.is_some(), high.is_some()) {
                 (true, true) => 0.1,
                 (false, false) => 1.0,
                 _ => 0.33,
             };
-            let fetched = (n.powf(exponent) * share).max(1.0);
+            let fetched = (rows_of_keys(number, k) * share).max(1.0);
             let uses_others = prefix.iter().any(|e| !refs(e).is_empty())
                 || [low, high].iter().flatten().any(|(e, _)| !refs(e).is_empty());
             Choice {
@@ -260,7 +283,7 @@ fn cost(c: &Choice<'_>, n: f64, limited: bool) -> f64 {
 }
 
 /// Whether an index gives the order once its first `k` columns are fixed: `Some(backward)`.
-fn direction(index: &ondol_engine::IndexDef, k: usize, c: &Conditions<'_>, order: &Order) -> Option<bool> {
+fn direction(index: &IndexDef, k: usize, c: &Conditions<'_>, order: &Order) -> Option<bool> {
     let fixed = |column: u16| {
         index.columns[..k].iter().any(|i| i.column == column as usize)
             && c.equal.iter().any(|(e, v)| *e == column && matches!(v, KeyValue::One(_)))
