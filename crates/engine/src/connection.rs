@@ -510,6 +510,38 @@ impl Connection {
         Ok(())
     }
 
+    /// Runs `f` as a statement of its own that reads one table, outside a transaction: what `start_statement` and
+    /// `end_statement` do, with one fence for the announcement, the snapshot and the pin together (N1). `None` if the dictionary is
+    /// no longer that of `catalog_version` or the table is being changed: nothing was done, and `start_statement` tells what to do.
+    #[inline]
+    pub fn glance<R>(
+        &mut self,
+        catalog_version: u64,
+        table: &Table,
+        f: impl FnOnce(&Connection) -> R,
+    ) -> Option<R> {
+        debug_assert!(self.statement == Statement::None && self.explicit.is_none());
+        let words = &self.session.participant().line().words;
+        words[FIRST_TABLE].store(table.def.id as u64, Ordering::Relaxed);
+        words[TABLE_COUNT].store(1, Ordering::Release);
+        let pin = loop {
+            self.session.offer_visible();
+            // The first pin, as nobody holds one of a connection that is borrowed alone: so it passes the fence.
+            let pin = self.session.pin();
+            if self.session.is_taken() {
+                break pin;
+            }
+        };
+        // The mark first, as in `start_statement`.
+        let busy = table.locked.load(Ordering::SeqCst) != 0;
+        ondol_base::sync::yield_point();
+        let done = (!busy && self.catalog_version() == catalog_version).then(|| f(self));
+        drop(pin);
+        self.session.unpublish();
+        self.leave_tables();
+        done
+    }
+
     /// Waits until nobody changes the table's definition.
     fn wait_unlocked(&mut self, table: &Table) -> SqlResult<()> {
         let locked = table.locked.clone();

@@ -27,6 +27,6 @@ pub use connection::{Access, Connection, Isolation, LockStrength, Locked, STALE,
 pub use database::{Database, Options};
 pub use layout::{ColumnLayout, Layout, Storage};
 pub use ondol_base::oid::Oid;
-pub use point::PointIndex;
+pub use point::{Numbers, PointIndex};
 pub use row::Rows;
 pub use table::{IndexScan, KeySpec, Table, TableIndex};

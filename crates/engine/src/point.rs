@@ -17,6 +17,11 @@ use std::sync::Arc;
 
 /// Bytes of the longest key (P1).
 const WIDEST: usize = 16;
+/// Columns of a key at most.
+const MOST: usize = WIDEST / 2;
+
+/// A key's numbers, in the order of its columns; those behind them count for nothing.
+pub type Numbers = [i64; MOST];
 
 /// A key's column.
 #[derive(Clone)]
@@ -114,6 +119,9 @@ impl PointIndex {
     /// Whether the row has the key made of these numbers (P2).
     #[inline]
     fn has(&self, row: &[u8], number: impl Fn(usize) -> i64) -> bool {
+        if let [c] = &self.columns[..] {
+            return c.of(row) == Some(number(0));
+        }
         self.columns.iter().enumerate().all(|(i, c)| c.of(row) == Some(number(i)))
     }
 
@@ -142,12 +150,13 @@ impl Connection {
     }
 
     /// Copies into `row` (of the layout's row size) the row that has the key made of `number(i)` for each column `i`, if the statement sees one.
-    /// `ahead` is what [`Connection::find_ahead`] found in the same statement, or none. Not for serializable transactions, which
+    /// `hash` is the key's, `ahead` what [`Connection::find_ahead`] found under it in the same statement, or none. Not for serializable transactions, which
     /// have to remember what they looked at.
     #[inline]
     pub fn find(
         &self,
         index: &PointIndex,
+        hash: u64,
         ahead: Oid,
         number: impl Fn(usize) -> i64 + Copy,
         row: &mut [u8],
@@ -159,7 +168,7 @@ impl Connection {
             return Some(ahead);
         }
         let mut found = None;
-        index.hash.probe(&guard, index.hash_of(number), &mut |oid| {
+        index.hash.probe(&guard, hash, &mut |oid| {
             if there(oid) {
                 found = Some(oid)
             }

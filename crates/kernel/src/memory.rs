@@ -302,8 +302,20 @@ impl Space {
     pub fn copy_out(&self, offset: u64, out: &mut [u8]) {
         let (to, _) = out.as_chunks_mut::<8>();
         let words = self.words(offset, to.len());
-        for i in 0..to.len() {
-            to[i] = words[i].load(Ordering::Relaxed).to_le_bytes()
+        let load = |word: &AtomicU64| word.load(Ordering::Relaxed).to_le_bytes();
+        let mut i = 0;
+        // Four at a time: no loop of atomic loads is unrolled for us.
+        while i + 4 <= to.len() {
+            let (to, words) = (&mut to[i..i + 4], &words[i..i + 4]);
+            to[0] = load(&words[0]);
+            to[1] = load(&words[1]);
+            to[2] = load(&words[2]);
+            to[3] = load(&words[3]);
+            i += 4;
+        }
+        while i < to.len() {
+            to[i] = load(&words[i]);
+            i += 1;
         }
     }
     /// Stores bytes, zero-padded to whole words.

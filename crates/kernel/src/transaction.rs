@@ -320,32 +320,43 @@ impl Session {
     #[inline]
     pub fn snapshot_visible(&mut self) {
         loop {
-            let mut s = self.kernel.log.visible_ts().max(self.last_commit);
-            if ondol_base::sim::mutated("readers_see_unflushed") {
-                s = self.kernel.log.clock() - 1
-            }
-            if self.publish(s) {
+            self.offer_visible();
+            fence(Ordering::SeqCst);
+            if self.is_taken() {
                 return;
             }
         }
+    }
+    /// The same without the fence, for who passes one anyway, as pinning does: until [`Session::is_taken`] is true after it,
+    /// there is no snapshot (R1).
+    #[inline]
+    pub fn offer_visible(&mut self) {
+        let mut s = self.kernel.log.visible_ts().max(self.last_commit);
+        if ondol_base::sim::mutated("readers_see_unflushed") {
+            s = self.kernel.log.clock() - 1
+        }
+        self.offer(s)
+    }
+    /// Whether the snapshot offered before a fence may be used.
+    #[inline]
+    pub fn is_taken(&self) -> bool {
+        self.kernel.log.visible_ts() <= self.view.snapshot
     }
     /// Publishes a snapshot of everything committed so far, durable or not.
     #[inline]
     pub fn snapshot_newest(&mut self) {
         loop {
-            let s = self.kernel.log.clock() - 1;
-            if self.publish(s) {
+            self.offer(self.kernel.log.clock() - 1);
+            fence(Ordering::SeqCst);
+            if self.is_taken() {
                 return;
             }
         }
     }
-    /// R1.
     #[inline]
-    fn publish(&mut self, s: u64) -> bool {
+    fn offer(&mut self, s: u64) {
         self.participant.line().words[SNAPSHOT].store(s, Ordering::Relaxed);
-        fence(Ordering::SeqCst);
         self.view.snapshot = s;
-        self.kernel.log.visible_ts() <= s
     }
     /// The snapshot is needed no more.
     #[inline]

@@ -54,6 +54,10 @@ impl Sink for Rows {
     fn row(&mut self, row: &raw::Row<'_>) -> SqlResult<bool> {
         Sink::row(self.sink(), row)
     }
+    #[inline]
+    fn rows(&mut self) -> Option<&mut raw::Rows> {
+        Some(self.sink())
+    }
 }
 
 impl Session {

@@ -9,6 +9,7 @@ use ondol_engine::connection::STALE;
 use ondol_sql::bound::{Bound, Statement};
 use ondol_sql::code::program::Tag;
 use ondol_sql::code::{Op, Program};
+use ondol_sql::interpret::PointRead;
 use ondol_sql::interpret::rows as raw;
 use ondol_sql::interpret::rows::{Nowhere, Sink};
 use ondol_sql::{bind, parse};
@@ -31,6 +32,8 @@ pub(crate) struct Plan {
     pub timeless: bool,
     /// It asks the session for views or functions.
     pub asks_host: bool,
+    /// Its short way, if it has one.
+    pub point: Option<PointRead>,
 }
 
 impl Plan {
@@ -40,7 +43,8 @@ impl Plan {
             !program.functions.is_empty() || program.ops.iter().any(|op| matches!(op, Op::SystemRows { .. }));
         let columns =
             program.columns.iter().map(|(name, ty)| Column { name: name.clone(), ty: *ty }).collect();
-        Plan { program: Arc::new(program), columns, timeless, asks_host }
+        let point = PointRead::of(&program);
+        Plan { program: Arc::new(program), columns, timeless, asks_host, point }
     }
 }
 
@@ -352,6 +356,25 @@ impl Session {
             self.notice(state, message.clone());
         }
         Ok(self.compile(&bound)?.encode())
+    }
+
+    /// The short way of a call that reads one row by its key: whether there is such a row. `None` where that is not all there is
+    /// to do: nothing was done, and the long way is to be taken.
+    #[inline]
+    pub(crate) fn call_point(
+        &mut self,
+        query: QueryId,
+        params: &[ValueRef<'_>],
+        rows: &mut Rows,
+    ) -> Option<bool> {
+        if !self.quick.is_plain || self.in_transaction() {
+            return None;
+        }
+        let plan = self.plans.queries.get(query.0 as usize)?.as_ref()?;
+        let point = plan.point.as_ref()?;
+        self.cancel.store(false, Ordering::Relaxed);
+        rows.reset(&plan.columns);
+        point.call(&mut self.connection, params, rows.sink())
     }
 
     #[inline]

@@ -56,6 +56,14 @@ pub(crate) struct Quick {
     pub timeout: Option<Duration>,
     /// A statement outside a transaction needs one of its own: the default level or mode is not the usual one.
     pub own_transaction: bool,
+    /// Neither that nor a timeout.
+    pub is_plain: bool,
+}
+
+impl Quick {
+    fn new(synchronous: bool, timeout: Option<Duration>, own_transaction: bool) -> Quick {
+        Quick { synchronous, timeout, own_transaction, is_plain: timeout.is_none() && !own_transaction }
+    }
 }
 
 pub struct Session {
@@ -98,7 +106,7 @@ impl Session {
             database: database.clone(),
             frame: Frame::default(),
             settings: Settings::new(),
-            quick: Quick { synchronous: true, timeout: None, own_transaction: false },
+            quick: Quick::new(true, None, false),
             marks: Vec::new(),
             fresh: false,
             plans: Plans::default(),
@@ -417,7 +425,10 @@ impl Session {
     /// ```
     #[inline]
     pub fn call(&mut self, query: QueryId, params: &[ValueRef<'_>], rows: &mut Rows) -> SqlResult<Called> {
-        self.timed(|s| s.call_once(query, params, rows))
+        match self.call_point(query, params, rows) {
+            Some(found) => Ok(Called { rows: found.into(), token: None }),
+            None => self.timed(|s| s.call_once(query, params, rows)),
+        }
     }
 
     /// Calls a registered query without waiting for its commit to be durable: the token can be waited for.
@@ -427,6 +438,9 @@ impl Session {
         params: &[ValueRef<'_>],
         rows: &mut Rows,
     ) -> SqlResult<Called> {
+        if let Some(found) = self.call_point(query, params, rows) {
+            return Ok(Called { rows: found.into(), token: None });
+        }
         self.connection.set_synchronous(false);
         let done = self.timed(|s| s.call_once(query, params, rows));
         self.connection.set_synchronous(self.quick.synchronous);
@@ -462,12 +476,12 @@ impl Session {
 
     /// Tells the connection of the settings that are its business.
     pub(crate) fn settings_changed(&mut self) {
-        self.quick = Quick {
-            synchronous: self.settings.get("synchronous_commit") != "off",
-            timeout: self.settings.ms("statement_timeout"),
-            own_transaction: self.settings.get("default_transaction_isolation") != "read committed"
+        self.quick = Quick::new(
+            self.settings.get("synchronous_commit") != "off",
+            self.settings.ms("statement_timeout"),
+            self.settings.get("default_transaction_isolation") != "read committed"
                 || self.settings.is_on("default_transaction_read_only"),
-        };
+        );
         self.connection.set_synchronous(self.quick.synchronous);
         self.connection.set_lock_timeout(self.settings.ms("lock_timeout"));
     }

@@ -177,3 +177,40 @@ fn a_wrong_parameter_fails_its_own_call_only() {
     assert_eq!(batch.rows(1).unwrap_err().sqlstate(), "42804");
     assert_eq!(batch.rows(2).unwrap().len(), 1);
 }
+
+#[test]
+fn one_buffer_takes_rows_of_every_shape_in_turn() {
+    let (_folder, mut s) = directory();
+    let (whole, part) = (s.query_id("whole").unwrap(), s.query_id("part").unwrap());
+    let mut rows = Rows::new();
+    for id in 1..20 {
+        call(&mut s, whole, &[ValueRef::Int8(id)], &mut rows);
+        let row = rows.row(0);
+        assert_eq!((rows.len(), row.get::<i64>(0).unwrap()), (1, id));
+        assert_eq!(row.get::<&str>(2).unwrap(), format!("name {id}"));
+        assert_eq!(row.get::<&str>(3).unwrap(), "n".repeat(40));
+        call(&mut s, part, &[ValueRef::Int8(id)], &mut rows);
+        assert_eq!((rows.len(), rows.row(0).get::<i64>(0).unwrap()), (1, id % 7));
+    }
+}
+
+#[test]
+fn a_point_read_waits_for_who_changes_its_table() {
+    let (_folder, mut s) = directory();
+    let whole = s.query_id("whole").unwrap();
+    let mut rows = Rows::new();
+    call(&mut s, whole, &[ValueRef::Int8(5)], &mut rows);
+    let mut definer = s.database().session();
+    definer.begin(ondol::Isolation::ReadCommitted).unwrap();
+    definer.execute("CREATE INDEX by_name ON customer (name)").unwrap();
+    s.execute("SET lock_timeout = 20").unwrap();
+    let refused = s.call(whole, &[ValueRef::Int8(5)], &mut rows).unwrap_err();
+    assert_eq!(refused.sqlstate(), "55P03");
+    definer.commit().unwrap();
+    // The dictionary is another one now.
+    call(&mut s, whole, &[ValueRef::Int8(5)], &mut rows);
+    assert_eq!(rows.len(), 1);
+    definer.execute("TRUNCATE customer").unwrap();
+    call(&mut s, whole, &[ValueRef::Int8(5)], &mut rows);
+    assert!(rows.is_empty());
+}

@@ -104,7 +104,7 @@ pub(super) fn point(
         with_values(values, &[], |v| index.key.encode(v, &mut cursor.key));
         connection.find_remembered(index, &cursor.key, number, row)?
     } else {
-        connection.find(point, ahead, number, row)
+        connection.find(point, point.hash_of(number), ahead, number, row)
     };
     cursor.oid = found.unwrap_or_default();
     Ok(found.is_some())

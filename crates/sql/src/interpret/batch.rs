@@ -84,31 +84,39 @@ fn look_ahead(batch: &mut Batch, program: &Program, connection: &Connection, par
     }
 }
 
-/// Executes call after call, `rows` being where each looks first, up to the first that fails: then its error.
+/// Executes call after call, up to the first that fails: then its error.
 #[inline]
-#[allow(clippy::too_many_arguments)]
 fn each_call<S: Sink>(
-    frame: &mut Frame,
-    program: &Arc<Program>,
     params: &[&[ValueRef<'_>]],
-    rows: &[Oid],
     sinks: &mut [S],
-    env: &Env<'_>,
     outcomes: &mut Vec<SqlResult<Outcome>>,
-    mut execute: impl FnMut(&mut Frame, &mut S) -> SqlResult<()>,
+    mut call: impl FnMut(usize, &[ValueRef<'_>], &mut S) -> SqlResult<Outcome>,
 ) -> Option<SqlError> {
-    for ((p, row), sink) in params.iter().zip(rows).zip(sinks) {
-        let done = frame.start(program, p, env.memory_limit).and_then(|()| {
-            frame.ahead = *row;
-            execute(frame, sink)
-        });
-        frame.finish();
-        match done {
-            Ok(()) => outcomes.push(Ok(outcome(frame, program, None))),
+    for i in 0..params.len() {
+        match call(i, params[i], &mut sinks[i]) {
+            Ok(outcome) => outcomes.push(Ok(outcome)),
             Err(e) => return Some(e),
         }
     }
     None
+}
+
+/// One call by the frame, looking at the row `ahead` first.
+#[inline]
+fn by_frame(
+    frame: &mut Frame,
+    program: &Arc<Program>,
+    params: &[ValueRef<'_>],
+    ahead: Oid,
+    env: &Env<'_>,
+    execute: impl FnOnce(&mut Frame) -> SqlResult<()>,
+) -> SqlResult<Outcome> {
+    let done = frame.start(program, params, env.memory_limit).and_then(|()| {
+        frame.ahead = ahead;
+        execute(frame)
+    });
+    frame.finish();
+    done.map(|()| outcome(frame, program, None))
 }
 
 /// Executes the calls of a reading program after looking ahead for all of them.
@@ -128,14 +136,28 @@ fn one_by_one<S: Sink>(
         // Nothing is done here but to copy one row a call: one pin does for all.
         let connection = &*connection;
         let _pin = connection.pin();
-        each_call(frame, program, params, &batch.rows, sinks, env, outcomes, |frame, sink| {
-            point_row(frame, program, connection, sink, *cursor, *values)
+        let may_be_short = !connection.is_serializable();
+        each_call(params, sinks, outcomes, |i, params, sink| {
+            let (hash, ahead) = (batch.hashes[i], batch.rows[i]);
+            let short = frame.point.as_ref().filter(|_| may_be_short);
+            if let Some(point) = short
+                && let Some(key) = point.key(params)
+                && let Some(rows) = sink.rows()
+                && let Some(found) = point.read(connection, hash, ahead, &key, rows)
+            {
+                return Ok(Outcome { rows_affected: found.into(), tag: program.tag, token: None });
+            }
+            by_frame(frame, program, params, ahead, env, |frame| {
+                point_row(frame, program, connection, sink, *cursor, *values)
+            })
         })
     } else {
         let context = frame.uses_time.then(|| timed(env, connection));
         let world = World { env, context: context.as_ref().unwrap_or(env.context), depth: 0 };
-        each_call(frame, program, params, &batch.rows, sinks, env, outcomes, |frame, sink| {
-            execute(frame, program, connection, sink, &world)
+        each_call(params, sinks, outcomes, |i, params, sink| {
+            by_frame(frame, program, params, batch.rows[i], env, |frame| {
+                execute(frame, program, connection, sink, &world)
+            })
         })
     };
     let Some(e) = failed else { return connection.end_statement().map(|_| ()) };

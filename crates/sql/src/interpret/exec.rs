@@ -485,7 +485,9 @@ fn emit_strings(
     if stands_alone(&table.layout, &f.memory[range.clone()]) {
         return sink.row(&Row(Shape::Raw { table, bytes: &f.memory[range] }));
     }
-    let at = make_alone(connection, &table.layout, range, &mut f.memory);
+    let at = f.memory.len();
+    f.memory.extend_from_within(range);
+    make_alone(connection, &table.layout, at, &mut f.memory);
     let more = sink.row(&Row(Shape::Raw { table, bytes: &f.memory[at..] }))?;
     f.memory.truncate(at);
     Ok(more)

@@ -11,12 +11,13 @@
 //! - **F4** Registers keep what the last execution left in them: generated code writes before it reads, but for what `Once`
 //!   remembers, which is forgotten at each start.
 use super::datum::{Allowance, Datum, Tag};
-use super::rows::tag_of;
+use super::point::PointRead;
+use super::rows::{has_strings, tag_of};
 use super::store::{HashTable, List, Sorter};
 use crate::code::Op;
 use crate::code::Program;
 use crate::code::program::GroupDef;
-use ondol_engine::{IndexScan, Oid, Scan, Storage, Table, TableIndex};
+use ondol_engine::{IndexScan, Oid, Scan, Table, TableIndex};
 use ondol_types::agg::AggState;
 use ondol_types::{SqlError, SqlResult, TypeId, ValueRef, sqlstate};
 use std::collections::HashSet;
@@ -84,6 +85,8 @@ pub struct Frame {
     touches: bool,
     /// See `batch`.
     pub(super) looks_ahead: bool,
+    /// The program's short way, if it has one.
+    pub(super) point: Option<PointRead>,
     /// The parameters' types and tags.
     params: Vec<(TypeId, Tag)>,
     pub(super) base: usize,
@@ -229,12 +232,8 @@ impl Frame {
             c.index = def.index.and_then(|i| table.indexes.get(i as usize)).cloned();
             c.table = Some(table.clone());
             c.from = def.row_at as usize;
-            c.to = c.from + program.tables[def.table as usize].layout.row_size;
-            c.has_strings = program.tables[def.table as usize]
-                .layout
-                .columns
-                .iter()
-                .any(|c| matches!(c.storage, Storage::Text | Storage::Bytea | Storage::Numeric));
+            c.to = c.from + table.layout.row_size;
+            c.has_strings = has_strings(&table.layout);
             c.touched.clear();
         }
         self.params.clear();
@@ -243,6 +242,7 @@ impl Frame {
         self.uses_time = false;
         self.touches = false;
         self.looks_ahead = super::batch::looks_ahead(program);
+        self.point = PointRead::of(program);
         for op in &program.ops {
             match op {
                 Op::Once { done, .. } => self.once.push(done.0.first),

@@ -19,6 +19,7 @@ mod exec;
 mod far;
 mod frame;
 mod functions;
+mod point;
 pub mod rows;
 mod store;
 #[cfg(test)]
@@ -26,6 +27,7 @@ mod tests;
 
 pub use batch::{Batch, run_batch};
 pub use frame::Frame;
+pub use point::PointRead;
 pub use rows::{Nowhere, Row, Rows, Sink};
 
 use crate::code::Program;

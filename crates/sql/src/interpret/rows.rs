@@ -14,6 +14,10 @@ use std::sync::Arc;
 pub trait Sink {
     /// False: no more rows are wanted.
     fn row(&mut self, row: &Row<'_>) -> SqlResult<bool>;
+    /// The buffer that it puts all rows in as they are, if it does nothing else with them.
+    fn rows(&mut self) -> Option<&mut Rows> {
+        None
+    }
 }
 
 impl<F: FnMut(&Row<'_>) -> SqlResult<bool>> Sink for F {
@@ -122,7 +126,13 @@ pub(super) fn fixed<const N: usize>(row: &[u8], at: usize) -> [u8; N] {
 /// char(n) without its padding.
 #[inline]
 pub(super) fn trimmed(b: &[u8]) -> &[u8] {
-    let n = b.iter().rposition(|c| *c != b' ').map_or(0, |p| p + 1);
+    let mut n = b.len();
+    while n >= 8 && b[n - 8..n] == [b' '; 8] {
+        n -= 8
+    }
+    while n > 0 && b[n - 1] == b' ' {
+        n -= 1
+    }
     &b[..n]
 }
 
@@ -188,15 +198,13 @@ pub(super) fn stands_alone(layout: &Layout, row: &[u8]) -> bool {
     })
 }
 
-/// Appends to `memory` the row at `row` of it in the form of R1; gives where that begins.
-pub(super) fn make_alone(
-    connection: &Connection,
-    layout: &Layout,
-    row: std::ops::Range<usize>,
-    memory: &mut Vec<u8>,
-) -> usize {
-    let start = memory.len();
-    memory.extend_from_within(row);
+/// Whether the values of some columns may lie in other slots, whatever the row (char(n) aside, see [`Layout::is_wide`]).
+pub(super) fn has_strings(layout: &Layout) -> bool {
+    layout.columns.iter().any(|c| matches!(c.storage, Storage::Text | Storage::Bytea | Storage::Numeric))
+}
+
+/// Makes the row at `start` of `memory`, which ends with it, stand alone (R1): its strings are appended.
+pub(super) fn make_alone(connection: &Connection, layout: &Layout, start: usize, memory: &mut Vec<u8>) {
     let put = |memory: &mut Vec<u8>, at: usize, oid: u64, len: usize| {
         let offset = (memory.len() - start) as u64;
         connection.read_string(oid, len, memory);
@@ -213,7 +221,6 @@ pub(super) fn make_alone(
             }
         }
     }
-    start
 }
 
 /// A buffer of rows.
@@ -221,11 +228,14 @@ pub(super) fn make_alone(
 pub struct Rows {
     /// Set while the rows are a table's (R1).
     table: Option<Arc<Table>>,
+    /// The table's rows, which use the bytes up to the last one's end; those behind are room, zeroed once and never again.
+    raw: Vec<u8>,
+    /// Where each of the table's rows ends.
+    ends: Vec<usize>,
     width: usize,
     datums: Vec<Datum>,
+    /// What the datums name.
     bytes: Vec<u8>,
-    /// End of each row in `bytes`, for rows of a table.
-    ends: Vec<usize>,
     len: usize,
 }
 
@@ -248,7 +258,7 @@ impl Rows {
     }
     /// Bytes in use, for callers that bound their buffers.
     pub fn bytes(&self) -> usize {
-        self.bytes.len() + size_of_val(&self.datums[..])
+        self.used() + self.bytes.len() + size_of_val(&self.datums[..])
     }
     /// # Panics
     /// If there is no such row.
@@ -258,7 +268,7 @@ impl Rows {
         match &self.table {
             Some(table) => {
                 let from = if n == 0 { 0 } else { self.ends[n - 1] };
-                Row(Shape::Raw { table, bytes: &self.bytes[from..self.ends[n]] })
+                Row(Shape::Raw { table, bytes: &self.raw[from..self.ends[n]] })
             }
             None => Row(Shape::Values {
                 values: &self.datums[n * self.width..(n + 1) * self.width],
@@ -297,6 +307,47 @@ impl Rows {
         self.len += 1;
         Ok(())
     }
+    /// Bytes of `raw` that rows are in.
+    #[inline]
+    fn used(&self) -> usize {
+        self.ends.last().copied().unwrap_or(0)
+    }
+    /// Room for one more row of a table, of its layout's row size; `None` after rows of another shape.
+    #[inline]
+    pub(super) fn room(&mut self, table: &Arc<Table>) -> Option<&mut [u8]> {
+        if !self.table.as_ref().is_some_and(|t| Arc::ptr_eq(t, table)) {
+            self.turn(table)?
+        }
+        let (from, size) = (self.used(), table.layout.row_size);
+        if self.raw.len() < from + size {
+            self.grow(from + size)
+        }
+        self.raw.get_mut(from..from + size)
+    }
+    #[cold]
+    fn turn(&mut self, table: &Arc<Table>) -> Option<()> {
+        if self.len > 0 {
+            return None;
+        }
+        self.table = Some(table.clone());
+        Some(())
+    }
+    #[cold]
+    fn grow(&mut self, len: usize) {
+        self.raw.resize(len, 0)
+    }
+    /// Keeps the row that was copied into the room, within the statement that read it.
+    #[inline]
+    pub(super) fn keep(&mut self, connection: &Connection, has_strings: bool) {
+        let Some(table) = &self.table else { return };
+        let from = self.used();
+        let mut end = from + table.layout.row_size;
+        if has_strings || Layout::is_wide(&self.raw[from..end]) {
+            end = keep_strings(connection, &table.layout, &mut self.raw, from..end)
+        }
+        self.ends.push(end);
+        self.len += 1;
+    }
     fn begin(&mut self, width: usize) -> SqlResult<()> {
         if self.len == 0 {
             self.table = None;
@@ -316,16 +367,16 @@ impl Sink for Rows {
     fn row(&mut self, row: &Row<'_>) -> SqlResult<bool> {
         match row.0 {
             Shape::Raw { table, bytes } => {
-                if self.len == 0 {
-                    if !self.table.as_ref().is_some_and(|t| Arc::ptr_eq(t, table)) {
-                        self.table = Some(table.clone());
-                    }
-                } else if !self.table.as_ref().is_some_and(|t| Arc::ptr_eq(t, table)) {
+                if !self.table.as_ref().is_some_and(|t| Arc::ptr_eq(t, table)) && self.turn(table).is_none() {
                     let values: Vec<ValueRef<'_>> = row.values().collect();
                     return self.push(&values).map(|()| true);
                 }
-                self.bytes.extend_from_slice(bytes);
-                self.ends.push(self.bytes.len());
+                let (from, end) = (self.used(), self.used() + bytes.len());
+                if self.raw.len() < end {
+                    self.grow(end)
+                }
+                self.raw[from..end].copy_from_slice(bytes);
+                self.ends.push(end);
             }
             Shape::Values { values, memory } => {
                 self.begin(values.len())?;
@@ -338,6 +389,26 @@ impl Sink for Rows {
         self.len += 1;
         Ok(true)
     }
+    #[inline]
+    fn rows(&mut self) -> Option<&mut Rows> {
+        Some(self)
+    }
+}
+
+/// Appends what a row at `row` of `raw` has in other slots; gives the row's new end.
+#[inline(never)]
+fn keep_strings(
+    connection: &Connection,
+    layout: &Layout,
+    raw: &mut Vec<u8>,
+    row: std::ops::Range<usize>,
+) -> usize {
+    if stands_alone(layout, &raw[row.clone()]) {
+        return row.end;
+    }
+    raw.truncate(row.end);
+    make_alone(connection, layout, row.start, raw);
+    raw.len()
 }
 
 /// The tag that values of a type have.
