@@ -54,6 +54,12 @@ impl Retired {
     }
 }
 
+/// Frees what one participant retired before epoch `before`: it lies in the order of epochs.
+fn free_first(bag: &mut Vec<Retired>, before: u64) {
+    let n = bag.partition_point(|r| r.0 < before);
+    bag.drain(..n).for_each(Retired::free)
+}
+
 /// Frees what was retired before epoch `before`, and keeps the rest.
 fn free_ready(all: &mut Vec<Retired>, before: u64) {
     all.extract_if(.., |r| r.0 < before).for_each(Retired::free)
@@ -93,7 +99,13 @@ impl Epochs {
             w.store(idle, Ordering::Relaxed);
         }
         line.taken.store(1, Ordering::Release);
-        Participant { epochs: self.clone(), line, depth: Cell::new(0), bag: Default::default() }
+        Participant {
+            epochs: self.clone(),
+            line,
+            depth: Cell::new(0),
+            bag: Default::default(),
+            due: Cell::new(BAG),
+        }
     }
 
     /// Visits every line in use.
@@ -132,9 +144,11 @@ pub struct Participant {
     line: Arc<Line>,
     depth: Cell<u32>,
     bag: std::cell::RefCell<Vec<Retired>>,
+    /// How many are gathered before the next look at what may be freed.
+    due: Cell<usize>,
 }
 
-/// How many retired things a participant gathers before it looks for what may be freed.
+/// How many retired things a participant gathers at least before it looks for what may be freed.
 const BAG: usize = 64;
 
 impl Participant {
@@ -166,8 +180,10 @@ impl Participant {
         let h = self.epochs.horizon();
         // Taken out meanwhile: what is freed may retire more.
         let mut bag = self.bag.take();
-        free_ready(&mut bag, h);
+        free_first(&mut bag, h);
         bag.append(&mut self.bag.borrow_mut());
+        // What a long pin keeps is not looked at again and again.
+        self.due.set((2 * bag.len()).max(BAG));
         self.bag.replace(bag);
         let orphans = self.epochs.orphans.try_lock().map(|mut o| std::mem::take(&mut *o));
         if let Some(mut orphans) = orphans.filter(|o| !o.is_empty()) {
@@ -194,16 +210,23 @@ pub struct Guard<'a> {
 impl Guard<'_> {
     /// Runs `f` (which frees something already unreachable for new readers) once no reader can look at it.
     pub fn retire(&self, f: impl FnOnce() + Send + 'static) {
-        self.put(What::Call(Box::new(f)))
+        self.put([What::Call(Box::new(f))])
     }
     /// The same for what a plain function frees, given where it is.
     ///
     /// # Safety
     /// `free(at)` may be called once, by any thread, when nobody who is pinned now is pinned any more.
     pub unsafe fn retire_raw(&self, at: usize, free: unsafe fn(usize)) {
-        self.put(What::Raw(at, free))
+        self.put([What::Raw(at, free)])
     }
-    fn put(&self, what: What) {
+    /// The same for many, with one fence.
+    ///
+    /// # Safety
+    /// As there, for each of them.
+    pub unsafe fn retire_all(&self, all: impl IntoIterator<Item = usize>, free: unsafe fn(usize)) {
+        self.put(all.into_iter().map(|at| What::Raw(at, free)))
+    }
+    fn put(&self, what: impl IntoIterator<Item = What>) {
         // Without the fence the load may overtake the unlinking store: a reader that pins an epoch newer than
         // the one read here could still find the pointer, and it would be freed under that reader (E2).
         fence(Ordering::SeqCst);
@@ -211,10 +234,10 @@ impl Guard<'_> {
         let e = self.of.epochs.global.load(Ordering::SeqCst);
         let len = {
             let mut bag = self.of.bag.borrow_mut();
-            bag.push(Retired(e, what));
+            bag.extend(what.into_iter().map(|w| Retired(e, w)));
             bag.len()
         };
-        if len >= BAG && len.is_power_of_two() {
+        if len >= self.of.due.get() {
             self.of.collect()
         }
     }

@@ -51,6 +51,15 @@ impl Changes {
     /// The same, by address.
     pub fn push_at(&mut self, address: u64, delta: &[u8]) {
         debug_assert!(address + delta.len() as u64 <= Oid::MASK);
+        // A number that was changed: one word, whose bytes between the first and the last that count lie in one piece.
+        if let Ok(word) = delta.try_into().map(u64::from_le_bytes)
+            && word != 0
+        {
+            let (from, to) = (word.trailing_zeros() as usize / 8, 8 - word.leading_zeros() as usize / 8);
+            if to - from < SPLIT + 2 {
+                return self.piece(address + from as u64, &delta[from..to]);
+            }
+        }
         let mut i = 0;
         while i < delta.len() {
             i += zeros(&delta[i..]);

@@ -895,7 +895,10 @@ impl Connection {
             )
             .map_err(error::kernel)?;
         }
-        self.session.update(&table.store, oid, row, new).map_err(|e| self.change_error(table, e, new))?;
+        let keyed = changes.iter().any(|(c, _)| table.is_keyed(*c));
+        self.session
+            .update(&table.store, oid, row, new, keyed)
+            .map_err(|e| self.change_error(table, e, new))?;
         for (o, n) in gone.iter() {
             self.session.drop_string(&table.store, *o, *n).map_err(error::kernel)?
         }

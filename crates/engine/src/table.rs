@@ -229,6 +229,10 @@ impl Table {
         });
         Arc::new(Table { def, layout, indexes, store, heaps, locked })
     }
+    /// Whether some index's key depends on the column.
+    pub fn is_keyed(&self, column: usize) -> bool {
+        self.indexes.iter().any(|i| i.def.columns.iter().any(|c| c.column == column))
+    }
     pub fn layout_of(def: &TableDef) -> Arc<Layout> {
         Arc::new(Layout::new(&def.columns.iter().map(|c| (c.ty, c.not_null)).collect::<Vec<_>>()))
     }

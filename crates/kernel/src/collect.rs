@@ -17,7 +17,7 @@ use crate::registry::{self, Horizon};
 use crate::slot;
 use crate::table::{Committed, IndexStore, TableStore};
 use crate::version::{HELD, MARK, POINTER, Version, fold, latch, node, unlatch};
-use ondol_base::epoch::Participant;
+use ondol_base::epoch::{Guard, Participant};
 use ondol_base::oid::Oid;
 use ondol_base::sync::{Mutex, yield_point};
 use ondol_durability::page::PageId;
@@ -99,6 +99,10 @@ impl Garbage {
             self.charged -= STEP
         }
     }
+    /// The session itself should work on it. What cannot go yet makes that no more frequent.
+    pub fn is_overdue(&self) -> bool {
+        self.fresh.len() >= PATIENCE && self.fresh.len() % PATIENCE < 16
+    }
     pub fn len(&self) -> usize {
         self.fresh.len() + self.held.len()
     }
@@ -131,13 +135,13 @@ impl Collector {
     /// The session is gone; what is left of its queue is the background thread's.
     pub fn orphan(&self, _queue: &Arc<Mutex<Garbage>>) {}
 
-    /// A session's share of the work, after its commit.
+    /// A session's share of the work, after a commit that found its queue [`Garbage::is_overdue`].
     pub fn help(&self, queue: &Arc<Mutex<Garbage>>, participant: &Participant, kernel: &Kernel) {
         let Some(mut q) = queue.try_lock() else { return };
-        if q.fresh.len() >= PATIENCE && q.fresh.len() % PATIENCE < 16 {
-            let h = registry::horizon(&kernel.epochs, || kernel.log.visible_ts());
-            work(&mut q, &h, participant, kernel);
-        }
+        let h = registry::horizon(&kernel.epochs, || kernel.log.visible_ts());
+        work(&mut q, &h, participant, kernel);
+        drop(q);
+        participant.collect()
     }
 
     /// One pass over all queues; true if something is left.
@@ -182,46 +186,81 @@ impl Item {
     }
 }
 
-fn work(q: &mut Garbage, h: &Horizon, participant: &Participant, kernel: &Kernel) {
-    while let Some((c, item)) = q.next_held(h.oldest) {
-        let _pin = participant.pin();
-        if !item.stands(&kernel.space) {
-            continue;
+/// Nodes taken off chains, to be retired together: a fence for all, and the budget, which is everyone's, is touched once.
+#[derive(Default)]
+struct Unlinked {
+    nodes: Vec<usize>,
+    bytes: usize,
+}
+
+impl Unlinked {
+    fn retire(&mut self, guard: &Guard<'_>, space: &Space) {
+        if self.bytes > 0 {
+            space.budget.give_back(std::mem::take(&mut self.bytes))
         }
-        finish(item, c, h, participant, kernel, q);
-    }
-    let mut last = Oid::NONE;
-    while let Some((c, item)) = q.next_fresh(h.visible) {
-        let _pin = participant.pin();
-        if !item.stands(&kernel.space) {
-            continue;
-        }
-        if let Item::Prune { oid, heap } = item {
-            if oid == last {
-                continue;
-            }
-            last = oid;
-            prune(oid, heap, c, h, participant, kernel, q);
-        } else if c <= h.oldest {
-            finish(item, c, h, participant, kernel, q)
-        } else {
-            q.hold(c, item)
+        if !self.nodes.is_empty() {
+            // SAFETY: unlinked under their chains' latches; readers are waited for (E2).
+            unsafe { guard.retire_all(self.nodes.drain(..), Version::free_at) }
         }
     }
 }
 
-fn finish(item: Item, c: CommitTs, h: &Horizon, participant: &Participant, kernel: &Kernel, q: &mut Garbage) {
+/// Items under one pin.
+const TURN: usize = 64;
+
+fn work(q: &mut Garbage, h: &Horizon, participant: &Participant, kernel: &Kernel) {
+    let mut unlinked = Unlinked::default();
+    let mut last = Oid::NONE;
+    let mut more = true;
+    while more {
+        let pin = participant.pin();
+        for _ in 0..TURN {
+            let (held, next) = match q.next_held(h.oldest) {
+                Some(next) => (true, Some(next)),
+                None => (false, q.next_fresh(h.visible)),
+            };
+            let Some((c, item)) = next else {
+                more = false;
+                break;
+            };
+            if !item.stands(&kernel.space) {
+                continue;
+            }
+            match item {
+                Item::Prune { oid, heap } if !held => {
+                    if oid != last {
+                        last = oid;
+                        prune(oid, heap, c, h, &mut unlinked, kernel, q)
+                    }
+                }
+                item if held || c <= h.oldest => finish(item, c, h, participant, &mut unlinked, kernel, q),
+                item => q.hold(c, item),
+            }
+        }
+        unlinked.retire(&pin, &kernel.space)
+    }
+}
+
+fn finish(
+    item: Item,
+    c: CommitTs,
+    h: &Horizon,
+    participant: &Participant,
+    unlinked: &mut Unlinked,
+    kernel: &Kernel,
+    q: &mut Garbage,
+) {
     match item {
         Item::Prune { oid, heap } => {
             kernel.space.word(oid.0 + 8).fetch_and(!HELD, Ordering::AcqRel);
-            prune(oid, heap, c, h, participant, kernel, q)
+            prune(oid, heap, c, h, unlinked, kernel, q)
         }
         Item::Entry { oid, table, index, key } => {
-            thin(&kernel.space, oid, h, participant);
+            thin(&kernel.space, oid, h, unlinked);
             remove_entry(&kernel.space, participant, &table, &index, &key, oid)
         }
         Item::Slot { oid, heap } => {
-            thin(&kernel.space, oid, h, participant);
+            thin(&kernel.space, oid, h, unlinked);
             let guard = participant.pin();
             guard.retire(move || heap.free(oid));
         }
@@ -234,27 +273,24 @@ fn prune(
     heap: HeapId,
     c: CommitTs,
     h: &Horizon,
-    participant: &Participant,
+    unlinked: &mut Unlinked,
     kernel: &Kernel,
     q: &mut Garbage,
 ) {
-    let left = thin(&kernel.space, oid, h, participant);
+    let left = thin(&kernel.space, oid, h, unlinked);
     if left && kernel.space.word(oid.0 + 8).fetch_or(HELD, Ordering::AcqRel) & HELD == 0 {
         q.hold(c.max(h.oldest + 1), Item::Prune { oid, heap })
     }
 }
 
 /// Drops nodes that every snapshot is past, folds those between which no snapshot lies (C2); true if visible nodes
-/// are left.
-fn thin(space: &Space, oid: Oid, h: &Horizon, participant: &Participant) -> bool {
+/// are left. The caller is pinned until what was unlinked is retired.
+fn thin(space: &Space, oid: Oid, h: &Horizon, unlinked: &mut Unlinked) -> bool {
     let word1 = space.word(oid.0 + 8);
-    let guard = participant.pin();
     let link = latch(word1);
     yield_point();
-    // Nodes that were folded, and the chain that was cut off.
-    let mut retired: Vec<usize> = vec![];
+    // The chain that was cut off.
     let mut tail = 0;
-    let mut freed = 0;
     let mut left = false;
     // `at` is the place that holds the link to the next node: word 1 itself, or a kept node.
     let mut before: Option<&Version> = None;
@@ -278,12 +314,6 @@ fn thin(space: &Space, oid: Oid, h: &Horizon, participant: &Participant) -> bool
             // All below is older still.
             set(before, 0, &mut head);
             tail = next;
-            let mut n = next;
-            // SAFETY: as above.
-            while let Some(v) = unsafe { node(n) } {
-                freed += v.size();
-                n = v.next.load(Ordering::Acquire);
-            }
             break;
         }
         // SAFETY: as above.
@@ -299,11 +329,10 @@ fn thin(space: &Space, oid: Oid, h: &Horizon, participant: &Participant) -> bool
                     unsafe {
                         Version::fill(f, &data);
                         (*f).ts.store(ts, Ordering::Release);
-                        freed += v.size() + older.size();
-                        freed = freed.saturating_sub((*f).size());
+                        let saved = (v.size() + older.size()).saturating_sub((*f).size());
+                        unlinked.bytes += saved;
                     }
-                    retired.push((next & POINTER) as usize);
-                    retired.push((after & POINTER) as usize);
+                    unlinked.nodes.extend([next, after].map(|link| (link & POINTER) as usize));
                     set(before, f as u64, &mut head);
                     next = f as u64;
                     continue;
@@ -315,17 +344,11 @@ fn thin(space: &Space, oid: Oid, h: &Horizon, participant: &Participant) -> bool
         next = after;
     }
     unlatch(word1, head);
-    space.budget.give_back(freed);
-    for at in retired {
-        // SAFETY: unlinked under the latch; readers are waited for (E2).
-        unsafe { guard.retire_raw(at, Version::free_at) }
-    }
-    // SAFETY: we are pinned.
+    // SAFETY: they are not retired yet.
     while let Some(v) = unsafe { node(tail) } {
-        let at = (tail & POINTER) as usize;
+        unlinked.nodes.push((tail & POINTER) as usize);
+        unlinked.bytes += v.size();
         tail = v.next.load(Ordering::Acquire);
-        // SAFETY: as above; the chain was cut before this node.
-        unsafe { guard.retire_raw(at, Version::free_at) }
     }
     left
 }

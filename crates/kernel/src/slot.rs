@@ -174,7 +174,7 @@ fn read_chain(space: &Space, oid: Oid, w0: u64, view: &View, offset: usize, out:
             break;
         }
         // SAFETY: a pending node's mark is alive while we are pinned.
-        let ours = take == Take::Mine && unsafe { (*v.mark).command } < view.command;
+        let ours = take == Take::Mine && unsafe { (*v.mark).command() } < view.command;
         if (take == Take::All || ours) && !v.is_empty() {
             v.apply(offset, out);
             changed = true;
@@ -187,7 +187,7 @@ fn read_chain(space: &Space, oid: Oid, w0: u64, view: &View, offset: usize, out:
             Take::All => true,
             Take::Nothing => false,
             // SAFETY: the end of a fresh slot's chain is its mark.
-            Take::Mine => (unsafe { mark_of(next)?.command }) < view.command,
+            Take::Mine => (unsafe { mark_of(next)?.command() }) < view.command,
         }
     } else if take == Take::All || changed || base <= view.snapshot {
         true

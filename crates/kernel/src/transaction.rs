@@ -26,8 +26,9 @@ use ondol_durability::delta::Changes;
 use ondol_durability::log::{Log, StreamId};
 use ondol_durability::{CommitTs, TxnId};
 use ondol_index::Seen;
+use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 
 mod change;
 mod commit;
@@ -105,19 +106,36 @@ impl TxnState {
 /// What a fresh slot or a pending node points to: its transaction, and the command that made it.
 pub struct Mark {
     txn: Arc<TxnState>,
-    pub command: u32,
+    /// Set before anything points here.
+    command: AtomicU32,
 }
 impl Mark {
     /// For epochs.
     ///
     /// # Safety
-    /// `at` is the address of a mark that came out of its box and that nobody can look at any more.
+    /// `at` came from [`Arc::into_raw`], and nobody can look at the mark by that reference any more.
     unsafe fn free_at(at: usize) {
         // SAFETY: by the contract above.
-        drop(unsafe { Box::from_raw(at as *mut Mark) })
+        drop(unsafe { Arc::from_raw(at as *const Mark) })
+    }
+    fn new(id: TxnId, session: SessionId) -> Arc<Mark> {
+        let state = TxnState { id, session, state: AtomicU64::new(0), waited: AtomicBool::new(false) };
+        Arc::new(Mark { txn: Arc::new(state), command: AtomicU32::new(0) })
+    }
+    /// Makes it the mark of another transaction of its session; false while somebody may still look at it.
+    fn renew(self: &mut Arc<Mark>, id: TxnId) -> bool {
+        let Some(mark) = Arc::get_mut(self) else { return false };
+        let Some(state) = Arc::get_mut(&mut mark.txn) else { return false };
+        state.id = id;
+        *state.state.get_mut() = 0;
+        *state.waited.get_mut() = false;
+        true
     }
     pub fn state(&self) -> &TxnState {
         &self.txn
+    }
+    pub fn command(&self) -> u32 {
+        self.command.load(Ordering::Relaxed)
     }
 }
 
@@ -150,10 +168,11 @@ pub struct Savepoint {
 }
 
 struct Txn {
-    state: Arc<TxnState>,
-    // Slots and nodes point to marks, so each keeps its place.
-    #[allow(clippy::vec_box)]
-    marks: Vec<Box<Mark>>,
+    /// Of the first command that wrote, and those of later ones. Slots and nodes point to them.
+    mark: Arc<Mark>,
+    marks: Vec<Arc<Mark>>,
+    /// Something may point to the first mark.
+    marked: bool,
     isolation: Isolation,
     writes: Vec<Write>,
     tables: Vec<Arc<TableStore>>,
@@ -164,6 +183,8 @@ struct Txn {
     unspilled: usize,
     first_unspilled: usize,
     changed: bool,
+    /// A row has got a key that it had not before.
+    rekeyed: bool,
     /// The log refused a part of it, so that it no longer is what the write set says: the transaction can only be aborted.
     broken: Option<Error>,
     /// Bytes charged for the write set and for shared locks, from the session's credit.
@@ -172,10 +193,11 @@ struct Txn {
 }
 
 impl Txn {
-    fn new(state: Arc<TxnState>, isolation: Isolation) -> Txn {
+    fn new(mark: Arc<Mark>, isolation: Isolation) -> Txn {
         Txn {
-            state,
+            mark,
             marks: vec![],
+            marked: false,
             isolation,
             writes: vec![],
             tables: vec![],
@@ -184,15 +206,20 @@ impl Txn {
             unspilled: 0,
             first_unspilled: 0,
             changed: false,
+            rekeyed: false,
             broken: None,
             charged: 0,
             reads: Default::default(),
         }
     }
-    /// As new but for its state, some memory kept. The marks were given away.
+    fn state(&self) -> &Arc<TxnState> {
+        &self.mark.txn
+    }
+    /// As new but for its first mark, some memory kept. The other marks were given away.
     fn clear(&mut self) {
         const KEEP: usize = 1 << 10;
         debug_assert!(self.marks.is_empty());
+        self.marked = false;
         self.writes.clear();
         self.writes.shrink_to(KEEP);
         self.tables.clear();
@@ -201,6 +228,7 @@ impl Txn {
         self.unspilled = 0;
         self.first_unspilled = 0;
         self.changed = false;
+        self.rekeyed = false;
         self.broken = None;
         self.charged = 0;
         *self.reads.get_mut() = Reads::default();
@@ -251,6 +279,10 @@ pub struct Session {
     txn: Option<Box<Txn>>,
     /// The last transaction's memory, for the next one.
     spare: Option<Box<Txn>>,
+    /// Marks of earlier transactions, for later ones once nobody can look at them, the oldest first.
+    resting: VecDeque<Arc<Mark>>,
+    /// The queue of garbage has grown long.
+    overdue: bool,
     /// The last commit of this session, durable or not.
     last_commit: CommitTs,
     /// The newest commit that locking a row showed to the transaction, beyond its snapshot.
@@ -285,6 +317,8 @@ impl Session {
             view: View::default(),
             txn: None,
             spare: None,
+            resting: VecDeque::new(),
+            overdue: false,
             last_commit: 0,
             seen: 0,
             patience: Patience::default(),
@@ -377,23 +411,32 @@ impl Session {
         debug_assert!(self.txn.is_none());
         self.sequence += 1;
         let id = (self.number << 32 | self.sequence & 0xffff_ffff) & ID;
-        let state = Arc::new(TxnState {
-            id,
-            session: self.id(),
-            state: AtomicU64::new(0),
-            waited: AtomicBool::new(false),
-        });
+        let mark = self.fresh_mark(id);
         self.view.txn = id;
         self.view.command = 1;
         self.seen = 0;
         self.txn = Some(match self.spare.take() {
             Some(mut t) => {
-                t.state = state;
+                let former = std::mem::replace(&mut t.mark, mark);
+                self.resting.push_back(former);
                 t.isolation = isolation;
                 t
             }
-            None => Box::new(Txn::new(state, isolation)),
+            None => Box::new(Txn::new(mark, isolation)),
         });
+    }
+    fn fresh_mark(&mut self, id: TxnId) -> Arc<Mark> {
+        /// Somewhat more than end between two looks at what the epochs let go.
+        const ENOUGH: usize = 192;
+        if let Some(mut mark) = self.resting.pop_front() {
+            if mark.renew(id) {
+                return mark;
+            }
+            if self.resting.len() < ENOUGH {
+                self.resting.push_back(mark)
+            }
+        }
+        Mark::new(id, self.id())
     }
     /// The next command: sees what the ones before it did.
     pub fn next_command(&mut self) {
@@ -405,13 +448,18 @@ impl Session {
     fn mark(&mut self) -> *const Mark {
         let command = self.view.command;
         let t = self.open();
-        match t.marks.last() {
-            Some(m) if m.command == command => &**m,
-            _ => {
-                t.marks.push(Box::new(Mark { txn: t.state.clone(), command }));
-                &**t.marks.last().expect("just pushed")
-            }
+        if !t.marked {
+            t.marked = true;
+            t.mark.command.store(command, Ordering::Relaxed);
         }
+        let last = t.marks.last().unwrap_or(&t.mark);
+        if last.command() == command {
+            return Arc::as_ptr(last);
+        }
+        let mark = Arc::new(Mark { txn: t.state().clone(), command: AtomicU32::new(command) });
+        let at = Arc::as_ptr(&mark);
+        t.marks.push(mark);
+        at
     }
     fn table_number(&mut self, table: &Arc<TableStore>) -> u32 {
         let t = self.open();

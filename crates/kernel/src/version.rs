@@ -9,6 +9,7 @@
 use crate::transaction::Mark;
 use ondol_base::sync::spin_wait;
 use std::alloc::{Layout, alloc, dealloc};
+use std::cell::RefCell;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// Bits of a link.
@@ -54,7 +55,10 @@ impl Version {
         let capacity = capacity.max(SMALL);
         // SAFETY: the layout has a non-zero size; every header field is written before use.
         unsafe {
-            let p = alloc(Self::layout(capacity)).cast::<Version>();
+            let p = match if capacity == SMALL { Spare::take() } else { None } {
+                Some(p) => p,
+                None => alloc(Self::layout(capacity)).cast::<Version>(),
+            };
             if p.is_null() {
                 return None;
             }
@@ -75,7 +79,11 @@ impl Version {
     /// `p` came from `new`, is unreachable, and no reader can still hold it (E2).
     pub unsafe fn free(p: *mut Version) {
         // SAFETY: by the contract above.
-        unsafe { dealloc(p.cast(), Self::layout((*p).capacity as usize)) }
+        let capacity = unsafe { (*p).capacity as usize };
+        if capacity != SMALL || !Spare::put(p) {
+            // SAFETY: by the contract above; nobody kept it.
+            unsafe { dealloc(p.cast(), Self::layout(capacity)) }
+        }
     }
     /// [`Version::free`] for epochs.
     ///
@@ -137,6 +145,46 @@ impl Version {
     }
 }
 
+/// Memory of freed nodes of the smallest size, for the thread's next ones: they come and go by the hundreds, which is more
+/// than allocators keep at hand.
+struct Spare(Vec<*mut Version>);
+
+thread_local! {
+    static SPARE: RefCell<Spare> = const { RefCell::new(Spare(Vec::new())) };
+}
+
+impl Spare {
+    /// 64 KiB for a thread.
+    const MOST: usize = 1024;
+
+    fn take() -> Option<*mut Version> {
+        // A thread that ends has none any more.
+        SPARE.try_with(|s| s.borrow_mut().0.pop()).ok().flatten()
+    }
+    /// False when there is enough.
+    fn put(p: *mut Version) -> bool {
+        SPARE
+            .try_with(|s| {
+                let s = &mut s.borrow_mut().0;
+                let kept = s.len() < Spare::MOST;
+                if kept {
+                    s.push(p)
+                }
+                kept
+            })
+            .unwrap_or(false)
+    }
+}
+
+impl Drop for Spare {
+    fn drop(&mut self) {
+        for p in self.0.drain(..) {
+            // SAFETY: freed nodes of this size came from the allocator, and are kept here once.
+            unsafe { dealloc(p.cast(), Version::layout(SMALL)) }
+        }
+    }
+}
+
 pub struct Pieces<'a> {
     rest: &'a [u64],
 }
@@ -155,11 +203,12 @@ impl<'a> Iterator for Pieces<'a> {
 /// two changed ones are kept, since a piece's header would cost as much.
 pub fn difference(before: &[u8], after: &[u8], out: &mut Vec<u64>) {
     debug_assert_eq!(before.len(), after.len());
-    let word = |s: &[u8], i: usize| u64::from_le_bytes(s[i * 8..i * 8 + 8].try_into().expect("eight bytes"));
-    let n = before.len() / 8;
+    let (a, b) = (before.as_chunks::<8>().0, after.as_chunks::<8>().0);
+    let word = |s: &[[u8; 8]], i: usize| u64::from_le_bytes(s[i]);
+    let n = a.len().min(b.len());
     let mut i = 0;
     while i < n {
-        if word(before, i) == word(after, i) {
+        if a[i] == b[i] {
             i += 1;
             continue;
         }
@@ -168,13 +217,13 @@ pub fn difference(before: &[u8], after: &[u8], out: &mut Vec<u64>) {
         let mut end = i;
         let mut j = i;
         while j < n && j <= end + 1 {
-            if word(before, j) != word(after, j) {
+            if a[j] != b[j] {
                 end = j
             }
             j += 1;
         }
         for k in i..=end {
-            out.push(word(before, k) ^ word(after, k))
+            out.push(word(a, k) ^ word(b, k))
         }
         out[head] = i as u64 | ((end - i + 1) as u64) << 32;
         i = end + 1;

@@ -248,14 +248,36 @@ impl Session {
         }
     }
 
-    /// Changes a row that is locked by us: `old` is its newest version, `new` has the same length.
-    pub fn update(&mut self, table: &Arc<TableStore>, oid: Oid, old: &[u8], new: &[u8]) -> Result<()> {
-        let keys = self.new_keys(table, old, new);
-        let kernel = self.kernel.clone();
-        let latches = match keys.iter().any(|k| k.index.unique && !k.nulls) {
-            true => self.claim_keys(&kernel, table, &keys, oid)?,
-            false => vec![],
-        };
+    /// Changes a row that is locked by us: `old` is its newest version, `new` has the same length. `keyed` unless the caller
+    /// knows that no index's key depends on what was changed.
+    pub fn update(
+        &mut self,
+        table: &Arc<TableStore>,
+        oid: Oid,
+        old: &[u8],
+        new: &[u8],
+        keyed: bool,
+    ) -> Result<()> {
+        let keys = if keyed { self.new_keys(table, old, new) } else { vec![] };
+        self.open().rekeyed |= !keys.is_empty();
+        if keys.iter().any(|k| k.index.unique && !k.nulls) {
+            let kernel = self.kernel.clone();
+            let _latches = self.claim_keys(&kernel, table, &keys, oid)?;
+            self.change(table, oid, old, new, &keys)?
+        } else {
+            self.change(table, oid, old, new, &keys)?
+        }
+        self.spill_if_large()
+    }
+
+    fn change(
+        &mut self,
+        table: &Arc<TableStore>,
+        oid: Oid,
+        old: &[u8],
+        new: &[u8],
+        keys: &[NewKey],
+    ) -> Result<()> {
         let mut pieces = std::mem::take(&mut self.pieces);
         pieces.clear();
         difference(old, new, &mut pieces);
@@ -264,11 +286,10 @@ impl Session {
         if !done? {
             return Ok(());
         }
-        for k in &keys {
+        for k in keys {
             self.put_entry(&k.index, &k.key, oid)?
         }
-        drop(latches);
-        self.spill_if_large()
+        Ok(())
     }
 
     /// The keys that the row has and had not before.
@@ -291,7 +312,7 @@ impl Session {
     /// Deletes a row that is locked by us: `old` is its newest version.
     pub fn delete(&mut self, table: &Arc<TableStore>, oid: Oid, old: &[u8]) -> Result<()> {
         let zero = vec![0; old.len()];
-        self.update(table, oid, old, &zero)
+        self.update(table, oid, old, &zero, false)
     }
 
     /// Puts a difference on the slot's chain; false when there is none.
@@ -317,7 +338,7 @@ impl Session {
             h.is_empty()
                 && h.capacity() >= pieces.len()
                 && h.ts.load(Ordering::Relaxed) == 0
-                && unsafe { (*h.mark).command } == command
+                && unsafe { (*h.mark).command() } == command
         }) && {
             // The lock was taken by this command; if that was after the last savepoint, its node may serve.
             let p = (link & POINTER) as *mut Version;

@@ -35,15 +35,14 @@ impl Session {
             return Ok(None);
         }
         let _phase = ondol_base::sim::phase("commit");
-        let kernel = self.kernel.clone();
         let mut changes = std::mem::take(&mut self.changes);
-        let taken = self.take_timestamp(&kernel, &mut changes);
+        let taken = self.take_timestamp(&mut changes);
         changes.clear();
         self.changes = changes;
         match taken {
             Ok(c) => {
                 yield_point();
-                self.install(&kernel, c);
+                self.install(c);
                 self.participant.line().words[COMMITTING].store(IDLE, Ordering::Release);
                 self.last_commit = c;
                 self.end(Status::Committed(c));
@@ -57,10 +56,11 @@ impl Session {
         }
     }
 
-    fn take_timestamp(&mut self, kernel: &Arc<Kernel>, changes: &mut Changes) -> Result<CommitTs> {
+    fn take_timestamp(&mut self, changes: &mut Changes) -> Result<CommitTs> {
         changes.clear();
         let mut large = false;
-        let t = self.open();
+        let kernel = &*self.kernel;
+        let t = self.txn.as_mut().expect("committing");
         for w in &t.writes[t.first_unspilled..] {
             each_piece(kernel, w, |oid, offset, bytes| {
                 if changes.len() + bytes.len() + 64 > Log::MAX_RECORD {
@@ -82,29 +82,36 @@ impl Session {
         let serializable = self.is_serializable();
         let committing = &self.participant.line().words[COMMITTING];
         let t = self.txn.as_ref().expect("committing");
-        let state = &t.state;
-        let reservation =
-            kernel.log.reserve(self.stream, changes.len(), Kind::Commit, state.id, t.fragments, |c| {
+        let state = t.state();
+        let reservation = self.kernel.log.reserve(
+            self.stream,
+            changes.len(),
+            Kind::Commit,
+            state.id,
+            t.fragments,
+            |c| {
                 // R2: under the commit latch, so whoever learns of a later timestamp sees it.
                 committing.store(c, Ordering::Relaxed);
                 state.set(if serializable { Status::Preparing(c) } else { Status::Committed(c) })
-            })?;
+            },
+        )?;
         let c = reservation.ts();
         yield_point();
         if serializable {
-            if !ondol_base::sim::mutated("serializable_unchecked") && !self.reads_stand(kernel, c) {
-                self.open().state.set(Status::Aborted);
+            if !ondol_base::sim::mutated("serializable_unchecked") && !self.reads_stand(c) {
+                state.set(Status::Aborted);
                 reservation.void();
                 return Err(Error::Serialization);
             }
-            self.open().state.set(Status::Committed(c));
+            state.set(Status::Committed(c));
         }
         reservation.commit(changes);
         Ok(c)
     }
 
     /// T3. All commits before `c` are installed or void when this looks.
-    fn reads_stand(&self, kernel: &Arc<Kernel>, c: CommitTs) -> bool {
+    fn reads_stand(&self, c: CommitTs) -> bool {
+        let kernel = &*self.kernel;
         let t = self.txn.as_ref().expect("committing");
         let space = &kernel.space;
         let reads = t.reads.borrow();
@@ -125,7 +132,7 @@ impl Session {
                 let mut base = w0;
                 if w0 & OWNED != 0 {
                     // What is fresh and not ours commits later than c, if at all.
-                    if w0 & ID == t.state.id || w0 & FRESH != 0 {
+                    if w0 & ID == t.state().id || w0 & FRESH != 0 {
                         return 0;
                     }
                     // SAFETY: pinned.
@@ -164,14 +171,15 @@ impl Session {
     }
 
     /// Stamps and changes the rows. Nothing here can fail.
-    fn install(&mut self, kernel: &Arc<Kernel>, c: CommitTs) {
-        let space = &kernel.space;
+    fn install(&mut self, c: CommitTs) {
+        let space = &self.kernel.space;
         let Some(t) = self.txn.as_mut() else { return };
-        all_indexes(&mut t.tables);
+        let rekeyed = all_indexes(&mut t.tables) || t.rekeyed;
         // Nodes unlinked below are looked at again.
         let _pin = self.participant.pin();
         let mut garbage = self.garbage.lock();
-        let mut nodes: Vec<&Version> = vec![];
+        let id = t.state().id;
+        let mut shares = false;
         // From the first to the last: a slot's nodes come in the order they were pushed, and it is installed with all of
         // them when the first is met.
         // Rows before strings: the keys that a row had are made of its strings, which are there until they are installed.
@@ -179,11 +187,14 @@ impl Session {
         for w in rows.chain(t.writes.iter().filter(|w| w.string)) {
             let word0 = space.word(w.oid.0);
             match w.did {
-                Did::Share => continue,
+                Did::Share => {
+                    shares = true;
+                    continue;
+                }
                 Did::Insert | Did::Node => {}
             }
             let w0 = word0.load(Ordering::Relaxed);
-            if w0 & OWNED == 0 || w0 & ID != t.state.id {
+            if w0 & OWNED == 0 || w0 & ID != id {
                 continue;
             }
             let word1 = space.word(w.oid.0 + 8);
@@ -194,17 +205,24 @@ impl Session {
                 word0.store(c, Ordering::Release);
                 continue;
             }
-            nodes.clear();
-            let mut next = link;
             // SAFETY: pinned; our own nodes are the pending ones at the head.
-            while let Some(v) = unsafe { node(next) } {
-                if v.ts.load(Ordering::Relaxed) != 0 {
-                    break;
-                }
-                nodes.push(v);
-                next = v.next.load(Ordering::Acquire);
-            }
-            let Some(first) = nodes.first() else { continue };
+            let pending = |link| unsafe { node(link) }.filter(|v| v.ts.load(Ordering::Relaxed) == 0);
+            let Some(first) = pending(link) else { continue };
+            // There is one, nearly always.
+            let mut next = pending(first.next.load(Ordering::Acquire));
+            let all: Vec<&Version>;
+            let nodes: &[&Version] = if next.is_none() {
+                std::slice::from_ref(&first)
+            } else {
+                all = std::iter::once(first)
+                    .chain(std::iter::from_fn(|| {
+                        let v = next?;
+                        next = pending(v.next.load(Ordering::Acquire));
+                        Some(v)
+                    }))
+                    .collect();
+                &all
+            };
             let fresh = w0 & FRESH != 0;
             if !fresh && nodes.iter().all(|v| v.is_empty()) {
                 // Only locked.
@@ -217,7 +235,7 @@ impl Session {
             yield_point();
             space.header(PageId::of(w.oid), header::LAST_COMMIT).fetch_max(c, Ordering::Relaxed);
             let base = row(w.oid);
-            for v in &nodes {
+            for v in nodes {
                 for (at, words) in v.pieces() {
                     for (x, word) in words.iter().zip(space.words(base + at as u64 * 8, words.len())) {
                         word.store(word.load(Ordering::Relaxed) ^ x, Ordering::Relaxed)
@@ -239,8 +257,8 @@ impl Session {
             if !fresh {
                 garbage.push(c, Item::Prune { oid: w.oid, heap: heap.id });
             }
-            if !w.string && !table.indexes.is_empty() {
-                changed_keys(table, w.oid, space, &nodes, dead, &mut |index, key| {
+            if !w.string && (dead || rekeyed) && !table.indexes.is_empty() {
+                changed_keys(table, w.oid, space, nodes, dead, &mut |index, key| {
                     garbage.push(c, Item::Entry { oid: w.oid, table: table.clone(), index, key })
                 });
             }
@@ -248,10 +266,13 @@ impl Session {
                 garbage.push(c, Item::Slot { oid: w.oid, heap: heap.clone() })
             }
         }
+        self.overdue = garbage.is_overdue();
         drop(garbage);
-        let shares: Vec<Oid> = t.writes.iter().filter(|w| w.did == Did::Share).map(|w| w.oid).collect();
-        for oid in shares {
-            self.unshare(oid)
+        if shares {
+            let shared: Vec<Oid> = t.writes.iter().filter(|w| w.did == Did::Share).map(|w| w.oid).collect();
+            for oid in shared {
+                self.unshare(oid)
+            }
         }
     }
 }
@@ -264,13 +285,18 @@ pub(super) fn each_piece(
 ) -> Result<()> {
     // Nearly all are short, and clearing a large buffer would be most of what they cost.
     const SHORT: usize = 256;
-    let short = match w.did {
-        Did::Share => return Ok(()),
-        Did::Insert => !w.string && Heap::row_bytes(&kernel.space, w.oid) <= SHORT,
-        // SAFETY: our own node.
-        Did::Node => unsafe { &*w.node }.words().len() <= SHORT / 8,
-    };
-    if short { each_piece_of::<SHORT>(kernel, w, f) } else { each_piece_of::<{ 8 << 10 }>(kernel, w, f) }
+    let short = w.did == Did::Insert && !w.string && Heap::row_bytes(&kernel.space, w.oid) <= SHORT;
+    if short { each_piece_of::<SHORT>(kernel, w, f) } else { each_piece_of::<LONG>(kernel, w, f) }
+}
+
+/// The longest piece, in bytes.
+const LONG: usize = 8 << 10;
+
+/// Words as they lie in a row.
+fn bytes_of(words: &[u64]) -> &[u8] {
+    const { assert!(cfg!(target_endian = "little")) };
+    // SAFETY: all of a word's bytes are initialised, and bytes need no alignment.
+    unsafe { std::slice::from_raw_parts(words.as_ptr().cast(), size_of_val(words)) }
 }
 
 fn each_piece_of<const CHUNK: usize>(
@@ -300,13 +326,9 @@ fn each_piece_of<const CHUNK: usize>(
         Did::Node => {
             // SAFETY: our own node.
             let v = unsafe { &*w.node };
-            let mut buf = [0; CHUNK];
             for (at, words) in v.pieces() {
-                for (i, chunk) in words.chunks(CHUNK / 8).enumerate() {
-                    for (o, x) in buf.chunks_exact_mut(8).zip(chunk) {
-                        o.copy_from_slice(&x.to_le_bytes())
-                    }
-                    f(w.oid, at * 8 + i * CHUNK, &buf[..chunk.len() * 8])?
+                for (i, chunk) in words.chunks(LONG / 8).enumerate() {
+                    f(w.oid, at * 8 + i * LONG, bytes_of(chunk))?
                 }
             }
             Ok(())
@@ -339,12 +361,15 @@ fn unlink_pending(word1: &AtomicU64, participant: &Participant, credit: &mut usi
 
 /// Where a transaction changed definitions it has several views of a table. Each gets the indexes of all of them: one made
 /// in its midst holds keys of rows that were changed before, one whose removal was taken back those that were changed after.
-fn all_indexes(tables: &mut [Arc<TableStore>]) {
+/// True if there was such a table.
+fn all_indexes(tables: &mut [Arc<TableStore>]) -> bool {
+    let mut several = false;
     for i in 1..tables.len() {
         for k in 0..i {
             if tables[k].rows.id != tables[i].rows.id {
                 continue;
             }
+            several = true;
             let mut indexes = tables[k].indexes.clone();
             indexes.extend(
                 tables[i]
@@ -365,6 +390,7 @@ fn all_indexes(tables: &mut [Arc<TableStore>]) {
             tables[i] = all
         }
     }
+    several
 }
 
 /// The keys that the row's earlier versions within this commit had and its newest has not.

@@ -55,10 +55,9 @@ impl Session {
         wait: Wait,
         any: bool,
     ) -> Result<Locked> {
-        let kernel = self.kernel.clone();
-        let space = &kernel.space;
         let mut turn = 0;
         loop {
+            let space = &self.kernel.space;
             let w0 = space.word(oid.0).load(Ordering::Acquire);
             if w0 == 0 {
                 return Ok(Locked::Gone);
@@ -69,7 +68,7 @@ impl Session {
                 }
                 if let Some(owner) = (w0 & INSTALLING == 0).then(|| self.owner_of(oid, w0)).flatten()
                     && matches!(owner.get(), Status::Active | Status::Preparing(_))
-                    && !kernel.waits.shares(oid, self.view.txn)
+                    && !self.kernel.waits.shares(oid, self.view.txn)
                 {
                     if !self.wait_for(&owner, wait)? {
                         return Ok(Locked::Skipped);
@@ -89,6 +88,7 @@ impl Session {
             self.charge(Version::bytes(SMALL))?;
             let mark = self.mark();
             let number = self.table_number(table);
+            let space = &self.kernel.space;
             let Some(v) = Version::new(SMALL, w0, 0, mark) else {
                 return Err(Error::OutOfMemory { limit: space.budget.limit() });
             };
@@ -125,7 +125,7 @@ impl Session {
             });
             // W3
             if link & SHARED != 0
-                && let Some(holder) = kernel.waits.sharer(oid, self.view.txn)
+                && let Some(holder) = self.kernel.waits.sharer(oid, self.view.txn)
             {
                 self.undo_last();
                 if !self.wait_for(&holder, wait)? {
@@ -187,7 +187,7 @@ impl Session {
             self.room()?;
             self.charge(SHARE_BYTES)?;
             self.open().charged += SHARE_BYTES;
-            let state = self.open().state.clone();
+            let state = self.open().state().clone();
             let new = kernel.waits.share(oid, &state, || {
                 space.word(oid.0 + 8).fetch_or(SHARED, Ordering::SeqCst);
             });

@@ -24,6 +24,7 @@ impl Session {
         let mut changes = std::mem::take(&mut self.changes);
         changes.clear();
         let t = self.open();
+        let id = t.state().id;
         let mut outcome = Ok(());
         let mut i = t.first_unspilled;
         while i < t.writes.len() {
@@ -34,7 +35,7 @@ impl Session {
             }
             let more = each_piece(&kernel, w, |oid, offset, bytes| {
                 if changes.len() + bytes.len() + 64 > Log::MAX_RECORD && !changes.is_empty() {
-                    kernel.log.fragment(stream, t.state.id, t.fragments, &changes)?;
+                    kernel.log.fragment(stream, id, t.fragments, &changes)?;
                     t.fragments += 1;
                     changes.clear();
                 }
@@ -49,7 +50,7 @@ impl Session {
             i += 1;
         }
         if outcome.is_ok() && !changes.is_empty() {
-            outcome = kernel.log.fragment(stream, t.state.id, t.fragments, &changes).map_err(Error::from);
+            outcome = kernel.log.fragment(stream, id, t.fragments, &changes).map_err(Error::from);
             t.fragments += 1;
         }
         // Writes that are marked as spilled may have been in the fragment that was refused.
@@ -91,11 +92,12 @@ impl Session {
         let mut changes = Changes::default();
         let stream = self.stream;
         let t = self.open();
+        let id = t.state().id;
         if t.first_unspilled > to.writes {
             for w in t.writes[to.writes..t.first_unspilled].iter().filter(|w| w.spilled) {
                 each_piece(&kernel, w, |oid, offset, bytes| {
                     if changes.len() + bytes.len() + 64 > Log::MAX_RECORD && !changes.is_empty() {
-                        kernel.log.fragment(stream, t.state.id, t.fragments, &changes)?;
+                        kernel.log.fragment(stream, id, t.fragments, &changes)?;
                         t.fragments += 1;
                         changes.clear();
                     }
@@ -104,7 +106,7 @@ impl Session {
                 })?
             }
             if !changes.is_empty() {
-                kernel.log.fragment(stream, t.state.id, t.fragments, &changes)?;
+                kernel.log.fragment(stream, id, t.fragments, &changes)?;
                 t.fragments += 1;
             }
             t.first_unspilled = to.writes;
@@ -192,7 +194,7 @@ impl Session {
         }
         self.undo_to(0);
         let t = self.open();
-        let (id, fragments) = (t.state.id, t.fragments);
+        let (id, fragments) = (t.state().id, t.fragments);
         if fragments > 0 {
             self.kernel.log.abandon(id)
         }
@@ -202,14 +204,14 @@ impl Session {
     pub(super) fn end(&mut self, status: Status) {
         let Some(mut t) = self.txn.take() else { return };
         if status == Status::Aborted {
-            t.state.set(status)
+            t.state().set(status)
         }
-        self.kernel.waits.ended(&t.state);
-        if !t.marks.is_empty() {
+        self.kernel.waits.ended(t.state());
+        if t.marked {
             let guard = self.participant.pin();
-            for m in t.marks.drain(..) {
-                // SAFETY: its slots are stamped, so no new reader finds it; it came out of its box here.
-                unsafe { guard.retire_raw(Box::into_raw(m) as usize, Mark::free_at) }
+            for m in t.marks.drain(..).chain([t.mark.clone()]) {
+                // SAFETY: its slots are stamped, so no new reader finds it.
+                unsafe { guard.retire_raw(Arc::into_raw(m) as usize, Mark::free_at) }
             }
         }
         self.view.txn = 0;
@@ -223,7 +225,9 @@ impl Session {
             self.credit -= back;
             self.kernel.space.budget.give_back(back)
         }
-        self.kernel.collector.help(&self.garbage, &self.participant, &self.kernel);
+        if std::mem::take(&mut self.overdue) {
+            self.kernel.collector.help(&self.garbage, &self.participant, &self.kernel)
+        }
     }
 }
 

@@ -289,6 +289,9 @@ pub(super) fn with_changes<R>(
     memory: &[u8],
     f: impl FnOnce(&[(usize, ValueRef<'_>)]) -> R,
 ) -> R {
+    if let ([c], [d]) = (columns, values) {
+        return f(&[(*c as usize, d.value(memory))]);
+    }
     const FEW: usize = 8;
     if columns.len() <= FEW {
         let mut few = [(0, ValueRef::Null); FEW];
