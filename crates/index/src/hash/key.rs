@@ -92,7 +92,7 @@ mod tests {
     fn a_short_key_hashes_as_its_bytes() {
         for n in 0..=16 {
             let mut key = [0u8; 16];
-            key[..n].iter_mut().enumerate().for_each(|(i, b)| *b = 0xe1 ^ (i as u8 * 37));
+            key[..n].iter_mut().enumerate().for_each(|(i, b)| *b = 0xe1 ^ (i as u8).wrapping_mul(37));
             assert_eq!(hash_short(u128::from_le_bytes(key), n), hash_key(&key[..n]), "{n} bytes");
         }
     }
