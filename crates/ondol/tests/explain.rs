@@ -21,7 +21,7 @@ fn a_prepared_statement_is_measured_as_any_other() {
     }
 }
 
-/// Also while the tables are empty, as they are when queries are registered before loading.
+/// Also while the tables are empty, as they are when queries are registered before loading, and when they are full.
 #[test]
 fn more_columns_with_a_value_make_the_better_index() {
     let folder = TempFolder::new().unwrap();
@@ -32,14 +32,19 @@ fn more_columns_with_a_value_make_the_better_index() {
          CREATE TABLE x (a int, b int, n int); CREATE INDEX x_a ON x (a); CREATE INDEX x_ab ON x USING hash (a, b)",
     )
     .unwrap();
-    for (sql, index) in [
+    let cases = [
         ("SELECT * FROM o WHERE w = 1 AND d = 2 AND c = 3 ORDER BY id DESC LIMIT 1", "by_c"),
         ("SELECT * FROM o WHERE w = 1 AND d = 2 AND c = 3", "by_c"),
         ("SELECT * FROM o WHERE w = 1 AND d = 2 AND c = 3 AND id = 4", "o_pkey"),
         ("SELECT * FROM o WHERE w = 1 AND d = 2 ORDER BY id LIMIT 1", "o_pkey"),
         ("SELECT * FROM x WHERE a = 1 AND b = 2", "x_ab"),
         ("SELECT * FROM x WHERE a = 1 AND n = 2", "x_a"),
-    ] {
+    ];
+    for (n, (sql, index)) in cases.iter().chain(&cases).enumerate() {
+        if n == cases.len() {
+            s.execute("INSERT INTO o SELECT n / 30000, n / 3000 % 10, n % 3000, n % 3000 FROM generate_series(1, 60000) n")
+                .unwrap();
+        }
         let plan = s.query(&format!("EXPLAIN {sql}"), &[]).unwrap();
         let lines: Vec<String> = plan.iter().map(|r| r.get::<String>(0).unwrap()).collect();
         let used =

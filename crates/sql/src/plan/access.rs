@@ -190,10 +190,7 @@ pub fn choose<'a>(
 ) -> Choice<'a> {
     let n = table_rows(table);
     let c = conditions(table, rel, bound, conjuncts);
-    let rows = (n * selectivity(conjuncts, rel, bound)).max(1.0);
     let ordered = order.is_none_or(|o| o.is_empty());
-    let mut best = Choice { access: Access::Full, fetched: n, rows, ordered, uses_others: false };
-    let mut best_cost = cost(&best, n, limited);
     let all: Vec<(Vec<KeyValue<'a>>, usize)> =
         table.def.indexes.iter().map(|i| leading_keys(i, &c)).collect();
     // More columns with a value never leave more rows: the guess for some of an index's columns bounds the guess for all.
@@ -206,6 +203,13 @@ pub fn choose<'a>(
             .fold(n, f64::min)
             .max(1.0)
     };
+    let rows = (0..all.len())
+        .filter(|i| all[*i].1 == 0)
+        .map(|i| rows_of_keys(i, all[i].0.len()))
+        .fold(n * selectivity(conjuncts, rel, bound), f64::min)
+        .max(1.0);
+    let mut best = Choice { access: Access::Full, fetched: n, rows, ordered, uses_others: false };
+    let mut best_cost = cost(&best, n, limited);
     for (number, index) in table.def.indexes.iter().enumerate() {
         let m = index.columns.len();
         let (keys, lists) = all[number].clone();
