@@ -102,7 +102,7 @@ fn walk(mut link: u64, newest: u64, snapshot: u64, offset: usize, out: &mut [u8]
 ///
 /// # Safety
 /// Read while pinned.
-unsafe fn mark_of<'a>(link: u64) -> Option<&'a Mark> {
+pub(crate) unsafe fn mark_of<'a>(link: u64) -> Option<&'a Mark> {
     let p = if link & MARK != 0 {
         (link & POINTER) as *const Mark
     } else {

@@ -1,7 +1,7 @@
 //! Locks of rows: in their headers, shared ones in the table of waits.
-use super::{Did, Isolation, LockMode, Locked, Mark, SHARE_BYTES, Session, TxnState, Wait, Write};
+use super::{Did, Isolation, LockMode, Locked, SHARE_BYTES, Session, TxnState, Wait, Write};
 use crate::error::{Error, Result};
-use crate::slot::{FRESH, ID, INSTALLING, LIVE, OWNED, Status, row};
+use crate::slot::{self, FRESH, ID, INSTALLING, LIVE, OWNED, Status, row};
 use crate::table::TableStore;
 use crate::version::{LATCHED, MARK, POINTER, SHARED, SMALL, Version, node};
 use ondol_base::oid::Oid;
@@ -33,19 +33,23 @@ impl Session {
     pub(super) fn owner_of(&self, oid: Oid, w0: u64) -> Option<Arc<TxnState>> {
         let _pin = self.participant.pin();
         let link = self.kernel.space.word(oid.0 + 8).load(Ordering::Acquire);
-        let p = if link & MARK != 0 {
-            (link & POINTER) as *const Mark
-        } else {
-            // SAFETY: pinned.
-            let v = unsafe { node(link) }?;
-            if v.ts.load(Ordering::Acquire) != 0 {
-                return None;
-            }
-            v.mark
-        };
-        // SAFETY: pinned, so the mark is not freed yet.
-        let state = unsafe { p.as_ref() }?.txn.clone();
-        (state.id == w0 & ID).then_some(state)
+        // SAFETY: pinned.
+        let state = &unsafe { slot::mark_of(link) }?.txn;
+        (state.id == w0 & ID).then(|| state.clone())
+    }
+
+    /// Waits for who owns a slot, or for it to become clear who does; false when it is to be skipped.
+    fn wait_for_owner(&mut self, oid: Oid, w0: u64, wait: Wait, turn: &mut u32) -> Result<bool> {
+        if let Some(owner) = (w0 & INSTALLING == 0).then(|| self.owner_of(oid, w0)).flatten()
+            && matches!(owner.get(), Status::Active | Status::Preparing(_))
+            && !self.kernel.waits.shares(oid, self.view.txn)
+        {
+            *turn = 0;
+            return self.wait_for(&owner, wait);
+        }
+        spin_wait(*turn);
+        *turn += 1;
+        Ok(true)
     }
 
     pub(super) fn lock_update(
@@ -66,18 +70,9 @@ impl Session {
                 if w0 & ID == self.view.txn {
                     return Ok(if any { Locked::Same } else { self.locked_before(oid, w0) });
                 }
-                if let Some(owner) = (w0 & INSTALLING == 0).then(|| self.owner_of(oid, w0)).flatten()
-                    && matches!(owner.get(), Status::Active | Status::Preparing(_))
-                    && !self.kernel.waits.shares(oid, self.view.txn)
-                {
-                    if !self.wait_for(&owner, wait)? {
-                        return Ok(Locked::Skipped);
-                    }
-                    turn = 0;
-                    continue;
+                if !self.wait_for_owner(oid, w0, wait, &mut turn)? {
+                    return Ok(Locked::Skipped);
                 }
-                spin_wait(turn);
-                turn += 1;
                 continue;
             }
             let newer = w0 > self.view.snapshot && !any;
@@ -166,18 +161,9 @@ impl Session {
                 if w0 & ID == self.view.txn {
                     return Ok(self.locked_before(oid, w0));
                 }
-                if let Some(owner) = (w0 & INSTALLING == 0).then(|| self.owner_of(oid, w0)).flatten()
-                    && matches!(owner.get(), Status::Active | Status::Preparing(_))
-                    && !kernel.waits.shares(oid, self.view.txn)
-                {
-                    if !self.wait_for(&owner, wait)? {
-                        return Ok(Locked::Skipped);
-                    }
-                    turn = 0;
-                    continue;
+                if !self.wait_for_owner(oid, w0, wait, &mut turn)? {
+                    return Ok(Locked::Skipped);
                 }
-                spin_wait(turn);
-                turn += 1;
                 continue;
             }
             let newer = w0 > self.view.snapshot;

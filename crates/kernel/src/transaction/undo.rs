@@ -1,16 +1,46 @@
 //! Taking back: fragments, savepoints, the end without effect.
 use super::commit::each_piece;
 use super::{Did, Mark, SPILL, Savepoint, Session};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::heap::Heap;
 use crate::slot::{LIVE, Status, row};
 use crate::table::{Committed, TableStore};
 use crate::version::{MARK, Version, latch, node, set_head, unlatch};
 use ondol_base::oid::Oid;
+use ondol_durability::TxnId;
 use ondol_durability::delta::Changes;
-use ondol_durability::log::Log;
+use ondol_durability::log::{Log, StreamId};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Differences on their way into the log as fragments of an open transaction (P2).
+struct Fragments<'a> {
+    log: &'a Log,
+    stream: StreamId,
+    txn: TxnId,
+    /// The next fragment's number.
+    next: &'a mut u32,
+    changes: &'a mut Changes,
+}
+
+impl Fragments<'_> {
+    fn push(&mut self, oid: Oid, offset: usize, bytes: &[u8]) -> Result<()> {
+        if self.changes.len() + bytes.len() + 64 > Log::MAX_RECORD {
+            self.finish()?;
+        }
+        self.changes.push(oid, offset, bytes);
+        Ok(())
+    }
+    /// Logs what is left.
+    fn finish(&mut self) -> Result<()> {
+        if !self.changes.is_empty() {
+            self.log.fragment(self.stream, self.txn, *self.next, self.changes)?;
+            *self.next += 1;
+            self.changes.clear();
+        }
+        Ok(())
+    }
+}
 
 impl Session {
     pub(super) fn spill_if_large(&mut self) -> Result<()> {
@@ -25,6 +55,8 @@ impl Session {
         changes.clear();
         let t = self.open();
         let id = t.state().id;
+        let mut fragments =
+            Fragments { log: &kernel.log, stream, txn: id, next: &mut t.fragments, changes: &mut changes };
         let mut outcome = Ok(());
         let mut i = t.first_unspilled;
         while i < t.writes.len() {
@@ -33,26 +65,14 @@ impl Session {
             if !all && i + 1 == t.writes.len() && w.did == Did::Node {
                 break;
             }
-            let more = each_piece(&kernel, w, |oid, offset, bytes| {
-                if changes.len() + bytes.len() + 64 > Log::MAX_RECORD && !changes.is_empty() {
-                    kernel.log.fragment(stream, id, t.fragments, &changes)?;
-                    t.fragments += 1;
-                    changes.clear();
-                }
-                changes.push(oid, offset, bytes);
-                Ok(())
-            });
-            if let Err(e) = more {
+            if let Err(e) = each_piece(&kernel, w, |oid, offset, bytes| fragments.push(oid, offset, bytes)) {
                 outcome = Err(e);
                 break;
             }
             t.writes[i].spilled = true;
             i += 1;
         }
-        if outcome.is_ok() && !changes.is_empty() {
-            outcome = kernel.log.fragment(stream, id, t.fragments, &changes).map_err(Error::from);
-            t.fragments += 1;
-        }
+        outcome = outcome.and_then(|()| fragments.finish());
         // Writes that are marked as spilled may have been in the fragment that was refused.
         t.broken = outcome.as_ref().err().cloned();
         t.first_unspilled = i;
@@ -94,21 +114,12 @@ impl Session {
         let t = self.open();
         let id = t.state().id;
         if t.first_unspilled > to.writes {
+            let next = &mut t.fragments;
+            let mut fragments = Fragments { log: &kernel.log, stream, txn: id, next, changes: &mut changes };
             for w in t.writes[to.writes..t.first_unspilled].iter().filter(|w| w.spilled) {
-                each_piece(&kernel, w, |oid, offset, bytes| {
-                    if changes.len() + bytes.len() + 64 > Log::MAX_RECORD && !changes.is_empty() {
-                        kernel.log.fragment(stream, id, t.fragments, &changes)?;
-                        t.fragments += 1;
-                        changes.clear();
-                    }
-                    changes.push(oid, offset, bytes);
-                    Ok(())
-                })?
+                each_piece(&kernel, w, |oid, offset, bytes| fragments.push(oid, offset, bytes))?
             }
-            if !changes.is_empty() {
-                kernel.log.fragment(stream, id, t.fragments, &changes)?;
-                t.fragments += 1;
-            }
+            fragments.finish()?;
             t.first_unspilled = to.writes;
         }
         Ok(())
