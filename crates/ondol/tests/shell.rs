@@ -397,7 +397,8 @@ fn an_interrupt_ends_the_running_statement() {
     use std::sync::{Arc, Mutex};
     use std::time::{Duration, Instant};
     let p = Place::new();
-    let command = format!("{ONDOL} shell {}", p.db().display());
+    // "exec": a shell in between would be the one that the interrupt ends.
+    let command = format!("exec {ONDOL} shell {}", p.db().display());
     // Of util-linux: gives its child a terminal.
     let mut child = Command::new("script")
         .args(["-qec", &command, "/dev/null"])
