@@ -320,9 +320,9 @@ pub(super) fn exec(
             f.sorters[sort.0 as usize].limit((!d.is_null()).then(|| usize::try_from(d.as_int()).unwrap_or(0)))
         }
         Op::SortPut { sort, row: span } => {
-            f.sorters[sort.0 as usize].put(row!(span), &f.memory, &mut f.allow)?
+            f.sorters[sort.0 as usize].put(row!(span), &f.memory, &mut f.allow, world.env.cancel)?
         }
-        Op::SortRun { sort } => f.sorters[sort.0 as usize].run(),
+        Op::SortRun { sort } => f.sorters[sort.0 as usize].run(world.env.cancel)?,
         Op::SortNext { sort, to } => {
             tick!();
             if !f.sorters[sort.0 as usize].step() {

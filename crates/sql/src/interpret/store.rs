@@ -4,10 +4,14 @@
 //!   may be given back while stored rows stay.
 //! - **S2** Row numbers are given in order of insertion and stay; only a sorter's cut ([`Sorter`]) renumbers.
 //! - **S3** Clearing keeps the memory for the next execution.
+//! - **S4** Sorting looks for a wish to cancel once in [`RUN`] rows: a sort of many rows takes seconds.
 use super::datum::{Allowance, Datum, Mix, compare, hash};
+use super::exec::canceled;
 use crate::code::program::SortKey;
 use ondol_types::SqlResult;
 use std::cmp::Ordering;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 
 #[derive(Default, Debug)]
 pub struct Store {
@@ -285,6 +289,51 @@ fn order_rows(keys: &[SortKey], a: &[Datum], am: &[u8], b: &[Datum], bm: &[u8]) 
     Ordering::Equal
 }
 
+/// A statement's wish to be broken off.
+type Cancel<'a> = Option<&'a AtomicBool>;
+
+/// So many rows are sorted in one go.
+const RUN: usize = 1 << 14;
+
+/// Sorts by `order`, runs first and then by merging them, bottom up; asks `go_on` once in [`RUN`] numbers, whose error leaves the
+/// numbers in any order.
+fn sort(
+    numbers: &mut Vec<u32>,
+    order: impl Fn(u32, u32) -> Ordering,
+    go_on: impl Fn() -> SqlResult<()>,
+) -> SqlResult<()> {
+    for run in numbers.chunks_mut(RUN) {
+        go_on()?;
+        run.sort_unstable_by(|a, b| order(*a, *b));
+    }
+    let mut merged = Vec::new();
+    let mut width = RUN;
+    while width < numbers.len() {
+        merged.reserve_exact(numbers.len());
+        for pair in numbers.chunks(2 * width) {
+            let (mut left, mut right) = pair.split_at(width.min(pair.len()));
+            while let ([l, after_l @ ..], [r, after_r @ ..]) = (left, right) {
+                if merged.len() % RUN == 0 {
+                    go_on()?;
+                }
+                if order(*r, *l) == Ordering::Less {
+                    merged.push(*r);
+                    right = after_r;
+                } else {
+                    merged.push(*l);
+                    left = after_l;
+                }
+            }
+            merged.extend_from_slice(left);
+            merged.extend_from_slice(right);
+        }
+        std::mem::swap(numbers, &mut merged);
+        merged.clear();
+        width *= 2;
+    }
+    Ok(())
+}
+
 /// Below this many rows a limit does not pay for cutting.
 const SMALLEST_CUT: usize = 64;
 
@@ -307,7 +356,13 @@ impl Sorter {
     pub fn limit(&mut self, rows: Option<usize>) {
         self.limit = rows;
     }
-    pub fn put(&mut self, row: &[Datum], memory: &[u8], allow: &mut Allowance) -> SqlResult<()> {
+    pub fn put(
+        &mut self,
+        row: &[Datum],
+        memory: &[u8],
+        allow: &mut Allowance,
+        cancel: Cancel<'_>,
+    ) -> SqlResult<()> {
         if let Some(limit) = self.limit {
             if limit == 0 {
                 return Ok(());
@@ -319,15 +374,15 @@ impl Sorter {
                 return Ok(());
             }
             if self.store.rows >= limit.saturating_mul(2).max(SMALLEST_CUT) {
-                self.cut(limit, allow)?;
+                self.cut(limit, allow, cancel)?;
             }
         }
         self.store.push(row, memory, allow).map(|_| ())
     }
     /// Keeps the first `limit` rows.
-    fn cut(&mut self, limit: usize, allow: &mut Allowance) -> SqlResult<()> {
+    fn cut(&mut self, limit: usize, allow: &mut Allowance, cancel: Cancel<'_>) -> SqlResult<()> {
         let before = allow.used;
-        self.arrange();
+        self.arrange(cancel)?;
         self.spare.clear();
         self.spare.width = self.store.width;
         for n in self.order.iter().take(limit) {
@@ -338,21 +393,26 @@ impl Sorter {
         self.worst = (self.store.rows as u32).checked_sub(1);
         Ok(())
     }
-    fn arrange(&mut self) {
+    fn arrange(&mut self, cancel: Cancel<'_>) -> SqlResult<()> {
         let (store, keys) = (&self.store, &self.keys);
+        let less = |a: u32, b: u32| {
+            let (x, y) = (store.row(a as usize), store.row(b as usize));
+            order_rows(keys, x, &store.bytes, y, &store.bytes).then(a.cmp(&b))
+        };
         self.order.clear();
         self.order.extend(0..store.rows as u32);
-        self.order.sort_unstable_by(|a, b| {
-            order_rows(keys, store.row(*a as usize), &store.bytes, store.row(*b as usize), &store.bytes)
-                .then(a.cmp(b))
-        });
+        sort(&mut self.order, less, || match cancel {
+            Some(c) if c.load(Relaxed) => Err(canceled()),
+            _ => Ok(()),
+        })
     }
-    pub fn run(&mut self) {
-        self.arrange();
+    pub fn run(&mut self, cancel: Cancel<'_>) -> SqlResult<()> {
+        self.arrange(cancel)?;
         if let Some(l) = self.limit {
             self.order.truncate(l)
         }
         self.next = 0;
+        Ok(())
     }
     #[inline]
     pub fn step(&mut self) -> bool {
@@ -387,10 +447,10 @@ mod tests {
             s.store.width = 1;
             s.limit(Some(37));
             for n in &numbers {
-                s.put(&[Datum::int(*n)], &[], &mut allow()).unwrap();
+                s.put(&[Datum::int(*n)], &[], &mut allow(), None).unwrap();
             }
             assert!(s.store.rows <= 75);
-            s.run();
+            s.run(None).unwrap();
             let mut got = Vec::new();
             while s.step() {
                 got.push(s.get(0, &mut Vec::new()).as_int());
@@ -400,6 +460,36 @@ mod tests {
                 numbers.reverse()
             }
             assert_eq!(got, numbers[..37]);
+        }
+    }
+
+    #[test]
+    fn sorting_merges_runs_and_can_be_broken_off() {
+        use std::cell::Cell;
+        for n in [0, 1, RUN - 1, RUN, RUN + 1, 2 * RUN, 5 * RUN + 77] {
+            let key = |x: u32| x.wrapping_mul(0x9e37_79b9) >> 20;
+            let order = |a: u32, b: u32| key(a).cmp(&key(b)).then(a.cmp(&b));
+            let mut numbers: Vec<u32> = (0..n as u32).collect();
+            let mut expected = numbers.clone();
+            expected.sort_by_key(|x| key(*x));
+            let asked = Cell::new(0);
+            sort(&mut numbers, order, || {
+                asked.set(asked.get() + 1);
+                Ok(())
+            })
+            .unwrap();
+            assert_eq!(numbers, expected);
+            for turn in 0..asked.get() {
+                let left = Cell::new(turn);
+                let done = sort(&mut (0..n as u32).collect(), order, || match left.get() {
+                    0 => Err(canceled()),
+                    more => {
+                        left.set(more - 1);
+                        Ok(())
+                    }
+                });
+                assert_eq!(done.unwrap_err().to_string(), canceled().to_string());
+            }
         }
     }
 
