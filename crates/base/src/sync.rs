@@ -64,6 +64,20 @@ fn address<T: ?Sized>(of: &T) -> usize {
     std::ptr::from_ref(of).cast::<()>() as usize
 }
 
+/// Lets one thread of the process at a time run something, also where the threads belong to different simulated worlds, or to
+/// none: for foreign code that minds. What runs must not reach a scheduling point, since other worlds would wait for this one.
+pub struct OneAtATime(std::sync::Mutex<()>);
+impl OneAtATime {
+    #[expect(clippy::new_without_default, reason = "it stands in statics only")]
+    pub const fn new() -> Self {
+        OneAtATime(std::sync::Mutex::new(()))
+    }
+    pub fn run<R>(&self, what: impl FnOnce() -> R) -> R {
+        let _one = self.0.lock().unwrap_or_else(|e| e.into_inner());
+        what()
+    }
+}
+
 pub struct Mutex<T: ?Sized>(std::sync::Mutex<T>);
 /// Releases the mutex when dropped.
 #[must_use = "the mutex is released when this is dropped"]

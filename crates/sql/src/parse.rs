@@ -17,7 +17,7 @@ pub mod lexer;
 
 pub use pg_query::protobuf as tree;
 
-use ondol_base::sync::Mutex;
+use ondol_base::sync::OneAtATime;
 use ondol_types::{SqlError, SqlResult, sqlstate};
 use tree::node::Node as Kind;
 
@@ -25,7 +25,7 @@ use tree::node::Node as Kind;
 pub const MAX_NESTING: usize = 150;
 
 /// See invariant 2.
-static LIBRARY: Mutex<()> = Mutex::new(());
+static LIBRARY: OneAtATime = OneAtATime::new();
 
 /// One statement of a text.
 #[derive(Clone, Debug)]
@@ -49,10 +49,7 @@ pub fn parse(sql: &str) -> SqlResult<Vec<Raw>> {
         return Err(SqlError::new("54001", "stack depth limit exceeded")
             .hint(format!("A statement may be nested {MAX_NESTING} levels deep.")));
     }
-    let parsed = {
-        let _one = LIBRARY.lock();
-        pg_query::parse(sql, 0)
-    };
+    let parsed = LIBRARY.run(|| pg_query::parse(sql, 0));
     let tree = match parsed {
         Ok(result) => result.protobuf,
         Err(pg_query::Error::Parse(message)) => return Err(located(sql, message)),
@@ -91,10 +88,7 @@ pub fn expression_text(expression: &tree::Node) -> SqlResult<String> {
     let statement = tree::Node { node: Some(Kind::SelectStmt(Box::new(select))) };
     let raw = tree::RawStmt { stmt: Some(Box::new(statement)), stmt_location: 0, stmt_len: 0 };
     let whole = tree::ParseResult { version: 0, stmts: vec![raw] };
-    let text = {
-        let _one = LIBRARY.lock();
-        pg_query::deparse(&whole, pg_query::DeparseOptions::default())
-    };
+    let text = LIBRARY.run(|| pg_query::deparse(&whole, pg_query::DeparseOptions::default()));
     let internal = |m: String| SqlError::new(sqlstate::INTERNAL_ERROR, m);
     let text = text.map_err(|e| internal(e.to_string()))?;
     match text.strip_prefix(HEAD) {
@@ -140,8 +134,8 @@ fn locate(sql: &str, message: &str) -> Option<usize> {
     }
     let fails_alike = |place: usize| {
         let prefix = &sql[..place + token.len()];
-        let _one = LIBRARY.lock();
-        matches!(pg_query::parse(prefix, 0), Err(pg_query::Error::Parse(m)) if m == message)
+        let parsed = LIBRARY.run(|| pg_query::parse(prefix, 0));
+        matches!(parsed, Err(pg_query::Error::Parse(m)) if m == message)
     };
     let first = places.partition_point(|p| !fails_alike(*p));
     places.get(first).or(places.last()).copied()
