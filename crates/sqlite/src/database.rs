@@ -9,10 +9,10 @@ use crate::care;
 use crate::ffi::{self, Vfs};
 use crate::layout::{BLOCK, Layout};
 use crate::medium::Medium;
-use crate::plan::{self, Run, State};
+use crate::plan::{self, Run, State, Work};
 use crate::settings::{Mode, Settings};
 use crate::sharing::{self, Counts, Range, Target};
-use crate::wal::{self, Format};
+use crate::wal::{self, Format, Writer};
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::fs::File;
 use std::io;
@@ -47,7 +47,7 @@ pub struct Database {
     shareable: Option<Shareable>,
     /// The mark could not be removed for certain: nothing may be written to the WAL any more.
     broken: bool,
-    /// Frame and buffer of the last page read from the WAL.
+    /// Place and buffer of the last page read from the WAL.
     last_read: Option<(u64, usize)>,
     /// Something was shared since the last sync.
     unsynced: bool,
@@ -146,8 +146,8 @@ impl Database {
     pub fn write(&mut self, buf: &[u8], offset: i64) -> c_int {
         let last_read = self.last_read.take();
         if self.backfilling {
-            let from_wal = last_read.filter(|(_, at)| *at == buf.as_ptr() as usize).map(|(frame, _)| frame);
-            if from_wal.is_some_and(|frame| self.shared(buf, offset as u64, frame)) {
+            let from_wal = last_read.filter(|(_, at)| *at == buf.as_ptr() as usize).map(|(place, _)| place);
+            if from_wal.is_some_and(|place| self.shared(buf, offset as u64, place)) {
                 return ffi::OK;
             }
             self.target.counts.pages_copied.fetch_add(1, Relaxed);
@@ -174,6 +174,16 @@ impl Database {
         }
         code
     }
+    pub fn shm_lock(&mut self, at: c_int, n: c_int, flags: c_int) -> c_int {
+        const WRITE_LOCK: c_int = 0;
+        if at == WRITE_LOCK {
+            // SAFETY: D1.
+            if let Some(wal) = unsafe { self.wal.as_mut() } {
+                wal.writer.doubt();
+            }
+        }
+        self.below.shm_lock(at, n, flags)
+    }
     pub fn shm_unmap(&mut self, delete: c_int) -> c_int {
         self.index = std::ptr::null();
         self.below.shm_unmap(delete)
@@ -194,12 +204,10 @@ impl Database {
 
     /// SQLite is about to backfill: WAL synced, its frames up to `nBackfillAttempted` to go, READ_LOCK(0) exclusive.
     pub fn checkpoint_starts(&mut self) {
-        const BACKFILLED: usize = 96;
-        const ATTEMPTED: usize = 128;
         self.target.counts.checkpoints.fetch_add(1, Relaxed);
         self.last_read = None;
         self.backfilling = true;
-        self.shareable = self.plan(self.index_u32(BACKFILLED), self.index_u32(ATTEMPTED));
+        self.shareable = self.plan();
     }
     pub fn checkpoint_ends(&mut self) {
         self.backfilling = false;
@@ -207,29 +215,36 @@ impl Database {
         self.last_read = None;
     }
 
-    /// What can be shared of the frames `from..to`. Whatever cannot be found out costs a chance to share, nothing else.
-    fn plan(&self, from: Option<u64>, to: Option<u64>) -> Option<Shareable> {
+    /// What can be shared by this checkpoint. Whatever cannot be found out costs a chance to share, nothing else.
+    fn plan(&self) -> Option<Shareable> {
+        const COMMITTED: usize = 16;
+        const PAGES: usize = 20;
+        const BACKFILLED: usize = 96;
+        const ATTEMPTED: usize = 128;
         // SAFETY: D1.
         let wal = unsafe { self.wal.as_ref() }?;
         let layout = wal.layout?;
         if self.settings.mode != Mode::Remap || self.target.refusal().is_some() {
             return None;
         }
-        let (from, to) = (from?, to?);
-        if from >= to {
+        let (from, to) = (self.index_u32(BACKFILLED)?, self.index_u32(ATTEMPTED)?);
+        // Read last: a writer may commit meanwhile, and SQLite knows no more commits than are seen here.
+        let (pages, committed) = (self.index_u32(PAGES)? as u32, self.index_u32(COMMITTED)?);
+        if from >= to || to > committed {
             return None;
         }
+        let work = Work { frames: (to - from) as usize, pages };
         let least = (u64::from(self.settings.least_blocks) * BLOCK).div_ceil(layout.page()) as u32;
-        let numbers = wal::page_numbers(&wal.below, layout, from, to).ok()?;
-        let runs = plan::runs(&numbers, from, least);
+        let entries = wal::entries(&wal.below, layout, from, committed).ok()?;
+        let runs = plan::runs(&entries, work, least);
         if runs.is_empty() {
             return None;
         }
         Some(Shareable { runs, layout, source: sharing::source(&self.our_wal()).ok()? })
     }
 
-    /// Whether the page at `offset`, read from `frame`, is in the database by sharing; shares its run when it is first.
-    fn shared(&mut self, buf: &[u8], offset: u64, frame: u64) -> bool {
+    /// Whether the page at `offset`, read from `place`, is in the database by sharing; shares its run when it is first.
+    fn shared(&mut self, buf: &[u8], offset: u64, place: u64) -> bool {
         let Some(Shareable { runs, layout, source }) = &mut self.shareable else { return false };
         let size = layout.page();
         if buf.len() as u64 != size || !offset.is_multiple_of(size) {
@@ -238,14 +253,14 @@ impl Database {
         let Ok(page) = u32::try_from(offset / size + 1) else { return false };
         let after = runs.partition_point(|run| run.page <= page);
         let Some(run) = after.checked_sub(1).map(|i| &mut runs[i]) else { return false };
-        if run.frame_of(page) != Some(frame) {
+        if run.place_of(page) != Some(place) {
             return false;
         }
         if run.state == State::Waiting {
             // Sharing late, after a page of the run was written otherwise, would do no harm, but means that the plan
             // is not SQLite's.
             run.state = State::Copied;
-            let range = Range { from: layout.page_at(frame), to: offset, len: u64::from(run.pages) * size };
+            let range = Range { from: layout.place_at(place), to: offset, len: u64::from(run.pages) * size };
             if page == run.page && self.target.share(&self.path, &self.below, source, range, buf) {
                 run.state = State::Shared;
                 self.unsynced = true;
@@ -317,7 +332,8 @@ impl Database {
             let (below, out) = unsafe { Below::open(self.vfs, name, None, flags)? };
             (below, out, None)
         };
-        self.wal = Box::into_raw(Box::new(Wal { below, layout, database: self }));
+        let writer = Writer::default();
+        self.wal = Box::into_raw(Box::new(Wal { below, layout, writer, database: self }));
         Ok((self.wal, out))
     }
 
@@ -503,6 +519,7 @@ pub struct Wal {
     pub below: Below,
     /// None: SQLite's own layout.
     layout: Option<Layout>,
+    writer: Writer,
     /// D1.
     database: *mut Database,
 }
@@ -518,13 +535,16 @@ impl Wal {
         let Some(layout) = self.layout else {
             return self.below.read(buf.as_mut_ptr().cast(), buf.len() as c_int, offset);
         };
-        let range = offset as u64..offset as u64 + buf.len() as u64;
         // SAFETY: D1.
-        unsafe {
-            (*self.database).last_read = layout.whole_page(range).map(|frame| (frame, buf.as_ptr() as usize))
-        };
+        let last_read = unsafe { &mut (*self.database).last_read };
+        *last_read = None;
         match wal::read(&self.below, layout, buf, offset as u64) {
-            Ok(n) if n == buf.len() => ffi::OK,
+            Ok((n, place)) if n == buf.len() => {
+                if layout.whole_page(offset as u64..offset as u64 + n as u64).is_some() {
+                    *last_read = place.map(|place| (place, buf.as_ptr() as usize));
+                }
+                ffi::OK
+            }
             Ok(_) => ffi::IOERR_SHORT_READ,
             Err(error) => below::code_of(&error, ffi::IOERR),
         }
@@ -550,7 +570,10 @@ impl Wal {
                     let path = unsafe { (*self.database).our_wal() };
                     return report("write", &path, &error, ffi::IOERR);
                 }
-                match wal::write(&self.below, layout, buf, offset as u64) {
+                // SAFETY: D1.
+                let database = unsafe { &(*self.database).below };
+                let pages = || Ok((database.len()? / layout.page()) as u32);
+                match self.writer.write(&self.below, layout, buf, offset as u64, pages) {
                     Ok(()) => ffi::OK,
                     Err(error) => below::code_of(&error, ffi::IOERR),
                 }
@@ -578,6 +601,7 @@ impl Wal {
             Ok(Some((below, _))) => {
                 std::mem::replace(&mut self.below, below).close();
                 self.layout = Layout::new(head.page);
+                self.writer = Writer::default();
                 Ok(())
             }
             Err(error) => Err(report("take care of", &database.path, &error, ffi::IOERR)),

@@ -2,7 +2,7 @@
 //! writing pages twice. What is built, its file format, and the argument for each rule: `docs/sqlite-vfs.md`.
 //!
 //! SQLite stays what it is: its `unix` VFS does all I/O, locking and shared memory, its WAL's checksums and order of
-//! syncs prove what is durable. What is here is a translation of offsets (`layout`, `wal`), a mark that keeps stock
+//! syncs prove what is durable. What is here is a translation of offsets (`layout`, `places`, `wal`), a mark that keeps stock
 //! SQLite away while it would not understand (`care`), and a shortcut for some writes of a checkpoint (`plan`,
 //! `sharing`).
 //!
@@ -16,6 +16,7 @@ mod database;
 pub mod ffi;
 pub mod layout;
 pub mod medium;
+pub mod places;
 pub mod plan;
 mod settings;
 #[doc(hidden)]

@@ -1,13 +1,19 @@
 //! Which runs of a checkpoint can be shared instead of copied.
 //!
-//! SQLite backfills the newest version, among the frames `from..to`, of each page, in ascending order of pages. All
-//! of it is known before the first page is written, so a run is shared as a whole when SQLite writes its first page,
-//! and the writes of the others find their work done.
+//! Of the frames from `nBackfill` to `nBackfillAttempted` SQLite backfills those that hold the newest version of a page of
+//! the database, among all that are committed, in ascending order of pages. All of it is known before the first page is
+//! written, so a run is shared as a whole when SQLite writes its first page, and the writes of the others find their work done.
 //!
-//! - **C1** A run's pages follow each other in the database, and its frames in the WAL and in one span.
-//! - **C2** Every (page, frame) pair of a run is one that this checkpoint backfills, so no reader needs the
-//!   database's older version of any of its pages: sharing early is as right as writing late.
+//! - **C1** A run's pages follow each other in the database, and its places in the WAL and in one span.
+//! - **C2** This checkpoint backfills every page of a run, so no reader needs the database's older version of any of
+//!   them: sharing early is as right as writing late.
+//! - **C3** A run may have *gaps*, pages whose newest version stands elsewhere: what the run gives the database for them
+//!   is overwritten when SQLite comes to them, in this same checkpoint. It neither begins nor ends with one.
 use crate::layout::SPAN;
+use crate::wal::Entry;
+
+/// The longest gap in a run.
+const GAP: usize = 4;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
@@ -21,68 +27,125 @@ pub enum State {
 pub struct Run {
     /// First page, from 1.
     pub page: u32,
-    /// First frame, from 0.
-    pub frame: u64,
+    /// First place.
+    pub place: u64,
     pub pages: u32,
     pub state: State,
 }
 
 impl Run {
-    pub fn frame_of(&self, page: u32) -> Option<u64> {
+    pub fn place_of(&self, page: u32) -> Option<u64> {
         let n = page.checked_sub(self.page)?;
-        (n < self.pages).then(|| self.frame + u64::from(n))
+        (n < self.pages).then(|| self.place + u64::from(n))
     }
 }
 
-/// Runs of at least `least` pages, ascending. `numbers` are the pages of the frames from `first` on. Page 1 is never
-/// part of a run: its bytes in the database differ from those in the WAL (`care`).
-pub fn runs(numbers: &[u32], first: u64, least: u32) -> Vec<Run> {
-    let mut newest: Vec<(u32, u64)> =
-        numbers.iter().zip(first..).map(|(page, frame)| (*page, frame)).collect();
-    newest.sort_unstable();
-    let last_of_page = |i: usize| newest.get(i + 1).is_none_or(|next| next.0 != newest[i].0);
-    let mut runs: Vec<Run> = Vec::new();
-    for i in (0..newest.len()).filter(|i| last_of_page(*i)) {
-        let (page, frame) = newest[i];
-        if page <= 1 {
-            continue;
-        }
-        match runs.last_mut() {
-            Some(run)
-                if run.page + run.pages == page
-                    && run.frame + u64::from(run.pages) == frame
-                    && !frame.is_multiple_of(SPAN) =>
-            {
-                run.pages += 1
+/// What a checkpoint is about to do.
+#[derive(Clone, Copy, Debug)]
+pub struct Work {
+    /// Of the frames that were not backfilled yet, so many are to be.
+    pub frames: usize,
+    /// Pages of the database.
+    pub pages: u32,
+}
+
+/// Runs that spare at least `least` pages, ascending: a gap is written twice, so it counts against. `entries` are those of
+/// the committed frames that were not backfilled yet. Page 1 is never part of a run: its bytes in the database differ from
+/// those in the WAL (`care`).
+pub fn runs(entries: &[Entry], work: Work, least: u32) -> Vec<Run> {
+    let newest = newest(entries, work);
+    let mut runs = Vec::new();
+    let mut at = 0;
+    while let Some(&(page, place)) = newest.get(at) {
+        let fits = |i: usize| {
+            let n = (i - at) as u64;
+            newest.get(i).is_some_and(|next| u64::from(next.0) == u64::from(page) + n)
+                && place % SPAN + n < SPAN
+        };
+        let in_place = |i: usize| newest[i].1 == place + (i - at) as u64;
+        let (mut last, mut gaps, mut i) = (at, 0, at + 1);
+        while fits(i) && i - last <= GAP + 1 {
+            if in_place(i) {
+                gaps += i - last - 1;
+                last = i;
             }
-            _ => runs.push(Run { page, frame, pages: 1, state: State::Waiting }),
+            i += 1;
         }
+        let pages = last + 1 - at;
+        if pages.saturating_sub(2 * gaps) >= least as usize {
+            runs.push(Run { page, place, pages: pages as u32, state: State::Waiting });
+            at = last;
+        }
+        at += 1;
     }
-    runs.retain(|run| run.pages >= least);
     runs
+}
+
+/// What SQLite backfills: page and place, ascending, without page 1.
+fn newest(entries: &[Entry], work: Work) -> Vec<(u32, u64)> {
+    let in_run = |page: u32| page > 1 && page <= work.pages;
+    let mut all: Vec<(u32, usize)> =
+        entries.iter().map(Entry::page).zip(0..).filter(|e| in_run(e.0)).collect();
+    all.sort_unstable();
+    let last_of_page = |i: usize| all.get(i + 1).is_none_or(|next| next.0 != all[i].0);
+    (0..all.len())
+        .filter(|i| last_of_page(*i) && all[*i].1 < work.frames)
+        .map(|i| (all[i].0, u64::from(entries[all[i].1].place())))
+        .collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// Runs of frames with these pages and places.
+    fn of(frames: &[(u32, u32)], least: u32) -> Vec<(u32, u64, u32)> {
+        let entries: Vec<Entry> = frames.iter().map(|(page, place)| Entry::new(*page, *place)).collect();
+        let work = Work { frames: entries.len(), pages: u32::MAX };
+        runs(&entries, work, least).iter().map(|r| (r.page, r.place, r.pages)).collect()
+    }
+
     #[test]
     fn the_newest_versions_form_runs() {
-        // Frames 10.. hold pages 1, 5, 6, 7, 6, 8, 9: page 6 of frame 12 is outdated.
-        let found = runs(&[1, 5, 6, 7, 6, 8, 9], 10, 1);
-        let short: Vec<_> = found.iter().map(|r| (r.page, r.frame, r.pages)).collect();
-        assert_eq!(short, [(5, 11, 1), (6, 14, 1), (7, 13, 1), (8, 15, 2)]);
-        assert_eq!(runs(&[1, 5, 6, 7, 6, 8, 9], 10, 2).len(), 1);
-        assert_eq!(found[3].frame_of(9), Some(16));
-        assert_eq!(found[3].frame_of(10), None);
-        assert_eq!(found[3].frame_of(7), None);
+        // Page 6 of place 12 is outdated.
+        let frames = [(1, 10), (5, 11), (6, 12), (7, 13), (6, 14), (8, 15), (9, 16)];
+        assert_eq!(of(&frames, 1), [(5, 11, 3), (8, 15, 2)], "page 6 is a gap");
+        assert_eq!(of(&frames, 2), [(8, 15, 2)]);
+        let run = Run { page: 8, place: 15, pages: 2, state: State::Waiting };
+        assert_eq!([7, 8, 9, 10].map(|page| run.place_of(page)), [None, Some(15), Some(16), None]);
+    }
+
+    #[test]
+    fn a_gap_is_shared_with_its_run_where_that_pays() {
+        let mut frames: Vec<_> = (20..40).map(|page| (page, 100 + page)).collect();
+        frames.extend([(23, 7), (24, 8), (20, 9)]);
+        assert_eq!(of(&frames, 15), [(21, 121, 19)], "19 pages, two of them gaps");
+        assert!(of(&frames, 16).is_empty());
+        // Pages that this checkpoint does not backfill end a run.
+        frames.retain(|(page, _)| *page != 30);
+        assert_eq!(of(&frames, 5), [(21, 121, 9), (31, 131, 9)]);
+        // Nor is a gap too long.
+        frames.extend((32..37).map(|page| (page, page)));
+        assert_eq!(of(&frames, 5), [(21, 121, 9), (32, 32, 5)]);
+    }
+
+    #[test]
+    fn what_sqlite_leaves_for_later_is_in_no_run() {
+        let entries: Vec<Entry> = (2..20).chain([5]).map(|page| Entry::new(page, page + 100)).collect();
+        let of = |frames, pages| -> Vec<_> {
+            runs(&entries, Work { frames, pages }, 1).iter().map(|r| (r.page, r.pages)).collect()
+        };
+        assert_eq!(of(19, 100), [(2, 18)]);
+        assert_eq!(of(18, 100), [(2, 3), (6, 14)], "page 5 has a later version");
+        assert_eq!(of(10, 100), [(2, 3), (6, 6)]);
+        assert_eq!(of(19, 8), [(2, 7)], "the database has shrunk");
     }
 
     #[test]
     fn a_run_ends_with_its_span() {
-        let found = runs(&[2, 3, 4, 5], SPAN - 2, 1);
-        let short: Vec<_> = found.iter().map(|r| (r.page, r.frame, r.pages)).collect();
-        assert_eq!(short, [(2, SPAN - 2, 2), (4, SPAN, 2)]);
-        assert!(runs(&[1], 0, 1).is_empty());
+        let last = SPAN as u32 - 2;
+        let frames = [(2, last), (3, last + 1), (4, last + 2), (5, last + 3)];
+        assert_eq!(of(&frames, 2), [(2, SPAN - 2, 2), (4, SPAN, 2)]);
+        assert!(of(&[(1, 0)], 1).is_empty());
     }
 }

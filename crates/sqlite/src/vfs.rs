@@ -311,7 +311,7 @@ mod database_methods {
         device_characteristics |db| db.below.device_characteristics();
         shm_map |db, region: c_int, size: c_int, extend: c_int, out: *mut *mut c_void|
             db.shm_map(region, size, extend, out);
-        shm_lock |db, at: c_int, n: c_int, flags: c_int| db.below.shm_lock(at, n, flags);
+        shm_lock |db, at: c_int, n: c_int, flags: c_int| db.shm_lock(at, n, flags);
         shm_unmap |db, delete: c_int| db.shm_unmap(delete);
         file_control |db, op: c_int, arg: *mut c_void| match op {
             ffi::FCNTL_CKPT_START => {

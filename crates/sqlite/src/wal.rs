@@ -1,10 +1,19 @@
-//! SQLite's WAL on a file in our layout: every operation on SQLite's bytes, done where `layout` puts them.
+//! SQLite's WAL on a file in our layout: every operation on SQLite's bytes, done where `layout` and `places` put them.
 //!
-//! - **T1** Block 0's magic is written with every WAL header, in one write within one sector, so a header is never
-//!   seen without it, and a file without it has no frames.
-//! - **T2** Nothing is remembered between calls: several processes work on one file with no word between them.
-use crate::layout::{FRAME_HEADER, HEADER, HEADER_AT, Layout, MAGIC, SPAN, VERSION};
+//! - **T1** Block 0's magic and base are written with every WAL header, in one write within one sector, so a header is
+//!   never seen without them, and a file without them has no frames.
+//! - **T2** A frame's header and its page's place are one entry, written at once within one sector (layout's L4).
+//! - **T3** Readers remember nothing. A writer remembers the entries, and before its first frame under a WRITE lock it compares
+//!   the last of those that count with the file: an entry's checksum covers all frames before it and the WAL's salt, so
+//!   if it is the same, all are.
+//! - **T4** Writing a frame changes its own entry and place alone, and no other frame that counts has that place
+//!   (places' H1).
+use crate::layout::{
+    BASE_AT, ENTRY, FRAME_HEADER, HEADER, HEADER_AT, Layout, MAGIC, PLACE_AT, Piece, SPAN, VERSION,
+};
 use crate::medium::Medium;
+use crate::places::Places;
+use ondol_base::sim::mutated;
 use std::io;
 
 /// What block 0 says.
@@ -29,14 +38,55 @@ pub fn format(file: &dyn Medium) -> io::Result<Format> {
     })
 }
 
-/// Reads SQLite's bytes from `offset`; what is not there is zero, and not counted.
-pub fn read(file: &dyn Medium, layout: Layout, buf: &mut [u8], offset: u64) -> io::Result<usize> {
-    let (mut done, mut whole) = (0, true);
-    let mut count = 0;
+/// A frame's entry; zero beyond the file's end, as SQLite has it for a frame.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Entry([u8; ENTRY as usize]);
+
+impl Entry {
+    #[cfg(test)]
+    pub fn new(page: u32, place: u32) -> Entry {
+        let mut entry = Entry::default();
+        entry.0[..4].copy_from_slice(&page.to_be_bytes());
+        entry.0[PLACE_AT as usize..][..4].copy_from_slice(&place.to_le_bytes());
+        entry
+    }
+    fn word(&self, at: usize) -> [u8; 4] {
+        [self.0[at], self.0[at + 1], self.0[at + 2], self.0[at + 3]]
+    }
+    pub fn page(&self) -> u32 {
+        u32::from_be_bytes(self.word(0))
+    }
+    pub fn place(&self) -> u32 {
+        u32::from_le_bytes(self.word(PLACE_AT as usize))
+    }
+    fn read(file: &dyn Medium, layout: Layout, frame: u64) -> io::Result<Entry> {
+        let mut entry = Entry::default();
+        file.read_at(&mut entry.0, layout.entry_at(frame))?;
+        Ok(entry)
+    }
+}
+
+/// Reads SQLite's bytes from `offset`; what is not there is zero, and not counted. With the place of the last page.
+pub fn read(
+    file: &dyn Medium,
+    layout: Layout,
+    buf: &mut [u8],
+    offset: u64,
+) -> io::Result<(usize, Option<u64>)> {
+    let (mut done, mut whole, mut count) = (0, true, 0);
+    let mut place = None;
     while done < buf.len() {
-        let from = offset + done as u64;
-        let (at, n) = layout.piece(from..offset + buf.len() as u64);
+        let (piece, n) = layout.piece(offset + done as u64..offset + buf.len() as u64);
         let part = &mut buf[done..done + n as usize];
+        let at = match piece {
+            Piece::Header(within) => HEADER_AT + within,
+            Piece::FrameHeader(frame, within) => layout.entry_at(frame) + within,
+            Piece::Page(frame, within) => {
+                let found = u64::from(Entry::read(file, layout, frame)?.place());
+                place = Some(found);
+                layout.place_at(found) + within
+            }
+        };
         let got = file.read_at(part, at)?;
         part[got..].fill(0);
         if whole {
@@ -45,55 +95,175 @@ pub fn read(file: &dyn Medium, layout: Layout, buf: &mut [u8], offset: u64) -> i
         whole &= got == part.len();
         done += part.len();
     }
-    Ok(count)
-}
-
-/// Writes SQLite's bytes at `offset`.
-pub fn write(file: &dyn Medium, layout: Layout, buf: &[u8], offset: u64) -> io::Result<()> {
-    let mut done = 0;
-    while done < buf.len() {
-        let from = offset + done as u64;
-        let (at, n) = layout.piece(from..offset + buf.len() as u64);
-        let part = &buf[done..done + n as usize];
-        if from == 0 {
-            // T1
-            let mut head = [0; (HEADER_AT + HEADER) as usize];
-            head[..16].copy_from_slice(MAGIC);
-            head[16..20].copy_from_slice(&VERSION.to_le_bytes());
-            head[HEADER_AT as usize..][..part.len()].copy_from_slice(part);
-            file.write_at(&head[..HEADER_AT as usize + part.len()], 0)?;
-        } else {
-            file.write_at(part, at)?;
-        }
-        done += part.len();
+    // A frame that was never filled, below the size that SQLite was told: zero, which no checksum fits.
+    if !whole && offset + buf.len() as u64 <= len(file, layout)? {
+        count = buf.len();
     }
-    Ok(())
+    Ok((count, place))
 }
 
+/// SQLite's size of the WAL, or more: recovery ends at the first frame that fails its checksum.
 pub fn len(file: &dyn Medium, layout: Layout) -> io::Result<u64> {
     Ok(layout.virtual_len(file.len()?))
 }
 
+/// Drops what no frame of a WAL of SQLite's length `len` needs.
 pub fn set_len(file: &dyn Medium, layout: Layout, len: u64) -> io::Result<()> {
+    let new = match layout.frames(len) {
+        None => 0,
+        Some(frames) => {
+            let last = entries(file, layout, 0, frames)?.iter().map(Entry::place).max();
+            last.map_or(layout.entry_at(0), |last| layout.place_at(u64::from(last)) + layout.page())
+        }
+    };
     // Only ever shorter: a hole would read as frames.
-    let new = layout.physical_len(len);
     if new < file.len()? { file.set_len(new) } else { Ok(()) }
 }
 
-/// The page number in each of the frames `from..to` (from 0).
-pub fn page_numbers(file: &dyn Medium, layout: Layout, from: u64, to: u64) -> io::Result<Vec<u32>> {
-    let mut pages = Vec::with_capacity((to - from) as usize);
+/// The entries of the frames `from..to` (from 0).
+pub fn entries(file: &dyn Medium, layout: Layout, from: u64, to: u64) -> io::Result<Vec<Entry>> {
+    let mut found = Vec::with_capacity((to - from) as usize);
     let mut at = from;
     while at < to {
         let end = to.min((at / SPAN + 1) * SPAN);
-        let mut headers = vec![0; ((end - at) * FRAME_HEADER) as usize];
-        if file.read_at(&mut headers, layout.frame_header_at(at))? < headers.len() {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-        pages.extend(
-            headers.chunks_exact(FRAME_HEADER as usize).map(|h| u32::from_be_bytes([h[0], h[1], h[2], h[3]])),
-        );
+        let mut bytes = vec![0; ((end - at) * ENTRY) as usize];
+        file.read_at(&mut bytes, layout.entry_at(at))?;
+        found.extend(bytes.as_chunks().0.iter().map(|bytes| Entry(*bytes)));
         at = end;
     }
-    Ok(pages)
+    Ok(found)
+}
+
+/// What a connection that writes remembers of a WAL.
+#[derive(Debug, Default)]
+pub struct Writer {
+    /// The database's pages when the WAL was begun.
+    base: u32,
+    entries: Vec<Entry>,
+    /// What `base` and `entries` make of the places.
+    places: Places,
+    /// Nobody else has written since `entries` were compared with the file (T3).
+    current: bool,
+}
+
+impl Writer {
+    /// Others may have written: the WRITE lock was let go.
+    pub fn doubt(&mut self) {
+        self.current = false;
+    }
+
+    /// Writes SQLite's bytes at `offset`. `pages` gives the database's size in pages, asked when a WAL begins.
+    pub fn write(
+        &mut self,
+        file: &dyn Medium,
+        layout: Layout,
+        buf: &[u8],
+        offset: u64,
+        pages: impl Fn() -> io::Result<u32>,
+    ) -> io::Result<()> {
+        let mut done = 0;
+        while done < buf.len() {
+            let (piece, n) = layout.piece(offset + done as u64..offset + buf.len() as u64);
+            let part = &buf[done..done + n as usize];
+            match piece {
+                Piece::Header(0) => {
+                    // T1
+                    let mut head = [0; (HEADER_AT + HEADER) as usize];
+                    head[..16].copy_from_slice(MAGIC);
+                    head[16..20].copy_from_slice(&VERSION.to_le_bytes());
+                    head[BASE_AT as usize..][..4].copy_from_slice(&pages()?.to_le_bytes());
+                    head[HEADER_AT as usize..][..part.len()].copy_from_slice(part);
+                    self.current = false;
+                    self.entries.clear();
+                    file.write_at(&head[..HEADER_AT as usize + part.len()], 0)?;
+                }
+                Piece::Header(within) => file.write_at(part, HEADER_AT + within)?,
+                Piece::FrameHeader(frame, within) => {
+                    self.write_entry(file, layout, frame, within as usize, part)?
+                }
+                Piece::Page(frame, within) => {
+                    let known = self.entries.get(frame as usize).filter(|_| self.current).copied();
+                    let entry = known.map_or_else(|| Entry::read(file, layout, frame), Ok)?;
+                    file.write_at(part, layout.place_at(u64::from(entry.place())) + within)?;
+                }
+            }
+            done += part.len();
+        }
+        Ok(())
+    }
+
+    /// Forgets all but the first `frames` entries.
+    fn keep(&mut self, frames: usize) {
+        self.entries.truncate(frames);
+        self.places = Places::new(self.base);
+        for entry in &self.entries {
+            self.places.note(entry.page(), entry.place());
+        }
+    }
+
+    /// Makes sure that the entries before `frame` are known (T3).
+    fn know(&mut self, file: &dyn Medium, layout: Layout, frame: u64) -> io::Result<()> {
+        if self.current && self.entries.len() as u64 >= frame {
+            return Ok(());
+        }
+        let known = frame.min(self.entries.len() as u64);
+        let same = match known.checked_sub(1) {
+            Some(_) if mutated("wal_writer_believes") => true,
+            Some(last) => Entry::read(file, layout, last)? == self.entries[last as usize],
+            None => false,
+        };
+        if same {
+            self.keep(known as usize);
+        } else {
+            let mut base = [0; 4];
+            file.read_at(&mut base, BASE_AT)?;
+            self.base = u32::from_le_bytes(base);
+            self.keep(0);
+        }
+        for entry in entries(file, layout, self.entries.len() as u64, frame)? {
+            self.places.note(entry.page(), entry.place());
+            self.entries.push(entry);
+        }
+        self.current = true;
+        Ok(())
+    }
+
+    /// Writes a frame's header, or a part of it, with the page's place (T2).
+    fn write_entry(
+        &mut self,
+        file: &dyn Medium,
+        layout: Layout,
+        frame: u64,
+        within: usize,
+        part: &[u8],
+    ) -> io::Result<()> {
+        self.know(file, layout, frame)?;
+        let mut entry = Entry::default();
+        if part.len() < FRAME_HEADER as usize {
+            entry = Entry::read(file, layout, frame)?;
+        }
+        entry.0[within..within + part.len()].copy_from_slice(part);
+        let at = frame as usize;
+        let place = match self.entries.get(at) {
+            Some(known) if known.page() == entry.page() => known.place(),
+            _ => {
+                if at < self.entries.len() {
+                    self.keep(at);
+                }
+                self.places.next(entry.page())
+            }
+        };
+        entry.0[PLACE_AT as usize..][..4].copy_from_slice(&place.to_le_bytes());
+        // Should it fail, nothing is believed of what is remembered.
+        self.current = false;
+        file.write_at(&entry.0, layout.entry_at(frame))?;
+        self.current = true;
+        if at < self.entries.len() {
+            self.entries[at] = entry;
+        } else {
+            self.places.note(entry.page(), place);
+            self.entries.push(entry);
+        }
+        Ok(())
+    }
 }
