@@ -3,24 +3,26 @@
 //!
 //! - **E1** An operation pins before it reads a shared pointer and unpins after its last use. Pins last an
 //!   operation, never a transaction.
-//! - **E2** What is retired in epoch e is freed only when every pinned participant's epoch is above e.
-//!   The epoch of a retirement is read after the unlinking, with a full fence between; that of a pin before the
-//!   first shared read, likewise. So a reader that found the pointer has pinned e or earlier.
+//! - **E2** Who retired something ends, some time after unlinking it, an epoch e by counting on to e + 1. It is freed only
+//!   when a scan that came later found every pinned participant's epoch above e. A reader that pinned e + 1 or later has
+//!   acquired the count, and with it the unlinking.
 //! - **E3** A [`Participant`] is used by one thread at a time; its words are written by that thread alone and
 //!   read by all, so that pinning writes nothing shared.
+//! - **E4** A pin passes the light side of a [`barrier`], a scan the heavy one before it looks. Scans that users' calls set
+//!   off are [`Seldom`] due; in between, what is retired is measured by the last scan.
 //!
-//! Concurrency: of a reader's pin and a collector's scan, each with its fence, one comes first. Either the scan
+//! Concurrency: of a reader's pin and a collector's scan one comes first (B1 of `barrier`). Either the scan
 //! sees the pin, or the reader sees all that was unlinked before the scan. A collector that finds an epoch
-//! stored later than the one it waits for has acquired everything that the reader did before.
+//! stored later than the one it waits for has acquired everything that the reader did before. The argument in full: docs/protocol.md, V1.
 //!
 //! A crash leaves nothing: all of this is volatile.
 //!
-//! Sources: Fraser, "Practical lock-freedom" (2004), for the scheme; the fences are those that crossbeam-epoch
-//! argues for.
+//! Source: Fraser, "Practical lock-freedom" (2004), for the scheme.
+use crate::barrier::{self, Seldom};
 use crate::sync::Mutex;
 use std::cell::Cell;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Words of a participant that the owner may publish for others (snapshots, tables in use).
 pub const WORDS: usize = 14;
@@ -35,8 +37,11 @@ pub struct Line {
     pub words: [AtomicU64; WORDS],
 }
 
-/// What waits to be freed, and since which epoch.
+/// What waits to be freed, and the epoch that it was retired in: the last ones of a bag wait for theirs ([`OPEN`]).
 struct Retired(u64, What);
+
+/// Later than any epoch.
+const OPEN: u64 = u64::MAX;
 
 enum What {
     Call(Box<dyn FnOnce() + Send>),
@@ -67,14 +72,20 @@ fn free_ready(all: &mut Vec<Retired>, before: u64) {
 
 pub struct Epochs {
     global: AtomicU64,
+    /// What was retired before this epoch may be freed: the outcome of the last scan.
+    passed: AtomicU64,
+    seldom: Seldom,
     lines: crate::sync::RwLock<Vec<Arc<Line>>>,
     orphans: Mutex<Vec<Retired>>,
 }
 
 impl Epochs {
     pub fn new() -> Arc<Epochs> {
+        barrier::prepare();
         Arc::new(Epochs {
             global: AtomicU64::new(1),
+            passed: AtomicU64::new(1),
+            seldom: Seldom::default(),
             lines: crate::sync::RwLock::new(Vec::new()),
             orphans: Mutex::new(Vec::new()),
         })
@@ -117,18 +128,18 @@ impl Epochs {
         }
     }
 
-    /// The smallest pinned epoch, or the global one; advances the global epoch.
-    fn horizon(&self) -> u64 {
-        let now = self.global.fetch_add(1, Ordering::SeqCst) + 1;
-        fence(Ordering::SeqCst);
-        let mut min = now;
+    /// Looks for the smallest epoch that is pinned, or the one at hand: what was retired before it may be freed.
+    fn scan(&self) {
+        let mut min = self.global.load(Ordering::Acquire);
+        barrier::heavy();
         self.for_each(|l| {
             let e = l.epoch.load(Ordering::Acquire);
             if e != 0 && e < min {
                 min = e
             }
         });
-        min
+        // Release: what pinned readers did is over for who frees by it.
+        self.passed.fetch_max(min, Ordering::AcqRel);
     }
 }
 
@@ -159,17 +170,18 @@ impl Participant {
     pub fn epochs(&self) -> &Arc<Epochs> {
         &self.epochs
     }
-    /// Pins the current epoch. The sequentially consistent fence also publishes whatever the owner stored
+    /// Pins the current epoch. The first pin passes [`barrier::light`], also for whatever the owner stored
     /// in its words before. Nests.
     #[inline]
     pub fn pin(&self) -> Guard<'_> {
         let d = self.depth.get();
         if d == 0 {
-            let now = self.epochs.global.load(Ordering::Relaxed);
+            // Acquire: what was unlinked before it was counted to is not found (E2).
+            let now = self.epochs.global.load(Ordering::Acquire);
             crate::sync::yield_point();
             // Release: whoever reads it knows that the accesses under earlier pins are over.
             self.line.epoch.store(now, Ordering::Release);
-            fence(Ordering::SeqCst);
+            barrier::light();
             crate::sync::yield_point();
         }
         self.depth.set(d + 1);
@@ -177,17 +189,40 @@ impl Participant {
     }
     /// Frees what may be freed now.
     pub fn collect(&self) {
-        let h = self.epochs.horizon();
+        self.end_epoch();
+        self.epochs.scan();
+        self.free_passed()
+    }
+    /// The same for who comes often: looks at what is pinned now and then only.
+    pub fn collect_paced(&self) {
+        self.end_epoch();
+        if self.epochs.seldom.is_due() {
+            self.epochs.scan()
+        }
+        self.free_passed()
+    }
+    /// Gives the epoch at hand to what was retired since the last time, and ends it.
+    fn end_epoch(&self) {
+        let mut bag = self.bag.borrow_mut();
+        let first = bag.partition_point(|r| r.0 < OPEN);
+        if first < bag.len() {
+            // Release: for who pins the next epoch.
+            let e = self.epochs.global.fetch_add(1, Ordering::AcqRel);
+            bag[first..].iter_mut().for_each(|r| r.0 = e)
+        }
+    }
+    fn free_passed(&self) {
+        let passed = self.epochs.passed.load(Ordering::Acquire);
         // Taken out meanwhile: what is freed may retire more.
         let mut bag = self.bag.take();
-        free_first(&mut bag, h);
+        free_first(&mut bag, passed);
         bag.append(&mut self.bag.borrow_mut());
         // What a long pin keeps is not looked at again and again.
         self.due.set((2 * bag.len()).max(BAG));
         self.bag.replace(bag);
         let orphans = self.epochs.orphans.try_lock().map(|mut o| std::mem::take(&mut *o));
         if let Some(mut orphans) = orphans.filter(|o| !o.is_empty()) {
-            free_ready(&mut orphans, h);
+            free_ready(&mut orphans, passed);
             self.epochs.orphans.lock().append(&mut orphans);
         }
     }
@@ -196,7 +231,9 @@ impl Participant {
 impl Drop for Participant {
     fn drop(&mut self) {
         self.line.epoch.store(0, Ordering::Release);
-        self.collect();
+        self.collect_paced();
+        // What was freed may have retired more.
+        self.end_epoch();
         self.epochs.orphans.lock().append(&mut self.bag.borrow_mut());
         self.line.taken.store(0, Ordering::Release);
     }
@@ -219,7 +256,7 @@ impl Guard<'_> {
     pub unsafe fn retire_raw(&self, at: usize, free: unsafe fn(usize)) {
         self.put([What::Raw(at, free)])
     }
-    /// The same for many, with one fence.
+    /// The same for many.
     ///
     /// # Safety
     /// As there, for each of them.
@@ -227,18 +264,13 @@ impl Guard<'_> {
         self.put(all.into_iter().map(|at| What::Raw(at, free)))
     }
     fn put(&self, what: impl IntoIterator<Item = What>) {
-        // Without the fence the load may overtake the unlinking store: a reader that pins an epoch newer than
-        // the one read here could still find the pointer, and it would be freed under that reader (E2).
-        fence(Ordering::SeqCst);
-        crate::sync::yield_point();
-        let e = self.of.epochs.global.load(Ordering::SeqCst);
         let len = {
             let mut bag = self.of.bag.borrow_mut();
-            bag.extend(what.into_iter().map(|w| Retired(e, w)));
+            bag.extend(what.into_iter().map(|w| Retired(OPEN, w)));
             bag.len()
         };
         if len >= self.of.due.get() {
-            self.of.collect()
+            self.of.collect_paced()
         }
     }
 }
@@ -369,8 +401,11 @@ mod tests {
         retire(&b.pin(), 1);
         b.collect();
         assert_eq!(freed.load(Ordering::Relaxed), 1, "nobody is pinned");
+        let before = a.pin();
         retire(&b.pin(), 2);
-        a.collect(); // Advances the epoch, so that the pin below is newer.
+        b.collect(); // Ends the epoch, so that the pin below is newer.
+        assert_eq!(freed.load(Ordering::Relaxed), 1, "pinned when it was retired");
+        drop(before);
         let outer = a.pin();
         let inner = a.pin();
         retire(&b.pin(), 4);

@@ -5,6 +5,7 @@
 //! What is deliberately absent: no SQL, no records, no pages, no log format.
 #![allow(unsafe_code)] // Mapped memory, non-temporal stores, epoch reclamation: each block names its invariant.
 
+pub mod barrier;
 pub mod clock;
 pub mod crc;
 pub mod epoch;

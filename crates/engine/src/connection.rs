@@ -1,8 +1,8 @@
 //! A connection: one user of a database, one transaction at a time.
 //!
-//! - **N1** A statement publishes its snapshot and the tables it uses in its own cache line, passes a fence, and then
-//!   checks that none of them is being changed and that its plan's dictionary is still the current one. Who changes a
-//!   definition marks the table, passes a fence, and waits until no line names it.
+//! - **N1** A statement publishes its snapshot and the tables it uses in its own cache line, passes the light side of a barrier, and
+//!   then checks that none of them is being changed and that its plan's dictionary is still the current one. Who changes a
+//!   definition marks the table, passes the heavy side, and waits until no line names it.
 //! - **N2** One transaction at a time changes definitions; its own dictionary takes the place of everyone's when it
 //!   commits.
 use crate::catalog::Catalog;
@@ -11,6 +11,7 @@ use crate::database::Database;
 use crate::error;
 use crate::row;
 use crate::table::{Table, TableIndex};
+use ondol_base::barrier;
 use ondol_base::oid::Oid;
 use ondol_kernel::registry::{FIRST_TABLE, IDLE, TABLE_COUNT, TABLES};
 use ondol_kernel::transaction::{Newest, Savepoint, Session};
@@ -18,7 +19,7 @@ use ondol_kernel::wait::{Blockers, SessionId};
 use ondol_kernel::{LockMode, heap::Slots};
 use ondol_types::{SqlError, SqlResult, ValueRef, sqlstate};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 pub use ondol_kernel::Isolation;
@@ -470,7 +471,7 @@ impl Connection {
                 ));
             }
         }
-        // N1: announced before the snapshot's fence, or before one of their own where no snapshot is taken.
+        // N1: announced before the snapshot's barrier, or before one of their own where no snapshot is taken.
         let announced = self.enter_tables(tables);
         if self.explicit.is_some() {
             self.start_explicit()?;
@@ -478,7 +479,7 @@ impl Connection {
                 self.session.next_command();
                 self.began = Some((self.session.savepoint(), self.definitions()))
             }
-            fence(Ordering::SeqCst);
+            barrier::light();
         } else if writes {
             self.time_us.set(0);
             self.session.begin(Isolation::ReadCommitted);
@@ -511,7 +512,7 @@ impl Connection {
     }
 
     /// Runs `f` as a statement of its own that reads one table, outside a transaction: what `start_statement` and
-    /// `end_statement` do, with one fence for the announcement, the snapshot and the pin together (N1). `None` if the dictionary is
+    /// `end_statement` do, with one barrier for the announcement, the snapshot and the pin together (N1). `None` if the dictionary is
     /// no longer that of `catalog_version` or the table is being changed: nothing was done, and `start_statement` tells what to do.
     #[inline]
     pub fn glance<R>(
@@ -526,7 +527,7 @@ impl Connection {
         words[TABLE_COUNT].store(1, Ordering::Release);
         let pin = loop {
             self.session.offer_visible();
-            // The first pin, as nobody holds one of a connection that is borrowed alone: so it passes the fence.
+            // The first pin, as nobody holds one of a connection that is borrowed alone: so it passes the barrier.
             let pin = self.session.pin();
             if self.session.is_taken() {
                 break pin;

@@ -5,13 +5,14 @@ use crate::database::find;
 use crate::dictionary as d;
 use crate::fill::fill;
 use crate::table::{Table, TableIndex};
+use ondol_base::barrier;
 use ondol_kernel::heap::LARGEST_ROW;
 use ondol_kernel::registry;
 use ondol_kernel::transaction::session_of;
 use ondol_kernel::wait::SessionId;
 use ondol_types::{SqlError, SqlResult, sqlstate};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 impl Connection {
     /// Takes the right to change definitions, for the rest of the open transaction: waits for whoever has it. Fails with a
@@ -97,7 +98,7 @@ impl Connection {
         }
         table.locked.store(me, Ordering::SeqCst);
         self.marked.push(table.clone());
-        fence(Ordering::SeqCst);
+        barrier::heavy();
         let (epochs, id) = (self.db.kernel.epochs.clone(), table.def.id as u64);
         let users = move |f: &mut dyn FnMut(SessionId)| {
             epochs.for_each(|l| {

@@ -17,6 +17,7 @@ use crate::registry::{self, Horizon};
 use crate::slot;
 use crate::table::{Committed, IndexStore, TableStore};
 use crate::version::{HELD, MARK, POINTER, Version, fold, latch, node, unlatch};
+use ondol_base::barrier::Seldom;
 use ondol_base::epoch::{Guard, Participant};
 use ondol_base::oid::Oid;
 use ondol_base::sync::{Mutex, yield_point};
@@ -121,6 +122,9 @@ impl Drop for Garbage {
 #[derive(Default)]
 pub struct Collector {
     queues: Mutex<Vec<Arc<Mutex<Garbage>>>>,
+    /// The last horizon: good for a while, since asking for one interrupts all who run.
+    horizon: Mutex<Horizon>,
+    seldom: Seldom,
 }
 
 /// How long a session lets its queue grow before it works on it.
@@ -138,21 +142,32 @@ impl Collector {
     /// A session's share of the work, after a commit that found its queue [`Garbage::is_overdue`].
     pub fn help(&self, queue: &Arc<Mutex<Garbage>>, participant: &Participant, kernel: &Kernel) {
         let Some(mut q) = queue.try_lock() else { return };
-        let h = registry::horizon(&kernel.epochs, || kernel.log.visible_ts());
+        let h = self.recent_horizon(kernel);
         work(&mut q, &h, participant, kernel);
         drop(q);
-        participant.collect()
+        participant.collect_paced()
+    }
+
+    fn new_horizon(&self, kernel: &Kernel) -> Horizon {
+        let h = registry::horizon(&kernel.epochs, || kernel.log.visible_ts());
+        *self.horizon.lock() = h.clone();
+        h
+    }
+    /// One as of not long ago: what it keeps beyond need goes the next time.
+    fn recent_horizon(&self, kernel: &Kernel) -> Horizon {
+        if self.seldom.is_due() { self.new_horizon(kernel) } else { self.horizon.lock().clone() }
     }
 
     /// One pass over all queues; true if something is left.
     pub fn pass(&self, participant: &Participant, kernel: &Kernel) -> bool {
         let queues = self.queues.lock().clone();
         let mut left = false;
+        let mut h = None;
         for q in &queues {
             let mut q = q.lock();
             if !q.is_empty() {
-                let h = registry::horizon(&kernel.epochs, || kernel.log.visible_ts());
-                work(&mut q, &h, participant, kernel);
+                let next = if h.is_none() { self.new_horizon(kernel) } else { self.recent_horizon(kernel) };
+                work(&mut q, h.insert(next), participant, kernel);
                 left |= !q.is_empty()
             }
         }

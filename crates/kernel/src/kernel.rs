@@ -10,7 +10,7 @@ use crate::wait::Waits;
 use ondol_base::epoch::{Epochs, Participant};
 use ondol_base::oid::Oid;
 use ondol_base::sync::{Condvar, Mutex, RwLock, spin_wait};
-use ondol_base::{clock, thread};
+use ondol_base::{barrier, clock, thread};
 use ondol_durability::checkpoint::{Checkpointer, Done, Pace, Segment, Source};
 use ondol_durability::error::{CheckpointError, RecoveryError};
 use ondol_durability::files::Config;
@@ -20,7 +20,7 @@ use ondol_durability::recovery::{Progress, Recovered, recover};
 use ondol_durability::{CommitTs, HeapId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 #[derive(Clone)]
@@ -150,7 +150,7 @@ impl Kernel {
         participant.pin().retire(move || told.store(true, Ordering::Release));
         let mut turn = 0;
         while !passed.load(Ordering::Acquire) {
-            participant.collect();
+            participant.collect_paced();
             spin_wait(turn);
             turn += 1;
         }
@@ -256,7 +256,7 @@ impl Source for Snapshot {
             // R3: T will be later than this.
             p.line().words[HOLDING].store(s, Ordering::Relaxed);
             p.line().words[SNAPSHOT].store(s, Ordering::Relaxed);
-            fence(Ordering::SeqCst);
+            barrier::light();
             if self.kernel.log.visible_ts() <= s {
                 break;
             }

@@ -1,15 +1,17 @@
 //! Who reads what: each session publishes its snapshot in its own cache line.
 //!
-//! - **R1** A snapshot is published, and a fence passed, before it is used; then the visible timestamp must still be
-//!   at most the snapshot. So a collector that missed it computed a horizon at or below it.
+//! - **R1** A snapshot is published, and the light side of a barrier passed, before it is used; then the visible timestamp must still be
+//!   at most the snapshot. A collector passes the heavy side between the visible timestamp and the snapshots. So one that missed
+//!   a snapshot computed a horizon at or below it. A horizon stays true as time goes on: it only keeps more than is needed.
 //! - **R2** A committer publishes its timestamp while it takes it, under the commit latch, until its rows are
 //!   installed: whoever learns of a later timestamp sees it.
 //! - **R3** A checkpoint takes a snapshot before it knows its own timestamp T, which will be below what is visible by then.
 //!   Until T is published in the snapshot's place, `HOLDING` keeps collection from folding anything later than
 //!   the first snapshot; it is read before the snapshot, so that one of the two is met.
+use ondol_base::barrier;
 use ondol_base::epoch::{Epochs, Line};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The word's value when there is nothing to publish.
 pub const IDLE: u64 = u64::MAX;
@@ -36,7 +38,7 @@ pub struct Horizon {
 
 pub fn horizon(epochs: &Arc<Epochs>, visible: impl Fn() -> u64) -> Horizon {
     let mut visible = visible();
-    fence(Ordering::SeqCst);
+    barrier::heavy();
     let mut snapshots = vec![];
     epochs.for_each(|l| {
         visible = visible.min(l.words[HOLDING].load(Ordering::Acquire));

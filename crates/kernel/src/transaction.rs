@@ -19,6 +19,7 @@ use crate::slot::{self, ID, Status, View};
 use crate::table::{IndexStore, TableStore};
 use crate::version::Version;
 use crate::wait::{Patience, SessionId};
+use ondol_base::barrier;
 use ondol_base::epoch::{Guard, Line, Participant};
 use ondol_base::oid::Oid;
 use ondol_base::sync::Mutex;
@@ -28,7 +29,7 @@ use ondol_durability::{CommitTs, TxnId};
 use ondol_index::Seen;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 mod change;
 mod commit;
@@ -355,13 +356,13 @@ impl Session {
     pub fn snapshot_visible(&mut self) {
         loop {
             self.offer_visible();
-            fence(Ordering::SeqCst);
+            barrier::light();
             if self.is_taken() {
                 return;
             }
         }
     }
-    /// The same without the fence, for who passes one anyway, as pinning does: until [`Session::is_taken`] is true after it,
+    /// The same without the barrier, for who passes one anyway, as pinning does: until [`Session::is_taken`] is true after it,
     /// there is no snapshot (R1).
     #[inline]
     pub fn offer_visible(&mut self) {
@@ -371,7 +372,7 @@ impl Session {
         }
         self.offer(s)
     }
-    /// Whether the snapshot offered before a fence may be used.
+    /// Whether the snapshot offered before a barrier may be used.
     #[inline]
     pub fn is_taken(&self) -> bool {
         self.kernel.log.visible_ts() <= self.view.snapshot
@@ -381,7 +382,7 @@ impl Session {
     pub fn snapshot_newest(&mut self) {
         loop {
             self.offer(self.kernel.log.clock() - 1);
-            fence(Ordering::SeqCst);
+            barrier::light();
             if self.is_taken() {
                 return;
             }
