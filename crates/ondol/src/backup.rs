@@ -44,6 +44,16 @@ fn failed(what: &str, e: io::Error) -> SqlError {
 /// `log-1`, `log-2`, ... inside it.
 pub fn backup(from: &Path, log_folders: &[String], to: &Path) -> SqlResult<Copied> {
     let source = check::config(from, log_folders)?;
+    let exists = |p: &Path| p.ancestors().find_map(|a| a.canonicalize().ok());
+    let (within, database) = (std::path::absolute(to).ok().and_then(|p| exists(&p)), from.canonicalize());
+    if let (Some(within), Ok(database)) = (within, database)
+        && within.starts_with(&database)
+    {
+        return Err(SqlError::new(
+            sqlstate::INVALID_PARAMETER_VALUE,
+            format!("\"{}\" is inside the database; a backup needs a folder of its own", to.display()),
+        ));
+    }
     let target = Disk::create(to).map_err(|e| failed(&to.display().to_string(), e))?;
     if !target.list("").map_err(|e| failed(&to.display().to_string(), e))?.is_empty() {
         return Err(SqlError::new(

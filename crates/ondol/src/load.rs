@@ -8,7 +8,7 @@
 //! ```
 //! - **Y1** COPY FROM is one statement: all its rows or none.
 //! - **Y2** A field is converted straight into the value that the row takes; a bad one is an error that
-//!   names line and column, as PostgreSQL's CONTEXT does (here in DETAIL).
+//!   names line and column in its CONTEXT.
 //! - **Y3** Where anything in a block is wrong, helpers give it up, and the session's thread reads it again when its turn
 //!   has come, row by row: so errors are those of a copy without helpers, and come in the order of the rows.
 //! - **Y4** The blocks under way are limited, and so is what they take.
@@ -215,6 +215,22 @@ impl Session {
         progress: &mut dyn FnMut(Progress),
         all_bytes: Option<u64>,
     ) -> SqlResult<(u64, Option<Token>)> {
+        self.copy_rows(into, input, bound, progress, all_bytes).map_err(|mut e| {
+            if let Some(c) = &mut e.0.context {
+                c.insert_str(0, &format!("COPY {}, ", into.table.def.name))
+            }
+            e
+        })
+    }
+
+    fn copy_rows(
+        &mut self,
+        into: &Into<'_>,
+        input: impl Read,
+        bound: &Bound,
+        progress: &mut dyn FnMut(Progress),
+        all_bytes: Option<u64>,
+    ) -> SqlResult<(u64, Option<Token>)> {
         self.fresh = false;
         self.refuse_read_only("COPY FROM")?;
         let exprs: Vec<&Expr> = into.defaults.iter().map(|(_, e)| e).collect();
@@ -338,16 +354,14 @@ impl Session {
 
 /// The error with the place where it arose (Y2).
 fn placed(into: &Into<'_>, e: SqlError, line: u64, field: Option<usize>, shown: &str) -> SqlError {
-    let def = &into.table.def;
     let at = match field {
         Some(i) => format!(
-            "COPY {}, line {line}, column {}: \"{shown}\"",
-            def.name, def.columns[into.columns[i] as usize].name
+            "line {line}, column {}: \"{shown}\"",
+            into.table.def.columns[into.columns[i] as usize].name
         ),
-        None => format!("COPY {}, line {line}: \"{shown}\"", def.name),
+        None => format!("line {line}: \"{shown}\""),
     };
-    let detail = e.0.detail.as_ref().map_or(at.clone(), |d| format!("{d}\n{at}"));
-    e.detail(detail)
+    e.context(at)
 }
 
 /// An empty vector's memory for values of another lifetime.

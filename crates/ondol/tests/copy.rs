@@ -50,7 +50,7 @@ fn blocks_of_rows_are_one_statement_with_errors_in_order() {
     // Every fourth record has two lines.
     let number = |i: usize| 1 + i + (i + 2) / 4;
     let none = usize::MAX;
-    for (input, state, detail) in [
+    for (input, state, place) in [
         (with(15_000, "15000,x\n", none, ""), "22P04", format!("line {}: \"15000,x\"", number(15_000))),
         (
             with(15_000, "15000,x,y,z\n", 16_000, "a,b,c\n"),
@@ -60,7 +60,7 @@ fn blocks_of_rows_are_one_statement_with_errors_in_order() {
         (
             with(15_000, "7b,x,y\n", 100, "101,later,\n"),
             "23505",
-            format!("Key (id)=(101) already exists.\nCOPY t, line {}: \"101,\"two", number(101)),
+            format!("Key (id)=(101) already exists. COPY t, line {}: \"101,\"two", number(101)),
         ),
         (
             with(9_000, "7b,x,y\n", 9_001, "1,later,\n"),
@@ -70,14 +70,16 @@ fn blocks_of_rows_are_one_statement_with_errors_in_order() {
         (
             with(9_000, "1,before,\n", 9_001, "7b,x,y\n"),
             "23505",
-            format!("Key (id)=(1) already exists.\nCOPY t, line {}: \"1,before,\"", number(9_000)),
+            format!("Key (id)=(1) already exists. COPY t, line {}: \"1,before,\"", number(9_000)),
         ),
         (with(19_999, ",x,y\n", none, ""), "23502", format!("line {}: \",x,y\"", number(19_999))),
         (with(12_000, "1,\"open\n", none, ""), "22P04", format!("line {}:", number(12_000))),
     ] {
         let e = copy(&mut s, columns, &input).unwrap_err();
         assert_eq!(e.sqlstate(), state, "{e:?}");
-        assert!(e.0.detail.as_ref().unwrap().contains(&detail), "{e:?} for {detail}");
+        let told =
+            [e.0.detail.clone(), e.0.context.clone()].into_iter().flatten().collect::<Vec<_>>().join(" ");
+        assert!(told.contains(&place), "{e:?} for {place}");
         assert_eq!(one(&mut s, "SELECT count(*)::text FROM t"), "0");
     }
     // The data ends at the mark, whatever follows.

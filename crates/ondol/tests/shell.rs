@@ -186,7 +186,7 @@ fn copy_in_scripts() {
     // One bad line: none of the rows, and the place is told.
     let r = p.fed(&[], "COPY t FROM STDIN;\n7\tseven\nx\ty\n8\teight\n\\.\nSELECT 1;\n");
     assert_eq!((r.out.as_str(), r.code), ("", Some(1)));
-    assert!(r.err.contains("DETAIL:  COPY t, line 2, column a: \"x\""), "{}", r.err);
+    assert!(r.err.contains("CONTEXT:  COPY t, line 2, column a: \"x\""), "{}", r.err);
     let r = p.shell(&["--format", "csv", "-c", "SELECT max(a) FROM t"]);
     assert_eq!(r.out, "max\n6\n");
 }
@@ -356,6 +356,8 @@ fn check_inspect_and_backup() {
     let r = ran(&["shell", &copy, "--format", "csv", "-c", "SELECT a, length(b) FROM t ORDER BY a"], "");
     assert_eq!(r.out, "a,length\n1,42\n2,\n3,4\n");
     assert_eq!(ran(&["backup", &db, &copy], "").code, Some(1), "a backup wrote into a folder in use");
+    let inside = ran(&["backup", &db, &format!("{db}/a/b")], "");
+    assert!(inside.code == Some(1) && inside.err.contains("is inside the database"), "{}", inside.err);
 }
 
 #[test]
@@ -462,6 +464,9 @@ fn errors_of_files_name_them() {
     let r = p.shell(&["--memory-limit", "1M", "-c", "SELECT 1"]);
     assert!(r.err.contains("a memory limit of 1048576 bytes is too small"), "{}", r.err);
     assert!(p.shell(&["-c", "CREATE TABLE t (a integer)"]).code == Some(0));
+    let missing = ran(&["restore", &format!("{}/new", p.0.path().display()), "/nowhere.sql"], "");
+    assert!(missing.code == Some(1) && missing.err.contains("/nowhere.sql"), "{}", missing.err);
+    assert!(!p.0.path().join("new").exists(), "a missing script made a database");
     let folder = p.0.path().display().to_string();
     let r = p.shell(&["-c", &format!("COPY t FROM '{folder}'")]);
     assert!(r.err.contains(&format!("\"{folder}\" is a directory")), "{}", r.err);

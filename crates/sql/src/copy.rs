@@ -353,7 +353,7 @@ impl<R: Read> Reader<R> {
         let line = rest.split(|b| matches!(b, b'\n' | b'\r')).next().unwrap_or_default();
         let shown = shorten(&String::from_utf8_lossy(&line[..line.len().min(4 * SHOWN)]));
         SqlError::new(sqlstate::BAD_COPY_FILE_FORMAT, message)
-            .detail(format!("line {}: \"{shown}\"", self.next_line))
+            .context(format!("line {}: \"{shown}\"", self.next_line))
     }
 
     /// A line end inside plain text, at `i`: (where the record's text ends, where the next starts).
@@ -605,7 +605,7 @@ fn utf8(bytes: &[u8], line: u64) -> SqlResult<&str> {
         let bad: Vec<String> =
             bytes[at..bytes.len().min(at + 4)].iter().map(|b| format!("0x{b:02x}")).collect();
         SqlError::new("22021", format!("invalid byte sequence for encoding \"UTF8\": {}", bad.join(" ")))
-            .detail(format!("line {line}"))
+            .context(format!("line {line}"))
     })
 }
 

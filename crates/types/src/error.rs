@@ -13,6 +13,8 @@ pub struct Fields {
     pub message: String,
     pub detail: Option<String>,
     pub hint: Option<String>,
+    /// What was being done: the line of a file, say.
+    pub context: Option<String>,
     /// Byte offset into the statement's text, counted from 0.
     pub position: Option<usize>,
 }
@@ -27,6 +29,10 @@ impl SqlError {
     }
     pub fn hint(mut self, h: impl Into<String>) -> Self {
         self.0.hint = Some(h.into());
+        self
+    }
+    pub fn context(mut self, c: impl Into<String>) -> Self {
+        self.0.context = Some(c.into());
         self
     }
     /// Sets the position unless one is known already.

@@ -26,6 +26,9 @@ pub fn error(e: &Error, sql: &str) -> String {
     if let Some(h) = &f.hint {
         out += &format!("HINT:  {h}\n");
     }
+    if let Some(c) = &f.context {
+        out += &format!("CONTEXT:  {c}\n");
+    }
     out + &format!("SQLSTATE: {}\n", f.sqlstate)
 }
 

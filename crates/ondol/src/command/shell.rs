@@ -72,6 +72,10 @@ pub fn bytes(text: &str) -> Result<usize, String> {
 }
 
 pub fn run(args: Args) -> Done {
+    // A script that is not there makes no database.
+    for f in args.files.iter().filter(|f| f.as_os_str() != "-") {
+        std::fs::File::open(f).map_err(|e| Failed::io(f.display(), e))?;
+    }
     let mut options = OpenOptions::new().create(!args.no_create);
     if let Some(n) = args.memory_limit {
         options = options.memory_limit(n);
