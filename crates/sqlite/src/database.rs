@@ -8,16 +8,31 @@ use crate::below::{self, Below, Name, check, report, with_suffix};
 use crate::care;
 use crate::ffi::{self, Vfs};
 use crate::layout::{BLOCK, Layout};
+use crate::measure;
 use crate::medium::Medium;
+use crate::places::Places;
 use crate::plan::{self, Run, State, Work};
 use crate::settings::{Mode, Settings};
 use crate::sharing::{self, Counts, Range, Target};
-use crate::wal::{self, Format, Writer};
+use crate::status::Facts;
+use crate::verdict::{Verdict, verdict};
+use crate::wal::{self, Entry, Format, Writer};
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::fs::File;
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, PoisonError};
+
+/// The shortest run that is shared in remap mode where nothing is said: a shorter one costs more time than copying it, one
+/// call of the kernel against some microseconds a block.
+const LEAST_BLOCKS: u32 = 16;
+/// How often auto tries to be alone with a database.
+const REFUSALS: u64 = 3;
+
+/// Blocks that sharing a run spares.
+fn blocks(run: &Run, layout: Layout) -> u32 {
+    run.spared * (layout.page() / BLOCK) as u32
+}
 
 /// What a backfill may share.
 struct Shareable {
@@ -204,10 +219,15 @@ impl Database {
 
     /// SQLite is about to backfill: WAL synced, its frames up to `nBackfillAttempted` to go, READ_LOCK(0) exclusive.
     pub fn checkpoint_starts(&mut self) {
-        self.target.counts.checkpoints.fetch_add(1, Relaxed);
+        let before = self.target.counts.checkpoints.fetch_add(1, Relaxed);
+        let syncs = self.target.choice.syncs.swap(0, Relaxed);
         self.last_read = None;
         self.backfilling = true;
-        self.shareable = self.plan();
+        self.shareable = self.plan(syncs);
+        // A process that ends with its first checkpoint has nothing to gain.
+        if self.settings.mode == Mode::Auto && before > 0 {
+            self.consider(syncs);
+        }
     }
     pub fn checkpoint_ends(&mut self) {
         self.backfilling = false;
@@ -216,31 +236,105 @@ impl Database {
     }
 
     /// What can be shared by this checkpoint. Whatever cannot be found out costs a chance to share, nothing else.
-    fn plan(&self) -> Option<Shareable> {
-        const COMMITTED: usize = 16;
-        const PAGES: usize = 20;
-        const BACKFILLED: usize = 96;
-        const ATTEMPTED: usize = 128;
+    fn plan(&self, syncs: u64) -> Option<Shareable> {
         // SAFETY: D1.
         let wal = unsafe { self.wal.as_ref() }?;
         let layout = wal.layout?;
-        if self.settings.mode != Mode::Remap || self.target.refusal().is_some() {
+        if self.settings.mode == Mode::Copy || self.target.refusal().is_some() {
             return None;
         }
-        let (from, to) = (self.index_u32(BACKFILLED)?, self.index_u32(ATTEMPTED)?);
-        // Read last: a writer may commit meanwhile, and SQLite knows no more commits than are seen here.
-        let (pages, committed) = (self.index_u32(PAGES)? as u32, self.index_u32(COMMITTED)?);
-        if from >= to || to > committed {
-            return None;
-        }
-        let work = Work { frames: (to - from) as usize, pages };
-        let least = (u64::from(self.settings.least_blocks) * BLOCK).div_ceil(layout.page()) as u32;
+        let (from, committed, work) = self.work()?;
         let entries = wal::entries(&wal.below, layout, from, committed).ok()?;
-        let runs = plan::runs(&entries, work, least);
+        let runs = match self.settings.mode {
+            Mode::Auto => {
+                let mut runs = plan::runs(&entries, work, 1);
+                let least = self.judge(&runs, layout, syncs)?.least_blocks?;
+                runs.retain(|run| blocks(run, layout) >= least);
+                runs
+            }
+            _ => {
+                let least = self.settings.least_blocks.unwrap_or(LEAST_BLOCKS);
+                plan::runs(&entries, work, (u64::from(least) * BLOCK).div_ceil(layout.page()) as u32)
+            }
+        };
         if runs.is_empty() {
             return None;
         }
         Some(Shareable { runs, layout, source: sharing::source(&self.our_wal()).ok()? })
+    }
+
+    /// What the checkpoint that begins is to do: the frames from where on, and the committed ones, and how many.
+    fn work(&self) -> Option<(u64, u64, Work)> {
+        const COMMITTED: usize = 16;
+        const PAGES: usize = 20;
+        const BACKFILLED: usize = 96;
+        const ATTEMPTED: usize = 128;
+        let (from, to) = (self.index_u32(BACKFILLED)?, self.index_u32(ATTEMPTED)?);
+        // Read last: a writer may commit meanwhile, and SQLite knows no more commits than are seen here.
+        let (pages, committed) = (self.index_u32(PAGES)? as u32, self.index_u32(COMMITTED)?);
+        let work = Work { frames: to.checked_sub(from)? as usize, pages };
+        (work.frames > 0 && to <= committed).then_some((from, committed, work))
+    }
+
+    /// The verdict on runs that sharing could spare, where they are worth a measurement.
+    fn judge(&self, runs: &[Run], layout: Layout, syncs: u64) -> Option<Verdict> {
+        /// Blocks whose copying takes less time than finding out about it.
+        const WORTHWHILE: u32 = 64;
+        let spared = || runs.iter().map(|run| blocks(run, layout));
+        if spared().sum::<u32>() < WORTHWHILE {
+            return None;
+        }
+        let known = measure::costs(sharing::folder(&self.path)).ok()?;
+        match &*known {
+            Ok(costs) => {
+                let verdict = verdict(costs, spared(), syncs, self.settings.least_blocks.unwrap_or(1));
+                *self.target.choice.verdict.lock().unwrap_or_else(PoisonError::into_inner) = Some(verdict);
+                Some(verdict)
+            }
+            Err(why) => {
+                self.target.refuse(&self.path, why.clone());
+                None
+            }
+        }
+    }
+
+    /// `ondol=auto`, and the WAL is SQLite's: whether it pays to take the database into care when it begins anew.
+    fn consider(&self, syncs: u64) {
+        let choice = &self.target.choice;
+        // SAFETY: D1.
+        let stock = unsafe { self.wal.as_ref() }.is_some_and(|wal| wal.layout.is_none());
+        // Under EXCLUSIVE it is the last checkpoint, or nobody reads the WAL index.
+        let late = self.level >= ffi::LOCK_EXCLUSIVE || choice.refused.load(Relaxed) >= REFUSALS;
+        if !stock || late || self.target.refusal().is_some() {
+            return;
+        }
+        let Some((from, committed, work)) = self.work() else { return };
+        let Ok(head) = care::header(&self.below) else { return };
+        let (true, Some(layout)) = (self.may_care(head), Layout::new(head.page)) else { return };
+        let Ok(len) = Medium::len(&self.below) else { return };
+        // What places these frames would have in our layout.
+        let mut places = Places::new((len / head.page) as u32);
+        let entries: Vec<Entry> = (from..committed)
+            .map_while(|frame| self.index_page(frame))
+            .map(|page| {
+                let place = places.next(page);
+                places.note(page, place);
+                Entry::new(page, place)
+            })
+            .collect();
+        let runs = plan::runs(&entries, work, 1);
+        let pays = self.judge(&runs, layout, syncs).is_some_and(|verdict| verdict.share());
+        choice.care.store(pays, Relaxed);
+    }
+
+    /// The page of a frame (from 0), where the first region of the WAL index has it.
+    fn index_page(&self, frame: u64) -> Option<u32> {
+        const HEADER: usize = 136;
+        const FRAMES: u64 = 4096 - HEADER as u64 / 4;
+        (frame < FRAMES)
+            .then(|| self.index_u32(HEADER + 4 * frame as usize))
+            .flatten()
+            .map(|page| page as u32)
     }
 
     /// Whether the page at `offset`, read from `place`, is in the database by sharing; shares its run when it is first.
@@ -275,10 +369,19 @@ impl Database {
 
     // The WAL, and our care for the database.
 
-    /// Whether this database may be taken into our care by this connection.
+    /// Whether this database shall be taken into our care by this connection.
     fn wanted(&self, header: care::Header) -> bool {
-        self.settings.mode == Mode::Remap
-            && self.writable
+        let asked = match self.settings.mode {
+            Mode::Copy => false,
+            Mode::Remap => true,
+            Mode::Auto => self.target.choice.care.load(Relaxed),
+        };
+        asked && self.may_care(header)
+    }
+
+    /// Whether this database may be taken into our care by this connection.
+    fn may_care(&self, header: care::Header) -> bool {
+        self.writable
             && !self.detached
             && header.wal
             && Layout::new(header.page).is_some()
@@ -460,8 +563,8 @@ impl Database {
         }
     }
 
-    /// `PRAGMA ondol_status`: one JSON object.
-    pub fn status(&self) -> String {
+    /// What `PRAGMA ondol_status` and the table of that name show.
+    pub fn status(&self) -> Facts {
         // SAFETY: D1.
         let wal = unsafe { self.wal.as_ref() };
         let layout = match wal {
@@ -472,46 +575,74 @@ impl Database {
         let mode = match self.settings.mode {
             Mode::Copy => "copy",
             Mode::Remap => "remap",
+            Mode::Auto => "auto",
         };
         let Counts { checkpoints, runs_shared, pages_shared, pages_copied } = &self.target.counts;
-        let get = |n: &std::sync::atomic::AtomicU64| n.load(Relaxed);
+        let [checkpoints, runs, shared, copied] =
+            [checkpoints, runs_shared, pages_shared, pages_copied].map(|n| n.load(Relaxed));
         let page = care::header(&self.below).map_or(0, |h| h.page);
-        let (runs, shared) = (get(runs_shared), get(pages_shared));
         let sharing = match (self.target.refusal(), runs) {
             (Some(why), _) => why.to_string(),
             (None, 0) => "not tried yet".to_string(),
             (None, _) => "works".to_string(),
         };
-        format!(
-            "{{\"version\":{},\"database\":{},\"mode\":\"{mode}\",\"wal_layout\":\"{layout}\",\"mechanism\":\"FICLONERANGE\",\
-             \"sharing\":{},\"least_blocks\":{},\"checkpoints\":{},\"runs_shared\":{runs},\"pages_shared\":{shared},\
-             \"pages_copied\":{},\"bytes_shared\":{},\"bytes_copied\":{},\"mean_run_pages\":{:.1},\
-             \"promise\":\"what SQLite promises on files\",\"not_built\":[\"auto\",\"pmem\",\"exchange\",\"doctor\"]}}",
-            quoted(env!("CARGO_PKG_VERSION")),
-            quoted(&self.path.to_string_lossy()),
-            quoted(&sharing),
-            self.settings.least_blocks,
-            get(checkpoints),
-            get(pages_copied),
-            shared * page,
-            get(pages_copied) * page,
-            if runs == 0 { 0.0 } else { shared as f64 / runs as f64 },
-        )
+        let mut facts: Facts = vec![
+            ("version", env!("CARGO_PKG_VERSION").into()),
+            ("database", self.path.to_string_lossy().into_owned().into()),
+            ("mode", mode.into()),
+            ("wal_layout", layout.into()),
+            ("mechanism", "FICLONERANGE".into()),
+            ("sharing", sharing.into()),
+            ("decision", self.decision().into()),
+            ("least_blocks", u64::from(self.least_blocks()).into()),
+            ("checkpoints", checkpoints.into()),
+            ("runs_shared", runs.into()),
+            ("pages_shared", shared.into()),
+            ("pages_copied", copied.into()),
+            ("bytes_shared", (shared * page).into()),
+            ("bytes_copied", (copied * page).into()),
+            ("mean_run_pages", if runs == 0 { 0.0 } else { shared as f64 / runs as f64 }.into()),
+        ];
+        if let Some(costs) = measure::known(sharing::folder(&self.path)) {
+            facts.extend(costs.named().map(|(name, us)| (name, us.into())));
+        }
+        facts.push(("promise", "what SQLite promises on files".into()));
+        facts
     }
-}
 
-/// A JSON string.
-fn quoted(text: &str) -> String {
-    let mut out = String::from("\"");
-    for c in text.chars() {
-        match c {
-            '"' | '\\' => out.extend(['\\', c]),
-            c if c < ' ' => out.push_str(&format!("\\u{:04x}", c as u32)),
-            c => out.push(c),
+    fn verdict(&self) -> Option<Verdict> {
+        *self.target.choice.verdict.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The shortest run that is shared as things are; 0 where none is.
+    fn least_blocks(&self) -> u32 {
+        match self.settings.mode {
+            Mode::Copy => 0,
+            Mode::Remap => self.settings.least_blocks.unwrap_or(LEAST_BLOCKS),
+            Mode::Auto => self.verdict().and_then(|v| v.least_blocks).unwrap_or(0),
         }
     }
-    out.push('"');
-    out
+
+    /// What is done, and why.
+    fn decision(&self) -> String {
+        match (self.settings.mode, self.target.refusal(), self.verdict()) {
+            (Mode::Copy, ..) => "copy: as asked".into(),
+            (_, Some(_), _) => "copy: nothing can be shared".into(),
+            (Mode::Remap, ..) => "share: as asked".into(),
+            (Mode::Auto, _, None) => "copy: there was little to share so far".into(),
+            (Mode::Auto, _, Some(Verdict { least_blocks, saved_us, lost_us })) => {
+                let what = if least_blocks.is_some() { "share" } else { "copy" };
+                let more = if self.target.choice.refused.load(Relaxed) >= REFUSALS {
+                    "; others have the database open so its WAL stays SQLite's"
+                } else {
+                    ""
+                };
+                format!(
+                    "{what}: sharing saves a checkpoint {saved_us:.0} µs and costs its commits {lost_us:.0} µs{more}"
+                )
+            }
+        }
+    }
 }
 
 /// A connection's WAL.
@@ -597,7 +728,14 @@ impl Wal {
             return Ok(());
         }
         match database.take(Some(&self.below)) {
-            Ok(None) => Ok(()),
+            Ok(None) => {
+                // Each attempt keeps others out for a moment: auto does not insist.
+                let choice = &database.target.choice;
+                if choice.refused.fetch_add(1, Relaxed) + 1 >= REFUSALS {
+                    choice.care.store(false, Relaxed);
+                }
+                Ok(())
+            }
             Ok(Some((below, _))) => {
                 std::mem::replace(&mut self.below, below).close();
                 self.layout = Layout::new(head.page);
@@ -606,6 +744,12 @@ impl Wal {
             }
             Err(error) => Err(report("take care of", &database.path, &error, ffi::IOERR)),
         }
+    }
+
+    pub fn sync(&mut self, flags: c_int) -> c_int {
+        // SAFETY: D1.
+        unsafe { &(*self.database).target }.choice.syncs.fetch_add(1, Relaxed);
+        self.below.sync_as(flags)
     }
 
     pub fn truncate(&mut self, len: i64) -> c_int {

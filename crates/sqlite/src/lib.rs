@@ -15,12 +15,16 @@ mod database;
 #[doc(hidden)]
 pub mod ffi;
 pub mod layout;
+#[doc(hidden)]
+pub mod measure;
 pub mod medium;
 pub mod places;
 pub mod plan;
 mod settings;
 #[doc(hidden)]
 pub mod sharing;
+mod status;
+mod verdict;
 mod vfs;
 pub mod wal;
 

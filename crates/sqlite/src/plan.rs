@@ -30,6 +30,8 @@ pub struct Run {
     /// First place.
     pub place: u64,
     pub pages: u32,
+    /// Pages that need not be copied: a gap is written twice, so it counts against.
+    pub spared: u32,
     pub state: State,
 }
 
@@ -49,8 +51,7 @@ pub struct Work {
     pub pages: u32,
 }
 
-/// Runs that spare at least `least` pages, ascending: a gap is written twice, so it counts against. `entries` are those of
-/// the committed frames that were not backfilled yet. Page 1 is never part of a run: its bytes in the database differ from
+/// Runs that spare at least `least` pages, ascending. `entries` are those of the committed frames that were not backfilled yet. Page 1 is never part of a run: its bytes in the database differ from
 /// those in the WAL (`care`).
 pub fn runs(entries: &[Entry], work: Work, least: u32) -> Vec<Run> {
     let newest = newest(entries, work);
@@ -71,9 +72,10 @@ pub fn runs(entries: &[Entry], work: Work, least: u32) -> Vec<Run> {
             }
             i += 1;
         }
-        let pages = last + 1 - at;
-        if pages.saturating_sub(2 * gaps) >= least as usize {
-            runs.push(Run { page, place, pages: pages as u32, state: State::Waiting });
+        let pages = (last + 1 - at) as u32;
+        let spared = pages.saturating_sub(2 * gaps as u32);
+        if spared >= least {
+            runs.push(Run { page, place, pages, spared, state: State::Waiting });
             at = last;
         }
         at += 1;
@@ -111,7 +113,7 @@ mod tests {
         let frames = [(1, 10), (5, 11), (6, 12), (7, 13), (6, 14), (8, 15), (9, 16)];
         assert_eq!(of(&frames, 1), [(5, 11, 3), (8, 15, 2)], "page 6 is a gap");
         assert_eq!(of(&frames, 2), [(8, 15, 2)]);
-        let run = Run { page: 8, place: 15, pages: 2, state: State::Waiting };
+        let run = Run { page: 8, place: 15, pages: 2, spared: 2, state: State::Waiting };
         assert_eq!([7, 8, 9, 10].map(|page| run.place_of(page)), [None, Some(15), Some(16), None]);
     }
 

@@ -6,6 +6,8 @@ pub enum Mode {
     Copy,
     /// Takes databases into our care, so that checkpoints can share blocks.
     Remap,
+    /// The one or the other, as it pays.
+    Auto,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,20 +15,19 @@ pub struct Settings {
     pub mode: Mode,
     /// Become the default VFS.
     pub default: bool,
-    /// Blocks of 4 KiB that a run must have to be shared; a shorter one is copied.
-    pub least_blocks: u32,
+    /// Blocks of 4 KiB that a run must have to be shared; a shorter one is copied. None where nothing is said.
+    pub least_blocks: Option<u32>,
 }
 
 impl Settings {
     /// `parameter` gives a URI parameter's value. The error says what was found and what is understood.
     pub fn read(parameter: impl Fn(&'static std::ffi::CStr) -> Option<String>) -> Result<Settings, String> {
         let mode = match parameter(c"ondol").as_deref() {
-            None | Some("copy") => Mode::Copy,
+            None | Some("auto") => Mode::Auto,
+            Some("copy") => Mode::Copy,
             Some("remap") => Mode::Remap,
-            Some(later @ ("auto" | "pmem")) => {
-                return Err(format!("ondol={later} is not built yet: use remap or copy"));
-            }
-            Some(other) => return Err(format!("ondol={other} is unknown: use remap or copy")),
+            Some("pmem") => return Err("ondol=pmem is not built yet: use auto, remap or copy".into()),
+            Some(other) => return Err(format!("ondol={other} is unknown: use auto, remap or copy")),
         };
         let default = match parameter(c"ondol_default").as_deref() {
             None | Some("0") => false,
@@ -34,10 +35,9 @@ impl Settings {
             Some(other) => return Err(format!("ondol_default={other} is unknown: use 0 or 1")),
         };
         let least_blocks = match parameter(c"ondol_run") {
-            // Shorter runs cost more time than copying them: one call of the kernel against some microseconds.
-            None => 16,
+            None => None,
             Some(text) => match text.parse() {
-                Ok(blocks @ 1..=4096) => blocks,
+                Ok(blocks @ 1..=4096) => Some(blocks),
                 _ => {
                     return Err(format!(
                         "ondol_run={text}: expected a number of 4 KiB blocks from 1 to 4096"
@@ -62,12 +62,15 @@ mod tests {
 
     #[test]
     fn what_is_not_understood_is_refused() {
-        let plain = Settings { mode: Mode::Copy, default: false, least_blocks: 16 };
+        let plain = Settings { mode: Mode::Auto, default: false, least_blocks: None };
         assert_eq!(of(""), Ok(plain));
-        assert_eq!(of("ondol=remap&ondol_run=2").map(|s| (s.mode, s.least_blocks)), Ok((Mode::Remap, 2)));
+        assert_eq!(
+            of("ondol=remap&ondol_run=2").map(|s| (s.mode, s.least_blocks)),
+            Ok((Mode::Remap, Some(2)))
+        );
+        assert_eq!(of("ondol=copy").map(|s| s.mode), Ok(Mode::Copy));
         assert_eq!(of("ondol_default=1").map(|s| s.default), Ok(true));
         for (text, says) in [
-            ("ondol=auto", "not built"),
             ("ondol=pmem", "not built"),
             ("ondol=REMAP", "unknown"),
             ("ondol_default=yes", "unknown"),

@@ -7,6 +7,7 @@
 //! - **S3** `FICLONERANGE` leaves the WAL's copy alone, so a crash at any point finds the WAL whole.
 use crate::below::Below;
 use crate::ffi::{self, api};
+use crate::verdict::Verdict;
 use std::collections::HashMap;
 use std::ffi::CStr;
 use std::fs::{File, OpenOptions};
@@ -27,10 +28,24 @@ pub struct Counts {
     pub pages_copied: AtomicU64,
 }
 
+/// What `ondol=auto` makes of one database in this process.
+#[derive(Debug, Default)]
+pub struct Choice {
+    /// Syncs of the WAL since the last checkpoint.
+    pub syncs: AtomicU64,
+    /// Taking the database into care would pay.
+    pub care: AtomicBool,
+    /// Times that it could not be taken, since others had it open.
+    pub refused: AtomicU64,
+    /// The last verdict, if there was something to judge.
+    pub verdict: Mutex<Option<Verdict>>,
+}
+
 /// One database file of this process, whatever its connections.
 #[derive(Debug, Default)]
 pub struct Target {
     pub counts: Counts,
+    pub choice: Choice,
     /// S1.
     file: OnceLock<File>,
     /// Why nothing can be shared here; said once.
@@ -66,10 +81,13 @@ pub fn target(path: &CStr, below: &Below) -> io::Result<Arc<Target>> {
     }))
 }
 
+pub fn folder(path: &CStr) -> &Path {
+    path_of(path).parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
 /// Makes the names in a file's folder durable.
 pub fn sync_folder(path: &CStr) -> io::Result<()> {
-    let folder = path_of(path).parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    File::open(folder)?.sync_all()
+    File::open(folder(path))?.sync_all()
 }
 
 /// Opens a WAL for sharing from it; its descriptors carry no locks, so it may be closed any time.
@@ -90,7 +108,7 @@ impl Target {
     pub fn refusal(&self) -> Option<&str> {
         self.refusal.get().map(String::as_str)
     }
-    fn refuse(&self, path: &CStr, why: String) {
+    pub fn refuse(&self, path: &CStr, why: String) {
         if self.refusal.set(why.clone()).is_ok() {
             let path = path.to_string_lossy();
             api().log(ffi::NOTICE, &format!("ondol: checkpoints of \"{path}\" copy pages: {why}"));
@@ -140,12 +158,7 @@ impl Target {
         match attempt {
             Ok(()) => true,
             Err(error) => {
-                // Whatever passes (a full disk, an interruption) may go better next time.
-                let passes = matches!(
-                    error.raw_os_error(),
-                    Some(libc::ENOSPC | libc::EDQUOT | libc::EINTR | libc::EIO | libc::ENOMEM | libc::EAGAIN)
-                );
-                if !passes {
+                if !passes(&error) {
                     self.refuse(path, format!("blocks cannot be shared here: {error}"));
                 }
                 false
@@ -158,7 +171,15 @@ impl Target {
     }
 }
 
-fn clone_range(source: &File, target: &File, range: Range) -> io::Result<()> {
+/// Whether an error of sharing may be gone next time: a full disk, an interruption.
+pub fn passes(error: &io::Error) -> bool {
+    matches!(
+        error.raw_os_error(),
+        Some(libc::ENOSPC | libc::EDQUOT | libc::EINTR | libc::EIO | libc::ENOMEM | libc::EAGAIN)
+    )
+}
+
+pub fn clone_range(source: &File, target: &File, range: Range) -> io::Result<()> {
     if PRETEND.load(Relaxed) {
         let mut bytes = vec![0; range.len as usize];
         source.read_exact_at(&mut bytes, range.from)?;

@@ -10,6 +10,7 @@ use crate::below::report;
 use crate::database::{Database, Wal};
 use crate::ffi::{self, File, Methods, Symbol, Vfs, api};
 use crate::settings::Settings;
+use crate::status::json;
 use std::collections::HashMap;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::io;
@@ -376,7 +377,7 @@ mod wal_methods {
         write |wal, buf: *const c_void, n: c_int, offset: i64|
             wal.write(from_raw_parts(buf.cast(), n as usize), offset);
         truncate |wal, len: i64| wal.truncate(len);
-        sync |wal, flags: c_int| wal.below.sync_as(flags);
+        sync |wal, flags: c_int| wal.sync(flags);
         file_size |wal, out: *mut i64| wal.file_size(&mut *out);
         lock |wal, level: c_int| wal.below.lock(level);
         unlock |wal, level: c_int| wal.below.unlock(level);
@@ -402,7 +403,7 @@ unsafe fn pragma(db: &mut Database, arg: *mut database_methods::Text) -> c_int {
     // SAFETY: the name is a text.
     let name = unsafe { CStr::from_ptr(*arg.add(1)) }.to_string_lossy().to_ascii_lowercase();
     let (code, answer) = match name.as_str() {
-        "ondol_status" => (ffi::OK, db.status()),
+        "ondol_status" => (ffi::OK, json(&db.status())),
         "ondol_detach" => match db.detach() {
             Ok(answer) => (ffi::OK, answer),
             Err(why) => (ffi::ERROR, why),

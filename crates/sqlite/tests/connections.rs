@@ -1,5 +1,6 @@
 //! One connection, or several of one program, in the ways that SQLite offers.
 mod common;
+use ondol_sqlite::measure::{ASSUMED, Costs};
 use rusqlite::Connection;
 use std::path::Path;
 
@@ -193,4 +194,70 @@ fn detaching_waits_for_an_empty_wal_and_solitude() {
     c.execute_batch("INSERT INTO t(b) VALUES(9)").expect("a row");
     let stock = common::open(&path, "vfs=unix").expect("a stock neighbour");
     assert_eq!(one::<i64>(&stock, "SELECT b FROM t"), Ok(9));
+}
+
+/// `auto` with costs that are given, one test at a time.
+#[test]
+fn auto_shares_where_that_pays_and_leaves_the_rest_alone() {
+    let quick = Costs {
+        sync_us: 100.0,
+        sync_shared_us: 100.0,
+        copy_block_us: 9.0,
+        shared_block_us: 1.0,
+        share_us: 80.0,
+        rounds: 1,
+    };
+    let assume = |costs| *ASSUMED.lock().expect("no panic") = Some(costs);
+    // Commits that are synced, in a WAL whose sharing makes each dearer.
+    let dear = Costs { sync_shared_us: 1000.0, ..quick };
+    for (name, costs, share) in [("cheap", quick, true), ("dear", dear, false)] {
+        let folder = common::folder();
+        let path = folder.path().join("a.db");
+        common::register();
+        let c = common::open(&path, "vfs=ondol").expect("a database");
+        c.execute_batch("PRAGMA journal_mode=WAL; CREATE TABLE t(a INTEGER PRIMARY KEY, b)")
+            .expect("a table");
+        assume(costs);
+        let round = || {
+            for _ in 0..60 {
+                c.execute("INSERT INTO t(b) VALUES(randomblob(8000))", []).expect("a row");
+            }
+            c.execute_batch("PRAGMA wal_checkpoint").expect("a checkpoint");
+        };
+        round();
+        assert_eq!(status(&c, "wal_layout"), "sqlite", "{name}: the first checkpoint decides nothing");
+        round();
+        let decided = status(&c, "decision");
+        assert!(decided.starts_with(if share { "share" } else { "copy" }), "{name}: {decided}");
+        round();
+        let layout = if share { "ondol" } else { "sqlite" };
+        assert_eq!(status(&c, "wal_layout"), layout, "{name}");
+        assert_eq!(number(&c, "pages_shared") > 100, share, "{name}");
+        // What is dear now is copied at once, in our layout too.
+        assume(dear);
+        let before = number(&c, "pages_shared");
+        round();
+        assert_eq!(number(&c, "pages_shared"), before, "{name}");
+        assert!(status(&c, "decision").starts_with("copy"), "{name}: {}", status(&c, "decision"));
+        assert_eq!(one::<i64>(&c, "SELECT count(*) FROM t"), Ok(240));
+        drop(c);
+        assert_eq!(common::versions(&path), [2, 2]);
+    }
+    // Others have it open: it stays SQLite's, and auto gives up.
+    assume(quick);
+    let folder = common::folder();
+    let path = folder.path().join("a.db");
+    let c = common::open(&path, "vfs=ondol").expect("a database");
+    c.execute_batch("PRAGMA journal_mode=WAL; CREATE TABLE t(a INTEGER PRIMARY KEY, b)").expect("a table");
+    let other = common::open(&path, "vfs=unix").expect("a neighbour");
+    for n in 0..8 {
+        assert_eq!(one::<i64>(&other, "SELECT count(*) FROM t"), Ok(n * 60));
+        for _ in 0..60 {
+            c.execute("INSERT INTO t(b) VALUES(randomblob(8000))", []).expect("a row");
+        }
+        c.execute_batch("PRAGMA wal_checkpoint").expect("a checkpoint");
+    }
+    assert_eq!(status(&c, "wal_layout"), "sqlite");
+    assert!(status(&c, "decision").contains("others have the database open"), "{}", status(&c, "decision"));
+    *ASSUMED.lock().expect("no panic") = None;
 }

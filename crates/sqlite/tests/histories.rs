@@ -7,6 +7,7 @@
 //! `ONDOL_SQLITE_SEED` and `ONDOL_SQLITE_SEEDS` choose seeds; `ONDOL_SQLITE_DIR` another file system, which must share.
 mod common;
 use common::Chance;
+use ondol_sqlite::measure::{ASSUMED, Costs};
 use rusqlite::Connection;
 use rusqlite::types::Value;
 use std::path::{Path, PathBuf};
@@ -115,14 +116,19 @@ fn history(seed: u64) -> (u64, u64) {
     let mut chance = Chance(seed);
     let folder = common::folder();
     let page = chance.pick(&[4096, 4096, 8192, 16384, 65536, 1024]);
-    let least = chance.pick(&[1, 1, 2, 16]);
+    let mode = chance.pick(&["remap&ondol_run=1", "remap&ondol_run=2", "remap", "auto"]);
+    *ASSUMED.lock().expect("no panic") = Some(Costs {
+        sync_us: 1.0,
+        sync_shared_us: 1.0,
+        copy_block_us: 3.0,
+        shared_block_us: 1.0,
+        // Now and then it does not pay.
+        share_us: chance.pick(&[2.0, 2.0, 1e9]),
+        rounds: 1,
+    });
     let mut sides = ["ours", "stock"].map(|name| Side {
         path: folder.path().join(name),
-        parameters: if name == "ours" {
-            format!("vfs=ondol&ondol=remap&ondol_run={least}")
-        } else {
-            "vfs=unix".into()
-        },
+        parameters: if name == "ours" { format!("vfs=ondol&ondol={mode}") } else { "vfs=unix".into() },
         connections: (0..3).map(|_| None).collect(),
     });
     let settings = format!(

@@ -82,9 +82,7 @@ fn the_shell_loads_it_and_leaves_a_stock_file() {
 fn what_is_not_understood_is_refused_and_said() {
     let folder = common::folder();
     let db = folder.path().join("a.db");
-    for (parameters, says) in
-        [("&ondol=auto", "not built yet"), ("&ondol=pmem", "not built yet"), ("&ondol=fast", "unknown")]
-    {
+    for (parameters, says) in [("&ondol=pmem", "not built yet"), ("&ondol=fast", "unknown")] {
         let out = ours(&db, parameters, &["SELECT 1;"]);
         assert!(out.contains(says) && out.contains("unable to open"), "{parameters}: {out}");
         assert!(!db.exists());

@@ -1,0 +1,197 @@
+//! What syncing, copying and sharing cost in a folder.
+//!
+//! Two files without names play WAL and database. A round overwrites blocks of both as stock SQLite would, shares the
+//! WAL's with the database, and overwrites the WAL's again; each step ends with a sync. Rounds are repeated for some
+//! milliseconds, and what speaks for sharing is taken from the lower quartile, what speaks against it from the upper.
+use crate::sharing::{self, Range};
+use std::collections::HashMap;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::path::Path;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+const BLOCK: u64 = 4096;
+/// Blocks of a run that is measured.
+const RUN: u64 = 64;
+/// Blocks that a commit writes.
+const COMMIT: u64 = 4;
+const ROUNDS: usize = 5;
+/// No further round is begun after this.
+const ENOUGH: Duration = Duration::from_millis(5);
+
+/// Microseconds, on one file system.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Costs {
+    /// A commit of 16 KiB to a WAL whose blocks are its own, synced.
+    pub sync_us: f64,
+    /// The same in our layout, to blocks that were shared with the database.
+    pub sync_shared_us: f64,
+    /// A block copied into the database, with its part of the sync.
+    pub copy_block_us: f64,
+    /// What a block of the WAL that was shared costs more, when it is overwritten.
+    pub shared_block_us: f64,
+    /// A run that is shared, with what the database's sync costs more for it.
+    pub share_us: f64,
+    pub rounds: usize,
+}
+
+impl Costs {
+    /// Names with units, for people.
+    pub fn named(&self) -> [(&'static str, f64); 5] {
+        [
+            ("sync_us", self.sync_us),
+            ("sync_shared_us", self.sync_shared_us),
+            ("copy_block_us", self.copy_block_us),
+            ("shared_block_us", self.shared_block_us),
+            ("share_us", self.share_us),
+        ]
+    }
+}
+
+/// What is known of a file system; the error says why blocks cannot be shared there.
+pub type Known = Result<Costs, String>;
+
+/// By device.
+static KNOWN: LazyLock<Mutex<HashMap<u64, Arc<Known>>>> = LazyLock::new(Mutex::default);
+
+/// In tests, what every file system costs.
+#[doc(hidden)]
+pub static ASSUMED: Mutex<Option<Costs>> = Mutex::new(None);
+
+/// The costs in a folder, measured once for each file system and process. An error passes, and is not remembered.
+pub fn costs(folder: &Path) -> io::Result<Arc<Known>> {
+    if let Some(costs) = *ASSUMED.lock().unwrap_or_else(PoisonError::into_inner) {
+        return Ok(Arc::new(Ok(costs)));
+    }
+    let device = std::fs::metadata(folder)?.dev();
+    // Held while measuring, so that nobody measures beside it.
+    let mut all = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(known) = all.get(&device) {
+        return Ok(known.clone());
+    }
+    let known = Arc::new(measured(folder)?);
+    all.insert(device, known.clone());
+    Ok(known)
+}
+
+/// The costs in a folder, if they were measured.
+pub fn known(folder: &Path) -> Option<Costs> {
+    if let Some(costs) = *ASSUMED.lock().unwrap_or_else(PoisonError::into_inner) {
+        return Some(costs);
+    }
+    let device = std::fs::metadata(folder).ok()?.dev();
+    let known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner).get(&device)?.clone();
+    (*known).clone().ok()
+}
+
+/// Measures anew.
+pub fn measured(folder: &Path) -> io::Result<Known> {
+    let (wal, db) = (nameless(folder)?, nameless(folder)?);
+    wal.write_all_at(&bytes(1, 0), 0)?;
+    if let Err(error) = sharing::clone_range(&wal, &db, Range { from: 0, to: 0, len: BLOCK }) {
+        if sharing::passes(&error) {
+            return Err(error);
+        }
+        return Ok(Err(format!("blocks cannot be shared here: {error}")));
+    }
+    wal.write_all_at(&bytes(RUN + 1, 1), 0)?;
+    db.write_all_at(&bytes(RUN, 2), 0)?;
+    wal.sync_data()?;
+    db.sync_data()?;
+    let began = Instant::now();
+    let mut rounds = Vec::new();
+    while rounds.is_empty() || (rounds.len() < ROUNDS && began.elapsed() < ENOUGH) {
+        rounds.push(round(&wal, &db, rounds.len() as u64)?);
+    }
+    let quartile = |of: fn(&Costs) -> f64, quarters: usize| {
+        let mut all: Vec<f64> = rounds.iter().map(of).collect();
+        all.sort_unstable_by(f64::total_cmp);
+        all[(all.len() - 1) * quarters / 4]
+    };
+    Ok(Ok(Costs {
+        sync_us: quartile(|c| c.sync_us, 1),
+        sync_shared_us: quartile(|c| c.sync_shared_us, 3),
+        copy_block_us: quartile(|c| c.copy_block_us, 1),
+        shared_block_us: quartile(|c| c.shared_block_us, 3),
+        share_us: quartile(|c| c.share_us, 3),
+        rounds: rounds.len(),
+    }))
+}
+
+/// A file that is gone when it is closed, or when the process ends.
+fn nameless(folder: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).write(true).mode(0o600).custom_flags(libc::O_TMPFILE).open(folder)
+}
+
+/// Blocks that no file system finds equal or small.
+fn bytes(blocks: u64, seed: u64) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+    let mut bytes = Vec::with_capacity((blocks * BLOCK) as usize);
+    while bytes.len() < (blocks * BLOCK) as usize {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        bytes.extend_from_slice(&state.to_le_bytes());
+    }
+    bytes
+}
+
+/// One round: before it and after it both files own their blocks.
+fn round(wal: &File, db: &File, number: u64) -> io::Result<Costs> {
+    let content = bytes(RUN + 1, 10 + number);
+    let part = |from: u64, blocks: u64| &content[(from * BLOCK) as usize..((from + blocks) * BLOCK) as usize];
+    let write = |file: &File, from: u64, blocks: u64| file.write_all_at(part(from, blocks), from * BLOCK);
+    let timed = |file: &File, act: &dyn Fn() -> io::Result<()>| -> io::Result<f64> {
+        let began = Instant::now();
+        act()?;
+        file.sync_data()?;
+        Ok(began.elapsed().as_secs_f64() * 1e6)
+    };
+    let sync_us = timed(wal, &|| write(wal, 0, COMMIT))?;
+    let copied = timed(db, &|| write(db, 0, RUN))?;
+    let owned = timed(wal, &|| write(wal, 0, RUN))?;
+    let range = Range { from: 0, to: 0, len: RUN * BLOCK };
+    let shared = timed(db, &|| sharing::clone_range(wal, db, range))?;
+    // An entry's block, which is never shared, and pages in another place.
+    let sync_shared_us = timed(wal, &|| {
+        write(wal, RUN, 1)?;
+        write(wal, 0, COMMIT - 1)
+    })?;
+    let rest = RUN - (COMMIT - 1);
+    let disowned = timed(wal, &|| write(wal, COMMIT - 1, rest))?;
+    Ok(Costs {
+        sync_us,
+        sync_shared_us,
+        copy_block_us: (copied - sync_us).max(0.0) / RUN as f64,
+        shared_block_us: (disowned / rest as f64 - owned / RUN as f64).max(0.0),
+        share_us: (shared - sync_us).max(1.0),
+        rounds: 1,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::Ordering::Relaxed;
+
+    #[test]
+    fn a_file_system_is_measured_and_leaves_nothing() {
+        let folder = tempfile::tempdir().expect("a folder");
+        sharing::PRETEND.store(true, Relaxed);
+        let costs = measured(folder.path()).expect("measured").expect("shares");
+        sharing::PRETEND.store(false, Relaxed);
+        assert!(costs.rounds >= 1 && costs.sync_us > 0.0 && costs.share_us > 0.0, "{costs:?}");
+        assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 0);
+        // Memory shares no blocks.
+        if Path::new("/dev/shm").is_dir() {
+            let said = measured(Path::new("/dev/shm")).expect("tried").expect_err("nothing is shared");
+            assert!(said.contains("cannot be shared"), "{said}");
+        }
+        assert!(costs_of_nothing().is_err());
+    }
+    fn costs_of_nothing() -> io::Result<Known> {
+        measured(Path::new("/nonexistent"))
+    }
+}
