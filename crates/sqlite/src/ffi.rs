@@ -11,6 +11,7 @@ pub const NOMEM: c_int = 7;
 pub const IOERR: c_int = 10;
 pub const NOTFOUND: c_int = 12;
 pub const CANTOPEN: c_int = 14;
+pub const ROW: c_int = 100;
 pub const NOTICE: c_int = 27;
 pub const WARNING: c_int = 28;
 pub const OK_LOAD_PERMANENTLY: c_int = 1 << 8;
@@ -33,6 +34,7 @@ pub const SYNC_NORMAL: c_int = 2;
 
 pub const IOCAP_POWERSAFE_OVERWRITE: c_int = 0x1000;
 
+pub const FCNTL_FILE_POINTER: c_int = 7;
 pub const FCNTL_VFSNAME: c_int = 12;
 pub const FCNTL_PRAGMA: c_int = 14;
 pub const FCNTL_HAS_MOVED: c_int = 20;
@@ -98,6 +100,71 @@ pub struct Vfs {
     pub next_system_call: Option<unsafe extern "C" fn(*mut Vfs, *const c_char) -> *const c_char>,
 }
 
+/// `sqlite3_vtab`.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Table {
+    pub module: *const Module,
+    pub references: c_int,
+    pub message: *mut c_char,
+}
+impl Default for Table {
+    fn default() -> Table {
+        Table { module: std::ptr::null(), references: 0, message: std::ptr::null_mut() }
+    }
+}
+
+/// `sqlite3_vtab_cursor`.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Cursor {
+    pub table: *mut Table,
+}
+impl Default for Cursor {
+    fn default() -> Cursor {
+        Cursor { table: std::ptr::null_mut() }
+    }
+}
+
+/// `sqlite3_context`: SQLite's own.
+#[repr(C)]
+pub struct Context {
+    _opaque: [u8; 0],
+}
+
+pub type Connect = unsafe extern "C" fn(
+    *mut c_void,
+    *mut c_void,
+    c_int,
+    *const *const c_char,
+    *mut *mut Table,
+    *mut *mut c_char,
+) -> c_int;
+
+/// `sqlite3_module`, version 0.
+#[repr(C)]
+pub struct Module {
+    pub version: c_int,
+    pub create: Option<Connect>,
+    pub connect: Option<Connect>,
+    pub best_index: Option<unsafe extern "C" fn(*mut Table, *mut c_void) -> c_int>,
+    pub disconnect: Option<unsafe extern "C" fn(*mut Table) -> c_int>,
+    pub destroy: Option<unsafe extern "C" fn(*mut Table) -> c_int>,
+    pub open: Option<unsafe extern "C" fn(*mut Table, *mut *mut Cursor) -> c_int>,
+    pub close: Option<unsafe extern "C" fn(*mut Cursor) -> c_int>,
+    pub filter:
+        Option<unsafe extern "C" fn(*mut Cursor, c_int, *const c_char, c_int, *mut *mut c_void) -> c_int>,
+    pub next: Option<unsafe extern "C" fn(*mut Cursor) -> c_int>,
+    pub eof: Option<unsafe extern "C" fn(*mut Cursor) -> c_int>,
+    pub column: Option<unsafe extern "C" fn(*mut Cursor, *mut Context, c_int) -> c_int>,
+    pub rowid: Option<unsafe extern "C" fn(*mut Cursor, *mut i64) -> c_int>,
+    /// xUpdate, xBegin, xSync, xCommit, xRollback, xFindFunction, xRename.
+    pub rest: [Symbol; 7],
+}
+
+/// An extension's entry point.
+pub type Entry = unsafe extern "C" fn(*mut c_void, *mut *mut c_char, *const *const c_void) -> c_int;
+
 /// The functions of SQLite that are called, taken from `sqlite3_api_routines`.
 pub struct Api {
     table: usize,
@@ -108,6 +175,23 @@ pub struct Api {
     filename_wal: unsafe extern "C" fn(*const c_char) -> *const c_char,
     pub vfs_find: unsafe extern "C" fn(*const c_char) -> *mut Vfs,
     pub vfs_register: unsafe extern "C" fn(*mut Vfs, c_int) -> c_int,
+    pub auto_extension: unsafe extern "C" fn(Entry) -> c_int,
+    pub create_module: unsafe extern "C" fn(*mut c_void, *const c_char, *const Module, *mut c_void) -> c_int,
+    pub declare_vtab: unsafe extern "C" fn(*mut c_void, *const c_char) -> c_int,
+    pub prepare: unsafe extern "C" fn(
+        *mut c_void,
+        *const c_char,
+        c_int,
+        *mut *mut c_void,
+        *mut *const c_char,
+    ) -> c_int,
+    pub step: unsafe extern "C" fn(*mut c_void) -> c_int,
+    pub column_text: unsafe extern "C" fn(*mut c_void, c_int) -> *const c_char,
+    pub finalize: unsafe extern "C" fn(*mut c_void) -> c_int,
+    pub file_control: unsafe extern "C" fn(*mut c_void, *const c_char, c_int, *mut c_void) -> c_int,
+    result_text: unsafe extern "C" fn(*mut Context, *const c_char, c_int, isize),
+    pub result_int64: unsafe extern "C" fn(*mut Context, i64),
+    pub result_double: unsafe extern "C" fn(*mut Context, f64),
 }
 
 /// The first version whose table reaches to `sqlite3_filename_wal`.
@@ -117,13 +201,24 @@ static API: OnceLock<Api> = OnceLock::new();
 
 /// Places in the table, counted from 0.
 mod place {
+    pub const COLUMN_TEXT: usize = 36;
+    pub const CREATE_MODULE: usize = 47;
+    pub const DECLARE_VTAB: usize = 50;
+    pub const FINALIZE: usize = 57;
     pub const FREE: usize = 58;
     pub const LIBVERSION_NUMBER: usize = 67;
     pub const MALLOC: usize = 68;
+    pub const RESULT_DOUBLE: usize = 79;
+    pub const RESULT_INT64: usize = 83;
+    pub const RESULT_TEXT: usize = 85;
+    pub const STEP: usize = 94;
+    pub const PREPARE_V2: usize = 116;
+    pub const FILE_CONTROL: usize = 127;
     pub const VFS_FIND: usize = 141;
     pub const VFS_REGISTER: usize = 142;
     pub const LOG: usize = 167;
     pub const URI_PARAMETER: usize = 189;
+    pub const AUTO_EXTENSION: usize = 192;
     pub const MALLOC64: usize = 197;
     pub const FILENAME_WAL: usize = 248;
 }
@@ -145,32 +240,38 @@ pub unsafe fn adopt(table: *const *const c_void) -> Result<(), &'static str> {
     if version < OLDEST {
         return Err("this SQLite is older than 3.32.0");
     }
-    // SAFETY: from `OLDEST` on the table holds these entries, with these types ("sqlite3ext.h").
+    /// The function at a place of the table.
+    ///
+    /// # Safety
+    /// The table reaches so far, and `F` is the type of the function there.
+    unsafe fn at<F: Copy>(table: *const *const c_void, place: usize) -> F {
+        const { assert!(size_of::<F>() == size_of::<*const c_void>()) };
+        // SAFETY: as above: a function pointer, read as one.
+        unsafe { table.add(place).cast::<F>().read() }
+    }
+    // SAFETY: from `OLDEST` on the table holds these entries, with the types that the fields of `Api` have
+    // ("sqlite3ext.h").
     let api = API.get_or_init(|| unsafe {
-        let at = |n: usize| *table.add(n);
         Api {
             table: table as usize,
-            malloc64: std::mem::transmute::<*const c_void, unsafe extern "C" fn(u64) -> *mut c_void>(at(
-                place::MALLOC64,
-            )),
-            free: std::mem::transmute::<*const c_void, unsafe extern "C" fn(*mut c_void)>(at(place::FREE)),
-            log: std::mem::transmute::<*const c_void, unsafe extern "C" fn(c_int, *const c_char, ...)>(at(
-                place::LOG,
-            )),
-            uri_parameter: std::mem::transmute::<
-                *const c_void,
-                unsafe extern "C" fn(*const c_char, *const c_char) -> *const c_char,
-            >(at(place::URI_PARAMETER)),
-            filename_wal: std::mem::transmute::<
-                *const c_void,
-                unsafe extern "C" fn(*const c_char) -> *const c_char,
-            >(at(place::FILENAME_WAL)),
-            vfs_find: std::mem::transmute::<*const c_void, unsafe extern "C" fn(*const c_char) -> *mut Vfs>(
-                at(place::VFS_FIND),
-            ),
-            vfs_register: std::mem::transmute::<*const c_void, unsafe extern "C" fn(*mut Vfs, c_int) -> c_int>(
-                at(place::VFS_REGISTER),
-            ),
+            malloc64: at(table, place::MALLOC64),
+            free: at(table, place::FREE),
+            log: at(table, place::LOG),
+            uri_parameter: at(table, place::URI_PARAMETER),
+            filename_wal: at(table, place::FILENAME_WAL),
+            vfs_find: at(table, place::VFS_FIND),
+            vfs_register: at(table, place::VFS_REGISTER),
+            auto_extension: at(table, place::AUTO_EXTENSION),
+            create_module: at(table, place::CREATE_MODULE),
+            declare_vtab: at(table, place::DECLARE_VTAB),
+            prepare: at(table, place::PREPARE_V2),
+            step: at(table, place::STEP),
+            column_text: at(table, place::COLUMN_TEXT),
+            finalize: at(table, place::FINALIZE),
+            file_control: at(table, place::FILE_CONTROL),
+            result_text: at(table, place::RESULT_TEXT),
+            result_int64: at(table, place::RESULT_INT64),
+            result_double: at(table, place::RESULT_DOUBLE),
         }
     });
     if api.table != table as usize {
@@ -229,6 +330,16 @@ impl Api {
     pub unsafe fn free(&self, memory: *mut c_void) {
         // SAFETY: as above.
         unsafe { (self.free)(memory) }
+    }
+    /// Gives a text as a column's value.
+    ///
+    /// # Safety
+    /// SQLite's context, in its call.
+    pub unsafe fn result_text(&self, context: *mut Context, text: &str) {
+        /// SQLite copies the text.
+        const TRANSIENT: isize = -1;
+        // SAFETY: as above; the text is as long as is said.
+        unsafe { (self.result_text)(context, text.as_ptr().cast(), text.len() as c_int, TRANSIENT) }
     }
     /// A parameter of a database's URI.
     ///

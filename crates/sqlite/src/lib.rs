@@ -24,6 +24,7 @@ mod settings;
 #[doc(hidden)]
 pub mod sharing;
 mod status;
+mod table;
 mod verdict;
 mod vfs;
 pub mod wal;
@@ -36,13 +37,21 @@ use std::ffi::{c_char, c_int, c_void};
 /// SQLite calls it with a connection, a place for a message, and the table of its functions.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sqlite3_extension_init(
-    _connection: *mut c_void,
+    connection: *mut c_void,
     message: *mut *mut c_char,
     table: *const *const c_void,
 ) -> c_int {
     let done = std::panic::catch_unwind(|| {
         // SAFETY: the table is SQLite's.
-        match unsafe { ffi::adopt(table) }.map_err(str::to_string).and_then(|()| vfs::register()) {
+        let ready = unsafe { ffi::adopt(table) }.map_err(str::to_string).and_then(|()| {
+            vfs::register()?;
+            // SAFETY: SQLite's connection; the function stays, since the library does.
+            match unsafe { (table::register(connection), (ffi::api().auto_extension)(each_connection)) } {
+                (ffi::OK, ffi::OK) => Ok(()),
+                codes => Err(format!("SQLite refused the table \"ondol_status\": errors {codes:?}")),
+            }
+        });
+        match ready {
             Ok(()) => ffi::OK_LOAD_PERMANENTLY,
             Err(why) => {
                 if !message.is_null() && !table.is_null() {
@@ -54,6 +63,16 @@ pub unsafe extern "C" fn sqlite3_extension_init(
         }
     });
     done.unwrap_or(ffi::ERROR)
+}
+
+/// Gives each later connection the table `ondol_status`.
+unsafe extern "C" fn each_connection(
+    connection: *mut c_void,
+    _: *mut *mut c_char,
+    _: *const *const c_void,
+) -> c_int {
+    // SAFETY: SQLite's connection.
+    vfs::guard(ffi::ERROR, || unsafe { table::register(connection) })
 }
 
 /// The entry point that SQLite derives from the file's name, `libondol_sqlite.so`.

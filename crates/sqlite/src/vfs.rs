@@ -10,7 +10,7 @@ use crate::below::report;
 use crate::database::{Database, Wal};
 use crate::ffi::{self, File, Methods, Symbol, Vfs, api};
 use crate::settings::Settings;
-use crate::status::json;
+use crate::status::{Facts, json};
 use std::collections::HashMap;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::io;
@@ -43,7 +43,7 @@ fn database_of(wal_name: *const c_char) -> Option<*mut Database> {
 }
 
 /// V3.
-fn guard(otherwise: c_int, act: impl FnOnce() -> c_int) -> c_int {
+pub fn guard(otherwise: c_int, act: impl FnOnce() -> c_int) -> c_int {
     catch_unwind(AssertUnwindSafe(act)).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str);
         let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic");
@@ -241,6 +241,18 @@ below_answers! {
 }
 
 // Methods of files.
+
+/// The facts about a file, if it is a database of ours.
+///
+/// # Safety
+/// `file` is null, or a connection has it open and this is its thread, in none of the file's methods.
+pub unsafe fn status_of(file: *mut File) -> Option<Facts> {
+    // SAFETY: as above; the address of the methods tells whose file it is.
+    unsafe {
+        (!file.is_null() && std::ptr::eq((*file).methods, &raw const DATABASE))
+            .then(|| database(file).status())
+    }
+}
 
 /// # Safety
 /// `file` is a database of ours, in its connection's call.

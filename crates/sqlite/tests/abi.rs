@@ -8,6 +8,8 @@ fn structures_lie_as_sqlites() {
     assert_eq!(size_of::<ffi::Vfs>(), size_of::<sqlite::sqlite3_vfs>());
     assert_eq!(align_of::<ffi::Vfs>(), align_of::<sqlite::sqlite3_vfs>());
     assert_eq!(size_of::<ffi::Methods>(), size_of::<sqlite::sqlite3_io_methods>());
+    assert_eq!(size_of::<ffi::Table>(), size_of::<sqlite::sqlite3_vtab>());
+    assert_eq!(size_of::<ffi::Cursor>(), size_of::<sqlite::sqlite3_vtab_cursor>());
     assert_eq!(size_of::<ffi::File>(), size_of::<sqlite::sqlite3_file>());
     macro_rules! same {
         ($ours:ty, $theirs:ty; $($a:ident $b:ident),*) => {
@@ -26,6 +28,11 @@ fn structures_lie_as_sqlites() {
         file_control xFileControl, sector_size xSectorSize, device_characteristics xDeviceCharacteristics,
         shm_map xShmMap, shm_lock xShmLock, shm_barrier xShmBarrier, shm_unmap xShmUnmap, fetch xFetch,
         unfetch xUnfetch);
+    same!(ffi::Module, sqlite::sqlite3_module;
+        version iVersion, create xCreate, connect xConnect, best_index xBestIndex, disconnect xDisconnect,
+        destroy xDestroy, open xOpen, close xClose, filter xFilter, next xNext, eof xEof, column xColumn,
+        rowid xRowid, rest xUpdate);
+    same!(ffi::Table, sqlite::sqlite3_vtab; module pModule, references nRef, message zErrMsg);
 }
 
 #[test]
@@ -44,6 +51,8 @@ fn numbers_are_sqlites() {
         (ffi::LOCK_SHARED, sqlite::SQLITE_LOCK_SHARED),
         (ffi::LOCK_EXCLUSIVE, sqlite::SQLITE_LOCK_EXCLUSIVE),
         (ffi::IOCAP_POWERSAFE_OVERWRITE, sqlite::SQLITE_IOCAP_POWERSAFE_OVERWRITE),
+        (ffi::ROW, sqlite::SQLITE_ROW),
+        (ffi::FCNTL_FILE_POINTER, sqlite::SQLITE_FCNTL_FILE_POINTER),
         (ffi::FCNTL_VFSNAME, sqlite::SQLITE_FCNTL_VFSNAME),
         (ffi::FCNTL_PRAGMA, sqlite::SQLITE_FCNTL_PRAGMA),
         (ffi::FCNTL_HAS_MOVED, sqlite::SQLITE_FCNTL_HAS_MOVED),

@@ -261,3 +261,36 @@ fn auto_shares_where_that_pays_and_leaves_the_rest_alone() {
     assert!(status(&c, "decision").contains("others have the database open"), "{}", status(&c, "decision"));
     *ASSUMED.lock().expect("no panic") = None;
 }
+
+#[test]
+fn the_status_is_a_table_too() {
+    let folder = common::folder();
+    let c = made(&folder.path().join("a.db"));
+    let b = folder.path().join("b.db");
+    c.execute_batch(&format!("ATTACH 'file:{}?{OURS}' AS b; ATTACH ':memory:' AS m", b.display()))
+        .expect("attached");
+    c.execute_batch("PRAGMA wal_checkpoint").expect("a checkpoint");
+    let of = |schema: &str, name: &str| {
+        one::<rusqlite::types::Value>(
+            &c,
+            &format!("SELECT value FROM ondol_status WHERE database = '{schema}' AND name = '{name}'"),
+        )
+    };
+    assert_eq!(of("main", "mode"), Ok("remap".to_string().into()));
+    assert_eq!(of("main", "checkpoints"), Ok(1.into()));
+    assert_eq!(of("b", "database"), Ok(b.to_string_lossy().into_owned().into()));
+    let count = |schema: &str| {
+        one::<i64>(&c, &format!("SELECT count(*) FROM ondol_status WHERE database = '{schema}'"))
+    };
+    let json: String = one(&c, "PRAGMA main.ondol_status").expect("a status");
+    assert_eq!(
+        count("main"),
+        Ok(json.matches("\":").count() as i64),
+        "as many facts as the pragma has: {json}"
+    );
+    assert_eq!(count("m"), Ok(0));
+    assert!(c.execute("DELETE FROM ondol_status", []).is_err());
+    // A connection past our VFS has the table, without rows.
+    let stock = Connection::open_in_memory().expect("a connection");
+    assert_eq!(one::<i64>(&stock, "SELECT count(*) FROM ondol_status"), Ok(0));
+}

@@ -69,9 +69,10 @@ fn the_shell_loads_it_and_leaves_a_stock_file() {
             "INSERT INTO t VALUES(7);",
             "SELECT x FROM t;",
             ".vfsname",
+            "SELECT database, value FROM ondol_status WHERE name = 'mode';",
         ],
     );
-    assert_eq!(out, "wal\n7\nondol/unix\n");
+    assert_eq!(out, "wal\n7\nondol/unix\nmain|remap\n");
     assert_eq!(common::versions(&db), [2, 2]);
     assert_eq!(stock(&db, &["SELECT x FROM t;"]), "7\n");
     let names: Vec<_> = std::fs::read_dir(folder.path()).expect("a folder").collect();
