@@ -457,6 +457,22 @@ fn an_interrupt_ends_the_running_statement() {
     assert!(!shown.contains("41"), "{shown:?}");
 }
 
+/// The doctor looks at a folder, or says why it cannot.
+#[test]
+fn the_doctor_of_sqlite_reports_or_says_why_not() {
+    let p = Place::new();
+    let folder = p.0.path().display().to_string();
+    let r = ran(&["sqlite", "doctor", &folder], "");
+    assert_eq!(r.code, Some(0), "{}", r.err);
+    for what in
+        ["file system", "FICLONERANGE", "XFS_IOC_EXCHANGE_RANGE", "F2FS_IOC_MOVE_RANGE", "MAP_SYNC", "to set"]
+    {
+        assert!(r.out.contains(what), "{what}: {}", r.out);
+    }
+    let missing = ran(&["sqlite", "doctor", &format!("{folder}/none.db")], "");
+    assert!(missing.code == Some(1) && missing.err.contains("no such file or folder"), "{}", missing.err);
+}
+
 /// What a user gets wrong with files is told by what was expected, what was found, and where.
 #[test]
 fn errors_of_files_name_them() {

@@ -32,13 +32,21 @@ pub struct Header {
 pub fn header(db: &dyn Medium) -> io::Result<Header> {
     let mut head = [0; 20];
     let n = db.read_at(&mut head, 0)?;
-    let sqlite = n == head.len() && head[..16] == *b"SQLite format 3\0" && head[18] == STOCK;
+    Ok(parse(&head[..n]))
+}
+
+/// What the first bytes of a database say.
+pub fn parse(head: &[u8]) -> Header {
+    let Some(head) = head.first_chunk::<20>() else {
+        return Header { marked: false, wal: false, page: 0 };
+    };
+    let sqlite = head[..16] == *b"SQLite format 3\0" && head[18] == STOCK;
     let page = match u64::from(u16::from_be_bytes([head[16], head[17]])) {
         1 => 65536,
         bytes => bytes,
     };
     let version = head[MARK_AT as usize];
-    Ok(Header { marked: sqlite && version == OURS, wal: sqlite && matches!(version, STOCK | OURS), page })
+    Header { marked: sqlite && version == OURS, wal: sqlite && matches!(version, STOCK | OURS), page }
 }
 
 /// Where the mark stands in the bytes of the database from `offset` on.

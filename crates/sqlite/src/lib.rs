@@ -12,6 +12,7 @@
 mod below;
 pub mod care;
 mod database;
+pub mod doctor;
 #[doc(hidden)]
 pub mod ffi;
 pub mod layout;

@@ -2,7 +2,7 @@
 //!
 //! Two files without names play WAL and database. A round overwrites blocks of both as stock SQLite would, shares the
 //! WAL's with the database, and overwrites the WAL's again; each step ends with a sync. Rounds are repeated for some
-//! milliseconds, and what speaks for sharing is taken from the lower quartile, what speaks against it from the upper.
+//! milliseconds. Medians are taken of the differences within a round, since a disk's mood changes between rounds.
 use crate::sharing::{self, Range};
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
@@ -17,8 +17,9 @@ const BLOCK: u64 = 4096;
 const RUN: u64 = 64;
 /// Blocks that a commit writes.
 const COMMIT: u64 = 4;
+/// Rounds of a measurement that something waits for.
 const ROUNDS: usize = 5;
-/// No further round is begun after this.
+/// None is begun after this.
 const ENOUGH: Duration = Duration::from_millis(5);
 
 /// Microseconds, on one file system.
@@ -71,7 +72,7 @@ pub fn costs(folder: &Path) -> io::Result<Arc<Known>> {
     if let Some(known) = all.get(&device) {
         return Ok(known.clone());
     }
-    let known = Arc::new(measured(folder)?);
+    let known = Arc::new(measured(folder, ROUNDS, ENOUGH)?);
     all.insert(device, known.clone());
     Ok(known)
 }
@@ -86,10 +87,24 @@ pub fn known(folder: &Path) -> Option<Costs> {
     (*known).clone().ok()
 }
 
-/// Measures anew.
-pub fn measured(folder: &Path) -> io::Result<Known> {
-    let (wal, db) = (nameless(folder)?, nameless(folder)?);
-    wal.write_all_at(&bytes(1, 0), 0)?;
+/// Two files of a block each, which are gone when they are closed, or when the process ends.
+pub fn pair(folder: &Path) -> io::Result<(File, File)> {
+    let nameless = || -> io::Result<File> {
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .mode(0o600)
+            .custom_flags(libc::O_TMPFILE)
+            .open(folder)?;
+        file.write_all_at(&bytes(1, 0), 0)?;
+        Ok(file)
+    };
+    Ok((nameless()?, nameless()?))
+}
+
+/// Measures anew: one round at least, and no more than `most`, none begun after `enough`.
+pub fn measured(folder: &Path, most: usize, enough: Duration) -> io::Result<Known> {
+    let (wal, db) = pair(folder)?;
     if let Err(error) = sharing::clone_range(&wal, &db, Range { from: 0, to: 0, len: BLOCK }) {
         if sharing::passes(&error) {
             return Err(error);
@@ -102,27 +117,23 @@ pub fn measured(folder: &Path) -> io::Result<Known> {
     db.sync_data()?;
     let began = Instant::now();
     let mut rounds = Vec::new();
-    while rounds.is_empty() || (rounds.len() < ROUNDS && began.elapsed() < ENOUGH) {
+    while rounds.is_empty() || (rounds.len() < most && began.elapsed() < enough) {
         rounds.push(round(&wal, &db, rounds.len() as u64)?);
     }
-    let quartile = |of: fn(&Costs) -> f64, quarters: usize| {
+    let median = |of: fn(&Costs) -> f64| {
         let mut all: Vec<f64> = rounds.iter().map(of).collect();
         all.sort_unstable_by(f64::total_cmp);
-        all[(all.len() - 1) * quarters / 4]
+        all[all.len() / 2]
     };
+    let sync_us = median(|c| c.sync_us);
     Ok(Ok(Costs {
-        sync_us: quartile(|c| c.sync_us, 1),
-        sync_shared_us: quartile(|c| c.sync_shared_us, 3),
-        copy_block_us: quartile(|c| c.copy_block_us, 1),
-        shared_block_us: quartile(|c| c.shared_block_us, 3),
-        share_us: quartile(|c| c.share_us, 3),
+        sync_us,
+        sync_shared_us: sync_us + median(|c| c.sync_shared_us - c.sync_us),
+        copy_block_us: median(|c| c.copy_block_us),
+        shared_block_us: median(|c| c.shared_block_us),
+        share_us: median(|c| c.share_us),
         rounds: rounds.len(),
     }))
-}
-
-/// A file that is gone when it is closed, or when the process ends.
-fn nameless(folder: &Path) -> io::Result<File> {
-    OpenOptions::new().read(true).write(true).mode(0o600).custom_flags(libc::O_TMPFILE).open(folder)
 }
 
 /// Blocks that no file system finds equal or small.
@@ -180,18 +191,17 @@ mod tests {
     fn a_file_system_is_measured_and_leaves_nothing() {
         let folder = tempfile::tempdir().expect("a folder");
         sharing::PRETEND.store(true, Relaxed);
-        let costs = measured(folder.path()).expect("measured").expect("shares");
+        let costs = measured(folder.path(), ROUNDS, ENOUGH).expect("measured").expect("shares");
         sharing::PRETEND.store(false, Relaxed);
         assert!(costs.rounds >= 1 && costs.sync_us > 0.0 && costs.share_us > 0.0, "{costs:?}");
         assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 0);
         // Memory shares no blocks.
         if Path::new("/dev/shm").is_dir() {
-            let said = measured(Path::new("/dev/shm")).expect("tried").expect_err("nothing is shared");
+            let said = measured(Path::new("/dev/shm"), ROUNDS, ENOUGH)
+                .expect("tried")
+                .expect_err("nothing is shared");
             assert!(said.contains("cannot be shared"), "{said}");
         }
-        assert!(costs_of_nothing().is_err());
-    }
-    fn costs_of_nothing() -> io::Result<Known> {
-        measured(Path::new("/nonexistent"))
+        assert!(measured(Path::new("/nonexistent"), ROUNDS, ENOUGH).is_err());
     }
 }

@@ -208,3 +208,42 @@ fn kills_lose_nothing() {
         assert!(acknowledged.iter().sum::<u64>() > 0, "round {round}: nothing was written");
     }
 }
+
+const PACKAGE: &str = "
+import sqlite3, sys, ondol_sqlite
+loader = sqlite3.connect(':memory:')
+ondol_sqlite.load(loader)
+try:
+    loader.load_extension('nothing')
+except sqlite3.OperationalError as refused:
+    assert 'not authorized' in str(refused), refused
+else:
+    raise AssertionError('loading stayed on')
+c = sqlite3.connect(f'file:{sys.argv[1]}?vfs=ondol', uri=True)
+c.execute('PRAGMA journal_mode=WAL')
+c.execute('CREATE TABLE t(x)')
+with c:
+    c.execute('INSERT INTO t VALUES(7)')
+print(c.execute('SELECT x FROM t').fetchone()[0], c.execute(\"SELECT value FROM ondol_status WHERE name = 'mode'\").fetchone()[0])
+";
+
+/// The Python package, laid out as its wheel is.
+#[test]
+fn the_python_package_loads_what_it_carries() {
+    let folder = common::folder();
+    let package = folder.path().join("ondol_sqlite");
+    std::fs::create_dir(&package).expect("a folder");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("python/ondol_sqlite/__init__.py");
+    std::fs::copy(source, package.join("__init__.py")).expect("a copy");
+    let run = || {
+        let mut command = python();
+        command.args(["-c", PACKAGE]).arg(folder.path().join("a.db")).env("PYTHONPATH", folder.path());
+        let out = command.output().expect("Python");
+        (String::from_utf8_lossy(&out.stdout).into_owned(), String::from_utf8_lossy(&out.stderr).into_owned())
+    };
+    let (_, told) = run();
+    assert!(told.contains("FileNotFoundError") && told.contains("is missing"), "{told}");
+    std::fs::copy(library().with_extension("so"), package.join("libondol_sqlite.so")).expect("a copy");
+    let (out, told) = run();
+    assert_eq!(out, "7 auto\n", "{told}");
+}

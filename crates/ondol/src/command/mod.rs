@@ -11,6 +11,7 @@ mod report;
 mod script;
 mod shell;
 mod sim;
+mod sqlite;
 mod subscribers;
 mod worker;
 
@@ -44,6 +45,8 @@ enum Command {
     Restore(RestoreArgs),
     /// Run the engine in the simulator: power failures, torn writes, full disks, by seed
     Sim(sim::Args),
+    /// About the SQLite extension
+    Sqlite(sqlite::Args),
     /// The updating process of the demo, which gets killed
     #[command(hide = true)]
     DemoWorker(worker::Args),
@@ -68,6 +71,7 @@ pub fn main() -> ExitCode {
         Command::Dump(a) => dump::run(a),
         Command::Restore(a) => shell::run(shell::Args::for_file(a.path, a.file)),
         Command::Sim(a) => sim::run(a),
+        Command::Sqlite(a) => sqlite::run(a),
         Command::DemoWorker(a) => worker::run(a),
     };
     match done {

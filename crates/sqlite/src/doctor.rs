@@ -1,0 +1,247 @@
+//! What a folder's file system and medium can do for SQLite, measured, and what to set: `ondol sqlite doctor`.
+//!
+//! It writes two files without names into the folder, which are gone when it ends, however it ends.
+use crate::care;
+use crate::measure::{self, Costs};
+use crate::verdict::{Verdict, verdict};
+use std::ffi::CString;
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::time::Duration;
+
+/// Names and findings, and what follows from them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    pub findings: Vec<(&'static str, String)>,
+    pub advice: Vec<String>,
+}
+
+/// Examines a database, or the folder for one. The error is a sentence for the user.
+pub fn examine(path: &Path) -> Result<Report, String> {
+    let meta = std::fs::metadata(path).map_err(|error| told(path, &error))?;
+    let folder = match path.parent() {
+        _ if meta.is_dir() => path,
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    let mut findings = Vec::new();
+    if meta.is_file() {
+        findings.push(("database", database(path).map_err(|error| told(path, &error))?));
+    }
+    let in_folder = |error| told(folder, &error);
+    findings.push(("file system", file_system(folder).map_err(in_folder)?));
+    let known = measure::measured(folder, 15, Duration::from_millis(500)).map_err(in_folder)?;
+    let (one, other) = measure::pair(folder).map_err(in_folder)?;
+    let can = |what: io::Result<()>| match what {
+        Ok(()) => "works".to_string(),
+        Err(error) => format!("no: {error}"),
+    };
+    findings.push((
+        "sharing blocks (FICLONERANGE)",
+        match &known {
+            Ok(_) => "works".into(),
+            Err(why) => format!("no: {why}"),
+        },
+    ));
+    findings.push(("exchanging blocks (XFS_IOC_EXCHANGE_RANGE)", can(exchange(&one, &other))));
+    findings.push(("moving blocks (F2FS_IOC_MOVE_RANGE)", moving(folder).map_err(in_folder)?.into()));
+    findings.push(("persistent memory (MAP_SYNC)", can(map_sync(&one))));
+    let advice = match &known {
+        Ok(costs) => {
+            findings.extend(
+                COSTS.iter().zip(costs.named()).map(|(name, (_, us))| (*name, format!("{us:.1} µs"))),
+            );
+            findings.push(("rounds measured", costs.rounds.to_string()));
+            advice(costs)
+        }
+        Err(_) => vec!["Nothing to set: checkpoints copy here, as stock SQLite's do, in every mode.".into()],
+    };
+    Ok(Report { findings, advice })
+}
+
+/// What the costs are called, in the order of `Costs::named`.
+const COSTS: [&str; 5] = [
+    "a commit of 16 KiB, synced",
+    "the same on shared blocks",
+    "a block copied",
+    "a shared block overwritten, beyond an own one",
+    "a run shared",
+];
+
+/// An error with what it is about and what to do.
+fn told(path: &Path, error: &io::Error) -> String {
+    let path = path.display();
+    match error.kind() {
+        io::ErrorKind::NotFound => format!("{path}: there is no such file or folder"),
+        io::ErrorKind::PermissionDenied => {
+            format!("{path}: no permission; the doctor must read the database and write into its folder")
+        }
+        io::ErrorKind::ReadOnlyFilesystem => {
+            format!("{path}: its file system is mounted read-only, so nothing can be measured")
+        }
+        io::ErrorKind::Unsupported => {
+            format!("{path}: its file system makes no files without names, so nothing can be measured")
+        }
+        _ => format!("{path}: {error}"),
+    }
+}
+
+fn database(path: &Path) -> io::Result<String> {
+    let mut head = Vec::new();
+    File::open(path)?.take(100).read_to_end(&mut head)?;
+    if !head.starts_with(b"SQLite format 3\0") {
+        return Ok(if head.is_empty() { "empty" } else { "not a SQLite database" }.into());
+    }
+    let head = care::parse(&head);
+    let mode = match (head.wal, head.marked) {
+        (false, _) => "no WAL, so no checkpoints: PRAGMA journal_mode=WAL",
+        (true, false) => "WAL in SQLite's layout",
+        (true, true) => "in the extension's care: a stock SQLite refuses it until it is closed cleanly",
+    };
+    let small = if head.page < 4096 { "; too small to be shared" } else { "" };
+    Ok(format!("{mode}; pages of {} bytes{small}", head.page))
+}
+
+/// The numbers of `statfs`, and names.
+const FILE_SYSTEMS: [(i64, &str); 10] = [
+    (0x5846_5342, "XFS"),
+    (0x9123_683E, "Btrfs"),
+    (0xEF53, "ext4"),
+    (F2FS, "F2FS"),
+    (0x0102_1994, "tmpfs"),
+    (0x794C_7630, "overlay"),
+    (0x2FC1_2FC1, "ZFS"),
+    (0xCA45_1A4E, "bcachefs"),
+    (0x0102_1997, "9p"),
+    (0x6969, "NFS"),
+];
+const F2FS: i64 = 0xF2F5_2010;
+
+fn magic(folder: &Path) -> io::Result<i64> {
+    let path = CString::new(folder.as_os_str().as_bytes())?;
+    // SAFETY: a structure of numbers, which the call fills.
+    let mut found: libc::statfs = unsafe { std::mem::zeroed() };
+    // SAFETY: a path that ends with a zero, and room for the answer.
+    if unsafe { libc::statfs(path.as_ptr(), &mut found) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // The type of the field differs between platforms.
+    #[allow(clippy::unnecessary_cast)]
+    Ok(found.f_type as i64)
+}
+
+fn file_system(folder: &Path) -> io::Result<String> {
+    let magic = magic(folder)?;
+    let name = FILE_SYSTEMS.iter().find(|(number, _)| *number == magic);
+    Ok(name.map_or_else(|| format!("unknown, number {magic:#x}"), |(_, name)| (*name).into()))
+}
+
+/// Whether ranges of two files can be exchanged at once. (The VFS does not use it yet.)
+fn exchange(one: &File, other: &File) -> io::Result<()> {
+    #[repr(C)]
+    struct Exchange {
+        other: i32,
+        pad: u32,
+        other_at: u64,
+        at: u64,
+        len: u64,
+        flags: u64,
+    }
+    /// `_IOW('X', 129, struct xfs_exchange_range)`
+    const EXCHANGE_RANGE: u32 = 0x4028_5881;
+    let arg = Exchange { other: other.as_raw_fd(), pad: 0, other_at: 0, at: 0, len: 4096, flags: 0 };
+    // SAFETY: both descriptors are open, and the kernel reads the structure during the call alone.
+    if unsafe { libc::ioctl(one.as_raw_fd(), EXCHANGE_RANGE as _, &arg) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+fn moving(folder: &Path) -> io::Result<&'static str> {
+    Ok(if magic(folder)? == F2FS {
+        "not tried: kernels from 5.4 on copy instead, and none is safe without a record of it"
+    } else {
+        "no: not F2FS"
+    })
+}
+
+/// Whether a fence makes stores to a mapping durable. (The VFS does not use it yet.)
+fn map_sync(file: &File) -> io::Result<()> {
+    // SAFETY: a fresh mapping of a file of ours, which nothing else refers to.
+    unsafe {
+        let at = libc::mmap(
+            std::ptr::null_mut(),
+            4096,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_SHARED_VALIDATE | libc::MAP_SYNC,
+            file.as_raw_fd(),
+            0,
+        );
+        if at == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        libc::munmap(at, 4096);
+    }
+    Ok(())
+}
+
+/// What auto would do for rows of 8 KB that come one by one, with a checkpoint every 1,000 frames.
+fn advice(costs: &Costs) -> Vec<String> {
+    /// Runs of a chunk of homes each.
+    const RUNS: [u32; 4] = [128; 4];
+    let for_syncs = |setting: &str, syncs: u64| {
+        let Verdict { least_blocks, saved_us, lost_us } = verdict(costs, RUNS.into_iter(), syncs, 1);
+        let what = match least_blocks {
+            Some(blocks) => format!("share runs of {blocks} blocks and more"),
+            None => "copy".into(),
+        };
+        format!(
+            "Rows of 8 KB inserted one by one, {setting}: auto will {what}; sharing saves a checkpoint {saved_us:.0} µs, and costs its commits {lost_us:.0} µs."
+        )
+    };
+    vec![
+        for_syncs("synchronous=FULL", 240),
+        for_syncs("synchronous=NORMAL", 1),
+        "Nothing to set for time: ondol=auto, the default, decides at each checkpoint. To write fewer bytes at any price: ondol=remap.".into(),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_and_a_database_are_examined() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let report = examine(folder.path()).expect("a report");
+        assert!(report.findings.iter().any(|(name, _)| *name == "file system"));
+        assert!(!report.advice.is_empty());
+        let db = folder.path().join("a.db");
+        let mut head = [0; 100];
+        head[..16].copy_from_slice(b"SQLite format 3\0");
+        head[16..20].copy_from_slice(&[16, 0, 2, 3]);
+        std::fs::write(&db, head).expect("a file");
+        let (name, found) = examine(&db).expect("a report").findings.remove(0);
+        assert!(name == "database" && found.contains("care") && found.contains("4096"), "{found}");
+        head[16..20].copy_from_slice(&[4, 0, 1, 1]);
+        std::fs::write(&db, head).expect("a file");
+        let (_, found) = examine(&db).expect("a report").findings.remove(0);
+        assert!(found.contains("journal_mode=WAL") && found.contains("too small"), "{found}");
+        assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 1, "nothing is left");
+    }
+
+    #[test]
+    fn what_cannot_be_examined_is_said() {
+        let said = examine(Path::new("/nonexistent/a.db")).expect_err("nothing there");
+        assert_eq!(said, "/nonexistent/a.db: there is no such file or folder");
+        for (number, says) in
+            [(libc::EACCES, "permission"), (libc::EROFS, "read-only"), (libc::EOPNOTSUPP, "without names")]
+        {
+            let said = told(Path::new("x"), &io::Error::from_raw_os_error(number));
+            assert!(said.starts_with("x: ") && said.contains(says), "{said}");
+        }
+    }
+}
