@@ -1,0 +1,153 @@
+//! What lies in one slot of the ring: up to a page of a segment, and where it belongs.
+//!
+//! A slot is [`SLOT`] bytes, little-endian:
+//! ```text
+//!  0 sequence u64   8 first of its write u64   16 inode u64   24 offset u64   32 length u32
+//! 36 timeline u32  40 log u32  44 part u32 (the three numbers of the segment's name)   48 zero   60 CRC-32C of 0..60 and the data
+//! 64 data
+//! ```
+use crate::crc::crc32c;
+
+/// The most bytes of data in an entry.
+pub const DATA: usize = 8192;
+const HEAD: usize = 64;
+/// Bytes of a slot.
+pub const SLOT: usize = HEAD + DATA;
+
+/// A file of the log, by the three numbers of its name and by its inode.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Segment {
+    pub timeline: u32,
+    pub log: u32,
+    pub part: u32,
+    pub inode: u64,
+}
+
+impl Segment {
+    /// The segment that a file's name says: 24 upper-case hexadecimal digits.
+    pub fn named(name: &[u8], inode: u64) -> Option<Segment> {
+        let mut numbers = [0u32; 3];
+        if name.len() != 24 {
+            return None;
+        }
+        for (i, c) in name.iter().enumerate() {
+            let digit = match c {
+                b'0'..=b'9' => c - b'0',
+                b'A'..=b'F' => c - b'A' + 10,
+                _ => return None,
+            };
+            numbers[i / 8] = numbers[i / 8] << 4 | u32::from(digit);
+        }
+        let [timeline, log, part] = numbers;
+        Some(Segment { timeline, log, part, inode })
+    }
+    /// Its file's name, ended by a zero.
+    pub fn name(&self) -> [u8; 25] {
+        let mut name = [0; 25];
+        for (n, digits) in [self.timeline, self.log, self.part].into_iter().zip(name.chunks_exact_mut(8)) {
+            for (i, d) in digits.iter_mut().enumerate() {
+                *d = b"0123456789ABCDEF"[(n >> (28 - 4 * i) & 15) as usize];
+            }
+        }
+        name
+    }
+    pub fn same_name(&self, other: &Segment) -> bool {
+        Segment { inode: 0, ..*self } == Segment { inode: 0, ..*other }
+    }
+}
+
+/// A slot's header.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Entry {
+    pub sequence: u64,
+    /// The sequence of the first entry of the same write: they share one fence.
+    pub first: u64,
+    pub segment: Segment,
+    /// Where in the segment, in bytes.
+    pub offset: u64,
+    /// Bytes of data, 1 to [`DATA`].
+    pub len: u32,
+}
+
+impl Entry {
+    /// The header's bytes, with the checksum over them and `data`.
+    pub(crate) fn seal(&self, data: &[u8]) -> [u8; HEAD] {
+        let mut b = [0; HEAD];
+        let mut words = b.chunks_exact_mut(8);
+        let s = &self.segment;
+        let pair = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
+        let values = [
+            self.sequence,
+            self.first,
+            s.inode,
+            self.offset,
+            pair(self.len, s.timeline),
+            pair(s.log, s.part),
+        ];
+        for v in values {
+            if let Some(w) = words.next() {
+                w.copy_from_slice(&v.to_le_bytes())
+            }
+        }
+        let crc = crc32c(&[&b[..60], data]);
+        b[60..].copy_from_slice(&crc.to_le_bytes());
+        b
+    }
+    /// What the header says; nothing is proved by it.
+    pub(crate) fn read(b: &[u8; HEAD]) -> Entry {
+        let word = |i: usize| {
+            let mut w = [0; 8];
+            w.copy_from_slice(&b[i * 8..][..8]);
+            u64::from_le_bytes(w)
+        };
+        Entry {
+            sequence: word(0),
+            first: word(1),
+            segment: Segment {
+                inode: word(2),
+                timeline: (word(4) >> 32) as u32,
+                log: word(5) as u32,
+                part: (word(5) >> 32) as u32,
+            },
+            offset: word(3),
+            len: word(4) as u32,
+        }
+    }
+    /// The entry of a slot (header and data) if it is whole.
+    pub(crate) fn whole(slot: &[u8; SLOT]) -> Option<(Entry, &[u8])> {
+        let (head, data) = slot.split_first_chunk::<HEAD>()?;
+        let entry = Entry::read(head);
+        let data = data.get(..entry.len as usize)?;
+        (!data.is_empty() && entry.seal(data) == *head).then_some((entry, data))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_there_and_back() {
+        let name = b"0000000A000000BC0000DEF1";
+        let s = Segment::named(name, 7).expect("a segment's name");
+        assert_eq!((s.timeline, s.log, s.part), (0xA, 0xBC, 0xDEF1));
+        assert_eq!(&s.name()[..24], name);
+        assert!(Segment::named(b"0000000A000000BC0000DEFg", 7).is_none());
+        assert!(Segment::named(b"0000000A.history", 7).is_none());
+    }
+
+    #[test]
+    fn a_changed_byte_is_seen() {
+        let segment = Segment::named(b"0000000A000000BC0000DEF1", 7).expect("a segment's name");
+        let entry = Entry { sequence: 3, first: 2, segment, offset: 8192, len: 16 };
+        let mut slot = [0; SLOT];
+        slot[..HEAD].copy_from_slice(&entry.seal(&[5; 16]));
+        slot[HEAD..][..16].copy_from_slice(&[5; 16]);
+        assert_eq!(Entry::whole(&slot), Some((entry, &[5; 16][..])));
+        for at in 0..HEAD + 16 {
+            slot[at] ^= 4;
+            assert_eq!(Entry::whole(&slot), None, "byte {at}");
+            slot[at] ^= 4;
+        }
+    }
+}

@@ -1,0 +1,290 @@
+//! A ring's file: mapped, with a header that says whose it is, and locked while its server lives.
+//!
+//! The header's first 1024 bytes, little-endian, are written by `init` alone:
+//! ```text
+//!   0 "ondol ring 1\n\0\0\0"   16 slot size u32   20 promise u32 (0 a server's crash, 1 a power failure)   24 length u64
+//!  32 system identifier u64   40 data directory: inode u64, birth s u64, birth ns u64   64 pg_wal: the same
+//!  88 length of the path u32   92 zero   96 path of the data directory, at most 900 bytes   1020 CRC-32C of 0..1020
+//! ```
+//! A copied directory has other inodes and another birth (statx's `btime`), so that it is not taken for the original.
+use crate::crc::crc32c;
+use crate::entry::SLOT;
+use crate::memory::Memory;
+use core::ffi::CStr;
+use core::sync::atomic::{AtomicU64, Ordering, fence};
+
+const MAGIC: &[u8; 16] = b"ondol ring 1\n\0\0\0";
+const OWNED: usize = 1024;
+/// The longest path of a data directory, in bytes.
+pub const PATH: usize = 900;
+
+/// The system's number for the last failure.
+pub fn errno() -> i32 {
+    // SAFETY: the C library gives the calling thread's place.
+    unsafe { *libc::__errno_location() }
+}
+
+fn checked(result: libc::c_long) -> Result<libc::c_long, i32> {
+    if result < 0 { Err(errno()) } else { Ok(result) }
+}
+
+/// Opens below the folder `at` (or `AT_FDCWD`), by the system call itself: in the server, the C library's function is ours.
+pub fn open_at(at: i32, path: &CStr, flags: i32, mode: u32) -> Result<i32, i32> {
+    // SAFETY: the path ends with a zero.
+    checked(unsafe { libc::syscall(libc::SYS_openat, at, path.as_ptr(), flags, mode) }).map(|fd| fd as i32)
+}
+pub fn close(fd: i32) {
+    // SAFETY: the caller's own descriptor.
+    unsafe { libc::syscall(libc::SYS_close, fd) };
+}
+pub fn sync_data(fd: i32) -> Result<(), i32> {
+    // SAFETY: no memory is passed.
+    checked(unsafe { libc::syscall(libc::SYS_fdatasync, fd) }).map(drop)
+}
+pub fn sync(fd: i32) -> Result<(), i32> {
+    // SAFETY: no memory is passed.
+    checked(unsafe { libc::syscall(libc::SYS_fsync, fd) }).map(drop)
+}
+/// Syncs the file system that `fd` is on.
+pub fn sync_file_system(fd: i32) -> Result<(), i32> {
+    // SAFETY: no memory is passed.
+    checked(unsafe { libc::syscall(libc::SYS_syncfs, fd) }).map(drop)
+}
+pub fn write_at(fd: i32, mut bytes: &[u8], mut at: u64) -> Result<(), i32> {
+    while !bytes.is_empty() {
+        // SAFETY: the slice is readable.
+        let n = checked(unsafe { libc::syscall(libc::SYS_pwrite64, fd, bytes.as_ptr(), bytes.len(), at) });
+        match n {
+            Err(libc::EINTR) => continue,
+            Ok(0) => return Err(libc::EIO),
+            n => {
+                let n = n? as usize;
+                bytes = &bytes[n.min(bytes.len())..];
+                at += n as u64;
+            }
+        }
+    }
+    Ok(())
+}
+pub fn read_at(fd: i32, to: &mut [u8], at: u64) -> Result<usize, i32> {
+    // SAFETY: the slice is writable.
+    checked(unsafe { libc::syscall(libc::SYS_pread64, fd, to.as_mut_ptr(), to.len(), at) })
+        .map(|n| n as usize)
+}
+
+/// What a file or folder is, whatever its name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Identity {
+    pub inode: u64,
+    /// When it was made: seconds and nanoseconds.
+    pub birth: (u64, u64),
+}
+
+/// The identity and the size of what `fd` is open on. `ENOTSUP` where the file system keeps no birth time and `born` is
+/// asked for.
+pub fn identity(fd: i32, born: bool) -> Result<(Identity, u64), i32> {
+    // SAFETY: all zeros is a value of this structure of numbers.
+    let mut s: libc::statx = unsafe { core::mem::zeroed() };
+    let wanted = libc::STATX_INO | libc::STATX_BTIME | libc::STATX_SIZE;
+    // SAFETY: the path is empty and ends with a zero; the structure is writable.
+    checked(unsafe {
+        libc::syscall(libc::SYS_statx, fd, c"".as_ptr(), libc::AT_EMPTY_PATH, wanted, &mut s)
+    })?;
+    if born && s.stx_mask & libc::STATX_BTIME == 0 {
+        return Err(libc::ENOTSUP);
+    }
+    let birth = (s.stx_btime.tv_sec as u64, u64::from(s.stx_btime.tv_nsec));
+    Ok((Identity { inode: s.stx_ino, birth }, s.stx_size))
+}
+
+/// Whose a ring is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Owner {
+    /// Entries survive a power failure, not only a server's crash.
+    pub power: bool,
+    pub len: u64,
+    pub system: u64,
+    pub data: Identity,
+    pub wal: Identity,
+    path: [u8; PATH],
+    path_len: usize,
+}
+
+impl Owner {
+    /// `None` if the path is too long.
+    pub fn new(
+        power: bool,
+        len: u64,
+        system: u64,
+        data: Identity,
+        wal: Identity,
+        dir: &[u8],
+    ) -> Option<Owner> {
+        let mut path = [0; PATH];
+        path.get_mut(..dir.len())?.copy_from_slice(dir);
+        Some(Owner { power, len, system, data, wal, path, path_len: dir.len() })
+    }
+    pub fn path(&self) -> &[u8] {
+        &self.path[..self.path_len]
+    }
+    pub fn encode(&self) -> [u8; OWNED] {
+        let mut b = [0; OWNED];
+        b[..16].copy_from_slice(MAGIC);
+        b[16..20].copy_from_slice(&(SLOT as u32).to_le_bytes());
+        b[20..24].copy_from_slice(&u32::from(self.power).to_le_bytes());
+        let words = [
+            self.len,
+            self.system,
+            self.data.inode,
+            self.data.birth.0,
+            self.data.birth.1,
+            self.wal.inode,
+            self.wal.birth.0,
+            self.wal.birth.1,
+        ];
+        for (w, to) in words.into_iter().zip(b[24..88].chunks_exact_mut(8)) {
+            to.copy_from_slice(&w.to_le_bytes())
+        }
+        b[88..92].copy_from_slice(&(self.path_len as u32).to_le_bytes());
+        b[96..96 + PATH].copy_from_slice(&self.path);
+        let crc = crc32c(&[&b[..1020]]);
+        b[1020..].copy_from_slice(&crc.to_le_bytes());
+        b
+    }
+    /// `None` if this is no ring's header, or a damaged one.
+    pub fn decode(b: &[u8; OWNED]) -> Option<Owner> {
+        let word = |at: usize| b[at..].first_chunk().map(|w| u64::from_le_bytes(*w)).unwrap_or(0);
+        let half = |at: usize| word(at) as u32;
+        if b[..16] != *MAGIC || crc32c(&[&b[..1020]]).to_le_bytes() != b[1020..] || half(16) != SLOT as u32 {
+            return None;
+        }
+        let identity = |at| Identity { inode: word(at), birth: (word(at + 8), word(at + 16)) };
+        let path = b[96..].get(..half(88) as usize)?;
+        Owner::new(half(20) == 1, word(24), word(32), identity(40), identity(64), path)
+    }
+}
+
+/// Which of the file's locks: they belong to an open file, which a forked child shares, and end with its last holder.
+#[derive(Clone, Copy)]
+pub enum Who {
+    /// A server's processes.
+    Server,
+    /// `recover`: nobody else.
+    Alone,
+}
+
+/// Takes a lock without waiting; whether it was there to be had.
+pub fn lock(fd: i32, who: Who) -> Result<bool, i32> {
+    let kind = match who {
+        Who::Server => libc::LOCK_SH,
+        Who::Alone => libc::LOCK_EX,
+    };
+    // SAFETY: no memory is passed.
+    match checked(unsafe { libc::syscall(libc::SYS_flock, fd, kind | libc::LOCK_NB) }) {
+        Ok(_) => Ok(true),
+        Err(libc::EWOULDBLOCK) => Ok(false),
+        Err(e) => Err(e),
+    }
+}
+
+/// A ring's file in memory, for as long as the process lives.
+pub struct Mapping {
+    base: *mut u8,
+    len: usize,
+    /// A fence is enough for a power failure: mapped with `MAP_SYNC`.
+    pub power: bool,
+}
+// SAFETY: other processes write this memory anyhow: every access is by instruction, no reference to it is formed.
+unsafe impl Send for Mapping {}
+// SAFETY: as above.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// The caller has seen that the file is at least `len` bytes long.
+    pub fn new(fd: i32, len: usize) -> Result<Mapping, i32> {
+        let map = |flags: i32| {
+            let rights = libc::PROT_READ | libc::PROT_WRITE;
+            // SAFETY: a fresh mapping at an address that the kernel chooses.
+            checked(unsafe { libc::syscall(libc::SYS_mmap, 0usize, len, rights, flags, fd, 0usize) })
+        };
+        // Lines are written back from user space on x86-64 only.
+        if cfg!(target_arch = "x86_64")
+            && let Ok(base) = map(libc::MAP_SHARED_VALIDATE | libc::MAP_SYNC)
+        {
+            return Ok(Mapping { base: base as *mut u8, len, power: true });
+        }
+        map(libc::MAP_SHARED).map(|base| Mapping { base: base as *mut u8, len, power: false })
+    }
+    /// The place of `bytes` bytes at `at`; an end of the process where the ring is wrong about its own length.
+    fn at(&self, at: usize, bytes: usize) -> *mut u8 {
+        assert!(at.is_multiple_of(8) && at <= self.len && bytes <= self.len - at);
+        // SAFETY: within the mapping.
+        unsafe { self.base.add(at) }
+    }
+    fn atomic(&self, at: usize) -> &AtomicU64 {
+        // SAFETY: aligned, mapped for as long as `self`, and all access to words is atomic.
+        unsafe { AtomicU64::from_ptr(self.at(at, 8).cast()) }
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: mapped by us, unmapped once.
+        unsafe { libc::syscall(libc::SYS_munmap, self.base, self.len) };
+    }
+}
+
+impl Memory for Mapping {
+    fn copy(&self, at: usize, bytes: &[u8]) {
+        let mut to = self.at(at, bytes.len());
+        for word in bytes.as_chunks::<8>().0 {
+            // SAFETY: `to` is aligned and stays within the range that was checked.
+            unsafe {
+                #[cfg(target_arch = "x86_64")]
+                core::arch::asm!("movnti [{to}], {w}", to = in(reg) to, w = in(reg) u64::from_ne_bytes(*word),
+                    options(nostack, preserves_flags));
+                #[cfg(not(target_arch = "x86_64"))]
+                to.cast::<u64>().write_volatile(u64::from_ne_bytes(*word));
+                to = to.add(8);
+            }
+        }
+    }
+    fn flush(&self, at: usize) {
+        let line = self.at(at, 8);
+        // SAFETY: the line is mapped; every x86-64 processor has the instruction, which changes no memory.
+        #[cfg(target_arch = "x86_64")]
+        unsafe {
+            core::arch::asm!("clflush [{}]", in(reg) line, options(nostack, preserves_flags))
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = line;
+    }
+    fn fence(&self) {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: every x86-64 processor has it.
+        unsafe {
+            core::arch::x86_64::_mm_sfence()
+        };
+        fence(Ordering::SeqCst)
+    }
+    fn read(&self, at: usize, to: &mut [u8]) {
+        let from = self.at(at, to.len());
+        // SAFETY: the range was checked; the caller proves what it read.
+        unsafe { core::ptr::copy_nonoverlapping(from, to.as_mut_ptr(), to.len()) }
+    }
+    fn word(&self, at: usize) -> u64 {
+        self.atomic(at).load(Ordering::SeqCst)
+    }
+    fn set(&self, at: usize, value: u64) {
+        self.atomic(at).store(value, Ordering::SeqCst)
+    }
+    fn raise(&self, at: usize, value: u64) {
+        self.atomic(at).fetch_max(value, Ordering::SeqCst);
+    }
+    fn count(&self, at: usize, more: u64) {
+        self.atomic(at).fetch_add(more, Ordering::Relaxed);
+    }
+    fn exchange(&self, at: usize, old: u64, new: u64) -> bool {
+        self.atomic(at).compare_exchange(old, new, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+    }
+}

@@ -1,0 +1,580 @@
+//! The ring's own code over a memory and files that forget: processes killed and power failing at any operation, lines
+//! of the cache and pages of files persisting in any order, a destager that comes in between any two operations.
+//!
+//! What must hold after each crash and recovery: every page that was acknowledged or seen is in its file, that
+//! version or a later one. Each wrong variant (`Wrong`) breaks one rule of `docs/pgwal.md`, and must be caught.
+use ondol_ring::{Error, Files, HEADER, LEAST, Memory, Ring, SLOT, Segment};
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet};
+use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
+use std::rc::{Rc, Weak};
+
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Wrong {
+    Nothing,
+    /// R3: the fence stands where the sync is asked for.
+    FenceInSync,
+    /// R5: entries are freed, then their segments are synced.
+    FreeBeforeSync,
+    /// R5: slots are used again before it is durable that they are free.
+    FreedNotDurable,
+    /// R9: a segment is recycled that has live entries; recovery then finds another file under its name, or none.
+    RecycleLive,
+    /// R8: recovery takes entries that were freed.
+    ReplayStale,
+    /// R7: a dead writer's lock is taken as if nothing had been begun.
+    LockStolen,
+    /// R6: a write past the ring leaves older entries of the ring alive.
+    UncoveredLeavesEntries,
+}
+
+const PAGES: u64 = 4; // of a segment
+const LEN: usize = HEADER + LEAST as usize * SLOT;
+
+struct Killed;
+struct PowerFailed;
+
+/// A generator of numbers that needs no crate.
+struct Random(Cell<u64>);
+impl Random {
+    fn below(&self, n: u64) -> u64 {
+        let mut x = self.0.get().wrapping_add(0x9E37_79B9_7F4A_7C15);
+        self.0.set(x);
+        x = (x ^ x >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        x = (x ^ x >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+        (x ^ x >> 31) % n
+    }
+    fn one_in(&self, n: u64) -> bool {
+        self.below(n) == 0
+    }
+}
+
+struct Machine {
+    random: Random,
+    wrong: Wrong,
+    now: RefCell<Vec<u8>>,
+    durable: RefCell<Vec<u8>>,
+    /// Words that were stored past the cache or written back, not fenced yet: process, place, value.
+    pending: RefCell<Vec<(u64, usize, [u8; 8])>>,
+    /// Words that were stored and may be evicted.
+    dirty: RefCell<BTreeSet<usize>>,
+    process: Cell<u64>,
+    dead: RefCell<BTreeSet<u64>>,
+    /// Operations until something happens, and what.
+    fuse: Cell<u64>,
+    kill: Cell<bool>,
+    gone: Cell<bool>,
+    nested: Cell<bool>,
+    ring: RefCell<Weak<Ring<Shared>>>,
+    disk: RefCell<Disk>,
+}
+#[derive(Clone)]
+struct Shared(Rc<Machine>);
+
+#[derive(Default)]
+struct Disk {
+    /// By inode: pages as the kernel has them, and as the disk has them.
+    files: BTreeMap<u64, [(u64, u64); PAGES as usize]>,
+    names: BTreeMap<u32, u64>,
+}
+
+impl Machine {
+    /// One operation: something may happen before it.
+    fn step(&self) {
+        if self.gone.get() {
+            return;
+        }
+        let left = self.fuse.get();
+        self.fuse.set(left.saturating_sub(1));
+        if left == 1 {
+            self.gone.set(true);
+            if self.kill.get() { panic_any(Killed) } else { panic_any(PowerFailed) }
+        }
+        if self.random.one_in(4) {
+            let line = self.random.below((LEN / 64) as u64) as usize * 64;
+            let at = if self.random.one_in(2) { line } else { 1024 + self.random.below(8) as usize * 64 };
+            if self.dirty.borrow_mut().remove(&at) {
+                self.durable.borrow_mut()[at..at + 8].copy_from_slice(&self.now.borrow()[at..at + 8]);
+            }
+        }
+        if !self.nested.get() && self.random.one_in(40) {
+            let ring = self.ring.borrow().upgrade();
+            if let Some(ring) = ring {
+                self.nested.set(true);
+                let me = self.process.replace(99);
+                let _ = ring.drain(&Reached(self));
+                self.process.set(me);
+                self.nested.set(false);
+            }
+        }
+    }
+    /// Stores to one place become durable in their order: what another store was about to make durable goes first.
+    fn store(&self, at: usize, bytes: &[u8]) {
+        let mut durable = self.durable.borrow_mut();
+        self.pending.borrow_mut().retain(|(_, old, word)| {
+            let over = (at..at + bytes.len()).contains(old);
+            if over {
+                durable[*old..old + 8].copy_from_slice(word)
+            }
+            !over
+        });
+        self.now.borrow_mut()[at..at + bytes.len()].copy_from_slice(bytes)
+    }
+    fn load(&self, at: usize) -> u64 {
+        u64::from_le_bytes(self.now.borrow()[at..at + 8].try_into().expect("a word"))
+    }
+    fn put(&self, at: usize, value: u64) {
+        if !self.gone.get() {
+            self.store(at, &value.to_le_bytes());
+            self.dirty.borrow_mut().insert(at);
+        }
+    }
+    fn fence_now(&self) {
+        let me = self.process.get();
+        let mut durable = self.durable.borrow_mut();
+        self.pending.borrow_mut().retain(|(who, at, word)| {
+            if *who == me {
+                durable[*at..at + 8].copy_from_slice(word)
+            }
+            *who != me
+        });
+    }
+    /// What power leaves: any subset of what was not fenced, of each file any subset of pages not synced.
+    fn lose_power(&self) {
+        let mut durable = self.durable.borrow_mut();
+        for (_, at, word) in self.pending.borrow_mut().drain(..) {
+            // Whole lines mostly, so that some entries survive whole.
+            if self.random.one_in(2) {
+                durable[at..at + 8].copy_from_slice(&word)
+            }
+        }
+        for at in std::mem::take(&mut *self.dirty.borrow_mut()) {
+            if self.random.one_in(2) {
+                durable[at..at + 8].copy_from_slice(&self.now.borrow()[at..at + 8])
+            }
+        }
+        self.now.borrow_mut().copy_from_slice(&durable);
+        for (cached, on_disk) in self.disk.borrow_mut().files.values_mut().flatten() {
+            if self.random.one_in(2) {
+                *on_disk = *cached
+            }
+            *cached = *on_disk;
+        }
+    }
+    fn sync_file(&self, inode: u64) {
+        for (cached, on_disk) in self.disk.borrow_mut().files.get_mut(&inode).expect("a file") {
+            *on_disk = *cached
+        }
+    }
+    fn write_page(&self, part: u32, page: u64, value: u64) {
+        let mut disk = self.disk.borrow_mut();
+        let inode = disk.names[&part];
+        disk.files.get_mut(&inode).expect("a file")[page as usize].0 = value;
+    }
+}
+
+impl Memory for Shared {
+    fn copy(&self, at: usize, bytes: &[u8]) {
+        let m = &self.0;
+        m.step();
+        if m.gone.get() {
+            return;
+        }
+        m.store(at, bytes);
+        let me = m.process.get();
+        for (i, word) in bytes.as_chunks::<8>().0.iter().enumerate() {
+            m.pending.borrow_mut().push((me, at + i * 8, *word))
+        }
+    }
+    fn flush(&self, at: usize) {
+        let m = &self.0;
+        m.step();
+        if m.gone.get() || m.wrong == Wrong::FreedNotDurable {
+            return;
+        }
+        let word: [u8; 8] = m.now.borrow()[at..at + 8].try_into().expect("a word");
+        m.pending.borrow_mut().push((m.process.get(), at, word));
+    }
+    fn fence(&self) {
+        let m = &self.0;
+        m.step();
+        if !m.gone.get() && m.wrong != Wrong::FenceInSync {
+            m.fence_now()
+        }
+    }
+    fn read(&self, at: usize, to: &mut [u8]) {
+        self.0.step();
+        to.copy_from_slice(&self.0.now.borrow()[at..at + to.len()])
+    }
+    fn word(&self, at: usize) -> u64 {
+        self.0.step();
+        self.0.load(at)
+    }
+    fn set(&self, at: usize, value: u64) {
+        self.0.step();
+        self.0.put(at, value)
+    }
+    fn raise(&self, at: usize, value: u64) {
+        self.0.step();
+        self.0.put(at, self.0.load(at).max(value))
+    }
+    fn count(&self, at: usize, more: u64) {
+        self.0.step();
+        self.0.put(at, self.0.load(at) + more)
+    }
+    fn exchange(&self, at: usize, old: u64, new: u64) -> bool {
+        self.0.step();
+        let same = self.0.load(at) == old;
+        if same {
+            self.0.put(at, new)
+        }
+        same
+    }
+}
+
+struct Reached<'a>(&'a Machine);
+impl Files for Reached<'_> {
+    fn sync(&self, segment: &Segment) -> Result<(), i32> {
+        self.0.step();
+        let inode = self.0.disk.borrow().names.get(&segment.part).copied();
+        if self.0.gone.get() || self.0.wrong == Wrong::FreeBeforeSync {
+            return Ok(());
+        }
+        if inode == Some(segment.inode) {
+            self.0.sync_file(segment.inode);
+            return Ok(());
+        }
+        self.sync_all()
+    }
+    fn sync_all(&self) -> Result<(), i32> {
+        self.0.step();
+        if !self.0.gone.get() && self.0.wrong != Wrong::FreeBeforeSync {
+            let all: Vec<u64> = self.0.disk.borrow().files.keys().copied().collect();
+            all.into_iter().for_each(|i| self.0.sync_file(i));
+        }
+        Ok(())
+    }
+    fn myself(&self) -> u64 {
+        self.0.process.get()
+    }
+    fn is_dead(&self, process: u64) -> bool {
+        self.0.dead.borrow().contains(&process)
+    }
+    fn pause(&self) {
+        panic!("nobody alive holds the ring")
+    }
+}
+
+/// The server: where its log stands and what it has told.
+struct Server {
+    shared: Shared,
+    ring: Rc<Ring<Shared>>,
+    /// The page to be written next, or again.
+    at: u64,
+    redo: u64,
+    told: BTreeMap<u64, u64>,
+    version: u64,
+    next_process: u64,
+}
+
+impl Server {
+    fn new(seed: u64, wrong: Wrong) -> Server {
+        let mut disk = Disk::default();
+        for part in 0..4 {
+            disk.names.insert(part, u64::from(part) + 100);
+            disk.files.insert(u64::from(part) + 100, [(0, 0); PAGES as usize]);
+        }
+        let shared = Shared(Rc::new(Machine {
+            random: Random(Cell::new(seed)),
+            wrong: Wrong::Nothing,
+            now: RefCell::new(vec![0; LEN]),
+            durable: RefCell::new(vec![0; LEN]),
+            pending: RefCell::default(),
+            dirty: RefCell::default(),
+            process: Cell::new(10),
+            dead: RefCell::default(),
+            fuse: Cell::new(0),
+            kill: Cell::new(false),
+            gone: Cell::new(false),
+            nested: Cell::new(false),
+            ring: RefCell::default(),
+            disk: RefCell::new(disk),
+        }));
+        let ring = Rc::new(Ring::new(shared.clone(), LEN).expect("long enough"));
+        ring.format();
+        drop(ring);
+        let mut machine = Rc::into_inner(shared.0).expect("ours alone");
+        machine.wrong = wrong;
+        let shared = Shared(Rc::new(machine));
+        let ring = Rc::new(Ring::new(shared.clone(), LEN).expect("long enough"));
+        *shared.0.ring.borrow_mut() = Rc::downgrade(&ring);
+        Server { shared, ring, at: 0, redo: 0, told: BTreeMap::new(), version: 0, next_process: 10 }
+    }
+    fn machine(&self) -> &Machine {
+        &self.shared.0
+    }
+    fn segment(&self, part: u32) -> Segment {
+        Segment { timeline: 1, log: 0, part, inode: self.machine().disk.borrow().names[&part] }
+    }
+    /// Some pages from `at` on, the first perhaps for a second time; `covered` by the ring or past it.
+    fn write(&mut self, covered: bool) {
+        let m = &self.shared.0;
+        let part = (self.at / PAGES) as u32;
+        let page = self.at % PAGES;
+        let pages = 1 + m.random.below(PAGES - page);
+        self.version += 1;
+        let values: Vec<u64> = (0..pages).map(|i| self.version << 16 | (self.at + i)).collect();
+        let put = || {
+            for (i, v) in values.iter().enumerate() {
+                m.step();
+                m.write_page(part, page + i as u64, *v)
+            }
+        };
+        let files = Reached(m);
+        let held = self.ring.enter(&files).expect("no sync fails here");
+        put();
+        if covered {
+            for (i, v) in values.iter().enumerate() {
+                // A page of the model is 8 bytes; an entry each.
+                held.append(self.segment(part), page + i as u64, &v.to_le_bytes())
+                    .expect("no sync fails here");
+            }
+        } else {
+            if m.wrong != Wrong::UncoveredLeavesEntries {
+                self.ring.drain(&Reached(m)).expect("no sync fails here");
+            }
+            m.step();
+            m.sync_file(self.segment(part).inode);
+        }
+        drop(held);
+        // Another process asks for the sync, which is not done: told.
+        m.process.set(m.process.get() ^ 1);
+        if m.wrong == Wrong::FenceInSync {
+            m.fence_now()
+        }
+        for v in values {
+            self.told.insert(v & 0xFFFF, v);
+        }
+        self.at += pages - m.random.below(2);
+    }
+    /// Older segments than the current one are not needed: the oldest becomes one of the future.
+    fn recycle(&mut self) {
+        let m = &self.shared.0;
+        self.redo = self.at / PAGES * PAGES;
+        self.told.retain(|page, _| *page >= self.redo);
+        let (old, inode) = m.disk.borrow().names.first_key_value().map(|(a, b)| (*a, *b)).expect("segments");
+        if u64::from(old) * PAGES >= self.redo {
+            return;
+        }
+        if m.wrong != Wrong::RecycleLive && self.ring.holds(&self.segment(old)) {
+            self.ring.drain(&Reached(m)).expect("no sync fails here");
+        }
+        m.step();
+        let mut disk = m.disk.borrow_mut();
+        let future = *disk.names.last_key_value().expect("segments").0 + 1;
+        disk.names.remove(&old);
+        disk.names.insert(future, inode);
+    }
+    fn find(&self, on_disk: bool) -> BTreeMap<u64, u64> {
+        let disk = self.machine().disk.borrow();
+        let mut found = BTreeMap::new();
+        for (part, inode) in &disk.names {
+            for (i, (cached, durable)) in disk.files[inode].iter().enumerate() {
+                found.insert(u64::from(*part) * PAGES + i as u64, if on_disk { *durable } else { *cached });
+            }
+        }
+        found
+    }
+    /// Everything told is there. What is there is seen from now on, and thereby told.
+    fn check(&mut self, on_disk: bool) -> Result<(), String> {
+        let found = self.find(on_disk);
+        for (page, value) in &self.told {
+            match found.get(page) {
+                Some(f) if f & 0xFFFF == *page && f >= value => {}
+                f => return Err(format!("page {page}: {value:#x} was told, {f:x?} is there")),
+            }
+        }
+        for (page, value) in found {
+            if page >= self.redo && value & 0xFFFF == page && value != 0 {
+                self.told.insert(page, value);
+                self.at = self.at.max(page)
+            }
+        }
+        Ok(())
+    }
+    fn restart(&mut self) {
+        let m = &self.shared.0;
+        for p in 1..self.next_process + 2 {
+            m.dead.borrow_mut().insert(p);
+        }
+        m.dead.borrow_mut().insert(99);
+        self.next_process += 2;
+        m.process.set(self.next_process);
+        m.dead.borrow_mut().remove(&99);
+        m.gone.set(false);
+        m.nested.set(false);
+    }
+    fn recover(&mut self) -> Result<(), String> {
+        loop {
+            let m = &self.shared.0;
+            if m.wrong == Wrong::ReplayStale {
+                m.set_freed(0)
+            }
+            m.fuse.set(if m.random.one_in(3) { 1 + m.random.below(60) } else { 0 });
+            m.kill.set(m.random.one_in(2));
+            m.nested.set(true); // Nobody else uses the ring.
+            let done = catch_unwind(AssertUnwindSafe(|| {
+                self.ring.recover(
+                    |e, data| {
+                        m.step();
+                        let inode = m.disk.borrow().names.get(&e.segment.part).copied();
+                        if inode != Some(e.segment.inode) && m.wrong != Wrong::ReplayStale {
+                            return Err(116);
+                        }
+                        if let Some(inode) = inode {
+                            let value = u64::from_le_bytes(data.try_into().map_err(|_| 5)?);
+                            m.disk.borrow_mut().files.get_mut(&inode).ok_or(5)?[e.offset as usize].0 = value;
+                        }
+                        Ok(())
+                    },
+                    || {
+                        m.step();
+                        m.disk.borrow_mut().files.values_mut().flatten().for_each(|(c, d)| *d = *c);
+                        Ok(())
+                    },
+                )
+            }));
+            m.fuse.set(0);
+            match done {
+                Ok(Ok(_)) => {
+                    self.restart();
+                    return Ok(());
+                }
+                Ok(Err(e @ Error::Damaged(_))) => return Err(format!("{e:?}")),
+                Ok(Err(e)) => return Err(format!("{e:?}")),
+                Err(_) => {
+                    m.gone.set(false);
+                    if !m.kill.get() {
+                        m.lose_power()
+                    }
+                }
+            }
+        }
+    }
+    fn live(&mut self, events: u64) -> Result<(), String> {
+        for _ in 0..events {
+            let m = &self.shared.0;
+            let crash = m.random.one_in(6);
+            m.fuse.set(if crash { 1 + m.random.below(50) } else { 0 });
+            m.kill.set(m.random.one_in(2));
+            let what = m.random.below(8);
+            let done = catch_unwind(AssertUnwindSafe(|| match what {
+                0..5 if self.at / PAGES
+                    <= u64::from(
+                        *self.machine().disk.borrow().names.last_key_value().expect("segments").0,
+                    ) =>
+                {
+                    self.write(true)
+                }
+                5 if self.at / PAGES
+                    <= u64::from(
+                        *self.machine().disk.borrow().names.last_key_value().expect("segments").0,
+                    ) =>
+                {
+                    self.write(false)
+                }
+                6 => drop(self.ring.drain(&Reached(&self.shared.0))),
+                _ => self.recycle(),
+            }));
+            let m = &self.shared.0;
+            m.fuse.set(0);
+            let Err(why) = done else {
+                if m.wrong == Wrong::FreeBeforeSync && m.random.one_in(2) {
+                    let all: Vec<u64> = m.disk.borrow().files.keys().copied().collect();
+                    all.into_iter().for_each(|i| m.sync_file(i)); // Late.
+                }
+                continue;
+            };
+            if why.downcast_ref::<Killed>().is_some() {
+                // All of the server's processes go, and it comes back over the kernel's files.
+                self.restart();
+                let m = &self.shared.0;
+                if m.wrong == Wrong::LockStolen {
+                    m.store(1024, &[0; 8])
+                } else {
+                    self.ring.relieve(&Reached(m)).expect("no sync fails here");
+                }
+                self.check(false)?;
+            } else if why.downcast_ref::<PowerFailed>().is_some() {
+                m.gone.set(false);
+                m.lose_power();
+                self.recover()?;
+                self.check(true)?;
+            } else {
+                std::panic::resume_unwind(why)
+            }
+        }
+        self.machine().lose_power();
+        self.recover()?;
+        self.check(true)
+    }
+}
+
+impl Machine {
+    fn set_freed(&self, value: u64) {
+        self.store(1152, &value.to_le_bytes())
+    }
+}
+
+fn quiet() {
+    std::panic::set_hook(Box::new(|info| {
+        if !info.payload().is::<Killed>() && !info.payload().is::<PowerFailed>() {
+            eprintln!("{info}")
+        }
+    }));
+}
+
+#[test]
+fn nothing_told_is_lost() {
+    quiet();
+    for seed in 0..20_000 {
+        if let Err(why) = Server::new(seed, Wrong::Nothing).live(60) {
+            panic!("seed {seed}: {why}")
+        }
+    }
+}
+
+#[test]
+fn each_wrong_variant_is_caught() {
+    quiet();
+    for wrong in [
+        Wrong::FenceInSync,
+        Wrong::FreeBeforeSync,
+        Wrong::FreedNotDurable,
+        Wrong::RecycleLive,
+        Wrong::ReplayStale,
+        Wrong::LockStolen,
+        Wrong::UncoveredLeavesEntries,
+    ] {
+        let caught =
+            (0..3000).find_map(|seed| Server::new(seed, wrong).live(60).err().map(|why| (seed, why)));
+        let (seed, why) = caught.unwrap_or_else(|| panic!("{wrong:?} was not caught"));
+        println!("{wrong:?}: seed {seed}: {why}");
+    }
+}
+
+#[test]
+fn an_acknowledged_entry_that_decays_is_refused() {
+    let mut server = Server::new(1, Wrong::Nothing);
+    server.machine().nested.set(true);
+    for _ in 0..3 {
+        server.write(true);
+    }
+    let at = HEADER + 64;
+    server.machine().now.borrow_mut()[at] ^= 1;
+    assert_eq!(
+        server.ring.recover(|_, _| Ok(()), || Ok(())),
+        Err(Error::Damaged(LEAST)),
+        "the first entry's data changed"
+    );
+}
