@@ -3,8 +3,9 @@
 //! simulator ([`sim`]) can own all of it.
 //!
 //! What is deliberately absent: no SQL, no records, no pages, no log format.
-#![allow(unsafe_code)] // Mapped memory, non-temporal stores, epoch reclamation: each block names its invariant.
+#![allow(unsafe_code)] // Mapped memory, non-temporal stores, epoch reclamation, plain text: each block names its invariant.
 
+pub mod ascii;
 pub mod barrier;
 pub mod clock;
 pub mod crc;

@@ -12,6 +12,7 @@ use crate::error;
 use crate::row;
 use crate::table::{Table, TableIndex};
 use ondol_base::barrier;
+use ondol_base::epoch::Guard;
 use ondol_base::oid::Oid;
 use ondol_kernel::registry::{FIRST_TABLE, IDLE, TABLE_COUNT, TABLES};
 use ondol_kernel::transaction::{Newest, Savepoint, Session};
@@ -519,7 +520,7 @@ impl Connection {
         &mut self,
         catalog_version: u64,
         table: &Table,
-        f: impl FnOnce(&Connection) -> R,
+        f: impl FnOnce(&Connection, &Guard<'_>) -> R,
     ) -> Option<R> {
         debug_assert!(self.statement == Statement::None && self.explicit.is_none());
         let words = &self.session.participant().line().words;
@@ -536,7 +537,7 @@ impl Connection {
         // The mark first, as in `start_statement`.
         let busy = table.locked.load(Ordering::SeqCst) != 0;
         ondol_base::sync::yield_point();
-        let done = (!busy && self.catalog_version() == catalog_version).then(|| f(self));
+        let done = (!busy && self.catalog_version() == catalog_version).then(|| f(self, &pin));
         drop(pin);
         self.session.unpublish();
         self.leave_tables();
@@ -699,9 +700,9 @@ impl Connection {
     pub fn prefetch(&self, oid: Oid) {
         self.session.kernel().space.prefetch(oid)
     }
-    /// Pins the epoch while the result lives: calls in between pin for free.
+    /// Pins the epoch while the result lives.
     #[inline]
-    pub fn pin(&self) -> ondol_base::epoch::Guard<'_> {
+    pub fn pin(&self) -> Guard<'_> {
         self.session.pin()
     }
     /// Appends the bytes of a string slot.

@@ -44,6 +44,13 @@ pub struct ColumnLayout {
     pub null_bit: Option<u16>,
 }
 
+impl ColumnLayout {
+    #[inline(always)]
+    pub fn is_null(&self, row: &[u8]) -> bool {
+        self.null_bit.is_some_and(|b| row[b as usize / 8] >> (b % 8) & 1 != 0)
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
     pub columns: Vec<ColumnLayout>,
@@ -135,10 +142,7 @@ impl Layout {
 
     #[inline]
     pub fn is_null(&self, row: &[u8], column: usize) -> bool {
-        match self.columns[column].null_bit {
-            Some(b) => row[b as usize / 8] >> (b % 8) & 1 != 0,
-            None => false,
-        }
+        self.columns[column].is_null(row)
     }
     #[inline]
     pub fn is_wide(row: &[u8]) -> bool {

@@ -11,8 +11,9 @@ use crate::catalog::{IndexDef, IndexKind};
 use crate::connection::Connection;
 use crate::layout::{Layout, Storage};
 use crate::table::KeySpec;
+use ondol_base::epoch::Guard;
 use ondol_base::oid::Oid;
-use ondol_index::hash::{HashIndex, hash_short};
+use ondol_index::hash::{Aim, HashIndex, hash_short};
 use std::sync::Arc;
 
 /// Bytes of the longest key (P1).
@@ -92,9 +93,15 @@ impl PointIndex {
         self.columns.len()
     }
 
-    /// The hash of the key made of `number(i)` for each column `i`.
+    /// Asks for the bucket of the key made of `number(i)` for each column `i` to be brought into the cache.
     #[inline]
-    pub fn hash_of(&self, number: impl Fn(usize) -> i64) -> u64 {
+    pub fn aim(&self, number: impl Fn(usize) -> i64) -> Aim {
+        self.hash.aim(self.hash_of(number))
+    }
+
+    /// The hash of such a key.
+    #[inline]
+    fn hash_of(&self, number: impl Fn(usize) -> i64) -> u64 {
         if let [c] = &self.columns[..] {
             let key = c.key(number(0));
             return match (c.null, c.width) {
@@ -116,6 +123,17 @@ impl PointIndex {
         hash_short(key, n)
     }
 
+    /// Some row that may stand where it is aimed at, or none.
+    #[inline(never)]
+    fn any(&self, pin: &Guard<'_>, aim: Aim) -> Oid {
+        let mut found = Oid::NONE;
+        self.hash.probe_at(pin, aim, &mut |oid| {
+            found = oid;
+            false
+        });
+        found
+    }
+
     /// Whether the row has the key made of these numbers (P2).
     #[inline]
     fn has(&self, row: &[u8], number: impl Fn(usize) -> i64) -> bool {
@@ -124,25 +142,14 @@ impl PointIndex {
         }
         self.columns.iter().enumerate().all(|(i, c)| c.of(row) == Some(number(i)))
     }
-
-    /// Asks for the bucket of a hash to be brought into the cache.
-    #[inline]
-    pub fn prefetch(&self, hash: u64) {
-        self.hash.prefetch(hash)
-    }
 }
 
 /// Between `start_statement` and its end.
 impl Connection {
-    /// Some row that may stand under the hash, or none; asks for it to be brought into the cache.
+    /// Some row that may stand where it is aimed at, or none; asks for it to be brought into the cache.
     #[inline]
-    pub fn find_ahead(&self, index: &PointIndex, hash: u64) -> Oid {
-        let guard = self.session.pin();
-        let mut found = Oid::NONE;
-        index.hash.probe(&guard, hash, &mut |oid| {
-            found = oid;
-            false
-        });
+    pub fn find_ahead(&self, pin: &Guard<'_>, index: &PointIndex, aim: Aim) -> Oid {
+        let found = index.hash.glance(pin, aim).unwrap_or_else(|| index.any(pin, aim));
         if !found.is_none() {
             self.prefetch(found);
         }
@@ -150,26 +157,55 @@ impl Connection {
     }
 
     /// Copies into `row` (of the layout's row size) the row that has the key made of `number(i)` for each column `i`, if the statement sees one.
-    /// `hash` is the key's, `ahead` what [`Connection::find_ahead`] found under it in the same statement, or none. Not for serializable transactions, which
-    /// have to remember what they looked at.
+    /// `aim` is at the key, `ahead` what [`Connection::find_ahead`] found there in the same statement, or none. Not for serializable
+    /// transactions, which have to remember what they looked at.
     #[inline]
     pub fn find(
         &self,
+        pin: &Guard<'_>,
         index: &PointIndex,
-        hash: u64,
+        aim: Aim,
         ahead: Oid,
         number: impl Fn(usize) -> i64 + Copy,
         row: &mut [u8],
     ) -> Option<Oid> {
         debug_assert!(!self.is_serializable());
-        let guard = self.session.pin();
-        let mut there = |oid| self.session.read_pinned(&guard, oid, row) && index.has(row, number);
-        if !ahead.is_none() && there(ahead) {
+        if !ahead.is_none() && self.is_at(pin, index, ahead, number, row) {
             return Some(ahead);
         }
+        match index.hash.glance(pin, aim) {
+            Some(Oid::NONE) => None,
+            Some(oid) if self.is_at(pin, index, oid, number, row) => Some(oid),
+            _ => self.find_among(pin, index, aim, number, row),
+        }
+    }
+
+    /// Whether the row there has the key; copies it.
+    #[inline(always)]
+    fn is_at(
+        &self,
+        pin: &Guard<'_>,
+        index: &PointIndex,
+        oid: Oid,
+        number: impl Fn(usize) -> i64,
+        row: &mut [u8],
+    ) -> bool {
+        self.session.read_pinned(pin, oid, row) && index.has(row, number)
+    }
+
+    /// Tries every row that may stand where it is aimed at.
+    #[inline(never)]
+    fn find_among(
+        &self,
+        pin: &Guard<'_>,
+        index: &PointIndex,
+        aim: Aim,
+        number: impl Fn(usize) -> i64 + Copy,
+        row: &mut [u8],
+    ) -> Option<Oid> {
         let mut found = None;
-        index.hash.probe(&guard, hash, &mut |oid| {
-            if there(oid) {
+        index.hash.probe_at(pin, aim, &mut |oid| {
+            if self.is_at(pin, index, oid, number, row) {
                 found = Some(oid)
             }
             found.is_none()

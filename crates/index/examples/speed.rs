@@ -79,10 +79,12 @@ fn main() {
         }
         if wanted("hash") || wanted("hash-batch") {
             measure("hash: lookups prefetched in 50s", n, || {
+                let mut aims = Vec::new();
                 for batch in order.chunks(50) {
-                    batch.iter().for_each(|&k| presized.prefetch(hash_word(k)));
-                    for &k in batch {
-                        presized.probe(&guard, hash_word(k), &mut |oid| {
+                    aims.clear();
+                    aims.extend(batch.iter().map(|&k| presized.aim(hash_word(k))));
+                    for &aim in &aims {
+                        presized.probe_at(&guard, aim, &mut |oid| {
                             black_box(oid);
                             true
                         });

@@ -88,6 +88,16 @@ struct Place {
     probe: u16,
 }
 
+/// A hash, and where it belongs in the table of some moment.
+#[derive(Clone, Copy, Default)]
+pub struct Aim {
+    hash: u64,
+    /// [`HashIndex::table`] of that moment.
+    table: u64,
+    bucket: u64,
+    probe: u16,
+}
+
 /// The bucket of an address, given with its leading 1.
 #[inline(always)]
 fn bucket_of(address: u64) -> u64 {
@@ -169,21 +179,43 @@ impl HashIndex {
         Seen { node: &head.0[0], version }
     }
 
-    /// Asks for the bucket of `hash`, so that a later probe finds it in the cache.
     #[inline(always)]
-    pub fn prefetch(&self, hash: u64) {
-        Line::prefetch(self.bucket(place(self.table.load(Ordering::Acquire), hash).bucket))
+    fn look(&self, hash: u64) -> Aim {
+        let table = self.table.load(Ordering::Acquire);
+        let p = place(table, hash);
+        Aim { hash, table, bucket: p.bucket, probe: p.probe }
+    }
+
+    /// Asks for the bucket of `hash`, so that a later [`HashIndex::probe_at`] finds it in the cache.
+    #[inline(always)]
+    pub fn aim(&self, hash: u64) -> Aim {
+        let aim = self.look(hash);
+        Line::prefetch(self.bucket(aim.bucket));
+        aim
+    }
+
+    fn prefetch(&self, hash: u64) {
+        self.aim(hash);
     }
 
     /// Calls `f` with each OID whose entry may belong to a key of this hash, until it says false. Gives the
     /// bucket looked at. An entry that is there the whole time is met once; one that goes may be met.
     #[inline(always)]
     pub fn probe(&self, guard: &Guard<'_>, hash: u64, f: &mut impl FnMut(Oid) -> bool) -> Seen {
-        let table = self.table.load(Ordering::Acquire);
-        let p = place(table, hash);
-        let head = self.line(p.bucket);
+        self.probe_at(guard, self.look(hash), f)
+    }
+
+    /// The same by an aim, which need not be fresh nor even this index's.
+    #[inline(always)]
+    pub fn probe_at(&self, guard: &Guard<'_>, aim: Aim, f: &mut impl FnMut(Oid) -> bool) -> Seen {
+        let Aim { hash, table, bucket, probe } = aim;
+        // A table of as many buckets has this one, and it is the hash's (H1).
+        if self.table.load(Ordering::Acquire) != table {
+            return self.probe_on(guard, hash, 0, f);
+        }
+        let head = self.line(bucket);
         let version = head.0[0].load(Ordering::Acquire);
-        let found = head.find(p.probe);
+        let found = head.find(probe);
         let last = head.get(7);
         // The usual bucket: no latch, and at most one match.
         if (version & 1) as u32 | (found & found.wrapping_sub(1)) == 0 {
@@ -196,10 +228,32 @@ impl HashIndex {
                     return self.seen(head, version);
                 }
                 let given = if found == 0 { 0 } else { word & OID_MASK };
-                return self.probe_behind(guard, hash, head, version, last, p.probe, given, f);
+                return self.probe_behind(guard, hash, head, version, last, probe, given, f);
             }
         }
         self.probe_on(guard, hash, 0, f)
+    }
+
+    /// The first glance of a probe: the one OID that may be there ([`Oid::NONE`]: there is nothing); `None` where a probe has to tell. If the
+    /// OID is not what was looked for, a probe has to tell as well.
+    #[inline(always)]
+    pub fn glance(&self, _guard: &Guard<'_>, aim: Aim) -> Option<Oid> {
+        if self.table.load(Ordering::Acquire) != aim.table {
+            return None;
+        }
+        let head = self.line(aim.bucket);
+        let version = head.0[0].load(Ordering::Acquire);
+        let found = head.find(aim.probe);
+        let word = head.get(if found == 0 { 7 } else { found.trailing_zeros() as usize & 7 });
+        let is_usual = (version & 1) as u32 | (found & found.wrapping_sub(1)) == 0;
+        let is_last = found != 0 || !line::is_link(word);
+        yield_point();
+        // H1, as in a probe.
+        let holds = is_usual && is_last && latch::check(&head.0[0], version);
+        if !holds || self.table.load(Ordering::Relaxed) != aim.table && !mutated(LOOKS_ONCE) {
+            return None;
+        }
+        Some(if found == 0 { Oid::NONE } else { Oid(word & OID_MASK) })
     }
 
     /// Goes on behind a head of which everything, at most one OID, has been handed out.

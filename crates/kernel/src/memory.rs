@@ -302,19 +302,13 @@ impl Space {
     pub fn copy_out(&self, offset: u64, out: &mut [u8]) {
         let (to, _) = out.as_chunks_mut::<8>();
         let words = self.words(offset, to.len());
-        let load = |word: &AtomicU64| word.load(Ordering::Relaxed).to_le_bytes();
         let mut i = 0;
-        // Four at a time: no loop of atomic loads is unrolled for us.
-        while i + 4 <= to.len() {
-            let (to, words) = (&mut to[i..i + 4], &words[i..i + 4]);
-            to[0] = load(&words[0]);
-            to[1] = load(&words[1]);
-            to[2] = load(&words[2]);
-            to[3] = load(&words[3]);
+        while let (Some(to), Some(words)) = (to[i..].first_chunk_mut(), words[i..].first_chunk()) {
+            load_four(words, to);
             i += 4;
         }
         while i < to.len() {
-            to[i] = load(&words[i]);
+            to[i] = words[i].load(Ordering::Relaxed).to_le_bytes();
             i += 1;
         }
     }
@@ -333,6 +327,36 @@ impl Space {
         for w in self.words(offset, len.div_ceil(8)) {
             w.store(0, Ordering::Relaxed)
         }
+    }
+}
+
+/// Copies four words, each by a relaxed load.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[inline(always)]
+fn load_four(from: &[AtomicU64; 4], to: &mut [[u8; 8]; 4]) {
+    // SAFETY: reads the words of `from` and writes those of `to`, no others. It is assembly because another thread may write the
+    // former: each aligned half of such a load is a relaxed read of one word, which Rust's own vector loads do not promise.
+    unsafe {
+        std::arch::asm!(
+            "movups {a}, [{from}]",
+            "movups {b}, [{from} + 16]",
+            "movups [{to}], {a}",
+            "movups [{to} + 16], {b}",
+            from = in(reg) from,
+            to = in(reg) to,
+            a = out(xmm_reg) _,
+            b = out(xmm_reg) _,
+            options(nostack, preserves_flags),
+        );
+    }
+}
+
+/// Copies four words, each by a relaxed load.
+#[cfg(not(all(target_arch = "x86_64", not(miri))))]
+#[inline(always)]
+fn load_four(from: &[AtomicU64; 4], to: &mut [[u8; 8]; 4]) {
+    for (to, word) in to.iter_mut().zip(from) {
+        *to = word.load(Ordering::Relaxed).to_le_bytes()
     }
 }
 

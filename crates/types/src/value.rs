@@ -42,6 +42,7 @@ pub enum ValueRef<'a> {
 }
 
 impl ValueRef<'_> {
+    #[inline]
     pub fn is_null(&self) -> bool {
         matches!(self, ValueRef::Null)
     }

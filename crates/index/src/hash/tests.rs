@@ -35,6 +35,11 @@ fn oids(index: &HashIndex, guard: &Guard<'_>, hash: u64) -> Vec<u64> {
         out.push(o.0);
         true
     });
+    match index.glance(guard, index.aim(hash)) {
+        Some(Oid::NONE) => assert!(out.is_empty(), "a glance finds nothing, a probe {out:?}"),
+        Some(oid) => assert!(out.contains(&oid.0), "a glance finds {oid:?}, a probe {out:?}"),
+        None => {}
+    }
     out
 }
 

@@ -54,8 +54,7 @@ pub(super) fn key_put(cursor: &mut TableCursor, values: &[Datum], memory: &[u8])
 #[inline]
 pub(super) fn key_prefetch(cursor: &mut TableCursor) {
     if let Some(h) = cursor.index.as_ref().and_then(|i| i.index.as_hash()) {
-        cursor.hash = ondol_index::hash::hash_key(&cursor.key);
-        h.prefetch(cursor.hash);
+        cursor.aim = h.aim(ondol_index::hash::hash_key(&cursor.key));
     }
 }
 
@@ -67,7 +66,7 @@ pub(super) fn key_probe(connection: &Connection, cursor: &mut TableCursor) -> Sq
     match index.index.as_hash() {
         Some(h) if !connection.is_serializable() => {
             let guard = connection.pin();
-            h.probe(&guard, cursor.hash, &mut |oid| {
+            h.probe_at(&guard, cursor.aim, &mut |oid| {
                 oids.push(oid);
                 true
             });
@@ -104,7 +103,7 @@ pub(super) fn point(
         with_values(values, &[], |v| index.key.encode(v, &mut cursor.key));
         connection.find_remembered(index, &cursor.key, number, row)?
     } else {
-        connection.find(point, point.hash_of(number), ahead, number, row)
+        connection.find(&connection.pin(), point, point.aim(number), ahead, number, row)
     };
     cursor.oid = found.unwrap_or_default();
     Ok(found.is_some())

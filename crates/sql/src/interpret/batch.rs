@@ -16,7 +16,7 @@ use super::rows::Sink;
 use super::{Env, Outcome, outcome, run, timed};
 use crate::code::operand::Label;
 use crate::code::{Op, Program};
-use ondol_engine::{Connection, Oid, PointIndex};
+use ondol_engine::{Aim, Connection, Oid, PointIndex};
 use ondol_types::{SqlError, SqlResult, ValueRef};
 use std::sync::Arc;
 
@@ -26,8 +26,8 @@ pub struct Batch {
     lanes: Vec<Frame>,
     /// Where each lane is; `None` when it has ended.
     at: Vec<Option<usize>>,
-    /// Of each call, the hash of its first key and the row that may stand under it.
-    hashes: Vec<u64>,
+    /// Of each call, where its first key leads and the row that may stand there.
+    aims: Vec<Aim>,
     rows: Vec<Oid>,
 }
 
@@ -71,17 +71,11 @@ fn number(v: &ValueRef<'_>) -> i64 {
 /// only where to look first, so a parameter that is NULL or of a wrong type may stand for any number.
 fn look_ahead(batch: &mut Batch, program: &Program, connection: &Connection, params: &[&[ValueRef<'_>]]) {
     let Some((point, key)) = first_point(program) else { return };
-    batch.hashes.clear();
-    for p in params {
-        let hash = point.hash_of(|i| p.get(key.start + i).map_or(0, number));
-        point.prefetch(hash);
-        batch.hashes.push(hash);
-    }
+    batch.aims.clear();
+    batch.aims.extend(params.iter().map(|p| point.aim(|i| p.get(key.start + i).map_or(0, number))));
     batch.rows.clear();
-    let _pin = connection.pin();
-    for hash in &batch.hashes {
-        batch.rows.push(connection.find_ahead(point, *hash));
-    }
+    let pin = connection.pin();
+    batch.rows.extend(batch.aims.iter().map(|aim| connection.find_ahead(&pin, point, *aim)));
 }
 
 /// Executes call after call, up to the first that fails: then its error.
@@ -135,15 +129,15 @@ fn one_by_one<S: Sink>(
     let failed = if let Some(Op::PointRow { cursor, values }) = program.ops.first() {
         // Nothing is done here but to copy one row a call: one pin does for all.
         let connection = &*connection;
-        let _pin = connection.pin();
+        let pin = connection.pin();
         let may_be_short = !connection.is_serializable();
         each_call(params, sinks, outcomes, |i, params, sink| {
-            let (hash, ahead) = (batch.hashes[i], batch.rows[i]);
+            let (aim, ahead) = (batch.aims[i], batch.rows[i]);
             let short = frame.point.as_ref().filter(|_| may_be_short);
             if let Some(point) = short
                 && let Some(key) = point.key(params)
                 && let Some(rows) = sink.rows()
-                && let Some(found) = point.read(connection, hash, ahead, &key, rows)
+                && let Some(found) = point.read(connection, &pin, aim, ahead, &key, rows)
             {
                 return Ok(Outcome { rows_affected: found.into(), tag: program.tag, token: None });
             }
@@ -345,18 +339,17 @@ fn prefetch_keys(
 /// the rows.
 fn meet(lanes: &mut [Frame], there: &dyn Fn(usize) -> bool, op: &Op, connection: &Connection) {
     let Op::Point { cursor, values, .. } = *op else { return };
-    let _pin = connection.pin();
+    let pin = connection.pin();
     for (_, lane) in lanes.iter_mut().enumerate().filter(|(i, _)| there(*i)) {
         let c = &mut lane.cursors[cursor.0 as usize];
         let Some(point) = c.index.as_ref().and_then(|i| i.point.as_ref()) else { return };
         let key = &lane.regs[values.range()];
-        c.hash = point.hash_of(|i| key.get(i).map_or(0, |d| d.as_int()));
-        point.prefetch(c.hash);
+        c.aim = point.aim(|i| key.get(i).map_or(0, |d| d.as_int()));
     }
     for (_, lane) in lanes.iter_mut().enumerate().filter(|(i, _)| there(*i)) {
         let c = &lane.cursors[cursor.0 as usize];
         if let Some(point) = c.index.as_ref().and_then(|i| i.point.as_ref()) {
-            lane.ahead = connection.find_ahead(point, c.hash)
+            lane.ahead = connection.find_ahead(&pin, point, c.aim)
         }
     }
 }

@@ -174,8 +174,16 @@ impl Datum {
 
 /// Bytes as text. Strings come in as checked text and are kept as they are; should one not be UTF-8 all the
 /// same, its valid beginning is shown.
-#[inline]
+#[inline(always)]
 pub fn text(b: &[u8]) -> &str {
+    match ondol_base::ascii::text(b) {
+        Some(s) => s,
+        None => valid_text(b),
+    }
+}
+
+#[inline(never)]
+fn valid_text(b: &[u8]) -> &str {
     match std::str::from_utf8(b) {
         Ok(s) => s,
         Err(e) => std::str::from_utf8(&b[..e.valid_up_to()]).unwrap_or(""),

@@ -17,7 +17,7 @@ use super::store::{HashTable, List, Sorter};
 use crate::code::Op;
 use crate::code::Program;
 use crate::code::program::GroupDef;
-use ondol_engine::{IndexScan, Oid, Scan, Table, TableIndex};
+use ondol_engine::{Aim, IndexScan, Oid, Scan, Table, TableIndex};
 use ondol_types::agg::AggState;
 use ondol_types::{SqlError, SqlResult, TypeId, ValueRef, sqlstate};
 use std::collections::HashSet;
@@ -50,7 +50,7 @@ pub struct TableCursor {
     pub oids: Vec<Oid>,
     pub at: usize,
     pub key: Vec<u8>,
-    pub hash: u64,
+    pub aim: Aim,
     pub low: Vec<u8>,
     pub high: Vec<u8>,
     pub low_end: End,

@@ -6,7 +6,7 @@
 use super::datum::Tag;
 use super::rows::{Rows, has_strings, tag_of};
 use crate::code::{Op, Program};
-use ondol_engine::{Connection, Numbers, Oid, PointIndex, Table};
+use ondol_engine::{Aim, Connection, Guard, Numbers, Oid, PointIndex, Table};
 use ondol_types::ValueRef;
 use std::sync::Arc;
 
@@ -65,28 +65,28 @@ impl PointRead {
         rows: &mut Rows,
     ) -> Option<bool> {
         let key = self.key(params)?;
-        let hash = self.index.hash_of(|i| key[i]);
         // On its way while the statement begins.
-        self.index.prefetch(hash);
+        let aim = self.index.aim(|i| key[i]);
         connection
-            .glance(self.catalog_version, &self.table, |connection| {
-                self.read(connection, hash, Oid::NONE, &key, rows)
+            .glance(self.catalog_version, &self.table, |connection, pin| {
+                self.read(connection, pin, aim, Oid::NONE, &key, rows)
             })
             .flatten()
     }
 
-    /// The same within a statement that is no serializable transaction's. `hash` and `ahead` as for [`Connection::find`].
+    /// The same within a statement that is no serializable transaction's. `aim` and `ahead` as for [`Connection::find`].
     #[inline]
     pub(super) fn read(
         &self,
         connection: &Connection,
-        hash: u64,
+        pin: &Guard<'_>,
+        aim: Aim,
         ahead: Oid,
         key: &Numbers,
         rows: &mut Rows,
     ) -> Option<bool> {
         let row = rows.room(&self.table)?;
-        let found = connection.find(&self.index, hash, ahead, |i| key[i], row).is_some();
+        let found = connection.find(pin, &self.index, aim, ahead, |i| key[i], row).is_some();
         if found {
             rows.keep(connection, self.has_strings);
         }

@@ -6,7 +6,7 @@
 //! - **R2** A [`Rows`] that is cleared and filled again allocates nothing once it has grown.
 use super::datum::{Datum, Tag, text};
 use ondol_engine::layout::{StringAt, string_at};
-use ondol_engine::{Connection, Layout, Storage, Table};
+use ondol_engine::{ColumnLayout, Connection, Layout, Storage, Table};
 use ondol_types::{SqlError, SqlResult, ValueRef, sqlstate};
 use std::sync::Arc;
 
@@ -67,12 +67,20 @@ impl<'a> Row<'a> {
             Shape::Values { values, memory } => {
                 values.get(column).map_or(ValueRef::Null, |d| d.value(memory))
             }
-            Shape::Raw { table, bytes } => raw_value(&table.layout, bytes, column),
+            Shape::Raw { table, bytes } => match table.layout.columns.get(column) {
+                Some(c) => raw_value(&table.layout, bytes, c),
+                None => ValueRef::Null,
+            },
         }
     }
+    #[inline]
     pub fn values(&self) -> impl Iterator<Item = ValueRef<'a>> + use<'a> {
-        let row = *self;
-        (0..row.len()).map(move |c| row.get(c))
+        match self.0 {
+            Shape::Values { values, memory } => Values::Datums { rest: values.iter(), memory },
+            Shape::Raw { table, bytes } => {
+                Values::Raw { rest: table.layout.columns.iter(), layout: &table.layout, bytes }
+            }
+        }
     }
     /// The row's stored bytes, when it is a whole row of a table without strings in other slots.
     pub fn raw(&self) -> Option<&'a [u8]> {
@@ -115,6 +123,29 @@ impl<'a> Row<'a> {
     }
 }
 
+/// A row's values, in order.
+enum Values<'a> {
+    Datums { rest: std::slice::Iter<'a, Datum>, memory: &'a [u8] },
+    Raw { rest: std::slice::Iter<'a, ColumnLayout>, layout: &'a Layout, bytes: &'a [u8] },
+}
+
+impl<'a> Iterator for Values<'a> {
+    type Item = ValueRef<'a>;
+    #[inline]
+    fn next(&mut self) -> Option<ValueRef<'a>> {
+        match self {
+            Values::Datums { rest, memory } => rest.next().map(|d| d.value(memory)),
+            Values::Raw { rest, layout, bytes } => rest.next().map(|c| raw_value(layout, bytes, c)),
+        }
+    }
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        match self {
+            Values::Datums { rest, .. } => rest.size_hint(),
+            Values::Raw { rest, .. } => rest.size_hint(),
+        }
+    }
+}
+
 #[inline(always)]
 pub(super) fn fixed<const N: usize>(row: &[u8], at: usize) -> [u8; N] {
     match row.get(at..).and_then(|b| b.first_chunk::<N>()) {
@@ -149,18 +180,13 @@ pub(super) fn wide_part(layout: &Layout, all: &[u8], column: usize) -> (usize, u
     (0, 0)
 }
 
-fn raw_value<'a>(layout: &Layout, row: &'a [u8], column: usize) -> ValueRef<'a> {
-    let Some(c) = layout.columns.get(column) else { return ValueRef::Null };
-    if layout.is_null(row, column) {
+/// The value of a column.
+#[inline]
+fn raw_value<'a>(layout: &Layout, row: &'a [u8], c: &ColumnLayout) -> ValueRef<'a> {
+    if c.is_null(row) {
         return ValueRef::Null;
     }
     let at = c.offset as usize;
-    let string = || match string_at(row, at) {
-        StringAt::Inline(from, len) => row.get(from..from + len).unwrap_or(&[]),
-        StringAt::Slot(from, len) => {
-            row.get(from as usize..(from as usize).saturating_add(len)).unwrap_or(&[])
-        }
-    };
     match c.storage {
         Storage::Bool => ValueRef::Bool(row[at] != 0),
         Storage::Int2 => ValueRef::Int2(i16::from_le_bytes(fixed(row, at))),
@@ -170,18 +196,44 @@ fn raw_value<'a>(layout: &Layout, row: &'a [u8], column: usize) -> ValueRef<'a> 
         Storage::Date => ValueRef::Date(i32::from_le_bytes(fixed(row, at))),
         Storage::Timestamp => ValueRef::Timestamp(i64::from_le_bytes(fixed(row, at))),
         Storage::Timestamptz => ValueRef::Timestamptz(i64::from_le_bytes(fixed(row, at))),
-        Storage::Char { width } if Layout::is_wide(row) => {
-            let _ = width;
-            let all = u64::from_le_bytes(fixed(row, layout.char_area as usize)) as usize;
-            let all = row.get(all..).unwrap_or(&[]);
-            let (from, len) = wide_part(layout, all, column);
-            ValueRef::Text(text(all.get(from..from + len).unwrap_or(&[])))
+        Storage::Char { width } if !Layout::is_wide(row) => {
+            ValueRef::Text(padded_text(&row[at..at + width as usize]))
         }
-        Storage::Char { width } => ValueRef::Text(text(trimmed(&row[at..at + width as usize]))),
-        Storage::Text => ValueRef::Text(text(string())),
-        Storage::Bytea => ValueRef::Bytea(string()),
-        Storage::Numeric => ValueRef::Numeric(string()),
+        Storage::Char { .. } => ValueRef::Text(wide_text(layout, row, c)),
+        Storage::Text => ValueRef::Text(text(string(row, at))),
+        Storage::Bytea => ValueRef::Bytea(string(row, at)),
+        Storage::Numeric => ValueRef::Numeric(string(row, at)),
     }
+}
+
+/// char(n), without its padding. Codes of one character are common.
+#[inline(always)]
+fn padded_text(b: &[u8]) -> &str {
+    match b {
+        [b' '] => "",
+        [_] => text(b),
+        _ => text(trimmed(b)),
+    }
+}
+
+#[inline(never)]
+fn wide_text<'a>(layout: &Layout, row: &'a [u8], c: &ColumnLayout) -> &'a str {
+    // No two columns lie at one place.
+    let column = layout.columns.iter().position(|other| other.offset == c.offset).unwrap_or_default();
+    let all = u64::from_le_bytes(fixed(row, layout.char_area as usize)) as usize;
+    let all = row.get(all..).unwrap_or(&[]);
+    let (from, len) = wide_part(layout, all, column);
+    text(all.get(from..from + len).unwrap_or(&[]))
+}
+
+/// The bytes of a string of a row that stands alone (R1).
+#[inline(never)]
+fn string(row: &[u8], at: usize) -> &[u8] {
+    let (from, len) = match string_at(row, at) {
+        StringAt::Inline(from, len) => (from, len),
+        StringAt::Slot(from, len) => (from as usize, len),
+    };
+    row.get(from..from.saturating_add(len)).unwrap_or(&[])
 }
 
 /// Whether a row's bytes stand alone as they are: no string lies in another slot.
