@@ -64,8 +64,8 @@ pub fn examine(path: &Path) -> Result<Report, String> {
 
 /// What the costs are called, in the order of `Costs::named`.
 const COSTS: [&str; 5] = [
-    "a commit of 16 KiB, synced",
-    "the same on shared blocks",
+    "a commit of five blocks, synced",
+    "the same in our layout, on shared blocks",
     "a block copied",
     "a shared block overwritten, beyond an own one",
     "a run shared",

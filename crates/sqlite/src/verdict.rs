@@ -37,10 +37,9 @@ pub fn verdict(
         return Verdict { least_blocks: None, saved_us: 0.0, lost_us };
     }
     let least = ((costs.share_us / block).ceil().min(f64::from(u32::MAX)) as u32).max(at_least).max(1);
-    let saved_us: f64 = spared_blocks
+    let saved_us = spared_blocks
         .filter(|blocks| *blocks >= least)
-        .map(|blocks| f64::from(blocks) * block - costs.share_us)
-        .sum();
+        .fold(0.0, |saved, blocks| saved + f64::from(blocks) * block - costs.share_us);
     let pays = saved_us > lost_us * (1.0 + MARGIN);
     Verdict { least_blocks: pays.then_some(least), saved_us, lost_us }
 }
