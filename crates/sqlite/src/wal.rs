@@ -213,7 +213,9 @@ impl Writer {
             None => false,
         };
         if same {
-            self.keep(known as usize);
+            if known < self.entries.len() as u64 {
+                self.keep(known as usize);
+            }
         } else {
             let mut base = [0; 4];
             file.read_at(&mut base, BASE_AT)?;
