@@ -55,11 +55,18 @@ fn rows_that_come_one_by_one_are_shared() {
         writers[i / 7 % 2].execute("INSERT INTO t(b) VALUES(randomblob(8000))", []).expect("a row");
     }
     let c = &writers[0];
+    // Something of each page of a row.
+    let content = "SELECT group_concat(hex(substr(b, 1, 9) || substr(b, 4000, 9) || substr(b, -9))) FROM t";
+    let written: String = one(c, content).expect("rows");
     c.execute_batch("PRAGMA wal_checkpoint").expect("a checkpoint");
     let (shared, copied) = (number(c, "pages_shared"), number(c, "pages_copied"));
     assert!(shared > 550 && copied < 60, "{shared} shared, {copied} copied");
     assert!(number(c, "runs_shared") < 10, "{}", status(c, "runs_shared"));
-    assert_eq!(one::<String>(c, "PRAGMA integrity_check").as_deref(), Ok("ok"));
+    assert_eq!(one(c, content).as_ref(), Ok(&written), "now from the database");
+    drop(writers);
+    let stock = common::open(&path, "vfs=unix").expect("a stock file");
+    assert_eq!(one(&stock, content), Ok(written));
+    assert_eq!(one::<String>(&stock, "PRAGMA integrity_check").as_deref(), Ok("ok"));
 }
 
 #[test]
