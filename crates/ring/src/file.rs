@@ -14,7 +14,10 @@ use core::ffi::CStr;
 use core::sync::atomic::{AtomicU64, Ordering, fence};
 
 const MAGIC: &[u8; 16] = b"ondol ring 1\n\0\0\0";
-const OWNED: usize = 1024;
+/// Bytes of the header that say whose a ring is.
+pub const OWNED: usize = 1024;
+/// A word of the header that the ring leaves to its owner.
+pub const OWNERS_WORD: usize = 2048;
 /// The longest path of a data directory, in bytes.
 pub const PATH: usize = 900;
 
@@ -72,6 +75,31 @@ pub fn read_at(fd: i32, to: &mut [u8], at: u64) -> Result<usize, i32> {
         .map(|n| n as usize)
 }
 
+pub fn rename(folder: i32, from: &CStr, to: &CStr) -> Result<(), i32> {
+    // SAFETY: both names end with a zero.
+    let done = unsafe { libc::syscall(libc::SYS_renameat2, folder, from.as_ptr(), folder, to.as_ptr(), 0) };
+    checked(done).map(drop)
+}
+/// User and group of a file.
+pub fn owner_of(fd: i32) -> Result<(u32, u32), i32> {
+    let s = status(fd)?;
+    Ok((s.stx_uid, s.stx_gid))
+}
+/// Gives a file to a user and a group; `u32::MAX` leaves one as it is.
+pub fn give(fd: i32, (user, group): (u32, u32)) -> Result<(), i32> {
+    // SAFETY: no memory is passed.
+    checked(unsafe { libc::syscall(libc::SYS_fchown, fd, user, group) }).map(drop)
+}
+fn status(fd: i32) -> Result<libc::statx, i32> {
+    // SAFETY: all zeros is a value of this structure of numbers.
+    let mut s: libc::statx = unsafe { core::mem::zeroed() };
+    let wanted = libc::STATX_BASIC_STATS | libc::STATX_BTIME;
+    // SAFETY: the path is empty and ends with a zero; the structure is writable.
+    let done =
+        unsafe { libc::syscall(libc::SYS_statx, fd, c"".as_ptr(), libc::AT_EMPTY_PATH, wanted, &mut s) };
+    checked(done).map(|_| s)
+}
+
 /// What a file or folder is, whatever its name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Identity {
@@ -80,21 +108,16 @@ pub struct Identity {
     pub birth: (u64, u64),
 }
 
-/// The identity and the size of what `fd` is open on. `ENOTSUP` where the file system keeps no birth time and `born` is
+/// The identity, the size and the device of what `fd` is open on (`AT_FDCWD`: of the current folder). `ENOTSUP` where the file system keeps no birth time and `born` is
 /// asked for.
-pub fn identity(fd: i32, born: bool) -> Result<(Identity, u64), i32> {
-    // SAFETY: all zeros is a value of this structure of numbers.
-    let mut s: libc::statx = unsafe { core::mem::zeroed() };
-    let wanted = libc::STATX_INO | libc::STATX_BTIME | libc::STATX_SIZE;
-    // SAFETY: the path is empty and ends with a zero; the structure is writable.
-    checked(unsafe {
-        libc::syscall(libc::SYS_statx, fd, c"".as_ptr(), libc::AT_EMPTY_PATH, wanted, &mut s)
-    })?;
+pub fn identity(fd: i32, born: bool) -> Result<(Identity, u64, u64), i32> {
+    let s = status(fd)?;
     if born && s.stx_mask & libc::STATX_BTIME == 0 {
         return Err(libc::ENOTSUP);
     }
     let birth = (s.stx_btime.tv_sec as u64, u64::from(s.stx_btime.tv_nsec));
-    Ok((Identity { inode: s.stx_ino, birth }, s.stx_size))
+    let device = u64::from(s.stx_dev_major) << 32 | u64::from(s.stx_dev_minor);
+    Ok((Identity { inode: s.stx_ino, birth }, s.stx_size, device))
 }
 
 /// Whose a ring is.

@@ -272,37 +272,47 @@ pub struct Held<'a, M: Memory, F: Files> {
 }
 
 impl<M: Memory, F: Files> Held<'_, M, F> {
-    /// Makes bytes durable that were just written at `offset` of the segment's file. When there is no room, syncs files
-    /// to make some (R5). After an error nothing of it is durable.
-    pub fn append(&self, segment: Segment, offset: u64, bytes: &[u8]) -> Result<(), Error> {
+    /// Makes `len` bytes durable that were just written at `offset` of the segment's file. When there is no room, syncs
+    /// files to make some (R5). After an error nothing of it is durable.
+    ///
+    /// `fetch` copies the bytes from a place within the write on. They may be changing meanwhile (R4).
+    pub fn append(
+        &self,
+        segment: Segment,
+        offset: u64,
+        len: usize,
+        mut fetch: impl FnMut(usize, &mut [u8]),
+    ) -> Result<(), Error> {
         let Ring { memory: m, slots } = self.ring;
         // A write that is longer than a part of the ring is several.
         let most = (slots / 4) as usize * DATA;
-        let mut at = offset;
-        for bytes in bytes.chunks(most) {
+        // What is sealed is what is stored: a copy of our own. Zeros fill its last word.
+        let mut copy = [0; DATA];
+        let mut done = 0;
+        while done < len {
+            let part = most.min(len - done);
             let first = m.word(HEAD);
-            let end = first + bytes.len().div_ceil(DATA) as u64;
+            let end = first + part.div_ceil(DATA) as u64;
             if end - m.word(TAIL) > *slots {
                 m.count(FULL, 1);
                 self.ring.drain(self.files)?;
             }
-            for (sequence, data) in (first..).zip(bytes.chunks(DATA)) {
+            for sequence in first..end {
+                let n = DATA.min(len - done);
+                let words = n.next_multiple_of(8);
+                copy[n..words].fill(0);
+                fetch(done, &mut copy[..n]);
+                let offset = offset + done as u64;
+                let entry = Entry { sequence, first, segment, offset, len: n as u32 };
                 let place = self.ring.place(sequence);
-                let entry = Entry { sequence, first, segment, offset: at, len: data.len() as u32 };
-                m.copy(place, &entry.seal(data));
-                let (words, rest) = data.split_at(data.len() & !7);
-                m.copy(place + 64, words);
-                if !rest.is_empty() {
-                    let mut word = [0; 8];
-                    word[..rest.len()].copy_from_slice(rest);
-                    m.copy(place + 64 + words.len(), &word);
-                }
-                at += data.len() as u64;
+                m.copy(place, &entry.seal(&copy[..n]));
+                m.copy(place + SLOT - DATA, &copy[..words]);
+                done += n;
             }
             // Here, not when a sync is asked for: another process may be the one that asks (R3).
             m.fence();
             m.set(HEAD, end);
-            m.count(BYTES, bytes.len() as u64);
+            m.count(BYTES, part as u64);
         }
         Ok(())
     }

@@ -336,8 +336,10 @@ impl Server {
         if covered {
             for (i, v) in values.iter().enumerate() {
                 // A page of the model is 8 bytes; an entry each.
-                held.append(self.segment(part), page + i as u64, &v.to_le_bytes())
-                    .expect("no sync fails here");
+                held.append(self.segment(part), page + i as u64, 8, |_, to| {
+                    to.copy_from_slice(&v.to_le_bytes())
+                })
+                .expect("no sync fails here");
             }
         } else {
             if m.wrong != Wrong::UncoveredLeavesEntries {
