@@ -14,7 +14,7 @@ use crate::table::{Table, TableIndex};
 use ondol_base::barrier;
 use ondol_base::epoch::Guard;
 use ondol_base::oid::Oid;
-use ondol_kernel::registry::{FIRST_TABLE, IDLE, TABLE_COUNT, TABLES};
+use ondol_kernel::registry::{self, FIRST_TABLE, IDLE, TABLE_COUNT, TABLES};
 use ondol_kernel::transaction::{Newest, Savepoint, Session};
 use ondol_kernel::wait::{Blockers, SessionId};
 use ondol_kernel::{LockMode, heap::Slots};
@@ -114,6 +114,8 @@ pub struct Connection {
     pub(crate) outdated: Vec<ondol_kernel::collect::Item>,
     /// Tables marked as being changed by us.
     pub(crate) marked: Vec<Arc<Table>>,
+    /// The table that everyone has with an index that we build.
+    pub(crate) registered: Option<Arc<Table>>,
     pub(crate) defining: bool,
     changes: Vec<u8>,
     row: Vec<u8>,
@@ -172,6 +174,7 @@ impl Connection {
             made: vec![],
             outdated: vec![],
             marked: vec![],
+            registered: None,
             defining: false,
             changes: vec![],
             row: vec![],
@@ -524,7 +527,7 @@ impl Connection {
     ) -> Option<R> {
         debug_assert!(self.statement == Statement::None && self.explicit.is_none());
         let words = &self.session.participant().line().words;
-        words[FIRST_TABLE].store(table.def.id as u64, Ordering::Relaxed);
+        words[FIRST_TABLE].store(table.name(), Ordering::Release);
         words[TABLE_COUNT].store(1, Ordering::Release);
         let pin = loop {
             self.session.offer_visible();
@@ -584,15 +587,16 @@ impl Connection {
         };
         let mut n = before as usize;
         for t in tables {
-            let id = t.def.id as u64;
+            let name = t.name();
             if n > TABLES {
                 break;
             }
-            if words[FIRST_TABLE..FIRST_TABLE + n].iter().any(|w| w.load(Ordering::Relaxed) == id) {
+            if words[FIRST_TABLE..FIRST_TABLE + n].iter().any(|w| w.load(Ordering::Relaxed) == name) {
                 continue;
             }
             if n < TABLES {
-                words[FIRST_TABLE + n].store(id, Ordering::Relaxed);
+                // Release: whoever finds another name here knows what was done under the one before.
+                words[FIRST_TABLE + n].store(name, Ordering::Release);
             }
             n += 1;
         }
@@ -604,7 +608,7 @@ impl Connection {
     fn used_before(&self, table: &Table, announced: u64) -> bool {
         let words = &self.session.participant().line().words;
         let named = &words[FIRST_TABLE..FIRST_TABLE + TABLES.min(announced as usize)];
-        named.iter().any(|w| w.load(Ordering::Relaxed) == table.def.id as u64)
+        named.iter().any(|w| registry::same_table(w.load(Ordering::Relaxed), table.name()))
     }
     #[inline]
     fn withdraw_tables(&self, to: u64) {
@@ -778,7 +782,7 @@ impl Connection {
     /// A kernel error of a change to `table`, the new row being `bytes`.
     fn change_error(&self, table: &Table, e: ondol_kernel::Error, bytes: &[u8]) -> SqlError {
         let ondol_kernel::Error::UniqueViolation { index } = e else { return error::kernel(e) };
-        let Some(i) = table.indexes.iter().find(|i| i.def.id == index) else { return error::kernel(e) };
+        let Some(i) = table.kept_up().find(|i| i.def.id == index) else { return error::kernel(e) };
         let (mut names, mut values) = (vec![], vec![]);
         for c in &i.def.columns {
             let def = &table.def.columns[c.column];

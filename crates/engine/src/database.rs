@@ -3,6 +3,7 @@ use crate::catalog::Catalog;
 use crate::connection::Connection;
 use crate::dictionary::{self, Dictionary, FIRST_OBJECT, OBJECTS};
 use crate::error;
+use crate::fill::{self, fill};
 use crate::table::Table;
 use ondol_base::media::{Storage, disk::Disk};
 use ondol_base::sync::{Mutex, RwLock};
@@ -205,7 +206,7 @@ impl Database {
         let total: u64 = tables().map(|t| t.estimate_rows() * t.indexes.len() as u64).sum();
         let empty = tables().map(|t| (t.clone(), t.indexes.clone())).collect();
         let report = |done| progress(Opening::Indexes { done, total });
-        let index_entries = crate::fill::fill(&kernel, empty, None, None, &report)?.entries;
+        let index_entries = fill(&kernel, empty, fill::From::Recovered, None, &report)?.entries;
         let index_seconds = (clock::now() - started).as_secs_f64();
         let mut keep: BTreeSet<u32> =
             dictionary.all().iter().flat_map(|t| [t.heaps * 2, t.heaps * 2 + 1]).collect();
@@ -302,7 +303,7 @@ impl Database {
             let bytes = (t.store.rows.bytes() + t.store.strings.bytes()) as u64;
             out.push(("table", t.def.name.clone(), t.estimate_rows(), bytes));
             sum += bytes;
-            for i in &t.indexes {
+            for i in t.kept_up() {
                 let bytes = i.index.memory_bytes() as u64;
                 out.push(("index", i.def.name.clone(), i.index.entries(), bytes));
                 sum += bytes;

@@ -3,7 +3,7 @@ use crate::catalog::{Catalog, ColumnDef, FunctionDef, IndexColumn, IndexDef, Ind
 use crate::connection::{Connection, STALE};
 use crate::database::find;
 use crate::dictionary as d;
-use crate::fill::fill;
+use crate::fill::{From, fill};
 use crate::table::{Table, TableIndex};
 use ondol_base::barrier;
 use ondol_kernel::heap::LARGEST_ROW;
@@ -12,7 +12,7 @@ use ondol_kernel::transaction::session_of;
 use ondol_kernel::wait::SessionId;
 use ondol_types::{SqlError, SqlResult, sqlstate};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 impl Connection {
     /// Takes the right to change definitions, for the rest of the open transaction: waits for whoever has it. Fails with a
@@ -62,8 +62,11 @@ impl Connection {
         heaps.append(&mut self.db.later.lock());
         self.dropped.clear();
         self.made.clear();
-        if committed && let Some(c) = catalog {
-            self.db.publish(c)
+        let registered = self.registered.take();
+        if committed {
+            catalog.into_iter().for_each(|c| self.db.publish(c))
+        } else if let Some(table) = registered {
+            self.withdraw(&table)
         }
         let outdated = std::mem::take(&mut self.outdated);
         if committed && !outdated.is_empty() {
@@ -98,11 +101,27 @@ impl Connection {
         }
         table.locked.store(me, Ordering::SeqCst);
         self.marked.push(table.clone());
+        let name = table.name();
+        self.wait_for_users(table, move |n| registry::same_table(n, name)).inspect_err(|_| {
+            // Not claimed: whoever tries again in this transaction waits again.
+            self.marked.retain(|t| !Arc::ptr_eq(t, table));
+            table.locked.store(0, Ordering::SeqCst);
+            self.db.kernel.waits.changed()
+        })
+    }
+
+    /// Waits until no other session uses the table under a name that `which` holds of. Who comes later has to learn from
+    /// what was stored before that it must not (N1).
+    pub(crate) fn wait_for_users(
+        &self,
+        table: &Table,
+        which: impl Fn(u64) -> bool + Send + Sync + 'static,
+    ) -> SqlResult<()> {
         barrier::heavy();
-        let (epochs, id) = (self.db.kernel.epochs.clone(), table.def.id as u64);
+        let (me, epochs) = (self.session.id(), self.db.kernel.epochs.clone());
         let users = move |f: &mut dyn FnMut(SessionId)| {
             epochs.for_each(|l| {
-                if session_of(l) != me && registry::uses(l, id) {
+                if session_of(l) != me && registry::uses(l, &which) {
                     f(session_of(l))
                 }
             })
@@ -115,10 +134,6 @@ impl Connection {
             !used
         };
         self.wait_for_definition(Box::new(move |f| theirs(f)), over).map_err(|e| {
-            // Not claimed: whoever tries again in this transaction waits again.
-            self.marked.retain(|t| !Arc::ptr_eq(t, table));
-            table.locked.store(0, Ordering::SeqCst);
-            self.db.kernel.waits.changed();
             e.detail(format!(
                 "The statement waited for other transactions that use table \"{}\".",
                 table.def.name
@@ -173,7 +188,7 @@ impl Connection {
             me.made.push(heaps);
             let db = me.db.clone();
             d::add_table(&mut me.session, &db.dictionary, &def, heaps)?;
-            let table = Table::new(&db.kernel, def, heaps, vec![], Arc::new(AtomicU64::new(0)));
+            let table = Table::new(&db.kernel, def, heaps, vec![], None);
             c.tables.insert(name.to_string(), table);
             me.set_catalog(c);
             Ok(())
@@ -212,7 +227,7 @@ impl Connection {
                     .iter()
                     .map(|i| TableIndex::new(&db.kernel, &old.def, &layout, i.clone(), 0))
                     .collect::<SqlResult<Vec<_>>>()?;
-                let table = Table::new(&db.kernel, old.def.clone(), heaps, indexes, old.locked.clone());
+                let table = Table::new(&db.kernel, old.def.clone(), heaps, indexes, Some(&old));
                 c.tables.insert(name.clone(), table);
             }
             me.set_catalog(c);
@@ -220,7 +235,8 @@ impl Connection {
         })
     }
 
-    /// Builds the index, in parallel where it pays. A primary key's columns are NOT NULL from now on.
+    /// Builds the index, in parallel where it pays. Outside an explicit transaction others go on using the table meanwhile
+    /// (see `online`), unless it is a primary key's; its columns are NOT NULL from now on.
     #[allow(clippy::too_many_arguments)]
     pub fn create_index(
         &mut self,
@@ -256,8 +272,11 @@ impl Connection {
                     format!("multiple primary keys for table \"{table}\" are not allowed"),
                 ));
             }
-            me.claim_table(&old)?;
-            let old = match primary {
+            let online = !primary && !me.in_transaction();
+            if !online {
+                me.claim_table(&old)?
+            }
+            let mut old = match primary {
                 true => {
                     let columns: Vec<usize> = columns.iter().map(|c| c.column).collect();
                     me.forbid_nulls(&mut c, table, &columns)?;
@@ -278,17 +297,24 @@ impl Connection {
             let rows = old.estimate_rows();
             let layout = Table::layout_of(&old.def);
             let index = TableIndex::new(&db.kernel, &old.def, &layout, def.clone(), rows)?;
-            let check = unique.then_some(me.session.view.txn);
+            let from = match online {
+                true => From::Snapshot(me.installed_snapshot()),
+                false => From::Own(me.session.view.txn),
+            };
             let empty = vec![(old.clone(), vec![index.clone()])];
             let cancel = me.session.patience.cancel.clone();
-            let filled = fill(&db.kernel, empty, check, cancel, &|done| progress(done, rows))?;
+            let filled = fill(&db.kernel, empty, from, cancel, &|done| progress(done, rows))?;
             me.outdated.extend(filled.outdated);
+            if let From::Snapshot(since) = from {
+                old = me.take_online(&old, &index, since)?;
+                c.version = db.next_version()
+            }
             d::add_index(&mut me.session, &db.dictionary, old.def.id, &def)?;
             let mut table_def = old.def.clone();
             table_def.indexes.push(def);
             let mut indexes = old.indexes.clone();
             indexes.push(index);
-            let new = Table::new(&db.kernel, table_def, old.heaps, indexes, old.locked.clone());
+            let new = Table::new(&db.kernel, table_def, old.heaps, indexes, Some(&old));
             c.indexes.insert(name.to_string(), table.to_string());
             c.tables.insert(table.to_string(), new);
             me.set_catalog(c);
@@ -357,7 +383,7 @@ impl Connection {
                     false => x.clone(),
                 })
                 .collect();
-            let new = Table::new(&db.kernel, def, old.heaps, indexes, old.locked.clone());
+            let new = Table::new(&db.kernel, def, old.heaps, indexes, Some(&old));
             c.tables.insert(table.to_string(), new);
             me.set_catalog(c);
             Ok(())
@@ -386,7 +412,7 @@ impl Connection {
             let db = me.db.clone();
             d::remove_index(&mut me.session, &db.dictionary, gone.id)?;
             let indexes = old.indexes.iter().filter(|i| i.def.id != gone.id).cloned().collect();
-            let new = Table::new(&db.kernel, def, old.heaps, indexes, old.locked.clone());
+            let new = Table::new(&db.kernel, def, old.heaps, indexes, Some(&old));
             c.indexes.remove(name);
             c.tables.insert(table, new);
             me.set_catalog(c);

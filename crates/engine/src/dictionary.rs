@@ -11,7 +11,6 @@ use ondol_kernel::{Kernel, LockMode, Wait};
 use ondol_types::{SqlError, SqlResult, Type, TypeId, Value, ValueRef, sqlstate};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 
 /// The sequence of D2 in the log.
 pub const OBJECTS: u64 = 1;
@@ -38,7 +37,7 @@ impl Dictionary {
                 .map(|(n, t)| ColumnDef { name: n.to_string(), ty: *t, not_null: false, default: None })
                 .collect();
             let def = TableDef { id, name: name.to_string(), columns, indexes: vec![] };
-            Table::new(kernel, def, id, vec![], Arc::new(AtomicU64::new(0)))
+            Table::new(kernel, def, id, vec![], None)
         };
         Dictionary {
             tables: make(1, "tables", &[("id", I), ("name", T), ("heaps", I)]),
@@ -225,7 +224,7 @@ pub fn load(session: &Session, dictionary: &Dictionary, version: u64) -> SqlResu
         for i in &made {
             catalog.indexes.insert(i.def.name.clone(), name.clone());
         }
-        let table = Table::new(kernel, def, heaps, made, Arc::new(AtomicU64::new(0)));
+        let table = Table::new(kernel, def, heaps, made, None);
         catalog.tables.insert(name, table);
     }
     for (_, r) in rows(session, &dictionary.functions) {

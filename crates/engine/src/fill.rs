@@ -5,19 +5,21 @@
 //! sort    parts of all trees ──> leaves
 //! insert  what memory was refused to for the above: entry by entry
 //! ```
-//! - **X1** Nobody else uses the tables, but collectors do, and snapshots may still see old versions: every version
-//!   that is there gets its entry.
+//! - **X1** Snapshots may still see old versions, and collectors go about: every version that is there gets its entry.
+//!   Either nobody else uses the tables, or a snapshot is filled from: then what was committed after it, or not at all yet,
+//!   is left out, all of it, and whoever fills sees to that later (`online`).
 //! - **X2** Of two rows with one key of a unique index, at least one is looked at again when both entries are in: the
-//!   later one in a hash index, both in a tree. The question is put to the newest versions, as the transaction has them.
+//!   later one in a hash index, both in a tree. The question is put to the newest versions that are filled from.
 //! - **X3** Gathering for a tree takes memory that its entries do not take later. Where that is refused, the tree
 //!   is filled by inserts, so that what opened once opens again under the same limit.
 use crate::error;
 use crate::table::{Table, TableIndex};
 use ondol_base::epoch::Guard;
 use ondol_base::oid::Oid;
+use ondol_base::sim::mutated;
 use ondol_base::sync::Mutex;
 use ondol_base::thread;
-use ondol_durability::page::PAGES_PER_SEGMENT;
+use ondol_durability::page::{PAGES_PER_SEGMENT, SegmentId};
 use ondol_index::btree::{BulkError, Gather, Load};
 use ondol_index::hash::{HashIndex, hash_key};
 use ondol_kernel::collect::Item;
@@ -43,21 +45,31 @@ pub(crate) struct Filled {
     pub outdated: Vec<Item>,
 }
 
-/// Fills the empty indexes of each table. `unique`: look for duplicates, as this transaction sees the rows. `progress` is
-/// told entries, on the calling thread.
+/// Which versions of the rows are filled from (X1).
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum From {
+    /// All there are, in a database that was just opened: unique keys are.
+    Recovered,
+    /// All there are, those of this transaction too.
+    Own(u64),
+    /// Those of a snapshot, which somebody holds and up to which all is installed, and older ones.
+    Snapshot(u64),
+}
+
+/// Fills the empty indexes of each table, which nobody else uses yet. `progress` is told entries, on the calling thread.
 pub(crate) fn fill(
     kernel: &Arc<Kernel>,
     tables: Vec<(Arc<Table>, Vec<Arc<TableIndex>>)>,
-    unique: Option<u64>,
+    from: From,
     cancel: Option<Arc<AtomicBool>>,
     progress: &dyn Fn(u64),
 ) -> SqlResult<Filled> {
     let units: Vec<_> =
-        tables.into_iter().map(|(table, indexes)| Unit::new(kernel, table, indexes)).collect();
+        tables.into_iter().map(|(table, indexes)| Unit::new(kernel, table, indexes, from)).collect();
     let job = Arc::new(Fill {
         kernel: kernel.clone(),
         units,
-        unique,
+        from,
         cancel,
         done: AtomicU64::new(0),
         failed: AtomicBool::new(false),
@@ -77,10 +89,24 @@ pub(crate) fn fill(
     Ok(Filled { entries: job.targets().map(|t| t.index.index.entries()).sum(), outdated })
 }
 
+impl From {
+    /// The newest commit whose versions are filled from.
+    fn until(self) -> u64 {
+        match self {
+            From::Snapshot(s) if !mutated("index_fills_newer") => s,
+            _ => slot::ID,
+        }
+    }
+    /// Whether duplicates are looked for.
+    fn is_checked(self) -> bool {
+        !matches!(self, From::Recovered)
+    }
+}
+
 struct Fill {
     kernel: Arc<Kernel>,
     units: Vec<Unit>,
-    unique: Option<u64>,
+    from: From,
     /// Set by whoever wants the statement to stop.
     cancel: Option<Arc<AtomicBool>>,
     /// Entries.
@@ -94,6 +120,8 @@ struct Fill {
 struct Unit {
     table: Arc<Table>,
     targets: Vec<Target>,
+    /// Its rows' segments. What others add later has nothing that is filled from.
+    segments: Vec<SegmentId>,
 }
 
 /// An index to fill.
@@ -148,31 +176,37 @@ impl Target {
 }
 
 impl Unit {
-    fn new(kernel: &Kernel, table: Arc<Table>, indexes: Vec<Arc<TableIndex>>) -> Unit {
+    fn new(kernel: &Kernel, table: Arc<Table>, indexes: Vec<Arc<TableIndex>>, from: From) -> Unit {
         let trees = indexes.iter().any(|i| i.index.as_btree().is_some());
         let expected = if trees { table.estimate_rows() } else { 0 };
         let mut samples = vec![vec![]; indexes.len()];
         if expected as usize > 4 * SAMPLE {
-            sample(kernel, &table, &indexes, &mut samples)
+            sample(kernel, &table, &indexes, from, &mut samples)
         }
         let targets = indexes.into_iter().zip(samples).map(|(index, sample)| {
             let tree = index.index.as_btree();
             let load = Mutex::new(tree.map(|t| t.load(index.def.unique, expected, &sample)));
             Target { index, load, refused: AtomicBool::new(false) }
         });
-        Unit { targets: targets.collect(), table }
+        Unit { targets: targets.collect(), segments: table.store.rows.segments(), table }
     }
 }
 
 /// The keys of some rows, from all over the table, for each index.
-fn sample(kernel: &Kernel, table: &Table, indexes: &[Arc<TableIndex>], samples: &mut [Vec<(Vec<u8>, Oid)>]) {
+fn sample(
+    kernel: &Kernel,
+    table: &Table,
+    indexes: &[Arc<TableIndex>],
+    from: From,
+    samples: &mut [Vec<(Vec<u8>, Oid)>],
+) {
     let (space, strings) = (&kernel.space, Committed(&kernel.space));
     let mut slots = Slots::default();
     slots.start(&table.store.rows);
     let step = table.store.rows.segments().len() * PAGES_PER_SEGMENT / SAMPLE;
     let mut row = vec![0; table.layout.row_size];
     while let Some(oid) = slots.next(space) {
-        if slot::read_quiet(space, oid, &mut row) {
+        if slot::read_quiet(space, oid, from.until(), &mut row) {
             for (i, sample) in indexes.iter().zip(&mut *samples) {
                 let mut key = vec![];
                 i.store.key.key(&row, &strings, &mut key);
@@ -187,11 +221,10 @@ impl Fill {
     fn targets(&self) -> impl Iterator<Item = &Target> {
         self.units.iter().flat_map(|u| &u.targets)
     }
-    /// (unit, part, of how many), in order of the units.
-    fn parts(&self) -> Vec<(usize, usize, usize)> {
-        let of = |u: &Unit| if u.targets.is_empty() { 0 } else { u.table.store.rows.segments().len() };
-        let units = self.units.iter().map(of).enumerate();
-        units.flat_map(|(u, n)| (0..n).map(move |p| (u, p, n))).collect()
+    /// (unit, segment), in order of the units.
+    fn parts(&self) -> Vec<(usize, SegmentId)> {
+        let units = self.units.iter().enumerate().filter(|(_, u)| !u.targets.is_empty());
+        units.flat_map(|(n, u)| u.segments.iter().map(move |s| (n, *s))).collect()
     }
     /// (unit, target, part) of the trees.
     fn runs(&self) -> Vec<(usize, usize, usize)> {
@@ -252,7 +285,7 @@ impl Fill {
 
     fn scan(
         &self,
-        parts: &[(usize, usize, usize)],
+        parts: &[(usize, SegmentId)],
         inserting: bool,
         take: &mut dyn FnMut() -> Option<usize>,
     ) -> SqlResult<()> {
@@ -261,7 +294,7 @@ impl Fill {
         let mut oids = Vec::with_capacity(BATCH);
         let mut worker: Option<Worker> = None;
         while let Some(i) = take() {
-            let (u, part, of) = parts[i];
+            let (u, segment) = parts[i];
             let unit = &self.units[u];
             let mut w = worker.take().filter(|w| w.unit == u).unwrap_or_else(|| Worker {
                 unit: u,
@@ -270,7 +303,7 @@ impl Fill {
                 key: vec![],
                 suspects: vec![],
             });
-            slots.start_part(&unit.table.store.rows, part, of);
+            slots.start_segment(segment);
             let mut rows = 0;
             loop {
                 oids.clear();
@@ -293,7 +326,7 @@ impl Fill {
         let strings = Committed(space);
         oids.iter().for_each(|o| space.prefetch(*o));
         for &oid in oids {
-            let quiet = slot::read_quiet(space, oid, &mut w.row);
+            let quiet = slot::read_quiet(space, oid, self.from.until(), &mut w.row);
             for (n, target) in unit.targets.iter().enumerate() {
                 if quiet {
                     w.key.clear();
@@ -345,12 +378,33 @@ impl Fill {
             return Ok(());
         }
         let mut keys: Vec<Box<[u8]>> = vec![];
-        slot::any_version(space, oid, &mut w.row, true, &mut |row| {
+        let mut see = |row: &[u8]| {
             let mut key = vec![];
             target.index.store.key.key(row, &Committed(space), &mut key);
             keys.push(key.into());
             false
-        });
+        };
+        // Somebody else will not take such an entry out, if a change made it old before the index was there, or is our own
+        // transaction's, pending still.
+        let old;
+        if let From::Snapshot(until) = self.from {
+            let mut newest = None;
+            slot::committed_versions(space, oid, &mut w.row, &mut |from, row| {
+                let live = row[0] & slot::LIVE != 0;
+                if from <= until || mutated("index_fills_newer") {
+                    newest.get_or_insert(live);
+                    if live {
+                        see(row);
+                    }
+                }
+                false
+            });
+            old = newest == Some(false)
+        } else {
+            slot::any_version(space, oid, &mut w.row, true, &mut see);
+            let dead = space.word(slot::row(oid)).load(Ordering::Acquire) & slot::LIVE as u64 == 0;
+            old = dead || space.word(oid.0).load(Ordering::Acquire) & slot::OWNED != 0
+        }
         keys.sort_unstable();
         keys.dedup();
         for key in &keys {
@@ -364,17 +418,9 @@ impl Fill {
                 self.put(target, n, w, guard, oid)?
             }
         }
-        let dead = space.word(slot::row(oid)).load(Ordering::Acquire) & slot::LIVE as u64 == 0;
-        // Of a row that is owned, our own transaction's pending changes were made without the index.
-        let owned = space.word(oid.0).load(Ordering::Acquire) & slot::OWNED != 0;
-        if keys.len() > 1 || dead || owned {
-            let (table, index) = (&unit.table.store, &target.index.store);
-            self.outdated.lock().extend(keys.into_iter().map(|key| Item::Entry {
-                oid,
-                table: table.clone(),
-                index: index.clone(),
-                key,
-            }))
+        if keys.len() > 1 || old {
+            let items = keys.into_iter().map(|key| outdated(&unit.table, &target.index, key, oid));
+            self.outdated.lock().extend(items)
         }
         Ok(())
     }
@@ -387,7 +433,7 @@ impl Fill {
             let (u, t, part) = runs[i];
             let (unit, target) = (&self.units[u], &self.units[u].targets[t]);
             let Some(load) = target.load.lock().clone() else { continue };
-            let done = if self.unique.is_some() && target.index.def.unique {
+            let done = if self.from.is_checked() && target.index.def.unique {
                 let mut twins =
                     Twins { fill: self, unit, target, guard: participant.pin(), one: None, stop: None };
                 let done = load.part(part, Some(&mut |key, oid, first| twins.see(key, oid, first)));
@@ -437,8 +483,12 @@ impl Fill {
     /// The key of the row's newest version, as the transaction has it: whether it has a NULL; `None` where there is no row.
     fn newest(&self, target: &Target, oid: Oid, row: &mut [u8], key: &mut Vec<u8>) -> Option<bool> {
         let space = &self.kernel.space;
-        // Nobody else uses the table: what is pending is our own transaction's, and counts, deletions too.
-        let view = slot::View { snapshot: slot::ID, txn: self.unique.unwrap_or(0), command: u32::MAX };
+        let view = match self.from {
+            From::Snapshot(s) => slot::View { snapshot: s, txn: 0, command: 0 },
+            // Nobody else uses the table: what is pending is our own transaction's, and counts, deletions too.
+            From::Own(txn) => slot::View { snapshot: slot::ID, txn, command: u32::MAX },
+            From::Recovered => slot::View { snapshot: slot::ID, txn: 0, command: 0 },
+        };
         key.clear();
         slot::read(space, oid, &view, 0, row).then(|| target.index.store.key.key(row, &Committed(space), key))
     }
@@ -452,7 +502,7 @@ impl Fill {
         guard: &Guard<'_>,
         oid: Oid,
     ) -> SqlResult<()> {
-        let unique = self.unique.is_some() && target.index.def.unique;
+        let unique = self.from.is_checked() && target.index.def.unique;
         if !unique || self.newest(target, oid, &mut w.row, &mut w.key) != Some(false) {
             return Ok(());
         }
@@ -460,28 +510,34 @@ impl Fill {
         target.index.index.lookup(guard, &w.key, &mut oids, None);
         for o in oids.into_iter().filter(|o| *o != oid) {
             if self.newest(target, o, &mut w.row, &mut other) == Some(false) && other == w.key {
-                return Err(self.duplicate(unit, target, &w.row));
+                return Err(duplicate(&self.kernel, &unit.table, &target.index, &w.row));
             }
         }
         Ok(())
     }
+}
 
-    fn duplicate(&self, unit: &Unit, target: &Target, row: &[u8]) -> SqlError {
-        let (table, def) = (&unit.table, &target.index.def);
-        let (mut names, mut values) = (vec![], vec![]);
-        for c in &def.columns {
-            let column = &table.def.columns[c.column];
-            names.push(column.name.as_str());
-            let mut scratch = vec![];
-            let strings = Committed(&self.kernel.space);
-            let v = crate::row::column(&table.layout, row, c.column, &strings, &mut scratch);
-            let mut text = String::new();
-            ondol_types::text::output(v, column.ty, &mut text);
-            values.push(text)
-        }
-        SqlError::new(sqlstate::UNIQUE_VIOLATION, format!("could not create unique index \"{}\"", def.name))
-            .detail(format!("Key ({})=({}) is duplicated.", names.join(", "), values.join(", ")))
+/// That another row has this one's key. The caller is pinned.
+pub(crate) fn duplicate(kernel: &Kernel, table: &Table, index: &TableIndex, row: &[u8]) -> SqlError {
+    let def = &index.def;
+    let (mut names, mut values) = (vec![], vec![]);
+    for c in &def.columns {
+        let column = &table.def.columns[c.column];
+        names.push(column.name.as_str());
+        let mut scratch = vec![];
+        let strings = Committed(&kernel.space);
+        let v = crate::row::column(&table.layout, row, c.column, &strings, &mut scratch);
+        let mut text = String::new();
+        ondol_types::text::output(v, column.ty, &mut text);
+        values.push(text)
     }
+    SqlError::new(sqlstate::UNIQUE_VIOLATION, format!("could not create unique index \"{}\"", def.name))
+        .detail(format!("Key ({})=({}) is duplicated.", names.join(", "), values.join(", ")))
+}
+
+/// An entry to be taken out when no version has its key any more.
+pub(crate) fn outdated(table: &Table, index: &TableIndex, key: Box<[u8]>, oid: Oid) -> Item {
+    Item::Entry { oid, table: table.store.clone(), index: index.store.clone(), key }
 }
 
 /// Looks at entries of equal keys, in their order.
@@ -506,7 +562,7 @@ impl Twins<'_> {
         let (mut row, mut newest) = (vec![0; self.unit.table.layout.row_size], vec![]);
         match self.fill.newest(self.target, oid, &mut row, &mut newest) {
             Some(false) if newest == key && one => {
-                self.stop = Some(self.fill.duplicate(self.unit, self.target, &row))
+                self.stop = Some(duplicate(&self.fill.kernel, &self.unit.table, &self.target.index, &row))
             }
             Some(false) if newest == key => self.one = Some(true),
             // NULLs are equal to nothing.

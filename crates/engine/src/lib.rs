@@ -15,6 +15,7 @@ pub mod dictionary;
 pub mod error;
 mod fill;
 pub mod layout;
+mod online;
 pub mod point;
 mod rebuild;
 pub mod row;

@@ -35,7 +35,7 @@ impl Connection {
             .iter()
             .map(|i| TableIndex::new(&db.kernel, &def, &layout, i.clone(), rows))
             .collect::<SqlResult<Vec<_>>>()?;
-        let new = Table::new(&db.kernel, def, heaps, indexes, old.locked.clone());
+        let new = Table::new(&db.kernel, def, heaps, indexes, Some(&old));
         self.copy_rows(&old, &new)?;
         c.tables.insert(name.to_string(), new);
         Ok(())

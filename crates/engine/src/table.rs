@@ -8,6 +8,7 @@ use crate::row;
 use ondol_base::oid::Oid;
 use ondol_index::Seen;
 use ondol_index::btree::{Cursor, KeyShape};
+use ondol_kernel::registry;
 use ondol_kernel::{IndexStore, Kernel, KeyOf, Strings, TableStore};
 use ondol_types::{SqlResult, TypeId, ValueRef};
 use std::ops::Bound;
@@ -210,28 +211,60 @@ pub struct Table {
     pub heaps: u32,
     /// The session whose open transaction changes the table's definition; 0: none.
     pub locked: Arc<AtomicU64>,
+    /// An index that writers keep up and readers may not use yet (see `online`).
+    pub building: Option<Arc<TableIndex>>,
+    /// How often the indexes that writers keep up have changed beside them.
+    pub generation: u32,
 }
 
 impl Table {
+    /// `former`: the table that this one takes the place of.
     pub fn new(
         kernel: &Kernel,
         def: TableDef,
         heaps: u32,
         indexes: Vec<Arc<TableIndex>>,
-        locked: Arc<AtomicU64>,
+        former: Option<&Table>,
     ) -> Arc<Table> {
+        let generation = former.map_or(0, |t| t.generation);
+        let locked = former.map_or_else(Default::default, |t| t.locked.clone());
+        Arc::new(Self::make(kernel, def, heaps, indexes, None, locked, generation))
+    }
+    /// The table with an index that is being built, or without the one that was. Its name in lines is another.
+    pub(crate) fn with_building(&self, kernel: &Kernel, building: Option<Arc<TableIndex>>) -> Arc<Table> {
+        let (def, indexes, locked) = (self.def.clone(), self.indexes.clone(), self.locked.clone());
+        Arc::new(Self::make(kernel, def, self.heaps, indexes, building, locked, self.generation + 1))
+    }
+    fn make(
+        kernel: &Kernel,
+        def: TableDef,
+        heaps: u32,
+        indexes: Vec<Arc<TableIndex>>,
+        building: Option<Arc<TableIndex>>,
+        locked: Arc<AtomicU64>,
+        generation: u32,
+    ) -> Table {
         let layout = Self::layout_of(&def);
         let store = Arc::new(TableStore {
             rows: kernel.heap(heaps * 2),
             strings: kernel.heap(heaps * 2 + 1),
             row_size: layout.row_size,
-            indexes: indexes.iter().map(|i| i.store.clone()).collect(),
+            indexes: indexes.iter().chain(&building).map(|i| i.store.clone()).collect(),
         });
-        Arc::new(Table { def, layout, indexes, store, heaps, locked })
+        Table { def, layout, indexes, store, heaps, locked, building, generation }
+    }
+    /// The indexes that writers keep up.
+    pub fn kept_up(&self) -> impl Iterator<Item = &Arc<TableIndex>> {
+        self.indexes.iter().chain(&self.building)
     }
     /// Whether some index's key depends on the column.
     pub fn is_keyed(&self, column: usize) -> bool {
-        self.indexes.iter().any(|i| i.def.columns.iter().any(|c| c.column == column))
+        self.kept_up().any(|i| i.def.columns.iter().any(|c| c.column == column))
+    }
+    /// The table as a transaction that uses it names it in its line (N1).
+    #[inline]
+    pub(crate) fn name(&self) -> u64 {
+        registry::table_name(self.def.id, self.generation)
     }
     pub fn layout_of(def: &TableDef) -> Arc<Layout> {
         Arc::new(Layout::new(&def.columns.iter().map(|c| (c.ty, c.not_null)).collect::<Vec<_>>()))

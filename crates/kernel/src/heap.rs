@@ -378,12 +378,13 @@ impl Slots {
         self.current = None;
         self.bits = [0; 2];
     }
-    /// Only segments `of` all (for parallel scans): part `part` of `of`.
-    pub fn start_part(&mut self, heap: &Heap, part: usize, of: usize) {
-        self.start(heap);
-        let n = self.segments.len();
-        self.segments.truncate(n * (part + 1) / of);
-        self.segments.drain(..n * part / of);
+    /// Only of one of the heap's segments (for parallel scans).
+    pub fn start_segment(&mut self, segment: SegmentId) {
+        self.segments.clear();
+        self.segments.push(segment);
+        self.page = 0;
+        self.current = None;
+        self.bits = [0; 2];
     }
     #[inline]
     pub fn next(&mut self, space: &Space) -> Option<Oid> {

@@ -75,13 +75,22 @@ pub fn wait_installed(epochs: &Arc<Epochs>, ts: u64, but: Option<&AtomicU64>) {
     }
 }
 
-/// Whether a line's transaction uses table `id`.
-pub fn uses(line: &Line, id: u64) -> bool {
+/// A table as lines name it: its number, and the generation of its definition that the transaction goes by.
+pub fn table_name(id: u32, generation: u32) -> u64 {
+    (generation as u64) << 32 | id as u64
+}
+/// Whether two names are of one table.
+pub fn same_table(a: u64, b: u64) -> bool {
+    a as u32 == b as u32
+}
+
+/// Whether a line's transaction uses a table under a name that `which` holds of. One that uses more tables than it can name
+/// may use any.
+pub fn uses(line: &Line, which: impl Fn(u64) -> bool) -> bool {
     match line.words[TABLE_COUNT].load(Ordering::Acquire) {
         0 | IDLE => false,
         n if n as usize > TABLES => true,
-        n => {
-            line.words[FIRST_TABLE..FIRST_TABLE + n as usize].iter().any(|w| w.load(Ordering::Acquire) == id)
-        }
+        n => (line.words[FIRST_TABLE..FIRST_TABLE + n as usize].iter())
+            .any(|w| which(w.load(Ordering::Acquire))),
     }
 }

@@ -63,13 +63,13 @@ pub fn read(space: &Space, oid: Oid, view: &View, offset: usize, out: &mut [u8])
     }
 }
 
-/// Copies the whole row if it is live, nobody owns it and it has no other version: what nearly all rows are when
-/// an index is built. False says nothing.
+/// Copies the whole row if it is live, nobody owns it and its only version is of a commit up to `until`: what nearly all
+/// rows are when an index is built. False says nothing.
 #[inline]
-pub fn read_quiet(space: &Space, oid: Oid, out: &mut [u8]) -> bool {
+pub fn read_quiet(space: &Space, oid: Oid, until: u64, out: &mut [u8]) -> bool {
     let w0 = space.word(oid.0).load(Ordering::Acquire);
     let link = space.word(oid.0 + 8).load(Ordering::Acquire);
-    if w0 == 0 || w0 & OWNED != 0 || link & POINTER != 0 {
+    if w0 == 0 || w0 > until || link & POINTER != 0 {
         return false;
     }
     space.copy_out(row(oid), out);
@@ -220,29 +220,9 @@ pub fn any_version(
     history: bool,
     f: &mut dyn FnMut(&[u8]) -> bool,
 ) -> bool {
-    let mut turn = 0;
-    let mut chain: Vec<(&Version, bool)> = vec![];
-    loop {
-        let w0 = space.word(oid.0).load(Ordering::Acquire);
-        if w0 == 0 {
-            return false;
-        }
-        chain.clear();
-        let mut next = space.word(oid.0 + 8).load(Ordering::Acquire);
-        space.copy_out(row(oid), buf);
-        // SAFETY: the caller is pinned.
-        while let Some(v) = unsafe { node(next) } {
-            chain.push((v, v.ts.load(Ordering::Acquire) == 0));
-            next = v.next.load(Ordering::Acquire);
-        }
-        yield_point();
-        fence(Ordering::Acquire);
-        if w0 & OWNED != 0 && w0 & INSTALLING != 0 || space.word(oid.0).load(Ordering::Relaxed) != w0 {
-            spin_wait(turn);
-            turn += 1;
-            continue;
-        }
-        break;
+    let mut chain = vec![];
+    if whole(space, oid, buf, &mut chain) == 0 {
+        return false;
     }
     if buf[0] & LIVE != 0 && f(buf) {
         return true;
@@ -272,4 +252,76 @@ pub fn any_version(
         found |= buf[0] & LIVE != 0 && f(buf);
     }
     found
+}
+
+/// Calls `f` with the commit and the bytes of each committed version that the slot has, the newest first and dead ones too,
+/// until it returns true. Gives the header that the slot had meanwhile. Otherwise as [`any_version`].
+pub fn committed_versions(
+    space: &Space,
+    oid: Oid,
+    buf: &mut [u8],
+    f: &mut dyn FnMut(u64, &[u8]) -> bool,
+) -> u64 {
+    let mut chain = vec![];
+    let mut turn = 0;
+    let (w0, mut from) = loop {
+        let w0 = whole(space, oid, buf, &mut chain);
+        if w0 == 0 || w0 & OWNED != 0 && w0 & FRESH != 0 {
+            return w0;
+        }
+        if w0 & OWNED == 0 {
+            break (w0, w0);
+        }
+        // Whoever has just taken it has not put its node there yet.
+        if let Some((pending, true)) = chain.first() {
+            break (w0, pending.prev);
+        }
+        spin_wait(turn);
+        turn += 1;
+    };
+    let mut committed = chain.iter().filter(|(_, pending)| !*pending).map(|(v, _)| v).peekable();
+    loop {
+        if f(from, buf) {
+            return w0;
+        }
+        // Differences of one commit are taken back together: nobody ever sees what lies between.
+        let Some(first) = committed.next() else { return w0 };
+        first.apply(0, buf);
+        from = first.prev;
+        let ts = first.ts.load(Ordering::Acquire);
+        while let Some(v) = committed.next_if(|v| v.ts.load(Ordering::Acquire) == ts) {
+            v.apply(0, buf);
+            from = v.prev
+        }
+        if from == 0 {
+            return w0;
+        }
+    }
+}
+
+/// Copies a slot's bytes and gathers its chain, each node with whether it is pending, as of one moment in which nothing is
+/// being installed; gives the header, 0 if the slot is free.
+fn whole<'a>(space: &'a Space, oid: Oid, buf: &mut [u8], chain: &mut Vec<(&'a Version, bool)>) -> u64 {
+    let mut turn = 0;
+    loop {
+        let w0 = space.word(oid.0).load(Ordering::Acquire);
+        if w0 == 0 {
+            return 0;
+        }
+        chain.clear();
+        let mut next = space.word(oid.0 + 8).load(Ordering::Acquire);
+        space.copy_out(row(oid), buf);
+        // SAFETY: the caller is pinned.
+        while let Some(v) = unsafe { node(next) } {
+            chain.push((v, v.ts.load(Ordering::Acquire) == 0));
+            next = v.next.load(Ordering::Acquire);
+        }
+        yield_point();
+        fence(Ordering::Acquire);
+        if (w0 & OWNED == 0 || w0 & INSTALLING == 0) && space.word(oid.0).load(Ordering::Relaxed) == w0 {
+            return w0;
+        }
+        spin_wait(turn);
+        turn += 1;
+    }
 }

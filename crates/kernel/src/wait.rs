@@ -66,6 +66,16 @@ pub struct Patience {
     pub cancel: Option<Arc<AtomicBool>>,
 }
 
+impl Patience {
+    /// Whether to go on: for those who work for long without waiting.
+    pub fn look(&self) -> Result<()> {
+        match &self.cancel {
+            Some(c) if c.load(Ordering::Relaxed) => Err(Error::Canceled),
+            _ => Ok(()),
+        }
+    }
+}
+
 impl Waits {
     /// Waits until `holder` has ended.
     pub fn wait_for(&self, me: SessionId, holder: &Arc<TxnState>, patience: &Patience) -> Result<()> {
@@ -102,8 +112,8 @@ impl Waits {
             if table.is_cycle(me) {
                 break Err(Error::Deadlock);
             }
-            if patience.cancel.as_ref().is_some_and(|c| c.load(Ordering::Relaxed)) {
-                break Err(Error::Canceled);
+            if let Err(canceled) = patience.look() {
+                break Err(canceled);
             }
             let mut limit = poll;
             if let Some(d) = deadline {

@@ -5,7 +5,7 @@ use crate::rows::{Column, Rows};
 use crate::session::Session;
 use ondol_engine::{Access, Catalog, FunctionDef, Isolation, STALE};
 use ondol_sql::bind;
-use ondol_sql::bound::{Bound, Expr, Query, Statement, Target};
+use ondol_sql::bound::{Bound, Expr, NewIndex, Query, Statement, Target};
 use ondol_sql::code::explain;
 use ondol_sql::interpret::rows::Row;
 use ondol_sql::parse;
@@ -32,8 +32,8 @@ impl Session {
             Statement::Truncate { names } => {
                 self.definition(bound, "TRUNCATE TABLE", out, |s| s.connection.truncate(names))
             }
-            Statement::CreateIndex { table, index, if_not_exists } => {
-                self.definition(bound, "CREATE INDEX", out, |s| s.create_index(table, index, *if_not_exists))
+            Statement::CreateIndex { table, index, if_not_exists, concurrently } => {
+                self.make_index(bound, table, index, *if_not_exists, *concurrently, out)
             }
             Statement::DropIndex { names, if_exists } => {
                 self.definition(bound, "DROP INDEX", out, |s| s.drop_indexes(names, *if_exists))
@@ -121,6 +121,48 @@ impl Session {
         }
     }
 
+    /// CREATE INDEX: a statement to the connection that, alone, lets others go on using the table.
+    fn make_index(
+        &mut self,
+        bound: &Bound,
+        table: &str,
+        index: &NewIndex,
+        if_not_exists: bool,
+        concurrently: bool,
+        out: &mut dyn Output,
+    ) -> SqlResult<()> {
+        let tag = "CREATE INDEX";
+        if self.connection.in_transaction() {
+            if concurrently {
+                return Err(SqlError::new(
+                    sqlstate::ACTIVE_SQL_TRANSACTION,
+                    "CREATE INDEX CONCURRENTLY cannot run inside a transaction block",
+                ));
+            }
+            return self.definition(bound, tag, out, |s| s.create_index(table, index, if_not_exists));
+        }
+        self.begin_definition(bound, tag)?;
+        let before = self.connection.last_token();
+        let done = self
+            .connection
+            .start_definitions(bound.catalog_version)
+            .and_then(|()| self.create_index(table, index, if_not_exists));
+        // Gives the right to change definitions back, if nothing came of it.
+        self.connection.rollback();
+        done?;
+        let token = Some(self.connection.last_token()).filter(|t| *t != before);
+        let token = self.told(token);
+        out.done(tag, token)
+    }
+
+    fn begin_definition(&mut self, bound: &Bound, tag: &str) -> SqlResult<()> {
+        if self.connection.catalog_version() != bound.catalog_version {
+            return Err(SqlError::new(STALE, "the dictionary has changed"));
+        }
+        self.fresh = false;
+        self.refuse_read_only(tag)
+    }
+
     /// Data definition. Each change is a statement to the connection, and one SQL statement may need several: outside
     /// a transaction they make one together.
     fn definition(
@@ -130,11 +172,7 @@ impl Session {
         out: &mut dyn Output,
         f: impl FnOnce(&mut Session) -> SqlResult<()>,
     ) -> SqlResult<()> {
-        if self.connection.catalog_version() != bound.catalog_version {
-            return Err(SqlError::new(STALE, "the dictionary has changed"));
-        }
-        self.fresh = false;
-        self.refuse_read_only(tag)?;
+        self.begin_definition(bound, tag)?;
         // The dictionary may change while the statement waits for its turn.
         let f = |s: &mut Session| {
             s.connection.start_definitions(bound.catalog_version)?;

@@ -172,6 +172,10 @@ const FORMS: &[(&str, &[(&str, &str)])] = &[
             ("DROP ... CASCADE", "DROP TABLE t CASCADE"),
             ("CREATE [UNIQUE] INDEX", "CREATE UNIQUE INDEX i ON t (c DESC NULLS LAST, b)"),
             ("CREATE INDEX ... USING btree, hash", "CREATE INDEX i ON t USING hash (b)"),
+            (
+                "CREATE INDEX CONCURRENTLY (outside a transaction block, where every CREATE INDEX lets others use the table)",
+                "!CREATE TABLE x (a integer); CREATE INDEX CONCURRENTLY x_a ON x (a); DROP TABLE x",
+            ),
             ("CREATE INDEX ... USING gin, gist, brin, spgist", "CREATE INDEX i ON t USING gin (b)"),
             ("CREATE INDEX ... (expression)", "CREATE INDEX i ON t (lower(b))"),
             ("CREATE INDEX ... WHERE", "CREATE INDEX i ON t (b) WHERE a > 1"),

@@ -333,6 +333,8 @@ pub enum Statement {
         table: String,
         index: NewIndex,
         if_not_exists: bool,
+        /// Not in a transaction block; outside one it changes nothing.
+        concurrently: bool,
     },
     DropIndex {
         names: Vec<String>,

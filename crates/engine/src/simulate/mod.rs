@@ -96,6 +96,8 @@ struct Plan {
     tight: bool,
     bulky: bool,
     ddl: f64,
+    /// Indexes built or dropped beside the clients.
+    builds: u64,
     checkpoints: u64,
     background: bool,
     log_file_size: u64,
@@ -144,6 +146,7 @@ impl Plan {
             tight: !last && r.chance(0.1),
             bulky: r.chance(0.2),
             ddl: *r.pick(&[0.0, 0.02, 0.1, 0.25]).unwrap_or(&0.0),
+            builds: if r.chance(0.3) { 1 + r.below(8) } else { 0 },
             checkpoints: r.below(5),
             background: r.chance(0.85),
             log_file_size: if r.chance(0.8) { SMALLEST_FILE } else { 2 * SMALLEST_FILE },
@@ -176,6 +179,11 @@ impl Plan {
             }
             Favour::Recycling => {
                 (self.bulky, self.checkpoints, self.log_file_size) = (true, 8, SMALLEST_FILE);
+                self.transactions = self.transactions.max(20)
+            }
+            Favour::Indexes => {
+                (self.builds, self.end, self.media) = (12, End::Close, Media::Kind);
+                (self.tables, self.background, self.tight) = (1, true, false);
                 self.transactions = self.transactions.max(20)
             }
         }
@@ -470,6 +478,11 @@ fn work(plan: &Plan, shared: &Arc<Shared>, stats: &Arc<Mutex<Stats>>, r: &mut Ra
         let client = Client::new(who, shared.clone(), r.branch(who as u64));
         let n = plan.transactions;
         fibers.extend(thread::spawn("client", move || client.work(n)).ok());
+    }
+    if plan.builds > 0 {
+        let builder = Client::new(102, shared.clone(), r.branch(102));
+        let n = plan.builds;
+        fibers.extend(thread::spawn("builder", move || builder.build(n)).ok());
     }
     let (s, stats, plan, mut r) = (shared.clone(), stats.clone(), plan.clone(), r.branch(101));
     let checkpoints = move || {

@@ -25,6 +25,8 @@ pub enum Favour {
     Checkpoints,
     /// The same, with log files that are soon full.
     Recycling,
+    /// Indexes built beside writers, in lives that end well.
+    Indexes,
 }
 
 macro_rules! engine {
@@ -71,6 +73,32 @@ pub const MUTATIONS: &[Mutation] = &[
     engine!("truncate_early", "log files are given up before the manifest is published"),
     engine!("readers_see_unflushed", "readers see commits that nobody acknowledged"),
     engine!("serializable_unchecked", "a serializable commit does not check what was read"),
+    engine!(
+        "index_uninstalled",
+        "an index is filled while what it is filled from is being installed",
+        Favour::Indexes
+    ),
+    engine!("index_snapshot_dropped", "an index's builder does not hold its snapshot", Favour::Indexes),
+    engine!(
+        "index_unwaited",
+        "an index's builder does not wait for those who write without it",
+        Favour::Indexes
+    ),
+    engine!(
+        "index_not_caught_up",
+        "what was committed while an index was filled is not entered",
+        Favour::Indexes
+    ),
+    engine!(
+        "index_unchecked",
+        "rows committed while a unique index was filled are entered unchecked",
+        Favour::Indexes
+    ),
+    engine!(
+        "index_old_keys_kept",
+        "keys that became old while an index was filled are not taken out",
+        Favour::Indexes
+    ),
 ];
 
 impl Mutation {

@@ -61,10 +61,11 @@ impl Shared {
             sqlstate::SERIALIZATION_FAILURE
             | sqlstate::DEADLOCK_DETECTED
             | sqlstate::LOCK_NOT_AVAILABLE
-            | sqlstate::UNIQUE_VIOLATION
             | sqlstate::UNDEFINED_TABLE
             | sqlstate::UNDEFINED_OBJECT
             | sqlstate::DUPLICATE_TABLE => true,
+            // No two rows ever have one name.
+            sqlstate::UNIQUE_VIOLATION => !e.to_string().contains("_1\""),
             sqlstate::OUT_OF_MEMORY => self.tight,
             sqlstate::IO_ERROR | sqlstate::DISK_FULL => self.faulty || self.over(),
             _ => false,
@@ -196,6 +197,29 @@ impl Client {
                 thread::sleep(Duration::from_micros(self.r.below(8000)))
             }
             self.transaction().map_err(|e| format!("client {}: {e}", self.who))?;
+            self.shared.promise_durable();
+        }
+        Ok(())
+    }
+
+    /// Builds indexes and drops them, beside whoever uses their tables.
+    pub fn build(mut self, times: u64) -> Outcome<()> {
+        for _ in 0..times {
+            thread::sleep(Duration::from_micros(self.r.below(3000)));
+            if self.shared.over() {
+                break;
+            }
+            let (table, shape) = (self.table(), self.r.below(SHAPES.len() as u64) as u8);
+            let Some(t) = self.c.catalog().table(&table_name(table)).cloned() else { continue };
+            let there = t.indexes.iter().any(|i| i.def.name == index_name(table, shape));
+            self.effects.clear();
+            let before = self.c.last_token().0;
+            let outcome = self.change_definition(table, shape, if there { 4 } else { 1 });
+            let done = matches!(outcome.map_err(|e| format!("the builder: {e}"))?, Did::Done(()));
+            if done && !there {
+                self.shared.count("indexes built beside writers")
+            }
+            self.autocommitted(before, done)?;
             self.shared.promise_durable();
         }
         Ok(())
@@ -707,6 +731,10 @@ impl Client {
             Some(_) => 1 + self.r.below(3),
         };
         drop(catalog);
+        self.change_definition(table, shape, what)
+    }
+    fn change_definition(&mut self, table: u8, shape: u8, what: u64) -> Outcome<Did<()>> {
+        let name = table_name(table);
         let before = self.c.last_token();
         let done = match what {
             0 => self.c.create_table(&name, columns()),

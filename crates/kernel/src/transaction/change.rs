@@ -92,8 +92,9 @@ impl Session {
         });
     }
 
-    /// Puts a new row's key into an index and, where it is unique, makes sure that no other row has it (U1).
-    fn enter_key(
+    /// Puts a row's key into an index and, where it is unique, makes sure that no other row has it (U1). The row is a new one
+    /// of this transaction, or, where the index is young, one that was committed without it.
+    pub fn enter_key(
         &mut self,
         table: &Arc<TableStore>,
         index: &Arc<IndexStore>,
@@ -117,7 +118,8 @@ impl Session {
         }
     }
 
-    fn put_entry(&mut self, index: &Arc<IndexStore>, key: &[u8], oid: Oid) -> Result<()> {
+    /// Puts a key into an index and asks nothing.
+    pub fn put_entry(&mut self, index: &Arc<IndexStore>, key: &[u8], oid: Oid) -> Result<()> {
         let inserted = {
             let guard = self.participant.pin();
             index.index.insert(&guard, key, oid)

@@ -26,8 +26,7 @@ accepted! {
         "storage parameters have no effect on indexes in memory";
     TABLESPACE "TABLESPACE pg_default" "TABLESPACE pg_default has no effect: all tables are in memory";
     COPY_FREEZE "COPY ... FREEZE" "FREEZE has no effect: rows are never rewritten to be frozen";
-    CONCURRENTLY "CREATE INDEX CONCURRENTLY, DROP INDEX CONCURRENTLY"
-        "CONCURRENTLY has no effect: the index is made or dropped in one short step";
+    CONCURRENTLY "DROP INDEX CONCURRENTLY" "CONCURRENTLY has no effect: the index is dropped in one short step";
     FUNCTION_COST "CREATE FUNCTION ... COST, ROWS"
         "COST and ROWS have no effect: plans do not depend on estimates of functions";
     FUNCTION_PARALLEL "CREATE FUNCTION ... PARALLEL"

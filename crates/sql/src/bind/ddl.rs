@@ -327,9 +327,6 @@ impl<'a> Binder<'a> {
         };
         self.storage(&s.options, is_index_storage, accepted::INDEX_STORAGE)?;
         self.tablespace(&s.table_space)?;
-        if s.concurrent {
-            self.notice(accepted::CONCURRENTLY);
-        }
         let mut columns = Vec::with_capacity(s.index_params.len());
         let mut names = Vec::with_capacity(s.index_params.len());
         for node in &s.index_params {
@@ -381,7 +378,12 @@ impl<'a> Binder<'a> {
             constraint: false,
             columns,
         };
-        Ok(Statement::CreateIndex { table: table.def.name.clone(), index, if_not_exists: s.if_not_exists })
+        Ok(Statement::CreateIndex {
+            table: table.def.name.clone(),
+            index,
+            if_not_exists: s.if_not_exists,
+            concurrently: s.concurrent,
+        })
     }
 
     pub(super) fn alter_table(&mut self, s: &'a tree::AlterTableStmt) -> SqlResult<Statement> {

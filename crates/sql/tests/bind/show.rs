@@ -300,8 +300,9 @@ impl<'q> Shower<'q> {
                 out.extend(constraints.iter().map(index));
                 out
             }
-            Statement::CreateIndex { table, index: i, if_not_exists } => {
-                vec![format!("create index on {table} if_not_exists={if_not_exists}"), index(i)]
+            Statement::CreateIndex { table, index: i, if_not_exists, concurrently } => {
+                let how = if *concurrently { " concurrently" } else { "" };
+                vec![format!("create index{how} on {table} if_not_exists={if_not_exists}"), index(i)]
             }
             Statement::AddConstraint { table, index: i, using_index } => {
                 vec![format!("add constraint to {table} using {using_index:?}"), index(i)]

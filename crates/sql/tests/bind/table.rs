@@ -5,7 +5,6 @@ use ondol_kernel::TableStore;
 use ondol_kernel::heap::Heap;
 use ondol_kernel::memory::{Budget, Space};
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 
 /// An empty table of a definition.
 pub fn test_table(def: TableDef) -> Arc<Table> {
@@ -18,5 +17,14 @@ pub fn test_table(def: TableDef) -> Arc<Table> {
         row_size: layout.row_size,
         indexes: Vec::new(),
     });
-    Arc::new(Table { def, layout, indexes: Vec::new(), store, heaps: 1, locked: Arc::new(AtomicU64::new(0)) })
+    Arc::new(Table {
+        def,
+        layout,
+        indexes: Vec::new(),
+        store,
+        heaps: 1,
+        locked: Arc::default(),
+        building: None,
+        generation: 0,
+    })
 }

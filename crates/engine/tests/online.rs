@@ -1,0 +1,191 @@
+//! Indexes built beside writers, in simulated worlds whose writers aim at the builder's races.
+use ondol_base::sim::{Config, World};
+use ondol_base::thread;
+use ondol_engine::*;
+use ondol_types::{SqlResult, Type, ValueRef, sqlstate};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+fn table(c: &Connection) -> Arc<Table> {
+    c.catalog().table("t").unwrap().clone()
+}
+/// Runs one statement that writes.
+fn run<T>(c: &mut Connection, f: impl Fn(&mut Connection, &Arc<Table>) -> SqlResult<T>) -> SqlResult<T> {
+    loop {
+        let t = table(c);
+        match c.start_statement(c.catalog_version(), std::slice::from_ref(&t), true) {
+            Err(e) if e.sqlstate() == STALE => continue,
+            other => other?,
+        }
+        return match f(c, &t) {
+            Ok(v) => c.end_statement().map(|_| v),
+            Err(e) => {
+                c.abort_statement();
+                Err(e)
+            }
+        };
+    }
+}
+/// Changes a row's id; gives the one it had.
+fn set(c: &mut Connection, t: &Arc<Table>, oid: Oid, to: impl Fn(i64) -> i64) -> SqlResult<i64> {
+    c.lock(t, oid, LockStrength::Update, Wait::Block)?;
+    let mut row = vec![0; t.layout.row_size];
+    assert!(c.read_newest(t, oid, &mut row));
+    let at = t.layout.columns[0].offset as usize;
+    let old = i64::from_le_bytes(row[at..at + 8].try_into().unwrap());
+    c.update(t, oid, &row, &[(0, ValueRef::Int8(to(old)))])?;
+    Ok(old)
+}
+fn build(c: &mut Connection, kind: IndexKind) -> SqlResult<()> {
+    let column = IndexColumn { column: 0, desc: false, nulls_first: false };
+    c.create_index("t", "i", kind, true, vec![column], false, false)
+}
+/// Every row is in every index, and nothing else.
+fn verify(db: &Arc<Database>) -> Result<(), String> {
+    db.settle();
+    let mut c = db.connect();
+    let t = table(&c);
+    c.start_statement(c.catalog_version(), std::slice::from_ref(&t), false).unwrap();
+    let (mut scan, mut row, mut rows) = (Scan::default(), vec![0; t.layout.row_size], vec![]);
+    scan.start(&c, &t);
+    while let Some(oid) = scan.next(&c, &mut row).unwrap() {
+        rows.push(oid)
+    }
+    c.end_statement().unwrap();
+    rows.sort_unstable();
+    for i in &t.indexes {
+        let mut entries = vec![];
+        i.index.verify(&mut |_, oid| entries.push(oid))?;
+        entries.sort_unstable();
+        if entries != rows {
+            return Err(format!("entries: {} of {} rows", entries.len(), rows.len()));
+        }
+    }
+    Ok(())
+}
+
+/// What goes on while indexes are built, until told to stop.
+type Beside = fn(&mut Connection, &[Oid]) -> SqlResult<()>;
+
+/// Builds the index some times beside writers, over rows whose ids are never two alike, and beside a transaction that used the
+/// table before. What went wrong?
+fn builds(seed: u64, mutation: Option<&'static str>, kind: IndexKind, beside: Beside) -> Result<(), String> {
+    let world = World::new(seed, Config { mutation, ..Config::default() });
+    let disk = world.disk("d");
+    world.run(|| {
+        let options = Options {
+            memory_limit: 256 << 20,
+            reserved: 1 << 30,
+            checkpoint_interval_s: 3600,
+            ..Options::default()
+        };
+        let db = Database::open_on(disk, vec![], options, &|_| {}).unwrap();
+        let mut c = db.connect();
+        let column = ColumnDef { name: "id".into(), ty: Type::INT8, not_null: true, default: None };
+        c.create_table("t", vec![column]).unwrap();
+        // Before the builder comes to the rows that are changed, it looks at others.
+        let all: SqlResult<Vec<Oid>> =
+            run(&mut c, |c, t| (-200..4).map(|n| c.insert(t, &[ValueRef::Int8(n)])).collect());
+        let oids: Vec<Oid> = all.unwrap().split_off(200);
+        let stop = Arc::new(AtomicBool::new(false));
+        let writers: Vec<_> = (0..3)
+            .map(|_| {
+                let (db, stop, oids) = (db.clone(), stop.clone(), oids.clone());
+                thread::spawn("writer", move || {
+                    let mut c = db.connect();
+                    c.set_synchronous(false);
+                    c.set_lock_timeout(Some(Duration::from_millis(50)));
+                    while !stop.load(Ordering::Relaxed) {
+                        c.begin(Isolation::ReadCommitted, Access::ReadWrite).unwrap();
+                        let done = beside(&mut c, &oids).and_then(|()| c.commit().map(drop));
+                        if let Err(e) = done {
+                            c.rollback();
+                            let fine = [sqlstate::DEADLOCK_DETECTED, sqlstate::LOCK_NOT_AVAILABLE];
+                            assert!(fine.contains(&e.sqlstate()), "a writer: {e}");
+                        }
+                        thread::sleep(Duration::from_micros(50))
+                    }
+                })
+                .unwrap()
+            })
+            .collect();
+        let early = {
+            let (db, stop) = (db.clone(), stop.clone());
+            thread::spawn("early", move || {
+                let mut c = db.connect();
+                while !stop.load(Ordering::Relaxed) {
+                    c.begin(Isolation::ReadCommitted, Access::ReadOnly).unwrap();
+                    let t = table(&c);
+                    if c.start_statement(c.catalog_version(), &[t], false).is_ok() {
+                        c.end_statement().unwrap();
+                        thread::sleep(Duration::from_millis(60));
+                    }
+                    c.rollback()
+                }
+            })
+            .unwrap()
+        };
+        let mut done = Ok(());
+        for _ in 0..seed % 3 {
+            done = build(&mut c, kind).map_err(|e| format!("{}: {e}", e.sqlstate()));
+            thread::sleep(Duration::from_millis(1));
+            if done.is_err() {
+                break;
+            }
+            c.drop_index("i").unwrap()
+        }
+        done = done.and_then(|()| build(&mut c, kind).map_err(|e| format!("{}: {e}", e.sqlstate())));
+        stop.store(true, Ordering::Relaxed);
+        writers.into_iter().for_each(|w| w.join().unwrap());
+        early.join().unwrap();
+        done = done.and_then(|()| verify(&db));
+        drop(c);
+        db.close().unwrap();
+        done
+    })
+}
+
+/// Two rows change their ids for each other's.
+fn swap(c: &mut Connection, oids: &[Oid]) -> SqlResult<()> {
+    let n = ondol_base::clock::now().as_micros() as usize;
+    let (a, b) = (oids[n % 2 * 2], oids[n % 2 * 2 + 1]);
+    let one = run(c, |c, t| set(c, t, a, |old| old + 1000))?;
+    let other = run(c, |c, t| set(c, t, b, |_| one))?;
+    run(c, |c, t| set(c, t, a, |_| other).map(drop))
+}
+/// Each row gets an id that no other had, in one statement, which knows of the index or does not.
+fn renew(c: &mut Connection, oids: &[Oid]) -> SqlResult<()> {
+    run(c, |c, t| oids.iter().try_for_each(|o| set(c, t, *o, |old| old + 4).map(drop)))
+}
+
+/// The first seed that shows the variant.
+fn noticed(mutation: &'static str, beside: Beside) -> (u64, String) {
+    (0..400)
+        .find_map(|seed| builds(seed, Some(mutation), IndexKind::Btree, beside).err().map(|e| (seed, e)))
+        .unwrap_or_else(|| panic!("{mutation} is not noticed"))
+}
+
+#[test]
+fn ids_that_change_hands_are_no_duplicates() {
+    for seed in 0..60 {
+        for kind in [IndexKind::Btree, IndexKind::Hash] {
+            builds(seed, None, kind, swap).unwrap_or_else(|e| panic!("seed {seed}: {e}"))
+        }
+    }
+    let (seed, e) = noticed("index_conflict_final", swap);
+    println!("index_conflict_final: seed {seed}: {e}");
+    assert!(e.starts_with(sqlstate::UNIQUE_VIOLATION), "{e}");
+}
+
+#[test]
+fn keys_of_versions_that_were_folded_away_are_not_left() {
+    for seed in 0..60 {
+        for kind in [IndexKind::Btree, IndexKind::Hash] {
+            builds(seed, None, kind, renew).unwrap_or_else(|e| panic!("seed {seed}: {e}"))
+        }
+    }
+    let (seed, e) = noticed("index_fills_newer", renew);
+    println!("index_fills_newer: seed {seed}: {e}");
+    assert!(e.starts_with("entries"), "{e}");
+}
