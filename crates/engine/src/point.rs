@@ -61,6 +61,8 @@ impl Number {
 pub struct PointIndex {
     hash: Arc<HashIndex>,
     columns: Box<[Number]>,
+    /// Bytes of the table's rows.
+    row_size: usize,
 }
 
 impl PointIndex {
@@ -85,7 +87,7 @@ impl PointIndex {
             (!desc).then_some(Number { at: c.offset as usize, width, null: c.null_bit })
         };
         let columns = key.parts.iter().map(number).collect::<Option<_>>()?;
-        Some(PointIndex { hash: hash.clone(), columns })
+        Some(PointIndex { hash: hash.clone(), columns, row_size: layout.row_size })
     }
 
     /// How many numbers make a key.
@@ -151,7 +153,7 @@ impl Connection {
     pub fn find_ahead(&self, pin: &Guard<'_>, index: &PointIndex, aim: Aim) -> Oid {
         let found = index.hash.glance(pin, aim).unwrap_or_else(|| index.any(pin, aim));
         if !found.is_none() {
-            self.prefetch(found);
+            self.session.kernel().space.prefetch_row(found, index.row_size);
         }
         found
     }
