@@ -709,6 +709,11 @@ impl Connection {
     pub fn pin(&self) -> Guard<'_> {
         self.session.pin()
     }
+    /// Appends the normalised key that a row which the statement reads has in an index.
+    #[inline]
+    pub fn row_key(&self, index: &TableIndex, row: &[u8], out: &mut Vec<u8>) {
+        index.store.key.key(row, self, out);
+    }
     /// Appends the bytes of a string slot.
     pub fn read_string(&self, oid: u64, len: usize, out: &mut Vec<u8>) {
         use ondol_kernel::Strings;
@@ -921,6 +926,13 @@ impl Connection {
         }
         self.gone = gone;
         Ok(())
+    }
+}
+
+/// Strings as the running statement sees them.
+impl ondol_kernel::Strings for Connection {
+    fn string(&self, oid: Oid, len: usize, out: &mut Vec<u8>) {
+        self.read_string(oid.0, len, out)
     }
 }
 

@@ -255,8 +255,8 @@ impl Session {
             if !self.connection.in_transaction() {
                 let level = self.settings.get("default_transaction_isolation").to_string();
                 let read_only = self.settings.get("default_transaction_read_only").to_string();
-                self.settings.set_for_transaction("transaction_isolation", &level);
-                self.settings.set_for_transaction("transaction_read_only", &read_only);
+                self.settings.set_for_transaction("transaction_isolation", level);
+                self.settings.set_for_transaction("transaction_read_only", read_only);
             }
             let (name, value) = self.settings.show(name)?;
             give(Arc::new([column(name, TypeId::Text)]), [[value.as_str()]].into_iter(), out)?;

@@ -9,9 +9,9 @@ use ondol_engine::connection::STALE;
 use ondol_sql::bound::{Bound, Statement};
 use ondol_sql::code::program::Tag;
 use ondol_sql::code::{Op, Program};
-use ondol_sql::interpret::PointRead;
 use ondol_sql::interpret::rows as raw;
 use ondol_sql::interpret::rows::{Nowhere, Sink};
+use ondol_sql::interpret::{Frames, PointRead};
 use ondol_sql::{bind, parse};
 use ondol_types::{SqlError, SqlResult, Type, TypeId, Value, ValueRef, sqlstate};
 use std::collections::HashMap;
@@ -82,6 +82,7 @@ pub(crate) struct Plans {
     by_text: HashMap<Box<str>, Vec<Kept>>,
     /// By the registered query's number.
     queries: Vec<Option<Arc<Plan>>>,
+    pub frames: Frames,
     pub prepared: HashMap<String, Named>,
 }
 
@@ -108,6 +109,7 @@ impl Plans {
     pub fn forget(&mut self) {
         self.by_text.clear();
         self.queries.clear();
+        self.frames.clear();
     }
 }
 

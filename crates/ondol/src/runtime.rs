@@ -228,7 +228,8 @@ impl Session {
             cancel: Some(&self.cancel),
             memory_limit: self.database.work_limit,
         };
-        let done = interpret::run(&mut self.frame, &plan.program, &mut self.connection, params, sink, &env)?;
+        let frame = self.plans.frames.of(&plan.program);
+        let done = interpret::run(frame, &plan.program, &mut self.connection, params, sink, &env)?;
         Ok((done.rows_affected, done.token))
     }
 
@@ -242,7 +243,8 @@ impl Session {
             cancel: Some(&self.cancel),
             memory_limit: self.database.work_limit,
         };
-        interpret::run_within(&mut self.frame, &plan.program, &mut self.connection, &[], sink, &env)?;
+        let frame = self.plans.frames.of(&plan.program);
+        interpret::run_within(frame, &plan.program, &mut self.connection, &[], sink, &env)?;
         Ok(())
     }
 
@@ -262,7 +264,7 @@ impl Session {
             cancel: Some(&self.cancel),
             memory_limit: self.database.work_limit,
         };
-        let (frame, connection) = (&mut self.frame, &mut self.connection);
+        let (frame, connection) = (self.plans.frames.of(&plan.program), &mut self.connection);
         let (done, lines) = crate::params::with_refs(&fitted, |refs| {
             interpret::run_measured(frame, &plan.program, connection, refs, &env)
         })?;

@@ -17,7 +17,6 @@ use crate::settings::{Mark, Settings};
 use crate::split;
 use crate::watch::Watch;
 use ondol_engine::{Catalog, Connection, Isolation, Token};
-use ondol_sql::interpret::Frame;
 use ondol_types::{SqlError, SqlResult, TypeId, Value, ValueRef, sqlstate};
 use std::io::{Read, Write};
 use std::sync::Arc;
@@ -69,7 +68,6 @@ impl Quick {
 pub struct Session {
     pub(crate) database: Database,
     pub(crate) connection: Connection,
-    pub(crate) frame: Frame,
     pub(crate) settings: Settings,
     pub(crate) quick: Quick,
     /// The settings at BEGIN (an empty name) and at each savepoint.
@@ -104,7 +102,6 @@ impl Session {
             watch: Watch::new(cancel.clone()),
             cancel,
             database: database.clone(),
-            frame: Frame::default(),
             settings: Settings::new(),
             quick: Quick::new(true, None, false),
             marks: Vec::new(),

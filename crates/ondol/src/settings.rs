@@ -5,6 +5,7 @@
 //! - **T2** SET is transactional as in PostgreSQL: rolling back restores what was set, SET LOCAL lasts to the end of
 //!   the transaction. Values are shared copy-on-write, so that remembering them at BEGIN costs one reference.
 use ondol_types::{SqlError, SqlResult, sqlstate};
+use std::borrow::Cow;
 use std::sync::Arc;
 
 enum Kind {
@@ -32,8 +33,11 @@ const fn setting(name: &'static str, kind: Kind, default: &'static str, about: &
     Setting { name, kind, default, about }
 }
 
+/// Settings that there are.
+const COUNT: usize = 19;
+
 /// By name, as PostgreSQL sorts SHOW ALL.
-static TABLE: &[Setting] = &[
+static TABLE: [Setting; COUNT] = [
     setting(
         "application_name",
         Kind::Text,
@@ -127,7 +131,8 @@ static TABLE: &[Setting] = &[
     setting("transaction_read_only", Kind::Bool, "off", "Sets the current transaction's read-only status."),
 ];
 
-type Values = Arc<Vec<String>>;
+/// Those of the table's own texts are borrowed from it: few are ever others, and each transaction copies them once.
+type Values = Arc<[Cow<'static, str>; COUNT]>;
 
 /// A place to come back to.
 #[derive(Clone)]
@@ -198,7 +203,7 @@ fn show_milliseconds(ms: u64) -> String {
 
 impl Settings {
     pub fn new() -> Settings {
-        let values: Values = Arc::new(TABLE.iter().map(|s| s.default.to_string()).collect());
+        let values: Values = Arc::new(std::array::from_fn(|i| Cow::Borrowed(TABLE[i].default)));
         Settings { now: values.clone(), lasting: values }
     }
 
@@ -221,7 +226,7 @@ impl Settings {
     fn shown(&self, i: usize) -> String {
         match TABLE[i].kind {
             Kind::Ms => show_milliseconds(self.now[i].parse().unwrap_or(0)),
-            _ => self.now[i].clone(),
+            _ => self.now[i].to_string(),
         }
     }
     /// (name, value, description) of all settings.
@@ -280,16 +285,17 @@ impl Settings {
             }
         };
         if !local {
-            Arc::make_mut(&mut self.lasting)[i].clone_from(&value);
+            Arc::make_mut(&mut self.lasting)[i] = value.clone().into();
         }
-        Arc::make_mut(&mut self.now)[i] = value;
+        Arc::make_mut(&mut self.now)[i] = value.into();
         Ok(s.name)
     }
 
     /// Sets for the running transaction what is not a user's SET (its isolation level, say).
-    pub fn set_for_transaction(&mut self, name: &'static str, value: &str) {
+    pub fn set_for_transaction(&mut self, name: &'static str, value: impl Into<Cow<'static, str>>) {
+        let value = value.into();
         if let Some(i) = TABLE.iter().position(|s| s.name == name).filter(|&i| self.now[i] != value) {
-            Arc::make_mut(&mut self.now)[i] = value.to_string();
+            Arc::make_mut(&mut self.now)[i] = value;
         }
     }
 

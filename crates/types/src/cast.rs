@@ -137,6 +137,24 @@ pub fn cast(v: Value, from: TypeId, to: Type, explicit: bool, ctx: &Context<'_>)
     apply_typmod(cast, to, explicit)
 }
 
+/// Whether a cast surely leaves a string or a numeric as it is, to be told of its bytes (a numeric's stored form) without making
+/// anything. Of other types, and in doubt, it is false.
+#[inline]
+pub fn stays(bytes: &[u8], from: TypeId, to: Type) -> bool {
+    // No string has more characters than bytes.
+    let is_short = || to.char_len().is_none_or(|n| bytes.len() <= n);
+    match to.id {
+        TypeId::Text => is_string(from),
+        TypeId::Varchar => is_string(from) && is_short(),
+        TypeId::Bpchar => is_string(from) && is_short() && bytes.last() != Some(&b' '),
+        TypeId::Numeric if from == TypeId::Numeric => match to.numeric_mod() {
+            Some((precision, scale)) => crate::numeric::is_within(bytes, precision, scale),
+            None => true,
+        },
+        _ => false,
+    }
+}
+
 /// Brings a value of the type into its modifier: length, precision and scale, precision of seconds.
 pub fn apply_typmod(v: Value, to: Type, explicit: bool) -> SqlResult<Value> {
     Ok(match (v, to.id) {
@@ -195,6 +213,44 @@ mod tests {
         timestamp without time zone>date a, timestamp without time zone>timestamp with time zone i, \
         timestamp with time zone>date a, timestamp with time zone>timestamp without time zone a, \
         numeric>bigint a, numeric>smallint a, numeric>integer a, numeric>double precision i";
+
+    #[test]
+    fn what_stays_is_what_a_cast_gives_back() {
+        let contexts = crate::func::Context::EMPTY;
+        let strings = ["", "a", "ab", "ab ", "abc", "abcd", "äb", "äöü"].map(|s| Value::Text(s.into()));
+        let numbers =
+            ["0", "0.00", "1.5", "1.50", "-99.99", "99.99", "100.00", "9999", "99.995", "NaN", "1e30"];
+        let numbers = numbers.map(|n| Value::Numeric(Numeric::parse(n).unwrap()));
+        let types = |id, mods: &[i32]| mods.iter().map(|m| Type::with(id, *m)).collect::<Vec<_>>();
+        let mut to = types(TypeId::Text, &[-1]);
+        to.extend(types(TypeId::Varchar, &[-1, 6, 7]));
+        to.extend(types(TypeId::Bpchar, &[-1, 6, 7]));
+        // Without a modifier, (4, 2), (2, 0), (2, -2).
+        to.extend(types(TypeId::Numeric, &[-1, (4 << 16 | 2) + 4, (2 << 16) + 4, (2 << 16 | 0x7fe) + 4]));
+        let mut stayed = 0;
+        for v in strings.iter().chain(&numbers) {
+            let from = if matches!(v, Value::Text(_)) { TypeId::Text } else { TypeId::Numeric };
+            let mut bytes = vec![];
+            match v {
+                Value::Text(s) => bytes.extend_from_slice(s.as_bytes()),
+                Value::Numeric(n) => n.encode(&mut bytes),
+                _ => unreachable!(),
+            }
+            for to in &to {
+                if stays(&bytes, from, *to) {
+                    stayed += 1;
+                    let same = cast(v.clone(), from, *to, false, &contexts).unwrap();
+                    let mut scratch = vec![];
+                    assert_eq!(
+                        format!("{:?}", same.as_ref(&mut scratch)),
+                        format!("{:?}", v.as_ref(&mut vec![])),
+                        "{v:?} {to:?}"
+                    );
+                }
+            }
+        }
+        assert_eq!(stayed, 56);
+    }
 
     #[test]
     fn the_table_is_that_of_pg_cast() {

@@ -181,7 +181,7 @@ fn together(p: &Program, op: &Op) -> Result<(), String> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::super::operand::*;
     use super::super::program::*;
     use super::*;

@@ -30,6 +30,14 @@ fn no_index() -> SqlError {
     SqlError::new(sqlstate::INTERNAL_ERROR, "a cursor without an index is asked for a key")
 }
 
+/// Appends the key of the index's first columns, one for each value.
+#[inline]
+fn put_key(index: &TableIndex, values: &[Datum], memory: &[u8], key: &mut Vec<u8>) {
+    for (d, part) in values.iter().zip(&index.key.parts) {
+        ondol_types::key::encode(d.value(memory), part.1, part.2, part.3, part.4, key)
+    }
+}
+
 /// False when a value is NULL: nothing equals it.
 #[inline(never)]
 pub(super) fn key_put(cursor: &mut TableCursor, values: &[Datum], memory: &[u8]) -> bool {
@@ -37,17 +45,10 @@ pub(super) fn key_put(cursor: &mut TableCursor, values: &[Datum], memory: &[u8])
     cursor.oids.clear();
     cursor.at = 0;
     let Some(index) = &cursor.index else { return false };
-    if let ([value], [part]) = (values, &index.key.parts[..]) {
-        if value.is_null() {
-            return false;
-        }
-        ondol_types::key::encode(value.value(memory), part.1, part.2, part.3, part.4, &mut cursor.key);
-        return true;
-    }
     if values.iter().any(|d| d.is_null()) {
         return false;
     }
-    with_values(values, memory, |v| index.key.encode(v, &mut cursor.key));
+    put_key(index, values, memory, &mut cursor.key);
     true
 }
 
@@ -128,7 +129,7 @@ fn successor(key: &mut Vec<u8>) {
 
 fn put_end(index: &TableIndex, values: &[Datum], memory: &[u8], edge: Edge, key: &mut Vec<u8>) -> End {
     key.clear();
-    with_values(values, memory, |v| index.key.encode(v, key));
+    put_key(index, values, memory, key);
     if edge == Edge::After {
         successor(key);
     }
@@ -184,61 +185,13 @@ pub(super) fn range_next(
             continue;
         }
         scratch.clear();
-        row_key(connection, index, &table.layout, &mut frame.memory, from..to, scratch);
+        connection.row_key(index, &frame.memory[from..to], scratch);
         if *scratch == cursor.range.key {
             cursor.oid = oid;
             return Ok(true);
         }
     }
     Ok(false)
-}
-
-/// Appends the normalised key that a row has in an index. Strings pass through the end of `memory`.
-fn row_key(
-    connection: &Connection,
-    index: &TableIndex,
-    layout: &Layout,
-    memory: &mut Vec<u8>,
-    row: std::ops::Range<usize>,
-    out: &mut Vec<u8>,
-) {
-    let mark = memory.len();
-    for (column, ty, desc, nulls_first, not_null) in &index.key.parts {
-        let d = column_value(connection, layout, memory, row.clone(), *column);
-        ondol_types::key::encode(d.value(memory), *ty, *desc, *nulls_first, *not_null, out);
-    }
-    memory.truncate(mark);
-}
-
-/// A column of a row that lies in `memory`; a string in a slot of its own is appended there.
-pub(super) fn column_value(
-    connection: &Connection,
-    layout: &Layout,
-    memory: &mut Vec<u8>,
-    row: std::ops::Range<usize>,
-    column: usize,
-) -> Datum {
-    use super::datum::Tag;
-    use super::rows::fixed;
-    let Some(c) = layout.columns.get(column) else { return Datum::NULL };
-    if layout.is_null(&memory[row.clone()], column) {
-        return Datum::NULL;
-    }
-    let at = row.start + c.offset as usize;
-    match c.storage {
-        Storage::Bool => Datum::bool(memory[at] != 0),
-        Storage::Int2 => Datum::number(Tag::Int2, i16::from_le_bytes(fixed(memory, at)).into()),
-        Storage::Int4 => Datum::number(Tag::Int4, i32::from_le_bytes(fixed(memory, at)).into()),
-        Storage::Int8 => Datum::number(Tag::Int8, i64::from_le_bytes(fixed(memory, at))),
-        Storage::Float8 => Datum::float(f64::from_le_bytes(fixed(memory, at))),
-        Storage::Date => Datum::number(Tag::Date, i32::from_le_bytes(fixed(memory, at)).into()),
-        Storage::Timestamp => Datum::number(Tag::Timestamp, i64::from_le_bytes(fixed(memory, at))),
-        Storage::Timestamptz => Datum::number(Tag::Timestamptz, i64::from_le_bytes(fixed(memory, at))),
-        Storage::Char { .. } => char_value(connection, layout, memory, row, column),
-        Storage::Text => string_value(connection, memory, at, Tag::Text),
-        Storage::Bytea => string_value(connection, memory, at, Tag::Bytea),
-        Storage::Numeric => string_value(connection, memory, at, Tag::Numeric),
-    }
 }
 
 /// The string whose head is at `at`.

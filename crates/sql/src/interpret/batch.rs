@@ -6,12 +6,14 @@
 //! A lane is a frame; lanes that are no longer at the same instruction as the others go on one by one.
 //!
 //! A program that begins with a point lookup by its parameters, and looks up nothing else, needs no frame for each lane: the
-//! keys are hashed straight from the parameters ([`look_ahead`]), and then the calls are executed one after the other.
+//! keys are hashed straight from the parameters ([`look_ahead`]), and then the calls are executed one after the other. Nor does
+//! one that writes and has no first key that could be made ahead.
 //!
 //! - **B1** The outcome of a lane is what it would be alone. Its error is its own, except that in a reading batch (one
 //!   statement, N3) an error ends the statement and is every later lane's too.
 use super::exec::{Exit, LANE, PLAIN, World, exec, execute, is_meeting, point_row};
 use super::frame::Frame;
+use super::frames::Frames;
 use super::rows::Sink;
 use super::{Env, Outcome, outcome, run, timed};
 use crate::code::operand::Label;
@@ -23,6 +25,8 @@ use std::sync::Arc;
 /// The frames of a batch, kept for the next.
 #[derive(Default)]
 pub struct Batch {
+    /// Of the programs whose calls are executed one after the other.
+    frames: Frames,
     lanes: Vec<Frame>,
     /// Where each lane is; `None` when it has ended.
     at: Vec<Option<usize>>,
@@ -35,12 +39,25 @@ impl Batch {
     pub fn new() -> Batch {
         Batch::default()
     }
-    /// Whether the program is one whose first and only lookup is by its parameters.
-    fn looks_ahead(&self, program: &Program) -> bool {
-        match self.lanes.first() {
-            Some(lane) if lane.runs(program) => lane.looks_ahead,
-            _ => looks_ahead(program),
+}
+
+/// What can be done for all calls of a batch before the first of them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) enum Ahead {
+    #[default]
+    Nothing,
+    /// The program's first and only lookup is by its parameters: [`look_ahead`].
+    Point,
+    /// It writes, and the code before the instruction here only makes the first key: [`prefetch_keys`].
+    Keys(usize),
+}
+
+impl Ahead {
+    pub(super) fn of(program: &Program) -> Ahead {
+        if first_point(program).is_some() && !program.ops[1..].iter().any(is_meeting) {
+            return Ahead::Point;
         }
+        first_key(program).filter(|_| program.writes).map_or(Ahead::Nothing, Ahead::Keys)
     }
 }
 
@@ -53,8 +70,16 @@ fn first_point(program: &Program) -> Option<(&PointIndex, std::ops::Range<usize>
     (values.range().end <= program.params.len()).then(|| (point, values.range()))
 }
 
-pub(super) fn looks_ahead(program: &Program) -> bool {
-    first_point(program).is_some() && !program.ops[1..].iter().any(is_meeting)
+/// The first lookup, if only straight code is before it that can neither touch rows nor leave for code that does.
+fn first_key(program: &Program) -> Option<usize> {
+    let stop = program.ops.iter().position(|op| matches!(op, Op::KeyProbe { .. } | Op::Point { .. }))?;
+    let ends = |to: &Label| matches!(program.ops.get(to.0 as usize), Some(Op::Halt {}));
+    let harmless = |op: &Op| match op {
+        Op::Mark { .. } | Op::Move { .. } | Op::Retag { .. } | Op::KeyPrefetch { .. } => true,
+        Op::Narrow { to, .. } | Op::KeyPut { to, .. } => ends(to),
+        _ => false,
+    };
+    (stop > 0 && program.ops[..stop].iter().all(harmless)).then_some(stop)
 }
 
 #[inline]
@@ -125,7 +150,7 @@ fn one_by_one<S: Sink>(
 ) -> SqlResult<()> {
     connection.start_statement(program.catalog_version, &program.tables, false)?;
     look_ahead(batch, program, connection, params);
-    let frame = &mut batch.lanes[0];
+    let frame = batch.frames.of(program);
     let failed = if let Some(Op::PointRow { cursor, values }) = program.ops.first() {
         // Nothing is done here but to copy one row a call: one pin does for all.
         let connection = &*connection;
@@ -186,32 +211,34 @@ pub fn run_batch<S: Sink>(
     if n == 0 {
         return Ok(());
     }
-    let lanes = if batch.looks_ahead(program) { 1 } else { n };
-    if batch.lanes.len() < lanes {
-        batch.lanes.resize_with(lanes, Frame::new);
+    let ahead = match batch.lanes.first() {
+        // Frames of lanes are loaded anew for each program, so they are only for those that need several.
+        Some(lane) if lane.runs(program) => lane.ahead_of_calls,
+        _ => batch.frames.of(program).ahead_of_calls,
+    };
+    let one_frame = n == 1 || ahead == Ahead::Point || program.writes && ahead == Ahead::Nothing;
+    if one_frame {
+        batch.frames.of(program).allow.attach(connection);
+        if ahead == Ahead::Point && n > 1 {
+            if !program.writes {
+                return one_by_one(batch, program, connection, &params[..n], sinks, env, outcomes);
+            }
+            look_ahead(batch, program, connection, &params[..n]);
+        }
+        let frame = std::slice::from_mut(batch.frames.of(program));
+        return in_turn(frame, program, connection, &params[..n], sinks, env, outcomes);
     }
-    for (lane, p) in batch.lanes[..lanes].iter_mut().zip(params) {
+    if batch.lanes.len() < n {
+        batch.lanes.resize_with(n, Frame::new);
+    }
+    for (lane, p) in batch.lanes[..n].iter_mut().zip(params) {
         lane.start(program, p, env.memory_limit)?;
         lane.allow.attach(connection);
     }
-    if lanes == 1 && n > 1 && !program.writes {
-        return one_by_one(batch, program, connection, &params[..n], sinks, env, outcomes);
-    }
-    if program.writes {
-        if lanes == n {
-            prefetch_keys(batch, program, connection, n, env);
-        } else {
-            look_ahead(batch, program, connection, &params[..n]);
-        }
-        for i in 0..n {
-            let frame = &mut batch.lanes[i.min(lanes - 1)];
-            let done = run(frame, program, connection, params[i], &mut sinks[i], env);
-            if done.as_ref().is_err_and(|e| e.sqlstate() == ondol_engine::connection::STALE) && i == 0 {
-                return done.map(|_| ());
-            }
-            outcomes.push(done);
-        }
-        return Ok(());
+    if let Ahead::Keys(stop) = ahead {
+        prefetch_keys(batch, program, connection, n, stop, env);
+        let lanes = &mut batch.lanes[..n];
+        return in_turn(lanes, program, connection, &params[..n], sinks, env, outcomes);
     }
     connection.start_statement(program.catalog_version, &program.tables, false)?;
     let failed = together(batch, program, connection, sinks, n, env);
@@ -229,6 +256,27 @@ pub fn run_batch<S: Sink>(
             }
             outcomes.extend((0..n).map(|_| Err(e.clone())));
         }
+    }
+    Ok(())
+}
+
+/// Executes call after call, each as a statement of its own: by its own frame, or all by the only one.
+fn in_turn<S: Sink>(
+    frames: &mut [Frame],
+    program: &Arc<Program>,
+    connection: &mut Connection,
+    params: &[&[ValueRef<'_>]],
+    sinks: &mut [S],
+    env: &Env<'_>,
+    outcomes: &mut Vec<SqlResult<Outcome>>,
+) -> SqlResult<()> {
+    let last = frames.len() - 1;
+    for (i, p) in params.iter().enumerate() {
+        let done = run(&mut frames[i.min(last)], program, connection, p, &mut sinks[i], env);
+        if i == 0 && done.as_ref().is_err_and(|e| e.sqlstate() == ondol_engine::connection::STALE) {
+            return done.map(|_| ());
+        }
+        outcomes.push(done);
     }
     Ok(())
 }
@@ -305,28 +353,16 @@ fn alone<S: Sink>(
     Ok(())
 }
 
-/// For programs that write: computes the first key of every lane and asks for its bucket, outside any statement. Only
-/// straight code before the first `KeyProbe` is executed, and only if it can neither touch rows nor leave for code that does.
+/// For programs that write: computes the first key of every lane, which the code before `stop` does, and asks for its bucket,
+/// outside any statement.
 fn prefetch_keys(
     batch: &mut Batch,
     program: &Arc<Program>,
     connection: &mut Connection,
     n: usize,
+    stop: usize,
     env: &Env<'_>,
 ) {
-    let Some(stop) = program.ops.iter().position(|op| matches!(op, Op::KeyProbe { .. } | Op::Point { .. }))
-    else {
-        return;
-    };
-    let ends = |to: &Label| matches!(program.ops.get(to.0 as usize), Some(Op::Halt {}));
-    let harmless = |op: &Op| match op {
-        Op::Mark { .. } | Op::Move { .. } | Op::Retag { .. } | Op::KeyPrefetch { .. } => true,
-        Op::Narrow { to, .. } | Op::KeyPut { to, .. } => ends(to),
-        _ => false,
-    };
-    if stop == 0 || !program.ops[..stop].iter().all(harmless) {
-        return;
-    }
     let world = World { env, context: env.context, depth: 0 };
     for lane in &mut batch.lanes[..n] {
         // The meeting stops the lane before its probe; whatever happens here happens again when the lane runs.

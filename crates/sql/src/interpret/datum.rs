@@ -266,7 +266,7 @@ pub fn hash(d: Datum, memory: &[u8], h: &mut Mix) {
 /// Runs `f` with the values of some registers, without allocating for the usual numbers of them.
 #[inline]
 pub fn with_values<R>(regs: &[Datum], memory: &[u8], f: impl FnOnce(&[ValueRef<'_>]) -> R) -> R {
-    const FEW: usize = 8;
+    const FEW: usize = 16;
     if let [a] = regs {
         f(&[a.value(memory)])
     } else if let [a, b] = regs {

@@ -346,6 +346,13 @@ pub(super) fn exec<const MODE: u8>(
             Op::ColText { dst, at, null } => {
                 column!(dst, null, access::string_value(connection, &mut f.memory, at.0 as usize, Tag::Text))
             }
+            Op::ColNumeric { dst, at, null } => {
+                column!(
+                    dst,
+                    null,
+                    access::string_value(connection, &mut f.memory, at.0 as usize, Tag::Numeric)
+                )
+            }
             Op::ScanStart { cursor } => {
                 f.cursors[cursor.0 as usize].scan.start(connection, program.table_of(cursor.0))
             }

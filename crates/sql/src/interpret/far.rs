@@ -146,6 +146,10 @@ pub(super) fn exec(
                 set!(dst, Datum::NULL)
             } else {
                 let c = &program.casts[how.0 as usize];
+                if d.tag.in_memory() && ondol_types::cast::stays(d.bytes(&f.memory), c.from, c.to) {
+                    set!(dst, d);
+                    return Ok(None);
+                }
                 let v = d.value(&f.memory).to_owned();
                 let v = ondol_types::cast::cast(v, c.from, c.to, c.explicit, world.context)?;
                 set!(dst, Datum::of_owned(&v, &mut f.memory))
@@ -168,9 +172,6 @@ pub(super) fn exec(
         }
         Op::ColBytea { dst, at, null } => {
             column!(dst, null, access::string_value(connection, &mut f.memory, at.0 as usize, Tag::Bytea))
-        }
-        Op::ColNumeric { dst, at, null } => {
-            column!(dst, null, access::string_value(connection, &mut f.memory, at.0 as usize, Tag::Numeric))
         }
         Op::ColChar { dst, cursor, column } => {
             let layout = &program.table_of(cursor.0).layout;

@@ -10,6 +10,7 @@
 //! - **F3** Behind the row area lie [`PAD`] further bytes, so that a fixed-width read at any place of it stays inside.
 //! - **F4** Registers keep what the last execution left in them: generated code writes before it reads, but for what `Once`
 //!   remembers, which is forgotten at each start.
+use super::batch::Ahead;
 use super::datum::{Allowance, Datum, Tag};
 use super::point::PointRead;
 use super::rows::{has_strings, tag_of};
@@ -83,8 +84,7 @@ pub struct Frame {
     /// Functions are called, which may ask for the time.
     pub(super) uses_time: bool,
     touches: bool,
-    /// See `batch`.
-    pub(super) looks_ahead: bool,
+    pub(super) ahead_of_calls: Ahead,
     /// The program's short way, if it has one.
     pub(super) point: Option<PointRead>,
     /// The parameters' types and tags.
@@ -217,7 +217,7 @@ impl Frame {
 
     /// Turns to another program.
     #[cold]
-    fn load(&mut self, program: &Arc<Program>) {
+    pub(super) fn load(&mut self, program: &Arc<Program>) {
         self.regs.clear();
         self.regs.resize(program.registers as usize, Datum::NULL);
         self.memory.clear();
@@ -241,7 +241,7 @@ impl Frame {
         self.once.clear();
         self.uses_time = false;
         self.touches = false;
-        self.looks_ahead = super::batch::looks_ahead(program);
+        self.ahead_of_calls = Ahead::of(program);
         self.point = PointRead::of(program);
         for op in &program.ops {
             match op {

@@ -18,6 +18,7 @@ pub mod datum;
 mod exec;
 mod far;
 mod frame;
+mod frames;
 mod functions;
 mod point;
 pub mod rows;
@@ -27,6 +28,7 @@ mod tests;
 
 pub use batch::{Batch, run_batch};
 pub use frame::Frame;
+pub use frames::Frames;
 pub use point::PointRead;
 pub use rows::{Nowhere, Row, Rows, Sink};
 

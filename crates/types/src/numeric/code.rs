@@ -74,6 +74,13 @@ fn read_small(b: &[u8]) -> Option<(i128, u16)> {
     }
 }
 
+/// Whether the stored form is surely of a number of that scale with at most `precision` digits.
+#[inline]
+pub(crate) fn is_within(b: &[u8], precision: u32, scale: i32) -> bool {
+    let Some((m, s)) = read_small(b) else { return false };
+    i32::from(s) == scale && 10u128.checked_pow(precision).is_some_and(|limit| m.unsigned_abs() < limit)
+}
+
 fn write_mantissa(m: i128, out: &mut Vec<u8>) {
     if m == 0 {
         return;

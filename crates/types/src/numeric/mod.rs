@@ -22,6 +22,7 @@
 //! of its function select_div_scale.
 
 mod code;
+pub(crate) use code::is_within;
 pub mod dec;
 mod form;
 pub mod mag;
