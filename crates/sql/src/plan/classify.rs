@@ -88,16 +88,16 @@ pub fn arithmetic(f: FuncId) -> Option<(Arithmetic, TypeId)> {
     use func::id::*;
     Some(match f {
         INT2_ADD => (Arithmetic::Add, TypeId::Int2),
-        INT4_ADD => (Arithmetic::Add, TypeId::Int4),
-        INT8_ADD => (Arithmetic::Add, TypeId::Int8),
+        INT4_ADD | INT24_ADD | INT42_ADD => (Arithmetic::Add, TypeId::Int4),
+        INT8_ADD | INT28_ADD | INT48_ADD | INT82_ADD | INT84_ADD => (Arithmetic::Add, TypeId::Int8),
         FLOAT8_ADD => (Arithmetic::Add, TypeId::Float8),
         INT2_SUB => (Arithmetic::Sub, TypeId::Int2),
-        INT4_SUB => (Arithmetic::Sub, TypeId::Int4),
-        INT8_SUB => (Arithmetic::Sub, TypeId::Int8),
+        INT4_SUB | INT24_SUB | INT42_SUB => (Arithmetic::Sub, TypeId::Int4),
+        INT8_SUB | INT28_SUB | INT48_SUB | INT82_SUB | INT84_SUB => (Arithmetic::Sub, TypeId::Int8),
         FLOAT8_SUB => (Arithmetic::Sub, TypeId::Float8),
         INT2_MUL => (Arithmetic::Mul, TypeId::Int2),
-        INT4_MUL => (Arithmetic::Mul, TypeId::Int4),
-        INT8_MUL => (Arithmetic::Mul, TypeId::Int8),
+        INT4_MUL | INT24_MUL | INT42_MUL => (Arithmetic::Mul, TypeId::Int4),
+        INT8_MUL | INT28_MUL | INT48_MUL | INT82_MUL | INT84_MUL => (Arithmetic::Mul, TypeId::Int8),
         FLOAT8_MUL => (Arithmetic::Mul, TypeId::Float8),
         _ => return None,
     })
