@@ -7,6 +7,8 @@
 use crate::below::{self, Below, Name, check, report, with_suffix};
 use crate::care;
 use crate::ffi::{self, Vfs};
+use crate::ground;
+use crate::journal::{Journal, Named};
 use crate::layout::{BLOCK, Layout};
 use crate::measure;
 use crate::medium::Medium;
@@ -17,6 +19,8 @@ use crate::sharing::{self, Counts, Range, Target};
 use crate::status::Facts;
 use crate::verdict::{Verdict, verdict};
 use crate::wal::{self, Entry, Format, Writer};
+use crate::window::{self, Kind, Window};
+use ondol_base::media::Promise;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::fs::File;
 use std::io;
@@ -28,6 +32,9 @@ use std::sync::{Arc, PoisonError};
 const LEAST_BLOCKS: u32 = 16;
 /// How often auto tries to be alone with a database.
 const REFUSALS: u64 = 3;
+
+/// A copy of the WAL index's header, as words.
+type Header = [u32; 12];
 
 /// Blocks that sharing a run spares.
 fn blocks(run: &Run, layout: Layout) -> u32 {
@@ -67,6 +74,14 @@ pub struct Database {
     /// Something was shared since the last sync.
     unsynced: bool,
     target: Arc<Target>,
+    /// `ondol=pmem`: the database's mapping; None where there can be none.
+    window: Option<Window>,
+    /// The mapping of the rollback journal that was opened last.
+    journal: Option<Named>,
+    /// What happened through windows that are gone.
+    past: window::Counts,
+    /// The change counter in the header when this connection's last lock went.
+    counter: Option<[u8; 4]>,
 }
 
 impl Database {
@@ -89,12 +104,22 @@ impl Database {
                 return Err(report("open", &path, &error, ffi::CANTOPEN));
             }
         };
+        let writable = out & ffi::OPEN_READONLY == 0;
+        let window = if settings.mode == Mode::Pmem && writable {
+            if let Err(error) = target.file(&path, &below) {
+                below.close();
+                return Err(report("map", &path, &error, ffi::CANTOPEN));
+            }
+            Some(Window::new(Box::new(target.clone()), Kind::Database))
+        } else {
+            None
+        };
         let database = Database {
             vfs,
             below,
             path,
             settings,
-            writable: out & ffi::OPEN_READONLY == 0,
+            writable,
             level: 0,
             wal: std::ptr::null_mut(),
             cared: false,
@@ -106,6 +131,10 @@ impl Database {
             last_read: None,
             unsynced: false,
             target,
+            window,
+            journal: None,
+            past: window::Counts::default(),
+            counter: None,
         };
         Ok((Box::new(database), out))
     }
@@ -120,19 +149,114 @@ impl Database {
     // Locks.
 
     pub fn lock(&mut self, level: c_int) -> c_int {
+        self.doubt();
         let code = self.below.lock(level);
         if code == ffi::OK {
+            let before = self.level;
             self.level = self.level.max(level);
+            if self.window.is_some() {
+                self.take_notice(before);
+            }
         }
         code
     }
     pub fn unlock(&mut self, level: c_int) -> c_int {
+        if self.window.is_some() && level < ffi::LOCK_SHARED && self.level >= ffi::LOCK_SHARED {
+            self.counter = self.change_counter();
+        }
+        self.doubt();
         let code = self.below.unlock(level);
         if code == ffi::OK {
             self.level = self.level.min(level);
         }
         code
     }
+    // Mapped files.
+
+    /// Whether `ondol=pmem` maps what it can of this database.
+    pub fn mapped(&self) -> bool {
+        self.window.is_some()
+    }
+
+    /// A lock changes (the window's P2 and P3).
+    fn doubt(&mut self) {
+        if let Some(window) = &mut self.window {
+            window.doubt();
+            if let Some(journal) = &mut self.journal {
+                journal.window.doubt();
+            }
+            // SAFETY: D1.
+            if let Some(Wal { window: Some(wal), .. }) = unsafe { self.wal.as_mut() } {
+                wal.window.doubt();
+            }
+        }
+    }
+    /// Completes what was stored, since others may see it from now on.
+    fn fence(&mut self) {
+        if let Some(window) = &mut self.window {
+            window.fence();
+            // SAFETY: D1.
+            if let Some(Wal { window: Some(wal), .. }) = unsafe { self.wal.as_mut() } {
+                wal.window.fence();
+            }
+        }
+    }
+    /// A lock was taken, above `before`: whether others may have written what the next syncs must cover (the window's P4).
+    fn take_notice(&mut self, before: c_int) {
+        let recovers = self.level >= ffi::LOCK_EXCLUSIVE && before < ffi::LOCK_RESERVED;
+        let first = before < ffi::LOCK_SHARED;
+        if recovers || (first && (self.counter.is_none() || self.change_counter() != self.counter)) {
+            let journal = self.journal.as_mut().map(|journal| &mut journal.window);
+            self.window.iter_mut().chain(journal).for_each(Window::foreign);
+        }
+    }
+    /// Which every transaction changes that changes the database otherwise than through a WAL.
+    fn change_counter(&mut self) -> Option<[u8; 4]> {
+        const AT: i64 = 24;
+        let mut bytes = [0; 4];
+        (self.read(&mut bytes, AT) == ffi::OK).then_some(bytes)
+    }
+    /// The database's window, under a lock that keeps it as long as it is.
+    fn window(&mut self) -> Option<&mut Window> {
+        self.window.as_mut().filter(|_| self.level >= ffi::LOCK_SHARED)
+    }
+    /// The journal's window, if SQLite's lock is at least this.
+    pub fn journal_window(&mut self, level: c_int) -> Option<&mut Window> {
+        let journal = self.journal.as_mut().filter(|_| self.level >= level);
+        journal.map(|journal| &mut journal.window)
+    }
+    /// The journal's name is about to go.
+    pub fn forget_journal(&mut self) {
+        if let Some(named) = self.journal.take() {
+            self.past += named.window.counts;
+        }
+    }
+
+    /// Opens the rollback journal at `name`.
+    ///
+    /// # Safety
+    /// `name` was handed to `xOpen` for this connection's journal.
+    pub unsafe fn open_journal(
+        &mut self,
+        name: *const c_char,
+        flags: c_int,
+    ) -> Result<(*mut Journal, c_int), c_int> {
+        // SAFETY: as above; SQLite keeps the name.
+        let (below, out) = unsafe { Below::open(self.vfs, name, None, flags)? };
+        // SAFETY: a name is a text that ends with a zero.
+        let path = unsafe { CStr::from_ptr(name) };
+        // Only who may write it has it to itself; whoever looks whether it is hot reads it as stock does.
+        let mapped = out & ffi::OPEN_READONLY == 0 && self.level >= ffi::LOCK_RESERVED;
+        if mapped && !self.journal.as_ref().is_some_and(|journal| journal.is_at(sharing::path_of(path))) {
+            // One that cannot be opened twice is the kernel's; the status says which are mapped.
+            self.forget_journal();
+            self.journal = Named::open(path, Kind::Journal).ok();
+        }
+        // SAFETY: D1.
+        let journal = unsafe { Journal::new(below, self, mapped) };
+        Ok((Box::into_raw(Box::new(journal)), out))
+    }
+
     /// Does something under EXCLUSIVE, if nobody else has the database open; whether it was done.
     fn alone(&mut self, act: impl FnOnce(&mut Database) -> io::Result<()>) -> io::Result<bool> {
         if self.level < ffi::LOCK_SHARED {
@@ -151,6 +275,10 @@ impl Database {
     // Reading and writing.
 
     pub fn read(&mut self, buf: &mut [u8], offset: i64) -> c_int {
+        if self.window().is_some_and(|window| window.read(buf, offset as u64)) {
+            care::hide(buf, offset as u64);
+            return ffi::OK;
+        }
         let code = self.below.read(buf.as_mut_ptr().cast(), buf.len() as c_int, offset);
         if code == ffi::OK || code == ffi::IOERR_SHORT_READ {
             care::hide(buf, offset as u64);
@@ -169,7 +297,26 @@ impl Database {
         }
         let marked = if self.cared { care::keep(buf, offset as u64) } else { None };
         let buf = marked.as_deref().unwrap_or(buf);
-        self.below.write(buf.as_ptr().cast(), buf.len() as c_int, offset)
+        if self.window().is_some_and(|window| window.store(buf, offset as u64)) {
+            return ffi::OK;
+        }
+        let code = self.below.write(buf.as_ptr().cast(), buf.len() as c_int, offset);
+        if let Some(window) = &mut self.window {
+            window.written(offset as u64, buf.len(), code == ffi::OK);
+        }
+        code
+    }
+
+    pub fn truncate(&mut self, len: i64) -> c_int {
+        self.length_changes();
+        self.below.truncate(len)
+    }
+
+    /// The kernel is about to change the file's length.
+    pub fn length_changes(&mut self) {
+        if let Some(window) = &mut self.window {
+            window.changed();
+        }
     }
 
     pub fn sync(&mut self, flags: c_int) -> c_int {
@@ -178,7 +325,22 @@ impl Database {
         {
             return report("sync", &self.path, &error, ffi::IOERR_FSYNC);
         }
-        self.below.sync_as(flags)
+        if let Some(window) = &mut self.window {
+            if !self.wal.is_null() {
+                // What incomplete checkpoints of others left unsynced, the one that completes them syncs.
+                window.foreign();
+            }
+            if !window.sync() {
+                return ffi::OK;
+            }
+        }
+        let code = self.below.sync_as(flags);
+        if code == ffi::OK
+            && let Some(window) = &mut self.window
+        {
+            window.synced();
+        }
+        code
     }
 
     pub fn shm_map(&mut self, region: c_int, size: c_int, extend: c_int, out: *mut *mut c_void) -> c_int {
@@ -191,13 +353,33 @@ impl Database {
     }
     pub fn shm_lock(&mut self, at: c_int, n: c_int, flags: c_int) -> c_int {
         const WRITE_LOCK: c_int = 0;
+        self.doubt();
+        let code = self.below.shm_lock(at, n, flags);
         if at == WRITE_LOCK {
+            let header = self.index_header();
             // SAFETY: D1.
             if let Some(wal) = unsafe { self.wal.as_mut() } {
                 wal.writer.doubt();
+                // Taken: whether others have written. Let go: what this connection knows of is all there is.
+                if code == ffi::OK && flags & ffi::SHM_EXCLUSIVE != 0 {
+                    wal.take_notice(header, flags & ffi::SHM_UNLOCK != 0);
+                }
             }
         }
-        self.below.shm_lock(at, n, flags)
+        code
+    }
+    pub fn shm_barrier(&mut self) {
+        // Behind it the WAL index shows what was written.
+        self.fence();
+        self.below.shm_barrier()
+    }
+    /// The WAL index's header: it changes with every commit.
+    fn index_header(&self) -> Option<Header> {
+        let mut header = [0; 12];
+        for (i, word) in header.iter_mut().enumerate() {
+            *word = self.index_u32(4 * i)? as u32;
+        }
+        Some(header)
     }
     pub fn shm_unmap(&mut self, delete: c_int) -> c_int {
         self.index = std::ptr::null();
@@ -230,6 +412,8 @@ impl Database {
         }
     }
     pub fn checkpoint_ends(&mut self) {
+        // Readers go to the database from here on.
+        self.fence();
         self.backfilling = false;
         self.shareable = None;
         self.last_read = None;
@@ -240,7 +424,7 @@ impl Database {
         // SAFETY: D1.
         let wal = unsafe { self.wal.as_ref() }?;
         let layout = wal.layout?;
-        if self.settings.mode == Mode::Copy || self.target.refusal().is_some() {
+        if matches!(self.settings.mode, Mode::Copy | Mode::Pmem) || self.target.refusal().is_some() {
             return None;
         }
         let (from, committed, work) = self.work()?;
@@ -372,7 +556,7 @@ impl Database {
     /// Whether this database shall be taken into our care by this connection.
     fn wanted(&self, header: care::Header) -> bool {
         let asked = match self.settings.mode {
-            Mode::Copy => false,
+            Mode::Copy | Mode::Pmem => false,
             Mode::Remap => true,
             Mode::Auto => self.target.choice.care.load(Relaxed),
         };
@@ -436,7 +620,14 @@ impl Database {
             (below, out, None)
         };
         let writer = Writer::default();
-        self.wal = Box::into_raw(Box::new(Wal { below, layout, writer, database: self }));
+        // A WAL in our layout is the kernel's, as is one that cannot be opened twice.
+        let window = if self.mapped() && layout.is_none() && out & ffi::OPEN_READONLY == 0 {
+            Named::open(&stock, Kind::Wal).ok()
+        } else {
+            None
+        };
+        self.wal =
+            Box::into_raw(Box::new(Wal { below, layout, writer, database: self, window, known: None }));
         Ok((self.wal, out))
     }
 
@@ -576,6 +767,7 @@ impl Database {
             Mode::Copy => "copy",
             Mode::Remap => "remap",
             Mode::Auto => "auto",
+            Mode::Pmem => "pmem",
         };
         let Counts { checkpoints, runs_shared, pages_shared, pages_copied } = &self.target.counts;
         let [checkpoints, runs, shared, copied] =
@@ -606,8 +798,57 @@ impl Database {
         if let Some(costs) = measure::known(sharing::folder(&self.path)) {
             facts.extend(costs.named().map(|(name, us)| (name, us.into())));
         }
-        facts.push(("promise", "what SQLite promises on files".into()));
+        self.mapping_facts(&mut facts);
         facts
+    }
+
+    /// What is mapped, and what that promises.
+    fn mapping_facts(&self, facts: &mut Facts) {
+        if self.settings.mode != Mode::Pmem {
+            facts.push(("promise", "what SQLite promises on files".into()));
+            return;
+        }
+        // SAFETY: D1.
+        let wal = unsafe { self.wal.as_ref() }.and_then(|wal| wal.window.as_ref());
+        let windows: Vec<&Window> =
+            self.window.iter().chain(self.journal.iter().chain(wal).map(|named| &named.window)).collect();
+        let medium = match (self.window.as_ref(), self.window.as_ref().and_then(Window::promise)) {
+            (None, _) => "nothing is mapped: the database is read-only".to_string(),
+            (_, Some(Promise::Fence)) => "persistent memory: mapped with MAP_SYNC".to_string(),
+            (_, Some(Promise::Sync)) => "mapped page cache: MAP_SYNC is refused here".to_string(),
+            (Some(window), None) => match window.refusal() {
+                Some(why) => format!("nothing is mapped: {why}"),
+                None => "nothing is mapped yet".to_string(),
+            },
+        };
+        let promise = match self.window.as_ref().and_then(Window::promise) {
+            Some(Promise::Fence) => {
+                "what SQLite promises on files: a sync is a fence where all was stored by this connection, else the kernel's too"
+            }
+            _ => "what SQLite promises on files: every sync is the kernel's",
+        };
+        let mapped = [
+            ("database", self.window.as_ref()),
+            ("journal", self.journal.as_ref().map(|named| &named.window)),
+            ("wal", wal.map(|named| &named.window)),
+        ]
+        .into_iter()
+        .filter(|(_, window)| window.is_some_and(|window| window.promise().is_some()))
+        .map(|(name, _)| name)
+        .collect::<Vec<_>>()
+        .join(", ");
+        let mut counts = self.past;
+        windows.iter().for_each(|window| counts += window.counts);
+        facts.extend([
+            ("medium", medium.into()),
+            ("mapped", mapped.into()),
+            ("stores", ground::stores().into()),
+            ("bytes_stored", counts.bytes_stored.into()),
+            ("bytes_written", counts.bytes_written.into()),
+            ("fences", counts.fences.into()),
+            ("kernel_syncs", counts.kernel_syncs.into()),
+            ("promise", promise.into()),
+        ]);
     }
 
     fn verdict(&self) -> Option<Verdict> {
@@ -617,7 +858,7 @@ impl Database {
     /// The shortest run that is shared as things are; 0 where none is.
     fn least_blocks(&self) -> u32 {
         match self.settings.mode {
-            Mode::Copy => 0,
+            Mode::Copy | Mode::Pmem => 0,
             Mode::Remap => self.settings.least_blocks.unwrap_or(LEAST_BLOCKS),
             Mode::Auto => self.verdict().and_then(|v| v.least_blocks).unwrap_or(0),
         }
@@ -626,7 +867,7 @@ impl Database {
     /// What is done, and why.
     fn decision(&self) -> String {
         match (self.settings.mode, self.target.refusal(), self.verdict()) {
-            (Mode::Copy, ..) => "copy: as asked".into(),
+            (Mode::Copy | Mode::Pmem, ..) => "copy: as asked".into(),
             (_, Some(_), _) => "copy: nothing can be shared".into(),
             (Mode::Remap, ..) => "share: as asked".into(),
             (Mode::Auto, _, None) => "copy: there was little to share so far".into(),
@@ -653,17 +894,29 @@ pub struct Wal {
     writer: Writer,
     /// D1.
     database: *mut Database,
+    /// `ondol=pmem`: the mapping, of a WAL in SQLite's layout.
+    window: Option<Named>,
+    /// The WAL index's header up to which the next sync covers what this connection has written, or knows to be synced.
+    known: Option<Header>,
 }
 
 impl Wal {
     pub fn close(self) -> c_int {
         // SAFETY: D1.
-        unsafe { (*self.database).wal = std::ptr::null_mut() };
+        let database = unsafe { &mut *self.database };
+        database.wal = std::ptr::null_mut();
+        if let Some(mut named) = self.window {
+            named.window.fence();
+            database.past += named.window.counts;
+        }
         self.below.close()
     }
 
     pub fn read(&mut self, buf: &mut [u8], offset: i64) -> c_int {
         let Some(layout) = self.layout else {
+            if self.window().is_some_and(|window| window.read(buf, offset as u64)) {
+                return ffi::OK;
+            }
             return self.below.read(buf.as_mut_ptr().cast(), buf.len() as c_int, offset);
         };
         // SAFETY: D1.
@@ -693,7 +946,16 @@ impl Wal {
             }
         }
         match self.layout {
-            None => self.below.write(buf.as_ptr().cast(), buf.len() as c_int, offset),
+            None => {
+                if self.window().is_some_and(|window| window.store(buf, offset as u64)) {
+                    return ffi::OK;
+                }
+                let code = self.below.write(buf.as_ptr().cast(), buf.len() as c_int, offset);
+                if let Some(named) = &mut self.window {
+                    named.window.written(offset as u64, buf.len(), code == ffi::OK);
+                }
+                code
+            }
             Some(layout) => {
                 if offset == 0 && page_size(buf).is_some_and(|page| page != layout.page()) {
                     let error = io::Error::other("the page size changed under the WAL");
@@ -749,12 +1011,48 @@ impl Wal {
     pub fn sync(&mut self, flags: c_int) -> c_int {
         // SAFETY: D1.
         unsafe { &(*self.database).target }.choice.syncs.fetch_add(1, Relaxed);
-        self.below.sync_as(flags)
+        // SAFETY: D1.
+        let header = unsafe { (*self.database).index_header() };
+        self.take_notice(header, false);
+        if self.window.as_mut().is_some_and(|named| !named.window.sync()) {
+            return ffi::OK;
+        }
+        let code = self.below.sync_as(flags);
+        if code == ffi::OK
+            && let Some(named) = &mut self.window
+        {
+            named.window.synced();
+        }
+        code
+    }
+
+    /// The WRITE lock was taken or let go, or a sync is due: where the WAL index has commits that this connection knows
+    /// nothing of, the kernel's sync must cover them.
+    fn take_notice(&mut self, header: Option<Header>, let_go: bool) {
+        if let Some(named) = &mut self.window
+            && !let_go
+            && self.known != header
+        {
+            named.window.foreign();
+        }
+        self.known = header;
+    }
+
+    /// The window, under the database's SHARED lock, which keeps the file at its path.
+    fn window(&mut self) -> Option<&mut Window> {
+        // SAFETY: D1.
+        let level = unsafe { (*self.database).level };
+        self.window.as_mut().filter(|_| level >= ffi::LOCK_SHARED).map(|named| &mut named.window)
     }
 
     pub fn truncate(&mut self, len: i64) -> c_int {
         match self.layout {
-            None => self.below.truncate(len),
+            None => {
+                if let Some(named) = &mut self.window {
+                    named.window.changed();
+                }
+                self.below.truncate(len)
+            }
             Some(layout) => match wal::set_len(&self.below, layout, len as u64) {
                 Ok(()) => ffi::OK,
                 Err(error) => below::code_of(&error, ffi::IOERR),

@@ -48,8 +48,10 @@ pub fn examine(path: &Path) -> Result<Report, String> {
     ));
     findings.push(("exchanging blocks (XFS_IOC_EXCHANGE_RANGE)", can(exchange(&one, &other))));
     findings.push(("moving blocks (F2FS_IOC_MOVE_RANGE)", moving(folder).map_err(in_folder)?.into()));
-    findings.push(("persistent memory (MAP_SYNC)", can(map_sync(&one))));
-    let advice = match &known {
+    let memory = map_sync(&one);
+    let persistent = memory.is_ok();
+    findings.push(("persistent memory (MAP_SYNC)", can(memory)));
+    let mut advice = match &known {
         Ok(costs) => {
             findings.extend(
                 COSTS.iter().zip(costs.named()).map(|(name, (_, us))| (*name, format!("{us:.1} µs"))),
@@ -59,6 +61,9 @@ pub fn examine(path: &Path) -> Result<Report, String> {
         }
         Err(_) => vec!["Nothing to set: checkpoints copy here, as stock SQLite's do, in every mode.".into()],
     };
+    if persistent {
+        advice.push("Persistent memory: ondol=pmem maps database, journal and WAL, and most syncs are fences; best with journal_mode=WAL or PERSIST.".into());
+    }
     Ok(Report { findings, advice })
 }
 
@@ -168,7 +173,7 @@ fn moving(folder: &Path) -> io::Result<&'static str> {
     })
 }
 
-/// Whether a fence makes stores to a mapping durable. (The VFS does not use it yet.)
+/// Whether a fence makes stores to a mapping durable.
 fn map_sync(file: &File) -> io::Result<()> {
     // SAFETY: a fresh mapping of a file of ours, which nothing else refers to.
     unsafe {

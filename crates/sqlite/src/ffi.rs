@@ -23,17 +23,23 @@ pub const OPEN_READONLY: c_int = 0x1;
 pub const OPEN_READWRITE: c_int = 0x2;
 pub const OPEN_CREATE: c_int = 0x4;
 pub const OPEN_MAIN_DB: c_int = 0x100;
+pub const OPEN_MAIN_JOURNAL: c_int = 0x800;
 pub const OPEN_WAL: c_int = 0x80000;
 
 pub const ACCESS_EXISTS: c_int = 0;
 
 pub const LOCK_SHARED: c_int = 1;
+pub const LOCK_RESERVED: c_int = 2;
 pub const LOCK_EXCLUSIVE: c_int = 4;
+
+pub const SHM_UNLOCK: c_int = 1;
+pub const SHM_EXCLUSIVE: c_int = 8;
 
 pub const SYNC_NORMAL: c_int = 2;
 
 pub const IOCAP_POWERSAFE_OVERWRITE: c_int = 0x1000;
 
+pub const FCNTL_SIZE_HINT: c_int = 5;
 pub const FCNTL_FILE_POINTER: c_int = 7;
 pub const FCNTL_VFSNAME: c_int = 12;
 pub const FCNTL_PRAGMA: c_int = 14;
@@ -172,6 +178,7 @@ pub struct Api {
     free: unsafe extern "C" fn(*mut c_void),
     log: unsafe extern "C" fn(c_int, *const c_char, ...),
     uri_parameter: unsafe extern "C" fn(*const c_char, *const c_char) -> *const c_char,
+    filename_journal: unsafe extern "C" fn(*const c_char) -> *const c_char,
     filename_wal: unsafe extern "C" fn(*const c_char) -> *const c_char,
     pub vfs_find: unsafe extern "C" fn(*const c_char) -> *mut Vfs,
     pub vfs_register: unsafe extern "C" fn(*mut Vfs, c_int) -> c_int,
@@ -220,6 +227,7 @@ mod place {
     pub const URI_PARAMETER: usize = 189;
     pub const AUTO_EXTENSION: usize = 192;
     pub const MALLOC64: usize = 197;
+    pub const FILENAME_JOURNAL: usize = 247;
     pub const FILENAME_WAL: usize = 248;
 }
 
@@ -258,6 +266,7 @@ pub unsafe fn adopt(table: *const *const c_void) -> Result<(), &'static str> {
             free: at(table, place::FREE),
             log: at(table, place::LOG),
             uri_parameter: at(table, place::URI_PARAMETER),
+            filename_journal: at(table, place::FILENAME_JOURNAL),
             filename_wal: at(table, place::FILENAME_WAL),
             vfs_find: at(table, place::VFS_FIND),
             vfs_register: at(table, place::VFS_REGISTER),
@@ -351,6 +360,14 @@ impl Api {
             let value = (self.uri_parameter)(name, key.as_ptr());
             (!value.is_null()).then(|| std::ffi::CStr::from_ptr(value).to_string_lossy().into_owned())
         }
+    }
+    /// The very string that this connection will name its rollback journal by.
+    ///
+    /// # Safety
+    /// `name` was handed to `xOpen` for a main database.
+    pub unsafe fn journal_name(&self, name: *const c_char) -> *const c_char {
+        // SAFETY: as above.
+        unsafe { (self.filename_journal)(name) }
     }
     /// The very string that this connection will name its WAL by.
     ///

@@ -4,7 +4,7 @@
 //! SQLite stays what it is: its `unix` VFS does all I/O, locking and shared memory, its WAL's checksums and order of
 //! syncs prove what is durable. What is here is a translation of offsets (`layout`, `places`, `wal`), a mark that keeps stock
 //! SQLite away while it would not understand (`care`), and a shortcut for some writes of a checkpoint (`plan`,
-//! `sharing`).
+//! `sharing`). In the mode for persistent memory the files are mapped, and SQLite reads and writes memory (`window`, `ground`).
 //!
 //! What is deliberately absent: SQL, pages' contents, frames' checksums.
 #![allow(unsafe_code)] // A C interface: each block names the part of SQLite's contract that it rests on.
@@ -15,6 +15,9 @@ mod database;
 pub mod doctor;
 #[doc(hidden)]
 pub mod ffi;
+#[doc(hidden)]
+pub mod ground;
+mod journal;
 pub mod layout;
 #[doc(hidden)]
 pub mod measure;
@@ -29,6 +32,7 @@ mod table;
 mod verdict;
 mod vfs;
 pub mod wal;
+pub mod window;
 
 use std::ffi::{c_char, c_int, c_void};
 

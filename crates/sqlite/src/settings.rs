@@ -8,6 +8,8 @@ pub enum Mode {
     Remap,
     /// The one or the other, as it pays.
     Auto,
+    /// As copy, and the files are mapped where they can be.
+    Pmem,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,8 +28,8 @@ impl Settings {
             None | Some("auto") => Mode::Auto,
             Some("copy") => Mode::Copy,
             Some("remap") => Mode::Remap,
-            Some("pmem") => return Err("ondol=pmem is not built yet: use auto, remap or copy".into()),
-            Some(other) => return Err(format!("ondol={other} is unknown: use auto, remap or copy")),
+            Some("pmem") => Mode::Pmem,
+            Some(other) => return Err(format!("ondol={other} is unknown: use auto, remap, pmem or copy")),
         };
         let default = match parameter(c"ondol_default").as_deref() {
             None | Some("0") => false,
@@ -69,13 +71,11 @@ mod tests {
             Ok((Mode::Remap, Some(2)))
         );
         assert_eq!(of("ondol=copy").map(|s| s.mode), Ok(Mode::Copy));
+        assert_eq!(of("ondol=pmem").map(|s| s.mode), Ok(Mode::Pmem));
         assert_eq!(of("ondol_default=1").map(|s| s.default), Ok(true));
-        for (text, says) in [
-            ("ondol=pmem", "not built"),
-            ("ondol=REMAP", "unknown"),
-            ("ondol_default=yes", "unknown"),
-            ("ondol_run=0", "from 1"),
-        ] {
+        for (text, says) in
+            [("ondol=REMAP", "unknown"), ("ondol_default=yes", "unknown"), ("ondol_run=0", "from 1")]
+        {
             assert!(of(text).is_err_and(|e| e.contains(says)), "{text}");
         }
     }

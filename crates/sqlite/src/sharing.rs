@@ -61,7 +61,7 @@ static KEPT: Mutex<Vec<Arc<Target>>> = Mutex::new(Vec::new());
 #[doc(hidden)]
 pub static PRETEND: AtomicBool = AtomicBool::new(false);
 
-fn path_of(path: &CStr) -> &Path {
+pub fn path_of(path: &CStr) -> &Path {
     Path::new(std::ffi::OsStr::from_bytes(path.to_bytes()))
 }
 
@@ -114,7 +114,12 @@ impl Target {
             api().log(ffi::NOTICE, &format!("ondol: checkpoints of \"{path}\" copy pages: {why}"));
         }
     }
-    fn file(self: &Arc<Self>, path: &CStr, below: &Below) -> io::Result<&File> {
+    /// The descriptor, which [`Target::file`] has opened.
+    pub fn kept(&self) -> io::Result<&File> {
+        self.file.get().ok_or_else(|| io::Error::other("the database's descriptor is not open"))
+    }
+    /// Opens the database for this process, once (S1).
+    pub fn file(self: &Arc<Self>, path: &CStr, below: &Below) -> io::Result<&File> {
         if let Some(file) = self.file.get() {
             return Ok(file);
         }

@@ -1,6 +1,6 @@
 //! The VFS "ondol": SQLite's `unix`, with databases and their WALs wrapped and everything else handed through.
 //!
-//! - **V1** A main database's file holds a [`Database`], a WAL's a [`Wal`]; any other file is opened by `unix` in the
+//! - **V1** A main database's file holds a [`Database`], a WAL's a [`Wal`], a mapped database's rollback journal a [`Journal`]; any other file is opened by `unix` in the
 //!   memory that SQLite gave, and is `unix`'s from then on.
 //! - **V2** SQLite names a connection's WAL by one string from the opening of its database to the closing; the address
 //!   of that string leads from the WAL's name to the database.
@@ -9,6 +9,7 @@
 use crate::below::report;
 use crate::database::{Database, Wal};
 use crate::ffi::{self, File, Methods, Symbol, Vfs, api};
+use crate::journal::Journal;
 use crate::settings::Settings;
 use crate::status::{Facts, json};
 use std::collections::HashMap;
@@ -27,12 +28,21 @@ struct Handle {
 
 /// V2: from a WAL name's address to its `Database`.
 static DATABASES: LazyLock<Mutex<HashMap<usize, usize>>> = LazyLock::new(Mutex::default);
+/// The same from a rollback journal's name, for databases that are mapped.
+static JOURNALED: LazyLock<Mutex<HashMap<usize, usize>>> = LazyLock::new(Mutex::default);
 /// The VFS below, and ours.
 static BELOW: AtomicPtr<Vfs> = AtomicPtr::new(std::ptr::null_mut());
 static OURS: AtomicPtr<Vfs> = AtomicPtr::new(std::ptr::null_mut());
 
 fn databases() -> MutexGuard<'static, HashMap<usize, usize>> {
     DATABASES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+fn journaled() -> MutexGuard<'static, HashMap<usize, usize>> {
+    JOURNALED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+/// V2, for rollback journals.
+fn database_with_journal(journal_name: *const c_char) -> Option<*mut Database> {
+    journaled().get(&(journal_name as usize)).map(|at| *at as *mut Database)
 }
 fn below() -> *mut Vfs {
     BELOW.load(Ordering::Acquire)
@@ -121,6 +131,12 @@ unsafe extern "C" fn open(
                 open_database(name, flags).map(|(state, out)| (&raw const DATABASE, state, out))
             } else if !name.is_null() && flags & ffi::OPEN_WAL != 0 {
                 open_wal(name, flags).map(|(state, out)| (&raw const WAL, state, out))
+            } else if flags & ffi::OPEN_MAIN_JOURNAL != 0
+                && let Some(database) = database_with_journal(name)
+            {
+                (*database)
+                    .open_journal(name, flags)
+                    .map(|(journal, out)| (&raw const JOURNAL, journal.cast(), out))
             } else {
                 // V1
                 return (*below()).open.map_or(ffi::ERROR, |open| open(below(), name, file, flags, out));
@@ -168,6 +184,11 @@ unsafe fn open_database(name: *const c_char, flags: c_int) -> Result<(*mut c_voi
     if !wal_name.is_null() {
         databases().insert(wal_name as usize, state as usize);
     }
+    // SAFETY: as above; the database is not in use yet.
+    let journal_name = unsafe { if (*state).mapped() { api().journal_name(name) } else { std::ptr::null() } };
+    if !journal_name.is_null() {
+        journaled().insert(journal_name as usize, state as usize);
+    }
     Ok((state.cast(), out))
 }
 
@@ -189,8 +210,13 @@ unsafe extern "C" fn delete(_: *mut Vfs, name: *const c_char, sync_folder: c_int
     guard(ffi::IOERR_DELETE, || match database_of(name) {
         // SAFETY: V2.
         Some(database) => unsafe { (*database).delete_wal(sync_folder) },
-        // SAFETY: handed through.
-        None => unsafe { (*below()).delete.map_or(ffi::ERROR, |delete| delete(below(), name, sync_folder)) },
+        // SAFETY: V2, and handed through.
+        None => unsafe {
+            if let Some(database) = database_with_journal(name) {
+                (*database).forget_journal();
+            }
+            (*below()).delete.map_or(ffi::ERROR, |delete| delete(below(), name, sync_folder))
+        },
     })
 }
 
@@ -261,6 +287,12 @@ unsafe fn database<'a>(file: *mut File) -> &'a mut Database {
     unsafe { &mut *(*file.cast::<Handle>()).state.cast::<Database>() }
 }
 /// # Safety
+/// `file` is a rollback journal of ours, in its connection's call.
+unsafe fn journal<'a>(file: *mut File) -> &'a mut Journal {
+    // SAFETY: V1.
+    unsafe { &mut *(*file.cast::<Handle>()).state.cast::<Journal>() }
+}
+/// # Safety
 /// `file` is a WAL of ours, in its connection's call.
 unsafe fn wal<'a>(file: *mut File) -> &'a mut Wal {
     // SAFETY: V1.
@@ -314,7 +346,7 @@ mod database_methods {
             db.read(from_raw_parts_mut(buf.cast(), n as usize), offset);
         write |db, buf: *const c_void, n: c_int, offset: i64|
             db.write(from_raw_parts(buf.cast(), n as usize), offset);
-        truncate |db, len: i64| db.below.truncate(len);
+        truncate |db, len: i64| db.truncate(len);
         sync |db, flags: c_int| db.sync(flags);
         file_size |db, out: *mut i64| db.below.file_size(out);
         lock |db, level: c_int| db.lock(level);
@@ -335,6 +367,10 @@ mod database_methods {
                 db.checkpoint_ends();
                 db.below.file_control(op, arg)
             }
+            ffi::FCNTL_SIZE_HINT => {
+                db.length_changes();
+                db.below.file_control(op, arg)
+            }
             ffi::FCNTL_PRAGMA => super::pragma(db, arg.cast()),
             ffi::FCNTL_VFSNAME => super::vfs_name(db, arg.cast()),
             _ => db.below.file_control(op, arg),
@@ -342,7 +378,7 @@ mod database_methods {
     }
     pub unsafe extern "C" fn shm_barrier(file: *mut super::File) {
         // SAFETY: as for the methods above; nothing in it panics.
-        unsafe { super::database(file) }.below.shm_barrier()
+        unsafe { super::database(file) }.shm_barrier()
     }
     pub unsafe extern "C" fn close(file: *mut super::File) -> c_int {
         super::guard(ffi::IOERR, || {
@@ -351,6 +387,7 @@ mod database_methods {
                 Box::from_raw((*file.cast::<super::Handle>()).state.cast::<crate::database::Database>())
             };
             databases().retain(|_, at| *at != &raw const *database as usize);
+            super::journaled().retain(|_, at| *at != &raw const *database as usize);
             database.below.close()
         })
     }
@@ -403,6 +440,57 @@ mod wal_methods {
             // SAFETY: the last call for this file; its state came from a box.
             let wal = unsafe { Box::from_raw((*file.cast::<super::Handle>()).state.cast::<super::Wal>()) };
             wal.close()
+        })
+    }
+}
+
+static JOURNAL: Methods = Methods {
+    version: 1,
+    close: Some(journal_methods::close),
+    read: Some(journal_methods::read),
+    write: Some(journal_methods::write),
+    truncate: Some(journal_methods::truncate),
+    sync: Some(journal_methods::sync),
+    file_size: Some(journal_methods::file_size),
+    lock: Some(journal_methods::lock),
+    unlock: Some(journal_methods::unlock),
+    check_reserved_lock: Some(journal_methods::check_reserved_lock),
+    file_control: Some(journal_methods::file_control),
+    sector_size: Some(journal_methods::sector_size),
+    device_characteristics: Some(journal_methods::device_characteristics),
+    shm_map: None,
+    shm_lock: None,
+    shm_barrier: None,
+    shm_unmap: None,
+    fetch: None,
+    unfetch: None,
+};
+
+mod journal_methods {
+    use super::{c_int, c_void, ffi};
+    use std::slice::{from_raw_parts, from_raw_parts_mut};
+
+    methods! { journal, ffi::IOERR;
+        read |journal, buf: *mut c_void, n: c_int, offset: i64|
+            journal.read(from_raw_parts_mut(buf.cast(), n as usize), offset);
+        write |journal, buf: *const c_void, n: c_int, offset: i64|
+            journal.write(from_raw_parts(buf.cast(), n as usize), offset);
+        truncate |journal, len: i64| journal.truncate(len);
+        sync |journal, flags: c_int| journal.sync(flags);
+        file_size |journal, out: *mut i64| journal.below.file_size(out);
+        lock |journal, level: c_int| journal.below.lock(level);
+        unlock |journal, level: c_int| journal.below.unlock(level);
+        check_reserved_lock |journal, out: *mut c_int| journal.below.check_reserved_lock(out);
+        sector_size |journal| journal.below.sector_size();
+        device_characteristics |journal| journal.below.device_characteristics();
+        file_control |journal, op: c_int, arg: *mut c_void| journal.below.file_control(op, arg);
+    }
+    pub unsafe extern "C" fn close(file: *mut super::File) -> c_int {
+        super::guard(ffi::IOERR, || {
+            // SAFETY: the last call for this file; its state came from a box.
+            let journal =
+                unsafe { Box::from_raw((*file.cast::<super::Handle>()).state.cast::<super::Journal>()) };
+            journal.close()
         })
     }
 }

@@ -76,17 +76,17 @@ fn replace_calls() {
     }
 }
 
-const OURS: &str = "vfs=ondol&ondol=remap&ondol_run=1";
+const MODES: [&str; 2] = ["vfs=ondol&ondol=remap&ondol_run=1", "vfs=ondol&ondol=pmem"];
 
 fn sum(c: &Connection) -> rusqlite::Result<i64> {
     c.query_row("SELECT coalesce(sum(x), 0) FROM t", [], |r| r.get(0))
 }
 
 /// Runs the script; gives the sum of acknowledged rows, and of those that were tried. Row n holds 2 to the n-th.
-fn script(path: &Path) -> (i64, i64) {
+fn script(path: &Path, parameters: &str) -> (i64, i64) {
     let (mut acknowledged, mut tried) = (0, 0);
     for round in 0..3 {
-        let Ok(c) = common::open(path, OURS) else { continue };
+        let Ok(c) = common::open(path, parameters) else { continue };
         let _ = c.execute_batch("PRAGMA cache_size=3; PRAGMA wal_autocheckpoint=0");
         for i in 0..5 {
             let bit = 1i64 << (round * 5 + i);
@@ -113,7 +113,8 @@ fn no_failing_call_loses_a_commit() {
     common::register();
     replace_calls();
     let mut struck = 0;
-    for (error, lasting) in [(libc::EIO, 0), (libc::ENOSPC, 1)] {
+    let kinds = [(libc::EIO, 0), (libc::ENOSPC, 1)];
+    for (mode, (error, lasting)) in MODES.into_iter().flat_map(|mode| kinds.map(|kind| (mode, kind))) {
         for n in 0.. {
             let folder = common::folder();
             let path = folder.path().join("a.db");
@@ -123,10 +124,10 @@ fn no_failing_call_loses_a_commit() {
             ERROR.store(error, SeqCst);
             LASTING.store(lasting, SeqCst);
             LEFT.store(n, SeqCst);
-            let (acknowledged, tried) = script(&path);
+            let (acknowledged, tried) = script(&path, mode);
             let reached = LEFT.swap(-1, SeqCst) < 1;
-            let at = format!("error {error}, lasting {lasting}, call {n}");
-            let ours = common::open(&path, OURS).expect("it opens");
+            let at = format!("{mode}, error {error}, lasting {lasting}, call {n}");
+            let ours = common::open(&path, mode).expect("it opens");
             let whole: String =
                 ours.query_row("PRAGMA integrity_check", [], |r| r.get(0)).expect("an answer");
             assert_eq!(whole, "ok", "{at}");

@@ -18,7 +18,8 @@ use super::{Mapped, Promise};
 use std::io;
 use std::os::fd::RawFd;
 
-pub(super) struct Mapping {
+/// A mapped file. See the module.
+pub struct Mapping {
     base: *mut u8,
     len: usize,
     promise: Promise,
@@ -29,7 +30,9 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// The caller has seen that the file is at least `len` bytes long.
+    /// Maps the first `len` bytes of an open file, which may be more than it has. An access beyond the page of its end raises
+    /// SIGBUS, as does a store to a hole that the file system has no room for: callers know the file's length and keep
+    /// below it.
     pub fn new(fd: RawFd, len: usize) -> io::Result<Mapping> {
         let map = |flags: libc::c_int| {
             // SAFETY: a fresh mapping at an address that the kernel chooses; the descriptor is only borrowed.
@@ -46,6 +49,13 @@ impl Mapping {
             return Ok(Mapping { base, len, promise: Promise::Fence });
         }
         map(libc::MAP_SHARED).map(|base| Mapping { base, len, promise: Promise::Sync })
+    }
+    /// Where a range of the mapping is, for stores by other means, to which [`Mapped::copy`]'s rules apply.
+    #[track_caller]
+    pub fn place(&self, offset: usize, len: usize) -> *mut u8 {
+        self.check(offset, len);
+        // SAFETY: G2 was checked just now.
+        unsafe { self.base.add(offset) }
     }
     #[track_caller]
     fn check(&self, offset: usize, len: usize) {

@@ -15,7 +15,7 @@ use std::io;
 use std::sync::Arc;
 
 pub mod disk;
-mod mapping;
+pub mod mapping;
 
 /// A path within a storage, without a trailing slash; the root is "" or ".". Refuses what leads elsewhere.
 pub(crate) fn relative(path: &str) -> io::Result<&str> {
