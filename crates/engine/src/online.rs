@@ -2,27 +2,32 @@
 //!
 //! ```text
 //! fill       all cores, in bulk, from a snapshot        the index is the builder's alone; writers know nothing of it
-//! register   a catalog in which writers keep it up      nobody waits but the builder: for those who began before
+//! announce   a catalog in which writers note what of    nobody waits but the builder: for those who began before
+//!            its keys grows old
+//! register   a catalog in which they enter keys, too    nobody waits but the builder: for those who began before
 //! catch up   rows committed since the snapshot          entry by entry, as any writer enters keys
 //! publish    the dictionary's record, durable           plans use it from now on
 //! ```
-//! The argument. S is the builder's snapshot; *old* writers have the table without the index, *new* ones with it.
+//! The argument. S is the builder's snapshot; *old* writers have the table without the index, *noting* ones note the keys that
+//! their changes make old, *new* ones enter keys as well.
 //! - **O1** S is taken first, and all that it sees installed. It stays published to the end, so until then every row keeps
 //!   the version that S sees, and no entry or slot of a change later than S is collected: what a row's chain says is what
 //!   there is to enter, and what has been entered is not outlived by its entry unnoticed.
 //! - **O2** The fill enters what S sees and what older snapshots may, of each row; not one version that is later than S, for
 //!   such a one may be folded away before anybody notes that its entry has to go.
-//! - **O3** Then the index is registered: a table whose writers keep the index up takes the old one's place in everyone's
+//! - **O3** Then the index is announced, and when that is over, registered: each time a table with more of the index takes the old one's place in everyone's
 //!   catalog, under another name in their lines. A statement that announced the old name finds its catalog stale behind
 //!   its side of the barrier, or is seen by the builder behind his, and waited for (N1, V3 of the protocol). Nobody waits for the builder, who holds no lock that a
 //!   user of the table could want; a cycle through the right to change definitions is found as any other (W1).
-//! - **O4** When the last user of the old table has gone, every change that was made without the index is committed later
+//! - **O4** When the last user of the earlier tables has gone, every change whose keys were not entered is committed later
 //!   than S, and installed, or taken back. A commit marks its page with its timestamp: rows of unmarked pages are as the fill
 //!   had them. Of the others each committed version later than S is entered. What is pending belongs to new writers, who enter
 //!   it themselves and take it out again if they are undone. So the index has every version that any snapshot may see, older
 //!   ones too: whoever has a catalog with the index may use it, at whatever snapshot.
 //! - **O5** Nobody else would take out keys that old writers' changes made old, or that only older snapshots see: both passes
 //!   note them, and the commit hands them to the collector. A note too many is harmless (C4 of the kernel's `collect`).
+//!   The key of a version that is folded away before the second pass sees it was never entered, or whoever made it old noted it:
+//!   who enters keys never meets an old writer, which is what the announcement is for.
 //! - **O6** Of two rows with one key, both as S saw them, the fill finds the second. Otherwise one of them got the key later,
 //!   and whoever enters it then, writer or builder, looks for the other under the key's latch (U1): the builder, too, waits
 //!   for an owner who has not ended. A row whose header is still the one under which its key was read, after another's newest
@@ -38,7 +43,7 @@
 //! transaction changes definitions. A transaction of more tables than its line can name counts as a user of the old table.
 use crate::connection::Connection;
 use crate::fill::{duplicate, outdated};
-use crate::table::{Table, TableIndex};
+use crate::table::{Stage, Table, TableIndex};
 use ondol_base::oid::Oid;
 use ondol_base::sim::mutated;
 use ondol_durability::page::PageId;
@@ -84,13 +89,17 @@ impl Connection {
         index: &Arc<TableIndex>,
         since: u64,
     ) -> SqlResult<Arc<Table>> {
-        let table = old.with_building(&self.db.kernel, Some(index.clone()));
-        self.put_in_catalog(&table);
-        self.registered = Some(table.clone());
-        // O3: names of one table are in the order of its generations.
-        let name = table.name();
-        if !mutated("index_unwaited") {
-            self.wait_for_users(&table, move |n| registry::same_table(n, name) && n < name)?
+        let mut table = old.clone();
+        let stages = [Stage::Noted, Stage::Entered];
+        for stage in stages.into_iter().skip(mutated("index_unannounced") as usize) {
+            table = table.with_building(&self.db.kernel, Some((index.clone(), stage)));
+            self.put_in_catalog(&table);
+            self.registered = Some(table.clone());
+            // O3: names of one table are in the order of its generations.
+            let name = table.name();
+            if !mutated("index_unwaited") {
+                self.wait_for_users(&table, move |n| registry::same_table(n, name) && n < name)?
+            }
         }
         if !mutated("index_not_caught_up") {
             self.catch_up(&table, index, since)?

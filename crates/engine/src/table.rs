@@ -237,6 +237,15 @@ impl TableIndex {
     }
 }
 
+/// What writers do for an index that is being built beside them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Stage {
+    /// They note which keys grow old.
+    Noted,
+    /// They enter keys as well.
+    Entered,
+}
+
 pub struct Table {
     pub def: TableDef,
     pub layout: Arc<Layout>,
@@ -246,8 +255,8 @@ pub struct Table {
     pub heaps: u32,
     /// The session whose open transaction changes the table's definition; 0: none.
     pub locked: Arc<AtomicU64>,
-    /// An index that writers keep up and readers may not use yet (see `online`).
-    pub building: Option<Arc<TableIndex>>,
+    /// An index that readers may not use yet (see `online`).
+    pub building: Option<(Arc<TableIndex>, Stage)>,
     /// How often the indexes that writers keep up have changed beside them.
     pub generation: u32,
 }
@@ -266,7 +275,11 @@ impl Table {
         Arc::new(Self::make(kernel, def, heaps, indexes, None, locked, generation))
     }
     /// The table with an index that is being built, or without the one that was. Its name in lines is another.
-    pub(crate) fn with_building(&self, kernel: &Kernel, building: Option<Arc<TableIndex>>) -> Arc<Table> {
+    pub(crate) fn with_building(
+        &self,
+        kernel: &Kernel,
+        building: Option<(Arc<TableIndex>, Stage)>,
+    ) -> Arc<Table> {
         let (def, indexes, locked) = (self.def.clone(), self.indexes.clone(), self.locked.clone());
         Arc::new(Self::make(kernel, def, self.heaps, indexes, building, locked, self.generation + 1))
     }
@@ -275,7 +288,7 @@ impl Table {
         def: TableDef,
         heaps: u32,
         indexes: Vec<Arc<TableIndex>>,
-        building: Option<Arc<TableIndex>>,
+        building: Option<(Arc<TableIndex>, Stage)>,
         locked: Arc<AtomicU64>,
         generation: u32,
     ) -> Table {
@@ -284,13 +297,14 @@ impl Table {
             rows: kernel.heap(heaps * 2),
             strings: kernel.heap(heaps * 2 + 1),
             row_size: layout.row_size,
-            indexes: indexes.iter().chain(&building).map(|i| i.store.clone()).collect(),
+            entered: indexes.len() + matches!(building, Some((_, Stage::Entered))) as usize,
+            indexes: indexes.iter().chain(building.iter().map(|b| &b.0)).map(|i| i.store.clone()).collect(),
         });
         Table { def, layout, indexes, store, heaps, locked, building, generation }
     }
-    /// The indexes that writers keep up.
+    /// The indexes that writers have to think of.
     pub fn kept_up(&self) -> impl Iterator<Item = &Arc<TableIndex>> {
-        self.indexes.iter().chain(&self.building)
+        self.indexes.iter().chain(self.building.iter().map(|b| &b.0))
     }
     /// Whether some index's key depends on the column.
     pub fn is_keyed(&self, column: usize) -> bool {

@@ -189,3 +189,48 @@ fn keys_of_versions_that_were_folded_away_are_not_left() {
     println!("index_fills_newer: seed {seed}: {e}");
     assert!(e.starts_with("entries"), "{e}");
 }
+
+/// A row gets an id from a writer who knows that the index is coming, and then another from one who does not; nobody can see
+/// the first any more when the builder looks.
+fn takes_turns(mutation: Option<&'static str>) -> Result<(), String> {
+    let world = World::new(1, Config { mutation, ..Config::default() });
+    let disk = world.disk("d");
+    world.run(|| {
+        let options = Options { memory_limit: 256 << 20, reserved: 1 << 30, ..Options::default() };
+        let db = Database::open_on(disk, vec![], options, &|_| {}).unwrap();
+        let mut c = db.connect();
+        let column = ColumnDef { name: "id".into(), ty: Type::INT8, not_null: true, default: None };
+        c.create_table("t", vec![column]).unwrap();
+        let oid = run(&mut c, |c, t| c.insert(t, &[ValueRef::Int8(1)])).unwrap();
+        let t = table(&c);
+        let [mut old, mut early] = [db.connect(), db.connect()];
+        for c in [&mut old, &mut early] {
+            c.begin(Isolation::ReadCommitted, Access::ReadWrite).unwrap();
+            c.start_statement(c.catalog_version(), std::slice::from_ref(&t), true).unwrap();
+        }
+        early.end_statement().unwrap();
+        let theirs = db.clone();
+        let builder =
+            thread::spawn("builder", move || build(&mut theirs.connect(), IndexKind::Btree)).unwrap();
+        thread::sleep(Duration::from_millis(10));
+        run(&mut c, |c, t| set(c, t, oid, |_| 2)).unwrap();
+        set(&mut old, &t, oid, |_| 3).unwrap();
+        old.end_statement().unwrap();
+        old.commit().unwrap();
+        // Time for the collector.
+        thread::sleep(Duration::from_millis(100));
+        early.rollback();
+        let built = builder.join().unwrap();
+        let done = built.map_err(|e| e.to_string()).and_then(|()| verify(&db));
+        drop((c, old, early));
+        db.close().unwrap();
+        done
+    })
+}
+
+#[test]
+fn who_enters_keys_meets_no_one_who_does_not_know_of_them() {
+    takes_turns(None).unwrap();
+    let e = takes_turns(Some("index_unannounced")).unwrap_err();
+    assert!(e.starts_with("entries"), "{e}");
+}

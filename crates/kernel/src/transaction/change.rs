@@ -33,7 +33,7 @@ impl Session {
         let units = ((bytes.len() + 16) / 16) as u8;
         let oid = table.rows.allocate(&mut self.claims, &self.kernel.log, units)?;
         self.enter_fresh(table, oid, bytes, false);
-        for index in table.indexes.iter() {
+        for index in table.entered() {
             self.buffer.clear();
             let mut key = std::mem::take(&mut self.buffer);
             let nulls = index.key.key(bytes, &Newest(self), &mut key);
@@ -54,7 +54,7 @@ impl Session {
             let mut key = std::mem::take(&mut self.buffer);
             {
                 let guard = self.participant.pin();
-                for index in &table.indexes {
+                for index in table.entered() {
                     for row in group.chunks_exact(table.row_size) {
                         key.clear();
                         index.key.key(row, &Newest(self), &mut key);
@@ -261,7 +261,8 @@ impl Session {
         keyed: bool,
     ) -> Result<()> {
         let keys = if keyed { self.new_keys(table, old, new) } else { vec![] };
-        self.open().rekeyed |= !keys.is_empty();
+        let noted = || table.indexes[table.entered..].iter().any(|i| !i.key.unaffected(old, new));
+        self.open().rekeyed |= !keys.is_empty() || keyed && noted();
         if keys.iter().any(|k| k.index.unique && !k.nulls) {
             let kernel = self.kernel.clone();
             let _latches = self.claim_keys(&kernel, table, &keys, oid)?;
@@ -300,7 +301,7 @@ impl Session {
         if new[0] & LIVE == 0 {
             return keys;
         }
-        for index in table.indexes.iter().filter(|i| !i.key.unaffected(old, new)) {
+        for index in table.entered().iter().filter(|i| !i.key.unaffected(old, new)) {
             let (mut before, mut key) = (vec![], vec![]);
             index.key.key(old, &Newest(self), &mut before);
             let nulls = index.key.key(new, &Newest(self), &mut key);

@@ -383,6 +383,7 @@ fn all_indexes(tables: &mut [Arc<TableStore>]) -> bool {
                 rows: t.rows.clone(),
                 strings: t.strings.clone(),
                 row_size: t.row_size,
+                entered: indexes.len(),
                 indexes,
             };
             let all = Arc::new(all);

@@ -16,6 +16,7 @@ pub fn test_table(def: TableDef) -> Arc<Table> {
         strings: Heap::new(3, space),
         row_size: layout.row_size,
         indexes: Vec::new(),
+        entered: 0,
     });
     Arc::new(Table {
         def,
