@@ -301,7 +301,8 @@ impl Tree {
         }
     }
 
-    fn insert(&self, key: &[u8], oid: u64) -> Result<Inserted, OutOfMemory> {
+    /// Puts an entry in; if `alone`, only where nothing else stands under the key (see [`Index::insert_alone`]).
+    fn insert(&self, key: &[u8], oid: u64, alone: bool) -> Result<Option<Inserted>, OutOfMemory> {
         let p = self.place(key, oid);
         let mut words = p.words;
         if self.form.variable {
@@ -309,24 +310,30 @@ impl Tree {
         }
         let mut turns = 0;
         let done = loop {
-            match self.try_insert(&p, &words) {
+            match self.try_insert(&p, &words, alone) {
                 Ok(Ok(done)) => break Ok(done),
                 Ok(Err(e)) => break Err(e),
                 Err(Changed) => spin_wait(turns),
             }
             turns += 1;
         };
-        if !matches!(done, Ok(Inserted { new: true, .. })) && p.is_long() {
+        let stored = matches!(done, Ok(Some(Inserted { new: true, .. })));
+        if !stored && p.is_long() {
             // SAFETY: it was stored nowhere.
             unsafe { self.blobs.free(Blob(words[self.form.words])) }
         }
-        if matches!(done, Ok(Inserted { new: true, .. })) {
+        if stored {
             self.entries.add(oid, 1);
         }
         done
     }
 
-    fn try_insert(&self, p: &Probe<'_>, words: &[u64; WORDS]) -> Checked<Result<Inserted, OutOfMemory>> {
+    fn try_insert(
+        &self,
+        p: &Probe<'_>,
+        words: &[u64; WORDS],
+        alone: bool,
+    ) -> Checked<Result<Option<Inserted>, OutOfMemory>> {
         let form = &self.form;
         let mut parent: Parent = None;
         let (mut node, mut version) = self.top()?;
@@ -347,6 +354,9 @@ impl Tree {
             parent = Some((node, version, i));
             (node, version) = self.down(node, version, i, level)?;
         }
+        if alone && !self.is_alone(parent, node, version, p)? {
+            return Ok(Ok(None));
+        }
         if !latch::upgrade(node.version(), version) {
             return Err(Changed);
         }
@@ -359,7 +369,44 @@ impl Tree {
         }
         drop(latched);
         let seen = |version| Seen { node: node.0, version };
-        Ok(Ok(Inserted { new: !there, before: seen(version), after: seen(version + 2) }))
+        Ok(Ok(Some(Inserted { new: !there, before: seen(version), after: seen(version + 2) })))
+    }
+
+    /// Whether it is plain from the leaf of the probe, found at `version` under `parent`, that nothing stands under its key.
+    fn is_alone(&self, parent: Parent, leaf: Node, version: u64, p: &Probe<'_>) -> Checked<bool> {
+        let form = &self.form;
+        let count = leaf.count();
+        let at = leaf.lower_bound(form, &form.leaf, count, p, version)?;
+        let other = |node: Node, columns: &node::Columns, i: usize, version: u64| {
+            Ok::<_, Changed>(node.compare_key(form, columns, i, p, version)?.is_ne())
+        };
+        let below = match at.checked_sub(1) {
+            Some(i) => other(leaf, &form.leaf, i, version)?,
+            // What is in the leaf before is below the separator, which is not above the probe. It never changes (B3).
+            None => match parent {
+                Some((node, above, i)) if i > 0 => {
+                    let other = other(node, &form.inner, i - 1, above)?;
+                    node.check(above)?;
+                    other
+                }
+                _ => false,
+            },
+        };
+        let next = leaf.next();
+        let above = if at < count {
+            other(leaf, &form.leaf, at, version)?
+        } else if next.is_none() {
+            true
+        } else {
+            let v = latch::read(next.version());
+            // An empty leaf tells nothing of the one behind it.
+            let other = next.count() > 0 && other(next, &form.leaf, 0, v)?;
+            next.check(v)?;
+            other
+        };
+        // All of it is of one moment, at which the leaf had this version (B1).
+        leaf.check(version)?;
+        Ok(below && above)
     }
 
     /// A separator between two neighbouring entries of a node at rest or latched: the shortest key that will do.
@@ -628,7 +675,15 @@ impl Drop for Tree {
 
 impl Index for BTree {
     fn insert(&self, _guard: &Guard<'_>, key: &[u8], oid: Oid) -> Result<Inserted, OutOfMemory> {
-        self.tree.insert(key, oid.0)
+        Ok(self.tree.insert(key, oid.0, false)?.expect("put in, whatever stands there"))
+    }
+    fn insert_alone(
+        &self,
+        _guard: &Guard<'_>,
+        key: &[u8],
+        oid: Oid,
+    ) -> Result<Option<Inserted>, OutOfMemory> {
+        self.tree.insert(key, oid.0, true)
     }
     fn remove_dead(&self, guard: &Guard<'_>, key: &[u8], oid: Oid, dead: &mut Dead<'_>) -> bool {
         self.tree.remove(guard, key, oid.0, dead)

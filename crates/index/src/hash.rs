@@ -365,14 +365,20 @@ impl HashIndex {
 
     /// [`Index::insert`] by hash.
     pub fn insert_hash(&self, _guard: &Guard<'_>, hash: u64, oid: Oid) -> Result<Inserted, OutOfMemory> {
-        let oid = oid.0 & OID_MASK;
         let (head, version, p) = self.latch(hash);
+        if self.overflow.find(head, p.probe, oid.0 & OID_MASK).is_some() {
+            latch::unlatch(&head.0[0], version);
+            let seen = |version| self.seen(head, version);
+            return Ok(Inserted { new: false, before: seen(version), after: seen(version + 2) });
+        }
+        self.put_latched(head, version, p, oid)
+    }
+
+    /// Puts an entry that is not there into a bucket that was latched at `version`, and ends the latching.
+    fn put_latched(&self, head: &Line, version: u64, p: Place, oid: Oid) -> Result<Inserted, OutOfMemory> {
+        let oid = oid.0 & OID_MASK;
         let before = self.seen(head, version);
         let after = self.seen(head, version + 2);
-        if self.overflow.find(head, p.probe, oid).is_some() {
-            latch::unlatch(&head.0[0], version);
-            return Ok(Inserted { new: false, before, after });
-        }
         yield_point();
         let mut deep = 0;
         let done = self.overflow.put(head, (p.probe as u64) << OID_BITS | oid, &mut deep);
@@ -529,6 +535,19 @@ impl Drop for HashIndex {
 impl Index for HashIndex {
     fn insert(&self, guard: &Guard<'_>, key: &[u8], oid: Oid) -> Result<Inserted, OutOfMemory> {
         self.insert_hash(guard, hash_key(key), oid)
+    }
+    fn insert_alone(
+        &self,
+        _guard: &Guard<'_>,
+        key: &[u8],
+        oid: Oid,
+    ) -> Result<Option<Inserted>, OutOfMemory> {
+        let (head, version, p) = self.latch(hash_key(key));
+        if head.find(p.probe) != 0 || line::is_link(head.get(7)) {
+            latch::release(&head.0[0], version);
+            return Ok(None);
+        }
+        self.put_latched(head, version, p, oid).map(Some)
     }
     fn remove_dead(&self, guard: &Guard<'_>, key: &[u8], oid: Oid, dead: &mut Dead<'_>) -> bool {
         let hash = hash_key(key);

@@ -74,6 +74,9 @@ pub type Dead<'a> = dyn FnMut(&dyn Fn(&[u8]) -> bool) -> bool + 'a;
 pub trait Index: Send + Sync {
     /// Puts the pair (key, oid) in.
     fn insert(&self, guard: &Guard<'_>, key: &[u8], oid: Oid) -> Result<Inserted, OutOfMemory>;
+    /// Puts the pair in if it is plain at once that nothing else stands under the key, its own pair included. `None`: something
+    /// may, and nothing was done. The caller sees to it that no other inserts under the key meanwhile.
+    fn insert_alone(&self, guard: &Guard<'_>, key: &[u8], oid: Oid) -> Result<Option<Inserted>, OutOfMemory>;
     /// Takes the pair out if `dead()` says so, asked while the node is latched: an insert of the same pair
     /// comes wholly before the question or wholly after the removal. True if it was there and is gone.
     ///

@@ -100,6 +100,12 @@ fn history(shape: KeyShape, steps: u64, seed: u64) {
                     let (k, oid) = model.iter().nth(r.below(model.len() as u64) as usize).unwrap().clone();
                     assert!(tree.remove_if(&guard, &k, Oid(oid), &mut || true));
                     model.remove(&(k, oid));
+                } else if r.below(2) == 0 {
+                    let mut others = model.range((k.clone(), 0)..=(k.clone(), u64::MAX));
+                    if let Some(done) = tree.insert_alone(&guard, &k, Oid(oid)).unwrap() {
+                        assert!(done.new && others.next().is_none(), "{k:?}");
+                        model.insert((k, oid));
+                    }
                 } else {
                     let done = tree.insert(&guard, &k, Oid(oid)).unwrap();
                     assert_eq!(done.new, model.insert((k, oid)));
@@ -224,6 +230,33 @@ fn spread_keys_reach_several_levels() {
             assert_eq!(c.next_oid(&guard, None), None);
         }
     });
+}
+
+/// Keys that ascend in several runs, as those of orders of several districts do, and the rare one that is there already.
+#[test]
+fn what_is_alone_is_put_in_at_once() {
+    let epochs = Epochs::new();
+    let me = epochs.join(0);
+    let guard = me.pin();
+    let tree = BTree::new(KeyShape::Fixed(12), Limit::none()).unwrap();
+    let key = |run: u32, i: u32| [run.to_be_bytes(), 7u32.to_be_bytes(), i.to_be_bytes()].concat();
+    let mut refused = 0;
+    for i in 0..3000u32 {
+        for run in 0..20 {
+            let oid = Oid(8 + 8 * (i as u64 * 20 + run as u64));
+            if tree.insert_alone(&guard, &key(run, i), oid).unwrap().is_none() {
+                refused += 1;
+                assert!(tree.insert(&guard, &key(run, i), oid).unwrap().new);
+            }
+            if i % 100 == 0 {
+                let there = key(run, i / 2);
+                assert_eq!(tree.insert_alone(&guard, &there, Oid(oid.0 + (1 << 40))).unwrap(), None);
+                assert_eq!(tree.insert_alone(&guard, &there, Oid(8)).unwrap(), None);
+            }
+        }
+    }
+    assert_eq!(tree.entries(), 60_000);
+    assert!(refused < 600, "{refused} of 60,000 had to be looked up first");
 }
 
 /// What an entry costs is determined by the structure.

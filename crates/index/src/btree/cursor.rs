@@ -173,6 +173,11 @@ impl Cursor {
         let form = &tree.form;
         let w = &self.words[i * form.columns..(i + 1) * form.columns];
         let from = out.len();
+        if let (KeyShape::Fixed(n), &[a, b]) = (tree.shape, w) {
+            let words = (a as u128) << 64 | b as u128;
+            out.extend_from_slice(&words.to_be_bytes());
+            return out.truncate(from + n);
+        }
         for word in &w[..form.words] {
             out.extend_from_slice(&word.to_be_bytes())
         }

@@ -171,7 +171,39 @@ impl Node {
         if form.columns == 1 && p.oid == 0 {
             return Ok(first);
         }
-        self.among_ties(form, columns, first, count, p, version)
+        let (mut low, mut high) = (first, count);
+        if form.words == 2 {
+            // Keys of several columns share their first word with many neighbours.
+            low = self.second_word_bound(columns, first, count, p);
+            let is_tie = |i| {
+                self.get(HEADER + i) == p.words[0] && self.get(HEADER + columns.capacity + i) == p.words[1]
+            };
+            if low == count || !is_tie(low) || !form.variable && p.oid == 0 {
+                return Ok(low);
+            }
+            // Mostly there is but one.
+            if low + 1 < count && !is_tie(low + 1) {
+                high = low + 1
+            }
+        } else if first + 1 < count && self.get(HEADER + first + 1) != p.words[0] {
+            high = first + 1;
+        }
+        self.among_ties(form, columns, low, high, p, version)
+    }
+
+    /// Of the entries `first..count`, whose first word is not below the probe's: the first whose first two words are not.
+    #[inline(always)]
+    fn second_word_bound(&self, columns: &Columns, first: usize, count: usize, p: &Probe<'_>) -> usize {
+        let below = |i: usize| {
+            (self.get(HEADER + i) == p.words[0]) & (self.get(HEADER + columns.capacity + i) < p.words[1])
+        };
+        let (mut at, mut len) = (first, count - first);
+        while len > 1 {
+            let half = len / 2;
+            at = select_unpredictable(below(at + half - 1), at + half, at);
+            len -= half;
+        }
+        at + (len == 1 && below(at)) as usize
     }
 
     /// The number of entries whose first word is below `word`.
@@ -193,16 +225,11 @@ impl Node {
         &self,
         form: &Form,
         columns: &Columns,
-        first: usize,
-        count: usize,
+        mut low: usize,
+        mut high: usize,
         p: &Probe<'_>,
         version: u64,
     ) -> Checked<usize> {
-        let (mut low, mut high) = (first, count);
-        // Often there is but one tie.
-        if first + 1 < count && self.get(HEADER + first + 1) != p.words[0] {
-            high = first + 1;
-        }
         while low < high {
             let middle = (low + high) / 2;
             match self.compare(form, columns, middle, p, version)? {

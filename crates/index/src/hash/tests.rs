@@ -169,6 +169,27 @@ fn one_oid_under_many_keys() {
 }
 
 #[test]
+fn what_is_alone_is_put_in_at_once() {
+    let epochs = Epochs::new();
+    let me = epochs.join(0);
+    let guard = me.pin();
+    let index = HashIndex::new(Limit::new(i64::MAX / 2), 20_000).unwrap();
+    let mut refused = 0;
+    for k in 0..20_000u64 {
+        let key = k.to_be_bytes();
+        if index.insert_alone(&guard, &key, Oid(8 * k + 8)).unwrap().is_none() {
+            refused += 1;
+            assert!(index.insert(&guard, &key, Oid(8 * k + 8)).unwrap().new);
+        }
+        assert_eq!(index.insert_alone(&guard, &key, Oid(8)).unwrap(), None);
+        assert!(oids(&index, &guard, hash_key(&key)).contains(&(8 * k + 8)));
+    }
+    assert_eq!(index.entries(), 20_000);
+    assert!(refused < 2000, "{refused} of 20,000 had to be looked up first");
+    index.verify_bits(&mut |_, _, _| ()).unwrap();
+}
+
+#[test]
 fn refused_memory_changes_nothing() {
     let budget = Limit::new(40_000);
     let epochs = Epochs::new();

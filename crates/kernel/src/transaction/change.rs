@@ -105,6 +105,17 @@ impl Session {
         if !index.unique || nulls {
             return self.put_entry(index, key, oid);
         }
+        // Nearly always nothing stands under the key yet.
+        let alone = {
+            let latches = &self.kernel.key_latches;
+            let _latch = latches.latch(latches.number(index.id, key));
+            let guard = self.participant.pin();
+            index.index.insert_alone(&guard, key, oid).map_err(|_| self.no_memory())?
+        };
+        if let Some(inserted) = alone {
+            self.own_change(index, &inserted);
+            return Ok(());
+        }
         let kernel = self.kernel.clone();
         loop {
             let latch = kernel.key_latches.latch(kernel.key_latches.number(index.id, key));
@@ -124,9 +135,13 @@ impl Session {
             let guard = self.participant.pin();
             index.index.insert(&guard, key, oid)
         }
-        .map_err(|_| Error::OutOfMemory { limit: self.kernel.space.budget.limit() })?;
+        .map_err(|_| self.no_memory())?;
         self.own_change(index, &inserted);
         Ok(())
+    }
+    #[cold]
+    fn no_memory(&self) -> Error {
+        Error::OutOfMemory { limit: self.kernel.space.budget.limit() }
     }
 
     /// Takes the latches of the unique keys that a changed row is about to have, once none of them is another row's. The
