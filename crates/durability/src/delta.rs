@@ -29,11 +29,25 @@ pub struct Changes {
     end: u64,
 }
 
-/// Whether one of the eight bytes is zero.
+/// Bytes that are looked at together.
+const CHUNK: usize = 64;
+
+/// Of each byte (at most [`CHUNK`]), whether it is not zero; the first is the lowest bit.
 #[inline]
-fn has_zero(w: u64) -> bool {
-    const ONES: u64 = 0x0101_0101_0101_0101;
-    w.wrapping_sub(ONES) & !w & ONES << 7 != 0
+fn nonzero(bytes: &[u8]) -> u64 {
+    const LOW: u64 = 0x7f7f_7f7f_7f7f_7f7f;
+    let (words, rest) = bytes.as_chunks::<8>();
+    let mut ones = 0;
+    for (i, w) in words.iter().enumerate() {
+        let w = u64::from_le_bytes(*w);
+        // The highest bit of each byte that is not zero, then those bits side by side.
+        let high = (((w & LOW) + LOW) | w) & !LOW;
+        ones |= ((high >> 7).wrapping_mul(0x0102_0408_1020_4080) >> 56) << (8 * i);
+    }
+    for (i, b) in rest.iter().enumerate() {
+        ones |= u64::from(*b != 0) << (8 * words.len() + i)
+    }
+    ones
 }
 
 impl Changes {
@@ -57,42 +71,54 @@ impl Changes {
         {
             let (from, to) = (word.trailing_zeros() as usize / 8, 8 - word.leading_zeros() as usize / 8);
             if to - from < SPLIT + 2 {
-                return self.piece(address + from as u64, &delta[from..to]);
+                return self.piece(address + from as u64, &delta[from..], to - from);
             }
         }
-        let mut i = 0;
-        while i < delta.len() {
-            i += zeros(&delta[i..]);
-            if i == delta.len() {
-                return;
-            }
-            let start = i;
-            let mut end = i + 1; // behind the last byte that is not zero
-            i += 1;
-            while i < delta.len() && i - end < SPLIT {
-                if let Some(w) = delta[i..].first_chunk::<8>()
-                    && !has_zero(u64::from_le_bytes(*w))
-                {
-                    i += 8;
-                    end = i;
-                    continue;
+        // The open piece: `start..end`; none as long as `end` is zero.
+        let (mut start, mut end) = (0, 0);
+        for (n, chunk) in delta.chunks(CHUNK).enumerate() {
+            let mut ones = nonzero(chunk);
+            while ones != 0 {
+                // A run of bytes that are not zero.
+                let first = ones.trailing_zeros();
+                let len = (!(ones >> first)).trailing_zeros();
+                ones = ones.checked_shr(first + len).map_or(0, |rest| rest << (first + len));
+                let from = n * CHUNK + first as usize;
+                if end == 0 {
+                    start = from;
+                } else if from - end >= SPLIT {
+                    self.piece(address + start as u64, &delta[start..], end - start);
+                    start = from;
                 }
-                if delta[i] != 0 {
-                    end = i + 1;
-                }
-                i += 1;
+                end = from + len as usize;
             }
-            self.piece(address + start as u64, &delta[start..end]);
-            i = end;
+        }
+        if end > 0 {
+            self.piece(address + start as u64, &delta[start..], end - start)
         }
     }
 
-    fn piece(&mut self, address: u64, bytes: &[u8]) {
-        put_varint(&mut self.bytes, bytes.len() as u64);
+    /// Adds the first `len` of `bytes` (at least one); what follows helps to read whole words.
+    #[inline]
+    fn piece(&mut self, address: u64, bytes: &[u8], len: usize) {
         let distance = address.wrapping_sub(self.end) as i64;
-        put_varint(&mut self.bytes, ((distance << 1) ^ (distance >> 63)) as u64);
-        self.bytes.extend_from_slice(bytes);
-        self.end = address + bytes.len() as u64;
+        let zigzag = ((distance << 1) ^ (distance >> 63)) as u64;
+        self.end = address + len as u64;
+        if len <= 8 && zigzag < 1 << 14 {
+            // Nearly all pieces: the head and the bytes at once, what is too much being cut off again.
+            let (head, n) = match zigzag {
+                0..0x80 => (zigzag << 8, 2),
+                _ => ((zigzag & 0x7f | 0x80 | zigzag >> 7 << 8) << 8, 3),
+            };
+            let all = (head | len as u64) as u128 | (short(bytes, len) as u128) << (8 * n);
+            let end = self.bytes.len() + n + len;
+            self.bytes.extend_from_slice(&all.to_le_bytes());
+            self.bytes.truncate(end);
+            return;
+        }
+        put_varint(&mut self.bytes, len as u64);
+        put_varint(&mut self.bytes, zigzag);
+        self.bytes.extend_from_slice(&bytes[..len]);
     }
 
     /// Length in the log, without the record's header.
@@ -126,28 +152,11 @@ impl Changes {
                     parts.push(Changes::new());
                 }
                 let last = parts.len() - 1;
-                parts[last].piece(address + (i * step) as u64, part);
+                parts[last].piece(address + (i * step) as u64, part, part.len());
             }
         }
         parts
     }
-}
-
-/// How many zero bytes lead.
-#[inline]
-fn zeros(bytes: &[u8]) -> usize {
-    let mut n = 0;
-    let mut words = bytes.chunks_exact(8);
-    for w in &mut words {
-        let mut b = [0; 8];
-        b.copy_from_slice(w);
-        let v = u64::from_le_bytes(b);
-        if v != 0 {
-            return n + v.trailing_zeros() as usize / 8;
-        }
-        n += 8;
-    }
-    n + words.remainder().iter().take_while(|b| **b == 0).count()
 }
 
 pub(crate) fn put_varint(out: &mut Vec<u8>, mut v: u64) {

@@ -119,19 +119,6 @@ impl Mark {
         // SAFETY: by the contract above.
         drop(unsafe { Arc::from_raw(at as *const Mark) })
     }
-    fn new(id: TxnId, session: SessionId) -> Arc<Mark> {
-        let state = TxnState { id, session, state: AtomicU64::new(0), waited: AtomicBool::new(false) };
-        Arc::new(Mark { txn: Arc::new(state), command: AtomicU32::new(0) })
-    }
-    /// Makes it the mark of another transaction of its session; false while somebody may still look at it.
-    fn renew(self: &mut Arc<Mark>, id: TxnId) -> bool {
-        let Some(mark) = Arc::get_mut(self) else { return false };
-        let Some(state) = Arc::get_mut(&mut mark.txn) else { return false };
-        state.id = id;
-        *state.state.get_mut() = 0;
-        *state.waited.get_mut() = false;
-        true
-    }
     pub fn state(&self) -> &TxnState {
         &self.txn
     }
@@ -419,25 +406,56 @@ impl Session {
         self.txn = Some(match self.spare.take() {
             Some(mut t) => {
                 let former = std::mem::replace(&mut t.mark, mark);
-                self.resting.push_back(former);
+                self.rest_mark(former);
                 t.isolation = isolation;
                 t
             }
             None => Box::new(Txn::new(mark, isolation)),
         });
     }
+    /// The first mark of a transaction.
     fn fresh_mark(&mut self, id: TxnId) -> Arc<Mark> {
-        /// Somewhat more than end between two looks at what the epochs let go.
-        const ENOUGH: usize = 192;
-        if let Some(mut mark) = self.resting.pop_front() {
-            if mark.renew(id) {
-                return mark;
-            }
-            if self.resting.len() < ENOUGH {
-                self.resting.push_back(mark)
+        let session = self.id();
+        let new =
+            || Arc::new(TxnState { id, session, state: AtomicU64::new(0), waited: AtomicBool::new(false) });
+        let Some(mut rested) = self.rested_mark() else {
+            return Arc::new(Mark { txn: new(), command: AtomicU32::new(0) });
+        };
+        if let Some(mark) = Arc::get_mut(&mut rested) {
+            // Its transaction may have had other marks, which rest too.
+            match Arc::get_mut(&mut mark.txn) {
+                Some(state) => {
+                    state.id = id;
+                    *state.state.get_mut() = 0;
+                    *state.waited.get_mut() = false;
+                }
+                None => mark.txn = new(),
             }
         }
-        Mark::new(id, self.id())
+        rested
+    }
+    /// The mark of a later command.
+    fn further_mark(&mut self, txn: Arc<TxnState>, command: u32) -> Arc<Mark> {
+        let Some(mut rested) = self.rested_mark() else {
+            return Arc::new(Mark { txn, command: AtomicU32::new(command) });
+        };
+        if let Some(mark) = Arc::get_mut(&mut rested) {
+            mark.txn = txn;
+            *mark.command.get_mut() = command;
+        }
+        rested
+    }
+    /// A mark of an earlier transaction that nobody can look at any more.
+    fn rested_mark(&mut self) -> Option<Arc<Mark>> {
+        Arc::get_mut(self.resting.front_mut()?)?;
+        self.resting.pop_front()
+    }
+    fn rest_mark(&mut self, mark: Arc<Mark>) {
+        /// Somewhat more than are retired between two looks at what the epochs let go.
+        const ENOUGH: usize = 192;
+        if self.resting.len() < ENOUGH {
+            self.resting.push_back(mark)
+        }
     }
     /// The next command: sees what the ones before it did.
     pub fn next_command(&mut self) {
@@ -457,9 +475,10 @@ impl Session {
         if last.command() == command {
             return Arc::as_ptr(last);
         }
-        let mark = Arc::new(Mark { txn: t.state().clone(), command: AtomicU32::new(command) });
+        let txn = t.state().clone();
+        let mark = self.further_mark(txn, command);
         let at = Arc::as_ptr(&mark);
-        t.marks.push(mark);
+        self.open().marks.push(mark);
         at
     }
     fn table_number(&mut self, table: &Arc<TableStore>) -> u32 {

@@ -285,8 +285,22 @@ pub(super) fn each_piece(
 ) -> Result<()> {
     // Nearly all are short, and clearing a large buffer would be most of what they cost.
     const SHORT: usize = 256;
-    let short = w.did == Did::Insert && !w.string && Heap::row_bytes(&kernel.space, w.oid) <= SHORT;
-    if short { each_piece_of::<SHORT>(kernel, w, f) } else { each_piece_of::<LONG>(kernel, w, f) }
+    const MIDDLE: usize = 1 << 10;
+    let len = match w.did {
+        Did::Insert if w.string => {
+            let head = kernel.space.word(row(w.oid)).load(Ordering::Relaxed);
+            (8 + (head >> 32) as usize).next_multiple_of(8)
+        }
+        Did::Insert => Heap::row_bytes(&kernel.space, w.oid),
+        Did::Node | Did::Share => 0,
+    };
+    if len <= SHORT {
+        each_piece_of::<SHORT>(kernel, w, len, f)
+    } else if len <= MIDDLE {
+        each_piece_of::<MIDDLE>(kernel, w, len, f)
+    } else {
+        each_piece_of::<LONG>(kernel, w, len, f)
+    }
 }
 
 /// The longest piece, in bytes.
@@ -302,17 +316,12 @@ fn bytes_of(words: &[u64]) -> &[u8] {
 fn each_piece_of<const CHUNK: usize>(
     kernel: &Kernel,
     w: &Write,
+    len: usize,
     mut f: impl FnMut(Oid, usize, &[u8]) -> Result<()>,
 ) -> Result<()> {
     match w.did {
         Did::Share => Ok(()),
         Did::Insert => {
-            let len = if w.string {
-                let head = kernel.space.word(row(w.oid)).load(Ordering::Relaxed);
-                (8 + (head >> 32) as usize).next_multiple_of(8)
-            } else {
-                Heap::row_bytes(&kernel.space, w.oid)
-            };
             let mut buf = [0; CHUNK];
             let mut at = 0;
             while at < len {

@@ -219,11 +219,13 @@ impl Session {
         }
         self.kernel.waits.ended(t.state());
         if t.marked {
+            let marks = t.marks.iter().chain([&t.mark]);
             let guard = self.participant.pin();
-            for m in t.marks.drain(..).chain([t.mark.clone()]) {
-                // SAFETY: its slots are stamped, so no new reader finds it.
-                unsafe { guard.retire_raw(Arc::into_raw(m) as usize, Mark::free_at) }
-            }
+            // SAFETY: their slots are stamped, so no new reader finds them.
+            unsafe { guard.retire_all(marks.map(|m| Arc::into_raw(m.clone()) as usize), Mark::free_at) }
+        }
+        for m in t.marks.drain(..) {
+            self.rest_mark(m)
         }
         self.view.txn = 0;
         self.unpublish();
