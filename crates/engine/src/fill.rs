@@ -16,7 +16,6 @@ use crate::error;
 use crate::table::{Table, TableIndex};
 use ondol_base::epoch::Guard;
 use ondol_base::oid::Oid;
-use ondol_base::sim::mutated;
 use ondol_base::sync::Mutex;
 use ondol_base::thread;
 use ondol_durability::page::{PAGES_PER_SEGMENT, SegmentId};
@@ -93,7 +92,7 @@ impl From {
     /// The newest commit whose versions are filled from.
     fn until(self) -> u64 {
         match self {
-            From::Snapshot(s) if !mutated("index_fills_newer") => s,
+            From::Snapshot(s) => s,
             _ => slot::ID,
         }
     }
@@ -391,7 +390,7 @@ impl Fill {
             let mut newest = None;
             slot::committed_versions(space, oid, &mut w.row, &mut |from, row| {
                 let live = row[0] & slot::LIVE != 0;
-                if from <= until || mutated("index_fills_newer") {
+                if from <= until {
                     newest.get_or_insert(live);
                     if live {
                         see(row);
