@@ -19,7 +19,7 @@ use crate::sharing::{self, Counts, Range, Target};
 use crate::status::Facts;
 use crate::verdict::{Verdict, verdict};
 use crate::wal::{self, Entry, Format, Writer};
-use crate::window::{self, Kind, Window};
+use crate::window::{self, Account, Kind, Window};
 use ondol_base::media::Promise;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::fs::File;
@@ -32,9 +32,6 @@ use std::sync::{Arc, PoisonError};
 const LEAST_BLOCKS: u32 = 16;
 /// How often auto tries to be alone with a database.
 const REFUSALS: u64 = 3;
-
-/// A copy of the WAL index's header, as words.
-type Header = [u32; 12];
 
 /// Blocks that sharing a run spares.
 fn blocks(run: &Run, layout: Layout) -> u32 {
@@ -80,8 +77,6 @@ pub struct Database {
     journal: Option<Named>,
     /// What happened through windows that are gone.
     past: window::Counts,
-    /// The change counter in the header when this connection's last lock went.
-    counter: Option<[u8; 4]>,
 }
 
 impl Database {
@@ -134,7 +129,6 @@ impl Database {
             window,
             journal: None,
             past: window::Counts::default(),
-            counter: None,
         };
         Ok((Box::new(database), out))
     }
@@ -162,7 +156,10 @@ impl Database {
     }
     pub fn unlock(&mut self, level: c_int) -> c_int {
         if self.window.is_some() && level < ffi::LOCK_SHARED && self.level >= ffi::LOCK_SHARED {
-            self.counter = self.change_counter();
+            let account = self.change_counter();
+            if let Some(window) = &mut self.window {
+                window.notice(account, true);
+            }
         }
         self.doubt();
         let code = self.below.unlock(level);
@@ -205,16 +202,22 @@ impl Database {
     fn take_notice(&mut self, before: c_int) {
         let recovers = self.level >= ffi::LOCK_EXCLUSIVE && before < ffi::LOCK_RESERVED;
         let first = before < ffi::LOCK_SHARED;
-        if recovers || (first && (self.counter.is_none() || self.change_counter() != self.counter)) {
+        let account = if first { self.change_counter() } else { None };
+        let others = first && self.window.as_mut().is_some_and(|window| window.notice(account, false));
+        if recovers || others {
             let journal = self.journal.as_mut().map(|journal| &mut journal.window);
             self.window.iter_mut().chain(journal).for_each(Window::foreign);
         }
     }
     /// Which every transaction changes that changes the database otherwise than through a WAL.
-    fn change_counter(&mut self) -> Option<[u8; 4]> {
+    fn change_counter(&mut self) -> Option<Account> {
         const AT: i64 = 24;
         let mut bytes = [0; 4];
-        (self.read(&mut bytes, AT) == ffi::OK).then_some(bytes)
+        (self.read(&mut bytes, AT) == ffi::OK).then(|| {
+            let mut account = Account::default();
+            account[0] = u32::from_be_bytes(bytes);
+            account
+        })
     }
     /// The database's window, under a lock that keeps it as long as it is.
     fn window(&mut self) -> Option<&mut Window> {
@@ -362,7 +365,7 @@ impl Database {
                 wal.writer.doubt();
                 // Taken: whether others have written. Let go: what this connection knows of is all there is.
                 if code == ffi::OK && flags & ffi::SHM_EXCLUSIVE != 0 {
-                    wal.take_notice(header, flags & ffi::SHM_UNLOCK != 0);
+                    wal.notice(header, flags & ffi::SHM_UNLOCK != 0);
                 }
             }
         }
@@ -373,13 +376,9 @@ impl Database {
         self.fence();
         self.below.shm_barrier()
     }
-    /// The WAL index's header: it changes with every commit.
-    fn index_header(&self) -> Option<Header> {
-        let mut header = [0; 12];
-        for (i, word) in header.iter_mut().enumerate() {
-            *word = self.index_u32(4 * i)? as u32;
-        }
-        Some(header)
+    /// The WAL index's header; nothing where there is no index, since nobody else is there then.
+    fn index_header(&self) -> Account {
+        std::array::from_fn(|i| self.index_u32(4 * i).map_or(0, |word| word as u32))
     }
     pub fn shm_unmap(&mut self, delete: c_int) -> c_int {
         self.index = std::ptr::null();
@@ -626,8 +625,7 @@ impl Database {
         } else {
             None
         };
-        self.wal =
-            Box::into_raw(Box::new(Wal { below, layout, writer, database: self, window, known: None }));
+        self.wal = Box::into_raw(Box::new(Wal { below, layout, writer, database: self, window }));
         Ok((self.wal, out))
     }
 
@@ -896,8 +894,6 @@ pub struct Wal {
     database: *mut Database,
     /// `ondol=pmem`: the mapping, of a WAL in SQLite's layout.
     window: Option<Named>,
-    /// The WAL index's header up to which the next sync covers what this connection has written, or knows to be synced.
-    known: Option<Header>,
 }
 
 impl Wal {
@@ -1013,7 +1009,7 @@ impl Wal {
         unsafe { &(*self.database).target }.choice.syncs.fetch_add(1, Relaxed);
         // SAFETY: D1.
         let header = unsafe { (*self.database).index_header() };
-        self.take_notice(header, false);
+        self.notice(header, false);
         if self.window.as_mut().is_some_and(|named| !named.window.sync()) {
             return ffi::OK;
         }
@@ -1026,16 +1022,11 @@ impl Wal {
         code
     }
 
-    /// The WRITE lock was taken or let go, or a sync is due: where the WAL index has commits that this connection knows
-    /// nothing of, the kernel's sync must cover them.
-    fn take_notice(&mut self, header: Option<Header>, let_go: bool) {
-        if let Some(named) = &mut self.window
-            && !let_go
-            && self.known != header
-        {
-            named.window.foreign();
+    /// The WRITE lock was taken or let go (`ours`), or a sync is due.
+    fn notice(&mut self, header: Account, ours: bool) {
+        if let Some(named) = &mut self.window {
+            named.window.notice(Some(header), ours);
         }
-        self.known = header;
     }
 
     /// The window, under the database's SHARED lock, which keeps the file at its path.

@@ -46,6 +46,9 @@ pub enum Kind {
     Wal,
 }
 
+/// What changes in SQLite's own accounts with every commit: a WAL index's header, a database's change counter.
+pub type Account = [u32; 12];
+
 /// What happened through a window.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counts {
@@ -81,6 +84,8 @@ pub struct Window {
     unsynced: bool,
     /// Length and time of the last change at the kernel's last sync.
     durable: Option<(u64, (i64, i64))>,
+    /// The account up to which the next sync covers everything.
+    known: Option<Account>,
     /// Why nothing is mapped.
     refusal: Option<String>,
     pub counts: Counts,
@@ -98,6 +103,7 @@ impl Window {
             stored: false,
             unsynced: true,
             durable: None,
+            known: None,
             refusal: None,
             counts: Counts::default(),
         }
@@ -118,6 +124,16 @@ impl Window {
         if !mutated("window_believes_the_length") {
             self.looked = false;
         }
+    }
+
+    /// SQLite's account where others may have changed it, or, if it is `ours`, where only this connection has (P4). None where it cannot be
+    /// read. Whether others have written.
+    pub fn notice(&mut self, account: Option<Account>, ours: bool) -> bool {
+        let others =
+            !ours && (account.is_none() || self.known != account) && !mutated("window_ignores_others");
+        self.known = account;
+        self.unsynced |= others;
+        others
     }
 
     /// Others may have written what the next sync must cover (P4).
@@ -249,6 +265,8 @@ impl Window {
     pub fn synced(&mut self) {
         self.counts.kernel_syncs += 1;
         self.unsynced = false;
-        self.durable = self.ground.extent().ok().map(|extent| (extent.len, extent.changed));
+        if self.promise() == Some(Promise::Fence) {
+            self.durable = self.ground.extent().ok().map(|extent| (extent.len, extent.changed));
+        }
     }
 }

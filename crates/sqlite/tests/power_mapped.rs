@@ -1,7 +1,8 @@
-//! Power failures at any operation on mapped files: the windows that `ondol=pmem` puts before database and rollback journal, in
-//! simulated persistent memory, under a model that writes what SQLite writes in journal mode PERSIST.
+//! Power failures at any operation on mapped files: the windows that `ondol=pmem` puts before database, rollback journal and WAL, in
+//! simulated persistent memory, under a model that writes what SQLite writes in journal modes PERSIST and WAL.
 //!
-//! Two connections take turns, each in a process of its own: with windows of its own, or without. They change, add and drop pages. What was
+//! Two connections take turns, each in a process of its own: with windows of its own, or without. They change, add and drop pages; in WAL mode
+//! some sync their commits and some do not, and checkpoints come half-way or to the end. What was
 //! not fenced survives in any subset of its words, what the kernel wrote in any subset of its sectors. A touch beyond a file's end is SIGBUS: a panic
 //! here. Checked at each start: the database is at a commit, and none that was acknowledged is missing. Each mutation must be noticed.
 //!
@@ -9,7 +10,7 @@
 use ondol_base::crc::crc32c;
 use ondol_base::media::{File, Mapped, Open, Promise, Storage};
 use ondol_base::sim::{Config, Random, World};
-use ondol_sqlite::window::{Extent, Ground, Kind, Window};
+use ondol_sqlite::window::{Account, Extent, Ground, Kind, Window};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
@@ -130,8 +131,6 @@ impl Opened {
 struct Connection {
     db: Opened,
     journal: Opened,
-    /// Transactions so far when its last lock went.
-    counter: usize,
 }
 
 impl Connection {
@@ -147,24 +146,25 @@ impl Connection {
         Ok(Connection {
             db: opened("db", Kind::Database, &changes[0])?,
             journal: opened("db-journal", Kind::Journal, &changes[1])?,
-            counter: 0,
         })
     }
     fn windows(&mut self) -> impl Iterator<Item = &mut Window> {
         self.db.window.iter_mut().chain(&mut self.journal.window)
     }
-    fn lock(&mut self, counter: usize) {
-        let foreign = self.counter != counter;
-        for window in self.windows() {
-            window.doubt();
-            if foreign {
-                window.foreign();
-            }
+    /// `commits` so far: the change counter.
+    fn lock(&mut self, commits: usize) {
+        self.windows().for_each(Window::doubt);
+        if self.db.window.as_mut().is_some_and(|w| w.notice(account(commits), false))
+            && let Some(journal) = &mut self.journal.window
+        {
+            journal.foreign();
         }
     }
-    fn unlock(&mut self, counter: usize) {
+    fn unlock(&mut self, commits: usize) {
         self.windows().for_each(Window::doubt);
-        self.counter = counter;
+        if let Some(window) = &mut self.db.window {
+            window.notice(account(commits), true);
+        }
     }
 
     /// The first eight bytes say whether the journal counts, as SQLite's do.
@@ -181,13 +181,18 @@ impl Connection {
 
     fn transaction(&mut self, r: &mut Random, truth: &mut Truth) -> io::Result<()> {
         let old = truth.states.last().expect("a state").clone();
-        let version = truth.states.len() as u64;
+        let version = truth.next_version();
         let before = old.len() as u64;
         let mut new = old.clone();
         new.resize((before + r.below(4)).saturating_sub(r.below(4)).clamp(1, 12) as usize, version);
         for _ in 0..1 + r.below(3) {
             let page = r.below(new.len() as u64) as usize;
             new[page] = version;
+        }
+        let rolled_back = r.chance(0.4);
+        if rolled_back {
+            // With the longest journal.
+            new.fill(version);
         }
         // The journal: everything that will be changed or dropped, then how much it is.
         let full = Connection::header(0, before);
@@ -207,7 +212,7 @@ impl Connection {
                 records += 1;
             }
         }
-        if r.chance(0.3) {
+        if rolled_back {
             // Rolled back before the database is touched; some connections shorten the journal.
             return if r.chance(0.5) { self.journal.set_len(0) } else { self.journal.write(&[0; 28], 0) };
         }
@@ -271,6 +276,15 @@ fn page_bytes(page: usize, version: u64) -> Vec<u8> {
 struct Truth {
     states: Vec<State>,
     acknowledged: usize,
+    /// The newest content's, also of commits that were lost: what is left of those must not look like a later commit's.
+    version: u64,
+}
+
+impl Truth {
+    fn next_version(&mut self) -> u64 {
+        self.version += 1;
+        self.version
+    }
 }
 
 fn life(disk: &dyn Storage, r: &mut Random, truth: &mut Truth) -> io::Result<()> {
@@ -286,14 +300,7 @@ fn life(disk: &dyn Storage, r: &mut Random, truth: &mut Truth) -> io::Result<()>
         assert!(bytes == page_bytes(page, version), "page {page} is torn");
         found.push(version);
     }
-    let at = truth.states.iter().rposition(|s| *s == found);
-    let at =
-        at.unwrap_or_else(|| panic!("a state that never was: {found:?} after {:?}", truth.states.last()));
-    assert!(at >= truth.acknowledged, "commit {at} is found, but {} was acknowledged", truth.acknowledged);
-    truth.states.truncate(at + 1);
-    truth.acknowledged = at;
-    // Commits of the last life that nobody has acknowledged are made durable by the next sync.
-    both[0].unlock(0);
+    check(truth, &found);
     for _ in 0..20 {
         let who = r.below(2) as usize;
         both[who].lock(truth.states.len());
@@ -303,12 +310,211 @@ fn life(disk: &dyn Storage, r: &mut Random, truth: &mut Truth) -> io::Result<()>
     Ok(())
 }
 
+/// SQLite's account after so many commits.
+fn account(commits: usize) -> Option<Account> {
+    Some([commits as u32; 12])
+}
+
+const FRAME: u64 = 24 + PAGE;
+
+/// What SQLite has in its WAL index.
+#[derive(Default)]
+struct Index {
+    salt: u64,
+    sum: u32,
+    /// Page and version of each committed frame.
+    frames: Vec<(usize, u64)>,
+    backfilled: usize,
+    /// Changes with every commit, and when the WAL begins anew.
+    changes: usize,
+}
+
+fn wal_header(salt: u64) -> [u8; 32] {
+    let mut h = [0; 32];
+    h[..4].copy_from_slice(&0x377f_0682u32.to_be_bytes());
+    h[16..24].copy_from_slice(&salt.to_be_bytes());
+    let sum = crc32c(&h[..24]);
+    h[24..28].copy_from_slice(&sum.to_be_bytes());
+    h
+}
+
+fn frame(sum: &mut u32, salt: u64, page: usize, last: bool, content: &[u8]) -> Vec<u8> {
+    let mut h = vec![0; 24];
+    h[..4].copy_from_slice(&(page as u32 + 1).to_be_bytes());
+    h[4..8].copy_from_slice(&u32::from(last).to_be_bytes());
+    h[8..16].copy_from_slice(&salt.to_be_bytes());
+    *sum = crc32c(&[&sum.to_be_bytes(), &h[..8], content].concat());
+    h[16..20].copy_from_slice(&sum.to_be_bytes());
+    h
+}
+
+/// A connection in WAL mode, whose `journal` is the WAL.
+impl Connection {
+    /// Syncs the WAL, for a commit or a checkpoint.
+    fn sync_wal(&mut self, index: &Index) -> io::Result<()> {
+        if let Some(window) = &mut self.journal.window {
+            window.notice(account(index.changes), false);
+        }
+        self.journal.sync()
+    }
+
+    fn commit(&mut self, r: &mut Random, index: &mut Index, truth: &mut Truth, full: bool) -> io::Result<()> {
+        // The WRITE lock.
+        self.windows().for_each(Window::doubt);
+        if let Some(window) = &mut self.journal.window {
+            window.notice(account(index.changes), false);
+        }
+        if index.frames.is_empty() || (index.backfilled == index.frames.len() && r.chance(0.7)) {
+            let salt = r.next();
+            let header = wal_header(salt);
+            *index = Index { salt, sum: crc32c(&header), changes: index.changes + 1, ..Index::default() };
+            self.journal.write(&header, 0)?;
+            self.sync_wal(index)?;
+            // What journal_size_limit does; only of dead frames, since the simulator tears truncations, and file systems do not.
+            if r.chance(0.3) {
+                self.journal.set_len(32 + r.below(3) * FRAME)?;
+            }
+        }
+        let version = truth.next_version();
+        let mut new = truth.states.last().expect("a state").clone();
+        let count = 1 + r.below(3);
+        let mut frames = Vec::new();
+        for i in 0..count {
+            let page = r.below(new.len() as u64) as usize;
+            new[page] = version;
+            let content = page_bytes(page, version);
+            let head = frame(&mut index.sum, index.salt, page, i + 1 == count, &content);
+            if i + 1 == count {
+                truth.states.push(new.clone());
+            }
+            let at = 32 + (index.frames.len() + frames.len()) as u64 * FRAME;
+            self.journal.write(&head, at)?;
+            self.journal.write(&content, at + 24)?;
+            frames.push((page, version));
+        }
+        if full {
+            self.sync_wal(index)?;
+            truth.acknowledged = truth.states.len() - 1;
+        }
+        // The barrier, and the index.
+        self.windows().for_each(Window::fence);
+        index.frames.append(&mut frames);
+        index.changes += 1;
+        // The lock goes.
+        self.windows().for_each(Window::doubt);
+        if let Some(window) = &mut self.journal.window {
+            window.notice(account(index.changes), true);
+        }
+        Ok(())
+    }
+
+    fn checkpoint(&mut self, r: &mut Random, index: &mut Index, truth: &mut Truth) -> io::Result<()> {
+        self.windows().for_each(Window::doubt);
+        self.sync_wal(index)?;
+        truth.acknowledged = truth.states.len() - 1;
+        let left = (index.frames.len() - index.backfilled) as u64;
+        let whole = r.chance(0.5);
+        let upto = index.backfilled + if whole { left } else { r.below(left + 1) } as usize;
+        for at in index.backfilled..upto {
+            let (page, version) = index.frames[at];
+            if index.frames[at + 1..upto].iter().any(|(p, _)| *p == page) {
+                continue;
+            }
+            let mut content = vec![0; PAGE as usize];
+            self.journal.read(&mut content, 32 + at as u64 * FRAME + 24)?;
+            assert!(content == page_bytes(page, version), "frame {at} is not what was written");
+            self.db.write(&content, page as u64 * PAGE)?;
+        }
+        self.windows().for_each(Window::fence);
+        if upto == index.frames.len() {
+            // What others backfilled, this sync covers.
+            if let Some(window) = &mut self.db.window {
+                window.foreign();
+            }
+            self.db.sync()?;
+        }
+        index.backfilled = upto;
+        self.windows().for_each(Window::doubt);
+        Ok(())
+    }
+
+    /// What a WAL and a database hold that nobody has open.
+    fn recover_wal(&mut self) -> io::Result<(Index, State)> {
+        let mut header = [0; 32];
+        self.journal.read(&mut header, 0)?;
+        let salt = u64::from_be_bytes(header[16..24].try_into().expect("8 bytes"));
+        let mut index = Index::default();
+        if header == wal_header(salt) {
+            index = Index { salt, sum: crc32c(&header), ..Index::default() };
+            let (mut sum, mut open) = (index.sum, Vec::new());
+            for i in 0.. {
+                let mut bytes = vec![0; FRAME as usize];
+                self.journal.read(&mut bytes, 32 + i * FRAME)?;
+                let page = u32::from_be_bytes(bytes[..4].try_into().expect("4 bytes"));
+                let Some(page) = page.checked_sub(1) else { break };
+                let page = page as usize;
+                if frame(&mut sum, salt, page, bytes[7] == 1, &bytes[24..]) != bytes[..24] {
+                    break;
+                }
+                open.push((page, u64::from_le_bytes(bytes[24..32].try_into().expect("8 bytes"))));
+                if bytes[7] == 1 {
+                    index.frames.append(&mut open);
+                    index.sum = sum;
+                }
+            }
+        }
+        let mut state = State::new();
+        for page in 0..self.db.pages()? as usize {
+            let newest = index.frames.iter().rev().find(|(p, _)| *p == page);
+            let version = if let Some((_, version)) = newest {
+                *version
+            } else {
+                let mut bytes = vec![0; PAGE as usize];
+                self.db.read(&mut bytes, page as u64 * PAGE)?;
+                let version = u64::from_le_bytes(bytes[..8].try_into().expect("8 bytes"));
+                assert!(bytes == page_bytes(page, version), "page {page} is torn");
+                version
+            };
+            state.push(version);
+        }
+        Ok((index, state))
+    }
+}
+
+fn check(truth: &mut Truth, found: &State) {
+    let at = truth.states.iter().rposition(|s| s == found);
+    let at =
+        at.unwrap_or_else(|| panic!("a state that never was: {found:?} after {:?}", truth.states.last()));
+    assert!(at >= truth.acknowledged, "commit {at} is found, but {} was acknowledged", truth.acknowledged);
+    truth.states.truncate(at + 1);
+    truth.acknowledged = at;
+}
+
+fn wal_life(disk: &dyn Storage, r: &mut Random, truth: &mut Truth) -> io::Result<()> {
+    let second = r.chance(0.7);
+    let changes = Default::default();
+    let mut both = [Connection::open(disk, true, &changes)?, Connection::open(disk, second, &changes)?];
+    let full = [r.chance(0.7), r.chance(0.5)];
+    let (mut index, found) = both[0].recover_wal()?;
+    check(truth, &found);
+    for _ in 0..25 {
+        let who = r.below(2) as usize;
+        if r.chance(0.2) {
+            both[who].checkpoint(r, &mut index, truth)?;
+        } else {
+            both[who].commit(r, &mut index, truth, full[who])?;
+        }
+    }
+    Ok(())
+}
+
 /// The lives of one disk; panics where something is lost.
 fn lives(seed: u64, mutation: Option<&'static str>) {
-    let mapped = if seed % 4 == 3 { Promise::Sync } else { Promise::Fence };
+    let mapped = if seed % 8 >= 6 { Promise::Sync } else { Promise::Fence };
     let config = || Config { mutation, mapped: Some(mapped), sync_us: (0, 0), ..Config::default() };
     let mut r = Random::new(seed);
-    let mut truth = Truth { states: vec![vec![0; 4]], acknowledged: 0 };
+    let mut truth = Truth { states: vec![vec![0; 4]], acknowledged: 0, version: 0 };
+    let one_life = if seed.is_multiple_of(2) { wal_life } else { life };
     let mut world = World::new(seed, config());
     let made = world.disk("disk");
     world.run(|| {
@@ -323,13 +529,13 @@ fn lives(seed: u64, mutation: Option<&'static str>) {
     for i in 0..5 {
         let disk = world.disk("disk");
         world.arm_power_failure(r.below(600));
-        let done = world.run(|| life(&*disk, &mut r, &mut truth));
+        let done = world.run(|| one_life(&*disk, &mut r, &mut truth));
         assert!(done.is_ok() || world.power_is_lost(), "{done:?}");
         world.power_failure();
         world = world.reboot_with(seed.wrapping_mul(31).wrapping_add(i), config());
     }
     let disk = world.disk("disk");
-    world.run(|| life(&*disk, &mut r, &mut truth)).expect("no failure");
+    world.run(|| one_life(&*disk, &mut r, &mut truth)).expect("no failure");
 }
 
 fn env(key: &str, default: u64) -> u64 {
@@ -357,6 +563,7 @@ fn each_mutation_is_noticed() {
         "window_journal_in_any_order",
         "window_believes_the_length",
         "window_believes_in_growth",
+        "window_ignores_others",
     ]
     .into_iter()
     .filter(|m| !(1..4000).any(|seed| std::panic::catch_unwind(|| lives(seed, Some(m))).is_err()))

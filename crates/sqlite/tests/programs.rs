@@ -211,7 +211,7 @@ fn kill_writers(round: usize, modes: [&str; 2], journal: &str) {
     });
     let ask = "SELECT sum(who = 0), sum(who = 1), count(*) % 3 FROM t;";
     let check = "PRAGMA integrity_check;";
-    let found = ours(&db, if modes[1] == "pmem" { "&ondol=pmem" } else { "" }, &[check, ask]);
+    let found = ours(&db, &format!("&ondol={}", modes[1]), &[check, ask]);
     assert_eq!(stock(&db, &[check, ask]), found, "{at}: the file is stock afterwards");
     let parts: Vec<&str> = found.trim().split(['\n', '|']).collect();
     assert_eq!((parts[0], parts[3]), ("ok", "0"), "{at}: {found}");
