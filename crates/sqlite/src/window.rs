@@ -7,7 +7,7 @@
 //! - **P3** Stores are fenced when SQLite syncs, and before anybody else may look: at each change of a lock and each barrier.
 //! - **P4** A sync is the kernel's too unless the mapping's promise is [`Promise::Fence`] and everything that the sync must
 //!   cover was stored through it: the kernel has written and truncated nothing since its last sync, neither for us nor, as far
-//!   as the file's length, its time of change and SQLite's own counters tell, for others.
+//!   as the file's length, the time of its last write and SQLite's own counters tell, for others.
 use ondol_base::media::{Mapped, Promise};
 use ondol_base::sim::mutated;
 use std::io;
@@ -80,6 +80,8 @@ pub struct Window {
     spare: Option<i64>,
     /// Something was stored since the last fence.
     stored: bool,
+    /// Something was stored since the last change of a lock.
+    touched: bool,
     /// P4: a fence is not enough.
     unsynced: bool,
     /// Length and time of the last change at the kernel's last sync.
@@ -101,6 +103,7 @@ impl Window {
             looked: false,
             spare: None,
             stored: false,
+            touched: false,
             unsynced: true,
             durable: None,
             known: None,
@@ -121,6 +124,10 @@ impl Window {
     /// A lock changes: stores become visible before it is let go, and the file's length is not known any more (P2, P3).
     pub fn doubt(&mut self) {
         self.fence();
+        if std::mem::take(&mut self.touched) && !self.unsynced {
+            // A page's first store after a sync changes the file's time. Who stores does so alone, so it was ours.
+            self.remember();
+        }
         if !mutated("window_believes_the_length") {
             self.looked = false;
         }
@@ -148,6 +155,13 @@ impl Window {
         {
             self.counts.fences += 1;
             map.fence();
+        }
+    }
+
+    /// Everything is durable, with this length.
+    fn remember(&mut self) {
+        if self.promise() == Some(Promise::Fence) {
+            self.durable = self.ground.extent().ok().map(|extent| (extent.len, extent.changed));
         }
     }
 
@@ -206,7 +220,7 @@ impl Window {
         self.at(offset, buf.len()).inspect(|map| map.read(offset as usize, buf)).is_some()
     }
 
-    /// Stores, if the mapping has room for it all; otherwise the kernel writes, and [`Window::wrote`] is told.
+    /// Stores, if the mapping has room for it all; otherwise the kernel writes, and [`Window::written`] is told.
     pub fn store(&mut self, buf: &[u8], offset: u64) -> bool {
         /// A word that is stored at once, and decides whether a journal counts.
         const MAGIC: usize = 8;
@@ -224,12 +238,13 @@ impl Window {
             map.copy(offset as usize, buf);
         }
         self.stored = true;
+        self.touched = true;
         self.counts.bytes_stored += buf.len() as u64;
         true
     }
 
     /// The kernel wrote a range.
-    pub fn wrote(&mut self, offset: u64, len: usize) {
+    fn wrote(&mut self, offset: u64, len: usize) {
         self.unsynced = true;
         self.counts.bytes_written += len as u64;
         if offset <= self.solid {
@@ -265,8 +280,6 @@ impl Window {
     pub fn synced(&mut self) {
         self.counts.kernel_syncs += 1;
         self.unsynced = false;
-        if self.promise() == Some(Promise::Fence) {
-            self.durable = self.ground.extent().ok().map(|extent| (extent.len, extent.changed));
-        }
+        self.remember();
     }
 }

@@ -41,6 +41,13 @@ fn the_status_says_what_is_mapped_and_what_that_promises() {
     let path = folder.path().join("a.db");
     let c = common::open(&path, PMEM).expect("a database");
     assert_eq!(fact(&c, "mode"), "pmem");
+    c.execute_batch("CREATE TABLE first(b); INSERT INTO first VALUES(1); INSERT INTO first VALUES(2)")
+        .expect("rows");
+    let medium = fact(&c, "medium");
+    if medium.contains("an overwrite may need a new block") {
+        assert_eq!((fact(&c, "bytes_stored"), fact(&c, "mapped")), ("0".into(), String::new()), "{medium}");
+        return;
+    }
     for mode in ["PERSIST", "WAL"] {
         c.execute_batch(&format!("PRAGMA journal_mode={mode}; CREATE TABLE {mode}(b)")).expect("a table");
         let before = fact(&c, "bytes_stored").parse::<u64>().expect("a number");
@@ -248,6 +255,9 @@ fn a_sync_is_a_fence_until_others_write() {
             c.execute_batch("PRAGMA wal_checkpoint").expect("a checkpoint");
             update(&c);
             update(&c);
+            if fact(&c, "mapped").is_empty() {
+                return;
+            }
             let (syncs, fences) = (number(&c, "kernel_syncs"), number(&c, "fences"));
             update(&c);
             update(&c);
