@@ -169,7 +169,8 @@ impl Checkpointer {
             }
             for segment in table.values() {
                 debug_assert_eq!(segment.formats.len(), PAGES_PER_SEGMENT);
-                let created = catalog.created.get(&segment.id).copied().unwrap_or(0);
+                // One that is in memory and not logged yet is younger than T: no older file's images are its own (I4).
+                let created = catalog.created.get(&segment.id).copied().unwrap_or(at);
                 if out.segment(segment, created).map_err(io)? {
                     brake.tread(&out).map_err(io)?;
                 }
@@ -229,7 +230,7 @@ impl Checkpointer {
         let named = current.incarnations.last().map_or(vec![], |i| i.files.clone());
         inner.truncate(first, &named);
         drop(current);
-        inner.latch.lock().catalog.dropped.retain(|_, dropped| *dropped > at);
+        inner.latch.lock().catalog.forget_dropped(at);
         source.published(at);
         let seconds = (ondol_base::clock::now() - start).as_secs_f64();
         Ok(Done { at, full, pages, bytes: length, seconds })

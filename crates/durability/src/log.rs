@@ -503,6 +503,18 @@ impl Catalog {
             System::PageFormat { .. } => {}
         }
     }
+    /// Forgets the segments that were dropped at or before `at`, a published T: they may be created again, and until that is
+    /// logged must not pass for what they were.
+    pub fn forget_dropped(&mut self, at: CommitTs) {
+        let Catalog { created, dropped, .. } = self;
+        dropped.retain(|segment, dropped| {
+            let kept = *dropped > at;
+            if !kept {
+                created.remove(segment);
+            }
+            kept
+        })
+    }
 }
 
 /// How many words the open buffer may take, so that its block fits in the current file or in the next.

@@ -216,6 +216,20 @@ impl Manifest {
     pub(crate) fn create(&self, storage: &dyn Storage) -> Result<(), (String, io::Error)> {
         self.write(storage, 0, &mut false)
     }
+    /// Makes a copy that stands alone durable before anything is built on it: the process that was creating the database may have
+    /// died before its sync, so that the copy is in the system's memory only.
+    pub(crate) fn settle(storage: &dyn Storage) -> Result<(), (String, io::Error)> {
+        let settle = |name: &str| {
+            storage.open(name, Open::Write)?.sync_data()?;
+            storage.sync_dir("")
+        };
+        for (name, other) in [(NAMES[0], NAMES[1]), (NAMES[1], NAMES[0])] {
+            if !storage.exists(other).map_err(|e| (other.to_string(), e))? {
+                settle(name).map_err(|e| (name.to_string(), e))?
+            }
+        }
+        Ok(())
+    }
     fn write(&self, storage: &dyn Storage, turn: u64, named: &mut bool) -> Result<(), (String, io::Error)> {
         let name = NAMES[((self.sequence + turn) % 2) as usize];
         let mut write = || {

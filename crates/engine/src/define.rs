@@ -143,14 +143,12 @@ impl Connection {
 
     /// Runs the change as one statement.
     fn defining<T>(&mut self, f: impl FnOnce(&mut Self, Catalog) -> SqlResult<T>) -> SqlResult<T> {
-        self.start_statement(self.catalog_version(), &[], true).or_else(|e| {
-            // The dictionary cannot have changed between: it is read right here. Once more, then.
-            if e.sqlstate() == STALE {
-                self.start_statement(self.catalog_version(), &[], true)
-            } else {
-                Err(e)
+        // Others may publish a catalog between the reading of its version and the statement's start.
+        while let Err(e) = self.start_statement(self.catalog_version(), &[], true) {
+            if e.sqlstate() != STALE {
+                return Err(e);
             }
-        })?;
+        }
         let _phase = ondol_base::sim::phase("ddl");
         let outcome = self.define().and_then(|c| f(self, c));
         match outcome {
