@@ -204,7 +204,10 @@ fn sample(
     slots.start(&table.store.rows);
     let step = table.store.rows.segments().len() * PAGES_PER_SEGMENT / SAMPLE;
     let mut row = vec![0; table.layout.row_size];
+    let participant = kernel.epochs.join(IDLE);
     while let Some(oid) = slots.next(space) {
+        // Writers may take versions off the chains meanwhile.
+        let _pin = participant.pin();
         if slot::read_quiet(space, oid, from.until(), &mut row) {
             for (i, sample) in indexes.iter().zip(&mut *samples) {
                 let mut key = vec![];

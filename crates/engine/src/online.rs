@@ -31,8 +31,8 @@
 //! - **O6** Of two rows with one key, both as S saw them, the fill finds the second. Otherwise one of them got the key later,
 //!   and whoever enters it then, writer or builder, looks for the other under the key's latch (U1): the builder, too, waits
 //!   for an owner who has not ended. A row whose header is still the one under which its key was read, after another's newest
-//!   version was found to have that key, had it at the same time: the build fails. If the header changed, the row is looked at
-//!   anew. New writers are bound by the index before it is published, so one of them may be refused a key that another row
+//!   version was found to have that key, had it at the same time: the build fails. If the header changed, or its owner has
+//!   committed and is still installing its rows, the row is looked at anew. New writers are bound by the index before it is published, so one of them may be refused a key that another row
 //!   has, and the build fail later all the same; as in PostgreSQL.
 //! - **O7** The only durable trace is the dictionary's record, committed at the end. A failure before takes the index out of
 //!   everyone's catalog again; writers that still have it keep it up for nobody.
@@ -46,6 +46,7 @@ use crate::fill::{duplicate, outdated};
 use crate::table::{Stage, Table, TableIndex};
 use ondol_base::oid::Oid;
 use ondol_base::sim::mutated;
+use ondol_base::sync::spin_wait;
 use ondol_durability::page::PageId;
 use ondol_kernel::heap::Slots;
 use ondol_kernel::memory::header;
@@ -145,11 +146,18 @@ impl Connection {
         oid: Oid,
     ) -> SqlResult<()> {
         let kernel = self.db.kernel.clone();
+        let mut turn = 0;
         loop {
-            let Changed { header, row, newest, entered, mut between } =
+            let Changed { header, row, newest, entered, between } =
                 self.changed_row(table, index, since, oid);
-            for key in &between {
-                self.session.put_entry(&index.store, key, oid).map_err(crate::error::kernel)?
+            // O5: each time, since what is seen now may be folded away before the next.
+            for key in between.into_iter().chain(entered.clone()) {
+                if entered.as_ref() != Some(&key) {
+                    self.session.put_entry(&index.store, &key, oid).map_err(crate::error::kernel)?
+                }
+                if newest.as_ref().is_none_or(|n| n.0 != key) && !mutated("index_old_keys_kept") {
+                    self.outdated.push(outdated(table, index, key.into(), oid))
+                }
             }
             if let Some((key, nulls)) = newest.as_ref().filter(|(k, _)| entered.as_ref() != Some(k)) {
                 // O6
@@ -159,19 +167,20 @@ impl Connection {
                         return Err(crate::error::kernel(e));
                     };
                     let now = kernel.space.word(oid.0).load(Ordering::Acquire);
-                    if now == header || mutated("index_conflict_final") {
+                    // Whoever has committed and is still installing may have given the other row the key already (O6).
+                    let installing = header & slot::OWNED != 0 && {
+                        let _pin = self.session.pin();
+                        slot::owner(&kernel.space, oid, header)
+                            .is_none_or(|t| t.get() != slot::Status::Active)
+                    };
+                    if now == header && !installing || mutated("index_conflict_final") {
                         let _pin = self.session.pin();
                         return Err(duplicate(&kernel, table, index, &row));
                     }
+                    spin_wait(turn);
+                    turn += 1;
                     continue;
                 }
-            }
-            // O5
-            between.extend(entered);
-            let newest = newest.map(|n| n.0);
-            between.retain(|k| Some(k) != newest.as_ref());
-            if !mutated("index_old_keys_kept") {
-                self.outdated.extend(between.into_iter().map(|k| outdated(table, index, k.into(), oid)))
             }
             return Ok(());
         }

@@ -138,10 +138,14 @@ fn read_chain(space: &Space, oid: Oid, w0: u64, view: &View, offset: usize, out:
     yield_point();
     let (word0, word1) = (space.word(oid.0), space.word(oid.0 + 8));
     let link = word1.load(Ordering::Acquire);
+    // An owner's header comes again: it may have given the lock back, another have changed the row, and the owner have come back. Its node
+    // does not come again while we are pinned.
+    let same_owner = || w0 & OWNED == 0 || (word1.load(Ordering::Relaxed) ^ link) & (POINTER | MARK) == 0;
     let unchanged = || {
         fence(Ordering::Acquire);
-        word0.load(Ordering::Relaxed) == w0
+        word0.load(Ordering::Relaxed) == w0 && same_owner()
     };
+    yield_point();
     if w0 & OWNED == 0 {
         space.copy_out(row(oid) + offset as u64, out);
         let found = walk(link, w0, view.snapshot, offset, out);
@@ -309,7 +313,9 @@ fn whole<'a>(space: &'a Space, oid: Oid, buf: &mut [u8], chain: &mut Vec<(&'a Ve
             return 0;
         }
         chain.clear();
-        let mut next = space.word(oid.0 + 8).load(Ordering::Acquire);
+        let word1 = space.word(oid.0 + 8);
+        let link = word1.load(Ordering::Acquire);
+        let mut next = link;
         space.copy_out(row(oid), buf);
         // SAFETY: the caller is pinned.
         while let Some(v) = unsafe { node(next) } {
@@ -318,7 +324,10 @@ fn whole<'a>(space: &'a Space, oid: Oid, buf: &mut [u8], chain: &mut Vec<(&'a Ve
         }
         yield_point();
         fence(Ordering::Acquire);
-        if (w0 & OWNED == 0 || w0 & INSTALLING == 0) && space.word(oid.0).load(Ordering::Relaxed) == w0 {
+        // As in `read_chain`: an owner's header alone comes again.
+        let same_owner = || (word1.load(Ordering::Relaxed) ^ link) & (POINTER | MARK) == 0;
+        let stands = w0 & OWNED == 0 || w0 & INSTALLING == 0 && same_owner();
+        if stands && space.word(oid.0).load(Ordering::Relaxed) == w0 {
             return w0;
         }
         spin_wait(turn);

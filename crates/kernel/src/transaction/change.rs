@@ -235,7 +235,11 @@ impl Session {
             let other = w0 & OWNED != 0 && !mine;
             let same = |buf: &[u8]| {
                 let mut k = Vec::with_capacity(key.len());
-                index.key.key(buf, &Newest(self), &mut k);
+                // Strings of another's pending versions are seen by no view.
+                match other {
+                    true => index.key.key(buf, &crate::table::Committed(space), &mut k),
+                    false => index.key.key(buf, &Newest(self), &mut k),
+                };
                 k == key
             };
             let verdict = if !other {

@@ -185,6 +185,7 @@ impl Session {
         // Rows before strings: the keys that a row had are made of its strings, which are there until they are installed.
         let rows = t.writes.iter().filter(|w| !w.string);
         for w in rows.chain(t.writes.iter().filter(|w| w.string)) {
+            yield_point();
             let word0 = space.word(w.oid.0);
             match w.did {
                 Did::Share => {
