@@ -148,18 +148,22 @@ fn a_duplicate_that_came_late_ends_the_building() {
     assert_eq!(code(&mut s, "INSERT INTO t VALUES (20, 5)"), "23505");
 }
 
-/// From its registration on the index binds new writers, while the building waits for old ones.
+/// From its registration on the index binds new writers, while the building waits for those who only noted old keys.
 #[test]
 fn an_index_being_built_binds_those_who_come_later() {
     let (_folder, db) = open();
     let mut early = ten(&db);
     early.execute("BEGIN; SELECT count(*) FROM t").unwrap();
     let mut s = db.session();
+    let mut noting = db.session();
     let built = meanwhile(&db, "CREATE UNIQUE INDEX i ON t (b)", |_| {
+        noting.execute("BEGIN; SELECT count(*) FROM t").unwrap();
+        early.execute("COMMIT").unwrap();
+        thread::sleep(Duration::from_millis(300));
         let e = s.execute("INSERT INTO t VALUES (20, 5)").unwrap_err();
         assert_eq!((e.sqlstate(), e.0.detail.as_deref()), ("23505", Some("Key (b)=(5) already exists.")));
         s.execute("DELETE FROM t WHERE b = 5; INSERT INTO t VALUES (20, 5)").unwrap();
-        early.execute("COMMIT").unwrap();
+        noting.execute("COMMIT").unwrap();
     });
     assert_eq!(built, Ok(()));
 }
