@@ -26,7 +26,7 @@ use crate::manifest::{CheckpointFile, OPEN_END};
 use crate::page::{Format, PAGE_SIZE, PAGES_PER_SEGMENT, PageId, SegmentId};
 use crate::{CommitTs, HeapId};
 use ondol_base::sim::mutated;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// A segment in use, as the manifest and the log name it.
@@ -135,6 +135,7 @@ impl Checkpointer {
         let tables_from = inner.latch.lock().next_round;
         let segments = source.segments(); // K4
         let catalog = inner.latch.lock().catalog.clone();
+        let listed: BTreeSet<SegmentId> = segments.iter().map(|s| s.id).collect();
 
         let mut next = current.clone();
         let number = next.next_checkpoint;
@@ -219,7 +220,8 @@ impl Checkpointer {
         if let Err((file, error)) = next.publish(data, true) {
             // One copy may say the new, one the old: keep what either needs, and let the next one try again.
             current.next_checkpoint = next.next_checkpoint;
-            current.sequence = next.sequence + 1;
+            // It begins with the copy that may be damaged now, not with the one that stands.
+            current.sequence = next.sequence + (file == crate::manifest::name_of(next.sequence)) as u64;
             return Err(CheckpointError::Io { file, error });
         }
         let old = std::mem::replace(&mut *current, next);
@@ -230,7 +232,7 @@ impl Checkpointer {
         let named = current.incarnations.last().map_or(vec![], |i| i.files.clone());
         inner.truncate(first, &named);
         drop(current);
-        inner.latch.lock().catalog.forget_dropped(at);
+        inner.latch.lock().catalog.forget_dropped(at, &listed);
         source.published(at);
         let seconds = (ondol_base::clock::now() - start).as_secs_f64();
         Ok(Done { at, full, pages, bytes: length, seconds })

@@ -31,7 +31,7 @@ use crate::{CommitTs, TxnId};
 use ondol_base::media::Lock;
 use ondol_base::sync::{Condvar, Mutex, MutexGuard};
 use ondol_base::thread::JoinHandle;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -505,7 +505,9 @@ impl Catalog {
     }
     /// Forgets the segments that were dropped at or before `at`, a published T: they may be created again, and until that is
     /// logged must not pass for what they were.
-    pub fn forget_dropped(&mut self, at: CommitTs) {
+    /// `listed`: those that were in memory when T was read; of others nothing that was logged by then counts, even if their drop
+    /// could not be logged.
+    pub fn forget_dropped(&mut self, at: CommitTs, listed: &BTreeSet<SegmentId>) {
         let Catalog { created, dropped, .. } = self;
         dropped.retain(|segment, dropped| {
             let kept = *dropped > at;
@@ -513,7 +515,8 @@ impl Catalog {
                 created.remove(segment);
             }
             kept
-        })
+        });
+        created.retain(|segment, created| *created > at || listed.contains(segment))
     }
 }
 

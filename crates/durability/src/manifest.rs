@@ -26,6 +26,10 @@ use std::io;
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"ONDOLMAN");
 pub(crate) const FORMAT: u32 = 1;
 pub(crate) const NAMES: [&str; 2] = ["manifest-0", "manifest-1"];
+/// The copy that a manifest of this sequence is written to first.
+pub(crate) fn name_of(sequence: u64) -> &'static str {
+    NAMES[(sequence % 2) as usize]
+}
 /// Larger than any manifest: the limit on what is read.
 const LARGEST: u64 = 64 << 20;
 pub const OPEN_END: u64 = u64::MAX;
@@ -216,22 +220,17 @@ impl Manifest {
     pub(crate) fn create(&self, storage: &dyn Storage) -> Result<(), (String, io::Error)> {
         self.write(storage, 0, &mut false)
     }
-    /// Makes a copy that stands alone durable before anything is built on it: the process that was creating the database may have
-    /// died before its sync, so that the copy is in the system's memory only.
+    /// Makes the copies that were read durable before anything is built on them, or one is overwritten: the process that wrote them
+    /// may have died before its sync, so that they are in the system's memory only.
     pub(crate) fn settle(storage: &dyn Storage) -> Result<(), (String, io::Error)> {
         let settle = |name: &str| {
-            storage.open(name, Open::Write)?.sync_data()?;
-            storage.sync_dir("")
+            let there = storage.exists(name)?;
+            if there { storage.open(name, Open::Write)?.sync_data() } else { storage.sync_dir("") }
         };
-        for (name, other) in [(NAMES[0], NAMES[1]), (NAMES[1], NAMES[0])] {
-            if !storage.exists(other).map_err(|e| (other.to_string(), e))? {
-                settle(name).map_err(|e| (name.to_string(), e))?
-            }
-        }
-        Ok(())
+        NAMES.iter().try_for_each(|name| settle(name).map_err(|e| (name.to_string(), e)))
     }
     fn write(&self, storage: &dyn Storage, turn: u64, named: &mut bool) -> Result<(), (String, io::Error)> {
-        let name = NAMES[((self.sequence + turn) % 2) as usize];
+        let name = name_of(self.sequence + turn);
         let mut write = || {
             let file = storage.open(name, Open::OpenOrCreate)?;
             file.write_at(&self.encode(), 0)?;

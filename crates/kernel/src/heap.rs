@@ -91,8 +91,8 @@ impl Heap {
         let huge = !self.segments.read().is_empty();
         let s = self.space.take_segment(self.id, huge)?;
         if let Err(e) = log.system(System::SegmentCreate { segment: s, heap: self.id }) {
-            // Nobody ever heard of it.
-            self.space.return_segment(s);
+            // A checkpoint may have named it meanwhile.
+            self.space.drop_segment(s, log.clock());
             return Err(e.into());
         }
         self.segments.write().push(s);
@@ -314,7 +314,8 @@ impl Heap {
             let at = log.clock();
             // If the record cannot be logged, the heap is an orphan that the next start drops.
             let _ = log.system(System::SegmentDrop { segment: s, heap: self.id, at });
-            self.space.drop_segment(s, at)
+            // Also of a refused record: a checkpoint may have named the segment while it waited.
+            self.space.drop_segment(s, log.clock())
         }
     }
 

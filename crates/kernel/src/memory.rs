@@ -186,8 +186,9 @@ impl Space {
             return;
         }
         let end = page.index() + format.pages();
+        // The format first: who finds a run's head used must not step into its tail.
+        self.header(page, header::FORMAT).store(w, Ordering::Release);
         self.header(page.segment().page(0), header::USED).fetch_max(end as u64, Ordering::AcqRel);
-        self.header(page, header::FORMAT).store(w, Ordering::Release)
     }
     /// Pages of a segment that may have a format: the first so many (S1).
     #[inline]
@@ -291,14 +292,6 @@ impl Space {
                 true => s.free.push(id.0),
                 false => s.waiting.push((id.0, at)),
             }
-        }
-    }
-    /// Takes a segment back that was taken just now and is not in the log.
-    pub fn return_segment(&self, id: SegmentId) {
-        let mut s = self.segments.lock();
-        if s.used.remove(&id.0).is_some() {
-            self.budget.give_back(SEGMENT_SIZE);
-            s.free.push(id.0)
         }
     }
     /// A checkpoint at `at` was published.
