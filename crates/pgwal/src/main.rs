@@ -55,7 +55,7 @@ struct Options {
     size: Option<u64>,
     data: Option<PathBuf>,
     promise: Option<String>,
-    library: Option<PathBuf>,
+    preload: Option<PathBuf>,
     server: Vec<String>,
 }
 
@@ -74,7 +74,7 @@ impl Options {
                 ("init", "--size") => o.size = Some(size(value)?),
                 ("init", "--pgdata") => o.data = Some(value.into()),
                 ("init", "--promise") => o.promise = Some(value.clone()),
-                ("run", "--library") => o.library = Some(value.into()),
+                ("run", "--library") => o.preload = Some(value.into()),
                 _ => return None,
             }
         }
@@ -321,7 +321,7 @@ fn run(o: &Options) -> Result<ExitCode, String> {
     if replayed.entries != 0 {
         eprintln!("ondol-pgwal: {} entries, {} bytes replayed", replayed.entries, replayed.bytes);
     }
-    let library = match &o.library {
+    let library = match &o.preload {
         Some(l) => l.clone(),
         None => std::env::current_exe().map_err(|e| e.to_string())?.with_file_name("libondol_pgwal.so"),
     };

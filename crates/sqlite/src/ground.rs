@@ -77,7 +77,7 @@ impl Ground for File {
             .map_err(|_| io::Error::from(io::ErrorKind::FileTooLarge))?;
         let mapping = Mapping::new(self.as_raw_fd(), room)?;
         let promise = if PRETEND.load(Relaxed) { Promise::Fence } else { mapping.promise() };
-        Ok(Box::new(Stored { mapping, promise, library: libpmem() }))
+        Ok(Box::new(Stored { mapping, promise, libpmem: libpmem() }))
     }
 }
 
@@ -150,7 +150,7 @@ fn load() -> Option<Libpmem> {
 struct Stored {
     mapping: Mapping,
     promise: Promise,
-    library: Option<&'static Libpmem>,
+    libpmem: Option<&'static Libpmem>,
 }
 
 impl Mapped for Stored {
@@ -161,10 +161,10 @@ impl Mapped for Stored {
         self.promise
     }
     fn copy(&self, offset: usize, bytes: &[u8]) {
-        let Some(library) = self.library else { return self.mapping.copy(offset, bytes) };
+        let Some(libpmem) = self.libpmem else { return self.mapping.copy(offset, bytes) };
         let to = self.mapping.place(offset, bytes.len());
         // SAFETY: the mapping has the range, which no reference leads to (its G2, G3).
-        unsafe { (library.memcpy_nodrain)(to.cast(), bytes.as_ptr().cast(), bytes.len()) };
+        unsafe { (libpmem.memcpy_nodrain)(to.cast(), bytes.as_ptr().cast(), bytes.len()) };
     }
     fn read(&self, offset: usize, buf: &mut [u8]) {
         self.mapping.read(offset, buf);
@@ -173,9 +173,9 @@ impl Mapped for Stored {
         self.mapping.flush(offset, len);
     }
     fn fence(&self) {
-        if let Some(library) = self.library {
+        if let Some(libpmem) = self.libpmem {
             // SAFETY: no arguments.
-            unsafe { (library.drain)() };
+            unsafe { (libpmem.drain)() };
         }
         // By its environment libpmem can be told to drain nothing.
         self.mapping.fence();
