@@ -13,7 +13,7 @@ use crate::version::{MARK, POINTER, Version, node};
 use ondol_base::oid::Oid;
 use ondol_base::sync::{spin_wait, yield_point};
 use ondol_durability::page::SLOT_HEADER;
-use std::sync::atomic::{Ordering, fence};
+use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 pub const OWNED: u64 = 1 << 63;
 pub const INSTALLING: u64 = 1 << 62;
@@ -132,18 +132,21 @@ enum Take {
     Nothing,
 }
 
+/// Whether a chain begins where it did. Asked of owned slots, since an owner's header comes again: it may have given the lock
+/// back, another have changed the row, and the owner have come back. Its node does not come again while we are pinned.
+fn leads_on(word1: &AtomicU64, link: u64) -> bool {
+    (word1.load(Ordering::Relaxed) ^ link) & (POINTER | MARK) == 0
+}
+
 /// The slow path: the slot is owned, or newer than the snapshot. `None`: look again.
 #[cold]
 fn read_chain(space: &Space, oid: Oid, w0: u64, view: &View, offset: usize, out: &mut [u8]) -> Option<bool> {
     yield_point();
     let (word0, word1) = (space.word(oid.0), space.word(oid.0 + 8));
     let link = word1.load(Ordering::Acquire);
-    // An owner's header comes again: it may have given the lock back, another have changed the row, and the owner have come back. Its node
-    // does not come again while we are pinned.
-    let same_owner = || w0 & OWNED == 0 || (word1.load(Ordering::Relaxed) ^ link) & (POINTER | MARK) == 0;
     let unchanged = || {
         fence(Ordering::Acquire);
-        word0.load(Ordering::Relaxed) == w0 && same_owner()
+        word0.load(Ordering::Relaxed) == w0 && (w0 & OWNED == 0 || leads_on(word1, link))
     };
     yield_point();
     if w0 & OWNED == 0 {
@@ -324,9 +327,7 @@ fn whole<'a>(space: &'a Space, oid: Oid, buf: &mut [u8], chain: &mut Vec<(&'a Ve
         }
         yield_point();
         fence(Ordering::Acquire);
-        // As in `read_chain`: an owner's header alone comes again.
-        let same_owner = || (word1.load(Ordering::Relaxed) ^ link) & (POINTER | MARK) == 0;
-        let stands = w0 & OWNED == 0 || w0 & INSTALLING == 0 && same_owner();
+        let stands = w0 & OWNED == 0 || w0 & INSTALLING == 0 && leads_on(word1, link);
         if stands && space.word(oid.0).load(Ordering::Relaxed) == w0 {
             return w0;
         }
