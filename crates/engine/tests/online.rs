@@ -1,4 +1,6 @@
 //! Indexes built beside writers, in simulated worlds whose writers aim at the builder's races.
+mod common;
+use common::{run, table};
 use ondol_base::sim::{Config, World};
 use ondol_base::thread;
 use ondol_engine::*;
@@ -7,26 +9,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-fn table(c: &Connection) -> Arc<Table> {
-    c.catalog().table("t").unwrap().clone()
-}
-/// Runs one statement that writes.
-fn run<T>(c: &mut Connection, f: impl Fn(&mut Connection, &Arc<Table>) -> SqlResult<T>) -> SqlResult<T> {
-    loop {
-        let t = table(c);
-        match c.start_statement(c.catalog_version(), std::slice::from_ref(&t), true) {
-            Err(e) if e.sqlstate() == STALE => continue,
-            other => other?,
-        }
-        return match f(c, &t) {
-            Ok(v) => c.end_statement().map(|_| v),
-            Err(e) => {
-                c.abort_statement();
-                Err(e)
-            }
-        };
-    }
-}
 /// Changes a row's id; gives the one it had.
 fn set(c: &mut Connection, t: &Arc<Table>, oid: Oid, to: impl Fn(i64) -> i64) -> SqlResult<i64> {
     c.lock(t, oid, LockStrength::Update, Wait::Block)?;
@@ -45,7 +27,7 @@ fn build(c: &mut Connection, kind: IndexKind) -> SqlResult<()> {
 fn verify(db: &Arc<Database>) -> Result<(), String> {
     db.settle();
     let mut c = db.connect();
-    let t = table(&c);
+    let t = table(&c, "t");
     c.start_statement(c.catalog_version(), std::slice::from_ref(&t), false).unwrap();
     let (mut scan, mut row, mut rows) = (Scan::default(), vec![0; t.layout.row_size], vec![]);
     scan.start(&c, &t);
@@ -86,7 +68,7 @@ fn builds(seed: u64, mutation: Option<&'static str>, kind: IndexKind, beside: Be
         c.create_table("t", vec![column]).unwrap();
         // Before the builder comes to the rows that are changed, it looks at others.
         let all: SqlResult<Vec<Oid>> =
-            run(&mut c, |c, t| (-200..4).map(|n| c.insert(t, &[ValueRef::Int8(n)])).collect());
+            run(&mut c, "t", |c, t| (-200..4).map(|n| c.insert(t, &[ValueRef::Int8(n)])).collect());
         let oids: Vec<Oid> = all.unwrap().split_off(200);
         let stop = Arc::new(AtomicBool::new(false));
         let writers: Vec<_> = (0..3)
@@ -116,7 +98,7 @@ fn builds(seed: u64, mutation: Option<&'static str>, kind: IndexKind, beside: Be
                 let mut c = db.connect();
                 while !stop.load(Ordering::Relaxed) {
                     c.begin(Isolation::ReadCommitted, Access::ReadOnly).unwrap();
-                    let t = table(&c);
+                    let t = table(&c, "t");
                     if c.start_statement(c.catalog_version(), &[t], false).is_ok() {
                         c.end_statement().unwrap();
                         thread::sleep(Duration::from_millis(60));
@@ -150,13 +132,13 @@ fn builds(seed: u64, mutation: Option<&'static str>, kind: IndexKind, beside: Be
 fn swap(c: &mut Connection, oids: &[Oid]) -> SqlResult<()> {
     let n = ondol_base::clock::now().as_micros() as usize;
     let (a, b) = (oids[n % 2 * 2], oids[n % 2 * 2 + 1]);
-    let one = run(c, |c, t| set(c, t, a, |old| old + 1000))?;
-    let other = run(c, |c, t| set(c, t, b, |_| one))?;
-    run(c, |c, t| set(c, t, a, |_| other).map(drop))
+    let one = run(c, "t", |c, t| set(c, t, a, |old| old + 1000))?;
+    let other = run(c, "t", |c, t| set(c, t, b, |_| one))?;
+    run(c, "t", |c, t| set(c, t, a, |_| other).map(drop))
 }
 /// Each row gets an id that no other had, in one statement, which knows of the index or does not.
 fn renew(c: &mut Connection, oids: &[Oid]) -> SqlResult<()> {
-    run(c, |c, t| oids.iter().try_for_each(|o| set(c, t, *o, |old| old + 4).map(drop)))
+    run(c, "t", |c, t| oids.iter().try_for_each(|o| set(c, t, *o, |old| old + 4).map(drop)))
 }
 
 /// The first seed that shows the variant.
@@ -199,9 +181,10 @@ fn takes_turns(mutation: Option<&'static str>) -> Result<(), String> {
         let column = ColumnDef { name: "id".into(), ty: Type::INT8, not_null: true, default: None };
         c.create_table("t", vec![column]).unwrap();
         // Before the builder comes to the row, it looks at others.
-        run(&mut c, |c, t| (-200..0).try_for_each(|n| c.insert(t, &[ValueRef::Int8(n)]).map(drop))).unwrap();
-        let oid = run(&mut c, |c, t| c.insert(t, &[ValueRef::Int8(1)])).unwrap();
-        let t = table(&c);
+        run(&mut c, "t", |c, t| (-200..0).try_for_each(|n| c.insert(t, &[ValueRef::Int8(n)]).map(drop)))
+            .unwrap();
+        let oid = run(&mut c, "t", |c, t| c.insert(t, &[ValueRef::Int8(1)])).unwrap();
+        let t = table(&c, "t");
         let [mut old, mut early] = [db.connect(), db.connect()];
         for c in [&mut old, &mut early] {
             c.begin(Isolation::ReadCommitted, Access::ReadWrite).unwrap();
@@ -212,7 +195,7 @@ fn takes_turns(mutation: Option<&'static str>) -> Result<(), String> {
         let builder =
             thread::spawn("builder", move || build(&mut theirs.connect(), IndexKind::Btree)).unwrap();
         thread::sleep(Duration::from_millis(10));
-        run(&mut c, |c, t| set(c, t, oid, |_| 2)).unwrap();
+        run(&mut c, "t", |c, t| set(c, t, oid, |_| 2)).unwrap();
         set(&mut old, &t, oid, |_| 3).unwrap();
         old.end_statement().unwrap();
         old.commit().unwrap();

@@ -1,4 +1,6 @@
 //! What must not go wrong when slots, heaps, indexes and definitions pass from one use to the next.
+mod common;
+use common::{run, table};
 use ondol_base::sim::{Config, World};
 use ondol_base::thread;
 use ondol_engine::*;
@@ -29,33 +31,6 @@ fn index(
 ) -> Result<(), String> {
     let col = IndexColumn { column, desc: false, nulls_first: false };
     c.create_index(table, name, kind, unique, vec![col], false, false).map_err(|e| e.sqlstate().to_string())
-}
-fn table(c: &Connection, name: &str) -> Arc<Table> {
-    c.catalog().table(name).unwrap().clone()
-}
-/// Runs one statement that writes.
-fn run<T>(
-    c: &mut Connection,
-    name: &str,
-    f: impl Fn(&mut Connection, &Arc<Table>) -> ondol_types::SqlResult<T>,
-) -> ondol_types::SqlResult<T> {
-    loop {
-        let t = table(c, name);
-        match c.start_statement(c.catalog_version(), std::slice::from_ref(&t), true) {
-            Err(e) if e.sqlstate() == STALE => continue,
-            other => other?,
-        }
-        return match f(c, &t) {
-            Ok(v) => {
-                c.end_statement()?;
-                Ok(v)
-            }
-            Err(e) => {
-                c.abort_statement();
-                Err(e)
-            }
-        };
-    }
 }
 fn put(c: &mut Connection, name: &str, id: i64, text: &str) -> ondol_types::SqlResult<Oid> {
     run(c, name, |c, t| c.insert(t, &[ValueRef::Int8(id), ValueRef::Text(text)]))

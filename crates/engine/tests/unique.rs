@@ -1,7 +1,8 @@
 //! Unique keys of rows that others are changing right now.
+mod common;
+use common::{run, table};
 use ondol_engine::*;
 use ondol_types::{SqlResult, Type, TypeId, ValueRef};
-use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
@@ -16,30 +17,11 @@ fn index(c: &mut Connection, kind: IndexKind, column: usize) -> SqlResult<()> {
     let col = IndexColumn { column, desc: false, nulls_first: false };
     c.create_index("t", "i", kind, true, vec![col], false, false)
 }
-fn table(c: &Connection) -> Arc<Table> {
-    c.catalog().table("t").unwrap().clone()
-}
-fn run<T>(c: &mut Connection, f: impl Fn(&mut Connection, &Arc<Table>) -> SqlResult<T>) -> SqlResult<T> {
-    loop {
-        let t = table(c);
-        match c.start_statement(c.catalog_version(), std::slice::from_ref(&t), true) {
-            Err(e) if e.sqlstate() == STALE => continue,
-            other => other?,
-        }
-        return match f(c, &t) {
-            Ok(v) => c.end_statement().map(|_| v),
-            Err(e) => {
-                c.abort_statement();
-                Err(e)
-            }
-        };
-    }
-}
 fn put(c: &mut Connection, id: i64, text: &str) -> SqlResult<Oid> {
-    run(c, |c, t| c.insert(t, &[ValueRef::Int8(id), ValueRef::Text(text)]))
+    run(c, "t", |c, t| c.insert(t, &[ValueRef::Int8(id), ValueRef::Text(text)]))
 }
 fn set_all(c: &mut Connection, oids: &[Oid], to: impl Fn(usize) -> i64) -> SqlResult<()> {
-    run(c, |c, t| {
+    run(c, "t", |c, t| {
         let mut row = vec![0; t.layout.row_size];
         for (i, o) in oids.iter().enumerate() {
             c.lock(t, *o, LockStrength::Update, Wait::Block)?;
@@ -50,7 +32,7 @@ fn set_all(c: &mut Connection, oids: &[Oid], to: impl Fn(usize) -> i64) -> SqlRe
     })
 }
 fn count(c: &mut Connection) -> (usize, Vec<Oid>) {
-    let t = table(c);
+    let t = table(c, "t");
     c.start_statement(c.catalog_version(), std::slice::from_ref(&t), false).unwrap();
     let (mut scan, mut row, mut rows) = (Scan::default(), vec![0; t.layout.row_size], vec![]);
     scan.start(c, &t);
@@ -108,13 +90,13 @@ fn a_commit_that_is_being_installed_is_no_duplicate() {
         let mut c = db.connect();
         create(&mut c);
         let (x, y) = (put(&mut c, 1, "").unwrap(), put(&mut c, 2, "").unwrap());
-        let filler: Vec<Oid> = run(&mut c, |c, t| {
+        let filler: Vec<Oid> = run(&mut c, "t", |c, t| {
             (0..100_000).map(|n| c.insert(t, &[ValueRef::Int8(1000 + n), ValueRef::Text("")])).collect()
         })
         .unwrap();
         let (mut early, mut old) = (db.connect(), db.connect());
         early.begin(Isolation::ReadCommitted, Access::ReadOnly).unwrap();
-        let t = table(&early);
+        let t = table(&early, "t");
         early.start_statement(early.catalog_version(), &[t], false).unwrap();
         early.end_statement().unwrap();
         old.begin(Isolation::ReadCommitted, Access::ReadWrite).unwrap();
@@ -125,16 +107,16 @@ fn a_commit_that_is_being_installed_is_no_duplicate() {
                 .map_err(|e| format!("{}: {e} {:?}", e.sqlstate(), e.0.detail))
         });
         thread::sleep(Duration::from_millis(500));
-        assert!(table(&c).building.is_some());
+        assert!(table(&c, "t").building.is_some());
         let mut noting = db.connect();
         noting.begin(Isolation::ReadCommitted, Access::ReadOnly).unwrap();
-        let t = table(&noting);
+        let t = table(&noting, "t");
         noting.start_statement(noting.catalog_version(), &[t], false).unwrap();
         noting.end_statement().unwrap();
         old.commit().unwrap();
         early.commit().unwrap();
         thread::sleep(Duration::from_millis(50));
-        assert!(format!("{:?}", table(&c).building.as_ref().unwrap().1) == "Entered");
+        assert!(format!("{:?}", table(&c, "t").building.as_ref().unwrap().1) == "Entered");
         let mut new = db.connect();
         new.set_synchronous(false);
         new.begin(Isolation::ReadCommitted, Access::ReadWrite).unwrap();
@@ -172,14 +154,14 @@ fn what_was_rolled_back_leaves_no_entry() {
     let building =
         thread::spawn(move || index(&mut other.connect(), IndexKind::Btree, 0).map_err(|e| e.to_string()));
     thread::sleep(Duration::from_millis(300));
-    assert!(table(&c).building.is_some());
+    assert!(table(&c, "t").building.is_some());
     set_all(&mut t, &[r], |_| 8).unwrap();
     set_all(&mut t, &[r], |_| 7).unwrap();
     t.rollback();
     building.join().unwrap().unwrap();
     for n in 0..2000 {
         let o = put(&mut c, 100 + n, "").unwrap();
-        run(&mut c, |c, t| {
+        run(&mut c, "t", |c, t| {
             c.lock(t, o, LockStrength::Update, Wait::Block)?;
             let mut row = vec![0; t.layout.row_size];
             c.read_newest(t, o, &mut row);
@@ -190,7 +172,7 @@ fn what_was_rolled_back_leaves_no_entry() {
     db.settle();
     let rows = count(&mut c).1;
     let mut entries = vec![];
-    table(&c).indexes[0].index.verify(&mut |k, o| entries.push((k.to_vec(), o))).unwrap();
+    table(&c, "t").indexes[0].index.verify(&mut |k, o| entries.push((k.to_vec(), o))).unwrap();
     println!("rows {rows:?}, entries {entries:?}, r = {r:?}");
     assert_eq!(entries.len(), rows.len());
 }
