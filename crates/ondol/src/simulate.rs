@@ -11,6 +11,7 @@
 //! - **Z2** Every account holds what the transfers in the journal make of it.
 //! - **Z3** A table that a worker made or dropped together with a journal entry is there, or gone, as that entry is.
 //! - **Z4** A row is found through each index exactly as without it.
+//! - **Z5** No two entries of the journal have one label, though workers try the same ones at a time.
 //!
 //! A seed fixes everything: the same seed gives the same trace hash.
 pub mod flips;
@@ -178,8 +179,9 @@ fn prepare(disk: Arc<dyn Storage>) -> SqlResult<()> {
     s.execute(
         "CREATE TABLE account (id integer PRIMARY KEY, balance bigint NOT NULL, note text);
          CREATE TABLE journal (worker integer, n bigint, source integer, target integer, amount bigint, made integer,
-             PRIMARY KEY (worker, n));
-         CREATE INDEX journal_n ON journal USING hash (n)",
+             label text, PRIMARY KEY (worker, n));
+         CREATE INDEX journal_n ON journal USING hash (n);
+         CREATE UNIQUE INDEX journal_label ON journal (label)",
     )?;
     for id in 0..ACCOUNTS {
         s.query("INSERT INTO account VALUES ($1, $2, '')", &crate::params![id as i32, BALANCE])?;
@@ -196,7 +198,7 @@ fn expected(e: &SqlError) -> bool {
             | sqlstate::DEADLOCK_DETECTED
             | sqlstate::LOCK_NOT_AVAILABLE
             | sqlstate::OBJECT_IN_USE
-    )
+    ) || e.sqlstate() == sqlstate::UNIQUE_VIOLATION && e.to_string().contains("journal_label")
 }
 
 /// Workers and a checkpointer, until all tries are done or the power is gone.
@@ -287,6 +289,9 @@ fn transaction(
     let amount = ((r >> 24) % 50) as i64;
     // Every fifth transaction of a worker makes a table, which the one after it drops.
     let made: i32 = if n % 5 == 3 { 1 } else { 0 };
+    // Workers who are about as far try the same label; all are the same far beyond what a row holds of a long text in itself.
+    let label =
+        (r >> 56).is_multiple_of(3).then(|| format!("labels all begin with this, then comes {}", n / 4));
     s.begin(isolation)?;
     let add = "UPDATE account SET balance = balance + $2, note = note || 'x' WHERE id = $1";
     let take = "UPDATE account SET balance = balance - $2, note = $3 WHERE id = $1";
@@ -306,8 +311,8 @@ fn transaction(
         s.rollback_to("undone")?;
     }
     s.query(
-        "INSERT INTO journal VALUES ($1, $2, $3, $4, $5, $6)",
-        &crate::params![worker as i32, n, source as i32, target as i32, amount, made],
+        "INSERT INTO journal VALUES ($1, $2, $3, $4, $5, $6, $7)",
+        &crate::params![worker as i32, n, source as i32, target as i32, amount, made, label],
     )?;
     if made == 1 {
         s.execute(&format!(
@@ -320,7 +325,7 @@ fn transaction(
     if asynchronous { s.commit_async() } else { s.commit() }
 }
 
-/// Opens the database and checks Z1 to Z4; closes it in order.
+/// Opens the database and checks Z1 to Z5; closes it in order.
 fn check(disk: Arc<dyn Storage>, known: &Mutex<Known>) -> Result<(), String> {
     let text = |e: SqlError| format!("{} {e}", e.sqlstate());
     let db = open(disk).map_err(|e| format!("recovery: {}", text(e)))?;
@@ -328,8 +333,9 @@ fn check(disk: Arc<dyn Storage>, known: &Mutex<Known>) -> Result<(), String> {
     let mut balances = vec![BALANCE; ACCOUNTS as usize];
     let mut newest: BTreeMap<u64, i64> = BTreeMap::new();
     let mut tables = Vec::new();
+    let mut labels = BTreeMap::new();
     let rows = s
-        .query("SELECT worker, n, source, target, amount, made FROM journal ORDER BY worker, n", &[])
+        .query("SELECT worker, n, source, target, amount, made, label FROM journal ORDER BY worker, n", &[])
         .map_err(text)?;
     for row in rows.iter() {
         let get = |i: usize| row.get::<i64>(i).map_err(text);
@@ -341,6 +347,11 @@ fn check(disk: Arc<dyn Storage>, known: &Mutex<Known>) -> Result<(), String> {
         *last = n;
         balances[get(2)? as usize] -= get(4)?;
         balances[get(3)? as usize] += get(4)?;
+        if let Some(label) = row.get::<Option<String>>(6).map_err(text)?
+            && let Some(other) = labels.insert(label.clone(), (worker, n))
+        {
+            return Err(format!("Z5: {other:?} and {:?} have the label {label:?}", (worker, n)));
+        }
         if get(5)? == 1 {
             tables.push(format!("made_{worker}_{n}"));
         } else if n % 5 == 4 {
@@ -398,6 +409,15 @@ fn check(disk: Arc<dyn Storage>, known: &Mutex<Known>) -> Result<(), String> {
                     return Err(format!("Z4: {sql} for {n} and {worker} counts {got} instead of {want}"));
                 }
             }
+        }
+    }
+    for (label, at) in &labels {
+        let sql = "SELECT worker, n FROM journal WHERE label = $1";
+        let rows = s.query(sql, &crate::params![label.as_str()]).map_err(text)?;
+        let found: Vec<(i64, i64)> =
+            rows.iter().map(|r| Ok((r.get(0)?, r.get(1)?))).collect::<SqlResult<_>>().map_err(text)?;
+        if found != [(at.0 as i64, at.1)] {
+            return Err(format!("Z4: {sql} for {label:?} gives {found:?} instead of {at:?}"));
         }
     }
     drop(s);

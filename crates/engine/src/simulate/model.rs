@@ -25,14 +25,30 @@ pub struct Row {
 pub const CODES: [&str; 6] = ["", "a", "ab", "wxyz", "äöüß", "日本語"];
 
 /// Index shapes a table may have: (columns, unique, hash).
-pub const SHAPES: [(&[usize], bool, bool); 6] = [
+pub const SHAPES: [(&[usize], bool, bool); 8] = [
     (&[1], true, false),
     (&[0], true, true),
     (&[2], false, false),
     (&[3], false, true),
     (&[2, 5], false, false),
     (&[4, 3], false, false),
+    (&[3], true, false),
+    (&[3], true, true),
 ];
+
+impl Row {
+    /// Whether two rows have the same key of a shape: NULL is equal to nothing.
+    fn equal(&self, other: &Row, shape: u8) -> bool {
+        SHAPES[shape as usize].0.iter().all(|c| match c {
+            0 => self.uid == other.uid,
+            1 => self.k == other.k,
+            2 => self.g.is_some() && self.g == other.g,
+            3 => self.s.is_some() && self.s == other.s,
+            4 => self.code == other.code,
+            _ => self.n == other.n,
+        })
+    }
+}
 
 pub fn table_name(table: u8) -> String {
     format!("t{table}")
@@ -218,11 +234,13 @@ impl State {
         for e in &c.effects {
             let Effect::Put { table, new: Some(new), .. } = e else { continue };
             let Some(t) = self.tables.get(table) else { continue };
-            let still = t.rows.get(&new.uid) == Some(new);
-            if still && t.shapes.contains(&0) {
-                let same: Vec<_> = t.rows.values().filter(|r| r.k == new.k).collect();
+            if t.rows.get(&new.uid) != Some(new) {
+                continue;
+            }
+            for shape in t.shapes.iter().filter(|s| SHAPES[**s as usize].1) {
+                let same: Vec<_> = t.rows.values().filter(|r| r.equal(new, *shape)).collect();
                 if same.len() > 1 {
-                    return Err(told(format!("the unique key of table {table} is not: {same:?}")));
+                    return Err(told(format!("the unique key {shape} of table {table} is not: {same:?}")));
                 }
             }
         }

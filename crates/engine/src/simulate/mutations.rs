@@ -74,6 +74,10 @@ pub const MUTATIONS: &[Mutation] = &[
     engine!("readers_see_unflushed", "readers see commits that nobody acknowledged"),
     engine!("serializable_unchecked", "a serializable commit does not check what was read"),
     engine!(
+        "pending_strings_unread",
+        "a unique key's long texts are not read where another transaction has yet to commit them"
+    ),
+    engine!(
         "index_uninstalled",
         "an index is filled while what it is filled from is being installed",
         Favour::Indexes

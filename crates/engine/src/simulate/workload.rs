@@ -108,6 +108,10 @@ fn text(r: &mut Random, bulky: bool) -> Option<String> {
             .collect(),
     )
 }
+/// One of a few texts that are the same far beyond what a row holds of a long text in itself, one the beginning of another.
+fn shared_text(n: u64) -> String {
+    format!("as any other of these begins {n}")
+}
 fn digest(s: &str) -> (u32, u32) {
     (s.len() as u32, crc::crc32c(s.as_bytes()))
 }
@@ -481,7 +485,10 @@ impl Client {
     }
 
     fn random_row(&mut self) -> (Row, Option<String>) {
-        let s = text(&mut self.r, self.shared.bulky);
+        let s = match self.r.chance(0.3) {
+            true => Some(shared_text(self.r.below(self.shared.keys))),
+            false => text(&mut self.r, self.shared.bulky),
+        };
         let row = Row {
             uid: self.shared.uids.fetch_add(1, Ordering::Relaxed),
             k: self.r.below(self.shared.keys) as i64,

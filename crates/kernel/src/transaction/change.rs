@@ -236,7 +236,7 @@ impl Session {
             let same = |buf: &[u8]| {
                 let mut k = Vec::with_capacity(key.len());
                 // Strings of another's pending versions are seen by no view.
-                match other {
+                match other && !ondol_base::sim::mutated("pending_strings_unread") {
                     true => index.key.key(buf, &crate::table::Committed(space), &mut k),
                     false => index.key.key(buf, &Newest(self), &mut k),
                 };
