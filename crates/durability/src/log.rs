@@ -503,20 +503,15 @@ impl Catalog {
             System::PageFormat { .. } => {}
         }
     }
-    /// Forgets the segments that were dropped at or before `at`, a published T: they may be created again, and until that is
+    /// Forgets the segments that were given up at or before `at`, a published T: they may be created again, and until that is
     /// logged must not pass for what they were.
-    /// `listed`: those that were in memory when T was read; of others nothing that was logged by then counts, even if their drop
-    /// could not be logged.
+    /// `listed`: those that were in memory when T was read. Of others nothing that was logged by then counts, even if their drop
+    /// could not be logged. Of these all does: who drops one may be between its record and memory for several checkpoints,
+    /// none of which may name it.
     pub fn forget_dropped(&mut self, at: CommitTs, listed: &BTreeSet<SegmentId>) {
-        let Catalog { created, dropped, .. } = self;
-        dropped.retain(|segment, dropped| {
-            let kept = *dropped > at;
-            if !kept {
-                created.remove(segment);
-            }
-            kept
-        });
-        created.retain(|segment, created| *created > at || listed.contains(segment))
+        let kept = |segment: &SegmentId, logged: &mut CommitTs| *logged > at || listed.contains(segment);
+        self.dropped.retain(kept);
+        self.created.retain(kept)
     }
 }
 

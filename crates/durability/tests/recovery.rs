@@ -279,6 +279,56 @@ fn damage_is_refused_or_harmless() {
     }
 }
 
+/// Who drops a segment is delayed between the log's record and memory, over several checkpoints: none of them names it.
+#[test]
+fn a_dropped_segment_that_memory_still_has_is_in_no_manifest() {
+    for full in [false, true] {
+        let folder = Folder::new(&format!("delayed-drop-{full}"));
+        let mut random = Random(5);
+        let truth = Mutex::new(Truth::default());
+        let (db, _) = Db::open(folder.config(1), &mut truth.lock()).unwrap();
+        let segment = db.create_segment(1, &mut random).unwrap().unwrap();
+        let other = db.create_segment(2, &mut random).unwrap().unwrap();
+        let write = |db: &Db, s, random: &mut Random| {
+            db.commit(StreamId(0), vec![db.some_changes(s, (0, 1), random)], &truth).unwrap()
+        };
+        write(&db, segment, &mut random);
+        let drop = db.log_drop(segment, &truth).unwrap();
+        for _ in 0..3 {
+            write(&db, other, &mut random);
+            db.checkpoint(full).unwrap();
+        }
+        let mut t = truth.lock().clone();
+        std::mem::drop(db);
+        let (db, _) = Db::open(folder.config(1), &mut t).unwrap();
+        assert_eq!(db.memory.state.lock().segments.keys().collect::<Vec<_>>(), [&other], "full: {full}");
+
+        // Once memory has dropped it too, a checkpoint forgets it, and it may come again.
+        let (db, truth) = (db, Mutex::new(t));
+        let write = |db: &Db, s, random: &mut Random| {
+            db.commit(StreamId(0), vec![db.some_changes(s, (0, 1), random)], &truth).unwrap()
+        };
+        let new = db.create_segment(3, &mut random).unwrap().unwrap();
+        write(&db, new, &mut random);
+        let again = db.log_drop(new, &truth).unwrap();
+        assert!(again > drop);
+        write(&db, other, &mut random);
+        db.checkpoint(full).unwrap();
+        db.forget_segment(new, again);
+        write(&db, other, &mut random);
+        db.checkpoint(full).unwrap();
+        assert!(db.memory.state.lock().reusable.contains(&new));
+        while let Some(s) = db.create_segment(4, &mut random).unwrap() {
+            write(&db, s, &mut random);
+        }
+        db.checkpoint(false).unwrap();
+        let mut t = truth.lock().clone();
+        std::mem::drop(db);
+        let (db, _) = Db::open(folder.config(1), &mut t).unwrap();
+        assert_eq!(db.memory.state.lock().segments[&new].heap, 4);
+    }
+}
+
 #[test]
 fn two_openings_exclude_each_other() {
     let folder = Folder::new("locked");

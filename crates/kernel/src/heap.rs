@@ -92,7 +92,7 @@ impl Heap {
         let s = self.space.take_segment(self.id, huge)?;
         if let Err(e) = log.system(System::SegmentCreate { segment: s, heap: self.id }) {
             // A checkpoint may have named it meanwhile.
-            self.space.drop_segment(s, log.clock());
+            self.space.drop_segment(s, || log.clock());
             return Err(e.into());
         }
         self.segments.write().push(s);
@@ -315,7 +315,7 @@ impl Heap {
             // If the record cannot be logged, the heap is an orphan that the next start drops.
             let _ = log.system(System::SegmentDrop { segment: s, heap: self.id, at });
             // Also of a refused record: a checkpoint may have named the segment while it waited.
-            self.space.drop_segment(s, log.clock())
+            self.space.drop_segment(s, || log.clock())
         }
     }
 

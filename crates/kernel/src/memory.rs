@@ -6,6 +6,9 @@
 //!
 //! - **S1** A segment's first page says how many of its pages were ever given a format. Walks end there, so that memory
 //!   that holds nothing is never touched: a small database costs the pages that it uses, not its segments.
+//! - **S2** A dropped segment waits for the clock that was read once nobody could list it any more. A checkpoint chooses T below
+//!   the clock and lists segments then, so one that lists it has a T before that, and does not free it: between the record of
+//!   a drop, or its refusal, and memory the dropper may be delayed for as long as he likes.
 use crate::error::{Error, Result};
 use ondol_base::oid::Oid;
 use ondol_base::reserve::Reserve;
@@ -281,17 +284,20 @@ impl Space {
         s.free.retain(|f| *f != id.0);
         s.waiting.push((id.0, at));
     }
-    /// Gives a dropped heap's segment up; nobody may hold an OID into it any more.
-    pub fn drop_segment(&self, id: SegmentId, at: CommitTs) {
+    /// Gives a dropped heap's segment up; nobody may hold an OID into it any more. `clock` tells the log's clock.
+    pub fn drop_segment(&self, id: SegmentId, clock: impl FnOnce() -> CommitTs) {
+        if self.segments.lock().used.remove(&id.0).is_none() {
+            return;
+        }
+        // SAFETY: the caller waited for all users of the heap.
+        unsafe { self.range.discard(id.0 as usize * SEGMENT_SIZE, SEGMENT_SIZE) };
+        self.budget.give_back(SEGMENT_SIZE);
+        // S2: read now, so that every checkpoint that has seen the segment in use is before it.
+        let at = clock();
         let mut s = self.segments.lock();
-        if s.used.remove(&id.0).is_some() {
-            // SAFETY: the caller waited for all users of the heap.
-            unsafe { self.range.discard(id.0 as usize * SEGMENT_SIZE, SEGMENT_SIZE) };
-            self.budget.give_back(SEGMENT_SIZE);
-            match ondol_base::sim::mutated("segment_reused_early") {
-                true => s.free.push(id.0),
-                false => s.waiting.push((id.0, at)),
-            }
+        match ondol_base::sim::mutated("segment_reused_early") {
+            true => s.free.push(id.0),
+            false => s.waiting.push((id.0, at)),
         }
     }
     /// A checkpoint at `at` was published.
@@ -396,7 +402,24 @@ mod tests {
         let found: Vec<(usize, Format)> = space.heads(s).map(|(p, f)| (p.index(), f)).collect();
         let gap = |i| (i, Format::Unformatted);
         assert_eq!(found, [formats[0], formats[1], gap(4), formats[2], gap(6)]);
-        space.drop_segment(s, 1);
+        space.drop_segment(s, || 1);
         assert_eq!(space.used(s), 0);
+    }
+
+    /// S2: whoever lists segments before the clock is read still meets it and chose an earlier T; later ones do not meet it.
+    #[test]
+    fn a_dropped_segment_waits_for_a_clock_read_when_nobody_lists_it() {
+        let space = Space::new(3 * SEGMENT_SIZE, Budget::new(SEGMENT_SIZE * 4)).unwrap();
+        let s = space.take_segment(7, false).unwrap();
+        space.drop_segment(s, || {
+            assert_eq!(space.segments(), []);
+            // A checkpoint of all that was before, published meanwhile.
+            space.published(8);
+            9
+        });
+        space.published(8);
+        assert_ne!(space.take_segment(8, false).unwrap(), s);
+        space.published(9);
+        assert_eq!(space.take_segment(8, false).unwrap(), s);
     }
 }

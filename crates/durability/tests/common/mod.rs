@@ -310,6 +310,12 @@ impl Db {
 
     /// Drops the segment: a commit of its own, then the record.
     pub fn drop_segment(&self, segment: SegmentId, truth: &Mutex<Truth>) -> Result<CommitTs, LogError> {
+        let ts = self.log_drop(segment, truth)?;
+        self.forget_segment(segment, ts);
+        Ok(ts)
+    }
+    /// The log's half of it.
+    pub fn log_drop(&self, segment: SegmentId, truth: &Mutex<Truth>) -> Result<CommitTs, LogError> {
         let heap = self.memory.state.lock().segments[&segment].heap;
         let r = self.log.reserve(StreamId(0), 0, Kind::Commit, 0, 0, |ts| {
             self.memory.state.lock().history.insert(ts, (vec![], false));
@@ -321,10 +327,13 @@ impl Db {
         self.log.system(System::SegmentDrop { segment, heap, at: ts })?;
         r.commit(&Changes::new());
         self.memory.install(ts);
+        Ok(ts)
+    }
+    /// Memory's half.
+    pub fn forget_segment(&self, segment: SegmentId, ts: CommitTs) {
         let mut s = self.memory.state.lock();
         s.segments.remove(&segment);
         s.dropped.push((segment, ts));
-        Ok(ts)
     }
 
     pub fn checkpoint(&self, full: bool) -> Result<Done, CheckpointError> {
