@@ -30,10 +30,11 @@ impl<'a> BlockView<'a> {
 
 fn manifest(config: &Config) -> Result<(Manifest, Vec<String>), RecoveryError> {
     let fresh = recovery::is_fresh(config)?;
-    Manifest::load(&*config.data, fresh)?.ok_or_else(|| RecoveryError::MissingFile {
+    let found = Manifest::load(&*config.data, fresh)?.ok_or_else(|| RecoveryError::MissingFile {
         file: crate::manifest::NAMES[0].into(),
         why: "there is no database here".into(),
-    })
+    })?;
+    Ok((found.manifest, found.warnings))
 }
 
 /// The manifest that counts.

@@ -12,7 +12,8 @@
 //! - **F1** A publication writes one copy, syncs it, then writes and syncs the other. Whoever destroys what an
 //!   older manifest needs (log files, checkpoint files, slots of dropped segments), or begins an incarnation, does so
 //!   only after both. So any valid copy describes a database that is still there, and a damaged one can be
-//!   replaced by its twin without loss.
+//!   replaced by its twin without loss. A publication begins with a copy that is bad, older or missing: the newest good one
+//!   stands until its twin is whole.
 //! - **F2** The newer valid copy counts.
 //! - **F3** A log block counts only when its incarnation is listed here and its round lies between that
 //!   incarnation's first and last. This is what keeps blocks of a crashed life, which were not part of what the next life
@@ -80,6 +81,22 @@ pub struct Manifest {
     pub incarnations: Vec<Incarnation>,
     /// What the log folders were called, for messages.
     pub streams: Vec<String>,
+}
+
+/// The manifest as an opening finds it.
+pub(crate) struct Loaded {
+    pub manifest: Manifest,
+    /// The copy that has no good twin.
+    stands: Option<&'static str>,
+    pub warnings: Vec<String>,
+}
+impl Loaded {
+    /// The manifest that the next one follows: that is first written to the copy that does not stand alone (F1).
+    pub fn followed(self) -> Manifest {
+        let mut m = self.manifest;
+        m.sequence += (self.stands == Some(name_of(m.sequence + 1))) as u64;
+        m
+    }
 }
 
 impl Manifest {
@@ -151,11 +168,9 @@ impl Manifest {
 
     /// The newest copy that can be believed, with a warning when the other is bad. `None` when there is neither
     /// file, or neither was ever completed and `fresh` says that nothing else was begun.
-    pub(crate) fn load(
-        storage: &dyn Storage,
-        fresh: bool,
-    ) -> Result<Option<(Manifest, Vec<String>)>, RecoveryError> {
+    pub(crate) fn load(storage: &dyn Storage, fresh: bool) -> Result<Option<Loaded>, RecoveryError> {
         let mut best: Option<Manifest> = None;
+        let mut stands = None;
         let mut errors = vec![];
         let mut present = 0;
         for name in NAMES {
@@ -180,8 +195,12 @@ impl Manifest {
                             found: m.database,
                         });
                     }
+                    let twin = best.as_ref().is_some_and(|b| b.sequence == m.sequence);
                     if best.as_ref().is_none_or(|b| b.sequence < m.sequence) {
-                        best = Some(m)
+                        best = Some(m);
+                        stands = Some(name)
+                    } else if twin {
+                        stands = None
                     }
                 }
                 Err(e @ (RecoveryError::WrongFormat { .. } | RecoveryError::Io { .. })) => return Err(e),
@@ -189,8 +208,9 @@ impl Manifest {
             }
         }
         match best {
-            Some(m) => {
-                Ok(Some((m, errors.iter().map(|e| format!("{e}; the other copy was used")).collect())))
+            Some(manifest) => {
+                let warnings = errors.iter().map(|e| format!("{e}; the other copy was used")).collect();
+                Ok(Some(Loaded { manifest, stands, warnings }))
             }
             None if present == 0 && !fresh => Err(RecoveryError::MissingFile {
                 file: NAMES[0].into(),

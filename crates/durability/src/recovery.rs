@@ -215,9 +215,10 @@ pub(crate) fn is_fresh(config: &Config) -> Result<bool, RecoveryError> {
 }
 
 fn load_or_create(config: &Config) -> Result<(Manifest, bool, Vec<String>), RecoveryError> {
-    if let Some((manifest, warnings)) = Manifest::load(&*config.data, is_fresh(config)?)? {
+    if let Some(mut found) = Manifest::load(&*config.data, is_fresh(config)?)? {
         Manifest::settle(&*config.data).map_err(|(file, error)| RecoveryError::Io { file, error })?;
-        return Ok((manifest, false, warnings));
+        let warnings = std::mem::take(&mut found.warnings);
+        return Ok((found.followed(), false, warnings));
     }
     let random = || ondol_base::random::next_u64() as u128;
     let manifest = Manifest {

@@ -3,7 +3,7 @@
 //! was acknowledged or read; [`Db::open`] compares.
 mod common;
 use common::*;
-use ondol_base::media::Storage;
+use ondol_base::media::{Open, Storage};
 use ondol_base::sim;
 use ondol_base::sync::Mutex;
 use ondol_base::thread;
@@ -181,6 +181,69 @@ fn a_database_half_made_opens() {
             }
         }
     }
+}
+
+/// One copy of the manifest has rotted, and the power fails at each operation at the end of the next opening: the one after
+/// succeeds, since the good copy stands until the rotten one is whole. The manifests take several sectors, so that they can be torn.
+#[test]
+fn a_rotten_manifest_is_written_before_the_good_one() {
+    const NEVER: u64 = 1 << 40;
+    let config = |world: &Arc<sim::World>| {
+        let mut c = config(world, 1);
+        let more = (1..4).map(|k| format!("a log folder with a long name {k}{}", "x".repeat(200)));
+        c.streams.extend(more.map(|n| Place { storage: world.disk(&n), folder: "".into() }));
+        c
+    };
+    // Opens, perhaps with a copy that rots before and a failure after so many operations. Gives the warnings and the operations.
+    let life = |world: &Arc<sim::World>, rot: Option<&'static str>, after: u64| {
+        let (w, c) = (world.clone(), config(world));
+        let open = move || {
+            if let Some(copy) = rot {
+                let file = w.disk("data").open(copy, Open::Write).unwrap();
+                let mut byte = [0];
+                file.read_at(&mut byte, 700).unwrap();
+                file.write_at(&[byte[0] ^ 4], 700).unwrap();
+                file.sync_data().unwrap();
+            }
+            w.arm_power_failure(after);
+            let before = w.io_ops();
+            match Db::open(c, &mut Truth::default()) {
+                Err(e) if !w.power_is_lost() => Err(e.to_string()),
+                Err(_) => Ok((0, 0)),
+                Ok((db, found)) => {
+                    let operations = w.io_ops() - before;
+                    // A life that did something stays in the list, so that the next manifest differs throughout.
+                    let _ = db.void(StreamId(0)).and_then(|ts| db.log.wait_durable(ts));
+                    Ok((found.warnings.len(), operations))
+                }
+            }
+        };
+        world.try_run(open).map_err(|f| f.to_string()).and_then(|r| r)
+    };
+    let mut torn = 0;
+    for (copy, openings) in [("manifest-0", 2), ("manifest-1", 2)] {
+        let run = |before: u64, seed: u64| -> Result<(usize, u64), String> {
+            let mut world = sim::World::new(seed, sim::Config::default());
+            for _ in 0..openings {
+                life(&world, None, NEVER)?;
+                world = world.reboot(seed);
+            }
+            let (warnings, operations) = life(&world, Some(copy), before)?;
+            if before == NEVER {
+                return Ok((warnings, operations));
+            }
+            world = world.reboot(seed);
+            life(&world, None, NEVER)
+        };
+        let operations = run(NEVER, 1).unwrap().1;
+        for after in operations.saturating_sub(16)..operations {
+            for seed in 0..5 {
+                let place = format!("{copy}, {openings} openings, power lost after {after}, seed {seed}");
+                torn += run(after, seed).unwrap_or_else(|e| panic!("{place}: {e}")).0
+            }
+        }
+    }
+    assert!(torn > 10, "{torn} openings met a bad copy");
 }
 
 #[test]
