@@ -114,7 +114,7 @@ impl Database {
     ) -> SqlResult<Arc<Database>> {
         let what = format!("database \"{}\"", path.display());
         let disk = match Disk::open(path) {
-            Ok(d) => d,
+            Ok(d) => d.settle_name().map(|_| d).map_err(|e| error::io(&what, e))?,
             Err(e) if e.kind() == io::ErrorKind::NotFound && options.create => {
                 Disk::create(path).map_err(|e| error::io(&what, e))?
             }

@@ -5,6 +5,8 @@
 //!   table of this process those of its own, also where the file system maps `flock` to locks of the process.
 //! - **D3** Every error names the operation and the path, and keeps its kind; the operating system's own
 //!   error is its source.
+//! - **D4** A folder's own name, and those above it, are synced whenever a database in it is opened to be written, not only by
+//!   the process that made them: that one may have died before its sync.
 //!
 //! What a crash leaves is the file system's answer to `fdatasync` of files and `fsync` of folders; M1 to M4
 //! ask no more than POSIX promises. Nothing is cached or retried here: a failed sync is reported, and what
@@ -56,10 +58,20 @@ impl Disk {
         }
         Ok(Disk { root: path.to_path_buf() })
     }
-    /// A folder, made (with its parents) when it does not exist, durably.
+    /// A folder, made (with its parents) when it does not exist, durably (D4).
     pub fn create(path: &Path) -> io::Result<Disk> {
-        make_folder(path)?;
-        Disk::open(path)
+        fs::create_dir_all(path).map_err(|e| failure("create the folder", path, e))?;
+        let disk = Disk::open(path)?;
+        disk.settle_name()?;
+        Ok(disk)
+    }
+    /// Makes the folder's own name durable, and those of the folders above it on its file system (D4).
+    pub fn settle_name(&self) -> io::Result<()> {
+        above(&self.root)?.iter().try_for_each(|folder| match sync_folder(folder) {
+            // Whoever may not even read it did not make a name in it.
+            Err(e) if e.kind() == io::ErrorKind::PermissionDenied => Ok(()),
+            other => other,
+        })
     }
     pub fn path(&self) -> &Path {
         &self.root
@@ -70,20 +82,16 @@ impl Disk {
     }
 }
 
-/// Makes a folder and its missing parents, and makes the names of those that it made durable.
-fn make_folder(path: &Path) -> io::Result<()> {
-    if path.is_dir() {
-        return Ok(());
-    }
-    let parent = path.parent().filter(|p| !p.as_os_str().is_empty());
-    if let Some(parent) = parent {
-        make_folder(parent)?;
-    }
-    match fs::create_dir(path) {
-        Ok(()) => sync_folder(parent.unwrap_or(Path::new("."))),
-        Err(e) if e.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
-        Err(e) => Err(failure("create the folder", path, e)),
-    }
+/// The folders whose syncs make the name of `path` durable, from the top: those above it on its file system.
+fn above(path: &Path) -> io::Result<Vec<PathBuf>> {
+    let failed = |e| failure("find the folder", path, e);
+    let path = fs::canonicalize(path).map_err(failed)?;
+    let device = fs::metadata(&path).map_err(failed)?.dev();
+    let here = |folder: &&Path| fs::metadata(folder).is_ok_and(|m| m.dev() == device);
+    let mut folders: Vec<PathBuf> =
+        path.ancestors().skip(1).take_while(here).map(Path::to_path_buf).collect();
+    folders.reverse();
+    Ok(folders)
 }
 fn sync_folder(path: &Path) -> io::Result<()> {
     let open = fs::OpenOptions::new().read(true).custom_flags(libc::O_DIRECTORY).open(path);
@@ -326,6 +334,13 @@ mod tests {
         assert_eq!(Disk::open(&dir.path().join("file")).unwrap_err().kind(), io::ErrorKind::NotADirectory);
         assert_eq!(Disk::open(&dir.path().join("none")).unwrap_err().kind(), io::ErrorKind::NotFound);
         let made = Disk::create(&dir.path().join("p/q")).unwrap();
+        // D4: also of folders that were there.
+        let real = fs::canonicalize(dir.path()).unwrap();
+        let names = [real.clone(), real.join("p"), real.join("p/q")];
+        let synced = above(&dir.path().join("p/q/.")).unwrap();
+        assert!(names[..2].iter().all(|n| synced.contains(n)) && !synced.contains(&names[2]), "{synced:?}");
+        assert!(synced.is_sorted());
+        made.settle_name().unwrap();
         assert!(made.describe().ends_with("p/q") && made.path().is_dir());
         // The kernel's own full device gives the kind through (where there is one).
         if let Ok(full) = Disk::open(Path::new("/dev")).and_then(|d| Storage::open(&d, "full", Open::Write)) {
