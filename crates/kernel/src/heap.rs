@@ -46,8 +46,8 @@ pub struct Heap {
     pub id: HeapId,
     space: Arc<Space>,
     lists: Mutex<Lists>,
-    /// The segment that pages are formatted in, and the next page.
-    open: Mutex<Option<(SegmentId, usize)>>,
+    /// The segments that have pages without a format, each with the next of them.
+    open: Mutex<Vec<(SegmentId, usize)>>,
     segments: RwLock<Vec<SegmentId>>,
 }
 
@@ -81,12 +81,16 @@ impl Heap {
         self.segments.read().len() * ondol_durability::page::SEGMENT_SIZE
     }
 
-    fn next_pages(&self, open: &mut Option<(SegmentId, usize)>, log: &Log, count: usize) -> Result<PageId> {
-        if let Some((s, next)) = *open
-            && next + count <= PAGES_PER_SEGMENT
-        {
-            *open = Some((s, next + count));
-            return Ok(s.page(next));
+    /// The fullest segment that has so many pages left gives them.
+    fn next_pages(&self, open: &mut Vec<(SegmentId, usize)>, log: &Log, count: usize) -> Result<PageId> {
+        let fits = open.iter_mut().filter(|(_, next)| next + count <= PAGES_PER_SEGMENT);
+        if let Some((s, next)) = fits.max_by_key(|(_, next)| *next) {
+            let page = s.page(*next);
+            *next += count;
+            if *next == PAGES_PER_SEGMENT {
+                open.retain(|(_, next)| *next < PAGES_PER_SEGMENT)
+            }
+            return Ok(page);
         }
         let huge = !self.segments.read().is_empty();
         let s = self.space.take_segment(self.id, huge)?;
@@ -96,7 +100,9 @@ impl Heap {
             return Err(e.into());
         }
         self.segments.write().push(s);
-        *open = Some((s, count));
+        if count < PAGES_PER_SEGMENT {
+            open.push((s, count))
+        }
         Ok(s.page(0))
     }
 
@@ -340,7 +346,7 @@ impl Heap {
             // Formats are handed out in order. A page whose format record was lost with its round is free too.
             let used = self.space.used(*s);
             if used < PAGES_PER_SEGMENT {
-                *self.open.lock() = Some((*s, used))
+                self.open.lock().push((*s, used))
             }
         }
         drop(lists);
