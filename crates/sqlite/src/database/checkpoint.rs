@@ -1,0 +1,199 @@
+//! What a connection's checkpoints share instead of copying: planned when SQLite begins to backfill, done at its writes.
+use super::Database;
+use crate::care;
+use crate::ffi;
+use crate::layout::{BLOCK, Layout};
+use crate::measure;
+use crate::medium::Medium;
+use crate::places::Places;
+use crate::plan::{self, Run, State, Work};
+use crate::settings::Mode;
+use crate::sharing::{self, Range};
+use crate::verdict::{Verdict, verdict};
+use crate::wal::{self, Entry};
+use std::fs::File;
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// The shortest run that is shared in remap mode where nothing is said: a shorter one costs more time than copying it, one
+/// call of the kernel against some microseconds a block.
+pub(super) const LEAST_BLOCKS: u32 = 16;
+/// How often auto tries to be alone with a database.
+pub(super) const REFUSALS: u64 = 3;
+
+/// Blocks that sharing a run spares.
+fn blocks(run: &Run, layout: Layout) -> u32 {
+    run.spared * (layout.page() / BLOCK) as u32
+}
+
+/// What a backfill may share.
+pub(super) struct Shareable {
+    runs: Vec<Run>,
+    layout: Layout,
+    source: File,
+}
+
+impl Database {
+    /// A counter in the WAL index, at a place that the format of the index promises.
+    pub(super) fn index_u32(&self, at: usize) -> Option<u64> {
+        if self.index.is_null() {
+            return None;
+        }
+        // SAFETY: the region is 32 KiB, aligned to a page, and stays mapped until `shm_unmap` resets the pointer;
+        // the word may be written by others, hence the atomic load.
+        let word = unsafe { &*self.index.add(at).cast::<std::sync::atomic::AtomicU32>() };
+        Some(u64::from(word.load(std::sync::atomic::Ordering::Acquire)))
+    }
+
+    /// SQLite is about to backfill: WAL synced, its frames up to `nBackfillAttempted` to go, READ_LOCK(0) exclusive.
+    pub fn checkpoint_starts(&mut self) {
+        let before = self.target.counts.checkpoints.fetch_add(1, Relaxed);
+        let syncs = self.target.choice.syncs.swap(0, Relaxed);
+        self.last_read = None;
+        self.backfilling = true;
+        self.shareable = self.plan(syncs);
+        // A process that ends with its first checkpoint has nothing to gain.
+        if self.settings.mode == Mode::Auto && before > 0 {
+            self.consider(syncs);
+        }
+    }
+    pub fn checkpoint_ends(&mut self) {
+        // Readers go to the database from here on.
+        self.fence();
+        self.backfilling = false;
+        self.shareable = None;
+        self.last_read = None;
+    }
+
+    /// What can be shared by this checkpoint. Whatever cannot be found out costs a chance to share, nothing else.
+    fn plan(&self, syncs: u64) -> Option<Shareable> {
+        // SAFETY: D1.
+        let wal = unsafe { self.wal.as_ref() }?;
+        let layout = wal.layout?;
+        if matches!(self.settings.mode, Mode::Copy | Mode::Pmem) || self.target.refusal().is_some() {
+            return None;
+        }
+        let (from, committed, work) = self.work()?;
+        let entries = wal::entries(&wal.below, layout, from, committed).ok()?;
+        let runs = match self.settings.mode {
+            Mode::Auto => {
+                let mut runs = plan::runs(&entries, work, 1);
+                let least = self.judge(&runs, layout, syncs)?.least_blocks?;
+                runs.retain(|run| blocks(run, layout) >= least);
+                runs
+            }
+            _ => {
+                let least = self.settings.least_blocks.unwrap_or(LEAST_BLOCKS);
+                plan::runs(&entries, work, (u64::from(least) * BLOCK).div_ceil(layout.page()) as u32)
+            }
+        };
+        if runs.is_empty() {
+            return None;
+        }
+        Some(Shareable { runs, layout, source: sharing::source(&self.our_wal()).ok()? })
+    }
+
+    /// What the checkpoint that begins is to do: the frames from where on, and the committed ones, and how many.
+    fn work(&self) -> Option<(u64, u64, Work)> {
+        const COMMITTED: usize = 16;
+        const PAGES: usize = 20;
+        const BACKFILLED: usize = 96;
+        const ATTEMPTED: usize = 128;
+        let (from, to) = (self.index_u32(BACKFILLED)?, self.index_u32(ATTEMPTED)?);
+        // Read last: a writer may commit meanwhile, and SQLite knows no more commits than are seen here.
+        let (pages, committed) = (self.index_u32(PAGES)? as u32, self.index_u32(COMMITTED)?);
+        let work = Work { frames: to.checked_sub(from)? as usize, pages };
+        (work.frames > 0 && to <= committed).then_some((from, committed, work))
+    }
+
+    /// The verdict on runs that sharing could spare, where they are worth a measurement.
+    fn judge(&self, runs: &[Run], layout: Layout, syncs: u64) -> Option<Verdict> {
+        /// Blocks whose copying takes less time than finding out about it.
+        const WORTHWHILE: u32 = 64;
+        let spared = || runs.iter().map(|run| blocks(run, layout));
+        if spared().sum::<u32>() < WORTHWHILE {
+            return None;
+        }
+        let known = measure::costs(sharing::folder(&self.path)).ok()?;
+        match &*known {
+            Ok(costs) => {
+                let verdict = verdict(costs, spared(), syncs, self.settings.least_blocks.unwrap_or(1));
+                *self.target.choice.verdict.lock().unwrap_or_else(PoisonError::into_inner) = Some(verdict);
+                Some(verdict)
+            }
+            Err(why) => {
+                self.target.refuse(&self.path, why.clone());
+                None
+            }
+        }
+    }
+
+    /// `ondol=auto`, and the WAL is SQLite's: whether it pays to take the database into care when it begins anew.
+    fn consider(&self, syncs: u64) {
+        let choice = &self.target.choice;
+        // SAFETY: D1.
+        let stock = unsafe { self.wal.as_ref() }.is_some_and(|wal| wal.layout.is_none());
+        // Under EXCLUSIVE it is the last checkpoint, or nobody reads the WAL index.
+        let late = self.level >= ffi::LOCK_EXCLUSIVE || choice.refused.load(Relaxed) >= REFUSALS;
+        if !stock || late || self.target.refusal().is_some() {
+            return;
+        }
+        let Some((from, committed, work)) = self.work() else { return };
+        let Ok(head) = care::header(&self.below) else { return };
+        let (true, Some(layout)) = (self.may_care(head), Layout::new(head.page)) else { return };
+        let Ok(len) = Medium::len(&self.below) else { return };
+        // What places these frames would have in our layout.
+        let mut places = Places::new((len / head.page) as u32);
+        let entries: Vec<Entry> = (from..committed)
+            .map_while(|frame| self.index_page(frame))
+            .map(|page| {
+                let place = places.next(page);
+                places.note(page, place);
+                Entry::new(page, place)
+            })
+            .collect();
+        let runs = plan::runs(&entries, work, 1);
+        let pays = self.judge(&runs, layout, syncs).is_some_and(|verdict| verdict.share());
+        choice.care.store(pays, Relaxed);
+    }
+
+    /// The page of a frame (from 0), where the first region of the WAL index has it.
+    fn index_page(&self, frame: u64) -> Option<u32> {
+        const HEADER: usize = 136;
+        const FRAMES: u64 = 4096 - HEADER as u64 / 4;
+        (frame < FRAMES)
+            .then(|| self.index_u32(HEADER + 4 * frame as usize))
+            .flatten()
+            .map(|page| page as u32)
+    }
+
+    /// Whether the page at `offset`, read from `place`, is in the database by sharing; shares its run when it is first.
+    pub(super) fn shared(&mut self, buf: &[u8], offset: u64, place: u64) -> bool {
+        let Some(Shareable { runs, layout, source }) = &mut self.shareable else { return false };
+        let size = layout.page();
+        if buf.len() as u64 != size || !offset.is_multiple_of(size) {
+            return false;
+        }
+        let Ok(page) = u32::try_from(offset / size + 1) else { return false };
+        let after = runs.partition_point(|run| run.page <= page);
+        let Some(run) = after.checked_sub(1).map(|i| &mut runs[i]) else { return false };
+        if run.place_of(page) != Some(place) {
+            return false;
+        }
+        if run.state == State::Waiting {
+            // Sharing late, after a page of the run was written otherwise, would do no harm, but means that the plan
+            // is not SQLite's.
+            run.state = State::Copied;
+            let range = Range { from: layout.place_at(place), to: offset, len: u64::from(run.pages) * size };
+            if page == run.page && self.target.share(&self.path, &self.below, source, range, buf) {
+                run.state = State::Shared;
+                self.unsynced = true;
+                self.target.counts.runs_shared.fetch_add(1, Relaxed);
+            }
+        }
+        if run.state == State::Shared {
+            self.target.counts.pages_shared.fetch_add(1, Relaxed);
+        }
+        run.state == State::Shared
+    }
+}

@@ -1,0 +1,201 @@
+//! A connection's WAL.
+use super::Database;
+use super::checkpoint::REFUSALS;
+use crate::below::{self, Below, report};
+use crate::care;
+use crate::ffi;
+use crate::journal::Named;
+use crate::layout::Layout;
+use crate::medium::Medium;
+use crate::wal::{self, Writer};
+use crate::window::{Account, Window};
+use std::ffi::c_int;
+use std::io;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// A connection's WAL.
+pub struct Wal {
+    pub below: Below,
+    /// None: SQLite's own layout.
+    pub(super) layout: Option<Layout>,
+    pub(super) writer: Writer,
+    /// D1.
+    pub(super) database: *mut Database,
+    /// `ondol=pmem`: the mapping, of a WAL in SQLite's layout.
+    pub(super) window: Option<Named>,
+}
+
+impl Wal {
+    pub fn close(self) -> c_int {
+        // SAFETY: D1.
+        let database = unsafe { &mut *self.database };
+        database.wal = std::ptr::null_mut();
+        if let Some(mut named) = self.window {
+            named.window.fence();
+            database.past += named.window.counts;
+        }
+        self.below.close()
+    }
+
+    pub fn read(&mut self, buf: &mut [u8], offset: i64) -> c_int {
+        let Some(layout) = self.layout else {
+            if self.window().is_some_and(|window| window.read(buf, offset as u64)) {
+                return ffi::OK;
+            }
+            return self.below.read(buf.as_mut_ptr().cast(), buf.len() as c_int, offset);
+        };
+        // SAFETY: D1.
+        let last_read = unsafe { &mut (*self.database).last_read };
+        *last_read = None;
+        match wal::read(&self.below, layout, buf, offset as u64) {
+            Ok((n, place)) if n == buf.len() => {
+                if layout.whole_page(offset as u64..offset as u64 + n as u64).is_some() {
+                    *last_read = place.map(|place| (place, buf.as_ptr() as usize));
+                }
+                ffi::OK
+            }
+            Ok(_) => ffi::IOERR_SHORT_READ,
+            Err(error) => below::code_of(&error, ffi::IOERR),
+        }
+    }
+
+    pub fn write(&mut self, buf: &[u8], offset: i64) -> c_int {
+        // SAFETY: D1.
+        if unsafe { (*self.database).broken } {
+            return ffi::IOERR;
+        }
+        if self.layout.is_none() && offset == 0 {
+            // A new WAL header: no frame before it counts any more, so a stock WAL ends here.
+            if let Err(code) = self.begin_ours(buf) {
+                return code;
+            }
+        }
+        match self.layout {
+            None => {
+                if self.window().is_some_and(|window| window.store(buf, offset as u64)) {
+                    return ffi::OK;
+                }
+                let code = self.below.write(buf.as_ptr().cast(), buf.len() as c_int, offset);
+                if let Some(named) = &mut self.window {
+                    named.window.written(offset as u64, buf.len(), code == ffi::OK);
+                }
+                code
+            }
+            Some(layout) => {
+                if offset == 0 && page_size(buf).is_some_and(|page| page != layout.page()) {
+                    let error = io::Error::other("the page size changed under the WAL");
+                    // SAFETY: D1.
+                    let path = unsafe { (*self.database).our_wal() };
+                    return report("write", &path, &error, ffi::IOERR);
+                }
+                // SAFETY: D1.
+                let database = unsafe { &(*self.database).below };
+                let pages = || Ok((database.len()? / layout.page()) as u32);
+                match self.writer.write(&self.below, layout, buf, offset as u64, pages) {
+                    Ok(()) => ffi::OK,
+                    Err(error) => below::code_of(&error, ffi::IOERR),
+                }
+            }
+        }
+    }
+
+    /// Moves from a stock WAL to ours, where that is wanted and the connection alone.
+    fn begin_ours(&mut self, header: &[u8]) -> Result<(), c_int> {
+        // SAFETY: D1.
+        let database = unsafe { &mut *self.database };
+        let head =
+            care::header(&database.below).map_err(|e| report("read", &database.path, &e, ffi::IOERR))?;
+        if head.marked {
+            // An earlier attempt failed after it wrote the mark: a stock WAL would not be read again (K4).
+            let error =
+                io::Error::other("it is marked as ours, but this connection's WAL is not; open it anew");
+            return Err(report("write the WAL of", &database.path, &error, ffi::IOERR));
+        }
+        if !database.wanted(head) || page_size(header) != Some(head.page) {
+            return Ok(());
+        }
+        match database.take(Some(&self.below)) {
+            Ok(None) => {
+                // Each attempt keeps others out for a moment: auto does not insist.
+                let choice = &database.target.choice;
+                if choice.refused.fetch_add(1, Relaxed) + 1 >= REFUSALS {
+                    choice.care.store(false, Relaxed);
+                }
+                Ok(())
+            }
+            Ok(Some((below, _))) => {
+                std::mem::replace(&mut self.below, below).close();
+                self.layout = Layout::new(head.page);
+                self.writer = Writer::default();
+                Ok(())
+            }
+            Err(error) => Err(report("take care of", &database.path, &error, ffi::IOERR)),
+        }
+    }
+
+    pub fn sync(&mut self, flags: c_int) -> c_int {
+        // SAFETY: D1.
+        unsafe { &(*self.database).target }.choice.syncs.fetch_add(1, Relaxed);
+        // SAFETY: D1.
+        let header = unsafe { (*self.database).index_header() };
+        self.notice(header, false);
+        if self.window.as_mut().is_some_and(|named| !named.window.sync()) {
+            return ffi::OK;
+        }
+        let code = self.below.sync_as(flags);
+        if code == ffi::OK
+            && let Some(named) = &mut self.window
+        {
+            named.window.synced();
+        }
+        code
+    }
+
+    /// The WRITE lock was taken or let go (`ours`), or a sync is due.
+    pub(super) fn notice(&mut self, header: Account, ours: bool) {
+        if let Some(named) = &mut self.window {
+            named.window.notice(Some(header), ours);
+        }
+    }
+
+    /// The window, under the database's SHARED lock, which keeps the file at its path.
+    fn window(&mut self) -> Option<&mut Window> {
+        // SAFETY: D1.
+        let level = unsafe { (*self.database).level };
+        self.window.as_mut().filter(|_| level >= ffi::LOCK_SHARED).map(|named| &mut named.window)
+    }
+
+    pub fn truncate(&mut self, len: i64) -> c_int {
+        match self.layout {
+            None => {
+                if let Some(named) = &mut self.window {
+                    named.window.changed();
+                }
+                self.below.truncate(len)
+            }
+            Some(layout) => match wal::set_len(&self.below, layout, len as u64) {
+                Ok(()) => ffi::OK,
+                Err(error) => below::code_of(&error, ffi::IOERR),
+            },
+        }
+    }
+
+    pub fn file_size(&mut self, out: &mut i64) -> c_int {
+        match self.layout {
+            None => self.below.file_size(out),
+            Some(layout) => match wal::len(&self.below, layout) {
+                Ok(len) => {
+                    *out = len as i64;
+                    ffi::OK
+                }
+                Err(error) => below::code_of(&error, ffi::IOERR),
+            },
+        }
+    }
+}
+
+/// The page size that a WAL header names.
+fn page_size(header: &[u8]) -> Option<u64> {
+    let bytes = header.get(8..12)?.try_into().ok()?;
+    Some(u64::from(u32::from_be_bytes(bytes)))
+}
