@@ -6,12 +6,13 @@
 //! - **K1** The mark changes only under SQLite's EXCLUSIVE lock on the database. A connection in WAL mode holds SHARED
 //!   for as long as its WAL is open, so no stock connection is there when the mark is set, none can join while it
 //!   stands, and a connection's layout never changes under it.
-//! - **K2** Before the mark is set, `-owal` is durably empty and `-wal` is durably empty or absent. (A stock SQLite
+//! - **K2** Before the mark is set, `-owal` is durably empty, of our version (wal's T1), and `-wal` is durably empty or absent. (A stock SQLite
 //!   takes page 1 from a `-wal` that has it, so a hot `-wal` would hide the mark.)
 //! - **K3** Before the mark is removed, the database holds everything, durably. `-owal` goes after it: without the mark
 //!   it is never read.
 //! - **K4** Hence a database without the mark is stock with its `-wal`; one with the mark is complete with its `-owal`.
 use crate::medium::Medium;
+use crate::wal;
 use ondol_base::sim::mutated;
 use std::io;
 
@@ -86,11 +87,14 @@ pub fn take(
         // With synchronous=OFF nothing of what was backfilled may be durable yet.
         db.sync()?;
     }
-    for wal in stock_wal.into_iter().chain([our_wal]) {
+    for file in stock_wal.into_iter().chain([our_wal]) {
         // Synced even where it is empty: an earlier truncation may not be durable.
-        wal.set_len(0)?;
+        file.set_len(0)?;
+        if std::ptr::addr_eq(file, our_wal) {
+            wal::prepare(file)?;
+        }
         if !mutated("care_wal_unsynced") {
-            wal.sync()?;
+            file.sync()?;
         }
     }
     // A `-wal` that was deleted must not come back, nor our own vanish.

@@ -12,11 +12,11 @@ use crate::below::{self, Below, Name, check, report, with_suffix};
 use crate::care;
 use crate::ffi::{self, Vfs};
 use crate::journal::{Journal, Named};
-use crate::layout::Layout;
+use crate::layout::{Layout, VERSION};
 use crate::medium::Medium;
 use crate::settings::{Mode, Settings};
 use crate::sharing::{self, Target};
-use crate::wal::{self, Format, Writer};
+use crate::wal::{self, Writer};
 use crate::window::{self, Account, Kind, Window};
 use checkpoint::Shareable;
 pub use log::Wal;
@@ -44,6 +44,8 @@ pub struct Database {
     /// SQLite is between start and end of a backfill.
     backfilling: bool,
     shareable: Option<Shareable>,
+    /// Why this backfill may write nothing.
+    held: Option<io::Error>,
     /// The mark could not be removed for certain: nothing may be written to the WAL any more.
     broken: bool,
     /// Place and buffer of the last page read from the WAL.
@@ -102,6 +104,7 @@ impl Database {
             index: std::ptr::null(),
             backfilling: false,
             shareable: None,
+            held: None,
             broken: false,
             last_read: None,
             unsynced: false,
@@ -271,6 +274,9 @@ impl Database {
 
     pub fn write(&mut self, buf: &[u8], offset: i64) -> c_int {
         let last_read = self.last_read.take();
+        if let Some(error) = &self.held {
+            return report("backfill", &self.path, error, ffi::IOERR_WRITE);
+        }
         if self.backfilling {
             let from_wal = last_read.filter(|(_, at)| *at == buf.as_ptr() as usize).map(|(place, _)| place);
             if from_wal.is_some_and(|place| self.shared(buf, offset as u64, place)) {
@@ -402,6 +408,7 @@ impl Database {
                     self.take(None).map_err(|e| report("take care of", &self.path, &e, ffi::CANTOPEN))?;
             }
         }
+        let mut version = VERSION;
         let (below, out, layout) = if let Some((below, out)) = opened {
             (below, out, Layout::new(head.page))
         } else if head.marked {
@@ -415,17 +422,14 @@ impl Database {
                 return Err(report("use", &self.path, &error, ffi::CANTOPEN));
             }
             let (below, out) = self.open_our_wal(flags)?;
-            match wal::format(&below) {
-                Ok(Format::Empty | Format::Ours) => (below, out, Some(layout)),
-                Ok(Format::Foreign) => {
-                    below.close();
-                    let error =
-                        io::Error::other("its format is not known: another version of this library wrote it");
-                    return Err(report("use", &self.our_wal(), &error, ffi::CANTOPEN));
+            match wal::version(&below) {
+                Ok(found) => {
+                    version = found;
+                    (below, out, Some(layout))
                 }
                 Err(error) => {
                     below.close();
-                    return Err(report("read", &self.our_wal(), &error, ffi::CANTOPEN));
+                    return Err(report("use", &self.our_wal(), &error, ffi::CANTOPEN));
                 }
             }
         } else {
@@ -440,7 +444,7 @@ impl Database {
         } else {
             None
         };
-        self.wal = Box::into_raw(Box::new(Wal { below, layout, writer, database: self, window }));
+        self.wal = Box::into_raw(Box::new(Wal { below, layout, version, writer, database: self, window }));
         Ok((self.wal, out))
     }
 
@@ -538,7 +542,7 @@ impl Database {
         // An empty file holds no frame, and while this connection is alone none comes.
         let stock = self.stock_wal();
         let done = self.alone(|db| {
-            if wal.below.len()? > 0 {
+            if wal.layout.map_or(Ok(0), |layout| wal::len(&wal.below, layout))? > 0 {
                 return Err(io::Error::other(
                     "the WAL is not empty; run PRAGMA wal_checkpoint(TRUNCATE) outside of any transaction first",
                 ));

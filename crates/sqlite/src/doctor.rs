@@ -3,6 +3,7 @@
 //! It writes two files without names into the folder, which are gone when it ends, however it ends.
 use crate::care;
 use crate::measure::{self, Costs};
+use crate::sharing::{Mechanism, Range};
 use crate::verdict::{Verdict, verdict};
 use std::ffi::CString;
 use std::fs::File;
@@ -33,8 +34,10 @@ pub fn examine(path: &Path) -> Result<Report, String> {
     }
     let in_folder = |error| told(folder, &error);
     findings.push(("file system", file_system(folder).map_err(in_folder)?));
-    let known = measure::measured(folder, 15, Duration::from_millis(500)).map_err(in_folder)?;
     let (one, other) = measure::pair(folder).map_err(in_folder)?;
+    let exchange = Mechanism::Exchange.apply(&one, &other, Range { from: 0, to: 0, len: 4096 });
+    let how = if exchange.is_ok() { Mechanism::Exchange } else { Mechanism::Clone };
+    let known = measure::measured(folder, how, 15, Duration::from_millis(500)).map_err(in_folder)?;
     let can = |what: io::Result<()>| match what {
         Ok(()) => "works".to_string(),
         Err(error) => format!("no: {error}"),
@@ -46,7 +49,7 @@ pub fn examine(path: &Path) -> Result<Report, String> {
             Err(why) => format!("no: {why}"),
         },
     ));
-    findings.push(("exchanging blocks (XFS_IOC_EXCHANGE_RANGE)", can(exchange(&one, &other))));
+    findings.push(("exchanging blocks (XFS_IOC_EXCHANGE_RANGE)", can(exchange)));
     findings.push(("moving blocks (F2FS_IOC_MOVE_RANGE)", moving(folder).map_err(in_folder)?.into()));
     let memory = map_sync(&one);
     let persistent = memory.is_ok();
@@ -142,27 +145,6 @@ fn file_system(folder: &Path) -> io::Result<String> {
     let magic = magic(folder)?;
     let name = FILE_SYSTEMS.iter().find(|(number, _)| *number == magic);
     Ok(name.map_or_else(|| format!("unknown, number {magic:#x}"), |(_, name)| (*name).into()))
-}
-
-/// Whether ranges of two files can be exchanged at once. (The VFS does not use it yet.)
-fn exchange(one: &File, other: &File) -> io::Result<()> {
-    #[repr(C)]
-    struct Exchange {
-        other: i32,
-        pad: u32,
-        other_at: u64,
-        at: u64,
-        len: u64,
-        flags: u64,
-    }
-    /// `_IOW('X', 129, struct xfs_exchange_range)`
-    const EXCHANGE_RANGE: u32 = 0x4028_5881;
-    let arg = Exchange { other: other.as_raw_fd(), pad: 0, other_at: 0, at: 0, len: 4096, flags: 0 };
-    // SAFETY: both descriptors are open, and the kernel reads the structure during the call alone.
-    if unsafe { libc::ioctl(one.as_raw_fd(), EXCHANGE_RANGE as _, &arg) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(())
 }
 
 fn moving(folder: &Path) -> io::Result<&'static str> {

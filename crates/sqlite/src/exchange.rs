@@ -13,13 +13,14 @@
 //! - **X2** A frame is announced, its entry away and synced, before its page is exchanged for the first time.
 //! - **X3** A frame's page is brought home before anything else is written to that page of the database, or cuts it off. So whatever prefix of
 //!   exchanges and returns a crash leaves, and whatever was written after them, X1 holds: the block that has the content is never written to.
-//! - **X4** A page is brought home only when this checkpoint writes a newer version of it, or cuts the database before it: until
+//! - **X4** A page is brought home only when this checkpoint backfills a newer version of it, or cuts the database before it: until
 //!   then readers may look for it in the database.
 //! - **X5** An away frame is in no run: neither exchanged again, nor shared, since where it is, is not known.
 //! - **X6** A frame that is written anew is not away; a WAL that begins anew disowns all entries by its salt, and begins only
 //!   after the database was synced, exchanges with it.
 use crate::layout::{AWAY_AT, ENTRY, HEADER, HEADER_AT, Layout};
 use crate::medium::Medium;
+use crate::plan::{self, Run, Work};
 use crate::sharing::Range;
 use crate::wal::{self, Entry};
 use ondol_base::sim::mutated;
@@ -53,16 +54,16 @@ impl Pair<'_> {
     pub fn read(&self, frame: u64, entry: &Entry, page: &mut [u8]) -> io::Result<Side> {
         let mut header = [0; HEADER as usize];
         self.wal.read_at(&mut header, HEADER_AT)?;
-        let sums = match frame.checked_sub(1) {
-            None => [header[24..28].as_array(), header[28..32].as_array()].map(|sum| sum.copied()),
-            Some(before) => {
-                let before = wal::entries(self.wal, self.layout, before, frame)?;
-                before.first().map_or([None; 2], |entry| entry.sums().map(Some))
-            }
+        let before = match frame.checked_sub(1) {
+            // Behind the header's own checksum.
+            None => [[24, 25, 26, 27], [28, 29, 30, 31]].map(|at| at.map(|at: usize| header[at])),
+            Some(before) => match wal::entries(self.wal, self.layout, before, frame)?.first() {
+                Some(entry) => entry.sums(),
+                None => return Ok(Side::Neither),
+            },
         };
-        let [Some(a), Some(b)] = sums else { return Ok(Side::Neither) };
+        let before = before.map(u32::from_be_bytes);
         let big_endian = header[3] & 1 == 1;
-        let before = [u32::from_be_bytes(a), u32::from_be_bytes(b)];
         let holds = |page: &[u8]| {
             let after = checksum(big_endian, page, checksum(big_endian, entry.summed(), before));
             after.map(u32::to_be_bytes) == entry.sums()
@@ -80,34 +81,44 @@ impl Pair<'_> {
         Ok(Side::Database)
     }
 
-    /// Announces that frames may be exchanged (X2). `entries` are all that are committed, as they stand in the file; nobody
-    /// writes to them, since this is the only checkpoint.
-    pub fn announce(&self, entries: &mut [Entry], frames: &[u64]) -> io::Result<()> {
+    /// Announces that the frames of `runs` may be exchanged (X2). `entries` are all that are committed, as they stand in the file;
+    /// nobody writes to them, since this is the only checkpoint.
+    pub fn announce(&self, entries: &mut [Entry], work: Work, runs: &[Run]) -> io::Result<()> {
         if mutated("exchange_unannounced") {
             return Ok(());
         }
-        for &frame in frames {
-            entries[frame as usize].set_away();
+        let mut changed = work.to..work.from;
+        for (frame, entry) in (0..work.to).zip(entries.iter_mut()).skip(work.from as usize) {
+            let run = plan::run_of(runs, entry.page());
+            if run.is_some_and(|run| run.place_of(entry.page()) == Some(u64::from(entry.place()))) {
+                entry.set_away();
+                changed = changed.start.min(frame)..frame + 1;
+            }
         }
-        if let (Some(&from), Some(&to)) = (frames.iter().min(), frames.iter().max()) {
-            wal::rewrite(self.wal, self.layout, entries, from..to + 1)?;
-        }
+        wal::rewrite(self.wal, self.layout, entries, changed)?;
         if mutated("exchange_announcement_unsynced") { Ok(()) } else { self.wal.sync() }
     }
 
-    /// The ranges to exchange so that the checkpoint that begins may write to the database (X3, X4): it backfills the
-    /// frames `from..to` of `entries`, all that are committed, and the database has `pages` pages after them.
-    pub fn to_bring_home(&self, entries: &[Entry], from: u64, to: u64, pages: u32) -> io::Result<Vec<Range>> {
+    /// Whether any frame of this WAL may be away, whether it counts or not.
+    pub fn any_away(&self) -> io::Result<bool> {
+        let frames = self.layout.frames(wal::len(self.wal, self.layout)?).unwrap_or(0);
+        Ok(wal::entries(self.wal, self.layout, 0, frames)?.iter().any(Entry::away))
+    }
+
+    /// The ranges to exchange so that the checkpoint that begins may write to the database (X3, X4). `entries` are all that are committed.
+    /// (What counts for X4 is a newer version among those that are backfilled: whether SQLite writes that one, or leaves the page out since
+    /// there is a still newer one, no reader looks for the old one any more.)
+    pub fn to_bring_home(&self, entries: &[Entry], work: Work) -> io::Result<Vec<Range>> {
         if mutated("exchange_never_returns") {
             return Ok(Vec::new());
         }
-        let newest: HashMap<u32, u64> = entries.iter().map(Entry::page).zip(0..).collect();
-        let whole = to == entries.len() as u64;
+        let backfilled = (0..work.to).zip(entries).skip(work.from as usize);
+        let newer: HashMap<u32, u64> = backfilled.map(|(frame, entry)| (entry.page(), frame)).collect();
+        let whole = work.to == work.committed;
         let mut found = Vec::new();
         for (frame, entry) in (0..).zip(entries).filter(|(_, entry)| entry.away()) {
-            let last = newest[&entry.page()];
-            let written = last != frame && (from..to).contains(&last) && entry.page() <= pages;
-            let cut = whole && entry.page() > pages && !mutated("exchange_cut_off");
+            let written = newer.get(&entry.page()).is_some_and(|newer| *newer > frame);
+            let cut = whole && entry.page() > work.pages && !mutated("exchange_cut_off");
             if !written && !cut && !mutated("exchange_returns_early") {
                 continue;
             }
@@ -115,12 +126,7 @@ impl Pair<'_> {
             match self.read(frame, entry, &mut page)? {
                 Side::Wal => (),
                 Side::Database => found.push((entry.page(), entry.place())),
-                Side::Neither => {
-                    return Err(io::Error::other(format!(
-                        "the page of WAL frame {frame}, which was exchanged, is neither in the WAL nor in the database at page {}",
-                        entry.page()
-                    )));
-                }
+                Side::Neither => return Err(missing(frame, entry)),
             }
         }
         found.sort_unstable();
@@ -141,6 +147,14 @@ impl Pair<'_> {
         }
         Ok(ranges)
     }
+}
+
+/// What must be on one side, and is on neither.
+pub fn missing(frame: u64, entry: &Entry) -> io::Error {
+    io::Error::other(format!(
+        "the page of WAL frame {frame}, which was exchanged, is neither in the WAL nor in the database at page {}",
+        entry.page()
+    ))
 }
 
 /// Reads what there is; the rest is zero.

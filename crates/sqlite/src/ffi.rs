@@ -16,6 +16,7 @@ pub const NOTICE: c_int = 27;
 pub const WARNING: c_int = 28;
 pub const OK_LOAD_PERMANENTLY: c_int = 1 << 8;
 pub const IOERR_SHORT_READ: c_int = IOERR | 2 << 8;
+pub const IOERR_WRITE: c_int = IOERR | 3 << 8;
 pub const IOERR_FSYNC: c_int = IOERR | 4 << 8;
 pub const IOERR_DELETE: c_int = IOERR | 10 << 8;
 

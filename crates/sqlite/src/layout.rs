@@ -4,7 +4,7 @@
 //! SQLite:  [header 32] ([frame header 24][page])*
 //! ours:    [block 0: magic and base 64, header 32][span 0][span 1]...
 //! span:    [4096 entries of 32 bytes][4096 pages]
-//! entry:   [frame header 24][the page's place, u32 little-endian][zero 4]
+//! entry:   [frame header 24][the page's place, u32 little-endian][away 1][zero 3]
 //! ```
 //! - **L1** Entry i is frame i's; the frame's page stands in the place that its entry names (`places`). Both follow
 //!   from the page size alone, so every process finds them.
@@ -16,7 +16,11 @@ use std::ops::Range;
 
 pub const BLOCK: u64 = 4096;
 pub const MAGIC: &[u8; 16] = b"ondol sqlite wal";
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
+/// Its WALs never exchange blocks with the database (`exchange`).
+pub const WITHOUT_EXCHANGE: u32 = 2;
+/// Magic, version and base, before SQLite's header.
+pub const PREAMBLE: u64 = HEADER_AT;
 /// Where block 0 has the database's pages when the WAL was begun, u32 little-endian.
 pub const BASE_AT: u64 = 20;
 /// Where SQLite's WAL header stands in block 0.
@@ -26,6 +30,8 @@ pub const FRAME_HEADER: u64 = 24;
 pub const ENTRY: u64 = 32;
 /// Where an entry has the page's place.
 pub const PLACE_AT: u64 = 24;
+/// Where an entry says that its page may be in the database (`exchange`).
+pub const AWAY_AT: u64 = 28;
 /// Entries and places of a span; an entry's bytes times this are a multiple of a block.
 pub const SPAN: u64 = 4096;
 

@@ -1,4 +1,4 @@
-//! A loadable SQLite extension: the VFS "ondol", whose checkpoints share blocks between WAL and database instead of
+//! A loadable SQLite extension: the VFS "ondol", whose checkpoints share or exchange blocks between WAL and database instead of
 //! writing pages twice. What is built, its file format, and the argument for each rule: `docs/sqlite-vfs.md`.
 //!
 //! SQLite stays what it is: its `unix` VFS does all I/O, locking and shared memory, its WAL's checksums and order of
@@ -13,6 +13,7 @@ mod below;
 pub mod care;
 mod database;
 pub mod doctor;
+pub mod exchange;
 #[doc(hidden)]
 pub mod ffi;
 #[doc(hidden)]

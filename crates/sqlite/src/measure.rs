@@ -4,12 +4,13 @@
 //! WAL's with the database, and overwrites the WAL's again; each step ends with a sync. Rounds are repeated for some
 //! milliseconds. What counts is the differences within a round, since a disk's mood changes between rounds: the median where
 //! they speak for sharing, the upper quartile where they speak against it, so that on a busy disk nothing changes.
-use crate::sharing::{self, Range};
+use crate::sharing::{self, Mechanism, Range};
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -56,35 +57,56 @@ impl Costs {
 pub type Known = Result<Costs, String>;
 
 /// By device.
-static KNOWN: LazyLock<Mutex<HashMap<u64, Arc<Known>>>> = LazyLock::new(Mutex::default);
+static KNOWN: LazyLock<Mutex<HashMap<(u64, Mechanism), Arc<Known>>>> = LazyLock::new(Mutex::default);
+/// Whether blocks can be exchanged, by device.
+static EXCHANGES: LazyLock<Mutex<HashMap<u64, bool>>> = LazyLock::new(Mutex::default);
 
 /// In tests, what every file system costs.
 #[doc(hidden)]
 pub static ASSUMED: Mutex<Option<Costs>> = Mutex::new(None);
 
 /// The costs in a folder, measured once for each file system and process. An error passes, and is not remembered.
-pub fn costs(folder: &Path) -> io::Result<Arc<Known>> {
+pub fn costs(folder: &Path, how: Mechanism) -> io::Result<Arc<Known>> {
     if let Some(costs) = *ASSUMED.lock().unwrap_or_else(PoisonError::into_inner) {
         return Ok(Arc::new(Ok(costs)));
     }
     let device = std::fs::metadata(folder)?.dev();
     // Held while measuring, so that nobody measures beside it.
     let mut all = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(known) = all.get(&device) {
+    if let Some(known) = all.get(&(device, how)) {
         return Ok(known.clone());
     }
-    let known = Arc::new(measured(folder, ROUNDS, ENOUGH)?);
-    all.insert(device, known.clone());
+    let known = Arc::new(measured(folder, how, ROUNDS, ENOUGH)?);
+    all.insert((device, how), known.clone());
     Ok(known)
 }
 
+/// Whether blocks can be exchanged in a folder; tried once for each file system and process.
+pub fn exchanges(folder: &Path) -> bool {
+    if sharing::PRETEND.load(Relaxed) {
+        return sharing::PRETEND_EXCHANGE.load(Relaxed);
+    }
+    let Ok(device) = std::fs::metadata(folder).map(|meta| meta.dev()) else { return false };
+    let mut all = EXCHANGES.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(known) = all.get(&device) {
+        return *known;
+    }
+    let range = Range { from: 0, to: 0, len: BLOCK };
+    let tried = pair(folder).and_then(|(wal, db)| Mechanism::Exchange.apply(&wal, &db, range));
+    let known = tried.is_ok();
+    if known || !tried.is_err_and(|error| sharing::passes(&error)) {
+        all.insert(device, known);
+    }
+    known
+}
+
 /// The costs in a folder, if they were measured.
-pub fn known(folder: &Path) -> Option<Costs> {
+pub fn known(folder: &Path, how: Mechanism) -> Option<Costs> {
     if let Some(costs) = *ASSUMED.lock().unwrap_or_else(PoisonError::into_inner) {
         return Some(costs);
     }
     let device = std::fs::metadata(folder).ok()?.dev();
-    let known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner).get(&device)?.clone();
+    let known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner).get(&(device, how))?.clone();
     (*known).clone().ok()
 }
 
@@ -104,9 +126,9 @@ pub fn pair(folder: &Path) -> io::Result<(File, File)> {
 }
 
 /// Measures anew: one round at least, and no more than `most`, none begun after `enough`.
-pub fn measured(folder: &Path, most: usize, enough: Duration) -> io::Result<Known> {
+pub fn measured(folder: &Path, how: Mechanism, most: usize, enough: Duration) -> io::Result<Known> {
     let (wal, db) = pair(folder)?;
-    if let Err(error) = sharing::clone_range(&wal, &db, Range { from: 0, to: 0, len: BLOCK }) {
+    if let Err(error) = how.apply(&wal, &db, Range { from: 0, to: 0, len: BLOCK }) {
         if sharing::passes(&error) {
             return Err(error);
         }
@@ -119,7 +141,7 @@ pub fn measured(folder: &Path, most: usize, enough: Duration) -> io::Result<Know
     let began = Instant::now();
     let mut rounds = Vec::new();
     while rounds.is_empty() || (rounds.len() < most && began.elapsed() < enough) {
-        rounds.push(round(&wal, &db, rounds.len() as u64)?);
+        rounds.push(round(&wal, &db, how, rounds.len() as u64)?);
     }
     let quartile = |quarters: usize, of: fn(&Costs) -> f64| {
         let mut all: Vec<f64> = rounds.iter().map(of).collect();
@@ -151,7 +173,7 @@ fn bytes(blocks: u64, seed: u64) -> Vec<u8> {
 }
 
 /// One round: before it and after it both files own their blocks.
-fn round(wal: &File, db: &File, number: u64) -> io::Result<Costs> {
+fn round(wal: &File, db: &File, how: Mechanism, number: u64) -> io::Result<Costs> {
     let content = bytes(RUN + 1, 10 + number);
     let part = |from: u64, blocks: u64| &content[(from * BLOCK) as usize..((from + blocks) * BLOCK) as usize];
     let write = |file: &File, from: u64, blocks: u64| file.write_all_at(part(from, blocks), from * BLOCK);
@@ -166,8 +188,12 @@ fn round(wal: &File, db: &File, number: u64) -> io::Result<Costs> {
     let copied = timed(db, &|| write(db, 0, RUN))?;
     let owned = timed(wal, &|| write(wal, 0, RUN))?;
     let range = Range { from: 0, to: 0, len: RUN * BLOCK };
+    if how == Mechanism::Exchange {
+        // As where the database grows: the WAL gets holes. Where it has blocks to give, the WAL loses nothing.
+        db.set_len(0)?;
+    }
     let began = Instant::now();
-    sharing::clone_range(wal, db, range)?;
+    how.apply(wal, db, range)?;
     let called = began.elapsed().as_secs_f64() * 1e6;
     let synced = timed(db, &|| Ok(()))?;
     let sync_shared_us = timed(wal, &|| {
@@ -190,22 +216,22 @@ fn round(wal: &File, db: &File, number: u64) -> io::Result<Costs> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::atomic::Ordering::Relaxed;
 
     #[test]
     fn a_file_system_is_measured_and_leaves_nothing() {
         // Memory shares no blocks.
         if Path::new("/dev/shm").is_dir() {
-            let known = measured(Path::new("/dev/shm"), ROUNDS, ENOUGH).expect("tried");
+            let known = measured(Path::new("/dev/shm"), Mechanism::Clone, ROUNDS, ENOUGH).expect("tried");
             let said = known.expect_err("nothing is shared");
             assert!(said.contains("cannot be shared"), "{said}");
         }
         let folder = tempfile::tempdir().expect("a folder");
         // It stays so: other tests of this program may be measuring.
         sharing::PRETEND.store(true, Relaxed);
-        let costs = measured(folder.path(), ROUNDS, ENOUGH).expect("measured").expect("shares");
+        let costs =
+            measured(folder.path(), Mechanism::Clone, ROUNDS, ENOUGH).expect("measured").expect("shares");
         assert!(costs.rounds >= 1 && costs.sync_us > 0.0 && costs.share_us > 0.0, "{costs:?}");
         assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 0);
-        assert!(measured(Path::new("/nonexistent"), ROUNDS, ENOUGH).is_err());
+        assert!(measured(Path::new("/nonexistent"), Mechanism::Clone, ROUNDS, ENOUGH).is_err());
     }
 }

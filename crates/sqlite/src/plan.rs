@@ -9,11 +9,13 @@
 //!   them: sharing early is as right as writing late.
 //! - **C3** A run may have *gaps*, pages whose newest version stands elsewhere: what the run gives the database for them
 //!   is overwritten when SQLite comes to them, in this same checkpoint. It neither begins nor ends with one.
+//! - **C4** A page whose newest frame is away is in no run, not even in a gap (exchange's X5).
 use crate::layout::SPAN;
 use crate::wal::Entry;
+use ondol_base::sim::mutated;
 
 /// The longest gap in a run.
-const GAP: usize = 4;
+pub const GAP: usize = 4;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
@@ -36,24 +38,40 @@ pub struct Run {
 }
 
 impl Run {
+    /// Whether it has no gaps. Only such a run is exchanged: in a gap's place stands another frame.
+    pub fn dense(&self) -> bool {
+        self.spared == self.pages
+    }
     pub fn place_of(&self, page: u32) -> Option<u64> {
         let n = page.checked_sub(self.page)?;
         (n < self.pages).then(|| self.place + u64::from(n))
     }
 }
 
-/// What a checkpoint is about to do.
+/// What a checkpoint is about to do. Frames are numbered from 0.
 #[derive(Clone, Copy, Debug)]
 pub struct Work {
-    /// Of the frames that were not backfilled yet, so many are to be.
-    pub frames: usize,
+    /// It backfills these frames,
+    pub from: u64,
+    pub to: u64,
+    /// of so many that are committed.
+    pub committed: u64,
     /// Pages of the database.
     pub pages: u32,
+    /// None of the frames from `from` on was backfilled yet.
+    pub exact: bool,
 }
 
-/// Runs that spare at least `least` pages, ascending. `entries` are those of the committed frames that were not backfilled yet. Page 1 is never part of a run: its bytes in the database differ from
+/// The run that a page may be in.
+pub fn run_of(runs: &[Run], page: u32) -> Option<&Run> {
+    let after = runs.partition_point(|run| run.page <= page);
+    after.checked_sub(1).map(|i| &runs[i])
+}
+
+/// Runs that spare at least `least` pages, ascending. `entries` are those of all committed
+/// frames; `gap` is the longest gap. Page 1 is never part of a run: its bytes in the database differ from
 /// those in the WAL (`care`).
-pub fn runs(entries: &[Entry], work: Work, least: u32) -> Vec<Run> {
+pub fn runs(entries: &[Entry], work: Work, least: u32, gap: usize) -> Vec<Run> {
     let newest = newest(entries, work);
     let mut runs = Vec::new();
     let mut at = 0;
@@ -65,7 +83,7 @@ pub fn runs(entries: &[Entry], work: Work, least: u32) -> Vec<Run> {
         };
         let in_place = |i: usize| newest[i].1 == place + (i - at) as u64;
         let (mut last, mut gaps, mut i) = (at, 0, at + 1);
-        while fits(i) && i - last <= GAP + 1 {
+        while fits(i) && i - last <= gap + 1 {
             if in_place(i) {
                 gaps += i - last - 1;
                 last = i;
@@ -86,12 +104,18 @@ pub fn runs(entries: &[Entry], work: Work, least: u32) -> Vec<Run> {
 /// What SQLite backfills: page and place, ascending, without page 1.
 fn newest(entries: &[Entry], work: Work) -> Vec<(u32, u64)> {
     let in_run = |page: u32| page > 1 && page <= work.pages;
-    let mut all: Vec<(u32, usize)> =
-        entries.iter().map(Entry::page).zip(0..).filter(|e| in_run(e.0)).collect();
+    let mut all: Vec<(u32, usize)> = entries
+        .iter()
+        .map(Entry::page)
+        .zip(0..)
+        .skip(work.from as usize)
+        .filter(|entry| in_run(entry.0))
+        .collect();
     all.sort_unstable();
     let last_of_page = |i: usize| all.get(i + 1).is_none_or(|next| next.0 != all[i].0);
     (0..all.len())
-        .filter(|i| last_of_page(*i) && all[*i].1 < work.frames)
+        .filter(|i| last_of_page(*i) && (all[*i].1 as u64) < work.to)
+        .filter(|i| !entries[all[*i].1].away() || mutated("exchange_again"))
         .map(|i| (all[i].0, u64::from(entries[all[i].1].place())))
         .collect()
 }
@@ -103,8 +127,9 @@ mod tests {
     /// Runs of frames with these pages and places.
     fn of(frames: &[(u32, u32)], least: u32) -> Vec<(u32, u64, u32)> {
         let entries: Vec<Entry> = frames.iter().map(|(page, place)| Entry::new(*page, *place)).collect();
-        let work = Work { frames: entries.len(), pages: u32::MAX };
-        runs(&entries, work, least).iter().map(|r| (r.page, r.place, r.pages)).collect()
+        let all = entries.len() as u64;
+        let work = Work { from: 0, to: all, committed: all, pages: u32::MAX, exact: true };
+        runs(&entries, work, least, GAP).iter().map(|r| (r.page, r.place, r.pages)).collect()
     }
 
     #[test]
@@ -134,8 +159,9 @@ mod tests {
     #[test]
     fn what_sqlite_leaves_for_later_is_in_no_run() {
         let entries: Vec<Entry> = (2..20).chain([5]).map(|page| Entry::new(page, page + 100)).collect();
-        let of = |frames, pages| -> Vec<_> {
-            runs(&entries, Work { frames, pages }, 1).iter().map(|r| (r.page, r.pages)).collect()
+        let of = |to, pages| -> Vec<_> {
+            let work = Work { from: 0, to, committed: 19, pages, exact: true };
+            runs(&entries, work, 1, GAP).iter().map(|r| (r.page, r.pages)).collect()
         };
         assert_eq!(of(19, 100), [(2, 18)]);
         assert_eq!(of(18, 100), [(2, 3), (6, 14)], "page 5 has a later version");

@@ -1,4 +1,5 @@
 //! What a database's URI asks for.
+use crate::sharing::Mechanism;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
@@ -19,6 +20,8 @@ pub struct Settings {
     pub default: bool,
     /// Blocks of 4 KiB that a run must have to be shared; a shorter one is copied. None where nothing is said.
     pub least_blocks: Option<u32>,
+    /// How blocks are shared; None: by exchanging them, where the file system does.
+    pub mechanism: Option<Mechanism>,
 }
 
 impl Settings {
@@ -47,7 +50,13 @@ impl Settings {
                 }
             },
         };
-        Ok(Settings { mode, default, least_blocks })
+        let mechanism = match parameter(c"ondol_mechanism").as_deref() {
+            None => None,
+            Some("clone") => Some(Mechanism::Clone),
+            Some("exchange") => Some(Mechanism::Exchange),
+            Some(other) => return Err(format!("ondol_mechanism={other} is unknown: use clone or exchange")),
+        };
+        Ok(Settings { mode, default, least_blocks, mechanism })
     }
 }
 
@@ -64,18 +73,22 @@ mod tests {
 
     #[test]
     fn what_is_not_understood_is_refused() {
-        let plain = Settings { mode: Mode::Auto, default: false, least_blocks: None };
+        let plain = Settings { mode: Mode::Auto, default: false, least_blocks: None, mechanism: None };
         assert_eq!(of(""), Ok(plain));
         assert_eq!(
             of("ondol=remap&ondol_run=2").map(|s| (s.mode, s.least_blocks)),
             Ok((Mode::Remap, Some(2)))
         );
+        assert_eq!(of("ondol_mechanism=exchange").map(|s| s.mechanism), Ok(Some(Mechanism::Exchange)));
         assert_eq!(of("ondol=copy").map(|s| s.mode), Ok(Mode::Copy));
         assert_eq!(of("ondol=pmem").map(|s| s.mode), Ok(Mode::Pmem));
         assert_eq!(of("ondol_default=1").map(|s| s.default), Ok(true));
-        for (text, says) in
-            [("ondol=REMAP", "unknown"), ("ondol_default=yes", "unknown"), ("ondol_run=0", "from 1")]
-        {
+        for (text, says) in [
+            ("ondol=REMAP", "unknown"),
+            ("ondol_default=yes", "unknown"),
+            ("ondol_run=0", "from 1"),
+            ("ondol_mechanism=move", "unknown"),
+        ] {
             assert!(of(text).is_err_and(|e| e.contains(says)), "{text}");
         }
     }

@@ -4,7 +4,8 @@
 //!   connections too. So a descriptor of a database, once opened, stays open until the process ends: one for each
 //!   database that was ever shared into.
 //! - **S2** A run that cannot be shared is copied; what sharing left of it is overwritten with the same bytes.
-//! - **S3** `FICLONERANGE` leaves the WAL's copy alone, so a crash at any point finds the WAL whole.
+//! - **S3** `FICLONERANGE` leaves the WAL's copy alone, so a crash at any point finds the WAL whole. `XFS_IOC_EXCHANGE_RANGE` does
+//!   not: what is exchanged was announced before (`exchange`). Each call happens as a whole or not at all, also in a crash.
 use crate::below::Below;
 use crate::ffi::{self, api};
 use crate::verdict::Verdict;
@@ -60,6 +61,9 @@ static KEPT: Mutex<Vec<Arc<Target>>> = Mutex::new(Vec::new());
 /// In tests, a file system that shares: blocks are copied by it, with all else as in earnest.
 #[doc(hidden)]
 pub static PRETEND: AtomicBool = AtomicBool::new(false);
+/// In tests, with `PRETEND`: it exchanges too.
+#[doc(hidden)]
+pub static PRETEND_EXCHANGE: AtomicBool = AtomicBool::new(false);
 
 pub fn path_of(path: &CStr) -> &Path {
     Path::new(std::ffi::OsStr::from_bytes(path.to_bytes()))
@@ -92,7 +96,36 @@ pub fn sync_folder(path: &CStr) -> io::Result<()> {
 
 /// Opens a WAL for sharing from it; its descriptors carry no locks, so it may be closed any time.
 pub fn source(path: &CStr) -> io::Result<File> {
-    OpenOptions::new().read(true).custom_flags(libc::O_CLOEXEC | libc::O_NOFOLLOW).open(path_of(path))
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        .custom_flags(libc::O_CLOEXEC | libc::O_NOFOLLOW)
+        .open(path_of(path))
+}
+
+/// How blocks get from the WAL to the database without being written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Mechanism {
+    /// `FICLONERANGE`: both files have the blocks, until one of them is written to.
+    Clone,
+    /// `XFS_IOC_EXCHANGE_RANGE`: each file has the other's.
+    Exchange,
+}
+
+impl Mechanism {
+    pub fn name(self) -> &'static str {
+        match self {
+            Mechanism::Clone => "FICLONERANGE",
+            Mechanism::Exchange => "XFS_IOC_EXCHANGE_RANGE",
+        }
+    }
+    /// Gives `target` a range of `source`.
+    pub fn apply(self, source: &File, target: &File, range: Range) -> io::Result<()> {
+        match self {
+            Mechanism::Clone => clone_range(source, target, range),
+            Mechanism::Exchange => exchange_range(source, target, range),
+        }
+    }
 }
 
 /// A range to share.
@@ -139,8 +172,8 @@ impl Target {
         KEPT.lock().unwrap_or_else(PoisonError::into_inner).push(self.clone());
         Ok(self.file.get_or_init(|| file))
     }
-    /// Shares a range of the WAL with the database at `path`; whether it did. `expected` are the bytes at the
-    /// range's start, which SQLite has just read.
+    /// Gives the database at `path` a range of the WAL; whether it did, and then the range's content where it is exchanged.
+    /// `expected` are the bytes at the range's start, which SQLite has just read.
     pub fn share(
         self: &Arc<Self>,
         path: &CStr,
@@ -148,25 +181,27 @@ impl Target {
         source: &File,
         range: Range,
         expected: &[u8],
-    ) -> bool {
+        how: Mechanism,
+    ) -> Option<Vec<u8>> {
         if self.refusal().is_some() {
-            return false;
+            return None;
         }
-        let mut found = vec![0; expected.len()];
+        let known = if how == Mechanism::Exchange { range.len as usize } else { expected.len() };
+        let mut content = vec![0; known];
         let attempt = self.file(path, below).and_then(|file| {
-            source.read_exact_at(&mut found, range.from)?;
-            if found != expected {
+            source.read_exact_at(&mut content, range.from)?;
+            if !content.starts_with(expected) {
                 return Err(io::Error::other("the WAL's path leads to another file by now"));
             }
-            clone_range(source, file, range)
+            how.apply(source, file, range)
         });
         match attempt {
-            Ok(()) => true,
+            Ok(()) => Some(content),
             Err(error) => {
                 if !passes(&error) {
                     self.refuse(path, format!("blocks cannot be shared here: {error}"));
                 }
-                false
+                None
             }
         }
     }
@@ -198,6 +233,49 @@ pub fn clone_range(source: &File, target: &File, range: Range) -> io::Result<()>
     };
     // SAFETY: both descriptors are open, and the kernel reads the structure during the call alone.
     if unsafe { libc::ioctl(target.as_raw_fd(), libc::FICLONERANGE, &arg) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+/// Exchanges a range of the WAL with one of the database, which grows if it is shorter.
+pub fn exchange_range(source: &File, target: &File, range: Range) -> io::Result<()> {
+    #[repr(C)]
+    struct Exchange {
+        other: i32,
+        pad: u32,
+        other_at: u64,
+        at: u64,
+        len: u64,
+        flags: u64,
+    }
+    /// `_IOW('X', 129, struct xfs_exchange_range)`
+    const EXCHANGE_RANGE: u32 = 0x4028_5881;
+    let end = range.to + range.len;
+    if target.metadata()?.len() < end {
+        target.set_len(end)?;
+    }
+    if PRETEND.load(Relaxed) {
+        if !PRETEND_EXCHANGE.load(Relaxed) {
+            return Err(io::Error::from_raw_os_error(libc::EOPNOTSUPP));
+        }
+        let (mut ours, mut theirs) = (vec![0; range.len as usize], vec![0; range.len as usize]);
+        source.read_exact_at(&mut ours, range.from)?;
+        target.read_exact_at(&mut theirs, range.to)?;
+        // Others may read meanwhile: the one side or the other must have the WAL's pages.
+        target.write_all_at(&ours, range.to)?;
+        return source.write_all_at(&theirs, range.from);
+    }
+    let arg = Exchange {
+        other: source.as_raw_fd(),
+        pad: 0,
+        other_at: range.from,
+        at: range.to,
+        len: range.len,
+        flags: 0,
+    };
+    // SAFETY: both descriptors are open, and the kernel reads the structure during the call alone.
+    if unsafe { libc::ioctl(target.as_raw_fd(), EXCHANGE_RANGE as _, &arg) } != 0 {
         return Err(io::Error::last_os_error());
     }
     Ok(())

@@ -1,15 +1,18 @@
 //! SQLite's WAL on a file in our layout: every operation on SQLite's bytes, done where `layout` and `places` put them.
 //!
-//! - **T1** Block 0's magic and base are written with every WAL header, in one write within one sector, so a header is
-//!   never seen without them, and a file without them has no frames.
+//! - **T1** Block 0's magic, version and base are written with every WAL header, in one write within one sector, so a header is
+//!   never seen without them, and a file without them has no frames. The version is decided when the database is taken into
+//!   care, before anybody else can be there, and stays: an older library looks at it once, when it opens the file.
 //! - **T2** A frame's header and its page's place are one entry, written at once within one sector (layout's L4).
 //! - **T3** Readers remember nothing. A writer remembers the entries, and before its first frame under a WRITE lock it compares
 //!   the last of those that count with the file: an entry's checksum covers all frames before it and the WAL's salt, so
 //!   if it is the same, all are.
 //! - **T4** Writing a frame changes its own entry and place alone, and no other frame that counts has that place
 //!   (places' H1).
+use crate::exchange::{self, Pair, Side};
 use crate::layout::{
-    BASE_AT, ENTRY, FRAME_HEADER, HEADER, HEADER_AT, Layout, MAGIC, PLACE_AT, Piece, SPAN, VERSION,
+    AWAY_AT, BASE_AT, ENTRY, FRAME_HEADER, HEADER, HEADER_AT, Layout, MAGIC, PLACE_AT, PREAMBLE, Piece, SPAN,
+    VERSION, WITHOUT_EXCHANGE,
 };
 use crate::medium::Medium;
 use crate::places::Places;
@@ -19,9 +22,10 @@ use std::io;
 /// What block 0 says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// Nothing durable: no WAL header was written since the file was made or emptied.
+    /// Nothing durable: a library that knew no exchange made or emptied it.
     Empty,
-    Ours,
+    /// Of this version, which is known.
+    Ours(u32),
     /// Of another version, or not ours at all.
     Foreign,
 }
@@ -29,13 +33,38 @@ pub enum Format {
 pub fn format(file: &dyn Medium) -> io::Result<Format> {
     let mut head = [0; HEADER_AT as usize];
     let n = file.read_at(&mut head, 0)?;
+    let version = u32::from_le_bytes([head[16], head[17], head[18], head[19]]);
     Ok(if head[..n].iter().all(|b| *b == 0) {
         Format::Empty
-    } else if head[..16] == *MAGIC && head[16..20] == VERSION.to_le_bytes() {
-        Format::Ours
+    } else if head[..16] == *MAGIC && matches!(version, VERSION | WITHOUT_EXCHANGE) {
+        Format::Ours(version)
     } else {
         Format::Foreign
     })
+}
+
+/// The version of a WAL; an error where it is not known.
+pub fn version(file: &dyn Medium) -> io::Result<u32> {
+    match format(file)? {
+        Format::Ours(version) => Ok(version),
+        Format::Empty => Ok(WITHOUT_EXCHANGE),
+        Format::Foreign => {
+            Err(io::Error::other("its format is not known: another version of this library wrote it"))
+        }
+    }
+}
+
+fn preamble(version: u32, base: u32) -> [u8; PREAMBLE as usize] {
+    let mut head = [0; PREAMBLE as usize];
+    head[..16].copy_from_slice(MAGIC);
+    head[16..20].copy_from_slice(&version.to_le_bytes());
+    head[BASE_AT as usize..][..4].copy_from_slice(&base.to_le_bytes());
+    head
+}
+
+/// Gives an empty file this version (T1).
+pub fn prepare(file: &dyn Medium) -> io::Result<()> {
+    file.write_at(&preamble(VERSION, 0), 0)
 }
 
 /// A frame's entry; zero beyond the file's end, as SQLite has it for a frame.
@@ -59,6 +88,25 @@ impl Entry {
     pub fn place(&self) -> u32 {
         u32::from_le_bytes(self.word(PLACE_AT as usize))
     }
+    /// What a checksum covers of the frame's header.
+    pub fn summed(&self) -> &[u8] {
+        &self.0[..8]
+    }
+    /// The frame's checksum.
+    pub fn sums(&self) -> [[u8; 4]; 2] {
+        [self.word(16), self.word(20)]
+    }
+    /// Whether the frame's page may be in the database (`exchange`).
+    pub fn away(&self) -> bool {
+        self.0[AWAY_AT as usize] != 0
+    }
+    pub fn set_away(&mut self) {
+        self.0[AWAY_AT as usize] = 1;
+    }
+    /// Whether both are of one frame, wherever its page is.
+    fn same(&self, other: &Entry) -> bool {
+        self.0[..AWAY_AT as usize] == other.0[..AWAY_AT as usize]
+    }
     fn read(file: &dyn Medium, layout: Layout, frame: u64) -> io::Result<Entry> {
         let mut entry = Entry::default();
         file.read_at(&mut entry.0, layout.entry_at(frame))?;
@@ -67,12 +115,8 @@ impl Entry {
 }
 
 /// Reads SQLite's bytes from `offset`; what is not there is zero, and not counted. With the place of the last page.
-pub fn read(
-    file: &dyn Medium,
-    layout: Layout,
-    buf: &mut [u8],
-    offset: u64,
-) -> io::Result<(usize, Option<u64>)> {
+pub fn read(pair: Pair<'_>, buf: &mut [u8], offset: u64) -> io::Result<(usize, Option<u64>)> {
+    let Pair { wal: file, layout, .. } = pair;
     let (mut done, mut whole, mut count) = (0, true, 0);
     let mut place = None;
     while done < buf.len() {
@@ -82,8 +126,22 @@ pub fn read(
             Piece::Header(within) => HEADER_AT + within,
             Piece::FrameHeader(frame, within) => layout.entry_at(frame) + within,
             Piece::Page(frame, within) => {
-                let found = u64::from(Entry::read(file, layout, frame)?.place());
+                let entry = Entry::read(file, layout, frame)?;
+                let found = u64::from(entry.place());
                 place = Some(found);
+                if entry.away() {
+                    let mut page = vec![0; layout.page() as usize];
+                    // Recovery reads a frame with its header, and may find it torn; who asks for the page alone counts on it.
+                    if pair.read(frame, &entry, &mut page)? == Side::Neither && done == 0 {
+                        return Err(exchange::missing(frame, &entry));
+                    }
+                    part.copy_from_slice(&page[within as usize..][..part.len()]);
+                    if whole {
+                        count += part.len();
+                    }
+                    done += part.len();
+                    continue;
+                }
                 layout.place_at(found) + within
             }
         };
@@ -110,6 +168,7 @@ pub fn len(file: &dyn Medium, layout: Layout) -> io::Result<u64> {
 /// Drops what no frame of a WAL of SQLite's length `len` needs.
 pub fn set_len(file: &dyn Medium, layout: Layout, len: u64) -> io::Result<()> {
     let new = match layout.frames(len) {
+        None if version(file)? == VERSION => PREAMBLE,
         None => 0,
         Some(frames) => {
             let last = entries(file, layout, 0, frames)?.iter().map(Entry::place).max();
@@ -132,6 +191,23 @@ pub fn entries(file: &dyn Medium, layout: Layout, from: u64, to: u64) -> io::Res
         at = end;
     }
     Ok(found)
+}
+
+/// Writes committed entries anew: those of the frames `range` of `all`.
+pub fn rewrite(
+    file: &dyn Medium,
+    layout: Layout,
+    all: &[Entry],
+    range: std::ops::Range<u64>,
+) -> io::Result<()> {
+    let mut at = range.start;
+    while at < range.end {
+        let end = range.end.min((at / SPAN + 1) * SPAN);
+        let bytes: Vec<u8> = all[at as usize..end as usize].iter().flat_map(|entry| entry.0).collect();
+        file.write_at(&bytes, layout.entry_at(at))?;
+        at = end;
+    }
+    Ok(())
 }
 
 /// What a connection that writes remembers of a WAL.
@@ -169,9 +245,7 @@ impl Writer {
                 Piece::Header(0) => {
                     // T1
                     let mut head = [0; (HEADER_AT + HEADER) as usize];
-                    head[..16].copy_from_slice(MAGIC);
-                    head[16..20].copy_from_slice(&VERSION.to_le_bytes());
-                    head[BASE_AT as usize..][..4].copy_from_slice(&pages()?.to_le_bytes());
+                    head[..PREAMBLE as usize].copy_from_slice(&preamble(version(file)?, pages()?));
                     head[HEADER_AT as usize..][..part.len()].copy_from_slice(part);
                     self.current = false;
                     self.entries.clear();
@@ -209,7 +283,7 @@ impl Writer {
         let known = frame.min(self.entries.len() as u64);
         let same = match known.checked_sub(1) {
             Some(_) if mutated("wal_writer_believes") => true,
-            Some(last) => Entry::read(file, layout, last)? == self.entries[last as usize],
+            Some(last) => Entry::read(file, layout, last)?.same(&self.entries[last as usize]),
             None => false,
         };
         if same {
@@ -256,6 +330,8 @@ impl Writer {
             }
         };
         entry.0[PLACE_AT as usize..][..4].copy_from_slice(&place.to_le_bytes());
+        // What stood here before may have been away (exchange's X6).
+        entry.0[AWAY_AT as usize..].fill(0);
         // Should it fail, nothing is believed of what is remembered.
         self.current = false;
         file.write_at(&entry.0, layout.entry_at(frame))?;

@@ -1,14 +1,16 @@
 //! One connection, or several of one program, in the ways that SQLite offers.
 mod common;
 use ondol_sqlite::measure::{ASSUMED, Costs};
+use ondol_sqlite::sharing::PRETEND_EXCHANGE;
 use rusqlite::Connection;
 use std::path::Path;
+use std::sync::atomic::Ordering::Relaxed;
 
 const OURS: &str = "vfs=ondol&ondol=remap";
 
-fn made(path: &Path) -> Connection {
+fn made(path: &Path, parameters: &str) -> Connection {
     common::register();
-    let c = common::open(path, OURS).expect("a database");
+    let c = common::open(path, parameters).expect("a database");
     c.execute_batch("PRAGMA journal_mode=WAL; CREATE TABLE t(a INTEGER PRIMARY KEY, b)").expect("a table");
     c
 }
@@ -30,7 +32,7 @@ const BULK: &str = "WITH n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i
 #[test]
 fn a_bulk_load_is_shared_and_short_runs_are_copied() {
     let folder = common::folder();
-    let c = made(&folder.path().join("a.db"));
+    let c = made(&folder.path().join("a.db"), OURS);
     c.execute_batch("PRAGMA wal_autocheckpoint=0").expect("a setting");
     c.execute_batch(BULK).expect("rows");
     c.execute_batch("PRAGMA wal_checkpoint").expect("a checkpoint");
@@ -47,7 +49,9 @@ fn a_bulk_load_is_shared_and_short_runs_are_copied() {
 fn rows_that_come_one_by_one_are_shared() {
     let folder = common::folder();
     let path = folder.path().join("a.db");
-    let mut writers = [made(&path), common::open(&path, OURS).expect("another writer")];
+    // Runs with gaps, which are shared.
+    let parameters = &format!("{OURS}&ondol_mechanism=clone");
+    let mut writers = [made(&path, parameters), common::open(&path, parameters).expect("another writer")];
     for c in &mut writers {
         c.execute_batch("PRAGMA wal_autocheckpoint=0").expect("a setting");
     }
@@ -70,11 +74,99 @@ fn rows_that_come_one_by_one_are_shared() {
     assert_eq!(one::<String>(&stock, "PRAGMA integrity_check").as_deref(), Ok("ok"));
 }
 
+/// Blocks are exchanged; the first test that asks lets the file system pretend, and it stays so.
+fn exchanging() -> String {
+    common::register();
+    PRETEND_EXCHANGE.store(true, Relaxed);
+    format!("{OURS}&ondol_mechanism=exchange&ondol_run=1")
+}
+
+#[test]
+fn what_was_exchanged_is_read_from_the_database_until_the_wal_begins_anew() {
+    let folder = common::folder();
+    let path = folder.path().join("a.db");
+    let parameters = &exchanging();
+    let c = made(&path, parameters);
+    c.execute_batch("PRAGMA wal_autocheckpoint=0").expect("a setting");
+    let content = "SELECT group_concat(hex(substr(b, 1, 9) || substr(b, 3000, 9))) FROM t";
+    c.execute_batch(BULK).expect("rows");
+    c.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)").expect("a checkpoint");
+    assert_eq!(status(&c, "mechanism"), "XFS_IOC_EXCHANGE_RANGE");
+    // Pages that the database has are overwritten: the WAL has its old ones from now on.
+    c.execute_batch("UPDATE t SET b = randomblob(3400)").expect("rows");
+    let shared = number(&c, "pages_shared");
+    let reader = common::open(&path, parameters).expect("a reader");
+    reader.execute_batch("BEGIN").expect("a transaction");
+    let before: String = one(&reader, content).expect("rows");
+    c.execute_batch("PRAGMA wal_checkpoint").expect("a checkpoint");
+    assert!(number(&c, "pages_shared") > shared + 250, "{}", status(&c, "pages_shared"));
+    // The reader holds on to the WAL; its cache is too small to remember.
+    reader.execute_batch("PRAGMA cache_size=1; PRAGMA shrink_memory").expect("a setting");
+    assert_eq!(one(&reader, content).as_ref(), Ok(&before));
+    // A crash now, and recovery, which checks every frame.
+    let copy = folder.path().join("copy");
+    for suffix in ["", "-owal"] {
+        let name = |path: &Path| format!("{}{suffix}", path.display());
+        std::fs::copy(name(&path), name(&copy)).expect("a copy");
+    }
+    let recovered = common::open(&copy, "vfs=ondol&ondol=copy").expect("a copy");
+    assert_eq!(one(&recovered, content).as_ref(), Ok(&before));
+    assert!(one::<i64>(&recovered, "PRAGMA wal_checkpoint").is_ok());
+    assert_eq!(one(&recovered, content).as_ref(), Ok(&before));
+    drop(recovered);
+    let stock = common::open(&copy, "vfs=unix").expect("a stock file");
+    assert_eq!(one(&stock, content).as_ref(), Ok(&before));
+    // Newer versions of a part, and a shorter database, in the same WAL: pages come home before.
+    c.execute_batch("UPDATE t SET b = randomblob(3400) WHERE a % 3 = 0").expect("rows");
+    let after: String = one(&c, content).expect("rows");
+    c.execute_batch("PRAGMA wal_checkpoint").expect("a checkpoint");
+    assert_eq!(one(&reader, content), Ok(before));
+    reader.execute_batch("COMMIT").expect("a transaction");
+    c.execute_batch("PRAGMA wal_checkpoint").expect("a checkpoint");
+    assert_eq!(one(&reader, content), Ok(after));
+    c.execute_batch("DELETE FROM t WHERE a > 50; VACUUM; PRAGMA wal_checkpoint").expect("a checkpoint");
+    let left: String = one(&c, content).expect("rows");
+    drop((reader, c));
+    let stock = common::open(&path, "vfs=unix").expect("a stock file");
+    assert_eq!(one(&stock, content), Ok(left));
+    assert_eq!(one::<String>(&stock, "PRAGMA integrity_check").as_deref(), Ok("ok"));
+}
+
+#[test]
+fn a_wal_of_the_version_before_is_never_exchanged_and_a_later_one_refused() {
+    let folder = common::folder();
+    let path = folder.path().join("a.db");
+    let wal = folder.path().join("a.db-owal");
+    let parameters = &exchanging();
+    drop(made(&path, OURS));
+    let version = |number: u32| {
+        // What a crash of a library of that version leaves: marked, with a WAL that has no frames.
+        let mut bytes = std::fs::read(&path).expect("a database");
+        bytes[19] = 3;
+        std::fs::write(&path, bytes).expect("a database");
+        let mut head = [0; 64];
+        head[..16].copy_from_slice(b"ondol sqlite wal");
+        head[16..20].copy_from_slice(&number.to_le_bytes());
+        std::fs::write(&wal, head).expect("a WAL");
+    };
+    version(2);
+    let c = common::open(&path, parameters).expect("a database");
+    c.execute_batch(BULK).expect("rows");
+    assert_eq!(status(&c, "mechanism"), "FICLONERANGE");
+    c.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)").expect("a checkpoint");
+    c.execute_batch("DELETE FROM t").expect("rows");
+    assert_eq!(std::fs::read(&wal).expect("a WAL")[16..20], 2u32.to_le_bytes(), "the version stays");
+    drop(c);
+    version(4);
+    let refused = common::open(&path, parameters).and_then(|c| one::<i64>(&c, "SELECT count(*) FROM t"));
+    assert!(refused.is_err(), "{refused:?}");
+}
+
 #[test]
 fn an_incomplete_checkpoint_leaves_readers_their_version() {
     let folder = common::folder();
     let path = folder.path().join("a.db");
-    let c = made(&path);
+    let c = made(&path, OURS);
     c.execute_batch(BULK).expect("rows");
     let sum = "SELECT sum(length(b)) || '-' || hex(max(b)) FROM t";
     let reader = common::open(&path, OURS).expect("a reader");
@@ -101,7 +193,7 @@ fn an_incomplete_checkpoint_leaves_readers_their_version() {
 fn threads_work_side_by_side() {
     let folder = common::folder();
     let path = folder.path().join("a.db");
-    drop(made(&path));
+    drop(made(&path, OURS));
     let threads: Vec<_> = (0..4)
         .map(|n| {
             let path = path.clone();
@@ -130,7 +222,7 @@ fn threads_work_side_by_side() {
 fn readers_need_not_write() {
     let folder = common::folder();
     let path = folder.path().join("a.db");
-    let c = made(&path);
+    let c = made(&path, OURS);
     c.execute_batch("INSERT INTO t(b) VALUES(1), (2)").expect("rows");
     let reader = common::open(&path, &format!("{OURS}&mode=ro")).expect("a reader");
     assert_eq!(one::<i64>(&reader, "SELECT sum(b) FROM t"), Ok(3));
@@ -143,8 +235,8 @@ fn readers_need_not_write() {
 fn attached_databases_commit_together() {
     let folder = common::folder();
     let (a, b) = (folder.path().join("a.db"), folder.path().join("b.db"));
-    drop(made(&b));
-    let c = made(&a);
+    drop(made(&b, OURS));
+    let c = made(&a, OURS);
     c.execute_batch(&format!("ATTACH 'file:{}?{OURS}' AS b", b.display())).expect("attached");
     c.execute_batch("BEGIN; INSERT INTO main.t(b) VALUES(1); INSERT INTO b.t(b) VALUES(2); COMMIT")
         .expect("rows");
@@ -184,7 +276,7 @@ fn what_cannot_be_ours_keeps_sqlites_layout() {
 fn detaching_waits_for_an_empty_wal_and_solitude() {
     let folder = common::folder();
     let path = folder.path().join("a.db");
-    let c = made(&path);
+    let c = made(&path, OURS);
     let detach = |c: &Connection| match one::<String>(c, "PRAGMA ondol_detach") {
         Ok(answer) => answer,
         Err(error) => error.to_string(),
@@ -273,7 +365,7 @@ fn auto_shares_where_that_pays_and_leaves_the_rest_alone() {
 #[test]
 fn the_status_is_a_table_too() {
     let folder = common::folder();
-    let c = made(&folder.path().join("a.db"));
+    let c = made(&folder.path().join("a.db"), OURS);
     let b = folder.path().join("b.db");
     c.execute_batch(&format!("ATTACH 'file:{}?{OURS}' AS b; ATTACH ':memory:' AS m", b.display()))
         .expect("attached");

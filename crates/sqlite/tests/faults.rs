@@ -76,7 +76,11 @@ fn replace_calls() {
     }
 }
 
-const MODES: [&str; 2] = ["vfs=ondol&ondol=remap&ondol_run=1", "vfs=ondol&ondol=pmem"];
+const MODES: [&str; 3] = [
+    "vfs=ondol&ondol=remap&ondol_run=1&ondol_mechanism=clone",
+    "vfs=ondol&ondol=remap&ondol_run=1&ondol_mechanism=exchange",
+    "vfs=ondol&ondol=pmem",
+];
 
 fn sum(c: &Connection) -> rusqlite::Result<i64> {
     c.query_row("SELECT coalesce(sum(x), 0) FROM t", [], |r| r.get(0))
@@ -111,6 +115,7 @@ fn script(path: &Path, parameters: &str) -> (i64, i64) {
 #[test]
 fn no_failing_call_loses_a_commit() {
     common::register();
+    ondol_sqlite::sharing::PRETEND_EXCHANGE.store(true, SeqCst);
     replace_calls();
     let mut struck = 0;
     let kinds = [(libc::EIO, 0), (libc::ENOSPC, 1)];

@@ -12,6 +12,7 @@
 use ondol_base::crc::crc32c;
 use ondol_base::media::{File, Open, Storage};
 use ondol_base::sim::{Config, Random, World};
+use ondol_sqlite::exchange::Pair;
 use ondol_sqlite::layout::Layout;
 use ondol_sqlite::plan::{self, Work};
 use ondol_sqlite::{care, wal};
@@ -76,7 +77,9 @@ impl Log {
     }
     fn read(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
         if self.ours {
-            wal::read(&self.file, layout(), buf, offset).map(|(n, _)| n)
+            // Nothing is exchanged here: `power_exchange.rs`.
+            let pair = Pair { wal: &self.file, database: &self.file, layout: layout() };
+            wal::read(pair, buf, offset).map(|(n, _)| n)
         } else {
             self.file.read_at(buf, offset)
         }
@@ -310,9 +313,10 @@ fn backfill(
     truth.acknowledged = truth.states.len() - 1;
     let mut runs = Vec::new();
     if log.ours {
-        let frames = found.frames.len();
-        let entries = wal::entries(&log.file, layout(), 0, frames as u64)?;
-        runs = plan::runs(&entries, Work { frames, pages: PAGES as u32 }, 1);
+        let to = found.frames.len() as u64;
+        let entries = wal::entries(&log.file, layout(), 0, to)?;
+        let work = Work { from: 0, to, committed: to, pages: PAGES as u32, exact: true };
+        runs = plan::runs(&entries, work, 1, plan::GAP);
     }
     for page in 1..=PAGES {
         if let Some(run) = runs.iter().find(|run| run.page as usize == page) {

@@ -1,17 +1,19 @@
 //! What a connection's checkpoints share instead of copying: planned when SQLite begins to backfill, done at its writes.
 use super::Database;
 use crate::care;
+use crate::exchange::Pair;
 use crate::ffi;
-use crate::layout::{BLOCK, Layout};
+use crate::layout::{BLOCK, Layout, VERSION};
 use crate::measure;
 use crate::medium::Medium;
 use crate::places::Places;
 use crate::plan::{self, Run, State, Work};
 use crate::settings::Mode;
-use crate::sharing::{self, Range};
+use crate::sharing::{self, Mechanism, Range};
 use crate::verdict::{Verdict, verdict};
 use crate::wal::{self, Entry};
 use std::fs::File;
+use std::io;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -31,6 +33,41 @@ pub(super) struct Shareable {
     runs: Vec<Run>,
     layout: Layout,
     source: File,
+    how: Mechanism,
+    /// The last run that was exchanged, and its pages, which SQLite reads one after the other.
+    exchanged: Option<(Run, Vec<u8>)>,
+}
+
+impl Shareable {
+    /// How a run is shared: only dense ones are exchanged.
+    fn how(&self, run: &Run) -> Mechanism {
+        if run.dense() { self.how } else { Mechanism::Clone }
+    }
+    /// Reads the page of a frame that this checkpoint announced, without searching for it: nobody else exchanges. None where it has not.
+    pub(super) fn read(
+        &self,
+        file: &dyn Medium,
+        frame: u64,
+        buf: &mut [u8],
+    ) -> Option<io::Result<(usize, Option<u64>)>> {
+        if self.how != Mechanism::Exchange {
+            return None;
+        }
+        let entry = *wal::entries(file, self.layout, frame, frame + 1).ok()?.first()?;
+        let place = u64::from(entry.place());
+        let run = plan::run_of(&self.runs, entry.page())?;
+        if run.place_of(entry.page()) != Some(place) || !run.dense() {
+            return None;
+        }
+        if run.state != State::Shared {
+            let read = file.read_at(buf, self.layout.place_at(place));
+            return Some(read.map(|n| (n, Some(place))));
+        }
+        let (last, pages) = self.exchanged.as_ref().filter(|(last, _)| last.page == run.page)?;
+        let n = (entry.page() - last.page) as usize;
+        buf.copy_from_slice(pages.chunks_exact(buf.len()).nth(n)?);
+        Some(Ok((buf.len(), Some(place))))
+    }
 }
 
 impl Database {
@@ -51,7 +88,11 @@ impl Database {
         let syncs = self.target.choice.syncs.swap(0, Relaxed);
         self.last_read = None;
         self.backfilling = true;
-        self.shareable = self.plan(syncs);
+        match self.prepare(syncs) {
+            Ok(shareable) => self.shareable = shareable,
+            // There is nobody to tell now: the first write tells.
+            Err(error) => self.held = Some(error),
+        }
         // A process that ends with its first checkpoint has nothing to gain.
         if self.settings.mode == Mode::Auto && before > 0 {
             self.consider(syncs);
@@ -63,38 +104,92 @@ impl Database {
         self.backfilling = false;
         self.shareable = None;
         self.last_read = None;
+        self.held = None;
+    }
+
+    /// Makes a backfill's writes safe, and plans what is shared instead. An error forbids them.
+    fn prepare(&mut self, syncs: u64) -> io::Result<Option<Shareable>> {
+        // SAFETY: D1.
+        let Some(wal) = (unsafe { self.wal.as_mut() }) else { return Ok(None) };
+        let Some(layout) = wal.layout else { return Ok(None) };
+        let pair = Pair { wal: &wal.below, database: &self.below, layout };
+        let Some(work) = self.work() else {
+            return match pair.any_away()? {
+                true => {
+                    Err(io::Error::other("what stands in the WAL is not known, and pages were exchanged"))
+                }
+                false => Ok(None),
+            };
+        };
+        let mut entries = wal::entries(&wal.below, layout, 0, work.committed)?;
+        let home = pair.to_bring_home(&entries, work)?;
+        if !home.is_empty() {
+            let source = sharing::source(&self.our_wal())?;
+            let target = self.target.file(&self.path, &self.below)?;
+            self.unsynced = true;
+            for range in home {
+                Mechanism::Exchange.apply(&source, target, range)?;
+            }
+        }
+        let plan = self.plan(&entries, work, layout, wal.version, syncs);
+        if let Some(plan) = &plan {
+            let exchanged = |run: &&Run| plan.how(run) == Mechanism::Exchange;
+            let exchanged: Vec<Run> = plan.runs.iter().filter(exchanged).cloned().collect();
+            if !exchanged.is_empty() {
+                pair.announce(&mut entries, work, &exchanged)?;
+            }
+        }
+        Ok(plan)
     }
 
     /// What can be shared by this checkpoint. Whatever cannot be found out costs a chance to share, nothing else.
-    fn plan(&self, syncs: u64) -> Option<Shareable> {
-        // SAFETY: D1.
-        let wal = unsafe { self.wal.as_ref() }?;
-        let layout = wal.layout?;
+    fn plan(
+        &self,
+        entries: &[Entry],
+        work: Work,
+        layout: Layout,
+        version: u32,
+        syncs: u64,
+    ) -> Option<Shareable> {
         if matches!(self.settings.mode, Mode::Copy | Mode::Pmem) || self.target.refusal().is_some() {
             return None;
         }
-        let (from, committed, work) = self.work()?;
-        let entries = wal::entries(&wal.below, layout, from, committed).ok()?;
+        let how = self.mechanism(version);
+        let gap = if work.exact { plan::GAP } else { 0 };
         let runs = match self.settings.mode {
             Mode::Auto => {
-                let mut runs = plan::runs(&entries, work, 1);
-                let least = self.judge(&runs, layout, syncs)?.least_blocks?;
+                let mut runs = plan::runs(entries, work, 1, gap);
+                let least = self.judge(&runs, layout, syncs, how)?.least_blocks?;
                 runs.retain(|run| blocks(run, layout) >= least);
                 runs
             }
             _ => {
                 let least = self.settings.least_blocks.unwrap_or(LEAST_BLOCKS);
-                plan::runs(&entries, work, (u64::from(least) * BLOCK).div_ceil(layout.page()) as u32)
+                plan::runs(entries, work, (u64::from(least) * BLOCK).div_ceil(layout.page()) as u32, gap)
             }
         };
         if runs.is_empty() {
             return None;
         }
-        Some(Shareable { runs, layout, source: sharing::source(&self.our_wal()).ok()? })
+        let source = sharing::source(&self.our_wal()).ok()?;
+        Some(Shareable { runs, layout, source, how, exchanged: None })
     }
 
-    /// What the checkpoint that begins is to do: the frames from where on, and the committed ones, and how many.
-    fn work(&self) -> Option<(u64, u64, Work)> {
+    /// How blocks are shared here, with a WAL of this version.
+    pub(super) fn mechanism(&self, version: u32) -> Mechanism {
+        let wanted = self.settings.mechanism;
+        if version == VERSION
+            && wanted != Some(Mechanism::Clone)
+            && (wanted.is_some() || measure::exchanges(sharing::folder(&self.path)))
+        {
+            Mechanism::Exchange
+        } else {
+            Mechanism::Clone
+        }
+    }
+
+    /// What the checkpoint that begins is to do.
+    fn work(&self) -> Option<Work> {
         const COMMITTED: usize = 16;
         const PAGES: usize = 20;
         const BACKFILLED: usize = 96;
@@ -102,19 +197,18 @@ impl Database {
         let (from, to) = (self.index_u32(BACKFILLED)?, self.index_u32(ATTEMPTED)?);
         // Read last: a writer may commit meanwhile, and SQLite knows no more commits than are seen here.
         let (pages, committed) = (self.index_u32(PAGES)? as u32, self.index_u32(COMMITTED)?);
-        let work = Work { frames: to.checked_sub(from)? as usize, pages };
-        (work.frames > 0 && to <= committed).then_some((from, committed, work))
+        (from < to && to <= committed).then_some(Work { from, to, committed, pages, exact: true })
     }
 
     /// The verdict on runs that sharing could spare, where they are worth a measurement.
-    fn judge(&self, runs: &[Run], layout: Layout, syncs: u64) -> Option<Verdict> {
+    fn judge(&self, runs: &[Run], layout: Layout, syncs: u64, how: Mechanism) -> Option<Verdict> {
         /// Blocks whose copying takes less time than finding out about it.
         const WORTHWHILE: u32 = 64;
         let spared = || runs.iter().map(|run| blocks(run, layout));
         if spared().sum::<u32>() < WORTHWHILE {
             return None;
         }
-        let known = measure::costs(sharing::folder(&self.path)).ok()?;
+        let known = measure::costs(sharing::folder(&self.path), how).ok()?;
         match &*known {
             Ok(costs) => {
                 let verdict = verdict(costs, spared(), syncs, self.settings.least_blocks.unwrap_or(1));
@@ -138,13 +232,13 @@ impl Database {
         if !stock || late || self.target.refusal().is_some() {
             return;
         }
-        let Some((from, committed, work)) = self.work() else { return };
+        let Some(work) = self.work() else { return };
         let Ok(head) = care::header(&self.below) else { return };
         let (true, Some(layout)) = (self.may_care(head), Layout::new(head.page)) else { return };
         let Ok(len) = Medium::len(&self.below) else { return };
         // What places these frames would have in our layout.
         let mut places = Places::new((len / head.page) as u32);
-        let entries: Vec<Entry> = (from..committed)
+        let entries: Vec<Entry> = (0..work.committed)
             .map_while(|frame| self.index_page(frame))
             .map(|page| {
                 let place = places.next(page);
@@ -152,8 +246,9 @@ impl Database {
                 Entry::new(page, place)
             })
             .collect();
-        let runs = plan::runs(&entries, work, 1);
-        let pays = self.judge(&runs, layout, syncs).is_some_and(|verdict| verdict.share());
+        let how = self.mechanism(VERSION);
+        let runs = plan::runs(&entries, work, 1, plan::GAP);
+        let pays = self.judge(&runs, layout, syncs, how).is_some_and(|verdict| verdict.share());
         choice.care.store(pays, Relaxed);
     }
 
@@ -169,7 +264,9 @@ impl Database {
 
     /// Whether the page at `offset`, read from `place`, is in the database by sharing; shares its run when it is first.
     pub(super) fn shared(&mut self, buf: &[u8], offset: u64, place: u64) -> bool {
-        let Some(Shareable { runs, layout, source }) = &mut self.shareable else { return false };
+        let Some(Shareable { runs, layout, source, how, exchanged }) = &mut self.shareable else {
+            return false;
+        };
         let size = layout.page();
         if buf.len() as u64 != size || !offset.is_multiple_of(size) {
             return false;
@@ -185,8 +282,14 @@ impl Database {
             // is not SQLite's.
             run.state = State::Copied;
             let range = Range { from: layout.place_at(place), to: offset, len: u64::from(run.pages) * size };
-            if page == run.page && self.target.share(&self.path, &self.below, source, range, buf) {
+            let how = if run.dense() { *how } else { Mechanism::Clone };
+            if page == run.page
+                && let Some(content) = self.target.share(&self.path, &self.below, source, range, buf, how)
+            {
                 run.state = State::Shared;
+                if how == Mechanism::Exchange {
+                    *exchanged = Some((run.clone(), content));
+                }
                 self.unsynced = true;
                 self.target.counts.runs_shared.fetch_add(1, Relaxed);
             }

@@ -3,6 +3,7 @@ use super::Database;
 use super::checkpoint::{LEAST_BLOCKS, REFUSALS};
 use crate::care;
 use crate::ground;
+use crate::layout::VERSION;
 use crate::measure;
 use crate::settings::Mode;
 use crate::sharing::{self, Counts};
@@ -33,6 +34,7 @@ impl Database {
         let [checkpoints, runs, shared, copied] =
             [checkpoints, runs_shared, pages_shared, pages_copied].map(|n| n.load(Relaxed));
         let page = care::header(&self.below).map_or(0, |h| h.page);
+        let how = self.mechanism(wal.filter(|wal| wal.layout.is_some()).map_or(VERSION, |wal| wal.version));
         let sharing = match (self.target.refusal(), runs) {
             (Some(why), _) => why.to_string(),
             (None, 0) => "not tried yet".to_string(),
@@ -43,7 +45,7 @@ impl Database {
             ("database", self.path.to_string_lossy().into_owned().into()),
             ("mode", mode.into()),
             ("wal_layout", layout.into()),
-            ("mechanism", "FICLONERANGE".into()),
+            ("mechanism", how.name().into()),
             ("sharing", sharing.into()),
             ("decision", self.decision().into()),
             ("least_blocks", u64::from(self.least_blocks()).into()),
@@ -55,7 +57,7 @@ impl Database {
             ("bytes_copied", (copied * page).into()),
             ("mean_run_pages", if runs == 0 { 0.0 } else { shared as f64 / runs as f64 }.into()),
         ];
-        if let Some(costs) = measure::known(sharing::folder(&self.path)) {
+        if let Some(costs) = measure::known(sharing::folder(&self.path), how) {
             facts.extend(costs.named().map(|(name, us)| (name, us.into())));
         }
         self.mapping_facts(&mut facts);

@@ -3,9 +3,10 @@ use super::Database;
 use super::checkpoint::REFUSALS;
 use crate::below::{self, Below, report};
 use crate::care;
+use crate::exchange::Pair;
 use crate::ffi;
 use crate::journal::Named;
-use crate::layout::Layout;
+use crate::layout::{Layout, VERSION};
 use crate::medium::Medium;
 use crate::wal::{self, Writer};
 use crate::window::{Account, Window};
@@ -18,6 +19,8 @@ pub struct Wal {
     pub below: Below,
     /// None: SQLite's own layout.
     pub(super) layout: Option<Layout>,
+    /// Of our layout (wal's T1).
+    pub(super) version: u32,
     pub(super) writer: Writer,
     /// D1.
     pub(super) database: *mut Database,
@@ -45,12 +48,19 @@ impl Wal {
             return self.below.read(buf.as_mut_ptr().cast(), buf.len() as c_int, offset);
         };
         // SAFETY: D1.
-        let last_read = unsafe { &mut (*self.database).last_read };
-        *last_read = None;
-        match wal::read(&self.below, layout, buf, offset as u64) {
+        let database = unsafe { &mut *self.database };
+        database.last_read = None;
+        let frame = layout.whole_page(offset as u64..offset as u64 + buf.len() as u64);
+        let known = match (frame, &database.shareable) {
+            (Some(frame), Some(shareable)) => shareable.read(&self.below, frame, buf),
+            _ => None,
+        };
+        let pair = Pair { wal: &self.below, database: &database.below, layout };
+        let read = known.unwrap_or_else(|| wal::read(pair, buf, offset as u64));
+        match read {
             Ok((n, place)) if n == buf.len() => {
-                if layout.whole_page(offset as u64..offset as u64 + n as u64).is_some() {
-                    *last_read = place.map(|place| (place, buf.as_ptr() as usize));
+                if frame.is_some() {
+                    database.last_read = place.map(|place| (place, buf.as_ptr() as usize));
                 }
                 ffi::OK
             }
@@ -126,6 +136,7 @@ impl Wal {
             Ok(Some((below, _))) => {
                 std::mem::replace(&mut self.below, below).close();
                 self.layout = Layout::new(head.page);
+                self.version = VERSION;
                 self.writer = Writer::default();
                 Ok(())
             }
