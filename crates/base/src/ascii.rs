@@ -4,6 +4,9 @@
 /// The bits that no byte of ASCII has.
 const HIGH: u64 = 0x8080_8080_8080_8080;
 
+/// A word of blanks.
+const BLANKS: u64 = 0x2020_2020_2020_2020;
+
 /// The bytes as text if all of them are ASCII.
 #[inline(always)]
 pub fn text(b: &[u8]) -> Option<&str> {
@@ -19,9 +22,42 @@ pub fn text(b: &[u8]) -> Option<&str> {
     (bits & HIGH == 0).then(|| unsafe { std::str::from_utf8_unchecked(b) })
 }
 
+/// The bytes without the blanks at their end.
+#[inline(always)]
+pub fn trimmed(b: &[u8]) -> &[u8] {
+    let mut b = b;
+    while let Some((before, last)) = b.split_last_chunk::<8>() {
+        let others = u64::from_le_bytes(*last) ^ BLANKS;
+        if others != 0 {
+            return &b[..b.len() - others.leading_zeros() as usize / 8];
+        }
+        b = before
+    }
+    while let [before @ .., b' '] = b {
+        b = before
+    }
+    b
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn blanks_at_the_end_go() {
+        for len in 0..40 {
+            for kept in 0..=len {
+                let mut b = vec![b' '; len];
+                b[..kept].fill(b'!');
+                assert_eq!(trimmed(&b), &vec![b'!'; kept][..]);
+                b[..kept].fill(b' ');
+                if let Some(last) = b[..kept].last_mut() {
+                    *last = 0xa0
+                }
+                assert_eq!(trimmed(&b).len(), kept);
+            }
+        }
+    }
 
     #[test]
     fn any_byte_that_is_not_plain_is_found() {

@@ -42,12 +42,19 @@ pub struct ColumnLayout {
     pub offset: u16,
     /// Bit number (L1) counted from the row's first bit; `None` for NOT NULL columns.
     pub null_bit: Option<u16>,
+    /// The byte that has this bit, and the bit in it: 0 for NOT NULL columns.
+    null_at: u16,
+    null_mask: u8,
 }
 
 impl ColumnLayout {
+    fn new(storage: Storage, null_bit: Option<u16>) -> ColumnLayout {
+        let (null_at, null_mask) = null_bit.map_or((0, 0), |b| (b / 8, 1 << (b % 8)));
+        ColumnLayout { storage, offset: 0, null_bit, null_at, null_mask }
+    }
     #[inline(always)]
     pub fn is_null(&self, row: &[u8]) -> bool {
-        self.null_bit.is_some_and(|b| row[b as usize / 8] >> (b % 8) & 1 != 0)
+        row[self.null_at as usize] & self.null_mask != 0
     }
 }
 
@@ -95,7 +102,7 @@ impl Layout {
                     bits += 1;
                     bits - 1
                 });
-                ColumnLayout { storage: storage(ty), offset: 0, null_bit }
+                ColumnLayout::new(storage(ty), null_bit)
             })
             .collect();
         let mut at = bits.div_ceil(8);

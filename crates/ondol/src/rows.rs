@@ -47,6 +47,7 @@ impl Rows {
     pub fn columns(&self) -> &[Column] {
         &self.columns
     }
+    #[inline]
     pub fn len(&self) -> usize {
         self.rows.len()
     }
@@ -86,9 +87,11 @@ impl Rows {
     }
 
     /// The row at `i`, counted from 0; panics beyond the end, as indexing a slice does.
+    #[inline]
     pub fn row(&self, i: usize) -> Row<'_> {
         Row { columns: &self.columns, row: self.rows.row(i) }
     }
+    #[inline]
     pub fn iter(&self) -> impl ExactSizeIterator<Item = Row<'_>> {
         (0..self.len()).map(|i| self.row(i))
     }
@@ -119,6 +122,7 @@ impl<'a> Row<'a> {
     pub fn value(&self, i: usize) -> ValueRef<'a> {
         self.row.get(i)
     }
+    #[inline]
     pub fn values(&self) -> impl Iterator<Item = ValueRef<'a>> + use<'a> {
         self.row.values()
     }

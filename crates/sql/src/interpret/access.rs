@@ -230,7 +230,7 @@ pub(super) fn char_value(
         let (from, len) = super::rows::wide_part(layout, &memory[start..], column);
         return Datum::string(Tag::Text, start + from, len);
     }
-    let n = super::rows::trimmed(&memory[at..at + width as usize]).len();
+    let n = ondol_base::ascii::trimmed(&memory[at..at + width as usize]).len();
     Datum::string(Tag::Text, at, n)
 }
 

@@ -5,6 +5,7 @@
 //!   instead of an OID, so that the bytes stand alone.
 //! - **R2** A [`Rows`] that is cleared and filled again allocates nothing once it has grown.
 use super::datum::{Datum, Tag, text};
+use ondol_base::ascii::trimmed;
 use ondol_engine::layout::{StringAt, string_at};
 use ondol_engine::{ColumnLayout, Connection, Layout, Storage, Table};
 use ondol_types::{SqlError, SqlResult, ValueRef, sqlstate};
@@ -148,23 +149,10 @@ impl<'a> Iterator for Values<'a> {
 
 #[inline(always)]
 pub(super) fn fixed<const N: usize>(row: &[u8], at: usize) -> [u8; N] {
-    match row.get(at..).and_then(|b| b.first_chunk::<N>()) {
+    match row.get(at..at.wrapping_add(N)).and_then(|b| b.first_chunk::<N>()) {
         Some(b) => *b,
         None => [0; N],
     }
-}
-
-/// char(n) without its padding.
-#[inline]
-pub(super) fn trimmed(b: &[u8]) -> &[u8] {
-    let mut n = b.len();
-    while n >= 8 && b[n - 8..n] == [b' '; 8] {
-        n -= 8
-    }
-    while n > 0 && b[n - 1] == b' ' {
-        n -= 1
-    }
-    &b[..n]
 }
 
 /// The value of a char column among those of a wide row (layout L3): offset and length in `all`.
@@ -181,7 +169,7 @@ pub(super) fn wide_part(layout: &Layout, all: &[u8], column: usize) -> (usize, u
 }
 
 /// The value of a column.
-#[inline]
+#[inline(always)]
 fn raw_value<'a>(layout: &Layout, row: &'a [u8], c: &ColumnLayout) -> ValueRef<'a> {
     if c.is_null(row) {
         return ValueRef::Null;
@@ -302,6 +290,7 @@ impl Rows {
         self.ends.clear();
         self.len = 0;
     }
+    #[inline]
     pub fn len(&self) -> usize {
         self.len
     }
