@@ -13,46 +13,62 @@ use crate::layout::{Layout, Storage};
 use crate::table::KeySpec;
 use ondol_base::epoch::Guard;
 use ondol_base::oid::Oid;
-use ondol_index::hash::{Aim, HashIndex, hash_short};
+use ondol_index::hash::{Aim, HashIndex, Target, hash_short};
 use std::sync::Arc;
 
 /// Bytes of the longest key (P1).
 const WIDEST: usize = 16;
-/// Columns of a key at most.
-const MOST: usize = WIDEST / 2;
-
-/// A key's numbers, in the order of its columns; those behind them count for nothing.
-pub type Numbers = [i64; MOST];
 
 /// A key's column.
 #[derive(Clone)]
 struct Number {
-    /// Where it lies in the row.
-    at: usize,
-    /// Bytes: 2, 4 or 8.
-    width: usize,
-    /// Its null bit, if it may be NULL.
-    null: Option<u16>,
+    /// Where the row's eight bytes begin that hold it.
+    from: u16,
+    /// Where its null bit lies in the row, if it may be NULL; else the mask is 0.
+    null_at: u16,
+    null_mask: u8,
+    /// By how much those eight bytes are moved left and then right to leave the number, sign and all.
+    left: u8,
+    right: u8,
+    /// The bits of its null byte in the key: 8 or 0.
+    lead: u8,
 }
 
 impl Number {
-    /// The number in a row; `None` for NULL.
-    #[inline(always)]
-    fn of(&self, row: &[u8]) -> Option<i64> {
-        if self.null.is_some_and(|b| row[b as usize / 8] >> (b % 8) & 1 != 0) {
-            return None;
+    /// `at` is where the number lies in a row, `width` its bytes: 2, 4 or 8. `null` is its null bit, if it may be NULL.
+    fn new(at: u16, width: u16, null: Option<u16>, row_size: usize) -> Number {
+        // Rows are of 16 bytes at least.
+        let from = at.min((row_size - 8) as u16);
+        Number {
+            from,
+            null_at: null.map_or(0, |b| b / 8),
+            null_mask: null.map_or(0, |b| 1 << (b % 8)),
+            left: (64 - 8 * (at - from + width)) as u8,
+            right: (64 - 8 * width) as u8,
+            lead: if null.is_some() { 8 } else { 0 },
         }
-        let rest = row.get(self.at..)?;
-        Some(match self.width {
-            8 => i64::from_le_bytes(*rest.first_chunk()?),
-            4 => i32::from_le_bytes(*rest.first_chunk()?).into(),
-            _ => i16::from_le_bytes(*rest.first_chunk()?).into(),
-        })
     }
-    /// Its key bytes without the null byte, read little-endian.
+    /// Whether a row has this number.
     #[inline(always)]
-    fn key(&self, value: i64) -> u64 {
-        ((value as u64) << (64 - 8 * self.width) ^ 1 << 63).swap_bytes()
+    fn is(&self, row: &[u8], value: i64) -> bool {
+        let from = self.from as usize;
+        let (Some(&word), Some(null)) =
+            (row.get(from..from + 8).and_then(|b| b.first_chunk()), row.get(self.null_at as usize))
+        else {
+            return false;
+        };
+        i64::from_le_bytes(word) << self.left >> self.right == value && null & self.null_mask == 0
+    }
+    /// Its bytes in a key, read little-endian: the first eight, and what is beyond.
+    #[inline(always)]
+    fn key(&self, value: i64) -> (u64, u64) {
+        let bytes = ((value as u64) << self.right ^ 1 << 63).swap_bytes();
+        (bytes << self.lead | (self.lead != 0) as u64, bytes >> 1 >> (63 - self.lead))
+    }
+    /// How many they are.
+    #[inline(always)]
+    fn bytes(&self) -> usize {
+        (64 - self.right as usize + self.lead as usize) / 8
     }
 }
 
@@ -60,7 +76,9 @@ impl Number {
 #[derive(Clone)]
 pub struct PointIndex {
     hash: Arc<HashIndex>,
-    columns: Box<[Number]>,
+    first: Number,
+    /// The other columns.
+    more: Box<[Number]>,
     /// Bytes of the table's rows.
     row_size: usize,
 }
@@ -79,50 +97,55 @@ impl PointIndex {
         let number = |&(column, _, desc, _, _): &(usize, _, bool, _, _)| {
             let c = layout.columns[column];
             let width = match c.storage {
-                Storage::Int2 => 2,
+                Storage::Int2 => 2u16,
                 Storage::Int4 | Storage::Date => 4,
                 Storage::Int8 | Storage::Timestamp | Storage::Timestamptz => 8,
                 _ => return None,
             };
-            (!desc).then_some(Number { at: c.offset as usize, width, null: c.null_bit })
+            (!desc).then(|| Number::new(c.offset, width, c.null_bit, layout.row_size))
         };
-        let columns = key.parts.iter().map(number).collect::<Option<_>>()?;
-        Some(PointIndex { hash: hash.clone(), columns, row_size: layout.row_size })
+        let (first, more) = key.parts.split_first()?;
+        let more = more.iter().map(number).collect::<Option<_>>()?;
+        Some(PointIndex { hash: hash.clone(), first: number(first)?, more, row_size: layout.row_size })
     }
 
     /// How many numbers make a key.
     pub fn columns(&self) -> usize {
-        self.columns.len()
+        1 + self.more.len()
+    }
+
+    /// Bytes of the table's rows.
+    #[inline(always)]
+    pub fn row_size(&self) -> usize {
+        self.row_size
     }
 
     /// Asks for the bucket of the key made of `number(i)` for each column `i` to be brought into the cache.
     #[inline]
     pub fn aim(&self, number: impl Fn(usize) -> i64) -> Aim {
-        self.hash.aim(self.hash_of(number))
+        self.target(number).aim
     }
 
-    /// The hash of such a key.
-    #[inline]
-    fn hash_of(&self, number: impl Fn(usize) -> i64) -> u64 {
-        if let [c] = &self.columns[..] {
-            let key = c.key(number(0));
-            return match (c.null, c.width) {
-                (None, 8) => hash_short(key.into(), 8),
-                (None, w) => hash_short(key.into(), w),
-                (Some(_), 8) => hash_short((key as u128) << 8 | 1, 9),
-                (Some(_), w) => hash_short((key as u128) << 8 | 1, w + 1),
-            };
+    /// The same for [`Connection::find_at`].
+    #[inline(always)]
+    pub fn target(&self, number: impl Fn(usize) -> i64) -> Target<'_> {
+        let (low, high) = self.first.key(number(0));
+        if !self.more.is_empty() {
+            return self.target_of_many(low as u128 | (high as u128) << 64, number);
         }
-        let (mut key, mut n) = (0, 0);
-        for (i, c) in self.columns.iter().enumerate() {
-            if c.null.is_some() {
-                key |= 1 << (8 * n);
-                n += 1;
-            }
-            key |= (c.key(number(i)) as u128) << (8 * n);
-            n += c.width;
+        self.hash.target(hash_short(low, high, self.first.bytes()))
+    }
+
+    /// The same for a key of several columns that begins with `key`.
+    #[inline(never)]
+    fn target_of_many(&self, mut key: u128, number: impl Fn(usize) -> i64) -> Target<'_> {
+        let mut n = self.first.bytes();
+        for (i, c) in self.more.iter().enumerate() {
+            let (low, high) = c.key(number(i + 1));
+            key |= (low as u128 | (high as u128) << 64) << (8 * n);
+            n += c.bytes();
         }
-        hash_short(key, n)
+        self.hash.target(hash_short(key as u64, (key >> 64) as u64, n))
     }
 
     /// Some row that may stand where it is aimed at, or none.
@@ -137,12 +160,10 @@ impl PointIndex {
     }
 
     /// Whether the row has the key made of these numbers (P2).
-    #[inline]
+    #[inline(always)]
     fn has(&self, row: &[u8], number: impl Fn(usize) -> i64) -> bool {
-        if let [c] = &self.columns[..] {
-            return c.of(row) == Some(number(0));
-        }
-        self.columns.iter().enumerate().all(|(i, c)| c.of(row) == Some(number(i)))
+        let rest = |(i, c): (usize, &Number)| c.is(row, number(i + 1));
+        self.first.is(row, number(0)) && (self.more.is_empty() || self.more.iter().enumerate().all(rest))
     }
 }
 
@@ -182,6 +203,22 @@ impl Connection {
         }
     }
 
+    /// The first look of that, by a target of the index at the key: whether there is such a row; `None` where [`Connection::find`] has to tell.
+    #[inline(always)]
+    pub fn find_at(
+        &self,
+        pin: &Guard<'_>,
+        index: &PointIndex,
+        target: Target<'_>,
+        number: impl Fn(usize) -> i64,
+        row: &mut [u8],
+    ) -> Option<bool> {
+        match index.hash.glance_at(pin, target)? {
+            Oid::NONE => Some(false),
+            oid => self.is_at(pin, index, oid, number, row).then_some(true),
+        }
+    }
+
     /// Whether the row there has the key; copies it.
     #[inline(always)]
     fn is_at(
@@ -196,6 +233,7 @@ impl Connection {
     }
 
     /// Tries every row that may stand where it is aimed at.
+    #[cold]
     #[inline(never)]
     fn find_among(
         &self,
@@ -228,5 +266,56 @@ impl Connection {
         self.lookup(index, key, &mut oids)?;
         let mut there = |oid: &Oid| self.session.read(*oid, row) && point.has(row, number);
         Ok(oids.into_iter().find(|o| there(o)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ondol_types::{TypeId, ValueRef};
+
+    #[test]
+    fn a_number_is_found_where_it_lies_and_only_there() {
+        for row_size in [16u16, 32, 48] {
+            for (width, null) in [2u16, 4, 8].into_iter().flat_map(|w| [(w, None), (w, Some(11))]) {
+                for at in 2..=row_size - width {
+                    let number = Number::new(at, width, null, row_size.into());
+                    let mut row = vec![0xa5; row_size.into()];
+                    row[1] = 0;
+                    for v in [0i64, 1, -1, -2, 77, i16::MIN.into(), i16::MAX.into()] {
+                        let place = at as usize..(at + width) as usize;
+                        row[place].copy_from_slice(&v.to_le_bytes()[..width.into()]);
+                        assert!(number.is(&row, v), "{v} at {at} of {row_size}");
+                        assert!(!number.is(&row, v ^ 1) && !number.is(&row, v ^ 1 << 63));
+                        row[1] = 8;
+                        assert_eq!(number.is(&row, v), null.is_none());
+                        row[1] = 0;
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn keys_are_the_normalised_ones() {
+        for v in [0i64, 1, -1, 1234, i16::MIN.into(), i16::MAX.into()] {
+            let values = [
+                (2, TypeId::Int2, ValueRef::Int2(v as i16)),
+                (4, TypeId::Int4, ValueRef::Int4(v as i32)),
+                (8, TypeId::Int8, ValueRef::Int8(v)),
+            ];
+            for (width, ty, value) in values {
+                for nullable in [false, true] {
+                    let number = Number::new(2, width, nullable.then_some(5), 16);
+                    let mut key = vec![];
+                    ondol_types::key::encode(value, ty, false, false, !nullable, &mut key);
+                    let n = number.bytes();
+                    assert_eq!(n, key.len());
+                    key.resize(16, 0);
+                    let (low, high) = number.key(v);
+                    assert_eq!([low.to_le_bytes(), high.to_le_bytes()].concat(), key, "{v} of {width} bytes");
+                }
+            }
+        }
     }
 }

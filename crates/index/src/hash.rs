@@ -98,6 +98,13 @@ pub struct Aim {
     probe: u16,
 }
 
+/// An aim at an index that is there, and its bucket.
+#[derive(Clone, Copy)]
+pub struct Target<'a> {
+    pub aim: Aim,
+    head: &'a Line,
+}
+
 /// The bucket of an address, given with its leading 1.
 #[inline(always)]
 fn bucket_of(address: u64) -> u64 {
@@ -234,21 +241,36 @@ impl HashIndex {
         self.probe_on(guard, hash, 0, f)
     }
 
+    /// The same for a glance soon.
+    #[inline(always)]
+    pub fn target(&self, hash: u64) -> Target<'_> {
+        let aim = self.look(hash);
+        let head = self.line(aim.bucket);
+        Line::prefetch(head);
+        Target { aim, head }
+    }
+
     /// The first glance of a probe: the one OID that may be there ([`Oid::NONE`]: there is nothing); `None` where a probe has to tell. If the
     /// OID is not what was looked for, a probe has to tell as well.
     #[inline(always)]
-    pub fn glance(&self, _guard: &Guard<'_>, aim: Aim) -> Option<Oid> {
+    pub fn glance(&self, guard: &Guard<'_>, aim: Aim) -> Option<Oid> {
+        // A table of as many buckets has this one, even if the aim is another index's.
         if self.table.load(Ordering::Acquire) != aim.table {
             return None;
         }
-        let head = self.line(aim.bucket);
+        self.glance_at(guard, Target { aim, head: self.line(aim.bucket) })
+    }
+
+    /// The same at a target of this index.
+    #[inline(always)]
+    pub fn glance_at(&self, _guard: &Guard<'_>, Target { aim, head }: Target<'_>) -> Option<Oid> {
         let version = head.0[0].load(Ordering::Acquire);
         let found = head.find(aim.probe);
         let word = head.get(if found == 0 { 7 } else { found.trailing_zeros() as usize & 7 });
         let is_usual = (version & 1) as u32 | (found & found.wrapping_sub(1)) == 0;
         let is_last = found != 0 || !line::is_link(word);
         yield_point();
-        // H1, as in a probe.
+        // H1, as in a probe: N never comes back to what it was.
         let holds = is_usual && is_last && latch::check(&head.0[0], version);
         if !holds || self.table.load(Ordering::Relaxed) != aim.table && !mutated(LOOKS_ONCE) {
             return None;

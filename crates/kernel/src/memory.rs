@@ -316,16 +316,7 @@ impl Space {
     #[inline]
     pub fn copy_out(&self, offset: u64, out: &mut [u8]) {
         let (to, _) = out.as_chunks_mut::<8>();
-        let words = self.words(offset, to.len());
-        let mut i = 0;
-        while let (Some(to), Some(words)) = (to[i..].first_chunk_mut(), words[i..].first_chunk()) {
-            load_four(words, to);
-            i += 4;
-        }
-        while i < to.len() {
-            to[i] = words[i].load(Ordering::Relaxed).to_le_bytes();
-            i += 1;
-        }
+        load(self.words(offset, to.len()), to)
     }
     /// Stores bytes, zero-padded to whole words.
     #[inline]
@@ -345,33 +336,66 @@ impl Space {
     }
 }
 
-/// Copies four words, each by a relaxed load.
+/// Copies words, as many as there are on both sides, each by a relaxed load.
+#[inline(always)]
+pub(crate) fn load(from: &[AtomicU64], to: &mut [[u8; 8]]) {
+    let n = to.len().min(from.len());
+    let (f, t) = (from.as_ptr(), to.as_mut_ptr());
+    if n < 8 {
+        to.iter_mut().zip(from).for_each(|(t, f)| *t = f.load(Ordering::Relaxed).to_le_bytes());
+        return;
+    }
+    // The last eight overlap those before: what a writer changes meanwhile is of no version, and the caller finds out.
+    let (mut at, last) = (0, n - 8);
+    while at < last {
+        // SAFETY: `at` + 8 is less than `n`, which is within both.
+        unsafe { load_eight(f.add(at), t.add(at)) };
+        at += 8;
+    }
+    // SAFETY: the last eight of `n`.
+    unsafe { load_eight(f.add(last), t.add(last)) }
+}
+
+/// Copies eight words, each by a relaxed load.
+///
+/// # Safety
+/// So many are there on both sides.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 #[inline(always)]
-fn load_four(from: &[AtomicU64; 4], to: &mut [[u8; 8]; 4]) {
+unsafe fn load_eight(from: *const AtomicU64, to: *mut [u8; 8]) {
     // SAFETY: reads the words of `from` and writes those of `to`, no others. It is assembly because another thread may write the
     // former: each aligned half of such a load is a relaxed read of one word, which Rust's own vector loads do not promise.
     unsafe {
         std::arch::asm!(
             "movups {a}, [{from}]",
             "movups {b}, [{from} + 16]",
+            "movups {c}, [{from} + 32]",
+            "movups {d}, [{from} + 48]",
             "movups [{to}], {a}",
             "movups [{to} + 16], {b}",
+            "movups [{to} + 32], {c}",
+            "movups [{to} + 48], {d}",
             from = in(reg) from,
             to = in(reg) to,
             a = out(xmm_reg) _,
             b = out(xmm_reg) _,
+            c = out(xmm_reg) _,
+            d = out(xmm_reg) _,
             options(nostack, preserves_flags),
         );
     }
 }
 
-/// Copies four words, each by a relaxed load.
+/// Copies eight words, each by a relaxed load.
+///
+/// # Safety
+/// So many are there on both sides.
 #[cfg(not(all(target_arch = "x86_64", not(miri))))]
 #[inline(always)]
-fn load_four(from: &[AtomicU64; 4], to: &mut [[u8; 8]; 4]) {
-    for (to, word) in to.iter_mut().zip(from) {
-        *to = word.load(Ordering::Relaxed).to_le_bytes()
+unsafe fn load_eight(from: *const AtomicU64, to: *mut [u8; 8]) {
+    for i in 0..8 {
+        // SAFETY: by the contract.
+        unsafe { *to.add(i) = (*from.add(i)).load(Ordering::Relaxed).to_le_bytes() }
     }
 }
 
@@ -383,6 +407,17 @@ pub fn padded(len: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn any_number_of_words_is_copied() {
+        let from: Vec<AtomicU64> = (0..40).map(|i| AtomicU64::new(i * 0x0101_0101_0101_0101)).collect();
+        for n in 0..from.len() {
+            let mut to = vec![[0xee; 8]; n + 1];
+            load(&from[..n], &mut to[..n]);
+            let wanted: Vec<[u8; 8]> = (0..n).map(|i| [i as u8; 8]).chain([[0xee; 8]]).collect();
+            assert_eq!(to, wanted);
+        }
+    }
 
     #[test]
     fn walks_end_where_formats_do() {

@@ -76,6 +76,7 @@ pub fn wait_installed(epochs: &Arc<Epochs>, ts: u64, but: Option<&AtomicU64>) {
 }
 
 /// A table as lines name it: its number, and the generation of its definition that the transaction goes by.
+#[inline]
 pub fn table_name(id: u32, generation: u32) -> u64 {
     (generation as u64) << 32 | id as u64
 }

@@ -7,7 +7,7 @@
 //!   c    -> owned -> INSTALLING -> c'             committed change
 //! ```
 //! Word 1: link to the version chain, with flags (see `version`).
-use crate::memory::Space;
+use crate::memory::{Space, load};
 use crate::transaction::{Mark, TxnState};
 use crate::version::{MARK, POINTER, Version, node};
 use ondol_base::oid::Oid;
@@ -40,8 +40,27 @@ pub fn row(oid: Oid) -> u64 {
 
 /// Copies row bytes [offset, offset + out.len()) as `view` sees them; false when the row does not exist there. Both
 /// are multiples of 8. The caller is pinned.
-#[inline]
+#[inline(always)]
 pub fn read(space: &Space, oid: Oid, view: &View, offset: usize, out: &mut [u8]) -> bool {
+    let (to, _) = out.as_chunks_mut::<8>();
+    let (word0, words) = (space.word(oid.0), space.words(row(oid) + offset as u64, to.len()));
+    let w0 = word0.load(Ordering::Acquire);
+    // The usual slot: committed, and no later than the snapshot. A free one's 0 becomes the latest of all.
+    if w0.wrapping_sub(1) < view.snapshot {
+        load(words, to);
+        yield_point();
+        fence(Ordering::Acquire);
+        if word0.load(Ordering::Relaxed) == w0 {
+            return offset > 0 || out[0] & LIVE != 0;
+        }
+    }
+    read_on(space, oid, view, offset, out)
+}
+
+/// As [`read`] where that found the slot changed, or not as it usually is.
+#[cold]
+#[inline(never)]
+fn read_on(space: &Space, oid: Oid, view: &View, offset: usize, out: &mut [u8]) -> bool {
     let mut turn = 0;
     loop {
         let w0 = space.word(oid.0).load(Ordering::Acquire);

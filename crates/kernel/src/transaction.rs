@@ -526,7 +526,7 @@ impl Session {
         slot::read(&self.kernel.space, oid, &self.view, 0, out)
     }
     /// The same, by who holds a pin already.
-    #[inline]
+    #[inline(always)]
     pub fn read_pinned(&self, _pin: &Guard<'_>, oid: Oid, out: &mut [u8]) -> bool {
         slot::read(&self.kernel.space, oid, &self.view, 0, out)
     }

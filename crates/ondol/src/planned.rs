@@ -375,7 +375,7 @@ impl Session {
         let plan = self.plans.queries.get(query.0 as usize)?.as_ref()?;
         let point = plan.point.as_ref()?;
         self.cancel.store(false, Ordering::Relaxed);
-        rows.reset(&plan.columns);
+        rows.have(&plan.columns);
         point.call(&mut self.connection, params, rows.sink())
     }
 

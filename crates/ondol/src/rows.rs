@@ -63,6 +63,11 @@ impl Rows {
     #[inline]
     pub(crate) fn reset(&mut self, columns: &Arc<[Column]>) {
         self.clear();
+        self.have(columns)
+    }
+    /// With these columns, whatever it holds; the caller clears it.
+    #[inline]
+    pub(crate) fn have(&mut self, columns: &Arc<[Column]>) {
         if !Arc::ptr_eq(&self.columns, columns) {
             self.columns = columns.clone()
         }

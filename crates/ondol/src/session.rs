@@ -424,8 +424,12 @@ impl Session {
     pub fn call(&mut self, query: QueryId, params: &[ValueRef<'_>], rows: &mut Rows) -> SqlResult<Called> {
         match self.call_point(query, params, rows) {
             Some(found) => Ok(Called { rows: found.into(), token: None }),
-            None => self.timed(|s| s.call_once(query, params, rows)),
+            None => self.call_long(query, params, rows),
         }
+    }
+    #[inline(never)]
+    fn call_long(&mut self, query: QueryId, params: &[ValueRef<'_>], rows: &mut Rows) -> SqlResult<Called> {
+        self.timed(|s| s.call_once(query, params, rows))
     }
 
     /// Calls a registered query without waiting for its commit to be durable: the token can be waited for.
@@ -439,7 +443,7 @@ impl Session {
             return Ok(Called { rows: found.into(), token: None });
         }
         self.connection.set_synchronous(false);
-        let done = self.timed(|s| s.call_once(query, params, rows));
+        let done = self.call_long(query, params, rows);
         self.connection.set_synchronous(self.quick.synchronous);
         done
     }

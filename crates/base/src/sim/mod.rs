@@ -134,7 +134,12 @@ pub fn mark(label: &'static str) {
 /// world, where it is free.
 #[inline]
 pub fn mutated(variant: &'static str) -> bool {
-    any() && fiber::with(|c| c.world.config().mutation == Some(variant)).unwrap_or(false)
+    any() && is_wanted(variant)
+}
+
+#[cold]
+fn is_wanted(variant: &'static str) -> bool {
+    fiber::with(|c| c.world.config().mutation == Some(variant)).unwrap_or(false)
 }
 
 /// Says that the fiber is in the phase `label` until the guard is dropped, and counts it as [`mark`] does.

@@ -14,6 +14,7 @@
 use super::exec::{Exit, LANE, PLAIN, World, exec, execute, is_meeting, point_row};
 use super::frame::Frame;
 use super::frames::Frames;
+use super::point::number;
 use super::rows::Sink;
 use super::{Env, Outcome, outcome, run, timed};
 use crate::code::operand::Label;
@@ -80,16 +81,6 @@ fn first_key(program: &Program) -> Option<usize> {
         _ => false,
     };
     (stop > 0 && program.ops[..stop].iter().all(harmless)).then_some(stop)
-}
-
-#[inline]
-fn number(v: &ValueRef<'_>) -> i64 {
-    match v {
-        ValueRef::Int8(v) | ValueRef::Timestamp(v) | ValueRef::Timestamptz(v) => *v,
-        ValueRef::Int4(v) | ValueRef::Date(v) => (*v).into(),
-        ValueRef::Int2(v) => (*v).into(),
-        _ => 0,
-    }
 }
 
 /// Hashes all calls' keys and asks for their buckets; then looks into those and asks for the rows. What is found is
@@ -162,7 +153,7 @@ fn one_by_one<S: Sink>(
             if let Some(point) = short
                 && let Some(key) = point.key(params)
                 && let Some(rows) = sink.rows()
-                && let Some(found) = point.read(connection, &pin, aim, ahead, &key, rows)
+                && let Some(found) = point.read(connection, &pin, aim, ahead, key, rows)
             {
                 return Ok(Outcome { rows_affected: found.into(), tag: program.tag, token: None });
             }

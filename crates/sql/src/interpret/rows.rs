@@ -6,7 +6,7 @@
 //! - **R2** A [`Rows`] that is cleared and filled again allocates nothing once it has grown.
 use super::datum::{Datum, Tag, text};
 use ondol_base::ascii::trimmed;
-use ondol_engine::layout::{StringAt, string_at};
+use ondol_engine::layout::{StringAt, WIDE, string_at};
 use ondol_engine::{ColumnLayout, Connection, Layout, Storage, Table};
 use ondol_types::{SqlError, SqlResult, ValueRef, sqlstate};
 use std::sync::Arc;
@@ -349,21 +349,34 @@ impl Rows {
         Ok(())
     }
     /// Bytes of `raw` that rows are in.
-    #[inline]
+    #[inline(always)]
     fn used(&self) -> usize {
         self.ends.last().copied().unwrap_or(0)
     }
-    /// Room for one more row of a table, of its layout's row size; `None` after rows of another shape.
-    #[inline]
-    pub(super) fn room(&mut self, table: &Arc<Table>) -> Option<&mut [u8]> {
+    /// The bytes of a table's rows, with room for one more of the layout's row size, and where that begins; `None` after rows of
+    /// another shape.
+    #[inline(always)]
+    pub(super) fn room(&mut self, table: &Arc<Table>, row_size: usize) -> Option<(&mut Vec<u8>, usize)> {
         if !self.table.as_ref().is_some_and(|t| Arc::ptr_eq(t, table)) {
             self.turn(table)?
         }
-        let (from, size) = (self.used(), table.layout.row_size);
-        if self.raw.len() < from + size {
-            self.grow(from + size)
+        let from = self.used();
+        if self.raw.len() < from + row_size {
+            self.grow(from + row_size)
         }
-        self.raw.get_mut(from..from + size)
+        Some((&mut self.raw, from))
+    }
+    /// Forgets all rows; then the bytes of a table's rows, with room for a first one of the layout's row size.
+    #[inline(always)]
+    pub(super) fn fresh(&mut self, table: &Arc<Table>, row_size: usize) -> &mut Vec<u8> {
+        self.clear();
+        if !self.table.as_ref().is_some_and(|t| Arc::ptr_eq(t, table)) {
+            self.table = Some(table.clone())
+        }
+        if self.raw.len() < row_size {
+            self.grow(row_size)
+        }
+        &mut self.raw
     }
     #[cold]
     fn turn(&mut self, table: &Arc<Table>) -> Option<()> {
@@ -377,15 +390,9 @@ impl Rows {
     fn grow(&mut self, len: usize) {
         self.raw.resize(len, 0)
     }
-    /// Keeps the row that was copied into the room, within the statement that read it.
-    #[inline]
-    pub(super) fn keep(&mut self, connection: &Connection, has_strings: bool) {
-        let Some(table) = &self.table else { return };
-        let from = self.used();
-        let mut end = from + table.layout.row_size;
-        if has_strings || Layout::is_wide(&self.raw[from..end]) {
-            end = keep_strings(connection, &table.layout, &mut self.raw, from..end)
-        }
+    /// Keeps the row that was put into the room, and ends there.
+    #[inline(always)]
+    pub(super) fn keep(&mut self, end: usize) {
         self.ends.push(end);
         self.len += 1;
     }
@@ -436,9 +443,23 @@ impl Sink for Rows {
     }
 }
 
-/// Appends what a row at `row` of `raw` has in other slots; gives the row's new end.
+/// Makes the row at `row` of `raw`, the last there, stand alone (R1), within the statement that read it; gives its end.
+#[inline(always)]
+pub(super) fn stand(
+    connection: &Connection,
+    table: &Table,
+    raw: &mut Vec<u8>,
+    row: std::ops::Range<usize>,
+    has_strings: bool,
+) -> usize {
+    if !has_strings && raw.get(row.start).is_some_and(|b| b & WIDE == 0) {
+        return row.end;
+    }
+    append_strings(connection, &table.layout, raw, row)
+}
+
 #[inline(never)]
-fn keep_strings(
+fn append_strings(
     connection: &Connection,
     layout: &Layout,
     raw: &mut Vec<u8>,
