@@ -30,8 +30,8 @@ struct Number {
     /// By how much those eight bytes are moved left and then right to leave the number, sign and all.
     left: u8,
     right: u8,
-    /// The bits of its null byte in the key: 8 or 0.
-    lead: u8,
+    /// Bytes in a key, with the null byte.
+    key_bytes: u8,
 }
 
 impl Number {
@@ -45,7 +45,7 @@ impl Number {
             null_mask: null.map_or(0, |b| 1 << (b % 8)),
             left: (64 - 8 * (at - from + width)) as u8,
             right: (64 - 8 * width) as u8,
-            lead: if null.is_some() { 8 } else { 0 },
+            key_bytes: width as u8 + null.is_some() as u8,
         }
     }
     /// Whether a row has this number.
@@ -63,12 +63,12 @@ impl Number {
     #[inline(always)]
     fn key(&self, value: i64) -> (u64, u64) {
         let bytes = ((value as u64) << self.right ^ 1 << 63).swap_bytes();
-        (bytes << self.lead | (self.lead != 0) as u64, bytes >> 1 >> (63 - self.lead))
+        if self.null_mask == 0 { (bytes, 0) } else { (bytes << 8 | 1, bytes >> 56) }
     }
     /// How many they are.
     #[inline(always)]
     fn bytes(&self) -> usize {
-        (64 - self.right as usize + self.lead as usize) / 8
+        self.key_bytes.into()
     }
 }
 
