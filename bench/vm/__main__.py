@@ -4,25 +4,28 @@ import sys
 
 import kernel
 from cuts import FILE_SYSTEMS
+from pgwal import Pgwal
 from sqlite import SCENARIOS, Sqlite
 
 
 def main():
-    scenarios = list(SCENARIOS)
+    scenarios = [*SCENARIOS, Pgwal.name]
     parser = argparse.ArgumentParser(prog="scripts/vm", description=__doc__)
     parser.add_argument("scenario", choices=scenarios)
     parser.add_argument("--kills", type=int, default=20, help="power cuts (20)")
     parser.add_argument("--seed", type=int, default=1, help="of everything but time (1)")
     parser.add_argument("--control", action="store_true", help="without syncs: it is an error if nothing is noticed")
     parser.add_argument("--kernel", help="a Debian package (linux-image-6.12-amd64, else linux-image-amd64)")
-    parser.add_argument("--fs", choices=list(FILE_SYSTEMS), help="only this file system")
-    parser.add_argument("--mode", help="another mode of the SQLite extension, or stock: SQLite without it")
+    parser.add_argument("--fs", choices=[*FILE_SYSTEMS, "xfs-exchange"], help="only this file system")
+    parser.add_argument("--mode", help="another mode of the SQLite extension, or stock: SQLite without it. Of pgwal: stock, unrecovered")
+    parser.add_argument("--pgbin", help="PostgreSQL's programs (the newest in /usr/lib/postgresql)")
     parser.add_argument("--mount", help="other mount options")
     parser.add_argument("--doctor", action="store_true", help="what `ondol sqlite doctor` says of each new file system")
     parser.add_argument("--verbose", action="store_true", help="a line for each cut")
     options = parser.parse_args()
     try:
-        return Sqlite(options.scenario, options).run()
+        scenario = Pgwal(options) if options.scenario == Pgwal.name else Sqlite(options.scenario, options)
+        return scenario.run()
     except kernel.Missing as missing:
         print(f"vm: {missing}", file=sys.stderr)
         return 2

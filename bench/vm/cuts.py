@@ -105,15 +105,14 @@ class Rig:
 KERNELS = ["linux-image-6.12-amd64", "linux-image-amd64"]
 
 
-# How many cuts the media live before they are made anew.
-LIFE = 8
-
-
 class Scenario:
     """Rounds of boot, look, work and cut. What a scenario adds: new media (`begin`), what it makes of a look (`judge`), what the guest is to
     do then (`go`), what it tells meanwhile (`note`)."""
 
     name = program = None
+    # How many cuts the media live before they are made anew.
+    cuts_a_life = 8
+    pace = 1
 
     def __init__(self, options, systems, media):
         self.options = options
@@ -154,11 +153,11 @@ class Scenario:
         return 0
 
     def life(self):
-        """New media, cut LIFE times, and looked at after the last."""
+        """New media, cut `cuts_a_life` times, and looked at after the last."""
         self.said = self.begin() | {"fresh": True}
         self.lives += 1
         try:
-            left = min(LIFE, self.options.kills - self.cuts)
+            left = min(self.cuts_a_life, self.options.kills - self.cuts)
             for n in range(left + 1):
                 self.round(first=n == 0, last=n == left)
         finally:
@@ -192,7 +191,7 @@ class Scenario:
             machine.say(go)
             if hear_until(machine, "going", LOOK, self.note) is None:
                 raise Wrong(f"the guest did not go on:\n{machine.told()}")
-            forgot = wait_for_cut(machine, self.disk, self.chance, self.note)
+            forgot = wait_for_cut(machine, self.disk, self.chance, self.note, self.pace)
         finally:
             machine.end()
         self.cuts += 1
@@ -223,11 +222,11 @@ def hear_until(machine, name, patience, note):
         note(heard)
 
 
-def wait_for_cut(machine, disk, chance, note):
-    """Lets the guest work until the cut, whose moment is a time or, half of the time where there is a disk, a number of its requests; then
-    cuts. `note` is given what is heard. Returns what the disk forgot, in words."""
+def wait_for_cut(machine, disk, chance, note, pace):
+    """Lets the guest work until the cut, whose moment is a time (`pace` is the middle of how long) or, half of the time where there is a disk,
+    a number of its requests; then cuts. `note` is given what is heard. Returns what the disk forgot, in words."""
     hit = threading.Event()
-    end = time.monotonic() + chance.uniform(0.05, chance.choice([0.5, 3]))
+    end = time.monotonic() + chance.uniform(0.05, pace * chance.choice([0.5, 3]))
     if disk and chance.random() < 0.6:
         disk.cut_later(chance.randrange(chance.choice([30, 300])), chance.random() < 0.7, hit.set)
         end = time.monotonic() + 6

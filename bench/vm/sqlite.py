@@ -20,7 +20,7 @@ import history
 # Scenario to its file systems, the mode of our VFS, and whether the medium is the NVDIMM.
 SCENARIOS = {
     "sqlite-pmem": (["ext4", "xfs"], "pmem", True),
-    "sqlite-remap": (["xfs", "btrfs"], "remap", False),
+    "sqlite-remap": (["xfs-exchange", "btrfs", "xfs"], "remap", False),
     "sqlite-f2fs": (["f2fs"], "remap", False),
 }
 
@@ -88,7 +88,7 @@ class Sqlite(Scenario):
         self.name = name
         systems, mode, self.persistent = SCENARIOS[name]
         self.systems, self.mode = [options.fs] if options.fs else systems, options.mode or mode
-        super().__init__(options, self.systems, ["nfit", "nd_pmem"] if self.persistent else ["virtio_blk"])
+        super().__init__(options, sorted({fs.removesuffix("-exchange") for fs in self.systems}), ["nfit", "nd_pmem"] if self.persistent else ["virtio_blk"])
         self.extension = self.rig.built("libondol_sqlite.so")
         self.hot = self.shared = 0
         self.seen = set()
@@ -160,7 +160,8 @@ class Sqlite(Scenario):
         status, fs = self.status, self.said["fs"]
         if status:
             self.shared += int(status["pages_shared"])
-            fact = (fs, status["mode"], status.get("medium", "files"), status["promise"], status["sharing"])
+            sharing = f"{status['mechanism']} {status['sharing']}"
+            fact = (fs, status["mode"], status.get("medium", "files"), status["promise"], sharing)
             if fact not in self.seen:
                 self.seen.add(fact)
                 print("vm: on {}: mode {}, medium: {}, promise: {}, sharing: {}".format(*fact), flush=True)
