@@ -25,6 +25,10 @@ impl Charge {
         self.bytes += bytes;
         Ok(())
     }
+    /// Takes over what another charged of the same budget.
+    pub(crate) fn append(&mut self, other: &mut Charge) {
+        self.bytes += std::mem::take(&mut other.bytes)
+    }
     pub fn clear(&mut self) {
         self.budget.give_back(std::mem::take(&mut self.bytes))
     }

@@ -9,6 +9,7 @@ use crate::catalog::Catalog;
 use crate::charge::Charge;
 use crate::database::Database;
 use crate::error;
+use crate::outdated::Outdated;
 use crate::row;
 use crate::table::{Table, TableIndex};
 use ondol_base::barrier;
@@ -111,7 +112,7 @@ pub struct Connection {
     pub(crate) dropped: Vec<u32>,
     pub(crate) made: Vec<u32>,
     /// Entries of indexes made by the open transaction that its commit makes superfluous.
-    pub(crate) outdated: Vec<ondol_kernel::collect::Item>,
+    pub(crate) outdated: Outdated,
     /// Tables marked as being changed by us.
     pub(crate) marked: Vec<Arc<Table>>,
     /// The table that everyone has with an index that we build.
@@ -161,6 +162,7 @@ fn unpack(l: ondol_kernel::Locked) -> Locked {
 impl Connection {
     pub(crate) fn new(db: Arc<Database>) -> Connection {
         let session = Session::new(db.kernel.clone());
+        let outdated = Outdated::new(&db.kernel.space.budget);
         Connection {
             session,
             explicit: None,
@@ -172,7 +174,7 @@ impl Connection {
             catalog: None,
             dropped: vec![],
             made: vec![],
-            outdated: vec![],
+            outdated,
             marked: vec![],
             registered: None,
             defining: false,

@@ -4,6 +4,7 @@ use crate::connection::{Connection, STALE};
 use crate::database::find;
 use crate::dictionary as d;
 use crate::fill::{From, fill};
+use crate::outdated::Outdated;
 use crate::table::{Table, TableIndex};
 use ondol_base::barrier;
 use ondol_kernel::heap::LARGEST_ROW;
@@ -68,12 +69,12 @@ impl Connection {
         } else if let Some(table) = registered {
             self.withdraw(&table)
         }
-        let outdated = std::mem::take(&mut self.outdated);
+        let budget = &self.db.kernel.space.budget;
+        let outdated = std::mem::replace(&mut self.outdated, Outdated::new(budget));
         if committed && !outdated.is_empty() {
             // No version that has such a key is newer than this commit.
-            let queue = self.db.kernel.collector.register(&self.db.kernel.space.budget);
-            let mut queue = queue.lock();
-            outdated.into_iter().for_each(|item| queue.push(self.session.last_commit(), item))
+            let queue = self.db.kernel.collector.register(budget);
+            outdated.hand_over(self.session.last_commit(), &mut queue.lock())
         }
         for n in heaps {
             self.session.forget_heap(n * 2);
@@ -302,7 +303,7 @@ impl Connection {
             let empty = vec![(old.clone(), vec![index.clone()])];
             let cancel = me.session.patience.cancel.clone();
             let filled = fill(&db.kernel, empty, from, cancel, &|done| progress(done, rows))?;
-            me.outdated.extend(filled.outdated);
+            me.outdated.append(filled.outdated);
             if let From::Snapshot(since) = from {
                 old = me.take_online(&old, &index, since)?;
                 c.version = db.next_version()

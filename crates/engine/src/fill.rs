@@ -13,6 +13,7 @@
 //! - **X3** Gathering for a tree takes memory that its entries do not take later. Where that is refused, the tree
 //!   is filled by inserts, so that what opened once opens again under the same limit.
 use crate::error;
+use crate::outdated::Outdated;
 use crate::table::{Table, TableIndex};
 use ondol_base::epoch::Guard;
 use ondol_base::oid::Oid;
@@ -36,12 +37,11 @@ const BATCH: usize = 64;
 const SAMPLE: usize = 8192;
 
 /// What filling indexes did.
-#[derive(Default)]
 pub(crate) struct Filled {
     pub entries: u64,
     /// Entries that perhaps no newest version has: the changes that made them old were committed before the index was
     /// there, so nobody else will take them out.
-    pub outdated: Vec<Item>,
+    pub outdated: Outdated,
 }
 
 /// Which versions of the rows are filled from (X1).
@@ -73,7 +73,7 @@ pub(crate) fn fill(
         done: AtomicU64::new(0),
         failed: AtomicBool::new(false),
         error: Mutex::new(None),
-        outdated: Mutex::default(),
+        outdated: Mutex::new(Outdated::new(&kernel.space.budget)),
     });
     let parts = Arc::new(job.parts());
     let (n, p) = (parts.len(), parts.clone());
@@ -84,7 +84,8 @@ pub(crate) fn fill(
     if job.targets().any(Target::is_refused) {
         job.crew(n, progress, move |job, take| job.scan(&parts, true, take))?
     }
-    let outdated = std::mem::take(&mut *job.outdated.lock());
+    let none = Outdated::new(&kernel.space.budget);
+    let outdated = std::mem::replace(&mut *job.outdated.lock(), none);
     Ok(Filled { entries: job.targets().map(|t| t.index.index.entries()).sum(), outdated })
 }
 
@@ -112,7 +113,7 @@ struct Fill {
     done: AtomicU64,
     failed: AtomicBool,
     error: Mutex<Option<SqlError>>,
-    outdated: Mutex<Vec<Item>>,
+    outdated: Mutex<Outdated>,
 }
 
 /// A table.
@@ -421,8 +422,10 @@ impl Fill {
             }
         }
         if keys.len() > 1 || old {
-            let items = keys.into_iter().map(|key| outdated(&unit.table, &target.index, key, oid));
-            self.outdated.lock().extend(items)
+            let mut noted = self.outdated.lock();
+            for key in keys {
+                noted.note(outdated(&unit.table, &target.index, key, oid))?
+            }
         }
         Ok(())
     }

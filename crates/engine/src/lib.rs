@@ -16,6 +16,7 @@ pub mod error;
 mod fill;
 pub mod layout;
 mod online;
+mod outdated;
 pub mod point;
 mod rebuild;
 pub mod row;

@@ -156,7 +156,7 @@ impl Connection {
                     self.session.put_entry(&index.store, &key, oid).map_err(crate::error::kernel)?
                 }
                 if newest.as_ref().is_none_or(|n| n.0 != key) && !mutated("index_old_keys_kept") {
-                    self.outdated.push(outdated(table, index, key.into(), oid))
+                    self.outdated.note(outdated(table, index, key.into(), oid))?
                 }
             }
             if let Some((key, nulls)) = newest.as_ref().filter(|(k, _)| entered.as_ref() != Some(k)) {

@@ -1,4 +1,6 @@
 //! Indexes built over tables that have rows: in bulk, beside old versions, short of memory.
+mod common;
+use common::{run, table};
 use ondol_engine::*;
 use ondol_types::{SqlResult, Type, ValueRef};
 use std::collections::BTreeMap;
@@ -183,4 +185,66 @@ fn what_fits_is_opened_without_room_for_sorting() {
     verify(&mut db.connect(), ROWS);
     drop(db);
     assert_eq!(open(dir.path(), used - tree / 2).err().unwrap().sqlstate(), "53200");
+}
+
+/// The builder notes two keys of each row, since an older snapshot sees the first. Whatever the limit is, what it noted is
+/// within it, and where that is refused nothing of the index is left.
+#[test]
+fn keys_that_a_builder_notes_count_against_the_limit() {
+    const ROWS: i64 = 100_000;
+    let used = |db: &Database| db.memory().iter().find(|p| p.0 == "total").unwrap().3 as usize;
+    // Gives what was used before and after, or before the building was refused.
+    let build = |limit: usize| -> Result<(usize, usize), usize> {
+        let dir = tempfile::tempdir().unwrap();
+        let db = open(dir.path(), limit).unwrap();
+        let (mut c, mut old) = (db.connect(), db.connect());
+        c.set_synchronous(false);
+        let column = ColumnDef { name: "id".into(), ty: Type::INT8, not_null: true, default: None };
+        c.create_table("t", vec![column]).unwrap();
+        let oids: Vec<Oid> =
+            run(&mut c, "t", |c, t| (0..ROWS).map(|n| c.insert(t, &[ValueRef::Int8(n)])).collect()).unwrap();
+        old.begin(Isolation::RepeatableRead, Access::ReadOnly).unwrap();
+        old.start_statement(old.catalog_version(), &[], false).unwrap();
+        old.end_statement().unwrap();
+        run(&mut c, "t", |c, t| {
+            let mut row = vec![0; t.layout.row_size];
+            oids.iter().zip(ROWS..).try_for_each(|(oid, id)| {
+                c.lock(t, *oid, LockStrength::Update, Wait::Block)?;
+                assert!(c.read_newest(t, *oid, &mut row));
+                c.update(t, *oid, &row, &[(0, ValueRef::Int8(id))])
+            })
+        })
+        .unwrap();
+        let before = used(&db);
+        let column = IndexColumn { column: 0, desc: false, nulls_first: false };
+        match c.create_index("t", "i", IndexKind::Hash, false, vec![column], false, false) {
+            Ok(()) => Ok((before, used(&db))),
+            Err(e) => {
+                assert_eq!(e.sqlstate(), ondol_types::sqlstate::OUT_OF_MEMORY, "{e}");
+                let t = table(&c, "t");
+                assert!(t.indexes.is_empty() && t.building.is_none());
+                run(&mut c, "t", |c, t| c.insert(t, &[ValueRef::Int8(7)])).unwrap();
+                // Versions of the insert apart.
+                assert!(used(&db) < before + (256 << 10), "{} after {before}", used(&db));
+                Err(before)
+            }
+        }
+    };
+    let (before, after) = build(1 << 30).unwrap();
+    println!("{before} bytes before, {after} after");
+    assert!(after > before + (2 << 20));
+    let (mut built, mut refused) = (0, 0);
+    for tenth in (2..15).step_by(3) {
+        // A 64th is kept for what must not fail.
+        let limit = (before + (after - before) * tenth / 10) * 64 / 63;
+        match build(limit) {
+            Ok((_, after)) => {
+                assert!(after <= limit, "{after} bytes of {limit} are used");
+                built += 1
+            }
+            Err(_) => refused += 1,
+        }
+    }
+    println!("{built} built, {refused} refused");
+    assert!(built > 0 && refused > 1);
 }

@@ -183,7 +183,8 @@ impl Collector {
 }
 
 impl Item {
-    fn bytes(&self) -> usize {
+    /// What it takes in a queue.
+    pub fn bytes(&self) -> usize {
         let key = match self {
             Item::Entry { key, .. } => key.len() + 16,
             _ => 0,
