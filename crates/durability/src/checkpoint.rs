@@ -171,7 +171,8 @@ impl Checkpointer {
             for segment in table.values() {
                 debug_assert_eq!(segment.formats.len(), PAGES_PER_SEGMENT);
                 // One that is in memory and not logged yet is younger than T: no older file's images are its own (I4).
-                let created = catalog.created.get(&segment.id).copied().unwrap_or(at);
+                let unlogged = if mutated("segment_unstamped") { 0 } else { at };
+                let created = catalog.created.get(&segment.id).copied().unwrap_or(unlogged);
                 if out.segment(segment, created).map_err(io)? {
                     brake.tread(&out).map_err(io)?;
                 }
@@ -199,7 +200,8 @@ impl Checkpointer {
             log.flush()?; // K4
         }
 
-        let first = inner.first_round(at).min(tables_from);
+        let tables = if mutated("tables_forgotten") { u64::MAX } else { tables_from };
+        let first = inner.first_round(at).min(tables);
         next.at = at;
         next.first_round = first;
         if full {

@@ -29,6 +29,7 @@ use crate::round::Rounds;
 use crate::stream::{Buffer, Helper, Job, OldFile, Writer};
 use crate::{CommitTs, TxnId};
 use ondol_base::media::Lock;
+use ondol_base::sim::mutated;
 use ondol_base::sync::{Condvar, Mutex, MutexGuard};
 use ondol_base::thread::JoinHandle;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -511,7 +512,9 @@ impl Catalog {
     pub fn forget_dropped(&mut self, at: CommitTs, listed: &BTreeSet<SegmentId>) {
         let kept = |segment: &SegmentId, logged: &mut CommitTs| *logged > at || listed.contains(segment);
         self.dropped.retain(kept);
-        self.created.retain(kept)
+        if !mutated("stamps_kept") {
+            self.created.retain(kept)
+        }
     }
 }
 
@@ -666,7 +669,7 @@ impl Inner {
         }
         let mut first = open.history.front().map_or(open.next_round, |(round, _)| *round);
         open.spilled.retain(|(c, _)| *c > at);
-        if ondol_base::sim::mutated("fragments_ignored") {
+        if mutated("fragments_ignored") {
             return first;
         }
         for round in open.spilling.values().chain(open.spilled.iter().map(|(_, r)| r)) {

@@ -246,6 +246,50 @@ fn a_rotten_manifest_is_written_before_the_good_one() {
     assert!(torn > 10, "{torn} openings met a bad copy");
 }
 
+/// A segment that had another life, of which a file of the checkpoint still has images, is listed before its creation is logged.
+fn listed_before_it_is_logged(mutation: Option<&'static str>) -> Result<(), String> {
+    let world = sim::World::new(1, sim::Config { mutation, ..sim::Config::default() });
+    let w = world.clone();
+    let lives = move || {
+        let mut random = Random(7);
+        let mut begun = Truth::default();
+        let (db, _) = Db::open(config(&w, 1), &mut begun).unwrap();
+        let truth = Mutex::new(begun);
+        let write = |s, random: &mut Random| {
+            let parts = (0..20).map(|_| db.some_changes(s, (0, 1), random)).collect();
+            db.commit(StreamId(0), parts, &truth).unwrap()
+        };
+        let first = db.create_segment(1, &mut random).unwrap().unwrap();
+        let other = db.create_segment(2, &mut random).unwrap().unwrap();
+        write(first, &mut random);
+        write(other, &mut random);
+        db.checkpoint(true).unwrap();
+        db.drop_segment(first, &truth).unwrap();
+        db.checkpoint(false).unwrap();
+        let again = db.take_segment(3, &mut random).unwrap();
+        assert_eq!(again.id, first);
+        write(other, &mut random);
+        db.checkpoint(false).unwrap();
+        db.log_segment(&again).unwrap();
+        write(first, &mut random);
+        db.log.flush().unwrap();
+        let mut t = truth.lock().clone();
+        t.acknowledged = db.log.clock() - 1;
+        drop(db);
+        Db::open(config(&w, 1), &mut t).map(drop).map_err(|e| e.to_string())
+    };
+    world.try_run(lives).map_err(|f| f.to_string()).and_then(|r| r)
+}
+
+#[test]
+fn a_segment_that_is_listed_before_it_is_logged_has_no_older_images() {
+    listed_before_it_is_logged(None).unwrap();
+    for mutation in ["segment_unstamped", "stamps_kept"] {
+        let e = listed_before_it_is_logged(Some(mutation)).expect_err(mutation);
+        println!("{mutation}: {}", e.lines().next().unwrap_or(""));
+    }
+}
+
 #[test]
 fn failed_syncs_and_writes_are_never_believed() {
     let mut phases = BTreeMap::new();

@@ -13,7 +13,7 @@ use crate::memory::{Space, header};
 use crate::version::{POINTER, Version, node, set_head};
 use ondol_base::epoch::Participant;
 use ondol_base::oid::Oid;
-use ondol_base::sync::{Mutex, RwLock};
+use ondol_base::sync::{Mutex, RwLock, yield_point};
 use ondol_durability::HeapId;
 use ondol_durability::checkpoint::Segment;
 use ondol_durability::log::Log;
@@ -94,6 +94,8 @@ impl Heap {
         }
         let huge = !self.segments.read().is_empty();
         let s = self.space.take_segment(self.id, huge)?;
+        // A checkpoint may list it before the log knows of it.
+        yield_point();
         if let Err(e) = log.system(System::SegmentCreate { segment: s, heap: self.id }) {
             // A checkpoint may have named it meanwhile.
             self.space.drop_segment(s, || log.clock());
@@ -320,6 +322,7 @@ impl Heap {
             let at = log.clock();
             // If the record cannot be logged, the heap is an orphan that the next start drops.
             let _ = log.system(System::SegmentDrop { segment: s, heap: self.id, at });
+            yield_point();
             // Also of a refused record: a checkpoint may have named the segment while it waited.
             self.space.drop_segment(s, || log.clock())
         }

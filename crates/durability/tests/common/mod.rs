@@ -227,7 +227,13 @@ impl Db {
 
     /// A segment for the heap, its first pages formatted.
     pub fn create_segment(&self, heap: HeapId, random: &mut Random) -> Result<Option<SegmentId>, LogError> {
-        let Some(segment) = self.memory.state.lock().reusable.pop_first() else { return Ok(None) };
+        let Some(new) = self.take_segment(heap, random) else { return Ok(None) };
+        self.log_segment(&new)?;
+        Ok(Some(new.id))
+    }
+    /// Memory's half of it.
+    pub fn take_segment(&self, heap: HeapId, random: &mut Random) -> Option<Segment> {
+        let segment = self.memory.state.lock().reusable.pop_first()?;
         let mut formats = vec![Format::Unformatted; PAGES_PER_SEGMENT];
         for (i, f) in formats.iter_mut().enumerate().take(PAGES) {
             *f = match i {
@@ -236,13 +242,17 @@ impl Db {
                 _ => Format::Slots { units: 3 + random.below(60) as u8 },
             };
         }
-        let new = Segment { id: segment, heap, formats: formats.clone() };
-        self.memory.state.lock().segments.insert(segment, new);
-        self.log.system(System::SegmentCreate { segment, heap })?;
-        for (i, format) in formats.into_iter().enumerate().take(PAGES) {
-            self.log.system(System::PageFormat { page: segment.page(i), format })?;
+        let new = Segment { id: segment, heap, formats };
+        self.memory.state.lock().segments.insert(segment, new.clone());
+        Some(new)
+    }
+    /// The log's half.
+    pub fn log_segment(&self, new: &Segment) -> Result<(), LogError> {
+        self.log.system(System::SegmentCreate { segment: new.id, heap: new.heap })?;
+        for (i, format) in new.formats.iter().enumerate().take(PAGES) {
+            self.log.system(System::PageFormat { page: new.id.page(i), format: *format })?;
         }
-        Ok(Some(segment))
+        Ok(())
     }
 
     /// Some differences to rows of the segment; `lane` keeps concurrent writers apart.

@@ -181,6 +181,10 @@ impl Plan {
                 (self.bulky, self.checkpoints, self.log_file_size) = (true, 8, SMALLEST_FILE);
                 self.transactions = self.transactions.max(20)
             }
+            Favour::Segments => {
+                (self.ddl, self.checkpoints, self.tables) = (0.25, 8, 2);
+                self.transactions = self.transactions.max(20)
+            }
             Favour::Indexes => {
                 (self.builds, self.end, self.media) = (12, End::Close, Media::Kind);
                 (self.tables, self.background, self.tight) = (1, true, false);

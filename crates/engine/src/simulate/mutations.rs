@@ -25,6 +25,8 @@ pub enum Favour {
     Checkpoints,
     /// The same, with log files that are soon full.
     Recycling,
+    /// Tables that come and go, beside checkpoints.
+    Segments,
     /// Indexes built beside writers, in lives that end well.
     Indexes,
 }
@@ -70,6 +72,11 @@ pub const MUTATIONS: &[Mutation] = &[
     engine!("sync_retried", "a failed sync is tried again and believed", Favour::FailedSyncs),
     engine!("tail_not_settled", "recovery believes what it read, synced or not", Favour::Deaths),
     engine!("segment_reused_early", "a dropped segment is reused before a checkpoint past the drop"),
+    engine!(
+        "tables_forgotten",
+        "truncation forgets system records that are later than a checkpoint's tables",
+        Favour::Segments
+    ),
     engine!("truncate_early", "log files are given up before the manifest is published"),
     engine!("readers_see_unflushed", "readers see commits that nobody acknowledged"),
     engine!("serializable_unchecked", "a serializable commit does not check what was read"),
