@@ -15,7 +15,7 @@ use crate::files::{self, Config};
 use crate::image::{Chunk, ImageReader, StoredSegment};
 use crate::log::Catalog;
 use crate::manifest::{Incarnation, Manifest, OPEN_END};
-use crate::page::{Format, PAGES_PER_SEGMENT, SegmentId};
+use crate::page::{Format, PAGES_PER_SEGMENT, PageId, SegmentId};
 use crate::parallel;
 use crate::reader::{self, LogReader, WINDOW};
 use crate::record::{BadRecord, Record, Records, System};
@@ -514,13 +514,16 @@ impl Tables {
             }
         }
         let at = scan.manifest.at;
+        let bad = |expected: &str, found: String| RecoveryError::Block {
+            file: "log".into(),
+            offset: 0,
+            expected: expected.into(),
+            found,
+        };
+        // Pages that were formatted in segments which neither the table nor the log has. Their drop must follow: a checkpoint's
+        // tables showed it already, and of the segment's records the log keeps those of the last round before the tables.
+        let mut unknown: BTreeMap<SegmentId, PageId> = BTreeMap::new();
         for (clock, item) in &gathered.system {
-            let bad = |expected: &str, found: String| RecoveryError::Block {
-                file: "log".into(),
-                offset: 0,
-                expected: expected.into(),
-                found,
-            };
             match *item {
                 System::SequenceAdvance { id, value } => {
                     let v = t.sequences.entry(id).or_insert(value);
@@ -545,14 +548,15 @@ impl Tables {
                 }
                 System::SegmentDrop { segment, heap, at } => {
                     t.segments.remove(&segment);
+                    unknown.remove(&segment);
                     t.dropped.insert(segment, (heap, at));
                 }
                 System::PageFormat { page, format } => {
                     let Some(s) = t.segments.get_mut(&page.segment()) else {
-                        if t.dropped.contains_key(&page.segment()) {
-                            continue;
+                        if !t.dropped.contains_key(&page.segment()) {
+                            unknown.entry(page.segment()).or_insert(page);
                         }
-                        return Err(bad("the format of a page in a segment", format!("page {}", page.0)));
+                        continue;
                     };
                     let old = &mut s.segment.formats[page.index()];
                     if *old != format && *old != Format::Unformatted {
@@ -575,7 +579,10 @@ impl Tables {
                 }
             }
         }
-        Ok(t)
+        match unknown.values().next() {
+            Some(page) => Err(bad("the format of a page in a segment", format!("page {}", page.0))),
+            None => Ok(t),
+        }
     }
 
     pub fn catalog(&self) -> Catalog {
