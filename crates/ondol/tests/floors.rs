@@ -6,7 +6,7 @@ use std::process::Command;
 const FLOORS: [&[&str]; 6] = [
     &["ondol-base", "ondol-types", "ondol-ring"],
     &["ondol-index", "ondol-durability", "ondol-sqlite", "ondol-pgwal"],
-    &["ondol-kernel"],
+    &["ondol-kernel", "ondol-preload"],
     &["ondol-engine"],
     &["ondol-sql"],
     &["ondol"],
@@ -97,6 +97,7 @@ fn unsafe_code_and_the_outside_world_stay_below() {
         ("sql", false, false),
         ("sqlite", true, true),
         ("pgwal", true, true),
+        ("preload", true, false),
     ] {
         let mut stack = vec![root.join(krate).join("src")];
         while let Some(dir) = stack.pop() {

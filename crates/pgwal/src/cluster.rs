@@ -1,17 +1,127 @@
 //! A cluster's folders: its segments as the ring reaches them, and the mark in `PG_VERSION` (docs/pgwal.md, R12).
-//! Both the library and the command compile this file: nothing is allocated here.
+//! Nothing is allocated here.
 use core::ffi::CStr;
-use ondol_ring::file::{self, Identity, Owner};
-use ondol_ring::{Files, Segment};
+use core::ops::Range;
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use ondol_ring::file::{self, Identity, Mapping, OWNERS_WORDS, Owner};
+use ondol_ring::{Files, Memory, Segment};
 
-/// What `PG_VERSION` says while the ring may hold entries.
-pub const MARK: &[u8] = b"0-WAL-is-in-a-ring-run-ondol-pgwal-recover\n";
+/// What `PG_VERSION` says while a ring may hold entries: with the ring's own number. One word of less than 64 bytes, since the server
+/// reads and quotes no more.
+const MARK: [&[u8]; 2] = [b"0-WAL-is-in-ring-", b"-run-ondol-pgwal-recover\n"];
+pub const MARK_LEN: usize = MARK[0].len() + 8 + MARK[1].len();
 const VERSION: &CStr = c"PG_VERSION";
 /// The server's version while the mark is there: as long as the mark, so that a base backup, which asks for
 /// the size first, gets it whole.
 pub const KEPT: &CStr = c"PG_VERSION.ondol";
 const NEW: &CStr = c"PG_VERSION.ondol-new";
 const FOLDER: i32 = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC;
+
+/// The ring's words that are the cluster's, each on a line of its own.
+pub mod words {
+    use super::OWNERS_WORDS as AT;
+    /// Not 0: the mark was made, durably, since the ring was last recovered.
+    pub const MARKED: usize = AT;
+    /// Bytes of a segment.
+    pub const SIZE: usize = AT + 64;
+    /// The system's boot in which the entries were made (two words).
+    pub const BOOT: [usize; 2] = [AT + 128, AT + 136];
+    /// The segment whose name was last made durable: inode, log and part of its name.
+    pub const NAMED: [usize; 2] = [AT + 192, AT + 200];
+    /// Segments that recovery made: pairs of the inode in the entries and the new one.
+    pub const MADE: usize = AT + 256;
+    pub const MOST_MADE: usize = 8;
+}
+
+/// Sets some words, durably.
+pub fn set_words(memory: &Mapping, values: &[(usize, u64)]) {
+    for (word, value) in values {
+        memory.set(*word, *value);
+        memory.flush(*word);
+    }
+    memory.fence();
+}
+
+/// The number of the system's boot; 0 where it is not told.
+pub fn boot() -> [u64; 2] {
+    let mut text = [0; 64];
+    let path = c"/proc/sys/kernel/random/boot_id";
+    let Ok(fd) = file::open_at(libc::AT_FDCWD, path, libc::O_RDONLY | libc::O_CLOEXEC, 0) else {
+        return [0; 2];
+    };
+    let n = file::read_at(fd, &mut text, 0).unwrap_or(0);
+    file::close(fd);
+    let mut digits = text[..n].iter().filter_map(|c| (*c as char).to_digit(16));
+    [0; 2].map(|_: u64| digits.by_ref().take(16).fold(0, |n, d| n << 4 | u64::from(d)))
+}
+
+/// What the system says of a process.
+#[derive(PartialEq)]
+enum Process {
+    /// Its number below, when it began above (in the system's ticks since its boot).
+    Is(u64),
+    /// What is left of one that ended: it stores nothing any more.
+    Ended,
+    /// It cannot be seen, or is not there.
+    Unknown,
+}
+fn look_at(process: u32) -> Process {
+    let look = || -> Option<Process> {
+        let mut path = [0; 32];
+        let mut digits = [0; 10];
+        let (mut n, mut used) = (process, 0);
+        while n != 0 || used == 0 {
+            digits[used] = b'0' + (n % 10) as u8;
+            n /= 10;
+            used += 1;
+        }
+        digits[..used].reverse();
+        path[..6].copy_from_slice(b"/proc/");
+        path[6..][..used].copy_from_slice(&digits[..used]);
+        path[6 + used..][..5].copy_from_slice(b"/stat");
+        let path = CStr::from_bytes_until_nul(&path).ok()?;
+        let fd = file::open_at(libc::AT_FDCWD, path, libc::O_RDONLY | libc::O_CLOEXEC, 0).ok()?;
+        let mut text = [0; 1024];
+        let read = file::read_at(fd, &mut text, 0);
+        file::close(fd);
+        let text = &text[..read.ok()?];
+        // The second field is a name in parentheses, in which anything may be.
+        let mut fields = text.get(text.iter().rposition(|c| *c == b')')? + 2..)?.split(|c| *c == b' ');
+        if matches!(fields.next()?, [b'Z' | b'X', ..]) {
+            return Some(Process::Ended);
+        }
+        let began = core::str::from_utf8(fields.nth(18)?).ok()?.parse::<u64>().ok()?;
+        Some(Process::Is(u64::from(process) | began << 32))
+    };
+    look().unwrap_or(Process::Unknown)
+}
+
+/// Whose mark `PG_VERSION` is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Marked {
+    No,
+    /// The ring of this number.
+    By(u32),
+}
+
+fn mark_of(ring: u32) -> [u8; MARK_LEN] {
+    let mut mark = [0; MARK_LEN];
+    mark[..MARK[0].len()].copy_from_slice(MARK[0]);
+    for i in 0..8 {
+        mark[MARK[0].len() + i] = b"0123456789abcdef"[(ring >> (28 - 4 * i) & 15) as usize];
+    }
+    mark[MARK[0].len() + 8..].copy_from_slice(MARK[1]);
+    mark
+}
+/// Whose mark this text is.
+pub fn marked_by(text: &[u8]) -> Marked {
+    let number = text.strip_prefix(MARK[0]).and_then(|rest| rest.strip_suffix(MARK[1]));
+    let value = |digits: &[u8]| {
+        let text = core::str::from_utf8(digits).ok()?;
+        u32::from_str_radix(text, 16).ok()
+    };
+    number.and_then(value).map_or(Marked::No, Marked::By)
+}
 
 /// A cluster, by open folders.
 pub struct Cluster {
@@ -26,21 +136,30 @@ impl Cluster {
         let wal = file::open_at(data, c"pg_wal", FOLDER, 0)?;
         Ok((Cluster { data, wal }, file::identity(data, true)?.0, file::identity(wal, true)?.0))
     }
-    /// The cluster that owns a ring; `None` if the folder that it names is another one now.
+    /// The cluster that owns a ring; `None` if the folder that it names is another one now, or another cluster.
     pub fn of(owner: &Owner) -> Result<Option<Cluster>, i32> {
         let mut path = [0; file::PATH + 1];
         path[..owner.path().len()].copy_from_slice(owner.path());
         let path = CStr::from_bytes_until_nul(&path).map_err(|_| libc::EINVAL)?;
         let (cluster, data, wal) = Cluster::open(path)?;
-        Ok((data == owner.data && wal == owner.wal).then_some(cluster))
+        let same = data == owner.data && wal == owner.wal && cluster.system()? == owner.system;
+        Ok(same.then_some(cluster))
+    }
+    /// The number that `initdb` gave the cluster: the first word of its control file.
+    pub fn system(&self) -> Result<u64, i32> {
+        let fd = file::open_at(self.data, c"global/pg_control", libc::O_RDONLY | libc::O_CLOEXEC, 0)?;
+        let mut word = [0; 8];
+        let n = file::read_at(fd, &mut word, 0);
+        file::close(fd);
+        if n? == 8 { Ok(u64::from_ne_bytes(word)) } else { Err(libc::EIO) }
     }
     /// Opens a segment by its name, if the file of that name is the one.
     pub fn segment(&self, segment: &Segment, flags: i32) -> Result<i32, i32> {
         let name = segment.name();
         let name = CStr::from_bytes_until_nul(&name).map_err(|_| libc::EINVAL)?;
         let fd = file::open_at(self.wal, name, flags | libc::O_CLOEXEC, 0)?;
-        match file::identity(fd, false) {
-            Ok((found, ..)) if found.inode == segment.inode => Ok(fd),
+        match file::found(fd) {
+            Ok((inode, ..)) if inode == segment.inode => Ok(fd),
             other => {
                 file::close(fd);
                 Err(other.err().unwrap_or(libc::ESTALE))
@@ -55,44 +174,58 @@ impl Cluster {
     }
     /// Makes `name` hold `bytes`, durably; a crash leaves the old bytes or the new.
     fn replace(&self, name: &CStr, bytes: &[u8]) -> Result<(), i32> {
+        let old = file::open_at(self.data, VERSION, libc::O_RDONLY | libc::O_CLOEXEC, 0)?;
+        let (mode, owner) = (file::mode_of(old), file::owner_of(old));
+        file::close(old);
+        let (mode, owner) = (mode?, owner?);
         let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC | libc::O_CLOEXEC;
-        let fd = file::open_at(self.data, NEW, flags, 0o640)?;
-        // The command may run as root: the file stays its server's.
-        let mut owner = file::owner_of(self.data)?;
-        if owner == file::owner_of(fd)? {
-            owner = (u32::MAX, u32::MAX)
-        }
-        let done =
-            file::give(fd, owner).and_then(|()| file::write_at(fd, bytes, 0)).and_then(|()| file::sync(fd));
+        let fd = file::open_at(self.data, NEW, flags, 0o600)?;
+        let done = || {
+            // The command may run as root: the file stays its server's.
+            if owner != file::owner_of(fd)? {
+                file::give(fd, owner)?
+            }
+            file::set_mode(fd, mode)?;
+            file::write_at(fd, bytes, 0)?;
+            file::sync(fd)
+        };
+        let done = done();
         file::close(fd);
         done?;
         file::rename(self.data, NEW, name)?;
         file::sync(self.data)
     }
-    pub fn is_marked(&self) -> Result<bool, i32> {
-        Ok(self.contents(VERSION, &mut [0; 128])? == MARK)
+    pub fn marked(&self) -> Result<Marked, i32> {
+        Ok(marked_by(self.contents(VERSION, &mut [0; 128])?))
     }
-    /// From here on no PostgreSQL starts here. Called by one process at a time.
-    #[allow(dead_code)] // The library's alone.
-    pub fn mark(&self) -> Result<(), i32> {
+    /// From here on no PostgreSQL starts here but over this ring. Called by one process at a time.
+    pub fn mark(&self, ring: u32, memory: &Mapping) -> Result<(), i32> {
         let mut room = [0; 128];
         let version = self.contents(VERSION, &mut room)?;
-        if version == MARK {
-            return file::sync(self.data);
+        match marked_by(version) {
+            Marked::By(by) if by != ring => return Err(libc::EBUSY),
+            // Whoever made it may have died before it was durable.
+            Marked::By(_) if memory.word(words::MARKED) == 0 => file::sync(self.data)?,
+            Marked::By(_) => {}
+            Marked::No => {
+                if version.len() > MARK_LEN || !version.first().is_some_and(u8::is_ascii_digit) {
+                    return Err(libc::EINVAL);
+                }
+                let mut kept = [b'\n'; MARK_LEN];
+                kept[..version.len()].copy_from_slice(version);
+                self.replace(KEPT, &kept)?;
+                self.replace(VERSION, &mark_of(ring))?;
+            }
         }
-        if version.len() > MARK.len() || !version.first().is_some_and(u8::is_ascii_digit) {
-            return Err(libc::EINVAL);
-        }
-        let mut kept = [b'\n'; MARK.len()];
-        kept[..version.len()].copy_from_slice(version);
-        self.replace(KEPT, &kept)?;
-        self.replace(VERSION, MARK)
+        memory.set(words::MARKED, 1);
+        Ok(())
     }
-    /// Takes the mark away, if it is there. The ring is empty and no server runs.
-    #[allow(dead_code)] // The command's alone.
-    pub fn unmark(&self) -> Result<(), i32> {
-        if !self.is_marked()? {
-            return Ok(());
+    /// Takes a mark away, if there is one: of this ring, or of any. No server runs, and that ring is empty or given up.
+    pub fn unmark(&self, ring: Option<u32>) -> Result<(), i32> {
+        match self.marked()? {
+            Marked::No => return Ok(()),
+            Marked::By(by) if ring.is_some_and(|r| r != by) => return Err(libc::EBUSY),
+            Marked::By(_) => {}
         }
         let mut room = [0; 128];
         let kept = self.contents(KEPT, &mut room)?;
@@ -105,28 +238,92 @@ impl Cluster {
 }
 
 impl Files for Cluster {
-    fn sync(&self, segment: &Segment) -> Result<(), i32> {
-        let Ok(fd) = self.segment(segment, libc::O_RDONLY) else {
-            return self.sync_all();
+    fn sync(&self, segment: &Segment, part: Range<u64>) -> Result<bool, i32> {
+        let Ok(fd) = self.segment(segment, libc::O_RDWR) else {
+            return Ok(false);
         };
-        let done = file::sync_data(fd);
+        let done = file::sync_part(fd, part);
         file::close(fd);
-        done
+        done.map(|()| true)
     }
+    /// This folder's descriptor is as old as the server, and its processes share it: the system tells it once of writes of
+    /// the file system that failed since then, whoever else was told.
     fn sync_all(&self) -> Result<(), i32> {
         file::sync_file_system(self.wal)
     }
     fn myself(&self) -> u64 {
+        static ME: AtomicU64 = AtomicU64::new(0);
         // SAFETY: no memory is passed.
-        unsafe { libc::syscall(libc::SYS_getpid) as u64 }
+        let process = unsafe { libc::syscall(libc::SYS_getpid) } as u32;
+        let known = ME.load(Relaxed);
+        // A child inherits what its parent knew; the parent lives, or has another number.
+        if known as u32 == process {
+            return known;
+        }
+        // Where it cannot be seen when it began, its number must do.
+        let me = match look_at(process) {
+            Process::Is(me) => me,
+            _ => u64::from(process),
+        };
+        ME.store(me, Relaxed);
+        me
     }
     fn is_dead(&self, process: u64) -> bool {
+        let number = process as u32;
         // SAFETY: no signal is sent.
-        let there = unsafe { libc::syscall(libc::SYS_kill, process as i32, 0) };
-        there < 0 && file::errno() == libc::ESRCH
+        let there = unsafe { libc::syscall(libc::SYS_kill, number, 0) };
+        if there < 0 && file::errno() == libc::ESRCH {
+            return true;
+        }
+        // On any doubt it lives: others wait.
+        match look_at(number) {
+            Process::Is(other) => process >> 32 != 0 && other != process,
+            Process::Ended => true,
+            Process::Unknown => false,
+        }
     }
     fn pause(&self) {
-        // SAFETY: no memory is passed.
-        unsafe { libc::syscall(libc::SYS_sched_yield) };
+        let time = libc::timespec { tv_sec: 0, tv_nsec: 20_000 };
+        // SAFETY: the structure is readable; a signal may end the sleep.
+        unsafe { libc::syscall(libc::SYS_nanosleep, &time, 0usize) };
+    }
+    fn now(&self) -> u64 {
+        let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: the structure is writable.
+        unsafe { libc::syscall(libc::SYS_clock_gettime, libc::CLOCK_REALTIME, &mut time) };
+        time.tv_sec as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mark_names_its_ring() {
+        let mark = mark_of(0x0a1b_2c3d);
+        assert_eq!(&mark[..], b"0-WAL-is-in-ring-0a1b2c3d-run-ondol-pgwal-recover\n");
+        assert!(mark.len() < 64);
+        assert_eq!(marked_by(&mark), Marked::By(0x0a1b_2c3d));
+        assert_eq!(marked_by(b"15\n"), Marked::No);
+        assert_eq!(marked_by(b"0-WAL-is-in-ring-0a1b2c3z-run-ondol-pgwal-recover\n"), Marked::No);
+    }
+
+    #[test]
+    fn processes_are_told_apart() {
+        let cluster = Cluster { data: -1, wal: -1 };
+        let me = cluster.myself();
+        assert_eq!(me as u32, std::process::id());
+        assert!(me >> 32 != 0 && !cluster.is_dead(me));
+        assert!(cluster.is_dead(me + (1 << 32)), "the same number, but another time");
+        let mut child = std::process::Command::new("true").spawn().expect("a process");
+        let it = u64::from(child.id());
+        // It ends, and is not waited for: nothing of it can write.
+        while look_at(child.id()) != Process::Ended {
+            std::thread::yield_now()
+        }
+        assert!(cluster.is_dead(it | 1 << 32));
+        child.wait().expect("a child");
+        assert!(cluster.is_dead(it));
     }
 }

@@ -58,7 +58,7 @@ impl Place {
         let folder = command.parent().expect("a folder");
         let profile = folder.file_name().and_then(|p| p.to_str()).expect("a profile's folder");
         let built = Command::new(env!("CARGO"))
-            .args(["build", "--offline", "--lib", "-p", "ondol-pgwal", "--profile"])
+            .args(["build", "--offline", "-p", "ondol-preload", "--profile"])
             .arg(if profile == "debug" { "dev" } else { profile })
             .arg("--target-dir")
             .arg(folder.parent().expect("a target folder"))
@@ -132,14 +132,11 @@ impl Place {
         let ring =
             Ring::new(Mapping::new(file.as_raw_fd(), len).expect("a mapping"), len).expect("long enough");
         let mut live = Vec::new();
-        let refused = ring.recover(
-            |e, _| {
-                live.push(*e);
-                Ok(())
-            },
-            || Err(5), // Nothing was replayed, so the ring keeps it.
-        );
-        refused.expect_err("not emptied");
+        let surveyed = ring.survey(|e, _| {
+            live.push(*e);
+            Ok(())
+        });
+        surveyed.expect("whole");
         live
     }
 }

@@ -3,10 +3,10 @@
 //! A slot is [`SLOT`] bytes, little-endian:
 //! ```text
 //!  0 sequence u64   8 first of its write u64   16 inode u64   24 offset u64   32 length u32
-//! 36 timeline u32  40 log u32  44 part u32 (the three numbers of the segment's name)   48 zero   60 CRC-32C of 0..60 and the data
+//! 36 timeline u32  40 log u32  44 part u32 (the three numbers of the segment's name)   48 zero   60 checksum of 0..60 and the data (`crc.rs`)
 //! 64 data
 //! ```
-use crate::crc::crc32c;
+use crate::crc::checksum;
 
 /// The most bytes of data in an entry.
 pub const DATA: usize = 8192;
@@ -89,7 +89,7 @@ impl Entry {
                 w.copy_from_slice(&v.to_le_bytes())
             }
         }
-        let crc = crc32c(&[&b[..60], data]);
+        let crc = checksum(&b[..60], data);
         b[60..].copy_from_slice(&crc.to_le_bytes());
         b
     }

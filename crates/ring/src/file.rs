@@ -2,9 +2,9 @@
 //!
 //! The header's first 1024 bytes, little-endian, are written by `init` alone:
 //! ```text
-//!   0 "ondol ring 1\n\0\0\0"   16 slot size u32   20 promise u32 (0 a server's crash, 1 a power failure)   24 length u64
+//!   0 "ondol ring 2\n\0\0\0"   16 slot size u32   20 promise u32 (0 a server's crash, 1 a power failure)   24 length u64
 //!  32 system identifier u64   40 data directory: inode u64, birth s u64, birth ns u64   64 pg_wal: the same
-//!  88 length of the path u32   92 zero   96 path of the data directory, at most 900 bytes   1020 CRC-32C of 0..1020
+//!  88 length of the path u32   92 the ring's own number u32   96 path of the data directory, at most 900 bytes   1020 CRC-32C of 0..1020
 //! ```
 //! A copied directory has other inodes and another birth (statx's `btime`), so that it is not taken for the original.
 use crate::crc::crc32c;
@@ -13,11 +13,11 @@ use crate::memory::Memory;
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicU64, Ordering, fence};
 
-const MAGIC: &[u8; 16] = b"ondol ring 1\n\0\0\0";
+const MAGIC: &[u8; 16] = b"ondol ring 2\n\0\0\0";
 /// Bytes of the header that say whose a ring is.
 pub const OWNED: usize = 1024;
-/// A word of the header that the ring leaves to its owner.
-pub const OWNERS_WORD: usize = 2048;
+/// From here to the first slot are words that the ring leaves to its owner, each on a line of its own.
+pub const OWNERS_WORDS: usize = 2048;
 /// The longest path of a data directory, in bytes.
 pub const PATH: usize = 900;
 
@@ -40,18 +40,43 @@ pub fn close(fd: i32) {
     // SAFETY: the caller's own descriptor.
     unsafe { libc::syscall(libc::SYS_close, fd) };
 }
+/// Calls until no signal interrupts.
+fn again(call: impl Fn() -> libc::c_long) -> Result<(), i32> {
+    loop {
+        match checked(call()) {
+            Err(libc::EINTR) => continue,
+            done => return done.map(drop),
+        }
+    }
+}
 pub fn sync_data(fd: i32) -> Result<(), i32> {
     // SAFETY: no memory is passed.
-    checked(unsafe { libc::syscall(libc::SYS_fdatasync, fd) }).map(drop)
+    again(|| unsafe { libc::syscall(libc::SYS_fdatasync, fd) })
 }
 pub fn sync(fd: i32) -> Result<(), i32> {
     // SAFETY: no memory is passed.
-    checked(unsafe { libc::syscall(libc::SYS_fsync, fd) }).map(drop)
+    again(|| unsafe { libc::syscall(libc::SYS_fsync, fd) })
+}
+/// As [`sync_data`], for a part of the file alone; `fd` must be open for writing. There is no call for it but that for mapped memory,
+/// which does nothing where the mapping could not be written through (the system forgets that it is shared).
+pub fn sync_part(fd: i32, part: core::ops::Range<u64>) -> Result<(), i32> {
+    const PAGE: u64 = 64 << 10;
+    let start = part.start / PAGE * PAGE;
+    let len = part.end.saturating_sub(start).max(1) as usize;
+    let rights = libc::PROT_READ | libc::PROT_WRITE;
+    // SAFETY: a fresh mapping at an address that the kernel chooses; nothing is read or written through it.
+    let base =
+        checked(unsafe { libc::syscall(libc::SYS_mmap, 0usize, len, rights, libc::MAP_SHARED, fd, start) })?;
+    // SAFETY: the range was just mapped.
+    let done = again(|| unsafe { libc::syscall(libc::SYS_msync, base, len, libc::MS_SYNC) });
+    // SAFETY: mapped above, used by nobody else.
+    unsafe { libc::syscall(libc::SYS_munmap, base, len) };
+    done
 }
 /// Syncs the file system that `fd` is on.
 pub fn sync_file_system(fd: i32) -> Result<(), i32> {
     // SAFETY: no memory is passed.
-    checked(unsafe { libc::syscall(libc::SYS_syncfs, fd) }).map(drop)
+    again(|| unsafe { libc::syscall(libc::SYS_syncfs, fd) })
 }
 pub fn write_at(fd: i32, mut bytes: &[u8], mut at: u64) -> Result<(), i32> {
     while !bytes.is_empty() {
@@ -80,10 +105,35 @@ pub fn rename(folder: i32, from: &CStr, to: &CStr) -> Result<(), i32> {
     let done = unsafe { libc::syscall(libc::SYS_renameat2, folder, from.as_ptr(), folder, to.as_ptr(), 0) };
     checked(done).map(drop)
 }
+/// Copies memory that others may be writing: the compiler can neither read it twice nor take it for unchanging.
+///
+/// # Safety
+/// `len` bytes are readable at `from` and writable at `to`, and do not overlap.
+pub unsafe fn copy_racing(from: *const u8, to: *mut u8, len: usize) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: the caller's promise; the direction flag is clear by the calling convention.
+    unsafe {
+        core::arch::asm!("rep movsb", inout("rcx") len => _, inout("rsi") from => _, inout("rdi") to => _,
+            options(nostack, preserves_flags))
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    for i in 0..len {
+        // SAFETY: the caller's promise.
+        unsafe { to.add(i).write(from.add(i).read_volatile()) }
+    }
+}
 /// User and group of a file.
 pub fn owner_of(fd: i32) -> Result<(u32, u32), i32> {
     let s = status(fd)?;
     Ok((s.stx_uid, s.stx_gid))
+}
+/// The permission bits of a file.
+pub fn mode_of(fd: i32) -> Result<u32, i32> {
+    Ok(u32::from(status(fd)?.stx_mode) & 0o7777)
+}
+pub fn set_mode(fd: i32, mode: u32) -> Result<(), i32> {
+    // SAFETY: no memory is passed.
+    checked(unsafe { libc::syscall(libc::SYS_fchmod, fd, mode) }).map(drop)
 }
 /// Gives a file to a user and a group; `u32::MAX` leaves one as it is.
 pub fn give(fd: i32, (user, group): (u32, u32)) -> Result<(), i32> {
@@ -108,6 +158,15 @@ pub struct Identity {
     pub birth: (u64, u64),
 }
 
+/// Inode, size and device of what `fd` is open on.
+pub fn found(fd: i32) -> Result<(u64, u64, u64), i32> {
+    // SAFETY: all zeros is a value of this structure of numbers.
+    let mut s: libc::stat = unsafe { core::mem::zeroed() };
+    // SAFETY: the structure is writable.
+    checked(unsafe { libc::syscall(libc::SYS_fstat, fd, &mut s) })?;
+    Ok((s.st_ino, s.st_size as u64, s.st_dev))
+}
+
 /// The identity, the size and the device of what `fd` is open on (`AT_FDCWD`: of the current folder). `ENOTSUP` where the file system keeps no birth time and `born` is
 /// asked for.
 pub fn identity(fd: i32, born: bool) -> Result<(Identity, u64, u64), i32> {
@@ -123,6 +182,8 @@ pub fn identity(fd: i32, born: bool) -> Result<(Identity, u64, u64), i32> {
 /// Whose a ring is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Owner {
+    /// The ring's own number, drawn when it was made, not 0: of all rings of a cluster.
+    pub id: u32,
     /// Entries survive a power failure, not only a server's crash.
     pub power: bool,
     pub len: u64,
@@ -136,6 +197,7 @@ pub struct Owner {
 impl Owner {
     /// `None` if the path is too long.
     pub fn new(
+        id: u32,
         power: bool,
         len: u64,
         system: u64,
@@ -145,7 +207,7 @@ impl Owner {
     ) -> Option<Owner> {
         let mut path = [0; PATH];
         path.get_mut(..dir.len())?.copy_from_slice(dir);
-        Some(Owner { power, len, system, data, wal, path, path_len: dir.len() })
+        Some(Owner { id, power, len, system, data, wal, path, path_len: dir.len() })
     }
     pub fn path(&self) -> &[u8] {
         &self.path[..self.path_len]
@@ -169,6 +231,7 @@ impl Owner {
             to.copy_from_slice(&w.to_le_bytes())
         }
         b[88..92].copy_from_slice(&(self.path_len as u32).to_le_bytes());
+        b[92..96].copy_from_slice(&self.id.to_le_bytes());
         b[96..96 + PATH].copy_from_slice(&self.path);
         let crc = crc32c(&[&b[..1020]]);
         b[1020..].copy_from_slice(&crc.to_le_bytes());
@@ -183,7 +246,7 @@ impl Owner {
         }
         let identity = |at| Identity { inode: word(at), birth: (word(at + 8), word(at + 16)) };
         let path = b[96..].get(..half(88) as usize)?;
-        Owner::new(half(20) == 1, word(24), word(32), identity(40), identity(64), path)
+        Owner::new(half(92), half(20) == 1, word(24), word(32), identity(40), identity(64), path)
     }
 }
 
@@ -210,10 +273,18 @@ pub fn lock(fd: i32, who: Who) -> Result<bool, i32> {
     }
 }
 
+/// A part of the mapping whose pages are asked for at once, in bytes: a fault for each page costs as much as all else that is done for a
+/// write. A multiple of this where the ring is so large that there would be more than [`PARTS`].
+const PART: usize = 128 << 10;
+const PARTS: usize = 1 << 15;
+
 /// A ring's file in memory, for as long as the process lives.
 pub struct Mapping {
     base: *mut u8,
     len: usize,
+    part: usize,
+    /// A bit for each part that was asked for. A child inherits the bits but not the pages; it then takes faults.
+    asked: [AtomicU64; PARTS / 64],
     /// A fence is enough for a power failure: mapped with `MAP_SYNC`.
     pub power: bool,
 }
@@ -234,9 +305,13 @@ impl Mapping {
         if cfg!(target_arch = "x86_64")
             && let Ok(base) = map(libc::MAP_SHARED_VALIDATE | libc::MAP_SYNC)
         {
-            return Ok(Mapping { base: base as *mut u8, len, power: true });
+            return Ok(Mapping::at_base(base, len, true));
         }
-        map(libc::MAP_SHARED).map(|base| Mapping { base: base as *mut u8, len, power: false })
+        map(libc::MAP_SHARED).map(|base| Mapping::at_base(base, len, false))
+    }
+    fn at_base(base: libc::c_long, len: usize, power: bool) -> Mapping {
+        let part = len.div_ceil(PARTS).next_multiple_of(PART);
+        Mapping { base: base as *mut u8, len, part, asked: [const { AtomicU64::new(0) }; PARTS / 64], power }
     }
     /// The place of `bytes` bytes at `at`; an end of the process where the ring is wrong about its own length.
     fn at(&self, at: usize, bytes: usize) -> *mut u8 {
@@ -258,17 +333,35 @@ impl Drop for Mapping {
 }
 
 impl Memory for Mapping {
+    fn near(&self, at: usize, len: usize) {
+        for part in at / self.part..=(at + len).min(self.len - 1) / self.part {
+            let (word, bit) = (&self.asked[part / 64], 1 << (part % 64));
+            if word.load(Ordering::Relaxed) & bit == 0 {
+                word.fetch_or(bit, Ordering::Relaxed);
+                let start = part * self.part;
+                let len = self.part.min(self.len - start);
+                // SAFETY: within the mapping. A system that does not know this refuses, and each page is a fault.
+                unsafe {
+                    libc::syscall(libc::SYS_madvise, self.base.add(start), len, libc::MADV_POPULATE_WRITE)
+                };
+            }
+        }
+    }
     fn copy(&self, at: usize, bytes: &[u8]) {
         let mut to = self.at(at, bytes.len());
-        for word in bytes.as_chunks::<8>().0 {
+        assert!(at.is_multiple_of(16));
+        for words in bytes.as_chunks::<16>().0 {
             // SAFETY: `to` is aligned and stays within the range that was checked.
             unsafe {
                 #[cfg(target_arch = "x86_64")]
-                core::arch::asm!("movnti [{to}], {w}", to = in(reg) to, w = in(reg) u64::from_ne_bytes(*word),
+                core::arch::asm!("movntdq [{to}], {w}", to = in(reg) to,
+                    w = in(xmm_reg) core::arch::x86_64::_mm_loadu_si128(words.as_ptr().cast()),
                     options(nostack, preserves_flags));
                 #[cfg(not(target_arch = "x86_64"))]
-                to.cast::<u64>().write_volatile(u64::from_ne_bytes(*word));
-                to = to.add(8);
+                for (i, word) in words.as_chunks::<8>().0.iter().enumerate() {
+                    to.cast::<u64>().add(i).write_volatile(u64::from_ne_bytes(*word));
+                }
+                to = to.add(16);
             }
         }
     }
@@ -293,7 +386,7 @@ impl Memory for Mapping {
     fn read(&self, at: usize, to: &mut [u8]) {
         let from = self.at(at, to.len());
         // SAFETY: the range was checked; the caller proves what it read.
-        unsafe { core::ptr::copy_nonoverlapping(from, to.as_mut_ptr(), to.len()) }
+        unsafe { copy_racing(from, to.as_mut_ptr(), to.len()) }
     }
     fn word(&self, at: usize) -> u64 {
         self.atomic(at).load(Ordering::SeqCst)

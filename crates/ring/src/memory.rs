@@ -9,7 +9,9 @@
 ///
 /// Offsets are in bytes and lie within the ring that the caller made sure of.
 pub trait Memory {
-    /// Stores past the cache; `at` and the length are multiples of 8.
+    /// Says that these bytes are about to be written.
+    fn near(&self, _at: usize, _len: usize) {}
+    /// Stores past the cache; `at` and the length are multiples of 16.
     fn copy(&self, at: usize, bytes: &[u8]);
     /// Begins to write back the cache line of `at`.
     fn flush(&self, at: usize);

@@ -4,15 +4,18 @@
 //!       FREED <= TAIL <= sequences <= HEAD          slot of a sequence: sequence % slots
 //!   synced, given up | live: in the ring, to be replayed | not there yet
 //! ```
-//! - **I1** Only the process whose number is in LOCK writes slots and HEAD.
+//! - **I1** Only the process that LOCK names writes slots and HEAD.
 //! - **I2** Every entry below HEAD was fenced before HEAD passed it, and its bytes were in the kernel's file before
 //!   the entry was written.
 //! - **I3** No slot is written while its former entry is at or above the durable FREED.
-//! - **I4** FREED passes an entry only after its segment was synced.
+//! - **I4** FREED passes an entry only after its part of its segment was synced.
+//! - **I5** Only the process that DRAINING names syncs segments, and raises FREED and TAIL.
 //!
-//! A process that dies leaves its number in LOCK: whoever meets it makes good what it may have left half done (R7).
+//! LOCK and DRAINING hold who a process is, which no later process is again. One that dies leaves it there: whoever meets it makes good what it
+//! may have left half done (R5, R7).
 use crate::entry::{DATA, Entry, SLOT, Segment};
 use crate::memory::Memory;
+use core::ops::Range;
 
 /// Bytes before the first slot; the first 1024 of them are the owner's.
 pub const HEADER: usize = 4096;
@@ -27,18 +30,34 @@ const FAILED: usize = 1280;
 const DRAINS: usize = 1344;
 const FULL: usize = 1408;
 const BYTES: usize = 1472;
+const DRAINING: usize = 1536;
+const SPARED: usize = 1600;
+const DRAINED_AT: usize = 1664;
+const DOUBT: usize = 1728;
+
+/// What one sync of a drain covers at most, in bytes of a segment and in entries: others wait for no more than that.
+const PIECE: u64 = 4 << 20;
+const PIECE_ENTRIES: u64 = 4096;
+/// The system's number for input and output that failed.
+const ILL: i32 = 5;
+/// No segment is larger.
+const LARGEST: u64 = 1 << 30;
 
 /// The files that the ring stands before, as the running process reaches them.
 pub trait Files {
-    /// Syncs a segment: all that any process has written to it. An error is the system's number for it.
-    fn sync(&self, segment: &Segment) -> Result<(), i32>;
-    /// Syncs whatever segment there is.
+    /// Syncs a part of a segment: all that any process has written there. `false` where there is no such file any more. An error is the
+    /// system's number for it.
+    fn sync(&self, segment: &Segment, part: Range<u64>) -> Result<bool, i32>;
+    /// Syncs whatever segment there is; fails too if what was written since this process's server began could not be
+    /// written, whoever was told of it.
     fn sync_all(&self) -> Result<(), i32>;
-    /// The calling process's number, not 0.
+    /// Who the calling process is: not 0, and nobody else ever.
     fn myself(&self) -> u64;
     fn is_dead(&self, process: u64) -> bool;
     /// Lets others run.
     fn pause(&self);
+    /// Seconds since any fixed time.
+    fn now(&self) -> u64;
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -63,6 +82,10 @@ pub struct Status {
     pub drains: u64,
     /// How often a writer found no room and had to drain.
     pub full: u64,
+    /// Syncs that were asked for and not done.
+    pub spared: u64,
+    /// When all entries were last freed, in seconds by [`Files::now`]; 0: never.
+    pub drained_at: u64,
     pub failed: bool,
 }
 
@@ -97,7 +120,9 @@ impl<M: Memory> Ring<M> {
         m.set(FREED, sequence);
         m.flush(FREED);
         m.fence();
-        for (word, value) in [(TAIL, sequence), (HEAD, sequence), (LOCK, 0), (FAILED, 0)] {
+        for (word, value) in
+            [(TAIL, sequence), (HEAD, sequence), (LOCK, 0), (DRAINING, 0), (DOUBT, 0), (FAILED, 0)]
+        {
             m.set(word, value);
             m.flush(word);
         }
@@ -116,6 +141,8 @@ impl<M: Memory> Ring<M> {
             bytes: m.word(BYTES),
             drains: m.word(DRAINS),
             full: m.word(FULL),
+            spared: m.word(SPARED),
+            drained_at: m.word(DRAINED_AT),
             failed: m.word(FAILED) != 0,
         }
     }
@@ -129,11 +156,7 @@ impl<M: Memory> Ring<M> {
     /// The only writer from here to the drop of what is returned (R2). The caller writes to the kernel's file, then
     /// [appends](Held::append).
     pub fn enter<'a, F: Files>(&'a self, files: &'a F) -> Result<Held<'a, M, F>, Error> {
-        let me = files.myself();
-        loop {
-            if self.memory.exchange(LOCK, 0, me) {
-                break;
-            }
+        while !self.memory.exchange(LOCK, 0, files.myself()) {
             if !self.relieve(files)? {
                 files.pause()
             }
@@ -147,18 +170,20 @@ impl<M: Memory> Ring<M> {
     /// Makes good what a dead writer left (R7); whether there was one. To be called before a segment is read, too.
     pub fn relieve<F: Files>(&self, files: &F) -> Result<bool, Error> {
         let holder = self.memory.word(LOCK);
-        // A process does not enter twice: its own number is that of a dead one whose number it was given.
-        if holder == 0 || holder != files.myself() && !files.is_dead(holder) {
+        if holder == 0 || !files.is_dead(holder) {
             return Ok(false);
         }
-        // Two may come here: each does the whole of it before LOCK changes hands, and only one hands it over.
-        files.sync_all().map_err(|e| self.fail(e))?;
-        let head = self.memory.word(HEAD);
-        if self.memory.word(LOCK) == holder && self.memory.exchange(LOCK, holder, files.myself()) {
+        let _turn = self.turn(files)?;
+        if self.memory.word(LOCK) != holder {
+            return Ok(true); // Somebody else has done it.
+        }
+        self.sync_all(files)?;
+        if self.memory.exchange(LOCK, holder, files.myself()) {
             // What the dead one had begun to write in the slots from HEAD on must never count: their sequences are skipped.
-            self.free(head + self.slots);
-            self.memory.raise(HEAD, head + self.slots);
-            self.memory.exchange(LOCK, files.myself(), 0);
+            let next = self.memory.word(HEAD) + self.slots;
+            self.free(next);
+            self.memory.raise(HEAD, next);
+            self.memory.set(LOCK, 0);
         }
         Ok(true)
     }
@@ -174,41 +199,61 @@ impl<M: Memory> Ring<M> {
         m.fence();
         m.raise(TAIL, sequence);
     }
+    /// A sync was asked for that the ring covers.
+    pub fn spare(&self) {
+        self.memory.count(SPARED, 1)
+    }
 
-    /// Syncs the segments of all entries there are, and frees these (R5). Any number of processes may do so at once.
-    pub fn drain<F: Files>(&self, files: &F) -> Result<(), Error> {
-        if let Some(e) = self.failure() {
-            return Err(e);
-        }
-        let head = self.memory.word(HEAD);
-        let mut synced: [Option<Segment>; 8] = [None; 8];
-        let mut used = 0;
-        let mut sequence = self.memory.word(TAIL);
-        if sequence >= head {
-            return Ok(());
-        }
-        while sequence < head {
-            let entry = self.entry(sequence);
-            // Freed by somebody else, and perhaps written anew while it was read.
-            let tail = self.memory.word(TAIL);
-            if tail > sequence {
-                sequence = tail;
+    /// Syncs everything, in one's turn (I5). Between the system's answer and what is said of it here, the word DOUBT stands.
+    fn sync_all<F: Files>(&self, files: &F) -> Result<(), Error> {
+        self.memory.set(DOUBT, 1);
+        files.sync_all().map_err(|e| self.fail(e))?;
+        self.memory.set(DOUBT, 0);
+        Ok(())
+    }
+    /// Waits until nobody else drains (I5).
+    fn turn<'a, F: Files>(&'a self, files: &'a F) -> Result<Turn<'a, M, F>, Error> {
+        loop {
+            let holder = self.memory.word(DRAINING);
+            if holder != 0 && !files.is_dead(holder) {
+                files.pause();
                 continue;
             }
-            if !synced.contains(&Some(entry.segment)) {
-                if used == synced.len() || entry.sequence != sequence {
-                    files.sync_all().map_err(|e| self.fail(e))?;
-                    break;
+            if self.memory.exchange(DRAINING, holder, files.myself()) {
+                let turn = Turn { ring: self, files };
+                if let Some(e) = self.failure() {
+                    return Err(e);
                 }
-                files.sync(&entry.segment).map_err(|e| self.fail(e))?;
-                synced[used] = Some(entry.segment);
-                used += 1;
+                if holder != 0 {
+                    // It may have been told of an error, and died before it said so. The file system tells of it once more, unless
+                    // it was this that the dead one asked.
+                    if self.memory.word(DOUBT) != 0 {
+                        return Err(self.fail(ILL));
+                    }
+                    self.sync_all(files)?
+                }
+                return Ok(turn);
             }
-            sequence += 1;
         }
-        self.free(head);
-        self.memory.count(DRAINS, 1);
-        Ok(())
+    }
+    /// Syncs what the entries there are cover, and frees these (R5), in pieces.
+    pub fn drain<F: Files>(&self, files: &F) -> Result<(), Error> {
+        let head = self.memory.word(HEAD);
+        while self.memory.word(TAIL) < head {
+            self.drain_some(files)?
+        }
+        self.failure().map_or(Ok(()), Err)
+    }
+    /// Frees some of the oldest entries.
+    pub fn drain_some<F: Files>(&self, files: &F) -> Result<(), Error> {
+        let turn = self.turn(files)?;
+        turn.piece()
+    }
+    /// Does a sync of a segment that is asked for and not spared, `sync`, as nobody else drains: of two who sync at once, one is told of
+    /// an error.
+    pub fn sync<F: Files>(&self, files: &F, sync: impl FnOnce() -> Result<(), i32>) -> Result<(), Error> {
+        let _turn = self.turn(files)?;
+        sync().map_err(|e| self.fail(e))
     }
     fn entry(&self, sequence: u64) -> Entry {
         let mut head = [0; 64];
@@ -226,24 +271,33 @@ impl<M: Memory> Ring<M> {
     /// and only then empties the ring (R8). Nobody else uses the ring. Doing it twice does no harm.
     pub fn recover(
         &self,
-        mut write: impl FnMut(&Entry, &[u8]) -> Result<(), i32>,
+        write: impl FnMut(&Entry, &[u8]) -> Result<(), i32>,
         sync: impl FnOnce() -> Result<(), i32>,
     ) -> Result<Replay, Error> {
+        let done = self.survey(write)?;
+        sync().map_err(Error::Replay)?;
+        self.give_up();
+        Ok(done)
+    }
+    /// Gives all live entries in their order to `visit`. Nobody else uses the ring, which stays as it is.
+    pub fn survey(&self, mut visit: impl FnMut(&Entry, &[u8]) -> Result<(), i32>) -> Result<Replay, Error> {
         let freed = self.memory.word(FREED);
         let mut slot = [0; SLOT];
         let mut done = Replay::default();
         let end = self.live_end(freed, &mut slot)?;
         for sequence in freed..end {
             if let Some((entry, data)) = self.whole(sequence, &mut slot) {
-                write(&entry, data).map_err(Error::Replay)?;
+                visit(&entry, data).map_err(Error::Replay)?;
                 done.entries += 1;
                 done.bytes += data.len() as u64;
             }
         }
-        sync().map_err(Error::Replay)?;
-        // No slot of this life can hold a sequence of the next one.
-        self.begin(freed + 2 * self.slots);
         Ok(done)
+    }
+    /// Empties the ring, whatever it holds. Nobody else uses it.
+    pub fn give_up(&self) {
+        // No slot of this life can hold a sequence of the next one.
+        self.begin(self.memory.word(FREED) + 2 * self.slots)
     }
     fn whole<'a>(&self, sequence: u64, slot: &'a mut [u8; SLOT]) -> Option<(Entry, &'a [u8])> {
         self.memory.read(self.place(sequence), slot);
@@ -286,40 +340,111 @@ impl<M: Memory, F: Files> Held<'_, M, F> {
         let Ring { memory: m, slots } = self.ring;
         // A write that is longer than a part of the ring is several.
         let most = (slots / 4) as usize * DATA;
-        // What is sealed is what is stored: a copy of our own. Zeros fill its last word.
+        // What is sealed is what is stored: a copy of our own. Zeros fill its last line.
         let mut copy = [0; DATA];
         let mut done = 0;
         while done < len {
             let part = most.min(len - done);
             let first = m.word(HEAD);
             let end = first + part.div_ceil(DATA) as u64;
-            if end - m.word(TAIL) > *slots {
+            let full = || -> Result<bool, Error> {
+                // A tail past the head: whatever brought that about, nothing is durable that goes on from there.
+                let live = first.checked_sub(m.word(TAIL)).ok_or_else(|| self.ring.fail(ILL))?;
+                Ok(live + (end - first) > *slots)
+            };
+            if full()? {
                 m.count(FULL, 1);
-                self.ring.drain(self.files)?;
+                while full()? {
+                    self.ring.drain_some(self.files)?
+                }
             }
             for sequence in first..end {
                 let n = DATA.min(len - done);
-                let words = n.next_multiple_of(8);
+                // Whole lines: a part of one is read before it is written.
+                let words = n.next_multiple_of(64);
                 copy[n..words].fill(0);
                 fetch(done, &mut copy[..n]);
                 let offset = offset + done as u64;
                 let entry = Entry { sequence, first, segment, offset, len: n as u32 };
                 let place = self.ring.place(sequence);
+                m.near(place, SLOT);
                 m.copy(place, &entry.seal(&copy[..n]));
                 m.copy(place + SLOT - DATA, &copy[..words]);
                 done += n;
             }
             // Here, not when a sync is asked for: another process may be the one that asks (R3).
             m.fence();
-            m.set(HEAD, end);
+            if !m.exchange(HEAD, first, end) {
+                return Err(self.ring.fail(ILL));
+            }
             m.count(BYTES, part as u64);
         }
         Ok(())
     }
 }
 
+impl<M: Memory, F: Files> Held<'_, M, F> {
+    /// What was just written cannot go to the ring (R6): drains it, and has `sync` make the write durable.
+    pub fn past(&self, sync: impl FnOnce() -> Result<(), i32>) -> Result<(), Error> {
+        self.ring.drain(self.files)?;
+        self.ring.sync(self.files, sync)
+    }
+}
+
 impl<M: Memory, F: Files> Drop for Held<'_, M, F> {
     fn drop(&mut self) {
         self.ring.memory.set(LOCK, 0)
+    }
+}
+
+/// The right to drain.
+struct Turn<'a, M: Memory, F: Files> {
+    ring: &'a Ring<M>,
+    files: &'a F,
+}
+
+impl<M: Memory, F: Files> Turn<'_, M, F> {
+    /// Syncs and frees the oldest entries, as far as they belong to one segment and lie near to each other.
+    fn piece(&self) -> Result<(), Error> {
+        let Ring { memory: m, .. } = self.ring;
+        let (first, head) = (m.word(TAIL), m.word(HEAD));
+        let mut end = first;
+        let mut part: Option<(Segment, Range<u64>)> = None;
+        let mut ill = false;
+        while end < head && end - first < PIECE_ENTRIES {
+            let e = self.ring.entry(end);
+            let to = e.offset.saturating_add(u64::from(e.len));
+            // The entry is ours and live, so it is what was written; unless the memory is ill, when its place means nothing.
+            ill |= e.sequence != end || to > LARGEST;
+            match &mut part {
+                None => part = Some((e.segment, e.offset..to)),
+                Some((segment, range)) => {
+                    let joined = range.start.min(e.offset)..range.end.max(to);
+                    if e.segment != *segment || joined.end - joined.start > PIECE {
+                        break;
+                    }
+                    *range = joined
+                }
+            }
+            end += 1;
+        }
+        let Some((segment, range)) = part else {
+            return Ok(());
+        };
+        if ill || !self.files.sync(&segment, range).map_err(|e| self.ring.fail(e))? {
+            self.ring.sync_all(self.files)?
+        }
+        self.ring.free(end);
+        m.count(DRAINS, 1);
+        if end == head {
+            m.set(DRAINED_AT, self.files.now())
+        }
+        Ok(())
+    }
+}
+
+impl<M: Memory, F: Files> Drop for Turn<'_, M, F> {
+    fn drop(&mut self) {
+        self.ring.memory.set(DRAINING, 0)
     }
 }

@@ -47,6 +47,12 @@ enum Command {
     Sim(sim::Args),
     /// About the SQLite extension
     Sqlite(sqlite::Args),
+    /// About the ring for PostgreSQL's WAL
+    Pgwal {
+        /// What to do, and with what; without it, what there is
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
     /// The updating process of the demo, which gets killed
     #[command(hide = true)]
     DemoWorker(worker::Args),
@@ -72,6 +78,7 @@ pub fn main() -> ExitCode {
         Command::Restore(a) => shell::run(shell::Args::for_file(a.path, a.file)),
         Command::Sim(a) => sim::run(a),
         Command::Sqlite(a) => sqlite::run(a),
+        Command::Pgwal { arguments } => return pgwal::command::main("ondol pgwal", arguments),
         Command::DemoWorker(a) => worker::run(a),
     };
     match done {

@@ -1,0 +1,258 @@
+//! Bringing a ring's entries home: into the segments, and the mark away (docs/pgwal.md, R8, R12). Nothing is allocated here.
+//!
+//! A segment that is missing is made where nothing of it can be missing: the ring's entries begin at its beginning and leave no gap. It gets its
+//! name when it is whole and synced, and before that the ring notes the new file's inode, so that a recovery that begins again
+//! knows it.
+use crate::cluster::{Cluster, Marked, boot, set_words, words};
+use core::ffi::CStr;
+use core::fmt;
+use ondol_ring::file::{self, Mapping, Owner};
+use ondol_ring::{Entry, Error, Memory, Replay, Ring, Segment};
+
+/// Why a ring is not recovered. Nothing was changed, or what was is written again the next time.
+#[derive(Debug)]
+pub enum Refusal {
+    /// It holds entries, but the cluster is not marked: somebody went on without the ring.
+    NotMarked {
+        entries: u64,
+    },
+    /// The cluster's WAL is in the ring of this number.
+    OtherRing(u32),
+    /// It promises nothing after a power failure, and the system was started since.
+    OtherBoot {
+        entries: u64,
+    },
+    Ring(Error, Option<Segment>),
+    /// The mark cannot be read or taken away.
+    Mark(i32),
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Refusal::NotMarked { entries } => write!(
+                f,
+                "the ring holds {entries} entries, but PG_VERSION is not marked: a server went on without the ring, whose entries are \
+                 older than its WAL; `discard` gives them up"
+            ),
+            Refusal::OtherRing(n) => write!(f, "the cluster's WAL is in another ring, of number {n:08x}"),
+            Refusal::OtherBoot { entries } => write!(
+                f,
+                "the server did not end in order before the system was started, and the ring ({entries} entries) is not for power failures: if \
+                 the system was shut down in order, recover with --rebooted; else what it holds may be older than the disk, and \
+                 `discard` gives it up"
+            ),
+            Refusal::Ring(Error::Damaged(n), _) => {
+                write!(f, "entry {n} was acknowledged and is damaged; nothing was changed")
+            }
+            Refusal::Ring(e, segment) => {
+                if let Some(s) = segment {
+                    let name = s.name();
+                    write!(f, "segment {}: ", core::str::from_utf8(&name[..24]).unwrap_or("?"))?;
+                }
+                match e {
+                    Error::Replay(libc::ENOENT) => {
+                        f.write_str("it is missing, and the ring does not hold all of it")
+                    }
+                    Error::Replay(libc::ESTALE) => {
+                        f.write_str("it is another file than the one that was written")
+                    }
+                    Error::Replay(n) | Error::Sync(n) => write!(f, "error {n} of the system"),
+                    Error::Damaged(_) => Ok(()),
+                }
+            }
+            Refusal::Mark(n) => write!(f, "PG_VERSION: error {n} of the system"),
+        }
+    }
+}
+
+/// Replays, empties the ring, takes the mark away. The caller holds the ring's lock alone. `rebooted`: the system was
+/// shut down in order since a ring that is not for power failures was written.
+pub fn recover(
+    ring: &Ring<Mapping>,
+    owner: &Owner,
+    cluster: &Cluster,
+    rebooted: bool,
+) -> Result<Replay, Refusal> {
+    let memory = ring.memory();
+    let marked = cluster.marked().map_err(Refusal::Mark)?;
+    if let Marked::By(other) = marked
+        && other != owner.id
+    {
+        return Err(Refusal::OtherRing(other));
+    }
+    let Replay { entries, .. } = ring.survey(|_, _| Ok(())).map_err(|e| Refusal::Ring(e, None))?;
+    if entries != 0 && marked == Marked::No {
+        return Err(Refusal::NotMarked { entries });
+    }
+    let then = words::BOOT.map(|w| memory.word(w));
+    if marked != Marked::No && !owner.power && !rebooted && then != boot() {
+        return Err(Refusal::OtherBoot { entries });
+    }
+    let home = core::cell::RefCell::new(Home {
+        memory,
+        cluster,
+        size: memory.word(words::SIZE),
+        open: [const { None }; OPEN],
+        blamed: None,
+    });
+    let done = ring.recover(|entry, data| home.borrow_mut().write(entry, data), || home.borrow_mut().sync());
+    let home = home.into_inner();
+    home.close();
+    let done = done.map_err(|e| Refusal::Ring(e, home.blamed))?;
+    // Durably, before the mark goes: the next server must make it anew.
+    let cleared = [words::MARKED, words::NAMED[0], words::NAMED[1]].map(|w| (w, 0));
+    set_words(memory, &cleared);
+    set_words(
+        memory,
+        &[(); 2 * words::MOST_MADE].map({
+            let mut word = words::MADE;
+            move |()| {
+                word += 8;
+                (word - 8, 0)
+            }
+        }),
+    );
+    cluster.unmark(Some(owner.id)).map_err(Refusal::Mark)?;
+    Ok(done)
+}
+
+/// Segments that are open at once.
+const OPEN: usize = 16;
+
+struct Open {
+    segment: Segment,
+    fd: i32,
+    /// Of one that recovery makes: up to where the ring held it without a gap.
+    made: Option<u64>,
+}
+
+struct Home<'a> {
+    memory: &'a Mapping,
+    cluster: &'a Cluster,
+    size: u64,
+    open: [Option<Open>; OPEN],
+    /// The segment that an error is about.
+    blamed: Option<Segment>,
+}
+
+/// The name under which a segment is made: none that a server looks at.
+fn unready(segment: &Segment) -> [u8; 32] {
+    let mut name = [0; 32];
+    name[..24].copy_from_slice(&segment.name()[..24]);
+    name[24..30].copy_from_slice(b".ondol");
+    name
+}
+
+impl Home<'_> {
+    fn write(&mut self, entry: &Entry, data: &[u8]) -> Result<(), i32> {
+        let s = entry.segment;
+        self.blamed = Some(s);
+        let known = self.open.iter().position(|o| o.as_ref().is_some_and(|o| o.segment == s));
+        let at = match known {
+            Some(at) => at,
+            None => {
+                let at = self.room()?;
+                self.open[at] = Some(self.find(entry)?);
+                at
+            }
+        };
+        let Some(open) = &mut self.open[at] else {
+            return Err(libc::EIO);
+        };
+        if let Some(to) = &mut open.made {
+            if entry.offset > *to {
+                return Err(libc::ENOENT);
+            }
+            *to = (*to).max(entry.offset + data.len() as u64);
+        }
+        file::write_at(open.fd, data, entry.offset)?;
+        self.blamed = None;
+        Ok(())
+    }
+    /// A place in `open`: a free one, else that of a segment that is synced now.
+    fn room(&mut self) -> Result<usize, i32> {
+        if let Some(free) = self.open.iter().position(Option::is_none) {
+            return Ok(free);
+        }
+        let there = self.open.iter().position(|o| o.as_ref().is_some_and(|o| o.made.is_none()));
+        let at = there.ok_or(libc::EMFILE)?;
+        if let Some(o) = self.open[at].take() {
+            let done = file::sync(o.fd);
+            file::close(o.fd);
+            done?
+        }
+        Ok(at)
+    }
+    fn find(&self, entry: &Entry) -> Result<Open, i32> {
+        let segment = entry.segment;
+        match self.cluster.segment(&segment, libc::O_RDWR) {
+            Ok(fd) => Ok(Open { segment, fd, made: None }),
+            Err(libc::ESTALE) => {
+                let pair = |i: usize| [0, 8].map(|b| self.memory.word(words::MADE + i * 16 + b));
+                let new = (0..words::MOST_MADE).map(pair).find(|p| p[0] == segment.inode && p[1] != 0);
+                let inode = new.ok_or(libc::ESTALE)?[1];
+                let fd = self.cluster.segment(&Segment { inode, ..segment }, libc::O_RDWR)?;
+                Ok(Open { segment, fd, made: None })
+            }
+            Err(libc::ENOENT) if entry.offset == 0 && self.size != 0 => {
+                let name = unready(&segment);
+                let name = CStr::from_bytes_until_nul(&name).map_err(|_| libc::EINVAL)?;
+                let flags = libc::O_RDWR | libc::O_CREAT | libc::O_TRUNC | libc::O_CLOEXEC;
+                let fd = file::open_at(self.cluster.wal, name, flags, 0o600)?;
+                let fill = || {
+                    let owner = file::owner_of(self.cluster.wal)?;
+                    if owner != file::owner_of(fd)? {
+                        file::give(fd, owner)?
+                    }
+                    let zeros = [0; 4096];
+                    let mut at = 0;
+                    while at < self.size {
+                        let n = (self.size - at).min(zeros.len() as u64);
+                        file::write_at(fd, &zeros[..n as usize], at)?;
+                        at += n
+                    }
+                    Ok(())
+                };
+                match fill() {
+                    Ok(()) => Ok(Open { segment, fd, made: Some(0) }),
+                    Err(e) => {
+                        file::close(fd);
+                        Err(e)
+                    }
+                }
+            }
+            Err(e) => Err(e),
+        }
+    }
+    fn sync(&mut self) -> Result<(), i32> {
+        let mut pairs = 0;
+        for o in self.open.iter().flatten() {
+            self.blamed = Some(o.segment);
+            file::sync(o.fd)?;
+            if o.made.is_some() {
+                if pairs == words::MOST_MADE {
+                    return Err(libc::EMFILE);
+                }
+                let (inode, ..) = file::found(o.fd)?;
+                let at = words::MADE + pairs * 16;
+                set_words(self.memory, &[(at, o.segment.inode), (at + 8, inode)]);
+                pairs += 1;
+            }
+        }
+        for o in self.open.iter().flatten().filter(|o| o.made.is_some()) {
+            self.blamed = Some(o.segment);
+            let (from, to) = (unready(&o.segment), o.segment.name());
+            let names = [CStr::from_bytes_until_nul(&from), CStr::from_bytes_until_nul(&to)];
+            let [Ok(from), Ok(to)] = names else {
+                return Err(libc::EINVAL);
+            };
+            file::rename(self.cluster.wal, from, to)?;
+        }
+        self.blamed = None;
+        file::sync(self.cluster.wal)
+    }
+    fn close(&self) {
+        self.open.iter().flatten().for_each(|o| file::close(o.fd))
+    }
+}
