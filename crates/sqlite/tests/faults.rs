@@ -1,23 +1,28 @@
-//! Every write, truncation, opening and deletion that SQLite's `unix` does below us fails once, by I/O error or full disk.
+//! Every write, truncation, opening, deletion and sync that SQLite's `unix` does below us, and every sync of ours, fails once, by I/O error or full disk.
 //!
 //! A script commits, checkpoints, switches into and out of our care; the n-th call fails, alone or with all that follow it. Checked after the script,
 //! which goes on as far as SQLite lets it: every commit that was acknowledged is there, the database is whole, to us and then to
-//! stock SQLite. The calls are replaced through the VFS's own xSetSystemCall, which hands them to `unix`.
+//! stock SQLite. A row whose commit met a sync that failed must not have been acknowledged. The calls are replaced through the VFS's own xSetSystemCall, which hands
+//! them to `unix`; syncs, which `unix` calls past it, by this program's own `fsync` and `fdatasync`, which take the C library's place for SQLite and for us.
 #![allow(unsafe_code)] // System calls are replaced.
 mod common;
 use rusqlite::Connection;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::path::Path;
-use std::sync::atomic::{AtomicI32, AtomicI64, AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicUsize, Ordering::SeqCst};
 
 /// Calls until the failure; below zero: none.
 static LEFT: AtomicI64 = AtomicI64::new(-1);
 /// All calls after the failure fail too.
 static LASTING: AtomicI32 = AtomicI32::new(0);
 static ERROR: AtomicI32 = AtomicI32::new(libc::EIO);
+/// Syncs fail, and nothing else; or all else.
+static SYNCS: AtomicBool = AtomicBool::new(false);
+/// The sync of a file has failed. (Of folders, `unix` ignores some.)
+static FAILED: AtomicBool = AtomicBool::new(false);
 
-fn fails() -> bool {
-    if LEFT.load(SeqCst) < 0 {
+fn fails(syncs: bool) -> bool {
+    if LEFT.load(SeqCst) < 0 || SYNCS.load(SeqCst) != syncs {
         return false;
     }
     let left = LEFT.fetch_sub(1, SeqCst);
@@ -36,7 +41,7 @@ macro_rules! failing {
     ($($original:ident $name:ident($($arg:ident: $type:ty),*) -> $result:ty;)*) => {$(
         static $original: AtomicUsize = AtomicUsize::new(0);
         unsafe extern "C" fn $name($($arg: $type),*) -> $result {
-            if fails() {
+            if fails(false) {
                 return -1;
             }
             // SAFETY: what `unix` called before it was replaced, with the same arguments.
@@ -53,6 +58,35 @@ failing! {
     FTRUNCATE ftruncate(fd: c_int, len: i64) -> c_int;
     OPEN open(path: *const c_char, flags: c_int, mode: c_int) -> c_int;
     UNLINK unlink(path: *const c_char) -> c_int;
+}
+
+fn is_file(fd: c_int) -> bool {
+    // SAFETY: a structure of numbers, which the call fills.
+    let mut meta: libc::stat = unsafe { std::mem::zeroed() };
+    // SAFETY: room for the answer.
+    let known = unsafe { libc::fstat(fd, &mut meta) } == 0;
+    known && meta.st_mode & libc::S_IFMT == libc::S_IFREG
+}
+
+macro_rules! failing_syncs {
+    ($($name:ident $number:ident;)*) => {$(
+        /// In the C library's place.
+        #[unsafe(no_mangle)]
+        extern "C" fn $name(fd: c_int) -> c_int {
+            if fails(true) {
+                FAILED.fetch_or(is_file(fd), SeqCst);
+                // SAFETY: as in `fails`, since `is_file` has made a call.
+                unsafe { *libc::__errno_location() = ERROR.load(SeqCst) };
+                return -1;
+            }
+            // SAFETY: the system call of this name, which takes a descriptor.
+            unsafe { libc::syscall(libc::$number, fd) as c_int }
+        }
+    )*};
+}
+failing_syncs! {
+    fsync SYS_fsync;
+    fdatasync SYS_fdatasync;
 }
 
 fn replace_calls() {
@@ -95,10 +129,13 @@ fn script(path: &Path, parameters: &str) -> (i64, i64) {
         for i in 0..5 {
             let bit = 1i64 << (round * 5 + i);
             tried |= bit;
+            FAILED.store(false, SeqCst);
             if c.execute(&format!("INSERT INTO t(x, b) VALUES({bit}, zeroblob({}))", 3000 + i * 9000), [])
                 .is_ok()
             {
                 acknowledged |= bit;
+                let failed = SYNCS.load(SeqCst) && FAILED.load(SeqCst);
+                assert!(!failed, "round {round}, row {i}: acknowledged, though a sync failed");
             }
             match (round + i) % 5 {
                 1 => drop(c.execute_batch("PRAGMA wal_checkpoint(PASSIVE)")),
@@ -118,8 +155,9 @@ fn no_failing_call_loses_a_commit() {
     ondol_sqlite::sharing::PRETEND_EXCHANGE.store(true, SeqCst);
     replace_calls();
     let mut struck = 0;
-    let kinds = [(libc::EIO, 0), (libc::ENOSPC, 1)];
-    for (mode, (error, lasting)) in MODES.into_iter().flat_map(|mode| kinds.map(|kind| (mode, kind))) {
+    let kinds = [(libc::EIO, 0, false), (libc::ENOSPC, 1, false), (libc::EIO, 0, true), (libc::EIO, 1, true)];
+    for (mode, (error, lasting, syncs)) in MODES.into_iter().flat_map(|mode| kinds.map(|kind| (mode, kind))) {
+        let before = struck;
         for n in 0.. {
             let folder = common::folder();
             let path = folder.path().join("a.db");
@@ -128,10 +166,11 @@ fn no_failing_call_loses_a_commit() {
             drop(c);
             ERROR.store(error, SeqCst);
             LASTING.store(lasting, SeqCst);
+            SYNCS.store(syncs, SeqCst);
             LEFT.store(n, SeqCst);
             let (acknowledged, tried) = script(&path, mode);
             let reached = LEFT.swap(-1, SeqCst) < 1;
-            let at = format!("{mode}, error {error}, lasting {lasting}, call {n}");
+            let at = format!("{mode}, error {error}, lasting {lasting}, syncs {syncs}, call {n}");
             let ours = common::open(&path, mode).expect("it opens");
             let whole: String =
                 ours.query_row("PRAGMA integrity_check", [], |r| r.get(0)).expect("an answer");
@@ -147,6 +186,7 @@ fn no_failing_call_loses_a_commit() {
             }
             struck += 1;
         }
+        assert!(struck - before > 20, "{mode}, syncs {syncs}: {}", struck - before);
     }
     println!("{struck} calls failed");
     assert!(struck > 200, "{struck}");
