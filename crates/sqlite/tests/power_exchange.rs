@@ -143,7 +143,8 @@ impl Medium for Opened<'_> {
             let mut log = self.0.log();
             let (blocks, len) = &log.now()[self.1];
             let there = blocks.get(block).copied().flatten();
-            let shared = there.is_some() && log.now()[1 - self.1].0.contains(&there);
+            let users = log.now().iter().flat_map(|(blocks, _)| blocks).filter(|block| **block == there);
+            let shared = there.is_some() && users.count() > 1;
             let known = there.filter(|_| !shared);
             if known.is_none() || *len < end {
                 let new = known.or_else(|| log.free.pop()).expect("a free block");
