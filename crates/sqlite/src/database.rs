@@ -10,6 +10,7 @@ mod log;
 
 use crate::below::{self, Below, Name, check, report, with_suffix};
 use crate::care;
+use crate::chain::Chain;
 use crate::ffi::{self, Vfs};
 use crate::journal::{Journal, Named};
 use crate::layout::{Layout, VERSION};
@@ -296,6 +297,14 @@ impl Database {
         code
     }
 
+    /// SQLite has completed a transaction.
+    pub fn committed(&mut self) {
+        // SAFETY: D1.
+        if let Some(wal) = unsafe { self.wal.as_mut() } {
+            wal.chain.in_doubt = false;
+        }
+    }
+
     pub fn truncate(&mut self, len: i64) -> c_int {
         self.length_changes();
         self.below.truncate(len)
@@ -444,7 +453,15 @@ impl Database {
         } else {
             None
         };
-        self.wal = Box::into_raw(Box::new(Wal { below, layout, version, writer, database: self, window }));
+        self.wal = Box::into_raw(Box::new(Wal {
+            below,
+            layout,
+            version,
+            writer,
+            chain: Chain::default(),
+            database: self,
+            window,
+        }));
         Ok((self.wal, out))
     }
 

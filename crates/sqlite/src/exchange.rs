@@ -158,14 +158,14 @@ pub fn missing(frame: u64, entry: &Entry) -> io::Error {
 }
 
 /// Reads what there is; the rest is zero.
-fn fill(file: &dyn Medium, buf: &mut [u8], offset: u64) -> io::Result<()> {
+pub fn fill(file: &dyn Medium, buf: &mut [u8], offset: u64) -> io::Result<()> {
     let n = file.read_at(buf, offset)?;
     buf[n..].fill(0);
     Ok(())
 }
 
 /// SQLite's checksum of `bytes`, a multiple of 8, after what it was before them.
-fn checksum(big_endian: bool, bytes: &[u8], before: [u32; 2]) -> [u32; 2] {
+pub fn checksum(big_endian: bool, bytes: &[u8], before: [u32; 2]) -> [u32; 2] {
     let word = if big_endian { u32::from_be_bytes } else { u32::from_le_bytes };
     let [mut one, mut two] = before;
     for [a, b, c, d, e, f, g, h] in bytes.as_chunks().0 {

@@ -45,6 +45,7 @@ pub const FCNTL_FILE_POINTER: c_int = 7;
 pub const FCNTL_VFSNAME: c_int = 12;
 pub const FCNTL_PRAGMA: c_int = 14;
 pub const FCNTL_HAS_MOVED: c_int = 20;
+pub const FCNTL_COMMIT_PHASETWO: c_int = 22;
 pub const FCNTL_CKPT_DONE: c_int = 37;
 pub const FCNTL_CKPT_START: c_int = 39;
 

@@ -80,6 +80,11 @@ impl Layout {
         let (frame, within) = self.locate(range.start)?;
         (within == FRAME_HEADER && range.end - range.start == self.page).then_some(frame)
     }
+    /// Whether bytes that are written at an offset of SQLite's WAL begin a frame that ends a commit.
+    pub fn ends_commit(self, offset: u64, bytes: &[u8]) -> bool {
+        let begins = self.locate(offset).is_some_and(|(_, within)| within == 0);
+        begins && bytes.get(4..8).is_none_or(|size| size != [0; 4])
+    }
     /// Frame, and offset in it, of an offset in SQLite's WAL; None in its header.
     fn locate(self, offset: u64) -> Option<(u64, u64)> {
         let at = offset.checked_sub(HEADER)?;

@@ -6,11 +6,12 @@
 //! SQLite away while it would not understand (`care`), and a shortcut for some writes of a checkpoint (`plan`,
 //! `sharing`). In the mode for persistent memory the files are mapped, and SQLite reads and writes memory (`window`, `ground`).
 //!
-//! What is deliberately absent: SQL, pages' contents, frames' checksums.
+//! What is deliberately absent: SQL, pages' contents.
 #![allow(unsafe_code)] // A C interface: each block names the part of SQLite's contract that it rests on.
 
 mod below;
 pub mod care;
+mod chain;
 mod database;
 pub mod doctor;
 pub mod exchange;

@@ -58,8 +58,6 @@ pub struct Work {
     pub committed: u64,
     /// Pages of the database.
     pub pages: u32,
-    /// None of the frames from `from` on was backfilled yet.
-    pub exact: bool,
 }
 
 /// The run that a page may be in.
@@ -128,7 +126,7 @@ mod tests {
     fn of(frames: &[(u32, u32)], least: u32) -> Vec<(u32, u64, u32)> {
         let entries: Vec<Entry> = frames.iter().map(|(page, place)| Entry::new(*page, *place)).collect();
         let all = entries.len() as u64;
-        let work = Work { from: 0, to: all, committed: all, pages: u32::MAX, exact: true };
+        let work = Work { from: 0, to: all, committed: all, pages: u32::MAX };
         runs(&entries, work, least, GAP).iter().map(|r| (r.page, r.place, r.pages)).collect()
     }
 
@@ -160,7 +158,7 @@ mod tests {
     fn what_sqlite_leaves_for_later_is_in_no_run() {
         let entries: Vec<Entry> = (2..20).chain([5]).map(|page| Entry::new(page, page + 100)).collect();
         let of = |to, pages| -> Vec<_> {
-            let work = Work { from: 0, to, committed: 19, pages, exact: true };
+            let work = Work { from: 0, to, committed: 19, pages };
             runs(&entries, work, 1, GAP).iter().map(|r| (r.page, r.pages)).collect()
         };
         assert_eq!(of(19, 100), [(2, 18)]);

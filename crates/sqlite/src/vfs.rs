@@ -367,6 +367,10 @@ mod database_methods {
                 db.checkpoint_ends();
                 db.below.file_control(op, arg)
             }
+            ffi::FCNTL_COMMIT_PHASETWO => {
+                db.committed();
+                db.below.file_control(op, arg)
+            }
             ffi::FCNTL_SIZE_HINT => {
                 db.length_changes();
                 db.below.file_control(op, arg)

@@ -88,6 +88,13 @@ impl Entry {
     pub fn place(&self) -> u32 {
         u32::from_le_bytes(self.word(PLACE_AT as usize))
     }
+    /// The database's pages after this frame, if it is a commit's last; else 0.
+    pub fn size(&self) -> u32 {
+        u32::from_be_bytes(self.word(4))
+    }
+    pub fn salts(&self) -> &[u8] {
+        &self.0[8..16]
+    }
     /// What a checksum covers of the frame's header.
     pub fn summed(&self) -> &[u8] {
         &self.0[..8]

@@ -56,6 +56,7 @@ fn numbers_are_sqlites() {
         (ffi::FCNTL_VFSNAME, sqlite::SQLITE_FCNTL_VFSNAME),
         (ffi::FCNTL_PRAGMA, sqlite::SQLITE_FCNTL_PRAGMA),
         (ffi::FCNTL_HAS_MOVED, sqlite::SQLITE_FCNTL_HAS_MOVED),
+        (ffi::FCNTL_COMMIT_PHASETWO, sqlite::SQLITE_FCNTL_COMMIT_PHASETWO),
         (ffi::FCNTL_CKPT_START, sqlite::SQLITE_FCNTL_CKPT_START),
         (ffi::FCNTL_CKPT_DONE, sqlite::SQLITE_FCNTL_CKPT_DONE),
     ] {

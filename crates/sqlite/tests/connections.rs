@@ -133,6 +133,57 @@ fn what_was_exchanged_is_read_from_the_database_until_the_wal_begins_anew() {
 }
 
 #[test]
+fn who_is_alone_from_the_start_shares_too() {
+    for mechanism in ["clone", "exchange"] {
+        let folder = common::folder();
+        let path = folder.path().join("a.db");
+        let parameters = &exchanging().replace("exchange", mechanism);
+        drop(made(&path, parameters));
+        let open = || {
+            let c = common::open(&path, parameters).expect("a database");
+            c.execute_batch("PRAGMA locking_mode=EXCLUSIVE; PRAGMA wal_autocheckpoint=0").expect("settings");
+            c
+        };
+        let content = "SELECT group_concat(hex(substr(b, 1, 9) || substr(b, -9))) FROM t";
+        let c = open();
+        for round in 0..3 {
+            c.execute_batch(BULK).expect("rows");
+            c.execute_batch("UPDATE t SET b = randomblob(3400) WHERE a % 5 = 1; BEGIN").expect("rows");
+            c.execute_batch("PRAGMA cache_size=3; DELETE FROM t; ROLLBACK").expect("spilled and rolled back");
+            let before: String = one(&c, content).expect("rows");
+            let shared = number(&c, "pages_shared");
+            c.execute_batch("PRAGMA wal_checkpoint").expect("a checkpoint");
+            let more = number(&c, "pages_shared") - shared;
+            assert!(more > 200, "{mechanism}, round {round}: {more}");
+            assert!(!Path::new(&format!("{}-shm", path.display())).exists(), "no index that others see");
+            // Again in the same WAL: a part is not new.
+            c.execute_batch("UPDATE t SET b = randomblob(3400) WHERE a % 40 < 25").expect("rows");
+            c.execute_batch("PRAGMA wal_checkpoint; PRAGMA cache_size=3").expect("a checkpoint");
+            let after: String = one(&c, content).expect("rows");
+            assert_ne!(before, after);
+            let copy = folder.path().join("copy");
+            for suffix in ["", "-owal"] {
+                let name = |path: &Path| format!("{}{suffix}", path.display());
+                std::fs::copy(name(&path), name(&copy)).expect("a copy");
+            }
+            let recovered = common::open(&copy, "vfs=ondol&ondol=copy").expect("a copy");
+            recovered.execute_batch("PRAGMA locking_mode=EXCLUSIVE").expect("a setting");
+            assert_eq!(one(&recovered, content).as_ref(), Ok(&after), "{mechanism}, round {round}");
+            recovered.execute_batch("UPDATE t SET b = 1 WHERE a % 3 = 0").expect("rows");
+            let changed: String = one(&recovered, content).expect("rows");
+            drop(recovered);
+            let stock = common::open(&copy, "vfs=unix").expect("a stock file");
+            assert_eq!(one(&stock, content), Ok(changed), "{mechanism}, round {round}");
+            assert_eq!(one::<String>(&stock, "PRAGMA integrity_check").as_deref(), Ok("ok"));
+        }
+        let last: String = one(&c, content).expect("rows");
+        drop(c);
+        let stock = common::open(&path, "vfs=unix").expect("a stock file");
+        assert_eq!(one(&stock, content), Ok(last));
+    }
+}
+
+#[test]
 fn a_wal_of_the_version_before_is_never_exchanged_and_a_later_one_refused() {
     let folder = common::folder();
     let path = folder.path().join("a.db");

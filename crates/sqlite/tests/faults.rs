@@ -110,9 +110,11 @@ fn replace_calls() {
     }
 }
 
-const MODES: [&str; 3] = [
+const MODES: [&str; 4] = [
     "vfs=ondol&ondol=remap&ondol_run=1&ondol_mechanism=clone",
     "vfs=ondol&ondol=remap&ondol_run=1&ondol_mechanism=exchange",
+    // Alone from the start.
+    "vfs=ondol&ondol=remap&ondol_run=1&ondol_mechanism=exchange&exclusive=1",
     "vfs=ondol&ondol=pmem",
 ];
 
@@ -125,7 +127,8 @@ fn script(path: &Path, parameters: &str) -> (i64, i64) {
     let (mut acknowledged, mut tried) = (0, 0);
     for round in 0..3 {
         let Ok(c) = common::open(path, parameters) else { continue };
-        let _ = c.execute_batch("PRAGMA cache_size=3; PRAGMA wal_autocheckpoint=0");
+        let alone = if parameters.contains("exclusive") { "PRAGMA locking_mode=EXCLUSIVE;" } else { "" };
+        let _ = c.execute_batch(&format!("{alone} PRAGMA cache_size=3; PRAGMA wal_autocheckpoint=0"));
         for i in 0..5 {
             let bit = 1i64 << (round * 5 + i);
             tried |= bit;
@@ -149,11 +152,47 @@ fn script(path: &Path, parameters: &str) -> (i64, i64) {
     (acknowledged, tried)
 }
 
+/// A connection that is alone from the start finds the frames that count by itself: those of a commit that failed are not among them,
+/// though they are whole.
+fn a_commit_that_failed_is_not_shared(parameters: &str) {
+    let folder = common::folder();
+    let path = folder.path().join("a.db");
+    let c = common::open(&path, "vfs=unix").expect("a database");
+    c.execute_batch(
+        "PRAGMA journal_mode=WAL; CREATE TABLE t(a INTEGER PRIMARY KEY, b); WITH n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 9)
+         INSERT INTO t SELECT i, zeroblob(3400) FROM n",
+    )
+    .expect("a row a page");
+    drop(c);
+    let c = common::open(&path, parameters).expect("a database");
+    c.execute_batch("PRAGMA locking_mode=EXCLUSIVE; PRAGMA wal_autocheckpoint=0").expect("settings");
+    let update = |row: u32| c.execute(&format!("UPDATE t SET b = randomblob(3400) WHERE a = {row}"), []);
+    let content = |c: &Connection| -> String {
+        c.query_row("SELECT group_concat(a || hex(substr(b, -9))) FROM t", [], |r| r.get(0)).expect("rows")
+    };
+    update(2).expect("a WAL");
+    update(3).expect("the page before");
+    let before = content(&c);
+    SYNCS.store(true, SeqCst);
+    ERROR.store(libc::EIO, SeqCst);
+    LASTING.store(0, SeqCst);
+    LEFT.store(0, SeqCst);
+    let failed = update(4);
+    LEFT.store(-1, SeqCst);
+    assert!(failed.is_err());
+    c.execute_batch("PRAGMA wal_checkpoint").expect("a checkpoint");
+    assert_eq!(content(&c), before);
+    drop(c);
+    let stock = common::open(&path, "vfs=unix").expect("a stock file");
+    assert_eq!(content(&stock), before, "{parameters}");
+}
+
 #[test]
 fn no_failing_call_loses_a_commit() {
     common::register();
     ondol_sqlite::sharing::PRETEND_EXCHANGE.store(true, SeqCst);
     replace_calls();
+    MODES[..2].iter().for_each(|mode| a_commit_that_failed_is_not_shared(mode));
     let mut struck = 0;
     let kinds = [(libc::EIO, 0, false), (libc::ENOSPC, 1, false), (libc::EIO, 0, true), (libc::EIO, 1, true)];
     for (mode, (error, lasting, syncs)) in MODES.into_iter().flat_map(|mode| kinds.map(|kind| (mode, kind))) {

@@ -315,7 +315,7 @@ fn backfill(
     if log.ours {
         let to = found.frames.len() as u64;
         let entries = wal::entries(&log.file, layout(), 0, to)?;
-        let work = Work { from: 0, to, committed: to, pages: PAGES as u32, exact: true };
+        let work = Work { from: 0, to, committed: to, pages: PAGES as u32 };
         runs = plan::runs(&entries, work, 1, plan::GAP);
     }
     for page in 1..=PAGES {

@@ -444,7 +444,6 @@ impl Sqlite<'_> {
             to: to as u64,
             committed: committed as u64,
             pages: pages as u32,
-            exact: true,
         };
         let (log, database) = (self.wal(), self.database());
         let pair = Pair { wal: &log, database: &database, layout: layout() };

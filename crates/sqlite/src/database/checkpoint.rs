@@ -1,6 +1,7 @@
 //! What a connection's checkpoints share instead of copying: planned when SQLite begins to backfill, done at its writes.
 use super::Database;
 use crate::care;
+use crate::chain::Chain;
 use crate::exchange::Pair;
 use crate::ffi;
 use crate::layout::{BLOCK, Layout, VERSION};
@@ -70,6 +71,15 @@ impl Shareable {
     }
 }
 
+/// What a checkpoint of a connection that is alone is to do.
+fn proved(chain: &mut Chain, pair: Pair<'_>) -> io::Result<Option<Work>> {
+    let from = chain.backfilled;
+    let Some(frames) = chain.frames(pair)? else { return Ok(None) };
+    let to = frames.len() as u64;
+    let pages = frames.last().map_or(0, Entry::size);
+    Ok((from < to).then_some(Work { from, to, committed: to, pages }))
+}
+
 impl Database {
     /// A counter in the WAL index, at a place that the format of the index promises.
     pub(super) fn index_u32(&self, at: usize) -> Option<u64> {
@@ -113,7 +123,10 @@ impl Database {
         let Some(wal) = (unsafe { self.wal.as_mut() }) else { return Ok(None) };
         let Some(layout) = wal.layout else { return Ok(None) };
         let pair = Pair { wal: &wal.below, database: &self.below, layout };
-        let Some(work) = self.work() else {
+        // Alone from the start: SQLite keeps the WAL index to itself.
+        let alone = self.index.is_null() && self.level >= ffi::LOCK_EXCLUSIVE;
+        let proved = if alone { proved(&mut wal.chain, pair)? } else { self.work() };
+        let Some(work) = proved else {
             return match pair.any_away()? {
                 true => {
                     Err(io::Error::other("what stands in the WAL is not known, and pages were exchanged"))
@@ -131,6 +144,8 @@ impl Database {
                 Mechanism::Exchange.apply(&source, target, range)?;
             }
         }
+        // Should SQLite stop half-way, it comes to these frames again, which does no harm.
+        wal.chain.backfilled = work.to;
         let plan = self.plan(&entries, work, layout, wal.version, syncs);
         if let Some(plan) = &plan {
             let exchanged = |run: &&Run| plan.how(run) == Mechanism::Exchange;
@@ -155,17 +170,21 @@ impl Database {
             return None;
         }
         let how = self.mechanism(version);
-        let gap = if work.exact { plan::GAP } else { 0 };
         let runs = match self.settings.mode {
             Mode::Auto => {
-                let mut runs = plan::runs(entries, work, 1, gap);
+                let mut runs = plan::runs(entries, work, 1, plan::GAP);
                 let least = self.judge(&runs, layout, syncs, how)?.least_blocks?;
                 runs.retain(|run| blocks(run, layout) >= least);
                 runs
             }
             _ => {
                 let least = self.settings.least_blocks.unwrap_or(LEAST_BLOCKS);
-                plan::runs(entries, work, (u64::from(least) * BLOCK).div_ceil(layout.page()) as u32, gap)
+                plan::runs(
+                    entries,
+                    work,
+                    (u64::from(least) * BLOCK).div_ceil(layout.page()) as u32,
+                    plan::GAP,
+                )
             }
         };
         if runs.is_empty() {
@@ -197,7 +216,7 @@ impl Database {
         let (from, to) = (self.index_u32(BACKFILLED)?, self.index_u32(ATTEMPTED)?);
         // Read last: a writer may commit meanwhile, and SQLite knows no more commits than are seen here.
         let (pages, committed) = (self.index_u32(PAGES)? as u32, self.index_u32(COMMITTED)?);
-        (from < to && to <= committed).then_some(Work { from, to, committed, pages, exact: true })
+        (from < to && to <= committed).then_some(Work { from, to, committed, pages })
     }
 
     /// The verdict on runs that sharing could spare, where they are worth a measurement.

@@ -3,6 +3,7 @@ use super::Database;
 use super::checkpoint::REFUSALS;
 use crate::below::{self, Below, report};
 use crate::care;
+use crate::chain::Chain;
 use crate::exchange::Pair;
 use crate::ffi;
 use crate::journal::Named;
@@ -22,6 +23,8 @@ pub struct Wal {
     /// Of our layout (wal's T1).
     pub(super) version: u32,
     pub(super) writer: Writer,
+    /// The frames that count, for a connection that is alone from the start.
+    pub(super) chain: Chain,
     /// D1.
     pub(super) database: *mut Database,
     /// `ondol=pmem`: the mapping, of a WAL in SQLite's layout.
@@ -101,6 +104,11 @@ impl Wal {
                 // SAFETY: D1.
                 let database = unsafe { &(*self.database).below };
                 let pages = || Ok((database.len()? / layout.page()) as u32);
+                if offset == 0 {
+                    // No frame counts any more.
+                    self.chain = Chain::default();
+                }
+                self.chain.in_doubt |= layout.ends_commit(offset as u64, buf);
                 match self.writer.write(&self.below, layout, buf, offset as u64, pages) {
                     Ok(()) => ffi::OK,
                     Err(error) => below::code_of(&error, ffi::IOERR),
