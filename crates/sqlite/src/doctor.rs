@@ -3,6 +3,7 @@
 //! It writes two files without names into the folder, which are gone when it ends, however it ends.
 use crate::care;
 use crate::measure::{self, Costs};
+use crate::moving;
 use crate::sharing::{Mechanism, Range};
 use crate::verdict::{Verdict, verdict};
 use std::ffi::CString;
@@ -50,7 +51,7 @@ pub fn examine(path: &Path) -> Result<Report, String> {
         },
     ));
     findings.push(("exchanging blocks (XFS_IOC_EXCHANGE_RANGE)", can(exchange)));
-    findings.push(("moving blocks (F2FS_IOC_MOVE_RANGE)", moving(folder).map_err(in_folder)?.into()));
+    findings.push(("moving blocks (F2FS_IOC_MOVE_RANGE)", moved(folder)));
     let memory = map_sync(&one);
     let persistent = memory.is_ok();
     findings.push(("persistent memory (MAP_SYNC)", can(memory)));
@@ -118,7 +119,7 @@ const FILE_SYSTEMS: [(i64, &str); 10] = [
     (0x5846_5342, "XFS"),
     (0x9123_683E, "Btrfs"),
     (0xEF53, "ext4"),
-    (F2FS, "F2FS"),
+    (0xF2F5_2010, "F2FS"),
     (0x0102_1994, "tmpfs"),
     (0x794C_7630, "overlay"),
     (0x2FC1_2FC1, "ZFS"),
@@ -126,7 +127,6 @@ const FILE_SYSTEMS: [(i64, &str); 10] = [
     (0x0102_1997, "9p"),
     (0x6969, "NFS"),
 ];
-const F2FS: i64 = 0xF2F5_2010;
 
 fn magic(folder: &Path) -> io::Result<i64> {
     let path = CString::new(folder.as_os_str().as_bytes())?;
@@ -147,12 +147,12 @@ fn file_system(folder: &Path) -> io::Result<String> {
     Ok(name.map_or_else(|| format!("unknown, number {magic:#x}"), |(_, name)| (*name).into()))
 }
 
-fn moving(folder: &Path) -> io::Result<&'static str> {
-    Ok(if magic(folder)? == F2FS {
-        "not tried: kernels from 5.4 on copy instead, and none is safe without a record of it"
-    } else {
-        "no: not F2FS"
-    })
+fn moved(folder: &Path) -> String {
+    match moving::probe(folder) {
+        Ok(found) => found.told().into(),
+        Err(_) if !moving::is_f2fs(folder) => "no: not F2FS".into(),
+        Err(error) => format!("no: {error}"),
+    }
 }
 
 /// Whether a fence makes stores to a mapping durable.

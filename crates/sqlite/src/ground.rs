@@ -26,7 +26,7 @@ fn outcome(code: c_int) -> io::Result<()> {
     if code == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-fn file_system(file: &File) -> io::Result<i64> {
+pub fn file_system(file: &File) -> io::Result<i64> {
     // SAFETY: a structure of numbers, which the call fills.
     let mut found: libc::statfs = unsafe { std::mem::zeroed() };
     // SAFETY: an open descriptor, and room for the answer.

@@ -24,6 +24,7 @@ pub mod layout;
 #[doc(hidden)]
 pub mod measure;
 pub mod medium;
+mod moving;
 pub mod places;
 pub mod plan;
 mod settings;

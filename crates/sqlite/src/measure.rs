@@ -132,7 +132,7 @@ pub fn measured(folder: &Path, how: Mechanism, most: usize, enough: Duration) ->
         if sharing::passes(&error) {
             return Err(error);
         }
-        return Ok(Err(format!("blocks cannot be shared here: {error}")));
+        return Ok(Err(sharing::why(folder, &error)));
     }
     wal.write_all_at(&bytes(RUN + 1, 1), 0)?;
     db.write_all_at(&bytes(RUN, 2), 0)?;
@@ -160,7 +160,7 @@ pub fn measured(folder: &Path, how: Mechanism, most: usize, enough: Duration) ->
 }
 
 /// Blocks that no file system finds equal or small.
-fn bytes(blocks: u64, seed: u64) -> Vec<u8> {
+pub fn bytes(blocks: u64, seed: u64) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     let mut bytes = Vec::with_capacity((blocks * BLOCK) as usize);
     while bytes.len() < (blocks * BLOCK) as usize {

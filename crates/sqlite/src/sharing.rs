@@ -8,6 +8,7 @@
 //!   not: what is exchanged was announced before (`exchange`). Each call happens as a whole or not at all, also in a crash.
 use crate::below::Below;
 use crate::ffi::{self, api};
+use crate::moving;
 use crate::verdict::Verdict;
 use std::collections::HashMap;
 use std::ffi::CStr;
@@ -199,7 +200,7 @@ impl Target {
             Ok(()) => Some(content),
             Err(error) => {
                 if !passes(&error) {
-                    self.refuse(path, format!("blocks cannot be shared here: {error}"));
+                    self.refuse(path, why(folder(path), &error));
                 }
                 None
             }
@@ -209,6 +210,16 @@ impl Target {
     pub fn sync(&self) -> io::Result<()> {
         self.file.get().map_or(Ok(()), File::sync_all)
     }
+}
+
+/// Why nothing can be shared in a folder, after this error.
+pub fn why(folder: &Path, error: &io::Error) -> String {
+    let mut why = format!("blocks cannot be shared here: {error}");
+    if moving::is_f2fs(folder) {
+        why += "; F2FS_IOC_MOVE_RANGE ";
+        why += &moving::probe(folder).map_or_else(|e| format!("fails: {e}"), |found| found.told().into());
+    }
+    why
 }
 
 /// Whether an error of sharing may be gone next time: a full disk, an interruption.
