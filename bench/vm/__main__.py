@@ -2,6 +2,7 @@
 import argparse
 import sys
 
+import check
 import kernel
 from cuts import FILE_SYSTEMS
 from pgwal import Pgwal
@@ -9,7 +10,7 @@ from sqlite import SCENARIOS, Sqlite
 
 
 def main():
-    scenarios = [*SCENARIOS, Pgwal.name]
+    scenarios = ["disk", *SCENARIOS, Pgwal.name]
     parser = argparse.ArgumentParser(prog="scripts/vm", description=__doc__)
     parser.add_argument("scenario", choices=scenarios)
     parser.add_argument("--kills", type=int, default=20, help="power cuts (20)")
@@ -23,6 +24,8 @@ def main():
     parser.add_argument("--doctor", action="store_true", help="what `ondol sqlite doctor` says of each new file system")
     parser.add_argument("--verbose", action="store_true", help="a line for each cut")
     options = parser.parse_args()
+    if options.scenario == "disk":
+        return check.run()
     try:
         scenario = Pgwal(options) if options.scenario == Pgwal.name else Sqlite(options.scenario, options)
         return scenario.run()
