@@ -10,6 +10,8 @@ use crate::charge::Charge;
 use crate::database::Database;
 use crate::error;
 use crate::outdated::Outdated;
+use crate::patch::{Bits, Patch};
+use crate::point::{Numbers, PointIndex};
 use crate::row;
 use crate::table::{Table, TableIndex};
 use ondol_base::barrier;
@@ -549,6 +551,58 @@ impl Connection {
         done
     }
 
+    /// Sets columns of the row that has the key made of `key`, as a statement and transaction of its own at READ COMMITTED: what
+    /// `start_statement`, the lookup, `lock`, `update` and `end_statement` do for the case in which nothing is out of the
+    /// ordinary. `None` where something is (no such row, or one that is owned; a NULL that may not be; a value that changes nothing; another dictionary than that of
+    /// `catalog_version`, or a table that is being changed): nothing was done.
+    #[inline]
+    pub fn assign(
+        &mut self,
+        catalog_version: u64,
+        table: &Table,
+        index: &PointIndex,
+        key: &Numbers,
+        patch: &Patch,
+        value: impl Fn(usize) -> Bits,
+    ) -> Option<SqlResult<Token>> {
+        debug_assert!(self.statement == Statement::None && self.explicit.is_none());
+        let number = |i: usize| key[i];
+        // On its way while the transaction begins.
+        let aim = index.aim(number);
+        let words = &self.session.participant().line().words;
+        words[FIRST_TABLE].store(table.name(), Ordering::Release);
+        words[TABLE_COUNT].store(1, Ordering::Release);
+        let mut row = std::mem::take(&mut self.row);
+        row.resize(table.layout.row_size, 0);
+        let (db, catalog) = (&self.db, &self.catalog);
+        let done = self.session.write_one(&table.store, |session, pin, pieces| {
+            // N1: the pin has passed the barrier for the announcement, since nobody holds another of a connection that is
+            // borrowed alone. The mark first, as in `start_statement`.
+            let busy = table.locked.load(Ordering::SeqCst) != 0;
+            ondol_base::sync::yield_point();
+            if busy || catalog.is_some() || db.version() != catalog_version {
+                return None;
+            }
+            let found = Connection::find_current(session, pin, index, aim, number, &mut row)?;
+            patch.apply(value, &mut row, pieces).then_some(found)
+        });
+        self.row = row;
+        self.leave_tables();
+        match done {
+            Ok(None) => None,
+            Ok(Some(c)) => {
+                let wait = if self.synchronous {
+                    self.wait_or_owe(c)
+                } else {
+                    self.session.acknowledge_async(c);
+                    Ok(())
+                };
+                Some(wait.map(|()| Token(c)).map_err(error::kernel))
+            }
+            Err(e) => Some(Err(error::kernel(e))),
+        }
+    }
+
     /// Waits until nobody changes the table's definition.
     fn wait_unlocked(&mut self, table: &Table) -> SqlResult<()> {
         let locked = table.locked.clone();
@@ -705,6 +759,11 @@ impl Connection {
     #[inline]
     pub fn prefetch(&self, oid: Oid) {
         self.session.kernel().space.prefetch(oid)
+    }
+    /// Brings the header of a row's page into the cache, which a change of the row marks.
+    #[inline]
+    pub fn prefetch_page(&self, oid: Oid) {
+        self.session.kernel().space.prefetch_page(oid)
     }
     /// Pins the epoch while the result lives.
     #[inline]

@@ -14,6 +14,8 @@ use crate::table::KeySpec;
 use ondol_base::epoch::Guard;
 use ondol_base::oid::Oid;
 use ondol_index::hash::{Aim, HashIndex, Target, hash_short};
+use ondol_kernel::slot;
+use ondol_kernel::transaction::{Found, Session};
 use std::sync::Arc;
 
 /// Bytes of the longest key (P1).
@@ -161,7 +163,7 @@ impl PointIndex {
 
     /// Whether the row has the key made of these numbers (P2).
     #[inline(always)]
-    fn has(&self, row: &[u8], number: impl Fn(usize) -> i64) -> bool {
+    pub fn has(&self, row: &[u8], number: impl Fn(usize) -> i64) -> bool {
         let rest = |(i, c): (usize, &Number)| c.is(row, number(i + 1));
         self.first.is(row, number(0)) && (self.more.is_empty() || self.more.iter().enumerate().all(rest))
     }
@@ -230,6 +232,38 @@ impl Connection {
         row: &mut [u8],
     ) -> bool {
         self.session.read_pinned(pin, oid, row) && index.has(row, number)
+    }
+
+    /// The row that has the key in its newest version, if nobody owns it; its bytes are copied. Where several rows may stand, or the
+    /// index is being changed, a row may be missed. The page's header is asked for as well: whoever changes the row marks the page.
+    #[inline]
+    pub(crate) fn find_current(
+        session: &Session,
+        pin: &Guard<'_>,
+        index: &PointIndex,
+        aim: Aim,
+        number: impl Fn(usize) -> i64,
+        row: &mut [u8],
+    ) -> Option<Found> {
+        let space = &session.kernel().space;
+        let mut at = |oid: Oid| {
+            space.prefetch_row(oid, index.row_size);
+            space.prefetch_page(oid);
+            let header = slot::read_current(space, oid, row)?;
+            index.has(row, &number).then_some(Found { oid, header })
+        };
+        match index.hash.glance(pin, aim) {
+            Some(Oid::NONE) => None,
+            Some(oid) => at(oid),
+            None => {
+                let mut found = None;
+                index.hash.probe_at(pin, aim, &mut |oid| {
+                    found = at(oid);
+                    found.is_none()
+                });
+                found
+            }
+        }
     }
 
     /// Tries every row that may stand where it is aimed at.

@@ -82,6 +82,20 @@ fn read_on(space: &Space, oid: Oid, view: &View, offset: usize, out: &mut [u8]) 
     }
 }
 
+/// Copies row bytes [0, out.len()) of the newest version, if the row is live and nobody owns it, and gives the header under which
+/// they were read. `None` says nothing. The caller is pinned.
+#[inline]
+pub fn read_current(space: &Space, oid: Oid, out: &mut [u8]) -> Option<u64> {
+    let w0 = space.word(oid.0).load(Ordering::Acquire);
+    if w0 == 0 || w0 & OWNED != 0 {
+        return None;
+    }
+    space.copy_out(row(oid), out);
+    yield_point();
+    fence(Ordering::Acquire);
+    (space.word(oid.0).load(Ordering::Relaxed) == w0 && out[0] & LIVE != 0).then_some(w0)
+}
+
 /// Copies the whole row if it is live, nobody owns it and its only version is of a commit up to `until`: what nearly all
 /// rows are when an index is built. False says nothing.
 #[inline]

@@ -34,7 +34,10 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 mod change;
 mod commit;
 mod lock;
+mod single;
 mod undo;
+
+pub use single::Found;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Isolation {

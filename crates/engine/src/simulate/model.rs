@@ -85,6 +85,12 @@ pub enum Effect {
         old: Option<Row>,
         new: Option<Row>,
     },
+    /// The row's number alone, whatever it was.
+    Set {
+        table: u8,
+        uid: i64,
+        n: i64,
+    },
     /// With the number of its heaps, which tells the lives of a table apart.
     Create {
         table: u8,
@@ -110,6 +116,7 @@ impl Effect {
     fn table(&self) -> u8 {
         match *self {
             Effect::Put { table, .. }
+            | Effect::Set { table, .. }
             | Effect::Create { table, .. }
             | Effect::Truncate { table, .. }
             | Effect::Drop { table }
@@ -203,6 +210,10 @@ impl State {
                     ));
                 }
             }
+            Effect::Set { uid, n, .. } => match table.rows.get_mut(&uid) {
+                Some(row) => row.n = n,
+                None => return Err(format!("row {uid} of table {t} was set to {n} and is not there")),
+            },
             Effect::Truncate { heaps, .. } => {
                 table.rows.clear();
                 table.heaps = heaps

@@ -7,7 +7,7 @@ use super::model::{
 };
 use crate::connection::{Access, Connection, Isolation, LockStrength, Locked, STALE, Scan, Wait};
 use crate::table::{IndexScan, Table};
-use crate::{ColumnDef, Database, IndexColumn, IndexKind, Oid, row};
+use crate::{ColumnDef, Database, IndexColumn, IndexKind, Numbers, Oid, Patch, row};
 use ondol_base::sim::{self, Random};
 use ondol_base::sync::Mutex;
 use ondol_base::{crc, thread};
@@ -235,7 +235,7 @@ impl Client {
             if self.c.catalog().table(&table_name(table)).is_some() || self.r.chance(0.15) {
                 continue;
             }
-            let first = self.r.below(SHAPES.len() as u64) as u8;
+            let first = if self.r.chance(0.4) { 1 } else { self.r.below(SHAPES.len() as u64) as u8 };
             for shape in [
                 None,
                 (!self.r.chance(0.2)).then_some(0),
@@ -283,6 +283,9 @@ impl Client {
         let before = self.c.last_token().0;
         if !self.explicit {
             self.isolation = Isolation::ReadCommitted;
+            if !self.read_only && self.r.chance(0.3) {
+                return self.assign_some();
+            }
             let outcome = self.statement()?;
             return self.autocommitted(before, matches!(outcome, Did::Done(())));
         }
@@ -387,7 +390,7 @@ impl Client {
             return Ok(());
         }
         // A commit that changes definitions is always waited for.
-        let defines = self.effects.iter().any(|e| !matches!(e, Effect::Put { .. }));
+        let defines = !self.effects.iter().all(|e| matches!(e, Effect::Put { .. } | Effect::Set { .. }));
         let promise = match done {
             true if self.synchronous || defines => Promise::Durable,
             true => Promise::Asynchronous,
@@ -676,6 +679,61 @@ impl Client {
             }
         }
         Ok(())
+    }
+
+    /// Short transactions in a row, each of one change.
+    fn assign_some(&mut self) -> Outcome<()> {
+        for _ in 0..1 + self.r.below(10) {
+            if self.shared.over() {
+                break;
+            }
+            let before = self.c.last_token().0;
+            if let Some(did) = self.assign()? {
+                self.autocommitted(before, matches!(did, Did::Done(())))?
+            }
+            self.effects.clear()
+        }
+        Ok(())
+    }
+
+    /// Sets a row's number by its name in one go; `None` where that is left to the long way.
+    fn assign(&mut self) -> Outcome<Option<Did<()>>> {
+        let (table, n) = (self.table(), self.r.below(1000) as i64);
+        // One of the first rows, so that clients meet.
+        let mut uids = vec![];
+        self.on(table, false, |me, t| {
+            let mut scan = Scan::default();
+            scan.start(&me.c, t);
+            let mut bytes = vec![0; t.layout.row_size];
+            while uids.len() < 2 && scan.next(&me.c, &mut bytes)?.is_some() {
+                uids.push(decode(&me.c, t, &bytes).uid)
+            }
+            Ok(())
+        })?;
+        if uids.is_empty() {
+            return Ok(None);
+        }
+        let uid = uids[self.r.below(uids.len() as u64) as usize];
+        let catalog = self.c.catalog();
+        let Some(t) = catalog.table(&table_name(table)).cloned() else { return Ok(None) };
+        let index = t.indexes.iter().find(|i| i.def.name == index_name(table, 1));
+        let (Some(index), Some(patch)) = (index.and_then(|i| i.point.clone()), Patch::new(&t, &[5])) else {
+            return Ok(None);
+        };
+        let mut key: Numbers = [0; _];
+        key[0] = uid;
+        let outcome = match self.c.assign(catalog.version, &t, &index, &key, &patch, |_| Some(n as u64)) {
+            None => return Ok(None),
+            Some(Ok(_)) => Did::Done(()),
+            Some(Err(e)) => {
+                self.shared.count(kind(&e));
+                self.shared.permit(&e).map_err(|e| format!("setting a number of {}: {e}", t.def.name))?;
+                Did::Failed
+            }
+        };
+        self.shared.count("rows set in one go");
+        self.effects.push(Effect::Set { table, uid, n });
+        Ok(Some(outcome))
     }
 
     fn change(&mut self) -> Outcome<Did<()>> {

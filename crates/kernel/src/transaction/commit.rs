@@ -308,7 +308,7 @@ pub(super) fn each_piece(
 const LONG: usize = 8 << 10;
 
 /// Words as they lie in a row.
-fn bytes_of(words: &[u64]) -> &[u8] {
+pub(super) fn bytes_of(words: &[u64]) -> &[u8] {
     const { assert!(cfg!(target_endian = "little")) };
     // SAFETY: all of a word's bytes are initialised, and bytes need no alignment.
     unsafe { std::slice::from_raw_parts(words.as_ptr().cast(), size_of_val(words)) }

@@ -238,6 +238,22 @@ impl Session {
             self.credit -= back;
             self.kernel.space.budget.give_back(back)
         }
+        self.help_if_overdue()
+    }
+
+    /// The end of the transaction whose only mark it is: its slots are stamped or given back.
+    pub(super) fn retire_mark(&mut self, mark: Arc<Mark>) {
+        self.kernel.waits.ended(&mark.txn);
+        {
+            let guard = self.participant.pin();
+            // SAFETY: its slot is stamped, so no new reader finds it.
+            unsafe { guard.retire_raw(Arc::into_raw(mark.clone()) as usize, Mark::free_at) }
+        }
+        self.rest_mark(mark)
+    }
+
+    /// A session's share of the collecting, after a commit that found its queue long.
+    pub(super) fn help_if_overdue(&mut self) {
         if std::mem::take(&mut self.overdue) {
             self.kernel.collector.help(&self.garbage, &self.participant, &self.kernel)
         }
@@ -245,7 +261,7 @@ impl Session {
 }
 
 /// Takes our node off the head; true if it was our last one there.
-fn pop(word1: &AtomicU64, v: &Version) -> bool {
+pub(super) fn pop(word1: &AtomicU64, v: &Version) -> bool {
     latch(word1);
     let next = v.next.load(Ordering::Acquire);
     // SAFETY: the chain is latched. The next node is pending exactly if it is ours too.
