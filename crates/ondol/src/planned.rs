@@ -11,7 +11,7 @@ use ondol_sql::code::program::Tag;
 use ondol_sql::code::{Op, Program};
 use ondol_sql::interpret::rows as raw;
 use ondol_sql::interpret::rows::{Nowhere, Sink};
-use ondol_sql::interpret::{Frames, PointRead};
+use ondol_sql::interpret::{Frames, PointRead, PointUpdate};
 use ondol_sql::{bind, parse};
 use ondol_types::{SqlError, SqlResult, Type, TypeId, Value, ValueRef, sqlstate};
 use std::collections::HashMap;
@@ -34,6 +34,7 @@ pub(crate) struct Plan {
     pub asks_host: bool,
     /// Its short way, if it has one.
     pub point: Option<PointRead>,
+    pub update: Option<PointUpdate>,
 }
 
 impl Plan {
@@ -43,8 +44,8 @@ impl Plan {
             !program.functions.is_empty() || program.ops.iter().any(|op| matches!(op, Op::SystemRows { .. }));
         let columns =
             program.columns.iter().map(|(name, ty)| Column { name: name.clone(), ty: *ty }).collect();
-        let point = PointRead::of(&program);
-        Plan { program: Arc::new(program), columns, timeless, asks_host, point }
+        let (point, update) = (PointRead::of(&program), PointUpdate::of(&program));
+        Plan { program: Arc::new(program), columns, timeless, asks_host, point, update }
     }
 }
 

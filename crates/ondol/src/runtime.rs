@@ -220,6 +220,11 @@ impl Session {
         sink: &mut dyn Sink,
     ) -> SqlResult<(u64, Option<Token>)> {
         self.fresh = false;
+        if let Some(update) = &plan.update
+            && let Some(done) = update.call(&mut self.connection, params)
+        {
+            return done.map(|d| (d.rows_affected, d.token));
+        }
         self.prepare_host(plan);
         let context = context_for(plan, &self.database.name);
         let env = Env {

@@ -95,13 +95,17 @@ fn comment(p: &Program, op: &super::Op) -> String {
         RowNext { cursor, .. } | SetRow { cursor, .. } => p.table_of(cursor.0).def.name.clone(),
         ColChar { cursor, column, .. } => p.table_of(cursor.0).def.columns[column.0 as usize].name.clone(),
         Insert { table, .. } => p.tables[table.0 as usize].def.name.clone(),
-        Update { cursor, columns, .. } => {
+        Update { cursor, columns, .. } | PointUpdate { cursor, columns, .. } => {
             let t = p.table_of(cursor.0);
             let names: Vec<&str> = p.lists[columns.0 as usize]
                 .iter()
                 .map(|c| t.def.columns[*c as usize].name.as_str())
                 .collect();
-            format!("{}: {}", t.def.name, names.join(", "))
+            let by = match (*op, p.index_of(cursor.0)) {
+                (PointUpdate { .. }, Some(index)) => format!("{}, ", index.def.name),
+                _ => String::new(),
+            };
+            format!("{by}{}: {}", t.def.name, names.join(", "))
         }
         ColBool { at, .. }
         | ColInt2 { at, .. }

@@ -240,6 +240,10 @@ opcodes! {
     /// Gives out, as it is, the row that `Point` would read, if there is one.
     86 PointRow { cursor: Cur, values: Span };
 
+    /// Sets columns of the row that `Point` would read for the key, if there is one: locks it, looks for the key again if another
+    /// transaction had changed it, and counts it. Outside a transaction this is mostly done without a frame, in one go.
+    87 PointUpdate { cursor: Cur, key: Span, values: Span, columns: List };
+
     /// Empties the hash table.
     96 HashClear { hash: Hash };
     /// Puts a row in, whatever is there.

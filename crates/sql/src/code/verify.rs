@@ -137,8 +137,11 @@ fn together(p: &Program, op: &Op) -> Result<(), String> {
         }
         Op::RangeStart { cursor, .. } | Op::RangeNext { cursor, .. } => range(p, cursor, Span::new(0, 0)),
         Op::Lock { .. } | Op::Delete { .. } => writing(p),
-        Op::Update { cursor, values, columns } => {
+        Op::Update { cursor, values, columns } | Op::PointUpdate { cursor, values, columns, .. } => {
             writing(p)?;
+            if let Op::PointUpdate { key, .. } = *op {
+                pointed(p, cursor, key)?
+            }
             let list = &p.lists[columns.0 as usize];
             width("row", values.count as usize, list.len())?;
             let n = p.table_of(cursor.0).def.columns.len();

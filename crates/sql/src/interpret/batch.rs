@@ -64,7 +64,12 @@ impl Ahead {
 
 /// The index and the parameters of a point lookup that the program begins with.
 fn first_point(program: &Program) -> Option<(&PointIndex, std::ops::Range<usize>)> {
-    let Some(Op::Point { cursor, values, .. } | Op::PointRow { cursor, values }) = program.ops.first() else {
+    let Some(
+        Op::Point { cursor, values, .. }
+        | Op::PointRow { cursor, values }
+        | Op::PointUpdate { cursor, key: values, .. },
+    ) = program.ops.first()
+    else {
         return None;
     };
     let point = program.index_of(cursor.0)?.point.as_ref()?;
@@ -73,7 +78,8 @@ fn first_point(program: &Program) -> Option<(&PointIndex, std::ops::Range<usize>
 
 /// The first lookup, if only straight code is before it that can neither touch rows nor leave for code that does.
 fn first_key(program: &Program) -> Option<usize> {
-    let stop = program.ops.iter().position(|op| matches!(op, Op::KeyProbe { .. } | Op::Point { .. }))?;
+    let is_first = |op: &Op| matches!(op, Op::KeyProbe { .. } | Op::Point { .. } | Op::PointUpdate { .. });
+    let stop = program.ops.iter().position(is_first)?;
     let ends = |to: &Label| matches!(program.ops.get(to.0 as usize), Some(Op::Halt {}));
     let harmless = |op: &Op| match op {
         Op::Mark { .. } | Op::Move { .. } | Op::Retag { .. } | Op::KeyPrefetch { .. } => true,
@@ -91,7 +97,13 @@ fn look_ahead(batch: &mut Batch, program: &Program, connection: &Connection, par
     batch.aims.extend(params.iter().map(|p| point.aim(|i| p.get(key.start + i).map_or(0, number))));
     batch.rows.clear();
     let pin = connection.pin();
-    batch.rows.extend(batch.aims.iter().map(|aim| connection.find_ahead(&pin, point, *aim)));
+    batch.rows.extend(batch.aims.iter().map(|aim| {
+        let oid = connection.find_ahead(&pin, point, *aim);
+        if program.writes && !oid.is_none() {
+            connection.prefetch_page(oid)
+        }
+        oid
+    }));
 }
 
 /// Executes call after call, up to the first that fails: then its error.
@@ -263,7 +275,12 @@ fn in_turn<S: Sink>(
 ) -> SqlResult<()> {
     let last = frames.len() - 1;
     for (i, p) in params.iter().enumerate() {
-        let done = run(&mut frames[i.min(last)], program, connection, p, &mut sinks[i], env);
+        let frame = &mut frames[i.min(last)];
+        let short = frame.update.as_ref().filter(|_| frame.runs(program)).and_then(|u| u.call(connection, p));
+        let done = match short {
+            Some(done) => done,
+            None => run(frame, program, connection, p, &mut sinks[i], env),
+        };
         if i == 0 && done.as_ref().is_err_and(|e| e.sqlstate() == ondol_engine::connection::STALE) {
             return done.map(|_| ());
         }
@@ -365,7 +382,9 @@ fn prefetch_keys(
 /// At a point lookup: hashes the keys of the lanes that are there and asks for their buckets; then looks into those and asks for
 /// the rows.
 fn meet(lanes: &mut [Frame], there: &dyn Fn(usize) -> bool, op: &Op, connection: &Connection) {
-    let Op::Point { cursor, values, .. } = *op else { return };
+    let (Op::Point { cursor, values, .. } | Op::PointUpdate { cursor, key: values, .. }) = *op else {
+        return;
+    };
     let pin = connection.pin();
     for (_, lane) in lanes.iter_mut().enumerate().filter(|(i, _)| there(*i)) {
         let c = &mut lane.cursors[cursor.0 as usize];

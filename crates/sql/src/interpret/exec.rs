@@ -108,7 +108,14 @@ fn integers_hold(a: Datum, b: Datum, cond: Cond) -> bool {
 
 /// Where the lanes of a batch wait for each other.
 pub(super) fn is_meeting(op: &Op) -> bool {
-    matches!(op, Op::KeyProbe { .. } | Op::RowNext { .. } | Op::Point { .. } | Op::PointRow { .. })
+    matches!(
+        op,
+        Op::KeyProbe { .. }
+            | Op::RowNext { .. }
+            | Op::Point { .. }
+            | Op::PointRow { .. }
+            | Op::PointUpdate { .. }
+    )
 }
 
 /// Executes from `pc` on.

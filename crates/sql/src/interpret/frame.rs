@@ -15,6 +15,7 @@ use super::datum::{Allowance, Datum, Tag};
 use super::point::PointRead;
 use super::rows::{has_strings, tag_of};
 use super::store::{HashTable, List, Sorter};
+use super::update::PointUpdate;
 use crate::code::Op;
 use crate::code::Program;
 use crate::code::program::GroupDef;
@@ -87,6 +88,7 @@ pub struct Frame {
     pub(super) ahead_of_calls: Ahead,
     /// The program's short way, if it has one.
     pub(super) point: Option<PointRead>,
+    pub(super) update: Option<PointUpdate>,
     /// The parameters' types and tags.
     params: Vec<(TypeId, Tag)>,
     pub(super) base: usize,
@@ -243,6 +245,7 @@ impl Frame {
         self.touches = false;
         self.ahead_of_calls = Ahead::of(program);
         self.point = PointRead::of(program);
+        self.update = PointUpdate::of(program);
         for op in &program.ops {
             match op {
                 Op::Once { done, .. } => self.once.push(done.0.first),

@@ -25,12 +25,14 @@ pub mod rows;
 mod store;
 #[cfg(test)]
 mod tests;
+mod update;
 
 pub use batch::{Batch, run_batch};
 pub use frame::Frame;
 pub use frames::Frames;
 pub use point::PointRead;
 pub use rows::{Nowhere, Row, Rows, Sink};
+pub use update::PointUpdate;
 
 use crate::code::Program;
 use crate::code::program::Tag;

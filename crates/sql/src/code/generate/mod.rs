@@ -408,6 +408,10 @@ impl<'a> Gen<'a> {
         {
             ops = vec![Op::PointRow { cursor, values }, Op::Halt {}];
         }
+        let fixed = relocation.first_const + relocation.consts;
+        if let Some(short) = modify::point_update(&ops, &self.tables, &self.cursors, &self.lists, fixed) {
+            ops = short
+        }
         let mut plan = Vec::new();
         // The root is only there to hang the plan on; the subqueries of expressions are shown below the topmost node.
         match self.tree[root].children[..] {

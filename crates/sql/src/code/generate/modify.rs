@@ -9,10 +9,13 @@ use super::super::operand::*;
 use super::query::RowOut;
 use super::{Gen, Source, internal};
 use crate::bound::*;
+use crate::code::program::CursorDef;
 use crate::plan::join::{Context, plan};
 use crate::plan::node::{Access, KeyValue, Node};
 use crate::plan::refs::{RelSet, used_columns};
+use ondol_engine::{Patch, Table};
 use ondol_types::SqlResult;
+use std::sync::Arc;
 
 impl<'a> Gen<'a> {
     pub fn insert(&mut self, i: &'a Insert, root: usize) -> SqlResult<()> {
@@ -113,6 +116,84 @@ impl<'a> Gen<'a> {
         self.scopes.pop();
         Ok(())
     }
+}
+
+/// The code of an UPDATE that sets columns of a fixed width, on which no index's key depends, of the one row under a key, to
+/// parameters and constants (the registers before `fixed`): then all of it is one instruction, behind what moves the values into a
+/// row. `None` for any other.
+pub(super) fn point_update(
+    ops: &[Op],
+    tables: &[Arc<Table>],
+    cursors: &[CursorDef],
+    lists: &[Vec<u16>],
+    fixed: u16,
+) -> Option<Vec<Op>> {
+    let end = Label(ops.len().checked_sub(1)? as u32);
+    let is_fixed = |r: u16| r < fixed;
+    let is_move = |op: &Op| matches!(op, Op::Move { a, .. } if is_fixed(a.0));
+    // What a register holds once these moves are made, as a fixed one.
+    let given =
+        |moves: &[Op], r: u16| match moves.iter().find(|op| matches!(op, Op::Move { dst, .. } if dst.0 == r))
+        {
+            Some(Op::Move { a, .. }) => Some(a.0),
+            _ => Some(r).filter(|r| is_fixed(*r)),
+        };
+    let (key_moves, rest) = ops.split_at(ops.iter().position(|op| !is_move(op))?);
+    let [Op::Point { cursor, values: key, to }, Op::Lock { changed, cursor: locked, how, gone }, rest @ ..] =
+        rest
+    else {
+        return None;
+    };
+    let whole = locked == cursor && *how == How::UpdateBlock && *to == end && *gone == end;
+    if !whole || !key.range().all(|r| given(key_moves, r as u16).is_some()) {
+        return None;
+    }
+    let def = cursors.get(cursor.0 as usize)?;
+    let table = tables.get(def.table as usize)?;
+    let index = table.indexes.get(def.index? as usize)?;
+    // The second look: each of the key's columns once, and nothing else.
+    let [Op::IfNot { a, to: same }, rest @ ..] = rest else { return None };
+    let looks = (same.0 as usize).checked_sub(key_moves.len() + 3)?;
+    if a.0 != changed.0 || looks != 2 * index.key.parts.len() || looks > rest.len() {
+        return None;
+    }
+    let (looks, rest) = rest.split_at(looks);
+    let mut looked = vec![];
+    for pair in looks.chunks(2) {
+        let [get, Op::UnlessInt { a, b, cond: Cond::Eq, to }] = pair else { return None };
+        let (Op::ColInt2 { dst, at, .. }
+        | Op::ColInt4 { dst, at, .. }
+        | Op::ColInt8 { dst, at, .. }
+        | Op::ColDate { dst, at, .. }
+        | Op::ColTimestamp { dst, at, .. }
+        | Op::ColTimestamptz { dst, at, .. }) = get
+        else {
+            return None;
+        };
+        let n = index.key.parts.iter().position(|part| {
+            let offset = table.layout.columns.get(part.0).map(|c| def.row_at + u32::from(c.offset));
+            offset == Some(at.0)
+        })?;
+        let same = given(key_moves, b.0) == given(key_moves, (key.range().start + n) as u16);
+        if a.0 != dst.0 || !same || *to != end || looked.contains(&n) {
+            return None;
+        }
+        looked.push(n)
+    }
+    let moves = rest.len().checked_sub(3)?;
+    let (moves, rest) = rest.split_at(moves);
+    let [Op::Update { cursor: updated, values, columns }, Op::Affected {}, Op::Halt {}] = rest else {
+        return None;
+    };
+    let all_given = values.range().all(|r| given(moves, r as u16).is_some());
+    let plain = updated == cursor && moves.iter().all(is_move) && all_given;
+    if !plain || Patch::new(table, lists.get(columns.0 as usize)?).is_none() {
+        return None;
+    }
+    let mut short = [key_moves, moves].concat();
+    short.push(Op::PointUpdate { cursor: *cursor, key: *key, values: *values, columns: *columns });
+    short.push(Op::Halt {});
+    Some(short)
 }
 
 /// A lookup by a list gives each row once, but through several keys of one row's versions it may come twice.
