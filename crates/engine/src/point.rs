@@ -21,6 +21,9 @@ use std::sync::Arc;
 /// Bytes of the longest key (P1).
 const WIDEST: usize = 16;
 
+/// A key's numbers, in the order of its columns, of at least two bytes each; those behind them count for nothing.
+pub type Numbers = [i64; WIDEST / 2];
+
 /// A key's column.
 #[derive(Clone)]
 struct Number {
