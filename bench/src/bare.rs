@@ -3,7 +3,8 @@
 //!
 //! - **B1** Open addressing over a power of two, at most half full; an entry is a key and the row's number.
 //! - **B2** Rows lie in an array of 72 bytes each: the 71 raw bytes, and one that keeps them aligned to words.
-#![allow(unsafe_code)] // One prefetch instruction, which has no safe form.
+//! - **B3** Both lie on huge pages where the system gives them, as the engine's memory does: otherwise the limit would be that of the TLB.
+#![allow(unsafe_code)] // A prefetch instruction and advice about memory, which have no safe form.
 use crate::customers::{Customer, RAW_BYTES};
 use crate::random::mix;
 
@@ -35,7 +36,10 @@ struct Entries {
 impl Entries {
     fn new(rows: u64) -> Entries {
         let size = (rows * 2).next_power_of_two().max(2);
-        Entries { entries: vec![(0, 0); size as usize], mask: size - 1 }
+        let mut entries = Vec::with_capacity(size as usize);
+        huge_pages(entries.spare_capacity_mut());
+        entries.resize(size as usize, (0, 0));
+        Entries { entries, mask: size - 1 }
     }
     fn insert(&mut self, key: u64, row: u64) {
         let mut at = mix(key) & self.mask;
@@ -72,6 +76,17 @@ fn prefetch<T>(at: &T) {
     let _ = at;
 }
 
+/// Asks for huge pages under memory that was not touched yet (B3).
+fn huge_pages<T>(memory: &mut [std::mem::MaybeUninit<T>]) {
+    const PAGE: usize = 4096;
+    let range = memory.as_mut_ptr_range();
+    let (from, to) = ((range.start as usize).next_multiple_of(PAGE), range.end as usize / PAGE * PAGE);
+    if from < to {
+        // SAFETY: advice changes no content, and the range is of whole pages within the memory that we hold.
+        unsafe { libc::madvise(from as *mut libc::c_void, to - from, libc::MADV_HUGEPAGE) };
+    }
+}
+
 /// Lookups whose cache misses overlap.
 const BATCH: usize = 50;
 
@@ -79,6 +94,7 @@ impl Bare {
     pub fn new(rows: u64) -> Bare {
         let (mut by_service, mut by_mgmt) = (Entries::new(rows), Entries::new(rows));
         let mut slots = Vec::with_capacity(rows as usize);
+        huge_pages(slots.spare_capacity_mut());
         for i in 0..rows {
             let c = Customer::new(i, rows);
             slots.push(Slot(c.pack()));
