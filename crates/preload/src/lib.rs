@@ -267,7 +267,8 @@ impl Service {
             }
         }
         let fd = file::open_at(at, path, flags, mode)?;
-        if path == c"./PG_VERSION" && file::found(libc::AT_FDCWD).is_ok_and(|(inode, ..)| inode == self.data)
+        if path == c"./PG_VERSION"
+            && file::identity(libc::AT_FDCWD, false).is_ok_and(|(here, ..)| here.inode == self.data)
         {
             // A base backup: the copy is a server's own, without ring and mark.
             let mut is = [0; MARK_LEN];
