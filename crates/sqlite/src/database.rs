@@ -15,6 +15,7 @@ use crate::ffi::{self, Vfs};
 use crate::journal::{Journal, Named};
 use crate::layout::{Layout, VERSION};
 use crate::medium::Medium;
+use crate::observed::Cycle;
 use crate::settings::{Mode, Settings};
 use crate::sharing::{self, Target};
 use crate::wal::{self, Writer};
@@ -25,6 +26,7 @@ use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Instant;
 
 pub struct Database {
     vfs: *mut Vfs,
@@ -45,6 +47,8 @@ pub struct Database {
     /// SQLite is between start and end of a backfill.
     backfilling: bool,
     shareable: Option<Shareable>,
+    /// When the last checkpoint began, what is known of its cycle, and the pages shared and copied before it.
+    cycle: Option<(Instant, Cycle, [u64; 2])>,
     /// Why this backfill may write nothing.
     held: Option<io::Error>,
     /// The mark could not be removed for certain: nothing may be written to the WAL any more.
@@ -105,6 +109,7 @@ impl Database {
             index: std::ptr::null(),
             backfilling: false,
             shareable: None,
+            cycle: None,
             held: None,
             broken: false,
             last_read: None,
@@ -318,6 +323,11 @@ impl Database {
     }
 
     pub fn sync(&mut self, flags: c_int) -> c_int {
+        let code = self.sync_now(flags);
+        self.cycle_ends();
+        code
+    }
+    fn sync_now(&mut self, flags: c_int) -> c_int {
         if std::mem::take(&mut self.unsynced)
             && let Err(error) = self.target.sync()
         {

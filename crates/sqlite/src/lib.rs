@@ -25,6 +25,7 @@ pub mod layout;
 pub mod measure;
 pub mod medium;
 mod moving;
+mod observed;
 pub mod places;
 pub mod plan;
 mod settings;

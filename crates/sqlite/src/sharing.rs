@@ -9,6 +9,7 @@
 use crate::below::Below;
 use crate::ffi::{self, api};
 use crate::moving;
+use crate::observed::Observed;
 use crate::verdict::Verdict;
 use std::collections::HashMap;
 use std::ffi::CStr;
@@ -30,11 +31,21 @@ pub struct Counts {
     pub pages_copied: AtomicU64,
 }
 
+impl Counts {
+    /// Pages shared and copied.
+    pub fn pages(&self) -> [u64; 2] {
+        [&self.pages_shared, &self.pages_copied].map(|pages| pages.load(Relaxed))
+    }
+}
+
 /// What `ondol=auto` makes of one database in this process.
 #[derive(Debug, Default)]
 pub struct Choice {
-    /// Syncs of the WAL since the last checkpoint.
+    /// Syncs of the WAL since the last checkpoint, and the time they took.
     pub syncs: AtomicU64,
+    pub syncs_ns: AtomicU64,
+    /// What such cycles took.
+    pub observed: Mutex<Observed>,
     /// Taking the database into care would pay.
     pub care: AtomicBool,
     /// Times that it could not be taken, since others had it open.

@@ -7,6 +7,7 @@ use crate::ffi;
 use crate::layout::{BLOCK, Layout, VERSION};
 use crate::measure;
 use crate::medium::Medium;
+use crate::observed::Cycle;
 use crate::places::Places;
 use crate::plan::{self, Run, State, Work};
 use crate::settings::Mode;
@@ -17,6 +18,7 @@ use std::fs::File;
 use std::io;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Instant;
 
 /// The shortest run that is shared in remap mode where nothing is said: a shorter one costs more time than copying it, one
 /// call of the kernel against some microseconds a block.
@@ -73,11 +75,12 @@ impl Shareable {
 
 /// What a checkpoint of a connection that is alone is to do.
 fn proved(chain: &mut Chain, pair: Pair<'_>) -> io::Result<Option<Work>> {
-    let from = chain.backfilled;
+    let backfilled = chain.backfilled;
     let Some(frames) = chain.frames(pair)? else { return Ok(None) };
     let to = frames.len() as u64;
     let pages = frames.last().map_or(0, Entry::size);
-    Ok((from < to).then_some(Work { from, to, committed: to, pages }))
+    // Also where nothing is new: SQLite comes again to what it did not finish.
+    Ok(Some(Work { from: backfilled.min(to), to, committed: to, pages }))
 }
 
 impl Database {
@@ -96,6 +99,10 @@ impl Database {
     pub fn checkpoint_starts(&mut self) {
         let before = self.target.counts.checkpoints.fetch_add(1, Relaxed);
         let syncs = self.target.choice.syncs.swap(0, Relaxed);
+        let syncs_us = self.target.choice.syncs_ns.swap(0, Relaxed) as f64 / 1e3;
+        let frames = self.work().map_or(0, |work| work.to - work.from);
+        let cycle = Cycle { frames, syncs_us, ..Cycle::default() };
+        self.cycle = Some((Instant::now(), cycle, self.target.counts.pages()));
         self.last_read = None;
         self.backfilling = true;
         match self.prepare(syncs) {
@@ -115,6 +122,21 @@ impl Database {
         self.shareable = None;
         self.last_read = None;
         self.held = None;
+    }
+
+    /// The database was synced: after a checkpoint, this ends its cycle.
+    pub(super) fn cycle_ends(&mut self) {
+        if self.backfilling {
+            return;
+        }
+        let Some((began, mut cycle, [shared, copied])) = self.cycle.take() else { return };
+        let Ok(head) = care::header(&self.below) else { return };
+        let blocks = (head.page / BLOCK).max(1);
+        let [shared_now, copied_now] = self.target.counts.pages();
+        cycle.blocks_shared = (shared_now - shared) * blocks;
+        cycle.blocks_copied = (copied_now - copied) * blocks;
+        cycle.checkpoint_us = began.elapsed().as_secs_f64() * 1e6;
+        self.target.choice.observed.lock().unwrap_or_else(PoisonError::into_inner).note(cycle);
     }
 
     /// Makes a backfill's writes safe, and plans what is shared instead. An error forbids them.
@@ -144,7 +166,7 @@ impl Database {
                 Mechanism::Exchange.apply(&source, target, range)?;
             }
         }
-        // Should SQLite stop half-way, it comes to these frames again, which does no harm.
+        // Should SQLite stop half-way and come again to these frames, older versions of their pages are at home.
         wal.chain.backfilled = work.to;
         let plan = self.plan(&entries, work, layout, wal.version, syncs);
         if let Some(plan) = &plan {
@@ -230,7 +252,12 @@ impl Database {
         let known = measure::costs(sharing::folder(&self.path), how).ok()?;
         match &*known {
             Ok(costs) => {
-                let verdict = verdict(costs, spared(), syncs, self.settings.least_blocks.unwrap_or(1));
+                let observed = self.target.choice.observed.lock().unwrap_or_else(PoisonError::into_inner);
+                let costs = observed.correct(*costs);
+                let mut verdict = verdict(&costs, spared(), syncs, self.settings.least_blocks.unwrap_or(1));
+                if observed.forbids() {
+                    verdict.least_blocks = None;
+                }
                 *self.target.choice.verdict.lock().unwrap_or_else(PoisonError::into_inner) = Some(verdict);
                 Some(verdict)
             }

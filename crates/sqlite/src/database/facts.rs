@@ -60,6 +60,9 @@ impl Database {
         if let Some(costs) = measure::known(sharing::folder(&self.path), how) {
             facts.extend(costs.named().map(|(name, us)| (name, us.into())));
         }
+        let observed = self.target.choice.observed.lock().unwrap_or_else(PoisonError::into_inner);
+        facts.extend(observed.rates().into_iter().filter_map(|(name, us)| Some((name, us?.into()))));
+        drop(observed);
         self.mapping_facts(&mut facts);
         facts
     }

@@ -14,6 +14,7 @@ use crate::window::{Account, Window};
 use std::ffi::c_int;
 use std::io;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Instant;
 
 /// A connection's WAL.
 pub struct Wal {
@@ -161,7 +162,11 @@ impl Wal {
         if self.window.as_mut().is_some_and(|named| !named.window.sync()) {
             return ffi::OK;
         }
+        let began = Instant::now();
         let code = self.below.sync_as(flags);
+        let took = began.elapsed().as_nanos() as u64;
+        // SAFETY: D1.
+        unsafe { &(*self.database).target }.choice.syncs_ns.fetch_add(took, Relaxed);
         if code == ffi::OK
             && let Some(named) = &mut self.window
         {

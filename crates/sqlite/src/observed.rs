@@ -1,0 +1,194 @@
+//! What a database's WALs and checkpoints really took, as far as this process saw: it corrects what is measured on probe files (`measure`).
+//!
+//! A *cycle* is a WAL's syncs since the last checkpoint, and a checkpoint up to the sync of the database. Of the last few cycles that copied, the time
+//! of a block replaces the probe's, which is too short to see a device that is quick only at first. And where sharing has
+//! taken longer, for each frame, than copying did, it is left for a while, each time for longer.
+use crate::measure::Costs;
+use std::collections::VecDeque;
+
+/// Cycles that are remembered of each kind.
+const CYCLES: usize = 5;
+/// Cycles of each kind before they are compared.
+const ENOUGH: usize = 3;
+/// Cycles that copying is kept at first, where sharing took longer.
+const PATIENCE: u32 = 8;
+const MOST_PATIENCE: u32 = 512;
+/// Blocks of a checkpoint that tell what one takes.
+const BLOCKS: u64 = 64;
+/// Blocks that a sync writes more where it makes an allocation durable.
+const ALLOCATION: f64 = 2.0;
+
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Cycle {
+    pub frames: u64,
+    /// The time of all syncs of the WAL.
+    pub syncs_us: f64,
+    /// From the first page to the database's sync.
+    pub checkpoint_us: f64,
+    pub blocks_copied: u64,
+    pub blocks_shared: u64,
+}
+
+/// The last few of some numbers.
+#[derive(Debug, Default)]
+struct Last(VecDeque<f64>);
+
+impl Last {
+    fn note(&mut self, number: f64) {
+        self.0.truncate(CYCLES - 1);
+        self.0.push_front(number);
+    }
+    /// The number below which so many quarters are.
+    fn quartile(&self, quarters: usize) -> Option<f64> {
+        let mut all: Vec<f64> = self.0.iter().copied().collect();
+        all.sort_unstable_by(f64::total_cmp);
+        all.get(all.len() * quarters / 4).copied()
+    }
+}
+
+#[derive(Debug, Default)]
+pub struct Observed {
+    block_us: Last,
+    /// Microseconds for each frame.
+    copying: Last,
+    sharing: Last,
+    /// Cycles that copying is still kept.
+    wait: u32,
+    patience: u32,
+}
+
+impl Observed {
+    pub fn note(&mut self, cycle: Cycle) {
+        if cycle.frames == 0 {
+            return;
+        }
+        let each = (cycle.syncs_us + cycle.checkpoint_us) / cycle.frames as f64;
+        if cycle.blocks_shared > 0 {
+            self.sharing.note(each);
+        } else {
+            self.copying.note(each);
+            self.wait = self.wait.saturating_sub(1);
+            if cycle.blocks_copied >= BLOCKS {
+                self.block_us.note(cycle.checkpoint_us / cycle.blocks_copied as f64);
+            }
+        }
+        let known = self.sharing.0.len() >= ENOUGH && self.copying.0.len() >= ENOUGH;
+        if known && self.sharing.quartile(2) > self.copying.quartile(2) {
+            self.patience = (self.patience * 2).clamp(PATIENCE, MOST_PATIENCE);
+            self.wait = self.patience;
+            // It is tried anew then, as things are then.
+            self.sharing = Last::default();
+        }
+    }
+
+    /// Whether sharing has just shown to take longer.
+    pub fn forbids(&self) -> bool {
+        self.wait > 0
+    }
+
+    /// Microseconds for each frame, in cycles that copied and that shared.
+    pub fn rates(&self) -> [(&'static str, Option<f64>); 2] {
+        [("observed_copying_us", self.copying.quartile(2)), ("observed_sharing_us", self.sharing.quartile(2))]
+    }
+
+    /// The costs of the probe, as far as they were not seen to be other: twice at least.
+    pub fn correct(&self, mut costs: Costs) -> Costs {
+        if self.block_us.0.len() > 1
+            && let (Some(least), Some(most)) = (self.block_us.quartile(1), self.block_us.quartile(3))
+            // A checkpoint's own sync is in it once.
+            && least - costs.sync_us / BLOCKS as f64 > costs.copy_block_us
+        {
+            costs.copy_block_us = least - costs.sync_us / BLOCKS as f64;
+            // Where blocks are slow, what an allocation writes is too.
+            costs.sync_shared_us = costs.sync_shared_us.max(costs.sync_us + ALLOCATION * most);
+        }
+        costs
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::verdict::verdict;
+
+    const QUICK: Costs = Costs {
+        sync_us: 190.0,
+        sync_shared_us: 350.0,
+        copy_block_us: 6.0,
+        shared_block_us: 2.0,
+        share_us: 80.0,
+        rounds: 5,
+    };
+
+    fn copied(block_us: f64, sync_us: f64) -> Cycle {
+        Cycle {
+            frames: 1000,
+            syncs_us: 240.0 * sync_us,
+            checkpoint_us: 500.0 * block_us,
+            blocks_copied: 500,
+            blocks_shared: 0,
+        }
+    }
+    fn shared(checkpoint_us: f64, sync_us: f64) -> Cycle {
+        Cycle { checkpoint_us, blocks_copied: 20, blocks_shared: 480, ..copied(0.0, sync_us) }
+    }
+    fn would_share(observed: &Observed, syncs: u64) -> bool {
+        !observed.forbids() && verdict(&observed.correct(QUICK), [120; 4].into_iter(), syncs, 20).share()
+    }
+    /// With few syncs, as in synchronous=NORMAL, and runs that do not pay by the probe's costs.
+    fn shares(observed: &Observed) -> bool {
+        !observed.forbids() && verdict(&observed.correct(QUICK), [19; 25].into_iter(), 1, 1).share()
+    }
+
+    #[test]
+    fn a_device_that_is_slow_later_is_shared_on() {
+        let mut observed = Observed::default();
+        observed.note(copied(6.0, 190.0));
+        observed.note(copied(6.0, 190.0));
+        assert!(!shares(&observed), "as the probe says");
+        // A disk's mood: one checkpoint that takes long decides nothing.
+        observed.note(copied(4000.0, 200.0));
+        assert!(!shares(&observed));
+        for _ in 0..4 {
+            observed.note(copied(4000.0, 900.0));
+        }
+        assert!(shares(&observed));
+        // And back, when it is quick again.
+        for _ in 0..5 {
+            observed.note(copied(6.0, 190.0));
+        }
+        assert!(!shares(&observed));
+    }
+
+    #[test]
+    fn where_blocks_are_slow_allocations_are_too() {
+        let mut observed = Observed::default();
+        for _ in 0..5 {
+            observed.note(copied(1000.0, 7000.0));
+        }
+        assert!(would_share(&observed, 1));
+        assert!(!would_share(&observed, 240), "480 blocks spared, and two more for each of 240 commits");
+    }
+
+    #[test]
+    fn sharing_that_takes_longer_is_left_for_longer_each_time() {
+        let mut observed = Observed::default();
+        let mut tried = Vec::new();
+        for cycle in 0..200 {
+            if cycle > 4 && shares(&observed) {
+                tried.push(cycle);
+                observed.note(shared(10_000.0, 30_000.0));
+            } else {
+                observed.note(copied(4000.0, 900.0));
+            }
+        }
+        assert!((4..=20).contains(&tried.len()), "{tried:?}");
+        // Where it takes less time, nothing is left.
+        let mut observed = Observed::default();
+        (0..5).for_each(|_| observed.note(copied(4000.0, 900.0)));
+        for _ in 0..50 {
+            assert!(shares(&observed));
+            observed.note(shared(10_000.0, 1500.0));
+        }
+    }
+}
