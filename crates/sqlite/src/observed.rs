@@ -18,6 +18,9 @@ const BLOCKS: u64 = 64;
 /// Blocks that a sync writes more where it makes an allocation durable.
 const ALLOCATION: f64 = 2.0;
 
+/// A block that takes longer keeps the device busy, not the processor.
+const SLOW_US: f64 = 100.0;
+
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Cycle {
     pub frames: u64,
@@ -99,8 +102,12 @@ impl Observed {
             && least - costs.sync_us / BLOCKS as f64 > costs.copy_block_us
         {
             costs.copy_block_us = least - costs.sync_us / BLOCKS as f64;
-            // Where blocks are slow, what an allocation writes is too.
+            // Where blocks are slow, so is what an allocation writes.
             costs.sync_shared_us = costs.sync_shared_us.max(costs.sync_us + ALLOCATION * most);
+            if least > SLOW_US {
+                // A shared block is written in any case, and one round of a probe on such a device says nothing of the difference.
+                costs.shared_block_us = 0.0;
+            }
         }
         costs
     }
@@ -158,6 +165,14 @@ mod tests {
             observed.note(copied(6.0, 190.0));
         }
         assert!(!shares(&observed));
+    }
+
+    #[test]
+    fn a_probe_on_a_slow_device_is_not_believed() {
+        let mut observed = Observed::default();
+        (0..2).for_each(|_| observed.note(copied(1000.0, 7000.0)));
+        let probe = Costs { sync_us: 13_000.0, copy_block_us: 400.0, shared_block_us: 900.0, ..QUICK };
+        assert!(verdict(&observed.correct(probe), [120; 4].into_iter(), 1, 1).share());
     }
 
     #[test]
