@@ -23,6 +23,11 @@ FILE_SYSTEMS = {"ext4": "e2fsprogs", "xfs": "xfsprogs", "btrfs": "btrfs-progs", 
 BOOT, LOOK = 120, 300
 
 
+# What a writer did and told, and the cut kept in QEMU, and the one that it was at. What is there beyond what was heard is judged by its
+# content alone.
+UNHEARD = 16
+
+
 class Wrong(Exception):
     """What the scenario is for: something acknowledged is not there, or is not right."""
 

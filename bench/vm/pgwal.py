@@ -1,8 +1,8 @@
 """Power cuts under PostgreSQL with its WAL in the ring: what is judged, and by what.
 
 The data directory lies on a disk that loses what was not flushed, ext4; the ring on an emulated NVDIMM, ext4 or XFS with DAX.
-1. Acknowledged is what the server has answered, and the host heard of, before the cut. Each client has one transaction under way: it has
-   made all rows up to the last acknowledged one or the next, each with what belongs in it, and its other rows have just that state.
+1. Acknowledged is what the server has answered, and the host heard of, before the cut. Each client has made all rows up to that one or
+   one of the next few, each with what belongs in it, and its other rows have just that state.
 2. Where the cut left the data directory marked, a server without the ring refuses it.
 3. After `ondol-pgwal recover`, before a server starts, pg_waldump reads beyond each position that was flushed before the cut.
 4. pg_amcheck finds nothing, with every heap row looked for in the indexes; nor does pg_checksums after the last, orderly stop.
@@ -15,7 +15,7 @@ import pwd
 import subprocess
 
 import kernel
-from cuts import LOOK, Scenario, Wrong, hear_until
+from cuts import LOOK, UNHEARD, Scenario, Wrong, hear_until
 from disk import Disk
 from machine import Failed
 
@@ -150,7 +150,7 @@ class Pgwal(Scenario):
         for who, acknowledged in enumerate(self.counts):
             count, least, most, right = there.get(who, ["0", None, None, "t"])
             count = int(count)
-            if not acknowledged <= count <= acknowledged + 1:
+            if not acknowledged <= count <= acknowledged + UNHEARD:
                 raise Wrong(f"client {who} was told of {acknowledged}, there are {count}")
             if count and (int(least), int(most), right) != (0, count - 1, "t"):
                 raise Wrong(f"client {who}: of {count} rows the first is {least}, the last {most}, contents {right}")

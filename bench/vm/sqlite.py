@@ -1,8 +1,7 @@
 """Power cuts under SQLite with our extension: what is judged, and by what.
 
-1. Acknowledged is what COMMIT returned for, and the host has heard of, before the cut. Each writer has one transaction under way, so the
-   database holds its state after the last acknowledged transaction or after the next one; with synchronous=NORMAL in WAL mode, after
-   any later than the last look.
+1. Acknowledged is what COMMIT returned for, and the host has heard of, before the cut. The database holds each writer's state after
+   that transaction or one of the next few; with synchronous=NORMAL in WAL mode, after any later than the last look.
 2. The rows are those of exactly that state (history.py), and PRAGMA integrity_check says ok.
 3. While the mark stands stock SQLite refuses the file and takes nothing away; where it does not, stock SQLite recovers the same from a
    copy of the same files, and from these.
@@ -12,7 +11,7 @@
 import os
 import sys
 
-from cuts import HERE, Scenario, Wrong
+from cuts import HERE, UNHEARD, Scenario, Wrong
 
 sys.path.insert(0, os.path.join(HERE, "guest"))
 import history
@@ -46,7 +45,7 @@ class Model:
             raise Wrong(f"{what}: of {len(self.at)} writers there are {found['last']}")
         for who, n in enumerate(found["last"]):
             least = self.acknowledged[who] if exact else self.at[who]
-            most = self.acknowledged[who] + (exact != "same")
+            most = self.acknowledged[who] + (0 if exact == "same" else UNHEARD)
             if not least <= n <= most:
                 raise Wrong(f"{what}: writer {who} was told of {self.acknowledged[who]}, there is {n} (from {self.at[who]})")
             while self.at[who] < n:
