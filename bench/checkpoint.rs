@@ -1,7 +1,7 @@
 //! What transactions feel of a checkpoint and of a long reader.
 //!
-//! - **K1** Durable updates on two threads, one at a time each; halves with a checkpoint running and without alternate, and their
-//!   p99 are compared within a round. The checkpoint is asked for again and again while its half lasts.
+//! - **K1** Durable updates on two threads, one at a time each; halves on a database on which checkpoints start by themselves one after the other, and on one
+//!   without any, alternate, and their p99 are compared within a round.
 //! - **K2** A reader holds one snapshot while others update: at its end it must find the sum that it found at its
 //!   start, and the memory of the database, taken twice a second, must stay bounded.
 use ondol::{Database, Isolation, Rows, ValueRef};
@@ -95,14 +95,33 @@ pub fn run(args: Args) -> Result<()> {
         machine::file_system(folder.path())
     ));
     let db = ours::directory(&folder.path().join("ondol"), rows)?;
-    checkpoints(&args, &db, rows, &mut report)?;
+    let checkpointing =
+        ours::directory_with(ours::always_checkpointing(), &folder.path().join("checkpointing"), rows)?;
+    checkpoints(&args, &db, &checkpointing, rows, &mut report)?;
+    checkpointing.close()?;
     reader(&args, &db, rows, &mut report)?;
     db.close()?;
     report.finish()
 }
 
+/// Checkpoints that were completed since the database was opened.
+fn completed(db: &Database) -> Result<u64> {
+    let rows = db.session().query("SELECT value FROM ondol_status WHERE name = 'checkpoints'", &[])?;
+    let count = rows.iter().find_map(|r| match r.values().next() {
+        Some(ondol::ValueRef::Text(t)) => t.parse().ok(),
+        _ => None,
+    });
+    count.ok_or_else(|| "ondol_status names no number of checkpoints".into())
+}
+
 /// K1.
-fn checkpoints(args: &Args, db: &Database, rows: u64, report: &mut Report) -> Result<()> {
+fn checkpoints(
+    args: &Args,
+    without_any: &Database,
+    always: &Database,
+    rows: u64,
+    report: &mut Report,
+) -> Result<()> {
     let half = Duration::from_secs_f64(args.common.seconds(5.0));
     let (mut with, mut without): (Vec<Histogram>, Vec<Histogram>) = (vec![], vec![]);
     let mut taken = 0u64;
@@ -111,19 +130,13 @@ fn checkpoints(args: &Args, db: &Database, rows: u64, report: &mut Report) -> Re
         for k in 0..2 {
             // The order turns with the round.
             let running = (k + round) % 2 == 0;
-            let (n, h) = beside(db, rows, true, || {
-                let (start, mut n) = (Instant::now(), 0u64);
-                while start.elapsed() < half || (running && n == 0) {
-                    match running {
-                        true => {
-                            db.checkpoint()?;
-                            n += 1;
-                        }
-                        false => std::thread::sleep(half.saturating_sub(start.elapsed())),
-                    }
-                }
-                Ok(n)
+            let db = if running { always } else { without_any };
+            let before = completed(db)?;
+            let ((), h) = beside(db, rows, true, || {
+                std::thread::sleep(half);
+                Ok(())
             })?;
+            let n = completed(db)? - before;
             taken += n;
             let side = if running { "with a checkpoint" } else { "without" };
             for (name, v) in [

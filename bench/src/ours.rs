@@ -26,9 +26,18 @@ pub fn options() -> OpenOptions {
     OpenOptions::new().checkpoint_log_bytes(NEVER).checkpoint_interval_s(1 << 30)
 }
 
+/// Options under which checkpoints follow each other, each at the pace of those that start by themselves.
+pub fn always_checkpointing() -> OpenOptions {
+    OpenOptions::new().checkpoint_interval_s(0)
+}
+
 /// A database with the table, its three indexes and the four queries, checkpointed.
 pub fn directory(path: &Path, rows: u64) -> Result<Database> {
-    let db = options().open(path)?;
+    directory_with(options(), path, rows)
+}
+
+pub fn directory_with(options: OpenOptions, path: &Path, rows: u64) -> Result<Database> {
+    let db = options.open(path)?;
     let mut session = db.session();
     session.execute(TABLE)?;
     let n = session.copy_in("COPY customer FROM STDIN (FORMAT csv)", Csv::new(rows), |_| {})?;

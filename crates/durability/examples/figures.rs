@@ -5,7 +5,7 @@
 //! recovery are given in processor time of its thread, which other work on the machine disturbs least.
 use ondol_base::media::{Storage, disk::Disk};
 use ondol_base::oid::Oid;
-use ondol_durability::checkpoint::{Checkpointer, Pace, Segment, Source};
+use ondol_durability::checkpoint::{Checkpointer, Segment, Source, full_speed};
 use ondol_durability::page::*;
 use ondol_durability::recovery::{Progress, Target, recover};
 use ondol_durability::*;
@@ -178,7 +178,7 @@ fn main() {
         }
         if threads == 0 {
             let before = cpu();
-            let done = Checkpointer::new().run(&log, &*memory, Pace::Full, true).expect("checkpoint");
+            let done = Checkpointer::new().run(&log, &*memory, &full_speed, true).expect("checkpoint");
             let mb = done.bytes as f64 / 1e6;
             println!(
                 "checkpoint: {} pages, {mb:.1} MB, {:.3} s, {:.1} ms of processor time",
@@ -194,12 +194,12 @@ fn main() {
     // recovers from here on.
     let again = Plain::new(segments);
     let log = Arc::new(recover(config(0), &again, &|_| {}).expect("recovered").0);
-    for pace in [None, Some(Pace::Gentle), Some(Pace::Full), None] {
+    for pace in [None, Some(100), Some(0), None] {
         let running = Arc::new(AtomicU64::new(1));
         let checkpoint = pace.map(|pace| {
             let (log, again, running) = (log.clone(), again.clone(), running.clone());
             std::thread::spawn(move || {
-                let done = Checkpointer::new().run(&log, &*again, pace, true);
+                let done = Checkpointer::new().run(&log, &*again, &|| pace, true);
                 running.store(0, Ordering::Relaxed);
                 done.expect("checkpoint").seconds
             })

@@ -58,13 +58,15 @@ pub trait Source: Send + Sync {
     fn published(&self, at: CommitTs);
 }
 
-/// How hard a checkpoint may work.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Pace {
-    /// In pieces with pauses between them, so that transactions hardly notice.
-    Gentle,
-    /// As fast as the medium goes (before closing, or when log space runs out).
-    Full,
+/// How hard a checkpoint works, asked again and again: for how many times as long as it kept the medium busy it leaves it to the
+/// commits. 0: it goes as fast as the medium does.
+///
+/// A commit whose sync meets one of ours waits for both, so of all commits about 1 in (1 + this) does.
+pub type Pace<'a> = &'a dyn Fn() -> u32;
+
+/// The pace that never rests.
+pub fn full_speed() -> u32 {
+    0
 }
 
 /// What a checkpoint did.
@@ -86,7 +88,12 @@ pub struct Checkpointer {
 }
 
 /// Bytes written between two syncs: what a commit's sync may find dirty of ours.
-const PIECE: u64 = 2 << 20;
+const PIECE: u64 = 512 << 10;
+/// The same at full speed.
+const LARGE_PIECE: u64 = 32 << 20;
+/// A rest at most, and how often within one the pace is asked.
+const LONGEST_REST: Duration = Duration::from_secs(1);
+const REST: Duration = Duration::from_millis(10);
 /// Increments before a full file is written, whatever their size.
 const MOST_FILES: usize = 16;
 
@@ -100,7 +107,7 @@ impl Checkpointer {
         &mut self,
         log: &Log,
         source: &dyn Source,
-        pace: Pace,
+        pace: Pace<'_>,
         full: bool,
     ) -> Result<Done, CheckpointError> {
         let _phase = ondol_base::sim::phase("checkpoint");
@@ -146,7 +153,7 @@ impl Checkpointer {
         let io = |error| CheckpointError::Io { file: name.clone(), error };
         let write = || -> Result<(u64, u64, u64), CheckpointError> {
             let mut out = ImageWriter::create(data, number, current.database, at).map_err(io)?;
-            let mut brake = Brake { pace, synced: 0, since: ondol_base::clock::now() };
+            let mut brake = Brake { pace, synced: 0 };
             let gone = |s: SegmentId| catalog.dropped.get(&s).is_some_and(|dropped| *dropped <= at);
             let table: BTreeMap<SegmentId, &Segment> =
                 segments.iter().filter(|s| !gone(s.id)).map(|s| (s.id, s)).collect();
@@ -180,8 +187,8 @@ impl Checkpointer {
             for (id, value) in &catalog.sequences {
                 out.sequence(*id, *value).map_err(io)?;
             }
-            let (length, index) = out.finish().map_err(io)?;
-            data.sync_dir("").map_err(io)?;
+            let (length, index) = brake.busy(|| out.finish()).map_err(io)?;
+            brake.busy(|| data.sync_dir("")).map_err(io)?;
             Ok((length, index, pages))
         };
         let written = write();
@@ -250,24 +257,35 @@ impl Drop for Unpin<'_> {
 }
 
 /// Bounds what is dirty, and leaves the medium to the commits between two pieces.
-struct Brake {
-    pace: Pace,
+struct Brake<'a> {
+    pace: Pace<'a>,
     synced: u64,
-    since: Duration,
 }
-impl Brake {
+impl Brake<'_> {
     fn tread(&mut self, out: &ImageWriter) -> std::io::Result<()> {
-        let piece = if self.pace == Pace::Gentle { PIECE } else { 16 * PIECE };
+        let piece = if (self.pace)() == 0 { LARGE_PIECE } else { PIECE };
         if out.written() - self.synced < piece {
             return Ok(());
         }
-        out.sync()?;
+        self.busy(|| out.sync())?;
         self.synced = out.written();
-        if self.pace == Pace::Gentle {
-            let took = ondol_base::clock::now().saturating_sub(self.since);
-            ondol_base::thread::sleep(took.min(Duration::from_millis(50)));
-        }
-        self.since = ondol_base::clock::now();
         Ok(())
+    }
+    /// Does what keeps the medium busy, and rests.
+    fn busy<R>(&self, work: impl FnOnce() -> R) -> R {
+        let start = ondol_base::clock::now();
+        let done = work();
+        let took = ondol_base::clock::now().saturating_sub(start);
+        let mut rested = Duration::ZERO;
+        loop {
+            // The pace may have changed: somebody waits, or the log fills.
+            let left = took.saturating_mul((self.pace)()).min(LONGEST_REST).saturating_sub(rested);
+            if left.is_zero() {
+                return done;
+            }
+            let rest = left.min(REST);
+            ondol_base::thread::sleep(rest);
+            rested += rest;
+        }
     }
 }

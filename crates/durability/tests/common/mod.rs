@@ -3,7 +3,7 @@
 #![allow(dead_code)] // Each test file uses its part.
 use ondol_base::oid::Oid;
 use ondol_base::sync::{Mutex, spin_wait};
-use ondol_durability::checkpoint::{Checkpointer, Done, Pace, Segment, Source};
+use ondol_durability::checkpoint::{Checkpointer, Done, Segment, Source, full_speed};
 use ondol_durability::delta::{by_page, xor_into};
 use ondol_durability::page::*;
 use ondol_durability::recovery::{Recovered, Target, recover};
@@ -347,6 +347,6 @@ impl Db {
     }
 
     pub fn checkpoint(&self, full: bool) -> Result<Done, CheckpointError> {
-        self.checkpointer.lock().run(&self.log, &*self.memory, Pace::Full, full)
+        self.checkpointer.lock().run(&self.log, &*self.memory, &full_speed, full)
     }
 }
