@@ -5,7 +5,8 @@
 //! CREATE TABLE ...;                       each table, its columns alone
 //! COPY ... FROM stdin; data \.            its rows
 //! CREATE INDEX ...; ALTER TABLE ... ADD ...;   then indexes and constraints, so that they are built at once
-//! CREATE FUNCTION ...;                    then registered queries
+//! SET LOCAL check_function_bodies = off;  then registered queries: a body may name what comes later, or is no more
+//! CREATE FUNCTION ...;
 //! COMMIT;
 //! ```
 //! - **D1** The dump is one snapshot: tables, rows, indexes and functions as they were at one moment.
@@ -135,7 +136,7 @@ impl Session {
             }
         }
         if !catalog.functions.is_empty() {
-            writeln!(out).map_err(failed)?;
+            writeln!(out, "\nSET LOCAL check_function_bodies = off;").map_err(failed)?;
         }
         for function in catalog.functions.values() {
             write!(out, "{}", create_function(function)).map_err(failed)?;

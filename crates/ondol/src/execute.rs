@@ -26,8 +26,8 @@ impl Session {
                     s.create_table(name, columns, constraints, *if_not_exists)
                 })
             }
-            Statement::DropTable { names, if_exists } => {
-                self.definition(bound, "DROP TABLE", out, |s| s.drop_tables(names, *if_exists))
+            Statement::DropTable { names, if_exists, cascade } => {
+                self.definition(bound, "DROP TABLE", out, |s| s.drop_tables(names, *if_exists, *cascade))
             }
             Statement::Truncate { names } => {
                 self.definition(bound, "TRUNCATE TABLE", out, |s| s.connection.truncate(names))

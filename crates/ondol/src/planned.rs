@@ -253,7 +253,11 @@ impl Session {
             return Err(SqlError::new(sqlstate::SYNTAX_ERROR, "one statement at a time can be run here"));
         }
         let catalog = self.connection.catalog();
-        let bound = bind::bind(raw, text, &catalog, types)?;
+        let binder = bind::Binder::new(&catalog, text, types);
+        let bound = match self.settings.is_on("check_function_bodies") {
+            true => binder.bind(raw)?,
+            false => binder.without_checking_bodies().bind(raw)?,
+        };
         for (state, message) in &bound.notices {
             self.notice(state, message.clone());
         }

@@ -89,7 +89,12 @@ fn program_at(function: &FunctionDef, catalog: &Catalog, depth: u32) -> SqlResul
         return Err(SqlError::unsupported("a registered query that calls itself")
             .detail(format!("Function {} is {DEEPEST} calls below where it began.", function.name)));
     }
-    match Program::decode(&function.code, catalog) {
+    // Made while its body had no meaning: it has none stored.
+    let stored = match function.code.is_empty() {
+        true => Err(Rejected::Stale),
+        false => Program::decode(&function.code, catalog),
+    };
+    match stored {
         Ok(p) => Ok(p),
         Err(Rejected::Stale) => {
             compile_at(&ondol_sql::bind::bind_function(function, catalog)?, catalog, depth, false)

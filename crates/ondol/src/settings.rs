@@ -45,12 +45,7 @@ static TABLE: [Setting; COUNT] = [
         "Sets the application name to be reported in statistics and logs.",
     ),
     setting("bytea_output", Kind::Fixed(&["hex"]), "hex", "Sets the output format for bytea."),
-    setting(
-        "check_function_bodies",
-        Kind::Fixed(&["on", "true", "yes", "1"]),
-        "on",
-        "Check routine bodies during CREATE FUNCTION.",
-    ),
+    setting("check_function_bodies", Kind::Bool, "on", "Check routine bodies during CREATE FUNCTION."),
     setting(
         "client_encoding",
         Kind::Fixed(&["utf8", "utf-8", "unicode"]),

@@ -308,6 +308,34 @@ fn dump_and_restore_give_the_same_again() {
     assert_eq!(ran(&["dump", &other], "").out, dump.out);
     let r = ran(&["shell", &other, "--format", "csv", "-c", "SELECT * FROM r(0)"], "");
     assert_eq!(r.out, "n\n2\n");
+    // The same where the log lies in several folders.
+    let folder = |name: &str| p.0.path().join(name).display().to_string();
+    let (several, log) = (folder("several"), folder("log"));
+    let r = ran(&["restore", &several, &file, "--log-folder", &log], "");
+    assert_eq!(r.code, Some(0), "{}", r.err);
+    assert_eq!(ran(&["dump", &several, "--log-folder", &log], "").out, dump.out);
+    let r = ran(&["dump", &several], "");
+    assert!(r.code == Some(1) && r.err.contains("2 log streams"), "{}", r.err);
+    // Functions whose bodies name what is no more, or what comes later.
+    let sql = "CREATE TABLE gone (a integer); CREATE TABLE kept (a integer);
+        CREATE FUNCTION late() RETURNS integer LANGUAGE sql AS 'SELECT a FROM gone';
+        CREATE FUNCTION first() RETURNS integer LANGUAGE sql AS 'SELECT 1';
+        CREATE FUNCTION second() RETURNS integer LANGUAGE sql AS 'SELECT 2';
+        CREATE OR REPLACE FUNCTION first() RETURNS integer LANGUAGE sql AS 'SELECT second() + 1';
+        CREATE FUNCTION rows() RETURNS SETOF kept LANGUAGE sql AS 'SELECT * FROM kept';
+        DROP TABLE gone";
+    let (fourth, fifth) = (folder("fourth"), folder("fifth"));
+    let r = ran(&["shell", &fourth, "-c", sql, "-c", "DROP TABLE kept"], "");
+    assert!(r.code == Some(1) && r.err.contains("function rows() depends on type kept"), "{}", r.err);
+    let dump = ran(&["dump", &fourth], "");
+    let file = p.file("functions.sql", &dump.out);
+    let r = ran(&["restore", &fifth, &file], "");
+    assert_eq!(r.code, Some(0), "{}", r.err);
+    assert_eq!(ran(&["dump", &fifth], "").out, dump.out);
+    let r = ran(&["shell", &fifth, "--format", "csv", "-c", "SELECT first()", "-c", "SELECT late()"], "");
+    assert!(r.out == "first\n3\n" && r.err.contains("relation \"gone\" does not exist"), "{r:?}");
+    let r = ran(&["shell", &fifth, "-c", "DROP TABLE kept CASCADE", "-c", "SELECT * FROM rows()"], "");
+    assert!(r.err.contains("drop cascades to function rows()") && r.err.contains("42883"), "{}", r.err);
     // A restore that fails leaves nothing.
     let broken = p.file("broken.sql", &dump.out.replace("COMMIT;", "SELECT nothing;\nCOMMIT;"));
     let third = p.0.path().join("third").display().to_string();
@@ -474,6 +502,70 @@ fn the_doctor_of_sqlite_reports_or_says_why_not() {
 }
 
 /// What a user gets wrong with files is told by what was expected, what was found, and where.
+/// Writing to a full disk, or to a reader that has gone, is an error that is told, and no panic.
+#[test]
+fn output_that_nobody_takes() {
+    let p = Place::new();
+    assert_eq!(p.shell(&["-c", "CREATE TABLE t (a integer)"]).code, Some(0));
+    let (db, copy) = (p.db().display().to_string(), p.0.path().join("copy").display().to_string());
+    let small: &[&str] = &["demo", "--rows", "10", "--seconds", "0.01"];
+    for args in [
+        &["check", &db][..],
+        &["backup", &db, &copy],
+        &["dump", &db],
+        &["inspect", &db],
+        &["sim", "--seed", "1", "--mutation", "list"],
+        small,
+    ] {
+        let full = std::fs::File::create("/dev/full").expect("it can be opened");
+        let ran = Command::new(ONDOL).args(args).stdout(full).output().expect("ondol runs");
+        let err = String::from_utf8(ran.stderr).expect("text");
+        assert!(ran.status.code() == Some(1) && err.contains("No space left"), "{args:?}: {err}");
+    }
+    // Nobody reads the errors either.
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    let mut broken = Command::new(ONDOL);
+    broken.args(["shell", &db, "-c", "nothing"]).stdout(writer.try_clone().expect("a handle")).stderr(writer);
+    assert_eq!(broken.status().expect("ondol runs").code(), Some(1));
+}
+
+#[test]
+fn an_interrupted_demo_leaves_no_folder() {
+    use std::time::{Duration, Instant};
+    let p = Place::new();
+    let mut demo = Command::new(ONDOL)
+        .args(["demo", "--rows", "1000", "--seconds", "60"])
+        .env("TMPDIR", p.0.path())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the demo starts");
+    let entries = || std::fs::read_dir(p.0.path()).expect("a folder").count();
+    let end = Instant::now() + Duration::from_secs(20);
+    // Its folder is there once it awaits the interrupt, or just before: the file in it is made later.
+    let begun = || tree(p.0.path()).iter().any(|(name, _)| name.contains("directory"));
+    while !begun() && Instant::now() < end {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!(entries(), 1);
+    let kill = Command::new("kill").args(["-INT", &demo.id().to_string()]).status().expect("kill runs");
+    assert!(kill.success());
+    assert_eq!(demo.wait().expect("it ends").code(), Some(130));
+    assert_eq!(entries(), 0);
+}
+
+#[test]
+fn numbers_below_those_allowed_are_named() {
+    for (option, found) in [("--rows", "-1"), ("--seconds", "-0.5"), ("--kills", "-1")] {
+        let r = ran(&["demo", option, found], "");
+        assert!(
+            r.code == Some(2) && r.err.contains(&format!("invalid value '{found}' for '{option}")),
+            "{}",
+            r.err
+        );
+    }
+}
+
 #[test]
 fn errors_of_files_name_them() {
     let p = Place::new();
@@ -484,6 +576,9 @@ fn errors_of_files_name_them() {
     assert!(missing.code == Some(1) && missing.err.contains("/nowhere.sql"), "{}", missing.err);
     assert!(!p.0.path().join("new").exists(), "a missing script made a database");
     let folder = p.0.path().display().to_string();
+    let r = ran(&["restore", &format!("{folder}/new"), &folder], "");
+    assert!(r.code == Some(1) && r.err.contains("found a folder"), "{}", r.err);
+    assert!(!p.0.path().join("new").exists(), "a folder for a script made a database");
     let r = p.shell(&["-c", &format!("COPY t FROM '{folder}'")]);
     assert!(r.err.contains(&format!("\"{folder}\" is a directory")), "{}", r.err);
     let r = p.shell(&["-c", "COPY t TO '/dev/full'", "-c", "SELECT 1"]);

@@ -168,7 +168,7 @@ const FORMS: &[(&str, &[(&str, &str)])] = &[
             ("ALTER TABLE ... ALTER COLUMN", "ALTER TABLE t ALTER COLUMN b SET NOT NULL"),
             ("ALTER TABLE ... DROP CONSTRAINT", "ALTER TABLE t DROP CONSTRAINT t_pkey"),
             ("ALTER TABLE ... RENAME", "ALTER TABLE t RENAME TO v"),
-            ("DROP TABLE [IF EXISTS]", "DROP TABLE IF EXISTS t, no_such_table"),
+            ("DROP TABLE [IF EXISTS]", "DROP TABLE IF EXISTS u, no_such_table"),
             ("DROP ... CASCADE", "DROP TABLE t CASCADE"),
             ("CREATE [UNIQUE] INDEX", "CREATE UNIQUE INDEX i ON t (c DESC NULLS LAST, b)"),
             ("CREATE INDEX ... USING btree, hash", "CREATE INDEX i ON t USING hash (b)"),

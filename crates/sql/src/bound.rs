@@ -325,6 +325,8 @@ pub enum Statement {
     DropTable {
         names: Vec<String>,
         if_exists: bool,
+        /// Functions that return the table's rows go with it.
+        cascade: bool,
     },
     Truncate {
         names: Vec<String>,

@@ -599,14 +599,21 @@ fn shorten(text: &str) -> String {
     }
 }
 
+/// As text, which a zero byte is no part of.
 fn utf8(bytes: &[u8], line: u64) -> SqlResult<&str> {
-    std::str::from_utf8(bytes).map_err(|e| {
-        let at = e.valid_up_to();
-        let bad: Vec<String> =
-            bytes[at..bytes.len().min(at + 4)].iter().map(|b| format!("0x{b:02x}")).collect();
+    let refused = |bad: &[u8]| {
+        let bad: Vec<String> = bad.iter().map(|b| format!("0x{b:02x}")).collect();
         SqlError::new("22021", format!("invalid byte sequence for encoding \"UTF8\": {}", bad.join(" ")))
             .context(format!("line {line}"))
-    })
+    };
+    let text = std::str::from_utf8(bytes).map_err(|e| {
+        let at = e.valid_up_to();
+        refused(&bytes[at..bytes.len().min(at + 4)])
+    })?;
+    if bytes.contains(&0) {
+        return Err(refused(&[0]));
+    }
+    Ok(text)
 }
 
 /// Undoes the text format's backslash escapes.
@@ -913,6 +920,15 @@ mod tests {
         let e = rows_of(&b"ok\n\xff\xfe\n"[..], &CopyOptions::default()).unwrap_err();
         assert_eq!(e.sqlstate(), "22021");
         assert!(rows_of(&b"\\xff\n"[..], &CopyOptions::default()).is_err());
+        // A zero byte: as it is, by each kind of escape, and in CSV.
+        for zero in [&b"ok\na\0b\n"[..], b"ok\na\\000b\n", b"ok\na\\x00b\n"] {
+            let e = rows_of(zero, &CopyOptions::default()).unwrap_err();
+            assert_eq!(
+                (e.sqlstate(), e.to_string().as_str()),
+                ("22021", "invalid byte sequence for encoding \"UTF8\": 0x00")
+            );
+        }
+        assert_eq!(rows_of(&b"\"a\0b\"\n"[..], &CopyOptions::csv()).unwrap_err().sqlstate(), "22021");
     }
 
     #[test]

@@ -103,6 +103,7 @@ fn located(sql: &str, message: String) -> SqlError {
         "stack depth limit exceeded" | "parse tree is nested too deeply to serialize to protobuf" => "54001",
         "memory exhausted at or near \"\"" => sqlstate::OUT_OF_MEMORY,
         "LIMIT #,# syntax is not supported" => sqlstate::SYNTAX_ERROR,
+        m if m.starts_with("invalid byte sequence for encoding") => "22021",
         m if m.contains("not supported")
             || m.contains("not implemented")
             || m.contains("not yet implemented") =>

@@ -52,6 +52,15 @@ impl Value {
     pub fn is_null(&self) -> bool {
         matches!(self, Value::Null)
     }
+    /// Whether it is the same value, not merely an equal one: NaN is itself, zeros of different signs and numerics of
+    /// different scales are different.
+    pub fn is_same(&self, other: &Value) -> bool {
+        match (self, other) {
+            (Value::Float8(x), Value::Float8(y)) => x.to_bits() == y.to_bits(),
+            (Value::Numeric(x), Value::Numeric(y)) => x == y && x.scale() == y.scale(),
+            _ => self == other,
+        }
+    }
     /// The natural type of the value; `None` for NULL.
     pub fn type_id(&self) -> Option<TypeId> {
         Some(match self {
@@ -208,6 +217,16 @@ mod tests {
         let mut h = DefaultHasher::new();
         hash_value(v, &mut h);
         h.finish()
+    }
+
+    #[test]
+    fn equal_values_may_not_be_the_same() {
+        let number = |s: &str| Value::Numeric(Numeric::parse(s).unwrap());
+        assert!(Value::Float8(f64::NAN).is_same(&Value::Float8(f64::NAN)));
+        assert!(!Value::Float8(0.0).is_same(&Value::Float8(-0.0)));
+        assert!(number("1.50").is_same(&number("1.50")) && number("NaN").is_same(&number("NaN")));
+        assert!(!number("1.5").is_same(&number("1.50")));
+        assert!(Value::Null.is_same(&Value::Null) && !Value::Int4(1).is_same(&Value::Int8(1)));
     }
 
     #[test]

@@ -1,5 +1,5 @@
 //! `ondol backup`: a copy of a database that may be in use.
-use super::Done;
+use super::{Done, say};
 use std::path::PathBuf;
 
 #[derive(clap::Args)]
@@ -15,13 +15,12 @@ pub struct Args {
 
 pub fn run(args: Args) -> Done {
     let copied = ondol::backup::backup(&args.path, &args.log_folders, &args.to)?;
-    println!(
-        "copied {} files, {} bytes; verified: {} page images and {} commits, up to {}",
+    say(&format!(
+        "copied {} files, {} bytes; verified: {} page images and {} commits, up to {}\n",
         copied.files,
         copied.bytes,
         copied.report.images,
         copied.report.commits,
         copied.report.clock.saturating_sub(1)
-    );
-    Ok(())
+    ))
 }

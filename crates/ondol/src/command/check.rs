@@ -1,6 +1,7 @@
 //! `ondol check`: is all of it there, and can it be believed?
-use super::{Done, Failed};
+use super::{Done, Failed, say, tell};
 use ondol::check;
+use std::fmt::Write;
 use std::path::PathBuf;
 
 #[derive(clap::Args)]
@@ -20,9 +21,11 @@ pub fn run(args: Args) -> Done {
         // Not even a manifest could be read.
         return problems(&found.problems);
     }
-    println!("database    {:032x}", f.database);
-    println!("checkpoint  at {}, {} page images", f.checkpoint, f.images);
-    println!(
+    let mut out = String::new();
+    let _ = writeln!(out, "database    {:032x}", f.database);
+    let _ = writeln!(out, "checkpoint  at {}, {} page images", f.checkpoint, f.images);
+    let _ = writeln!(
+        out,
         "log         {} commits behind it in {} blocks of {} rounds, up to {}",
         f.commits,
         f.live_blocks,
@@ -30,32 +33,43 @@ pub fn run(args: Args) -> Done {
         f.clock.saturating_sub(1)
     );
     if f.discarded_blocks + f.stale_blocks > 0 {
-        println!(
+        let _ = writeln!(
+            out,
             "            {} blocks not acknowledged, {} of former uses of recycled files",
             f.discarded_blocks, f.stale_blocks
         );
     }
-    println!("closed      {}", if f.clean { "in order" } else { "not: it will be recovered when opened" });
+    let _ = writeln!(
+        out,
+        "closed      {}",
+        if f.clean { "in order" } else { "not: it will be recovered when opened" }
+    );
     for i in found.indexes.iter().flatten() {
-        println!("index       {} on {}: {} entries for {} rows", i.index, i.table, i.entries, i.rows);
+        let _ = writeln!(
+            out,
+            "index       {} on {}: {} entries for {} rows",
+            i.index, i.table, i.entries, i.rows
+        );
     }
     for w in &f.warnings {
-        println!("warning     {w}");
+        let _ = writeln!(out, "warning     {w}");
     }
     if found.problems.is_empty() {
-        println!("sound");
-        return Ok(());
+        out += "sound\n";
+        return say(&out);
     }
+    // The problems count, whoever reads the rest.
+    let _ = say(&out);
     problems(&found.problems)
 }
 
 fn problems(all: &[String]) -> Done {
     for p in all {
-        eprintln!("ERROR:  {p}");
+        tell(&format!("ERROR:  {p}\n"));
     }
     match all.len() {
-        1 => eprintln!("1 problem"),
-        n => eprintln!("{n} problems"),
+        1 => tell("1 problem\n"),
+        n => tell(&format!("{n} problems\n")),
     }
     Err(Failed::Told)
 }

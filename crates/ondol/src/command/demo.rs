@@ -16,7 +16,7 @@
 //! checkpoint after another, and each kill is followed by the whole proof.
 use super::script::bar_of_bytes;
 use super::subscribers as sub;
-use super::{Done, Failed};
+use super::{Done, Failed, say, tell};
 use indicatif::{ProgressBar, ProgressStyle};
 use ondol::{Batch, Database, OpenOptions, Opening, QueryId, Rows, Session, TempFolder, ValueRef};
 use ondol_base::clock;
@@ -24,21 +24,23 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 #[derive(clap::Args)]
 pub struct Args {
     /// Subscribers
-    #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..=sub::MOST))]
+    #[arg(long, allow_negative_numbers = true, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..=sub::MOST))]
     rows: u64,
     /// Where the database is made and kept; without it, a temporary folder that is removed
     #[arg(long, value_name = "D")]
     dir: Option<PathBuf>,
     /// Seconds for each measurement
-    #[arg(long, default_value_t = 2.0, value_parser = seconds)]
+    #[arg(long, allow_negative_numbers = true, default_value_t = 2.0, value_parser = seconds)]
     seconds: f64,
     /// How often the updating process is killed, after at most the seconds of a measurement, and all is proved
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     kills: u64,
     /// Write the outcome as one JSON document
     #[arg(long)]
@@ -116,7 +118,7 @@ struct Show;
 impl Show {
     fn step(&self, what: &str) {
         if !std::io::stderr().is_terminal() {
-            eprintln!("{what}");
+            tell(&format!("{what}\n"));
         }
     }
     fn bar(&self, name: &str, all: u64) -> ProgressBar {
@@ -132,6 +134,26 @@ fn took(since: Duration) -> f64 {
     (clock::now() - since).as_secs_f64().max(1e-9)
 }
 
+/// Ctrl-C ends the demo; its temporary folder is not to stay.
+fn remove_when_interrupted(folder: PathBuf) -> Done {
+    let flag = Arc::new(AtomicBool::new(false));
+    ondol_base::interrupt::sets(flag.clone()).map_err(|e| Failed::io("could not await Ctrl-C", e))?;
+    std::thread::spawn(move || {
+        while !flag.load(Ordering::Relaxed) {
+            std::thread::sleep(Duration::from_millis(50))
+        }
+        // What still runs may make a file after the first round.
+        for _ in 0..10 {
+            if std::fs::remove_dir_all(&folder).is_ok() {
+                break;
+            }
+        }
+        // As a shell says of a command that an interrupt ended.
+        std::process::exit(130)
+    });
+    Ok(())
+}
+
 pub fn run(args: Args) -> Done {
     let (_temporary, folder) = match &args.dir {
         Some(d) => {
@@ -141,6 +163,7 @@ pub fn run(args: Args) -> Done {
         None => {
             let t = TempFolder::new()?;
             let path = t.path().to_path_buf();
+            remove_when_interrupted(path.clone())?;
             (Some(t), path)
         }
     };
@@ -166,16 +189,14 @@ pub fn run(args: Args) -> Done {
 
     crashes(&args, &path, before, &mut found)?;
     if args.json {
-        print!("{}", found.json(&args));
-    } else {
-        println!(
-            "\nThe subscriber directory, {} rows, {} threads:\n",
-            number(args.rows as f64),
-            ondol_base::thread::parallelism()
-        );
-        print!("{}", found.table());
+        return say(&found.json(&args));
     }
-    Ok(())
+    say(&format!(
+        "\nThe subscriber directory, {} rows, {} threads:\n\n{}",
+        number(args.rows as f64),
+        ondol_base::thread::parallelism(),
+        found.table()
+    ))
 }
 
 fn generate(args: &Args, csv: &Path) -> Done {

@@ -1,5 +1,5 @@
 //! `ondol dump`: a database as SQL.
-use super::{Done, Failed};
+use super::{Done, Failed, tell};
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
@@ -11,17 +11,24 @@ pub struct Args {
     /// The file to write; standard output if not given
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// A further folder that the database logs into (may be repeated, in the order in which they are given when it is opened)
+    #[arg(long = "log-folder", value_name = "DIR")]
+    log_folders: Vec<String>,
 }
 
 pub fn run(args: Args) -> Done {
-    let database = ondol::OpenOptions::new().create(false).open(&args.path)?;
+    let mut options = ondol::OpenOptions::new().create(false);
+    for folder in &args.log_folders {
+        options = options.log_folder(folder);
+    }
+    let database = options.open(&args.path)?;
     let mut session = database.session();
     match &args.output {
         None => session.dump(&mut BufWriter::with_capacity(1 << 18, io::stdout()), |_, _| {})?,
         Some(path) => {
             let file = File::create(path).map_err(|e| Failed::io(path.display(), e))?;
             let mut out = BufWriter::with_capacity(1 << 18, file);
-            session.dump(&mut out, |table, rows| eprintln!("{table}: {rows} rows"))?;
+            session.dump(&mut out, |table, rows| tell(&format!("{table}: {rows} rows\n")))?;
             out.flush().and_then(|()| out.get_ref().sync_all()).map_err(|e| Failed::io(path.display(), e))?;
         }
     }

@@ -16,6 +16,7 @@ mod subscribers;
 mod worker;
 
 use clap::{Parser, Subcommand};
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -64,6 +65,9 @@ struct RestoreArgs {
     path: PathBuf,
     /// What `ondol dump` wrote
     file: PathBuf,
+    /// A further folder to log into (may be repeated; give the same ones, in the same order, each time)
+    #[arg(long = "log-folder", value_name = "DIR")]
+    log_folders: Vec<String>,
 }
 
 pub fn main() -> ExitCode {
@@ -75,7 +79,7 @@ pub fn main() -> ExitCode {
         Command::Inspect(a) => inspect::run(a),
         Command::Backup(a) => backup::run(a),
         Command::Dump(a) => dump::run(a),
-        Command::Restore(a) => shell::run(shell::Args::for_file(a.path, a.file)),
+        Command::Restore(a) => shell::run(shell::Args::for_file(a.path, a.file, a.log_folders)),
         Command::Sim(a) => sim::run(a),
         Command::Sqlite(a) => sqlite::run(a),
         Command::Pgwal { arguments } => return pgwal::command::main("ondol pgwal", arguments),
@@ -85,11 +89,11 @@ pub fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failed::Told) => ExitCode::FAILURE,
         Err(Failed::Sql(e)) => {
-            eprint!("{}", report::error(&e, ""));
+            tell(&report::error(&e, ""));
             ExitCode::FAILURE
         }
         Err(Failed::Message(m)) => {
-            eprintln!("ondol: {m}");
+            tell(&format!("ondol: {m}\n"));
             ExitCode::FAILURE
         }
     }
@@ -117,3 +121,16 @@ impl Failed {
 }
 
 pub type Done = Result<(), Failed>;
+
+/// Writes to standard output. Who reads it may have gone, and its disk may be full: an error, not a panic.
+pub fn say(text: &str) -> Done {
+    let mut out = std::io::stdout();
+    out.write_all(text.as_bytes())
+        .and_then(|()| out.flush())
+        .map_err(|e| Failed::io("could not write the output", e))
+}
+
+/// Writes to standard error. Where that fails, nobody is left to be told.
+pub fn tell(text: &str) {
+    let _ = std::io::stderr().write_all(text.as_bytes());
+}

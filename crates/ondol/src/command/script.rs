@@ -8,7 +8,7 @@
 //!   is standard input.
 use super::format::{Format, Printer, write};
 use super::report;
-use super::{Done, Failed};
+use super::{Done, Failed, tell};
 use indicatif::{ProgressBar, ProgressStyle};
 use ondol::split::{Piece, Splitter};
 use ondol::{Canceller, Column, Output, Progress, Row, Session, Token};
@@ -133,7 +133,7 @@ const DEEPEST: u32 = 32;
 
 impl Runner {
     pub fn new(mut session: Session, format: Format, interactive: bool) -> Runner {
-        session.on_notice(|n| eprintln!("{}:  {}", n.severity, n.message));
+        session.on_notice(|n| tell(&format!("{}:  {}\n", n.severity, n.message)));
         let out = Box::new(io::BufWriter::with_capacity(1 << 16, io::stdout()));
         Runner {
             canceller: session.canceller(),
@@ -220,14 +220,14 @@ impl Runner {
         let _ = self.out.flush();
         match failed {
             Failed::Told => {}
-            Failed::Sql(e) => eprint!("{}", report::error(&e, "")),
-            Failed::Message(m) => eprintln!("{m}"),
+            Failed::Sql(e) => tell(&report::error(&e, "")),
+            Failed::Message(m) => tell(&format!("{m}\n")),
         }
         if self.interactive {
             return Ok(());
         }
         if let Some(name) = lines.name() {
-            eprintln!("SCRIPT: {name}, line {line}");
+            tell(&format!("SCRIPT: {name}, line {line}\n"));
         }
         self.failed = true;
         if self.keep_going { Ok(()) } else { Err(Failed::Told) }
@@ -265,7 +265,7 @@ impl Runner {
         }
         if let Err(e) = done {
             let _ = self.out.flush();
-            eprint!("{}", report::error(&e, sql));
+            tell(&report::error(&e, sql));
             return Err(Failed::Told);
         }
         if self.timing {

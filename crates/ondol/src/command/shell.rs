@@ -2,7 +2,7 @@
 use super::complete::{Assistant, Names};
 use super::format::Format;
 use super::script::{Given, Lines, Runner, Stream, standard_input};
-use super::{Done, Failed};
+use super::{Done, Failed, tell};
 use ondol::OpenOptions;
 use ondol_base::sync::Mutex;
 use rustyline::error::ReadlineError;
@@ -44,7 +44,7 @@ pub struct Args {
 
 impl Args {
     /// The shell that runs one file.
-    pub fn for_file(path: PathBuf, file: PathBuf) -> Args {
+    pub fn for_file(path: PathBuf, file: PathBuf, log_folders: Vec<String>) -> Args {
         Args {
             path,
             commands: Vec::new(),
@@ -53,7 +53,7 @@ impl Args {
             echo: false,
             keep_going: false,
             no_create: false,
-            log_folders: Vec::new(),
+            log_folders,
             memory_limit: None,
         }
     }
@@ -74,7 +74,10 @@ pub fn bytes(text: &str) -> Result<usize, String> {
 pub fn run(args: Args) -> Done {
     // A script that is not there makes no database.
     for f in args.files.iter().filter(|f| f.as_os_str() != "-") {
-        std::fs::File::open(f).map_err(|e| Failed::io(f.display(), e))?;
+        let file = std::fs::File::open(f).and_then(|f| f.metadata());
+        if file.map_err(|e| Failed::io(f.display(), e))?.is_dir() {
+            return Err(Failed::Message(format!("{}: expected a file of SQL, found a folder", f.display())));
+        }
     }
     let mut options = OpenOptions::new().create(!args.no_create);
     if let Some(n) = args.memory_limit {
@@ -148,7 +151,7 @@ fn talk(runner: &mut Runner) -> Done {
     if let Some(h) = &history
         && let Err(e) = lines.editor.save_history(h)
     {
-        eprintln!("could not save the history in {}: {e}", h.display());
+        tell(&format!("could not save the history in {}: {e}\n", h.display()));
     }
     println!();
     done

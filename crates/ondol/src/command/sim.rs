@@ -1,6 +1,6 @@
 //! `ondol sim`: the engine in the simulator, by seed. The same seed gives the same history, and a failure names the command
 //! that shows it again.
-use super::{Done, Failed};
+use super::{Done, Failed, say, tell};
 use indicatif::{ProgressBar, ProgressStyle};
 use ondol::simulate::engine::mutations::{MUTATIONS, Mutation};
 use ondol::simulate::engine::report::Stats;
@@ -70,10 +70,8 @@ pub fn run(args: Args) -> Done {
     let mutation = match args.mutation.as_deref() {
         None => None,
         Some("list") => {
-            for m in MUTATIONS {
-                println!("{:26} {}", m.name, m.what)
-            }
-            return Ok(());
+            let lines = MUTATIONS.iter().map(|m| format!("{:26} {}\n", m.name, m.what));
+            return say(&lines.collect::<String>());
         }
         Some(name) => Some(Mutation::named(name).ok_or_else(|| {
             Failed::Message(format!(
@@ -102,7 +100,12 @@ pub fn run(args: Args) -> Done {
         bar.inc(1);
         if bar.is_hidden() && begun.elapsed().as_secs() / EVERY_S > f.lines {
             f.lines = begun.elapsed().as_secs() / EVERY_S;
-            eprintln!("{} of {} seeds, {} power failures", f.done, args.count, f.stats.get("power failures"));
+            tell(&format!(
+                "{} of {} seeds, {} power failures\n",
+                f.done,
+                args.count,
+                f.stats.get("power failures")
+            ));
         }
         if args.trace {
             f.trace.extend(h.trace)
@@ -167,11 +170,11 @@ pub fn run(args: Args) -> Done {
     let _ = std::io::stdout().write_all(out.as_bytes());
     match (f.failed.take(), mutation) {
         (Some((seed, e)), None) => {
-            eprintln!("seed {seed}: {e}");
+            tell(&format!("seed {seed}: {e}\n"));
             Err(Failed::Message(format!("run it again with: {}", command(seed))))
         }
         (Some((seed, e)), Some(m)) => {
-            eprintln!("{} is noticed by seed {seed}: {e}", m.name);
+            tell(&format!("{} is noticed by seed {seed}: {e}\n", m.name));
             Ok(())
         }
         (None, Some(m)) => Err(Failed::Message(format!("{} is not noticed within {} seeds", m.name, f.done))),
@@ -193,11 +196,10 @@ fn flip_bytes(args: &Args, flips: u64) -> Done {
     bar.finish_and_clear();
     if args.json {
         let f = Found { stats, done: 1, ..Found::default() };
-        print!("{}", json(&f, begun.elapsed().as_secs_f64(), None));
+        say(&json(&f, begun.elapsed().as_secs_f64(), None))
     } else {
-        print!("{stats}");
+        say(&stats.to_string())
     }
-    Ok(())
 }
 
 /// The histories of sessions in SQL, told as the engine's are.

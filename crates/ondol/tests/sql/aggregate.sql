@@ -21,4 +21,10 @@ SELECT shop, amount FROM sale GROUP BY shop;
 SELECT count(count(*)) FROM sale;
 SELECT id FROM sale WHERE count(*) > 1;
 SELECT sum(shop) FROM sale;
+-- Equal constants are not the same: 1.5 and 1.50, zeros of two signs. NaN is.
+SELECT sum(amount * 1.5), sum(amount * 1.50), max(1.5), max(1.50), max(0::float8), max('-0'::float8) FROM sale;
+SELECT units + 0.0 FROM sale GROUP BY units + 0.00;
+SELECT units BETWEEN 1 AND 'NaN'::float8 FROM sale GROUP BY units BETWEEN 1 AND 'NaN'::float8 ORDER BY 1;
+-- char(n) keeps its blanks.
+SELECT '"' AS q, min(shop::char(8)), CASE WHEN max(units) > 0 THEN max(shop)::char(8) END, '"' AS r FROM sale;
 DROP TABLE sale;

@@ -137,8 +137,12 @@ impl<'a> Binder<'a> {
                 self.cast(arg, Type::new(*want), false)?
             });
         }
-        let mut aggregate =
-            Aggregate { agg: def.id, args: cast, distinct: c.agg_distinct, filter, ty: Type::new(def.ret) };
+        // The least and the greatest of char(n) are char(n), padded as such.
+        let ty = match cast.first() {
+            Some(arg) if def.ret == TypeId::Bpchar && arg.ty.id == TypeId::Bpchar => arg.ty,
+            _ => Type::new(def.ret),
+        };
+        let mut aggregate = Aggregate { agg: def.id, args: cast, distinct: c.agg_distinct, filter, ty };
         let depth = own_depth(&aggregate);
         self.check_aggregate(&aggregate, depth, location)?;
         if depth > 0 {

@@ -272,7 +272,7 @@ fn borrow<'v>(v: &'v Value, numerics: &mut std::slice::Iter<'v, Vec<u8>>) -> Val
     }
 }
 
-/// The type that expressions have together, with the modifier that all share.
+/// The type that expressions have together, with the modifier that all share. A NULL fits any.
 pub fn common_type(exprs: &[&Expr], construct: &str) -> SqlResult<Type> {
     let ids: Vec<TypeId> = exprs.iter().map(|e| e.ty.id).collect();
     let id = resolve::common_type(&ids, construct).map_err(|error| {
@@ -284,7 +284,8 @@ pub fn common_type(exprs: &[&Expr], construct: &str) -> SqlResult<Type> {
             None => error,
         }
     })?;
-    let types: Vec<Type> = exprs.iter().map(|e| e.ty).collect();
+    let is_null = |e: &Expr| e.ty.id == TypeId::Unknown && matches!(e.kind, ExprKind::Const(Value::Null));
+    let types: Vec<Type> = exprs.iter().filter(|e| !is_null(e)).map(|e| e.ty).collect();
     Ok(Type::with(id, resolve::common_typmod(&types, id)))
 }
 

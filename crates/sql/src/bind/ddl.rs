@@ -13,8 +13,8 @@ use super::{Binder, system};
 use crate::bound::{NewIndex, Statement};
 use crate::parse::expression_text;
 use crate::parse::tree::{
-    self, AlterTableType, ConstrType, Constraint, Node, ObjectType, OnCommitAction, RangeVar, SortByDir,
-    SortByNulls, node::Node as Kind,
+    self, AlterTableType, ConstrType, Constraint, DropBehavior, Node, ObjectType, OnCommitAction, RangeVar,
+    SortByDir, SortByNulls, node::Node as Kind,
 };
 use ondol_engine::{ColumnDef, IndexColumn, IndexKind};
 use ondol_types::{SqlError, SqlResult, TypeId, sqlstate};
@@ -484,7 +484,7 @@ impl<'a> Binder<'a> {
 
     pub(super) fn drop(&mut self, s: &'a tree::DropStmt) -> SqlResult<Statement> {
         let if_exists = s.missing_ok;
-        // CASCADE and RESTRICT: nothing depends on what can be dropped.
+        // CASCADE and RESTRICT: only functions that return a table's rows depend on something that can be dropped.
         match s.remove_type() {
             ObjectType::ObjectTable => {
                 let names = drop_names(&s.objects)?;
@@ -502,7 +502,11 @@ impl<'a> Binder<'a> {
                         return Err(SqlError::new(sqlstate::UNDEFINED_TABLE, message));
                     }
                 }
-                Ok(Statement::DropTable { names, if_exists })
+                Ok(Statement::DropTable {
+                    names,
+                    if_exists,
+                    cascade: s.behavior() == DropBehavior::DropCascade,
+                })
             }
             ObjectType::ObjectIndex => {
                 if s.concurrent {

@@ -38,7 +38,7 @@ fn same_below(a: &Expr, b: &Expr, level: u16) -> bool {
         return false;
     }
     match (&a.kind, &b.kind) {
-        (K::Const(x), K::Const(y)) => x == y,
+        (K::Const(x), K::Const(y)) => x.is_same(y),
         (K::Param(x), K::Param(y)) => x == y,
         (K::Column { depth: d, rel: r, column: c }, K::Column { depth, rel, column }) => {
             d + level == *depth && r == rel && c == column

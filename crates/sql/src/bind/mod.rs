@@ -86,6 +86,8 @@ pub struct Binder<'a> {
     ctes: Vec<Cte<'a>>,
     queries: u32,
     notices: Vec<(&'static str, String)>,
+    /// Whether the body of a function that is made must have a meaning now.
+    check_bodies: bool,
 }
 
 impl<'a> Binder<'a> {
@@ -101,7 +103,14 @@ impl<'a> Binder<'a> {
             ctes: Vec::new(),
             queries: 0,
             notices: Vec::new(),
+            check_bodies: true,
         }
+    }
+
+    /// A function may be made whose body has no meaning (yet).
+    pub fn without_checking_bodies(mut self) -> Binder<'a> {
+        self.check_bodies = false;
+        self
     }
 
     /// Binds one statement.

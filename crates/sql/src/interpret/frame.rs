@@ -203,6 +203,12 @@ impl Frame {
     fn bind(&mut self, n: usize, v: ValueRef<'_>) -> SqlResult<Datum> {
         let (ty, tag) = self.params[n];
         let d = match v {
+            ValueRef::Text(s) if s.as_bytes().contains(&0) => {
+                return Err(SqlError::new(
+                    "22021",
+                    format!("parameter ${}: invalid byte sequence for encoding \"UTF8\": 0x00", n + 1),
+                ));
+            }
             ValueRef::Text(s) if ty == TypeId::Bpchar => {
                 Datum::of(ValueRef::Text(s.trim_end_matches(' ')), &mut self.memory)
             }

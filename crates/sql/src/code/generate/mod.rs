@@ -199,14 +199,7 @@ impl<'a> Gen<'a> {
     }
     /// The register of a constant.
     pub fn constant(&mut self, v: &Value) -> u16 {
-        let same = |a: &Value, b: &Value| match (a, b) {
-            // By their bits: NaN is not equal to itself, and zeros differ.
-            (Value::Float8(x), Value::Float8(y)) => x.to_bits() == y.to_bits(),
-            // 1.0 and 1.00 are equal and not the same.
-            (Value::Numeric(_), _) | (_, Value::Numeric(_)) => false,
-            _ => a == b,
-        };
-        let n = self.consts.iter().position(|c| same(c, v)).unwrap_or_else(|| {
+        let n = self.consts.iter().position(|c| c.is_same(v)).unwrap_or_else(|| {
             self.consts.push(v.clone());
             self.consts.len() - 1
         });
