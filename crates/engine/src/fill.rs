@@ -365,7 +365,7 @@ impl Fill {
                 }
             }
             Sink::Insert => {
-                target.index.index.insert(guard, &w.key, oid).map_err(|_| self.full())?;
+                target.index.index.insert(guard, &w.key, oid, None).map_err(|_| self.full())?;
                 w.suspects.push((n, oid))
             }
             Sink::Nothing => {}
@@ -415,7 +415,7 @@ impl Fill {
             w.key.extend_from_slice(key);
             if matches!(w.sinks[n], Sink::Hash(_)) {
                 // Two keys of one row may be one entry, which a batch would not notice.
-                target.index.index.insert(guard, key, oid).map_err(|_| self.full())?;
+                target.index.index.insert(guard, key, oid, None).map_err(|_| self.full())?;
                 w.suspects.push((n, oid))
             } else {
                 self.put(target, n, w, guard, oid)?

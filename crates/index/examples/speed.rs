@@ -97,7 +97,7 @@ fn main() {
         let growing = HashIndex::new(budget.clone(), 0).expect("memory");
         measure("hash: inserts, growing", n, || {
             for &k in &keys {
-                growing.insert_hash(&guard, hash_word(k), Oid(k & Oid::MASK)).expect("memory");
+                growing.insert_hash(&guard, hash_word(k), Oid(k & Oid::MASK), None).expect("memory");
             }
         });
         println!("hash: {:.1} bytes an entry", growing.memory_bytes() as f64 / n as f64);
@@ -106,7 +106,7 @@ fn main() {
         let tree = BTree::new(KeyShape::Fixed(8), budget.clone()).expect("memory");
         measure("btree: random inserts", n, || {
             for &k in &keys {
-                tree.insert(&guard, &k.to_be_bytes(), Oid(k & Oid::MASK)).expect("memory");
+                tree.insert(&guard, &k.to_be_bytes(), Oid(k & Oid::MASK), None).expect("memory");
             }
         });
         println!(
@@ -149,7 +149,7 @@ fn main() {
         let tree = BTree::new(KeyShape::Fixed(8), budget.clone()).expect("memory");
         measure("btree: ascending inserts", n, || {
             for i in 0..n {
-                tree.insert(&guard, &i.to_be_bytes(), Oid(8)).expect("memory");
+                tree.insert(&guard, &i.to_be_bytes(), Oid(8), None).expect("memory");
             }
         });
         println!("btree: {:.1} bytes an entry", tree.memory_bytes() as f64 / n as f64);

@@ -14,8 +14,8 @@
 //!   scan of the range has seen: the one it goes to covered the place then, or was split off one that did, or
 //!   took in one that did.
 //! - **B4** Full inner nodes are split on the way down, so that a parent has room for a child's separator.
-//! - **B5** An insert that splits changes the leaf's version twice, and reports the second change: its own
-//!   transaction's memory of the leaf is outdated then, as documented at [`Inserted`].
+//! - **B5** What a change does to the versions of leaves is told to its own transaction ([`Moved`]) with the nodes latched: a
+//!   split leaf goes on as itself and the new one, an unlinked leaf as the neighbour that took its range.
 //!
 //! Splits at the right end of the tree leave the left node nearly full, so that ascending keys fill nodes. An
 //! emptied leaf goes to its left neighbour's range if both have one parent, and its memory serves as another
@@ -23,7 +23,7 @@
 //! one leaf node of each run of children that it has used up.
 //!
 //! Equal keys: n OIDs under one key are n entries in order of their OIDs; nothing degrades.
-use crate::{Budget, Dead, Index, Inserted, OutOfMemory, Seen, latch, slab::Slab, stripes::Stripes};
+use crate::{Budget, Dead, Index, Moved, Moves, OutOfMemory, Seen, latch, slab::Slab, stripes::Stripes};
 use key::{Blob, BlobHeap, Position, Probe, SHORT, WORDS};
 use node::{Changed, Checked, Form, Node};
 use ondol_base::epoch::Guard;
@@ -281,7 +281,7 @@ impl Tree {
             let next_version = if next.is_none() { 0 } else { latch::read(next.version()) };
             leaf.check(version)?;
             if let Some(seen) = seen {
-                let this = Seen { node: leaf.0, version };
+                let this = leaf.seen(version);
                 if seen.last() != Some(&this) {
                     seen.push(this)
                 }
@@ -301,8 +301,9 @@ impl Tree {
         }
     }
 
-    /// Puts an entry in; if `alone`, only where nothing else stands under the key (see [`Index::insert_alone`]).
-    fn insert(&self, key: &[u8], oid: u64, alone: bool) -> Result<Option<Inserted>, OutOfMemory> {
+    /// Puts an entry in; if `alone`, only where nothing else stands under the key (see [`Index::insert_alone`]). False if it
+    /// was not put in.
+    fn insert(&self, key: &[u8], oid: u64, alone: bool, mut moves: Moves<'_>) -> Result<bool, OutOfMemory> {
         let p = self.place(key, oid);
         let mut words = p.words;
         if self.form.variable {
@@ -310,14 +311,14 @@ impl Tree {
         }
         let mut turns = 0;
         let done = loop {
-            match self.try_insert(&p, &words, alone) {
+            match self.try_insert(&p, &words, alone, &mut moves) {
                 Ok(Ok(done)) => break Ok(done),
                 Ok(Err(e)) => break Err(e),
                 Err(Changed) => spin_wait(turns),
             }
             turns += 1;
         };
-        let stored = matches!(done, Ok(Some(Inserted { new: true, .. })));
+        let stored = matches!(done, Ok(true));
         if !stored && p.is_long() {
             // SAFETY: it was stored nowhere.
             unsafe { self.blobs.free(Blob(words[self.form.words])) }
@@ -333,7 +334,8 @@ impl Tree {
         p: &Probe<'_>,
         words: &[u64; WORDS],
         alone: bool,
-    ) -> Checked<Result<Option<Inserted>, OutOfMemory>> {
+        moves: &mut Moves<'_>,
+    ) -> Checked<Result<bool, OutOfMemory>> {
         let form = &self.form;
         let mut parent: Parent = None;
         let (mut node, mut version) = self.top()?;
@@ -342,7 +344,7 @@ impl Tree {
             let count = node.count();
             if count == form.of(level).capacity {
                 // Split it and begin again (B4).
-                return match self.split(parent, node, version, p)? {
+                return match self.split(parent, node, version, p, moves)? {
                     Ok(()) => Err(Changed),
                     Err(e) => Ok(Err(e)),
                 };
@@ -355,7 +357,7 @@ impl Tree {
             (node, version) = self.down(node, version, i, level)?;
         }
         if alone && !self.is_alone(parent, node, version, p)? {
-            return Ok(Ok(None));
+            return Ok(Ok(false));
         }
         if !latch::upgrade(node.version(), version) {
             return Err(Changed);
@@ -368,8 +370,10 @@ impl Tree {
             node.insert_entry(form, at, words, p.oid);
         }
         drop(latched);
-        let seen = |version| Seen { node: node.0, version };
-        Ok(Ok(Some(Inserted { new: !there, before: seen(version), after: seen(version + 2) })))
+        if let Some(moves) = moves {
+            moves.push(Moved { from: node.seen(version), to: node.seen(version + 2), also: None })
+        }
+        Ok(Ok(!there))
     }
 
     /// Whether it is plain from the leaf of the probe, found at `version` under `parent`, that nothing stands under its key.
@@ -431,6 +435,7 @@ impl Tree {
         node: Node,
         version: u64,
         p: &Probe<'_>,
+        moves: &mut Moves<'_>,
     ) -> Checked<Result<(), OutOfMemory>> {
         let level = node.level();
         let new = match self.alloc(level) {
@@ -456,6 +461,13 @@ impl Tree {
             Ok((words, oid)) => {
                 held.changed = true;
                 let new = new.keep();
+                if level == 0
+                    && let Some(moves) = moves
+                {
+                    // The new leaf's version is read before the latch of the one that leads to it is let go.
+                    let also = Some(new.seen(new.version().load(Ordering::Relaxed)));
+                    moves.push(Moved { from: node.seen(version), to: node.seen(version + 2), also })
+                }
                 match (above, parent, upper) {
                     (Some(above), ..) => {
                         let above = above.keep();
@@ -528,7 +540,14 @@ impl Tree {
         Ok(Ok(separator))
     }
 
-    fn remove(&self, guard: &Guard<'_>, key: &[u8], oid: u64, dead: &mut Dead<'_>) -> bool {
+    fn remove(
+        &self,
+        guard: &Guard<'_>,
+        key: &[u8],
+        oid: u64,
+        dead: &mut Dead<'_>,
+        mut moves: Moves<'_>,
+    ) -> bool {
         let p = self.place(key, oid);
         let (parent, leaf, version, latched, found) = self.retry(|| {
             let mut parent: Parent = None;
@@ -560,11 +579,14 @@ impl Tree {
         leaf.remove_entry(&self.form, at);
         let empty = leaf.count() == 0;
         drop(latched);
+        if let Some(moves) = &mut moves {
+            moves.push(Moved { from: leaf.seen(version), to: leaf.seen(version + 2), also: None })
+        }
         self.entries.add(oid, -1);
         self.retire(guard, &words);
-        if empty && let Some((parent, above, i)) = parent {
+        if empty && let Some(parent) = parent {
             // If anything else changed meanwhile, the leaf stays where it is, empty.
-            let _ = self.unlink(guard, parent, above, i, leaf, version + 2);
+            let _ = self.unlink(guard, parent, leaf, version + 2, &mut moves);
         }
         true
     }
@@ -583,11 +605,10 @@ impl Tree {
     fn unlink(
         &self,
         guard: &Guard<'_>,
-        parent: Node,
-        above: u64,
-        i: usize,
+        (parent, above, i): (Node, u64, usize),
         leaf: Node,
         version: u64,
+        moves: &mut Moves<'_>,
     ) -> Checked<()> {
         if i == 0 {
             return Ok(());
@@ -606,6 +627,11 @@ impl Tree {
         let (words, _) = parent.entry(&self.form, &self.form.inner, i - 1);
         parent.remove_child(&self.form, i - 1);
         left.set(2, leaf.get(2));
+        if let Some(moves) = moves {
+            for from in [leaf.seen(version), left.seen(v)] {
+                moves.push(Moved { from, to: left.seen(v + 2), also: None })
+            }
+        }
         drop((gone, neighbour, upper));
         self.retire(guard, &words);
         self.give_back(leaf);
@@ -674,19 +700,33 @@ impl Drop for Tree {
 }
 
 impl Index for BTree {
-    fn insert(&self, _guard: &Guard<'_>, key: &[u8], oid: Oid) -> Result<Inserted, OutOfMemory> {
-        Ok(self.tree.insert(key, oid.0, false)?.expect("put in, whatever stands there"))
+    fn insert(
+        &self,
+        _guard: &Guard<'_>,
+        key: &[u8],
+        oid: Oid,
+        moves: Moves<'_>,
+    ) -> Result<bool, OutOfMemory> {
+        self.tree.insert(key, oid.0, false, moves)
     }
     fn insert_alone(
         &self,
         _guard: &Guard<'_>,
         key: &[u8],
         oid: Oid,
-    ) -> Result<Option<Inserted>, OutOfMemory> {
-        self.tree.insert(key, oid.0, true)
+        moves: Moves<'_>,
+    ) -> Result<bool, OutOfMemory> {
+        self.tree.insert(key, oid.0, true, moves)
     }
-    fn remove_dead(&self, guard: &Guard<'_>, key: &[u8], oid: Oid, dead: &mut Dead<'_>) -> bool {
-        self.tree.remove(guard, key, oid.0, dead)
+    fn remove_dead(
+        &self,
+        guard: &Guard<'_>,
+        key: &[u8],
+        oid: Oid,
+        dead: &mut Dead<'_>,
+        moves: Moves<'_>,
+    ) -> bool {
+        self.tree.remove(guard, key, oid.0, dead, moves)
     }
     fn lookup(&self, guard: &Guard<'_>, key: &[u8], out: &mut Vec<Oid>, seen: Option<&mut Vec<Seen>>) {
         let push = &mut |oid| {

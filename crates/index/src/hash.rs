@@ -35,7 +35,7 @@
 //! Not here: shrinking. Buckets stay until the index goes (I3).
 use crate::Dead;
 use crate::{
-    Budget, Index, Inserted, OutOfMemory, Seen, latch, slab::Slab, stripes::STRIPES, stripes::Stripes,
+    Budget, Index, Moved, Moves, OutOfMemory, Seen, latch, slab::Slab, stripes::STRIPES, stripes::Stripes,
 };
 use chain::Overflow;
 use line::{Line, OID_BITS, OID_MASK, SPENT, matches, tag};
@@ -386,32 +386,51 @@ impl HashIndex {
     }
 
     /// [`Index::insert`] by hash.
-    pub fn insert_hash(&self, _guard: &Guard<'_>, hash: u64, oid: Oid) -> Result<Inserted, OutOfMemory> {
+    pub fn insert_hash(
+        &self,
+        _guard: &Guard<'_>,
+        hash: u64,
+        oid: Oid,
+        moves: Moves<'_>,
+    ) -> Result<bool, OutOfMemory> {
         let (head, version, p) = self.latch(hash);
         if self.overflow.find(head, p.probe, oid.0 & OID_MASK).is_some() {
-            latch::unlatch(&head.0[0], version);
-            let seen = |version| self.seen(head, version);
-            return Ok(Inserted { new: false, before: seen(version), after: seen(version + 2) });
+            self.unlatch_changed(head, version, moves);
+            return Ok(false);
         }
-        self.put_latched(head, version, p, oid)
+        self.put_latched(head, version, p, oid, moves)?;
+        Ok(true)
+    }
+
+    /// Ends a change of a bucket that was latched at `version`, and tells who made it.
+    fn unlatch_changed(&self, head: &Line, version: u64, moves: Moves<'_>) {
+        latch::unlatch(&head.0[0], version);
+        if let Some(moves) = moves {
+            moves.push(Moved { from: self.seen(head, version), to: self.seen(head, version + 2), also: None })
+        }
     }
 
     /// Puts an entry that is not there into a bucket that was latched at `version`, and ends the latching.
-    fn put_latched(&self, head: &Line, version: u64, p: Place, oid: Oid) -> Result<Inserted, OutOfMemory> {
+    fn put_latched(
+        &self,
+        head: &Line,
+        version: u64,
+        p: Place,
+        oid: Oid,
+        moves: Moves<'_>,
+    ) -> Result<(), OutOfMemory> {
         let oid = oid.0 & OID_MASK;
-        let before = self.seen(head, version);
-        let after = self.seen(head, version + 2);
         yield_point();
         let mut deep = 0;
         let done = self.overflow.put(head, (p.probe as u64) << OID_BITS | oid, &mut deep);
         // A refused insert may have widened a leaf, so the version changes in any case.
-        latch::unlatch(&head.0[0], version);
+        self.unlatch_changed(head, version, moves);
         if deep != 0 {
             self.deep.fetch_add(deep, Ordering::Relaxed);
         }
         done?;
         self.grow_if_full(self.entries.add(oid, 1));
-        Ok(Inserted { new: true, before, after })
+        Ok(())
     }
 
     /// Inserts pairs of which the caller knows that none is there, as when an index is first built: saves the
@@ -457,6 +476,7 @@ impl HashIndex {
         hash: u64,
         oid: Oid,
         dead: &mut dyn FnMut(u64) -> bool,
+        moves: Moves<'_>,
     ) -> bool {
         let oid = oid.0 & OID_MASK;
         let (head, version, p) = self.latch(hash);
@@ -466,7 +486,7 @@ impl HashIndex {
         };
         if tag(word) == SPENT && self.spent.load(Ordering::Acquire) {
             latch::release(&head.0[0], version);
-            return self.remove_spent(hash, oid, dead);
+            return self.remove_spent(hash, oid, dead, moves);
         }
         if !dead(mask(p.level(), word)) {
             latch::release(&head.0[0], version);
@@ -475,7 +495,7 @@ impl HashIndex {
         yield_point();
         let mut deep = 0;
         let gone = self.overflow.take(head, word, &mut deep);
-        latch::unlatch(&head.0[0], version);
+        self.unlatch_changed(head, version, moves);
         if deep != 0 {
             self.deep.fetch_add(deep, Ordering::Relaxed);
         }
@@ -555,25 +575,35 @@ impl Drop for HashIndex {
 }
 
 impl Index for HashIndex {
-    fn insert(&self, guard: &Guard<'_>, key: &[u8], oid: Oid) -> Result<Inserted, OutOfMemory> {
-        self.insert_hash(guard, hash_key(key), oid)
+    fn insert(&self, guard: &Guard<'_>, key: &[u8], oid: Oid, moves: Moves<'_>) -> Result<bool, OutOfMemory> {
+        self.insert_hash(guard, hash_key(key), oid, moves)
     }
     fn insert_alone(
         &self,
         _guard: &Guard<'_>,
         key: &[u8],
         oid: Oid,
-    ) -> Result<Option<Inserted>, OutOfMemory> {
+        moves: Moves<'_>,
+    ) -> Result<bool, OutOfMemory> {
         let (head, version, p) = self.latch(hash_key(key));
         if head.find(p.probe) != 0 || line::is_link(head.get(7)) {
             latch::release(&head.0[0], version);
-            return Ok(None);
+            return Ok(false);
         }
-        self.put_latched(head, version, p, oid).map(Some)
+        self.put_latched(head, version, p, oid, moves)?;
+        Ok(true)
     }
-    fn remove_dead(&self, guard: &Guard<'_>, key: &[u8], oid: Oid, dead: &mut Dead<'_>) -> bool {
+    fn remove_dead(
+        &self,
+        guard: &Guard<'_>,
+        key: &[u8],
+        oid: Oid,
+        dead: &mut Dead<'_>,
+        moves: Moves<'_>,
+    ) -> bool {
         let hash = hash_key(key);
-        self.remove_hash(guard, hash, oid, &mut |mask| dead(&|other| (hash_key(other) ^ hash) & mask == 0))
+        let dead = &mut |mask: u64| dead(&|other| (hash_key(other) ^ hash) & mask == 0);
+        self.remove_hash(guard, hash, oid, dead, moves)
     }
     fn lookup(&self, guard: &Guard<'_>, key: &[u8], out: &mut Vec<Oid>, seen: Option<&mut Vec<Seen>>) {
         let at = self.probe(guard, hash_key(key), &mut |oid| {

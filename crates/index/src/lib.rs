@@ -56,39 +56,55 @@ impl Seen {
     }
 }
 
-/// What an insert did.
+/// How a change moved what a reader remembers, told to the transaction that made the change: if it had seen `from`, it may
+/// remember `to` in its place, and `also` where there is one. What another changed before or since then is noticed all the
+/// same: versions only grow, `from` is what the node had when it was latched for the change, and `to` and `also` are what
+/// the nodes had when the latch was let go; together they cover every place that `from` covered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Inserted {
-    /// False: the pair stood there already.
-    pub new: bool,
-    /// The node's version before, so that a reader of the same transaction can tell its own change from another's.
-    pub before: Seen,
-    /// The node's version after. When the insert split the node, `before.node` differs or the versions are not
-    /// consecutive, and a reader's memory of the node is simply outdated.
-    pub after: Seen,
+pub struct Moved {
+    pub from: Seen,
+    pub to: Seen,
+    /// The other half, where a node was split.
+    pub also: Option<Seen>,
 }
+
+/// Where a transaction that may have seen the nodes wants to be told of its own changes, in their order.
+pub type Moves<'a> = Option<&'a mut Vec<Moved>>;
 
 /// Asks whether an entry is dead, given a function that says of another key whether the entry stands for it too.
 pub type Dead<'a> = dyn FnMut(&dyn Fn(&[u8]) -> bool) -> bool + 'a;
 
 pub trait Index: Send + Sync {
-    /// Puts the pair (key, oid) in.
-    fn insert(&self, guard: &Guard<'_>, key: &[u8], oid: Oid) -> Result<Inserted, OutOfMemory>;
-    /// Puts the pair in if it is plain at once that nothing else stands under the key, its own pair included. `None`: something
-    /// may, and nothing was done. The caller sees to it that no other inserts under the key meanwhile.
-    fn insert_alone(&self, guard: &Guard<'_>, key: &[u8], oid: Oid) -> Result<Option<Inserted>, OutOfMemory>;
+    /// Puts the pair (key, oid) in; false if it stood there already.
+    fn insert(&self, guard: &Guard<'_>, key: &[u8], oid: Oid, moves: Moves<'_>) -> Result<bool, OutOfMemory>;
+    /// Puts the pair in if it is plain at once that nothing else stands under the key, its own pair included. False: something
+    /// may, and no entry was made. The caller sees to it that no other inserts under the key meanwhile.
+    fn insert_alone(
+        &self,
+        guard: &Guard<'_>,
+        key: &[u8],
+        oid: Oid,
+        moves: Moves<'_>,
+    ) -> Result<bool, OutOfMemory>;
     /// Takes the pair out if `dead()` says so, asked while the node is latched: an insert of the same pair
     /// comes wholly before the question or wholly after the removal. True if it was there and is gone.
     ///
     /// A hash index keeps only a part of a key's hash, so that two keys of one OID may share an entry; where
     /// an OID may stand under several keys, [`Index::remove_dead`] is the one to call.
     fn remove_if(&self, guard: &Guard<'_>, key: &[u8], oid: Oid, dead: &mut dyn FnMut() -> bool) -> bool {
-        self.remove_dead(guard, key, oid, &mut |_| dead())
+        self.remove_dead(guard, key, oid, &mut |_| dead(), None)
     }
     /// As [`Index::remove_if`], but the question comes with a function that says of another key whether the
     /// entry about to go stands for that key too (in a B+-tree: whether the keys are equal). The entry is dead
     /// only if it stands for the key of no version that remains.
-    fn remove_dead(&self, guard: &Guard<'_>, key: &[u8], oid: Oid, dead: &mut Dead<'_>) -> bool;
+    fn remove_dead(
+        &self,
+        guard: &Guard<'_>,
+        key: &[u8],
+        oid: Oid,
+        dead: &mut Dead<'_>,
+        moves: Moves<'_>,
+    ) -> bool;
     /// Appends to `out` every OID that stands under `key` (a hash index may add others of the same tag), and to
     /// `seen` each node looked at, also when nothing was found.
     fn lookup(&self, guard: &Guard<'_>, key: &[u8], out: &mut Vec<Oid>, seen: Option<&mut Vec<Seen>>);

@@ -102,28 +102,30 @@ fn history(shape: KeyShape, steps: u64, seed: u64) {
                     model.remove(&(k, oid));
                 } else if r.below(2) == 0 {
                     let mut others = model.range((k.clone(), 0)..=(k.clone(), u64::MAX));
-                    if let Some(done) = tree.insert_alone(&guard, &k, Oid(oid)).unwrap() {
-                        assert!(done.new && others.next().is_none(), "{k:?}");
+                    if tree.insert_alone(&guard, &k, Oid(oid), None).unwrap() {
+                        assert!(others.next().is_none(), "{k:?}");
                         model.insert((k, oid));
                     }
                 } else {
-                    let done = tree.insert(&guard, &k, Oid(oid)).unwrap();
-                    assert_eq!(done.new, model.insert((k, oid)));
-                    assert_eq!(
-                        (done.before.node, done.before.version + 2),
-                        (done.after.node, done.after.version)
-                    );
+                    let new = tree.insert(&guard, &k, Oid(oid), None).unwrap();
+                    assert_eq!(new, model.insert((k, oid)))
                 }
             }
             10..=13 => {
                 let mut asked = false;
                 let there = model.contains(&(k.clone(), oid));
                 let dead = r.below(4) > 0;
-                let gone = tree.remove_dead(&guard, &k, Oid(oid), &mut |same| {
-                    asked = true;
-                    assert!(same(&k) && !same(b"some other key of no fixed length"));
-                    dead
-                });
+                let gone = tree.remove_dead(
+                    &guard,
+                    &k,
+                    Oid(oid),
+                    &mut |same| {
+                        asked = true;
+                        assert!(same(&k) && !same(b"some other key of no fixed length"));
+                        dead
+                    },
+                    None,
+                );
                 assert_eq!((asked, gone), (there, there && dead));
                 if gone {
                     model.remove(&(k, oid));
@@ -207,7 +209,7 @@ fn spread_keys_reach_several_levels() {
         let mut model = Model::new();
         for _ in 0..150_000 {
             let e = (r.next().to_be_bytes().to_vec(), 8 * r.below(1 << 40));
-            tree.insert(&guard, &e.0, Oid(e.1)).unwrap();
+            tree.insert(&guard, &e.0, Oid(e.1), None).unwrap();
             model.insert(e);
         }
         verify(&tree, &model);
@@ -244,14 +246,14 @@ fn what_is_alone_is_put_in_at_once() {
     for i in 0..3000u32 {
         for run in 0..20 {
             let oid = Oid(8 + 8 * (i as u64 * 20 + run as u64));
-            if tree.insert_alone(&guard, &key(run, i), oid).unwrap().is_none() {
+            if !tree.insert_alone(&guard, &key(run, i), oid, None).unwrap() {
                 refused += 1;
-                assert!(tree.insert(&guard, &key(run, i), oid).unwrap().new);
+                assert!(tree.insert(&guard, &key(run, i), oid, None).unwrap());
             }
             if i % 100 == 0 {
                 let there = key(run, i / 2);
-                assert_eq!(tree.insert_alone(&guard, &there, Oid(oid.0 + (1 << 40))).unwrap(), None);
-                assert_eq!(tree.insert_alone(&guard, &there, Oid(8)).unwrap(), None);
+                assert!(!tree.insert_alone(&guard, &there, Oid(oid.0 + (1 << 40)), None).unwrap());
+                assert!(!tree.insert_alone(&guard, &there, Oid(8), None).unwrap());
             }
         }
     }
@@ -270,7 +272,7 @@ fn memory_an_entry() {
     let cost = |name: &str, shape, limit: f64, key: &mut dyn FnMut(u64) -> Vec<u8>| {
         let tree = BTree::new(shape, Limit::none()).unwrap();
         for i in 0..n {
-            tree.insert(&guard, &key(i), Oid(8 * i + 8)).unwrap();
+            tree.insert(&guard, &key(i), Oid(8 * i + 8), None).unwrap();
         }
         let each = tree.memory_bytes() as f64 / n as f64;
         println!("{name}: {each:.1} bytes an entry");
@@ -295,7 +297,7 @@ fn a_queue_does_not_grow() {
     let mut at = Vec::new();
     for i in 0..1_000_000u64 {
         let guard = me.pin();
-        tree.insert(&guard, &i.to_be_bytes(), Oid(8)).unwrap();
+        tree.insert(&guard, &i.to_be_bytes(), Oid(8), None).unwrap();
         if i >= 1000 {
             assert!(tree.remove_if(&guard, &(i - 1000).to_be_bytes(), Oid(8), &mut || true));
         }
@@ -323,7 +325,7 @@ fn refused_memory_changes_nothing() {
         for i in 0..8000u64 {
             let guard = me.pin();
             let k = key(&mut r, KeyShape::Variable);
-            match tree.insert(&guard, &k, Oid(8 * i)) {
+            match tree.insert(&guard, &k, Oid(8 * i), None) {
                 Ok(_) => assert!(model.insert((k, 8 * i))),
                 Err(OutOfMemory) => {
                     refused += 1;
@@ -384,7 +386,7 @@ fn bulk_built_trees_hold_what_was_given() {
                 for _ in 0..2000 {
                     let k = key(&mut r, shape);
                     let oid = 8 * r.below(50);
-                    assert_eq!(tree.insert(&guard, &k, Oid(oid)).unwrap().new, model.insert((k, oid)));
+                    assert_eq!(tree.insert(&guard, &k, Oid(oid), None).unwrap(), model.insert((k, oid)));
                 }
                 verify(&tree, &model);
                 drop(guard);
@@ -479,7 +481,7 @@ fn a_load_that_is_refused_memory_leaves_an_empty_tree() {
             })
             .collect();
         let insert =
-            |tree: &BTree| all.iter().try_for_each(|(k, o)| tree.insert(&me.pin(), k, *o).map(|_| ()));
+            |tree: &BTree| all.iter().try_for_each(|(k, o)| tree.insert(&me.pin(), k, *o, None).map(|_| ()));
         for limit in (20_000..3_500_000).step_by(50_000) {
             let plain = BTree::new(shape, Limit::new(limit)).unwrap();
             let fits = insert(&plain).is_ok();

@@ -53,7 +53,7 @@ fn growth(seed: u64, finds: impl Fn(&HashIndex, &Guard<'_>, &[u8], Oid) -> bool)
     let index = Arc::new(HashIndex::new(Limit::none(), 0).unwrap());
     let me = epochs.join(0);
     for k in 0..STAY {
-        index.insert(&me.pin(), &k.to_be_bytes(), Oid(8 * k + 8)).unwrap();
+        index.insert(&me.pin(), &k.to_be_bytes(), Oid(8 * k + 8), None).unwrap();
     }
     let growing = Arc::new(AtomicU64::new(2));
     let writers: Vec<_> = (0..2u64)
@@ -63,7 +63,7 @@ fn growth(seed: u64, finds: impl Fn(&HashIndex, &Guard<'_>, &[u8], Oid) -> bool)
                 let me = epochs.join(0);
                 for k in 0..60 {
                     let key = (seed << 32 | w << 16 | k).to_le_bytes();
-                    index.insert(&me.pin(), &key, Oid(8 * k + 8000)).unwrap();
+                    index.insert(&me.pin(), &key, Oid(8 * k + 8000), None).unwrap();
                 }
                 growing.fetch_sub(1, Ordering::Relaxed);
             };
@@ -87,7 +87,7 @@ fn emptied_leaves(seed: u64) -> u64 {
     let tree = Arc::new(BTree::new(KeyShape::Fixed(8), Limit::none()).unwrap());
     let me = epochs.join(0);
     for k in 0..KEYS {
-        tree.insert(&me.pin(), &k.to_be_bytes(), Oid(8)).unwrap();
+        tree.insert(&me.pin(), &k.to_be_bytes(), Oid(8), None).unwrap();
     }
     // Where the writer is at work: what it does elsewhere disturbs nobody.
     let (at, busy) = (Arc::new(AtomicU64::new(KEYS / 2)), Arc::new(AtomicU64::new(1)));
@@ -104,7 +104,7 @@ fn emptied_leaves(seed: u64) -> u64 {
                 }
                 for k in (from..from + KEYS / 2).rev() {
                     at.store(k, Ordering::Relaxed);
-                    tree.insert(&me.pin(), &k.to_be_bytes(), Oid(8)).unwrap();
+                    tree.insert(&me.pin(), &k.to_be_bytes(), Oid(8), None).unwrap();
                 }
             }
             busy.store(0, Ordering::Relaxed)

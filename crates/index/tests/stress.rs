@@ -38,7 +38,7 @@ fn btree_with(shape: KeyShape, make: fn(u64) -> Vec<u8>, seed: u64) {
     {
         let me = epochs.join(0);
         for n in (0..KEYS).step_by(STAYS as usize) {
-            tree.insert(&me.pin(), &make(n), Oid(8 * n + 8)).unwrap();
+            tree.insert(&me.pin(), &make(n), Oid(8 * n + 8), None).unwrap();
         }
     }
     let running = Arc::new(AtomicU64::new(3));
@@ -61,7 +61,7 @@ fn btree_with(shape: KeyShape, make: fn(u64) -> Vec<u8>, seed: u64) {
                     let oid = Oid(8 * n + 8 + (w + 1) * (1 << 30));
                     let guard = me.pin();
                     if (i / 300) % 2 == 0 {
-                        tree.insert(&guard, &make(n), oid).unwrap();
+                        tree.insert(&guard, &make(n), oid, None).unwrap();
                     } else {
                         tree.remove_if(&guard, &make(n), oid, &mut || true);
                     }
@@ -175,7 +175,7 @@ fn hash_index_grows_under_readers() {
                 thread::spawn("filler", move || {
                     let me = epochs.join(0);
                     for n in 0..KEYS {
-                        assert!(index.insert(&me.pin(), &key(n), Oid(8 * n + 8)).unwrap().new);
+                        assert!(index.insert(&me.pin(), &key(n), Oid(8 * n + 8), None).unwrap());
                         filled.store(n + 1, Ordering::Release);
                     }
                 })
@@ -192,7 +192,7 @@ fn hash_index_grows_under_readers() {
                         let n = r.below(KEYS);
                         let oid = Oid(8 * n + 8 + (w + 1) * (1 << 40));
                         let guard = me.pin();
-                        assert!(index.insert(&guard, &key(n), oid).unwrap().new);
+                        assert!(index.insert(&guard, &key(n), oid, None).unwrap());
                         let mut out = Vec::new();
                         index.lookup(&guard, &key(n), &mut out, None);
                         assert!(out.contains(&oid));

@@ -23,6 +23,7 @@ use ondol_base::oid::Oid;
 use ondol_base::sync::{Mutex, yield_point};
 use ondol_durability::page::PageId;
 use ondol_durability::{CommitTs, HeapId};
+use ondol_index::Moves;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -273,7 +274,7 @@ fn finish(
         }
         Item::Entry { oid, table, index, key } => {
             thin(&kernel.space, oid, h, unlinked);
-            remove_entry(&kernel.space, participant, &table, &index, &key, oid)
+            remove_entry(&kernel.space, participant, &table, &index, &key, oid, None)
         }
         Item::Slot { oid, heap } => {
             thin(&kernel.space, oid, h, unlinked);
@@ -369,7 +370,7 @@ fn thin(space: &Space, oid: Oid, h: &Horizon, unlinked: &mut Unlinked) -> bool {
     left
 }
 
-/// C4.
+/// C4. `moves`: where the caller's transaction, if it is one that remembers nodes, is told what that did to them.
 pub fn remove_entry(
     space: &Space,
     participant: &Participant,
@@ -377,18 +378,20 @@ pub fn remove_entry(
     index: &IndexStore,
     key: &[u8],
     oid: Oid,
+    moves: Moves<'_>,
 ) {
     let guard = participant.pin();
     let mut buf = vec![0; table.row_size];
     // Two keys of one row may share an entry (a hash index stores part of the hash): ask for all that it stands for.
-    index.index.remove_dead(&guard, key, oid, &mut |same| {
+    let dead = &mut |same: &dyn Fn(&[u8]) -> bool| {
         let strings = Committed(space);
         !slot::any_version(space, oid, &mut buf, true, &mut |row| {
             let mut k = Vec::with_capacity(key.len());
             index.key.key(row, &strings, &mut k);
             same(&k)
         })
-    });
+    };
+    index.index.remove_dead(&guard, key, oid, dead, moves);
 }
 
 #[cfg(test)]

@@ -26,7 +26,7 @@ use ondol_base::sync::Mutex;
 use ondol_durability::delta::Changes;
 use ondol_durability::log::{Log, StreamId};
 use ondol_durability::{CommitTs, TxnId};
-use ondol_index::Seen;
+use ondol_index::{Moved, Seen};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -286,6 +286,7 @@ pub struct Session {
     buffer: Vec<u8>,
     old_row: Vec<u8>,
     oids: Vec<Oid>,
+    moves: Vec<Moved>,
 }
 
 // SAFETY: raw node pointers in the write set are owned by the transaction; a session is used by one thread at a time
@@ -319,6 +320,7 @@ impl Session {
             buffer: vec![],
             old_row: vec![],
             oids: vec![],
+            moves: vec![],
             kernel,
         }
     }
@@ -560,6 +562,28 @@ impl Session {
         }
         seen.clear();
         Ok(())
+    }
+    /// An index node that this transaction had seen and changed itself has not been changed by another.
+    fn follow(&mut self, index: &Arc<IndexStore>) {
+        let moves = self.moves.drain(..);
+        let Some(t) = self.txn.as_mut() else { return };
+        let reads = t.reads.get_mut();
+        for m in moves {
+            let mut met = reads.nodes.iter().any(|(i, s)| *s == m.from && Arc::ptr_eq(i, index));
+            if met && m.also.is_some() {
+                // Refused, the transaction remembers what is outdated, and will not commit.
+                met =
+                    remember_more(&mut reads.nodes, 1, &mut reads.charged, &self.kernel.space.budget).is_ok();
+            }
+            if met {
+                for (i, s) in reads.nodes.iter_mut() {
+                    if *s == m.from && Arc::ptr_eq(i, index) {
+                        *s = m.to
+                    }
+                }
+                reads.nodes.extend(m.also.map(|s| (index.clone(), s)))
+            }
+        }
     }
     pub fn remember_heap(&self, table: &TableStore) {
         if let Some(t) = self.txn.as_ref().filter(|t| t.isolation == Isolation::Serializable) {

@@ -241,7 +241,7 @@ impl Cursor {
 
     fn saw(&mut self, leaf: Node, version: u64, seen: &mut Option<&mut Vec<Seen>>) {
         if let Some(seen) = seen {
-            let this = Seen { node: leaf.0, version };
+            let this = leaf.seen(version);
             if self.last_seen != Some(this) {
                 seen.push(this);
                 self.last_seen = Some(this);

@@ -14,7 +14,7 @@
 //!   a node: its version may be read before the version of the node it was found in is checked.
 //! - **N2** The count of a node is at most its capacity at any time.
 use super::key::{Blob, Position, Probe, SHORT, WORDS};
-use crate::latch;
+use crate::{Seen, latch};
 use std::cmp::Ordering;
 use std::hint::select_unpredictable;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -100,6 +100,10 @@ impl Node {
     #[inline(always)]
     pub(crate) fn version(&self) -> &AtomicU64 {
         self.word(0)
+    }
+    #[inline(always)]
+    pub(crate) fn seen(&self, version: u64) -> Seen {
+        Seen { node: self.0, version }
     }
     #[inline(always)]
     pub(crate) fn check(&self, version: u64) -> Checked<()> {

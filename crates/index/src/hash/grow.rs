@@ -2,7 +2,7 @@
 use super::chain::Overflow;
 use super::line::{Line, OID_BITS, OID_MASK, SPENT, is_entry, is_link, tag};
 use super::{FILL, HashIndex, bucket_of, mask, packed, place};
-use crate::latch;
+use crate::{Moves, latch};
 use ondol_base::sync::{spin_wait, yield_point};
 use std::sync::atomic::Ordering;
 
@@ -187,7 +187,13 @@ impl HashIndex {
 
     /// Removes a spent entry with all its copies (H3).
     #[inline(never)]
-    pub(super) fn remove_spent(&self, hash: u64, oid: u64, dead: &mut dyn FnMut(u64) -> bool) -> bool {
+    pub(super) fn remove_spent(
+        &self,
+        hash: u64,
+        oid: u64,
+        dead: &mut dyn FnMut(u64) -> bool,
+        mut moves: Moves<'_>,
+    ) -> bool {
         let mut turns = 0;
         let _held = loop {
             match self.try_splitting() {
@@ -227,7 +233,7 @@ impl HashIndex {
             let head = self.line(b);
             if gone {
                 self.overflow.take(head, word, &mut deep);
-                latch::unlatch(&head.0[0], v)
+                self.unlatch_changed(head, v, moves.as_deref_mut())
             } else {
                 latch::release(&head.0[0], v)
             }

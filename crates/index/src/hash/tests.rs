@@ -69,7 +69,7 @@ fn spent_entries_are_found_and_removed_everywhere() {
     let index = HashIndex::with_buckets(budget.clone(), 2).unwrap();
     let n = 1u64 << 19;
     for i in 1..=n {
-        assert!(index.insert_hash(&guard, hash_word(i), Oid(i * 8)).unwrap().new);
+        assert!(index.insert_hash(&guard, hash_word(i), Oid(i * 8), None).unwrap());
     }
     assert!(index.spent.load(Ordering::Relaxed), "{} buckets", index.buckets());
     let mut met = BTreeMap::new();
@@ -83,20 +83,26 @@ fn spent_entries_are_found_and_removed_everywhere() {
     assert_eq!(index.entries(), n);
     for i in 1..=n {
         assert!(oids(&index, &guard, hash_word(i)).contains(&(i * 8)), "{i}");
-        assert!(!index.insert_hash(&guard, hash_word(i), Oid(i * 8)).unwrap().new, "{i}");
+        assert!(!index.insert_hash(&guard, hash_word(i), Oid(i * 8), None).unwrap(), "{i}");
     }
     // A live entry stays, whatever it shares.
-    assert!(!index.remove_hash(&guard, hash_word(1), Oid(8), &mut |_| false));
+    assert!(!index.remove_hash(&guard, hash_word(1), Oid(8), &mut |_| false, None));
     let mut widest = u64::MAX;
     for i in 1..=n {
         let h = hash_word(i);
-        let gone = index.remove_hash(&guard, h, Oid(i * 8), &mut |mask| {
-            widest = widest.min(mask);
-            true
-        });
+        let gone = index.remove_hash(
+            &guard,
+            h,
+            Oid(i * 8),
+            &mut |mask| {
+                widest = widest.min(mask);
+                true
+            },
+            None,
+        );
         assert!(gone, "{i}");
         if i % 4096 == 1 {
-            assert!(!index.remove_hash(&guard, h, Oid(i * 8), &mut |_| true));
+            assert!(!index.remove_hash(&guard, h, Oid(i * 8), &mut |_| true, None));
         }
     }
     assert_eq!(index.entries(), 0);
@@ -114,9 +120,9 @@ fn equal_keys_make_a_tree_and_leave_nothing() {
     let index = HashIndex::new(budget.clone(), 0).unwrap();
     let n = 100_000u64;
     for i in 1..=n {
-        assert!(index.insert_hash(&guard, hash_word(42), Oid(i * 16)).unwrap().new);
+        assert!(index.insert_hash(&guard, hash_word(42), Oid(i * 16), None).unwrap());
         if i % 3 == 0 {
-            index.insert_hash(&guard, hash_word(i), Oid(i * 16 + 8)).unwrap();
+            index.insert_hash(&guard, hash_word(i), Oid(i * 16 + 8), None).unwrap();
         }
     }
     let all = n + n / 3;
@@ -124,7 +130,7 @@ fn equal_keys_make_a_tree_and_leave_nothing() {
     println!("{all} entries, three of four under one key: {per_entry:.1} bytes each");
     assert!(per_entry < 40.0);
     for i in 1..=n {
-        assert!(!index.insert_hash(&guard, hash_word(42), Oid(i * 16)).unwrap().new);
+        assert!(!index.insert_hash(&guard, hash_word(42), Oid(i * 16), None).unwrap());
     }
     let mut found = oids(&index, &guard, hash_word(42));
     found.sort_unstable();
@@ -132,7 +138,7 @@ fn equal_keys_make_a_tree_and_leave_nothing() {
     assert!((1..=n).all(|i| found.binary_search(&(i * 16)).is_ok()));
     index.verify_bits(&mut |_, _, _| ()).unwrap();
     for i in 1..=n {
-        assert!(index.remove_hash(&guard, hash_word(42), Oid(i * 16), &mut |_| true), "{i}");
+        assert!(index.remove_hash(&guard, hash_word(42), Oid(i * 16), &mut |_| true, None), "{i}");
         if i % 10_000 == 0 {
             index.verify_bits(&mut |_, _, _| ()).unwrap();
         }
@@ -150,8 +156,8 @@ fn one_oid_under_many_keys() {
     let n = 3000u64;
     let mut new = 0;
     for k in 0..n {
-        new += index.insert_hash(&guard, hash_word(k), Oid(4096)).unwrap().new as u64;
-        assert!(!index.insert_hash(&guard, hash_word(k), Oid(4096)).unwrap().new);
+        new += index.insert_hash(&guard, hash_word(k), Oid(4096), None).unwrap() as u64;
+        assert!(!index.insert_hash(&guard, hash_word(k), Oid(4096), None).unwrap());
     }
     // Keys whose hash bits agree share an entry.
     assert!(new > n - 20 && new == index.entries());
@@ -159,9 +165,13 @@ fn one_oid_under_many_keys() {
     // Every key but those whose hash the entry shares can go, and every other stays findable.
     let mut removed = 0;
     for k in 0..n {
-        removed += index.remove_hash(&guard, hash_word(k), Oid(4096), &mut |mask| {
-            (k + 1..n).all(|other| (hash_word(other) ^ hash_word(k)) & mask != 0)
-        }) as u64;
+        removed += index.remove_hash(
+            &guard,
+            hash_word(k),
+            Oid(4096),
+            &mut |mask| (k + 1..n).all(|other| (hash_word(other) ^ hash_word(k)) & mask != 0),
+            None,
+        ) as u64;
         assert!((k + 1..n).all(|other| k % 97 != 0 || !oids(&index, &guard, hash_word(other)).is_empty()));
     }
     assert_eq!(removed, new);
@@ -177,11 +187,11 @@ fn what_is_alone_is_put_in_at_once() {
     let mut refused = 0;
     for k in 0..20_000u64 {
         let key = k.to_be_bytes();
-        if index.insert_alone(&guard, &key, Oid(8 * k + 8)).unwrap().is_none() {
+        if !index.insert_alone(&guard, &key, Oid(8 * k + 8), None).unwrap() {
             refused += 1;
-            assert!(index.insert(&guard, &key, Oid(8 * k + 8)).unwrap().new);
+            assert!(index.insert(&guard, &key, Oid(8 * k + 8), None).unwrap());
         }
-        assert_eq!(index.insert_alone(&guard, &key, Oid(8)).unwrap(), None);
+        assert!(!index.insert_alone(&guard, &key, Oid(8), None).unwrap());
         assert!(oids(&index, &guard, hash_key(&key)).contains(&(8 * k + 8)));
     }
     assert_eq!(index.entries(), 20_000);
@@ -199,7 +209,7 @@ fn refused_memory_changes_nothing() {
     let mut refused = 0;
     let mut stands = BTreeSet::new();
     for i in 1..=20_000u64 {
-        match index.insert_hash(&guard, hash_word(i), Oid(i * 8)) {
+        match index.insert_hash(&guard, hash_word(i), Oid(i * 8), None) {
             Ok(_) => assert!(stands.insert(i)),
             Err(OutOfMemory) => refused += 1,
         }
@@ -209,7 +219,7 @@ fn refused_memory_changes_nothing() {
     index.verify_bits(&mut |_, _, oid| assert!(met.insert(oid.0 / 8))).unwrap();
     assert_eq!(met, stands);
     for &i in &stands {
-        assert!(index.remove_hash(&guard, hash_word(i), Oid(i * 8), &mut |_| true));
+        assert!(index.remove_hash(&guard, hash_word(i), Oid(i * 8), &mut |_| true, None));
     }
     drop(index);
     assert_eq!(budget.used(), 0);
@@ -223,7 +233,7 @@ fn memory_an_entry_while_growing() {
     let index = HashIndex::new(Limit::new(i64::MAX / 2), 0).unwrap();
     let (mut worst, mut sum, mut samples) = (0f64, 0f64, 0);
     for i in 1..=1_500_000u64 {
-        index.insert_hash(&guard, hash_word(i), Oid(i * 8)).unwrap();
+        index.insert_hash(&guard, hash_word(i), Oid(i * 8), None).unwrap();
         if i > 10_000 && i % 1000 == 0 {
             let each = index.memory_bytes() as f64 / i as f64;
             worst = worst.max(each);

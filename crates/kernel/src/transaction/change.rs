@@ -1,6 +1,6 @@
 //! Writes: rows made, changed and deleted, their strings and index keys.
 use super::lock::push;
-use super::{Did, Isolation, Locked, Newest, Session, TxnState, Wait, Write, read_string};
+use super::{Did, Locked, Newest, Session, TxnState, Wait, Write, read_string};
 use crate::error::{Error, Result};
 use crate::heap::{Heap, LARGEST_ROW, LARGEST_RUN};
 use crate::kernel::Kernel;
@@ -9,7 +9,6 @@ use crate::table::{IndexStore, TableStore};
 use crate::version::{MARK, POINTER, SMALL, Version, difference, node, set_head};
 use ondol_base::oid::Oid;
 use ondol_base::sync::{MutexGuard, spin_wait, yield_point};
-use ondol_index::Inserted;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -106,14 +105,17 @@ impl Session {
             return self.put_entry(index, key, oid);
         }
         // Nearly always nothing stands under the key yet.
+        let remembers = self.is_serializable();
         let alone = {
             let latches = &self.kernel.key_latches;
             let _latch = latches.latch(latches.number(index.id, key));
             let guard = self.participant.pin();
-            index.index.insert_alone(&guard, key, oid).map_err(|_| self.no_memory())?
+            index.index.insert_alone(&guard, key, oid, remembers.then_some(&mut self.moves))
         };
-        if let Some(inserted) = alone {
-            self.own_change(index, &inserted);
+        if remembers {
+            self.follow(index)
+        }
+        if alone.map_err(|_| self.no_memory())? {
             return Ok(());
         }
         let kernel = self.kernel.clone();
@@ -131,13 +133,15 @@ impl Session {
 
     /// Puts a key into an index and asks nothing.
     pub fn put_entry(&mut self, index: &Arc<IndexStore>, key: &[u8], oid: Oid) -> Result<()> {
-        let inserted = {
+        let remembers = self.is_serializable();
+        let done = {
             let guard = self.participant.pin();
-            index.index.insert(&guard, key, oid)
+            index.index.insert(&guard, key, oid, remembers.then_some(&mut self.moves))
+        };
+        if remembers {
+            self.follow(index)
         }
-        .map_err(|_| self.no_memory())?;
-        self.own_change(index, &inserted);
-        Ok(())
+        done.map(drop).map_err(|_| self.no_memory())
     }
     #[cold]
     fn no_memory(&self) -> Error {
@@ -168,21 +172,6 @@ impl Session {
                 }
             }
             return Ok(latches);
-        }
-    }
-
-    /// An index node that this transaction had seen and changed itself has not been changed by another.
-    fn own_change(&mut self, index: &Arc<IndexStore>, did: &Inserted) {
-        // Also an entry that stood there already makes a new version (I5 of the index).
-        if did.before.node != did.after.node {
-            return;
-        }
-        if let Some(t) = self.txn.as_mut().filter(|t| t.isolation == Isolation::Serializable) {
-            for (i, s) in t.reads.get_mut().nodes.iter_mut() {
-                if s.node == did.before.node && s.version == did.before.version && Arc::ptr_eq(i, index) {
-                    s.version = did.after.version
-                }
-            }
         }
     }
 

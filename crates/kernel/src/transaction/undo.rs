@@ -1,6 +1,7 @@
 //! Taking back: fragments, savepoints, the end without effect.
 use super::commit::each_piece;
 use super::{Did, Mark, SPILL, Savepoint, Session};
+use crate::collect::remove_entry;
 use crate::error::Result;
 use crate::heap::Heap;
 use crate::slot::{LIVE, Status, row};
@@ -189,12 +190,20 @@ impl Session {
     /// Takes index entries out whose key no version of the row has (any more).
     fn forget_keys(&mut self, table: &Arc<TableStore>, oid: Oid, of: &[u8]) {
         // Also those that this transaction has dropped since.
-        let strings = Committed(&self.kernel.space);
-        let _pin = self.participant.pin();
+        let kernel = self.kernel.clone();
+        let strings = Committed(&kernel.space);
+        let remembers = self.is_serializable();
         for index in table.indexes.iter() {
             let mut key = vec![];
-            index.key.key(of, &strings, &mut key);
-            crate::collect::remove_entry(&self.kernel.space, &self.participant, table, index, &key, oid)
+            let moves = remembers.then_some(&mut self.moves);
+            {
+                let _pin = self.participant.pin();
+                index.key.key(of, &strings, &mut key);
+                remove_entry(&kernel.space, &self.participant, table, index, &key, oid, moves);
+            }
+            if remembers {
+                self.follow(index)
+            }
         }
     }
 
@@ -203,6 +212,8 @@ impl Session {
         if self.txn.is_none() {
             return;
         }
+        // What it saw matters no more, and need not be followed.
+        self.open().reads.get_mut().nodes.clear();
         self.undo_to(0);
         let t = self.open();
         let (id, fragments) = (t.state().id, t.fragments);
