@@ -102,6 +102,16 @@ pub struct Database {
     closed: Mutex<bool>,
 }
 
+/// Whether a name in a database's folders may be the database's: what is left when its making did not come far.
+fn is_own(name: &str) -> bool {
+    let log =
+        name.strip_suffix(".log").is_some_and(|n| n.len() == 12 && n.bytes().all(|b| b.is_ascii_digit()));
+    log || name == "lock"
+        || name == "log-lock"
+        || name.starts_with("manifest-")
+        || name.starts_with("checkpoint-")
+}
+
 impl Database {
     /// Opens the database in a folder, made on first use where the options say so.
     pub fn open(path: &Path, options: Options) -> SqlResult<Arc<Database>> {
@@ -149,10 +159,31 @@ impl Database {
             ));
         }
         let location = storage.describe();
-        if !options.create {
-            let names = storage.list("").map_err(|e| error::io(&location, e))?;
-            if !names.iter().any(|n| n.starts_with("manifest")) {
+        let names = storage.list("").map_err(|e| error::io(&location, e))?;
+        if !names.iter().any(|n| n.starts_with("manifest")) {
+            if !options.create {
                 return Err(SqlError::new("3D000", format!("there is no database in \"{location}\"")));
+            }
+            let foreign = |n: &&String| !is_own(n) && *n != "log" && *n != "lost+found";
+            let mut found = names.iter().find(foreign).map(|n| (location.clone(), n.clone()));
+            let log = Place { storage: storage.clone(), folder: "log".into() };
+            for place in std::iter::once(&log).chain(&streams) {
+                let folder = format!("{}/{}", place.storage.describe(), place.folder);
+                match place.storage.list(&place.folder) {
+                    Ok(names) => {
+                        let foreign = names.into_iter().find(|n| !is_own(n) && n != "lost+found");
+                        found = found.or(foreign.map(|n| (folder, n)))
+                    }
+                    Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+                    Err(e) => return Err(error::io(&folder, e)),
+                }
+            }
+            if let Some((folder, name)) = found {
+                return Err(SqlError::new(
+                    sqlstate::INVALID_PARAMETER_VALUE,
+                    format!("expected a database or an empty folder, found \"{name}\" in \"{folder}\""),
+                )
+                .hint("A database is made in a folder of its own."));
             }
         }
         let mut durability = Config::new(storage);

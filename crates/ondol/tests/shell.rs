@@ -617,3 +617,44 @@ fn flipped_bytes_are_found_or_harm_nothing() {
         assert!(flips.out.contains(what), "{what}: {} {}", flips.out, flips.err);
     }
 }
+
+/// Every file below a folder, with its length and when it was changed.
+fn files(of: &Path) -> Vec<(std::path::PathBuf, u64, std::time::SystemTime)> {
+    let mut all = vec![];
+    for entry in std::fs::read_dir(of).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        let meta = std::fs::metadata(&path).expect("it is there");
+        match meta.is_dir() {
+            true => all.extend(files(&path)),
+            false => all.push((path, meta.len(), meta.modified().expect("a time"))),
+        }
+    }
+    all.sort();
+    all
+}
+
+#[test]
+fn a_database_is_made_in_a_folder_of_its_own() {
+    let place = Place::new();
+    let folder = place.db();
+    std::fs::create_dir_all(folder.join("log")).expect("a folder");
+    std::fs::write(folder.join("log/apt.log"), "not ours").expect("a file");
+    let before = files(&folder);
+    let script = place.file("s.sql", "CREATE TABLE t (a int);");
+    let refused = |r: Ran, name: &str| {
+        assert!(r.code != Some(0) && r.err.contains("22023") && r.err.contains(name), "{r:?}");
+        assert_eq!(files(&folder), before);
+        assert!(!folder.join("lock").exists());
+    };
+    refused(place.shell(&["-c", "SELECT 1"]), "found \"apt.log\"");
+    refused(ran(&["restore", folder.to_str().expect("a plain path"), &script], ""), "found \"apt.log\"");
+    let (other, log) = (place.0.path().join("other"), folder.join("log"));
+    let (other, log) = (other.to_str().expect("a plain path"), log.to_str().expect("a plain path"));
+    refused(ran(&["shell", other, "--log-folder", log, "-c", "SELECT 1"], ""), "found \"apt.log\"");
+    std::fs::remove_file(folder.join("log/apt.log")).expect("removed");
+    // What a making that was cut short, or the file system, leaves is no hindrance.
+    std::fs::create_dir(folder.join("lost+found")).expect("a folder");
+    std::fs::write(folder.join("lock"), "").expect("a file");
+    let r = place.shell(&["-c", "SELECT 1"]);
+    assert_eq!(r.code, Some(0), "{r:?}");
+}
