@@ -15,6 +15,7 @@ use crate::ffi::{self, Vfs};
 use crate::journal::{Journal, Named};
 use crate::layout::{Layout, VERSION};
 use crate::medium::Medium;
+use crate::moving;
 use crate::observed::Cycle;
 use crate::settings::{Mode, Settings};
 use crate::sharing::{self, Target};
@@ -396,10 +397,23 @@ impl Database {
     fn wanted(&self, header: care::Header) -> bool {
         let asked = match self.settings.mode {
             Mode::Copy | Mode::Pmem => false,
-            Mode::Remap => true,
+            Mode::Remap => header.marked || !self.is_on_f2fs(),
             Mode::Auto => self.target.choice.care.load(Relaxed),
         };
         asked && self.may_care(header)
+    }
+
+    /// Whether the database is on F2FS (rule 35); that it is, the error log says.
+    fn is_on_f2fs(&self) -> bool {
+        let found = moving::is_f2fs(sharing::folder(&self.path));
+        if found {
+            let error = io::Error::new(
+                io::ErrorKind::Unsupported,
+                "on F2FS nothing can be shared, and a sync that is cut off may leave anything",
+            );
+            report("take care of", &self.path, &error, ffi::OK);
+        }
+        found
     }
 
     /// Whether this database may be taken into our care by this connection.
