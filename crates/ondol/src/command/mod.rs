@@ -6,6 +6,7 @@ mod demo;
 mod describe;
 mod dump;
 mod format;
+mod innodb;
 mod inspect;
 mod report;
 mod script;
@@ -46,6 +47,8 @@ enum Command {
     Restore(RestoreArgs),
     /// Run the engine in the simulator: power failures, torn writes, full disks, by seed
     Sim(sim::Args),
+    /// Read tables of MySQL and MariaDB from their files
+    Innodb(innodb::Args),
     /// About the SQLite extension
     Sqlite(sqlite::Args),
     /// About the ring for PostgreSQL's WAL
@@ -81,6 +84,7 @@ pub fn main() -> ExitCode {
         Command::Dump(a) => dump::run(a),
         Command::Restore(a) => shell::run(shell::Args::for_file(a.path, a.file, a.log_folders)),
         Command::Sim(a) => sim::run(a),
+        Command::Innodb(a) => innodb::run(a),
         Command::Sqlite(a) => sqlite::run(a),
         Command::Pgwal { arguments } => return pgwal::command::main("ondol pgwal", arguments),
         Command::DemoWorker(a) => worker::run(a),

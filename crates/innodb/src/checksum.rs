@@ -1,0 +1,165 @@
+//! Checksums of pages: both families, and how each is told.
+//!
+//! *full_crc32* (MariaDB from 10.5, by the tablespace's flags): the last 4 bytes are the CRC-32C of all before them.
+//!
+//! *The old family* (MySQL, older MariaDB): a checksum at offset 0 and another in the page's trailer of 8 bytes, whose last 4 repeat the low half of the LSN. Which of
+//! `crc32`, `innodb` and `none` made them is a server's setting and is not recorded, so a page is whole if any one of them fits.
+//! Both fields must fit the same one.
+
+use crate::page::{Page, u32_at};
+use ondol_base::crc::crc32c;
+
+/// Which family a tablespace's pages are of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Family {
+    Full,
+    Old,
+}
+
+/// What `none` leaves in both fields.
+const NO_CHECKSUM: u32 = 0xDEAD_BEEF;
+
+/// Whether a page is whole; if not, what was found.
+pub fn verify(page: &[u8], family: Family) -> Result<(), String> {
+    match family {
+        Family::Full => {
+            let Some((body, sum)) = page.split_last_chunk::<4>() else {
+                return Err("a page of no length".into());
+            };
+            let (found, expected) = (u32::from_be_bytes(*sum), crc32c(body));
+            if found == expected || (found == 0 && is_zero(page)) {
+                return Ok(());
+            }
+            Err(format!("its checksum is {found:08x}, its content's {expected:08x} (full_crc32)"))
+        }
+        Family::Old => old(page),
+    }
+}
+
+/// A page that was never written.
+pub fn is_zero(page: &[u8]) -> bool {
+    page.iter().all(|&b| b == 0)
+}
+
+fn old(page: &[u8]) -> Result<(), String> {
+    let size = page.len();
+    let (Some(first), Some(last), Some(lsn)) =
+        (u32_at(page, 0), u32_at(page, size - 8), u32_at(page, size - 4))
+    else {
+        return Err("a page of no length".into());
+    };
+    let low = Page(page).lsn() as u32;
+    if first == 0 && last == 0 && is_zero(page) {
+        return Ok(());
+    }
+    if lsn != low {
+        return Err(format!(
+            "its two ends are of different writes: LSN {low:08x} at the start, {lsn:08x} at the end"
+        ));
+    }
+    let crc = crc32c(&page[4..26]) ^ crc32c(&page[38..size - 8]);
+    if first == crc && last == crc {
+        return Ok(());
+    }
+    if first == NO_CHECKSUM && last == NO_CHECKSUM {
+        return Ok(());
+    }
+    let new = fold(&page[4..26]).wrapping_add(fold(&page[38..size - 8])) as u32;
+    let older = fold(&page[0..26]) as u32;
+    // The trailer of `innodb` covers the field at 0; the very first versions left the LSN in it.
+    if first == new && (last == older || last == low) {
+        return Ok(());
+    }
+    Err(format!(
+        "its checksums are {first:08x} and {last:08x}, its content's {crc:08x} (crc32) or {new:08x} and {older:08x} (innodb)"
+    ))
+}
+
+/// The checksum of a page of ROW_FORMAT=COMPRESSED, as it lies on the disk. It stands at offset 0 alone and covers neither itself, nor the LSN that the flush
+/// leaves at 26, nor the space's number.
+pub fn verify_compressed(page: &[u8]) -> Result<(), String> {
+    let Some(found) = u32_at(page, 0) else { return Err("a page of no length".into()) };
+    if found == NO_CHECKSUM || (found == 0 && is_zero(page)) {
+        return Ok(());
+    }
+    let crc = crc32c(&page[4..16]) ^ crc32c(&page[24..26]) ^ crc32c(&page[34..]);
+    if found == crc {
+        return Ok(());
+    }
+    let mut adler = Adler::new();
+    adler.add(&page[4..16]);
+    adler.add(&page[24..26]);
+    adler.add(&page[34..]);
+    let adler = adler.value();
+    if found == adler {
+        return Ok(());
+    }
+    Err(format!("its checksum is {found:08x}, its content's {crc:08x} (crc32) or {adler:08x} (innodb)"))
+}
+
+/// InnoDB's own hash of the `innodb` checksum, on a word of 64 bits.
+fn fold(bytes: &[u8]) -> u64 {
+    const RANDOM: u64 = 1_463_735_687;
+    const RANDOM_2: u64 = 1_653_893_711;
+    bytes.iter().fold(0u64, |n, &b| pair(n, b as u64, RANDOM, RANDOM_2))
+}
+fn pair(n: u64, m: u64, random: u64, random_2: u64) -> u64 {
+    ((((n ^ m ^ random_2) << 8).wrapping_add(n)) ^ random).wrapping_add(m)
+}
+
+struct Adler(u32, u32);
+impl Adler {
+    /// InnoDB starts from zero, not from one as zlib's callers do.
+    fn new() -> Adler {
+        Adler(0, 0)
+    }
+    fn add(&mut self, bytes: &[u8]) {
+        for &b in bytes {
+            self.0 = (self.0 + b as u32) % 65521;
+            self.1 = (self.1 + self.0) % 65521;
+        }
+    }
+    fn value(&self) -> u32 {
+        self.1 << 16 | self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_crc32_page_is_believed_until_a_bit_changes() {
+        let mut page = vec![7u8; 4096];
+        let sum = crc32c(&page[..4092]);
+        page[4092..].copy_from_slice(&sum.to_be_bytes());
+        assert_eq!(verify(&page, Family::Full), Ok(()));
+        page[100] ^= 1;
+        assert!(verify(&page, Family::Full).unwrap_err().contains("full_crc32"));
+    }
+
+    #[test]
+    fn the_old_family_wants_both_ends_to_agree() {
+        let mut page = vec![9u8; 16384];
+        page[16380..].copy_from_slice(&[9; 4]);
+        let crc = crc32c(&page[4..26]) ^ crc32c(&page[38..16376]);
+        page[0..4].copy_from_slice(&crc.to_be_bytes());
+        page[16376..16380].copy_from_slice(&crc.to_be_bytes());
+        assert_eq!(verify(&page, Family::Old), Ok(()));
+        page[16379] ^= 1;
+        assert!(verify(&page, Family::Old).is_err());
+        page[16379] ^= 1;
+        page[16383] ^= 1;
+        assert!(verify(&page, Family::Old).unwrap_err().contains("different writes"));
+        let mut none = vec![3u8; 16384];
+        none[0..4].copy_from_slice(&NO_CHECKSUM.to_be_bytes());
+        none[16376..16380].copy_from_slice(&NO_CHECKSUM.to_be_bytes());
+        assert_eq!(verify(&none, Family::Old), Ok(()));
+    }
+
+    #[test]
+    fn a_page_of_zeros_was_never_written() {
+        assert_eq!(verify(&[0; 16384], Family::Old), Ok(()));
+        assert_eq!(verify(&[0; 16384], Family::Full), Ok(()));
+    }
+}

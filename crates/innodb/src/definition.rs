@@ -1,0 +1,69 @@
+//! What is known of a table before its rows are read: columns, how its records lie, where its tree begins.
+use crate::error::{Error, Kind, Result};
+use crate::frm;
+use crate::lob;
+use crate::page::{Page, kind};
+use crate::record::{Field, History, Layout, Shape};
+use crate::sdi;
+use crate::space::Space;
+use crate::table::{Table, clustered};
+
+/// A definition, with the shapes of all versions of its records.
+pub struct Definition {
+    pub table: Table,
+    pub layout: Layout,
+    /// The fields of the clustered index's inner records, before the child's number.
+    pub key: Vec<Field>,
+    /// What a column had when it was added, for records that are older: its stored bytes, or `None` for NULL.
+    pub defaults: Vec<Option<Vec<u8>>>,
+    /// The clustered index's root.
+    pub root: u32,
+    pub lobs: lob::Family,
+}
+
+impl Definition {
+    /// The definition in the file, or else in the `.frm` beside it.
+    pub fn find(space: &Space) -> Result<Definition> {
+        if space.format().has_sdi {
+            return sdi::read(space);
+        }
+        let frm = space.path().with_extension("frm");
+        if !frm.exists() {
+            return Err(Error::new(
+                space.path(),
+                Kind::Mismatch,
+                format!(
+                    "its definition is not in it (MariaDB's and older MySQL's are not); expected it in {}",
+                    frm.display()
+                ),
+            ));
+        }
+        Definition::of_table(space, frm::read(&frm)?)
+    }
+
+    /// The definition of a table whose columns were never changed at once.
+    pub fn of_table(space: &Space, table: Table) -> Result<Definition> {
+        let root = table.root.unwrap_or(3);
+        let mut page = vec![0; space.format().page_size];
+        space.read_page(root, &mut page)?;
+        if Page(&page).kind() == kind::INSTANT {
+            return Err(Error::on_page(
+                space.path(),
+                root,
+                Kind::Unsupported,
+                "the table's columns were changed by an instant ALTER TABLE of MariaDB, which is not read yet; rebuild it (ALTER TABLE … FORCE)",
+            ));
+        }
+        let fields = clustered(&table);
+        let keys = if table.key.is_empty() { 1 } else { table.key.len() };
+        let count = table.columns.len();
+        Ok(Definition {
+            key: fields[..keys].to_vec(),
+            layout: Layout { shapes: vec![Shape::new(fields, count)], history: History::None },
+            defaults: vec![None; count],
+            root,
+            lobs: lob::Family::Chain,
+            table,
+        })
+    }
+}

@@ -1,0 +1,31 @@
+//! InnoDB tables read from their files, without a server.
+//!
+//! ```text
+//!   space     a tablespace file: pages, each proved by its checksum
+//!   tree      the clustered index's leaves, in key order
+//!   record    where each field of each row on a leaf lies
+//!   table     columns and their types; from sdi (MySQL 8) or frm (MariaDB)
+//!   value     what a field means        lob   what did not fit the record
+//! ```
+//!
+//! Nothing here writes, and no row is ever guessed: what is damaged, changed while it was copied, or not understood is an error that says where.
+
+pub mod charset;
+pub mod checksum;
+pub mod definition;
+pub mod error;
+pub mod evidence;
+pub mod export;
+pub mod frm;
+pub mod json;
+pub mod lob;
+pub mod page;
+pub mod record;
+pub mod scan;
+pub mod sdi;
+mod single;
+pub mod space;
+pub mod table;
+pub mod text;
+pub mod tree;
+pub mod value;

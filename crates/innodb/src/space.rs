@@ -1,0 +1,262 @@
+//! A tablespace: one file of pages, what its flags say, and its pages, each proved when it is read.
+//!
+//! - **S1** No byte of a page is looked at before the page's checksum and number were right. Whoever has a page has a whole one.
+//! - **S2** What this program cannot read whole (encryption, a system tablespace) is refused when the file is opened.
+
+use crate::checksum::{self, Family};
+use crate::error::{Error, Kind, Result};
+use crate::page::{Page, kind, u32_at};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+/// What the flags of a tablespace (page 0, offset 54) say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Format {
+    /// Bytes of a page in memory: 4096 to 65536.
+    pub page_size: usize,
+    /// Bytes of a page in the file: less only for ROW_FORMAT=COMPRESSED.
+    pub physical_size: usize,
+    pub family: Family,
+    /// Long columns leave only a pointer of 20 bytes in the record (DYNAMIC, COMPRESSED), not 768 bytes before it.
+    pub atomic_blobs: bool,
+    /// The definition is in the file (MySQL 8 and later).
+    pub has_sdi: bool,
+    /// The flags as they are.
+    pub flags: u32,
+}
+
+const FULL_CRC32: u32 = 1 << 4;
+const ZIP: u32 = 0b11110;
+const ATOMIC_BLOBS: u32 = 1 << 5;
+const SHARED: u32 = 1 << 11;
+const ENCRYPTED: u32 = 1 << 13;
+const SDI: u32 = 1 << 14;
+
+impl Format {
+    /// Reads the flags of both families. The bit that marks full_crc32 belongs to the size of compressed pages in the old family, where sizes that set it do
+    /// not exist.
+    pub fn of_flags(flags: u32) -> std::result::Result<Format, String> {
+        if flags & FULL_CRC32 != 0 {
+            let page_size =
+                size(flags & 0xf).ok_or_else(|| format!("its flags {flags:#x} name no page size"))?;
+            let algorithm = flags >> 5 & 7;
+            if algorithm > 6 || flags >> 8 != 0 {
+                return Err(format!("its flags {flags:#x} have bits that no known server sets"));
+            }
+            return Ok(Format {
+                page_size,
+                physical_size: page_size,
+                family: Family::Full,
+                atomic_blobs: true,
+                has_sdi: false,
+                flags,
+            });
+        }
+        if flags & ENCRYPTED != 0 {
+            return Err("it is encrypted; export the table from the server, or decrypt it there (ALTER TABLE … ENCRYPTION='N')".into());
+        }
+        if flags & SHARED != 0 {
+            return Err(
+                "it is a general tablespace, which holds many tables; only files of one table are read"
+                    .into(),
+            );
+        }
+        let page_size = match flags >> 6 & 0xf {
+            0 => 16384,
+            n => size(n).ok_or_else(|| format!("its flags {flags:#x} name no page size"))?,
+        };
+        let physical_size = match (flags & ZIP) >> 1 {
+            0 => page_size,
+            n @ 1..=5 if 512usize << n <= page_size => 512 << n,
+            _ => return Err(format!("its flags {flags:#x} name no size of compressed pages")),
+        };
+        Ok(Format {
+            page_size,
+            physical_size,
+            family: Family::Old,
+            atomic_blobs: flags & ATOMIC_BLOBS != 0,
+            has_sdi: flags & SDI != 0,
+            flags,
+        })
+    }
+    /// ROW_FORMAT=COMPRESSED.
+    pub fn is_zipped(&self) -> bool {
+        self.physical_size != self.page_size
+    }
+}
+
+fn size(exponent: u32) -> Option<usize> {
+    (3..=7).contains(&exponent).then(|| 512usize << exponent)
+}
+
+/// An open tablespace file. Reading takes `&self`: any number of threads may.
+pub struct Space {
+    file: File,
+    path: PathBuf,
+    format: Format,
+    /// The tablespace's number.
+    id: u32,
+    /// Pages that the file holds.
+    pages: u32,
+}
+
+impl Space {
+    /// Opens a file, reads its flags, and proves page 0.
+    pub fn open(path: &Path) -> Result<Space> {
+        let file = File::open(path).map_err(|e| Error::io(path, "cannot open it", &e))?;
+        let length = file.metadata().map_err(|e| Error::io(path, "cannot ask for its length", &e))?;
+        if !length.is_file() {
+            return Err(Error::new(
+                path,
+                Kind::Mismatch,
+                "it is not a file; a tablespace was expected (TABLE.ibd)",
+            ));
+        }
+        let length = length.len();
+        let mut head = [0u8; 64];
+        file.read_exact_at(&mut head, 0).map_err(|_| {
+            Error::new(
+                path,
+                Kind::Damaged,
+                format!("it has {length} bytes; a tablespace has four pages at least"),
+            )
+        })?;
+        let flags = u32_at(&head, 54).unwrap_or(0);
+        let id = u32_at(&head, 38).unwrap_or(0);
+        let not_a_space = |why: String| Error::on_page(path, 0, Kind::Damaged, why);
+        let page = Page(&head);
+        if page.kind() != kind::FSP_HEADER || page.number() != 0 {
+            return Err(not_a_space(format!(
+                "it does not begin as a tablespace does: page type {} (expected {}), page number {} (expected 0)",
+                page.kind(),
+                kind::FSP_HEADER,
+                page.number()
+            )));
+        }
+        let format =
+            Format::of_flags(flags).map_err(|why| Error::on_page(path, 0, Kind::Unsupported, why))?;
+        if id == 0 {
+            return Err(Error::on_page(
+                path,
+                0,
+                Kind::Unsupported,
+                "it is the system tablespace; only files of one table are read",
+            ));
+        }
+        let pages = u32::try_from(length / format.physical_size as u64).map_err(|_| {
+            Error::new(path, Kind::Damaged, format!("{length} bytes are more pages than can be numbered"))
+        })?;
+        let declared = u32_at(&head, 46).unwrap_or(0);
+        if declared > pages {
+            return Err(not_a_space(format!(
+                "it is cut short: {declared} pages are declared, the file has {pages}"
+            )));
+        }
+        let space = Space { file, path: path.to_path_buf(), format, id, pages };
+        let mut first = vec![0; format.page_size];
+        space.read_page(0, &mut first)?;
+        Ok(space)
+    }
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+    pub fn format(&self) -> Format {
+        self.format
+    }
+    pub fn id(&self) -> u32 {
+        self.id
+    }
+    pub fn pages(&self) -> u32 {
+        self.pages
+    }
+    pub fn bytes(&self) -> u64 {
+        self.pages as u64 * self.format.physical_size as u64
+    }
+
+    /// Reads and proves one page into `into`, which has `page_size` bytes.
+    pub fn read_page(&self, number: u32, into: &mut [u8]) -> Result<()> {
+        self.read_pages(number, into)
+    }
+
+    /// Reads and proves as many successive pages as `into` holds, from page `first` on.
+    pub fn read_pages(&self, first: u32, into: &mut [u8]) -> Result<()> {
+        let size = self.format.page_size;
+        let count = (into.len() / size) as u32;
+        if first.checked_add(count).is_none_or(|end| end > self.pages) {
+            let what = if count == 1 {
+                format!("page {first} is")
+            } else {
+                format!("pages {first} to {} are", first as u64 + count as u64 - 1)
+            };
+            return Err(Error::new(
+                &self.path,
+                Kind::Damaged,
+                format!("{what} referred to, and the file has {} pages", self.pages),
+            ));
+        }
+        if self.format.is_zipped() {
+            return Err(Error::new(
+                &self.path,
+                Kind::Unsupported,
+                "pages of ROW_FORMAT=COMPRESSED are not read yet; convert the table (ALTER TABLE … ROW_FORMAT=DYNAMIC)",
+            ));
+        }
+        self.file
+            .read_exact_at(into, first as u64 * size as u64)
+            .map_err(|e| Error::io(&self.path, &format!("cannot read page {first}"), &e))?;
+        for (i, page) in into.chunks_exact(size).enumerate() {
+            self.prove(first + i as u32, page)?;
+        }
+        Ok(())
+    }
+
+    fn prove(&self, number: u32, page: &[u8]) -> Result<()> {
+        let refuse = |kind, why: String| Error::on_page(&self.path, number, kind, why);
+        let view = Page(page);
+        match view.kind() {
+            kind::ENCRYPTED
+            | kind::COMPRESSED_AND_ENCRYPTED
+            | kind::ENCRYPTED_RTREE
+            | kind::PAGE_COMPRESSED_ENCRYPTED => {
+                return Err(refuse(
+                    Kind::Unsupported,
+                    "it is encrypted; export the table from the server, or decrypt it there".into(),
+                ));
+            }
+            kind::COMPRESSED | kind::PAGE_COMPRESSED => {
+                return Err(refuse(
+                    Kind::Unsupported,
+                    "page compression is not read yet; rebuild the table without it".into(),
+                ));
+            }
+            n if self.format.family == Family::Full && n & 0x8000 != 0 => {
+                return Err(refuse(
+                    Kind::Unsupported,
+                    "page compression is not read yet; rebuild the table without it".into(),
+                ));
+            }
+            _ => {}
+        }
+        if self.format.family == Family::Full && u32_at(page, 0) != Some(0) && !checksum::is_zero(page) {
+            return Err(refuse(
+                Kind::Unsupported,
+                "it names an encryption key; export the table from the server, or decrypt it there".into(),
+            ));
+        }
+        checksum::verify(page, self.format.family).map_err(|why| refuse(Kind::Damaged, why))?;
+        if checksum::is_zero(&page[..64]) {
+            return Ok(());
+        }
+        if view.number() != number {
+            return Err(refuse(Kind::Damaged, format!("page {} stands in its place", view.number())));
+        }
+        if view.space() != self.id {
+            return Err(refuse(
+                Kind::Damaged,
+                format!("it belongs to tablespace {}, the file is tablespace {}", view.space(), self.id),
+            ));
+        }
+        Ok(())
+    }
+}

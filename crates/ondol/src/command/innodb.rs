@@ -1,0 +1,284 @@
+//! `ondol innodb`: tables of MySQL and MariaDB, read from their files.
+use super::{Done, Failed};
+use clap::{Subcommand, ValueEnum};
+use indicatif::{ProgressBar, ProgressStyle};
+use ondol_innodb::evidence;
+use ondol_innodb::export::{self, Options};
+use ondol_innodb::scan::{Buffers, Scan};
+use ondol_scan::csv::Dialect;
+use std::fs::File;
+use std::io::{IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand)]
+enum What {
+    /// Write a table's rows as text
+    Export(Export),
+    /// Show what a tablespace is, and its table's definition
+    Info {
+        /// TABLE.ibd
+        file: PathBuf,
+    },
+    /// Verify all that a table's rows need: checksums, tree, records
+    Check {
+        /// TABLE.ibd
+        file: PathBuf,
+    },
+}
+
+#[derive(clap::Args)]
+struct Export {
+    /// TABLE.ibd; MariaDB's and older MySQL's definition is expected beside it in TABLE.frm
+    file: PathBuf,
+    /// The file to write, or - for standard output
+    #[arg(long, value_name = "FILE")]
+    to: PathBuf,
+    /// What to write; by default what the file's name ends in
+    #[arg(long, value_enum)]
+    format: Option<Format>,
+    /// How values stand in a line
+    #[arg(long, value_enum, default_value = "rfc4180")]
+    csv: Csv,
+    /// The columns to write, in this order
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    columns: Option<Vec<String>>,
+    /// Rows to write at most
+    #[arg(long, value_name = "ROWS")]
+    limit: Option<u64>,
+    /// Threads that read and convert; by default one for each processor
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: Option<u16>,
+    /// Rows in any order, as they are ready
+    #[arg(long)]
+    unordered: bool,
+    /// Write over a file that is there
+    #[arg(long)]
+    overwrite: bool,
+    /// Read the file although nothing shows that it was at rest: of a server that was shut down cleanly
+    #[arg(long)]
+    assume_consistent: bool,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Format {
+    Csv,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Csv {
+    /// RFC 4180 with a header, in UTF-8
+    Rfc4180,
+    /// What SELECT … INTO OUTFILE … FIELDS TERMINATED BY ',' writes
+    Mysql,
+}
+
+pub fn run(args: Args) -> Done {
+    match args.what {
+        What::Export(args) => export(args),
+        What::Info { file } => info(&file),
+        What::Check { file } => check(&file),
+    }
+}
+
+fn told(e: ondol_innodb::error::Error) -> Failed {
+    Failed::Message(e.to_string())
+}
+
+fn bar(bytes: u64) -> ProgressBar {
+    if !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let style =
+        ProgressStyle::with_template("{bar:30} {bytes} of {total_bytes}, {bytes_per_sec}, {eta} left");
+    ProgressBar::new(bytes).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+}
+
+fn leaf_bytes(scan: &Scan) -> u64 {
+    scan.leaves().pages.len() as u64 * scan.space().format().page_size as u64
+}
+
+fn export(args: Export) -> Done {
+    let to_standard_output = args.to.as_os_str() == "-";
+    let Format::Csv = match (args.format, args.to.extension().and_then(|e| e.to_str())) {
+        (Some(format), _) => format,
+        (None, Some("csv")) => Format::Csv,
+        (None, _) if to_standard_output => return Err(Failed::Message("--to - needs --format: csv".into())),
+        (None, _) => {
+            return Err(Failed::Message(format!(
+                "{}: its name does not tell what to write; expected FILE.csv, or --format csv",
+                args.to.display()
+            )));
+        }
+    };
+    let scan = Arc::new(Scan::open(&args.file).map_err(told)?);
+    let evidence = evidence::find(scan.space(), args.assume_consistent).map_err(told)?;
+    let dialect = match args.csv {
+        Csv::Rfc4180 => Dialect::Rfc4180,
+        Csv::Mysql if scan.space().format().has_sdi => Dialect::Mysql,
+        Csv::Mysql => Dialect::Mariadb,
+    };
+    let options = Options {
+        dialect,
+        columns: export::columns(&scan, args.columns.as_deref()).map_err(told)?,
+        limit: args.limit,
+        workers: args.threads.map_or_else(ondol_base::thread::parallelism, usize::from),
+        ordered: !args.unordered,
+    };
+    let bar = bar(leaf_bytes(&scan));
+    let started = std::time::Instant::now();
+    let done = if to_standard_output {
+        export::text(
+            scan.clone(),
+            &options,
+            &mut std::io::stdout().lock(),
+            Path::new("standard output"),
+            |d| bar.set_position(d.read),
+        )
+    } else {
+        let unfinished = Unfinished::create(&args.to, args.overwrite)?;
+        let done = export::text(scan.clone(), &options, &mut &unfinished.file, &unfinished.path, |d| {
+            bar.set_position(d.read)
+        });
+        done.and_then(|done| {
+            unfinished
+                .finish(&args.to)
+                .map(|()| done)
+                .map_err(|e| ondol_innodb::error::Error::io(&args.to, "cannot be put in its place", &e))
+        })
+    };
+    bar.finish_and_clear();
+    let done = done.map_err(told)?;
+    if !to_standard_output {
+        let seconds = started.elapsed().as_secs_f64().max(1e-9);
+        eprintln!(
+            "{} rows, {:.1} MB, in {seconds:.2} s ({:.0} rows a second, {:.0} MB of pages a second); the file was {evidence}",
+            done.rows,
+            done.written as f64 / 1e6,
+            done.rows as f64 / seconds,
+            done.read as f64 / 1e6 / seconds
+        );
+    }
+    Ok(())
+}
+
+/// A file that gets its name when it is whole; dropped before, it is removed.
+struct Unfinished {
+    file: File,
+    path: PathBuf,
+}
+impl Unfinished {
+    fn create(to: &Path, overwrite: bool) -> Result<Unfinished, Failed> {
+        if !overwrite && to.exists() {
+            return Err(Failed::Message(format!(
+                "{}: it is there already; --overwrite replaces it",
+                to.display()
+            )));
+        }
+        let mut name = to.as_os_str().to_owned();
+        name.push(".partial");
+        let path = PathBuf::from(name);
+        let file = File::create(&path).map_err(|e| Failed::io(path.display(), e))?;
+        Ok(Unfinished { file, path })
+    }
+    fn finish(&self, to: &Path) -> std::io::Result<()> {
+        self.file.sync_all()?;
+        std::fs::rename(&self.path, to)
+    }
+}
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        // After `finish` there is nothing of this name; nothing else can be done about it here.
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+fn info(file: &Path) -> Done {
+    let scan = Scan::open(file).map_err(told)?;
+    let (space, definition) = (scan.space(), scan.definition());
+    let format = space.format();
+    let mut text = format!(
+        "table            {}\ntablespace       {}, {} pages of {} bytes\nchecksums        {}\ndefinition       {}\nrow format       {:?}\n",
+        definition.table.name,
+        space.id(),
+        space.pages(),
+        format.page_size,
+        match format.family {
+            ondol_innodb::checksum::Family::Full => "full_crc32",
+            ondol_innodb::checksum::Family::Old => "crc32, innodb or none",
+        },
+        if format.has_sdi { "in the file" } else { "in the .frm beside it" },
+        definition.table.row_format,
+    );
+    let leaves = scan.leaves();
+    text += &format!(
+        "clustered index  number {}, root page {}, {} leaves, {} inner pages, {} levels\nat rest          {}\n\n",
+        leaves.index,
+        definition.root,
+        leaves.pages.len(),
+        leaves.inner,
+        leaves.height + 1,
+        match evidence::find(space, false) {
+            Ok(e) => e.to_string(),
+            Err(e) => e.to_string(),
+        }
+    );
+    let width = scan.columns().iter().map(|c| c.name.chars().count()).max().unwrap_or(0);
+    for (i, c) in scan.columns().iter().enumerate() {
+        let key = definition
+            .table
+            .key
+            .iter()
+            .position(|(k, _)| *k == i)
+            .map_or(String::new(), |n| format!(", key part {}", n + 1));
+        let null = if c.nullable { "" } else { " NOT NULL" };
+        let stored = if c.stored { "" } else { ", virtual" };
+        text += &format!("{:width$}  {}{null}{key}{stored}\n", c.name, c.sql);
+    }
+    std::io::stdout().write_all(text.as_bytes()).map_err(|e| Failed::io("standard output", e))
+}
+
+fn check(file: &Path) -> Done {
+    let scan = Scan::open(file).map_err(told)?;
+    let space = scan.space();
+    let size = space.format().page_size;
+    let bar = bar(space.bytes());
+    // Every page of the file, then every record of the table.
+    let mut page = vec![0; size];
+    let mut wrong = 0;
+    for number in 0..space.pages() {
+        if let Err(e) = space.read_page(number, &mut page) {
+            bar.suspend(|| println!("{e}"));
+            wrong += 1;
+        }
+        bar.set_position(number as u64 * size as u64);
+    }
+    let (mut rows, mut deleted) = (0, 0);
+    let mut buffers = Buffers::default();
+    for part in 0..scan.parts() {
+        match scan.read(part, &mut buffers, |leaf| {
+            rows += leaf.rows.len();
+            Ok(())
+        }) {
+            Ok(n) => deleted += n,
+            Err(e) => {
+                bar.suspend(|| println!("{e}"));
+                wrong += 1;
+            }
+        }
+    }
+    bar.finish_and_clear();
+    println!(
+        "{} pages, {} leaves, {rows} rows, {deleted} records marked as deleted; {}",
+        space.pages(),
+        scan.leaves().pages.len(),
+        if wrong == 0 { "whole".to_string() } else { format!("{wrong} findings") }
+    );
+    if wrong > 0 { Err(Failed::Told) } else { Ok(()) }
+}
