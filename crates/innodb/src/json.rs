@@ -141,22 +141,7 @@ fn opaque(out: &mut Vec<u8>, body: &[u8]) -> Option<()> {
             if scale > precision || *precision > 65 {
                 return None;
             }
-            let mut all = [0; 81];
-            let negative = value::decimal_digits(digits, *precision, *scale, &mut all)?;
-            let (whole, fraction) = all[..*precision as usize].split_at((precision - scale) as usize);
-            let zeros = whole.iter().take_while(|d| **d == 0).count().min(whole.len().saturating_sub(1));
-            if negative {
-                out.push(b'-');
-            }
-            if whole.is_empty() {
-                out.push(b'0');
-            }
-            out.extend(whole[zeros..].iter().map(|d| d + b'0'));
-            if !fraction.is_empty() {
-                out.push(b'.');
-                out.extend(fraction.iter().map(|d| d + b'0'));
-            }
-            Some(())
+            value::push_decimal(out, digits, *precision, *scale)
         }
         // DATE, TIME, DATETIME, TIMESTAMP: 24 bits of microseconds, then the packed form, in one number of 64 bits.
         7 | 10 | 11 | 12 => {

@@ -53,24 +53,9 @@ pub fn push(lines: &mut Lines, column: &Column, bytes: &[u8]) -> Result<(), Stri
             Ok(())
         }
         Type::Decimal { precision, scale } => {
-            let mut digits = [0; 81];
-            let negative =
-                value::decimal_digits(bytes, *precision, *scale, &mut digits).ok_or_else(no_value)?;
-            let (whole, fraction) = digits[..*precision as usize].split_at((precision - scale) as usize);
-            let zeros = whole.iter().take_while(|d| **d == 0).count().min(whole.len().saturating_sub(1));
-            lines.plain(|b| {
-                if negative {
-                    b.push(b'-');
-                }
-                if whole.is_empty() {
-                    b.push(b'0');
-                }
-                b.extend(whole[zeros..].iter().map(|d| d + b'0'));
-                if !fraction.is_empty() {
-                    b.push(b'.');
-                    b.extend(fraction.iter().map(|d| d + b'0'));
-                }
-            });
+            let mut text = Vec::new();
+            value::push_decimal(&mut text, bytes, *precision, *scale).ok_or_else(no_value)?;
+            lines.plain(|b| b.extend_from_slice(&text));
             Ok(())
         }
         Type::Date => {

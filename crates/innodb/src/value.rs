@@ -27,42 +27,41 @@ pub fn unsigned(bytes: &[u8]) -> Option<u64> {
     }
 }
 
-/// The digits of a DECIMAL: whether it is negative, and its `precision` digits, as values 0 to 9 in `into`.
+const POWERS: [u32; 10] =
+    [1, 10, 100, 1000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000, 1_000_000_000];
+
+/// Takes a DECIMAL apart: `each` is given how many digits come next, 1 to 9, and their number. Whether it is negative.
 ///
 /// Digits lie in words of 4 bytes for 9 of them, counted from the point; what is left over at both ends takes as few bytes as it needs. The first bit is
 /// flipped; of a negative number, all are.
-pub fn decimal_digits(bytes: &[u8], precision: u8, scale: u8, into: &mut [u8; 81]) -> Option<bool> {
+#[inline]
+fn words(bytes: &[u8], precision: u8, scale: u8, mut each: impl FnMut(usize, u32)) -> Option<bool> {
     let (whole, fraction) = ((precision - scale) as usize, scale as usize);
     if bytes.len() != crate::table::decimal_bytes(precision, scale) || bytes.is_empty() {
         return None;
     }
     let negative = bytes[0] & 0x80 == 0;
     let mask = if negative { 0xff } else { 0 };
-    let mut at = 0;
-    let mut to = 0;
-    let mut group = |digits: usize| -> Option<()> {
-        let n = DIGIT_BYTES[digits] as usize;
+    let mut flip = 0x80;
+    let mut rest = bytes;
+    let mut take = |digits: usize| -> Option<()> {
+        let (here, behind) = rest.split_at(DIGIT_BYTES[digits] as usize);
         let mut word = 0u32;
-        for i in 0..n {
-            let flip = if at + i == 0 { 0x80 } else { 0 };
-            word = word << 8 | ((bytes[at + i] ^ flip) ^ mask) as u32;
+        for &b in here {
+            word = word << 8 | (b ^ flip ^ mask) as u32;
+            flip = 0;
         }
-        at += n;
-        for i in (0..digits).rev() {
-            into[to + i] = (word % 10) as u8;
-            word /= 10;
-        }
-        to += digits;
-        (word == 0).then_some(())
+        rest = behind;
+        (word < POWERS[digits]).then(|| each(digits, word))
     };
-    if whole % 9 != 0 {
-        group(whole % 9)?;
+    if !whole.is_multiple_of(9) {
+        take(whole % 9)?;
     }
     for _ in 0..whole / 9 + fraction / 9 {
-        group(9)?;
+        take(9)?;
     }
-    if fraction % 9 != 0 {
-        group(fraction % 9)?;
+    if !fraction.is_multiple_of(9) {
+        take(fraction % 9)?;
     }
     Some(negative)
 }
@@ -70,59 +69,40 @@ pub fn decimal_digits(bytes: &[u8], precision: u8, scale: u8, into: &mut [u8; 81
 /// A DECIMAL of up to 38 digits, times 10 to its scale.
 #[inline]
 pub fn decimal(bytes: &[u8], precision: u8, scale: u8) -> Option<i128> {
-    let (whole, fraction) = ((precision - scale) as usize, scale as usize);
-    if bytes.len() != crate::table::decimal_bytes(precision, scale) || bytes.is_empty() || precision > 38 {
-        return None;
-    }
-    const POWERS: [u32; 10] =
-        [1, 10, 100, 1000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000, 1_000_000_000];
-    let negative = bytes[0] & 0x80 == 0;
-    let mask = if negative { u32::MAX } else { 0 };
-    let mut at = 0;
-    let mut flip = 0x80u8;
-    let mut group = |digits: usize| -> Option<u32> {
-        let n = DIGIT_BYTES[digits] as usize;
-        let mut word = 0u32;
-        for &b in &bytes[at..at + n] {
-            word = word << 8 | ((b ^ flip) as u32 ^ (mask & 0xff));
-            flip = 0;
-        }
-        at += n;
-        (word < POWERS[digits]).then_some(word)
-    };
     // Nearly all fit 18 digits, for which 64 bits are quicker.
     if precision <= 18 {
         let mut value = 0i64;
-        let mut add = |digits: usize| -> Option<()> {
-            value = value * POWERS[digits] as i64 + group(digits)? as i64;
-            Some(())
-        };
-        if whole % 9 != 0 {
-            add(whole % 9)?;
-        }
-        for _ in 0..whole / 9 + fraction / 9 {
-            add(9)?;
-        }
-        if fraction % 9 != 0 {
-            add(fraction % 9)?;
-        }
+        let negative = words(bytes, precision, scale, |digits, word| {
+            value = value * POWERS[digits] as i64 + word as i64
+        })?;
         return Some(if negative { -value } else { value } as i128);
     }
+    if precision > 38 {
+        return None;
+    }
     let mut value = 0i128;
-    let mut add = |digits: usize| -> Option<()> {
-        value = value * POWERS[digits] as i128 + group(digits)? as i128;
-        Some(())
-    };
-    if whole % 9 != 0 {
-        add(whole % 9)?;
-    }
-    for _ in 0..whole / 9 + fraction / 9 {
-        add(9)?;
-    }
-    if fraction % 9 != 0 {
-        add(fraction % 9)?;
-    }
+    let negative =
+        words(bytes, precision, scale, |digits, word| value = value * POWERS[digits] as i128 + word as i128)?;
     Some(if negative { -value } else { value })
+}
+
+/// A DECIMAL of any length as text.
+pub fn push_decimal(into: &mut Vec<u8>, bytes: &[u8], precision: u8, scale: u8) -> Option<()> {
+    let mut digits = Vec::with_capacity(precision as usize);
+    let negative = words(bytes, precision, scale, |n, word| {
+        digits.extend((0..n as u32).rev().map(|i| b'0' + (word / 10u32.pow(i) % 10) as u8));
+    })?;
+    let (whole, fraction) = digits.split_at((precision - scale) as usize);
+    let zeros = whole.iter().take_while(|d| **d == b'0').count().min(whole.len().saturating_sub(1));
+    if negative {
+        into.push(b'-');
+    }
+    into.extend_from_slice(if whole.is_empty() { b"0" } else { &whole[zeros..] });
+    if !fraction.is_empty() {
+        into.push(b'.');
+        into.extend_from_slice(fraction);
+    }
+    Some(())
 }
 
 /// A date as it is stored, which need not be one: months and days may be zero.
@@ -334,9 +314,10 @@ mod tests {
         assert_eq!(decimal(&bytes, 14, 4), Some(12_345_678_901_234));
         let negative: Vec<u8> = bytes.iter().map(|b| !b).collect();
         assert_eq!(decimal(&negative, 14, 4), Some(-12_345_678_901_234));
-        let mut digits = [0; 81];
-        assert_eq!(decimal_digits(&negative, 14, 4, &mut digits), Some(true));
-        assert_eq!(digits[..14], [1, 2, 3, 4, 5, 6, 7, 8, 9, 0, 1, 2, 3, 4]);
+        let mut text = Vec::new();
+        assert_eq!(push_decimal(&mut text, &negative, 14, 4), Some(()));
+        assert_eq!(text, b"-1234567890.1234");
+        assert_eq!(push_decimal(&mut text, &[0xff; 7], 14, 4), None, "digits beyond 9");
         assert_eq!(decimal(&[0xff; 7], 14, 4), None, "digits beyond 9");
         assert_eq!(decimal(&[0x80], 14, 4), None);
     }
