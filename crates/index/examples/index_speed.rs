@@ -1,5 +1,5 @@
 //! Measures both indexes: builds them with random keys, then looks keys up, one by one and prefetched in
-//! batches. For profiling: `speed [entries] [name...]` runs only the parts named.
+//! batches. For profiling: `index_speed [entries] [name...]` runs only the parts named.
 use ondol_base::clock;
 use ondol_base::epoch::Epochs;
 use ondol_base::oid::Oid;
