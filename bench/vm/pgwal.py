@@ -92,7 +92,7 @@ class Pgwal(Scenario):
             "mode": self.mode,
             "programs": self.programs,
             "command": self.rig.built("ondol-pgwal"),
-            "library": self.rig.built("libondol_pgwal.so"),
+            "preload": self.rig.built("libondol_pgwal.so"),
             "initialise": False,
         }
 

@@ -24,9 +24,7 @@ class Cluster:
         os.makedirs(RUN)
         os.chown(RUN, self.user.pw_uid, self.user.pw_gid)
         # The host's folder may not be for everyone.
-        for name in ("command", "library"):
-            shutil.copy(said[name], RUN)
-            setattr(self, name, os.path.join(RUN, os.path.basename(said[name])))
+        self.command, self.preload = (shutil.copy(said[name], RUN) for name in ("command", "preload"))
 
     def start(self, *command, **more):
         user = {"user": self.user.pw_uid, "group": self.user.pw_gid, "extra_groups": []}
@@ -52,7 +50,7 @@ class Cluster:
         for setting in ["listen_addresses=", "shared_buffers=16MB", "autovacuum_naptime=5s", *settings]:
             command += ["-c", setting]
         if ring:
-            command = [self.command, "run", "--ring", RING, "--library", self.library, "--", *command]
+            command = [self.command, "run", "--ring", RING, "--library", self.preload, "--", *command]
         with open(LOG, "a") as log:
             self.server = self.start(*command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         end = time.monotonic() + 240
