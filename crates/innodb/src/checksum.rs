@@ -75,28 +75,6 @@ fn old(page: &[u8]) -> Result<(), String> {
     ))
 }
 
-/// The checksum of a page of ROW_FORMAT=COMPRESSED, as it lies on the disk. It stands at offset 0 alone and covers neither itself, nor the LSN that the flush
-/// leaves at 26, nor the space's number.
-pub fn verify_compressed(page: &[u8]) -> Result<(), String> {
-    let Some(found) = u32_at(page, 0) else { return Err("a page of no length".into()) };
-    if found == NO_CHECKSUM || (found == 0 && is_zero(page)) {
-        return Ok(());
-    }
-    let crc = crc32c(&page[4..16]) ^ crc32c(&page[24..26]) ^ crc32c(&page[34..]);
-    if found == crc {
-        return Ok(());
-    }
-    let mut adler = Adler::new();
-    adler.add(&page[4..16]);
-    adler.add(&page[24..26]);
-    adler.add(&page[34..]);
-    let adler = adler.value();
-    if found == adler {
-        return Ok(());
-    }
-    Err(format!("its checksum is {found:08x}, its content's {crc:08x} (crc32) or {adler:08x} (innodb)"))
-}
-
 /// InnoDB's own hash of the `innodb` checksum, on a word of 64 bits.
 fn fold(bytes: &[u8]) -> u64 {
     const RANDOM: u64 = 1_463_735_687;
@@ -105,23 +83,6 @@ fn fold(bytes: &[u8]) -> u64 {
 }
 fn pair(n: u64, m: u64, random: u64, random_2: u64) -> u64 {
     ((((n ^ m ^ random_2) << 8).wrapping_add(n)) ^ random).wrapping_add(m)
-}
-
-struct Adler(u32, u32);
-impl Adler {
-    /// InnoDB starts from zero, not from one as zlib's callers do.
-    fn new() -> Adler {
-        Adler(0, 0)
-    }
-    fn add(&mut self, bytes: &[u8]) {
-        for &b in bytes {
-            self.0 = (self.0 + b as u32) % 65521;
-            self.1 = (self.1 + self.0) % 65521;
-        }
-    }
-    fn value(&self) -> u32 {
-        self.1 << 16 | self.0
-    }
 }
 
 #[cfg(test)]

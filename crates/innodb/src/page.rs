@@ -13,18 +13,13 @@ pub mod kind {
     pub const SDI: u16 = 17853;
     /// The root of a clustered index whose columns were changed at once (MariaDB).
     pub const INSTANT: u16 = 18;
-    pub const INODE: u16 = 3;
     pub const FSP_HEADER: u16 = 8;
-    pub const XDES: u16 = 9;
     pub const BLOB: u16 = 10;
-    pub const ZBLOB: u16 = 11;
-    pub const ZBLOB2: u16 = 12;
     pub const COMPRESSED: u16 = 14;
     pub const ENCRYPTED: u16 = 15;
     pub const COMPRESSED_AND_ENCRYPTED: u16 = 16;
     pub const ENCRYPTED_RTREE: u16 = 17;
     pub const SDI_BLOB: u16 = 18;
-    pub const SDI_ZBLOB: u16 = 19;
     pub const LOB_INDEX: u16 = 22;
     pub const LOB_DATA: u16 = 23;
     pub const LOB_FIRST: u16 = 24;
@@ -35,10 +30,6 @@ pub mod kind {
 
 /// The number that means "no page".
 pub const NONE: u32 = u32::MAX;
-/// Where an index page's own header begins, after the 38 bytes that all pages have.
-pub const INDEX_HEADER: usize = 38;
-/// Where records may begin at the earliest.
-pub const DATA: usize = 94;
 
 pub fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_be_bytes(bytes.get(at..at + 2)?.try_into().ok()?))
@@ -86,15 +77,8 @@ impl<'a> Page<'a> {
     pub fn is_compact(self) -> bool {
         self.half(42) & 0x8000 != 0
     }
-    pub fn heap_count(self) -> u16 {
-        self.half(42) & 0x7fff
-    }
     pub fn heap_top(self) -> u16 {
         self.half(40)
-    }
-    /// MariaDB's instant columns: the number of columns before the first was added (only on a root of kind INSTANT).
-    pub fn instant(self) -> u16 {
-        self.half(50)
     }
     /// Records of users on the page; delete-marked ones count.
     pub fn record_count(self) -> u16 {

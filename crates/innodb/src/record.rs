@@ -130,17 +130,6 @@ impl Rows {
     pub fn row(&self, row: usize) -> &[Place] {
         &self.places[row * self.columns..][..self.columns]
     }
-    #[inline]
-    pub fn column(&self, column: usize) -> impl Iterator<Item = Place> + '_ {
-        self.places[column.min(self.places.len())..].iter().step_by(self.columns.max(1)).copied()
-    }
-    /// Keeps the rows from `from` on, and of them at most `count`.
-    pub fn keep(&mut self, from: usize, count: usize) {
-        let from = from.min(self.count);
-        self.places.drain(..from * self.columns);
-        self.count = (self.count - from).min(count);
-        self.places.truncate(self.count * self.columns);
-    }
 }
 
 /// How records lie in a table's clustered index.

@@ -158,15 +158,6 @@ pub struct Time {
     pub second: u8,
     pub micros: u32,
 }
-impl Time {
-    /// Microseconds, with the sign.
-    pub fn total(self) -> i64 {
-        let n = (self.hour as i64 * 3600 + self.minute as i64 * 60 + self.second as i64) * 1_000_000
-            + self.micros as i64;
-        if self.negative { -n } else { n }
-    }
-}
-
 /// Microseconds of a fraction: its bytes hold 2, 4 or 6 digits.
 fn fraction(bytes: &[u8], fsp: u8) -> Option<u32> {
     if bytes.len() != (fsp as usize).div_ceil(2) {
