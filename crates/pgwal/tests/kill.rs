@@ -4,6 +4,9 @@
 //! A heavier test, run by name: `cargo test -p ondol-pgwal --test kill -- --ignored --nocapture`. `ONDOL_ROUNDS` says how many
 //! rounds (12). It needs PostgreSQL's programs (`ONDOL_PGBIN`, else Debian's folder of version 15) and, for root, a user `postgres`.
 //! Where these are missing it fails.
+#[path = "../../preload/tests/common/built.rs"]
+mod built;
+
 use ondol_ring::file::{Mapping, OWNED, Owner};
 use ondol_ring::{Entry, Ring};
 use std::fs::{File, OpenOptions};
@@ -53,18 +56,7 @@ impl Place {
         }
         // Where the server's user can read them.
         let command = Path::new(env!("CARGO_BIN_EXE_ondol-pgwal"));
-        let library = command.with_file_name("libondol_pgwal.so");
-        // Nothing links the library, so a test does not build it.
-        let folder = command.parent().expect("a folder");
-        let profile = folder.file_name().and_then(|p| p.to_str()).expect("a profile's folder");
-        let built = Command::new(env!("CARGO"))
-            .args(["build", "--offline", "-p", "ondol-preload", "--profile"])
-            .arg(if profile == "debug" { "dev" } else { profile })
-            .arg("--target-dir")
-            .arg(folder.parent().expect("a target folder"))
-            .current_dir(env!("CARGO_MANIFEST_DIR"))
-            .status();
-        assert!(built.expect("cargo runs").success());
+        let library = built::library(command.parent().expect("a folder"));
         for from in [command, &library] {
             std::fs::copy(from, place.path(from.file_name().expect("a name").to_str().expect("UTF-8")))
                 .expect("copy");

@@ -2,6 +2,9 @@
 //! fails this test until it is sorted into one of the lists here.
 //!
 //! Looks at every server in Debian's place and at `ONDOL_POSTGRES` (paths with `:` between them).
+#[path = "common/built.rs"]
+mod built;
+
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -95,17 +98,7 @@ fn symbols(of: &std::path::Path, defined: bool) -> Vec<String> {
 
 fn library() -> PathBuf {
     let test = std::env::current_exe().expect("a test");
-    let folder = test.parent().and_then(|d| d.parent()).expect("a profile's folder");
-    let profile = folder.file_name().and_then(|p| p.to_str()).expect("a name");
-    let built = Command::new(env!("CARGO"))
-        .args(["build", "--offline", "-p", "ondol-preload", "--profile"])
-        .arg(if profile == "debug" { "dev" } else { profile })
-        .arg("--target-dir")
-        .arg(folder.parent().expect("a target folder"))
-        .current_dir(env!("CARGO_MANIFEST_DIR"))
-        .status();
-    assert!(built.expect("cargo runs").success());
-    folder.join("libondol_pgwal.so")
+    built::library(test.parent().and_then(|d| d.parent()).expect("a profile's folder"))
 }
 
 #[test]

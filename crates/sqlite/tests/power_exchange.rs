@@ -10,6 +10,9 @@
 //!
 //! Checked: each reader finds its state between any two steps of a checkpoint; recovery finds a commit, none that was acknowledged is missing. Each
 //! known-wrong variant must be noticed. `ONDOL_SQLITE_SEED`, `ONDOL_SQLITE_WORLDS`.
+#[path = "common/seeds.rs"]
+mod seeds;
+
 use ondol_base::media::{File, Open, Storage};
 use ondol_base::sim::{Config, Random, World};
 use ondol_sqlite::exchange::Pair;
@@ -582,19 +585,9 @@ fn lives(seed: u64, mutation: Option<&'static str>) {
     world.run(|| life(&disk, &mut r, &mut truth)).expect("no failure");
 }
 
-fn env(key: &str, default: u64) -> u64 {
-    std::env::var(key).map_or(default, |v| v.parse().expect("a number"))
-}
-
 #[test]
 fn no_power_failure_loses_a_page_that_was_exchanged() {
-    let first = env("ONDOL_SQLITE_SEED", 1);
-    for seed in first..first + env("ONDOL_SQLITE_WORLDS", 40) {
-        if let Err(panic) = std::panic::catch_unwind(|| lives(seed, None)) {
-            eprintln!("ONDOL_SQLITE_SEED={seed} ONDOL_SQLITE_WORLDS=1");
-            std::panic::resume_unwind(panic);
-        }
-    }
+    seeds::each(40, |seed| lives(seed, None));
 }
 
 #[test]

@@ -7,6 +7,9 @@
 //! here. Checked at each start: the database is at a commit, and none that was acknowledged is missing. Each mutation must be noticed.
 //!
 //! `ONDOL_SQLITE_SEED`, `ONDOL_SQLITE_WORLDS`.
+#[path = "common/seeds.rs"]
+mod seeds;
+
 use ondol_base::crc::crc32c;
 use ondol_base::media::{File, Mapped, Open, Promise, Storage};
 use ondol_base::sim::{Config, Random, World};
@@ -538,19 +541,9 @@ fn lives(seed: u64, mutation: Option<&'static str>) {
     world.run(|| one_life(&*disk, &mut r, &mut truth)).expect("no failure");
 }
 
-fn env(key: &str, default: u64) -> u64 {
-    std::env::var(key).map_or(default, |v| v.parse().expect("a number"))
-}
-
 #[test]
 fn no_power_failure_loses_a_commit_of_mapped_files() {
-    let first = env("ONDOL_SQLITE_SEED", 1);
-    for seed in first..first + env("ONDOL_SQLITE_WORLDS", 400) {
-        if let Err(panic) = std::panic::catch_unwind(|| lives(seed, None)) {
-            eprintln!("ONDOL_SQLITE_SEED={seed} ONDOL_SQLITE_WORLDS=1");
-            std::panic::resume_unwind(panic);
-        }
-    }
+    seeds::each(400, |seed| lives(seed, None));
 }
 
 #[test]
