@@ -441,6 +441,41 @@ fn of_two_that_want_one_unique_key_one_gets_it() {
     }
 }
 
+/// Who owns a row and who shares it step back from each other when they come at once; that they then wait is no cycle, and nobody
+/// waits for the other's end who does not hold the row any more.
+#[test]
+fn who_stepped_back_is_not_waited_for() {
+    fn lock(c: &mut Connection, strength: LockStrength) -> ondol_types::SqlResult<()> {
+        let oid = rows(c, "t")[0].0;
+        run(c, "t", |c, t| c.lock(t, oid, strength, Wait::Block)).map(drop)
+    }
+    let own: (Access, Body) = (Access::ReadWrite, |c, _| lock(c, LockStrength::Update));
+    let share: (Access, Body) = (Access::ReadWrite, |c, _| lock(c, LockStrength::Share));
+    for seed in 0..400 {
+        let (ends, _) = contend(seed, IndexKind::Btree, |_| {}, &[own, share, own, share]);
+        assert_eq!(ends, ["", "", "", ""], "{seed}");
+    }
+    let let_go: (Access, Body) = (Access::ReadWrite, |c, meet| {
+        c.savepoint("s")?;
+        lock(c, LockStrength::Update)?;
+        meet();
+        thread::sleep(Duration::from_millis(200));
+        c.rollback_to_savepoint("s")?;
+        thread::sleep(Duration::from_secs(5));
+        Ok(())
+    });
+    let waits: (Access, Body) = (Access::ReadWrite, |c, meet| {
+        meet();
+        let began = ondol_base::clock::now();
+        lock(c, LockStrength::Update)?;
+        assert!(ondol_base::clock::now() - began < Duration::from_secs(1));
+        Ok(())
+    });
+    for seed in 0..40 {
+        assert_eq!(contend(seed, IndexKind::Btree, |_| {}, &[let_go, waits]).0, ["", ""], "{seed}");
+    }
+}
+
 fn second_index(c: &mut Connection, table: &str) -> ondol_types::SqlResult<()> {
     let column = IndexColumn { column: 1, desc: false, nulls_first: false };
     c.create_index(table, &format!("{table}_name"), IndexKind::Btree, false, vec![column], false, false)

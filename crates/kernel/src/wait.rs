@@ -3,13 +3,16 @@
 //!
 //! - **W1** Who waits has edges to those it waits for, entered under the table's mutex; a cycle is found by whoever
 //!   closes it, and that one gives up. The edges are asked for anew whenever somebody looks.
-//! - **W2** A transaction that ends stores its state, then looks whether it is waited for; who waits enters the flag,
-//!   then looks at the state. Sequential consistency lets at least one of them see the other.
-//! - **W3** Who shares a row registers, then looks for an owner; who would own a row takes it, then looks for sharers.
+//! - **W2** A transaction that lets go of a row stores that (its end, or the row's header), then looks whether it is waited for; who
+//!   waits enters the flag, then looks. Sequential consistency lets at least one of them see the other.
+//! - **W3** Who shares a row registers, then looks for an owner; who would own a row takes it, then looks for sharers. Who finds one
+//!   steps back. So locks come and go before their transaction ends: one is waited for only while it is held, else two that
+//!   stepped back from each other would wait for each other's end.
 //!
 //! One mutex serves all waits: they are the slow path. It is where many contended locks stop scaling.
 use crate::error::{Error, Result};
-use crate::slot::Status;
+use crate::memory::Space;
+use crate::slot::{ID, OWNED, Status};
 use crate::transaction::TxnState;
 use ondol_base::clock;
 use ondol_base::oid::Oid;
@@ -25,12 +28,54 @@ pub type Blockers = dyn Fn(&mut dyn FnMut(SessionId)) + Send + Sync;
 /// A session, for as long as it lives.
 pub type SessionId = u64;
 
+/// How a transaction holds a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hold {
+    Owns,
+    Shares,
+}
+
+/// A row that a transaction holds, or held.
+pub struct Held {
+    pub space: Arc<Space>,
+    pub oid: Oid,
+    pub hold: Hold,
+    pub txn: Arc<TxnState>,
+}
+
+/// Row -> transactions that share a lock on it.
+type Shares = HashMap<u64, Vec<Arc<TxnState>>>;
+
+impl Held {
+    fn is_over(&self, shares: &Shares) -> bool {
+        if matches!(self.txn.get(), Status::Committed(_) | Status::Aborted) {
+            return true;
+        }
+        !match self.hold {
+            Hold::Owns => {
+                let w0 = self.space.word(self.oid.0).load(Ordering::SeqCst);
+                w0 & OWNED != 0 && w0 & ID == self.txn.id
+            }
+            Hold::Shares => is_shared(shares, self.oid, self.txn.id),
+        }
+    }
+}
+
+fn is_shared(shares: &Shares, oid: Oid, txn: u64) -> bool {
+    shares.get(&oid.0).is_some_and(|holders| holders.iter().any(|h| h.id == txn))
+}
+
+/// What keeps a session waiting.
+enum Edge {
+    Row(Arc<Held>),
+    Sessions(Box<Blockers>),
+}
+
 #[derive(Default)]
 struct Table {
-    /// Who waits, and for whom.
-    edges: HashMap<SessionId, Box<Blockers>>,
-    /// Row -> transactions that share a lock on it.
-    shares: HashMap<u64, Vec<Arc<TxnState>>>,
+    /// Who waits, and for what.
+    edges: HashMap<SessionId, Edge>,
+    shares: Shares,
 }
 
 impl Table {
@@ -38,13 +83,17 @@ impl Table {
     fn is_cycle(&self, me: SessionId) -> bool {
         let (mut todo, mut met) = (vec![me], vec![]);
         while let Some(at) = todo.pop() {
-            let Some(blockers) = self.edges.get(&at) else { continue };
-            blockers(&mut |b| {
+            let mut meet = |b| {
                 if !met.contains(&b) {
                     met.push(b);
                     todo.push(b)
                 }
-            })
+            };
+            match self.edges.get(&at) {
+                Some(Edge::Row(held)) if !held.is_over(&self.shares) => meet(held.txn.session),
+                Some(Edge::Sessions(blockers)) => blockers(&mut meet),
+                _ => {}
+            }
         }
         met.contains(&me)
     }
@@ -53,7 +102,7 @@ impl Table {
 #[derive(Default)]
 pub struct Waits {
     table: Mutex<Table>,
-    ended: Condvar,
+    over: Condvar,
 }
 
 /// How often a wait looks whether it was cancelled.
@@ -77,18 +126,12 @@ impl Patience {
 }
 
 impl Waits {
-    /// Waits until `holder` has ended.
-    pub fn wait_for(&self, me: SessionId, holder: &Arc<TxnState>, patience: &Patience) -> Result<()> {
-        let ended = |h: &TxnState| matches!(h.get(), Status::Committed(_) | Status::Aborted);
-        holder.waited.store(true, Ordering::SeqCst);
+    /// Waits until the row is held no more.
+    pub fn wait_for(&self, me: SessionId, held: Held, patience: &Patience) -> Result<()> {
+        held.txn.waited.store(true, Ordering::SeqCst);
         fence(Ordering::SeqCst);
-        let theirs = holder.clone();
-        let blockers = move |f: &mut dyn FnMut(SessionId)| {
-            if !ended(&theirs) {
-                f(theirs.session)
-            }
-        };
-        self.wait(me, Box::new(blockers), POLL, patience, || ended(holder))
+        let held = Arc::new(held);
+        self.wait_until(me, Edge::Row(held.clone()), POLL, patience, |shares| held.is_over(shares))
     }
 
     /// Waits until `over` says so, asked at least every `poll`. Whatever makes an end of it without [`Waits::changed`] is
@@ -101,11 +144,22 @@ impl Waits {
         patience: &Patience,
         mut over: impl FnMut() -> bool,
     ) -> Result<()> {
+        self.wait_until(me, Edge::Sessions(blockers), poll, patience, |_| over())
+    }
+
+    fn wait_until(
+        &self,
+        me: SessionId,
+        edge: Edge,
+        poll: Duration,
+        patience: &Patience,
+        mut over: impl FnMut(&Shares) -> bool,
+    ) -> Result<()> {
         let deadline = patience.timeout.map(|t| clock::now() + t);
         let mut table = self.table.lock();
-        table.edges.insert(me, blockers);
+        table.edges.insert(me, edge);
         let outcome = loop {
-            if over() {
+            if over(&table.shares) {
                 break Ok(());
             }
             // Only who begins to wait closes a cycle, but looking costs nothing here.
@@ -122,7 +176,7 @@ impl Waits {
                     _ => break Err(Error::LockNotAvailable { timeout: true }),
                 }
             }
-            table = self.ended.wait_timeout(table, limit).0;
+            table = self.over.wait_timeout(table, limit).0;
         };
         table.edges.remove(&me);
         outcome
@@ -131,15 +185,16 @@ impl Waits {
     /// Something that is waited for, other than a transaction's end, may have come to pass.
     pub fn changed(&self) {
         let _table = self.table.lock();
-        self.ended.notify_all();
+        self.over.notify_all();
     }
 
-    /// To be called by a transaction after its end is stored and its slots are stamped.
-    pub fn ended(&self, txn: &TxnState) {
+    /// To be called by a transaction that let go of rows it owned: after its end is stored and its slots are stamped, or after their
+    /// headers are as they were (W2).
+    pub fn let_go(&self, txn: &TxnState) {
         fence(Ordering::SeqCst);
         if txn.waited.load(Ordering::SeqCst) {
             let _table = self.table.lock();
-            self.ended.notify_all();
+            self.over.notify_all();
         }
     }
 
@@ -158,7 +213,7 @@ impl Waits {
     }
     /// Whether the transaction shares the row: whoever owns it then is about to find that, and to step back (W3).
     pub fn shares(&self, oid: Oid, txn: u64) -> bool {
-        self.table.lock().shares.get(&oid.0).is_some_and(|holders| holders.iter().any(|h| h.id == txn))
+        is_shared(&self.table.lock().shares, oid, txn)
     }
     /// Gives a shared lock back; `unflag` clears the row's flag when nobody shares it any more.
     pub fn unshare(&self, oid: Oid, txn: u64, unflag: impl FnOnce()) {
@@ -170,7 +225,7 @@ impl Waits {
                 unflag()
             }
         }
-        self.ended.notify_all();
+        self.over.notify_all();
     }
     /// Somebody else who shares the row.
     pub fn sharer(&self, oid: Oid, me: u64) -> Option<Arc<TxnState>> {

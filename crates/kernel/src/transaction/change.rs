@@ -7,6 +7,7 @@ use crate::kernel::Kernel;
 use crate::slot::{self, FRESH, ID, LIVE, OWNED, Status, row};
 use crate::table::{IndexStore, TableStore};
 use crate::version::{MARK, POINTER, SMALL, Version, difference, node, set_head};
+use crate::wait::Hold;
 use ondol_base::oid::Oid;
 use ondol_base::sync::{MutexGuard, spin_wait, yield_point};
 use std::sync::Arc;
@@ -123,9 +124,9 @@ impl Session {
             let latch = kernel.key_latches.latch(kernel.key_latches.number(index.id, key));
             match self.twin(table, index, key, oid)? {
                 None => return self.put_entry(index, key, oid),
-                Some(owner) => {
+                Some((oid, owner)) => {
                     drop(latch);
-                    self.wait_for(&owner, Wait::Block)?;
+                    self.wait_for(oid, Hold::Owns, owner, Wait::Block)?;
                 }
             }
         }
@@ -165,9 +166,9 @@ impl Session {
         'again: loop {
             let latches = numbers.iter().map(|n| kernel.key_latches.latch(*n)).collect();
             for k in unique() {
-                if let Some(owner) = self.twin(table, &k.index, &k.key, oid)? {
+                if let Some((oid, owner)) = self.twin(table, &k.index, &k.key, oid)? {
                     drop::<Vec<_>>(latches);
-                    self.wait_for(&owner, Wait::Block)?;
+                    self.wait_for(oid, Hold::Owns, owner, Wait::Block)?;
                     continue 'again;
                 }
             }
@@ -175,15 +176,15 @@ impl Session {
         }
     }
 
-    /// Looks, under the key's latch, whether another row has the key: an error if it is there to stay, the transaction to
-    /// wait for if that could yet make or unmake it. Sees uncommitted and dead entries.
+    /// Looks, under the key's latch, whether another row has the key: an error if it is there to stay, the row and the transaction
+    /// to wait for if that could yet make or unmake it. Sees uncommitted and dead entries.
     fn twin(
         &mut self,
         table: &Arc<TableStore>,
         index: &Arc<IndexStore>,
         key: &[u8],
         me: Oid,
-    ) -> Result<Option<Arc<TxnState>>> {
+    ) -> Result<Option<(Oid, Arc<TxnState>)>> {
         let mut oids = std::mem::take(&mut self.oids);
         oids.clear();
         {
@@ -192,7 +193,7 @@ impl Session {
         }
         let mut outcome = Ok(None);
         for &oid in oids.iter().filter(|o| **o != me) {
-            outcome = self.has_key(table, index, key, oid);
+            outcome = self.has_key(table, index, key, oid).map(|owner| owner.map(|o| (oid, o)));
             if !matches!(outcome, Ok(None)) {
                 break;
             }

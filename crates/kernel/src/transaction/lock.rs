@@ -4,6 +4,7 @@ use crate::error::{Error, Result};
 use crate::slot::{self, FRESH, ID, INSTALLING, LIVE, OWNED, Status, row};
 use crate::table::TableStore;
 use crate::version::{LATCHED, MARK, POINTER, SHARED, SMALL, Version, node};
+use crate::wait::{Held, Hold};
 use ondol_base::oid::Oid;
 use ondol_base::sync::{spin_wait, yield_point};
 use std::sync::Arc;
@@ -18,12 +19,14 @@ impl Session {
         }
     }
 
-    pub(super) fn wait_for(&mut self, holder: &Arc<TxnState>, wait: Wait) -> Result<bool> {
+    /// Waits until `txn` does not hold the row any more; false when it is to be skipped.
+    pub(super) fn wait_for(&mut self, oid: Oid, hold: Hold, txn: Arc<TxnState>, wait: Wait) -> Result<bool> {
         match wait {
             Wait::NoWait => Err(Error::LockNotAvailable { timeout: false }),
             Wait::Skip => Ok(false),
             Wait::Block => {
-                self.kernel.waits.wait_for(self.id(), holder, &self.patience)?;
+                let held = Held { space: self.kernel.space.clone(), oid, hold, txn };
+                self.kernel.waits.wait_for(self.id(), held, &self.patience)?;
                 Ok(true)
             }
         }
@@ -45,7 +48,7 @@ impl Session {
             && !self.kernel.waits.shares(oid, self.view.txn)
         {
             *turn = 0;
-            return self.wait_for(&owner, wait);
+            return self.wait_for(oid, Hold::Owns, owner, wait);
         }
         spin_wait(*turn);
         *turn += 1;
@@ -122,8 +125,9 @@ impl Session {
             if link & SHARED != 0
                 && let Some(holder) = self.kernel.waits.sharer(oid, self.view.txn)
             {
+                yield_point();
                 self.undo_last();
-                if !self.wait_for(&holder, wait)? {
+                if !self.wait_for(oid, Hold::Shares, holder, wait)? {
                     return Ok(Locked::Skipped);
                 }
                 continue;

@@ -185,6 +185,7 @@ impl Session {
                 }
             }
         }
+        kernel.waits.let_go(self.open().state());
     }
 
     /// Takes index entries out whose key no version of the row has (any more).
@@ -228,7 +229,7 @@ impl Session {
         if status == Status::Aborted {
             t.state().set(status)
         }
-        self.kernel.waits.ended(t.state());
+        self.kernel.waits.let_go(t.state());
         if t.marked {
             let marks = t.marks.iter().chain([&t.mark]);
             let guard = self.participant.pin();
@@ -254,7 +255,7 @@ impl Session {
 
     /// The end of the transaction whose only mark it is: its slots are stamped or given back.
     pub(super) fn retire_mark(&mut self, mark: Arc<Mark>) {
-        self.kernel.waits.ended(&mark.txn);
+        self.kernel.waits.let_go(&mark.txn);
         {
             let guard = self.participant.pin();
             // SAFETY: its slot is stamped, so no new reader finds it.
