@@ -68,16 +68,21 @@ impl Side {
     }
 }
 
-fn statement(chance: &mut Chance) -> String {
+/// In a history that is not `large` rows are few and mostly short, so that there is time for many statements.
+fn statement(chance: &mut Chance, large: bool) -> String {
     let key = chance.below(60);
-    let size = chance.pick(&[10, 300, 3000, 9000, 40_000]);
+    let size = match large {
+        true => chance.pick(&[10, 300, 3000, 9000, 40_000]),
+        false => chance.pick(&[10, 10, 30, 300, 1500, 6000]),
+    };
     let seed = chance.below(1 << 40);
     let blob = format!("CAST(replace(printf('%.{size}c', '-'), '-', printf('%x', {seed}))AS BLOB)");
     match chance.below(24) {
         0..=5 => format!("INSERT INTO t(b, c) VALUES({blob}, {seed})"),
         6..=8 => format!("UPDATE t SET b = {blob} WHERE a % 13 = {}", key % 13),
         9 => format!("DELETE FROM t WHERE a % 7 = {}", key % 7),
-        10 => "INSERT INTO t(b, c) SELECT b, c + 1 FROM t LIMIT 30".into(),
+        10 if large => "INSERT INTO t(b, c) SELECT b, c + 1 FROM t LIMIT 30".into(),
+        10 => "DELETE FROM t WHERE a % 3 = 0 OR a > 100".into(),
         11 => "BEGIN IMMEDIATE".into(),
         12 => "BEGIN".into(),
         13..=15 => "COMMIT".into(),
@@ -162,7 +167,8 @@ fn history(seed: u64, modes: &[&str]) -> (u64, u64) {
             crash_copy(&made, &side.path);
         }
     }
-    let steps = 150;
+    let large = chance.below(8) == 0;
+    let steps = if large { 150 } else { 600 };
     for step in 0..steps {
         let slot = chance.below(3) as usize;
         if sides[0].connections[slot].is_none() {
@@ -205,7 +211,7 @@ fn history(seed: u64, modes: &[&str]) -> (u64, u64) {
                 assert_eq!(copies[0], copies[1], "seed {seed}, step {step}: after a crash");
                 continue;
             }
-            _ => statement(&mut chance),
+            _ => statement(&mut chance, large),
         };
         if sql.starts_with("PRAGMA locking_mode") && sides[0].open_count() > 1 {
             continue;
