@@ -1,7 +1,9 @@
 //! Random histories on our VFS and on `unix`, side by side.
 //!
 //! Checked after every step: both give the same result, rows or error; checkpoints come equally far. (How many frames a
-//! commit writes, and the change counter, differ now and then also between `unix` and `unix`.) From time to time: a copy of our files as they lie there (a crash of the process) opens to what is committed. At the end:
+//! commit writes, and the change counter, differ now and then also between `unix` and `unix`: the bundled SQLite lets all connections of a process
+//! share one limit of cached pages, so when a transaction spills depends on the other side. Rarely a lock is taken earlier for that; a
+//! difference is let pass only where `unix` beside `unix` differs at the same step of the same history.) From time to time: a copy of our files as they lie there (a crash of the process) opens to what is committed. At the end:
 //! the database files are equal byte for byte but for the change counter, and nothing of ours is left beside them.
 //!
 //! `ONDOL_SQLITE_SEED` and `ONDOL_SQLITE_SEEDS` choose seeds; `ONDOL_SQLITE_DIR` another file system, which must share.
@@ -123,11 +125,13 @@ fn crash_copy(from: &Path, to: &Path) {
     let _ = std::fs::remove_file(format!("{}-shm", to.display()));
 }
 
+/// Panics at the first difference. Without modes both sides are `unix`.
 fn history(seed: u64, modes: &[&str]) -> (u64, u64) {
     let mut chance = Chance(seed);
     let folder = common::folder();
     let page = chance.pick(&[4096, 4096, 8192, 16384, 65536, 1024]);
-    let mode = chance.pick(modes);
+    let drawn = chance.below(4) as usize;
+    let mode = modes.get(drawn % modes.len().max(1));
     *ASSUMED.lock().expect("no panic") = Some(Costs {
         sync_us: 1.0,
         sync_shared_us: 1.0,
@@ -139,7 +143,10 @@ fn history(seed: u64, modes: &[&str]) -> (u64, u64) {
     });
     let mut sides = ["ours", "stock"].map(|name| Side {
         path: folder.path().join(name),
-        parameters: if name == "ours" { format!("vfs=ondol&ondol={mode}") } else { "vfs=unix".into() },
+        parameters: match mode {
+            Some(mode) if name == "ours" => format!("vfs=ondol&ondol={mode}"),
+            _ => "vfs=unix".into(),
+        },
         connections: (0..3).map(|_| None).collect(),
     });
     let settings = format!(
@@ -232,7 +239,9 @@ fn history(seed: u64, modes: &[&str]) -> (u64, u64) {
     let mut counts = (0, 0);
     let used =
         if modes == ["pmem"] { ["bytes_stored", "bytes_written"] } else { ["pages_shared", "pages_copied"] };
-    if let Some(c) = sides[0].connections.iter().flatten().next() {
+    if let Some(c) = sides[0].connections.iter().flatten().next()
+        && mode.is_some()
+    {
         let Outcome::Rows(rows) = run(c, "PRAGMA ondol_status") else { panic!("no status") };
         let [Value::Text(json)] = rows[0].as_slice() else { panic!("{rows:?}") };
         let number = |key: &str| -> u64 {
@@ -271,36 +280,63 @@ fn first_difference(a: &[u8], b: &[u8]) -> String {
     format!("lengths {} and {}, first at {at:?}", a.len(), b.len())
 }
 
+/// Runs a history. `None` if it came to where SQLite differs from itself.
+fn compare(seed: u64, modes: &[&str]) -> Option<(u64, u64)> {
+    let run = |modes: &[&str]| std::panic::catch_unwind(|| history(seed, modes));
+    let told = |panic: &Box<dyn std::any::Any + Send>| {
+        let text = panic.downcast_ref::<String>().cloned().unwrap_or_default();
+        text.lines().next().unwrap_or_default().to_string()
+    };
+    let ours = match run(modes) {
+        Ok(counts) => return Some(counts),
+        Err(ours) => ours,
+    };
+    match run(&[]) {
+        Err(stock) if told(&stock) == told(&ours) && told(&ours).contains("step") => None,
+        _ => std::panic::resume_unwind(ours),
+    }
+}
+
+/// Runs `count` histories from `first` on; gives the sums of what they counted.
+fn compare_all(first: u64, count: u64, modes: &[&str], prepare: impl Fn(u64)) -> (u64, u64) {
+    let (mut a, mut b, mut left) = (0, 0, 0);
+    for seed in first..first + count {
+        prepare(seed);
+        match compare(seed, modes) {
+            Some(counts) => (a, b) = (a + counts.0, b + counts.1),
+            None => left += 1,
+        }
+    }
+    assert!(left <= 1 + count / 100, "{left} histories of {count} broken off");
+    println!("{left} histories broken off where SQLite differs from itself");
+    assert!(count < 10 || (a > 0 && b > 0), "neither way may be left out");
+    (a, b)
+}
+
+fn seeds() -> (u64, u64) {
+    let env = |key: &str, default: u64| std::env::var(key).map_or(default, |v| v.parse().expect("a number"));
+    (env("ONDOL_SQLITE_SEED", 1), env("ONDOL_SQLITE_SEEDS", 20))
+}
+
 #[test]
 fn ours_behaves_as_unix() {
     common::register();
-    let env = |key: &str, default: u64| std::env::var(key).map_or(default, |v| v.parse().expect("a number"));
-    let (first, count) = (env("ONDOL_SQLITE_SEED", 1), env("ONDOL_SQLITE_SEEDS", 20));
-    let (mut shared, mut copied) = (0, 0);
-    for seed in first..first + count {
-        ondol_sqlite::sharing::PRETEND_EXCHANGE.store(seed % 3 > 0, std::sync::atomic::Ordering::Relaxed);
-        let (s, c) = history(seed, &["remap&ondol_run=1", "remap&ondol_run=2", "remap", "auto"]);
-        shared += s;
-        copied += c;
-    }
+    let (first, count) = seeds();
+    let modes = ["remap&ondol_run=1", "remap&ondol_run=2", "remap", "auto"];
+    let (shared, copied) = compare_all(first, count, &modes, |seed| {
+        ondol_sqlite::sharing::PRETEND_EXCHANGE.store(seed % 3 > 0, Relaxed)
+    });
     let same = SAME.load(Relaxed);
     println!("seeds {first}..{}: {shared} pages shared, {copied} copied, {same} statements", first + count);
-    assert!(count < 10 || (shared > 0 && copied > 0), "neither way may be left out");
 }
 
 /// The same with mapped files, in persistent memory (as it is pretended) and in page cache.
 #[test]
 fn mapped_files_behave_as_unix() {
     common::register();
-    let env = |key: &str, default: u64| std::env::var(key).map_or(default, |v| v.parse().expect("a number"));
-    let (first, count) = (env("ONDOL_SQLITE_SEED", 1), env("ONDOL_SQLITE_SEEDS", 20));
-    let (mut stored, mut written) = (0, 0);
-    for seed in first..first + count {
-        ondol_sqlite::ground::PRETEND.store(seed % 2 == 0, Relaxed);
-        let (s, w) = history(seed, &["pmem"]);
-        stored += s;
-        written += w;
-    }
+    let (first, count) = seeds();
+    let (stored, written) = compare_all(first, count, &["pmem"], |seed| {
+        ondol_sqlite::ground::PRETEND.store(seed % 2 == 0, Relaxed)
+    });
     println!("seeds {first}..{}: {stored} bytes stored, {written} written", first + count);
-    assert!(count < 10 || (stored > 0 && written > 0), "neither way may be left out");
 }
