@@ -9,6 +9,7 @@ use crate::space::Space;
 use crate::table::{Table, clustered};
 
 /// A definition, with the shapes of all versions of its records.
+#[derive(Clone, Debug)]
 pub struct Definition {
     pub table: Table,
     pub layout: Layout,

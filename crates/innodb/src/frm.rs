@@ -58,7 +58,8 @@ const COMPRESSED_COLUMN: u8 = 24;
 /// The version from which MariaDB numbers its servers.
 const MARIADB: usize = 100_000;
 
-fn parse(all: &[u8], name: String) -> std::result::Result<Table, Refused> {
+/// The table out of a `.frm` file's bytes. `name`: the file's, without its ending.
+pub fn parse(all: &[u8], name: String) -> std::result::Result<Table, Refused> {
     let bytes = Bytes(all);
     let head = bytes.slice(0, 64).map_err(damaged)?;
     if head.starts_with(b"TYPE=VIEW") {
@@ -87,7 +88,7 @@ fn parse(all: &[u8], name: String) -> std::result::Result<Table, Refused> {
     let (mut invisible, mut named) = (Vec::new(), Vec::new());
     let mut at = 64;
     while at + 2 <= 64 + extra && version >= MARIADB {
-        let kind = all[at];
+        let kind = bytes.u8(at).map_err(damaged)?;
         let (length, start) = match bytes.u8(at + 1).map_err(damaged)? {
             0 => (bytes.u16(at + 2).map_err(damaged)?, at + 4),
             n => (n as usize, at + 2),
@@ -159,6 +160,7 @@ fn parse(all: &[u8], name: String) -> std::result::Result<Table, Refused> {
             special,
         };
         let (ty, sql) = source.column_type()?;
+        ty.check().map_err(damaged)?;
         columns.push(Column {
             name,
             ty,
@@ -307,9 +309,9 @@ impl Source<'_> {
             (_, 5) => (Type::Double { decimals: (decimals < 31).then_some(decimals) }, "double".into()),
             (_, 246) => {
                 // The length counts a sign and a point where there may be one.
-                let precision = self.length - (decimals > 0) as usize - (!unsigned) as usize;
+                let precision = self.length.saturating_sub((decimals > 0) as usize + (!unsigned) as usize);
                 (
-                    Type::Decimal { precision: precision as u8, scale: decimals },
+                    Type::Decimal { precision: precision.min(255) as u8, scale: decimals },
                     format!("decimal({precision},{decimals}){signs}"),
                 )
             }
@@ -325,7 +327,7 @@ impl Source<'_> {
                 if self.flags & BIT_AS_CHAR == 0 && self.length > 64 {
                     return Err(damaged(format!("column {} has {} bits", self.name, self.length)));
                 }
-                (Type::Bit { bits: self.length as u8 }, format!("bit({})", self.length))
+                (Type::Bit { bits: self.length.min(255) as u8 }, format!("bit({})", self.length))
             }
             (_, 15) => {
                 let charset = self.charset()?;

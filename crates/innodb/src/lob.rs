@@ -89,7 +89,8 @@ fn chained(
     content: &mut Vec<u8>,
 ) -> Result<()> {
     let (mut number, mut at) = (first, at);
-    loop {
+    // Each page holds one part of it, or another column's.
+    for _ in 0..space.pages() {
         let refuse = |why: String| Error::on_page(space.path(), number, Kind::Damaged, why);
         let view = Page(&page);
         if !matches!(view.kind(), kind::BLOB | kind::SDI_BLOB) {
@@ -113,6 +114,7 @@ fn chained(
         (number, at) = (next, 38);
         space.read_page(number, &mut page)?;
     }
+    Err(Error::on_page(space.path(), first, Kind::Damaged, "the column that begins here never ends"))
 }
 
 /// MySQL 8's first page: where its own part's length, the list of entries, and the array of entries stand.
@@ -182,8 +184,10 @@ fn listed(
     };
     let mut next = address(page, FIRST_LIST + 4);
     let mut left = u32_at(page, FIRST_LIST).unwrap_or(0);
+    // All entries, of all versions, that the file has room for.
+    let mut budget = space.bytes() / ENTRY as u64;
     while let Some(at) = next {
-        if left == 0 {
+        if left == 0 || budget == 0 {
             return Err(damaged(at.0, "a column's list is longer than it says".into()));
         }
         left -= 1;
@@ -192,14 +196,15 @@ fn listed(
         let mut chosen = head;
         let mut older = address(&head, ENTRY_VERSIONS + 4);
         let mut tries = u32_at(&head, ENTRY_VERSIONS).unwrap_or(0);
+        budget = budget.saturating_sub(1);
         while u32_at(&chosen, ENTRY_VERSION).unwrap_or(0) > version {
-            let Some(at) = older.filter(|_| tries > 0) else {
+            let Some(at) = older.filter(|_| tries > 0 && budget > 0) else {
                 return Err(damaged(
                     at.0,
                     format!("a column's list has nothing as old as version {version}"),
                 ));
             };
-            tries -= 1;
+            (tries, budget) = (tries - 1, budget - 1);
             chosen = entry(at)?;
             older = address(&chosen, ENTRY_NEXT);
         }

@@ -77,6 +77,10 @@ impl<'a> Page<'a> {
     pub fn is_compact(self) -> bool {
         self.half(42) & 0x8000 != 0
     }
+    /// Records that the heap has room for: infimum, supremum, users', and free ones.
+    pub fn heap_count(self) -> usize {
+        (self.half(42) & 0x7fff) as usize
+    }
     pub fn heap_top(self) -> u16 {
         self.half(40)
     }

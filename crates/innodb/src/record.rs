@@ -9,7 +9,7 @@
 //! ```
 //!
 //! - **R1** A page's records are exactly those that the chain from infimum to supremum leads over, as many as the header says. Each origin and each field lies
-//!   between the page's records' beginning and the heap's top. Anything else is damage, and named.
+//!   between the page's records' beginning and the heap's top, and no two have the same number in the heap. Anything else is damage, and named.
 //! - **R2** A record has a *shape*, the list of its fields: all of today's, or those of the day it was written. Fields that a shape lacks have the column's default.
 //!
 //! Sources: MySQL internals manual, "InnoDB record structure"; MariaDB's and MySQL's documentation of instant ALTER TABLE; pages of both servers.
@@ -289,6 +289,10 @@ fn locate(
         if let Some(column) = field.column {
             places[row + column] = Place { at: at as u16, length: length as u16 | elsewhere };
         }
+        // A place's length has 14 bits; no record is longer.
+        if length > 0x3fff {
+            return Err(too_far("a field"));
+        }
         at += length;
         if at > top || lengths < BOTTOM {
             return Err(too_far("a field"));
@@ -304,7 +308,11 @@ pub struct Walk<'a> {
     /// Where the heap ends.
     pub top: usize,
     left: usize,
+    /// A bit for each number in the heap that was met.
+    met: [u64; HEAP / 64],
 }
+/// Numbers in the heap have 13 bits.
+const HEAP: usize = 1 << 13;
 impl<'a> Walk<'a> {
     pub fn new(page: Page<'a>) -> Result<Walk<'a>, String> {
         if !page.is_compact() {
@@ -317,7 +325,7 @@ impl<'a> Walk<'a> {
         if top < SUPREMUM + 8 || top > page.0.len() - 8 {
             return Err(format!("its heap ends at {top}, in a page of {} bytes", page.0.len()));
         }
-        Ok(Walk { page, at: INFIMUM, top, left: page.record_count() as usize })
+        Ok(Walk { page, at: INFIMUM, top, left: page.record_count() as usize, met: [0; HEAP / 64] })
     }
     /// The next record's origin; `None` at the end.
     #[expect(clippy::should_implement_trait, reason = "it can fail, and borrows nothing")]
@@ -344,6 +352,14 @@ impl<'a> Walk<'a> {
             ));
         }
         self.left -= 1;
+        let number = u16_at(self.page.0, next - 4).unwrap_or(0) as usize >> 3;
+        if number < 2 || number >= self.page.heap_count() || self.met[number / 64] >> (number % 64) & 1 != 0 {
+            return Err(format!(
+                "the record at {next} has number {number} in a heap of {}, or shares it with another",
+                self.page.heap_count()
+            ));
+        }
+        self.met[number / 64] |= 1 << (number % 64);
         self.at = next;
         Ok(Some(next))
     }

@@ -58,7 +58,8 @@ pub fn text(space: &Space) -> Result<String> {
             .and_then(|o| u32_at(&page, o + 12))
             .ok_or_else(|| damaged(number, "an inner page without records".into()))?;
     }
-    loop {
+    // As many leaves at most as the file has pages: a damaged link may lead back.
+    for _ in 0..space.pages() {
         let view = Page(&page);
         let mut walk = Walk::new(view).map_err(|why| damaged(number, why))?;
         while let Some(origin) = walk.next().map_err(|why| damaged(number, why))? {
@@ -115,6 +116,7 @@ pub fn read(space: &Space) -> Result<Definition> {
     parse(&text).map_err(|(kind, why)| Error::new(space.path(), kind, why))
 }
 
+/// What is wrong, before it is known of which file.
 type Refused = (Kind, String);
 
 struct Object<'a>(&'a Value, &'a str);
@@ -151,7 +153,8 @@ const HIDDEN_BY_ENGINE: u64 = 2;
 const HIDDEN_BY_SQL: u64 = 3;
 const HIDDEN_BY_USER: u64 = 4;
 
-fn parse(text: &str) -> std::result::Result<Definition, Refused> {
+/// The definition out of its JSON text.
+pub fn parse(text: &str) -> std::result::Result<Definition, Refused> {
     let json: Value = serde_json::from_str(text)
         .map_err(|e| (Kind::Damaged, format!("the definition is not JSON: {e}")))?;
     let object = Object(&json["dd_object"], "table");
@@ -173,6 +176,7 @@ fn parse(text: &str) -> std::result::Result<Definition, Refused> {
         let hidden = column.number("hidden")?;
         let sql = column.0["column_type_utf8"].as_str().unwrap_or("");
         let ty = column_type(&column, name, sql)?;
+        ty.check().map_err(|why| (Kind::Damaged, why))?;
         // The system's own fields have as many bytes as characters.
         let system = hidden == HIDDEN_BY_ENGINE && matches!(name, "DB_ROW_ID" | "DB_TRX_ID" | "DB_ROLL_PTR");
         let length = if system { Length::Fixed(column.number("char_length")? as u32) } else { ty.length() };

@@ -151,6 +151,27 @@ impl Type {
     }
 }
 
+impl Type {
+    /// Whether a server could have made a column of it; if not, what is wrong.
+    pub fn check(&self) -> Result<(), String> {
+        let wrong = match self {
+            Type::Decimal { precision, scale } => {
+                !(1..=65).contains(precision) || scale > precision || *scale > 38
+            }
+            Type::Time { fsp } | Type::DateTime { fsp } | Type::Timestamp { fsp } => *fsp > 6,
+            Type::Bit { bits } => !(1..=64).contains(bits),
+            Type::Char { chars, .. } => *chars > 255,
+            Type::Binary { bytes } => *bytes > 255,
+            Type::Text { varchar: Some(n), .. } | Type::Bytes { varchar: Some(n) } => *n > 65535,
+            Type::Enum { elements, .. } => elements.len() > 65535,
+            Type::Set { elements, .. } => elements.len() > 64,
+            Type::Float { decimals } | Type::Double { decimals } => decimals.is_some_and(|d| d > 30),
+            _ => false,
+        };
+        if wrong { Err(format!("a column cannot have the type {self:?}")) } else { Ok(()) }
+    }
+}
+
 /// Bytes of a SET of so many elements: 1, 2, 3, 4 or 8.
 fn set_bytes(elements: usize) -> u32 {
     match elements.div_ceil(8) {
