@@ -1,8 +1,8 @@
 //! What is known of a table before its rows are read: columns, how its records lie, where its tree begins.
 use crate::error::{Error, Kind, Result};
 use crate::frm;
+use crate::instant;
 use crate::lob;
-use crate::page::{Page, kind};
 use crate::record::{Field, History, Layout, Shape};
 use crate::sdi;
 use crate::space::Space;
@@ -42,18 +42,13 @@ impl Definition {
         Definition::of_table(space, frm::read(&frm)?)
     }
 
-    /// The definition of a table whose columns were never changed at once.
+    /// The definition of a table of MariaDB, or of MySQL before 8, by its columns of today.
     pub fn of_table(space: &Space, table: Table) -> Result<Definition> {
         let root = table.root.unwrap_or(3);
         let mut page = vec![0; space.format().page_size];
         space.read_page(root, &mut page)?;
-        if Page(&page).kind() == kind::INSTANT {
-            return Err(Error::on_page(
-                space.path(),
-                root,
-                Kind::Unsupported,
-                "the table's columns were changed by an instant ALTER TABLE of MariaDB, which is not read yet; rebuild it (ALTER TABLE … FORCE)",
-            ));
+        if instant::is_instant(&page) {
+            return instant::definition(space, table, root, &page);
         }
         let fields = clustered(&table);
         let keys = if table.key.is_empty() { 1 } else { table.key.len() };

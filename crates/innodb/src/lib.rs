@@ -4,7 +4,7 @@
 //!   space     a tablespace file: pages, each proved by its checksum
 //!   tree      the clustered index's leaves, in key order
 //!   record    where each field of each row on a leaf lies
-//!   table     columns and their types; from sdi (MySQL 8) or frm (MariaDB)
+//!   table     columns and their types; from sdi (MySQL 8) or frm (MariaDB, with what instant tells of former columns)
 //!   value     what a field means        lob   what did not fit the record
 //! ```
 //!
@@ -17,6 +17,7 @@ pub mod error;
 pub mod evidence;
 pub mod export;
 pub mod frm;
+pub mod instant;
 pub mod json;
 pub mod lob;
 pub mod page;

@@ -1,11 +1,19 @@
-//! Records of the new style (COMPACT, DYNAMIC, COMPRESSED): where each field of each record on a page lies.
+//! Records of both styles: where each field of each record on a page lies.
 //!
-//! A record's *origin* is where its first field begins. Before it, from the origin down: 5 bytes of header (info bits and owned count, heap number and status, the
+//! *The new style* (COMPACT, DYNAMIC, COMPRESSED). A record's *origin* is where its first field begins. Before it, from the origin down: 5 bytes of header (info bits and owned count, heap number and status, the
 //! next record's distance), [what an instant ALTER TABLE adds], a bit for each nullable field, and the length of each variable field that is not NULL, in 1 or 2 bytes.
 //!
 //! ```text
 //!   lengths, last field first | null bits | version or field count | info, heap number, status, next | fields
 //!                                                                                                    ^ origin
+//! ```
+//!
+//! *The old style* (REDUNDANT): 6 bytes of header (info bits and owned count, heap number, number of fields and the width of their ends, the next record's place), [a version],
+//! and each field's end, counted from the origin, in 1 or 2 bytes with a bit for NULL and one for what continues elsewhere.
+//!
+//! ```text
+//!   ends, last field first | version | info, heap number, fields, width, next | fields
+//!                                                                             ^ origin
 //! ```
 //!
 //! - **R1** A page's records are exactly those that the chain from infimum to supremum leads over, as many as the header says. Each origin and each field lies
@@ -51,6 +59,10 @@ impl Shape {
         let nullable = fields.iter().filter(|f| f.nullable).count();
         let absent = (0..columns).filter(|c| !fields.iter().any(|f| f.column == Some(*c))).collect();
         Shape { fields, null_bytes: nullable.div_ceil(8), absent, columns }
+    }
+    /// Bytes of null bits.
+    pub fn null_bytes(&self) -> usize {
+        self.null_bytes
     }
 }
 
@@ -102,8 +114,19 @@ pub enum History {
     Appended { core: usize },
 }
 
-const INFIMUM: usize = 99;
-const SUPREMUM: usize = 112;
+/// What a page's style decides.
+struct Style {
+    /// The origins of the two records that every page has.
+    infimum: usize,
+    supremum: usize,
+    /// Bytes before an origin that every record has.
+    header: usize,
+    /// Below this there are no records.
+    bottom: usize,
+}
+const NEW: Style = Style { infimum: 99, supremum: 112, header: 5, bottom: 120 };
+const OLD: Style = Style { infimum: 101, supremum: 116, header: 6, bottom: 125 };
+
 const DELETED: u8 = 0x20;
 const VERSIONED: u8 = 0x40;
 const COUNTED: u8 = 0x80;
@@ -140,51 +163,105 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Finds the rows of a leaf. Delete-marked records are no rows. Returns how many records there were besides.
+    /// Finds the rows of a leaf. Delete-marked records are no rows, nor is the one that describes an instant ALTER TABLE of MariaDB. Returns how many were delete-marked.
     pub fn rows(&self, page: &[u8], rows: &mut Rows) -> Result<usize, String> {
         let view = Page(page);
-        let columns = self.shapes[0].columns;
+        let columns = self.columns();
         rows.places.clear();
         rows.columns = columns;
         rows.count = 0;
         let mut deleted = 0;
         let mut walk = Walk::new(view)?;
+        let mut is_first = view.previous() == crate::page::NONE;
         while let Some(origin) = walk.next()? {
-            let info = page[origin - 5];
-            if info & DELETED != 0 {
-                deleted += 1;
-                continue;
-            }
-            let status = u16_at(page, origin - 4).unwrap_or(0) & 7;
-            if status != ORDINARY && status != INSTANT {
-                return Err(format!("the record at {origin} has status {status} on a leaf"));
-            }
+            let info = walk.info(origin);
+            let is_first = std::mem::take(&mut is_first);
             if info & MIN_RECORD != 0 {
+                if is_first && matches!(self.history, History::Counted { .. }) {
+                    continue;
+                }
                 return Err(format!(
                     "the record at {origin} is marked as the smallest of a level above the leaves"
                 ));
             }
-            let (shape, below, null_bytes) = self.shape(page, origin, info, status)?;
-            locate(page, origin, shape, below, null_bytes, walk.top, &mut rows.places)?;
+            if info & DELETED != 0 {
+                deleted += 1;
+                continue;
+            }
+            if walk.is_compact() {
+                let (shape, below, null_bytes) = self.shape(page, origin, info)?;
+                locate(page, origin, shape, below, null_bytes, walk.top, &mut rows.places)?;
+            } else {
+                let (shape, below) = self.old_shape(page, origin, info)?;
+                locate_old(page, origin, shape, below, walk.top, &mut rows.places)?;
+            }
             rows.count += 1;
         }
         Ok(deleted)
     }
 
-    /// A record's shape; where its null bits end (their first byte is just below); and how many bytes of them there are.
-    fn shape(
-        &self,
-        page: &[u8],
-        origin: usize,
-        info: u8,
-        status: u16,
-    ) -> Result<(&Shape, usize, usize), String> {
-        let here = origin - 5;
-        let shape = |n: usize, what: &str| {
-            self.shapes.get(n).filter(|s| !s.fields.is_empty()).ok_or_else(|| {
-                format!("the record at {origin} has {n} {what}, which the definition does not know")
-            })
+    /// Columns that the table has.
+    fn columns(&self) -> usize {
+        self.shapes.first().map_or(0, |s| s.columns)
+    }
+
+    /// The places of one record that [`Layout::rows`] passes over, by a shape of its own: what describes an instant ALTER TABLE.
+    pub fn alone(page: &[u8], origin: usize, shape: &Shape, null_bytes: usize) -> Result<Vec<Place>, String> {
+        let walk = Walk::new(Page(page))?;
+        let mut places = Vec::new();
+        if walk.is_compact() {
+            let (_, below) = count(page, origin - 5);
+            locate(page, origin, shape, below, null_bytes, walk.top, &mut places)?;
+        } else {
+            locate_old(page, origin, shape, origin - 6, walk.top, &mut places)?;
+        }
+        Ok(places)
+    }
+    /// How many fields such a record has, where the table had `core` at first.
+    pub fn fields_alone(page: &[u8], origin: usize, core: usize) -> usize {
+        match Page(page).is_compact() {
+            true => core + 1 + count(page, origin - 5).0,
+            false => old_fields(page, origin),
+        }
+    }
+
+    fn known(&self, origin: usize, n: usize, what: &str) -> Result<&Shape, String> {
+        self.shapes.get(n).filter(|s| !s.fields.is_empty()).ok_or_else(|| {
+            format!("the record at {origin} has {n} {what}, which the definition does not know")
+        })
+    }
+
+    /// The shape of a record of the old style, and where its fields' ends begin, downwards.
+    fn old_shape(&self, page: &[u8], origin: usize, info: u8) -> Result<(&Shape, usize), String> {
+        let here = origin - 6;
+        let fields = old_fields(page, origin);
+        let (shape, below) = match self.history {
+            History::None => (self.known(origin, 0, "as its version")?, here),
+            History::Versioned if info & VERSIONED != 0 => {
+                (self.known(origin, page[here - 1] as usize, "as its version")?, here - 1)
+            }
+            History::Versioned => (self.known(origin, 0, "as its version")?, here),
+            History::Counted { .. } | History::Appended { .. } => {
+                (self.known(origin, fields, "fields")?, here)
+            }
         };
+        if shape.fields.len() != fields {
+            return Err(format!(
+                "the record at {origin} has {fields} fields, the definition has {}",
+                shape.fields.len()
+            ));
+        }
+        Ok((shape, below))
+    }
+
+    /// A record's shape; where its null bits end (their first byte is just below); and how many bytes of them there are.
+    fn shape(&self, page: &[u8], origin: usize, info: u8) -> Result<(&Shape, usize, usize), String> {
+        let here = origin - 5;
+        let status = u16_at(page, origin - 4).unwrap_or(0) & 7;
+        if status != ORDINARY && status != INSTANT {
+            return Err(format!("the record at {origin} has status {status} on a leaf"));
+        }
+        let shape = |n: usize, what: &str| self.known(origin, n, what);
         match self.history {
             History::None if status == INSTANT || info & (VERSIONED | COUNTED) != 0 => Err(format!(
                 "the record at {origin} was written after an instant ALTER TABLE that the definition does not know"
@@ -213,15 +290,82 @@ impl Layout {
     }
 
     /// The page that a record of an inner page leads to, and whether its key's fields could be passed. `key`: the key's fields.
-    pub fn child(page: &[u8], origin: usize, key: &[Field], top: usize) -> Result<u32, String> {
-        let status = u16_at(page, origin - 4).unwrap_or(0) & 7;
-        if status != NODE_POINTER {
-            return Err(format!("the record at {origin} has status {status} on an inner page"));
-        }
-        let shape = Shape::new(key.iter().map(|f| Field { column: None, ..*f }).collect(), 0);
-        let end = locate(page, origin, &shape, origin - 5, 0, top, &mut Vec::new())?;
-        crate::page::u32_at(page, end).ok_or_else(|| format!("the record at {origin} ends beyond the page"))
+    pub fn child(walk: &Walk<'_>, origin: usize, key: &Shape) -> Result<u32, String> {
+        let page = walk.page.0;
+        let end = if walk.is_compact() {
+            let status = u16_at(page, origin - 4).unwrap_or(0) & 7;
+            if status != NODE_POINTER {
+                return Err(format!("the record at {origin} has status {status} on an inner page"));
+            }
+            locate(page, origin, key, origin - 5, 0, walk.top, &mut Vec::new())?
+        } else {
+            let fields = old_fields(page, origin);
+            if fields != key.fields.len() + 1 {
+                return Err(format!(
+                    "the record at {origin} of an inner page has {fields} fields, the key has {}",
+                    key.fields.len()
+                ));
+            }
+            locate_old(page, origin, key, origin - 6, walk.top, &mut Vec::new())?
+        };
+        crate::page::u32_at(page, end)
+            .filter(|_| end + 4 <= walk.top)
+            .ok_or_else(|| format!("the record at {origin} ends beyond the page's records"))
     }
+}
+
+/// How many fields a record of the old style has.
+fn old_fields(page: &[u8], origin: usize) -> usize {
+    u16_at(page, origin - 4).unwrap_or(0) as usize >> 1 & 0x3ff
+}
+
+/// [`locate`] for a record of the old style, whose fields' ends are stored below `ends`. It has at least as many fields as the shape.
+fn locate_old(
+    page: &[u8],
+    origin: usize,
+    shape: &Shape,
+    ends: usize,
+    top: usize,
+    places: &mut Vec<Place>,
+) -> Result<usize, String> {
+    let row = places.len();
+    places.resize(row + shape.columns, Place::NULL);
+    for &column in &shape.absent {
+        places[row + column] = Place::DEFAULT;
+    }
+    let too_far = |what: &str| format!("the record at {origin} has {what} beyond the page's records");
+    let width = if page[origin - 3] & 1 != 0 { 1 } else { 2 };
+    if ends < OLD.bottom + width * old_fields(page, origin) {
+        return Err(too_far("its fields' ends"));
+    }
+    let mut start = 0;
+    for (i, field) in shape.fields.iter().enumerate() {
+        let (end, null, elsewhere) = if width == 1 {
+            let b = page[ends - 1 - i] as usize;
+            (b & 0x7f, b & 0x80 != 0, 0)
+        } else {
+            let b = u16_at(page, ends - 2 - 2 * i).unwrap_or(0) as usize;
+            (b & 0x3fff, b & 0x8000 != 0, if b & 0x4000 != 0 { Place::EXTERN } else { 0 })
+        };
+        if end < start || origin + end > top {
+            return Err(too_far("a field"));
+        }
+        let (at, length) = (origin + start, end - start);
+        start = end;
+        if null && !field.nullable {
+            return Err(format!("the record at {origin} has NULL as its field {i}, which cannot be"));
+        }
+        if !null && matches!(field.length, Length::Fixed(n) if n as usize != length) {
+            return Err(format!(
+                "the record at {origin} has {length} bytes as its field {i}, which does not fit {:?}",
+                field.length
+            ));
+        }
+        if let Some(column) = field.column.filter(|_| !null) {
+            places[row + column] = Place { at: at as u16, length: length as u16 | elsewhere };
+        }
+    }
+    Ok(origin + start)
 }
 
 /// A count of one byte, or of two where the first has its high bit set; and the place of its last byte.
@@ -251,11 +395,9 @@ fn locate(
         places[row + column] = Place::DEFAULT;
     }
     let too_far = |what: &str| format!("the record at {origin} has {what} beyond the page's records");
-    // Below this there are no records.
-    const BOTTOM: usize = SUPREMUM + 8;
     let mut lengths = nulls_above
         .checked_sub(null_bytes)
-        .filter(|&n| n >= BOTTOM)
+        .filter(|&n| n >= NEW.bottom)
         .ok_or_else(|| too_far("its null bits"))?;
     let mut at = origin;
     let (mut byte, mut mask) = (nulls_above - 1, 1u8);
@@ -294,7 +436,7 @@ fn locate(
             return Err(too_far("a field"));
         }
         at += length;
-        if at > top || lengths < BOTTOM {
+        if at > top || lengths < NEW.bottom {
             return Err(too_far("a field"));
         }
     }
@@ -304,6 +446,7 @@ fn locate(
 /// The walk over a page's records, in key order.
 pub struct Walk<'a> {
     page: Page<'a>,
+    style: &'static Style,
     at: usize,
     /// Where the heap ends.
     pub top: usize,
@@ -315,24 +458,30 @@ pub struct Walk<'a> {
 const HEAP: usize = 1 << 13;
 impl<'a> Walk<'a> {
     pub fn new(page: Page<'a>) -> Result<Walk<'a>, String> {
-        if !page.is_compact() {
-            return Err(
-                "its records are of the old style (ROW_FORMAT=REDUNDANT), the definition's are not".into()
-            );
-        }
+        let style = if page.is_compact() { &NEW } else { &OLD };
         let top = page.heap_top() as usize;
         // A heap of 64 KiB pages that is full has its end at 0 in 16 bits; there is always a trailer, so it never is.
-        if top < SUPREMUM + 8 || top > page.0.len() - 8 {
+        if top < style.bottom || top > page.0.len() - 8 {
             return Err(format!("its heap ends at {top}, in a page of {} bytes", page.0.len()));
         }
-        Ok(Walk { page, at: INFIMUM, top, left: page.record_count() as usize, met: [0; HEAP / 64] })
+        let left = page.record_count() as usize;
+        Ok(Walk { page, style, at: style.infimum, top, left, met: [0; HEAP / 64] })
+    }
+    /// Whether the page's records are of the new style.
+    pub fn is_compact(&self) -> bool {
+        self.style.header == NEW.header
+    }
+    /// The info bits of a record that the walk led to.
+    pub fn info(&self, origin: usize) -> u8 {
+        self.page.0[origin - self.style.header]
     }
     /// The next record's origin; `None` at the end.
     #[expect(clippy::should_implement_trait, reason = "it can fail, and borrows nothing")]
     pub fn next(&mut self) -> Result<Option<usize>, String> {
-        let distance = u16_at(self.page.0, self.at - 2).unwrap_or(0);
-        let next = (self.at as u16).wrapping_add(distance) as usize;
-        if next == SUPREMUM {
+        let link = u16_at(self.page.0, self.at - 2).unwrap_or(0);
+        // A distance from here, or in the old style a place.
+        let next = if self.is_compact() { (self.at as u16).wrapping_add(link) } else { link } as usize;
+        if next == self.style.supremum {
             if self.left != 0 {
                 return Err(format!(
                     "its records end {} short of the {} that its header counts",
@@ -342,7 +491,7 @@ impl<'a> Walk<'a> {
             }
             return Ok(None);
         }
-        if next < SUPREMUM + 13 || next > self.top {
+        if next < self.style.bottom + self.style.header || next > self.top {
             return Err(format!("the record at {} leads to {next}, outside of the records", self.at));
         }
         if self.left == 0 {
@@ -352,7 +501,7 @@ impl<'a> Walk<'a> {
             ));
         }
         self.left -= 1;
-        let number = u16_at(self.page.0, next - 4).unwrap_or(0) as usize >> 3;
+        let number = u16_at(self.page.0, next + 1 - self.style.header).unwrap_or(0) as usize >> 3;
         if number < 2 || number >= self.page.heap_count() || self.met[number / 64] >> (number % 64) & 1 != 0 {
             return Err(format!(
                 "the record at {next} has number {number} in a heap of {}, or shares it with another",

@@ -43,7 +43,7 @@ pub fn text(space: &Space) -> Result<String> {
     for _ in 0..20 {
         space.read_page(number, &mut page)?;
         let view = Page(&page);
-        if view.kind() != kind::SDI {
+        if view.kind() != kind::SDI || !view.is_compact() {
             return Err(damaged(
                 number,
                 format!("a page of the definition was expected, it is of type {}", view.kind()),
@@ -61,6 +61,12 @@ pub fn text(space: &Space) -> Result<String> {
     // As many leaves at most as the file has pages: a damaged link may lead back.
     for _ in 0..space.pages() {
         let view = Page(&page);
+        if view.kind() != kind::SDI || !view.is_compact() {
+            return Err(damaged(
+                number,
+                "its definition continues here, and it is a page of something else".into(),
+            ));
+        }
         let mut walk = Walk::new(view).map_err(|why| damaged(number, why))?;
         while let Some(origin) = walk.next().map_err(|why| damaged(number, why))? {
             if page[origin - 5] & 0x20 == 0 && u32_at(&page, origin) == Some(1) {
@@ -266,6 +272,12 @@ pub fn parse(text: &str) -> std::result::Result<Definition, Refused> {
         })
         .max()
         .unwrap_or(0);
+    if versions > u8::MAX as u64 {
+        return Err((
+            Kind::Damaged,
+            format!("the definition has {versions} versions; a record's has one byte"),
+        ));
+    }
     let layout = if versions > 0 {
         // Every column that ever was has its physical position; a version's records hold those that were there.
         let mut all: Vec<(u64, Field, u64, u64)> = Vec::new();
@@ -286,6 +298,7 @@ pub fn parse(text: &str) -> std::result::Result<Definition, Refused> {
         // 8.0.12 to 8.0.28: columns were appended. `instant_col` counts the columns that users saw before the first.
         let fields: Vec<Field> = fields.iter().map(|f| f.0).collect();
         let added = columns.iter().filter(|c| c.stored).count().saturating_sub(core as usize);
+        let added = added.min(fields.len());
         let shapes = (0..=fields.len())
             .map(|n| {
                 if n + added < fields.len() {

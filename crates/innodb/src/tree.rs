@@ -5,7 +5,7 @@
 
 use crate::error::{Error, Kind, Result};
 use crate::page::{NONE, Page};
-use crate::record::{Field, Layout, Walk};
+use crate::record::{Field, Layout, Shape, Walk};
 use crate::space::Space;
 
 /// The leaves of a clustered index, in key order.
@@ -18,6 +18,8 @@ pub struct Leaves {
     pub height: u16,
     /// Inner pages that were read.
     pub inner: usize,
+    /// Records are of the new style.
+    pub is_compact: bool,
 }
 
 /// Finds the leaves of the tree whose root is page `root`. `key`: the fields of its inner records, before the child's number.
@@ -35,7 +37,8 @@ pub fn leaves(space: &Space, root: u32, key: &[Field]) -> Result<Leaves> {
     if page.previous() != NONE || page.next() != NONE {
         return Err(damaged(root, "it should be a root, and has neighbours".into()));
     }
-    let (index, height) = (page.index(), page.level());
+    let (index, height, is_compact) = (page.index(), page.level(), page.is_compact());
+    let key = key_shape(key);
     if height > 20 {
         return Err(damaged(root, format!("its tree would have {height} levels")));
     }
@@ -46,8 +49,8 @@ pub fn leaves(space: &Space, root: u32, key: &[Field]) -> Result<Leaves> {
         for (i, &number) in level.iter().enumerate() {
             space.read_page(number, &mut buffer)?;
             let page = Page(&buffer);
-            prove(page, height, index, &level, i).map_err(|why| damaged(number, why))?;
-            children(page, key, &mut below).map_err(|why| damaged(number, why))?;
+            prove(page, height, (index, is_compact), &level, i).map_err(|why| damaged(number, why))?;
+            children(page, &key, &mut below).map_err(|why| damaged(number, why))?;
             inner += 1;
         }
         if below.is_empty() || below.len() > space.pages() as usize {
@@ -58,17 +61,26 @@ pub fn leaves(space: &Space, root: u32, key: &[Field]) -> Result<Leaves> {
         }
         level = below;
     }
-    Ok(Leaves { pages: level, index, height, inner })
+    Ok(Leaves { pages: level, index, height, inner, is_compact })
 }
 
 /// Whether a page is the `i`th of the pages of its level.
-fn prove(page: Page<'_>, level: u16, index: u64, pages: &[u32], i: usize) -> std::result::Result<(), String> {
+fn prove(
+    page: Page<'_>,
+    level: u16,
+    (index, is_compact): (u64, bool),
+    pages: &[u32],
+    i: usize,
+) -> std::result::Result<(), String> {
     if !page.is_index() || page.index() != index {
         return Err(format!(
             "a page of index {index} was expected, it is of type {} and index {}",
             page.kind(),
             page.index()
         ));
+    }
+    if page.is_compact() != is_compact {
+        return Err("its records are of another style than the root's".into());
     }
     if page.level() != level {
         return Err(format!("level {level} of the tree leads to it, it says level {}", page.level()));
@@ -89,17 +101,48 @@ fn prove(page: Page<'_>, level: u16, index: u64, pages: &[u32], i: usize) -> std
 
 /// Whether a page is the `i`th leaf.
 pub fn prove_leaf(page: Page<'_>, leaves: &Leaves, i: usize) -> std::result::Result<(), String> {
-    prove(page, 0, leaves.index, &leaves.pages, i)
+    prove(page, 0, (leaves.index, leaves.is_compact), &leaves.pages, i)
 }
 
 fn name(page: u32) -> String {
     if page == NONE { "none".into() } else { page.to_string() }
 }
 
-fn children(page: Page<'_>, key: &[Field], into: &mut Vec<u32>) -> std::result::Result<(), String> {
+fn children(page: Page<'_>, key: &Shape, into: &mut Vec<u32>) -> std::result::Result<(), String> {
     let mut walk = Walk::new(page)?;
     while let Some(origin) = walk.next()? {
-        into.push(Layout::child(page.0, origin, key, walk.top)?);
+        into.push(Layout::child(&walk, origin, key)?);
     }
     Ok(())
+}
+
+/// The shape of an inner record's key, of which no column is asked for.
+fn key_shape(key: &[Field]) -> Shape {
+    Shape::new(key.iter().map(|f| Field { column: None, ..*f }).collect(), 0)
+}
+
+/// The first leaf below a root.
+pub fn first_leaf(space: &Space, root: u32, key: &[Field]) -> Result<u32> {
+    let key = key_shape(key);
+    let mut page = vec![0; space.format().page_size];
+    let mut number = root;
+    loop {
+        space.read_page(number, &mut page)?;
+        let view = Page(&page);
+        let level = view.level();
+        if level == 0 {
+            return Ok(number);
+        }
+        let damaged = |why: String| Error::on_page(space.path(), number, Kind::Damaged, why);
+        let mut walk = Walk::new(view).map_err(damaged)?;
+        let first = walk.next().map_err(damaged)?;
+        let first = first.ok_or_else(|| damaged("an inner page without records".into()))?;
+        let child = Layout::child(&walk, first, &key).map_err(damaged)?;
+        space.read_page(child, &mut page)?;
+        // Down by one each time, so that this ends.
+        if !Page(&page).is_index() || Page(&page).level() + 1 != level {
+            return Err(damaged(format!("it leads to page {child}, which is not of the level below")));
+        }
+        number = child;
+    }
 }

@@ -15,6 +15,7 @@ use ondol_innodb::checksum::Family;
 use ondol_innodb::definition::Definition;
 use ondol_innodb::error::{Error, Result};
 use ondol_innodb::page::Page;
+use ondol_innodb::record::History;
 use ondol_innodb::scan::{Buffers, Scan, Stored};
 use ondol_innodb::space::Space;
 use ondol_innodb::{export, frm, json, sdi, text};
@@ -97,7 +98,12 @@ fn rows(scan: &Scan) -> Result<Vec<u8>> {
             }
             Ok(())
         })?;
-        assert_eq!(shown + besides, counted, "F3: rows and deleted records, against the pages' headers");
+        // One record may describe an instant ALTER TABLE of MariaDB.
+        let described = matches!(scan.definition().layout.history, History::Counted { .. }) && part == 0;
+        assert!(
+            shown + besides == counted || described && shown + besides + 1 == counted,
+            "F3: {shown} rows and {besides} deleted records, the pages' headers count {counted}"
+        );
     }
     Ok(lines.into_bytes())
 }
