@@ -4,6 +4,8 @@
 mod checkpoint;
 mod directory;
 mod load;
+#[cfg(target_arch = "x86_64")]
+mod pmem;
 mod recovery;
 mod tpcc;
 
@@ -18,6 +20,8 @@ enum Bench {
     Load(load::Args),
     Recovery(recovery::Args),
     Checkpoint(checkpoint::Args),
+    #[cfg(target_arch = "x86_64")]
+    Pmem(pmem::Args),
 }
 
 fn main() -> ondol_bench::Result<()> {
@@ -27,5 +31,7 @@ fn main() -> ondol_bench::Result<()> {
         Bench::Load(args) => load::run(args),
         Bench::Recovery(args) => recovery::run(args),
         Bench::Checkpoint(args) => checkpoint::run(args),
+        #[cfg(target_arch = "x86_64")]
+        Bench::Pmem(args) => pmem::run(args),
     }
 }

@@ -10,6 +10,8 @@ pub mod chart;
 pub mod customers;
 pub mod histogram;
 pub mod machine;
+#[cfg(target_arch = "x86_64")]
+pub mod mapped;
 pub mod options;
 pub mod ours;
 pub mod random;

@@ -104,8 +104,9 @@ class Sqlite(Scenario):
         if self.persistent:
             self.nvdimm = self.rig.new_nvdimm(384)
         else:
-            # F2FS does not survive torn blocks: with sectors of 512 bytes it lost stock SQLite's files too.
-            self.disk = self.rig.new_disk(384, whole=4096 if fs == "f2fs" else 512)
+            # Neither survives torn blocks: with sectors of 512 bytes F2FS lost stock SQLite's files too, and Btrfs is not mounted
+            # when its superblock is torn.
+            self.disk = self.rig.new_disk(384, whole=4096 if fs in ("f2fs", "btrfs") else 512)
         said = {
             "device": "/dev/pmem0" if self.persistent else "/dev/vda",
             "fs": fs,

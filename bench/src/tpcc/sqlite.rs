@@ -9,17 +9,30 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub struct Sqlite {
-    path: PathBuf,
-    vfs: Option<String>,
+    pub name: String,
+    /// A path, or a URI.
+    pub path: PathBuf,
+    pub vfs: Option<String>,
+    pub journal_mode: String,
+    pub cache_kb: u32,
     /// FULL, NORMAL or OFF.
-    synchronous: String,
+    pub synchronous: String,
     /// Further pragmas, as "name = value".
-    pragmas: Vec<String>,
+    pub pragmas: Vec<String>,
 }
 
 impl Sqlite {
+    /// With a WAL and a cache that holds the whole database.
     pub fn new(path: &Path, vfs: Option<String>, synchronous: &str, pragmas: &[String]) -> Sqlite {
-        Sqlite { path: path.into(), vfs, synchronous: synchronous.into(), pragmas: pragmas.to_vec() }
+        Sqlite {
+            name: format!("SQLite {synchronous}"),
+            path: path.into(),
+            vfs,
+            journal_mode: "WAL".into(),
+            cache_kb: 2_000_000,
+            synchronous: synchronous.into(),
+            pragmas: pragmas.to_vec(),
+        }
     }
 
     fn open(&self) -> Result<Connection> {
@@ -29,7 +42,8 @@ impl Sqlite {
             None => Connection::open_with_flags(&self.path, flags)?,
         };
         c.busy_timeout(Duration::from_secs(60))?;
-        let own = ["journal_mode = WAL".to_string(), "cache_size = -2000000".into()];
+        let own =
+            [format!("journal_mode = {}", self.journal_mode), format!("cache_size = -{}", self.cache_kb)];
         for p in own.iter().chain([&format!("synchronous = {}", self.synchronous)]).chain(&self.pragmas) {
             // Some pragmas answer with a row.
             c.prepare(&format!("PRAGMA {p}"))?.query([])?.next()?;
@@ -48,14 +62,14 @@ const CLUSTERED: [&str; 4] = ["district", "new_order", "orders", "order_line"];
 
 impl Backend for Sqlite {
     fn name(&self) -> String {
-        format!("SQLite {}", self.synchronous)
+        self.name.clone()
     }
     fn settings(&self) -> Vec<(String, String)> {
         vec![
             ("version".into(), rusqlite::version().into()),
             ("VFS".into(), self.vfs.clone().unwrap_or_else(|| "default".into())),
-            ("journal_mode".into(), "WAL".into()),
-            ("cache".into(), "2 GB".into()),
+            ("journal_mode".into(), self.journal_mode.clone()),
+            ("cache".into(), format!("{} MB", self.cache_kb / 1000)),
             ("money".into(), "as integers of cents".into()),
             (
                 "pragmas".into(),
