@@ -3,7 +3,7 @@ use crate::error::{Error, Kind, Result};
 use crate::frm;
 use crate::instant;
 use crate::lob;
-use crate::record::{Field, History, Layout, Shape};
+use crate::record::{History, Layout, Shape};
 use crate::sdi;
 use crate::space::Space;
 use crate::table::{Table, clustered};
@@ -13,8 +13,8 @@ use crate::table::{Table, clustered};
 pub struct Definition {
     pub table: Table,
     pub layout: Layout,
-    /// The fields of the clustered index's inner records, before the child's number.
-    pub key: Vec<Field>,
+    /// What the clustered index's inner records hold before the child's number.
+    pub key: Shape,
     /// What a column had when it was added, for records that are older: its stored bytes, or `None` for NULL.
     pub defaults: Vec<Option<Vec<u8>>>,
     /// The clustered index's root.
@@ -53,9 +53,11 @@ impl Definition {
         let fields = clustered(&table);
         let keys = if table.key.is_empty() { 1 } else { table.key.len() };
         let count = table.columns.len();
+        let key = fields[..keys].to_vec();
+        let layout = Layout { shapes: vec![Shape::new(fields, count)], history: History::None };
         Ok(Definition {
-            key: fields[..keys].to_vec(),
-            layout: Layout { shapes: vec![Shape::new(fields, count)], history: History::None },
+            key: Shape::of_key(&key, layout.first_null_bytes()),
+            layout,
             defaults: vec![None; count],
             root,
             lobs: lob::Family::Chain,

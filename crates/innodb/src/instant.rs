@@ -32,7 +32,6 @@ pub fn definition(space: &Space, table: Table, root: u32, root_page: &[u8]) -> R
     let on_root = |kind, why: String| Error::on_page(space.path(), root, kind, why);
     let today = clustered(&table);
     let keys = table.key.len().max(1);
-    let key = today[..keys].to_vec();
     let count = table.columns.len();
     let core = (u16_at(root_page, 50).unwrap_or(0) >> 3) as usize;
     if core < keys + 2 {
@@ -42,6 +41,13 @@ pub fn definition(space: &Space, table: Table, root: u32, root_page: &[u8]) -> R
         ));
     }
 
+    // Where columns were dropped or moved, infimum and supremum are zeros but for the last byte.
+    let (infimum, last) = if Page(root_page).is_compact() { (99, 119) } else { (101, 123) };
+    let core_null_bytes = match root_page[infimum..infimum + 8] == [0; 8] {
+        true => root_page[last] as usize,
+        false => today.iter().take(core).filter(|f| f.nullable).count().div_ceil(8),
+    };
+    let key = Shape::of_key(&today[..keys], core_null_bytes);
     let leaf = tree::first_leaf(space, root, &key)?;
     let damaged = |why: String| Error::on_page(space.path(), leaf, Kind::Damaged, why);
     let mut page = vec![0; space.format().page_size];
@@ -52,9 +58,9 @@ pub fn definition(space: &Space, table: Table, root: u32, root_page: &[u8]) -> R
         damaged("the record that describes the table's instant ALTER TABLE should be first on it".into())
     })?;
 
-    // The fields in their order, and the null bytes of records with the core only.
+    // The fields in their order.
     let moved = walk.info(origin) & DELETED != 0;
-    let (fields, core_null_bytes) = if moved {
+    let fields = if moved {
         // Variable fields of the key are empty in this record, so the reference is behind its fixed ones.
         let fixed: usize = today[..keys + 2]
             .iter()
@@ -65,16 +71,9 @@ pub fn definition(space: &Space, table: Table, root: u32, root_page: &[u8]) -> R
             .ok_or_else(|| damaged("the description of its instant ALTER TABLE ends beyond it".into()))?;
         let list = lob::whole(space, reference, lob::Family::Chain)?;
         let wrong = |why: String| Error::new(space.path(), Kind::Damaged, why);
-        let fields = listed(&list, &table, &today[..keys + 2]).map_err(wrong)?;
-        let null_bytes = match Page(root_page).is_compact() {
-            // Infimum and supremum are zeros but for the last byte.
-            true => root_page[119] as usize,
-            false => root_page[123] as usize,
-        };
-        (fields, null_bytes)
+        listed(&list, &table, &today[..keys + 2]).map_err(wrong)?
     } else {
-        let nullable = today.iter().take(core).filter(|f| f.nullable).count();
-        (today, nullable.div_ceil(8))
+        today
     };
     if core > fields.len() || core_null_bytes > 128 {
         return Err(on_root(

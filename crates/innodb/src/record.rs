@@ -60,6 +60,12 @@ impl Shape {
         let absent = (0..columns).filter(|c| !fields.iter().any(|f| f.column == Some(*c))).collect();
         Shape { fields, null_bytes: nullable.div_ceil(8), absent, columns }
     }
+    /// What an inner record holds before its child's number: the key's fields, of which no column is asked for, with as many null bits as a row has that was
+    /// written before any instant ALTER TABLE, though no field of a key is NULL.
+    pub fn of_key(fields: &[Field], null_bytes: usize) -> Shape {
+        let fields = fields.iter().map(|f| Field { column: None, nullable: false, ..*f }).collect();
+        Shape { null_bytes, ..Shape::new(fields, 0) }
+    }
     /// Bytes of null bits.
     pub fn null_bytes(&self) -> usize {
         self.null_bytes
@@ -200,6 +206,16 @@ impl Layout {
         Ok(deleted)
     }
 
+    /// Bytes of null bits in a row that was written before any instant ALTER TABLE.
+    pub fn first_null_bytes(&self) -> usize {
+        let shape = |n: usize| self.shapes.get(n).map_or(0, |s| s.null_bytes);
+        match self.history {
+            History::None | History::Versioned => shape(0),
+            History::Counted { core_null_bytes, .. } => core_null_bytes,
+            History::Appended { core } => shape(core),
+        }
+    }
+
     /// Columns that the table has.
     fn columns(&self) -> usize {
         self.shapes.first().map_or(0, |s| s.columns)
@@ -289,7 +305,7 @@ impl Layout {
         }
     }
 
-    /// The page that a record of an inner page leads to, and whether its key's fields could be passed. `key`: the key's fields.
+    /// The page that a record of an inner page leads to, and whether its key's fields could be passed. `key`: [`Shape::of_key`].
     pub fn child(walk: &Walk<'_>, origin: usize, key: &Shape) -> Result<u32, String> {
         let page = walk.page.0;
         let end = if walk.is_compact() {
@@ -297,7 +313,7 @@ impl Layout {
             if status != NODE_POINTER {
                 return Err(format!("the record at {origin} has status {status} on an inner page"));
             }
-            locate(page, origin, key, origin - 5, 0, walk.top, &mut Vec::new())?
+            locate(page, origin, key, origin - 5, key.null_bytes, walk.top, &mut Vec::new())?
         } else {
             let fields = old_fields(page, origin);
             if fields != key.fields.len() + 1 {

@@ -333,6 +333,7 @@ pub fn parse(text: &str) -> std::result::Result<Definition, Refused> {
     let root = table
         .root
         .ok_or_else(|| (Kind::Damaged, "the definition's clustered index has no root".to_string()))?;
+    let key = Shape::of_key(&key, layout.first_null_bytes());
     Ok(Definition { table, layout, key, defaults, root, lobs: lob::Family::Mysql })
 }
 

@@ -5,7 +5,7 @@
 
 use crate::error::{Error, Kind, Result};
 use crate::page::{NONE, Page};
-use crate::record::{Field, Layout, Shape, Walk};
+use crate::record::{Layout, Shape, Walk};
 use crate::space::Space;
 
 /// The leaves of a clustered index, in key order.
@@ -22,8 +22,8 @@ pub struct Leaves {
     pub is_compact: bool,
 }
 
-/// Finds the leaves of the tree whose root is page `root`. `key`: the fields of its inner records, before the child's number.
-pub fn leaves(space: &Space, root: u32, key: &[Field]) -> Result<Leaves> {
+/// Finds the leaves of the tree whose root is page `root`. `key`: what its inner records hold before the child's number.
+pub fn leaves(space: &Space, root: u32, key: &Shape) -> Result<Leaves> {
     let damaged = |page: u32, why: String| Error::on_page(space.path(), page, Kind::Damaged, why);
     let mut buffer = vec![0; space.format().page_size];
     space.read_page(root, &mut buffer)?;
@@ -38,7 +38,6 @@ pub fn leaves(space: &Space, root: u32, key: &[Field]) -> Result<Leaves> {
         return Err(damaged(root, "it should be a root, and has neighbours".into()));
     }
     let (index, height, is_compact) = (page.index(), page.level(), page.is_compact());
-    let key = key_shape(key);
     if height > 20 {
         return Err(damaged(root, format!("its tree would have {height} levels")));
     }
@@ -50,7 +49,7 @@ pub fn leaves(space: &Space, root: u32, key: &[Field]) -> Result<Leaves> {
             space.read_page(number, &mut buffer)?;
             let page = Page(&buffer);
             prove(page, height, (index, is_compact), &level, i).map_err(|why| damaged(number, why))?;
-            children(page, &key, &mut below).map_err(|why| damaged(number, why))?;
+            children(page, key, &mut below).map_err(|why| damaged(number, why))?;
             inner += 1;
         }
         if below.is_empty() || below.len() > space.pages() as usize {
@@ -116,14 +115,8 @@ fn children(page: Page<'_>, key: &Shape, into: &mut Vec<u32>) -> std::result::Re
     Ok(())
 }
 
-/// The shape of an inner record's key, of which no column is asked for.
-fn key_shape(key: &[Field]) -> Shape {
-    Shape::new(key.iter().map(|f| Field { column: None, ..*f }).collect(), 0)
-}
-
 /// The first leaf below a root.
-pub fn first_leaf(space: &Space, root: u32, key: &[Field]) -> Result<u32> {
-    let key = key_shape(key);
+pub fn first_leaf(space: &Space, root: u32, key: &Shape) -> Result<u32> {
     let mut page = vec![0; space.format().page_size];
     let mut number = root;
     loop {
@@ -137,7 +130,7 @@ pub fn first_leaf(space: &Space, root: u32, key: &[Field]) -> Result<u32> {
         let mut walk = Walk::new(view).map_err(damaged)?;
         let first = walk.next().map_err(damaged)?;
         let first = first.ok_or_else(|| damaged("an inner page without records".into()))?;
-        let child = Layout::child(&walk, first, &key).map_err(damaged)?;
+        let child = Layout::child(&walk, first, key).map_err(damaged)?;
         space.read_page(child, &mut page)?;
         // Down by one each time, so that this ends.
         if !Page(&page).is_index() || Page(&page).level() + 1 != level {

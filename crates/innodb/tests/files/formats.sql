@@ -27,3 +27,10 @@ create table compressedlong (id int primary key, t longtext, b longblob) engine=
 insert into compressedlong values (1, repeat('abc ',30000), null), (2, 'short', repeat(x'00ff',300));
 insert into compressedlong select 3, group_concat(sha2(id,256) order by id separator ''), '' from tree where id < 30;
 update compressedlong set b=repeat('z',9000) where id=1;
+drop table if exists keytree, instantkey;
+create table keytree (k varchar(60), a int, b int, c varchar(10), d int, e int, f int, g int, h int, i int, j varchar(200), primary key (k)) engine=innodb;
+insert into keytree (k, a, c, j) select sha2(id,224), id, 'c', v from tree;
+create table instantkey like keytree;
+insert into instantkey select * from keytree where a % 2 = 0;
+alter table instantkey add column l int, add column m int, add column n int, add column o int, add column p int, add column q int, add column r varchar(5) default 'r', algorithm=instant;
+insert into instantkey select *, a, a, a, a, a, a, null from keytree where a % 2 = 1;

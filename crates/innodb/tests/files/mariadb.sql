@@ -40,3 +40,8 @@ alter table instantredundant add column c varchar(10) default 'cc', algorithm=in
 insert into instantredundant values (3,'three',3,null);
 alter table instantredundant drop column a, algorithm=instant;
 insert into instantredundant values (4,4,'c4');
+drop table if exists instantmoved;
+create table instantmoved like keytree;
+insert into instantmoved select * from keytree where a % 2 = 0;
+alter table instantmoved drop column b, add column z int first, add column y varchar(9) not null default 'y' after d, algorithm=instant;
+insert into instantmoved (z, k, a, y) select a, k, a, 'n' from keytree where a % 2 = 1;
