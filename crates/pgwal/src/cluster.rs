@@ -1,46 +1,12 @@
-//! A cluster's folders: its segments as the ring reaches them, and the mark in `PG_VERSION` (docs/pgwal.md, R12).
-//! Nothing is allocated here.
+//! A cluster's folders, as the ring, the mark and recovery reach them. Nothing is allocated here.
+use crate::mark::{Folders, VERSION};
 use core::ffi::CStr;
 use core::ops::Range;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use ondol_ring::file::{self, Identity, Mapping, OWNERS_WORDS, Owner};
-use ondol_ring::{Files, Memory, Segment};
+use ondol_ring::file::{self, Identity, Owner};
+use ondol_ring::{Files, Segment};
 
-/// What `PG_VERSION` says while a ring may hold entries: with the ring's own number. One word of less than 64 bytes, since the server
-/// reads and quotes no more.
-const MARK: [&[u8]; 2] = [b"0-WAL-is-in-ring-", b"-run-ondol-pgwal-recover\n"];
-pub const MARK_LEN: usize = MARK[0].len() + 8 + MARK[1].len();
-const VERSION: &CStr = c"PG_VERSION";
-/// The server's version while the mark is there: as long as the mark, so that a base backup, which asks for
-/// the size first, gets it whole.
-pub const KEPT: &CStr = c"PG_VERSION.ondol";
-const NEW: &CStr = c"PG_VERSION.ondol-new";
 const FOLDER: i32 = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC;
-
-/// The ring's words that are the cluster's, each on a line of its own.
-pub mod words {
-    use super::OWNERS_WORDS as AT;
-    /// Not 0: the mark was made, durably, since the ring was last recovered.
-    pub const MARKED: usize = AT;
-    /// Bytes of a segment.
-    pub const SIZE: usize = AT + 64;
-    /// The system's boot in which the entries were made (two words).
-    pub const BOOT: [usize; 2] = [AT + 128, AT + 136];
-    /// The segment whose name was last made durable: inode, log and part of its name.
-    pub const NAMED: [usize; 2] = [AT + 192, AT + 200];
-    /// Segments that recovery made: pairs of the inode in the entries and the new one.
-    pub const MADE: usize = AT + 256;
-    pub const MOST_MADE: usize = 8;
-}
-
-/// Sets some words, durably.
-pub fn set_words(memory: &Mapping, values: &[(usize, u64)]) {
-    for (word, value) in values {
-        memory.set(*word, *value);
-        memory.flush(*word);
-    }
-    memory.fence();
-}
 
 /// The number of the system's boot; 0 where it is not told.
 pub fn boot() -> [u64; 2] {
@@ -96,33 +62,6 @@ fn look_at(process: u32) -> Process {
     look().unwrap_or(Process::Unknown)
 }
 
-/// Whose mark `PG_VERSION` is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Marked {
-    No,
-    /// The ring of this number.
-    By(u32),
-}
-
-fn mark_of(ring: u32) -> [u8; MARK_LEN] {
-    let mut mark = [0; MARK_LEN];
-    mark[..MARK[0].len()].copy_from_slice(MARK[0]);
-    for i in 0..8 {
-        mark[MARK[0].len() + i] = b"0123456789abcdef"[(ring >> (28 - 4 * i) & 15) as usize];
-    }
-    mark[MARK[0].len() + 8..].copy_from_slice(MARK[1]);
-    mark
-}
-/// Whose mark this text is.
-pub fn marked_by(text: &[u8]) -> Marked {
-    let number = text.strip_prefix(MARK[0]).and_then(|rest| rest.strip_suffix(MARK[1]));
-    let value = |digits: &[u8]| {
-        let text = core::str::from_utf8(digits).ok()?;
-        u32::from_str_radix(text, 16).ok()
-    };
-    number.and_then(value).map_or(Marked::No, Marked::By)
-}
-
 /// A cluster, by open folders.
 pub struct Cluster {
     pub data: i32,
@@ -166,20 +105,22 @@ impl Cluster {
             }
         }
     }
-    fn contents<'a>(&self, name: &CStr, to: &'a mut [u8; 128]) -> Result<&'a [u8], i32> {
+}
+
+impl Folders for Cluster {
+    fn contents(&self, name: &CStr, to: &mut [u8]) -> Result<usize, i32> {
         let fd = file::open_at(self.data, name, libc::O_RDONLY | libc::O_CLOEXEC, 0)?;
         let n = file::read_at(fd, to, 0);
         file::close(fd);
-        Ok(&to[..n?])
+        n
     }
-    /// Makes `name` hold `bytes`, durably; a crash leaves the old bytes or the new.
-    fn replace(&self, name: &CStr, bytes: &[u8]) -> Result<(), i32> {
+    fn write(&self, name: &CStr, bytes: &[u8]) -> Result<(), i32> {
         let old = file::open_at(self.data, VERSION, libc::O_RDONLY | libc::O_CLOEXEC, 0)?;
         let (mode, owner) = (file::mode_of(old), file::owner_of(old));
         file::close(old);
         let (mode, owner) = (mode?, owner?);
         let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC | libc::O_CLOEXEC;
-        let fd = file::open_at(self.data, NEW, flags, 0o600)?;
+        let fd = file::open_at(self.data, name, flags, 0o600)?;
         let done = || {
             // The command may run as root: the file stays its server's.
             if owner != file::owner_of(fd)? {
@@ -191,49 +132,54 @@ impl Cluster {
         };
         let done = done();
         file::close(fd);
-        done?;
-        file::rename(self.data, NEW, name)?;
+        done
+    }
+    fn rename(&self, from: &CStr, to: &CStr) -> Result<(), i32> {
+        file::rename(self.data, from, to)
+    }
+    fn sync(&self) -> Result<(), i32> {
         file::sync(self.data)
     }
-    pub fn marked(&self) -> Result<Marked, i32> {
-        Ok(marked_by(self.contents(VERSION, &mut [0; 128])?))
+    fn open(&self, segment: &Segment) -> Result<i32, i32> {
+        self.segment(segment, libc::O_RDWR)
     }
-    /// From here on no PostgreSQL starts here but over this ring. Called by one process at a time.
-    pub fn mark(&self, ring: u32, memory: &Mapping) -> Result<(), i32> {
-        let mut room = [0; 128];
-        let version = self.contents(VERSION, &mut room)?;
-        match marked_by(version) {
-            Marked::By(by) if by != ring => return Err(libc::EBUSY),
-            // Whoever made it may have died before it was durable.
-            Marked::By(_) if memory.word(words::MARKED) == 0 => file::sync(self.data)?,
-            Marked::By(_) => {}
-            Marked::No => {
-                if version.len() > MARK_LEN || !version.first().is_some_and(u8::is_ascii_digit) {
-                    return Err(libc::EINVAL);
-                }
-                let mut kept = [b'\n'; MARK_LEN];
-                kept[..version.len()].copy_from_slice(version);
-                self.replace(KEPT, &kept)?;
-                self.replace(VERSION, &mark_of(ring))?;
+    fn make(&self, name: &CStr, size: u64) -> Result<(i32, u64), i32> {
+        let flags = libc::O_RDWR | libc::O_CREAT | libc::O_TRUNC | libc::O_CLOEXEC;
+        let fd = file::open_at(self.wal, name, flags, 0o600)?;
+        let fill = || {
+            let owner = file::owner_of(self.wal)?;
+            if owner != file::owner_of(fd)? {
+                file::give(fd, owner)?
             }
-        }
-        memory.set(words::MARKED, 1);
-        Ok(())
+            let zeros = [0; 4096];
+            let mut at = 0;
+            while at < size {
+                let n = (size - at).min(zeros.len() as u64);
+                file::write_at(fd, &zeros[..n as usize], at)?;
+                at += n
+            }
+            let (inode, ..) = file::found(fd)?;
+            Ok((fd, inode))
+        };
+        fill().inspect_err(|_| file::close(fd))
     }
-    /// Takes a mark away, if there is one: of this ring, or of any. No server runs, and that ring is empty or given up.
-    pub fn unmark(&self, ring: Option<u32>) -> Result<(), i32> {
-        match self.marked()? {
-            Marked::No => return Ok(()),
-            Marked::By(by) if ring.is_some_and(|r| r != by) => return Err(libc::EBUSY),
-            Marked::By(_) => {}
-        }
-        let mut room = [0; 128];
-        let kept = self.contents(KEPT, &mut room)?;
-        let digits = kept.iter().position(|b| *b == b'\n').unwrap_or(0);
-        if digits == 0 {
-            return Err(libc::EINVAL);
-        }
-        self.replace(VERSION, &kept[..digits + 1])
+    fn write_at(&self, file: i32, bytes: &[u8], at: u64) -> Result<(), i32> {
+        file::write_at(file, bytes, at)
+    }
+    fn sync_file(&self, file: i32) -> Result<(), i32> {
+        file::sync(file)
+    }
+    fn close(&self, file: i32) {
+        file::close(file)
+    }
+    fn rename_segment(&self, from: &CStr, to: &CStr) -> Result<(), i32> {
+        file::rename(self.wal, from, to)
+    }
+    fn sync_segments(&self) -> Result<(), i32> {
+        file::sync(self.wal)
+    }
+    fn boot(&self) -> [u64; 2] {
+        boot()
     }
 }
 
@@ -298,16 +244,6 @@ impl Files for Cluster {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_mark_names_its_ring() {
-        let mark = mark_of(0x0a1b_2c3d);
-        assert_eq!(&mark[..], b"0-WAL-is-in-ring-0a1b2c3d-run-ondol-pgwal-recover\n");
-        assert!(mark.len() < 64);
-        assert_eq!(marked_by(&mark), Marked::By(0x0a1b_2c3d));
-        assert_eq!(marked_by(b"15\n"), Marked::No);
-        assert_eq!(marked_by(b"0-WAL-is-in-ring-0a1b2c3z-run-ondol-pgwal-recover\n"), Marked::No);
-    }
 
     #[test]
     fn processes_are_told_apart() {

@@ -1,6 +1,7 @@
 //! The command of the ring for PostgreSQL's WAL: making one, running a server on it, bringing it home after a crash, giving it up. What it
 //! rests on: `docs/pgwal.md`. Exit status 1 when something failed, 2 for a command line that makes no sense; `run` has its server's.
-use crate::cluster::{Cluster, Marked};
+use crate::cluster::Cluster;
+use crate::mark::{Marked, marked, unmark};
 use crate::{doctor, recover};
 use ondol_ring::file::{self, Mapping, Owner, Who};
 use ondol_ring::{Error, Files, HEADER, Replay, Ring, SLOT, Segment, Status};
@@ -170,7 +171,7 @@ fn init(o: &Options, ring: &Path) -> Result<(), String> {
     }
     doctor::kernel_tells_of_failed_writes()?;
     let (cluster, id, wal, path) = cluster_of(data)?;
-    if let Marked::By(other) = cluster.marked().map_err(|n| at(data)(system(n)))? {
+    if let Marked::By(other) = marked(&cluster).map_err(|n| at(data)(system(n)))? {
         return Err(format!(
             "{}: its WAL is in the ring of number {other:08x}; that one must be recovered first",
             data.display()
@@ -287,7 +288,7 @@ impl Opened {
         say("survives", survives.into());
         say(
             "marked",
-            match self.cluster.marked() {
+            match marked(&self.cluster) {
                 Ok(Marked::No) => "no".into(),
                 Ok(Marked::By(n)) if n == self.owner.id => "yes".into(),
                 Ok(Marked::By(n)) => format!("by another ring, of number {n:08x}"),
@@ -380,7 +381,7 @@ fn discard(o: &Options) -> Result<ExitCode, String> {
     const SURE: &str = "with --lose-acknowledged-commits yes this is done";
     if let Some(data) = &o.data {
         let (cluster, ..) = cluster_of(data)?;
-        let mark = cluster.marked().map_err(|n| at(data)(system(n)))?;
+        let mark = marked(&cluster).map_err(|n| at(data)(system(n)))?;
         let Marked::By(number) = mark else {
             println!("{}: not marked; there is nothing to do", data.display());
             return Ok(ExitCode::SUCCESS);
@@ -397,7 +398,7 @@ fn discard(o: &Options) -> Result<ExitCode, String> {
         if data.join("postmaster.pid").exists() {
             return Err(format!("{}: postmaster.pid is there: a server may run", data.display()));
         }
-        cluster.unmark(None).map_err(|n| at(&data.join("PG_VERSION"))(system(n)))?;
+        unmark(&cluster, None).map_err(|n| at(&data.join("PG_VERSION"))(system(n)))?;
         return Ok(ExitCode::SUCCESS);
     }
     let path = o.ring.as_deref().ok_or("no ring")?;
@@ -409,7 +410,7 @@ fn discard(o: &Options) -> Result<ExitCode, String> {
     let ring = ring_of(path, &file, &owner)?;
     println!("{}: the ring of {} holds {}.", path.display(), data.display(), holding(&ring));
     let cluster = Cluster::of(&owner).ok().flatten();
-    let marked = cluster.as_ref().is_some_and(|c| c.marked() == Ok(Marked::By(owner.id)));
+    let marked = cluster.as_ref().is_some_and(|c| marked(c) == Ok(Marked::By(owner.id)));
     match (&cluster, marked) {
         (None, _) => println!("Its data directory is not there any more."),
         (Some(_), true) => println!(
@@ -424,7 +425,7 @@ fn discard(o: &Options) -> Result<ExitCode, String> {
     }
     ring.give_up();
     if let Some(c) = cluster.filter(|_| marked) {
-        c.unmark(Some(owner.id)).map_err(|n| at(&data.join("PG_VERSION"))(system(n)))?
+        unmark(&c, Some(owner.id)).map_err(|n| at(&data.join("PG_VERSION"))(system(n)))?
     }
     std::fs::remove_file(path).map_err(at(path))?;
     sync_folder_of(path)?;

@@ -3,10 +3,10 @@
 //! A segment that is missing is made where nothing of it can be missing: the ring's entries begin at its beginning and leave no gap. It gets its
 //! name when it is whole and synced, and before that the ring notes the new file's inode, so that a recovery that begins again
 //! knows it.
-use crate::cluster::{Cluster, Marked, boot, set_words, words};
+use crate::mark::{Folders, Marked, marked, set_words, unmark, words};
 use core::ffi::CStr;
 use core::fmt;
-use ondol_ring::file::{self, Mapping, Owner};
+use ondol_ring::file::Owner;
 use ondol_ring::{Entry, Error, Memory, Replay, Ring, Segment};
 
 /// Why a ring is not recovered. Nothing was changed, or what was is written again the next time.
@@ -68,14 +68,14 @@ impl fmt::Display for Refusal {
 
 /// Replays, empties the ring, takes the mark away. The caller holds the ring's lock alone. `rebooted`: the system was
 /// shut down in order since a ring that is not for power failures was written.
-pub fn recover(
-    ring: &Ring<Mapping>,
+pub fn recover<M: Memory, F: Folders>(
+    ring: &Ring<M>,
     owner: &Owner,
-    cluster: &Cluster,
+    folders: &F,
     rebooted: bool,
 ) -> Result<Replay, Refusal> {
     let memory = ring.memory();
-    let marked = cluster.marked().map_err(Refusal::Mark)?;
+    let marked = marked(folders).map_err(Refusal::Mark)?;
     if let Marked::By(other) = marked
         && other != owner.id
     {
@@ -86,12 +86,12 @@ pub fn recover(
         return Err(Refusal::NotMarked { entries });
     }
     let then = words::BOOT.map(|w| memory.word(w));
-    if marked != Marked::No && !owner.power && !rebooted && then != boot() {
+    if marked != Marked::No && !owner.power && !rebooted && then != folders.boot() {
         return Err(Refusal::OtherBoot { entries });
     }
     let home = core::cell::RefCell::new(Home {
         memory,
-        cluster,
+        folders,
         size: memory.word(words::SIZE),
         open: [const { None }; OPEN],
         blamed: None,
@@ -113,7 +113,7 @@ pub fn recover(
             }
         }),
     );
-    cluster.unmark(Some(owner.id)).map_err(Refusal::Mark)?;
+    unmark(folders, Some(owner.id)).map_err(Refusal::Mark)?;
     Ok(done)
 }
 
@@ -123,13 +123,13 @@ const OPEN: usize = 16;
 struct Open {
     segment: Segment,
     fd: i32,
-    /// Of one that recovery makes: up to where the ring held it without a gap.
-    made: Option<u64>,
+    /// Of one that recovery makes: its inode, and up to where the ring held it without a gap.
+    made: Option<(u64, u64)>,
 }
 
-struct Home<'a> {
-    memory: &'a Mapping,
-    cluster: &'a Cluster,
+struct Home<'a, M, F> {
+    memory: &'a M,
+    folders: &'a F,
     size: u64,
     open: [Option<Open>; OPEN],
     /// The segment that an error is about.
@@ -144,7 +144,7 @@ fn unready(segment: &Segment) -> [u8; 32] {
     name
 }
 
-impl Home<'_> {
+impl<M: Memory, F: Folders> Home<'_, M, F> {
     fn write(&mut self, entry: &Entry, data: &[u8]) -> Result<(), i32> {
         let s = entry.segment;
         self.blamed = Some(s);
@@ -160,13 +160,13 @@ impl Home<'_> {
         let Some(open) = &mut self.open[at] else {
             return Err(libc::EIO);
         };
-        if let Some(to) = &mut open.made {
+        if let Some((_, to)) = &mut open.made {
             if entry.offset > *to {
                 return Err(libc::ENOENT);
             }
             *to = (*to).max(entry.offset + data.len() as u64);
         }
-        file::write_at(open.fd, data, entry.offset)?;
+        self.folders.write_at(open.fd, data, entry.offset)?;
         self.blamed = None;
         Ok(())
     }
@@ -178,49 +178,28 @@ impl Home<'_> {
         let there = self.open.iter().position(|o| o.as_ref().is_some_and(|o| o.made.is_none()));
         let at = there.ok_or(libc::EMFILE)?;
         if let Some(o) = self.open[at].take() {
-            let done = file::sync(o.fd);
-            file::close(o.fd);
+            let done = self.folders.sync_file(o.fd);
+            self.folders.close(o.fd);
             done?
         }
         Ok(at)
     }
     fn find(&self, entry: &Entry) -> Result<Open, i32> {
         let segment = entry.segment;
-        match self.cluster.segment(&segment, libc::O_RDWR) {
+        match self.folders.open(&segment) {
             Ok(fd) => Ok(Open { segment, fd, made: None }),
             Err(libc::ESTALE) => {
                 let pair = |i: usize| [0, 8].map(|b| self.memory.word(words::MADE + i * 16 + b));
                 let new = (0..words::MOST_MADE).map(pair).find(|p| p[0] == segment.inode && p[1] != 0);
                 let inode = new.ok_or(libc::ESTALE)?[1];
-                let fd = self.cluster.segment(&Segment { inode, ..segment }, libc::O_RDWR)?;
+                let fd = self.folders.open(&Segment { inode, ..segment })?;
                 Ok(Open { segment, fd, made: None })
             }
             Err(libc::ENOENT) if entry.offset == 0 && self.size != 0 => {
                 let name = unready(&segment);
                 let name = CStr::from_bytes_until_nul(&name).map_err(|_| libc::EINVAL)?;
-                let flags = libc::O_RDWR | libc::O_CREAT | libc::O_TRUNC | libc::O_CLOEXEC;
-                let fd = file::open_at(self.cluster.wal, name, flags, 0o600)?;
-                let fill = || {
-                    let owner = file::owner_of(self.cluster.wal)?;
-                    if owner != file::owner_of(fd)? {
-                        file::give(fd, owner)?
-                    }
-                    let zeros = [0; 4096];
-                    let mut at = 0;
-                    while at < self.size {
-                        let n = (self.size - at).min(zeros.len() as u64);
-                        file::write_at(fd, &zeros[..n as usize], at)?;
-                        at += n
-                    }
-                    Ok(())
-                };
-                match fill() {
-                    Ok(()) => Ok(Open { segment, fd, made: Some(0) }),
-                    Err(e) => {
-                        file::close(fd);
-                        Err(e)
-                    }
-                }
+                let (fd, inode) = self.folders.make(name, self.size)?;
+                Ok(Open { segment, fd, made: Some((inode, 0)) })
             }
             Err(e) => Err(e),
         }
@@ -229,12 +208,11 @@ impl Home<'_> {
         let mut pairs = 0;
         for o in self.open.iter().flatten() {
             self.blamed = Some(o.segment);
-            file::sync(o.fd)?;
-            if o.made.is_some() {
+            self.folders.sync_file(o.fd)?;
+            if let Some((inode, _)) = o.made {
                 if pairs == words::MOST_MADE {
                     return Err(libc::EMFILE);
                 }
-                let (inode, ..) = file::found(o.fd)?;
                 let at = words::MADE + pairs * 16;
                 set_words(self.memory, &[(at, o.segment.inode), (at + 8, inode)]);
                 pairs += 1;
@@ -247,12 +225,12 @@ impl Home<'_> {
             let [Ok(from), Ok(to)] = names else {
                 return Err(libc::EINVAL);
             };
-            file::rename(self.cluster.wal, from, to)?;
+            self.folders.rename_segment(from, to)?;
         }
         self.blamed = None;
-        file::sync(self.cluster.wal)
+        self.folders.sync_segments()
     }
     fn close(&self) {
-        self.open.iter().flatten().for_each(|o| file::close(o.fd))
+        self.open.iter().flatten().for_each(|o| self.folders.close(o.fd))
     }
 }

@@ -1,7 +1,8 @@
 //! Recovery's refusals, the mark, and segments that it makes, on real files: a folder that looks like a data directory.
 use ondol_ring::file::{self, Mapping, OWNED, Owner};
 use ondol_ring::{Files, Memory, Ring, Segment};
-use pgwal::cluster::{Cluster, KEPT, Marked, boot, set_words, words};
+use pgwal::cluster::{Cluster, boot};
+use pgwal::mark::{KEPT, Marked, mark, marked, set_words, words};
 use std::ffi::CString;
 use std::fs;
 use std::ops::Range;
@@ -81,7 +82,7 @@ impl Place {
         let (ring, cluster, owner) = self.open(ring);
         let [a, b] = boot();
         set_words(ring.memory(), &[(words::SIZE, SIZE), (words::BOOT[0], a), (words::BOOT[1], b)]);
-        cluster.mark(owner.id, ring.memory()).expect("marked");
+        mark(&cluster, owner.id, ring.memory()).expect("marked");
         let held = ring.enter(&cluster).expect("the lock");
         for (name, page) in pages {
             let path = CString::new(self.segment(name).as_os_str().as_bytes()).expect("a path");
@@ -126,8 +127,8 @@ fn another_ring_neither_serves_nor_takes_the_mark_away() {
     place.written("ring", &[(NAMES[0], 3)]);
     place.refuses(&["recover", "--ring", "older"], "in another ring");
     let (older, cluster, owner) = place.open("older");
-    assert_eq!(cluster.mark(owner.id, older.memory()), Err(libc::EBUSY));
-    assert!(matches!(cluster.marked(), Ok(Marked::By(_))));
+    assert_eq!(mark(&cluster, owner.id, older.memory()), Err(libc::EBUSY));
+    assert!(matches!(marked(&cluster), Ok(Marked::By(_))));
     place.does(&["recover", "--ring", "ring"]);
     assert_eq!(place.page(NAMES[0], 3), b'd');
     place.does(&["recover", "--ring", "older"]);
@@ -201,7 +202,7 @@ fn a_made_segment_is_known_again() {
     let old = std::os::unix::fs::MetadataExt::ino(&fs::metadata(place.path("kept")).expect("kept"));
     fs::write(place.path("ring"), whole).expect("the ring");
     let (ring, cluster, owner) = place.open("ring");
-    cluster.mark(owner.id, ring.memory()).expect("marked");
+    mark(&cluster, owner.id, ring.memory()).expect("marked");
     place.refuses(&["recover", "--ring", "ring"], "another file");
     set_words(ring.memory(), &[(words::MADE, old), (words::MADE + 8, new)]);
     place.does(&["recover", "--ring", "ring"]);

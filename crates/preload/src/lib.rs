@@ -17,8 +17,9 @@ use core::cell::UnsafeCell;
 use core::ffi::{CStr, c_char, c_int, c_long, c_void};
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use ondol_ring::file::{self, Mapping, Owner, Who};
-use ondol_ring::{Error, Memory, Ring, Segment};
-use pgwal::cluster::{Cluster, KEPT, MARK_LEN, Marked, boot, marked_by, set_words, words};
+use ondol_ring::{Error, Ring, Segment};
+use pgwal::cluster::Cluster;
+use pgwal::mark::{KEPT, MARK_LEN, Marked, marked_by, ready};
 use pgwal::recover::recover;
 
 struct Service {
@@ -284,23 +285,6 @@ impl Service {
         let (inode, size, device) = file::found(fd).ok()?;
         (inode == segment.inode && device == self.device).then_some(size)
     }
-    /// Before an entry of this segment counts: the cluster is marked (R12), and the segment's name is durable (R10). By the one who writes.
-    fn ready(&self, segment: &Segment, size: u64) -> Result<(), c_int> {
-        let memory = self.ring.memory();
-        if !self.marked.load(Relaxed) {
-            let [a, b] = boot();
-            set_words(memory, &[(words::SIZE, size), (words::BOOT[0], a), (words::BOOT[1], b)]);
-            self.cluster.mark(self.id, memory)?;
-            self.marked.store(true, Relaxed);
-        }
-        let name = [segment.inode, u64::from(segment.log) << 32 | u64::from(segment.part)];
-        if words::NAMED.map(|w| memory.word(w)) != name {
-            // PostgreSQL writes to a segment that another process is still renaming.
-            file::sync(self.cluster.wal)?;
-            words::NAMED.iter().zip(name).for_each(|(w, value)| memory.set(*w, value));
-        }
-        Ok(())
-    }
     /// A write to a segment by `write`; its bytes (readable) and its place where it is of a kind that the ring covers.
     fn write(&self, fd: c_int, bytes: Option<(*const u8, usize, i64)>, write: impl Fn() -> c_long) -> isize {
         let Some((known, segment)) = Known::of(fd) else {
@@ -315,7 +299,9 @@ impl Service {
         };
         let covered =
             bytes.filter(|(_, len, at)| *at >= 0 && (*at as u64).saturating_add(*len as u64) <= size);
-        let covered = covered.filter(|_| self.ready(&segment, size).is_ok());
+        let covered = covered.filter(|_| {
+            ready(&self.cluster, self.id, self.ring.memory(), &self.marked, &segment, size).is_ok()
+        });
         let n = write();
         let Ok(len) = usize::try_from(n) else {
             return n as isize;

@@ -296,8 +296,17 @@ impl<M: Memory> Ring<M> {
     }
     /// Empties the ring, whatever it holds. Nobody else uses it.
     pub fn give_up(&self) {
-        // No slot of this life can hold a sequence of the next one.
-        self.begin(self.memory.word(FREED) + 2 * self.slots)
+        // No slot of this life can hold a sequence of the next one. Where power failed that the memory is not for, it may have kept
+        // slots of a later life than that of its FREED.
+        let mut next = self.memory.word(FREED) + 2 * self.slots;
+        let mut slot = [0; SLOT];
+        for at in 0..self.slots {
+            if self.entry(at).sequence >= next {
+                self.memory.read(self.place(at), &mut slot);
+                next = Entry::whole(&slot).map_or(next, |(e, _)| next.max(e.sequence.saturating_add(1)))
+            }
+        }
+        self.begin(next)
     }
     fn whole<'a>(&self, sequence: u64, slot: &'a mut [u8; SLOT]) -> Option<(Entry, &'a [u8])> {
         self.memory.read(self.place(sequence), slot);
