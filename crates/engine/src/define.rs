@@ -468,25 +468,6 @@ impl Connection {
             Ok(())
         })
     }
-
-    /// Stores byte code compiled anew.
-    pub fn set_function_code(&mut self, id: u32, code: Vec<u8>) -> SqlResult<()> {
-        self.defining(|me, mut c| {
-            let db = me.db.clone();
-            let Some(f) = c.functions.get(&id) else {
-                return Err(SqlError::new(
-                    sqlstate::UNDEFINED_FUNCTION,
-                    format!("function number {id} does not exist"),
-                ));
-            };
-            let f = FunctionDef { code, ..(**f).clone() };
-            d::remove_function(&mut me.session, &db.dictionary, id)?;
-            d::add_function(&mut me.session, &db.dictionary, &f)?;
-            c.functions.insert(id, Arc::new(f));
-            me.set_catalog(c);
-            Ok(())
-        })
-    }
 }
 
 fn free_name(c: &Catalog, name: &str) -> SqlResult<()> {

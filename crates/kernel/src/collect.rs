@@ -137,8 +137,6 @@ impl Collector {
         self.queues.lock().push(q.clone());
         q
     }
-    /// The session is gone; what is left of its queue is the background thread's.
-    pub fn orphan(&self, _queue: &Arc<Mutex<Garbage>>) {}
 
     /// A session's share of the work, after a commit that found its queue [`Garbage::is_overdue`].
     pub fn help(&self, queue: &Arc<Mutex<Garbage>>, participant: &Participant, kernel: &Kernel) {

@@ -621,7 +621,6 @@ impl Drop for Session {
         self.unpublish();
         self.claims.release();
         self.kernel.space.budget.give_back(self.credit);
-        self.kernel.collector.orphan(&self.garbage);
     }
 }
 

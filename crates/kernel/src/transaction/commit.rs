@@ -4,7 +4,7 @@ use crate::collect::Item;
 use crate::error::{Error, Result};
 use crate::heap::Heap;
 use crate::kernel::Kernel;
-use crate::memory::header;
+use crate::memory::{Space, header};
 use crate::registry::{self, COMMITTING, IDLE};
 use crate::slot::{FRESH, ID, INSTALLING, LIVE, OWNED, Status, row};
 use crate::table::{IndexStore, TableStore};
@@ -237,12 +237,7 @@ impl Session {
             space.header(PageId::of(w.oid), header::LAST_COMMIT).fetch_max(c, Ordering::Relaxed);
             let base = row(w.oid);
             for v in nodes {
-                for (at, words) in v.pieces() {
-                    for (x, word) in words.iter().zip(space.words(base + at as u64 * 8, words.len())) {
-                        word.store(word.load(Ordering::Relaxed) ^ x, Ordering::Relaxed)
-                    }
-                    yield_point();
-                }
+                apply(space, base, v);
                 if !fresh {
                     v.ts.store(c, Ordering::Release)
                 }
@@ -346,6 +341,16 @@ fn each_piece_of<const CHUNK: usize>(
     }
 }
 
+/// Changes a row in place by a node's difference. Its header says that it is being installed.
+pub(super) fn apply(space: &Space, row: u64, v: &Version) {
+    for (at, words) in v.pieces() {
+        for (x, word) in words.iter().zip(space.words(row + at as u64 * 8, words.len())) {
+            word.store(word.load(Ordering::Relaxed) ^ x, Ordering::Relaxed)
+        }
+        yield_point();
+    }
+}
+
 /// Takes all our pending nodes off a chain and frees them when nobody can look at them any more.
 fn unlink_pending(word1: &AtomicU64, participant: &Participant, credit: &mut usize) {
     let mut nodes = vec![];
@@ -408,7 +413,7 @@ fn all_indexes(tables: &mut [Arc<TableStore>]) -> bool {
 fn changed_keys(
     table: &Arc<TableStore>,
     oid: Oid,
-    space: &crate::memory::Space,
+    space: &Space,
     nodes: &[&Version],
     dead: bool,
     f: &mut dyn FnMut(Arc<IndexStore>, Box<[u8]>),

@@ -23,7 +23,7 @@ use crate::memory::header;
 use crate::registry::{COMMITTING, IDLE};
 use crate::slot::{ID, INSTALLING, OWNED, Status, row};
 use crate::table::TableStore;
-use crate::transaction::commit::bytes_of;
+use crate::transaction::commit::{apply, bytes_of};
 use crate::transaction::lock::push;
 use crate::version::{SHARED, SMALL, Version};
 use ondol_base::epoch::Guard;
@@ -103,14 +103,7 @@ impl Session {
             yield_point();
             let space = &self.kernel.space;
             space.header(PageId::of(oid), header::LAST_COMMIT).fetch_max(c, Ordering::Relaxed);
-            let base = row(oid);
-            for (at, words) in v.pieces() {
-                for (i, x) in words.iter().enumerate() {
-                    let word = space.word(base + (at + i) as u64 * 8);
-                    word.store(word.load(Ordering::Relaxed) ^ x, Ordering::Relaxed)
-                }
-                yield_point();
-            }
+            apply(space, row(oid), v);
             v.ts.store(c, Ordering::Release);
             word0.store(c, Ordering::Release);
             let mut garbage = self.garbage.lock();

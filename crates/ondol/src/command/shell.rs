@@ -72,12 +72,23 @@ pub fn bytes(text: &str) -> Result<usize, String> {
 }
 
 pub fn run(args: Args) -> Done {
-    // A script that is not there makes no database.
-    for f in args.files.iter().filter(|f| f.as_os_str() != "-") {
-        let file = std::fs::File::open(f).and_then(|f| f.metadata());
-        if file.map_err(|e| Failed::io(f.display(), e))?.is_dir() {
-            return Err(Failed::Message(format!("{}: expected a file of SQL, found a folder", f.display())));
+    // A script that is not there makes no database. Opened once: a pipe may be among them.
+    let mut scripts = vec![];
+    for path in &args.files {
+        if path.as_os_str() == "-" {
+            scripts.push(None);
+            continue;
         }
+        let opened = std::fs::File::open(path).and_then(|file| Ok((file.metadata()?.is_dir(), file)));
+        let (is_folder, file) = opened.map_err(|e| Failed::io(path.display(), e))?;
+        if is_folder {
+            return Err(Failed::Message(format!(
+                "{}: expected a file of SQL, found a folder",
+                path.display()
+            )));
+        }
+        let reader = io::BufReader::with_capacity(1 << 16, file);
+        scripts.push(Some(Stream { reader, name: Some(path.display().to_string()) }))
     }
     let mut options = OpenOptions::new().create(!args.no_create);
     if let Some(n) = args.memory_limit {
@@ -87,14 +98,14 @@ pub fn run(args: Args) -> Done {
         options = options.log_folder(folder);
     }
     let database = options.open(&args.path)?;
-    let scripted = !args.commands.is_empty() || !args.files.is_empty();
+    let scripted = !args.commands.is_empty() || !scripts.is_empty();
     let interactive = !scripted && io::stdin().is_terminal();
     let mut runner = Runner::new(database.session(), args.format, interactive);
     (runner.echo, runner.keep_going) = (args.echo, args.keep_going);
     let done = if interactive {
         talk(&mut runner)
     } else if scripted {
-        run_given(&mut runner, args.commands, &args.files)
+        run_given(&mut runner, args.commands, scripts)
     } else {
         runner.run(&mut standard_input())
     };
@@ -106,20 +117,22 @@ pub fn run(args: Args) -> Done {
     done.and(closed)
 }
 
-fn run_given(runner: &mut Runner, commands: Vec<String>, files: &[PathBuf]) -> Done {
+/// Of the scripts, `None` is standard input.
+fn run_given(
+    runner: &mut Runner,
+    commands: Vec<String>,
+    scripts: Vec<Option<Stream<io::BufReader<std::fs::File>>>>,
+) -> Done {
     for c in commands {
         runner.run(&mut Given(io::Cursor::new(c.into_bytes())))?;
         if runner.quit {
             return Ok(());
         }
     }
-    for f in files {
-        if f.as_os_str() == "-" {
-            runner.run(&mut standard_input())?;
-        } else {
-            let file = std::fs::File::open(f).map_err(|e| Failed::io(f.display(), e))?;
-            let reader = io::BufReader::with_capacity(1 << 16, file);
-            runner.run(&mut Stream { reader, name: Some(f.display().to_string()) })?;
+    for script in scripts {
+        match script {
+            None => runner.run(&mut standard_input())?,
+            Some(mut stream) => runner.run(&mut stream)?,
         }
         if runner.quit {
             break;
