@@ -36,6 +36,25 @@ pub fn verify(page: &[u8], family: Family) -> Result<(), String> {
     }
 }
 
+/// Whether a page of ROW_FORMAT=COMPRESSED is whole, as it stands in the file: one checksum, of CRC-32C or Adler-32 (`innodb`) or none, over all but the LSN and what the
+/// checksum itself and the flush take.
+pub fn verify_zip(zip: &[u8]) -> Result<(), String> {
+    let Some(found) = u32_at(zip, 0).filter(|_| zip.len() > 38) else {
+        return Err("a page of no length".into());
+    };
+    let parts = [&zip[4..16], &zip[24..26], &zip[34..]];
+    let crc = parts.iter().fold(0, |sum, part| sum ^ crc32c(part));
+    let adler = parts.concat().iter().fold((0u32, 0u32), |(a, b), &byte| {
+        let a = (a + byte as u32) % 65521;
+        (a, (b + a) % 65521)
+    });
+    let adler = adler.1 << 16 | adler.0;
+    if found == crc || found == adler || found == NO_CHECKSUM || found == 0 && is_zero(zip) {
+        return Ok(());
+    }
+    Err(format!("its checksum is {found:08x}, its content's {crc:08x} (crc32) or {adler:08x} (innodb)"))
+}
+
 /// A page that was never written.
 pub fn is_zero(page: &[u8]) -> bool {
     page.iter().all(|&b| b == 0)

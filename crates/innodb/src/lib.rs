@@ -1,7 +1,7 @@
 //! InnoDB tables read from their files, without a server.
 //!
 //! ```text
-//!   space     a tablespace file: pages, each proved by its checksum
+//!   space     a tablespace file: pages, each proved by its checksum; inflated by packed (page compression) or zip (ROW_FORMAT=COMPRESSED)
 //!   tree      the clustered index's leaves, in key order
 //!   record    where each field of each row on a leaf lies
 //!   table     columns and their types; from sdi (MySQL 8) or frm (MariaDB, with what instant tells of former columns)
@@ -20,6 +20,7 @@ pub mod frm;
 pub mod instant;
 pub mod json;
 pub mod lob;
+pub mod packed;
 pub mod page;
 pub mod record;
 pub mod scan;
@@ -30,3 +31,4 @@ pub mod table;
 pub mod text;
 pub mod tree;
 pub mod value;
+pub mod zip;

@@ -15,14 +15,19 @@ pub mod kind {
     pub const INSTANT: u16 = 18;
     pub const FSP_HEADER: u16 = 8;
     pub const BLOB: u16 = 10;
+    /// Off the page in ROW_FORMAT=COMPRESSED: the first page and the others.
+    pub const ZBLOB: u16 = 11;
+    pub const ZBLOB_NEXT: u16 = 12;
     pub const COMPRESSED: u16 = 14;
     pub const ENCRYPTED: u16 = 15;
     pub const COMPRESSED_AND_ENCRYPTED: u16 = 16;
     pub const ENCRYPTED_RTREE: u16 = 17;
     pub const SDI_BLOB: u16 = 18;
+    pub const SDI_ZBLOB: u16 = 19;
     pub const LOB_INDEX: u16 = 22;
     pub const LOB_DATA: u16 = 23;
     pub const LOB_FIRST: u16 = 24;
+    pub const ZLOB_FIRST: u16 = 25;
     /// MariaDB before 10.5: page_compressed, and the same with encryption.
     pub const PAGE_COMPRESSED: u16 = 34354;
     pub const PAGE_COMPRESSED_ENCRYPTED: u16 = 37401;

@@ -26,7 +26,7 @@ pub fn text(space: &Space) -> Result<String> {
         32768 => 64,
         _ => 64,
     };
-    let descriptors = size / extent * (24 + extent.div_ceil(8) * 2);
+    let descriptors = space.format().physical_size / extent * (24 + extent.div_ceil(8) * 2);
     let at = 38 + 112 + descriptors + 115;
     let (version, root) = (u32_at(&page, at).unwrap_or(0), u32_at(&page, at + 4).unwrap_or(0));
     let damaged = |page: u32, why: String| Error::on_page(space.path(), page, Kind::Damaged, why);

@@ -1,11 +1,13 @@
 //! A tablespace: one file of pages, what its flags say, and its pages, each proved when it is read.
 //!
-//! - **S1** No byte of a page is looked at before the page's checksum and number were right. Whoever has a page has a whole one.
+//! - **S1** No byte of a page is believed before the page's checksum and number were right. Whoever has a page has a whole one, inflated where it was compressed.
 //! - **S2** What this program cannot read whole (encryption, a system tablespace) is refused when the file is opened.
 
 use crate::checksum::{self, Family};
 use crate::error::{Error, Kind, Result};
+use crate::packed;
 use crate::page::{Page, kind, u32_at};
+use crate::zip;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -25,6 +27,9 @@ pub struct Format {
     /// The flags as they are.
     pub flags: u32,
 }
+
+/// Where a page's header ends.
+const DATA: usize = 38;
 
 const FULL_CRC32: u32 = 1 << 4;
 const ZIP: u32 = 0b11110;
@@ -195,56 +200,93 @@ impl Space {
                 format!("{what} referred to, and the file has {} pages", self.pages),
             ));
         }
+        let read_at = |into: &mut [u8]| {
+            self.file
+                .read_exact_at(into, first as u64 * self.format.physical_size as u64)
+                .map_err(|e| Error::io(&self.path, &format!("cannot read page {first}"), &e))
+        };
         if self.format.is_zipped() {
-            return Err(Error::new(
-                &self.path,
-                Kind::Unsupported,
-                "pages of ROW_FORMAT=COMPRESSED are not read yet; convert the table (ALTER TABLE … ROW_FORMAT=DYNAMIC)",
-            ));
+            let physical = self.format.physical_size;
+            let mut zipped = vec![0; count as usize * physical];
+            read_at(&mut zipped)?;
+            let pages = into.chunks_exact_mut(size).zip(zipped.chunks_exact(physical));
+            for (number, (page, zip)) in (first..).zip(pages) {
+                self.unzip(number, zip, page)?;
+            }
+            return Ok(());
         }
-        self.file
-            .read_exact_at(into, first as u64 * size as u64)
-            .map_err(|e| Error::io(&self.path, &format!("cannot read page {first}"), &e))?;
-        for (i, page) in into.chunks_exact(size).enumerate() {
-            self.prove(first + i as u32, page)?;
+        read_at(into)?;
+        for (number, page) in (first..).zip(into.chunks_exact_mut(size)) {
+            self.prove(number, page)?;
         }
         Ok(())
     }
 
-    fn prove(&self, number: u32, page: &[u8]) -> Result<()> {
-        let refuse = |kind, why: String| Error::on_page(&self.path, number, kind, why);
-        let view = Page(page);
-        match view.kind() {
+    /// Proves a page of ROW_FORMAT=COMPRESSED, and makes of it what it stands for. Pages that are not of an index are as they are, with zeros behind them.
+    fn unzip(&self, number: u32, zip: &[u8], page: &mut [u8]) -> Result<()> {
+        let damaged = |why: String| Error::on_page(&self.path, number, Kind::Damaged, why);
+        self.refuse_encrypted(number, Page(zip))?;
+        checksum::verify_zip(zip).map_err(damaged)?;
+        if zip::is_compressed(zip) {
+            zip::unzip(zip, page).map_err(damaged)?;
+        } else {
+            page[..zip.len()].copy_from_slice(zip);
+            page[zip.len()..].fill(0);
+        }
+        self.prove_place(number, page)
+    }
+
+    fn refuse_encrypted(&self, number: u32, view: Page<'_>) -> Result<()> {
+        let is_encrypted = match view.kind() {
             kind::ENCRYPTED
             | kind::COMPRESSED_AND_ENCRYPTED
             | kind::ENCRYPTED_RTREE
-            | kind::PAGE_COMPRESSED_ENCRYPTED => {
-                return Err(refuse(
-                    Kind::Unsupported,
-                    "it is encrypted; export the table from the server, or decrypt it there".into(),
-                ));
+            | kind::PAGE_COMPRESSED_ENCRYPTED => true,
+            _ => {
+                self.format.family == Family::Full
+                    && u32_at(view.0, 0) != Some(0)
+                    && !checksum::is_zero(view.0)
             }
-            kind::COMPRESSED | kind::PAGE_COMPRESSED => {
-                return Err(refuse(
-                    Kind::Unsupported,
-                    "page compression is not read yet; rebuild the table without it".into(),
-                ));
-            }
-            n if self.format.family == Family::Full && n & 0x8000 != 0 => {
-                return Err(refuse(
-                    Kind::Unsupported,
-                    "page compression is not read yet; rebuild the table without it".into(),
-                ));
-            }
-            _ => {}
+        };
+        if !is_encrypted {
+            return Ok(());
         }
-        if self.format.family == Family::Full && u32_at(page, 0) != Some(0) && !checksum::is_zero(page) {
-            return Err(refuse(
-                Kind::Unsupported,
-                "it names an encryption key; export the table from the server, or decrypt it there".into(),
-            ));
+        Err(Error::on_page(
+            &self.path,
+            number,
+            Kind::Unsupported,
+            "it is encrypted; export the table from the server, or decrypt it there",
+        ))
+    }
+
+    fn prove(&self, number: u32, page: &mut [u8]) -> Result<()> {
+        let refuse = |kind, why: String| Error::on_page(&self.path, number, kind, why);
+        self.refuse_encrypted(number, Page(page))?;
+        let family = self.format.family;
+        // In MariaDB's newer form the checksum is of what is in the file, in the others of the page itself.
+        let covered = match (family, packed::full_size(page)) {
+            (Family::Full, Some(n)) => page.get(..n).filter(|p| p.len() > DATA).ok_or_else(|| {
+                refuse(Kind::Damaged, format!("it would have {n} bytes, compressed from {}", page.len()))
+            })?,
+            _ => &page[..],
+        };
+        if family == Family::Full {
+            checksum::verify(covered, family).map_err(|why| refuse(Kind::Damaged, why))?;
         }
-        checksum::verify(page, self.format.family).map_err(|why| refuse(Kind::Damaged, why))?;
+        packed::unpack(page, family, self.format.flags >> 5 & 7).map_err(|refused| match refused {
+            packed::Refused::Damaged(why) => refuse(Kind::Damaged, why),
+            packed::Refused::Unsupported(why) => refuse(Kind::Unsupported, why),
+        })?;
+        if family == Family::Old {
+            checksum::verify(page, family).map_err(|why| refuse(Kind::Damaged, why))?;
+        }
+        self.prove_place(number, page)
+    }
+
+    /// Whether a page is the one that its place says.
+    fn prove_place(&self, number: u32, page: &[u8]) -> Result<()> {
+        let refuse = |kind, why: String| Error::on_page(&self.path, number, kind, why);
+        let view = Page(page);
         if checksum::is_zero(&page[..64]) {
             return Ok(());
         }

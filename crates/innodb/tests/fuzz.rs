@@ -11,13 +11,12 @@
 //! ONDOL_INNODB_CASES=10000000 cargo test -p ondol-innodb --profile quick --test fuzz -- --ignored  # an hour
 //! ONDOL_INNODB_CASE=1234 cargo test -p ondol-innodb --test fuzz -- one_case --ignored              # one again
 //! ```
-use ondol_innodb::checksum::Family;
 use ondol_innodb::definition::Definition;
 use ondol_innodb::error::{Error, Result};
 use ondol_innodb::page::Page;
 use ondol_innodb::record::History;
 use ondol_innodb::scan::{Buffers, Scan, Stored};
-use ondol_innodb::space::Space;
+use ondol_innodb::space::{Format, Space};
 use ondol_innodb::{export, frm, json, sdi, text};
 use ondol_scan::csv::{Dialect, Lines};
 use std::fs::File;
@@ -37,7 +36,7 @@ struct Subject {
     whole: Vec<u8>,
     /// Bytes of a page in the file.
     size: usize,
-    family: Family,
+    format: Format,
     definition: Definition,
     /// The definition as it is kept: JSON, or a `.frm`.
     written: Vec<u8>,
@@ -60,7 +59,7 @@ impl Subject {
             file: File::options().read(true).write(true).open(&path).expect("a file"),
             whole: std::fs::read(&path).expect("a file"),
             size: format.physical_size,
-            family: format.family,
+            format,
             definition: scan.definition().clone(),
             written,
             expected,
@@ -151,8 +150,9 @@ impl World {
     fn damage(&self, page: &mut [u8], random: &mut Random) {
         for _ in 0..1 + random.below(4) {
             let size = page.len();
-            // Near the header, near a record's header, or anywhere.
-            let at = match random.below(4) {
+            // Near the header, near a record's header, near the end (where ROW_FORMAT=COMPRESSED has directory, references and log), or anywhere.
+            let at = match random.below(5) {
+                4 => size - 1 - random.below(size / 4),
                 0 => 8 + random.below(130),
                 1 | 2 if Page(page).is_index() => {
                     let mut at = 99usize;
@@ -167,7 +167,7 @@ impl World {
                 }
                 _ => 8 + random.below(size - 24),
             }
-            .min(size - 16);
+            .min(size - 2);
             match random.below(6) {
                 0 | 1 => page[at] ^= 1 << random.below(8),
                 2 => page[at] = *random.pick(&[0, 1, 0x7f, 0x80, 0xff, 0xc0]),
@@ -176,7 +176,7 @@ impl World {
                 _ => {
                     let from = random.pick(&self.subjects);
                     let from = &from.whole[random.below(from.whole.len() - 300)..];
-                    let length = (1 + random.below(200)).min(size - 8 - at);
+                    let length = (1 + random.below(200)).min(size - at);
                     page[at..at + length].copy_from_slice(&from[..length]);
                 }
             }
@@ -235,7 +235,7 @@ impl World {
     fn sealed(&self, subject: &Subject, random: &mut Random) -> bool {
         let mut pages = self.pages(subject, random);
         for (_, page) in &mut pages {
-            seal(page, subject.family);
+            seal(page, subject.format);
         }
         // The definition read anew where that is cheap, or where it is in the file and may be damaged.
         let anew = random.below(8) == 0;
@@ -266,7 +266,7 @@ impl World {
         let declared = random.below(2) == 0;
         if declared {
             first[46..50].copy_from_slice(&((length / subject.size) as u32).to_be_bytes());
-            seal(&mut first, subject.family);
+            seal(&mut first, subject.format);
         }
         let outcome = self.with_pages(subject, &[(0, first)], || {
             subject.file.set_len(length as u64).expect("a length");
