@@ -155,6 +155,17 @@ impl Rows {
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
+    /// Leaves only the rows of which `wanted` is true. Rows are in key order and a range is wanted: where the first and the last are, all are.
+    pub fn keep(&mut self, wanted: impl Fn(&[Place]) -> bool) {
+        if self.is_empty() || wanted(self.row(0)) && wanted(self.row(self.count - 1)) {
+            return;
+        }
+        let from = (0..self.count).find(|row| wanted(self.row(*row))).unwrap_or(self.count);
+        let to = (from..self.count).find(|row| !wanted(self.row(*row))).unwrap_or(self.count);
+        self.places.truncate(to * self.columns);
+        self.places.drain(..from * self.columns);
+        self.count = to - from;
+    }
     #[inline]
     pub fn row(&self, row: usize) -> &[Place] {
         &self.places[row * self.columns..][..self.columns]

@@ -1,4 +1,6 @@
 //! A table's rows, read by any number of threads: parts of up to 1 MB of leaves, each read whole, proved, and handed over page by page.
+//!
+//! A range of the key's first column ([`Scan::within`]) leaves out parts by a search among the leaves, and rows on the leaves at its ends. Stored keys compare as bytes.
 use crate::definition::Definition;
 use crate::error::{Error, Kind, Result};
 use crate::lob;
@@ -7,6 +9,7 @@ use crate::record::{Place, Rows};
 use crate::space::Space;
 use crate::table::Column;
 use crate::tree::{self, Leaves};
+use crate::value;
 use std::borrow::Cow;
 use std::ops::Range;
 use std::path::Path;
@@ -20,6 +23,14 @@ pub struct Scan {
     definition: Definition,
     leaves: Leaves,
     parts: Vec<Range<usize>>,
+    bounds: Option<Bounds>,
+}
+
+/// A range of the key's first column, both ends in it: its place in the table, and stored bytes.
+struct Bounds {
+    column: usize,
+    from: Option<Vec<u8>>,
+    to: Option<Vec<u8>>,
 }
 
 /// What a thread keeps from part to part.
@@ -63,12 +74,87 @@ impl Scan {
                 ),
             ));
         }
-        let each = (PART / space.format().page_size).max(1);
-        let parts = (0..leaves.pages.len())
-            .step_by(each)
-            .map(|from| from..(from + each).min(leaves.pages.len()))
-            .collect();
-        Ok(Scan { space, definition, leaves, parts })
+        let parts = cut(0..leaves.pages.len(), space.format().page_size);
+        Ok(Scan { space, definition, leaves, parts, bounds: None })
+    }
+
+    /// Only rows whose primary key begins with a value from `from` to `to`, both included; as SQL writes them. For keys that begin with a whole number, DATE or DATETIME.
+    pub fn within(&mut self, from: Option<&str>, to: Option<&str>) -> Result<()> {
+        let refuse = |why: String| Error::new(self.space.path(), Kind::Mismatch, why);
+        let column = match self.definition.table.key.first() {
+            Some(&(column, 0)) => column,
+            Some(_) => {
+                return Err(refuse(
+                    "its key begins with a part of a column, of which no range is read".into(),
+                ));
+            }
+            None => return Err(refuse("it has no primary key, of which a range could be read".into())),
+        };
+        let Column { name, ty, sql, .. } = &self.columns()[column];
+        let stored = |text: Option<&str>| match text {
+            None => Ok(None),
+            Some(text) => match value::stored_key(ty, text) {
+                Some(Some(bytes)) => Ok(Some(bytes)),
+                Some(None) => {
+                    Err(refuse(format!("{text} is no value of its key's first column, {name} {sql}")))
+                }
+                None => Err(refuse(format!(
+                    "its key begins with {name} {sql}; a range is read of whole numbers, DATE and DATETIME only"
+                ))),
+            },
+        };
+        let bounds = Bounds { column, from: stored(from)?, to: stored(to)? };
+        let mut buffers = Buffers::default();
+        let start = match &bounds.from {
+            // Rows with this value may begin on the leaf before the first that begins with it.
+            Some(from) => self.leaves_before(&mut buffers, column, |key| key < &from[..])?.saturating_sub(1),
+            None => 0,
+        };
+        let end = match &bounds.to {
+            Some(to) => self.leaves_before(&mut buffers, column, |key| key <= &to[..])?,
+            None => self.leaves.pages.len(),
+        };
+        self.parts = cut(start..end.max(start), self.space.format().page_size);
+        self.bounds = Some(bounds);
+        Ok(())
+    }
+
+    /// How many leaves begin with a key that is `before`; those before them do, too.
+    fn leaves_before(
+        &self,
+        buffers: &mut Buffers,
+        column: usize,
+        before: impl Fn(&[u8]) -> bool,
+    ) -> Result<usize> {
+        let (mut low, mut high) = (0, self.leaves.pages.len());
+        while low < high {
+            let middle = (low + high) / 2;
+            // A leaf may have no rows left; then the next with rows decides.
+            let mut at = middle;
+            let mut is_before = false;
+            while at < high {
+                if let Some(key) = self.first_key(at, buffers, column)? {
+                    is_before = before(key);
+                    break;
+                }
+                at += 1;
+            }
+            if is_before { low = at + 1 } else { high = middle }
+        }
+        Ok(low)
+    }
+    /// A column of a leaf's first row.
+    fn first_key<'b>(&self, i: usize, buffers: &'b mut Buffers, column: usize) -> Result<Option<&'b [u8]>> {
+        let number = self.leaves.pages[i];
+        buffers.pages.resize(self.space.format().page_size, 0);
+        self.space.read_page(number, &mut buffers.pages)?;
+        let damaged = |why: String| Error::on_page(self.space.path(), number, Kind::Damaged, why);
+        tree::prove_leaf(Page(&buffers.pages), &self.leaves, i).map_err(damaged)?;
+        self.definition.layout.rows(&buffers.pages, &mut buffers.rows).map_err(damaged)?;
+        if buffers.rows.is_empty() {
+            return Ok(None);
+        }
+        Ok(buffers.rows.row(0)[column].bytes(&buffers.pages).map(|(bytes, _)| bytes))
     }
     pub fn space(&self) -> &Space {
         &self.space
@@ -115,9 +201,27 @@ impl Scan {
             let damaged = |why: String| Error::on_page(self.space.path(), number, Kind::Damaged, why);
             tree::prove_leaf(Page(page), &self.leaves, range.start + i).map_err(damaged)?;
             deleted += self.definition.layout.rows(page, &mut buffers.rows).map_err(damaged)?;
+            if let Some(bounds) = &self.bounds {
+                buffers.rows.keep(|places| bounds.hold(places, page));
+            }
             each(Leaf { scan: self, number, page, rows: &buffers.rows })?;
         }
         Ok(deleted)
+    }
+}
+
+/// Leaves, cut into parts.
+fn cut(leaves: Range<usize>, page_size: usize) -> Vec<Range<usize>> {
+    let each = (PART / page_size).max(1);
+    leaves.clone().step_by(each).map(|from| from..(from + each).min(leaves.end)).collect()
+}
+
+impl Bounds {
+    /// Whether a row is in the range.
+    fn hold(&self, places: &[Place], page: &[u8]) -> bool {
+        let key = places[self.column].bytes(page).map_or(&[][..], |(bytes, _)| bytes);
+        self.from.as_ref().is_none_or(|from| key >= &from[..])
+            && self.to.as_ref().is_none_or(|to| key <= &to[..])
     }
 }
 

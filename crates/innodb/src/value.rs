@@ -1,7 +1,7 @@
 //! What a stored field means: numbers, dates, and the text that the server would show.
 //!
 //! Each function takes a field's stored bytes and answers `None` where they cannot be a value of the type: too short, or a digit that is none.
-use crate::table::DIGIT_BYTES;
+use crate::table::{DIGIT_BYTES, Type};
 
 /// A big-endian integer of 1 to 8 bytes, its sign bit flipped.
 #[inline]
@@ -283,6 +283,48 @@ pub fn push_float(into: &mut Vec<u8>, value: f64, is_float: bool, decimals: Opti
     }
 }
 
+/// The stored bytes of a key's value as SQL writes it; they compare as the values do. `None`: not of this type here. `Some(None)`: not a value of it.
+pub fn stored_key(ty: &Type, text: &str) -> Option<Option<Vec<u8>>> {
+    let numbers = |text: &str, separator: char| -> Option<Vec<u64>> {
+        let is_number = |s: &&str| !s.is_empty() && s.len() <= 4 && s.bytes().all(|b| b.is_ascii_digit());
+        text.split(separator).map(|s| Some(s).filter(is_number)?.parse().ok()).collect()
+    };
+    let date = |text: &str| match numbers(text, '-')?[..] {
+        [year, month @ 0..=12, day @ 0..=31] => Some((year, month, day)),
+        _ => None,
+    };
+    Some(match ty {
+        Type::Int { bytes, unsigned, .. } => text.trim().parse::<i128>().ok().and_then(|n| {
+            let bits = 8 * *bytes as u32;
+            // What is below zero comes first in its stored form.
+            let n = if *unsigned { n } else { n + (1 << (bits - 1)) };
+            (0..1i128 << bits).contains(&n).then(|| n.to_be_bytes()[16 - *bytes as usize..].to_vec())
+        }),
+        Type::Date => date(text.trim())
+            .map(|(year, month, day)| ((1 << 23) | year << 9 | month << 5 | day).to_be_bytes()[5..].to_vec()),
+        Type::DateTime { fsp } => (|| {
+            let (day, time) = text.trim().split_once([' ', 'T']).unwrap_or((text.trim(), "0:0:0"));
+            let (year, month, day) = date(day)?;
+            let (whole, fraction) = time.split_once('.').unwrap_or((time, ""));
+            let [hour @ 0..24, minute @ 0..60, second @ 0..60] = numbers(whole, ':')?[..] else {
+                return None;
+            };
+            if fraction.len() > *fsp as usize || !fraction.bytes().all(|b| b.is_ascii_digit()) {
+                return None;
+            }
+            let whole = 1 << 39 | (year * 13 + month) << 22 | day << 17 | hour << 12 | minute << 6 | second;
+            let mut stored = whole.to_be_bytes()[3..].to_vec();
+            let pairs = (*fsp as usize).div_ceil(2);
+            if pairs > 0 {
+                let digits: u64 = format!("{fraction:0<width$}", width = 2 * pairs).parse().ok()?;
+                stored.extend_from_slice(&digits.to_be_bytes()[8 - pairs..]);
+            }
+            Some(stored)
+        })(),
+        _ => return None,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -296,6 +338,27 @@ mod tests {
         assert_eq!(signed(&[]), None);
         assert_eq!(unsigned(&[0xff; 8]), Some(u64::MAX));
         assert_eq!(unsigned(&[1; 9]), None);
+    }
+
+    #[test]
+    fn keys_are_stored_as_they_are_read() {
+        let int = |bytes, unsigned| Type::Int { bytes, unsigned, zerofill: None };
+        for n in [-8_388_608i64, -1, 0, 77, 8_388_607] {
+            let bytes = stored_key(&int(3, false), &n.to_string()).unwrap().unwrap();
+            assert_eq!((bytes.len(), signed(&bytes)), (3, Some(n)));
+        }
+        let most = stored_key(&int(8, true), "18446744073709551615").unwrap().unwrap();
+        assert_eq!(unsigned(&most), Some(u64::MAX));
+        for wrong in ["8388608", "-8388609", "x", "", "1.5"] {
+            assert_eq!(stored_key(&int(3, false), wrong), Some(None), "{wrong}");
+        }
+        let day = stored_key(&Type::Date, "2024-02-29").unwrap().unwrap();
+        assert_eq!(date(&day), Some(Date { year: 2024, month: 2, day: 29 }));
+        let moment = stored_key(&Type::DateTime { fsp: 3 }, "2024-02-29 12:34:56.78").unwrap().unwrap();
+        let (d, t) = datetime(&moment, 3).unwrap();
+        assert_eq!((d.year, d.month, d.day, t.hour, t.second, t.micros), (2024, 2, 29, 12, 56, 780_000));
+        assert_eq!(stored_key(&Type::DateTime { fsp: 0 }, "2024-02-30 25:00:00"), Some(None));
+        assert_eq!(stored_key(&Type::Year, "2024"), None);
     }
 
     #[test]
