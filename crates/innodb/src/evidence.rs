@@ -6,6 +6,7 @@ use crate::error::{Error, Kind, Result};
 use crate::page::u32_at;
 use crate::space::Space;
 use std::fmt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,6 +52,16 @@ pub fn find(space: &Space, assume: bool) -> Result<Evidence> {
             }
         }
     }
+    if let Some((file, process)) = writer(path) {
+        return Err(Error::new(
+            path,
+            Kind::Mismatch,
+            format!(
+                "{process} has {} open for writing: a running server's file is no moment of its table. Use ondol innodb snapshot, or FLUSH TABLES … FOR EXPORT and both files before UNLOCK TABLES",
+                file.display()
+            ),
+        ));
+    }
     if let Some(backup) = backup(path)? {
         return Ok(Evidence::Backup(backup));
     }
@@ -66,6 +77,39 @@ pub fn find(space: &Space, assume: bool) -> Result<Evidence> {
             cfg.display()
         ),
     ))
+}
+
+/// Another process that has the file, or the system tablespace of the data folder around it, open for writing. Only processes that may be looked into are found: those of the same user, all for root.
+fn writer(path: &Path) -> Option<(PathBuf, String)> {
+    let system = path.parent().and_then(Path::parent).map(|folder| folder.join("ibdata1"));
+    let files: Vec<(PathBuf, (u64, u64))> = std::iter::once(path.to_path_buf())
+        .chain(system)
+        .filter_map(|file| std::fs::metadata(&file).ok().map(|m| (file, (m.dev(), m.ino()))))
+        .collect();
+    for process in std::fs::read_dir("/proc").ok()?.flatten() {
+        let name = process.file_name();
+        let Some(id) = name.to_str().and_then(|n| n.parse::<u32>().ok()) else { continue };
+        if id == std::process::id() {
+            continue;
+        }
+        let Ok(open) = std::fs::read_dir(process.path().join("fd")) else { continue };
+        for fd in open.flatten() {
+            let Ok(found) = std::fs::metadata(fd.path()) else { continue };
+            let Some((file, _)) = files.iter().find(|(_, id)| *id == (found.dev(), found.ino())) else {
+                continue;
+            };
+            let info = std::fs::read_to_string(process.path().join("fdinfo").join(fd.file_name()));
+            // The last octal digit of the flags: 0 reads, 1 writes, 2 does both.
+            let writes = info.is_ok_and(|info| {
+                info.lines().any(|l| l.strip_prefix("flags:").is_some_and(|f| f.trim().ends_with(['1', '2'])))
+            });
+            if writes {
+                let comm = std::fs::read_to_string(process.path().join("comm")).unwrap_or_default();
+                return Some((file.clone(), format!("process {id} ({})", comm.trim())));
+            }
+        }
+    }
+    None
 }
 
 /// The page size in a `.cfg`: version, host, table (each text with its length), next autoincrement value, page size.

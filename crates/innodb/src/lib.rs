@@ -8,7 +8,7 @@
 //!   value     what a field means        lob   what did not fit the record
 //! ```
 //!
-//! Nothing here writes, and no row is ever guessed: what is damaged, changed while it was copied, or not understood is an error that says where.
+//! No tablespace is ever written ([`snapshot`] makes copies), and no row is ever guessed: what is damaged, changed while it was copied, or not understood is an error that says where.
 
 pub mod charset;
 pub mod checksum;
@@ -26,6 +26,7 @@ pub mod record;
 pub mod scan;
 pub mod sdi;
 mod single;
+pub mod snapshot;
 pub mod space;
 pub mod table;
 pub mod text;

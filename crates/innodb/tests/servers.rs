@@ -125,6 +125,25 @@ fn a_file_is_read_on_evidence_only() {
     let e = evidence::find(scan.space(), false).expect_err("no evidence");
     assert!(e.to_string().contains("FOR EXPORT"), "{e}");
     assert_eq!(evidence::find(scan.space(), true), Ok(Evidence::Assumed));
+    // Another process that writes the file, or its data folder's ibdata1: nobody's word counts.
+    let folder = tempfile::tempdir().expect("a folder");
+    let inner = folder.path().join("shop/keyless.ibd");
+    std::fs::create_dir(folder.path().join("shop")).expect("a folder");
+    for name in ["ibd", "frm"] {
+        std::fs::copy(path.with_extension(name), inner.with_extension(name)).expect("a copy");
+    }
+    let system = folder.path().join("ibdata1");
+    std::fs::write(&system, b"").expect("a file");
+    let inner = Scan::open(&inner).expect("a table");
+    for held in [inner.space().path(), &system] {
+        let open = std::fs::File::options().append(true).open(held).expect("a file");
+        let mut other =
+            std::process::Command::new("sleep").arg("60").stdout(open).spawn().expect("a process");
+        let refused = evidence::find(inner.space(), true).expect_err("a file in use").to_string();
+        other.kill().and_then(|()| other.wait()).expect("an end");
+        assert!(refused.contains("(sleep)") && refused.contains("open for writing"), "{refused}");
+        assert_eq!(evidence::find(inner.space(), true), Ok(Evidence::Assumed));
+    }
     std::fs::write(path.with_extension("cfg"), b"nonsense").expect("a file");
     assert_eq!(evidence::find(scan.space(), true).expect_err("a wrong .cfg").kind, Kind::Mismatch);
     drop(dir);
@@ -155,4 +174,55 @@ fn what_is_no_table_is_refused_with_the_reason() {
     let outcome = Scan::open(&path).and_then(|s| read_all(&s));
     assert!(outcome.is_err(), "another table's definition was believed");
     assert!(Scan::open(dir.path()).err().expect("a folder").to_string().contains("not a file"));
+}
+
+/// A range of the key gives the lines that the server gave whose first column is in it.
+#[test]
+fn a_range_of_the_key_is_its_rows() {
+    for (table, server) in ["tree", "everything", "compressedtree", "instanttree"]
+        .iter()
+        .flat_map(|t| having(t).map(move |s| (*t, s)))
+    {
+        let (_dir, path) = unpacked(server, table);
+        let out = stored(server, &format!("{table}.out")).expect("what the server said");
+        let place = if table == "instanttree" { 1 } else { 0 };
+        // Values of several lines are only in `everything`, whose lines go on where they do not begin with a key.
+        let mut lines: Vec<(i64, Vec<u8>)> = Vec::new();
+        for line in out.split_inclusive(|b| *b == b'\n') {
+            let text = String::from_utf8_lossy(line);
+            let key = text.split(',').nth(place).and_then(|k| k.parse().ok());
+            match (key, lines.last_mut()) {
+                (Some(key), _) => lines.push((key, line.to_vec())),
+                (None, Some(last)) => last.1.extend_from_slice(line),
+                (None, None) => panic!("{table} begins with no key"),
+            }
+        }
+        for (from, to) in [
+            (None, None),
+            (Some(100), Some(400)),
+            (Some(i32::MIN as i64), Some(1)),
+            (Some(7), Some(7)),
+            (Some(2), None),
+            (None, Some(-4)),
+            (Some(899), Some(300)),
+            (Some(100_000), None),
+        ] {
+            let mut scan = Scan::open(&path).expect("a table");
+            let text = |n: Option<i64>| n.map(|n| n.to_string());
+            scan.within(text(from).as_deref(), text(to).as_deref()).unwrap_or_else(|e| panic!("{e}"));
+            let expected: Vec<u8> = lines
+                .iter()
+                .filter(|(key, _)| from.is_none_or(|f| *key >= f) && to.is_none_or(|t| *key <= t))
+                .flat_map(|(_, line)| line.clone())
+                .collect();
+            assert!(outfile(scan, 2) == expected, "{server} {table}, {from:?} to {to:?}");
+        }
+    }
+    for (table, expected) in
+        [("keyless", "no primary key"), ("twokeys", "a part of a column"), ("keytree", "begins with k")]
+    {
+        let (_dir, path) = unpacked("mysql-9.7", table);
+        let refused = Scan::open(&path).expect("a table").within(Some("1"), None);
+        assert!(refused.expect_err("a range").to_string().contains(expected), "{table}");
+    }
 }

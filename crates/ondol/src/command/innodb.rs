@@ -21,6 +21,8 @@ pub struct Args {
 enum What {
     /// Write a table's rows as text
     Export(Export),
+    /// Copy tables from a running server on this machine, locked while they are copied
+    Snapshot(Snapshot),
     /// Show what a tablespace is, and its table's definition
     Info {
         /// TABLE.ibd
@@ -49,6 +51,12 @@ struct Export {
     /// The columns to write, in this order
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     columns: Option<Vec<String>>,
+    /// Only rows whose primary key begins with this value or a greater one (whole numbers, DATE, DATETIME)
+    #[arg(long, value_name = "VALUE", allow_hyphen_values = true)]
+    key_from: Option<String>,
+    /// Only rows whose primary key begins with this value or a smaller one
+    #[arg(long, value_name = "VALUE", allow_hyphen_values = true)]
+    key_to: Option<String>,
     /// Rows to write at most
     #[arg(long, value_name = "ROWS")]
     limit: Option<u64>,
@@ -64,6 +72,39 @@ struct Export {
     /// Read the file although nothing shows that it was at rest: of a server that was shut down cleanly
     #[arg(long)]
     assume_consistent: bool,
+}
+
+#[derive(clap::Args)]
+struct Snapshot {
+    /// The tables
+    #[arg(required = true, value_name = "TABLE")]
+    tables: Vec<String>,
+    /// Their database
+    #[arg(long, value_name = "NAME")]
+    database: String,
+    /// The folder for the copies
+    #[arg(long, value_name = "FOLDER")]
+    to: PathBuf,
+    /// The server's client program; by default mariadb, or else mysql. A password belongs in its --defaults-file
+    #[arg(long, value_name = "PROGRAM")]
+    client: Option<PathBuf>,
+    /// A file of options for the client, read before all others
+    #[arg(long, value_name = "FILE")]
+    defaults_file: Option<PathBuf>,
+    #[arg(long)]
+    host: Option<String>,
+    #[arg(long)]
+    port: Option<u16>,
+    #[arg(long)]
+    socket: Option<PathBuf>,
+    #[arg(long)]
+    user: Option<String>,
+    /// Where the server's data folder is to be seen here, if not where the server says
+    #[arg(long, value_name = "FOLDER")]
+    data_folder: Option<PathBuf>,
+    /// Seconds to wait for transactions that use the tables
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..))]
+    wait: u32,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -82,6 +123,7 @@ enum Csv {
 pub fn run(args: Args) -> Done {
     match args.what {
         What::Export(args) => export(args),
+        What::Snapshot(args) => snapshot(args),
         What::Info { file } => info(&file),
         What::Check { file } => check(&file),
     }
@@ -101,7 +143,7 @@ fn bar(bytes: u64) -> ProgressBar {
 }
 
 fn leaf_bytes(scan: &Scan) -> u64 {
-    scan.leaves().pages.len() as u64 * scan.space().format().page_size as u64
+    (0..scan.parts()).map(|part| scan.part_bytes(part)).sum()
 }
 
 fn export(args: Export) -> Done {
@@ -117,7 +159,11 @@ fn export(args: Export) -> Done {
             )));
         }
     };
-    let scan = Arc::new(Scan::open(&args.file).map_err(told)?);
+    let mut scan = Scan::open(&args.file).map_err(told)?;
+    if args.key_from.is_some() || args.key_to.is_some() {
+        scan.within(args.key_from.as_deref(), args.key_to.as_deref()).map_err(told)?;
+    }
+    let scan = Arc::new(scan);
     let evidence = evidence::find(scan.space(), args.assume_consistent).map_err(told)?;
     let dialect = match args.csv {
         Csv::Rfc4180 => Dialect::Rfc4180,
@@ -197,6 +243,54 @@ impl Drop for Unfinished {
         // After `finish` there is nothing of this name; nothing else can be done about it here.
         let _ = std::fs::remove_file(&self.path);
     }
+}
+
+fn snapshot(args: Snapshot) -> Done {
+    let client = args.client.or_else(|| {
+        let folders = std::env::var_os("PATH").unwrap_or_default();
+        ["mariadb", "mysql"]
+            .iter()
+            .flat_map(|name| std::env::split_paths(&folders).map(move |folder| folder.join(name)))
+            .find(|program| program.is_file())
+    });
+    let client = client.ok_or_else(|| {
+        Failed::Message(
+            "neither mariadb nor mysql is in PATH; --client names the server's client program".into(),
+        )
+    })?;
+    let named = |name: &str, value: Option<std::ffi::OsString>| {
+        value.map(|value| {
+            let mut option = std::ffi::OsString::from(format!("--{name}="));
+            option.push(value);
+            option
+        })
+    };
+    // The file of options has to be the first.
+    let options = [
+        named("defaults-file", args.defaults_file.map(Into::into)),
+        named("host", args.host.map(Into::into)),
+        named("port", args.port.map(|p| p.to_string().into())),
+        named("socket", args.socket.map(Into::into)),
+        named("user", args.user.map(Into::into)),
+    ];
+    let taken = ondol_innodb::snapshot::take(&ondol_innodb::snapshot::Options {
+        client: std::iter::once(client.into()).chain(options.into_iter().flatten()).collect(),
+        database: args.database,
+        tables: args.tables,
+        to: args.to,
+        data: args.data_folder,
+        wait: args.wait,
+    })
+    .map_err(told)?;
+    for file in &taken.files {
+        println!("{}", file.display());
+    }
+    eprintln!(
+        "{:.1} MB; the tables were locked for {:.3} s",
+        taken.bytes as f64 / 1e6,
+        taken.locked.as_secs_f64()
+    );
+    Ok(())
 }
 
 fn info(file: &Path) -> Done {
