@@ -71,7 +71,14 @@ class Rig:
         found = [path for path in found if os.path.exists(path)]
         if not found:
             raise kernel.Missing(f"missing: {name} in target/release: cargo build --release --workspace")
-        return max(found, key=os.path.getmtime)
+        newest = max(found, key=os.path.getmtime)
+        made = os.path.getmtime(newest)
+        for crate in ("base", "sqlite") if "sqlite" in name else ("base", "ring", "pgwal", "preload"):
+            for folder, _, files in os.walk(os.path.join(HERE, "..", "..", "crates", crate, "src")):
+                for source in (os.path.join(folder, file) for file in files):
+                    if os.path.getmtime(source) > made:
+                        raise kernel.Missing(f"{newest} is older than {os.path.normpath(source)}: cargo build --release --workspace")
+        return newest
 
     def boot(self, said, **hardware):
         """A guest that has been told what to do. The hardware is always the same, but for what the media hold."""

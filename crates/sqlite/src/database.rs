@@ -531,6 +531,12 @@ impl Database {
     pub fn delete_wal(&mut self, sync_folder: c_int) -> c_int {
         let stock = self.stock_wal();
         if !self.cared {
+            // What a cut off `take` has left: without the mark nobody reads it (K4).
+            if self.level >= ffi::LOCK_EXCLUSIVE
+                && let Err(error) = below::delete(self.vfs, &self.our_wal(), false)
+            {
+                report("clear up", &self.path, &error, ffi::OK);
+            }
             // SAFETY: the VFS below stays registered.
             return unsafe {
                 (*self.vfs).delete.map_or(ffi::ERROR, |delete| delete(self.vfs, stock.as_ptr(), sync_folder))

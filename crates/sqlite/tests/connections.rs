@@ -348,6 +348,25 @@ fn detaching_waits_for_an_empty_wal_and_solitude() {
 }
 
 /// `auto` with costs that are given, one test at a time.
+/// What a crash between the making of our WAL and the mark has left goes with the last connection, in every mode.
+#[test]
+fn a_wal_of_ours_without_the_mark_is_cleared_up() {
+    for mode in ["copy", "auto", "remap", "pmem"] {
+        let folder = common::folder();
+        let path = folder.path().join("db");
+        drop(made(&path, "vfs=unix"));
+        let ours = folder.path().join("db-owal");
+        std::fs::write(&ours, "").expect("a file");
+        let c = common::open(&path, &format!("vfs=ondol&ondol={mode}")).expect("a database");
+        c.execute_batch("INSERT INTO t(b) VALUES(1)").expect("a row");
+        drop(c);
+        assert!(!ours.exists(), "{mode}");
+        assert_eq!(common::versions(&path), [2, 2], "{mode}");
+        let stock = common::open(&path, "vfs=unix").expect("a database");
+        assert_eq!(one::<i64>(&stock, "SELECT count(*) FROM t").expect("rows"), 1);
+    }
+}
+
 #[test]
 fn auto_shares_where_that_pays_and_leaves_the_rest_alone() {
     let quick = Costs {
