@@ -1,20 +1,40 @@
 //! A table written out: read and converted by all workers, gathered by one.
+#[cfg(feature = "columnar")]
+use crate::columns::{Columns, Form, ZeroDates};
 use crate::error::{Error, Kind, Result};
-use crate::scan::{Buffers, Scan, Stored};
+use crate::scan::{Buffers, Leaf, Scan, Stored};
+use crate::table::Type;
 use crate::text;
 use ondol_scan::csv::{Dialect, Lines};
-use ondol_scan::pipeline;
+#[cfg(feature = "columnar")]
+use ondol_scan::parquet::{Encoded, Encoder, Group};
+use ondol_scan::pipeline::{self, Hand};
 use std::io::Write;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
+
+/// What rows become.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    Text(Dialect),
+    #[cfg(feature = "columnar")]
+    Parquet(ZeroDates),
+    /// Arrow IPC: a file with a footer, or a stream.
+    #[cfg(feature = "columnar")]
+    Arrow {
+        zero_dates: ZeroDates,
+        is_stream: bool,
+    },
+}
 
 /// What is written, and by how many.
 #[derive(Clone, Debug)]
 pub struct Options {
-    pub dialect: Dialect,
+    pub format: Format,
     /// The columns, by their places in the table.
     pub columns: Vec<usize>,
-    /// Rows at most, in key order.
+    /// Rows at most, in key order. Then one worker reads, since it has to count.
     pub limit: Option<u64>,
     pub workers: usize,
     /// Rows in key order.
@@ -31,6 +51,8 @@ pub struct Done {
     pub read: u64,
     /// Bytes that were written.
     pub written: u64,
+    /// Dates that are no days of the calendar and became NULL, as was wished.
+    pub nulled: u64,
     /// The reader of what was written wanted no more.
     pub closed: bool,
 }
@@ -59,83 +81,49 @@ pub fn columns(scan: &Scan, named: Option<&[String]>) -> Result<Vec<usize>> {
         .collect()
 }
 
-struct Chunk {
-    bytes: Vec<u8>,
-    /// Where each line ends, if that may be asked.
-    ends: Vec<usize>,
-    done: Done,
-}
+/// Bytes of text that are handed over as one piece, roughly: what a part becomes, unless its rows lie mostly off its pages.
+const PIECE: usize = 4 << 20;
+/// Parts of a megabyte that are taken at once: for Arrow, enough for batches of a good size; for row groups at least 16, so that they are no small ones, and at most
+/// 64, so that a worker's last one is not waited for.
+#[cfg(feature = "columnar")]
+const BATCH_PARTS: usize = 8;
+#[cfg(feature = "columnar")]
+const GROUP_PARTS: std::ops::RangeInclusive<usize> = 16..=64;
 
-/// Writes the table as text to `out`. `progress` is told after each part. A closed pipe ends it without an error.
-pub fn text(
+/// Writes the table to `out`, which is called `to` in errors. `progress` is told now and then. A closed pipe ends it without an error.
+pub fn export(
     scan: Arc<Scan>,
     options: &Options,
-    out: &mut dyn Write,
+    out: &mut (dyn Write + Send),
     to: &Path,
-    mut progress: impl FnMut(&Done),
+    progress: impl FnMut(&Done),
 ) -> Result<Done> {
+    let failed = |e: std::io::Error| match e.kind() {
+        std::io::ErrorKind::BrokenPipe => Ended::Closed,
+        _ => Ended::Wrong(Error::io(to, "cannot write", &e)),
+    };
     let mut total = Done::default();
-    let failed = |e: std::io::Error| Error::io(to, "cannot write", &e);
-    if options.dialect == Dialect::Rfc4180 {
-        let mut header = Lines::new(options.dialect, 256);
-        for &c in &options.columns {
-            header.text(scan.columns()[c].name.as_bytes());
+    let ended = match options.format {
+        Format::Text(dialect) => text(&scan, options, dialect, out, &mut total, progress, &failed),
+        #[cfg(feature = "columnar")]
+        Format::Parquet(zero_dates) => {
+            parquet(&scan, options, zero_dates, out, &mut total, progress, &failed)
         }
-        header.end_line();
-        let header = header.into_bytes();
-        total.written += header.len() as u64;
-        out.write_all(&header).map_err(failed)?;
-    }
-    let ordered = options.ordered || options.limit.is_some();
-    let workers = options.workers.max(1);
-    let run = pipeline::Options { workers, ordered, ahead: workers * 4 };
-    let shape = options.clone();
-    let parts = scan.parts();
-    let reader = scan.clone();
-    let work = move |buffers: &mut Buffers, part: usize| {
-        convert(&reader, &shape, buffers, part).map_err(Ended::Wrong)
-    };
-    let gather = |_, chunk: Chunk| {
-        let mut chunk: Chunk = chunk;
-        if let Some(limit) = options.limit {
-            let left = limit - total.rows;
-            if chunk.done.rows >= left {
-                chunk.bytes.truncate(left.checked_sub(1).map_or(0, |n| chunk.ends[n as usize]));
-                chunk.done.rows = left;
-            }
+        #[cfg(feature = "columnar")]
+        Format::Arrow { zero_dates, is_stream } => {
+            arrow(&scan, options, (zero_dates, is_stream), out, &mut total, progress, &failed)
         }
-        match out.write_all(&chunk.bytes) {
-            Ok(()) => {}
-            Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => return Err(Ended::Closed),
-            Err(e) => return Err(Ended::Wrong(failed(e))),
-        }
-        total.rows += chunk.done.rows;
-        total.deleted += chunk.done.deleted;
-        total.read += chunk.done.read;
-        total.written += chunk.bytes.len() as u64;
-        progress(&total);
-        if options.limit.is_some_and(|l| total.rows >= l) { Err(Ended::Enough) } else { Ok(()) }
-    };
-    let ended = if options.limit == Some(0) {
-        Ok(())
-    } else {
-        pipeline::run(parts, run, Buffers::default, work, gather)
     };
     match ended {
-        Ok(()) | Err(Ended::Enough) => {}
+        Ok(()) => {}
         Err(Ended::Closed) => total.closed = true,
         Err(Ended::Wrong(e)) => return Err(e),
-    }
-    match out.flush() {
-        Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => total.closed = true,
-        other => other.map_err(failed)?,
     }
     Ok(total)
 }
 
 /// Why a run ended before its parts did.
 enum Ended {
-    Enough,
     Closed,
     Wrong(Error),
 }
@@ -144,30 +132,296 @@ impl From<std::io::Error> for Ended {
         Ended::Wrong(Error::io(Path::new("threads"), "cannot start one", &e))
     }
 }
+impl From<Error> for Ended {
+    fn from(e: Error) -> Ended {
+        Ended::Wrong(e)
+    }
+}
 
-fn convert(scan: &Scan, options: &Options, buffers: &mut Buffers, part: usize) -> Result<Chunk> {
-    let mut lines = Lines::new(options.dialect, scan.part_bytes(part) as usize);
-    let mut ends = Vec::new();
-    let mut done = Done { read: scan.part_bytes(part), ..Done::default() };
-    let columns = scan.columns();
-    done.deleted = scan.read(part, buffers, |leaf| {
-        for row in 0..leaf.rows.len() {
+fn text(
+    scan: &Arc<Scan>,
+    options: &Options,
+    dialect: Dialect,
+    out: &mut (dyn Write + Send),
+    total: &mut Done,
+    progress: impl FnMut(&Done),
+    failed: &dyn Fn(std::io::Error) -> Ended,
+) -> std::result::Result<(), Ended> {
+    let mut written = 0;
+    if dialect == Dialect::Rfc4180 {
+        let mut header = Lines::new(dialect, 256);
+        for &c in &options.columns {
+            header.text(scan.columns()[c].name.as_bytes());
+        }
+        header.end_line();
+        let header = header.into_bytes();
+        written += header.len() as u64;
+        out.write_all(&header).map_err(failed)?;
+    }
+    let (source, columns) = (scan.clone(), options.columns.clone());
+    let maker =
+        move || TextMaker { scan: source.clone(), columns: columns.clone(), lines: Lines::new(dialect, 0) };
+    run(scan, options, 1, maker, total, progress, |bytes: Vec<u8>| {
+        out.write_all(&bytes).map_err(failed)?;
+        written += bytes.len() as u64;
+        Ok(written)
+    })?;
+    out.flush().map_err(failed)?;
+    total.written = written;
+    Ok(())
+}
+
+#[cfg(feature = "columnar")]
+fn parquet(
+    scan: &Arc<Scan>,
+    options: &Options,
+    zero_dates: ZeroDates,
+    out: &mut (dyn Write + Send),
+    total: &mut Done,
+    progress: impl FnMut(&Done),
+    failed: &dyn Fn(std::io::Error) -> Ended,
+) -> std::result::Result<(), Ended> {
+    let form = Arc::new(Form::new(scan, &options.columns, zero_dates));
+    let (mut writer, encoder) = ondol_scan::parquet::create(out, form.schema().clone()).map_err(failed)?;
+    // Some four row groups for each worker, so that all end at about the same time.
+    let each = (scan.parts() / (options.workers.max(1) * 4)).clamp(*GROUP_PARTS.start(), *GROUP_PARTS.end());
+    let source = scan.clone();
+    let maker = move || GroupMaker {
+        scan: source.clone(),
+        columns: Columns::new(&source, form.clone()),
+        encoder: encoder.clone(),
+        group: None,
+    };
+    run(scan, options, each, maker, total, progress, |group: Encoded| {
+        writer.append(group).map_err(failed)?;
+        Ok(writer.written())
+    })?;
+    writer.finish().map_err(failed)?;
+    total.written = writer.written();
+    Ok(())
+}
+
+#[cfg(feature = "columnar")]
+fn arrow(
+    scan: &Arc<Scan>,
+    options: &Options,
+    (zero_dates, is_stream): (ZeroDates, bool),
+    out: &mut (dyn Write + Send),
+    total: &mut Done,
+    progress: impl FnMut(&Done),
+    failed: &dyn Fn(std::io::Error) -> Ended,
+) -> std::result::Result<(), Ended> {
+    let form = Arc::new(Form::new(scan, &options.columns, zero_dates));
+    let mut writer = ondol_scan::arrow::Writer::new(out, form.schema(), is_stream).map_err(failed)?;
+    let source = scan.clone();
+    let maker = move || BatchMaker { scan: source.clone(), columns: Columns::new(&source, form.clone()) };
+    run(scan, options, BATCH_PARTS, maker, total, progress, |batch| {
+        writer.write(&batch).map_err(failed)?;
+        Ok(writer.written())
+    })?;
+    writer.finish().map_err(failed)?;
+    total.written = writer.written();
+    Ok(())
+}
+
+/// Makes pieces of rows, in one worker.
+trait Maker: Sized + 'static {
+    type Piece: Send + 'static;
+    fn add(&mut self, leaf: &Leaf<'_>, rows: Range<usize>) -> Result<()>;
+    /// What was added is enough for a piece.
+    fn is_full(&self) -> bool;
+    /// What was added, if anything was; and how many dates became NULL in it.
+    fn take(&mut self) -> Result<Option<(Self::Piece, u64)>>;
+}
+
+struct Piece<T> {
+    made: Option<T>,
+    done: Done,
+}
+
+/// Reads the table, `each` parts at a time, and calls `write` for what the makers made of them; it returns how much was written in all.
+fn run<M: Maker>(
+    scan: &Arc<Scan>,
+    options: &Options,
+    each: usize,
+    maker: impl Fn() -> M + Send + Sync + 'static,
+    total: &mut Done,
+    mut progress: impl FnMut(&Done),
+    mut write: impl FnMut(M::Piece) -> std::result::Result<u64, Ended>,
+) -> std::result::Result<(), Ended> {
+    let ordered = options.ordered || options.limit.is_some();
+    let workers = if options.limit.is_some() { 1 } else { options.workers.max(1) };
+    // Where a piece is all of a part there is little to wait for, so the order of parts of uneven lengths should not hold workers up.
+    let ahead = if each == 1 { workers * 4 } else { workers + 2 };
+    let limit = options.limit.unwrap_or(u64::MAX);
+    let state = move || (Buffers::default(), maker(), limit);
+    let source = scan.clone();
+    // Columns that may lie off their pages: rows of such pages are taken one by one, since each may be long.
+    let long: Vec<usize> = (options.columns.iter().copied())
+        .filter(|i| {
+            matches!(
+                scan.columns()[*i].ty,
+                Type::Text { .. } | Type::Bytes { .. } | Type::Json | Type::Geometry
+            )
+        })
+        .collect();
+    let work = move |(buffers, maker, left): &mut (Buffers, M, u64),
+                     n: usize,
+                     hand: &Hand<'_, Piece<M::Piece>, Ended>| {
+        let mut done = Done::default();
+        for part in n * each..((n + 1) * each).min(source.parts()) {
+            if *left == 0 {
+                break;
+            }
+            done.deleted += source.read(part, buffers, |leaf| {
+                let rows = leaf.rows.len().min((*left).try_into().unwrap_or(usize::MAX));
+                let is_long = |row| {
+                    let places = leaf.rows.row(row);
+                    long.iter().any(|i| places[*i].bytes(leaf.page).is_some_and(|(_, external)| external))
+                };
+                let step = if (0..rows).any(is_long) { 1 } else { rows.max(1) };
+                for from in (0..rows).step_by(step) {
+                    let taken = from..(from + step).min(rows);
+                    done.rows += taken.len() as u64;
+                    *left -= taken.len() as u64;
+                    maker.add(&leaf, taken)?;
+                    if maker.is_full() {
+                        give(maker, &mut done, hand, &source)?;
+                    }
+                }
+                Ok(())
+            })? as u64;
+            done.read += source.part_bytes(part);
+        }
+        Ok(give(maker, &mut done, hand, &source)?)
+    };
+    let parts = scan.parts().div_ceil(each);
+    let run = pipeline::Options { workers, ordered, ahead };
+    pipeline::run(parts, run, state, work, |_, piece: Piece<M::Piece>| {
+        if let Some(made) = piece.made {
+            total.written = write(made)?;
+        }
+        total.rows += piece.done.rows;
+        total.deleted += piece.done.deleted;
+        total.read += piece.done.read;
+        total.nulled += piece.done.nulled;
+        progress(total);
+        Ok(())
+    })
+}
+
+/// Hands over what `maker` has, with what was done for it.
+fn give<M: Maker>(
+    maker: &mut M,
+    done: &mut Done,
+    hand: &Hand<'_, Piece<M::Piece>, Ended>,
+    scan: &Scan,
+) -> Result<()> {
+    let (made, nulled) = match maker.take()? {
+        Some((made, nulled)) => (Some(made), nulled),
+        None => (None, 0),
+    };
+    let done = Done { nulled, ..std::mem::take(done) };
+    // Why it stopped is told by who stopped it.
+    hand.over(Piece { made, done })
+        .map_err(|pipeline::Stopped| Error::new(scan.space().path(), Kind::Io, "the run was stopped"))
+}
+
+struct TextMaker {
+    scan: Arc<Scan>,
+    columns: Vec<usize>,
+    lines: Lines,
+}
+impl Maker for TextMaker {
+    type Piece = Vec<u8>;
+    fn add(&mut self, leaf: &Leaf<'_>, rows: Range<usize>) -> Result<()> {
+        let columns = self.scan.columns();
+        for row in rows {
             let places = leaf.rows.row(row);
-            for &i in &options.columns {
+            for &i in &self.columns {
                 match leaf.stored(i, places[i])? {
-                    Stored::Null => lines.null(),
+                    Stored::Null => self.lines.null(),
                     Stored::Bytes(bytes) => {
-                        text::push(&mut lines, &columns[i], &bytes).map_err(|why| leaf.damaged(why))?
+                        text::push(&mut self.lines, &columns[i], &bytes).map_err(|why| leaf.damaged(why))?
                     }
                 }
             }
-            lines.end_line();
-            if options.limit.is_some() {
-                ends.push(lines.len());
-            }
+            self.lines.end_line();
         }
-        done.rows += leaf.rows.len() as u64;
         Ok(())
-    })? as u64;
-    Ok(Chunk { bytes: lines.into_bytes(), ends, done })
+    }
+    fn is_full(&self) -> bool {
+        self.lines.len() >= PIECE
+    }
+    fn take(&mut self) -> Result<Option<(Vec<u8>, u64)>> {
+        let bytes = self.lines.take();
+        Ok((!bytes.is_empty()).then_some((bytes, 0)))
+    }
+}
+
+#[cfg(feature = "columnar")]
+struct BatchMaker {
+    scan: Arc<Scan>,
+    columns: Columns,
+}
+#[cfg(feature = "columnar")]
+impl Maker for BatchMaker {
+    type Piece = arrow_array::RecordBatch;
+    fn add(&mut self, leaf: &Leaf<'_>, rows: Range<usize>) -> Result<()> {
+        self.columns.add(leaf, rows)
+    }
+    fn is_full(&self) -> bool {
+        self.columns.is_full()
+    }
+    fn take(&mut self) -> Result<Option<(Self::Piece, u64)>> {
+        if self.columns.rows() == 0 {
+            return Ok(None);
+        }
+        Ok(Some((self.columns.take(&self.scan)?, self.columns.take_nulled())))
+    }
+}
+
+#[cfg(feature = "columnar")]
+struct GroupMaker {
+    scan: Arc<Scan>,
+    columns: Columns,
+    encoder: Arc<Encoder>,
+    group: Option<Group>,
+}
+#[cfg(feature = "columnar")]
+impl GroupMaker {
+    fn failed(&self, e: std::io::Error) -> Error {
+        Error::io(self.scan.space().path(), "its rows cannot be encoded", &e)
+    }
+    /// Encodes the rows that were added.
+    fn encode(&mut self) -> Result<()> {
+        if self.columns.rows() == 0 {
+            return Ok(());
+        }
+        let batch = self.columns.take(&self.scan)?;
+        let mut group = match self.group.take() {
+            Some(group) => group,
+            None => Group::new(self.encoder.clone()).map_err(|e| self.failed(e))?,
+        };
+        group.write(&batch).map_err(|e| self.failed(e))?;
+        self.group = Some(group);
+        Ok(())
+    }
+}
+#[cfg(feature = "columnar")]
+impl Maker for GroupMaker {
+    type Piece = Encoded;
+    fn add(&mut self, leaf: &Leaf<'_>, rows: Range<usize>) -> Result<()> {
+        self.columns.add(leaf, rows)?;
+        if self.columns.is_full() { self.encode() } else { Ok(()) }
+    }
+    fn is_full(&self) -> bool {
+        self.group.as_ref().is_some_and(Group::is_full)
+    }
+    fn take(&mut self) -> Result<Option<(Encoded, u64)>> {
+        self.encode()?;
+        let Some(group) = self.group.take() else { return Ok(None) };
+        let group = group.finish().map_err(|e| self.failed(e))?;
+        Ok(Some((group, self.columns.take_nulled())))
+    }
 }

@@ -12,6 +12,8 @@
 
 pub mod charset;
 pub mod checksum;
+#[cfg(feature = "columnar")]
+pub mod columns;
 pub mod definition;
 pub mod error;
 pub mod evidence;

@@ -1,7 +1,7 @@
 //! Tablespaces that servers wrote (files/README.md), read and compared with what the servers themselves said.
 use ondol_innodb::error::Kind;
 use ondol_innodb::evidence::{self, Evidence};
-use ondol_innodb::export::{self, Options};
+use ondol_innodb::export::{self, Format, Options};
 use ondol_innodb::scan::{Buffers, Scan};
 use ondol_scan::csv::Dialect;
 use std::path::Path;
@@ -13,9 +13,9 @@ use fixture::{SERVERS, stored, tables, unpacked};
 fn outfile(scan: Scan, workers: usize) -> Vec<u8> {
     let dialect = if scan.space().format().has_sdi { Dialect::Mysql } else { Dialect::Mariadb };
     let columns = export::columns(&scan, None).expect("columns");
-    let options = Options { dialect, columns, limit: None, workers, ordered: true };
+    let options = Options { format: Format::Text(dialect), columns, limit: None, workers, ordered: true };
     let mut out = Vec::new();
-    export::text(Arc::new(scan), &options, &mut out, Path::new("memory"), |_| {})
+    export::export(Arc::new(scan), &options, &mut out, Path::new("memory"), |_| {})
         .unwrap_or_else(|e| panic!("{e}"));
     out
 }
@@ -60,11 +60,16 @@ fn rfc_4180_is_utf_8_with_a_header() {
         let scan = Scan::open(&path).expect("a table");
         let named = ["id", "b", "g", "h", "y", "ad", "p", "q"].map(String::from);
         let columns = export::columns(&scan, Some(&named)).expect("columns");
-        let options =
-            Options { dialect: Dialect::Rfc4180, columns, limit: Some(3), workers: 2, ordered: false };
+        let options = Options {
+            format: Format::Text(Dialect::Rfc4180),
+            columns,
+            limit: Some(3),
+            workers: 2,
+            ordered: false,
+        };
         let mut out = Vec::new();
         let done =
-            export::text(Arc::new(scan), &options, &mut out, Path::new("memory"), |_| {}).expect("rows");
+            export::export(Arc::new(scan), &options, &mut out, Path::new("memory"), |_| {}).expect("rows");
         assert_eq!(done.rows, 3);
         assert_eq!(
             String::from_utf8(out).expect("UTF-8"),

@@ -35,6 +35,11 @@ impl Lines {
     pub fn into_bytes(self) -> Vec<u8> {
         self.bytes
     }
+    /// The lines so far; it begins anew, with room for as much.
+    pub fn take(&mut self) -> Vec<u8> {
+        let room = self.bytes.len();
+        std::mem::replace(&mut self.bytes, Vec::with_capacity(room))
+    }
     pub fn len(&self) -> usize {
         self.bytes.len()
     }

@@ -5,30 +5,43 @@
 //! ```
 //!
 //! - **G1** Each part is worked on once, by one worker. A worker that is free takes the next part, so no thread ends early but for the length of one part.
-//! - **G2** A worker takes part n only while n is less than `ahead` parts from the first one that is not gathered. So what waits is bounded, and in
-//!   order the next part to be gathered always has a worker: nobody waits for ever.
+//! - **G2** A worker takes part n only while n is less than `ahead` parts from the first one that is not gathered, and of each part only [`PIECES`] pieces
+//!   wait. So what waits is bounded, and in order the next part to be gathered always has a worker whose pieces are taken from it: nobody waits for ever.
 //! - **G3** The first error, of a part or of gathering, ends the run: no further part is begun, and `run` returns when all workers have. An error of a part is
-//!   returned in order's place: parts before it were gathered, when in order.
+//!   returned in order's place: what was before it was gathered, when in order.
 //!
-//! What a worker makes of a part is all it hands over (text, an encoded row group), never single records: a thesis on parallel scans of InnoDB lost in its
-//! output stage what it had won in reading (the one lock here is taken twice for each part of a megabyte or more). With 64 cores at 3 GB/s each that lock would be taken some
-//! 400,000 times a second, which is where this design would stop; larger parts move that.
+//! A worker hands over what it made of a part (text, batches, encoded row groups), in one piece or, where a part becomes long, in several; never single records: a thesis on
+//! parallel scans of InnoDB lost in its output stage what it had won in reading (the one lock here is taken three times for a part of a megabyte or more). With 64 cores at
+//! 3 GB/s each that lock would be taken some 600,000 times a second, which is where this design would stop; larger parts move that.
 
 use ondol_base::sync::{Condvar, Mutex};
 use ondol_base::thread;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
+
+/// Pieces of one part that may wait.
+const PIECES: usize = 2;
 
 /// How a run goes.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     /// Threads that work; at least one.
     pub workers: usize,
-    /// Gather parts in their order. Otherwise as they come.
+    /// Gather parts in their order. Otherwise as they come; the pieces of one part are in order always.
     pub ordered: bool,
     /// Parts that may be begun beyond the first that is not gathered; at least as many as workers.
     pub ahead: usize,
 }
+
+/// Takes over what a worker made of its part.
+pub struct Hand<'a, T, E> {
+    shared: &'a Shared<T, E>,
+    part: usize,
+}
+
+/// The run has ended early, by an error or a wish; what its workers make is not wanted any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stopped;
 
 struct Shared<T, E> {
     state: Mutex<State<T, E>>,
@@ -40,18 +53,24 @@ struct State<T, E> {
     /// The next part to hand out, and how many there are.
     next: usize,
     parts: usize,
-    /// Results that wait, and how many were gathered.
-    waiting: BTreeMap<usize, Result<T, E>>,
+    /// What waits of parts that were begun, and how many parts were gathered.
+    waiting: BTreeMap<usize, Part<T, E>>,
     gathered: usize,
     stop: bool,
 }
+struct Part<T, E> {
+    pieces: VecDeque<T>,
+    /// How its work ended, if it did.
+    end: Option<Result<(), E>>,
+}
 
-/// Runs `work` for each of `parts` parts, on threads that each begin with a state of `state()`, and `gather` for each result on this thread.
+/// Runs `work` for each of `parts` parts, on threads that each begin with a state of `state()`, and `gather` for each piece that was handed over on this
+/// thread. What `work` returns after the run was stopped is not looked at.
 pub fn run<S, T, E>(
     parts: usize,
     options: Options,
     state: impl Fn() -> S + Send + Sync + 'static,
-    work: impl Fn(&mut S, usize) -> Result<T, E> + Send + Sync + 'static,
+    work: impl Fn(&mut S, usize, &Hand<'_, T, E>) -> Result<(), E> + Send + Sync + 'static,
     mut gather: impl FnMut(usize, T) -> Result<(), E>,
 ) -> Result<(), E>
 where
@@ -73,9 +92,9 @@ where
             let _end = Leaving(shared.clone());
             let mut state = (job.0)();
             while let Some(part) = shared.take(ahead) {
-                let result = (job.1)(&mut state, part);
+                let result = (job.1)(&mut state, part, &Hand { shared: &shared, part });
                 let failed = result.is_err();
-                shared.put(part, result);
+                shared.end(part, result);
                 if failed {
                     break;
                 }
@@ -88,15 +107,17 @@ where
             Err(_) => break,
         }
     }
-    let mut outcome = Ok(());
-    for turn in 0..parts {
-        let Some((part, result)) = shared.next(options.ordered, turn) else { break };
-        outcome = result.and_then(|r| gather(part, r));
-        if outcome.is_err() {
-            break;
+    let outcome = loop {
+        match shared.next(options.ordered) {
+            Some(Ok((part, piece))) => {
+                if let Err(e) = gather(part, piece) {
+                    break Err(e);
+                }
+            }
+            Some(Err(e)) => break Err(e),
+            None => break Ok(()),
         }
-        shared.gathered();
-    }
+    };
     shared.stop();
     let mut panicked = None;
     for t in threads {
@@ -120,6 +141,32 @@ impl<T, E> Drop for Leaving<T, E> {
     }
 }
 
+impl<T, E> Hand<'_, T, E> {
+    /// Hands over a piece of the part, in order; waits while too many wait.
+    pub fn over(&self, piece: T) -> Result<(), Stopped> {
+        let mut state = self.shared.state.lock();
+        loop {
+            if state.stop {
+                return Err(Stopped);
+            }
+            let pieces = &mut state.waiting.entry(self.part).or_default().pieces;
+            if pieces.len() < PIECES {
+                pieces.push_back(piece);
+                drop(state);
+                self.shared.ready.notify_one();
+                return Ok(());
+            }
+            state = self.shared.room.wait(state);
+        }
+    }
+}
+
+impl<T, E> Default for Part<T, E> {
+    fn default() -> Self {
+        Part { pieces: VecDeque::new(), end: None }
+    }
+}
+
 impl<T, E> Shared<T, E> {
     fn take(&self, ahead: usize) -> Option<usize> {
         let mut state = self.state.lock();
@@ -134,31 +181,50 @@ impl<T, E> Shared<T, E> {
             state = self.room.wait(state);
         }
     }
-    fn put(&self, part: usize, result: Result<T, E>) {
+    fn end(&self, part: usize, result: Result<(), E>) {
         let mut state = self.state.lock();
-        state.waiting.insert(part, result);
+        state.waiting.entry(part).or_default().end = Some(result);
         drop(state);
         self.ready.notify_one();
     }
-    fn next(&self, ordered: bool, turn: usize) -> Option<(usize, Result<T, E>)> {
+    /// The next piece to gather; `None` if all is gathered, or the run was stopped.
+    fn next(&self, ordered: bool) -> Option<Result<(usize, T), E>> {
         let mut state = self.state.lock();
         loop {
-            if ordered {
-                if let Some(result) = state.waiting.remove(&turn) {
-                    return Some((turn, result));
+            if state.gathered == state.parts {
+                return None;
+            }
+            let turn = state.gathered;
+            let found = if ordered {
+                state.waiting.get_mut(&turn).map(|p| (turn, p))
+            } else {
+                state
+                    .waiting
+                    .iter_mut()
+                    .map(|(n, p)| (*n, p))
+                    .find(|(_, p)| !p.pieces.is_empty() || p.end.is_some())
+            };
+            if let Some((part, p)) = found {
+                if let Some(piece) = p.pieces.pop_front() {
+                    drop(state);
+                    self.room.notify_all();
+                    return Some(Ok((part, piece)));
                 }
-            } else if let Some(first) = state.waiting.pop_first() {
-                return Some(first);
+                if let Some(end) = p.end.take() {
+                    state.waiting.remove(&part);
+                    state.gathered += 1;
+                    self.room.notify_all();
+                    match end {
+                        Ok(()) => continue,
+                        Err(e) => return Some(Err(e)),
+                    }
+                }
             }
             if state.stop {
                 return None;
             }
             state = self.ready.wait(state);
         }
-    }
-    fn gathered(&self) {
-        self.state.lock().gathered += 1;
-        self.room.notify_all();
     }
     fn stop(&self) {
         self.state.lock().stop = true;
@@ -183,7 +249,10 @@ mod tests {
         for workers in [1, 2, 7] {
             for ordered in [true, false] {
                 let mut seen = Vec::new();
-                let work = |_: &mut (), part: usize| Ok::<_, Io>(part * 10);
+                let work = |_: &mut (), part: usize, hand: &Hand<'_, usize, Io>| {
+                    let _ = hand.over(part * 10);
+                    Ok(())
+                };
                 run(
                     100,
                     options(workers, ordered),
@@ -209,9 +278,10 @@ mod tests {
         let begun = Arc::new(AtomicUsize::new(0));
         let counter = begun.clone();
         let mut gathered = 0;
-        let work = move |_: &mut (), _| {
+        let work = move |_: &mut (), _, hand: &Hand<'_, (), Io>| {
             counter.fetch_add(1, Ordering::Relaxed);
-            Ok::<_, Io>(())
+            let _ = hand.over(());
+            Ok(())
         };
         run(
             200,
@@ -235,7 +305,13 @@ mod tests {
     #[test]
     fn the_first_error_ends_the_run() {
         let mut gathered = 0;
-        let work = |_: &mut (), part| if part == 30 { Err(Io::other("part 30")) } else { Ok(part) };
+        let work = |_: &mut (), part, hand: &Hand<'_, usize, Io>| match part {
+            30 => Err(Io::other("part 30")),
+            _ => {
+                let _ = hand.over(part);
+                Ok(())
+            }
+        };
         let outcome = run(
             1000,
             options(4, true),
@@ -252,7 +328,10 @@ mod tests {
             1000,
             options(4, false),
             || (),
-            |_: &mut (), part| Ok::<_, Io>(part),
+            |_: &mut (), part, hand: &Hand<'_, usize, Io>| {
+                let _ = hand.over(part);
+                Ok(())
+            },
             |_, _| Err(Io::other("no room")),
         );
         assert_eq!(outcome.unwrap_err().to_string(), "no room");
@@ -260,13 +339,66 @@ mod tests {
 
     #[test]
     fn a_panic_of_a_worker_comes_out() {
-        let work = |_: &mut (), part| if part == 3 { panic!("three") } else { Ok::<usize, Io>(part) };
+        let work = |_: &mut (), part, hand: &Hand<'_, usize, Io>| {
+            assert_ne!(part, 3, "three");
+            let _ = hand.over(part);
+            Ok(())
+        };
         let caught = std::panic::catch_unwind(|| run(10, options(2, true), || (), work, |_, _| Ok(())));
         assert!(caught.is_err());
     }
 
     #[test]
     fn nothing_to_do_is_done() {
-        run(0, options(2, true), || (), |_: &mut (), _| Ok::<(), Io>(()), |_, ()| Ok(())).unwrap();
+        let work = |_: &mut (), _, _: &Hand<'_, (), Io>| Ok(());
+        run(0, options(2, true), || (), work, |_, ()| Ok(())).unwrap();
+    }
+
+    /// Parts of many pieces, of which no more wait than may, and a run that ends while workers wait for room.
+    #[test]
+    fn pieces_come_in_order_and_wait_for_room() {
+        for ordered in [true, false] {
+            let made = Arc::new(AtomicUsize::new(0));
+            let counter = made.clone();
+            let work = move |_: &mut (), part: usize, hand: &Hand<'_, (usize, usize), Io>| {
+                for piece in 0..50 {
+                    counter.fetch_add(1, Ordering::Relaxed);
+                    if hand.over((part, piece)).is_err() {
+                        break;
+                    }
+                }
+                Ok(())
+            };
+            let mut seen = vec![0; 20];
+            let mut gathered = 0;
+            run(
+                20,
+                Options { workers: 4, ordered, ahead: 4 },
+                || (),
+                work.clone(),
+                |part, (of, piece)| {
+                    assert_eq!((part, seen[part]), (of, piece));
+                    assert!(!ordered || seen[..part].iter().all(|n| *n == 50), "part {part} before its turn");
+                    seen[part] += 1;
+                    gathered += 1;
+                    // Each of four parts: what waits, and what its worker holds.
+                    let made = made.load(Ordering::Relaxed);
+                    assert!(made <= gathered + 4 * (PIECES + 1), "{made} made, {gathered} gathered");
+                    Ok(())
+                },
+            )
+            .unwrap();
+            assert_eq!(seen, [50; 20]);
+            let outcome = run(
+                20,
+                Options { workers: 4, ordered, ahead: 4 },
+                || (),
+                work,
+                |_, (_, piece)| {
+                    if piece == 5 { Err(Io::other("enough")) } else { Ok(()) }
+                },
+            );
+            assert_eq!(outcome.unwrap_err().to_string(), "enough");
+        }
     }
 }

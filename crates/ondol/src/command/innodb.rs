@@ -2,6 +2,8 @@
 use super::{Done, Failed};
 use clap::{Subcommand, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
+#[cfg(feature = "columnar")]
+use ondol_innodb::columns;
 use ondol_innodb::evidence;
 use ondol_innodb::export::{self, Options};
 use ondol_innodb::scan::{Buffers, Scan};
@@ -19,7 +21,7 @@ pub struct Args {
 
 #[derive(Subcommand)]
 enum What {
-    /// Write a table's rows as text
+    /// Write a table's rows as text, Parquet or Arrow
     Export(Export),
     /// Copy tables from a running server on this machine, locked while they are copied
     Snapshot(Snapshot),
@@ -45,9 +47,12 @@ struct Export {
     /// What to write; by default what the file's name ends in
     #[arg(long, value_enum)]
     format: Option<Format>,
-    /// How values stand in a line
-    #[arg(long, value_enum, default_value = "rfc4180")]
-    csv: Csv,
+    /// How values stand in a line of CSV; by default rfc4180
+    #[arg(long, value_enum)]
+    csv: Option<Csv>,
+    /// What dates that are no days of the calendar (0000-00-00) become in Parquet and Arrow; by default they are refused
+    #[arg(long, value_enum, value_name = "WHAT")]
+    zero_dates: Option<ZeroDates>,
     /// The columns to write, in this order
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     columns: Option<Vec<String>>,
@@ -57,7 +62,7 @@ struct Export {
     /// Only rows whose primary key begins with this value or a smaller one
     #[arg(long, value_name = "VALUE", allow_hyphen_values = true)]
     key_to: Option<String>,
-    /// Rows to write at most
+    /// Rows to write at most; one thread counts them
     #[arg(long, value_name = "ROWS")]
     limit: Option<u64>,
     /// Threads that read and convert; by default one for each processor
@@ -110,6 +115,20 @@ struct Snapshot {
 #[derive(Clone, Copy, ValueEnum)]
 enum Format {
     Csv,
+    /// Parquet, compressed with Snappy
+    Parquet,
+    /// Arrow IPC: a file, or on standard output a stream
+    Arrow,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum ZeroDates {
+    /// An error
+    Refuse,
+    /// NULL, and how many is told
+    Null,
+    /// All dates become texts
+    Text,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -146,32 +165,64 @@ fn leaf_bytes(scan: &Scan) -> u64 {
     (0..scan.parts()).map(|part| scan.part_bytes(part)).sum()
 }
 
-fn export(args: Export) -> Done {
-    let to_standard_output = args.to.as_os_str() == "-";
-    let Format::Csv = match (args.format, args.to.extension().and_then(|e| e.to_str())) {
+/// What the arguments want written, before a file is looked at.
+fn format(args: &Export) -> Result<Format, Failed> {
+    let refuse = |why: String| Err(Failed::Message(why));
+    let format = match (args.format, args.to.extension().and_then(|e| e.to_str())) {
         (Some(format), _) => format,
+        (None, _) if args.to.as_os_str() == "-" => {
+            return refuse("--to - needs --format: csv, parquet or arrow".into());
+        }
         (None, Some("csv")) => Format::Csv,
-        (None, _) if to_standard_output => return Err(Failed::Message("--to - needs --format: csv".into())),
+        (None, Some("parquet")) => Format::Parquet,
+        (None, Some("arrow")) => Format::Arrow,
         (None, _) => {
-            return Err(Failed::Message(format!(
-                "{}: its name does not tell what to write; expected FILE.csv, or --format csv",
+            return refuse(format!(
+                "{}: its name does not tell what to write; expected FILE.csv, FILE.parquet or FILE.arrow, or --format",
                 args.to.display()
-            )));
+            ));
         }
     };
+    match format {
+        Format::Csv if args.zero_dates.is_some() => {
+            refuse("--zero-dates is for Parquet and Arrow; CSV has dates as they are".into())
+        }
+        Format::Parquet | Format::Arrow if args.csv.is_some() => refuse("--csv is for CSV".into()),
+        Format::Parquet | Format::Arrow if cfg!(not(feature = "columnar")) => {
+            refuse("this ondol was built without Parquet and Arrow (cargo's feature columnar)".into())
+        }
+        _ => Ok(format),
+    }
+}
+
+fn export(args: Export) -> Done {
+    let to_standard_output = args.to.as_os_str() == "-";
+    let format = format(&args)?;
     let mut scan = Scan::open(&args.file).map_err(told)?;
     if args.key_from.is_some() || args.key_to.is_some() {
         scan.within(args.key_from.as_deref(), args.key_to.as_deref()).map_err(told)?;
     }
     let scan = Arc::new(scan);
     let evidence = evidence::find(scan.space(), args.assume_consistent).map_err(told)?;
-    let dialect = match args.csv {
-        Csv::Rfc4180 => Dialect::Rfc4180,
-        Csv::Mysql if scan.space().format().has_sdi => Dialect::Mysql,
-        Csv::Mysql => Dialect::Mariadb,
+    #[cfg(feature = "columnar")]
+    let zero_dates = match args.zero_dates {
+        None | Some(ZeroDates::Refuse) => columns::ZeroDates::Refuse,
+        Some(ZeroDates::Null) => columns::ZeroDates::Null,
+        Some(ZeroDates::Text) => columns::ZeroDates::Text,
+    };
+    let format = match format {
+        #[cfg(feature = "columnar")]
+        Format::Parquet => export::Format::Parquet(zero_dates),
+        #[cfg(feature = "columnar")]
+        Format::Arrow => export::Format::Arrow { zero_dates, is_stream: to_standard_output },
+        _ => export::Format::Text(match args.csv {
+            None | Some(Csv::Rfc4180) => Dialect::Rfc4180,
+            Some(Csv::Mysql) if scan.space().format().has_sdi => Dialect::Mysql,
+            Some(Csv::Mysql) => Dialect::Mariadb,
+        }),
     };
     let options = Options {
-        dialect,
+        format,
         columns: export::columns(&scan, args.columns.as_deref()).map_err(told)?,
         limit: args.limit,
         workers: args.threads.map_or_else(ondol_base::thread::parallelism, usize::from),
@@ -180,16 +231,13 @@ fn export(args: Export) -> Done {
     let bar = bar(leaf_bytes(&scan));
     let started = std::time::Instant::now();
     let done = if to_standard_output {
-        export::text(
-            scan.clone(),
-            &options,
-            &mut std::io::stdout().lock(),
-            Path::new("standard output"),
-            |d| bar.set_position(d.read),
-        )
+        let mut out = std::io::stdout();
+        export::export(scan.clone(), &options, &mut out, Path::new("standard output"), |d| {
+            bar.set_position(d.read)
+        })
     } else {
         let unfinished = Unfinished::create(&args.to, args.overwrite)?;
-        let done = export::text(scan.clone(), &options, &mut &unfinished.file, &unfinished.path, |d| {
+        let done = export::export(scan.clone(), &options, &mut &unfinished.file, &unfinished.path, |d| {
             bar.set_position(d.read)
         });
         done.and_then(|done| {
@@ -201,6 +249,9 @@ fn export(args: Export) -> Done {
     };
     bar.finish_and_clear();
     let done = done.map_err(told)?;
+    if done.nulled > 0 {
+        eprintln!("{} dates were no days of the calendar, and are NULL", done.nulled);
+    }
     if !to_standard_output {
         let seconds = started.elapsed().as_secs_f64().max(1e-9);
         eprintln!(
@@ -221,14 +272,22 @@ struct Unfinished {
 }
 impl Unfinished {
     fn create(to: &Path, overwrite: bool) -> Result<Unfinished, Failed> {
+        // A device or pipe of that name would be replaced, not written to.
+        if to.metadata().is_ok_and(|m| !m.is_file()) {
+            return Err(Failed::Message(format!(
+                "{}: it is there and no file; --to - writes to standard output",
+                to.display()
+            )));
+        }
         if !overwrite && to.exists() {
             return Err(Failed::Message(format!(
                 "{}: it is there already; --overwrite replaces it",
                 to.display()
             )));
         }
+        // Of this process alone: another export to the same file has its own.
         let mut name = to.as_os_str().to_owned();
-        name.push(".partial");
+        name.push(format!(".{}.partial", std::process::id()));
         let path = PathBuf::from(name);
         let file = File::create(&path).map_err(|e| Failed::io(path.display(), e))?;
         Ok(Unfinished { file, path })

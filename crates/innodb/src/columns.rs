@@ -1,0 +1,565 @@
+//! Rows as Arrow's columns.
+//!
+//! | column | Arrow |
+//! | --- | --- |
+//! | integers, YEAR | the same width (MEDIUMINT 32 bits), signed or not |
+//! | FLOAT, DOUBLE | the same |
+//! | DECIMAL | Decimal128 up to 38 digits, else Decimal256 |
+//! | DATE | Date32 |
+//! | DATETIME, TIMESTAMP | microseconds, without a zone and in UTC |
+//! | TIME | a duration in microseconds: it may be negative, and longer than a day |
+//! | BIT | UInt64 |
+//! | texts, SET, JSON, UUID, INET4, INET6 | Utf8 |
+//! | ENUM | a dictionary of Utf8; the empty text of what was invalid comes first |
+//! | BINARY, BLOB | Binary |
+//! | geometry | Binary: WKB, without its SRID |
+//!
+//! - **C1** A value is the column's, exactly, or an error. Dates that no calendar has (`0000-00-00`) are errors, NULL or text, as [`ZeroDates`] says; NULLs
+//!   that come from them are counted.
+//! - **C2** The dictionary of an ENUM is the same array in all batches of one [`Form`].
+use crate::charset::Charset;
+use crate::error::{Error, Kind, Result};
+use crate::json;
+use crate::scan::{Leaf, Scan, Stored};
+use crate::table::{Column, Type};
+use crate::text::{self, hex};
+use crate::value::{self, Date, Time};
+use arrow_array::builder::{BinaryBuilder, PrimitiveBuilder, StringBuilder};
+use arrow_array::types::{
+    ArrowDictionaryKeyType, Date32Type, Decimal128Type, Decimal256Type, DurationMicrosecondType, Float32Type,
+    Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, TimestampMicrosecondType, UInt8Type, UInt16Type,
+    UInt32Type, UInt64Type,
+};
+use arrow_array::{ArrayRef, ArrowPrimitiveType, DictionaryArray, RecordBatch, StringArray};
+use arrow_buffer::i256;
+use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
+use ondol_scan::csv::{Dialect, Lines};
+use std::borrow::Cow;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Rows of a batch at most, and roughly its bytes.
+const ROWS: usize = 1 << 16;
+const BYTES: usize = 8 << 20;
+
+/// What becomes of dates that are no days of the calendar: zero dates, zero months and days, the 31st of February.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ZeroDates {
+    #[default]
+    Refuse,
+    Null,
+    /// Columns of dates become texts, all of their values.
+    Text,
+}
+
+/// The columns that a table's rows become. Shared by all who make batches.
+pub struct Form {
+    schema: SchemaRef,
+    /// Their places in the table, and for an ENUM its dictionary.
+    columns: Vec<(usize, Option<ArrayRef>)>,
+    zero_dates: ZeroDates,
+}
+
+impl Form {
+    pub fn new(scan: &Scan, columns: &[usize], zero_dates: ZeroDates) -> Form {
+        let mut fields = Vec::new();
+        let mut places = Vec::new();
+        for &i in columns {
+            let column = &scan.columns()[i];
+            let nullable = column.nullable || (is_date(&column.ty) && zero_dates == ZeroDates::Null);
+            fields.push(Field::new(&column.name, data_type(&column.ty, zero_dates), nullable));
+            let dictionary = match &column.ty {
+                Type::Enum { elements, .. } => Some(Arc::new(StringArray::from_iter_values(
+                    std::iter::once("").chain(elements.iter().map(String::as_str)),
+                )) as ArrayRef),
+                _ => None,
+            };
+            places.push((i, dictionary));
+        }
+        Form { schema: Arc::new(Schema::new(fields)), columns: places, zero_dates }
+    }
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+}
+
+fn is_date(ty: &Type) -> bool {
+    matches!(ty, Type::Date | Type::DateTime { .. } | Type::Timestamp { .. } | Type::OldDateTime)
+}
+
+fn data_type(ty: &Type, zero_dates: ZeroDates) -> DataType {
+    match ty {
+        _ if is_date(ty) && zero_dates == ZeroDates::Text => DataType::Utf8,
+        Type::Int { bytes, unsigned, .. } => match (bytes, unsigned) {
+            (1, false) => DataType::Int8,
+            (2, false) => DataType::Int16,
+            (3 | 4, false) => DataType::Int32,
+            (_, false) => DataType::Int64,
+            (1, true) => DataType::UInt8,
+            (2, true) => DataType::UInt16,
+            (3 | 4, true) => DataType::UInt32,
+            (_, true) => DataType::UInt64,
+        },
+        Type::Float { .. } => DataType::Float32,
+        Type::Double { .. } => DataType::Float64,
+        Type::Decimal { precision, scale } if *precision <= 38 => {
+            DataType::Decimal128(*precision, *scale as i8)
+        }
+        Type::Decimal { precision, scale } => DataType::Decimal256(*precision, *scale as i8),
+        Type::Date => DataType::Date32,
+        Type::Time { .. } | Type::OldTime => DataType::Duration(TimeUnit::Microsecond),
+        Type::DateTime { .. } | Type::OldDateTime => DataType::Timestamp(TimeUnit::Microsecond, None),
+        Type::Timestamp { .. } => DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())),
+        Type::Year => DataType::UInt16,
+        Type::Bit { .. } => DataType::UInt64,
+        Type::Enum { elements, .. } => {
+            let key = if elements.len() < 256 { DataType::UInt8 } else { DataType::UInt16 };
+            DataType::Dictionary(Box::new(key), Box::new(DataType::Utf8))
+        }
+        Type::Binary { .. } | Type::Bytes { .. } | Type::Geometry => DataType::Binary,
+        Type::Char { .. }
+        | Type::Text { .. }
+        | Type::Set { .. }
+        | Type::Json
+        | Type::Uuid
+        | Type::Inet4
+        | Type::Inet6 => DataType::Utf8,
+    }
+}
+
+/// Why a value cannot be had.
+enum Refused {
+    /// The bytes mean nothing in the column's type.
+    NoValue,
+    /// It is no day of the calendar.
+    NoDay,
+    /// It is more than an array can hold, 2 GB.
+    TooLong,
+}
+use Refused::{NoDay, NoValue};
+
+/// Rows that become a batch.
+pub struct Columns {
+    form: Arc<Form>,
+    columns: Vec<Box<dyn Values>>,
+    rows: usize,
+    /// Dates that became NULL.
+    nulled: u64,
+}
+
+impl Columns {
+    pub fn new(scan: &Scan, form: Arc<Form>) -> Columns {
+        let columns = form
+            .columns
+            .iter()
+            .map(|(i, dictionary)| values(&scan.columns()[*i], dictionary.as_ref(), form.zero_dates))
+            .collect();
+        Columns { form, columns, rows: 0, nulled: 0 }
+    }
+    /// Takes rows of a leaf, column by column.
+    pub fn add(&mut self, leaf: &Leaf<'_>, rows: Range<usize>) -> Result<()> {
+        self.rows += rows.len();
+        for (values, (i, _)) in self.columns.iter_mut().zip(&self.form.columns) {
+            self.nulled += values.add(leaf, *i, rows.clone())?;
+        }
+        Ok(())
+    }
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+    /// It is as large as a batch should be.
+    pub fn is_full(&self) -> bool {
+        self.rows >= ROWS || self.columns.iter().map(|c| c.bytes()).sum::<usize>() >= BYTES
+    }
+    /// Dates that became NULL since the last call.
+    pub fn take_nulled(&mut self) -> u64 {
+        std::mem::take(&mut self.nulled)
+    }
+    /// What was taken, as a batch; it begins anew.
+    pub fn take(&mut self, scan: &Scan) -> Result<RecordBatch> {
+        self.rows = 0;
+        let arrays = self.columns.iter_mut().map(|c| c.finish()).collect();
+        RecordBatch::try_new(self.form.schema.clone(), arrays)
+            .map_err(|e| Error::new(scan.space().path(), Kind::Damaged, e.to_string()))
+    }
+}
+
+/// Values of one column.
+trait Values: Send {
+    /// Takes the column's values of some rows. Returns how many became NULL that are not.
+    fn add(&mut self, leaf: &Leaf<'_>, column: usize, rows: Range<usize>) -> Result<u64>;
+    fn bytes(&self) -> usize;
+    fn finish(&mut self) -> ArrayRef;
+}
+
+/// Calls `each` for the stored bytes of a column in some rows, `None` being NULL.
+#[inline]
+fn each(
+    leaf: &Leaf<'_>,
+    column: usize,
+    rows: Range<usize>,
+    mut each: impl FnMut(Option<&[u8]>) -> std::result::Result<(), Refused>,
+) -> Result<()> {
+    for row in rows {
+        match leaf.stored(column, leaf.rows.row(row)[column])? {
+            Stored::Null => each(None).map_err(|why| refusal(leaf, column, b"", why))?,
+            Stored::Bytes(bytes) => each(Some(&bytes)).map_err(|why| refusal(leaf, column, &bytes, why))?,
+        }
+    }
+    Ok(())
+}
+
+#[cold]
+fn refusal(leaf: &Leaf<'_>, column: usize, bytes: &[u8], why: Refused) -> Error {
+    let column = &leaf.scan.columns()[column];
+    match why {
+        Refused::NoValue => leaf.damaged(format!(
+            "column {} ({}) holds {}, which is no value of its type",
+            column.name,
+            column.sql,
+            hex(&bytes[..bytes.len().min(32)])
+        )),
+        Refused::NoDay => Error::on_page(
+            leaf.scan.space().path(),
+            leaf.number,
+            Kind::Mismatch,
+            format!(
+                "column {} ({}) holds {}, which is no day of the calendar, so Arrow and Parquet have no value for it; --zero-dates null or text says what it shall become",
+                column.name,
+                column.sql,
+                shown(column, bytes).unwrap_or_default()
+            ),
+        ),
+        Refused::TooLong => Error::on_page(
+            leaf.scan.space().path(),
+            leaf.number,
+            Kind::Unsupported,
+            format!("column {} ({}) holds a value of 2 GB or more", column.name, column.sql),
+        ),
+    }
+}
+
+/// A value as RFC 4180 has it, for types whose texts need no quotes.
+fn shown(column: &Column, bytes: &[u8]) -> Option<String> {
+    let mut lines = Lines::new(Dialect::Rfc4180, 32);
+    text::push(&mut lines, column, bytes).ok()?;
+    String::from_utf8(lines.into_bytes()).ok()
+}
+
+/// Values of a fixed width, each read from its bytes by `read`.
+struct Fixed<T: ArrowPrimitiveType, F> {
+    builder: PrimitiveBuilder<T>,
+    read: F,
+    /// What is no day becomes NULL.
+    no_day_is_null: bool,
+}
+impl<T, F> Fixed<T, F>
+where
+    T: ArrowPrimitiveType,
+    F: Fn(&[u8]) -> std::result::Result<T::Native, Refused>,
+{
+    fn take(&mut self, leaf: &Leaf<'_>, column: usize, rows: Range<usize>) -> Result<u64> {
+        let mut nulled = 0;
+        each(leaf, column, rows, |bytes| {
+            match bytes.map(&self.read) {
+                None => self.builder.append_null(),
+                Some(Ok(value)) => self.builder.append_value(value),
+                Some(Err(NoDay)) if self.no_day_is_null => {
+                    nulled += 1;
+                    self.builder.append_null()
+                }
+                Some(Err(why)) => return Err(why),
+            }
+            Ok(())
+        })?;
+        Ok(nulled)
+    }
+    fn bytes(&self) -> usize {
+        std::mem::size_of_val(self.builder.values_slice())
+    }
+}
+impl<T, F> Values for Fixed<T, F>
+where
+    T: ArrowPrimitiveType,
+    F: Fn(&[u8]) -> std::result::Result<T::Native, Refused> + Send,
+{
+    fn add(&mut self, leaf: &Leaf<'_>, column: usize, rows: Range<usize>) -> Result<u64> {
+        self.take(leaf, column, rows)
+    }
+    fn bytes(&self) -> usize {
+        Fixed::bytes(self)
+    }
+    fn finish(&mut self) -> ArrayRef {
+        Arc::new(self.builder.finish())
+    }
+}
+
+/// An ENUM's values: places in its dictionary.
+struct Elements<T: ArrowPrimitiveType, F> {
+    keys: Fixed<T, F>,
+    dictionary: ArrayRef,
+}
+impl<T, F> Values for Elements<T, F>
+where
+    T: ArrowDictionaryKeyType,
+    F: Fn(&[u8]) -> std::result::Result<T::Native, Refused> + Send,
+{
+    fn add(&mut self, leaf: &Leaf<'_>, column: usize, rows: Range<usize>) -> Result<u64> {
+        self.keys.take(leaf, column, rows)
+    }
+    fn bytes(&self) -> usize {
+        self.keys.bytes()
+    }
+    fn finish(&mut self) -> ArrayRef {
+        // Each key was compared with the number of elements when it was read.
+        Arc::new(DictionaryArray::<T>::new(self.keys.builder.finish(), self.dictionary.clone()))
+    }
+}
+
+/// Bytes that an array with offsets of 32 bits takes at most.
+const LONGEST: usize = i32::MAX as usize;
+
+struct Texts<F> {
+    builder: StringBuilder,
+    read: F,
+}
+impl<F> Values for Texts<F>
+where
+    F: for<'a> Fn(&'a [u8]) -> std::result::Result<Cow<'a, str>, Refused> + Send,
+{
+    fn add(&mut self, leaf: &Leaf<'_>, column: usize, rows: Range<usize>) -> Result<u64> {
+        each(leaf, column, rows, |bytes| {
+            match bytes {
+                None => self.builder.append_null(),
+                Some(bytes) => {
+                    let text = (self.read)(bytes)?;
+                    if text.len() > LONGEST - self.builder.values_slice().len() {
+                        return Err(Refused::TooLong);
+                    }
+                    self.builder.append_value(&text)
+                }
+            }
+            Ok(())
+        })?;
+        Ok(0)
+    }
+    fn bytes(&self) -> usize {
+        self.builder.values_slice().len()
+    }
+    fn finish(&mut self) -> ArrayRef {
+        Arc::new(self.builder.finish())
+    }
+}
+
+struct Bytes {
+    builder: BinaryBuilder,
+    /// Bytes before the value.
+    skipped: usize,
+}
+impl Values for Bytes {
+    fn add(&mut self, leaf: &Leaf<'_>, column: usize, rows: Range<usize>) -> Result<u64> {
+        each(leaf, column, rows, |bytes| {
+            match bytes {
+                None => self.builder.append_null(),
+                Some(bytes) => {
+                    let bytes = bytes.get(self.skipped..).ok_or(NoValue)?;
+                    if bytes.len() > LONGEST - self.builder.values_slice().len() {
+                        return Err(Refused::TooLong);
+                    }
+                    self.builder.append_value(bytes)
+                }
+            }
+            Ok(())
+        })?;
+        Ok(0)
+    }
+    fn bytes(&self) -> usize {
+        self.builder.values_slice().len()
+    }
+    fn finish(&mut self) -> ArrayRef {
+        Arc::new(self.builder.finish())
+    }
+}
+
+fn fixed<T, F>(ty: DataType, no_day_is_null: bool, read: F) -> Box<dyn Values>
+where
+    T: ArrowPrimitiveType,
+    F: Fn(&[u8]) -> std::result::Result<T::Native, Refused> + Send + 'static,
+{
+    Box::new(Fixed { builder: PrimitiveBuilder::<T>::new().with_data_type(ty), read, no_day_is_null })
+}
+fn texts<F>(read: F) -> Box<dyn Values>
+where
+    F: for<'a> Fn(&'a [u8]) -> std::result::Result<Cow<'a, str>, Refused> + Send + 'static,
+{
+    Box::new(Texts { builder: StringBuilder::new(), read })
+}
+
+/// Microseconds since 1970 of a date and a time of day.
+fn micros(date: Date, time: Time) -> std::result::Result<i64, Refused> {
+    Ok(date.days().ok_or(NoDay)? as i64 * 86_400_000_000 + of_day(time))
+}
+fn of_day(time: Time) -> i64 {
+    let seconds = (time.hour as i64 * 60 + time.minute as i64) * 60 + time.second as i64;
+    let micros = seconds * 1_000_000 + time.micros as i64;
+    if time.negative { -micros } else { micros }
+}
+/// Hours, minutes and seconds as the digits of one number.
+fn digits(n: u64) -> std::result::Result<Time, Refused> {
+    let (hour, minute, second) = (n / 10_000, (n / 100 % 100) as u8, (n % 100) as u8);
+    let hour = u16::try_from(hour).map_err(|_| NoValue)?;
+    if minute > 59 || second > 59 {
+        return Err(NoValue);
+    }
+    Ok(Time { negative: false, hour, minute, second, micros: 0 })
+}
+
+/// What takes the values of a column.
+fn values(column: &Column, dictionary: Option<&ArrayRef>, zero_dates: ZeroDates) -> Box<dyn Values> {
+    let ty = data_type(&column.ty, zero_dates);
+    let no_day_is_null = zero_dates == ZeroDates::Null;
+    macro_rules! fixed {
+        ($kind:ty, $read:expr) => {
+            fixed::<$kind, _>(ty, no_day_is_null, $read)
+        };
+    }
+    macro_rules! signed {
+        ($kind:ty) => {
+            fixed!($kind, |b| value::signed(b).and_then(|n| n.try_into().ok()).ok_or(NoValue))
+        };
+    }
+    macro_rules! unsigned {
+        ($kind:ty) => {
+            fixed!($kind, |b| value::unsigned(b).and_then(|n| n.try_into().ok()).ok_or(NoValue))
+        };
+    }
+    match &column.ty {
+        _ if is_date(&column.ty) && zero_dates == ZeroDates::Text => {
+            let column = column.clone();
+            texts(move |b| Ok(Cow::Owned(shown(&column, b).ok_or(NoValue)?)))
+        }
+        Type::Int { bytes, unsigned: false, .. } => match bytes {
+            1 => signed!(Int8Type),
+            2 => signed!(Int16Type),
+            3 | 4 => signed!(Int32Type),
+            _ => signed!(Int64Type),
+        },
+        Type::Int { bytes, unsigned: true, .. } => match bytes {
+            1 => unsigned!(UInt8Type),
+            2 => unsigned!(UInt16Type),
+            3 | 4 => unsigned!(UInt32Type),
+            _ => unsigned!(UInt64Type),
+        },
+        Type::Float { .. } => {
+            fixed!(Float32Type, |b| Ok(f32::from_le_bytes(b.try_into().map_err(|_| NoValue)?)))
+        }
+        Type::Double { .. } => {
+            fixed!(Float64Type, |b| Ok(f64::from_le_bytes(b.try_into().map_err(|_| NoValue)?)))
+        }
+        Type::Decimal { precision, scale } => {
+            let (p, s) = (*precision, *scale);
+            if p <= 38 {
+                fixed!(Decimal128Type, move |b| value::decimal(b, p, s).ok_or(NoValue))
+            } else {
+                fixed!(Decimal256Type, move |b| {
+                    let mut text = Vec::with_capacity(p as usize + 2);
+                    value::push_decimal(&mut text, b, p, s).ok_or(NoValue)?;
+                    text.retain(|c| *c != b'.');
+                    std::str::from_utf8(&text).ok().and_then(i256::from_string).ok_or(NoValue)
+                })
+            }
+        }
+        Type::Date => fixed!(Date32Type, |b| value::date(b).ok_or(NoValue)?.days().ok_or(NoDay)),
+        Type::Time { fsp } => {
+            let fsp = *fsp;
+            fixed!(DurationMicrosecondType, move |b| Ok(of_day(value::time(b, fsp).ok_or(NoValue)?)))
+        }
+        Type::OldTime => fixed!(DurationMicrosecondType, |b| {
+            let n = value::signed(b).ok_or(NoValue)?;
+            Ok(of_day(Time { negative: n < 0, ..digits(n.unsigned_abs())? }))
+        }),
+        Type::DateTime { fsp } => {
+            let fsp = *fsp;
+            fixed!(TimestampMicrosecondType, move |b| {
+                let (date, time) = value::datetime(b, fsp).ok_or(NoValue)?;
+                micros(date, time)
+            })
+        }
+        Type::OldDateTime => fixed!(TimestampMicrosecondType, |b| {
+            let n = value::signed(b).and_then(|n| u64::try_from(n).ok()).ok_or(NoValue)?;
+            let (d, time) = (n / 1_000_000, digits(n % 1_000_000)?);
+            let year = u16::try_from(d / 10_000).ok().filter(|y| *y <= 9999).ok_or(NoValue)?;
+            micros(Date { year, month: (d / 100 % 100) as u8, day: (d % 100) as u8 }, time)
+        }),
+        Type::Timestamp { fsp } => {
+            let fsp = *fsp;
+            fixed!(TimestampMicrosecondType, move |b| match value::timestamp(b, fsp).ok_or(NoValue)? {
+                (0, 0) => Err(NoDay),
+                (seconds, micros) => Ok(seconds as i64 * 1_000_000 + micros as i64),
+            })
+        }
+        Type::Year => fixed!(UInt16Type, |b| match value::unsigned(b).ok_or(NoValue)? {
+            0 => Ok(0),
+            n => u16::try_from(1900 + n).map_err(|_| NoValue),
+        }),
+        Type::Bit { .. } => unsigned!(UInt64Type),
+        Type::Enum { elements, .. } => {
+            let count = elements.len() as u64;
+            let dictionary = dictionary.cloned().unwrap_or_else(|| Arc::new(StringArray::new_null(0)));
+            macro_rules! elements {
+                ($key:ty) => {
+                    Box::new(Elements {
+                        keys: Fixed {
+                            builder: PrimitiveBuilder::<$key>::new(),
+                            read: move |b: &[u8]| {
+                                let n = value::unsigned(b).filter(|n| *n <= count).ok_or(NoValue)?;
+                                n.try_into().map_err(|_| NoValue)
+                            },
+                            no_day_is_null,
+                        },
+                        dictionary,
+                    })
+                };
+            }
+            if elements.len() < 256 { elements!(UInt8Type) } else { elements!(UInt16Type) }
+        }
+        Type::Char { charset, .. } => {
+            let charset = *charset;
+            texts(move |b| {
+                Ok(match charset.to_utf8(b).ok_or(NoValue)? {
+                    Cow::Borrowed(text) => Cow::Borrowed(text.trim_end_matches(' ')),
+                    Cow::Owned(text) => Cow::Owned(text.trim_end_matches(' ').to_string()),
+                })
+            })
+        }
+        Type::Text { charset, .. } => {
+            let charset: Charset = *charset;
+            texts(move |b| charset.to_utf8(b).ok_or(NoValue))
+        }
+        Type::Set { elements, .. } => {
+            let elements = elements.clone();
+            texts(move |b| {
+                let n = value::unsigned(b).ok_or(NoValue)?;
+                if elements.len() < 64 && n >> elements.len() != 0 {
+                    return Err(NoValue);
+                }
+                let chosen: Vec<&str> = (elements.iter().enumerate())
+                    .filter(|(i, _)| n >> i & 1 != 0)
+                    .map(|(_, e)| e.as_str())
+                    .collect();
+                Ok(Cow::Owned(chosen.join(",")))
+            })
+        }
+        Type::Json => texts(|b| json::text(b).map(Cow::Owned).ok_or(NoValue)),
+        Type::Uuid => texts(|b| text::uuid(b).map(Cow::Owned).ok_or(NoValue)),
+        Type::Inet4 => texts(|b| {
+            let octets: [u8; 4] = b.try_into().map_err(|_| NoValue)?;
+            Ok(Cow::Owned(std::net::Ipv4Addr::from(octets).to_string()))
+        }),
+        Type::Inet6 => texts(|b| Ok(text::inet6(b.try_into().map_err(|_| NoValue)?))),
+        Type::Binary { .. } | Type::Bytes { .. } => {
+            Box::new(Bytes { builder: BinaryBuilder::new(), skipped: 0 })
+        }
+        Type::Geometry => Box::new(Bytes { builder: BinaryBuilder::new(), skipped: 4 }),
+    }
+}

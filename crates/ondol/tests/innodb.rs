@@ -1,0 +1,119 @@
+//! `ondol innodb export` from outside: what lies there afterwards, and what is said.
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// A table that MySQL wrote, in a folder of its own: `tree`, 772 rows.
+fn unpacked() -> (ondol::TempFolder, PathBuf) {
+    let folder = ondol::TempFolder::new().expect("a temporary folder");
+    for kind in ["ibd", "cfg"] {
+        let stored = format!("{}/../innodb/tests/files/mysql-9.7/tree.{kind}.gz", env!("CARGO_MANIFEST_DIR"));
+        let mut bytes = Vec::new();
+        let file = std::fs::File::open(stored).expect("a fixture");
+        flate2::read::GzDecoder::new(file).read_to_end(&mut bytes).expect("a fixture");
+        std::fs::write(folder.path().join(format!("tree.{kind}")), bytes).expect("a file");
+    }
+    let path = folder.path().join("tree.ibd");
+    (folder, path)
+}
+
+fn export(table: &Path, args: &[&str], out: Stdio) -> (Vec<u8>, String, Option<i32>) {
+    let ran = Command::new(env!("CARGO_BIN_EXE_ondol"))
+        .args(["innodb", "export"])
+        .arg(table)
+        .args(args)
+        .stdout(out)
+        .output()
+        .expect("ondol runs");
+    (ran.stdout, String::from_utf8(ran.stderr).expect("text"), ran.status.code())
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let mut names: Vec<String> = (std::fs::read_dir(folder).expect("a folder"))
+        .map(|e| e.expect("an entry").file_name().into_string().expect("a plain name"))
+        .collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn a_file_is_there_when_it_is_whole() {
+    let (folder, table) = unpacked();
+    for (name, begin, end) in
+        [("t.csv", "id,v\n", "\n"), ("t.parquet", "PAR1", "PAR1"), ("t.arrow", "ARROW1", "ARROW1")]
+    {
+        let to = folder.path().join(name);
+        let to = to.to_str().expect("a plain path");
+        let (_, said, code) = export(&table, &["--to", to], Stdio::piped());
+        assert_eq!(code, Some(0), "{said}");
+        assert!(said.starts_with("772 rows"), "{said}");
+        let bytes = std::fs::read(to).expect("a file");
+        assert!(bytes.starts_with(begin.as_bytes()) && bytes.ends_with(end.as_bytes()), "{name}");
+        let (_, said, code) = export(&table, &["--to", to], Stdio::piped());
+        assert_eq!(code, Some(1));
+        assert!(said.contains("it is there already; --overwrite replaces it"), "{said}");
+        let (_, _, code) = export(&table, &["--to", to, "--overwrite", "--limit", "5"], Stdio::piped());
+        assert_eq!(code, Some(0));
+        assert!(std::fs::read(to).expect("a file").len() < bytes.len());
+    }
+    // A page that is damaged: the failed export leaves nothing, and what was there as it was.
+    let mut bytes = std::fs::read(&table).expect("a table");
+    let last = bytes.len() / 16384 - 1;
+    let leaf = (4..last).find(|n| bytes[n * 16384 + 24..][..2] == [0x45, 0xbf]).expect("a leaf");
+    bytes[leaf * 16384 + 8000] ^= 1;
+    std::fs::write(&table, bytes).expect("a file");
+    let before = names(folder.path());
+    for name in ["t.csv", "t.parquet", "t.arrow"] {
+        let to = folder.path().join(name);
+        let old = std::fs::read(&to).expect("a file");
+        let to = to.to_str().expect("a plain path");
+        let (_, said, code) = export(&table, &["--to", to, "--overwrite"], Stdio::piped());
+        assert_eq!(code, Some(1), "{name}: {said}");
+        assert!(said.contains(&format!("page {leaf}")), "{said}");
+        assert_eq!(std::fs::read(to).expect("a file"), old);
+    }
+    assert_eq!(names(folder.path()), before);
+}
+
+#[test]
+fn arguments_that_make_no_sense_are_named() {
+    let (folder, table) = unpacked();
+    let path = |name: &str| folder.path().join(name).to_str().expect("a plain path").to_string();
+    let (unknown, parquet, csv, nowhere) =
+        (path("t.txt"), path("t.parquet"), path("t.csv"), path("none/t.csv"));
+    let folder_path = path("");
+    for (args, expected) in [
+        (vec!["--to", "-"], "--to - needs --format: csv, parquet or arrow"),
+        (vec!["--to", &unknown], "its name does not tell what to write"),
+        (vec!["--to", &parquet, "--csv", "mysql"], "--csv is for CSV"),
+        (vec!["--to", &csv, "--zero-dates", "null"], "--zero-dates is for Parquet and Arrow"),
+        (vec!["--to", &nowhere], "No such file or directory"),
+        (vec!["--to", "/dev/null", "--format", "csv", "--overwrite"], "it is there and no file"),
+        (vec!["--to", &folder_path, "--format", "csv", "--overwrite"], "it is there and no file"),
+        (vec!["--to", &parquet, "--columns", "id,w"], "it has no column w; it has id, v"),
+    ] {
+        let (_, said, code) = export(&table, &args, Stdio::piped());
+        assert_eq!(code, Some(1), "{args:?}");
+        assert!(said.contains(expected), "{args:?}: {said}");
+    }
+    assert_eq!(names(folder.path()), ["tree.cfg", "tree.ibd"]);
+}
+
+#[test]
+fn standard_output_that_is_full_or_closed() {
+    let (_folder, table) = unpacked();
+    for format in ["csv", "parquet", "arrow"] {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("a full device");
+        let (_, said, code) = export(&table, &["--to", "-", "--format", format], full.into());
+        assert_eq!(code, Some(1), "{format}");
+        assert!(said.contains("standard output: cannot write"), "{said}");
+        // The other end of the pipe is closed before anything is read.
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let (_, said, code) = export(&table, &["--to", "-", "--format", format], writer.into());
+        assert_eq!((said.as_str(), code), ("", Some(0)), "{format}");
+    }
+    let (stream, _, _) = export(&table, &["--to", "-", "--format", "arrow"], Stdio::piped());
+    // Of Arrow's stream, which has no magic word: a continuation, at the end with nothing behind it.
+    assert!(stream.starts_with(&[0xff; 4]) && stream.ends_with(&[0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0]));
+}
