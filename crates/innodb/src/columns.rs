@@ -24,17 +24,18 @@ use crate::scan::{Leaf, Scan, Stored};
 use crate::table::{Column, Type};
 use crate::text::{self, hex};
 use crate::value::{self, Date, Time};
-use arrow_array::builder::{BinaryBuilder, PrimitiveBuilder, StringBuilder};
+use arrow_array::builder::{BinaryBuilder, PrimitiveBuilder};
 use arrow_array::types::{
     ArrowDictionaryKeyType, Date32Type, Decimal128Type, Decimal256Type, DurationMicrosecondType, Float32Type,
     Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, TimestampMicrosecondType, UInt8Type, UInt16Type,
     UInt32Type, UInt64Type,
 };
-use arrow_array::{ArrayRef, ArrowPrimitiveType, DictionaryArray, RecordBatch, StringArray};
-use arrow_buffer::i256;
+use arrow_array::{
+    Array, ArrayRef, ArrowPrimitiveType, DictionaryArray, PrimitiveArray, RecordBatch, StringArray,
+};
+use arrow_buffer::{Buffer, NullBufferBuilder, OffsetBuffer, ScalarBuffer, i256};
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use ondol_scan::csv::{Dialect, Lines};
-use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -201,7 +202,13 @@ fn each(
     mut each: impl FnMut(Option<&[u8]>) -> std::result::Result<(), Refused>,
 ) -> Result<()> {
     for row in rows {
-        match leaf.stored(column, leaf.rows.row(row)[column])? {
+        let place = leaf.rows.row(row)[column];
+        // Nearly all values lie whole on their pages.
+        if let Some((bytes, false)) = place.bytes(leaf.page) {
+            each(Some(bytes)).map_err(|why| refusal(leaf, column, bytes, why))?;
+            continue;
+        }
+        match leaf.stored(column, place)? {
             Stored::Null => each(None).map_err(|why| refusal(leaf, column, b"", why))?,
             Stored::Bytes(bytes) => each(Some(&bytes)).map_err(|why| refusal(leaf, column, &bytes, why))?,
         }
@@ -277,6 +284,12 @@ where
     fn bytes(&self) -> usize {
         std::mem::size_of_val(self.builder.values_slice())
     }
+    /// What was taken; it begins anew, with room for as much.
+    fn whole(&mut self) -> PrimitiveArray<T> {
+        let array = self.builder.finish();
+        self.builder = PrimitiveBuilder::with_capacity(array.len()).with_data_type(array.data_type().clone());
+        array
+    }
 }
 impl<T, F> Values for Fixed<T, F>
 where
@@ -290,7 +303,7 @@ where
         Fixed::bytes(self)
     }
     fn finish(&mut self) -> ArrayRef {
-        Arc::new(self.builder.finish())
+        Arc::new(self.whole())
     }
 }
 
@@ -312,42 +325,69 @@ where
     }
     fn finish(&mut self) -> ArrayRef {
         // Each key was compared with the number of elements when it was read.
-        Arc::new(DictionaryArray::<T>::new(self.keys.builder.finish(), self.dictionary.clone()))
+        Arc::new(DictionaryArray::<T>::new(self.keys.whole(), self.dictionary.clone()))
     }
 }
 
 /// Bytes that an array with offsets of 32 bits takes at most.
 const LONGEST: usize = i32::MAX as usize;
 
+/// Texts one after the other; `read` appends one's bytes.
 struct Texts<F> {
-    builder: StringBuilder,
+    bytes: Vec<u8>,
+    /// Where each text begins, and where the last one ends.
+    offsets: Vec<i32>,
+    nulls: NullBufferBuilder,
     read: F,
+}
+impl<F> Texts<F> {
+    /// The first of the texts from number `first` on that is no UTF-8. They are looked at together, which is quicker than one by one.
+    fn no_text(&self, first: usize) -> Option<usize> {
+        let start = self.offsets[first] as usize;
+        let is_text = std::str::from_utf8(&self.bytes[start..]).is_ok_and(|together| {
+            self.offsets[first..].iter().all(|at| together.is_char_boundary(*at as usize - start))
+        });
+        if is_text {
+            return None;
+        }
+        let alone = |n: &usize| &self.bytes[self.offsets[*n] as usize..self.offsets[n + 1] as usize];
+        (first..self.offsets.len() - 1).find(|n| std::str::from_utf8(alone(n)).is_err())
+    }
 }
 impl<F> Values for Texts<F>
 where
-    F: for<'a> Fn(&'a [u8]) -> std::result::Result<Cow<'a, str>, Refused> + Send,
+    F: Fn(&[u8], &mut Vec<u8>) -> std::result::Result<(), Refused> + Send,
 {
     fn add(&mut self, leaf: &Leaf<'_>, column: usize, rows: Range<usize>) -> Result<u64> {
+        let (first, from) = (self.offsets.len() - 1, rows.start);
         each(leaf, column, rows, |bytes| {
             match bytes {
-                None => self.builder.append_null(),
+                None => self.nulls.append_null(),
                 Some(bytes) => {
-                    let text = (self.read)(bytes)?;
-                    if text.len() > LONGEST - self.builder.values_slice().len() {
-                        return Err(Refused::TooLong);
-                    }
-                    self.builder.append_value(&text)
+                    (self.read)(bytes, &mut self.bytes)?;
+                    self.nulls.append_non_null();
                 }
             }
+            self.offsets.push(i32::try_from(self.bytes.len()).map_err(|_| Refused::TooLong)?);
             Ok(())
         })?;
+        if let Some(n) = self.no_text(first) {
+            let row = from + n - first;
+            return each(leaf, column, row..row + 1, |_| Err(NoValue)).map(|()| 0);
+        }
         Ok(0)
     }
     fn bytes(&self) -> usize {
-        self.builder.values_slice().len()
+        self.bytes.len()
     }
     fn finish(&mut self) -> ArrayRef {
-        Arc::new(self.builder.finish())
+        let bytes = std::mem::take(&mut self.bytes);
+        let offsets = std::mem::replace(&mut self.offsets, vec![0]);
+        self.bytes.reserve(bytes.len());
+        self.offsets.reserve(offsets.len());
+        let offsets = OffsetBuffer::new(ScalarBuffer::from(offsets));
+        // It looks at the texts again, and finds nothing that was not found when they were added.
+        Arc::new(StringArray::new(offsets, Buffer::from_vec(bytes), self.nulls.finish()))
     }
 }
 
@@ -390,9 +430,19 @@ where
 }
 fn texts<F>(read: F) -> Box<dyn Values>
 where
-    F: for<'a> Fn(&'a [u8]) -> std::result::Result<Cow<'a, str>, Refused> + Send + 'static,
+    F: Fn(&[u8], &mut Vec<u8>) -> std::result::Result<(), Refused> + Send + 'static,
 {
-    Box::new(Texts { builder: StringBuilder::new(), read })
+    Box::new(Texts { bytes: Vec::new(), offsets: vec![0], nulls: NullBufferBuilder::new(0), read })
+}
+/// The same of a text that is made anew for each value.
+fn made<F>(read: F) -> Box<dyn Values>
+where
+    F: Fn(&[u8]) -> Option<String> + Send + 'static,
+{
+    texts(move |b, into| {
+        into.extend_from_slice(read(b).ok_or(NoValue)?.as_bytes());
+        Ok(())
+    })
 }
 
 /// Microseconds since 1970 of a date and a time of day.
@@ -436,7 +486,7 @@ fn values(column: &Column, dictionary: Option<&ArrayRef>, zero_dates: ZeroDates)
     match &column.ty {
         _ if is_date(&column.ty) && zero_dates == ZeroDates::Text => {
             let column = column.clone();
-            texts(move |b| Ok(Cow::Owned(shown(&column, b).ok_or(NoValue)?)))
+            made(move |b| shown(&column, b))
         }
         Type::Int { bytes, unsigned: false, .. } => match bytes {
             1 => signed!(Int8Type),
@@ -523,43 +573,66 @@ fn values(column: &Column, dictionary: Option<&ArrayRef>, zero_dates: ZeroDates)
             }
             if elements.len() < 256 { elements!(UInt8Type) } else { elements!(UInt16Type) }
         }
-        Type::Char { charset, .. } => {
-            let charset = *charset;
-            texts(move |b| {
-                Ok(match charset.to_utf8(b).ok_or(NoValue)? {
-                    Cow::Borrowed(text) => Cow::Borrowed(text.trim_end_matches(' ')),
-                    Cow::Owned(text) => Cow::Owned(text.trim_end_matches(' ').to_string()),
-                })
-            })
-        }
-        Type::Text { charset, .. } => {
+        Type::Char { charset, .. } | Type::Text { charset, .. } => {
             let charset: Charset = *charset;
-            texts(move |b| charset.to_utf8(b).ok_or(NoValue))
+            let is_char = matches!(column.ty, Type::Char { .. });
+            if charset.is_utf8() {
+                return texts(move |b, into| {
+                    let spaces = if is_char { b.iter().rev().take_while(|b| **b == b' ').count() } else { 0 };
+                    into.extend_from_slice(&b[..b.len() - spaces]);
+                    Ok(())
+                });
+            }
+            texts(move |b, into| {
+                let text = charset.to_utf8(b).ok_or(NoValue)?;
+                into.extend_from_slice(if is_char { text.trim_end_matches(' ') } else { &text }.as_bytes());
+                Ok(())
+            })
         }
         Type::Set { elements, .. } => {
             let elements = elements.clone();
-            texts(move |b| {
-                let n = value::unsigned(b).ok_or(NoValue)?;
+            made(move |b| {
+                let n = value::unsigned(b)?;
                 if elements.len() < 64 && n >> elements.len() != 0 {
-                    return Err(NoValue);
+                    return None;
                 }
                 let chosen: Vec<&str> = (elements.iter().enumerate())
                     .filter(|(i, _)| n >> i & 1 != 0)
                     .map(|(_, e)| e.as_str())
                     .collect();
-                Ok(Cow::Owned(chosen.join(",")))
+                Some(chosen.join(","))
             })
         }
-        Type::Json => texts(|b| json::text(b).map(Cow::Owned).ok_or(NoValue)),
-        Type::Uuid => texts(|b| text::uuid(b).map(Cow::Owned).ok_or(NoValue)),
-        Type::Inet4 => texts(|b| {
-            let octets: [u8; 4] = b.try_into().map_err(|_| NoValue)?;
-            Ok(Cow::Owned(std::net::Ipv4Addr::from(octets).to_string()))
-        }),
-        Type::Inet6 => texts(|b| Ok(text::inet6(b.try_into().map_err(|_| NoValue)?))),
+        Type::Json => made(json::text),
+        Type::Uuid => made(text::uuid),
+        Type::Inet4 => made(|b| Some(std::net::Ipv4Addr::from(<[u8; 4]>::try_from(b).ok()?).to_string())),
+        Type::Inet6 => made(|b| Some(text::inet6(b.try_into().ok()?).into_owned())),
         Type::Binary { .. } | Type::Bytes { .. } => {
             Box::new(Bytes { builder: BinaryBuilder::new(), skipped: 0 })
         }
         Type::Geometry => Box::new(Bytes { builder: BinaryBuilder::new(), skipped: 4 }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn halves_of_a_character_are_no_texts() {
+        let texts = |of: &[&'static [u8]]| {
+            let mut offsets = vec![0];
+            offsets.extend(of.iter().scan(0i32, |at, t: &&[u8]| {
+                *at += t.len() as i32;
+                Some(*at)
+            }));
+            let nulls = NullBufferBuilder::new(0);
+            Texts { bytes: of.concat(), offsets, nulls, read: () }
+        };
+        assert_eq!(texts(&[b"a", "é".as_bytes(), b"", b"b"]).no_text(0), None);
+        // Together they are "aéb".
+        assert_eq!(texts(&[b"x", b"a\xc3", b"\xa9b"]).no_text(0), Some(1));
+        assert_eq!(texts(&[b"\xff", b"y", b"z\xff"]).no_text(1), Some(2));
+        assert_eq!(texts(&[b"\xff"]).no_text(1), None, "nothing was added");
     }
 }

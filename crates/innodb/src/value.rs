@@ -125,27 +125,26 @@ pub fn date(bytes: &[u8]) -> Option<Date> {
 impl Date {
     /// Days since 1970-01-01, if it is a day of the calendar.
     pub fn days(self) -> Option<i32> {
-        let leap =
-            self.year.is_multiple_of(4) && (!self.year.is_multiple_of(100) || self.year.is_multiple_of(400));
-        let length = match self.month {
-            2 => 28 + leap as u8,
-            4 | 6 | 9 | 11 => 30,
-            1..=12 => 31,
-            _ => return None,
-        };
-        if self.day == 0 || self.day > length || self.year == 0 {
+        let year = self.year as u32;
+        let is_leap = || year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
+        if year == 0 || !(1..=12).contains(&self.month) || !(1..=31).contains(&self.day) {
             return None;
         }
-        // Days by the months from March on, of which 5 have 153 days (Hinnant, "chrono-compatible low-level date algorithms").
-        let (y, m) = if self.month > 2 {
-            (self.year as i32, self.month as i32 - 3)
-        } else {
-            (self.year as i32 - 1, self.month as i32 + 9)
+        // The first 28 days are in every month.
+        let length = match self.month {
+            _ if self.day <= 28 => 28,
+            2 => 28 + is_leap() as u8,
+            4 | 6 | 9 | 11 => 30,
+            _ => 31,
         };
-        let era = y.div_euclid(400);
-        let of_era = y.rem_euclid(400);
-        let of_year = (153 * m + 2) / 5 + self.day as i32 - 1;
-        Some(era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468)
+        if self.day > length {
+            return None;
+        }
+        // Days by the months from March on, of which 5 have 153 days (Hinnant, "chrono-compatible low-level date algorithms"). Years have four digits, so all fits 32 bits.
+        let month = self.month as u32;
+        let (y, m) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
+        let days = 365 * y + y / 4 - y / 100 + y / 400 + (153 * m + 2) / 5 + self.day as u32 - 1;
+        Some(days as i32 - 719_468)
     }
 }
 
