@@ -54,3 +54,13 @@ fn recovery() {
 fn checkpoint() {
     tiny("checkpoint", &[], &["p99 with against without", "A long reader under updates"]);
 }
+
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn pmem() {
+    let deps = std::env::current_exe().expect("a path");
+    let library = deps.with_file_name("libondol_sqlite.so");
+    let library = library.to_str().expect("a name");
+    let says = ["journal_mode=DELETE", "journal_mode=WAL", "against MM", "conditions of clause 3.3.2 hold"];
+    tiny("pmem", &["--library", library], &says);
+}
