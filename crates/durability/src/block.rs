@@ -9,7 +9,7 @@
 //!  40 file number   8    80 closed           8   128 participants: stream << 48 | position, 8 each
 //!                        88 durable round    8       payload, then padding to the next 4 KiB
 //! ```
-//! - **B1** A block begins and ends on 4 KiB, and is written once: no later write touches a page that was synced.
+//! - **B1** A block begins and ends on 4 KiB, and is written once: no later write touches a page of it while it counts.
 //! - **B2** A block names its database, stream, incarnation, file and offset. What a recycled file still holds
 //!   names another file, and what was copied elsewhere names another place, so neither is ever taken for live.
 //! - **B3** `durable round` is the newest round that was durable when the block was sealed: the block is a witness

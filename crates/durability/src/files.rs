@@ -1,13 +1,15 @@
 //! Log files: their names, how they are prepared ahead, and where everything lies.
 //!
-//! A stream's files are `000000000001.log`, `000000000002.log`, ... in its folder. The number grows and is never
-//! given twice, also across incarnations; a file belongs to one incarnation.
+//! A stream's files are `000000000001.log`, `000000000002.log`, ... in its folder. A new file's number is larger than that
+//! of any file that is there. An incarnation begins with a file of its own; where there is no room for one, it goes on in the
+//! stream's last (P9).
 //!
 //! - **L1** A file is written with zeros from end to end and synced, and its name is synced, before its first block: a
 //!   sync of a block then needs no change of the file system's own structures, and lack of space is met here,
 //!   in the background, and not in the midst of a commit.
 //! - **L2** A truncated file may be renamed to a later number and used again without being zeroed. What it still holds
-//!   names its old number, so it is provably stale (block rule B2).
+//!   names its old number, so it is provably stale (block rule B2). Numbers only grow: what a file holds names its own
+//!   number, or a lower one, and no new file gets the number of what another still holds.
 //! - **L3** The first file of an incarnation is small and each next one four times as large, up to the configured
 //!   size, so that opening a small database costs little.
 use crate::error::LogError;
@@ -110,6 +112,15 @@ pub(crate) struct LogFile {
     pub file: Arc<dyn File>,
 }
 
+/// Where a stream's life begins.
+pub(crate) struct First {
+    pub file: LogFile,
+    /// Of the first block.
+    pub offset: u64,
+    /// Number and size of the file that comes next.
+    pub next: (u64, u64),
+}
+
 /// Makes a file of zeros (L1), or renames `old` (L2).
 pub(crate) fn prepare(place: &Place, number: u64, size: u64, old: Option<(u64, u64)>) -> io::Result<LogFile> {
     let path = place.path(number);
@@ -134,9 +145,16 @@ pub(crate) fn prepare(place: &Place, number: u64, size: u64, old: Option<(u64, u
         Ok(LogFile { number, size, file })
     };
     fill().inspect_err(|_| {
-        // A half-made file holds nothing; what matters is the error above, whether or not this works too.
-        let _ = place.storage.remove(&path);
+        // A half-made file holds nothing; what matters is the error above, whether or not this works too. The room of removed
+        // files, of this and of truncated ones, is certain to be free again when their removal is durable.
+        let _ = place.storage.remove(&path).and_then(|()| place.storage.sync_dir(&place.folder));
     })
+}
+
+/// Whether the medium has no room for what was asked, so that less may do.
+pub(crate) fn is_full(e: &io::Error) -> bool {
+    use io::ErrorKind::*;
+    matches!(e.kind(), StorageFull | QuotaExceeded | FileTooLarge)
 }
 
 /// How the medium says that it is full, for the stream's users.

@@ -21,7 +21,7 @@
 use crate::block::MAX_STREAMS;
 use crate::delta::Changes;
 use crate::error::LogError;
-use crate::files::{self, Config, LogFile};
+use crate::files::{self, Config, First};
 use crate::manifest::Manifest;
 use crate::page::SegmentId;
 use crate::record::{self, Kind, System};
@@ -105,7 +105,7 @@ pub(crate) struct Start {
     pub incarnation: u64,
     pub clock: CommitTs,
     pub round: u64,
-    pub files: Vec<LogFile>,
+    pub files: Vec<First>,
     pub old: Vec<Vec<OldFile>>,
     pub catalog: Catalog,
     pub locks: Vec<Box<dyn Lock>>,
@@ -140,16 +140,15 @@ impl Log {
         let Start { config, manifest, incarnation, clock, round, files, old, catalog, locks } = start;
         let n = files.len();
         let bytes = config.buffer_size.clamp(2 * Self::MAX_RECORD, 64 << 20);
-        let mut prepare = Prepare {
+        let prepare = Prepare {
             wanted: vec![false; n],
             full: vec![None; n],
             attempts: 0,
-            next_number: files.iter().map(|f| f.number + 1).collect(),
-            size: files.iter().map(|f| f.size).collect(),
+            next_number: files.iter().map(|f| f.next.0).collect(),
+            size: files.iter().map(|f| f.next.1).collect(),
             spare: vec![vec![]; n],
             stop: false,
         };
-        prepare.size.iter_mut().for_each(|s| *s = config.size_after(*s));
         let inner = Arc::new(Inner {
             database: manifest.database,
             incarnation,
@@ -163,12 +162,12 @@ impl Log {
                     .map(|f| OpenStream {
                         buffer: 0,
                         used: 0,
-                        limit: limit(f.size, 0, bytes),
+                        limit: limit(f.file.size - f.offset, 0, bytes),
                         base: clock,
                         position: 1,
-                        left: f.size,
+                        left: f.file.size - f.offset,
                         next: 0,
-                        size: f.size,
+                        size: f.file.size,
                     })
                     .collect(),
                 next_round: round + 1,
@@ -182,8 +181,8 @@ impl Log {
                 .into_iter()
                 .zip(old)
                 .map(|(f, old)| {
-                    let mut w = Writer::new(f, round);
-                    w.old = old;
+                    let mut w = Writer::new(f.file, round);
+                    (w.offset, w.old) = (f.offset, old);
                     Mutex::new(w)
                 })
                 .collect(),
@@ -621,6 +620,18 @@ impl Inner {
                 continue;
             };
             last = k;
+            // Before it fails an attempt takes all the room there is, and that is the checkpoint's while one is under way. Nobody waits
+            // for this one: all know already that there is no room.
+            let alone = match &p.full[k] {
+                Some(_) => match self.manifest.try_lock() {
+                    None => {
+                        pause = true;
+                        continue;
+                    }
+                    alone => alone,
+                },
+                None => None,
+            };
             let number = p.next_number[k];
             p.next_number[k] += 1;
             let size = p.size[k];
@@ -637,6 +648,7 @@ impl Inner {
             }
             let _phase = spare.is_some().then(|| ondol_base::sim::phase("recycling"));
             let result = files::prepare(&self.config.streams[k], number, size, spare);
+            drop(alone);
             let mut error = None;
             match result {
                 Ok(file) => {
@@ -694,6 +706,15 @@ impl Inner {
     /// it names as a stream's first stays, even if its last block turned out to be written already.
     pub fn truncate(&self, first: u64, named: &[u64]) {
         for (k, place) in self.config.streams.iter().enumerate() {
+            // A stream that found no room begins small again: until now what was left was for the checkpoint (P9).
+            let short = {
+                let mut p = self.prepare.lock();
+                let short = p.full[k].is_some();
+                if short {
+                    p.size[k] = self.config.first_size();
+                }
+                short
+            };
             let gone: Vec<OldFile> = {
                 let mut w = self.writers[k].lock();
                 let (gone, kept) = w
@@ -714,6 +735,11 @@ impl Inner {
                 }
                 // A file that stays for want of a removal is stale, and is found again at the next opening.
                 let _ = place.storage.remove(&place.path(f.number));
+            }
+            if short {
+                // Whoever wants a file waits for the next attempt, which is now.
+                self.prepare.lock().full[k] = None;
+                self.work.notify_one();
             }
         }
     }

@@ -19,6 +19,7 @@
 //!   incarnation's first and last. This is what keeps blocks of a crashed life, which were not part of what the next life
 //!   recovered, from ever coming back.
 use crate::CommitTs;
+use crate::block::ALIGN;
 use crate::error::RecoveryError;
 use ondol_base::crc::crc32c;
 use ondol_base::media::{Open, Storage};
@@ -253,7 +254,10 @@ impl Manifest {
         let name = name_of(self.sequence + turn);
         let mut write = || {
             let file = storage.open(name, Open::OpenOrCreate)?;
-            file.write_at(&self.encode(), 0)?;
+            let mut bytes = self.encode();
+            // Whole pages, so that on a full disk the next one finds room in what this one took.
+            bytes.resize(bytes.len().next_multiple_of(ALIGN), 0);
+            file.write_at(&bytes, 0)?;
             file.sync_data()?;
             if !*named {
                 // Also when the name is there: an earlier sync of it may have failed. One such sync serves for all

@@ -16,16 +16,20 @@
 //!   may have died before their sync, or after one that failed, which a later sync does not make good. Their blocks are
 //!   written again, byte for byte, and synced before the manifest says that they count.
 //!
+//! - **V6** Opening needs no room: a stream that finds none for a log file of the new incarnation goes on in its last one, behind
+//!   the last block that counts (P9).
+//!
 //! A crash during recovery leaves the old manifest, or the new one with an incarnation that wrote nothing: both
 //! recover to the same state.
-use crate::block::MAX_STREAMS;
+use crate::block::{ALIGN, Header, MAX_STREAMS};
 use crate::checkpoint::Segment;
 use crate::error::RecoveryError;
-use crate::files::{self, Config};
+use crate::files::{self, Config, First, LogFile};
 use crate::log::{Log, Start};
 use crate::manifest::{self, Incarnation, Manifest, OPEN_END};
 use crate::page::{PageId, SegmentId};
 use crate::pages::{Pages, load, prove};
+use crate::reader::LogReader;
 use crate::replay;
 use crate::scan::{self, Run, Scan, Tables};
 use crate::stream::OldFile;
@@ -90,6 +94,8 @@ pub struct Recovered {
     pub image_seconds: f64,
     pub log_bytes: u64,
     pub log_seconds: f64,
+    /// Streams that found no room for a log file of this life, and go on in their last one.
+    pub continued: u64,
     /// Worth telling the user: one copy of the manifest was bad, for example.
     pub warnings: Vec<String>,
 }
@@ -105,7 +111,7 @@ pub fn recover<T: Target + ?Sized + 'static>(
     let _phase = ondol_base::sim::phase("recovery");
     let locks = prepare_folders(&config)?;
     let named = manifests_named(&config)?;
-    let (manifest, created, mut warnings) = load_or_create(&config)?;
+    let (manifest, created, warnings) = load_or_create(&config)?;
     let mut found =
         Recovered { created, database: manifest.database, checkpoint: manifest.at, ..Recovered::default() };
 
@@ -149,9 +155,9 @@ pub fn recover<T: Target + ?Sized + 'static>(
     found.clock = scan.clock;
     found.sequences = tables.sequences.iter().map(|(id, v)| (*id, *v)).collect();
 
-    let log = begin_incarnation(config, &scan, &tables, locks, named, &mut warnings)?;
-    found.incarnation = log.incarnation();
     found.warnings = warnings;
+    let log = begin_incarnation(config, &scan, &tables, locks, named, &mut found)?;
+    found.incarnation = log.incarnation();
     let waiting: Vec<(SegmentId, HeapId)> =
         tables.dropped.iter().map(|(id, (heap, _))| (*id, *heap)).collect();
     target.finish(scan.clock, &changed, &waiting);
@@ -254,6 +260,43 @@ fn settle_tail(config: &Config, scan: &Scan) -> Result<(), RecoveryError> {
     Ok(())
 }
 
+/// Where the stream's next life begins: in a file of its own, or, where there is no room for that, in the last one of the life before
+/// (P9).
+fn first_file(config: &Config, scan: &Scan, k: usize, found: &mut Recovered) -> Result<First, RecoveryError> {
+    let place = &config.streams[k];
+    let manifest = &scan.manifest;
+    let used = scan.files.iter().filter(|f| f.stream == k as u16).map(|f| f.number).max();
+    let listed = manifest.incarnations.iter().filter_map(|i| i.files.get(k).copied()).max();
+    let number = used.max(listed).unwrap_or(0) + 1;
+    let size = config.first_size();
+    let e = match files::prepare(place, number, size, None) {
+        Ok(file) => return Ok(First { file, offset: 0, next: (number + 1, config.size_after(size)) }),
+        Err(e) => e,
+    };
+    // Those that were zeroed and synced once: a block in it counts, or a manifest named it.
+    let named = manifest.incarnations.last().and_then(|i| i.files.get(k).copied());
+    let known = |(i, f): &(usize, &LogReader)| {
+        f.stream == k as u16 && (named == Some(f.number) || scan.last_round(*i).is_some())
+    };
+    let last = scan.files.iter().enumerate().filter(known).max_by_key(|(_, f)| f.number);
+    let Some((i, f)) = last.filter(|_| files::is_full(&e)) else {
+        return Err(io_error(&place.path(number))(e));
+    };
+    let live = scan.live.iter().filter(|l| l.file == i).map(|l| scan.header(*l)).max_by_key(|h| h.offset);
+    let behind = |h: &Header| h.offset + if mutated("log_continued_over") { 0 } else { h.block_len() as u64 };
+    // A damaged file may be of any length; blocks lie on whole pages.
+    let whole = f.size - f.size % ALIGN as u64;
+    let offset = live.map_or(0, behind).min(whole);
+    let file = place.storage.open(&f.name, Open::Write).map_err(io_error(&f.name))?;
+    found.continued += 1;
+    found.warnings.push(format!(
+        "{}: no room for a new log file: {e}; the last one goes on, with {} bytes left",
+        f.name,
+        whole - offset
+    ));
+    Ok(First { file: LogFile { number: f.number, size: whole, file }, offset, next: (number + 1, size) })
+}
+
 /// Ends the last incarnation at R and begins the next (V4); removes what no manifest names any more.
 fn begin_incarnation(
     config: Config,
@@ -261,20 +304,14 @@ fn begin_incarnation(
     tables: &Tables,
     locks: Vec<Box<dyn Lock>>,
     named: bool,
-    warnings: &mut Vec<String>,
+    found: &mut Recovered,
 ) -> Result<Log, RecoveryError> {
     if !mutated("tail_not_settled") {
         settle_tail(&config, scan)?;
     }
     let mut manifest = scan.manifest.clone();
-    let mut new = vec![];
-    for (k, place) in config.streams.iter().enumerate() {
-        let used = scan.files.iter().filter(|f| f.stream == k as u16).map(|f| f.number).max();
-        let listed = manifest.incarnations.iter().filter_map(|i| i.files.get(k).copied()).max();
-        let number = used.max(listed).unwrap_or(0) + 1;
-        let path = place.path(number);
-        new.push(files::prepare(place, number, config.first_size(), None).map_err(io_error(&path))?);
-    }
+    let new: Vec<First> =
+        (0..config.streams.len()).map(|k| first_file(&config, scan, k, found)).collect::<Result<_, _>>()?;
     let number = manifest.incarnations.last().map_or(0, |i| i.number) + 1;
     if let Some(last) = manifest.incarnations.last_mut()
         && !mutated("incarnation_ends_missing")
@@ -289,7 +326,7 @@ fn begin_incarnation(
         number,
         first_round: scan.round + 1,
         last_round: OPEN_END,
-        files: new.iter().map(|f| f.number).collect(),
+        files: new.iter().map(|f| f.file.number).collect(),
     });
     manifest.sequence += 1;
     manifest.clean = None;
@@ -299,11 +336,14 @@ fn begin_incarnation(
     let mut old = vec![vec![]; config.streams.len()];
     for (i, f) in scan.files.iter().enumerate() {
         let k = f.stream as usize;
+        if new[k].file.number == f.number {
+            continue;
+        }
         match scan.last_round(i) {
             Some(last_round) => old[k].push(OldFile { number: f.number, size: f.size, last_round }),
             None => {
                 if let Err(e) = config.streams[k].storage.remove(&f.name) {
-                    warnings.push(format!(
+                    found.warnings.push(format!(
                         "{}: holds nothing that is needed, and cannot be removed: {e}",
                         f.name
                     ));
@@ -317,7 +357,7 @@ fn begin_incarnation(
             && manifest.files.iter().all(|f| f.name() != name)
             && let Err(e) = config.data.remove(&name)
         {
-            warnings.push(format!("{name}: no manifest names it, and it cannot be removed: {e}"));
+            found.warnings.push(format!("{name}: no manifest names it, and it cannot be removed: {e}"));
         }
     }
     let incarnation = number;

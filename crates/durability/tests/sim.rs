@@ -31,6 +31,7 @@ fn live(world: &Arc<sim::World>, truth: &Arc<Mutex<Truth>>, streams: usize, seed
     let db = match Db::open(config(world, streams), &mut t) {
         Ok((db, _)) => Arc::new(db),
         // Where syncs fail, an opening may too: the next one finds everything again.
+        // A full disk is no reason.
         Err(RecoveryError::Io { .. }) if world.power_is_lost() || world.config().sync_error > 0.0 => {
             return Ok(());
         }
@@ -38,9 +39,11 @@ fn live(world: &Arc<sim::World>, truth: &Arc<Mutex<Truth>>, streams: usize, seed
     };
     *truth.lock() = t;
     let mut handles = vec![];
-    let segments: Vec<_> =
-        (0..2).filter_map(|h| db.create_segment(h, &mut Random(seed)).ok().flatten()).collect();
-    let all: Vec<_> = db.memory.state.lock().segments.keys().copied().collect();
+    let new: Vec<_> = (0..2).filter_map(|h| db.take_segment(h, &mut Random(seed))).collect();
+    // Nobody writes to one that the log refused.
+    let (segments, refused): (Vec<_>, Vec<_>) = new.iter().partition(|s| db.log_segment(s).is_ok());
+    let is_refused = |id: &_| refused.iter().any(|s| s.id == *id);
+    let all: Vec<_> = db.memory.state.lock().segments.keys().copied().filter(|s| !is_refused(s)).collect();
     for lane in 0..3usize {
         let (db, truth, all) = (db.clone(), truth.clone(), all.clone());
         let work = move || {
@@ -99,7 +102,7 @@ fn live(world: &Arc<sim::World>, truth: &Arc<Mutex<Truth>>, streams: usize, seed
     if let Some(segment) = segments.first()
         && Random(seed).chance(60)
     {
-        let _ = db.drop_segment(*segment, truth);
+        let _ = db.drop_segment(segment.id, truth);
         let _ = db.log.flush();
         if Random(seed).chance(50) {
             let _ = db.checkpoint(false);
@@ -112,8 +115,13 @@ fn live(world: &Arc<sim::World>, truth: &Arc<Mutex<Truth>>, streams: usize, seed
     Ok(())
 }
 
-/// Several lives; the error names what went wrong.
-fn history(seed: u64, kind: &sim::Config, phases: &mut BTreeMap<&'static str, usize>) -> Result<(), String> {
+/// Several lives; the error names what went wrong. `full`: on disks that have little room or none, from the second life on.
+fn history(
+    seed: u64,
+    kind: &sim::Config,
+    full: bool,
+    phases: &mut BTreeMap<&'static str, usize>,
+) -> Result<(), String> {
     let mut random = Random(seed);
     let streams = 1 + random.below(2);
     let truth = Arc::new(Mutex::new(Truth::default()));
@@ -121,9 +129,10 @@ fn history(seed: u64, kind: &sim::Config, phases: &mut BTreeMap<&'static str, us
     for life in 0..6u64 {
         // Now and then right at the start, so that recovery itself is hit.
         let after = if random.chance(40) { random.below(60) } else { random.below(900) };
-        if life < 5 {
+        if life < 5 && !(full && life == 0) {
             world.arm_power_failure(after as u64);
         }
+        let dies = full && random.chance(30);
         let w = world.clone();
         let (t, s) = (truth.clone(), random.next());
         world
@@ -134,7 +143,13 @@ fn history(seed: u64, kind: &sim::Config, phases: &mut BTreeMap<&'static str, us
         for p in world.phases_at_failure() {
             *phases.entry(p).or_default() += 1;
         }
-        world = world.reboot(random.next());
+        if dies && !world.power_is_lost() {
+            // The machine goes on, with what was never synced.
+            world.process_failure();
+        }
+        let room = [0, random.below(100) << 10, 1 << 30][random.below(3)] as u64;
+        let disk_bytes = if full { world.fullest_disk() + room } else { kind.disk_bytes };
+        world = world.reboot_with(random.next(), sim::Config { disk_bytes, ..kind.clone() });
     }
     Ok(())
 }
@@ -148,7 +163,7 @@ fn seeds() -> u64 {
 fn power_failures_lose_nothing_acknowledged() {
     let mut phases = BTreeMap::new();
     for seed in 0..seeds() {
-        history(seed, &sim::Config::default(), &mut phases).unwrap_or_else(|e| panic!("{e}"));
+        history(seed, &sim::Config::default(), false, &mut phases).unwrap_or_else(|e| panic!("{e}"));
     }
     // The failures hit what they are for.
     for p in ["commit", "flush", "checkpoint", "recovery"] {
@@ -295,8 +310,25 @@ fn failed_syncs_and_writes_are_never_believed() {
     let mut phases = BTreeMap::new();
     let kind = sim::Config { sync_error: 0.004, write_error: 0.002, ..sim::Config::default() };
     for seed in 1000..1000 + seeds() {
-        history(seed, &kind, &mut phases).unwrap_or_else(|e| panic!("{e}"));
+        history(seed, &kind, false, &mut phases).unwrap_or_else(|e| panic!("{e}"));
     }
+}
+
+/// A disk without room for a log file: every opening succeeds all the same, and what is written there stays.
+#[test]
+fn a_full_disk_opens() {
+    let mut phases = BTreeMap::new();
+    for seed in 2000..2000 + seeds() {
+        history(seed, &sim::Config::default(), true, &mut phases).unwrap_or_else(|e| panic!("{e}"));
+    }
+    for p in ["flush", "checkpoint", "recovery"] {
+        assert!(phases.get(p).is_some_and(|n| *n > 3), "{p}: {phases:?}");
+    }
+    let kind = sim::Config { mutation: Some("log_continued_over"), ..sim::Config::default() };
+    let caught = (2000..2030).filter_map(|seed| history(seed, &kind, true, &mut phases).err());
+    let caught: Vec<String> = caught.collect();
+    println!("{} of 30: {}", caught.len(), caught.first().map_or("", |e| e));
+    assert!(caught.len() > 5, "{caught:?}");
 }
 
 /// The suite sees what it is for: on a medium whose syncs do nothing, acknowledged commits are lost.
@@ -304,8 +336,140 @@ fn failed_syncs_and_writes_are_never_believed() {
 fn a_lying_medium_is_noticed() {
     let mut phases = BTreeMap::new();
     let kind = sim::Config { ignore_sync_data: true, ..sim::Config::default() };
-    let caught = (0..12).filter(|seed| history(*seed, &kind, &mut phases).is_err()).count();
+    let caught = (0..12).filter(|seed| history(*seed, &kind, false, &mut phases).is_err()).count();
     assert!(caught > 6, "{caught} of 12");
+}
+
+/// Where a large log file found no room, there is some left for a checkpoint, which no attempt takes away meanwhile, and after it small ones do.
+#[test]
+fn after_a_checkpoint_small_log_files_do() {
+    for seed in 0..20 {
+        let world = sim::World::new(seed, sim::Config { disk_bytes: 3 << 20, ..sim::Config::default() });
+        let w = world.clone();
+        world.run(move || {
+            let truth = Mutex::new(Truth::default());
+            let on_one_disk = |log_file_size| {
+                let mut c = Config { log_file_size, ..config(&w, 1) };
+                c.streams[0].storage = c.data.clone();
+                c
+            };
+            let (db, _) = Db::open(on_one_disk(64 << 20), &mut truth.lock()).unwrap();
+            let mut random = Random(3);
+            let segment = db.create_segment(1, &mut random).unwrap().unwrap();
+            let until_full = |random: &mut Random| {
+                for n in 0.. {
+                    match db.commit(StreamId(0), vec![db.some_changes(segment, (0, 1), random)], &truth) {
+                        Ok(ts) => db.log.wait_durable(ts).unwrap(),
+                        Err(e) => {
+                            assert!(matches!(e, LogError::DiskFull { stream: 0, .. }), "{e}");
+                            return n;
+                        }
+                    }
+                }
+                0
+            };
+            let first = until_full(&mut random);
+            assert!(first > 100, "{first}");
+            db.checkpoint(false).unwrap();
+            let second = until_full(&mut random);
+            assert!(second > 100, "{second} after {first}: {:?}", db.void(StreamId(0)));
+            db.log.close().unwrap();
+            let mut t = truth.lock().clone();
+            t.acknowledged = db.log.clock() - 1;
+            drop(db);
+            Db::open(on_one_disk(64 << 20), &mut t).unwrap();
+        });
+    }
+}
+
+/// Closed on a full disk, a database opens as often as one likes, leaves nothing behind, and takes commits as long as its last
+/// log file has room; then they are refused until there is room again.
+#[test]
+fn a_database_closed_on_a_full_disk_opens_and_goes_on() {
+    const SIZE: u64 = 700 << 10;
+    let mut world = sim::World::new(9, sim::Config { disk_bytes: SIZE, ..sim::Config::default() });
+    let truth = Arc::new(Mutex::new(Truth::default()));
+    // Opens, compares, does it, closes; gives what the opening said.
+    fn life<R: Send + 'static>(
+        world: &Arc<sim::World>,
+        truth: &Arc<Mutex<Truth>>,
+        act: impl FnOnce(&Db, &mut Random, &Mutex<Truth>, u64) -> R + Send + 'static,
+    ) -> R {
+        let (w, truth) = (world.clone(), truth.clone());
+        world.run(move || {
+            let mut t = truth.lock().clone();
+            let (db, found) = Db::open(config(&w, 1), &mut t).unwrap();
+            assert_eq!(found.warnings.len() as u64, found.continued, "{:?}", found.warnings);
+            *truth.lock() = t;
+            let done = act(&db, &mut Random(found.clock), &truth, found.continued);
+            db.log.close().unwrap();
+            truth.lock().acknowledged = db.log.clock() - 1;
+            done
+        })
+    }
+    fn commit_until_full(db: &Db, random: &mut Random, truth: &Mutex<Truth>) -> u64 {
+        let segment = *db.memory.state.lock().segments.keys().next().unwrap();
+        let mut n = 0;
+        loop {
+            let clock = db.log.clock();
+            match db.commit(StreamId(0), vec![db.some_changes(segment, (0, 1), random)], truth) {
+                Ok(ts) => db.log.wait_durable(ts).unwrap(),
+                Err(e) => {
+                    assert!(matches!(e, LogError::DiskFull { stream: 0, .. }), "{e}");
+                    assert_eq!(db.log.clock(), clock, "a timestamp was taken");
+                    return n;
+                }
+            }
+            n += 1;
+        }
+    }
+    let committed = life(&world, &truth, |db, random, truth, continued| {
+        assert_eq!(continued, 0);
+        db.create_segment(1, random).unwrap().unwrap();
+        commit_until_full(db, random, truth)
+    });
+    assert!(committed > 50, "{committed}");
+    let next = |world: &mut Arc<sim::World>, seed: u64, disk_bytes: u64| {
+        *world = world.reboot_with(seed, sim::Config { disk_bytes, ..sim::Config::default() })
+    };
+    // What is left is taken by others.
+    let used = world.fullest_disk();
+    let mut left = None;
+    for seed in 0..4 {
+        next(&mut world, seed, used);
+        assert_eq!(life(&world, &truth, |_, _, _, continued| continued), 1);
+        let files = world.disk("data").files();
+        assert_eq!(*left.get_or_insert(files.clone()), files, "something was left behind");
+    }
+    // Small ones may still fit; then none does, and the database opens as before.
+    for seed in 4..7 {
+        next(&mut world, seed, used);
+        life(&world, &truth, |db, random, truth, continued| {
+            assert_eq!(continued, 1);
+            commit_until_full(db, random, truth)
+        });
+    }
+    // Room for a checkpoint, not for a log file: it is published, and frees the log.
+    let now = world.fullest_disk();
+    next(&mut world, 7, now + (100 << 10));
+    life(&world, &truth, |db, _, _, continued| {
+        assert_eq!(continued, 1);
+        db.checkpoint(false).unwrap();
+    });
+    next(&mut world, 8, used);
+    let more = life(&world, &truth, |db, random, truth, _| commit_until_full(db, random, truth));
+    assert!(more > 20, "{more}");
+    // And room for everything.
+    next(&mut world, 9, 4 * SIZE);
+    life(&world, &truth, |db, random, truth, continued| {
+        assert_eq!(continued, 0);
+        let segment = *db.memory.state.lock().segments.keys().next().unwrap();
+        for _ in 0..100 {
+            db.commit(StreamId(0), vec![db.some_changes(segment, (0, 1), random)], truth).unwrap();
+        }
+    });
+    next(&mut world, 10, 4 * SIZE);
+    life(&world, &truth, |_, _, _, _| ());
 }
 
 /// Lack of space refuses commits before they take a timestamp, and ends by itself when space returns.

@@ -334,10 +334,14 @@ impl Db {
             t.drops.insert(ts, segment);
         })?;
         let ts = r.ts();
-        self.log.system(System::SegmentDrop { segment, heap, at: ts })?;
+        let logged = self.log.system(System::SegmentDrop { segment, heap, at: ts });
+        if logged.is_err() {
+            // It stays, and the timestamp changes nothing.
+            truth.lock().drops.remove(&ts);
+        }
         r.commit(&Changes::new());
         self.memory.install(ts);
-        Ok(ts)
+        logged.map(|()| ts)
     }
     /// Memory's half.
     pub fn forget_segment(&self, segment: SegmentId, ts: CommitTs) {

@@ -177,6 +177,12 @@ impl Plan {
                 (self.bulky, self.checkpoints) = (true, 8);
                 self.transactions = self.transactions.max(20)
             }
+            // Not each, since a database is made first.
+            Favour::FullDisks => {
+                if r.chance(0.5) {
+                    (self.media, self.seed) = (Media::Full, self.seed & !16)
+                }
+            }
             Favour::Recycling => {
                 (self.bulky, self.checkpoints, self.log_file_size) = (true, 8, SMALLEST_FILE);
                 self.transactions = self.transactions.max(20)
@@ -204,6 +210,8 @@ impl Plan {
             }
             Media::FailedWrites => c.write_error = rate,
             Media::FailedReads => c.read_error = rate,
+            // Less than a log file takes, or none; or so much that it is met in the midst of the life.
+            Media::Full if self.seed & 16 == 0 => c.disk_bytes = used + (self.seed >> 8) % (128 << 10),
             Media::Full => c.disk_bytes = used + (20 << 10) + self.seed % (600 << 10),
         }
         if let Some(m) = settings.mutation {
@@ -230,6 +238,8 @@ impl Plan {
 struct Past {
     state: State,
     journal: Journal,
+    /// Log streams that an opening succeeded with: they open on a full disk too.
+    streams: usize,
 }
 
 /// Runs one history.
@@ -247,7 +257,8 @@ pub fn history(seed: u64, settings: &Settings) -> History {
     }
     let lives = 3 + r.below(6);
     let uids = Arc::new(AtomicI64::new(1));
-    let past = Arc::new(Mutex::new(Past { state: State::default(), journal: Journal::default() }));
+    let past =
+        Arc::new(Mutex::new(Past { state: State::default(), journal: Journal::default(), streams: 0 }));
     let mut outcome = Ok(());
     let mut world: Option<Arc<World>> = None;
     for life in 0..=lives {
@@ -358,12 +369,14 @@ fn live(
     r: &mut Random,
 ) -> Told {
     let faulty = plan.media != Media::Kind;
+    let made = past.lock().streams >= plan.streams;
     let db = match open(world, plan) {
         Ok(db) => db,
         Err(e) => {
             let why = match e.sqlstate() {
                 sqlstate::IO_ERROR if world.power_is_lost() => "openings cut off",
-                sqlstate::IO_ERROR | sqlstate::DISK_FULL if faulty => "openings refused by the medium",
+                sqlstate::IO_ERROR if faulty => "openings refused by the medium",
+                sqlstate::DISK_FULL if faulty && !made => "openings without room for a new log folder",
                 sqlstate::OUT_OF_MEMORY if plan.tight => "openings refused for want of memory",
                 code => return Err(format!("the database does not open: {code} {e}")),
             };
@@ -372,11 +385,13 @@ fn live(
         }
     };
     stats.lock().count("recoveries", 1);
+    stats.lock().count("log streams that went on without room", db.opened().recovered.continued);
 
     // M2: what came back.
     let clock = db.opened().recovered.clock;
     let state = {
         let mut p = past.lock();
+        p.streams = p.streams.max(plan.streams);
         let (state, fate) = p.journal.recovered(&p.state, clock)?;
         let mut s = stats.lock();
         s.count("commits recovered", fate.recovered);

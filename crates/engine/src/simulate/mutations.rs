@@ -25,6 +25,8 @@ pub enum Favour {
     Checkpoints,
     /// The same, with log files that are soon full.
     Recycling,
+    /// Disks that have no room for a log file when the database is opened.
+    FullDisks,
     /// Tables that come and go, beside checkpoints.
     Segments,
     /// Indexes built beside writers, in lives that end well.
@@ -71,6 +73,11 @@ pub const MUTATIONS: &[Mutation] = &[
     ),
     engine!("sync_retried", "a failed sync is tried again and believed", Favour::FailedSyncs),
     engine!("tail_not_settled", "recovery believes what it read, synced or not", Favour::Deaths),
+    engine!(
+        "log_continued_over",
+        "a life that finds no room for a log file begins on the last block of the life before, not behind it",
+        Favour::FullDisks
+    ),
     engine!("segment_reused_early", "a dropped segment is reused before a checkpoint past the drop"),
     engine!(
         "tables_forgotten",

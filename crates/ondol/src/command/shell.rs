@@ -98,6 +98,9 @@ pub fn run(args: Args) -> Done {
         options = options.log_folder(folder);
     }
     let database = options.open(&args.path)?;
+    for w in &database.opened().recovered.warnings {
+        tell(&format!("WARNING:  {w}\n"));
+    }
     let scripted = !args.commands.is_empty() || !scripts.is_empty();
     let interactive = !scripted && io::stdin().is_terminal();
     let mut runner = Runner::new(database.session(), args.format, interactive);
