@@ -102,6 +102,9 @@ pub struct Database {
     closed: Mutex<bool>,
 }
 
+/// In a folder with a file of this name a backup was begun, and is not complete.
+pub const UNFINISHED: &str = "backup-unfinished";
+
 /// Whether a name in a database's folders may be the database's: what is left when its making did not come far.
 fn is_own(name: &str) -> bool {
     let log =
@@ -160,6 +163,10 @@ impl Database {
         }
         let location = storage.describe();
         let names = storage.list("").map_err(|e| error::io(&location, e))?;
+        if names.iter().any(|n| n == UNFINISHED) {
+            return Err(SqlError::new("55000", format!("\"{location}\" is a backup that was not completed"))
+                .hint("Make the backup again: it may go over this folder."));
+        }
         if !names.iter().any(|n| n.starts_with("manifest")) {
             if !options.create {
                 return Err(SqlError::new("3D000", format!("there is no database in \"{location}\"")));

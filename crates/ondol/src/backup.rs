@@ -10,13 +10,18 @@
 //!   is thrown away and made anew.
 //! - **U4** The copy is verified as `check` does before it counts; where several streams were caught at moments
 //!   that do not fit together, verification says so, and the copy is made anew as well.
+//! - **U5** A folder that a backup was begun in has a mark ([`UNFINISHED`]) until the copy is verified, and is locked meanwhile. What has the
+//!   mark is never opened as a database. A backup that fails takes away what it copied; after one that was killed the next
+//!   try finds the mark, and begins with that.
 use crate::check;
 use ondol_base::media::disk::Disk;
-use ondol_base::media::{Open, Storage};
+use ondol_base::media::{Lock, Open, Storage};
 use ondol_base::thread;
+use ondol_durability::RecoveryError;
 use ondol_durability::files::{Config, Place};
 use ondol_durability::inspect::{self, Report};
 use ondol_durability::manifest::Manifest;
+use ondol_engine::database::UNFINISHED;
 use ondol_types::{SqlError, SqlResult, sqlstate};
 use std::io;
 use std::path::Path;
@@ -26,6 +31,7 @@ use std::time::Duration;
 /// How often a copy is begun before giving up.
 const ATTEMPTS: u32 = 50;
 const MANIFESTS: [&str; 2] = ["manifest-0", "manifest-1"];
+const LOCK: &str = "lock";
 
 /// What a backup took.
 #[derive(Debug)]
@@ -54,14 +60,56 @@ pub fn backup(from: &Path, log_folders: &[String], to: &Path) -> SqlResult<Copie
             format!("\"{}\" is inside the database; a backup needs a folder of its own", to.display()),
         ));
     }
-    let target = Disk::create(to).map_err(|e| failed(&to.display().to_string(), e))?;
-    if !target.list("").map_err(|e| failed(&to.display().to_string(), e))?.is_empty() {
+    let told = |e| failed(&to.display().to_string(), e);
+    let made = !to.exists();
+    let target = Arc::new(Disk::create(to).map_err(told)?);
+    let begun = begin(&*target).map_err(told)?;
+    let Some(_lock) = begun else {
         return Err(SqlError::new(
             sqlstate::INVALID_PARAMETER_VALUE,
             format!("\"{}\" is not empty; a backup needs a folder of its own", to.display()),
         ));
+    };
+    let copied = backup_on(&source, target.clone()).and_then(|copied| {
+        end(&*target).map_err(told)?;
+        Ok(copied)
+    });
+    copied.inspect_err(|_| {
+        // What cannot be removed has its mark still, so that the next try begins with it.
+        if clear(&*target).and_then(|()| end(&*target)).is_ok() && made {
+            let _ = std::fs::remove_dir(to);
+        }
+    })
+}
+
+/// Marks the folder as one that a backup was begun in, and locks it (U5). `None`: something else is in it.
+fn begin(target: &dyn Storage) -> io::Result<Option<Box<dyn Lock>>> {
+    let names = || target.list("");
+    let ours = |names: &[String]| names.iter().any(|n| n == UNFINISHED) || names.iter().all(|n| n == LOCK);
+    if !ours(&names()?) {
+        return Ok(None);
     }
-    backup_on(&source, Arc::new(target))
+    let lock = target.lock(LOCK)?;
+    // Another backup may have ended in between.
+    if !ours(&names()?) {
+        return Ok(None);
+    }
+    target.open(UNFINISHED, Open::OpenOrCreate)?;
+    target.sync_dir("")?;
+    clear(target)?;
+    let mut left = names()?;
+    left.retain(|n| n != LOCK && n != UNFINISHED);
+    Ok(left.is_empty().then_some(lock))
+}
+
+/// Takes the mark and the lock's file away.
+fn end(target: &dyn Storage) -> io::Result<()> {
+    for name in [UNFINISHED, LOCK] {
+        if target.exists(name)? {
+            target.remove(name)?;
+        }
+    }
+    target.sync_dir("")
 }
 
 /// The same on any storage.
@@ -74,23 +122,28 @@ pub fn backup_on(source: &Config, target: Arc<dyn Storage>) -> SqlResult<Copied>
     for attempts in 1..=ATTEMPTS {
         let before = match inspect::read_manifest(source) {
             Ok(m) => m,
+            Err(e @ RecoveryError::WrongFormat { .. }) => return Err(ondol_engine::error::recovery(e)),
             // It may have been caught while being written.
             Err(e) if attempts < ATTEMPTS && source.data.exists(MANIFESTS[0]).unwrap_or(false) => {
-                last = Some(SqlError::new(sqlstate::DATA_CORRUPTED, e.to_string()));
+                last = Some(ondol_engine::error::recovery(e));
                 thread::sleep(Duration::from_millis(20));
                 continue;
             }
-            Err(e) => return Err(SqlError::new(sqlstate::DATA_CORRUPTED, e.to_string())),
+            Err(e) => return Err(ondol_engine::error::recovery(e)),
         };
         match copy_once(source, &copy, &before) {
             Ok((files, bytes)) => {
                 let unchanged = inspect::read_manifest(source).is_ok_and(|m| m.sequence == before.sequence);
                 if unchanged {
-                    let report = inspect::verify(&copy);
-                    match report.problems.first() {
+                    let mut report = inspect::verify(&copy);
+                    let problem = report.problems.drain(..).next();
+                    last = match problem {
                         None => return Ok(Copied { files, bytes, attempts, report }),
-                        Some(p) => last = Some(SqlError::new(sqlstate::DATA_CORRUPTED, p.to_string())),
-                    }
+                        Some(p @ RecoveryError::WrongFormat { .. }) => {
+                            return Err(ondol_engine::error::recovery(p));
+                        }
+                        Some(p) => Some(ondol_engine::error::recovery(p)),
+                    };
                 }
             }
             // A file that went away is what U3 is about.
@@ -99,7 +152,7 @@ pub fn backup_on(source: &Config, target: Arc<dyn Storage>) -> SqlResult<Copied>
             }
             Err(e) => return Err(failed("could not copy the database", e)),
         }
-        clear(&copy).map_err(|e| failed("could not clear the copy", e))?;
+        clear(&*target).map_err(|e| failed("could not clear the copy", e))?;
         thread::sleep(Duration::from_millis(20));
     }
     Err(match last {
@@ -111,16 +164,22 @@ pub fn backup_on(source: &Config, target: Arc<dyn Storage>) -> SqlResult<Copied>
     })
 }
 
-/// Removes what a failed attempt copied.
-fn clear(copy: &Config) -> io::Result<()> {
-    for name in copy.data.list("")? {
+/// Removes what a backup copied, and nothing else.
+fn clear(target: &dyn Storage) -> io::Result<()> {
+    for name in target.list("")? {
         if name.starts_with("checkpoint-") || MANIFESTS.contains(&name.as_str()) {
-            copy.data.remove(&name)?;
+            target.remove(&name)?;
         }
-    }
-    for place in &copy.streams {
-        for name in place.storage.list(&place.folder)? {
-            place.storage.remove(&format!("{}/{name}", place.folder))?;
+        let is_log =
+            name == "log" || name.strip_prefix("log-").is_some_and(|k| k.bytes().all(|b| b.is_ascii_digit()));
+        if is_log {
+            let files = target.list(&name)?;
+            for file in files.iter().filter(|f| f.ends_with(".log")) {
+                target.remove(&format!("{name}/{file}"))?;
+            }
+            if files.iter().all(|f| f.ends_with(".log")) {
+                target.remove(&name)?;
+            }
         }
     }
     Ok(())

@@ -388,6 +388,63 @@ fn check_inspect_and_backup() {
     assert!(inside.code == Some(1) && inside.err.contains("is inside the database"), "{}", inside.err);
 }
 
+/// A backup that failed leaves nothing, one that was killed a mark: either way the next one is made, and what is not complete is no database.
+#[test]
+fn a_backup_that_fails_can_be_made_again() {
+    let p = Place::new();
+    assert_eq!(p.shell(&["-c", "CREATE TABLE t (a integer); INSERT INTO t VALUES (1)"]).code, Some(0));
+    let (db, copy) = (p.db().display().to_string(), p.0.path().join("copy"));
+    let to = copy.display().to_string();
+    let backup = || ran(&["backup", &db, &to], "");
+    // What cannot be copied, and comes last.
+    let block = p.db().join("log/000000000000.log");
+    std::fs::create_dir(&block).expect("a folder");
+    let failed = backup();
+    assert!(failed.code == Some(1) && failed.err.contains("000000000000.log"), "{}", failed.err);
+    assert!(!copy.exists(), "something was left: {:?}", tree(&copy));
+    // In a folder that was there, that stays, empty.
+    std::fs::create_dir(&copy).expect("a folder");
+    assert_eq!(backup().code, Some(1));
+    assert_eq!(std::fs::read_dir(&copy).expect("it is there").count(), 0);
+    std::fs::remove_dir(&block).expect("removed");
+    // Killed in the midst, with more log folders than there are now.
+    std::fs::create_dir_all(copy.join("log-1")).expect("a folder");
+    std::fs::create_dir_all(copy.join("log")).expect("a folder");
+    for name in [
+        "backup-unfinished",
+        "lock",
+        "manifest-0",
+        "manifest-1",
+        "checkpoint-00000009",
+        "log/000000000077.log",
+        "log-1/000000000001.log",
+    ] {
+        std::fs::write(copy.join(name), "half").expect("written");
+    }
+    let opened = ran(&["shell", &to, "-c", "SELECT 1"], "");
+    assert!(
+        opened.code == Some(1) && opened.err.contains("55000") && opened.err.contains("not completed"),
+        "{}",
+        opened.err
+    );
+    let done = backup();
+    assert_eq!(done.code, Some(0), "{}", done.err);
+    for name in ["backup-unfinished", "lock", "checkpoint-00000009", "log/000000000077.log", "log-1"] {
+        assert!(!copy.join(name).exists(), "{name}");
+    }
+    assert_eq!(ran(&["shell", &to, "--format", "csv", "-c", "SELECT a FROM t"], "").out, "a\n1\n");
+    // A complete one is not gone over, nor what else is in a folder with the mark.
+    let again = backup();
+    assert!(again.code == Some(1) && again.err.contains("is not empty"), "{}", again.err);
+    let other = p.0.path().join("other");
+    std::fs::create_dir(&other).expect("a folder");
+    std::fs::write(other.join("backup-unfinished"), "").expect("written");
+    std::fs::write(other.join("letter.txt"), "mine").expect("written");
+    let refused = ran(&["backup", &db, other.to_str().expect("a plain path")], "");
+    assert!(refused.code == Some(1) && refused.err.contains("is not empty"), "{}", refused.err);
+    assert!(other.join("letter.txt").exists());
+}
+
 #[test]
 fn the_demo_proves_itself() {
     let r = ran(&["demo", "--rows", "3000", "--seconds", "0.1", "--json"], "");
