@@ -127,7 +127,10 @@ impl fmt::Display for RecoveryError {
                 write!(f, "{file} at {offset}: expected magic {expected:016x}, found {found:016x}")
             }
             WrongFormat { file, expected, found } => {
-                write!(f, "{file}: expected format version {expected}, found {found}")
+                write!(
+                    f,
+                    "{file}: found format version {found}, expected {expected}, the only one that is understood here"
+                )
             }
             OtherDatabase { file, offset, expected, found } => {
                 write!(f, "{file} at {offset}: expected database {expected:032x}, found {found:032x}")

@@ -256,15 +256,16 @@ impl ImageReader {
             return Err(RecoveryError::WrongMagic { file: name, offset: 0, expected: MAGIC, found: magic });
         }
         let (format, crc) = (r.u32().unwrap_or(0), r.u32().unwrap_or(0));
+        // Before all that another version may have elsewhere.
+        if format != FORMAT {
+            return Err(RecoveryError::WrongFormat { file: name, expected: FORMAT, found: format });
+        }
         let other = r.u64().unwrap_or(0) as u128 | (r.u64().unwrap_or(0) as u128) << 64;
         let (number, at) = (r.u64().unwrap_or(0), r.u64().unwrap_or(0));
         head[12..16].fill(0);
         let found = crc32c(&head);
         if found != crc {
             return Err(bad(0, format!("checksum {crc:08x}"), format!("{found:08x}")));
-        }
-        if format != FORMAT {
-            return Err(RecoveryError::WrongFormat { file: name, expected: FORMAT, found: format });
         }
         if other != database {
             return Err(RecoveryError::OtherDatabase {

@@ -150,6 +150,10 @@ impl Manifest {
         }
         let word = r.u64().ok_or_else(short)?;
         let (format, crc) = (word as u32, (word >> 32) as u32);
+        // Before all that another version may have elsewhere.
+        if format != FORMAT {
+            return Err(RecoveryError::WrongFormat { file: name.into(), expected: FORMAT, found: format });
+        }
         let len = r.u64().ok_or_else(short)?;
         if len < 48 || len > bytes.len() as u64 {
             return Err(bad(format!("expected a length up to {}, found {len}", bytes.len())));
@@ -159,9 +163,6 @@ impl Manifest {
         let found = crc32c(&copy);
         if found != crc {
             return Err(bad(format!("expected checksum {crc:08x}, found {found:08x}")));
-        }
-        if format != FORMAT {
-            return Err(RecoveryError::WrongFormat { file: name.into(), expected: FORMAT, found: format });
         }
         r.bytes = &bytes[..len as usize];
         r.body().ok_or_else(|| bad(format!("expected lists within {len} bytes, found them longer")))
@@ -204,9 +205,16 @@ impl Manifest {
                         stands = None
                     }
                 }
-                Err(e @ (RecoveryError::WrongFormat { .. } | RecoveryError::Io { .. })) => return Err(e),
+                Err(e @ RecoveryError::Io { .. }) => return Err(e),
+                // Beside a good copy it may be a flipped bit, and that copy describes a database that is there (F1).
                 Err(e) => errors.push(e),
             }
+        }
+        // Also of what else would pass for a database that was never made: no crash leaves the magic and not the version behind it.
+        if best.is_none()
+            && let Some(other) = errors.iter().position(|e| matches!(e, RecoveryError::WrongFormat { .. }))
+        {
+            return Err(errors.swap_remove(other));
         }
         match best {
             Some(manifest) => {

@@ -65,6 +65,11 @@ pub fn recovery(e: RecoveryError) -> SqlError {
         }
         RecoveryError::Target(_) => s::OUT_OF_MEMORY,
         RecoveryError::StreamsMissing { .. } => s::INVALID_PARAMETER_VALUE,
+        RecoveryError::WrongFormat { .. } => {
+            return SqlError::new(s::FEATURE_NOT_SUPPORTED, e.to_string()).hint(
+                "Dump the database with the version of Ondol that wrote it, and restore it with this one.",
+            );
+        }
         RecoveryError::Io { error, .. } => io_state(error),
         _ => s::DATA_CORRUPTED,
     };

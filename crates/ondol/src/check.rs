@@ -4,7 +4,7 @@
 //! database is recovered into memory on top of its files ([`crate::overlay`]), with recovery's own proof, and every index is
 //! held against its table: each row is found under its key, and there are no entries besides.
 use crate::overlay::Overlay;
-use ondol_base::media::disk::Disk;
+use ondol_base::media::disk::{self, Disk};
 use ondol_base::media::{Lock, Storage};
 use ondol_durability::files::{Config, Place};
 pub use ondol_durability::inspect::Report as Files;
@@ -34,7 +34,10 @@ pub struct Checked {
 /// The files of a database that is not open, held until dropped.
 pub struct Held {
     pub config: Config,
-    pub(crate) _lock: Box<dyn Lock>,
+    /// Why there is no lock: nothing may be written there, and no lock file is there. Nothing keeps a process that may write from
+    /// opening the database meanwhile.
+    pub unlocked: Option<String>,
+    pub(crate) _lock: Option<Box<dyn Lock>>,
 }
 
 fn io_error(path: &Path, e: std::io::Error) -> SqlError {
@@ -55,7 +58,8 @@ pub fn config(path: &Path, log_folders: &[String]) -> SqlResult<Config> {
     Ok(config)
 }
 
-/// The same, with the lock taken: an error when somebody has the database open.
+/// The same, with the lock taken: an error when somebody has the database open. Where nothing may be written, a lock file that is there is
+/// locked, and none is made.
 pub fn hold(path: &Path, log_folders: &[String]) -> SqlResult<Held> {
     let config = config(path, log_folders)?;
     let names = config.data.list("").map_err(|e| io_error(path, e))?;
@@ -68,14 +72,30 @@ pub fn hold(path: &Path, log_folders: &[String]) -> SqlResult<Held> {
         }
         return Err(SqlError::new("3D000", format!("there is no database in \"{}\"", path.display())));
     }
-    let lock = config.data.lock("lock").map_err(|e| match e.kind() {
-        std::io::ErrorKind::WouldBlock => SqlError::new(
-            sqlstate::OBJECT_IN_USE,
-            format!("database \"{}\" is in use; close it first", path.display()),
-        ),
-        _ => io_error(path, e),
-    })?;
-    Ok(Held { config, _lock: lock })
+    let (lock, unlocked) = match config.data.lock("lock") {
+        Ok(lock) => (Some(lock), None),
+        Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => {
+            return Err(SqlError::new(
+                sqlstate::OBJECT_IN_USE,
+                format!("database \"{}\" is in use; close it first", path.display()),
+            ));
+        }
+        Err(e) if disk::is_read_only(&e) => (None, Some(e.to_string())),
+        Err(e) => return Err(io_error(path, e)),
+    };
+    Ok(Held { config, unlocked, _lock: lock })
+}
+
+impl Held {
+    /// Opens the database in memory, on top of its files, of which none is changed.
+    pub(crate) fn open_engine(&self) -> SqlResult<Arc<Database>> {
+        let over = |storage: &Arc<dyn Storage>| Arc::new(Overlay::new(storage.clone()));
+        let further = self.config.streams[1..].iter();
+        let streams =
+            further.map(|p| Place { storage: over(&p.storage), folder: p.folder.clone() }).collect();
+        let options = Options { create: false, background: false, ..Options::default() };
+        Database::open_on(over(&self.config.data), streams, options, &|_| {})
+    }
 }
 
 /// Verifies everything.
@@ -85,13 +105,7 @@ pub fn check(held: &Held) -> Checked {
     if !problems.is_empty() {
         return Checked { files, indexes: None, problems };
     }
-    let streams = held.config.streams[1..]
-        .iter()
-        .map(|p| Place { storage: Arc::new(Overlay::new(p.storage.clone())), folder: p.folder.clone() })
-        .collect();
-    let storage: Arc<dyn Storage> = Arc::new(Overlay::new(held.config.data.clone()));
-    let options = Options { create: false, background: false, ..Options::default() };
-    let indexes = match Database::open_on(storage, streams, options, &|_| {}) {
+    let indexes = match held.open_engine() {
         Ok(db) => {
             let mut found = Vec::new();
             for table in db.catalog().tables.values() {

@@ -1,4 +1,5 @@
 //! An open database, shared by its sessions.
+use crate::check::Held;
 use crate::session::Session;
 use ondol_base::media::Storage;
 pub use ondol_engine::database::{Opened, Opening};
@@ -98,6 +99,11 @@ impl Database {
     /// recovered first.
     pub fn open(path: impl AsRef<Path>) -> SqlResult<Database> {
         OpenOptions::new().open(path)
+    }
+    /// Opens a database in memory, on top of its files, of which none is changed: what is written is gone when it is closed.
+    pub fn open_held(held: &Held) -> SqlResult<Database> {
+        let work_limit = (ondol_engine::Options::default().memory_limit / 4).max(64 << 20);
+        Ok(Database { engine: held.open_engine()?, name: "ondol".into(), work_limit })
     }
     /// A new session: one user, one transaction at a time. Sessions may live on different threads.
     pub fn session(&self) -> Session {

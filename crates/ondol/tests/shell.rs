@@ -445,6 +445,119 @@ fn a_backup_that_fails_can_be_made_again() {
     assert!(other.join("letter.txt").exists());
 }
 
+/// The version comes before the checksum, which another version may have elsewhere.
+#[test]
+fn another_format_version_is_named() {
+    let p = Place::new();
+    assert_eq!(
+        p.shell(&["-c", "CREATE TABLE t (a integer); INSERT INTO t VALUES (1); CHECKPOINT"]).code,
+        Some(0)
+    );
+    let db = p.db().display().to_string();
+    let set = |name: &str, version: u8| {
+        let mut bytes = std::fs::read(p.db().join(name)).expect("it is there");
+        bytes[8] = version;
+        std::fs::write(p.db().join(name), bytes).expect("written");
+    };
+    let copy = p.0.path().join("copy").display().to_string();
+    let told = |file: &str| {
+        let before = tree(&p.db());
+        for args in [
+            &["shell", &db, "-c", "SELECT 1"][..],
+            &["check", &db],
+            &["dump", &db],
+            &["inspect", &db, "checkpoint"],
+            &["backup", &db, &copy],
+        ] {
+            let r = ran(args, "");
+            let what = format!("{file}: found format version 7, expected 1");
+            assert!(r.code == Some(1) && r.err.contains(&what), "{args:?}: {}", r.err);
+            assert!(
+                matches!(args[0], "check" | "backup") || r.err.contains("SQLSTATE: 0A000"),
+                "{args:?}: {}",
+                r.err
+            );
+        }
+        assert_eq!(before, tree(&p.db()), "something was changed");
+    };
+    set("manifest-0", 7);
+    set("manifest-1", 7);
+    told("manifest-0");
+    // One copy may have rotted.
+    set("manifest-0", 1);
+    let r = p.shell(&["--format", "csv", "-c", "SELECT a FROM t"]);
+    assert_eq!((r.out.as_str(), r.code), ("a\n1\n", Some(0)));
+    assert!(
+        r.err.contains("WARNING:  manifest-1: found format version 7")
+            && r.err.contains("the other copy was used"),
+        "{}",
+        r.err
+    );
+    set("checkpoint-00000001", 7);
+    told("checkpoint-00000001");
+}
+
+/// Where nothing may be written a database is looked at all the same: locked by what is there, and if nothing is, with a warning.
+#[test]
+fn what_may_not_be_written_is_looked_at() {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
+    use std::os::unix::process::CommandExt;
+    let p = Place::new();
+    assert_eq!(p.shell(&["-c", "CREATE TABLE t (a integer); INSERT INTO t VALUES (41)"]).code, Some(0));
+    let (db, copy) = (p.db(), p.0.path().join("copy"));
+    assert_eq!(
+        ran(&["backup", db.to_str().expect("a plain path"), copy.to_str().expect("a plain path")], "").code,
+        Some(0)
+    );
+    // Whom the permissions do not hold has a user run it whom they do; that one must come as far as the program.
+    let program = p.0.path().join("ondol");
+    std::fs::copy(ONDOL, &program).expect("copied");
+    let modes = |folder: &Path, files: u32, folders: u32| {
+        for name in ["", "log", "lock"].map(|n| folder.join(n)).iter().filter(|n| n.exists()) {
+            let mode = if name.is_dir() { folders } else { files };
+            std::fs::set_permissions(name, std::fs::Permissions::from_mode(mode)).expect("set");
+        }
+    };
+    std::fs::set_permissions(p.0.path(), std::fs::Permissions::from_mode(0o755)).expect("set");
+    let root = std::fs::metadata(p.0.path()).expect("it is there").uid() == 0;
+    let looks: [&[&str]; 3] = [&["check"], &["inspect"], &["dump"]];
+    let look = |args: &[&str], folder: &Path| {
+        let mut command = Command::new(&program);
+        command.arg(args[0]).arg(folder).args(&args[1..]);
+        if root {
+            command.uid(65534).gid(65534);
+        }
+        let Output { status, stdout, stderr } = command.output().expect("ondol runs");
+        let text = |bytes| String::from_utf8(bytes).expect("text");
+        (status.code(), text(stdout), text(stderr))
+    };
+    for folder in [&db, &copy] {
+        modes(folder, 0o444, 0o555);
+        let before = tree(folder);
+        for args in looks {
+            let (code, out, err) = look(args, folder);
+            assert_eq!(code, Some(0), "{args:?}: {err}");
+            assert!(args[0] != "dump" || out.contains("\n41\n"), "{out}");
+            assert_eq!(
+                err.contains("WARNING:") && err.contains("nothing is locked"),
+                folder == &copy,
+                "{args:?}: {err}"
+            );
+        }
+        assert_eq!(before, tree(folder), "looking changed something");
+        modes(folder, 0o644, 0o755);
+    }
+    // The lock that is there is looked at.
+    let open = ondol::Database::open(&db).expect("it opens");
+    modes(&db, 0o444, 0o555);
+    for args in looks {
+        let (code, _, err) = look(args, &db);
+        assert!(code == Some(1) && err.contains("is in use"), "{args:?}: {err}");
+    }
+    modes(&db, 0o644, 0o755);
+    open.close().expect("closed");
+}
+
 #[test]
 fn the_demo_proves_itself() {
     let r = ran(&["demo", "--rows", "3000", "--seconds", "0.1", "--json"], "");

@@ -224,8 +224,13 @@ impl DiskLock {
             {
                 return Err(held());
             }
-            let file =
-                fs::OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
+            let mut options = fs::OpenOptions::new();
+            let writable = options.read(true).write(true).create(true).truncate(false).open(path);
+            // Where nothing may be written, a lock file that is there still keeps others out.
+            let file = match &writable {
+                Err(e) if is_read_only(e) => fs::File::open(path).or(writable)?,
+                _ => writable?,
+            };
             let id = file.metadata().map(|m| (m.dev(), m.ino()))?;
             if !table().insert(id) {
                 return Err(held());
@@ -246,6 +251,10 @@ impl DiskLock {
             }
         }
     }
+}
+/// Whether nothing may be written there, though it may be read.
+pub fn is_read_only(e: &io::Error) -> bool {
+    matches!(e.kind(), io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied)
 }
 impl Drop for DiskLock {
     fn drop(&mut self) {

@@ -1,5 +1,5 @@
 //! `ondol check`: is all of it there, and can it be believed?
-use super::{Done, Failed, say, tell};
+use super::{Done, Failed, hold, say, tell};
 use ondol::check;
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ pub struct Args {
 }
 
 pub fn run(args: Args) -> Done {
-    let held = check::hold(&args.path, &args.log_folders)?;
+    let held = hold(&args.path, &args.log_folders)?;
     let found = check::check(&held);
     let f = &found.files;
     if f.database == 0 {

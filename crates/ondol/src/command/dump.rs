@@ -1,5 +1,5 @@
-//! `ondol dump`: a database as SQL.
-use super::{Done, Failed, tell};
+//! `ondol dump`: a database as SQL. Its files are not changed.
+use super::{Done, Failed, hold, tell};
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
@@ -17,11 +17,8 @@ pub struct Args {
 }
 
 pub fn run(args: Args) -> Done {
-    let mut options = ondol::OpenOptions::new().create(false);
-    for folder in &args.log_folders {
-        options = options.log_folder(folder);
-    }
-    let database = options.open(&args.path)?;
+    let held = hold(&args.path, &args.log_folders)?;
+    let database = ondol::Database::open_held(&held)?;
     let mut session = database.session();
     match &args.output {
         None => session.dump(&mut BufWriter::with_capacity(1 << 18, io::stdout()), |_, _| {})?,

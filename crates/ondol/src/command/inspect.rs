@@ -1,6 +1,5 @@
 //! `ondol inspect`: what stands in a database's files, readably.
-use super::{Done, Failed};
-use ondol::check;
+use super::{Done, Failed, hold};
 use ondol_durability::delta::Pieces;
 use ondol_durability::inspect;
 use ondol_durability::record::Record;
@@ -33,7 +32,7 @@ pub struct Args {
 }
 
 pub fn run(args: Args) -> Done {
-    let held = check::hold(&args.path, &args.log_folders)?;
+    let held = hold(&args.path, &args.log_folders)?;
     let mut out = BufWriter::with_capacity(1 << 16, io::stdout());
     let done = match args.what {
         None => manifest(&held.config, &mut out).and_then(|()| log(&held.config, false, false, &mut out)),
@@ -46,7 +45,7 @@ pub fn run(args: Args) -> Done {
 }
 
 fn damaged(e: ondol_durability::RecoveryError) -> Failed {
-    Failed::Sql(ondol::Error::new(ondol::sqlstate::DATA_CORRUPTED, e.to_string()))
+    Failed::Sql(ondol_engine::error::recovery(e))
 }
 
 fn written(done: io::Result<()>) -> Done {

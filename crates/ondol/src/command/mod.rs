@@ -17,8 +17,9 @@ mod subscribers;
 mod worker;
 
 use clap::{Parser, Subcommand};
+use ondol::check::Held;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Ondol, a main-memory transactional SQL database.
@@ -125,6 +126,17 @@ impl Failed {
 }
 
 pub type Done = Result<(), Failed>;
+
+/// The files of a database to look at, locked where that can be; where it cannot, that is told.
+pub fn hold(path: &Path, log_folders: &[String]) -> ondol::Result<Held> {
+    let held = ondol::check::hold(path, log_folders)?;
+    if let Some(why) = &held.unlocked {
+        tell(&format!(
+            "WARNING:  {why}: nothing is locked, so what follows may be wrong if another process opens the database meanwhile\n"
+        ));
+    }
+    Ok(held)
+}
 
 /// Writes to standard output. Who reads it may have gone, and its disk may be full: an error, not a panic.
 pub fn say(text: &str) -> Done {
