@@ -19,6 +19,7 @@ pub enum Refused {
 /// Algorithms by MariaDB's numbers. MySQL has the first two.
 const ALGORITHMS: [&str; 7] = ["none", "zlib", "lz4", "lzo", "lzma", "bzip2", "snappy"];
 const ZLIB: u64 = 1;
+const LZ4: u64 = 2;
 const DATA: usize = 38;
 
 /// Bytes of a page that its checksum covers with itself, if it is compressed in MariaDB's newer form.
@@ -45,7 +46,10 @@ pub fn unpack(page: &mut [u8], family: Family, algorithm: u32) -> Result<bool, R
             inflate(deflated, &mut whole).map(|()| whole)
         }
         (Family::Old, kind::COMPRESSED) => {
-            only_zlib(page[27] as u64)?;
+            let algorithm = page[27] as u64;
+            if algorithm != LZ4 {
+                only_zlib(algorithm)?;
+            }
             let (length, size) =
                 (u16_at(page, 30).unwrap_or(0) as usize, u16_at(page, 32).unwrap_or(0) as usize);
             if length != page.len() - DATA {
@@ -56,7 +60,11 @@ pub fn unpack(page: &mut [u8], family: Family, algorithm: u32) -> Result<bool, R
                 whole[26..34].fill(0);
                 whole.resize(page.len(), 0);
                 let deflated = page.get(DATA..DATA + size).unwrap_or(&[]);
-                inflate(deflated, &mut whole[DATA..]).map(|()| whole)
+                let inflated = match algorithm {
+                    LZ4 => unlz4(deflated, &mut whole[DATA..]),
+                    _ => inflate(deflated, &mut whole[DATA..]),
+                };
+                inflated.map(|()| whole)
             }
         }
         _ => return Ok(false),
@@ -65,12 +73,21 @@ pub fn unpack(page: &mut [u8], family: Family, algorithm: u32) -> Result<bool, R
     Ok(true)
 }
 
+/// Decompresses one block into exactly `into`.
+fn unlz4(block: &[u8], into: &mut [u8]) -> Result<(), String> {
+    match lz4_flex::block::decompress_into(block, into) {
+        Ok(n) if n == into.len() => Ok(()),
+        Ok(n) => Err(format!("its block of lz4 gives {n} bytes, {} were expected", into.len())),
+        Err(e) => Err(format!("its block of lz4 cannot be read: {e}")),
+    }
+}
+
 fn only_zlib(algorithm: u64) -> Result<(), Refused> {
     if algorithm == ZLIB {
         return Ok(());
     }
     let name = ALGORITHMS.get(algorithm as usize).copied().unwrap_or("an unknown algorithm");
     Err(Refused::Unsupported(format!(
-        "it is compressed with {name}; only zlib is read: rebuild the table with it, or without page compression"
+        "it is compressed with {name}; zlib is read, and MySQL's lz4: rebuild the table with it, or without page compression"
     )))
 }

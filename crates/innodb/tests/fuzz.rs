@@ -11,15 +11,17 @@
 //! ONDOL_INNODB_CASES=10000000 cargo test -p ondol-innodb --profile quick --test fuzz -- --ignored  # an hour
 //! ONDOL_INNODB_CASE=1234 cargo test -p ondol-innodb --test fuzz -- one_case --ignored              # one again
 //! ```
+use miniz_oxide::inflate::core::{DecompressorOxide, decompress, inflate_flags as flag};
 use ondol_innodb::definition::Definition;
 use ondol_innodb::error::{Error, Result};
-use ondol_innodb::page::Page;
+use ondol_innodb::page::{Page, kind};
 use ondol_innodb::record::History;
 use ondol_innodb::scan::{Buffers, Scan, Stored};
 use ondol_innodb::space::{Format, Space};
 use ondol_innodb::{export, frm, json, sdi, text};
 use ondol_scan::csv::{Dialect, Lines};
 use std::fs::File;
+use std::io::Write;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -235,6 +237,9 @@ impl World {
     fn sealed(&self, subject: &Subject, random: &mut Random) -> bool {
         let mut pages = self.pages(subject, random);
         for (_, page) in &mut pages {
+            if random.below(2) == 0 {
+                self.deflated_anew(page, subject, random);
+            }
             seal(page, subject.format);
         }
         // The definition read anew where that is cheap, or where it is in the file and may be damaged.
@@ -246,6 +251,67 @@ impl World {
             rows(&Scan::new(Space::open(&subject.path)?, subject.definition.clone())?)
         })
         .is_err()
+    }
+
+    /// What a compressed page holds, damaged before it is deflated: behind the right checksum of a stream.
+    fn deflated_anew(&self, page: &mut [u8], subject: &Subject, random: &mut Random) {
+        let is_packed = match Page(page).kind() {
+            kind::COMPRESSED if page[27] == 1 => true,
+            kind::INDEX if subject.format.is_zipped() => false,
+            _ => return,
+        };
+        let at = if is_packed { 38 } else { 94 };
+        // The first block of ROW_FORMAT=COMPRESSED is a list of fields, which has to stay a block of its own.
+        let mut inflated = vec![0; 1 << 16];
+        let mut state = DecompressorOxide::new();
+        let flags = flag::TINFL_FLAG_PARSE_ZLIB_HEADER | flag::TINFL_FLAG_USING_NON_WRAPPING_OUTPUT_BUF;
+        let stop = flags | flag::TINFL_FLAG_STOP_ON_BLOCK_BOUNDARY;
+        let first = if is_packed { flags } else { stop };
+        let (_, taken, block) = decompress(&mut state, &page[at..], &mut inflated, 0, first);
+        let (rest, more) = match is_packed {
+            true => (0, 0),
+            false => {
+                let (_, rest, more) =
+                    decompress(&mut state, &page[at + taken..], &mut inflated, block, flags);
+                (rest, more)
+            }
+        };
+        inflated.truncate(block + more);
+        if inflated.is_empty() {
+            return;
+        }
+        for _ in 0..1 + random.below(3) {
+            let here = random.below(inflated.len());
+            // The list of fields is short, and would seldom be met.
+            let here = if random.below(3) == 0 { here % block.max(1) } else { here };
+            inflated[here] = match random.below(3) {
+                0 => inflated[here] ^ 1 << random.below(8),
+                1 => *random.pick(&[0, 1, 0x7f, 0x80, 0xff, 0xc0]),
+                _ => random.next() as u8,
+            };
+        }
+        let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::new(6));
+        let (list, records) = inflated.split_at(block);
+        encoder.write_all(list).expect("memory");
+        if !is_packed {
+            encoder.flush().expect("memory");
+            encoder.write_all(records).expect("memory");
+        }
+        let mut anew = encoder.finish().expect("memory");
+        let deflated = anew.len();
+        // The log of changes follows at once.
+        anew.extend_from_slice(&page[at + taken + rest..]);
+        let room = page.len() - at;
+        anew.resize(room, 0);
+        if is_packed {
+            page[32..34].copy_from_slice(&(deflated as u16).to_be_bytes());
+            page[at..].copy_from_slice(&anew);
+        } else {
+            // Directory and references stay where they are.
+            let dense = Page(page).heap_count().saturating_sub(2);
+            let stays = room.saturating_sub(2 * dense + 13 * dense + 200).max(deflated.min(room));
+            page[at..at + stays].copy_from_slice(&anew[..stays]);
+        }
     }
 
     fn unsealed(&self, subject: &Subject, random: &mut Random) -> bool {

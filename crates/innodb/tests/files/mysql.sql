@@ -21,3 +21,6 @@ alter table instant drop column c, add column g bigint unsigned not null default
 insert into instant values (null,7,7,'seven','g',null);
 update instant set g=8 where id in (1,4);
 delete from instant where id=3;
+drop table if exists pagedlz4;
+create table pagedlz4 engine=innodb compression='lz4' as select * from tree;
+alter table pagedlz4 add primary key (id);
