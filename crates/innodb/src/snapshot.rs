@@ -5,11 +5,12 @@
 //!
 //! The server writes `TABLE.cfg` while it holds the lock; the copy of it is what [`crate::evidence`] accepts.
 use crate::error::{Error, Kind, Result};
+use ondol_base::clock;
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// What is copied, and how the server is reached.
 pub struct Options {
@@ -65,7 +66,7 @@ pub fn take(options: &Options) -> Result<Taken> {
         .map(|t| format!("`{}`.`{}`", options.database.replace('`', "``"), t.replace('`', "``")))
         .collect();
     session.ask(&format!("SET SESSION lock_wait_timeout = {}; SELECT 1", options.wait), 1)?;
-    let started = Instant::now();
+    let started = clock::now();
     session.ask(&format!("FLUSH TABLES {} FOR EXPORT; SELECT 1", quoted.join(", ")), 1)?;
 
     let mut copies = Copies::default();
@@ -77,7 +78,7 @@ pub fn take(options: &Options) -> Result<Taken> {
         return Err(session.error("the connection was lost while the files were copied".into()));
     }
     session.ask("UNLOCK TABLES; SELECT 1", 1)?;
-    let locked = started.elapsed();
+    let locked = clock::now() - started;
     session.end()?;
     for copy in &copies.files {
         let file = std::fs::File::open(copy).and_then(|f| f.sync_all());
