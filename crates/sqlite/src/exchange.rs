@@ -9,7 +9,9 @@
 //! database   page of f:  old   page of f:  new    page of f:  old, about to be written
 //! ```
 //! - **X1** An away entry means: the frame's page is in its place or in the database at its page. Its content decides, by SQLite's checksum, which
-//!   the entry holds and which covers the content and the checksum of the frame before.
+//!   the entry holds and which covers the content and the checksum of the frame before, and by a CRC-32C of the page in the entry. SQLite's alone tells
+//!   torn from whole, but not every page from its older version: it is a sum, in which small changes of neighbouring numbers cancel out, such as
+//!   of (6, 7, 8) to (3, 10, 11) in a list of free pages.
 //! - **X2** A frame is announced, its entry away and synced, before its page is exchanged for the first time.
 //! - **X3** A frame's page is brought home before anything else is written to that page of the database, or cuts it off. So whatever prefix of
 //!   exchanges and returns a crash leaves, and whatever was written after them, X1 holds: the block that has the content is never written to.
@@ -67,6 +69,7 @@ impl Pair<'_> {
         let holds = |page: &[u8]| {
             let after = checksum(big_endian, page, checksum(big_endian, entry.summed(), before));
             after.map(u32::to_be_bytes) == entry.sums()
+                && (entry.marks(page) || mutated("exchange_by_sum_alone"))
         };
         fill(self.wal, page, self.layout.place_at(u64::from(entry.place())))?;
         if holds(page) {
@@ -88,10 +91,12 @@ impl Pair<'_> {
             return Ok(());
         }
         let mut changed = work.to..work.from;
+        let mut page = vec![0; self.layout.page() as usize];
         for (frame, entry) in (0..work.to).zip(entries.iter_mut()).skip(work.from as usize) {
             let run = plan::run_of(runs, entry.page());
             if run.is_some_and(|run| run.place_of(entry.page()) == Some(u64::from(entry.place()))) {
-                entry.set_away();
+                fill(self.wal, &mut page, self.layout.place_at(u64::from(entry.place())))?;
+                entry.set_away(&page);
                 changed = changed.start.min(frame)..frame + 1;
             }
         }

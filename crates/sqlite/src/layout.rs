@@ -4,7 +4,7 @@
 //! SQLite:  [header 32] ([frame header 24][page])*
 //! ours:    [block 0: magic and base 64, header 32][span 0][span 1]...
 //! span:    [4096 entries of 32 bytes][4096 pages]
-//! entry:   [frame header 24][the page's place, u32 little-endian][away 1][zero 3]
+//! entry:   [frame header 24][the page's place, u32 little-endian][away, u32 little-endian]
 //! ```
 //! - **L1** Entry i is frame i's; the frame's page stands in the place that its entry names (`places`). Both follow
 //!   from the page size alone, so every process finds them.
@@ -16,7 +16,7 @@ use std::ops::Range;
 
 pub const BLOCK: u64 = 4096;
 pub const MAGIC: &[u8; 16] = b"ondol sqlite wal";
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 /// Its WALs never exchange blocks with the database (`exchange`).
 pub const WITHOUT_EXCHANGE: u32 = 2;
 /// Magic, version and base, before SQLite's header.
@@ -30,7 +30,7 @@ pub const FRAME_HEADER: u64 = 24;
 pub const ENTRY: u64 = 32;
 /// Where an entry has the page's place.
 pub const PLACE_AT: u64 = 24;
-/// Where an entry says that its page may be in the database (`exchange`).
+/// Where an entry says that its page may be in the database, and which one it is (`exchange`).
 pub const AWAY_AT: u64 = 28;
 /// Entries and places of a span; an entry's bytes times this are a multiple of a block.
 pub const SPAN: u64 = 4096;

@@ -16,6 +16,7 @@ use crate::layout::{
 };
 use crate::medium::Medium;
 use crate::places::Places;
+use ondol_base::crc::crc32c;
 use ondol_base::sim::mutated;
 use std::io;
 
@@ -71,6 +72,11 @@ pub fn prepare(file: &dyn Medium) -> io::Result<()> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Entry([u8; ENTRY as usize]);
 
+/// An away frame's mark: never zero, and the page's CRC-32C but for its highest bit.
+fn away_mark(page: &[u8]) -> u32 {
+    1 << 31 | crc32c(page)
+}
+
 impl Entry {
     /// An entry without checksums, to try out what places frames would get.
     pub fn new(page: u32, place: u32) -> Entry {
@@ -105,10 +111,18 @@ impl Entry {
     }
     /// Whether the frame's page may be in the database (`exchange`).
     pub fn away(&self) -> bool {
-        self.0[AWAY_AT as usize] != 0
+        self.mark() != 0
     }
-    pub fn set_away(&mut self) {
-        self.0[AWAY_AT as usize] = 1;
+    /// The frame, whose page this is, may be exchanged from now on.
+    pub fn set_away(&mut self, page: &[u8]) {
+        self.0[AWAY_AT as usize..].copy_from_slice(&away_mark(page).to_le_bytes());
+    }
+    fn mark(&self) -> u32 {
+        u32::from_le_bytes(self.word(AWAY_AT as usize))
+    }
+    /// Whether an away frame's mark is that of this page.
+    pub fn marks(&self, page: &[u8]) -> bool {
+        self.mark() == away_mark(page)
     }
     /// Whether both are of one frame, wherever its page is.
     fn same(&self, other: &Entry) -> bool {
