@@ -363,6 +363,10 @@ impl Log {
     pub fn rounds(&self) -> u64 {
         self.inner.rounds.completed()
     }
+    /// Whether a stream finds no room for its next file, so that commits are refused until a checkpoint has given files back.
+    pub fn is_short(&self) -> bool {
+        self.inner.prepare.lock().full.iter().any(Option::is_some)
+    }
     /// Log bytes that recovery would have to look at now: a reason for a checkpoint.
     pub fn kept_bytes(&self) -> u64 {
         self.inner

@@ -23,6 +23,7 @@ use crate::block::ALIGN;
 use crate::error::RecoveryError;
 use ondol_base::crc::crc32c;
 use ondol_base::media::{Open, Storage};
+use ondol_base::sim::mutated;
 use std::io;
 
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"ONDOLMAN");
@@ -250,11 +251,19 @@ impl Manifest {
         self.write(storage, 0, &mut false)
     }
     /// Makes the copies that were read durable before anything is built on them, or one is overwritten: the process that wrote them
-    /// may have died before its sync, so that they are in the system's memory only.
+    /// may have died before its sync, or its sync failed, so that they are in the system's memory only. After a failed sync a later one
+    /// says nothing (M4), so what is whole is written once more; where it is durable already, that changes no sector (M3).
     pub(crate) fn settle(storage: &dyn Storage) -> Result<(), (String, io::Error)> {
         let settle = |name: &str| {
-            let there = storage.exists(name)?;
-            if there { storage.open(name, Open::Write)?.sync_data() } else { storage.sync_dir("") }
+            if !storage.exists(name)? {
+                return storage.sync_dir("");
+            }
+            let bytes = read_all(storage, name)?;
+            let file = storage.open(name, Open::Write)?;
+            if Manifest::decode(name, &bytes).is_ok() && !mutated("manifest_not_rewritten") {
+                file.write_at(&bytes, 0)?;
+            }
+            file.sync_data()
         };
         NAMES.iter().try_for_each(|name| settle(name).map_err(|e| (name.to_string(), e)))
     }
@@ -357,6 +366,59 @@ impl<'a> Reader<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ondol_base::sim::{Config, World};
+
+    /// A copy whose sync failed is whole in the system's memory alone. The next process believes it; if the power fails while that
+    /// one overwrites the other copy, one of the two must be whole.
+    fn comes_back(seed: u64, after: u64, mutation: Option<&'static str>) -> bool {
+        let manifest = |sequence| Manifest {
+            sequence,
+            database: 7,
+            at: 0,
+            first_round: 1,
+            next_checkpoint: 1,
+            clean: None,
+            files: vec![],
+            // Longer than a sector, each word another than in the one before.
+            incarnations: (0..40)
+                .map(|n| Incarnation {
+                    number: n,
+                    first_round: sequence * 1000 + n,
+                    last_round: sequence * 1000 + n,
+                    files: vec![sequence],
+                })
+                .collect(),
+            streams: vec!["log".into()],
+        };
+        let first = World::new(seed, Config::default());
+        let disk = first.disk("d");
+        first.run(|| manifest(10).publish(&*disk, false).expect("a disk that works"));
+        let second = first.reboot_with(seed, Config { sync_error: 1.0, ..Config::default() });
+        let disk = second.disk("d");
+        second.run(|| manifest(12).publish(&*disk, true).expect_err("its sync failed"));
+        let third = second.reboot_with(seed, Config { mutation, ..Config::default() });
+        let disk = third.disk("d");
+        third.run(|| {
+            let found = Manifest::load(&*disk, false).expect("a copy").expect("a copy");
+            assert_eq!(found.manifest.sequence, 12);
+            third.arm_power_failure(after);
+            let mut next = found.followed();
+            next.sequence += 1;
+            let _ = Manifest::settle(&*disk).and_then(|()| next.publish(&*disk, true));
+        });
+        let fourth = third.reboot_with(seed, Config::default());
+        let disk = fourth.disk("d");
+        fourth.run(|| matches!(Manifest::load(&*disk, false), Ok(Some(_))))
+    }
+
+    #[test]
+    fn a_copy_whose_sync_failed_is_written_again_before_the_other_is_overwritten() {
+        let all = || (0..60).flat_map(|seed| (0..16).map(move |after| (seed, after)));
+        for (seed, after) in all() {
+            assert!(comes_back(seed, after, None), "seed {seed}, after {after} operations");
+        }
+        assert!(all().any(|(seed, after)| !comes_back(seed, after, Some("manifest_not_rewritten"))));
+    }
 
     #[test]
     fn a_manifest_comes_back_and_every_flip_is_noticed() {

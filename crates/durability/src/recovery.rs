@@ -34,7 +34,7 @@ use crate::replay;
 use crate::scan::{self, Run, Scan, Tables};
 use crate::stream::OldFile;
 use crate::{CommitTs, HeapId};
-use ondol_base::media::{Lock, Open};
+use ondol_base::media::{File, Lock, Open};
 use ondol_base::sim::mutated;
 use std::io;
 use std::sync::Arc;
@@ -288,6 +288,7 @@ fn first_file(config: &Config, scan: &Scan, k: usize, found: &mut Recovered) -> 
     let whole = f.size - f.size % ALIGN as u64;
     let offset = live.map_or(0, behind).min(whole);
     let file = place.storage.open(&f.name, Open::Write).map_err(io_error(&f.name))?;
+    let whole = zero(&*file, offset, whole).map_err(io_error(&f.name))?;
     found.continued += 1;
     found.warnings.push(format!(
         "{}: no room for a new log file: {e}; the last one goes on, with {} bytes left",
@@ -295,6 +296,23 @@ fn first_file(config: &Config, scan: &Scan, k: usize, found: &mut Recovered) -> 
         whole - offset
     ));
     Ok(First { file: LogFile { number: f.number, size: whole, file }, offset, next: (number + 1, size) })
+}
+
+/// Writes zeros from a whole page up to another one, and syncs; gives how far there was room. A copy of a log file may have holes, into
+/// which no commit must be the first to write; and what lies there is dead, and need not be looked at again.
+fn zero(file: &dyn File, from: u64, to: u64) -> io::Result<u64> {
+    let zeros = [0; 64 << 10];
+    let mut at = from;
+    while at < to {
+        let n = (to - at).min(zeros.len() as u64);
+        match file.write_at(&zeros[..n as usize], at) {
+            Ok(()) => at += n,
+            Err(e) if files::is_full(&e) => break,
+            Err(e) => return Err(e),
+        }
+    }
+    file.sync_data()?;
+    Ok(at)
 }
 
 /// Ends the last incarnation at R and begins the next (V4); removes what no manifest names any more.

@@ -186,7 +186,7 @@ impl Kernel {
         let log = room(self.log.kept_bytes().saturating_sub(from), self.config.checkpoint_log_bytes / 2);
         let (used, limit) = (self.space.budget.used() as u64, self.space.budget.limit() as u64);
         let memory = room(used.saturating_sub(limit / 2), limit / 4);
-        if self.hurried.load(Ordering::Relaxed) > 0 || *self.stop.lock() {
+        if self.hurried.load(Ordering::Relaxed) > 0 || *self.stop.lock() || self.log.is_short() {
             return 0;
         }
         (GENTLE * log.min(memory)) as u32

@@ -70,16 +70,15 @@ pub fn backup(from: &Path, log_folders: &[String], to: &Path) -> SqlResult<Copie
             format!("\"{}\" is not empty; a backup needs a folder of its own", to.display()),
         ));
     };
-    let copied = backup_on(&source, target.clone()).and_then(|copied| {
-        end(&*target).map_err(told)?;
-        Ok(copied)
-    });
-    copied.inspect_err(|_| {
+    let copied = backup_on(&source, target.clone()).inspect_err(|_| {
         // What cannot be removed has its mark still, so that the next try begins with it.
         if clear(&*target).and_then(|()| end(&*target)).is_ok() && made {
             let _ = std::fs::remove_dir(to);
         }
-    })
+    })?;
+    // Nothing is removed from here on: without its mark the copy is whole, and somebody may have opened it.
+    end(&*target).map_err(told)?;
+    Ok(copied)
 }
 
 /// Marks the folder as one that a backup was begun in, and locks it (U5). `None`: something else is in it.
