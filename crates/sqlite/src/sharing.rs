@@ -181,7 +181,11 @@ impl Target {
             std::mem::forget(file);
             return Err(io::Error::other("the path leads to another file by now"));
         }
-        KEPT.lock().unwrap_or_else(PoisonError::into_inner).push(self.clone());
+        let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+        // Of a database that was deleted no lock matters any more, and its blocks are wanted back.
+        kept.retain(|target| target.kept().and_then(File::metadata).is_ok_and(|meta| meta.nlink() > 0));
+        kept.push(self.clone());
+        drop(kept);
         Ok(self.file.get_or_init(|| file))
     }
     /// Gives the database at `path` a range of the WAL; whether it did, and then the range's content where it is exchanged.

@@ -351,6 +351,27 @@ fn detaching_waits_for_an_empty_wal_and_solitude() {
 }
 
 /// `auto` with costs that are given, one test at a time.
+/// Descriptors of databases that were shared into are kept, but not those of deleted ones, which would keep their blocks.
+#[test]
+fn what_a_deleted_database_took_is_given_back() {
+    let folder = common::folder();
+    let kept = || {
+        let all = std::fs::read_dir("/proc/self/fd").expect("descriptors");
+        all.filter_map(|fd| std::fs::read_link(fd.ok()?.path()).ok())
+            .filter(|to| to.starts_with(folder.path()))
+            .count()
+    };
+    for n in 0..5 {
+        let path = folder.path().join(format!("{n}.db"));
+        let c = made(&path, OURS);
+        c.execute_batch(BULK).expect("rows");
+        c.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)").expect("a checkpoint");
+        drop(c);
+        assert_eq!(kept(), 1, "the descriptor of the one that is there");
+        std::fs::remove_file(&path).expect("a file");
+    }
+}
+
 /// What a crash between the making of our WAL and the mark has left goes with the last connection, in every mode.
 #[test]
 fn a_wal_of_ours_without_the_mark_is_cleared_up() {
