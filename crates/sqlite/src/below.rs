@@ -166,7 +166,12 @@ impl Medium for Below {
         Ok(self.len()?.saturating_sub(offset).min(buf.len() as u64) as usize)
     }
     fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
-        check(self.write(buf.as_ptr().cast(), buf.len() as c_int, offset as i64))
+        // `unix` drops the bits of a length from 128 KiB on, and takes the zero bytes that are left of such a one for a full disk.
+        const MOST: usize = 64 << 10;
+        for (i, part) in buf.chunks(MOST).enumerate() {
+            check(self.write(part.as_ptr().cast(), part.len() as c_int, offset as i64 + (i * MOST) as i64))?;
+        }
+        Ok(())
     }
     fn sync(&self) -> io::Result<()> {
         check(self.sync_as(ffi::SYNC_NORMAL))

@@ -351,6 +351,22 @@ fn detaching_waits_for_an_empty_wal_and_solitude() {
 }
 
 /// `auto` with costs that are given, one test at a time.
+/// The entries of a whole span of frames, 128 KiB, are announced in one checkpoint.
+#[test]
+fn a_span_of_frames_is_exchanged() {
+    let folder = common::folder();
+    let c = made(&folder.path().join("a.db"), &exchanging());
+    c.execute_batch("PRAGMA wal_autocheckpoint=0").expect("a setting");
+    let bulk = BULK.replace("i < 300", "i < 6000");
+    c.execute_batch(&bulk).expect("rows");
+    c.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)").expect("a checkpoint");
+    c.execute_batch("UPDATE t SET b = randomblob(3400)").expect("rows");
+    let busy: i64 = one(&c, "PRAGMA wal_checkpoint(RESTART)").expect("a checkpoint");
+    assert_eq!(busy, 0);
+    assert!(number(&c, "pages_shared") > 6000);
+    assert_eq!(one::<String>(&c, "PRAGMA integrity_check").expect("a check"), "ok");
+}
+
 /// Descriptors of databases that were shared into are kept, but not those of deleted ones, which would keep their blocks.
 #[test]
 fn what_a_deleted_database_took_is_given_back() {
