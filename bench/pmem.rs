@@ -10,7 +10,7 @@
 //! The sides of one folder share its database, and change its journal mode in turn; the twelve consistency conditions are checked at the end.
 use ondol::TempFolder;
 use ondol_bench::options::Common;
-use ondol_bench::report::{Report, number};
+use ondol_bench::report::Report;
 use ondol_bench::rounds::{Bound, Contest};
 use ondol_bench::tpcc::Scale;
 use ondol_bench::tpcc::backend::Backend;
@@ -30,8 +30,8 @@ pub struct Args {
     #[command(flatten)]
     common: Common,
     /// The SQLite extension, libondol_sqlite.so
-    #[arg(long)]
-    library: PathBuf,
+    #[arg(long = "library", value_name = "LIBRARY")]
+    extension: PathBuf,
     /// A folder on persistent memory (a file system with DAX), or on one that emulates it: /dev/shm
     #[arg(long, default_value = "/dev/shm")]
     memory: PathBuf,
@@ -54,7 +54,7 @@ const SIDES: [&str; 4] = ["ondol=pmem", "MM", "stock, tmpfs", "vanilla"];
 
 pub fn run(args: Args) -> Result<()> {
     let scale = if args.common.tiny { Scale::tiny() } else { Scale::new(args.warehouses) };
-    load(&args.library)?;
+    load(&args.extension)?;
     mapped::register()?;
     let memory = TempFolder::inside(&args.memory)?;
     let block = args.block.as_deref().map(TempFolder::inside).transpose()?;
@@ -121,13 +121,7 @@ pub fn run(args: Args) -> Result<()> {
         let mut rows = vec![];
         for (side, outcome) in sides.iter().zip(&outcomes) {
             let mut row = vec![side.name()];
-            row.extend(outcome.borrow().latencies.iter().map(|h| {
-                format!(
-                    "{} / {}",
-                    number(h.percentile_us(0.5).round()),
-                    number(h.percentile_us(0.99).round())
-                )
-            }));
+            row.extend(outcome.borrow().percentiles());
             rows.push(row);
         }
         report.table(&head, &rows);

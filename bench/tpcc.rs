@@ -263,9 +263,7 @@ fn contest(args: &Args, folder: &Path) -> Result<()> {
     for (b, o) in backends.iter().zip(&outcomes) {
         let o = o.borrow();
         let mut row = vec![b.name()];
-        row.extend(o.latencies.iter().map(|h| {
-            format!("{} / {}", number(h.percentile_us(0.5).round()), number(h.percentile_us(0.99).round()))
-        }));
+        row.extend(o.percentiles());
         row.extend([number(o.retries as f64), number(o.rolled_back as f64)]);
         rows.push(row);
     }

@@ -4,6 +4,7 @@ use super::backend::{Backend, Commit, Failure, Link};
 use super::transactions::{Ended, Ordered, TYPES, Terminal, Type};
 use crate::histogram::Histogram;
 use crate::machine::cpu_seconds;
+use crate::report::number;
 use crate::rounds::Sample;
 use crate::{Error, Result};
 use std::collections::VecDeque;
@@ -51,6 +52,11 @@ impl Outcome {
     /// Transactions, rolled-back New-Orders among them, as the standard counts them.
     pub fn transactions(&self) -> u64 {
         self.latencies.iter().map(Histogram::len).sum()
+    }
+    /// "p50 / p99" in microseconds, by type.
+    pub fn percentiles(&self) -> impl Iterator<Item = String> {
+        let us = |h: &Histogram, p| number(h.percentile_us(p).round());
+        self.latencies.iter().map(move |h| format!("{} / {}", us(h, 0.5), us(h, 0.99)))
     }
     fn merge(&mut self, other: &Outcome) {
         self.latencies.iter_mut().zip(&other.latencies).for_each(|(a, b)| a.merge(b));

@@ -60,6 +60,16 @@ impl Shape {
         let absent = (0..columns).filter(|c| !fields.iter().any(|f| f.column == Some(*c))).collect();
         Shape { fields, null_bytes: nullable.div_ceil(8), absent, columns }
     }
+    /// Appends the places of a row of which nothing is known yet; gives where they begin.
+    #[inline]
+    fn begin(&self, places: &mut Vec<Place>) -> usize {
+        let row = places.len();
+        places.resize(row + self.columns, Place::NULL);
+        for &column in &self.absent {
+            places[row + column] = Place::DEFAULT;
+        }
+        row
+    }
     /// What an inner record holds before its child's number: the key's fields, of which no column is asked for, with as many null bits as a row has that was
     /// written before any instant ALTER TABLE, though no field of a key is NULL.
     pub fn of_key(fields: &[Field], null_bytes: usize) -> Shape {
@@ -355,11 +365,7 @@ fn locate_old(
     top: usize,
     places: &mut Vec<Place>,
 ) -> Result<usize, String> {
-    let row = places.len();
-    places.resize(row + shape.columns, Place::NULL);
-    for &column in &shape.absent {
-        places[row + column] = Place::DEFAULT;
-    }
+    let row = shape.begin(places);
     let too_far = |what: &str| format!("the record at {origin} has {what} beyond the page's records");
     let width = if page[origin - 3] & 1 != 0 { 1 } else { 2 };
     if ends < OLD.bottom + width * old_fields(page, origin) {
@@ -416,11 +422,7 @@ fn locate(
     top: usize,
     places: &mut Vec<Place>,
 ) -> Result<usize, String> {
-    let row = places.len();
-    places.resize(row + shape.columns, Place::NULL);
-    for &column in &shape.absent {
-        places[row + column] = Place::DEFAULT;
-    }
+    let row = shape.begin(places);
     let too_far = |what: &str| format!("the record at {origin} has {what} beyond the page's records");
     let mut lengths = nulls_above
         .checked_sub(null_bytes)
