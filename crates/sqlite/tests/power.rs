@@ -34,6 +34,15 @@ type State = [u64; PAGES];
 struct Truth {
     states: Vec<State>,
     acknowledged: usize,
+    /// The newest content's, also of commits that were lost: what is left of those must not look like a later commit's.
+    version: u64,
+}
+
+impl Truth {
+    fn next_version(&mut self) -> u64 {
+        self.version += 1;
+        self.version
+    }
 }
 
 fn page_bytes(page: usize, version: u64) -> Vec<u8> {
@@ -252,7 +261,7 @@ fn life(disk: &dyn Storage, r: &mut Random, truth: &mut Truth) -> io::Result<()>
                 }
                 log.lock(r.below(2) as usize);
             }
-            let version = truth.states.len() as u64;
+            let version = truth.next_version();
             let mut next = *truth.states.last().expect("a state");
             let count = 1 + r.below(4);
             if r.chance(0.3) {
@@ -348,7 +357,7 @@ fn backfill(
 fn lives(seed: u64, mutation: Option<&'static str>) {
     let config = || Config { mutation, sync_us: (0, 0), ..Config::default() };
     let mut r = Random::new(seed);
-    let mut truth = Truth { states: vec![[0; PAGES]], acknowledged: 0 };
+    let mut truth = Truth { states: vec![[0; PAGES]], acknowledged: 0, version: 0 };
     let mut world = World::new(seed, config());
     let made = world.disk("disk");
     world.run(|| {

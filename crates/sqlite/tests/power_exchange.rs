@@ -207,6 +207,15 @@ type State = Vec<u64>;
 struct Truth {
     states: Vec<State>,
     acknowledged: usize,
+    /// The newest content's, also of commits that were lost: what is left of those must not look like a later commit's.
+    version: u64,
+}
+
+impl Truth {
+    fn next_version(&mut self) -> u64 {
+        self.version += 1;
+        self.version
+    }
 }
 
 /// A page; the first says how many there are, as SQLite's does. Versions 2k and 2k + 1 of a page have one sum, as lists of free pages may.
@@ -403,7 +412,7 @@ impl Sqlite<'_> {
             }
             self.writers[turn].doubt();
         }
-        let version = truth.states.len() as u64;
+        let version = truth.next_version();
         let mut pages = Vec::new();
         if r.chance(0.3) {
             // It grows or shrinks.
@@ -548,7 +557,7 @@ fn lives(seed: u64, mutation: Option<&'static str>) {
     let config = || Config { mutation, sync_us: (0, 0), ..Config::default() };
     let mut r = Random::new(seed);
     let first: State = vec![0; 10];
-    let mut truth = Truth { states: vec![first.clone()], acknowledged: 0 };
+    let mut truth = Truth { states: vec![first.clone()], acknowledged: 0, version: 0 };
     let log = Arc::new(Mutex::new(Log {
         maps: vec![[(Vec::new(), 0), (Vec::new(), 0)]],
         free: (0..BLOCKS).rev().collect(),
