@@ -6,7 +6,7 @@
 //! - **K1** The mark changes only under SQLite's EXCLUSIVE lock on the database. A connection in WAL mode holds SHARED
 //!   for as long as its WAL is open, so no stock connection is there when the mark is set, none can join while it
 //!   stands, and a connection's layout never changes under it.
-//! - **K2** Before the mark is set, `-owal` is durably empty, of our version (wal's T1), and `-wal` is durably empty or absent. (A stock SQLite
+//! - **K2** Before the mark is set, `-owal` is durably empty, of our version (wal's T1), and `-wal` is durably absent or without a header, so that it has no frames. (A stock SQLite
 //!   takes page 1 from a `-wal` that has it, so a hot `-wal` would hide the mark.)
 //! - **K3** Before the mark is removed, the database holds everything, durably. `-owal` goes after it: without the mark
 //!   it is never read.
@@ -83,19 +83,16 @@ pub fn take(
     our_wal: &dyn Medium,
     sync_folder: impl FnOnce() -> io::Result<()>,
 ) -> io::Result<()> {
-    if stock_wal.is_some() {
+    if let Some(stock) = stock_wal {
         // With synchronous=OFF nothing of what was backfilled may be durable yet.
         db.sync()?;
+        wal::disown(stock, 0)?;
+        stock.set_len(0)?;
     }
-    for file in stock_wal.into_iter().chain([our_wal]) {
-        // Synced even where it is empty: an earlier truncation may not be durable.
-        file.set_len(0)?;
-        if std::ptr::addr_eq(file, our_wal) {
-            wal::prepare(file)?;
-        }
-        if !mutated("care_wal_unsynced") {
-            file.sync()?;
-        }
+    our_wal.set_len(0)?;
+    wal::prepare(our_wal)?;
+    if !mutated("care_wal_unsynced") {
+        our_wal.sync()?;
     }
     // A `-wal` that was deleted must not come back, nor our own vanish.
     if !mutated("care_folder_unsynced") {

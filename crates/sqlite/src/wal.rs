@@ -186,11 +186,26 @@ pub fn len(file: &dyn Medium, layout: Layout) -> io::Result<u64> {
     Ok(layout.virtual_len(file.len()?))
 }
 
+/// Disowns the frames of a WAL whose header is at `at`, durably, so that it may be emptied.
+///
+/// - **T5** Frames of a WAL that are all in the database, durably, go together. A truncation that a power failure interrupts may
+///   leave some of them (Btrfs makes a long one durable in steps), whose older pages would hide the database's.
+pub fn disown(file: &dyn Medium, at: u64) -> io::Result<()> {
+    if file.len()? > at && !mutated("wal_truncated_alone") {
+        file.write_at(&[0; HEADER as usize], at)?;
+    }
+    // Also where it is empty: an earlier truncation may not be durable.
+    if mutated("care_wal_unsynced") { Ok(()) } else { file.sync() }
+}
+
 /// Drops what no frame of a WAL of SQLite's length `len` needs.
 pub fn set_len(file: &dyn Medium, layout: Layout, len: u64) -> io::Result<()> {
     let new = match layout.frames(len) {
-        None if version(file)? == VERSION => PREAMBLE,
-        None => 0,
+        None => {
+            let kept = if version(file)? == VERSION { PREAMBLE } else { 0 };
+            disown(file, HEADER_AT)?;
+            kept
+        }
         Some(frames) => {
             let last = entries(file, layout, 0, frames)?.iter().map(Entry::place).max();
             last.map_or(layout.entry_at(0), |last| layout.place_at(u64::from(last)) + layout.page())

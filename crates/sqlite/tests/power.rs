@@ -228,6 +228,12 @@ fn life(disk: &dyn Storage, r: &mut Random, truth: &mut Truth) -> io::Result<()>
             if r.chance(0.3) {
                 backfill(disk, &db, &mut log, &found, truth)?;
                 backfilled = found.frames.len();
+                if log.ours && r.chance(0.2) {
+                    // A checkpoint of mode TRUNCATE.
+                    wal::set_len(&log.file, layout(), 0)?;
+                    found = Found::default();
+                    backfilled = 0;
+                }
                 continue;
             }
             // A commit; where everything was backfilled, the WAL begins anew.
@@ -396,6 +402,7 @@ fn each_mutation_is_noticed() {
         "care_mark_unsynced",
         "care_release_unsynced",
         "places_home_twice",
+        "wal_truncated_alone",
         "wal_writer_believes",
     ]
     .into_iter()
