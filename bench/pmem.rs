@@ -6,6 +6,7 @@
 //! | MM | there, the same database | mapped; every write flushed and fenced (`ondol_bench::mapped`) |
 //! | stock, tmpfs | there, the same database | system calls |
 //! | vanilla | in the folder `--block` | system calls, a file system without DAX on a block device of memory |
+//! | bound | none | SQLite's own VFS `memdb` and a journal in memory: pages are copied, nothing is kept; what no medium can beat |
 //!
 //! The sides of one folder share its database, and change its journal mode in turn; the twelve consistency conditions are checked at the end.
 use ondol::TempFolder;
@@ -50,7 +51,9 @@ pub struct Args {
     seed: u64,
 }
 
-const SIDES: [&str; 4] = ["ondol=pmem", "MM", "stock, tmpfs", "vanilla"];
+const SIDES: [&str; 5] = ["ondol=pmem", "MM", "stock, tmpfs", "vanilla", "bound"];
+/// A database that the process's connections share, and that lives as long as one of them.
+const IN_PROCESS: &str = "file:/bound?vfs=memdb";
 
 pub fn run(args: Args) -> Result<()> {
     let scale = if args.common.tiny { Scale::tiny() } else { Scale::new(args.warehouses) };
@@ -63,13 +66,14 @@ pub fn run(args: Args) -> Result<()> {
         let folder = if side == "vanilla" { block.as_ref()? } else { &memory };
         let path = database(folder.path());
         let (path, vfs) = match side {
+            "bound" => (PathBuf::from(IN_PROCESS), None),
             "ondol=pmem" => (PathBuf::from(format!("file:{}?vfs=ondol&ondol=pmem", path.display())), None),
             "MM" => (path, Some("mm".to_string())),
             _ => (path, None),
         };
         let mut s = Sqlite::new(&path, vfs, &args.synchronous, &[]);
         s.name = format!("{side}, {journal}");
-        s.journal_mode = journal.to_string();
+        s.journal_mode = if side == "bound" { "MEMORY" } else { journal }.to_string();
         s.cache_kb = 2000;
         Some(s)
     };
@@ -87,6 +91,8 @@ pub fn run(args: Args) -> Result<()> {
     for folder in [Some(&memory), block.as_ref()].into_iter().flatten() {
         populate(&Sqlite::new(&database(folder.path()), None, "OFF", &[]), &scale)?;
     }
+    let kept = rusqlite::Connection::open(IN_PROCESS)?;
+    populate(&Sqlite { journal_mode: "MEMORY".into(), ..Sqlite::new(Path::new(IN_PROCESS), None, "OFF", &[]) }, &scale)?;
     let seconds = args.common.seconds(5.0);
     for journal in &args.journal {
         let sides: Vec<Sqlite> = SIDES.iter().filter_map(|s| sqlite(s, journal)).collect();
@@ -114,6 +120,7 @@ pub fn run(args: Args) -> Result<()> {
             contest.aim("against vanilla", &ours, Some(&name("vanilla")), Bound::RateAtLeast(2.5));
         }
         contest.aim("against MM", &ours, Some(&name("MM")), Bound::RateAtLeast(1.4));
+        contest.aim("bound against MM", &name("bound"), Some(&name("MM")), Bound::RateAtLeast(1.4));
         contest.run(args.common.rounds(), &mut report)?;
         report.section(&format!("Latencies with journal_mode={journal}, microseconds (p50 / p99)"));
         let mut head = vec!["side"];
@@ -126,6 +133,7 @@ pub fn run(args: Args) -> Result<()> {
         }
         report.table(&head, &rows);
     }
+    drop(kept);
     for folder in [Some(&memory), block.as_ref()].into_iter().flatten() {
         let state = State::read(&Sqlite::new(&database(folder.path()), None, "FULL", &[]), &scale)?;
         let broken = state.broken();
