@@ -18,3 +18,11 @@ pub fn wall_us() -> i64 {
     }
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_micros() as i64)
 }
+/// Which start of the system this is; `None` where that is not told, and in simulated worlds.
+pub fn boot() -> Option<u128> {
+    if sim::current().is_some() {
+        return None;
+    }
+    let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    u128::from_str_radix(&text.trim().replace('-', ""), 16).ok()
+}

@@ -75,6 +75,106 @@ impl From<LogError> for CheckpointError {
     }
 }
 
+/// Why a database is not opened, or looked at, for the sake of its log's ring (P10). Nothing is changed on the medium.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RingError {
+    /// The end of the log is in this ring, and none was given.
+    NotGiven { ring: String },
+    /// There is no file of the ring that was given; the mark says where it was.
+    Missing { ring: String, marked: String },
+    /// The ring that was given is not the one that the mark names, by number and path.
+    Another { ring: String, marked: String, expected: u64, found: u64 },
+    /// The mark is of another folder: this one is a copy of a database that was open, or crashed.
+    Copied { folder: String, ring: String },
+    /// The further log folders are not those that the mark names, or not in their order.
+    OtherFolders { expected: usize, found: usize },
+    /// A ring that is not for power failures, and the system was started since.
+    Rebooted { ring: String },
+    /// The ring holds entries, and the database is not marked: it was gone on with without the ring.
+    Unmarked { ring: String, entries: u64 },
+    /// The manifest says that the log is on a ring, and the mark is not there.
+    MarkGone,
+    /// The entries are of another life than the manifest's last.
+    OtherLife { ring: String, expected: u64, found: u64 },
+    /// This entry was acknowledged, and is not whole.
+    Damaged { ring: String, entry: u64 },
+    /// The mark cannot be understood.
+    Mark { why: String },
+    /// The ring is another database's.
+    Foreign { ring: String, owner: String },
+    /// The file, or what was asked for, makes no ring.
+    Unfit { ring: String, expected: String, found: String },
+    /// A power failure is to be survived, and a fence is not enough for that where the ring lies.
+    NotPersistent { ring: String },
+}
+
+impl RingError {
+    /// Whether the database can be opened without what the ring holds, by a caller who says so.
+    pub fn can_be_lost(&self) -> bool {
+        use RingError::*;
+        !matches!(self, Foreign { .. } | Unfit { .. } | NotPersistent { .. })
+    }
+}
+impl fmt::Display for RingError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        use RingError::*;
+        match self {
+            NotGiven { ring } => {
+                write!(f, "the end of the log is in the ring \"{ring}\", and no ring was given")
+            }
+            Missing { ring, marked } => write!(
+                f,
+                "\"{ring}\": expected the ring that holds the end of the log, found no file; it was \"{marked}\""
+            ),
+            Another { ring, marked, expected, found } => write!(
+                f,
+                "\"{ring}\": expected the ring of number {expected:016x}, which holds the end of the log and was \"{marked}\", \
+                 found one of number {found:016x}"
+            ),
+            Copied { folder, ring } => write!(
+                f,
+                "\"{folder}\" is a copy of a database that was not closed: the end of its log is in the ring \"{ring}\", which is the \
+                 original's"
+            ),
+            OtherFolders { expected, found } => write!(
+                f,
+                "expected the {expected} further log folders of the last opening, in their order, found others ({found} given)"
+            ),
+            Rebooted { ring } => write!(
+                f,
+                "the database was not closed before the system was started anew, and its ring \"{ring}\" promises nothing then"
+            ),
+            Unmarked { ring, entries } => write!(
+                f,
+                "\"{ring}\" holds {entries} entries, and the database is not marked: it was used without the ring since they were made"
+            ),
+            MarkGone => write!(
+                f,
+                "the manifest says that the log is on a ring, expected the mark \"log-ring\", found none"
+            ),
+            OtherLife { ring, expected, found } => write!(
+                f,
+                "\"{ring}\": expected entries of incarnation {expected}, the database's last, found some of {found}: it was used without \
+                 the ring since"
+            ),
+            Damaged { ring, entry } => {
+                write!(f, "\"{ring}\": entry {entry} was acknowledged, expected it whole, found it damaged")
+            }
+            Mark { why } => write!(f, "\"log-ring\": damaged mark: {why}"),
+            Foreign { ring, owner } => {
+                write!(f, "the ring \"{ring}\" is that of the database in \"{owner}\"")
+            }
+            Unfit { ring, expected, found } => write!(f, "\"{ring}\": expected {expected}, found {found}"),
+            NotPersistent { ring } => write!(
+                f,
+                "\"{ring}\" is not on persistent memory (MAP_SYNC is refused), so that a power failure would cost acknowledged commits"
+            ),
+        }
+    }
+}
+impl std::error::Error for RingError {}
+
 /// Why a database is not opened. Nothing is changed on the medium in any of these cases.
 #[non_exhaustive]
 #[derive(Debug)]
@@ -115,6 +215,13 @@ pub enum RecoveryError {
     PageProof { file: String, page: u64, expected: u32, found: u32 },
     /// Memory could not be set up.
     Target(String),
+    /// The log's ring is not as it must be.
+    Ring(RingError),
+}
+impl From<RingError> for RecoveryError {
+    fn from(e: RingError) -> Self {
+        RecoveryError::Ring(e)
+    }
 }
 
 impl fmt::Display for RecoveryError {
@@ -178,6 +285,7 @@ impl fmt::Display for RecoveryError {
                 )
             }
             Target(why) => write!(f, "memory could not be set up: {why}"),
+            Ring(e) => e.fmt(f),
         }
     }
 }

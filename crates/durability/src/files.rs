@@ -13,6 +13,7 @@
 //! - **L3** The first file of an incarnation is small and each next one four times as large, up to the configured
 //!   size, so that opening a small database costs little.
 use crate::error::LogError;
+use crate::ring_file::Given;
 use ondol_base::media::{File, Open, Storage};
 use std::io;
 use std::sync::Arc;
@@ -54,6 +55,10 @@ pub struct Config {
     pub horizon_interval: Duration,
     /// Threads for recovery; 0 = as many as are worth starting.
     pub threads: usize,
+    /// The ring that the log goes to (P10).
+    pub ring: Option<Given>,
+    /// What a ring holds, or held, and stands in the way of an opening is given up.
+    pub lose_acknowledged_commits: bool,
 }
 
 /// The smallest log file: it holds the largest block that one record can need.
@@ -72,6 +77,8 @@ impl Config {
             flush_interval: Duration::from_millis(2),
             horizon_interval: Duration::from_millis(20),
             threads: 0,
+            ring: None,
+            lose_acknowledged_commits: false,
         }
     }
     fn full_size(&self) -> u64 {

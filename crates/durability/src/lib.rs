@@ -4,7 +4,7 @@
 //! the manifest, and recovery's proof. Knows nothing of: versions, locks, snapshots, indexes, SQL. It sees
 //! memory as pages of slots through [`checkpoint::Source`] and [`recovery::Target`].
 //!
-//! The protocol, with the argument for each rule, is `docs/protocol.md` (rules P1 to P9).
+//! The protocol, with the argument for each rule, is `docs/protocol.md` (rules P1 to P10).
 
 #![forbid(unsafe_code)]
 
@@ -17,6 +17,7 @@ pub mod image;
 pub mod inspect;
 pub mod log;
 pub mod manifest;
+pub mod mark;
 pub mod page;
 pub(crate) mod pages;
 pub(crate) mod parallel;
@@ -24,12 +25,14 @@ pub(crate) mod reader;
 pub mod record;
 pub mod recovery;
 pub(crate) mod replay;
+pub mod ring_file;
+pub(crate) mod ringed;
 pub(crate) mod round;
 pub(crate) mod scan;
 pub(crate) mod stream;
 
 pub use delta::Changes;
-pub use error::{CheckpointError, LogError, RecoveryError};
+pub use error::{CheckpointError, LogError, RecoveryError, RingError};
 pub use files::{Config, Place};
 pub use log::{Log, Reservation, StreamId};
 pub use record::{Kind, System};

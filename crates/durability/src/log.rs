@@ -23,8 +23,10 @@ use crate::delta::Changes;
 use crate::error::LogError;
 use crate::files::{self, Config, First};
 use crate::manifest::Manifest;
+use crate::mark;
 use crate::page::SegmentId;
 use crate::record::{self, Kind, System};
+use crate::ringed::Ringed;
 use crate::round::Rounds;
 use crate::stream::{Buffer, Helper, Job, OldFile, Writer};
 use crate::{CommitTs, TxnId};
@@ -109,6 +111,8 @@ pub(crate) struct Start {
     pub old: Vec<Vec<OldFile>>,
     pub catalog: Catalog,
     pub locks: Vec<Box<dyn Lock>>,
+    /// What the streams of `config` are written through.
+    pub ring: Option<Ringed>,
 }
 
 pub(crate) struct Inner {
@@ -129,6 +133,7 @@ pub(crate) struct Inner {
     pub work: Condvar,
     pub ready: Condvar,
     pub manifest: Mutex<Manifest>,
+    ring: Option<Ringed>,
     _locks: Vec<Box<dyn Lock>>,
 }
 
@@ -137,7 +142,7 @@ impl Log {
     pub const MAX_RECORD: usize = 64 << 10;
 
     pub(crate) fn start(start: Start) -> std::io::Result<Log> {
-        let Start { config, manifest, incarnation, clock, round, files, old, catalog, locks } = start;
+        let Start { config, manifest, incarnation, clock, round, files, old, catalog, locks, ring } = start;
         let n = files.len();
         let bytes = config.buffer_size.clamp(2 * Self::MAX_RECORD, 64 << 20);
         let prepare = Prepare {
@@ -194,6 +199,7 @@ impl Log {
             work: Condvar::new(),
             ready: Condvar::new(),
             manifest: Mutex::new(manifest),
+            ring,
             _locks: locks,
             config,
         });
@@ -392,17 +398,26 @@ impl Log {
         let result = inner.flush();
         self.stop();
         result?;
+        let unrecorded = |(file, e)| LogError::Failed {
+            stream: 0,
+            file,
+            why: format!("the log is durable, but that it was closed could not be recorded: {e}"),
+        };
+        let unmark = || mark::remove(&*inner.config.data).map_err(unrecorded);
+        if let Some(ring) = &inner.ring {
+            if mutated("ring_mark_gone_early") {
+                unmark()?
+            }
+            ring.drain().map_err(|e| unrecorded((ring.path().into(), e)))?
+        }
         let mut manifest = inner.manifest.lock();
         let mut next = manifest.clone();
         next.sequence += 1;
         next.clean = Some(inner.rounds.completed());
-        next.publish(&*inner.config.data, true).map_err(|(file, e)| LogError::Failed {
-            stream: 0,
-            file,
-            why: format!("the log is durable, but that it was closed could not be recorded: {e}"),
-        })?;
+        next.ringed = false;
+        next.publish(&*inner.config.data, true).map_err(unrecorded)?;
         *manifest = next;
-        Ok(())
+        if inner.ring.is_some() { unmark() } else { Ok(()) }
     }
 
     fn stop(&self) {
@@ -422,6 +437,9 @@ impl Log {
         // Only now does nobody lead a round that needs them.
         inner.helpers.iter().for_each(Helper::stop);
         helpers.into_iter().for_each(join);
+        if let Some(ring) = &inner.ring {
+            ring.stop()
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Two copies, `manifest-0` and `manifest-1`, each overwritten in place:
 //! ```text
-//!  0 magic 8 | 8 format 4 | 12 CRC32C of all, this field zero 4 | 16 length 8 | 24 sequence 8 | 32 database 16
+//!  0 magic 8 | 8 format (1; 2 while the log is on a ring) 4 | 12 CRC32C of all, this field zero 4 | 16 length 8 | 24 sequence 8 | 32 database 16
 //! 48 T 8 | first round 8 | next checkpoint 8 | clean round 8 (all ones: not closed in order)
 //!    files n 8, each: number 8, T 8, length 8, index offset 8, full 8
 //!    incarnations n 8, each: number 8, first round 8, last round 8 (all ones: the current one),
@@ -28,6 +28,8 @@ use std::io;
 
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"ONDOLMAN");
 pub(crate) const FORMAT: u32 = 1;
+/// The same while the end of the log may be in a ring: who does not know of that must not open it (P10).
+const RINGED: u32 = 2;
 pub(crate) const NAMES: [&str; 2] = ["manifest-0", "manifest-1"];
 /// The copy that a manifest of this sequence is written to first.
 pub(crate) fn name_of(sequence: u64) -> &'static str {
@@ -83,6 +85,8 @@ pub struct Manifest {
     pub incarnations: Vec<Incarnation>,
     /// What the log folders were called, for messages.
     pub streams: Vec<String>,
+    /// The end of the log may be in a ring.
+    pub ringed: bool,
 }
 
 /// The manifest as an opening finds it.
@@ -106,7 +110,7 @@ impl Manifest {
         let mut b = Vec::with_capacity(512);
         let mut put = |v: u64| b.extend_from_slice(&v.to_le_bytes());
         put(MAGIC);
-        put(FORMAT as u64);
+        put(if self.ringed { RINGED } else { FORMAT } as u64);
         put(0); // length
         put(self.sequence);
         put(self.database as u64);
@@ -152,7 +156,7 @@ impl Manifest {
         let word = r.u64().ok_or_else(short)?;
         let (format, crc) = (word as u32, (word >> 32) as u32);
         // Before all that another version may have elsewhere.
-        if format != FORMAT {
+        if format != FORMAT && format != RINGED {
             return Err(RecoveryError::WrongFormat { file: name.into(), expected: FORMAT, found: format });
         }
         let len = r.u64().ok_or_else(short)?;
@@ -166,7 +170,9 @@ impl Manifest {
             return Err(bad(format!("expected checksum {crc:08x}, found {found:08x}")));
         }
         r.bytes = &bytes[..len as usize];
-        r.body().ok_or_else(|| bad(format!("expected lists within {len} bytes, found them longer")))
+        let body =
+            r.body().ok_or_else(|| bad(format!("expected lists within {len} bytes, found them longer")))?;
+        Ok(Manifest { ringed: format == RINGED, ..body })
     }
 
     /// The newest copy that can be believed, with a warning when the other is bad. `None` when there is neither
@@ -359,6 +365,7 @@ impl<'a> Reader<'a> {
             files,
             incarnations,
             streams,
+            ringed: false,
         })
     }
 }
@@ -389,6 +396,7 @@ mod tests {
                 })
                 .collect(),
             streams: vec!["log".into()],
+            ringed: false,
         };
         let first = World::new(seed, Config::default());
         let disk = first.disk("d");
@@ -437,6 +445,7 @@ mod tests {
                 files: vec![1, 2],
             }],
             streams: vec!["log".into(), "other/log".into()],
+            ringed: true,
         };
         let mut bytes = m.encode();
         bytes.extend_from_slice(b"what an older, longer one left");

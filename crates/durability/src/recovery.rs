@@ -7,7 +7,8 @@
 //! The log passes through small buffers twice ([`crate::reader`]): once up to the proof that its commits are complete, once
 //! to be applied ([`crate::replay`]). Images and the pages' equations are in [`crate::pages`].
 //!
-//! - **V1** Nothing on the medium is changed before the proof holds, so a refusal leaves the evidence as it was.
+//! - **V1** Nothing on the medium is changed before the proof holds, so a refusal leaves the evidence as it was; but that what a ring
+//!   holds of the log is written where it belongs.
 //! - **V2** A page's image is that of the newest file which has one; a page in none is zero.
 //! - **V3** For every page: raw(result) = raw(image) XOR the contributions of the differences applied. A lost, doubled
 //!   or misplaced piece, and a word that memory lost, all break the equation.
@@ -26,11 +27,13 @@ use crate::checkpoint::Segment;
 use crate::error::RecoveryError;
 use crate::files::{self, Config, First, LogFile};
 use crate::log::{Log, Start};
-use crate::manifest::{self, Incarnation, Manifest, OPEN_END};
+use crate::manifest::{self, Incarnation, Loaded, Manifest, OPEN_END};
+use crate::mark::{OnRing, Standing};
 use crate::page::{PageId, SegmentId};
 use crate::pages::{Pages, load, prove};
 use crate::reader::LogReader;
 use crate::replay;
+use crate::ringed::Ringed;
 use crate::scan::{self, Run, Scan, Tables};
 use crate::stream::OldFile;
 use crate::{CommitTs, HeapId};
@@ -96,6 +99,8 @@ pub struct Recovered {
     pub log_seconds: f64,
     /// Streams that found no room for a log file of this life, and go on in their last one.
     pub continued: u64,
+    /// The ring that the log is on.
+    pub ring: Option<OnRing>,
     /// Worth telling the user: one copy of the manifest was bad, for example.
     pub warnings: Vec<String>,
 }
@@ -109,11 +114,21 @@ pub fn recover<T: Target + ?Sized + 'static>(
 ) -> Result<(Log, Recovered), RecoveryError> {
     let threads = if config.threads == 0 { ondol_base::thread::parallelism() } else { config.threads };
     let _phase = ondol_base::sim::phase("recovery");
-    let locks = prepare_folders(&config)?;
+    let mut locks = prepare_folders(&config)?;
     let named = manifests_named(&config)?;
-    let (manifest, created, warnings) = load_or_create(&config)?;
-    let mut found =
-        Recovered { created, database: manifest.database, checkpoint: manifest.at, ..Recovered::default() };
+    let loaded = Manifest::load(&*config.data, is_fresh(&config)?)?;
+    // A ring's entries come home before anything of the log is read (P10).
+    let standing = Standing::find(&config, loaded.as_ref().map(|l| &l.manifest), Some(&mut locks))?;
+    let (manifest, created, mut warnings) = settle_or_create(&config, loaded)?;
+    let replayed = standing.bring_home(&config)?;
+    warnings.extend(standing.warning());
+    let mut found = Recovered {
+        created,
+        database: manifest.database,
+        checkpoint: manifest.at,
+        ring: standing.on_ring(&config, replayed),
+        ..Recovered::default()
+    };
 
     // The log, up to the proof that its commits are complete.
     let start = ondol_base::clock::now();
@@ -156,7 +171,7 @@ pub fn recover<T: Target + ?Sized + 'static>(
     found.sequences = tables.sequences.iter().map(|(id, v)| (*id, *v)).collect();
 
     found.warnings = warnings;
-    let log = begin_incarnation(config, &scan, &tables, locks, named, &mut found)?;
+    let log = begin_incarnation(config, &scan, &tables, standing, locks, named, &mut found)?;
     found.incarnation = log.incarnation();
     let waiting: Vec<(SegmentId, HeapId)> =
         tables.dropped.iter().map(|(id, (heap, _))| (*id, *heap)).collect();
@@ -220,8 +235,11 @@ pub(crate) fn is_fresh(config: &Config) -> Result<bool, RecoveryError> {
     Ok(!names.iter().any(|n| n.starts_with("checkpoint-")))
 }
 
-fn load_or_create(config: &Config) -> Result<(Manifest, bool, Vec<String>), RecoveryError> {
-    if let Some(mut found) = Manifest::load(&*config.data, is_fresh(config)?)? {
+fn settle_or_create(
+    config: &Config,
+    loaded: Option<Loaded>,
+) -> Result<(Manifest, bool, Vec<String>), RecoveryError> {
+    if let Some(mut found) = loaded {
         Manifest::settle(&*config.data).map_err(|(file, error)| RecoveryError::Io { file, error })?;
         let warnings = std::mem::take(&mut found.warnings);
         return Ok((found.followed(), false, warnings));
@@ -237,15 +255,16 @@ fn load_or_create(config: &Config) -> Result<(Manifest, bool, Vec<String>), Reco
         files: vec![],
         incarnations: vec![],
         streams: config.streams.iter().map(|p| p.describe()).collect(),
+        ringed: false,
     };
     manifest.create(&*config.data).map_err(|(file, error)| RecoveryError::Io { file, error })?;
     Ok((manifest, true, vec![]))
 }
 
-/// Writes again what may not be on the medium (V5). What is written is what was just checked.
-fn settle_tail(config: &Config, scan: &Scan) -> Result<(), RecoveryError> {
+/// Writes again what may not be on the medium (V5). What is written is what was just checked. `all`: witnesses prove nothing.
+fn settle_tail(config: &Config, scan: &Scan, all: bool) -> Result<(), RecoveryError> {
     let mut buffer = vec![];
-    for l in scan.live.iter().filter(|l| scan.header(**l).round > scan.witnessed) {
+    for l in scan.live.iter().filter(|l| all || scan.header(**l).round > scan.witnessed) {
         let (f, h) = (&scan.files[l.file], scan.header(*l));
         let run = Run { file: l.file, blocks: vec![l.block] };
         scan.read_run(&run, &mut buffer)?;
@@ -317,18 +336,19 @@ fn zero(file: &dyn File, from: u64, to: u64) -> io::Result<u64> {
 
 /// Ends the last incarnation at R and begins the next (V4); removes what no manifest names any more.
 fn begin_incarnation(
-    config: Config,
+    mut config: Config,
     scan: &Scan,
     tables: &Tables,
+    standing: Standing,
     locks: Vec<Box<dyn Lock>>,
     named: bool,
     found: &mut Recovered,
 ) -> Result<Log, RecoveryError> {
     if !mutated("tail_not_settled") {
-        settle_tail(&config, scan)?;
+        settle_tail(&config, scan, standing.is_lost())?;
     }
     let mut manifest = scan.manifest.clone();
-    let new: Vec<First> =
+    let mut new: Vec<First> =
         (0..config.streams.len()).map(|k| first_file(&config, scan, k, found)).collect::<Result<_, _>>()?;
     let number = manifest.incarnations.last().map_or(0, |i| i.number) + 1;
     if let Some(last) = manifest.incarnations.last_mut()
@@ -349,7 +369,10 @@ fn begin_incarnation(
     manifest.sequence += 1;
     manifest.clean = None;
     manifest.streams = config.streams.iter().map(|p| p.describe()).collect();
+    manifest.ringed = standing.ring.is_some();
+    standing.before_manifest(&config)?;
     manifest.publish(&*config.data, named).map_err(|(file, error)| RecoveryError::Io { file, error })?;
+    standing.after_manifest(&config)?;
 
     let mut old = vec![vec![]; config.streams.len()];
     for (i, f) in scan.files.iter().enumerate() {
@@ -379,8 +402,20 @@ fn begin_incarnation(
         }
     }
     let incarnation = number;
+    let threads = io_error("threads of the log");
+    // From here on the log's files are reached through the ring.
+    let mut ring = None;
+    if let (Some(given), Some(file)) = (&config.ring, standing.ring) {
+        let ringed = Ringed::start(file.ring, given, incarnation).map_err(&threads)?;
+        for (k, (place, first)) in config.streams.iter_mut().zip(&mut new).enumerate() {
+            *place = ringed.place(k, place);
+            first.file.file = ringed.adopt(k, first.file.number, first.file.file.clone())
+        }
+        ring = Some(ringed)
+    }
     Log::start(Start {
         incarnation,
+        ring,
         clock: scan.clock,
         round: scan.round,
         files: new,
@@ -390,5 +425,5 @@ fn begin_incarnation(
         manifest,
         config,
     })
-    .map_err(io_error("threads of the log"))
+    .map_err(&threads)
 }

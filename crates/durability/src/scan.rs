@@ -172,7 +172,7 @@ impl Scan {
             };
             let file = reader::scan_file(&places[k], k as u16, number, database, buffer, &mut visit)?;
             sink.lock().push((file, summaries));
-            Ok(())
+            Ok::<(), RecoveryError>(())
         })?;
         let mut found = std::mem::take(&mut *found.lock());
         found.sort_by_key(|(f, _)| (f.stream, f.number));

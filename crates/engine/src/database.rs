@@ -9,16 +9,18 @@ use ondol_base::media::{Storage, disk::Disk};
 use ondol_base::sync::{Mutex, RwLock};
 use ondol_base::{clock, thread};
 use ondol_durability::files::{Config, Place};
+use ondol_durability::mark;
 use ondol_durability::page::SEGMENT_SIZE;
 use ondol_durability::record::System;
 use ondol_durability::recovery::{Progress, Recovered};
+use ondol_durability::ring_file::{Given, Promise};
 use ondol_kernel::kernel::{LastCheckpoint, OpenError};
 use ondol_kernel::transaction::Session;
 use ondol_kernel::{Kernel, KernelConfig};
 use ondol_types::{SqlError, SqlResult, sqlstate};
 use std::collections::BTreeSet;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -46,6 +48,41 @@ pub struct Options {
     pub reserved: usize,
     /// Collection and checkpoints by themselves.
     pub background: bool,
+    /// The ring that makes commits durable before the log's files are synced.
+    pub log_ring: Option<LogRing>,
+    /// Open without what a ring holds, or held, where that stands in the way.
+    pub lose_acknowledged_commits: bool,
+}
+
+/// A ring for the log, in persistent memory or, by its name, in memory that a power failure empties.
+#[derive(Clone, Debug)]
+pub struct LogRing {
+    /// Its file, made when it is not there.
+    pub path: PathBuf,
+    /// Bytes, of a new ring; one that is there must have them. `None`: 64 MiB, and whatever one has that is there.
+    pub size: Option<u64>,
+    /// What commits are to survive. `None`: a power failure, and whatever the ring that is there promises.
+    pub promise: Option<Promise>,
+}
+impl LogRing {
+    /// The ring as durability takes it: its folder, which must be there, and its name.
+    pub fn given(&self) -> SqlResult<Given> {
+        let what = format!("log ring \"{}\"", self.path.display());
+        let named = std::path::absolute(&self.path).map_err(|e| error::io(&what, e))?;
+        let (folder, name) = (named.parent(), named.file_name().and_then(|n| n.to_str()));
+        let (Some(folder), Some(name)) = (folder, name.filter(|_| !ends_in_slash(&self.path))) else {
+            return Err(SqlError::new(
+                sqlstate::INVALID_PARAMETER_VALUE,
+                format!("{what}: expected the name of a file, in UTF-8"),
+            ));
+        };
+        let storage = Arc::new(Disk::open(folder).map_err(|e| error::io(&what, e))?);
+        let (size, promise, wait) = (self.size, self.promise, Given::USUAL_WAIT);
+        Ok(Given { storage, name: name.to_string(), size, promise, wait })
+    }
+}
+fn ends_in_slash(path: &Path) -> bool {
+    path.as_os_str().as_encoded_bytes().ends_with(b"/")
 }
 
 impl Default for Options {
@@ -61,6 +98,8 @@ impl Default for Options {
             log_buffer_size: 4 << 20,
             reserved: 0,
             background: true,
+            log_ring: None,
+            lose_acknowledged_commits: false,
         }
     }
 }
@@ -111,6 +150,7 @@ fn is_own(name: &str) -> bool {
         name.strip_suffix(".log").is_some_and(|n| n.len() == 12 && n.bytes().all(|b| b.is_ascii_digit()));
     log || name == "lock"
         || name == "log-lock"
+        || mark::is_mark(name)
         || name.starts_with("manifest-")
         || name.starts_with("checkpoint-")
 }
@@ -142,12 +182,14 @@ impl Database {
                 .map_err(|e| error::io(&format!("log folder \"{folder}\""), e))?;
             streams.push(Place { storage: Arc::new(d), folder: String::new() })
         }
-        Self::open_on(Arc::new(disk), streams, options, progress)
+        let ring = options.log_ring.as_ref().map(LogRing::given).transpose()?;
+        Self::open_on(Arc::new(disk), streams, ring, options, progress)
     }
-    /// Opens on any storage; `streams` are further log folders.
+    /// Opens on any storage; `streams` are further log folders, `ring` is in the place of the options'.
     pub fn open_on(
         storage: Arc<dyn Storage>,
         streams: Vec<Place>,
+        ring: Option<Given>,
         options: Options,
         progress: &dyn Fn(Opening),
     ) -> SqlResult<Arc<Database>> {
@@ -197,6 +239,8 @@ impl Database {
         durability.streams.extend(streams);
         durability.log_file_size = options.log_file_size;
         durability.buffer_size = options.log_buffer_size;
+        durability.ring = ring;
+        durability.lose_acknowledged_commits = options.lose_acknowledged_commits;
         let reserved = match options.reserved {
             0 => (options.memory_limit.saturating_mul(4)).clamp(64 << 30, 1 << 44),
             n => n,

@@ -1,5 +1,5 @@
 //! Kernel and durability errors as a client sees them.
-use ondol_durability::error::{CheckpointError, LogError, RecoveryError};
+use ondol_durability::error::{CheckpointError, LogError, RecoveryError, RingError};
 use ondol_types::{SqlError, sqlstate as s};
 
 pub fn kernel(e: ondol_kernel::Error) -> SqlError {
@@ -55,6 +55,35 @@ pub fn io_state(e: &std::io::Error) -> &'static str {
     }
 }
 
+fn ring(e: &RingError) -> SqlError {
+    let code = match e {
+        RingError::Damaged { .. } | RingError::Mark { .. } => s::DATA_CORRUPTED,
+        e if e.can_be_lost() => "55000",
+        RingError::Foreign { .. } => s::OBJECT_IN_USE,
+        _ => s::INVALID_PARAMETER_VALUE,
+    };
+    let error = SqlError::new(code, e.to_string());
+    match e {
+        RingError::NotGiven { .. } => error.hint(
+            "Give it (--log-ring). If it is gone, --lose-acknowledged-commits yes opens the database without what only the ring holds.",
+        ),
+        RingError::Rebooted { .. } => error.hint(
+            "If the system was shut down in order, the files hold all that the ring does. --lose-acknowledged-commits yes opens the \
+             database with what they hold.",
+        ),
+        RingError::Foreign { .. } => {
+            error.hint("Name another file; or, if that database is gone, remove this one.")
+        }
+        RingError::NotPersistent { .. } => error.hint(
+            "--log-ring-promise server-crash makes a ring that survives the end of the process alone.",
+        ),
+        e if e.can_be_lost() => error.hint(
+            "--lose-acknowledged-commits yes opens the database with what its files hold, and gives up what only a ring does.",
+        ),
+        _ => error,
+    }
+}
+
 pub fn recovery(e: RecoveryError) -> SqlError {
     let code = match &e {
         RecoveryError::Locked { folder } => {
@@ -71,6 +100,7 @@ pub fn recovery(e: RecoveryError) -> SqlError {
             );
         }
         RecoveryError::Io { error, .. } => io_state(error),
+        RecoveryError::Ring(e) => return ring(e),
         _ => s::DATA_CORRUPTED,
     };
     SqlError::new(code, e.to_string())

@@ -27,7 +27,7 @@ pub mod table;
 pub use catalog::{Catalog, ColumnDef, FunctionDef, IndexColumn, IndexDef, IndexKind, Returns, TableDef};
 pub use charge::Charge;
 pub use connection::{Access, Connection, Isolation, LockStrength, Locked, STALE, Scan, Token, Wait};
-pub use database::{Database, Options};
+pub use database::{Database, LogRing, Options};
 pub use layout::{ColumnLayout, Layout, Storage};
 pub use ondol_base::epoch::Guard;
 pub use ondol_base::oid::Oid;

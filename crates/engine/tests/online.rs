@@ -62,7 +62,7 @@ fn builds(seed: u64, mutation: Option<&'static str>, kind: IndexKind, beside: Be
             checkpoint_interval_s: 3600,
             ..Options::default()
         };
-        let db = Database::open_on(disk, vec![], options, &|_| {}).unwrap();
+        let db = Database::open_on(disk, vec![], None, options, &|_| {}).unwrap();
         let mut c = db.connect();
         let column = ColumnDef { name: "id".into(), ty: Type::INT8, not_null: true, default: None };
         c.create_table("t", vec![column]).unwrap();
@@ -176,7 +176,7 @@ fn takes_turns(mutation: Option<&'static str>) -> Result<(), String> {
     let disk = world.disk("d");
     world.run(|| {
         let options = Options { memory_limit: 256 << 20, reserved: 1 << 30, ..Options::default() };
-        let db = Database::open_on(disk, vec![], options, &|_| {}).unwrap();
+        let db = Database::open_on(disk, vec![], None, options, &|_| {}).unwrap();
         let mut c = db.connect();
         let column = ColumnDef { name: "id".into(), ty: Type::INT8, not_null: true, default: None };
         c.create_table("t", vec![column]).unwrap();

@@ -260,7 +260,7 @@ fn snapshots_see_each_row_once_and_nothing_that_was_undone() {
         let world = World::new(seed, Config::default());
         let disk = world.disk("d");
         reads += world.run(|| {
-            let db = Database::open_on(disk, vec![], options(), &|_| {}).unwrap();
+            let db = Database::open_on(disk, vec![], None, options(), &|_| {}).unwrap();
             let mut c = db.connect();
             create(&mut c, "t");
             index(&mut c, "t", "u", IndexKind::Btree, 0, true).unwrap();
@@ -356,7 +356,7 @@ fn contend(
     let world = World::new(seed, Config::default());
     let disk = world.disk("d");
     world.run(|| {
-        let db = Database::open_on(disk, vec![], options(), &|_| {}).unwrap();
+        let db = Database::open_on(disk, vec![], None, options(), &|_| {}).unwrap();
         let mut c = db.connect();
         for name in ["t", "u"] {
             create(&mut c, name);

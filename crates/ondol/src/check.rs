@@ -94,7 +94,7 @@ impl Held {
         let streams =
             further.map(|p| Place { storage: over(&p.storage), folder: p.folder.clone() }).collect();
         let options = Options { create: false, background: false, ..Options::default() };
-        Database::open_on(over(&self.config.data), streams, options, &|_| {})
+        Database::open_on(over(&self.config.data), streams, None, options, &|_| {})
     }
 }
 

@@ -70,7 +70,7 @@ impl OpenOptions {
     /// On a storage other than a folder of the disk: a simulated one.
     pub(crate) fn open_on(self, storage: Arc<dyn Storage>) -> SqlResult<Database> {
         let work_limit = (self.0.memory_limit / 4).max(64 << 20);
-        let engine = ondol_engine::Database::open_on(storage, Vec::new(), self.0, &|_| {})?;
+        let engine = ondol_engine::Database::open_on(storage, Vec::new(), None, self.0, &|_| {})?;
         Ok(Database { engine, name: "simulated".into(), work_limit })
     }
     pub fn open(self, path: impl AsRef<Path>) -> SqlResult<Database> {

@@ -5,7 +5,7 @@
 //! - **O1** Nothing below is ever opened for writing. Bytes written, lengths set, names made, moved and removed live in the
 //!   overlay until it is dropped.
 //! - **O2** A name is the overlay's if the overlay knows it (a tombstone included), else the one below.
-use ondol_base::media::{File, Lock, Mapped, Open, Storage};
+use ondol_base::media::{File, Identity, Lock, Mapped, Open, Storage};
 use ondol_base::sync::Mutex;
 use std::collections::BTreeMap;
 use std::io;
@@ -214,6 +214,9 @@ impl Storage for Overlay {
     }
     fn describe(&self) -> String {
         self.under.describe()
+    }
+    fn identity(&self) -> io::Result<Identity> {
+        self.under.identity()
     }
 }
 

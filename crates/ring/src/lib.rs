@@ -17,4 +17,4 @@ mod ring;
 pub use crc::crc32c;
 pub use entry::{DATA, Entry, SLOT, Segment};
 pub use memory::Memory;
-pub use ring::{Error, Files, HEADER, Held, LEAST, Replay, Ring, Status};
+pub use ring::{Error, FREED, Files, HEADER, Held, LEAST, Replay, Ring, Status};

@@ -24,7 +24,8 @@ pub const LEAST: u64 = 8;
 // Each on a cache line of its own.
 const LOCK: usize = 1024;
 const HEAD: usize = 1088;
-const FREED: usize = 1152;
+/// The one word that is read after a crash.
+pub const FREED: usize = 1152;
 const TAIL: usize = 1216;
 const FAILED: usize = 1280;
 const DRAINS: usize = 1344;

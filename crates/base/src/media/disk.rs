@@ -12,7 +12,7 @@
 //! ask no more than POSIX promises. Nothing is cached or retried here: a failed sync is reported, and what
 //! to make of it is the caller's affair.
 use super::mapping::Mapping;
-use super::{File, Lock, Mapped, Open, Storage, relative};
+use super::{File, Identity, Lock, Mapped, Open, Storage, relative};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::fs;
@@ -21,6 +21,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::UNIX_EPOCH;
 
 /// A folder of the operating system.
 #[derive(Debug)]
@@ -157,6 +158,14 @@ impl Storage for Disk {
     }
     fn describe(&self) -> String {
         self.root.display().to_string()
+    }
+    fn identity(&self) -> io::Result<Identity> {
+        let identity = || -> io::Result<Identity> {
+            let m = fs::metadata(&self.root)?;
+            let birth = m.created()?.duration_since(UNIX_EPOCH).unwrap_or_default();
+            Ok(Identity { inode: m.ino(), birth: (birth.as_secs(), birth.subsec_nanos().into()) })
+        };
+        identity().map_err(|e| failure("find the birth of", &self.root, e))
     }
 }
 

@@ -88,6 +88,14 @@ pub trait Mapped: Send + Sync {
     fn fence(&self);
 }
 
+/// Which folder one is, whatever its name: a copy, or another one in its place, has another identity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Identity {
+    pub inode: u64,
+    /// When it was made: seconds since 1970 and nanoseconds.
+    pub birth: (u64, u64),
+}
+
 /// An exclusive hold on a folder, released when dropped or when the process dies.
 pub trait Lock: Send + Sync {}
 
@@ -106,4 +114,6 @@ pub trait Storage: Send + Sync {
     fn lock(&self, path: &str) -> io::Result<Box<dyn Lock>>;
     /// For messages: where this is.
     fn describe(&self) -> String;
+    /// `Unsupported` where the file system keeps no birth times.
+    fn identity(&self) -> io::Result<Identity>;
 }

@@ -81,6 +81,11 @@ fn fiber_id() -> usize {
     if any() { fiber::with(|c| c.id()).unwrap_or(usize::MAX) } else { usize::MAX }
 }
 
+/// Whether the power of the world that the caller runs in is lost: what mapped memory cannot say, as its operations do not fail.
+pub fn power_is_lost() -> bool {
+    any() && fiber::with(|c| c.world.power_is_lost()).unwrap_or(false)
+}
+
 /// Lets others run, perhaps. False outside a world.
 #[cold]
 pub(crate) fn yield_now(what: &'static str, at: &'static Location<'static>) -> bool {

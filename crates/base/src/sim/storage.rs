@@ -12,7 +12,7 @@ use super::content::{By, Content};
 use super::names::{Names, Node, parent};
 use super::random::Random;
 use super::world::{IoKind, Strike, World};
-use crate::media::{File, Lock, Mapped, Open, Promise, Storage, relative};
+use crate::media::{File, Identity, Lock, Mapped, Open, Promise, Storage, relative};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::{Arc, Weak};
@@ -307,6 +307,9 @@ impl Storage for SimStorage {
     }
     fn describe(&self) -> String {
         format!("simulated disk {}", self.name)
+    }
+    fn identity(&self) -> io::Result<Identity> {
+        Ok(Identity { inode: crate::crc::raw(self.name.as_bytes()).into(), birth: (0, 0) })
     }
 }
 

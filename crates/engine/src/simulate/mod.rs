@@ -30,8 +30,11 @@ use ondol_base::sim::{self, Random, World};
 use ondol_base::sync::Mutex;
 use ondol_base::{clock, thread};
 use ondol_durability::files::{Place, SMALLEST_FILE};
+use ondol_durability::mark;
+use ondol_durability::ring_file::{Given, Promise, bytes_of};
 use ondol_types::{SqlError, sqlstate};
 use report::{PHASES, Stats};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
@@ -101,6 +104,70 @@ struct Plan {
     checkpoints: u64,
     background: bool,
     log_file_size: u64,
+    /// The ring that the log goes to.
+    ring: Option<&'static str>,
+    /// The database is marked already.
+    marked: bool,
+    /// Opens without the ring that the life before was on, whose process died: its files hold everything.
+    abandon: bool,
+    slots: u64,
+    /// Of entries in it.
+    wait: Duration,
+    /// The ring was left behind before.
+    stale: bool,
+    /// Tries first to open without that ring (`None`), or with another.
+    wrong: Option<Option<&'static str>>,
+}
+
+/// The names of rings: each is on a disk of its own.
+const RINGS: [&str; 2] = ["ring-a", "ring-b"];
+
+/// A history's rings. They are drawn apart, so that everything else is as without them.
+struct Rings {
+    random: Random,
+    /// Some lives are on a ring.
+    any: bool,
+    slots: u64,
+    last: &'static str,
+    /// Those that were left behind with entries.
+    stale: BTreeSet<&'static str>,
+}
+impl Rings {
+    fn new(seed: u64, settings: &Settings) -> Rings {
+        let mut random = Random::new(seed).branch(0x52494e47);
+        let any = random.chance(0.5) || settings.mutation.is_some_and(|m| m.name.starts_with("ring_"));
+        let slots = *random.pick(&[12, 50, 300]).unwrap_or(&12);
+        Rings { random, any, slots, last: RINGS[0], stale: BTreeSet::new() }
+    }
+    fn plan(&mut self, plan: &mut Plan, here: &Arc<World>, died: bool, last: bool) {
+        if !self.any {
+            return;
+        }
+        let r = &mut self.random;
+        plan.marked = here.disk("data").contents(mark::NAME).is_some();
+        plan.slots = self.slots;
+        plan.wait = Duration::from_millis(*r.pick(&[1, 20, 1000]).unwrap_or(&20));
+        if !plan.marked {
+            plan.ring = if r.chance(0.8) { r.pick(&RINGS).copied() } else { None };
+            self.last = plan.ring.unwrap_or(self.last);
+            plan.stale = self.stale.contains(self.last);
+            return;
+        }
+        plan.ring = Some(self.last);
+        plan.stale = self.stale.contains(self.last);
+        if r.chance(0.3) && !plan.stale {
+            let others: Vec<_> = RINGS.into_iter().filter(|n| *n != self.last).collect();
+            plan.wrong = Some(if r.chance(0.5) { None } else { r.pick(&others).copied() })
+        } else if died && !last && r.chance(0.3) {
+            (plan.ring, plan.abandon) = (None, true);
+            self.stale.insert(self.last);
+        }
+    }
+    fn ended(&mut self, life: &Stats) {
+        if life.get("lives on a ring") > 0 {
+            self.stale.remove(self.last);
+        }
+    }
 }
 
 impl Plan {
@@ -150,6 +217,13 @@ impl Plan {
             checkpoints: r.below(5),
             background: r.chance(0.85),
             log_file_size: if r.chance(0.8) { SMALLEST_FILE } else { 2 * SMALLEST_FILE },
+            ring: None,
+            marked: false,
+            abandon: false,
+            stale: false,
+            slots: 12,
+            wait: Given::USUAL_WAIT,
+            wrong: None,
         };
         if media == Media::Full || matches!(end, End::PowerIn("recycling", _)) {
             plan.favour(Favour::Recycling, r)
@@ -230,6 +304,8 @@ impl Plan {
             log_buffer_size: 128 << 10,
             reserved: 512 << 20,
             background: self.background,
+            log_ring: None,
+            lose_acknowledged_commits: false,
         }
     }
 }
@@ -260,14 +336,18 @@ pub fn history(seed: u64, settings: &Settings) -> History {
     let past =
         Arc::new(Mutex::new(Past { state: State::default(), journal: Journal::default(), streams: 0 }));
     let mut outcome = Ok(());
+    let mut rings = Rings::new(seed, settings);
     let mut world: Option<Arc<World>> = None;
+    // The process of the last life died, and no power failed.
+    let mut died = false;
     for life in 0..=lives {
-        let plan = Plan::draw(&mut r, settings, streams, life == lives);
+        let mut plan = Plan::draw(&mut r, settings, streams, life == lives);
         let config = plan.world(settings, world.as_ref().map_or(0, |w| w.fullest_disk()));
         let here = match world.take() {
             None => World::new(plan.seed, config),
             Some(w) => w.reboot_with(plan.seed, config),
         };
+        rings.plan(&mut plan, &here, died, life == lives);
         match plan.end {
             End::Power(n) => here.arm_power_failure(n),
             End::PowerIn(phase, n) => here.arm_power_failure_in(phase, n),
@@ -297,6 +377,8 @@ pub fn history(seed: u64, settings: &Settings) -> History {
         }
         stats.count("I/O operations", here.io_ops());
         stats.count("steps", here.steps());
+        died = matches!(end, End::Death(_)) && here.power_is_lost();
+        rings.ended(&counts.lock());
         hash = hash.rotate_left(17) ^ here.trace_hash();
         if settings.trace {
             trace.push(text.clone());
@@ -318,13 +400,29 @@ pub fn history(seed: u64, settings: &Settings) -> History {
 /// A message without a seed: the world's own would name another than the history's.
 type Told = Result<(), String>;
 
-fn open(world: &Arc<World>, plan: &Plan) -> Result<Arc<Database>, SqlError> {
+fn open(
+    world: &Arc<World>,
+    plan: &Plan,
+    ring: Option<&str>,
+    lose_acknowledged_commits: bool,
+) -> Result<Arc<Database>, SqlError> {
     let data: Arc<dyn Storage> = world.disk("data");
     let streams = (1..plan.streams)
         .map(|k| Place { storage: world.disk(&format!("log{k}")), folder: String::new() })
         .collect();
-    Database::open_on(data, streams, plan.options(), &|_| {})
+    let ring = ring.map(|name| Given {
+        storage: world.disk(name),
+        name: "ring".into(),
+        size: Some(bytes_of(plan.slots)),
+        promise: Some(Promise::PowerFailure),
+        wait: plan.wait,
+    });
+    let options = Options { lose_acknowledged_commits, ..plan.options() };
+    Database::open_on(data, streams, ring, options, &|_| {})
 }
+
+/// What the ring of a marked database must answer to who comes without it.
+const REFUSED: &str = "55000";
 
 /// One life, on the world's first fiber.
 fn run(
@@ -370,13 +468,34 @@ fn live(
 ) -> Told {
     let faulty = plan.media != Media::Kind;
     let made = past.lock().streams >= plan.streams;
-    let db = match open(world, plan) {
+    if let Some(wrong) = plan.wrong {
+        match open(world, plan, wrong, false) {
+            Ok(_) => {
+                return Err(format!("the database opens on {wrong:?}, and its log is on {:?}", plan.ring));
+            }
+            Err(e) if e.sqlstate() == REFUSED => stats.lock().count("openings without their ring refused", 1),
+            Err(_) if faulty || world.power_is_lost() => {}
+            Err(e) => return Err(format!("not refused for its ring: {} {e}", e.sqlstate())),
+        }
+    }
+    let opened = match open(world, plan, plan.ring, plan.abandon) {
+        // A ring that was left behind, with entries of a life before that.
+        Err(e) if e.sqlstate() == REFUSED && plan.stale => {
+            stats.lock().count("rings that were left behind refused", 1);
+            open(world, plan, plan.ring, true)
+        }
+        other => other,
+    };
+    let db = match opened {
         Ok(db) => db,
         Err(e) => {
             let why = match e.sqlstate() {
                 sqlstate::IO_ERROR if world.power_is_lost() => "openings cut off",
                 sqlstate::IO_ERROR if faulty => "openings refused by the medium",
                 sqlstate::DISK_FULL if faulty && !made => "openings without room for a new log folder",
+                sqlstate::DISK_FULL if faulty && plan.ring.is_some() && !plan.marked => {
+                    "openings without room for a ring or its mark"
+                }
                 sqlstate::OUT_OF_MEMORY if plan.tight => "openings refused for want of memory",
                 code => return Err(format!("the database does not open: {code} {e}")),
             };
@@ -385,6 +504,14 @@ fn live(
         }
     };
     stats.lock().count("recoveries", 1);
+    if plan.abandon {
+        stats.lock().count("rings left behind", 1)
+    }
+    if let Some(ring) = &db.opened().recovered.ring {
+        let mut s = stats.lock();
+        s.count("lives on a ring", 1);
+        s.count("entries brought home", ring.entries);
+    }
     stats.lock().count("log streams that went on without room", db.opened().recovered.continued);
 
     // M2: what came back.

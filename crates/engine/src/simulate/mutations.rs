@@ -55,6 +55,33 @@ pub const MUTATIONS: &[Mutation] = &[
         apply: |c| c.ignore_sync_dir = true,
         favour: Favour::Usual,
     },
+    engine!("ring_unfenced", "a block's sync returns before the ring's copy is fenced"),
+    engine!("ring_freed_before_synced", "the ring's slots are free before their file is synced"),
+    engine!(
+        "ring_freed_not_durable",
+        "the ring's slots are used again before it is durable that they are free"
+    ),
+    engine!(
+        "ring_renamed_undrained",
+        "a log file is renamed or removed while the ring holds blocks of it",
+        Favour::Recycling
+    ),
+    engine!(
+        "ring_names_not_synced",
+        "a log file goes to the ring before its name is durable",
+        Favour::Recycling
+    ),
+    engine!("ring_not_recovered", "what the ring holds is not brought home"),
+    engine!("ring_home_not_synced", "the ring is emptied before what it held is synced"),
+    engine!("ring_mark_not_durable", "the log goes to the ring before the mark is durable"),
+    engine!("ring_mark_gone_early", "the mark goes before the ring is empty"),
+    engine!("ring_mark_ignored", "a database opens without the ring that its mark names"),
+    engine!("ring_of_another_number", "a database opens on another ring than its mark names"),
+    engine!(
+        "ring_unmarked_replayed",
+        "entries are replayed into a database that was used without their ring"
+    ),
+    engine!("ring_trusted_when_lost", "blocks that a lost ring vouched for are believed", Favour::Deaths),
     engine!("acknowledge_before_sync", "a round counts as durable before it is written"),
     engine!("acknowledge_own_block", "a round counts as durable when its first block is", Favour::Streams),
     engine!("latch_absent", "a round reads what closes it after it has taken the buffers"),
