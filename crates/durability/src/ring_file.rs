@@ -2,7 +2,7 @@
 //!
 //! Its first sector, little-endian, is written once, when the ring is made:
 //! ```text
-//!   0 "ondol log ring 1"   16 slot size u32   20 promise u32 (0 server-crash, 1 power-failure)   24 length u64   32 number u64
+//!   0 "ondol log ring 2"   16 slot size u32   20 promise u32 (0 server-crash, 1 power-failure)   24 length u64   32 number u64
 //!  40 the database's folder: inode u64, birth s u64, birth ns u64   64 length of its path u32   68 the path, at most 440 bytes
 //! 508 CRC-32C of 0..508
 //! ```
@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-const MAGIC: &[u8; 16] = b"ondol log ring 1";
+const MAGIC: &[u8; 16] = b"ondol log ring 2";
 /// Bytes that are written at once, or not at all (M3).
 const SECTOR: usize = 512;
 const PATH: usize = 440;

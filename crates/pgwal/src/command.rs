@@ -213,6 +213,7 @@ fn init(o: &Options, ring: &Path) -> Result<(), String> {
                 ring.display()
             ));
         }
+        memory.enlarge_pages();
         let entries = Ring::new(memory, size as usize).ok_or("the ring is too small")?;
         entries.format();
         made.sync_all().map_err(at(ring))?;

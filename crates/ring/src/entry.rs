@@ -3,9 +3,10 @@
 //! A slot is [`SLOT`] bytes, little-endian:
 //! ```text
 //!  0 sequence u64   8 first of its write u64   16 inode u64   24 offset u64   32 length u32
-//! 36 timeline u32  40 log u32  44 part u32 (the three numbers of the segment's name)   48 zero   60 checksum of 0..60 and the data (`crc.rs`)
-//! 64 data
+//! 36 timeline u32  40 log u32  44 part u32 (the three numbers of the segment's name)   48 bytes kept u32   52 zero
+//! 60 checksum of 0..60 and the bytes kept (`crc.rs`)   64 bytes kept
 //! ```
+//! The bytes kept are the first of the data; what follows them, to its length, is zeros. The last page of a log that is written mostly ends with many.
 use crate::crc::checksum;
 
 /// The most bytes of data in an entry.
@@ -56,6 +57,13 @@ impl Segment {
     }
 }
 
+/// `data` without the zeros at its end, but for less than 64 of them.
+pub(crate) fn kept(data: &[u8]) -> &[u8] {
+    let zeros = data.rchunks(64).take_while(|c| c.iter().fold(0, |any, b| any | b) == 0);
+    let (kept, _) = data.split_at(data.len() - zeros.map(<[u8]>::len).sum::<usize>());
+    kept
+}
+
 /// A slot's header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Entry {
@@ -70,8 +78,8 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// The header's bytes, with the checksum over them and `data`.
-    pub(crate) fn seal(&self, data: &[u8]) -> [u8; HEAD] {
+    /// The header's bytes, with the checksum over them and the bytes that are kept.
+    pub(crate) fn seal(&self, kept: &[u8]) -> [u8; HEAD] {
         let mut b = [0; HEAD];
         let mut words = b.chunks_exact_mut(8);
         let s = &self.segment;
@@ -83,13 +91,14 @@ impl Entry {
             self.offset,
             pair(self.len, s.timeline),
             pair(s.log, s.part),
+            pair(kept.len() as u32, 0),
         ];
         for v in values {
             if let Some(w) = words.next() {
                 w.copy_from_slice(&v.to_le_bytes())
             }
         }
-        let crc = checksum(&b[..60], data);
+        let crc = checksum(&b[..60], kept);
         b[60..].copy_from_slice(&crc.to_le_bytes());
         b
     }
@@ -113,12 +122,18 @@ impl Entry {
             len: word(4) as u32,
         }
     }
-    /// The entry of a slot (header and data) if it is whole.
-    pub(crate) fn whole(slot: &[u8; SLOT]) -> Option<(Entry, &[u8])> {
-        let (head, data) = slot.split_first_chunk::<HEAD>()?;
+    /// The entry of a slot (header and data) if it is whole. Zeros that were not kept are put there again.
+    pub(crate) fn whole(slot: &mut [u8; SLOT]) -> Option<(Entry, &[u8])> {
+        let (head, data) = slot.split_first_chunk_mut::<HEAD>()?;
         let entry = Entry::read(head);
-        let data = data.get(..entry.len as usize)?;
-        (!data.is_empty() && entry.seal(data) == *head).then_some((entry, data))
+        let data = data.get_mut(..entry.len as usize)?;
+        let (kept, zeros) =
+            data.split_at_mut_checked(u32::from_le_bytes(*head[48..].first_chunk()?) as usize)?;
+        if entry.len == 0 || entry.seal(kept) != *head {
+            return None;
+        }
+        zeros.fill(0);
+        Some((entry, data))
     }
 }
 
@@ -143,11 +158,29 @@ mod tests {
         let mut slot = [0; SLOT];
         slot[..HEAD].copy_from_slice(&entry.seal(&[5; 16]));
         slot[HEAD..][..16].copy_from_slice(&[5; 16]);
-        assert_eq!(Entry::whole(&slot), Some((entry, &[5; 16][..])));
+        assert_eq!(Entry::whole(&mut slot), Some((entry, &[5; 16][..])));
         for at in 0..HEAD + 16 {
             slot[at] ^= 4;
-            assert_eq!(Entry::whole(&slot), None, "byte {at}");
+            assert_eq!(Entry::whole(&mut slot), None, "byte {at}");
             slot[at] ^= 4;
+        }
+    }
+
+    #[test]
+    fn zeros_at_the_end_are_not_kept_and_come_back() {
+        let segment = Segment::named(b"0000000A000000BC0000DEF1", 7).expect("a segment's name");
+        for (len, used) in [(DATA, DATA), (DATA, 5000), (DATA, 64), (100, 40), (100, 0), (DATA, 0)] {
+            let mut room = [0; DATA];
+            let data = &mut room[..len];
+            data[..used].fill(7);
+            let kept = kept(data);
+            assert!(kept.len() >= used && kept.len() < used + 64, "{} of {used}", kept.len());
+            let entry = Entry { sequence: 3, first: 2, segment, offset: 8192, len: len as u32 };
+            // What an older entry left in the slot.
+            let mut slot = [9; SLOT];
+            slot[..HEAD].copy_from_slice(&entry.seal(kept));
+            slot[HEAD..][..kept.len()].copy_from_slice(kept);
+            assert_eq!(Entry::whole(&mut slot), Some((entry, &*data)), "{used} of {len}");
         }
     }
 }

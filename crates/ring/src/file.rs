@@ -2,7 +2,7 @@
 //!
 //! The header's first 1024 bytes, little-endian, are written by `init` alone:
 //! ```text
-//!   0 "ondol ring 2\n\0\0\0"   16 slot size u32   20 promise u32 (0 a server's crash, 1 a power failure)   24 length u64
+//!   0 "ondol ring 3\n\0\0\0"   16 slot size u32   20 promise u32 (0 a server's crash, 1 a power failure)   24 length u64
 //!  32 system identifier u64   40 data directory: inode u64, birth s u64, birth ns u64   64 pg_wal: the same
 //!  88 length of the path u32   92 the ring's own number u32   96 path of the data directory, at most 900 bytes   1020 CRC-32C of 0..1020
 //! ```
@@ -10,16 +10,19 @@
 use crate::crc::crc32c;
 use crate::entry::SLOT;
 use crate::memory::Memory;
+use crate::ring::HEADER;
 use core::ffi::CStr;
-use core::sync::atomic::{AtomicU64, Ordering, fence};
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 
-const MAGIC: &[u8; 16] = b"ondol ring 2\n\0\0\0";
+const MAGIC: &[u8; 16] = b"ondol ring 3\n\0\0\0";
 /// Bytes of the header that say whose a ring is.
 pub const OWNED: usize = 1024;
 /// From here to the first slot are words that the ring leaves to its owner, each on a line of its own.
 pub const OWNERS_WORDS: usize = 2048;
 /// The longest path of a data directory, in bytes.
 pub const PATH: usize = 900;
+/// A multiple of every system's size of a page.
+const PAGE: usize = 64 << 10;
 
 /// The system's number for the last failure.
 pub fn errno() -> i32 {
@@ -60,8 +63,7 @@ pub fn sync(fd: i32) -> Result<(), i32> {
 /// As [`sync_data`], for a part of the file alone; `fd` must be open for writing. There is no call for it but that for mapped memory,
 /// which does nothing where the mapping could not be written through (the system forgets that it is shared).
 pub fn sync_part(fd: i32, part: core::ops::Range<u64>) -> Result<(), i32> {
-    const PAGE: u64 = 64 << 10;
-    let start = part.start / PAGE * PAGE;
+    let start = part.start / PAGE as u64 * PAGE as u64;
     let len = part.end.saturating_sub(start).max(1) as usize;
     let rights = libc::PROT_READ | libc::PROT_WRITE;
     // SAFETY: a fresh mapping at an address that the kernel chooses; nothing is read or written through it.
@@ -124,12 +126,12 @@ pub unsafe fn copy_racing(from: *const u8, to: *mut u8, len: usize) {
 }
 /// User and group of a file.
 pub fn owner_of(fd: i32) -> Result<(u32, u32), i32> {
-    let s = status(fd)?;
+    let s = status(fd, libc::STATX_UID | libc::STATX_GID)?;
     Ok((s.stx_uid, s.stx_gid))
 }
 /// The permission bits of a file.
 pub fn mode_of(fd: i32) -> Result<u32, i32> {
-    Ok(u32::from(status(fd)?.stx_mode) & 0o7777)
+    Ok(u32::from(status(fd, libc::STATX_MODE)?.stx_mode) & 0o7777)
 }
 pub fn set_mode(fd: i32, mode: u32) -> Result<(), i32> {
     // SAFETY: no memory is passed.
@@ -140,10 +142,9 @@ pub fn give(fd: i32, (user, group): (u32, u32)) -> Result<(), i32> {
     // SAFETY: no memory is passed.
     checked(unsafe { libc::syscall(libc::SYS_fchown, fd, user, group) }).map(drop)
 }
-fn status(fd: i32) -> Result<libc::statx, i32> {
+fn status(fd: i32, wanted: u32) -> Result<libc::statx, i32> {
     // SAFETY: all zeros is a value of this structure of numbers.
     let mut s: libc::statx = unsafe { core::mem::zeroed() };
-    let wanted = libc::STATX_BASIC_STATS | libc::STATX_BTIME;
     // SAFETY: the path is empty and ends with a zero; the structure is writable.
     let done =
         unsafe { libc::syscall(libc::SYS_statx, fd, c"".as_ptr(), libc::AT_EMPTY_PATH, wanted, &mut s) };
@@ -158,25 +159,26 @@ pub struct Identity {
     pub birth: (u64, u64),
 }
 
-/// Inode, size and device of what `fd` is open on.
+fn device_of(s: &libc::statx) -> u64 {
+    u64::from(s.stx_dev_major) << 32 | u64::from(s.stx_dev_minor)
+}
+
+/// Inode, size and device of what `fd` is open on. Its times are not asked for: where they are (`fstat` does), Linux 6.13 gives the next write a time
+/// of its own, and ext4 a change of the inode to log, for each write.
 pub fn found(fd: i32) -> Result<(u64, u64, u64), i32> {
-    // SAFETY: all zeros is a value of this structure of numbers.
-    let mut s: libc::stat = unsafe { core::mem::zeroed() };
-    // SAFETY: the structure is writable.
-    checked(unsafe { libc::syscall(libc::SYS_fstat, fd, &mut s) })?;
-    Ok((s.st_ino, s.st_size as u64, s.st_dev))
+    let s = status(fd, libc::STATX_INO | libc::STATX_SIZE)?;
+    Ok((s.stx_ino, s.stx_size, device_of(&s)))
 }
 
 /// The identity, the size and the device of what `fd` is open on (`AT_FDCWD`: of the current folder). `ENOTSUP` where the file system keeps no birth time and `born` is
 /// asked for.
 pub fn identity(fd: i32, born: bool) -> Result<(Identity, u64, u64), i32> {
-    let s = status(fd)?;
+    let s = status(fd, libc::STATX_INO | libc::STATX_SIZE | libc::STATX_BTIME)?;
     if born && s.stx_mask & libc::STATX_BTIME == 0 {
         return Err(libc::ENOTSUP);
     }
     let birth = (s.stx_btime.tv_sec as u64, u64::from(s.stx_btime.tv_nsec));
-    let device = u64::from(s.stx_dev_major) << 32 | u64::from(s.stx_dev_minor);
-    Ok((Identity { inode: s.stx_ino, birth }, s.stx_size, device))
+    Ok((Identity { inode: s.stx_ino, birth }, s.stx_size, device_of(&s)))
 }
 
 /// Whose a ring is.
@@ -273,10 +275,13 @@ pub fn lock(fd: i32, who: Who) -> Result<bool, i32> {
     }
 }
 
-/// A part of the mapping whose pages are asked for at once, in bytes: a fault for each page costs as much as all else that is done for a
-/// write. A multiple of this where the ring is so large that there would be more than [`PARTS`].
+/// Where one process writes alone, the pages of such a part of the ring, in bytes, are asked for at once: a fault for each costs as much as all else
+/// that is done for a write. A multiple of this where the ring is so large that there would be more than [`PARTS`]. Of many who write in turn, each
+/// would ask for pages that the others write: there a fault is the lesser price.
 const PART: usize = 128 << 10;
 const PARTS: usize = 1 << 15;
+/// A large page: memory is mapped by pages of this size where it lies in such pages, and the mapping begins at a multiple of it.
+const LARGE: usize = 2 << 20;
 
 /// A ring's file in memory, for as long as the process lives.
 pub struct Mapping {
@@ -285,6 +290,9 @@ pub struct Mapping {
     part: usize,
     /// A bit for each part that was asked for. A child inherits the bits but not the pages; it then takes faults.
     asked: [AtomicU64; PARTS / 64],
+    /// Where this process last wrote to, and how many bytes it had written there without a gap.
+    end: AtomicUsize,
+    run: AtomicUsize,
     /// A fence is enough for a power failure: mapped with `MAP_SYNC`.
     pub power: bool,
 }
@@ -296,22 +304,51 @@ unsafe impl Sync for Mapping {}
 impl Mapping {
     /// The caller has seen that the file is at least `len` bytes long.
     pub fn new(fd: i32, len: usize) -> Result<Mapping, i32> {
+        let rights = libc::PROT_READ | libc::PROT_WRITE;
+        // Not every file system puts a mapping where large pages fit: a place is taken first, larger than needed, and what is too much given back.
+        let room = len.next_multiple_of(LARGE) + LARGE;
+        let hold = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        // SAFETY: a fresh mapping at an address that the kernel chooses.
+        let start = checked(unsafe {
+            libc::syscall(libc::SYS_mmap, 0usize, room, libc::PROT_NONE, hold, -1, 0usize)
+        })? as usize;
+        let base = start.next_multiple_of(LARGE);
         let map = |flags: i32| {
-            let rights = libc::PROT_READ | libc::PROT_WRITE;
-            // SAFETY: a fresh mapping at an address that the kernel chooses.
-            checked(unsafe { libc::syscall(libc::SYS_mmap, 0usize, len, rights, flags, fd, 0usize) })
+            // SAFETY: over a part of what was just mapped, which nobody knows.
+            checked(unsafe {
+                libc::syscall(libc::SYS_mmap, base, len, rights, flags | libc::MAP_FIXED, fd, 0usize)
+            })
         };
         // Lines are written back from user space on x86-64 only.
-        if cfg!(target_arch = "x86_64")
-            && let Ok(base) = map(libc::MAP_SHARED_VALIDATE | libc::MAP_SYNC)
-        {
-            return Ok(Mapping::at_base(base, len, true));
+        let synced = libc::MAP_SHARED_VALIDATE | libc::MAP_SYNC;
+        let power = cfg!(target_arch = "x86_64") && map(synced).is_ok();
+        let done = if power { Ok(0) } else { map(libc::MAP_SHARED) };
+        let end = base + len.next_multiple_of(PAGE);
+        let spare = match done {
+            Ok(_) => [(start, base - start), (end, start + room - end)],
+            Err(_) => [(start, room), (end, 0)],
+        };
+        for (at, len) in spare.into_iter().filter(|s| s.1 != 0) {
+            // SAFETY: of what was mapped above, the part that is nobody's.
+            unsafe { libc::syscall(libc::SYS_munmap, at, len) };
         }
-        map(libc::MAP_SHARED).map(|base| Mapping::at_base(base, len, false))
+        done?;
+        Ok(Mapping {
+            base: base as *mut u8,
+            len,
+            part: len.div_ceil(PARTS).next_multiple_of(PART),
+            asked: [const { AtomicU64::new(0) }; PARTS / 64],
+            end: AtomicUsize::new(0),
+            run: AtomicUsize::new(0),
+            power,
+        })
     }
-    fn at_base(base: libc::c_long, len: usize, power: bool) -> Mapping {
-        let part = len.div_ceil(PARTS).next_multiple_of(PART);
-        Mapping { base: base as *mut u8, len, part, asked: [const { AtomicU64::new(0) }; PARTS / 64], power }
+    /// Asks for large pages where the memory is the system's own (tmpfs; Linux 6.1): each process that writes the ring maps all of it, page by
+    /// page. Elsewhere it does nothing.
+    pub fn enlarge_pages(&self) {
+        const COLLAPSE: i32 = 25; // MADV_COLLAPSE
+        // SAFETY: the mapping is ours; what it holds stays.
+        unsafe { libc::syscall(libc::SYS_madvise, self.base, self.len, COLLAPSE) };
     }
     /// The place of `bytes` bytes at `at`; an end of the process where the ring is wrong about its own length.
     fn at(&self, at: usize, bytes: usize) -> *mut u8 {
@@ -327,13 +364,19 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: mapped by us, unmapped once.
-        unsafe { libc::syscall(libc::SYS_munmap, self.base, self.len) };
+        // SAFETY: mapped by us, with what was taken behind it, and unmapped once.
+        unsafe { libc::syscall(libc::SYS_munmap, self.base, self.len.next_multiple_of(PAGE)) };
     }
 }
 
 impl Memory for Mapping {
     fn near(&self, at: usize, len: usize) {
+        let alone = self.end.swap(at + len, Ordering::Relaxed) == at;
+        let run = if alone { self.run.load(Ordering::Relaxed).saturating_add(len) } else { len };
+        self.run.store(run, Ordering::Relaxed);
+        if run < PART {
+            return;
+        }
         for part in at / self.part..=(at + len).min(self.len - 1) / self.part {
             let (word, bit) = (&self.asked[part / 64], 1 << (part % 64));
             if word.load(Ordering::Relaxed) & bit == 0 {
@@ -382,6 +425,13 @@ impl Memory for Mapping {
             core::arch::x86_64::_mm_sfence()
         };
         fence(Ordering::SeqCst)
+    }
+    fn settle(&self) -> Result<(), i32> {
+        if self.power {
+            return Ok(());
+        }
+        // SAFETY: the header is mapped.
+        again(|| unsafe { libc::syscall(libc::SYS_msync, self.base, HEADER, libc::MS_SYNC) })
     }
     fn read(&self, at: usize, to: &mut [u8]) {
         let from = self.at(at, to.len());

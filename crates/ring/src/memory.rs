@@ -16,6 +16,10 @@ pub trait Memory {
     /// Begins to write back the cache line of `at`.
     fn flush(&self, at: usize);
     fn fence(&self);
+    /// Makes the words of the header durable as far as this memory can, if a fence does not. An error is the system's number for it.
+    fn settle(&self) -> Result<(), i32> {
+        Ok(())
+    }
     /// Other processes may be writing these bytes: the caller proves what it read.
     fn read(&self, at: usize, to: &mut [u8]);
     /// Loads a word, acquiring.

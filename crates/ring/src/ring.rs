@@ -13,7 +13,7 @@
 //!
 //! LOCK and DRAINING hold who a process is, which no later process is again. One that dies leaves it there: whoever meets it makes good what it
 //! may have left half done (R5, R7).
-use crate::entry::{DATA, Entry, SLOT, Segment};
+use crate::entry::{DATA, Entry, SLOT, Segment, kept};
 use crate::memory::Memory;
 use core::ops::Range;
 
@@ -304,7 +304,7 @@ impl<M: Memory> Ring<M> {
         for at in 0..self.slots {
             if self.entry(at).sequence >= next {
                 self.memory.read(self.place(at), &mut slot);
-                next = Entry::whole(&slot).map_or(next, |(e, _)| next.max(e.sequence.saturating_add(1)))
+                next = Entry::whole(&mut slot).map_or(next, |(e, _)| next.max(e.sequence.saturating_add(1)))
             }
         }
         self.begin(next)
@@ -350,7 +350,7 @@ impl<M: Memory, F: Files> Held<'_, M, F> {
         let Ring { memory: m, slots } = self.ring;
         // A write that is longer than a part of the ring is several.
         let most = (slots / 4) as usize * DATA;
-        // What is sealed is what is stored: a copy of our own. Zeros fill its last line.
+        // What is sealed is what is stored: a copy of our own.
         let mut copy = [0; DATA];
         let mut done = 0;
         while done < len {
@@ -370,15 +370,17 @@ impl<M: Memory, F: Files> Held<'_, M, F> {
             }
             for sequence in first..end {
                 let n = DATA.min(len - done);
-                // Whole lines: a part of one is read before it is written.
-                let words = n.next_multiple_of(64);
-                copy[n..words].fill(0);
                 fetch(done, &mut copy[..n]);
+                let used = kept(&copy[..n]).len();
                 let offset = offset + done as u64;
                 let entry = Entry { sequence, first, segment, offset, len: n as u32 };
+                let seal = entry.seal(&copy[..used]);
+                // Whole lines: a part of one is read before it is written.
+                let words = used.next_multiple_of(64);
+                copy[used..words].fill(0);
                 let place = self.ring.place(sequence);
                 m.near(place, SLOT);
-                m.copy(place, &entry.seal(&copy[..n]));
+                m.copy(place, &seal);
                 m.copy(place + SLOT - DATA, &copy[..words]);
                 done += n;
             }

@@ -32,6 +32,8 @@ pub enum Wrong {
     MadeForgotten,
     /// A ring that promises nothing after a power failure is replayed after one.
     BootIgnored,
+    /// A ring that promises nothing after a power failure is emptied in the system's memory only.
+    NotSettled,
 }
 
 pub const PAGES: u64 = 4; // of a segment
@@ -298,6 +300,15 @@ impl Memory for Shared {
                 durable[at..at + 8].copy_from_slice(&word)
             }
         }
+    }
+    fn settle(&self) -> Result<(), i32> {
+        let m = &self.machine;
+        m.step();
+        if !m.gone.get() && !m.power && m.wrong != Wrong::NotSettled {
+            let Bytes { now, durable, .. } = &mut *m.rings[self.ring].borrow_mut();
+            durable[..HEADER].copy_from_slice(&now[..HEADER])
+        }
+        Ok(())
     }
     fn read(&self, at: usize, to: &mut [u8]) {
         to.copy_from_slice(&self.machine.rings[self.ring].borrow().now[at..at + to.len()])
