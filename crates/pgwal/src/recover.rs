@@ -20,7 +20,8 @@ pub enum Refusal {
     OtherRing(u32),
     /// It promises nothing after a power failure, and the system was started since.
     OtherBoot {
-        entries: u64,
+        /// `None`: it cannot be told.
+        entries: Option<u64>,
     },
     Ring(Error, Option<Segment>),
     /// The mark cannot be read or taken away.
@@ -36,12 +37,17 @@ impl fmt::Display for Refusal {
                  older than its WAL; `discard` gives them up"
             ),
             Refusal::OtherRing(n) => write!(f, "the cluster's WAL is in another ring, of number {n:08x}"),
-            Refusal::OtherBoot { entries } => write!(
-                f,
-                "the server did not end in order before the system was started, and the ring ({entries} entries) is not for power failures: if \
-                 the system was shut down in order, recover with --rebooted; else what it holds may be older than the disk, and \
-                 `discard` gives it up"
-            ),
+            Refusal::OtherBoot { entries } => {
+                f.write_str("the server did not end in order before the system was started, and the ring (")?;
+                match entries {
+                    Some(n) => write!(f, "{n} entries")?,
+                    None => f.write_str("with entries that are not whole")?,
+                }
+                f.write_str(
+                    ") is not for power failures: if the system was shut down in order, recover with --rebooted yes; else what it holds may \
+                     be older than the disk, and `discard` gives it up",
+                )
+            }
             Refusal::Ring(Error::Damaged(n), _) => {
                 write!(f, "entry {n} was acknowledged and is damaged; nothing was changed")
             }
@@ -81,13 +87,14 @@ pub fn recover<M: Memory, F: Folders>(
     {
         return Err(Refusal::OtherRing(other));
     }
-    let Replay { entries, .. } = ring.survey(|_, _| Ok(())).map_err(|e| Refusal::Ring(e, None))?;
-    if entries != 0 && marked == Marked::No {
-        return Err(Refusal::NotMarked { entries });
-    }
+    let found = ring.survey(|_, _| Ok(()));
     let then = words::BOOT.map(|w| memory.word(w));
     if marked != Marked::No && !owner.power && !rebooted && then != folders.boot() {
-        return Err(Refusal::OtherBoot { entries });
+        return Err(Refusal::OtherBoot { entries: found.ok().map(|f| f.entries) });
+    }
+    let Replay { entries, .. } = found.map_err(|e| Refusal::Ring(e, None))?;
+    if entries != 0 && marked == Marked::No {
+        return Err(Refusal::NotMarked { entries });
     }
     let home = core::cell::RefCell::new(Home {
         memory,
@@ -100,7 +107,8 @@ pub fn recover<M: Memory, F: Folders>(
     let home = home.into_inner();
     home.close();
     let done = done.map_err(|e| Refusal::Ring(e, home.blamed))?;
-    // Durably, before the mark goes: the next server must make it anew.
+    // Durably, before the mark goes: the next server must make it anew. Also where the ring is not for power failures: one that came after a stop
+    // in order would bring back entries that nobody waits for.
     let cleared = [words::MARKED, words::NAMED[0], words::NAMED[1]].map(|w| (w, 0));
     set_words(memory, &cleared);
     set_words(
@@ -113,6 +121,7 @@ pub fn recover<M: Memory, F: Folders>(
             }
         }),
     );
+    memory.settle().map_err(|n| Refusal::Ring(Error::Sync(n), None))?;
     unmark(folders, Some(owner.id)).map_err(Refusal::Mark)?;
     Ok(done)
 }

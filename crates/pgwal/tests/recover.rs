@@ -1,6 +1,6 @@
 //! Recovery's refusals, the mark, and segments that it makes, on real files: a folder that looks like a data directory.
 use ondol_ring::file::{self, Mapping, OWNED, Owner};
-use ondol_ring::{Files, Memory, Ring, Segment};
+use ondol_ring::{Files, HEADER, Memory, Ring, Segment};
 use pgwal::cluster::{Cluster, boot};
 use pgwal::mark::{KEPT, Marked, mark, marked, set_words, words};
 use std::ffi::CString;
@@ -160,6 +160,55 @@ fn a_lesser_ring_is_not_replayed_after_the_system_was_started() {
     place.refuses(&["recover", "--ring", "ring"], "not for power failures");
     place.does(&["recover", "--ring", "ring", "--rebooted", "yes"]);
     assert_eq!(place.page(NAMES[0], 3), b'd');
+}
+
+/// Of a ring in a file of a disk, power leaves blocks of any age.
+#[test]
+fn a_lesser_ring_is_empty_after_a_stop_in_order_whatever_power_leaves_of_it() {
+    let place = Place::new();
+    place.written("ring", &[(NAMES[0], 3), (NAMES[0], 4), (NAMES[0], 5)]);
+    let used = fs::read(place.path("ring")).expect("the ring");
+    place.does(&["recover", "--ring", "ring"]);
+    let mut left = fs::read(place.path("ring")).expect("the ring");
+    left[HEADER..].copy_from_slice(&used[HEADER..]);
+    fs::write(place.path("ring"), left).expect("the ring");
+    let (ring, ..) = place.open("ring");
+    set_words(ring.memory(), &[(words::BOOT[0], 1)]);
+    place.does(&["recover", "--ring", "ring"]);
+    assert_eq!(ring.survey(|_, _| Ok(())).expect("whole").entries, 0);
+    // It did not end in order: that is told, not what the blocks look like.
+    place.written("ring", &[(NAMES[0], 3), (NAMES[0], 4)]);
+    set_words(ring.memory(), &[(words::BOOT[0], 1)]);
+    ring.memory().copy(HEADER + 64, &[9; 64]);
+    place.refuses(
+        &["recover", "--ring", "ring"],
+        "with entries that are not whole) is not for power failures",
+    );
+}
+
+#[test]
+fn zeros_at_the_end_of_a_page_are_brought_home() {
+    let place = Place::new();
+    fs::write(place.segment(NAMES[0]), vec![b'x'; SIZE as usize]).expect("an old segment");
+    place.written("ring", &[]);
+    let (ring, cluster, _) = place.open("ring");
+    let inode = std::os::unix::fs::MetadataExt::ino(&fs::metadata(place.segment(NAMES[0])).expect("it"));
+    let segment = Segment::named(NAMES[0].as_bytes(), inode).expect("a name");
+    let held = ring.enter(&cluster).expect("the lock");
+    let page = |at: usize, to: &mut [u8]| {
+        to.fill(0);
+        // Two pages: of the first a part, of the second nothing.
+        if at == 0 {
+            to[..1000].fill(b'a')
+        }
+    };
+    held.append(segment, 2 * PAGE as u64, 2 * PAGE, page).expect("room");
+    drop(held);
+    place.does(&["recover", "--ring", "ring"]);
+    let all = fs::read(place.segment(NAMES[0])).expect("a segment");
+    assert!(all[2 * PAGE..][..1000].iter().all(|b| *b == b'a'));
+    assert!(all[2 * PAGE + 1000..4 * PAGE].iter().all(|b| *b == 0));
+    assert!(all[..2 * PAGE].iter().chain(&all[4 * PAGE..]).all(|b| *b == b'x'));
 }
 
 #[test]

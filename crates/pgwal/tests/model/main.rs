@@ -151,7 +151,7 @@ impl Story {
         let mark = marked(&self.reached(None));
         match why {
             Refusal::OtherRing(by) if by != IDS[ring] && mark == Ok(Marked::By(by)) => Ok(()),
-            Refusal::NotMarked { .. } if self.tampered[ring] || weak => {
+            Refusal::NotMarked { .. } if self.tampered[ring] => {
                 if self.machine.random.one_in(2) {
                     self.make_ring(ring)
                 }
@@ -161,7 +161,12 @@ impl Story {
                 // The system was shut down in order.
                 self.recover_with(ring, true).map_err(|e| format!("though nothing was lost: {e}"))
             }
-            Refusal::OtherBoot { .. } | Refusal::Ring(..) if weak => {
+            // Somebody took the mark away, and then power failed.
+            Refusal::Ring(Error::Damaged(_), _) if weak && self.tampered[ring] => {
+                self.make_ring(ring);
+                Ok(())
+            }
+            Refusal::OtherBoot { .. } if weak => {
                 if mark == Ok(Marked::By(IDS[ring])) {
                     unmark(&self.reached(None), None).map_err(|e| format!("given up: {e}"))?;
                     self.told.clear()
@@ -484,6 +489,7 @@ fn each_wrong_variant_is_caught() {
         Wrong::NameNotDurable,
         Wrong::MadeForgotten,
         Wrong::BootIgnored,
+        Wrong::NotSettled,
     ] {
         let caught = (0..8_000).find_map(|seed| {
             let story = catch_unwind(AssertUnwindSafe(|| Story::new(seed, wrong).live(60)));
