@@ -7,14 +7,14 @@
 //!   and is known before the first file is opened.
 //! - **S2** Other libraries' constructors open files before ours runs: until then, and on any doubt, the system call.
 //! - **S3** Nothing is allocated, no symbol is looked up, no thread-local storage but the C library's `errno`.
-//! - **S4** What is known of a descriptor is never forgotten, only proved at each use: a child of `vfork` closes and copies descriptors in
-//!   memory that it shares with its parent.
+//! - **S4** What is known of a descriptor is never forgotten, only proved when it is used: a child of `vfork` closes and copies descriptors in
+//!   memory that it shares with its parent. A proof stands until any descriptor is opened, closed or copied.
 #![no_std]
 #![allow(unsafe_code)] // It replaces functions of the C library.
 extern crate std; // For its panic handler alone; nothing here panics by intent.
 
 use core::cell::UnsafeCell;
-use core::ffi::{CStr, c_char, c_int, c_long, c_void};
+use core::ffi::{CStr, c_char, c_int, c_long, c_uint, c_void};
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use ondol_ring::file::{self, Mapping, Owner, Who};
 use ondol_ring::{Error, Ring, Segment};
@@ -52,6 +52,14 @@ struct Known {
     part: AtomicU32,
     /// Covered writes were made through it.
     covered: AtomicBool,
+    /// The [`CHANGES`] at which it was last proved, 0 if never, and the segment's size then.
+    proved: AtomicU64,
+    size: AtomicU64,
+}
+/// How often a descriptor of this process was opened, closed or copied, from 1 on: as long as none is, each stays what it was proved to be.
+static CHANGES: AtomicU64 = AtomicU64::new(1);
+fn changed() {
+    CHANGES.fetch_add(1, Relaxed);
 }
 const DESCRIPTORS: usize = 1 << 16;
 static KNOWN: [Known; DESCRIPTORS] = [const {
@@ -61,6 +69,8 @@ static KNOWN: [Known; DESCRIPTORS] = [const {
         log: AtomicU32::new(0),
         part: AtomicU32::new(0),
         covered: AtomicBool::new(false),
+        proved: AtomicU64::new(0),
+        size: AtomicU64::new(0),
     }
 }; DESCRIPTORS];
 
@@ -84,6 +94,7 @@ impl Known {
         k.log.store(s.log, Relaxed);
         k.part.store(s.part, Relaxed);
         k.covered.store(covered, Relaxed);
+        k.proved.store(0, Relaxed);
         k.inode.store(s.inode, Relaxed);
     }
 }
@@ -280,17 +291,26 @@ impl Service {
         }
         Ok(fd)
     }
-    /// Whether the descriptor is still open on its segment, and the segment's size.
-    fn proved(&self, fd: c_int, segment: &Segment) -> Option<u64> {
+    /// Whether the descriptor is still open on its segment, and the segment's size (S4).
+    fn proved(&self, fd: c_int, known: &Known, segment: &Segment) -> Option<u64> {
+        let now = CHANGES.load(Relaxed);
+        if known.proved.load(Relaxed) == now {
+            return Some(known.size.load(Relaxed));
+        }
         let (inode, size, device) = file::found(fd).ok()?;
-        (inode == segment.inode && device == self.device).then_some(size)
+        if inode != segment.inode || device != self.device {
+            return None;
+        }
+        known.size.store(size, Relaxed);
+        known.proved.store(now, Relaxed);
+        Some(size)
     }
     /// A write to a segment by `write`; its bytes (readable) and its place where it is of a kind that the ring covers.
     fn write(&self, fd: c_int, bytes: Option<(*const u8, usize, i64)>, write: impl Fn() -> c_long) -> isize {
         let Some((known, segment)) = Known::of(fd) else {
             return write() as isize;
         };
-        let Some(size) = self.proved(fd, &segment) else {
+        let Some(size) = self.proved(fd, known, &segment) else {
             return write() as isize;
         };
         let held = match self.ring.enter(&self.cluster) {
@@ -327,7 +347,7 @@ impl Service {
         let Some((known, segment)) = Known::of(fd) else {
             return sync() as c_int;
         };
-        if self.proved(fd, &segment).is_none() {
+        if self.proved(fd, known, &segment).is_none() {
             return sync() as c_int;
         }
         if let Some(e) = self.ring.failure() {
@@ -350,6 +370,7 @@ impl Service {
 }
 
 fn opened(at: c_int, path: *const c_char, flags: c_int, mode: u32) -> c_int {
+    changed();
     let Some(path) = text(path) else {
         return fail(libc::EFAULT);
     };
@@ -520,8 +541,24 @@ pub extern "C" fn syncfs(fd: c_int) -> c_int {
     unsafe { libc::syscall(libc::SYS_syncfs, fd) as c_int }
 }
 
+/// What was just closed may soon be another file's descriptor.
+fn closed(done: c_long) -> c_int {
+    changed();
+    done as c_int
+}
+#[unsafe(no_mangle)]
+pub extern "C" fn close(fd: c_int) -> c_int {
+    // SAFETY: no memory is passed.
+    closed(unsafe { libc::syscall(libc::SYS_close, fd) })
+}
+#[unsafe(no_mangle)]
+pub extern "C" fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
+    // SAFETY: no memory is passed.
+    closed(unsafe { libc::syscall(libc::SYS_close_range, first, last, flags) })
+}
 /// A descriptor that was made as a copy knows what its original does; one past the table is not given.
 fn copied(from: c_int, made: c_long) -> c_int {
+    changed();
     let made = made as c_int;
     match Known::of(from) {
         Some((known, segment)) if made >= 0 && made != from => {
