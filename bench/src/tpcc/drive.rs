@@ -73,11 +73,14 @@ impl Outcome {
             ("retries".to_string(), self.retries as f64),
             ("rolled_back".into(), self.rolled_back as f64),
         ];
-        for t in TYPES {
-            let h = &self.latencies[t as usize];
-            extra.push((format!("{} count", t.name()), h.len() as f64));
-            extra.push((format!("{} p50 us", t.name()), h.percentile_us(0.5)));
-            extra.push((format!("{} p99 us", t.name()), h.percentile_us(0.99)));
+        let mut all = Histogram::default();
+        self.latencies.iter().for_each(|h| all.merge(h));
+        let each = TYPES.map(|t| (t.name(), &self.latencies[t as usize]));
+        for (name, h) in each.into_iter().chain([("all", &all)]) {
+            extra.push((format!("{name} count"), h.len() as f64));
+            extra.push((format!("{name} p50 us"), h.percentile_us(0.5)));
+            extra.push((format!("{name} p99 us"), h.percentile_us(0.99)));
+            extra.push((format!("{name} slowest us"), h.largest_us()));
         }
         Sample {
             operations: self.transactions(),
