@@ -221,6 +221,14 @@ impl Charset {
     pub fn is_utf8(self) -> bool {
         matches!(self.how, How::Utf8 | How::Ascii)
     }
+    /// ASCII is itself in it, so that bytes below 128 are UTF-8 as they are.
+    pub fn has_ascii(self) -> bool {
+        matches!(self.how, How::Utf8 | How::Ascii | How::Single(_) | How::Double(_))
+    }
+    /// Whether a byte below 128 can be part of a longer character, so that texts written out have to be looked at character by character.
+    pub fn hides_ascii(self) -> bool {
+        matches!(self.how, How::Utf16 | How::Utf16Le | How::Utf32 | How::Double(_))
+    }
     /// Bytes of the character that `bytes` begin with, as the servers count them where they write texts out: 1 where it is none of several bytes.
     pub fn character(self, bytes: &[u8]) -> usize {
         let n = match (self.how, bytes) {

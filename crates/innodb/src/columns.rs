@@ -20,20 +20,21 @@
 use crate::charset::Charset;
 use crate::error::{Error, Kind, Result};
 use crate::json;
+use crate::record::{Length, Lengths, Span, padded};
 use crate::scan::{Leaf, Scan, Stored};
 use crate::table::{Column, Type};
 use crate::text::{self, hex};
-use crate::value::{self, Date, Time};
-use arrow_array::builder::{BinaryBuilder, PrimitiveBuilder};
+use crate::value::{self, Date, Digits, Time};
+use arrow_array::cast::AsArray;
 use arrow_array::types::{
     ArrowDictionaryKeyType, Date32Type, Decimal128Type, Decimal256Type, DurationMicrosecondType, Float32Type,
     Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, TimestampMicrosecondType, UInt8Type, UInt16Type,
     UInt32Type, UInt64Type,
 };
 use arrow_array::{
-    Array, ArrayRef, ArrowPrimitiveType, DictionaryArray, PrimitiveArray, RecordBatch, StringArray,
+    ArrayRef, ArrowPrimitiveType, BinaryArray, DictionaryArray, PrimitiveArray, RecordBatch, StringArray,
 };
-use arrow_buffer::{Buffer, NullBufferBuilder, OffsetBuffer, ScalarBuffer, i256};
+use arrow_buffer::{ArrowNativeType, Buffer, NullBufferBuilder, OffsetBuffer, ScalarBuffer, i256};
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use ondol_scan::csv::{Dialect, Lines};
 use std::ops::Range;
@@ -176,6 +177,13 @@ impl Columns {
     pub fn take_nulled(&mut self) -> u64 {
         std::mem::take(&mut self.nulled)
     }
+    /// Takes the memory of a batch of this form that nobody needs any more, instead of its own. Fresh memory costs as much as filling it does.
+    pub fn reuse(&mut self, batch: RecordBatch) {
+        let (_, arrays, _) = batch.into_parts();
+        for (values, array) in self.columns.iter_mut().zip(arrays) {
+            values.reuse(array);
+        }
+    }
     /// What was taken, as a batch; it begins anew.
     pub fn take(&mut self, scan: &Scan) -> Result<RecordBatch> {
         self.rows = 0;
@@ -191,6 +199,15 @@ trait Values: Send {
     fn add(&mut self, leaf: &Leaf<'_>, column: usize, rows: Range<usize>) -> Result<u64>;
     fn bytes(&self) -> usize;
     fn finish(&mut self) -> ArrayRef;
+    /// Takes the memory of an array of its own kind, before anything is added.
+    fn reuse(&mut self, array: ArrayRef);
+}
+
+/// The memory of a buffer, empty, unless it is needed elsewhere.
+fn emptied<T: ArrowNativeType>(buffer: Buffer) -> Vec<T> {
+    let mut memory = buffer.into_vec().unwrap_or_default();
+    memory.clear();
+    memory
 }
 
 /// Calls `each` for the stored bytes of a column in some rows, `None` being NULL.
@@ -202,7 +219,7 @@ fn each(
     mut each: impl FnMut(Option<&[u8]>) -> std::result::Result<(), Refused>,
 ) -> Result<()> {
     for row in rows {
-        let place = leaf.rows.row(row)[column];
+        let place = leaf.rows.place(row, column);
         // Nearly all values lie whole on their pages.
         if let Some((bytes, false)) = place.bytes(leaf.page) {
             each(Some(bytes)).map_err(|why| refusal(leaf, column, bytes, why))?;
@@ -250,51 +267,98 @@ fn refusal(leaf: &Leaf<'_>, column: usize, bytes: &[u8], why: Refused) -> Error 
 fn shown(column: &Column, bytes: &[u8]) -> Option<String> {
     let mut lines = Lines::new(Dialect::Rfc4180, 32);
     text::push(&mut lines, column, bytes).ok()?;
-    String::from_utf8(lines.into_bytes()).ok()
+    lines.end_line();
+    let mut line = String::from_utf8(lines.into_bytes()).ok()?;
+    line.pop();
+    Some(line)
 }
 
-/// Values of a fixed width, each read from its bytes by `read`.
-struct Fixed<T: ArrowPrimitiveType, F> {
-    builder: PrimitiveBuilder<T>,
+/// Values of a fixed width, each read from its bytes by `read`, which is given N bytes; those behind the width mean nothing.
+struct Fixed<T: ArrowPrimitiveType, const N: usize, F> {
+    values: Vec<T::Native>,
+    nulls: NullBufferBuilder,
+    ty: DataType,
+    width: usize,
     read: F,
     /// What is no day becomes NULL.
     no_day_is_null: bool,
 }
-impl<T, F> Fixed<T, F>
+impl<T, const N: usize, F> Fixed<T, N, F>
 where
     T: ArrowPrimitiveType,
-    F: Fn(&[u8]) -> std::result::Result<T::Native, Refused>,
+    F: Fn([u8; N]) -> std::result::Result<T::Native, Refused>,
 {
+    fn new(ty: DataType, width: usize, no_day_is_null: bool, read: F) -> Self {
+        Fixed { values: Vec::new(), nulls: NullBufferBuilder::new(0), ty, width, read, no_day_is_null }
+    }
     fn take(&mut self, leaf: &Leaf<'_>, column: usize, rows: Range<usize>) -> Result<u64> {
+        let before = self.values.len();
+        if self.take_all(leaf, column, rows.clone()) {
+            return Ok(0);
+        }
+        self.values.truncate(before);
         let mut nulled = 0;
         each(leaf, column, rows, |bytes| {
-            match bytes.map(&self.read) {
-                None => self.builder.append_null(),
-                Some(Ok(value)) => self.builder.append_value(value),
-                Some(Err(NoDay)) if self.no_day_is_null => {
-                    nulled += 1;
-                    self.builder.append_null()
-                }
-                Some(Err(why)) => return Err(why),
-            }
+            let value = match bytes {
+                None => None,
+                Some(bytes) if bytes.len() != self.width => return Err(NoValue),
+                Some(bytes) => match (self.read)(padded(bytes)) {
+                    Err(NoDay) if self.no_day_is_null => {
+                        nulled += 1;
+                        None
+                    }
+                    read => Some(read?),
+                },
+            };
+            self.nulls.append(value.is_some());
+            self.values.push(value.unwrap_or_default());
             Ok(())
         })?;
         Ok(nulled)
     }
-    fn bytes(&self) -> usize {
-        std::mem::size_of_val(self.builder.values_slice())
+    /// Takes values that all lie on their page, and are values. False if one does not or is not; then what was added to the values is nothing.
+    fn take_all(&mut self, leaf: &Leaf<'_>, column: usize, rows: Range<usize>) -> bool {
+        let Some(span) = leaf.rows.span(column, rows).filter(|span| span.has_width(self.width)) else {
+            return false;
+        };
+        let (page, read, width) = (leaf.page, &self.read, self.width);
+        let mut wrong = false;
+        match span.lengths {
+            Lengths::Even(_) => {
+                self.values.extend(span.at.iter().map(|at| {
+                    let value = read(span.field(page, *at, width));
+                    wrong |= value.is_err();
+                    value.unwrap_or_default()
+                }));
+                self.nulls.append_n_non_nulls(if wrong { 0 } else { span.at.len() });
+            }
+            Lengths::Each(lengths) => {
+                self.values.extend(span.at.iter().zip(lengths).map(|(at, length)| {
+                    let value = read(span.field(page, *at, width));
+                    let is_null = *length == Span::NULL;
+                    wrong |= value.is_err() && !is_null;
+                    value.ok().filter(|_| !is_null).unwrap_or_default()
+                }));
+                if !wrong {
+                    lengths.iter().for_each(|n| self.nulls.append(*n != Span::NULL));
+                }
+            }
+        }
+        !wrong
     }
-    /// What was taken; it begins anew, with room for as much.
+    fn bytes(&self) -> usize {
+        std::mem::size_of_val(&self.values[..])
+    }
+    /// What was taken; it begins anew.
     fn whole(&mut self) -> PrimitiveArray<T> {
-        let array = self.builder.finish();
-        self.builder = PrimitiveBuilder::with_capacity(array.len()).with_data_type(array.data_type().clone());
-        array
+        let values = std::mem::take(&mut self.values);
+        PrimitiveArray::new(values.into(), self.nulls.finish()).with_data_type(self.ty.clone())
     }
 }
-impl<T, F> Values for Fixed<T, F>
+impl<T, const N: usize, F> Values for Fixed<T, N, F>
 where
     T: ArrowPrimitiveType,
-    F: Fn(&[u8]) -> std::result::Result<T::Native, Refused> + Send,
+    F: Fn([u8; N]) -> std::result::Result<T::Native, Refused> + Send,
 {
     fn add(&mut self, leaf: &Leaf<'_>, column: usize, rows: Range<usize>) -> Result<u64> {
         self.take(leaf, column, rows)
@@ -305,17 +369,22 @@ where
     fn finish(&mut self) -> ArrayRef {
         Arc::new(self.whole())
     }
+    fn reuse(&mut self, array: ArrayRef) {
+        let Some(own) = array.as_primitive_opt::<T>().cloned() else { return };
+        drop(array);
+        self.values = emptied(own.into_parts().1.into_inner());
+    }
 }
 
 /// An ENUM's values: places in its dictionary.
-struct Elements<T: ArrowPrimitiveType, F> {
-    keys: Fixed<T, F>,
+struct Elements<T: ArrowPrimitiveType, const N: usize, F> {
+    keys: Fixed<T, N, F>,
     dictionary: ArrayRef,
 }
-impl<T, F> Values for Elements<T, F>
+impl<T, const N: usize, F> Values for Elements<T, N, F>
 where
     T: ArrowDictionaryKeyType,
-    F: Fn(&[u8]) -> std::result::Result<T::Native, Refused> + Send,
+    F: Fn([u8; N]) -> std::result::Result<T::Native, Refused> + Send,
 {
     fn add(&mut self, leaf: &Leaf<'_>, column: usize, rows: Range<usize>) -> Result<u64> {
         self.keys.take(leaf, column, rows)
@@ -327,23 +396,69 @@ where
         // Each key was compared with the number of elements when it was read.
         Arc::new(DictionaryArray::<T>::new(self.keys.whole(), self.dictionary.clone()))
     }
+    fn reuse(&mut self, array: ArrayRef) {
+        let Some(own) = array.as_dictionary_opt::<T>().cloned() else { return };
+        drop(array);
+        self.keys.reuse(Arc::new(own.into_parts().0));
+    }
 }
 
 /// Bytes that an array with offsets of 32 bits takes at most.
 const LONGEST: usize = i32::MAX as usize;
 
-/// Texts one after the other; `read` appends one's bytes.
+/// When values are taken in bulk, as they are stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Bulk {
+    Always,
+    /// If all are ASCII; of others `read` knows what they mean.
+    Ascii,
+    Never,
+}
+/// Texts or bytes, one after the other; `read` appends one's bytes.
 struct Texts<F> {
     bytes: Vec<u8>,
     /// Where each text begins, and where the last one ends.
     offsets: Vec<i32>,
     nulls: NullBufferBuilder,
+    /// Bytes that are no text.
+    is_binary: bool,
+    bulk: Bulk,
+    /// Spaces at the end do not count.
+    trims: bool,
     read: F,
 }
 impl<F> Texts<F> {
+    fn new(is_binary: bool, bulk: Bulk, trims: bool, read: F) -> Texts<F> {
+        let nulls = NullBufferBuilder::new(0);
+        Texts { bytes: Vec::new(), offsets: vec![0], nulls, is_binary, bulk, trims, read }
+    }
+    /// Takes values that all lie on their page as they are. False if they cannot be taken so; then nothing is.
+    fn take_all(&mut self, leaf: &Leaf<'_>, column: usize, rows: Range<usize>) -> bool {
+        let (first, start) = (self.offsets.len(), self.bytes.len());
+        self.offsets.reserve(rows.len());
+        let (bytes, offsets) = (&mut self.bytes, &mut self.offsets);
+        if !leaf.gather(column, rows.clone(), self.trims, false, bytes, |end| offsets.push(end as i32)) {
+            return false;
+        }
+        if self.bytes.len() > LONGEST || self.bulk == Bulk::Ascii && !self.bytes[start..].is_ascii() {
+            self.bytes.truncate(start);
+            self.offsets.truncate(first);
+            return false;
+        }
+        match leaf.rows.span(column, rows.clone()) {
+            Some(Span { lengths: Lengths::Each(lengths), .. }) if lengths.contains(&Span::NULL) => {
+                lengths.iter().for_each(|n| self.nulls.append(*n != Span::NULL))
+            }
+            _ => self.nulls.append_n_non_nulls(rows.len()),
+        }
+        true
+    }
     /// The first of the texts from number `first` on that is no UTF-8. They are looked at together, which is quicker than one by one.
     fn no_text(&self, first: usize) -> Option<usize> {
         let start = self.offsets[first] as usize;
+        if self.bytes[start..].is_ascii() {
+            return None;
+        }
         let is_text = std::str::from_utf8(&self.bytes[start..]).is_ok_and(|together| {
             self.offsets[first..].iter().all(|at| together.is_char_boundary(*at as usize - start))
         });
@@ -360,17 +475,25 @@ where
 {
     fn add(&mut self, leaf: &Leaf<'_>, column: usize, rows: Range<usize>) -> Result<u64> {
         let (first, from) = (self.offsets.len() - 1, rows.start);
-        each(leaf, column, rows, |bytes| {
-            match bytes {
-                None => self.nulls.append_null(),
-                Some(bytes) => {
-                    (self.read)(bytes, &mut self.bytes)?;
-                    self.nulls.append_non_null();
+        if self.bulk == Bulk::Never || !self.take_all(leaf, column, rows.clone()) {
+            each(leaf, column, rows, |bytes| {
+                match bytes {
+                    None => self.nulls.append_null(),
+                    Some(bytes) => {
+                        if bytes.len() > LONGEST - self.bytes.len() {
+                            return Err(Refused::TooLong);
+                        }
+                        (self.read)(bytes, &mut self.bytes)?;
+                        self.nulls.append_non_null();
+                    }
                 }
-            }
-            self.offsets.push(i32::try_from(self.bytes.len()).map_err(|_| Refused::TooLong)?);
-            Ok(())
-        })?;
+                self.offsets.push(i32::try_from(self.bytes.len()).map_err(|_| Refused::TooLong)?);
+                Ok(())
+            })?;
+        }
+        if self.is_binary {
+            return Ok(0);
+        }
         if let Some(n) = self.no_text(first) {
             let row = from + n - first;
             return each(leaf, column, row..row + 1, |_| Err(NoValue)).map(|()| 0);
@@ -383,63 +506,51 @@ where
     fn finish(&mut self) -> ArrayRef {
         let bytes = std::mem::take(&mut self.bytes);
         let offsets = std::mem::replace(&mut self.offsets, vec![0]);
-        self.bytes.reserve(bytes.len());
-        self.offsets.reserve(offsets.len());
         let offsets = OffsetBuffer::new(ScalarBuffer::from(offsets));
+        let (bytes, nulls) = (Buffer::from_vec(bytes), self.nulls.finish());
+        if self.is_binary {
+            return Arc::new(BinaryArray::new(offsets, bytes, nulls));
+        }
         // It looks at the texts again, and finds nothing that was not found when they were added.
-        Arc::new(StringArray::new(offsets, Buffer::from_vec(bytes), self.nulls.finish()))
+        Arc::new(StringArray::new(offsets, bytes, nulls))
+    }
+    fn reuse(&mut self, array: ArrayRef) {
+        let (offsets, bytes) = match self.is_binary {
+            true => match array.as_binary_opt::<i32>().cloned().map(BinaryArray::into_parts) {
+                Some((offsets, bytes, _)) => (offsets, bytes),
+                None => return,
+            },
+            false => match array.as_string_opt::<i32>().cloned().map(StringArray::into_parts) {
+                Some((offsets, bytes, _)) => (offsets, bytes),
+                None => return,
+            },
+        };
+        drop(array);
+        self.bytes = emptied(bytes);
+        self.offsets = emptied(offsets.into_inner().into_inner());
+        self.offsets.push(0);
     }
 }
 
-struct Bytes {
-    builder: BinaryBuilder,
-    /// Bytes before the value.
-    skipped: usize,
-}
-impl Values for Bytes {
-    fn add(&mut self, leaf: &Leaf<'_>, column: usize, rows: Range<usize>) -> Result<u64> {
-        each(leaf, column, rows, |bytes| {
-            match bytes {
-                None => self.builder.append_null(),
-                Some(bytes) => {
-                    let bytes = bytes.get(self.skipped..).ok_or(NoValue)?;
-                    if bytes.len() > LONGEST - self.builder.values_slice().len() {
-                        return Err(Refused::TooLong);
-                    }
-                    self.builder.append_value(bytes)
-                }
-            }
-            Ok(())
-        })?;
-        Ok(0)
-    }
-    fn bytes(&self) -> usize {
-        self.builder.values_slice().len()
-    }
-    fn finish(&mut self) -> ArrayRef {
-        Arc::new(self.builder.finish())
-    }
-}
-
-fn fixed<T, F>(ty: DataType, no_day_is_null: bool, read: F) -> Box<dyn Values>
+fn fixed<T, const N: usize, F>(ty: DataType, width: usize, no_day_is_null: bool, read: F) -> Box<dyn Values>
 where
     T: ArrowPrimitiveType,
-    F: Fn(&[u8]) -> std::result::Result<T::Native, Refused> + Send + 'static,
+    F: Fn([u8; N]) -> std::result::Result<T::Native, Refused> + Send + 'static,
 {
-    Box::new(Fixed { builder: PrimitiveBuilder::<T>::new().with_data_type(ty), read, no_day_is_null })
+    Box::new(Fixed::<T, N, F>::new(ty, width, no_day_is_null, read))
 }
-fn texts<F>(read: F) -> Box<dyn Values>
+fn texts<F>(bulk: Bulk, trims: bool, read: F) -> Box<dyn Values>
 where
     F: Fn(&[u8], &mut Vec<u8>) -> std::result::Result<(), Refused> + Send + 'static,
 {
-    Box::new(Texts { bytes: Vec::new(), offsets: vec![0], nulls: NullBufferBuilder::new(0), read })
+    Box::new(Texts::new(false, bulk, trims, read))
 }
 /// The same of a text that is made anew for each value.
 fn made<F>(read: F) -> Box<dyn Values>
 where
     F: Fn(&[u8]) -> Option<String> + Send + 'static,
 {
-    texts(move |b, into| {
+    texts(Bulk::Never, false, move |b, into| {
         into.extend_from_slice(read(b).ok_or(NoValue)?.as_bytes());
         Ok(())
     })
@@ -468,19 +579,24 @@ fn digits(n: u64) -> std::result::Result<Time, Refused> {
 fn values(column: &Column, dictionary: Option<&ArrayRef>, zero_dates: ZeroDates) -> Box<dyn Values> {
     let ty = data_type(&column.ty, zero_dates);
     let no_day_is_null = zero_dates == ZeroDates::Null;
+    let width = match column.ty.length() {
+        Length::Fixed(n) => n as usize,
+        Length::Variable { .. } => 0,
+    };
+    // N bytes are read at once, of which the first `width` are the value's.
     macro_rules! fixed {
-        ($kind:ty, $read:expr) => {
-            fixed::<$kind, _>(ty, no_day_is_null, $read)
+        ($kind:ty, $n:literal, $read:expr) => {
+            fixed::<$kind, $n, _>(ty, width, no_day_is_null, $read)
         };
     }
     macro_rules! signed {
-        ($kind:ty) => {
-            fixed!($kind, |b| value::signed(b).and_then(|n| n.try_into().ok()).ok_or(NoValue))
+        ($kind:ty, $n:literal) => {
+            fixed!($kind, $n, |b| value::signed(&b).and_then(|n| n.try_into().ok()).ok_or(NoValue))
         };
     }
     macro_rules! unsigned {
-        ($kind:ty) => {
-            fixed!($kind, |b| value::unsigned(b).and_then(|n| n.try_into().ok()).ok_or(NoValue))
+        ($kind:ty, $n:literal) => {
+            fixed!($kind, $n, |b| value::unsigned(&b).and_then(|n| n.try_into().ok()).ok_or(NoValue))
         };
     }
     match &column.ty {
@@ -489,103 +605,113 @@ fn values(column: &Column, dictionary: Option<&ArrayRef>, zero_dates: ZeroDates)
             made(move |b| shown(&column, b))
         }
         Type::Int { bytes, unsigned: false, .. } => match bytes {
-            1 => signed!(Int8Type),
-            2 => signed!(Int16Type),
-            3 | 4 => signed!(Int32Type),
-            _ => signed!(Int64Type),
+            1 => signed!(Int8Type, 1),
+            2 => signed!(Int16Type, 2),
+            3 => signed!(Int32Type, 3),
+            4 => signed!(Int32Type, 4),
+            _ => signed!(Int64Type, 8),
         },
         Type::Int { bytes, unsigned: true, .. } => match bytes {
-            1 => unsigned!(UInt8Type),
-            2 => unsigned!(UInt16Type),
-            3 | 4 => unsigned!(UInt32Type),
-            _ => unsigned!(UInt64Type),
+            1 => unsigned!(UInt8Type, 1),
+            2 => unsigned!(UInt16Type, 2),
+            3 => unsigned!(UInt32Type, 3),
+            4 => unsigned!(UInt32Type, 4),
+            _ => unsigned!(UInt64Type, 8),
         },
-        Type::Float { .. } => {
-            fixed!(Float32Type, |b| Ok(f32::from_le_bytes(b.try_into().map_err(|_| NoValue)?)))
-        }
-        Type::Double { .. } => {
-            fixed!(Float64Type, |b| Ok(f64::from_le_bytes(b.try_into().map_err(|_| NoValue)?)))
-        }
+        Type::Float { .. } => fixed!(Float32Type, 4, |b| Ok(f32::from_le_bytes(b))),
+        Type::Double { .. } => fixed!(Float64Type, 8, |b| Ok(f64::from_le_bytes(b))),
         Type::Decimal { precision, scale } => {
             let (p, s) = (*precision, *scale);
-            if p <= 38 {
-                fixed!(Decimal128Type, move |b| value::decimal(b, p, s).ok_or(NoValue))
-            } else {
-                fixed!(Decimal256Type, move |b| {
+            match Digits::known(p, s) {
+                Some(digits) => {
+                    fixed!(Decimal128Type, 8, move |b| digits.scaled(b).map(i128::from).ok_or(NoValue))
+                }
+                None if p <= 38 => {
+                    fixed!(Decimal128Type, 32, move |b| value::decimal(&b[..width], p, s).ok_or(NoValue))
+                }
+                None => fixed!(Decimal256Type, 32, move |b| {
                     let mut text = Vec::with_capacity(p as usize + 2);
-                    value::push_decimal(&mut text, b, p, s).ok_or(NoValue)?;
+                    value::push_decimal(&mut text, &b[..width], p, s).ok_or(NoValue)?;
                     text.retain(|c| *c != b'.');
                     std::str::from_utf8(&text).ok().and_then(i256::from_string).ok_or(NoValue)
-                })
+                }),
             }
         }
-        Type::Date => fixed!(Date32Type, |b| value::date(b).ok_or(NoValue)?.days().ok_or(NoDay)),
+        Type::Date => fixed!(Date32Type, 3, |b| value::date(&b).ok_or(NoValue)?.days().ok_or(NoDay)),
         Type::Time { fsp } => {
             let fsp = *fsp;
-            fixed!(DurationMicrosecondType, move |b| Ok(of_day(value::time(b, fsp).ok_or(NoValue)?)))
+            fixed!(DurationMicrosecondType, 8, move |b| Ok(of_day(
+                value::time(&b[..width], fsp).ok_or(NoValue)?
+            )))
         }
-        Type::OldTime => fixed!(DurationMicrosecondType, |b| {
-            let n = value::signed(b).ok_or(NoValue)?;
+        Type::OldTime => fixed!(DurationMicrosecondType, 3, |b| {
+            let n = value::signed(&b).ok_or(NoValue)?;
             Ok(of_day(Time { negative: n < 0, ..digits(n.unsigned_abs())? }))
         }),
         Type::DateTime { fsp } => {
             let fsp = *fsp;
-            fixed!(TimestampMicrosecondType, move |b| {
-                let (date, time) = value::datetime(b, fsp).ok_or(NoValue)?;
+            fixed!(TimestampMicrosecondType, 8, move |b| {
+                let (date, time) = value::datetime(&b[..width], fsp).ok_or(NoValue)?;
                 micros(date, time)
             })
         }
-        Type::OldDateTime => fixed!(TimestampMicrosecondType, |b| {
-            let n = value::signed(b).and_then(|n| u64::try_from(n).ok()).ok_or(NoValue)?;
+        Type::OldDateTime => fixed!(TimestampMicrosecondType, 8, |b| {
+            let n = value::signed(&b).and_then(|n| u64::try_from(n).ok()).ok_or(NoValue)?;
             let (d, time) = (n / 1_000_000, digits(n % 1_000_000)?);
             let year = u16::try_from(d / 10_000).ok().filter(|y| *y <= 9999).ok_or(NoValue)?;
             micros(Date { year, month: (d / 100 % 100) as u8, day: (d % 100) as u8 }, time)
         }),
         Type::Timestamp { fsp } => {
             let fsp = *fsp;
-            fixed!(TimestampMicrosecondType, move |b| match value::timestamp(b, fsp).ok_or(NoValue)? {
+            fixed!(TimestampMicrosecondType, 8, move |b| match value::timestamp(&b[..width], fsp)
+                .ok_or(NoValue)?
+            {
                 (0, 0) => Err(NoDay),
                 (seconds, micros) => Ok(seconds as i64 * 1_000_000 + micros as i64),
             })
         }
-        Type::Year => fixed!(UInt16Type, |b| match value::unsigned(b).ok_or(NoValue)? {
-            0 => Ok(0),
-            n => u16::try_from(1900 + n).map_err(|_| NoValue),
-        }),
-        Type::Bit { .. } => unsigned!(UInt64Type),
+        Type::Year => fixed!(UInt16Type, 1, |[b]| Ok(if b == 0 { 0 } else { 1900 + b as u16 })),
+        Type::Bit { .. } => {
+            fixed!(UInt64Type, 8, move |b| value::unsigned(&b[..width]).ok_or(NoValue))
+        }
         Type::Enum { elements, .. } => {
             let count = elements.len() as u64;
             let dictionary = dictionary.cloned().unwrap_or_else(|| Arc::new(StringArray::new_null(0)));
             macro_rules! elements {
-                ($key:ty) => {
+                ($key:ty, $n:literal) => {
                     Box::new(Elements {
-                        keys: Fixed {
-                            builder: PrimitiveBuilder::<$key>::new(),
-                            read: move |b: &[u8]| {
-                                let n = value::unsigned(b).filter(|n| *n <= count).ok_or(NoValue)?;
+                        keys: Fixed::<$key, $n, _>::new(
+                            <$key>::DATA_TYPE,
+                            width,
+                            no_day_is_null,
+                            move |b: [u8; $n]| {
+                                let n = value::unsigned(&b).filter(|n| *n <= count).ok_or(NoValue)?;
                                 n.try_into().map_err(|_| NoValue)
                             },
-                            no_day_is_null,
-                        },
+                        ),
                         dictionary,
                     })
                 };
             }
-            if elements.len() < 256 { elements!(UInt8Type) } else { elements!(UInt16Type) }
+            if elements.len() < 256 { elements!(UInt8Type, 1) } else { elements!(UInt16Type, 2) }
         }
         Type::Char { charset, .. } | Type::Text { charset, .. } => {
             let charset: Charset = *charset;
             let is_char = matches!(column.ty, Type::Char { .. });
             if charset.is_utf8() {
-                return texts(move |b, into| {
-                    let spaces = if is_char { b.iter().rev().take_while(|b| **b == b' ').count() } else { 0 };
-                    into.extend_from_slice(&b[..b.len() - spaces]);
+                return texts(Bulk::Always, is_char, move |b, into| {
+                    into.extend_from_slice(if is_char { text::trimmed(b) } else { b });
                     Ok(())
                 });
             }
-            texts(move |b, into| {
+            let bulk = if charset.has_ascii() { Bulk::Ascii } else { Bulk::Never };
+            texts(bulk, is_char, move |b, into| {
                 let text = charset.to_utf8(b).ok_or(NoValue)?;
-                into.extend_from_slice(if is_char { text.trim_end_matches(' ') } else { &text }.as_bytes());
+                into.extend_from_slice(if is_char {
+                    text::trimmed(text.as_bytes())
+                } else {
+                    text.as_bytes()
+                });
                 Ok(())
             })
         }
@@ -608,9 +734,15 @@ fn values(column: &Column, dictionary: Option<&ArrayRef>, zero_dates: ZeroDates)
         Type::Inet4 => made(|b| Some(std::net::Ipv4Addr::from(<[u8; 4]>::try_from(b).ok()?).to_string())),
         Type::Inet6 => made(|b| Some(text::inet6(b.try_into().ok()?).into_owned())),
         Type::Binary { .. } | Type::Bytes { .. } => {
-            Box::new(Bytes { builder: BinaryBuilder::new(), skipped: 0 })
+            Box::new(Texts::new(true, Bulk::Always, false, |b: &[u8], into: &mut Vec<u8>| {
+                into.extend_from_slice(b);
+                Ok(())
+            }))
         }
-        Type::Geometry => Box::new(Bytes { builder: BinaryBuilder::new(), skipped: 4 }),
+        Type::Geometry => Box::new(Texts::new(true, Bulk::Never, false, |b: &[u8], into: &mut Vec<u8>| {
+            into.extend_from_slice(b.get(4..).ok_or(NoValue)?);
+            Ok(())
+        })),
     }
 }
 
@@ -626,8 +758,7 @@ mod tests {
                 *at += t.len() as i32;
                 Some(*at)
             }));
-            let nulls = NullBufferBuilder::new(0);
-            Texts { bytes: of.concat(), offsets, nulls, read: () }
+            Texts { bytes: of.concat(), offsets, ..Texts::new(false, Bulk::Always, false, ()) }
         };
         assert_eq!(texts(&[b"a", "é".as_bytes(), b"", b"b"]).no_text(0), None);
         // Together they are "aéb".

@@ -1,10 +1,12 @@
 //! A table written out: read and converted by all workers, gathered by one.
+use crate::cells::{Cells, Spare};
 #[cfg(feature = "columnar")]
 use crate::columns::{Columns, Form, ZeroDates};
 use crate::error::{Error, Kind, Result};
-use crate::scan::{Buffers, Leaf, Scan, Stored};
+use crate::scan::{Buffers, Leaf, Scan};
 use crate::table::Type;
-use crate::text;
+#[cfg(feature = "columnar")]
+use ondol_base::sync::Mutex;
 use ondol_scan::csv::{Dialect, Lines};
 #[cfg(feature = "columnar")]
 use ondol_scan::parquet::{Encoded, Encoder, Group};
@@ -158,12 +160,14 @@ fn text(
         written += header.len() as u64;
         out.write_all(&header).map_err(failed)?;
     }
-    let (source, columns) = (scan.clone(), options.columns.clone());
-    let maker =
-        move || TextMaker { scan: source.clone(), columns: columns.clone(), lines: Lines::new(dialect, 0) };
+    let columns = options.columns.clone();
+    let spare = Arc::new(Spare::new(Vec::new()));
+    let spares = spare.clone();
+    let maker = move || Cells::new(&columns, dialect, spares.clone());
     run(scan, options, 1, maker, total, progress, |bytes: Vec<u8>| {
         out.write_all(&bytes).map_err(failed)?;
         written += bytes.len() as u64;
+        spare.lock().push(bytes);
         Ok(written)
     })?;
     out.flush().map_err(failed)?;
@@ -214,9 +218,16 @@ fn arrow(
     let form = Arc::new(Form::new(scan, &options.columns, zero_dates));
     let mut writer = ondol_scan::arrow::Writer::new(out, form.schema(), is_stream).map_err(failed)?;
     let source = scan.clone();
-    let maker = move || BatchMaker { scan: source.clone(), columns: Columns::new(&source, form.clone()) };
+    let spare = Arc::new(Mutex::new(Vec::new()));
+    let spares = spare.clone();
+    let maker = move || BatchMaker {
+        scan: source.clone(),
+        columns: Columns::new(&source, form.clone()),
+        spare: spares.clone(),
+    };
     run(scan, options, BATCH_PARTS, maker, total, progress, |batch| {
         writer.write(&batch).map_err(failed)?;
+        spare.lock().push(batch);
         Ok(writer.written())
     })?;
     writer.finish().map_err(failed)?;
@@ -275,11 +286,7 @@ fn run<M: Maker>(
             }
             done.deleted += source.read(part, buffers, |leaf| {
                 let rows = leaf.rows.len().min((*left).try_into().unwrap_or(usize::MAX));
-                let is_long = |row| {
-                    let places = leaf.rows.row(row);
-                    long.iter().any(|i| places[*i].bytes(leaf.page).is_some_and(|(_, external)| external))
-                };
-                let step = if (0..rows).any(is_long) { 1 } else { rows.max(1) };
+                let step = if long.iter().all(|i| leaf.rows.is_whole(*i)) { rows.max(1) } else { 1 };
                 for from in (0..rows).step_by(step) {
                     let taken = from..(from + step).min(rows);
                     done.rows += taken.len() as u64;
@@ -327,35 +334,16 @@ fn give<M: Maker>(
         .map_err(|pipeline::Stopped| Error::new(scan.space().path(), Kind::Io, "the run was stopped"))
 }
 
-struct TextMaker {
-    scan: Arc<Scan>,
-    columns: Vec<usize>,
-    lines: Lines,
-}
-impl Maker for TextMaker {
+impl Maker for Cells {
     type Piece = Vec<u8>;
     fn add(&mut self, leaf: &Leaf<'_>, rows: Range<usize>) -> Result<()> {
-        let columns = self.scan.columns();
-        for row in rows {
-            let places = leaf.rows.row(row);
-            for &i in &self.columns {
-                match leaf.stored(i, places[i])? {
-                    Stored::Null => self.lines.null(),
-                    Stored::Bytes(bytes) => {
-                        text::push(&mut self.lines, &columns[i], &bytes).map_err(|why| leaf.damaged(why))?
-                    }
-                }
-            }
-            self.lines.end_line();
-        }
-        Ok(())
+        Cells::add(self, leaf, rows)
     }
     fn is_full(&self) -> bool {
-        self.lines.len() >= PIECE
+        self.len() >= PIECE
     }
     fn take(&mut self) -> Result<Option<(Vec<u8>, u64)>> {
-        let bytes = self.lines.take();
-        Ok((!bytes.is_empty()).then_some((bytes, 0)))
+        Ok((!self.is_empty()).then(|| (Cells::take(self), 0)))
     }
 }
 
@@ -363,6 +351,8 @@ impl Maker for TextMaker {
 struct BatchMaker {
     scan: Arc<Scan>,
     columns: Columns,
+    /// Batches that were written, whose memory is used again.
+    spare: Arc<Mutex<Vec<arrow_array::RecordBatch>>>,
 }
 #[cfg(feature = "columnar")]
 impl Maker for BatchMaker {
@@ -377,7 +367,12 @@ impl Maker for BatchMaker {
         if self.columns.rows() == 0 {
             return Ok(None);
         }
-        Ok(Some((self.columns.take(&self.scan)?, self.columns.take_nulled())))
+        let batch = self.columns.take(&self.scan)?;
+        let spare = self.spare.lock().pop();
+        if let Some(spare) = spare {
+            self.columns.reuse(spare);
+        }
+        Ok(Some((batch, self.columns.take_nulled())))
     }
 }
 
@@ -404,6 +399,7 @@ impl GroupMaker {
             None => Group::new(self.encoder.clone()).map_err(|e| self.failed(e))?,
         };
         group.write(&batch).map_err(|e| self.failed(e))?;
+        self.columns.reuse(batch);
         self.group = Some(group);
         Ok(())
     }

@@ -10,6 +10,7 @@
 //!
 //! No tablespace is ever written ([`snapshot`] makes copies), and no row is ever guessed: what is damaged, changed while it was copied, or not understood is an error that says where.
 
+mod cells;
 pub mod charset;
 pub mod checksum;
 #[cfg(feature = "columnar")]

@@ -36,14 +36,27 @@ pub mod kind {
 /// The number that means "no page".
 pub const NONE: u32 = u32::MAX;
 
+#[inline]
 pub fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_be_bytes(bytes.get(at..at + 2)?.try_into().ok()?))
 }
+#[inline]
 pub fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_be_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
 }
+#[inline]
 pub fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_be_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
+}
+
+/// N bytes from a place on, if there are so many. Assigned as an array they are copied by an instruction or two, not by a call.
+#[inline(always)]
+pub fn chunk_at<const N: usize>(bytes: &[u8], at: usize) -> Option<&[u8; N]> {
+    bytes.get(at..)?.first_chunk()
+}
+#[inline(always)]
+pub fn chunk_at_mut<const N: usize>(bytes: &mut [u8], at: usize) -> Option<&mut [u8; N]> {
+    bytes.get_mut(at..)?.first_chunk_mut()
 }
 
 /// A page's bytes, at least 1 KiB of them, with names for the header's fields.

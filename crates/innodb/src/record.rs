@@ -21,7 +21,8 @@
 //! - **R2** A record has a *shape*, the list of its fields: all of today's, or those of the day it was written. Fields that a shape lacks have the column's default.
 //!
 //! Sources: MySQL internals manual, "InnoDB record structure"; MariaDB's and MySQL's documentation of instant ALTER TABLE; pages of both servers.
-use crate::page::{Page, u16_at};
+use crate::page::{Page, chunk_at, u16_at};
+use std::ops::Range;
 
 /// Bytes of a field's stored form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +52,8 @@ pub struct Shape {
     /// Columns of the table that no field holds, which have their defaults.
     absent: Vec<usize>,
     columns: usize,
+    /// For pages of which all rows have this shape: where none has a NULL, and where some may.
+    plans: [Option<Plan>; 2],
 }
 
 impl Shape {
@@ -58,7 +61,8 @@ impl Shape {
     pub fn new(fields: Vec<Field>, columns: usize) -> Shape {
         let nullable = fields.iter().filter(|f| f.nullable).count();
         let absent = (0..columns).filter(|c| !fields.iter().any(|f| f.column == Some(*c))).collect();
-        Shape { fields, null_bytes: nullable.div_ceil(8), absent, columns }
+        let plans = [false, true].map(|nulls| Plan::new(&fields, columns, nulls));
+        Shape { fields, null_bytes: nullable.div_ceil(8), absent, columns, plans }
     }
     /// Appends the places of a row of which nothing is known yet; gives where they begin.
     #[inline]
@@ -82,6 +86,75 @@ impl Shape {
     }
 }
 
+/// How the fields of one shape lie in the new style. A field is *loose* if its length is its own, or if it may be NULL; between two loose fields everything is at the same distance
+/// from the first one's end, in each record.
+#[derive(Clone, Debug)]
+struct Plan {
+    loose: Vec<Loose>,
+    /// Bytes behind the last one.
+    tail: u16,
+    /// By the table's columns.
+    lies: Vec<Lie>,
+}
+#[derive(Clone, Copy, Debug)]
+struct Loose {
+    /// Bytes between the loose field before it, or the origin, and this one.
+    distance: u16,
+    /// Its number among those that may be NULL.
+    null: Option<usize>,
+    length: Length,
+}
+/// Where a column lies in the rows of a page: list number `base` of [`Rows::bases`] says from where `distance` counts. List 0 is the origins.
+#[derive(Clone, Copy, Debug)]
+enum Lie {
+    /// The same in all rows: NULL or the default.
+    Nowhere(Place),
+    Even {
+        base: usize,
+        distance: u16,
+        length: u16,
+    },
+    /// List number `lengths` of [`Rows::lengths`] has a [`Place`]'s length for each row.
+    Loose {
+        base: usize,
+        distance: u16,
+        lengths: usize,
+    },
+}
+
+impl Plan {
+    /// `None` if a record of such fields would be longer than one can be.
+    fn new(fields: &[Field], columns: usize, nulls: bool) -> Option<Plan> {
+        let mut plan = Plan { loose: Vec::new(), tail: 0, lies: vec![Lie::Nowhere(Place::NULL); columns] };
+        for column in 0..columns {
+            if !fields.iter().any(|f| f.column == Some(column)) {
+                plan.lies[column] = Lie::Nowhere(Place::DEFAULT);
+            }
+        }
+        let mut nullable = 0..;
+        for field in fields {
+            let null = if field.nullable { nullable.next().filter(|_| nulls) } else { None };
+            let (base, distance) = (plan.loose.len(), plan.tail);
+            let lie = match (field.length, null) {
+                (Length::Fixed(n), None) => {
+                    plan.tail = u16::try_from(n + distance as u32).ok().filter(|n| *n <= Place::LONGEST)?;
+                    Lie::Even { base, distance, length: n as u16 }
+                }
+                (Length::Fixed(n), Some(_)) if n > Place::LONGEST as u32 => return None,
+                (length, null) => {
+                    plan.loose.push(Loose { distance, null, length });
+                    plan.tail = 0;
+                    Lie::Loose { base, distance, lengths: base }
+                }
+            };
+            if let Some(column) = field.column {
+                plan.lies[column] = lie;
+            }
+        }
+        Some(plan)
+    }
+}
+
 /// Where one field of one record lies: 16 bits of place and 16 of length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
@@ -93,6 +166,8 @@ impl Place {
     /// The record is older than the column.
     pub const DEFAULT: Place = Place { at: 0, length: u16::MAX - 1 };
     const EXTERN: u16 = 0x8000;
+    /// A length has 14 bits; no record is longer.
+    const LONGEST: u16 = 0x3fff;
 
     /// The bytes in the record, and whether more of them are on other pages (then the last 20 lead there). `None`: NULL or default.
     #[inline]
@@ -151,34 +226,196 @@ const ORDINARY: u16 = 0;
 const NODE_POINTER: u16 = 1;
 const INSTANT: u16 = 4;
 
-/// All live rows of one page: for each row, a [`Place`] for each of the table's columns. Reused from page to page.
+/// All live rows of one page, and where each column lies in each. Reused from page to page.
 #[derive(Default)]
 pub struct Rows {
+    /// Each row's.
+    origins: Vec<u16>,
+    /// Lists of a place for each row, from 1 on, and of a length for each row, from 0 on: what each [`Lie`] is about.
+    bases: Vec<u16>,
+    lengths: Vec<u16>,
+    lies: Vec<Lie>,
+    /// The rows that are wanted.
+    wanted: Range<usize>,
+    /// Where the next field's length is, while lengths are read.
+    heads: Vec<u16>,
     places: Vec<Place>,
-    columns: usize,
-    count: usize,
 }
+
+/// A column of some rows: the value of row n begins `at[n] + distance` bytes from the page's beginning.
+pub struct Span<'a> {
+    pub at: &'a [u16],
+    pub distance: u16,
+    pub lengths: Lengths<'a>,
+}
+pub enum Lengths<'a> {
+    /// Of all values; none is NULL.
+    Even(u16),
+    /// Of each, as a [`Place`] has it: [`Span::NULL`], or longer than [`Span::LONGEST`] if it is not a value that lies whole on the page.
+    Each(&'a [u16]),
+}
+impl Span<'_> {
+    pub const NULL: u16 = Place::NULL.length;
+    pub const LONGEST: u16 = Place::LONGEST;
+
+    /// Whether each value has so many bytes, or is NULL.
+    #[inline]
+    pub fn has_width(&self, width: usize) -> bool {
+        match self.lengths {
+            Lengths::Even(length) => length as usize == width,
+            Lengths::Each(lengths) => lengths.iter().all(|n| *n == Self::NULL || *n as usize == width),
+        }
+    }
+    /// N bytes from where a value of `width` bytes begins. At the page's end there may be fewer; then zeros are behind the value.
+    #[inline(always)]
+    pub fn field<const N: usize>(&self, page: &[u8], at: u16, width: usize) -> [u8; N] {
+        let at = at.wrapping_add(self.distance) as usize;
+        match chunk_at(page, at) {
+            Some(field) => *field,
+            None => padded(page.get(at..at + width).unwrap_or(&[])),
+        }
+    }
+}
+
+/// A field's bytes with zeros behind them.
+#[cold]
+pub fn padded<const N: usize>(bytes: &[u8]) -> [u8; N] {
+    let mut field = [0; N];
+    field.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
+    field
+}
+
 impl Rows {
     pub fn len(&self) -> usize {
-        self.count
+        self.wanted.len()
     }
     pub fn is_empty(&self) -> bool {
-        self.count == 0
+        self.wanted.is_empty()
     }
     /// Leaves only the rows of which `wanted` is true. Rows are in key order and a range is wanted: where the first and the last are, all are.
-    pub fn keep(&mut self, wanted: impl Fn(&[Place]) -> bool) {
-        if self.is_empty() || wanted(self.row(0)) && wanted(self.row(self.count - 1)) {
+    pub fn keep(&mut self, wanted: impl Fn(&Rows, usize) -> bool) {
+        let count = self.len();
+        if count == 0 || wanted(self, 0) && wanted(self, count - 1) {
             return;
         }
-        let from = (0..self.count).find(|row| wanted(self.row(*row))).unwrap_or(self.count);
-        let to = (from..self.count).find(|row| !wanted(self.row(*row))).unwrap_or(self.count);
-        self.places.truncate(to * self.columns);
-        self.places.drain(..from * self.columns);
-        self.count = to - from;
+        let from = (0..count).find(|row| wanted(self, *row)).unwrap_or(count);
+        let to = (from..count).find(|row| !wanted(self, *row)).unwrap_or(count);
+        self.wanted = self.wanted.start + from..self.wanted.start + to;
     }
+    /// The list of places that a lie counts from.
     #[inline]
-    pub fn row(&self, row: usize) -> &[Place] {
-        &self.places[row * self.columns..][..self.columns]
+    fn base(&self, base: usize) -> &[u16] {
+        let count = self.origins.len();
+        match base.checked_sub(1) {
+            None => &self.origins,
+            Some(n) => &self.bases[n * count..][..count],
+        }
+    }
+    /// Where a column's value is in one row.
+    #[inline]
+    pub fn place(&self, row: usize, column: usize) -> Place {
+        let row = self.wanted.start + row;
+        match self.lies[column] {
+            Lie::Nowhere(place) => place,
+            Lie::Even { base, distance, length } => {
+                Place { at: self.base(base)[row].wrapping_add(distance), length }
+            }
+            Lie::Loose { base, distance, lengths } => Place {
+                at: self.base(base)[row].wrapping_add(distance),
+                length: self.lengths[lengths * self.origins.len() + row],
+            },
+        }
+    }
+    /// Where a column's values are in some rows. `None`: in none of them; each is NULL, or the default.
+    #[inline]
+    pub fn span(&self, column: usize, rows: Range<usize>) -> Option<Span<'_>> {
+        let rows = self.wanted.start + rows.start..self.wanted.start + rows.end;
+        match self.lies[column] {
+            Lie::Nowhere(_) => None,
+            Lie::Even { base, distance, length } => {
+                Some(Span { at: &self.base(base)[rows], distance, lengths: Lengths::Even(length) })
+            }
+            Lie::Loose { base, distance, lengths } => {
+                let lengths = &self.lengths[lengths * self.origins.len()..][rows.clone()];
+                Some(Span { at: &self.base(base)[rows], distance, lengths: Lengths::Each(lengths) })
+            }
+        }
+    }
+    /// Whether a column has no value of which a part is on other pages.
+    pub fn is_whole(&self, column: usize) -> bool {
+        match self.span(column, 0..self.len()) {
+            Some(Span { lengths: Lengths::Each(each), .. }) => {
+                each.iter().all(|n| *n < Place::EXTERN || *n >= Place::DEFAULT.length)
+            }
+            _ => true,
+        }
+    }
+
+    /// Finds the fields of rows that all have one shape, column by column. Whether all lie where R1 wants them; if not, nothing is found.
+    fn locate(&mut self, page: &[u8], plan: &Plan, kind: Kind, top: usize) -> bool {
+        let count = self.origins.len();
+        let nulls_above = NEW.header + kind.between;
+        let first = nulls_above + kind.null_bytes;
+        let (top, mut wrong) = (top as u32, false);
+        self.bases.resize(plan.loose.len() * count, 0);
+        self.lengths.resize(plan.loose.len() * count, 0);
+        self.heads.clear();
+        self.heads.extend(self.origins.iter().map(|origin| origin.wrapping_sub(first as u16)));
+        wrong |= self.origins.iter().any(|origin| (*origin as usize) < first + NEW.bottom);
+        for (n, loose) in plan.loose.iter().enumerate() {
+            let (done, next) = self.bases.split_at_mut(n * count);
+            let base = if n == 0 { &self.origins[..] } else { &done[(n - 1) * count..] };
+            let lists = (base.iter().zip(&mut next[..count]))
+                .zip(self.lengths[n * count..].iter_mut().zip(&mut self.heads));
+            let distance = loose.distance as u32;
+            // What a length is, by the byte before `head`, which moves on: the length to be noted, and the bytes in the record.
+            macro_rules! each {
+                (|$head:ident| $length:expr) => {
+                    for ((base, next), (length, $head)) in lists {
+                        let (noted, bytes) = $length;
+                        let end = *base as u32 + distance + bytes as u32;
+                        wrong |= end > top || (*$head as usize) < NEW.bottom;
+                        *next = end as u16;
+                        *length = noted;
+                    }
+                };
+            }
+            let byte = |at: u16| page.get(at as usize).copied().unwrap_or(0);
+            let variable = |head: &mut u16, big: bool| {
+                *head = head.wrapping_sub(1);
+                let first = byte(*head) as u16;
+                if !big || first & 0x80 == 0 {
+                    return (first, first);
+                }
+                *head = head.wrapping_sub(1);
+                let bytes = (first & 0x3f) << 8 | byte(*head) as u16;
+                (bytes | if first & 0x40 != 0 { Place::EXTERN } else { 0 }, bytes)
+            };
+            match (loose.null, loose.length) {
+                (None, Length::Fixed(n)) => each!(|head| (n as u16, n as u16)),
+                (None, Length::Variable { big: false }) => each!(|head| variable(head, false)),
+                (None, Length::Variable { big: true }) => each!(|head| variable(head, true)),
+                (Some(null), length) => {
+                    let (below, bit) = (nulls_above + 1 + null / 8, null % 8);
+                    let mut origins = self.origins.iter();
+                    each!(|head| {
+                        let origin = origins.next().map_or(0, |o| *o as usize);
+                        match length {
+                            _ if byte(origin.wrapping_sub(below) as u16) >> bit & 1 != 0 => {
+                                (Place::NULL.length, 0)
+                            }
+                            Length::Fixed(n) => (n as u16, n as u16),
+                            Length::Variable { big } => variable(head, big),
+                        }
+                    });
+                }
+            }
+        }
+        let last = self.base(plan.loose.len());
+        wrong |= last.iter().any(|base| *base as u32 + plan.tail as u32 > top);
+        self.lies.clear();
+        self.lies.extend_from_slice(&plan.lies);
+        !wrong
     }
 }
 
@@ -193,13 +430,13 @@ impl Layout {
     /// Finds the rows of a leaf. Delete-marked records are no rows, nor is the one that describes an instant ALTER TABLE of MariaDB. Returns how many were delete-marked.
     pub fn rows(&self, page: &[u8], rows: &mut Rows) -> Result<usize, String> {
         let view = Page(page);
-        let columns = self.columns();
-        rows.places.clear();
-        rows.columns = columns;
-        rows.count = 0;
+        rows.origins.clear();
+        rows.wanted = 0..0;
         let mut deleted = 0;
         let mut walk = Walk::new(view)?;
         let mut is_first = view.previous() == crate::page::NONE;
+        let mut kind = None;
+        let mut is_one_kind = walk.is_compact();
         while let Some(origin) = walk.next()? {
             let info = walk.info(origin);
             let is_first = std::mem::take(&mut is_first);
@@ -216,15 +453,54 @@ impl Layout {
                 continue;
             }
             if walk.is_compact() {
-                let (shape, below, null_bytes) = self.shape(page, origin, info)?;
-                locate(page, origin, shape, below, null_bytes, walk.top, &mut rows.places)?;
+                let found = self.kind(page, origin, info)?;
+                is_one_kind &= *kind.get_or_insert(found) == found;
+            }
+            rows.origins.push(origin as u16);
+        }
+        if !is_one_kind || !kind.is_some_and(|kind| self.locate_all(page, rows, kind, walk.top)) {
+            self.locate_each(&walk, rows)?;
+        }
+        rows.wanted = 0..rows.origins.len();
+        Ok(deleted)
+    }
+
+    /// Finds the fields of rows that are all of one kind. If not all lie where they should, [`Layout::locate_each`] says which does not.
+    fn locate_all(&self, page: &[u8], rows: &mut Rows, kind: Kind, top: usize) -> bool {
+        let below = NEW.header + kind.between;
+        let nulls = |origin: &u16| {
+            let from = (*origin as usize).saturating_sub(below + kind.null_bytes);
+            page.get(from..from + kind.null_bytes).is_none_or(|bits| bits.iter().any(|b| *b != 0))
+        };
+        let has_nulls = kind.null_bytes > 0 && rows.origins.iter().any(nulls);
+        let plan = &self.shapes[kind.shape].plans[has_nulls as usize];
+        plan.as_ref().is_some_and(|plan| rows.locate(page, plan, kind, top))
+    }
+    /// Finds the fields of rows of any kind, one by one.
+    fn locate_each(&self, walk: &Walk<'_>, rows: &mut Rows) -> Result<(), String> {
+        let (page, columns, count) = (walk.page.0, self.columns(), rows.origins.len());
+        rows.lies.clear();
+        rows.lies.extend((0..columns).map(|n| Lie::Loose { base: n + 1, distance: 0, lengths: n }));
+        rows.bases.resize(columns * count, 0);
+        rows.lengths.resize(columns * count, 0);
+        for (row, origin) in rows.origins.iter().enumerate() {
+            let origin = *origin as usize;
+            let info = walk.info(origin);
+            rows.places.clear();
+            if walk.is_compact() {
+                let Kind { shape, between, null_bytes } = self.kind(page, origin, info)?;
+                let below = origin - NEW.header - between;
+                locate(page, origin, &self.shapes[shape], below, null_bytes, walk.top, &mut rows.places)?;
             } else {
                 let (shape, below) = self.old_shape(page, origin, info)?;
                 locate_old(page, origin, shape, below, walk.top, &mut rows.places)?;
             }
-            rows.count += 1;
+            for (column, place) in rows.places.iter().enumerate() {
+                rows.bases[column * count + row] = place.at;
+                rows.lengths[column * count + row] = place.length;
+            }
         }
-        Ok(deleted)
+        Ok(())
     }
 
     /// Bytes of null bits in a row that was written before any instant ALTER TABLE.
@@ -291,37 +567,43 @@ impl Layout {
         Ok((shape, below))
     }
 
-    /// A record's shape; where its null bits end (their first byte is just below); and how many bytes of them there are.
-    fn shape(&self, page: &[u8], origin: usize, info: u8) -> Result<(&Shape, usize, usize), String> {
-        let here = origin - 5;
+    /// What a record of the new style is, by its header.
+    #[inline(always)]
+    fn kind(&self, page: &[u8], origin: usize, info: u8) -> Result<Kind, String> {
         let status = u16_at(page, origin - 4).unwrap_or(0) & 7;
+        if matches!(self.history, History::None) && status == ORDINARY && info & (VERSIONED | COUNTED) == 0 {
+            return Ok(Kind { shape: 0, between: 0, null_bytes: self.shapes[0].null_bytes });
+        }
+        self.kind_of_history(page, origin, info, status)
+    }
+    fn kind_of_history(&self, page: &[u8], origin: usize, info: u8, status: u16) -> Result<Kind, String> {
+        let here = origin - NEW.header;
         if status != ORDINARY && status != INSTANT {
             return Err(format!("the record at {origin} has status {status} on a leaf"));
         }
-        let shape = |n: usize, what: &str| self.known(origin, n, what);
+        let kind = |shape: usize, below: usize, what: &str| {
+            let null_bytes = self.known(origin, shape, what)?.null_bytes;
+            Ok(Kind { shape, between: here - below, null_bytes })
+        };
         match self.history {
-            History::None if status == INSTANT || info & (VERSIONED | COUNTED) != 0 => Err(format!(
+            History::None => Err(format!(
                 "the record at {origin} was written after an instant ALTER TABLE that the definition does not know"
             )),
-            History::None => Ok((&self.shapes[0], here, self.shapes[0].null_bytes)),
             History::Versioned => {
                 let (version, below) =
                     if info & VERSIONED != 0 { (page[here - 1] as usize, here - 1) } else { (0, here) };
-                let shape = shape(version, "as its version")?;
-                Ok((shape, below, shape.null_bytes))
+                kind(version, below, "as its version")
             }
             History::Appended { core } => {
                 let (count, below) = if info & COUNTED != 0 { count(page, here) } else { (core, here) };
-                let shape = shape(count, "fields")?;
-                Ok((shape, below, shape.null_bytes))
+                kind(count, below, "fields")
             }
             History::Counted { core, core_null_bytes } => {
                 if status == ORDINARY {
-                    return Ok((shape(core, "fields")?, here, core_null_bytes));
+                    return Ok(Kind { null_bytes: core_null_bytes, ..kind(core, here, "fields")? });
                 }
                 let (more, below) = count(page, here);
-                let shape = shape(core + 1 + more, "fields")?;
-                Ok((shape, below, shape.null_bytes))
+                kind(core + 1 + more, below, "fields")
             }
         }
     }
@@ -349,6 +631,14 @@ impl Layout {
             .filter(|_| end + 4 <= walk.top)
             .ok_or_else(|| format!("the record at {origin} ends beyond the page's records"))
     }
+}
+
+/// What a record of the new style is: its shape, the bytes between its header and its null bits, and of these.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Kind {
+    shape: usize,
+    between: usize,
+    null_bytes: usize,
 }
 
 /// How many fields a record of the old style has.
@@ -460,8 +750,7 @@ fn locate(
         if let Some(column) = field.column {
             places[row + column] = Place { at: at as u16, length: length as u16 | elsewhere };
         }
-        // A place's length has 14 bits; no record is longer.
-        if length > 0x3fff {
+        if length > Place::LONGEST as usize {
             return Err(too_far("a field"));
         }
         at += length;
@@ -480,6 +769,8 @@ pub struct Walk<'a> {
     /// Where the heap ends.
     pub top: usize,
     left: usize,
+    /// Numbers that records may have.
+    heap: usize,
     /// A bit for each number in the heap that was met.
     met: [u64; HEAP / 64],
 }
@@ -494,51 +785,58 @@ impl<'a> Walk<'a> {
             return Err(format!("its heap ends at {top}, in a page of {} bytes", page.0.len()));
         }
         let left = page.record_count() as usize;
-        Ok(Walk { page, style, at: style.infimum, top, left, met: [0; HEAP / 64] })
+        let heap = page.heap_count().min(HEAP);
+        Ok(Walk { page, style, at: style.infimum, top, left, heap, met: [0; HEAP / 64] })
     }
     /// Whether the page's records are of the new style.
+    #[inline]
     pub fn is_compact(&self) -> bool {
         self.style.header == NEW.header
     }
     /// The info bits of a record that the walk led to.
+    #[inline]
     pub fn info(&self, origin: usize) -> u8 {
         self.page.0[origin - self.style.header]
     }
     /// The next record's origin; `None` at the end.
     #[expect(clippy::should_implement_trait, reason = "it can fail, and borrows nothing")]
+    #[inline(always)]
     pub fn next(&mut self) -> Result<Option<usize>, String> {
         let link = u16_at(self.page.0, self.at - 2).unwrap_or(0);
         // A distance from here, or in the old style a place.
         let next = if self.is_compact() { (self.at as u16).wrapping_add(link) } else { link } as usize;
         if next == self.style.supremum {
-            if self.left != 0 {
-                return Err(format!(
-                    "its records end {} short of the {} that its header counts",
-                    self.left,
-                    self.page.record_count()
-                ));
-            }
-            return Ok(None);
+            return if self.left == 0 { Ok(None) } else { Err(self.wrong(next)) };
         }
-        if next < self.style.bottom + self.style.header || next > self.top {
-            return Err(format!("the record at {} leads to {next}, outside of the records", self.at));
+        if next < self.style.bottom + self.style.header || next > self.top || self.left == 0 {
+            return Err(self.wrong(next));
         }
-        if self.left == 0 {
-            return Err(format!(
-                "it has more records than the {} that its header counts",
-                self.page.record_count()
-            ));
+        let number = u16_at(self.page.0, next + 1 - self.style.header).unwrap_or(0) as usize >> 3;
+        if number < 2 || number >= self.heap || self.met[number / 64] >> (number % 64) & 1 != 0 {
+            return Err(self.wrong(next));
         }
         self.left -= 1;
-        let number = u16_at(self.page.0, next + 1 - self.style.header).unwrap_or(0) as usize >> 3;
-        if number < 2 || number >= self.page.heap_count() || self.met[number / 64] >> (number % 64) & 1 != 0 {
-            return Err(format!(
-                "the record at {next} has number {number} in a heap of {}, or shares it with another",
-                self.page.heap_count()
-            ));
-        }
         self.met[number / 64] |= 1 << (number % 64);
         self.at = next;
         Ok(Some(next))
+    }
+    /// Why the chain cannot go on to `next`.
+    #[cold]
+    fn wrong(&self, next: usize) -> String {
+        let count = self.page.record_count();
+        if next == self.style.supremum {
+            return format!("its records end {} short of the {count} that its header counts", self.left);
+        }
+        if next < self.style.bottom + self.style.header || next > self.top {
+            return format!("the record at {} leads to {next}, outside of the records", self.at);
+        }
+        if self.left == 0 {
+            return format!("it has more records than the {count} that its header counts");
+        }
+        let number = u16_at(self.page.0, next + 1 - self.style.header).unwrap_or(0) as usize >> 3;
+        format!(
+            "the record at {next} has number {number} in a heap of {}, or shares it with another",
+            self.heap
+        )
     }
 }

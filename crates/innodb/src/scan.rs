@@ -4,16 +4,19 @@
 use crate::definition::Definition;
 use crate::error::{Error, Kind, Result};
 use crate::lob;
-use crate::page::Page;
-use crate::record::{Place, Rows};
+use crate::page::{Page, chunk_at, chunk_at_mut};
+use crate::record::{Lengths, Place, Rows, Span};
 use crate::space::Space;
 use crate::table::Column;
+use crate::text;
 use crate::tree::{self, Leaves};
 use crate::value;
 use std::borrow::Cow;
 use std::ops::Range;
 use std::path::Path;
 
+/// Bytes of a text that are copied at once.
+const CHUNK: usize = 32;
 /// Bytes that one part reads at most.
 const PART: usize = 1 << 20;
 
@@ -154,7 +157,7 @@ impl Scan {
         if buffers.rows.is_empty() {
             return Ok(None);
         }
-        Ok(buffers.rows.row(0)[column].bytes(&buffers.pages).map(|(bytes, _)| bytes))
+        Ok(buffers.rows.place(0, column).bytes(&buffers.pages).map(|(bytes, _)| bytes))
     }
     pub fn space(&self) -> &Space {
         &self.space
@@ -202,7 +205,7 @@ impl Scan {
             tree::prove_leaf(Page(page), &self.leaves, range.start + i).map_err(damaged)?;
             deleted += self.definition.layout.rows(page, &mut buffers.rows).map_err(damaged)?;
             if let Some(bounds) = &self.bounds {
-                buffers.rows.keep(|places| bounds.hold(places, page));
+                buffers.rows.keep(|rows, row| bounds.hold(rows.place(row, bounds.column), page));
             }
             each(Leaf { scan: self, number, page, rows: &buffers.rows })?;
         }
@@ -217,9 +220,9 @@ fn cut(leaves: Range<usize>, page_size: usize) -> Vec<Range<usize>> {
 }
 
 impl Bounds {
-    /// Whether a row is in the range.
-    fn hold(&self, places: &[Place], page: &[u8]) -> bool {
-        let key = places[self.column].bytes(page).map_or(&[][..], |(bytes, _)| bytes);
+    /// Whether a row with this key is in the range.
+    fn hold(&self, key: Place, page: &[u8]) -> bool {
+        let key = key.bytes(page).map_or(&[][..], |(bytes, _)| bytes);
         self.from.as_ref().is_none_or(|from| key >= &from[..])
             && self.to.as_ref().is_none_or(|to| key <= &to[..])
     }
@@ -240,6 +243,59 @@ impl<'a> Leaf<'a> {
             }),
             None => Ok(Stored::Null),
         }
+    }
+    /// Appends a column's values as they are stored, each with a space behind it if `spaced`, and calls `each` with where it ends. False if they do not all lie whole on the page;
+    /// then nothing was done. A NULL has no bytes. `trims`: spaces at a value's end are left out.
+    #[inline(always)]
+    pub fn gather(
+        &self,
+        column: usize,
+        rows: Range<usize>,
+        trims: bool,
+        spaced: bool,
+        bytes: &mut Vec<u8>,
+        mut each: impl FnMut(usize),
+    ) -> bool {
+        let Some(Span { at, distance, lengths }) = self.rows.span(column, rows) else { return false };
+        let real = |length: u16| if length == Span::NULL { 0 } else { length as usize };
+        let most = match lengths {
+            Lengths::Even(length) => at.len() * length as usize,
+            Lengths::Each(lengths) => {
+                if lengths.iter().any(|n| *n > Span::LONGEST && *n != Span::NULL) {
+                    return false;
+                }
+                lengths.iter().map(|n| real(*n)).sum()
+            }
+        };
+        let mut end = bytes.len();
+        // Values are copied by chunks, beyond their ends.
+        bytes.resize(end + most + at.len() * spaced as usize + 2 * CHUNK, b' ');
+        let (page, into) = (self.page, &mut bytes[..]);
+        let (even, lengths) = match lengths {
+            Lengths::Even(length) => (length, &[][..]),
+            Lengths::Each(lengths) => (0, lengths),
+        };
+        for (row, at) in at.iter().enumerate() {
+            let length = real(lengths.get(row).copied().unwrap_or(even));
+            let at = at.wrapping_add(distance) as usize;
+            let value = page.get(at..at + length).unwrap_or(&[]);
+            let length = if trims { text::trimmed(value).len() } else { value.len() };
+            match (chunk_at::<CHUNK>(page, at), chunk_at_mut::<CHUNK>(into, end)) {
+                (Some(from), Some(to)) if length <= CHUNK => *to = *from,
+                _ => match (chunk_at::<{ 2 * CHUNK }>(page, at), chunk_at_mut::<{ 2 * CHUNK }>(into, end)) {
+                    (Some(from), Some(to)) if length <= 2 * CHUNK => *to = *from,
+                    _ => into[end..end + length].copy_from_slice(&value[..length]),
+                },
+            }
+            end += length;
+            if spaced {
+                into[end] = b' ';
+                end += 1;
+            }
+            each(end);
+        }
+        bytes.truncate(end);
+        true
     }
     /// An error about this page's content.
     pub fn damaged(&self, why: String) -> Error {

@@ -1,6 +1,7 @@
 //! Values as text, as the servers show them.
+use crate::page::chunk_at_mut;
 use crate::table::{Column, Type};
-use crate::value::{self, Date, Time};
+use crate::value::{self, Date, Digits, Parts, Time};
 use ondol_scan::csv::{Dialect, Lines};
 use std::borrow::Cow;
 use std::io::Write;
@@ -15,6 +16,16 @@ pub fn push(lines: &mut Lines, column: &Column, bytes: &[u8]) -> Result<(), Stri
             hex(&bytes[..bytes.len().min(32)])
         )
     };
+    // A value that fits a slot.
+    macro_rules! short {
+        (|$slot:ident| $put:expr) => {{
+            let mut written = [0; SLOT];
+            let $slot = &mut written;
+            let end = $put;
+            lines.plain(|b| b.extend_from_slice(&written[..end]));
+            Ok(())
+        }};
+    }
     // Writing to memory does not fail.
     macro_rules! plain {
         ($($format:tt)*) => {{
@@ -26,12 +37,11 @@ pub fn push(lines: &mut Lines, column: &Column, bytes: &[u8]) -> Result<(), Stri
         Type::Int { unsigned, zerofill: None, .. } => {
             if *unsigned {
                 let n = value::unsigned(bytes).ok_or_else(no_value)?;
-                lines.plain(|b| push_u64(b, n));
+                short!(|slot| put_u64(slot, 0, n))
             } else {
                 let n = value::signed(bytes).ok_or_else(no_value)?;
-                lines.plain(|b| push_i64(b, n));
+                short!(|slot| put_i64(slot, 0, n))
             }
-            Ok(())
         }
         Type::Int { zerofill: Some(width), .. } => {
             let n = value::unsigned(bytes).ok_or_else(no_value)?;
@@ -47,12 +57,12 @@ pub fn push(lines: &mut Lines, column: &Column, bytes: &[u8]) -> Result<(), Stri
             lines.plain(|b| value::push_float(b, n, false, *decimals));
             Ok(())
         }
-        Type::Decimal { precision, scale } if *precision <= 18 => {
-            let n = value::decimal(bytes, *precision, *scale).ok_or_else(no_value)? as i64;
-            lines.plain(|b| push_decimal(b, n, *scale as usize));
-            Ok(())
-        }
         Type::Decimal { precision, scale } => {
+            if let Some(digits) = Digits::known(*precision, *scale) {
+                let field = word(bytes).filter(|_| bytes.len() == digits.bytes);
+                let parts = field.and_then(|field| digits.parts(field)).ok_or_else(no_value)?;
+                return short!(|slot| put_parts(slot, parts, *scale as usize));
+            }
             let mut text = Vec::new();
             value::push_decimal(&mut text, bytes, *precision, *scale).ok_or_else(no_value)?;
             lines.plain(|b| b.extend_from_slice(&text));
@@ -60,35 +70,22 @@ pub fn push(lines: &mut Lines, column: &Column, bytes: &[u8]) -> Result<(), Stri
         }
         Type::Date => {
             let date = value::date(bytes).ok_or_else(no_value)?;
-            lines.plain(|b| push_date(b, date));
-            Ok(())
+            short!(|slot| put_date(slot, 0, date))
         }
         Type::Time { fsp } => {
             let time = value::time(bytes, *fsp).ok_or_else(no_value)?;
-            lines.plain(|b| {
-                if time.negative {
-                    b.push(b'-');
-                }
-                push_time(b, time, *fsp);
-            });
-            Ok(())
+            short!(|slot| {
+                slot[0] = b'-';
+                put_time(slot, time.negative as usize, time, *fsp)
+            })
         }
         Type::DateTime { fsp } => {
             let (date, time) = value::datetime(bytes, *fsp).ok_or_else(no_value)?;
-            lines.plain(|b| push_datetime(b, date, time, *fsp));
-            Ok(())
+            short!(|slot| put_datetime(slot, date, time, *fsp))
         }
         Type::Timestamp { fsp } => {
-            let (seconds, micros) = value::timestamp(bytes, *fsp).ok_or_else(no_value)?;
-            // Zero seconds is not 1970 but the zero date.
-            let (date, mut time) = if seconds == 0 && micros == 0 {
-                (Date { year: 0, month: 0, day: 0 }, value::civil(0).1)
-            } else {
-                value::civil(seconds as i64)
-            };
-            time.micros = micros;
-            lines.plain(|b| push_datetime(b, date, time, *fsp));
-            Ok(())
+            let (date, time) = moment(value::timestamp(bytes, *fsp).ok_or_else(no_value)?);
+            short!(|slot| put_datetime(slot, date, time, *fsp))
         }
         Type::OldTime => {
             let n = value::signed(bytes).ok_or_else(no_value)?;
@@ -123,14 +120,21 @@ pub fn push(lines: &mut Lines, column: &Column, bytes: &[u8]) -> Result<(), Stri
         }
         Type::Bit { .. } => {
             let n = value::unsigned(bytes).ok_or_else(no_value)?;
-            lines.plain(|b| push_u64(b, n));
-            Ok(())
+            short!(|slot| put_u64(slot, 0, n))
         }
         Type::Char { charset, .. } | Type::Text { charset, .. } => {
             let is_char = matches!(column.ty, Type::Char { .. });
             if lines.dialect().is_outfile() {
                 let bytes = if is_char { strip(bytes, charset.min as usize) } else { bytes };
-                lines.characters(bytes, |b| charset.character(b));
+                if charset.hides_ascii() {
+                    lines.characters(bytes, |b| charset.character(b));
+                } else {
+                    lines.text(bytes);
+                }
+                return Ok(());
+            }
+            if charset.has_ascii() && bytes.is_ascii() {
+                lines.text(if is_char { trimmed(bytes) } else { bytes });
                 return Ok(());
             }
             let text = charset.to_utf8(bytes).ok_or_else(|| {
@@ -141,7 +145,7 @@ pub fn push(lines: &mut Lines, column: &Column, bytes: &[u8]) -> Result<(), Stri
                     charset.name
                 )
             })?;
-            lines.text(if is_char { text.trim_end_matches(' ') } else { &text }.as_bytes());
+            lines.text(if is_char { trimmed(text.as_bytes()) } else { text.as_bytes() });
             Ok(())
         }
         Type::Binary { .. } | Type::Bytes { .. } | Type::Geometry => {
@@ -222,85 +226,149 @@ fn strip(bytes: &[u8], width: usize) -> &[u8] {
                 end -= width;
             }
         }
-        _ => {
-            while end > 0 && bytes[end - 1] == b' ' {
-                end -= 1;
-            }
-        }
+        _ => return trimmed(bytes),
     }
     &bytes[..end]
 }
 
-pub fn push_u64(into: &mut Vec<u8>, mut n: u64) {
-    let mut digits = [0u8; 20];
-    let mut at = 20;
-    loop {
-        at -= 1;
-        digits[at] = b'0' + (n % 10) as u8;
-        n /= 10;
-        if n == 0 {
-            break;
+/// Without the spaces at the end.
+#[inline]
+pub fn trimmed(mut bytes: &[u8]) -> &[u8] {
+    while let Some((rest, last)) = bytes.split_last_chunk::<8>() {
+        let others = u64::from_be_bytes(*last) ^ u64::from_be_bytes([b' '; 8]);
+        if others != 0 {
+            return &bytes[..bytes.len() - others.trailing_zeros() as usize / 8];
         }
+        bytes = rest;
     }
-    into.extend_from_slice(&digits[at..]);
+    while let Some((b' ', rest)) = bytes.split_last() {
+        bytes = rest;
+    }
+    bytes
 }
-pub fn push_i64(into: &mut Vec<u8>, n: i64) {
-    if n < 0 {
-        into.push(b'-');
-    }
-    push_u64(into, n.unsigned_abs());
+
+/// Up to 8 bytes, with zeros behind them.
+#[inline]
+fn word(bytes: &[u8]) -> Option<[u8; 8]> {
+    // Two words that overlap.
+    let four = |at: usize| Some(u32::from_be_bytes(bytes.get(at..at + 4)?.try_into().ok()?) as u64);
+    let word = match bytes.len() {
+        n @ 4..=8 => four(0)? << 32 | four(n - 4)? << (64 - 8 * n),
+        n @ 1..4 => bytes.iter().fold(0, |word, b| word << 8 | *b as u64) << (64 - 8 * n),
+        _ => return None,
+    };
+    Some(word.to_be_bytes())
 }
-fn push_decimal(into: &mut Vec<u8>, n: i64, scale: usize) {
-    if n < 0 {
-        into.push(b'-');
+
+/// Eight digits of a number below 100,000,000, each in a byte, the first in the lowest.
+#[inline]
+fn eight(n: u32) -> u64 {
+    // Two halves of four digits, four quarters of two, eight digits; each division is a multiplication that is exact for so few.
+    let halves = (n / 10_000) as u64 | ((n % 10_000) as u64) << 32;
+    let hundreds = (halves * 10_486) >> 20 & 0x7f_0000_007f;
+    let quarters = hundreds | (halves - hundreds * 100) << 16;
+    let tens = (quarters * 103) >> 10 & 0x000f_000f_000f_000f;
+    tens | (quarters - tens * 10) << 8
+}
+const ZEROS: u64 = u64::from_ne_bytes([b'0'; 8]);
+const EIGHT: u64 = 100_000_000;
+
+/// Where a short value is written: a number or a date, and more bytes that mean nothing. 26 bytes are the longest, and whole words are written.
+pub type Slot = [u8; SLOT];
+pub const SLOT: usize = 32;
+
+/// Writes 8 bytes, of which not all need count.
+#[inline(always)]
+fn put(slot: &mut Slot, at: usize, bytes: u64) {
+    if let Some(to) = chunk_at_mut(slot, at) {
+        *to = bytes.to_le_bytes();
     }
-    let n = n.unsigned_abs();
-    if scale == 0 {
-        return push_u64(into, n);
+}
+/// Writes a number at `at`. This and what follows return where the next would be.
+#[inline]
+pub fn put_u64(slot: &mut Slot, at: usize, n: u64) -> usize {
+    if n < EIGHT {
+        let digits = eight(n as u32);
+        let zeros = (digits.trailing_zeros() / 8).min(7);
+        put(slot, at, (digits | ZEROS) >> (8 * zeros));
+        return at + 8 - zeros as usize;
     }
-    let power = 10u64.pow(scale as u32);
-    push_u64(into, n / power);
-    into.push(b'.');
-    let at = into.len();
-    into.resize(at + scale, b'0');
-    let mut rest = n % power;
-    for digit in into[at..].iter_mut().rev() {
-        *digit = b'0' + (rest % 10) as u8;
-        rest /= 10;
-    }
+    put_long(slot, at, n)
+}
+fn put_long(slot: &mut Slot, at: usize, n: u64) -> usize {
+    let at = put_u64(slot, at, n / EIGHT);
+    put_digits(slot, at, n % EIGHT, 8)
 }
 #[inline]
-fn push_2(into: &mut Vec<u8>, n: u8) {
-    into.extend_from_slice(&[b'0' + n / 10 % 10, b'0' + n % 10]);
+pub fn put_i64(slot: &mut Slot, at: usize, n: i64) -> usize {
+    slot[at] = b'-';
+    put_u64(slot, at + (n < 0) as usize, n.unsigned_abs())
 }
-fn push_date(into: &mut Vec<u8>, date: Date) {
-    push_2(into, (date.year / 100) as u8);
-    push_2(into, (date.year % 100) as u8);
-    into.push(b'-');
-    push_2(into, date.month);
-    into.push(b'-');
-    push_2(into, date.day);
-}
-fn push_time(into: &mut Vec<u8>, time: Time, fsp: u8) {
-    if time.hour < 100 {
-        push_2(into, time.hour as u8);
-    } else {
-        push_u64(into, time.hour as u64);
+/// So many digits of a number that has no more, with zeros before it.
+#[inline]
+fn put_digits(slot: &mut Slot, at: usize, n: u64, count: usize) -> usize {
+    if count > 8 {
+        let at = put_digits_of_many(slot, at, n / EIGHT, count - 8);
+        return put_digits_of_many(slot, at, n % EIGHT, 8);
     }
-    into.push(b':');
-    push_2(into, time.minute);
-    into.push(b':');
-    push_2(into, time.second);
-    if fsp > 0 {
-        into.push(b'.');
-        let digits = format!("{:06}", time.micros);
-        into.extend_from_slice(&digits.as_bytes()[..fsp.min(6) as usize]);
+    if count > 0 {
+        put(slot, at, (eight(n as u32) | ZEROS) >> (64 - 8 * count));
     }
+    at + count
 }
-fn push_datetime(into: &mut Vec<u8>, date: Date, time: Time, fsp: u8) {
-    push_date(into, date);
-    into.push(b' ');
-    push_time(into, time, fsp);
+#[inline(never)]
+fn put_digits_of_many(slot: &mut Slot, at: usize, n: u64, count: usize) -> usize {
+    put_digits(slot, at, n, count)
+}
+#[inline]
+pub fn put_parts(slot: &mut Slot, parts: Parts, scale: usize) -> usize {
+    slot[0] = b'-';
+    let at = (parts.negative && (parts.whole, parts.fraction) != (0, 0)) as usize;
+    let at = put_u64(slot, at, parts.whole);
+    if scale == 0 {
+        return at;
+    }
+    slot[at & (SLOT - 1)] = b'.';
+    put_digits(slot, at + 1, parts.fraction, scale)
+}
+#[inline]
+pub fn put_date(slot: &mut Slot, at: usize, date: Date) -> usize {
+    let digits = eight(date.year as u32 * 10_000 + date.month as u32 * 100 + date.day as u32) | ZEROS;
+    let (year, month, day) = (digits & 0xffff_ffff, digits >> 32 & 0xffff, digits >> 48);
+    put(slot, at, year | (b'-' as u64) << 32 | month << 40 | (b'-' as u64) << 56);
+    put(slot, at + 8, day);
+    at + 10
+}
+fn put_time(slot: &mut Slot, mut at: usize, time: Time, fsp: u8) -> usize {
+    let hour = time.hour as u32;
+    if hour >= 100 {
+        at = put_u64(slot, at, hour as u64 / 100);
+    }
+    let digits = eight(hour % 100 * 10_000 + time.minute as u32 * 100 + time.second as u32) | ZEROS;
+    let (hour, minute, second) = (digits >> 16 & 0xffff, digits >> 32 & 0xffff, digits >> 48);
+    let colons = (b':' as u64) << 16 | (b':' as u64) << 40;
+    put(slot, at, hour | minute << 24 | second << 48 | colons);
+    at += 8;
+    if fsp == 0 {
+        return at;
+    }
+    let fsp = fsp.min(6) as u32;
+    put(slot, at, b'.' as u64);
+    put_digits(slot, at + 1, (time.micros / 10u32.pow(6 - fsp)) as u64, fsp as usize)
+}
+#[inline]
+pub fn put_datetime(slot: &mut Slot, date: Date, time: Time, fsp: u8) -> usize {
+    let at = put_date(slot, 0, date);
+    put(slot, at, b' ' as u64);
+    put_time(slot, at + 1, time, fsp)
+}
+/// Date and time of day of a TIMESTAMP's seconds and microseconds. Zero is not 1970 but the zero date.
+pub fn moment((seconds, micros): (u32, u32)) -> (Date, Time) {
+    let (date, time) = match (seconds, micros) {
+        (0, 0) => (Date { year: 0, month: 0, day: 0 }, value::civil(0).1),
+        _ => value::civil(seconds as i64),
+    };
+    (date, Time { micros, ..time })
 }
 fn push_hex(into: &mut Vec<u8>, bytes: &[u8]) {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
@@ -335,4 +403,62 @@ pub fn uuid(bytes: &[u8]) -> Option<String> {
 /// An IPv6 address as the server writes it.
 pub fn inet6(octets: [u8; 16]) -> Cow<'static, str> {
     Cow::Owned(std::net::Ipv6Addr::from(octets).to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pushed(put: impl FnOnce(&mut Slot) -> usize) -> String {
+        let mut slot = [0; SLOT];
+        let end = put(&mut slot);
+        String::from_utf8(slot[..end].to_vec()).unwrap()
+    }
+
+    #[test]
+    fn numbers_of_every_length() {
+        let mut random = ondol_base::sim::Random::new(1);
+        let near = (0..20).flat_map(|n| (0..3).map(move |d| 10u64.pow(n).wrapping_add(d).wrapping_sub(1)));
+        let any = (0..20_000).map(|n| random.next() >> (n % 64)).collect::<Vec<_>>();
+        for n in near.chain(any).chain([0, u64::MAX]) {
+            assert_eq!(pushed(|b| put_u64(b, 0, n)), n.to_string());
+            assert_eq!(pushed(|b| put_i64(b, 0, n as i64)), (n as i64).to_string());
+            for count in 0..=18 {
+                let n = n % 10u64.pow(count);
+                let expected =
+                    if count == 0 { String::new() } else { format!("{n:0width$}", width = count as usize) };
+                assert_eq!(pushed(|b| put_digits(b, 0, n, count as usize)), expected);
+            }
+        }
+        for n in 0..100_000 {
+            assert_eq!(pushed(|b| put_u64(b, 0, n)), n.to_string());
+        }
+    }
+
+    #[test]
+    fn times_and_parts() {
+        let time = |hour, micros| Time { negative: false, hour, minute: 5, second: 59, micros };
+        assert_eq!(pushed(|b| put_time(b, 0, time(7, 0), 0)), "07:05:59");
+        assert_eq!(pushed(|b| put_time(b, 0, time(838, 999_900), 4)), "838:05:59.9999");
+        let parts = |negative, whole, fraction| Parts { negative, whole, fraction };
+        assert_eq!(pushed(|b| put_parts(b, parts(true, 0, 5), 2)), "-0.05");
+        assert_eq!(pushed(|b| put_parts(b, parts(true, 0, 0), 2)), "0.00");
+        assert_eq!(pushed(|b| put_parts(b, parts(false, 12, 0), 0)), "12");
+        assert_eq!(pushed(|b| put_parts(b, parts(false, 0, 123_456_789_012), 18)), "0.000000123456789012");
+    }
+
+    #[test]
+    fn spaces_at_the_end_do_not_count() {
+        for length in 0..40 {
+            for spaces in 0..=length {
+                let mut bytes = vec![b'x'; length - spaces];
+                bytes.resize(length, b' ');
+                assert_eq!(trimmed(&bytes).len(), length - spaces);
+                let mut before = vec![b' '; length];
+                before.push(b'x');
+                before.resize(length + 1 + spaces, b' ');
+                assert_eq!(trimmed(&before).len(), length + 1);
+            }
+        }
+    }
 }

@@ -2,6 +2,7 @@
 //!
 //! Each function takes a field's stored bytes and answers `None` where they cannot be a value of the type: too short, or a digit that is none.
 use crate::table::{DIGIT_BYTES, Type};
+use std::sync::LazyLock;
 
 /// A big-endian integer of 1 to 8 bytes, its sign bit flipped.
 #[inline]
@@ -66,17 +67,120 @@ fn words(bytes: &[u8], precision: u8, scale: u8, mut each: impl FnMut(usize, u32
     Some(negative)
 }
 
-/// A DECIMAL of up to 38 digits, times 10 to its scale.
-#[inline]
-pub fn decimal(bytes: &[u8], precision: u8, scale: u8) -> Option<i128> {
-    // Nearly all fit 18 digits, for which 64 bits are quicker.
-    if precision <= 18 {
-        let mut value = 0i64;
-        let negative = words(bytes, precision, scale, |digits, word| {
-            value = value * POWERS[digits] as i64 + word as i64
-        })?;
-        return Some(if negative { -value } else { value } as i128);
+/// How a DECIMAL lies that takes up to 8 bytes, and so has up to 18 digits: at most three groups of digits.
+#[derive(Clone, Copy)]
+pub struct Digits {
+    pub bytes: usize,
+    /// Bits of a word above it, the place of its first bit, and the other bits.
+    above: u32,
+    first: u32,
+    others: u64,
+    groups: [Group; 3],
+}
+#[derive(Clone, Copy)]
+struct Group {
+    shift: u32,
+    mask: u64,
+    /// Its digits are below it.
+    limit: u64,
+    /// What it counts for before the point, behind it, and in both together.
+    whole: u64,
+    fraction: u64,
+    scaled: u64,
+}
+/// A DECIMAL, taken apart at its point.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parts {
+    pub negative: bool,
+    pub whole: u64,
+    /// As many digits as the scale says.
+    pub fraction: u64,
+}
+impl Digits {
+    const NONE: Group = Group { shift: 0, mask: 0, limit: 1, whole: 0, fraction: 0, scaled: 0 };
+
+    /// `None` if it takes more than 8 bytes.
+    #[inline]
+    pub fn known(precision: u8, scale: u8) -> Option<&'static Digits> {
+        /// By precision and scale.
+        static KNOWN: LazyLock<Vec<Option<Digits>>> = LazyLock::new(|| {
+            let each = (0..=18).flat_map(|precision| (0..=18).map(move |scale| (precision, scale)));
+            each.map(|(precision, scale)| Digits::new(precision, scale)).collect()
+        });
+        if precision > 18 || scale > 18 {
+            return None;
+        }
+        KNOWN[precision as usize * 19 + scale as usize].as_ref()
     }
+    fn new(precision: u8, scale: u8) -> Option<Digits> {
+        if scale > precision {
+            return None;
+        }
+        let bytes = crate::table::decimal_bytes(precision, scale);
+        if bytes == 0 || bytes > 8 {
+            return None;
+        }
+        let (before, behind) = ((precision - scale) as usize, scale as usize);
+        // Each group's digits, and how many digits are behind it on its side of the point.
+        let first = (before % 9 > 0).then_some((true, before % 9, before - before % 9));
+        let words = (1..=before / 9).map(|n| (true, 9, before - before % 9 - 9 * n));
+        let behind_words = (1..=behind / 9).map(|n| (false, 9, behind - 9 * n));
+        let last = (behind % 9 > 0).then_some((false, behind % 9, 0));
+        let mut groups = [Self::NONE; 3];
+        let mut left = bytes;
+        for (n, (is_whole, digits, after)) in
+            first.into_iter().chain(words).chain(behind_words).chain(last).enumerate()
+        {
+            let width = DIGIT_BYTES[digits] as usize;
+            left -= width;
+            let power = 10u64.pow(after as u32);
+            *groups.get_mut(n)? = Group {
+                shift: 8 * left as u32,
+                mask: u64::MAX >> (64 - 8 * width),
+                limit: POWERS[digits] as u64,
+                whole: if is_whole { power } else { 0 },
+                fraction: if is_whole { 0 } else { power },
+                scaled: if is_whole { power * 10u64.pow(scale as u32) } else { power },
+            };
+        }
+        let first = 8 * bytes as u32 - 1;
+        Some(Digits { bytes, above: 63 - first, first, others: (1 << first) - 1, groups })
+    }
+    /// Calls `each` for the groups of a field of so many bytes, which are the first of these 8. Whether it is negative.
+    #[inline(always)]
+    fn each(&self, field: [u8; 8], mut each: impl FnMut(u64, &Group)) -> Option<bool> {
+        let bits = u64::from_be_bytes(field) >> self.above;
+        let negative = bits >> self.first == 0;
+        // The first bit is flipped; of a negative number, all are.
+        let bits = (bits ^ if negative { self.others } else { 0 }) & self.others;
+        let mut wrong = false;
+        for group in &self.groups {
+            let digits = bits >> group.shift & group.mask;
+            wrong |= digits >= group.limit;
+            each(digits, group);
+        }
+        (!wrong).then_some(negative)
+    }
+    #[inline(always)]
+    pub fn parts(&self, field: [u8; 8]) -> Option<Parts> {
+        let (mut whole, mut fraction) = (0, 0);
+        let negative = self.each(field, |digits, group| {
+            whole += digits * group.whole;
+            fraction += digits * group.fraction;
+        })?;
+        Some(Parts { negative, whole, fraction })
+    }
+    /// The value, times 10 to its scale.
+    #[inline(always)]
+    pub fn scaled(&self, field: [u8; 8]) -> Option<i64> {
+        let mut n = 0;
+        let negative = self.each(field, |digits, group| n += digits * group.scaled)?;
+        Some(if negative { -(n as i64) } else { n as i64 })
+    }
+}
+
+/// A DECIMAL of up to 38 digits, times 10 to its scale.
+pub fn decimal(bytes: &[u8], precision: u8, scale: u8) -> Option<i128> {
     if precision > 38 {
         return None;
     }
@@ -124,29 +228,43 @@ pub fn date(bytes: &[u8]) -> Option<Date> {
 }
 impl Date {
     /// Days since 1970-01-01, if it is a day of the calendar.
+    #[inline]
     pub fn days(self) -> Option<i32> {
-        let year = self.year as u32;
+        let (year, month) = (self.year as u32, self.month as u32);
         let is_leap = || year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
-        if year == 0 || !(1..=12).contains(&self.month) || !(1..=31).contains(&self.day) {
+        let day = *DAYS.get((month << 5) as usize | self.day as usize)? as u32;
+        if day == 0 || self.day > 31 || year == 0 || day == LEAP_DAY as u32 && !is_leap() {
             return None;
         }
-        // The first 28 days are in every month.
-        let length = match self.month {
-            _ if self.day <= 28 => 28,
-            2 => 28 + is_leap() as u8,
+        // Years begin in March, so that a leap day is their last (Hinnant, "chrono-compatible low-level date algorithms"). Years have four digits, so all fits 32 bits.
+        let year = year - (month <= 2) as u32;
+        Some((365 * year + year / 4 - year / 100 + year / 400 + day) as i32 - 719_469)
+    }
+}
+
+/// By a month's and a day's bits, as a DATE has them: which day it is in a year that begins in March, from 1; or 0, where there is none. A leap day is the last.
+static DAYS: [u16; 512] = {
+    let mut days = [0; 512];
+    let (mut n, mut month) = (1, 3);
+    while month <= 14 {
+        // January and February end it.
+        let of_year = if month > 12 { month - 12 } else { month };
+        let length = match of_year {
+            2 => 29,
             4 | 6 | 9 | 11 => 30,
             _ => 31,
         };
-        if self.day > length {
-            return None;
+        let mut day = 1;
+        while day <= length {
+            days[of_year << 5 | day] = n;
+            n += 1;
+            day += 1;
         }
-        // Days by the months from March on, of which 5 have 153 days (Hinnant, "chrono-compatible low-level date algorithms"). Years have four digits, so all fits 32 bits.
-        let month = self.month as u32;
-        let (y, m) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
-        let days = 365 * y + y / 4 - y / 100 + y / 400 + (153 * m + 2) / 5 + self.day as u32 - 1;
-        Some(days as i32 - 719_468)
+        month += 1;
     }
-}
+    days
+};
+const LEAP_DAY: u16 = 366;
 
 /// A DATETIME's or TIME's parts. Hours of a TIME go to 838.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -375,6 +493,41 @@ mod tests {
         assert_eq!(decimal(&[0x80], 14, 4), None);
     }
 
+    /// Each precision and scale, by the general way: bytes of random digits, and bytes that are any.
+    #[test]
+    fn digits_in_one_word_are_the_same_digits() {
+        let mut random = ondol_base::sim::Random::new(1);
+        for precision in 1..=18u8 {
+            for scale in 0..=precision {
+                let bytes = crate::table::decimal_bytes(precision, scale);
+                let Some(digits) = Digits::known(precision, scale) else {
+                    assert!(bytes > 8, "DECIMAL({precision},{scale})");
+                    continue;
+                };
+                assert_eq!(digits.bytes, bytes);
+                let mut found = 0;
+                for _ in 0..2000 {
+                    let mut field = random.next().to_be_bytes();
+                    if random.below(2) == 0 {
+                        // Small bytes, so that their digits are few enough.
+                        field = field.map(|_| if random.below(4) == 0 { random.below(4) as u8 } else { 0 });
+                        let mask = if random.below(2) == 0 { 0xff } else { 0 };
+                        field.iter_mut().for_each(|b| *b ^= mask);
+                        field[0] ^= 0x80;
+                    }
+                    let expected = decimal(&field[..bytes], precision, scale);
+                    assert_eq!(
+                        digits.scaled(field).map(i128::from),
+                        expected,
+                        "DECIMAL({precision},{scale}) {field:x?}"
+                    );
+                    found += expected.is_some() as u32;
+                }
+                assert!(found > 100, "DECIMAL({precision},{scale}): {found} values");
+            }
+        }
+    }
+
     #[test]
     fn days_and_their_calendar_agree() {
         for days in (-500_000..500_000).step_by(37) {
@@ -385,6 +538,20 @@ mod tests {
         }
         assert_eq!(Date { year: 2023, month: 2, day: 29 }.days(), None);
         assert_eq!(Date { year: 0, month: 0, day: 0 }.days(), None);
+        // Whatever a month and a day may be, it is a day of the calendar if that leads back to it.
+        for (year, month, day) in
+            (1995..2005).flat_map(|y| (0..=255u8).flat_map(move |m| (0..=255u8).map(move |d| (y, m, d))))
+        {
+            let date = Date { year, month, day };
+            let known = date.days().is_some();
+            let is_day = (1..=12).contains(&month) && (1..=31).contains(&day) && {
+                let leap = year == 1996 || year == 2000 || year == 2004;
+                day <= [31, 28 + leap as u8, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31][month as usize - 1]
+            };
+            assert_eq!(known, is_day, "{date:?}");
+        }
+        assert_eq!(Date { year: 1900, month: 2, day: 29 }.days(), None);
+        assert_eq!(Date { year: 0, month: 3, day: 1 }.days(), None);
     }
 
     #[test]

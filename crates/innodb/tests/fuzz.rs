@@ -88,7 +88,7 @@ fn rows(scan: &Scan) -> Result<Vec<u8>> {
             counted += Page(leaf.page).record_count() as usize;
             for row in 0..leaf.rows.len() {
                 for &c in &columns {
-                    match leaf.stored(c, leaf.rows.row(row)[c])? {
+                    match leaf.stored(c, leaf.rows.place(row, c))? {
                         Stored::Null => lines.null(),
                         Stored::Bytes(bytes) => text::push(&mut lines, &scan.columns()[c], &bytes)
                             .map_err(|why| leaf.damaged(why))?,

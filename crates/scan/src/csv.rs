@@ -16,18 +16,23 @@ impl Dialect {
     pub fn is_outfile(self) -> bool {
         self != Dialect::Rfc4180
     }
+    pub fn null(self) -> &'static [u8] {
+        if self.is_outfile() { b"\\N" } else { b"" }
+    }
 }
 
-/// One line after the other, in memory.
+/// One line after the other, in memory. Each value has a separator behind it, the last one's becomes the line's end.
 pub struct Lines {
     dialect: Dialect,
+    /// What cannot stand in a text as it is.
+    special: [u8; 4],
     bytes: Vec<u8>,
-    first: bool,
 }
 
 impl Lines {
     pub fn new(dialect: Dialect, capacity: usize) -> Lines {
-        Lines { dialect, bytes: Vec::with_capacity(capacity), first: true }
+        let special = if dialect.is_outfile() { *b"\\,\n\0" } else { *b",\"\n\r" };
+        Lines { dialect, special, bytes: Vec::with_capacity(capacity) }
     }
     pub fn dialect(&self) -> Dialect {
         self.dialect
@@ -40,39 +45,63 @@ impl Lines {
         let room = self.bytes.len();
         std::mem::replace(&mut self.bytes, Vec::with_capacity(room))
     }
+    #[inline]
     pub fn len(&self) -> usize {
         self.bytes.len()
     }
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
-
     #[inline]
-    fn separate(&mut self) {
-        if !self.first {
-            self.bytes.push(b',');
-        }
-        self.first = false;
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
     }
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+    }
+
     pub fn null(&mut self) {
-        self.separate();
-        if self.dialect.is_outfile() {
-            self.bytes.extend_from_slice(b"\\N");
-        }
+        self.bytes.extend_from_slice(self.dialect.null());
+        self.bytes.push(b',');
     }
     /// A value that holds neither separators, quotes, backslashes nor control characters: a number, a date.
     #[inline]
     pub fn plain(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
-        self.separate();
         write(&mut self.bytes);
+        self.bytes.push(b',');
+    }
+    /// Takes texts, each with a space behind it for what separates it, in place of what it has, if all of them stand in a line as they are; an empty one is taken as such.
+    pub fn as_they_are(&mut self, texts: &mut Vec<u8>) -> bool {
+        let (chunks, rest) = texts.as_chunks::<16>();
+        let last: [u8; 16] = std::array::from_fn(|n| rest.get(n).copied().unwrap_or(b' '));
+        if chunks.iter().any(|chunk| has(chunk, self.special)) || has(&last, self.special) {
+            return false;
+        }
+        std::mem::swap(&mut self.bytes, texts);
+        true
     }
     /// Any value.
+    #[inline]
     pub fn text(&mut self, text: &[u8]) {
+        let length = text.len();
+        if length < 16 && length > 0 {
+            // Looked at and appended at once; spaces are behind it.
+            let short = short(text);
+            if !has(&(short | SPACES << (8 * length)).to_le_bytes(), self.special) {
+                self.bytes.extend_from_slice(&(short | (b',' as u128) << (8 * length)).to_le_bytes());
+                return self.bytes.truncate(self.bytes.len() - (15 - length));
+            }
+        } else if let Some(last) = text.last_chunk::<16>() {
+            let (chunks, _) = text.as_chunks::<16>();
+            if !chunks.iter().any(|chunk| has(chunk, self.special)) && !has(last, self.special) {
+                self.bytes.extend_from_slice(text);
+                return self.bytes.push(b',');
+            }
+        }
         self.characters(text, |_| 1)
     }
     /// A value of which `length` tells how many bytes the first character has: in `SELECT … INTO OUTFILE` no byte of a character of several is escaped.
     pub fn characters(&mut self, mut text: &[u8], length: impl Fn(&[u8]) -> usize) {
-        self.separate();
         match self.dialect {
             Dialect::Mysql | Dialect::Mariadb => {
                 while let Some(&b) = text.first() {
@@ -87,9 +116,7 @@ impl Lines {
                     text = rest;
                 }
             }
-            Dialect::Rfc4180
-                if text.is_empty() || text.iter().any(|b| matches!(b, b',' | b'"' | b'\n' | b'\r')) =>
-            {
+            Dialect::Rfc4180 if text.is_empty() || text.iter().any(|b| self.special.contains(b)) => {
                 self.bytes.push(b'"');
                 for &b in text {
                     if b == b'"' {
@@ -101,11 +128,46 @@ impl Lines {
             }
             Dialect::Rfc4180 => self.bytes.extend_from_slice(text),
         }
+        self.bytes.push(b',');
     }
     pub fn end_line(&mut self) {
-        self.bytes.push(b'\n');
-        self.first = true;
+        match self.bytes.last_mut() {
+            Some(last) if *last == b',' => *last = b'\n',
+            _ => self.bytes.push(b'\n'),
+        }
     }
+}
+
+const SPACES: u128 = u128::from_ne_bytes([b' '; 16]);
+
+/// Whether any of 16 bytes is one of four; without a branch, so that the compiler looks at all of them at once.
+#[inline(always)]
+fn has(bytes: &[u8; 16], special: [u8; 4]) -> bool {
+    let [a, b, c, d] = special;
+    bytes
+        .iter()
+        .fold(0, |found, x| found | (*x == a) as u8 | (*x == b) as u8 | (*x == c) as u8 | (*x == d) as u8)
+        != 0
+}
+
+/// 1 to 15 bytes as a number, the first the lowest: of two pieces that overlap.
+#[inline(always)]
+fn short(text: &[u8]) -> u128 {
+    let n = text.len();
+    if let (Some(first), Some(last)) = (text.first_chunk::<8>(), text.last_chunk::<8>()) {
+        return u64::from_le_bytes(*first) as u128 | (u64::from_le_bytes(*last) as u128) << (8 * (n - 8));
+    }
+    let word = match (text.first_chunk::<4>(), text.last_chunk::<4>()) {
+        (Some(first), Some(last)) => {
+            u32::from_le_bytes(*first) as u64 | (u32::from_le_bytes(*last) as u64) << (8 * (n - 4))
+        }
+        // Up to three: the first, the middle one and the last.
+        _ => {
+            let at = |i: usize| (text.get(i).copied().unwrap_or(0) as u64) << (8 * i);
+            at(0) | at(n / 2) | at(n - 1)
+        }
+    };
+    word as u128
 }
 
 #[cfg(test)]
@@ -120,6 +182,43 @@ mod tests {
         lines.text(b"a,\"b\"\\\n\0");
         lines.end_line();
         String::from_utf8(lines.into_bytes()).unwrap()
+    }
+
+    /// Texts of every length with every byte at every place, by what has to become of each byte.
+    #[test]
+    fn texts_of_every_length() {
+        for dialect in [Dialect::Rfc4180, Dialect::Mysql] {
+            let mut lines = Lines::new(dialect, 0);
+            for length in 0..70 {
+                for special in [b'x', b',', b'"', b'\n', b'\r', b'\\', 0, b' ', 0xc3, 0xff] {
+                    for place in 0..length.max(1) {
+                        let mut text: Vec<u8> = (0..length as u8).map(|n| b'a' + n % 26).collect();
+                        text.iter_mut().skip(place).take(1).for_each(|b| *b = special);
+                        let expected = match dialect {
+                            Dialect::Rfc4180
+                                if text.is_empty() || text.iter().any(|b| b",\"\n\r".contains(b)) =>
+                            {
+                                let inner = text
+                                    .iter()
+                                    .flat_map(|b| [*b, *b].into_iter().take(1 + (*b == b'"') as usize));
+                                [b'"'].into_iter().chain(inner).chain([b'"']).collect()
+                            }
+                            Dialect::Rfc4180 => text.clone(),
+                            _ => (text.iter())
+                                .flat_map(|b| match b {
+                                    0 => vec![b'\\', b'0'],
+                                    b'\\' | b',' | b'\n' => vec![b'\\', *b],
+                                    _ => vec![*b],
+                                })
+                                .collect::<Vec<u8>>(),
+                        };
+                        lines.text(&text);
+                        lines.end_line();
+                        assert_eq!(lines.take(), [&expected[..], b"\n"].concat(), "{dialect:?} {text:?}");
+                    }
+                }
+            }
+        }
     }
 
     #[test]
