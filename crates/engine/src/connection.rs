@@ -9,6 +9,7 @@ use crate::catalog::Catalog;
 use crate::charge::Charge;
 use crate::database::Database;
 use crate::error;
+use crate::loan::{self, Loan};
 use crate::outdated::Outdated;
 use crate::patch::{Bits, Patch};
 use crate::point::{Numbers, PointIndex};
@@ -17,11 +18,13 @@ use crate::table::{Table, TableIndex};
 use ondol_base::barrier;
 use ondol_base::epoch::Guard;
 use ondol_base::oid::Oid;
+use ondol_durability::page::SegmentId;
 use ondol_kernel::registry::{self, FIRST_TABLE, IDLE, TABLE_COUNT, TABLES};
 use ondol_kernel::transaction::{Newest, Savepoint, Session};
 use ondol_kernel::wait::{Blockers, SessionId};
 use ondol_kernel::{LockMode, heap::Slots};
 use ondol_types::{SqlError, SqlResult, ValueRef, sqlstate};
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -131,7 +134,27 @@ pub struct Scan {
     slots: Slots,
 }
 
+/// Pages of a table's rows, to be scanned by themselves.
+#[derive(Clone, Debug)]
+pub struct Part {
+    segment: SegmentId,
+    pages: Range<usize>,
+}
+
 impl Scan {
+    /// The parts, of at most `pages` pages each, that make up the scan of a whole table, in its order.
+    pub fn parts(connection: &Connection, table: &Table, pages: usize) -> Vec<Part> {
+        connection.session.remember_heap(&table.store);
+        let parts = table.store.rows.parts(pages.max(1));
+        parts.into_iter().map(|(segment, pages)| Part { segment, pages }).collect()
+    }
+    /// Begins the scan of a part, or of nothing.
+    pub fn start_part(&mut self, part: Option<&Part>) {
+        match part {
+            Some(p) => self.slots.start_pages(p.segment, p.pages.clone()),
+            None => self.slots = Slots::default(),
+        }
+    }
     pub fn start(&mut self, connection: &Connection, table: &Arc<Table>) {
         connection.session.remember_heap(&table.store);
         self.slots.start(&table.store.rows);
@@ -164,6 +187,9 @@ fn unpack(l: ondol_kernel::Locked) -> Locked {
 impl Connection {
     pub(crate) fn new(db: Arc<Database>) -> Connection {
         let session = Session::new(db.kernel.clone());
+        Connection::over(db, session)
+    }
+    pub(crate) fn over(db: Arc<Database>, session: Session) -> Connection {
         let outdated = Outdated::new(&db.kernel.space.budget);
         Connection {
             session,
@@ -673,6 +699,15 @@ impl Connection {
     #[inline]
     fn leave_tables(&self) {
         self.withdraw_tables(0)
+    }
+
+    /// Lends the running statement's view to readers on other threads (see [`Loan`]).
+    pub fn lend<R>(&mut self, f: impl FnOnce(&Loan) -> R) -> R {
+        debug_assert!(self.statement != Statement::None);
+        if ondol_base::sim::mutated("lent_unpublished") {
+            self.session.unpublish()
+        }
+        loan::lend(&self.db, self.session.view, f)
     }
 
     /// The statement succeeded. Outside an explicit transaction this commits.

@@ -318,6 +318,10 @@ impl Table {
     pub fn layout_of(def: &TableDef) -> Arc<Layout> {
         Arc::new(Layout::new(&def.columns.iter().map(|c| (c.ty, c.not_null)).collect::<Vec<_>>()))
     }
+    /// Pages of rows in use, of 4 KiB.
+    pub fn pages(&self) -> usize {
+        self.store.rows.pages()
+    }
     /// Rows that are taken, live or not yet collected.
     pub fn estimate_rows(&self) -> u64 {
         self.store.rows.taken()

@@ -22,6 +22,7 @@ use ondol_durability::page::{
 };
 use ondol_durability::record::System;
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
@@ -76,6 +77,19 @@ impl Heap {
 
     pub fn segments(&self) -> Vec<SegmentId> {
         self.segments.read().clone()
+    }
+    /// Cuts the pages in use into parts of at most `pages` pages, each of one segment, in storage order.
+    pub fn parts(&self, pages: usize) -> Vec<(SegmentId, Range<usize>)> {
+        let mut parts = vec![];
+        for s in self.segments.read().iter() {
+            let used = self.space.used(*s);
+            parts.extend((0..used).step_by(pages).map(|first| (*s, first..used.min(first + pages))))
+        }
+        parts
+    }
+    /// Pages in use.
+    pub fn pages(&self) -> usize {
+        self.segments.read().iter().map(|s| self.space.used(*s)).sum()
     }
     pub fn bytes(&self) -> usize {
         self.segments.read().len() * ondol_durability::page::SEGMENT_SIZE
@@ -374,8 +388,9 @@ impl Claims {
 #[derive(Default)]
 pub struct Slots {
     segments: Vec<SegmentId>,
-    /// Next page, over all segments.
+    /// Next page, and the first that is left out, over all segments.
     page: usize,
+    end: usize,
     current: Option<(PageId, usize)>,
     bits: [u64; 2],
 }
@@ -384,15 +399,21 @@ impl Slots {
     pub fn start(&mut self, heap: &Heap) {
         self.segments.clear();
         self.segments.extend_from_slice(&heap.segments.read());
-        self.page = 0;
-        self.current = None;
-        self.bits = [0; 2];
+        self.begin(0..usize::MAX)
     }
     /// Only of one of the heap's segments (for parallel scans).
     pub fn start_segment(&mut self, segment: SegmentId) {
+        self.start_pages(segment, 0..PAGES_PER_SEGMENT)
+    }
+    /// Only of these pages of a segment of the heap, which has no runs.
+    pub fn start_pages(&mut self, segment: SegmentId, pages: Range<usize>) {
         self.segments.clear();
         self.segments.push(segment);
-        self.page = 0;
+        self.begin(pages)
+    }
+    fn begin(&mut self, pages: Range<usize>) {
+        self.page = pages.start;
+        self.end = pages.end;
         self.current = None;
         self.bits = [0; 2];
     }
@@ -407,6 +428,10 @@ impl Slots {
                         return Some(Oid(page.offset() + (PAGE_HEADER + (w * 64 + bit) * size) as u64));
                     }
                 }
+            }
+            if self.page >= self.end {
+                self.current = None;
+                return None;
             }
             let s = self.segments.get(self.page / PAGES_PER_SEGMENT)?;
             let page = s.page(self.page % PAGES_PER_SEGMENT);

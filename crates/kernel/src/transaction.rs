@@ -295,9 +295,19 @@ unsafe impl Send for Session {}
 
 impl Session {
     pub fn new(kernel: Arc<Kernel>) -> Session {
+        let number = kernel.session_numbers.fetch_add(1, Ordering::Relaxed) & 0xfff_ffff;
+        Session::numbered(kernel, number)
+    }
+    /// A session that only reads, what another sees: the other keeps its snapshot published, and writes nothing, while this one lives.
+    pub fn reader(kernel: Arc<Kernel>, view: View) -> Session {
+        // It never begins a transaction, so no number has to tell it from others.
+        let mut session = Session::numbered(kernel, 0);
+        session.view = view;
+        session
+    }
+    fn numbered(kernel: Arc<Kernel>, number: u64) -> Session {
         let participant = kernel.epochs.join(IDLE);
         let garbage = kernel.collector.register(&kernel.space.budget);
-        let number = kernel.session_numbers.fetch_add(1, Ordering::Relaxed) & 0xfff_ffff;
         let stream = StreamId((number % kernel.log.streams().max(1) as u64) as u16);
         Session {
             participant,

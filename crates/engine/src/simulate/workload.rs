@@ -16,7 +16,7 @@ use ondol_types::{SqlError, SqlResult, Type, TypeId, ValueRef, sqlstate};
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// What all clients of a life share.
@@ -566,6 +566,9 @@ impl Client {
             }
             Asked::All => {}
         }
+        if self.r.chance(0.3) {
+            return self.lent(t);
+        }
         let mut scan = Scan::default();
         scan.start(&self.c, t);
         let mut bytes = vec![0; t.layout.row_size];
@@ -573,6 +576,52 @@ impl Client {
             oids.push(oid)
         }
         Ok(oids)
+    }
+
+    /// All rows, found by threads that this client's view is lent to, which must read what the client itself reads.
+    fn lent(&mut self, t: &Arc<Table>) -> SqlResult<Vec<Oid>> {
+        let parts = Arc::new(Scan::parts(&self.c, t, 1));
+        let next = Arc::new(AtomicUsize::new(0));
+        let mut found = self.c.lend(|loan| {
+            let threads: Vec<_> = (0..2)
+                .filter_map(|_| {
+                    let (loan, parts, next, t) = (loan.clone(), parts.clone(), next.clone(), t.clone());
+                    thread::spawn("reader", move || {
+                        let (mut reader, mut scan) = (loan.reader(), Scan::default());
+                        let (mut bytes, mut rows) = (vec![0; t.layout.row_size], vec![]);
+                        while let Some((n, part)) =
+                            Some(next.fetch_add(1, Ordering::Relaxed)).and_then(|n| Some((n, parts.get(n)?)))
+                        {
+                            scan.start_part(Some(part));
+                            let c = reader.connection();
+                            while let Some(oid) = scan.next(c, &mut bytes)? {
+                                rows.push((n, oid, decode(c, &t, &bytes)))
+                            }
+                        }
+                        Ok(rows)
+                    })
+                    .ok()
+                })
+                .collect();
+            let mut found = vec![];
+            for t in threads {
+                match t.join() {
+                    Ok(rows) => found.append(&mut rows?),
+                    Err(panic) => std::panic::resume_unwind(panic),
+                }
+            }
+            SqlResult::Ok(found)
+        })?;
+        self.shared.count("tables read by threads");
+        found.sort_by_key(|f| f.0);
+        let mut bytes = vec![0; t.layout.row_size];
+        for (_, oid, row) in &found {
+            if !self.c.read(t, *oid, &mut bytes) || decode(&self.c, t, &bytes) != *row {
+                let what = format!("a thread read {row:?}, which the client does not see so");
+                return Err(SqlError::new(sqlstate::INTERNAL_ERROR, what));
+            }
+        }
+        Ok(found.into_iter().map(|f| f.1).collect())
     }
 
     fn asked(&mut self) -> Asked {
