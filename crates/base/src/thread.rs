@@ -1,7 +1,7 @@
 //! Threads: the operating system's, or fibers of a simulated world.
 use crate::sim;
 use std::panic::Location;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 pub struct JoinHandle<T>(Handle<T>);
@@ -53,8 +53,10 @@ pub fn sleep(time: Duration) {
 }
 /// Threads worth starting for parallel work.
 pub fn parallelism() -> usize {
+    // Asking the system reads several files.
+    static CORES: OnceLock<usize> = OnceLock::new();
     match sim::current() {
         Some(world) => world.config().parallelism.max(1),
-        None => std::thread::available_parallelism().map_or(1, |n| n.get()),
+        None => *CORES.get_or_init(|| std::thread::available_parallelism().map_or(1, |n| n.get())),
     }
 }

@@ -85,7 +85,8 @@ where
         ready: Condvar::new(),
     });
     let job = Arc::new((state, work));
-    let mut threads = Vec::new();
+    // Also when gathering panics, no thread is left that works on what the caller may take away.
+    let mut crew = Crew { shared: shared.clone(), threads: Vec::new() };
     for n in 0..workers {
         let (shared, job) = (shared.clone(), job.clone());
         let started = thread::spawn(&format!("scan-{n}"), move || {
@@ -101,9 +102,9 @@ where
             }
         });
         match started {
-            Ok(t) => threads.push(t),
+            Ok(t) => crew.threads.push(t),
             // Fewer threads do it as well; none do not.
-            Err(e) if threads.is_empty() => return Err(e.into()),
+            Err(e) if crew.threads.is_empty() => return Err(e.into()),
             Err(_) => break,
         }
     }
@@ -118,17 +119,32 @@ where
             None => break Ok(()),
         }
     };
-    shared.stop();
-    let mut panicked = None;
-    for t in threads {
-        if let Err(panic) = t.join() {
-            panicked = Some(panic);
-        }
-    }
-    if let Some(panic) = panicked {
+    if let Some(panic) = crew.end() {
         std::panic::resume_unwind(panic);
     }
     outcome
+}
+
+/// The threads of a run.
+struct Crew<T, E> {
+    shared: Arc<Shared<T, E>>,
+    threads: Vec<thread::JoinHandle<()>>,
+}
+impl<T, E> Crew<T, E> {
+    /// Ends the run and waits for its threads; gives the panic of one, if any panicked.
+    fn end(&mut self) -> Option<Box<dyn std::any::Any + Send>> {
+        self.shared.stop();
+        let mut panic = None;
+        for t in self.threads.drain(..) {
+            panic = t.join().err().or(panic)
+        }
+        panic
+    }
+}
+impl<T, E> Drop for Crew<T, E> {
+    fn drop(&mut self) {
+        self.end();
+    }
 }
 
 /// A worker that panics must not leave the gatherer waiting.
@@ -346,6 +362,31 @@ mod tests {
         };
         let caught = std::panic::catch_unwind(|| run(10, options(2, true), || (), work, |_, _| Ok(())));
         assert!(caught.is_err());
+    }
+
+    #[test]
+    fn no_thread_is_left_when_gathering_panics() {
+        let alive = Arc::new(());
+        let theirs = alive.clone();
+        let work = move |_: &mut (), part, hand: &Hand<'_, usize, Io>| {
+            let _kept = &theirs;
+            let _ = hand.over(part);
+            Ok(())
+        };
+        let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            run(
+                100,
+                options(3, true),
+                || (),
+                work,
+                |part, _| {
+                    assert_ne!(part, 5, "five");
+                    Ok(())
+                },
+            )
+        }));
+        assert!(caught.is_err());
+        assert_eq!(Arc::strong_count(&alive), 1);
     }
 
     #[test]
