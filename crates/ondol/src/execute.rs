@@ -437,8 +437,13 @@ impl Session {
             }
             _ => return Err(SqlError::unsupported("EXPLAIN of a utility statement")),
         };
-        let (lines, token) =
-            if analyze { self.analyze(&plan, &values)? } else { (explain::lines(&plan.program, None), None) };
+        let (lines, token) = if analyze {
+            self.analyze(&plan, &values)?
+        } else {
+            let grouped = plan.parted.is_some_and(|p| p.is_grouped());
+            let workers = if grouped { self.workers_for(&plan) } else { 0 };
+            (explain::lines(&plan.program, None, workers), None)
+        };
         give(Arc::new([column("QUERY PLAN", TypeId::Text)]), lines.iter().map(|l| [l.as_str()]), out)?;
         let token = self.told(token);
         out.done("EXPLAIN", token)

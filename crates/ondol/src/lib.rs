@@ -58,6 +58,7 @@ mod system;
 mod temporary;
 mod transfer;
 mod watch;
+mod workers;
 
 pub use batch::Batch;
 pub use database::{Database, OpenOptions, Opened, Opening};

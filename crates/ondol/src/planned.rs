@@ -11,7 +11,7 @@ use ondol_sql::code::program::Tag;
 use ondol_sql::code::{Op, Program};
 use ondol_sql::interpret::rows as raw;
 use ondol_sql::interpret::rows::{Nowhere, Sink};
-use ondol_sql::interpret::{Frames, PointRead, PointUpdate};
+use ondol_sql::interpret::{Frames, Parted, PointRead, PointUpdate};
 use ondol_sql::{bind, parse};
 use ondol_types::{SqlError, SqlResult, Type, TypeId, Value, ValueRef, sqlstate};
 use std::collections::HashMap;
@@ -35,6 +35,8 @@ pub(crate) struct Plan {
     /// Its short way, if it has one.
     pub point: Option<PointRead>,
     pub update: Option<PointUpdate>,
+    /// How its table is read in parts, if it can be.
+    pub parted: Option<Parted>,
 }
 
 impl Plan {
@@ -45,7 +47,8 @@ impl Plan {
         let columns =
             program.columns.iter().map(|(name, ty)| Column { name: name.clone(), ty: *ty }).collect();
         let (point, update) = (PointRead::of(&program), PointUpdate::of(&program));
-        Plan { program: Arc::new(program), columns, timeless, asks_host, point, update }
+        let parted = Parted::of(&program);
+        Plan { program: Arc::new(program), columns, timeless, asks_host, point, update, parted }
     }
 }
 

@@ -2,6 +2,7 @@
 use crate::planned::Plan;
 use crate::session::Session;
 use crate::system;
+use ondol_base::random;
 use ondol_base::sync::Mutex;
 use ondol_engine::{Catalog, Connection, FunctionDef, Token};
 use ondol_sql::bound::Bound;
@@ -123,19 +124,24 @@ pub(crate) fn context_at(database: &str, now_us: i64) -> Context<'_> {
     Context { now_us, ..context(database) }
 }
 
-/// The same, with the time of its making.
-#[inline(never)]
-fn context(database: &str) -> Context<'_> {
-    let now = clock_us();
+/// A context of a statement that began elsewhere.
+pub(crate) fn context_as_of(database: &str, now_us: i64, statement_us: i64) -> Context<'_> {
     Context {
-        now_us: now,
-        statement_us: now,
+        now_us,
+        statement_us,
         clock: &clock_us,
-        random: &ondol_base::random::next_u64,
+        random: &random::next_u64,
         user: USER,
         database,
         version: VERSION,
     }
+}
+
+/// The same, with the time of its making.
+#[inline(never)]
+fn context(database: &str) -> Context<'_> {
+    let now = clock_us();
+    context_as_of(database, now, now)
 }
 
 /// Breaks off what a session is doing, from another thread.
@@ -230,6 +236,11 @@ impl Session {
         {
             return done.map(|d| (d.rows_affected, d.token));
         }
+        if plan.parted.is_some_and(|p| p.is_grouped())
+            && let workers @ 1.. = self.workers_for(plan)
+        {
+            return self.run_parted(plan, workers, params, sink);
+        }
         self.prepare_host(plan);
         let context = context_for(plan, &self.database.name);
         let env = Env {
@@ -287,7 +298,7 @@ pub(crate) const UNTIMED: Context<'static> = Context {
     now_us: 0,
     statement_us: 0,
     clock: &clock_us,
-    random: &ondol_base::random::next_u64,
+    random: &random::next_u64,
     user: USER,
     database: "",
     version: VERSION,

@@ -48,6 +48,9 @@ impl Prepared {
 
 type OnNotice = Box<dyn FnMut(&Notice) + Send>;
 
+/// Kilobytes of a page.
+const PAGE_KB: usize = 4;
+
 /// What of the settings each statement looks at.
 #[derive(Clone, Copy)]
 pub(crate) struct Quick {
@@ -57,11 +60,24 @@ pub(crate) struct Quick {
     pub own_transaction: bool,
     /// Neither that nor a timeout.
     pub is_plain: bool,
+    /// Threads that may read a table for a statement, if it has so many pages.
+    pub workers: usize,
+    pub parted_pages: usize,
 }
 
 impl Quick {
-    fn new(synchronous: bool, timeout: Option<Duration>, own_transaction: bool) -> Quick {
-        Quick { synchronous, timeout, own_transaction, is_plain: timeout.is_none() && !own_transaction }
+    fn new(settings: &Settings) -> Quick {
+        let timeout = settings.ms("statement_timeout");
+        let own_transaction = settings.get("default_transaction_isolation") != "read committed"
+            || settings.is_on("default_transaction_read_only");
+        Quick {
+            synchronous: settings.get("synchronous_commit") != "off",
+            timeout,
+            own_transaction,
+            is_plain: timeout.is_none() && !own_transaction,
+            workers: settings.number("max_parallel_workers_per_gather"),
+            parted_pages: settings.number("min_parallel_table_scan_size").div_ceil(PAGE_KB),
+        }
     }
 }
 
@@ -96,14 +112,15 @@ impl Session {
         let cancel = Arc::new(AtomicBool::new(false));
         let mut connection = database.engine.connect();
         connection.set_cancel(cancel.clone());
+        let settings = Settings::new();
         Session {
             connection,
             host: SessionHost::new(),
             watch: Watch::new(cancel.clone()),
             cancel,
             database: database.clone(),
-            settings: Settings::new(),
-            quick: Quick::new(true, None, false),
+            quick: Quick::new(&settings),
+            settings,
             marks: Vec::new(),
             fresh: false,
             plans: Plans::default(),
@@ -477,12 +494,7 @@ impl Session {
 
     /// Tells the connection of the settings that are its business.
     pub(crate) fn settings_changed(&mut self) {
-        self.quick = Quick::new(
-            self.settings.get("synchronous_commit") != "off",
-            self.settings.ms("statement_timeout"),
-            self.settings.get("default_transaction_isolation") != "read committed"
-                || self.settings.is_on("default_transaction_read_only"),
-        );
+        self.quick = Quick::new(&self.settings);
         self.connection.set_synchronous(self.quick.synchronous);
         self.connection.set_lock_timeout(self.settings.ms("lock_timeout"));
     }

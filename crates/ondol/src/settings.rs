@@ -12,6 +12,10 @@ enum Kind {
     Bool,
     /// A time; milliseconds without a unit.
     Ms,
+    /// A size of memory: kilobytes; blocks of 8 kB without a unit.
+    Size,
+    /// A number of threads.
+    Threads,
     Choice(&'static [&'static str]),
     /// Any text.
     Text,
@@ -29,12 +33,21 @@ struct Setting {
 
 const ISOLATION: &[&str] = &["serializable", "repeatable read", "read committed", "read uncommitted"];
 
+impl Setting {
+    fn default(&self) -> Cow<'static, str> {
+        match self.kind {
+            Kind::Threads => threads().into(),
+            _ => Cow::Borrowed(self.default),
+        }
+    }
+}
+
 const fn setting(name: &'static str, kind: Kind, default: &'static str, about: &'static str) -> Setting {
     Setting { name, kind, default, about }
 }
 
 /// Settings that there are.
-const COUNT: usize = 19;
+const COUNT: usize = 21;
 
 /// By name, as PostgreSQL sorts SHOW ALL.
 static TABLE: [Setting; COUNT] = [
@@ -85,6 +98,18 @@ static TABLE: [Setting; COUNT] = [
         "Sets the number of digits displayed for floating-point values.",
     ),
     setting("lock_timeout", Kind::Ms, "0", "Sets the maximum allowed duration of any wait for a lock."),
+    setting(
+        "max_parallel_workers_per_gather",
+        Kind::Threads,
+        "",
+        "Sets the maximum number of parallel processes per executor node.",
+    ),
+    setting(
+        "min_parallel_table_scan_size",
+        Kind::Size,
+        "8192",
+        "Sets the minimum amount of table data for a parallel scan.",
+    ),
     setting(
         "search_path",
         Kind::Fixed(&["public", "\"$user\", public", "\"$user\",public"]),
@@ -186,6 +211,43 @@ fn milliseconds(value: &str) -> Option<u64> {
     (ms <= i32::MAX as f64).then_some(ms as u64)
 }
 
+/// Threads at most.
+const MOST_THREADS: i64 = 1024;
+
+/// The default: the cores, if there are several.
+fn threads() -> String {
+    let cores = ondol_base::thread::parallelism();
+    if cores > 1 { cores.min(MOST_THREADS as usize) } else { 0 }.to_string()
+}
+
+/// Kilobytes of `1024` (blocks), `512kB`, `8 MB`, `1GB`, `1TB`, `8192B`; in whole blocks.
+fn kilobytes(value: &str) -> Option<u64> {
+    let v = value.trim();
+    let digits = v.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(v.len());
+    let n: f64 = v[..digits].parse().ok()?;
+    let blocks = match v[digits..].trim() {
+        "" => n,
+        "B" => n / 8192.0,
+        "kB" => n / 8.0,
+        "MB" => n * 128.0,
+        "GB" => n * 131_072.0,
+        "TB" => n * 134_217_728.0,
+        _ => return None,
+    }
+    .round();
+    (blocks <= 715_827_882.0).then_some(blocks as u64 * 8)
+}
+
+/// As PostgreSQL shows a size: in the largest unit that divides it.
+fn show_kilobytes(kb: u64) -> String {
+    for (unit, n) in [("TB", 1 << 30), ("GB", 1 << 20), ("MB", 1 << 10)] {
+        if kb > 0 && kb.is_multiple_of(n) {
+            return format!("{}{unit}", kb / n);
+        }
+    }
+    if kb == 0 { "0".into() } else { format!("{kb}kB") }
+}
+
 /// As PostgreSQL shows a time: in the largest unit that divides it.
 fn show_milliseconds(ms: u64) -> String {
     for (unit, n) in [("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000)] {
@@ -198,7 +260,7 @@ fn show_milliseconds(ms: u64) -> String {
 
 impl Settings {
     pub fn new() -> Settings {
-        let values: Values = Arc::new(std::array::from_fn(|i| Cow::Borrowed(TABLE[i].default)));
+        let values: Values = Arc::new(std::array::from_fn(|i| TABLE[i].default()));
         Settings { now: values.clone(), lasting: values }
     }
 
@@ -213,6 +275,11 @@ impl Settings {
         self.get(name).parse().ok().filter(|&n: &u64| n > 0).map(std::time::Duration::from_millis)
     }
 
+    /// A number of threads, or of kilobytes.
+    pub fn number(&self, name: &'static str) -> usize {
+        self.get(name).parse().unwrap_or(0)
+    }
+
     /// The value as SHOW gives it, with the setting's own spelling of its name.
     pub fn show(&self, name: &str) -> SqlResult<(&'static str, String)> {
         let i = find(name)?;
@@ -221,6 +288,7 @@ impl Settings {
     fn shown(&self, i: usize) -> String {
         match TABLE[i].kind {
             Kind::Ms => show_milliseconds(self.now[i].parse().unwrap_or(0)),
+            Kind::Size => show_kilobytes(self.now[i].parse().unwrap_or(0)),
             _ => self.now[i].to_string(),
         }
     }
@@ -242,7 +310,7 @@ impl Settings {
             (_, Kind::ReadOnly) => {
                 return Err(SqlError::new("55P02", format!("parameter \"{}\" cannot be changed", s.name)));
             }
-            (None, _) => s.default.to_string(),
+            (None, _) => s.default().into_owned(),
             (Some(v), Kind::Text) => v.to_string(),
             (Some(v), Kind::Bool) => match boolean(v) {
                 Some(on) => if on { "on" } else { "off" }.to_string(),
@@ -260,6 +328,23 @@ impl Settings {
                     false => invalid(s, v),
                 })?
                 .to_string(),
+            (Some(v), Kind::Size) => kilobytes(v)
+                .ok_or_else(|| {
+                    invalid(s, v).hint(
+                        "Valid units for this parameter are \"B\", \"kB\", \"MB\", \"GB\", and \"TB\".",
+                    )
+                })?
+                .to_string(),
+            (Some(v), Kind::Threads) => match v.trim().parse::<i64>() {
+                Ok(n) if (0..=MOST_THREADS).contains(&n) => n.to_string(),
+                Ok(n) => {
+                    return Err(SqlError::new(
+                        sqlstate::INVALID_PARAMETER_VALUE,
+                        format!("{n} is outside the valid range for parameter \"{}\" (0 .. {MOST_THREADS})", s.name),
+                    ));
+                }
+                Err(_) => return Err(invalid(s, v)),
+            },
             (Some(v), Kind::Choice(of)) => {
                 let lower = v.to_ascii_lowercase();
                 let given = match boolean(v) {
@@ -328,6 +413,25 @@ mod tests {
         assert_eq!(s.set("timezone", Some("utc"), false).unwrap(), "TimeZone");
         s.set("lock_timeout", None, false).unwrap();
         assert_eq!(s.show("lock_timeout").unwrap().1, "0");
+        let size = "min_parallel_table_scan_size";
+        assert_eq!((s.show(size).unwrap().1, s.number(size)), ("8MB".into(), 8192));
+        for (given, shown) in
+            [("0", "0"), ("1", "8kB"), ("1.5 MB", "1536kB"), ("2GB", "2GB"), ("9000B", "8kB")]
+        {
+            s.set(size, Some(given), false).unwrap();
+            assert_eq!(s.show(size).unwrap().1, shown, "{given}");
+        }
+        assert_eq!(s.set(size, Some("1mb"), false).unwrap_err().sqlstate(), "22023");
+        let threads = "max_parallel_workers_per_gather";
+        let usual = s.number(threads);
+        assert_ne!(usual, 1);
+        s.set(threads, Some("3"), false).unwrap();
+        assert_eq!((s.show(threads).unwrap().1, s.number(threads)), ("3".into(), 3));
+        for bad in ["-1", "1025", "x", "1.5"] {
+            assert_eq!(s.set(threads, Some(bad), false).unwrap_err().sqlstate(), "22023", "{bad}");
+        }
+        s.set(threads, None, false).unwrap();
+        assert_eq!(s.number(threads), usual);
     }
 
     #[test]

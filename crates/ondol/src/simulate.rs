@@ -12,6 +12,8 @@
 //! - **Z3** A table that a worker made or dropped together with a journal entry is there, or gone, as that entry is.
 //! - **Z4** A row is found through each index exactly as without it.
 //! - **Z5** No two entries of the journal have one label, though workers try the same ones at a time.
+//! - **Z6** While the power is on: threads that read for one statement read what one thread reads for the next of the same snapshot, and in no snapshot
+//!   is money lost.
 //!
 //! A seed fixes everything: the same seed gives the same trace hash.
 pub mod flips;
@@ -322,7 +324,38 @@ fn transaction(
         let before = n - 1;
         s.execute(&format!("DROP TABLE made_{worker}_{before}"))?;
     }
+    if (r >> 52).is_multiple_of(4) {
+        by_threads(s, isolation)?;
+    }
     if asynchronous { s.commit_async() } else { s.commit() }
+}
+
+/// Z6, in an open transaction.
+fn by_threads(s: &mut Session, isolation: Isolation) -> SqlResult<()> {
+    let wrong = |what: String| Err(SqlError::new(sqlstate::INTERNAL_ERROR, what));
+    let mut seen = Vec::new();
+    for workers in [2, 0] {
+        s.execute(&format!("SET LOCAL max_parallel_workers_per_gather = {workers}; SET LOCAL min_parallel_table_scan_size = 0"))?;
+        let money = s.query("SELECT sum(balance)::bigint FROM account", &[])?.row(0).get::<i64>(0)?;
+        if money != ACCOUNTS as i64 * BALANCE {
+            return wrong(format!("with {workers} threads: the accounts hold {money}"));
+        }
+        let mut text = Vec::new();
+        let by_worker =
+            "SELECT worker, count(*), sum(amount), string_agg(label, ',') FROM journal GROUP BY worker";
+        s.for_each(by_worker, &[], |row| {
+            text.extend((0..4).map(|i| row.get::<Option<String>>(i)).collect::<SqlResult<Vec<_>>>()?);
+            Ok(())
+        })?;
+        let mut copy = Vec::new();
+        s.copy_out("COPY journal TO STDOUT", &mut copy, |_| {})?;
+        seen.push((text, copy));
+    }
+    // Each statement of READ COMMITTED has a snapshot of its own.
+    if isolation != Isolation::ReadCommitted && seen[0] != seen[1] {
+        return wrong(format!("two threads read {:?}, one reads {:?}", seen[0], seen[1]));
+    }
+    Ok(())
 }
 
 /// Opens the database and checks Z1 to Z5; closes it in order.

@@ -3,9 +3,12 @@ use crate::load::Into;
 use crate::output::Output;
 use crate::planned::Plan;
 use crate::session::Session;
+use crate::workers::PART;
+use ondol_engine::Token;
 use ondol_engine::error::io_state;
 use ondol_sql::bound::{Bound, Copy, CopyEnd, CopyOptions, Query, Statement};
 use ondol_sql::copy::Writer;
+use ondol_sql::interpret::Nowhere;
 use ondol_sql::interpret::rows::Row;
 use ondol_types::{SqlError, SqlResult, Type, sqlstate};
 use std::fs::File;
@@ -15,6 +18,8 @@ use std::sync::Arc;
 
 /// Bytes gathered before they are written.
 const BLOCK: usize = 1 << 18;
+/// Bytes of a part's text that a worker hands over in one piece.
+const PIECE: usize = 4 << 20;
 
 fn file_error(path: &str, what: &str, e: std::io::Error) -> SqlError {
     let state = if e.kind() == std::io::ErrorKind::NotFound { "58P01" } else { io_state(&e) };
@@ -91,7 +96,7 @@ impl Session {
         options: &CopyOptions,
         sink: &mut dyn Write,
         bound: &Bound,
-    ) -> SqlResult<(u64, Option<ondol_engine::Token>)> {
+    ) -> SqlResult<(u64, Option<Token>)> {
         let inner = Bound {
             statement: Statement::Query(query.clone()),
             params: bound.params.clone(),
@@ -99,27 +104,85 @@ impl Session {
             notices: Vec::new(),
         };
         let plan = Arc::new(Plan::new(self.compile(&inner)?));
-        let mut writer = Writer::new(options, plan.columns.len());
-        let mut buffer = Vec::with_capacity(BLOCK + 4096);
-        let mut cell = String::new();
-        writer.header(plan.columns.iter().map(|c| c.name.as_str()), &mut buffer);
         let failed =
             |e: std::io::Error| SqlError::new(io_state(&e), format!("could not write COPY data: {e}"));
-        let types: Vec<Type> = plan.columns.iter().map(|c| c.ty).collect();
-        let (rows, token) = self.run_program(&plan, &[], &mut |row: &Row<'_>| {
-            for (v, ty) in row.values().zip(&types) {
-                cell.clear();
-                let there = crate::rows::write_text(v, *ty, &mut cell);
-                writer.field(there.then_some(&cell), &mut buffer);
-            }
-            writer.end_row(&mut buffer);
-            if buffer.len() >= BLOCK {
-                sink.write_all(&buffer).map_err(failed)?;
-                buffer.clear();
-            }
-            Ok(true)
-        })?;
-        sink.write_all(&buffer).and_then(|()| sink.flush()).map_err(failed)?;
-        Ok((rows, token))
+        let mut text = Text::new(&plan, options);
+        text.header(&plan);
+        let grouped = plan.parted.is_some_and(|p| p.is_grouped());
+        let workers = if grouped { 0 } else { self.workers_for(&plan) };
+        let done = if workers > 0 {
+            sink.write_all(&text.bytes).map_err(failed)?;
+            let (of, options) = (plan.clone(), options.clone());
+            self.read_parts(
+                &plan,
+                workers,
+                PART,
+                &[],
+                &mut Nowhere,
+                move || Text::new(&of, &options),
+                |text, read, hand| {
+                    let gathered = read(&mut |row: &Row<'_>| {
+                        text.row(row);
+                        // No more rows are wanted where nobody takes what was made of them.
+                        Ok(text.bytes.len() < PIECE || hand.over((text.take(), None)).is_ok())
+                    })?;
+                    let _ = hand.over((text.take(), Some(gathered)));
+                    Ok(())
+                },
+                |(bytes, gathered), gatherer| {
+                    sink.write_all(&bytes).map_err(failed)?;
+                    gathered.map_or(Ok(()), |g| gatherer.add(g))
+                },
+            )?
+        } else {
+            let done = self.run_program(&plan, &[], &mut |row: &Row<'_>| {
+                text.row(row);
+                if text.bytes.len() >= BLOCK {
+                    sink.write_all(&text.bytes).map_err(failed)?;
+                    text.bytes.clear();
+                }
+                Ok(true)
+            })?;
+            sink.write_all(&text.bytes).map_err(failed)?;
+            done
+        };
+        sink.flush().map_err(failed)?;
+        Ok(done)
+    }
+}
+
+/// Rows as COPY's text.
+struct Text {
+    writer: Writer,
+    types: Vec<Type>,
+    cell: String,
+    bytes: Vec<u8>,
+}
+
+impl Text {
+    fn new(plan: &Plan, options: &CopyOptions) -> Text {
+        Text {
+            writer: Writer::new(options, plan.columns.len()),
+            types: plan.columns.iter().map(|c| c.ty).collect(),
+            cell: String::new(),
+            bytes: Vec::with_capacity(BLOCK + 4096),
+        }
+    }
+    /// The header line, if the options want one.
+    fn header(&mut self, plan: &Plan) {
+        self.writer.header(plan.columns.iter().map(|c| c.name.as_str()), &mut self.bytes)
+    }
+    fn row(&mut self, row: &Row<'_>) {
+        for (v, ty) in row.values().zip(&self.types) {
+            self.cell.clear();
+            let there = crate::rows::write_text(v, *ty, &mut self.cell);
+            self.writer.field(there.then_some(&self.cell), &mut self.bytes);
+        }
+        self.writer.end_row(&mut self.bytes)
+    }
+    /// The text so far; it begins anew, with room for as much.
+    fn take(&mut self) -> Vec<u8> {
+        let room = self.bytes.len();
+        std::mem::replace(&mut self.bytes, Vec::with_capacity(room))
     }
 }

@@ -30,7 +30,7 @@ accepted! {
     FUNCTION_COST "CREATE FUNCTION ... COST, ROWS"
         "COST and ROWS have no effect: plans do not depend on estimates of functions";
     FUNCTION_PARALLEL "CREATE FUNCTION ... PARALLEL"
-        "PARALLEL has no effect: a registered query runs on its caller's thread";
+        "PARALLEL has no effect: what a registered query reads may be read by several threads";
     TEMPORARY_DISCARD "DISCARD TEMP, DISCARD SEQUENCES"
         "there are no temporary tables and no sequences to discard";
 }

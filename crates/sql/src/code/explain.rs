@@ -1,6 +1,9 @@
 //! EXPLAIN: the plan as a tree, then the byte code.
 use super::program::Program;
 
+/// What the line of a full scan begins with.
+pub const SEQ_SCAN: &str = "Seq Scan on ";
+
 /// What EXPLAIN ANALYZE measured.
 pub struct Measured<'a> {
     /// The counters that `Tally` counted.
@@ -10,17 +13,23 @@ pub struct Measured<'a> {
     pub elapsed_us: u64,
 }
 
-/// The lines of EXPLAIN, or of EXPLAIN ANALYZE when something was measured.
-pub fn lines(p: &Program, measured: Option<Measured<'_>>) -> Vec<String> {
+/// The lines of EXPLAIN of a program whose scan so many `workers` would read in parts, or of EXPLAIN ANALYZE when something was measured.
+pub fn lines(p: &Program, measured: Option<Measured<'_>>, workers: usize) -> Vec<String> {
     let mut out = Vec::new();
+    let indent = |depth: u16, detail: bool| match (depth as usize, detail) {
+        (0, false) => String::new(),
+        (0, true) => "  ".to_string(),
+        (d, false) => format!("{}->  ", " ".repeat(6 * d - 4)),
+        (d, true) => " ".repeat(6 * d + 2),
+    };
     for line in &p.plan {
-        let indent = match (line.depth, line.detail) {
-            (0, false) => String::new(),
-            (0, true) => "  ".to_string(),
-            (d, false) => format!("{}->  ", " ".repeat(6 * d as usize - 4)),
-            (d, true) => " ".repeat(6 * d as usize + 2),
-        };
-        let mut text = format!("{indent}{}", line.text);
+        let before = indent(line.depth, line.detail);
+        if workers > 0 && !line.detail && line.text.starts_with(SEQ_SCAN) {
+            out.push(format!("{before}Parallel {}", line.text));
+            out.push(format!("{}Workers Planned: {workers}", indent(line.depth, true)));
+            continue;
+        }
+        let mut text = format!("{before}{}", line.text);
         if let (Some(m), false) = (&measured, line.detail) {
             let get = |slot: Option<u16>| slot.and_then(|s| m.tallies.get(s as usize)).copied();
             if let (Some(loops), Some(rows)) = (get(line.loops), get(line.rows)) {

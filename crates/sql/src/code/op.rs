@@ -66,6 +66,16 @@ macro_rules! opcodes {
                 match self { $(Op::$name { $($field),* } => { $($field.check(limits)?;)* })* }
                 Ok(())
             }
+            /// Where it may jump to.
+            pub fn target(&self) -> Option<u32> {
+                match self {
+                    $(Op::$name { $($field),* } => {
+                        let to = None;
+                        $(let to = to.or($field.target());)*
+                        to
+                    })*
+                }
+            }
             pub fn relocate(&mut self, to: &Relocation<'_>) {
                 match self { $(Op::$name { $($field),* } => { $($field.relocate(to);)* })* }
             }

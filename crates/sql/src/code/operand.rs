@@ -81,6 +81,10 @@ pub trait Operand: Sized {
     fn check(&self, limits: &Limits) -> Result<(), String>;
     fn show(&self, out: &mut String);
     fn relocate(&mut self, to: &Relocation<'_>);
+    /// The address, of a label.
+    fn target(&self) -> Option<u32> {
+        None
+    }
 }
 
 fn below(what: &str, n: usize, limit: usize) -> Result<(), String> {
@@ -235,6 +239,9 @@ impl Operand for Label {
     }
     fn relocate(&mut self, to: &Relocation<'_>) {
         self.0 = to.labels[self.0 as usize]
+    }
+    fn target(&self) -> Option<u32> {
+        Some(self.0)
     }
 }
 

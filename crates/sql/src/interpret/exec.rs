@@ -28,6 +28,8 @@ pub(super) const PLAIN: u8 = 0;
 pub(super) const PROFILE: u8 = 1;
 /// Stops before an instruction where the lanes of a batch meet.
 pub(super) const LANE: u8 = 2;
+/// Stops behind the start of a scan, which it leaves to the caller, and at a scan's end.
+pub(super) const PART: u8 = 3;
 
 pub(super) struct World<'a> {
     pub env: &'a Env<'a>,
@@ -40,7 +42,7 @@ pub(super) struct World<'a> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Exit {
     Done,
-    /// In a batch: the instruction to go on with.
+    /// In a batch, or around a scan in parts: the instruction to go on with.
     At(usize),
 }
 
@@ -360,6 +362,7 @@ pub(super) fn exec<const MODE: u8>(
                     access::string_value(connection, &mut f.memory, at.0 as usize, Tag::Numeric)
                 )
             }
+            Op::ScanStart { .. } if MODE == PART => return Ok(Exit::At(pc + 1)),
             Op::ScanStart { cursor } => {
                 f.cursors[cursor.0 as usize].scan.start(connection, program.table_of(cursor.0))
             }
@@ -368,6 +371,7 @@ pub(super) fn exec<const MODE: u8>(
                 let c = &mut f.cursors[cursor.0 as usize];
                 match c.scan.next(connection, &mut f.memory[c.from..c.to])? {
                     Some(oid) => c.oid = oid,
+                    None if MODE == PART => return Ok(Exit::At(to.0 as usize)),
                     None => jump!(to),
                 }
             }

@@ -48,7 +48,12 @@ fn lock_words(how: How) -> (LockStrength, Wait) {
 }
 
 /// The current group becomes the key's, which is begun if it is new.
-fn group_for(g: &mut Groups, key: &[Datum], memory: &[u8], allow: &mut Allowance) -> SqlResult<()> {
+pub(super) fn group_for(
+    g: &mut Groups,
+    key: &[Datum],
+    memory: &[u8],
+    allow: &mut Allowance,
+) -> SqlResult<()> {
     if g.table.put_new(key, memory, allow)?
         && let Some(def) = &g.def
     {
@@ -58,7 +63,7 @@ fn group_for(g: &mut Groups, key: &[Datum], memory: &[u8], allow: &mut Allowance
     Ok(())
 }
 
-fn state_of(g: &mut Groups, agg: u16) -> Option<&mut AggState> {
+pub(super) fn state_of(g: &mut Groups, agg: u16) -> Option<&mut AggState> {
     let n = g.def.as_ref()?.aggs.len();
     g.states.get_mut(g.table.current().checked_mul(n)?.checked_add(agg as usize)?)
 }

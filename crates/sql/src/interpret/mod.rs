@@ -20,6 +20,7 @@ mod far;
 mod frame;
 mod frames;
 mod functions;
+mod parts;
 mod point;
 pub mod rows;
 mod store;
@@ -30,6 +31,7 @@ mod update;
 pub use batch::{Batch, run_batch};
 pub use frame::Frame;
 pub use frames::Frames;
+pub use parts::{Gathered, Gatherer, Parted, Share, run_parted};
 pub use point::PointRead;
 pub use rows::{Nowhere, Row, Rows, Sink};
 pub use update::PointUpdate;
@@ -172,6 +174,7 @@ pub fn run_measured(
             let lines = crate::code::explain::lines(
                 program,
                 Some(crate::code::explain::Measured { tallies, executed, elapsed_us }),
+                0,
             );
             Ok((outcome(frame, program, token), lines))
         }

@@ -115,6 +115,13 @@ impl HashTable {
         *self = HashTable { store: std::mem::take(&mut self.store), keys: self.keys, ..HashTable::default() };
         self.clear()
     }
+    /// The table as it is; it begins anew.
+    pub fn take(&mut self) -> HashTable {
+        let mut new = HashTable { keys: self.keys, ..HashTable::default() };
+        new.store.width = self.store.width;
+        new.clear();
+        std::mem::replace(self, new)
+    }
     #[inline]
     fn hash(key: &[Datum], memory: &[u8]) -> u64 {
         let mut h = Mix(0x0123_4567_89ab_cdef);

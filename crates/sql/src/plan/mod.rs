@@ -34,5 +34,5 @@ pub fn compile_measured(bound: &Bound, find_function: FindFunction<'_>) -> SqlRe
 
 /// The lines of EXPLAIN.
 pub fn explain(program: &Program) -> Vec<String> {
-    crate::code::explain::lines(program, None)
+    crate::code::explain::lines(program, None, 0)
 }

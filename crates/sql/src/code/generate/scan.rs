@@ -1,4 +1,5 @@
 //! Code for reading one rel: tables by every kind of access, and what is like a table.
+use super::super::explain::SEQ_SCAN;
 use super::super::op::Op;
 use super::super::operand::*;
 use super::{Gen, Source, Stored, internal};
@@ -202,7 +203,7 @@ impl<'a> Gen<'a> {
         let name =
             if *alias == table.def.name { alias.to_string() } else { format!("{} {alias}", table.def.name) };
         let text = match access {
-            Access::Full => format!("Seq Scan on {name}"),
+            Access::Full => format!("{SEQ_SCAN}{name}"),
             Access::Lookup { index, .. } => {
                 format!(
                     "Index Scan using {} on {name} ({})",

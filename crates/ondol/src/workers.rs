@@ -1,0 +1,155 @@
+//! Threads that read a table's parts for one statement: full scans with aggregates, and COPY TO.
+//!
+//! ```text
+//! session's thread   statement begun, its view lent ── gather: write, or add up ── statement ended
+//! workers                          └─ a part: rows, conditions, text or groups ─┘
+//! ```
+//! - **W1** What a statement gives is what its session's thread alone would give, in the same order (C2 of `ondol_sql::interpret::parts`).
+//! - **W2** The session's thread stays in the statement until the last worker has gone (O1 of the engine's loan): locks on definitions, time limit, transaction and
+//!   error are the statement's own. A wish to cancel is looked for by each worker.
+//! - **W3** The first error in the parts' order ends all, as it would with one thread; so does an error of whoever takes what is gathered.
+//! - **W4** What waits to be gathered is bounded by the pipeline.
+use crate::planned::Plan;
+use crate::runtime::{context_as_of, context_for};
+use crate::session::Session;
+use ondol_engine::Token;
+use ondol_scan::pipeline::{self, Hand, Options};
+use ondol_sql::interpret::{self, Env, Gathered, Gatherer, NoHost, Nowhere, Share, Sink};
+use ondol_types::{SqlError, SqlResult, Value, ValueRef};
+use std::sync::Arc;
+
+/// Pages of a part: so many that handing it out costs nothing beside reading it.
+pub(crate) const PART: usize = 128;
+/// Parts for each worker at least, where the table has pages for them.
+const TURNS: usize = 8;
+
+/// An error of a statement's, or that no thread could be started.
+pub(crate) struct Failed(SqlError);
+impl From<SqlError> for Failed {
+    fn from(e: SqlError) -> Failed {
+        Failed(e)
+    }
+}
+impl From<std::io::Error> for Failed {
+    fn from(e: std::io::Error) -> Failed {
+        let message = format!("could not start a thread to read a table: {e}");
+        Failed(SqlError::new("53000", message).hint("SET max_parallel_workers_per_gather = 0 does without."))
+    }
+}
+
+/// A part, to be read into a sink.
+pub(crate) type Read<'a> = &'a mut dyn FnMut(&mut dyn Sink) -> SqlResult<Gathered>;
+
+impl Session {
+    /// How many workers are to read a program's table; 0: the session's thread does it all.
+    pub(crate) fn workers_for(&self, plan: &Plan) -> usize {
+        let Some(parted) = &plan.parted else { return 0 };
+        if self.quick.workers == 0 {
+            return 0;
+        }
+        let pages = parted.table(&plan.program).pages();
+        if pages < self.quick.parted_pages { 0 } else { self.quick.workers.min(pages) }
+    }
+
+    /// One statement of the connection, its table read by workers that make groups of its rows.
+    #[inline(never)]
+    pub(crate) fn run_parted(
+        &mut self,
+        plan: &Plan,
+        workers: usize,
+        params: &[ValueRef<'_>],
+        sink: &mut dyn Sink,
+    ) -> SqlResult<(u64, Option<Token>)> {
+        self.read_parts(
+            plan,
+            workers,
+            PART,
+            params,
+            sink,
+            || (),
+            |(), read, hand| {
+                let gathered = read(&mut Nowhere)?;
+                // Refused, it is not wanted any more.
+                let _ = hand.over(gathered);
+                Ok(())
+            },
+            |gathered, gatherer| gatherer.add(gathered),
+        )
+    }
+
+    /// One statement of the connection. Workers, each with a `state` of its own, `work` on parts of at most `pages` pages; what they hand over comes to `take` in the parts' order.
+    #[allow(clippy::too_many_arguments)] // what is run, and what is done with its parts
+    pub(crate) fn read_parts<S, T: Send + 'static>(
+        &mut self,
+        plan: &Plan,
+        workers: usize,
+        pages: usize,
+        params: &[ValueRef<'_>],
+        sink: &mut dyn Sink,
+        state: impl Fn() -> S + Send + Sync + 'static,
+        work: impl Fn(&mut S, Read<'_>, &Hand<'_, T, Failed>) -> SqlResult<()> + Send + Sync + 'static,
+        mut take: impl FnMut(T, &mut Gatherer<'_>) -> SqlResult<()>,
+    ) -> SqlResult<(u64, Option<Token>)> {
+        self.fresh = false;
+        let Some(parted) = plan.parted else { return self.run_program(plan, params, sink) };
+        let context = context_for(plan, &self.database.name);
+        let env = Env {
+            context: context.as_ref().unwrap_or(&crate::runtime::UNTIMED),
+            host: &NoHost,
+            cancel: Some(&self.cancel),
+            memory_limit: self.database.work_limit,
+        };
+        let (cancel, limit) = (self.cancel.clone(), self.database.work_limit);
+        let (program, database) = (plan.program.clone(), self.database.name.clone());
+        let owned: Vec<Value> = params.iter().map(|v| v.to_owned()).collect();
+        let table_pages = parted.table(&program).pages();
+        let pages = pages.min(table_pages / (workers * TURNS)).max(1);
+        let frame = self.plans.frames.of(&program);
+        let done = interpret::run_parted(
+            frame,
+            (&parted, &plan.program),
+            &mut self.connection,
+            params,
+            sink,
+            &env,
+            pages,
+            |connection, parts, context, gatherer| {
+                let (now_us, statement_us) = (context.now_us, context.statement_us);
+                let parts = Arc::new(parts);
+                connection.lend(|loan| {
+                    let (loan, of) = (loan.clone(), parts.clone());
+                    pipeline::run(
+                        parts.len(),
+                        Options { workers, ordered: true, ahead: 2 * workers },
+                        move || (loan.reader(), Share::default(), state()),
+                        move |(reader, share, state), n, hand| {
+                            let context = context_as_of(&database, now_us, statement_us);
+                            let env = Env {
+                                context: &context,
+                                host: &NoHost,
+                                cancel: Some(&cancel),
+                                memory_limit: limit,
+                            };
+                            let mut read = |sink: &mut dyn Sink| {
+                                crate::params::with_refs(&owned, |params| {
+                                    share.read(
+                                        (&parted, &program),
+                                        reader.connection(),
+                                        &of[n],
+                                        params,
+                                        sink,
+                                        &env,
+                                    )
+                                })
+                            };
+                            work(state, &mut read, hand).map_err(Failed)
+                        },
+                        |_, piece| take(piece, gatherer).map_err(Failed),
+                    )
+                    .map_err(|e| e.0)
+                })
+            },
+        )?;
+        Ok((done.rows_affected, done.token))
+    }
+}

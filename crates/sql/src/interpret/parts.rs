@@ -1,0 +1,237 @@
+//! Programs of one full scan, whose parts are read by several threads.
+//!
+//! ```text
+//! program:   before | ScanStart, rows, ScanNext | after
+//! shares     before,  rows of a part                      each of its own frame; again for the next part
+//! main       before,  no rows, what shares gathered, after
+//! ```
+//! - **C1** [`Parted::of`] takes a program only if its instructions say so: one table, scanned once; before and among the rows nothing but values,
+//!   conditions and one set of groups, and no jump out of the rows but to the next of them. What comes after may be anything: it is done once, in the main frame.
+//! - **C2** Either rows go out among them, and then nothing comes after; or groups are made of them. What was gathered of the parts is added in the parts' order,
+//!   so groups come in the order in which one thread meets them, and of equal extremes the last one counts, as with one thread. Only sums of floating-point
+//!   numbers are added up in another order: part by part.
+//! - **C3** All shares see the statement's view, parameters and time.
+use super::datum::Allowance;
+use super::exec::{Exit, PART, PLAIN, World, exec, internal};
+use super::far::{group_for, state_of};
+use super::frame::Frame;
+use super::rows::{Nowhere, Sink};
+use super::store::HashTable;
+use super::{Env, Outcome, outcome};
+use crate::code::Program;
+use crate::code::op::Op;
+use ondol_engine::{Connection, Part, Scan, Table};
+use ondol_types::agg::AggState;
+use ondol_types::func::Context;
+use ondol_types::{SqlResult, ValueRef};
+use std::sync::Arc;
+
+/// How a program can be run in parts.
+#[derive(Clone, Copy, Debug)]
+pub struct Parted {
+    cursor: u16,
+    /// Groups are made of the rows; otherwise they go out.
+    grouped: bool,
+}
+
+/// Values, conditions, columns, temporaries.
+fn is_plain(op: &Op) -> bool {
+    matches!(op.number(), 1 | 4..=8 | 10..=12 | 16..=59)
+}
+
+impl Parted {
+    /// `None`: it can not (C1).
+    pub fn of(program: &Program) -> Option<Parted> {
+        let ops = &program.ops;
+        if program.writes || program.cursors.len() != 1 || program.groups.len() > 1 {
+            return None;
+        }
+        let start = ops.iter().position(|op| matches!(op, Op::ScanStart { .. }))?;
+        let next = start + ops[start..].iter().position(|op| matches!(op, Op::ScanNext { .. }))?;
+        let Op::ScanNext { cursor, to } = ops[next] else { return None };
+        let end = to.0 as usize;
+        let grouped = !program.groups.is_empty();
+        let (before, rows, after) = (ops.get(..start)?, ops.get(start + 1..end)?, ops.get(end..)?);
+        let ahead = before.iter().enumerate().all(|(at, op)| {
+            let fine = is_plain(op)
+                || matches!(
+                    op,
+                    Op::Once { .. }
+                        | Op::GroupClear { .. }
+                        | Op::GroupFor { .. }
+                        | Op::SortClear { .. }
+                        | Op::SortLimit { .. }
+                        | Op::HashClear { .. }
+                        | Op::LimitOf { .. }
+                        | Op::LimitSum { .. }
+                        | Op::IfZero { .. }
+                );
+            fine && op.target().is_none_or(|to| to as usize > at)
+        });
+        let inside = rows.iter().enumerate().all(|(at, op)| {
+            let fine = match op {
+                Op::ScanNext { .. } => start + 1 + at == next,
+                Op::Emit { .. } | Op::EmitRow { .. } => !grouped,
+                Op::GroupFor { .. } | Op::AggStep { .. } => grouped,
+                op => is_plain(op),
+            };
+            let within = |to: u32| (start + 1..end).contains(&(to as usize));
+            fine && (matches!(op, Op::ScanNext { .. }) || op.target().is_none_or(within))
+        });
+        let afterwards = after.iter().all(|op| {
+            let fine = match op {
+                Op::ScanStart { .. } | Op::ScanNext { .. } => false,
+                Op::Halt {} => true,
+                op => grouped || is_plain(op),
+            };
+            fine && op.target().is_none_or(|to| to as usize >= end)
+        });
+        (ahead && inside && afterwards).then_some(Parted { cursor: cursor.0, grouped })
+    }
+    /// Whether groups are made of the rows, which otherwise go out one by one.
+    pub fn is_grouped(&self) -> bool {
+        self.grouped
+    }
+    /// The table that is scanned.
+    pub fn table<'p>(&self, program: &'p Program) -> &'p Arc<Table> {
+        program.table_of(self.cursor)
+    }
+}
+
+/// What was made of a part's rows.
+pub struct Gathered {
+    /// Rows that went out.
+    rows: u64,
+    groups: Option<Partial>,
+}
+
+struct Partial {
+    table: HashTable,
+    states: Vec<AggState>,
+    /// What they take stays charged.
+    _allow: Allowance,
+}
+
+/// A thread's share of a scan: part after part.
+#[derive(Default)]
+pub struct Share {
+    frame: Frame,
+}
+
+impl Share {
+    /// Runs a program, of which `parted` was made, for a part of its table within the statement whose view the connection was lent. `env` has the statement's own time.
+    pub fn read(
+        &mut self,
+        (parted, program): (&Parted, &Arc<Program>),
+        connection: &mut Connection,
+        part: &Part,
+        params: &[ValueRef<'_>],
+        sink: &mut dyn Sink,
+        env: &Env<'_>,
+    ) -> SqlResult<Gathered> {
+        let frame = &mut self.frame;
+        frame.start(program, params, env.memory_limit)?;
+        frame.allow.attach(connection);
+        let world = World { env, context: env.context, depth: 0 };
+        let done = rows_of(frame, program, parted, connection, Some(part), sink, &world);
+        let groups = match &done {
+            Ok(_) if parted.grouped => frame.groups.first_mut().map(|g| Partial {
+                table: g.table.take(),
+                states: std::mem::take(&mut g.states),
+                _allow: std::mem::take(&mut frame.allow),
+            }),
+            _ => None,
+        };
+        frame.finish();
+        done?;
+        Ok(Gathered { rows: self.frame.emitted, groups })
+    }
+}
+
+/// Runs a program up to the end of a part's rows, or of none; gives where it goes on, if it came so far.
+fn rows_of(
+    frame: &mut Frame,
+    program: &Arc<Program>,
+    parted: &Parted,
+    connection: &mut Connection,
+    part: Option<&Part>,
+    sink: &mut dyn Sink,
+    world: &World<'_>,
+) -> SqlResult<Option<usize>> {
+    let Exit::At(rows) = exec::<PART>(frame, program, connection, sink, world, 0)? else { return Ok(None) };
+    frame.cursors[parted.cursor as usize].scan.start_part(part);
+    match exec::<PART>(frame, program, connection, sink, world, rows)? {
+        Exit::At(end) => Ok(Some(end)),
+        // The sink wants no more.
+        Exit::Done => Ok(None),
+    }
+}
+
+/// Adds up what shares have gathered, part after part (C2).
+pub struct Gatherer<'a> {
+    frame: &'a mut Frame,
+}
+
+impl Gatherer<'_> {
+    pub fn add(&mut self, gathered: Gathered) -> SqlResult<()> {
+        let frame = &mut *self.frame;
+        frame.emitted += gathered.rows;
+        let Some(partial) = gathered.groups else { return Ok(()) };
+        let (Some(groups), theirs) = (frame.groups.first_mut(), &partial.table.store) else {
+            return Err(internal("groups were gathered for a program without"));
+        };
+        let aggs = groups.def.as_ref().map_or(0, |d| d.aggs.len());
+        for row in 0..theirs.rows {
+            group_for(groups, theirs.row(row), &theirs.bytes, &mut frame.allow)?;
+            for (agg, state) in partial.states[row * aggs..][..aggs].iter().enumerate() {
+                let Some(mine) = state_of(groups, agg as u16) else {
+                    return Err(internal("a group without its aggregates"));
+                };
+                let before = mine.kept_bytes();
+                mine.merge(state)?;
+                frame.allow.take(mine.kept_bytes() - before)?
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Executes a program as one statement, whose parts (of at most `pages` pages) `read` has shares read, in the time that it is told, and added in their order.
+#[allow(clippy::too_many_arguments)] // those of `run`, and what is to be done with the parts
+pub fn run_parted(
+    frame: &mut Frame,
+    (parted, program): (&Parted, &Arc<Program>),
+    connection: &mut Connection,
+    params: &[ValueRef<'_>],
+    sink: &mut dyn Sink,
+    env: &Env<'_>,
+    pages: usize,
+    read: impl FnOnce(&mut Connection, Vec<Part>, &Context<'_>, &mut Gatherer<'_>) -> SqlResult<()>,
+) -> SqlResult<Outcome> {
+    frame.start(program, params, env.memory_limit)?;
+    frame.allow.attach(connection);
+    connection.start_statement(program.catalog_version, &program.tables, program.writes)?;
+    let context = Context { now_us: connection.transaction_time_us(), ..*env.context };
+    let world = World { env, context: &context, depth: 0 };
+    let all = || {
+        // The loop is passed through without rows, so that registers and memory are as after it.
+        let Some(end) = rows_of(frame, program, parted, connection, None, &mut Nowhere, &world)? else {
+            return Ok(());
+        };
+        let parts = Scan::parts(connection, parted.table(program), pages);
+        read(connection, parts, &context, &mut Gatherer { frame: &mut *frame })?;
+        exec::<PLAIN>(frame, program, connection, sink, &world, end).map(|_| ())
+    };
+    let done = all();
+    frame.finish();
+    match done {
+        Ok(()) => {
+            let token = connection.end_statement()?;
+            Ok(outcome(frame, program, token))
+        }
+        Err(e) => {
+            connection.abort_statement();
+            Err(e)
+        }
+    }
+}
