@@ -82,8 +82,15 @@ impl Cells {
         if self.bytes.len() < room {
             self.bytes.resize(room, 0);
         }
-        let (bytes, mut end) = (&mut self.bytes[..], self.end);
-        let Some(last) = self.columns.len().checked_sub(1) else { return Ok(()) };
+        let mut end = self.end;
+        let Some(last) = self.columns.len().checked_sub(1) else {
+            // Lines without values.
+            self.bytes.resize(end, 0);
+            self.bytes.resize(end + rows.len(), b'\n');
+            self.end = self.bytes.len();
+            return Ok(());
+        };
+        let bytes = &mut self.bytes[..];
         for row in 0..rows.len() {
             for (n, (_, cell)) in self.columns.iter().enumerate() {
                 if cell.in_slots {

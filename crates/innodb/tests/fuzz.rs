@@ -3,6 +3,7 @@
 //! - **F1** No case panics, and none takes a minute.
 //! - **F2** Damage under checksums that do not fit is an error, or leaves every row as it was.
 //! - **F3** Under checksums that fit, the rows are as many as the pages' headers count, and every one can be shown; else there is an error.
+//! - **F4** Lines that are made column by column are those that are made value by value, and errors where these are.
 //!
 //! A run is told by its seed and its number of cases; each case by its own number, which a failure prints:
 //!
@@ -23,7 +24,8 @@ use ondol_scan::csv::{Dialect, Lines};
 use std::fs::File;
 use std::io::Write;
 use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 mod fixture;
@@ -55,7 +57,7 @@ impl Subject {
         } else {
             stored(server, &format!("{table}.frm")).expect("a definition")
         };
-        let expected = rows(&scan).unwrap_or_else(|e| panic!("{e}"));
+        let expected = Scan::open(&path).and_then(rows).unwrap_or_else(|e| panic!("{e}"));
         Subject {
             name: format!("{server} {table}"),
             file: File::options().read(true).write(true).open(&path).expect("a file"),
@@ -77,8 +79,36 @@ impl Subject {
     }
 }
 
-/// All rows, as text.
-fn rows(scan: &Scan) -> Result<Vec<u8>> {
+/// All rows, as text: value by value, and as they are exported, which is column by column.
+fn rows(scan: Scan) -> Result<Vec<u8>> {
+    let scan = Arc::new(scan);
+    let alone = one_by_one(&scan);
+    let options = export::Options {
+        format: export::Format::Text(Dialect::Rfc4180),
+        columns: export::columns(&scan, None)?,
+        limit: None,
+        workers: 1,
+        ordered: true,
+    };
+    let mut together = Vec::new();
+    let done = export::export(scan.clone(), &options, &mut together, Path::new("memory"), |_| {});
+    match (&alone, &done) {
+        (Ok(alone), Ok(_)) => {
+            let mut header = Lines::new(Dialect::Rfc4180, 256);
+            options.columns.iter().for_each(|c| header.text(scan.columns()[*c].name.as_bytes()));
+            header.end_line();
+            let header = header.into_bytes();
+            assert!(
+                together[..header.len()] == header && together[header.len()..] == alone[..],
+                "F4: other text"
+            );
+        }
+        (Err(_), Err(_)) => {}
+        _ => panic!("F4: value by value {:?}, column by column {:?}", alone.as_ref().err(), done.err()),
+    }
+    alone
+}
+fn one_by_one(scan: &Scan) -> Result<Vec<u8>> {
     let columns = export::columns(scan, None)?;
     let mut buffers = Buffers::default();
     let mut lines = Lines::new(Dialect::Rfc4180, 1 << 16);
@@ -246,9 +276,9 @@ impl World {
         let anew = random.below(8) == 0;
         self.with_pages(subject, &pages, || {
             if anew {
-                return rows(&Scan::open(&subject.path)?);
+                return rows(Scan::open(&subject.path)?);
             }
-            rows(&Scan::new(Space::open(&subject.path)?, subject.definition.clone())?)
+            rows(Scan::new(Space::open(&subject.path)?, subject.definition.clone())?)
         })
         .is_err()
     }
@@ -317,7 +347,7 @@ impl World {
     fn unsealed(&self, subject: &Subject, random: &mut Random) -> bool {
         let pages = self.pages(subject, random);
         let outcome = self.with_pages(subject, &pages, || {
-            rows(&Scan::new(Space::open(&subject.path)?, subject.definition.clone())?)
+            rows(Scan::new(Space::open(&subject.path)?, subject.definition.clone())?)
         });
         if let Ok(found) = &outcome {
             assert!(*found == subject.expected, "F2: rows changed in silence");
@@ -336,7 +366,7 @@ impl World {
         }
         let outcome = self.with_pages(subject, &[(0, first)], || {
             subject.file.set_len(length as u64).expect("a length");
-            rows(&Scan::new(Space::open(&subject.path)?, subject.definition.clone())?)
+            rows(Scan::new(Space::open(&subject.path)?, subject.definition.clone())?)
         });
         subject.file.write_all_at(&subject.whole, 0).expect("a file");
         if let Ok(found) = &outcome {
@@ -386,7 +416,7 @@ impl World {
             } else {
                 Definition::of_table(&space, frm::parse(&written, "t".into()).map_err(refused)?)?
             };
-            rows(&Scan::new(space, definition)?)
+            rows(Scan::new(space, definition)?)
         });
         definition.is_err()
     }
