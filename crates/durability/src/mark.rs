@@ -316,19 +316,21 @@ impl Standing {
 
 /// For who only looks at a database: replays the ring that is given into the folders of `config`, which cover the real ones and take all that is written, and
 /// takes the mark away there. The ring stays as it is. The caller holds the database's lock.
-pub fn over(config: &Config) -> Result<(), RecoveryError> {
+pub fn over(config: &Config) -> Result<Option<OnRing>, RecoveryError> {
     let manifest = Manifest::load(&*config.data, crate::recovery::is_fresh(config)?)?.map(|l| l.manifest);
     let standing = Standing::find(config, manifest.as_ref(), None)?;
+    let mut done = Replay::default();
     if let Some(ring) = &standing.ring {
         let mut home = Home::new(config);
-        let done = ring.ring.survey(|e, data| home.write(e, data));
-        home.told(done)?;
+        let surveyed = ring.ring.survey(|e, data| home.write(e, data));
+        done = home.told(surveyed)?
     }
     if let Some(mut manifest) = manifest {
         manifest.ringed = false;
         manifest.publish(&*config.data, true).map_err(io_error)?
     }
-    remove(&*config.data).map_err(io_error)
+    remove(&*config.data).map_err(io_error)?;
+    Ok(standing.on_ring(config, done))
 }
 
 /// The segment of a log file in the ring: stream, number, and the incarnation whose blocks these are.

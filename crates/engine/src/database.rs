@@ -65,6 +65,9 @@ pub struct LogRing {
     pub promise: Option<Promise>,
 }
 impl LogRing {
+    pub fn at(path: impl Into<PathBuf>) -> LogRing {
+        LogRing { path: path.into(), size: None, promise: None }
+    }
     /// The ring as durability takes it: its folder, which must be there, and its name.
     pub fn given(&self) -> SqlResult<Given> {
         let what = format!("log ring \"{}\"", self.path.display());
@@ -348,6 +351,13 @@ impl Database {
             .system(System::SequenceAdvance { id: OBJECTS, value: n as i64 })
             .map_err(error::log)?;
         Ok(n as u32)
+    }
+    /// The ring that the log is on, as SHOW tells it.
+    pub fn log_ring(&self) -> String {
+        match &self.opened.recovered.ring {
+            Some(r) => format!("{} ({} bytes, {})", r.path, r.size, r.promise),
+            None => "off".into(),
+        }
     }
     /// Where the database lies.
     pub fn location(&self) -> &str {

@@ -13,6 +13,8 @@
 //! - **U5** A folder that a backup was begun in has a mark ([`UNFINISHED`]) until the copy is verified, and is locked meanwhile. What has the
 //!   mark is never opened as a database. A backup that fails takes away what it copied; after one that was killed the next
 //!   try finds the mark, and begins with that.
+//! - **U6** Where the log is on a ring, the files of a database that is open hold all of it (R1). One that was not closed is copied with its ring's
+//!   blocks laid over its files, and locked meanwhile. The copy is on no ring.
 use crate::check;
 use ondol_base::media::disk::Disk;
 use ondol_base::media::{Lock, Open, Storage};
@@ -47,9 +49,15 @@ fn failed(what: &str, e: io::Error) -> SqlError {
 }
 
 /// Copies the database in `from` into the folder `to`, which must be empty or not there. Further log folders are copied to folders
-/// `log-1`, `log-2`, ... inside it.
-pub fn backup(from: &Path, log_folders: &[String], to: &Path) -> SqlResult<Copied> {
-    let source = check::config(from, log_folders)?;
+/// `log-1`, `log-2`, ... inside it. `log_ring`: of a database whose log is on one, and which was not closed.
+pub fn backup(from: &Path, log_folders: &[String], log_ring: Option<&Path>, to: &Path) -> SqlResult<Copied> {
+    let mut source = check::config(from, log_folders)?;
+    // U6
+    let mut held = None;
+    if check::is_ringed(&source, from)? {
+        held = check::hold_unused(from, log_folders, log_ring)?;
+        source = held.as_ref().map_or(source, |h| h.config.clone())
+    }
     let exists = |p: &Path| p.ancestors().find_map(|a| a.canonicalize().ok());
     let (within, database) = (std::path::absolute(to).ok().and_then(|p| exists(&p)), from.canonicalize());
     if let (Some(within), Ok(database)) = (within, database)
@@ -78,6 +86,7 @@ pub fn backup(from: &Path, log_folders: &[String], to: &Path) -> SqlResult<Copie
     })?;
     // Nothing is removed from here on: without its mark the copy is whole, and somebody may have opened it.
     end(&*target).map_err(told)?;
+    drop(held);
     Ok(copied)
 }
 
@@ -208,7 +217,7 @@ fn copy_once(source: &Config, copy: &Config, manifest: &Manifest) -> io::Result<
         }
         to.storage.sync_dir(&to.folder)?;
     }
-    let encoded = manifest.encode();
+    let encoded = Manifest { ringed: false, ..manifest.clone() }.encode();
     for name in MANIFESTS {
         let file = copy.data.open(name, Open::OpenOrCreate)?;
         file.write_at(&encoded, 0)?;

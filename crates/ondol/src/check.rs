@@ -7,8 +7,10 @@ use crate::overlay::Overlay;
 use ondol_base::media::disk::{self, Disk};
 use ondol_base::media::{Lock, Storage};
 use ondol_durability::files::{Config, Place};
+use ondol_durability::inspect;
 pub use ondol_durability::inspect::Report as Files;
-use ondol_engine::{Connection, Database, Oid, Options, Scan, Table};
+use ondol_durability::mark::{self, OnRing};
+use ondol_engine::{Connection, Database, LogRing, Oid, Options, Scan, Table};
 use ondol_kernel::Strings;
 use ondol_types::{SqlError, SqlResult, sqlstate};
 use std::path::Path;
@@ -37,6 +39,8 @@ pub struct Held {
     /// Why there is no lock: nothing may be written there, and no lock file is there. Nothing keeps a process that may write from
     /// opening the database meanwhile.
     pub unlocked: Option<String>,
+    /// The ring that the log is on, and what of it the log's files may not have: it is laid over them here.
+    pub ring: Option<OnRing>,
     pub(crate) _lock: Option<Box<dyn Lock>>,
 }
 
@@ -59,8 +63,23 @@ pub fn config(path: &Path, log_folders: &[String]) -> SqlResult<Config> {
 }
 
 /// The same, with the lock taken: an error when somebody has the database open. Where nothing may be written, a lock file that is there is
-/// locked, and none is made.
-pub fn hold(path: &Path, log_folders: &[String]) -> SqlResult<Held> {
+/// locked, and none is made. `log_ring`: of a database whose log is on one, and which was not closed.
+pub fn hold(path: &Path, log_folders: &[String], log_ring: Option<&Path>) -> SqlResult<Held> {
+    let in_use = || {
+        SqlError::new(
+            sqlstate::OBJECT_IN_USE,
+            format!("database \"{}\" is in use; close it first", path.display()),
+        )
+    };
+    hold_unused(path, log_folders, log_ring)?.ok_or_else(in_use)
+}
+
+/// The same; `None` when somebody has the database open.
+pub(crate) fn hold_unused(
+    path: &Path,
+    log_folders: &[String],
+    log_ring: Option<&Path>,
+) -> SqlResult<Option<Held>> {
     let config = config(path, log_folders)?;
     let names = config.data.list("").map_err(|e| io_error(path, e))?;
     if !names.iter().any(|n| n.starts_with("manifest")) {
@@ -74,27 +93,41 @@ pub fn hold(path: &Path, log_folders: &[String]) -> SqlResult<Held> {
     }
     let (lock, unlocked) = match config.data.lock("lock") {
         Ok(lock) => (Some(lock), None),
-        Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => {
-            return Err(SqlError::new(
-                sqlstate::OBJECT_IN_USE,
-                format!("database \"{}\" is in use; close it first", path.display()),
-            ));
-        }
+        Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => return Ok(None),
         Err(e) if disk::is_read_only(&e) => (None, Some(e.to_string())),
         Err(e) => return Err(io_error(path, e)),
     };
-    Ok(Held { config, unlocked, _lock: lock })
+    let mut held = Held { config, unlocked, ring: None, _lock: lock };
+    if is_ringed(&held.config, path)? || log_ring.is_some() {
+        held.config = covered(&held.config);
+        held.config.ring = log_ring.map(|r| LogRing::at(r).given()).transpose()?;
+        held.ring = mark::over(&held.config).map_err(ondol_engine::error::recovery)?
+    }
+    Ok(Some(held))
+}
+
+/// Whether the end of the log may be in a ring. What else is wrong with the manifest is for others to say.
+pub(crate) fn is_ringed(config: &Config, path: &Path) -> SqlResult<bool> {
+    let marked = mark::is_marked(&*config.data).map_err(|e| io_error(path, e))?;
+    Ok(marked || inspect::read_manifest(config).is_ok_and(|m| m.ringed))
+}
+
+/// The same folders, of which nothing is changed: what is written stays in memory.
+fn covered(config: &Config) -> Config {
+    let over = |storage: &Arc<dyn Storage>| Arc::new(Overlay::new(storage.clone()));
+    let mut covered = Config::new(over(&config.data));
+    let further = config.streams[1..].iter();
+    covered.streams.extend(further.map(|p| Place { storage: over(&p.storage), folder: p.folder.clone() }));
+    covered
 }
 
 impl Held {
     /// Opens the database in memory, on top of its files, of which none is changed.
     pub(crate) fn open_engine(&self) -> SqlResult<Arc<Database>> {
-        let over = |storage: &Arc<dyn Storage>| Arc::new(Overlay::new(storage.clone()));
-        let further = self.config.streams[1..].iter();
-        let streams =
-            further.map(|p| Place { storage: over(&p.storage), folder: p.folder.clone() }).collect();
+        let Config { data, mut streams, .. } = covered(&self.config);
+        streams.remove(0);
         let options = Options { create: false, background: false, ..Options::default() };
-        Database::open_on(over(&self.config.data), streams, None, options, &|_| {})
+        Database::open_on(data, streams, None, options, &|_| {})
     }
 }
 
@@ -221,7 +254,7 @@ mod tests {
         }
         drop(s);
         db.close().unwrap();
-        let found = check(&hold(&path, &[]).unwrap());
+        let found = check(&hold(&path, &[], None).unwrap());
         assert_eq!(found.problems, Vec::<String>::new());
         assert_eq!(found.indexes.unwrap()[0].rows, 1 << 16);
     }

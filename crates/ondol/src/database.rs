@@ -3,7 +3,7 @@ use crate::check::Held;
 use crate::session::Session;
 use ondol_base::media::Storage;
 pub use ondol_engine::database::{Opened, Opening};
-use ondol_engine::{Options, Token};
+use ondol_engine::{LogRing, Options, Token};
 use ondol_types::SqlResult;
 use std::path::Path;
 use std::sync::Arc;
@@ -58,6 +58,31 @@ impl OpenOptions {
     /// A further folder to log into, preferably on a disk of its own; each is written in parallel.
     pub fn log_folder(mut self, path: impl Into<String>) -> Self {
         self.0.log_folders.push(path.into());
+        self
+    }
+    /// A ring in persistent memory, to which each commit's log record goes as well: the commit then does not wait for the log's files to be synced.
+    /// A database that was not closed opens with its ring only.
+    ///
+    /// ```
+    /// # fn main() -> ondol::Result<()> {
+    /// # let folder = ondol::TempFolder::new()?;
+    /// # let (path, ring) = (folder.path().join("db"), folder.path().join("ring"));
+    /// use ondol::{LogRing, LogRingPromise};
+    /// // Without this promise the ring must be on persistent memory.
+    /// let ring = LogRing { promise: Some(LogRingPromise::ServerCrash), ..LogRing::at(ring) };
+    /// let db = ondol::OpenOptions::new().log_ring(ring).open(&path)?;
+    /// assert_eq!(db.opened().recovered.ring.as_ref().map(|r| r.size), Some(64 << 20));
+    /// db.close()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn log_ring(mut self, ring: LogRing) -> Self {
+        self.0.log_ring = Some(ring);
+        self
+    }
+    /// Opens a database whose ring is missing or not its own, with what its files hold: commits that only the ring holds are lost. No otherwise.
+    pub fn lose_acknowledged_commits(mut self, yes: bool) -> Self {
+        self.0.lose_acknowledged_commits = yes;
         self
     }
     /// Log files so small that a test sees them being filled and used again.

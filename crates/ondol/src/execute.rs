@@ -108,7 +108,7 @@ impl Session {
                     ));
                 }
                 self.plans = Default::default();
-                self.settings = crate::settings::Settings::new();
+                self.settings.reset();
                 self.settings_changed();
                 out.done("DISCARD ALL", None)
             }

@@ -63,8 +63,9 @@ mod workers;
 pub use batch::Batch;
 pub use database::{Database, OpenOptions, Opened, Opening};
 pub use ondol_durability::recovery::Progress as RecoveryProgress;
+pub use ondol_durability::ring_file::Promise as LogRingPromise;
 pub use ondol_engine::{
-    Catalog, ColumnDef, FunctionDef, IndexDef, IndexKind, Isolation, Returns, Table, TableDef, Token,
+    Catalog, ColumnDef, FunctionDef, IndexDef, IndexKind, Isolation, LogRing, Returns, Table, TableDef, Token,
 };
 pub use ondol_types::resolve::type_name;
 pub use ondol_types::{

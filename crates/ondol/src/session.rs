@@ -112,7 +112,7 @@ impl Session {
         let cancel = Arc::new(AtomicBool::new(false));
         let mut connection = database.engine.connect();
         connection.set_cancel(cancel.clone());
-        let settings = Settings::new();
+        let settings = Settings::new(database.engine.log_ring());
         Session {
             connection,
             host: SessionHost::new(),

@@ -47,7 +47,7 @@ const fn setting(name: &'static str, kind: Kind, default: &'static str, about: &
 }
 
 /// Settings that there are.
-const COUNT: usize = 21;
+const COUNT: usize = 22;
 
 /// By name, as PostgreSQL sorts SHOW ALL.
 static TABLE: [Setting; COUNT] = [
@@ -98,6 +98,12 @@ static TABLE: [Setting; COUNT] = [
         "Sets the number of digits displayed for floating-point values.",
     ),
     setting("lock_timeout", Kind::Ms, "0", "Sets the maximum allowed duration of any wait for a lock."),
+    setting(
+        "log_ring",
+        Kind::ReadOnly,
+        "off",
+        "Shows the ring that the log is on, and what its commits survive.",
+    ),
     setting(
         "max_parallel_workers_per_gather",
         Kind::Threads,
@@ -259,9 +265,18 @@ fn show_milliseconds(ms: u64) -> String {
 }
 
 impl Settings {
-    pub fn new() -> Settings {
-        let values: Values = Arc::new(std::array::from_fn(|i| TABLE[i].default()));
+    /// `log_ring`: what is the same for all sessions of the database.
+    pub fn new(log_ring: String) -> Settings {
+        let mut log_ring = Some(log_ring);
+        let values: Values = Arc::new(std::array::from_fn(|i| match TABLE[i].name {
+            "log_ring" => log_ring.take().unwrap_or_default().into(),
+            _ => TABLE[i].default(),
+        }));
         Settings { now: values.clone(), lasting: values }
+    }
+    /// As the session began.
+    pub fn reset(&mut self) {
+        *self = Settings::new(self.get("log_ring").to_string())
     }
 
     /// The value as stored: times in milliseconds, booleans as on and off. For names in the table.
@@ -301,7 +316,7 @@ impl Settings {
     /// the transaction.
     pub fn set(&mut self, name: &str, value: Option<&str>, local: bool) -> SqlResult<&'static str> {
         if name.eq_ignore_ascii_case("all") && value.is_none() {
-            *self = Settings::new();
+            self.reset();
             return Ok("all");
         }
         let i = find(name)?;
@@ -398,7 +413,7 @@ mod tests {
 
     #[test]
     fn values_are_checked_and_shown_as_postgresql_does() {
-        let mut s = Settings::new();
+        let mut s = Settings::new("off".into());
         s.set("lock_timeout", Some("2000"), false).unwrap();
         assert_eq!(s.show("LOCK_TIMEOUT").unwrap(), ("lock_timeout", "2s".into()));
         assert_eq!(s.ms("lock_timeout"), Some(std::time::Duration::from_secs(2)));
@@ -436,7 +451,7 @@ mod tests {
 
     #[test]
     fn local_settings_and_rollback() {
-        let mut s = Settings::new();
+        let mut s = Settings::new("off".into());
         let begin = s.mark();
         s.set("application_name", Some("a"), false).unwrap();
         s.set("application_name", Some("b"), true).unwrap();

@@ -1,5 +1,5 @@
 //! `ondol check`: is all of it there, and can it be believed?
-use super::{Done, Failed, hold, say, tell};
+use super::{Done, Failed, Log, hold, say, tell};
 use ondol::check;
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -8,13 +8,12 @@ use std::path::PathBuf;
 pub struct Args {
     /// The database's folder
     path: PathBuf,
-    /// A further folder that the database logs into (may be repeated, in the order in which they are given when it is opened)
-    #[arg(long = "log-folder", value_name = "DIR")]
-    log_folders: Vec<String>,
+    #[command(flatten)]
+    log: Log,
 }
 
 pub fn run(args: Args) -> Done {
-    let held = hold(&args.path, &args.log_folders)?;
+    let held = hold(&args.path, &args.log)?;
     let found = check::check(&held);
     let f = &found.files;
     if f.database == 0 {
@@ -44,6 +43,13 @@ pub fn run(args: Args) -> Done {
         "closed      {}",
         if f.clean { "in order" } else { "not: it will be recovered when opened" }
     );
+    if let Some(ring) = &held.ring {
+        let _ = writeln!(
+            out,
+            "ring        {} ({}), {} blocks laid over the log's files",
+            ring.path, ring.promise, ring.entries
+        );
+    }
     for i in found.indexes.iter().flatten() {
         let _ = writeln!(
             out,

@@ -16,7 +16,7 @@
 //! checkpoint after another, and each kill is followed by the whole proof.
 use super::script::bar_of_bytes;
 use super::subscribers as sub;
-use super::{Done, Failed, say, tell};
+use super::{Done, Failed, Ring, say, tell, tell_opened};
 use indicatif::{ProgressBar, ProgressStyle};
 use ondol::{Batch, Database, OpenOptions, Opening, QueryId, Rows, Session, TempFolder, ValueRef};
 use ondol_base::clock;
@@ -45,6 +45,8 @@ pub struct Args {
     /// Write the outcome as one JSON document
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    ring: Ring,
 }
 
 fn seconds(text: &str) -> Result<f64, String> {
@@ -135,7 +137,7 @@ fn took(since: Duration) -> f64 {
 }
 
 /// Ctrl-C ends the demo; its temporary folder is not to stay.
-fn remove_when_interrupted(folder: PathBuf) -> Done {
+fn remove_when_interrupted(folder: PathBuf, ring: Vec<PathBuf>) -> Done {
     let flag = Arc::new(AtomicBool::new(false));
     ondol_base::interrupt::sets(flag.clone()).map_err(|e| Failed::io("could not await Ctrl-C", e))?;
     std::thread::spawn(move || {
@@ -148,13 +150,34 @@ fn remove_when_interrupted(folder: PathBuf) -> Done {
                 break;
             }
         }
+        remove_all(&ring);
         // As a shell says of a command that an interrupt ended.
         std::process::exit(130)
     });
     Ok(())
 }
 
+/// What a ring leaves where the demo made it, for a database that goes with the demo.
+struct OwnRing(Vec<PathBuf>);
+impl OwnRing {
+    fn of(path: Option<&PathBuf>) -> OwnRing {
+        let made = path.filter(|p| !p.exists());
+        let lock = |p: &PathBuf| PathBuf::from(format!("{}.lock", p.display()));
+        OwnRing(made.map_or(vec![], |p| vec![p.clone(), lock(p)]))
+    }
+}
+impl Drop for OwnRing {
+    fn drop(&mut self) {
+        remove_all(&self.0)
+    }
+}
+fn remove_all(files: &[PathBuf]) {
+    // One that is not there need not be removed.
+    files.iter().for_each(|f| drop(std::fs::remove_file(f)))
+}
+
 pub fn run(args: Args) -> Done {
+    let mut ring = OwnRing(vec![]);
     let (_temporary, folder) = match &args.dir {
         Some(d) => {
             std::fs::create_dir_all(d).map_err(|e| Failed::io(d.display(), e))?;
@@ -163,7 +186,8 @@ pub fn run(args: Args) -> Done {
         None => {
             let t = TempFolder::new()?;
             let path = t.path().to_path_buf();
-            remove_when_interrupted(path.clone())?;
+            ring = OwnRing::of(args.ring.log_ring.as_ref());
+            remove_when_interrupted(path.clone(), ring.0.clone())?;
             (Some(t), path)
         }
     };
@@ -175,7 +199,8 @@ pub fn run(args: Args) -> Done {
     let csv = folder.join("subscribers.csv");
     generate(&args, &csv)?;
 
-    let database = Database::open(&path)?;
+    let database = args.ring.apply(OpenOptions::new()).open(&path)?;
+    tell_opened(&database);
     load(&args, &database, &csv, &mut found)?;
     std::fs::remove_file(&csv).map_err(|e| Failed::io(csv.display(), e))?;
     measure(&args, &database, &mut found)?;
@@ -188,6 +213,7 @@ pub fn run(args: Args) -> Done {
     database.close()?;
 
     crashes(&args, &path, before, &mut found)?;
+    drop(ring);
     if args.json {
         return say(&found.json(&args));
     }
@@ -504,6 +530,7 @@ fn crash(
         .arg(path)
         .args(["--rows", &args.rows.to_string(), "--seed", &seed.to_string(), "--base", &base.to_string()])
         .args(kill.is_multiple_of(2).then_some("--checkpoints"))
+        .args(args.ring.arguments())
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .spawn();
@@ -555,14 +582,15 @@ fn crash(
     );
 
     Show.step("check");
-    let problems = ondol::check::check(&ondol::check::hold(path, &[])?).problems;
+    let problems =
+        ondol::check::check(&ondol::check::hold(path, &[], args.ring.log_ring.as_deref())?).problems;
     if !problems.is_empty() {
         return Err(Failed::Message(format!("after the kill: {}", problems.join("; "))));
     }
     Show.step("recover");
     let t = clock::now();
     let bar = Show.bar("recover", 1);
-    let database = OpenOptions::new().create(false).open_reporting(path, &|p| {
+    let database = args.ring.apply(OpenOptions::new().create(false)).open_reporting(path, &|p| {
         let (what, done, all) = describe(p);
         bar.set_prefix(what);
         bar.set_length(all);
@@ -630,7 +658,7 @@ mod tests {
     use super::*;
 
     fn args(rows: u64) -> Args {
-        Args { rows, dir: None, seconds: 1.0, kills: 1, json: false }
+        Args { rows, dir: None, seconds: 1.0, kills: 1, json: false, ring: Ring::default() }
     }
 
     /// The proof must see what is lost, half there, or changed besides.

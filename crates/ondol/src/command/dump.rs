@@ -1,5 +1,5 @@
 //! `ondol dump`: a database as SQL. Its files are not changed.
-use super::{Done, Failed, hold, tell};
+use super::{Done, Failed, Log, hold, tell};
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
@@ -11,13 +11,12 @@ pub struct Args {
     /// The file to write; standard output if not given
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// A further folder that the database logs into (may be repeated, in the order in which they are given when it is opened)
-    #[arg(long = "log-folder", value_name = "DIR")]
-    log_folders: Vec<String>,
+    #[command(flatten)]
+    log: Log,
 }
 
 pub fn run(args: Args) -> Done {
-    let held = hold(&args.path, &args.log_folders)?;
+    let held = hold(&args.path, &args.log)?;
     let database = ondol::Database::open_held(&held)?;
     let mut session = database.session();
     match &args.output {

@@ -1,5 +1,5 @@
 //! `ondol inspect`: what stands in a database's files, readably.
-use super::{Done, Failed, hold};
+use super::{Done, Failed, Log, hold};
 use ondol_durability::delta::Pieces;
 use ondol_durability::inspect;
 use ondol_durability::record::Record;
@@ -26,13 +26,12 @@ pub struct Args {
     /// Show bytes: differences and images in full
     #[arg(long)]
     bytes: bool,
-    /// A further folder that the database logs into
-    #[arg(long = "log-folder", value_name = "DIR")]
-    log_folders: Vec<String>,
+    #[command(flatten)]
+    log: Log,
 }
 
 pub fn run(args: Args) -> Done {
-    let held = hold(&args.path, &args.log_folders)?;
+    let held = hold(&args.path, &args.log)?;
     let mut out = BufWriter::with_capacity(1 << 16, io::stdout());
     let done = match args.what {
         None => manifest(&held.config, &mut out).and_then(|()| log(&held.config, false, false, &mut out)),

@@ -18,6 +18,8 @@ mod worker;
 
 use clap::{Parser, Subcommand};
 use ondol::check::Held;
+use ondol::{LogRing, OpenOptions};
+use std::ffi::OsString;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -63,6 +65,87 @@ enum Command {
     DemoWorker(worker::Args),
 }
 
+/// Where the log of a database is that is only looked at.
+#[derive(clap::Args)]
+pub struct Log {
+    /// A further folder that the database logs into (may be repeated, in the order in which they are given when it is opened)
+    #[arg(long = "log-folder", value_name = "DIR")]
+    folders: Vec<String>,
+    /// The ring that the log is on, of a database that was not closed; it stays as it is
+    #[arg(long = "log-ring", value_name = "FILE")]
+    ring: Option<PathBuf>,
+}
+
+/// The ring for the log of a database that is opened.
+#[derive(clap::Args, Clone, Default)]
+pub struct Ring {
+    /// A file in persistent memory to which commits go as well, so that they need not wait for the log's files to be synced; made if it is not there
+    #[arg(long, value_name = "FILE")]
+    pub log_ring: Option<PathBuf>,
+    /// Bytes of the ring (K, M and G multiply by 1024); 64M where it is made and nothing is said
+    #[arg(long, value_name = "BYTES", requires = "log_ring", value_parser = shell::bytes)]
+    log_ring_size: Option<usize>,
+    /// What commits on the ring survive besides the end of the process: a power-failure (the usual), or nothing (server-crash)
+    #[arg(long, value_name = "PROMISE", requires = "log_ring", value_parser = promise)]
+    log_ring_promise: Option<ondol::LogRingPromise>,
+}
+
+fn promise(text: &str) -> Result<ondol::LogRingPromise, String> {
+    ondol::LogRingPromise::named(text)
+        .ok_or_else(|| format!("{text}: expected power-failure or server-crash"))
+}
+
+impl Ring {
+    pub fn apply(&self, options: OpenOptions) -> OpenOptions {
+        match &self.log_ring {
+            Some(path) => options.log_ring(LogRing {
+                size: self.log_ring_size.map(|n| n as u64),
+                promise: self.log_ring_promise,
+                ..LogRing::at(path)
+            }),
+            None => options,
+        }
+    }
+    /// The same, for another process's command line.
+    pub fn arguments(&self) -> Vec<OsString> {
+        let mut all = vec![];
+        if let Some(path) = &self.log_ring {
+            all.extend(["--log-ring".into(), path.into()]);
+            all.extend(
+                self.log_ring_size.iter().flat_map(|n| ["--log-ring-size".into(), n.to_string().into()]),
+            );
+            all.extend(
+                self.log_ring_promise
+                    .iter()
+                    .flat_map(|p| ["--log-ring-promise".into(), p.to_string().into()]),
+            )
+        }
+        all
+    }
+}
+
+/// Tells what is to be known of an opening: warnings, and what commits survive on a ring.
+pub fn tell_opened(database: &ondol::Database) {
+    let found = &database.opened().recovered;
+    for w in &found.warnings {
+        tell(&format!("WARNING:  {w}\n"));
+    }
+    if let Some(ring) = &found.ring {
+        let survive = match ring.promise {
+            ondol::LogRingPromise::PowerFailure => "a power failure",
+            ondol::LogRingPromise::ServerCrash => "the end of this process, not a power failure",
+        };
+        let home = match ring.entries {
+            0 => String::new(),
+            n => format!("; {n} blocks of it were brought home"),
+        };
+        tell(&format!(
+            "NOTICE:  the log is on the ring \"{}\" ({}): commits survive {survive}{home}\n",
+            ring.path, ring.promise
+        ));
+    }
+}
+
 #[derive(clap::Args)]
 struct RestoreArgs {
     /// The database's folder, made if it is not there
@@ -72,6 +155,8 @@ struct RestoreArgs {
     /// A further folder to log into (may be repeated; give the same ones, in the same order, each time)
     #[arg(long = "log-folder", value_name = "DIR")]
     log_folders: Vec<String>,
+    #[command(flatten)]
+    ring: Ring,
 }
 
 pub fn main() -> ExitCode {
@@ -83,7 +168,7 @@ pub fn main() -> ExitCode {
         Command::Inspect(a) => inspect::run(a),
         Command::Backup(a) => backup::run(a),
         Command::Dump(a) => dump::run(a),
-        Command::Restore(a) => shell::run(shell::Args::for_file(a.path, a.file, a.log_folders)),
+        Command::Restore(a) => shell::run(shell::Args::for_file(a.path, a.file, a.log_folders, a.ring)),
         Command::Sim(a) => sim::run(a),
         Command::Innodb(a) => innodb::run(a),
         Command::Sqlite(a) => sqlite::run(a),
@@ -128,8 +213,8 @@ impl Failed {
 pub type Done = Result<(), Failed>;
 
 /// The files of a database to look at, locked where that can be; where it cannot, that is told.
-pub fn hold(path: &Path, log_folders: &[String]) -> ondol::Result<Held> {
-    let held = ondol::check::hold(path, log_folders)?;
+pub fn hold(path: &Path, log: &Log) -> ondol::Result<Held> {
+    let held = ondol::check::hold(path, &log.folders, log.ring.as_deref())?;
     if let Some(why) = &held.unlocked {
         tell(&format!(
             "WARNING:  {why}: nothing is locked, so what follows may be wrong if another process opens the database meanwhile\n"

@@ -2,7 +2,7 @@
 use super::complete::{Assistant, Names};
 use super::format::Format;
 use super::script::{Given, Lines, Runner, Stream, standard_input};
-use super::{Done, Failed, tell};
+use super::{Done, Failed, Ring, tell, tell_opened};
 use ondol::OpenOptions;
 use ondol_base::sync::Mutex;
 use rustyline::error::ReadlineError;
@@ -37,6 +37,11 @@ pub struct Args {
     /// A further folder to log into (may be repeated; give the same ones, in the same order, each time)
     #[arg(long = "log-folder", value_name = "DIR")]
     log_folders: Vec<String>,
+    #[command(flatten)]
+    ring: Ring,
+    /// Open the database, if its ring is missing or not its own, with what its files hold: commits that only the ring holds are lost
+    #[arg(long, value_name = "yes", value_parser = ["yes"])]
+    lose_acknowledged_commits: Option<String>,
     /// Bytes that the database may take in memory (K, M and G multiply by 1024)
     #[arg(long, value_parser = bytes)]
     memory_limit: Option<usize>,
@@ -44,7 +49,7 @@ pub struct Args {
 
 impl Args {
     /// The shell that runs one file.
-    pub fn for_file(path: PathBuf, file: PathBuf, log_folders: Vec<String>) -> Args {
+    pub fn for_file(path: PathBuf, file: PathBuf, log_folders: Vec<String>, ring: Ring) -> Args {
         Args {
             path,
             commands: Vec::new(),
@@ -54,19 +59,19 @@ impl Args {
             keep_going: false,
             no_create: false,
             log_folders,
+            ring,
+            lose_acknowledged_commits: None,
             memory_limit: None,
         }
     }
 }
 
-/// `512M` and its kin.
+/// `512M` or `512MB`, and its kin.
 pub fn bytes(text: &str) -> Result<usize, String> {
-    let (digits, shift) = match text.as_bytes().last() {
-        Some(b'k' | b'K') => (&text[..text.len() - 1], 10),
-        Some(b'm' | b'M') => (&text[..text.len() - 1], 20),
-        Some(b'g' | b'G') => (&text[..text.len() - 1], 30),
-        _ => (text, 0),
-    };
+    let units = [("k", 10), ("m", 20), ("g", 30), ("kb", 10), ("mb", 20), ("gb", 30)];
+    let lower = text.to_ascii_lowercase();
+    let unit = units.into_iter().find_map(|(unit, shift)| Some((lower.strip_suffix(unit)?, shift)));
+    let (digits, shift) = unit.unwrap_or((&lower, 0));
     let n: usize = digits.parse().map_err(|_| format!("{text}: expected a number of bytes, like 512M"))?;
     n.checked_mul(1 << shift).ok_or_else(|| format!("{text}: too large"))
 }
@@ -90,7 +95,8 @@ pub fn run(args: Args) -> Done {
         let reader = io::BufReader::with_capacity(1 << 16, file);
         scripts.push(Some(Stream { reader, name: Some(path.display().to_string()) }))
     }
-    let mut options = OpenOptions::new().create(!args.no_create);
+    let mut options = args.ring.apply(OpenOptions::new().create(!args.no_create));
+    options = options.lose_acknowledged_commits(args.lose_acknowledged_commits.is_some());
     if let Some(n) = args.memory_limit {
         options = options.memory_limit(n);
     }
@@ -98,9 +104,7 @@ pub fn run(args: Args) -> Done {
         options = options.log_folder(folder);
     }
     let database = options.open(&args.path)?;
-    for w in &database.opened().recovered.warnings {
-        tell(&format!("WARNING:  {w}\n"));
-    }
+    tell_opened(&database);
     let scripted = !args.commands.is_empty() || !scripts.is_empty();
     let interactive = !scripted && io::stdin().is_terminal();
     let mut runner = Runner::new(database.session(), args.format, interactive);

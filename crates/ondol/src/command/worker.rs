@@ -4,8 +4,8 @@
 //! Each line on standard output is the number of the newest update that is durable; since one session commits its updates in
 //! order, so are all before it. The parent reads that and knows, by the seed, which rows they changed to what.
 use super::subscribers::{service_mgmt_num, updated_row};
-use super::{Done, Failed};
-use ondol::{Rows, Token, ValueRef};
+use super::{Done, Failed, Ring};
+use ondol::{OpenOptions, Rows, Token, ValueRef};
 use ondol_base::thread;
 use std::collections::VecDeque;
 use std::io::Write;
@@ -27,10 +27,12 @@ pub struct Args {
     /// Take one checkpoint after another meanwhile
     #[arg(long)]
     checkpoints: bool,
+    #[command(flatten)]
+    ring: Ring,
 }
 
 pub fn run(args: Args) -> Done {
-    let database = ondol::OpenOptions::new().create(false).open(&args.path)?;
+    let database = args.ring.apply(OpenOptions::new().create(false)).open(&args.path)?;
     let mut session = database.session();
     if args.checkpoints {
         let database = database.clone();

@@ -62,8 +62,12 @@ fn one(world: &Arc<World>, whole: &[String], seed: u64) -> Result<&'static str, 
     let disk: Arc<dyn Storage> = world.disk("data");
     let look = || -> Result<(Vec<String>, Vec<String>), String> {
         let lock = disk.lock("lock").map_err(|e| e.to_string())?;
-        let found =
-            check::check(&Held { config: Config::new(disk.clone()), unlocked: None, _lock: Some(lock) });
+        let found = check::check(&Held {
+            config: Config::new(disk.clone()),
+            unlocked: None,
+            ring: None,
+            _lock: Some(lock),
+        });
         Ok((found.problems, found.files.warnings))
     };
     let (problems, warnings) = world.try_run(look).map_err(|e| e.to_string())??;
