@@ -103,6 +103,8 @@ pub enum RingError {
     Mark { why: String },
     /// The ring is another database's.
     Foreign { ring: String, owner: String },
+    /// Another process has the ring.
+    InUse { ring: String },
     /// The file, or what was asked for, makes no ring.
     Unfit { ring: String, expected: String, found: String },
     /// A power failure is to be survived, and a fence is not enough for that where the ring lies.
@@ -113,7 +115,7 @@ impl RingError {
     /// Whether the database can be opened without what the ring holds, by a caller who says so.
     pub fn can_be_lost(&self) -> bool {
         use RingError::*;
-        !matches!(self, Foreign { .. } | Unfit { .. } | NotPersistent { .. })
+        !matches!(self, Foreign { .. } | InUse { .. } | Unfit { .. } | NotPersistent { .. })
     }
 }
 impl fmt::Display for RingError {
@@ -164,6 +166,9 @@ impl fmt::Display for RingError {
             Mark { why } => write!(f, "\"log-ring\": damaged mark: {why}"),
             Foreign { ring, owner } => {
                 write!(f, "the ring \"{ring}\" is that of the database in \"{owner}\"")
+            }
+            InUse { ring } => {
+                write!(f, "the ring \"{ring}\" is in use by another process, or twice in this one")
             }
             Unfit { ring, expected, found } => write!(f, "\"{ring}\": expected {expected}, found {found}"),
             NotPersistent { ring } => write!(

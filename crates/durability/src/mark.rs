@@ -107,15 +107,19 @@ impl Mark {
         Ok(Some(Mark::decode(&bytes)))
     }
     fn write(&self, data: &dyn Storage) -> io::Result<()> {
-        let file = data.open(UNFINISHED, Open::OpenOrCreate)?;
-        file.set_len(0)?;
-        file.write_at(&self.encode(), 0)?;
-        if mutated("ring_mark_not_durable") {
-            return data.rename(UNFINISHED, NAME);
-        }
-        file.sync_data()?;
-        data.rename(UNFINISHED, NAME)?;
-        data.sync_dir("")
+        let write = || {
+            let file = data.open(UNFINISHED, Open::OpenOrCreate)?;
+            file.set_len(0)?;
+            file.write_at(&self.encode(), 0)?;
+            if mutated("ring_mark_not_durable") {
+                return data.rename(UNFINISHED, NAME);
+            }
+            file.sync_data()?;
+            data.rename(UNFINISHED, NAME)?;
+            data.sync_dir("")
+        };
+        // What matters is the error; a part of a mark that stays is written over the next time.
+        write().inspect_err(|_| drop(data.remove(UNFINISHED)))
     }
 }
 

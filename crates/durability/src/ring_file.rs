@@ -2,7 +2,7 @@
 //!
 //! Its first sector, little-endian, is written once, when the ring is made:
 //! ```text
-//!   0 "ondol log ring 2"   16 slot size u32   20 promise u32 (0 server-crash, 1 power-failure)   24 length u64   32 number u64
+//!   0 "ondol log ring 1"   16 slot size u32   20 promise u32 (0 server-crash, 1 power-failure)   24 length u64   32 number u64
 //!  40 the database's folder: inode u64, birth s u64, birth ns u64   64 length of its path u32   68 the path, at most 440 bytes
 //! 508 CRC-32C of 0..508
 //! ```
@@ -12,7 +12,7 @@
 //! A crash while it is made leaves a file with [`UNFINISHED`] behind its name, which the next making overwrites.
 use crate::error::{RecoveryError, RingError};
 use ondol_base::crc::crc32c;
-use ondol_base::media::{Identity, Lock, Mapped, Open, Promise as Fenced, Storage};
+use ondol_base::media::{File, Identity, Lock, Mapped, Open, Promise as Fenced, Storage};
 use ondol_base::sim::mutated;
 use ondol_ring::{FREED, HEADER, LEAST, Memory, Ring, SLOT};
 use std::fmt;
@@ -21,11 +21,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-const MAGIC: &[u8; 16] = b"ondol log ring 2";
+const MAGIC: &[u8; 16] = b"ondol log ring 1";
 /// Bytes that are written at once, or not at all (M3).
 const SECTOR: usize = 512;
 const PATH: usize = 440;
 const UNFINISHED: &str = ".new";
+/// The system's number for input or output that failed.
+const ILL: i32 = 5;
 /// Bytes of a new ring if nothing else is asked for.
 pub const USUAL_SIZE: u64 = 64 << 20;
 
@@ -74,7 +76,7 @@ impl Given {
     pub(crate) fn lock(&self) -> Result<Box<dyn Lock>, RecoveryError> {
         let name = format!("{}.lock", self.name);
         self.storage.lock(&name).map_err(|error| match error.kind() {
-            io::ErrorKind::WouldBlock => RecoveryError::Locked { folder: self.path() },
+            io::ErrorKind::WouldBlock => RingError::InUse { ring: self.path() }.into(),
             _ => self.failed(error),
         })
     }
@@ -141,7 +143,7 @@ pub(crate) struct RingFile {
     pub ring: Ring<Words>,
 }
 
-/// Opens the ring that is there; `None` where no file has its name. `folder`: the database's, in which `location` is for messages.
+/// Opens the ring that is there; `None` where no file has its name. `folder`: the database's.
 pub(crate) fn open(given: &Given, folder: Identity) -> Result<Option<RingFile>, RecoveryError> {
     let failed = |e| given.failed(e);
     let file = match given.storage.open(&given.name, Open::Write) {
@@ -165,11 +167,11 @@ pub(crate) fn open(given: &Given, folder: Identity) -> Result<Option<RingFile>, 
     if let Some(promise) = given.promise.filter(|p| *p != header.promise) {
         return Err(given.unfit(format!("the promise {promise}"), header.promise));
     }
-    let ring = map(given, &*file, header.len, header.promise)?;
+    let ring = map(given, &file, header.len, header.promise)?;
     Ok(Some(RingFile { header, ring }))
 }
 
-/// Makes the ring, whose file is not there (W1).
+/// Makes the ring, whose file is not there (W1). `folder` and `path`: the database's.
 pub(crate) fn make(given: &Given, folder: Identity, path: String) -> Result<(), RecoveryError> {
     let failed = |e| given.failed(e);
     let len = given.size.unwrap_or(USUAL_SIZE);
@@ -189,7 +191,7 @@ pub(crate) fn make(given: &Given, folder: Identity, path: String) -> Result<(), 
             file.write_at(&zeros[..n as usize], at).map_err(failed)?;
             at += n;
         }
-        map(given, &*file, len, promise)?.format();
+        map(given, &file, len, promise)?.format();
         let number = ondol_base::random::next_u64();
         let header = Header { promise, len, number, folder, path };
         let done = file.write_at(&header.encode(), 0).and_then(|()| file.sync_data());
@@ -213,7 +215,7 @@ fn smallest() -> u64 {
 
 fn map(
     given: &Given,
-    file: &dyn ondol_base::media::File,
+    file: &Arc<dyn File>,
     len: u64,
     promise: Promise,
 ) -> Result<Ring<Words>, RecoveryError> {
@@ -221,22 +223,23 @@ fn map(
     if promise == Promise::PowerFailure && map.promise() != Fenced::Fence {
         return Err(RingError::NotPersistent { ring: given.path() }.into());
     }
-    let ring = Ring::new(Words::new(map), len as usize);
+    let ring = Ring::new(Words::new(map, file.clone()), len as usize);
     ring.ok_or_else(|| given.unfit(format!("a size of {} bytes at least", smallest()), len))
 }
 
 /// A ring's memory: slots and FREED in the mapping, the other words in the process's own memory (W2).
 pub(crate) struct Words {
     map: Box<dyn Mapped>,
+    file: Arc<dyn File>,
     own: Box<[AtomicU64]>,
 }
 impl Words {
-    fn new(map: Box<dyn Mapped>) -> Words {
+    fn new(map: Box<dyn Mapped>, file: Arc<dyn File>) -> Words {
         let mut freed = [0; 8];
         map.read(FREED, &mut freed);
         let own: Box<[AtomicU64]> = (0..HEADER / 8).map(|_| AtomicU64::new(0)).collect();
         own[FREED / 8].store(u64::from_le_bytes(freed), Ordering::SeqCst);
-        Words { map, own }
+        Words { map, file, own }
     }
     fn own(&self, at: usize) -> &AtomicU64 {
         &self.own[at / 8]
@@ -260,6 +263,12 @@ impl Memory for Words {
     fn fence(&self) {
         if !mutated("ring_unfenced") {
             self.map.fence()
+        }
+    }
+    fn settle(&self) -> Result<(), i32> {
+        match self.map.promise() {
+            Fenced::Fence => Ok(()),
+            Fenced::Sync => self.file.sync_data().map_err(|_| ILL),
         }
     }
     fn read(&self, at: usize, to: &mut [u8]) {

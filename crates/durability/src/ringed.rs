@@ -22,7 +22,7 @@ use ondol_base::media::{File, Identity, Lock, Mapped, Open, Storage};
 use ondol_base::sim::{self, mutated};
 use ondol_base::sync::{Condvar, Mutex};
 use ondol_base::thread::{self, JoinHandle};
-use ondol_ring::{Error, Files, Ring, Segment};
+use ondol_ring::{Error, Files, Memory, Ring, Segment};
 use std::collections::BTreeMap;
 use std::io;
 use std::ops::Range;
@@ -100,10 +100,12 @@ impl Ringed {
             drop(drain.join())
         }
     }
-    /// Makes the ring empty, durably, over synced files.
+    /// Makes the ring empty over synced files: durably, so that a power failure does not bring its entries back, whatever it promises.
     pub fn drain(&self) -> io::Result<()> {
         let _phase = sim::phase("drain");
-        self.shared.ring.drain(&*self.shared).map_err(|e| self.shared.failed(e))
+        let ring = &self.shared.ring;
+        let settled = ring.drain(&*self.shared).and_then(|()| ring.memory().settle().map_err(Error::Sync));
+        settled.map_err(|e| self.shared.failed(e))
     }
     /// For messages: where the ring is.
     pub fn path(&self) -> &str {

@@ -305,7 +305,7 @@ fn one_database_at_a_time_has_a_ring() {
     h.live_and(folder.config(Some("ring")), 1, |_| {
         let mut none = History::default();
         let open = Db::open(folder.config_of(&other, Some("ring")), &mut none.truth).map(drop);
-        assert!(matches!(open, Err(RecoveryError::Locked { .. })), "{open:?}");
+        assert!(matches!(open, Err(RecoveryError::Ring(RingError::InUse { .. }))), "{open:?}");
     });
     let mut none = History::default();
     assert!(matches!(none.refused(folder.config_of(&other, Some("ring"))), RingError::Foreign { .. }));

@@ -59,7 +59,7 @@ fn ring(e: &RingError) -> SqlError {
     let code = match e {
         RingError::Damaged { .. } | RingError::Mark { .. } => s::DATA_CORRUPTED,
         e if e.can_be_lost() => "55000",
-        RingError::Foreign { .. } => s::OBJECT_IN_USE,
+        RingError::Foreign { .. } | RingError::InUse { .. } => s::OBJECT_IN_USE,
         _ => s::INVALID_PARAMETER_VALUE,
     };
     let error = SqlError::new(code, e.to_string());
