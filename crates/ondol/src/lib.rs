@@ -38,6 +38,10 @@
 pub mod backup;
 mod batch;
 pub mod check;
+#[cfg(feature = "columnar")]
+mod columnar;
+#[cfg(feature = "columnar")]
+mod columns;
 mod control;
 mod database;
 mod define;

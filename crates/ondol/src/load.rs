@@ -40,13 +40,16 @@ pub(crate) struct Into<'a> {
     pub options: &'a CopyOptions,
 }
 
+/// Columns that the data lacks, with their values.
+pub(crate) type Filled = Vec<(u16, Value)>;
+
 /// The way of a record to a row, apart from any session.
 struct Converter {
     table: Arc<Table>,
     columns: Vec<u16>,
     types: Vec<Type>,
     /// Columns that the data lacks, with their values where those are constants.
-    filled: Option<Vec<(u16, Value)>>,
+    filled: Option<Filled>,
     database: String,
     now_us: i64,
 }
@@ -231,30 +234,13 @@ impl Session {
         progress: &mut dyn FnMut(Progress),
         all_bytes: Option<u64>,
     ) -> SqlResult<(u64, Option<Token>)> {
-        self.fresh = false;
-        self.refuse_read_only("COPY FROM")?;
-        let exprs: Vec<&Expr> = into.defaults.iter().map(|(_, e)| e).collect();
-        let defaults = match exprs.is_empty() {
-            true => None,
-            false => Some(self.compile_values(&exprs, bound.catalog_version)?),
-        };
-        let mut tables = vec![into.table.clone()];
-        if let Some(d) = &defaults {
-            tables.extend(d.program.tables.iter().filter(|t| t.def.id != into.table.def.id).cloned());
-        }
-        self.connection.start_statement(bound.catalog_version, &tables, true)?;
-        // Defaults that are constants are computed once.
-        let constant = exprs.iter().all(|e| matches!(e.kind, ExprKind::Const(_)));
-        let filled = match &defaults {
-            Some(d) if constant => self.values_of(d)?,
-            _ => vec![],
-        };
-        let columns = into.defaults.iter().map(|(column, _)| *column);
+        let lacking: Vec<(u16, &Expr)> = into.defaults.iter().map(|(c, e)| (*c, e)).collect();
+        let (defaults, filled) = self.start_copy(into.table, &lacking, bound)?;
         let converter = Arc::new(Converter {
             table: into.table.clone(),
             columns: into.columns.to_vec(),
             types: into.columns.iter().map(|&c| into.table.def.columns[c as usize].ty).collect(),
-            filled: constant.then(|| columns.zip(filled).collect()),
+            filled,
             database: self.database.name.to_string(),
             now_us: self.connection.transaction_time_us(),
         });
@@ -312,6 +298,35 @@ impl Session {
         progress(Progress { rows, bytes: cutter.consumed(), all_bytes });
         let token = self.connection.end_statement()?;
         Ok((rows, token))
+    }
+
+    /// Begins a statement that fills a table. Gives a program for the defaults of columns that the data lacks, and their values where those are constants.
+    pub(crate) fn start_copy(
+        &mut self,
+        table: &Arc<Table>,
+        defaults: &[(u16, &Expr)],
+        bound: &Bound,
+    ) -> SqlResult<(Option<Plan>, Option<Filled>)> {
+        self.fresh = false;
+        self.refuse_read_only("COPY FROM")?;
+        let exprs: Vec<&Expr> = defaults.iter().map(|(_, e)| *e).collect();
+        let computed = match exprs.is_empty() {
+            true => None,
+            false => Some(self.compile_values(&exprs, bound.catalog_version)?),
+        };
+        let mut tables = vec![table.clone()];
+        if let Some(d) = &computed {
+            tables.extend(d.program.tables.iter().filter(|t| t.def.id != table.def.id).cloned());
+        }
+        self.connection.start_statement(bound.catalog_version, &tables, true)?;
+        // Defaults that are constants are computed once.
+        let constant = exprs.iter().all(|e| matches!(e.kind, ExprKind::Const(_)));
+        let filled = match &computed {
+            Some(d) if constant => self.values_of(d)?,
+            _ => vec![],
+        };
+        let columns = defaults.iter().map(|(column, _)| *column);
+        Ok((computed, constant.then(|| columns.zip(filled).collect())))
     }
 
     /// Copies a block row by row; `line` is that of its first. Gives the number of rows.
@@ -372,7 +387,7 @@ fn reused<'a>(values: Vec<ValueRef<'_>>) -> Vec<ValueRef<'a>> {
 
 /// A field's value, of the column's type.
 #[inline]
-fn convert<'a>(
+pub(crate) fn convert<'a>(
     field: &'a str,
     ty: Type,
     ctx: &Context<'_>,

@@ -3,10 +3,9 @@ use crate::load::Into;
 use crate::output::Output;
 use crate::planned::Plan;
 use crate::session::Session;
-use crate::workers::PART;
 use ondol_engine::Token;
 use ondol_engine::error::io_state;
-use ondol_sql::bound::{Bound, Copy, CopyEnd, CopyOptions, Query, Statement};
+use ondol_sql::bound::{Bound, Copy, CopyEnd, CopyFormat, CopyOptions, Query, Statement};
 use ondol_sql::copy::Writer;
 use ondol_sql::interpret::Nowhere;
 use ondol_sql::interpret::rows::Row;
@@ -26,6 +25,21 @@ fn file_error(path: &str, what: &str, e: std::io::Error) -> SqlError {
     SqlError::new(state, format!("could not {what} file \"{path}\": {e}"))
 }
 
+/// A file to be read, with its size, if it has one.
+fn open(path: &str) -> SqlResult<(File, Option<u64>)> {
+    let file = File::open(Path::new(path)).map_err(|e| file_error(path, "open", e))?;
+    let about = file.metadata().map_err(|e| file_error(path, "read", e))?;
+    if about.is_dir() {
+        return Err(SqlError::new(sqlstate::WRONG_OBJECT_TYPE, format!("\"{path}\" is a directory")));
+    }
+    Ok((file, about.is_file().then_some(about.len())))
+}
+
+#[cfg(not(feature = "columnar"))]
+fn not_built() -> SqlError {
+    SqlError::unsupported("COPY in Parquet").detail("This build is without cargo's feature \"columnar\".")
+}
+
 /// An error of COPY with the file's name, where it was the medium's and not the data's.
 fn in_file(path: &str, e: SqlError) -> SqlError {
     match e.sqlstate() {
@@ -39,10 +53,14 @@ fn in_file(path: &str, e: SqlError) -> SqlError {
 impl Session {
     pub(crate) fn copy(&mut self, copy: &Copy, bound: &Bound, out: &mut dyn Output) -> SqlResult<()> {
         let (rows, token) = match copy {
-            Copy::From { table, columns, defaults, end, options } => {
-                let into = Into { table: &table.0, columns, defaults, options };
-                match end {
-                    CopyEnd::Client => {
+            Copy::From { table, columns, defaults, end, format } => {
+                let input = match end {
+                    CopyEnd::Client => None,
+                    CopyEnd::File(path) => Some((path, open(path)?)),
+                };
+                match (format, input) {
+                    (CopyFormat::Text(options), None) => {
+                        let into = Into { table: &table.0, columns, defaults, options };
                         // The input borrows the output, which progress is told to as well: so none is told here unless
                         // the input is counted by its owner.
                         let input = out.copy_in()?;
@@ -53,31 +71,36 @@ impl Session {
                             _ => e,
                         })?
                     }
-                    CopyEnd::File(path) => {
-                        let file = File::open(Path::new(path)).map_err(|e| file_error(path, "open", e))?;
-                        let about = file.metadata().map_err(|e| file_error(path, "read", e))?;
-                        if about.is_dir() {
-                            return Err(SqlError::new(
-                                sqlstate::WRONG_OBJECT_TYPE,
-                                format!("\"{path}\" is a directory"),
-                            ));
-                        }
-                        let size = about.is_file().then_some(about.len());
+                    (CopyFormat::Text(options), Some((path, (file, size)))) => {
+                        let into = Into { table: &table.0, columns, defaults, options };
                         self.copy_from(&into, file, bound, &mut |p| out.progress(p), size)
                             .map_err(|e| in_file(path, e))?
                     }
+                    (CopyFormat::Parquet(_), None) => {
+                        return Err(SqlError::unsupported("COPY FROM STDIN in Parquet")
+                            .detail("It is read from its end, so it has to be a file."));
+                    }
+                    #[cfg(feature = "columnar")]
+                    (CopyFormat::Parquet(_), Some((path, (file, _)))) => {
+                        let listed = !defaults.iter().any(|(c, _)| columns.contains(c));
+                        self.copy_from_parquet(&table.0, (columns, listed), defaults, file, bound, &mut |p| {
+                            out.progress(p)
+                        })
+                        .map_err(|e| in_file(path, e))?
+                    }
+                    #[cfg(not(feature = "columnar"))]
+                    (CopyFormat::Parquet(_), Some(_)) => return Err(not_built()),
                 }
             }
-            Copy::To { query, end, options } => match end {
+            Copy::To { query, end, format } => match end {
                 CopyEnd::Client => {
                     let mut sink = out.copy_out()?;
-                    self.copy_to(query, options, &mut *sink, bound)?
+                    self.copy_to(query, format, &mut *sink, bound)?
                 }
                 CopyEnd::File(path) => {
                     let mut file =
                         File::create(Path::new(path)).map_err(|e| file_error(path, "create", e))?;
-                    let done =
-                        self.copy_to(query, options, &mut file, bound).map_err(|e| in_file(path, e))?;
+                    let done = self.copy_to(query, format, &mut file, bound).map_err(|e| in_file(path, e))?;
                     // What is no file of a disk (a pipe, a device) has nothing to sync.
                     if file.metadata().is_ok_and(|m| m.is_file()) {
                         file.sync_all().map_err(|e| file_error(path, "write", e))?;
@@ -93,7 +116,7 @@ impl Session {
     fn copy_to(
         &mut self,
         query: &Query,
-        options: &CopyOptions,
+        format: &CopyFormat,
         sink: &mut dyn Write,
         bound: &Bound,
     ) -> SqlResult<(u64, Option<Token>)> {
@@ -104,19 +127,33 @@ impl Session {
             notices: Vec::new(),
         };
         let plan = Arc::new(Plan::new(self.compile(&inner)?));
+        match format {
+            CopyFormat::Text(options) => self.copy_to_text(&plan, options, sink),
+            #[cfg(feature = "columnar")]
+            CopyFormat::Parquet(unrepresentable) => self.copy_to_parquet(&plan, *unrepresentable, sink),
+            #[cfg(not(feature = "columnar"))]
+            CopyFormat::Parquet(_) => Err(not_built()),
+        }
+    }
+
+    fn copy_to_text(
+        &mut self,
+        plan: &Arc<Plan>,
+        options: &CopyOptions,
+        sink: &mut dyn Write,
+    ) -> SqlResult<(u64, Option<Token>)> {
         let failed =
             |e: std::io::Error| SqlError::new(io_state(&e), format!("could not write COPY data: {e}"));
-        let mut text = Text::new(&plan, options);
-        text.header(&plan);
-        let grouped = plan.parted.is_some_and(|p| p.is_grouped());
-        let workers = if grouped { 0 } else { self.workers_for(&plan) };
+        let mut text = Text::new(plan, options);
+        text.header(plan);
+        let workers = self.workers_for_rows(plan);
         let done = if workers > 0 {
             sink.write_all(&text.bytes).map_err(failed)?;
             let (of, options) = (plan.clone(), options.clone());
             self.read_parts(
-                &plan,
+                plan,
                 workers,
-                PART,
+                self.part_of(plan, workers),
                 &[],
                 &mut Nowhere,
                 move || Text::new(&of, &options),
@@ -135,7 +172,7 @@ impl Session {
                 },
             )?
         } else {
-            let done = self.run_program(&plan, &[], &mut |row: &Row<'_>| {
+            let done = self.run_program(plan, &[], &mut |row: &Row<'_>| {
                 text.row(row);
                 if text.bytes.len() >= BLOCK {
                     sink.write_all(&text.bytes).map_err(failed)?;

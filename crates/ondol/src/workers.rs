@@ -18,8 +18,8 @@ use ondol_sql::interpret::{self, Env, Gathered, Gatherer, NoHost, Nowhere, Share
 use ondol_types::{SqlError, SqlResult, Value, ValueRef};
 use std::sync::Arc;
 
-/// Pages of a part: so many that handing it out costs nothing beside reading it.
-pub(crate) const PART: usize = 128;
+/// Pages of a part at most: so many that handing it out costs nothing beside reading it.
+const PART: usize = 128;
 /// Parts for each worker at least, where the table has pages for them.
 const TURNS: usize = 8;
 
@@ -51,6 +51,11 @@ impl Session {
         if pages < self.quick.parted_pages { 0 } else { self.quick.workers.min(pages) }
     }
 
+    /// The same for a program whose rows go out one by one; 0 for others.
+    pub(crate) fn workers_for_rows(&self, plan: &Plan) -> usize {
+        if plan.parted.is_some_and(|p| p.is_grouped()) { 0 } else { self.workers_for(plan) }
+    }
+
     /// One statement of the connection, its table read by workers that make groups of its rows.
     #[inline(never)]
     pub(crate) fn run_parted(
@@ -63,7 +68,7 @@ impl Session {
         self.read_parts(
             plan,
             workers,
-            PART,
+            self.part_of(plan, workers),
             params,
             sink,
             || (),
@@ -75,6 +80,12 @@ impl Session {
             },
             |gathered, gatherer| gatherer.add(gathered),
         )
+    }
+
+    /// Pages of a part for workers that are quickly done with one.
+    pub(crate) fn part_of(&self, plan: &Plan, workers: usize) -> usize {
+        let pages = plan.parted.map_or(0, |p| p.table(&plan.program).pages());
+        (pages / (workers.max(1) * TURNS)).clamp(1, PART)
     }
 
     /// One statement of the connection. Workers, each with a `state` of its own, `work` on parts of at most `pages` pages; what they hand over comes to `take` in the parts' order.
@@ -102,8 +113,6 @@ impl Session {
         let (cancel, limit) = (self.cancel.clone(), self.database.work_limit);
         let (program, database) = (plan.program.clone(), self.database.name.clone());
         let owned: Vec<Value> = params.iter().map(|v| v.to_owned()).collect();
-        let table_pages = parted.table(&program).pages();
-        let pages = pages.min(table_pages / (workers * TURNS)).max(1);
         let frame = self.plans.frames.of(&program);
         let done = interpret::run_parted(
             frame,

@@ -123,6 +123,10 @@ const FORMS: &[(&str, &[(&str, &str)])] = &[
             ("COPY ... TO STDOUT (FORMAT text, csv)", "COPY t TO STDOUT (FORMAT csv, HEADER)"),
             ("COPY (query) TO STDOUT", "COPY (SELECT a FROM t) TO STDOUT"),
             ("COPY ... FROM STDIN", "COPY t FROM STDIN (FORMAT csv)"),
+            (
+                "COPY ... TO, COPY ... FROM 'file' (FORMAT parquet)",
+                "COPY (SELECT a FROM t) TO STDOUT (FORMAT parquet)",
+            ),
             ("COPY ... (FORMAT binary)", "COPY t TO STDOUT (FORMAT binary)"),
             ("COPY ... TO PROGRAM", "COPY t TO PROGRAM 'cat'"),
             ("COPY ... FROM ... WHERE", "COPY t FROM STDIN WHERE a > 1"),
@@ -360,6 +364,7 @@ fn document() -> String {
         writeln!(out, "- `{name}`: {about}").unwrap();
     }
     out += PARALLEL;
+    out += PARQUET;
     out += "\n## What PostgreSQL has besides\n\nThese names are refused as not supported; any other name does not exist.\n";
     for (title, names) in unsupported::names() {
         write!(out, "\n{title}: `{}`.\n", names.join("`, `")).unwrap();
@@ -377,6 +382,26 @@ A table of `min_parallel_table_scan_size` (8MB) or more is read by up to `max_pa
 - is COPY of a table, or of a query without more than columns, expressions and WHERE, to a file or STDOUT.
 
 The threads read in the statement's snapshot and transaction, its own uncommitted changes included, at every isolation level. The result is that of one thread, in the same order: COPY gives the rows in storage order, groups come as they are first met. Sums and averages of double precision are added part by part, and may differ from one thread's in the last digits. Each thread may take as much memory as a statement.
+";
+
+/// Held by `tests/parquet.rs`.
+const PARQUET: &str = "
+## COPY in Parquet
+
+`COPY t TO 'file' (FORMAT parquet)`, also of a query and to STDOUT; `COPY t FROM 'file' (FORMAT parquet)`. It comes with cargo's feature `columnar`, which is on by default; without it, 0A000.
+
+| SQL | Parquet |
+| --- | --- |
+| boolean; smallint, integer, bigint; double precision | the same |
+| numeric(p, s), of up to 76 digits | decimals of that precision and scale |
+| text, varchar(n), char(n) | UTF8; char(n) with its blanks, as PostgreSQL shows it |
+| bytea | bytes |
+| date | days |
+| timestamp, timestamptz | microseconds, without a zone and in UTC |
+
+What has no value there is an error that names row and column: NaN of numeric, infinite dates and timestamps, timestamps after the year 294246. `UNREPRESENTABLE 'null'` makes them NULL, `UNREPRESENTABLE 'text'` makes text of all columns of these types. Only the latter takes numeric without a precision; a cast gives it one.
+
+Files are read by the names of their columns: with a list of columns these, and no others; without one all of the file's, which the table must have. Columns that the file lacks get their defaults. A column of a type that the table's cannot hold exactly is refused (42804); so is a value that does not fit, or would lose digits, with its row and column. Texts are read into columns of every type, as COPY reads them. Columns of lists and structures are refused, and compression other than Snappy, gzip and LZ4.
 ";
 
 #[test]

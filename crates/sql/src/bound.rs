@@ -286,6 +286,22 @@ pub struct CopyOptions {
     pub force_quote_all: bool,
 }
 
+/// What becomes of a value that Parquet has none for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unrepresentable {
+    Error,
+    Null,
+    /// Columns of types with such values become texts, all of their values.
+    Text,
+}
+
+#[derive(Clone, Debug)]
+pub enum CopyFormat {
+    /// Text or CSV.
+    Text(CopyOptions),
+    Parquet(Unrepresentable),
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CopyEnd {
     /// STDIN or STDOUT
@@ -299,14 +315,15 @@ pub enum Copy {
     From {
         table: TableRef,
         columns: Vec<u16>,
+        /// Of the columns that the data lacks; of Parquet, without a list of columns, of all that it may lack.
         defaults: Vec<(u16, Expr)>,
         end: CopyEnd,
-        options: CopyOptions,
+        format: CopyFormat,
     },
     To {
         query: Query,
         end: CopyEnd,
-        options: CopyOptions,
+        format: CopyFormat,
     },
 }
 

@@ -3,7 +3,10 @@
 use super::dml::{default_of, target_column};
 use super::tree::{at, kind, option_bool, option_text, options, refuse, relation_name, string, unexpected};
 use super::{Binder, accepted, coerce};
-use crate::bound::{Copy, CopyEnd, CopyOptions, From, Query, Rel, RelEntry, Statement, TableRef, Target};
+use crate::bound::{
+    Copy, CopyEnd, CopyFormat, CopyOptions, From, Query, Rel, RelEntry, Statement, TableRef, Target,
+    Unrepresentable,
+};
 use crate::parse::tree::{CopyStmt, DefElem, node::Node as Kind};
 use ondol_types::{SqlError, SqlResult, sqlstate};
 
@@ -15,7 +18,7 @@ impl<'a> Binder<'a> {
     pub(super) fn copy(&mut self, s: &'a CopyStmt) -> SqlResult<Statement> {
         refuse(s.is_program, "COPY from or to a program")?;
         refuse(s.where_clause.is_some(), "COPY ... WHERE")?;
-        let options = self.copy_options(s)?;
+        let format = self.copy_format(s)?;
         let end = if s.filename.is_empty() { CopyEnd::Client } else { CopyEnd::File(s.filename.clone()) };
         if let Some(query) = s.query.as_deref() {
             let Kind::SelectStmt(q) = kind(query)? else {
@@ -25,7 +28,7 @@ impl<'a> Binder<'a> {
                 return Err(unexpected("COPY (query) FROM"));
             }
             let query = self.settled_select(q)?;
-            return Ok(Statement::Copy(Copy::To { query, end, options }));
+            return Ok(Statement::Copy(Copy::To { query, end, format }));
         }
         let relation = relation_name(&s.relation)?;
         let table = self.table(relation)?;
@@ -45,7 +48,9 @@ impl<'a> Binder<'a> {
         if s.is_from {
             let mut defaults = Vec::new();
             for (i, c) in table.def.columns.iter().enumerate() {
-                if !columns.contains(&(i as u16)) {
+                // Which columns a Parquet file has is not known yet.
+                let unknown = s.attlist.is_empty() && matches!(format, CopyFormat::Parquet(_));
+                if unknown || !columns.contains(&(i as u16)) {
                     defaults.push((i as u16, default_of(self.catalog, c)?));
                 }
             }
@@ -54,7 +59,7 @@ impl<'a> Binder<'a> {
                 columns,
                 defaults,
                 end,
-                options,
+                format,
             }));
         }
         let all: Vec<_> = table.def.columns.iter().map(|c| (c.name.clone(), c.ty)).collect();
@@ -69,10 +74,10 @@ impl<'a> Binder<'a> {
         let entry = RelEntry { alias: table.def.name.clone(), rel: Rel::Table(table), columns: all };
         let mut query = Query { rels: vec![entry], from: vec![From::Rel(0)], targets, ..Query::default() };
         coerce::settle_targets(self, &mut query)?;
-        Ok(Statement::Copy(Copy::To { query, end, options }))
+        Ok(Statement::Copy(Copy::To { query, end, format }))
     }
 
-    fn copy_options(&mut self, s: &'a CopyStmt) -> SqlResult<CopyOptions> {
+    fn copy_format(&mut self, s: &'a CopyStmt) -> SqlResult<CopyFormat> {
         let given = options(&s.options)?;
         for (i, o) in given.iter().enumerate() {
             if given[..i].iter().any(|p| p.defname == o.defname) {
@@ -97,6 +102,7 @@ impl<'a> Binder<'a> {
             Some((o, f)) => match f.as_str() {
                 "text" => false,
                 "csv" => true,
+                "parquet" => return self.copy_parquet(s, &given),
                 "binary" => return Err(at(SqlError::unsupported("COPY in binary format"), o.location)),
                 other => return Err(bad(o, format!("COPY format \"{other}\" not recognized"))),
             },
@@ -166,6 +172,10 @@ impl<'a> Binder<'a> {
                         }
                     }
                 }
+                "unrepresentable" => {
+                    let message = "COPY unrepresentable available only in Parquet";
+                    return Err(at(SqlError::new(sqlstate::FEATURE_NOT_SUPPORTED, message), o.location));
+                }
                 "force_not_null"
                 | "force_null"
                 | "on_error"
@@ -219,6 +229,41 @@ impl<'a> Binder<'a> {
             let message = "CSV quote character must not appear in the NULL specification";
             return Err(SqlError::new(sqlstate::FEATURE_NOT_SUPPORTED, message));
         }
-        Ok(c)
+        Ok(CopyFormat::Text(c))
+    }
+
+    /// FORMAT parquet, which PostgreSQL does not have.
+    fn copy_parquet(&mut self, s: &CopyStmt, given: &[&DefElem]) -> SqlResult<CopyFormat> {
+        let mut unrepresentable = Unrepresentable::Error;
+        for o in given {
+            match o.defname.as_str() {
+                "format" => {}
+                "freeze" if s.is_from => {
+                    if option_bool(o)? {
+                        self.notice(accepted::COPY_FREEZE);
+                    }
+                }
+                "unrepresentable" if s.is_from => {
+                    return Err(bad(o, "COPY unrepresentable only available using COPY TO"));
+                }
+                "unrepresentable" => {
+                    unrepresentable = match option_text(o)?.unwrap_or_default().to_ascii_lowercase().as_str()
+                    {
+                        "error" => Unrepresentable::Error,
+                        "null" => Unrepresentable::Null,
+                        "text" => Unrepresentable::Text,
+                        other => {
+                            let message = format!("COPY unrepresentable \"{other}\" not recognized");
+                            return Err(bad(o, message).hint("Available values: error, null, text."));
+                        }
+                    }
+                }
+                other => {
+                    let message = format!("COPY {} is not available in Parquet", other.replace('_', " "));
+                    return Err(at(SqlError::new(sqlstate::FEATURE_NOT_SUPPORTED, message), o.location));
+                }
+            }
+        }
+        Ok(CopyFormat::Parquet(unrepresentable))
     }
 }

@@ -269,16 +269,15 @@ impl<'q> Shower<'q> {
                 self.levels.pop();
                 out
             }
-            Statement::Copy(Copy::To { query, end, options }) => {
+            Statement::Copy(Copy::To { query, end, format }) => {
                 vec![
                     format!("copy to {end:?}"),
-                    format!("{options:?}"),
+                    copy_format(format),
                     format!("query ({})", self.inner(query)),
                 ]
             }
-            Statement::Copy(Copy::From { table, columns, defaults, end, options }) => {
-                let mut out =
-                    vec![format!("copy {table:?} {columns:?} from {end:?}"), format!("{options:?}")];
+            Statement::Copy(Copy::From { table, columns, defaults, end, format }) => {
+                let mut out = vec![format!("copy {table:?} {columns:?} from {end:?}"), copy_format(format)];
                 for (c, e) in defaults {
                     out.push(format!("column {c} = {}", self.expr(e)));
                 }
@@ -327,4 +326,11 @@ fn index(i: &NewIndex) -> String {
         }
     }
     words.join(" ")
+}
+
+fn copy_format(format: &CopyFormat) -> String {
+    match format {
+        CopyFormat::Text(options) => format!("{options:?}"),
+        CopyFormat::Parquet(unrepresentable) => format!("Parquet, unrepresentable: {unrepresentable:?}"),
+    }
 }

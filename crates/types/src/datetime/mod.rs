@@ -52,12 +52,13 @@ fn out_of_range(what: &str) -> SqlError {
     SqlError::new(sqlstate::DATETIME_FIELD_OVERFLOW, format!("{what} out of range"))
 }
 
-/// A number of days as a date, if it is one.
-fn check_date(days: i64) -> Option<i32> {
+/// A number of days from 2000-01-01 as a finite date, if it is one.
+pub fn check_date(days: i64) -> Option<i32> {
     DATES.contains(&days).then_some(days as i32)
 }
 
-fn check_timestamp(t: i64) -> Option<i64> {
+/// A number of microseconds from 2000-01-01 as a finite timestamp, if it is one.
+pub fn check_timestamp(t: i64) -> Option<i64> {
     TIMESTAMPS.contains(&t).then_some(t)
 }
 
