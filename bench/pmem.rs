@@ -92,7 +92,10 @@ pub fn run(args: Args) -> Result<()> {
         populate(&Sqlite::new(&database(folder.path()), None, "OFF", &[]), &scale)?;
     }
     let kept = rusqlite::Connection::open(IN_PROCESS)?;
-    populate(&Sqlite { journal_mode: "MEMORY".into(), ..Sqlite::new(Path::new(IN_PROCESS), None, "OFF", &[]) }, &scale)?;
+    populate(
+        &Sqlite { journal_mode: "MEMORY".into(), ..Sqlite::new(Path::new(IN_PROCESS), None, "OFF", &[]) },
+        &scale,
+    )?;
     let seconds = args.common.seconds(5.0);
     for journal in &args.journal {
         let sides: Vec<Sqlite> = SIDES.iter().filter_map(|s| sqlite(s, journal)).collect();
