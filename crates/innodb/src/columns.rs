@@ -24,6 +24,7 @@ use crate::record::{Length, Lengths, Span, padded};
 use crate::scan::{Leaf, Scan, Stored};
 use crate::table::{Column, Type};
 use crate::text::{self, hex};
+pub use crate::value::ZeroDates;
 use crate::value::{self, Date, Digits, Time};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
@@ -44,16 +45,6 @@ use std::sync::Arc;
 const ROWS: usize = 1 << 16;
 const BYTES: usize = 8 << 20;
 
-/// What becomes of dates that are no days of the calendar: zero dates, zero months and days, the 31st of February.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ZeroDates {
-    #[default]
-    Refuse,
-    Null,
-    /// Columns of dates become texts, all of their values.
-    Text,
-}
-
 /// The columns that a table's rows become. Shared by all who make batches.
 pub struct Form {
     schema: SchemaRef,
@@ -68,7 +59,7 @@ impl Form {
         let mut places = Vec::new();
         for &i in columns {
             let column = &scan.columns()[i];
-            let nullable = column.nullable || (is_date(&column.ty) && zero_dates == ZeroDates::Null);
+            let nullable = column.nullable || (column.ty.is_date() && zero_dates == ZeroDates::Null);
             fields.push(Field::new(&column.name, data_type(&column.ty, zero_dates), nullable));
             let dictionary = match &column.ty {
                 Type::Enum { elements, .. } => Some(Arc::new(StringArray::from_iter_values(
@@ -85,13 +76,9 @@ impl Form {
     }
 }
 
-fn is_date(ty: &Type) -> bool {
-    matches!(ty, Type::Date | Type::DateTime { .. } | Type::Timestamp { .. } | Type::OldDateTime)
-}
-
 fn data_type(ty: &Type, zero_dates: ZeroDates) -> DataType {
     match ty {
-        _ if is_date(ty) && zero_dates == ZeroDates::Text => DataType::Utf8,
+        _ if ty.is_date() && zero_dates == ZeroDates::Text => DataType::Utf8,
         Type::Int { bytes, unsigned, .. } => match (bytes, unsigned) {
             (1, false) => DataType::Int8,
             (2, false) => DataType::Int16,
@@ -558,21 +545,7 @@ where
 
 /// Microseconds since 1970 of a date and a time of day.
 fn micros(date: Date, time: Time) -> std::result::Result<i64, Refused> {
-    Ok(date.days().ok_or(NoDay)? as i64 * 86_400_000_000 + of_day(time))
-}
-fn of_day(time: Time) -> i64 {
-    let seconds = (time.hour as i64 * 60 + time.minute as i64) * 60 + time.second as i64;
-    let micros = seconds * 1_000_000 + time.micros as i64;
-    if time.negative { -micros } else { micros }
-}
-/// Hours, minutes and seconds as the digits of one number.
-fn digits(n: u64) -> std::result::Result<Time, Refused> {
-    let (hour, minute, second) = (n / 10_000, (n / 100 % 100) as u8, (n % 100) as u8);
-    let hour = u16::try_from(hour).map_err(|_| NoValue)?;
-    if minute > 59 || second > 59 {
-        return Err(NoValue);
-    }
-    Ok(Time { negative: false, hour, minute, second, micros: 0 })
+    Ok(date.days().ok_or(NoDay)? as i64 * 86_400_000_000 + time.micros())
 }
 
 /// What takes the values of a column.
@@ -600,7 +573,7 @@ fn values(column: &Column, dictionary: Option<&ArrayRef>, zero_dates: ZeroDates)
         };
     }
     match &column.ty {
-        _ if is_date(&column.ty) && zero_dates == ZeroDates::Text => {
+        _ if column.ty.is_date() && zero_dates == ZeroDates::Text => {
             let column = column.clone();
             made(move |b| shown(&column, b))
         }
@@ -640,14 +613,13 @@ fn values(column: &Column, dictionary: Option<&ArrayRef>, zero_dates: ZeroDates)
         Type::Date => fixed!(Date32Type, 3, |b| value::date(&b).ok_or(NoValue)?.days().ok_or(NoDay)),
         Type::Time { fsp } => {
             let fsp = *fsp;
-            fixed!(DurationMicrosecondType, 8, move |b| Ok(of_day(
-                value::time(&b[..width], fsp).ok_or(NoValue)?
-            )))
+            fixed!(DurationMicrosecondType, 8, move |b| Ok(value::time(&b[..width], fsp)
+                .ok_or(NoValue)?
+                .micros()))
         }
-        Type::OldTime => fixed!(DurationMicrosecondType, 3, |b| {
-            let n = value::signed(&b).ok_or(NoValue)?;
-            Ok(of_day(Time { negative: n < 0, ..digits(n.unsigned_abs())? }))
-        }),
+        Type::OldTime => {
+            fixed!(DurationMicrosecondType, 3, |b| Ok(value::old_time(&b).ok_or(NoValue)?.micros()))
+        }
         Type::DateTime { fsp } => {
             let fsp = *fsp;
             fixed!(TimestampMicrosecondType, 8, move |b| {
@@ -656,10 +628,8 @@ fn values(column: &Column, dictionary: Option<&ArrayRef>, zero_dates: ZeroDates)
             })
         }
         Type::OldDateTime => fixed!(TimestampMicrosecondType, 8, |b| {
-            let n = value::signed(&b).and_then(|n| u64::try_from(n).ok()).ok_or(NoValue)?;
-            let (d, time) = (n / 1_000_000, digits(n % 1_000_000)?);
-            let year = u16::try_from(d / 10_000).ok().filter(|y| *y <= 9999).ok_or(NoValue)?;
-            micros(Date { year, month: (d / 100 % 100) as u8, day: (d % 100) as u8 }, time)
+            let (date, time) = value::old_datetime(&b).ok_or(NoValue)?;
+            micros(date, time)
         }),
         Type::Timestamp { fsp } => {
             let fsp = *fsp;

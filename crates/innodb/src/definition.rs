@@ -4,9 +4,11 @@ use crate::frm;
 use crate::instant;
 use crate::lob;
 use crate::record::{History, Layout, Shape};
+use crate::schema;
 use crate::sdi;
 use crate::space::Space;
 use crate::table::{Table, clustered};
+use std::path::Path;
 
 /// A definition, with the shapes of all versions of its records.
 #[derive(Clone, Debug)]
@@ -23,8 +25,11 @@ pub struct Definition {
 }
 
 impl Definition {
-    /// The definition in the file, or else in the `.frm` beside it.
-    pub fn find(space: &Space) -> Result<Definition> {
+    /// The definition in `CREATE TABLE`'s words, if there is a file of them; else the one in the space's file, or in the `.frm` beside it.
+    pub fn find(space: &Space, schema: Option<&Path>) -> Result<Definition> {
+        if let Some(schema) = schema {
+            return Definition::of_table(space, schema::read(schema, space)?);
+        }
         if space.format().has_sdi {
             return sdi::read(space);
         }
@@ -34,7 +39,7 @@ impl Definition {
                 space.path(),
                 Kind::Mismatch,
                 format!(
-                    "its definition is not in it (MariaDB's and older MySQL's are not); expected it in {}",
+                    "its definition is not in it (MariaDB's and older MySQL's are not); expected it in {}, or its CREATE TABLE (--schema, in SQL schema => '…')",
                     frm.display()
                 ),
             ));
@@ -42,9 +47,11 @@ impl Definition {
         Definition::of_table(space, frm::read(&frm)?)
     }
 
-    /// The definition of a table of MariaDB, or of MySQL before 8, by its columns of today.
+    /// The definition of a table by its columns of today. Of MySQL 8 and later there must have been no instant ALTER TABLE.
     pub fn of_table(space: &Space, table: Table) -> Result<Definition> {
-        let root = table.root.unwrap_or(3);
+        // Where a file holds its own definition, that has the first tree.
+        let has_sdi = space.format().has_sdi;
+        let root = table.root.unwrap_or(if has_sdi { 4 } else { 3 });
         let mut page = vec![0; space.format().page_size];
         space.read_page(root, &mut page)?;
         if instant::is_instant(&page) {
@@ -60,7 +67,7 @@ impl Definition {
             layout,
             defaults: vec![None; count],
             root,
-            lobs: lob::Family::Chain,
+            lobs: if has_sdi { lob::Family::Mysql } else { lob::Family::Chain },
             table,
         })
     }

@@ -73,7 +73,7 @@ pub fn find(space: &Space, assume: bool) -> Result<Evidence> {
         Kind::Mismatch,
         format!(
             "nothing shows that it was at rest when it was copied. Expected {} (made by FLUSH TABLES … FOR EXPORT; copy both files before UNLOCK TABLES), or a prepared backup \
-             around it. Of a server that was shut down cleanly, and of nothing else, --assume-consistent reads it on your word",
+             around it. Of a server that was shut down cleanly, and of nothing else, --assume-consistent (in SQL assume_consistent => true) reads it on your word",
             cfg.display()
         ),
     ))

@@ -10,7 +10,7 @@
 //! Integers are little-endian. Sources: files that MariaDB 10.11 wrote for tables of every type; the MySQL internals manual, ".frm files".
 use crate::charset::Charset;
 use crate::error::{Error, Kind, Result};
-use crate::table::{Column, RowFormat, Table, Type};
+use crate::table::{Column, RowFormat, Table, Type, Unique};
 use std::path::Path;
 
 struct Bytes<'a>(&'a [u8]);
@@ -170,7 +170,7 @@ pub fn parse(all: &[u8], name: String) -> std::result::Result<Table, Refused> {
             sql,
         });
     }
-    let key = primary_key(&bytes, &columns).map_err(damaged)?;
+    let (key, unique) = keys(&bytes, &columns).map_err(damaged)?;
     let row_format = match head[40] {
         3 => RowFormat::Redundant,
         4 => RowFormat::Compact,
@@ -178,7 +178,7 @@ pub fn parse(all: &[u8], name: String) -> std::result::Result<Table, Refused> {
         2 => RowFormat::Compressed,
         _ => RowFormat::Dynamic,
     };
-    Ok(Table { name, columns, key, row_format, root: None, index: None })
+    Ok(Table { name, columns, key, unique, row_format, root: None, index: None })
 }
 
 /// Sets of elements: 255, elements each followed by 255, then 0.
@@ -217,8 +217,11 @@ fn virtual_columns(bytes: &[u8], version: usize) -> Vec<usize> {
     found
 }
 
-/// The clustered index's columns: PRIMARY, or else the first unique key of columns that cannot be NULL.
-fn primary_key(bytes: &Bytes<'_>, columns: &[Column]) -> std::result::Result<Vec<(usize, u32)>, String> {
+/// The columns of the clustered index, which is PRIMARY, or else the first unique key of whole columns that cannot be NULL; and the other unique keys.
+fn keys(
+    bytes: &Bytes<'_>,
+    columns: &[Column],
+) -> std::result::Result<(Vec<(usize, u32)>, Vec<Unique>), String> {
     let at = bytes.u16(6)?;
     let first = bytes.u8(at)?;
     let keys = if first & 0x80 != 0 {
@@ -237,30 +240,30 @@ fn primary_key(bytes: &Bytes<'_>, columns: &[Column]) -> std::result::Result<Vec
         for _ in 0..parts {
             let column = (bytes.u16(at)? & 0x3fff).checked_sub(1).ok_or("a key names column 0")?;
             let length = bytes.u16(at + 7)? as u32;
-            key.push((column, length));
-            at += 9;
-        }
-        found.push((unique, key));
-    }
-    // Names follow, in the keys' order; PRIMARY is the first if there is one, and unique anyway.
-    let plain =
-        |key: &Vec<(usize, u32)>| key.iter().all(|(c, _)| columns.get(*c).is_some_and(|c| !c.nullable));
-    let Some((_, key)) = found.into_iter().find(|(unique, key)| *unique && plain(key)) else {
-        return Ok(Vec::new());
-    };
-    Ok(key
-        .into_iter()
-        .map(|(c, length)| {
-            let whole = match &columns[c].ty {
+            let whole = match &columns.get(column).ok_or("a key names a column that is not there")?.ty {
                 Type::Char { chars, charset } => chars * charset.max as u32,
                 Type::Binary { bytes } => *bytes,
                 Type::Text { varchar, .. } | Type::Bytes { varchar } => varchar.unwrap_or(u32::MAX),
                 Type::Geometry => u32::MAX,
                 _ => 0,
             };
-            (c, if whole == 0 || length >= whole { 0 } else { length })
-        })
-        .collect())
+            key.push((column, if whole == 0 || length >= whole { 0 } else { length }));
+            at += 9;
+        }
+        found.push((unique, key));
+    }
+    // Their names, each after 255, in the same order; PRIMARY is the first, if there is one.
+    let names = bytes.0.get(at..).unwrap_or(&[]).split(|b| *b == 255 || *b == 0).skip(1);
+    let (mut clustered, mut others) = (None, Vec::new());
+    for ((_, columns_of), name) in found.into_iter().zip(names).filter(|((unique, _), _)| *unique) {
+        let plain = columns_of.iter().all(|(c, prefix)| *prefix == 0 && !columns[*c].nullable);
+        if clustered.is_none() && (plain || name == b"PRIMARY") {
+            clustered = Some(columns_of);
+        } else {
+            others.push(Unique { name: String::from_utf8_lossy(name).into_owned(), columns: columns_of });
+        }
+    }
+    Ok((clustered.unwrap_or_default(), others))
 }
 
 struct Source<'a> {

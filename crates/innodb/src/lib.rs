@@ -4,7 +4,7 @@
 //!   space     a tablespace file: pages, each proved by its checksum; inflated by packed (page compression) or zip (ROW_FORMAT=COMPRESSED)
 //!   tree      the clustered index's leaves, in key order
 //!   record    where each field of each row on a leaf lies
-//!   table     columns and their types; from sdi (MySQL 8) or frm (MariaDB, with what instant tells of former columns)
+//!   table     columns and their types; from sdi (MySQL 8), frm (MariaDB, with what instant tells of former columns) or schema (SQL text)
 //!   value     what a field means        lob   what did not fit the record
 //! ```
 //!
@@ -27,6 +27,7 @@ pub mod packed;
 pub mod page;
 pub mod record;
 pub mod scan;
+pub mod schema;
 pub mod sdi;
 mod single;
 pub mod snapshot;

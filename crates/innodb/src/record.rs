@@ -439,18 +439,13 @@ impl Layout {
         let mut is_one_kind = walk.is_compact();
         while let Some(origin) = walk.next()? {
             let info = walk.info(origin);
-            let is_first = std::mem::take(&mut is_first);
-            if info & MIN_RECORD != 0 {
-                if is_first && matches!(self.history, History::Counted { .. }) {
+            match self.is_row(origin, info, std::mem::take(&mut is_first))? {
+                Some(true) => {}
+                Some(false) => {
+                    deleted += 1;
                     continue;
                 }
-                return Err(format!(
-                    "the record at {origin} is marked as the smallest of a level above the leaves"
-                ));
-            }
-            if info & DELETED != 0 {
-                deleted += 1;
-                continue;
+                None => continue,
             }
             if walk.is_compact() {
                 let found = self.kind(page, origin, info)?;
@@ -501,6 +496,31 @@ impl Layout {
             }
         }
         Ok(())
+    }
+
+    /// How many rows [`Layout::rows`] would find: the records' headers are looked at, their fields are not.
+    pub fn count(&self, page: &[u8]) -> Result<usize, String> {
+        let view = Page(page);
+        let mut walk = Walk::new(view)?;
+        let mut is_first = view.previous() == crate::page::NONE;
+        let mut count = 0;
+        while let Some(origin) = walk.next()? {
+            count += usize::from(
+                self.is_row(origin, walk.info(origin), std::mem::take(&mut is_first))? == Some(true),
+            );
+        }
+        Ok(count)
+    }
+    /// Whether a record is a row, or marked as deleted. `None`: it describes an instant ALTER TABLE of MariaDB.
+    #[inline]
+    fn is_row(&self, origin: usize, info: u8, is_first: bool) -> Result<Option<bool>, String> {
+        if info & MIN_RECORD == 0 {
+            return Ok(Some(info & DELETED == 0));
+        }
+        if is_first && matches!(self.history, History::Counted { .. }) {
+            return Ok(None);
+        }
+        Err(format!("the record at {origin} is marked as the smallest of a level above the leaves"))
     }
 
     /// Bytes of null bits in a row that was written before any instant ALTER TABLE.

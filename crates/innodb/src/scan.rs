@@ -14,22 +14,25 @@ use crate::value;
 use std::borrow::Cow;
 use std::ops::Range;
 use std::path::Path;
+use std::sync::Arc;
 
 /// Bytes of a text that are copied at once.
 const CHUNK: usize = 32;
 /// Bytes that one part reads at most.
 const PART: usize = 1 << 20;
 
-/// A table that is open for reading. Reading takes `&self`.
+/// A table that is open for reading. Reading takes `&self`; a clone shares all but the range.
+#[derive(Clone)]
 pub struct Scan {
-    space: Space,
-    definition: Definition,
-    leaves: Leaves,
+    space: Arc<Space>,
+    definition: Arc<Definition>,
+    leaves: Arc<Leaves>,
     parts: Vec<Range<usize>>,
     bounds: Option<Bounds>,
 }
 
 /// A range of the key's first column, both ends in it: its place in the table, and stored bytes.
+#[derive(Clone)]
 struct Bounds {
     column: usize,
     from: Option<Vec<u8>>,
@@ -60,8 +63,12 @@ pub enum Stored<'a> {
 impl Scan {
     /// Opens a tablespace, finds its table's definition, and lists its leaves.
     pub fn open(path: &Path) -> Result<Scan> {
+        Scan::open_by(path, None)
+    }
+    /// The same by a definition as `CREATE TABLE` has it, if a file of that is given.
+    pub fn open_by(path: &Path, schema: Option<&Path>) -> Result<Scan> {
         let space = Space::open(path)?;
-        let definition = Definition::find(&space)?;
+        let definition = Definition::find(&space, schema)?;
         Scan::new(space, definition)
     }
     pub fn new(space: Space, definition: Definition) -> Result<Scan> {
@@ -78,6 +85,7 @@ impl Scan {
             ));
         }
         let parts = cut(0..leaves.pages.len(), space.format().page_size);
+        let (space, definition, leaves) = (Arc::new(space), Arc::new(definition), Arc::new(leaves));
         Ok(Scan { space, definition, leaves, parts, bounds: None })
     }
 
@@ -107,6 +115,9 @@ impl Scan {
             },
         };
         let bounds = Bounds { column, from: stored(from)?, to: stored(to)? };
+        if self.key_falls()? {
+            return Err(refuse(format!("its key falls ({name} DESC), of which no range is read")));
+        }
         let mut buffers = Buffers::default();
         let start = match &bounds.from {
             // Rows with this value may begin on the leaf before the first that begins with it.
@@ -136,7 +147,7 @@ impl Scan {
             let mut at = middle;
             let mut is_before = false;
             while at < high {
-                if let Some(key) = self.first_key(at, buffers, column)? {
+                if let Some(key) = self.key_of(at, false, buffers, column)? {
                     is_before = before(key);
                     break;
                 }
@@ -146,8 +157,29 @@ impl Scan {
         }
         Ok(low)
     }
-    /// A column of a leaf's first row.
-    fn first_key<'b>(&self, i: usize, buffers: &'b mut Buffers, column: usize) -> Result<Option<&'b [u8]>> {
+    /// Whether rows come in the falling order of the key's first column, as what they hold tells: definitions need not say it.
+    pub fn key_falls(&self) -> Result<bool> {
+        let Some(&(column, _)) = self.definition.table.key.first() else { return Ok(false) };
+        let mut buffers = Buffers::default();
+        let mut end = |leaves: &mut dyn Iterator<Item = usize>, last: bool| -> Result<Option<Vec<u8>>> {
+            for i in leaves {
+                if let Some(key) = self.key_of(i, last, &mut buffers, column)? {
+                    return Ok(Some(key.to_vec()));
+                }
+            }
+            Ok(None)
+        };
+        let leaves = 0..self.leaves.pages.len();
+        Ok(end(&mut leaves.clone(), false)? > end(&mut leaves.rev(), true)?)
+    }
+    /// A column of a leaf's first or last row.
+    fn key_of<'b>(
+        &self,
+        i: usize,
+        last: bool,
+        buffers: &'b mut Buffers,
+        column: usize,
+    ) -> Result<Option<&'b [u8]>> {
         let number = self.leaves.pages[i];
         buffers.pages.resize(self.space.format().page_size, 0);
         self.space.read_page(number, &mut buffers.pages)?;
@@ -157,7 +189,8 @@ impl Scan {
         if buffers.rows.is_empty() {
             return Ok(None);
         }
-        Ok(buffers.rows.place(0, column).bytes(&buffers.pages).map(|(bytes, _)| bytes))
+        let row = if last { buffers.rows.len() - 1 } else { 0 };
+        Ok(buffers.rows.place(row, column).bytes(&buffers.pages).map(|(bytes, _)| bytes))
     }
     pub fn space(&self) -> &Space {
         &self.space
@@ -187,6 +220,16 @@ impl Scan {
         buffers: &mut Buffers,
         mut each: impl FnMut(Leaf<'_>) -> Result<()>,
     ) -> Result<usize> {
+        let mut deleted = 0;
+        for i in 0..self.load(part, buffers)? {
+            deleted += self.find_rows(part, i, buffers)?;
+            each(self.leaf(part, i, buffers))?;
+        }
+        Ok(deleted)
+    }
+
+    /// Reads the pages of one part; how many there are.
+    fn load(&self, part: usize, buffers: &mut Buffers) -> Result<usize> {
         let size = self.space.format().page_size;
         let range = self.parts[part].clone();
         buffers.pages.resize(range.len() * size, 0);
@@ -198,18 +241,113 @@ impl Scan {
             self.space.read_pages(pages[at], &mut buffers.pages[at * size..(at + run) * size])?;
             at += run;
         }
-        let mut deleted = 0;
-        for (i, page) in buffers.pages.chunks_exact(size).enumerate() {
-            let number = pages[i];
-            let damaged = |why: String| Error::on_page(self.space.path(), number, Kind::Damaged, why);
-            tree::prove_leaf(Page(page), &self.leaves, range.start + i).map_err(damaged)?;
-            deleted += self.definition.layout.rows(page, &mut buffers.rows).map_err(damaged)?;
-            if let Some(bounds) = &self.bounds {
-                buffers.rows.keep(|rows, row| bounds.hold(rows.place(row, bounds.column), page));
-            }
-            each(Leaf { scan: self, number, page, rows: &buffers.rows })?;
+        Ok(range.len())
+    }
+    /// Finds the rows of a loaded part's leaf number `i`; how many records were marked as deleted.
+    fn find_rows(&self, part: usize, i: usize, buffers: &mut Buffers) -> Result<usize> {
+        let (number, page) = self.prove(part, i, &buffers.pages)?;
+        let damaged = |why: String| Error::on_page(self.space.path(), number, Kind::Damaged, why);
+        let deleted = self.definition.layout.rows(page, &mut buffers.rows).map_err(damaged)?;
+        if let Some(bounds) = &self.bounds {
+            buffers.rows.keep(|rows, row| bounds.hold(rows.place(row, bounds.column), page));
         }
         Ok(deleted)
+    }
+    /// The number and bytes of a loaded part's leaf, which has to be the one that the tree says.
+    fn prove<'a>(&self, part: usize, i: usize, pages: &'a [u8]) -> Result<(u32, &'a [u8])> {
+        let at = self.parts[part].start + i;
+        let (number, page) = (self.leaves.pages[at], self.page(i, pages));
+        tree::prove_leaf(Page(page), &self.leaves, at)
+            .map_err(|why| Error::on_page(self.space.path(), number, Kind::Damaged, why))?;
+        Ok((number, page))
+    }
+    fn page<'a>(&self, i: usize, pages: &'a [u8]) -> &'a [u8] {
+        let size = self.space.format().page_size;
+        &pages[i * size..(i + 1) * size]
+    }
+    fn leaf<'a>(&'a self, part: usize, i: usize, buffers: &'a Buffers) -> Leaf<'a> {
+        let number = self.leaves.pages[self.parts[part].start + i];
+        Leaf { scan: self, number, page: self.page(i, &buffers.pages), rows: &buffers.rows }
+    }
+
+    /// A guess of how many rows there are: as if all leaves had as many as the first.
+    pub fn estimate_rows(&self) -> Result<u64> {
+        let mut page = vec![0; self.space.format().page_size];
+        self.space.read_page(self.leaves.pages[0], &mut page)?;
+        Ok(Page(&page).record_count() as u64 * self.leaves.pages.len() as u64)
+    }
+}
+
+/// Rows one after the other, in key order. In memory are the pages of one part.
+pub struct Cursor {
+    scan: Scan,
+    buffers: Buffers,
+    /// The part at hand, how many leaves it has, and the next one of these.
+    part: usize,
+    leaves: usize,
+    leaf: usize,
+    /// The next row of the leaf before that.
+    row: usize,
+}
+
+impl Cursor {
+    pub fn new(scan: Scan) -> Cursor {
+        Cursor { scan, buffers: Buffers::default(), part: 0, leaves: 0, leaf: 0, row: 0 }
+    }
+    pub fn scan(&self) -> &Scan {
+        &self.scan
+    }
+    /// Goes on to the next leaf, whose rows are not found yet; `go_on` is asked before. False: there is none.
+    fn step<E: From<Error>>(
+        &mut self,
+        go_on: &dyn Fn() -> std::result::Result<(), E>,
+    ) -> std::result::Result<bool, E> {
+        go_on()?;
+        while self.leaf == self.leaves {
+            let next = self.part + usize::from(self.leaves > 0);
+            if next >= self.scan.parts() {
+                return Ok(false);
+            }
+            self.leaves = self.scan.load(next, &mut self.buffers)?;
+            (self.part, self.leaf) = (next, 0);
+        }
+        self.leaf += 1;
+        Ok(true)
+    }
+    /// The next row: its leaf, and its number there.
+    pub fn next<E: From<Error>>(
+        &mut self,
+        go_on: &dyn Fn() -> std::result::Result<(), E>,
+    ) -> std::result::Result<Option<(Leaf<'_>, usize)>, E> {
+        while self.row >= self.buffers.rows.len() {
+            if !self.step(go_on)? {
+                return Ok(None);
+            }
+            self.scan.find_rows(self.part, self.leaf - 1, &mut self.buffers)?;
+            self.row = 0;
+        }
+        self.row += 1;
+        Ok(Some((self.scan.leaf(self.part, self.leaf - 1, &self.buffers), self.row - 1)))
+    }
+    /// How many rows are left. Their records are counted, their fields not looked at.
+    pub fn count<E: From<Error>>(
+        &mut self,
+        go_on: &dyn Fn() -> std::result::Result<(), E>,
+    ) -> std::result::Result<u64, E> {
+        let mut count = (self.buffers.rows.len() - self.row.min(self.buffers.rows.len())) as u64;
+        self.buffers.rows = Rows::default();
+        while self.step(go_on)? {
+            if self.scan.bounds.is_some() {
+                self.scan.find_rows(self.part, self.leaf - 1, &mut self.buffers)?;
+                count += std::mem::take(&mut self.buffers.rows).len() as u64;
+                continue;
+            }
+            let (number, page) = self.scan.prove(self.part, self.leaf - 1, &self.buffers.pages)?;
+            let rows = self.scan.definition.layout.count(page);
+            count += rows.map_err(|why| Error::on_page(self.scan.space.path(), number, Kind::Damaged, why))?
+                as u64;
+        }
+        Ok(count)
     }
 }
 

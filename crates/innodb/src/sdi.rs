@@ -10,7 +10,7 @@ use crate::lob;
 use crate::page::{Page, kind, u32_at};
 use crate::record::{Field, History, Layout, Length, Shape, Walk};
 use crate::space::Space;
-use crate::table::{Column, RowFormat, Table, Type};
+use crate::table::{Column, RowFormat, Table, Type, Unique};
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use serde_json::Value;
 use std::io::Read;
@@ -236,14 +236,8 @@ pub fn parse(text: &str) -> std::result::Result<Definition, Refused> {
         let length = element.number("length")?;
         let whole = object.list("columns")?[at]["char_length"].as_u64().unwrap_or(0);
         let is_key = !element.flag("hidden");
-        let prefix = match column.column.map(|c| &columns[c].ty) {
-            Some(
-                Type::Char { .. }
-                | Type::Text { .. }
-                | Type::Binary { .. }
-                | Type::Bytes { .. }
-                | Type::Geometry,
-            ) if is_key && length < whole => Some(length as u32),
+        let prefix = match column.column {
+            Some(c) if is_key => prefix_of(&columns[c].ty, length, whole),
             _ => None,
         };
         let mut field = Field { column: column.column, nullable: column.nullable, length: column.length };
@@ -260,6 +254,33 @@ pub fn parse(text: &str) -> std::result::Result<Definition, Refused> {
             key.push(field);
         }
         fields.push((field, at));
+    }
+    let mut unique = Vec::new();
+    for value in &indexes[1..] {
+        let index = Object(value, "index");
+        if index.number("type")? != UNIQUE {
+            continue;
+        }
+        let mut parts = Some(Vec::new());
+        for value in index.list("elements")? {
+            let element = Object(value, "index element");
+            let at = element.number("column_opx")? as usize;
+            // What the index has beside its key is hidden; what it has of an expression is no column of ours.
+            if element.flag("hidden") {
+                continue;
+            }
+            match (stored.get(at).and_then(|s| s.column), &mut parts) {
+                (Some(c), Some(parts)) => {
+                    let whole = object.list("columns")?[at]["char_length"].as_u64().unwrap_or(0);
+                    let prefix = prefix_of(&columns[c].ty, element.number("length")?, whole);
+                    parts.push((c, prefix.unwrap_or(0)));
+                }
+                _ => parts = None,
+            }
+        }
+        if let Some(columns) = parts {
+            unique.push(Unique { name: index.text("name")?.into(), columns });
+        }
     }
     if table_key.is_empty() {
         key = vec![Field { column: None, nullable: false, length: Length::Fixed(6) }];
@@ -326,6 +347,7 @@ pub fn parse(text: &str) -> std::result::Result<Definition, Refused> {
         name: object.text("name")?.into(),
         columns,
         key: table_key,
+        unique,
         row_format,
         root: index.private("root").map(|n| n as u32),
         index: index.private("id"),
@@ -335,6 +357,18 @@ pub fn parse(text: &str) -> std::result::Result<Definition, Refused> {
         .ok_or_else(|| (Kind::Damaged, "the definition's clustered index has no root".to_string()))?;
     let key = Shape::of_key(&key, layout.first_null_bytes());
     Ok(Definition { table, layout, key, defaults, root, lobs: lob::Family::Mysql })
+}
+
+/// Kinds of indexes in the dictionary.
+const UNIQUE: u64 = 2;
+
+/// The bytes of a column that a key takes, where that is not all of it.
+fn prefix_of(ty: &Type, length: u64, whole: u64) -> Option<u32> {
+    let can = matches!(
+        ty,
+        Type::Char { .. } | Type::Text { .. } | Type::Binary { .. } | Type::Bytes { .. } | Type::Geometry
+    );
+    (can && length < whole).then_some(length as u32)
 }
 
 fn unhex(hex: &str) -> Option<Vec<u8>> {

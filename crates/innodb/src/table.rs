@@ -104,6 +104,13 @@ pub enum RowFormat {
     Compressed,
 }
 
+/// A unique key beside the clustered one: its columns, each with the bytes or characters that a prefix takes, or 0 for all of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unique {
+    pub name: String,
+    pub columns: Vec<(usize, u32)>,
+}
+
 #[derive(Clone, Debug)]
 pub struct Table {
     pub name: String,
@@ -112,6 +119,7 @@ pub struct Table {
     /// The primary key's columns (places in `columns`), each with the number of characters or bytes that a prefix takes, or 0 for all of it.
     /// Empty: rows have a hidden number.
     pub key: Vec<(usize, u32)>,
+    pub unique: Vec<Unique>,
     pub row_format: RowFormat,
     /// The clustered index's root, where the definition tells it.
     pub root: Option<u32>,
@@ -152,6 +160,10 @@ impl Type {
 }
 
 impl Type {
+    /// Whether its values are days, of which some are in no calendar.
+    pub fn is_date(&self) -> bool {
+        matches!(self, Type::Date | Type::DateTime { .. } | Type::Timestamp { .. } | Type::OldDateTime)
+    }
     /// Whether a server could have made a column of it; if not, what is wrong.
     pub fn check(&self) -> Result<(), String> {
         let wrong = match self {

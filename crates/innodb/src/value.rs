@@ -209,6 +209,16 @@ pub fn push_decimal(into: &mut Vec<u8>, bytes: &[u8], precision: u8, scale: u8) 
     Some(())
 }
 
+/// What becomes of dates that are no days of the calendar: zero dates, zero months and days, the 31st of February.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ZeroDates {
+    #[default]
+    Refuse,
+    Null,
+    /// Columns of dates become texts, all of their values.
+    Text,
+}
+
 /// A date as it is stored, which need not be one: months and days may be zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Date {
@@ -275,6 +285,32 @@ pub struct Time {
     pub second: u8,
     pub micros: u32,
 }
+impl Time {
+    /// Microseconds, from midnight if it is a time of day.
+    pub fn micros(self) -> i64 {
+        let seconds = (self.hour as i64 * 60 + self.minute as i64) * 60 + self.second as i64;
+        let micros = seconds * 1_000_000 + self.micros as i64;
+        if self.negative { -micros } else { micros }
+    }
+}
+/// Hours, minutes and seconds as the digits of one number.
+fn digits(n: u64) -> Option<Time> {
+    let (hour, minute, second) = (u16::try_from(n / 10_000).ok()?, (n / 100 % 100) as u8, (n % 100) as u8);
+    (minute < 60 && second < 60).then_some(Time { negative: false, hour, minute, second, micros: 0 })
+}
+/// A TIME of servers before 5.6.4: HHMMSS as a number.
+pub fn old_time(bytes: &[u8]) -> Option<Time> {
+    let n = signed(bytes)?;
+    Some(Time { negative: n < 0, ..digits(n.unsigned_abs())? })
+}
+/// A DATETIME of theirs: YYYYMMDDHHMMSS as a number.
+pub fn old_datetime(bytes: &[u8]) -> Option<(Date, Time)> {
+    let n = u64::try_from(signed(bytes)?).ok()?;
+    let (d, time) = (n / 1_000_000, digits(n % 1_000_000)?);
+    let year = u16::try_from(d / 10_000).ok().filter(|y| *y <= 9999)?;
+    Some((Date { year, month: (d / 100 % 100) as u8, day: (d % 100) as u8 }, time))
+}
+
 /// Microseconds of a fraction: its bytes hold 2, 4 or 6 digits.
 fn fraction(bytes: &[u8], fsp: u8) -> Option<u32> {
     if bytes.len() != (fsp as usize).div_ceil(2) {

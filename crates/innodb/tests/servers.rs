@@ -3,6 +3,7 @@ use ondol_innodb::error::Kind;
 use ondol_innodb::evidence::{self, Evidence};
 use ondol_innodb::export::{self, Format, Options};
 use ondol_innodb::scan::{Buffers, Scan};
+use ondol_innodb::table::Unique;
 use ondol_scan::csv::Dialect;
 use std::path::Path;
 use std::sync::Arc;
@@ -229,5 +230,128 @@ fn a_range_of_the_key_is_its_rows() {
         let (_dir, path) = unpacked("mysql-9.7", table);
         let refused = Scan::open(&path).expect("a table").within(Some("1"), None);
         assert!(refused.expect_err("a range").to_string().contains(expected), "{table}");
+    }
+}
+
+/// Rows in falling order are read, and no range of them, which would be another one.
+#[test]
+fn a_falling_key_has_no_range() {
+    let (_dir, path) = unpacked("mariadb-10.11", "falls");
+    let mut scan = Scan::open(&path).expect("a table");
+    assert_eq!(scan.key_falls(), Ok(true));
+    let refused = scan.within(Some("5"), Some("7")).expect_err("a range");
+    assert!(refused.to_string().contains("its key falls (id DESC)"), "{refused}");
+    let (_dir, path) = unpacked("mariadb-10.11", "tree");
+    assert_eq!(Scan::open(&path).expect("a table").key_falls(), Ok(false));
+}
+
+/// Keys beside the clustered one, from both kinds of definition and in words.
+#[test]
+fn unique_keys_are_known() {
+    let (_dir, path) = unpacked("mariadb-10.11", "keyed");
+    let scan = Scan::open(&path).expect("a table");
+    let table = &scan.definition().table;
+    assert_eq!(table.key, [(0, 0)]);
+    let unique: Vec<(&str, &[(usize, u32)])> =
+        table.unique.iter().map(|u| (u.name.as_str(), &u.columns[..])).collect();
+    assert_eq!(unique, [("mail", &[(1, 0)][..]), ("part", &[(1, 5), (0, 0)]), ("two", &[(2, 0), (3, 0)])]);
+    // No key of a part of a column is clustered but a primary one.
+    let (_dir, path) = unpacked("mariadb-10.11", "prefixed");
+    let scan = Scan::open(&path).expect("a table");
+    assert_eq!((&scan.definition().table.key[..], scan.definition().table.unique.len()), (&[][..], 1));
+}
+
+/// The text that made a fixture's table, with the character set that the server had by default.
+fn schema(table: &str) -> Option<String> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/files");
+    for file in ["tables.sql", "formats.sql", "mariadb.sql"] {
+        let all = std::fs::read_to_string(folder.join(file)).expect("a script");
+        let begin = format!("create table {table} (");
+        if let Some(line) = all.lines().find(|l| l.starts_with(&begin)) {
+            return Some(line.to_string());
+        }
+    }
+    None
+}
+
+#[test]
+fn create_table_is_as_good_as_the_definition() {
+    let mut seen = 0;
+    for server in SERVERS {
+        for table in [
+            "everything",
+            "keyless",
+            "twokeys",
+            "tree",
+            "redundanttree",
+            "redundantkeyless",
+            "compressedlong",
+            "compressedtree",
+            "keytree",
+            "own",
+            "keyed",
+            "falls",
+            "prefixed",
+        ] {
+            if stored(server, &format!("{table}.ibd")).is_none() || (table, server) == ("own", "mysql-9.7") {
+                continue;
+            }
+            let (dir, path) = unpacked(server, table);
+            let by_file = Scan::open(&path).unwrap_or_else(|e| panic!("{e}"));
+            // What the servers had by default.
+            let charset = if server.starts_with("mysql") { "utf8mb4" } else { "latin1" };
+            let text = schema(table).unwrap_or_else(|| panic!("no text of {table}"));
+            let text = text.trim_end_matches(';').to_string() + &format!(" default charset={charset};\n");
+            let sql = dir.path().join("schema.sql");
+            std::fs::write(&sql, &text).expect("a file");
+            let _ = std::fs::remove_file(path.with_extension("frm"));
+            let by_text = Scan::open_by(&path, Some(&sql)).unwrap_or_else(|e| panic!("{server} {e}"));
+            let (a, b) = (&by_file.definition().table, &by_text.definition().table);
+            // Servers put keys whose columns cannot be NULL before others.
+            let unique = |of: &[Unique]| {
+                let mut all = of.to_vec();
+                all.sort_by(|a, b| a.name.cmp(&b.name));
+                all
+            };
+            assert_eq!((&a.key, unique(&a.unique)), (&b.key, unique(&b.unique)), "{server} {table}");
+            for (a, b) in a.columns.iter().zip(&b.columns) {
+                let same = (&a.name, &a.ty, a.nullable, a.stored) == (&b.name, &b.ty, b.nullable, b.stored);
+                assert!(same, "{server} {table}: {a:?}, by its text {b:?}");
+            }
+            assert_eq!(a.columns.len(), b.columns.len());
+            assert!(
+                outfile(by_text, 2) == stored(server, &format!("{table}.out")).expect("what the server said"),
+                "{server} {table}"
+            );
+            seen += 1;
+        }
+    }
+    assert!(seen > 15, "{seen} tables");
+}
+
+/// Words of another shape are refused by the records.
+#[test]
+fn create_table_of_another_shape_is_refused() {
+    let (dir, path) = unpacked("mariadb-10.11", "everything");
+    let text = schema("everything").expect("a text") + " charset latin1";
+    let sql = dir.path().join("schema.sql");
+    for (from, to) in [
+        ("id int primary key", "id bigint primary key"),
+        ("c decimal(10,2) not null", "c decimal(10,2)"),
+        ("d date, ", ""),
+        ("e datetime(3)", "e datetime(6)"),
+        ("v smallint", "v smallint, extra varchar(9)"),
+        ("q binary(4)", "q binary(5)"),
+        ("id int primary key", "id int"),
+    ] {
+        assert!(text.contains(from), "{from}");
+        std::fs::write(&sql, text.replacen(from, to, 1).replace("; charset", " charset")).expect("a file");
+        let outcome = Scan::open_by(&path, Some(&sql)).and_then(|s| {
+            let columns = export::columns(&s, None)?;
+            let format = Format::Text(Dialect::Rfc4180);
+            let options = Options { format, columns, limit: None, workers: 1, ordered: true };
+            export::export(Arc::new(s), &options, &mut Vec::new(), Path::new("memory"), |_| {})
+        });
+        assert!(outcome.is_err(), "{from} as {to} was believed");
     }
 }
