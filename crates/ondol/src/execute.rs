@@ -371,6 +371,7 @@ impl Session {
             params: Vec::new(),
             catalog_version,
             notices: Vec::new(),
+            is_foreign: false,
         };
         Ok(Plan::new(self.compile(&bound)?))
     }
@@ -431,6 +432,7 @@ impl Session {
                     params: bound.params.clone(),
                     catalog_version: bound.catalog_version,
                     notices: Vec::new(),
+                    is_foreign: bound.is_foreign,
                 };
                 let program = if analyze { self.compile_measured(&inner)? } else { self.compile(&inner)? };
                 (Arc::new(Plan::new(program)), Vec::new())
@@ -453,7 +455,7 @@ impl Session {
 /// The one statement of a text that was prepared.
 fn parse_one(text: &str, catalog: &Catalog, types: &[TypeId]) -> SqlResult<Bound> {
     match parse::parse(text)?.first() {
-        Some(raw) => bind::bind(raw, text, catalog, types),
+        Some(raw) => bind::Binder::new(catalog, text, types).with_foreign(&crate::innodb::Files).bind(raw),
         None => Err(SqlError::unsupported("EXPLAIN of an empty statement")),
     }
 }

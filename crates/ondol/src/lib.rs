@@ -47,6 +47,7 @@ mod database;
 mod define;
 pub mod dump;
 mod execute;
+mod innodb;
 mod load;
 mod output;
 mod overlay;

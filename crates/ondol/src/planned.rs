@@ -256,7 +256,7 @@ impl Session {
             return Err(SqlError::new(sqlstate::SYNTAX_ERROR, "one statement at a time can be run here"));
         }
         let catalog = self.connection.catalog();
-        let binder = bind::Binder::new(&catalog, text, types);
+        let binder = bind::Binder::new(&catalog, text, types).with_foreign(&crate::innodb::Files);
         let bound = match self.settings.is_on("check_function_bodies") {
             true => binder.bind(raw)?,
             false => binder.without_checking_bodies().bind(raw)?,
@@ -268,8 +268,8 @@ impl Session {
             return Ok(Ready::Other(Box::new(bound)));
         }
         let plan = Arc::new(Plan::new(self.compile(&bound)?));
-        // A statement with notices is bound each time, so that they are told each time.
-        if bound.notices.is_empty() {
+        // A statement with notices is bound each time, so that they are told each time; one with a foreign table, so that the file is looked at.
+        if bound.notices.is_empty() && !bound.is_foreign {
             self.plans.keep(text, types, &plan);
         }
         Ok(Ready::Plan(plan))

@@ -7,7 +7,7 @@ use ondol_base::sync::Mutex;
 use ondol_engine::{Catalog, Connection, FunctionDef, Token};
 use ondol_sql::bound::Bound;
 use ondol_sql::code::{Program, Rejected};
-use ondol_sql::interpret::{self, Env, Host, Sink};
+use ondol_sql::interpret::{self, Env, Frame, Frames, Host, Sink};
 use ondol_sql::plan;
 use ondol_types::func::Context;
 use ondol_types::{SqlError, SqlResult, Value, ValueRef, sqlstate};
@@ -249,7 +249,8 @@ impl Session {
             cancel: Some(&self.cancel),
             memory_limit: self.database.work_limit,
         };
-        let frame = self.plans.frames.of(&plan.program);
+        let mut own = None;
+        let frame = frame_of(&mut self.plans.frames, &mut own, &plan.program);
         let done = interpret::run(frame, &plan.program, &mut self.connection, params, sink, &env)?;
         Ok((done.rows_affected, done.token))
     }
@@ -264,7 +265,8 @@ impl Session {
             cancel: Some(&self.cancel),
             memory_limit: self.database.work_limit,
         };
-        let frame = self.plans.frames.of(&plan.program);
+        let mut own = None;
+        let frame = frame_of(&mut self.plans.frames, &mut own, &plan.program);
         interpret::run_within(frame, &plan.program, &mut self.connection, &[], sink, &env)?;
         Ok(())
     }
@@ -285,11 +287,26 @@ impl Session {
             cancel: Some(&self.cancel),
             memory_limit: self.database.work_limit,
         };
-        let (frame, connection) = (self.plans.frames.of(&plan.program), &mut self.connection);
+        let mut own = None;
+        let frame = frame_of(&mut self.plans.frames, &mut own, &plan.program);
+        let connection = &mut self.connection;
         let (done, lines) = crate::params::with_refs(&fitted, |refs| {
             interpret::run_measured(frame, &plan.program, connection, refs, &env)
         })?;
         Ok((lines, done.token))
+    }
+}
+
+/// The frame to run a program in. One with foreign tables is run once: it has a frame of its own, so that no file stays open with a kept one.
+#[inline]
+fn frame_of<'f>(
+    frames: &'f mut Frames,
+    own: &'f mut Option<Box<Frame>>,
+    program: &Arc<Program>,
+) -> &'f mut Frame {
+    match program.foreigns.is_empty() {
+        true => frames.of(program),
+        false => own.insert(Box::default()),
     }
 }
 

@@ -125,6 +125,7 @@ impl Session {
             params: bound.params.clone(),
             catalog_version: bound.catalog_version,
             notices: Vec::new(),
+            is_foreign: bound.is_foreign,
         };
         let plan = Arc::new(Plan::new(self.compile(&inner)?));
         match format {

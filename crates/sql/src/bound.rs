@@ -6,6 +6,7 @@
 //!   its own level only through [`ExprKind::Group`] and [`ExprKind::Aggregate`].
 //!   A subquery that is evaluated then refers to them by [`ExprKind::GroupOuter`] and an aggregate's depth.
 //! - **B3** `depth` counts query levels outwards: 0 is the query the expression stands in.
+use crate::foreign::ForeignTable;
 use ondol_engine::{
     Access, ColumnDef, FunctionDef, IndexColumn, IndexKind, Isolation, LockStrength, Returns, Table, Wait,
 };
@@ -124,6 +125,8 @@ pub enum Rel {
         function: Arc<FunctionDef>,
         args: Vec<Expr>,
     },
+    /// A table that is read from elsewhere.
+    Foreign(Arc<dyn ForeignTable>),
     /// A view of the system's state, by name (see `ondol_sql::system`), materialised when read.
     System(&'static str),
     /// generate_series(start, stop, step) over integers or bigints.
@@ -141,6 +144,7 @@ impl std::fmt::Debug for Rel {
             Rel::Query(q) => write!(f, "Query({q:?})"),
             Rel::Values(v) => write!(f, "Values({v:?})"),
             Rel::Function { function, args } => write!(f, "Function({}, {args:?})", function.name),
+            Rel::Foreign(t) => write!(f, "Foreign({})", t.name()),
             Rel::System(n) => write!(f, "System({n})"),
             Rel::Series { start, stop, step } => write!(f, "Series({start:?}, {stop:?}, {step:?})"),
         }
@@ -446,6 +450,8 @@ pub struct Bound {
     pub catalog_version: u64,
     /// Told to the user before the outcome: (sqlstate, message).
     pub notices: Vec<(&'static str, String)>,
+    /// A foreign table was opened for it, so it is to be run once, now.
+    pub is_foreign: bool,
 }
 
 // ---- walking ----------------------------------------------------------------------------------------------------
@@ -524,7 +530,7 @@ macro_rules! walkers {
         pub fn $own_fn(q: & $($m)? Query, f: &mut dyn FnMut(& $($m)? Expr)) {
             for entry in q.rels.$iter() {
                 match & $($m)? entry.rel {
-                    Rel::Table(_) | Rel::System(_) | Rel::Query(_) => {}
+                    Rel::Table(_) | Rel::Foreign(_) | Rel::System(_) | Rel::Query(_) => {}
                     Rel::Values(rows) => rows.$iter().flat_map(|r| r.$iter()).for_each(&mut *f),
                     Rel::Function { args, .. } => args.$iter().for_each(&mut *f),
                     Rel::Series { start, stop, step } => {

@@ -10,6 +10,7 @@ pub mod bind;
 pub mod bound;
 pub mod code;
 pub mod copy;
+pub mod foreign;
 pub mod interpret;
 pub mod parse;
 pub mod plan;

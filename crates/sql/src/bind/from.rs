@@ -2,11 +2,13 @@
 
 use super::call::{function_columns, series};
 use super::scope::{Clause, Item, ItemColumns};
-use super::tree::{at, check_schema, kind, list, need, refuse, strings, unexpected, variant};
+use super::tree::{at, check_schema, const_text, kind, list, need, refuse, strings, unexpected, variant};
 use super::{Binder, coerce, system};
 use crate::bound::{Expr, ExprKind, From, JoinKind, Query, Rel, RelEntry, Target};
+use crate::foreign::{Argument, ForeignTable};
 use crate::parse::tree::{self, Alias, JoinType, Node, RangeVar, node::Node as Kind};
 use ondol_types::{SqlError, SqlResult, Type, sqlstate};
+use std::sync::Arc;
 
 type Columns = Vec<(String, Expr)>;
 
@@ -158,7 +160,11 @@ impl<'a> Binder<'a> {
             && !c.agg_star
             && !c.agg_distinct
             && !c.func_variadic;
-        let (rel, mut columns, scalar) = if name == "generate_series" && simple {
+        let (rel, mut columns, scalar) = if !registered && crate::foreign::FUNCTIONS.contains(&name) && simple
+        {
+            let table = self.foreign_table(name, c)?;
+            (Rel::Foreign(table.clone()), table.columns().to_vec(), false)
+        } else if name == "generate_series" && simple {
             let args = self.within(Clause::FromFunction, |b| b.exprs(&c.args))?;
             let rel = series(self, args, c.location)?;
             let ty = match &rel {
@@ -189,6 +195,36 @@ impl<'a> Binder<'a> {
             only.0 = label.to_string();
         }
         self.add(rel, columns, label, false, f.alias.as_ref(), c.location)
+    }
+
+    fn foreign_table(&mut self, name: &str, c: &tree::FuncCall) -> SqlResult<Arc<dyn ForeignTable>> {
+        let Some(foreign) = self.foreign else {
+            return Err(at(SqlError::unsupported(format_args!("{name} in a function's body")), c.location));
+        };
+        let mut arguments: Vec<Argument> = Vec::with_capacity(c.args.len());
+        for node in &c.args {
+            let (option, value) = match kind(node)? {
+                Kind::NamedArgExpr(n) => (Some(n.name.clone()), kind(need(&n.arg)?)?),
+                value => (None, value),
+            };
+            let value = match value {
+                Kind::AConst(v) if v.isnull => None,
+                Kind::AConst(v) => Some(const_text(v)?),
+                _ => {
+                    let feature = format!("an argument of {name} that is not a constant");
+                    return Err(at(SqlError::unsupported(feature), c.location));
+                }
+            };
+            if let Some(option) =
+                option.as_ref().filter(|o| arguments.iter().any(|a| a.name.as_ref() == Some(o)))
+            {
+                let message = format!("argument name \"{option}\" used more than once");
+                return Err(at(SqlError::new(sqlstate::SYNTAX_ERROR, message), c.location));
+            }
+            arguments.push(Argument { name: option, value });
+        }
+        self.is_foreign = true;
+        foreign.open(name, &arguments).map_err(|e| at(e, c.location))
     }
 
     fn join(&mut self, j: &'a tree::JoinExpr) -> SqlResult<(From, Vec<Item>)> {

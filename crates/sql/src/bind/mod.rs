@@ -15,7 +15,8 @@
 //!    either read or checked to be empty; [`accepted`] is the one list of exceptions.
 //! 2. The output satisfies B1 to B3 of [`crate::bound`].
 //! 3. Positions in errors are byte offsets into the text that was parsed ([`crate::parse`]).
-//! 4. Binding reads nothing but its arguments: a bound statement serves as long as the catalog's version does.
+//! 4. Binding reads nothing but its arguments: a bound statement serves as long as the catalog's version does, unless it reads a
+//!    foreign table, which was opened for it alone ([`Bound::is_foreign`]).
 //!    So a literal that names a moment ('now', 'today') is left to be read when the statement runs.
 //! 5. Recursion is bounded: expressions by the parser's limit on nesting, queries by [`MAX_QUERIES`].
 //!
@@ -44,6 +45,7 @@ mod subquery;
 mod utility;
 
 use crate::bound::{Bound, Expr, ExprKind, Statement};
+use crate::foreign::Foreign;
 use crate::parse::{Raw, tree::node::Node as Kind};
 use ondol_engine::{Catalog, FunctionDef};
 use ondol_types::{SqlError, SqlResult, Type, TypeId, Value, resolve, sqlstate};
@@ -88,6 +90,9 @@ pub struct Binder<'a> {
     notices: Vec<(&'static str, String)>,
     /// Whether the body of a function that is made must have a meaning now.
     check_bodies: bool,
+    /// Who knows foreign tables; in the body of a function nobody does.
+    foreign: Option<&'a dyn Foreign>,
+    is_foreign: bool,
 }
 
 impl<'a> Binder<'a> {
@@ -104,7 +109,15 @@ impl<'a> Binder<'a> {
             queries: 0,
             notices: Vec::new(),
             check_bodies: true,
+            foreign: None,
+            is_foreign: false,
         }
+    }
+
+    /// Functions in FROM may read foreign tables.
+    pub fn with_foreign(mut self, foreign: &'a dyn Foreign) -> Binder<'a> {
+        self.foreign = Some(foreign);
+        self
     }
 
     /// A function may be made whose body has no meaning (yet).
@@ -122,6 +135,7 @@ impl<'a> Binder<'a> {
             params: self.params,
             catalog_version: self.catalog.version,
             notices: self.notices,
+            is_foreign: self.is_foreign,
         })
     }
 

@@ -43,7 +43,13 @@ pub fn bind_body(function: &FunctionDef, catalog: &Catalog) -> SqlResult<Bound> 
     let mut statement = binder.statement(&raw.node, raw)?;
     binder.return_columns(&mut statement, &function.returns)?;
     binder.finish_params(&mut statement)?;
-    Ok(Bound { statement, params: binder.params, catalog_version: catalog.version, notices: binder.notices })
+    Ok(Bound {
+        statement,
+        params: binder.params,
+        catalog_version: catalog.version,
+        notices: binder.notices,
+        is_foreign: false,
+    })
 }
 
 fn mismatch(returns: &str, detail: impl Into<String>) -> SqlError {

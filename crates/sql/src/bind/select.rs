@@ -251,7 +251,11 @@ impl<'a> Binder<'a> {
                         return Err(SqlError::unsupported(format_args!("{name} of a subquery's tables")));
                     }
                     // As in PostgreSQL, what has no rows of its own is left alone.
-                    Rel::Values(_) | Rel::Function { .. } | Rel::System(_) | Rel::Series { .. } => {}
+                    Rel::Values(_)
+                    | Rel::Function { .. }
+                    | Rel::Foreign(_)
+                    | Rel::System(_)
+                    | Rel::Series { .. } => {}
                 }
             }
             return Ok(rels);
@@ -283,7 +287,7 @@ impl<'a> Binder<'a> {
                     ));
                 }
                 Rel::Values(_) => return cannot("VALUES"),
-                Rel::Function { .. } | Rel::Series { .. } => return cannot("a function"),
+                Rel::Function { .. } | Rel::Foreign(_) | Rel::Series { .. } => return cannot("a function"),
                 Rel::System(_) => return cannot("a system view"),
             }
         }

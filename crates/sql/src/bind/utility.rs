@@ -148,7 +148,10 @@ impl<'a> Binder<'a> {
             _ => return Err(unexpected("PREPARE")),
         };
         // Checked now, bound again for each EXECUTE.
-        super::bind(&Raw { start, end: raw.end, node: inner }, self.text, self.catalog, &types)?;
+        let statement = Raw { start, end: raw.end, node: inner };
+        let mut binder = Binder::new(self.catalog, self.text, &types);
+        binder.foreign = self.foreign;
+        binder.bind(&statement)?;
         let text = self.text.get(start..raw.end).unwrap_or_default().to_string();
         Ok(Statement::Prepare { name: s.name.clone(), types, text })
     }

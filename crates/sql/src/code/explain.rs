@@ -132,6 +132,9 @@ fn comment(p: &Program, op: &super::Op) -> String {
             format!("{:?} to {:?}", c.from, c.to.id).to_lowercase()
         }
         SystemRows { view, .. } => p.names[view.0 as usize].clone(),
+        ForeignStart { from, .. } | ForeignNext { from, .. } | ForeignCount { from, .. } => {
+            p.foreigns[from.0 as usize].table.name()
+        }
         FunctionRows { function, .. } => p.functions[function.0 as usize].name.clone(),
         _ => String::new(),
     }

@@ -338,6 +338,13 @@ opcodes! {
     165 IfZero { a: Reg, to: Label };
     /// dst := a + b as row counts; NULL if one is NULL.
     166 LimitSum { dst: Out, a: Reg, b: Reg };
+
+    /// Begins to read a foreign table from one of the two bounds of its key to the other (NULL: open).
+    176 ForeignStart { from: Outside, bounds: Span };
+    /// The wanted columns of the next row go where their numbers say, from the first of `row` on; jumps when there is none.
+    177 ForeignNext { from: Outside, row: State, to: Label };
+    /// dst := the number of rows that are left.
+    178 ForeignCount { dst: Out, from: Outside };
 }
 
 /// The reference of all opcodes, as text in Markdown.

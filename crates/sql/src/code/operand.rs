@@ -330,6 +330,8 @@ numbers! {
     Name names "name";
     /// A registered query of the program's list.
     Fun functions "function";
+    /// A foreign table of the program's list.
+    Outside foreigns "f";
     /// A counter of EXPLAIN ANALYZE.
     Slot tallies "n";
 }

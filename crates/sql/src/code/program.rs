@@ -5,6 +5,7 @@
 //! row memory:  row of cursor 0 | row of cursor 1 | ...        (then constants' strings, parameters' strings, temporaries)
 //! ```
 use super::op::Op;
+use crate::foreign::ForeignTable;
 use ondol_engine::{FunctionDef, Table, TableIndex};
 use ondol_types::agg::AggId;
 use ondol_types::{Type, TypeId, Value};
@@ -52,6 +53,13 @@ pub struct CastDef {
     pub from: TypeId,
     pub to: Type,
     pub explicit: bool,
+}
+
+/// A foreign table, and the columns that are wanted of it.
+#[derive(Clone)]
+pub struct ForeignDef {
+    pub table: Arc<dyn ForeignTable>,
+    pub columns: Vec<u16>,
 }
 
 /// The command's tag, without the count.
@@ -106,6 +114,8 @@ pub struct Program {
     pub lists: Vec<Vec<u16>>,
     pub names: Vec<String>,
     pub functions: Vec<Arc<FunctionDef>>,
+    /// None in stored code.
+    pub foreigns: Vec<ForeignDef>,
     pub tallies: u16,
     /// Of the result; empty for statements without one.
     pub columns: Vec<(String, Type)>,
@@ -152,6 +162,7 @@ pub struct Limits {
     pub tables: usize,
     pub names: usize,
     pub functions: usize,
+    pub foreigns: usize,
     pub tallies: usize,
 }
 
@@ -172,6 +183,7 @@ impl Program {
             tables: self.tables.len(),
             names: self.names.len(),
             functions: self.functions.len(),
+            foreigns: self.foreigns.len(),
             tallies: self.tallies as usize,
         }
     }

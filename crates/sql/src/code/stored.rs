@@ -260,6 +260,7 @@ impl Program {
             lists,
             names,
             functions,
+            foreigns: Vec::new(),
             tallies,
             columns,
             tag,

@@ -165,6 +165,13 @@ fn together(p: &Program, op: &Op) -> Result<(), String> {
         Op::FunctionRows { function, args, .. } => {
             width("arguments", args.count as usize, p.functions[function.0 as usize].args.len())
         }
+        Op::ForeignStart { bounds, .. } => width("bounds", bounds.count as usize, 2),
+        Op::ForeignNext { from, row, .. } => {
+            let def = &p.foreigns[from.0 as usize];
+            let n = def.table.columns().len();
+            width("row", row.0.count as usize, n)?;
+            def.columns.iter().try_for_each(|c| column(*c, n))
+        }
         Op::SortPut { sort, row } => {
             width("row", row.count as usize, p.sorts[sort.0 as usize].width as usize)
         }
@@ -221,6 +228,7 @@ pub(crate) mod tests {
             lists: vec![vec![1, 2]],
             names: vec!["view".into()],
             functions: vec![],
+            foreigns: vec![],
             tallies: 0,
             columns: vec![("sum".into(), Type::INT8)],
             tag: Tag::Select,

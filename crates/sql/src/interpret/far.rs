@@ -68,6 +68,11 @@ pub(super) fn state_of(g: &mut Groups, agg: u16) -> Option<&mut AggState> {
     g.states.get_mut(g.table.current().checked_mul(n)?.checked_add(agg as usize)?)
 }
 
+/// X2
+fn go_on(world: &World<'_>) -> SqlResult<()> {
+    if world.env.cancel.is_some_and(|c| c.load(Ordering::Relaxed)) { Err(canceled()) } else { Ok(()) }
+}
+
 #[inline(never)]
 pub(super) fn exec(
     f: &mut Frame,
@@ -346,6 +351,37 @@ pub(super) fn exec(
         Op::SystemRows { mat, view } => {
             let list = &mut f.mats[mat.0 as usize];
             functions::system_rows(list, &program.names[view.0 as usize], connection, world, &mut f.allow)?
+        }
+        Op::ForeignStart { from, bounds } => {
+            let def = &program.foreigns[from.0 as usize];
+            let bound = |n: usize| f.regs[bounds.first as usize + n].value(&f.memory).to_owned();
+            let rows = def.table.rows(&def.columns, &bound(0), &bound(1))?;
+            f.foreigns[from.0 as usize] = Some(rows);
+        }
+        Op::ForeignNext { from, row, to } => {
+            tick!();
+            let (columns, first) = (&program.foreigns[from.0 as usize].columns, row.0.first as usize);
+            let (regs, memory) = (&mut f.regs, &mut f.memory);
+            let found = match &mut f.foreigns[from.0 as usize] {
+                Some(rows) => rows.next(&|| go_on(world), &mut |n, value| {
+                    if let Some(column) = columns.get(n) {
+                        regs[first + *column as usize] = Datum::of(value, memory)
+                    }
+                })?,
+                None => false,
+            };
+            if !found {
+                f.foreigns[from.0 as usize] = None;
+                return Ok(Some(to));
+            }
+            f.charge_memory()?
+        }
+        Op::ForeignCount { dst, from } => {
+            let n = match &mut f.foreigns[from.0 as usize] {
+                Some(rows) => rows.count(&|| go_on(world))?,
+                None => 0,
+            };
+            set!(dst, Datum::int(i64::try_from(n).unwrap_or(i64::MAX)))
         }
         Op::FunctionRows { mat, function, args } => {
             functions::function_rows(f, program, mat, function, args, connection, world)?

@@ -19,6 +19,7 @@ use super::update::PointUpdate;
 use crate::code::Op;
 use crate::code::Program;
 use crate::code::program::GroupDef;
+use crate::foreign::ForeignRows;
 use ondol_engine::{Aim, IndexScan, Oid, Scan, Table, TableIndex};
 use ondol_types::agg::AggState;
 use ondol_types::{SqlError, SqlResult, TypeId, ValueRef, sqlstate};
@@ -101,6 +102,8 @@ pub struct Frame {
     pub(super) mats: Vec<List>,
     pub(super) hashes: Vec<HashTable>,
     pub(super) sorters: Vec<Sorter>,
+    /// Of each foreign table, its rows while they are read.
+    pub(super) foreigns: Vec<Option<Box<dyn ForeignRows>>>,
     pub(super) groups: Vec<Groups>,
     pub(super) affected: u64,
     pub(super) emitted: u64,
@@ -168,6 +171,7 @@ impl Frame {
     /// The execution is over: what its stores were charged is given back, and their memory.
     #[inline]
     pub(super) fn finish(&mut self) {
+        self.foreigns.iter_mut().for_each(|f| *f = None);
         if self.allow.is_charged() {
             self.release()
         }
@@ -286,6 +290,7 @@ impl Frame {
             s.keys.clone_from(&def.keys);
             s.clear();
         }
+        self.foreigns.resize_with(program.foreigns.len(), || None);
         self.groups.resize_with(program.groups.len(), Groups::default);
         for (g, def) in self.groups.iter_mut().zip(&program.groups) {
             g.table.store.width = def.keys as usize;

@@ -177,7 +177,11 @@ fn plan_pool<'a>(
                     let r = refs(e);
                     r.has(rel) && r.meets(bound)
                 });
-            let rank = (!linked, s.rows * 2.0 + s.cost);
+            // A foreign table that comes first is read once and kept nowhere; of several, the largest.
+            let rank = match &cx.query.rels[rel as usize].rel {
+                Rel::Foreign(_) if done.is_none() => (!linked, -s.rows),
+                _ => (!linked, s.rows * 2.0 + s.cost),
+            };
             if best.as_ref().is_none_or(|(_, _, b)| !rank.0 & b.0 || (rank.0 == b.0 && rank.1 < b.1)) {
                 best = Some((n, s, rank));
             }
@@ -301,6 +305,7 @@ fn step<'a>(
         let n = match &entry.rel {
             Rel::Values(rows) => rows.len() as f64,
             Rel::Function { .. } | Rel::Query(_) => 100.0,
+            Rel::Foreign(table) => table.estimate_rows(),
             _ => 1000.0,
         };
         let lateral = needs(&entry.rel).meets(bound);

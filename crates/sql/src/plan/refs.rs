@@ -56,7 +56,7 @@ pub fn needs(rel: &Rel) -> RelSet {
     let mut set = RelSet::EMPTY;
     let mut add = |e: &Expr| set = set.with(refs(e));
     match rel {
-        Rel::Table(_) | Rel::System(_) => {}
+        Rel::Table(_) | Rel::Foreign(_) | Rel::System(_) => {}
         Rel::Values(rows) => rows.iter().flatten().for_each(&mut add),
         Rel::Function { args, .. } => args.iter().for_each(&mut add),
         Rel::Series { start, stop, step } => [start, stop, step].into_iter().for_each(&mut add),

@@ -141,6 +141,7 @@ impl<'q> Shower<'q> {
                 format!("values {}", rows.join(", "))
             }
             Rel::Function { function, args } => format!("function {}({})", function.name, self.list(args)),
+            Rel::Foreign(t) => format!("foreign {}", t.name()),
             Rel::System(name) => format!("system {name}"),
             Rel::Series { start, stop, step } => {
                 format!("series({}, {}, {})", self.expr(start), self.expr(stop), self.expr(step))

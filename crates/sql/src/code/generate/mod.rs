@@ -105,6 +105,7 @@ pub(super) struct Gen<'a> {
     lists: Vec<Vec<u16>>,
     names: Vec<String>,
     functions: Vec<Arc<FunctionDef>>,
+    foreigns: Vec<ForeignDef>,
     tallies: u16,
     pub scopes: Vec<Scope<'a>>,
     find_function: FindFunction<'a>,
@@ -134,6 +135,7 @@ pub fn generate(bound: &Bound, find_function: FindFunction<'_>, measure: bool) -
         lists: Vec::new(),
         names: Vec::new(),
         functions: Vec::new(),
+        foreigns: Vec::new(),
         tallies: 0,
         scopes: Vec::new(),
         find_function,
@@ -431,6 +433,7 @@ impl<'a> Gen<'a> {
             lists: self.lists,
             names: self.names,
             functions: self.functions,
+            foreigns: self.foreigns,
             tallies: self.tallies,
             columns,
             tag,
@@ -458,6 +461,7 @@ fn takes_memory(op: &Op) -> bool {
             | Op::SortCol { .. }
             | Op::GroupCol { .. }
             | Op::AggValue { .. }
+            | Op::ForeignNext { .. }
             | Op::Reset { .. }
             | Op::Gosub { .. }
     )

@@ -11,10 +11,13 @@ use super::super::program::{GroupDef, SortKey};
 use super::lock::{Carried, lock_rels};
 use super::{Gen, Scope, Source, internal};
 use crate::bound::*;
+use crate::foreign::ForeignTable;
 use crate::plan::join::{Context, Planned, plan};
+use crate::plan::node::Node;
 use crate::plan::refs::{MAX_RELS, RelSet, correlated, used_columns};
 use crate::plan::show;
 use ondol_types::{SqlError, SqlResult, TypeId, sqlstate};
+use std::sync::Arc;
 
 /// How a query hands its row over.
 #[derive(Clone, Copy, Debug)]
@@ -335,7 +338,7 @@ impl<'a> Gen<'a> {
     fn grouped_rows(
         &mut self,
         q: &'a Query,
-        tree: &crate::plan::node::Node<'a>,
+        tree: &Node<'a>,
         parent: usize,
         row: super::scan::Consume<'_, 'a>,
     ) -> SqlResult<()> {
@@ -350,6 +353,9 @@ impl<'a> Gen<'a> {
             self.detail(n, format!("Filter: {}", show::expr(h, &names)));
         }
         self.tally_start(n);
+        if let Some((rel, table)) = counted(q, tree) {
+            return self.counted_rows(q, rel, table, n, row);
+        }
         let keys = q.group_by.len();
         let aggs = q.aggregates.iter().map(|a| (a.agg, a.args.len() as u16)).collect();
         let group = self.group(GroupDef { keys: keys as u16, aggs });
@@ -417,6 +423,34 @@ impl<'a> Gen<'a> {
         self.jump(again);
         self.here(end);
         self.end_turns(mark, reset);
+        Ok(())
+    }
+
+    /// One group that only counts the rows of a foreign table, which need not come one by one.
+    fn counted_rows(
+        &mut self,
+        q: &'a Query,
+        rel: u16,
+        table: &'a Arc<dyn ForeignTable>,
+        parent: usize,
+        row: super::scan::Consume<'_, 'a>,
+    ) -> SqlResult<()> {
+        let node = self.foreign_node(table, &q.rels[rel as usize].alias, parent);
+        self.tally_start(node);
+        let from = self.foreign_start(rel, table, Vec::new(), &[], node)?;
+        let first = self.registers(q.aggregates.len());
+        self.op(Op::ForeignCount { dst: Out(first), from });
+        for n in 1..q.aggregates.len() as u16 {
+            self.op(Op::Move { dst: Out(first + n), a: Reg(first) });
+        }
+        self.scope()?.groups = Some((first, first));
+        let end = self.label();
+        if let Some(h) = &q.having {
+            self.jump_unless(h, end)?;
+        }
+        self.tally_row(parent);
+        row(self, end)?;
+        self.here(end);
         Ok(())
     }
 
@@ -639,6 +673,20 @@ impl<'a> Gen<'a> {
         }
         Ok(())
     }
+}
+
+/// The foreign table whose rows are all that a query counts.
+fn counted<'a>(q: &'a Query, tree: &Node<'a>) -> Option<(u16, &'a Arc<dyn ForeignTable>)> {
+    let Node::Scan { rel, filter, .. } = tree else { return None };
+    let Rel::Foreign(table) = &q.rels.get(*rel as usize)?.rel else { return None };
+    let counts = |a: &Aggregate| {
+        a.args.is_empty()
+            && a.filter.is_none()
+            && !a.distinct
+            && ondol_types::agg::find(a.agg).is_some_and(|d| d.name == "count")
+    };
+    let only = filter.is_empty() && q.group_by.is_empty() && !q.aggregates.is_empty();
+    (only && q.aggregates.iter().all(counts)).then_some((*rel, table))
 }
 
 /// Whether a type's values are whole in a register, without memory.

@@ -2,12 +2,17 @@
 use super::super::explain::SEQ_SCAN;
 use super::super::op::Op;
 use super::super::operand::*;
+use super::super::program::ForeignDef;
 use super::{Gen, Source, Stored, internal};
 use crate::bound::*;
+use crate::foreign::ForeignTable;
+use crate::plan::access::column_condition;
 use crate::plan::classify::is_int;
 use crate::plan::node::{Access, KeyValue};
+use crate::plan::refs::RelSet;
 use crate::plan::show;
 use ondol_engine::Table;
+use ondol_types::func::Volatility;
 use ondol_types::{SqlResult, TypeId};
 use std::sync::Arc;
 
@@ -109,6 +114,29 @@ impl<'a> Gen<'a> {
                 self.op(Op::FunctionRows { mat, function: f, args });
                 self.mat_rows(rel, mat, width, filter, node, consume)
             }
+            Rel::Foreign(table) => {
+                let node = self.foreign_node(table, alias, parent);
+                self.filter_detail(node, filter);
+                self.tally_start(node);
+                let width = entry.columns.len();
+                let columns = self.scope()?.used.get(rel as usize).into_iter().flatten().copied().collect();
+                let end = self.label();
+                let from = self.foreign_start(rel, table, columns, filter, node)?;
+                let first = self.registers(width);
+                let next = self.label();
+                let mark = self.mark();
+                self.here(next);
+                let reset = self.reset(mark);
+                self.op(Op::ForeignNext { from, row: State(Span::new(first, width)), to: end });
+                self.scope()?.sources[rel as usize] = Source::Registers { first };
+                self.all_or(filter, next)?;
+                self.tally_row(node);
+                consume(self, next)?;
+                self.jump(next);
+                self.here(end);
+                self.end_turns(mark, reset);
+                Ok(())
+            }
             Rel::System(name) => {
                 let node = self.node(Some(parent), format!("System View Scan on {name}"));
                 self.filter_detail(node, filter);
@@ -144,6 +172,56 @@ impl<'a> Gen<'a> {
                 Ok(())
             }
         }
+    }
+
+    pub fn foreign_node(&mut self, table: &Arc<dyn ForeignTable>, alias: &str, parent: usize) -> usize {
+        self.node(Some(parent), format!("Foreign Scan on {} {alias}", table.name()))
+    }
+
+    /// Begins to read a foreign table, between what the filter says of its key.
+    pub fn foreign_start(
+        &mut self,
+        rel: u16,
+        table: &'a Arc<dyn ForeignTable>,
+        columns: Vec<u16>,
+        filter: &[&'a Expr],
+        node: usize,
+    ) -> SqlResult<Outside> {
+        let bounds = self.registers(2);
+        let mut shown = Vec::new();
+        for (n, lower) in [(0, true), (1, false)] {
+            let found = filter.iter().find_map(|e| {
+                let (column, cond, value, ..) = column_condition(e, rel, RelSet::EMPTY)?;
+                let holds = match cond {
+                    Cond::Eq => true,
+                    Cond::Gt | Cond::Ge => lower,
+                    Cond::Lt | Cond::Le => !lower,
+                    Cond::Ne => false,
+                };
+                (holds && Some(column) == table.key() && !value.calls(Volatility::Volatile))
+                    .then_some((e, value))
+            });
+            match found {
+                Some((e, value)) => {
+                    self.expr_into(value, bounds + n)?;
+                    let text = show::expr(e, &self.names());
+                    if !shown.contains(&text) {
+                        shown.push(text);
+                    }
+                }
+                None => self.op(Op::Null { dst: Out(bounds + n) }),
+            }
+        }
+        if !shown.is_empty() {
+            self.detail(node, format!("Range of the key: {}", shown.join(" AND ")));
+        }
+        let names: Vec<&str> = columns.iter().map(|c| table.columns()[*c as usize].0.as_str()).collect();
+        let names = if names.is_empty() { "none".into() } else { names.join(", ") };
+        self.detail(node, format!("Columns: {names}"));
+        self.foreigns.push(ForeignDef { table: table.clone(), columns });
+        let from = Outside(self.foreigns.len() as u16 - 1);
+        self.op(Op::ForeignStart { from, bounds: Span::new(bounds, 2) });
+        Ok(from)
     }
 
     pub fn query(&self) -> SqlResult<&'a Query> {

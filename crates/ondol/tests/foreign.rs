@@ -1,0 +1,451 @@
+//! `innodb_scan` in SQL, over files that servers wrote (`crates/innodb/tests/files`): what it gives is what `ondol innodb export` writes, whatever SQL is above it.
+use ondol::{Database, Session, TempFolder};
+use ondol_innodb::export::{self, Format, Options};
+use ondol_innodb::scan::Scan;
+use ondol_innodb::table::Type as Foreign;
+use ondol_scan::csv::Dialect;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+fn files() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../innodb/tests/files")
+}
+
+/// Unpacks a table's files into a folder; the path of its tablespace.
+fn unpack(server: &str, table: &str, folder: &Path) -> PathBuf {
+    for kind in ["ibd", "frm", "cfg"] {
+        let Ok(file) = std::fs::File::open(files().join(server).join(format!("{table}.{kind}.gz"))) else {
+            continue;
+        };
+        let mut bytes = Vec::new();
+        flate2::read::GzDecoder::new(file).read_to_end(&mut bytes).expect("a fixture");
+        std::fs::write(folder.join(format!("{table}.{kind}")), bytes).expect("a file");
+    }
+    folder.join(format!("{table}.ibd"))
+}
+
+/// Every table of every server.
+fn tables() -> Vec<(String, String)> {
+    let mut all = Vec::new();
+    for server in std::fs::read_dir(files()).expect("the fixtures").flatten().filter(|f| f.path().is_dir()) {
+        let server = server.file_name().into_string().expect("a plain name");
+        for file in std::fs::read_dir(files().join(&server)).expect("the fixtures").flatten() {
+            let name = file.file_name().into_string().expect("a plain name");
+            if let Some(table) = name.strip_suffix(".ibd.gz") {
+                all.push((server.clone(), table.to_string()));
+            }
+        }
+    }
+    all.sort();
+    assert!(all.len() > 50, "{} tables", all.len());
+    all
+}
+
+struct Given {
+    folder: TempFolder,
+    _db: Database,
+    session: Session,
+}
+
+fn given() -> Given {
+    let folder = TempFolder::new().expect("a temporary folder");
+    let db = Database::open(folder.path().join("db")).expect("a database");
+    let session = db.session();
+    Given { folder, _db: db, session }
+}
+
+impl Given {
+    fn file(&self, server: &str, table: &str) -> String {
+        unpack(server, table, self.folder.path()).display().to_string()
+    }
+    /// A query's rows, their values divided by `|`.
+    fn rows(&mut self, sql: &str) -> Vec<String> {
+        let rows = self.session.query(sql, &[]).unwrap_or_else(|e| panic!("{sql}: {e}"));
+        let width = rows.columns().len();
+        rows.iter()
+            .map(|row| {
+                let mut line = String::new();
+                for i in 0..width {
+                    if i > 0 {
+                        line.push('|');
+                    }
+                    if !row.text(i, &mut line) {
+                        line += "NULL";
+                    }
+                }
+                line
+            })
+            .collect()
+    }
+    fn refused(&mut self, sql: &str) -> (String, String) {
+        let e = self.session.query(sql, &[]).map(|_| ()).expect_err(sql);
+        (e.sqlstate().to_string(), format!("{e}{}", e.0.hint.as_deref().unwrap_or_default()))
+    }
+}
+
+/// The rows of CSV, `None` being NULL.
+fn parsed(csv: &[u8]) -> Vec<Vec<Option<String>>> {
+    let text = std::str::from_utf8(csv).expect("UTF-8");
+    let (mut rows, mut row, mut field, mut quoted, mut was_quoted) =
+        (vec![], vec![], String::new(), false, false);
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
+        match c {
+            '"' if quoted && chars.peek() == Some(&'"') => {
+                chars.next();
+                field.push('"')
+            }
+            '"' => {
+                quoted = !quoted;
+                was_quoted = true
+            }
+            ',' | '\n' if !quoted => {
+                let value = std::mem::take(&mut field);
+                row.push((was_quoted || !value.is_empty()).then_some(value));
+                was_quoted = false;
+                if c == '\n' {
+                    rows.push(std::mem::take(&mut row));
+                }
+            }
+            c => field.push(c),
+        }
+    }
+    rows
+}
+
+fn exported(path: &Path) -> Vec<Vec<Option<String>>> {
+    let scan = Arc::new(Scan::open(path).expect("a table"));
+    let columns = export::columns(&scan, None).expect("columns");
+    let options =
+        Options { format: Format::Text(Dialect::Rfc4180), columns, limit: None, workers: 2, ordered: true };
+    let mut out = Vec::new();
+    export::export(scan, &options, &mut out, Path::new("memory"), |_| {}).expect("an export");
+    let mut rows = parsed(&out);
+    rows.remove(0);
+    rows
+}
+
+#[test]
+fn every_value_of_every_server_is_what_export_writes() {
+    let mut g = given();
+    let mut values = 0;
+    for (server, table) in tables() {
+        let folder = TempFolder::new().expect("a temporary folder");
+        let path = unpack(&server, &table, folder.path());
+        let types: Vec<Foreign> = {
+            let scan = Scan::open(&path).expect("a table");
+            let columns = export::columns(&scan, None).expect("columns");
+            columns.iter().map(|i| scan.columns()[*i].ty.clone()).collect()
+        };
+        let expected = exported(&path);
+        let mut csv = Vec::new();
+        let from = format!("innodb_scan('{}', zero_dates => 'text')", path.display());
+        let sql = format!("COPY (SELECT * FROM {from}) TO STDOUT (FORMAT csv)");
+        g.session.copy_out(&sql, &mut csv, |_| {}).unwrap_or_else(|e| panic!("{server} {table}: {e}"));
+        let found = parsed(&csv);
+        assert_eq!(found.len(), expected.len(), "{server} {table}");
+        assert_eq!(g.rows(&format!("SELECT count(*) FROM {from}")), [expected.len().to_string()]);
+        for (f, e) in found.iter().zip(&expected) {
+            assert_eq!(f.len(), e.len(), "{server} {table}");
+            for ((f, e), ty) in f.iter().zip(e).zip(&types) {
+                values += 1;
+                let same = match (f, e, ty) {
+                    (None, None, _) => true,
+                    (Some(f), Some(e), Foreign::Float { .. } | Foreign::Double { .. }) => {
+                        let (f, e): (f64, f64) = (f.parse().expect("a number"), e.parse().expect("a number"));
+                        // Export shows six digits of a FLOAT, or as many as were declared.
+                        f == e || (f - e).abs() <= f.abs() * 1e-5 || (f - e).abs() < 0.0006
+                    }
+                    (Some(f), Some(e), Foreign::Int { zerofill: Some(_), .. }) => {
+                        f.parse::<u64>().expect("a number") == e.parse::<u64>().expect("a number")
+                    }
+                    (Some(f), Some(e), Foreign::Year) => {
+                        f.parse::<u16>().expect("a number") == e.parse::<u16>().expect("a number")
+                    }
+                    (
+                        Some(f),
+                        Some(e),
+                        Foreign::Binary { .. } | Foreign::Bytes { .. } | Foreign::Geometry,
+                    ) => f.strip_prefix("\\x") == e.strip_prefix("0x"),
+                    // Padding is shown here, and not there.
+                    (Some(f), Some(e), Foreign::Char { .. }) => f.trim_end_matches(' ') == e,
+                    (f, e, _) => f == e,
+                };
+                assert!(same, "{server} {table} {ty:?}: {f:?}, expected {e:?}");
+            }
+        }
+    }
+    assert!(values > 20_000, "{values} values");
+}
+
+#[test]
+fn types_are_the_nearest_here() {
+    let mut g = given();
+    let file = g.file("mariadb-10.11", "everything");
+    let rows = g.session.query(&format!("SELECT * FROM innodb_scan('{file}') LIMIT 0"), &[]).unwrap();
+    let types: Vec<String> =
+        rows.columns().iter().map(|c| format!("{} {}", c.name, ondol::type_name(c.ty))).collect();
+    assert_eq!(
+        types.join(", "),
+        "id integer, b character varying(20), c numeric(10,2), d date, e timestamp(3) without time zone, f text, g text, h text, i numeric(20,0), \
+         j double precision, k double precision, l character(5), m text, n timestamp(0) with time zone, o smallint, p bigint, q bytea, r bytea, s bytea, \
+         t smallint, u integer, v smallint, w numeric(65,30), x character varying(300), y character(3), z double precision, \
+         aa timestamp(0) without time zone, ab timestamp(6) with time zone, ac text, ad character varying(20)"
+    );
+    assert_eq!(
+        g.rows(&format!(
+            "SELECT id, b, c, d, e, n, ab, w, i, o, p, q, m, h FROM innodb_scan('{file}') WHERE id = 1"
+        )),
+        ["1|hello|12345.67|2024-02-29|2024-02-29 12:34:56.789|2024-01-01 00:00:00+00|2024-06-01 01:02:03.000004+00|\
+          -12345678901234567890123456789012345.123456789012345678901234567890|18446744073709551615|2024|682|\\x61620000|-12:34:56.78|p,q"]
+            .map(|s| s.to_string())
+    );
+}
+
+#[test]
+fn dates_that_are_no_days() {
+    let mut g = given();
+    let file = g.file("mysql-9.7", "everything");
+    let (state, said) = g.refused(&format!("SELECT d FROM innodb_scan('{file}')"));
+    assert_eq!(state, "22008");
+    assert!(
+        said.contains("everything.ibd, page ") && said.contains("column d (date) holds 0000-00-00"),
+        "{said}"
+    );
+    assert!(said.contains("zero_dates =>"), "{said}");
+    // A column that is not asked for is not looked at.
+    assert_eq!(g.rows(&format!("SELECT count(b) FROM innodb_scan('{file}')")), ["3"]);
+    let from = format!("innodb_scan('{file}', zero_dates => 'null')");
+    assert_eq!(
+        g.rows(&format!("SELECT id, d FROM {from} ORDER BY id")),
+        ["-3|NULL", "1|2024-02-29", "2|NULL", "4|NULL"]
+    );
+    let from = format!("innodb_scan('{file}', zero_dates => 'text')");
+    assert_eq!(
+        g.rows(&format!("SELECT id, d FROM {from} ORDER BY id")),
+        ["-3|0000-00-00", "1|2024-02-29", "2|NULL", "4|0000-00-00"]
+    );
+}
+
+/// Damages one byte of the leaf that holds a key of `tree`; the leaf's number.
+fn damage(path: &str, key: u64) -> u32 {
+    let mut bytes = std::fs::read(path).expect("a table");
+    let stored = (key | 1 << 63).to_be_bytes();
+    let is_leaf =
+        |p: &[u8]| p[24..26] == [0x45, 0xbf] && p[64..66] == [0, 0] && p.windows(8).any(|w| w == stored);
+    let number = bytes.chunks(16384).position(is_leaf).expect("the key's leaf");
+    bytes[number * 16384 + 16000] ^= 1;
+    std::fs::write(path, bytes).expect("a file");
+    number as u32
+}
+
+#[test]
+fn ranges_of_the_key_leave_pages_unread() {
+    let mut g = given();
+    let file = g.file("mysql-9.7", "tree");
+    let from = format!("innodb_scan('{file}')");
+    g.session.execute(&format!("CREATE TABLE own AS SELECT * FROM {from}")).unwrap();
+    let count = g.rows("SELECT count(*), count(DISTINCT id) FROM own");
+    assert_eq!(count, ["772|772"]);
+    for condition in [
+        "id = 100",
+        "100 = id",
+        "id > 100 AND id < 110",
+        "id >= 100 AND id <= 110",
+        "id BETWEEN 890 AND 5000",
+        "id < 5 OR id > 890",
+        "id <= 9223372036854775807 AND id > 880",
+        "id > -9223372036854775808 AND id < 9",
+        "id IN (1, 2, 899)",
+        "id > 880.5",
+        "id = NULL",
+        "id > (SELECT max(id) - 10 FROM own)",
+        "id > 100 AND id < 90",
+        "v = 'short'",
+    ] {
+        let sql = |from: &str| format!("SELECT id, v FROM {from} t WHERE {condition} ORDER BY id");
+        assert_eq!(g.rows(&sql(&from)), g.rows(&sql("own")), "{condition}");
+    }
+    let plan = g.rows(&format!("EXPLAIN SELECT v FROM {from} s WHERE id > 100 AND id <= 110")).join("\n");
+    assert!(plan.contains(&format!("Foreign Scan on {file} s")), "{plan}");
+    assert!(plan.contains("Range of the key: (id > 100) AND (id <= 110)"), "{plan}");
+    assert!(plan.contains("Columns: id, v"), "{plan}");
+    let plan = g.rows(&format!("EXPLAIN SELECT count(*) FROM {from}")).join("\n");
+    assert!(plan.contains("ForeignCount") && plan.contains("Columns: none"), "{plan}");
+
+    // What is read is proved: a page outside of the range is not.
+    let page = damage(&file, 500);
+    assert_eq!(g.rows(&format!("SELECT count(*) FROM {from} WHERE id < 100")), ["85"]);
+    for sql in ["SELECT count(*)", "SELECT max(v)", "SELECT *"] {
+        let (state, said) = g.refused(&format!("{sql} FROM {from}"));
+        assert_eq!(state, "XX001");
+        assert!(said.contains(&format!("tree.ibd, page {page}: ")), "{said}");
+    }
+}
+
+#[test]
+fn all_of_select_stands_above() {
+    let mut g = given();
+    let file = g.file("mariadb-10.11", "tree");
+    let from = format!("innodb_scan('{file}')");
+    g.session
+        .execute(&format!(
+            "CREATE TABLE own (id bigint PRIMARY KEY, v text);
+             INSERT INTO own SELECT id, v FROM {from};
+             CREATE TABLE few (a bigint PRIMARY KEY, b text);
+             INSERT INTO few VALUES (1, 'one'), (2, 'two'), (7, 'none'), (899, 'last')"
+        ))
+        .unwrap();
+    for sql in [
+        "SELECT few.b, left(t.v, 3) FROM few JOIN @ t ON few.a = t.id ORDER BY 1",
+        "SELECT few.b, left(t.v, 3) FROM few LEFT JOIN @ t ON few.a = t.id ORDER BY 1",
+        "SELECT few.b, left(t.v, 3) FROM few RIGHT JOIN @ t ON few.a = t.id ORDER BY t.id DESC LIMIT 5",
+        "SELECT count(*), sum(x.id), min(y.v) FROM @ x JOIN @ y ON x.id = y.id + 1",
+        "SELECT length(v), count(*), avg(id) FROM @ t GROUP BY length(v) HAVING count(*) > 2 ORDER BY 1",
+        "SELECT count(*), count(*) FROM @ t HAVING count(*) > 772",
+        "SELECT count(*) + 1 FROM @ t",
+        "SELECT count(*) FROM @ t WHERE false",
+        "SELECT a, (SELECT count(*) FROM @ t WHERE t.id < few.a) FROM few ORDER BY a",
+        "SELECT a FROM few WHERE a IN (SELECT id FROM @ t) ORDER BY a",
+        "SELECT a FROM few WHERE NOT EXISTS (SELECT 1 FROM @ t WHERE t.id = a)",
+        "SELECT DISTINCT left(v, 1) FROM @ t ORDER BY 1",
+        "SELECT id FROM @ t ORDER BY id OFFSET 700 LIMIT 3",
+        "SELECT id FROM @ t WHERE id < 10 UNION SELECT a FROM few ORDER BY 1",
+        "SELECT id FROM @ t EXCEPT SELECT id FROM own",
+        "WITH w AS (SELECT id, v FROM @ t WHERE id > 800) SELECT count(*), max(v) FROM w",
+        "SELECT n FROM @ AS t(n, m) WHERE m = 'short' AND n < 50 ORDER BY n",
+        "SELECT count(*) FROM @ x, generate_series(1, 3) s WHERE x.id = s",
+    ] {
+        assert_eq!(g.rows(&sql.replace('@', &from)), g.rows(&sql.replace('@', "own")), "{sql}");
+    }
+    // It can be read where rows are changed, and is not changed itself.
+    g.session.execute(&format!("UPDATE few SET b = t.v FROM {from} t WHERE t.id = a")).unwrap();
+    assert_eq!(g.rows("SELECT count(*) FROM few JOIN own ON id = a AND v = b"), ["3"]);
+    g.session.execute(&format!("DELETE FROM few USING {from} t WHERE t.id = a")).unwrap();
+    assert_eq!(g.rows("SELECT a FROM few"), ["7"]);
+    // No file stays open.
+    let open = std::fs::read_dir("/proc/self/fd").expect("open files").flatten();
+    let open: Vec<PathBuf> = open.filter_map(|f| std::fs::read_link(f.path()).ok()).collect();
+    assert!(!open.iter().any(|p| p.starts_with(g.folder.path()) && p.ends_with("tree.ibd")), "{open:?}");
+}
+
+#[test]
+fn a_prepared_statement_looks_at_the_file_each_time() {
+    let mut g = given();
+    let file = g.file("mysql-9.7", "tree");
+    let mut prepared = g.session.prepare(&format!("SELECT count(*) FROM innodb_scan('{file}')")).unwrap();
+    g.session.execute_prepared(&mut prepared, &[]).unwrap();
+    g.session.execute(&format!("PREPARE p AS SELECT id FROM innodb_scan('{file}') WHERE id < 3")).unwrap();
+    assert_eq!(g.rows("EXECUTE p"), ["1", "2"]);
+    std::fs::remove_file(Path::new(&file).with_extension("cfg")).expect("a file");
+    for done in [
+        g.session.execute_prepared(&mut prepared, &[]).map(|_| ()),
+        g.session.execute("EXECUTE p").map(|_| ()),
+    ] {
+        let e = done.expect_err("without evidence");
+        assert_eq!(e.sqlstate(), "55000");
+    }
+}
+
+#[test]
+fn refusals_say_what_was_expected() {
+    let mut g = given();
+    let file = g.file("mysql-9.7", "tree");
+    let bare = g.folder.path().join("bare.ibd").display().to_string();
+    std::fs::copy(&file, &bare).expect("a copy");
+    for (sql, state, expected) in [
+        ("SELECT * FROM innodb_scan('/none/t.ibd')".to_string(), "58P01", "/none/t.ibd: cannot"),
+        (format!("SELECT * FROM innodb_scan('{bare}')"), "55000", "assume_consistent => true"),
+        (
+            format!("SELECT * FROM innodb_scan('{bare}', assume_consistent => false)"),
+            "55000",
+            "nothing shows that it was at rest",
+        ),
+        (
+            format!("SELECT * FROM innodb_scan('{file}', assume_consistent => 'maybe')"),
+            "22023",
+            "expected true or false",
+        ),
+        (
+            format!("SELECT * FROM innodb_scan('{file}', zero_dates => 'gone')"),
+            "22023",
+            "expected 'refuse', 'null' or 'text'",
+        ),
+        (format!("SELECT * FROM innodb_scan('{file}', pages => 3)"), "42883", "the argument \"pages\""),
+        (format!("SELECT * FROM innodb_scan('{file}', 'b')"), "42883", "a second path"),
+        ("SELECT * FROM innodb_scan()".into(), "42883", "innodb_scan() does not exist"),
+        ("SELECT * FROM innodb_scan(NULL)".into(), "22023", "expected the path"),
+        ("SELECT * FROM innodb_scan('a' || 'b')".into(), "0A000", "not a constant"),
+        (
+            format!("SELECT * FROM innodb_scan('{file}', zero_dates => 'null', zero_dates => 'null')"),
+            "42601",
+            "used more than once",
+        ),
+        (format!("SELECT w FROM innodb_scan('{file}')"), "42703", "column \"w\" does not exist"),
+        (
+            format!("SELECT * FROM innodb_scan('{file}') t FOR UPDATE OF t"),
+            "42809",
+            "cannot be applied to a function",
+        ),
+        (
+            format!(
+                "CREATE FUNCTION f() RETURNS SETOF bigint LANGUAGE sql AS $$ SELECT id FROM innodb_scan('{file}') $$"
+            ),
+            "0A000",
+            "innodb_scan in a function's body",
+        ),
+        ("SELECT innodb_scan('x')".into(), "42883", "innodb_scan"),
+    ] {
+        let e = g.session.execute(&sql).map(|_| ()).expect_err(&sql);
+        let said = format!("{e}{}", e.0.hint.as_deref().unwrap_or_default());
+        assert!(e.sqlstate() == state && said.contains(expected), "{sql}: {} {said}", e.sqlstate());
+    }
+    assert_eq!(
+        g.rows(&format!("SELECT count(*) FROM innodb_scan('{bare}', assume_consistent => true)")),
+        ["772"]
+    );
+}
+
+#[test]
+fn a_falling_key_loses_nothing_and_create_table_may_stand_for_the_frm() {
+    let mut g = given();
+    let file = g.file("mariadb-10.11", "falls");
+    let of = |arguments: &str| {
+        format!("SELECT count(*), min(id) FROM innodb_scan('{file}'{arguments}) WHERE id BETWEEN 5 AND 7")
+    };
+    assert_eq!(g.rows(&of("")), ["3|5"]);
+    assert_eq!(g.rows(&format!("SELECT id FROM innodb_scan('{file}') ORDER BY id LIMIT 2")), ["1", "2"]);
+    std::fs::remove_file(Path::new(&file).with_extension("frm")).expect("a file");
+    let (state, said) = g.refused(&of(""));
+    assert!(state == "55000" && said.contains("schema => "), "{said}");
+    let sql = g.folder.path().join("falls.sql").display().to_string();
+    std::fs::write(
+        &sql,
+        "create table falls (\n id int,\n b varchar(20),\n primary key (id desc)\n) charset=latin1",
+    )
+    .expect("a file");
+    assert_eq!(g.rows(&of(&format!(", schema => '{sql}'"))), ["3|5"]);
+    std::fs::write(&sql, "create table falls (\n id int,\n b varchar(20\n").expect("a file");
+    let (_, said) = g.refused(&of(&format!(", schema => '{sql}'")));
+    assert!(said.contains("falls.sql: line 4: expected ), found the end"), "{said}");
+}
+
+#[test]
+fn reading_is_broken_off() {
+    let mut g = given();
+    let file = g.file("mysql-9.7", "tree");
+    let from = format!("innodb_scan('{file}')");
+    g.session.execute("SET statement_timeout = '50ms'").unwrap();
+    for sql in [
+        format!(
+            "SELECT count(*) FROM generate_series(1, 1000000) n WHERE (SELECT count(*) FROM {from} t WHERE t.id <> n) < 0"
+        ),
+        format!(
+            "SELECT count(*) FROM generate_series(1, 1000000) n WHERE (SELECT count(*) + n FROM {from} t) < 0"
+        ),
+    ] {
+        let (state, _) = g.refused(&sql);
+        assert_eq!(state, "57014", "{sql}");
+    }
+}
