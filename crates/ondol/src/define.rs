@@ -1,7 +1,9 @@
 //! Data definition: from bound statements to calls of the engine, with PostgreSQL's names, notices and refusals.
+use crate::planned::Plan;
 use crate::session::Session;
 use ondol_engine::{Catalog, ColumnDef, FunctionDef, Returns};
-use ondol_sql::bound::NewIndex;
+use ondol_sql::bound::{Bound, Insert, InsertColumn, NewIndex, Query, Statement, TableRef};
+use ondol_sql::interpret::Nowhere;
 use ondol_types::resolve::type_id_name;
 use ondol_types::{SqlError, SqlResult, Type, TypeId, sqlstate};
 use std::sync::Arc;
@@ -77,6 +79,39 @@ impl Session {
             self.add_index(name, c)?;
         }
         Ok(())
+    }
+
+    /// CREATE TABLE AS, with a query unless the table is to stay empty, and the statement that the query is of. Gives the tag.
+    pub(crate) fn create_table_as(
+        &mut self,
+        name: &str,
+        columns: &[ColumnDef],
+        query: Option<(&Query, &Bound)>,
+        if_not_exists: bool,
+    ) -> SqlResult<String> {
+        let is_there = taken(&self.connection.catalog(), name);
+        self.create_table(name, columns, &[], if_not_exists)?;
+        let Some((query, bound)) = query.filter(|_| !is_there) else {
+            return Ok("CREATE TABLE AS".into());
+        };
+        let catalog = self.connection.catalog();
+        let table = catalog.table(name).ok_or_else(|| no_table(name))?;
+        // The right to change definitions is held since the query was known to be of this dictionary: but for the new table, it is the same.
+        let insert = Bound {
+            statement: Statement::Insert(Insert {
+                table: TableRef(table.clone()),
+                source: query.clone(),
+                columns: (0..columns.len()).map(InsertColumn::Source).collect(),
+                returning: Vec::new(),
+            }),
+            params: Vec::new(),
+            catalog_version: catalog.version,
+            notices: Vec::new(),
+            is_foreign: bound.is_foreign,
+        };
+        let plan = Plan::new(self.compile(&insert)?);
+        let (rows, _) = self.run_program(&plan, &[], &mut Nowhere)?;
+        Ok(format!("SELECT {rows}"))
     }
 
     fn add_index(&mut self, table: &str, index: &NewIndex) -> SqlResult<()> {

@@ -26,6 +26,11 @@ impl Session {
                     s.create_table(name, columns, constraints, *if_not_exists)
                 })
             }
+            Statement::CreateTableAs { name, columns, query, with_data, if_not_exists } => self
+                .definition_of(bound, "CREATE TABLE AS", out, |s| {
+                    let query = with_data.then_some((query, bound));
+                    s.create_table_as(name, columns, query, *if_not_exists)
+                }),
             Statement::DropTable { names, if_exists, cascade } => {
                 self.definition(bound, "DROP TABLE", out, |s| s.drop_tables(names, *if_exists, *cascade))
             }
@@ -172,6 +177,17 @@ impl Session {
         out: &mut dyn Output,
         f: impl FnOnce(&mut Session) -> SqlResult<()>,
     ) -> SqlResult<()> {
+        self.definition_of(bound, tag, out, |s| f(s).map(|()| tag.to_string()))
+    }
+
+    /// The same; `f` gives the tag that is told.
+    fn definition_of(
+        &mut self,
+        bound: &Bound,
+        tag: &str,
+        out: &mut dyn Output,
+        f: impl FnOnce(&mut Session) -> SqlResult<String>,
+    ) -> SqlResult<()> {
         self.begin_definition(bound, tag)?;
         // The dictionary may change while the statement waits for its turn.
         let f = |s: &mut Session| {
@@ -179,15 +195,15 @@ impl Session {
             f(s)
         };
         if self.connection.in_transaction() {
-            f(self)?;
-            return out.done(tag, None);
+            let tag = f(self)?;
+            return out.done(&tag, None);
         }
         self.connection.begin(Isolation::ReadCommitted, Access::ReadWrite)?;
         match f(self) {
-            Ok(()) => {
+            Ok(tag) => {
                 let token = self.connection.commit()?;
                 let token = self.told(token);
-                out.done(tag, token)
+                out.done(&tag, token)
             }
             Err(e) => {
                 self.connection.rollback();

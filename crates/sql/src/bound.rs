@@ -343,6 +343,14 @@ pub enum Statement {
         constraints: Vec<NewIndex>,
         if_not_exists: bool,
     },
+    /// The columns are the query's, by whatever names. Without data the query is not run.
+    CreateTableAs {
+        name: String,
+        columns: Vec<ColumnDef>,
+        query: Query,
+        with_data: bool,
+        if_not_exists: bool,
+    },
     DropTable {
         names: Vec<String>,
         if_exists: bool,
@@ -672,6 +680,7 @@ impl Statement {
         match self {
             Statement::Query(q) | Statement::Copy(Copy::To { query: q, .. }) => vec![q],
             Statement::Insert(i) => vec![&i.source],
+            Statement::CreateTableAs { query, .. } => vec![query],
             Statement::Modify(m) => vec![&m.query],
             Statement::Explain { statement, .. } => statement.queries(),
             _ => Vec::new(),
@@ -699,7 +708,9 @@ impl Statement {
     /// Visits all expressions of the statement, to change them.
     pub fn walk_mut(&mut self, f: &mut dyn FnMut(&mut Expr, u16) -> bool) {
         match self {
-            Statement::Query(q) | Statement::Copy(Copy::To { query: q, .. }) => walk_query_mut(q, 0, f),
+            Statement::Query(q)
+            | Statement::CreateTableAs { query: q, .. }
+            | Statement::Copy(Copy::To { query: q, .. }) => walk_query_mut(q, 0, f),
             Statement::Insert(i) => {
                 walk_query_mut(&mut i.source, 0, f);
                 for c in &mut i.columns {

@@ -10,7 +10,7 @@ use super::tree::{
 };
 use super::types::any_type;
 use super::{Binder, system};
-use crate::bound::{NewIndex, Statement};
+use crate::bound::{ExprKind, NewIndex, Statement};
 use crate::parse::expression_text;
 use crate::parse::tree::{
     self, AlterTableType, ConstrType, Constraint, DropBehavior, Node, ObjectType, OnCommitAction, RangeVar,
@@ -31,6 +31,24 @@ struct Key<'a> {
     constraint: &'a Constraint,
     primary: bool,
     columns: Vec<&'a str>,
+}
+
+/// Whether a table can have so many columns.
+fn check_columns(n: usize) -> SqlResult<()> {
+    refuse(n == 0, "a table without columns")?;
+    if n > MAX_COLUMNS {
+        let message = format!("tables can have at most {MAX_COLUMNS} columns");
+        return Err(SqlError::new("54011", message));
+    }
+    Ok(())
+}
+
+fn check_column_name(name: &str) -> SqlResult<()> {
+    if matches!(name, "ctid" | "xmin" | "xmax" | "cmin" | "cmax" | "tableoid") {
+        let message = format!("column name \"{name}\" conflicts with a system column name");
+        return Err(SqlError::new(sqlstate::DUPLICATE_COLUMN, message));
+    }
+    Ok(())
 }
 
 impl<'a> Binder<'a> {
@@ -68,16 +86,66 @@ impl<'a> Binder<'a> {
                 other => return Err(unexpected(&variant(other))),
             }
         }
-        refuse(columns.is_empty(), "a table without columns")?;
-        if columns.len() > MAX_COLUMNS {
-            let message = format!("tables can have at most {MAX_COLUMNS} columns");
-            return Err(SqlError::new("54011", message));
-        }
+        check_columns(columns.len())?;
         let constraints = self.keys(name, &mut columns, keys)?;
         Ok(Statement::CreateTable {
             name: name.clone(),
             columns,
             constraints,
+            if_not_exists: s.if_not_exists,
+        })
+    }
+
+    pub(super) fn create_table_as(&mut self, s: &'a tree::CreateTableAsStmt) -> SqlResult<Statement> {
+        refuse(s.objtype() == ObjectType::ObjectMatview, "CREATE MATERIALIZED VIEW")?;
+        let into = s.into.as_deref().ok_or_else(|| unexpected("CREATE TABLE AS"))?;
+        let on_commit = into.on_commit();
+        refuse(!matches!(on_commit, OnCommitAction::OncommitNoop | OnCommitAction::Undefined), "ON COMMIT")?;
+        refuse(!matches!(into.access_method.as_str(), "" | "heap"), "a table access method")?;
+        let relation = relation_name(&into.rel)?;
+        refuse_at(relation.relpersistence == "t", "TEMPORARY", relation.location)?;
+        refuse_at(relation.relpersistence == "u", "UNLOGGED", relation.location)?;
+        self.storage(&into.options, is_table_storage, accepted::TABLE_STORAGE)?;
+        self.tablespace(&into.table_space_name)?;
+        let name = &relation.relname;
+        if !s.if_not_exists {
+            self.no_such_relation(name)?;
+        }
+        let Kind::SelectStmt(select) = kind(need(&s.query)?)? else {
+            return Err(SqlError::unsupported("CREATE TABLE AS EXECUTE"));
+        };
+        let query = self.settled_select(select)?;
+        let mut has_params = false;
+        crate::bound::walk_query(&query, 0, &mut |e, _| {
+            has_params |= matches!(e.kind, ExprKind::Param(_));
+            true
+        });
+        refuse(has_params, "a parameter in CREATE TABLE AS")?;
+        let given = strings(&into.col_names)?;
+        let found = query.columns();
+        if given.len() > found.len() {
+            return Err(SqlError::new(sqlstate::SYNTAX_ERROR, "too many column names were specified"));
+        }
+        let mut columns: Vec<ColumnDef> = Vec::with_capacity(found.len());
+        for (n, (own, ty)) in found.into_iter().enumerate() {
+            let name = given.get(n).map_or(own, |g| g.to_string());
+            if ty.id == TypeId::Void {
+                let message = format!("column \"{name}\" has pseudo-type {}", super::name_of(ty.id));
+                return Err(SqlError::new(sqlstate::INVALID_TABLE_DEFINITION, message));
+            }
+            check_column_name(&name)?;
+            if columns.iter().any(|c| c.name == name) {
+                let message = format!("column \"{name}\" specified more than once");
+                return Err(SqlError::new(sqlstate::DUPLICATE_COLUMN, message));
+            }
+            columns.push(ColumnDef { name, ty, not_null: false, default: None });
+        }
+        check_columns(columns.len())?;
+        Ok(Statement::CreateTableAs {
+            name: name.clone(),
+            columns,
+            query,
+            with_data: !into.skip_data,
             if_not_exists: s.if_not_exists,
         })
     }
@@ -146,10 +214,7 @@ impl<'a> Binder<'a> {
             let name = strings(&collate.collname)?.last().copied().unwrap_or_default();
             super::expr::check_collation(name, collate.location)?;
         }
-        if matches!(c.colname.as_str(), "ctid" | "xmin" | "xmax" | "cmin" | "cmax" | "tableoid") {
-            let message = format!("column name \"{}\" conflicts with a system column name", c.colname);
-            return Err(at(SqlError::new(sqlstate::DUPLICATE_COLUMN, message), here));
-        }
+        check_column_name(&c.colname).map_err(|e| at(e, here))?;
         let ty = any_type(c.type_name.as_ref().ok_or_else(|| unexpected("a column without a type"))?)?;
         if matches!(ty.id, TypeId::Unknown | TypeId::Void) {
             let message = format!("column \"{}\" has pseudo-type {}", c.colname, super::name_of(ty.id));

@@ -151,6 +151,7 @@ impl<'a> Binder<'a> {
             Kind::DeleteStmt(s) => self.delete(s),
             Kind::CopyStmt(s) => self.copy(s),
             Kind::CreateStmt(s) => self.create_table(s),
+            Kind::CreateTableAsStmt(s) => self.create_table_as(s),
             Kind::DropStmt(s) => self.drop(s),
             Kind::TruncateStmt(s) => self.truncate(s),
             Kind::IndexStmt(s) => self.create_index(s),
