@@ -15,6 +15,7 @@
 //! - **I1** A value is the column's, exactly, or an error that names file, page and column. Dates that no calendar has are errors, NULL or texts, as
 //!   the user says.
 //! - **I2** A file is read with the evidence that `ondol innodb export` asks for, looked for when it is opened.
+use ondol_engine::ColumnDef;
 use ondol_innodb::error::{Error, Kind};
 use ondol_innodb::evidence;
 use ondol_innodb::scan::{Cursor, Leaf, Scan, Stored};
@@ -117,6 +118,22 @@ impl Table {
         let key = range_key(&scan, zero_dates, &places).map_err(failed)?;
         Ok(Table { scan, zero_dates, places, columns, rows, key })
     }
+    pub fn scan(&self) -> &Scan {
+        &self.scan
+    }
+    /// The place here of a column there.
+    pub fn place(&self, there: usize) -> Option<usize> {
+        self.places.iter().position(|p| *p == there)
+    }
+    /// The columns for CREATE TABLE.
+    pub fn definitions(&self) -> Vec<ColumnDef> {
+        let column = |((name, ty), place): (&(String, Type), &usize)| {
+            let column = &self.scan.columns()[*place];
+            let is_nulled = column.ty.is_date() && self.zero_dates == ZeroDates::Null;
+            ColumnDef { name: name.clone(), ty: *ty, not_null: !column.nullable && !is_nulled, default: None }
+        };
+        self.columns.iter().zip(&self.places).map(column).collect()
+    }
     /// What reads some of the columns.
     pub fn reader(&self, columns: &[u16]) -> Reader {
         let column = |c: &u16| (self.places[*c as usize], self.columns[*c as usize].1);
@@ -124,6 +141,7 @@ impl Table {
             columns: columns.iter().map(column).collect(),
             zero_dates: self.zero_dates,
             scratch: Vec::new(),
+            nulled: 0,
         }
     }
 }
@@ -254,10 +272,16 @@ struct Reading {
 }
 
 /// An error of either side, between them.
-struct Either(SqlError);
+pub(crate) struct Either(pub SqlError);
 impl From<Error> for Either {
     fn from(e: Error) -> Either {
         Either(failed(e))
+    }
+}
+
+impl From<std::io::Error> for Either {
+    fn from(e: std::io::Error) -> Either {
+        Either(SqlError::new(sqlstate::IO_ERROR, format!("cannot start a thread: {e}")))
     }
 }
 
@@ -285,6 +309,8 @@ pub(crate) struct Reader {
     columns: Vec<(usize, Type)>,
     zero_dates: ZeroDates,
     scratch: Vec<u8>,
+    /// Dates that became NULL.
+    nulled: u64,
 }
 
 /// Why a value cannot be had.
@@ -317,11 +343,18 @@ impl Reader {
             let column = &leaf.scan.columns()[*i];
             match read(column, *ty, &bytes, &mut self.scratch) {
                 Ok(value) => put(n, value),
-                Err(NoDay) if self.zero_dates == ZeroDates::Null => put(n, ValueRef::Null),
+                Err(NoDay) if self.zero_dates == ZeroDates::Null => {
+                    self.nulled += 1;
+                    put(n, ValueRef::Null)
+                }
                 Err(why) => return Err(refusal(leaf, column, &bytes, why)),
             }
         }
         Ok(())
+    }
+    /// Dates that became NULL since the last call.
+    pub fn take_nulled(&mut self) -> u64 {
+        std::mem::take(&mut self.nulled)
     }
 }
 

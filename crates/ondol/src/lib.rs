@@ -47,6 +47,7 @@ mod database;
 mod define;
 pub mod dump;
 mod execute;
+mod import;
 mod innodb;
 mod load;
 mod output;
@@ -67,11 +68,13 @@ mod workers;
 
 pub use batch::Batch;
 pub use database::{Database, OpenOptions, Opened, Opening};
+pub use import::{Import, Imported};
 pub use ondol_durability::recovery::Progress as RecoveryProgress;
 pub use ondol_durability::ring_file::Promise as LogRingPromise;
 pub use ondol_engine::{
     Catalog, ColumnDef, FunctionDef, IndexDef, IndexKind, Isolation, LogRing, Returns, Table, TableDef, Token,
 };
+pub use ondol_innodb::value::ZeroDates;
 pub use ondol_types::resolve::type_name;
 pub use ondol_types::{
     Numeric, SqlError as Error, SqlResult as Result, Type, TypeId, Value, ValueRef, sqlstate,

@@ -380,7 +380,7 @@ fn placed(into: &Into<'_>, e: SqlError, line: u64, field: Option<usize>, shown: 
 }
 
 /// An empty vector's memory for values of another lifetime.
-fn reused<'a>(values: Vec<ValueRef<'_>>) -> Vec<ValueRef<'a>> {
+pub(crate) fn reused<'a>(values: Vec<ValueRef<'_>>) -> Vec<ValueRef<'a>> {
     debug_assert!(values.is_empty());
     values.into_iter().map(|_| ValueRef::Null).collect()
 }

@@ -1,5 +1,5 @@
-//! `innodb_scan` in SQL, over files that servers wrote (`crates/innodb/tests/files`): what it gives is what `ondol innodb export` writes, whatever SQL is above it.
-use ondol::{Database, Session, TempFolder};
+//! `innodb_scan` in SQL and import, over files that servers wrote (`crates/innodb/tests/files`): what it gives is what `ondol innodb export` writes, whatever SQL is above it.
+use ondol::{Database, Import, Session, TempFolder, ZeroDates};
 use ondol_innodb::export::{self, Format, Options};
 use ondol_innodb::scan::Scan;
 use ondol_innodb::table::Type as Foreign;
@@ -448,4 +448,118 @@ fn reading_is_broken_off() {
         let (state, _) = g.refused(&sql);
         assert_eq!(state, "57014", "{sql}");
     }
+}
+
+fn scan(file: &str) -> Scan {
+    Scan::open(Path::new(file)).expect("a table")
+}
+
+fn import(table: &str, zero_dates: ZeroDates) -> Import {
+    Import { table: table.into(), zero_dates, workers: 3 }
+}
+
+#[test]
+fn every_table_is_imported_as_it_is_scanned() {
+    let mut g = given();
+    for (n, (server, table)) in tables().into_iter().enumerate() {
+        let folder = TempFolder::new().expect("a temporary folder");
+        let path = unpack(&server, &table, folder.path()).display().to_string();
+        let name = format!("t{n}");
+        let done = g.session.import_innodb(&scan(&path), &import(&name, ZeroDates::Text), |_| {});
+        let done = done.unwrap_or_else(|e| panic!("{server} {table}: {e}"));
+        let from = format!("innodb_scan('{path}', zero_dates => 'text')");
+        assert_eq!(
+            g.rows(&format!("SELECT count(*) FROM {name}")),
+            [done.rows.to_string()],
+            "{server} {table}"
+        );
+        let mut sorted = |from: &str| {
+            let mut rows = g.rows(&format!("SELECT * FROM {from}"));
+            rows.sort();
+            rows
+        };
+        assert!(sorted(&name) == sorted(&from), "{server} {table}");
+        g.session.execute(&format!("DROP TABLE {name}")).unwrap();
+    }
+}
+
+#[test]
+fn an_imported_table_has_its_keys() {
+    let mut g = given();
+    let file = g.file("mariadb-10.11", "keyed");
+    let mut told = Vec::new();
+    let done = g
+        .session
+        .import_innodb(&scan(&file), &import("Keyed", ZeroDates::Refuse), |p| told.push(p.rows))
+        .unwrap();
+    assert_eq!((done.rows, told.last()), (3, Some(&3)));
+    assert_eq!(done.left_out, ["the unique key part: it is of a part of a column"]);
+    let keys = g.rows("SELECT name, is_primary, is_unique, columns FROM ondol_indexes WHERE table_name = 'Keyed' ORDER BY name");
+    assert_eq!(keys, ["Keyed_code_n_key|f|t|code, n", "Keyed_email_key|f|t|email", "Keyed_pkey|t|t|id"]);
+    let e = g
+        .session
+        .execute("INSERT INTO \"Keyed\" (id, email, d, ts) VALUES (3, 'x', '2024-01-01', now())")
+        .map(|_| ())
+        .unwrap_err();
+    assert_eq!(e.sqlstate(), "23505");
+    let e = g
+        .session
+        .execute("INSERT INTO \"Keyed\" (id, d, ts) VALUES (4, '2024-01-01', now())")
+        .map(|_| ())
+        .unwrap_err();
+    assert_eq!(e.sqlstate(), "23502");
+    // A table that is there is left alone.
+    let e = g.session.import_innodb(&scan(&file), &import("Keyed", ZeroDates::Refuse), |_| {}).unwrap_err();
+    assert_eq!(e.sqlstate(), "42P07");
+    assert_eq!(g.rows("SELECT count(*) FROM \"Keyed\""), ["3"]);
+    // It is there after a restart, too.
+    let Given { folder, _db, session } = g;
+    drop(session);
+    _db.close().unwrap();
+    let db = Database::open(folder.path().join("db")).unwrap();
+    let rows = db.session().query("SELECT email FROM \"Keyed\" ORDER BY id", &[]).unwrap();
+    assert_eq!(rows.row(2).get::<&str>(0).unwrap(), "C@x");
+}
+
+#[test]
+fn a_failed_import_leaves_nothing() {
+    let mut g = given();
+    let before = g.rows("SELECT name FROM ondol_tables");
+    // A date that is none.
+    let file = g.file("mysql-9.7", "everything");
+    let e = g.session.import_innodb(&scan(&file), &import("e", ZeroDates::Refuse), |_| {}).unwrap_err();
+    assert!(e.sqlstate() == "22008" && e.to_string().contains("everything.ibd, page "), "{e}");
+    let done = g.session.import_innodb(&scan(&file), &import("e", ZeroDates::Null), |_| {}).unwrap();
+    assert_eq!((done.rows, done.nulled > 2), (4, true));
+    g.session.execute("DROP TABLE e").unwrap();
+    // A damaged page, behind whole ones.
+    let file = g.file("mysql-9.7", "tree");
+    let opened = scan(&file);
+    let page = damage(&file, 500);
+    let e = g.session.import_innodb(&opened, &import("t", ZeroDates::Refuse), |_| {}).unwrap_err();
+    assert!(e.sqlstate() == "XX001" && e.to_string().contains(&format!("tree.ibd, page {page}: ")), "{e}");
+    // Broken off, after the first piece.
+    let file = g.file("mariadb-10.11", "tree");
+    let canceller = g.session.canceller();
+    let mut opened = scan(&file);
+    let e = g.session.import_innodb(&opened, &import("t", ZeroDates::Refuse), |_| canceller.cancel());
+    // All of it may have been one piece.
+    if let Err(e) = e {
+        assert_eq!(e.sqlstate(), "57014");
+    } else {
+        g.session.execute("DROP TABLE t").unwrap();
+    }
+    opened.within(Some("1"), Some("10")).unwrap();
+    assert_eq!(g.session.import_innodb(&opened, &import("part", ZeroDates::Refuse), |_| {}).unwrap().rows, 9);
+    g.session.execute("DROP TABLE part").unwrap();
+    for (name, state) in [("", "42602"), ("x".repeat(64).as_str(), "42602")] {
+        let e = g.session.import_innodb(&opened, &import(name, ZeroDates::Refuse), |_| {}).unwrap_err();
+        assert_eq!(e.sqlstate(), state);
+    }
+    g.session.execute("BEGIN").unwrap();
+    let e = g.session.import_innodb(&opened, &import("t", ZeroDates::Refuse), |_| {}).unwrap_err();
+    assert_eq!(e.sqlstate(), "25001");
+    g.session.execute("ROLLBACK").unwrap();
+    assert_eq!(g.rows("SELECT name FROM ondol_tables"), before);
+    g.session.execute("CREATE TABLE t (a integer)").unwrap();
 }

@@ -100,6 +100,72 @@ fn arguments_that_make_no_sense_are_named() {
 }
 
 #[test]
+fn create_table_in_place_of_the_definition() {
+    let (folder, table) = unpacked();
+    let sql = folder.path().join("tree.sql");
+    std::fs::write(
+        &sql,
+        "CREATE TABLE tree (id bigint PRIMARY KEY, v varchar(200)) DEFAULT CHARSET=utf8mb4;",
+    )
+    .expect("a file");
+    let sql = sql.to_str().expect("a plain path");
+    let (by_file, _, _) = export(&table, &["--to", "-", "--format", "csv"], Stdio::piped());
+    let (by_text, said, code) =
+        export(&table, &["--to", "-", "--format", "csv", "--schema", sql], Stdio::piped());
+    assert_eq!((code, by_text == by_file), (Some(0), true), "{said}");
+    for what in ["info", "check"] {
+        let ran = Command::new(env!("CARGO_BIN_EXE_ondol"))
+            .args(["innodb", what])
+            .arg(&table)
+            .args(["--schema", sql])
+            .output()
+            .expect("ondol runs");
+        let said = String::from_utf8_lossy(&ran.stdout).into_owned();
+        let expected = if what == "info" { "in the words of CREATE TABLE" } else { "772 rows" };
+        assert!(ran.status.success() && said.contains(expected), "{said}");
+    }
+    std::fs::write(sql, "CREATE TABLE tree (\n id bigint,\n v varchar(200)\n)").expect("a file");
+    let (_, said, code) = export(&table, &["--to", "-", "--format", "csv", "--schema", sql], Stdio::piped());
+    assert_eq!(code, Some(1));
+    assert!(said.contains("tree.sql: line 3: expected a character set of column v"), "{said}");
+}
+
+#[test]
+fn a_table_is_imported() {
+    let (folder, table) = unpacked();
+    let db = folder.path().join("db");
+    let import = |args: &[&str]| {
+        let ran = Command::new(env!("CARGO_BIN_EXE_ondol"))
+            .args(["innodb", "import"])
+            .arg(&table)
+            .arg("--into")
+            .arg(&db)
+            .args(args)
+            .output()
+            .expect("ondol runs");
+        (String::from_utf8(ran.stderr).expect("text"), ran.status.code())
+    };
+    let (said, code) = import(&[]);
+    assert!(code == Some(0) && said.starts_with("tree: 772 rows, in "), "{said}");
+    let (said, code) = import(&[]);
+    assert!(code == Some(1) && said.contains("relation \"tree\" already exists"), "{said}");
+    let (said, code) = import(&["--table", "again", "--threads", "1"]);
+    assert!(code == Some(0) && said.starts_with("again: 772 rows, in "), "{said}");
+    std::fs::remove_file(table.with_extension("cfg")).expect("a file");
+    let (said, code) = import(&["--table", "third"]);
+    assert!(code == Some(1) && said.contains("nothing shows that it was at rest"), "{said}");
+    let (said, code) = import(&["--table", "third", "--assume-consistent"]);
+    assert!(code == Some(0) && said.ends_with("the file was assumed\n"), "{said}");
+    let database = ondol::Database::open(&db).expect("a database");
+    let sql = "SELECT count(*), sum(t.id) = sum(a.id) FROM tree t JOIN again a USING (id) JOIN third USING (id) WHERE t.v = a.v";
+    let rows = database.session().query(sql, &[]).expect("rows");
+    assert_eq!(
+        (rows.row(0).get::<i64>(0).expect("a count"), rows.row(0).get::<bool>(1).expect("a sum")),
+        (772, true)
+    );
+}
+
+#[test]
 fn standard_output_that_is_full_or_closed() {
     let (_folder, table) = unpacked();
     for format in ["csv", "parquet", "arrow"] {

@@ -2,11 +2,10 @@
 use super::{Done, Failed};
 use clap::{Subcommand, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
-#[cfg(feature = "columnar")]
-use ondol_innodb::columns;
 use ondol_innodb::evidence;
 use ondol_innodb::export::{self, Options};
 use ondol_innodb::scan::{Buffers, Scan};
+use ondol_innodb::value;
 use ondol_scan::csv::Dialect;
 use std::fs::File;
 use std::io::{IsTerminal, Write};
@@ -29,11 +28,17 @@ enum What {
     Info {
         /// TABLE.ibd
         file: PathBuf,
+        #[command(flatten)]
+        definition: Definition,
     },
+    /// Load a table into a database of Ondol's, as a new table
+    Import(Import),
     /// Verify all that a table's rows need: checksums, tree, records
     Check {
         /// TABLE.ibd
         file: PathBuf,
+        #[command(flatten)]
+        definition: Definition,
     },
 }
 
@@ -77,6 +82,46 @@ struct Export {
     /// Read the file although nothing shows that it was at rest: of a server that was shut down cleanly
     #[arg(long)]
     assume_consistent: bool,
+    #[command(flatten)]
+    definition: Definition,
+}
+
+#[derive(clap::Args)]
+struct Import {
+    /// TABLE.ibd; MariaDB's and older MySQL's definition is expected beside it in TABLE.frm
+    file: PathBuf,
+    /// The database's folder, made if it is not there
+    #[arg(long, value_name = "DB")]
+    into: PathBuf,
+    /// The new table's name; by default the table's
+    #[arg(long, value_name = "NAME")]
+    table: Option<String>,
+    /// What dates that are no days of the calendar (0000-00-00) become; by default they are refused
+    #[arg(long, value_enum, value_name = "WHAT")]
+    zero_dates: Option<ZeroDates>,
+    /// Threads that read and convert; by default one for each processor
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: Option<u16>,
+    /// Bytes that the database may take in memory: 512M, 4G
+    #[arg(long, value_name = "BYTES", value_parser = super::shell::bytes)]
+    memory_limit: Option<usize>,
+    /// A further folder to log into (may be repeated; give the same ones, in the same order, each time)
+    #[arg(long = "log-folder", value_name = "DIR")]
+    log_folders: Vec<String>,
+    #[command(flatten)]
+    ring: super::Ring,
+    /// Read the file although nothing shows that it was at rest: of a server that was shut down cleanly
+    #[arg(long)]
+    assume_consistent: bool,
+    #[command(flatten)]
+    definition: Definition,
+}
+
+#[derive(clap::Args)]
+struct Definition {
+    /// The table's CREATE TABLE, in place of the definition in the file or in TABLE.frm
+    #[arg(long, value_name = "FILE.sql")]
+    schema: Option<PathBuf>,
 }
 
 #[derive(clap::Args)]
@@ -131,6 +176,16 @@ enum ZeroDates {
     Text,
 }
 
+impl ZeroDates {
+    fn meant(given: Option<ZeroDates>) -> value::ZeroDates {
+        match given {
+            None | Some(ZeroDates::Refuse) => value::ZeroDates::Refuse,
+            Some(ZeroDates::Null) => value::ZeroDates::Null,
+            Some(ZeroDates::Text) => value::ZeroDates::Text,
+        }
+    }
+}
+
 #[derive(Clone, Copy, ValueEnum)]
 enum Csv {
     /// RFC 4180 with a header, in UTF-8
@@ -142,9 +197,10 @@ enum Csv {
 pub fn run(args: Args) -> Done {
     match args.what {
         What::Export(args) => export(args),
+        What::Import(args) => import(args),
         What::Snapshot(args) => snapshot(args),
-        What::Info { file } => info(&file),
-        What::Check { file } => check(&file),
+        What::Info { file, definition } => info(&file, definition.schema.as_deref()),
+        What::Check { file, definition } => check(&file, definition.schema.as_deref()),
     }
 }
 
@@ -198,18 +254,14 @@ fn format(args: &Export) -> Result<Format, Failed> {
 fn export(args: Export) -> Done {
     let to_standard_output = args.to.as_os_str() == "-";
     let format = format(&args)?;
-    let mut scan = Scan::open(&args.file).map_err(told)?;
+    let mut scan = Scan::open_by(&args.file, args.definition.schema.as_deref()).map_err(told)?;
     if args.key_from.is_some() || args.key_to.is_some() {
         scan.within(args.key_from.as_deref(), args.key_to.as_deref()).map_err(told)?;
     }
     let scan = Arc::new(scan);
     let evidence = evidence::find(scan.space(), args.assume_consistent).map_err(told)?;
     #[cfg(feature = "columnar")]
-    let zero_dates = match args.zero_dates {
-        None | Some(ZeroDates::Refuse) => columns::ZeroDates::Refuse,
-        Some(ZeroDates::Null) => columns::ZeroDates::Null,
-        Some(ZeroDates::Text) => columns::ZeroDates::Text,
-    };
+    let zero_dates = ZeroDates::meant(args.zero_dates);
     let format = match format {
         #[cfg(feature = "columnar")]
         Format::Parquet => export::Format::Parquet(zero_dates),
@@ -262,6 +314,50 @@ fn export(args: Export) -> Done {
             done.read as f64 / 1e6 / seconds
         );
     }
+    Ok(())
+}
+
+fn import(args: Import) -> Done {
+    let scan = Scan::open_by(&args.file, args.definition.schema.as_deref()).map_err(told)?;
+    let evidence = evidence::find(scan.space(), args.assume_consistent).map_err(told)?;
+    let import = ondol::Import {
+        table: args.table.unwrap_or_else(|| scan.definition().table.name.clone()),
+        zero_dates: ZeroDates::meant(args.zero_dates),
+        workers: args.threads.map_or_else(ondol_base::thread::parallelism, usize::from),
+    };
+    let mut options = ondol::OpenOptions::new();
+    if let Some(n) = args.memory_limit {
+        options = options.memory_limit(n);
+    }
+    for folder in &args.log_folders {
+        options = options.log_folder(folder);
+    }
+    let database = args.ring.apply(options).open(&args.into)?;
+    super::tell_opened(&database);
+    let mut session = database.session();
+    session.canceller().cancel_on_interrupt().map_err(|e| Failed::io("interrupts", e))?;
+    let bar = bar(leaf_bytes(&scan));
+    let started = std::time::Instant::now();
+    let done = session.import_innodb(&scan, &import, |done| bar.set_position(done.read));
+    bar.finish_and_clear();
+    drop(session);
+    let closed = database.close();
+    let done = done?;
+    closed?;
+    for left_out in &done.left_out {
+        eprintln!("not made: {left_out}");
+    }
+    if done.nulled > 0 {
+        eprintln!("{} dates were no days of the calendar, and are NULL", done.nulled);
+    }
+    let seconds = started.elapsed().as_secs_f64().max(1e-9);
+    eprintln!(
+        "{}: {} rows, in {seconds:.2} s ({:.0} rows a second, {:.0} MB of pages a second); the file was {evidence}",
+        import.table,
+        done.rows,
+        done.rows as f64 / seconds,
+        done.read as f64 / 1e6 / seconds
+    );
     Ok(())
 }
 
@@ -352,8 +448,8 @@ fn snapshot(args: Snapshot) -> Done {
     Ok(())
 }
 
-fn info(file: &Path) -> Done {
-    let scan = Scan::open(file).map_err(told)?;
+fn info(file: &Path, schema: Option<&Path>) -> Done {
+    let scan = Scan::open_by(file, schema).map_err(told)?;
     let (space, definition) = (scan.space(), scan.definition());
     let format = space.format();
     let mut text = format!(
@@ -366,7 +462,11 @@ fn info(file: &Path) -> Done {
             ondol_innodb::checksum::Family::Full => "full_crc32",
             ondol_innodb::checksum::Family::Old => "crc32, innodb or none",
         },
-        if format.has_sdi { "in the file" } else { "in the .frm beside it" },
+        match schema {
+            Some(_) => "in the words of CREATE TABLE that were given",
+            None if format.has_sdi => "in the file",
+            None => "in the .frm beside it",
+        },
         definition.table.row_format,
     );
     let leaves = scan.leaves();
@@ -397,8 +497,8 @@ fn info(file: &Path) -> Done {
     std::io::stdout().write_all(text.as_bytes()).map_err(|e| Failed::io("standard output", e))
 }
 
-fn check(file: &Path) -> Done {
-    let scan = Scan::open(file).map_err(told)?;
+fn check(file: &Path, schema: Option<&Path>) -> Done {
+    let scan = Scan::open_by(file, schema).map_err(told)?;
     let space = scan.space();
     let size = space.format().page_size;
     let bar = bar(space.bytes());
