@@ -7,6 +7,7 @@ mod load;
 #[cfg(target_arch = "x86_64")]
 mod pmem;
 mod recovery;
+mod ring;
 mod tpcc;
 
 use clap::Parser;
@@ -20,6 +21,7 @@ enum Bench {
     Load(load::Args),
     Recovery(recovery::Args),
     Checkpoint(checkpoint::Args),
+    Ring(ring::Args),
     #[cfg(target_arch = "x86_64")]
     Pmem(pmem::Args),
 }
@@ -31,6 +33,7 @@ fn main() -> ondol_bench::Result<()> {
         Bench::Load(args) => load::run(args),
         Bench::Recovery(args) => recovery::run(args),
         Bench::Checkpoint(args) => checkpoint::run(args),
+        Bench::Ring(args) => ring::run(args),
         #[cfg(target_arch = "x86_64")]
         Bench::Pmem(args) => pmem::run(args),
     }

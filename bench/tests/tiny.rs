@@ -56,6 +56,18 @@ fn checkpoint() {
 }
 
 #[test]
+fn ring() {
+    let says = [
+        "Commits of 1 session",
+        "Commits of 16 sessions",
+        "promise server-crash (emulated",
+        "Latency of a commit",
+    ];
+    let folder = ondol::TempFolder::new().expect("a folder");
+    tiny("ring", &["--memory", folder.path().to_str().expect("a plain path")], &says);
+}
+
+#[test]
 #[cfg(target_arch = "x86_64")]
 fn pmem() {
     let deps = std::env::current_exe().expect("a path");
