@@ -11,6 +11,8 @@
 //! `ONDOL_SQLITE_SEED`, `ONDOL_SQLITE_WORLDS`.
 #[path = "common/seeds.rs"]
 mod seeds;
+#[path = "common/truth.rs"]
+mod truth;
 
 use ondol_base::crc::crc32c;
 use ondol_base::media::{File, Open, Storage};
@@ -30,20 +32,7 @@ const SPILLED: u64 = 1 << 40;
 /// The commit that each page's content comes from.
 type State = [u64; PAGES];
 
-/// What must be found: the states after each commit, and how many of them are acknowledged.
-struct Truth {
-    states: Vec<State>,
-    acknowledged: usize,
-    /// The newest content's, also of commits that were lost: what is left of those must not look like a later commit's.
-    version: u64,
-}
-
-impl Truth {
-    fn next_version(&mut self) -> u64 {
-        self.version += 1;
-        self.version
-    }
-}
+type Truth = truth::Truth<State>;
 
 fn page_bytes(page: usize, version: u64) -> Vec<u8> {
     let mut bytes = vec![(version as u8).wrapping_mul(31) ^ page as u8; PAGE];
@@ -187,13 +176,6 @@ fn state(db: &Arc<dyn File>, found: &Found) -> io::Result<State> {
     Ok(state)
 }
 
-fn check(truth: &mut Truth, found: State, who: &str) {
-    let at = truth.states.iter().rposition(|s| *s == found);
-    let at = at.unwrap_or_else(|| panic!("{who} finds a state that never was: {found:?}"));
-    assert!(at >= truth.acknowledged, "{who} finds commit {at}, but {} was acknowledged", truth.acknowledged);
-    truth.states.truncate(at + 1);
-}
-
 fn open_log(disk: &dyn Storage, ours: bool) -> io::Result<Log> {
     let name = if ours { "db-owal" } else { "db-wal" };
     Ok(Log::new(disk.open(name, Open::OpenOrCreate)?, ours, true))
@@ -208,15 +190,15 @@ fn life(disk: &dyn Storage, r: &mut Random, truth: &mut Truth) -> io::Result<()>
             // A stock SQLite that finds page 1 in a hot `-wal` does not see the mark.
             let stock = recover(&open_log(disk, false)?)?;
             if stock.frames.iter().any(|(page, _)| *page == 1) {
-                check(truth, state(&db, &stock)?, "a stock SQLite");
+                truth.found(&state(&db, &stock)?, "a stock SQLite");
             }
         }
         let mut log = open_log(disk, marked)?;
         let mut found = recover(&log)?;
-        check(truth, state(&db, &found)?, "recovery");
+        truth.found(&state(&db, &found)?, "recovery");
         if opening == 0 {
             // What survived the power failure is on the medium.
-            truth.acknowledged = truth.states.len() - 1;
+            truth.acknowledge();
         }
         if !marked && log.len()? == 0 && r.chance(0.6) {
             let ours = disk.open("db-owal", Open::OpenOrCreate)?;
@@ -268,7 +250,7 @@ fn life(disk: &dyn Storage, r: &mut Random, truth: &mut Truth) -> io::Result<()>
                 log.lock(r.below(2) as usize);
             }
             let version = truth.next_version();
-            let mut next = *truth.states.last().expect("a state");
+            let mut next = truth.last();
             let count = 1 + r.below(4);
             if r.chance(0.3) {
                 // A page that was spilled and then changed again: its frame is filled anew, and checksums from there on.
@@ -299,7 +281,7 @@ fn life(disk: &dyn Storage, r: &mut Random, truth: &mut Truth) -> io::Result<()>
             }
             if fresh_salt || r.chance(0.7) {
                 log.sync(disk)?;
-                truth.acknowledged = truth.states.len() - 1;
+                truth.acknowledge();
             }
         }
         if r.chance(0.7) {
@@ -328,7 +310,7 @@ fn backfill(
     truth: &mut Truth,
 ) -> io::Result<()> {
     log.sync(disk)?;
-    truth.acknowledged = truth.states.len() - 1;
+    truth.acknowledge();
     let mut runs = Vec::new();
     if log.ours {
         let to = found.frames.len() as u64;
@@ -363,7 +345,7 @@ fn backfill(
 fn lives(seed: u64, mutation: Option<&'static str>) {
     let config = || Config { mutation, sync_us: (0, 0), ..Config::default() };
     let mut r = Random::new(seed);
-    let mut truth = Truth { states: vec![[0; PAGES]], acknowledged: 0, version: 0 };
+    let mut truth = Truth::new([0; PAGES]);
     let mut world = World::new(seed, config());
     let made = world.disk("disk");
     world.run(|| {

@@ -12,6 +12,8 @@
 //! known-wrong variant must be noticed. `ONDOL_SQLITE_SEED`, `ONDOL_SQLITE_WORLDS`.
 #[path = "common/seeds.rs"]
 mod seeds;
+#[path = "common/truth.rs"]
+mod truth;
 
 use ondol_base::media::{File, Open, Storage};
 use ondol_base::sim::{Config, Random, World};
@@ -204,19 +206,7 @@ impl Medium for Opened<'_> {
 /// The commit that each page's content comes from, for each page of the database.
 type State = Vec<u64>;
 
-struct Truth {
-    states: Vec<State>,
-    acknowledged: usize,
-    /// The newest content's, also of commits that were lost: what is left of those must not look like a later commit's.
-    version: u64,
-}
-
-impl Truth {
-    fn next_version(&mut self) -> u64 {
-        self.version += 1;
-        self.version
-    }
-}
+type Truth = truth::Truth<State>;
 
 /// A page; the first says how many there are, as SQLite's does. Versions 2k and 2k + 1 of a page have one sum, as lists of free pages may.
 fn page_bytes(page: usize, version: u64, pages: usize) -> Vec<u8> {
@@ -398,7 +388,7 @@ impl Sqlite<'_> {
         if begins {
             self.begin_anew(r, turn)?;
         }
-        let mut next = truth.states.last().expect("a state").clone();
+        let mut next = truth.last();
         if r.chance(0.2) {
             // Spilled, and rolled back.
             let mut sums = self.found.sums;
@@ -441,7 +431,7 @@ impl Sqlite<'_> {
         self.found.pages = Some(next.len());
         if begins || r.chance(0.6) {
             self.wal().sync()?;
-            truth.acknowledged = truth.states.len() - 1;
+            truth.acknowledge();
         }
         Ok(())
     }
@@ -455,7 +445,7 @@ impl Sqlite<'_> {
             return Ok(());
         };
         self.wal().sync()?;
-        truth.acknowledged = truth.states.len() - 1;
+        truth.acknowledge();
         let work = Work {
             from: self.backfilled as u64,
             to: to as u64,
@@ -510,17 +500,6 @@ impl Sqlite<'_> {
     }
 }
 
-fn check(truth: &mut Truth, found: &State) {
-    let at = truth.states.iter().rposition(|s| s == found);
-    let at = at.unwrap_or_else(|| panic!("recovery finds a state that never was: {found:?}"));
-    assert!(
-        at >= truth.acknowledged,
-        "recovery finds commit {at}, but {} was acknowledged",
-        truth.acknowledged
-    );
-    truth.states.truncate(at + 1);
-}
-
 /// One life, until the power fails.
 fn life(disk: &Disk, r: &mut Random, truth: &mut Truth) -> io::Result<()> {
     for opening in 0..3 {
@@ -532,9 +511,9 @@ fn life(disk: &Disk, r: &mut Random, truth: &mut Truth) -> io::Result<()> {
             readers: Vec::new(),
         };
         sqlite.recover()?;
-        check(truth, &sqlite.state(&sqlite.found, 0)?);
+        truth.found(&sqlite.state(&sqlite.found, 0)?, "recovery");
         if opening == 0 {
-            truth.acknowledged = truth.states.len() - 1;
+            truth.acknowledge();
         }
         for _ in 0..r.below(16) {
             match r.below(10) {
@@ -542,7 +521,7 @@ fn life(disk: &Disk, r: &mut Random, truth: &mut Truth) -> io::Result<()> {
                 4..=6 => sqlite.backfill(r, truth)?,
                 7 | 8 => {
                     let (found, from) = (sqlite.found.clone(), sqlite.backfilled);
-                    let state = truth.states.last().expect("a state").clone();
+                    let state = truth.last();
                     sqlite.readers.push(Reader { from, found, state });
                 }
                 _ => sqlite.readers.clear(),
@@ -557,7 +536,7 @@ fn lives(seed: u64, mutation: Option<&'static str>) {
     let config = || Config { mutation, sync_us: (0, 0), ..Config::default() };
     let mut r = Random::new(seed);
     let first: State = vec![0; 10];
-    let mut truth = Truth { states: vec![first.clone()], acknowledged: 0, version: 0 };
+    let mut truth = Truth::new(first.clone());
     let log = Arc::new(Mutex::new(Log {
         maps: vec![[(Vec::new(), 0), (Vec::new(), 0)]],
         free: (0..BLOCKS).rev().collect(),

@@ -9,6 +9,8 @@
 //! `ONDOL_SQLITE_SEED`, `ONDOL_SQLITE_WORLDS`.
 #[path = "common/seeds.rs"]
 mod seeds;
+#[path = "common/truth.rs"]
+mod truth;
 
 use ondol_base::crc::crc32c;
 use ondol_base::media::{File, Mapped, Open, Promise, Storage};
@@ -183,7 +185,7 @@ impl Connection {
     }
 
     fn transaction(&mut self, r: &mut Random, truth: &mut Truth) -> io::Result<()> {
-        let old = truth.states.last().expect("a state").clone();
+        let old = truth.last();
         let version = truth.next_version();
         let before = old.len() as u64;
         let mut new = old.clone();
@@ -234,7 +236,7 @@ impl Connection {
         truth.states.push(new);
         self.journal.write(&[0; 28], 0)?;
         self.journal.sync()?;
-        truth.acknowledged = truth.states.len() - 1;
+        truth.acknowledge();
         // A shorter journal, as journal_size_limit asks for. (Not as the commit: the simulator tears truncations, file
         // systems do not.)
         if r.chance(0.2) { self.journal.set_len(r.below(3) * 1000) } else { Ok(()) }
@@ -275,20 +277,7 @@ fn page_bytes(page: usize, version: u64) -> Vec<u8> {
     bytes
 }
 
-/// What must be found: the states after each commit, and how many of them are acknowledged.
-struct Truth {
-    states: Vec<State>,
-    acknowledged: usize,
-    /// The newest content's, also of commits that were lost: what is left of those must not look like a later commit's.
-    version: u64,
-}
-
-impl Truth {
-    fn next_version(&mut self) -> u64 {
-        self.version += 1;
-        self.version
-    }
-}
+type Truth = truth::Truth<State>;
 
 fn life(disk: &dyn Storage, r: &mut Random, truth: &mut Truth) -> io::Result<()> {
     let second = r.chance(0.7);
@@ -303,7 +292,8 @@ fn life(disk: &dyn Storage, r: &mut Random, truth: &mut Truth) -> io::Result<()>
         assert!(bytes == page_bytes(page, version), "page {page} is torn");
         found.push(version);
     }
-    check(truth, &found);
+    truth.found(&found, "recovery");
+    truth.acknowledge();
     for _ in 0..20 {
         let who = r.below(2) as usize;
         both[who].lock(truth.states.len());
@@ -379,7 +369,7 @@ impl Connection {
             }
         }
         let version = truth.next_version();
-        let mut new = truth.states.last().expect("a state").clone();
+        let mut new = truth.last();
         let count = 1 + r.below(3);
         let mut frames = Vec::new();
         for i in 0..count {
@@ -397,7 +387,7 @@ impl Connection {
         }
         if full {
             self.sync_wal(index)?;
-            truth.acknowledged = truth.states.len() - 1;
+            truth.acknowledge();
         }
         // The barrier, and the index.
         self.windows().for_each(Window::fence);
@@ -414,7 +404,7 @@ impl Connection {
     fn checkpoint(&mut self, r: &mut Random, index: &mut Index, truth: &mut Truth) -> io::Result<()> {
         self.windows().for_each(Window::doubt);
         self.sync_wal(index)?;
-        truth.acknowledged = truth.states.len() - 1;
+        truth.acknowledge();
         let left = (index.frames.len() - index.backfilled) as u64;
         let whole = r.chance(0.5);
         let upto = index.backfilled + if whole { left } else { r.below(left + 1) } as usize;
@@ -484,22 +474,14 @@ impl Connection {
     }
 }
 
-fn check(truth: &mut Truth, found: &State) {
-    let at = truth.states.iter().rposition(|s| s == found);
-    let at =
-        at.unwrap_or_else(|| panic!("a state that never was: {found:?} after {:?}", truth.states.last()));
-    assert!(at >= truth.acknowledged, "commit {at} is found, but {} was acknowledged", truth.acknowledged);
-    truth.states.truncate(at + 1);
-    truth.acknowledged = at;
-}
-
 fn wal_life(disk: &dyn Storage, r: &mut Random, truth: &mut Truth) -> io::Result<()> {
     let second = r.chance(0.7);
     let changes = Default::default();
     let mut both = [Connection::open(disk, true, &changes)?, Connection::open(disk, second, &changes)?];
     let full = [r.chance(0.7), r.chance(0.5)];
     let (mut index, found) = both[0].recover_wal()?;
-    check(truth, &found);
+    truth.found(&found, "recovery");
+    truth.acknowledge();
     for _ in 0..25 {
         let who = r.below(2) as usize;
         if r.chance(0.2) {
@@ -516,7 +498,7 @@ fn lives(seed: u64, mutation: Option<&'static str>) {
     let mapped = if seed % 8 >= 6 { Promise::Sync } else { Promise::Fence };
     let config = || Config { mutation, mapped: Some(mapped), sync_us: (0, 0), ..Config::default() };
     let mut r = Random::new(seed);
-    let mut truth = Truth { states: vec![vec![0; 4]], acknowledged: 0, version: 0 };
+    let mut truth = Truth::new(vec![0; 4]);
     let one_life = if seed.is_multiple_of(2) { wal_life } else { life };
     let mut world = World::new(seed, config());
     let made = world.disk("disk");
