@@ -133,17 +133,24 @@ pub fn run(
     let context = frame.uses_time.then(|| timed(env, connection));
     let world = exec::World { env, context: context.as_ref().unwrap_or(env.context), depth: 0 };
     let done = exec::execute(frame, program, connection, sink, &world);
+    ended(frame, program, connection, done)
+}
+
+/// Ends a statement, by how its program ended.
+#[inline]
+fn ended(
+    frame: &mut Frame,
+    program: &Program,
+    connection: &mut Connection,
+    done: SqlResult<()>,
+) -> SqlResult<Outcome> {
     frame.finish();
-    match done {
-        Ok(()) => {
-            let token = connection.end_statement()?;
-            Ok(outcome(frame, program, token))
-        }
-        Err(e) => {
-            connection.abort_statement();
-            Err(e)
-        }
+    if let Err(e) = done {
+        connection.abort_statement();
+        return Err(e);
     }
+    let token = connection.end_statement()?;
+    Ok(outcome(frame, program, token))
 }
 
 /// The same, counting what each instruction and each plan node did, for EXPLAIN ANALYZE: the lines to show.
@@ -165,24 +172,11 @@ pub fn run_measured(
     let context = frame.uses_time.then(|| timed(env, connection));
     let world = exec::World { env, context: context.as_ref().unwrap_or(env.context), depth: 0 };
     let done = exec::exec::<{ exec::PROFILE }>(frame, program, connection, &mut Nowhere, &world, 0);
-    frame.finish();
-    match done {
-        Ok(_) => {
-            let token = connection.end_statement()?;
-            let elapsed_us = (ondol_base::clock::now() - started).as_micros() as u64;
-            let (tallies, executed) = frame.measured();
-            let lines = crate::code::explain::lines(
-                program,
-                Some(crate::code::explain::Measured { tallies, executed, elapsed_us }),
-                0,
-            );
-            Ok((outcome(frame, program, token), lines))
-        }
-        Err(e) => {
-            connection.abort_statement();
-            Err(e)
-        }
-    }
+    let outcome = ended(frame, program, connection, done.map(|_| ()))?;
+    let elapsed_us = (ondol_base::clock::now() - started).as_micros() as u64;
+    let (tallies, executed) = frame.measured();
+    let measured = crate::code::explain::Measured { tallies, executed, elapsed_us };
+    Ok((outcome, crate::code::explain::lines(program, Some(measured), 0)))
 }
 
 /// Executes a program inside a statement that the caller began and will end (COPY of a query, functions).

@@ -17,7 +17,7 @@ use super::far::{group_for, state_of};
 use super::frame::Frame;
 use super::rows::{Nowhere, Sink};
 use super::store::HashTable;
-use super::{Env, Outcome, outcome};
+use super::{Env, Outcome, ended};
 use crate::code::Program;
 use crate::code::op::Op;
 use ondol_engine::{Connection, Part, Scan, Table};
@@ -223,15 +223,5 @@ pub fn run_parted(
         exec::<PLAIN>(frame, program, connection, sink, &world, end).map(|_| ())
     };
     let done = all();
-    frame.finish();
-    match done {
-        Ok(()) => {
-            let token = connection.end_statement()?;
-            Ok(outcome(frame, program, token))
-        }
-        Err(e) => {
-            connection.abort_statement();
-            Err(e)
-        }
-    }
+    ended(frame, program, connection, done)
 }

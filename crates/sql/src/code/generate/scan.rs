@@ -120,22 +120,10 @@ impl<'a> Gen<'a> {
                 self.tally_start(node);
                 let width = entry.columns.len();
                 let columns = self.scope()?.used.get(rel as usize).into_iter().flatten().copied().collect();
-                let end = self.label();
                 let from = self.foreign_start(rel, table, columns, filter, node)?;
                 let first = self.registers(width);
-                let next = self.label();
-                let mark = self.mark();
-                self.here(next);
-                let reset = self.reset(mark);
-                self.op(Op::ForeignNext { from, row: State(Span::new(first, width)), to: end });
-                self.scope()?.sources[rel as usize] = Source::Registers { first };
-                self.all_or(filter, next)?;
-                self.tally_row(node);
-                consume(self, next)?;
-                self.jump(next);
-                self.here(end);
-                self.end_turns(mark, reset);
-                Ok(())
+                let step = |to| Op::ForeignNext { from, row: State(Span::new(first, width)), to };
+                self.rows(rel, step, Source::Registers { first }, filter, node, consume)
             }
             Rel::System(name) => {
                 let node = self.node(Some(parent), format!("System View Scan on {name}"));
@@ -156,20 +144,9 @@ impl<'a> Gen<'a> {
                 self.expr_into(stop, first + 1)?;
                 self.expr_into(step, first + 2)?;
                 let state = State(Span::new(first, 4));
-                let (next, end) = (self.label(), self.label());
                 self.op(Op::SeriesStart { state });
-                let mark = self.mark();
-                self.here(next);
-                let reset = self.reset(mark);
-                self.op(Op::SeriesNext { state, to: end });
-                self.scope()?.sources[rel as usize] = Source::Registers { first: first + 3 };
-                self.all_or(filter, next)?;
-                self.tally_row(node);
-                consume(self, next)?;
-                self.jump(next);
-                self.here(end);
-                self.end_turns(mark, reset);
-                Ok(())
+                let source = Source::Registers { first: first + 3 };
+                self.rows(rel, |to| Op::SeriesNext { state, to }, source, filter, node, consume)
             }
         }
     }
@@ -250,14 +227,28 @@ impl<'a> Gen<'a> {
         node: usize,
         consume: Consume<'_, 'a>,
     ) -> SqlResult<()> {
-        let (next, end) = (self.label(), self.label());
         let at = (0..width as u16).map(|c| (c, c)).collect();
         self.op(Op::MatRewind { mat });
+        let source = Source::Stored { store: Stored::Mat(mat), at, row_id: None };
+        self.rows(rel, |to| Op::MatNext { mat, to }, source, filter, node, consume)
+    }
+
+    /// A loop over rows that one instruction, `step`, gives one by one; it jumps to its label when there are no more.
+    fn rows(
+        &mut self,
+        rel: u16,
+        step: impl FnOnce(Label) -> Op,
+        source: Source,
+        filter: &[&'a Expr],
+        node: usize,
+        consume: Consume<'_, 'a>,
+    ) -> SqlResult<()> {
+        let (next, end) = (self.label(), self.label());
         let mark = self.mark();
         self.here(next);
         let reset = self.reset(mark);
-        self.op(Op::MatNext { mat, to: end });
-        self.scope()?.sources[rel as usize] = Source::Stored { store: Stored::Mat(mat), at, row_id: None };
+        self.op(step(end));
+        self.scope()?.sources[rel as usize] = source;
         self.all_or(filter, next)?;
         self.tally_row(node);
         consume(self, next)?;
