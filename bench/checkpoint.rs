@@ -4,16 +4,14 @@
 //!   without any, alternate, and their p99 are compared within a round.
 //! - **K2** A reader holds one snapshot while others update: at its end it must find the sum that it found at its
 //!   start, and the memory of the database, taken twice a second, must stay bounded.
-use ondol::{Database, Isolation, Rows, ValueRef};
+use ondol::{Database, Isolation};
 use ondol_bench::chart::{Bar, Chart};
-use ondol_bench::customers::service_mgmt_num;
 use ondol_bench::histogram::Histogram;
 use ondol_bench::options::Common;
-use ondol_bench::random::Random;
 use ondol_bench::report::{Report, number};
 use ondol_bench::rounds::{Quartiles, verdict};
 use ondol_bench::{Error, Result, machine, ours};
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Checkpoints and long readers under updates
@@ -28,40 +26,6 @@ pub struct Args {
 
 const THREADS: u64 = 2;
 
-/// Counters of all updates: a new value each time.
-static NEXT: AtomicI64 = AtomicI64::new(1);
-
-/// Updates until told to stop, durable one by one or, for the reader's sake as many as possible, asynchronous.
-fn update(db: &Database, rows: u64, thread: u64, durable: bool, stop: &AtomicBool) -> Result<Histogram> {
-    let mut session = db.session();
-    let q4 = session.query_id("q4")?;
-    let mut random = Random::new(NEXT.load(Ordering::Relaxed) as u64 ^ thread << 40);
-    let (mut result, mut h) = (Rows::new(), Histogram::default());
-    let mut last = None;
-    while !stop.load(Ordering::Relaxed) {
-        let value = NEXT.fetch_add(1, Ordering::Relaxed);
-        let params = [ValueRef::Int8(service_mgmt_num(random.below(rows))), ValueRef::Int8(value)];
-        let start = Instant::now();
-        let called = match durable {
-            true => session.call(q4, &params, &mut result)?,
-            false => session.call_async(q4, &params, &mut result)?,
-        };
-        h.add(start.elapsed().as_nanos() as u64);
-        if called.rows != 1 {
-            return Err("an update of an existing row changed none".into());
-        }
-        last = called.token.or(last);
-        // Not more than some thousand ahead of the disk.
-        if h.len().is_multiple_of(4096)
-            && let Some(t) = last.take()
-        {
-            session.wait(t)?;
-        }
-    }
-    last.map_or(Ok(()), |t| session.wait(t))?;
-    Ok(h)
-}
-
 /// Updates on all threads while `work` runs.
 fn beside<R>(
     db: &Database,
@@ -73,7 +37,7 @@ fn beside<R>(
     std::thread::scope(|s| {
         let stop = &stop;
         let threads: Vec<_> =
-            (0..THREADS).map(|t| s.spawn(move || update(db, rows, t, durable, stop))).collect();
+            (0..THREADS).map(|_| s.spawn(move || ours::updates(db, rows, durable, stop))).collect();
         let done = work();
         stop.store(true, Ordering::Relaxed);
         let mut all = Histogram::default();

@@ -3,18 +3,16 @@
 //! - **R1** Three databases on one disk, each with the same table: one that logs to files, one whose log is on a ring in `--memory` as well, and one whose
 //!   commits are asynchronous. Sessions update rows at random, one commit at a time each; no checkpoint runs.
 //! - **R2** Where the ring's memory is not persistent it is named as emulated: it shows the speed, and survives no power failure.
-use ondol::{Database, LogRing, LogRingPromise, OpenOptions, Rows, TempFolder, ValueRef};
-use ondol_bench::customers::service_mgmt_num;
+use ondol::{Database, LogRing, LogRingPromise, OpenOptions, TempFolder};
 use ondol_bench::histogram::Histogram;
 use ondol_bench::machine::cpu_seconds;
 use ondol_bench::options::Common;
-use ondol_bench::random::Random;
 use ondol_bench::report::{Report, number};
 use ondol_bench::rounds::{Bound, Contest, Quartiles, Sample};
 use ondol_bench::{Error, Result, machine, ours};
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Commits with the log on files, on a ring, and asynchronous
@@ -37,34 +35,6 @@ const FILES: &str = "files";
 const RING: &str = "ring";
 const ASYNCHRONOUS: &str = "asynchronous";
 
-/// Counters of all updates: a new value each time.
-static NEXT: AtomicI64 = AtomicI64::new(1);
-
-/// One session's updates until told to stop, and how long each took.
-fn commits(db: &Database, rows: u64, durable: bool, stop: &AtomicBool) -> Result<Histogram> {
-    let mut session = db.session();
-    let q4 = session.query_id("q4")?;
-    let mut random = Random::new(NEXT.fetch_add(1, Ordering::Relaxed) as u64);
-    let (mut result, mut h) = (Rows::new(), Histogram::default());
-    let mut last = None;
-    while !stop.load(Ordering::Relaxed) {
-        let value = NEXT.fetch_add(1, Ordering::Relaxed);
-        let params = [ValueRef::Int8(service_mgmt_num(random.below(rows))), ValueRef::Int8(value)];
-        let start = Instant::now();
-        let called = match durable {
-            true => session.call(q4, &params, &mut result)?,
-            false => session.call_async(q4, &params, &mut result)?,
-        };
-        h.add(start.elapsed().as_nanos() as u64);
-        if called.rows != 1 {
-            return Err("an update of an existing row changed none".into());
-        }
-        last = called.token.or(last);
-    }
-    last.map_or(Ok(()), |t| session.wait(t))?;
-    Ok(h)
-}
-
 /// So many sessions for some seconds; what was not durable at their end is waited for, and counts.
 fn measure(
     db: &Database,
@@ -78,7 +48,7 @@ fn measure(
     let all = std::thread::scope(|s| {
         let stop = &stop;
         let threads: Vec<_> =
-            (0..sessions).map(|_| s.spawn(move || commits(db, rows, durable, stop))).collect();
+            (0..sessions).map(|_| s.spawn(move || ours::updates(db, rows, durable, stop))).collect();
         std::thread::sleep(Duration::from_secs_f64(seconds));
         stop.store(true, Ordering::Relaxed);
         let mut all = Histogram::default();
@@ -128,7 +98,7 @@ pub fn run(args: Args) -> Result<()> {
             args.ring_size
         )),
     );
-    report.settings(ASYNCHRONOUS, ours::settings("no commit waits; what is open is waited for at the end"));
+    report.settings(ASYNCHRONOUS, ours::settings("no commit waits; what is open is waited for after each 4,096 commits of a session, and at the end"));
     report.say(format!(
         "{} rows, sessions that update rows at random, one commit at a time each; the databases, with the log's files, are on {}.",
         number(rows as f64),

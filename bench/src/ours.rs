@@ -1,8 +1,12 @@
 //! Ondol's side of the subscriber table: made, loaded, asked and updated through the public API.
 use crate::Result;
-use crate::customers::{Checksum, Csv, TABLE};
+use crate::customers::{Checksum, Csv, TABLE, service_mgmt_num};
+use crate::histogram::Histogram;
+use crate::random::Random;
 use ondol::{Database, OpenOptions, Rows, Session, ValueRef};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::Relaxed};
+use std::time::Instant;
 
 const INDEXES: [&str; 3] = [
     "CREATE UNIQUE INDEX customer_mgmt ON customer USING hash (service_mgmt_num)",
@@ -55,6 +59,39 @@ pub fn directory_with(options: OpenOptions, path: &Path, rows: u64) -> Result<Da
 pub fn build_indexes(session: &mut Session) -> Result<()> {
     INDEXES.iter().try_for_each(|i| session.execute(i).map(|_| ()))?;
     Ok(())
+}
+
+/// One thread's updates of rows at random until told to stop, and how long each took: durable one by one or, asynchronous, not more than some thousand
+/// ahead of the disk. What is open at the end is waited for.
+pub fn updates(db: &Database, rows: u64, durable: bool, stop: &AtomicBool) -> Result<Histogram> {
+    /// Counters of all updates, a new value each time; the first is the thread's seed.
+    static NEXT: AtomicI64 = AtomicI64::new(1);
+    let mut session = db.session();
+    let q4 = session.query_id("q4")?;
+    let mut random = Random::new(NEXT.fetch_add(1, Relaxed) as u64);
+    let (mut result, mut h) = (Rows::new(), Histogram::default());
+    let mut last = None;
+    while !stop.load(Relaxed) {
+        let value = NEXT.fetch_add(1, Relaxed);
+        let params = [ValueRef::Int8(service_mgmt_num(random.below(rows))), ValueRef::Int8(value)];
+        let start = Instant::now();
+        let called = match durable {
+            true => session.call(q4, &params, &mut result)?,
+            false => session.call_async(q4, &params, &mut result)?,
+        };
+        h.add(start.elapsed().as_nanos() as u64);
+        if called.rows != 1 {
+            return Err("an update of an existing row changed none".into());
+        }
+        last = called.token.or(last);
+        if h.len().is_multiple_of(4096)
+            && let Some(t) = last.take()
+        {
+            session.wait(t)?;
+        }
+    }
+    last.map_or(Ok(()), |t| session.wait(t))?;
+    Ok(h)
 }
 
 /// The checksum of a row of the table.
