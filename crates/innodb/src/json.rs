@@ -49,7 +49,7 @@ fn push(out: &mut Vec<u8>, kind: u8, body: &[u8], depth: usize) -> Option<()> {
         10 => number(out, u64::from_le_bytes(body.get(..8)?.try_into().ok()?)),
         11 => {
             let start = out.len();
-            push_float(out, f64::from_le_bytes(body.get(..8)?.try_into().ok()?), false, None);
+            push_float(out, f64::from_le_bytes(body.get(..8)?.try_into().ok()?), false, None, usize::MAX);
             // A double stays one: 1.0, not 1.
             if !out[start..].iter().any(|b| matches!(b, b'.' | b'e')) {
                 out.extend_from_slice(b".0");

@@ -6,6 +6,11 @@ use ondol_scan::csv::{Dialect, Lines};
 use std::borrow::Cow;
 use std::io::Write;
 
+/// The width that MySQL allows a floating-point number, `narrow`; MariaDB allows what any needs.
+fn width(dialect: Dialect, narrow: usize) -> usize {
+    if dialect == Dialect::Mysql { narrow } else { usize::MAX }
+}
+
 /// Appends the value of a field's stored bytes. `Err`: what is wrong with them.
 pub fn push(lines: &mut Lines, column: &Column, bytes: &[u8]) -> Result<(), String> {
     let no_value = || {
@@ -49,12 +54,14 @@ pub fn push(lines: &mut Lines, column: &Column, bytes: &[u8]) -> Result<(), Stri
         }
         Type::Float { decimals } => {
             let n = f32::from_le_bytes(bytes.try_into().map_err(|_| no_value())?);
-            lines.plain(|b| value::push_float(b, n as f64, true, *decimals));
+            let width = width(lines.dialect(), 12);
+            lines.plain(|b| value::push_float(b, n as f64, true, *decimals, width));
             Ok(())
         }
         Type::Double { decimals } => {
             let n = f64::from_le_bytes(bytes.try_into().map_err(|_| no_value())?);
-            lines.plain(|b| value::push_float(b, n, false, *decimals));
+            let width = width(lines.dialect(), 24);
+            lines.plain(|b| value::push_float(b, n, false, *decimals, width));
             Ok(())
         }
         Type::Decimal { precision, scale } => {
@@ -383,12 +390,12 @@ pub fn hex(bytes: &[u8]) -> String {
     String::from_utf8_lossy(&text).into_owned()
 }
 
-/// MariaDB stores a UUID's parts in the reverse order, unless its version is one that sorts by itself (6 and up).
+/// MariaDB stores the parts of a UUID of RFC 4122's versions 1 to 5 in the reverse order, and others as they are. What it takes for reversed is decided by the variant's bit, and the byte of the version.
 pub fn uuid(bytes: &[u8]) -> Option<String> {
     let stored: [u8; 16] = bytes.try_into().ok()?;
     let mut b = stored;
     // Stored: node (6), clock (2), time high (2), time mid (2), time low (4).
-    let is_swapped = stored[6] & 0x80 != 0;
+    let is_swapped = stored[6] & 0x80 != 0 && (1..=0x80).contains(&stored[8]);
     if is_swapped {
         b[0..4].copy_from_slice(&stored[12..16]);
         b[4..6].copy_from_slice(&stored[10..12]);
@@ -445,6 +452,24 @@ mod tests {
         assert_eq!(pushed(|b| put_parts(b, parts(true, 0, 0), 2)), "0.00");
         assert_eq!(pushed(|b| put_parts(b, parts(false, 12, 0), 0)), "12");
         assert_eq!(pushed(|b| put_parts(b, parts(false, 0, 123_456_789_012), 18)), "0.000000123456789012");
+    }
+
+    #[test]
+    fn uuids_are_reversed_by_their_version() {
+        let bytes = |text: &str| -> Vec<u8> {
+            let digits: Vec<u8> =
+                text.bytes().filter_map(|b| char::from(b).to_digit(16).map(|d| d as u8)).collect();
+            digits.chunks(2).map(|d| d[0] << 4 | d[1]).collect()
+        };
+        for (stored, shown) in [
+            // Of version 1; of version 7; and of no version, with the variant's bit where a reversed one has it.
+            ("426655440000 a456 12d3 e89b 123e4567", "123e4567-e89b-12d3-a456-426655440000"),
+            ("018f4d2e 1234 7abc 8def 0123456789ab", "018f4d2e-1234-7abc-8def-0123456789ab"),
+            ("209e85dd 0ff4 bb53 fb4a 05dd1b8e206d", "209e85dd-0ff4-bb53-fb4a-05dd1b8e206d"),
+        ] {
+            assert_eq!(uuid(&bytes(stored)).as_deref(), Some(shown));
+        }
+        assert_eq!(uuid(&[0; 15]), None);
     }
 
     #[test]

@@ -389,9 +389,9 @@ pub fn civil(seconds: i64) -> (Date, Time) {
     (date, time)
 }
 
-/// A float as the servers show it: the shortest digits that read back the same (FLOAT: six at most), with an exponent only where the point would stand more
-/// than 15 digits away.
-pub fn push_float(into: &mut Vec<u8>, value: f64, is_float: bool, decimals: Option<u8>) {
+/// A float as the servers show it: the shortest digits that read back the same (FLOAT: six at most), with an exponent where the point would stand more
+/// than 15 digits away and no digit behind it, or where it would be wider than `width` characters.
+pub fn push_float(into: &mut Vec<u8>, value: f64, is_float: bool, decimals: Option<u8>, width: usize) {
     use std::io::Write;
     if let Some(decimals) = decimals {
         // Writing to memory does not fail.
@@ -414,7 +414,14 @@ pub fn push_float(into: &mut Vec<u8>, value: f64, is_float: bool, decimals: Opti
     // Where the point stands, in digits from the first.
     let point = exponent + 1;
     into.extend_from_slice(sign.as_bytes());
-    if !(-14..=15).contains(&point) {
+    let places = point.unsigned_abs() as usize;
+    let is_whole = point > 0 && digits.len() <= places;
+    let wide = match point {
+        ..=0 => digits.len() + 2 + places,
+        _ if is_whole => places,
+        _ => digits.len() + 1,
+    };
+    if point < -14 || point > 15 && is_whole || sign.len() + wide > width {
         into.extend_from_slice(&digits.as_bytes()[..1]);
         if digits.len() > 1 {
             into.push(b'.');
@@ -594,7 +601,7 @@ mod tests {
     fn floats_as_the_servers_show_them() {
         let text = |v: f64, is_float| {
             let mut out = Vec::new();
-            push_float(&mut out, v, is_float, None);
+            push_float(&mut out, v, is_float, None, usize::MAX);
             String::from_utf8(out).unwrap()
         };
         for (value, expected) in [
@@ -609,10 +616,32 @@ mod tests {
             (1.2345e-15, "0.0000000000000012345"),
             (1.2345e-16, "1.2345e-16"),
             (1.2345e-14, "0.000000000000012345"),
+            (1234567890123456.5, "1234567890123456.5"),
+            (1234567890123456.0, "1.234567890123456e15"),
         ] {
             assert_eq!(text(value, false), expected);
         }
         assert_eq!(text(f32::MAX as f64, true), "3.40282e38");
         assert_eq!(text(0.1f32 as f64, true), "0.1");
+        // MySQL's widths.
+        let narrow = |v: f64, is_float, width| {
+            let mut out = Vec::new();
+            push_float(&mut out, v, is_float, None, width);
+            String::from_utf8(out).unwrap()
+        };
+        for (value, expected) in [
+            (1.23456e-5f32, "0.0000123456"),
+            (-1.23456e-5, "-1.23456e-5"),
+            (1.23456e11, "123456000000"),
+            (-1.23456e10, "-12345600000"),
+            (-1.23456e11, "-1.23456e11"),
+            (1.23456e12, "1.23456e12"),
+            (1.5e-10, "1.5e-10"),
+        ] {
+            assert_eq!(narrow(value as f64, true, 12), expected);
+        }
+        assert_eq!(narrow(-1.2345678901234567e-300, false, 24), "-1.2345678901234568e-300");
+        assert_eq!(narrow(-8.705123682449036e-7, false, 24), "-8.705123682449036e-7");
+        assert_eq!(narrow(8.705123682449037e-6, false, 24), "0.000008705123682449037");
     }
 }

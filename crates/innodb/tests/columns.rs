@@ -104,7 +104,7 @@ fn push(lines: &mut Lines, column: &Column, array: &dyn Array, row: usize) {
                 _ => panic!("{} is a float", column.name),
             };
             let mut shown = Vec::new();
-            value::push_float(&mut shown, n, is_float, decimals);
+            value::push_float(&mut shown, n, is_float, decimals, usize::MAX);
             String::from_utf8(shown).expect("digits")
         }
         DataType::Decimal128(..) => array.as_primitive::<Decimal128Type>().value_as_string(row),
