@@ -2,9 +2,15 @@
 //!
 //! A running server changes pages in its memory and writes them when it likes; open transactions leave rows that no query sees. So a file is read only with evidence that it was
 //! at rest, or on the user's own word.
+//!
+//! - **E1** Of a data folder, or a prepared backup, three things are looked at: that the log has nothing left to apply ([`crate::redo`]; of a backup, what its checkpoint file says), which
+//!   transactions were not finished ([`crate::undo`]), and then of each page that it is not newer, and of each row that its transaction was finished ([`crate::moment`]).
+//! - **E2** Where one of these cannot be looked at, or is of a version that was never tried, the evidence is refused, with the reason.
 use crate::error::{Error, Kind, Result};
-use crate::page::u32_at;
+use crate::moment::Moment;
+use crate::page::{u32_at, u64_at};
 use crate::space::Space;
+use crate::{redo, undo};
 use std::fmt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -13,23 +19,31 @@ use std::path::{Path, PathBuf};
 pub enum Evidence {
     /// `FLUSH TABLES … FOR EXPORT` left `TABLE.cfg` beside the file.
     Exported(PathBuf),
-    /// The folder above is a prepared backup: what its checkpoint file says.
-    Backup(PathBuf),
-    /// The user said so.
-    Assumed,
+    /// The folder above is a prepared backup: what its checkpoint file says, and the position of the log to which it was prepared.
+    Backup(PathBuf, u64),
+    /// The folder above is the data folder of a server that was shut down cleanly: where its log ends.
+    Stopped(PathBuf, u64),
+    /// The user said so. There may be something that speaks against it.
+    Assumed(Option<String>),
 }
 
 impl fmt::Display for Evidence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Evidence::Exported(path) => write!(f, "exported by the server ({})", path.display()),
-            Evidence::Backup(path) => write!(f, "part of a prepared backup ({})", path.display()),
-            Evidence::Assumed => write!(f, "assumed"),
+            Evidence::Backup(path, lsn) => {
+                write!(f, "part of a prepared backup ({}, log to {lsn})", path.display())
+            }
+            Evidence::Stopped(folder, lsn) => {
+                write!(f, "a stopped server's ({}, log to {lsn})", folder.display())
+            }
+            Evidence::Assumed(None) => write!(f, "assumed"),
+            Evidence::Assumed(Some(but)) => write!(f, "assumed, though {but}"),
         }
     }
 }
 
-/// Looks for evidence; `assume`: the user's word will do.
+/// Looks for evidence; `assume`: the user's word will do. Where the evidence is of a moment, `space` reads nothing newer from then on.
 pub fn find(space: &Space, assume: bool) -> Result<Evidence> {
     let path = space.path();
     let cfg = path.with_extension("cfg");
@@ -52,7 +66,8 @@ pub fn find(space: &Space, assume: bool) -> Result<Evidence> {
             }
         }
     }
-    if let Some((file, process)) = writer(path) {
+    let above = above(path);
+    if let Some((file, process)) = writer(path, &above) {
         return Err(Error::new(
             path,
             Kind::Mismatch,
@@ -62,28 +77,93 @@ pub fn find(space: &Space, assume: bool) -> Result<Evidence> {
             ),
         ));
     }
-    if let Some(backup) = backup(path)? {
-        return Ok(Evidence::Backup(backup));
+    let mut found = None;
+    for folder in &above {
+        if let Some((file, lsn)) = backup(folder)? {
+            found = Some((folder, Some((file, lsn))));
+        } else if folder.join(SYSTEM).exists() {
+            found = Some((folder, None));
+        }
+        if found.is_some() {
+            break;
+        }
     }
+    let refused = match found.map(|(folder, backup)| at_rest(space, folder, backup)) {
+        // The user's word is also for what a moment would refuse.
+        Some(Ok((evidence, moment))) if !assume => return space.hold_to(moment).map(|()| evidence),
+        Some(Err(e)) => Some(e),
+        _ => None,
+    };
     if assume {
-        return Ok(Evidence::Assumed);
+        return Ok(Evidence::Assumed(refused.map(|e| e.to_string())));
     }
-    Err(Error::new(
-        path,
-        Kind::Mismatch,
-        format!(
-            "nothing shows that it was at rest when it was copied. Expected {} (made by FLUSH TABLES … FOR EXPORT; copy both files before UNLOCK TABLES), or a prepared backup \
-             around it. Of a server that was shut down cleanly, and of nothing else, --assume-consistent (in SQL assume_consistent => true) reads it on your word",
-            cfg.display()
+    let expected = format!(
+        "Expected {} (made by FLUSH TABLES … FOR EXPORT; copy both files before UNLOCK TABLES), or around it a prepared backup, or the data folder of a server that was shut down cleanly \
+         (MariaDB from 10.8 on, MySQL from 8.0.30 on). If you know that it was at rest, --assume-consistent (in SQL assume_consistent => true) reads it on your word",
+        cfg.display()
+    );
+    Err(match refused {
+        Some(e) => Error { message: format!("{}. {expected}", e.message), ..e },
+        None => Error::new(
+            path,
+            Kind::Mismatch,
+            format!("nothing shows that it was at rest when it was copied. {expected}"),
         ),
-    ))
+    })
+}
+
+/// The system tablespace, and the temporary one, which is there while a server runs, and when it was killed.
+const SYSTEM: &str = "ibdata1";
+const TEMPORARY: &str = "ibtmp1";
+
+/// The folders that may be the data folder of a table's file: two levels above it, as it is named and as it is.
+fn above(path: &Path) -> Vec<PathBuf> {
+    let mut above = Vec::new();
+    for path in [std::path::absolute(path), path.canonicalize()].into_iter().flatten() {
+        if let Some(folder) = path.parent().and_then(Path::parent).map(Path::to_path_buf)
+            && !above.contains(&folder)
+        {
+            above.push(folder);
+        }
+    }
+    above
+}
+
+/// Looks at what a data folder, or a prepared backup, says (E1).
+fn at_rest(space: &Space, folder: &Path, backup: Option<(PathBuf, u64)>) -> Result<(Evidence, Moment)> {
+    let system = Space::open_any(&folder.join(SYSTEM))?;
+    let (there, here) = (system.format(), space.format());
+    if (there.has_sdi, there.page_size) != (here.has_sdi, here.page_size) {
+        let why = "it is of another server than the table: of another family, or with pages of another size";
+        return Err(Error::new(system.path(), Kind::Mismatch, why));
+    }
+    let mut first = vec![0; there.page_size];
+    system.read_page(0, &mut first)?;
+    // MySQL's last act.
+    let flushed = u64_at(&first, 26).unwrap_or(0);
+    let lsn = match &backup {
+        // Preparing MySQL's rolls back, which is logged and then flushed.
+        Some((_, lsn)) if there.has_sdi => flushed.max(*lsn),
+        Some((_, lsn)) => *lsn,
+        None => redo::end(folder, there.has_sdi, flushed)?,
+    };
+    let temporary = folder.join(TEMPORARY);
+    if backup.is_none() && temporary.exists() {
+        let why = "it is there while a server runs, or after it was killed: the folder was not shut down cleanly, or was copied before that";
+        return Err(Error::new(&temporary, Kind::Mismatch, why));
+    }
+    let moment = undo::moment(folder, system, lsn)?;
+    let evidence = match backup {
+        Some((file, _)) => Evidence::Backup(file, lsn),
+        None => Evidence::Stopped(folder.to_path_buf(), lsn),
+    };
+    Ok((evidence, moment))
 }
 
 /// Another process that has the file, or the system tablespace of the data folder around it, open for writing. Only processes that may be looked into are found: those of the same user, all for root.
-fn writer(path: &Path) -> Option<(PathBuf, String)> {
-    let system = path.parent().and_then(Path::parent).map(|folder| folder.join("ibdata1"));
+fn writer(path: &Path, above: &[PathBuf]) -> Option<(PathBuf, String)> {
     let files: Vec<(PathBuf, (u64, u64))> = std::iter::once(path.to_path_buf())
-        .chain(system)
+        .chain(above.iter().map(|folder| folder.join(SYSTEM)))
         .filter_map(|file| std::fs::metadata(&file).ok().map(|m| (file, (m.dev(), m.ino()))))
         .collect();
     for process in std::fs::read_dir("/proc").ok()?.flatten() {
@@ -124,26 +204,34 @@ fn page_size(cfg: &[u8]) -> Option<u32> {
     u32_at(cfg, after.checked_add(8)?)
 }
 
-/// The checkpoint file of a backup, one folder above the table's, if it says that the backup is prepared.
-fn backup(path: &Path) -> Result<Option<PathBuf>> {
-    let Some(folder) = path.parent().and_then(Path::parent) else { return Ok(None) };
+/// The checkpoint file of a backup, if there is one and it says that the backup is prepared; and to which position of the log.
+fn backup(folder: &Path) -> Result<Option<(PathBuf, u64)>> {
     for name in ["xtrabackup_checkpoints", "mariadb_backup_checkpoints"] {
         let file = folder.join(name);
         let Ok(text) = std::fs::read_to_string(&file) else { continue };
-        let kind = text
-            .lines()
-            .find_map(|l| l.strip_prefix("backup_type"))
-            .map(|l| l.trim_start_matches([' ', '=']).trim());
-        return match kind {
-            // mariabackup writes log-applied, xtrabackup full-prepared.
-            Some("full-prepared" | "log-applied") => Ok(Some(file)),
-            other => Err(Error::new(
+        let value = |name: &str| {
+            let mut lines = text.lines().filter_map(|l| l.split_once('='));
+            lines.find_map(|(n, value)| (n.trim() == name).then_some(value.trim()))
+        };
+        let kind = value("backup_type");
+        // mariabackup writes log-applied, xtrabackup full-prepared; or log-applied if it has not rolled back yet, which the undo tells.
+        if !matches!(kind, Some("full-prepared" | "log-applied")) {
+            return Err(Error::new(
                 &file,
                 Kind::Mismatch,
                 format!(
                     "the backup's type is {}; only a prepared one can be read (full-prepared, log-applied): run --prepare on it",
-                    other.unwrap_or("not said")
+                    kind.unwrap_or("not said")
                 ),
+            ));
+        }
+        let lsn = ["to_lsn", "last_lsn"].iter().filter_map(|n| value(n)?.parse().ok()).max();
+        return match lsn {
+            Some(lsn) => Ok(Some((file, lsn))),
+            None => Err(Error::new(
+                &file,
+                Kind::Mismatch,
+                "it does not say to_lsn or last_lsn, the log's position that it was prepared to",
             )),
         };
     }

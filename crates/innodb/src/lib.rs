@@ -6,6 +6,7 @@
 //!   record    where each field of each row on a leaf lies
 //!   table     columns and their types; from sdi (MySQL 8), frm (MariaDB, with what instant tells of former columns) or schema (SQL text)
 //!   value     what a field means        lob   what did not fit the record
+//!   evidence  why the file may be believed: by the server's redo and undo, as of a moment
 //! ```
 //!
 //! No tablespace is ever written ([`snapshot`] makes copies), and no row is ever guessed: what is damaged, changed while it was copied, or not understood is an error that says where.
@@ -23,9 +24,11 @@ pub mod frm;
 pub mod instant;
 pub mod json;
 pub mod lob;
+pub mod moment;
 pub mod packed;
 pub mod page;
 pub mod record;
+mod redo;
 pub mod scan;
 pub mod schema;
 pub mod sdi;
@@ -35,5 +38,6 @@ pub mod space;
 pub mod table;
 pub mod text;
 pub mod tree;
+mod undo;
 pub mod value;
 pub mod zip;

@@ -498,6 +498,42 @@ impl Layout {
         Ok(())
     }
 
+    /// Calls `each` with the transaction that changed a record last, and the undo tablespace or rollback segment that its row pointer names, for each record of a leaf, delete-marked ones
+    /// too. `key`: [`Shape::of_key`].
+    pub fn writers(
+        &self,
+        page: &[u8],
+        key: &Shape,
+        mut each: impl FnMut(u64, u8) -> Result<(), String>,
+    ) -> Result<(), String> {
+        let view = Page(page);
+        let mut walk = Walk::new(view)?;
+        let mut is_first = view.previous() == crate::page::NONE;
+        let mut places = Vec::new();
+        while let Some(origin) = walk.next()? {
+            let info = walk.info(origin);
+            if self.is_row(origin, info, std::mem::take(&mut is_first))?.is_none() {
+                continue;
+            }
+            places.clear();
+            let end = if walk.is_compact() {
+                let Kind { between, null_bytes, .. } = self.kind(page, origin, info)?;
+                let below = origin - NEW.header - between;
+                locate(page, origin, key, below, null_bytes, walk.top, &mut places)?
+            } else {
+                let (_, below) = self.old_shape(page, origin, info)?;
+                locate_old(page, origin, key, below, walk.top, &mut places)?
+            };
+            // Six bytes of transaction; then a bit for an insert, and seven of what is asked.
+            let Some(system) = chunk_at::<8>(page, end).filter(|_| end + 13 <= walk.top) else {
+                return Err(format!("the record at {origin} ends beyond the page's records"));
+            };
+            let word = u64::from_be_bytes(*system);
+            each(word >> 16, (word >> 8) as u8 & 0x7f)?;
+        }
+        Ok(())
+    }
+
     /// How many rows [`Layout::rows`] would find: the records' headers are looked at, their fields are not.
     pub fn count(&self, page: &[u8]) -> Result<usize, String> {
         let view = Page(page);

@@ -259,6 +259,12 @@ impl Scan {
         let (number, page) = (self.leaves.pages[at], self.page(i, pages));
         tree::prove_leaf(Page(page), &self.leaves, at)
             .map_err(|why| Error::on_page(self.space.path(), number, Kind::Damaged, why))?;
+        if let Some(moment) = self.space.moment().filter(|moment| moment.asks_rows()) {
+            let Definition { layout, key, .. } = &*self.definition;
+            layout
+                .writers(page, key, |transaction, undo| moment.admits_row(transaction, undo))
+                .map_err(|why| Error::on_page(self.space.path(), number, Kind::Mismatch, why))?;
+        }
         Ok((number, page))
     }
     fn page<'a>(&self, i: usize, pages: &'a [u8]) -> &'a [u8] {

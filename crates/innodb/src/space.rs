@@ -2,15 +2,19 @@
 //!
 //! - **S1** No byte of a page is believed before the page's checksum and number were right. Whoever has a page has a whole one, inflated where it was compressed.
 //! - **S2** What this program cannot read whole (encryption, a system tablespace) is refused when the file is opened.
+//! - **S3** Where the evidence names a moment of the server's log ([`crate::moment`]), no page that is newer is believed, whether it was read before or after that was known.
 
 use crate::checksum::{self, Family};
 use crate::error::{Error, Kind, Result};
+use crate::moment::Moment;
 use crate::packed;
 use crate::page::{Page, kind, u32_at};
 use crate::zip;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What the flags of a tablespace (page 0, offset 54) say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,12 +65,6 @@ impl Format {
         if flags & ENCRYPTED != 0 {
             return Err("it is encrypted; export the table from the server, or decrypt it there (ALTER TABLE … ENCRYPTION='N')".into());
         }
-        if flags & SHARED != 0 {
-            return Err(
-                "it is a general tablespace, which holds many tables; only files of one table are read"
-                    .into(),
-            );
-        }
         let page_size = match flags >> 6 & 0xf {
             0 => 16384,
             n => size(n).ok_or_else(|| format!("its flags {flags:#x} name no page size"))?,
@@ -104,11 +102,29 @@ pub struct Space {
     id: u32,
     /// Pages that the file holds.
     pages: u32,
+    /// What the file is believed to show, where that is a moment of the log.
+    moment: OnceLock<Moment>,
+    /// The log's position when the newest page was changed, of those that were read before the moment was known.
+    newest: AtomicU64,
 }
 
 impl Space {
-    /// Opens a file, reads its flags, and proves page 0.
+    /// Opens a table's file, reads its flags, and proves page 0.
     pub fn open(path: &Path) -> Result<Space> {
+        let space = Space::open_any(path)?;
+        let refuse = |why| Err(Error::on_page(path, 0, Kind::Unsupported, why));
+        if space.id == 0 {
+            return refuse("it is the system tablespace; only files of one table are read");
+        }
+        if space.format.family == Family::Old && space.format.flags & SHARED != 0 {
+            return refuse(
+                "it is a general tablespace, which holds many tables; only files of one table are read",
+            );
+        }
+        Ok(space)
+    }
+    /// The same of any tablespace.
+    pub fn open_any(path: &Path) -> Result<Space> {
         let file = File::open(path).map_err(|e| Error::io(path, "cannot open it", &e))?;
         let length = file.metadata().map_err(|e| Error::io(path, "cannot ask for its length", &e))?;
         if !length.is_file() {
@@ -141,14 +157,6 @@ impl Space {
         }
         let format =
             Format::of_flags(flags).map_err(|why| Error::on_page(path, 0, Kind::Unsupported, why))?;
-        if id == 0 {
-            return Err(Error::on_page(
-                path,
-                0,
-                Kind::Unsupported,
-                "it is the system tablespace; only files of one table are read",
-            ));
-        }
         let pages = u32::try_from(length / format.physical_size as u64).map_err(|_| {
             Error::new(path, Kind::Damaged, format!("{length} bytes are more pages than can be numbered"))
         })?;
@@ -158,7 +166,8 @@ impl Space {
                 "it is cut short: {declared} pages are declared, the file has {pages}"
             )));
         }
-        let space = Space { file, path: path.to_path_buf(), format, id, pages };
+        let (moment, newest) = (OnceLock::new(), AtomicU64::new(0));
+        let space = Space { file, path: path.to_path_buf(), format, id, pages, moment, newest };
         let mut first = vec![0; format.page_size];
         space.read_page(0, &mut first)?;
         Ok(space)
@@ -177,6 +186,21 @@ impl Space {
     }
     pub fn bytes(&self) -> u64 {
         self.pages as u64 * self.format.physical_size as u64
+    }
+
+    /// From here on only pages of this moment are read; an error if one that was read is newer (S3).
+    pub fn hold_to(&self, moment: Moment) -> Result<()> {
+        let refuse = |why| Error::new(&self.path, Kind::Mismatch, why);
+        let lsn = moment.lsn;
+        if self.moment.get_or_init(|| moment.clone()) != &moment {
+            return Err(refuse(format!(
+                "its data folder changed: it showed position {lsn} of the log now, and another before"
+            )));
+        }
+        moment.admits_page(self.newest.load(Ordering::Relaxed)).map_err(refuse)
+    }
+    pub fn moment(&self) -> Option<&Moment> {
+        self.moment.get()
     }
 
     /// Reads and proves one page into `into`, which has `page_size` bytes.
@@ -299,6 +323,14 @@ impl Space {
                 format!("it belongs to tablespace {}, the file is tablespace {}", view.space(), self.id),
             ));
         }
-        Ok(())
+        match self.moment.get() {
+            Some(moment) => moment
+                .admits_page(view.lsn())
+                .map_err(|why| Error::on_page(&self.path, number, Kind::Mismatch, why)),
+            None => {
+                self.newest.fetch_max(view.lsn(), Ordering::Relaxed);
+                Ok(())
+            }
+        }
     }
 }

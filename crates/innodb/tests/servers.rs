@@ -130,7 +130,7 @@ fn a_file_is_read_on_evidence_only() {
     std::fs::remove_file(path.with_extension("cfg")).expect("a file");
     let e = evidence::find(scan.space(), false).expect_err("no evidence");
     assert!(e.to_string().contains("FOR EXPORT"), "{e}");
-    assert_eq!(evidence::find(scan.space(), true), Ok(Evidence::Assumed));
+    assert_eq!(evidence::find(scan.space(), true), Ok(Evidence::Assumed(None)));
     // Another process that writes the file, or its data folder's ibdata1: nobody's word counts.
     let folder = tempfile::tempdir().expect("a folder");
     let inner = folder.path().join("shop/keyless.ibd");
@@ -148,7 +148,8 @@ fn a_file_is_read_on_evidence_only() {
         let refused = evidence::find(inner.space(), true).expect_err("a file in use").to_string();
         other.kill().and_then(|()| other.wait()).expect("an end");
         assert!(refused.contains("(sleep)") && refused.contains("open for writing"), "{refused}");
-        assert_eq!(evidence::find(inner.space(), true), Ok(Evidence::Assumed));
+        // Nor does an empty file make a data folder.
+        assert!(matches!(evidence::find(inner.space(), true), Ok(Evidence::Assumed(Some(_)))));
     }
     std::fs::write(path.with_extension("cfg"), b"nonsense").expect("a file");
     assert_eq!(evidence::find(scan.space(), true).expect_err("a wrong .cfg").kind, Kind::Mismatch);

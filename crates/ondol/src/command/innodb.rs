@@ -79,7 +79,7 @@ struct Export {
     /// Write over a file that is there
     #[arg(long)]
     overwrite: bool,
-    /// Read the file although nothing shows that it was at rest: of a server that was shut down cleanly
+    /// Read the file although nothing shows that it was at rest, or something speaks against it
     #[arg(long)]
     assume_consistent: bool,
     #[command(flatten)]
@@ -110,7 +110,7 @@ struct Import {
     log_folders: Vec<String>,
     #[command(flatten)]
     ring: super::Ring,
-    /// Read the file although nothing shows that it was at rest: of a server that was shut down cleanly
+    /// Read the file although nothing shows that it was at rest, or something speaks against it
     #[arg(long)]
     assume_consistent: bool,
     #[command(flatten)]
