@@ -285,6 +285,13 @@ impl Source<'_> {
             )
         })
     }
+    fn old_fractions(&self, sql: &str, fsp: u8) -> Refused {
+        let why = format!(
+            "column {} is a {sql}({fsp}) of MariaDB's older form (/* mariadb-5.3 */), which is not read; ALTER TABLE … FORCE, or MODIFY, makes it one of today's",
+            self.name
+        );
+        (Kind::Unsupported, why)
+    }
     fn column_type(&self) -> std::result::Result<(Type, String), Refused> {
         let unsigned = self.flags & SIGNED == 0;
         let zerofill = (self.flags & ZEROFILL != 0).then_some(self.length.min(255) as u8);
@@ -318,6 +325,10 @@ impl Source<'_> {
                     format!("decimal({precision},{decimals}){signs}"),
                 )
             }
+            // With fractions these three are of forms that only MariaDB had (mysql56_temporal_format=OFF).
+            (_, 7) if fsp(19) > 0 => return Err(self.old_fractions("timestamp", fsp(19))),
+            (_, 11) if fsp(10) > 0 => return Err(self.old_fractions("time", fsp(10))),
+            (_, 12) if fsp(19) > 0 => return Err(self.old_fractions("datetime", fsp(19))),
             (_, 7) => (Type::Timestamp { fsp: 0 }, "timestamp".into()),
             (_, 17) => (Type::Timestamp { fsp: fsp(19) }, with("timestamp", fsp(19))),
             (_, 10 | 14) => (Type::Date, "date".into()),

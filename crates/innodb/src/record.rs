@@ -510,13 +510,20 @@ impl Layout {
         let mut walk = Walk::new(view)?;
         let mut is_first = view.previous() == crate::page::NONE;
         let mut places = Vec::new();
+        // Where all fields of the key have one length, the records need not say it.
+        let even = key.fields.iter().try_fold(0, |sum, field| match field.length {
+            Length::Fixed(n) => Some(sum + n as usize),
+            Length::Variable { .. } => None,
+        });
         while let Some(origin) = walk.next()? {
             let info = walk.info(origin);
             if self.is_row(origin, info, std::mem::take(&mut is_first))?.is_none() {
                 continue;
             }
             places.clear();
-            let end = if walk.is_compact() {
+            let end = if let Some(bytes) = even {
+                origin + bytes
+            } else if walk.is_compact() {
                 let Kind { between, null_bytes, .. } = self.kind(page, origin, info)?;
                 let below = origin - NEW.header - between;
                 locate(page, origin, key, below, null_bytes, walk.top, &mut places)?

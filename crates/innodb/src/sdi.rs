@@ -383,9 +383,16 @@ fn column_type(column: &Object<'_>, name: &str, sql: &str) -> std::result::Resul
     let number = column.number("type")?;
     let unsigned = column.flag("is_unsigned");
     let char_length = column.0["char_length"].as_u64().unwrap_or(0) as u32;
-    let precision = column.0["numeric_precision"].as_u64().unwrap_or(0) as u8;
     let scale = column.0["numeric_scale"].as_u64().unwrap_or(0) as u8;
-    let fsp = column.0["datetime_precision"].as_u64().unwrap_or(0) as u8;
+    // Of dropped columns the dictionary keeps neither precision: they follow from how many characters a value was shown with.
+    let precision = match column.0["numeric_precision"].as_u64().unwrap_or(0) {
+        0 => char_length.saturating_sub((scale > 0) as u32 + !unsigned as u32).min(u8::MAX as u32) as u8,
+        n => n.min(u8::MAX as u64) as u8,
+    };
+    let fraction = |whole: u32| match column.0["datetime_precision"].as_u64().unwrap_or(0) {
+        0 => char_length.saturating_sub(whole + 1).min(6) as u8,
+        n => n.min(u8::MAX as u64) as u8,
+    };
     let charset = || {
         let id = column.0["collation_id"].as_u64().unwrap_or(0) as u32;
         Charset::of_collation(id).ok_or_else(|| {
@@ -433,10 +440,10 @@ fn column_type(column: &Object<'_>, name: &str, sql: &str) -> std::result::Resul
         13 => Type::OldDateTime,
         14 => Type::Year,
         15 => Type::Date,
-        17 => Type::Bit { bits: char_length.max(precision as u32).min(64) as u8 },
-        18 => Type::Timestamp { fsp },
-        19 => Type::DateTime { fsp },
-        20 => Type::Time { fsp },
+        17 => Type::Bit { bits: char_length.min(64) as u8 },
+        18 => Type::Timestamp { fsp: fraction(19) },
+        19 => Type::DateTime { fsp: fraction(19) },
+        20 => Type::Time { fsp: fraction(10) },
         8 => Type::Timestamp { fsp: 0 },
         21 => Type::Decimal { precision, scale },
         22 => {

@@ -183,6 +183,24 @@ fn what_is_no_table_is_refused_with_the_reason() {
     assert!(Scan::open(dir.path()).err().expect("a folder").to_string().contains("not a file"));
 }
 
+/// What MariaDB's older dates and times are with fractions is not read as what they are without.
+#[test]
+fn old_forms_with_fractions_are_refused() {
+    let (_dir, path) = unpacked("mariadb-10.11", "olddates");
+    let frm = path.with_extension("frm");
+    let whole = std::fs::read(&frm).expect("a definition");
+    for (kind, width, name) in [(7u8, 19u8, "timestamp(6)"), (11, 10, "time(6)"), (12, 19, "datetime(6)")] {
+        let mut bytes = whole.clone();
+        // A column has 17 bytes: its width in characters from the third on, its type at the thirteenth.
+        let at =
+            (0..bytes.len() - 17).find(|at| bytes[at + 3..at + 5] == [width, 0] && bytes[at + 13] == kind);
+        bytes[at.expect("a column") + 3] = width + 7;
+        std::fs::write(&frm, bytes).expect("a definition");
+        let e = Scan::open(&path).err().expect("an error");
+        assert!(e.kind == Kind::Unsupported && e.to_string().contains(name), "{e}");
+    }
+}
+
 /// A range of the key gives the lines that the server gave whose first column is in it.
 #[test]
 fn a_range_of_the_key_is_its_rows() {

@@ -52,3 +52,9 @@ create table prefixed (a int, b varchar(40) not null, unique key (b(5)));
 insert into prefixed values (1,'zzzzz1'),(2,'aaaaa2'),(3,'mmmmm3');
 create table keyed (id int unsigned not null, email varchar(80) character set latin1 collate latin1_general_cs not null, code char(3), n decimal(9,2) default 1.5, d datetime(3) not null, e enum('a','it''s','c') , s set('x','y'), bits bit(9), t text, bl blob, y year, tm time(2), ts timestamp not null default current_timestamp on update current_timestamp, p int generated always as (id + 2) stored, primary key (id), unique key mail (email), unique key two (code, n), unique key part (email(5), id), key plain (d), key t10 (t(10)), fulltext key ft (t), constraint chk check (id > 0)) comment='a ; comment' row_format=compact;
 insert into keyed (id, email, code, n, d, e, s, bits, t, bl, y, tm) values (1, 'a@x','abc',1.25,'2024-01-01 00:00:00.123','it''s','x,y',b'100000001','text','blob',2024,'-12:00:01.5'), (2, 'B@x',null,2,'2024-01-01',null,null,null,null,null,null,null), (3, 'C@x',null,2,'2024-01-01','a','',b'0','','',1999,'00:00:00');
+-- The forms of dates and times of servers before MySQL 5.6 and MariaDB 10.1.
+set global mysql56_temporal_format=off;
+drop table if exists olddates;
+create table olddates (t time not null, id int, d datetime, ts timestamp null, tn time, primary key (t, id)) engine=innodb;
+insert into olddates values ('-838:59:59',1,'9999-12-31 23:59:59','2038-01-19 03:14:07','838:59:59'),('00:00:00',2,'0000-00-00','1970-01-01 00:00:01','-00:00:01'),('12:34:56',3,'2024-02-29 12:34:56',null,null),('-00:00:01',4,null,'2001-09-09 01:46:40','00:00:00'),('838:59:59',5,'1000-01-01','2024-02-29 12:00:00','23:59:59'),('00:00:01',6,'2023-00-00 00:00:00',null,'-12:00:00');
+set global mysql56_temporal_format=on;
