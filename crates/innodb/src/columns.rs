@@ -37,7 +37,6 @@ use arrow_array::{
 };
 use arrow_buffer::{ArrowNativeType, Buffer, NullBufferBuilder, OffsetBuffer, ScalarBuffer, i256};
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
-use ondol_scan::csv::{Dialect, Lines};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -238,7 +237,7 @@ fn refusal(leaf: &Leaf<'_>, column: usize, bytes: &[u8], why: Refused) -> Error 
                 "column {} ({}) holds {}, which is no day of the calendar, so Arrow and Parquet have no value for it; --zero-dates null or text says what it shall become",
                 column.name,
                 column.sql,
-                shown(column, bytes).unwrap_or_default()
+                text::shown(column, bytes).unwrap_or_default()
             ),
         ),
         Refused::TooLong => Error::on_page(
@@ -248,16 +247,6 @@ fn refusal(leaf: &Leaf<'_>, column: usize, bytes: &[u8], why: Refused) -> Error 
             format!("column {} ({}) holds a value of 2 GB or more", column.name, column.sql),
         ),
     }
-}
-
-/// A value as RFC 4180 has it, for types whose texts need no quotes.
-fn shown(column: &Column, bytes: &[u8]) -> Option<String> {
-    let mut lines = Lines::new(Dialect::Rfc4180, 32);
-    text::push(&mut lines, column, bytes).ok()?;
-    lines.end_line();
-    let mut line = String::from_utf8(lines.into_bytes()).ok()?;
-    line.pop();
-    Some(line)
 }
 
 /// Values of a fixed width, each read from its bytes by `read`, which is given N bytes; those behind the width mean nothing.
@@ -575,7 +564,7 @@ fn values(column: &Column, dictionary: Option<&ArrayRef>, zero_dates: ZeroDates)
     match &column.ty {
         _ if column.ty.is_date() && zero_dates == ZeroDates::Text => {
             let column = column.clone();
-            made(move |b| shown(&column, b))
+            made(move |b| text::shown(&column, b))
         }
         Type::Int { bytes, unsigned: false, .. } => match bytes {
             1 => signed!(Int8Type, 1),

@@ -220,6 +220,16 @@ pub fn push(lines: &mut Lines, column: &Column, bytes: &[u8]) -> Result<(), Stri
     }
 }
 
+/// A value as RFC 4180 has it, for types whose texts need no quotes. `None`: it is no value of the column's type.
+pub fn shown(column: &Column, bytes: &[u8]) -> Option<String> {
+    let mut lines = Lines::new(Dialect::Rfc4180, 32);
+    push(&mut lines, column, bytes).ok()?;
+    lines.end_line();
+    let mut line = String::from_utf8(lines.into_bytes()).ok()?;
+    line.pop();
+    Some(line)
+}
+
 /// Without the spaces at the end, in a character set whose characters have at least so many bytes.
 fn strip(bytes: &[u8], width: usize) -> &[u8] {
     let mut end = bytes.len();

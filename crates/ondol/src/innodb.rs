@@ -22,7 +22,6 @@ use ondol_innodb::scan::{Cursor, Leaf, Scan, Stored};
 use ondol_innodb::table::{Column, Type as Foreign};
 use ondol_innodb::text;
 use ondol_innodb::value::{self, Date, Time, ZeroDates};
-use ondol_scan::csv::{Dialect, Lines};
 use ondol_sql::foreign::{self, Argument, ForeignRows, ForeignTable, GoOn};
 use ondol_types::datetime::{UNIX_EPOCH_DAYS, USECS_PER_DAY};
 use ondol_types::{Numeric, SqlError, SqlResult, Type, TypeId, Value, ValueRef, sqlstate};
@@ -367,7 +366,7 @@ fn refusal(leaf: &Leaf<'_>, column: &Column, bytes: &[u8], why: Refused) -> SqlE
             failed(leaf.damaged(format!("column {name} ({sql}) holds {hex}, which is no value of its type")))
         }
         NoDay => {
-            let shown = shown(column, bytes).unwrap_or(hex);
+            let shown = text::shown(column, bytes).unwrap_or(hex);
             let e =
                 leaf.damaged(format!("column {name} ({sql}) holds {shown}, which is no day of the calendar"));
             SqlError::new(sqlstate::DATETIME_FIELD_OVERFLOW, e.to_string())
@@ -378,16 +377,6 @@ fn refusal(leaf: &Leaf<'_>, column: &Column, bytes: &[u8], why: Refused) -> SqlE
             SqlError::new("22021", e.to_string())
         }
     }
-}
-
-/// A value as RFC 4180 has it, for types whose texts need no quotes.
-fn shown(column: &Column, bytes: &[u8]) -> Option<String> {
-    let mut lines = Lines::new(Dialect::Rfc4180, 32);
-    text::push(&mut lines, column, bytes).ok()?;
-    lines.end_line();
-    let mut line = String::from_utf8(lines.into_bytes()).ok()?;
-    line.pop();
-    Some(line)
 }
 
 /// The type that a column has here.
@@ -558,7 +547,7 @@ fn made<'v>(column: &Column, bytes: &[u8], scratch: &'v mut Vec<u8>) -> Result<V
             scratch.extend_from_slice(ondol_innodb::json::text(bytes).ok_or(NoValue)?.as_bytes())
         }
         // Numbers, points and colons alone: no quotes.
-        _ => scratch.extend_from_slice(shown(column, bytes).ok_or(NoValue)?.as_bytes()),
+        _ => scratch.extend_from_slice(text::shown(column, bytes).ok_or(NoValue)?.as_bytes()),
     }
     let text = std::str::from_utf8(scratch).map_err(|_| NoValue)?;
     if text.contains('\0') { Err(Refused::Zero) } else { Ok(ValueRef::Text(text)) }
