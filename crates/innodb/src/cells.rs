@@ -3,8 +3,9 @@
 //! Values of few bytes are written to *slots* of one width, so that none waits for where the one before it ended, and are copied as whole slots. Texts that can stand in a line as they
 //! are stored are copied from the page one after the other, and looked at together. Whatever else there is goes through [`text::push`].
 use crate::error::Result;
-use crate::page::{chunk_at, chunk_at_mut};
+use crate::page::{Window, chunk_at, chunk_at_mut};
 use crate::record::{Length, Lengths, Span};
+use crate::room::Room;
 use crate::scan::{Leaf, Stored};
 use crate::table::Type;
 use crate::text::{self, SLOT, Slot};
@@ -37,8 +38,9 @@ struct Cell {
     /// All values, and where each ends.
     lines: Lines,
     ends: Vec<usize>,
-    /// Texts as they are stored.
-    stored: Vec<u8>,
+    /// Texts as they are stored, and where each ends.
+    stored: Room,
+    stored_ends: Vec<i32>,
 }
 
 impl Cells {
@@ -49,7 +51,8 @@ impl Cells {
             lengths: Vec::new(),
             lines: Lines::new(dialect, 0),
             ends: Vec::new(),
-            stored: Vec::new(),
+            stored: Room::default(),
+            stored_ends: Vec::new(),
         };
         let columns = columns.iter().map(|i| (*i, cell())).collect();
         Cells { columns, dialect, bytes: Vec::new(), end: 0, spare }
@@ -158,7 +161,7 @@ impl Cell {
         // N bytes are read at once, of which the first `width` are the value's.
         macro_rules! slots {
             ($n:literal, $write:expr) => {
-                self.write::<$n>(leaf.page, &span, width, dialect, $write)
+                self.write::<$n>(leaf.window, &span, dialect, $write)
             };
         }
         macro_rules! signed {
@@ -208,9 +211,8 @@ impl Cell {
     #[inline(always)]
     fn write<const N: usize>(
         &mut self,
-        page: &[u8],
+        window: Window<'_>,
         span: &Span<'_>,
-        width: usize,
         dialect: Dialect,
         write: impl Fn([u8; N], &mut Slot) -> Option<usize>,
     ) -> bool {
@@ -219,7 +221,7 @@ impl Cell {
         self.lengths.resize(count, 0);
         let mut wrong = false;
         for ((at, slot), length) in span.at.iter().zip(&mut self.slots).zip(&mut self.lengths) {
-            let written = write(span.field(page, *at, width), slot);
+            let written = write(*span.field(window, *at), slot);
             wrong |= written.is_none();
             *length = written.unwrap_or(0) as u8 + 1;
         }
@@ -235,7 +237,7 @@ impl Cell {
                     slot[..null.len()].copy_from_slice(null);
                     *length = null.len() as u8 + 1;
                 } else {
-                    wrong |= write(span.field(page, *at, width), slot).is_none();
+                    wrong |= write(*span.field(window, *at), slot).is_none();
                 }
             }
         }
@@ -260,28 +262,28 @@ impl Cell {
         if !charset.has_ascii() || charset.hides_ascii() {
             return false;
         }
-        self.stored.clear();
-        self.ends.clear();
-        let (ends, mut before, mut has_empty) = (&mut self.ends, 0, false);
-        let each = |end| {
-            has_empty |= end == before + 1;
-            before = end;
-            ends.push(end);
-        };
-        if !leaf.gather(column, rows, trims, true, &mut self.stored, each) || !self.stored.is_ascii() {
+        self.stored.set_len(0);
+        self.stored_ends.clear();
+        if !leaf.gather(column, rows, (trims, true), &mut self.stored, &mut self.stored_ends)
+            || !self.stored.bytes().is_ascii()
+        {
             return false;
         }
         self.lines.clear();
+        self.ends.clear();
+        self.ends.extend(self.stored_ends.iter().map(|end| *end as usize));
         let has_null = matches!(span.lengths, Lengths::Each(lengths) if lengths.contains(&Span::NULL));
-        let quotes_empty = has_empty && dialect == Dialect::Rfc4180;
-        if !has_null && !quotes_empty && self.lines.as_they_are(&mut self.stored) {
+        let has_empty = || self.ends.first() == Some(&1) || self.ends.windows(2).any(|w| w[0] + 1 == w[1]);
+        let quotes_empty = dialect == Dialect::Rfc4180 && has_empty();
+        if !has_null && !quotes_empty && self.lines.stand_as_they_are(self.stored.bytes()) {
+            self.lines.push_all(self.stored.bytes());
             return true;
         }
         let mut from = 0;
         for (row, end) in self.ends.iter_mut().enumerate() {
             match span.lengths {
                 Lengths::Each(lengths) if lengths[row] == Span::NULL => self.lines.null(),
-                _ => self.lines.text(&self.stored[from..*end - 1]),
+                _ => self.lines.text(&self.stored.bytes()[from..*end - 1]),
             }
             from = std::mem::replace(end, self.lines.len());
         }

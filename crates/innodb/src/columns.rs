@@ -20,7 +20,8 @@
 use crate::charset::Charset;
 use crate::error::{Error, Kind, Result};
 use crate::json;
-use crate::record::{Length, Lengths, Span, padded};
+use crate::record::{Length, Lengths, Span};
+use crate::room::Room;
 use crate::scan::{Leaf, Scan, Stored};
 use crate::table::{Column, Type};
 use crate::text::{self, hex};
@@ -249,6 +250,13 @@ fn refusal(leaf: &Leaf<'_>, column: usize, bytes: &[u8], why: Refused) -> Error 
     }
 }
 
+/// A field's bytes with zeros behind them.
+fn padded<const N: usize>(bytes: &[u8]) -> [u8; N] {
+    let mut field = [0; N];
+    field.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
+    field
+}
+
 /// Values of a fixed width, each read from its bytes by `read`, which is given N bytes; those behind the width mean nothing.
 struct Fixed<T: ArrowPrimitiveType, const N: usize, F> {
     values: Vec<T::Native>,
@@ -297,12 +305,12 @@ where
         let Some(span) = leaf.rows.span(column, rows).filter(|span| span.has_width(self.width)) else {
             return false;
         };
-        let (page, read, width) = (leaf.page, &self.read, self.width);
+        let (window, read) = (leaf.window, &self.read);
         let mut wrong = false;
         match span.lengths {
             Lengths::Even(_) => {
                 self.values.extend(span.at.iter().map(|at| {
-                    let value = read(span.field(page, *at, width));
+                    let value = read(*span.field(window, *at));
                     wrong |= value.is_err();
                     value.unwrap_or_default()
                 }));
@@ -310,7 +318,7 @@ where
             }
             Lengths::Each(lengths) => {
                 self.values.extend(span.at.iter().zip(lengths).map(|(at, length)| {
-                    let value = read(span.field(page, *at, width));
+                    let value = read(*span.field(window, *at));
                     let is_null = *length == Span::NULL;
                     wrong |= value.is_err() && !is_null;
                     value.ok().filter(|_| !is_null).unwrap_or_default()
@@ -392,7 +400,7 @@ enum Bulk {
 }
 /// Texts or bytes, one after the other; `read` appends one's bytes.
 struct Texts<F> {
-    bytes: Vec<u8>,
+    bytes: Room,
     /// Where each text begins, and where the last one ends.
     offsets: Vec<i32>,
     nulls: NullBufferBuilder,
@@ -406,18 +414,17 @@ struct Texts<F> {
 impl<F> Texts<F> {
     fn new(is_binary: bool, bulk: Bulk, trims: bool, read: F) -> Texts<F> {
         let nulls = NullBufferBuilder::new(0);
-        Texts { bytes: Vec::new(), offsets: vec![0], nulls, is_binary, bulk, trims, read }
+        Texts { bytes: Room::default(), offsets: vec![0], nulls, is_binary, bulk, trims, read }
     }
     /// Takes values that all lie on their page as they are. False if they cannot be taken so; then nothing is.
     fn take_all(&mut self, leaf: &Leaf<'_>, column: usize, rows: Range<usize>) -> bool {
         let (first, start) = (self.offsets.len(), self.bytes.len());
-        self.offsets.reserve(rows.len());
-        let (bytes, offsets) = (&mut self.bytes, &mut self.offsets);
-        if !leaf.gather(column, rows.clone(), self.trims, false, bytes, |end| offsets.push(end as i32)) {
+        let how = (self.trims, false);
+        if !leaf.gather(column, rows.clone(), how, &mut self.bytes, &mut self.offsets) {
             return false;
         }
-        if self.bytes.len() > LONGEST || self.bulk == Bulk::Ascii && !self.bytes[start..].is_ascii() {
-            self.bytes.truncate(start);
+        if self.bytes.len() > LONGEST || self.bulk == Bulk::Ascii && !self.bytes.bytes()[start..].is_ascii() {
+            self.bytes.set_len(start);
             self.offsets.truncate(first);
             return false;
         }
@@ -431,23 +438,23 @@ impl<F> Texts<F> {
     }
     /// The first of the texts from number `first` on that is no UTF-8. They are looked at together, which is quicker than one by one.
     fn no_text(&self, first: usize) -> Option<usize> {
-        let start = self.offsets[first] as usize;
-        if self.bytes[start..].is_ascii() {
+        let (start, bytes) = (self.offsets[first] as usize, self.bytes.bytes());
+        if bytes[start..].is_ascii() {
             return None;
         }
-        let is_text = std::str::from_utf8(&self.bytes[start..]).is_ok_and(|together| {
+        let is_text = std::str::from_utf8(&bytes[start..]).is_ok_and(|together| {
             self.offsets[first..].iter().all(|at| together.is_char_boundary(*at as usize - start))
         });
         if is_text {
             return None;
         }
-        let alone = |n: &usize| &self.bytes[self.offsets[*n] as usize..self.offsets[n + 1] as usize];
+        let alone = |n: &usize| &bytes[self.offsets[*n] as usize..self.offsets[n + 1] as usize];
         (first..self.offsets.len() - 1).find(|n| std::str::from_utf8(alone(n)).is_err())
     }
 }
 impl<F> Values for Texts<F>
 where
-    F: Fn(&[u8], &mut Vec<u8>) -> std::result::Result<(), Refused> + Send,
+    F: Fn(&[u8], &mut Room) -> std::result::Result<(), Refused> + Send,
 {
     fn add(&mut self, leaf: &Leaf<'_>, column: usize, rows: Range<usize>) -> Result<u64> {
         let (first, from) = (self.offsets.len() - 1, rows.start);
@@ -480,7 +487,7 @@ where
         self.bytes.len()
     }
     fn finish(&mut self) -> ArrayRef {
-        let bytes = std::mem::take(&mut self.bytes);
+        let bytes = self.bytes.take();
         let offsets = std::mem::replace(&mut self.offsets, vec![0]);
         let offsets = OffsetBuffer::new(ScalarBuffer::from(offsets));
         let (bytes, nulls) = (Buffer::from_vec(bytes), self.nulls.finish());
@@ -502,7 +509,7 @@ where
             },
         };
         drop(array);
-        self.bytes = emptied(bytes);
+        self.bytes = Room::of(bytes.into_vec().unwrap_or_default());
         self.offsets = emptied(offsets.into_inner().into_inner());
         self.offsets.push(0);
     }
@@ -517,7 +524,7 @@ where
 }
 fn texts<F>(bulk: Bulk, trims: bool, read: F) -> Box<dyn Values>
 where
-    F: Fn(&[u8], &mut Vec<u8>) -> std::result::Result<(), Refused> + Send + 'static,
+    F: Fn(&[u8], &mut Room) -> std::result::Result<(), Refused> + Send + 'static,
 {
     Box::new(Texts::new(false, bulk, trims, read))
 }
@@ -527,7 +534,7 @@ where
     F: Fn(&[u8]) -> Option<String> + Send + 'static,
 {
     texts(Bulk::Never, false, move |b, into| {
-        into.extend_from_slice(read(b).ok_or(NoValue)?.as_bytes());
+        into.push(read(b).ok_or(NoValue)?.as_bytes());
         Ok(())
     })
 }
@@ -659,18 +666,14 @@ fn values(column: &Column, dictionary: Option<&ArrayRef>, zero_dates: ZeroDates)
             let is_char = matches!(column.ty, Type::Char { .. });
             if charset.is_utf8() {
                 return texts(Bulk::Always, is_char, move |b, into| {
-                    into.extend_from_slice(if is_char { text::trimmed(b) } else { b });
+                    into.push(if is_char { text::trimmed(b) } else { b });
                     Ok(())
                 });
             }
             let bulk = if charset.has_ascii() { Bulk::Ascii } else { Bulk::Never };
             texts(bulk, is_char, move |b, into| {
                 let text = charset.to_utf8(b).ok_or(NoValue)?;
-                into.extend_from_slice(if is_char {
-                    text::trimmed(text.as_bytes())
-                } else {
-                    text.as_bytes()
-                });
+                into.push(if is_char { text::trimmed(text.as_bytes()) } else { text.as_bytes() });
                 Ok(())
             })
         }
@@ -693,13 +696,13 @@ fn values(column: &Column, dictionary: Option<&ArrayRef>, zero_dates: ZeroDates)
         Type::Inet4 => made(|b| Some(std::net::Ipv4Addr::from(<[u8; 4]>::try_from(b).ok()?).to_string())),
         Type::Inet6 => made(|b| Some(text::inet6(b.try_into().ok()?).into_owned())),
         Type::Binary { .. } | Type::Bytes { .. } => {
-            Box::new(Texts::new(true, Bulk::Always, false, |b: &[u8], into: &mut Vec<u8>| {
-                into.extend_from_slice(b);
+            Box::new(Texts::new(true, Bulk::Always, false, |b: &[u8], into: &mut Room| {
+                into.push(b);
                 Ok(())
             }))
         }
-        Type::Geometry => Box::new(Texts::new(true, Bulk::Never, false, |b: &[u8], into: &mut Vec<u8>| {
-            into.extend_from_slice(b.get(4..).ok_or(NoValue)?);
+        Type::Geometry => Box::new(Texts::new(true, Bulk::Never, false, |b: &[u8], into: &mut Room| {
+            into.push(b.get(4..).ok_or(NoValue)?);
             Ok(())
         })),
     }
@@ -717,7 +720,9 @@ mod tests {
                 *at += t.len() as i32;
                 Some(*at)
             }));
-            Texts { bytes: of.concat(), offsets, ..Texts::new(false, Bulk::Always, false, ()) }
+            let mut bytes = Room::default();
+            bytes.push(&of.concat());
+            Texts { bytes, offsets, ..Texts::new(false, Bulk::Always, false, ()) }
         };
         assert_eq!(texts(&[b"a", "é".as_bytes(), b"", b"b"]).no_text(0), None);
         // Together they are "aéb".

@@ -29,6 +29,7 @@ pub mod packed;
 pub mod page;
 pub mod record;
 mod redo;
+mod room;
 pub mod scan;
 pub mod schema;
 pub mod sdi;

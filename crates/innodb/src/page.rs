@@ -59,6 +59,31 @@ pub fn chunk_at_mut<const N: usize>(bytes: &mut [u8], at: usize) -> Option<&mut 
     bytes.get_mut(at..)?.first_chunk_mut()
 }
 
+/// A page and what happens to stand behind it in memory: more bytes than a place of 16 bits and what is read there at once can reach, so that no place need be compared with
+/// an end. What is behind the page means nothing.
+#[derive(Clone, Copy)]
+pub struct Window<'a>(&'a [u8; Window::BYTES]);
+
+impl<'a> Window<'a> {
+    /// Bytes that are read at once at most.
+    pub const CHUNK: usize = 64;
+    pub const BYTES: usize = (1 << 16) + Self::CHUNK;
+
+    /// `None` if there are too few bytes.
+    pub fn new(bytes: &'a [u8]) -> Option<Window<'a>> {
+        bytes.first_chunk().map(Window)
+    }
+    /// N bytes from a place on.
+    #[inline(always)]
+    pub fn chunk<const N: usize>(self, at: u16) -> &'a [u8; N] {
+        const { assert!(N <= Window::CHUNK) };
+        match self.0[at as usize..].first_chunk() {
+            Some(chunk) => chunk,
+            None => unreachable!("{N} bytes are behind each place"),
+        }
+    }
+}
+
 /// A page's bytes, at least 1 KiB of them, with names for the header's fields.
 #[derive(Clone, Copy)]
 pub struct Page<'a>(pub &'a [u8]);

@@ -21,7 +21,7 @@
 //! - **R2** A record has a *shape*, the list of its fields: all of today's, or those of the day it was written. Fields that a shape lacks have the column's default.
 //!
 //! Sources: MySQL internals manual, "InnoDB record structure"; MariaDB's and MySQL's documentation of instant ALTER TABLE; pages of both servers.
-use crate::page::{Page, chunk_at, u16_at};
+use crate::page::{Page, Window, chunk_at, u16_at};
 use std::ops::Range;
 
 /// Bytes of a field's stored form.
@@ -266,23 +266,11 @@ impl Span<'_> {
             Lengths::Each(lengths) => lengths.iter().all(|n| *n == Self::NULL || *n as usize == width),
         }
     }
-    /// N bytes from where a value of `width` bytes begins. At the page's end there may be fewer; then zeros are behind the value.
+    /// N bytes from where a value begins.
     #[inline(always)]
-    pub fn field<const N: usize>(&self, page: &[u8], at: u16, width: usize) -> [u8; N] {
-        let at = at.wrapping_add(self.distance) as usize;
-        match chunk_at(page, at) {
-            Some(field) => *field,
-            None => padded(page.get(at..at + width).unwrap_or(&[])),
-        }
+    pub fn field<'a, const N: usize>(&self, window: Window<'a>, at: u16) -> &'a [u8; N] {
+        window.chunk(at.wrapping_add(self.distance))
     }
-}
-
-/// A field's bytes with zeros behind them.
-#[cold]
-pub fn padded<const N: usize>(bytes: &[u8]) -> [u8; N] {
-    let mut field = [0; N];
-    field.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
-    field
 }
 
 impl Rows {

@@ -4,8 +4,9 @@
 use crate::definition::Definition;
 use crate::error::{Error, Kind, Result};
 use crate::lob;
-use crate::page::{Page, chunk_at, chunk_at_mut};
+use crate::page::{Page, Window, chunk_at_mut};
 use crate::record::{Lengths, Place, Rows, Span};
+use crate::room::Room;
 use crate::space::Space;
 use crate::table::Column;
 use crate::text;
@@ -16,8 +17,6 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Bytes of a text that are copied at once.
-const CHUNK: usize = 32;
 /// Bytes that one part reads at most.
 const PART: usize = 1 << 20;
 
@@ -42,6 +41,7 @@ struct Bounds {
 /// What a thread keeps from part to part.
 #[derive(Default)]
 pub struct Buffers {
+    /// Pages, and the last one's [`Window`].
     pages: Vec<u8>,
     rows: Rows,
 }
@@ -51,6 +51,7 @@ pub struct Leaf<'a> {
     pub scan: &'a Scan,
     pub number: u32,
     pub page: &'a [u8],
+    pub window: Window<'a>,
     pub rows: &'a Rows,
 }
 
@@ -232,7 +233,7 @@ impl Scan {
     fn load(&self, part: usize, buffers: &mut Buffers) -> Result<usize> {
         let size = self.space.format().page_size;
         let range = self.parts[part].clone();
-        buffers.pages.resize(range.len() * size, 0);
+        buffers.pages.resize(range.len() * size + Window::BYTES, 0);
         let pages = &self.leaves.pages[range.clone()];
         // Neighbours in the tree that are neighbours in the file are read at once.
         let mut at = 0;
@@ -273,7 +274,10 @@ impl Scan {
     }
     fn leaf<'a>(&'a self, part: usize, i: usize, buffers: &'a Buffers) -> Leaf<'a> {
         let number = self.leaves.pages[self.parts[part].start + i];
-        Leaf { scan: self, number, page: self.page(i, &buffers.pages), rows: &buffers.rows }
+        let size = self.space.format().page_size;
+        let bytes = &buffers.pages[i * size..];
+        let window = Window::new(bytes).expect("loaded with room for one");
+        Leaf { scan: self, number, page: &bytes[..size], window, rows: &buffers.rows }
     }
 
     /// A guess of how many rows there are: as if all leaves had as many as the first.
@@ -388,61 +392,115 @@ impl<'a> Leaf<'a> {
             None => Ok(Stored::Null),
         }
     }
-    /// Appends a column's values as they are stored, each with a space behind it if `spaced`, and calls `each` with where it ends. False if they do not all lie whole on the page;
-    /// then nothing was done. A NULL has no bytes. `trims`: spaces at a value's end are left out.
-    #[inline(always)]
+    /// Appends a column's values as they are stored, and where each ends to `ends`. False if they do not all lie whole on the page; then nothing was done. A NULL has no bytes.
+    /// `how`: whether spaces at a value's end are left out, and whether each has a space behind it.
     pub fn gather(
         &self,
         column: usize,
         rows: Range<usize>,
-        trims: bool,
-        spaced: bool,
-        bytes: &mut Vec<u8>,
-        mut each: impl FnMut(usize),
+        how: (bool, bool),
+        into: &mut Room,
+        ends: &mut Vec<i32>,
     ) -> bool {
         let Some(Span { at, distance, lengths }) = self.rows.span(column, rows) else { return false };
-        let real = |length: u16| if length == Span::NULL { 0 } else { length as usize };
-        let most = match lengths {
-            Lengths::Even(length) => at.len() * length as usize,
+        // A NULL's length is -1, below which is what does not lie whole on the page.
+        let real = |length: u16| (length as i16).max(0) as u16;
+        let (longest, sum) = match lengths {
+            Lengths::Even(length) => (length, length as usize * at.len()),
             Lengths::Each(lengths) => {
-                if lengths.iter().any(|n| *n > Span::LONGEST && *n != Span::NULL) {
+                let of = |(least, most): (i16, i16), n: &u16| (least.min(*n as i16), most.max(*n as i16));
+                let (least, most) = lengths.iter().fold((0, 0), of);
+                if least < -1 {
                     return false;
                 }
-                lengths.iter().map(|n| real(*n)).sum()
+                (most as u16, lengths.iter().fold(0, |sum, n| sum + real(*n) as u32) as usize)
             }
         };
-        let mut end = bytes.len();
-        // Values are copied by chunks, beyond their ends.
-        bytes.resize(end + most + at.len() * spaced as usize + 2 * CHUNK, b' ');
-        let (page, into) = (self.page, &mut bytes[..]);
-        let (even, lengths) = match lengths {
-            Lengths::Even(length) => (length, &[][..]),
-            Lengths::Each(lengths) => (0, lengths),
-        };
-        for (row, at) in at.iter().enumerate() {
-            let length = real(lengths.get(row).copied().unwrap_or(even));
-            let at = at.wrapping_add(distance) as usize;
-            let value = page.get(at..at + length).unwrap_or(&[]);
-            let length = if trims { text::trimmed(value).len() } else { value.len() };
-            match (chunk_at::<CHUNK>(page, at), chunk_at_mut::<CHUNK>(into, end)) {
-                (Some(from), Some(to)) if length <= CHUNK => *to = *from,
-                _ => match (chunk_at::<{ 2 * CHUNK }>(page, at), chunk_at_mut::<{ 2 * CHUNK }>(into, end)) {
-                    (Some(from), Some(to)) if length <= 2 * CHUNK => *to = *from,
-                    _ => into[end..end + length].copy_from_slice(&value[..length]),
-                },
-            }
-            end += length;
-            if spaced {
-                into[end] = b' ';
-                end += 1;
-            }
-            each(end);
+        if longest > Span::LONGEST {
+            return false;
         }
-        bytes.truncate(end);
+        let (first, start) = (ends.len(), into.len());
+        ends.resize(first + at.len(), 0);
+        // Values are copied by chunks, beyond their ends.
+        let bytes = into.with_room(sum + at.len() + Window::CHUNK);
+        let to = (bytes, start, &mut ends[first..]);
+        let at = at.iter().map(move |at| at.wrapping_add(distance));
+        let end = match lengths {
+            Lengths::Even(length) => self.copy(at.map(move |at| (at, length)), longest, how, to),
+            Lengths::Each(lengths) => {
+                let places = at.zip(lengths).map(move |(at, length)| (at, real(*length)));
+                self.copy(places, longest, how, to)
+            }
+        };
+        into.set_len(end);
         true
+    }
+    /// Copies values from these places, of these lengths, of which `longest` is the longest, one behind the other from `end` on; gives where the last ends. There is room for them and a
+    /// chunk.
+    #[inline(always)]
+    fn copy(
+        &self,
+        places: impl Iterator<Item = (u16, u16)>,
+        longest: u16,
+        (trims, spaced): (bool, bool),
+        to: (&mut [u8], usize, &mut [i32]),
+    ) -> usize {
+        macro_rules! chunks {
+            ($n:literal) => {
+                match (trims, spaced) {
+                    (false, false) => copy::<$n, false, false>(self.window, places, to),
+                    (false, true) => copy::<$n, false, true>(self.window, places, to),
+                    (true, false) => copy::<$n, true, false>(self.window, places, to),
+                    (true, true) => copy::<$n, true, true>(self.window, places, to),
+                }
+            };
+        }
+        match longest {
+            0..=8 => chunks!(8),
+            9..=16 => chunks!(16),
+            17..=32 => chunks!(32),
+            33..=64 => chunks!(64),
+            _ => {
+                let (bytes, mut end, ends) = to;
+                for ((at, length), to_end) in places.zip(ends) {
+                    let value = self.page.get(at as usize..at as usize + length as usize).unwrap_or(&[]);
+                    let value = if trims { text::trimmed(value) } else { value };
+                    bytes[end..end + value.len()].copy_from_slice(value);
+                    end += value.len();
+                    if spaced {
+                        bytes[end] = b' ';
+                        end += 1;
+                    }
+                    *to_end = end as i32;
+                }
+                end
+            }
+        }
     }
     /// An error about this page's content.
     pub fn damaged(&self, why: String) -> Error {
         Error::on_page(self.scan.space.path(), self.number, Kind::Damaged, why)
     }
+}
+
+/// The same for values of up to N bytes.
+#[inline(never)]
+fn copy<const N: usize, const TRIMS: bool, const SPACED: bool>(
+    window: Window<'_>,
+    places: impl Iterator<Item = (u16, u16)>,
+    (bytes, mut end, ends): (&mut [u8], usize, &mut [i32]),
+) -> usize {
+    for ((at, length), to_end) in places.zip(ends) {
+        let length = if TRIMS { text::length_trimmed::<N>(window, at, length) } else { length };
+        // There is room for a chunk and a byte behind the last value.
+        let Some(to) = chunk_at_mut::<N>(bytes, end) else { unreachable!("{N} bytes are too many") };
+        *to = *window.chunk(at);
+        end += length as usize;
+        if SPACED {
+            bytes[end] = b' ';
+            end += 1;
+        }
+        *to_end = end as i32;
+    }
+    end
 }

@@ -1,5 +1,5 @@
 //! Values as text, as the servers show them.
-use crate::page::chunk_at_mut;
+use crate::page::{Window, chunk_at_mut};
 use crate::table::{Column, Type};
 use crate::value::{self, Date, Digits, Parts, Time};
 use ondol_scan::csv::{Dialect, Lines};
@@ -252,7 +252,7 @@ fn strip(bytes: &[u8], width: usize) -> &[u8] {
 #[inline]
 pub fn trimmed(mut bytes: &[u8]) -> &[u8] {
     while let Some((rest, last)) = bytes.split_last_chunk::<8>() {
-        let others = u64::from_be_bytes(*last) ^ u64::from_be_bytes([b' '; 8]);
+        let others = u64::from_be_bytes(*last) ^ SPACES;
         if others != 0 {
             return &bytes[..bytes.len() - others.trailing_zeros() as usize / 8];
         }
@@ -263,6 +263,20 @@ pub fn trimmed(mut bytes: &[u8]) -> &[u8] {
     }
     bytes
 }
+
+/// The length of a value of up to N bytes without the spaces at its end, as [`trimmed`] finds it, but without a branch.
+#[inline(always)]
+pub fn length_trimmed<const N: usize>(window: Window<'_>, at: u16, length: u16) -> u16 {
+    // The N bytes up to its end, though it may begin later.
+    let (words, _) = window.chunk::<N>(at.wrapping_add(length).wrapping_sub(N as u16)).as_chunks::<8>();
+    let spaces = words.iter().fold(0u32, |before, word| {
+        let others = u64::from_be_bytes(*word) ^ SPACES;
+        let (here, is_all) = ((others | 1 << 63).trailing_zeros() / 8, (others == 0) as u32);
+        here + (is_all.wrapping_neg() & (before + 8 - here))
+    });
+    length - length.min(spaces as u16)
+}
+const SPACES: u64 = u64::from_ne_bytes([b' '; 8]);
 
 /// Up to 8 bytes, with zeros behind them.
 #[inline]

@@ -70,15 +70,15 @@ impl Lines {
         write(&mut self.bytes);
         self.bytes.push(b',');
     }
-    /// Takes texts, each with a space behind it for what separates it, in place of what it has, if all of them stand in a line as they are; an empty one is taken as such.
-    pub fn as_they_are(&mut self, texts: &mut Vec<u8>) -> bool {
+    /// Whether texts, each with a space behind it, stand in a line as they are; an empty one is taken as such.
+    pub fn stand_as_they_are(&self, texts: &[u8]) -> bool {
         let (chunks, rest) = texts.as_chunks::<16>();
         let last: [u8; 16] = std::array::from_fn(|n| rest.get(n).copied().unwrap_or(b' '));
-        if chunks.iter().any(|chunk| has(chunk, self.special)) || has(&last, self.special) {
-            return false;
-        }
-        std::mem::swap(&mut self.bytes, texts);
-        true
+        !chunks.iter().any(|chunk| has(chunk, self.special)) && !has(&last, self.special)
+    }
+    /// Takes texts that stand in a line as they are, each with a byte behind it for what separates it.
+    pub fn push_all(&mut self, texts: &[u8]) {
+        self.bytes.extend_from_slice(texts);
     }
     /// Any value.
     #[inline]
