@@ -118,7 +118,7 @@ fn unsafe_code_and_the_outside_world_stay_below() {
         ("engine", false, false),
         ("sql", false, false),
         ("scan", false, false),
-        ("innodb", false, false),
+        ("innodb", true, false),
         ("sqlite", true, true),
         ("pgwal", true, true),
         ("preload", true, false),
