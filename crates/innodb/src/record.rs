@@ -95,6 +95,8 @@ struct Plan {
     tail: u16,
     /// By the table's columns.
     lies: Vec<Lie>,
+    /// For each eight of the loose, if none can be NULL: the bits of their lengths' first bytes, the first field's highest, that say that another byte follows.
+    long: Vec<u64>,
 }
 #[derive(Clone, Copy, Debug)]
 struct Loose {
@@ -125,7 +127,8 @@ enum Lie {
 impl Plan {
     /// `None` if a record of such fields would be longer than one can be.
     fn new(fields: &[Field], columns: usize, nulls: bool) -> Option<Plan> {
-        let mut plan = Plan { loose: Vec::new(), tail: 0, lies: vec![Lie::Nowhere(Place::NULL); columns] };
+        let lies = vec![Lie::Nowhere(Place::NULL); columns];
+        let mut plan = Plan { loose: Vec::new(), tail: 0, lies, long: Vec::new() };
         for column in 0..columns {
             if !fields.iter().any(|f| f.column == Some(column)) {
                 plan.lies[column] = Lie::Nowhere(Place::DEFAULT);
@@ -150,6 +153,13 @@ impl Plan {
             if let Some(column) = field.column {
                 plan.lies[column] = lie;
             }
+        }
+        if !nulls {
+            let bit = |loose: &Loose| (loose.length == Length::Variable { big: true }) as u64 * 0x80;
+            let word = |eight: &[Loose]| {
+                (0..).zip(eight).fold(0, |word, (n, loose)| word | bit(loose) << (56 - 8 * n))
+            };
+            plan.long = plan.loose.chunks(8).map(word).collect();
         }
         Some(plan)
     }
@@ -239,6 +249,8 @@ pub struct Rows {
     wanted: Range<usize>,
     /// Where the next field's length is, while lengths are read.
     heads: Vec<u16>,
+    /// Eight bytes of lengths of each row.
+    words: Vec<u64>,
     places: Vec<Place>,
 }
 
@@ -347,6 +359,11 @@ impl Rows {
         let (top, mut wrong) = (top as u32, false);
         self.bases.resize(plan.loose.len() * count, 0);
         self.lengths.resize(plan.loose.len() * count, 0);
+        self.lies.clear();
+        self.lies.extend_from_slice(&plan.lies);
+        if self.locate_short(page, plan, first, top) {
+            return true;
+        }
         self.heads.clear();
         self.heads.extend(self.origins.iter().map(|origin| origin.wrapping_sub(first as u16)));
         wrong |= self.origins.iter().any(|origin| (*origin as usize) < first + NEW.bottom);
@@ -401,8 +418,42 @@ impl Rows {
         }
         let last = self.base(plan.loose.len());
         wrong |= last.iter().any(|base| *base as u32 + plan.tail as u32 > top);
-        self.lies.clear();
-        self.lies.extend_from_slice(&plan.lies);
+        !wrong
+    }
+    /// The same where no field can be NULL and all lengths have one byte, so that those of eight fields are a word. False if it is not so, or if not all lie where they should.
+    fn locate_short(&mut self, page: &[u8], plan: &Plan, first: usize, top: u32) -> bool {
+        let (count, fields) = (self.origins.len(), plan.loose.len());
+        if plan.long.len() * 8 < fields
+            || self.origins.iter().any(|origin| (*origin as usize) < NEW.bottom + first + fields)
+        {
+            return false;
+        }
+        let mut wrong = false;
+        for (eight, (loose, long)) in plan.loose.chunks(8).zip(&plan.long).enumerate() {
+            let below = first + 8 * (eight + 1);
+            let word = |origin: &u16| {
+                chunk_at(page, *origin as usize - below).map_or(0, |bytes| u64::from_le_bytes(*bytes))
+            };
+            self.words.clear();
+            self.words.extend(self.origins.iter().map(word));
+            if self.words.iter().fold(0, |all, word| all | word) & long != 0 {
+                return false;
+            }
+            for (i, loose) in loose.iter().enumerate() {
+                let (n, shift, distance) = (8 * eight + i, 56 - 8 * i, loose.distance);
+                let (done, next) = self.bases.split_at_mut(n * count);
+                let base = if n == 0 { &self.origins[..] } else { &done[(n - 1) * count..] };
+                let lists = (base.iter().zip(&mut next[..count]))
+                    .zip(self.lengths[n * count..].iter_mut().zip(&self.words));
+                for ((base, next), (length, word)) in lists {
+                    *length = (word >> shift) as u8 as u16;
+                    // Less than 16,639 bytes are added.
+                    *next = base.wrapping_add(distance).wrapping_add(*length);
+                    wrong |= *next < *base;
+                }
+            }
+        }
+        wrong |= self.base(fields).iter().any(|base| *base as u32 + plan.tail as u32 > top);
         !wrong
     }
 }
