@@ -229,7 +229,7 @@ impl Scan {
         Ok(deleted)
     }
 
-    /// Reads the pages of one part; how many there are.
+    /// Reads the pages of one part, which are to be proved yet; how many there are.
     fn load(&self, part: usize, buffers: &mut Buffers) -> Result<usize> {
         let size = self.space.format().page_size;
         let range = self.parts[part].clone();
@@ -239,14 +239,14 @@ impl Scan {
         let mut at = 0;
         while at < pages.len() {
             let run = pages[at..].windows(2).take_while(|w| w[0].checked_add(1) == Some(w[1])).count() + 1;
-            self.space.read_pages(pages[at], &mut buffers.pages[at * size..(at + run) * size])?;
+            self.space.load(pages[at], &mut buffers.pages[at * size..(at + run) * size])?;
             at += run;
         }
         Ok(range.len())
     }
     /// Finds the rows of a loaded part's leaf number `i`; how many records were marked as deleted.
     fn find_rows(&self, part: usize, i: usize, buffers: &mut Buffers) -> Result<usize> {
-        let (number, page) = self.prove(part, i, &buffers.pages)?;
+        let (number, page) = self.prove(part, i, &mut buffers.pages)?;
         let damaged = |why: String| Error::on_page(self.space.path(), number, Kind::Damaged, why);
         let deleted = self.definition.layout.rows(page, &mut buffers.rows).map_err(damaged)?;
         if let Some(bounds) = &self.bounds {
@@ -254,10 +254,12 @@ impl Scan {
         }
         Ok(deleted)
     }
-    /// The number and bytes of a loaded part's leaf, which has to be the one that the tree says.
-    fn prove<'a>(&self, part: usize, i: usize, pages: &'a [u8]) -> Result<(u32, &'a [u8])> {
-        let at = self.parts[part].start + i;
-        let (number, page) = (self.leaves.pages[at], self.page(i, pages));
+    /// The number and bytes of a loaded part's leaf, which has to be whole, and the one that the tree says. Once for each: just before its rows are found, since it is in the
+    /// processor's nearest memory then.
+    fn prove<'a>(&self, part: usize, i: usize, pages: &'a mut [u8]) -> Result<(u32, &'a [u8])> {
+        let (at, size) = (self.parts[part].start + i, self.space.format().page_size);
+        let (number, page) = (self.leaves.pages[at], &mut pages[i * size..(i + 1) * size]);
+        self.space.prove(number, page)?;
         tree::prove_leaf(Page(page), &self.leaves, at)
             .map_err(|why| Error::on_page(self.space.path(), number, Kind::Damaged, why))?;
         if let Some(moment) = self.space.moment().filter(|moment| moment.asks_rows()) {
@@ -267,10 +269,6 @@ impl Scan {
                 .map_err(|why| Error::on_page(self.space.path(), number, Kind::Mismatch, why))?;
         }
         Ok((number, page))
-    }
-    fn page<'a>(&self, i: usize, pages: &'a [u8]) -> &'a [u8] {
-        let size = self.space.format().page_size;
-        &pages[i * size..(i + 1) * size]
     }
     fn leaf<'a>(&'a self, part: usize, i: usize, buffers: &'a Buffers) -> Leaf<'a> {
         let number = self.leaves.pages[self.parts[part].start + i];
@@ -352,7 +350,7 @@ impl Cursor {
                 count += std::mem::take(&mut self.buffers.rows).len() as u64;
                 continue;
             }
-            let (number, page) = self.scan.prove(self.part, self.leaf - 1, &self.buffers.pages)?;
+            let (number, page) = self.scan.prove(self.part, self.leaf - 1, &mut self.buffers.pages)?;
             let rows = self.scan.definition.layout.count(page);
             count += rows.map_err(|why| Error::on_page(self.scan.space.path(), number, Kind::Damaged, why))?
                 as u64;

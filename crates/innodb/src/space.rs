@@ -1,6 +1,6 @@
 //! A tablespace: one file of pages, what its flags say, and its pages, each proved when it is read.
 //!
-//! - **S1** No byte of a page is believed before the page's checksum and number were right. Whoever has a page has a whole one, inflated where it was compressed.
+//! - **S1** No byte of a page is believed before the page's checksum and number were right. Whoever has a proved page has a whole one, inflated where it was compressed.
 //! - **S2** What this program cannot read whole (encryption, a system tablespace) is refused when the file is opened.
 //! - **S3** Where the evidence names a moment of the server's log ([`crate::moment`]), no page that is newer is believed, whether it was read before or after that was known.
 
@@ -205,11 +205,12 @@ impl Space {
 
     /// Reads and proves one page into `into`, which has `page_size` bytes.
     pub fn read_page(&self, number: u32, into: &mut [u8]) -> Result<()> {
-        self.read_pages(number, into)
+        self.load(number, into)?;
+        self.prove(number, into)
     }
 
-    /// Reads and proves as many successive pages as `into` holds, from page `first` on.
-    pub fn read_pages(&self, first: u32, into: &mut [u8]) -> Result<()> {
+    /// Reads as many successive pages as `into` holds, from page `first` on. Each is to be proved, once, before anything is believed of it ([`Space::prove`]).
+    pub fn load(&self, first: u32, into: &mut [u8]) -> Result<()> {
         let size = self.format.page_size;
         let count = (into.len() / size) as u32;
         if first.checked_add(count).is_none_or(|end| end > self.pages) {
@@ -239,11 +240,7 @@ impl Space {
             }
             return Ok(());
         }
-        read_at(into)?;
-        for (number, page) in (first..).zip(into.chunks_exact_mut(size)) {
-            self.prove(number, page)?;
-        }
-        Ok(())
+        read_at(into)
     }
 
     /// Proves a page of ROW_FORMAT=COMPRESSED, and makes of it what it stands for. Pages that are not of an index are as they are, with zeros behind them.
@@ -283,7 +280,12 @@ impl Space {
         ))
     }
 
-    fn prove(&self, number: u32, page: &mut [u8]) -> Result<()> {
+    /// Proves a loaded page, and inflates it where it was compressed.
+    pub fn prove(&self, number: u32, page: &mut [u8]) -> Result<()> {
+        if self.format.is_zipped() {
+            // It was proved to be inflated.
+            return Ok(());
+        }
         let refuse = |kind, why: String| Error::on_page(&self.path, number, kind, why);
         self.refuse_encrypted(number, Page(page))?;
         let family = self.format.family;
