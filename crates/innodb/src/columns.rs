@@ -22,6 +22,7 @@
 use crate::charset::Charset;
 use crate::error::{Error, Kind, Result};
 use crate::json;
+use crate::page::Window;
 use crate::record::{Length, Lengths, Span};
 use crate::room::Room;
 use crate::scan::{Leaf, Scan, Stored};
@@ -283,6 +284,10 @@ where
             return Ok(0);
         }
         self.values.truncate(before);
+        self.take_each(leaf, column, rows)
+    }
+    /// Takes values one by one; the first that is none is told.
+    fn take_each(&mut self, leaf: &Leaf<'_>, column: usize, rows: Range<usize>) -> Result<u64> {
         let mut nulled = 0;
         each(leaf, column, rows, |bytes| {
             let value = match bytes {
@@ -362,6 +367,117 @@ where
     }
 }
 
+/// How words of stored bytes become values, all at once.
+trait Convert: Send {
+    type Word: Copy + Send;
+    type Native;
+    /// Any value; it stands in for a NULL.
+    const NULL: Self::Word;
+    fn word(window: Window<'_>, at: u16) -> Self::Word;
+    /// Turns words into values' bits. False if one is no value.
+    fn convert(&self, words: &mut [Self::Word]) -> bool;
+    fn native(bits: Self::Word) -> Self::Native;
+}
+/// DECIMALs of up to 18 digits.
+struct Scaled(&'static Digits);
+impl Convert for Scaled {
+    type Word = u64;
+    type Native = i128;
+    const NULL: u64 = 1 << 63;
+    #[inline(always)]
+    fn word(window: Window<'_>, at: u16) -> u64 {
+        u64::from_be_bytes(*window.chunk(at))
+    }
+    fn convert(&self, words: &mut [u64]) -> bool {
+        self.0.scale_all(words)
+    }
+    #[inline(always)]
+    fn native(bits: u64) -> i128 {
+        i128::from(bits as i64)
+    }
+}
+/// DATEs.
+struct Days;
+impl Convert for Days {
+    type Word = u32;
+    type Native = i32;
+    /// The first day of the year 1.
+    const NULL: u32 = (1 << 23 | 1 << 9 | 1 << 5 | 1) << 8;
+    #[inline(always)]
+    fn word(window: Window<'_>, at: u16) -> u32 {
+        u32::from_be_bytes(*window.chunk(at))
+    }
+    fn convert(&self, words: &mut [u32]) -> bool {
+        value::days_all(words)
+    }
+    #[inline(always)]
+    fn native(bits: u32) -> i32 {
+        bits as i32
+    }
+}
+
+/// Values of a fixed width that are made all at once; if one is none, one by one.
+struct Bulk<T: ArrowPrimitiveType, const N: usize, F, C: Convert> {
+    fixed: Fixed<T, N, F>,
+    words: Vec<C::Word>,
+    convert: C,
+}
+impl<T, const N: usize, F, C> Bulk<T, N, F, C>
+where
+    T: ArrowPrimitiveType,
+    C: Convert<Native = T::Native>,
+{
+    /// As [`Fixed::take_all`].
+    fn take_all(&mut self, leaf: &Leaf<'_>, column: usize, rows: Range<usize>) -> bool {
+        let fixed = &mut self.fixed;
+        let Some(span) = leaf.rows.span(column, rows).filter(|span| span.has_width(fixed.width)) else {
+            return false;
+        };
+        let (window, distance) = (leaf.window, span.distance);
+        self.words.clear();
+        self.words.extend(span.at.iter().map(|at| C::word(window, at.wrapping_add(distance))));
+        let lengths = match span.lengths {
+            Lengths::Each(lengths) if lengths.contains(&Span::NULL) => lengths,
+            _ => &[],
+        };
+        for (word, length) in self.words.iter_mut().zip(lengths) {
+            *word = if *length == Span::NULL { C::NULL } else { *word };
+        }
+        if !self.convert.convert(&mut self.words) {
+            return false;
+        }
+        fixed.values.extend(self.words.iter().map(|word| C::native(*word)));
+        match lengths {
+            [] => fixed.nulls.append_n_non_nulls(span.at.len()),
+            _ => lengths.iter().for_each(|n| fixed.nulls.append(*n != Span::NULL)),
+        }
+        true
+    }
+}
+impl<T, const N: usize, F, C> Values for Bulk<T, N, F, C>
+where
+    T: ArrowPrimitiveType,
+    F: Fn([u8; N]) -> std::result::Result<T::Native, Refused> + Send,
+    C: Convert<Native = T::Native>,
+{
+    fn add(&mut self, leaf: &Leaf<'_>, column: usize, rows: Range<usize>) -> Result<u64> {
+        if self.take_all(leaf, column, rows.clone()) {
+            Ok(0)
+        } else {
+            self.fixed.take_each(leaf, column, rows)
+        }
+    }
+    fn bytes(&self) -> usize {
+        self.fixed.bytes()
+    }
+    fn finish(&mut self) -> ArrayRef {
+        self.fixed.finish()
+    }
+    fn reuse(&mut self, array: ArrayRef) {
+        self.fixed.reuse(array);
+    }
+}
+
 /// An ENUM's values: places in its dictionary.
 struct Elements<T: ArrowPrimitiveType, const N: usize, F> {
     keys: Fixed<T, N, F>,
@@ -392,9 +508,9 @@ where
 /// Bytes that an array with offsets of 32 bits takes at most.
 const LONGEST: usize = i32::MAX as usize;
 
-/// When values are taken in bulk, as they are stored.
+/// When values are taken together, as they are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Bulk {
+enum Together {
     Always,
     /// If all are ASCII; of others `read` knows what they mean.
     Ascii,
@@ -410,15 +526,15 @@ struct Texts<F> {
     nulls: NullBufferBuilder,
     /// Bytes that are no text.
     is_binary: bool,
-    bulk: Bulk,
+    together: Together,
     /// Spaces at the end do not count.
     trims: bool,
     read: F,
 }
 impl<F> Texts<F> {
-    fn new(is_binary: bool, bulk: Bulk, trims: bool, read: F) -> Texts<F> {
+    fn new(is_binary: bool, together: Together, trims: bool, read: F) -> Texts<F> {
         let nulls = NullBufferBuilder::new(0);
-        Texts { bytes: Room::default(), offsets: vec![0], proven: 1, nulls, is_binary, bulk, trims, read }
+        Texts { bytes: Room::default(), offsets: vec![0], proven: 1, nulls, is_binary, together, trims, read }
     }
     /// Takes values that all lie on their page as they are. False if they cannot be taken so; then nothing is.
     fn take_all(&mut self, leaf: &Leaf<'_>, column: usize, rows: Range<usize>) -> bool {
@@ -427,7 +543,9 @@ impl<F> Texts<F> {
         if !leaf.gather(column, rows.clone(), how, &mut self.bytes, &mut self.offsets) {
             return false;
         }
-        if self.bytes.len() > LONGEST || self.bulk == Bulk::Ascii && !self.bytes.bytes()[start..].is_ascii() {
+        if self.bytes.len() > LONGEST
+            || self.together == Together::Ascii && !self.bytes.bytes()[start..].is_ascii()
+        {
             self.bytes.set_len(start);
             self.offsets.truncate(first);
             return false;
@@ -462,7 +580,7 @@ where
 {
     fn add(&mut self, leaf: &Leaf<'_>, column: usize, rows: Range<usize>) -> Result<u64> {
         let (first, from) = (self.offsets.len() - 1, rows.start);
-        if self.bulk == Bulk::Never || !self.take_all(leaf, column, rows.clone()) {
+        if self.together == Together::Never || !self.take_all(leaf, column, rows.clone()) {
             each(leaf, column, rows, |bytes| {
                 match bytes {
                     None => self.nulls.append_null(),
@@ -541,18 +659,18 @@ where
 {
     Box::new(Fixed::<T, N, F>::new(ty, width, no_day_is_null, read))
 }
-fn texts<F>(bulk: Bulk, trims: bool, read: F) -> Box<dyn Values>
+fn texts<F>(together: Together, trims: bool, read: F) -> Box<dyn Values>
 where
     F: Fn(&[u8], &mut Room) -> std::result::Result<(), Refused> + Send + 'static,
 {
-    Box::new(Texts::new(false, bulk, trims, read))
+    Box::new(Texts::new(false, together, trims, read))
 }
 /// The same of a text that is made anew for each value.
 fn made<F>(read: F) -> Box<dyn Values>
 where
     F: Fn(&[u8]) -> Option<String> + Send + 'static,
 {
-    texts(Bulk::Never, false, move |b, into| {
+    texts(Together::Never, false, move |b, into| {
         into.push(read(b).ok_or(NoValue)?.as_bytes());
         Ok(())
     })
@@ -611,9 +729,13 @@ fn values(column: &Column, dictionary: Option<&ArrayRef>, zero_dates: ZeroDates)
         Type::Decimal { precision, scale } => {
             let (p, s) = (*precision, *scale);
             match Digits::known(p, s) {
-                Some(digits) => {
-                    fixed!(Decimal128Type, 8, move |b| digits.scaled(b).map(i128::from).ok_or(NoValue))
-                }
+                Some(digits) => Box::new(Bulk {
+                    fixed: Fixed::<Decimal128Type, 8, _>::new(ty, width, no_day_is_null, move |b| {
+                        digits.scaled(b).map(i128::from).ok_or(NoValue)
+                    }),
+                    words: Vec::new(),
+                    convert: Scaled(digits),
+                }),
                 None if p <= 38 => {
                     fixed!(Decimal128Type, 32, move |b| value::decimal(&b[..width], p, s).ok_or(NoValue))
                 }
@@ -625,7 +747,13 @@ fn values(column: &Column, dictionary: Option<&ArrayRef>, zero_dates: ZeroDates)
                 }),
             }
         }
-        Type::Date => fixed!(Date32Type, 3, |b| value::date(&b).ok_or(NoValue)?.days().ok_or(NoDay)),
+        Type::Date => Box::new(Bulk {
+            fixed: Fixed::<Date32Type, 3, _>::new(ty, width, no_day_is_null, |b: [u8; 3]| {
+                value::date(&b).ok_or(NoValue)?.days().ok_or(NoDay)
+            }),
+            words: Vec::new(),
+            convert: Days,
+        }),
         Type::Time { fsp } => {
             let fsp = *fsp;
             fixed!(DurationMicrosecondType, 8, move |b| Ok(value::time(&b[..width], fsp)
@@ -684,13 +812,13 @@ fn values(column: &Column, dictionary: Option<&ArrayRef>, zero_dates: ZeroDates)
             let charset: Charset = *charset;
             let is_char = matches!(column.ty, Type::Char { .. });
             if charset.is_utf8() {
-                return texts(Bulk::Always, is_char, move |b, into| {
+                return texts(Together::Always, is_char, move |b, into| {
                     into.push(if is_char { text::trimmed(b) } else { b });
                     Ok(())
                 });
             }
-            let bulk = if charset.has_ascii() { Bulk::Ascii } else { Bulk::Never };
-            texts(bulk, is_char, move |b, into| {
+            let together = if charset.has_ascii() { Together::Ascii } else { Together::Never };
+            texts(together, is_char, move |b, into| {
                 let text = charset.to_utf8(b).ok_or(NoValue)?;
                 into.push(if is_char { text::trimmed(text.as_bytes()) } else { text.as_bytes() });
                 Ok(())
@@ -715,12 +843,12 @@ fn values(column: &Column, dictionary: Option<&ArrayRef>, zero_dates: ZeroDates)
         Type::Inet4 => made(|b| Some(std::net::Ipv4Addr::from(<[u8; 4]>::try_from(b).ok()?).to_string())),
         Type::Inet6 => made(|b| Some(text::inet6(b.try_into().ok()?).into_owned())),
         Type::Binary { .. } | Type::Bytes { .. } => {
-            Box::new(Texts::new(true, Bulk::Always, false, |b: &[u8], into: &mut Room| {
+            Box::new(Texts::new(true, Together::Always, false, |b: &[u8], into: &mut Room| {
                 into.push(b);
                 Ok(())
             }))
         }
-        Type::Geometry => Box::new(Texts::new(true, Bulk::Never, false, |b: &[u8], into: &mut Room| {
+        Type::Geometry => Box::new(Texts::new(true, Together::Never, false, |b: &[u8], into: &mut Room| {
             into.push(b.get(4..).ok_or(NoValue)?);
             Ok(())
         })),
@@ -741,7 +869,7 @@ mod tests {
             }));
             let mut bytes = Room::default();
             bytes.push(&of.concat());
-            Texts { bytes, offsets, ..Texts::new(false, Bulk::Always, false, ()) }
+            Texts { bytes, offsets, ..Texts::new(false, Together::Always, false, ()) }
         };
         assert_eq!(texts(&[b"a", "é".as_bytes(), b"", b"b"]).no_text(0), None);
         // Together they are "aéb".

@@ -83,10 +83,9 @@ struct Group {
     mask: u64,
     /// Its digits are below it.
     limit: u64,
-    /// What it counts for before the point, behind it, and in both together.
+    /// What it counts for before the point, and behind it.
     whole: u64,
     fraction: u64,
-    scaled: u64,
 }
 /// A DECIMAL, taken apart at its point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,7 +96,7 @@ pub struct Parts {
     pub fraction: u64,
 }
 impl Digits {
-    const NONE: Group = Group { shift: 0, mask: 0, limit: 1, whole: 0, fraction: 0, scaled: 0 };
+    const NONE: Group = Group { shift: 0, mask: 0, limit: 1, whole: 0, fraction: 0 };
 
     /// `None` if it takes more than 8 bytes.
     #[inline]
@@ -140,7 +139,6 @@ impl Digits {
                 limit: POWERS[digits] as u64,
                 whole: if is_whole { power } else { 0 },
                 fraction: if is_whole { 0 } else { power },
-                scaled: if is_whole { power * 10u64.pow(scale as u32) } else { power },
             };
         }
         let first = 8 * bytes as u32 - 1;
@@ -173,9 +171,34 @@ impl Digits {
     /// The value, times 10 to its scale.
     #[inline(always)]
     pub fn scaled(&self, field: [u8; 8]) -> Option<i64> {
-        let mut n = 0;
-        let negative = self.each(field, |digits, group| n += digits * group.scaled)?;
+        let mut n = 0u64;
+        let negative =
+            self.each(field, |digits, group| n = n.wrapping_mul(group.limit).wrapping_add(digits))?;
         Some(if negative { -(n as i64) } else { n as i64 })
+    }
+    /// Turns fields, big-endian words, into the bits of such values. False if one is no value; then they mean nothing.
+    ///
+    /// There is no branch, and no product of more than 32 bits by 32, so that the compiler makes several at once.
+    pub fn scale_all(&self, fields: &mut [u64]) -> bool {
+        let [first, second, third] = self.groups;
+        // Below zero if a group has more than its digits can be.
+        let mut least = 0;
+        for field in fields {
+            let bits = *field >> self.above;
+            let negative = (bits >> self.first).wrapping_sub(1);
+            let bits = (bits ^ negative) & self.others;
+            let digits = |group: Group| (bits >> group.shift & group.mask) as u32 as u64;
+            let left = |group: Group| (group.limit - 1).wrapping_sub(digits(group));
+            least |= left(first) | left(second) | left(third);
+            let times = |n: u64, group: Group| {
+                let limit = group.limit as u32 as u64;
+                (n as u32 as u64 * limit).wrapping_add((n >> 32).wrapping_mul(limit) << 32)
+            };
+            let n = times(digits(first), second).wrapping_add(digits(second));
+            let n = times(n, third).wrapping_add(digits(third));
+            *field = (n ^ negative).wrapping_sub(negative);
+        }
+        least >> 63 == 0
     }
 }
 
@@ -250,6 +273,32 @@ impl Date {
         let year = year - (month <= 2) as u32;
         Some((365 * year + year / 4 - year / 100 + year / 400 + day) as i32 - 719_469)
     }
+}
+
+/// Turns DATEs, big-endian words of which the first three bytes are one, into days since 1970-01-01, an i32's bits. False if one is no day of the calendar; then they mean nothing.
+///
+/// There is neither a branch nor a table, so that the compiler makes several at once.
+pub fn days_all(fields: &mut [u32]) -> bool {
+    // Below zero if a part of a date is less than it can be, or more.
+    let mut least = 0u32;
+    for field in fields {
+        // What is negative has too large a year.
+        let n = *field >> 8 ^ 0x80_0000;
+        let (year, month, day) = (n >> 9, n >> 5 & 15, n & 31);
+        let quarter = year * 5243 >> 17;
+        let is_leap = year & 3 == 0 && (year != quarter * 25 || year & 15 == 0);
+        let length = if month == 2 { 28 + is_leap as u32 } else { 30 + ((month ^ month >> 3) & 1) };
+        let within = |n: u32, low: u32, high: u32| n.wrapping_sub(low) | high.wrapping_sub(n);
+        least |= within(year, 1, 9999) | within(month, 1, 12) | within(day, 1, length);
+        // Years and months of years that begin in March (Neri and Schneider, "Euclidean affine functions and their application to calendar algorithms").
+        let ends_year = (month <= 2) as u32;
+        let (year, month) = (year.wrapping_sub(ends_year), month + 12 * ends_year);
+        let century = year.wrapping_mul(5243) >> 19;
+        let years = (year.wrapping_mul(1461) >> 2).wrapping_sub(century).wrapping_add(century >> 2);
+        let months = (979 * month).wrapping_sub(2919) >> 5;
+        *field = years.wrapping_add(months).wrapping_add(day).wrapping_sub(719_469);
+    }
+    least >> 31 == 0
 }
 
 /// By a month's and a day's bits, as a DATE has them: which day it is in a year that begins in March, from 1; or 0, where there is none. A leap day is the last.
