@@ -312,12 +312,12 @@ where
         let Some(span) = leaf.rows.span(column, rows).filter(|span| span.has_width(self.width)) else {
             return false;
         };
-        let (window, read) = (leaf.window, &self.read);
+        let (window, distance, read) = (leaf.window, span.distance, &self.read);
         let mut wrong = false;
         match span.lengths {
             Lengths::Even(_) => {
                 self.values.extend(span.at.iter().map(|at| {
-                    let value = read(*span.field(window, *at));
+                    let value = read(*window.chunk(at.wrapping_add(distance)));
                     wrong |= value.is_err();
                     value.unwrap_or_default()
                 }));
@@ -325,7 +325,7 @@ where
             }
             Lengths::Each(lengths) => {
                 self.values.extend(span.at.iter().zip(lengths).map(|(at, length)| {
-                    let value = read(*span.field(window, *at));
+                    let value = read(*window.chunk(at.wrapping_add(distance)));
                     let is_null = *length == Span::NULL;
                     wrong |= value.is_err() && !is_null;
                     value.ok().filter(|_| !is_null).unwrap_or_default()
@@ -435,7 +435,7 @@ where
         };
         let (window, distance) = (leaf.window, span.distance);
         self.words.clear();
-        self.words.extend(span.at.iter().map(|at| C::word(window, at.wrapping_add(distance))));
+        self.words.extend(span.at.iter().map(move |at| C::word(window, at.wrapping_add(distance))));
         let lengths = match span.lengths {
             Lengths::Each(lengths) if lengths.contains(&Span::NULL) => lengths,
             _ => &[],

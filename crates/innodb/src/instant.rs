@@ -54,12 +54,12 @@ pub fn definition(space: &Space, table: Table, root: u32, root_page: &[u8]) -> R
     space.read_page(leaf, &mut page)?;
     let mut walk = Walk::new(Page(&page)).map_err(damaged)?;
     let origin = walk.next().map_err(damaged)?;
-    let origin = origin.filter(|o| walk.info(*o) & MIN_RECORD != 0).ok_or_else(|| {
+    let origin = origin.filter(|o| walk.records.info(*o) & MIN_RECORD != 0).ok_or_else(|| {
         damaged("the record that describes the table's instant ALTER TABLE should be first on it".into())
     })?;
 
     // The fields in their order.
-    let moved = walk.info(origin) & DELETED != 0;
+    let moved = walk.records.info(origin) & DELETED != 0;
     let fields = if moved {
         // Variable fields of the key are empty in this record, so the reference is behind its fixed ones.
         let fixed: usize = today[..keys + 2]

@@ -193,10 +193,6 @@ impl Place {
         ))
     }
     #[inline]
-    pub fn is_null(self) -> bool {
-        self == Self::NULL
-    }
-    #[inline]
     pub fn is_default(self) -> bool {
         self == Self::DEFAULT
     }
@@ -216,6 +212,7 @@ pub enum History {
 }
 
 /// What a page's style decides.
+#[derive(Clone, Copy)]
 struct Style {
     /// The origins of the two records that every page has.
     infimum: usize,
@@ -352,7 +349,7 @@ impl Rows {
     }
 
     /// Finds the fields of rows that all have one shape, column by column. Whether all lie where R1 wants them; if not, nothing is found.
-    fn locate(&mut self, page: &[u8], plan: &Plan, kind: Kind, top: usize) -> bool {
+    fn locate(&mut self, page: &[u8], window: Window<'_>, plan: &Plan, kind: Kind, top: usize) -> bool {
         let count = self.origins.len();
         let nulls_above = NEW.header + kind.between;
         let first = nulls_above + kind.null_bytes;
@@ -361,7 +358,7 @@ impl Rows {
         self.lengths.resize(plan.loose.len() * count, 0);
         self.lies.clear();
         self.lies.extend_from_slice(&plan.lies);
-        if self.locate_short(page, plan, first, top) {
+        if self.locate_short(window, plan, first, top) {
             return true;
         }
         self.heads.clear();
@@ -421,19 +418,16 @@ impl Rows {
         !wrong
     }
     /// The same where no field can be NULL and all lengths have one byte, so that those of eight fields are a word. False if it is not so, or if not all lie where they should.
-    fn locate_short(&mut self, page: &[u8], plan: &Plan, first: usize, top: u32) -> bool {
+    fn locate_short(&mut self, window: Window<'_>, plan: &Plan, first: usize, top: u32) -> bool {
         let (count, fields) = (self.origins.len(), plan.loose.len());
-        if plan.long.len() * 8 < fields
-            || self.origins.iter().any(|origin| (*origin as usize) < NEW.bottom + first + fields)
-        {
+        let least = self.origins.iter().fold(u16::MAX, |least, origin| least.min(*origin));
+        if plan.long.len() * 8 < fields || (least as usize) < NEW.bottom + first + fields {
             return false;
         }
         let mut wrong = false;
         for (eight, (loose, long)) in plan.loose.chunks(8).zip(&plan.long).enumerate() {
-            let below = first + 8 * (eight + 1);
-            let word = |origin: &u16| {
-                chunk_at(page, *origin as usize - below).map_or(0, |bytes| u64::from_le_bytes(*bytes))
-            };
+            let below = (first + 8 * (eight + 1)) as u16;
+            let word = move |origin: &u16| u64::from_le_bytes(*window.chunk(origin.wrapping_sub(below)));
             self.words.clear();
             self.words.extend(self.origins.iter().map(word));
             if self.words.iter().fold(0, |all, word| all | word) & long != 0 {
@@ -443,18 +437,12 @@ impl Rows {
                 let (n, shift, distance) = (8 * eight + i, 56 - 8 * i, loose.distance);
                 let (done, next) = self.bases.split_at_mut(n * count);
                 let base = if n == 0 { &self.origins[..] } else { &done[(n - 1) * count..] };
-                let lists = (base.iter().zip(&mut next[..count]))
-                    .zip(self.lengths[n * count..].iter_mut().zip(&self.words));
-                for ((base, next), (length, word)) in lists {
-                    *length = (word >> shift) as u8 as u16;
-                    // Less than 16,639 bytes are added.
-                    *next = base.wrapping_add(distance).wrapping_add(*length);
-                    wrong |= *next < *base;
-                }
+                let lengths = &mut self.lengths[n * count..][..count];
+                wrong |= !add_lengths(base, distance, &self.words, shift, &mut next[..count], lengths);
             }
         }
-        wrong |= self.base(fields).iter().any(|base| *base as u32 + plan.tail as u32 > top);
-        !wrong
+        let most = self.base(fields).iter().fold(0, |most, base| most.max(*base));
+        !wrong && most as u32 + plan.tail as u32 <= top
     }
 }
 
@@ -466,18 +454,32 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Finds the rows of a leaf. Delete-marked records are no rows, nor is the one that describes an instant ALTER TABLE of MariaDB. Returns how many were delete-marked.
-    pub fn rows(&self, page: &[u8], rows: &mut Rows) -> Result<usize, String> {
+    /// Finds the rows of a leaf, with its window. Delete-marked records are no rows, nor is the one that describes an instant ALTER TABLE of MariaDB. Returns how many were delete-marked.
+    pub fn rows(&self, page: &[u8], window: Window<'_>, rows: &mut Rows) -> Result<usize, String> {
         let view = Page(page);
-        rows.origins.clear();
         rows.wanted = 0..0;
-        let mut deleted = 0;
+        rows.origins.clear();
+        rows.origins.resize(view.record_count() as usize, 0);
         let mut walk = Walk::new(view)?;
+        let records = walk.records;
+        if matches!(self.history, History::None) && records.is_compact() {
+            let plain = Kind { shape: 0, between: 0, null_bytes: self.shapes[0].null_bytes };
+            if let Some(count) = records.follow(window, &mut rows.origins) {
+                let deleted = rows.origins.len() - count;
+                rows.origins.truncate(count);
+                if self.locate_all(page, window, rows, plain, records.top) {
+                    rows.wanted = 0..count;
+                    return Ok(deleted);
+                }
+            }
+        }
+        rows.origins.clear();
+        let mut deleted = 0;
         let mut is_first = view.previous() == crate::page::NONE;
         let mut kind = None;
-        let mut is_one_kind = walk.is_compact();
+        let mut is_one_kind = records.is_compact();
         while let Some(origin) = walk.next()? {
-            let info = walk.info(origin);
+            let info = records.info(origin);
             match self.is_row(origin, info, std::mem::take(&mut is_first))? {
                 Some(true) => {}
                 Some(false) => {
@@ -486,21 +488,21 @@ impl Layout {
                 }
                 None => continue,
             }
-            if walk.is_compact() {
+            if records.is_compact() {
                 let found = self.kind(page, origin, info)?;
                 is_one_kind &= *kind.get_or_insert(found) == found;
             }
             rows.origins.push(origin as u16);
         }
-        if !is_one_kind || !kind.is_some_and(|kind| self.locate_all(page, rows, kind, walk.top)) {
-            self.locate_each(&walk, rows)?;
+        if !is_one_kind || !kind.is_some_and(|kind| self.locate_all(page, window, rows, kind, records.top)) {
+            self.locate_each(records, rows)?;
         }
         rows.wanted = 0..rows.origins.len();
         Ok(deleted)
     }
 
     /// Finds the fields of rows that are all of one kind. If not all lie where they should, [`Layout::locate_each`] says which does not.
-    fn locate_all(&self, page: &[u8], rows: &mut Rows, kind: Kind, top: usize) -> bool {
+    fn locate_all(&self, page: &[u8], window: Window<'_>, rows: &mut Rows, kind: Kind, top: usize) -> bool {
         let below = NEW.header + kind.between;
         let nulls = |origin: &u16| {
             let from = (*origin as usize).saturating_sub(below + kind.null_bytes);
@@ -508,26 +510,26 @@ impl Layout {
         };
         let has_nulls = kind.null_bytes > 0 && rows.origins.iter().any(nulls);
         let plan = &self.shapes[kind.shape].plans[has_nulls as usize];
-        plan.as_ref().is_some_and(|plan| rows.locate(page, plan, kind, top))
+        plan.as_ref().is_some_and(|plan| rows.locate(page, window, plan, kind, top))
     }
     /// Finds the fields of rows of any kind, one by one.
-    fn locate_each(&self, walk: &Walk<'_>, rows: &mut Rows) -> Result<(), String> {
-        let (page, columns, count) = (walk.page.0, self.columns(), rows.origins.len());
+    fn locate_each(&self, records: Records<'_>, rows: &mut Rows) -> Result<(), String> {
+        let (page, columns, count) = (records.page.0, self.columns(), rows.origins.len());
         rows.lies.clear();
         rows.lies.extend((0..columns).map(|n| Lie::Loose { base: n + 1, distance: 0, lengths: n }));
         rows.bases.resize(columns * count, 0);
         rows.lengths.resize(columns * count, 0);
         for (row, origin) in rows.origins.iter().enumerate() {
             let origin = *origin as usize;
-            let info = walk.info(origin);
+            let info = records.info(origin);
             rows.places.clear();
-            if walk.is_compact() {
+            if records.is_compact() {
                 let Kind { shape, between, null_bytes } = self.kind(page, origin, info)?;
                 let below = origin - NEW.header - between;
-                locate(page, origin, &self.shapes[shape], below, null_bytes, walk.top, &mut rows.places)?;
+                locate(page, origin, &self.shapes[shape], below, null_bytes, records.top, &mut rows.places)?;
             } else {
                 let (shape, below) = self.old_shape(page, origin, info)?;
-                locate_old(page, origin, shape, below, walk.top, &mut rows.places)?;
+                locate_old(page, origin, shape, below, records.top, &mut rows.places)?;
             }
             for (column, place) in rows.places.iter().enumerate() {
                 rows.bases[column * count + row] = place.at;
@@ -547,6 +549,7 @@ impl Layout {
     ) -> Result<(), String> {
         let view = Page(page);
         let mut walk = Walk::new(view)?;
+        let records = walk.records;
         let mut is_first = view.previous() == crate::page::NONE;
         let mut places = Vec::new();
         // Where all fields of the key have one length, the records need not say it.
@@ -555,23 +558,23 @@ impl Layout {
             Length::Variable { .. } => None,
         });
         while let Some(origin) = walk.next()? {
-            let info = walk.info(origin);
+            let info = records.info(origin);
             if self.is_row(origin, info, std::mem::take(&mut is_first))?.is_none() {
                 continue;
             }
             places.clear();
             let end = if let Some(bytes) = even {
                 origin + bytes
-            } else if walk.is_compact() {
+            } else if records.is_compact() {
                 let Kind { between, null_bytes, .. } = self.kind(page, origin, info)?;
                 let below = origin - NEW.header - between;
-                locate(page, origin, key, below, null_bytes, walk.top, &mut places)?
+                locate(page, origin, key, below, null_bytes, records.top, &mut places)?
             } else {
                 let (_, below) = self.old_shape(page, origin, info)?;
-                locate_old(page, origin, key, below, walk.top, &mut places)?
+                locate_old(page, origin, key, below, records.top, &mut places)?
             };
             // Six bytes of transaction; then a bit for an insert, and seven of what is asked.
-            let Some(system) = chunk_at::<8>(page, end).filter(|_| end + 13 <= walk.top) else {
+            let Some(system) = chunk_at::<8>(page, end).filter(|_| end + 13 <= records.top) else {
                 return Err(format!("the record at {origin} ends beyond the page's records"));
             };
             let word = u64::from_be_bytes(*system);
@@ -588,7 +591,7 @@ impl Layout {
         let mut count = 0;
         while let Some(origin) = walk.next()? {
             count += usize::from(
-                self.is_row(origin, walk.info(origin), std::mem::take(&mut is_first))? == Some(true),
+                self.is_row(origin, walk.records.info(origin), std::mem::take(&mut is_first))? == Some(true),
             );
         }
         Ok(count)
@@ -624,11 +627,11 @@ impl Layout {
     pub fn alone(page: &[u8], origin: usize, shape: &Shape, null_bytes: usize) -> Result<Vec<Place>, String> {
         let walk = Walk::new(Page(page))?;
         let mut places = Vec::new();
-        if walk.is_compact() {
+        if walk.records.is_compact() {
             let (_, below) = count(page, origin - 5);
-            locate(page, origin, shape, below, null_bytes, walk.top, &mut places)?;
+            locate(page, origin, shape, below, null_bytes, walk.records.top, &mut places)?;
         } else {
-            locate_old(page, origin, shape, origin - 6, walk.top, &mut places)?;
+            locate_old(page, origin, shape, origin - 6, walk.records.top, &mut places)?;
         }
         Ok(places)
     }
@@ -670,15 +673,11 @@ impl Layout {
     }
 
     /// What a record of the new style is, by its header.
-    #[inline(always)]
     fn kind(&self, page: &[u8], origin: usize, info: u8) -> Result<Kind, String> {
         let status = u16_at(page, origin - 4).unwrap_or(0) & 7;
         if matches!(self.history, History::None) && status == ORDINARY && info & (VERSIONED | COUNTED) == 0 {
             return Ok(Kind { shape: 0, between: 0, null_bytes: self.shapes[0].null_bytes });
         }
-        self.kind_of_history(page, origin, info, status)
-    }
-    fn kind_of_history(&self, page: &[u8], origin: usize, info: u8, status: u16) -> Result<Kind, String> {
         let here = origin - NEW.header;
         if status != ORDINARY && status != INSTANT {
             return Err(format!("the record at {origin} has status {status} on a leaf"));
@@ -712,13 +711,13 @@ impl Layout {
 
     /// The page that a record of an inner page leads to, and whether its key's fields could be passed. `key`: [`Shape::of_key`].
     pub fn child(walk: &Walk<'_>, origin: usize, key: &Shape) -> Result<u32, String> {
-        let page = walk.page.0;
-        let end = if walk.is_compact() {
+        let page = walk.records.page.0;
+        let end = if walk.records.is_compact() {
             let status = u16_at(page, origin - 4).unwrap_or(0) & 7;
             if status != NODE_POINTER {
                 return Err(format!("the record at {origin} has status {status} on an inner page"));
             }
-            locate(page, origin, key, origin - 5, key.null_bytes, walk.top, &mut Vec::new())?
+            locate(page, origin, key, origin - 5, key.null_bytes, walk.records.top, &mut Vec::new())?
         } else {
             let fields = old_fields(page, origin);
             if fields != key.fields.len() + 1 {
@@ -727,10 +726,10 @@ impl Layout {
                     key.fields.len()
                 ));
             }
-            locate_old(page, origin, key, origin - 6, walk.top, &mut Vec::new())?
+            locate_old(page, origin, key, origin - 6, walk.records.top, &mut Vec::new())?
         };
         crate::page::u32_at(page, end)
-            .filter(|_| end + 4 <= walk.top)
+            .filter(|_| end + 4 <= walk.records.top)
             .ok_or_else(|| format!("the record at {origin} ends beyond the page's records"))
     }
 }
@@ -741,6 +740,37 @@ struct Kind {
     shape: usize,
     between: usize,
     null_bytes: usize,
+}
+
+/// Where the next fields begin: so many bytes and a length behind the last ones; the lengths are a byte of each word. Whether all are at places of 16 bits.
+fn add_lengths(
+    base: &[u16],
+    distance: u16,
+    words: &[u64],
+    shift: usize,
+    next: &mut [u16],
+    lengths: &mut [u16],
+) -> bool {
+    widest!(
+        fn add(
+            base: &[u16],
+            distance: u16,
+            words: &[u64],
+            shift: usize,
+            next: &mut [u16],
+            lengths: &mut [u16],
+        ) -> bool {
+            let mut least = 0;
+            for ((base, next), (length, word)) in base.iter().zip(next).zip(lengths.iter_mut().zip(words)) {
+                *length = (word >> shift) as u8 as u16;
+                // Less than 16,639 bytes are added.
+                *next = base.wrapping_add(distance).wrapping_add(*length);
+                least |= (*next < *base) as u16;
+            }
+            least == 0
+        }
+    );
+    add(base, distance, words, shift, next, lengths)
 }
 
 /// How many fields a record of the old style has.
@@ -863,76 +893,65 @@ fn locate(
     Ok(at)
 }
 
-/// The walk over a page's records, in key order.
-pub struct Walk<'a> {
+/// A page's records, as its header tells of them.
+#[derive(Clone, Copy)]
+pub struct Records<'a> {
     page: Page<'a>,
-    style: &'static Style,
-    at: usize,
+    style: Style,
     /// Where the heap ends.
     pub top: usize,
-    left: usize,
     /// Numbers that records may have.
     heap: usize,
-    /// A bit for each number in the heap that was met.
-    met: [u64; HEAP / 64],
 }
-/// Numbers in the heap have 13 bits.
-const HEAP: usize = 1 << 13;
-impl<'a> Walk<'a> {
-    pub fn new(page: Page<'a>) -> Result<Walk<'a>, String> {
-        let style = if page.is_compact() { &NEW } else { &OLD };
-        let top = page.heap_top() as usize;
-        // A heap of 64 KiB pages that is full has its end at 0 in 16 bits; there is always a trailer, so it never is.
-        if top < style.bottom || top > page.0.len() - 8 {
-            return Err(format!("its heap ends at {top}, in a page of {} bytes", page.0.len()));
-        }
-        let left = page.record_count() as usize;
-        let heap = page.heap_count().min(HEAP);
-        Ok(Walk { page, style, at: style.infimum, top, left, heap, met: [0; HEAP / 64] })
-    }
-    /// Whether the page's records are of the new style.
+impl Records<'_> {
+    /// Whether they are of the new style.
     #[inline]
-    pub fn is_compact(&self) -> bool {
+    pub fn is_compact(self) -> bool {
         self.style.header == NEW.header
     }
     /// The info bits of a record that the walk led to.
     #[inline]
-    pub fn info(&self, origin: usize) -> u8 {
+    pub fn info(self, origin: usize) -> u8 {
         self.page.0[origin - self.style.header]
     }
-    /// The next record's origin; `None` at the end.
-    #[expect(clippy::should_implement_trait, reason = "it can fail, and borrows nothing")]
-    #[inline(always)]
-    pub fn next(&mut self) -> Result<Option<usize>, String> {
-        let link = u16_at(self.page.0, self.at - 2).unwrap_or(0);
-        // A distance from here, or in the old style a place.
-        let next = if self.is_compact() { (self.at as u16).wrapping_add(link) } else { link } as usize;
-        if next == self.style.supremum {
-            return if self.left == 0 { Ok(None) } else { Err(self.wrong(next)) };
+    /// Follows a chain of the new style to its end, and notes the origins of rows, of which there are no more than `origins` has place for; how many there are, if all others are
+    /// marked as deleted. `None` if anything is odd, or was made by an instant ALTER TABLE: then [`Walk`] is to say what.
+    fn follow(self, window: Window<'_>, origins: &mut [u16]) -> Option<usize> {
+        let mut met = [0u64; HEAP / 64];
+        let (low, places) = (NEW.bottom + NEW.header, (self.top + 1).checked_sub(NEW.bottom + NEW.header)?);
+        // A header with three bytes before it, that of the origin `at`: info, heap number and status, and the next one's distance.
+        let header = |at: u16| u64::from_be_bytes(*window.chunk(at.wrapping_sub(8)));
+        let (mut at, mut word) = (NEW.infimum as u16, header(NEW.infimum as u16));
+        let (left, mut count) = (origins.len(), 0);
+        for _ in 0..left {
+            at = at.wrapping_add(word as u16);
+            if (at as usize).wrapping_sub(low) >= places {
+                return None;
+            }
+            word = header(at);
+            let (number, info) = ((word >> 19) as usize & (HEAP - 1), (word >> 32) as u8);
+            let (bits, bit) = (&mut met[number / 64], 1 << (number % 64));
+            let is_odd = word >> 16 & 7 != ORDINARY as u64 || info & (MIN_RECORD | VERSIONED | COUNTED) != 0;
+            if is_odd || number < 2 || number >= self.heap || *bits & bit != 0 {
+                return None;
+            }
+            *bits |= bit;
+            *origins.get_mut(count)? = at;
+            count += (info & DELETED == 0) as usize;
         }
-        if next < self.style.bottom + self.style.header || next > self.top || self.left == 0 {
-            return Err(self.wrong(next));
-        }
-        let number = u16_at(self.page.0, next + 1 - self.style.header).unwrap_or(0) as usize >> 3;
-        if number < 2 || number >= self.heap || self.met[number / 64] >> (number % 64) & 1 != 0 {
-            return Err(self.wrong(next));
-        }
-        self.left -= 1;
-        self.met[number / 64] |= 1 << (number % 64);
-        self.at = next;
-        Ok(Some(next))
+        (at.wrapping_add(word as u16) as usize == NEW.supremum).then_some(count)
     }
-    /// Why the chain cannot go on to `next`.
+    /// Why the chain cannot go on from `at` to `next`, with so many left.
     #[cold]
-    fn wrong(&self, next: usize) -> String {
+    fn wrong(self, at: usize, next: usize, left: usize) -> String {
         let count = self.page.record_count();
         if next == self.style.supremum {
-            return format!("its records end {} short of the {count} that its header counts", self.left);
+            return format!("its records end {left} short of the {count} that its header counts");
         }
         if next < self.style.bottom + self.style.header || next > self.top {
-            return format!("the record at {} leads to {next}, outside of the records", self.at);
+            return format!("the record at {at} leads to {next}, outside of the records");
         }
-        if self.left == 0 {
+        if left == 0 {
             return format!("it has more records than the {count} that its header counts");
         }
         let number = u16_at(self.page.0, next + 1 - self.style.header).unwrap_or(0) as usize >> 3;
@@ -940,5 +959,162 @@ impl<'a> Walk<'a> {
             "the record at {next} has number {number} in a heap of {}, or shares it with another",
             self.heap
         )
+    }
+}
+
+/// The walk over a page's records, in key order.
+pub struct Walk<'a> {
+    pub records: Records<'a>,
+    at: usize,
+    left: usize,
+    /// A bit for each number in the heap that was met.
+    met: [u64; HEAP / 64],
+}
+/// Numbers in the heap have 13 bits.
+const HEAP: usize = 1 << 13;
+impl<'a> Walk<'a> {
+    pub fn new(page: Page<'a>) -> Result<Walk<'a>, String> {
+        let style = if page.is_compact() { NEW } else { OLD };
+        let top = page.heap_top() as usize;
+        // A heap of 64 KiB pages that is full has its end at 0 in 16 bits; there is always a trailer, so it never is.
+        if top < style.bottom || top > page.0.len() - 8 {
+            return Err(format!("its heap ends at {top}, in a page of {} bytes", page.0.len()));
+        }
+        let records = Records { page, style, top, heap: page.heap_count().min(HEAP) };
+        Ok(Walk { records, at: style.infimum, left: page.record_count() as usize, met: [0; HEAP / 64] })
+    }
+    /// The next record's origin; `None` at the end.
+    #[expect(clippy::should_implement_trait, reason = "it can fail, and borrows nothing")]
+    #[inline(always)]
+    pub fn next(&mut self) -> Result<Option<usize>, String> {
+        let Records { page, style, top, heap } = self.records;
+        let (at, left) = (self.at, self.left);
+        let link = u16_at(page.0, at - 2).unwrap_or(0);
+        // A distance from here, or in the old style a place.
+        let next = if self.records.is_compact() { (at as u16).wrapping_add(link) } else { link } as usize;
+        if next == style.supremum {
+            return if left == 0 { Ok(None) } else { Err(self.records.wrong(at, next, left)) };
+        }
+        if next < style.bottom + style.header || next > top || left == 0 {
+            return Err(self.records.wrong(at, next, left));
+        }
+        let number = u16_at(page.0, next + 1 - style.header).unwrap_or(0) as usize >> 3;
+        if number < 2 || number >= heap || self.met[number / 64] >> (number % 64) & 1 != 0 {
+            return Err(self.records.wrong(at, next, left));
+        }
+        self.left -= 1;
+        self.met[number / 64] |= 1 << (number % 64);
+        self.at = next;
+        Ok(Some(next))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ondol_base::sim::Random;
+
+    /// A page of the new style with records of these fields, all of one shape.
+    fn page(fields: &[Field], random: &mut Random) -> Vec<u8> {
+        let size = [4096, 16384, 65536][random.below(3) as usize];
+        let mut page = vec![0; size];
+        let nulls = fields.iter().filter(|f| f.nullable).count();
+        // Mostly none is NULL, and mostly lengths have one byte.
+        let (some_null, some_long) = (random.below(3) == 0, random.below(3) == 0);
+        let mut at = NEW.bottom;
+        let mut before = NEW.infimum;
+        let mut count = 0u16;
+        for _ in 0..random.below(200) {
+            let (mut bits, mut lengths, mut bytes, mut nullable) =
+                (vec![0u8; nulls.div_ceil(8)], vec![], 0, 0);
+            for field in fields {
+                nullable += field.nullable as usize;
+                if field.nullable && some_null && random.below(4) == 0 {
+                    bits[(nullable - 1) / 8] |= 1 << ((nullable - 1) % 8);
+                    continue;
+                }
+                bytes += match field.length {
+                    Length::Fixed(n) => n as u64,
+                    Length::Variable { big } => {
+                        let n = random.below(if some_long && big { 300 } else { 40 });
+                        if big && n > 127 {
+                            lengths.extend([0x80 | (n >> 8) as u8, n as u8]);
+                        } else {
+                            lengths.push(n as u8);
+                        }
+                        n
+                    }
+                };
+            }
+            let origin = at + lengths.len() + bits.len() + NEW.header;
+            if origin + bytes as usize > size - 200 {
+                break;
+            }
+            let head = lengths.iter().rev().chain(bits.iter().rev());
+            head.zip(&mut page[at..]).for_each(|(from, to)| *to = *from);
+            page[origin - 4..origin - 2].copy_from_slice(&((count + 2) << 3).to_be_bytes());
+            page[before - 2..before].copy_from_slice(&((origin - before) as u16).to_be_bytes());
+            (before, at, count) = (origin, origin + bytes as usize, count + 1);
+        }
+        page[before - 2..before]
+            .copy_from_slice(&(NEW.supremum as u16).wrapping_sub(before as u16).to_be_bytes());
+        page[40..42].copy_from_slice(&(at as u16).to_be_bytes());
+        page[42..44].copy_from_slice(&(0x8000 | (count + 2)).to_be_bytes());
+        page[54..56].copy_from_slice(&count.to_be_bytes());
+        page
+    }
+
+    /// Fields found column by column are those that are found one by one, on whole pages and damaged ones.
+    #[test]
+    fn fields_lie_where_they_lie() {
+        let mut random = Random::new(7);
+        let (mut whole, mut refused) = (0, 0);
+        for case in 0..4000 {
+            let few = random.below(4) > 0;
+            let field = |column, random: &mut Random| Field {
+                column: Some(column),
+                nullable: random.below(if few { 20 } else { 3 }) == 0,
+                length: match random.below(4) {
+                    0 => Length::Fixed(random.below(9) as u32),
+                    1 => Length::Fixed(random.below(30) as u32),
+                    n => Length::Variable { big: n == 2 },
+                },
+            };
+            let fields: Vec<Field> =
+                (0..1 + random.below(25) as usize).map(|n| field(n, &mut random)).collect();
+            let layout =
+                Layout { shapes: vec![Shape::new(fields.clone(), fields.len())], history: History::None };
+            let mut page = page(&fields, &mut random);
+            for _ in 0..if case % 2 == 0 { 0 } else { 1 + random.below(6) } {
+                let end = page.len().min(2000) as u64;
+                page[38 + random.below(end - 38) as usize] = random.next() as u8;
+            }
+            if !Page(&page).is_compact() {
+                continue;
+            }
+            let (mut rows, mut each) = (Rows::default(), Rows::default());
+            let long = [&page[..], &[0x5a; Window::BYTES]].concat();
+            let found = layout.rows(&page, Window::new(&long).unwrap(), &mut rows);
+            let Ok(mut walk) = Walk::new(Page(&page)) else { continue };
+            while let Ok(Some(origin)) = walk.next() {
+                if walk.records.info(origin) & (DELETED | MIN_RECORD) == 0 {
+                    each.origins.push(origin as u16);
+                }
+            }
+            if found.is_err() {
+                refused += 1;
+                continue;
+            }
+            layout.locate_each(walk.records, &mut each).unwrap_or_else(|e| panic!("case {case}: {e}"));
+            each.wanted = 0..each.origins.len();
+            assert_eq!(rows.len(), each.len(), "case {case}");
+            for (row, column) in (0..rows.len()).flat_map(|r| (0..fields.len()).map(move |c| (r, c))) {
+                let (at, expected) = (rows.place(row, column), each.place(row, column));
+                let (found, expected) = (at.bytes(&page), expected.bytes(&page));
+                assert_eq!(found, expected, "case {case}, row {row}, column {column}");
+            }
+            whole += 1;
+        }
+        assert!(whole > 2000 && refused > 100, "{whole} whole, {refused} refused");
     }
 }

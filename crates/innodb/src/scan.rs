@@ -182,16 +182,18 @@ impl Scan {
         column: usize,
     ) -> Result<Option<&'b [u8]>> {
         let number = self.leaves.pages[i];
-        buffers.pages.resize(self.space.format().page_size, 0);
-        self.space.read_page(number, &mut buffers.pages)?;
+        let size = self.space.format().page_size;
+        buffers.pages.resize(size + Window::BYTES, 0);
+        self.space.read_page(number, &mut buffers.pages[..size])?;
         let damaged = |why: String| Error::on_page(self.space.path(), number, Kind::Damaged, why);
-        tree::prove_leaf(Page(&buffers.pages), &self.leaves, i).map_err(damaged)?;
-        self.definition.layout.rows(&buffers.pages, &mut buffers.rows).map_err(damaged)?;
+        let page = &buffers.pages[..size];
+        tree::prove_leaf(Page(page), &self.leaves, i).map_err(damaged)?;
+        self.definition.layout.rows(page, window(&buffers.pages), &mut buffers.rows).map_err(damaged)?;
         if buffers.rows.is_empty() {
             return Ok(None);
         }
         let row = if last { buffers.rows.len() - 1 } else { 0 };
-        Ok(buffers.rows.place(row, column).bytes(&buffers.pages).map(|(bytes, _)| bytes))
+        Ok(buffers.rows.place(row, column).bytes(page).map(|(bytes, _)| bytes))
     }
     pub fn space(&self) -> &Space {
         &self.space
@@ -246,17 +248,18 @@ impl Scan {
     }
     /// Finds the rows of a loaded part's leaf number `i`; how many records were marked as deleted.
     fn find_rows(&self, part: usize, i: usize, buffers: &mut Buffers) -> Result<usize> {
-        let (number, page) = self.prove(part, i, &mut buffers.pages)?;
+        let number = self.prove(part, i, &mut buffers.pages)?;
         let damaged = |why: String| Error::on_page(self.space.path(), number, Kind::Damaged, why);
-        let deleted = self.definition.layout.rows(page, &mut buffers.rows).map_err(damaged)?;
+        let (page, window) = self.page(i, &buffers.pages);
+        let deleted = self.definition.layout.rows(page, window, &mut buffers.rows).map_err(damaged)?;
         if let Some(bounds) = &self.bounds {
             buffers.rows.keep(|rows, row| bounds.hold(rows.place(row, bounds.column), page));
         }
         Ok(deleted)
     }
-    /// The number and bytes of a loaded part's leaf, which has to be whole, and the one that the tree says. Once for each: just before its rows are found, since it is in the
+    /// The number of a loaded part's leaf, which has to be whole, and the one that the tree says. Once for each: just before its rows are found, since it is in the
     /// processor's nearest memory then.
-    fn prove<'a>(&self, part: usize, i: usize, pages: &'a mut [u8]) -> Result<(u32, &'a [u8])> {
+    fn prove(&self, part: usize, i: usize, pages: &mut [u8]) -> Result<u32> {
         let (at, size) = (self.parts[part].start + i, self.space.format().page_size);
         let (number, page) = (self.leaves.pages[at], &mut pages[i * size..(i + 1) * size]);
         self.space.prove(number, page)?;
@@ -268,14 +271,16 @@ impl Scan {
                 .writers(page, key, |transaction, undo| moment.admits_row(transaction, undo))
                 .map_err(|why| Error::on_page(self.space.path(), number, Kind::Mismatch, why))?;
         }
-        Ok((number, page))
+        Ok(number)
+    }
+    fn page<'a>(&self, i: usize, pages: &'a [u8]) -> (&'a [u8], Window<'a>) {
+        let (size, bytes) = (self.space.format().page_size, &pages[i * self.space.format().page_size..]);
+        (&bytes[..size], window(bytes))
     }
     fn leaf<'a>(&'a self, part: usize, i: usize, buffers: &'a Buffers) -> Leaf<'a> {
         let number = self.leaves.pages[self.parts[part].start + i];
-        let size = self.space.format().page_size;
-        let bytes = &buffers.pages[i * size..];
-        let window = Window::new(bytes).expect("loaded with room for one");
-        Leaf { scan: self, number, page: &bytes[..size], window, rows: &buffers.rows }
+        let (page, window) = self.page(i, &buffers.pages);
+        Leaf { scan: self, number, page, window, rows: &buffers.rows }
     }
 
     /// A guess of how many rows there are: as if all leaves had as many as the first.
@@ -350,13 +355,19 @@ impl Cursor {
                 count += std::mem::take(&mut self.buffers.rows).len() as u64;
                 continue;
             }
-            let (number, page) = self.scan.prove(self.part, self.leaf - 1, &mut self.buffers.pages)?;
+            let number = self.scan.prove(self.part, self.leaf - 1, &mut self.buffers.pages)?;
+            let (page, _) = self.scan.page(self.leaf - 1, &self.buffers.pages);
             let rows = self.scan.definition.layout.count(page);
             count += rows.map_err(|why| Error::on_page(self.scan.space.path(), number, Kind::Damaged, why))?
                 as u64;
         }
         Ok(count)
     }
+}
+
+/// The window of a page that begins here, in memory that is long enough for the last page's.
+fn window(bytes: &[u8]) -> Window<'_> {
+    Window::new(bytes).expect("a window is behind the last page")
 }
 
 /// Leaves, cut into parts.

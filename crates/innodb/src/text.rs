@@ -269,11 +269,13 @@ pub fn trimmed(mut bytes: &[u8]) -> &[u8] {
 pub fn length_trimmed<const N: usize>(window: Window<'_>, at: u16, length: u16) -> u16 {
     // The N bytes up to its end, though it may begin later.
     let (words, _) = window.chunk::<N>(at.wrapping_add(length).wrapping_sub(N as u16)).as_chunks::<8>();
-    let spaces = words.iter().fold(0u32, |before, word| {
-        let others = u64::from_be_bytes(*word) ^ SPACES;
-        let (here, is_all) = ((others | 1 << 63).trailing_zeros() / 8, (others == 0) as u32);
-        here + (is_all.wrapping_neg() & (before + 8 - here))
-    });
+    // The last word with anything but spaces, and the bytes behind it.
+    let (mut last, mut behind) = (0, N as u32 - 8);
+    for (n, word) in (1..).zip(words) {
+        let others = u64::from_le_bytes(*word) ^ SPACES;
+        (last, behind) = if others != 0 { (others, N as u32 - 8 * n) } else { (last, behind) };
+    }
+    let spaces = behind + last.swap_bytes().trailing_zeros() / 8;
     length - length.min(spaces as u16)
 }
 const SPACES: u64 = u64::from_ne_bytes([b' '; 8]);
@@ -507,6 +509,23 @@ mod tests {
                 before.push(b'x');
                 before.resize(length + 1 + spaces, b' ');
                 assert_eq!(trimmed(&before).len(), length + 1);
+                // The same of a value in a page, whatever stands before and behind it.
+                for around in [b' ', b'x'] {
+                    let mut page = vec![around; Window::BYTES];
+                    page[200..200 + length].copy_from_slice(&bytes);
+                    let window = Window::new(&page).unwrap();
+                    let (at, long, expected) = (200, length as u16, (length - spaces) as u16);
+                    if length <= 8 {
+                        assert_eq!(length_trimmed::<8>(window, at, long), expected);
+                    }
+                    if length <= 16 {
+                        assert_eq!(length_trimmed::<16>(window, at, long), expected);
+                    }
+                    if length <= 32 {
+                        assert_eq!(length_trimmed::<32>(window, at, long), expected);
+                    }
+                    assert_eq!(length_trimmed::<64>(window, at, long), expected);
+                }
             }
         }
     }

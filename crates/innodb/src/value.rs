@@ -180,6 +180,15 @@ impl Digits {
     ///
     /// There is no branch, and no product of more than 32 bits by 32, so that the compiler makes several at once.
     pub fn scale_all(&self, fields: &mut [u64]) -> bool {
+        widest!(
+            fn scale(digits: &Digits, fields: &mut [u64]) -> bool {
+                digits.scale_each(fields)
+            }
+        );
+        scale(self, fields)
+    }
+    #[inline(always)]
+    fn scale_each(&self, fields: &mut [u64]) -> bool {
         let [first, second, third] = self.groups;
         // Below zero if a group has more than its digits can be.
         let mut least = 0;
@@ -279,13 +288,22 @@ impl Date {
 ///
 /// There is neither a branch nor a table, so that the compiler makes several at once.
 pub fn days_all(fields: &mut [u32]) -> bool {
+    widest!(
+        fn days(fields: &mut [u32]) -> bool {
+            days_each(fields)
+        }
+    );
+    days(fields)
+}
+#[inline(always)]
+fn days_each(fields: &mut [u32]) -> bool {
     // Below zero if a part of a date is less than it can be, or more.
     let mut least = 0u32;
     for field in fields {
         // What is negative has too large a year.
         let n = *field >> 8 ^ 0x80_0000;
         let (year, month, day) = (n >> 9, n >> 5 & 15, n & 31);
-        let quarter = year * 5243 >> 17;
+        let quarter = (year * 5243) >> 17;
         let is_leap = year & 3 == 0 && (year != quarter * 25 || year & 15 == 0);
         let length = if month == 2 { 28 + is_leap as u32 } else { 30 + ((month ^ month >> 3) & 1) };
         let within = |n: u32, low: u32, high: u32| n.wrapping_sub(low) | high.wrapping_sub(n);
@@ -613,6 +631,13 @@ mod tests {
                         expected,
                         "DECIMAL({precision},{scale}) {field:x?}"
                     );
+                    let mut words = [u64::from_be_bytes(field); 3];
+                    assert_eq!(digits.scale_all(&mut words), expected.is_some());
+                    assert!(expected.is_none_or(|n| words.iter().all(|w| i128::from(*w as i64) == n)));
+                    // One that is none is noticed wherever it is.
+                    words = [u64::from_be_bytes([128, 0, 0, 0, 0, 0, 0, 0]); 3];
+                    words[random.below(3) as usize] = u64::from_be_bytes(field);
+                    assert_eq!(digits.scale_all(&mut words), expected.is_some());
                     found += expected.is_some() as u32;
                 }
                 assert!(found > 100, "DECIMAL({precision},{scale}): {found} values");
@@ -644,6 +669,26 @@ mod tests {
         }
         assert_eq!(Date { year: 1900, month: 2, day: 29 }.days(), None);
         assert_eq!(Date { year: 0, month: 3, day: 1 }.days(), None);
+    }
+
+    /// Every DATE that three bytes can be.
+    #[test]
+    fn days_of_many_dates_are_those_of_each() {
+        for year in 0..1u32 << 15 {
+            let dates = (0..1 << 9).map(|day| (year << 9 | day) << 8);
+            let days: Vec<Option<i32>> = dates.clone().map(|n| date(&n.to_be_bytes()[..3])?.days()).collect();
+            let (mut good, mut bad): (Vec<u32>, Vec<u32>) = Default::default();
+            for (n, days) in dates.zip(&days) {
+                if days.is_some() { good.push(n) } else { bad.push(n) }
+            }
+            // What is behind the three bytes means nothing.
+            good.iter_mut().for_each(|n| *n |= *n >> 9 & 0xff);
+            assert!(days_all(&mut good));
+            assert!(good.iter().map(|days| *days as i32).eq(days.into_iter().flatten()), "year {year}");
+            assert!(bad.iter().all(|n| !days_all(&mut [*n])), "year {year}");
+        }
+        let day = (1 << 23 | 2024 << 9 | 2 << 5 | 29) << 8;
+        assert!(!days_all(&mut [day, day, day + (1 << 8), day, day]));
     }
 
     #[test]
