@@ -190,6 +190,8 @@ const NEXT_LENGTH: usize = 39;
 const NEXT_DATA: usize = 49;
 /// An entry's fields.
 const ENTRY: usize = 60;
+/// Entries that a first page has room for, whatever its size.
+const ENTRIES: usize = 10;
 const ENTRY_NEXT: usize = 6;
 const ENTRY_VERSIONS: usize = 12;
 const ENTRY_PAGE: usize = 48;
@@ -200,17 +202,6 @@ type Address = Option<(u32, usize)>;
 fn address(bytes: &[u8], at: usize) -> Address {
     let page = u32_at(bytes, at)?;
     (page != NONE).then_some((page, u16_at(bytes, at + 4)? as usize))
-}
-
-/// Entries on a first page, by the page's size.
-fn entries(page_size: usize) -> usize {
-    match page_size {
-        4096 => 2,
-        8192 => 5,
-        16384 => 10,
-        32768 => 20,
-        _ => 40,
-    }
 }
 
 fn listed(
@@ -274,7 +265,7 @@ fn listed(
         }
         let number = u32_at(&chosen, ENTRY_PAGE).unwrap_or(NONE);
         let (bytes, length, at) = if number == first {
-            (page, FIRST_LENGTH, FIRST_ENTRIES + entries(size) * ENTRY)
+            (page, FIRST_LENGTH, FIRST_ENTRIES + ENTRIES * ENTRY)
         } else {
             space.read_page(number, &mut data)?;
             if Page(&data).kind() != kind::LOB_DATA {
