@@ -63,6 +63,7 @@ pub mod split;
 mod system;
 mod temporary;
 mod transfer;
+mod unfinished;
 mod watch;
 mod workers;
 
@@ -85,3 +86,4 @@ pub use rows::{Column, FromValue, Row, Rows};
 pub use runtime::Canceller;
 pub use session::{Called, Prepared, QueryId, Session};
 pub use temporary::TempFolder;
+pub use unfinished::Unfinished;

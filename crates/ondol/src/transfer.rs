@@ -3,6 +3,7 @@ use crate::load::Into;
 use crate::output::Output;
 use crate::planned::Plan;
 use crate::session::Session;
+use crate::unfinished::Unfinished;
 use ondol_engine::Token;
 use ondol_engine::error::io_state;
 use ondol_sql::bound::{Bound, Copy, CopyEnd, CopyFormat, CopyOptions, Query, Statement};
@@ -33,6 +34,11 @@ fn open(path: &str) -> SqlResult<(File, Option<u64>)> {
         return Err(SqlError::new(sqlstate::WRONG_OBJECT_TYPE, format!("\"{path}\" is a directory")));
     }
     Ok((file, about.is_file().then_some(about.len())))
+}
+
+/// Whether what is there is written to (a pipe, a device, whatever a link leads to) and not replaced by a file when that is whole.
+fn is_in_place(to: &Path) -> bool {
+    to.file_name().is_none() || to.symlink_metadata().is_ok_and(|m| !m.is_file())
 }
 
 #[cfg(not(feature = "columnar"))]
@@ -98,14 +104,25 @@ impl Session {
                     self.copy_to(query, format, &mut *sink, bound)?
                 }
                 CopyEnd::File(path) => {
-                    let mut file =
-                        File::create(Path::new(path)).map_err(|e| file_error(path, "create", e))?;
-                    let done = self.copy_to(query, format, &mut file, bound).map_err(|e| in_file(path, e))?;
-                    // What is no file of a disk (a pipe, a device) has nothing to sync.
-                    if file.metadata().is_ok_and(|m| m.is_file()) {
-                        file.sync_all().map_err(|e| file_error(path, "write", e))?;
+                    let to = Path::new(path);
+                    let create = |e| file_error(path, "create", e);
+                    if is_in_place(to) {
+                        let mut file = File::create(to).map_err(create)?;
+                        let done =
+                            self.copy_to(query, format, &mut file, bound).map_err(|e| in_file(path, e))?;
+                        // What is no file of a disk has nothing to sync.
+                        if file.metadata().is_ok_and(|m| m.is_file()) {
+                            file.sync_all().map_err(|e| file_error(path, "write", e))?;
+                        }
+                        done
+                    } else {
+                        let unfinished = Unfinished::create(to).map_err(create)?;
+                        let done = self
+                            .copy_to(query, format, &mut &unfinished.file, bound)
+                            .map_err(|e| in_file(path, e))?;
+                        unfinished.finish().map_err(|e| file_error(path, "write", e))?;
+                        done
                     }
-                    done
                 }
             },
         };

@@ -303,3 +303,31 @@ fn options_are_parquets_own() {
         &["only available using COPY TO"],
     );
 }
+
+/// A file is replaced when the new one is whole, with its permissions; what is no file, and what a link leads to, is written to.
+#[test]
+fn a_file_is_replaced_when_it_is_whole() {
+    use std::os::unix::fs::PermissionsExt;
+    let p = Place::new();
+    let mut s = p.session(0);
+    s.execute("CREATE TABLE t (a integer); INSERT INTO t VALUES (1), (0)").unwrap();
+    let (file, link) = (p.file("t"), p.file("link"));
+    std::fs::write(&file, "before").unwrap();
+    std::fs::set_permissions(&file, PermissionsExt::from_mode(0o640)).unwrap();
+    std::os::unix::fs::symlink(&file, &link).unwrap();
+    for options in ["", " (FORMAT csv)", " (FORMAT parquet)"] {
+        let sql = format!("COPY (SELECT 1 / a FROM t) TO '{}'{options}", file.display());
+        refused(done(&mut s, &sql), "22012", &[]);
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), "before");
+    }
+    let mut copy = |what: &str, file: &Path| done(&mut s, &format!("COPY {what} TO '{}'", file.display()));
+    assert_eq!(copy("t", &file).unwrap(), "COPY 2");
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "1\n0\n");
+    assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o640);
+    assert_eq!(copy("(SELECT a + 1 FROM t)", &link).unwrap(), "COPY 2");
+    assert!(link.symlink_metadata().unwrap().is_symlink());
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "2\n1\n");
+    refused(copy("t", p.folder.path()), "58030", &["could not create"]);
+    refused(copy("t", &p.file("no/where")), "58P01", &["could not create", "no/where"]);
+    assert_eq!(std::fs::read_dir(p.folder.path()).unwrap().count(), 3, "database, file and link");
+}

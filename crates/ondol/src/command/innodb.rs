@@ -2,12 +2,12 @@
 use super::{Done, Failed};
 use clap::{Subcommand, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
+use ondol::Unfinished;
 use ondol_innodb::evidence;
 use ondol_innodb::export::{self, Options};
 use ondol_innodb::scan::{Buffers, Scan};
 use ondol_innodb::value;
 use ondol_scan::csv::Dialect;
-use std::fs::File;
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -288,13 +288,13 @@ fn export(args: Export) -> Done {
             bar.set_position(d.read)
         })
     } else {
-        let unfinished = Unfinished::create(&args.to, args.overwrite)?;
-        let done = export::export(scan.clone(), &options, &mut &unfinished.file, &unfinished.path, |d| {
+        let unfinished = create(&args.to, args.overwrite)?;
+        let done = export::export(scan.clone(), &options, &mut &unfinished.file, &args.to, |d| {
             bar.set_position(d.read)
         });
         done.and_then(|done| {
             unfinished
-                .finish(&args.to)
+                .finish()
                 .map(|()| done)
                 .map_err(|e| ondol_innodb::error::Error::io(&args.to, "cannot be put in its place", &e))
         })
@@ -361,43 +361,22 @@ fn import(args: Import) -> Done {
     Ok(())
 }
 
-/// A file that gets its name when it is whole; dropped before, it is removed.
-struct Unfinished {
-    file: File,
-    path: PathBuf,
-}
-impl Unfinished {
-    fn create(to: &Path, overwrite: bool) -> Result<Unfinished, Failed> {
-        // A device or pipe of that name would be replaced, not written to.
-        if to.metadata().is_ok_and(|m| !m.is_file()) {
-            return Err(Failed::Message(format!(
-                "{}: it is there and no file; --to - writes to standard output",
-                to.display()
-            )));
-        }
-        if !overwrite && to.exists() {
-            return Err(Failed::Message(format!(
-                "{}: it is there already; --overwrite replaces it",
-                to.display()
-            )));
-        }
-        // Of this process alone: another export to the same file has its own.
-        let mut name = to.as_os_str().to_owned();
-        name.push(format!(".{}.partial", std::process::id()));
-        let path = PathBuf::from(name);
-        let file = File::create(&path).map_err(|e| Failed::io(path.display(), e))?;
-        Ok(Unfinished { file, path })
+/// The export's file, unless there is something already that it must not replace.
+fn create(to: &Path, overwrite: bool) -> Result<Unfinished, Failed> {
+    // A device or pipe of that name would be replaced, not written to.
+    if to.metadata().is_ok_and(|m| !m.is_file()) {
+        return Err(Failed::Message(format!(
+            "{}: it is there and no file; --to - writes to standard output",
+            to.display()
+        )));
     }
-    fn finish(&self, to: &Path) -> std::io::Result<()> {
-        self.file.sync_all()?;
-        std::fs::rename(&self.path, to)
+    if !overwrite && to.exists() {
+        return Err(Failed::Message(format!(
+            "{}: it is there already; --overwrite replaces it",
+            to.display()
+        )));
     }
-}
-impl Drop for Unfinished {
-    fn drop(&mut self) {
-        // After `finish` there is nothing of this name; nothing else can be done about it here.
-        let _ = std::fs::remove_file(&self.path);
-    }
+    Unfinished::create(to).map_err(|e| Failed::io(to.display(), e))
 }
 
 fn snapshot(args: Snapshot) -> Done {
