@@ -25,6 +25,21 @@ impl Charge {
         self.bytes += bytes;
         Ok(())
     }
+    /// Another, empty, against the same limit.
+    pub fn another(&self) -> Charge {
+        Charge::new(self.budget.clone())
+    }
+    /// Charges what is missing to so many bytes, as [`Charge::grow`], or gives back what is more.
+    pub fn resize(&mut self, bytes: usize) -> SqlResult<()> {
+        match bytes.checked_sub(self.bytes) {
+            Some(more) => self.grow(more),
+            None => {
+                self.budget.give_back(self.bytes - bytes);
+                self.bytes = bytes;
+                Ok(())
+            }
+        }
+    }
     /// Takes over what another charged of the same budget.
     pub(crate) fn append(&mut self, other: &mut Charge) {
         self.bytes += std::mem::take(&mut other.bytes)

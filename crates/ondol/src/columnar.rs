@@ -7,7 +7,7 @@ use crate::session::Session;
 use ondol_base::sync::Mutex;
 use ondol_base::thread;
 use ondol_engine::error::io_state;
-use ondol_engine::{Rows, Table, Token};
+use ondol_engine::{Charge, Rows, Table, Token};
 use ondol_scan::parquet::{self, Encoded, Encoder, Group, Source};
 use ondol_scan::pipeline::{self, Hand, Options};
 use ondol_sql::bound::{Bound, Expr, Unrepresentable};
@@ -22,6 +22,8 @@ use std::sync::Arc;
 
 /// Pages of a table, of 4 KiB, that become a row group, unless it is full before: few enough that several wait for their turn in little memory.
 const GROUP: std::ops::RangeInclusive<usize> = 256..=4096;
+/// Bytes that are charged to the memory limit at once.
+const STEP: usize = 512 << 10;
 /// Rows that are decoded, and inserted, at a time.
 const BATCH: usize = 4096;
 
@@ -53,18 +55,22 @@ fn not_read(e: std::io::Error) -> SqlError {
     }
 }
 
-/// Rows that become row groups.
+/// Rows that become row groups. What they take counts against the memory limit until they are written.
 struct Maker {
     columns: Columns,
     encoder: Arc<Encoder>,
     group: Option<Group>,
-    /// Of the row group that is being made.
+    /// Of the row group that is being made, with those that wait to be encoded.
     rows: u64,
+    /// Bytes of memory of the row group, without them.
+    encoded: usize,
+    charge: Charge,
 }
 
 /// What is made of rows, with their number.
 enum Made {
-    Group(Encoded, u64),
+    /// Charged until it is written.
+    Group(Encoded, u64, Charge),
     /// The last of them has a value that has none in Parquet.
     Gap(Gap, u64),
 }
@@ -78,18 +84,25 @@ enum Pushed {
 }
 
 impl Maker {
-    fn new(form: Arc<Form>, encoder: Arc<Encoder>) -> Maker {
-        Maker { columns: Columns::new(form), encoder, group: None, rows: 0 }
+    /// `charge` is empty.
+    fn new(form: Arc<Form>, encoder: Arc<Encoder>, charge: Charge) -> Maker {
+        Maker { columns: Columns::new(form), encoder, group: None, rows: 0, encoded: 0, charge }
     }
     fn push(&mut self, row: &Row<'_>) -> SqlResult<Pushed> {
         self.rows += 1;
         if let Err(gap) = self.columns.push(row) {
             return Ok(Pushed::Gap(Made::Gap(gap, self.rows)));
         }
-        if self.columns.is_full() {
+        let is_batch = self.columns.is_full();
+        if is_batch {
             self.encode()?;
         }
-        Ok(if self.group.as_ref().is_some_and(Group::is_full) { Pushed::Full } else { Pushed::More })
+        let bytes = self.encoded + self.columns.bytes();
+        if bytes > self.charge.bytes() {
+            self.charge.resize(bytes.next_multiple_of(STEP))?;
+        }
+        let is_full = is_batch && self.group.as_ref().is_some_and(Group::is_full);
+        Ok(if is_full { Pushed::Full } else { Pushed::More })
     }
     fn encode(&mut self) -> SqlResult<()> {
         if self.columns.rows() == 0 {
@@ -101,6 +114,7 @@ impl Maker {
             None => Group::new(self.encoder.clone()).map_err(not_encoded)?,
         };
         group.write(&batch).map_err(not_encoded)?;
+        self.encoded = group.bytes();
         self.group = Some(group);
         Ok(())
     }
@@ -109,7 +123,11 @@ impl Maker {
         self.encode()?;
         let rows = std::mem::take(&mut self.rows);
         let Some(group) = self.group.take() else { return Ok(None) };
-        Ok(Some(Made::Group(group.finish().map_err(not_encoded)?, rows)))
+        self.encoded = 0;
+        let group = group.finish().map_err(not_encoded)?;
+        self.charge.resize(group.bytes())?;
+        let another = self.charge.another();
+        Ok(Some(Made::Group(group, rows, std::mem::replace(&mut self.charge, another))))
     }
 }
 
@@ -125,7 +143,8 @@ struct Target<'a> {
 impl Target<'_> {
     fn write(&mut self, made: Made) -> SqlResult<()> {
         match made {
-            Made::Group(group, rows) => {
+            // The charge ends when the bytes have left the buffer.
+            Made::Group(group, rows, _charge) => {
                 self.rows += rows;
                 self.writer.append(group).map_err(not_encoded)?;
                 self.pass_on()
@@ -157,6 +176,7 @@ impl Session {
             parquet::create(buffer.clone(), form.schema().clone()).map_err(not_encoded)?;
         let mut target = Target { form: form.clone(), writer, buffer, sink, rows: 0 };
         let workers = self.workers_for_rows(plan);
+        let charge = self.connection.charge();
         let done = if workers > 0 {
             // Some four row groups for each worker, so that all end at about the same time.
             let pages = plan.parted.map_or(0, |p| p.table(&plan.program).pages());
@@ -167,7 +187,7 @@ impl Session {
                 pages,
                 &[],
                 &mut Nowhere,
-                move || Maker::new(form.clone(), encoder.clone()),
+                move || Maker::new(form.clone(), encoder.clone(), charge.another()),
                 |maker, read, hand| {
                     let mut gap = None;
                     let gathered = read(&mut |row: &Row<'_>| {
@@ -194,7 +214,7 @@ impl Session {
                 },
             )?
         } else {
-            let mut maker = Maker::new(form, encoder);
+            let mut maker = Maker::new(form, encoder, charge);
             let done = self.run_program(plan, &[], &mut |row: &Row<'_>| {
                 match maker.push(row)? {
                     Pushed::More => {}

@@ -256,13 +256,18 @@ pub(crate) struct Columns {
     builders: Vec<Builder>,
     rows: usize,
     bytes: usize,
+    /// Bytes of a row's values without those of variable length.
+    width: usize,
     cell: String,
 }
 
 impl Columns {
     pub fn new(form: Arc<Form>) -> Columns {
-        let builders = form.schema.fields().iter().map(|f| Builder::new(f.data_type())).collect();
-        Columns { form, builders, rows: 0, bytes: 0, cell: String::new() }
+        let types = form.schema.fields().iter().map(|f| f.data_type());
+        let builders = types.clone().map(Builder::new).collect();
+        // Of a text or bytes its end.
+        let width = types.map(|t| t.primitive_width().unwrap_or(size_of::<i32>())).sum();
+        Columns { form, builders, rows: 0, bytes: 0, width, cell: String::new() }
     }
     pub fn push(&mut self, row: &Row<'_>) -> Result<(), Gap> {
         let form = &*self.form;
@@ -277,8 +282,12 @@ impl Columns {
             }
         }
         self.rows += 1;
-        self.bytes += 8 * self.builders.len();
+        self.bytes += self.width;
         Ok(())
+    }
+    /// Bytes that the rows take, roughly.
+    pub fn bytes(&self) -> usize {
+        self.bytes
     }
     pub fn rows(&self) -> usize {
         self.rows

@@ -4,7 +4,7 @@ use arrow_array::{
     TimestampNanosecondArray, UInt64Array,
 };
 use arrow_schema::Schema;
-use ondol::{Database, Session, TempFolder};
+use ondol::{Database, OpenOptions, Session, TempFolder};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -302,6 +302,85 @@ fn options_are_parquets_own() {
         "22023",
         &["only available using COPY TO"],
     );
+}
+
+fn used(s: &mut Session) -> u64 {
+    let rows = s.query("SELECT bytes FROM ondol_memory WHERE name = 'used'", &[]).unwrap();
+    rows.row(0).get::<i64>(0).unwrap() as u64
+}
+
+/// Asks, while row groups are written, what they are charged: at least their own bytes.
+struct Asking {
+    session: Session,
+    before: u64,
+    groups: usize,
+}
+impl std::io::Write for Asking {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        // Not the file's beginning and its footer.
+        if bytes.len() > 1 << 20 {
+            let used = used(&mut self.session);
+            assert!(
+                used >= self.before + bytes.len() as u64 - 1024,
+                "{} after {}, for {}",
+                used,
+                self.before,
+                bytes.len()
+            );
+            self.groups += 1;
+        }
+        Ok(bytes.len())
+    }
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Row groups count against the memory limit while they are made and until they are written; what is refused leaves no file, and the one before as it was.
+#[test]
+fn row_groups_are_charged() {
+    const MIB: u64 = 1 << 20;
+    for workers in [0, 2] {
+        let folder = TempFolder::new().unwrap();
+        let db = OpenOptions::new().memory_limit(96 << 20).open(folder.path().join("db")).unwrap();
+        let p = Place { folder, db };
+        let mut s = p.session(workers);
+        s.execute(
+            "CREATE TABLE t (a double precision, b double precision, c double precision, d text);
+             INSERT INTO t SELECT random(), random(), random(), 'row ' || n FROM generate_series(1, 400000) n;
+             CREATE TABLE filler (b text)",
+        )
+        .unwrap();
+        let file = p.file("t.parquet");
+        assert_eq!(to(&mut s, "t", &file, "").unwrap(), "COPY 400000");
+        let whole = std::fs::read(&file).unwrap();
+        let before = used(&mut s);
+        let mut asking = Asking { session: p.db.session(), before, groups: 0 };
+        s.copy_out("COPY t TO STDOUT (FORMAT parquet)", &mut asking, |_| {}).unwrap();
+        assert!(asking.groups > 0);
+        assert!(used(&mut s) <= before + MIB / 4, "{} after {before}", used(&mut s));
+        // Hardly anything is left.
+        let more = "INSERT INTO filler SELECT 'a text of forty bytes, more or less, or so' FROM generate_series(1, 5000)";
+        while done(&mut s, more).is_ok() {}
+        let full = used(&mut s);
+        refused(to(&mut s, "t", &file, ""), "53200", &["out of memory"]);
+        refused(to(&mut s, "t", &p.file("new.parquet"), ""), "53200", &["out of memory"]);
+        assert!(used(&mut s) <= full + MIB / 4, "{} after {full}", used(&mut s));
+        assert!(std::fs::read(&file).unwrap() == whole, "with {workers} workers");
+        let mut names: Vec<_> =
+            std::fs::read_dir(p.folder.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
+        names.sort();
+        assert_eq!(names, ["db", "t.parquet"], "with {workers} workers");
+    }
+    // Rows that no table holds.
+    let many = "(SELECT random() AS a, random() AS b, random() AS c FROM generate_series(1, 1200000) n)";
+    let mut p = Place::new();
+    assert_eq!(to(&mut p.session(2), many, &p.file("new.parquet"), "").unwrap(), "COPY 1200000");
+    p.db = OpenOptions::new().memory_limit(24 << 20).open(p.file("small")).unwrap();
+    let mut s = p.session(2);
+    let before = used(&mut s);
+    refused(to(&mut s, many, &p.file("new.parquet"), ""), "53200", &["out of memory"]);
+    assert!(used(&mut s) <= before + MIB / 4, "{} after {before}", used(&mut s));
 }
 
 /// A file is replaced when the new one is whole, with its permissions; what is no file, and what a link leads to, is written to.

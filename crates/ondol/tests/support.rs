@@ -401,7 +401,7 @@ const PARQUET: &str = "
 
 What has no value there is an error that names row and column: NaN of numeric, infinite dates and timestamps, timestamps after the year 294246. `UNREPRESENTABLE 'null'` makes them NULL, `UNREPRESENTABLE 'text'` makes text of all columns of these types. Only the latter takes numeric without a precision; a cast gives it one.
 
-A file that COPY TO writes, also as text, has its name when it is whole: until then it is `NAME.PID.N.partial`, which an error removes. What is no file (a pipe, a device), and what a link leads to, is written to directly.
+Row groups count against the memory limit until they are written (53200): of a table each is what one worker makes of 1 to 16 MB of it, of other queries up to 1,048,576 rows or some 128 MB. A file that COPY TO writes, also as text, has its name when it is whole: until then it is `NAME.PID.N.partial`, which an error removes. What is no file (a pipe, a device), and what a link leads to, is written to directly.
 
 Files are read by the names of their columns: with a list of columns these, and no others; without one all of the file's, which the table must have. Columns that the file lacks get their defaults. A column of a type that the table's cannot hold exactly is refused (42804); so is a value that does not fit, or would lose digits, with its row and column. Texts are read into columns of every type, as COPY reads them. Columns of lists and structures are refused, and compression other than Snappy, gzip and LZ4.
 ";

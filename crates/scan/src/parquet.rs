@@ -71,13 +71,24 @@ impl Group {
         self.rows += batch.num_rows();
         Ok(())
     }
+    /// Bytes of memory that it takes, as the encoder estimates them.
+    pub fn bytes(&self) -> usize {
+        self.columns.iter().map(ArrowColumnWriter::memory_size).sum()
+    }
     /// It is as large as row groups should be.
     pub fn is_full(&self) -> bool {
-        self.rows >= ROWS || self.columns.iter().map(ArrowColumnWriter::memory_size).sum::<usize>() >= BYTES
+        self.rows >= ROWS || self.bytes() >= BYTES
     }
     pub fn finish(self) -> Result<Encoded> {
         let columns = self.columns.into_iter().map(|c| c.close().map_err(as_io)).collect::<Result<_>>()?;
         Ok(Encoded { columns })
+    }
+}
+
+impl Encoded {
+    /// Bytes.
+    pub fn bytes(&self) -> usize {
+        self.columns.iter().map(|c| usize::try_from(c.close().bytes_written).unwrap_or(usize::MAX)).sum()
     }
 }
 
