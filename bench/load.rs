@@ -141,6 +141,7 @@ pub fn run(args: Args) -> Result<()> {
         contest.aim("against DuckDB", "Ondol COPY", Some("DuckDB COPY"), Bound::RateAtLeast(1.0));
     }
     contest.run(args.common.rounds(), &mut report)?;
+    report.children(machine::children_seconds());
     report.finish()
 }
 
@@ -168,21 +169,11 @@ fn ondol(path: &Path, csv: &Path, rows: u64, wanted: &Sums) -> Result<Sample> {
     Ok(sample)
 }
 
-/// CPU seconds of the children that ended so far.
-fn children_cpu() -> f64 {
-    // Fields 16 and 17 of the process's line, after its name in brackets: ticks of a hundredth of a second.
-    let text = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    let after = text.rsplit_once(')').map_or("", |(_, t)| t);
-    let fields: Vec<f64> = after.split_whitespace().filter_map(|f| f.parse().ok()).collect();
-    // The state is a letter and was dropped: field 4 stands at 0.
-    fields.get(12).zip(fields.get(13)).map_or(0.0, |(u, s)| (u + s) / 100.0)
-}
-
 fn timed_child(rows: u64, run: impl FnOnce() -> Result<()>) -> Result<Sample> {
-    let (cpu, start) = (children_cpu(), Instant::now());
+    let (cpu, start) = (machine::children_seconds(), Instant::now());
     run()?;
     let seconds = start.elapsed().as_secs_f64();
-    Ok(Sample { operations: rows, seconds, cpu_s: children_cpu() - cpu, ..Sample::default() })
+    Ok(Sample { operations: rows, seconds, cpu_s: machine::children_seconds() - cpu, ..Sample::default() })
 }
 
 fn sqlite_import(program: &str, path: &Path, csv: &Path, rows: u64, wanted: &Sums) -> Result<Sample> {

@@ -3,11 +3,13 @@
 
 mod checkpoint;
 mod directory;
+mod encode;
 mod load;
 #[cfg(target_arch = "x86_64")]
 mod pmem;
 mod recovery;
 mod ring;
+mod scan;
 mod tpcc;
 
 use clap::Parser;
@@ -22,6 +24,8 @@ enum Bench {
     Recovery(recovery::Args),
     Checkpoint(checkpoint::Args),
     Ring(ring::Args),
+    Scan(scan::Args),
+    Encode(encode::Args),
     #[cfg(target_arch = "x86_64")]
     Pmem(pmem::Args),
 }
@@ -34,6 +38,8 @@ fn main() -> ondol_bench::Result<()> {
         Bench::Recovery(args) => recovery::run(args),
         Bench::Checkpoint(args) => checkpoint::run(args),
         Bench::Ring(args) => ring::run(args),
+        Bench::Scan(args) => scan::run(args),
+        Bench::Encode(args) => encode::run(args),
         #[cfg(target_arch = "x86_64")]
         Bench::Pmem(args) => pmem::run(args),
     }

@@ -1,14 +1,17 @@
 //! What the benches share. It stands outside the house: it sees the database through its public API alone, and
 //! links what it is compared with.
 //!
-//! Owns: alternating rounds, judging, reports, the machine's description, the subscriber table, the TPC-C driver.
+//! Owns: alternating rounds, judging, reports, the machine's description, the subscriber table, TPC-H's lineitem, the TPC-C driver, servers of others that a run starts.
 //! Must not know: anything of Ondol that `ondol` does not export.
 #![deny(unsafe_code)]
 
 pub mod bare;
 pub mod chart;
+pub mod cluster;
 pub mod customers;
+pub mod encoder;
 pub mod histogram;
+pub mod lineitem;
 pub mod machine;
 #[cfg(target_arch = "x86_64")]
 pub mod mapped;

@@ -19,6 +19,27 @@ pub fn cpu_seconds() -> f64 {
     t.tv_sec as f64 + t.tv_nsec as f64 / 1e9
 }
 
+/// The numbers of a process's line in /proc from the CPU seconds on: its own (user, system), and those of its children that ended and were waited for. With fewer
+/// it is gone.
+fn ticks(process: &str) -> Vec<f64> {
+    let text = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    // After the name in brackets come the state and ten numbers; a tick is a hundredth of a second on Linux.
+    let after = text.rsplit_once(')').map_or("", |(_, t)| t);
+    after.split_whitespace().skip(11).take(4).filter_map(|f| f.parse().ok()).map(|t: f64| t / 100.0).collect()
+}
+
+/// CPU seconds of this process's children that ended and were waited for, with theirs.
+pub fn children_seconds() -> f64 {
+    ticks("self").iter().skip(2).sum()
+}
+
+/// CPU seconds of a process and all that it began, whether they still run or were waited for.
+pub fn family_seconds(process: u32) -> f64 {
+    let below = fs::read_to_string(format!("/proc/{process}/task/{process}/children")).unwrap_or_default();
+    let own: f64 = ticks(&process.to_string()).iter().sum();
+    own + below.split_whitespace().filter_map(|p| p.parse().ok()).map(family_seconds).sum::<f64>()
+}
+
 fn field(file: &str, name: &str) -> Option<String> {
     let text = fs::read_to_string(file).ok()?;
     let line = text.lines().find(|l| l.starts_with(name))?;
@@ -137,5 +158,13 @@ mod tests {
         assert!(cpu_seconds() > before);
         assert!(resident_bytes() > 1 << 16);
         assert_eq!(file_system(Path::new("/proc/self/status")), "proc");
+        assert!(family_seconds(std::process::id()) > 0.0);
+        assert_eq!(family_seconds(0), 0.0);
+        // A shell that counts for a while.
+        let before = children_seconds();
+        let done = std::process::Command::new("sh")
+            .args(["-c", "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done"])
+            .status();
+        assert!(done.is_ok_and(|s| s.success()) && children_seconds() > before);
     }
 }

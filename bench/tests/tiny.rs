@@ -68,6 +68,56 @@ fn ring() {
 }
 
 #[test]
+fn scan() {
+    let folder = ondol::TempFolder::new().expect("a folder");
+    let (memory, tbl) = (folder.path().join("memory"), folder.path().join("lineitem.tbl"));
+    std::fs::create_dir(&memory).expect("a folder");
+    // 1,200 rows as TPC-H's generators write them, of which the first 1,000 are taken.
+    let lines: String = (0..1200)
+        .map(|i| {
+            format!(
+                "{i}|{}|7|1|17.00|2116{}.23|0.04|0.02|N|O|1996-0{}-13|1996-02-12|1996-03-22|DELIVER IN PERSON|TRUCK|egular courts, above|\n",
+                i * 7 % 1000,
+                i % 10,
+                1 + i % 9
+            )
+        })
+        .collect();
+    std::fs::write(&tbl, lines).expect("written");
+    let says =
+        ["COPY to CSV", "COPY to Parquet", "Totals", "Groups", "the encoder alone", "Ondol, 3 workers"];
+    let memory = memory.to_str().expect("a plain path");
+    tiny("scan", &["--memory", memory, "--workers", "1,3"], &says);
+    let tbl = ["--memory", memory, "--tbl", tbl.to_str().expect("a plain path"), "--rows", "1000"];
+    tiny("scan", &tbl, &["1,000 rows of TPC-H's lineitem"]);
+    assert_eq!(std::fs::read_dir(memory).expect("the folder").count(), 0, "something is left in memory");
+}
+
+/// The encoder alone: what it writes has all rows.
+#[test]
+fn encode() {
+    use arrow_array::{Int64Array, RecordBatch};
+    use std::sync::Arc;
+    let folder = ondol::TempFolder::new().expect("a folder");
+    let (arrow, parquet) = (folder.path().join("t.arrow"), folder.path().join("t.parquet"));
+    let column = Arc::new(Int64Array::from_iter_values(0..1000));
+    let batch = RecordBatch::try_from_iter([("n", column as _)]).expect("a batch");
+    let file = std::fs::File::create(&arrow).expect("a file");
+    let mut writer = arrow_ipc::writer::FileWriter::try_new(file, &batch.schema()).expect("a writer");
+    writer.write(&batch).and_then(|()| writer.write(&batch)).and_then(|()| writer.finish()).expect("written");
+    let encode = |from: &std::path::Path| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ondol-bench"));
+        command.arg("encode").arg(from).arg("--to").arg(&parquet).output().expect("the bench runs")
+    };
+    let out = encode(&arrow);
+    let stdout = String::from_utf8_lossy(&out.stdout);
+    assert!(stdout.starts_with("rows 2000\n") && stdout.contains("\ncpu_seconds "), "{stdout} {out:?}");
+    assert_eq!(ondol_bench::encoder::Batches::from_parquet(&parquet).expect("read back").rows(), 2000);
+    let out = encode(&parquet);
+    assert!(!out.status.success() && String::from_utf8_lossy(&out.stderr).contains("t.parquet"), "{out:?}");
+}
+
+#[test]
 #[cfg(target_arch = "x86_64")]
 fn pmem() {
     let deps = std::env::current_exe().expect("a path");

@@ -1,0 +1,49 @@
+//! The Parquet library's encoder alone: what writing a table's batches takes one thread where nothing has to be read or converted first. It is the bound for what
+//! exports to Parquet, with the settings that Ondol gives the library.
+use crate::Result;
+use arrow_array::RecordBatch;
+use arrow_ipc::reader::FileReader;
+use arrow_schema::SchemaRef;
+use parquet::arrow::ArrowWriter;
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use parquet::basic::Compression;
+use parquet::file::properties::WriterProperties;
+use std::fs::File;
+use std::io::{BufReader, Write};
+use std::path::Path;
+
+/// Rows of a batch that is read from Parquet.
+const ROWS: usize = 1 << 16;
+
+/// A table in memory.
+pub struct Batches {
+    schema: SchemaRef,
+    batches: Vec<RecordBatch>,
+}
+
+impl Batches {
+    /// Reads a file of Arrow's (IPC).
+    pub fn from_arrow(path: &Path) -> Result<Batches> {
+        let reader = FileReader::try_new(BufReader::new(File::open(path)?), None)?;
+        Ok(Batches { schema: reader.schema(), batches: reader.collect::<std::result::Result<_, _>>()? })
+    }
+    pub fn from_parquet(path: &Path) -> Result<Batches> {
+        let reader = ParquetRecordBatchReaderBuilder::try_new(File::open(path)?)?;
+        let schema = reader.schema().clone();
+        let batches = reader.with_batch_size(ROWS).build()?.collect::<std::result::Result<_, _>>()?;
+        Ok(Batches { schema, batches })
+    }
+    pub fn rows(&self) -> u64 {
+        self.batches.iter().map(|b| b.num_rows() as u64).sum()
+    }
+    /// Encodes and writes all of it, compressed with Snappy.
+    pub fn encode(&self, out: impl Write + Send) -> Result<()> {
+        let properties = WriterProperties::builder().set_compression(Compression::SNAPPY).build();
+        let mut writer = ArrowWriter::try_new(out, self.schema.clone(), Some(properties))?;
+        for batch in &self.batches {
+            writer.write(batch)?;
+        }
+        writer.close()?;
+        Ok(())
+    }
+}
