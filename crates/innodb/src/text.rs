@@ -433,9 +433,29 @@ pub fn uuid(bytes: &[u8]) -> Option<String> {
     Some(format!("{}-{}-{}-{}-{}", h(0..4), h(4..6), h(6..8), h(8..10), h(10..16)))
 }
 
-/// An IPv6 address as the server writes it.
+/// An IPv6 address as the server writes it: the longest run of zero words, also of one, is left out, and what begins with 96 bits that say so ends as an IPv4 address.
 pub fn inet6(octets: [u8; 16]) -> Cow<'static, str> {
-    Cow::Owned(std::net::Ipv6Addr::from(octets).to_string())
+    let words: Vec<u16> = octets.chunks(2).map(|w| u16::from_be_bytes([w[0], w[1]])).collect();
+    // The first of the longest.
+    let mut gap = 0..0;
+    let mut from = 0;
+    for (i, word) in words.iter().enumerate() {
+        if *word != 0 {
+            from = i + 1;
+        } else if i + 1 - from > gap.len() {
+            gap = from..i + 1;
+        }
+    }
+    if gap == (0..6) || gap == (0..5) && words[5] == 0xffff {
+        let [.., a, b, c, d] = octets;
+        let mapped = if gap.len() == 5 { "ffff:" } else { "" };
+        return Cow::Owned(format!("::{mapped}{a}.{b}.{c}.{d}"));
+    }
+    let join = |words: &[u16]| words.iter().map(|w| format!("{w:x}")).collect::<Vec<_>>().join(":");
+    Cow::Owned(match gap.is_empty() {
+        true => join(&words),
+        false => format!("{}::{}", join(&words[..gap.start]), join(&words[gap.end..])),
+    })
 }
 
 #[cfg(test)]
@@ -496,6 +516,24 @@ mod tests {
             assert_eq!(uuid(&bytes(stored)).as_deref(), Some(shown));
         }
         assert_eq!(uuid(&[0; 15]), None);
+    }
+
+    #[test]
+    fn ipv6_as_mariadb_writes_it() {
+        for (address, shown) in [
+            ("e273:6529:853e:b715:bb8:0:ee2d:e21b", "e273:6529:853e:b715:bb8::ee2d:e21b"),
+            ("2001:db8::ff00:42:8329", "2001:db8::ff00:42:8329"),
+            ("1:0:0:2:3:0:0:4", "1::2:3:0:0:4"),
+            ("::", "::"),
+            ("::1", "::1"),
+            ("1::", "1::"),
+            ("::ffff:1.2.3.4", "::ffff:1.2.3.4"),
+            ("::1.2.3.4", "::1.2.3.4"),
+            ("1:2:3:4:5:6:7:8", "1:2:3:4:5:6:7:8"),
+        ] {
+            let octets = address.parse::<std::net::Ipv6Addr>().expect("an address").octets();
+            assert_eq!(inet6(octets), shown);
+        }
     }
 
     #[test]
