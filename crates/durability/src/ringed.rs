@@ -32,8 +32,6 @@ use std::time::Duration;
 
 /// No entry waits once this part of the ring is live.
 const PART: u64 = 4;
-/// A writer waits so long for one who drains.
-const PAUSE: Duration = Duration::from_micros(20);
 /// The system's number for input or output that failed.
 const ILL: i32 = 5;
 
@@ -199,6 +197,8 @@ impl Shared {
 }
 
 impl Files for Shared {
+    /// A sync is of the whole file.
+    const PIECE: u64 = 4 << 20;
     fn sync(&self, segment: &Segment, _: Range<u64>) -> Result<bool, i32> {
         if mutated("ring_freed_before_synced") {
             return Ok(true);
@@ -224,11 +224,11 @@ impl Files for Shared {
     fn is_dead(&self, _: u64) -> bool {
         false
     }
-    fn pause(&self) {
-        thread::sleep(PAUSE)
+    fn wait(&self, ns: u64) {
+        thread::sleep(Duration::from_nanos(ns))
     }
     fn now(&self) -> u64 {
-        ondol_base::clock::now().as_secs()
+        ondol_base::clock::now().as_nanos() as u64
     }
 }
 
@@ -260,6 +260,7 @@ impl File for RingedFile {
             held.append(segment, offset, buf.len(), fetch).map_err(|e| s.failed(e))?
         }
         s.wake();
+        s.ring.pace(s, buf.len());
         Ok(())
     }
     fn sync_data(&self) -> io::Result<()> {

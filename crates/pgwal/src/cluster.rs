@@ -228,16 +228,17 @@ impl Files for Cluster {
             Process::Unknown => false,
         }
     }
-    fn pause(&self) {
-        let time = libc::timespec { tv_sec: 0, tv_nsec: 20_000 };
+    fn wait(&self, ns: u64) {
+        const SECOND: u64 = 1_000_000_000;
+        let time = libc::timespec { tv_sec: (ns / SECOND) as i64, tv_nsec: (ns % SECOND) as i64 };
         // SAFETY: the structure is readable; a signal may end the sleep.
         unsafe { libc::syscall(libc::SYS_nanosleep, &time, 0usize) };
     }
     fn now(&self) -> u64 {
         let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
         // SAFETY: the structure is writable.
-        unsafe { libc::syscall(libc::SYS_clock_gettime, libc::CLOCK_REALTIME, &mut time) };
-        time.tv_sec as u64
+        unsafe { libc::syscall(libc::SYS_clock_gettime, libc::CLOCK_BOOTTIME, &mut time) };
+        time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
     }
 }
 

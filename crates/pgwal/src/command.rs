@@ -37,7 +37,7 @@ const LAST: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_millis(50);
 /// Segments are written again and again at their ends: entries wait so long, so that these pages are synced once; or until this part of
 /// the ring is live.
-const WAIT_S: u64 = 1;
+const WAIT: Duration = Duration::from_secs(1);
 const PART: u64 = 8;
 
 /// Does what a command line says, without the program's name; `name` is how it was called.
@@ -302,8 +302,8 @@ impl Opened {
         say("syncs spared", s.spared.to_string());
         say("drains", s.drains.to_string());
         say("found full", s.full.to_string());
-        let lag = self.cluster.now().saturating_sub(s.drained_at);
-        let lag = if s.live == 0 || s.drained_at == 0 { "-".into() } else { format!("{lag} s") };
+        let lag = Duration::from_nanos(self.cluster.now().saturating_sub(s.drained_at));
+        let lag = if s.live == 0 || s.drained_at == 0 { "-".into() } else { format!("{} s", lag.as_secs()) };
         say("destage lag", lag);
         say("a sync failed", yes(s.failed));
         if let Some(seconds) = seconds.filter(|s| *s > 0) {
@@ -331,7 +331,7 @@ impl Opened {
     /// Frees what waited long enough, at most `rate` bytes a second.
     fn destage(&self, rate: Option<u64>) -> Result<(), Error> {
         let s = self.ring.status();
-        let waited = self.cluster.now().abs_diff(s.drained_at) >= WAIT_S;
+        let waited = Duration::from_nanos(self.cluster.now().abs_diff(s.drained_at)) >= WAIT;
         if s.live == 0 || s.live < s.slots / PART && !waited {
             return Ok(());
         }

@@ -190,7 +190,7 @@ impl Files for Unsynced {
     fn is_dead(&self, _: u64) -> bool {
         false
     }
-    fn pause(&self) {}
+    fn wait(&self, _: u64) {}
     fn now(&self) -> u64 {
         0
     }

@@ -335,6 +335,8 @@ impl Service {
                 return lost(e) as isize;
             }
             known.covered.store(true, Relaxed);
+            drop(held);
+            self.ring.pace(&self.cluster, len);
             return n as isize;
         }
         // Past the ring (R6): durable before it returns, so that whoever is asked to sync need not know of it.

@@ -35,10 +35,15 @@ const DRAINING: usize = 1536;
 const SPARED: usize = 1600;
 const DRAINED_AT: usize = 1664;
 const DOUBT: usize = 1728;
+/// Nanoseconds that it takes to free an entry, by the last few pieces.
+const COST: usize = 1792;
 
-/// What one sync of a drain covers at most, in bytes of a segment and in entries: others wait for no more than that.
-const PIECE: u64 = 4 << 20;
+/// Entries that one sync of a drain frees at most.
 const PIECE_ENTRIES: u64 = 4096;
+/// Nanoseconds until a lock is looked at again.
+const LOOK_AGAIN: u64 = 20_000;
+/// No writer is held back longer for one write, in nanoseconds.
+const LONGEST: u64 = 1_000_000_000;
 /// The system's number for input and output that failed.
 const ILL: i32 = 5;
 /// No segment is larger.
@@ -46,6 +51,8 @@ const LARGEST: u64 = 1 << 30;
 
 /// The files that the ring stands before, as the running process reaches them.
 pub trait Files {
+    /// Bytes of a segment that one sync of a drain covers at most: others wait for no more than that.
+    const PIECE: u64 = 1 << 20;
     /// Syncs a part of a segment: all that any process has written there. `false` where there is no such file any more. An error is the
     /// system's number for it.
     fn sync(&self, segment: &Segment, part: Range<u64>) -> Result<bool, i32>;
@@ -55,9 +62,9 @@ pub trait Files {
     /// Who the calling process is: not 0, and nobody else ever.
     fn myself(&self) -> u64;
     fn is_dead(&self, process: u64) -> bool;
-    /// Lets others run.
-    fn pause(&self);
-    /// Seconds since any fixed time.
+    /// Lets others run for about so many nanoseconds.
+    fn wait(&self, ns: u64);
+    /// Nanoseconds since any fixed time.
     fn now(&self) -> u64;
 }
 
@@ -85,7 +92,7 @@ pub struct Status {
     pub full: u64,
     /// Syncs that were asked for and not done.
     pub spared: u64,
-    /// When all entries were last freed, in seconds by [`Files::now`]; 0: never.
+    /// When all entries were last freed, by [`Files::now`]; 0: never.
     pub drained_at: u64,
     pub failed: bool,
 }
@@ -159,7 +166,7 @@ impl<M: Memory> Ring<M> {
     pub fn enter<'a, F: Files>(&'a self, files: &'a F) -> Result<Held<'a, M, F>, Error> {
         while !self.memory.exchange(LOCK, 0, files.myself()) {
             if !self.relieve(files)? {
-                files.pause()
+                files.wait(LOOK_AGAIN)
             }
         }
         let held = Held { ring: self, files };
@@ -215,25 +222,49 @@ impl<M: Memory> Ring<M> {
     /// Waits until nobody else drains (I5).
     fn turn<'a, F: Files>(&'a self, files: &'a F) -> Result<Turn<'a, M, F>, Error> {
         loop {
+            match self.turn_now(files)? {
+                Some(turn) => return Ok(turn),
+                None => files.wait(LOOK_AGAIN),
+            }
+        }
+    }
+    /// `None` while somebody else drains.
+    fn turn_now<'a, F: Files>(&'a self, files: &'a F) -> Result<Option<Turn<'a, M, F>>, Error> {
+        let holder = loop {
             let holder = self.memory.word(DRAINING);
             if holder != 0 && !files.is_dead(holder) {
-                files.pause();
-                continue;
+                return Ok(None);
             }
             if self.memory.exchange(DRAINING, holder, files.myself()) {
-                let turn = Turn { ring: self, files };
-                if let Some(e) = self.failure() {
-                    return Err(e);
-                }
-                if holder != 0 {
-                    // It may have been told of an error, and died before it said so. The file system tells of it once more, unless
-                    // it was this that the dead one asked.
-                    if self.memory.word(DOUBT) != 0 {
-                        return Err(self.fail(ILL));
-                    }
-                    self.sync_all(files)?
-                }
-                return Ok(turn);
+                break holder;
+            }
+        };
+        let turn = Turn { ring: self, files };
+        if let Some(e) = self.failure() {
+            return Err(e);
+        }
+        if holder != 0 {
+            // It may have been told of an error, and died before it said so. The file system tells of it once more, unless
+            // it was this that the dead one asked.
+            if self.memory.word(DOUBT) != 0 {
+                return Err(self.fail(ILL));
+            }
+            self.sync_all(files)?
+        }
+        Ok(Some(turn))
+    }
+    /// Holds back who has written `bytes`, and holds no lock, where more than half of the ring is live (R5): the longer, the fuller it is; at three
+    /// quarters for as long as it takes to free what was written, so that there, at the latest, no more comes than goes.
+    pub fn pace<F: Files>(&self, files: &F, bytes: usize) {
+        let m = &self.memory;
+        let live = m.word(HEAD).saturating_sub(m.word(TAIL));
+        let over = live.saturating_sub(self.slots / 2);
+        if over != 0 {
+            let due = (bytes.div_ceil(DATA) as u64).saturating_mul(m.word(COST));
+            let due = u128::from(due) * u128::from(4 * over) / u128::from(self.slots);
+            match LONGEST.min(u64::try_from(due).unwrap_or(LONGEST)) {
+                0 => {}
+                ns => files.wait(ns),
             }
         }
     }
@@ -365,7 +396,11 @@ impl<M: Memory, F: Files> Held<'_, M, F> {
             if full()? {
                 m.count(FULL, 1);
                 while full()? {
-                    self.ring.drain_some(self.files)?
+                    // Whoever drains makes room, too, and may have the next turn at once: the room is waited for, not the turn.
+                    match self.ring.turn_now(self.files)? {
+                        Some(turn) => turn.piece()?,
+                        None => self.files.wait(LOOK_AGAIN),
+                    }
                 }
             }
             for sequence in first..end {
@@ -432,7 +467,7 @@ impl<M: Memory, F: Files> Turn<'_, M, F> {
                 None => part = Some((e.segment, e.offset..to)),
                 Some((segment, range)) => {
                     let joined = range.start.min(e.offset)..range.end.max(to);
-                    if e.segment != *segment || joined.end - joined.start > PIECE {
+                    if e.segment != *segment || joined.end - joined.start > F::PIECE {
                         break;
                     }
                     *range = joined
@@ -443,13 +478,17 @@ impl<M: Memory, F: Files> Turn<'_, M, F> {
         let Some((segment, range)) = part else {
             return Ok(());
         };
+        let began = self.files.now();
         if ill || !self.files.sync(&segment, range).map_err(|e| self.ring.fail(e))? {
             self.ring.sync_all(self.files)?
         }
         self.ring.free(end);
         m.count(DRAINS, 1);
+        let now = self.files.now();
+        let cost = now.saturating_sub(began) / (end - first);
+        m.set(COST, m.word(COST).midpoint(cost));
         if end == head {
-            m.set(DRAINED_AT, self.files.now())
+            m.set(DRAINED_AT, now)
         }
         Ok(())
     }

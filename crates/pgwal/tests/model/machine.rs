@@ -441,7 +441,7 @@ impl Files for Reached<'_> {
     fn is_dead(&self, process: u64) -> bool {
         process != self.machine.process.get()
     }
-    fn pause(&self) {
+    fn wait(&self, _: u64) {
         panic!("nobody alive holds the ring")
     }
     fn now(&self) -> u64 {
