@@ -371,7 +371,7 @@ where
 trait Convert: Send {
     type Word: Copy + Send;
     type Native;
-    /// Any value; it stands in for a NULL.
+    /// The word of zero, which stands where a NULL is.
     const NULL: Self::Word;
     fn word(window: Window<'_>, at: u16) -> Self::Word;
     /// Turns words into values' bits. False if one is no value.
@@ -401,8 +401,7 @@ struct Days;
 impl Convert for Days {
     type Word = u32;
     type Native = i32;
-    /// The first day of the year 1.
-    const NULL: u32 = (1 << 23 | 1 << 9 | 1 << 5 | 1) << 8;
+    const NULL: u32 = (1 << 23 | 1970 << 9 | 1 << 5 | 1) << 8;
     #[inline(always)]
     fn word(window: Window<'_>, at: u16) -> u32 {
         u32::from_be_bytes(*window.chunk(at))
