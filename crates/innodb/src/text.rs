@@ -364,6 +364,23 @@ pub fn put_parts(slot: &mut Slot, parts: Parts, scale: usize) -> usize {
     slot[at & (SLOT - 1)] = b'.';
     put_digits(slot, at + 1, parts.fraction, scale)
 }
+/// A number of hundredths.
+#[inline]
+pub fn put_cents(slot: &mut Slot, n: i64) -> usize {
+    let (at, n) = ((n < 0) as usize, n.unsigned_abs());
+    if n >= EIGHT {
+        return put_parts(slot, Parts { negative: at > 0, whole: n / 100, fraction: n % 100 }, 2);
+    }
+    slot[0] = b'-';
+    let digits = eight(n as u32);
+    // One digit before the point at least.
+    let zeros = (digits | 1 << 40).trailing_zeros() / 8;
+    let digits = digits | ZEROS;
+    put(slot, at, digits >> (8 * zeros));
+    let point = at + 6 - zeros as usize;
+    put(slot, point, (digits >> 48) << 8 | b'.' as u64);
+    point + 3
+}
 #[inline]
 pub fn put_date(slot: &mut Slot, at: usize, date: Date) -> usize {
     let digits = eight(date.year as u32 * 10_000 + date.month as u32 * 100 + date.day as u32) | ZEROS;
@@ -494,6 +511,13 @@ mod tests {
         assert_eq!(pushed(|b| put_time(b, 0, time(7, 0), 0)), "07:05:59");
         assert_eq!(pushed(|b| put_time(b, 0, time(838, 999_900), 4)), "838:05:59.9999");
         let parts = |negative, whole, fraction| Parts { negative, whole, fraction };
+        for n in (0..12_000).chain([99_999, 1_000_000, 99_999_999, 100_000_000, 999_999_999_999_999_999]) {
+            let (whole, fraction) = (n as u64 / 100, n as u64 % 100);
+            for n in [n, -n] {
+                let expected = pushed(|b| put_parts(b, Parts { negative: n < 0, whole, fraction }, 2));
+                assert_eq!(pushed(|b| put_cents(b, n)), expected);
+            }
+        }
         assert_eq!(pushed(|b| put_parts(b, parts(true, 0, 5), 2)), "-0.05");
         assert_eq!(pushed(|b| put_parts(b, parts(true, 0, 0), 2)), "0.00");
         assert_eq!(pushed(|b| put_parts(b, parts(false, 12, 0), 0)), "12");

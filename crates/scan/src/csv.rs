@@ -76,10 +76,6 @@ impl Lines {
         let last: [u8; 16] = std::array::from_fn(|n| rest.get(n).copied().unwrap_or(b' '));
         !chunks.iter().any(|chunk| has(chunk, self.special)) && !has(&last, self.special)
     }
-    /// Takes texts that stand in a line as they are, each with a byte behind it for what separates it.
-    pub fn push_all(&mut self, texts: &[u8]) {
-        self.bytes.extend_from_slice(texts);
-    }
     /// Any value.
     #[inline]
     pub fn text(&mut self, text: &[u8]) {
