@@ -42,13 +42,24 @@ const PART: u64 = 8;
 
 /// Does what a command line says, without the program's name; `name` is how it was called.
 pub fn main(name: &str, arguments: Vec<String>) -> ExitCode {
+    let usage = USAGE.replace("NAME", name);
+    if !matches!(arguments.first().map(String::as_str), Some("run" | "destage")) {
+        // Who reads what is told may stop to.
+        // SAFETY: before there are threads; the default action replaces Rust's, which is to ignore it.
+        unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
+    }
+    let own = arguments.split(|a| a == "--").next().unwrap_or_default();
+    if own.iter().any(|a| a == "--help" || a == "-h" || a == "help") {
+        println!("{usage}");
+        return ExitCode::SUCCESS;
+    }
     match Options::parse(&arguments).map(|o| o.obey()) {
-        None => {
-            eprintln!("{}", USAGE.replace("NAME", name));
+        Err(why) => {
+            eprintln!("{name}: {why}\n{usage}");
             ExitCode::from(2)
         }
-        Some(Ok(code)) => code,
-        Some(Err(why)) => {
+        Ok(Ok(code)) => code,
+        Ok(Err(why)) => {
             eprintln!("{name}: {why}");
             ExitCode::FAILURE
         }
@@ -71,38 +82,50 @@ struct Options {
 }
 
 impl Options {
-    fn parse(arguments: &[String]) -> Option<Options> {
+    /// What a command line says, or what is wrong with it.
+    fn parse(arguments: &[String]) -> Result<Options, String> {
         let mut rest = arguments.iter();
-        let mut o = Options { what: rest.next()?.clone(), ..Options::default() };
+        let what = rest.next().ok_or("no command")?.clone();
+        if !["init", "run", "destage", "recover", "status", "doctor", "discard"].contains(&what.as_str()) {
+            return Err(format!("there is no command {what:?}"));
+        }
+        let mut o = Options { what, ..Options::default() };
         while let Some(name) = rest.next() {
             if name == "--" {
                 o.server = rest.cloned().collect();
                 break;
             }
-            let value = rest.next()?;
+            let value = rest.next().ok_or(format!("{name}: expected a value behind it"))?;
+            let expected = |what: &str| format!("{name}: expected {what}, found {value:?}");
             match (o.what.as_str(), name.as_str()) {
                 (_, "--ring") => o.ring = Some(value.into()),
-                ("init", "--size") => o.size = Some(size(value)?),
+                ("init", "--size") => o.size = Some(size(value).ok_or_else(|| expected(SIZE))?),
                 ("init" | "doctor" | "discard", "--pgdata") => o.data = Some(value.into()),
                 ("init", "--promise") => o.promise = Some(value.clone()),
                 ("run", "--library") => o.preload = Some(value.into()),
-                ("run" | "destage", "--rate") => o.rate = Some(size(value)?),
-                ("status", "--seconds") => o.seconds = Some(value.parse().ok()?),
+                ("run" | "destage", "--rate") => o.rate = Some(size(value).ok_or_else(|| expected(SIZE))?),
+                ("status", "--seconds") => {
+                    o.seconds = Some(value.parse().map_err(|_| expected("a number of seconds"))?)
+                }
                 ("recover", "--rebooted") if value == "yes" => o.rebooted = true,
                 ("discard", "--lose-acknowledged-commits") if value == "yes" => o.lose = true,
-                _ => return None,
+                ("recover", "--rebooted") | ("discard", "--lose-acknowledged-commits") => {
+                    return Err(expected("yes"));
+                }
+                (what, _) => return Err(format!("{what} has no option {name:?}")),
             }
         }
         let (ring, data) = (o.ring.is_some(), o.data.is_some());
-        let fits = match o.what.as_str() {
-            "init" => o.size.is_some() && data && ring,
-            "run" => !o.server.is_empty() && ring,
-            "recover" | "status" | "destage" => ring,
-            "doctor" => data,
-            "discard" => ring != data,
-            _ => false,
+        let missing = match o.what.as_str() {
+            "init" if !(o.size.is_some() && data && ring) => "--ring, --size and --pgdata",
+            "run" if o.server.is_empty() || !ring => "--ring, and a server behind --",
+            "recover" | "status" | "destage" if !ring => "--ring",
+            "doctor" if !data => "--pgdata",
+            "discard" if ring == data => "either --ring or --pgdata",
+            what if what != "run" && !o.server.is_empty() => "nothing behind --",
+            _ => return Ok(o),
         };
-        (fits && (o.what == "run" || o.server.is_empty())).then_some(o)
+        Err(format!("{}: expected {missing}", o.what))
     }
     fn obey(&self) -> Result<ExitCode, String> {
         let ring = self.ring.as_deref().unwrap_or(Path::new(""));
@@ -123,6 +146,8 @@ impl Options {
         Ok(ExitCode::SUCCESS)
     }
 }
+
+const SIZE: &str = "bytes, or a number with MB or GB";
 
 fn size(text: &str) -> Option<u64> {
     let (digits, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
@@ -152,6 +177,7 @@ fn cluster_of(data: &Path) -> Result<(Cluster, file::Identity, file::Identity, C
             "{}: its file system keeps no birth times, so that a copy could pass for it",
             data.display()
         ),
+        libc::ENOENT => format!("{}: no data directory of PostgreSQL's: it has no pg_wal", data.display()),
         n => at(&data)(system(n)),
     })?;
     Ok((cluster, id, wal, path))
@@ -237,12 +263,16 @@ fn sync_folder_of(path: &Path) -> Result<(), String> {
 /// A ring's file and what its header says.
 fn header(path: &Path) -> Result<(File, Owner), String> {
     let file = OpenOptions::new().read(true).write(true).open(path).map_err(at(path))?;
+    let len = file.metadata().map_err(at(path))?.len();
+    let none = || format!("{}: no ring, or its header is damaged ({len} bytes)", path.display());
     let mut header = [0; file::OWNED];
+    if len < file::OWNED as u64 {
+        return Err(none());
+    }
     file.read_exact_at(&mut header, 0).map_err(at(path))?;
-    let owner =
-        Owner::decode(&header).ok_or(format!("{}: no ring, or its header is damaged", path.display()))?;
-    if file.metadata().map_err(at(path))?.len() < owner.len {
-        return Err(format!("{}: shorter than it was made ({} bytes)", path.display(), owner.len));
+    let owner = Owner::decode(&header).ok_or_else(none)?;
+    if len < owner.len {
+        return Err(format!("{}: it was made with {} bytes, and has {len}", path.display(), owner.len));
     }
     Ok((file, owner))
 }

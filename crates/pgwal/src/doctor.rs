@@ -45,7 +45,8 @@ impl Report {
 /// Examines a data directory, and the ring or the place for one.
 pub fn examine(data: &Path, ring: Option<&Path>) -> Result<String, String> {
     let mut r = Report { findings: String::new(), advice: vec![] };
-    let wal = data.join("pg_wal").canonicalize().map_err(at(data))?;
+    let wal = data.join("pg_wal");
+    let wal = wal.canonicalize().map_err(at(&wal))?;
     r.find("data directory", data.display());
     r.find("pg_wal", format!("{}, on {}", wal.display(), file_system(&wal)));
     if let Err(why) = kernel_tells_of_failed_writes() {
