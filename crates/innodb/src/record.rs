@@ -140,7 +140,8 @@ impl Plan {
             let (base, distance) = (plan.loose.len(), plan.tail);
             let lie = match (field.length, null) {
                 (Length::Fixed(n), None) => {
-                    plan.tail = u16::try_from(n + distance as u32).ok().filter(|n| *n <= Place::LONGEST)?;
+                    let tail = n.checked_add(distance.into()).and_then(|n| u16::try_from(n).ok());
+                    plan.tail = tail.filter(|n| *n <= Place::LONGEST)?;
                     Lie::Even { base, distance, length: n as u16 }
                 }
                 (Length::Fixed(n), Some(_)) if n > Place::LONGEST as u32 => return None,
@@ -1013,6 +1014,20 @@ impl<'a> Walk<'a> {
 mod tests {
     use super::*;
     use ondol_base::sim::Random;
+
+    #[test]
+    fn a_damaged_definition_with_fields_longer_than_any_record_has_no_plan() {
+        let field = |column, length| Field { column: Some(column), nullable: false, length };
+        for longest in [u32::MAX, u32::MAX - 7, 1 << 31, 65536] {
+            for fields in [
+                vec![field(0, Length::Fixed(8)), field(1, Length::Fixed(longest))],
+                vec![field(0, Length::Fixed(longest)), field(1, Length::Fixed(8))],
+            ] {
+                let shape = Shape::new(fields, 2);
+                assert!(shape.plans.iter().all(Option::is_none), "{longest}");
+            }
+        }
+    }
 
     /// A page of the new style with records of these fields, all of one shape.
     fn page(fields: &[Field], random: &mut Random) -> Vec<u8> {
