@@ -49,7 +49,7 @@ pub fn main(name: &str, arguments: Vec<String>) -> ExitCode {
         unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
     }
     let own = arguments.split(|a| a == "--").next().unwrap_or_default();
-    if own.iter().any(|a| a == "--help" || a == "-h" || a == "help") {
+    if own.first().is_some_and(|a| a == "help") || own.iter().any(|a| a == "--help" || a == "-h") {
         println!("{usage}");
         return ExitCode::SUCCESS;
     }
