@@ -44,9 +44,8 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Rows of a batch at most, and roughly its bytes.
-const ROWS: usize = 1 << 16;
-const BYTES: usize = 8 << 20;
+/// Rows of a batch at most.
+const ROWS: usize = 1 << 17;
 
 /// The columns that a table's rows become. Shared by all who make batches.
 pub struct Form {
@@ -135,18 +134,21 @@ pub struct Columns {
     form: Arc<Form>,
     columns: Vec<Box<dyn Values>>,
     rows: usize,
+    /// Bytes that make a batch large enough, roughly.
+    enough: usize,
     /// Dates that became NULL.
     nulled: u64,
 }
 
 impl Columns {
-    pub fn new(scan: &Scan, form: Arc<Form>) -> Columns {
+    /// `enough`: bytes of a batch, roughly, if it has not the most rows before.
+    pub fn new(scan: &Scan, form: Arc<Form>, enough: usize) -> Columns {
         let columns = form
             .columns
             .iter()
             .map(|(i, dictionary)| values(&scan.columns()[*i], dictionary.as_ref(), form.zero_dates))
             .collect();
-        Columns { form, columns, rows: 0, nulled: 0 }
+        Columns { form, columns, rows: 0, enough, nulled: 0 }
     }
     /// Takes rows of a leaf, column by column.
     pub fn add(&mut self, leaf: &Leaf<'_>, rows: Range<usize>) -> Result<()> {
@@ -161,7 +163,7 @@ impl Columns {
     }
     /// It is as large as a batch should be.
     pub fn is_full(&self) -> bool {
-        self.rows >= ROWS || self.columns.iter().map(|c| c.bytes()).sum::<usize>() >= BYTES
+        self.rows >= ROWS || self.columns.iter().map(|c| c.bytes()).sum::<usize>() >= self.enough
     }
     /// Dates that became NULL since the last call.
     pub fn take_nulled(&mut self) -> u64 {

@@ -85,12 +85,18 @@ pub fn columns(scan: &Scan, named: Option<&[String]>) -> Result<Vec<usize>> {
 
 /// Bytes of text that are handed over as one piece, roughly: what a part becomes, unless its rows lie mostly off its pages.
 const PIECE: usize = 4 << 20;
-/// Parts of a megabyte that are taken at once: for Arrow, enough for batches of a good size; for row groups at least 16, so that they are no small ones, and at most
-/// 64, so that a worker's last one is not waited for.
+/// Bytes of an Arrow batch, roughly: it is written out of the processor's nearer memory, where it was made, and where the next is made.
+#[cfg(feature = "columnar")]
+const BATCH: usize = 2 << 20;
+/// The same of a batch that Parquet's encoder is given, which looks at each column by itself: the longer, the better.
+#[cfg(feature = "columnar")]
+const ENCODED_BATCH: usize = 16 << 20;
+/// Parts of a megabyte that are taken at once: for Arrow, enough for a few batches; for row groups at least 16, so that they are no small ones, and at most
+/// 256, so that a worker's last one is not waited for.
 #[cfg(feature = "columnar")]
 const BATCH_PARTS: usize = 8;
 #[cfg(feature = "columnar")]
-const GROUP_PARTS: std::ops::RangeInclusive<usize> = 16..=64;
+const GROUP_PARTS: std::ops::RangeInclusive<usize> = 16..=256;
 
 /// Writes the table to `out`, which is called `to` in errors. `progress` is told now and then. A closed pipe ends it without an error.
 pub fn export(
@@ -187,12 +193,16 @@ fn parquet(
 ) -> std::result::Result<(), Ended> {
     let form = Arc::new(Form::new(scan, &options.columns, zero_dates));
     let (mut writer, encoder) = ondol_scan::parquet::create(out, form.schema().clone()).map_err(failed)?;
-    // Some four row groups for each worker, so that all end at about the same time.
-    let each = (scan.parts() / (options.workers.max(1) * 4)).clamp(*GROUP_PARTS.start(), *GROUP_PARTS.end());
+    let each = match options.workers {
+        // Row groups end where they are as large as they should be.
+        0 | 1 => scan.parts().max(1),
+        // Some four row groups for each worker, so that all end at about the same time.
+        n => (scan.parts() / (n * 4)).clamp(*GROUP_PARTS.start(), *GROUP_PARTS.end()),
+    };
     let source = scan.clone();
     let maker = move || GroupMaker {
         scan: source.clone(),
-        columns: Columns::new(&source, form.clone()),
+        columns: Columns::new(&source, form.clone(), ENCODED_BATCH),
         encoder: encoder.clone(),
         group: None,
     };
@@ -222,7 +232,7 @@ fn arrow(
     let spares = spare.clone();
     let maker = move || BatchMaker {
         scan: source.clone(),
-        columns: Columns::new(&source, form.clone()),
+        columns: Columns::new(&source, form.clone(), BATCH),
         spare: spares.clone(),
     };
     run(scan, options, BATCH_PARTS, maker, total, progress, |batch| {
