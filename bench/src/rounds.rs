@@ -1,11 +1,12 @@
 //! Alternating rounds of several sides, and what may be concluded from them.
 //!
-//! - **R1** In each round every side runs once; the order turns with the round, so that none always comes first.
+//! - **R1** In each round every side runs once, in an order by chance that is the same in each run: none always comes first, or behind the same other one.
 //! - **R2** Sides that read the same keys must find the same checksum in each round, or the bench fails.
 //! - **R3** A ratio is formed within a round, then its median and quartiles over the rounds. An aim is reached or missed only
 //!   when both quartiles agree; otherwise it is undecided.
 use crate::chart::{Bar, Chart};
 use crate::machine::cpu_seconds;
+use crate::random::Random;
 use crate::report::{Report, number};
 use crate::{Error, Result};
 use std::time::Instant;
@@ -140,10 +141,13 @@ impl<'a> Contest<'a> {
     pub fn run(mut self, rounds: usize, report: &mut Report) -> Result<Vec<Vec<Sample>>> {
         let n = self.sides.len();
         let mut samples: Vec<Vec<Sample>> = vec![vec![]; n];
+        let (mut order, mut random): (Vec<usize>, _) = ((0..n).collect(), Random::new(1));
         for round in 0..rounds {
             eprintln!("{}: round {} of {rounds}", self.name, round + 1);
-            for k in 0..n {
-                let i = (k + round) % n;
+            for k in (1..n).rev() {
+                order.swap(k, random.below(k as u64 + 1) as usize);
+            }
+            for &i in &order {
                 let (name, run) = &mut self.sides[i];
                 let sample = run(round).map_err(|e| Error::from(format!("{name}: {e}")))?;
                 report.raw(&self.name, name, round, &sample);
