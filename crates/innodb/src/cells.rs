@@ -32,17 +32,19 @@ pub type Spare = Mutex<Vec<Vec<u8>>>;
 /// One column's values in some rows, each with a byte behind it for what separates it from the next.
 struct Cell {
     kind: Kind,
-    /// A slot for each row, and how many of its bytes count.
+    /// What is behind each value.
+    behind: u8,
+    /// A slot for each row; its last byte says how many of the others count.
     slots: Vec<Slot>,
-    lengths: Vec<u8>,
     /// All values, and where each ends.
     lines: Lines,
     ends: Vec<usize>,
-    /// Texts as they are stored, and where each ends.
+    /// Texts as they are stored; where the first begins, and where each ends.
     stored: Room,
-    stored_ends: Vec<i32>,
-    /// Words that become values together.
+    bounds: Vec<i32>,
+    /// Words that become values together, and their digits.
     words: Vec<u64>,
+    digits: Vec<[u32; 2]>,
 }
 /// Where a column's values are.
 #[derive(Clone, Copy)]
@@ -58,7 +60,8 @@ struct Source<'a> {
     behind: u8,
 }
 enum Values<'a> {
-    Slots(&'a [Slot], &'a [u8]),
+    /// What is behind each value is in its slot.
+    Slots(&'a [Slot]),
     /// Bytes of which a slot, or two, can be copied wherever a value begins, since none is longer.
     Short(&'a [u8], &'a [i32]),
     Middle(&'a [u8], &'a [i32]),
@@ -68,17 +71,18 @@ enum Values<'a> {
 
 impl Cells {
     pub fn new(columns: &[usize], dialect: Dialect, spare: Arc<Spare>) -> Cells {
-        let cell = || Cell {
+        let cell = |n: usize| Cell {
             kind: Kind::Lines,
+            behind: if n + 1 < columns.len() { b',' } else { b'\n' },
             slots: Vec::new(),
-            lengths: Vec::new(),
             lines: Lines::new(dialect, 0),
             ends: Vec::new(),
             stored: Room::default(),
-            stored_ends: Vec::new(),
+            bounds: Vec::new(),
             words: Vec::new(),
+            digits: Vec::new(),
         };
-        let columns = columns.iter().map(|i| (*i, cell())).collect();
+        let columns = columns.iter().enumerate().map(|(n, i)| (*i, cell(n))).collect();
         Cells { columns, dialect, bytes: Vec::new(), end: 0, spare }
     }
     /// Bytes of the lines so far.
@@ -103,13 +107,12 @@ impl Cells {
         for (column, cell) in &mut self.columns {
             cell.fill(leaf, *column, rows.clone(), self.dialect)?;
             most += match cell.kind {
-                Kind::Slots => cell.lengths.iter().map(|n| *n as usize).sum::<usize>(),
+                Kind::Slots => cell.slots.len() * SLOT,
                 Kind::Stored => cell.stored.len(),
                 Kind::Lines => cell.lines.len(),
             };
         }
-        // Slots and short texts are copied beyond their ends.
-        let room = self.end + most + 2 * SLOT;
+        let room = self.end + most + LINE;
         if self.bytes.len() < room {
             self.bytes.resize(room, 0);
         }
@@ -120,56 +123,76 @@ impl Cells {
             self.end = self.bytes.len();
             return Ok(());
         }
-        let mut sources: Vec<Source<'_>> =
-            self.columns.iter().map(|(_, cell)| Source { values: cell.values(), behind: b',' }).collect();
-        if let Some(last) = sources.last_mut() {
-            last.behind = b'\n';
-        }
+        let sources: Vec<Source<'_>> = (self.columns.iter())
+            .map(|(_, cell)| Source { values: cell.values(), behind: cell.behind })
+            .collect();
         self.end = put_together(&sources, rows.len(), &mut self.bytes, self.end);
         Ok(())
     }
 }
 
-/// Puts lines together from their values, from `end` on; gives where the last ends. There is room for them and two slots.
+/// Columns whose short values, of two slots at most, a place of 16 bits can count.
+const TOGETHER: usize = 1000;
+const _: () = assert!(TOGETHER * 2 * SLOT <= 1 << 16);
+/// Bytes that a place of 16 bits, and two slots from there on, can reach. So many are behind where a line is put together, so that no place need be compared with an end.
+const LINE: usize = (1 << 16) + 2 * SLOT;
+
+/// Puts lines together from their values, from `end` on; gives where the last ends. There is room for them and [`LINE`] bytes more.
 fn put_together(sources: &[Source<'_>], rows: usize, bytes: &mut [u8], end: usize) -> usize {
     widest!(
         fn put(sources: &[Source<'_>], rows: usize, bytes: &mut [u8], end: usize) -> usize {
             let mut end = end;
             for row in 0..rows {
-                for source in sources {
-                    end += match source.values {
-                        Values::Slots(slots, lengths) => {
-                            copy::<SLOT>(slots[row].as_slice(), 0, bytes, end);
-                            lengths[row] as usize
-                        }
-                        Values::Short(values, ends) => {
-                            let (from, length) = span(ends, row);
-                            copy::<SLOT>(values, from, bytes, end);
-                            length
-                        }
-                        Values::Middle(values, ends) => {
-                            let (from, length) = span(ends, row);
-                            copy::<{ 2 * SLOT }>(values, from, bytes, end);
-                            length
-                        }
-                        Values::Long(values, ends) => {
-                            let (from, length) = span(ends, row);
-                            bytes[end..end + length].copy_from_slice(&values[from..from + length]);
-                            length
-                        }
-                        Values::Lines(values, ends) => {
-                            let from = if row == 0 { 0 } else { ends[row - 1] };
-                            let length = ends[row] - from;
-                            // There is no room behind the last of them.
-                            if length <= 2 * SLOT && from + 2 * SLOT <= values.len() {
-                                copy::<{ 2 * SLOT }>(values, from, bytes, end);
-                            } else {
-                                bytes[end..end + length].copy_from_slice(&values[from..from + length]);
+                for sources in sources.chunks(TOGETHER) {
+                    let mut line = room(bytes, end);
+                    let mut at = 0u16;
+                    for source in sources {
+                        match source.values {
+                            Values::Slots(slots) => {
+                                let slot = &slots[row];
+                                copy(slot, line, at);
+                                at += slot[SLOT - 1] as u16;
+                                continue;
                             }
-                            length
+                            Values::Short(values, bounds) => {
+                                let (from, length) = span(bounds, row);
+                                copy::<SLOT>(chunk(values, from), line, at);
+                                at += length as u16;
+                            }
+                            Values::Middle(values, bounds) => {
+                                let (from, length) = span(bounds, row);
+                                copy::<{ 2 * SLOT }>(chunk(values, from), line, at);
+                                at += length as u16;
+                            }
+                            Values::Long(..) | Values::Lines(..) => {
+                                let (values, from, length) = match source.values {
+                                    Values::Long(values, bounds) => {
+                                        let (from, length) = span(bounds, row);
+                                        (values, from, length)
+                                    }
+                                    Values::Lines(values, ends) => {
+                                        let from = if row == 0 { 0 } else { ends[row - 1] };
+                                        (values, from, ends[row] - from)
+                                    }
+                                    _ => unreachable!("the others have arms of their own"),
+                                };
+                                // There is no room behind the last of them.
+                                if length <= 2 * SLOT && from + 2 * SLOT <= values.len() {
+                                    copy::<{ 2 * SLOT }>(chunk(values, from), line, at);
+                                    at += length as u16;
+                                } else {
+                                    end += at as usize;
+                                    bytes[end..end + length].copy_from_slice(&values[from..from + length]);
+                                    end += length;
+                                    bytes[end - 1] = source.behind;
+                                    (line, at) = (room(bytes, end), 0);
+                                    continue;
+                                }
+                            }
                         }
-                    };
-                    bytes[end - 1] = source.behind;
+                        line[at.wrapping_sub(1) as usize] = source.behind;
+                    }
+                    end += at as usize;
                 }
             }
             end
@@ -177,17 +200,32 @@ fn put_together(sources: &[Source<'_>], rows: usize, bytes: &mut [u8], end: usiz
     );
     put(sources, rows, bytes, end)
 }
-/// Where a value begins, and how long it is.
+/// Where a value begins, and how long it is with what is behind it: one byte at least.
 #[inline(always)]
-fn span(ends: &[i32], row: usize) -> (usize, usize) {
-    let from = if row == 0 { 0 } else { ends[row - 1] as usize };
-    (from, ends[row] as usize - from)
+fn span(bounds: &[i32], row: usize) -> (usize, usize) {
+    let from = bounds[row] as usize;
+    (from, bounds[row + 1] as usize - from)
 }
 #[inline(always)]
-fn copy<const N: usize>(from: &[u8], at: usize, to: &mut [u8], end: usize) {
-    match (chunk_at::<N>(from, at), chunk_at_mut::<N>(to, end)) {
-        (Some(from), Some(to)) => *to = *from,
-        _ => unreachable!("there is room for chunks"),
+fn room(bytes: &mut [u8], end: usize) -> &mut [u8; LINE] {
+    match chunk_at_mut(bytes, end) {
+        Some(line) => line,
+        None => unreachable!("there is room for a line"),
+    }
+}
+#[inline(always)]
+fn chunk<const N: usize>(values: &[u8], from: usize) -> &[u8; N] {
+    match chunk_at(values, from) {
+        Some(chunk) => chunk,
+        None => unreachable!("there is room behind values"),
+    }
+}
+#[inline(always)]
+fn copy<const N: usize>(value: &[u8; N], line: &mut [u8; LINE], at: u16) {
+    const { assert!(N <= 2 * SLOT) };
+    match line[at as usize..].first_chunk_mut() {
+        Some(to) => *to = *value,
+        None => unreachable!("{N} bytes are behind each place"),
     }
 }
 
@@ -195,16 +233,15 @@ impl Cell {
     /// The values that were filled in.
     fn values(&self) -> Values<'_> {
         match self.kind {
-            Kind::Slots => Values::Slots(&self.slots, &self.lengths),
+            Kind::Slots => Values::Slots(&self.slots),
             Kind::Lines => Values::Lines(self.lines.bytes(), &self.ends),
             Kind::Stored => {
-                let (values, ends) = (self.stored.all(), &self.stored_ends[..]);
-                let first = ends.first().copied().unwrap_or(0);
-                let longest = ends.windows(2).fold(first, |longest, w| longest.max(w[1] - w[0])) as usize;
+                let (values, bounds) = (self.stored.all(), &self.bounds[..]);
+                let longest = bounds.windows(2).fold(0, |longest, w| longest.max(w[1] - w[0])) as usize;
                 match longest {
-                    0..=SLOT => Values::Short(values, ends),
-                    n if n <= 2 * SLOT => Values::Middle(values, ends),
-                    _ => Values::Long(values, ends),
+                    0..=SLOT => Values::Short(values, bounds),
+                    n if n <= 2 * SLOT => Values::Middle(values, bounds),
+                    _ => Values::Long(values, bounds),
                 }
             }
         }
@@ -253,14 +290,19 @@ impl Cell {
                 self.write::<$n>(leaf.window, &span, dialect, $write)
             };
         }
+        // A negative number is one of more than eight digits here.
         macro_rules! signed {
             ($n:literal) => {
-                slots!($n, |b, slot| Some(text::put_i64(slot, 0, value::signed(&b)?)))
+                self.write_eights::<$n>(leaf.window, &span, text::put_number_of, |b| {
+                    value::signed(&b).unwrap_or(-1) as u64
+                }) || slots!($n, |b, slot| Some(text::put_i64(slot, 0, value::signed(&b)?)))
             };
         }
         macro_rules! unsigned {
             ($n:literal) => {
-                slots!($n, |b, slot| Some(text::put_u64(slot, 0, value::unsigned(&b)?)))
+                self.write_eights::<$n>(leaf.window, &span, text::put_number_of, |b| {
+                    value::unsigned(&b).unwrap_or(u64::MAX)
+                }) || slots!($n, |b, slot| Some(text::put_u64(slot, 0, value::unsigned(&b)?)))
             };
         }
         match *ty {
@@ -287,7 +329,12 @@ impl Cell {
                 }
                 None => false,
             },
-            Type::Date => slots!(3, |b, slot| Some(text::put_date(slot, 0, value::date(&b)?))),
+            Type::Date => {
+                self.write_eights::<3>(leaf.window, &span, text::put_day_of, |b| match value::date(&b) {
+                    Some(d) => d.year as u64 * 10_000 + d.month as u64 * 100 + d.day as u64,
+                    None => u64::MAX,
+                }) || slots!(3, |b, slot| Some(text::put_date(slot, 0, value::date(&b)?)))
+            }
             Type::DateTime { fsp } => slots!(8, |b, slot| {
                 let (date, time) = value::datetime(&b[..width], fsp)?;
                 Some(text::put_datetime(slot, date, time, fsp))
@@ -308,12 +355,44 @@ impl Cell {
         if !digits.scale_all(&mut self.words) {
             return false;
         }
+        if text::eights(&self.words, &mut self.digits) {
+            self.put_eights(text::put_hundredths_of);
+            return true;
+        }
         self.slots.resize(span.at.len(), [0; SLOT]);
-        self.lengths.resize(span.at.len(), 0);
-        for ((word, slot), length) in self.words.iter().zip(&mut self.slots).zip(&mut self.lengths) {
-            *length = text::put_cents(slot, *word as i64) as u8 + 1;
+        for (word, slot) in self.words.iter().zip(&mut self.slots) {
+            let length = text::put_cents(slot, *word as i64);
+            text::end_slot(slot, length, self.behind);
         }
         true
+    }
+    /// Writes values that are numbers of up to eight digits to their slots. False if one is none, or NULL.
+    #[inline(always)]
+    fn write_eights<const N: usize>(
+        &mut self,
+        window: Window<'_>,
+        span: &Span<'_>,
+        put: impl Fn(&mut Slot, [u32; 2]) -> usize,
+        number: impl Fn([u8; N]) -> u64,
+    ) -> bool {
+        if !matches!(span.lengths, Lengths::Even(_)) {
+            return false;
+        }
+        self.words.clear();
+        self.words.extend(span.at.iter().map(|at| number(*span.field(window, *at))));
+        let are_eights = text::eights(&self.words, &mut self.digits);
+        if are_eights {
+            self.put_eights(put);
+        }
+        are_eights
+    }
+    #[inline(always)]
+    fn put_eights(&mut self, put: impl Fn(&mut Slot, [u32; 2]) -> usize) {
+        self.slots.resize(self.digits.len(), [0; SLOT]);
+        for (digits, slot) in self.digits.iter().zip(&mut self.slots) {
+            let length = put(slot, *digits);
+            text::end_slot(slot, length, self.behind);
+        }
     }
     /// Writes each value to its slot. False if `write` finds one that is none.
     #[inline(always)]
@@ -324,28 +403,26 @@ impl Cell {
         dialect: Dialect,
         write: impl Fn([u8; N], &mut Slot) -> Option<usize>,
     ) -> bool {
-        let count = span.at.len();
-        self.slots.resize(count, [0; SLOT]);
-        self.lengths.resize(count, 0);
+        self.slots.resize(span.at.len(), [0; SLOT]);
         let mut wrong = false;
-        for ((at, slot), length) in span.at.iter().zip(&mut self.slots).zip(&mut self.lengths) {
+        for (at, slot) in span.at.iter().zip(&mut self.slots) {
             let written = write(*span.field(window, *at), slot);
             wrong |= written.is_none();
-            *length = written.unwrap_or(0) as u8 + 1;
+            text::end_slot(slot, written.unwrap_or(0), self.behind);
         }
         let Lengths::Each(lengths) = span.lengths else { return !wrong };
         if lengths.contains(&Span::NULL) {
             // Bytes where a NULL would be need be no value.
             wrong = false;
-            for ((at, stored), (slot, length)) in
-                span.at.iter().zip(lengths).zip(self.slots.iter_mut().zip(&mut self.lengths))
-            {
+            for ((at, stored), slot) in span.at.iter().zip(lengths).zip(&mut self.slots) {
                 if *stored == Span::NULL {
                     let null = dialect.null();
                     slot[..null.len()].copy_from_slice(null);
-                    *length = null.len() as u8 + 1;
+                    text::end_slot(slot, null.len(), self.behind);
                 } else {
-                    wrong |= write(*span.field(window, *at), slot).is_none();
+                    let written = write(*span.field(window, *at), slot);
+                    wrong |= written.is_none();
+                    text::end_slot(slot, written.unwrap_or(0), self.behind);
                 }
             }
         }
@@ -371,8 +448,9 @@ impl Cell {
             return None;
         }
         self.stored.set_len(0);
-        self.stored_ends.clear();
-        if !leaf.gather(column, rows, (trims, true), &mut self.stored, &mut self.stored_ends) {
+        self.bounds.clear();
+        self.bounds.push(0);
+        if !leaf.gather(column, rows, (trims, true), &mut self.stored, &mut self.bounds) {
             return None;
         }
         // OUTFILE has texts in their own character sets. With a space behind each, texts together are UTF-8 if each is.
@@ -383,25 +461,98 @@ impl Cell {
         if !are_texts {
             return None;
         }
-        let has_null = matches!(span.lengths, Lengths::Each(lengths) if lengths.contains(&Span::NULL));
-        let ends = &self.stored_ends[..];
-        let has_empty = || ends.windows(2).fold(ends[0] == 1, |found, w| found | (w[0] + 1 == w[1]));
-        let quotes_empty = dialect == Dialect::Rfc4180 && !ends.is_empty() && has_empty();
-        if !has_null && !quotes_empty && self.lines.stand_as_they_are(texts) {
-            return Some(Kind::Stored);
-        }
         self.lines.clear();
         self.ends.clear();
-        let mut from = 0;
-        for (row, end) in ends.iter().enumerate() {
-            let end = *end as usize;
-            match span.lengths {
-                Lengths::Each(lengths) if lengths[row] == Span::NULL => self.lines.null(),
-                _ => self.lines.text(&texts[from..end - 1]),
+        let bounds = &self.bounds[..];
+        let has_null = matches!(span.lengths, Lengths::Each(lengths) if lengths.contains(&Span::NULL));
+        let has_empty = || bounds.windows(2).fold(false, |found, w| found | (w[0] + 1 == w[1]));
+        if has_null || dialect == Dialect::Rfc4180 && has_empty() {
+            for (row, w) in bounds.windows(2).enumerate() {
+                match span.lengths {
+                    Lengths::Each(lengths) if lengths[row] == Span::NULL => self.lines.null(),
+                    _ => self.lines.text(&texts[w[0] as usize..w[1] as usize - 1]),
+                }
+                self.ends.push(self.lines.len());
             }
-            self.ends.push(self.lines.len());
-            from = end;
+            return Some(Kind::Lines);
         }
-        Some(Kind::Lines)
+        let Some(mut special) = self.lines.special(texts) else { return Some(Kind::Stored) };
+        // Only the texts with such a byte are written anew; those between two of them are copied together.
+        let mut row = 0;
+        loop {
+            let first = row;
+            row += bounds[row + 1..].partition_point(|end| *end as usize <= special);
+            let (from, to) = (bounds[first] as usize, bounds[row] as usize);
+            let shift = self.lines.len() - from;
+            self.lines.as_they_are(&texts[from..to]);
+            self.ends.extend(bounds[first + 1..=row].iter().map(|end| *end as usize + shift));
+            if row + 1 == bounds.len() {
+                return Some(Kind::Lines);
+            }
+            let end = bounds[row + 1] as usize;
+            self.lines.text(&texts[to..end - 1]);
+            self.ends.push(self.lines.len());
+            row += 1;
+            special = self.lines.special(&texts[end..]).map_or(usize::MAX, |at| end + at);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ondol_base::sim::Random;
+
+    /// Lines of any number of columns, of values of any length, are what their values say.
+    #[test]
+    fn lines_are_their_values() {
+        let mut random = Random::new(5);
+        for case in 0..200 {
+            let rows = 1 + random.below(5) as usize;
+            let count = if case % 20 == 0 { 1200 } else { 1 + random.below(20) } as usize;
+            let mut columns: Vec<(u64, Vec<Slot>, Vec<u8>, Vec<i32>)> = Vec::new();
+            let mut expected = vec![String::new(); rows];
+            for n in 0..count {
+                let kind = random.below(5);
+                let longest = [26, SLOT as u64 - 1, 2 * SLOT as u64 - 1, 300, 300][kind as usize];
+                let (mut slots, mut values, mut bounds) = (Vec::new(), Vec::new(), vec![0]);
+                for line in &mut expected {
+                    let length = random.below(longest + 1) as usize;
+                    let value: String =
+                        (0..length).map(|_| (b'a' + random.below(26) as u8) as char).collect();
+                    *line += &value;
+                    *line += if n + 1 < count { "," } else { "\n" };
+                    let mut slot = [0; SLOT];
+                    slot[..length.min(26)].copy_from_slice(&value.as_bytes()[..length.min(26)]);
+                    text::end_slot(&mut slot, length.min(26), if n + 1 < count { b',' } else { b'\n' });
+                    slots.push(slot);
+                    values.extend_from_slice(value.as_bytes());
+                    values.push(b' ');
+                    bounds.push(values.len() as i32);
+                }
+                columns.push((kind, slots, values, bounds));
+            }
+            let ends: Vec<Vec<usize>> =
+                columns.iter().map(|c| c.3[1..].iter().map(|end| *end as usize).collect()).collect();
+            // Of all but lines there are two slots more in memory than there are values.
+            columns.iter_mut().filter(|c| c.0 < 4).for_each(|c| c.2.extend([b'?'; 2 * SLOT]));
+            let sources: Vec<Source<'_>> = (columns.iter().zip(&ends).enumerate())
+                .map(|(n, ((kind, slots, values, bounds), ends))| Source {
+                    values: match kind {
+                        0 => Values::Slots(slots),
+                        1 => Values::Short(values, bounds),
+                        2 => Values::Middle(values, bounds),
+                        3 => Values::Long(values, bounds),
+                        _ => Values::Lines(values, ends),
+                    },
+                    behind: if n + 1 < count { b',' } else { b'\n' },
+                })
+                .collect();
+            let expected = expected.concat();
+            let mut bytes = vec![b'!'; 7 + expected.len() + LINE];
+            let end = put_together(&sources, rows, &mut bytes, 7);
+            assert_eq!(std::str::from_utf8(&bytes[7..end]).unwrap(), expected, "case {case}");
+            assert_eq!(&bytes[..7], b"!!!!!!!");
+        }
     }
 }

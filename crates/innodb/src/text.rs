@@ -306,10 +306,46 @@ fn eight(n: u32) -> u64 {
 const ZEROS: u64 = u64::from_ne_bytes([b'0'; 8]);
 const EIGHT: u64 = 100_000_000;
 
+/// The digits of numbers as [`eight`] has them, four in each of the two. False if one of them has more than eight; then they mean nothing.
+pub fn eights(numbers: &[u64], digits: &mut Vec<[u32; 2]>) -> bool {
+    widest!(
+        fn make(numbers: &[u64], digits: &mut Vec<[u32; 2]>) -> bool {
+            digits.resize(numbers.len(), [0; 2]);
+            let mut few = true;
+            // In loops, not in closures, which would not be made for the wider instructions.
+            for (n, digits) in numbers.iter().zip(digits.iter_mut()) {
+                few &= *n < EIGHT;
+                // n / 10,000, exact for eight digits; the mask lets narrower multiplications do.
+                let n = n & 0xffff_ffff;
+                let upper = (n * 109_951_163) >> 40 & 0xffff_ffff;
+                *digits = [upper as u32, n.wrapping_sub(upper * 10_000) as u32];
+            }
+            for four in digits.as_flattened_mut() {
+                let hundreds = four.wrapping_mul(10_486) >> 20 & 0x7f;
+                let pairs = hundreds | four.wrapping_sub(hundreds.wrapping_mul(100)) << 16;
+                let tens = pairs.wrapping_mul(103) >> 10 & 0x000f_000f;
+                *four = tens | pairs.wrapping_sub(tens.wrapping_mul(10)) << 8;
+            }
+            few
+        }
+    );
+    make(numbers, digits)
+}
+#[inline(always)]
+fn whole([upper, lower]: [u32; 2]) -> u64 {
+    upper as u64 | (lower as u64) << 32
+}
+
 /// Where a short value is written: a number or a date, and more bytes that mean nothing. 26 bytes are the longest, and whole words are written.
 pub type Slot = [u8; SLOT];
 pub const SLOT: usize = 32;
 
+/// Puts the byte behind a value of a slot, and into the slot's last byte how many count with it.
+#[inline(always)]
+pub fn end_slot(slot: &mut Slot, length: usize, behind: u8) {
+    slot[length & (SLOT - 1)] = behind;
+    slot[SLOT - 1] = length as u8 + 1;
+}
 /// Writes 8 bytes, of which not all need count.
 #[inline(always)]
 fn put(slot: &mut Slot, at: usize, bytes: u64) {
@@ -321,12 +357,20 @@ fn put(slot: &mut Slot, at: usize, bytes: u64) {
 #[inline]
 pub fn put_u64(slot: &mut Slot, at: usize, n: u64) -> usize {
     if n < EIGHT {
-        let digits = eight(n as u32);
-        let zeros = (digits.trailing_zeros() / 8).min(7);
-        put(slot, at, (digits | ZEROS) >> (8 * zeros));
-        return at + 8 - zeros as usize;
+        return put_number(slot, at, eight(n as u32));
     }
     put_long(slot, at, n)
+}
+/// What follows writes digits that were made before.
+#[inline(always)]
+fn put_number(slot: &mut Slot, at: usize, digits: u64) -> usize {
+    let zeros = (digits | 1 << 56).trailing_zeros() / 8;
+    put(slot, at, (digits | ZEROS) >> (8 * zeros));
+    at + 8 - zeros as usize
+}
+#[inline(always)]
+pub fn put_number_of(slot: &mut Slot, digits: [u32; 2]) -> usize {
+    put_number(slot, 0, whole(digits))
 }
 fn put_long(slot: &mut Slot, at: usize, n: u64) -> usize {
     let at = put_u64(slot, at, n / EIGHT);
@@ -372,7 +416,10 @@ pub fn put_cents(slot: &mut Slot, n: i64) -> usize {
         return put_parts(slot, Parts { negative: at > 0, whole: n / 100, fraction: n % 100 }, 2);
     }
     slot[0] = b'-';
-    let digits = eight(n as u32);
+    put_hundredths(slot, at, eight(n as u32))
+}
+#[inline(always)]
+fn put_hundredths(slot: &mut Slot, at: usize, digits: u64) -> usize {
     // One digit before the point at least.
     let zeros = (digits | 1 << 40).trailing_zeros() / 8;
     let digits = digits | ZEROS;
@@ -381,9 +428,21 @@ pub fn put_cents(slot: &mut Slot, n: i64) -> usize {
     put(slot, point, (digits >> 48) << 8 | b'.' as u64);
     point + 3
 }
+#[inline(always)]
+pub fn put_hundredths_of(slot: &mut Slot, digits: [u32; 2]) -> usize {
+    put_hundredths(slot, 0, whole(digits))
+}
 #[inline]
 pub fn put_date(slot: &mut Slot, at: usize, date: Date) -> usize {
-    let digits = eight(date.year as u32 * 10_000 + date.month as u32 * 100 + date.day as u32) | ZEROS;
+    put_day(slot, at, eight(date.year as u32 * 10_000 + date.month as u32 * 100 + date.day as u32))
+}
+#[inline(always)]
+pub fn put_day_of(slot: &mut Slot, digits: [u32; 2]) -> usize {
+    put_day(slot, 0, whole(digits))
+}
+#[inline(always)]
+fn put_day(slot: &mut Slot, at: usize, digits: u64) -> usize {
+    let digits = digits | ZEROS;
     let (year, month, day) = (digits & 0xffff_ffff, digits >> 32 & 0xffff, digits >> 48);
     put(slot, at, year | (b'-' as u64) << 32 | month << 40 | (b'-' as u64) << 56);
     put(slot, at + 8, day);
@@ -478,6 +537,25 @@ pub fn inet6(octets: [u8; 16]) -> Cow<'static, str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn digits_of_many_numbers_at_once() {
+        let mut random = ondol_base::sim::Random::new(11);
+        let mut numbers: Vec<u64> = (0..100_000).collect();
+        numbers.extend((0..8).flat_map(|n| [10u64.pow(n) - 1, 10u64.pow(n), 10u64.pow(n) + 1]));
+        numbers.extend((0..EIGHT).step_by(9_973).chain(EIGHT - 20_000..EIGHT));
+        numbers.extend((0..100_000).map(|_| random.below(EIGHT)));
+        let mut digits = Vec::new();
+        assert!(eights(&numbers, &mut digits));
+        for (n, digits) in numbers.iter().zip(&digits) {
+            assert_eq!(pushed(|slot| put_number_of(slot, *digits)), n.to_string());
+            let cents = format!("{}.{:02}", n / 100, n % 100);
+            assert_eq!(pushed(|slot| put_hundredths_of(slot, *digits)), cents);
+        }
+        for large in [EIGHT, u32::MAX as u64 + 1, u64::MAX] {
+            assert!(!eights(&[1, large, 2], &mut digits), "{large} has more than eight digits");
+        }
+    }
 
     fn pushed(put: impl FnOnce(&mut Slot) -> usize) -> String {
         let mut slot = [0; SLOT];

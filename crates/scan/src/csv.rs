@@ -70,11 +70,19 @@ impl Lines {
         write(&mut self.bytes);
         self.bytes.push(b',');
     }
-    /// Whether texts, each with a space behind it, stand in a line as they are; an empty one is taken as such.
-    pub fn stand_as_they_are(&self, texts: &[u8]) -> bool {
+    /// Where the first byte is with which a text does not stand in a line as it is.
+    pub fn special(&self, texts: &[u8]) -> Option<usize> {
         let (chunks, rest) = texts.as_chunks::<16>();
-        let last: [u8; 16] = std::array::from_fn(|n| rest.get(n).copied().unwrap_or(b' '));
-        !chunks.iter().any(|chunk| has(chunk, self.special)) && !has(&last, self.special)
+        let whole = chunks.iter().take_while(|chunk| !has(chunk, self.special)).count();
+        let found = match chunks.get(whole) {
+            Some(chunk) => &chunk[..],
+            None => rest,
+        };
+        Some(whole * 16 + found.iter().position(|b| self.special.contains(b))?)
+    }
+    /// Appends values that stand in a line as they are, each with a byte behind it.
+    pub fn as_they_are(&mut self, values: &[u8]) {
+        self.bytes.extend_from_slice(values);
     }
     /// Any value.
     #[inline]
