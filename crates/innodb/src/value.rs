@@ -469,7 +469,7 @@ pub fn push_float(into: &mut Vec<u8>, value: f64, is_float: bool, decimals: Opti
         into.extend_from_slice(if value.is_sign_negative() { b"-0" } else { b"0" });
         return;
     }
-    let text = if is_float { format!("{value:.5e}") } else { format!("{value:e}") };
+    let text = if is_float { format!("{value:.5e}") } else { shortest(value) };
     let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
     let exponent: i32 = exponent.parse().unwrap_or(0);
     let (sign, mantissa) = match mantissa.strip_prefix('-') {
@@ -508,6 +508,19 @@ pub fn push_float(into: &mut Vec<u8>, value: f64, is_float: bool, decimals: Opti
         into.push(b'.');
         into.extend_from_slice(rest.as_bytes());
     }
+}
+
+/// The shortest digits that read back the same, with an exponent. Where two such are as near, the servers take the even one, Rust the larger.
+fn shortest(value: f64) -> String {
+    let text = format!("{value:e}");
+    let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+    let digits = mantissa.bytes().filter(u8::is_ascii_digit).count() as i32;
+    let behind = digits - 1 - exponent.parse().unwrap_or(0);
+    // A double with just one decimal more is half way, and an odd multiple of 2^-(behind + 1).
+    if behind > 0 && value.abs() * 2f64.powi(behind + 1) % 2.0 == 1.0 {
+        return format!("{value:.*e}", digits as usize - 1);
+    }
+    text
 }
 
 /// The stored bytes of a key's value as SQL writes it; they compare as the values do. `None`: not of this type here. `Some(None)`: not a value of it.
@@ -712,6 +725,11 @@ mod tests {
             (1.2345e-14, "0.000000000000012345"),
             (1234567890123456.5, "1234567890123456.5"),
             (1234567890123456.0, "1.234567890123456e15"),
+            // Half way between two shortest forms.
+            (1886071491525701.0 + 0.25, "1886071491525701.2"),
+            (1886071491525701.0 + 0.75, "1886071491525701.8"),
+            (-(81611336093299.0 + 0.625), "-81611336093299.62"),
+            (81611336093299.0 + 0.375, "81611336093299.38"),
         ] {
             assert_eq!(text(value, false), expected);
         }
