@@ -304,18 +304,25 @@ pub fn parse(text: &str) -> std::result::Result<Definition, Refused> {
         let mut all: Vec<(u64, Field, u64, u64)> = Vec::new();
         for (at, s) in stored.iter().enumerate() {
             let Some(position) = s.physical else { continue };
-            if position & 0x8000 != 0 {
-                // The position is that of the whole column, marked; where its prefix is, is not known here.
+            // A column of whose beginning the key has a copy is stored twice: the position is then marked, and the copy's stands above.
+            let copy = fields.iter().find(|(f, a)| *a == at && f.column != s.column);
+            if copy.is_some() != (position & COPIED != 0) {
                 return Err((
-                    Kind::Unsupported,
-                    "it had columns added or dropped at once (ALGORITHM=INSTANT) and has a part of a column in its primary key, which is not read together; OPTIMIZE TABLE makes one version of it"
-                        .into(),
+                    Kind::Damaged,
+                    format!(
+                        "the definition gives column {at} the physical position {position:#x}, and its key has {} of it",
+                        if copy.is_some() { "a part" } else { "no part" }
+                    ),
                 ));
             }
-            let field = fields
-                .iter()
-                .find(|(f, a)| *a == at && f.column == s.column)
-                .map_or(Field { column: s.column, nullable: s.nullable, length: s.length }, |(f, _)| *f);
+            let position = match copy {
+                Some((field, _)) => {
+                    all.push((position >> 16, *field, s.added, s.dropped));
+                    position & (COPIED - 1)
+                }
+                None => position,
+            };
+            let field = Field { column: s.column, nullable: s.nullable, length: s.length };
             all.push((position, field, s.added, s.dropped));
         }
         all.sort_by_key(|f| f.0);
@@ -366,6 +373,9 @@ pub fn parse(text: &str) -> std::result::Result<Definition, Refused> {
     let key = Shape::of_key(&key, layout.first_null_bytes());
     Ok(Definition { table, layout, key, defaults, root, lobs: lob::Family::Mysql })
 }
+
+/// In a physical position: the key has a copy of the column's beginning, whose position is in the bits from 16 on.
+const COPIED: u64 = 0x8000;
 
 /// Kinds of indexes in the dictionary.
 const UNIQUE: u64 = 2;

@@ -3,6 +3,7 @@ use ondol_innodb::error::Kind;
 use ondol_innodb::evidence::{self, Evidence};
 use ondol_innodb::export::{self, Format, Options};
 use ondol_innodb::scan::{Buffers, Scan};
+use ondol_innodb::sdi;
 use ondol_innodb::table::Unique;
 use ondol_scan::csv::Dialect;
 use std::path::Path;
@@ -198,6 +199,22 @@ fn old_forms_with_fractions_are_refused() {
         std::fs::write(&frm, bytes).expect("a definition");
         let e = Scan::open(&path).err().expect("an error");
         assert!(e.kind == Kind::Unsupported && e.to_string().contains(name), "{e}");
+    }
+}
+
+/// Where the key has a part of a column, a row version's positions say where that part is; a definition that contradicts itself there is none.
+#[test]
+fn positions_of_a_keys_parts_are_judged() {
+    let (_dir, path) = unpacked("mysql-9.7", "instantprefix");
+    let text = sdi::text(Scan::open(&path).expect("a table").space()).expect("its definition");
+    assert!(sdi::parse(&text).is_ok());
+    // A part without its mark; a mark without a part.
+    for (from, to) in
+        [("physical_pos=163849;", "physical_pos=9;"), ("physical_pos=15;", "physical_pos=32783;")]
+    {
+        assert!(text.contains(from), "{from}");
+        let (kind, why) = sdi::parse(&text.replace(from, to)).expect_err("a contradiction");
+        assert!(kind == Kind::Damaged && why.contains("physical position"), "{why}");
     }
 }
 
