@@ -414,15 +414,18 @@ impl<'a> Leaf<'a> {
         let Some(Span { at, distance, lengths }) = self.rows.span(column, rows) else { return false };
         // A NULL's length is -1, below which is what does not lie whole on the page.
         let real = |length: u16| (length as i16).max(0) as u16;
-        let (longest, sum) = match lengths {
-            Lengths::Even(length) => (length, length as usize * at.len()),
+        let (lengths, longest, sum) = match lengths {
+            Lengths::Even(length) => (lengths, length, length as usize * at.len()),
             Lengths::Each(lengths) => {
                 let of = |(least, most): (i16, i16), n: &u16| (least.min(*n as i16), most.max(*n as i16));
-                let (least, most) = lengths.iter().fold((0, 0), of);
+                let (least, most) = lengths.iter().fold((i16::MAX, -1), of);
                 if least < -1 {
                     return false;
                 }
-                (most as u16, lengths.iter().fold(0, |sum, n| sum + real(*n) as u32) as usize)
+                let sum = lengths.iter().fold(0, |sum, n| sum + real(*n) as u32) as usize;
+                let longest = real(most as u16);
+                let lengths = if least == most { Lengths::Even(longest) } else { Lengths::Each(lengths) };
+                (lengths, longest, sum)
             }
         };
         if longest > Span::LONGEST {

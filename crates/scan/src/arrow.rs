@@ -8,7 +8,7 @@ use arrow_schema::Schema;
 use std::io::{BufWriter, Result, Write};
 
 /// Bytes that are gathered before they are written; longer buffers are written as they are.
-const BLOCK: usize = 1 << 17;
+const BLOCK: usize = 1 << 14;
 
 enum Form<W: Write> {
     /// With a footer, so that batches can be reached in any order.
