@@ -218,6 +218,18 @@ fn positions_of_a_keys_parts_are_judged() {
     }
 }
 
+/// Row versions of a table that had columns added by a server before there were row versions.
+#[test]
+fn both_kinds_of_instant_columns_are_refused() {
+    let (_dir, path) = unpacked("mysql-9.7", "instant");
+    let text = sdi::text(Scan::open(&path).expect("a table").space()).expect("its definition");
+    let (from, to) =
+        (r#""se_private_data":"","engine_attr"#, r#""se_private_data":"instant_col=6;","engine_attr"#);
+    assert!(text.contains(from) && sdi::parse(&text).is_ok());
+    let (kind, why) = sdi::parse(&text.replacen(from, to, 1)).expect_err("both");
+    assert!(kind == Kind::Unsupported && why.contains("8.0.28"), "{why}");
+}
+
 /// A range of the key gives the lines that the server gave whose first column is in it.
 #[test]
 fn a_range_of_the_key_is_its_rows() {
