@@ -707,7 +707,13 @@ impl Connection {
         if ondol_base::sim::mutated("lent_unpublished") {
             self.session.unpublish()
         }
-        loan::lend(&self.db, self.session.view, f)
+        loan::lend(&self.db, self.session.view, None, f)
+    }
+
+    /// The same of a writing statement, whose transaction is lent, too: [`Loan::inserter`]. An error is the log's, before `f` was called.
+    pub fn lend_writing<R>(&mut self, f: impl FnOnce(&Loan) -> R) -> SqlResult<R> {
+        debug_assert!(self.statement == Statement::Write);
+        loan::lend_writing(&self.db, &mut self.session, f)
     }
 
     /// The statement succeeded. Outside an explicit transaction this commits.

@@ -24,6 +24,7 @@ use ondol_index::btree::{BulkError, Gather, Load};
 use ondol_index::hash::{HashIndex, hash_key};
 use ondol_kernel::collect::Item;
 use ondol_kernel::heap::Slots;
+use ondol_kernel::memory::Space;
 use ondol_kernel::registry::IDLE;
 use ondol_kernel::table::Committed;
 use ondol_kernel::{Kernel, slot};
@@ -96,6 +97,11 @@ impl From {
             From::Snapshot(s) => s,
             _ => slot::ID,
         }
+    }
+    /// Copies a row that has one version, which is to be filled from, and stays if its transaction does: what nearly all rows are.
+    fn read_alone(self, space: &Space, oid: Oid, row: &mut [u8]) -> bool {
+        slot::read_quiet(space, oid, self.until(), row)
+            || matches!(self, From::Own(own) if slot::read_inserted(space, oid, own, row))
     }
     /// Whether duplicates are looked for.
     fn is_checked(self) -> bool {
@@ -209,7 +215,7 @@ fn sample(
     while let Some(oid) = slots.next(space) {
         // Writers may take versions off the chains meanwhile.
         let _pin = participant.pin();
-        if slot::read_quiet(space, oid, from.until(), &mut row) {
+        if from.read_alone(space, oid, &mut row) {
             for (i, sample) in indexes.iter().zip(&mut *samples) {
                 let mut key = vec![];
                 i.store.key.key(&row, &strings, &mut key);
@@ -329,7 +335,7 @@ impl Fill {
         let strings = Committed(space);
         oids.iter().for_each(|o| space.prefetch(*o));
         for &oid in oids {
-            let quiet = slot::read_quiet(space, oid, self.from.until(), &mut w.row);
+            let quiet = self.from.read_alone(space, oid, &mut w.row);
             for (n, target) in unit.targets.iter().enumerate() {
                 if quiet {
                     w.key.clear();

@@ -30,7 +30,7 @@ pub use charge::Charge;
 pub use connection::{Access, Connection, Isolation, LockStrength, Locked, Part, STALE, Scan, Token, Wait};
 pub use database::{Database, LogRing, Options};
 pub use layout::{ColumnLayout, Layout, Storage};
-pub use loan::{Loan, Reader};
+pub use loan::{Inserter, Loan, Reader};
 pub use ondol_base::epoch::Guard;
 pub use ondol_base::oid::Oid;
 pub use ondol_index::hash::{Aim, Target};

@@ -9,11 +9,17 @@
 //! - **O2** Readers pin in lines of their own (E3): what a version chain or an index leads to stays while they look at it.
 //! - **O3** The lender's connection is borrowed meanwhile. So its transaction, whose changes readers see up to its present command, changes nothing.
 //! - **O4** A reader only reads. It has no transaction: what a serializable one must remember, the lender remembers ([`Scan::parts`](crate::Scan::parts)).
+//! - **O5** An inserter inserts for the lender's transaction, into a table without indexes that its statement uses; what it wrote is the lender's before `lend_writing`
+//!   returns, by a panic too (D2 of the kernel's `share`).
 use crate::connection::Connection;
 use crate::database::Database;
+use crate::error;
+use crate::row::Rows;
+use crate::table::Table;
 use ondol_base::sync::{Condvar, Mutex};
 use ondol_kernel::slot::View;
-use ondol_kernel::transaction::Session;
+use ondol_kernel::transaction::{Session, Shared};
+use ondol_types::{SqlError, SqlResult, sqlstate};
 use std::sync::Arc;
 
 /// A running statement's view, to be handed to other threads. Given back when it is dropped.
@@ -22,6 +28,8 @@ pub struct Loan(Arc<Lent>);
 struct Lent {
     db: Arc<Database>,
     view: View,
+    /// The lender's transaction, if it is lent too.
+    shared: Option<Arc<Shared>>,
     /// Loans that are out.
     out: Mutex<usize>,
     back: Condvar,
@@ -47,7 +55,20 @@ pub struct Reader {
     _loan: Loan,
 }
 
+/// Inserts for the lender's transaction. What it inserted is given back when it is dropped.
+pub struct Inserter {
+    // Gone before the loan is given back.
+    connection: Connection,
+    _loan: Loan,
+}
+
 impl Loan {
+    /// `None`: only what is seen was lent.
+    pub fn inserter(&self) -> Option<Inserter> {
+        let lent = &self.0;
+        let connection = Connection::over(lent.db.clone(), lent.shared.as_ref()?.helper());
+        Some(Inserter { connection, _loan: self.clone() })
+    }
     pub fn reader(&self) -> Reader {
         let lent = &self.0;
         let session = Session::reader(lent.db.kernel.clone(), lent.view);
@@ -62,6 +83,42 @@ impl Reader {
     }
 }
 
+impl Inserter {
+    /// Inserts rows of the table's layout. After an error the lender's statement has failed.
+    pub fn insert_rows(&mut self, table: &Arc<Table>, rows: &mut Rows) -> SqlResult<()> {
+        if table.kept_up().next().is_some() {
+            let name = &table.def.name;
+            let message = format!("rows of table \"{name}\", which has an index, are inserted by one thread");
+            return Err(SqlError::new(sqlstate::INTERNAL_ERROR, message));
+        }
+        self.connection.insert_rows(table, rows).map_err(|(_, e)| e)
+    }
+}
+
+/// O5: takes over what inserters wrote.
+struct Sharer<'a> {
+    session: &'a mut Session,
+    shared: Arc<Shared>,
+}
+impl Drop for Sharer<'_> {
+    fn drop(&mut self) {
+        // By then nothing is left to take over, unless there was a panic; and a transaction that the log refused a part of says so when it is to commit.
+        let _ = self.session.gather(&self.shared);
+    }
+}
+
+pub(crate) fn lend_writing<R>(
+    db: &Arc<Database>,
+    session: &mut Session,
+    f: impl FnOnce(&Loan) -> R,
+) -> SqlResult<R> {
+    let shared = session.share().map_err(error::kernel)?;
+    let sharer = Sharer { session, shared };
+    let done = lend(db, sharer.session.view, Some(sharer.shared.clone()), f);
+    sharer.session.gather(&sharer.shared).map_err(error::kernel)?;
+    Ok(done)
+}
+
 /// O1: waits for every loan to be given back.
 struct Lender(Arc<Lent>);
 impl Drop for Lender {
@@ -73,8 +130,14 @@ impl Drop for Lender {
     }
 }
 
-pub(crate) fn lend<R>(db: &Arc<Database>, view: View, f: impl FnOnce(&Loan) -> R) -> R {
-    let lender = Lender(Arc::new(Lent { db: db.clone(), view, out: Mutex::new(1), back: Condvar::new() }));
+pub(crate) fn lend<R>(
+    db: &Arc<Database>,
+    view: View,
+    shared: Option<Arc<Shared>>,
+    f: impl FnOnce(&Loan) -> R,
+) -> R {
+    let lent = Lent { db: db.clone(), view, shared, out: Mutex::new(1), back: Condvar::new() };
+    let lender = Lender(Arc::new(lent));
     let loan = Loan(lender.0.clone());
     f(&loan)
 }

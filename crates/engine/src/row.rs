@@ -229,6 +229,107 @@ impl Rows {
         debug_assert!(done.is_ok(), "nothing is refused here");
         true
     }
+    /// Adds rows whose columns are all zero, or empty, to be set column by column; gives the number of the first.
+    pub fn add_zeros(&mut self, count: usize) -> usize {
+        let first = self.len();
+        self.bytes.resize((first + count) * self.layout.row_size, 0);
+        self.bytes[first * self.layout.row_size..]
+            .chunks_exact_mut(self.layout.row_size)
+            .for_each(|row| row[0] = LIVE);
+        first
+    }
+    /// The places of a column's value in rows from `first` on, each of this many bytes.
+    fn places(&mut self, column: usize, first: usize) -> impl Iterator<Item = &mut [u8]> {
+        let (c, size) = (self.layout.columns[column], self.layout.row_size);
+        let (at, width) = (c.offset as usize, width(c.storage));
+        self.bytes[first * size..].chunks_exact_mut(size).map(move |row| &mut row[at..at + width])
+    }
+    /// Sets a column that is stored in N bytes, little-endian, in rows from `first` on that were added as zeros. False, and nothing is set, where it is not.
+    pub fn set_numbers<const N: usize>(
+        &mut self,
+        column: usize,
+        first: usize,
+        values: impl Iterator<Item = [u8; N]>,
+    ) -> bool {
+        let storage = self.layout.columns[column].storage;
+        if width(storage) != N || matches!(storage, Storage::Char { .. }) {
+            return false;
+        }
+        self.places(column, first).zip(values).for_each(|(place, value)| place.copy_from_slice(&value));
+        true
+    }
+    /// The same for texts, bytes and encoded numerics, NULL among them as nothing. False where a char value does not fit its column's narrow form (L3); what was set then means nothing.
+    pub fn set_strings<'v>(
+        &mut self,
+        column: usize,
+        first: usize,
+        mut values: impl Iterator<Item = &'v [u8]>,
+    ) -> bool {
+        let (c, size) = (self.layout.columns[column], self.layout.row_size);
+        let (at, width) = (c.offset as usize, width(c.storage));
+        if let Storage::Char { .. } = c.storage {
+            return self.places(column, first).zip(values).all(|(place, value)| {
+                let fits = value.len() <= width;
+                if fits {
+                    place[..value.len()].copy_from_slice(value);
+                    place[value.len()..].fill(b' ')
+                }
+                fits
+            });
+        }
+        let (strings, ends) = (&mut self.strings, &mut self.ends);
+        let mut put = |b: &[u8]| {
+            strings.extend_from_slice(b);
+            ends.push(strings.len());
+            Ok(Oid(ends.len() as u64))
+        };
+        let is_string = matches!(c.storage, Storage::Text | Storage::Bytea | Storage::Numeric);
+        let rows = self.bytes[first * size..].chunks_exact_mut(size);
+        is_string && rows.zip(&mut values).all(|(row, value)| set_string(row, at, value, &mut put).is_ok())
+    }
+    /// Makes a value NULL. False where it may not be.
+    pub fn set_null(&mut self, column: usize, row: usize) -> bool {
+        let c = self.layout.columns[column];
+        let row = &mut self.bytes[row * self.layout.row_size..][..self.layout.row_size];
+        set_null(&self.layout, column, true, row);
+        row[c.offset as usize..][..width(c.storage)].fill(0);
+        c.null_bit.is_some()
+    }
+    /// Sets a value of a row that was added as zeros, of the column's type (modifiers applied). False where it may not be NULL, or is a char value that does not fit the
+    /// narrow form (L3).
+    pub fn set(&mut self, column: usize, row: usize, value: &ValueRef<'_>) -> bool {
+        if value.is_null() {
+            return self.set_null(column, row);
+        }
+        if too_wide(&self.layout, column, value) {
+            return false;
+        }
+        let (strings, ends) = (&mut self.strings, &mut self.ends);
+        let put = &mut |b: &[u8]| {
+            strings.extend_from_slice(b);
+            ends.push(strings.len());
+            Ok(Oid(ends.len() as u64))
+        };
+        let row = &mut self.bytes[row * self.layout.row_size..][..self.layout.row_size];
+        set(&self.layout, column, value, row, put).is_ok()
+    }
+    /// Bytes of the rows and of their strings.
+    pub fn bytes(&self) -> usize {
+        self.bytes.len() + self.strings.len()
+    }
+    /// Leaves out all rows but the first `rows`, whose strings were the first `strings` then.
+    pub fn truncate(&mut self, (rows, strings): (usize, usize)) {
+        self.bytes.truncate(rows * self.layout.row_size);
+        self.ends.truncate(strings);
+        self.strings.truncate(self.ends.last().copied().unwrap_or(0))
+    }
+    /// How many rows and strings there are, for [`Rows::truncate`].
+    pub fn counts(&self) -> (usize, usize) {
+        (self.len(), self.ends.len())
+    }
+    pub fn clear(&mut self) {
+        self.truncate((0, 0))
+    }
     pub(crate) fn has_strings(&self) -> bool {
         !self.ends.is_empty()
     }

@@ -25,13 +25,39 @@ fn create(c: &mut Connection) -> Arc<Table> {
     c.catalog().table("t").unwrap().clone()
 }
 
+/// The same rows, inserted by some threads in pieces of 1000.
+fn fill_by(c: &mut Connection, t: &Arc<Table>, rows: std::ops::Range<i64>, threads: usize) -> SqlResult<()> {
+    c.lend_writing(|loan| {
+        let next = std::sync::atomic::AtomicI64::new(rows.start);
+        let work = || {
+            let mut inserter = loan.inserter().expect("a transaction");
+            let mut made = Rows::new(t.layout.clone(), 0);
+            loop {
+                let from = next.fetch_add(1000, std::sync::atomic::Ordering::Relaxed);
+                if from >= rows.end {
+                    return Ok(());
+                }
+                (from..rows.end.min(from + 1000)).for_each(|n| with(n, |values| assert!(made.push(values))));
+                inserter.insert_rows(t, &mut made)?;
+                made.clear();
+            }
+        };
+        std::thread::scope(|s| {
+            let threads: Vec<_> = (0..threads).map(|_| s.spawn(work)).collect();
+            threads.into_iter().try_for_each(|t| t.join().unwrap())
+        })
+    })?
+}
+
 /// Row `n` of the table: ids in no order, every seventh part NULL, the others five alike.
 fn put(c: &mut Connection, t: &Arc<Table>, n: i64) -> SqlResult<Oid> {
+    with(n, |values| c.insert(t, values))
+}
+fn with<R>(n: i64, f: impl FnOnce(&[ValueRef<'_>]) -> R) -> R {
     let id = n.wrapping_mul(0x9e37_79b9) & 0xffff_ffff;
     let part = if n % 7 == 0 { ValueRef::Null } else { ValueRef::Int4((n / 5) as i32) };
     let name = format!("the name of subscriber {id:011}");
-    let values = [ValueRef::Int8(id), part, ValueRef::Text(&name), ValueRef::Text(&name[23..])];
-    c.insert(t, &values)
+    f(&[ValueRef::Int8(id), part, ValueRef::Text(&name), ValueRef::Text(&name[23..])])
 }
 
 fn fill(c: &mut Connection, t: &Arc<Table>, rows: std::ops::Range<i64>) {
@@ -247,4 +273,102 @@ fn keys_that_a_builder_notes_count_against_the_limit() {
     }
     println!("{built} built, {refused} refused");
     assert!(built > 0 && refused > 1);
+}
+
+/// Rows that several threads insert for one transaction are its own: committed, or gone, with it, whatever else it did.
+#[test]
+fn rows_of_several_threads_are_one_transactions() {
+    let dir = tempfile::tempdir().unwrap();
+    let used = |db: &Database| db.memory().iter().find(|p| p.0 == "total").unwrap().3 as usize;
+    let first = |c: &mut Connection| {
+        c.begin(Isolation::ReadCommitted, Access::ReadWrite).unwrap();
+        create(c)
+    };
+    let start = |c: &mut Connection, t: &Arc<Table>| {
+        c.start_statement(c.catalog_version(), std::slice::from_ref(t), true).unwrap()
+    };
+    {
+        let db = open(dir.path(), 1 << 30).unwrap();
+        let mut c = db.connect();
+        // The dictionary has its pages.
+        first(&mut c);
+        c.rollback();
+        db.settle();
+        let before = used(&db);
+        // Taken back as a whole: to a savepoint, and then by its transaction.
+        let t = first(&mut c);
+        start(&mut c, &t);
+        fill_by(&mut c, &t, 0..ROWS / 4, 3).unwrap();
+        assert!(used(&db) > before + (1 << 20));
+        c.end_statement().unwrap();
+        c.savepoint("s").unwrap();
+        start(&mut c, &t);
+        fill_by(&mut c, &t, ROWS / 4..ROWS / 2, 3).unwrap();
+        c.end_statement().unwrap();
+        c.rollback_to_savepoint("s").unwrap();
+        db.settle();
+        verify(&mut c, ROWS / 4);
+        c.rollback();
+        db.settle();
+        assert!(c.catalog().table("t").is_none());
+        assert!(used(&db) < before + (1 << 20), "{} after {before}", used(&db));
+        // A key that two rows have is found in what is not committed yet.
+        let t = first(&mut c);
+        start(&mut c, &t);
+        fill_by(&mut c, &t, 0..ROWS / 4, 3).unwrap();
+        fill_by(&mut c, &t, 77..78, 3).unwrap();
+        c.end_statement().unwrap();
+        let e = index(&mut c, IndexKind::Btree, "u", &[0], true).unwrap_err();
+        assert_eq!((e.sqlstate(), e.0.message.as_str()), ("23505", "could not create unique index \"u\""));
+        c.rollback();
+        // Some rows by the transaction's own thread, before and behind.
+        let t = first(&mut c);
+        start(&mut c, &t);
+        (0..500).for_each(|n| assert!(!put(&mut c, &t, n).unwrap().is_none()));
+        fill_by(&mut c, &t, 500..ROWS / 2, 4).unwrap();
+        (ROWS / 2..ROWS / 2 + 500).for_each(|n| assert!(!put(&mut c, &t, n).unwrap().is_none()));
+        fill_by(&mut c, &t, ROWS / 2 + 500..ROWS, 2).unwrap();
+        c.end_statement().unwrap();
+        index(&mut c, IndexKind::Btree, "a", &[0], true).unwrap();
+        index(&mut c, IndexKind::Hash, "b", &[0], true).unwrap();
+        index(&mut c, IndexKind::Btree, "e", &[2], true).unwrap();
+        verify(&mut c, ROWS);
+        c.commit().unwrap();
+        verify(&mut c, ROWS);
+        // A table with an index takes them from one thread.
+        let t = table(&c, "t");
+        start(&mut c, &t);
+        let e = fill_by(&mut c, &t, ROWS..ROWS + 1, 1).unwrap_err();
+        assert!(e.to_string().contains("which has an index"), "{e}");
+        c.abort_statement();
+        let e = run(&mut c, "t", |c, t| put(c, t, 5)).unwrap_err();
+        assert_eq!(e.sqlstate(), "23505");
+        // Not closed: recovery puts it together again.
+    }
+    let db = open(dir.path(), 1 << 30).unwrap();
+    verify(&mut db.connect(), ROWS);
+}
+
+/// Where memory is refused to one of the threads, all of it is taken back.
+#[test]
+fn rows_of_several_threads_count_against_the_limit() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = open(dir.path(), 24 << 20).unwrap();
+    let used = || db.memory().iter().find(|p| p.0 == "total").unwrap().3 as usize;
+    let mut c = db.connect();
+    let t = create(&mut c);
+    let before = used();
+    c.start_statement(c.catalog_version(), std::slice::from_ref(&t), true).unwrap();
+    let e = fill_by(&mut c, &t, 0..ROWS * 4, 3).unwrap_err();
+    assert_eq!(e.sqlstate(), ondol_types::sqlstate::OUT_OF_MEMORY, "{e}");
+    c.abort_statement();
+    db.settle();
+    verify(&mut c, 0);
+    // The table keeps its pages.
+    let kept = used();
+    c.start_statement(c.catalog_version(), std::slice::from_ref(&t), true).unwrap();
+    fill_by(&mut c, &t, 0..10_000, 3).unwrap();
+    c.end_statement().unwrap();
+    assert!(used() < kept + (1 << 20), "{} after {kept}, {before} before", used());
+    verify(&mut c, 10_000);
 }

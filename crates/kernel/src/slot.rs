@@ -111,6 +111,20 @@ pub fn read_quiet(space: &Space, oid: Oid, until: u64, out: &mut [u8]) -> bool {
     space.word(oid.0).load(Ordering::Relaxed) == w0 && out[0] & LIVE != 0
 }
 
+/// The same of a row that transaction `own` has inserted and done nothing else with: it is its only version, too.
+#[inline]
+pub fn read_inserted(space: &Space, oid: Oid, own: u64, out: &mut [u8]) -> bool {
+    let w0 = space.word(oid.0).load(Ordering::Acquire);
+    let link = space.word(oid.0 + 8).load(Ordering::Acquire);
+    if w0 != OWNED | FRESH | own || link & MARK == 0 {
+        return false;
+    }
+    space.copy_out(row(oid), out);
+    yield_point();
+    fence(Ordering::Acquire);
+    space.word(oid.0).load(Ordering::Relaxed) == w0 && out[0] & LIVE != 0
+}
+
 /// Follows committed nodes down from bytes stamped `newest` to what `snapshot` sees. A pending node leads up from the
 /// bytes, so it is passed by: its owner took the row after its header was read, and if it gives it back unchanged, the
 /// header will be the same again.

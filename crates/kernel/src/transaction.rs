@@ -34,9 +34,11 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 mod change;
 mod commit;
 mod lock;
+mod share;
 mod single;
 mod undo;
 
+pub use share::Shared;
 pub use single::Found;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -181,6 +183,8 @@ struct Txn {
     /// Bytes charged for the write set and for shared locks, from the session's credit.
     charged: usize,
     reads: std::cell::RefCell<Reads>,
+    /// Of a helper's: the transaction that it inserts for.
+    lender: Option<Arc<Shared>>,
 }
 
 impl Txn {
@@ -201,6 +205,7 @@ impl Txn {
             broken: None,
             charged: 0,
             reads: Default::default(),
+            lender: None,
         }
     }
     fn state(&self) -> &Arc<TxnState> {

@@ -114,6 +114,7 @@ pub const MUTATIONS: &[Mutation] = &[
     engine!("truncate_early", "log files are given up before the manifest is published"),
     engine!("readers_see_unflushed", "readers see commits that nobody acknowledged"),
     engine!("one_write_unchecked", "a row that is changed in one go may have changed since it was read"),
+    engine!("helpers_uncounted", "a commit does not count the fragments of those who inserted for it"),
     engine!("lent_unpublished", "a snapshot that is lent to other threads is not published meanwhile"),
     engine!("serializable_unchecked", "a serializable commit does not check what was read"),
     engine!(

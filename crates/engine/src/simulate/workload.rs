@@ -504,15 +504,7 @@ impl Client {
     }
     fn insert_row(&mut self, table: u8, t: &Arc<Table>) -> SqlResult<()> {
         let (row, s) = self.random_row();
-        let values = [
-            ValueRef::Int8(row.uid),
-            ValueRef::Int8(row.k),
-            row.g.map_or(ValueRef::Null, ValueRef::Int4),
-            s.as_deref().map_or(ValueRef::Null, ValueRef::Text),
-            ValueRef::Text(CODES[row.code as usize]),
-            ValueRef::Int8(row.n),
-        ];
-        self.c.insert(t, &values)?;
+        self.c.insert(t, &values(&row, s.as_deref()))?;
         self.effects.push(Effect::Put { table, uid: row.uid, old: None, new: Some(row) });
         Ok(())
     }
@@ -523,7 +515,44 @@ impl Client {
     fn insert_many(&mut self) -> Outcome<Did<()>> {
         let table = self.table();
         let n = 2 + self.r.below(8);
-        self.on(table, true, |me, t| (0..n).try_for_each(|_| me.insert_row(table, t)))
+        let shared = self.r.chance(0.5);
+        self.on(table, true, |me, t| match shared && t.kept_up().next().is_none() {
+            true => me.insert_shared(table, t, n),
+            false => (0..n).try_for_each(|_| me.insert_row(table, t)),
+        })
+    }
+    /// Rows inserted by two threads that this client's transaction is lent to.
+    fn insert_shared(&mut self, table: u8, t: &Arc<Table>, n: u64) -> SqlResult<()> {
+        let made: Vec<_> = (0..2)
+            .map(|_| {
+                let made: Vec<_> = (0..n).map(|_| self.random_row()).collect();
+                let mut rows = row::Rows::new(t.layout.clone(), 0);
+                assert!(made.iter().all(|(row, s)| rows.push(&values(row, s.as_deref()))));
+                (rows, made.into_iter().map(|m| m.0).collect::<Vec<_>>())
+            })
+            .collect();
+        let inserted = self.c.lend_writing(|loan| {
+            let threads: Vec<_> = (made.into_iter())
+                .filter_map(|(mut rows, made)| {
+                    let (loan, t) = (loan.clone(), t.clone());
+                    let work = move || {
+                        let mut inserter = loan.inserter().expect("a transaction");
+                        inserter.insert_rows(&t, &mut rows).map(|()| made)
+                    };
+                    thread::spawn("inserter", work).ok()
+                })
+                .collect();
+            let ended: Vec<_> = threads.into_iter().map(thread::JoinHandle::join).collect();
+            ended
+                .into_iter()
+                .map(|end| end.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+                .collect()
+        })?;
+        let inserted: Vec<Vec<Row>> = SqlResult::from_iter::<Vec<SqlResult<_>>>(inserted)?;
+        self.shared.count("inserts by threads");
+        let put = |row: Row| Effect::Put { table, uid: row.uid, old: None, new: Some(row) };
+        self.effects.extend(inserted.into_iter().flatten().map(put));
+        Ok(())
     }
 
     /// The rows that were asked for, as candidates: the caller reads and rechecks them.
@@ -878,6 +907,18 @@ impl Client {
         self.effects.push(effect);
         Ok(if failed { Did::Failed } else { Did::Done(()) })
     }
+}
+
+/// A row's values, with its text.
+fn values<'v>(row: &Row, s: Option<&'v str>) -> [ValueRef<'v>; 6] {
+    [
+        ValueRef::Int8(row.uid),
+        ValueRef::Int8(row.k),
+        row.g.map_or(ValueRef::Null, ValueRef::Int4),
+        s.map_or(ValueRef::Null, ValueRef::Text),
+        ValueRef::Text(CODES[row.code as usize]),
+        ValueRef::Int8(row.n),
+    ]
 }
 
 pub fn create_index(c: &mut Connection, table: u8, shape: u8) -> SqlResult<()> {

@@ -1,6 +1,6 @@
 //! Taking back: fragments, savepoints, the end without effect.
 use super::commit::each_piece;
-use super::{Did, Mark, SPILL, Savepoint, Session};
+use super::{Did, Mark, SPILL, Savepoint, Session, Shared};
 use crate::collect::remove_entry;
 use crate::error::Result;
 use crate::heap::Heap;
@@ -19,8 +19,9 @@ struct Fragments<'a> {
     log: &'a Log,
     stream: StreamId,
     txn: TxnId,
-    /// The next fragment's number.
+    /// The next fragment's number, or where helpers have it from (D1).
     next: &'a mut u32,
+    lender: Option<&'a Shared>,
     changes: &'a mut Changes,
 }
 
@@ -35,8 +36,12 @@ impl Fragments<'_> {
     /// Logs what is left.
     fn finish(&mut self) -> Result<()> {
         if !self.changes.is_empty() {
-            self.log.fragment(self.stream, self.txn, *self.next, self.changes)?;
-            *self.next += 1;
+            let n = match self.lender {
+                Some(shared) => shared.fragments.fetch_add(1, Ordering::AcqRel),
+                None => *self.next,
+            };
+            self.log.fragment(self.stream, self.txn, n, self.changes)?;
+            *self.next = n + 1;
             self.changes.clear();
         }
         Ok(())
@@ -50,14 +55,18 @@ impl Session {
 
     /// Logs what is not in the log yet as fragments (P2): all of it, or only what fills whole fragments.
     pub(super) fn spill(&mut self, all: bool) -> Result<()> {
+        if let Some(e) = &self.open().broken {
+            return Err(e.clone());
+        }
         let kernel = self.kernel.clone();
         let stream = self.stream;
         let mut changes = std::mem::take(&mut self.changes);
         changes.clear();
         let t = self.open();
         let id = t.state().id;
+        let (next, lender) = (&mut t.fragments, t.lender.as_deref());
         let mut fragments =
-            Fragments { log: &kernel.log, stream, txn: id, next: &mut t.fragments, changes: &mut changes };
+            Fragments { log: &kernel.log, stream, txn: id, next, lender, changes: &mut changes };
         let mut outcome = Ok(());
         let mut i = t.first_unspilled;
         while i < t.writes.len() {
@@ -116,7 +125,8 @@ impl Session {
         let id = t.state().id;
         if t.first_unspilled > to.writes {
             let next = &mut t.fragments;
-            let mut fragments = Fragments { log: &kernel.log, stream, txn: id, next, changes: &mut changes };
+            let mut fragments =
+                Fragments { log: &kernel.log, stream, txn: id, next, lender: None, changes: &mut changes };
             for w in t.writes[to.writes..t.first_unspilled].iter().filter(|w| w.spilled) {
                 each_piece(&kernel, w, |oid, offset, bytes| fragments.push(oid, offset, bytes))?
             }
@@ -210,8 +220,9 @@ impl Session {
 
     /// Ends the transaction without effect.
     pub fn abort(&mut self) {
-        if self.txn.is_none() {
-            return;
+        let Some(t) = &self.txn else { return };
+        if let Some(shared) = t.lender.clone() {
+            return self.give_back(&shared);
         }
         // What it saw matters no more, and need not be followed.
         self.open().reads.get_mut().nodes.clear();
