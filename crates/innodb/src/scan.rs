@@ -85,7 +85,7 @@ impl Scan {
                 ),
             ));
         }
-        let parts = cut(0..leaves.pages.len(), space.format().page_size);
+        let parts = cut(0..leaves.pages.len(), space.format().page_size, 1);
         let (space, definition, leaves) = (Arc::new(space), Arc::new(definition), Arc::new(leaves));
         Ok(Scan { space, definition, leaves, parts, bounds: None })
     }
@@ -129,9 +129,15 @@ impl Scan {
             Some(to) => self.leaves_before(&mut buffers, column, |key| key <= &to[..])?,
             None => self.leaves.pages.len(),
         };
-        self.parts = cut(start..end.max(start), self.space.format().page_size);
+        self.parts = cut(start..end.max(start), self.space.format().page_size, 1);
         self.bounds = Some(bounds);
         Ok(())
+    }
+
+    /// Cuts what is read into so many parts at least, where there are as many leaves. Of a large table there are more anyway.
+    pub fn cut(&mut self, parts: usize) {
+        let leaves = self.parts.first().map_or(0, |p| p.start)..self.parts.last().map_or(0, |p| p.end);
+        self.parts = cut(leaves, self.space.format().page_size, parts);
     }
 
     /// How many leaves begin with a key that is `before`; those before them do, too.
@@ -370,9 +376,9 @@ fn window(bytes: &[u8]) -> Window<'_> {
     Window::new(bytes).expect("a window is behind the last page")
 }
 
-/// Leaves, cut into parts.
-fn cut(leaves: Range<usize>, page_size: usize) -> Vec<Range<usize>> {
-    let each = (PART / page_size).max(1);
+/// Leaves, cut into so many parts at least.
+fn cut(leaves: Range<usize>, page_size: usize, parts: usize) -> Vec<Range<usize>> {
+    let each = (PART / page_size).min(leaves.len() / parts.max(1)).max(1);
     leaves.clone().step_by(each).map(|from| from..(from + each).min(leaves.end)).collect()
 }
 

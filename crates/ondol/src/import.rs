@@ -1,24 +1,29 @@
-//! A table of MySQL or MariaDB loaded from its file, in parallel.
+//! A table of MySQL or MariaDB loaded from its file, by several threads.
 //!
 //! ```text
-//! workers            read, prove, convert, encode  ──┐
-//! session's thread                                    └> insert, piece after piece, in key order
+//! workers            read, prove, convert, insert: parts of the file, each into pages of its own
+//! session's thread   transaction begun, lent ── counts what is done ── keys made of the rows, on all cores ── committed
 //! ```
 //! - **P1** The table and its rows are one transaction's: after an error, or a crash, there is neither.
 //! - **P2** Values are those of `innodb_scan`; what has no value here ends the import with an error that names file, page and column, unless told otherwise.
-use crate::innodb::{Either, Reader, Table};
+//! - **P3** Nobody else sees the table before it is whole: so rows are entered into no index, and each key is sorted once they are all there.
+use crate::innodb::{Either, Table, failed};
+use crate::leaves::Maker;
 use crate::session::Session;
-use ondol_engine::{Access, ColumnDef, IndexColumn, IndexKind, Isolation, Rows};
+use ondol_engine::{Access, ColumnDef, IndexColumn, IndexKind, Inserter, Isolation, Rows};
+use ondol_innodb::error::{Error, Kind};
 use ondol_innodb::scan::{Buffers, Scan};
 use ondol_innodb::value::ZeroDates;
 use ondol_scan::pipeline::{self, Hand};
 use ondol_sql::bound::NewIndex;
-use ondol_types::{SqlError, SqlResult, ValueRef, sqlstate};
-use std::ops::Range;
+use ondol_types::{SqlError, SqlResult, sqlstate};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
-/// Bytes of rows that are handed over as one piece, roughly.
+/// Bytes of rows that a worker inserts at once, roughly.
 const PIECE: usize = 1 << 20;
+/// Parts for each worker at least, where the file has leaves for them.
+const TURNS: usize = 8;
 /// Bytes in a name.
 const MAX_NAME: usize = 63;
 
@@ -29,7 +34,7 @@ pub struct Import {
     pub table: String,
     /// What becomes of dates that are no days of the calendar.
     pub zero_dates: ZeroDates,
-    /// Threads that read and convert; at least one.
+    /// Threads that read, convert and insert; at least one.
     pub workers: usize,
 }
 
@@ -45,62 +50,12 @@ pub struct Imported {
     pub left_out: Vec<String>,
 }
 
-struct Piece {
-    rows: Rows,
+/// What a worker has done.
+#[derive(Default)]
+struct Step {
+    rows: u64,
     nulled: u64,
     read: u64,
-}
-
-/// A row's values on their way, their bytes in one place.
-#[derive(Default)]
-struct Held {
-    values: Vec<(ValueRef<'static>, Range<usize>)>,
-    bytes: Vec<u8>,
-}
-impl Held {
-    fn clear(&mut self) {
-        self.values.clear();
-        self.bytes.clear();
-    }
-    fn push(&mut self, value: ValueRef<'_>) {
-        let from = self.bytes.len();
-        let kind = match value {
-            ValueRef::Text(t) => {
-                self.bytes.extend_from_slice(t.as_bytes());
-                ValueRef::Text("")
-            }
-            ValueRef::Bytea(b) => {
-                self.bytes.extend_from_slice(b);
-                ValueRef::Bytea(&[])
-            }
-            ValueRef::Numeric(b) => {
-                self.bytes.extend_from_slice(b);
-                ValueRef::Numeric(&[])
-            }
-            ValueRef::Null => ValueRef::Null,
-            ValueRef::Bool(v) => ValueRef::Bool(v),
-            ValueRef::Int2(v) => ValueRef::Int2(v),
-            ValueRef::Int4(v) => ValueRef::Int4(v),
-            ValueRef::Int8(v) => ValueRef::Int8(v),
-            ValueRef::Float8(v) => ValueRef::Float8(v),
-            ValueRef::Date(v) => ValueRef::Date(v),
-            ValueRef::Timestamp(v) => ValueRef::Timestamp(v),
-            ValueRef::Timestamptz(v) => ValueRef::Timestamptz(v),
-        };
-        self.values.push((kind, from..self.bytes.len()));
-    }
-    fn values(&self) -> impl Iterator<Item = ValueRef<'_>> {
-        self.values.iter().map(|(kind, range)| {
-            let bytes = &self.bytes[range.clone()];
-            match kind {
-                // They were a text's before.
-                ValueRef::Text(_) => ValueRef::Text(std::str::from_utf8(bytes).unwrap_or_default()),
-                ValueRef::Bytea(_) => ValueRef::Bytea(bytes),
-                ValueRef::Numeric(_) => ValueRef::Numeric(bytes),
-                other => *other,
-            }
-        })
-    }
 }
 
 /// The keys of a table that can be made here, and why others cannot.
@@ -175,93 +130,104 @@ impl Session {
         import: &Import,
         progress: &mut dyn FnMut(&Imported),
     ) -> SqlResult<Imported> {
-        let source = Table::new(scan.clone(), import.zero_dates)?;
+        let workers = import.workers.max(1);
+        let mut scan = scan.clone();
+        scan.cut(workers * TURNS);
+        let source = Table::new(scan, import.zero_dates)?;
         if import.table.is_empty() || import.table.len() > MAX_NAME {
             let message =
                 format!("\"{}\" is no name of a table: expected 1 to {MAX_NAME} bytes", import.table);
             return Err(SqlError::new("42602", message));
         }
-        let columns: Vec<ColumnDef> = source.definitions();
+        let mut columns: Vec<ColumnDef> = source.definitions();
         let (keys, left_out) = keys(&source);
+        for key in keys.iter().filter(|key| key.primary) {
+            key.columns.iter().for_each(|c| columns[c.column].not_null = true);
+        }
         self.connection.start_definitions(self.connection.catalog_version())?;
-        self.create_table(&import.table, &columns, &keys, false)?;
+        self.create_table(&import.table, &columns, &[], false)?;
         let catalog = self.connection.catalog();
         let table =
             catalog.table(&import.table).ok_or_else(|| crate::define::no_table(&import.table))?.clone();
         self.connection.start_statement(catalog.version, std::slice::from_ref(&table), true)?;
 
         let source = Arc::new(source);
-        let wanted: Vec<u16> = (0..columns.len() as u16).collect();
-        let state = {
-            let source = source.clone();
-            move || (Buffers::default(), source.reader(&wanted), Held::default())
-        };
-        let layout = table.layout.clone();
-        let name = import.table.clone();
-        let work = move |(buffers, reader, held): &mut (Buffers, Reader, Held),
-                         part: usize,
-                         hand: &Hand<'_, Piece, Either>| {
-            let scan = source.scan();
-            let mut made = Rows::new(layout.clone(), PIECE);
-            let mut bytes = 0;
-            // The first error of a value, which is none of the file's.
-            let mut wrong = None;
-            let stopped = || {
-                ondol_innodb::error::Error::new(
-                    scan.space().path(),
-                    ondol_innodb::error::Kind::Io,
-                    "the import was stopped",
-                )
-            };
-            let read = scan.read(part, buffers, |leaf| {
-                let mut values: Vec<ValueRef<'_>> = Vec::new();
-                for row in 0..leaf.rows.len() {
-                    held.clear();
-                    if let Err(e) = reader.read(&leaf, row, &mut |_, value| held.push(value)) {
-                        wrong = Some(e);
-                        return Err(stopped());
-                    }
-                    let mut memory = crate::load::reused(std::mem::take(&mut values));
-                    memory.extend(held.values());
-                    let is_whole = made.push(&memory);
-                    memory.clear();
-                    values = crate::load::reused(memory);
-                    if !is_whole {
-                        let e = leaf.damaged(format!("a row of {name} has NULL where none can be"));
-                        wrong = Some(crate::innodb::failed(e));
-                        return Err(stopped());
-                    }
-                    bytes += layout.row_size + held.bytes.len();
-                    if bytes >= PIECE {
-                        bytes = 0;
-                        let rows = std::mem::replace(&mut made, Rows::new(layout.clone(), PIECE));
-                        hand.over(Piece { rows, nulled: reader.take_nulled(), read: 0 })
-                            .map_err(|_| stopped())?;
-                    }
-                }
-                Ok(())
-            });
-            if let Some(e) = wrong {
-                return Err(Either(e));
-            }
-            read?;
-            let piece = Piece { rows: made, nulled: reader.take_nulled(), read: scan.part_bytes(part) };
-            hand.over(piece).map_err(|_| Either::from(stopped()))
-        };
-        let workers = import.workers.max(1);
+        let parts = source.scan().parts();
         let options = pipeline::Options { workers, ordered: true, ahead: workers * 2 };
         let mut total = Imported { left_out, ..Imported::default() };
-        pipeline::run(scan.parts(), options, state, work, |_, mut piece: Piece| {
-            self.check_cancel().map_err(Either)?;
-            self.connection.insert_rows(&table, &mut piece.rows).map_err(|(_, e)| Either(e))?;
-            total.rows += piece.rows.len() as u64;
-            total.nulled += piece.nulled;
-            total.read += piece.read;
-            progress(&total);
-            Ok(())
-        })
-        .map_err(|e| e.0)?;
+        let cancel = self.cancel.clone();
+        self.connection.lend_writing(|loan| {
+            let (loan, of) = (loan.clone(), source.clone());
+            let state = move || (Buffers::default(), Maker::new(&of), loan.inserter());
+            let work = move |(buffers, maker, inserter): &mut (Buffers, Maker, Option<Inserter>),
+                             part: usize,
+                             hand: &Hand<'_, Step, Either>| {
+                let Some(inserter) = inserter else {
+                    let message = "a transaction was not lent for writing";
+                    return Err(Either(SqlError::new(sqlstate::INTERNAL_ERROR, message)));
+                };
+                load(&source, &table, part, buffers, maker, inserter, hand)
+            };
+            pipeline::run(parts, options, state, work, |_, step: Step| {
+                if cancel.load(Ordering::Relaxed) {
+                    return Err(Either(crate::runtime::canceled()));
+                }
+                total.rows += step.rows;
+                total.nulled += step.nulled;
+                total.read += step.read;
+                progress(&total);
+                Ok(())
+            })
+            .map_err(|e| e.0)
+        })??;
         self.connection.end_statement()?;
+        // P3
+        for key in &keys {
+            self.create_index(&import.table, key, false)?;
+        }
         Ok(total)
     }
+}
+
+/// Inserts a part's rows.
+fn load(
+    source: &Table,
+    table: &Arc<ondol_engine::Table>,
+    part: usize,
+    buffers: &mut Buffers,
+    maker: &mut Maker,
+    inserter: &mut Inserter,
+    hand: &Hand<'_, Step, Either>,
+) -> Result<(), Either> {
+    let scan = source.scan();
+    let mut made = Rows::new(table.layout.clone(), PIECE);
+    let mut insert = |made: &mut Rows| {
+        inserter.insert_rows(table, made)?;
+        let rows = made.len() as u64;
+        made.clear();
+        Ok(rows)
+    };
+    // The first error that is none of the file's.
+    let mut wrong = None;
+    let stopped = || Error::new(scan.space().path(), Kind::Io, "the import was stopped");
+    let read = scan.read(part, buffers, |leaf| {
+        let added = maker.add(&leaf, &mut made, |made| {
+            if made.bytes() < PIECE {
+                return Ok(());
+            }
+            let rows = insert(made)?;
+            hand.over(Step { rows, ..Step::default() }).map_err(|_| failed(stopped()))
+        });
+        added.map_err(|e| {
+            wrong = Some(e);
+            stopped()
+        })
+    });
+    if let Some(e) = wrong {
+        return Err(Either(e));
+    }
+    read?;
+    let rows = insert(&mut made).map_err(Either)?;
+    let step = Step { rows, nulled: maker.take_nulled(), read: scan.part_bytes(part) };
+    hand.over(step).map_err(|_| Either::from(stopped()))
 }

@@ -120,6 +120,16 @@ impl Table {
     pub fn scan(&self) -> &Scan {
         &self.scan
     }
+    pub fn zero_dates(&self) -> ZeroDates {
+        self.zero_dates
+    }
+    /// Of each column here its place there.
+    pub fn places(&self) -> &[usize] {
+        &self.places
+    }
+    pub fn types(&self) -> impl Iterator<Item = Type> {
+        self.columns.iter().map(|(_, ty)| *ty)
+    }
     /// The place here of a column there.
     pub fn place(&self, there: usize) -> Option<usize> {
         self.places.iter().position(|p| *p == there)

@@ -49,6 +49,7 @@ pub mod dump;
 mod execute;
 mod import;
 mod innodb;
+mod leaves;
 mod load;
 mod output;
 mod overlay;

@@ -39,6 +39,12 @@ pub(crate) struct SessionHost {
     settings: Mutex<Vec<(&'static str, String, &'static str)>>,
 }
 
+/// The error of a statement that somebody wished to end.
+#[cold]
+pub(crate) fn canceled() -> SqlError {
+    SqlError::new(sqlstate::QUERY_CANCELED, "canceling statement due to user request")
+}
+
 impl SessionHost {
     pub fn new() -> SessionHost {
         SessionHost {
@@ -204,7 +210,7 @@ impl Session {
 
     pub(crate) fn check_cancel(&self) -> SqlResult<()> {
         match self.cancel.load(Ordering::Relaxed) {
-            true => Err(SqlError::new(sqlstate::QUERY_CANCELED, "canceling statement due to user request")),
+            true => Err(canceled()),
             false => Ok(()),
         }
     }

@@ -543,12 +543,7 @@ fn a_failed_import_leaves_nothing() {
     let canceller = g.session.canceller();
     let mut opened = scan(&file);
     let e = g.session.import_innodb(&opened, &import("t", ZeroDates::Refuse), |_| canceller.cancel());
-    // All of it may have been one piece.
-    if let Err(e) = e {
-        assert_eq!(e.sqlstate(), "57014");
-    } else {
-        g.session.execute("DROP TABLE t").unwrap();
-    }
+    assert_eq!(e.unwrap_err().sqlstate(), "57014");
     opened.within(Some("1"), Some("10")).unwrap();
     assert_eq!(g.session.import_innodb(&opened, &import("part", ZeroDates::Refuse), |_| {}).unwrap().rows, 9);
     g.session.execute("DROP TABLE part").unwrap();
@@ -562,4 +557,28 @@ fn a_failed_import_leaves_nothing() {
     g.session.execute("ROLLBACK").unwrap();
     assert_eq!(g.rows("SELECT name FROM ondol_tables"), before);
     g.session.execute("CREATE TABLE t (a integer)").unwrap();
+}
+
+/// Where there is no memory for all of a table, there is nothing of it.
+#[test]
+fn an_import_meets_the_memory_limit() {
+    let folder = TempFolder::new().expect("a temporary folder");
+    let file = unpack("mariadb-10.11", "tree", folder.path()).display().to_string();
+    let path = folder.path().join("db");
+    let db = ondol::OpenOptions::new().memory_limit(32 << 20).open(&path).unwrap();
+    let mut session = db.session();
+    session.execute("CREATE TABLE u (a text)").unwrap();
+    let many = "INSERT INTO u SELECT repeat('x', 200) FROM generate_series(1, 5000)";
+    let full = (0..1000).find_map(|_| session.execute(many).err()).expect("a limit");
+    assert_eq!(full.sqlstate(), "53200");
+    let e = session.import_innodb(&scan(&file), &import("t", ZeroDates::Refuse), |_| {}).unwrap_err();
+    assert_eq!(e.sqlstate(), "53200", "{e}");
+    let count = |session: &mut Session, of: &str| {
+        let rows = session.query(&format!("SELECT count(*) FROM {of}"), &[]);
+        rows.map(|rows| rows.row(0).get::<i64>(0).expect("a number"))
+    };
+    assert_eq!(count(&mut session, "t").unwrap_err().sqlstate(), "42P01");
+    session.execute("DROP TABLE u").unwrap();
+    let done = session.import_innodb(&scan(&file), &import("t", ZeroDates::Refuse), |_| {}).unwrap();
+    assert_eq!((done.rows, count(&mut session, "t").unwrap()), (772, 772));
 }

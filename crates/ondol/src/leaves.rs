@@ -1,0 +1,342 @@
+//! Rows of the engine's made of a leaf of InnoDB's.
+//!
+//! - **B1** Values are those of `innodb_scan` (I1 of `innodb`), however they are read: column by column where the decoder does that for Arrow, and value by value the columns that
+//!   become another type here. What is wrong, or does not lie as usual, on a leaf makes it be read again row by row, so errors are those of the careful way, and of the first
+//!   row that has one.
+use crate::innodb::{Reader, Table, failed};
+use ondol_engine::Rows;
+use ondol_innodb::scan::Leaf;
+use ondol_types::{SqlResult, ValueRef};
+use std::ops::Range;
+
+/// Makes rows, in one thread.
+pub(crate) struct Maker {
+    reader: Reader,
+    held: Held,
+    #[cfg(feature = "columnar")]
+    columns: Option<by_column::Columns>,
+    /// Dates that became NULL.
+    nulled: u64,
+}
+
+/// A row's values on their way, their bytes in one place.
+#[derive(Default)]
+struct Held {
+    values: Vec<(ValueRef<'static>, Range<usize>)>,
+    bytes: Vec<u8>,
+}
+impl Held {
+    fn clear(&mut self) {
+        self.values.clear();
+        self.bytes.clear();
+    }
+    fn push(&mut self, value: ValueRef<'_>) {
+        let from = self.bytes.len();
+        let kind = match value {
+            ValueRef::Text(t) => {
+                self.bytes.extend_from_slice(t.as_bytes());
+                ValueRef::Text("")
+            }
+            ValueRef::Bytea(b) => {
+                self.bytes.extend_from_slice(b);
+                ValueRef::Bytea(&[])
+            }
+            ValueRef::Numeric(b) => {
+                self.bytes.extend_from_slice(b);
+                ValueRef::Numeric(&[])
+            }
+            ValueRef::Null => ValueRef::Null,
+            ValueRef::Bool(v) => ValueRef::Bool(v),
+            ValueRef::Int2(v) => ValueRef::Int2(v),
+            ValueRef::Int4(v) => ValueRef::Int4(v),
+            ValueRef::Int8(v) => ValueRef::Int8(v),
+            ValueRef::Float8(v) => ValueRef::Float8(v),
+            ValueRef::Date(v) => ValueRef::Date(v),
+            ValueRef::Timestamp(v) => ValueRef::Timestamp(v),
+            ValueRef::Timestamptz(v) => ValueRef::Timestamptz(v),
+        };
+        self.values.push((kind, from..self.bytes.len()));
+    }
+    fn values(&self) -> impl Iterator<Item = ValueRef<'_>> {
+        self.values.iter().map(|(kind, range)| {
+            let bytes = &self.bytes[range.clone()];
+            match kind {
+                // They were a text's before.
+                ValueRef::Text(_) => ValueRef::Text(std::str::from_utf8(bytes).unwrap_or_default()),
+                ValueRef::Bytea(_) => ValueRef::Bytea(bytes),
+                ValueRef::Numeric(_) => ValueRef::Numeric(bytes),
+                other => *other,
+            }
+        })
+    }
+}
+
+impl Maker {
+    /// For all columns of a table, which become those of a table here.
+    pub fn new(table: &Table) -> Maker {
+        let wanted: Vec<u16> = (0..table.places().len() as u16).collect();
+        Maker {
+            reader: table.reader(&wanted),
+            held: Held::default(),
+            #[cfg(feature = "columnar")]
+            columns: by_column::Columns::new(table),
+            nulled: 0,
+        }
+    }
+    /// Adds a leaf's rows; `full` is asked to take rows away where they have become many.
+    pub fn add(
+        &mut self,
+        leaf: &Leaf<'_>,
+        rows: &mut Rows,
+        mut full: impl FnMut(&mut Rows) -> SqlResult<()>,
+    ) -> SqlResult<()> {
+        #[cfg(feature = "columnar")]
+        if let Some(columns) = &mut self.columns {
+            let before = rows.counts();
+            if let Some(nulled) = columns.add(leaf, rows) {
+                self.nulled += nulled;
+                return full(rows);
+            }
+            rows.truncate(before);
+            if columns.is_in_vain() {
+                self.columns = None;
+            }
+        }
+        let mut values: Vec<ValueRef<'_>> = Vec::new();
+        for row in 0..leaf.rows.len() {
+            self.held.clear();
+            let held = &mut self.held;
+            self.reader.read(leaf, row, &mut |_, value| held.push(value))?;
+            let mut memory = crate::load::reused(std::mem::take(&mut values));
+            memory.extend(self.held.values());
+            let is_whole = rows.push(&memory);
+            memory.clear();
+            values = crate::load::reused(memory);
+            if !is_whole {
+                return Err(failed(leaf.damaged("a row has NULL where none can be".into())));
+            }
+            full(rows)?;
+        }
+        Ok(())
+    }
+    /// Dates that became NULL since the last call.
+    pub fn take_nulled(&mut self) -> u64 {
+        std::mem::take(&mut self.nulled) + self.reader.take_nulled()
+    }
+}
+
+#[cfg(feature = "columnar")]
+mod by_column {
+    use super::{Reader, Table};
+    use arrow_array::cast::AsArray;
+    use arrow_array::types::{
+        ArrowPrimitiveType, Date32Type, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type,
+        Int32Type, Int64Type, TimestampMicrosecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+    };
+    use arrow_array::{Array, RecordBatch};
+    use ondol_engine::Rows;
+    use ondol_innodb::columns::{self, Form};
+    use ondol_innodb::scan::Leaf;
+    use ondol_innodb::table::Type as Foreign;
+    use ondol_types::datetime::{UNIX_EPOCH_DAYS, USECS_PER_DAY};
+    use ondol_types::{Numeric, Type, TypeId};
+    use std::sync::Arc;
+
+    /// Leaves that were no use to read by column, after which it is not tried any more.
+    const VAIN: u32 = 8;
+    /// Bytes of a batch: each leaf is one.
+    const ENOUGH: usize = 0;
+
+    /// What reads most columns one by one.
+    pub struct Columns {
+        form: Arc<Form>,
+        columns: columns::Columns,
+        /// Of each of these its place in the rows, and its type there.
+        kinds: Vec<(usize, Type)>,
+        /// The others, and their places in the rows.
+        others: Reader,
+        places: Vec<usize>,
+        /// Columns, by their places in the file's table, that may lie off their pages.
+        long: Vec<usize>,
+        scratch: Vec<u8>,
+        vain: u32,
+    }
+
+    /// Whether Arrow's values of a column are those of a type of ours, but for the way in which they are written.
+    fn is_same(column: &Foreign, ty: Type) -> bool {
+        match column {
+            Foreign::Int { .. } | Foreign::Year => ty.id != TypeId::Numeric,
+            // In more bytes damage could be no number here.
+            Foreign::Bit { bits } => *bits <= 56,
+            Foreign::Decimal { precision, .. } => *precision <= 38,
+            Foreign::Time { .. } | Foreign::OldTime => false,
+            Foreign::Enum { .. } => false,
+            _ => true,
+        }
+    }
+
+    impl Columns {
+        /// `None`: no column is read so.
+        pub fn new(table: &Table) -> Option<Columns> {
+            let there = table.scan().columns();
+            let all = || table.places().iter().zip(table.types()).enumerate();
+            let same = |(place, ty): (&usize, Type)| is_same(&there[*place].ty, ty);
+            let kinds: Vec<(usize, Type)> =
+                all().filter(|(_, c)| same(*c)).map(|(n, (_, ty))| (n, ty)).collect();
+            let places: Vec<usize> = all().filter(|(_, c)| !same(*c)).map(|(n, _)| n).collect();
+            if kinds.is_empty() {
+                return None;
+            }
+            let wanted: Vec<usize> = kinds.iter().map(|(n, _)| table.places()[*n]).collect();
+            let form = Arc::new(Form::new(table.scan(), &wanted, table.zero_dates()));
+            let others: Vec<u16> = places.iter().map(|n| *n as u16).collect();
+            let is_long = |place: &usize| {
+                matches!(
+                    there[*place].ty,
+                    Foreign::Text { .. } | Foreign::Bytes { .. } | Foreign::Json | Foreign::Geometry
+                )
+            };
+            Some(Columns {
+                columns: columns::Columns::new(table.scan(), form.clone(), ENOUGH),
+                form,
+                kinds,
+                others: table.reader(&others),
+                places,
+                long: table.places().iter().copied().filter(is_long).collect(),
+                scratch: Vec::new(),
+                vain: 0,
+            })
+        }
+        /// The table is one whose leaves have to be read row by row.
+        pub fn is_in_vain(&self) -> bool {
+            self.vain >= VAIN
+        }
+        /// Adds a leaf's rows, and gives how many dates became NULL. `None`: it has to be read row by row; what was added to the rows is nothing.
+        pub fn add(&mut self, leaf: &Leaf<'_>, rows: &mut Rows) -> Option<u64> {
+            // Long values are taken one by one, since each may be as large as a batch should be.
+            if !self.long.iter().all(|column| leaf.rows.is_whole(*column)) {
+                return None;
+            }
+            let added = self.try_add(leaf, rows);
+            match added {
+                Some(_) => self.vain = 0,
+                None => {
+                    self.vain += 1;
+                    // What it took so far is given up.
+                    self.columns = columns::Columns::new(leaf.scan, self.form.clone(), ENOUGH);
+                    self.others.take_nulled();
+                }
+            }
+            added
+        }
+        fn try_add(&mut self, leaf: &Leaf<'_>, rows: &mut Rows) -> Option<u64> {
+            let count = leaf.rows.len();
+            self.columns.add(leaf, 0..count).ok()?;
+            let batch = self.columns.take(leaf.scan).ok()?;
+            let first = rows.add_zeros(count);
+            let fits = self.set_all(&batch, rows, first);
+            self.columns.reuse(batch);
+            fits?;
+            for row in 0..if self.places.is_empty() { 0 } else { count } {
+                let mut fits = true;
+                let mut put = |n: usize, value: ondol_types::ValueRef<'_>| {
+                    fits &= rows.set(self.places[n], first + row, &value)
+                };
+                self.others.read(leaf, row, &mut put).ok()?;
+                fits.then_some(())?;
+            }
+            Some(self.columns.take_nulled() + self.others.take_nulled())
+        }
+        fn set_all(&mut self, batch: &RecordBatch, rows: &mut Rows, first: usize) -> Option<()> {
+            for (array, (column, ty)) in batch.columns().iter().zip(&self.kinds) {
+                set(array, *ty, *column, rows, first, &mut self.scratch)?;
+                if let Some(nulls) = array.nulls().filter(|nulls| nulls.null_count() > 0) {
+                    let null = (0..array.len()).filter(|row| nulls.is_null(*row));
+                    for row in null {
+                        rows.set_null(*column, first + row).then_some(())?;
+                    }
+                }
+            }
+            Some(())
+        }
+    }
+
+    /// Sets a column to an array's values; `None`: it can not be.
+    fn set(
+        array: &dyn Array,
+        ty: Type,
+        column: usize,
+        rows: &mut Rows,
+        first: usize,
+        scratch: &mut Vec<u8>,
+    ) -> Option<()> {
+        use arrow_schema::DataType;
+        fn numbers<T: ArrowPrimitiveType, const N: usize>(
+            array: &dyn Array,
+            (column, first): (usize, usize),
+            rows: &mut Rows,
+            value: impl Fn(T::Native) -> [u8; N],
+        ) -> bool {
+            let values = array.as_primitive::<T>().values().iter().map(|v| value(*v));
+            rows.set_numbers(column, first, values)
+        }
+        let to = (column, first);
+        macro_rules! integers {
+            ($kind:ty) => {
+                match ty.id {
+                    // The types were chosen so that all values fit.
+                    TypeId::Int2 => numbers::<$kind, 2>(array, to, rows, |n| (n as i16).to_le_bytes()),
+                    TypeId::Int4 => numbers::<$kind, 4>(array, to, rows, |n| (n as i32).to_le_bytes()),
+                    TypeId::Int8 => numbers::<$kind, 8>(array, to, rows, |n| (n as i64).to_le_bytes()),
+                    _ => false,
+                }
+            };
+        }
+        let done = match array.data_type() {
+            DataType::Int8 => integers!(Int8Type),
+            DataType::Int16 => integers!(Int16Type),
+            DataType::Int32 => integers!(Int32Type),
+            DataType::Int64 => integers!(Int64Type),
+            DataType::UInt8 => integers!(UInt8Type),
+            DataType::UInt16 => integers!(UInt16Type),
+            DataType::UInt32 => integers!(UInt32Type),
+            DataType::UInt64 => integers!(UInt64Type),
+            DataType::Float32 => numbers::<Float32Type, 8>(array, to, rows, |v| f64::from(v).to_le_bytes()),
+            DataType::Float64 => numbers::<Float64Type, 8>(array, to, rows, f64::to_le_bytes),
+            DataType::Date32 => {
+                numbers::<Date32Type, 4>(array, to, rows, |days| (days - UNIX_EPOCH_DAYS).to_le_bytes())
+            }
+            DataType::Timestamp(..) => numbers::<TimestampMicrosecondType, 8>(array, to, rows, |micros| {
+                (micros - i64::from(UNIX_EPOCH_DAYS) * USECS_PER_DAY).to_le_bytes()
+            }),
+            DataType::Decimal128(_, scale) => {
+                let scale = u16::try_from(*scale).ok()?;
+                let values = array.as_primitive::<Decimal128Type>().values();
+                scratch.clear();
+                let mut ends = Vec::with_capacity(values.len());
+                for value in values {
+                    Numeric::from_scaled(*value, scale).encode(scratch);
+                    ends.push(scratch.len());
+                }
+                let starts = std::iter::once(&0).chain(&ends);
+                rows.set_strings(column, first, starts.zip(&ends).map(|(from, to)| &scratch[*from..*to]))
+            }
+            DataType::Utf8 => {
+                let texts = array.as_string::<i32>();
+                let offsets = texts.value_offsets();
+                let values = &texts.value_data()[*offsets.first()? as usize..*offsets.last()? as usize];
+                let is_long = |n: usize, text: &str| text.len() > n && text.chars().count() > n;
+                // Texts here have no zero byte.
+                let fine = !values.contains(&0)
+                    && ty.char_len().is_none_or(|n| !texts.iter().flatten().any(|text| is_long(n, text)));
+                fine && rows.set_strings(column, first, (0..texts.len()).map(|n| texts.value(n).as_bytes()))
+            }
+            DataType::Binary => {
+                let values = array.as_binary::<i32>();
+                rows.set_strings(column, first, (0..values.len()).map(|n| values.value(n)))
+            }
+            _ => false,
+        };
+        done.then_some(())
+    }
+}
