@@ -297,12 +297,14 @@ impl Scan {
     }
 }
 
-/// Rows one after the other, in key order. In memory are the pages of one part.
+/// Rows one after the other, in key order, of some parts that follow each other. In memory are the pages of one.
 pub struct Cursor {
-    scan: Scan,
+    scan: Arc<Scan>,
     buffers: Buffers,
-    /// The part at hand, how many leaves it has, and the next one of these.
+    /// The part at hand, or to come, and the first that is left out.
     part: usize,
+    end: usize,
+    /// How many leaves it has, and the next one of these.
     leaves: usize,
     leaf: usize,
     /// The next row of the leaf before that.
@@ -310,10 +312,21 @@ pub struct Cursor {
 }
 
 impl Cursor {
-    pub fn new(scan: Scan) -> Cursor {
-        Cursor { scan, buffers: Buffers::default(), part: 0, leaves: 0, leaf: 0, row: 0 }
+    pub fn new(scan: Arc<Scan>, parts: Range<usize>) -> Cursor {
+        let end = parts.end.min(scan.parts());
+        Cursor { scan, buffers: Buffers::default(), part: parts.start, end, leaves: 0, leaf: 0, row: 0 }
     }
-    pub fn scan(&self) -> &Scan {
+    /// Begins anew, with other parts.
+    pub fn restart(&mut self, parts: Range<usize>) {
+        self.buffers.rows = Rows::default();
+        (self.part, self.end) = (parts.start, parts.end.min(self.scan.parts()));
+        (self.leaves, self.leaf, self.row) = (0, 0, 0);
+    }
+    /// The parts; none once something was read of them.
+    pub fn untouched(&self) -> Range<usize> {
+        if self.leaves > 0 { self.end..self.end } else { self.part..self.end }
+    }
+    pub fn scan(&self) -> &Arc<Scan> {
         &self.scan
     }
     /// Goes on to the next leaf, whose rows are not found yet; `go_on` is asked before. False: there is none.
@@ -324,7 +337,7 @@ impl Cursor {
         go_on()?;
         while self.leaf == self.leaves {
             let next = self.part + usize::from(self.leaves > 0);
-            if next >= self.scan.parts() {
+            if next >= self.end {
                 return Ok(false);
             }
             self.leaves = self.scan.load(next, &mut self.buffers)?;

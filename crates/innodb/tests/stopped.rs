@@ -145,7 +145,8 @@ fn a_stopped_servers_folder_is_evidence() {
         folder.refused("b", "neither committed nor rolled back");
         let scan = Scan::open(&folder.file("t/b.ibd")).expect("a table");
         evidence::find(scan.space(), false).expect("evidence");
-        let counted = Cursor::new(scan).count::<ondol_innodb::error::Error>(&|| Ok(()));
+        let parts = 0..scan.parts();
+        let counted = Cursor::new(scan.into(), parts).count::<ondol_innodb::error::Error>(&|| Ok(()));
         assert!(counted.expect_err("a count").to_string().contains("neither committed"));
     }
 }

@@ -137,6 +137,7 @@ impl Session {
                 host: &s.host,
                 cancel: Some(&s.cancel),
                 memory_limit: s.database.work_limit,
+                workers: 0,
             };
             interpret::run_batch(
                 &mut batch.frames,

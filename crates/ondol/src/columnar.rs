@@ -179,7 +179,7 @@ impl Session {
         let charge = self.connection.charge();
         let done = if workers > 0 {
             // Some four row groups for each worker, so that all end at about the same time.
-            let pages = plan.parted.map_or(0, |p| p.table(&plan.program).pages());
+            let pages = plan.parted.map_or(0, |p| p.pages(&plan.program));
             let pages = (pages / (workers * 4)).clamp(*GROUP.start(), *GROUP.end());
             self.read_parts(
                 plan,

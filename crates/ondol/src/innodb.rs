@@ -22,11 +22,16 @@ use ondol_innodb::scan::{Cursor, Leaf, Scan, Stored};
 use ondol_innodb::table::{Column, Type as Foreign};
 use ondol_innodb::text;
 use ondol_innodb::value::{self, Date, Time, ZeroDates};
-use ondol_sql::foreign::{self, Argument, ForeignRows, ForeignTable, GoOn};
+use ondol_scan::pipeline::{self, Hand};
+use ondol_sql::foreign::{self, Argument, ForeignRange, ForeignRows, ForeignTable, GoOn};
 use ondol_types::datetime::{UNIX_EPOCH_DAYS, USECS_PER_DAY};
 use ondol_types::{Numeric, SqlError, SqlResult, Type, TypeId, Value, ValueRef, sqlstate};
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
+
+/// Bytes of the pages in which sizes are told.
+const PAGE: usize = 4096;
 
 /// The error of a file, as SQL has it.
 pub(crate) fn failed(e: Error) -> SqlError {
@@ -96,7 +101,7 @@ impl foreign::Foreign for Files {
 
 /// A tablespace's table, with the columns that `SELECT *` shows there.
 pub(crate) struct Table {
-    scan: Scan,
+    scan: Arc<Scan>,
     zero_dates: ZeroDates,
     /// Of each column here its place there.
     places: Vec<usize>,
@@ -115,7 +120,7 @@ impl Table {
         let columns = places.iter().map(column).collect();
         let rows = scan.estimate_rows().map_err(failed)? as f64;
         let key = range_key(&scan, zero_dates, &places).map_err(failed)?;
-        Ok(Table { scan, zero_dates, places, columns, rows, key })
+        Ok(Table { scan: Arc::new(scan), zero_dates, places, columns, rows, key })
     }
     pub fn scan(&self) -> &Scan {
         &self.scan
@@ -168,8 +173,18 @@ impl ForeignTable for Table {
     fn key(&self) -> Option<u16> {
         self.key
     }
-    fn rows(&self, columns: &[u16], low: &Value, high: &Value) -> SqlResult<Box<dyn ForeignRows>> {
-        let mut scan = self.scan.clone();
+    fn pages(&self) -> usize {
+        let scan = &self.scan;
+        (0..scan.parts()).map(|part| scan.part_bytes(part)).sum::<u64>() as usize / PAGE
+    }
+    fn range(
+        &self,
+        columns: &[u16],
+        low: &Value,
+        high: &Value,
+        parts: usize,
+    ) -> SqlResult<Arc<dyn ForeignRange>> {
+        let mut scan = Scan::clone(&self.scan);
         let mut is_empty = false;
         if let Some(key) = self.key() {
             let ty = &scan.columns()[self.places[key as usize]].ty;
@@ -183,7 +198,8 @@ impl ForeignTable for Table {
                 }
             }
         }
-        Ok(Box::new(Reading { cursor: Cursor::new(scan), reader: self.reader(columns), is_empty }))
+        scan.cut(parts);
+        Ok(Arc::new(Wanted { scan: Arc::new(scan), reader: self.reader(columns), is_empty }))
     }
 }
 
@@ -273,11 +289,27 @@ fn bound(ty: &Foreign, value: &Value) -> Bound {
     }
 }
 
+/// What is to be read of a table.
+struct Wanted {
+    scan: Arc<Scan>,
+    reader: Reader,
+    is_empty: bool,
+}
+impl ForeignRange for Wanted {
+    fn parts(&self) -> usize {
+        if self.is_empty { 0 } else { self.scan.parts() }
+    }
+    fn rows(&self, parts: Range<usize>) -> Box<dyn ForeignRows> {
+        let end = parts.end.min(self.parts());
+        let cursor = Cursor::new(self.scan.clone(), parts.start.min(end)..end);
+        Box::new(Reading { cursor, reader: self.reader.another() })
+    }
+}
+
 /// A foreign table while it is read.
 struct Reading {
     cursor: Cursor,
     reader: Reader,
-    is_empty: bool,
 }
 
 /// An error of either side, between them.
@@ -296,19 +328,34 @@ impl From<std::io::Error> for Either {
 
 impl ForeignRows for Reading {
     fn next(&mut self, go_on: GoOn<'_>, put: &mut dyn FnMut(usize, ValueRef<'_>)) -> SqlResult<bool> {
-        if self.is_empty {
-            return Ok(false);
-        }
         match self.cursor.next(&|| go_on().map_err(Either)).map_err(|e| e.0)? {
             Some((leaf, row)) => self.reader.read(&leaf, row, put).map(|()| true),
             None => Ok(false),
         }
     }
-    fn count(&mut self, go_on: GoOn<'_>) -> SqlResult<u64> {
-        if self.is_empty {
-            return Ok(0);
+    fn count(&mut self, workers: usize, go_on: GoOn<'_>) -> SqlResult<u64> {
+        let parts = self.cursor.untouched();
+        if workers < 2 || parts.len() < 2 {
+            return self.cursor.count(&|| go_on().map_err(Either)).map_err(|e| e.0);
         }
-        self.cursor.count(&|| go_on().map_err(Either)).map_err(|e| e.0)
+        let (scan, first) = (self.cursor.scan().clone(), parts.start);
+        let state = move || Cursor::new(scan.clone(), 0..0);
+        let work = move |cursor: &mut Cursor, n: usize, hand: &Hand<'_, u64, Either>| {
+            cursor.restart(first + n..first + n + 1);
+            let counted = cursor.count(&|| Ok::<_, Either>(()))?;
+            // Refused, it is not wanted any more.
+            let _ = hand.over(counted);
+            Ok(())
+        };
+        let options = pipeline::Options { workers, ordered: true, ahead: workers * 2 };
+        self.cursor.restart(parts.end..parts.end);
+        let mut total = 0;
+        pipeline::run(parts.len(), options, state, work, |_, counted| {
+            total += counted;
+            go_on().map_err(Either)
+        })
+        .map_err(|e| e.0)?;
+        Ok(total)
     }
 }
 
@@ -334,6 +381,11 @@ enum Refused {
 use Refused::{NoDay, NoValue};
 
 impl Reader {
+    /// One that reads the same columns.
+    fn another(&self) -> Reader {
+        let columns = self.columns.clone();
+        Reader { columns, zero_dates: self.zero_dates, scratch: Vec::new(), nulled: 0 }
+    }
     /// Gives the values of a row to `put`, with the places of their columns in the list.
     pub fn read(
         &mut self,

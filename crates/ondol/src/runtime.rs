@@ -254,6 +254,7 @@ impl Session {
             host: &self.host,
             cancel: Some(&self.cancel),
             memory_limit: self.database.work_limit,
+            workers: self.workers_that_count(&plan.program),
         };
         let mut own = None;
         let frame = frame_of(&mut self.plans.frames, &mut own, &plan.program);
@@ -270,6 +271,7 @@ impl Session {
             host: &self.host,
             cancel: Some(&self.cancel),
             memory_limit: self.database.work_limit,
+            workers: self.workers_that_count(&plan.program),
         };
         let mut own = None;
         let frame = frame_of(&mut self.plans.frames, &mut own, &plan.program);
@@ -292,6 +294,7 @@ impl Session {
             host: &self.host,
             cancel: Some(&self.cancel),
             memory_limit: self.database.work_limit,
+            workers: self.workers_that_count(&plan.program),
         };
         let mut own = None;
         let frame = frame_of(&mut self.plans.frames, &mut own, &plan.program);
@@ -305,7 +308,7 @@ impl Session {
 
 /// The frame to run a program in. One with foreign tables is run once: it has a frame of its own, so that no file stays open with a kept one.
 #[inline]
-fn frame_of<'f>(
+pub(crate) fn frame_of<'f>(
     frames: &'f mut Frames,
     own: &'f mut Option<Box<Frame>>,
     program: &Arc<Program>,

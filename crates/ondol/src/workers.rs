@@ -10,10 +10,11 @@
 //! - **W3** The first error in the parts' order ends all, as it would with one thread; so does an error of whoever takes what is gathered.
 //! - **W4** What waits to be gathered is bounded by the pipeline.
 use crate::planned::Plan;
-use crate::runtime::{context_as_of, context_for};
+use crate::runtime::{context_as_of, context_for, frame_of};
 use crate::session::Session;
 use ondol_engine::Token;
 use ondol_scan::pipeline::{self, Hand, Options};
+use ondol_sql::code::Program;
 use ondol_sql::interpret::{self, Env, Gathered, Gatherer, NoHost, Nowhere, Share, Sink};
 use ondol_types::{SqlError, SqlResult, Value, ValueRef};
 use std::sync::Arc;
@@ -47,8 +48,17 @@ impl Session {
         if self.quick.workers == 0 {
             return 0;
         }
-        let pages = parted.table(&plan.program).pages();
+        self.workers_of(parted.pages(&plan.program))
+    }
+    fn workers_of(&self, pages: usize) -> usize {
         if pages < self.quick.parted_pages { 0 } else { self.quick.workers.min(pages) }
+    }
+    /// How many workers may count the rows of a program's foreign tables.
+    pub(crate) fn workers_that_count(&self, program: &Program) -> usize {
+        match program.foreigns.iter().map(|f| f.table.pages()).max() {
+            Some(pages) => self.workers_of(pages),
+            None => 0,
+        }
     }
 
     /// The same for a program whose rows go out one by one; 0 for others.
@@ -84,7 +94,7 @@ impl Session {
 
     /// Pages of a part for workers that are quickly done with one.
     pub(crate) fn part_of(&self, plan: &Plan, workers: usize) -> usize {
-        let pages = plan.parted.map_or(0, |p| p.table(&plan.program).pages());
+        let pages = plan.parted.map_or(0, |p| p.pages(&plan.program));
         (pages / (workers.max(1) * TURNS)).clamp(1, PART)
     }
 
@@ -109,11 +119,13 @@ impl Session {
             host: &NoHost,
             cancel: Some(&self.cancel),
             memory_limit: self.database.work_limit,
+            workers: 0,
         };
         let (cancel, limit) = (self.cancel.clone(), self.database.work_limit);
         let (program, database) = (plan.program.clone(), self.database.name.clone());
         let owned: Vec<Value> = params.iter().map(|v| v.to_owned()).collect();
-        let frame = self.plans.frames.of(&program);
+        let mut own = None;
+        let frame = frame_of(&mut self.plans.frames, &mut own, &program);
         let done = interpret::run_parted(
             frame,
             (&parted, &plan.program),
@@ -138,6 +150,7 @@ impl Session {
                                 host: &NoHost,
                                 cancel: Some(&cancel),
                                 memory_limit: limit,
+                                workers: 0,
                             };
                             let mut read = |sink: &mut dyn Sink| {
                                 crate::params::with_refs(&owned, |params| {

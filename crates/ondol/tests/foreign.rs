@@ -450,6 +450,73 @@ fn reading_is_broken_off() {
     }
 }
 
+/// By several threads and by one: rows, aggregates, counts, ranges, and the errors of the first page that has one.
+#[test]
+fn several_threads_give_what_one_gives() {
+    let mut g = given();
+    let file = g.file("mysql-9.7", "tree");
+    let from = format!("innodb_scan('{file}')");
+    const ON: &str = "SET max_parallel_workers_per_gather = 3; SET min_parallel_table_scan_size = 0";
+    const OFF: &str = "SET max_parallel_workers_per_gather = 0";
+    let aggregates = [
+        "SELECT count(*) FROM @",
+        "SELECT count(*), sum(id), min(v), max(v), string_agg(left(v, 3), ',') FROM @",
+        "SELECT length(v), count(*), min(id) FROM @ GROUP BY length(v)",
+        "SELECT count(*) FROM @ t WHERE id > 100 AND id < 300",
+        "SELECT sum(id) FROM @ t WHERE id >= 880.5",
+        "SELECT count(v), sum(id) FROM @ WHERE id < 0",
+        "SELECT count(*) FROM @ WHERE id BETWEEN 900 AND 100",
+        "SELECT id % 10, max(v) FROM @ t WHERE id BETWEEN 50 AND 700 GROUP BY 1 HAVING count(*) > 5 ORDER BY 1 DESC LIMIT 4",
+        "SELECT (SELECT count(*) FROM @ WHERE id > 500) + 1",
+    ];
+    let copied = [
+        "@",
+        "(SELECT id * 2, upper(v) FROM @ WHERE id % 3 = 1)",
+        "(SELECT v, id FROM @ WHERE id > 100 AND id <= 700)",
+        "(SELECT id FROM @ WHERE id < 0)",
+    ];
+    let all = |g: &mut Given| -> Vec<String> {
+        let mut found: Vec<String> =
+            aggregates.iter().map(|sql| g.rows(&sql.replace('@', &from)).join("\n")).collect();
+        for what in &copied {
+            let what =
+                if *what == "@" { format!("(SELECT * FROM {from})") } else { what.replace('@', &from) };
+            let mut csv = Vec::new();
+            g.session.copy_out(&format!("COPY {what} TO STDOUT (FORMAT csv)"), &mut csv, |_| {}).unwrap();
+            found.push(String::from_utf8(csv).unwrap());
+        }
+        found
+    };
+    let plan = |g: &mut Given| g.rows(&format!("EXPLAIN SELECT max(v) FROM {from} WHERE id > 3")).join("\n");
+    g.session.execute(OFF).unwrap();
+    let one = all(&mut g);
+    assert!(!plan(&mut g).contains("Parallel"));
+    g.session.execute(ON).unwrap();
+    assert_eq!(all(&mut g), one);
+    let said = plan(&mut g);
+    assert!(said.contains("Parallel Foreign Scan on ") && said.contains("Workers Planned: 3"), "{said}");
+    assert_eq!(one[0], "772");
+    // No file stays open.
+    let open = std::fs::read_dir("/proc/self/fd").expect("open files").flatten();
+    let open: Vec<PathBuf> = open.filter_map(|f| std::fs::read_link(f.path()).ok()).collect();
+    assert!(!open.iter().any(|p| p.starts_with(g.folder.path()) && p.ends_with("tree.ibd")), "{open:?}");
+    g.session.execute("SET statement_timeout = '50ms'").unwrap();
+    let (state, _) = g.refused(&format!(
+        "SELECT count(*) FROM generate_series(1, 1000000) n WHERE (SELECT count(*) + n FROM {from} t) < 0"
+    ));
+    assert_eq!(state, "57014");
+    g.session.execute("RESET statement_timeout").unwrap();
+    // Of several errors that of the first page, as with one thread; what is not read is not proved.
+    damage(&file, 700);
+    let page = damage(&file, 300);
+    for sql in ["SELECT count(*) FROM @", "SELECT max(v) FROM @", "SELECT sum(id) FROM @ WHERE id > 200"] {
+        let (state, said) = g.refused(&sql.replace('@', &from));
+        assert_eq!(state, "XX001", "{sql}: {said}");
+        assert!(said.contains(&format!("tree.ibd, page {page}: ")), "{sql}: {said}");
+    }
+    assert_eq!(g.rows(&format!("SELECT count(*), max(id) FROM {from} WHERE id < 100")), ["85|99"]);
+}
+
 fn scan(file: &str) -> Scan {
     Scan::open(Path::new(file)).expect("a table")
 }

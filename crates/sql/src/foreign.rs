@@ -4,7 +4,9 @@
 //!   registered query can have one.
 //! - **F2** A range of the key is a wish. Rows outside of it may come, and each row's conditions are evaluated whatever was wished.
 //! - **F3** Rows come one at a time and are not kept here.
+//! - **F4** What is read can be cut into parts, which several threads read; one after the other they are the whole, in its order.
 use ondol_types::{SqlResult, Type, Value, ValueRef};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// The functions in FROM that read such tables.
@@ -31,10 +33,26 @@ pub trait ForeignTable: Send + Sync {
     fn columns(&self) -> &[(String, Type)];
     /// A guess.
     fn estimate_rows(&self) -> f64;
+    /// How large it is, in pages of 4 KiB.
+    fn pages(&self) -> usize;
     /// The column of which a range can be wished.
     fn key(&self) -> Option<u16>;
-    /// Begins to read: the values of `columns`, and of `low` to `high` of the key, both included, NULL being open. A bound that is of no use is ignored.
-    fn rows(&self, columns: &[u16], low: &Value, high: &Value) -> SqlResult<Box<dyn ForeignRows>>;
+    /// What is to be read: the values of `columns`, and of `low` to `high` of the key, both included, NULL being open. A bound that is of no use is ignored. Cut into so
+    /// many `parts` at least, if it can be.
+    fn range(
+        &self,
+        columns: &[u16],
+        low: &Value,
+        high: &Value,
+        parts: usize,
+    ) -> SqlResult<Arc<dyn ForeignRange>>;
+}
+
+/// What is to be read of such a table.
+pub trait ForeignRange: Send + Sync {
+    fn parts(&self) -> usize;
+    /// Begins to read these parts.
+    fn rows(&self, parts: Range<usize>) -> Box<dyn ForeignRows>;
 }
 
 /// Asks whether to go on; the error ends the reading.
@@ -44,6 +62,6 @@ pub type GoOn<'a> = &'a dyn Fn() -> SqlResult<()>;
 pub trait ForeignRows: Send {
     /// Gives the values of the next row to `put`, with the places of their columns in the list that was wanted. False: there are no more rows.
     fn next(&mut self, go_on: GoOn<'_>, put: &mut dyn FnMut(usize, ValueRef<'_>)) -> SqlResult<bool>;
-    /// How many rows are left, which are not looked at.
-    fn count(&mut self, go_on: GoOn<'_>) -> SqlResult<u64>;
+    /// How many rows are left, which are not looked at; by so many threads beside this one.
+    fn count(&mut self, workers: usize, go_on: GoOn<'_>) -> SqlResult<u64>;
 }

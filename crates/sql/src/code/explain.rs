@@ -1,8 +1,9 @@
 //! EXPLAIN: the plan as a tree, then the byte code.
 use super::program::Program;
 
-/// What the line of a full scan begins with.
+/// What the line of a full scan begins with, and of a foreign table's.
 pub const SEQ_SCAN: &str = "Seq Scan on ";
+pub const FOREIGN_SCAN: &str = "Foreign Scan on ";
 
 /// What EXPLAIN ANALYZE measured.
 pub struct Measured<'a> {
@@ -24,7 +25,8 @@ pub fn lines(p: &Program, measured: Option<Measured<'_>>, workers: usize) -> Vec
     };
     for line in &p.plan {
         let before = indent(line.depth, line.detail);
-        if workers > 0 && !line.detail && line.text.starts_with(SEQ_SCAN) {
+        let is_scan = line.text.starts_with(SEQ_SCAN) || line.text.starts_with(FOREIGN_SCAN);
+        if workers > 0 && !line.detail && is_scan {
             out.push(format!("{before}Parallel {}", line.text));
             out.push(format!("{}Workers Planned: {workers}", indent(line.depth, true)));
             continue;

@@ -426,7 +426,13 @@ pub(super) fn exec<const MODE: u8>(
             Op::PointRow { cursor, values } => point_row(f, program, connection, sink, cursor, values)?,
             // Everything else is a call away, so that this loop stays small enough for the processor's registers.
             _ => {
+                if MODE == PART && matches!(op, Op::ForeignStart { .. }) {
+                    return Ok(Exit::At(pc + 1));
+                }
                 if let Some(to) = far::exec(f, program, connection, world, op)? {
+                    if MODE == PART && matches!(op, Op::ForeignNext { .. }) {
+                        return Ok(Exit::At(to.0 as usize));
+                    }
                     jump!(to)
                 }
             }

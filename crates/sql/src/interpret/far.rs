@@ -355,8 +355,11 @@ pub(super) fn exec(
         Op::ForeignStart { from, bounds } => {
             let def = &program.foreigns[from.0 as usize];
             let bound = |n: usize| f.regs[bounds.first as usize + n].value(&f.memory).to_owned();
-            let rows = def.table.rows(&def.columns, &bound(0), &bound(1))?;
-            f.foreigns[from.0 as usize] = Some(rows);
+            /// Parts for each worker at least.
+            const TURNS: usize = 8;
+            let parts = (world.env.workers * TURNS).max(1);
+            let range = def.table.range(&def.columns, &bound(0), &bound(1), parts)?;
+            f.foreigns[from.0 as usize] = Some(range.rows(0..range.parts()));
         }
         Op::ForeignNext { from, row, to } => {
             tick!();
@@ -378,7 +381,7 @@ pub(super) fn exec(
         }
         Op::ForeignCount { dst, from } => {
             let n = match &mut f.foreigns[from.0 as usize] {
-                Some(rows) => rows.count(&|| go_on(world))?,
+                Some(rows) => rows.count(world.env.workers, &|| go_on(world))?,
                 None => 0,
             };
             set!(dst, Datum::int(i64::try_from(n).unwrap_or(i64::MAX)))

@@ -31,7 +31,7 @@ mod update;
 pub use batch::{Batch, run_batch};
 pub use frame::Frame;
 pub use frames::Frames;
-pub use parts::{Gathered, Gatherer, Parted, Share, run_parted};
+pub use parts::{Gathered, Gatherer, Parted, Piece, Share, run_parted};
 pub use point::PointRead;
 pub use rows::{Nowhere, Row, Rows, Sink};
 pub use update::PointUpdate;
@@ -82,12 +82,14 @@ pub struct Env<'a> {
     pub cancel: Option<&'a AtomicBool>,
     /// Bytes that a statement's sorts, hash tables and lists may take together.
     pub memory_limit: usize,
+    /// Threads that may count a foreign table's rows for the statement, beside its own.
+    pub workers: usize,
 }
 
 impl Env<'_> {
     /// Surroundings in which nothing is known.
     pub const EMPTY: Env<'static> =
-        Env { context: &Context::EMPTY, host: &NoHost, cancel: None, memory_limit: usize::MAX };
+        Env { context: &Context::EMPTY, host: &NoHost, cancel: None, memory_limit: usize::MAX, workers: 0 };
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@
 //! shares     before,  rows of a part                      each of its own frame; again for the next part
 //! main       before,  no rows, what shares gathered, after
 //! ```
-//! - **C1** [`Parted::of`] takes a program only if its instructions say so: one table, scanned once; before and among the rows nothing but values,
+//! - **C1** [`Parted::of`] takes a program only if its instructions say so: one table, a foreign one perhaps, scanned once; before and among the rows nothing but values,
 //!   conditions and one set of groups, and no jump out of the rows but to the next of them. What comes after may be anything: it is done once, in the main frame.
 //! - **C2** Either rows go out among them, and then nothing comes after; or groups are made of them. What was gathered of the parts is added in the parts' order,
 //!   so groups come in the order in which one thread meets them, and of equal extremes the last one counts, as with one thread. Only sums of floating-point
@@ -20,18 +20,34 @@ use super::store::HashTable;
 use super::{Env, Outcome, ended};
 use crate::code::Program;
 use crate::code::op::Op;
-use ondol_engine::{Connection, Part, Scan, Table};
+use crate::foreign::ForeignRange;
+use ondol_engine::{Connection, Part, Scan};
 use ondol_types::agg::AggState;
 use ondol_types::func::Context;
 use ondol_types::{SqlResult, ValueRef};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// How a program can be run in parts.
 #[derive(Clone, Copy, Debug)]
 pub struct Parted {
-    cursor: u16,
+    source: Source,
     /// Groups are made of the rows; otherwise they go out.
     grouped: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Source {
+    /// A table, by its cursor.
+    Table(u16),
+    /// A foreign table, and the first of the two registers with its key's bounds.
+    Foreign(u16, u16),
+}
+
+/// A part of the table, for a share.
+pub enum Piece {
+    Pages(Part),
+    Foreign(Arc<dyn ForeignRange>, Range<usize>),
 }
 
 /// Values, conditions, columns, temporaries.
@@ -43,12 +59,20 @@ impl Parted {
     /// `None`: it can not (C1).
     pub fn of(program: &Program) -> Option<Parted> {
         let ops = &program.ops;
-        if program.writes || program.cursors.len() != 1 || program.groups.len() > 1 {
+        if program.writes || program.cursors.len() + program.foreigns.len() != 1 || program.groups.len() > 1 {
             return None;
         }
-        let start = ops.iter().position(|op| matches!(op, Op::ScanStart { .. }))?;
-        let next = start + ops[start..].iter().position(|op| matches!(op, Op::ScanNext { .. }))?;
-        let Op::ScanNext { cursor, to } = ops[next] else { return None };
+        let is_start = |op: &Op| matches!(op, Op::ScanStart { .. } | Op::ForeignStart { .. });
+        let is_next = |op: &Op| matches!(op, Op::ScanNext { .. } | Op::ForeignNext { .. });
+        let start = ops.iter().position(is_start)?;
+        let next = start + ops[start..].iter().position(is_next)?;
+        let (source, to) = match (ops[start], ops[next]) {
+            (Op::ScanStart { .. }, Op::ScanNext { cursor, to }) => (Source::Table(cursor.0), to),
+            (Op::ForeignStart { from, bounds }, Op::ForeignNext { to, .. }) => {
+                (Source::Foreign(from.0, bounds.first), to)
+            }
+            _ => return None,
+        };
         let end = to.0 as usize;
         let grouped = !program.groups.is_empty();
         let (before, rows, after) = (ops.get(..start)?, ops.get(start + 1..end)?, ops.get(end..)?);
@@ -70,31 +94,57 @@ impl Parted {
         });
         let inside = rows.iter().enumerate().all(|(at, op)| {
             let fine = match op {
-                Op::ScanNext { .. } => start + 1 + at == next,
+                op if is_next(op) => start + 1 + at == next,
                 Op::Emit { .. } | Op::EmitRow { .. } => !grouped,
                 Op::GroupFor { .. } | Op::AggStep { .. } => grouped,
                 op => is_plain(op),
             };
             let within = |to: u32| (start + 1..end).contains(&(to as usize));
-            fine && (matches!(op, Op::ScanNext { .. }) || op.target().is_none_or(within))
+            fine && (is_next(op) || op.target().is_none_or(within))
         });
         let afterwards = after.iter().all(|op| {
             let fine = match op {
-                Op::ScanStart { .. } | Op::ScanNext { .. } => false,
+                op if is_start(op) || is_next(op) => false,
                 Op::Halt {} => true,
                 op => grouped || is_plain(op),
             };
             fine && op.target().is_none_or(|to| to as usize >= end)
         });
-        (ahead && inside && afterwards).then_some(Parted { cursor: cursor.0, grouped })
+        (ahead && inside && afterwards).then_some(Parted { source, grouped })
     }
     /// Whether groups are made of the rows, which otherwise go out one by one.
     pub fn is_grouped(&self) -> bool {
         self.grouped
     }
-    /// The table that is scanned.
-    pub fn table<'p>(&self, program: &'p Program) -> &'p Arc<Table> {
-        program.table_of(self.cursor)
+    /// How large the table is that is scanned, in pages of 4 KiB.
+    pub fn pages(&self, program: &Program) -> usize {
+        match self.source {
+            Source::Table(cursor) => program.table_of(cursor).pages(),
+            Source::Foreign(from, _) => program.foreigns[from as usize].table.pages(),
+        }
+    }
+    /// The parts of at most `pages` pages, or somewhat more, that make up the table. The frame has come to the scan's beginning.
+    fn parts(
+        &self,
+        frame: &Frame,
+        program: &Program,
+        connection: &Connection,
+        pages: usize,
+    ) -> SqlResult<Vec<Piece>> {
+        let (from, first) = match self.source {
+            Source::Table(cursor) => {
+                let parts = Scan::parts(connection, program.table_of(cursor), pages);
+                return Ok(parts.into_iter().map(Piece::Pages).collect());
+            }
+            Source::Foreign(from, first) => (from, first as usize),
+        };
+        let def = &program.foreigns[from as usize];
+        let bound = |n: usize| frame.regs[first + n].value(&frame.memory).to_owned();
+        let wanted = def.table.pages().div_ceil(pages.max(1)).max(1);
+        let range = def.table.range(&def.columns, &bound(0), &bound(1), wanted)?;
+        let (all, each) = (range.parts(), range.parts().div_ceil(wanted).max(1));
+        let pieces = (0..all).step_by(each).map(|n| n..all.min(n + each));
+        Ok(pieces.map(|parts| Piece::Foreign(range.clone(), parts)).collect())
     }
 }
 
@@ -124,7 +174,7 @@ impl Share {
         &mut self,
         (parted, program): (&Parted, &Arc<Program>),
         connection: &mut Connection,
-        part: &Part,
+        part: &Piece,
         params: &[ValueRef<'_>],
         sink: &mut dyn Sink,
         env: &Env<'_>,
@@ -154,12 +204,21 @@ fn rows_of(
     program: &Arc<Program>,
     parted: &Parted,
     connection: &mut Connection,
-    part: Option<&Part>,
+    part: Option<&Piece>,
     sink: &mut dyn Sink,
     world: &World<'_>,
 ) -> SqlResult<Option<usize>> {
     let Exit::At(rows) = exec::<PART>(frame, program, connection, sink, world, 0)? else { return Ok(None) };
-    frame.cursors[parted.cursor as usize].scan.start_part(part);
+    match (parted.source, part) {
+        (Source::Table(cursor), Some(Piece::Pages(part))) => {
+            frame.cursors[cursor as usize].scan.start_part(Some(part))
+        }
+        (Source::Table(cursor), _) => frame.cursors[cursor as usize].scan.start_part(None),
+        (Source::Foreign(from, _), Some(Piece::Foreign(range, parts))) => {
+            frame.foreigns[from as usize] = Some(range.rows(parts.clone()))
+        }
+        (Source::Foreign(from, _), _) => frame.foreigns[from as usize] = None,
+    }
     match exec::<PART>(frame, program, connection, sink, world, rows)? {
         Exit::At(end) => Ok(Some(end)),
         // The sink wants no more.
@@ -206,7 +265,7 @@ pub fn run_parted(
     sink: &mut dyn Sink,
     env: &Env<'_>,
     pages: usize,
-    read: impl FnOnce(&mut Connection, Vec<Part>, &Context<'_>, &mut Gatherer<'_>) -> SqlResult<()>,
+    read: impl FnOnce(&mut Connection, Vec<Piece>, &Context<'_>, &mut Gatherer<'_>) -> SqlResult<()>,
 ) -> SqlResult<Outcome> {
     frame.start(program, params, env.memory_limit)?;
     frame.allow.attach(connection);
@@ -218,7 +277,7 @@ pub fn run_parted(
         let Some(end) = rows_of(frame, program, parted, connection, None, &mut Nowhere, &world)? else {
             return Ok(());
         };
-        let parts = Scan::parts(connection, parted.table(program), pages);
+        let parts = parted.parts(frame, program, connection, pages)?;
         read(connection, parts, &context, &mut Gatherer { frame: &mut *frame })?;
         exec::<PLAIN>(frame, program, connection, sink, &world, end).map(|_| ())
     };

@@ -1,5 +1,5 @@
 //! Code for reading one rel: tables by every kind of access, and what is like a table.
-use super::super::explain::SEQ_SCAN;
+use super::super::explain::{FOREIGN_SCAN, SEQ_SCAN};
 use super::super::op::Op;
 use super::super::operand::*;
 use super::super::program::ForeignDef;
@@ -152,7 +152,7 @@ impl<'a> Gen<'a> {
     }
 
     pub fn foreign_node(&mut self, table: &Arc<dyn ForeignTable>, alias: &str, parent: usize) -> usize {
-        self.node(Some(parent), format!("Foreign Scan on {} {alias}", table.name()))
+        self.node(Some(parent), format!("{FOREIGN_SCAN}{} {alias}", table.name()))
     }
 
     /// Begins to read a foreign table, between what the filter says of its key.
