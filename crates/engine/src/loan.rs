@@ -7,7 +7,8 @@
 //! - **O1** The lender's line keeps the snapshot and the tables published until the last loan is given back: `lend` returns only then, by a panic
 //!   too. So collectors (R1, K4) and whoever changes definitions (N1) go by the lender's line alone, and readers publish nothing but their pins.
 //! - **O2** Readers pin in lines of their own (E3): what a version chain or an index leads to stays while they look at it.
-//! - **O3** The lender's connection is borrowed meanwhile. So its transaction, whose changes readers see up to its present command, changes nothing.
+//! - **O3** The lender's connection is borrowed meanwhile. So its transaction, whose changes readers see up to its present command, changes nothing but by inserters (O5), whose
+//!   rows are of the present command.
 //! - **O4** A reader only reads. It has no transaction: what a serializable one must remember, the lender remembers ([`Scan::parts`](crate::Scan::parts)).
 //! - **O5** An inserter inserts for the lender's transaction, into a table without indexes that its statement uses; what it wrote is the lender's before `lend_writing`
 //!   returns, by a panic too (D2 of the kernel's `share`).

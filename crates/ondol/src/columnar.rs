@@ -187,7 +187,7 @@ impl Session {
                 pages,
                 &[],
                 &mut Nowhere,
-                move || Maker::new(form.clone(), encoder.clone(), charge.another()),
+                move |_| Maker::new(form.clone(), encoder.clone(), charge.another()),
                 |maker, read, hand| {
                     let mut gap = None;
                     let gathered = read(&mut |row: &Row<'_>| {

@@ -97,6 +97,9 @@ impl Session {
         let catalog = self.connection.catalog();
         let table = catalog.table(name).ok_or_else(|| no_table(name))?;
         // The right to change definitions is held since the query was known to be of this dictionary: but for the new table, it is the same.
+        if let Some(rows) = self.fill_parted(table, query, bound, catalog.version)? {
+            return Ok(format!("SELECT {rows}"));
+        }
         let insert = Bound {
             statement: Statement::Insert(Insert {
                 table: TableRef(table.clone()),

@@ -174,7 +174,7 @@ impl Session {
                 self.part_of(plan, workers),
                 &[],
                 &mut Nowhere,
-                move || Text::new(&of, &options),
+                move |_| Text::new(&of, &options),
                 |text, read, hand| {
                     let gathered = read(&mut |row: &Row<'_>| {
                         text.row(row);

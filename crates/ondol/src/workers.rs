@@ -1,4 +1,4 @@
-//! Threads that read a table's parts for one statement: full scans with aggregates, and COPY TO.
+//! Threads that read a table's parts for one statement: full scans with aggregates, COPY TO, and CREATE TABLE AS, whose rows they insert, too.
 //!
 //! ```text
 //! session's thread   statement begun, its view lent ── gather: write, or add up ── statement ended
@@ -12,15 +12,18 @@
 use crate::planned::Plan;
 use crate::runtime::{context_as_of, context_for, frame_of};
 use crate::session::Session;
-use ondol_engine::Token;
+use ondol_engine::{Loan, Rows, Table, Token};
 use ondol_scan::pipeline::{self, Hand, Options};
+use ondol_sql::bound::{Bound, Query, Statement};
 use ondol_sql::code::Program;
-use ondol_sql::interpret::{self, Env, Gathered, Gatherer, NoHost, Nowhere, Share, Sink};
-use ondol_types::{SqlError, SqlResult, Value, ValueRef};
+use ondol_sql::interpret::{self, Env, Gathered, Gatherer, NoHost, Nowhere, Row, Share, Sink};
+use ondol_types::{SqlError, SqlResult, Value, ValueRef, sqlstate};
 use std::sync::Arc;
 
 /// Pages of a part at most: so many that handing it out costs nothing beside reading it.
 const PART: usize = 128;
+/// Bytes of rows that a worker inserts at once, roughly.
+const PIECE: usize = 1 << 20;
 /// Parts for each worker at least, where the table has pages for them.
 const TURNS: usize = 8;
 
@@ -81,7 +84,7 @@ impl Session {
             self.part_of(plan, workers),
             params,
             sink,
-            || (),
+            |_| (),
             |(), read, hand| {
                 let gathered = read(&mut Nowhere)?;
                 // Refused, it is not wanted any more.
@@ -98,6 +101,72 @@ impl Session {
         (pages / (workers.max(1) * TURNS)).clamp(1, PART)
     }
 
+    /// Fills a table of this transaction, which has no index, with a query's rows, if workers may read what the query is of; gives their number. They insert each what they
+    /// read, so rows do not lie in the query's order.
+    pub(crate) fn fill_parted(
+        &mut self,
+        table: &Arc<Table>,
+        query: &Query,
+        of: &Bound,
+        catalog_version: u64,
+    ) -> SqlResult<Option<u64>> {
+        let select = Bound {
+            statement: Statement::Query(query.clone()),
+            params: Vec::new(),
+            catalog_version,
+            notices: Vec::new(),
+            is_foreign: of.is_foreign,
+        };
+        let plan = Plan::new(self.compile(&select)?);
+        let workers = self.workers_for_rows(&plan);
+        let given = plan.columns.iter().map(|c| c.ty);
+        if workers == 0 || !given.eq(table.def.columns.iter().map(|c| c.ty)) {
+            return Ok(None);
+        }
+        let mut program = Program::clone(&plan.program);
+        program.tables.push(table.clone());
+        program.writes = true;
+        let plan = Plan { program: Arc::new(program), ..plan };
+        let (layout, table) = (table.layout.clone(), table.clone());
+        let (rows, _) = self.read_parts(
+            &plan,
+            workers,
+            self.part_of(&plan, workers),
+            &[],
+            &mut Nowhere,
+            move |loan| (loan.inserter(), Rows::new(layout.clone(), PIECE), Vec::new()),
+            move |(inserter, made, memory), read, hand| {
+                let Some(inserter) = inserter else {
+                    return Err(SqlError::new(sqlstate::INTERNAL_ERROR, "no transaction was lent"));
+                };
+                made.clear();
+                let gathered = read(&mut |row: &Row<'_>| {
+                    let mut values = crate::load::reused(std::mem::take(memory));
+                    values.extend(row.values());
+                    let is_whole = made.push(&values);
+                    values.clear();
+                    *memory = crate::load::reused(values);
+                    if !is_whole {
+                        let message = "a row of a new table has NULL where none can be";
+                        return Err(SqlError::new(sqlstate::INTERNAL_ERROR, message));
+                    }
+                    if made.bytes() >= PIECE {
+                        inserter.insert_rows(&table, made)?;
+                        made.clear();
+                    }
+                    Ok(true)
+                })?;
+                inserter.insert_rows(&table, made)?;
+                made.clear();
+                // Refused, it is not wanted any more.
+                let _ = hand.over(gathered);
+                Ok(())
+            },
+            |gathered, gatherer| gatherer.add(gathered),
+        )?;
+        Ok(Some(rows))
+    }
+
     /// One statement of the connection. Workers, each with a `state` of its own, `work` on parts of at most `pages` pages; what they hand over comes to `take` in the parts' order.
     #[allow(clippy::too_many_arguments)] // what is run, and what is done with its parts
     pub(crate) fn read_parts<S, T: Send + 'static>(
@@ -107,7 +176,7 @@ impl Session {
         pages: usize,
         params: &[ValueRef<'_>],
         sink: &mut dyn Sink,
-        state: impl Fn() -> S + Send + Sync + 'static,
+        state: impl Fn(&Loan) -> S + Send + Sync + 'static,
         work: impl Fn(&mut S, Read<'_>, &Hand<'_, T, Failed>) -> SqlResult<()> + Send + Sync + 'static,
         mut take: impl FnMut(T, &mut Gatherer<'_>) -> SqlResult<()>,
     ) -> SqlResult<(u64, Option<Token>)> {
@@ -137,12 +206,12 @@ impl Session {
             |connection, parts, context, gatherer| {
                 let (now_us, statement_us) = (context.now_us, context.statement_us);
                 let parts = Arc::new(parts);
-                connection.lend(|loan| {
+                let lent = |loan: &Loan| {
                     let (loan, of) = (loan.clone(), parts.clone());
                     pipeline::run(
                         parts.len(),
                         Options { workers, ordered: true, ahead: 2 * workers },
-                        move || (loan.reader(), Share::default(), state()),
+                        move || (loan.reader(), Share::default(), state(&loan)),
                         move |(reader, share, state), n, hand| {
                             let context = context_as_of(&database, now_us, statement_us);
                             let env = Env {
@@ -169,7 +238,12 @@ impl Session {
                         |_, piece| take(piece, gatherer).map_err(Failed),
                     )
                     .map_err(|e| e.0)
-                })
+                };
+                // A program that writes has what its rows are inserted into, too.
+                match plan.program.writes {
+                    true => connection.lend_writing(lent)?,
+                    false => connection.lend(lent),
+                }
             },
         )?;
         Ok((done.rows_affected, done.token))

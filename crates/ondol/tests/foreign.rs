@@ -496,6 +496,22 @@ fn several_threads_give_what_one_gives() {
     let said = plan(&mut g);
     assert!(said.contains("Parallel Foreign Scan on ") && said.contains("Workers Planned: 3"), "{said}");
     assert_eq!(one[0], "772");
+    // Tables made of it.
+    let mut rows = |sql: &str| {
+        let mut rows = g.rows(sql);
+        rows.sort();
+        rows
+    };
+    for (n, what) in
+        ["*", "v, id * 2 AS twice", "'x' AS x, NULL AS n, upper(v)::char(3) AS c"].into_iter().enumerate()
+    {
+        let made = rows(&format!("CREATE TABLE t{n} AS SELECT {what} FROM {from} WHERE id <> 17"));
+        assert!(made.is_empty());
+        assert_eq!(
+            rows(&format!("SELECT * FROM t{n}")),
+            rows(&format!("SELECT {what} FROM {from} WHERE id <> 17"))
+        );
+    }
     // No file stays open.
     let open = std::fs::read_dir("/proc/self/fd").expect("open files").flatten();
     let open: Vec<PathBuf> = open.filter_map(|f| std::fs::read_link(f.path()).ok()).collect();
@@ -509,12 +525,18 @@ fn several_threads_give_what_one_gives() {
     // Of several errors that of the first page, as with one thread; what is not read is not proved.
     damage(&file, 700);
     let page = damage(&file, 300);
-    for sql in ["SELECT count(*) FROM @", "SELECT max(v) FROM @", "SELECT sum(id) FROM @ WHERE id > 200"] {
+    for sql in [
+        "SELECT count(*) FROM @",
+        "SELECT max(v) FROM @",
+        "SELECT sum(id) FROM @ WHERE id > 200",
+        "CREATE TABLE torn AS SELECT * FROM @",
+    ] {
         let (state, said) = g.refused(&sql.replace('@', &from));
         assert_eq!(state, "XX001", "{sql}: {said}");
         assert!(said.contains(&format!("tree.ibd, page {page}: ")), "{sql}: {said}");
     }
     assert_eq!(g.rows(&format!("SELECT count(*), max(id) FROM {from} WHERE id < 100")), ["85|99"]);
+    assert_eq!(g.refused("SELECT * FROM torn").0, "42P01");
 }
 
 fn scan(file: &str) -> Scan {

@@ -359,3 +359,38 @@ fn groups_count_against_the_memory_limit() {
     assert!(matches!(error.sqlstate(), "53200" | "53400"), "{} {error}", error.sqlstate());
     assert_eq!(rows(&mut s, "SELECT count(*) FROM t"), ["|100000"]);
 }
+
+/// CREATE TABLE AS by several threads: all rows of one snapshot, or no table; and what its transaction does later.
+#[test]
+fn tables_are_made_by_several_threads() {
+    let (_folder, db) = open();
+    let mut s = on(&db);
+    fill(&mut s);
+    let sorted = |s: &mut Session, sql: &str| {
+        let mut all = rows(s, sql);
+        all.sort();
+        all
+    };
+    s.execute("BEGIN; INSERT INTO t (id, name) VALUES (100000, 'own'); CREATE TABLE u AS SELECT * FROM t")
+        .unwrap();
+    assert!(sorted(&mut s, "SELECT * FROM u") == sorted(&mut s, "SELECT * FROM t"));
+    s.execute("SAVEPOINT a; UPDATE u SET name = 'other' WHERE id < 100; DELETE FROM u WHERE id > 11000; ROLLBACK TO a").unwrap();
+    s.execute("ALTER TABLE u ADD PRIMARY KEY (id); CREATE INDEX ON u (name); COMMIT").unwrap();
+    assert!(sorted(&mut s, "SELECT * FROM u") == sorted(&mut s, "SELECT * FROM t"));
+    assert_eq!(rows(&mut s, "SELECT name FROM u WHERE id = 100000"), ["|own"]);
+    // Another isolation level, of which every read is remembered.
+    s.execute("BEGIN ISOLATION LEVEL SERIALIZABLE; CREATE TABLE v AS SELECT id, big FROM t WHERE id % 2 = 0; COMMIT").unwrap();
+    assert!(sorted(&mut s, "SELECT * FROM v") == sorted(&mut s, "SELECT id, big FROM t WHERE id % 2 = 0"));
+    // An error of a row, a table that was there, and what was taken back.
+    let e = s.execute("CREATE TABLE w AS SELECT id / (id - 9999) AS n FROM t").unwrap_err();
+    assert_eq!(e.sqlstate(), "22012");
+    let e = s.execute("CREATE TABLE u AS SELECT * FROM t").unwrap_err();
+    assert_eq!(e.sqlstate(), "42P07");
+    s.execute("BEGIN; CREATE TABLE w AS SELECT * FROM t; ROLLBACK").unwrap();
+    assert_eq!(s.execute("SELECT * FROM w").unwrap_err().sqlstate(), "42P01");
+    s.execute(
+        "CREATE TABLE IF NOT EXISTS u AS SELECT * FROM t; CREATE TABLE w AS SELECT * FROM t WITH NO DATA",
+    )
+    .unwrap();
+    assert_eq!(rows(&mut s, "SELECT count(*) FROM w"), ["|0"]);
+}

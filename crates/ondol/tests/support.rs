@@ -379,7 +379,8 @@ const PARALLEL: &str = "
 A table of `min_parallel_table_scan_size` (8MB) or more is read by up to `max_parallel_workers_per_gather` threads, by default as many as there are cores (0 turns it off, and is the default where there is one core), when a statement reads all of it once and
 
 - makes aggregates of its rows, with WHERE and GROUP BY or without (no joins, no DISTINCT inside an aggregate): EXPLAIN then shows `Parallel Seq Scan` or `Parallel Foreign Scan` and `Workers Planned`, EXPLAIN ANALYZE runs in one thread and says so by showing neither; or
-- is COPY of a table, or of a query without more than columns, expressions and WHERE, to a file or STDOUT.
+- is COPY of a table, or of a query without more than columns, expressions and WHERE, to a file or STDOUT; or
+- is CREATE TABLE AS of such a query: the threads insert what they read, so that rows of the new table do not lie in the order of the query's.
 
 So is a table that `innodb_scan` reads, of which `count(*)` of everything is counted by them in any statement. The threads read in the statement's snapshot and transaction, its own uncommitted changes included, at every isolation level. The result is that of one thread, in the same order: COPY gives the rows in storage order, groups come as they are first met. Sums and averages of double precision are added part by part, and may differ from one thread's in the last digits. Each thread may take as much memory as a statement.
 ";
