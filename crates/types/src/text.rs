@@ -1,7 +1,7 @@
 //! Text input and output of every type, as PostgreSQL's input and output functions read and write them.
 //!
-//! Output appends to a `String` that the caller reuses, and allocates nothing of its own for the usual values:
-//! millions of rows pass through here when tables are copied.
+//! Output appends to a `String` or to bytes ([`Out`]) that the caller reuses, and allocates nothing of its own for the usual
+//! values: millions of rows pass through here when tables are copied.
 //!
 //! Invariants:
 //! 1. What [`output`] writes, [`input`] reads back to an equal value.
@@ -62,21 +62,68 @@ pub fn input(text: &str, ty: Type, ctx: &Context<'_>) -> SqlResult<Value> {
     cast::apply_typmod(v, ty, false)
 }
 
+/// What text is appended to.
+pub trait Out {
+    fn text(&mut self, text: &str);
+    /// Appends ASCII.
+    fn ascii(&mut self, bytes: &[u8]);
+    /// Appends the first `len` bytes of ASCII, as long as all of them, where that is quicker.
+    fn beginning<const N: usize>(&mut self, bytes: [u8; N], len: usize);
+}
+
+impl Out for String {
+    #[inline]
+    fn text(&mut self, text: &str) {
+        self.push_str(text)
+    }
+    #[inline]
+    fn ascii(&mut self, bytes: &[u8]) {
+        self.push_str(ascii(bytes))
+    }
+    #[inline]
+    fn beginning<const N: usize>(&mut self, bytes: [u8; N], len: usize) {
+        self.ascii(&bytes[..len])
+    }
+}
+
+impl Out for Vec<u8> {
+    #[inline]
+    fn text(&mut self, text: &str) {
+        self.extend_from_slice(text.as_bytes())
+    }
+    #[inline]
+    fn ascii(&mut self, bytes: &[u8]) {
+        self.extend_from_slice(bytes)
+    }
+    #[inline(always)]
+    fn beginning<const N: usize>(&mut self, bytes: [u8; N], len: usize) {
+        let end = self.len() + len;
+        self.extend_from_slice(&bytes);
+        self.truncate(end)
+    }
+}
+
 /// Appends the value as text; nothing for NULL.
-pub fn output(v: ValueRef<'_>, ty: Type, out: &mut String) {
+pub fn output(v: ValueRef<'_>, ty: Type, out: &mut impl Out) {
     match v {
         ValueRef::Null => {}
-        ValueRef::Bool(b) => out.push(if b { 't' } else { 'f' }),
+        ValueRef::Bool(b) => out.ascii(if b { b"t" } else { b"f" }),
         ValueRef::Int2(i) => write_i64(i64::from(i), out),
         ValueRef::Int4(i) => write_i64(i64::from(i), out),
         ValueRef::Int8(i) => write_i64(i, out),
         ValueRef::Float8(f) => write_f64(f, out),
-        ValueRef::Numeric(b) => Numeric::decode(b).write_to(out),
+        ValueRef::Numeric(b) => Numeric::write_encoded(b, out),
         ValueRef::Text(s) => {
-            out.push_str(s);
+            out.text(s);
             if let (TypeId::Bpchar, Some(n)) = (ty.id, ty.char_len()) {
+                const BLANKS: [u8; 32] = [b' '; 32];
                 let have = if s.is_ascii() { s.len() } else { s.chars().count() };
-                out.extend(std::iter::repeat_n(' ', n.saturating_sub(have)));
+                let mut missing = n.saturating_sub(have);
+                while missing > 0 {
+                    let n = missing.min(BLANKS.len());
+                    out.beginning(BLANKS, n);
+                    missing -= n;
+                }
             }
         }
         ValueRef::Bytea(b) => write_bytea(b, out),
@@ -97,6 +144,28 @@ static PAIRS: [u8; 200] = {
     }
     table
 };
+
+/// Eight digits, the first in the lowest byte; of a number below 10^8.
+#[inline(always)]
+pub(crate) fn eight_digits(v: u32) -> u64 {
+    // Two numbers of four digits, then four of two, then eight of one, each at the bits of those that it becomes. The multiplications are divisions by 100 and 10.
+    let fours = u64::from(v / 10_000) | u64::from(v % 10_000) << 32;
+    let high = ((fours * 10_486) >> 20) & 0x7f_0000_007f;
+    let twos = high | (fours - 100 * high) << 16;
+    let high = ((twos * 103) >> 10) & 0x0f_000f_000f_000f;
+    high | (twos - 10 * high) << 8
+}
+
+/// The same, sixteen of them; of a number below 10^16.
+#[inline(always)]
+pub(crate) fn sixteen_digits(v: u64) -> u128 {
+    const HALF: u64 = 100_000_000;
+    let low = u128::from(eight_digits((v % HALF) as u32)) << 64;
+    if v < HALF { low } else { low | u128::from(eight_digits((v / HALF) as u32)) }
+}
+
+/// "0" in each byte: what makes characters of digits.
+pub(crate) const ZEROS: u128 = u128::from_ne_bytes([b'0'; 16]);
 
 /// Writes digits so that they end where `end` says; gives the start.
 #[inline]
@@ -146,28 +215,43 @@ pub(crate) fn pair(v: u32) -> [u8; 2] {
     [PAIRS[i], PAIRS[i + 1]]
 }
 
-pub fn write_i64(v: i64, out: &mut String) {
+#[inline]
+pub fn write_i64(v: i64, out: &mut impl Out) {
+    const HALF: u64 = 100_000_000;
+    let n = v.unsigned_abs();
+    if v >= 0 && n < HALF {
+        let digits = eight_digits(n as u32);
+        let zeros = (digits.trailing_zeros() / 8).min(7);
+        let shown = (digits | ZEROS as u64) >> (8 * zeros);
+        return out.beginning(shown.to_le_bytes(), 8 - zeros as usize);
+    }
+    write_long(v, out)
+}
+
+#[inline(never)]
+fn write_long(v: i64, out: &mut impl Out) {
     let mut buf = [0; 20];
     let mut start = digits_before(v.unsigned_abs(), &mut buf, 20);
     if v < 0 {
         start -= 1;
         buf[start] = b'-';
     }
-    out.push_str(ascii(&buf[start..]));
+    out.ascii(&buf[start..]);
 }
 
-pub fn write_f64(f: f64, out: &mut String) {
+pub fn write_f64(f: f64, out: &mut impl Out) {
     // Floats that are whole and have up to 15 digits are written like integers.
     const WHOLE: f64 = 1e15;
+    let zeros = |out: &mut _, n: i32| (0..n).for_each(|_| Out::ascii(out, b"0"));
     if f.is_nan() {
-        return out.push_str("NaN");
+        return out.ascii(b"NaN");
     }
     if f.is_sign_negative() {
-        out.push('-');
+        out.ascii(b"-");
     }
     let f = f.abs();
     if f.is_infinite() {
-        return out.push_str("Infinity");
+        return out.ascii(b"Infinity");
     }
     if f < WHOLE && f.trunc() == f {
         return write_i64(f as i64, out);
@@ -176,29 +260,29 @@ pub fn write_f64(f: f64, out: &mut String) {
     let (digits, exponent) = shortest(f, &mut buf);
     let n = digits.len() as i32;
     if !(-4..15).contains(&exponent) {
-        out.push_str(&digits[..1]);
+        out.text(&digits[..1]);
         if n > 1 {
-            out.push('.');
-            out.push_str(&digits[1..]);
+            out.ascii(b".");
+            out.text(&digits[1..]);
         }
-        out.push_str(if exponent < 0 { "e-" } else { "e+" });
+        out.ascii(if exponent < 0 { b"e-" } else { b"e+" });
         let e = exponent.unsigned_abs();
         if e >= 100 {
-            out.push((b'0' + (e / 100) as u8) as char);
+            out.ascii(&[b'0' + (e / 100) as u8]);
         }
-        out.push_str(ascii(&pair(e)));
+        out.ascii(&pair(e));
     } else if exponent < 0 {
-        out.push_str("0.");
-        out.extend(std::iter::repeat_n('0', (-1 - exponent) as usize));
-        out.push_str(digits);
+        out.ascii(b"0.");
+        zeros(out, -1 - exponent);
+        out.text(digits);
     } else if exponent >= n - 1 {
-        out.push_str(digits);
-        out.extend(std::iter::repeat_n('0', (exponent - n + 1) as usize));
+        out.text(digits);
+        zeros(out, exponent - n + 1);
     } else {
         let (whole, fraction) = digits.split_at(exponent as usize + 1);
-        out.push_str(whole);
-        out.push('.');
-        out.push_str(fraction);
+        out.text(whole);
+        out.ascii(b".");
+        out.text(fraction);
     }
 }
 
@@ -294,13 +378,11 @@ fn stands_between(f: f64, digits: &str, exponent: i32) -> bool {
 }
 
 /// Appends bytes in hexadecimal, with the leading `\x`.
-pub fn write_bytea(v: &[u8], out: &mut String) {
+pub fn write_bytea(v: &[u8], out: &mut impl Out) {
     const HEX: &[u8; 16] = b"0123456789abcdef";
-    out.reserve(2 + 2 * v.len());
-    out.push_str("\\x");
+    out.ascii(b"\\x");
     for b in v {
-        out.push(HEX[(b >> 4) as usize] as char);
-        out.push(HEX[(b & 15) as usize] as char);
+        out.ascii(&[HEX[(b >> 4) as usize], HEX[(b & 15) as usize]]);
     }
 }
 
@@ -524,8 +606,12 @@ mod tests {
             let i = bits as i64 >> (bits % 64);
             assert_eq!(parse_i64(&shown(ValueRef::Int8(i), Type::INT8)).unwrap(), i);
         }
-        for i in [i64::MIN, i64::MAX, 0, -1, 99, 100] {
+        let powers = (0..19).map(|n| 10i64.pow(n)).flat_map(|p| [p - 1, p, p + 1, -p, 1 - p]);
+        for i in powers.chain([i64::MIN, i64::MAX]) {
             assert_eq!(shown(ValueRef::Int8(i), Type::INT8), i.to_string());
+            let mut bytes = vec![b'x'];
+            write_i64(i, &mut bytes);
+            assert_eq!(bytes, format!("x{i}").as_bytes());
         }
         let mut buf = [0; 40];
         for v in [0, u128::MAX, 10u128.pow(19), 10u128.pow(38), u128::from(u64::MAX) + 1] {

@@ -85,16 +85,22 @@ pub fn days_from_civil(year: i32, month: u32, day: u32) -> i32 {
 /// The year (0 is 1 BC), month and day of a number of days from 2000-01-01.
 #[inline]
 pub fn civil_from_days(days: i32) -> (i32, u32, u32) {
-    let z = i64::from(days) + 730_425;
-    let era = z.div_euclid(146_097);
-    let day_of_era = z.rem_euclid(146_097) as u32;
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
-    let year = era * 400 + i64::from(year_of_era) + i64::from(month <= 2);
-    (year as i32, month, day)
+    // So many eras of 400 years that no day is before the first, which begins in March of its year 0.
+    const ERAS: i64 = 14_700;
+    let day = (i64::from(days) + 730_425 + ERAS * 146_097) as u64;
+    // Years begin in March, and what is left of a division by a number of quarters of days has its quarter cut.
+    let quarters = 4 * day + 3;
+    let (century, day) = (quarters / 146_097, (quarters % 146_097 / 4) as u32);
+    // A multiplication and both of its halves, for a division by 1461 and what is left of it.
+    const YEAR: u32 = 2_939_745;
+    let product = u64::from(YEAR) * u64::from(4 * day + 3);
+    let (year, day) = ((product >> 32) as u32, product as u32 / YEAR / 4);
+    // Months have 30.6 days, by and large: 2141 / 65536 is that, turned round.
+    let months = 2141 * day + 197_913;
+    let (month, day) = (months >> 16, (months & 0xffff) / 2141);
+    let next = month > 12;
+    let year = (100 * century) as i64 + i64::from(year) + i64::from(next) - 400 * ERAS;
+    (year as i32, if next { month - 12 } else { month }, day + 1)
 }
 
 pub fn is_leap_year(year: i32) -> bool {

@@ -27,6 +27,12 @@ fn the_calendar_leads_back() {
         let (y, m, day) = civil_from_days(d);
         assert!(day >= 1 && day <= days_in_month(y, m), "{d}");
         assert_eq!(days_from_civil(y, m, day), d);
+        let (mut text, mut bytes) = (String::new(), vec![]);
+        write_date(d, &mut text);
+        write_date(d, &mut bytes);
+        let (year, era) = if y > 0 { (y, "") } else { (1 - y, " BC") };
+        assert_eq!(text, format!("{year:04}-{m:02}-{day:02}{era}"));
+        assert_eq!(bytes, text.as_bytes());
     }
 }
 

@@ -6,7 +6,7 @@ use super::{
     DATE_INFINITY, DATE_NEG_INFINITY, TIMESTAMP_INFINITY, TIMESTAMP_NEG_INFINITY, USECS_PER_SEC,
     civil_from_days, split,
 };
-use crate::text::pair;
+use crate::text::{Out, ZEROS, eight_digits, pair};
 
 /// Room for the longest form, a year of seven digits with microseconds, zone and era.
 struct Buffer {
@@ -52,15 +52,30 @@ impl Buffer {
         bc
     }
 
-    fn append_to(&self, out: &mut String) {
-        out.push_str(std::str::from_utf8(&self.bytes[..self.len]).unwrap_or_default());
+    fn append_to(&self, out: &mut impl Out) {
+        out.ascii(&self.bytes[..self.len]);
     }
 }
 
-pub fn write_date(d: i32, out: &mut String) {
+#[inline]
+pub fn write_date(d: i32, out: &mut impl Out) {
+    let (year, month, day) = civil_from_days(d);
+    if !(1..=9999).contains(&year) {
+        return write_far_date(d, out);
+    }
+    let digits = eight_digits(10_000 * year as u32 + 100 * month + day) | ZEROS as u64;
+    const DASH: u128 = b'-' as u128;
+    let (year, month, day) = (digits & 0xffff_ffff, digits >> 32 & 0xffff, digits >> 48);
+    let word = u128::from(year) | DASH << 32 | u128::from(month) << 40 | DASH << 56 | u128::from(day) << 64;
+    out.beginning(word.to_le_bytes(), 10)
+}
+
+/// A year of more than four digits, or before the first, or an infinity.
+#[inline(never)]
+fn write_far_date(d: i32, out: &mut impl Out) {
     match d {
-        DATE_INFINITY => out.push_str("infinity"),
-        DATE_NEG_INFINITY => out.push_str("-infinity"),
+        DATE_INFINITY => out.ascii(b"infinity"),
+        DATE_NEG_INFINITY => out.ascii(b"-infinity"),
         d => {
             let mut b = Buffer::new();
             if b.push_day(d) {
@@ -71,10 +86,10 @@ pub fn write_date(d: i32, out: &mut String) {
     }
 }
 
-fn write_with_zone(t: i64, zone: &[u8], out: &mut String) {
+fn write_with_zone(t: i64, zone: &[u8], out: &mut impl Out) {
     match t {
-        TIMESTAMP_INFINITY => return out.push_str("infinity"),
-        TIMESTAMP_NEG_INFINITY => return out.push_str("-infinity"),
+        TIMESTAMP_INFINITY => return out.ascii(b"infinity"),
+        TIMESTAMP_NEG_INFINITY => return out.ascii(b"-infinity"),
         _ => {}
     }
     let (days, usecs) = split(t);
@@ -101,11 +116,11 @@ fn write_with_zone(t: i64, zone: &[u8], out: &mut String) {
     b.append_to(out);
 }
 
-pub fn write_timestamp(t: i64, out: &mut String) {
+pub fn write_timestamp(t: i64, out: &mut impl Out) {
     write_with_zone(t, b"", out);
 }
 
 /// The session's zone is UTC.
-pub fn write_timestamptz(t: i64, out: &mut String) {
+pub fn write_timestamptz(t: i64, out: &mut impl Out) {
     write_with_zone(t, b"+00", out);
 }

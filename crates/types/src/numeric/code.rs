@@ -74,6 +74,15 @@ fn read_small(b: &[u8]) -> Option<(i128, u16)> {
     }
 }
 
+/// The mantissa and scale of an inline value of up to eight bytes.
+#[inline]
+pub(super) fn read_short(b: &[u8]) -> Option<(i64, u32)> {
+    match b {
+        [scale @ 0..=127, m @ ..] if m.len() <= 8 => Some((read_i64(m), u32::from(*scale))),
+        _ => None,
+    }
+}
+
 /// Whether the stored form is surely of a number of that scale with at most `precision` digits.
 #[inline]
 pub(crate) fn is_within(b: &[u8], precision: u32, scale: i32) -> bool {
@@ -122,6 +131,15 @@ impl Numeric {
         match read_small(b) {
             Some((m, scale)) => Numeric(Small { m, scale }),
             None => decode_rest(b).unwrap_or(Numeric::NAN),
+        }
+    }
+
+    /// The mantissa and scale of the stored form of an inline value.
+    #[inline]
+    pub fn scaled(b: &[u8]) -> Option<(i128, u16)> {
+        match read_short(b) {
+            Some((m, scale)) => Some((m.into(), scale as u16)),
+            None => read_small(b),
         }
     }
 

@@ -1,9 +1,10 @@
 //! NUMERIC as text and as a float.
 
+use super::code::read_short;
 use super::dec::Dec;
 use super::mag::{Cut, Mag};
 use super::{Big, Infinity, MAX_SCALE, MAX_WHOLE_DIGITS, NaN, NegInfinity, Numeric, Small, overflow};
-use crate::text::{digits_u128, skip_space};
+use crate::text::{Out, ZEROS, digits_u128, eight_digits, sixteen_digits, skip_space};
 use crate::{SqlError, SqlResult, sqlstate};
 
 /// Exponents from here on are refused before anything is computed with them.
@@ -111,7 +112,7 @@ impl Numeric {
     }
 
     /// Appends the text PostgreSQL shows.
-    pub fn write_to(&self, out: &mut String) {
+    pub fn write_to(&self, out: &mut impl Out) {
         match &self.0 {
             Small { m, scale } => {
                 let mut buf = [0; 40];
@@ -123,9 +124,20 @@ impl Numeric {
                 d.mag.write_digits(&mut digits);
                 place_point(d.neg, std::str::from_utf8(&digits).unwrap_or_default(), d.scale, out);
             }
-            NaN => out.push_str("NaN"),
-            Infinity => out.push_str("Infinity"),
-            NegInfinity => out.push_str("-Infinity"),
+            NaN => out.ascii(b"NaN"),
+            Infinity => out.ascii(b"Infinity"),
+            NegInfinity => out.ascii(b"-Infinity"),
+        }
+    }
+
+    /// The same of a stored form.
+    #[inline]
+    pub fn write_encoded(b: &[u8], out: &mut impl Out) {
+        match read_short(b) {
+            Some((m, scale)) if m.unsigned_abs() < 10u64.pow(8) && scale < 8 => write_short(m, scale, out),
+            // Point and sign included, that is up to sixteen characters.
+            Some((m, scale)) if m.unsigned_abs() < 10u64.pow(14) && scale < 14 => write_usual(m, scale, out),
+            _ => Numeric::decode(b).write_to(out),
         }
     }
 
@@ -185,29 +197,67 @@ impl Numeric {
 }
 
 /// Writes digits with the point `scale` places from their end.
-fn place_point(neg: bool, digits: &str, scale: usize, out: &mut String) {
-    const ZEROS: &str = "00000000000000000000000000000000";
+fn place_point(neg: bool, digits: &str, scale: usize, out: &mut impl Out) {
     if neg {
-        out.push('-');
+        out.ascii(b"-");
     }
     if scale == 0 {
-        out.push_str(if digits.is_empty() { "0" } else { digits });
+        out.text(if digits.is_empty() { "0" } else { digits });
     } else if digits.len() > scale {
         let (whole, fraction) = digits.split_at(digits.len() - scale);
-        out.push_str(whole);
-        out.push('.');
-        out.push_str(fraction);
+        out.text(whole);
+        out.ascii(b".");
+        out.text(fraction);
     } else {
         // A single zero digit stands for itself among the decimals.
-        out.push_str("0.");
+        out.ascii(b"0.");
         let mut zeros = scale - digits.len();
         while zeros > 0 {
-            let n = zeros.min(ZEROS.len());
-            out.push_str(&ZEROS[..n]);
+            let n = zeros.min(size_of_val(&ZEROS));
+            out.beginning(ZEROS.to_ne_bytes(), n);
             zeros -= n;
         }
-        out.push_str(digits);
+        out.text(digits);
     }
+}
+
+/// Writes a number of up to 8 digits, with less than 8 after the point.
+#[inline(always)]
+fn write_short(m: i64, scale: u32, out: &mut impl Out) {
+    let digits = eight_digits(m.unsigned_abs() as u32);
+    // One digit at least stands before the point.
+    let shown = (8 - digits.trailing_zeros().min(63) / 8).max(scale + 1);
+    let word = (digits | ZEROS as u64) >> (8 * (8 - shown));
+    if m < 0 {
+        out.ascii(b"-")
+    }
+    let whole = shown - scale;
+    out.beginning(word.to_le_bytes(), whole as usize);
+    if scale > 0 {
+        let fraction = word >> (8 * whole) << 8 | u64::from(b'.');
+        out.beginning(fraction.to_le_bytes(), scale as usize + 1)
+    }
+}
+
+/// Writes a number of up to 14 digits, with less than 14 after the point.
+#[inline(never)]
+fn write_usual(m: i64, scale: u32, out: &mut impl Out) {
+    let digits = sixteen_digits(m.unsigned_abs());
+    // One digit at least stands before the point.
+    let shown = (16 - digits.trailing_zeros().min(127) / 8).max(scale + 1);
+    let mut word = (digits | ZEROS) >> (8 * (16 - shown));
+    let mut len = shown;
+    if scale > 0 {
+        let whole = 8 * (shown - scale);
+        let below = (1u128 << whole) - 1;
+        word = word & below | u128::from(b'.') << whole | (word & !below) << 8;
+        len += 1;
+    }
+    if m < 0 {
+        word = word << 8 | u128::from(b'-');
+        len += 1;
+    }
+    out.beginning(word.to_le_bytes(), len as usize)
 }
 
 impl std::fmt::Display for Numeric {

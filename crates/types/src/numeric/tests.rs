@@ -46,6 +46,29 @@ fn encodings_lead_back() {
     }
 }
 
+/// Numbers of every length with every scale, of which the short ones are written in another way.
+#[test]
+fn stored_forms_are_written_as_values() {
+    let mut state = 7;
+    for digits in 0..=20 {
+        for scale in 0..=20 {
+            let power = 10i128.pow(digits);
+            for m in [power - 1, power, power + 1, i128::from(random(&mut state)) % power, 0] {
+                for m in [m, -m] {
+                    let v = Numeric::from_scaled(m, scale);
+                    let stored = encoded(&v);
+                    let (mut text, mut bytes) = (String::new(), b"before ".to_vec());
+                    Numeric::write_encoded(&stored, &mut text);
+                    Numeric::write_encoded(&stored, &mut bytes);
+                    assert_eq!(text, v.to_string());
+                    assert_eq!(bytes, format!("before {text}").as_bytes());
+                    assert_eq!(Numeric::scaled(&stored), v.as_scaled());
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn usual_values_are_short() {
     let len = |s: &str| encoded(&n(s)).len();
