@@ -16,7 +16,7 @@ pub fn text(b: &[u8]) -> Option<&str> {
             let words = b.as_chunks::<8>().0.iter();
             words.fold(u64::from_ne_bytes(*last), |bits, w| bits | u64::from_ne_bytes(*w))
         }
-        None => b.iter().fold(0, |bits, b| bits | *b as u64),
+        None => short(b),
     };
     // SAFETY: ASCII is UTF-8.
     (bits & HIGH == 0).then(|| unsafe { std::str::from_utf8_unchecked(b) })
@@ -37,6 +37,24 @@ pub fn trimmed(b: &[u8]) -> &[u8] {
         b = before
     }
     b
+}
+
+/// Up to 7 bytes as a number, the first the lowest.
+#[inline(always)]
+pub fn short(text: &[u8]) -> u64 {
+    let n = text.len();
+    match (text.first_chunk::<4>(), text.last_chunk::<4>()) {
+        // The two overlap.
+        (Some(first), Some(last)) => {
+            u32::from_le_bytes(*first) as u64 | (u32::from_le_bytes(*last) as u64) << (8 * (n - 4))
+        }
+        _ if n == 0 => 0,
+        // Up to three: the first, the middle one and the last.
+        _ => {
+            let at = |i: usize| (text.get(i).copied().unwrap_or(0) as u64) << (8 * i);
+            at(0) | at(n / 2) | at(n - 1)
+        }
+    }
 }
 
 #[cfg(test)]

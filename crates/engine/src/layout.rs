@@ -67,6 +67,8 @@ pub struct Layout {
     /// Offset of the char area (L3); meaningful when there are char columns.
     pub char_area: u16,
     pub char_columns: Vec<u16>,
+    /// Offsets of the string heads (L4).
+    pub strings: Vec<u16>,
 }
 
 pub const LIVE: u8 = 1;
@@ -132,9 +134,11 @@ impl Layout {
         if !char_columns.is_empty() {
             at = at.max(char_area + 8);
         }
+        let mut strings = vec![];
         for c in out.iter_mut() {
             if matches!(c.storage, Storage::Text | Storage::Bytea | Storage::Numeric) {
                 c.offset = at;
+                strings.push(at);
                 at += 16;
             }
         }
@@ -144,6 +148,7 @@ impl Layout {
             row_size: (at as usize).next_multiple_of(16),
             char_area,
             char_columns,
+            strings,
         }
     }
 

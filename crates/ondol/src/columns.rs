@@ -31,9 +31,9 @@ use ondol_types::resolve::type_name;
 use ondol_types::{Numeric, SqlError, SqlResult, Type, TypeId, ValueRef, datetime, sqlstate, text};
 use std::sync::Arc;
 
-/// Rows of a batch at most, and roughly its bytes.
-const ROWS: usize = 1 << 16;
-const BYTES: usize = 8 << 20;
+/// Rows of a batch at most, and roughly its bytes: few enough for a core's cache.
+const ROWS: usize = 1 << 13;
+const BYTES: usize = 1 << 20;
 
 /// From 1970 to 2000: days, microseconds.
 const EPOCH_DAYS: i32 = datetime::UNIX_EPOCH_DAYS;
@@ -135,24 +135,34 @@ enum Builder {
 }
 
 impl Builder {
-    fn new(ty: &DataType) -> Builder {
-        match ty {
-            DataType::Boolean => Builder::Bool(BooleanBuilder::new()),
-            DataType::Int16 => Builder::Int2(PrimitiveBuilder::new()),
-            DataType::Int32 => Builder::Int4(PrimitiveBuilder::new()),
-            DataType::Int64 => Builder::Int8(PrimitiveBuilder::new()),
-            DataType::Float64 => Builder::Float8(PrimitiveBuilder::new()),
-            DataType::Decimal128(_, s) => {
-                Builder::Decimal(PrimitiveBuilder::new().with_data_type(ty.clone()), *s as u16)
-            }
-            DataType::Decimal256(_, s) => {
-                Builder::LongDecimal(PrimitiveBuilder::new().with_data_type(ty.clone()), *s as u16)
-            }
-            DataType::Binary => Builder::Bytes(BinaryBuilder::new()),
-            DataType::Date32 => Builder::Date(PrimitiveBuilder::new()),
-            DataType::Timestamp(..) => Builder::Timestamp(PrimitiveBuilder::new().with_data_type(ty.clone())),
-            _ => Builder::Text(StringBuilder::new()),
+    /// With room for so many values, and for those of variable length with so many bytes.
+    fn new(ty: &DataType, rows: usize, bytes: usize) -> Builder {
+        fn of<T: ArrowPrimitiveType>(ty: &DataType, rows: usize) -> PrimitiveBuilder<T> {
+            PrimitiveBuilder::with_capacity(rows).with_data_type(ty.clone())
         }
+        match ty {
+            DataType::Boolean => Builder::Bool(BooleanBuilder::with_capacity(rows)),
+            DataType::Int16 => Builder::Int2(of(ty, rows)),
+            DataType::Int32 => Builder::Int4(of(ty, rows)),
+            DataType::Int64 => Builder::Int8(of(ty, rows)),
+            DataType::Float64 => Builder::Float8(of(ty, rows)),
+            DataType::Decimal128(_, s) => Builder::Decimal(of(ty, rows), *s as u16),
+            DataType::Decimal256(_, s) => Builder::LongDecimal(of(ty, rows), *s as u16),
+            DataType::Binary => Builder::Bytes(BinaryBuilder::with_capacity(rows, bytes)),
+            DataType::Date32 => Builder::Date(of(ty, rows)),
+            DataType::Timestamp(..) => Builder::Timestamp(of(ty, rows)),
+            _ => Builder::Text(StringBuilder::with_capacity(rows, bytes)),
+        }
+    }
+    /// The values so far; it begins anew, with room for as many.
+    fn take(&mut self, ty: &DataType) -> ArrayRef {
+        let bytes = match self {
+            Builder::Text(b) => b.values_slice().len(),
+            Builder::Bytes(b) => b.values_slice().len(),
+            _ => 0,
+        };
+        let another = Builder::new(ty, self.builder().len(), bytes);
+        std::mem::replace(self, another).builder().finish()
     }
     fn builder(&mut self) -> &mut dyn ArrayBuilder {
         match self {
@@ -184,9 +194,9 @@ impl Builder {
             Builder::Timestamp(b) => b.append_null(),
         }
     }
-    /// Adds a value; false if there is none for it. Gives the bytes that it takes beyond its width to `bytes`.
-    #[inline]
-    fn push(&mut self, v: ValueRef<'_>, ty: Type, cell: &mut String, bytes: &mut usize) -> bool {
+    /// Adds a value that is kept as it is, or nearly so; false if that is not so of this one. Gives the bytes that it takes beyond its width to `bytes`.
+    #[inline(always)]
+    fn push(&mut self, v: ValueRef<'_>, ty: Type, bytes: &mut usize) -> bool {
         match (self, v) {
             (b, ValueRef::Null) => b.null(),
             (Builder::Bool(b), ValueRef::Bool(v)) => b.append_value(v),
@@ -194,16 +204,10 @@ impl Builder {
             (Builder::Int4(b), ValueRef::Int4(v)) => b.append_value(v),
             (Builder::Int8(b), ValueRef::Int8(v)) => b.append_value(v),
             (Builder::Float8(b), ValueRef::Float8(v)) => b.append_value(v),
-            (Builder::Decimal(b, scale), ValueRef::Numeric(n)) => match scaled(&Numeric::decode(n), *scale) {
+            (Builder::Decimal(b, scale), ValueRef::Numeric(n)) => match scaled(n, *scale) {
                 Some(v) => b.append_value(v),
                 None => return false,
             },
-            (Builder::LongDecimal(b, scale), ValueRef::Numeric(n)) => {
-                match long_scaled(&Numeric::decode(n), *scale, cell) {
-                    Some(v) => b.append_value(v),
-                    None => return false,
-                }
-            }
             (Builder::Bytes(b), ValueRef::Bytea(v)) => {
                 *bytes += v.len();
                 b.append_value(v)
@@ -218,6 +222,22 @@ impl Builder {
                     _ => return false,
                 }
             }
+            (Builder::Text(b), ValueRef::Text(v)) if ty.id != TypeId::Bpchar => {
+                *bytes += v.len();
+                b.append_value(v)
+            }
+            _ => return false,
+        }
+        true
+    }
+    /// Adds any other value; false if there is none for it.
+    #[inline(never)]
+    fn push_other(&mut self, v: ValueRef<'_>, ty: Type, cell: &mut String, bytes: &mut usize) -> bool {
+        match (self, v) {
+            (Builder::LongDecimal(b, scale), ValueRef::Numeric(n)) => match long_scaled(n, *scale, cell) {
+                Some(v) => b.append_value(v),
+                None => return false,
+            },
             (Builder::Text(b), v) => {
                 cell.clear();
                 text::output(v, ty, cell);
@@ -233,15 +253,18 @@ impl Builder {
 
 /// The whole number that a decimal of this scale is kept as.
 #[inline]
-fn scaled(n: &Numeric, scale: u16) -> Option<i128> {
-    let (mantissa, own) = n.as_scaled()?;
-    mantissa.checked_mul(10i128.checked_pow(u32::from(scale.checked_sub(own)?))?)
+fn scaled(stored: &[u8], scale: u16) -> Option<i128> {
+    match Numeric::scaled(stored)? {
+        (mantissa, own) if own == scale => Some(mantissa),
+        (mantissa, own) => mantissa.checked_mul(10i128.checked_pow(u32::from(scale.checked_sub(own)?))?),
+    }
 }
 
-fn long_scaled(n: &Numeric, scale: u16, cell: &mut String) -> Option<i256> {
-    if let Some(v) = scaled(n, scale) {
+fn long_scaled(stored: &[u8], scale: u16, cell: &mut String) -> Option<i256> {
+    if let Some(v) = scaled(stored, scale) {
         return Some(i256::from_i128(v));
     }
+    let n = Numeric::decode(stored);
     let own = n.scale().filter(|own| *own <= scale)?;
     cell.clear();
     n.write_to(cell);
@@ -264,26 +287,32 @@ pub(crate) struct Columns {
 impl Columns {
     pub fn new(form: Arc<Form>) -> Columns {
         let types = form.schema.fields().iter().map(|f| f.data_type());
-        let builders = types.clone().map(Builder::new).collect();
+        let builders = types.clone().map(|t| Builder::new(t, 0, 0)).collect();
         // Of a text or bytes its end.
         let width = types.map(|t| t.primitive_width().unwrap_or(size_of::<i32>())).sum();
         Columns { form, builders, rows: 0, bytes: 0, width, cell: String::new() }
     }
     pub fn push(&mut self, row: &Row<'_>) -> Result<(), Gap> {
         let form = &*self.form;
-        for (i, ((v, c), b)) in row.values().zip(&form.columns).zip(&mut self.builders).enumerate() {
-            if !b.push(v, c.ty, &mut self.cell, &mut self.bytes) {
+        let (cell, bytes, mut gap, mut column) = (&mut self.cell, &mut self.bytes, None, 0);
+        row.each(form.columns.iter().zip(&mut self.builders), |v, (c, b)| {
+            // The value is looked up again, since one that is handed on as a whole would always be put together in memory.
+            if !b.push(v, c.ty, bytes) && !b.push_other(row.get(column), c.ty, cell, bytes) {
                 if form.unrepresentable != Unrepresentable::Null {
-                    let mut what = String::new();
-                    text::output(v, c.ty, &mut what);
-                    return Err(Gap { column: i, what });
+                    gap = Some(column);
+                    return false;
                 }
                 b.null()
             }
-        }
+            column += 1;
+            true
+        });
         self.rows += 1;
         self.bytes += self.width;
-        Ok(())
+        let Some(column) = gap else { return Ok(()) };
+        let mut what = String::new();
+        text::output(row.get(column), form.columns[column].ty, &mut what);
+        Err(Gap { column, what })
     }
     /// Bytes that the rows take, roughly.
     pub fn bytes(&self) -> usize {
@@ -299,7 +328,8 @@ impl Columns {
     /// The rows so far, as a batch; it begins anew.
     pub fn take(&mut self) -> SqlResult<RecordBatch> {
         (self.rows, self.bytes) = (0, 0);
-        let arrays: Vec<ArrayRef> = self.builders.iter_mut().map(|b| b.builder().finish()).collect();
+        let fields = self.form.schema.fields().iter();
+        let arrays = self.builders.iter_mut().zip(fields).map(|(b, f)| b.take(f.data_type())).collect();
         RecordBatch::try_new(self.form.schema.clone(), arrays)
             .map_err(|e| SqlError::new(sqlstate::INTERNAL_ERROR, e.to_string()))
     }

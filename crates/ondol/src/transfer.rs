@@ -4,10 +4,10 @@ use crate::output::Output;
 use crate::planned::Plan;
 use crate::session::Session;
 use crate::unfinished::Unfinished;
-use ondol_engine::Token;
 use ondol_engine::error::io_state;
+use ondol_engine::{Charge, Token};
 use ondol_sql::bound::{Bound, Copy, CopyEnd, CopyFormat, CopyOptions, Query, Statement};
-use ondol_sql::copy::Writer;
+use ondol_sql::copy::{Lines, Writer};
 use ondol_sql::interpret::Nowhere;
 use ondol_sql::interpret::rows::Row;
 use ondol_types::{SqlError, SqlResult, Type, sqlstate};
@@ -18,6 +18,8 @@ use std::sync::Arc;
 
 /// Bytes gathered before they are written.
 const BLOCK: usize = 1 << 18;
+/// Room for them: so little that it counts as none of a statement's memory.
+const ROOM: usize = BLOCK + 4096;
 /// Bytes of a part's text that a worker hands over in one piece.
 const PIECE: usize = 4 << 20;
 
@@ -162,43 +164,43 @@ impl Session {
     ) -> SqlResult<(u64, Option<Token>)> {
         let failed =
             |e: std::io::Error| SqlError::new(io_state(&e), format!("could not write COPY data: {e}"));
-        let mut text = Text::new(plan, options);
+        let mut text = Text::new(plan, options, self.connection.charge(), ROOM);
         text.header(plan);
         let workers = self.workers_for_rows(plan);
         let done = if workers > 0 {
-            sink.write_all(&text.bytes).map_err(failed)?;
-            let (of, options) = (plan.clone(), options.clone());
+            sink.write_all(text.lines.bytes()).map_err(failed)?;
+            let (of, options, charge) = (plan.clone(), options.clone(), self.connection.charge());
             self.read_parts(
                 plan,
                 workers,
                 self.part_of(plan, workers),
                 &[],
                 &mut Nowhere,
-                move |_| Text::new(&of, &options),
+                move |_| Text::new(&of, &options, charge.another(), 0),
                 |text, read, hand| {
                     let gathered = read(&mut |row: &Row<'_>| {
-                        text.row(row);
+                        text.row(row)?;
                         // No more rows are wanted where nobody takes what was made of them.
-                        Ok(text.bytes.len() < PIECE || hand.over((text.take(), None)).is_ok())
+                        Ok(text.lines.len() < PIECE || hand.over((text.take(), None)).is_ok())
                     })?;
                     let _ = hand.over((text.take(), Some(gathered)));
                     Ok(())
                 },
-                |(bytes, gathered), gatherer| {
-                    sink.write_all(&bytes).map_err(failed)?;
+                |(piece, gathered), gatherer| {
+                    sink.write_all(&piece.bytes).map_err(failed)?;
                     gathered.map_or(Ok(()), |g| gatherer.add(g))
                 },
             )?
         } else {
             let done = self.run_program(plan, &[], &mut |row: &Row<'_>| {
-                text.row(row);
-                if text.bytes.len() >= BLOCK {
-                    sink.write_all(&text.bytes).map_err(failed)?;
-                    text.bytes.clear();
+                text.row(row)?;
+                if text.lines.len() >= BLOCK {
+                    sink.write_all(text.lines.bytes()).map_err(failed)?;
+                    text.lines.clear();
                 }
                 Ok(true)
             })?;
-            sink.write_all(&text.bytes).map_err(failed)?;
+            sink.write_all(text.lines.bytes()).map_err(failed)?;
             done
         };
         sink.flush().map_err(failed)?;
@@ -206,38 +208,55 @@ impl Session {
     }
 }
 
-/// Rows as COPY's text.
+/// Rows as COPY's text. What they take counts against the memory limit until they are written.
 struct Text {
     writer: Writer,
     types: Vec<Type>,
-    cell: String,
+    lines: Lines,
+    charge: Charge,
+    /// So many bytes are not charged.
+    free: usize,
+}
+
+/// Text that waits to be written.
+struct Piece {
     bytes: Vec<u8>,
+    _charge: Charge,
 }
 
 impl Text {
-    fn new(plan: &Plan, options: &CopyOptions) -> Text {
+    /// `charge` is empty.
+    fn new(plan: &Plan, options: &CopyOptions, charge: Charge, free: usize) -> Text {
         Text {
             writer: Writer::new(options, plan.columns.len()),
             types: plan.columns.iter().map(|c| c.ty).collect(),
-            cell: String::new(),
-            bytes: Vec::with_capacity(BLOCK + 4096),
+            lines: Lines::new(ROOM),
+            charge,
+            free,
         }
     }
     /// The header line, if the options want one.
     fn header(&mut self, plan: &Plan) {
-        self.writer.header(plan.columns.iter().map(|c| c.name.as_str()), &mut self.bytes)
+        self.writer.header(plan.columns.iter().map(|c| c.name.as_str()), &mut self.lines)
     }
-    fn row(&mut self, row: &Row<'_>) {
-        for (v, ty) in row.values().zip(&self.types) {
-            self.cell.clear();
-            let there = crate::rows::write_text(v, *ty, &mut self.cell);
-            self.writer.field(there.then_some(&self.cell), &mut self.bytes);
+    fn row(&mut self, row: &Row<'_>) -> SqlResult<()> {
+        let (writer, lines) = (&self.writer, &mut self.lines);
+        row.each(&self.types, |v, ty| {
+            writer.value(v, *ty, lines);
+            true
+        });
+        writer.end_row(self.types.len(), lines);
+        let charged = lines.room().saturating_sub(self.free);
+        // It grows by doubling, so this is seldom.
+        if charged != self.charge.bytes() {
+            self.charge.resize(charged)?
         }
-        self.writer.end_row(&mut self.bytes)
+        Ok(())
     }
     /// The text so far; it begins anew, with room for as much.
-    fn take(&mut self) -> Vec<u8> {
-        let room = self.bytes.len();
-        std::mem::replace(&mut self.bytes, Vec::with_capacity(room))
+    fn take(&mut self) -> Piece {
+        let bytes = self.lines.take(self.lines.len());
+        let another = self.charge.another();
+        Piece { bytes, _charge: std::mem::replace(&mut self.charge, another) }
     }
 }

@@ -77,3 +77,56 @@ fn locks_and_reads_are_charged() {
     assert!(used(&mut s) <= before + MIB, "{} after {before}", used(&mut s));
     assert_eq!(code(&mut s, "UPDATE t SET a = a WHERE a = 7"), "");
 }
+
+/// Asks, while pieces of COPY's text are written, what they are charged: at least their own bytes.
+struct Asking {
+    session: Session,
+    before: u64,
+    pieces: usize,
+}
+impl std::io::Write for Asking {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        let used = used(&mut self.session);
+        assert!(
+            used >= self.before + bytes.len() as u64,
+            "{used} after {}, for {}",
+            self.before,
+            bytes.len()
+        );
+        self.pieces += 1;
+        Ok(bytes.len())
+    }
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Text that workers made waits to be written; what one thread makes is written at once, and counts where a row is long.
+#[test]
+fn text_that_is_copied_is_charged() {
+    let (_folder, db) = open(256 * MIB);
+    let mut s = db.session();
+    s.execute(
+        "SET max_parallel_workers_per_gather = 2; SET min_parallel_table_scan_size = 0;
+         CREATE TABLE t (a integer, b text);
+         INSERT INTO t SELECT n, repeat('x', 2000) FROM generate_series(1, 20000) n",
+    )
+    .unwrap();
+    let before = used(&mut s);
+    let mut asking = Asking { session: db.session(), before, pieces: 0 };
+    s.copy_out("COPY t TO STDOUT (FORMAT csv)", &mut asking, |_| {}).unwrap();
+    assert!(asking.pieces > 1, "{}", asking.pieces);
+    let long = "COPY (SELECT repeat('x', 20000000)) TO STDOUT (FORMAT csv)";
+    asking.pieces = 0;
+    s.copy_out(long, &mut asking, |_| {}).unwrap();
+    assert_eq!(asking.pieces, 1);
+    assert!(used(&mut s) <= before + MIB, "{} after {before}", used(&mut s));
+    // What is left is enough for the row itself and not for its text too.
+    let left = 256 * MIB - used(&mut s) - 50 * MIB;
+    let filler =
+        format!("INSERT INTO t SELECT 0, repeat('y', 4000) FROM generate_series(1, {})", left / 4096);
+    s.execute(&filler).unwrap();
+    s.query("SELECT repeat('x', 40000000) = ''", &[]).unwrap();
+    let e = s.copy_out("COPY (SELECT repeat('x', 40000000)) TO STDOUT (FORMAT csv)", Vec::new(), |_| {});
+    assert_eq!(e.unwrap_err().sqlstate(), "53200");
+}

@@ -12,12 +12,15 @@
 //!   give what the reader itself would.
 //! - **C5** What a [`Writer`] writes, a `Reader` with the same options reads back as the same fields.
 //!
-//! Deliberately absent: types. A field is text or NULL here.
+//! Deliberately absent: types. A field is text or NULL here; only a [`Writer`] makes texts of values.
 //!
 //! Source: PostgreSQL's manual, "COPY", "File Formats".
 use crate::bound::CopyOptions;
 use ondol_types::{SqlError, SqlResult, sqlstate};
 use std::io::Read;
+
+mod write;
+pub use write::{Lines, Writer};
 
 /// How much is asked of the input at once.
 const BLOCK: usize = 1 << 20;
@@ -662,102 +665,10 @@ fn unescape(raw: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Writes COPY data: `field` for each field of a row, then `end_row`. Bytes gather in `out`.
-pub struct Writer {
-    options: CopyOptions,
-    single: bool,
-    first: bool,
-}
-
-impl Writer {
-    /// For rows of `columns` fields.
-    pub fn new(options: &CopyOptions, columns: usize) -> Writer {
-        Writer { options: options.clone(), single: columns == 1, first: true }
-    }
-
-    /// The header line, if the options want one.
-    pub fn header<'a>(&mut self, names: impl Iterator<Item = &'a str>, out: &mut Vec<u8>) {
-        if self.options.header {
-            for n in names {
-                self.field_unless_forced(n, out)
-            }
-            self.end_row(out)
-        }
-    }
-
-    fn separate(&mut self, out: &mut Vec<u8>) {
-        if !std::mem::replace(&mut self.first, false) {
-            out.push(self.options.delimiter)
-        }
-    }
-
-    fn field_unless_forced(&mut self, text: &str, out: &mut Vec<u8>) {
-        self.separate(out);
-        self.text(text, false, out)
-    }
-
-    /// `None` is NULL.
-    pub fn field(&mut self, value: Option<&str>, out: &mut Vec<u8>) {
-        self.separate(out);
-        match value {
-            None => out.extend_from_slice(self.options.null.as_bytes()),
-            Some(text) => self.text(text, self.options.force_quote_all, out),
-        }
-    }
-
-    fn text(&self, text: &str, force: bool, out: &mut Vec<u8>) {
-        let o = &self.options;
-        if !o.csv {
-            return escape(text, o.delimiter, out);
-        }
-        let quote = force
-            || text == o.null
-            || (self.single && text == "\\.")
-            || text.bytes().any(|b| b == o.delimiter || b == o.quote || b == b'\n' || b == b'\r');
-        if !quote {
-            return out.extend_from_slice(text.as_bytes());
-        }
-        out.push(o.quote);
-        for b in text.bytes() {
-            if b == o.quote || b == o.escape {
-                out.push(o.escape)
-            }
-            out.push(b)
-        }
-        out.push(o.quote);
-    }
-
-    pub fn end_row(&mut self, out: &mut Vec<u8>) {
-        self.first = true;
-        out.push(b'\n')
-    }
-}
-
-/// The text format's escapes.
-fn escape(text: &str, delimiter: u8, out: &mut Vec<u8>) {
-    for b in text.bytes() {
-        let letter = match b {
-            b'\\' => b'\\',
-            8 => b'b',
-            12 => b'f',
-            b'\n' => b'n',
-            b'\r' => b'r',
-            b'\t' => b't',
-            11 => b'v',
-            b if b == delimiter => b,
-            b => {
-                out.push(b);
-                continue;
-            }
-        };
-        out.push(b'\\');
-        out.push(letter);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ondol_types::{Type, ValueRef};
 
     /// Gives its bytes in pieces of `1`, to cut every record at every place.
     struct Drip<'a>(&'a [u8]);
@@ -960,24 +871,26 @@ mod tests {
         };
         let forced = CopyOptions { force_quote_all: true, ..CopyOptions::csv() };
         for o in [CopyOptions::default(), CopyOptions::csv(), odd, forced] {
-            let mut out = Vec::new();
-            let mut w = Writer::new(&o, 3);
+            let mut out = Lines::new(0);
+            let w = Writer::new(&o, 3);
             for row in &all {
-                row.iter().for_each(|f| w.field(f.as_deref(), &mut out));
-                w.end_row(&mut out);
+                for f in row {
+                    w.value(f.as_deref().map_or(ValueRef::Null, ValueRef::Text), Type::TEXT, &mut out)
+                }
+                w.end_row(row.len(), &mut out);
             }
-            assert_eq!(read(std::str::from_utf8(&out).unwrap(), &o).unwrap(), all);
+            assert_eq!(read(std::str::from_utf8(out.bytes()).unwrap(), &o).unwrap(), all);
         }
         // One column alone: an empty line is an empty csv field, and `\.` must not end the data.
         for o in [CopyOptions::default(), CopyOptions::csv()] {
-            let mut out = Vec::new();
-            let mut w = Writer::new(&o, 1);
+            let mut out = Lines::new(0);
+            let w = Writer::new(&o, 1);
             for f in ["\\.", "", "x"] {
-                w.field(Some(f), &mut out);
-                w.end_row(&mut out);
+                w.value(ValueRef::Text(f), Type::TEXT, &mut out);
+                w.end_row(1, &mut out);
             }
             assert_eq!(
-                read(std::str::from_utf8(&out).unwrap(), &o).unwrap(),
+                read(std::str::from_utf8(out.bytes()).unwrap(), &o).unwrap(),
                 [["\\."], [""], ["x"]].map(|r| fields(&r))
             );
         }

@@ -83,6 +83,30 @@ impl<'a> Row<'a> {
             }
         }
     }
+    /// Calls `f` for each value with what goes with its column, as long as it says so. Quicker than [`Row::values`].
+    #[inline(always)]
+    pub fn each<C>(&self, columns: impl IntoIterator<Item = C>, mut f: impl FnMut(ValueRef<'a>, C) -> bool) {
+        let (datums, stored, layout, memory) = match self.0 {
+            Shape::Values { values, memory } => (values, &[][..], None, memory),
+            Shape::Raw { table, bytes } => (&[][..], &table.layout.columns[..], Some(&*table.layout), bytes),
+        };
+        // In one place, so that the compiler puts `f` there, and no value is put together to be taken apart.
+        for (n, column) in columns.into_iter().enumerate() {
+            let value = match layout {
+                Some(layout) => {
+                    let Some(c) = stored.get(n) else { return };
+                    raw_value(layout, memory, c)
+                }
+                None => {
+                    let Some(d) = datums.get(n) else { return };
+                    d.value(memory)
+                }
+            };
+            if !f(value, column) {
+                return;
+            }
+        }
+    }
     /// The row's stored bytes, when it is a whole row of a table without strings in other slots.
     pub fn raw(&self) -> Option<&'a [u8]> {
         match self.0 {
@@ -215,7 +239,7 @@ fn wide_text<'a>(layout: &Layout, row: &'a [u8], c: &ColumnLayout) -> &'a str {
 }
 
 /// The bytes of a string of a row that stands alone (R1).
-#[inline(never)]
+#[inline]
 fn string(row: &[u8], at: usize) -> &[u8] {
     let (from, len) = match string_at(row, at) {
         StringAt::Inline(from, len) => (from, len),
@@ -230,17 +254,12 @@ pub(super) fn stands_alone(layout: &Layout, row: &[u8]) -> bool {
     if Layout::is_wide(row) {
         return false;
     }
-    layout.columns.iter().all(|c| match c.storage {
-        Storage::Text | Storage::Bytea | Storage::Numeric => {
-            matches!(string_at(row, c.offset as usize), StringAt::Inline(..))
-        }
-        _ => true,
-    })
+    layout.strings.iter().all(|at| matches!(string_at(row, *at as usize), StringAt::Inline(..)))
 }
 
 /// Whether the values of some columns may lie in other slots, whatever the row (char(n) aside, see [`Layout::is_wide`]).
 pub(super) fn has_strings(layout: &Layout) -> bool {
-    layout.columns.iter().any(|c| matches!(c.storage, Storage::Text | Storage::Bytea | Storage::Numeric))
+    !layout.strings.is_empty()
 }
 
 /// Makes the row at `start` of `memory`, which ends with it, stand alone (R1): its strings are appended.
@@ -253,12 +272,9 @@ pub(super) fn make_alone(connection: &Connection, layout: &Layout, start: usize,
     if let Some((oid, len)) = ondol_engine::row::wide_of(layout, &memory[start..]) {
         put(memory, layout.char_area as usize, oid.0, len);
     }
-    for c in &layout.columns {
-        if matches!(c.storage, Storage::Text | Storage::Bytea | Storage::Numeric) {
-            let at = c.offset as usize;
-            if let StringAt::Slot(oid, len) = string_at(&memory[start..], at) {
-                put(memory, at + 8, oid, len);
-            }
+    for at in layout.strings.iter().map(|at| *at as usize) {
+        if let StringAt::Slot(oid, len) = string_at(&memory[start..], at) {
+            put(memory, at + 8, oid, len);
         }
     }
 }
