@@ -211,6 +211,10 @@ impl Rows {
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
+    /// Bytes of memory that they take.
+    pub fn memory(&self) -> usize {
+        self.bytes.capacity() + self.strings.capacity() + self.ends.capacity() * size_of::<usize>()
+    }
     /// Adds a row: a value for each column, of its type (modifiers applied). False, and nothing is added, where a value is
     /// NULL and may not be.
     pub fn push(&mut self, values: &[ValueRef<'_>]) -> bool {

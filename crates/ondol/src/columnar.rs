@@ -242,6 +242,8 @@ struct Decoder {
     database: String,
     now_us: i64,
     statement_us: i64,
+    /// Empty.
+    charge: Charge,
 }
 
 /// Where an error arose: the row, counted from 0 in its row group, and the table's column.
@@ -251,11 +253,11 @@ struct Misfit {
     error: SqlError,
 }
 
-/// What a worker makes of rows.
+/// What a worker makes of rows. It is charged until it is inserted.
 enum Decoded {
-    Rows(Rows),
+    Rows(Rows, Charge),
     /// Rows whose other columns the session computes for each.
-    Batch(arrow_array::RecordBatch),
+    Batch(arrow_array::RecordBatch, Charge),
     Misfit(Misfit),
 }
 
@@ -301,8 +303,10 @@ impl Decoder {
         for batch in self.source.read(group, &places, BATCH).map_err(not_read)? {
             let batch = batch.map_err(not_read)?;
             let count = batch.num_rows() as u64;
+            let mut charge = self.charge.another();
+            charge.grow(batch.get_array_memory_size())?;
             let made = match &self.filled {
-                None => Decoded::Batch(batch),
+                None => Decoded::Batch(batch, charge),
                 Some(filled) => {
                     let mut bytes: Vec<Vec<u8>> = vec![Vec::new(); filled.len()];
                     let constants: Vec<(usize, ValueRef<'_>)> = (filled.iter().zip(&mut bytes))
@@ -314,11 +318,14 @@ impl Decoder {
                         true => Ok(()),
                         false => Err(self.null(values)),
                     });
+                    charge.grow(rows.memory())?;
+                    drop(batch);
+                    charge.resize(rows.memory())?;
                     match done {
-                        Ok(()) => Decoded::Rows(rows),
+                        Ok(()) => Decoded::Rows(rows, charge),
                         Err(m) => {
                             // What comes before it is inserted first: an error there is an earlier one.
-                            if hand.over(Decoded::Rows(rows)).is_ok() {
+                            if hand.over(Decoded::Rows(rows, charge)).is_ok() {
                                 let _ = hand.over(Decoded::Misfit(Misfit { row: before + m.row, ..m }));
                             }
                             return Ok(());
@@ -436,6 +443,7 @@ impl Session {
             database: self.database.name.to_string(),
             now_us,
             statement_us: self.with_context(|ctx| ctx.statement_us),
+            charge: self.connection.charge(),
         });
         let placed = |m: Misfit, base: u64| {
             let column = m.column.map_or(String::new(), |c| format!(", column {}", name(c)));
@@ -459,14 +467,14 @@ impl Session {
                 self.check_cancel().map_err(Failed)?;
                 let base = rows;
                 let done = match made {
-                    Decoded::Rows(mut made) => {
+                    Decoded::Rows(mut made, _charge) => {
                         let n = made.len() as u64;
                         self.connection
                             .insert_rows(table, &mut made)
                             .map(|()| n)
                             .map_err(|(row, error)| Misfit { row: row as u64, column: None, error })
                     }
-                    Decoded::Batch(batch) => {
+                    Decoded::Batch(batch, _charge) => {
                         self.insert_batch(&decoder, &batch, &defaults, computed.as_ref())
                     }
                     Decoded::Misfit(m) => return Err(Failed(placed(m, begins[group]))),

@@ -387,6 +387,34 @@ fn row_groups_are_charged() {
     assert!(used(&mut s) <= before + MIB / 4, "{} after {before}", used(&mut s));
 }
 
+/// So do batches that were read until their rows are inserted.
+#[test]
+fn batches_are_charged() {
+    let mut p = Place::new();
+    let mut s = p.session(0);
+    let rows = "(SELECT n, repeat('x', 10000) AS x FROM generate_series(1, 4000) n)";
+    to(&mut s, rows, &p.file("t.parquet"), "").unwrap();
+    // Its rows alone have room in the smaller one, as is seen in the larger.
+    for (limit, enough) in [(80, false), (400, true)] {
+        p.db = OpenOptions::new().memory_limit(limit << 20).open(p.file(&format!("limit{limit}"))).unwrap();
+        let mut s = p.session(0);
+        s.execute("CREATE TABLE t (n bigint, x text); CREATE TABLE u (n bigint, x text, now timestamptz DEFAULT clock_timestamp())").unwrap();
+        for table in ["t", "u"] {
+            let before = used(&mut s);
+            let done = from(&mut s, table, &p.file("t.parquet"));
+            if enough {
+                assert_eq!(done.unwrap(), "COPY 4000");
+                assert!(used(&mut s) < before + (60 << 20), "{} after {before}", used(&mut s));
+            } else {
+                refused(done, "53200", &["out of memory"]);
+                // Of the other table rows were inserted before, which keeps its segments.
+                let left = used(&mut s);
+                assert!(table == "u" || left <= before + (1 << 20), "{left} after {before}");
+            }
+        }
+    }
+}
+
 /// A file is replaced when the new one is whole, with its permissions; what is no file, and what a link leads to, is written to.
 #[test]
 fn a_file_is_replaced_when_it_is_whole() {
