@@ -1,8 +1,8 @@
 //! Character sets: which one a collation's number means, how it counts in a record, and its conversion to UTF-8.
 //!
-//! Sources: `information_schema.COLLATIONS` of MariaDB 10.11 and MySQL 9.7 (numbers), their own conversions (single.rs), encoding_rs (several bytes).
+//! Sources: `information_schema.COLLATIONS` of MariaDB 10.11 and MySQL 9.7 (numbers), their own conversions (single.rs, double.rs).
+use crate::double::Double;
 use crate::single;
-use encoding_rs as whatwg;
 use std::borrow::Cow;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,17 +27,8 @@ enum How {
     /// Bytes from 128 on by a table.
     Single(&'static str),
     Swe7,
-    /// By a conversion of the Encoding Standard.
+    /// One to four bytes each.
     Double(Double),
-}
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Double {
-    Big5,
-    EucJp,
-    ShiftJis,
-    EucKr,
-    Gbk,
-    Gb18030,
 }
 
 const fn set(name: &'static str, min: u8, max: u8, how: How) -> Charset {
@@ -59,12 +50,12 @@ const ALL: &[Charset] = &[
     set("utf16le", 2, 4, How::Utf16Le),
     set("utf32", 4, 4, How::Utf32),
     set("big5", 1, 2, How::Double(Double::Big5)),
-    set("ujis", 1, 3, How::Double(Double::EucJp)),
-    set("eucjpms", 1, 3, How::Double(Double::EucJp)),
+    set("ujis", 1, 3, How::Double(Double::Ujis)),
+    set("eucjpms", 1, 3, How::Double(Double::EucJpMs)),
     set("sjis", 1, 2, How::Double(Double::ShiftJis)),
-    set("cp932", 1, 2, How::Double(Double::ShiftJis)),
+    set("cp932", 1, 2, How::Double(Double::Cp932)),
     set("euckr", 1, 2, How::Double(Double::EucKr)),
-    set("gb2312", 1, 2, How::Double(Double::Gbk)),
+    set("gb2312", 1, 2, How::Double(Double::Gb2312)),
     set("gbk", 1, 2, How::Double(Double::Gbk)),
     set("gb18030", 1, 4, How::Double(Double::Gb18030)),
     set("swe7", 1, 1, How::Swe7),
@@ -236,13 +227,8 @@ impl Charset {
             (How::Utf16Le, [_, b, ..]) if b & 0xfc == 0xd8 => 4,
             (How::Utf16 | How::Utf16Le, _) => 2,
             (How::Utf32, _) => 4,
+            (How::Double(d), _) => d.character(bytes),
             // No byte of a longer character of UTF-8 is one that matters.
-            (How::Double(d), [first, second, ..]) => match (d, first, second) {
-                (Double::ShiftJis, 0x81..=0x9f | 0xe0..=0xfc, 0x40..=0x7e | 0x80..=0xfc) => 2,
-                (Double::Gb18030, 0x81..=0xfe, 0x30..=0x39) => 4,
-                (Double::Big5 | Double::Gbk | Double::Gb18030, 0x81..=0xfe, 0x40..=0x7e | 0x80..=0xfe) => 2,
-                _ => 1,
-            },
             _ => 1,
         };
         if n <= bytes.len() { n } else { 1 }
@@ -272,20 +258,7 @@ impl Charset {
                     words.iter().map(|w| char::from_u32(u32::from_be_bytes(*w))).collect::<Option<String>>();
                 if rest.is_empty() { text.map(Cow::Owned) } else { None }
             }
-            How::Double(d) => d.encoding().decode_without_bom_handling_and_without_replacement(bytes),
-        }
-    }
-}
-
-impl Double {
-    fn encoding(self) -> &'static whatwg::Encoding {
-        match self {
-            Double::Big5 => whatwg::BIG5,
-            Double::EucJp => whatwg::EUC_JP,
-            Double::ShiftJis => whatwg::SHIFT_JIS,
-            Double::EucKr => whatwg::EUC_KR,
-            Double::Gbk => whatwg::GBK,
-            Double::Gb18030 => whatwg::GB18030,
+            How::Double(d) => d.to_utf8(bytes),
         }
     }
 }
@@ -293,7 +266,7 @@ impl Double {
 fn known(c: char) -> Option<char> {
     (c != char::REPLACEMENT_CHARACTER).then_some(c)
 }
-/// Swedish ASCII (ISO 646-SE2), as the servers have it: `~` is itself.
+/// Swedish ASCII (ISO 646-SE2).
 fn swe7(b: u8) -> Option<char> {
     Some(match b {
         b'@' => 'É',
@@ -305,6 +278,7 @@ fn swe7(b: u8) -> Option<char> {
         b'{' => 'ä',
         b'|' => 'ö',
         b'}' => 'å',
+        b'~' => 'ü',
         0..127 => b as char,
         _ => return None,
     })
@@ -347,7 +321,7 @@ mod tests {
         assert_eq!(text("ucs2", b"\x00a\x04\x30").as_deref(), Some("aа"));
         assert_eq!(text("utf32", b"\x00\x01\xf6\x00").as_deref(), Some("😀"));
         assert_eq!(text("sjis", b"\x83\x65").as_deref(), Some("テ"));
-        assert_eq!(text("swe7", b"[]").as_deref(), Some("ÄÅ"));
+        assert_eq!(text("swe7", b"[]~").as_deref(), Some("ÄÅü"));
         assert_eq!(text("utf8mb4", b"\xff"), None);
         assert_eq!(text("cp1250", b"\x81"), None);
         assert_eq!(text("ucs2", b"\x00a\x04"), None);

@@ -35,6 +35,7 @@ pub mod checksum;
 #[cfg(feature = "columnar")]
 pub mod columns;
 pub mod definition;
+mod double;
 pub mod error;
 pub mod evidence;
 pub mod export;
