@@ -241,8 +241,8 @@ impl Text {
     }
     fn row(&mut self, row: &Row<'_>) -> SqlResult<()> {
         let (writer, lines) = (&self.writer, &mut self.lines);
-        row.each(&self.types, |v, ty| {
-            writer.value(v, *ty, lines);
+        row.each(self.types.iter().enumerate(), |v, (column, ty)| {
+            writer.value(v, *ty, lines, || row.get(column));
             true
         });
         writer.end_row(self.types.len(), lines);

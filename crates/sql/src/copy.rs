@@ -875,7 +875,8 @@ mod tests {
             let w = Writer::new(&o, 3);
             for row in &all {
                 for f in row {
-                    w.value(f.as_deref().map_or(ValueRef::Null, ValueRef::Text), Type::TEXT, &mut out)
+                    let v = f.as_deref().map_or(ValueRef::Null, ValueRef::Text);
+                    w.value(v, Type::TEXT, &mut out, || v)
                 }
                 w.end_row(row.len(), &mut out);
             }
@@ -886,7 +887,7 @@ mod tests {
             let mut out = Lines::new(0);
             let w = Writer::new(&o, 1);
             for f in ["\\.", "", "x"] {
-                w.value(ValueRef::Text(f), Type::TEXT, &mut out);
+                w.value(ValueRef::Text(f), Type::TEXT, &mut out, || ValueRef::Text(f));
                 w.end_row(1, &mut out);
             }
             assert_eq!(

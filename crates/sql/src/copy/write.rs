@@ -50,6 +50,12 @@ impl Lines {
     }
     #[cold]
     #[inline(never)]
+    fn put_into_more(&mut self, bytes: &[u8]) {
+        self.grow(bytes.len());
+        self.bytes[self.len..self.len + bytes.len()].copy_from_slice(bytes)
+    }
+    #[cold]
+    #[inline(never)]
     fn grow(&mut self, more: usize) {
         let room = (self.len + more).max(2 * self.bytes.len()).max(LEAST);
         self.bytes.resize(room, 0)
@@ -71,11 +77,9 @@ impl Out for Lines {
     }
     #[inline(always)]
     fn beginning<const N: usize>(&mut self, bytes: [u8; N], len: usize) {
-        if self.bytes.len() - self.len < N {
-            self.grow(N)
-        }
-        if let Some(to) = self.bytes[self.len..].first_chunk_mut::<N>() {
-            *to = bytes
+        match self.bytes.get_mut(self.len..).and_then(|room| room.first_chunk_mut::<N>()) {
+            Some(to) => *to = bytes,
+            None => self.put_into_more(&bytes),
         }
         self.len += len
     }
@@ -122,9 +126,16 @@ impl Writer {
         }
     }
 
-    /// The next field, of a column of that type, with a delimiter behind it.
+    /// The next field, of a column of that type, with a delimiter behind it. `again` gives the value once more: one that is handed on as a whole would always be put
+    /// together in memory, so that is left to those of less usual kinds.
     #[inline(always)]
-    pub fn value(&self, value: ValueRef<'_>, ty: Type, out: &mut Lines) {
+    pub fn value<'v>(
+        &self,
+        value: ValueRef<'v>,
+        ty: Type,
+        out: &mut Lines,
+        again: impl FnOnce() -> ValueRef<'v>,
+    ) {
         let from = out.len;
         let plain = match value {
             ValueRef::Null => {
@@ -145,14 +156,7 @@ impl Writer {
                 self.text(text.as_bytes(), self.options.force_quote_all, out);
                 true
             }
-            // Each is named, since a value that is handed on as a whole would always be put together in memory.
-            ValueRef::Text(text) => self.other(ValueRef::Text(text), ty, out),
-            ValueRef::Bytea(b) => self.other(ValueRef::Bytea(b), ty, out),
-            ValueRef::Bool(b) => self.other(ValueRef::Bool(b), ty, out),
-            ValueRef::Int2(i) => self.other(ValueRef::Int2(i), ty, out),
-            ValueRef::Float8(f) => self.other(ValueRef::Float8(f), ty, out),
-            ValueRef::Timestamp(t) => self.other(ValueRef::Timestamp(t), ty, out),
-            ValueRef::Timestamptz(t) => self.other(ValueRef::Timestamptz(t), ty, out),
+            _ => self.other(again(), ty, out),
         };
         if !plain {
             self.check(from, out)
@@ -429,7 +433,7 @@ mod tests {
             let (w, mut out) = (Writer::new(&o, columns), Lines::new(random(64)));
             let mut expected = vec![];
             for column in 0..columns {
-                w.value(value, ty, &mut out);
+                w.value(value, ty, &mut out, || value);
                 if column > 0 {
                     expected.push(o.delimiter)
                 }

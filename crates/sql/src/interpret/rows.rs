@@ -6,7 +6,7 @@
 //! - **R2** A [`Rows`] that is cleared and filled again allocates nothing once it has grown.
 use super::datum::{Datum, Tag, text};
 use ondol_base::ascii::trimmed;
-use ondol_engine::layout::{StringAt, WIDE, string_at};
+use ondol_engine::layout::{INLINE, StringAt, WIDE, string_at};
 use ondol_engine::{ColumnLayout, Connection, Layout, Storage, Table};
 use ondol_types::{SqlError, SqlResult, ValueRef, sqlstate};
 use std::sync::Arc;
@@ -251,10 +251,14 @@ fn string(row: &[u8], at: usize) -> &[u8] {
 /// Whether a row's bytes stand alone as they are: no string lies in another slot.
 #[inline]
 pub(super) fn stands_alone(layout: &Layout, row: &[u8]) -> bool {
-    if Layout::is_wide(row) {
-        return false;
-    }
-    layout.strings.iter().all(|at| matches!(string_at(row, *at as usize), StringAt::Inline(..)))
+    !Layout::is_wide(row) && first_outside(layout, row).is_none()
+}
+
+/// Which string head of a row's is the first that names another slot.
+#[inline]
+fn first_outside(layout: &Layout, row: &[u8]) -> Option<usize> {
+    let is_outside = |at: &u16| u32::from_le_bytes(fixed(row, *at as usize)) as usize > INLINE;
+    layout.strings.iter().position(is_outside)
 }
 
 /// Whether the values of some columns may lie in other slots, whatever the row (char(n) aside, see [`Layout::is_wide`]).
@@ -272,7 +276,8 @@ pub(super) fn make_alone(connection: &Connection, layout: &Layout, start: usize,
     if let Some((oid, len)) = ondol_engine::row::wide_of(layout, &memory[start..]) {
         put(memory, layout.char_area as usize, oid.0, len);
     }
-    for at in layout.strings.iter().map(|at| *at as usize) {
+    let first = first_outside(layout, &memory[start..]).unwrap_or(layout.strings.len());
+    for at in layout.strings[first..].iter().map(|at| *at as usize) {
         if let StringAt::Slot(oid, len) = string_at(&memory[start..], at) {
             put(memory, at + 8, oid, len);
         }
