@@ -130,16 +130,19 @@ mod by_column {
     use super::{Reader, Table};
     use arrow_array::cast::AsArray;
     use arrow_array::types::{
-        ArrowPrimitiveType, Date32Type, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type,
-        Int32Type, Int64Type, TimestampMicrosecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+        ArrowDictionaryKeyType, ArrowPrimitiveType, Date32Type, Decimal128Type, Float32Type, Float64Type,
+        Int8Type, Int16Type, Int32Type, Int64Type, TimestampMicrosecondType, UInt8Type, UInt16Type,
+        UInt32Type, UInt64Type,
     };
     use arrow_array::{Array, RecordBatch};
+    use arrow_buffer::ArrowNativeType;
     use ondol_engine::Rows;
     use ondol_innodb::columns::{self, Form};
     use ondol_innodb::scan::Leaf;
     use ondol_innodb::table::Type as Foreign;
     use ondol_types::datetime::{UNIX_EPOCH_DAYS, USECS_PER_DAY};
     use ondol_types::{Numeric, Type, TypeId};
+    use std::ops::Range;
     use std::sync::Arc;
 
     /// Leaves that were no use to read by column, after which it is not tried any more.
@@ -170,7 +173,8 @@ mod by_column {
             Foreign::Bit { bits } => *bits <= 56,
             Foreign::Decimal { precision, .. } => *precision <= 38,
             Foreign::Time { .. } | Foreign::OldTime => false,
-            Foreign::Enum { .. } => false,
+            // Texts here have no zero byte.
+            Foreign::Enum { elements, .. } => !elements.iter().any(|e| e.contains('\0')),
             _ => true,
         }
     }
@@ -217,7 +221,7 @@ mod by_column {
             if !self.long.iter().all(|column| leaf.rows.is_whole(*column)) {
                 return None;
             }
-            let added = self.try_add(leaf, rows);
+            let added = self.try_add(leaf, 0..leaf.rows.len(), rows);
             match added {
                 Some(_) => self.vain = 0,
                 None => {
@@ -229,21 +233,28 @@ mod by_column {
             }
             added
         }
-        fn try_add(&mut self, leaf: &Leaf<'_>, rows: &mut Rows) -> Option<u64> {
-            let count = leaf.rows.len();
-            self.columns.add(leaf, 0..count).ok()?;
+        pub(super) fn try_add(
+            &mut self,
+            leaf: &Leaf<'_>,
+            taken: Range<usize>,
+            rows: &mut Rows,
+        ) -> Option<u64> {
+            let count = taken.len();
+            self.columns.add(leaf, taken.clone()).ok()?;
             let batch = self.columns.take(leaf.scan).ok()?;
             let first = rows.add_zeros(count);
             let fits = self.set_all(&batch, rows, first);
             self.columns.reuse(batch);
             fits?;
-            for row in 0..if self.places.is_empty() { 0 } else { count } {
-                let mut fits = true;
-                let mut put = |n: usize, value: ondol_types::ValueRef<'_>| {
-                    fits &= rows.set(self.places[n], first + row, &value)
-                };
-                self.others.read(leaf, row, &mut put).ok()?;
-                fits.then_some(())?;
+            if !self.places.is_empty() {
+                for (to, row) in (first..).zip(taken) {
+                    let mut fits = true;
+                    let mut put = |n: usize, value: ondol_types::ValueRef<'_>| {
+                        fits &= rows.set(self.places[n], to, &value)
+                    };
+                    self.others.read(leaf, row, &mut put).ok()?;
+                    fits.then_some(())?;
+                }
             }
             Some(self.columns.take_nulled() + self.others.take_nulled())
         }
@@ -331,6 +342,23 @@ mod by_column {
                     && ty.char_len().is_none_or(|n| !texts.iter().flatten().any(|text| is_long(n, text)));
                 fine && rows.set_strings(column, first, (0..texts.len()).map(|n| texts.value(n).as_bytes()))
             }
+            DataType::Dictionary(key, _) => {
+                fn elements<K: ArrowDictionaryKeyType>(
+                    array: &dyn Array,
+                    (column, first): (usize, usize),
+                    rows: &mut Rows,
+                ) -> Option<bool> {
+                    let array = array.as_dictionary_opt::<K>()?;
+                    let texts = array.values().as_string_opt::<i32>()?;
+                    let numbers = array.keys().values().iter();
+                    let texts = numbers.map(|n| texts.value(n.as_usize()).as_bytes());
+                    Some(rows.set_strings(column, first, texts))
+                }
+                match **key {
+                    DataType::UInt8 => elements::<UInt8Type>(array, to, rows)?,
+                    _ => elements::<UInt16Type>(array, to, rows)?,
+                }
+            }
             DataType::Binary => {
                 let values = array.as_binary::<i32>();
                 rows.set_strings(column, first, (0..values.len()).map(|n| values.value(n)))
@@ -338,5 +366,113 @@ mod by_column {
             _ => false,
         };
         done.then_some(())
+    }
+}
+
+#[cfg(all(test, feature = "columnar"))]
+mod tests {
+    use super::*;
+    use ondol_innodb::scan::{Buffers, Scan};
+    use ondol_innodb::value::ZeroDates;
+    use std::io::Read;
+    use std::path::Path;
+
+    fn opened(folder: &Path, server: &str, table: &str) -> Scan {
+        let files = Path::new(env!("CARGO_MANIFEST_DIR")).join("../innodb/tests/files").join(server);
+        for kind in ["ibd", "frm"] {
+            let Ok(file) = std::fs::File::open(files.join(format!("{table}.{kind}.gz"))) else { continue };
+            let mut bytes = Vec::new();
+            flate2::read::GzDecoder::new(file).read_to_end(&mut bytes).unwrap();
+            std::fs::write(folder.join(format!("{table}.{kind}")), bytes).unwrap();
+        }
+        Scan::open(&folder.join(format!("{table}.ibd"))).unwrap()
+    }
+
+    /// Each row of tables with all types, by column and the careful way, lies here the same; all but few can be read by column.
+    #[test]
+    fn rows_by_column_are_those_of_the_careful_way() {
+        let folder = crate::TempFolder::new().unwrap();
+        let db = crate::Database::open(folder.path().join("db")).unwrap();
+        let mut s = db.session();
+        let mut n = 0;
+        for (server, table, not_by_column) in [
+            // A character of four bytes in a char(3).
+            ("mariadb-10.11", "everything", 1),
+            ("mysql-9.7", "everything", 1),
+            ("mariadb-10.11", "keyed", 0),
+            ("mariadb-10.11", "own", 0),
+            ("mysql-9.7", "own", 0),
+            ("mariadb-10.11", "olddates", 0),
+            ("mariadb-10.11", "instantkey", 0),
+            ("mariadb-10.11", "tree", 0),
+        ] {
+            for zero_dates in [ZeroDates::Text, ZeroDates::Null] {
+                let source = Table::new(opened(folder.path(), server, table), zero_dates).unwrap();
+                n += 1;
+                let names = [format!("quick{n}"), format!("careful{n}")];
+                let tables = names.each_ref().map(|name| {
+                    s.connection.create_table(name, source.definitions()).unwrap();
+                    s.connection.catalog().table(name).unwrap().clone()
+                });
+                let mut made = tables.each_ref().map(|t| Rows::new(t.layout.clone(), 0));
+                let [quick, careful] = &mut made;
+                let mut by_column = by_column::Columns::new(&source).unwrap();
+                let mut by_row = Maker { columns: None, ..Maker::new(&source) };
+                let (mut nulled, mut missed) = (0, 0);
+                for part in 0..source.scan().parts() {
+                    let each = |leaf: Leaf<'_>| {
+                        for row in 0..leaf.rows.len() {
+                            let before = quick.counts();
+                            match by_column.try_add(&leaf, row..row + 1, quick) {
+                                Some(n) => nulled += n,
+                                None => {
+                                    quick.truncate(before);
+                                    by_column = by_column::Columns::new(&source).unwrap();
+                                    missed += 1;
+                                }
+                            }
+                        }
+                        by_row.add(&leaf, careful, |_| Ok(())).unwrap();
+                        Ok(())
+                    };
+                    source.scan().read(part, &mut Buffers::default(), each).unwrap();
+                }
+                let what = format!("{server} {table} {zero_dates:?}");
+                assert_eq!((quick.len() + missed, missed), (careful.len(), not_by_column), "{what}");
+                // Those of a row that was not read by column are not among them.
+                let all = by_row.take_nulled();
+                assert!(if missed == 0 { nulled == all } else { nulled <= all }, "{what}: {nulled} of {all}");
+                for (table, rows) in tables.iter().zip(&mut made) {
+                    let version = s.connection.catalog_version();
+                    s.connection.start_statement(version, std::slice::from_ref(table), true).unwrap();
+                    s.connection.insert_rows(table, rows).map_err(|e| e.1).unwrap();
+                    s.connection.end_statement().unwrap();
+                }
+                for ([one, other], count) in [([&names[0], &names[1]], 0), ([&names[1], &names[0]], missed)] {
+                    let sql = format!("SELECT count(*) FROM (TABLE {one} EXCEPT ALL TABLE {other}) q");
+                    let rows = s.query(&sql, &[]).unwrap();
+                    assert_eq!(rows.row(0).get::<i64>(0).unwrap(), count as i64, "{what}: {sql}");
+                }
+            }
+        }
+    }
+
+    /// The quick way is taken.
+    #[test]
+    fn leaves_of_servers_are_read_by_column() {
+        let folder = crate::TempFolder::new().unwrap();
+        for table in ["tree", "keytree", "instanttree", "redundanttree", "instantkey", "keyed"] {
+            let source = Table::new(opened(folder.path(), "mariadb-10.11", table), ZeroDates::Text).unwrap();
+            let columns: Vec<_> = source.definitions().iter().map(|c| (c.ty, c.not_null)).collect();
+            let mut rows = Rows::new(ondol_engine::Layout::new(&columns).into(), 0);
+            let mut by_column = by_column::Columns::new(&source).unwrap();
+            for part in 0..source.scan().parts() {
+                let each = |leaf: Leaf<'_>| {
+                    assert!(by_column.add(&leaf, &mut rows).is_some(), "{table}, page {}", leaf.number);
+                    Ok(())
+                };
+                source.scan().read(part, &mut Buffers::default(), each).unwrap();
+            }
+        }
     }
 }
