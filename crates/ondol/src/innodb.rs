@@ -125,6 +125,7 @@ impl Table {
     pub fn scan(&self) -> &Scan {
         &self.scan
     }
+    #[cfg(feature = "columnar")]
     pub fn zero_dates(&self) -> ZeroDates {
         self.zero_dates
     }
@@ -132,6 +133,7 @@ impl Table {
     pub fn places(&self) -> &[usize] {
         &self.places
     }
+    #[cfg(feature = "columnar")]
     pub fn types(&self) -> impl Iterator<Item = Type> {
         self.columns.iter().map(|(_, ty)| *ty)
     }
