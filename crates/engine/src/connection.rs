@@ -710,7 +710,8 @@ impl Connection {
         loan::lend(&self.db, self.session.view, None, f)
     }
 
-    /// The same of a writing statement, whose transaction is lent, too: [`Loan::inserter`]. An error is the log's, before `f` was called.
+    /// The same of a writing statement, whose transaction is lent, too: [`Loan::inserter`]. An error is the log's, before `f` was called, or when what was inserted is
+    /// taken over; then the transaction can only be aborted.
     pub fn lend_writing<R>(&mut self, f: impl FnOnce(&Loan) -> R) -> SqlResult<R> {
         debug_assert!(self.statement == Statement::Write);
         loan::lend_writing(&self.db, &mut self.session, f)

@@ -12,6 +12,7 @@
 //! - **O4** A reader only reads. It has no transaction: what a serializable one must remember, the lender remembers ([`Scan::parts`](crate::Scan::parts)).
 //! - **O5** An inserter inserts for the lender's transaction, into a table without indexes that its statement uses; what it wrote is the lender's before `lend_writing`
 //!   returns, by a panic too (D2 of the kernel's `share`).
+use crate::charge::Charge;
 use crate::connection::Connection;
 use crate::database::Database;
 use crate::error;
@@ -60,6 +61,8 @@ pub struct Reader {
 pub struct Inserter {
     // Gone before the loan is given back.
     connection: Connection,
+    /// For the memory of the rows that it is given, which whoever makes them uses again.
+    charge: Charge,
     _loan: Loan,
 }
 
@@ -68,7 +71,8 @@ impl Loan {
     pub fn inserter(&self) -> Option<Inserter> {
         let lent = &self.0;
         let connection = Connection::over(lent.db.clone(), lent.shared.as_ref()?.helper());
-        Some(Inserter { connection, _loan: self.clone() })
+        let charge = connection.charge();
+        Some(Inserter { connection, charge, _loan: self.clone() })
     }
     pub fn reader(&self) -> Reader {
         let lent = &self.0;
@@ -92,6 +96,7 @@ impl Inserter {
             let message = format!("rows of table \"{name}\", which has an index, are inserted by one thread");
             return Err(SqlError::new(sqlstate::INTERNAL_ERROR, message));
         }
+        self.charge.resize(rows.memory())?;
         self.connection.insert_rows(table, rows).map_err(|(_, e)| e)
     }
 }

@@ -372,3 +372,38 @@ fn rows_of_several_threads_count_against_the_limit() {
     assert!(used() < kept + (1 << 20), "{} after {kept}, {before} before", used());
     verify(&mut c, 10_000);
 }
+
+/// A thread that dies while it inserts leaves a transaction that cannot be committed.
+#[test]
+fn a_panic_of_one_of_several_threads_ends_the_transaction() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = open(dir.path(), 1 << 30).unwrap();
+    let mut c = db.connect();
+    let t = create(&mut c);
+    c.start_statement(c.catalog_version(), std::slice::from_ref(&t), true).unwrap();
+    let died = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        c.lend_writing(|loan| {
+            let mut inserter = loan.inserter().expect("a transaction");
+            let mut made = Rows::new(t.layout.clone(), 0);
+            (0..100).for_each(|n| with(n, |values| assert!(made.push(values))));
+            inserter.insert_rows(&t, &mut made).unwrap();
+            let dies = move || {
+                let _inserter = inserter;
+                panic!("on purpose")
+            };
+            std::thread::scope(|s| s.spawn(dies).join())
+        })
+        .unwrap()
+        .unwrap()
+    }));
+    assert!(died.is_err());
+    let e = c.end_statement().unwrap_err();
+    assert!(e.sqlstate() == "XX000" && e.to_string().contains("panicked"), "{e}");
+    c.abort_statement();
+    db.settle();
+    verify(&mut c, 0);
+    c.start_statement(c.catalog_version(), std::slice::from_ref(&t), true).unwrap();
+    fill_by(&mut c, &t, 0..10_000, 3).unwrap();
+    c.end_statement().unwrap();
+    verify(&mut c, 10_000);
+}

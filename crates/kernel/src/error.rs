@@ -29,6 +29,8 @@ pub enum Error {
         limit: usize,
     },
     Canceled,
+    /// A thread that inserted for the transaction panicked: what it did is not known, so the transaction can only be aborted.
+    Panicked,
     // Stop writing.
     Log(LogError),
 }
@@ -49,6 +51,7 @@ impl std::fmt::Display for Error {
                 write!(f, "a value of {bytes} bytes is larger than the limit of {limit}")
             }
             Error::Canceled => write!(f, "canceling statement due to user request"),
+            Error::Panicked => write!(f, "a thread that inserted for the transaction panicked"),
             Error::Log(e) => write!(f, "{e}"),
         }
     }

@@ -8,9 +8,10 @@
 //!   its fragments from the one count, so that recovery finds all of them or none counts (P2): their order means nothing there.
 //! - **D2** What a helper wrote comes back to the transaction's write set whole, whatever happened: it is undone, or installed, there. All of it is in the log as fragments by then,
 //!   or the transaction is broken and can only be aborted.
+//!   So is one of which a helper, or its own thread meanwhile, panicked: a fragment may be logged twice then, or its number not at all.
 //! - **D3** Helpers insert rows without indexes alone: so they wait for nobody's lock, and no row of theirs has more than one write (T1).
 use super::{Isolation, Mark, Session, Txn};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::kernel::Kernel;
 use crate::slot::View;
 use ondol_base::sync::Mutex;
@@ -61,7 +62,9 @@ impl Session {
         if !ondol_base::sim::mutated("helpers_uncounted") {
             t.fragments = shared.fragments.load(Ordering::Acquire)
         }
-        for Given(mut theirs) in std::mem::take(&mut *shared.given.lock()) {
+        let given = std::mem::take(&mut *shared.given.lock());
+        t.writes.reserve_exact(given.iter().map(|Given(theirs)| theirs.writes.len()).sum());
+        for Given(mut theirs) in given {
             // Helpers have a table or two.
             let numbers: Vec<u32> = (theirs.tables.drain(..))
                 .map(|table| match t.tables.iter().position(|x| Arc::ptr_eq(x, &table)) {
@@ -73,7 +76,6 @@ impl Session {
                 })
                 .collect();
             // Their memory was charged when they made room for them.
-            t.writes.reserve_exact(theirs.writes.len());
             t.writes.extend(theirs.writes.drain(..).map(|mut w| {
                 w.table = numbers[w.table as usize];
                 w
@@ -82,6 +84,9 @@ impl Session {
             t.changed |= theirs.changed;
             t.broken = t.broken.take().or(theirs.broken.take());
         }
+        if std::thread::panicking() {
+            t.broken = Some(Error::Panicked)
+        }
         t.first_unspilled = t.writes.len();
         t.fill_from = t.writes.len();
         t.broken.clone().map_or(Ok(()), Err)
@@ -89,7 +94,10 @@ impl Session {
 
     /// A helper's write set goes back to its transaction.
     pub(super) fn give_back(&mut self, shared: &Shared) {
-        // Refused by the log, the write set says so.
+        if std::thread::panicking() {
+            self.open().broken = Some(Error::Panicked)
+        }
+        // Refused by the log, or broken, the write set says so.
         let _ = self.spill(true);
         if let Some(t) = self.txn.take() {
             shared.given.lock().push(Given(t))
