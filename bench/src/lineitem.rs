@@ -10,8 +10,9 @@ pub const TABLE: &str = "CREATE TABLE lineitem (l_orderkey bigint NOT NULL, l_pa
     l_quantity numeric(15, 2) NOT NULL, l_extendedprice numeric(15, 2) NOT NULL, l_discount numeric(15, 2) NOT NULL, l_tax numeric(15, 2) NOT NULL,
     l_returnflag varchar(1) NOT NULL, l_linestatus varchar(1) NOT NULL, l_shipdate date NOT NULL, l_commitdate date NOT NULL, l_receiptdate date NOT NULL,
     l_shipinstruct varchar(25) NOT NULL, l_shipmode varchar(10) NOT NULL, l_comment varchar(44) NOT NULL)";
-/// Its columns.
+/// Its columns, and those that are numbers of two decimals.
 const COLUMNS: usize = 16;
+const CENTS: std::ops::Range<usize> = 4..8;
 
 const INSTRUCT: [&str; 4] = ["DELIVER IN PERSON", "COLLECT COD", "NONE", "TAKE BACK RETURN"];
 const MODE: [&str; 7] = ["REG AIR", "AIR", "RAIL", "SHIP", "TRUCK", "MAIL", "FOB"];
@@ -111,6 +112,10 @@ fn converted(line: &[u8], out: &mut Vec<u8>) -> std::result::Result<(), String> 
                 }
                 out.push(b'"')
             }
+        }
+        // Some generators write whole numbers without.
+        if CENTS.contains(&(count - 1)) && !field.contains(&b'.') {
+            out.extend_from_slice(b".00")
         }
     }
     out.push(b'\n');
