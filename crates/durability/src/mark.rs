@@ -7,7 +7,7 @@
 //!                                                                            | crash: entries home and synced, ring emptied,
 //!                                            on the ring again <-------------+ before anything of the log is read
 //! ```
-//! - **K1** The mark is durable, and both copies of the manifest are of format 2, before the log writes to the ring. So no opening misses it: this
+//! - **K1** The ring's name is durable before the mark, the mark is durable, and both copies of the manifest are of format 2, before the log writes to the ring. So no opening misses it: this
 //!   version's sees the mark, an older one's the format.
 //! - **K2** It goes when the ring is empty, durably, and the manifest of format 1 again: the mark last.
 //! - **K3** Nothing is replayed but what the mark vouches for: the ring of its number, before the folders it names, of the life that the manifest
@@ -285,6 +285,8 @@ impl Standing {
         if self.lost.is_some() {
             ring.ring.give_up()
         }
+        // Who made the ring may have died, or been refused, before its name was durable.
+        given.storage.sync_dir("").map_err(|e| given.failed(e))?;
         let promise = ring.header.promise;
         let boot = if promise == Promise::ServerCrash { clock::boot() } else { None };
         let (ring, number) = (given.path().escape_default().to_string(), ring.header.number);

@@ -80,7 +80,7 @@ impl Given {
             _ => self.failed(error),
         })
     }
-    fn failed(&self, error: io::Error) -> RecoveryError {
+    pub(crate) fn failed(&self, error: io::Error) -> RecoveryError {
         RecoveryError::Io { file: self.path(), error }
     }
     fn unfit(&self, expected: impl fmt::Display, found: impl fmt::Display) -> RecoveryError {

@@ -3,7 +3,7 @@
 mod common;
 use common::*;
 use ondol_base::crc::crc32c;
-use ondol_base::media::{Storage, disk::Disk};
+use ondol_base::media::{File, Identity, Lock, Open, Storage, disk::Disk};
 use ondol_base::sync::Mutex;
 use ondol_durability::recovery::Recovered;
 use ondol_durability::ring_file::{Given, Promise, bytes_of};
@@ -11,6 +11,7 @@ use ondol_durability::*;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 const SLOTS: u64 = 64;
 const SLOT: u64 = ondol_ring::SLOT as u64;
@@ -311,4 +312,74 @@ fn one_database_at_a_time_has_a_ring() {
     assert!(matches!(none.refused(folder.config_of(&other, Some("ring"))), RingError::Foreign { .. }));
     none.close(folder.config_of(&other, None));
     h.close(folder.config(Some("ring")));
+}
+
+/// A ring's folder that may refuse to make names durable.
+struct Names {
+    under: Disk,
+    refuses: AtomicBool,
+    /// What must not be there before names are durable.
+    mark: PathBuf,
+    are_durable: AtomicBool,
+}
+impl Storage for Names {
+    fn open(&self, path: &str, how: Open) -> std::io::Result<Arc<dyn File>> {
+        self.under.open(path, how)
+    }
+    fn exists(&self, path: &str) -> std::io::Result<bool> {
+        self.under.exists(path)
+    }
+    fn list(&self, folder: &str) -> std::io::Result<Vec<String>> {
+        self.under.list(folder)
+    }
+    fn create_dir(&self, folder: &str) -> std::io::Result<()> {
+        self.under.create_dir(folder)
+    }
+    fn rename(&self, from: &str, to: &str) -> std::io::Result<()> {
+        self.under.rename(from, to)
+    }
+    fn remove(&self, path: &str) -> std::io::Result<()> {
+        self.under.remove(path)
+    }
+    fn sync_dir(&self, folder: &str) -> std::io::Result<()> {
+        if self.refuses.load(Relaxed) {
+            return Err(std::io::Error::other("refused"));
+        }
+        self.under.sync_dir(folder)?;
+        self.are_durable.fetch_or(!self.mark.exists(), Relaxed);
+        Ok(())
+    }
+    fn lock(&self, path: &str) -> std::io::Result<Box<dyn Lock>> {
+        self.under.lock(path)
+    }
+    fn describe(&self) -> String {
+        self.under.describe()
+    }
+    fn identity(&self) -> std::io::Result<Identity> {
+        self.under.identity()
+    }
+}
+
+/// A ring whose making was refused at its very end is there, but its name may go with the power: nothing is entrusted to it before that is durable (K1).
+#[test]
+fn a_ring_that_is_found_has_a_durable_name_before_it_is_marked() {
+    let (folder, mut h) = (Folder::new("name"), History::default());
+    h.close(folder.config(None));
+    let storage = Arc::new(Names {
+        under: Disk::open(&folder.0.join("rings")).unwrap(),
+        refuses: AtomicBool::new(true),
+        mark: folder.db().join("log-ring"),
+        are_durable: AtomicBool::new(false),
+    });
+    let config = || {
+        let mut config = folder.config(Some("r"));
+        config.ring.as_mut().unwrap().storage = storage.clone();
+        config
+    };
+    let refused = Db::open(config(), &mut h.truth).map(drop).unwrap_err();
+    assert!(refused.to_string().contains("refused"), "{refused}");
+    assert!(folder.ring("r").exists() && !storage.mark.exists());
+    storage.refuses.store(false, Relaxed);
+    h.live(config(), 3);
+    assert!(storage.mark.exists() && storage.are_durable.load(Relaxed));
 }

@@ -504,6 +504,8 @@ fn run(o: &Options, ring: &Path) -> Result<ExitCode, String> {
     };
     let library = library.canonicalize().map_err(at(&library))?;
     let ring = ring.canonicalize().map_err(at(ring))?;
+    // Who made it may have died before its name was durable.
+    sync_folder_of(&ring)?;
     let opened = Opened::new(&ring)?;
     let program = o.server.first().ok_or("no server is named")?;
     take_signals();
