@@ -36,22 +36,23 @@ struct Cell {
     behind: u8,
     /// A slot for each row; its last byte says how many of the others count.
     slots: Vec<Slot>,
-    /// All values, and where each ends.
-    lines: Lines,
-    ends: Vec<usize>,
     /// Texts as they are stored; where the first begins, and where each ends.
     stored: Room,
     bounds: Vec<i32>,
+    /// The same of values as they stand in a line.
+    lines: Lines,
+    ends: Vec<usize>,
     /// Words that become values together, and their digits.
     words: Vec<u64>,
     digits: Vec<[u32; 2]>,
 }
-/// Where a column's values are.
+/// Where a column's values are, as [`Values`] has them.
 #[derive(Clone, Copy)]
 enum Kind {
     Slots,
-    Stored,
-    Lines,
+    Short,
+    Middle,
+    Long,
 }
 
 /// A column's values, to be put into lines, and the byte behind each.
@@ -65,20 +66,19 @@ enum Values<'a> {
     /// Bytes of which a slot, or two, can be copied wherever a value begins, since none is longer.
     Short(&'a [u8], &'a [i32]),
     Middle(&'a [u8], &'a [i32]),
-    Long(&'a [u8], &'a [i32]),
-    Lines(&'a [u8], &'a [usize]),
+    Long(&'a [u8], &'a [usize]),
 }
 
 impl Cells {
     pub fn new(columns: &[usize], dialect: Dialect, spare: Arc<Spare>) -> Cells {
         let cell = |n: usize| Cell {
-            kind: Kind::Lines,
+            kind: Kind::Slots,
             behind: if n + 1 < columns.len() { b',' } else { b'\n' },
             slots: Vec::new(),
-            lines: Lines::new(dialect, 0),
-            ends: Vec::new(),
             stored: Room::default(),
             bounds: Vec::new(),
+            lines: Lines::new(dialect, 0),
+            ends: Vec::new(),
             words: Vec::new(),
             digits: Vec::new(),
         };
@@ -108,8 +108,8 @@ impl Cells {
             cell.fill(leaf, *column, rows.clone(), self.dialect)?;
             most += match cell.kind {
                 Kind::Slots => cell.slots.len() * SLOT,
-                Kind::Stored => cell.stored.len(),
-                Kind::Lines => cell.lines.len(),
+                Kind::Short | Kind::Middle => cell.stored.len(),
+                Kind::Long => cell.lines.len(),
             };
         }
         let room = self.end + most + LINE;
@@ -164,18 +164,8 @@ fn put_together(sources: &[Source<'_>], rows: usize, bytes: &mut [u8], end: usiz
                                 copy::<{ 2 * SLOT }>(chunk(values, from), line, at);
                                 at += length as u16;
                             }
-                            Values::Long(..) | Values::Lines(..) => {
-                                let (values, from, length) = match source.values {
-                                    Values::Long(values, bounds) => {
-                                        let (from, length) = span(bounds, row);
-                                        (values, from, length)
-                                    }
-                                    Values::Lines(values, ends) => {
-                                        let from = if row == 0 { 0 } else { ends[row - 1] };
-                                        (values, from, ends[row] - from)
-                                    }
-                                    _ => unreachable!("the others have arms of their own"),
-                                };
+                            Values::Long(values, ends) => {
+                                let (from, length) = (ends[row], ends[row + 1] - ends[row]);
                                 // There is no room behind the last of them.
                                 if length <= 2 * SLOT && from + 2 * SLOT <= values.len() {
                                     copy::<{ 2 * SLOT }>(chunk(values, from), line, at);
@@ -234,17 +224,15 @@ impl Cell {
     fn values(&self) -> Values<'_> {
         match self.kind {
             Kind::Slots => Values::Slots(&self.slots),
-            Kind::Lines => Values::Lines(self.lines.bytes(), &self.ends),
-            Kind::Stored => {
-                let (values, bounds) = (self.stored.all(), &self.bounds[..]);
-                let longest = bounds.windows(2).fold(0, |longest, w| longest.max(w[1] - w[0])) as usize;
-                match longest {
-                    0..=SLOT => Values::Short(values, bounds),
-                    n if n <= 2 * SLOT => Values::Middle(values, bounds),
-                    _ => Values::Long(values, bounds),
-                }
-            }
+            Kind::Short => Values::Short(self.stored.all(), &self.bounds),
+            Kind::Middle => Values::Middle(self.stored.all(), &self.bounds),
+            Kind::Long => Values::Long(self.lines.bytes(), &self.ends),
         }
+    }
+    fn begin_lines(&mut self) {
+        self.lines.clear();
+        self.ends.clear();
+        self.ends.push(0);
     }
     fn fill(&mut self, leaf: &Leaf<'_>, column: usize, rows: Range<usize>, dialect: Dialect) -> Result<()> {
         let ty = &leaf.scan.columns()[column].ty;
@@ -256,9 +244,8 @@ impl Cell {
             self.kind = kind;
             return Ok(());
         }
-        self.kind = Kind::Lines;
-        self.lines.clear();
-        self.ends.clear();
+        self.kind = Kind::Long;
+        self.begin_lines();
         for row in rows {
             match leaf.stored(column, leaf.rows.place(row, column))? {
                 Stored::Null => self.lines.null(),
@@ -293,14 +280,14 @@ impl Cell {
         // A negative number is one of more than eight digits here.
         macro_rules! signed {
             ($n:literal) => {
-                self.write_eights::<$n>(leaf.window, &span, text::put_number_of, |b| {
+                self.write_eights::<$n>(leaf.window, &span, text::put_number, |b| {
                     value::signed(&b).unwrap_or(-1) as u64
                 }) || slots!($n, |b, slot| Some(text::put_i64(slot, 0, value::signed(&b)?)))
             };
         }
         macro_rules! unsigned {
             ($n:literal) => {
-                self.write_eights::<$n>(leaf.window, &span, text::put_number_of, |b| {
+                self.write_eights::<$n>(leaf.window, &span, text::put_number, |b| {
                     value::unsigned(&b).unwrap_or(u64::MAX)
                 }) || slots!($n, |b, slot| Some(text::put_u64(slot, 0, value::unsigned(&b)?)))
             };
@@ -330,7 +317,7 @@ impl Cell {
                 None => false,
             },
             Type::Date => {
-                self.write_eights::<3>(leaf.window, &span, text::put_day_of, |b| match value::date(&b) {
+                self.write_eights::<3>(leaf.window, &span, text::put_day, |b| match value::date(&b) {
                     Some(d) => d.year as u64 * 10_000 + d.month as u64 * 100 + d.day as u64,
                     None => u64::MAX,
                 }) || slots!(3, |b, slot| Some(text::put_date(slot, 0, value::date(&b)?)))
@@ -356,7 +343,7 @@ impl Cell {
             return false;
         }
         if text::eights(&self.words, &mut self.digits) {
-            self.put_eights(text::put_hundredths_of);
+            self.put_eights(text::put_hundredths);
             return true;
         }
         self.slots.resize(span.at.len(), [0; SLOT]);
@@ -372,7 +359,7 @@ impl Cell {
         &mut self,
         window: Window<'_>,
         span: &Span<'_>,
-        put: impl Fn(&mut Slot, [u32; 2]) -> usize,
+        put: impl Fn(&mut Slot, usize, u64) -> usize,
         number: impl Fn([u8; N]) -> u64,
     ) -> bool {
         if !matches!(span.lengths, Lengths::Even(_)) {
@@ -387,10 +374,10 @@ impl Cell {
         are_eights
     }
     #[inline(always)]
-    fn put_eights(&mut self, put: impl Fn(&mut Slot, [u32; 2]) -> usize) {
+    fn put_eights(&mut self, put: impl Fn(&mut Slot, usize, u64) -> usize) {
         self.slots.resize(self.digits.len(), [0; SLOT]);
         for (digits, slot) in self.digits.iter().zip(&mut self.slots) {
-            let length = put(slot, *digits);
+            let length = put(slot, 0, text::joined(*digits));
             text::end_slot(slot, length, self.behind);
         }
     }
@@ -404,25 +391,25 @@ impl Cell {
         write: impl Fn([u8; N], &mut Slot) -> Option<usize>,
     ) -> bool {
         self.slots.resize(span.at.len(), [0; SLOT]);
-        let mut wrong = false;
-        for (at, slot) in span.at.iter().zip(&mut self.slots) {
-            let written = write(*span.field(window, *at), slot);
+        let (mut wrong, behind) = (false, self.behind);
+        let mut put = |at: u16, slot: &mut Slot| {
+            let written = write(*span.field(window, at), slot);
             wrong |= written.is_none();
-            text::end_slot(slot, written.unwrap_or(0), self.behind);
-        }
-        let Lengths::Each(lengths) = span.lengths else { return !wrong };
-        if lengths.contains(&Span::NULL) {
-            // Bytes where a NULL would be need be no value.
-            wrong = false;
-            for ((at, stored), slot) in span.at.iter().zip(lengths).zip(&mut self.slots) {
-                if *stored == Span::NULL {
-                    let null = dialect.null();
-                    slot[..null.len()].copy_from_slice(null);
-                    text::end_slot(slot, null.len(), self.behind);
-                } else {
-                    let written = write(*span.field(window, *at), slot);
-                    wrong |= written.is_none();
-                    text::end_slot(slot, written.unwrap_or(0), self.behind);
+            text::end_slot(slot, written.unwrap_or(0), behind);
+        };
+        let places = span.at.iter().zip(&mut self.slots);
+        match span.lengths {
+            Lengths::Even(_) => places.for_each(|(at, slot)| put(*at, slot)),
+            Lengths::Each(lengths) => {
+                for ((at, slot), length) in places.zip(lengths) {
+                    // Bytes where a NULL would be need be no value.
+                    if *length == Span::NULL {
+                        let null = dialect.null();
+                        slot[..null.len()].copy_from_slice(null);
+                        text::end_slot(slot, null.len(), behind);
+                    } else {
+                        put(*at, slot);
+                    }
                 }
             }
         }
@@ -461,9 +448,8 @@ impl Cell {
         if !are_texts {
             return None;
         }
-        self.lines.clear();
-        self.ends.clear();
-        let bounds = &self.bounds[..];
+        self.begin_lines();
+        let (texts, bounds) = (self.stored.bytes(), &self.bounds[..]);
         let has_null = matches!(span.lengths, Lengths::Each(lengths) if lengths.contains(&Span::NULL));
         let has_empty = || bounds.windows(2).fold(false, |found, w| found | (w[0] + 1 == w[1]));
         if has_null || dialect == Dialect::Rfc4180 && has_empty() {
@@ -474,9 +460,14 @@ impl Cell {
                 }
                 self.ends.push(self.lines.len());
             }
-            return Some(Kind::Lines);
+            return Some(Kind::Long);
         }
-        let Some(mut special) = self.lines.special(texts) else { return Some(Kind::Stored) };
+        let longest = bounds.windows(2).fold(0, |longest, w| longest.max(w[1] - w[0])) as usize;
+        let mut special = match (self.lines.special(texts), longest) {
+            (None, ..=SLOT) => return Some(Kind::Short),
+            (None, n) if n <= 2 * SLOT => return Some(Kind::Middle),
+            (special, _) => special.unwrap_or(usize::MAX),
+        };
         // Only the texts with such a byte are written anew; those between two of them are copied together.
         let mut row = 0;
         loop {
@@ -487,7 +478,7 @@ impl Cell {
             self.lines.as_they_are(&texts[from..to]);
             self.ends.extend(bounds[first + 1..=row].iter().map(|end| *end as usize + shift));
             if row + 1 == bounds.len() {
-                return Some(Kind::Lines);
+                return Some(Kind::Long);
             }
             let end = bounds[row + 1] as usize;
             self.lines.text(&texts[to..end - 1]);
@@ -533,8 +524,8 @@ mod tests {
                 columns.push((kind, slots, values, bounds));
             }
             let ends: Vec<Vec<usize>> =
-                columns.iter().map(|c| c.3[1..].iter().map(|end| *end as usize).collect()).collect();
-            // Of all but lines there are two slots more in memory than there are values.
+                columns.iter().map(|c| c.3.iter().map(|end| *end as usize).collect()).collect();
+            // Of all but some long ones there are two slots more in memory than there are values.
             columns.iter_mut().filter(|c| c.0 < 4).for_each(|c| c.2.extend([b'?'; 2 * SLOT]));
             let sources: Vec<Source<'_>> = (columns.iter().zip(&ends).enumerate())
                 .map(|(n, ((kind, slots, values, bounds), ends))| Source {
@@ -542,8 +533,7 @@ mod tests {
                         0 => Values::Slots(slots),
                         1 => Values::Short(values, bounds),
                         2 => Values::Middle(values, bounds),
-                        3 => Values::Long(values, bounds),
-                        _ => Values::Lines(values, ends),
+                        _ => Values::Long(values, ends),
                     },
                     behind: if n + 1 < count { b',' } else { b'\n' },
                 })

@@ -331,8 +331,9 @@ pub fn eights(numbers: &[u64], digits: &mut Vec<[u32; 2]>) -> bool {
     );
     make(numbers, digits)
 }
+/// The two as [`eight`] gives them.
 #[inline(always)]
-fn whole([upper, lower]: [u32; 2]) -> u64 {
+pub fn joined([upper, lower]: [u32; 2]) -> u64 {
     upper as u64 | (lower as u64) << 32
 }
 
@@ -361,16 +362,12 @@ pub fn put_u64(slot: &mut Slot, at: usize, n: u64) -> usize {
     }
     put_long(slot, at, n)
 }
-/// What follows writes digits that were made before.
+/// The same of eight digits, zeros first. So are what follows on numbers of hundredths and dates.
 #[inline(always)]
-fn put_number(slot: &mut Slot, at: usize, digits: u64) -> usize {
+pub fn put_number(slot: &mut Slot, at: usize, digits: u64) -> usize {
     let zeros = (digits | 1 << 56).trailing_zeros() / 8;
     put(slot, at, (digits | ZEROS) >> (8 * zeros));
     at + 8 - zeros as usize
-}
-#[inline(always)]
-pub fn put_number_of(slot: &mut Slot, digits: [u32; 2]) -> usize {
-    put_number(slot, 0, whole(digits))
 }
 fn put_long(slot: &mut Slot, at: usize, n: u64) -> usize {
     let at = put_u64(slot, at, n / EIGHT);
@@ -419,7 +416,7 @@ pub fn put_cents(slot: &mut Slot, n: i64) -> usize {
     put_hundredths(slot, at, eight(n as u32))
 }
 #[inline(always)]
-fn put_hundredths(slot: &mut Slot, at: usize, digits: u64) -> usize {
+pub fn put_hundredths(slot: &mut Slot, at: usize, digits: u64) -> usize {
     // One digit before the point at least.
     let zeros = (digits | 1 << 40).trailing_zeros() / 8;
     let digits = digits | ZEROS;
@@ -428,20 +425,12 @@ fn put_hundredths(slot: &mut Slot, at: usize, digits: u64) -> usize {
     put(slot, point, (digits >> 48) << 8 | b'.' as u64);
     point + 3
 }
-#[inline(always)]
-pub fn put_hundredths_of(slot: &mut Slot, digits: [u32; 2]) -> usize {
-    put_hundredths(slot, 0, whole(digits))
-}
 #[inline]
 pub fn put_date(slot: &mut Slot, at: usize, date: Date) -> usize {
     put_day(slot, at, eight(date.year as u32 * 10_000 + date.month as u32 * 100 + date.day as u32))
 }
 #[inline(always)]
-pub fn put_day_of(slot: &mut Slot, digits: [u32; 2]) -> usize {
-    put_day(slot, 0, whole(digits))
-}
-#[inline(always)]
-fn put_day(slot: &mut Slot, at: usize, digits: u64) -> usize {
+pub fn put_day(slot: &mut Slot, at: usize, digits: u64) -> usize {
     let digits = digits | ZEROS;
     let (year, month, day) = (digits & 0xffff_ffff, digits >> 32 & 0xffff, digits >> 48);
     put(slot, at, year | (b'-' as u64) << 32 | month << 40 | (b'-' as u64) << 56);
@@ -548,9 +537,9 @@ mod tests {
         let mut digits = Vec::new();
         assert!(eights(&numbers, &mut digits));
         for (n, digits) in numbers.iter().zip(&digits) {
-            assert_eq!(pushed(|slot| put_number_of(slot, *digits)), n.to_string());
+            assert_eq!(pushed(|slot| put_number(slot, 0, joined(*digits))), n.to_string());
             let cents = format!("{}.{:02}", n / 100, n % 100);
-            assert_eq!(pushed(|slot| put_hundredths_of(slot, *digits)), cents);
+            assert_eq!(pushed(|slot| put_hundredths(slot, 0, joined(*digits))), cents);
         }
         for large in [EIGHT, u32::MAX as u64 + 1, u64::MAX] {
             assert!(!eights(&[1, large, 2], &mut digits), "{large} has more than eight digits");

@@ -1,4 +1,5 @@
 //! Rows as text: CSV by RFC 4180, and what MySQL's `SELECT … INTO OUTFILE` writes.
+use ondol_base::ascii;
 
 /// How values stand in a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -161,17 +162,7 @@ fn short(text: &[u8]) -> u128 {
     if let (Some(first), Some(last)) = (text.first_chunk::<8>(), text.last_chunk::<8>()) {
         return u64::from_le_bytes(*first) as u128 | (u64::from_le_bytes(*last) as u128) << (8 * (n - 8));
     }
-    let word = match (text.first_chunk::<4>(), text.last_chunk::<4>()) {
-        (Some(first), Some(last)) => {
-            u32::from_le_bytes(*first) as u64 | (u32::from_le_bytes(*last) as u64) << (8 * (n - 4))
-        }
-        // Up to three: the first, the middle one and the last.
-        _ => {
-            let at = |i: usize| (text.get(i).copied().unwrap_or(0) as u64) << (8 * i);
-            at(0) | at(n / 2) | at(n - 1)
-        }
-    };
-    word as u128
+    ascii::short(text) as u128
 }
 
 #[cfg(test)]

@@ -330,6 +330,7 @@ const ONES: u64 = 0x0101_0101_0101_0101;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ondol_base::sim::Random;
 
     #[test]
     fn wanted_bytes_are_found_at_every_place() {
@@ -389,11 +390,8 @@ mod tests {
     /// Values of every kind with options of every kind, also such as make quotes of digits.
     #[test]
     fn fields_are_as_described() {
-        let mut state = 1u64;
-        let mut random = |n: usize| {
-            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-            (state >> 33) as usize % n
-        };
+        let mut seeded = Random::new(1);
+        let mut random = |n: usize| seeded.below(n as u64) as usize;
         let characters: Vec<char> = "aZ09.-+:, \"'\\\n\r\t\u{8}\u{b}\u{c}\0é\u{1f642}N".chars().collect();
         for round in 0..60_000 {
             let csv = round % 2 == 0;
