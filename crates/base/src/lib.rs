@@ -18,3 +18,26 @@ pub mod reserve;
 pub mod sim;
 pub mod sync;
 pub mod thread;
+
+/// A function that is compiled twice, once for processors with vectors of 256 bits and the instructions on bits that came with them, and takes what there is.
+///
+/// What it calls is compiled for them where it is inlined; closures are not.
+#[macro_export]
+macro_rules! widest {
+    (fn $name:ident($($argument:ident: $type:ty),* $(,)?) -> $result:ty $body:block) => {
+        fn $name($($argument: $type),*) -> $result {
+            #[cfg(target_arch = "x86_64")]
+            if std::arch::is_x86_feature_detected!("avx2")
+                && std::arch::is_x86_feature_detected!("bmi1")
+                && std::arch::is_x86_feature_detected!("bmi2")
+                && std::arch::is_x86_feature_detected!("lzcnt")
+            {
+                #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt")]
+                fn wide($($argument: $type),*) -> $result $body
+                // SAFETY: the instructions were detected just now.
+                return unsafe { wide($($argument),*) };
+            }
+            $body
+        }
+    };
+}

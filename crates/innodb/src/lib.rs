@@ -11,23 +11,7 @@
 //!
 //! No tablespace is ever written ([`snapshot`] makes copies), and no row is ever guessed: what is damaged, changed while it was copied, or not understood is an error that says where.
 
-#![allow(unsafe_code)] // Arrays of texts that were looked at when they were added, and wider instructions: each block names its reason.
-
-/// A function that is compiled twice, once for processors with vectors of 256 bits, and takes what there is.
-macro_rules! widest {
-    (fn $name:ident($($argument:ident: $type:ty),* $(,)?) -> $result:ty $body:block) => {
-        fn $name($($argument: $type),*) -> $result {
-            #[cfg(target_arch = "x86_64")]
-            if std::arch::is_x86_feature_detected!("avx2") {
-                #[target_feature(enable = "avx2")]
-                fn wide($($argument: $type),*) -> $result $body
-                // SAFETY: the instruction set was detected just now.
-                return unsafe { wide($($argument),*) };
-            }
-            $body
-        }
-    };
-}
+#![allow(unsafe_code)] // Arrays of texts that were looked at when they were added: each block names its reason.
 
 mod cells;
 pub mod charset;

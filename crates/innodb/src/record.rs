@@ -752,7 +752,7 @@ fn add_lengths(
     next: &mut [u16],
     lengths: &mut [u16],
 ) -> bool {
-    widest!(
+    ondol_base::widest!(
         fn add(
             base: &[u16],
             distance: u16,

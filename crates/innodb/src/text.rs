@@ -308,7 +308,7 @@ const EIGHT: u64 = 100_000_000;
 
 /// The digits of numbers as [`eight`] has them, four in each of the two. False if one of them has more than eight; then they mean nothing.
 pub fn eights(numbers: &[u64], digits: &mut Vec<[u32; 2]>) -> bool {
-    widest!(
+    ondol_base::widest!(
         fn make(numbers: &[u64], digits: &mut Vec<[u32; 2]>) -> bool {
             digits.resize(numbers.len(), [0; 2]);
             let mut few = true;

@@ -180,7 +180,7 @@ impl Digits {
     ///
     /// There is no branch, and no product of more than 32 bits by 32, so that the compiler makes several at once.
     pub fn scale_all(&self, fields: &mut [u64]) -> bool {
-        widest!(
+        ondol_base::widest!(
             fn scale(digits: &Digits, fields: &mut [u64]) -> bool {
                 digits.scale_each(fields)
             }
@@ -284,11 +284,58 @@ impl Date {
     }
 }
 
+/// Integers of one width, each the first bytes of a big-endian word.
+#[derive(Clone, Copy)]
+pub struct Integers {
+    shift: u32,
+    /// The least that they can be, since the sign's bit is stored flipped.
+    least: u64,
+}
+impl Integers {
+    /// Of 1 to 8 bytes.
+    pub fn new(bytes: usize, unsigned: bool) -> Integers {
+        let bits = 8 * bytes as u32;
+        Integers { shift: 64 - bits, least: if unsigned { 0 } else { 1 << (bits - 1) } }
+    }
+    /// The number: a u64's bits, or an i64's.
+    #[inline(always)]
+    pub fn of(self, field: u64) -> u64 {
+        (field >> self.shift).wrapping_sub(self.least)
+    }
+    /// Turns fields into numbers.
+    pub fn of_all(self, fields: &mut [u64]) {
+        ondol_base::widest!(
+            fn turn(integers: Integers, fields: &mut [u64]) -> () {
+                for field in fields {
+                    *field = integers.of(*field);
+                }
+            }
+        );
+        turn(self, fields)
+    }
+}
+
+/// Turns DATEs, each the first three bytes of a big-endian word, into numbers whose digits are year, month and day. What is none has more than eight digits.
+pub fn dates_all(fields: &mut [u64]) {
+    ondol_base::widest!(
+        fn dates(fields: &mut [u64]) -> () {
+            for field in fields {
+                let n = (*field >> 40) as u32 ^ 0x80_0000;
+                let (year, month, day) = (n >> 9, n >> 5 & 15, n & 31);
+                let wrong = 9999u32.wrapping_sub(year) | 12u32.wrapping_sub(month);
+                let number = (year & 0x3fff) * 10_000 + month * 100 + day;
+                *field = (number | wrong & 1 << 31) as u64;
+            }
+        }
+    );
+    dates(fields)
+}
+
 /// Turns DATEs, big-endian words of which the first three bytes are one, into days since 1970-01-01, an i32's bits. False if one is no day of the calendar; then they mean nothing.
 ///
 /// There is neither a branch nor a table, so that the compiler makes several at once.
 pub fn days_all(fields: &mut [u32]) -> bool {
-    widest!(
+    ondol_base::widest!(
         fn days(fields: &mut [u32]) -> bool {
             days_each(fields)
         }
@@ -755,5 +802,36 @@ mod tests {
         assert_eq!(narrow(-1.2345678901234567e-300, false, 24), "-1.2345678901234568e-300");
         assert_eq!(narrow(-8.705123682449036e-7, false, 24), "-8.705123682449036e-7");
         assert_eq!(narrow(8.705123682449037e-6, false, 24), "0.000008705123682449037");
+    }
+
+    #[test]
+    fn integers_and_dates_at_once() {
+        let mut random = ondol_base::sim::Random::new(12);
+        let words: Vec<u64> =
+            (0..4000).map(|_| random.next() << (random.below(8) * 8)).chain([0, u64::MAX]).collect();
+        for bytes in 1..=8 {
+            for is_unsigned in [false, true] {
+                let mut numbers = words.clone();
+                Integers::new(bytes, is_unsigned).of_all(&mut numbers);
+                for (word, number) in words.iter().zip(numbers) {
+                    let field = &word.to_be_bytes()[..bytes];
+                    let expected =
+                        if is_unsigned { unsigned(field) } else { signed(field).map(|n| n as u64) };
+                    assert_eq!(Some(number), expected, "{field:?}");
+                }
+            }
+        }
+        // Every DATE that there can be, and every one that there cannot.
+        let fields: Vec<u64> = (0..1 << 24).map(|n| n << 40 | random.next() >> 24).collect();
+        let mut digits = fields.clone();
+        dates_all(&mut digits);
+        for (field, digits) in fields.iter().zip(digits) {
+            match date(&field.to_be_bytes()[..3]) {
+                Some(d) => {
+                    assert_eq!(digits, d.year as u64 * 10_000 + d.month as u64 * 100 + d.day as u64)
+                }
+                None => assert!(digits >= 100_000_000, "{field:#x}"),
+            }
+        }
     }
 }

@@ -71,15 +71,26 @@ impl Lines {
         write(&mut self.bytes);
         self.bytes.push(b',');
     }
+    /// The bytes with which a text does not stand in a line as it is.
+    pub fn special(&self) -> [u8; 4] {
+        self.special
+    }
     /// Where the first byte is with which a text does not stand in a line as it is.
-    pub fn special(&self, texts: &[u8]) -> Option<usize> {
-        let (chunks, rest) = texts.as_chunks::<16>();
-        let whole = chunks.iter().take_while(|chunk| !has(chunk, self.special)).count();
-        let found = match chunks.get(whole) {
-            Some(chunk) => &chunk[..],
-            None => rest,
-        };
-        Some(whole * 16 + found.iter().position(|b| self.special.contains(b))?)
+    pub fn first_special(&self, texts: &[u8]) -> Option<usize> {
+        ondol_base::widest!(
+            fn clean(chunks: &[[u8; 64]], special: [u8; 4]) -> usize {
+                let mut clean = 0;
+                for chunk in chunks {
+                    if has(chunk, special) {
+                        break;
+                    }
+                    clean += 1;
+                }
+                clean
+            }
+        );
+        let start = clean(texts.as_chunks().0, self.special) * 64;
+        Some(start + texts[start..].iter().position(|b| self.special.contains(b))?)
     }
     /// Appends values that stand in a line as they are, each with a byte behind it.
     pub fn as_they_are(&mut self, values: &[u8]) {
@@ -123,11 +134,11 @@ impl Lines {
             }
             Dialect::Rfc4180 if text.is_empty() || text.iter().any(|b| self.special.contains(b)) => {
                 self.bytes.push(b'"');
-                for &b in text {
-                    if b == b'"' {
-                        self.bytes.push(b'"');
-                    }
-                    self.bytes.push(b);
+                let mut pieces = text.split(|b| *b == b'"');
+                self.bytes.extend_from_slice(pieces.next().unwrap_or_default());
+                for piece in pieces {
+                    self.bytes.extend_from_slice(b"\"\"");
+                    self.bytes.extend_from_slice(piece);
                 }
                 self.bytes.push(b'"');
             }
@@ -145,9 +156,9 @@ impl Lines {
 
 const SPACES: u128 = u128::from_ne_bytes([b' '; 16]);
 
-/// Whether any of 16 bytes is one of four; without a branch, so that the compiler looks at all of them at once.
+/// Whether any byte is one of four; without a branch, so that the compiler looks at all of them at once.
 #[inline(always)]
-fn has(bytes: &[u8; 16], special: [u8; 4]) -> bool {
+fn has<const N: usize>(bytes: &[u8; N], special: [u8; 4]) -> bool {
     let [a, b, c, d] = special;
     bytes
         .iter()
