@@ -21,21 +21,23 @@ pub mod thread;
 
 /// A function that is compiled twice, once for processors with vectors of 256 bits and the instructions on bits that came with them, and takes what there is.
 ///
-/// What it calls is compiled for them where it is inlined; closures are not.
+/// What it calls is compiled for them where it is inlined, and closures are; but an iterator's adapter that is not inlined calls them one by one.
+/// The only unsafe code is the call of the wider one behind the question whether the processor has it: a crate that denies unsafe code may use this.
 #[macro_export]
 macro_rules! widest {
     (fn $name:ident($($argument:ident: $type:ty),* $(,)?) -> $result:ty $body:block) => {
         fn $name($($argument: $type),*) -> $result {
             #[cfg(target_arch = "x86_64")]
-            if std::arch::is_x86_feature_detected!("avx2")
-                && std::arch::is_x86_feature_detected!("bmi1")
-                && std::arch::is_x86_feature_detected!("bmi2")
-                && std::arch::is_x86_feature_detected!("lzcnt")
+            if ::std::arch::is_x86_feature_detected!("avx2")
+                && ::std::arch::is_x86_feature_detected!("bmi1")
+                && ::std::arch::is_x86_feature_detected!("bmi2")
+                && ::std::arch::is_x86_feature_detected!("lzcnt")
             {
+                // A name that no body calls something else by.
                 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt")]
-                fn wide($($argument: $type),*) -> $result $body
+                fn widest_made_wide($($argument: $type),*) -> $result $body
                 // SAFETY: the instructions were detected just now.
-                return unsafe { wide($($argument),*) };
+                return unsafe { widest_made_wide($($argument),*) };
             }
             $body
         }

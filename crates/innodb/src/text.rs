@@ -312,7 +312,7 @@ pub fn eights(numbers: &[u64], digits: &mut Vec<[u32; 2]>) -> bool {
         fn make(numbers: &[u64], digits: &mut Vec<[u32; 2]>) -> bool {
             digits.resize(numbers.len(), [0; 2]);
             let mut few = true;
-            // In loops, not in closures, which would not be made for the wider instructions.
+            // In loops: adapters that call closures may be left out of line, one value a call.
             for (n, digits) in numbers.iter().zip(digits.iter_mut()) {
                 few &= *n < EIGHT;
                 // n / 10,000, exact for eight digits; the mask lets narrower multiplications do.

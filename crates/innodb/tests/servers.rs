@@ -55,6 +55,33 @@ fn every_byte_is_the_servers() {
     }
 }
 
+/// Lines of so many values that a leaf's are not put together at once.
+#[test]
+fn lines_of_thousands_of_values() {
+    for server in having("tree") {
+        let (_dir, path) = unpacked(server, "tree");
+        let lines = |times: usize| {
+            let scan = Scan::open(&path).expect("a table");
+            let columns = [0, 1].repeat(times);
+            let format = Format::Text(Dialect::Mysql);
+            let options = Options { format, columns, limit: Some(400), workers: 1, ordered: true };
+            let mut out = Vec::new();
+            export::export(Arc::new(scan), &options, &mut out, Path::new("memory"), |_| {}).expect("rows");
+            String::from_utf8(out).expect("text")
+        };
+        let once = lines(1);
+        assert!(once.lines().count() > 100, "{server}");
+        for (line, long) in once.lines().zip(lines(1000).lines()) {
+            let mut values = long.split(',');
+            for (id, v) in std::iter::repeat_n(line.split_once(',').expect("two values"), 1000) {
+                assert_eq!((values.next(), values.next()), (Some(id), Some(v)), "{server}");
+            }
+            assert_eq!(values.next(), None);
+        }
+        assert_eq!(once.lines().count(), lines(1000).lines().count());
+    }
+}
+
 #[test]
 fn rfc_4180_is_utf_8_with_a_header() {
     for server in having("everything") {
