@@ -25,8 +25,9 @@ pub mod thread;
 /// The only unsafe code is the call of the wider one behind the question whether the processor has it: a crate that denies unsafe code may use this.
 #[macro_export]
 macro_rules! widest {
-    (fn $name:ident($($argument:ident: $type:ty),* $(,)?) -> $result:ty $body:block) => {
-        fn $name($($argument: $type),*) -> $result {
+    ($(#[$note:meta])* $visible:vis fn $name:ident($($argument:ident: $type:ty),* $(,)?) $(-> $result:ty)? $body:block) => {
+        $(#[$note])*
+        $visible fn $name($($argument: $type),*) $(-> $result)? {
             #[cfg(target_arch = "x86_64")]
             if ::std::arch::is_x86_feature_detected!("avx2")
                 && ::std::arch::is_x86_feature_detected!("bmi1")
@@ -35,7 +36,7 @@ macro_rules! widest {
             {
                 // A name that no body calls something else by.
                 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt")]
-                fn widest_made_wide($($argument: $type),*) -> $result $body
+                fn widest_made_wide($($argument: $type),*) $(-> $result)? $body
                 // SAFETY: the instructions were detected just now.
                 return unsafe { widest_made_wide($($argument),*) };
             }

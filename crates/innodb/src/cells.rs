@@ -198,19 +198,16 @@ impl Slots<'_> {
 /// Functions that write values of which the digits are known to their slots.
 macro_rules! put_eights {
     ($($name:ident: $put:path),*) => { $(
-        fn $name(slots: &mut Slots<'_>, digits: &[[u32; 2]]) {
-            ondol_base::widest!(
-                fn put(slots: &mut Slots<'_>, digits: &[[u32; 2]]) -> () {
-                    let mut n = slots.n;
-                    for digits in digits {
-                        let slot = &mut slots.slots[n];
-                        let length = $put(slot, 0, text::joined(*digits));
-                        text::end_slot(slot, length, slots.behind);
-                        n += slots.width;
-                    }
+        ondol_base::widest! {
+            fn $name(slots: &mut Slots<'_>, digits: &[[u32; 2]]) {
+                let mut n = slots.n;
+                for digits in digits {
+                    let slot = &mut slots.slots[n];
+                    let length = $put(slot, 0, text::joined(*digits));
+                    text::end_slot(slot, length, slots.behind);
+                    n += slots.width;
                 }
-            );
-            put(slots, digits)
+            }
         }
     )* };
 }
@@ -248,52 +245,42 @@ const SHORT: usize = SLOT - 2;
 /// `special` bytes, or one with the bit `high`. Of texts of up to so many bytes blanks at the end do not count; with none, they do.
 macro_rules! put_texts {
     ($($name:ident: $longest:literal),*) => { $(
-        fn $name(
-            window: Window<'_>,
-            span: &Span<'_>,
-            lengths: &[u16],
-            slots: &mut Slots<'_>,
-            special: [u8; 4],
-            high: u8,
-        ) -> Option<usize> {
-            ondol_base::widest!(
-                fn put(
-                    window: Window<'_>,
-                    span: &Span<'_>,
-                    lengths: &[u16],
-                    slots: &mut Slots<'_>,
-                    special: [u8; 4],
-                    high: u8,
-                ) -> Option<usize> {
-                    let [a, b, c, d] = special;
-                    let (mut found, mut shortest, mut n) = ([0; SLOT], SHORT, slots.n);
-                    for (at, length) in span.at.iter().zip(lengths) {
-                        let slot = &mut slots.slots[n];
-                        let kept = if *length == Span::NULL { 0 } else { *length as usize };
-                        let text = span.field::<SLOT>(window, *at);
-                        let keep = chunk::<SLOT>(&KEEP, SLOT - kept.min(SLOT));
-                        let mut padded = [0; SLOT];
-                        for i in 0..SLOT {
-                            padded[i] = (text[i] & keep[i]) | (b' ' & !keep[i]);
-                            let x = padded[i];
-                            let is_special = (x == a) | (x == b) | (x == c) | (x == d);
-                            found[i] |= if is_special { 0xff } else { x & high };
-                        }
-                        *slot = padded;
-                        // Of the page's bytes: a slot's were written too shortly before.
-                        let at = at.wrapping_add(span.distance);
-                        let counts = match $longest {
-                            0 => kept,
-                            _ => text::length_trimmed::<$longest>(window, at, kept as u16) as usize,
-                        };
-                        shortest = shortest.min(if *length == Span::NULL { SHORT } else { counts });
-                        text::end_slot(slot, counts, slots.behind);
-                        n += slots.width;
+        ondol_base::widest! {
+            fn $name(
+                window: Window<'_>,
+                span: &Span<'_>,
+                lengths: &[u16],
+                slots: &mut Slots<'_>,
+                special: [u8; 4],
+                high: u8,
+            ) -> Option<usize> {
+                let [a, b, c, d] = special;
+                let (mut found, mut shortest, mut n) = ([0; SLOT], SHORT, slots.n);
+                for (at, length) in span.at.iter().zip(lengths) {
+                    let slot = &mut slots.slots[n];
+                    let kept = if *length == Span::NULL { 0 } else { *length as usize };
+                    let text = span.field::<SLOT>(window, *at);
+                    let keep = chunk::<SLOT>(&KEEP, SLOT - kept.min(SLOT));
+                    let mut padded = [0; SLOT];
+                    for i in 0..SLOT {
+                        padded[i] = (text[i] & keep[i]) | (b' ' & !keep[i]);
+                        let x = padded[i];
+                        let is_special = (x == a) | (x == b) | (x == c) | (x == d);
+                        found[i] |= if is_special { 0xff } else { x & high };
                     }
-                    (found == [0; SLOT]).then_some(shortest)
+                    *slot = padded;
+                    // Of the page's bytes: a slot's were written too shortly before.
+                    let at = at.wrapping_add(span.distance);
+                    let counts = match $longest {
+                        0 => kept,
+                        _ => text::length_trimmed::<$longest>(window, at, kept as u16) as usize,
+                    };
+                    shortest = shortest.min(if *length == Span::NULL { SHORT } else { counts });
+                    text::end_slot(slot, counts, slots.behind);
+                    n += slots.width;
                 }
-            );
-            put(window, span, lengths, slots, special, high)
+                (found == [0; SLOT]).then_some(shortest)
+            }
         }
     )* };
 }
@@ -316,54 +303,51 @@ const _: () = assert!(TOGETHER * NEIGHBOURS * SLOT <= 1 << 16 && TOGETHER * 2 * 
 /// Bytes that a place of 16 bits, and two slots from there on, can reach. So many are behind where a line is put together, so that no place need be compared with an end.
 const LINE: usize = (1 << 16) + 2 * SLOT;
 
-/// Puts lines together from their values, from `end` on; gives where the last ends. There is room for them and [`LINE`] bytes more.
-fn put_together(sources: &[Source<'_>], rows: usize, bytes: &mut [u8], end: usize) -> usize {
-    ondol_base::widest!(
-        fn put(sources: &[Source<'_>], rows: usize, bytes: &mut [u8], end: usize) -> usize {
-            let mut end = end;
-            for row in 0..rows {
-                for sources in sources.chunks(TOGETHER) {
-                    let mut line = room(bytes, end);
-                    let mut at = 0u16;
-                    for source in sources {
-                        match &source.values {
-                            Values::Slots(slots, width, columns) => {
-                                for slot in &slots[row * width..(row + 1) * width][columns.clone()] {
-                                    copy(slot, line, at);
-                                    at += slot[SLOT - 1] as u16;
-                                }
-                                continue;
+ondol_base::widest! {
+    /// Puts lines together from their values, from `end` on; gives where the last ends. There is room for them and [`LINE`] bytes more.
+    fn put_together(sources: &[Source<'_>], rows: usize, bytes: &mut [u8], end: usize) -> usize {
+        let mut end = end;
+        for row in 0..rows {
+            for sources in sources.chunks(TOGETHER) {
+                let mut line = room(bytes, end);
+                let mut at = 0u16;
+                for source in sources {
+                    match &source.values {
+                        Values::Slots(slots, width, columns) => {
+                            for slot in &slots[row * width..(row + 1) * width][columns.clone()] {
+                                copy(slot, line, at);
+                                at += slot[SLOT - 1] as u16;
                             }
-                            Values::Middle(values, bounds) => {
-                                let (from, length) = span(bounds, row);
+                            continue;
+                        }
+                        Values::Middle(values, bounds) => {
+                            let (from, length) = span(bounds, row);
+                            copy::<{ 2 * SLOT }>(chunk(values, from), line, at);
+                            at += length as u16;
+                        }
+                        Values::Long(values, ends) => {
+                            let (from, length) = (ends[row], ends[row + 1] - ends[row]);
+                            // There is no room behind the last of them.
+                            if length <= 2 * SLOT && from + 2 * SLOT <= values.len() {
                                 copy::<{ 2 * SLOT }>(chunk(values, from), line, at);
                                 at += length as u16;
-                            }
-                            Values::Long(values, ends) => {
-                                let (from, length) = (ends[row], ends[row + 1] - ends[row]);
-                                // There is no room behind the last of them.
-                                if length <= 2 * SLOT && from + 2 * SLOT <= values.len() {
-                                    copy::<{ 2 * SLOT }>(chunk(values, from), line, at);
-                                    at += length as u16;
-                                } else {
-                                    end += at as usize;
-                                    bytes[end..end + length].copy_from_slice(&values[from..from + length]);
-                                    end += length;
-                                    bytes[end - 1] = source.behind;
-                                    (line, at) = (room(bytes, end), 0);
-                                    continue;
-                                }
+                            } else {
+                                end += at as usize;
+                                bytes[end..end + length].copy_from_slice(&values[from..from + length]);
+                                end += length;
+                                bytes[end - 1] = source.behind;
+                                (line, at) = (room(bytes, end), 0);
+                                continue;
                             }
                         }
-                        line[at.wrapping_sub(1) as usize] = source.behind;
                     }
-                    end += at as usize;
+                    line[at.wrapping_sub(1) as usize] = source.behind;
                 }
+                end += at as usize;
             }
-            end
         }
-    );
-    put(sources, rows, bytes, end)
+        end
+    }
 }
 /// Where a value begins, and how long it is with what is behind it: one byte at least.
 #[inline(always)]

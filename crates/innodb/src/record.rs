@@ -743,35 +743,25 @@ struct Kind {
     null_bytes: usize,
 }
 
-/// Where the next fields begin: so many bytes and a length behind the last ones; the lengths are a byte of each word. Whether all are at places of 16 bits.
-fn add_lengths(
-    base: &[u16],
-    distance: u16,
-    words: &[u64],
-    shift: usize,
-    next: &mut [u16],
-    lengths: &mut [u16],
-) -> bool {
-    ondol_base::widest!(
-        fn add(
-            base: &[u16],
-            distance: u16,
-            words: &[u64],
-            shift: usize,
-            next: &mut [u16],
-            lengths: &mut [u16],
-        ) -> bool {
-            let mut least = 0;
-            for ((base, next), (length, word)) in base.iter().zip(next).zip(lengths.iter_mut().zip(words)) {
-                *length = (word >> shift) as u8 as u16;
-                // Less than 16,639 bytes are added.
-                *next = base.wrapping_add(distance).wrapping_add(*length);
-                least |= (*next < *base) as u16;
-            }
-            least == 0
+ondol_base::widest! {
+    /// Where the next fields begin: so many bytes and a length behind the last ones; the lengths are a byte of each word. Whether all are at places of 16 bits.
+    fn add_lengths(
+        base: &[u16],
+        distance: u16,
+        words: &[u64],
+        shift: usize,
+        next: &mut [u16],
+        lengths: &mut [u16],
+    ) -> bool {
+        let mut least = 0;
+        for ((base, next), (length, word)) in base.iter().zip(next).zip(lengths.iter_mut().zip(words)) {
+            *length = (word >> shift) as u8 as u16;
+            // Less than 16,639 bytes are added.
+            *next = base.wrapping_add(distance).wrapping_add(*length);
+            least |= (*next < *base) as u16;
         }
-    );
-    add(base, distance, words, shift, next, lengths)
+        least == 0
+    }
 }
 
 /// How many fields a record of the old style has.

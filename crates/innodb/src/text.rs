@@ -306,30 +306,27 @@ fn eight(n: u32) -> u64 {
 const ZEROS: u64 = u64::from_ne_bytes([b'0'; 8]);
 const EIGHT: u64 = 100_000_000;
 
-/// The digits of numbers as [`eight`] has them, four in each of the two. False if one of them has more than eight; then they mean nothing.
-pub fn eights(numbers: &[u64], digits: &mut Vec<[u32; 2]>) -> bool {
-    ondol_base::widest!(
-        fn make(numbers: &[u64], digits: &mut Vec<[u32; 2]>) -> bool {
-            digits.resize(numbers.len(), [0; 2]);
-            let mut few = true;
-            // In loops: adapters that call closures may be left out of line, one value a call.
-            for (n, digits) in numbers.iter().zip(digits.iter_mut()) {
-                few &= *n < EIGHT;
-                // n / 10,000, exact for eight digits; the mask lets narrower multiplications do.
-                let n = n & 0xffff_ffff;
-                let upper = (n * 109_951_163) >> 40 & 0xffff_ffff;
-                *digits = [upper as u32, n.wrapping_sub(upper * 10_000) as u32];
-            }
-            for four in digits.as_flattened_mut() {
-                let hundreds = four.wrapping_mul(10_486) >> 20 & 0x7f;
-                let pairs = hundreds | four.wrapping_sub(hundreds.wrapping_mul(100)) << 16;
-                let tens = pairs.wrapping_mul(103) >> 10 & 0x000f_000f;
-                *four = tens | pairs.wrapping_sub(tens.wrapping_mul(10)) << 8;
-            }
-            few
+ondol_base::widest! {
+    /// The digits of numbers as [`eight`] has them, four in each of the two. False if one of them has more than eight; then they mean nothing.
+    pub fn eights(numbers: &[u64], digits: &mut Vec<[u32; 2]>) -> bool {
+        digits.resize(numbers.len(), [0; 2]);
+        let mut few = true;
+        // In loops: adapters that call closures may be left out of line, one value a call.
+        for (n, digits) in numbers.iter().zip(digits.iter_mut()) {
+            few &= *n < EIGHT;
+            // n / 10,000, exact for eight digits; the mask lets narrower multiplications do.
+            let n = n & 0xffff_ffff;
+            let upper = (n * 109_951_163) >> 40 & 0xffff_ffff;
+            *digits = [upper as u32, n.wrapping_sub(upper * 10_000) as u32];
         }
-    );
-    make(numbers, digits)
+        for four in digits.as_flattened_mut() {
+            let hundreds = four.wrapping_mul(10_486) >> 20 & 0x7f;
+            let pairs = hundreds | four.wrapping_sub(hundreds.wrapping_mul(100)) << 16;
+            let tens = pairs.wrapping_mul(103) >> 10 & 0x000f_000f;
+            *four = tens | pairs.wrapping_sub(tens.wrapping_mul(10)) << 8;
+        }
+        few
+    }
 }
 /// The two as [`eight`] gives them.
 #[inline(always)]

@@ -305,7 +305,7 @@ impl Integers {
     /// Turns fields into numbers.
     pub fn of_all(self, fields: &mut [u64]) {
         ondol_base::widest!(
-            fn turn(integers: Integers, fields: &mut [u64]) -> () {
+            fn turn(integers: Integers, fields: &mut [u64]) {
                 for field in fields {
                     *field = integers.of(*field);
                 }
@@ -315,55 +315,45 @@ impl Integers {
     }
 }
 
-/// Turns DATEs, each the first three bytes of a big-endian word, into numbers whose digits are year, month and day. What is none has more than eight digits.
-pub fn dates_all(fields: &mut [u64]) {
-    ondol_base::widest!(
-        fn dates(fields: &mut [u64]) -> () {
-            for field in fields {
-                let n = (*field >> 40) as u32 ^ 0x80_0000;
-                let (year, month, day) = (n >> 9, n >> 5 & 15, n & 31);
-                let wrong = 9999u32.wrapping_sub(year) | 12u32.wrapping_sub(month);
-                let number = (year & 0x3fff) * 10_000 + month * 100 + day;
-                *field = (number | wrong & 1 << 31) as u64;
-            }
+ondol_base::widest! {
+    /// Turns DATEs, each the first three bytes of a big-endian word, into numbers whose digits are year, month and day. What is none has more than eight digits.
+    pub fn dates_all(fields: &mut [u64]) {
+        for field in fields {
+            let n = (*field >> 40) as u32 ^ 0x80_0000;
+            let (year, month, day) = (n >> 9, n >> 5 & 15, n & 31);
+            let wrong = 9999u32.wrapping_sub(year) | 12u32.wrapping_sub(month);
+            let number = (year & 0x3fff) * 10_000 + month * 100 + day;
+            *field = (number | wrong & 1 << 31) as u64;
         }
-    );
-    dates(fields)
+    }
 }
 
-/// Turns DATEs, big-endian words of which the first three bytes are one, into days since 1970-01-01, an i32's bits. False if one is no day of the calendar; then they mean nothing.
-///
-/// There is neither a branch nor a table, so that the compiler makes several at once.
-pub fn days_all(fields: &mut [u32]) -> bool {
-    ondol_base::widest!(
-        fn days(fields: &mut [u32]) -> bool {
-            days_each(fields)
+ondol_base::widest! {
+    /// Turns DATEs, big-endian words of which the first three bytes are one, into days since 1970-01-01, an i32's bits. False if one is no day of the calendar; then they mean nothing.
+    ///
+    /// There is neither a branch nor a table, so that the compiler makes several at once.
+    pub fn days_all(fields: &mut [u32]) -> bool {
+        // Below zero if a part of a date is less than it can be, or more.
+        let mut least = 0u32;
+        for field in fields {
+            // What is negative has too large a year.
+            let n = *field >> 8 ^ 0x80_0000;
+            let (year, month, day) = (n >> 9, n >> 5 & 15, n & 31);
+            let quarter = (year * 5243) >> 17;
+            let is_leap = year & 3 == 0 && (year != quarter * 25 || year & 15 == 0);
+            let length = if month == 2 { 28 + is_leap as u32 } else { 30 + ((month ^ month >> 3) & 1) };
+            let within = |n: u32, low: u32, high: u32| n.wrapping_sub(low) | high.wrapping_sub(n);
+            least |= within(year, 1, 9999) | within(month, 1, 12) | within(day, 1, length);
+            // Years and months of years that begin in March (Neri and Schneider, "Euclidean affine functions and their application to calendar algorithms").
+            let ends_year = (month <= 2) as u32;
+            let (year, month) = (year.wrapping_sub(ends_year), month + 12 * ends_year);
+            let century = year.wrapping_mul(5243) >> 19;
+            let years = (year.wrapping_mul(1461) >> 2).wrapping_sub(century).wrapping_add(century >> 2);
+            let months = (979 * month).wrapping_sub(2919) >> 5;
+            *field = years.wrapping_add(months).wrapping_add(day).wrapping_sub(719_469);
         }
-    );
-    days(fields)
-}
-#[inline(always)]
-fn days_each(fields: &mut [u32]) -> bool {
-    // Below zero if a part of a date is less than it can be, or more.
-    let mut least = 0u32;
-    for field in fields {
-        // What is negative has too large a year.
-        let n = *field >> 8 ^ 0x80_0000;
-        let (year, month, day) = (n >> 9, n >> 5 & 15, n & 31);
-        let quarter = (year * 5243) >> 17;
-        let is_leap = year & 3 == 0 && (year != quarter * 25 || year & 15 == 0);
-        let length = if month == 2 { 28 + is_leap as u32 } else { 30 + ((month ^ month >> 3) & 1) };
-        let within = |n: u32, low: u32, high: u32| n.wrapping_sub(low) | high.wrapping_sub(n);
-        least |= within(year, 1, 9999) | within(month, 1, 12) | within(day, 1, length);
-        // Years and months of years that begin in March (Neri and Schneider, "Euclidean affine functions and their application to calendar algorithms").
-        let ends_year = (month <= 2) as u32;
-        let (year, month) = (year.wrapping_sub(ends_year), month + 12 * ends_year);
-        let century = year.wrapping_mul(5243) >> 19;
-        let years = (year.wrapping_mul(1461) >> 2).wrapping_sub(century).wrapping_add(century >> 2);
-        let months = (979 * month).wrapping_sub(2919) >> 5;
-        *field = years.wrapping_add(months).wrapping_add(day).wrapping_sub(719_469);
+        least >> 31 == 0
     }
-    least >> 31 == 0
 }
 
 /// By a month's and a day's bits, as a DATE has them: which day it is in a year that begins in March, from 1; or 0, where there is none. A leap day is the last.
