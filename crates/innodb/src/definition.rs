@@ -8,7 +8,7 @@ use crate::schema;
 use crate::sdi;
 use crate::space::Space;
 use crate::table::{Table, clustered};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// A definition, with the shapes of all versions of its records.
 #[derive(Clone, Debug)]
@@ -24,6 +24,48 @@ pub struct Definition {
     pub lobs: lob::Family,
 }
 
+/// All of a file; not of a pipe or a device, which might never end.
+pub fn contents(path: &Path) -> Result<Vec<u8>> {
+    let about = path.metadata().map_err(|e| Error::io(path, "cannot read it", &e))?;
+    if !about.is_file() {
+        return Err(Error::new(path, Kind::Mismatch, "it is not a file; a table's definition was expected"));
+    }
+    std::fs::read(path).map_err(|e| Error::io(path, "cannot read it", &e))
+}
+
+/// The table's name in a file's: up to where a partition's begins; characters that are no letters or digits are written as `@` and four hexadecimal digits.
+pub fn table_name(file: &Path) -> String {
+    let name = file.file_stem().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+    let name = name.split('#').next().unwrap_or_default();
+    let mut pieces = name.split('@');
+    let mut told = pieces.next().unwrap_or_default().to_string();
+    for piece in pieces {
+        let character = piece.get(..4).and_then(|code| u32::from_str_radix(code, 16).ok());
+        match character.and_then(char::from_u32) {
+            Some(c) => {
+                told.push(c);
+                told += &piece[4..];
+            }
+            // Other ways to write a character are left as they are.
+            None => {
+                told.push('@');
+                told += piece;
+            }
+        }
+    }
+    told
+}
+
+/// The `.frm` of a tablespace: beside it, of its name; of a partition, `TABLE#P#….ibd`, that of its table.
+fn frm_beside(path: &Path) -> PathBuf {
+    let own = path.with_extension("frm");
+    let name = path.file_stem().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+    match name.to_ascii_lowercase().find("#p#") {
+        Some(at) if !own.exists() => path.with_file_name(format!("{}.frm", &name[..at])),
+        _ => own,
+    }
+}
+
 impl Definition {
     /// The definition in `CREATE TABLE`'s words, if there is a file of them; else the one in the space's file, or in the `.frm` beside it.
     pub fn find(space: &Space, schema: Option<&Path>) -> Result<Definition> {
@@ -33,7 +75,7 @@ impl Definition {
         if space.format().has_sdi {
             return sdi::read(space);
         }
-        let frm = space.path().with_extension("frm");
+        let frm = frm_beside(space.path());
         if !frm.exists() {
             return Err(Error::new(
                 space.path(),

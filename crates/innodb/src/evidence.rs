@@ -5,15 +5,19 @@
 //!
 //! - **E1** Of a data folder, or a prepared backup, three things are looked at: that the log has nothing left to apply ([`crate::redo`]; of a backup, what its checkpoint file says), which
 //!   transactions were not finished ([`crate::undo`]), and then of each page that it is not newer, and of each row that its transaction was finished ([`crate::moment`]).
+//! - **E3** `TABLE.cfg`, which `FLUSH TABLES … FOR EXPORT` writes and UNLOCK TABLES removes, counts if it names this tablespace and the root of one of its indexes. A server that is killed
+//!   leaves it behind. So beside a file that a process has open for writing, or within a data folder, it counts only if such a process is older than it, and the file was not written after it.
 //! - **E2** Where one of these cannot be looked at, or is of a version that was never tried, the evidence is refused, with the reason.
+use crate::definition::contents;
 use crate::error::{Error, Kind, Result};
 use crate::moment::Moment;
-use crate::page::{u32_at, u64_at};
+use crate::page::{Page, u32_at, u64_at};
 use crate::space::Space;
 use crate::{redo, undo};
 use std::fmt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Evidence {
@@ -47,32 +51,18 @@ impl fmt::Display for Evidence {
 pub fn find(space: &Space, assume: bool) -> Result<Evidence> {
     let path = space.path();
     let cfg = path.with_extension("cfg");
-    if let Ok(bytes) = std::fs::read(&cfg) {
-        match page_size(&bytes) {
-            Some(size) if size as usize == space.format().page_size => return Ok(Evidence::Exported(cfg)),
-            found => {
-                return Err(Error::new(
-                    &cfg,
-                    Kind::Mismatch,
-                    match found {
-                        Some(size) => format!(
-                            "it is of a table with pages of {size} bytes, {} has pages of {}",
-                            path.display(),
-                            space.format().page_size
-                        ),
-                        None => "it is not what FLUSH TABLES … FOR EXPORT writes".into(),
-                    },
-                ));
-            }
-        }
-    }
     let above = above(path);
-    if let Some((file, process)) = writer(path, &above) {
+    let writer = writer(path, &above);
+    let no_export = match exported(space, &cfg, &above, writer.as_ref())? {
+        Ok(()) => return Ok(Evidence::Exported(cfg)),
+        Err(why) => why.map_or(String::new(), |why| format!(" ({} does not count: {why})", cfg.display())),
+    };
+    if let Some(Writer { file, process, .. }) = writer {
         return Err(Error::new(
             path,
             Kind::Mismatch,
             format!(
-                "{process} has {} open for writing: a running server's file is no moment of its table. Use ondol innodb snapshot, or FLUSH TABLES … FOR EXPORT and both files before UNLOCK TABLES",
+                "{process} has {} open for writing: a running server's file is no moment of its table{no_export}. Use ondol innodb snapshot, or FLUSH TABLES … FOR EXPORT and both files before UNLOCK TABLES",
                 file.display()
             ),
         ));
@@ -103,13 +93,97 @@ pub fn find(space: &Space, assume: bool) -> Result<Evidence> {
         cfg.display()
     );
     Err(match refused {
-        Some(e) => Error { message: format!("{}. {expected}", e.message), ..e },
+        Some(e) => Error { message: format!("{}{no_export}. {expected}", e.message), ..e },
         None => Error::new(
             path,
             Kind::Mismatch,
-            format!("nothing shows that it was at rest when it was copied. {expected}"),
+            format!("nothing shows that it was at rest when it was copied{no_export}. {expected}"),
         ),
     })
+}
+
+/// Whether what was found still counts, when the file was read: the lock of an export may be gone meanwhile.
+pub fn still(space: &Space, evidence: &Evidence) -> Result<()> {
+    let Evidence::Exported(cfg) = evidence else { return Ok(()) };
+    let above = above(space.path());
+    let why = match exported(space, cfg, &above, writer(space.path(), &above).as_ref())? {
+        Ok(()) => return Ok(()),
+        Err(why) => why.unwrap_or_else(|| "it is gone".into()),
+    };
+    Err(Error::new(
+        cfg,
+        Kind::Mismatch,
+        format!(
+            "while the table was read the tables were unlocked: {why}; what was read may be of several moments"
+        ),
+    ))
+}
+
+/// Whether a `.cfg` is there and counts (E3); if it does not, why. An error if it is not this table's.
+fn exported(
+    space: &Space,
+    cfg: &Path,
+    above: &[PathBuf],
+    writer: Option<&Writer>,
+) -> Result<std::result::Result<(), Option<String>>> {
+    let Ok(about) = std::fs::metadata(cfg) else { return Ok(Err(None)) };
+    let no_export = || Error::new(cfg, Kind::Mismatch, "it is not what FLUSH TABLES … FOR EXPORT writes");
+    if !about.is_file() {
+        return Err(no_export());
+    }
+    let bytes = contents(cfg)?;
+    let (table, size) = head(&bytes).ok_or_else(no_export)?;
+    let (path, expected) = (space.path(), space.format().page_size);
+    if size as usize != expected {
+        let why = format!(
+            "it is of a table with pages of {size} bytes, {} has pages of {expected}",
+            path.display()
+        );
+        return Err(Error::new(cfg, Kind::Mismatch, why));
+    }
+    if !names_root(space, &bytes)? {
+        let why = format!(
+            "it is of another table, {table}, or of another time: it names no index that is in {}, tablespace {}",
+            path.display(),
+            space.id()
+        );
+        return Err(Error::new(cfg, Kind::Mismatch, why));
+    }
+    let is_data = above.iter().any(|f| f.join(SYSTEM).exists() && !matches!(backup(f), Ok(Some(_))));
+    let Some(Writer { process, began, .. }) = writer else {
+        let why = "it is in a server's data folder, and no server is seen that has it open (another user's is not): one that was killed leaves it behind";
+        return Ok(if is_data { Err(Some(why.into())) } else { Ok(()) });
+    };
+    let written = |about: std::io::Result<std::fs::Metadata>| about.and_then(|about| about.modified());
+    let (Ok(cfg), Ok(file)) = (written(Ok(about)), written(std::fs::metadata(path))) else {
+        return Ok(Err(Some("when it was written is not known".into())));
+    };
+    Ok(match began {
+        Some(began) if *began <= cfg && file <= cfg => Ok(()),
+        Some(began) if *began <= cfg => Err(Some("the file was written after it".into())),
+        Some(_) => {
+            Err(Some(format!("it is older than {process}; a server that was killed leaves it behind")))
+        }
+        None => Err(Some(format!("since when {process} runs is not known"))),
+    })
+}
+
+/// Whether a `.cfg` has an index of this tablespace: its number, the tablespace's, and its root page's, as that page has them.
+fn names_root(space: &Space, cfg: &[u8]) -> Result<bool> {
+    let mut page = vec![0; space.format().page_size];
+    for at in 8..cfg.len().saturating_sub(7) {
+        if u32_at(cfg, at) != Some(space.id()) {
+            continue;
+        }
+        let (Some(index), Some(root)) = (u64_at(cfg, at - 8), u32_at(cfg, at + 4)) else { continue };
+        if (1..space.pages()).contains(&root) {
+            space.read_page(root, &mut page)?;
+            if Page(&page).is_index() && Page(&page).index() == index {
+                return Ok(true);
+            }
+        }
+    }
+    Ok(false)
 }
 
 /// The system tablespace, and the temporary one, which is there while a server runs, and when it was killed.
@@ -160,8 +234,28 @@ fn at_rest(space: &Space, folder: &Path, backup: Option<(PathBuf, u64)>) -> Resu
     Ok((evidence, moment))
 }
 
+/// A process that has a file open for writing.
+struct Writer {
+    file: PathBuf,
+    /// Its number and name.
+    process: String,
+    began: Option<SystemTime>,
+}
+
+/// When a process began, from its own file of figures and the time since the system's start: exact to some hundredths of a second.
+fn began(process: &Path) -> Option<SystemTime> {
+    let (about, up) =
+        (std::fs::read_to_string(process.join("stat")), std::fs::read_to_string("/proc/uptime"));
+    let (about, up) = (about.ok()?, up.ok()?);
+    // Its name, in parentheses, may have blanks and parentheses; its start is the twentieth word behind it, in hundredths of a second.
+    let began: u64 = about.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()?;
+    let up: f64 = up.split_whitespace().next()?.parse().ok()?;
+    let age = Duration::try_from_secs_f64(up).ok()?.checked_sub(Duration::from_millis(began * 10))?;
+    SystemTime::now().checked_sub(age)
+}
+
 /// Another process that has the file, or the system tablespace of the data folder around it, open for writing. Only processes that may be looked into are found: those of the same user, all for root.
-fn writer(path: &Path, above: &[PathBuf]) -> Option<(PathBuf, String)> {
+fn writer(path: &Path, above: &[PathBuf]) -> Option<Writer> {
     let files: Vec<(PathBuf, (u64, u64))> = std::iter::once(path.to_path_buf())
         .chain(above.iter().map(|folder| folder.join(SYSTEM)))
         .filter_map(|file| std::fs::metadata(&file).ok().map(|m| (file, (m.dev(), m.ino()))))
@@ -185,23 +279,30 @@ fn writer(path: &Path, above: &[PathBuf]) -> Option<(PathBuf, String)> {
             });
             if writes {
                 let comm = std::fs::read_to_string(process.path().join("comm")).unwrap_or_default();
-                return Some((file.clone(), format!("process {id} ({})", comm.trim())));
+                return Some(Writer {
+                    file: file.clone(),
+                    process: format!("process {id} ({})", comm.trim()),
+                    began: began(&process.path()),
+                });
             }
         }
     }
     None
 }
 
-/// The page size in a `.cfg`: version, host, table (each text with its length), next autoincrement value, page size.
-fn page_size(cfg: &[u8]) -> Option<u32> {
+/// The table's name and the page size in a `.cfg`: version, host, table (each text with its length), next autoincrement value, page size.
+fn head(cfg: &[u8]) -> Option<(String, u32)> {
     let version = u32_at(cfg, 0)?;
     if !(1..=99).contains(&version) {
         return None;
     }
     let host = u32_at(cfg, 4)? as usize;
     let table = 8usize.checked_add(host)?;
-    let after = table.checked_add(4)?.checked_add(u32_at(cfg, table)? as usize)?;
-    u32_at(cfg, after.checked_add(8)?)
+    let name = table.checked_add(4)?;
+    let after = name.checked_add(u32_at(cfg, table)? as usize)?;
+    let size = u32_at(cfg, after.checked_add(8)?)?;
+    let name = String::from_utf8_lossy(cfg.get(name..after)?).trim_end_matches('\0').to_string();
+    Some((name, size))
 }
 
 /// The checkpoint file of a backup, if there is one and it says that the backup is prepared; and to which position of the log.

@@ -9,6 +9,7 @@
 //! ```
 //! Integers are little-endian. Sources: files that MariaDB 10.11 wrote for tables of every type; the MySQL internals manual, ".frm files".
 use crate::charset::Charset;
+use crate::definition::{contents, table_name};
 use crate::error::{Error, Kind, Result};
 use crate::table::{Column, RowFormat, Table, Type, Unique};
 use std::path::Path;
@@ -35,9 +36,8 @@ impl<'a> Bytes<'a> {
 
 /// Reads a `.frm` file.
 pub fn read(path: &Path) -> Result<Table> {
-    let bytes = std::fs::read(path).map_err(|e| Error::io(path, "cannot read it", &e))?;
-    let name = path.file_stem().map_or(String::new(), |n| n.to_string_lossy().into_owned());
-    parse(&bytes, name).map_err(|(kind, why)| Error::new(path, kind, why))
+    let bytes = contents(path)?;
+    parse(&bytes, table_name(path)).map_err(|(kind, why)| Error::new(path, kind, why))
 }
 
 type Refused = (Kind, String);
@@ -74,13 +74,12 @@ pub fn parse(all: &[u8], name: String) -> std::result::Result<Table, Refused> {
             ),
         ));
     }
-    if head[3] != 12 {
+    // A partitioned table's own engine is number 20, and its partitions' is told elsewhere.
+    let engine = if head[3] == 20 { head[61] } else { head[3] };
+    if engine != 12 {
         return Err((
             Kind::Unsupported,
-            format!(
-                "its table is of the engine numbered {}; InnoDB is 12 (a partitioned table has its engine elsewhere)",
-                head[3]
-            ),
+            format!("its table is of the engine numbered {engine}; InnoDB is 12"),
         ));
     }
     let version = bytes.u32(51).map_err(damaged)?;

@@ -8,6 +8,7 @@
 //! Nothing here can tell whether the text is of this very table: another of the same shape reads as well.
 use crate::charset::Charset;
 use crate::checksum::Family;
+use crate::definition::{contents, table_name};
 use crate::error::{Error, Kind, Result};
 use crate::space::Space;
 use crate::table::{Column, RowFormat, Table, Type, Unique};
@@ -15,13 +16,13 @@ use std::path::Path;
 
 /// Reads the definition of the space's table out of a file: the one of the space's name, or the only one.
 pub fn read(path: &Path, space: &Space) -> Result<Table> {
-    let text = std::fs::read_to_string(path).map_err(|e| Error::io(path, "cannot read it", &e))?;
-    let name = space.path().file_stem().map_or(String::new(), |n| n.to_string_lossy().into_owned());
-    // A partition's file is `table#p#partition.ibd`.
-    let name = name.split('#').next().unwrap_or_default();
+    let text = String::from_utf8(contents(path)?).map_err(|e| {
+        Error::new(path, Kind::Mismatch, format!("it is no text in UTF-8: {}", e.utf8_error()))
+    })?;
+    let name = table_name(space.path());
     // MariaDB's JSON is a text; only MariaDB has these checksums.
     let json_is_text = space.format().family == Family::Full;
-    parse(&text, name, json_is_text).map_err(|(kind, why)| Error::new(path, kind, why))
+    parse(&text, &name, json_is_text).map_err(|(kind, why)| Error::new(path, kind, why))
 }
 
 type Refused = (Kind, String);

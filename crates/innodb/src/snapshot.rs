@@ -2,15 +2,16 @@
 //!
 //! - **N1** The tables are locked from before the first byte is copied until after the last: the same connection answers before and behind the copying, and a lost one is not made anew.
 //! - **N2** What cannot be finished leaves no copy behind.
-//!
-//! The server writes `TABLE.cfg` while it holds the lock; the copy of it is what [`crate::evidence`] accepts.
+//! - **N3** The server writes `TABLE.cfg` while it holds the lock; the copy of it is what [`crate::evidence`] accepts. So it comes last, when all others are whole and durable and the lock
+//!   was there all the while; and one that was there before the lock, as a killed server leaves it, is none.
 use crate::error::{Error, Kind, Result};
 use ondol_base::clock;
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 /// What is copied, and how the server is reached.
 pub struct Options {
@@ -59,17 +60,28 @@ pub fn take(options: &Options) -> Result<Taken> {
     for table in &options.tables {
         stems.push(file_name(table).map_err(|why| session.error(why))?);
     }
+    let is_new = !options.to.exists();
     std::fs::create_dir_all(&options.to).map_err(|e| Error::io(&options.to, "cannot make the folder", &e))?;
+    let mut copies = Copies::default();
+    copies.made = is_new.then(|| options.to.clone());
     let quoted: Vec<String> = options
         .tables
         .iter()
         .map(|t| format!("`{}`.`{}`", options.database.replace('`', "``"), t.replace('`', "``")))
         .collect();
     session.ask(&format!("SET SESSION lock_wait_timeout = {}; SELECT 1", options.wait), 1)?;
+    let mut before = Vec::new();
+    for stem in &stems {
+        let cfgs = files(&folder, stem)?.into_iter().filter(|(_, kind)| *kind == "cfg");
+        before.extend(cfgs.map(|(name, _)| folder.join(name)).map(|cfg| (identity(&cfg), cfg)));
+    }
     let started = clock::now();
     session.ask(&format!("FLUSH TABLES {} FOR EXPORT; SELECT 1", quoted.join(", ")), 1)?;
 
-    let mut copies = Copies::default();
+    if let Some((_, cfg)) = before.iter().find(|(then, cfg)| then.is_some() && identity(cfg) == *then) {
+        let why = "it was there before the tables were locked, and is the same now: this is not the folder of the server that locked them";
+        return Err(Error::new(cfg, Kind::Mismatch, why));
+    }
     for stem in &stems {
         copies.take(&folder, stem, &options.to)?;
     }
@@ -80,10 +92,9 @@ pub fn take(options: &Options) -> Result<Taken> {
     session.ask("UNLOCK TABLES; SELECT 1", 1)?;
     let locked = clock::now() - started;
     session.end()?;
-    for copy in &copies.files {
-        let file = std::fs::File::open(copy).and_then(|f| f.sync_all());
-        file.map_err(|e| Error::io(copy, "cannot be made durable", &e))?;
-    }
+    copies.sync()?;
+    copies.prove()?;
+    copies.sync()?;
     copies.is_whole = true;
     Ok(Taken { files: std::mem::take(&mut copies.files), bytes: copies.bytes, locked })
 }
@@ -105,28 +116,47 @@ fn file_name(name: &str) -> std::result::Result<String, String> {
     if file.is_empty() { Err("a table has no name".into()) } else { Ok(file) }
 }
 
+/// A file as it was: its number, its length, and when it was written.
+fn identity(file: &Path) -> Option<(u64, u64, SystemTime)> {
+    let about = file.metadata().ok()?;
+    Some((about.ino(), about.len(), about.modified().ok()?))
+}
+
+/// The names and kinds of all files of a table: `t.ibd`, `t.cfg`, `t.frm`, and those of partitions, `t#P#….ibd`.
+fn files(folder: &Path, stem: &str) -> Result<Vec<(OsString, &'static str)>> {
+    let unread = |e: std::io::Error| Error::io(folder, "cannot list it", &e);
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(unread)? {
+        let name = entry.map_err(unread)?.file_name();
+        let Some(rest) = name.to_str().and_then(|n| n.strip_prefix(stem)) else { continue };
+        let is_part = rest.get(..3).is_some_and(|p| p.eq_ignore_ascii_case("#p#"));
+        let kinds = ["ibd", "cfg", "frm"];
+        let Some(kind) = kinds.into_iter().find(|kind| rest.rsplit('.').next() == Some(kind)) else {
+            continue;
+        };
+        if is_part || rest == format!(".{kind}") {
+            files.push((name, kind));
+        }
+    }
+    Ok(files)
+}
+
 /// The copies made so far; removed when they are not whole.
 #[derive(Default)]
 struct Copies {
     files: Vec<PathBuf>,
+    /// What will be in the last ones.
+    evidence: Vec<(PathBuf, Vec<u8>)>,
     bytes: u64,
     is_whole: bool,
+    /// The folder, if it was not there before.
+    made: Option<PathBuf>,
 }
 impl Copies {
-    /// Copies all files of a table: `t.ibd`, `t.cfg`, `t.frm`, and those of partitions, `t#P#….ibd`.
+    /// Copies all files of a table, but its `.cfg`, which is only read yet.
     fn take(&mut self, folder: &Path, stem: &str, to: &Path) -> Result<()> {
-        let unread = |e: &std::io::Error| Error::io(folder, "cannot list it", e);
         let mut found = [0, 0];
-        for entry in std::fs::read_dir(folder).map_err(|e| unread(&e))? {
-            let name = entry.map_err(|e| unread(&e))?.file_name();
-            let Some(rest) = name.to_str().and_then(|n| n.strip_prefix(stem)) else { continue };
-            let is_part = rest.get(..3).is_some_and(|p| p.eq_ignore_ascii_case("#p#"));
-            let Some(kind) = rest.rsplit('.').next().filter(|k| ["ibd", "cfg", "frm"].contains(k)) else {
-                continue;
-            };
-            if !is_part && rest != format!(".{kind}") {
-                continue;
-            }
+        for (name, kind) in files(folder, stem)? {
             found[0] += (kind == "ibd") as u32;
             found[1] += (kind == "cfg") as u32;
             let (from, copy) = (folder.join(&name), to.join(&name));
@@ -137,10 +167,16 @@ impl Copies {
                     "it is there already; a snapshot replaces nothing",
                 ));
             }
+            let uncopied = |e: std::io::Error| Error::io(&from, "cannot be copied", &e);
+            if kind == "cfg" {
+                let bytes = std::fs::read(&from).map_err(uncopied)?;
+                self.bytes += bytes.len() as u64;
+                self.evidence.push((copy, bytes));
+                continue;
+            }
             // Where the file system can, the kernel shares the blocks.
             self.files.push(copy.clone());
-            self.bytes +=
-                std::fs::copy(&from, &copy).map_err(|e| Error::io(&from, "cannot be copied", &e))?;
+            self.bytes += std::fs::copy(&from, &copy).map_err(uncopied)?;
         }
         if found[0] == 0 || found[0] != found[1] {
             return Err(Error::new(
@@ -154,12 +190,28 @@ impl Copies {
         }
         Ok(())
     }
+    fn sync(&self) -> Result<()> {
+        for copy in &self.files {
+            let file = std::fs::File::open(copy).and_then(|f| f.sync_all());
+            file.map_err(|e| Error::io(copy, "cannot be made durable", &e))?;
+        }
+        Ok(())
+    }
+    /// Writes what lets the copies be believed.
+    fn prove(&mut self) -> Result<()> {
+        for (copy, bytes) in std::mem::take(&mut self.evidence) {
+            self.files.push(copy.clone());
+            std::fs::write(&copy, bytes).map_err(|e| Error::io(&copy, "cannot be written", &e))?;
+        }
+        Ok(())
+    }
 }
 impl Drop for Copies {
     fn drop(&mut self) {
         if !self.is_whole {
             // Nothing else can be done about one that cannot be removed; the error that led here is told.
-            self.files.iter().for_each(|f| drop(std::fs::remove_file(f)));
+            self.files.iter().rev().for_each(|f| drop(std::fs::remove_file(f)));
+            self.made.iter().for_each(|folder| drop(std::fs::remove_dir(folder)));
         }
     }
 }
@@ -250,6 +302,7 @@ mod tests {
             std::fs::write(data.join(name), name).expect("a file");
         }
         let client = dir.path().join("client");
+        let script = script.replace("DATA", &data.display().to_string());
         std::fs::write(&client, format!("#!/bin/sh\n{script}\n")).expect("a file");
         std::fs::set_permissions(&client, std::fs::Permissions::from_mode(0o755)).expect("a script");
         let to = dir.path().join("copies");
@@ -271,7 +324,7 @@ mod tests {
         names.sort();
         names
     }
-    const ANSWERS: &str = "read a; echo host; echo /nowhere; echo 7; read a; echo 1; read flush; echo 1; read a; echo ID; read unlock; echo 1; cat >/dev/null";
+    const ANSWERS: &str = "read a; echo host; echo /nowhere; echo 7; read a; echo 1; read flush; touch -d 2001-01-01 DATA/t.cfg; echo 1; read a; echo ID; read unlock; echo 1; cat >/dev/null";
 
     #[test]
     fn a_table_is_copied_whole() {
@@ -285,7 +338,15 @@ mod tests {
     fn another_connection_behind_the_copying_leaves_nothing() {
         with_client(&ANSWERS.replace("ID", "8"), |to, taken| {
             assert!(taken.expect_err("an error").to_string().contains("connection was lost"));
-            assert!(names(to).is_empty());
+            assert!(!to.exists(), "the folder was made for the copies");
+        });
+    }
+    #[test]
+    fn evidence_that_was_there_before_is_none() {
+        let stale = ANSWERS.replace("touch -d 2001-01-01", "true").replace("ID", "7");
+        with_client(&stale, |to, taken| {
+            assert!(taken.expect_err("an error").to_string().contains("before the tables were locked"));
+            assert!(!to.exists());
         });
     }
     #[test]
@@ -294,7 +355,7 @@ mod tests {
             "read a; echo host; echo /nowhere; echo 7; read a; echo 1; echo no such table >&2",
             |to, taken| {
                 assert!(taken.expect_err("an error").to_string().contains("no such table"));
-                assert!(names(to).is_empty());
+                assert!(!to.exists());
             },
         );
     }

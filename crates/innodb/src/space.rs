@@ -10,8 +10,9 @@ use crate::moment::Moment;
 use crate::packed;
 use crate::page::{Page, kind, u32_at};
 use crate::zip;
+use ondol_base::sync::Mutex;
 use std::fs::File;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -93,10 +94,20 @@ fn size(exponent: u32) -> Option<usize> {
     (3..=7).contains(&exponent).then(|| 512usize << exponent)
 }
 
+/// The files of all tablespaces that this process has open, by device and inode.
+static READ: Mutex<Vec<(u64, u64)>> = Mutex::new(Vec::new());
+
+/// Whether this process has a tablespace open whose file this is, by whatever name.
+pub fn is_read(path: &Path) -> bool {
+    path.metadata().is_ok_and(|about| READ.lock().contains(&(about.dev(), about.ino())))
+}
+
 /// An open tablespace file. Reading takes `&self`: any number of threads may.
 pub struct Space {
     file: File,
     path: PathBuf,
+    /// Its place among [`READ`].
+    identity: (u64, u64),
     format: Format,
     /// The tablespace's number.
     id: u32,
@@ -106,6 +117,15 @@ pub struct Space {
     moment: OnceLock<Moment>,
     /// The log's position when the newest page was changed, of those that were read before the moment was known.
     newest: AtomicU64,
+}
+
+impl Drop for Space {
+    fn drop(&mut self) {
+        let mut read = READ.lock();
+        if let Some(at) = read.iter().position(|file| *file == self.identity) {
+            read.swap_remove(at);
+        }
+    }
 }
 
 impl Space {
@@ -125,8 +145,8 @@ impl Space {
     }
     /// The same of any tablespace.
     pub fn open_any(path: &Path) -> Result<Space> {
-        let file = File::open(path).map_err(|e| Error::io(path, "cannot open it", &e))?;
-        let length = file.metadata().map_err(|e| Error::io(path, "cannot ask for its length", &e))?;
+        // Before it is opened: a pipe's opening would wait for who writes to it.
+        let length = path.metadata().map_err(|e| Error::io(path, "cannot open it", &e))?;
         if !length.is_file() {
             return Err(Error::new(
                 path,
@@ -134,7 +154,9 @@ impl Space {
                 "it is not a file; a tablespace was expected (TABLE.ibd)",
             ));
         }
-        let length = length.len();
+        let file = File::open(path).map_err(|e| Error::io(path, "cannot open it", &e))?;
+        let about = file.metadata().map_err(|e| Error::io(path, "cannot ask for its length", &e))?;
+        let (length, identity) = (about.len(), (about.dev(), about.ino()));
         let mut head = [0u8; 64];
         file.read_exact_at(&mut head, 0).map_err(|_| {
             Error::new(
@@ -168,7 +190,8 @@ impl Space {
             )));
         }
         let (moment, newest) = (OnceLock::new(), AtomicU64::new(0));
-        let space = Space { file, path: path.to_path_buf(), format, id, pages, moment, newest };
+        READ.lock().push(identity);
+        let space = Space { file, path: path.to_path_buf(), identity, format, id, pages, moment, newest };
         let mut first = vec![0; format.page_size];
         space.read_page(0, &mut first)?;
         Ok(space)

@@ -179,9 +179,54 @@ fn a_file_is_read_on_evidence_only() {
         // Nor does an empty file make a data folder.
         assert!(matches!(evidence::find(inner.space(), true), Ok(Evidence::Assumed(Some(_)))));
     }
-    std::fs::write(path.with_extension("cfg"), b"nonsense").expect("a file");
-    assert_eq!(evidence::find(scan.space(), true).expect_err("a wrong .cfg").kind, Kind::Mismatch);
+    for wrong in [&b"nonsense"[..], &stored("mariadb-10.11", "everything.cfg").expect("a .cfg")] {
+        std::fs::write(path.with_extension("cfg"), wrong).expect("a file");
+        assert_eq!(evidence::find(scan.space(), true).expect_err("a wrong .cfg").kind, Kind::Mismatch);
+    }
     drop(dir);
+}
+
+/// What a server that was killed while tables were locked for export leaves behind is no evidence.
+#[test]
+fn an_export_that_was_left_behind_does_not_count() {
+    let (_dir, path) = unpacked("mariadb-10.11", "keyless");
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::create_dir(folder.path().join("shop")).expect("a folder");
+    let inner = folder.path().join("shop/keyless.ibd");
+    for name in ["ibd", "frm", "cfg"] {
+        std::fs::copy(path.with_extension(name), inner.with_extension(name)).expect("a copy");
+    }
+    let cfg = inner.with_extension("cfg");
+    let scan = Scan::open(&inner).expect("a table");
+    // A folder of copies; then a server's, without the server.
+    let copied = evidence::find(scan.space(), false).expect("evidence");
+    assert_eq!(copied, Evidence::Exported(cfg.clone()));
+    std::fs::write(folder.path().join("ibdata1"), b"").expect("a file");
+    let why = evidence::find(scan.space(), false).expect_err("no server").to_string();
+    assert!(why.contains("no server is seen"), "{why}");
+    assert!(evidence::still(scan.space(), &copied).is_err());
+    // With the server; of times that are told by hundredths of a second.
+    let wait = || std::thread::sleep(std::time::Duration::from_millis(300));
+    let written = |file: &Path| {
+        let file = std::fs::File::options().append(true).open(file).expect("a file");
+        file.set_modified(std::time::SystemTime::now()).expect("a time");
+    };
+    let open = std::fs::File::options().append(true).open(&inner).expect("a file");
+    wait();
+    let mut server = std::process::Command::new("sleep").arg("60").stdout(open).spawn().expect("a process");
+    let before = evidence::find(scan.space(), false).expect_err("an old .cfg").to_string();
+    wait();
+    written(&cfg);
+    let locked = evidence::find(scan.space(), false);
+    let still = evidence::still(scan.space(), &copied);
+    wait();
+    written(&inner);
+    let after = evidence::find(scan.space(), false).expect_err("a newer file").to_string();
+    server.kill().and_then(|()| server.wait()).expect("an end");
+    assert!(before.contains("(sleep)") && before.contains("is older than"), "{before}");
+    assert_eq!(locked, Ok(Evidence::Exported(cfg)));
+    assert_eq!(still, Ok(()));
+    assert!(after.contains("was written after it"), "{after}");
 }
 
 #[test]

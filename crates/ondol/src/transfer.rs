@@ -108,6 +108,11 @@ impl Session {
                 CopyEnd::File(path) => {
                     let to = Path::new(path);
                     let create = |e| file_error(path, "create", e);
+                    if ondol_innodb::space::is_read(to) {
+                        let why = format!("\"{path}\" is a tablespace that is being read");
+                        return Err(SqlError::new(sqlstate::OBJECT_IN_USE, why)
+                            .hint("COPY does not replace what its query, or a prepared one, reads."));
+                    }
                     if is_in_place(to) {
                         let mut file = File::create(to).map_err(create)?;
                         let done =

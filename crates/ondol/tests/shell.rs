@@ -718,7 +718,9 @@ fn an_interrupted_demo_leaves_no_folder() {
         std::thread::sleep(Duration::from_millis(20));
     }
     assert_eq!(entries(), 1);
-    let kill = Command::new("kill").args(["-INT", &demo.id().to_string()]).status().expect("kill runs");
+    // The shell's own: the program is not everywhere.
+    let kill = format!("kill -INT {}", demo.id());
+    let kill = Command::new("sh").args(["-c", &kill]).status().expect("the shell runs");
     assert!(kill.success());
     assert_eq!(demo.wait().expect("it ends").code(), Some(130));
     assert_eq!(entries(), 0);

@@ -1,5 +1,5 @@
 //! `ondol innodb`: tables of MySQL and MariaDB, read from their files.
-use super::{Done, Failed};
+use super::{Done, Failed, tell};
 use clap::{Subcommand, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 use ondol::Unfinished;
@@ -9,8 +9,10 @@ use ondol_innodb::scan::{Buffers, Scan};
 use ondol_innodb::value;
 use ondol_scan::csv::Dialect;
 use std::io::{IsTerminal, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -280,6 +282,15 @@ fn export(args: Export) -> Done {
         workers: args.threads.map_or_else(ondol_base::thread::parallelism, usize::from),
         ordered: !args.unordered,
     };
+    if !matches!(options.format, export::Format::Text(_))
+        && let Some(n) =
+            (1..options.columns.len()).find(|n| options.columns[..*n].contains(&options.columns[*n]))
+    {
+        let name = &scan.columns()[options.columns[n]].name;
+        return Err(Failed::Message(format!(
+            "--columns has {name} twice; the columns of Parquet and Arrow have names of their own"
+        )));
+    }
     let bar = bar(leaf_bytes(&scan));
     let started = std::time::Instant::now();
     let done = if to_standard_output {
@@ -288,11 +299,15 @@ fn export(args: Export) -> Done {
             bar.set_position(d.read)
         })
     } else {
-        let unfinished = create(&args.to, args.overwrite)?;
-        let done = export::export(scan.clone(), &options, &mut &unfinished.file, &args.to, |d| {
-            bar.set_position(d.read)
-        });
+        let beside = |kind| args.file.with_extension(kind);
+        let inputs = [Some(beside("frm")), Some(beside("cfg")), args.definition.schema.clone()];
+        let unfinished = create(&args.to, args.overwrite, &inputs)?;
+        let interrupted = Arc::new(AtomicBool::new(false));
+        ondol_base::interrupt::sets(interrupted.clone()).map_err(|e| Failed::io("interrupts", e))?;
+        let mut out = Interruptible { file: &unfinished.file, interrupted };
+        let done = export::export(scan.clone(), &options, &mut out, &args.to, |d| bar.set_position(d.read));
         done.and_then(|done| {
+            evidence::still(scan.space(), &evidence)?;
             unfinished
                 .finish()
                 .map(|()| done)
@@ -302,17 +317,17 @@ fn export(args: Export) -> Done {
     bar.finish_and_clear();
     let done = done.map_err(told)?;
     if done.nulled > 0 {
-        eprintln!("{} dates were no days of the calendar, and are NULL", done.nulled);
+        tell(&format!("{} dates were no days of the calendar, and are NULL\n", done.nulled));
     }
     if !to_standard_output {
         let seconds = started.elapsed().as_secs_f64().max(1e-9);
-        eprintln!(
-            "{} rows, {:.1} MB, in {seconds:.2} s ({:.0} rows a second, {:.0} MB of pages a second); the file was {evidence}",
+        tell(&format!(
+            "{} rows, {:.1} MB, in {seconds:.2} s ({:.0} rows a second, {:.0} MB of pages a second); the file was {evidence}\n",
             done.rows,
             done.written as f64 / 1e6,
             done.rows as f64 / seconds,
             done.read as f64 / 1e6 / seconds
-        );
+        ));
     }
     Ok(())
 }
@@ -345,24 +360,55 @@ fn import(args: Import) -> Done {
     let done = done?;
     closed?;
     for left_out in &done.left_out {
-        eprintln!("not made: {left_out}");
+        tell(&format!("not made: {left_out}\n"));
     }
     if done.nulled > 0 {
-        eprintln!("{} dates were no days of the calendar, and are NULL", done.nulled);
+        tell(&format!("{} dates were no days of the calendar, and are NULL\n", done.nulled));
     }
     let seconds = started.elapsed().as_secs_f64().max(1e-9);
-    eprintln!(
-        "{}: {} rows, in {seconds:.2} s ({:.0} rows a second, {:.0} MB of pages a second); the file was {evidence}",
+    tell(&format!(
+        "{}: {} rows, in {seconds:.2} s ({:.0} rows a second, {:.0} MB of pages a second); the file was {evidence}\n",
         import.table,
         done.rows,
         done.rows as f64 / seconds,
         done.read as f64 / 1e6 / seconds
-    );
+    ));
     Ok(())
 }
 
-/// The export's file, unless there is something already that it must not replace.
-fn create(to: &Path, overwrite: bool) -> Result<Unfinished, Failed> {
+/// A file that takes nothing more after an interrupt (Ctrl-C), so that what was begun is taken away.
+struct Interruptible<'a> {
+    file: &'a std::fs::File,
+    interrupted: Arc<AtomicBool>,
+}
+impl Write for Interruptible<'_> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        if self.interrupted.load(Ordering::Relaxed) {
+            return Err(std::io::Error::other("it was interrupted"));
+        }
+        self.file.write(bytes)
+    }
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Writes a line to standard output.
+fn say(what: &dyn std::fmt::Display) -> Done {
+    let line = format!("{what}\n");
+    std::io::stdout().write_all(line.as_bytes()).map_err(|e| Failed::io("standard output", e))
+}
+
+/// The export's file, unless there is something already that it must not replace, least of all what is read.
+fn create(to: &Path, overwrite: bool, inputs: &[Option<PathBuf>]) -> Result<Unfinished, Failed> {
+    let identity = |path: &Path| path.metadata().ok().map(|about| (about.dev(), about.ino()));
+    let is_input = |input: &PathBuf| identity(input).is_some_and(|file| identity(to) == Some(file));
+    if ondol_innodb::space::is_read(to) || inputs.iter().flatten().any(is_input) {
+        return Err(Failed::Message(format!(
+            "{}: it is one of the files that are read, and is not replaced",
+            to.display()
+        )));
+    }
     // A device or pipe of that name would be replaced, not written to.
     if to.metadata().is_ok_and(|m| !m.is_file()) {
         return Err(Failed::Message(format!(
@@ -416,15 +462,12 @@ fn snapshot(args: Snapshot) -> Done {
         wait: args.wait,
     })
     .map_err(told)?;
-    for file in &taken.files {
-        println!("{}", file.display());
-    }
-    eprintln!(
-        "{:.1} MB; the tables were locked for {:.3} s",
+    tell(&format!(
+        "{:.1} MB; the tables were locked for {:.3} s\n",
         taken.bytes as f64 / 1e6,
         taken.locked.as_secs_f64()
-    );
-    Ok(())
+    ));
+    taken.files.iter().try_for_each(|file| say(&file.display()))
 }
 
 fn info(file: &Path, schema: Option<&Path>) -> Done {
@@ -486,7 +529,7 @@ fn check(file: &Path, schema: Option<&Path>) -> Done {
     let mut wrong = 0;
     for number in 0..space.pages() {
         if let Err(e) = space.read_page(number, &mut page) {
-            bar.suspend(|| println!("{e}"));
+            bar.suspend(|| say(&e))?;
             wrong += 1;
         }
         bar.set_position(number as u64 * size as u64);
@@ -500,17 +543,17 @@ fn check(file: &Path, schema: Option<&Path>) -> Done {
         }) {
             Ok(n) => deleted += n,
             Err(e) => {
-                bar.suspend(|| println!("{e}"));
+                bar.suspend(|| say(&e))?;
                 wrong += 1;
             }
         }
     }
     bar.finish_and_clear();
-    println!(
+    say(&format_args!(
         "{} pages, {} leaves, {rows} rows, {deleted} records marked as deleted; {}",
         space.pages(),
         scan.leaves().pages.len(),
         if wrong == 0 { "whole".to_string() } else { format!("{wrong} findings") }
-    );
+    ))?;
     if wrong > 0 { Err(Failed::Told) } else { Ok(()) }
 }
