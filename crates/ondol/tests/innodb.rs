@@ -91,6 +91,8 @@ fn arguments_that_make_no_sense_are_named() {
         (vec!["--to", "/dev/null", "--format", "csv", "--overwrite"], "it is there and no file"),
         (vec!["--to", &folder_path, "--format", "csv", "--overwrite"], "it is there and no file"),
         (vec!["--to", &parquet, "--columns", "id,w"], "it has no column w; it has id, v"),
+        (vec!["--to", &parquet, "--columns", "id,v,id"], "--columns has id twice"),
+        (vec!["--to", &csv, "--schema", "/dev/zero"], "it is not a file"),
     ] {
         let (_, said, code) = export(&table, &args, Stdio::piped());
         assert_eq!(code, Some(1), "{args:?}");
@@ -165,9 +167,45 @@ fn a_table_is_imported() {
     );
 }
 
+/// By its own name or another one, and from SQL.
+#[test]
+fn what_is_read_is_not_replaced() {
+    let (folder, table) = unpacked();
+    let path = |name: &str| folder.path().join(name).to_str().expect("a plain path").to_string();
+    let (ibd, cfg, link, other) = (path("tree.ibd"), path("tree.cfg"), path("link.ibd"), path("other.csv"));
+    std::os::unix::fs::symlink(&ibd, &link).expect("a link");
+    std::fs::hard_link(&ibd, &other).expect("a second name");
+    let before = [&ibd, &cfg].map(|file| std::fs::read(file).expect("a file"));
+    for to in [&ibd, &cfg, &link, &other] {
+        let (_, said, code) = export(&table, &["--to", to, "--format", "csv", "--overwrite"], Stdio::piped());
+        assert_eq!(code, Some(1), "{to}: {said}");
+        assert!(said.contains("it is one of the files that are read"), "{said}");
+    }
+    let database = ondol::Database::open(folder.path().join("db")).expect("a database");
+    let mut session = database.session();
+    for (to, format) in [(&ibd, "csv"), (&link, "csv"), (&other, "parquet")] {
+        let copy = format!("COPY (SELECT * FROM innodb_scan('{ibd}')) TO '{to}' (FORMAT {format})");
+        let e = session.execute(&copy).expect_err("it is read");
+        assert_eq!(e.sqlstate(), "55006", "{e}");
+    }
+    drop(session);
+    database.close().expect("an end");
+    assert_eq!([&ibd, &cfg].map(|file| std::fs::read(file).expect("a file")), before);
+}
+
 #[test]
 fn standard_output_that_is_full_or_closed() {
     let (_folder, table) = unpacked();
+    // What `check` finds, too.
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("a full device");
+    let checked = Command::new(env!("CARGO_BIN_EXE_ondol"))
+        .args(["innodb", "check"])
+        .arg(&table)
+        .stdout(full)
+        .output()
+        .expect("ondol runs");
+    assert_eq!(checked.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&checked.stderr).contains("standard output: No space left"));
     for format in ["csv", "parquet", "arrow"] {
         let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("a full device");
         let (_, said, code) = export(&table, &["--to", "-", "--format", format], full.into());
