@@ -14,6 +14,7 @@ use crate::moment::Moment;
 use crate::page::{Page, u32_at, u64_at};
 use crate::space::Space;
 use crate::{redo, undo};
+use ondol_base::clock;
 use std::fmt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -252,7 +253,8 @@ fn began(process: &Path) -> Option<SystemTime> {
     let began: u64 = about.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()?;
     let up: f64 = up.split_whitespace().next()?.parse().ok()?;
     let age = Duration::try_from_secs_f64(up).ok()?.checked_sub(Duration::from_millis(began * 10))?;
-    SystemTime::now().checked_sub(age)
+    let now = Duration::from_micros(clock::wall_us().try_into().ok()?);
+    SystemTime::UNIX_EPOCH.checked_add(now.checked_sub(age)?)
 }
 
 /// Another process that has the file, or the system tablespace of the data folder around it, open for writing. Only processes that may be looked into are found: those of the same user, all for root.
