@@ -12,6 +12,7 @@ use crate::leaves::Maker;
 use crate::session::Session;
 use ondol_engine::{Access, ColumnDef, IndexColumn, IndexKind, Inserter, Isolation, Rows};
 use ondol_innodb::error::{Error, Kind};
+use ondol_innodb::evidence::{self, Evidence};
 use ondol_innodb::scan::{Buffers, Scan};
 use ondol_innodb::value::ZeroDates;
 use ondol_scan::pipeline::{self, Hand};
@@ -36,6 +37,8 @@ pub struct Import {
     pub zero_dates: ZeroDates,
     /// Threads that read, convert and insert; at least one.
     pub workers: usize,
+    /// Why the file is believed, as [`evidence::find`] told; looked at once more before the commit.
+    pub evidence: Evidence,
 }
 
 /// What was imported, so far or in all.
@@ -94,8 +97,7 @@ fn keys(table: &Table) -> (Vec<NewIndex>, Vec<String>) {
 }
 
 impl Session {
-    /// Makes a table of a tablespace's, with its primary key and unique keys, and loads its rows. Whether the file may be believed is for the caller to know
-    /// (`ondol_innodb::evidence`). `progress` is told now and then. Not within a transaction.
+    /// Makes a table of a tablespace's, with its primary key and unique keys, and loads its rows. `progress` is told now and then. Not within a transaction.
     pub fn import_innodb(
         &mut self,
         scan: &Scan,
@@ -114,6 +116,7 @@ impl Session {
             s.connection.begin(Isolation::ReadCommitted, Access::ReadWrite)?;
             // P1
             let done = s.import_rows(scan, import, &mut progress).and_then(|done| {
+                evidence::still(scan.space(), &import.evidence).map_err(failed)?;
                 s.connection.commit()?;
                 Ok(done)
             });

@@ -1,5 +1,6 @@
 //! `innodb_scan` in SQL and import, over files that servers wrote (`crates/innodb/tests/files`): what it gives is what `ondol innodb export` writes, whatever SQL is above it.
 use ondol::{Database, Import, Session, TempFolder, ZeroDates};
+use ondol_innodb::evidence::Evidence;
 use ondol_innodb::export::{self, Format, Options};
 use ondol_innodb::scan::Scan;
 use ondol_innodb::table::Type as Foreign;
@@ -544,7 +545,23 @@ fn scan(file: &str) -> Scan {
 }
 
 fn import(table: &str, zero_dates: ZeroDates) -> Import {
-    Import { table: table.into(), zero_dates, workers: 3 }
+    Import { table: table.into(), zero_dates, workers: 3, evidence: Evidence::Assumed(None) }
+}
+
+/// The server's tables are unlocked while they are read: nothing is left of what was read.
+#[test]
+fn an_import_ends_with_its_evidence() {
+    let mut g = given();
+    let file = g.file("mariadb-10.11", "keyed");
+    let opened = scan(&file);
+    let evidence = ondol_innodb::evidence::find(opened.space(), false).expect("evidence");
+    let Evidence::Exported(cfg) = evidence.clone() else { panic!("{evidence}") };
+    let wish = Import { evidence, ..import("locked", ZeroDates::Refuse) };
+    let unlock = |_: &_| drop(std::fs::remove_file(&cfg));
+    let e = g.session.import_innodb(&opened, &wish, unlock).unwrap_err();
+    assert_eq!(e.sqlstate(), "55000", "{e}");
+    let e = g.session.execute("SELECT * FROM locked").map(|_| ()).unwrap_err();
+    assert_eq!(e.sqlstate(), "42P01");
 }
 
 #[test]

@@ -339,6 +339,7 @@ fn import(args: Import) -> Done {
         table: args.table.unwrap_or_else(|| scan.definition().table.name.clone()),
         zero_dates: ZeroDates::meant(args.zero_dates),
         workers: args.threads.map_or_else(ondol_base::thread::parallelism, usize::from),
+        evidence: evidence.clone(),
     };
     let mut options = ondol::OpenOptions::new();
     if let Some(n) = args.memory_limit {
