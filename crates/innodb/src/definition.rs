@@ -57,7 +57,7 @@ pub fn table_name(file: &Path) -> String {
 }
 
 /// The `.frm` of a tablespace: beside it, of its name; of a partition, `TABLE#P#….ibd`, that of its table.
-fn frm_beside(path: &Path) -> PathBuf {
+pub fn frm_beside(path: &Path) -> PathBuf {
     let own = path.with_extension("frm");
     let name = path.file_stem().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
     match name.to_ascii_lowercase().find("#p#") {

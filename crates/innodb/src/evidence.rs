@@ -5,10 +5,9 @@
 //!
 //! - **E1** Of a data folder, or a prepared backup, three things are looked at: that the log has nothing left to apply ([`crate::redo`]; of a backup, what its checkpoint file says), which
 //!   transactions were not finished ([`crate::undo`]), and then of each page that it is not newer, and of each row that its transaction was finished ([`crate::moment`]).
+//! - **E2** Where one of these cannot be looked at, or is of a version that was never tried, the evidence is refused, with the reason.
 //! - **E3** `TABLE.cfg`, which `FLUSH TABLES … FOR EXPORT` writes and UNLOCK TABLES removes, counts if it names this tablespace and the root of one of its indexes. A server that is killed
 //!   leaves it behind. So beside a file that a process has open for writing, or within a data folder, it counts only if such a process is older than it, and the file was not written after it.
-//! - **E2** Where one of these cannot be looked at, or is of a version that was never tried, the evidence is refused, with the reason.
-use crate::definition::contents;
 use crate::error::{Error, Kind, Result};
 use crate::moment::Moment;
 use crate::page::{Page, u32_at, u64_at};
@@ -132,7 +131,7 @@ fn exported(
     if !about.is_file() {
         return Err(no_export());
     }
-    let bytes = contents(cfg)?;
+    let bytes = std::fs::read(cfg).map_err(|e| Error::io(cfg, "cannot be read", &e))?;
     let (table, size) = head(&bytes).ok_or_else(no_export)?;
     let (path, expected) = (space.path(), space.format().page_size);
     if size as usize != expected {

@@ -299,8 +299,8 @@ fn export(args: Export) -> Done {
             bar.set_position(d.read)
         })
     } else {
-        let beside = |kind| args.file.with_extension(kind);
-        let inputs = [Some(beside("frm")), Some(beside("cfg")), args.definition.schema.clone()];
+        let frm = ondol_innodb::definition::frm_beside(&args.file);
+        let inputs = [Some(frm), Some(args.file.with_extension("cfg")), args.definition.schema.clone()];
         let unfinished = create(&args.to, args.overwrite, &inputs)?;
         let interrupted = Arc::new(AtomicBool::new(false));
         ondol_base::interrupt::sets(interrupted.clone()).map_err(|e| Failed::io("interrupts", e))?;
