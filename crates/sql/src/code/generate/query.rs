@@ -5,6 +5,7 @@
 //! ```
 //! - **Q1** A query with LIMIT 0 or whose last row was taken goes to its end at once, out of whatever loops.
 //! - **Q2** Rows that FOR UPDATE names are locked when they are about to go out (see `lock`).
+//! - **Q3** LIMIT counts the rows that the query gives, whether the consumer takes or drops them.
 use super::super::op::Op;
 use super::super::operand::*;
 use super::super::program::{GroupDef, SortKey};
@@ -120,10 +121,21 @@ impl<'a> Gen<'a> {
         }
     }
 
-    fn count_down(&mut self, limit: Option<u16>, end: Label) {
-        if let Some(r) = limit {
-            self.op(Op::CountDown { left: State(Span::new(r, 1)), to: end });
-        }
+    /// Q3: hands a row to the consumer and counts it. A consumer that drops the row comes to the counting, too.
+    fn give(
+        &mut self,
+        row: RowOut,
+        limit: Option<u16>,
+        next: Label,
+        end: Label,
+        consume: ConsumeRow<'_, 'a>,
+    ) -> SqlResult<()> {
+        let Some(left) = limit else { return consume(self, row, next, end) };
+        let given = self.label();
+        consume(self, row, given, end)?;
+        self.here(given);
+        self.op(Op::CountDown { left: State(Span::new(left, 1)), to: end });
+        Ok(())
     }
 
     /// The order wanted, if it is one of a single rel's columns.
@@ -234,15 +246,11 @@ impl<'a> Gen<'a> {
                     g.lock_rows(q, next)?;
                 }
                 g.skip(offset, next);
-                match g.whole_row(q).filter(|_| raw && places.len() == visible) {
-                    Some(cursor) => consume(g, RowOut::Raw(cursor), next, end)?,
-                    None => {
-                        let first = g.targets(q, &places)?;
-                        consume(g, RowOut::Registers(first), next, end)?
-                    }
-                }
-                g.count_down(limit, end);
-                return Ok(());
+                let out = match g.whole_row(q).filter(|_| raw && places.len() == visible) {
+                    Some(cursor) => RowOut::Raw(cursor),
+                    None => RowOut::Registers(g.targets(q, &places)?),
+                };
+                return g.give(out, limit, next, end, consume);
             }
             let first = g.registers(places.len() + carried.len());
             for (n, t) in places.iter().enumerate() {
@@ -265,8 +273,7 @@ impl<'a> Gen<'a> {
                 }
                 None => {
                     g.skip(offset, next);
-                    consume(g, RowOut::Registers(first), next, end)?;
-                    g.count_down(limit, end);
+                    g.give(RowOut::Registers(first), limit, next, end, consume)?;
                 }
             }
             Ok(())
@@ -297,8 +304,7 @@ impl<'a> Gen<'a> {
                     self.op(Op::SortCol { dst: Out(first + n), sort, column: Col(n) });
                 }
             }
-            consume(self, RowOut::Registers(first), again, end)?;
-            self.count_down(limit, end);
+            self.give(RowOut::Registers(first), limit, again, end, consume)?;
             self.jump(again);
             self.here(over);
             self.end_turns(mark, reset);
@@ -519,8 +525,7 @@ impl<'a> Gen<'a> {
                     if distinct.is_some() {
                         g.skip(offset, next);
                     }
-                    consume(g, RowOut::Registers(first), next, end)?;
-                    g.count_down(limit, end);
+                    g.give(RowOut::Registers(first), limit, next, end, consume)?;
                 }
             }
             Ok(())
@@ -665,8 +670,7 @@ impl<'a> Gen<'a> {
             for i in 0..visible as u16 {
                 self.op(Op::SortCol { dst: Out(first + i), sort, column: Col(i) });
             }
-            consume(self, RowOut::Registers(first), again, end)?;
-            self.count_down(limit, end);
+            self.give(RowOut::Registers(first), limit, again, end, consume)?;
             self.jump(again);
             self.here(over);
             self.end_turns(mark, reset);
