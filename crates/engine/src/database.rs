@@ -288,7 +288,7 @@ impl Database {
             dictionary::load(&session, &dictionary, 1)?
         };
         let tables = || catalog.tables.values();
-        let total: u64 = tables().map(|t| t.estimate_rows() * t.indexes.len() as u64).sum();
+        let total: u64 = tables().map(|t| t.count_rows() * t.indexes.len() as u64).sum();
         let empty = tables().map(|t| (t.clone(), t.indexes.clone())).collect();
         let report = |done| progress(Opening::Indexes { done, total });
         let index_entries = fill(&kernel, empty, fill::From::Recovered, None, &report)?.entries;
@@ -393,7 +393,7 @@ impl Database {
         let mut sum = 0;
         for t in self.catalog().tables.values() {
             let bytes = (t.store.rows.bytes() + t.store.strings.bytes()) as u64;
-            out.push(("table", t.def.name.clone(), t.estimate_rows(), bytes));
+            out.push(("table", t.def.name.clone(), t.count_rows(), bytes));
             sum += bytes;
             for i in t.kept_up() {
                 let bytes = i.index.memory_bytes() as u64;
@@ -403,7 +403,7 @@ impl Database {
         }
         for t in self.dictionary.all() {
             let bytes = (t.store.rows.bytes() + t.store.strings.bytes()) as u64;
-            out.push(("dictionary", t.def.name.clone(), t.estimate_rows(), bytes));
+            out.push(("dictionary", t.def.name.clone(), t.count_rows(), bytes));
             sum += bytes;
         }
         let used = self.kernel.space.budget.used() as u64;

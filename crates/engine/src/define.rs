@@ -293,7 +293,7 @@ impl Connection {
                 constraint,
                 columns,
             };
-            let rows = old.estimate_rows();
+            let rows = old.count_rows();
             let layout = Table::layout_of(&old.def);
             let index = TableIndex::new(&db.kernel, &old.def, &layout, def.clone(), rows)?;
             let from = match online {

@@ -184,7 +184,7 @@ impl Target {
 impl Unit {
     fn new(kernel: &Kernel, table: Arc<Table>, indexes: Vec<Arc<TableIndex>>, from: From) -> Unit {
         let trees = indexes.iter().any(|i| i.index.as_btree().is_some());
-        let expected = if trees { table.estimate_rows() } else { 0 };
+        let expected = if trees { table.count_rows() } else { 0 };
         let mut samples = vec![vec![]; indexes.len()];
         if expected as usize > 4 * SAMPLE {
             sample(kernel, &table, &indexes, from, &mut samples)

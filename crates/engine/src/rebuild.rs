@@ -29,7 +29,7 @@ impl Connection {
         self.dropped.push(old.heaps);
         d::remove_table(&mut self.session, &db.dictionary, def.id)?;
         d::add_table(&mut self.session, &db.dictionary, &def, heaps)?;
-        let (layout, rows) = (Table::layout_of(&def), old.estimate_rows());
+        let (layout, rows) = (Table::layout_of(&def), old.count_rows());
         let indexes = def
             .indexes
             .iter()

@@ -322,9 +322,13 @@ impl Table {
     pub fn pages(&self) -> usize {
         self.store.rows.pages()
     }
-    /// Rows that are taken, live or not yet collected.
-    pub fn estimate_rows(&self) -> u64 {
+    /// Rows that are taken, live or not yet collected: every page is looked at.
+    pub fn count_rows(&self) -> u64 {
         self.store.rows.taken()
+    }
+    /// About as many, in a time that does not grow with the table.
+    pub fn estimate_rows(&self) -> u64 {
+        self.store.rows.estimate_taken()
     }
 }
 

@@ -85,7 +85,7 @@ pub(crate) fn rows(
                     Int4(t.def.columns.len() as i32),
                     Int4(t.def.indexes.len() as i32),
                     Int4(t.layout.row_size as i32),
-                    Int8(t.estimate_rows() as i64),
+                    Int8(t.count_rows() as i64),
                     Int8(bytes as i64),
                 ])?;
             }

@@ -7,6 +7,7 @@ use super::{Binder, coerce, system};
 use crate::bound::{Expr, ExprKind, From, JoinKind, Query, Rel, RelEntry, Target};
 use crate::foreign::{Argument, ForeignTable};
 use crate::parse::tree::{self, Alias, JoinType, Node, RangeVar, node::Node as Kind};
+use crate::plan::refs::MAX_RELS;
 use ondol_types::{SqlError, SqlResult, Type, sqlstate};
 use std::sync::Arc;
 
@@ -65,8 +66,11 @@ impl<'a> Binder<'a> {
                 .map_err(|e| at(e, location))?;
         }
         let level = self.level();
-        let index = u16::try_from(level.rels.len())
-            .map_err(|_| SqlError::new(sqlstate::PROGRAM_LIMIT_EXCEEDED, "too many range table entries"))?;
+        if level.rels.len() == MAX_RELS {
+            let message = format!("a query of more than {MAX_RELS} tables is not possible");
+            return Err(at(SqlError::new(sqlstate::PROGRAM_LIMIT_EXCEEDED, message), location));
+        }
+        let index = level.rels.len() as u16;
         level.rels.push(RelEntry { rel, alias: name.to_string(), columns });
         let item = Item {
             name: name.to_string(),

@@ -1,6 +1,7 @@
 //! Which way into one table: an index by all its columns, a range of a B+-tree, or all rows.
 //!
-//! Without statistics, the row counts are rules of thumb from the number n of the table's slots in use: k of m key columns of a
+//! Without statistics, the row counts are rules of thumb from the number n of the table's slots in use, which some of its pages
+//! tell, so that planning takes no longer for a larger table: k of m key columns of a
 //! unique index leave n^(1 - k/m) rows, those of another index n^(1 - k/(m + 1)), and never more than fewer of them would; a bound on one side a third, on both a
 //! tenth; any other equality a tenth, any other condition a third.
 use super::classify::{self, comparison, is_int, is_string};
@@ -16,6 +17,8 @@ pub type Order = [(u16, bool, bool)];
 
 pub struct Choice<'a> {
     pub access: Access<'a>,
+    /// How many keys are looked up: one, or those of a list.
+    pub lookups: f64,
     /// How many rows the access itself gives.
     pub fetched: f64,
     /// How many remain after the conditions.
@@ -72,6 +75,13 @@ pub fn is_equality(e: &Expr, rel: u16, column: u16, value: &Expr) -> bool {
     let is_column = |e: &Expr| matches!(e.unrelabelled().kind, ExprKind::Column { depth: 0, rel: r, column: c } if r == rel && c == column);
     comparison(*func).is_some_and(|c| c.cond == Cond::Eq)
         && (std::ptr::eq(left, value) && is_column(right) || std::ptr::eq(right, value) && is_column(left))
+}
+
+/// Whether `e` is `column IN (list)`, the list being that very one.
+pub fn is_member(e: &Expr, rel: u16, column: u16, list: &[Expr]) -> bool {
+    let ExprKind::InList { arg, list: of, negated: false, .. } = &e.kind else { return false };
+    let is_column = matches!(arg.unrelabelled().kind, ExprKind::Column { depth: 0, rel: r, column: c } if r == rel && c == column);
+    is_column && std::ptr::eq(&of[..], list)
 }
 
 /// Whether a value of the comparison's other side can be a key: (column's type, its side's type, the value's).
@@ -179,16 +189,15 @@ fn leading_keys<'a>(index: &IndexDef, c: &Conditions<'a>) -> (Vec<KeyValue<'a>>,
     (keys, lists)
 }
 
-/// The best way in. `conjuncts` are those that can be evaluated when the rels of `bound` and this one are bound.
+/// The best way into a table of `n` rows. `conjuncts` are those that can be evaluated when the rels of `bound` and this one are bound.
 pub fn choose<'a>(
-    table: &Table,
+    (table, n): (&Table, f64),
     rel: u16,
     bound: RelSet,
     conjuncts: &[&'a Expr],
     order: Option<&Order>,
     limited: bool,
 ) -> Choice<'a> {
-    let n = table_rows(table);
     let c = conditions(table, rel, bound, conjuncts);
     let ordered = order.is_none_or(|o| o.is_empty());
     let all: Vec<(Vec<KeyValue<'a>>, usize)> =
@@ -208,20 +217,22 @@ pub fn choose<'a>(
         .map(|i| rows_of_keys(i, all[i].0.len()))
         .fold(n * selectivity(conjuncts, rel, bound), f64::min)
         .max(1.0);
-    let mut best = Choice { access: Access::Full, fetched: n, rows, ordered, uses_others: false };
+    let mut best =
+        Choice { access: Access::Full, lookups: 1.0, fetched: n, rows, ordered, uses_others: false };
     let mut best_cost = cost(&best, n, limited);
     for (number, index) in table.def.indexes.iter().enumerate() {
         let m = index.columns.len();
         let (keys, lists) = all[number].clone();
         let uses_others = keys.iter().any(others);
         let choice = if keys.len() == m {
-            let times = keys
+            let lookups = keys
                 .iter()
                 .map(|k| if let KeyValue::List(l) = k { l.len() as f64 } else { 1.0 })
                 .product::<f64>();
-            let fetched = (rows_of_keys(number, m) * times).min(n);
+            let fetched = (rows_of_keys(number, m) * lookups).min(n);
             Choice {
                 access: Access::Lookup { index: number, keys, unique: index.unique },
+                lookups,
                 fetched,
                 rows: fetched.min(rows.max(1.0)),
                 ordered: ordered || (index.unique && lists == 0),
@@ -253,6 +264,7 @@ pub fn choose<'a>(
                 || [low, high].iter().flatten().any(|(e, _)| !refs(e).is_empty());
             Choice {
                 access: Access::Range { index: number, prefix, low, high, backward: backward == Some(true) },
+                lookups: 1.0,
                 fetched,
                 rows: fetched.min(rows),
                 ordered: ordered || backward.is_some(),
@@ -274,8 +286,8 @@ fn cost(c: &Choice<'_>, n: f64, limited: bool) -> f64 {
     let fetch = match &c.access {
         // A scan in storage order touches memory in sequence.
         Access::Full => n * 0.5 + 5.0,
-        Access::Lookup { unique: true, .. } => c.fetched,
-        Access::Lookup { .. } => 1.0 + c.fetched * 1.1,
+        Access::Lookup { unique: true, .. } => c.fetched.max(c.lookups),
+        Access::Lookup { .. } => 1.0 + (c.fetched * 1.1).max(c.lookups),
         Access::Range { .. } => 3.0 + c.fetched * 1.3,
     };
     match (c.ordered, limited) {

@@ -10,13 +10,32 @@ use super::access::{self, Choice, hash_keys, table_rows};
 use super::node::{Access, Method, Node};
 use super::refs::*;
 use crate::bound::*;
+use std::collections::HashSet;
 
 /// What planning a query's FROM needs to know.
 pub struct Context<'a> {
-    pub query: &'a Query,
+    query: &'a Query,
     /// The order wanted, when all of it is of one rel's columns.
-    pub order: Option<(u16, Vec<(u16, bool, bool)>)>,
-    pub limited: bool,
+    order: Option<Wanted>,
+    limited: bool,
+    /// For each rel that is a table: its rows.
+    rows: Vec<Option<f64>>,
+}
+
+/// An order of one rel's columns.
+pub type Wanted = (u16, Vec<(u16, bool, bool)>);
+
+impl<'a> Context<'a> {
+    pub fn new(query: &'a Query, order: Option<Wanted>, limited: bool) -> Context<'a> {
+        let rows = |r: &RelEntry| match &r.rel {
+            Rel::Table(t) => Some(table_rows(t)),
+            _ => None,
+        };
+        Context { query, order, limited, rows: query.rels.iter().map(rows).collect() }
+    }
+    fn rows(&self, rel: u16) -> f64 {
+        self.rows.get(rel as usize).copied().flatten().unwrap_or(0.0)
+    }
 }
 
 pub struct Planned<'a> {
@@ -88,6 +107,13 @@ pub fn plan<'a>(cx: &Context<'a>) -> Planned<'a> {
     plan_pool(cx, &from, list, RelSet::EMPTY, true)
 }
 
+/// A condition that is not in the tree yet, with the rels that it refers to.
+#[derive(Clone, Copy)]
+struct Open<'a> {
+    expr: &'a Expr,
+    refs: RelSet,
+}
+
 /// How a next rel would be joined.
 struct Step<'a> {
     node: Node<'a>,
@@ -110,7 +136,7 @@ fn plan_pool<'a>(
     }
     pool.reduce();
     let Pool { rels, attach, full, conjuncts } = pool;
-    let mut open = conjuncts;
+    let mut open: Vec<Open<'a>> = conjuncts.into_iter().map(|expr| Open { expr, refs: refs(expr) }).collect();
     let mut rels: Vec<u16> = rels;
     let mut attach: Vec<Attach<'a>> = attach;
     let mut bound = outside;
@@ -124,7 +150,8 @@ fn plan_pool<'a>(
         done = Some(match done.take() {
             None => unit,
             Some(d) => {
-                let keys = hash_keys(&open, bound, own);
+                let list: Vec<&'a Expr> = open.iter().map(|c| c.expr).collect();
+                let keys = hash_keys(&list, bound, own);
                 let method = if keys.is_empty() { Method::Kept } else { Method::Hash(keys) };
                 join(d, unit.node, JoinKind::Inner, method, unit.rows)
             }
@@ -172,11 +199,7 @@ fn plan_pool<'a>(
             let rel = rels[n];
             let wanted = order.filter(|(r, _)| *r == rel && done.is_none()).map(|(_, o)| &o[..]);
             let s = step(cx, rel, bound, &open, done.as_ref(), wanted);
-            let linked = done.is_none()
-                || open.iter().any(|e| {
-                    let r = refs(e);
-                    r.has(rel) && r.meets(bound)
-                });
+            let linked = done.is_none() || open.iter().any(|c| c.refs.has(rel) && c.refs.meets(bound));
             // A foreign table that comes first is read once and kept nowhere; of several, the largest.
             let rank = match &cx.query.rels[rel as usize].rel {
                 Rel::Foreign(_) if done.is_none() => (!linked, -s.rows),
@@ -195,7 +218,7 @@ fn plan_pool<'a>(
     let mut done =
         done.unwrap_or(Planned { node: Node::Nothing { filter: Vec::new() }, rows: 1.0, ordered: true });
     // Conditions on nothing here (only parameters, or outer rows).
-    done.node.filter_mut().append(&mut open);
+    done.node.filter_mut().extend(open.iter().map(|c| c.expr));
     if let Some((rel, _)) = order {
         done.ordered &= first_rel(&done.node) == Some(*rel) && !has_full(&done.node);
     } else {
@@ -222,42 +245,44 @@ fn has_full(n: &Node<'_>) -> bool {
 }
 
 /// Hands the conditions that can be evaluated now to the newest node, if they are not there already.
-fn settle<'a>(open: &mut Vec<&'a Expr>, bound: RelSet, to: Option<&mut Planned<'a>>) {
+fn settle<'a>(open: &mut Vec<Open<'a>>, bound: RelSet, to: Option<&mut Planned<'a>>) {
     let Some(p) = to else { return };
-    let mut rest = Vec::new();
-    for e in open.drain(..) {
-        if refs(e).within(bound) {
-            if !contains(&p.node, e) {
-                p.node.filter_mut().push(e);
-            }
-        } else {
-            rest.push(e);
+    let mut checked = HashSet::new();
+    add_checked(&p.node, &mut checked);
+    open.retain(|c| {
+        let ready = c.refs.within(bound);
+        if ready && !is_checked(c.expr, &checked) {
+            p.node.filter_mut().push(c.expr)
         }
-    }
-    *open = rest;
+        !ready
+    });
 }
 
-/// Whether a condition is checked in the tree already, for rows that come out of it.
-fn contains(n: &Node<'_>, e: &Expr) -> bool {
-    let here = |list: &[&Expr]| list.iter().any(|x| std::ptr::eq(*x, e));
+/// The conditions that are checked in the tree for rows that come out of it; of those by which a hash table joins, the first side.
+fn add_checked(n: &Node<'_>, out: &mut HashSet<*const Expr>) {
+    let mut add = |list: &[&Expr]| out.extend(list.iter().map(|e| std::ptr::from_ref(*e)));
     match n {
-        Node::Nothing { filter } | Node::Scan { filter, .. } => here(filter),
+        Node::Nothing { filter } | Node::Scan { filter, .. } => add(filter),
         Node::Join { kind, outer, inner, on, filter, method } => {
-            let hashed = matches!((kind, method, &e.kind),
-            (JoinKind::Inner, Method::Hash(keys), ExprKind::Call { args, .. })
-            if args.len() == 2 && keys.iter().any(|(a, b)| {
-                let is = |x: &Expr, y: &Expr| std::ptr::eq(x, y);
-                (is(a, &args[0]) && is(b, &args[1])) || (is(a, &args[1]) && is(b, &args[0]))
-            }));
-            hashed
-                || here(filter)
-                || match kind {
-                    JoinKind::Inner => here(on) || contains(outer, e) || contains(inner, e),
-                    JoinKind::Left => contains(outer, e),
-                    JoinKind::Full => false,
+            add(filter);
+            if *kind == JoinKind::Inner {
+                add(on);
+                if let Method::Hash(keys) = method {
+                    // Both sides are arguments of one comparison.
+                    out.extend(keys.iter().map(|(a, b)| std::ptr::from_ref(*a).min(std::ptr::from_ref(*b))))
                 }
+                add_checked(inner, out)
+            }
+            if *kind != JoinKind::Full {
+                add_checked(outer, out)
+            }
         }
     }
+}
+
+fn is_checked(e: &Expr, checked: &HashSet<*const Expr>) -> bool {
+    checked.contains(&std::ptr::from_ref(e))
+        || matches!(&e.kind, ExprKind::Call { args, .. } if args.len() == 2 && checked.contains(&std::ptr::from_ref(&args[0])))
 }
 
 fn join<'a>(d: Planned<'a>, inner: Node<'a>, kind: JoinKind, method: Method<'a>, rows: f64) -> Planned<'a> {
@@ -290,14 +315,16 @@ fn step<'a>(
     cx: &Context<'a>,
     rel: u16,
     bound: RelSet,
-    open: &[&'a Expr],
+    open: &[Open<'a>],
     done: Option<&Planned<'a>>,
     order: Option<&access::Order>,
 ) -> Step<'a> {
     let own = RelSet::one(rel);
-    let alone: Vec<&'a Expr> = open.iter().copied().filter(|e| refs(e).within(own)).collect();
-    let with: Vec<&'a Expr> =
-        open.iter().copied().filter(|e| refs(e).has(rel) && refs(e).within(bound.with(own))).collect();
+    let those = |test: &dyn Fn(RelSet) -> bool| -> Vec<&'a Expr> {
+        open.iter().filter(|c| test(c.refs)).map(|c| c.expr).collect()
+    };
+    let alone = those(&|r| r.within(own));
+    let with = those(&|r| r.has(rel) && r.within(bound.with(own)));
     let before = done.map_or(1.0, |d| d.rows.max(1.0));
     let entry = &cx.query.rels[rel as usize];
     let limited = cx.limited && done.is_none();
@@ -309,7 +336,7 @@ fn step<'a>(
             _ => 1000.0,
         };
         let lateral = needs(&entry.rel).meets(bound);
-        let keys = if lateral { Vec::new() } else { hash_keys(open, bound, own) };
+        let keys = if lateral { Vec::new() } else { hash_keys(&with, bound, own) };
         let method = match (done.is_some(), lateral) {
             (true, false) if !keys.is_empty() => Method::Hash(keys),
             (true, false) => Method::Kept,
@@ -327,15 +354,15 @@ fn step<'a>(
     };
     let scan =
         |c: Choice<'a>, filter: Vec<&'a Expr>| Node::Scan { rel, rows: c.rows, access: c.access, filter };
-    let looped = access::choose(table, rel, bound, &with, order, limited);
+    let n = cx.rows(rel);
+    let looped = access::choose((table, n), rel, bound, &with, order, limited);
     let loop_cost = before * (2.0 + looped.fetched * 1.5);
-    let n = table_rows(table);
     if done.is_none() {
         let (rows, ordered, fetched) = (looped.rows, looped.ordered, looped.fetched);
         return Step { node: scan(looped, with), method: Method::Loop, rows, cost: fetched, ordered };
     }
-    let keys = hash_keys(open, bound, own);
-    let kept = access::choose(table, rel, RelSet::EMPTY, &alone, None, false);
+    let keys = hash_keys(&with, bound, own);
+    let kept = access::choose((table, n), rel, RelSet::EMPTY, &alone, None, false);
     let build = kept.fetched.min(n) * 2.0;
     let rows = before * looped.rows;
     let by_index = looped.uses_others;
@@ -417,7 +444,7 @@ fn uses_index(n: &Node<'_>) -> bool {
 fn cheap(cx: &Context<'_>, n: &Node<'_>, times: f64) -> bool {
     match n {
         Node::Scan { rel, rows, .. } => match &cx.query.rels[*rel as usize].rel {
-            Rel::Table(t) => times * (2.0 + rows * 1.5) <= table_rows(t) * 2.0 + times * 1.5,
+            Rel::Table(_) => times * (2.0 + rows * 1.5) <= cx.rows(*rel) * 2.0 + times * 1.5,
             _ => false,
         },
         Node::Join { outer, .. } => cheap(cx, outer, times),

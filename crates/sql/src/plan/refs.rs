@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct RelSet(pub u128);
 
-/// More rels than this in one query are refused.
+/// More rels than this in one query are refused by the binder.
 pub const MAX_RELS: usize = 128;
 
 impl RelSet {

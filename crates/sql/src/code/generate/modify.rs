@@ -74,7 +74,7 @@ impl<'a> Gen<'a> {
         let scope = self.scope()?;
         std::mem::swap(&mut scope.used, &mut used);
         scope.keep_row = RelSet::one(0);
-        let planned = plan(&Context { query: q, order: None, limited: false });
+        let planned = plan(&Context::new(q, None, false));
         let once_each = matches!(&planned.node, Node::Scan { access, .. } if !has_list(access));
         self.produce(&planned.node, node, &mut |g, next| {
             let cursor = g.in_cursor(0, &m.table.0, next)?;

@@ -13,11 +13,11 @@ use super::lock::{Carried, lock_rels};
 use super::{Gen, Scope, Source, internal};
 use crate::bound::*;
 use crate::foreign::ForeignTable;
-use crate::plan::join::{Context, Planned, plan};
+use crate::plan::join::{Context, Planned, Wanted, plan};
 use crate::plan::node::Node;
-use crate::plan::refs::{MAX_RELS, RelSet, correlated, used_columns};
+use crate::plan::refs::{RelSet, correlated, used_columns};
 use crate::plan::show;
-use ondol_types::{SqlError, SqlResult, TypeId, sqlstate};
+use ondol_types::{SqlResult, TypeId};
 use std::sync::Arc;
 
 /// How a query hands its row over.
@@ -64,12 +64,6 @@ impl<'a> Gen<'a> {
         raw: bool,
         consume: ConsumeRow<'_, 'a>,
     ) -> SqlResult<()> {
-        if q.rels.len() > MAX_RELS {
-            return Err(SqlError::new(
-                sqlstate::PROGRAM_LIMIT_EXCEEDED,
-                format!("a query of {} tables; at most {MAX_RELS} are possible", q.rels.len()),
-            ));
-        }
         self.push_scope(Some(q), q.rels.len().max(1));
         let is_correlated = correlated(q);
         let used = used_columns(q, std::iter::empty());
@@ -139,7 +133,7 @@ impl<'a> Gen<'a> {
     }
 
     /// The order wanted, if it is one of a single rel's columns.
-    fn wanted_order(&self, q: &'a Query) -> Option<(u16, Vec<(u16, bool, bool)>)> {
+    fn wanted_order(&self, q: &'a Query) -> Option<Wanted> {
         if q.grouped || q.distinct || q.order_by.is_empty() {
             return None;
         }
@@ -173,7 +167,7 @@ impl<'a> Gen<'a> {
         }
         let order = self.wanted_order(q);
         let limited = q.limit.is_some();
-        let Planned { node: tree, ordered, .. } = plan(&Context { query: q, order, limited });
+        let Planned { node: tree, ordered, .. } = plan(&Context::new(q, order, limited));
         let sorting = !q.order_by.is_empty() && !ordered;
         // Visible targets first, so that they stand side by side; then those for sorting alone.
         let mut places: Vec<usize> = (0..q.targets.len()).filter(|n| !q.targets[*n].hidden).collect();
