@@ -72,6 +72,9 @@ const PARTED: &[&str] = &[
     "SELECT yes, small % 3, count(*) FROM t WHERE big > 10 GROUP BY yes, small % 3 ORDER BY 1, 2",
     "SELECT (SELECT max(id) FROM t) + 1",
     "SELECT upper(code), count(*) FROM t WHERE day > current_date - 9000 GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT 5",
+    "SELECT count(*), sum(id) FROM t WHERE small IN (1, 2, 3, 5, 7, 11, 13, 17, 19, 23) AND code NOT IN ('c1', 'c2', 'c3', 'c4', 'c5', 'c6', 'c7', 'c8', 'c9')",
+    "SELECT small, count(*) FROM t WHERE small IN (length(current_user), length(current_user) + 1, length(current_user) + 2, length(current_user) + 3, length(current_user) + 4,
+         length(current_user) + 5, length(current_user) + 6, length(current_user) + 7, length(current_user) + 8, small - 1) GROUP BY small",
 ];
 /// Queries that are not.
 const WHOLE: &[&str] = &[

@@ -10,6 +10,7 @@ use crate::parse::tree::{
 use ondol_engine::{LockStrength, Wait};
 use ondol_types::func::Volatility;
 use ondol_types::{SqlError, SqlResult, Type, Value, sqlstate};
+use std::collections::HashSet;
 
 impl<'a> Binder<'a> {
     /// A query. Literals among its targets are left without a type, for who uses it may know better
@@ -305,6 +306,7 @@ impl<'a> Binder<'a> {
         let Some(with) = with else { return f(self) };
         refuse_at(with.recursive, "WITH RECURSIVE", with.location)?;
         let before = self.ctes.len();
+        let mut names = HashSet::new();
         for node in &with.ctes {
             let Kind::CommonTableExpr(c) = kind(node)? else { return Err(unexpected("WITH")) };
             refuse_at(c.search_clause.is_some(), "SEARCH", c.location)?;
@@ -314,7 +316,7 @@ impl<'a> Binder<'a> {
                 "WITH ... AS MATERIALIZED",
                 c.location,
             )?;
-            if self.ctes[before..].iter().any(|o| o.name == c.ctename) {
+            if !names.insert(c.ctename.as_str()) {
                 let message = format!("WITH query name \"{}\" specified more than once", c.ctename);
                 return Err(at(SqlError::new(sqlstate::DUPLICATE_ALIAS, message), c.location));
             }

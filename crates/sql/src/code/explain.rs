@@ -59,9 +59,12 @@ pub fn lines(p: &Program, measured: Option<Measured<'_>>, workers: usize) -> Vec
         out.push(text.trim_end().to_string());
     }
     for (n, c) in p.consts.iter().enumerate() {
-        out.push(format!("       r{} = {}", p.params.len() + n, constant(c)));
+        out.push(format!("       r{} = {}", p.param_registers() + n, constant(c)));
     }
-    for (n, t) in p.params.iter().enumerate() {
+    for (n, c) in p.pool.iter().enumerate() {
+        out.push(format!("       p{n} = {}", constant(c)));
+    }
+    for (n, t) in p.params.iter().enumerate().take(p.param_registers()) {
         out.push(format!("       r{n} = ${} ({t:?})", n + 1));
     }
     out

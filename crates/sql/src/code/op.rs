@@ -172,6 +172,16 @@ opcodes! {
     41 Narrow { dst: Out, a: Reg, ty: IntTy, to: Label };
     /// dst := which of a and b sorts first in PostgreSQL's order of their type: -1, 0 or 1; NULL if one is NULL.
     42 Order { dst: Out, a: Reg, b: Reg };
+    /// dst := a constant that no register holds.
+    43 Load { dst: Out, from: Pool };
+    /// dst := a parameter that no register holds.
+    44 LoadParam { dst: Out, param: Param };
+    /// dst := whether a is among `count` constants that are not NULL; NULL if a is. They are put into the hash table when it is empty.
+    45 InPool { dst: Out, a: Reg, hash: Hash, from: Pool, count: Count };
+    /// Puts a into the hash table unless it is there; if a is NULL, null := true instead.
+    46 SetPut { hash: Hash, a: Reg, null: Out };
+    /// dst := whether a is in the hash table; NULL if a is.
+    47 InSet { dst: Out, a: Reg, hash: Hash };
 
     /// dst := the boolean column at `at`.
     48 ColBool { dst: Out, at: At, null: NullAt };
@@ -277,6 +287,9 @@ opcodes! {
     /// dst := the number of rows.
     106 HashSize { dst: Out, hash: Hash };
 
+    /// Puts those of `count` constants into the hash table that are not there yet.
+    107 HashPool { hash: Hash, from: Pool, count: Count };
+
     /// Empties the list.
     112 MatClear { mat: Mat };
     /// Appends a row.
@@ -293,6 +306,9 @@ opcodes! {
     118 SystemRows { mat: Mat, view: Name };
     /// Fills the list with what a registered query gives for the arguments.
     119 FunctionRows { mat: Mat, function: Fun, args: Span };
+
+    /// Appends `rows` rows of constants.
+    120 MatPool { mat: Mat, from: Pool, rows: Count };
 
     /// Empties the sorter.
     128 SortClear { sort: Sort };

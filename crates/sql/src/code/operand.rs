@@ -2,7 +2,7 @@
 //!
 //! - **O1** Every operand of every opcode has a kind of its own here, so that encoding, EXPLAIN and verification
 //!   follow from the opcode table alone and none of them can forget a field.
-//! - **O2** While code is being generated, a register with the high bit set is a constant and a [`Label`] is a label's
+//! - **O2** While code is being generated, a register with the highest bit set is a constant, one with the next is in the scratch area, and a [`Label`] is a label's
 //!   number; [`Operand::relocate`] turns them into register numbers and addresses.
 use super::program::Limits;
 use ondol_types::TypeId;
@@ -57,13 +57,17 @@ pub struct Relocation<'a> {
     /// Number of the first constant's register; also how far working registers move up.
     pub first_const: u16,
     pub consts: u16,
+    /// Number of the scratch area's first register.
+    pub first_scratch: u16,
 }
 
 impl Relocation<'_> {
-    /// Parameters stand first, then constants, then working registers.
+    /// Parameters stand first, then constants, then working registers, then the scratch area.
     pub fn register(&self, r: u16) -> u16 {
         if r & CONST != 0 {
             self.first_const + (r & !CONST)
+        } else if r & SCRATCH != 0 {
+            self.first_scratch + (r & !SCRATCH)
         } else if r < self.first_const {
             r
         } else {
@@ -74,6 +78,8 @@ impl Relocation<'_> {
 
 /// Marks a register number as a constant's while code is generated.
 pub const CONST: u16 = 0x8000;
+/// Marks one of the scratch area, likewise.
+pub const SCRATCH: u16 = 0x4000;
 
 pub trait Operand: Sized {
     fn put(&self, out: &mut Vec<u8>);
@@ -115,6 +121,15 @@ pub struct At(pub u32);
 /// A column's null bit: byte in the row area and bit, or none.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NullAt(pub u32);
+/// Where values begin in the program's pool of constants.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Pool(pub u32);
+/// A parameter by its number, whether a register holds it or not.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Param(pub u16);
+/// How many values.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Count(pub u32);
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Imm(pub i32);
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -276,6 +291,12 @@ fixed!(
     |s| if *s == NullAt::NEVER { "not null".to_string() } else { format!("null@{}.{}", s.0 >> 3, s.0 & 7) }
 );
 fixed!(Imm, u32, i32, |_s, _l| Ok(()), |s| s.0.to_string());
+fixed!(Pool, u32, u32, |s, l| below("end of pool", s.0 as usize, l.pool + 1), |s| format!("p{}", s.0));
+fixed!(Param, u16, u16, |s, l| below("parameter", s.0 as usize, l.params), |s| format!(
+    "${}",
+    usize::from(s.0) + 1
+));
+fixed!(Count, u32, u32, |_s, _l| Ok(()), |s| s.0.to_string());
 fixed!(Col, u16, u16, |_s, _l| Ok(()), |s| format!("c{}", s.0));
 
 impl Operand for Flag {

@@ -1,7 +1,7 @@
 //! A program: instructions and the definitions they refer to by number.
 //!
 //! ```text
-//! registers:   parameters | constants | working registers
+//! registers:   parameters | constants | working registers          (the first of each; further ones are loaded when they are needed)
 //! row memory:  row of cursor 0 | row of cursor 1 | ...        (then constants' strings, parameters' strings, temporaries)
 //! ```
 use super::op::Op;
@@ -99,7 +99,10 @@ pub struct PlanLine {
 pub struct Program {
     pub ops: Vec<Op>,
     pub params: Vec<TypeId>,
+    /// The constants that registers hold.
     pub consts: Vec<Value>,
+    /// Those that none holds: lists, and what is beyond the first constants of a statement of many.
+    pub pool: Vec<Value>,
     pub registers: u16,
     pub row_area: u32,
     /// Every table the statement touches, those of the functions it calls included: they are announced together.
@@ -151,6 +154,8 @@ pub struct Limits {
     pub ops: usize,
     pub registers: usize,
     pub fixed_registers: usize,
+    pub params: usize,
+    pub pool: usize,
     pub row_area: usize,
     pub cursors: usize,
     pub hashes: usize,
@@ -166,12 +171,24 @@ pub struct Limits {
     pub tallies: usize,
 }
 
+/// So many parameters have a register, which every instruction can read; further ones are loaded ([`Op::LoadParam`]).
+pub const PARAM_REGISTERS: usize = 8192;
+/// So many constants have one ([`Op::Load`]).
+pub const CONST_REGISTERS: usize = 4096;
+
 impl Program {
+    /// How many parameters have a register.
+    #[inline]
+    pub fn param_registers(&self) -> usize {
+        self.params.len().min(PARAM_REGISTERS)
+    }
     pub fn limits(&self) -> Limits {
         Limits {
             ops: self.ops.len(),
             registers: self.registers as usize,
-            fixed_registers: self.params.len() + self.consts.len(),
+            fixed_registers: self.param_registers() + self.consts.len(),
+            params: self.params.len(),
+            pool: self.pool.len(),
             row_area: self.row_area as usize,
             cursors: self.cursors.len(),
             hashes: self.hashes.len(),

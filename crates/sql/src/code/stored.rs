@@ -33,7 +33,7 @@ fn get_type(r: &mut Reader<'_>) -> Option<Type> {
     Some(Type { id: type_of(r.u8()?)?, typmod: r.u32()? as i32 })
 }
 
-fn put_value(out: &mut Vec<u8>, v: &Value) {
+pub(super) fn put_value(out: &mut Vec<u8>, v: &Value) {
     let tag = v.type_id().map_or(0, |t| t as u8);
     out.push(tag);
     match v {
@@ -101,6 +101,7 @@ impl Program {
         put_list(&mut o, &self.functions, |o, f| put32(o, f.id as usize));
         put_list(&mut o, &self.params, |o, t| o.push(*t as u8));
         put_list(&mut o, &self.consts, put_value);
+        put_list(&mut o, &self.pool, put_value);
         put16(&mut o, self.registers);
         put32(&mut o, self.row_area as usize);
         put_list(&mut o, &self.cursors, |o, c| {
@@ -200,6 +201,7 @@ impl Program {
     ) -> Option<Program> {
         let params = list(r, |r| type_of(r.u8()?))?;
         let consts = list(r, get_value)?;
+        let pool = list(r, get_value)?;
         let registers = r.u16()?;
         let row_area = r.u32()?;
         let cursors = list(r, |r| {
@@ -248,6 +250,7 @@ impl Program {
             ops,
             params,
             consts,
+            pool,
             registers,
             row_area,
             tables,

@@ -7,7 +7,7 @@
 //! - **V4** Execution cannot run past the last instruction.
 //! - **V5** What changes data stands only in programs that say so.
 use super::op::Op;
-use super::operand::{Cur, Span};
+use super::operand::{Cur, Hash, Pool, Span};
 use super::program::Program;
 
 /// More registers than this cannot be told from constants while code is generated.
@@ -186,8 +186,36 @@ fn together(p: &Program, op: &Op) -> Result<(), String> {
             width("arguments", args.count as usize, aggs[agg.0 as usize].1 as usize)
         }
         Op::AggValue { group, agg, .. } => column(agg.0, p.groups[group.0 as usize].aggs.len()),
+        Op::Load { from, .. } => pooled(p, from, 1),
+        Op::InPool { hash, from, count, .. } => {
+            single(p, hash)?;
+            pooled(p, from, count.0 as usize)
+        }
+        Op::HashPool { hash, from, count } => {
+            single(p, hash)?;
+            pooled(p, from, count.0 as usize)
+        }
+        Op::SetPut { hash, .. } | Op::InSet { hash, .. } => single(p, hash),
+        Op::MatPool { mat, from, rows } => {
+            pooled(p, from, (rows.0 as usize).saturating_mul(p.mats[mat.0 as usize].max(1) as usize))
+        }
         _ => Ok(()),
     }
+}
+
+/// So many values of the pool.
+fn pooled(p: &Program, from: Pool, count: usize) -> Result<(), String> {
+    let (from, all) = (from.0 as usize, p.pool.len());
+    match from.checked_add(count) {
+        Some(end) if end <= all => Ok(()),
+        _ => Err(format!("{count} values from {from} on of a pool of {all}")),
+    }
+}
+
+/// A hash table of single values.
+fn single(p: &Program, hash: Hash) -> Result<(), String> {
+    let def = &p.hashes[hash.0 as usize];
+    width("row", def.width as usize, 1).and_then(|()| width("key", def.keys as usize, 1))
 }
 
 #[cfg(test)]
@@ -213,6 +241,7 @@ pub(crate) mod tests {
             ],
             params: vec![TypeId::Int8],
             consts: vec![Value::Int8(5), Value::Text("five".into())],
+            pool: vec![Value::Int4(6), Value::Null],
             registers: 5,
             row_area: 0,
             tables: vec![],
@@ -244,6 +273,7 @@ pub(crate) mod tests {
         verify(&p).unwrap();
         let q = Program::decode(&p.encode(), &Catalog::default()).unwrap();
         assert_eq!((&p.ops, &p.consts, &p.params, p.registers), (&q.ops, &q.consts, &q.params, q.registers));
+        assert_eq!(p.pool, q.pool);
         assert_eq!((&p.sorts, &p.casts, &p.lists, &p.columns), (&q.sorts, &q.casts, &q.lists, &q.columns));
     }
 
@@ -303,6 +333,10 @@ pub(crate) mod tests {
                 p.ops[0] =
                     Op::Call { dst: Out(4), func: ondol_types::func::FuncId(1023), args: Span::new(0, 0) }
             },
+            |p| p.ops[0] = Op::Load { dst: Out(4), from: Pool(2) },
+            |p| p.ops[0] = Op::LoadParam { dst: Out(4), param: Param(1) },
+            |p| p.ops[2] = Op::MatPool { mat: Mat(0), from: Pool(1), rows: Count(1) },
+            |p| p.ops[2] = Op::HashPool { hash: Hash(0), from: Pool(0), count: Count(2) },
             |p| p.registers = 2,
         ];
         for (n, f) in spoil.iter().enumerate() {

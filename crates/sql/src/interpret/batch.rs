@@ -73,7 +73,7 @@ fn first_point(program: &Program) -> Option<(&PointIndex, std::ops::Range<usize>
         return None;
     };
     let point = program.index_of(cursor.0)?.point.as_ref()?;
-    (values.range().end <= program.params.len()).then(|| (point, values.range()))
+    (values.range().end <= program.param_registers()).then(|| (point, values.range()))
 }
 
 /// The first lookup, if only straight code is before it that can neither touch rows nor leave for code that does.

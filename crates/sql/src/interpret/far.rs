@@ -5,10 +5,12 @@
 use super::datum::{Allowance, Datum, Tag, compare, order_floats, with_values};
 use super::exec::{TICKS, World, canceled, internal};
 use super::frame::{Frame, Groups};
+use super::store::HashTable;
 use super::{access, functions};
 use crate::code::Program;
 use crate::code::op::Op;
-use crate::code::operand::{Fault, How, Label};
+use crate::code::operand::{Fault, How, Label, Pool};
+use crate::code::program::PARAM_REGISTERS;
 use ondol_engine::{Connection, LockStrength, Locked, Oid, Wait};
 use ondol_types::agg::AggState;
 use ondol_types::func::{Context, FuncId};
@@ -73,6 +75,31 @@ fn go_on(world: &World<'_>) -> SqlResult<()> {
     if world.env.cancel.is_some_and(|c| c.load(Ordering::Relaxed)) { Err(canceled()) } else { Ok(()) }
 }
 
+fn pooled(pool: &[Datum], from: Pool, count: u32) -> &[Datum] {
+    &pool[from.0 as usize..][..count as usize]
+}
+
+/// Puts in what is not there yet.
+fn put_pool(
+    table: &mut HashTable,
+    values: &[Datum],
+    memory: &[u8],
+    allow: &mut Allowance,
+    world: &World<'_>,
+) -> SqlResult<()> {
+    for (n, d) in values.iter().enumerate() {
+        if n % TICKS as usize == 0 {
+            go_on(world)?
+        }
+        table.put_new(std::slice::from_ref(d), memory, allow)?;
+    }
+    Ok(())
+}
+
+fn is_in(table: &mut HashTable, d: Datum, memory: &[u8]) -> Datum {
+    if d.is_null() { Datum::NULL } else { Datum::bool(table.find(&[d], memory)) }
+}
+
 #[inline(never)]
 pub(super) fn exec(
     f: &mut Frame,
@@ -118,6 +145,46 @@ pub(super) fn exec(
                     "more than one row returned by a subquery used as an expression",
                 ),
             });
+        }
+        Op::Load { dst, from } => set!(dst, f.pool[from.0 as usize]),
+        Op::LoadParam { dst, param } => {
+            let n = param.0 as usize;
+            let d = match n.checked_sub(PARAM_REGISTERS) {
+                None => f.regs[n],
+                Some(late) => f.late[late],
+            };
+            set!(dst, d)
+        }
+        Op::InPool { dst, a, hash, from, count } => {
+            let table = &mut f.hashes[hash.0 as usize];
+            if table.store.rows == 0 {
+                put_pool(table, pooled(&f.pool, from, count.0), &f.memory, &mut f.allow, world)?
+            }
+            set!(dst, is_in(table, reg!(a), &f.memory))
+        }
+        Op::SetPut { hash, a, null } => {
+            let d = reg!(a);
+            if d.is_null() {
+                set!(null, Datum::TRUE)
+            } else {
+                f.hashes[hash.0 as usize].put_new(&[d], &f.memory, &mut f.allow)?;
+            }
+        }
+        Op::InSet { dst, a, hash } => set!(dst, is_in(&mut f.hashes[hash.0 as usize], reg!(a), &f.memory)),
+        Op::HashPool { hash, from, count } => {
+            let table = &mut f.hashes[hash.0 as usize];
+            put_pool(table, pooled(&f.pool, from, count.0), &f.memory, &mut f.allow, world)?
+        }
+        Op::MatPool { mat, from, rows } => {
+            let store = &mut f.mats[mat.0 as usize].store;
+            let width = store.width.max(1);
+            let values = pooled(&f.pool, from, rows.0.saturating_mul(width as u32));
+            for (n, row) in values.chunks_exact(width).enumerate() {
+                if n % TICKS as usize == 0 {
+                    go_on(world)?
+                }
+                store.push(row, &f.memory, &mut f.allow)?;
+            }
         }
         Op::AddFloat { dst, a, b, func } => {
             set!(dst, doubles(reg!(a), reg!(b), func, world.context, |x, y| x + y, true)?)

@@ -18,7 +18,7 @@ use super::store::{HashTable, List, Sorter};
 use super::update::PointUpdate;
 use crate::code::Op;
 use crate::code::Program;
-use crate::code::program::GroupDef;
+use crate::code::program::{GroupDef, PARAM_REGISTERS};
 use crate::foreign::ForeignRows;
 use ondol_engine::{Aim, IndexScan, Oid, Scan, Table, TableIndex};
 use ondol_types::agg::AggState;
@@ -92,6 +92,10 @@ pub struct Frame {
     pub(super) update: Option<PointUpdate>,
     /// The parameters' types and tags.
     params: Vec<(TypeId, Tag)>,
+    /// Parameters that have no register.
+    pub(super) late: Vec<Datum>,
+    /// The program's pool of constants.
+    pub(super) pool: Vec<Datum>,
     pub(super) base: usize,
     pub(super) floor: usize,
     /// How long the memory may be before what is beyond is charged.
@@ -144,13 +148,17 @@ impl Frame {
             ));
         }
         self.memory.truncate(self.base);
-        for (n, v) in params.iter().enumerate() {
+        let (held, late) = params.split_at(params.len().min(PARAM_REGISTERS));
+        for (n, v) in held.iter().enumerate() {
             let d = match (v, self.params[n].1) {
                 (ValueRef::Int8(i), Tag::Int8) => Datum::number(Tag::Int8, *i),
                 (ValueRef::Int4(i), Tag::Int4) => Datum::number(Tag::Int4, (*i).into()),
                 _ => self.bind(n, *v)?,
             };
             self.regs[n] = d;
+        }
+        if !late.is_empty() {
+            self.bind_late(late)?
         }
         // F4
         for r in &self.once {
@@ -202,6 +210,17 @@ impl Frame {
         self.allow.clear();
     }
 
+    /// Those behind the parameters that have registers.
+    #[cold]
+    fn bind_late(&mut self, params: &[ValueRef<'_>]) -> SqlResult<()> {
+        self.late.clear();
+        for (n, v) in params.iter().enumerate() {
+            let d = self.bind(PARAM_REGISTERS + n, *v)?;
+            self.late.push(d)
+        }
+        Ok(())
+    }
+
     /// The datum of parameter `n`, its type checked.
     #[inline(never)]
     fn bind(&mut self, n: usize, v: ValueRef<'_>) -> SqlResult<Datum> {
@@ -235,7 +254,12 @@ impl Frame {
         self.memory.clear();
         self.memory.resize(program.row_area as usize + PAD, 0);
         for (n, c) in program.consts.iter().enumerate() {
-            self.regs[program.params.len() + n] = Datum::of_owned(c, &mut self.memory);
+            self.regs[program.param_registers() + n] = Datum::of_owned(c, &mut self.memory);
+        }
+        self.pool.clear();
+        for c in &program.pool {
+            let d = Datum::of_owned(c, &mut self.memory);
+            self.pool.push(d)
         }
         self.base = self.memory.len();
         self.cursors.resize_with(program.cursors.len(), TableCursor::default);

@@ -97,6 +97,8 @@ impl Parted {
                 op if is_next(op) => start + 1 + at == next,
                 Op::Emit { .. } | Op::EmitRow { .. } => !grouped,
                 Op::GroupFor { .. } | Op::AggStep { .. } => grouped,
+                // A share makes the hash tables of lists for itself.
+                Op::Once { .. } | Op::HashClear { .. } => true,
                 op => is_plain(op),
             };
             let within = |to: u32| (start + 1..end).contains(&(to as usize));

@@ -49,7 +49,7 @@ impl PointUpdate {
         if list.len() > MOST || program.tables.len() != 1 {
             return None;
         }
-        let params = program.params.len();
+        let params = program.param_registers();
         let source = |register: usize| {
             let mut from = register;
             for op in moves.iter().rev() {
@@ -73,7 +73,7 @@ impl PointUpdate {
             table: table.clone(),
             index,
             patch,
-            params,
+            params: program.params.len(),
             key,
             values,
         })

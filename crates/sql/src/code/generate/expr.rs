@@ -1,8 +1,9 @@
 //! Expressions: values into registers, conditions into jumps.
 use super::super::op::Op;
 use super::super::operand::*;
-use super::{Gen, Source, Stored, internal};
+use super::{Gen, Source, Stored, has_query, internal};
 use crate::bound::*;
+use crate::code::program::PARAM_REGISTERS;
 use crate::plan::classify::{self, Arithmetic, Kind, arithmetic, comparison};
 use ondol_engine::Storage;
 use ondol_types::func::{Context, FuncId, Volatility};
@@ -14,8 +15,12 @@ impl<'a> Gen<'a> {
         match &e.kind {
             ExprKind::Const(v) => Ok(self.constant(v)),
             ExprKind::Param(n) => {
-                if (*n as usize) < self.params.len() {
+                if (*n as usize) < self.params.len().min(PARAM_REGISTERS) {
                     Ok(*n)
+                } else if (*n as usize) < self.params.len() {
+                    let dst = self.register();
+                    self.op(Op::LoadParam { dst: Out(dst), param: Param(*n) });
+                    Ok(dst)
                 } else {
                     Err(SqlError::new(
                         sqlstate::UNDEFINED_PARAMETER,
@@ -82,7 +87,7 @@ impl<'a> Gen<'a> {
                 .iter()
                 .enumerate()
                 .all(|(i, e)| matches!(e.kind, ExprKind::Param(p) if p as usize == first as usize + i));
-            if in_order && first as usize + n <= self.params.len() {
+            if in_order && first as usize + n <= self.params.len().min(PARAM_REGISTERS) {
                 return Ok(Span::new(first, n));
             }
         }
@@ -238,8 +243,10 @@ impl<'a> Gen<'a> {
                 let end = self.label();
                 for (when, then) in whens {
                     let next = self.label();
-                    self.jump_unless(when, next)?;
-                    self.expr_into(then, dst)?;
+                    self.in_passing([when, then], |g| {
+                        g.jump_unless(when, next)?;
+                        g.expr_into(then, dst)
+                    })?;
                     self.jump(end);
                     self.here(next);
                 }
@@ -252,7 +259,7 @@ impl<'a> Gen<'a> {
             ExprKind::Coalesce(list) => {
                 let end = self.label();
                 for (n, a) in list.iter().enumerate() {
-                    self.expr_into(a, dst)?;
+                    self.in_passing([a], |g| g.expr_into(a, dst))?;
                     if n + 1 < list.len() {
                         self.op(Op::IfNotNull { a: Reg(dst), to: end });
                     }
@@ -270,26 +277,7 @@ impl<'a> Gen<'a> {
             }
             ExprKind::Greatest(list) => self.extreme(list, Cond::Gt, dst)?,
             ExprKind::Least(list) => self.extreme(list, Cond::Lt, dst)?,
-            ExprKind::InList { arg, list, eq, negated } => {
-                let a = self.expr(arg)?;
-                let (end, found) = (self.label(), self.label());
-                let c = self.register();
-                // Three-valued: NULL where nothing equals and some comparison is NULL.
-                self.op(Op::Bool { dst: out, value: Flag(*negated) });
-                for e in list {
-                    let b = self.expr(e)?;
-                    self.compare(*eq, a, b, c)?;
-                    self.op(Op::If { a: Reg(c), to: found });
-                    let known = self.label();
-                    self.op(Op::IfNotNull { a: Reg(c), to: known });
-                    self.op(Op::Null { dst: out });
-                    self.here(known);
-                }
-                self.jump(end);
-                self.here(found);
-                self.op(Op::Bool { dst: out, value: Flag(!*negated) });
-                self.here(end);
-            }
+            ExprKind::InList { arg, list, eq, negated } => self.in_list(arg, list, *eq, *negated, dst)?,
             ExprKind::Scalar(q) => self.scalar(q, e.ty.id, dst)?,
             ExprKind::Exists { query, negated } => self.exists(query, *negated, dst)?,
             ExprKind::Quantified { left, query, ops, all } => self.quantified(left, query, ops, *all, dst)?,
@@ -308,8 +296,11 @@ impl<'a> Gen<'a> {
         for e in rest {
             let a = Reg(dst);
             self.op(if and { Op::IfFalse { a, to: end } } else { Op::If { a, to: end } });
-            let b = Reg(self.expr(e)?);
-            self.op(if and { Op::And { dst: out, a, b } } else { Op::Or { dst: out, a, b } });
+            self.in_passing([e], |g| {
+                let b = Reg(g.expr(e)?);
+                g.op(if and { Op::And { dst: out, a, b } } else { Op::Or { dst: out, a, b } });
+                Ok(())
+            })?;
         }
         self.here(end);
         Ok(())
@@ -341,15 +332,18 @@ impl<'a> Gen<'a> {
         let zero = self.constant(&Value::Int8(0));
         let o = self.register();
         for e in list {
-            let v = self.expr(e)?;
-            let (take, keep) = (self.label(), self.label());
-            self.op(Op::IfNull { a: Reg(v), to: keep });
-            self.op(Op::IfNull { a: Reg(dst), to: take });
-            self.op(Op::Order { dst: Out(o), a: Reg(v), b: Reg(dst) });
-            self.op(Op::UnlessInt { a: Reg(o), b: Reg(zero), cond, to: keep });
-            self.here(take);
-            self.op(Op::Move { dst: Out(dst), a: Reg(v) });
-            self.here(keep);
+            self.in_passing([e], |g| {
+                let v = g.expr(e)?;
+                let (take, keep) = (g.label(), g.label());
+                g.op(Op::IfNull { a: Reg(v), to: keep });
+                g.op(Op::IfNull { a: Reg(dst), to: take });
+                g.op(Op::Order { dst: Out(o), a: Reg(v), b: Reg(dst) });
+                g.op(Op::UnlessInt { a: Reg(o), b: Reg(zero), cond, to: keep });
+                g.here(take);
+                g.op(Op::Move { dst: Out(dst), a: Reg(v) });
+                g.here(keep);
+                Ok(())
+            })?;
         }
         Ok(())
     }
@@ -422,6 +416,10 @@ impl<'a> Gen<'a> {
 
     /// Jumps unless the condition is true.
     pub fn jump_unless(&mut self, e: &'a Expr, to: Label) -> SqlResult<()> {
+        self.in_passing([e], |g| g.unless(e, to))
+    }
+
+    fn unless(&mut self, e: &'a Expr, to: Label) -> SqlResult<()> {
         match &e.kind {
             ExprKind::And(list) => list.iter().try_for_each(|e| self.jump_unless(e, to)),
             ExprKind::Or(list) if !list.is_empty() => {
@@ -466,12 +464,7 @@ impl<'a> Gen<'a> {
 
     /// Jumps unless all conditions are true; those that run a query come last.
     pub fn all_or(&mut self, list: &[&'a Expr], to: Label) -> SqlResult<()> {
-        let dear = |e: &Expr| {
-            let mut found = false;
-            each_query_in(e, &mut |_| found = true);
-            found
-        };
-        let (last, first): (Vec<&'a Expr>, Vec<&'a Expr>) = list.iter().copied().partition(|e| dear(e));
+        let (last, first): (Vec<&'a Expr>, Vec<&'a Expr>) = list.iter().copied().partition(|e| has_query(e));
         first.into_iter().chain(last).try_for_each(|e| self.jump_unless(e, to))
     }
 }

@@ -232,16 +232,8 @@ impl<'a> Gen<'a> {
     }
 
     /// N3: code that is run once, where that is right.
-    fn once(&mut self, code: &mut dyn FnMut(&mut Gen<'a>) -> SqlResult<()>) -> SqlResult<()> {
-        if self.scopes.iter().any(|s| s.correlated) {
-            return code(self);
-        }
-        let done = self.register();
-        let skip = self.label();
-        self.op(Op::Once { done: State(Span::new(done, 1)), to: skip });
-        code(self)?;
-        self.here(skip);
-        Ok(())
+    fn gather(&mut self, code: &mut dyn FnMut(&mut Gen<'a>) -> SqlResult<()>) -> SqlResult<()> {
+        if self.scopes.iter().any(|s| s.correlated) { code(self) } else { self.once(code) }
     }
 
     /// Keeps a plan's rows as a list.
@@ -249,7 +241,7 @@ impl<'a> Gen<'a> {
         let list = self.kept_columns(inner.rels())?;
         let mat = self.mat(list.len());
         let n = self.node(Some(parent), "Materialize");
-        self.once(&mut |g| {
+        self.gather(&mut |g| {
             g.tally_start(n);
             g.op(Op::MatClear { mat });
             g.produce(inner, n, &mut |g, _next| {
@@ -275,7 +267,7 @@ impl<'a> Gen<'a> {
         let k = keys.len();
         let hash = self.hash(k, k + list.len());
         let n = self.node(Some(parent), "Hash");
-        self.once(&mut |g| {
+        self.gather(&mut |g| {
             g.tally_start(n);
             g.op(Op::HashClear { hash });
             g.produce(inner, n, &mut |g, next| {

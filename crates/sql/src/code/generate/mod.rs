@@ -7,11 +7,13 @@
 //!   and falling through means the same.
 //! - **G2** A loop gives back the temporary memory of its last turn at each turn's start. What has to outlive a turn lives in a
 //!   store, or in a register that needs no memory.
-//! - **G3** Registers are handed out once and never reused, so that what is kept over turns needs no care.
+//! - **G3** Registers are handed out once and never reused, so that what is kept over turns needs no care. Long lists and chains of
+//!   conditions take theirs from a scratch area, which is used again ([`Gen::in_passing`]).
 //! - **G4** Scopes mirror query levels: `Column { depth, .. }` is looked up `depth` scopes out, in whatever form (row
 //!   buffer, registers, stored row) the rel has at that point of the code.
 mod expr;
 mod join;
+mod list;
 mod lock;
 mod modify;
 mod query;
@@ -21,10 +23,12 @@ mod subquery;
 use super::op::Op;
 use super::operand::*;
 use super::program::*;
+use super::stored::put_value;
 use super::verify::MAX_REGISTERS;
 use crate::bound::*;
 use ondol_engine::{FunctionDef, Table};
 use ondol_types::{SqlError, SqlResult, Type, TypeId, Value, sqlstate};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Finds the program of a registered query, so that its tables are announced with the statement's.
@@ -93,7 +97,15 @@ pub(super) struct Gen<'a> {
     labels: Vec<u32>,
     params: Vec<TypeId>,
     consts: Vec<Value>,
+    /// The constants with registers, by their stored form.
+    const_numbers: HashMap<Vec<u8>, u16>,
+    pool: Vec<Value>,
     next_register: u16,
+    /// Of the scratch area: the next, and the most that were handed out at a time.
+    next_scratch: u16,
+    scratch: u16,
+    /// How many pieces of code in passing this is within.
+    passing: u32,
     row_area: u32,
     tables: Vec<Arc<Table>>,
     cursors: Vec<CursorDef>,
@@ -123,7 +135,12 @@ pub fn generate(bound: &Bound, find_function: FindFunction<'_>, measure: bool) -
         labels: Vec::new(),
         params: bound.params.clone(),
         consts: Vec::new(),
-        next_register: bound.params.len() as u16,
+        const_numbers: HashMap::new(),
+        pool: Vec::new(),
+        next_register: bound.params.len().min(PARAM_REGISTERS) as u16,
+        next_scratch: 0,
+        scratch: 0,
+        passing: 0,
         row_area: 0,
         tables: Vec::new(),
         cursors: Vec::new(),
@@ -179,10 +196,50 @@ impl<'a> Gen<'a> {
         self.registers(1)
     }
     pub fn registers(&mut self, n: usize) -> u16 {
-        let first = self.next_register;
+        let n = u16::try_from(n).unwrap_or(u16::MAX);
         // Running out is found out in `finish`.
-        self.next_register = self.next_register.saturating_add(n as u16);
+        if self.passing > 0 {
+            let first = self.next_scratch;
+            self.next_scratch = first.saturating_add(n);
+            self.scratch = self.scratch.max(self.next_scratch);
+            return SCRATCH | first;
+        }
+        let first = self.next_register;
+        self.next_register = first.saturating_add(n);
         first
+    }
+    /// A register that keeps its value, wherever the code stands.
+    pub fn lasting(&mut self) -> u16 {
+        let passing = std::mem::take(&mut self.passing);
+        let r = self.register();
+        self.passing = passing;
+        r
+    }
+    /// Code that computes these expressions and leaves no value in a register of its own (G3). Subqueries keep some: code with one
+    /// gets registers as any other.
+    pub fn in_passing<'e, T>(
+        &mut self,
+        exprs: impl IntoIterator<Item = &'e Expr>,
+        code: impl FnOnce(&mut Gen<'a>) -> SqlResult<T>,
+    ) -> SqlResult<T> {
+        if self.passing == 0 && exprs.into_iter().any(has_query) {
+            return code(self);
+        }
+        let next = self.next_scratch;
+        self.passing += 1;
+        let done = code(self);
+        self.passing -= 1;
+        self.next_scratch = next;
+        done
+    }
+    /// Runs `code` at its first turn in an execution only.
+    pub fn once(&mut self, code: &mut dyn FnMut(&mut Gen<'a>) -> SqlResult<()>) -> SqlResult<()> {
+        let done = self.lasting();
+        let skip = self.label();
+        self.op(Op::Once { done: State(Span::new(done, 1)), to: skip });
+        code(self)?;
+        self.here(skip);
+        Ok(())
     }
     pub fn op(&mut self, op: Op) {
         self.ops.push(op);
@@ -199,13 +256,31 @@ impl<'a> Gen<'a> {
     pub fn jump(&mut self, to: Label) {
         self.op(Op::Jump { to })
     }
-    /// The register of a constant.
+    /// A register with a constant: its own, or, of a statement of very many, one that it is loaded into here.
     pub fn constant(&mut self, v: &Value) -> u16 {
-        let n = self.consts.iter().position(|c| c.is_same(v)).unwrap_or_else(|| {
-            self.consts.push(v.clone());
-            self.consts.len() - 1
-        });
-        CONST | n as u16
+        let mut form = Vec::new();
+        put_value(&mut form, v);
+        let n = match self.const_numbers.get(&form) {
+            Some(n) => *n,
+            None if self.consts.len() < CONST_REGISTERS => {
+                let n = self.consts.len() as u16;
+                self.const_numbers.insert(form, n);
+                self.consts.push(v.clone());
+                n
+            }
+            None => {
+                let (from, dst) = (self.pooled([v.clone()]), self.register());
+                self.op(Op::Load { dst: Out(dst), from });
+                return dst;
+            }
+        };
+        CONST | n
+    }
+    /// Puts values into the pool, side by side.
+    pub fn pooled(&mut self, values: impl IntoIterator<Item = Value>) -> Pool {
+        let from = Pool(self.pool.len() as u32);
+        self.pool.extend(values);
+        from
     }
     pub fn scope(&mut self) -> SqlResult<&mut Scope<'a>> {
         self.scopes.last_mut().ok_or_else(|| internal("an expression outside any query"))
@@ -366,7 +441,24 @@ impl<'a> Gen<'a> {
         columns: Vec<(String, Type)>,
         catalog_version: u64,
     ) -> SqlResult<Program> {
-        if self.next_register as usize + self.consts.len() > MAX_REGISTERS as usize {
+        let registers = self.next_register as usize + self.consts.len() + self.scratch as usize;
+        let numbers = [
+            self.tables.len(),
+            self.cursors.len(),
+            self.hashes.len(),
+            self.mats.len(),
+            self.sorts.len(),
+            self.groups.len(),
+            self.casts.len(),
+            self.lists.len(),
+            self.names.len(),
+            self.functions.len(),
+            self.foreigns.len(),
+        ];
+        if registers > MAX_REGISTERS as usize
+            || self.next_register.max(self.scratch) >= SCRATCH - 1
+            || numbers.iter().any(|n| *n > u16::MAX as usize)
+        {
             return Err(SqlError::new(sqlstate::PROGRAM_LIMIT_EXCEEDED, "the statement is too complex")
                 .detail(format!("It needs more than {MAX_REGISTERS} registers.")));
         }
@@ -386,8 +478,9 @@ impl<'a> Gen<'a> {
         }
         let relocation = Relocation {
             labels: &self.labels,
-            first_const: self.params.len() as u16,
+            first_const: self.params.len().min(PARAM_REGISTERS) as u16,
             consts: self.consts.len() as u16,
+            first_scratch: self.next_register + self.consts.len() as u16,
         };
         let mut ops = Vec::with_capacity(at as usize);
         for (op, dead) in self.ops.iter().zip(&self.dead) {
@@ -419,9 +512,10 @@ impl<'a> Gen<'a> {
         }
         let program = Program {
             ops,
-            registers: self.next_register + self.consts.len() as u16,
+            registers: registers as u16,
             params: self.params,
             consts: self.consts,
+            pool: self.pool,
             row_area: self.row_area,
             tables: self.tables,
             cursors: self.cursors,
@@ -465,6 +559,13 @@ fn takes_memory(op: &Op) -> bool {
             | Op::Reset { .. }
             | Op::Gosub { .. }
     )
+}
+
+/// Whether a subquery stands in the expression.
+pub(super) fn has_query(e: &Expr) -> bool {
+    let mut found = false;
+    each_query_in(e, &mut |_| found = true);
+    found
 }
 
 #[cold]

@@ -6,7 +6,7 @@ use super::super::program::ForeignDef;
 use super::{Gen, Source, Stored, internal};
 use crate::bound::*;
 use crate::foreign::ForeignTable;
-use crate::plan::access::column_condition;
+use crate::plan::access::{column_condition, is_equality, is_member};
 use crate::plan::classify::is_int;
 use crate::plan::node::{Access, KeyValue};
 use crate::plan::refs::RelSet;
@@ -92,15 +92,7 @@ impl<'a> Gen<'a> {
                     self.here(end);
                     return Ok(());
                 }
-                let mat = self.mat(width);
-                self.op(Op::MatClear { mat });
-                for row in rows {
-                    let first = self.registers(width);
-                    for (n, e) in row.iter().enumerate() {
-                        self.expr_into(e, first + n as u16)?;
-                    }
-                    self.op(Op::MatPut { mat, row: Span::new(first, width) });
-                }
+                let mat = self.values_list(rows, width)?;
                 self.mat_rows(rel, mat, width, filter, node, consume)
             }
             Rel::Function { function, args } => {
@@ -314,8 +306,9 @@ impl<'a> Gen<'a> {
                 // A point lookup sees to it itself that the row has the key.
                 let point = table.indexes.get(*index).is_some_and(|i| i.point.is_some());
                 let proven = |e: &Expr| {
-                    keys.iter().zip(&columns).any(|(k, column)| {
-                        matches!(k, KeyValue::One(v) if crate::plan::access::is_equality(e, rel, *column as u16, v))
+                    keys.iter().zip(&columns).any(|(k, column)| match k {
+                        KeyValue::One(v) => is_equality(e, rel, *column as u16, v),
+                        KeyValue::List(l) => is_member(e, rel, *column as u16, l),
                     })
                 };
                 let rest: Vec<&'a Expr> = filter.iter().copied().filter(|e| !(point && proven(e))).collect();
@@ -336,15 +329,7 @@ impl<'a> Gen<'a> {
                 };
                 // Each value of the list once, NULLs left out.
                 let KeyValue::List(values) = keys[at] else { return Err(internal("a list of keys")) };
-                let hash = self.hash(1, 1);
-                self.op(Op::HashClear { hash });
-                for v in values {
-                    let skip = self.label();
-                    let r = self.key_value(v, lookup.key_type(at), skip)?;
-                    self.op(Op::IfNull { a: Reg(r), to: skip });
-                    self.op(Op::HashPutNew { hash, row: Span::new(r, 1), to: skip });
-                    self.here(skip);
-                }
+                let hash = self.key_list(values, lookup.key_type(at))?;
                 self.op(Op::HashRewind { hash });
                 let (next, end) = (self.label(), self.label());
                 let mark = self.mark();
@@ -490,7 +475,7 @@ impl<'a> Gen<'a> {
     }
 
     /// A value as a key of a column of that type; goes to `none` when no value of the column equals it.
-    fn key_value(&mut self, e: &'a Expr, column: TypeId, none: Label) -> SqlResult<u16> {
+    pub fn key_value(&mut self, e: &'a Expr, column: TypeId, none: Label) -> SqlResult<u16> {
         let r = self.expr(e)?;
         let from = e.ty.id;
         if from != column && is_int(from) && is_int(column) {

@@ -28,15 +28,7 @@ impl<'a> Gen<'a> {
         q: &Query,
         code: &mut dyn FnMut(&mut Gen<'a>) -> SqlResult<()>,
     ) -> SqlResult<()> {
-        if correlated(q) {
-            return code(self);
-        }
-        let done = self.register();
-        let skip = self.label();
-        self.op(Op::Once { done: State(Span::new(done, 1)), to: skip });
-        code(self)?;
-        self.here(skip);
-        Ok(())
+        if correlated(q) { code(self) } else { self.once(code) }
     }
 
     /// The single value of a query.
