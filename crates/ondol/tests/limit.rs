@@ -67,7 +67,7 @@ fn set(operation: &str, all: bool, left: &Query, right: &Query, out: &mut String
 
 impl Query {
     fn random(dice: &mut Dice, depth: u32) -> Query {
-        let mut deeper = |dice: &mut Dice| Box::new(Query::random(dice, depth - 1));
+        let deeper = |dice: &mut Dice| Box::new(Query::random(dice, depth - 1));
         let source = match dice.roll(if depth == 0 { 1 } else { 8 }) {
             0 | 1 => Source::Table,
             2..=5 => Source::Query(deeper(dice)),
