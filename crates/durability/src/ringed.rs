@@ -199,7 +199,8 @@ impl Shared {
 impl Files for Shared {
     /// A sync is of the whole file.
     const PIECE: u64 = 4 << 20;
-    fn sync(&self, segment: &Segment, _: Range<u64>) -> Result<bool, i32> {
+    /// By the descriptor that wrote: what the system tells of it, it tells here (I6).
+    fn sync(&self, segment: &Segment, _: Range<u64>, _: u64) -> Result<bool, i32> {
         if mutated("ring_freed_before_synced") {
             return Ok(true);
         }

@@ -4,7 +4,7 @@ use core::ffi::CStr;
 use core::ops::Range;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use ondol_ring::file::{self, Identity, Owner};
-use ondol_ring::{Files, Segment};
+use ondol_ring::{Files, Holds, Segment};
 
 const FOLDER: i32 = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC;
 
@@ -66,6 +66,10 @@ fn look_at(process: u32) -> Process {
 pub struct Cluster {
     pub data: i32,
     pub wal: i32,
+    /// A destager's descriptors of segments. The server's own processes have none: they sync everything.
+    pub holds: Holds,
+    /// The first sequence that was written after `wal` was opened; of a server's process, which opened it over an empty ring, 0.
+    pub since: AtomicU64,
 }
 
 impl Cluster {
@@ -73,7 +77,8 @@ impl Cluster {
     pub fn open(path: &CStr) -> Result<(Cluster, Identity, Identity), i32> {
         let data = file::open_at(libc::AT_FDCWD, path, FOLDER, 0)?;
         let wal = file::open_at(data, c"pg_wal", FOLDER, 0)?;
-        Ok((Cluster { data, wal }, file::identity(data, true)?.0, file::identity(wal, true)?.0))
+        let cluster = Cluster { data, wal, holds: Holds::new(), since: AtomicU64::new(0) };
+        Ok((cluster, file::identity(data, true)?.0, file::identity(wal, true)?.0))
     }
     /// The cluster that owns a ring; `None` if the folder that it names is another one now, or another cluster.
     pub fn of(owner: &Owner) -> Result<Option<Cluster>, i32> {
@@ -92,18 +97,25 @@ impl Cluster {
         file::close(fd);
         if n? == 8 { Ok(u64::from_ne_bytes(word)) } else { Err(libc::EIO) }
     }
-    /// Opens a segment by its name, if the file of that name is the one.
-    pub fn segment(&self, segment: &Segment, flags: i32) -> Result<i32, i32> {
+    /// Opens whatever file has a segment's name; with its inode.
+    fn file_of(&self, segment: &Segment, flags: i32) -> Result<(i32, u64), i32> {
         let name = segment.name();
         let name = CStr::from_bytes_until_nul(&name).map_err(|_| libc::EINVAL)?;
         let fd = file::open_at(self.wal, name, flags | libc::O_CLOEXEC, 0)?;
-        match file::found(fd) {
-            Ok((inode, ..)) if inode == segment.inode => Ok(fd),
-            other => {
-                file::close(fd);
-                Err(other.err().unwrap_or(libc::ESTALE))
-            }
+        file::found(fd).map(|(inode, ..)| (fd, inode)).inspect_err(|_| file::close(fd))
+    }
+    /// Opens a segment by its name, to be written.
+    pub fn named(&self, segment: &Segment) -> Result<(i32, u64), i32> {
+        self.file_of(segment, libc::O_RDWR)
+    }
+    /// Opens a segment by its name, if the file of that name is the one.
+    pub fn segment(&self, segment: &Segment, flags: i32) -> Result<i32, i32> {
+        let (fd, inode) = self.file_of(segment, flags)?;
+        if inode == segment.inode {
+            return Ok(fd);
         }
+        file::close(fd);
+        Err(libc::ESTALE)
     }
 }
 
@@ -136,6 +148,9 @@ impl Folders for Cluster {
     }
     fn rename(&self, from: &CStr, to: &CStr) -> Result<(), i32> {
         file::rename(self.data, from, to)
+    }
+    fn remove(&self, name: &CStr) -> Result<(), i32> {
+        file::remove(self.data, name)
     }
     fn sync(&self) -> Result<(), i32> {
         file::sync(self.data)
@@ -184,18 +199,27 @@ impl Folders for Cluster {
 }
 
 impl Files for Cluster {
-    fn sync(&self, segment: &Segment, part: Range<u64>) -> Result<bool, i32> {
-        let Ok(fd) = self.segment(segment, libc::O_RDWR) else {
+    fn sync(&self, segment: &Segment, part: Range<u64>, first: u64) -> Result<bool, i32> {
+        let Some(fd) = self.holds.find(segment.inode, first) else {
             return Ok(false);
         };
-        let done = file::sync_part(fd, part);
-        file::close(fd);
-        done.map(|()| true)
+        file::sync_part(fd, part)?;
+        // Not every file system says that its sync did nothing.
+        if file::is_read_only(fd)? { Err(libc::EROFS) } else { Ok(true) }
     }
     /// This folder's descriptor is as old as the server, and its processes share it: the system tells it once of writes of
     /// the file system that failed since then, whoever else was told.
+    ///
+    /// Of a file system that was made read-only or was shut down, `syncfs` may say that all is well, and do nothing; and where only data was to be
+    /// written, it need not flush the device's cache. So a change of the folder follows, and its sync: the one is refused where nothing can be
+    /// written any more, the other flushes.
     fn sync_all(&self) -> Result<(), i32> {
-        file::sync_file_system(self.wal)
+        file::sync_file_system(self.wal)?;
+        file::touch(self.wal)?;
+        file::sync(self.wal)
+    }
+    fn since(&self) -> u64 {
+        self.since.load(Relaxed)
     }
     fn myself(&self) -> u64 {
         static ME: AtomicU64 = AtomicU64::new(0);
@@ -248,7 +272,7 @@ mod tests {
 
     #[test]
     fn processes_are_told_apart() {
-        let cluster = Cluster { data: -1, wal: -1 };
+        let cluster = Cluster { data: -1, wal: -1, holds: Holds::new(), since: AtomicU64::new(0) };
         let me = cluster.myself();
         assert_eq!(me as u32, std::process::id());
         assert!(me >> 32 != 0 && !cluster.is_dead(me));

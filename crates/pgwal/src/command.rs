@@ -1,7 +1,8 @@
 //! The command of the ring for PostgreSQL's WAL: making one, running a server on it, bringing it home after a crash, giving it up. What it
 //! rests on: `docs/pgwal.md`. Exit status 1 when something failed, 2 for a command line that makes no sense; `run` has its server's.
 use crate::cluster::Cluster;
-use crate::mark::{Marked, marked, unmark};
+use crate::destage::{Destager, Looked};
+use crate::mark::{Marked, marked, serves, unmark};
 use crate::{doctor, recover};
 use ondol_ring::file::{self, Mapping, Owner, Who};
 use ondol_ring::{Error, Files, HEADER, Replay, Ring, SLOT, Segment, Status};
@@ -14,7 +15,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::{Command, ExitCode, ExitStatus};
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::{Duration, Instant};
 
@@ -33,13 +34,6 @@ ring holds, or the mark of a data directory whose ring is gone; without its flag
 
 /// How long a server's last processes may take to go.
 const LAST: Duration = Duration::from_secs(10);
-/// Between two looks of the destager.
-const LOOK: Duration = Duration::from_millis(50);
-/// Segments are written again and again at their ends: entries wait so long, so that these pages are synced once; or until this part of
-/// the ring is live.
-const WAIT: Duration = Duration::from_secs(1);
-const PART: u64 = 8;
-
 /// Does what a command line says, without the program's name; `name` is how it was called.
 pub fn main(name: &str, arguments: Vec<String>) -> ExitCode {
     let usage = USAGE.replace("NAME", name);
@@ -358,29 +352,19 @@ impl Opened {
         }
         Ok(())
     }
-    /// Frees what waited long enough, at most `rate` bytes a second.
-    fn destage(&self, rate: Option<u64>) -> Result<(), Error> {
-        let s = self.ring.status();
-        let waited = Duration::from_nanos(self.cluster.now().abs_diff(s.drained_at)) >= WAIT;
-        if s.live == 0 || s.live < s.slots / PART && !waited {
-            return Ok(());
-        }
-        let Some(rate) = rate else {
-            return self.ring.drain(&self.cluster);
-        };
-        let began = Instant::now();
-        self.ring.drain_some(&self.cluster)?;
-        let freed = s.live.saturating_sub(self.ring.status().live) * (SLOT as u64);
-        let fair = Duration::from_secs_f64(freed as f64 / rate as f64);
-        std::thread::sleep(fair.saturating_sub(began.elapsed()));
-        Ok(())
+    /// Brings home what the ring holds, and takes the mark away.
+    fn bring_home(&self, path: &Path, rebooted: bool) -> Result<Replay, String> {
+        self.alone(path)?;
+        let done = recover::recover(&self.ring, &self.owner, &self.cluster, rebooted);
+        done.map_err(|e| format!("{}: {e}", path.display()))
+    }
+    fn destager(&self, path: &Path, rate: Option<u64>) -> Result<Destager<'_>, String> {
+        Destager::new(&self.file, &self.ring, &self.cluster, rate).map_err(at(path))
     }
 }
 
 fn bring_home(path: &Path, rebooted: bool) -> Result<Replay, String> {
-    let o = Opened::new(path)?;
-    o.alone(path)?;
-    recover::recover(&o.ring, &o.owner, &o.cluster, rebooted).map_err(|e| format!("{}: {e}", path.display()))
+    Opened::new(path)?.bring_home(path, rebooted)
 }
 
 /// What a ring holds, in words. Nobody else uses it.
@@ -481,19 +465,50 @@ fn take_signals() {
     }
 }
 
-/// Destages until it is told to stop.
+/// Destages until it is told to stop, whenever a server serves.
 fn destage(ring: &Path, rate: Option<u64>) -> Result<(), String> {
     let o = Opened::new(ring)?;
+    let destager = o.destager(ring, rate)?;
     take_signals();
+    let mut waits = false;
     while SERVER.load(Ordering::SeqCst) == 0 {
-        o.destage(rate).map_err(|e| format!("{}: a segment cannot be synced: {e:?}", o.data.display()))?;
-        std::thread::sleep(LOOK);
+        let looked = destager.look().map_err(|e| format!("{}: {}", o.data.display(), cannot(e)))?;
+        if looked == Looked::Removed {
+            return Err(format!("{}: {REMOVED}", ring.display()));
+        }
+        let live = o.ring.status().live;
+        if !std::mem::replace(&mut waits, looked == Looked::NoServer) && waits {
+            let left = if live == 0 {
+                ""
+            } else {
+                "; what the ring holds, `recover` brings home, or the server as it starts"
+            };
+            eprintln!("ondol-pgwal: no server serves {} yet{left}", ring.display());
+        }
+        destager.rest();
     }
     Ok(())
+}
+const REMOVED: &str = "the ring's file was removed: from now on commits wait for syncs, as without it; stop the server in order, by which its cluster \
+                       is no longer marked";
+fn cannot(e: Error) -> String {
+    let why = match e {
+        Error::Sync(n) | Error::Replay(n) => system(n).to_string(),
+        e => format!("{e:?}"),
+    };
+    format!("a segment cannot be synced ({why}): the server will stop; the ring keeps its WAL for `recover`")
 }
 
 /// Recovers, runs the server with the library, syncs segments in the meantime, and recovers again when it has gone.
 fn run(o: &Options, ring: &Path) -> Result<ExitCode, String> {
+    let program = o.server.first().ok_or("no server is named")?;
+    // SAFETY: no memory is passed.
+    if unsafe { libc::geteuid() } == 0 && Path::new(program).file_name().is_some_and(|n| n == "postgres") {
+        return Err(format!(
+            "PostgreSQL does not run for root: as the owner of its data, by `runuser -u postgres -- {} run ...`",
+            std::env::current_exe().map_or("ondol-pgwal".into(), |p| p.display().to_string())
+        ));
+    }
     let replayed = bring_home(ring, false)?;
     if replayed.entries != 0 {
         eprintln!("ondol-pgwal: {} entries, {} bytes replayed", replayed.entries, replayed.bytes);
@@ -507,7 +522,8 @@ fn run(o: &Options, ring: &Path) -> Result<ExitCode, String> {
     // Who made it may have died before its name was durable.
     sync_folder_of(&ring)?;
     let opened = Opened::new(&ring)?;
-    let program = o.server.first().ok_or("no server is named")?;
+    // Before the server: its descriptors are older than whatever that writes.
+    let destager = opened.destager(&ring, o.rate)?;
     take_signals();
     // Ours before others: what it does not replace, they may.
     let mut preload = library.clone().into_os_string();
@@ -524,22 +540,36 @@ fn run(o: &Options, ring: &Path) -> Result<ExitCode, String> {
         // SAFETY: our own child.
         unsafe { libc::kill(server.id() as i32, -earlier) };
     }
-    let mut told = false;
+    let (mut told, mut removed) = (false, false);
     let ended = loop {
         if let Some(ended) = server.try_wait().map_err(|e| e.to_string())? {
             break ended;
         }
-        if let Err(e) = opened.destage(o.rate)
-            && !std::mem::replace(&mut told, true)
-        {
-            eprintln!(
-                "ondol-pgwal: a segment cannot be synced ({e:?}): the server will stop; the ring keeps its WAL"
-            );
+        match destager.look() {
+            Err(e) if !std::mem::replace(&mut told, true) => eprintln!("ondol-pgwal: {}", cannot(e)),
+            Ok(Looked::Removed) if !std::mem::replace(&mut removed, true) => {
+                eprintln!("ondol-pgwal: {}: {REMOVED}", ring.display())
+            }
+            _ => {}
         }
-        std::thread::sleep(LOOK);
+        destager.rest();
     };
     SERVER.store(0, Ordering::SeqCst);
-    drop(opened);
-    bring_home(&ring, false)?;
-    Ok(ended.code().map_or(ExitCode::FAILURE, |c| ExitCode::from(c as u8)))
+    if serves(&opened.cluster, opened.ring.memory()) {
+        eprintln!(
+            "ondol-pgwal: another server has been started on the ring meanwhile; it needs `destage` beside it"
+        );
+        return Ok(code_of(ended));
+    }
+    opened.bring_home(&ring, false)?;
+    if opened.data.join("postmaster.pid").exists() && ended.success() {
+        eprintln!(
+            "ondol-pgwal: the server ended, and another one was started without the ring (by `pg_ctl restart`?); to have it on the ring, \
+             stop it, and `run`"
+        );
+    }
+    Ok(code_of(ended))
+}
+fn code_of(ended: ExitStatus) -> ExitCode {
+    ended.code().map_or(ExitCode::FAILURE, |c| ExitCode::from(c as u8))
 }

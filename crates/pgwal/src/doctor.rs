@@ -179,7 +179,7 @@ fn methods(r: &mut Report, wal: &Path) -> Result<f64, String> {
 /// Files that are never synced: only appending is measured.
 struct Unsynced;
 impl Files for Unsynced {
-    fn sync(&self, _: &Segment, _: Range<u64>) -> Result<bool, i32> {
+    fn sync(&self, _: &Segment, _: Range<u64>, _: u64) -> Result<bool, i32> {
         Ok(true)
     }
     fn sync_all(&self) -> Result<(), i32> {
@@ -272,7 +272,7 @@ fn settings(r: &mut Report, data: &Path) {
         (
             "wal_init_zero",
             "on",
-            "else each first write to a page of a segment allocates, and is synced past the ring",
+            "else the first sync of each part of a segment allocates: commits do not wait for it, but the ring is freed more slowly",
         ),
         ("wal_recycle", "on", "else segments are made anew, with syncs of their own"),
         ("synchronous_commit", "on", "the ring brings nothing to commits that do not wait"),

@@ -7,6 +7,7 @@
 
 pub mod cluster;
 pub mod command;
+pub mod destage;
 mod doctor;
 pub mod mark;
 pub mod recover;

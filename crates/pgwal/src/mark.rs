@@ -10,7 +10,7 @@
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use ondol_ring::file::OWNERS_WORDS;
-use ondol_ring::{Memory, Segment};
+use ondol_ring::{Error, Files, Memory, Ring, Segment};
 
 /// What `PG_VERSION` says while a ring may hold entries: with the ring's own number. One word of less than 64 bytes, since the server
 /// reads and quotes no more.
@@ -36,6 +36,8 @@ pub mod words {
     /// Segments that recovery made: pairs of the inode in the entries and the new one.
     pub const MADE: usize = AT + 256;
     pub const MOST_MADE: usize = 8;
+    /// The server's first process, as [`ondol_ring::Files::myself`] says it, from when it recovered the ring.
+    pub const SERVER: usize = MADE + 16 * MOST_MADE;
 }
 
 /// Sets some words, durably.
@@ -56,6 +58,8 @@ pub trait Folders {
     fn write(&self, name: &CStr, bytes: &[u8]) -> Result<(), i32>;
     /// Renames in the data directory: a crash leaves it done or not.
     fn rename(&self, from: &CStr, to: &CStr) -> Result<(), i32>;
+    /// Removes a file of the data directory.
+    fn remove(&self, name: &CStr) -> Result<(), i32>;
     /// Makes the names in the data directory durable.
     fn sync(&self) -> Result<(), i32>;
     /// Opens a segment for writing: `ENOENT` where there is none of its name, `ESTALE` where it has another inode.
@@ -136,21 +140,76 @@ pub fn mark<F: Folders, M: Memory>(folders: &F, ring: u32, memory: &M) -> Result
     Ok(())
 }
 
-/// Takes a mark away, if there is one: of this ring, or of any. No server runs, and that ring is empty or given up.
+/// Takes a mark away, if there is one: of this ring, or of any. No server runs, or none writes meanwhile, and that ring is empty or given up.
 pub fn unmark<F: Folders>(folders: &F, ring: Option<u32>) -> Result<(), i32> {
+    let mut room = [0; 128];
     match marked(folders)? {
-        Marked::No => return Ok(()),
+        Marked::No => {
+            // Whoever took the mark away, or was about to make it, may have died.
+            return match folders.contents(KEPT, &mut room) {
+                Ok(_) => folders.sync().and_then(|()| forget(folders)),
+                Err(_) => Ok(()),
+            };
+        }
         Marked::By(by) if ring.is_some_and(|r| r != by) => return Err(libc::EBUSY),
         Marked::By(_) => {}
     }
-    let mut room = [0; 128];
     let n = folders.contents(KEPT, &mut room)?;
     let kept = &room[..n];
     let digits = kept.iter().position(|b| *b == b'\n').unwrap_or(0);
     if digits == 0 {
         return Err(libc::EINVAL);
     }
-    replace(folders, VERSION, &kept[..digits + 1])
+    replace(folders, VERSION, &kept[..digits + 1])?;
+    forget(folders)
+}
+/// Removes the version that was kept: the mark is gone, durably.
+fn forget<F: Folders>(folders: &F) -> Result<(), i32> {
+    match folders.remove(KEPT) {
+        Err(libc::ENOENT) => Ok(()),
+        done => done,
+    }
+}
+
+/// The ring is empty, durably: its words are cleared, and the mark goes (K2). Also where the ring is not for power failures: one that came
+/// after a stop in order would bring back entries that nobody waits for.
+pub fn put_away<F: Folders, M: Memory>(folders: &F, ring: u32, memory: &M) -> Result<(), i32> {
+    // Durably, before the mark goes: the next server must make it anew.
+    set_words(memory, &[words::MARKED, words::NAMED[0], words::NAMED[1]].map(|w| (w, 0)));
+    let mut word = words::MADE;
+    set_words(
+        memory,
+        &[(); 2 * words::MOST_MADE].map(|()| {
+            word += 8;
+            (word - 8, 0)
+        }),
+    );
+    memory.settle()?;
+    unmark(folders, Some(ring))
+}
+
+/// A server's first process has recovered the ring, and serves from here on.
+pub fn serve<F: Folders + Files, M: Memory>(folders: &F, memory: &M) {
+    let [a, b] = folders.boot();
+    set_words(memory, &[(words::BOOT[0], a), (words::BOOT[1], b), (words::SERVER, folders.myself())])
+}
+/// Whether the server lives that recovered the ring. Whoever else frees entries does it then alone: after a power failure the ring may hold
+/// what no file does, until a recovery has brought it home (R13).
+pub fn serves<F: Folders + Files, M: Memory>(folders: &F, memory: &M) -> bool {
+    let boot = folders.boot();
+    let server = memory.word(words::SERVER);
+    boot != [0; 2] && words::BOOT.map(|w| memory.word(w)) == boot && server != 0 && !folders.is_dead(server)
+}
+/// The server's first process ends in order: it brings home what the ring holds, and takes the mark away, before its own lock file goes (R14). A process
+/// that is left, and writes, marks the cluster anew.
+pub fn leave<F: Folders + Files, M: Memory>(folders: &F, id: u32, ring: &Ring<M>) -> Result<(), Error> {
+    let memory = ring.memory();
+    let held = ring.enter(folders)?;
+    if memory.word(words::MARKED) != 0 {
+        held.empty()?;
+        put_away(folders, id, memory).map_err(Error::Replay)?
+    }
+    Ok(())
 }
 
 /// Before an entry of this segment, of `size` bytes, counts: the cluster is marked (R12), and the segment's name is durable (R10). By the one who writes;
@@ -163,7 +222,8 @@ pub fn ready<F: Folders, M: Memory>(
     segment: &Segment,
     size: u64,
 ) -> Result<(), i32> {
-    if !seen.load(Relaxed) {
+    // The first process may have taken the mark away as it ended, before others did.
+    if !seen.load(Relaxed) || memory.word(words::MARKED) == 0 {
         let [a, b] = folders.boot();
         set_words(memory, &[(words::SIZE, size), (words::BOOT[0], a), (words::BOOT[1], b)]);
         mark(folders, ring, memory)?;

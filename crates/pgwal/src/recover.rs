@@ -3,7 +3,7 @@
 //! A segment that is missing is made where nothing of it can be missing: the ring's entries begin at its beginning and leave no gap. It gets its
 //! name when it is whole and synced, and before that the ring notes the new file's inode, so that a recovery that begins again
 //! knows it.
-use crate::mark::{Folders, Marked, marked, set_words, unmark, words};
+use crate::mark::{Folders, Marked, marked, put_away, set_words, words};
 use core::ffi::CStr;
 use core::fmt;
 use ondol_ring::file::Owner;
@@ -107,22 +107,7 @@ pub fn recover<M: Memory, F: Folders>(
     let home = home.into_inner();
     home.close();
     let done = done.map_err(|e| Refusal::Ring(e, home.blamed))?;
-    // Durably, before the mark goes: the next server must make it anew. Also where the ring is not for power failures: one that came after a stop
-    // in order would bring back entries that nobody waits for.
-    let cleared = [words::MARKED, words::NAMED[0], words::NAMED[1]].map(|w| (w, 0));
-    set_words(memory, &cleared);
-    set_words(
-        memory,
-        &[(); 2 * words::MOST_MADE].map({
-            let mut word = words::MADE;
-            move |()| {
-                word += 8;
-                (word - 8, 0)
-            }
-        }),
-    );
-    memory.settle().map_err(|n| Refusal::Ring(Error::Sync(n), None))?;
-    unmark(folders, Some(owner.id)).map_err(Refusal::Mark)?;
+    put_away(folders, owner.id, memory).map_err(Refusal::Mark)?;
     Ok(done)
 }
 
@@ -196,7 +181,11 @@ impl<M: Memory, F: Folders> Home<'_, M, F> {
     fn find(&self, entry: &Entry) -> Result<Open, i32> {
         let segment = entry.segment;
         match self.folders.open(&segment) {
-            Ok(fd) => Ok(Open { segment, fd, made: None }),
+            Ok(fd) => {
+                // Of older errors it is told now: what they are about is written again, or was synced.
+                let _ = self.folders.sync_file(fd);
+                Ok(Open { segment, fd, made: None })
+            }
             Err(libc::ESTALE) => {
                 let pair = |i: usize| [0, 8].map(|b| self.memory.word(words::MADE + i * 16 + b));
                 let new = (0..words::MOST_MADE).map(pair).find(|p| p[0] == segment.inode && p[1] != 0);

@@ -288,15 +288,18 @@ fn a_part_of_a_file_is_synced() {
     assert_eq!(file::sync_part(reader.as_raw_fd(), 512 << 10..1 << 20), Err(libc::EACCES));
 }
 
-/// The ring's cluster reaches its segments by name and inode.
+/// A descriptor speaks for what was written after it was opened, whatever the segment is named.
 #[test]
-fn a_renamed_segment_is_not_reached() {
+fn a_held_segment_speaks_for_what_came_later() {
     let place = Place::new();
     let (_, cluster, _) = place.open("ring");
     let (inode, ..) =
         file::found(fs::File::open(place.segment(NAMES[0])).expect("a segment").as_raw_fd()).expect("found");
     let segment = Segment::named(NAMES[0].as_bytes(), inode).expect("a name");
-    assert_eq!(cluster.sync(&segment, 0..PAGE as u64), Ok(true));
+    assert_eq!(cluster.sync(&segment, 0..PAGE as u64, 10), Ok(false), "nothing is held");
+    let (fd, held) = cluster.named(&segment).expect("opened");
+    assert!(held == inode && cluster.holds.keep(inode, fd, 10));
+    assert_eq!([9, 10].map(|first| cluster.sync(&segment, 0..PAGE as u64, first)), [Ok(false), Ok(true)]);
     fs::rename(place.segment(NAMES[0]), place.segment(NAMES[1])).expect("renamed");
-    assert_eq!(cluster.sync(&segment, 0..PAGE as u64), Ok(false));
+    assert_eq!(cluster.sync(&segment, 0..PAGE as u64, 10), Ok(true));
 }

@@ -17,20 +17,21 @@ use core::cell::UnsafeCell;
 use core::ffi::{CStr, c_char, c_int, c_long, c_uint, c_void};
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use ondol_ring::file::{self, Mapping, Owner, Who};
-use ondol_ring::{Error, Ring, Segment};
+use ondol_ring::{Error, Files, Memory, Ring, Segment};
 use pgwal::cluster::Cluster;
-use pgwal::mark::{KEPT, MARK_LEN, Marked, marked_by, ready};
+use pgwal::mark::{KEPT, MARK_LEN, Marked, leave, marked_by, ready, serve, serves, words};
 use pgwal::recover::recover;
 
 struct Service {
     ring: Ring<Mapping>,
     cluster: Cluster,
-    /// The ring's own number.
+    /// The ring's file, and its own number.
+    file: c_int,
     id: u32,
     /// This process has seen that the cluster is marked.
     marked: AtomicBool,
-    /// The data directory and the device of `pg_wal`.
-    data: u64,
+    /// Inode and device of the data directory, and the device of `pg_wal`.
+    data: (u64, u64),
     device: u64,
 }
 struct Once(UnsafeCell<Option<Service>>);
@@ -110,8 +111,8 @@ fn lost(e: Error) -> c_int {
         _ => libc::EIO,
     })
 }
-/// Tells on standard error why the ring is not used.
-fn say(path: &CStr, why: core::fmt::Arguments<'_>) {
+/// Tells on standard error, which is the server's log.
+fn tell(what: core::fmt::Arguments<'_>) {
     struct Line([u8; 1024], usize);
     impl core::fmt::Write for Line {
         fn write_str(&mut self, s: &str) -> core::fmt::Result {
@@ -122,13 +123,14 @@ fn say(path: &CStr, why: core::fmt::Arguments<'_>) {
         }
     }
     let mut line = Line([0; 1024], 0);
-    let path = core::str::from_utf8(path.to_bytes()).unwrap_or("?");
-    let _ = core::fmt::write(
-        &mut line,
-        format_args!("ondol pgwal: {path}: {why}; WAL is synced as without the library\n"),
-    );
+    let _ = core::fmt::write(&mut line, format_args!("ondol pgwal: {what}\n"));
     // SAFETY: the slice is readable.
     unsafe { libc::syscall(libc::SYS_write, 2, line.0.as_ptr(), line.1) };
+}
+/// Why the ring is not used.
+fn say(path: &CStr, why: core::fmt::Arguments<'_>) {
+    let path = core::str::from_utf8(path.to_bytes()).unwrap_or("?");
+    tell(format_args!("{path}: {why}; WAL is synced as without the library"))
 }
 
 #[used]
@@ -177,6 +179,10 @@ extern "C" fn construct(_count: c_int, _arguments: *const *const c_char, environ
     }
 }
 
+/// How long another's hold of the ring is waited for, and how long between two looks, in nanoseconds.
+const LAST: u64 = 10_000_000_000;
+const MOMENT: u64 = 5_000_000;
+
 enum Why {
     Text(&'static str),
     Refused(pgwal::recover::Refusal),
@@ -200,28 +206,31 @@ fn begin_on(fd: c_int) -> Result<Service, Why> {
     if size < owner.len {
         return Err(Why::Text("the ring is shorter than it was made"));
     }
-    // Alone: any `postgres` that starts while another lives stays without the ring, as its stray commands do.
-    if file::lock(fd, Who::Alone) != Ok(true) {
-        return Err(Why::Text("the ring is in use"));
-    }
     let memory = Mapping::new(fd, owner.len as usize).map_err(text("the ring cannot be mapped"))?;
     if owner.power && !memory.power {
         return Err(Why::Text("the ring was made for power failures, but its memory is not persistent"));
     }
+    // Alone: any `postgres` that starts while another lives stays without the ring, as its stray commands do. A destager or a recovery has the lock
+    // for a moment, and is waited for.
+    let end = cluster.now() + LAST;
+    while file::lock(fd, Who::Alone) != Ok(true) {
+        if serves(&cluster, &memory) || cluster.now() > end {
+            return Err(Why::Text("the ring is in use"));
+        }
+        cluster.wait(MOMENT)
+    }
     let ring = Ring::new(memory, owner.len as usize).ok_or(Why::Text("the ring is too small"))?;
+    // Of older errors that nobody was told this descriptor is told now: what they are about is written again, or was synced.
+    let _ = file::sync_file_system(cluster.wal);
     recover(&ring, &owner, &cluster, false).map_err(Why::Refused)?;
+    serve(&cluster, ring.memory());
     if file::lock(fd, Who::Server) != Ok(true) {
         return Err(Why::Text("the ring is being recovered"));
     }
+    let data = file::found(cluster.data).map_err(text("the data directory cannot be read"))?;
+    let data = (data.0, data.2);
     let device = file::found(cluster.wal).map_err(text("pg_wal cannot be read"))?.2;
-    Ok(Service {
-        ring,
-        cluster,
-        id: owner.id,
-        marked: AtomicBool::new(false),
-        data: owner.data.inode,
-        device,
-    })
+    Ok(Service { ring, cluster, file: fd, id: owner.id, marked: AtomicBool::new(false), data, device })
 }
 
 /// The last part of a path, if it is a segment's name.
@@ -239,6 +248,16 @@ impl Service {
         if let Some(mut segment) = segment_named(path) {
             // Nobody reads what a dead process may have left (R7).
             self.ring.relieve(&self.cluster).map_err(|_| libc::EIO)?;
+            // What the kernel shows of a segment that could not be written is not what was acknowledged (R6).
+            if self.ring.failure().is_some() {
+                return Err(libc::EIO);
+            }
+            if file::is_removed(self.file) == Ok(true) && !self.ring.is_retired() {
+                self.ring.retire();
+                tell(format_args!(
+                    "the ring's file was removed: from here on commits wait for syncs; stop the server in order"
+                ))
+            }
             let fresh = libc::O_CREAT | libc::O_EXCL | libc::O_TRUNC;
             if flags & libc::O_TRUNC != 0 {
                 self.release(path).map_err(|_| libc::EIO)?
@@ -280,7 +299,7 @@ impl Service {
         }
         let fd = file::open_at(at, path, flags, mode)?;
         if path == c"./PG_VERSION"
-            && file::identity(libc::AT_FDCWD, false).is_ok_and(|(here, ..)| here.inode == self.data)
+            && file::identity(libc::AT_FDCWD, false).is_ok_and(|(here, ..)| here.inode == self.data.0)
         {
             // A base backup: the copy is a server's own, without ring and mark.
             let mut is = [0; MARK_LEN];
@@ -320,7 +339,8 @@ impl Service {
         let covered =
             bytes.filter(|(_, len, at)| *at >= 0 && (*at as u64).saturating_add(*len as u64) <= size);
         let covered = covered.filter(|_| {
-            ready(&self.cluster, self.id, self.ring.memory(), &self.marked, &segment, size).is_ok()
+            !self.ring.is_retired()
+                && ready(&self.cluster, self.id, self.ring.memory(), &self.marked, &segment, size).is_ok()
         });
         let n = write();
         let Ok(len) = usize::try_from(n) else {
@@ -340,18 +360,25 @@ impl Service {
             return n as isize;
         }
         // Past the ring (R6): durable before it returns, so that whoever is asked to sync need not know of it.
-        match held.past(|| file::sync_data(fd)) {
+        let sync = || {
+            file::sync_data(fd)?;
+            if file::is_read_only(fd)? { Err(libc::EROFS) } else { Ok(()) }
+        };
+        match held.past(sync) {
             Ok(()) => n as isize,
             Err(e) => lost(e) as isize,
         }
     }
     fn sync(&self, fd: c_int, sync: impl Fn() -> c_long) -> c_int {
-        let Some((known, segment)) = Known::of(fd) else {
+        let ours = Known::of(fd).filter(|(known, segment)| self.proved(fd, known, segment).is_some());
+        let Some((known, _)) = ours else {
+            // A server that restarts syncs its files, and then reads its log (R10).
+            let data = file::found(fd).is_ok_and(|(inode, _, device)| (inode, device) == self.data);
+            if data && let Err(e) = self.ring.drain(&self.cluster) {
+                return lost(e);
+            }
             return sync() as c_int;
         };
-        if self.proved(fd, known, &segment).is_none() {
-            return sync() as c_int;
-        }
         if let Some(e) = self.ring.failure() {
             return lost(e);
         }
@@ -361,6 +388,14 @@ impl Service {
         }
         let done = self.ring.sync(&self.cluster, || if sync() < 0 { Err(file::errno()) } else { Ok(()) });
         done.map_or_else(lost, |()| 0)
+    }
+    /// The server's first process removes its lock file, so that another may start (R14).
+    fn end(&self) {
+        if self.ring.memory().word(words::SERVER) == self.cluster.myself()
+            && let Err(e) = leave(&self.cluster, self.id, &self.ring)
+        {
+            tell(format_args!("the cluster stays marked, until `ondol-pgwal recover` ({e:?})"))
+        }
     }
     /// Before a name changes (R9).
     fn release(&self, path: &CStr) -> Result<(), Error> {
@@ -650,6 +685,11 @@ pub unsafe extern "C" fn rename(from: *const c_char, to: *const c_char) -> c_int
 pub unsafe extern "C" fn unlinkat(at: c_int, path: *const c_char, flags: c_int) -> c_int {
     if let Err(failed) = released(&[path]) {
         return failed;
+    }
+    if text(path) == Some(c"postmaster.pid")
+        && let Some(s) = service()
+    {
+        s.end()
     }
     // SAFETY: the caller's path.
     unsafe { libc::syscall(libc::SYS_unlinkat, at, path, flags) as c_int }

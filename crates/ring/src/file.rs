@@ -80,6 +80,19 @@ pub fn sync_file_system(fd: i32) -> Result<(), i32> {
     // SAFETY: no memory is passed.
     again(|| unsafe { libc::syscall(libc::SYS_syncfs, fd) })
 }
+/// Whether the file system that `fd` is on takes no writes.
+pub fn is_read_only(fd: i32) -> Result<bool, i32> {
+    // SAFETY: all zeros is a value of this structure of numbers.
+    let mut s: libc::statfs64 = unsafe { core::mem::zeroed() };
+    // SAFETY: the structure is writable.
+    checked(unsafe { libc::syscall(libc::SYS_fstatfs, fd, &mut s) })?;
+    Ok(s.f_flags as u64 & libc::ST_RDONLY != 0)
+}
+/// Sets the times of a file or folder to now: a change that a file system must take, and refuses where it takes none.
+pub fn touch(fd: i32) -> Result<(), i32> {
+    // SAFETY: no memory is passed: neither a path nor times.
+    checked(unsafe { libc::syscall(libc::SYS_utimensat, fd, 0usize, 0usize, 0) }).map(drop)
+}
 pub fn write_at(fd: i32, mut bytes: &[u8], mut at: u64) -> Result<(), i32> {
     while !bytes.is_empty() {
         // SAFETY: the slice is readable.
@@ -123,6 +136,14 @@ pub unsafe fn copy_racing(from: *const u8, to: *mut u8, len: usize) {
         // SAFETY: the caller's promise.
         unsafe { to.add(i).write(from.add(i).read_volatile()) }
     }
+}
+pub fn remove(folder: i32, name: &CStr) -> Result<(), i32> {
+    // SAFETY: the name ends with a zero.
+    checked(unsafe { libc::syscall(libc::SYS_unlinkat, folder, name.as_ptr(), 0) }).map(drop)
+}
+/// Whether an open file has no name any more.
+pub fn is_removed(fd: i32) -> Result<bool, i32> {
+    Ok(status(fd, libc::STATX_NLINK)?.stx_nlink == 0)
 }
 /// User and group of a file.
 pub fn owner_of(fd: i32) -> Result<(u32, u32), i32> {
@@ -273,6 +294,12 @@ pub fn lock(fd: i32, who: Who) -> Result<bool, i32> {
         Err(libc::EWOULDBLOCK) => Ok(false),
         Err(e) => Err(e),
     }
+}
+
+/// Gives up the lock that this open file has.
+pub fn unlock(fd: i32) {
+    // SAFETY: no memory is passed.
+    unsafe { libc::syscall(libc::SYS_flock, fd, libc::LOCK_UN) };
 }
 
 /// Where one process writes alone, the pages of such a part of the ring, in bytes, are asked for at once: a fault for each costs as much as all else

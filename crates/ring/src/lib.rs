@@ -11,10 +11,12 @@
 mod crc;
 mod entry;
 pub mod file;
+mod hold;
 mod memory;
 mod ring;
 
 pub use crc::crc32c;
 pub use entry::{DATA, Entry, SLOT, Segment};
+pub use hold::Holds;
 pub use memory::Memory;
 pub use ring::{Error, FREED, Files, HEADER, Held, LEAST, Replay, Ring, Status};

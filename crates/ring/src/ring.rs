@@ -10,6 +10,7 @@
 //! - **I3** No slot is written while its former entry is at or above the durable FREED.
 //! - **I4** FREED passes an entry only after its part of its segment was synced.
 //! - **I5** Only the process that DRAINING names syncs segments, and raises FREED and TAIL.
+//! - **I6** Whoever syncs an entry's part asks by a descriptor that was opened before the entry's bytes were written.
 //!
 //! LOCK and DRAINING hold who a process is, which no later process is again. One that dies leaves it there: whoever meets it makes good what it
 //! may have left half done (R5, R7).
@@ -37,12 +38,18 @@ const DRAINED_AT: usize = 1664;
 const DOUBT: usize = 1728;
 /// Nanoseconds that it takes to free an entry, by the last few pieces.
 const COST: usize = 1792;
+/// The server's own processes are to free what is below this sequence.
+const ASKED: usize = 1856;
+/// Not 0: no entry is to come any more.
+const RETIRED: usize = 1920;
+/// Who frees entries by descriptors of segments.
+const DESTAGER: usize = 1984;
 
 /// Entries that one sync of a drain frees at most.
 const PIECE_ENTRIES: u64 = 4096;
 /// Nanoseconds until a lock is looked at again.
 const LOOK_AGAIN: u64 = 20_000;
-/// No writer is held back longer for one write, in nanoseconds.
+/// No writer is held back longer for one write, nor waits longer for a destager to make room, in nanoseconds.
 const LONGEST: u64 = 1_000_000_000;
 /// The system's number for input and output that failed.
 const ILL: i32 = 5;
@@ -53,12 +60,18 @@ const LARGEST: u64 = 1 << 30;
 pub trait Files {
     /// Bytes of a segment that one sync of a drain covers at most: others wait for no more than that.
     const PIECE: u64 = 1 << 20;
-    /// Syncs a part of a segment: all that any process has written there. `false` where there is no such file any more. An error is the
-    /// system's number for it.
-    fn sync(&self, segment: &Segment, part: Range<u64>) -> Result<bool, i32>;
-    /// Syncs whatever segment there is; fails too if what was written since this process's server began could not be
-    /// written, whoever was told of it.
+    /// Syncs a part of a segment: all that any process has written there. `false`, and nothing is done, where no descriptor of the segment is at
+    /// hand that was opened before the bytes of the entry `first`, its oldest live one, were written (I6). An error is the system's number
+    /// for it.
+    fn sync(&self, segment: &Segment, part: Range<u64>, first: u64) -> Result<bool, i32>;
+    /// Syncs whatever segment there is; fails too if what was written of the entries from [`Files::since`] on could not be
+    /// written, whoever was told of it, and where the file system takes no writes any more.
     fn sync_all(&self) -> Result<(), i32>;
+    /// The first sequence whose bytes were written after the descriptor was opened by which [`Files::sync_all`] asks. A process of the server
+    /// has it from before the first entry.
+    fn since(&self) -> u64 {
+        0
+    }
     /// Who the calling process is: not 0, and nobody else ever.
     fn myself(&self) -> u64;
     fn is_dead(&self, process: u64) -> bool;
@@ -128,9 +141,16 @@ impl<M: Memory> Ring<M> {
         m.set(FREED, sequence);
         m.flush(FREED);
         m.fence();
-        for (word, value) in
-            [(TAIL, sequence), (HEAD, sequence), (LOCK, 0), (DRAINING, 0), (DOUBT, 0), (FAILED, 0)]
-        {
+        for (word, value) in [
+            (TAIL, sequence),
+            (HEAD, sequence),
+            (LOCK, 0),
+            (DRAINING, 0),
+            (DOUBT, 0),
+            (FAILED, 0),
+            (ASKED, 0),
+            (RETIRED, 0),
+        ] {
             m.set(word, value);
             m.flush(word);
         }
@@ -207,6 +227,29 @@ impl<M: Memory> Ring<M> {
         m.fence();
         m.raise(TAIL, sequence);
     }
+    /// A sequence whose bytes, and all later ones', are not written to their file before this call: a descriptor that is open already is older than
+    /// they. `None` while somebody writes.
+    pub fn stamp(&self) -> Option<u64> {
+        // Whoever puts an entry at or above this head takes the lock after it was seen free, and writes to the file after that.
+        (self.memory.word(LOCK) == 0).then(|| self.memory.word(HEAD))
+    }
+    /// The caller frees entries, and less is to be synced for it than if a writer did (R5); unless it came too late for them.
+    pub fn destages<F: Files>(&self, files: &F) {
+        if self.memory.word(TAIL) >= files.since() {
+            self.memory.set(DESTAGER, files.myself())
+        }
+    }
+    /// Has the server's processes free the entries below `sequence`, which the caller may not (I6).
+    pub fn ask(&self, sequence: u64) {
+        self.memory.raise(ASKED, sequence)
+    }
+    /// The ring's memory is about to be lost: from the next write on, everything goes past it.
+    pub fn retire(&self) {
+        self.memory.set(RETIRED, 1)
+    }
+    pub fn is_retired(&self) -> bool {
+        self.memory.word(RETIRED) != 0
+    }
     /// A sync was asked for that the ring covers.
     pub fn spare(&self) {
         self.memory.count(SPARED, 1)
@@ -228,8 +271,11 @@ impl<M: Memory> Ring<M> {
             }
         }
     }
-    /// `None` while somebody else drains.
+    /// `None` while somebody else drains, and for one who came later than a live entry: it would not be told of that one's error (I6).
     fn turn_now<'a, F: Files>(&'a self, files: &'a F) -> Result<Option<Turn<'a, M, F>>, Error> {
+        if self.memory.word(TAIL) < files.since() {
+            return Ok(None);
+        }
         let holder = loop {
             let holder = self.memory.word(DRAINING);
             if holder != 0 && !files.is_dead(holder) {
@@ -257,6 +303,12 @@ impl<M: Memory> Ring<M> {
     /// quarters for as long as it takes to free what was written, so that there, at the latest, no more comes than goes.
     pub fn pace<F: Files>(&self, files: &F, bytes: usize) {
         let m = &self.memory;
+        if m.word(ASKED) > m.word(TAIL)
+            && let Ok(Some(turn)) = self.turn_now(files)
+        {
+            // What was written is in the ring; whoever asks next is told of a failure.
+            let _ = turn.piece();
+        }
         let live = m.word(HEAD).saturating_sub(m.word(TAIL));
         let over = live.saturating_sub(self.slots / 2);
         if over != 0 {
@@ -272,14 +324,18 @@ impl<M: Memory> Ring<M> {
     pub fn drain<F: Files>(&self, files: &F) -> Result<(), Error> {
         let head = self.memory.word(HEAD);
         while self.memory.word(TAIL) < head {
-            self.drain_some(files)?
+            if !self.drain_some(files)? {
+                files.wait(LOOK_AGAIN)
+            }
         }
         self.failure().map_or(Ok(()), Err)
     }
-    /// Frees some of the oldest entries.
-    pub fn drain_some<F: Files>(&self, files: &F) -> Result<(), Error> {
-        let turn = self.turn(files)?;
-        turn.piece()
+    /// Frees some of the oldest entries; `false` where somebody else does, or the caller may not.
+    pub fn drain_some<F: Files>(&self, files: &F) -> Result<bool, Error> {
+        match self.turn_now(files)? {
+            Some(turn) => turn.piece().map(|()| true),
+            None => Ok(false),
+        }
     }
     /// Does a sync of a segment that is asked for and not spared, `sync`, as nobody else drains: of two who sync at once, one is told of
     /// an error.
@@ -297,6 +353,17 @@ impl<M: Memory> Ring<M> {
         let head = self.memory.word(HEAD);
         // An entry that is freed meanwhile may count: the caller then drains for nothing.
         (self.memory.word(TAIL)..head).any(|s| self.entry(s).segment.same_name(segment))
+    }
+
+    /// Whether a live entry belongs to the file of this inode, as [`Ring::holds`] by name.
+    pub fn holds_of(&self, inode: u64) -> bool {
+        let head = self.memory.word(HEAD);
+        (self.memory.word(TAIL)..head).any(|s| self.entry(s).segment.inode == inode)
+    }
+    /// The segment that was written last; a guess where nothing was since the ring was emptied.
+    pub fn newest(&self) -> Option<Segment> {
+        let last = self.entry(self.memory.word(HEAD).checked_sub(1)?);
+        (last.sequence + 1 == self.memory.word(HEAD)).then_some(last.segment)
     }
 
     /// Gives all live entries in their order to `write`, then calls `sync`, which makes durable all that was written,
@@ -395,9 +462,16 @@ impl<M: Memory, F: Files> Held<'_, M, F> {
             };
             if full()? {
                 m.count(FULL, 1);
+                let destager = m.word(DESTAGER);
+                let leave = destager != 0 && !self.files.is_dead(destager);
+                let until = self.files.now().saturating_add(LONGEST);
                 while full()? {
                     // Whoever drains makes room, too, and may have the next turn at once: the room is waited for, not the turn.
-                    match self.ring.turn_now(self.files)? {
+                    let turn = match leave && self.files.now() < until {
+                        true => None,
+                        false => self.ring.turn_now(self.files)?,
+                    };
+                    match turn {
                         Some(turn) => turn.piece()?,
                         None => self.files.wait(LOOK_AGAIN),
                     }
@@ -435,6 +509,16 @@ impl<M: Memory, F: Files> Held<'_, M, F> {
     pub fn past(&self, sync: impl FnOnce() -> Result<(), i32>) -> Result<(), Error> {
         self.ring.drain(self.files)?;
         self.ring.sync(self.files, sync)
+    }
+    /// Empties the ring over synced files, as recovery leaves it: no slot can hold the sequences from here on (R8).
+    pub fn empty(&self) -> Result<(), Error> {
+        let Ring { memory: m, slots } = self.ring;
+        let _turn = self.ring.turn(self.files)?;
+        self.ring.sync_all(self.files)?;
+        let next = m.word(HEAD) + 2 * slots;
+        self.ring.free(next);
+        m.raise(HEAD, next);
+        Ok(())
     }
 }
 
@@ -479,8 +563,10 @@ impl<M: Memory, F: Files> Turn<'_, M, F> {
             return Ok(());
         };
         let began = self.files.now();
-        if ill || !self.files.sync(&segment, range).map_err(|e| self.ring.fail(e))? {
-            self.ring.sync_all(self.files)?
+        if ill || !self.files.sync(&segment, range, first).map_err(|e| self.ring.fail(e))? {
+            // Whatever was in the kernel's files when it began.
+            self.ring.sync_all(self.files)?;
+            end = head
         }
         self.ring.free(end);
         m.count(DRAINS, 1);

@@ -1,11 +1,13 @@
 //! The ring's own code over a memory and files that forget: processes killed and power failing at any operation, lines
 //! of the cache and pages of files persisting in any order, a destager that comes in between any two operations.
 //!
-//! Syncs fail, too: the system tells one who asks, keeps the page as if it were clean, and forgets.
+//! Writes to the disk fail, too, whoever has them done: the kernel by itself, a sync of ours, a stranger's. The system keeps the page as if it were
+//! clean, tells each descriptor once that was open before (one that is opened later only if nobody was told yet), forgets a file's errors
+//! with its inode, and then has the page as the disk has it. A file system may turn read-only. Destagers come and go.
 //!
 //! What must hold after each crash and recovery: every page that was acknowledged or seen is in its file, that
 //! version or a later one. Each wrong variant (`Wrong`) breaks one rule of `docs/pgwal.md`, and must be caught.
-use ondol_ring::{Error, Files, HEADER, LEAST, Memory, Ring, SLOT, Segment};
+use ondol_ring::{Error, Files, HEADER, Holds, LEAST, Memory, Ring, SLOT, Segment};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
@@ -38,6 +40,16 @@ enum Wrong {
     PartTooSmall,
     /// R6: after a failed sync, entries are freed.
     FailedForgotten,
+    /// I6: a descriptor that is opened for the sync speaks for what was written before.
+    OpenedAnew,
+    /// I6: a descriptor is taken to be older than a write that was under way as it was opened.
+    StampUnderWrite,
+    /// I6: a destager that came later than an entry asks the file system of it.
+    LateDestager,
+    /// R10: a server that restarts reads what nobody asked the system about.
+    RestartUnsynced,
+    /// R6: a file system that does nothing when it is synced is taken for a synced one.
+    ReadOnlySynced,
 }
 
 const PAGES: u64 = 4; // of a segment
@@ -45,6 +57,7 @@ const PAGE: u64 = 8; // bytes
 const LEN: usize = HEADER + LEAST as usize * SLOT;
 
 const LOCK: usize = 1024;
+const HEAD: usize = 1088;
 const FAILED: usize = 1280;
 const DRAINING: usize = 1536;
 const DOUBT: usize = 1728;
@@ -87,6 +100,11 @@ struct Machine {
     nested: Cell<bool>,
     destager: Cell<u64>,
     destager_fuse: Cell<u64>,
+    destage: Destage,
+    /// What the descriptor was told that the server's processes share, of the file system's errors.
+    told_server: Cell<u64>,
+    /// The file that the server has open.
+    writes: Cell<u64>,
     /// One in so many pages cannot be written; 0: none.
     failing: Cell<u64>,
     ring: RefCell<Weak<Ring<Shared>>>,
@@ -95,13 +113,50 @@ struct Machine {
 #[derive(Clone)]
 struct Shared(Rc<Machine>);
 
+/// What the kernel keeps of errors: how many there were, and up to which somebody was told.
+#[derive(Default, Clone, Copy)]
+struct Errors {
+    count: u64,
+    seen: u64,
+}
+impl Errors {
+    /// What a descriptor that is opened now was told already.
+    fn opened(&self) -> u64 {
+        self.seen
+    }
+    /// Whether a descriptor is told of an error; not again.
+    fn tell(&mut self, told: &mut u64) -> Result<(), i32> {
+        let new = self.count > *told;
+        *told = self.count;
+        self.seen = self.seen.max(*told);
+        if new { Err(5) } else { Ok(()) }
+    }
+}
+
+/// A file: pages as the kernel has them, and as the disk has them; and whether the kernel takes a page for written that is not.
+#[derive(Default)]
+struct Content {
+    pages: [(u64, u64, bool); PAGES as usize],
+    errors: Errors,
+}
+
 #[derive(Default)]
 struct Disk {
-    /// By inode: pages as the kernel has them, and as the disk has them; and whether the kernel takes a page for written that is not.
-    files: BTreeMap<u64, [(u64, u64, bool); PAGES as usize]>,
+    /// By inode.
+    files: BTreeMap<u64, Content>,
     names: BTreeMap<u32, u64>,
-    /// The file system's error, not yet told to the server's own descriptor.
-    error: bool,
+    errors: Errors,
+    /// The file system takes no writes, and its sync does nothing.
+    read_only: bool,
+}
+
+/// The destager's descriptors: of the file system, and of segments.
+struct Destage {
+    since: Cell<u64>,
+    told: Cell<u64>,
+    holds: Holds,
+    /// By descriptor: the inode, and what it was told.
+    open: RefCell<BTreeMap<i32, (u64, u64)>>,
 }
 
 impl Machine {
@@ -115,6 +170,9 @@ impl Machine {
         if left == 1 {
             self.gone.set(true);
             if self.kill.get() { panic_any(Killed) } else { panic_any(PowerFailed) }
+        }
+        if self.random.one_in(12) {
+            self.something_else_happens()
         }
         if self.random.one_in(4) {
             let line = self.random.below((LEN / 64) as u64) as usize * 64;
@@ -134,17 +192,90 @@ impl Machine {
             self.destage()
         }
     }
-    /// The destager comes in, unless it would wait; sometimes it is killed.
+    /// What the kernel and strangers do.
+    fn something_else_happens(&self) {
+        let inodes: Vec<u64> = self.disk.borrow().files.keys().copied().collect();
+        let inode = inodes[self.random.below(inodes.len() as u64) as usize];
+        match self.random.below(8) {
+            0..3 => {
+                let page = self.random.below(PAGES) * PAGE;
+                self.write_back(inode, page..page + 1)
+            }
+            3 => {
+                self.write_back(inode, 0..u64::MAX);
+                let mut disk = self.disk.borrow_mut();
+                let errors = &mut disk.files.get_mut(&inode).expect("a file").errors;
+                errors.seen = errors.count
+            }
+            4 => {
+                inodes.into_iter().for_each(|i| self.write_back(i, 0..u64::MAX));
+                let errors = &mut self.disk.borrow_mut().errors;
+                errors.seen = errors.count
+            }
+            5..7 if !self.destage.holds.has(inode) && self.writes.get() != inode => {
+                // Nobody has it open: its clean pages, and what is known of its errors, are dropped.
+                let mut disk = self.disk.borrow_mut();
+                let file = disk.files.get_mut(&inode).expect("a file");
+                if file.pages.iter().all(|(cached, on_disk, lost)| *lost || cached == on_disk) {
+                    file.errors = Errors::default();
+                    file.pages.iter_mut().for_each(|p| *p = (p.1, p.1, false))
+                }
+            }
+            7 if self.failing.get() != 0 && self.random.one_in(40) => self.disk.borrow_mut().read_only = true,
+            _ => {}
+        }
+    }
+    /// A destager that comes now: its folder's descriptor is opened, nothing else.
+    fn new_destager(&self) {
+        let d = &self.destage;
+        self.destager.set(self.destager.get() + 1);
+        d.holds.let_go(|_, _| true, |_| ());
+        d.open.borrow_mut().clear();
+        d.told.set(self.disk.borrow().errors.opened());
+        d.since.set(u64::MAX)
+    }
+    /// As `pgwal::destage` does: when it came, what it may free, which segments it holds; then some is freed.
+    fn destage_some(&self, ring: &Ring<Shared>) -> Result<bool, Error> {
+        let d = &self.destage;
+        let stamp = || match self.wrong {
+            Wrong::StampUnderWrite => Some(self.load(HEAD)),
+            _ => ring.stamp(),
+        };
+        if d.since.get() == u64::MAX
+            && let Some(now) = stamp()
+        {
+            d.since.set(now);
+            ring.ask(now)
+        }
+        let all: Vec<u64> = self.disk.borrow().names.values().copied().collect();
+        for inode in all.into_iter().filter(|_| self.random.one_in(2)) {
+            if !d.holds.has(inode) && !self.gone.get() {
+                let fd = 1 + d.open.borrow().len() as i32;
+                let told = self.disk.borrow().files[&inode].errors.opened();
+                d.open.borrow_mut().insert(fd, (inode, told));
+                if let Some(since) = stamp() {
+                    d.holds.keep(inode, fd, since);
+                }
+            }
+        }
+        ring.drain_some(&Reached(self, true))
+    }
+    /// The destager comes in, or another process of the server that found the ring full; sometimes it is killed.
     fn destage(&self) {
         let drainer = if self.wrong == Wrong::TwoDrain { 0 } else { self.load(DRAINING) };
         let ring = self.ring.borrow().upgrade();
         let Some(ring) = ring.filter(|_| drainer == 0 || self.dead.borrow().contains(&drainer)) else {
             return;
         };
+        let destager = self.random.one_in(2);
         self.nested.set(true);
         self.destager_fuse.set(if self.random.one_in(4) { 1 + self.random.below(30) } else { 0 });
         let me = self.process.replace(self.destager.get());
-        let done = catch_unwind(AssertUnwindSafe(|| ring.drain(&Reached(self)).is_ok()));
+        let done = catch_unwind(AssertUnwindSafe(|| {
+            let some =
+                || if destager { self.destage_some(&ring) } else { ring.drain_some(&Reached(self, false)) };
+            while some() == Ok(true) && ring.status().live != 0 {}
+        }));
         self.process.set(me);
         self.nested.set(false);
         self.destager_fuse.set(0);
@@ -153,8 +284,8 @@ impl Machine {
                 std::panic::resume_unwind(why)
             }
             self.gone.set(false);
-            let dead = self.destager.replace(self.destager.get() + 1);
-            self.dead.borrow_mut().insert(dead);
+            self.dead.borrow_mut().insert(self.destager.get());
+            self.new_destager()
         }
     }
     /// Stores to one place become durable in their order: what another store was about to make durable goes first.
@@ -203,46 +334,67 @@ impl Machine {
             }
         }
         self.now.borrow_mut().copy_from_slice(&durable);
-        for (cached, on_disk, lost) in self.disk.borrow_mut().files.values_mut().flatten() {
-            if self.random.one_in(2) && !*lost {
-                *on_disk = *cached
+        let disk = &mut *self.disk.borrow_mut();
+        for file in disk.files.values_mut() {
+            for (cached, on_disk, lost) in &mut file.pages {
+                if self.random.one_in(2) && !*lost && !disk.read_only {
+                    *on_disk = *cached
+                }
+                *cached = *on_disk;
+                *lost = false
             }
-            *cached = *on_disk;
-            *lost = false
+            file.errors = Errors::default()
         }
-        self.disk.borrow_mut().error = false;
+        (disk.errors, disk.read_only) = (Errors::default(), false)
     }
-    /// As a descriptor that is new: an error that somebody was told is not told again.
-    fn sync_file(&self, inode: u64, part: std::ops::Range<u64>) -> Result<(), i32> {
-        let mut disk = self.disk.borrow_mut();
-        let mut told = Ok(());
-        let Disk { files, error, .. } = &mut *disk;
-        for (i, (cached, on_disk, lost)) in files.get_mut(&inode).expect("a file").iter_mut().enumerate() {
+    /// The kernel writes what is dirty of a part of a file.
+    fn write_back(&self, inode: u64, part: std::ops::Range<u64>) {
+        let Disk { files, errors, read_only, .. } = &mut *self.disk.borrow_mut();
+        let file = files.get_mut(&inode).expect("a file");
+        if *read_only {
+            return;
+        }
+        for (i, (cached, on_disk, lost)) in file.pages.iter_mut().enumerate() {
             if *lost || *cached == *on_disk || !part.contains(&(i as u64 * PAGE)) {
                 continue;
             }
             let failing = self.failing.get();
             if failing != 0 && self.random.one_in(failing) {
-                (*lost, *error, told) = (true, true, Err(5));
+                *lost = true;
+                file.errors.count += 1;
+                errors.count += 1
             } else {
                 *on_disk = *cached
             }
         }
-        told
     }
-    fn sync_everything(&self) -> Result<(), i32> {
+    /// By a descriptor that was told already of so many errors.
+    fn sync_file(&self, inode: u64, part: std::ops::Range<u64>, told: &mut u64) -> Result<(), i32> {
+        self.write_back(inode, part);
+        self.disk.borrow_mut().files.get_mut(&inode).expect("a file").errors.tell(told)
+    }
+    /// By a descriptor that is opened now.
+    fn sync_anew(&self, inode: u64, part: std::ops::Range<u64>) -> Result<(), i32> {
+        let mut told = self.disk.borrow().files[&inode].errors.opened();
+        self.sync_file(inode, part, &mut told)
+    }
+    fn sync_everything(&self, cursor: &Cell<u64>) -> Result<(), i32> {
         let all: Vec<u64> = self.disk.borrow().files.keys().copied().collect();
-        let mut told = Ok(());
-        for inode in all {
-            let one = self.sync_file(inode, 0..u64::MAX);
-            told = told.and(one)
+        all.into_iter().for_each(|inode| self.write_back(inode, 0..u64::MAX));
+        let mut told = cursor.get();
+        let mut disk = self.disk.borrow_mut();
+        let done = disk.errors.tell(&mut told);
+        cursor.set(told);
+        match done {
+            // A change of the file system is tried behind the sync.
+            Ok(()) if disk.read_only && self.wrong != Wrong::ReadOnlySynced => Err(30),
+            done => done,
         }
-        if std::mem::take(&mut self.disk.borrow_mut().error) { Err(5) } else { told }
     }
     fn write_page(&self, part: u32, page: u64, value: u64) {
         let mut disk = self.disk.borrow_mut();
         let inode = disk.names[&part];
-        let page = &mut disk.files.get_mut(&inode).expect("a file")[page as usize];
+        let page = &mut disk.files.get_mut(&inode).expect("a file").pages[page as usize];
         (page.0, page.2) = (value, false);
     }
 }
@@ -316,27 +468,39 @@ impl Memory for Shared {
     }
 }
 
-struct Reached<'a>(&'a Machine);
+/// The files, as a process of the server reaches them, or the destager.
+struct Reached<'a>(&'a Machine, bool);
 impl Files for Reached<'_> {
-    fn sync(&self, segment: &Segment, part: std::ops::Range<u64>) -> Result<bool, i32> {
-        let m = self.0;
+    fn sync(&self, segment: &Segment, part: std::ops::Range<u64>, first: u64) -> Result<bool, i32> {
+        let Reached(m, destager) = self;
         m.step();
-        let inode = m.disk.borrow().names.get(&segment.part).copied();
         if m.gone.get() || m.wrong == Wrong::FreeBeforeSync {
             return Ok(true);
         }
         let part = if m.wrong == Wrong::PartTooSmall { part.start..part.start + 1 } else { part };
-        if inode == Some(segment.inode) {
-            return m.sync_file(segment.inode, part).map(|()| true);
+        if m.wrong == Wrong::OpenedAnew {
+            return m.sync_anew(segment.inode, part).map(|()| true);
         }
-        Ok(false)
+        let Some(fd) = m.destage.holds.find(segment.inode, first).filter(|_| *destager) else {
+            return Ok(false);
+        };
+        let mut open = m.destage.open.borrow_mut();
+        let (inode, told) = open.get_mut(&fd).expect("a descriptor");
+        m.sync_file(*inode, part, told)?;
+        let refused = m.disk.borrow().read_only && m.wrong != Wrong::ReadOnlySynced;
+        if refused { Err(30) } else { Ok(true) }
     }
     fn sync_all(&self) -> Result<(), i32> {
-        self.0.step();
-        if self.0.gone.get() || self.0.wrong == Wrong::FreeBeforeSync {
+        let Reached(m, destager) = self;
+        m.step();
+        if m.gone.get() || m.wrong == Wrong::FreeBeforeSync {
             return Ok(());
         }
-        self.0.sync_everything()
+        m.sync_everything(if *destager { &m.destage.told } else { &m.told_server })
+    }
+    fn since(&self) -> u64 {
+        let late = self.1 && self.0.wrong != Wrong::LateDestager;
+        if late { self.0.destage.since.get() } else { 0 }
     }
     fn myself(&self) -> u64 {
         self.0.process.get()
@@ -369,7 +533,7 @@ impl Server {
         let mut disk = Disk::default();
         for part in 0..4 {
             disk.names.insert(part, u64::from(part) + 100);
-            disk.files.insert(u64::from(part) + 100, [(0, 0, false); PAGES as usize]);
+            disk.files.insert(u64::from(part) + 100, Content::default());
         }
         let shared = Shared(Rc::new(Machine {
             random: Random(Cell::new(seed)),
@@ -386,6 +550,14 @@ impl Server {
             nested: Cell::new(false),
             destager: Cell::new(1000),
             destager_fuse: Cell::new(0),
+            destage: Destage {
+                since: Cell::new(0),
+                told: Cell::new(0),
+                holds: Holds::new(),
+                open: RefCell::default(),
+            },
+            told_server: Cell::new(0),
+            writes: Cell::new(0),
             failing: Cell::new(0),
             ring: RefCell::default(),
             disk: RefCell::new(disk),
@@ -414,13 +586,24 @@ impl Server {
         let pages = 1 + m.random.below(PAGES - page);
         self.version += 1;
         let values: Vec<u64> = (0..pages).map(|i| self.version << 16 | (self.at + i)).collect();
+        // The writer's own descriptor was opened before.
+        let inode = self.segment(part).inode;
+        let mut told = m.disk.borrow().files[&inode].errors.opened();
+        m.writes.set(inode);
         let put = || {
             for (i, v) in values.iter().enumerate() {
                 m.step();
-                m.write_page(part, page + i as u64, *v)
+                m.write_page(part, page + i as u64, *v);
+                if m.random.one_in(6) {
+                    // A stranger syncs what was just written, and is told if it failed.
+                    m.sync_anew(inode, 0..u64::MAX).ok();
+                }
             }
         };
-        let files = Reached(m);
+        let files = Reached(m, false);
+        if m.disk.borrow().read_only {
+            return Err(Error::Sync(30));
+        }
         let held = self.ring.enter(&files)?;
         put();
         if covered {
@@ -432,7 +615,10 @@ impl Server {
             }
         } else {
             m.step();
-            let sync = || m.sync_file(self.segment(part).inode, 0..u64::MAX);
+            let mut sync = || {
+                m.sync_file(inode, 0..u64::MAX, &mut told)?;
+                if m.disk.borrow().read_only { Err(30) } else { Ok(()) }
+            };
             if m.wrong == Wrong::UncoveredLeavesEntries {
                 sync().map_err(Error::Sync)?
             } else {
@@ -440,6 +626,8 @@ impl Server {
             }
         }
         drop(held);
+        m.writes.set(0);
+        self.ring.pace(&files, PAGE as usize);
         // Another process asks for the sync, which is not done: told.
         m.process.set(m.process.get() ^ 1);
         if m.wrong == Wrong::FenceInSync {
@@ -461,7 +649,7 @@ impl Server {
             return Ok(());
         }
         if m.wrong != Wrong::RecycleLive && self.ring.holds(&self.segment(old)) {
-            self.ring.drain(&Reached(m))?
+            self.ring.drain(&Reached(m, false))?
         }
         m.step();
         let mut disk = m.disk.borrow_mut();
@@ -474,7 +662,7 @@ impl Server {
         let disk = self.machine().disk.borrow();
         let mut found = BTreeMap::new();
         for (part, inode) in &disk.names {
-            for (i, (cached, durable, _)) in disk.files[inode].iter().enumerate() {
+            for (i, (cached, durable, _)) in disk.files[inode].pages.iter().enumerate() {
                 found.insert(u64::from(*part) * PAGES + i as u64, if on_disk { *durable } else { *cached });
             }
         }
@@ -484,7 +672,9 @@ impl Server {
     /// it pleases, to any server: that is taken away here.
     fn recover_failed(&mut self) -> Result<(), String> {
         self.recover()?;
-        for (cached, on_disk, lost) in self.machine().disk.borrow_mut().files.values_mut().flatten() {
+        for (cached, on_disk, lost) in
+            self.machine().disk.borrow_mut().files.values_mut().flat_map(|f| &mut f.pages)
+        {
             if std::mem::take(lost) {
                 *cached = *on_disk
             }
@@ -513,16 +703,23 @@ impl Server {
         for p in 1..self.next_process + 2 {
             m.dead.borrow_mut().insert(p);
         }
-        let destager = m.destager.replace(m.destager.get() + 1);
-        m.dead.borrow_mut().insert(destager);
+        m.dead.borrow_mut().insert(m.destager.get());
+        m.new_destager();
         self.next_process += 2;
         m.process.set(self.next_process);
+        m.writes.set(0);
         m.gone.set(false);
         m.nested.set(false);
     }
     fn recover(&mut self) -> Result<(), String> {
         loop {
             let m = &self.shared.0;
+            {
+                // The next server opens its folder before its library recovers.
+                let mut disk = m.disk.borrow_mut();
+                disk.read_only = false;
+                m.told_server.set(disk.errors.opened())
+            }
             if m.wrong == Wrong::ReplayStale {
                 m.set_freed(0)
             }
@@ -542,15 +739,15 @@ impl Server {
                             let value = u64::from_le_bytes(data.try_into().map_err(|_| 5)?);
                             let page = (e.offset / PAGE) as usize;
                             let mut disk = m.disk.borrow_mut();
-                            let page = &mut disk.files.get_mut(&inode).ok_or(5)?[page];
+                            let page = &mut disk.files.get_mut(&inode).ok_or(5)?.pages[page];
                             (page.0, page.2) = (value, false);
                         }
                         Ok(())
                     },
                     || {
                         m.step();
-                        // What nobody wrote again stays lost.
-                        m.sync_everything().ok();
+                        let all: Vec<u64> = m.disk.borrow().files.keys().copied().collect();
+                        all.into_iter().for_each(|inode| m.write_back(inode, 0..u64::MAX));
                         Ok(())
                     },
                 )
@@ -572,6 +769,14 @@ impl Server {
             }
         }
     }
+    /// PostgreSQL syncs its files when it restarts, before it reads its log: the ring is drained then (R10).
+    fn sync_all_files(&self) -> Result<(), Error> {
+        let m = self.machine();
+        if m.wrong != Wrong::RestartUnsynced {
+            self.ring.drain(&Reached(m, false))?
+        }
+        self.ring.failure().map_or(Ok(()), Err)
+    }
     fn live(&mut self, events: u64) -> Result<(), String> {
         let failing = if self.machine().random.one_in(2) { 0 } else { 1 + self.machine().random.below(60) };
         for _ in 0..events {
@@ -586,7 +791,7 @@ impl Server {
             let done = catch_unwind(AssertUnwindSafe(|| match what {
                 0..5 if room => self.write(true),
                 5 if room => self.write(false),
-                6 => self.ring.drain(&Reached(&self.shared.0)),
+                6 => self.ring.drain(&Reached(&self.shared.0, false)),
                 _ => self.recycle(),
             }));
             let m = &self.shared.0;
@@ -594,7 +799,7 @@ impl Server {
             let why = match done {
                 Ok(Ok(())) => {
                     if m.wrong == Wrong::FreeBeforeSync && m.random.one_in(2) {
-                        m.sync_everything().ok(); // Late.
+                        m.sync_everything(&Cell::new(u64::MAX)).ok(); // Late.
                     }
                     continue;
                 }
@@ -615,9 +820,9 @@ impl Server {
                 let m = &self.shared.0;
                 if m.wrong == Wrong::LockStolen {
                     m.store(LOCK, &[0; 8])
-                } else if self.ring.relieve(&Reached(m)).is_err() {
+                } else if self.ring.relieve(&Reached(m, false)).and_then(|_| self.sync_all_files()).is_err() {
                     // It cannot read its log, and stops. Asked again, the ring says the same.
-                    if m.random.one_in(2) && self.ring.relieve(&Reached(m)).is_ok_and(|done| done) {
+                    if m.random.one_in(2) && self.ring.relieve(&Reached(m, false)).is_ok_and(|done| done) {
                         return Err("a failure was forgotten".into());
                     }
                     self.recover_failed()?;
@@ -680,6 +885,11 @@ fn each_wrong_variant_is_caught() {
         Wrong::DoubtForgotten,
         Wrong::PartTooSmall,
         Wrong::FailedForgotten,
+        Wrong::OpenedAnew,
+        Wrong::StampUnderWrite,
+        Wrong::LateDestager,
+        Wrong::RestartUnsynced,
+        Wrong::ReadOnlySynced,
     ] {
         let caught =
             (0..20_000).find_map(|seed| Server::new(seed, wrong).live(60).err().map(|why| (seed, why)));

@@ -6,7 +6,7 @@ use std::os::fd::AsRawFd;
 /// A disk that takes a millisecond for each entry that a sync frees, and a clock of its own.
 struct Slow(std::cell::Cell<u64>, std::cell::Cell<u64>);
 impl ondol_ring::Files for Slow {
-    fn sync(&self, _: &ondol_ring::Segment, part: std::ops::Range<u64>) -> Result<bool, i32> {
+    fn sync(&self, _: &ondol_ring::Segment, part: std::ops::Range<u64>, _: u64) -> Result<bool, i32> {
         self.0.set(self.0.get() + (part.end - part.start) / 8192 * 1_000_000);
         Ok(true)
     }

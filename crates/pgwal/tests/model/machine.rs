@@ -34,6 +34,14 @@ pub enum Wrong {
     BootIgnored,
     /// A ring that promises nothing after a power failure is emptied in the system's memory only.
     NotSettled,
+    /// R13, I6: a destager frees what a ring holds, whether or not a recovery has brought home what is older than a server.
+    DestagedUnrecovered,
+    /// R14: as the server ends, its mark goes, and its ring is not emptied.
+    LeftNotEmpty,
+    /// R14: a process that is left when the mark went writes as if it were there.
+    MarkTakenForThere,
+    /// R15: entries are made in a ring whose file was removed.
+    RemovedTrusted,
 }
 
 pub const PAGES: u64 = 4; // of a segment
@@ -41,6 +49,7 @@ pub const PAGE: u64 = 8; // bytes
 pub const LEN: usize = HEADER + LEAST as usize * SLOT;
 pub const FREED: usize = 1152;
 pub const DOUBT: usize = 1728;
+const RETIRED: usize = 1920;
 pub const BLOCK: usize = 4096;
 
 #[derive(Clone, Copy, PartialEq)]
@@ -123,6 +132,8 @@ pub struct Machine {
     /// By inode: pages as the kernel has them, and as the disk has them.
     pub files: RefCell<BTreeMap<u64, [(u64, u64); PAGES as usize]>>,
     pub process: Cell<u64>,
+    /// The server's first process; 0: none lives.
+    pub first: Cell<u64>,
     pub boot: Cell<u64>,
     pub fuse: Cell<u64>,
     pub crash: Cell<Crash>,
@@ -316,8 +327,11 @@ impl Memory for Shared {
     fn word(&self, at: usize) -> u64 {
         let m = &self.machine;
         m.step();
-        if m.wrong == Wrong::MadeForgotten && at >= words::MADE {
-            return 0;
+        match m.wrong {
+            Wrong::MadeForgotten if (words::MADE..words::SERVER).contains(&at) => return 0,
+            Wrong::MarkTakenForThere if at == words::MARKED => return 1,
+            Wrong::RemovedTrusted if at == RETIRED => return 0,
+            _ => {}
         }
         u64::from_le_bytes(m.rings[self.ring].borrow().now[at..at + 8].try_into().expect("a word"))
     }
@@ -343,6 +357,8 @@ impl Memory for Shared {
 pub struct Reached<'a> {
     pub machine: &'a Machine,
     pub lie: Option<u32>,
+    /// From which sequence on entries came after this process.
+    pub since: u64,
 }
 impl Reached<'_> {
     pub fn is(&self, wrong: Wrong) -> bool {
@@ -369,6 +385,15 @@ impl Folders for Reached<'_> {
     fn rename(&self, from: &CStr, to: &CStr) -> Result<(), i32> {
         self.machine.step();
         self.machine.data.borrow_mut().rename(from, to)
+    }
+    fn remove(&self, name: &CStr) -> Result<(), i32> {
+        self.machine.step();
+        let mut data = self.machine.data.borrow_mut();
+        if !data.now.contains_key(name.to_bytes()) {
+            return Err(libc::ENOENT);
+        }
+        data.change(vec![(name.to_bytes().to_vec(), None)]);
+        Ok(())
     }
     fn sync(&self) -> Result<(), i32> {
         self.machine.step();
@@ -422,7 +447,7 @@ impl Folders for Reached<'_> {
     }
 }
 impl Files for Reached<'_> {
-    fn sync(&self, segment: &Segment, _: std::ops::Range<u64>) -> Result<bool, i32> {
+    fn sync(&self, segment: &Segment, _: std::ops::Range<u64>, _: u64) -> Result<bool, i32> {
         self.machine.step();
         let there = self.machine.inode(segment.part) == Some(segment.inode);
         if there {
@@ -435,11 +460,14 @@ impl Files for Reached<'_> {
         self.machine.sync_wal();
         Ok(())
     }
+    fn since(&self) -> u64 {
+        self.since
+    }
     fn myself(&self) -> u64 {
         self.machine.process.get()
     }
     fn is_dead(&self, process: u64) -> bool {
-        process != self.machine.process.get()
+        process != self.machine.process.get() && process != self.machine.first.get()
     }
     fn wait(&self, _: u64) {
         panic!("nobody alive holds the ring")

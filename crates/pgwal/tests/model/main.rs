@@ -11,7 +11,7 @@ use machine::{
 };
 use ondol_ring::file::{Identity, Owner};
 use ondol_ring::{Error, Memory, Ring, Segment};
-use pgwal::mark::{KEPT, Marked, VERSION, marked, ready, unmark};
+use pgwal::mark::{KEPT, Marked, VERSION, leave, marked, put_away, ready, serve, serves, unmark};
 use pgwal::recover::{Refusal, recover};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -36,13 +36,21 @@ struct Story {
     redo: u64,
     told: BTreeMap<u64, u64>,
     version: u64,
+    numbers: u64,
     /// Somebody took this ring's mark away.
     tampered: [bool; 2],
     /// Power failed since the ring was made or recovered.
     lost_power: [bool; 2],
+    /// A destager: its ring, and from which sequence on it may free.
+    destager: Option<(usize, u64)>,
+    /// The ring's file was removed; and entries are live that were made before.
+    removed: [bool; 2],
+    at_risk: bool,
 }
 
 const IDS: [u32; 2] = [0xA, 0xB];
+/// The destager's number; another one's when it was killed.
+const DESTAGER: u64 = 1 << 40;
 
 impl Story {
     fn new(seed: u64, wrong: Wrong) -> Story {
@@ -62,6 +70,7 @@ impl Story {
             wal: RefCell::new(Names::new()),
             files: RefCell::default(),
             process: Cell::new(10),
+            first: Cell::new(0),
             boot: Cell::new(1),
             fuse: Cell::new(0),
             crash: Cell::new(Crash::All),
@@ -80,8 +89,12 @@ impl Story {
             redo: 0,
             told: BTreeMap::new(),
             version: 0,
+            numbers: 10,
             tampered: [false; 2],
             lost_power: [false; 2],
+            destager: None,
+            removed: [false; 2],
+            at_risk: false,
             machine,
         };
         story.make_ring(0);
@@ -91,7 +104,7 @@ impl Story {
         story
     }
     fn reached(&self, lie: Option<u32>) -> Reached<'_> {
-        Reached { machine: &self.machine, lie }
+        Reached { machine: &self.machine, lie, since: 0 }
     }
     fn make_ring(&mut self, ring: usize) {
         self.machine.rings[ring].borrow_mut().now.fill(0);
@@ -100,7 +113,39 @@ impl Story {
         durable.copy_from_slice(now);
         pending.clear();
         dirty.clear();
-        (self.tampered[ring], self.lost_power[ring]) = (false, false)
+        (self.tampered[ring], self.lost_power[ring], self.removed[ring]) = (false, false, false);
+        self.destager = self.destager.filter(|d| d.0 != ring)
+    }
+    /// A destager comes, or one that is there looks, whatever the server does: also where none runs, and nothing was recovered.
+    fn destage(&mut self, ring: usize) -> Result<(), Error> {
+        let (m, it) = (self.machine.clone(), &self.rings[ring]);
+        let since = match self.destager {
+            Some((of, since)) if of == ring => since,
+            _ => {
+                let Some(now) = it.stamp() else {
+                    return Ok(());
+                };
+                it.ask(now);
+                self.destager = Some((ring, now));
+                now
+            }
+        };
+        let since = if m.wrong == Wrong::DestagedUnrecovered { 0 } else { since };
+        let reached = Reached { machine: &m, lie: None, since };
+        let me = m.process.replace(DESTAGER);
+        let free = || {
+            while (m.wrong == Wrong::DestagedUnrecovered || serves(&reached, it.memory()))
+                && it.drain_some(&reached)?
+            {
+                if it.status().live == 0 {
+                    break;
+                }
+            }
+            Ok(())
+        };
+        let done = free();
+        m.process.set(me);
+        done
     }
     /// Does something; what it was that came in between, if anything did.
     fn attempt<T>(&mut self, kinds: &[Crash], does: impl FnOnce(&mut Story) -> T) -> Result<T, Crash> {
@@ -193,12 +238,17 @@ impl Story {
     }
     fn crashed(&mut self, crash: Crash) {
         let m = self.machine.clone();
-        m.process.set(m.process.get() + 1);
+        m.process.set(self.number());
+        let ring = self.server.as_ref().and_then(|s| s.ring).filter(|_| crash != Crash::One);
         match crash {
             Crash::One => {}
-            Crash::All => self.server = None,
+            Crash::All => self.end(),
             Crash::Power => {
-                self.server = None;
+                self.end();
+                self.destager = None;
+                if std::mem::take(&mut self.at_risk) {
+                    self.told.clear() // It was removed a moment before.
+                }
                 m.lose_power();
                 self.lost_power = [true; 2];
                 if m.power && m.random.one_in(3) {
@@ -206,6 +256,27 @@ impl Story {
                 }
             }
         }
+        if let Some(ring) = ring.filter(|r| self.removed[*r]) {
+            self.forget(ring)
+        }
+    }
+    /// A number that no process had.
+    fn number(&mut self) -> u64 {
+        self.numbers += 1;
+        self.numbers
+    }
+    fn end(&mut self) {
+        self.server = None;
+        self.machine.first.set(0)
+    }
+    /// The ring's memory is gone with the last process that had it; somebody gives it up, and makes another.
+    fn forget(&mut self, ring: usize) {
+        if marked(&self.reached(None)) == Ok(Marked::By(IDS[ring])) {
+            // What a crash leaves of a mark is made good as that of a ring that is there.
+            self.machine.data.borrow_mut().sync();
+            unmark(&self.reached(None), None).expect("given up")
+        }
+        self.make_ring(ring)
     }
     /// The newest segment is gone, if the ring has all of it.
     fn lose_segment(&mut self) {
@@ -274,8 +345,16 @@ impl Story {
             Ok(Marked::No) => {}
             Err(e) => return Err(format!("PG_VERSION: {e}")),
         }
-        self.machine.process.set(self.machine.process.get() + 1);
+        let first = self.number();
+        self.machine.process.set(first);
+        self.machine.first.set(first);
+        if let Some(ring) = with.filter(|_| serves) {
+            serve(&self.reached(None), self.rings[ring].memory())
+        }
+        let other = self.number();
+        self.machine.process.set(other);
         self.check()?;
+        self.at_risk = false; // Everything is synced.
         self.server = Some(Server { ring: with.filter(|_| serves), seen: AtomicBool::new(false) });
         Ok(())
     }
@@ -324,7 +403,7 @@ impl Story {
                 let is_ready =
                     || ready(&folders, id, ring.memory(), &server.seen, &segment, PAGES * PAGE).is_ok();
                 let late = m.wrong == Wrong::MarkAfterEntry;
-                let covered = late || is_ready();
+                let covered = !ring.is_retired() && (late || is_ready());
                 put();
                 if covered {
                     for (i, v) in values.iter().enumerate() {
@@ -342,6 +421,10 @@ impl Story {
                     })?
                 }
             }
+        }
+        if let Some(ring) = server.ring {
+            self.rings[ring].pace(&self.reached(None), PAGE as usize);
+            self.at_risk &= !self.removed[ring]
         }
         self.told.extend(values.iter().map(|v| (v & 0xFFFF, *v)));
         self.at += pages - m.random.below(2);
@@ -365,22 +448,64 @@ impl Story {
         m.wal.borrow_mut().change(vec![(name(old.part), None)]);
         Ok(())
     }
+    /// Stops in order: the first process takes the mark away, and perhaps `run` recovers behind it. Others may be left for a while.
+    fn stops(&mut self, ring: Option<usize>) -> Result<(), String> {
+        let Some(ring) = ring else {
+            self.end();
+            return Ok(());
+        };
+        let m = self.machine.clone();
+        m.process.set(m.first.get());
+        let left = self.attempt(&[Crash::All, Crash::Power], |s| {
+            let (it, reached) = (&s.rings[ring], s.reached(None));
+            if m.wrong == Wrong::LeftNotEmpty {
+                return put_away(&reached, IDS[ring], it.memory()).map_err(Error::Replay);
+            }
+            leave(&reached, IDS[ring], it)
+        });
+        match left {
+            Err(crash) => {
+                self.crashed(crash);
+                return Ok(());
+            }
+            Ok(Err(Error::Sync(_))) if self.rings[ring].memory().word(DOUBT) != 0 => {}
+            Ok(Err(e)) => return Err(format!("as it ended: {e:?}")),
+            Ok(Ok(())) => self.at_risk = false,
+        }
+        m.process.set(self.number());
+        if m.random.one_in(3)
+            && let Ok(Err(e)) = self.attempt(&[Crash::All], Story::write)
+            && self.rings[ring].failure().is_none()
+        {
+            return Err(format!("one that was left: {e:?}"));
+        }
+        self.end();
+        m.process.set(self.number());
+        if self.removed[ring] {
+            self.forget(ring)
+        } else if m.random.one_in(2) {
+            self.bring_home(ring)?;
+        }
+        Ok(())
+    }
     fn runs(&mut self) -> Result<(), String> {
         let m = self.machine.clone();
         let ring = self.server.as_ref().and_then(|s| s.ring);
-        let what = m.random.below(12);
+        let what = m.random.below(13);
         if what == 0 {
-            // Stopped in order: `run` recovers behind it.
-            self.server = None;
-            if let Some(ring) = ring {
-                self.bring_home(ring)?;
-            }
+            return self.stops(ring);
+        }
+        if let (12, Some(ring), true) = (what, ring, m.random.one_in(6)) {
+            self.rings[ring].retire();
+            self.removed[ring] = true;
+            self.at_risk = self.rings[ring].status().live != 0;
             return Ok(());
         }
         let kinds = [Crash::One, Crash::All, Crash::Power];
         let done = self.attempt(&kinds, |s| match (what, ring) {
             (1, _) => s.remove(),
             (2, Some(ring)) => s.rings[ring].drain(&s.reached(None)),
+            (3 | 4, Some(ring)) => s.destage(ring),
             _ => s.write(),
         });
         let done = match done {
@@ -411,7 +536,16 @@ impl Story {
     fn rests(&mut self) -> Result<(), String> {
         let m = self.machine.clone();
         let ring = m.random.below(2) as usize;
-        match m.random.below(16) {
+        match m.random.below(18) {
+            16.. => match self.attempt(&[Crash::Power], |s| s.destage(ring)) {
+                Ok(Ok(())) => Ok(()),
+                Ok(Err(Error::Sync(_))) => Ok(()), // It fails again when it is recovered, if it must.
+                Ok(Err(e)) => Err(format!("destage: {e:?}")),
+                Err(crash) => {
+                    self.crashed(crash);
+                    Ok(())
+                }
+            },
             0..6 => self.start(Some(ring)),
             6..9 => self.start(None),
             9..12 => self.bring_home(ring).map(drop),
@@ -444,7 +578,9 @@ impl Story {
         }
         // At the end the ring that has the mark comes home, and a server starts without any.
         if let Some(server) = self.server.take() {
-            self.crashed(if self.machine.power || server.ring.is_none() { Crash::Power } else { Crash::All })
+            let crash = if self.machine.power || server.ring.is_none() { Crash::Power } else { Crash::All };
+            self.server = Some(server);
+            self.crashed(crash)
         }
         for _ in 0..200 {
             if let Ok(Marked::By(id)) = marked(&self.reached(None)) {
@@ -490,6 +626,10 @@ fn each_wrong_variant_is_caught() {
         Wrong::MadeForgotten,
         Wrong::BootIgnored,
         Wrong::NotSettled,
+        Wrong::DestagedUnrecovered,
+        Wrong::LeftNotEmpty,
+        Wrong::MarkTakenForThere,
+        Wrong::RemovedTrusted,
     ] {
         let caught = (0..8_000).find_map(|seed| {
             let story = catch_unwind(AssertUnwindSafe(|| Story::new(seed, wrong).live(60)));
