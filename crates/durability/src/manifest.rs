@@ -281,6 +281,7 @@ impl Manifest {
             // Whole pages, so that on a full disk the next one finds room in what this one took.
             bytes.resize(bytes.len().next_multiple_of(ALIGN), 0);
             file.write_at(&bytes, 0)?;
+            let file = if mutated("manifest_synced_anew") { storage.open(name, Open::Write)? } else { file };
             file.sync_data()?;
             if !*named {
                 // Also when the name is there: an earlier sync of it may have failed. One such sync serves for all

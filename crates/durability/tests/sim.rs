@@ -171,6 +171,23 @@ fn power_failures_lose_nothing_acknowledged() {
     }
 }
 
+/// The system tells of a write that failed only descriptors that were open before, and those once: a sync through another one proves nothing. So whoever
+/// writes syncs through the same descriptor, or writes again.
+#[test]
+fn what_is_written_is_synced_through_the_same_descriptor() {
+    let kind = sim::Config { sync_since_open: true, ..sim::Config::default() };
+    for seed in 0..seeds() {
+        history(seed, &kind, false, &mut BTreeMap::new()).unwrap_or_else(|e| panic!("{e}"));
+        history(seed, &kind, true, &mut BTreeMap::new()).unwrap_or_else(|e| panic!("full disks: {e}"));
+    }
+    let wrong = sim::Config { mutation: Some("manifest_synced_anew"), ..kind };
+    let caught = (0..200).find_map(|seed| history(seed, &wrong, false, &mut BTreeMap::new()).err());
+    println!(
+        "{}",
+        caught.expect("a file that is opened anew to be synced was not noticed").lines().next().unwrap_or("")
+    );
+}
+
 /// Power fails at each operation of making a database, and of the second opening: the next one always succeeds.
 #[test]
 fn a_database_half_made_opens() {

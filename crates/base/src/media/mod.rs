@@ -4,7 +4,8 @@
 //! (`disk`), and the simulated one in [`crate::sim`].
 //!
 //! What a medium promises, and all that callers may rely on:
-//! - **M1** Bytes written are durable once a later [`File::sync_data`] on that file returned `Ok`.
+//! - **M1** Bytes written are durable once a later [`File::sync_data`] through the same opened file returned `Ok`. Of what was written through another one,
+//!   before this one was opened, it says nothing: that it failed, the system may have told somebody else.
 //! - **M2** A created, renamed or removed name is durable once [`Storage::sync_dir`] of its folder returned `Ok`.
 //! - **M3** Without a sync, any subset of written 512-byte sectors may survive a power failure, in any order.
 //! - **M4** After a failed sync nothing is known of the bytes written since the last good one.

@@ -245,8 +245,8 @@ impl Content {
         }
     }
     /// A sync that covers what was written up to `upto`.
-    pub fn sync(&mut self, upto: u64) {
-        self.make_durable(|p| p.seq <= upto);
+    pub fn sync(&mut self, from: u64, upto: u64) {
+        self.make_durable(|p| (from..=upto).contains(&p.seq));
         let covered = self.lens.iter().take_while(|l| l.0 <= upto).count();
         if let Some((_, len)) = self.lens.drain(..covered).next_back() {
             self.durable_len = len
@@ -370,7 +370,7 @@ mod tests {
                         model.resize(len as usize, 0);
                     }
                     1 => {
-                        c.sync(seq);
+                        c.sync(0, seq);
                         assert!(c.is_clean());
                         assert_eq!(c.durable(), model);
                         states.clear();
@@ -414,7 +414,7 @@ mod tests {
         let mut c = Content::default();
         c.write(1, By::Write, 0, &[1; 1024]);
         c.write(2, By::Write, 512, &[2; 1024]);
-        c.sync(1);
+        c.sync(0, 1);
         let mut expected = vec![1; 1024];
         assert_eq!(c.durable(), expected);
         c.power_failure(&mut Random::new(0), 0.0);
@@ -429,7 +429,7 @@ mod tests {
         for seed in 0..200 {
             let mut c = Content::default();
             c.set_len(1, 8192);
-            c.sync(1);
+            c.sync(0, 1);
             c.write(2, By::Line(1), 128, &[7; 64]);
             c.write(3, By::Line(2), 4096, &[9; 64]);
             c.fence(Some(2));
@@ -454,11 +454,11 @@ mod tests {
             let mut r = Random::new(seed);
             let mut c = Content::default();
             c.write(1, By::Write, 0, &[1; 512]);
-            c.sync(1);
+            c.sync(0, 1);
             c.write(2, By::Write, 0, &[2; 512]);
             c.lose(2, &mut r);
             c.write(3, By::Write, 1024, &[3; 512]);
-            c.sync(3);
+            c.sync(0, 3);
             assert_eq!(all(&c)[..512], [2; 512], "readers still see the bytes");
             c.power_failure(&mut r, 1.0);
             assert_eq!(all(&c)[1024..], [3; 512]);

@@ -132,7 +132,12 @@ impl SimStorage {
         if let Some(c) = disk.files.get_mut(&id) {
             c.handles += 1
         }
-        Arc::new(SimFile { of: Handle { storage: self.me.clone(), id, path: path.to_string() }, writable })
+        let opened = disk.tick();
+        Arc::new(SimFile {
+            of: Handle { storage: self.me.clone(), id, path: path.to_string() },
+            opened,
+            writable,
+        })
     }
 }
 
@@ -380,6 +385,7 @@ impl Handle {
 
 struct SimFile {
     of: Handle,
+    opened: u64,
     writable: bool,
 }
 
@@ -443,7 +449,7 @@ impl File for SimFile {
             }
             Some(content) => {
                 if !world.config().ignore_sync_data {
-                    content.sync(upto);
+                    content.sync(if world.config().sync_since_open { self.opened } else { 0 }, upto);
                 }
                 Ok(())
             }

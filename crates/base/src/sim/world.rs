@@ -34,6 +34,8 @@ pub struct Config {
     pub sync_error: f64,
     /// A failed sync of a file loses its unsynced bytes, and later ones report success all the same.
     pub sync_error_loses: bool,
+    /// A sync speaks for what was written since its file was opened for it: that an older write failed, somebody else was told.
+    pub sync_since_open: bool,
     /// The size of each disk: beyond it writes fail with `StorageFull`.
     pub disk_bytes: u64,
     /// The chance of a power failure at each I/O operation.
@@ -65,6 +67,7 @@ impl Default for Config {
             write_error: 0.0,
             sync_error: 0.0,
             sync_error_loses: true,
+            sync_since_open: false,
             disk_bytes: u64::MAX,
             power_failure: 0.0,
             mapped: Some(Promise::Fence),
