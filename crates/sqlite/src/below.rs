@@ -205,6 +205,11 @@ pub fn exists(vfs: *mut Vfs, path: &CStr) -> io::Result<bool> {
     check(code).map(|()| found != 0)
 }
 
+/// Whether there is anything at a path.
+pub fn is_there(path: &CStr) -> bool {
+    std::fs::symlink_metadata(crate::sharing::path_of(path)).is_ok()
+}
+
 /// A path with something appended.
 pub fn with_suffix(path: &CStr, suffix: &str) -> CString {
     let mut bytes = path.to_bytes().to_vec();

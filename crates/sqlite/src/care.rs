@@ -1,7 +1,8 @@
 //! The mark that keeps stock SQLite away: byte 19 of a database's header, its read version.
 //!
 //! 3 says: this database is in our care, its WAL is in the file `-owal`, in our layout, and every connection to it is
-//! ours. A stock SQLite refuses version 3 ("file is not a database"). Our connections see 2, as SQLite wrote it.
+//! ours. A stock SQLite refuses version 3 ("file is not a database"). Our connections see 2, as SQLite wrote it; a 3 that is not our mark
+//! ([`parse`]) they see as it is, so SQLite refuses it.
 //!
 //! - **K1** The mark changes only under SQLite's EXCLUSIVE lock on the database. A connection in WAL mode holds SHARED
 //!   for as long as its WAL is open, so no stock connection is there when the mark is set, none can join while it
@@ -10,7 +11,9 @@
 //!   takes page 1 from a `-wal` that has it, so a hot `-wal` would hide the mark.)
 //! - **K3** Before the mark is removed, the database holds everything, durably. `-owal` goes after it: without the mark
 //!   it is never read.
-//! - **K4** Hence a database without the mark is stock with its `-wal`; one with the mark is complete with its `-owal`.
+//! - **K4** Hence a database without the mark is stock with its `-wal`; one with the mark is complete with its `-owal`, and with no other
+//!   WAL: without that file it is refused.
+use crate::layout::Layout;
 use crate::medium::Medium;
 use crate::wal;
 use ondol_base::sim::mutated;
@@ -25,7 +28,7 @@ const OURS: u8 = 3;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     pub marked: bool,
-    /// Of SQLite's format, and in WAL mode.
+    /// Of SQLite's format, and in WAL mode as we know it.
     pub wal: bool,
     pub page: u64,
 }
@@ -47,7 +50,9 @@ pub fn parse(head: &[u8]) -> Header {
         bytes => bytes,
     };
     let version = head[MARK_AT as usize];
-    Header { marked: sqlite && version == OURS, wal: sqlite && matches!(version, STOCK | OURS), page }
+    // We leave the write version as it is, and mark no database with pages that have no place in our layout.
+    let marked = sqlite && version == OURS && Layout::new(page).is_some();
+    Header { marked, wal: marked || (sqlite && version == STOCK), page }
 }
 
 /// Where the mark stands in the bytes of the database from `offset` on.
@@ -56,12 +61,16 @@ fn place(len: usize, offset: u64) -> Option<usize> {
     (at < len).then_some(at)
 }
 
-/// What was read, as SQLite wrote it.
-pub fn hide(read: &mut [u8], offset: u64) {
+/// What was read of a database, as SQLite wrote it.
+pub fn hide(db: &dyn Medium, read: &mut [u8], offset: u64) {
     if let Some(at) = place(read.len(), offset)
         && read[at] == OURS
     {
-        read[at] = STOCK;
+        // What cannot be read is shown as it is: SQLite refuses it.
+        let head = if offset == 0 { Ok(parse(read)) } else { header(db) };
+        if head.is_ok_and(|head| head.marked) {
+            read[at] = STOCK;
+        }
     }
 }
 

@@ -26,8 +26,12 @@ pub use log::Wal;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
 use std::time::Instant;
+
+/// What is said of a marked database without its WAL.
+pub const MISSING: &str = "it is in the extension's care, but its WAL, the file with \"-owal\" behind the name, is missing, and with it what was committed since the last checkpoint. \
+    Put that file back; to go on without those commits, put an empty file of that name there";
 
 pub struct Database {
     vfs: *mut Vfs,
@@ -36,7 +40,7 @@ pub struct Database {
     settings: Settings,
     writable: bool,
     /// SQLite's lock level on the file.
-    level: c_int,
+    level: Level,
     /// The open WAL (D1).
     wal: *mut Wal,
     /// The database is in our care, as far as this connection knows: settled when the WAL is opened (D2).
@@ -67,6 +71,19 @@ pub struct Database {
     past: window::Counts,
 }
 
+/// SQLite's lock level on a database's file. Another thread may look at it, while it looks for its own database.
+#[derive(Debug, Default)]
+struct Level(AtomicI32);
+
+impl Level {
+    fn get(&self) -> c_int {
+        self.0.load(Relaxed)
+    }
+    fn set(&self, level: c_int) {
+        self.0.store(level, Relaxed);
+    }
+}
+
 impl Database {
     /// # Safety
     /// `name` was handed to `xOpen` for a main database.
@@ -93,17 +110,14 @@ impl Database {
                 below.close();
                 return Err(report("map", &path, &error, ffi::CANTOPEN));
             }
-            Some(Window::new(Box::new(target.clone()), Kind::Database))
-        } else {
-            None
-        };
+        }
         let database = Database {
             vfs,
             below,
             path,
             settings,
             writable,
-            level: 0,
+            level: Level::default(),
             wal: std::ptr::null_mut(),
             cared: false,
             detached: false,
@@ -129,6 +143,11 @@ impl Database {
     fn our_wal(&self) -> CString {
         with_suffix(&self.path, "-owal")
     }
+    /// Whether the WAL of this name is this database's, which is locked at least as SQLite has it when it opens or deletes a WAL.
+    pub fn may_mean(&self, wal_name: &CStr) -> bool {
+        let base = wal_name.to_bytes().strip_suffix(b"-wal");
+        base == Some(self.path.to_bytes()) && self.level.get() >= ffi::LOCK_SHARED
+    }
 
     // Locks.
 
@@ -136,8 +155,8 @@ impl Database {
         self.doubt();
         let code = self.below.lock(level);
         if code == ffi::OK {
-            let before = self.level;
-            self.level = self.level.max(level);
+            let before = self.level.get();
+            self.level.set(before.max(level));
             if self.window.is_some() {
                 self.take_notice(before);
             }
@@ -145,7 +164,7 @@ impl Database {
         code
     }
     pub fn unlock(&mut self, level: c_int) -> c_int {
-        if self.window.is_some() && level < ffi::LOCK_SHARED && self.level >= ffi::LOCK_SHARED {
+        if self.window.is_some() && level < ffi::LOCK_SHARED && self.level.get() >= ffi::LOCK_SHARED {
             let account = self.change_counter();
             if let Some(window) = &mut self.window {
                 window.notice(account, true);
@@ -154,7 +173,7 @@ impl Database {
         self.doubt();
         let code = self.below.unlock(level);
         if code == ffi::OK {
-            self.level = self.level.min(level);
+            self.level.set(self.level.get().min(level));
         }
         code
     }
@@ -190,7 +209,7 @@ impl Database {
     }
     /// A lock was taken, above `before`: whether others may have written what the next syncs must cover (the window's P4).
     fn take_notice(&mut self, before: c_int) {
-        let recovers = self.level >= ffi::LOCK_EXCLUSIVE && before < ffi::LOCK_RESERVED;
+        let recovers = self.level.get() >= ffi::LOCK_EXCLUSIVE && before < ffi::LOCK_RESERVED;
         let first = before < ffi::LOCK_SHARED;
         let account = if first { self.change_counter() } else { None };
         let others = first && self.window.as_mut().is_some_and(|window| window.notice(account, false));
@@ -211,11 +230,11 @@ impl Database {
     }
     /// The database's window, under a lock that keeps it as long as it is.
     fn window(&mut self) -> Option<&mut Window> {
-        self.window.as_mut().filter(|_| self.level >= ffi::LOCK_SHARED)
+        self.window.as_mut().filter(|_| self.level.get() >= ffi::LOCK_SHARED)
     }
     /// The journal's window, if SQLite's lock is at least this.
     pub fn journal_window(&mut self, level: c_int) -> Option<&mut Window> {
-        let journal = self.journal.as_mut().filter(|_| self.level >= level);
+        let journal = self.journal.as_mut().filter(|_| self.level.get() >= level);
         journal.map(|journal| &mut journal.window)
     }
     /// The journal's name is about to go.
@@ -239,7 +258,7 @@ impl Database {
         // SAFETY: a name is a text that ends with a zero.
         let path = unsafe { CStr::from_ptr(name) };
         // Only who may write it has it to itself; whoever looks whether it is hot reads it as stock does.
-        let mapped = out & ffi::OPEN_READONLY == 0 && self.level >= ffi::LOCK_RESERVED;
+        let mapped = out & ffi::OPEN_READONLY == 0 && self.level.get() >= ffi::LOCK_RESERVED;
         if mapped && !self.journal.as_ref().is_some_and(|journal| journal.is_at(sharing::path_of(path))) {
             // One that cannot be opened twice is the kernel's; the status says which are mapped.
             self.forget_journal();
@@ -252,10 +271,10 @@ impl Database {
 
     /// Does something under EXCLUSIVE, if nobody else has the database open; whether it was done.
     fn alone(&mut self, act: impl FnOnce(&mut Database) -> io::Result<()>) -> io::Result<bool> {
-        if self.level < ffi::LOCK_SHARED {
+        if self.level.get() < ffi::LOCK_SHARED {
             return Ok(false);
         }
-        let before = self.level;
+        let before = self.level.get();
         let got = self.below.lock(ffi::LOCK_EXCLUSIVE);
         let result = if got == ffi::OK { act(self).map(|()| true) } else { Ok(false) };
         if before < ffi::LOCK_EXCLUSIVE {
@@ -269,12 +288,12 @@ impl Database {
 
     pub fn read(&mut self, buf: &mut [u8], offset: i64) -> c_int {
         if self.window().is_some_and(|window| window.read(buf, offset as u64)) {
-            care::hide(buf, offset as u64);
+            care::hide(&self.below, buf, offset as u64);
             return ffi::OK;
         }
         let code = self.below.read(buf.as_mut_ptr().cast(), buf.len() as c_int, offset);
         if code == ffi::OK || code == ffi::IOERR_SHORT_READ {
-            care::hide(buf, offset as u64);
+            care::hide(&self.below, buf, offset as u64);
         }
         code
     }
@@ -445,20 +464,23 @@ impl Database {
         let (below, out, layout) = if let Some((below, out)) = opened {
             (below, out, Layout::new(head.page))
         } else if head.marked {
-            let Some(layout) = Layout::new(head.page) else {
-                let error = io::Error::other("it is marked as ours, but has small pages");
-                return Err(report("use", &self.path, &error, ffi::CANTOPEN));
-            };
             if self.below.device_characteristics() & ffi::IOCAP_POWERSAFE_OVERWRITE == 0 {
                 let error =
                     io::Error::other("psow=0 needs SQLite's own layout: run PRAGMA ondol_detach without it");
                 return Err(report("use", &self.path, &error, ffi::CANTOPEN));
             }
-            let (below, out) = self.open_our_wal(flags)?;
+            // It was there before the mark (K2): without it commits are missing.
+            let (below, out) = self.open_our_wal(flags & !ffi::OPEN_CREATE).map_err(|code| {
+                let error = io::Error::other(match below::is_there(&self.our_wal()) {
+                    true => format!("SQLite's error {code}"),
+                    false => MISSING.into(),
+                });
+                report("open the WAL of", &self.path, &error, code)
+            })?;
             match wal::version(&below) {
                 Ok(found) => {
                     version = found;
-                    (below, out, Some(layout))
+                    (below, out, Layout::new(head.page))
                 }
                 Err(error) => {
                     below.close();
@@ -532,7 +554,7 @@ impl Database {
         let stock = self.stock_wal();
         if !self.cared {
             // What a cut off `take` has left: without the mark nobody reads it (K4).
-            if self.level >= ffi::LOCK_EXCLUSIVE
+            if self.level.get() >= ffi::LOCK_EXCLUSIVE
                 && let Err(error) = below::delete(self.vfs, &self.our_wal(), false)
             {
                 report("clear up", &self.path, &error, ffi::OK);
@@ -542,7 +564,7 @@ impl Database {
                 (*self.vfs).delete.map_or(ffi::ERROR, |delete| delete(self.vfs, stock.as_ptr(), sync_folder))
             };
         }
-        if self.level < ffi::LOCK_EXCLUSIVE || !self.wal.is_null() {
+        if self.level.get() < ffi::LOCK_EXCLUSIVE || !self.wal.is_null() {
             let error = io::Error::other("the WAL is in use");
             return report("let go of", &self.path, &error, ffi::IOERR_DELETE);
         }

@@ -51,6 +51,16 @@ pub unsafe extern "C" fn sqlite3_extension_init(
     table: *const *const c_void,
 ) -> c_int {
     let done = std::panic::catch_unwind(|| {
+    // SAFETY: handed through.
+    unsafe { begin(connection, message, table) }
+}
+
+/// What both entry points do. Neither calls the other: SQLite loads libraries so that an exported name leads to the first library that
+/// has it, and every extension may have one that is called `sqlite3_extension_init`.
+///
+/// # Safety
+/// As [`sqlite3_extension_init`].
+unsafe fn begin(connection: *mut c_void, message: *mut *mut c_char, table: *const *const c_void) -> c_int {
         // SAFETY: the table is SQLite's.
         let ready = unsafe { ffi::adopt(table) }.map_err(str::to_string).and_then(|()| {
             vfs::register()?;
@@ -95,5 +105,5 @@ pub unsafe extern "C" fn sqlite3_ondolsqlite_init(
     table: *const *const c_void,
 ) -> c_int {
     // SAFETY: handed through.
-    unsafe { sqlite3_extension_init(connection, message, table) }
+    unsafe { begin(connection, message, table) }
 }

@@ -3,17 +3,20 @@
 //! - **V1** A main database's file holds a [`Database`], a WAL's a [`Wal`], a mapped database's rollback journal a [`Journal`]; any other file is opened by `unix` in the
 //!   memory that SQLite gave, and is `unix`'s from then on.
 //! - **V2** SQLite names a connection's WAL by one string from the opening of its database to the closing; the address
-//!   of that string leads from the WAL's name to the database.
+//!   of that string leads from the WAL's name to the database. A VFS above ours may hand down a string of its own: then the database is the one that
+//!   this thread has used last, if it is locked, and the name is its WAL's. SQLite opens, looks for and deletes a WAL under a lock on its
+//!   database, in a call that has just used the database's file, or, in exclusive locking mode, while nobody else can have a lock there.
 //! - **V3** No panic leaves a method: it is logged and becomes an error.
 //! - **V4** No memory mapping of databases (methods of version 2, without xFetch): mapped bytes would show the mark.
-use crate::below::report;
+use crate::below::{self, report};
 use crate::database::{Database, Wal};
 use crate::ffi::{self, File, Methods, Symbol, Vfs, api};
 use crate::journal::Journal;
 use crate::settings::Settings;
 use crate::status::{Facts, json};
+use std::cell::Cell;
 use std::collections::HashMap;
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -34,6 +37,11 @@ static JOURNALED: LazyLock<Mutex<HashMap<usize, usize>>> = LazyLock::new(Mutex::
 static BELOW: AtomicPtr<Vfs> = AtomicPtr::new(std::ptr::null_mut());
 static OURS: AtomicPtr<Vfs> = AtomicPtr::new(std::ptr::null_mut());
 
+thread_local! {
+    /// V2: the address of the `Database` that this thread has used last.
+    static LAST: Cell<usize> = const { Cell::new(0) };
+}
+
 fn databases() -> MutexGuard<'static, HashMap<usize, usize>> {
     DATABASES.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -49,7 +57,20 @@ fn below() -> *mut Vfs {
 }
 /// V2.
 fn database_of(wal_name: *const c_char) -> Option<*mut Database> {
-    databases().get(&(wal_name as usize)).map(|at| *at as *mut Database)
+    let all = databases();
+    if let Some(at) = all.get(&(wal_name as usize)) {
+        return Some(*at as *mut Database);
+    }
+    let last = LAST.get();
+    // SAFETY: a name is a text.
+    let names_a_wal =
+        !wal_name.is_null() && unsafe { CStr::from_ptr(wal_name) }.to_bytes().ends_with(b"-wal");
+    if !names_a_wal || !all.values().any(|at| *at == last) {
+        return None;
+    }
+    let database = last as *mut Database;
+    // SAFETY: a name is a text; the database is there for as long as `all` is held, and what is looked at any thread may.
+    unsafe { (*database).may_mean(CStr::from_ptr(wal_name)) }.then_some(database)
 }
 
 /// V3.
@@ -179,6 +200,7 @@ unsafe fn open_database(name: *const c_char, flags: c_int) -> Result<(*mut c_voi
         }
     }
     let state = Box::into_raw(database);
+    LAST.set(state as usize);
     // SAFETY: as above.
     let wal_name = unsafe { api().wal_name(name) };
     if !wal_name.is_null() {
@@ -198,7 +220,9 @@ unsafe fn open_wal(name: *const c_char, flags: c_int) -> Result<(*mut c_void, c_
     let Some(database) = database_of(name) else {
         // SAFETY: a name is a text.
         let path = unsafe { CStr::from_ptr(name) };
-        let error = io::Error::other("ondol must be the VFS that SQLite calls, not one below another");
+        let error = io::Error::other(
+            "no database that this thread uses has such a WAL: a VFS above ondol must keep the names of files",
+        );
         return Err(report("open", path, &error, ffi::CANTOPEN));
     };
     // SAFETY: V2; the database is this connection's, and open.
@@ -215,9 +239,26 @@ unsafe extern "C" fn delete(_: *mut Vfs, name: *const c_char, sync_folder: c_int
             if let Some(database) = database_with_journal(name) {
                 (*database).forget_journal();
             }
+            // A WAL that is deleted by its name may be ours.
+            if !name.is_null()
+                && let Err(error) = delete_orphan(CStr::from_ptr(name))
+            {
+                return report("delete the WAL of", CStr::from_ptr(name), &error, ffi::IOERR_DELETE);
+            }
             (*below()).delete.map_or(ffi::ERROR, |delete| delete(below(), name, sync_folder))
         },
     })
+}
+
+/// Deletes our WAL too, where somebody deletes a database's files one by one: the database is gone.
+fn delete_orphan(wal_name: &CStr) -> io::Result<()> {
+    let Some(base) = wal_name.to_bytes().strip_suffix(b"-wal") else { return Ok(()) };
+    let Ok(base) = CString::new(base) else { return Ok(()) };
+    if below::is_there(&base) {
+        Ok(())
+    } else {
+        below::delete(below(), &below::with_suffix(&base, "-owal"), false)
+    }
 }
 
 unsafe extern "C" fn access(_: *mut Vfs, name: *const c_char, flags: c_int, out: *mut c_int) -> c_int {
@@ -284,7 +325,10 @@ pub unsafe fn status_of(file: *mut File) -> Option<Facts> {
 /// `file` is a database of ours, in its connection's call.
 unsafe fn database<'a>(file: *mut File) -> &'a mut Database {
     // SAFETY: V1.
-    unsafe { &mut *(*file.cast::<Handle>()).state.cast::<Database>() }
+    let database = unsafe { (*file.cast::<Handle>()).state.cast::<Database>() };
+    LAST.set(database as usize);
+    // SAFETY: V1.
+    unsafe { &mut *database }
 }
 /// # Safety
 /// `file` is a rollback journal of ours, in its connection's call.

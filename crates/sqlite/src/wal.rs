@@ -136,10 +136,14 @@ impl Entry {
 }
 
 /// Reads SQLite's bytes from `offset`; what is not there is zero, and not counted. With the place of the last page.
+///
+/// Recovery reads frames with their headers, also such as were never filled, which fail their checksum. Who reads a page alone has its frame from the WAL's index: if
+/// that frame is not there, that is told.
 pub fn read(pair: Pair<'_>, buf: &mut [u8], offset: u64) -> io::Result<(usize, Option<u64>)> {
     let Pair { wal: file, layout, .. } = pair;
     let (mut done, mut whole, mut count) = (0, true, 0);
     let mut place = None;
+    let alone = layout.whole_page(offset..offset + buf.len() as u64).is_some();
     while done < buf.len() {
         let (piece, n) = layout.piece(offset + done as u64..offset + buf.len() as u64);
         let part = &mut buf[done..done + n as usize];
@@ -148,6 +152,10 @@ pub fn read(pair: Pair<'_>, buf: &mut [u8], offset: u64) -> io::Result<(usize, O
             Piece::FrameHeader(frame, within) => layout.entry_at(frame) + within,
             Piece::Page(frame, within) => {
                 let entry = Entry::read(file, layout, frame)?;
+                if alone && entry.page() == 0 {
+                    buf.fill(0);
+                    return Ok((0, None));
+                }
                 let found = u64::from(entry.place());
                 place = Some(found);
                 if entry.away() {
@@ -175,7 +183,7 @@ pub fn read(pair: Pair<'_>, buf: &mut [u8], offset: u64) -> io::Result<(usize, O
         done += part.len();
     }
     // A frame that was never filled, below the size that SQLite was told: zero, which no checksum fits.
-    if !whole && offset + buf.len() as u64 <= len(file, layout)? {
+    if !whole && !alone && offset + buf.len() as u64 <= len(file, layout)? {
         count = buf.len();
     }
     Ok((count, place))
@@ -379,5 +387,67 @@ impl Writer {
             self.entries.push(entry);
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::RefCell;
+
+    #[derive(Default)]
+    struct Memory(RefCell<Vec<u8>>);
+    impl Medium for Memory {
+        fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+            let bytes = self.0.borrow();
+            let from = bytes.get(offset as usize..).unwrap_or_default();
+            let n = from.len().min(buf.len());
+            buf[..n].copy_from_slice(&from[..n]);
+            Ok(n)
+        }
+        fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
+            let mut bytes = self.0.borrow_mut();
+            let end = offset as usize + buf.len();
+            if bytes.len() < end {
+                bytes.resize(end, 0);
+            }
+            bytes[offset as usize..end].copy_from_slice(buf);
+            Ok(())
+        }
+        fn sync(&self) -> io::Result<()> {
+            Ok(())
+        }
+        fn len(&self) -> io::Result<u64> {
+            Ok(self.0.borrow().len() as u64)
+        }
+        fn set_len(&self, len: u64) -> io::Result<()> {
+            self.0.borrow_mut().resize(len as usize, 0);
+            Ok(())
+        }
+    }
+
+    /// What the WAL's index names and the file does not have, as after writes that were lost while the index was not.
+    #[test]
+    fn a_page_whose_frame_is_not_there_is_not_read_as_zeros() {
+        let (wal, database) = (Memory::default(), Memory::default());
+        let layout = Layout::new(4096).expect("a page size");
+        prepare(&wal).expect("a WAL");
+        let mut writer = Writer::default();
+        let mut write =
+            |bytes: &[u8], offset: u64| writer.write(&wal, layout, bytes, offset, || Ok(1)).expect("written");
+        write(&[1; HEADER as usize], 0);
+        let frame = |n: u64| HEADER + n * (FRAME_HEADER + 4096);
+        write(&[0, 0, 0, 7, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1], frame(0));
+        write(&[9; 4096], frame(0) + FRAME_HEADER);
+        let pair = Pair { wal: &wal, database: &database, layout };
+        let mut page = [5; 4096];
+        let (n, _) = read(pair, &mut page, frame(0) + FRAME_HEADER).expect("read");
+        assert_eq!((n, page), (4096, [9; 4096]));
+        let (n, _) = read(pair, &mut page, frame(1) + FRAME_HEADER).expect("read");
+        assert_eq!((n, page), (0, [0; 4096]));
+        // Its header is there, and the page not.
+        write(&[0, 0, 0, 8, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1], frame(1));
+        let (n, _) = read(pair, &mut page, frame(1) + FRAME_HEADER).expect("read");
+        assert!(n < 4096, "{n}");
     }
 }

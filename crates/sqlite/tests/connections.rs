@@ -388,6 +388,66 @@ fn what_a_deleted_database_took_is_given_back() {
     }
 }
 
+/// A file's read version is ours only in a file that this library could have marked: any other SQLite refuses, and so do we.
+#[test]
+fn a_read_version_that_is_not_our_mark_is_refused() {
+    let folder = common::folder();
+    let path = folder.path().join("a.db");
+    let c = made(&path, "vfs=unix");
+    c.execute_batch("INSERT INTO t(b) VALUES(1)").expect("a row");
+    drop(c);
+    let good = std::fs::read(&path).expect("a database");
+    // Page size, write version, read version; -owal is there, as for a file that is ours.
+    for head in [[16, 0, 1, 3], [16, 0, 3, 3], [16, 0, 2, 4], [0, 255, 2, 3], [2, 0, 2, 3]] {
+        let mut bytes = good.clone();
+        bytes[16..20].copy_from_slice(&head);
+        std::fs::write(&path, &bytes).expect("a database");
+        std::fs::write(folder.path().join("a.db-owal"), "").expect("a file");
+        for parameters in ["vfs=unix", "vfs=ondol&ondol=copy", "vfs=ondol", OURS, "vfs=ondol&ondol=pmem"] {
+            let c = common::open(&path, parameters).expect("nothing is read yet");
+            let refused = [one::<i64>(&c, "SELECT count(*) FROM t"), one(&c, "DELETE FROM t RETURNING 1")];
+            for refused in refused {
+                let refused = refused.expect_err("refused").sqlite_error_code();
+                assert_eq!(refused, Some(rusqlite::ErrorCode::NotADatabase), "{head:?} {parameters}");
+            }
+        }
+        assert_eq!(std::fs::read(&path).expect("a database"), bytes, "{head:?}");
+    }
+}
+
+/// A copy of the database alone, say: what was committed since the last checkpoint is not in it.
+#[test]
+fn a_marked_database_without_its_wal_is_refused() {
+    let folder = common::folder();
+    let path = folder.path().join("a.db");
+    let c = made(&path, OURS);
+    c.execute_batch("PRAGMA wal_checkpoint; INSERT INTO t(b) VALUES(7)").expect("a row");
+    let copy = folder.path().join("copy");
+    std::fs::copy(&path, &copy).expect("a copy");
+    let ours = folder.path().join("copy-owal");
+    for parameters in ["vfs=ondol&ondol=copy", "vfs=ondol", OURS, "vfs=ondol&ondol=pmem", "vfs=ondol&mode=ro"]
+    {
+        let refused = common::open(&copy, parameters).and_then(|c| one::<i64>(&c, "SELECT count(*) FROM t"));
+        assert_eq!(
+            refused.expect_err("refused").sqlite_error_code(),
+            Some(rusqlite::ErrorCode::CannotOpen),
+            "{parameters}"
+        );
+        assert!(!ours.exists(), "{parameters}: nothing is made in its place");
+    }
+    // Who accepts the loss says so.
+    std::fs::write(&ours, "").expect("a file");
+    let left = common::open(&copy, OURS).expect("a database");
+    assert_eq!(one::<i64>(&left, "SELECT count(*) FROM t"), Ok(0));
+    drop(left);
+    assert_eq!(common::versions(&copy), [2, 2]);
+    // With its WAL nothing is missing.
+    std::fs::copy(&path, &copy).expect("a copy");
+    std::fs::copy(folder.path().join("a.db-owal"), &ours).expect("a copy");
+    let whole = common::open(&copy, OURS).expect("a database");
+    assert_eq!(one::<i64>(&whole, "SELECT b FROM t"), Ok(7));
+}
+
 /// What a crash between the making of our WAL and the mark has left goes with the last connection, in every mode.
 #[test]
 fn a_wal_of_ours_without_the_mark_is_cleared_up() {

@@ -93,6 +93,30 @@ fn what_is_not_understood_is_refused_and_said() {
     }
 }
 
+/// SQLite loads libraries so that their names are seen by one another, and an extension's entry point has the same name in many.
+#[test]
+fn another_extension_that_was_loaded_before_takes_nothing_over() {
+    let folder = common::folder();
+    let (source, other) = (folder.path().join("other.c"), folder.path().join("other.so"));
+    std::fs::write(
+        &source,
+        "int sqlite3_extension_init(void *db, char **message, const void *api) { return 0; }\n",
+    )
+    .expect("a file");
+    let built = Command::new("cc").args(["-shared", "-fPIC", "-o"]).args([&other, &source]).status();
+    assert!(built.expect("a C compiler: scripts/setup installs it").success());
+    let db = folder.path().join("a.db");
+    for entry in ["", " sqlite3_ondolsqlite_init"] {
+        let out = shell(&[
+            format!(".load {}", other.display()),
+            format!(".load {}{entry}", library().display()),
+            format!(".open 'file:{}?vfs=ondol'", db.display()),
+            ".vfsname".into(),
+        ]);
+        assert_eq!(out, "ondol/unix\n", "{entry}");
+    }
+}
+
 #[test]
 fn it_becomes_the_default_when_asked() {
     let folder = common::folder();

@@ -146,7 +146,7 @@ impl Database {
         let Some(layout) = wal.layout else { return Ok(None) };
         let pair = Pair { wal: &wal.below, database: &self.below, layout };
         // Alone from the start: SQLite keeps the WAL index to itself.
-        let alone = self.index.is_null() && self.level >= ffi::LOCK_EXCLUSIVE;
+        let alone = self.index.is_null() && self.level.get() >= ffi::LOCK_EXCLUSIVE;
         let proved = if alone { proved(&mut wal.chain, pair)? } else { self.work() };
         let Some(work) = proved else {
             return match pair.any_away()? {
@@ -225,6 +225,12 @@ impl Database {
         {
             Mechanism::Exchange
         } else {
+        if let Err(error) = self.target.file(&self.path, &self.below) {
+            if !sharing::passes(&error) {
+                self.target.refuse(&self.path, sharing::why(sharing::folder(&self.path), &error));
+            }
+            return None;
+        }
             Mechanism::Clone
         }
     }

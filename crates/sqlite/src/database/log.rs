@@ -185,7 +185,7 @@ impl Wal {
     /// The window, under the database's SHARED lock, which keeps the file at its path.
     fn window(&mut self) -> Option<&mut Window> {
         // SAFETY: D1.
-        let level = unsafe { (*self.database).level };
+        let level = unsafe { (*self.database).level.get() };
         self.window.as_mut().filter(|_| level >= ffi::LOCK_SHARED).map(|named| &mut named.window)
     }
 
