@@ -105,10 +105,16 @@ impl Database {
             }
         };
         let writable = out & ffi::OPEN_READONLY == 0;
-        let window = if settings.mode == Mode::Pmem && writable {
-            if let Err(error) = target.file(&path, &below) {
-                below.close();
-                return Err(report("map", &path, &error, ffi::CANTOPEN));
+        let mut window = None;
+        if settings.mode == Mode::Pmem && writable {
+            match target.file(&path, &below) {
+                Ok(_) => window = Some(Window::new(Box::new(target.clone()), Kind::Database)),
+                // The target says why, and nothing is mapped.
+                Err(error) if sharing::is_crowded(&error) => (),
+                Err(error) => {
+                    below.close();
+                    return Err(report("map", &path, &error, ffi::CANTOPEN));
+                }
             }
         }
         let database = Database {
@@ -419,7 +425,8 @@ impl Database {
             Mode::Remap => header.marked || !self.is_on_f2fs(),
             Mode::Auto => self.target.choice.care.load(Relaxed),
         };
-        asked && self.may_care(header)
+        // Without a descriptor nothing could be shared, and care would only cost.
+        asked && self.may_care(header) && (header.marked || self.target.file(&self.path, &self.below).is_ok())
     }
 
     /// Whether the database is on F2FS (rule 35); that it is, the error log says.

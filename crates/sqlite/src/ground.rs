@@ -2,6 +2,7 @@
 //!
 //! A store to a mapped file must never need a block, since there is no way to say that there is none. So files are mapped
 //! only where overwriting what has blocks needs no new ones: not on Btrfs and its like.
+use crate::descriptors::Held;
 use crate::sharing::Target;
 use crate::window::{Extent, Ground};
 use ondol_base::media::mapping::Mapping;
@@ -88,6 +89,18 @@ pub static PRETEND: AtomicBool = AtomicBool::new(false);
 /// In tests, the known-wrong variant that maps holes.
 #[doc(hidden)]
 pub static LEAVE_HOLES: AtomicBool = AtomicBool::new(false);
+
+impl Ground for Held {
+    fn extent(&self) -> io::Result<Extent> {
+        File::extent(self)
+    }
+    fn fill(&self, len: u64) -> io::Result<()> {
+        File::fill(self, len)
+    }
+    fn map(&self, len: u64) -> io::Result<Box<dyn Mapped>> {
+        Ground::map(&**self, len)
+    }
+}
 
 /// The database's descriptor, which the process keeps (sharing's S1).
 impl Ground for Arc<Target> {

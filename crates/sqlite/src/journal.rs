@@ -4,6 +4,7 @@
 //! leads to the same file.
 use crate::below::Below;
 use crate::database::Database;
+use crate::descriptors;
 use crate::ffi;
 use crate::sharing;
 use crate::window::{Kind, Window};
@@ -31,11 +32,11 @@ pub struct Named {
 
 impl Named {
     pub fn open(path: &CStr, kind: Kind) -> io::Result<Named> {
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .custom_flags(libc::O_CLOEXEC | libc::O_NOFOLLOW)
-            .open(sharing::path_of(path))?;
+        descriptors::room()?;
+        let file = descriptors::open(
+            OpenOptions::new().read(true).write(true).custom_flags(libc::O_CLOEXEC | libc::O_NOFOLLOW),
+            sharing::path_of(path),
+        )?;
         let meta = file.metadata()?;
         Ok(Named { id: (meta.dev(), meta.ino()), window: Window::new(Box::new(file), kind) })
     }

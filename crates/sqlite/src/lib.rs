@@ -13,6 +13,7 @@ mod below;
 pub mod care;
 mod chain;
 mod database;
+mod descriptors;
 pub mod doctor;
 pub mod exchange;
 #[doc(hidden)]

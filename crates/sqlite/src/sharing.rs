@@ -2,11 +2,12 @@
 //!
 //! - **S1** Closing any descriptor of a database drops all POSIX locks that the process has on it, those of stock
 //!   connections too. So a descriptor of a database, once opened, stays open until the process ends: one for each
-//!   database that was ever shared into.
+//!   database that was ever shared into, as far as there is room for them (`descriptors`).
 //! - **S2** A run that cannot be shared is copied; what sharing left of it is overwritten with the same bytes.
 //! - **S3** `FICLONERANGE` leaves the WAL's copy alone, so a crash at any point finds the WAL whole. `XFS_IOC_EXCHANGE_RANGE` does
 //!   not: what is exchanged was announced before (`exchange`). Each call happens as a whole or not at all, also in a crash.
 use crate::below::Below;
+use crate::descriptors::{self, Held};
 use crate::ffi::{self, api};
 use crate::moving;
 use crate::observed::Observed;
@@ -15,6 +16,7 @@ use std::collections::HashMap;
 use std::ffi::CStr;
 use std::fs::{File, OpenOptions};
 use std::io;
+use std::ops::Deref;
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
@@ -60,7 +62,7 @@ pub struct Target {
     pub counts: Counts,
     pub choice: Choice,
     /// S1.
-    file: OnceLock<File>,
+    file: OnceLock<Held>,
     /// Why nothing can be shared here; said once.
     refusal: OnceLock<String>,
 }
@@ -68,6 +70,8 @@ pub struct Target {
 /// By device and inode. One without a connection goes, unless it has a descriptor (S1).
 static TARGETS: LazyLock<Mutex<HashMap<(u64, u64), Weak<Target>>>> = LazyLock::new(Mutex::default);
 /// Those with a descriptor: they stay (S1).
+    /// Why there was no descriptor for it, when it was last tried.
+    crowded: Mutex<Option<String>>,
 static KEPT: Mutex<Vec<Arc<Target>>> = Mutex::new(Vec::new());
 
 /// In tests, a file system that shares: blocks are copied by it, with all else as in earnest.
@@ -102,6 +106,12 @@ pub fn folder(path: &CStr) -> &Path {
 }
 
 /// Makes the names in a file's folder durable.
+/// Of a database that was deleted no lock matters any more, and its blocks are wanted back.
+fn close_deleted() {
+    let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+    kept.retain(|target| target.kept().and_then(File::metadata).is_ok_and(|meta| meta.nlink() > 0));
+}
+
 pub fn sync_folder(path: &CStr) -> io::Result<()> {
     File::open(folder(path))?.sync_all()
 }
@@ -161,19 +171,46 @@ impl Target {
     }
     /// The descriptor, which [`Target::file`] has opened.
     pub fn kept(&self) -> io::Result<&File> {
-        self.file.get().ok_or_else(|| io::Error::other("the database's descriptor is not open"))
+        self.file
+            .get()
+            .map(Held::deref)
+            .ok_or_else(|| io::Error::other("the database's descriptor is not open"))
     }
-    /// Opens the database for this process, once (S1).
+    /// Why there was no descriptor for this database, when it was last tried.
+    pub fn crowded(&self) -> Option<String> {
+        self.crowded.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+    /// Opens the database for this process, once (S1), where there is room for its descriptor.
     pub fn file(self: &Arc<Self>, path: &CStr, below: &Below) -> io::Result<&File> {
         if let Some(file) = self.file.get() {
             return Ok(file);
         }
         let targets = TARGETS.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(file) = self.file.get() {
+        if let Some(file) = self.file.get() {
             return Ok(file);
         }
-        let file =
-            OpenOptions::new().read(true).write(true).custom_flags(libc::O_CLOEXEC).open(path_of(path))?;
+        if descriptors::room().is_err() {
+            close_deleted();
+        }
+        let opened = descriptors::room().and_then(|()| self.file_at_any_price(path, below));
+        let why = opened.as_ref().err().filter(|error| is_crowded(error)).map(io::Error::to_string);
+        let before =
+            std::mem::replace(&mut *self.crowded.lock().unwrap_or_else(PoisonError::into_inner), why.clone());
+        if let (Some(why), None) = (why, before) {
+            let path = path.to_string_lossy();
+            api().log(ffi::NOTICE, &format!("ondol: \"{path}\" is used as stock SQLite does: {why}"));
+        }
+        opened
+    }
+    /// The same, whether there is room or not: where without it nothing could be written.
+    pub fn file_at_any_price(self: &Arc<Self>, path: &CStr, below: &Below) -> io::Result<&File> {
+            return Ok(file);
+        }
+        let file = descriptors::open(
+            OpenOptions::new().read(true).write(true).custom_flags(libc::O_CLOEXEC),
+            path_of(path),
+        )?;
         let meta = file.metadata()?;
         let ours = targets.get(&(meta.dev(), meta.ino())).is_some_and(|t| t.as_ptr() == Arc::as_ptr(self));
         if !ours || below.has_moved() {
@@ -181,11 +218,8 @@ impl Target {
             std::mem::forget(file);
             return Err(io::Error::other("the path leads to another file by now"));
         }
-        let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
-        // Of a database that was deleted no lock matters any more, and its blocks are wanted back.
-        kept.retain(|target| target.kept().and_then(File::metadata).is_ok_and(|meta| meta.nlink() > 0));
-        kept.push(self.clone());
-        drop(kept);
+        close_deleted();
+        KEPT.lock().unwrap_or_else(PoisonError::into_inner).push(self.clone());
         Ok(self.file.get_or_init(|| file))
     }
     /// Gives the database at `path` a range of the WAL; whether it did, and then the range's content where it is exchanged.
@@ -223,7 +257,7 @@ impl Target {
     }
     /// Makes what was shared durable.
     pub fn sync(&self) -> io::Result<()> {
-        self.file.get().map_or(Ok(()), File::sync_all)
+        self.file.get().map_or(Ok(()), |file| file.sync_all())
     }
 }
 
@@ -242,8 +276,17 @@ pub fn passes(error: &io::Error) -> bool {
     matches!(
         error.raw_os_error(),
         Some(libc::ENOSPC | libc::EDQUOT | libc::EINTR | libc::EIO | libc::ENOMEM | libc::EAGAIN)
+/// Whether an error says that no more files can be opened.
+pub fn is_crowded(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::QuotaExceeded && error.raw_os_error().is_none()
+        || matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
+}
+
     )
 }
+    if is_crowded(error) {
+        return true;
+    }
 
 pub fn clone_range(source: &File, target: &File, range: Range) -> io::Result<()> {
     if PRETEND.load(Relaxed) {

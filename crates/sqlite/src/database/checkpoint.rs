@@ -160,7 +160,7 @@ impl Database {
         let home = pair.to_bring_home(&entries, work)?;
         if !home.is_empty() {
             let source = sharing::source(&self.our_wal())?;
-            let target = self.target.file(&self.path, &self.below)?;
+            let target = self.target.file_at_any_price(&self.path, &self.below)?;
             self.unsynced = true;
             for range in home {
                 Mechanism::Exchange.apply(&source, target, range)?;

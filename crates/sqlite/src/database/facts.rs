@@ -35,8 +35,8 @@ impl Database {
             [checkpoints, runs_shared, pages_shared, pages_copied].map(|n| n.load(Relaxed));
         let page = care::header(&self.below).map_or(0, |h| h.page);
         let how = self.mechanism(wal.filter(|wal| wal.layout.is_some()).map_or(VERSION, |wal| wal.version));
-        let sharing = match (self.target.refusal(), runs) {
-            (Some(why), _) => why.to_string(),
+        let sharing = match (self.target.refusal().map(str::to_string).or(self.target.crowded()), runs) {
+            (Some(why), _) => why,
             (None, 0) => "not tried yet".to_string(),
             (None, _) => "works".to_string(),
         };
@@ -78,7 +78,10 @@ impl Database {
         let windows: Vec<&Window> =
             self.window.iter().chain(self.journal.iter().chain(wal).map(|named| &named.window)).collect();
         let medium = match (self.window.as_ref(), self.window.as_ref().and_then(Window::promise)) {
-            (None, _) => "nothing is mapped: the database is read-only".to_string(),
+            (None, _) => match self.target.crowded() {
+                Some(why) => format!("nothing is mapped: {why}"),
+                None => "nothing is mapped: the database is read-only".to_string(),
+            },
             (_, Some(Promise::Fence)) => "persistent memory: mapped with MAP_SYNC".to_string(),
             (_, Some(Promise::Sync)) => "mapped page cache: MAP_SYNC is refused here".to_string(),
             (Some(window), None) => match window.refusal() {
@@ -134,6 +137,7 @@ impl Database {
         match (self.settings.mode, self.target.refusal(), self.verdict()) {
             (Mode::Copy | Mode::Pmem, ..) => "copy: as asked".into(),
             (_, Some(_), _) => "copy: nothing can be shared".into(),
+            _ if self.target.crowded().is_some() => "copy: there is no descriptor for the database".into(),
             (Mode::Remap, ..) => "share: as asked".into(),
             (Mode::Auto, _, None) => "copy: there was little to share so far".into(),
             (Mode::Auto, _, Some(Verdict { least_blocks, saved_us, lost_us })) => {
