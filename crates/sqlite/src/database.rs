@@ -594,6 +594,26 @@ impl Database {
         below::delete(self.vfs, &self.our_wal(), false)
     }
 
+    /// The same, while SQLite keeps its WAL open: gives an empty one of SQLite's.
+    fn let_go_with_a_wal(&mut self) -> io::Result<Below> {
+        let stock = self.stock_wal();
+        // A `-wal` that someone put here belongs to no state of this database.
+        below::delete(self.vfs, &stock, true)?;
+        let name = Name::new(&stock);
+        let ptr = name.ptr();
+        let flags = ffi::OPEN_READWRITE | ffi::OPEN_CREATE | ffi::OPEN_WAL;
+        // SAFETY: a name of ours, kept with the file.
+        let (below, _) = unsafe { Below::open(self.vfs, ptr, Some(name), flags) }
+            .map_err(|code| io::Error::other(below::Code(code)))?;
+        match self.let_go() {
+            Ok(()) => Ok(below),
+            Err(error) => {
+                below.close();
+                Err(error)
+            }
+        }
+    }
+
     /// Whether this connection's WAL exists, for SQLite's question before it opens it (under SHARED).
     pub fn wal_exists(&self) -> io::Result<bool> {
         let ours = care::header(&self.below)?.marked;
@@ -616,33 +636,19 @@ impl Database {
             return Ok("detached".into());
         }
         // An empty file holds no frame, and while this connection is alone none comes.
-        let stock = self.stock_wal();
         let done = self.alone(|db| {
             if wal.layout.map_or(Ok(0), |layout| wal::len(&wal.below, layout))? > 0 {
                 return Err(io::Error::other(
                     "the WAL is not empty; run PRAGMA wal_checkpoint(TRUNCATE) outside of any transaction first",
                 ));
             }
-            // A `-wal` that someone put here belongs to no state of this database.
-            below::delete(db.vfs, &stock, true)?;
-            let name = Name::new(&stock);
-            let ptr = name.ptr();
-            let flags = ffi::OPEN_READWRITE | ffi::OPEN_CREATE | ffi::OPEN_WAL;
-            // SAFETY: a name of ours, kept with the file.
-            let (below, _) = unsafe { Below::open(db.vfs, ptr, Some(name), flags) }
-                .map_err(|code| io::Error::other(below::Code(code)))?;
-            if let Err(error) = db.let_go() {
-                below.close();
-                return Err(error);
-            }
-            std::mem::replace(&mut wal.below, below).close();
-            wal.layout = None;
+            wal.become_stock(db.let_go_with_a_wal()?);
             db.detached = true;
             Ok(())
         });
         match done {
             Ok(true) => Ok("detached".into()),
-            Ok(false) => Err("ondol_detach: other connections have this database open".into()),
+            Ok(false) => Err("ondol_detach: other connections have this database open, here or in other processes: close them first; the last one to close cleanly leaves a stock file as well".into()),
             Err(error) => Err(format!("ondol_detach: {error}")),
         }
     }

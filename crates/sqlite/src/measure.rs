@@ -1,13 +1,18 @@
 //! What syncing, copying and sharing cost in a folder.
 //!
 //! Two files without names play WAL and database. A round overwrites blocks of both as stock SQLite would, shares the
-//! WAL's with the database, and overwrites the WAL's again; each step ends with a sync. Rounds are repeated for some
-//! milliseconds. What counts is the differences within a round, since a disk's mood changes between rounds: the median where
-//! they speak for sharing, the upper quartile where they speak against it, so that on a busy disk nothing changes.
+//! WAL's with the database, and overwrites the WAL's again; each step ends with a sync. What counts is the differences within a round, since a
+//! disk's mood changes between rounds: the median where they speak for sharing, the upper quartile where they speak against it, so
+//! that on a busy disk nothing changes.
+//!
+//! Measuring may take a fiftieth of the time that has gone by since it was first asked for, so it waits for that time, the longer the slower the
+//! disk is. With fewer than five rounds nothing is known. What is known is measured anew, in a five-hundredth of the time.
 use crate::sharing::{self, Mechanism, Range};
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::fs::{File, OpenOptions};
 use std::io;
+use std::ops::RangeInclusive;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
@@ -19,10 +24,13 @@ const BLOCK: u64 = 4096;
 const RUN: u64 = 64;
 /// Blocks that a commit writes, one after the other; in our layout in three places, the first of which is never shared.
 const COMMIT: [u64; 3] = [1, 2, 2];
-/// Rounds of a measurement that something waits for.
+/// Rounds of a measurement that something waits for. With fewer nothing is known: a median and an upper quartile of fewer are the
+/// mood of one.
 const ROUNDS: usize = 5;
-/// None is begun after this.
-const ENOUGH: Duration = Duration::from_millis(5);
+/// No round takes less, whatever is thought.
+const LEAST: Duration = Duration::from_millis(1);
+/// The parts of the time gone by that measuring may take: the first time, and later.
+const PARTS: [u32; 2] = [50, 500];
 
 /// Microseconds, on one file system.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -56,8 +64,45 @@ impl Costs {
 /// What is known of a file system; the error says why blocks cannot be shared there.
 pub type Known = Result<Costs, String>;
 
+/// What was measured on one file system, and what that took.
+struct Probe {
+    since: Instant,
+    spent: Duration,
+    /// The last whole measurement; or why there will be none.
+    known: Option<Arc<Known>>,
+}
+
+impl Probe {
+    fn new() -> Probe {
+        Probe { since: Instant::now(), spent: Duration::ZERO, known: None }
+    }
+    /// Measures, where the time has come for rounds that take about `round` each. An error passes.
+    fn go_on(
+        &mut self,
+        round: Duration,
+        measure: impl FnOnce(Duration) -> io::Result<Known>,
+    ) -> io::Result<()> {
+        let part = match self.known.as_deref() {
+            None => PARTS[0],
+            Some(Ok(_)) => PARTS[1],
+            Some(Err(_)) => return Ok(()),
+        };
+        let may = (self.since.elapsed() / part).saturating_sub(self.spent);
+        if may < round.max(LEAST) * ROUNDS as u32 {
+            return Ok(());
+        }
+        let began = Instant::now();
+        let found = measure(may);
+        self.spent += began.elapsed();
+        // A disk that has become slower since is not known any more.
+        let told = Some(found?).filter(|found| !found.as_ref().is_ok_and(|costs| costs.rounds < ROUNDS));
+        self.known = told.map(Arc::new);
+        Ok(())
+    }
+}
+
 /// By device.
-static KNOWN: LazyLock<Mutex<HashMap<(u64, Mechanism), Arc<Known>>>> = LazyLock::new(Mutex::default);
+static KNOWN: LazyLock<Mutex<HashMap<(u64, Mechanism), Probe>>> = LazyLock::new(Mutex::default);
 /// Whether blocks can be exchanged, by device.
 static EXCHANGES: LazyLock<Mutex<HashMap<u64, bool>>> = LazyLock::new(Mutex::default);
 
@@ -65,20 +110,26 @@ static EXCHANGES: LazyLock<Mutex<HashMap<u64, bool>>> = LazyLock::new(Mutex::def
 #[doc(hidden)]
 pub static ASSUMED: Mutex<Option<Costs>> = Mutex::new(None);
 
-/// The costs in a folder, measured once for each file system and process. An error passes, and is not remembered.
-pub fn costs(folder: &Path, how: Mechanism) -> io::Result<Arc<Known>> {
+/// The costs in a folder, once they are known; `round` is about what a round takes. An error passes, and is not remembered.
+pub fn costs(folder: &Path, how: Mechanism, round: Duration) -> io::Result<Option<Arc<Known>>> {
     if let Some(costs) = *ASSUMED.lock().unwrap_or_else(PoisonError::into_inner) {
-        return Ok(Arc::new(Ok(costs)));
+        return Ok(Some(Arc::new(Ok(costs))));
     }
     let device = std::fs::metadata(folder)?.dev();
     // Held while measuring, so that nobody measures beside it.
     let mut all = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(known) = all.get(&(device, how)) {
-        return Ok(known.clone());
-    }
-    let known = Arc::new(measured(folder, how, ROUNDS, ENOUGH)?);
-    all.insert((device, how), known.clone());
-    Ok(known)
+    let probe = match all.entry((device, how)) {
+        Entry::Occupied(there) => there.into_mut(),
+        Entry::Vacant(first) => {
+            // Whether blocks can be shared at all is found out at once.
+            let tried = tried(folder, how, &pair(folder)?)?;
+            let probe = first.insert(Probe::new());
+            probe.known = tried.err().map(|why| Arc::new(Err(why)));
+            probe
+        }
+    };
+    probe.go_on(round, |may| measured(folder, how, 1..=ROUNDS, may))?;
+    Ok(probe.known.clone())
 }
 
 /// Whether blocks can be exchanged in a folder; tried once for each file system and process.
@@ -106,8 +157,8 @@ pub fn known(folder: &Path, how: Mechanism) -> Option<Costs> {
         return Some(costs);
     }
     let device = std::fs::metadata(folder).ok()?.dev();
-    let known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner).get(&(device, how))?.clone();
-    (*known).clone().ok()
+    let all = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    all.get(&(device, how))?.known.as_deref()?.clone().ok()
 }
 
 /// Two files of a block each, which are gone when they are closed, or when the process ends.
@@ -125,38 +176,55 @@ pub fn pair(folder: &Path) -> io::Result<(File, File)> {
     Ok((nameless()?, nameless()?))
 }
 
-/// Measures anew: one round at least, and no more than `most`, none begun after `enough`.
-pub fn measured(folder: &Path, how: Mechanism, most: usize, enough: Duration) -> io::Result<Known> {
-    let (wal, db) = pair(folder)?;
-    if let Err(error) = how.apply(&wal, &db, Range { from: 0, to: 0, len: BLOCK }) {
-        if sharing::passes(&error) {
-            return Err(error);
-        }
-        return Ok(Err(sharing::why(folder, &error)));
+/// Tries whether blocks can be shared: the inner error says why they cannot.
+fn tried(folder: &Path, how: Mechanism, (wal, db): &(File, File)) -> io::Result<Result<(), String>> {
+    match how.apply(wal, db, Range { from: 0, to: 0, len: BLOCK }) {
+        Err(error) if sharing::passes(&error) => Err(error),
+        Err(error) => Ok(Err(sharing::why(folder, &error))),
+        Ok(()) => Ok(Ok(())),
     }
+}
+
+/// Measures anew: so many rounds at least, and none begun after `enough` beyond them.
+pub fn measured(
+    folder: &Path,
+    how: Mechanism,
+    number: RangeInclusive<usize>,
+    enough: Duration,
+) -> io::Result<Known> {
+    let files = pair(folder)?;
+    if let Err(why) = tried(folder, how, &files)? {
+        return Ok(Err(why));
+    }
+    let (wal, db) = files;
     wal.write_all_at(&bytes(RUN + 1, 1), 0)?;
     db.write_all_at(&bytes(RUN, 2), 0)?;
     wal.sync_data()?;
     db.sync_data()?;
     let began = Instant::now();
     let mut rounds = Vec::new();
-    while rounds.is_empty() || (rounds.len() < most && began.elapsed() < enough) {
+    while rounds.len() < *number.start() || (rounds.len() < *number.end() && began.elapsed() < enough) {
         rounds.push(round(&wal, &db, how, rounds.len() as u64)?);
     }
-    let quartile = |quarters: usize, of: fn(&Costs) -> f64| {
-        let mut all: Vec<f64> = rounds.iter().map(of).collect();
-        all.sort_unstable_by(f64::total_cmp);
-        all[all.len() * quarters / 4]
+    let of = |quarters: usize, cost: fn(&Costs) -> f64| {
+        quartile(rounds.iter().map(cost), quarters).unwrap_or_default()
     };
-    let sync_us = quartile(2, |c| c.sync_us);
+    let sync_us = of(2, |c| c.sync_us);
     Ok(Ok(Costs {
         sync_us,
-        sync_shared_us: sync_us + quartile(3, |c| c.sync_shared_us - c.sync_us),
-        copy_block_us: quartile(2, |c| c.copy_block_us),
-        shared_block_us: quartile(3, |c| c.shared_block_us),
-        share_us: quartile(3, |c| c.share_us),
+        sync_shared_us: sync_us + of(3, |c| c.sync_shared_us - c.sync_us),
+        copy_block_us: of(2, |c| c.copy_block_us),
+        shared_block_us: of(3, |c| c.shared_block_us),
+        share_us: of(3, |c| c.share_us),
         rounds: rounds.len(),
     }))
+}
+
+/// The least of some numbers below which, or at which, so many quarters of them are; of two, the median is the smaller.
+pub fn quartile(numbers: impl Iterator<Item = f64>, quarters: usize) -> Option<f64> {
+    let mut all: Vec<f64> = numbers.collect();
+    all.sort_unstable_by(f64::total_cmp);
+    all.get((all.len() * quarters).div_ceil(4).saturating_sub(1)).copied()
 }
 
 /// Blocks that no file system finds equal or small.
@@ -218,20 +286,67 @@ mod tests {
     use super::*;
 
     #[test]
+    fn quartiles_are_among_the_numbers() {
+        let of = |numbers: &[f64], quarters| quartile(numbers.iter().copied(), quarters);
+        assert_eq!(of(&[], 2), None);
+        assert_eq!([1, 2, 3].map(|q| of(&[7.0], q)), [Some(7.0); 3]);
+        assert_eq!([1, 2, 3].map(|q| of(&[9.0, 1.0], q)), [Some(1.0), Some(1.0), Some(9.0)]);
+        assert_eq!([1, 2, 3].map(|q| of(&[5.0, 1.0, 4.0, 2.0, 3.0], q)), [Some(2.0), Some(3.0), Some(4.0)]);
+    }
+
+    /// What takes a measurement so long, for whom something waits.
+    #[test]
+    fn measuring_waits_for_its_turn_and_fewer_rounds_say_nothing() {
+        let costs = |rounds| Costs {
+            sync_us: 1.0,
+            sync_shared_us: 1.0,
+            copy_block_us: 1.0,
+            shared_block_us: 0.0,
+            share_us: 1.0,
+            rounds,
+        };
+        let (round, hour) = (Duration::from_millis(10), Duration::from_secs(3600));
+        let Some(since) = Instant::now().checked_sub(hour) else { return };
+        let mut young = Probe::new();
+        young.go_on(round, |_| panic!("nothing has gone by")).expect("nothing is done");
+        assert!(young.known.is_none());
+        let mut probe = Probe { since, ..Probe::new() };
+        probe.go_on(hour, |_| panic!("five hours, in a fiftieth of one")).expect("nothing is done");
+        probe.go_on(round, |_| Ok(Ok(costs(4)))).expect("measured");
+        assert!(probe.known.is_none(), "four rounds");
+        probe.spent = hour / 50;
+        probe.go_on(round, |_| panic!("its part is spent")).expect("nothing is done");
+        probe.spent = Duration::ZERO;
+        probe.go_on(round, |_| Ok(Ok(costs(5)))).expect("measured");
+        assert_eq!(probe.known.as_deref(), Some(&Ok(costs(5))));
+        // Later it is measured anew, and forgotten where the disk has become too slow to tell.
+        probe
+            .go_on(round * 200, |_| panic!("ten seconds, in a five-hundredth of an hour"))
+            .expect("nothing is done");
+        probe.go_on(round, |_| Ok(Ok(costs(2)))).expect("measured");
+        assert!(probe.known.is_none());
+        probe.go_on(round, |_| Ok(Err("no".into()))).expect("measured");
+        probe.go_on(round, |_| panic!("it cannot be")).expect("nothing is done");
+        assert_eq!(probe.known.as_deref(), Some(&Err("no".to_string())));
+    }
+
+    #[test]
     fn a_file_system_is_measured_and_leaves_nothing() {
         // Memory shares no blocks.
         if Path::new("/dev/shm").is_dir() {
-            let known = measured(Path::new("/dev/shm"), Mechanism::Clone, ROUNDS, ENOUGH).expect("tried");
+            let known =
+                measured(Path::new("/dev/shm"), Mechanism::Clone, 1..=ROUNDS, Duration::ZERO).expect("tried");
             let said = known.expect_err("nothing is shared");
             assert!(said.contains("cannot be shared"), "{said}");
         }
         let folder = tempfile::tempdir().expect("a folder");
         // It stays so: other tests of this program may be measuring.
         sharing::PRETEND.store(true, Relaxed);
-        let costs =
-            measured(folder.path(), Mechanism::Clone, ROUNDS, ENOUGH).expect("measured").expect("shares");
+        let costs = measured(folder.path(), Mechanism::Clone, 1..=ROUNDS, Duration::ZERO)
+            .expect("measured")
+            .expect("shares");
         assert!(costs.rounds >= 1 && costs.sync_us > 0.0 && costs.share_us > 0.0, "{costs:?}");
         assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 0);
-        assert!(measured(Path::new("/nonexistent"), Mechanism::Clone, ROUNDS, ENOUGH).is_err());
+        assert!(measured(Path::new("/nonexistent"), Mechanism::Clone, 1..=ROUNDS, Duration::ZERO).is_err());
     }
 }

@@ -3,13 +3,15 @@
 //! A *cycle* is a WAL's syncs since the last checkpoint, and a checkpoint up to the sync of the database. Of the last few cycles that copied, the time
 //! of a block replaces the probe's, which is too short to see a device that is quick only at first. And where sharing has
 //! taken longer, for each frame, than copying did, it is left for a while, each time for longer.
-use crate::measure::Costs;
+//!
+//! Sharing's gain is in its checkpoint, its loss in the commits behind it. So a cycle tells of sharing when the checkpoint before it shared too, and of
+//! copying when neither did. The first checkpoint that shares after one that copied is compared at once, checkpoint with checkpoint:
+//! if it took longer there is no gain.
+use crate::measure::{Costs, quartile};
 use std::collections::VecDeque;
 
 /// Cycles that are remembered of each kind.
 const CYCLES: usize = 5;
-/// Cycles of each kind before they are compared.
-const ENOUGH: usize = 3;
 /// Cycles that copying is kept at first, where sharing took longer.
 const PATIENCE: u32 = 8;
 const MOST_PATIENCE: u32 = 512;
@@ -41,20 +43,22 @@ impl Last {
         self.0.truncate(CYCLES - 1);
         self.0.push_front(number);
     }
-    /// The number below which so many quarters are.
     fn quartile(&self, quarters: usize) -> Option<f64> {
-        let mut all: Vec<f64> = self.0.iter().copied().collect();
-        all.sort_unstable_by(f64::total_cmp);
-        all.get(all.len() * quarters / 4).copied()
+        quartile(self.0.iter().copied(), quarters)
     }
 }
 
 #[derive(Debug, Default)]
 pub struct Observed {
     block_us: Last,
-    /// Microseconds for each frame.
+    /// Microseconds for each frame, of whole cycles, and of the checkpoints alone that copied.
     copying: Last,
     sharing: Last,
+    checkpoints: Last,
+    /// The last checkpoint shared, so the commits behind it pay for that.
+    shared: bool,
+    /// The last checkpoint that had something to do.
+    last_us: f64,
     /// Cycles that copying is still kept.
     wait: u32,
     patience: u32,
@@ -66,22 +70,39 @@ impl Observed {
             return;
         }
         let each = (cycle.syncs_us + cycle.checkpoint_us) / cycle.frames as f64;
-        if cycle.blocks_shared > 0 {
-            self.sharing.note(each);
-        } else {
-            self.copying.note(each);
+        let checkpoint = cycle.checkpoint_us / cycle.frames as f64;
+        self.last_us = cycle.checkpoint_us;
+        let shares = cycle.blocks_shared > 0;
+        match (std::mem::replace(&mut self.shared, shares), shares) {
+            (true, true) => self.sharing.note(each),
+            (false, false) => {
+                self.copying.note(each);
+                self.checkpoints.note(checkpoint);
+            }
+            _ => (),
+        }
+        if !shares {
             self.wait = self.wait.saturating_sub(1);
             if cycle.blocks_copied >= BLOCKS {
                 self.block_us.note(cycle.checkpoint_us / cycle.blocks_copied as f64);
             }
         }
-        let known = self.sharing.0.len() >= ENOUGH && self.copying.0.len() >= ENOUGH;
-        if known && self.sharing.quartile(2) > self.copying.quartile(2) {
+        let longer =
+            |shared: Option<f64>, copied: Option<f64>| shared.zip(copied).is_some_and(|(s, c)| s > c);
+        if shares
+            && (longer(self.sharing.quartile(2), self.copying.quartile(2))
+                || longer(Some(checkpoint), self.checkpoints.quartile(3)))
+        {
             self.patience = (self.patience * 2).clamp(PATIENCE, MOST_PATIENCE);
             self.wait = self.patience;
             // It is tried anew then, as things are then.
             self.sharing = Last::default();
         }
+    }
+
+    /// Microseconds of the last checkpoint.
+    pub fn last_us(&self) -> f64 {
+        self.last_us
     }
 
     /// Whether sharing has just shown to take longer.
@@ -140,11 +161,11 @@ mod tests {
         Cycle { checkpoint_us, blocks_copied: 20, blocks_shared: 480, ..copied(0.0, sync_us) }
     }
     fn would_share(observed: &Observed, syncs: u64) -> bool {
-        !observed.forbids() && verdict(&observed.correct(QUICK), [120; 4].into_iter(), syncs, 20).share()
+        !observed.forbids() && verdict(&observed.correct(QUICK), [120; 4].into_iter(), syncs, 20, 0.0).share()
     }
     /// With few syncs, as in synchronous=NORMAL, and runs that do not pay by the probe's costs.
     fn shares(observed: &Observed) -> bool {
-        !observed.forbids() && verdict(&observed.correct(QUICK), [19; 25].into_iter(), 1, 1).share()
+        !observed.forbids() && verdict(&observed.correct(QUICK), [19; 25].into_iter(), 1, 1, 0.0).share()
     }
 
     #[test]
@@ -172,7 +193,7 @@ mod tests {
         let mut observed = Observed::default();
         (0..2).for_each(|_| observed.note(copied(1000.0, 7000.0)));
         let probe = Costs { sync_us: 13_000.0, copy_block_us: 400.0, shared_block_us: 900.0, ..QUICK };
-        assert!(verdict(&observed.correct(probe), [120; 4].into_iter(), 1, 1).share());
+        assert!(verdict(&observed.correct(probe), [120; 4].into_iter(), 1, 1, 0.0).share());
     }
 
     #[test]
@@ -205,5 +226,23 @@ mod tests {
             assert!(shares(&observed));
             observed.note(shared(10_000.0, 1500.0));
         }
+    }
+
+    #[test]
+    fn one_checkpoint_that_shares_and_takes_longer_is_enough() {
+        let mut observed = Observed::default();
+        (0..2).for_each(|_| observed.note(copied(40.0, 200.0)));
+        observed.note(shared(15_000.0, 200.0));
+        assert!(!observed.forbids(), "less than the 20 ms of copying");
+        observed.note(shared(15_000.0, 400.0));
+        assert!(observed.forbids(), "but its commits lost more");
+        let mut observed = Observed::default();
+        (0..2).for_each(|_| observed.note(copied(40.0, 200.0)));
+        observed.note(shared(25_000.0, 200.0));
+        assert!(observed.forbids());
+        // The commits behind it are slow for it, and no measure of copying.
+        let rate = observed.rates()[0];
+        observed.note(copied(40.0, 9000.0));
+        assert_eq!(observed.rates()[0], rate);
     }
 }

@@ -23,6 +23,7 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError, Weak};
+use std::time::Instant;
 
 /// What happened to one database in this process.
 #[derive(Debug, Default)]
@@ -46,12 +47,16 @@ pub struct Choice {
     /// Syncs of the WAL since the last checkpoint, and the time they took.
     pub syncs: AtomicU64,
     pub syncs_ns: AtomicU64,
+    /// When the last checkpoint began.
+    pub began: Mutex<Option<Instant>>,
     /// What such cycles took.
     pub observed: Mutex<Observed>,
-    /// Taking the database into care would pay.
+    /// Having the database in care would pay.
     pub care: AtomicBool,
     /// Times that it could not be taken, since others had it open.
     pub refused: AtomicU64,
+    /// Times that it could not be let go for that.
+    pub stayed: AtomicU64,
     /// The last verdict, if there was something to judge.
     pub verdict: Mutex<Option<Verdict>>,
 }

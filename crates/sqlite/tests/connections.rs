@@ -510,7 +510,21 @@ fn auto_shares_where_that_pays_and_leaves_the_rest_alone() {
         round();
         assert_eq!(number(&c, "pages_shared"), before, "{name}");
         assert!(status(&c, "decision").starts_with("copy"), "{name}: {}", status(&c, "decision"));
-        assert_eq!(one::<i64>(&c, "SELECT count(*) FROM t"), Ok(240));
+        // And the database is let go when its WAL begins anew.
+        round();
+        assert_eq!((status(&c, "wal_layout").as_str(), common::versions(&path)), ("sqlite", [2, 2]), "{name}");
+        assert!(!folder.path().join("a.db-owal").exists(), "{name}");
+        let stock = common::open(&path, "vfs=unix").expect("a stock neighbour");
+        assert_eq!(one::<i64>(&stock, "SELECT count(*) FROM t"), Ok(300));
+        assert_eq!(one::<String>(&stock, "PRAGMA integrity_check").as_deref(), Ok("ok"));
+        drop(stock);
+        // Others wait for no decision: taken and let go again.
+        for costs in [quick, dear, quick, dear] {
+            assume(costs);
+            (0..2).for_each(|_| round());
+            assert_eq!(one::<String>(&c, "PRAGMA integrity_check").as_deref(), Ok("ok"), "{name}");
+        }
+        assert_eq!(one::<i64>(&c, "SELECT count(*) FROM t"), Ok(780));
         drop(c);
         assert_eq!(common::versions(&path), [2, 2]);
     }

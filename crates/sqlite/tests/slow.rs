@@ -1,35 +1,30 @@
 //! A device that is quick when it is measured and slow afterwards: auto sees it by what its checkpoints take.
 //!
-//! The program's own `fsync` and `fdatasync`, which take the C library's place, make the database's syncs slow.
-#![allow(unsafe_code)] // System calls are replaced.
+//! The program's own `write`, which takes the C library's place, makes writing to the database slow. (Blocks that are shared are not written; the
+//! file system that pretends to share does it by `pwrite`.)
+#![allow(unsafe_code)] // A system call is replaced.
 mod common;
 use ondol_sqlite::measure::{ASSUMED, Costs};
 use rusqlite::Connection;
-use std::ffi::c_int;
+use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
 static SLOW: AtomicBool = AtomicBool::new(false);
 
-fn sync(fd: c_int, number: std::ffi::c_long) -> c_int {
-    let path = std::fs::read_link(format!("/proc/self/fd/{fd}"));
-    if SLOW.load(SeqCst) && path.is_ok_and(|path| path.ends_with("a.db")) {
-        std::thread::sleep(Duration::from_millis(200));
+/// In the C library's place.
+///
+/// # Safety
+/// As of the system call.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn write(fd: c_int, bytes: *const c_void, n: usize) -> isize {
+    if SLOW.load(SeqCst)
+        && std::fs::read_link(format!("/proc/self/fd/{fd}")).is_ok_and(|path| path.ends_with("a.db"))
+    {
+        std::thread::sleep(Duration::from_millis(2));
     }
-    // SAFETY: one of the two system calls below, which take a descriptor.
-    unsafe { libc::syscall(number, fd) as c_int }
-}
-
-/// In the C library's place.
-#[unsafe(no_mangle)]
-extern "C" fn fsync(fd: c_int) -> c_int {
-    sync(fd, libc::SYS_fsync)
-}
-
-/// In the C library's place.
-#[unsafe(no_mangle)]
-extern "C" fn fdatasync(fd: c_int) -> c_int {
-    sync(fd, libc::SYS_fdatasync)
+    // SAFETY: handed through.
+    unsafe { libc::syscall(libc::SYS_write, fd, bytes, n) as isize }
 }
 
 fn round(c: &Connection) -> u64 {

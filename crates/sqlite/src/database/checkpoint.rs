@@ -18,7 +18,7 @@ use std::fs::File;
 use std::io;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// The shortest run that is shared in remap mode where nothing is said: a shorter one costs more time than copying it, one
 /// call of the kernel against some microseconds a block.
@@ -29,6 +29,15 @@ pub(super) const REFUSALS: u64 = 3;
 /// Blocks that sharing a run spares.
 fn blocks(run: &Run, layout: Layout) -> u32 {
     run.spared * (layout.page() / BLOCK) as u32
+}
+
+/// What went by since the last checkpoint.
+#[derive(Clone, Copy)]
+struct Past {
+    /// Of the WAL.
+    syncs: u64,
+    /// Infinite before the first.
+    since_us: f64,
 }
 
 /// What a backfill may share.
@@ -102,17 +111,21 @@ impl Database {
         let syncs_us = self.target.choice.syncs_ns.swap(0, Relaxed) as f64 / 1e3;
         let frames = self.work().map_or(0, |work| work.to - work.from);
         let cycle = Cycle { frames, syncs_us, ..Cycle::default() };
-        self.cycle = Some((Instant::now(), cycle, self.target.counts.pages()));
+        let began = Instant::now();
+        let last = self.target.choice.began.lock().unwrap_or_else(PoisonError::into_inner).replace(began);
+        let since_us = last.map_or(f64::INFINITY, |last| (began - last).as_secs_f64() * 1e6);
+        let past = Past { syncs, since_us };
+        self.cycle = Some((began, cycle, self.target.counts.pages()));
         self.last_read = None;
         self.backfilling = true;
-        match self.prepare(syncs) {
+        match self.prepare(past) {
             Ok(shareable) => self.shareable = shareable,
             // There is nobody to tell now: the first write tells.
             Err(error) => self.held = Some(error),
         }
         // A process that ends with its first checkpoint has nothing to gain.
         if self.settings.mode == Mode::Auto && before > 0 {
-            self.consider(syncs);
+            self.consider(past);
         }
     }
     pub fn checkpoint_ends(&mut self) {
@@ -140,7 +153,7 @@ impl Database {
     }
 
     /// Makes a backfill's writes safe, and plans what is shared instead. An error forbids them.
-    fn prepare(&mut self, syncs: u64) -> io::Result<Option<Shareable>> {
+    fn prepare(&mut self, past: Past) -> io::Result<Option<Shareable>> {
         // SAFETY: D1.
         let Some(wal) = (unsafe { self.wal.as_mut() }) else { return Ok(None) };
         let Some(layout) = wal.layout else { return Ok(None) };
@@ -168,7 +181,7 @@ impl Database {
         }
         // Should SQLite stop half-way and come again to these frames, older versions of their pages are at home.
         wal.chain.backfilled = work.to;
-        let plan = self.plan(&entries, work, layout, wal.version, syncs);
+        let plan = self.plan(&entries, work, layout, wal.version, past);
         if let Some(plan) = &plan {
             let exchanged = |run: &&Run| plan.how(run) == Mechanism::Exchange;
             let exchanged: Vec<Run> = plan.runs.iter().filter(exchanged).cloned().collect();
@@ -186,7 +199,7 @@ impl Database {
         work: Work,
         layout: Layout,
         version: u32,
-        syncs: u64,
+        past: Past,
     ) -> Option<Shareable> {
         if matches!(self.settings.mode, Mode::Copy | Mode::Pmem) || self.target.refusal().is_some() {
             return None;
@@ -195,7 +208,7 @@ impl Database {
         let runs = match self.settings.mode {
             Mode::Auto => {
                 let mut runs = plan::runs(entries, work, 1, plan::GAP);
-                let least = self.judge(&runs, layout, syncs, how)?.least_blocks?;
+                let least = self.judge(&runs, layout, past, how)?.least_blocks?;
                 runs.retain(|run| blocks(run, layout) >= least);
                 runs
             }
@@ -248,26 +261,37 @@ impl Database {
     }
 
     /// The verdict on runs that sharing could spare, where they are worth a measurement.
-    fn judge(&self, runs: &[Run], layout: Layout, syncs: u64, how: Mechanism) -> Option<Verdict> {
+    fn judge(&self, runs: &[Run], layout: Layout, past: Past, how: Mechanism) -> Option<Verdict> {
         /// Blocks whose copying takes less time than finding out about it.
         const WORTHWHILE: u32 = 64;
         let spared = || runs.iter().map(|run| blocks(run, layout));
         if spared().sum::<u32>() < WORTHWHILE {
             return None;
         }
-        let known = measure::costs(sharing::folder(&self.path), how).ok()?;
-        match &*known {
-            Ok(costs) => {
-                let observed = self.target.choice.observed.lock().unwrap_or_else(PoisonError::into_inner);
+        let choice = &self.target.choice;
+        let observed = choice.observed.lock().unwrap_or_else(PoisonError::into_inner);
+        // A round writes and syncs some files of 64 blocks, about as a checkpoint does that is worth it.
+        let round = Duration::from_secs_f64(observed.last_us() / 1e6);
+        let known = measure::costs(sharing::folder(&self.path), how, round).ok()?;
+        match known.as_deref() {
+            None => {
+                *choice.verdict.lock().unwrap_or_else(PoisonError::into_inner) = None;
+                choice.care.store(false, Relaxed);
+                None
+            }
+            Some(Ok(costs)) => {
                 let costs = observed.correct(*costs);
-                let mut verdict = verdict(&costs, spared(), syncs, self.settings.least_blocks.unwrap_or(1));
+                let least = self.settings.least_blocks.unwrap_or(1);
+                let mut verdict = verdict(&costs, spared(), past.syncs, least, past.since_us);
                 if observed.forbids() {
                     verdict.least_blocks = None;
                 }
+                choice.care.store(verdict.share(), Relaxed);
                 *self.target.choice.verdict.lock().unwrap_or_else(PoisonError::into_inner) = Some(verdict);
                 Some(verdict)
             }
-            Err(why) => {
+            Some(Err(why)) => {
+                choice.care.store(false, Relaxed);
                 self.target.refuse(&self.path, why.clone());
                 None
             }
@@ -275,12 +299,12 @@ impl Database {
     }
 
     /// `ondol=auto`, and the WAL is SQLite's: whether it pays to take the database into care when it begins anew.
-    fn consider(&self, syncs: u64) {
+    fn consider(&self, past: Past) {
         let choice = &self.target.choice;
         // SAFETY: D1.
         let stock = unsafe { self.wal.as_ref() }.is_some_and(|wal| wal.layout.is_none());
         // Under EXCLUSIVE it is the last checkpoint, or nobody reads the WAL index.
-        let late = self.level >= ffi::LOCK_EXCLUSIVE || choice.refused.load(Relaxed) >= REFUSALS;
+        let late = self.level.get() >= ffi::LOCK_EXCLUSIVE || choice.refused.load(Relaxed) >= REFUSALS;
         if !stock || late || self.target.refusal().is_some() {
             return;
         }
@@ -300,8 +324,9 @@ impl Database {
             .collect();
         let how = self.mechanism(VERSION);
         let runs = plan::runs(&entries, work, 1, plan::GAP);
-        let pays = self.judge(&runs, layout, syncs, how).is_some_and(|verdict| verdict.share());
-        choice.care.store(pays, Relaxed);
+        if self.judge(&runs, layout, past, how).is_none() {
+            choice.care.store(false, Relaxed);
+        }
     }
 
     /// The page of a frame (from 0), where the first region of the WAL index has it.

@@ -139,7 +139,9 @@ impl Database {
             (_, Some(_), _) => "copy: nothing can be shared".into(),
             _ if self.target.crowded().is_some() => "copy: there is no descriptor for the database".into(),
             (Mode::Remap, ..) => "share: as asked".into(),
-            (Mode::Auto, _, None) => "copy: there was little to share so far".into(),
+            (Mode::Auto, _, None) => {
+                "copy: there was little to share so far, or no time yet to measure what it costs".into()
+            }
             (Mode::Auto, _, Some(Verdict { least_blocks, saved_us, lost_us })) => {
                 let what = if least_blocks.is_some() { "share" } else { "copy" };
                 let more = if self.target.choice.refused.load(Relaxed) >= REFUSALS {

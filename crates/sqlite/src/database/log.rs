@@ -9,6 +9,7 @@ use crate::ffi;
 use crate::journal::Named;
 use crate::layout::{Layout, VERSION};
 use crate::medium::Medium;
+use crate::settings::Mode;
 use crate::wal::{self, Writer};
 use crate::window::{Account, Window};
 use std::ffi::c_int;
@@ -78,9 +79,10 @@ impl Wal {
         if unsafe { (*self.database).broken } {
             return ffi::IOERR;
         }
-        if self.layout.is_none() && offset == 0 {
-            // A new WAL header: no frame before it counts any more, so a stock WAL ends here.
-            if let Err(code) = self.begin_ours(buf) {
+        if offset == 0 {
+            // A new WAL header: no frame before it counts any more, so either kind of WAL may end here.
+            let begun = if self.layout.is_none() { self.begin_ours(buf) } else { self.begin_stock() };
+            if let Err(code) = begun {
                 return code;
             }
         }
@@ -151,6 +153,45 @@ impl Wal {
             }
             Err(error) => Err(report("take care of", &database.path, &error, ffi::IOERR)),
         }
+    }
+
+    /// Moves from our WAL to a stock one, where auto has found that sharing does not pay, and the connection is alone.
+    fn begin_stock(&mut self) -> Result<(), c_int> {
+        // SAFETY: D1.
+        let database = unsafe { &mut *self.database };
+        let choice = &database.target.choice;
+        if database.settings.mode != Mode::Auto
+            || choice.care.load(Relaxed)
+            || choice.stayed.load(Relaxed) >= REFUSALS
+            || !database.writable
+        {
+            return Ok(());
+        }
+        let mut stock = None;
+        let done = database.alone(|db| {
+            stock = Some(db.let_go_with_a_wal()?);
+            Ok(())
+        });
+        if let Some(below) = stock {
+            self.become_stock(below);
+        }
+        match done {
+            Ok(true) => Ok(()),
+            Ok(false) => {
+                // Each attempt keeps others out for a moment.
+                database.target.choice.stayed.fetch_add(1, Relaxed);
+                Ok(())
+            }
+            Err(error) => Err(report("let go of", &database.path, &error, ffi::IOERR)),
+        }
+    }
+
+    /// The database was let go: this file is its WAL, empty, in SQLite's layout.
+    pub(super) fn become_stock(&mut self, below: Below) {
+        std::mem::replace(&mut self.below, below).close();
+        self.layout = None;
+        self.writer = Writer::default();
+        self.chain = Chain::default();
     }
 
     pub fn sync(&mut self, flags: c_int) -> c_int {
