@@ -143,16 +143,16 @@ impl Database {
         Ok((Box::new(database), out))
     }
 
+    /// Whether the WAL of this name is this database's, which is locked at least as SQLite has it when it opens or deletes a WAL.
+    pub fn may_mean(&self, wal_name: &CStr) -> bool {
+        let base = wal_name.to_bytes().strip_suffix(b"-wal");
+        base == Some(self.path.to_bytes()) && self.level.get() >= ffi::LOCK_SHARED
+    }
     fn stock_wal(&self) -> CString {
         with_suffix(&self.path, "-wal")
     }
     fn our_wal(&self) -> CString {
         with_suffix(&self.path, "-owal")
-    }
-    /// Whether the WAL of this name is this database's, which is locked at least as SQLite has it when it opens or deletes a WAL.
-    pub fn may_mean(&self, wal_name: &CStr) -> bool {
-        let base = wal_name.to_bytes().strip_suffix(b"-wal");
-        base == Some(self.path.to_bytes()) && self.level.get() >= ffi::LOCK_SHARED
     }
 
     // Locks.

@@ -2,6 +2,7 @@
 //!
 //! It writes two files without names into the folder, which are gone when it ends, however it ends.
 use crate::care;
+use crate::database::MISSING;
 use crate::measure::{self, Costs};
 use crate::moving;
 use crate::sharing::{Mechanism, Range};
@@ -38,7 +39,7 @@ pub fn examine(path: &Path) -> Result<Report, String> {
     let (one, other) = measure::pair(folder).map_err(in_folder)?;
     let exchange = Mechanism::Exchange.apply(&one, &other, Range { from: 0, to: 0, len: 4096 });
     let how = if exchange.is_ok() { Mechanism::Exchange } else { Mechanism::Clone };
-    let known = measure::measured(folder, how, 15, Duration::from_millis(500)).map_err(in_folder)?;
+    let known = measure::measured(folder, how, 5..=15, Duration::from_millis(500)).map_err(in_folder)?;
     let can = |what: io::Result<()>| match what {
         Ok(()) => "works".to_string(),
         Err(error) => format!("no: {error}"),
@@ -98,17 +99,33 @@ fn told(path: &Path, error: &io::Error) -> String {
     }
 }
 
+/// What is said of a database in care.
+const CARE: &str = "a SQLite without the extension refuses it (\"file is not a database\"). To make it stock, close its last connection cleanly, or run PRAGMA wal_checkpoint(TRUNCATE); PRAGMA ondol_detach; \
+    after a crash, open it once with the extension, read something, and close it";
+
+/// Whether our WAL is not beside a database.
+fn is_missing(path: &Path) -> bool {
+    let mut name = path.as_os_str().to_owned();
+    name.push("-owal");
+    std::fs::symlink_metadata(name).is_err()
+}
+
 fn database(path: &Path) -> io::Result<String> {
     let mut head = Vec::new();
     File::open(path)?.take(100).read_to_end(&mut head)?;
     if !head.starts_with(b"SQLite format 3\0") {
         return Ok(if head.is_empty() { "empty" } else { "not a SQLite database" }.into());
     }
+    let read_version = head.get(care::MARK_AT as usize).copied().unwrap_or(0);
     let head = care::parse(&head);
     let mode = match (head.wal, head.marked) {
-        (false, _) => "no WAL, so no checkpoints: PRAGMA journal_mode=WAL",
-        (true, false) => "WAL in SQLite's layout",
-        (true, true) => "in the extension's care: a stock SQLite refuses it until it is closed cleanly",
+        (false, _) if read_version > 2 => {
+            return Ok(format!("of a format that SQLite refuses, and not ours: read version {read_version}"));
+        }
+        (false, _) => "no WAL, so no checkpoints: PRAGMA journal_mode=WAL".into(),
+        (true, false) => "WAL in SQLite's layout".into(),
+        (true, true) if is_missing(path) => MISSING.to_string(),
+        (true, true) => format!("in the extension's care: {CARE}"),
     };
     let small = if head.page < 4096 { "; too small to be shared" } else { "" };
     Ok(format!("{mode}; pages of {} bytes{small}", head.page))
@@ -179,14 +196,18 @@ fn map_sync(file: &File) -> io::Result<()> {
 fn advice(costs: &Costs) -> Vec<String> {
     /// Runs of a chunk of homes each.
     const RUNS: [u32; 4] = [128; 4];
+    /// Those of the WAL, and those of the checkpoint.
+    const BLOCKS: f64 = 1000.0 + 512.0;
     let for_syncs = |setting: &str, syncs: u64| {
-        let Verdict { least_blocks, saved_us, lost_us } = verdict(costs, RUNS.into_iter(), syncs, 1);
+        let cycle_us = syncs as f64 * costs.sync_us + BLOCKS * costs.copy_block_us;
+        let Verdict { least_blocks, saved_us, lost_us } =
+            verdict(costs, RUNS.into_iter(), syncs, 1, cycle_us);
         let what = match least_blocks {
             Some(blocks) => format!("share runs of {blocks} blocks and more"),
             None => "copy".into(),
         };
         format!(
-            "Rows of 8 KB inserted one by one, {setting}: auto will {what}; sharing saves a checkpoint {saved_us:.0} µs, and costs its commits {lost_us:.0} µs."
+            "Rows of 8 KB inserted one by one, {setting}: auto will {what}; sharing saves a checkpoint {saved_us:.0} µs and costs its commits {lost_us:.0} µs, of {cycle_us:.0} µs from one checkpoint to the next."
         )
     };
     vec![
@@ -212,7 +233,18 @@ mod tests {
         head[16..20].copy_from_slice(&[16, 0, 2, 3]);
         std::fs::write(&db, head).expect("a file");
         let (name, found) = examine(&db).expect("a report").findings.remove(0);
-        assert!(name == "database" && found.contains("care") && found.contains("4096"), "{found}");
+        assert!(name == "database" && found.contains("care") && found.contains("is missing"), "{found}");
+        let wal = folder.path().join("a.db-owal");
+        std::fs::write(&wal, "").expect("a file");
+        let (_, found) = examine(&db).expect("a report").findings.remove(0);
+        for says in ["care", "4096", "file is not a database", "ondol_detach"] {
+            assert!(found.contains(says), "{found}");
+        }
+        std::fs::remove_file(&wal).expect("a file");
+        head[18] = 3;
+        std::fs::write(&db, head).expect("a file");
+        let (_, found) = examine(&db).expect("a report").findings.remove(0);
+        assert!(found.contains("not ours: read version 3"), "{found}");
         head[16..20].copy_from_slice(&[4, 0, 1, 1]);
         std::fs::write(&db, head).expect("a file");
         let (_, found) = examine(&db).expect("a report").findings.remove(0);

@@ -51,7 +51,6 @@ pub unsafe extern "C" fn sqlite3_extension_init(
     message: *mut *mut c_char,
     table: *const *const c_void,
 ) -> c_int {
-    let done = std::panic::catch_unwind(|| {
     // SAFETY: handed through.
     unsafe { begin(connection, message, table) }
 }
@@ -62,6 +61,7 @@ pub unsafe extern "C" fn sqlite3_extension_init(
 /// # Safety
 /// As [`sqlite3_extension_init`].
 unsafe fn begin(connection: *mut c_void, message: *mut *mut c_char, table: *const *const c_void) -> c_int {
+    let done = std::panic::catch_unwind(|| {
         // SAFETY: the table is SQLite's.
         let ready = unsafe { ffi::adopt(table) }.map_err(str::to_string).and_then(|()| {
             vfs::register()?;

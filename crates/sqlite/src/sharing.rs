@@ -70,13 +70,13 @@ pub struct Target {
     file: OnceLock<Held>,
     /// Why nothing can be shared here; said once.
     refusal: OnceLock<String>,
+    /// Why there was no descriptor for it, when it was last tried.
+    crowded: Mutex<Option<String>>,
 }
 
 /// By device and inode. One without a connection goes, unless it has a descriptor (S1).
 static TARGETS: LazyLock<Mutex<HashMap<(u64, u64), Weak<Target>>>> = LazyLock::new(Mutex::default);
 /// Those with a descriptor: they stay (S1).
-    /// Why there was no descriptor for it, when it was last tried.
-    crowded: Mutex<Option<String>>,
 static KEPT: Mutex<Vec<Arc<Target>>> = Mutex::new(Vec::new());
 
 /// In tests, a file system that shares: blocks are copied by it, with all else as in earnest.
@@ -106,17 +106,17 @@ pub fn target(path: &CStr, below: &Below) -> io::Result<Arc<Target>> {
     }))
 }
 
-pub fn folder(path: &CStr) -> &Path {
-    path_of(path).parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."))
-}
-
-/// Makes the names in a file's folder durable.
 /// Of a database that was deleted no lock matters any more, and its blocks are wanted back.
 fn close_deleted() {
     let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
     kept.retain(|target| target.kept().and_then(File::metadata).is_ok_and(|meta| meta.nlink() > 0));
 }
 
+pub fn folder(path: &CStr) -> &Path {
+    path_of(path).parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Makes the names in a file's folder durable.
 pub fn sync_folder(path: &CStr) -> io::Result<()> {
     File::open(folder(path))?.sync_all()
 }
@@ -190,11 +190,6 @@ impl Target {
         if let Some(file) = self.file.get() {
             return Ok(file);
         }
-        let targets = TARGETS.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(file) = self.file.get() {
-        if let Some(file) = self.file.get() {
-            return Ok(file);
-        }
         if descriptors::room().is_err() {
             close_deleted();
         }
@@ -210,6 +205,11 @@ impl Target {
     }
     /// The same, whether there is room or not: where without it nothing could be written.
     pub fn file_at_any_price(self: &Arc<Self>, path: &CStr, below: &Below) -> io::Result<&File> {
+        if let Some(file) = self.file.get() {
+            return Ok(file);
+        }
+        let targets = TARGETS.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(file) = self.file.get() {
             return Ok(file);
         }
         let file = descriptors::open(
@@ -276,22 +276,22 @@ pub fn why(folder: &Path, error: &io::Error) -> String {
     why
 }
 
-/// Whether an error of sharing may be gone next time: a full disk, an interruption.
-pub fn passes(error: &io::Error) -> bool {
-    matches!(
-        error.raw_os_error(),
-        Some(libc::ENOSPC | libc::EDQUOT | libc::EINTR | libc::EIO | libc::ENOMEM | libc::EAGAIN)
 /// Whether an error says that no more files can be opened.
 pub fn is_crowded(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::QuotaExceeded && error.raw_os_error().is_none()
         || matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
 }
 
-    )
-}
+/// Whether an error of sharing may be gone next time: a full disk, an interruption.
+pub fn passes(error: &io::Error) -> bool {
     if is_crowded(error) {
         return true;
     }
+    matches!(
+        error.raw_os_error(),
+        Some(libc::ENOSPC | libc::EDQUOT | libc::EINTR | libc::EIO | libc::ENOMEM | libc::EAGAIN)
+    )
+}
 
 pub fn clone_range(source: &File, target: &File, range: Range) -> io::Result<()> {
     if PRETEND.load(Relaxed) {

@@ -225,6 +225,12 @@ impl Database {
         if runs.is_empty() {
             return None;
         }
+        if let Err(error) = self.target.file(&self.path, &self.below) {
+            if !sharing::passes(&error) {
+                self.target.refuse(&self.path, sharing::why(sharing::folder(&self.path), &error));
+            }
+            return None;
+        }
         let source = sharing::source(&self.our_wal()).ok()?;
         Some(Shareable { runs, layout, source, how, exchanged: None })
     }
@@ -238,12 +244,6 @@ impl Database {
         {
             Mechanism::Exchange
         } else {
-        if let Err(error) = self.target.file(&self.path, &self.below) {
-            if !sharing::passes(&error) {
-                self.target.refuse(&self.path, sharing::why(sharing::folder(&self.path), &error));
-            }
-            return None;
-        }
             Mechanism::Clone
         }
     }
