@@ -170,7 +170,7 @@ fn state(db: &Arc<dyn File>, found: &Found) -> io::Result<State> {
         }
         let mut bytes = vec![0; PAGE];
         db.read_exact_at(&mut bytes, (i * PAGE) as u64)?;
-        care::hide(&mut bytes, (i * PAGE) as u64);
+        care::hide(db, &mut bytes, (i * PAGE) as u64);
         *version = version_of(page, &bytes);
     }
     Ok(state)

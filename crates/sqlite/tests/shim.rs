@@ -70,7 +70,9 @@ fn shim() {
         let mut shim = unsafe { std::ptr::read(below) };
         shim.zName = c"shim".as_ptr();
         shim.pNext = std::ptr::null_mut();
-        (shim.xOpen, shim.xDelete, shim.xAccess) = (Some(open), Some(delete), Some(access));
+        shim.xOpen = Some(open);
+        shim.xDelete = Some(delete);
+        shim.xAccess = Some(access);
         // SAFETY: as above.
         let code = unsafe { ffi::sqlite3_vfs_register(Box::into_raw(Box::new(shim)), 0) };
         assert_eq!(code, ffi::SQLITE_OK);

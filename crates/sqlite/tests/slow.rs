@@ -1,7 +1,7 @@
 //! A device that is quick when it is measured and slow afterwards: auto sees it by what its checkpoints take.
 //!
-//! The program's own `write`, which takes the C library's place, makes writing to the database slow. (Blocks that are shared are not written; the
-//! file system that pretends to share does it by `pwrite`.)
+//! The program's own `pwrite`, which takes the C library's place, makes writing a page to the database slow. (Blocks that are shared are not written; the
+//! file system that pretends to share writes a run at once.)
 #![allow(unsafe_code)] // A system call is replaced.
 mod common;
 use ondol_sqlite::measure::{ASSUMED, Costs};
@@ -12,19 +12,28 @@ use std::time::Duration;
 
 static SLOW: AtomicBool = AtomicBool::new(false);
 
-/// In the C library's place.
-///
-/// # Safety
-/// As of the system call.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn write(fd: c_int, bytes: *const c_void, n: usize) -> isize {
-    if SLOW.load(SeqCst)
+fn write(fd: c_int, bytes: *const c_void, n: usize, offset: i64) -> isize {
+    const PAGE: usize = 4096;
+    if n == PAGE
+        && SLOW.load(SeqCst)
         && std::fs::read_link(format!("/proc/self/fd/{fd}")).is_ok_and(|path| path.ends_with("a.db"))
     {
         std::thread::sleep(Duration::from_millis(2));
     }
-    // SAFETY: handed through.
-    unsafe { libc::syscall(libc::SYS_write, fd, bytes, n) as isize }
+    // SAFETY: the system call that both functions below are.
+    unsafe { libc::syscall(libc::SYS_pwrite64, fd, bytes, n, offset) as isize }
+}
+
+/// In the C library's place.
+#[unsafe(no_mangle)]
+extern "C" fn pwrite(fd: c_int, bytes: *const c_void, n: usize, offset: i64) -> isize {
+    write(fd, bytes, n, offset)
+}
+
+/// In the C library's place.
+#[unsafe(no_mangle)]
+extern "C" fn pwrite64(fd: c_int, bytes: *const c_void, n: usize, offset: i64) -> isize {
+    write(fd, bytes, n, offset)
 }
 
 fn round(c: &Connection) -> u64 {
