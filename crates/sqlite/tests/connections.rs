@@ -512,7 +512,11 @@ fn auto_shares_where_that_pays_and_leaves_the_rest_alone() {
         assert!(status(&c, "decision").starts_with("copy"), "{name}: {}", status(&c, "decision"));
         // And the database is let go when its WAL begins anew.
         round();
-        assert_eq!((status(&c, "wal_layout").as_str(), common::versions(&path)), ("sqlite", [2, 2]), "{name}");
+        assert_eq!(
+            (status(&c, "wal_layout").as_str(), common::versions(&path)),
+            ("sqlite", [2, 2]),
+            "{name}"
+        );
         assert!(!folder.path().join("a.db-owal").exists(), "{name}");
         let stock = common::open(&path, "vfs=unix").expect("a stock neighbour");
         assert_eq!(one::<i64>(&stock, "SELECT count(*) FROM t"), Ok(300));
