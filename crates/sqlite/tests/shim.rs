@@ -100,7 +100,8 @@ fn a_vfs_above_may_give_names_of_its_own() {
         };
         let before = RENAMED.load(SeqCst);
         let all = [open(&path), open(&other), open(&path)];
-        assert_eq!(RENAMED.load(SeqCst), before + 3, "{mode}");
+        // Other tests of this program open WALs too.
+        assert!(RENAMED.load(SeqCst) >= before + 3, "{mode}");
         let layout = if mode == "remap" { [2, 3] } else { [2, 2] };
         assert_eq!((common::versions(&path), common::versions(&other)), (layout, layout), "{mode}");
         for c in &all {
