@@ -148,7 +148,7 @@ fn checkpoints(
 }
 
 fn total(db: &Database) -> f64 {
-    db.memory().iter().find(|m| m.0 == "total").map_or(0.0, |m| m.3 as f64)
+    db.memory().used as f64
 }
 
 /// K2.

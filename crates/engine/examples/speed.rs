@@ -128,7 +128,7 @@ fn main() {
         }
     });
     timed("checkpoint, pages of", rows, &mut || db.checkpoint().expect("checkpoints"));
-    for m in db.memory() {
+    for m in db.memory().parts {
         println!("{m:?}")
     }
     drop((c, t, db));

@@ -4,6 +4,7 @@ use crate::connection::Connection;
 use crate::dictionary::{self, Dictionary, FIRST_OBJECT, OBJECTS};
 use crate::error;
 use crate::fill::{self, fill};
+use crate::memory::{Memory, MemoryKind, MemoryPart};
 use crate::table::Table;
 use ondol_base::media::{Storage, disk::Disk};
 use ondol_base::sync::{Mutex, RwLock};
@@ -387,36 +388,34 @@ impl Database {
     pub fn streams(&self) -> usize {
         self.kernel.log.streams()
     }
-    /// Memory by what takes it: (kind, name, rows or entries, bytes); the last lines are what is not in tables.
-    pub fn memory(&self) -> Vec<(&'static str, String, u64, u64)> {
-        let mut out = vec![];
+    /// What takes memory.
+    pub fn memory(&self) -> Memory {
+        let mut parts = Vec::new();
+        let mut add = |kind, name: &str, entries, bytes| {
+            parts.push(MemoryPart { kind, name: name.to_string(), entries, bytes });
+            bytes
+        };
         let mut sum = 0;
         for t in self.catalog().tables.values() {
             let bytes = (t.store.rows.bytes() + t.store.strings.bytes()) as u64;
-            out.push(("table", t.def.name.clone(), t.count_rows(), bytes));
-            sum += bytes;
+            sum += add(MemoryKind::Table, &t.def.name, t.count_rows(), bytes);
             for i in t.kept_up() {
                 let bytes = i.index.memory_bytes() as u64;
-                out.push(("index", i.def.name.clone(), i.index.entries(), bytes));
-                sum += bytes;
+                sum += add(MemoryKind::Index, &i.def.name, i.index.entries(), bytes);
             }
         }
         for t in self.dictionary.all() {
             let bytes = (t.store.rows.bytes() + t.store.strings.bytes()) as u64;
-            out.push(("dictionary", t.def.name.clone(), t.count_rows(), bytes));
-            sum += bytes;
+            sum += add(MemoryKind::Dictionary, &t.def.name, t.count_rows(), bytes);
         }
         let used = self.kernel.space.budget.used() as u64;
-        let other = used.saturating_sub(sum);
-        out.push((
-            "versions",
-            "versions, transactions, intermediate rows".into(),
+        add(
+            MemoryKind::Versions,
+            "versions, transactions, intermediate rows",
             self.kernel.collector.backlog() as u64,
-            other,
-        ));
-        out.push(("total", "used".into(), 0, used));
-        out.push(("limit", "memory_limit".into(), 0, self.kernel.space.budget.limit() as u64));
-        out
+            used.saturating_sub(sum),
+        );
+        Memory { used, limit: self.kernel.space.budget.limit() as u64, parts }
     }
     /// Waits until nothing is left to collect that could be collected; for tests and measurements.
     pub fn settle(&self) {

@@ -16,6 +16,7 @@ pub mod error;
 mod fill;
 pub mod layout;
 mod loan;
+mod memory;
 mod online;
 mod outdated;
 pub mod patch;
@@ -31,6 +32,7 @@ pub use connection::{Access, Connection, Isolation, LockStrength, Locked, Part, 
 pub use database::{Database, LogRing, Options};
 pub use layout::{ColumnLayout, Layout, Storage};
 pub use loan::{Inserter, Loan, Reader};
+pub use memory::{Memory, MemoryKind, MemoryPart};
 pub use ondol_base::epoch::Guard;
 pub use ondol_base::oid::Oid;
 pub use ondol_index::hash::{Aim, Target};

@@ -258,7 +258,7 @@ fn a_snapshot_stands_while_others_write() {
     reader.commit().unwrap();
     drop(reader);
     db.settle();
-    let used: u64 = db.memory().iter().filter(|m| m.0 == "versions").map(|m| m.2).sum();
+    let used: u64 = db.memory().of(MemoryKind::Versions).map(|m| m.entries).sum();
     assert_eq!(used, 0, "everything is collected once the reader is gone");
     assert_eq!(all(&mut c).len(), 100);
 }
@@ -350,9 +350,9 @@ fn every_segment_is_filled_up() {
             put(&mut c, id, &"l".repeat(1_200_000), "a", 0).unwrap();
         }
         let segments = |db: &Database| {
-            let parts = db.memory();
-            let part = parts.iter().find(|p| p.1 == "t").unwrap();
-            part.3 / (2 << 20)
+            let memory = db.memory();
+            let part = memory.parts.iter().find(|p| p.name == "t").unwrap();
+            part.bytes / (2 << 20)
         };
         // One is of the rows.
         assert_eq!(segments(&db), 5);

@@ -200,9 +200,9 @@ fn what_fits_is_opened_without_room_for_sorting() {
         index(&mut c, IndexKind::Btree, "e", &[3], false).unwrap();
         db.checkpoint().unwrap();
         let memory = db.memory();
-        let bytes = |name: &str| memory.iter().find(|m| m.1 == name).unwrap().3 as usize;
+        let index = memory.parts.iter().find(|m| m.name == "e").unwrap().bytes as usize;
         db.close().unwrap();
-        (bytes("used"), bytes("e"))
+        (memory.used as usize, index)
     };
     // What is gathered of a row takes 32 bytes and its key. The limit's 64th part is not for indexes.
     let room = tree / 3;
@@ -218,7 +218,7 @@ fn what_fits_is_opened_without_room_for_sorting() {
 #[test]
 fn keys_that_a_builder_notes_count_against_the_limit() {
     const ROWS: i64 = 100_000;
-    let used = |db: &Database| db.memory().iter().find(|p| p.0 == "total").unwrap().3 as usize;
+    let used = |db: &Database| db.memory().used as usize;
     // Gives what was used before and after, or before the building was refused.
     let build = |limit: usize| -> Result<(usize, usize), usize> {
         let dir = tempfile::tempdir().unwrap();
@@ -279,7 +279,7 @@ fn keys_that_a_builder_notes_count_against_the_limit() {
 #[test]
 fn rows_of_several_threads_are_one_transactions() {
     let dir = tempfile::tempdir().unwrap();
-    let used = |db: &Database| db.memory().iter().find(|p| p.0 == "total").unwrap().3 as usize;
+    let used = |db: &Database| db.memory().used as usize;
     let first = |c: &mut Connection| {
         c.begin(Isolation::ReadCommitted, Access::ReadWrite).unwrap();
         create(c)
@@ -354,7 +354,7 @@ fn rows_of_several_threads_are_one_transactions() {
 fn rows_of_several_threads_count_against_the_limit() {
     let dir = tempfile::tempdir().unwrap();
     let db = open(dir.path(), 24 << 20).unwrap();
-    let used = || db.memory().iter().find(|p| p.0 == "total").unwrap().3 as usize;
+    let used = || db.memory().used as usize;
     let mut c = db.connect();
     let t = create(&mut c);
     let before = used();

@@ -44,7 +44,7 @@ impl Batch {
         let good = self.rows.iter().zip(&self.outcomes).filter(|(_, o)| o.is_ok());
         good.flat_map(|(r, _)| r.iter())
     }
-    /// The last commit among the calls.
+    /// The last commit among the calls: durable, unless they were asynchronous.
     pub fn token(&self) -> Option<Token> {
         self.outcomes.iter().filter_map(|o| o.as_ref().ok()?.token).max()
     }

@@ -93,6 +93,7 @@ impl Session {
         };
         let mark = self.settings.mark();
         self.connection.begin(isolation, if read_only { Access::ReadOnly } else { Access::ReadWrite })?;
+        self.transactions += 1;
         self.marks.clear();
         self.marks.push((String::new(), mark));
         self.fresh = true;
@@ -116,7 +117,7 @@ impl Session {
                 } else {
                     self.settings_committed()
                 }
-                out.done(if failed { "ROLLBACK" } else { "COMMIT" }, self.told(token))
+                out.done(if failed { "ROLLBACK" } else { "COMMIT" }, token)
             }
             Err(e) => {
                 self.drop_transaction();

@@ -3,7 +3,7 @@ use crate::check::Held;
 use crate::session::Session;
 use ondol_base::media::Storage;
 pub use ondol_engine::database::{Opened, Opening};
-use ondol_engine::{LogRing, Options, Token};
+use ondol_engine::{LogRing, Memory, Options, Token};
 use ondol_types::SqlResult;
 use std::path::Path;
 use std::sync::Arc;
@@ -142,12 +142,31 @@ impl Database {
     pub fn wait(&self, token: Token) -> SqlResult<()> {
         self.engine.wait_durable(token)
     }
+    /// Whether the commit of the token is durable; asynchronous ones become so within milliseconds.
+    pub fn is_durable(&self, token: Token) -> bool {
+        token.0 <= self.engine.durable_ts()
+    }
     /// What opening found and took.
     pub fn opened(&self) -> &Opened {
         self.engine.opened()
     }
-    /// What takes memory: (kind, name, rows or entries, bytes), as the view `ondol_memory` shows it.
-    pub fn memory(&self) -> Vec<(&'static str, String, u64, u64)> {
+    /// What takes memory, as the view `ondol_memory` shows it, too.
+    ///
+    /// ```
+    /// # fn main() -> ondol::Result<()> {
+    /// # let folder = ondol::TempFolder::new()?;
+    /// use ondol::MemoryKind;
+    /// let db = ondol::OpenOptions::new().memory_limit(64 << 20).open(folder.path())?;
+    /// db.session().execute("CREATE TABLE t (a integer PRIMARY KEY); INSERT INTO t VALUES (1), (2)")?;
+    /// let memory = db.memory();
+    /// assert!(memory.used <= memory.limit && memory.limit <= 64 << 20);
+    /// let table = memory.of(MemoryKind::Table).next().expect("there is one table");
+    /// assert_eq!((table.name.as_str(), table.entries), ("t", 2));
+    /// assert!(table.bytes > 0 && table.bytes < memory.used);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn memory(&self) -> Memory {
         self.engine.memory()
     }
     /// Closes the database: what was acknowledged asynchronously is made durable. Sessions that still live can commit

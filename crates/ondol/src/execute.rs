@@ -156,7 +156,6 @@ impl Session {
         self.connection.rollback();
         done?;
         let token = Some(self.connection.last_token()).filter(|t| *t != before);
-        let token = self.told(token);
         out.done(tag, token)
     }
 
@@ -202,7 +201,6 @@ impl Session {
         match f(self) {
             Ok(tag) => {
                 let token = self.connection.commit()?;
-                let token = self.told(token);
                 out.done(&tag, token)
             }
             Err(e) => {
@@ -463,7 +461,6 @@ impl Session {
             (explain::lines(&plan.program, None, workers), None)
         };
         give(Arc::new([column("QUERY PLAN", TypeId::Text)]), lines.iter().map(|l| [l.as_str()]), out)?;
-        let token = self.told(token);
         out.done("EXPLAIN", token)
     }
 }

@@ -22,11 +22,14 @@
 //!
 //! | to | use |
 //! | --- | --- |
-//! | run SQL | [`Session::execute`], [`Session::query`], [`Session::for_each`], [`Session::run`] |
+//! | run a statement, with parameters | [`Session::query`]: rows, count, tag and token in an [`Outcome`] |
+//! | run a script | [`Session::execute`]: an [`Outcome`] for each statement |
 //! | run it often | [`Session::prepare`], [`Session::execute_prepared`] |
 //! | run it as fast as it goes | `CREATE FUNCTION`, then [`Session::call`] and [`Session::call_batch`] by [`QueryId`] |
-//! | group statements | [`Session::begin`], [`Session::commit`], [`Session::savepoint`] |
-//! | not wait for the disk | [`Session::commit_async`], [`Session::call_async`], and [`Database::wait`] on their [`Token`] |
+//! | group statements | [`Session::transaction`], [`Transaction::commit`], [`Transaction::savepoint`]; [`Session::begin`] where no scope fits |
+//! | not wait for the disk | [`Transaction::commit_async`], [`Session::call_async`], and [`Database::wait`] on their [`Token`] |
+//! | keep no rows | [`Session::for_each`], or [`Session::run`] with an [`Output`] of one's own |
+//! | see what takes memory | [`Database::memory`] |
 //! | move bulk data | [`Session::copy_in`], [`Session::copy_out`] |
 //!
 //! Errors are PostgreSQL's: a SQLSTATE, a message, often a position and a hint ([`Error`]).
@@ -63,6 +66,7 @@ pub mod simulate;
 pub mod split;
 mod system;
 mod temporary;
+mod transaction;
 mod transfer;
 mod unfinished;
 mod watch;
@@ -74,7 +78,8 @@ pub use import::{Import, Imported};
 pub use ondol_durability::recovery::Progress as RecoveryProgress;
 pub use ondol_durability::ring_file::Promise as LogRingPromise;
 pub use ondol_engine::{
-    Catalog, ColumnDef, FunctionDef, IndexDef, IndexKind, Isolation, LogRing, Returns, Table, TableDef, Token,
+    Catalog, ColumnDef, FunctionDef, IndexDef, IndexKind, Isolation, LogRing, Memory, MemoryKind, MemoryPart,
+    Returns, Table, TableDef, Token,
 };
 pub use ondol_innodb::value::ZeroDates;
 pub use ondol_types::resolve::type_name;
@@ -83,8 +88,9 @@ pub use ondol_types::{
 };
 pub use output::{Notice, Outcome, Output, Progress};
 pub use params::IntoValue;
-pub use rows::{Column, FromValue, Row, Rows};
+pub use rows::{Column, FromValue, Iter, Row, Rows};
 pub use runtime::Canceller;
 pub use session::{Called, Prepared, QueryId, Session};
 pub use temporary::TempFolder;
+pub use transaction::{Savepoint, Transaction, TransactionOptions};
 pub use unfinished::Unfinished;

@@ -1,5 +1,5 @@
 //! Where the outcomes of statements go.
-use crate::rows::{Column, Row, Rows};
+use crate::rows::{Column, Iter, Row, Rows};
 use ondol_engine::Token;
 use ondol_types::{SqlError, SqlResult, sqlstate};
 use std::io::{Read, Write};
@@ -35,8 +35,8 @@ pub trait Output {
         let _ = row;
         Ok(())
     }
-    /// The statement is done; if it committed, the commit is durable (or waits to be, and `token` names it). `tag`
-    /// is PostgreSQL's command tag.
+    /// The statement is done. `tag` is PostgreSQL's command tag; `token` names the commit, if it committed something: durable, unless
+    /// `synchronous_commit` is off.
     fn done(&mut self, tag: &str, token: Option<Token>) -> SqlResult<()> {
         let _ = (tag, token);
         Ok(())
@@ -61,15 +61,59 @@ pub trait Output {
     }
 }
 
-/// What one statement gave.
+/// What one statement gave. Its rows can be looked at as they are, without taking them out.
 #[derive(Debug, Default)]
+#[non_exhaustive]
 pub struct Outcome {
-    /// PostgreSQL's command tag: `SELECT 4`, `INSERT 0 3`, `CREATE TABLE`.
+    /// PostgreSQL's command tag: `SELECT 4`, `INSERT 0 3`, `CREATE TABLE`; empty for blanks and comments.
     pub tag: String,
+    /// Rows that were given, inserted, changed, deleted or copied, as the tag says; 0 where it says nothing of rows.
+    pub count: u64,
     /// The rows, of statements that have a result.
     pub rows: Option<Rows>,
-    /// Names the commit when it was asynchronous.
+    /// Names the commit, if the statement committed something: durable, unless `synchronous_commit` is off; then it can be waited for.
     pub token: Option<Token>,
+}
+
+impl Outcome {
+    /// The result's columns; none for statements without a result.
+    pub fn columns(&self) -> &[Column] {
+        self.rows.as_ref().map_or(&[], |r| r.columns())
+    }
+    /// Rows of the result: not those that were changed, which are [`Outcome::count`].
+    pub fn len(&self) -> usize {
+        self.rows.as_ref().map_or(0, |r| r.len())
+    }
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+    /// The row at `i`, counted from 0; panics beyond the end, as indexing a slice does.
+    pub fn row(&self, i: usize) -> Row<'_> {
+        match &self.rows {
+            Some(rows) => rows.row(i),
+            None => panic!("row {i} of a statement without a result ({})", self.tag),
+        }
+    }
+    pub fn iter(&self) -> Iter<'_> {
+        self.into_iter()
+    }
+    /// The rows alone.
+    pub fn into_rows(self) -> Rows {
+        self.rows.unwrap_or_default()
+    }
+}
+
+impl<'a> IntoIterator for &'a Outcome {
+    type Item = Row<'a>;
+    type IntoIter = Iter<'a>;
+    fn into_iter(self) -> Iter<'a> {
+        Iter::new(self.rows.as_ref())
+    }
+}
+
+/// The number that a command tag ends with.
+fn count_of(tag: &str) -> u64 {
+    tag.rsplit(' ').next().and_then(|n| n.parse().ok()).unwrap_or(0)
 }
 
 /// Gathers outcomes.
@@ -88,7 +132,12 @@ impl Output for Gather {
         self.rows.as_mut().map_or(Ok(()), |r| r.append(row))
     }
     fn done(&mut self, tag: &str, token: Option<Token>) -> SqlResult<()> {
-        self.outcomes.push(Outcome { tag: tag.to_string(), rows: self.rows.take(), token });
+        self.outcomes.push(Outcome {
+            tag: tag.to_string(),
+            count: count_of(tag),
+            rows: self.rows.take(),
+            token,
+        });
         Ok(())
     }
 }

@@ -294,11 +294,9 @@ impl Session {
             let mut sink = Telling { columns: &plan.columns, out, told: false };
             let (rows, token) = self.run_program(plan, params, &mut sink)?;
             sink.tell()?;
-            let token = self.told(token);
             return out.done(&plan.program.tag.text(rows), token);
         }
         let (rows, token) = self.run_program(plan, params, &mut Nowhere)?;
-        let token = self.told(token);
         out.done(&plan.program.tag.text(rows), token)
     }
 
@@ -329,7 +327,6 @@ impl Session {
         match done.and_then(|()| self.connection.commit()) {
             Ok(token) => {
                 self.settings_committed();
-                let token = self.told(token);
                 out.done(&tag, token)
             }
             Err(e) => {

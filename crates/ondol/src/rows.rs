@@ -97,10 +97,45 @@ impl Rows {
         Row { columns: &self.columns, row: self.rows.row(i) }
     }
     #[inline]
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = Row<'_>> {
-        (0..self.len()).map(|i| self.row(i))
+    pub fn iter(&self) -> Iter<'_> {
+        Iter::new(Some(self))
     }
 }
+
+impl<'a> IntoIterator for &'a Rows {
+    type Item = Row<'a>;
+    type IntoIter = Iter<'a>;
+    fn into_iter(self) -> Iter<'a> {
+        self.iter()
+    }
+}
+
+/// The rows of a result, one after the other.
+#[derive(Clone)]
+pub struct Iter<'a> {
+    rows: Option<&'a Rows>,
+    places: std::ops::Range<usize>,
+}
+
+impl<'a> Iter<'a> {
+    #[inline]
+    pub(crate) fn new(rows: Option<&'a Rows>) -> Iter<'a> {
+        Iter { rows, places: 0..rows.map_or(0, Rows::len) }
+    }
+}
+
+impl<'a> Iterator for Iter<'a> {
+    type Item = Row<'a>;
+    #[inline]
+    fn next(&mut self) -> Option<Row<'a>> {
+        let rows = self.rows?;
+        self.places.next().map(|i| rows.row(i))
+    }
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.places.size_hint()
+    }
+}
+impl ExactSizeIterator for Iter<'_> {}
 
 /// One row of a result.
 #[derive(Clone, Copy)]

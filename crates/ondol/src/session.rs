@@ -6,7 +6,7 @@
 //! - **N2** Whatever error a statement ends with, it leaves nothing of itself behind; inside BEGIN it also fails
 //!   the transaction.
 //! - **N3** A statement outside BEGIN is durable when its call returns, unless asked otherwise
-//!   (`synchronous_commit`, [`Session::call_async`]); then a [`Token`] stands for what is still to come.
+//!   (`synchronous_commit`, [`Session::call_async`]); then its [`Token`] stands for what is still to come.
 use crate::database::Database;
 use crate::output::{Gather, Notice, Outcome, Output, Progress};
 use crate::params::{count_mismatch, fit, with_refs};
@@ -88,6 +88,9 @@ pub struct Session {
     pub(crate) quick: Quick,
     /// The settings at BEGIN (an empty name) and at each savepoint.
     pub(crate) marks: Vec<(String, Mark)>,
+    /// Transactions and guarded savepoints begun so far: what guards tell theirs by.
+    pub(crate) transactions: u64,
+    pub(crate) savepoints: u64,
     /// No statement ran in the transaction yet.
     pub(crate) fresh: bool,
     pub(crate) plans: Plans,
@@ -103,7 +106,7 @@ pub struct Session {
 pub struct Called {
     /// Rows given, or rows changed.
     pub rows: u64,
-    /// Names the commit when it was asynchronous and changed something.
+    /// Names the commit, if anything was changed outside a transaction. Durable, unless the commit was asynchronous.
     pub token: Option<Token>,
 }
 
@@ -122,6 +125,8 @@ impl Session {
             quick: Quick::new(&settings),
             settings,
             marks: Vec::new(),
+            transactions: 0,
+            savepoints: 0,
             fresh: false,
             plans: Plans::default(),
             on_notice: None,
@@ -133,8 +138,8 @@ impl Session {
         self.on_notice = Some(Box::new(f))
     }
 
-    /// Runs statements separated by semicolons and gives what each of them gave. Outside a transaction each
-    /// commits by itself, so those before one that fails stay done.
+    /// Runs statements without parameters, separated by semicolons, and gives what each of them gave. Outside a transaction each
+    /// commits by itself, so those before one that fails stay done. For one statement, with parameters, there is [`Session::query`].
     ///
     /// ```
     /// # fn main() -> ondol::Result<()> {
@@ -148,8 +153,7 @@ impl Session {
     /// )?;
     /// let tags: Vec<&str> = outcomes.iter().map(|o| o.tag.as_str()).collect();
     /// assert_eq!(tags, ["CREATE TABLE", "INSERT 0 2", "SELECT 2"]);
-    /// let rows = outcomes[2].rows.as_ref().expect("a SELECT has rows");
-    /// assert_eq!(rows.row(0).get::<&str>(0)?, "two");
+    /// assert_eq!(outcomes[2].row(0).get::<&str>(0)?, "two");
     /// # Ok(())
     /// # }
     /// ```
@@ -161,24 +165,32 @@ impl Session {
         Ok(gather.outcomes)
     }
 
-    /// Runs one statement with parameters and gives its rows (none for statements without a result).
+    /// Runs one statement with parameters and gives all that it gave: its rows, the number of rows it gave or changed, PostgreSQL's command
+    /// tag, and a token of its commit.
     ///
     /// ```
     /// # fn main() -> ondol::Result<()> {
     /// # let folder = ondol::TempFolder::new()?;
     /// # let db = ondol::Database::open(folder.path())?;
     /// # let mut session = db.session();
+    /// use ondol::params;
     /// session.execute("CREATE TABLE t (a integer, b numeric(8, 2))")?;
-    /// session.query("INSERT INTO t VALUES ($1, $2)", &ondol::params![1, "12.5"])?;
-    /// let rows = session.query("SELECT b FROM t WHERE a = $1", &ondol::params![1])?;
-    /// assert_eq!(rows.row(0).get::<String>(0)?, "12.50");
+    /// let inserted = session.query("INSERT INTO t VALUES ($1, $2), (2, NULL) RETURNING a", &params![1, "12.5"])?;
+    /// assert_eq!((inserted.count, inserted.tag.as_str()), (2, "INSERT 0 2"));
+    /// assert_eq!(inserted.row(1).get::<i32>(0)?, 2);
+    /// let token = inserted.token.expect("it wrote, and committed by itself");
+    /// assert!(db.is_durable(token), "unless synchronous_commit is off");
+    ///
+    /// for row in &session.query("SELECT b FROM t WHERE a = $1", &params![1])? {
+    ///     assert_eq!(row.get::<String>(0)?, "12.50");
+    /// }
     /// # Ok(())
     /// # }
     /// ```
-    pub fn query(&mut self, sql: &str, params: &[Value]) -> SqlResult<Rows> {
+    pub fn query(&mut self, sql: &str, params: &[Value]) -> SqlResult<Outcome> {
         let mut gather = Gather::default();
         self.run(sql, params, &mut gather)?;
-        Ok(gather.outcomes.pop().and_then(|o| o.rows).unwrap_or_default())
+        Ok(gather.outcomes.pop().unwrap_or_default())
     }
 
     /// Runs one statement and passes its rows to `f` as they come, none of them being kept.
@@ -233,6 +245,7 @@ impl Session {
         Ok(prepared)
     }
 
+    /// Runs a prepared statement, as [`Session::query`] does.
     pub fn execute_prepared(&mut self, prepared: &mut Prepared, params: &[Value]) -> SqlResult<Outcome> {
         let mut gather = Gather::default();
         let (text, types) = (prepared.text.clone(), std::mem::take(&mut prepared.types));
@@ -283,7 +296,8 @@ impl Session {
         out.finish("COPY ... TO STDOUT")
     }
 
-    /// Begins a transaction.
+    /// Begins a transaction, which lasts until [`Session::commit`] or [`Session::rollback`], whoever calls them.
+    /// [`Session::transaction`] begins one that ends with its scope.
     ///
     /// ```
     /// # fn main() -> ondol::Result<()> {
@@ -311,7 +325,7 @@ impl Session {
         self.start_transaction(Some(isolation), None)
     }
 
-    /// Commits; durable when this returns, unless `synchronous_commit` is off.
+    /// Commits; durable when this returns, unless `synchronous_commit` is off. The token names the commit, if anything was written.
     pub fn commit(&mut self) -> SqlResult<Option<Token>> {
         let mut gather = Gather::default();
         self.end_transaction(&mut gather)?;
@@ -484,10 +498,6 @@ impl Session {
         }
     }
 
-    /// The token, when the commit did not wait.
-    pub(crate) fn told(&self, token: Option<Token>) -> Option<Token> {
-        token.filter(|_| !self.is_synchronous())
-    }
     pub(crate) fn is_synchronous(&self) -> bool {
         self.quick.synchronous
     }

@@ -120,9 +120,12 @@ pub(crate) fn rows(
             }
         }
         "ondol_memory" => {
-            for (kind, name, rows, bytes) in database.memory() {
-                each(&[Text(kind), Text(&name), Int8(rows as i64), Int8(bytes as i64)])?;
+            let memory = database.memory();
+            for p in &memory.parts {
+                each(&[Text(p.kind.name()), Text(&p.name), Int8(p.entries as i64), Int8(p.bytes as i64)])?;
             }
+            each(&[Text("total"), Text("used"), Int8(0), Int8(memory.used as i64)])?;
+            each(&[Text("limit"), Text("memory_limit"), Int8(0), Int8(memory.limit as i64)])?;
         }
         "ondol_settings" => {
             for (name, value, about) in settings {

@@ -133,7 +133,6 @@ impl Session {
                 }
             },
         };
-        let token = self.told(token);
         out.done(&format!("COPY {rows}"), token)
     }
 

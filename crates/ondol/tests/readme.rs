@@ -64,13 +64,15 @@ fn the_readme_does_what_it_says() {
 
 fn in_your_program() -> ondol::Result<()> {
     // README
-    use ondol::{Batch, Database, Isolation, Rows, ValueRef, params};
+    use ondol::{Batch, Database, Rows, ValueRef, params};
 
     let db = Database::open("bank")?;
     let mut session = db.session();
 
-    for row in session.query("SELECT owner, balance FROM account WHERE id = $1", &params![1i64])?.iter() {
-        println!("{} has {}", row.get::<&str>(0)?, row.get::<String>(1)?);
+    // Rows, their number, the command tag and the commit's token come together.
+    let found = session.query("SELECT owner, balance FROM account WHERE id = $1", &params![1i64])?;
+    for row in &found {
+        println!("{} has {}; {}", row.get::<&str>(0)?, row.get::<String>(1)?, found.tag);
     }
 
     // A registered query by its ID: no parsing, no planning, no allocation.
@@ -83,9 +85,9 @@ fn in_your_program() -> ondol::Result<()> {
     session.call_batch(find, &[&[ValueRef::Int8(1)], &[ValueRef::Int8(2)]], &mut batch)?;
 
     // Not waiting for the disk: a token stands for the durability to come.
-    session.begin(Isolation::ReadCommitted)?;
-    session.query("UPDATE account SET balance = 0 WHERE id = $1", &params![2i64])?;
-    if let Some(token) = session.commit_async()? {
+    let mut transaction = session.transaction()?; // dropped, it rolls back
+    transaction.query("UPDATE account SET balance = 0 WHERE id = $1", &params![2i64])?;
+    if let Some(token) = transaction.commit_async()? {
         db.wait(token)?;
     }
     // end

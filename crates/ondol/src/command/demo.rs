@@ -18,7 +18,9 @@ use super::script::bar_of_bytes;
 use super::subscribers as sub;
 use super::{Done, Failed, Ring, say, tell, tell_opened};
 use indicatif::{ProgressBar, ProgressStyle};
-use ondol::{Batch, Database, OpenOptions, Opening, QueryId, Rows, Session, TempFolder, ValueRef};
+use ondol::{
+    Batch, Database, MemoryKind, OpenOptions, Opening, QueryId, Rows, Session, TempFolder, ValueRef,
+};
 use ondol_base::clock;
 use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, IsTerminal};
@@ -404,18 +406,14 @@ fn measure(args: &Args, database: &Database, found: &mut Findings) -> Done {
 }
 
 fn memory(args: &Args, database: &Database, found: &mut Findings) {
-    let (mut table, mut index, mut entries, mut total) = (0, 0, 0, 0);
-    for (kind, name, rows, bytes) in database.memory() {
-        match kind {
-            "table" if name == "customer" => table = bytes,
-            "index" => {
-                index += bytes;
-                entries += rows;
-            }
-            "total" => total = bytes,
-            _ => {}
-        }
+    let memory = database.memory();
+    let table: u64 = memory.of(MemoryKind::Table).filter(|p| p.name == "customer").map(|p| p.bytes).sum();
+    let (mut index, mut entries) = (0, 0);
+    for part in memory.of(MemoryKind::Index) {
+        index += part.bytes;
+        entries += part.entries;
     }
+    let total = memory.used;
     let rows = args.rows as f64;
     found.add("memory_bytes", "memory, all of it", total as f64, "bytes");
     found.add("table_bytes_per_row", "  a row", table as f64 / rows, "bytes");
