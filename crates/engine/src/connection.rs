@@ -99,6 +99,20 @@ enum Statement {
     Write,
 }
 
+/// Tells, from elsewhere, whether a connection waits for others.
+#[derive(Clone)]
+pub struct Waiter {
+    db: Arc<Database>,
+    session: ondol_kernel::wait::SessionId,
+}
+
+impl Waiter {
+    /// Whether its statement waits for the end of another transaction, as of now.
+    pub fn is_waiting(&self) -> bool {
+        self.db.kernel.waits.is_waiting(self.session)
+    }
+}
+
 pub struct Connection {
     pub(crate) db: Arc<Database>,
     pub(crate) session: Session,
@@ -454,6 +468,10 @@ impl Connection {
     /// A flag that breaks off waits for locks.
     pub fn set_cancel(&mut self, flag: Arc<AtomicBool>) {
         self.session.patience.cancel = Some(flag)
+    }
+    /// Tells from elsewhere whether this connection waits.
+    pub fn waiter(&self) -> Waiter {
+        Waiter { db: self.db.clone(), session: self.session.id() }
     }
     /// The log stream that this connection's commits go to.
     pub fn set_stream(&mut self, stream: u16) {

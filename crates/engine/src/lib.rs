@@ -28,7 +28,9 @@ pub mod table;
 
 pub use catalog::{Catalog, ColumnDef, FunctionDef, IndexColumn, IndexDef, IndexKind, Returns, TableDef};
 pub use charge::Charge;
-pub use connection::{Access, Connection, Isolation, LockStrength, Locked, Part, STALE, Scan, Token, Wait};
+pub use connection::{
+    Access, Connection, Isolation, LockStrength, Locked, Part, STALE, Scan, Token, Wait, Waiter,
+};
 pub use database::{Database, LogRing, Options};
 pub use layout::{ColumnLayout, Layout, Storage};
 pub use loan::{Inserter, Loan, Reader};

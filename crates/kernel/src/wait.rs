@@ -182,6 +182,16 @@ impl Waits {
         outcome
     }
 
+    /// Whether the session waits for somebody, as of now: once what it waits for is over it does not, even before it has noticed.
+    pub fn is_waiting(&self, session: SessionId) -> bool {
+        let table = self.table.lock();
+        match table.edges.get(&session) {
+            Some(Edge::Row(held)) => !held.is_over(&table.shares),
+            Some(Edge::Sessions(_)) => true,
+            None => false,
+        }
+    }
+
     /// Something that is waited for, other than a transaction's end, may have come to pass.
     pub fn changed(&self) {
         let _table = self.table.lock();

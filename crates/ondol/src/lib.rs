@@ -79,7 +79,7 @@ pub use ondol_durability::recovery::Progress as RecoveryProgress;
 pub use ondol_durability::ring_file::Promise as LogRingPromise;
 pub use ondol_engine::{
     Catalog, ColumnDef, FunctionDef, IndexDef, IndexKind, Isolation, LogRing, Memory, MemoryKind, MemoryPart,
-    Returns, Table, TableDef, Token,
+    Returns, Table, TableDef, Token, Waiter,
 };
 pub use ondol_innodb::value::ZeroDates;
 pub use ondol_types::resolve::type_name;

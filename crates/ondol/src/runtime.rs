@@ -191,6 +191,10 @@ impl Session {
     pub fn canceller(&self) -> Canceller {
         Canceller(self.cancel.clone())
     }
+    /// For seeing from elsewhere whether a statement of this session waits for another's transaction.
+    pub fn waiter(&self) -> ondol_engine::Waiter {
+        self.connection.waiter()
+    }
 
     pub(crate) fn compile(&self, bound: &Bound) -> SqlResult<Program> {
         compile_at(bound, &self.connection.catalog(), 0, false)

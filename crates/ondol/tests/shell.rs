@@ -92,6 +92,94 @@ fn csv_and_json() {
 }
 
 #[test]
+fn records_tell_of_each_statement_in_one_line() {
+    let p = Place::new();
+    let sql = "CREATE TABLE t (a integer, b varchar(5));
+        INSERT INTO t VALUES (1, E'x\"\\ny'), (2, NULL) RETURNING a;
+        SELECT *, 1.50 FROM t ORDER BY a;
+        SELECT a FROM t WHERE false;
+        COPY t (a) TO STDOUT;
+        COPY t FROM STDIN;
+7\t\\N
+\\.
+        SELECT 1/0;
+        TABLE nothing";
+    let r = p.fed(&["--format", "records", "--keep-going"], sql);
+    let expected = r#"{"session":"main","tag":"CREATE TABLE"}
+{"session":"main","columns":["a"],"types":["integer"],"rows":[["1"],["2"]],"tag":"INSERT 0 2"}
+{"session":"main","columns":["a","b","?column?"],"types":["integer","character varying(5)","numeric"],"rows":[["1","x\"\ny","1.50"],["2",null,"1.50"]],"tag":"SELECT 2"}
+{"session":"main","columns":["a"],"types":["integer"],"rows":[],"tag":"SELECT 0"}
+{"session":"main","copied":"1\n2\n","tag":"COPY 2"}
+{"session":"main","tag":"COPY 1"}
+{"session":"main","sqlstate":"22012","message":"division by zero"}
+{"session":"main","sqlstate":"42P01","message":"relation \"nothing\" does not exist"}
+"#;
+    assert_eq!((r.out.as_str(), r.err.as_str(), r.code), (expected, "", Some(1)));
+}
+
+#[test]
+fn a_statement_of_one_session_waits_for_another_session() {
+    let p = Place::new();
+    let sql = "CREATE TABLE t (a integer PRIMARY KEY, b integer); INSERT INTO t VALUES (1, 1);
+        BEGIN; UPDATE t SET b = 2;
+        \\session other
+        SELECT b FROM t;
+        UPDATE t SET b = b + 10;
+        SELECT 'refused';
+        \\session third
+        INSERT INTO t VALUES (1, 5);
+        \\session main
+        \\format csv
+        \\session
+        \\format records
+        COMMIT;
+        \\session other
+        COPY t FROM STDIN;
+2\t7
+\\.
+        TABLE t ORDER BY a;
+        BEGIN; UPDATE t SET b = 0;
+        \\session main
+        UPDATE t SET b = 1;
+";
+    let r = p.fed(&["--format", "records", "--keep-going"], sql);
+    let expected = r#"{"session":"main","tag":"CREATE TABLE"}
+{"session":"main","tag":"INSERT 0 1"}
+{"session":"main","tag":"BEGIN"}
+{"session":"main","tag":"UPDATE 1"}
+{"session":"other","columns":["b"],"types":["integer"],"rows":[["1"]],"tag":"SELECT 1"}
+{"session":"other","waits":true}
+{"session":"other","sqlstate":"55000","message":"session \"other\" still waits with its last statement"}
+{"session":"third","waits":true}
+         Sessions
+ name  |      state
+-------+------------------
+ main  | in a transaction
+ other | waiting
+ third | waiting
+(3 rows)
+
+{"session":"main","tag":"COMMIT"}
+{"session":"other","tag":"UPDATE 1"}
+{"session":"third","sqlstate":"23505","message":"duplicate key value violates unique constraint \"t_pkey\""}
+{"session":"other","tag":"COPY 1"}
+{"session":"other","columns":["a","b"],"types":["integer","integer"],"rows":[["1","12"],["2","7"]],"tag":"SELECT 2"}
+{"session":"other","tag":"BEGIN"}
+{"session":"other","tag":"UPDATE 2"}
+{"session":"main","waits":true}
+"#;
+    assert_eq!(lines_without_trailing_blanks(&r.out), expected);
+    assert!(r.err.contains("57014"), "{r:?}");
+    // What was still waiting at the end is undone, and so is what it waited for.
+    let r = p.shell(&["--format", "csv", "-c", "TABLE t ORDER BY a"]);
+    assert_eq!(r.out, "a,b\n1,12\n2,7\n");
+}
+
+fn lines_without_trailing_blanks(text: &str) -> String {
+    text.lines().map(|l| format!("{}\n", l.trim_end())).collect()
+}
+
+#[test]
 fn the_first_error_ends_a_script() {
     let p = Place::new();
     let file = p.file("s.sql", "CREATE TABLE t (a integer);\nINSERT INTO t VALUES (1);\nSELECT *\nFROM nothing;\nINSERT INTO t VALUES (2);\n");

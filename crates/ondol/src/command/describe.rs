@@ -17,7 +17,7 @@ pub const COMMANDS: &[(&str, &str, &str)] = &[
     ("di", "[NAME]", "list indexes"),
     ("dt", "[NAME]", "list tables"),
     ("echo", "[TEXT]", "write the text to standard output"),
-    ("format", "table|csv|json", "choose how results look"),
+    ("format", "table|csv|json|records", "choose how results look"),
     ("g", "", "run the statement before it (as a semicolon does); \\gx shows it expanded"),
     ("h", "", "say where SQL is described"),
     ("i", "FILE", "run a file of SQL"),
@@ -26,6 +26,7 @@ pub const COMMANDS: &[(&str, &str, &str)] = &[
     ("p", "", "show the statement begun"),
     ("q", "", "leave"),
     ("r", "", "drop the statement begun"),
+    ("session", "[NAME]", "go to the session of that name, made if need be; without one, list sessions"),
     ("timing", "[on|off]", "show how long each statement takes"),
     ("x", "[on|off]", "show a line for each column"),
 ];
@@ -52,7 +53,10 @@ pub fn command(r: &mut Runner, line: &str) -> Done {
                 "table" => Format::Table,
                 "csv" => Format::Csv,
                 "json" => Format::Json,
-                other => return Err(wrong(format!("\\format: {other:?} is none of table, csv, json"))),
+                "records" => Format::Records,
+                other => {
+                    return Err(wrong(format!("\\format: {other:?} is none of table, csv, json, records")));
+                }
             };
             Ok(())
         }
@@ -81,6 +85,11 @@ pub fn command(r: &mut Runner, line: &str) -> Done {
             r.quit = true;
             Ok(())
         }
+        "session" if argument.is_empty() => {
+            let rows: Vec<Vec<String>> = r.states().into_iter().map(|(n, s)| vec![n, s.into()]).collect();
+            show(r, Some("Sessions"), &["name", "state"], &rows, true)
+        }
+        "session" => r.go_to(&identifier(argument)),
         "timing" => {
             r.timing = switch(name, argument, r.timing)?;
             if r.interactive {

@@ -15,6 +15,8 @@ pub enum Format {
     Table,
     Csv,
     Json,
+    /// A line of JSON for each statement, errors too, for programs
+    Records,
 }
 
 const HELD_BACK: usize = 1 << 20;
@@ -51,6 +53,8 @@ impl Printer {
                 p.text.push(b'\n')
             }
             Format::Json => p.text.push(b'['),
+            // A record is made by `Record`.
+            Format::Records => {}
         }
         p
     }
@@ -58,7 +62,7 @@ impl Printer {
     pub fn row(&mut self, row: Row<'_>, out: &mut dyn Write) -> ondol::Result<()> {
         self.count += 1;
         match self.format {
-            Format::Table => self.rows.append(row)?,
+            Format::Table | Format::Records => self.rows.append(row)?,
             Format::Csv => {
                 let mut cell = String::new();
                 for i in 0..row.len() {
@@ -99,7 +103,7 @@ impl Printer {
     pub fn finish(mut self, out: &mut dyn Write) -> ondol::Result<()> {
         match self.format {
             Format::Table if self.expanded => expanded(&self.rows, &mut self.text),
-            Format::Table => aligned(&self.rows, None, &mut self.text),
+            Format::Table | Format::Records => aligned(&self.rows, None, &mut self.text),
             Format::Csv => {}
             Format::Json => self.text.extend_from_slice(b"]\n"),
         }

@@ -1,5 +1,6 @@
 //! The command line.
 mod backup;
+mod beside;
 mod check;
 mod complete;
 mod demo;
@@ -8,6 +9,7 @@ mod dump;
 mod format;
 mod innodb;
 mod inspect;
+mod record;
 mod report;
 mod script;
 mod shell;

@@ -6,7 +6,10 @@
 //! - **K3** In a script the first error is the last thing that happens; at a terminal the next line is asked for.
 //! - **K4** Data of COPY FROM STDIN is what follows the statement's line, up to a line `\.` or the end; for `-c` it
 //!   is standard input.
+//! - **K5** With `--format records` a statement's outcome, error or not, is one line of JSON on standard output.
+use super::beside::Others;
 use super::format::{Format, Printer, write};
+use super::record::Record;
 use super::report;
 use super::{Done, Failed, tell};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -63,7 +66,7 @@ impl Lines for Given {
 }
 
 /// COPY data up to its end mark.
-struct Data<'a> {
+pub struct Data<'a> {
     lines: &'a mut dyn Lines,
     other: Option<Box<dyn Lines>>,
     line: Vec<u8>,
@@ -71,7 +74,10 @@ struct Data<'a> {
     ended: &'a mut bool,
 }
 
-impl Data<'_> {
+impl<'a> Data<'a> {
+    pub fn new(lines: &'a mut dyn Lines, ended: &'a mut bool) -> Data<'a> {
+        Data { other: lines.data(), lines, line: Vec::new(), at: 0, ended }
+    }
     fn fill(&mut self) -> io::Result<()> {
         self.line.clear();
         self.at = 0;
@@ -111,7 +117,10 @@ impl Read for Data<'_> {
 /// A session with its way of showing things.
 pub struct Runner {
     pub session: Session,
-    canceller: Canceller,
+    /// Its name, and the sessions beside it.
+    pub name: String,
+    pub others: Others,
+    pub canceller: Canceller,
     pub format: Format,
     pub expanded: bool,
     pub timing: bool,
@@ -138,6 +147,8 @@ impl Runner {
         Runner {
             canceller: session.canceller(),
             session,
+            name: "main".into(),
+            others: Others::default(),
             format,
             expanded: false,
             timing: false,
@@ -240,33 +251,12 @@ impl Runner {
             self.flush()?;
         }
         let before = ondol_base::clock::now();
-        let mut ended = false;
-        let mut show = Show {
-            format: self.format,
-            expanded: self.expanded,
-            out: &mut *self.out,
-            lines: Some(lines),
-            data_ended: &mut ended,
-            copied: CopyKind::No,
-            printer: None,
-            columns: Arc::new([]),
-            bar: None,
-        };
-        let done = self.session.run(sql, &[], &mut show);
-        if let Some(b) = show.bar.take() {
-            b.finish_and_clear()
-        }
-        let copied = show.copied;
-        let dropped = self.interactive && self.canceller.was_cancelled();
-        if done.is_err() && matches!(copied, CopyKind::In) && !ended && !dropped {
-            // The rest of the data is no SQL.
-            let mut rest = Data { other: lines.data(), lines, line: Vec::new(), at: 0, ended: &mut ended };
-            let _ = io::copy(&mut rest, &mut io::sink());
-        }
-        if let Err(e) = done {
-            let _ = self.out.flush();
-            tell(&report::error(&e, sql));
-            return Err(Failed::Told);
+        if self.others.any() {
+            self.run_beside(sql, lines)?;
+        } else {
+            let showing = Showing { name: &self.name, format: self.format, expanded: self.expanded };
+            let done = run(&mut self.session, sql, showing, &mut *self.out, lines);
+            self.told(sql, done)?;
         }
         if self.timing {
             let ms = (ondol_base::clock::now() - before).as_secs_f64() * 1000.0;
@@ -274,6 +264,16 @@ impl Runner {
                 .map_err(|e| Failed::io("could not write the output", e))?;
         }
         self.flush()
+    }
+
+    /// An error of a statement is told with its place, unless it stands in its record.
+    pub fn told(&mut self, sql: &str, done: ondol::Result<()>) -> Done {
+        let Err(e) = done else { return Ok(()) };
+        let _ = self.out.flush();
+        if self.format != Format::Records {
+            tell(&report::error(&e, sql));
+        }
+        Err(Failed::Told)
     }
 
     fn backslash(
@@ -338,6 +338,51 @@ impl Runner {
     }
 }
 
+/// How a statement's outcome is shown, and the name of its session.
+#[derive(Clone, Copy)]
+pub struct Showing<'a> {
+    pub name: &'a str,
+    pub format: Format,
+    pub expanded: bool,
+}
+
+/// Runs one statement; its outcome goes to `out`, and its COPY data comes from `lines`.
+pub fn run(
+    session: &mut Session,
+    sql: &str,
+    showing: Showing<'_>,
+    out: &mut dyn Write,
+    lines: &mut dyn Lines,
+) -> ondol::Result<()> {
+    let canceller = session.canceller();
+    let mut ended = false;
+    let mut show = Show {
+        format: showing.format,
+        expanded: showing.expanded,
+        out: &mut *out,
+        record: (showing.format == Format::Records).then(|| Record::new(showing.name)),
+        lines: &mut *lines,
+        data_ended: &mut ended,
+        copied: CopyKind::No,
+        printer: None,
+        bar: None,
+    };
+    let done = session.run(sql, &[], &mut show);
+    if let Some(b) = show.bar.take() {
+        b.finish_and_clear()
+    }
+    let (copied, record) = (show.copied, show.record.take());
+    if done.is_err() && matches!(copied, CopyKind::In) && !ended && !canceller.was_cancelled() {
+        // The rest of the data is no SQL.
+        let _ = io::copy(&mut Data::new(lines, &mut ended), &mut io::sink());
+    }
+    if let (Some(mut record), Err(e)) = (record, &done) {
+        record.failed(e);
+        write(out, &record.text())?;
+    }
+    done
+}
+
 #[derive(Clone, Copy)]
 enum CopyKind {
     No,
@@ -350,21 +395,29 @@ struct Show<'a> {
     format: Format,
     expanded: bool,
     out: &'a mut dyn Write,
-    lines: Option<&'a mut dyn Lines>,
+    /// K5; instead of a printer.
+    record: Option<Record>,
+    lines: &'a mut dyn Lines,
     data_ended: &'a mut bool,
     copied: CopyKind,
     printer: Option<Printer>,
-    columns: Arc<[Column]>,
     bar: Option<ProgressBar>,
 }
 
 impl Output for Show<'_> {
     fn columns(&mut self, columns: &Arc<[Column]>) -> ondol::Result<()> {
-        self.columns = columns.clone();
+        if let Some(record) = &mut self.record {
+            record.columns(columns);
+            return Ok(());
+        }
         self.printer = Some(Printer::new(self.format, self.expanded, columns.clone()));
         Ok(())
     }
     fn row(&mut self, row: Row<'_>) -> ondol::Result<()> {
+        if let Some(record) = &mut self.record {
+            record.row(row);
+            return Ok(());
+        }
         match &mut self.printer {
             Some(p) => p.row(row, self.out),
             None => Ok(()),
@@ -373,6 +426,10 @@ impl Output for Show<'_> {
     fn done(&mut self, tag: &str, _: Option<Token>) -> ondol::Result<()> {
         if let Some(b) = self.bar.take() {
             b.finish_and_clear()
+        }
+        if let Some(mut record) = self.record.take() {
+            record.done(tag);
+            return write(self.out, &record.text());
         }
         let had_result = match self.printer.take() {
             Some(p) => {
@@ -390,17 +447,14 @@ impl Output for Show<'_> {
     }
     fn copy_in(&mut self) -> ondol::Result<Box<dyn Read + '_>> {
         self.copied = CopyKind::In;
-        match &mut self.lines {
-            Some(l) => {
-                let other = l.data();
-                Ok(Box::new(Data { lines: &mut **l, other, line: Vec::new(), at: 0, ended: self.data_ended }))
-            }
-            None => Ok(Box::new(io::empty())),
-        }
+        Ok(Box::new(Data::new(&mut *self.lines, self.data_ended)))
     }
     fn copy_out(&mut self) -> ondol::Result<Box<dyn Write + '_>> {
         self.copied = CopyKind::Out;
-        Ok(Box::new(&mut *self.out))
+        match &mut self.record {
+            Some(record) => Ok(Box::new(&mut record.copied)),
+            None => Ok(Box::new(&mut *self.out)),
+        }
     }
     fn progress(&mut self, p: Progress) {
         if !io::stderr().is_terminal() {

@@ -117,6 +117,7 @@ pub fn run(args: Args) -> Done {
         runner.run(&mut standard_input())
     };
     let done = done.and(if runner.failed { Err(Failed::Told) } else { Ok(()) });
+    runner.end_others();
     runner.session.rollback();
     drop(runner);
     // Closing makes durable what was acknowledged asynchronously: its failure is the script's.
