@@ -4,6 +4,8 @@
 //!   one possible value (`Kind::Fixed`) accept every spelling of that value and refuse the others.
 //! - **T2** SET is transactional as in PostgreSQL: rolling back restores what was set, SET LOCAL lasts to the end of
 //!   the transaction. Values are shared copy-on-write, so that remembering them at BEGIN costs one reference.
+use ondol_types::datetime::zone;
+use ondol_types::known::{self, SettingContext};
 use ondol_types::{SqlError, SqlResult, sqlstate};
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -19,10 +21,13 @@ enum Kind {
     Choice(&'static [&'static str]),
     /// Any text.
     Text,
-    /// Spellings (lower case) of the only value, which is the default.
-    Fixed(&'static [&'static str]),
+    /// Spellings (lower case) of the only value, which is the default; and whether PostgreSQL takes another.
+    Fixed(&'static [&'static str], Elsewhere),
     ReadOnly,
 }
+
+/// Checks a value that is not supported: an error if PostgreSQL refuses it, too.
+type Elsewhere = fn(&Setting, &str) -> SqlResult<()>;
 
 struct Setting {
     name: &'static str,
@@ -57,11 +62,16 @@ static TABLE: [Setting; COUNT] = [
         "",
         "Sets the application name to be reported in statistics and logs.",
     ),
-    setting("bytea_output", Kind::Fixed(&["hex"]), "hex", "Sets the output format for bytea."),
+    setting(
+        "bytea_output",
+        Kind::Fixed(&["hex"], bytes_elsewhere),
+        "hex",
+        "Sets the output format for bytea.",
+    ),
     setting("check_function_bodies", Kind::Bool, "on", "Check routine bodies during CREATE FUNCTION."),
     setting(
         "client_encoding",
-        Kind::Fixed(&["utf8", "utf-8", "unicode"]),
+        Kind::Fixed(&["utf8", "utf-8", "unicode"], encoding_elsewhere),
         "UTF8",
         "Sets the client's character set encoding.",
     ),
@@ -75,7 +85,7 @@ static TABLE: [Setting; COUNT] = [
     ),
     setting(
         "DateStyle",
-        Kind::Fixed(&["iso", "iso, mdy", "iso,mdy", "mdy", "mdy, iso", "mdy,iso"]),
+        Kind::Fixed(&["iso", "iso, mdy", "iso,mdy", "mdy", "mdy, iso", "mdy,iso"], style_elsewhere),
         "ISO, MDY",
         "Sets the display format for date and time values.",
     ),
@@ -93,7 +103,7 @@ static TABLE: [Setting; COUNT] = [
     ),
     setting(
         "extra_float_digits",
-        Kind::Fixed(&["1", "2", "3"]),
+        Kind::Fixed(&["1", "2", "3"], digits_elsewhere),
         "1",
         "Sets the number of digits displayed for floating-point values.",
     ),
@@ -118,7 +128,7 @@ static TABLE: [Setting; COUNT] = [
     ),
     setting(
         "search_path",
-        Kind::Fixed(&["public", "\"$user\", public", "\"$user\",public"]),
+        Kind::Fixed(&["public", "\"$user\", public", "\"$user\",public"], |_, _| Ok(())),
         "public",
         "Sets the schema search order for names that are not schema-qualified.",
     ),
@@ -131,7 +141,7 @@ static TABLE: [Setting; COUNT] = [
     ),
     setting(
         "standard_conforming_strings",
-        Kind::Fixed(&["on", "true", "yes", "1"]),
+        Kind::Fixed(&["on", "true", "yes", "1"], boolean_elsewhere),
         "on",
         "Causes '...' strings to treat backslashes literally.",
     ),
@@ -144,7 +154,7 @@ static TABLE: [Setting; COUNT] = [
     ),
     setting(
         "TimeZone",
-        Kind::Fixed(&["utc", "etc/utc", "gmt", "z", "zulu", "0"]),
+        Kind::Fixed(&["utc", "etc/utc", "gmt", "z", "zulu", "0"], zone_elsewhere),
         "UTC",
         "Sets the time zone for displaying and interpreting time stamps.",
     ),
@@ -173,10 +183,112 @@ pub(crate) struct Settings {
     lasting: Values,
 }
 
-fn find(name: &str) -> SqlResult<usize> {
-    TABLE.iter().position(|s| s.name.eq_ignore_ascii_case(name)).ok_or_else(|| {
-        SqlError::new(sqlstate::UNDEFINED_OBJECT, format!("unrecognized configuration parameter \"{name}\""))
-    })
+/// The place of a setting; `change` if it is to be changed.
+fn find(name: &str, change: bool) -> SqlResult<usize> {
+    TABLE
+        .iter()
+        .position(|s| s.name.eq_ignore_ascii_case(name))
+        .ok_or_else(|| if change { unchangeable(name) } else { missing(name) })
+}
+
+/// The error of a setting that is not here.
+fn missing(name: &str) -> SqlError {
+    match known::setting(name) {
+        Some(_) => SqlError::unsupported(format_args!("setting \"{name}\"")),
+        None => SqlError::new(
+            sqlstate::UNDEFINED_OBJECT,
+            format!("unrecognized configuration parameter \"{name}\""),
+        ),
+    }
+}
+
+/// The same, of one that is to be changed: PostgreSQL's settings cannot all be, and take names with a dot besides.
+fn unchangeable(name: &str) -> SqlError {
+    let when = match known::setting(name) {
+        Some(SettingContext::Internal) => "cannot be changed",
+        Some(SettingContext::Postmaster) => "cannot be changed without restarting the server",
+        Some(SettingContext::Sighup) => "cannot be changed now",
+        Some(SettingContext::Backend) => "cannot be set after connection start",
+        None if name.contains('.') => {
+            let starts = |c: char| c.is_ascii_alphabetic() || c == '_' || !c.is_ascii();
+            let word = |w: &str| {
+                w.starts_with(starts) && w.chars().all(|c| starts(c) || c.is_ascii_digit() || c == '$')
+            };
+            return match name.split('.').all(word) {
+                true => SqlError::unsupported(format_args!("custom setting \"{name}\"")),
+                false => SqlError::new("42602", format!("invalid configuration parameter name \"{name}\""))
+                    .detail(
+                        "Custom parameter names must be two or more simple identifiers separated by dots.",
+                    ),
+            };
+        }
+        Some(SettingContext::User) | None => return missing(name),
+    };
+    SqlError::new("55P02", format!("parameter \"{name}\" {when}"))
+}
+
+fn bytes_elsewhere(s: &Setting, value: &str) -> SqlResult<()> {
+    match value.eq_ignore_ascii_case("escape") {
+        true => Ok(()),
+        false => Err(invalid(s, value).hint("Available values: escape, hex.")),
+    }
+}
+
+/// PostgreSQL compares names of encodings by their letters and digits.
+fn encoding_elsewhere(s: &Setting, value: &str) -> SqlResult<()> {
+    const FAMILIES: &[&str] = &[
+        "alt", "big5", "euc", "gb18030", "gbk", "iso8859", "johab", "koi8", "latin", "mskanji", "mule",
+        "shiftjis", "sjis", "sqlascii", "tcvn", "uhc", "vscii", "win", "abc",
+    ];
+    let name: String =
+        value.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase();
+    match FAMILIES.iter().any(|f| name.starts_with(f)) {
+        true => Ok(()),
+        false => Err(invalid(s, value)),
+    }
+}
+
+fn style_elsewhere(s: &Setting, value: &str) -> SqlResult<()> {
+    for word in value.split(',').map(|w| w.trim().to_ascii_lowercase()) {
+        let known = matches!(&*word, "iso" | "sql" | "ymd" | "dmy" | "mdy" | "us" | "default")
+            || ["postgres", "german", "euro", "noneuro"].iter().any(|w| word.starts_with(w));
+        if !known {
+            return Err(invalid(s, value).detail(format!("Unrecognized key word: \"{word}\".")));
+        }
+    }
+    Ok(())
+}
+
+fn digits_elsewhere(s: &Setting, value: &str) -> SqlResult<()> {
+    match value.trim().parse::<i64>() {
+        Ok(-15..=3) => Ok(()),
+        Ok(n) => Err(SqlError::new(
+            sqlstate::INVALID_PARAMETER_VALUE,
+            format!("{n} is outside the valid range for parameter \"{}\" (-15 .. 3)", s.name),
+        )),
+        Err(_) => Err(invalid(s, value)),
+    }
+}
+
+fn boolean_elsewhere(s: &Setting, value: &str) -> SqlResult<()> {
+    boolean(value).map(|_| ()).ok_or_else(|| not_boolean(s))
+}
+
+fn not_boolean(s: &Setting) -> SqlError {
+    SqlError::new(
+        sqlstate::INVALID_PARAMETER_VALUE,
+        format!("parameter \"{}\" requires a Boolean value", s.name),
+    )
+}
+
+/// A zone may be a number of hours as well.
+fn zone_elsewhere(s: &Setting, value: &str) -> SqlResult<()> {
+    let name = value.to_ascii_lowercase();
+    let hours = value.trim().starts_with(|c: char| c.is_ascii_digit() || c == '-' || c == '+');
+    match hours || zone::is_known(&name) || zone::offset(&name).is_some() {
+        true => Ok(()),
+        false => Err(invalid(s, value)),
+    }
 }
 
 fn invalid(s: &Setting, value: &str) -> SqlError {
@@ -297,7 +409,7 @@ impl Settings {
 
     /// The value as SHOW gives it, with the setting's own spelling of its name.
     pub fn show(&self, name: &str) -> SqlResult<(&'static str, String)> {
-        let i = find(name)?;
+        let i = find(name, false)?;
         Ok((TABLE[i].name, self.shown(i)))
     }
     fn shown(&self, i: usize) -> String {
@@ -319,7 +431,7 @@ impl Settings {
             self.reset();
             return Ok("all");
         }
-        let i = find(name)?;
+        let i = find(name, true)?;
         let s = &TABLE[i];
         let value = match (value, &s.kind) {
             (_, Kind::ReadOnly) => {
@@ -329,12 +441,7 @@ impl Settings {
             (Some(v), Kind::Text) => v.to_string(),
             (Some(v), Kind::Bool) => match boolean(v) {
                 Some(on) => if on { "on" } else { "off" }.to_string(),
-                None => {
-                    return Err(SqlError::new(
-                        sqlstate::INVALID_PARAMETER_VALUE,
-                        format!("parameter \"{}\" requires a Boolean value", s.name),
-                    ));
-                }
+                None => return Err(not_boolean(s)),
             },
             (Some(v), Kind::Ms) => milliseconds(v)
                 .ok_or_else(|| match v.trim_start().starts_with(|c: char| c.is_ascii_digit()) {
@@ -371,8 +478,9 @@ impl Settings {
                 }
                 given
             }
-            (Some(v), Kind::Fixed(spellings)) => {
+            (Some(v), Kind::Fixed(spellings, elsewhere)) => {
                 if !spellings.contains(&v.to_ascii_lowercase().as_str()) {
+                    elsewhere(s, v)?;
                     return Err(SqlError::unsupported(format_args!("{} other than {}", s.name, s.default))
                         .detail(format!("\"{v}\" was asked for.")));
                 }

@@ -4,8 +4,8 @@
 //! is not what it should be, `ONDOL_BLESS=1 cargo test -p ondol --test support` writes it.
 use ondol::{Database, OpenOptions, Session, TempFolder};
 use ondol_sql::bind::accepted;
-use ondol_types::resolve::{type_id_name, unsupported};
-use ondol_types::{TypeId, agg, func};
+use ondol_types::resolve::type_id_name;
+use ondol_types::{TypeId, agg, func, known};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -360,17 +360,25 @@ fn document() -> String {
         Ok(())
     })
     .unwrap();
-    for (name, about) in settings {
+    for (name, about) in &settings {
         writeln!(out, "- `{name}`: {about}").unwrap();
     }
     out += PARALLEL;
     out += PARQUET;
-    out += "\n## What PostgreSQL has besides\n\nThese names are refused as not supported; any other name does not exist.\n";
-    for (title, names) in unsupported::names() {
+    out += ELSEWHERE;
+    let missing = known::settings().filter(|n| !settings.iter().any(|s| s.0.eq_ignore_ascii_case(n)));
+    for (title, names) in known::absent().into_iter().chain([("Settings", missing.collect())]) {
         write!(out, "\n{title}: `{}`.\n", names.join("`, `")).unwrap();
     }
     out
 }
+
+/// Held by `tests/sql/known.sql`.
+const ELSEWHERE: &str = "
+## What PostgreSQL has besides
+
+What PostgreSQL 15 has under a name, and this database has not, is refused as not supported (0A000): the names below, all other functions and aggregates of `pg_catalog`, the tables and views of `pg_catalog` and `information_schema`, the system columns of tables, time zones other than UTC and fixed abbreviations, custom settings. Settings that PostgreSQL does not let a session change are refused as there (55P02). Any other name does not exist, and has PostgreSQL's error for that. The lists are those of a server's catalogue: `crates/types/src/known/`.
+";
 
 /// Held by `tests/parallel.rs`.
 const PARALLEL: &str = "

@@ -15,6 +15,7 @@ pub mod datetime;
 pub mod error;
 pub mod func;
 pub mod key;
+pub mod known;
 pub mod name;
 pub mod numeric;
 pub mod resolve;

@@ -19,7 +19,7 @@
 
 use crate::cast::{CastContext, cast_context};
 use crate::func::{self, ANY, FuncDef, OperatorDef};
-use crate::{SqlError, SqlResult, Type, TypeId, sqlstate};
+use crate::{SqlError, SqlResult, Type, TypeId, known, sqlstate};
 
 /// The kinds of types within which a choice may be made by preference.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
@@ -206,7 +206,8 @@ pub(crate) fn ambiguous_aggregate(name: &str, given: &[TypeId]) -> bool {
 
 /// The error for a name that only PostgreSQL has.
 pub(crate) fn not_supported_function(name: &str, given: &[TypeId]) -> Option<SqlError> {
-    unsupported::is_function(name)
+    // The name of a type that is here calls a cast; PostgreSQL's functions of that name are those casts.
+    (cast_named(name).is_none() && known::is_function(name))
         .then(|| SqlError::unsupported(format_args!("function {name}({})", type_list(given))))
 }
 
@@ -266,7 +267,7 @@ pub fn resolve_operator(name: &str, left: Option<TypeId>, right: TypeId) -> SqlR
         None => &[right],
     };
     let elsewhere = || SqlError::unsupported(format_args!("operator {}", operator_text(name, left, right)));
-    if all.is_empty() && unsupported::is_operator(name) {
+    if all.is_empty() && known::is_operator(name, left.is_none()) {
         return Err(elsewhere());
     }
     // Rule 1: an unknown literal has the type of the other side, if there is such an operator.
@@ -352,7 +353,13 @@ pub fn common_typmod(types: &[Type], common: TypeId) -> i32 {
 /// If a call `name(x)` is a cast in disguise (`date(now())`, `text(5)`), the type cast to. Asked after
 /// [`resolve_function`] has found nothing.
 pub fn cast_by_function_name(name: &str, from: TypeId) -> Option<TypeId> {
-    let to = match name {
+    let to = cast_named(name)?;
+    (from == to || from == TypeId::Unknown || cast_context(from, to).is_some()).then_some(to)
+}
+
+/// The type here whose name can be written as a function's.
+fn cast_named(name: &str) -> Option<TypeId> {
+    Some(match name {
         "bool" => TypeId::Bool,
         "int2" => TypeId::Int2,
         "int4" => TypeId::Int4,
@@ -367,14 +374,12 @@ pub fn cast_by_function_name(name: &str, from: TypeId) -> Option<TypeId> {
         "timestamp" => TypeId::Timestamp,
         "timestamptz" => TypeId::Timestamptz,
         _ => return None,
-    };
-    (from == to || from == TypeId::Unknown || cast_context(from, to).is_some()).then_some(to)
+    })
 }
 
 pub use names::{type_by_name, type_id_name, type_name};
 
 mod names;
-pub mod unsupported;
 
 #[cfg(test)]
 mod tests;

@@ -50,8 +50,11 @@ impl<'a> Binder<'a> {
             let message = format!("{what} specified, but {name} is not an aggregate function");
             Err(at(SqlError::new(sqlstate::WRONG_OBJECT_TYPE, message), location))
         };
-        if c.agg_star && !registered {
-            resolve::resolve_function(name, &[]).map_err(|e| at(e, location))?;
+        if (c.agg_star || c.agg_distinct || c.agg_filter.is_some()) && !registered {
+            // What is missing may be an aggregate.
+            let args = self.exprs(&c.args)?;
+            let types: Vec<TypeId> = args.iter().map(|a| a.ty.id).collect();
+            resolve::resolve_function(name, &types).map_err(|e| at(e, location))?;
         }
         if c.agg_star {
             return not_aggregate(&format!("{name}(*)"));

@@ -17,7 +17,7 @@ use crate::parse::tree::{
     SortByDir, SortByNulls, node::Node as Kind,
 };
 use ondol_engine::{ColumnDef, IndexColumn, IndexKind};
-use ondol_types::{SqlError, SqlResult, TypeId, sqlstate};
+use ondol_types::{SqlError, SqlResult, TypeId, known, sqlstate};
 
 /// Bytes in a name.
 const MAX_NAME: usize = 63;
@@ -562,6 +562,7 @@ impl<'a> Binder<'a> {
                             SqlError::new(sqlstate::WRONG_OBJECT_TYPE, format!("\"{name}\" is not a table"));
                         return Err(error.hint("Use DROP INDEX to remove an index."));
                     }
+                    refuse(known::is_relation("", name), format_args!("catalog relation {name}"))?;
                     if !if_exists {
                         let message = format!("table \"{name}\" does not exist");
                         return Err(SqlError::new(sqlstate::UNDEFINED_TABLE, message));

@@ -8,7 +8,7 @@ use crate::bound::{Expr, ExprKind, From, JoinKind, Query, Rel, RelEntry, Target}
 use crate::foreign::{Argument, ForeignTable};
 use crate::parse::tree::{self, Alias, JoinType, Node, RangeVar, node::Node as Kind};
 use crate::plan::refs::MAX_RELS;
-use ondol_types::{SqlError, SqlResult, Type, sqlstate};
+use ondol_types::{SqlError, SqlResult, Type, known, sqlstate};
 use std::sync::Arc;
 
 type Columns = Vec<(String, Expr)>;
@@ -102,7 +102,7 @@ impl<'a> Binder<'a> {
 
     /// A table or a system view, with its columns.
     fn relation(&mut self, v: &RangeVar) -> SqlResult<(Rel, Vec<(String, Type)>)> {
-        check_schema(&v.catalogname, &v.schemaname, v.location)?;
+        reading_schema(v)?;
         if let Some(table) = self.catalog.table(&v.relname) {
             let columns = table.def.columns.iter().map(|c| (c.name.clone(), c.ty)).collect();
             return Ok((Rel::Table(table.clone()), columns));
@@ -119,7 +119,7 @@ impl<'a> Binder<'a> {
         &mut self,
         relation: &'a Option<RangeVar>,
     ) -> SqlResult<(std::sync::Arc<ondol_engine::Table>, From, Vec<Item>)> {
-        let v = super::tree::relation_name(relation)?;
+        let v = relation.as_ref().ok_or_else(|| unexpected("a missing relation"))?;
         let table = self.table(v)?;
         let alias = v.alias.as_ref();
         let name = alias.map_or(v.relname.as_str(), |a| &a.aliasname);
@@ -131,7 +131,7 @@ impl<'a> Binder<'a> {
 
     /// A table by name, for statements that change it.
     pub(super) fn table(&self, v: &RangeVar) -> SqlResult<std::sync::Arc<ondol_engine::Table>> {
-        check_schema(&v.catalogname, &v.schemaname, v.location)?;
+        reading_schema(v)?;
         match self.catalog.table(&v.relname) {
             Some(t) => Ok(t.clone()),
             None if system::view(&v.relname).is_some() => {
@@ -411,8 +411,20 @@ fn no_conflict(a: &[Item], b: &[Item]) -> SqlResult<()> {
     Ok(())
 }
 
-/// The error of a table that does not exist.
+/// Refuses schemas other than ours, by the whole name: a relation that is read or written has no error for its schema.
+fn reading_schema(v: &RangeVar) -> SqlResult<()> {
+    match v.schemaname.as_str() {
+        "" | "public" => check_schema(&v.catalogname, &v.schemaname, v.location),
+        _ if v.catalogname.is_empty() => Err(no_relation(v)),
+        schema => check_schema(&v.catalogname, schema, v.location),
+    }
+}
+
+/// The error of a table that is not there: PostgreSQL's own are not supported, others do not exist.
 pub fn no_relation(v: &RangeVar) -> SqlError {
+    if known::is_relation(&v.schemaname, &v.relname) {
+        return at(SqlError::unsupported(format_args!("catalog relation {}", v.relname)), v.location);
+    }
     let name =
         if v.schemaname.is_empty() { v.relname.clone() } else { format!("{}.{}", v.schemaname, v.relname) };
     let message = format!("relation \"{name}\" does not exist");

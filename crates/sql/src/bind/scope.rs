@@ -10,7 +10,7 @@ use super::Binder;
 use super::tree::at;
 use crate::bound::{Aggregate, Expr, ExprKind, Rel, RelEntry};
 use crate::parse::tree::{CommonTableExpr, SelectStmt};
-use ondol_types::{SqlError, SqlResult, Type, sqlstate};
+use ondol_types::{SqlError, SqlResult, Type, known, sqlstate};
 
 /// The part of a query that is being bound, which decides whether aggregates may stand there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -117,6 +117,16 @@ impl Level {
         (0..).map_while(|i| self.item_column(item, i)).collect()
     }
 
+    /// Whether an item is a table, under its own name or another.
+    fn is_table(&self, item: &Item) -> bool {
+        match item.columns {
+            ItemColumns::Rel(rel) => {
+                self.rels.get(usize::from(rel)).is_some_and(|r| matches!(r.rel, Rel::Table(_)))
+            }
+            ItemColumns::List(_) => false,
+        }
+    }
+
     /// The places of a name among the columns of an item: none, one, or the first two.
     fn find(&self, item: &Item, name: &str) -> (Option<usize>, bool) {
         let mut hits: (Option<usize>, bool) = (None, false);
@@ -160,6 +170,11 @@ fn ambiguous(name: &str, location: i32) -> SqlError {
 
 fn undefined(message: String, location: i32) -> SqlError {
     at(SqlError::new(sqlstate::UNDEFINED_COLUMN, message), location)
+}
+
+/// The error of a column that each of PostgreSQL's tables has.
+fn system_column(name: &str, location: i32) -> SqlError {
+    at(SqlError::unsupported(format_args!("system column \"{name}\"")), location)
 }
 
 impl<'a> Binder<'a> {
@@ -235,10 +250,9 @@ impl<'a> Binder<'a> {
         if let Some(arg) = self.function_argument(None, name) {
             return Ok(arg);
         }
-        if matches!(name, "ctid" | "xmin" | "xmax" | "cmin" | "cmax" | "tableoid")
-            && self.levels.iter().any(|l| !l.rels.is_empty())
-        {
-            return Err(at(SqlError::unsupported(format_args!("system column \"{name}\"")), location));
+        let is_table = |(_, l): (u16, &Level)| l.items.iter().any(|i| i.by_column && l.is_table(i));
+        if known::is_system_column(name) && self.visible_levels().any(is_table) {
+            return Err(system_column(name, location));
         }
         for (depth, level) in self.visible_levels() {
             let Some(item) = level.items.iter().find(|i| i.by_name && i.name == name) else { continue };
@@ -284,6 +298,9 @@ impl<'a> Binder<'a> {
             }
             return match place.and_then(|p| level.item_column(item, p)) {
                 Some((_, expr)) => Ok(outer(expr, depth)),
+                None if known::is_system_column(name) && level.is_table(item) => {
+                    Err(system_column(name, location))
+                }
                 None => Err(undefined(format!("column {table}.{name} does not exist"), location)),
             };
         }

@@ -4,7 +4,7 @@
 //! unknown place is -1, an absent string is empty.
 
 use crate::parse::tree::{self, Node, node::Node as Kind};
-use ondol_types::{SqlError, SqlResult, sqlstate};
+use ondol_types::{SqlError, SqlResult, known, sqlstate};
 
 /// Refuses what a statement says when it is said: `refuse(has_window, "window functions")?`.
 pub fn refuse(said: bool, feature: impl std::fmt::Display) -> SqlResult<()> {
@@ -81,8 +81,8 @@ pub fn check_schema(catalog: &str, schema: &str, location: i32) -> SqlResult<()>
     refuse_at(!catalog.is_empty(), "a database name before a schema", location)?;
     match schema {
         "" | "public" => Ok(()),
-        "pg_catalog" | "information_schema" => {
-            Err(at(SqlError::unsupported(format_args!("schema {schema}")), location))
+        known if known::is_schema(known) => {
+            Err(at(SqlError::unsupported(format_args!("schema {known}")), location))
         }
         other => Err(at(SqlError::new("3F000", format!("schema \"{other}\" does not exist")), location)),
     }

@@ -20,7 +20,7 @@ mod field;
 mod parse;
 mod word;
 mod write;
-mod zone;
+pub mod zone;
 
 pub use field::{
     date_part_timestamp, date_part_timestamptz, date_trunc_timestamp, date_trunc_timestamptz, extract_date,

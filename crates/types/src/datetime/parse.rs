@@ -36,6 +36,8 @@ enum Fault {
     DayOrMonth,
     Displacement,
     Zone(String),
+    /// A zone that PostgreSQL knows.
+    ZoneElsewhere(String),
 }
 
 impl Fault {
@@ -55,6 +57,7 @@ impl Fault {
                 sqlstate::INVALID_PARAMETER_VALUE,
                 format!("time zone \"{name}\" not recognized"),
             ),
+            Fault::ZoneElsewhere(name) => SqlError::unsupported(format_args!("time zone \"{name}\"")),
         }
     }
 }
@@ -303,6 +306,8 @@ struct Parts {
     julian: bool,
     bc: bool,
     afternoon: Option<bool>,
+    /// A zone that is not known here: refused when nothing else is wrong.
+    zone_elsewhere: Option<String>,
 }
 
 /// What the field before says about the next.
@@ -382,8 +387,10 @@ fn read(text: &str, ctx: &Context<'_>) -> Result<Moment, Fault> {
                     known::ZONE
                 } else {
                     match word(field) {
-                        None if *look == Look::Special => return Err(Fault::Format),
-                        // A word of letters alone that PostgreSQL does not know as a zone either.
+                        None if *look == Look::Word && zone::is_known(field) => {
+                            p.zone_elsewhere = Some(field.clone());
+                            known::ZONE
+                        }
                         None => return Err(Fault::Format),
                         Some(Word::Ignore) => continue,
                         Some(Word::TimeMark) => {
@@ -417,7 +424,10 @@ fn read(text: &str, ctx: &Context<'_>) -> Result<Moment, Fault> {
         _ => {}
     }
     p.finish()?;
-    Ok(Moment::Parts(p))
+    match p.zone_elsewhere {
+        Some(name) => Err(Fault::ZoneElsewhere(name)),
+        None => Ok(Moment::Parts(p)),
+    }
 }
 
 /// The digits at the start of a text as a number, 0 if there are none, and what follows.
@@ -567,13 +577,12 @@ impl Parts {
     /// A date-like field after the date: a zone's name, or a time run together with a zone.
     fn time_with_zone_or_zone(&mut self, field: &str) -> Result<u16, Fault> {
         if !field.starts_with(|c: char| c.is_ascii_digit()) {
-            return match zone::offset(field.trim_start_matches("etc/")) {
-                Some(east) => {
-                    self.zone_east = i64::from(east);
-                    Ok(known::ZONE)
-                }
-                None => Err(Fault::Zone(field.to_string())),
-            };
+            match zone::offset(field) {
+                Some(east) => self.zone_east = i64::from(east),
+                None if zone::is_known(field) => self.zone_elsewhere = Some(field.to_string()),
+                None => return Err(Fault::Zone(field.to_string())),
+            }
+            return Ok(known::ZONE);
         }
         if self.known & known::TIME != 0 {
             return Err(Fault::Format);

@@ -5,6 +5,8 @@
 //!
 //! Source: PostgreSQL 15's time zone abbreviation set "Default".
 
+use crate::known;
+
 /// Names in order, and seconds east of Greenwich.
 const ABBREVIATIONS: &[(&str, i32)] = &[
     ("acdt", 37800),
@@ -154,10 +156,26 @@ const ABBREVIATIONS: &[(&str, i32)] = &[
     ("zulu", 0),
 ];
 
-/// Seconds east of Greenwich of an abbreviation in lower case.
+/// Names of zones that are Greenwich's time.
+const GREENWICH: &[&str] = &["gmt", "gmt+0", "gmt-0", "gmt0", "greenwich", "uct", "universal", "utc", "zulu"];
+
+/// Seconds east of Greenwich of an abbreviation, or of a zone whose name means Greenwich's time; in lower case.
 pub fn offset(name: &str) -> Option<i32> {
-    let i = ABBREVIATIONS.binary_search_by(|a| a.0.cmp(name)).ok()?;
-    Some(ABBREVIATIONS[i].1)
+    match ABBREVIATIONS.binary_search_by(|a| a.0.cmp(name)) {
+        Ok(i) => Some(ABBREVIATIONS[i].1),
+        Err(_) => GREENWICH.contains(&name.strip_prefix("etc/").unwrap_or(name)).then_some(0),
+    }
+}
+
+/// Whether PostgreSQL takes a name as a zone: one of the time zone database, an abbreviation whose offset depends on
+/// the date, or a zone written out (`EST5EDT4`: letters, hours west of Greenwich, and perhaps more).
+pub fn is_known(name: &str) -> bool {
+    let letters = name.bytes().take_while(u8::is_ascii_alphabetic).count();
+    let rest = &name.as_bytes()[letters..];
+    let hours = match rest {
+        [b'+' | b'-', rest @ ..] | rest => rest.iter().take_while(|b| b.is_ascii_digit()).count(),
+    };
+    letters >= 3 && (1..=2).contains(&hours) || known::is_time_zone(name)
 }
 
 #[cfg(test)]
@@ -169,6 +187,10 @@ mod tests {
         assert!(ABBREVIATIONS.is_sorted_by(|a, b| a.0 < b.0));
         assert_eq!(offset("utc"), Some(0));
         assert_eq!(offset("est"), Some(-18_000));
+        assert_eq!(offset("etc/greenwich"), Some(0));
+        assert_eq!(offset("etc/est"), None);
         assert_eq!(offset("nowhere"), None);
+        assert!(is_known("europe/paris") && is_known("msk") && is_known("foo-3") && is_known("est5edt"));
+        assert!(!is_known("nowhere") && !is_known("fo3") && !is_known("foo+") && !is_known("foo/3"));
     }
 }

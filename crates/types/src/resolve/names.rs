@@ -1,6 +1,6 @@
 //! Names of types: from SQL text to a type, and back as messages and `format_type` write them.
 
-use crate::{SqlError, SqlResult, Type, TypeId, sqlstate};
+use crate::{SqlError, SqlResult, Type, TypeId, known, sqlstate};
 
 /// The longest char(n) and varchar(n).
 const MAX_CHAR: i32 = 10_485_760;
@@ -44,7 +44,7 @@ pub fn type_by_name(name: &str, modifiers: &[i32]) -> SqlResult<Type> {
         }
         "unknown" => TypeId::Unknown,
         "void" => TypeId::Void,
-        _ if super::unsupported::is_type(name) => {
+        _ if known::is_type(name) => {
             return Err(SqlError::unsupported(format_args!("type {name}")));
         }
         _ => {

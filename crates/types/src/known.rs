@@ -1,0 +1,171 @@
+//! The names that PostgreSQL 15 has: of functions, operators, types, relations, settings and time zones.
+//!
+//! - **K1** What is known here and absent in this database is refused as not supported (0A000); what is unknown here
+//!   does not exist, and has PostgreSQL's own error for that. There is no other list of what is missing.
+//! - **K2** The lists are those of a server's catalogue, made by `scripts/postgresql-names`; what this database has
+//!   is in them, too. They are read only when a name was not found, so they are plain text, searched from the start.
+
+const FUNCTIONS: &str = include_str!("known/functions.txt");
+const OPERATORS: &str = include_str!("known/operators.txt");
+const TYPES: &str = include_str!("known/types.txt");
+const RELATIONS: &str = include_str!("known/relations.txt");
+const SETTINGS: &str = include_str!("known/settings.txt");
+const ZONES: &str = include_str!("known/zones.txt");
+const ABBREVIATIONS: &str = include_str!("known/abbreviations.txt");
+
+/// Types that exist in definitions of columns only, and longer spellings of types that the grammar leaves as they are.
+const MORE_TYPES: &[&str] = &[
+    "bigserial",
+    "bit varying",
+    "real",
+    "serial",
+    "serial2",
+    "serial4",
+    "serial8",
+    "smallserial",
+    "time with time zone",
+    "time without time zone",
+];
+
+/// Columns that each table of PostgreSQL's has besides its own.
+const SYSTEM_COLUMNS: &[&str] = &["cmax", "cmin", "ctid", "tableoid", "xmax", "xmin"];
+
+/// The schemas whose relations PostgreSQL makes itself.
+const SCHEMAS: &[&str] = &["information_schema", "pg_catalog", "pg_toast"];
+
+fn has(list: &str, name: &str) -> bool {
+    list.lines().any(|l| l == name)
+}
+
+/// Whether PostgreSQL has a function, aggregate or window function of this name.
+pub fn is_function(name: &str) -> bool {
+    has(FUNCTIONS, name)
+}
+
+/// Whether PostgreSQL has an operator of this name, before its operand or between two.
+pub fn is_operator(name: &str, prefix: bool) -> bool {
+    let place = if prefix { "prefix " } else { "binary " };
+    OPERATORS.lines().any(|l| l.strip_prefix(place) == Some(name))
+}
+
+/// Whether PostgreSQL has a type of this name. An array of it is meant by the same name with `_` before it.
+pub fn is_type(name: &str) -> bool {
+    has(TYPES, name) || MORE_TYPES.contains(&name)
+}
+
+/// Whether PostgreSQL has a table or view of its own of this name, in a schema or (if that is empty) found without.
+pub fn is_relation(schema: &str, name: &str) -> bool {
+    let schema = if schema.is_empty() { "pg_catalog" } else { schema };
+    RELATIONS.lines().any(|l| l.split_once('.') == Some((schema, name)))
+}
+
+/// Whether PostgreSQL itself has a schema of this name, besides `public`.
+pub fn is_schema(name: &str) -> bool {
+    SCHEMAS.contains(&name)
+}
+
+/// Whether PostgreSQL's tables have a column of this name without its being defined.
+pub fn is_system_column(name: &str) -> bool {
+    SYSTEM_COLUMNS.contains(&name)
+}
+
+/// When a setting can be changed, as PostgreSQL's view `pg_settings` has it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SettingContext {
+    /// Never.
+    Internal,
+    /// When the server starts.
+    Postmaster,
+    /// When the server reads its configuration.
+    Sighup,
+    /// When a session begins.
+    Backend,
+    /// At any time.
+    User,
+}
+
+/// The context of a setting that PostgreSQL has.
+pub fn setting(name: &str) -> Option<SettingContext> {
+    let (_, context) =
+        SETTINGS.lines().filter_map(|l| l.split_once(' ')).find(|(n, _)| n.eq_ignore_ascii_case(name))?;
+    Some(match context {
+        "internal" => SettingContext::Internal,
+        "postmaster" => SettingContext::Postmaster,
+        "sighup" => SettingContext::Sighup,
+        "backend" | "superuser-backend" => SettingContext::Backend,
+        _ => SettingContext::User,
+    })
+}
+
+/// Whether PostgreSQL has a time zone of this name or abbreviation, in any case.
+pub fn is_time_zone(name: &str) -> bool {
+    let same = |l: &str| l.eq_ignore_ascii_case(name);
+    ZONES.lines().any(same) || ABBREVIATIONS.lines().any(same)
+}
+
+/// What PostgreSQL has and this database has not, for documentation. Types of rows and of arrays are left out: each is
+/// there with its relation or the type of its items.
+pub fn absent() -> [(&'static str, Vec<&'static str>); 2] {
+    let here =
+        |o: &(bool, &str)| crate::func::operators().iter().any(|d| d.name == o.1 && d.left.is_none() == o.0);
+    let mut operators: Vec<&str> = (OPERATORS.lines().filter_map(|l| l.split_once(' ')))
+        .map(|(place, name)| (place == "prefix", name))
+        .filter(|o| !here(o))
+        .map(|o| o.1)
+        .collect();
+    operators.sort_unstable();
+    operators.dedup();
+    let missing = |t: &&str| crate::resolve::type_by_name(t, &[]).is_err();
+    let types = TYPES.lines().chain(MORE_TYPES.iter().copied());
+    let mut types: Vec<&str> =
+        types.filter(|t| !t.starts_with('_') && !t.starts_with("pg_")).filter(missing).collect();
+    types.sort_unstable();
+    [("Operators", operators), ("Types", types)]
+}
+
+/// PostgreSQL's settings, for documentation.
+pub fn settings() -> impl Iterator<Item = &'static str> {
+    SETTINGS.lines().filter_map(|l| l.split_once(' ')).map(|l| l.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_lists_are_whole_and_in_order() {
+        for (list, least, some) in [
+            (FUNCTIONS, 2600, "pg_size_pretty"),
+            (OPERATORS, 80, "binary ->>"),
+            (TYPES, 400, "jsonb"),
+            (RELATIONS, 200, "information_schema.tables"),
+            (SETTINGS, 350, "work_mem user"),
+            (ZONES, 500, "Europe/Paris"),
+            (ABBREVIATIONS, 50, "MSK"),
+        ] {
+            assert!(list.lines().is_sorted_by(|a, b| a < b), "{some}");
+            assert!(list.lines().count() >= least, "{some}");
+            assert!(has(list, some), "{some}");
+        }
+        assert_eq!(setting("TimeZone"), Some(SettingContext::User));
+        assert_eq!(setting("block_size"), Some(SettingContext::Internal));
+        assert_eq!(setting("nothing"), None);
+        assert!(is_relation("", "pg_class") && is_relation("pg_catalog", "pg_class"));
+        assert!(is_relation("information_schema", "tables") && !is_relation("", "tables"));
+    }
+
+    /// What is here under a name that PostgreSQL has not would be an extension, or a gap in the lists.
+    #[test]
+    fn the_lists_hold_what_this_database_has() {
+        // Those with a mark in their names cannot be written in SQL.
+        for f in crate::func::all().filter(|f| !f.name.starts_with('$')) {
+            assert!(is_function(f.name), "{}", f.name);
+        }
+        for a in crate::agg::all() {
+            assert!(is_function(a.name), "{}", a.name);
+        }
+        for o in crate::func::operators() {
+            assert!(is_operator(o.name, o.left.is_none()), "{}", o.name);
+        }
+    }
+}
