@@ -26,7 +26,7 @@ pub use log::Wal;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering::Relaxed};
 use std::time::Instant;
 
 /// What is said of a marked database without its WAL.
@@ -43,6 +43,8 @@ pub struct Database {
     level: Level,
     /// The open WAL (D1).
     wal: *mut Wal,
+    /// That there is one, for threads that look for their own database.
+    has_wal: AtomicBool,
     /// The database is in our care, as far as this connection knows: settled when the WAL is opened (D2).
     cared: bool,
     /// `PRAGMA ondol_detach` was run: this connection takes the database into care no more.
@@ -125,6 +127,7 @@ impl Database {
             writable,
             level: Level::default(),
             wal: std::ptr::null_mut(),
+            has_wal: AtomicBool::new(false),
             cared: false,
             detached: false,
             index: std::ptr::null(),
@@ -147,6 +150,10 @@ impl Database {
     pub fn may_mean(&self, wal_name: &CStr) -> bool {
         let base = wal_name.to_bytes().strip_suffix(b"-wal");
         base == Some(self.path.to_bytes()) && self.level.get() >= ffi::LOCK_SHARED
+    }
+    /// Whether this database is about to open the WAL of this name, as far as another thread can tell.
+    pub fn may_open(&self, wal_name: &CStr) -> bool {
+        self.may_mean(wal_name) && !self.has_wal.load(Relaxed)
     }
     fn stock_wal(&self) -> CString {
         with_suffix(&self.path, "-wal")
@@ -515,6 +522,7 @@ impl Database {
             database: self,
             window,
         }));
+        self.has_wal.store(true, Relaxed);
         Ok((self.wal, out))
     }
 

@@ -3,9 +3,11 @@
 //! - **V1** A main database's file holds a [`Database`], a WAL's a [`Wal`], a mapped database's rollback journal a [`Journal`]; any other file is opened by `unix` in the
 //!   memory that SQLite gave, and is `unix`'s from then on.
 //! - **V2** SQLite names a connection's WAL by one string from the opening of its database to the closing; the address
-//!   of that string leads from the WAL's name to the database. A VFS above ours may hand down a string of its own: then the database is the one that
-//!   this thread has used last, if it is locked, and the name is its WAL's. SQLite opens, looks for and deletes a WAL under a lock on its
-//!   database, in a call that has just used the database's file, or, in exclusive locking mode, while nobody else can have a lock there.
+//!   of that string leads from the WAL's name to the database. A VFS above ours may hand down a string of its own.
+//!   A WAL is then opened for the only database of this name that is locked and has no WAL open; where several are, for the one of them that this
+//!   thread has used last; else it is an error. What is looked for or deleted is the WAL of the database that this thread has used last, if it is
+//!   locked and the name is its WAL's. SQLite does all this under a lock on the database, in a call that has just used the database's file, or, in
+//!   exclusive locking mode, on whatever thread, while nobody else can have a lock there.
 //! - **V3** No panic leaves a method: it is logged and becomes an error.
 //! - **V4** No memory mapping of databases (methods of version 2, without xFetch): mapped bytes would show the mark.
 use crate::below::{self, report};
@@ -71,6 +73,29 @@ fn database_of(wal_name: *const c_char) -> Option<*mut Database> {
     let database = last as *mut Database;
     // SAFETY: a name is a text; the database is there for as long as `all` is held, and what is looked at any thread may.
     unsafe { (*database).may_mean(CStr::from_ptr(wal_name)) }.then_some(database)
+}
+
+/// V2: the database that opens its WAL by this name, or why none can be told.
+fn database_opening(wal_name: *const c_char) -> Result<*mut Database, &'static str> {
+    let all = databases();
+    if let Some(at) = all.get(&(wal_name as usize)) {
+        return Ok(*at as *mut Database);
+    }
+    // SAFETY: a name is a text.
+    let name = unsafe { CStr::from_ptr(wal_name) };
+    // SAFETY: a database is there for as long as `all` is held, and what is looked at any thread may.
+    let waiting = |at: &&usize| unsafe { (*(**at as *mut Database)).may_open(name) };
+    let found: Vec<usize> = all.values().filter(waiting).copied().collect();
+    match found[..] {
+        [] => Err(
+            "no open database that is locked and has no WAL yet has this one: a VFS above ondol must keep the names of files",
+        ),
+        [only] => Ok(only as *mut Database),
+        _ if found.contains(&LAST.get()) => Ok(LAST.get() as *mut Database),
+        _ => Err(
+            "several connections may open this WAL, and this thread has used none of them last: a VFS above ondol must hand names through in the thread that it is called in",
+        ),
+    }
 }
 
 /// V3.
@@ -217,14 +242,10 @@ unsafe fn open_database(name: *const c_char, flags: c_int) -> Result<(*mut c_voi
 /// # Safety
 /// As `xOpen` for a WAL.
 unsafe fn open_wal(name: *const c_char, flags: c_int) -> Result<(*mut c_void, c_int), c_int> {
-    let Some(database) = database_of(name) else {
+    let database = database_opening(name).map_err(|why| {
         // SAFETY: a name is a text.
-        let path = unsafe { CStr::from_ptr(name) };
-        let error = io::Error::other(
-            "no database that this thread uses has such a WAL: a VFS above ondol must keep the names of files",
-        );
-        return Err(report("open", path, &error, ffi::CANTOPEN));
-    };
+        report("open", unsafe { CStr::from_ptr(name) }, &io::Error::other(why), ffi::CANTOPEN)
+    })?;
     // SAFETY: V2; the database is this connection's, and open.
     let (wal, out) = unsafe { (*database).open_wal(name, flags)? };
     Ok((wal.cast(), out))

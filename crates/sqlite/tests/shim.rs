@@ -2,8 +2,9 @@
 #![allow(unsafe_code)] // SQLite's C interface.
 mod common;
 use rusqlite::ffi;
-use std::ffi::{CStr, CString, c_char, c_int};
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::path::Path;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering::SeqCst};
 
 static BELOW: AtomicPtr<ffi::sqlite3_vfs> = AtomicPtr::new(std::ptr::null_mut());
@@ -52,8 +53,25 @@ unsafe extern "C" fn access(
     unsafe { (*below).xAccess.expect("a method")(below, own(name), flags, out) }
 }
 
+/// What SQLite's error log was told.
+static LOG: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+unsafe extern "C" fn hear(_: *mut c_void, _: c_int, message: *const c_char) {
+    // SAFETY: a message is a text.
+    let message = unsafe { CStr::from_ptr(message) };
+    LOG.lock().expect("a log").push(message.to_string_lossy().into_owned());
+}
+
 fn ondol() -> *mut ffi::sqlite3_vfs {
-    common::register();
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    ONCE.call_once(|| {
+        let hear: unsafe extern "C" fn(*mut c_void, c_int, *const c_char) = hear;
+        // SAFETY: SQLite is not in use yet; the function takes what this option's does.
+        let code =
+            unsafe { ffi::sqlite3_config(ffi::SQLITE_CONFIG_LOG, hear, std::ptr::null_mut::<c_void>()) };
+        assert_eq!(code, ffi::SQLITE_OK);
+        common::register();
+    });
     // SAFETY: a name; a VFS stays registered.
     let found = unsafe { ffi::sqlite3_vfs_find(c"ondol".as_ptr()) };
     assert!(!found.is_null());
@@ -138,8 +156,8 @@ fn nobody_gets_anothers_wal() {
             .spawn(move || {
                 let late = common::open(path, "vfs=shim&ondol=remap").expect("a connection");
                 assert!(late.query_row("SELECT count(*) FROM t", [], |_| Ok(())).is_err(), "it is locked");
-                let done = c.execute("INSERT INTO t VALUES(1)", []);
-                (c, done)
+                c.execute("INSERT INTO t VALUES(1)", []).expect("a row");
+                c
             })
             .join()
             .expect("a thread")
@@ -147,8 +165,54 @@ fn nobody_gets_anothers_wal() {
     drop(there);
     let stock = common::open(&path, "vfs=unix").expect("a stock file");
     let rows: i64 = stock.query_row("SELECT count(*) FROM t", [], |r| r.get(0)).expect("rows");
-    assert!(rows <= 1);
+    assert_eq!(rows, 1);
     assert_eq!(stock.query_row("PRAGMA integrity_check", [], |r| r.get(0)), Ok("ok".to_string()));
+}
+
+/// A thread that has used neither of two connections, both of which may be about to open their WAL.
+#[test]
+fn a_wal_that_two_may_mean_is_nobodys() {
+    let vfs = ondol();
+    let folder = common::folder();
+    let path = folder.path().join("two.db");
+    let open = || common::open(&path, "vfs=ondol&ondol=remap").expect("a database");
+    let all = [open(), open()];
+    all[0].execute_batch("CREATE TABLE t(b); INSERT INTO t VALUES(1)").expect("a table");
+    for c in &all {
+        // Locked until the transaction's end, and without a WAL.
+        c.execute_batch("BEGIN; SELECT b FROM t").expect("a transaction");
+    }
+    let open_as_a_stranger = |path: &Path| {
+        let name = CString::new(format!("{}-wal", path.display())).expect("a name");
+        std::thread::scope(|scope| {
+            let name = &name;
+            let vfs = AtomicPtr::new(vfs);
+            let opened = scope.spawn(move || {
+                let vfs = vfs.load(SeqCst);
+                // SAFETY: the VFS says how large a file is.
+                let mut file = vec![0u64; unsafe { (*vfs).szOsFile } as usize / 8 + 1];
+                let flags = ffi::SQLITE_OPEN_READWRITE | ffi::SQLITE_OPEN_CREATE | ffi::SQLITE_OPEN_WAL;
+                // SAFETY: a VFS's method, with memory for a file and a path that outlives it.
+                unsafe {
+                    (*vfs).xOpen.expect("a method")(
+                        vfs,
+                        name.as_ptr(),
+                        file.as_mut_ptr().cast(),
+                        flags,
+                        std::ptr::null_mut(),
+                    )
+                }
+            });
+            opened.join().expect("a thread")
+        })
+    };
+    assert_eq!(open_as_a_stranger(&path), ffi::SQLITE_CANTOPEN);
+    let heard = |what: &str| LOG.lock().expect("a log").iter().any(|line| line.contains(what));
+    assert!(heard("two.db-wal") && heard("several connections may open this WAL"));
+    drop(all);
+    assert_eq!(open_as_a_stranger(&folder.path().join("none.db")), ffi::SQLITE_CANTOPEN);
+    assert!(heard("none.db-wal") && heard("no open database that is locked"));
+    assert_eq!(names(folder.path()), ["two.db"]);
 }
 
 #[test]

@@ -38,6 +38,7 @@ impl Wal {
         // SAFETY: D1.
         let database = unsafe { &mut *self.database };
         database.wal = std::ptr::null_mut();
+        database.has_wal.store(false, Relaxed);
         if let Some(mut named) = self.window {
             named.window.fence();
             database.past += named.window.counts;
