@@ -1,0 +1,1 @@
+"""Kinds of cases: each module has `case(rng)`."""
