@@ -80,8 +80,24 @@ struct Explicit {
     failed: bool,
     /// The snapshot of the whole transaction is taken.
     started: bool,
-    savepoints: Vec<(String, Savepoint, Definitions)>,
+    savepoints: Vec<Mark>,
     time_us: i64,
+}
+
+impl Explicit {
+    /// Whether something may yet be written: also what is read-only since a savepoint is not once that is gone back to.
+    fn may_write(&self) -> bool {
+        self.access == Access::ReadWrite || self.savepoints.iter().any(|s| s.access == Access::ReadWrite)
+    }
+}
+
+/// A savepoint, and the transaction's state when it was set.
+#[derive(Clone)]
+struct Mark {
+    name: String,
+    savepoint: Savepoint,
+    definitions: Definitions,
+    access: Access,
 }
 
 /// How far definitions were changed, for savepoints.
@@ -266,7 +282,9 @@ impl Connection {
         });
         Ok(())
     }
-    /// Changes the mode of the open transaction; an error once it has taken its snapshot.
+    /// Changes the mode of the open transaction, given what of it is to be another: the level before it takes its snapshot and
+    /// outside of savepoints, and so from reading to writing; from writing to reading at any time, until the savepoint is
+    /// released or gone back to in which that was.
     pub fn set_transaction(&mut self, isolation: Option<Isolation>, access: Option<Access>) -> SqlResult<()> {
         let Some(e) = &mut self.explicit else {
             return Err(SqlError::new(
@@ -274,23 +292,22 @@ impl Connection {
                 "there is no transaction in progress",
             ));
         };
-        if let Some(i) = isolation
-            && i != e.isolation
-        {
+        let refused = |message: &str| Err(SqlError::new(sqlstate::ACTIVE_SQL_TRANSACTION, message));
+        if let Some(i) = isolation {
             if e.started {
-                return Err(SqlError::new(
-                    sqlstate::ACTIVE_SQL_TRANSACTION,
-                    "SET TRANSACTION ISOLATION LEVEL must be called before any query",
-                ));
+                return refused("SET TRANSACTION ISOLATION LEVEL must be called before any query");
+            }
+            if !e.savepoints.is_empty() {
+                return refused("SET TRANSACTION ISOLATION LEVEL must not be called in a subtransaction");
             }
             e.isolation = i
         }
         match access {
+            Some(Access::ReadWrite) if e.access == Access::ReadOnly && !e.savepoints.is_empty() => {
+                return refused("cannot set transaction read-write mode inside a read-only transaction");
+            }
             Some(Access::ReadWrite) if e.access == Access::ReadOnly && e.started => {
-                return Err(SqlError::new(
-                    sqlstate::ACTIVE_SQL_TRANSACTION,
-                    "transaction read-write mode must be set before any query",
-                ));
+                return refused("transaction read-write mode must be set before any query");
             }
             Some(a) => e.access = a,
             None => {}
@@ -326,7 +343,8 @@ impl Connection {
             self.rollback();
             return Ok(None);
         }
-        let read_write = e.access == Access::ReadWrite && e.started;
+        debug_assert!(self.session.is_open() || !e.started || !e.may_write());
+        let read_write = self.session.is_open();
         let seen = self.session.seen();
         self.explicit = None;
         let token = self.finish()?;
@@ -410,11 +428,12 @@ impl Connection {
         self.db.later.lock().extend(orphans);
     }
     pub fn savepoint(&mut self, name: &str) -> SqlResult<()> {
-        self.open_transaction("SAVEPOINT")?;
-        self.start_explicit()?;
-        let d = self.definitions();
-        let s = if self.session.is_open() { self.session.savepoint() } else { Savepoint::default() };
-        self.explicit.as_mut().expect("checked").savepoints.push((name.to_string(), s, d));
+        let access = self.open_transaction("SAVEPOINT")?.access;
+        let definitions = self.definitions();
+        // It is no query: a transaction that has not begun to read takes its snapshot later.
+        let savepoint = if self.session.is_open() { self.session.savepoint() } else { Savepoint::default() };
+        let mark = Mark { name: name.to_string(), savepoint, definitions, access };
+        self.explicit.as_mut().expect("checked").savepoints.push(mark);
         Ok(())
     }
     fn open_transaction(&self, what: &str) -> SqlResult<&Explicit> {
@@ -429,7 +448,7 @@ impl Connection {
     }
     fn find_savepoint(&self, name: &str, what: &str) -> SqlResult<usize> {
         let e = self.open_transaction(what)?;
-        e.savepoints.iter().rposition(|s| s.0 == name).ok_or_else(|| {
+        e.savepoints.iter().rposition(|s| s.name == name).ok_or_else(|| {
             SqlError::new(
                 sqlstate::INVALID_SAVEPOINT_SPECIFICATION,
                 format!("savepoint \"{name}\" does not exist"),
@@ -438,7 +457,9 @@ impl Connection {
     }
     pub fn release_savepoint(&mut self, name: &str) -> SqlResult<()> {
         let i = self.find_savepoint(name, "RELEASE SAVEPOINT")?;
-        self.explicit.as_mut().expect("found").savepoints.truncate(i);
+        let e = self.explicit.as_mut().expect("found");
+        e.access = e.savepoints[i].access;
+        e.savepoints.truncate(i);
         Ok(())
     }
     pub fn rollback_to_savepoint(&mut self, name: &str) -> SqlResult<()> {
@@ -446,15 +467,16 @@ impl Connection {
         let e = self.explicit.as_mut().expect("found");
         e.savepoints.truncate(i + 1);
         e.failed = false;
-        let (_, s, d) = e.savepoints[i].clone();
+        let mark = e.savepoints[i].clone();
+        e.access = mark.access;
         if self.session.is_open()
-            && let Err(e) = self.session.rollback_to(s)
+            && let Err(e) = self.session.rollback_to(mark.savepoint)
         {
             // The log took no more: only a full rollback is left.
             self.fail();
             return Err(error::kernel(e));
         }
-        self.restore(&d);
+        self.restore(&mark.definitions);
         Ok(())
     }
     /// Whether commits wait for durability (`synchronous_commit`).
@@ -489,14 +511,14 @@ impl Connection {
         let Some(e) = &mut self.explicit else { return Ok(()) };
         let first = !e.started;
         e.started = true;
-        let (isolation, access) = (e.isolation, e.access);
-        if first && access == Access::ReadWrite {
+        let isolation = e.isolation;
+        if first && e.may_write() {
             self.session.begin(isolation)
         }
         if first || isolation == Isolation::ReadCommitted {
-            match access {
-                Access::ReadWrite => self.session.snapshot_newest(),
-                Access::ReadOnly => self.session.snapshot_visible(),
+            match self.session.is_open() {
+                true => self.session.snapshot_newest(),
+                false => self.session.snapshot_visible(),
             }
         }
         Ok(())

@@ -7,25 +7,9 @@
 //!   refuses (SAVEPOINT outside a transaction) is refused.
 use crate::output::Output;
 use crate::session::Session;
-use ondol_engine::{Access, Isolation};
+use ondol_engine::Access;
+use ondol_sql::level::IsolationLevel;
 use ondol_types::{SqlError, SqlResult, sqlstate};
-
-pub(crate) fn isolation_name(of: Isolation) -> &'static str {
-    match of {
-        Isolation::ReadCommitted => "read committed",
-        Isolation::RepeatableRead => "repeatable read",
-        Isolation::Serializable => "serializable",
-    }
-}
-
-/// READ UNCOMMITTED is READ COMMITTED, as in PostgreSQL.
-pub(crate) fn isolation_of(name: &str) -> Isolation {
-    match name {
-        "serializable" => Isolation::Serializable,
-        "repeatable read" => Isolation::RepeatableRead,
-        _ => Isolation::ReadCommitted,
-    }
-}
 
 /// Whether a failed transaction takes the statement (X2), by its first word.
 pub(crate) fn ends_failed(text: &str) -> bool {
@@ -78,26 +62,30 @@ impl Session {
     /// Starts a transaction, with the session's defaults where nothing is said.
     pub(crate) fn start_transaction(
         &mut self,
-        isolation: Option<Isolation>,
+        level: Option<IsolationLevel>,
         access: Option<Access>,
     ) -> SqlResult<()> {
         if self.connection.in_transaction() {
+            // What it says of the transaction's mode is obeyed (X3).
             self.warn(sqlstate::ACTIVE_SQL_TRANSACTION, "there is already a transaction in progress");
-            return Ok(());
+            return self.change_transaction(level, access);
         }
-        let isolation =
-            isolation.unwrap_or_else(|| isolation_of(self.settings.get("default_transaction_isolation")));
+        let level = level.unwrap_or_else(|| {
+            let default = self.settings.get("default_transaction_isolation");
+            IsolationLevel::of_name(default).unwrap_or(IsolationLevel::ReadCommitted)
+        });
         let read_only = match access {
             Some(a) => a == Access::ReadOnly,
             None => self.settings.is_on("default_transaction_read_only"),
         };
         let mark = self.settings.mark();
-        self.connection.begin(isolation, if read_only { Access::ReadOnly } else { Access::ReadWrite })?;
+        self.connection
+            .begin(level.isolation(), if read_only { Access::ReadOnly } else { Access::ReadWrite })?;
         self.transactions += 1;
         self.marks.clear();
         self.marks.push((String::new(), mark));
         self.fresh = true;
-        self.settings.set_for_transaction("transaction_isolation", isolation_name(isolation));
+        self.settings.set_for_transaction("transaction_isolation", level.name());
         self.settings.set_for_transaction("transaction_read_only", if read_only { "on" } else { "off" });
         Ok(())
     }
@@ -185,6 +173,9 @@ impl Session {
         if let Some(i) = self.marks.iter().skip(1).rposition(|m| m.0 == name) {
             self.marks.truncate(i + 1)
         }
+        // What was made read-only since the savepoint is as it was.
+        let read_only = self.connection.transaction_access() == Some(Access::ReadOnly);
+        self.settings.set_for_transaction("transaction_read_only", if read_only { "on" } else { "off" });
         Ok(())
     }
 
@@ -202,21 +193,22 @@ impl Session {
         Ok(())
     }
 
-    /// SET TRANSACTION, before the transaction's first statement; SET SESSION CHARACTERISTICS sets the defaults.
+    /// SET TRANSACTION; SET SESSION CHARACTERISTICS sets the defaults.
     pub(crate) fn set_transaction(
         &mut self,
-        isolation: Option<Isolation>,
+        level: Option<IsolationLevel>,
         access: Option<Access>,
         session: bool,
     ) -> SqlResult<()> {
-        let read_only = access.map(|a| if a == Access::ReadOnly { "on" } else { "off" });
         if session {
-            if let Some(i) = isolation {
-                self.settings.set("default_transaction_isolation", Some(isolation_name(i)), false)?;
+            if let Some(l) = level {
+                self.settings.set("default_transaction_isolation", Some(l.name()), false)?;
             }
-            if let Some(r) = read_only {
-                self.settings.set("default_transaction_read_only", Some(r), false)?;
+            if let Some(a) = access {
+                let value = if a == Access::ReadOnly { "on" } else { "off" };
+                self.settings.set("default_transaction_read_only", Some(value), false)?;
             }
+            self.settings_changed();
             return Ok(());
         }
         if !self.connection.in_transaction() {
@@ -226,16 +218,27 @@ impl Session {
             );
             return Ok(());
         }
-        let current = isolation_of(self.settings.get("transaction_isolation"));
-        let wanted = isolation.unwrap_or(current);
-        let was_read_only = self.settings.is_on("transaction_read_only");
-        let read_only = read_only.map_or(was_read_only, |r| r == "on");
-        if (wanted, read_only) == (current, was_read_only) {
+        self.change_transaction(level, access)
+    }
+
+    /// Changes the mode of the transaction, if there is one, where it is to be another.
+    pub(crate) fn change_transaction(
+        &mut self,
+        level: Option<IsolationLevel>,
+        access: Option<Access>,
+    ) -> SqlResult<()> {
+        if !self.connection.in_transaction() {
             return Ok(());
         }
-        self.connection.set_transaction(isolation, access)?;
-        self.settings.set_for_transaction("transaction_isolation", isolation_name(wanted));
-        self.settings.set_for_transaction("transaction_read_only", if read_only { "on" } else { "off" });
+        if let Some(l) = level.filter(|l| l.name() != self.settings.get("transaction_isolation")) {
+            self.connection.set_transaction(Some(l.isolation()), None)?;
+            self.settings.set_for_transaction("transaction_isolation", l.name());
+        }
+        if let Some(a) = access {
+            self.connection.set_transaction(None, Some(a))?;
+            let value = if a == Access::ReadOnly { "on" } else { "off" };
+            self.settings.set_for_transaction("transaction_read_only", value);
+        }
         Ok(())
     }
 }

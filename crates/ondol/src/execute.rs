@@ -1,6 +1,6 @@
 //! Statements that are not compiled: each variant of the binder's [`Statement`] and what is done for it.
 use crate::output::Output;
-use crate::planned::{Named, Plan, Ready, column};
+use crate::planned::{Named, Plan, Ready, column, tag_name};
 use crate::rows::{Column, Rows};
 use crate::session::Session;
 use ondol_engine::{Access, Catalog, FunctionDef, Isolation, STALE};
@@ -8,6 +8,7 @@ use ondol_sql::bind;
 use ondol_sql::bound::{Bound, Expr, NewIndex, Query, Statement, Target};
 use ondol_sql::code::explain;
 use ondol_sql::interpret::rows::Row;
+use ondol_sql::level::IsolationLevel;
 use ondol_sql::parse;
 use ondol_types::{SqlError, SqlResult, TypeId, Value, ValueRef, sqlstate};
 use std::sync::Arc;
@@ -105,7 +106,11 @@ impl Session {
                 self.database.engine.checkpoint()?;
                 out.done("CHECKPOINT", None)
             }
-            Statement::Discard => {
+            Statement::Discard { all: false } => {
+                self.plans.forget();
+                out.done("DISCARD PLANS", None)
+            }
+            Statement::Discard { all: true } => {
                 if self.connection.in_transaction() {
                     return Err(SqlError::new(
                         sqlstate::ACTIVE_SQL_TRANSACTION,
@@ -117,6 +122,10 @@ impl Session {
                 self.settings_changed();
                 out.done("DISCARD ALL", None)
             }
+            Statement::Nothing { tag: "VACUUM", .. } if self.in_transaction() => Err(SqlError::new(
+                sqlstate::ACTIVE_SQL_TRANSACTION,
+                "VACUUM cannot run inside a transaction block",
+            )),
             Statement::Nothing { tag, notice } => {
                 if !notice.is_empty() {
                     self.notice("00000", notice.clone());
@@ -222,34 +231,31 @@ impl Session {
         let tag = if reset { "RESET" } else { "SET" };
         let in_transaction = self.connection.in_transaction();
         match name.to_ascii_lowercase().as_str() {
-            // These are the transaction's own properties.
-            "transaction_isolation" if !reset => {
-                let Some(v) = value else {
-                    return Err(SqlError::unsupported("SET transaction_isolation TO DEFAULT"));
-                };
-                // Its spelling is checked by setting the default there and back.
-                let mark = self.settings.mark();
-                let checked = self.settings.set("default_transaction_isolation", Some(v), true);
-                let wanted = crate::control::isolation_of(self.settings.get("default_transaction_isolation"));
-                self.settings.go_back(&mark);
-                checked?;
-                self.set_transaction(Some(wanted), None, false)?;
+            // These are the transaction's own properties. Outside of one they are checked, and last as long as the
+            // statement.
+            "transaction_isolation" => {
+                if reset && !in_transaction {
+                    self.warn(
+                        sqlstate::NO_ACTIVE_SQL_TRANSACTION,
+                        "RESET TRANSACTION can only be used in transaction blocks",
+                    );
+                } else if local && !in_transaction {
+                    self.warn_local();
+                }
+                let wanted = IsolationLevel::of_name(&self.checked("transaction_isolation", value)?);
+                self.change_transaction(wanted, None)?;
             }
-            "transaction_read_only" if !reset => {
-                let mark = self.settings.mark();
-                let checked = self.settings.set("default_transaction_read_only", value, true);
-                let on = self.settings.is_on("default_transaction_read_only");
-                self.settings.go_back(&mark);
-                checked?;
+            "transaction_read_only" => {
+                if local && !in_transaction {
+                    self.warn_local();
+                }
+                let on = self.checked("transaction_read_only", value)? == "on";
                 let access = if on { Access::ReadOnly } else { Access::ReadWrite };
-                self.set_transaction(None, Some(access), false)?;
+                self.change_transaction(None, Some(access))?;
             }
             _ if local && !in_transaction => {
                 self.settings.show(name)?;
-                self.warn(
-                    sqlstate::NO_ACTIVE_SQL_TRANSACTION,
-                    "SET LOCAL can only be used in transaction blocks",
-                );
+                self.warn_local();
             }
             _ => {
                 self.settings.set(name, value, local)?;
@@ -259,19 +265,32 @@ impl Session {
         out.done(tag, None)
     }
 
+    fn warn_local(&mut self) {
+        self.warn(sqlstate::NO_ACTIVE_SQL_TRANSACTION, "SET LOCAL can only be used in transaction blocks");
+    }
+
+    /// A value as a setting would have it; the setting is left alone.
+    fn checked(&mut self, name: &'static str, value: Option<&str>) -> SqlResult<String> {
+        let mark = self.settings.mark();
+        let done = self.settings.set(name, value, true);
+        let value = self.settings.get(name).to_string();
+        self.settings.go_back(&mark);
+        done.map(|_| value)
+    }
+
     fn show(&mut self, name: &str, out: &mut dyn Output) -> SqlResult<()> {
+        if !self.connection.in_transaction() {
+            let level = self.settings.get("default_transaction_isolation").to_string();
+            let read_only = self.settings.get("default_transaction_read_only").to_string();
+            self.settings.set_for_transaction("transaction_isolation", level);
+            self.settings.set_for_transaction("transaction_read_only", read_only);
+        }
         if name.eq_ignore_ascii_case("all") {
             let columns: Arc<[Column]> =
                 ["name", "setting", "description"].iter().map(|n| column(n, TypeId::Text)).collect();
             let all = self.settings.all();
             give(columns, all.iter().map(|(n, v, a)| [*n, v.as_str(), *a]), out)?;
         } else {
-            if !self.connection.in_transaction() {
-                let level = self.settings.get("default_transaction_isolation").to_string();
-                let read_only = self.settings.get("default_transaction_read_only").to_string();
-                self.settings.set_for_transaction("transaction_isolation", level);
-                self.settings.set_for_transaction("transaction_read_only", read_only);
-            }
             let (name, value) = self.settings.show(name)?;
             give(Arc::new([column(name, TypeId::Text)]), [[value.as_str()]].into_iter(), out)?;
         }
@@ -453,6 +472,9 @@ impl Session {
             }
             _ => return Err(SqlError::unsupported("EXPLAIN of a utility statement")),
         };
+        if analyze && plan.program.writes {
+            self.refuse_read_only(tag_name(plan.program.tag))?;
+        }
         let (lines, token) = if analyze {
             self.analyze(&plan, &values)?
         } else {

@@ -145,7 +145,8 @@ fn is_stale(e: &SqlError) -> bool {
     e.sqlstate() == STALE
 }
 
-fn tag_name(tag: Tag) -> &'static str {
+/// What a statement that writes is called in messages.
+pub(crate) fn tag_name(tag: Tag) -> &'static str {
     match tag {
         // Locking rows is writing.
         Tag::Select => "SELECT FOR UPDATE",

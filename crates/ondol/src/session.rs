@@ -322,7 +322,7 @@ impl Session {
                 "there is already a transaction in progress",
             ));
         }
-        self.start_transaction(Some(isolation), None)
+        self.start_transaction(Some(isolation.into()), None)
     }
 
     /// Commits; durable when this returns, unless `synchronous_commit` is off. The token names the commit, if anything was written.

@@ -386,9 +386,13 @@ impl Settings {
         }));
         Settings { now: values.clone(), lasting: values }
     }
-    /// As the session began.
+    /// As the session began, but for the mode of the running transaction.
     pub fn reset(&mut self) {
-        *self = Settings::new(self.get("log_ring").to_string())
+        let mut new = Settings::new(self.get("log_ring").to_string());
+        for name in ["transaction_isolation", "transaction_read_only"] {
+            new.set_for_transaction(name, self.get(name).to_string());
+        }
+        *self = new
     }
 
     /// The value as stored: times in milliseconds, booleans as on and off. For names in the table.

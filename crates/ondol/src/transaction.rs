@@ -104,7 +104,7 @@ impl Session {
             )
             .hint("Transaction::savepoint begins a part that can be undone by itself."));
         }
-        self.start_transaction(options.isolation, options.access)?;
+        self.start_transaction(options.isolation.map(Into::into), options.access)?;
         Ok(Transaction { number: self.transactions, session: self })
     }
 

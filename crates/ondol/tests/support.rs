@@ -257,7 +257,7 @@ const FORMS: &[(&str, &[(&str, &str)])] = &[
             ("DECLARE CURSOR, FETCH, MOVE, CLOSE", "DECLARE c CURSOR FOR SELECT 1"),
             ("LISTEN, NOTIFY", "LISTEN x"),
             ("CHECKPOINT", "!CHECKPOINT"),
-            ("DISCARD ALL", "!DISCARD ALL"),
+            ("DISCARD ALL, DISCARD PLANS", "!DISCARD PLANS"),
         ],
     ),
 ];

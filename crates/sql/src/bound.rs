@@ -7,8 +7,9 @@
 //!   A subquery that is evaluated then refers to them by [`ExprKind::GroupOuter`] and an aggregate's depth.
 //! - **B3** `depth` counts query levels outwards: 0 is the query the expression stands in.
 use crate::foreign::ForeignTable;
+use crate::level::IsolationLevel;
 use ondol_engine::{
-    Access, ColumnDef, FunctionDef, IndexColumn, IndexKind, Isolation, LockStrength, Returns, Table, Wait,
+    Access, ColumnDef, FunctionDef, IndexColumn, IndexKind, LockStrength, Returns, Table, Wait,
 };
 use ondol_types::agg::AggId;
 use ondol_types::func::FuncId;
@@ -390,11 +391,11 @@ pub enum Statement {
         if_exists: bool,
     },
     Begin {
-        isolation: Option<Isolation>,
+        isolation: Option<IsolationLevel>,
         access: Option<Access>,
     },
     SetTransaction {
-        isolation: Option<Isolation>,
+        isolation: Option<IsolationLevel>,
         access: Option<Access>,
         session: bool,
     },
@@ -428,7 +429,10 @@ pub enum Statement {
         text: String,
     },
     Checkpoint,
-    Discard,
+    /// DISCARD ALL, or else DISCARD PLANS.
+    Discard {
+        all: bool,
+    },
     /// Accepted because it means nothing in memory; the text says so.
     Nothing {
         tag: &'static str,

@@ -12,5 +12,6 @@ pub mod code;
 pub mod copy;
 pub mod foreign;
 pub mod interpret;
+pub mod level;
 pub mod parse;
 pub mod plan;

@@ -9,10 +9,11 @@ use super::tree::{
 use super::types::bind_type;
 use super::{Binder, accepted, coerce, name_of};
 use crate::bound::{Expr, Statement};
+use crate::level::IsolationLevel;
 use crate::parse::Raw;
 use crate::parse::lexer::{Token, TokenKind, Tokens};
 use crate::parse::tree::{self, DiscardMode, Node, TransactionStmtKind, VariableSetKind, node::Node as Kind};
-use ondol_engine::{Access, Isolation};
+use ondol_engine::Access;
 use ondol_types::cast::CastContext;
 use ondol_types::{SqlError, SqlResult, Type, TypeId, sqlstate};
 
@@ -49,9 +50,13 @@ impl<'a> Binder<'a> {
             Kind::ExplainStmt(s) => self.explain(s, raw),
             Kind::CheckPointStmt(_) => Ok(Statement::Checkpoint),
             Kind::DiscardStmt(s) => match s.target() {
-                DiscardMode::DiscardAll => Ok(Statement::Discard),
-                DiscardMode::DiscardPlans => Err(SqlError::unsupported("DISCARD PLANS")),
-                _ => Ok(nothing("DISCARD", accepted::TEMPORARY_DISCARD)),
+                DiscardMode::DiscardAll => Ok(Statement::Discard { all: true }),
+                DiscardMode::DiscardPlans => Ok(Statement::Discard { all: false }),
+                DiscardMode::DiscardSequences => {
+                    Ok(nothing("DISCARD SEQUENCES", accepted::TEMPORARY_DISCARD))
+                }
+                DiscardMode::DiscardTemp => Ok(nothing("DISCARD TEMP", accepted::TEMPORARY_DISCARD)),
+                DiscardMode::Undefined => Err(unexpected("DISCARD")),
             },
             Kind::VacuumStmt(s) => {
                 for r in &s.rels {
@@ -239,18 +244,14 @@ fn nothing(tag: &'static str, what: accepted::Accepted) -> Statement {
 }
 
 /// ISOLATION LEVEL, READ ONLY and READ WRITE; the last of a kind counts.
-fn transaction_modes(nodes: &[Node]) -> SqlResult<(Option<Isolation>, Option<Access>)> {
+fn transaction_modes(nodes: &[Node]) -> SqlResult<(Option<IsolationLevel>, Option<Access>)> {
     let (mut isolation, mut access) = (None, None);
     for o in options(nodes)? {
         match o.defname.as_str() {
             "transaction_isolation" => {
-                isolation = Some(match option_text(o)?.unwrap_or_default().as_str() {
-                    // As PostgreSQL does, with the stronger level.
-                    "read uncommitted" | "read committed" => Isolation::ReadCommitted,
-                    "repeatable read" => Isolation::RepeatableRead,
-                    "serializable" => Isolation::Serializable,
-                    _ => return Err(unexpected("an isolation level")),
-                });
+                let name = option_text(o)?.unwrap_or_default();
+                let level = IsolationLevel::of_name(&name);
+                isolation = Some(level.ok_or_else(|| unexpected("an isolation level"))?);
             }
             "transaction_read_only" => {
                 access = Some(if option_bool(o)? { Access::ReadOnly } else { Access::ReadWrite });

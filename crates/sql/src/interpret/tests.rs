@@ -143,7 +143,10 @@ impl Db {
             }
             Statement::Begin { isolation, access } => self
                 .connection
-                .begin(isolation.unwrap_or_default(), access.unwrap_or(ondol_engine::Access::ReadWrite))
+                .begin(
+                    isolation.map_or(ondol_engine::Isolation::default(), |l| l.isolation()),
+                    access.unwrap_or(ondol_engine::Access::ReadWrite),
+                )
                 .map(|()| 0),
             Statement::Commit => self.connection.commit().map(|_| 0),
             Statement::Rollback => {
