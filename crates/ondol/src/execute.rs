@@ -490,7 +490,7 @@ impl Session {
 /// The one statement of a text that was prepared.
 fn parse_one(text: &str, catalog: &Catalog, types: &[TypeId]) -> SqlResult<Bound> {
     match parse::parse(text)?.first() {
-        Some(raw) => bind::Binder::new(catalog, text, types).with_foreign(&crate::innodb::Files).bind(raw),
+        Some(raw) => bind::Binder::new(catalog, text, types).with_foreign(&crate::foreign::Files).bind(raw),
         None => Err(SqlError::unsupported("EXPLAIN of an empty statement")),
     }
 }

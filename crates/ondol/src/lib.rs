@@ -32,12 +32,24 @@
 //! | see what takes memory | [`Database::memory`] |
 //! | move bulk data | [`Session::copy_in`], [`Session::copy_out`] |
 //!
+//! Built with `default-features = false` it is the engine and SQL alone. What else there is, cargo's features add; a statement that needs one that is not built in is refused
+//! with SQLSTATE 0A000.
+//!
+//! | feature | is |
+//! | --- | --- |
+//! | `scan` | several threads for one statement's scan of a large table |
+//! | `columnar` | COPY to and from Parquet, with `scan` |
+//! | `innodb` | tables of MySQL and MariaDB: `innodb_scan` in SQL, and `Session::import`, with `scan` |
+//! | `command` | the command `ondol`, with `innodb` |
+//!
 //! Errors are PostgreSQL's: a SQLSTATE, a message, often a position and a hint ([`Error`]).
 //!
 //! Owns: sessions, settings, the plan cache, the outcome of statements. Must not know: how rows are stored, how
 //! the log is written, what statements mean; those are the crates below.
 #![forbid(unsafe_code)]
 
+#[cfg(not(feature = "scan"))]
+mod alone;
 pub mod backup;
 mod batch;
 pub mod check;
@@ -50,8 +62,12 @@ mod database;
 mod define;
 pub mod dump;
 mod execute;
+mod foreign;
+#[cfg(feature = "innodb")]
 mod import;
+#[cfg(feature = "innodb")]
 mod innodb;
+#[cfg(feature = "innodb")]
 mod leaves;
 mod load;
 mod output;
@@ -70,10 +86,12 @@ mod transaction;
 mod transfer;
 mod unfinished;
 mod watch;
+#[cfg(feature = "scan")]
 mod workers;
 
 pub use batch::Batch;
 pub use database::{Database, OpenOptions, Opened, Opening};
+#[cfg(feature = "innodb")]
 pub use import::{Import, Imported};
 pub use ondol_durability::recovery::Progress as RecoveryProgress;
 pub use ondol_durability::ring_file::Promise as LogRingPromise;
@@ -81,6 +99,7 @@ pub use ondol_engine::{
     Catalog, ColumnDef, FunctionDef, IndexDef, IndexKind, Isolation, LogRing, Memory, MemoryKind, MemoryPart,
     Returns, Table, TableDef, Token, Waiter,
 };
+#[cfg(feature = "innodb")]
 pub use ondol_innodb::value::ZeroDates;
 pub use ondol_types::resolve::type_name;
 pub use ondol_types::{

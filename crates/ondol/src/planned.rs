@@ -257,7 +257,7 @@ impl Session {
             return Err(SqlError::new(sqlstate::SYNTAX_ERROR, "one statement at a time can be run here"));
         }
         let catalog = self.connection.catalog();
-        let binder = bind::Binder::new(&catalog, text, types).with_foreign(&crate::innodb::Files);
+        let binder = bind::Binder::new(&catalog, text, types).with_foreign(&crate::foreign::Files);
         let bound = match self.settings.is_on("check_function_bodies") {
             true => binder.bind(raw)?,
             false => binder.without_checking_bodies().bind(raw)?,

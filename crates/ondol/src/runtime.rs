@@ -246,6 +246,7 @@ impl Session {
         {
             return done.map(|d| (d.rows_affected, d.token));
         }
+        #[cfg(feature = "scan")]
         if plan.parted.is_some_and(|p| p.is_grouped())
             && let workers @ 1.. = self.workers_for(plan)
         {

@@ -49,6 +49,7 @@ impl Prepared {
 type OnNotice = Box<dyn FnMut(&Notice) + Send>;
 
 /// Kilobytes of a page.
+#[cfg(feature = "scan")]
 const PAGE_KB: usize = 4;
 
 /// What of the settings each statement looks at.
@@ -61,7 +62,9 @@ pub(crate) struct Quick {
     /// Neither that nor a timeout.
     pub is_plain: bool,
     /// Threads that may read a table for a statement, if it has so many pages.
+    #[cfg(feature = "scan")]
     pub workers: usize,
+    #[cfg(feature = "scan")]
     pub parted_pages: usize,
 }
 
@@ -75,7 +78,9 @@ impl Quick {
             timeout,
             own_transaction,
             is_plain: timeout.is_none() && !own_transaction,
+            #[cfg(feature = "scan")]
             workers: settings.number("max_parallel_workers_per_gather"),
+            #[cfg(feature = "scan")]
             parted_pages: settings.number("min_parallel_table_scan_size").div_ceil(PAGE_KB),
         }
     }

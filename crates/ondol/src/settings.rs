@@ -335,7 +335,7 @@ const MOST_THREADS: i64 = 1024;
 /// The default: the cores, if there are several.
 fn threads() -> String {
     let cores = ondol_base::thread::parallelism();
-    if cores > 1 { cores.min(MOST_THREADS as usize) } else { 0 }.to_string()
+    if cores > 1 && cfg!(feature = "scan") { cores.min(MOST_THREADS as usize) } else { 0 }.to_string()
 }
 
 /// Kilobytes of `1024` (blocks), `512kB`, `8 MB`, `1GB`, `1TB`, `8192B`; in whole blocks.
@@ -407,6 +407,7 @@ impl Settings {
     }
 
     /// A number of threads, or of kilobytes.
+    #[cfg(any(feature = "scan", test))]
     pub fn number(&self, name: &'static str) -> usize {
         self.get(name).parse().unwrap_or(0)
     }
@@ -462,6 +463,10 @@ impl Settings {
                 })?
                 .to_string(),
             (Some(v), Kind::Threads) => match v.trim().parse::<i64>() {
+                Ok(n) if cfg!(not(feature = "scan")) && (1..=MOST_THREADS).contains(&n) => {
+                    return Err(SqlError::unsupported(format!("{} = {n}", s.name))
+                        .detail("This build is without cargo's feature \"scan\"."));
+                }
                 Ok(n) if (0..=MOST_THREADS).contains(&n) => n.to_string(),
                 Ok(n) => {
                     return Err(SqlError::new(

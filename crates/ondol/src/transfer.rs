@@ -8,6 +8,7 @@ use ondol_engine::error::io_state;
 use ondol_engine::{Charge, Token};
 use ondol_sql::bound::{Bound, Copy, CopyEnd, CopyFormat, CopyOptions, Query, Statement};
 use ondol_sql::copy::{Lines, Writer};
+#[cfg(feature = "scan")]
 use ondol_sql::interpret::Nowhere;
 use ondol_sql::interpret::rows::Row;
 use ondol_types::{SqlError, SqlResult, Type, sqlstate};
@@ -21,6 +22,7 @@ const BLOCK: usize = 1 << 18;
 /// Room for them: so little that it counts as none of a statement's memory.
 const ROOM: usize = BLOCK + 4096;
 /// Bytes of a part's text that a worker hands over in one piece.
+#[cfg(feature = "scan")]
 const PIECE: usize = 4 << 20;
 
 fn file_error(path: &str, what: &str, e: std::io::Error) -> SqlError {
@@ -108,6 +110,7 @@ impl Session {
                 CopyEnd::File(path) => {
                     let to = Path::new(path);
                     let create = |e| file_error(path, "create", e);
+                    #[cfg(feature = "innodb")]
                     if ondol_innodb::space::is_read(to) {
                         let why = format!("\"{path}\" is a tablespace that is being read");
                         return Err(SqlError::new(sqlstate::OBJECT_IN_USE, why)
@@ -170,11 +173,13 @@ impl Session {
             |e: std::io::Error| SqlError::new(io_state(&e), format!("could not write COPY data: {e}"));
         let mut text = Text::new(plan, options, self.connection.charge(), ROOM);
         text.header(plan);
+        #[cfg(feature = "scan")]
         let workers = self.workers_for_rows(plan);
-        let done = if workers > 0 {
+        #[cfg(feature = "scan")]
+        if workers > 0 {
             sink.write_all(text.lines.bytes()).map_err(failed)?;
             let (of, options, charge) = (plan.clone(), options.clone(), self.connection.charge());
-            self.read_parts(
+            let done = self.read_parts(
                 plan,
                 workers,
                 self.part_of(plan, workers),
@@ -194,19 +199,19 @@ impl Session {
                     sink.write_all(&piece.bytes).map_err(failed)?;
                     gathered.map_or(Ok(()), |g| gatherer.add(g))
                 },
-            )?
-        } else {
-            let done = self.run_program(plan, &[], &mut |row: &Row<'_>| {
-                text.row(row)?;
-                if text.lines.len() >= BLOCK {
-                    sink.write_all(text.lines.bytes()).map_err(failed)?;
-                    text.lines.clear();
-                }
-                Ok(true)
-            })?;
-            sink.write_all(text.lines.bytes()).map_err(failed)?;
-            done
-        };
+            )?;
+            sink.flush().map_err(failed)?;
+            return Ok(done);
+        }
+        let done = self.run_program(plan, &[], &mut |row: &Row<'_>| {
+            text.row(row)?;
+            if text.lines.len() >= BLOCK {
+                sink.write_all(text.lines.bytes()).map_err(failed)?;
+                text.lines.clear();
+            }
+            Ok(true)
+        })?;
+        sink.write_all(text.lines.bytes()).map_err(failed)?;
         sink.flush().map_err(failed)?;
         Ok(done)
     }
@@ -223,6 +228,7 @@ struct Text {
 }
 
 /// Text that waits to be written.
+#[cfg(feature = "scan")]
 struct Piece {
     bytes: Vec<u8>,
     _charge: Charge,
@@ -258,6 +264,7 @@ impl Text {
         Ok(())
     }
     /// The text so far; it begins anew, with room for as much.
+    #[cfg(feature = "scan")]
     fn take(&mut self) -> Piece {
         let bytes = self.lines.take(self.lines.len());
         let another = self.charge.another();

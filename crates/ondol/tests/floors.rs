@@ -73,6 +73,58 @@ fn licences_are_permissive() {
     assert_eq!(seen, built.len(), "what is built is in the metadata");
 }
 
+/// Names of the packages that the library is built with, other crates' build scripts aside.
+fn built_with(features: &[&str]) -> BTreeSet<String> {
+    let out = Command::new(env!("CARGO"))
+        .current_dir(ROOT)
+        .args(["tree", "--package", "ondol", "--target", "x86_64-unknown-linux-gnu", "--edges", "normal"])
+        .args(["--prefix", "none", "--format", "{p}", "--offline", "--locked"])
+        .args(features)
+        .output()
+        .expect("cargo tree runs");
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    let text = String::from_utf8(out.stdout).expect("text");
+    text.lines().filter_map(|l| l.split(' ').next()).map(str::to_string).collect()
+}
+
+/// A program that embeds the library takes what it needs.
+#[test]
+fn the_library_alone_is_slim() {
+    let slim = built_with(&["--no-default-features"]);
+    let ours: BTreeSet<&str> = slim.iter().map(String::as_str).filter(|n| n.starts_with("ondol")).collect();
+    let needed = [
+        "ondol",
+        "ondol-base",
+        "ondol-durability",
+        "ondol-engine",
+        "ondol-index",
+        "ondol-kernel",
+        "ondol-ring",
+        "ondol-sql",
+        "ondol-types",
+    ];
+    assert_eq!(ours, BTreeSet::from(needed));
+    // What the features bring, and nothing else does.
+    for (features, brought, not) in [
+        ("scan", &["ondol-scan"][..], &["ondol-innodb", "parquet", "arrow-array"][..]),
+        ("columnar", &["ondol-scan", "parquet", "arrow-array"], &["ondol-innodb", "encoding_rs"]),
+        (
+            "innodb",
+            &["ondol-scan", "ondol-innodb", "encoding_rs", "flate2"],
+            &["parquet", "arrow-array", "clap"],
+        ),
+        ("command", &["ondol-sqlite", "ondol-pgwal", "clap", "rustyline"], &["parquet", "arrow-array"]),
+    ] {
+        let built = built_with(&["--no-default-features", "--features", features]);
+        for name in brought {
+            assert!(built.contains(*name) && !slim.contains(*name), "{features} brings {name}");
+        }
+        for name in not {
+            assert!(!built.contains(*name) && !slim.contains(*name), "{features} does without {name}");
+        }
+    }
+}
+
 #[test]
 fn dependencies_go_down_only() {
     let metadata = metadata(&["--no-deps"]);

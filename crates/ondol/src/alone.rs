@@ -1,0 +1,26 @@
+//! What `workers` does in a build without cargo's feature "scan": each statement is its session's thread's alone.
+use crate::planned::Plan;
+use crate::session::Session;
+use ondol_engine::Table;
+use ondol_sql::bound::{Bound, Query};
+use ondol_sql::code::Program;
+use ondol_types::SqlResult;
+use std::sync::Arc;
+
+impl Session {
+    pub(crate) fn workers_for(&self, _: &Plan) -> usize {
+        0
+    }
+    pub(crate) fn workers_that_count(&self, _: &Program) -> usize {
+        0
+    }
+    pub(crate) fn fill_parted(
+        &mut self,
+        _: &Arc<Table>,
+        _: &Query,
+        _: &Bound,
+        _: u64,
+    ) -> SqlResult<Option<u64>> {
+        Ok(None)
+    }
+}

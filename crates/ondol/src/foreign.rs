@@ -1,0 +1,21 @@
+//! Who opens tables of others for the statements of a session: those parts of the library that are built in.
+#[cfg(feature = "innodb")]
+pub(crate) use crate::innodb::Files;
+
+#[cfg(not(feature = "innodb"))]
+pub(crate) use without::Files;
+
+#[cfg(not(feature = "innodb"))]
+mod without {
+    use ondol_sql::foreign::{Argument, Foreign, ForeignTable};
+    use ondol_types::{SqlError, SqlResult};
+    use std::sync::Arc;
+
+    pub(crate) struct Files;
+
+    impl Foreign for Files {
+        fn open(&self, function: &str, _: &[Argument]) -> SqlResult<Arc<dyn ForeignTable>> {
+            Err(SqlError::unsupported(function).detail("This build is without cargo's feature \"innodb\"."))
+        }
+    }
+}
