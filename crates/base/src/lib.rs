@@ -10,6 +10,7 @@ pub mod barrier;
 pub mod clock;
 pub mod crc;
 pub mod epoch;
+pub mod heap;
 pub mod interrupt;
 pub mod media;
 pub mod oid;

@@ -3,6 +3,7 @@ use ondol_types::cast::{self, CastContext};
 use ondol_types::func::Context;
 use ondol_types::resolve::type_id_name;
 use ondol_types::{Numeric, SqlError, SqlResult, Type, TypeId, Value, ValueRef, sqlstate, text};
+use std::borrow::{Borrow, Cow};
 
 /// What can be given as a parameter. `None` is NULL.
 pub trait IntoValue {
@@ -56,7 +57,11 @@ macro_rules! params {
 
 /// Brings given values to the types of a statement's parameters. A text is read as a literal of the wanted type; other
 /// values take the casts that an assignment would.
-pub(crate) fn fit(given: &[Value], wanted: &[TypeId], ctx: &Context<'_>) -> SqlResult<Vec<Value>> {
+pub(crate) fn fit<'v>(
+    given: &'v [Value],
+    wanted: &[TypeId],
+    ctx: &Context<'_>,
+) -> SqlResult<Vec<Cow<'v, Value>>> {
     if given.len() != wanted.len() {
         return Err(count_mismatch(given.len(), wanted.len()));
     }
@@ -67,15 +72,15 @@ pub(crate) fn count_mismatch(given: usize, wanted: usize) -> SqlError {
     SqlError::new("08P01", format!("the statement takes {wanted} parameters, but {given} were given"))
 }
 
-fn fit_one(value: &Value, ty: TypeId, i: usize, ctx: &Context<'_>) -> SqlResult<Value> {
-    let Some(from) = value.type_id() else { return Ok(Value::Null) };
+fn fit_one<'v>(value: &'v Value, ty: TypeId, i: usize, ctx: &Context<'_>) -> SqlResult<Cow<'v, Value>> {
+    let Some(from) = value.type_id() else { return Ok(Cow::Borrowed(value)) };
     match (value, ty) {
-        _ if from == ty => Ok(value.clone()),
-        (Value::Text(_), TypeId::Varchar | TypeId::Unknown) => Ok(value.clone()),
-        (Value::Text(s), TypeId::Bpchar) => Ok(Value::Text(s.trim_end_matches(' ').to_string())),
-        (Value::Text(s), _) => text::input(s, Type::new(ty), ctx),
+        _ if from == ty => Ok(Cow::Borrowed(value)),
+        // The frame takes a char's blanks off.
+        (Value::Text(_), TypeId::Varchar | TypeId::Bpchar | TypeId::Unknown) => Ok(Cow::Borrowed(value)),
+        (Value::Text(s), _) => text::input(s, Type::new(ty), ctx).map(Cow::Owned),
         _ if cast::cast_context(from, ty).is_some_and(|c| c <= CastContext::Assignment) => {
-            cast::cast(value.clone(), from, Type::new(ty), false, ctx)
+            cast::cast(value.clone(), from, Type::new(ty), false, ctx).map(Cow::Owned)
         }
         _ => Err(SqlError::new(
             sqlstate::DATATYPE_MISMATCH,
@@ -90,8 +95,9 @@ fn fit_one(value: &Value, ty: TypeId, i: usize, ctx: &Context<'_>) -> SqlResult<
 }
 
 /// Borrowed forms of values, NUMERICs encoded.
-pub(crate) fn with_refs<R>(values: &[Value], f: impl FnOnce(&[ValueRef<'_>]) -> R) -> R {
+pub(crate) fn with_refs<R>(values: &[impl Borrow<Value>], f: impl FnOnce(&[ValueRef<'_>]) -> R) -> R {
     let mut scratch: Vec<Vec<u8>> = vec![Vec::new(); values.len()];
-    let refs: Vec<ValueRef<'_>> = values.iter().zip(&mut scratch).map(|(v, s)| v.as_ref(s)).collect();
+    let refs: Vec<ValueRef<'_>> =
+        values.iter().zip(&mut scratch).map(|(v, s)| v.borrow().as_ref(s)).collect();
     f(&refs)
 }

@@ -4,8 +4,8 @@ use crate::output::Output;
 use crate::rows::{Column, Row, Rows};
 use crate::runtime::program_of;
 use crate::session::{Called, QueryId, Session};
-use ondol_engine::FunctionDef;
 use ondol_engine::connection::STALE;
+use ondol_engine::{Charge, FunctionDef};
 use ondol_sql::bound::{Bound, Statement};
 use ondol_sql::code::program::Tag;
 use ondol_sql::code::{Op, Program};
@@ -13,7 +13,7 @@ use ondol_sql::interpret::rows as raw;
 use ondol_sql::interpret::rows::{Nowhere, Sink};
 use ondol_sql::interpret::{Frames, Parted, PointRead, PointUpdate};
 use ondol_sql::{bind, parse};
-use ondol_types::{SqlError, SqlResult, Type, TypeId, Value, ValueRef, sqlstate};
+use ondol_types::{SqlError, SqlResult, Type, TypeId, Value, ValueRef, limits, sqlstate};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -21,6 +21,12 @@ use std::time::Duration;
 
 /// How many statements' plans a session keeps.
 const KEPT: usize = 512;
+/// Bytes that these may take together, with their texts; one that takes half of it is not kept.
+const KEPT_BYTES: usize = 16 << 20;
+/// Bytes that are much to be taken for planning.
+const MUCH: usize = 32 << 20;
+/// Bytes of a plan that is long.
+const LONG: usize = 1 << 20;
 /// How often a statement is planned anew because the dictionary changed under it, before giving up.
 const STALE_LIMIT: u32 = 100;
 
@@ -37,6 +43,10 @@ pub(crate) struct Plan {
     pub update: Option<PointUpdate>,
     /// How its table is read in parts, if it can be.
     pub parted: Option<Parted>,
+    /// About how many bytes it takes.
+    pub bytes: usize,
+    /// Those of a plan that is not short, while there is the plan.
+    pub charge: Option<Charge>,
 }
 
 impl Plan {
@@ -47,8 +57,21 @@ impl Plan {
         let columns =
             program.columns.iter().map(|(name, ty)| Column { name: name.clone(), ty: *ty }).collect();
         let (point, update) = (PointRead::of(&program), PointUpdate::of(&program));
-        let parted = Parted::of(&program);
-        Plan { program: Arc::new(program), columns, timeless, asks_host, point, update, parted }
+        let (parted, bytes) = (Parted::of(&program), program.bytes());
+        let program = Arc::new(program);
+        Plan { program, columns, timeless, asks_host, point, update, parted, bytes, charge: None }
+    }
+    /// Its memory is worth to be given back.
+    pub fn is_long(&self) -> bool {
+        self.bytes > LONG
+    }
+    /// Counts against the memory limit from now on.
+    fn charged(mut self, mut charge: Charge) -> SqlResult<Plan> {
+        if self.bytes > limits::SMALL {
+            charge.resize(self.bytes)?;
+            self.charge = Some(charge);
+        }
+        Ok(self)
     }
 }
 
@@ -84,9 +107,13 @@ type Kept = (Vec<TypeId>, Arc<Plan>);
 #[derive(Default)]
 pub(crate) struct Plans {
     by_text: HashMap<Box<str>, Vec<Kept>>,
+    /// Bytes of these and their texts.
+    bytes: usize,
     /// By the registered query's number.
     queries: Vec<Option<Arc<Plan>>>,
     pub frames: Frames,
+    /// Planning the last text took much memory.
+    took_much: bool,
     pub prepared: HashMap<String, Named>,
 }
 
@@ -102,16 +129,23 @@ impl Plans {
         self.by_text.get(text)?.iter().find(|(t, _)| t == types).map(|(_, p)| p)
     }
     fn keep(&mut self, text: &str, types: &[TypeId], plan: &Arc<Plan>) {
-        if self.by_text.len() >= KEPT && !self.by_text.contains_key(text) {
+        let bytes = text.len() + plan.bytes;
+        if bytes > KEPT_BYTES / 2 {
+            return;
+        }
+        if self.bytes + bytes > KEPT_BYTES || self.by_text.len() >= KEPT && !self.by_text.contains_key(text) {
             // All or nothing: texts that come again are soon back, and no order of use has to be kept.
             self.by_text.clear();
+            self.bytes = 0;
         }
+        self.bytes += bytes;
         let kept = self.by_text.entry(text.into()).or_default();
         kept.retain(|(t, _)| t != types);
         kept.push((types.to_vec(), plan.clone()));
     }
     pub fn forget(&mut self) {
         self.by_text.clear();
+        self.bytes = 0;
         self.queries.clear();
         self.frames.clear();
     }
@@ -179,7 +213,16 @@ impl Session {
         params: &[Value],
         out: &mut dyn Output,
     ) -> SqlResult<()> {
-        self.timed(|s| s.run_until_fresh(text, types, params, out))
+        let done = self.timed(|s| s.run_until_fresh(text, types, params, out));
+        self.give_back();
+        done
+    }
+
+    /// After a long text was planned: the system gets what that took.
+    pub(crate) fn give_back(&mut self) {
+        if std::mem::take(&mut self.plans.took_much) {
+            ondol_base::heap::give_back()
+        }
     }
 
     /// Runs `f` as a statement does: within statement_timeout, and undone if it fails (N2).
@@ -243,6 +286,7 @@ impl Session {
     /// Parses, binds and compiles, or finds what was compiled before.
     pub(crate) fn ready(&mut self, text: &str, types: &[TypeId]) -> SqlResult<Ready> {
         if self.connection.is_failed() {
+            let _charge = self.charge_planning(text)?;
             if !parse::parse(text)?.is_empty() && !ends_failed(text) {
                 return Err(transaction_failed());
             }
@@ -251,13 +295,19 @@ impl Session {
         {
             return Ok(Ready::Plan(plan.clone()));
         }
+        // Given back when the statement is planned.
+        let charge = self.charge_planning(text)?;
+        self.plans.took_much |= charge.bytes() > MUCH;
+        self.check_cancel()?;
         let raws = parse::parse(text)?;
+        self.check_cancel()?;
         let Some(raw) = raws.first() else { return Ok(Ready::Empty) };
         if raws.len() > 1 {
             return Err(SqlError::new(sqlstate::SYNTAX_ERROR, "one statement at a time can be run here"));
         }
         let catalog = self.connection.catalog();
         let binder = bind::Binder::new(&catalog, text, types).with_foreign(&crate::foreign::Files);
+        let binder = binder.limited(self.limits());
         let bound = match self.settings.is_on("check_function_bodies") {
             true => binder.bind(raw)?,
             false => binder.without_checking_bodies().bind(raw)?,
@@ -268,12 +318,24 @@ impl Session {
         if !matches!(bound.statement, Statement::Query(_) | Statement::Insert(_) | Statement::Modify(_)) {
             return Ok(Ready::Other(Box::new(bound)));
         }
-        let plan = Arc::new(Plan::new(self.compile(&bound)?));
+        let plan = Arc::new(Plan::new(self.compile(&bound)?).charged(charge)?);
         // A statement with notices is bound each time, so that they are told each time; one with a foreign table, so that the file is looked at.
         if bound.notices.is_empty() && !bound.is_foreign {
             self.plans.keep(text, types, &plan);
         }
         Ok(Ready::Plan(plan))
+    }
+
+    /// What parsing and planning a text takes.
+    fn charge_planning(&self, text: &str) -> SqlResult<Charge> {
+        let mut charge = self.connection.charge();
+        let bytes = parse::memory(text);
+        if bytes > limits::SMALL {
+            charge.grow(bytes).map_err(|e| {
+                e.detail(format!("A text of {} bytes takes about {bytes} to be planned.", text.len()))
+            })?;
+        }
+        Ok(charge)
     }
 
     /// Runs a compiled statement as one statement of the connection and tells its outcome.

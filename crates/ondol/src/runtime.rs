@@ -10,6 +10,7 @@ use ondol_sql::code::{Program, Rejected};
 use ondol_sql::interpret::{self, Env, Frame, Frames, Host, Sink};
 use ondol_sql::plan;
 use ondol_types::func::Context;
+use ondol_types::limits::Limits;
 use ondol_types::{SqlError, SqlResult, Value, ValueRef, sqlstate};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -104,7 +105,8 @@ fn program_at(function: &FunctionDef, catalog: &Catalog, depth: u32) -> SqlResul
     match stored {
         Ok(p) => Ok(p),
         Err(Rejected::Stale) => {
-            compile_at(&ondol_sql::bind::bind_function(function, catalog)?, catalog, depth, false)
+            let bound = ondol_sql::bind::bind_function(function, catalog)?;
+            compile_at(&bound, catalog, depth, Limits::NONE, false)
         }
         Err(Rejected::Corrupt(what)) => Err(SqlError::new(
             sqlstate::DATA_CORRUPTED,
@@ -114,9 +116,15 @@ fn program_at(function: &FunctionDef, catalog: &Catalog, depth: u32) -> SqlResul
     }
 }
 
-fn compile_at(bound: &Bound, catalog: &Catalog, depth: u32, measured: bool) -> SqlResult<Program> {
+fn compile_at(
+    bound: &Bound,
+    catalog: &Catalog,
+    depth: u32,
+    limits: Limits<'_>,
+    measured: bool,
+) -> SqlResult<Program> {
     let find = |f: &Arc<FunctionDef>| program_at(f, catalog, depth + 1).map(Arc::new);
-    if measured { plan::compile_measured(bound, &find) } else { plan::compile(bound, &find) }
+    if measured { plan::compile_measured(bound, &find, limits) } else { plan::compile(bound, &find, limits) }
 }
 
 /// The context that a program runs in, unless it may be [`UNTIMED`].
@@ -140,6 +148,7 @@ pub(crate) fn context_as_of(database: &str, now_us: i64, statement_us: i64) -> C
         user: USER,
         database,
         version: VERSION,
+        limits: Limits::NONE,
     }
 }
 
@@ -197,10 +206,10 @@ impl Session {
     }
 
     pub(crate) fn compile(&self, bound: &Bound) -> SqlResult<Program> {
-        compile_at(bound, &self.connection.catalog(), 0, false)
+        compile_at(bound, &self.connection.catalog(), 0, self.limits(), false)
     }
     pub(crate) fn compile_measured(&self, bound: &Bound) -> SqlResult<Program> {
-        compile_at(bound, &self.connection.catalog(), 0, true)
+        compile_at(bound, &self.connection.catalog(), 0, self.limits(), true)
     }
 
     pub(crate) fn with_context<R>(&self, f: impl FnOnce(&Context<'_>) -> R) -> R {
@@ -210,6 +219,11 @@ impl Session {
     /// What values may know that are read outside of programs.
     pub(crate) fn context_of<'a>(&self, database: &'a str) -> Context<'a> {
         context_at(database, self.connection.transaction_time_us())
+    }
+
+    /// Of what is done for a statement before it runs.
+    pub(crate) fn limits(&self) -> Limits<'_> {
+        Limits::new(Some(&self.cancel), None)
     }
 
     pub(crate) fn check_cancel(&self) -> SqlResult<()> {
@@ -262,7 +276,7 @@ impl Session {
             workers: self.workers_that_count(&plan.program),
         };
         let mut own = None;
-        let frame = frame_of(&mut self.plans.frames, &mut own, &plan.program);
+        let frame = frame_of(&mut self.plans.frames, &mut own, plan);
         let done = interpret::run(frame, &plan.program, &mut self.connection, params, sink, &env)?;
         Ok((done.rows_affected, done.token))
     }
@@ -279,7 +293,7 @@ impl Session {
             workers: self.workers_that_count(&plan.program),
         };
         let mut own = None;
-        let frame = frame_of(&mut self.plans.frames, &mut own, &plan.program);
+        let frame = frame_of(&mut self.plans.frames, &mut own, plan);
         interpret::run_within(frame, &plan.program, &mut self.connection, &[], sink, &env)?;
         Ok(())
     }
@@ -302,7 +316,7 @@ impl Session {
             workers: self.workers_that_count(&plan.program),
         };
         let mut own = None;
-        let frame = frame_of(&mut self.plans.frames, &mut own, &plan.program);
+        let frame = frame_of(&mut self.plans.frames, &mut own, plan);
         let connection = &mut self.connection;
         let (done, lines) = crate::params::with_refs(&fitted, |refs| {
             interpret::run_measured(frame, &plan.program, connection, refs, &env)
@@ -311,15 +325,16 @@ impl Session {
     }
 }
 
-/// The frame to run a program in. One with foreign tables is run once: it has a frame of its own, so that no file stays open with a kept one.
+/// The frame to run a plan in. One with foreign tables is run once: it has a frame of its own, so that no file stays open with a kept one.
+/// A long one has, too, so that its memory goes with its execution.
 #[inline]
 pub(crate) fn frame_of<'f>(
     frames: &'f mut Frames,
     own: &'f mut Option<Box<Frame>>,
-    program: &Arc<Program>,
+    plan: &Plan,
 ) -> &'f mut Frame {
-    match program.foreigns.is_empty() {
-        true => frames.of(program),
+    match plan.program.foreigns.is_empty() && !plan.is_long() {
+        true => frames.of(&plan.program),
         false => own.insert(Box::default()),
     }
 }
@@ -333,4 +348,5 @@ pub(crate) const UNTIMED: Context<'static> = Context {
     user: USER,
     database: "",
     version: VERSION,
+    limits: Limits::NONE,
 };

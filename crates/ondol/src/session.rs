@@ -18,6 +18,7 @@ use crate::split;
 use crate::watch::Watch;
 use ondol_engine::{Catalog, Connection, Isolation, Token};
 use ondol_types::{SqlError, SqlResult, TypeId, Value, ValueRef, sqlstate};
+use std::borrow::Cow;
 use std::io::{Read, Write};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -246,7 +247,9 @@ impl Session {
             prepared.params = r.params().to_vec();
             prepared.plan = r.plan();
         });
-        self.ended(done)?;
+        let done = self.ended(done);
+        self.give_back();
+        done?;
         Ok(prepared)
     }
 
@@ -523,7 +526,7 @@ impl Session {
         done
     }
 
-    pub(crate) fn fit(&self, given: &[Value], wanted: &[TypeId]) -> SqlResult<Vec<Value>> {
+    pub(crate) fn fit<'v>(&self, given: &'v [Value], wanted: &[TypeId]) -> SqlResult<Vec<Cow<'v, Value>>> {
         self.with_context(|ctx| fit(given, wanted, ctx))
     }
 

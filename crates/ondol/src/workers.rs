@@ -194,7 +194,7 @@ impl Session {
         let (program, database) = (plan.program.clone(), self.database.name.clone());
         let owned: Vec<Value> = params.iter().map(|v| v.to_owned()).collect();
         let mut own = None;
-        let frame = frame_of(&mut self.plans.frames, &mut own, &program);
+        let frame = frame_of(&mut self.plans.frames, &mut own, plan);
         let done = interpret::run_parted(
             frame,
             (&parted, &plan.program),

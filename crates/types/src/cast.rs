@@ -79,6 +79,13 @@ pub fn cast(v: Value, from: TypeId, to: Type, explicit: bool, ctx: &Context<'_>)
     if v.is_null() {
         return Ok(Value::Null);
     }
+    ctx.limits.take(match (&v, to.id) {
+        // Two digits a byte, nine a limb.
+        (Value::Bytea(b), T::Text | T::Varchar | T::Bpchar) => b.len().saturating_mul(2),
+        (Value::Numeric(n), T::Text | T::Varchar | T::Bpchar) => n.limbs() * 9,
+        (Value::Text(s), T::Bytea) => s.len(),
+        _ => 0,
+    })?;
     let cast = match (v, to.id) {
         (v, t) if from == t => v,
         (Value::Text(s), T::Text | T::Varchar | T::Bpchar | T::Unknown) => Value::Text(s),

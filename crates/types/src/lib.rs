@@ -16,6 +16,7 @@ pub mod error;
 pub mod func;
 pub mod key;
 pub mod known;
+pub mod limits;
 pub mod name;
 pub mod numeric;
 pub mod resolve;

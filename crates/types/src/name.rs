@@ -161,7 +161,17 @@ pub fn quote(s: &str) -> String {
     let plain = s.starts_with(|c: char| c.is_ascii_lowercase() || c == '_')
         && s.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
         && KEYWORDS.binary_search(&s).is_err();
-    if plain { s.to_string() } else { format!("\"{}\"", s.replace('"', "\"\"")) }
+    if plain {
+        return s.to_string();
+    }
+    let mut quoted = String::with_capacity(s.len() + s.matches('"').count() + 2);
+    quoted.push('"');
+    for (n, part) in s.split('"').enumerate() {
+        quoted.push_str(if n > 0 { "\"\"" } else { "" });
+        quoted.push_str(part);
+    }
+    quoted.push('"');
+    quoted
 }
 
 #[cfg(test)]

@@ -42,6 +42,15 @@ pub enum ValueRef<'a> {
 }
 
 impl ValueRef<'_> {
+    /// The bytes of a string, a bytea or a stored numeric; none of anything else.
+    #[inline]
+    pub fn byte_len(&self) -> usize {
+        match self {
+            ValueRef::Text(s) => s.len(),
+            ValueRef::Bytea(b) | ValueRef::Numeric(b) => b.len(),
+            _ => 0,
+        }
+    }
     #[inline]
     pub fn is_null(&self) -> bool {
         matches!(self, ValueRef::Null)

@@ -5,6 +5,7 @@
 //! random around them. One line of exp() is left out on purpose: PostgreSQL's own last digit is wrong there.
 
 use ondol_types::func::Context;
+use ondol_types::limits::Limits;
 use ondol_types::{Numeric, SqlResult, Type, TypeId, Value, ValueRef, cast, datetime, key, text};
 use std::cmp::Ordering;
 
@@ -76,11 +77,11 @@ fn answer(f: &[&str]) -> String {
         "div" => two(Numeric::div),
         "divt" => two(Numeric::div_trunc),
         "rem" => two(Numeric::rem),
-        "pow" => two(Numeric::power),
-        "log" => two(Numeric::log),
-        "sqrt" => one(Numeric::sqrt),
-        "exp" => one(Numeric::exp),
-        "ln" => one(Numeric::ln),
+        "pow" => two(|a, b| a.power(b, &Limits::NONE)),
+        "log" => two(|a, b| a.log(b, &Limits::NONE)),
+        "sqrt" => one(|a| a.sqrt(&Limits::NONE)),
+        "exp" => one(|a| a.exp(&Limits::NONE)),
+        "ln" => one(|a| a.ln(&Limits::NONE)),
         "ceil" => one(Numeric::ceil),
         "floor" => one(Numeric::floor),
         "trim" => one(|a| Ok(a.trim_scale())),

@@ -48,7 +48,7 @@ impl Binder<'_> {
         if let ExprKind::Const(v) = &e.kind {
             let moves =
                 is_moment(to.id) && is_string(e.ty.id) && matches!(v, Value::Text(t) if names_a_moment(t));
-            if !moves && let Ok(v) = cast::cast(v.clone(), e.ty.id, to, explicit, &Context::EMPTY) {
+            if !moves && let Ok(v) = cast::cast(v.clone(), e.ty.id, to, explicit, &Context::AHEAD) {
                 return Ok(constant(v, to, place));
             }
         }
@@ -245,7 +245,7 @@ fn fold(def: &FuncDef, args: Vec<Expr>, place: u32) -> Expr {
                 _ => ValueRef::Null,
             })
             .collect();
-        if let Ok(v) = func::call(def.id, &refs, &Context::EMPTY)
+        if let Ok(v) = func::call(def.id, &refs, &Context::AHEAD)
             && may_be_kept(&v)
         {
             return constant(v, ty, place);

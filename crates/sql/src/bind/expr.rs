@@ -14,6 +14,7 @@ use ondol_types::{SqlError, SqlResult, Type, TypeId, Value, sqlstate, text};
 
 impl<'a> Binder<'a> {
     pub(super) fn expr(&mut self, node: &'a Node) -> SqlResult<Expr> {
+        self.limits.go_on()?;
         match kind(node)? {
             Kind::AConst(c) => literal(c),
             Kind::ColumnRef(c) => self.column_ref(c),

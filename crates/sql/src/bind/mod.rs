@@ -48,6 +48,7 @@ use crate::bound::{Bound, Expr, ExprKind, Statement};
 use crate::foreign::Foreign;
 use crate::parse::{Raw, tree::node::Node as Kind};
 use ondol_engine::{Catalog, FunctionDef};
+use ondol_types::limits::Limits;
 use ondol_types::{SqlError, SqlResult, Type, TypeId, Value, resolve, sqlstate};
 use scope::{Cte, Level};
 pub use utility::argument;
@@ -93,6 +94,8 @@ pub struct Binder<'a> {
     /// Who knows foreign tables; in the body of a function nobody does.
     foreign: Option<&'a dyn Foreign>,
     is_foreign: bool,
+    /// Looked at with each expression.
+    limits: Limits<'a>,
 }
 
 impl<'a> Binder<'a> {
@@ -111,7 +114,14 @@ impl<'a> Binder<'a> {
             check_bodies: true,
             foreign: None,
             is_foreign: false,
+            limits: Limits::NONE,
         }
+    }
+
+    /// Binding ends when the limits say so.
+    pub fn limited(mut self, limits: Limits<'a>) -> Binder<'a> {
+        self.limits = limits;
+        self
     }
 
     /// Functions in FROM may read foreign tables.

@@ -139,6 +139,25 @@ impl std::fmt::Debug for Program {
     }
 }
 
+impl Program {
+    /// About how many bytes it takes: those of its instructions and constants, of which there may be many.
+    pub fn bytes(&self) -> usize {
+        let values = self.consts.iter().chain(&self.pool);
+        let strings: usize = values
+            .map(|v| match v {
+                Value::Text(s) => s.len(),
+                Value::Bytea(b) => b.len(),
+                _ => 0,
+            })
+            .sum();
+        strings
+            + size_of_val(&self.ops[..])
+            + size_of_val(&self.consts[..])
+            + size_of_val(&self.pool[..])
+            + size_of_val(&self.params[..])
+    }
+}
+
 /// Why stored code is not used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Rejected {

@@ -16,11 +16,14 @@ use super::frame::Frame;
 use super::frames::Frames;
 use super::point::number;
 use super::rows::Sink;
-use super::{Env, Outcome, outcome, run, timed};
+use super::{Env, Outcome, outcome, run};
 use crate::code::operand::Label;
 use crate::code::{Op, Program};
 use ondol_engine::{Aim, Connection, Oid, PointIndex};
+use ondol_types::func::Context;
+use ondol_types::limits::Limits;
 use ondol_types::{SqlError, SqlResult, ValueRef};
+use std::borrow::Borrow;
 use std::sync::Arc;
 
 /// The frames of a batch, kept for the next.
@@ -125,17 +128,18 @@ fn each_call<S: Sink>(
 
 /// One call by the frame, looking at the row `ahead` first.
 #[inline]
-fn by_frame(
+fn by_frame<C: Borrow<Connection>>(
     frame: &mut Frame,
     program: &Arc<Program>,
+    connection: C,
     params: &[ValueRef<'_>],
     ahead: Oid,
     env: &Env<'_>,
-    execute: impl FnOnce(&mut Frame) -> SqlResult<()>,
+    execute: impl FnOnce(&mut Frame, C) -> SqlResult<()>,
 ) -> SqlResult<Outcome> {
-    let done = frame.start(program, params, env.memory_limit).and_then(|()| {
+    let done = frame.start(program, params, env.memory_limit, connection.borrow()).and_then(|()| {
         frame.ahead = ahead;
-        execute(frame)
+        execute(frame, connection)
     });
     frame.finish();
     done.map(|()| outcome(frame, program, None))
@@ -169,16 +173,16 @@ fn one_by_one<S: Sink>(
             {
                 return Ok(Outcome { rows_affected: found.into(), tag: program.tag, token: None });
             }
-            by_frame(frame, program, params, ahead, env, |frame| {
+            by_frame(frame, program, connection, params, ahead, env, |frame, connection| {
                 point_row(frame, program, connection, sink, *cursor, *values)
             })
         })
     } else {
-        let context = frame.uses_time.then(|| timed(env, connection));
-        let world = World { env, context: context.as_ref().unwrap_or(env.context), depth: 0 };
         each_call(params, sinks, outcomes, |i, params, sink| {
-            by_frame(frame, program, params, batch.rows[i], env, |frame| {
-                execute(frame, program, connection, sink, &world)
+            by_frame(frame, program, &mut *connection, params, batch.rows[i], env, |frame, connection| {
+                frame.surround(connection, env, |frame, connection, world| {
+                    execute(frame, program, connection, sink, world)
+                })
             })
         })
     };
@@ -234,9 +238,12 @@ pub fn run_batch<S: Sink>(
     if batch.lanes.len() < n {
         batch.lanes.resize_with(n, Frame::new);
     }
-    for (lane, p) in batch.lanes[..n].iter_mut().zip(params) {
-        lane.start(program, p, env.memory_limit)?;
-        lane.allow.attach(connection);
+    for (at, p) in params.iter().enumerate().take(n) {
+        let started = batch.lanes[at].start(program, p, env.memory_limit, connection);
+        if started.is_err() {
+            batch.lanes[..at].iter_mut().for_each(|l| l.finish());
+            return started;
+        }
     }
     if let Ahead::Keys(stop) = ahead {
         prefetch_keys(batch, program, connection, n, stop, env);
@@ -298,10 +305,30 @@ fn together<S: Sink>(
     n: usize,
     env: &Env<'_>,
 ) -> Option<(usize, ondol_types::SqlError)> {
-    let context = batch.lanes[0].uses_time.then(|| timed(env, connection));
-    let world = World { env, context: context.as_ref().unwrap_or(env.context), depth: 0 };
     batch.at.clear();
     batch.at.resize(n, Some(0));
+    if !batch.lanes[0].uses_time {
+        let world = World { env, context: env.context, purse: None, depth: 0 };
+        return to_the_end(batch, program, connection, sinks, n, &world);
+    }
+    let purse = batch.lanes[0].purse();
+    let limits = Limits::new(env.cancel, Some(&purse));
+    let context = Context { now_us: connection.transaction_time_us(), limits, ..*env.context };
+    let world = World { env, context: &context, purse: Some(&purse), depth: 0 };
+    let failed = to_the_end(batch, program, connection, sinks, n, &world);
+    batch.lanes[0].spare = purse.close();
+    failed
+}
+
+/// The rounds of [`together`].
+fn to_the_end<S: Sink>(
+    batch: &mut Batch,
+    program: &Arc<Program>,
+    connection: &mut Connection,
+    sinks: &mut [S],
+    n: usize,
+    world: &World<'_>,
+) -> Option<(usize, ondol_types::SqlError)> {
     loop {
         let leader = batch.at.iter().flatten().copied().min()?;
         let at = &batch.at;
@@ -314,13 +341,13 @@ fn together<S: Sink>(
                 continue;
             }
             moved = true;
-            match exec::<LANE>(&mut batch.lanes[i], program, connection, &mut sinks[i], &world, at) {
+            match exec::<LANE>(&mut batch.lanes[i], program, connection, &mut sinks[i], world, at) {
                 Ok(Exit::Done) => batch.at[i] = None,
                 // A meeting at or before the one that was left is a loop: from there the lane goes on alone.
                 Ok(Exit::At(next)) if next > leader => batch.at[i] = Some(next),
                 Ok(Exit::At(next)) => {
                     if let Err(e) =
-                        exec::<PLAIN>(&mut batch.lanes[i], program, connection, &mut sinks[i], &world, next)
+                        exec::<PLAIN>(&mut batch.lanes[i], program, connection, &mut sinks[i], world, next)
                     {
                         return Some((i, e));
                     }
@@ -371,7 +398,7 @@ fn prefetch_keys(
     stop: usize,
     env: &Env<'_>,
 ) {
-    let world = World { env, context: env.context, depth: 0 };
+    let world = World { env, context: env.context, purse: None, depth: 0 };
     for lane in &mut batch.lanes[..n] {
         // The meeting stops the lane before its probe; whatever happens here happens again when the lane runs.
         let _ = exec::<LANE>(lane, program, connection, &mut super::rows::Nowhere, &world, 0);

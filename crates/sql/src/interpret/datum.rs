@@ -6,7 +6,9 @@
 //!   instruction compares them all.
 //! - **D3** No datum can name memory that is not there: an offset is looked up, and what it does not name reads as empty.
 use ondol_engine::{Charge, Connection};
+use ondol_types::limits::Account;
 use ondol_types::{SqlResult, Value, ValueRef};
+use std::cell::{Cell, RefCell};
 use std::cmp::Ordering;
 use std::hash::Hasher;
 
@@ -159,6 +161,17 @@ impl Datum {
         }
     }
 
+    /// How much of an owned value its datum puts into memory, at most.
+    pub fn bytes_of(value: &Value) -> usize {
+        match value {
+            Value::Text(s) => s.len(),
+            Value::Bytea(b) => b.len(),
+            // Four bytes for nine digits, and a head.
+            Value::Numeric(n) => n.limbs() * 4 + 32,
+            _ => 0,
+        }
+    }
+
     /// A copy whose bytes are in `to`.
     #[inline]
     pub fn moved(self, from: &[u8], to: &mut Vec<u8>) -> Datum {
@@ -287,7 +300,54 @@ pub fn with_values<R>(regs: &[Datum], memory: &[u8], f: impl FnOnce(&[ValueRef<'
 #[cold]
 pub fn too_large(limit: usize) -> ondol_types::SqlError {
     ondol_types::SqlError::new(ondol_types::sqlstate::OUT_OF_MEMORY, "out of memory")
-        .detail(format!("The statement's intermediate rows take more than {limit} bytes."))
+        .detail(format!("The statement's intermediate rows and values take more than {limit} bytes."))
+}
+
+/// What the functions of an execution take for the length of a call.
+#[derive(Debug)]
+pub struct Purse {
+    limit: usize,
+    taken: Cell<usize>,
+    charge: RefCell<Option<Charge>>,
+}
+
+impl Purse {
+    pub fn new(charge: Option<Charge>, limit: usize) -> Purse {
+        Purse { limit, taken: Cell::new(0), charge: RefCell::new(charge) }
+    }
+    /// The call is over.
+    #[inline]
+    pub fn settle(&self) {
+        if self.taken.get() > 0 {
+            self.give_back()
+        }
+    }
+    #[cold]
+    fn give_back(&self) {
+        self.taken.set(0);
+        if let Some(c) = self.charge.borrow_mut().as_mut() {
+            c.clear()
+        }
+    }
+    /// The charge, for the next execution.
+    pub fn close(self) -> Option<Charge> {
+        self.settle();
+        self.charge.into_inner()
+    }
+}
+
+impl Account for Purse {
+    fn take(&self, bytes: usize) -> SqlResult<()> {
+        let taken = self.taken.get().saturating_add(bytes);
+        if taken > self.limit {
+            return Err(too_large(self.limit));
+        }
+        if let Some(c) = self.charge.borrow_mut().as_mut() {
+            c.grow(bytes)?
+        }
+        self.taken.set(taken);
+        Ok(())
+    }
 }
 
 /// Bytes that a statement's stores may take together. What goes beyond [`FREE`] is charged to the database's memory
@@ -323,6 +383,15 @@ impl Allowance {
         self.covered = self.limit.min(self.covered + more);
         Ok(())
     }
+    /// Gives back what was taken for a moment; it stays charged to the end, for the next to take.
+    #[inline]
+    pub fn give_back(&mut self, bytes: usize) {
+        self.used -= bytes.min(self.used)
+    }
+    /// Another charge against the same limit, if there is one to be charged.
+    pub fn another(&self) -> Option<Charge> {
+        self.charge.as_ref().map(Charge::another)
+    }
     /// A new execution begins.
     #[inline]
     pub fn start(&mut self, limit: usize) {
@@ -342,11 +411,13 @@ impl Allowance {
     pub fn is_charged(&self) -> bool {
         self.covered > FREE
     }
-    /// Gives back what is charged.
-    pub fn clear(&mut self) {
+    /// Gives back what is charged, and tells how much that was.
+    pub fn clear(&mut self) -> usize {
         self.covered = self.limit.min(FREE);
-        if let Some(c) = &mut self.charge {
-            c.clear()
-        }
+        self.charge.as_mut().map_or(0, |c| {
+            let bytes = c.bytes();
+            c.clear();
+            bytes
+        })
     }
 }

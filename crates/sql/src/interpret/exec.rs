@@ -6,7 +6,7 @@
 //! - **X3** Nothing here begins or ends a statement.
 use super::Env;
 use super::access;
-use super::datum::{Datum, Tag};
+use super::datum::{Datum, Purse, Tag};
 use super::far;
 use super::frame::Frame;
 use super::rows::{Row, Shape, Sink, make_alone, stands_alone, tag_of};
@@ -15,6 +15,7 @@ use crate::code::op::Op;
 use crate::code::operand::{Cond, Cur, IntTy, Span};
 use ondol_engine::{Connection, Layout};
 use ondol_types::func::Context;
+pub(super) use ondol_types::limits::canceled;
 use ondol_types::{SqlError, SqlResult, sqlstate};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -34,6 +35,8 @@ pub(super) const PART: u8 = 3;
 pub(super) struct World<'a> {
     pub env: &'a Env<'a>,
     pub context: &'a Context<'a>,
+    /// What functions are charged with, where there are some.
+    pub purse: Option<&'a Purse>,
     /// How many registered queries call each other here.
     pub depth: u32,
 }
@@ -49,11 +52,6 @@ pub(super) enum Exit {
 #[cold]
 pub(super) fn internal(message: &str) -> SqlError {
     SqlError::new(sqlstate::INTERNAL_ERROR, message)
-}
-
-#[cold]
-pub(super) fn canceled() -> SqlError {
-    SqlError::new(sqlstate::QUERY_CANCELED, "canceling statement due to user request")
 }
 
 #[cold]

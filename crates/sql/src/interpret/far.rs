@@ -214,8 +214,11 @@ pub(super) fn exec(
         }
         Op::Call { dst, func, args } => {
             let v = with_values(row!(args), &f.memory, |v| ondol_types::func::call(func, v, world.context))?;
-            set!(dst, Datum::of_owned(&v, &mut f.memory));
-            f.charge_memory()?
+            set!(dst, f.put_owned(&v)?);
+            if let Some(p) = world.purse {
+                drop(v);
+                p.settle()
+            }
         }
         Op::Cast { dst, a, how } => {
             let d = reg!(a);
@@ -227,9 +230,14 @@ pub(super) fn exec(
                     set!(dst, d);
                     return Ok(None);
                 }
+                world.context.limits.take(d.bytes(&f.memory).len())?;
                 let v = d.value(&f.memory).to_owned();
                 let v = ondol_types::cast::cast(v, c.from, c.to, c.explicit, world.context)?;
-                set!(dst, Datum::of_owned(&v, &mut f.memory))
+                set!(dst, f.put_owned(&v)?);
+                if let Some(p) = world.purse {
+                    drop(v);
+                    p.settle()
+                }
             }
         }
         Op::IntToFloat { dst, a } => {
@@ -388,7 +396,8 @@ pub(super) fn exec(
             }
         }
         Op::HashCol { dst, hash, column } => {
-            set!(dst, f.hashes[hash.0 as usize].get(column.0 as usize, &mut f.memory))
+            set!(dst, f.hashes[hash.0 as usize].get(column.0 as usize, &mut f.memory));
+            f.charge_memory()?
         }
         Op::HashAdd { hash, by } => f.hashes[hash.0 as usize].add(by.0.into()),
         Op::HashCount { dst, hash } => set!(dst, Datum::int(f.hashes[hash.0 as usize].count())),
@@ -412,7 +421,8 @@ pub(super) fn exec(
             }
         }
         Op::MatCol { dst, mat, column } => {
-            set!(dst, f.mats[mat.0 as usize].get(column.0 as usize, &mut f.memory))
+            set!(dst, f.mats[mat.0 as usize].get(column.0 as usize, &mut f.memory));
+            f.charge_memory()?
         }
         Op::MatSize { dst, mat } => set!(dst, Datum::int(f.mats[mat.0 as usize].store.rows as i64)),
         Op::SystemRows { mat, view } => {
@@ -472,7 +482,8 @@ pub(super) fn exec(
             }
         }
         Op::SortCol { dst, sort, column } => {
-            set!(dst, f.sorters[sort.0 as usize].get(column.0 as usize, &mut f.memory))
+            set!(dst, f.sorters[sort.0 as usize].get(column.0 as usize, &mut f.memory));
+            f.charge_memory()?
         }
         Op::GroupClear { group } => {
             let g = &mut f.groups[group.0 as usize];
@@ -488,7 +499,7 @@ pub(super) fn exec(
             };
             let before = state.kept_bytes();
             with_values(row!(args), &f.memory, |v| state.step(v))?;
-            let more = state.kept_bytes() - before;
+            let more = state.kept_bytes().saturating_sub(before);
             if more > 0 {
                 f.allow.take(more)?
             }
@@ -504,14 +515,19 @@ pub(super) fn exec(
             }
         }
         Op::GroupCol { dst, group, column } => {
-            set!(dst, f.groups[group.0 as usize].table.get(column.0 as usize, &mut f.memory))
+            set!(dst, f.groups[group.0 as usize].table.get(column.0 as usize, &mut f.memory));
+            f.charge_memory()?
         }
         Op::AggValue { dst, group, agg } => {
             let Some(state) = state_of(&mut f.groups[group.0 as usize], agg.0) else {
                 return Err(internal("an aggregate is asked before its group is chosen"));
             };
+            // What is kept is copied, and the copy put into memory.
+            let copy = state.kept_bytes();
+            f.allow.take(copy)?;
             let v = state.finish()?;
-            set!(dst, Datum::of_owned(&v, &mut f.memory))
+            set!(dst, f.put_owned(&v)?);
+            f.allow.give_back(copy)
         }
         Op::SeriesStart { state } => {
             let s = &f.regs[state.0.range()];

@@ -10,8 +10,10 @@
 //! - **F3** Behind the row area lie [`PAD`] further bytes, so that a fixed-width read at any place of it stays inside.
 //! - **F4** Registers keep what the last execution left in them: generated code writes before it reads, but for what `Once`
 //!   remembers, which is forgotten at each start.
+use super::Env;
 use super::batch::Ahead;
-use super::datum::{Allowance, Datum, Tag};
+use super::datum::{Allowance, Datum, Purse, Tag};
+use super::exec::World;
 use super::point::PointRead;
 use super::rows::{has_strings, tag_of};
 use super::store::{HashTable, List, Sorter};
@@ -20,20 +22,25 @@ use crate::code::Op;
 use crate::code::Program;
 use crate::code::program::{GroupDef, PARAM_REGISTERS};
 use crate::foreign::ForeignRows;
-use ondol_engine::{Aim, IndexScan, Oid, Scan, Table, TableIndex};
+use ondol_engine::{Aim, Charge, Connection, IndexScan, Oid, Scan, Table, TableIndex};
 use ondol_types::agg::AggState;
-use ondol_types::{SqlError, SqlResult, TypeId, ValueRef, sqlstate};
+use ondol_types::func::Context;
+use ondol_types::limits::Limits;
+use ondol_types::{SqlError, SqlResult, TypeId, Value, ValueRef, sqlstate};
 use std::collections::HashSet;
 use std::sync::Arc;
 
 /// F3
 pub const PAD: usize = 16;
 
-/// Temporaries that are not charged.
+/// Temporaries and parameters that are not charged.
 const SMALL: usize = 64 << 10;
 
-/// Stores that grew beyond this are given back when a frame turns to another program.
-const KEEP: usize = 1 << 20;
+/// Memory that grew beyond this is given back when an execution ends, and stores when a frame turns to another program.
+const KEEP: usize = 256 << 10;
+
+/// When so much is given back, the system gets it.
+const MUCH: usize = 32 << 20;
 
 /// Where a range begins or ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -113,6 +120,8 @@ pub struct Frame {
     pub(super) emitted: u64,
     pub(super) tick: u32,
     pub(super) allow: Allowance,
+    /// What functions are charged with, while none runs.
+    pub(super) spare: Option<Charge>,
     pub(super) scratch: Vec<u8>,
     pub(super) tallies: Vec<u64>,
     pub(super) executed: Vec<u64>,
@@ -130,14 +139,27 @@ impl Frame {
         self.program.as_ref().is_some_and(|p| std::ptr::eq(&**p, program))
     }
 
-    /// Makes ready for an execution: binds the parameters, forgets the last one's temporaries.
+    /// Makes ready for an execution: binds the parameters, forgets the last one's temporaries. What is long is charged to the
+    /// connection's database.
     #[inline]
     pub(super) fn start(
         &mut self,
         program: &Arc<Program>,
         params: &[ValueRef<'_>],
         limit: usize,
+        connection: &Connection,
     ) -> SqlResult<()> {
+        self.allow.start(limit);
+        self.allow.attach(connection);
+        let done = self.make_ready(program, params);
+        if done.is_err() {
+            self.finish()
+        }
+        done
+    }
+
+    #[inline]
+    fn make_ready(&mut self, program: &Arc<Program>, params: &[ValueRef<'_>]) -> SqlResult<()> {
         if !self.program.as_ref().is_some_and(|p| Arc::ptr_eq(p, program)) {
             self.load(program);
         }
@@ -148,6 +170,9 @@ impl Frame {
             ));
         }
         self.memory.truncate(self.base);
+        if self.base > SMALL {
+            self.allow.take(self.base + size_of_val(&self.pool[..]))?
+        }
         let (held, late) = params.split_at(params.len().min(PARAM_REGISTERS));
         for (n, v) in held.iter().enumerate() {
             let d = match (v, self.params[n].1) {
@@ -172,7 +197,6 @@ impl Frame {
         self.covered = self.floor + SMALL;
         self.affected = 0;
         self.emitted = 0;
-        self.allow.start(limit);
         Ok(())
     }
 
@@ -180,19 +204,68 @@ impl Frame {
     #[inline]
     pub(super) fn finish(&mut self) {
         self.foreigns.iter_mut().for_each(|f| *f = None);
-        if self.allow.is_charged() {
+        if self.allow.is_charged() || self.memory.capacity() > KEEP {
             self.release()
+        }
+    }
+    /// Runs `f` in the surroundings of an execution: its functions are charged for what they make, and know the transaction's time.
+    #[inline]
+    pub(super) fn surround<R>(
+        &mut self,
+        connection: &mut Connection,
+        env: &Env<'_>,
+        f: impl FnOnce(&mut Frame, &mut Connection, &World<'_>) -> R,
+    ) -> R {
+        if !self.uses_time {
+            return f(self, connection, &World { env, context: env.context, purse: None, depth: 0 });
+        }
+        let purse = self.purse();
+        let limits = Limits::new(env.cancel, Some(&purse));
+        let context = Context { now_us: connection.transaction_time_us(), limits, ..*env.context };
+        let done = f(self, connection, &World { env, context: &context, purse: Some(&purse), depth: 0 });
+        self.spare = purse.close();
+        done
+    }
+    /// What functions are charged with; to be closed, which gives the spare back.
+    pub(super) fn purse(&mut self) -> Purse {
+        Purse::new(self.spare.take().or_else(|| self.allow.another()), self.allow.limit)
+    }
+    /// Puts a value into memory, which is charged first where it is long.
+    #[inline]
+    pub(super) fn put_owned(&mut self, value: &Value) -> SqlResult<Datum> {
+        self.charge_room(Datum::bytes_of(value))?;
+        Ok(Datum::of_owned(value, &mut self.memory))
+    }
+    /// Charges so many bytes that are about to come to the memory.
+    #[inline]
+    pub(super) fn charge_room(&mut self, bytes: usize) -> SqlResult<()> {
+        if self.memory.len() + bytes > self.covered {
+            self.allow.take(self.memory.len() + bytes - self.covered)?;
+            self.covered = self.memory.len() + bytes;
+        }
+        if bytes > self.memory.capacity() - self.memory.len() {
+            self.grow(bytes)
+        }
+        Ok(())
+    }
+    /// Makes room; much memory does not grow to its double at once.
+    #[cold]
+    fn grow(&mut self, bytes: usize) {
+        match self.memory.capacity() {
+            small @ 0..KEEP => self.memory.reserve(bytes.max(small)),
+            large => self.memory.reserve_exact(bytes.max(large / 8)),
         }
     }
     /// Charges temporaries that became large. Temporaries that were given back stay charged to the execution's end.
     #[inline]
     pub(super) fn charge_memory(&mut self) -> SqlResult<()> {
-        if self.memory.len() > self.covered { self.charge_more_memory() } else { Ok(()) }
+        self.charge_room(0)
     }
+    /// The same for parameters, which stay to the end.
     #[cold]
-    fn charge_more_memory(&mut self) -> SqlResult<()> {
-        self.allow.take(self.memory.len() - self.covered)?;
-        self.covered = self.memory.len();
+    fn charge_param(&mut self, bytes: usize) -> SqlResult<()> {
+        self.allow.take(bytes)?;
+        self.memory.reserve_exact(bytes);
         Ok(())
     }
     #[cold]
@@ -207,7 +280,10 @@ impl Frame {
             g.states = Vec::new();
         }
         self.cursors.iter_mut().for_each(|c| c.touched = HashSet::new());
-        self.allow.clear();
+        let held = self.allow.clear();
+        if held > MUCH {
+            ondol_base::heap::give_back()
+        }
     }
 
     /// Those behind the parameters that have registers.
@@ -225,6 +301,12 @@ impl Frame {
     #[inline(never)]
     fn bind(&mut self, n: usize, v: ValueRef<'_>) -> SqlResult<Datum> {
         let (ty, tag) = self.params[n];
+        if let ValueRef::Text(_) | ValueRef::Bytea(_) | ValueRef::Numeric(_) = v
+            && let bytes = v.byte_len()
+            && bytes > SMALL
+        {
+            self.charge_param(bytes)?
+        }
         let d = match v {
             ValueRef::Text(s) if s.as_bytes().contains(&0) => {
                 return Err(SqlError::new(

@@ -74,11 +74,11 @@ pub(super) fn function_rows(
     };
     let mut child = f.children.pop().unwrap_or_default();
     let limit = f.allow.limit.saturating_sub(f.allow.used);
-    child.allow.attach(connection);
-    let started = with_values(&f.regs[args.range()], &f.memory, |v| child.start(&callee, v, limit));
+    let started =
+        with_values(&f.regs[args.range()], &f.memory, |v| child.start(&callee, v, limit, connection));
     let (list, allow) = (&mut f.mats[mat.0 as usize], &mut f.allow);
     list.clear();
-    let world = World { env: world.env, context: world.context, depth: world.depth + 1 };
+    let world = World { depth: world.depth + 1, ..*world };
     let outcome = started.and_then(|()| {
         if matches!(def.returns, Returns::Void) {
             nested(&mut child, &callee, connection, &mut super::rows::Nowhere, &world)

@@ -114,12 +114,6 @@ fn outcome(frame: &Frame, program: &Program, token: Option<Token>) -> Outcome {
     Outcome { rows_affected, tag: program.tag, token }
 }
 
-/// The context of a program that may ask for the time.
-#[cold]
-fn timed<'a>(env: &'a Env<'a>, connection: &Connection) -> Context<'a> {
-    Context { now_us: connection.transaction_time_us(), ..*env.context }
-}
-
 /// Executes a program as one statement (N1).
 pub fn run(
     frame: &mut Frame,
@@ -129,13 +123,28 @@ pub fn run(
     sink: &mut dyn Sink,
     env: &Env<'_>,
 ) -> SqlResult<Outcome> {
-    frame.start(program, params, env.memory_limit)?;
-    frame.allow.attach(connection);
-    connection.start_statement(program.catalog_version, &program.tables, program.writes)?;
-    let context = frame.uses_time.then(|| timed(env, connection));
-    let world = exec::World { env, context: context.as_ref().unwrap_or(env.context), depth: 0 };
-    let done = exec::execute(frame, program, connection, sink, &world);
+    begin(frame, program, connection, params, env)?;
+    let done = frame.surround(connection, env, |frame, connection, world| {
+        exec::execute(frame, program, connection, sink, world)
+    });
     ended(frame, program, connection, done)
+}
+
+/// Begins a statement with its program.
+#[inline]
+fn begin(
+    frame: &mut Frame,
+    program: &Arc<Program>,
+    connection: &mut Connection,
+    params: &[ValueRef<'_>],
+    env: &Env<'_>,
+) -> SqlResult<()> {
+    frame.start(program, params, env.memory_limit, connection)?;
+    let started = connection.start_statement(program.catalog_version, &program.tables, program.writes);
+    if started.is_err() {
+        frame.finish()
+    }
+    started
 }
 
 /// Ends a statement, by how its program ended.
@@ -163,17 +172,15 @@ pub fn run_measured(
     params: &[ValueRef<'_>],
     env: &Env<'_>,
 ) -> SqlResult<(Outcome, Vec<String>)> {
-    frame.start(program, params, env.memory_limit)?;
-    frame.allow.attach(connection);
+    let started = ondol_base::clock::now();
+    begin(frame, program, connection, params, env)?;
     frame.executed.clear();
     frame.executed.resize(program.ops.len(), 0);
     frame.tallies.clear();
     frame.tallies.resize(program.tallies as usize, 0);
-    let started = ondol_base::clock::now();
-    connection.start_statement(program.catalog_version, &program.tables, program.writes)?;
-    let context = frame.uses_time.then(|| timed(env, connection));
-    let world = exec::World { env, context: context.as_ref().unwrap_or(env.context), depth: 0 };
-    let done = exec::exec::<{ exec::PROFILE }>(frame, program, connection, &mut Nowhere, &world, 0);
+    let done = frame.surround(connection, env, |frame, connection, world| {
+        exec::exec::<{ exec::PROFILE }>(frame, program, connection, &mut Nowhere, world, 0)
+    });
     let outcome = ended(frame, program, connection, done.map(|_| ()))?;
     let elapsed_us = (ondol_base::clock::now() - started).as_micros() as u64;
     let (tallies, executed) = frame.measured();
@@ -190,11 +197,10 @@ pub fn run_within(
     sink: &mut dyn Sink,
     env: &Env<'_>,
 ) -> SqlResult<Outcome> {
-    frame.start(program, params, env.memory_limit)?;
-    frame.allow.attach(connection);
-    let context = frame.uses_time.then(|| timed(env, connection));
-    let world = exec::World { env, context: context.as_ref().unwrap_or(env.context), depth: 0 };
-    let done = exec::execute(frame, program, connection, sink, &world);
+    frame.start(program, params, env.memory_limit, connection)?;
+    let done = frame.surround(connection, env, |frame, connection, world| {
+        exec::execute(frame, program, connection, sink, world)
+    });
     frame.finish();
     done?;
     Ok(outcome(frame, program, None))

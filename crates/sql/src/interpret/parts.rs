@@ -24,6 +24,7 @@ use crate::foreign::ForeignRange;
 use ondol_engine::{Connection, Part, Scan};
 use ondol_types::agg::AggState;
 use ondol_types::func::Context;
+use ondol_types::limits::Limits;
 use ondol_types::{SqlResult, ValueRef};
 use std::ops::Range;
 use std::sync::Arc;
@@ -182,10 +183,12 @@ impl Share {
         env: &Env<'_>,
     ) -> SqlResult<Gathered> {
         let frame = &mut self.frame;
-        frame.start(program, params, env.memory_limit)?;
-        frame.allow.attach(connection);
-        let world = World { env, context: env.context, depth: 0 };
+        frame.start(program, params, env.memory_limit, connection)?;
+        let purse = frame.purse();
+        let context = Context { limits: Limits::new(env.cancel, Some(&purse)), ..*env.context };
+        let world = World { env, context: &context, purse: Some(&purse), depth: 0 };
         let done = rows_of(frame, program, parted, connection, Some(part), sink, &world);
+        frame.spare = purse.close();
         let groups = match &done {
             Ok(_) if parted.grouped => frame.groups.first_mut().map(|g| Partial {
                 table: g.table.take(),
@@ -250,7 +253,7 @@ impl Gatherer<'_> {
                 };
                 let before = mine.kept_bytes();
                 mine.merge(state)?;
-                frame.allow.take(mine.kept_bytes() - before)?
+                frame.allow.take(mine.kept_bytes().saturating_sub(before))?
             }
         }
         Ok(())
@@ -269,11 +272,11 @@ pub fn run_parted(
     pages: usize,
     read: impl FnOnce(&mut Connection, Vec<Piece>, &Context<'_>, &mut Gatherer<'_>) -> SqlResult<()>,
 ) -> SqlResult<Outcome> {
-    frame.start(program, params, env.memory_limit)?;
-    frame.allow.attach(connection);
-    connection.start_statement(program.catalog_version, &program.tables, program.writes)?;
-    let context = Context { now_us: connection.transaction_time_us(), ..*env.context };
-    let world = World { env, context: &context, depth: 0 };
+    super::begin(frame, program, connection, params, env)?;
+    let purse = frame.purse();
+    let limits = Limits::new(env.cancel, Some(&purse));
+    let context = Context { now_us: connection.transaction_time_us(), limits, ..*env.context };
+    let world = World { env, context: &context, purse: Some(&purse), depth: 0 };
     let all = || {
         // The loop is passed through without rows, so that registers and memory are as after it.
         let Some(end) = rows_of(frame, program, parted, connection, None, &mut Nowhere, &world)? else {
@@ -284,5 +287,6 @@ pub fn run_parted(
         exec::<PLAIN>(frame, program, connection, sink, &world, end).map(|_| ())
     };
     let done = all();
+    frame.spare = purse.close();
     ended(frame, program, connection, done)
 }

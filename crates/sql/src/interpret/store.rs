@@ -38,12 +38,12 @@ impl Store {
     /// The row's number.
     #[inline]
     pub fn push(&mut self, row: &[Datum], memory: &[u8], allow: &mut Allowance) -> SqlResult<usize> {
-        let before = self.bytes.len();
+        let bytes: usize = row.iter().map(|d| if d.tag.in_memory() { d.len as usize } else { 0 }).sum();
+        allow.take(size_of_val(row) + bytes + 8)?;
         for d in row {
             let d = d.moved(memory, &mut self.bytes);
             self.datums.push(d);
         }
-        allow.take(size_of_val(row) + self.bytes.len() - before + 8)?;
         self.rows += 1;
         Ok(self.rows - 1)
     }

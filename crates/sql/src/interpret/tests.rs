@@ -3,6 +3,7 @@ use super::*;
 use crate::bound::Statement;
 use crate::code::generate::FindFunction;
 use ondol_engine::{Database, Options};
+use ondol_types::limits::Limits;
 use ondol_types::{SqlError, Value};
 use std::path::PathBuf;
 
@@ -32,7 +33,7 @@ impl Host for Bodies {
     }
     fn function(&self, f: &Arc<FunctionDef>) -> SqlResult<Arc<Program>> {
         let bound = crate::bind::bind_function(f, &self.0)?;
-        crate::plan::compile(&bound, &|f| self.function(f)).map(Arc::new)
+        crate::plan::compile(&bound, &|f| self.function(f), Limits::NONE).map(Arc::new)
     }
 }
 
@@ -66,7 +67,7 @@ impl Db {
         let host = Bodies(self.connection.catalog());
         let find: FindFunction<'_> = &|f| host.function(f);
         let bound = self.bind(sql)?;
-        let program = crate::plan::compile(&bound, find)?;
+        let program = crate::plan::compile(&bound, find, Limits::NONE)?;
         // What is stored comes back as it was.
         let again = Program::decode(&program.encode(), &self.connection.catalog()).unwrap();
         assert_eq!(again.ops, program.ops);
@@ -495,7 +496,8 @@ fn explaining() {
     let sql = "select t.b, count(*) from t left join u on u.tid = t.id where t.a = 1 group by t.b order by 1";
     let host = Bodies(db.connection.catalog());
     let bound = db.bind(sql).unwrap();
-    let program = Arc::new(crate::plan::compile_measured(&bound, &|f| host.function(f)).unwrap());
+    let program =
+        Arc::new(crate::plan::compile_measured(&bound, &|f| host.function(f), Limits::NONE).unwrap());
     let (_, lines) = run_measured(&mut db.frame, &program, &mut db.connection, &[], &Env::EMPTY).unwrap();
     let text = lines.join("\n");
     for part in [

@@ -21,15 +21,20 @@ use crate::bound::Bound;
 use crate::code::Program;
 use crate::code::generate::{FindFunction, generate};
 use ondol_types::SqlResult;
+use ondol_types::limits::Limits;
 
-/// Plans and compiles a query, INSERT, UPDATE or DELETE (or the statement below an EXPLAIN).
-pub fn compile(bound: &Bound, find_function: FindFunction<'_>) -> SqlResult<Program> {
-    generate(bound, find_function, false)
+/// Plans and compiles a query, INSERT, UPDATE or DELETE (or the statement below an EXPLAIN), until the limits say that it is to end.
+pub fn compile(bound: &Bound, find_function: FindFunction<'_>, limits: Limits<'_>) -> SqlResult<Program> {
+    generate(bound, find_function, limits, false)
 }
 
 /// The same, with counters for EXPLAIN ANALYZE.
-pub fn compile_measured(bound: &Bound, find_function: FindFunction<'_>) -> SqlResult<Program> {
-    generate(bound, find_function, true)
+pub fn compile_measured(
+    bound: &Bound,
+    find_function: FindFunction<'_>,
+    limits: Limits<'_>,
+) -> SqlResult<Program> {
+    generate(bound, find_function, limits, true)
 }
 
 /// The lines of EXPLAIN.

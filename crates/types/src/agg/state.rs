@@ -3,6 +3,7 @@
 use super::{AggDef, AggId, Kind, get};
 use crate::func::compare::float8_cmp;
 use crate::func::{internal, out_of_range};
+use crate::limits::{Limits, SMALL};
 use crate::numeric::dec::Dec;
 use crate::{Numeric, SqlError, SqlResult, TypeId, Value, ValueRef, sqlstate};
 use std::cmp::Ordering;
@@ -85,6 +86,7 @@ impl AggState {
     pub fn kept_bytes(&self) -> usize {
         match &self.fold {
             Fold::Joined { bytes, .. } => bytes.len(),
+            Fold::Extreme(Some(Kept::Bytes(bytes))) => bytes.len(),
             _ => 0,
         }
     }
@@ -216,6 +218,11 @@ impl AggState {
             (Fold::Joined { bytes, first_separator, rows }, v) => {
                 let separator = args.get(1).unwrap_or(&ValueRef::Null);
                 let start = bytes.len();
+                // Much does not grow to its double at once.
+                let (more, room) = (separator.byte_len() + v.byte_len(), bytes.capacity() - start);
+                if more > room && start > SMALL {
+                    bytes.reserve_exact(more.max(start / 8));
+                }
                 for part in [separator, v] {
                     match part {
                         ValueRef::Text(s) => bytes.extend_from_slice(s.as_bytes()),
@@ -464,11 +471,12 @@ fn merge_kept(mine: &mut Option<Kept>, theirs: &Kept, def: &AggDef) {
 /// The square root with as many decimals as the number has.
 fn root_at_own_scale(n: &Numeric) -> SqlResult<Numeric> {
     let Some((m, scale)) = n.as_scaled() else {
-        return n.sqrt();
+        return n.sqrt(&Limits::NONE);
     };
-    let root = Dec::from_i128(m, scale.into()).sqrt(usize::from(scale) + 1).round(scale.into());
+    let root =
+        Dec::from_i128(m, scale.into()).sqrt(usize::from(scale) + 1, &Limits::NONE)?.round(scale.into());
     match root.mag.to_u128().and_then(|r| i128::try_from(r).ok()) {
         Some(r) => Ok(Numeric::from_scaled(r, scale)),
-        None => n.sqrt(),
+        None => n.sqrt(&Limits::NONE),
     }
 }

@@ -2,6 +2,7 @@
 
 use super::text::{negative_length, substring_range};
 use super::{digest, state};
+use crate::limits::{Limits, TURNS};
 use crate::{SqlError, SqlResult, Value, sqlstate};
 
 fn bytes(b: impl Into<Vec<u8>>) -> SqlResult<Value> {
@@ -22,11 +23,20 @@ fn substring(b: &[u8], start: i32, length: Option<i32>) -> SqlResult<Value> {
     bytes(&b[from.min(to)..to])
 }
 
-fn position(b: &[u8], part: &[u8]) -> SqlResult<Value> {
+fn position(b: &[u8], part: &[u8], limits: &Limits<'_>) -> SqlResult<Value> {
     if part.is_empty() {
         return int4(1);
     }
-    int4(b.windows(part.len()).position(|w| w == part).map_or(0, |at| at + 1))
+    let per_turn = TURNS.div_ceil(part.len());
+    for (at, window) in b.windows(part.len()).enumerate() {
+        if at.is_multiple_of(per_turn) {
+            limits.turn(at)?;
+        }
+        if window == part {
+            return int4(at + 1);
+        }
+    }
+    int4(0)
 }
 
 fn trim(b: &[u8], set: &[u8], start: bool, end: bool) -> SqlResult<Value> {
@@ -206,7 +216,10 @@ fn unknown_encoding(format: &str) -> SqlError {
     bad_input(format!("unrecognized encoding: \"{format}\""))
 }
 
-fn encode(b: &[u8], format: &str) -> SqlResult<Value> {
+fn encode(b: &[u8], format: &str, limits: &Limits<'_>) -> SqlResult<Value> {
+    // The longest form has four characters a byte. One is charged already.
+    let more = if format.eq_ignore_ascii_case("escape") { 3 } else { 1 };
+    limits.take(b.len().saturating_mul(more))?;
     Ok(Value::Text(match format.to_ascii_lowercase().as_str() {
         "hex" => digest::hex(b),
         "base64" => to_base64(b),
@@ -273,7 +286,8 @@ functions! {
     616 SUBSTRING_BYTEA "substring" (Bytea, Int4) -> Bytea = |c| substring(c.bytea(0)?, c.int4(1)?, None);
     617 SUBSTRING_BYTEA_LENGTH "substring" (Bytea, Int4, Int4) -> Bytea =
         |c| substring(c.bytea(0)?, c.int4(1)?, Some(c.int4(2)?));
-    618 POSITION_BYTEA "position" (Bytea, Bytea) -> Int4 = |c| position(c.bytea(0)?, c.bytea(1)?);
+    618 POSITION_BYTEA "position" (Bytea, Bytea) -> Int4 =
+        |c| position(c.bytea(0)?, c.bytea(1)?, c.limits());
     619 LTRIM_BYTEA "ltrim" (Bytea, Bytea) -> Bytea = |c| trim(c.bytea(0)?, c.bytea(1)?, true, false);
     620 RTRIM_BYTEA "rtrim" (Bytea, Bytea) -> Bytea = |c| trim(c.bytea(0)?, c.bytea(1)?, false, true);
     621 BTRIM_BYTEA "btrim" (Bytea, Bytea) -> Bytea = |c| trim(c.bytea(0)?, c.bytea(1)?, true, true);
@@ -291,7 +305,7 @@ functions! {
     626 GET_BIT "get_bit" (Bytea, Int8) -> Int4 = |c| get_bit(c.bytea(0)?, c.int8(1)?);
     627 SET_BIT "set_bit" (Bytea, Int8, Int4) -> Bytea = |c| set_bit(c.bytea(0)?, c.int8(1)?, c.int4(2)?);
     628 BIT_COUNT "bit_count" (Bytea) -> Int8 = |c| Ok(Value::Int8(bit_count(c.bytea(0)?)));
-    629 ENCODE "encode" (Bytea, Text) -> Text = |c| encode(c.bytea(0)?, c.text(1)?);
+    629 ENCODE "encode" (Bytea, Text) -> Text = |c| encode(c.bytea(0)?, c.text(1)?, c.limits());
     630 DECODE "decode" (Text, Text) -> Bytea = |c| decode(c.text(0)?, c.text(1)?);
     631 MD5_BYTEA "md5" (Bytea) -> Text = |c| Ok(Value::Text(digest::hex(&digest::md5(c.bytea(0)?))));
     632 SHA224 "sha224" (Bytea) -> Bytea = |c| bytes(digest::sha224(c.bytea(0)?));

@@ -5,6 +5,7 @@
 //! an error only where matching gets that far, as in PostgreSQL.
 
 use super::{Call, state, text::lower};
+use crate::limits::{Limits, TURNS};
 use crate::{SqlError, SqlResult, Value};
 
 fn trailing_escape() -> SqlError {
@@ -24,11 +25,16 @@ fn char_width(lead: u8) -> usize {
 /// Whether all of `s` matches the pattern. `width` says how many bytes `_` takes at a byte. After a `%` only the
 /// last one needs to be tried again, since an earlier one could not let the text match sooner; so the time is at
 /// most the product of the lengths.
-fn matches(s: &[u8], pattern: &[u8], width: fn(u8) -> usize) -> SqlResult<bool> {
+fn matches(s: &[u8], pattern: &[u8], width: fn(u8) -> usize, limits: &Limits<'_>) -> SqlResult<bool> {
     let (mut at, mut p) = (0, 0);
+    let mut turns = 0usize;
     // Where to go on after a mismatch: the pattern behind the last %, and the text it has not yet swallowed.
     let mut retry: Option<(usize, usize)> = None;
     while at < s.len() {
+        turns += 1;
+        if turns.is_multiple_of(TURNS) {
+            limits.turn(turns)?;
+        }
         let step = match pattern.get(p) {
             Some(b'%') => {
                 p += 1;
@@ -63,17 +69,18 @@ fn matches(s: &[u8], pattern: &[u8], width: fn(u8) -> usize) -> SqlResult<bool> 
 }
 
 /// `s LIKE pattern`.
-pub fn like(s: &str, pattern: &str) -> SqlResult<bool> {
-    matches(s.as_bytes(), pattern.as_bytes(), char_width)
+pub fn like(s: &str, pattern: &str, limits: &Limits<'_>) -> SqlResult<bool> {
+    matches(s.as_bytes(), pattern.as_bytes(), char_width, limits)
 }
 
 /// `s ILIKE pattern`.
-pub fn ilike(s: &str, pattern: &str) -> SqlResult<bool> {
-    like(&lower(s), &lower(pattern))
+pub fn ilike(s: &str, pattern: &str, limits: &Limits<'_>) -> SqlResult<bool> {
+    limits.take(s.len() + pattern.len())?;
+    like(&lower(s), &lower(pattern), limits)
 }
 
-fn like_bytes(s: &[u8], pattern: &[u8]) -> SqlResult<bool> {
-    matches(s, pattern, |_| 1)
+fn like_bytes(s: &[u8], pattern: &[u8], limits: &Limits<'_>) -> SqlResult<bool> {
+    matches(s, pattern, |_| 1, limits)
 }
 
 fn invalid_escape() -> SqlError {
@@ -122,7 +129,7 @@ fn like_escape_bytes(pattern: &[u8], escape: &[u8]) -> SqlResult<Value> {
 
 macro_rules! matcher {
     ($fun:ident, $get:ident, $wanted:literal) => {
-        |c: &mut Call<'_>| Ok(Value::Bool($fun(c.$get(0)?, c.$get(1)?)? == $wanted))
+        |c: &mut Call<'_>| Ok(Value::Bool($fun(c.$get(0)?, c.$get(1)?, c.limits())? == $wanted))
     };
 }
 

@@ -1,11 +1,15 @@
 //! Functions of text: length, case, parts, padding, trimming, replacing, joining, quoting.
 //!
+//! A function charges what it makes beyond the length of its arguments, which [`super::call`] charged.
+//!
 //! Positions and lengths count characters (code points) from 1. Case mapping is that of the locale C.UTF-8: one
 //! character to one character; a character whose mapping is longer stays as it is.
 
 use super::{Call, digest, state};
+use crate::limits::{Limits, TURNS};
 use crate::{SqlError, SqlResult, Type, TypeId, Value, ValueRef, sqlstate};
 use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
 
 /// The largest value PostgreSQL stores in one piece, less its header.
 const MAX_BYTES: usize = 0x3fff_ffff - 4;
@@ -122,8 +126,40 @@ fn right(s: &str, n: i32) -> SqlResult<Value> {
     text(&s[offset(s, skip)..])
 }
 
+/// Appends a text many times.
+fn push_many(out: &mut String, unit: &str, times: usize, limits: &Limits<'_>) -> SqlResult<()> {
+    // Copied in long pieces, since a unit may be one byte.
+    let per_piece = times.min(TURNS.div_ceil(unit.len().max(1)));
+    let piece = unit.repeat(per_piece);
+    for _ in 0..times.checked_div(per_piece).unwrap_or(0) {
+        limits.go_on()?;
+        out.push_str(&piece);
+    }
+    let rest = times.checked_rem(per_piece).unwrap_or(0);
+    out.push_str(&piece[..rest * unit.len()]);
+    Ok(())
+}
+
+/// What is missing of a text: `whole` times the filling, and a part of it.
+struct Filling<'a> {
+    fill: &'a str,
+    whole: usize,
+    part: &'a str,
+}
+
+impl Filling<'_> {
+    fn bytes(&self) -> usize {
+        self.fill.len() * self.whole + self.part.len()
+    }
+    fn push_to(&self, out: &mut String, limits: &Limits<'_>) -> SqlResult<()> {
+        push_many(out, self.fill, self.whole, limits)?;
+        out.push_str(self.part);
+        Ok(())
+    }
+}
+
 /// The text cut to `length` characters, and the filling that makes up for what is missing.
-fn pad<'a>(s: &'a str, length: i32, fill: &str) -> SqlResult<(&'a str, String)> {
+fn pad<'a>(s: &'a str, length: i32, fill: &'a str) -> SqlResult<(&'a str, Filling<'a>)> {
     // With nothing to fill, the text only becomes shorter.
     let longest = if fill.is_empty() { char_count(s) } else { usize::MAX };
     let length = (length.max(0) as usize).min(longest);
@@ -132,51 +168,90 @@ fn pad<'a>(s: &'a str, length: i32, fill: &str) -> SqlResult<(&'a str, String)> 
     }
     let kept = &s[..offset(s, length)];
     let missing = length - char_count(kept);
-    Ok((kept, fill.chars().cycle().take(missing).collect()))
+    let units = char_count(fill).max(1);
+    let part = &fill[..offset(fill, missing % units)];
+    Ok((kept, Filling { fill, whole: missing / units, part }))
 }
 
-fn lpad(s: &str, length: i32, fill: &str) -> SqlResult<Value> {
+fn lpad(s: &str, length: i32, fill: &str, limits: &Limits<'_>) -> SqlResult<Value> {
     let (kept, filling) = pad(s, length, fill)?;
-    text(filling + kept)
+    limits.take(filling.bytes())?;
+    let mut padded = String::with_capacity(filling.bytes() + kept.len());
+    filling.push_to(&mut padded, limits)?;
+    padded.push_str(kept);
+    text(padded)
 }
 
-fn rpad(s: &str, length: i32, fill: &str) -> SqlResult<Value> {
+fn rpad(s: &str, length: i32, fill: &str, limits: &Limits<'_>) -> SqlResult<Value> {
     let (kept, filling) = pad(s, length, fill)?;
-    text(kept.to_string() + &filling)
+    limits.take(filling.bytes())?;
+    let mut padded = String::with_capacity(filling.bytes() + kept.len());
+    padded.push_str(kept);
+    filling.push_to(&mut padded, limits)?;
+    text(padded)
 }
 
 fn trim(s: &str, set: &str, start: bool, end: bool) -> SqlResult<Value> {
-    let inside = |c: char| set.contains(c);
+    // One character is looked for as it is; of many, a table saves the search in a long list.
+    let table: HashSet<char> = if set.len() > 16 { set.chars().collect() } else { HashSet::new() };
+    let inside = |c: char| if table.is_empty() { set.contains(c) } else { table.contains(&c) };
     let s = if start { s.trim_start_matches(inside) } else { s };
     text(if end { s.trim_end_matches(inside) } else { s })
 }
 
-fn replace(s: &str, from: &str, to: &str) -> SqlResult<Value> {
+fn replace(s: &str, from: &str, to: &str, limits: &Limits<'_>) -> SqlResult<Value> {
     if from.is_empty() {
         return text(s);
     }
-    let grown = s.matches(from).count().saturating_mul(to.len()) + s.len();
-    if grown > MAX_BYTES && s.replace(from, "").len() + grown - s.len() > MAX_BYTES {
+    let found = s.matches(from).count();
+    let bytes = found.saturating_mul(to.len()).saturating_add(s.len() - found * from.len());
+    if bytes > MAX_BYTES {
         return Err(too_large());
     }
-    text(s.replace(from, to))
+    limits.take(bytes.saturating_sub(s.len()))?;
+    let mut replaced = String::with_capacity(bytes);
+    for (n, part) in s.split(from).enumerate() {
+        if n > 0 {
+            replaced.push_str(to);
+        }
+        if n.is_multiple_of(TURNS) {
+            limits.go_on()?;
+        }
+        replaced.push_str(part);
+    }
+    text(replaced)
 }
 
-fn translate(s: &str, from: &str, to: &str) -> SqlResult<Value> {
-    let to: Vec<char> = to.chars().collect();
-    let map = |c| match from.chars().position(|f| f == c) {
-        None => Some(c),
-        Some(i) => to.get(i).copied(),
-    };
-    text(s.chars().filter_map(map).collect::<String>())
+fn translate(s: &str, from: &str, to: &str, limits: &Limits<'_>) -> SqlResult<Value> {
+    /// Bytes of a character beyond its first.
+    const MORE: usize = 3;
+    let mut map: HashMap<char, Option<char>> = HashMap::new();
+    let mut others = to.chars();
+    for c in from.chars() {
+        let other = others.next();
+        map.entry(c).or_insert(other);
+    }
+    limits.take(if to.is_ascii() { 0 } else { s.len().saturating_mul(MORE) })?;
+    let mut made = String::with_capacity(s.len());
+    for (n, c) in s.chars().enumerate() {
+        if n.is_multiple_of(TURNS) {
+            limits.go_on()?;
+        }
+        made.extend(map.get(&c).copied().unwrap_or(Some(c)));
+    }
+    text(made)
 }
 
-fn repeat(s: &str, count: i32) -> SqlResult<Value> {
+fn repeat(s: &str, count: i32, limits: &Limits<'_>) -> SqlResult<Value> {
     let count = count.max(0) as usize;
-    if s.len().checked_mul(count).is_none_or(|bytes| bytes > MAX_BYTES) {
+    let Some(bytes) = s.len().checked_mul(count).filter(|bytes| *bytes <= MAX_BYTES) else {
         return Err(too_large());
-    }
-    text(s.repeat(count))
+    };
+    // The unit itself is charged already.
+    limits.take(bytes.saturating_sub(s.len()))?;
+    let mut repeated = String::with_capacity(bytes);
+    push_many(&mut repeated, s, count, limits)?;
+    text(repeated)
 }
 
 fn split_part(s: &str, delimiter: &str, field: i32) -> SqlResult<Value> {
@@ -263,7 +338,15 @@ fn as_text<'a>(v: &ValueRef<'a>) -> SqlResult<Cow<'a, str>> {
     }
 }
 
+/// Charges the text forms of values that are none: that of a bytea is twice as long, and is written piece by piece.
+fn charge_written(values: &[ValueRef<'_>], limits: &Limits<'_>) -> SqlResult<()> {
+    const TIMES: usize = 5;
+    let bytes = |v: &ValueRef<'_>| if let ValueRef::Text(_) = v { 0 } else { v.byte_len() };
+    limits.take(values.iter().map(bytes).sum::<usize>().saturating_mul(TIMES))
+}
+
 fn catenate(c: &Call<'_>) -> SqlResult<Value> {
+    charge_written(c.args, c.limits())?;
     let (a, b) = (as_text(&c.args[0])?, as_text(&c.args[1])?);
     if a.len() + b.len() > MAX_BYTES {
         return Err(too_large());
@@ -271,7 +354,10 @@ fn catenate(c: &Call<'_>) -> SqlResult<Value> {
     text([a, b].concat())
 }
 
-fn join(values: &[ValueRef<'_>], separator: &str) -> SqlResult<Value> {
+fn join(values: &[ValueRef<'_>], separator: &str, limits: &Limits<'_>) -> SqlResult<Value> {
+    charge_written(values, limits)?;
+    // What the texts themselves have is charged already.
+    limits.take(separator.len().saturating_mul(values.len()).min(MAX_BYTES))?;
     let mut joined = String::new();
     let mut first = true;
     for v in values.iter().filter(|v| !v.is_null()) {
@@ -291,7 +377,7 @@ fn concat_ws(c: &Call<'_>) -> SqlResult<Value> {
     if c.is_null(0) {
         return Ok(Value::Null);
     }
-    join(&c.args[1..], &output(&c.args[0])?)
+    join(&c.args[1..], &output(&c.args[0])?, c.limits())
 }
 
 /// A string constant that reads back as `s`.
@@ -310,10 +396,14 @@ pub fn quote_literal(s: &str) -> String {
 }
 
 /// char(n) with its padding, for the functions that look at it; see [`super::sees_padding`].
-fn bpchar_pad(s: &str, length: i32) -> SqlResult<Value> {
+fn bpchar_pad(s: &str, length: i32, limits: &Limits<'_>) -> SqlResult<Value> {
     let kept = s.trim_end_matches(' ');
     let missing = (length.max(0) as usize).saturating_sub(char_count(kept));
-    text(kept.to_string() + &" ".repeat(missing))
+    limits.take(missing)?;
+    let mut padded = String::with_capacity(kept.len() + missing);
+    padded.push_str(kept);
+    push_many(&mut padded, " ", missing, limits)?;
+    text(padded)
 }
 
 macro_rules! length_of {
@@ -345,19 +435,23 @@ functions! {
     497 STRPOS "strpos" (Text, Text) -> Int4 = |c| position(c.text(0)?, c.text(1)?);
     498 LEFT "left" (Text, Int4) -> Text = |c| left(c.text(0)?, c.int4(1)?);
     499 RIGHT "right" (Text, Int4) -> Text = |c| right(c.text(0)?, c.int4(1)?);
-    500 LPAD "lpad" (Text, Int4) -> Text = |c| lpad(c.text(0)?, c.int4(1)?, " ");
-    501 LPAD_FILL "lpad" (Text, Int4, Text) -> Text = |c| lpad(c.text(0)?, c.int4(1)?, c.text(2)?);
-    502 RPAD "rpad" (Text, Int4) -> Text = |c| rpad(c.text(0)?, c.int4(1)?, " ");
-    503 RPAD_FILL "rpad" (Text, Int4, Text) -> Text = |c| rpad(c.text(0)?, c.int4(1)?, c.text(2)?);
+    500 LPAD "lpad" (Text, Int4) -> Text = |c| lpad(c.text(0)?, c.int4(1)?, " ", c.limits());
+    501 LPAD_FILL "lpad" (Text, Int4, Text) -> Text =
+        |c| lpad(c.text(0)?, c.int4(1)?, c.text(2)?, c.limits());
+    502 RPAD "rpad" (Text, Int4) -> Text = |c| rpad(c.text(0)?, c.int4(1)?, " ", c.limits());
+    503 RPAD_FILL "rpad" (Text, Int4, Text) -> Text =
+        |c| rpad(c.text(0)?, c.int4(1)?, c.text(2)?, c.limits());
     504 LTRIM "ltrim" (Text) -> Text = |c| trim(c.text(0)?, " ", true, false);
     505 LTRIM_SET "ltrim" (Text, Text) -> Text = |c| trim(c.text(0)?, c.text(1)?, true, false);
     506 RTRIM "rtrim" (Text) -> Text = |c| trim(c.text(0)?, " ", false, true);
     507 RTRIM_SET "rtrim" (Text, Text) -> Text = |c| trim(c.text(0)?, c.text(1)?, false, true);
     508 BTRIM "btrim" (Text) -> Text = |c| trim(c.text(0)?, " ", true, true);
     509 BTRIM_SET "btrim" (Text, Text) -> Text = |c| trim(c.text(0)?, c.text(1)?, true, true);
-    510 REPLACE "replace" (Text, Text, Text) -> Text = |c| replace(c.text(0)?, c.text(1)?, c.text(2)?);
-    511 TRANSLATE "translate" (Text, Text, Text) -> Text = |c| translate(c.text(0)?, c.text(1)?, c.text(2)?);
-    512 REPEAT "repeat" (Text, Int4) -> Text = |c| repeat(c.text(0)?, c.int4(1)?);
+    510 REPLACE "replace" (Text, Text, Text) -> Text =
+        |c| replace(c.text(0)?, c.text(1)?, c.text(2)?, c.limits());
+    511 TRANSLATE "translate" (Text, Text, Text) -> Text =
+        |c| translate(c.text(0)?, c.text(1)?, c.text(2)?, c.limits());
+    512 REPEAT "repeat" (Text, Int4) -> Text = |c| repeat(c.text(0)?, c.int4(1)?, c.limits());
     513 REVERSE "reverse" (Text) -> Text = |c| text(c.text(0)?.chars().rev().collect::<String>());
     514 SPLIT_PART "split_part" (Text, Text, Int4) -> Text =
         |c| split_part(c.text(0)?, c.text(1)?, c.int4(2)?);
@@ -367,7 +461,7 @@ functions! {
     };
     516 OVERLAY_LENGTH "overlay" (Text, Text, Int4, Int4) -> Text =
         |c| overlay(c.text(0)?, c.text(1)?, c.int4(2)?, c.int4(3)?);
-    517 CONCAT "concat" (Any) -> Text = |c| join(c.args, ""), variadic, lax, stable;
+    517 CONCAT "concat" (Any) -> Text = |c| join(c.args, "", c.limits()), variadic, lax, stable;
     518 CONCAT_WS "concat_ws" (Text, Any) -> Text = |c| concat_ws(c), variadic, lax, stable;
     519 TEXT_CAT "textcat" (Text, Text) -> Text = |c| catenate(c);
     520 TEXT_ANY_CAT "textanycat" (Text, Any) -> Text = |c| catenate(c), stable;
@@ -379,12 +473,21 @@ functions! {
     526 TO_HEX8 "to_hex" (Int8) -> Text = |c| text(format!("{:x}", c.int8(0)?));
     527 STARTS_WITH "starts_with" (Text, Text) -> Bool =
         |c| Ok(Value::Bool(c.text(0)?.starts_with(c.text(1)?)));
-    528 QUOTE_LITERAL "quote_literal" (Text) -> Text = |c| text(quote_literal(c.text(0)?));
-    529 QUOTE_LITERAL_ANY "quote_literal" (Any) -> Text = |c| text(quote_literal(&as_text(&c.args[0])?)), stable;
-    530 QUOTE_IDENT "quote_ident" (Text) -> Text = |c| text(crate::name::quote(c.text(0)?));
+    528 QUOTE_LITERAL "quote_literal" (Text) -> Text = |c| {
+        // Each character may be doubled.
+        c.limits().take(c.text(0)?.len())?;
+        text(quote_literal(c.text(0)?))
+    };
+    529 QUOTE_LITERAL_ANY "quote_literal" (Any) -> Text =
+        |c| quote_nullable(c), stable;
+    530 QUOTE_IDENT "quote_ident" (Text) -> Text = |c| {
+        c.limits().take(c.text(0)?.len())?;
+        text(crate::name::quote(c.text(0)?))
+    };
     531 QUOTE_NULLABLE "quote_nullable" (Text) -> Text = |c| quote_nullable(c), lax;
     532 QUOTE_NULLABLE_ANY "quote_nullable" (Any) -> Text = |c| quote_nullable(c), lax, stable;
-    533 BPCHAR_PAD "$pad" (Bpchar, Int4) -> Bpchar = |c| bpchar_pad(c.text(0)?, c.int4(1)?);
+    533 BPCHAR_PAD "$pad" (Bpchar, Int4) -> Bpchar =
+        |c| bpchar_pad(c.text(0)?, c.int4(1)?, c.limits());
     534 TEXT_LARGER "text_larger" (Text, Text) -> Text = |c| text(c.text(0)?.max(c.text(1)?));
     535 TEXT_SMALLER "text_smaller" (Text, Text) -> Text = |c| text(c.text(0)?.min(c.text(1)?));
 }
@@ -393,5 +496,7 @@ fn quote_nullable(c: &Call<'_>) -> SqlResult<Value> {
     if c.is_null(0) {
         return text("NULL");
     }
+    c.limits().take(c.args[0].byte_len())?;
+    charge_written(c.args, c.limits())?;
     text(quote_literal(&as_text(&c.args[0])?))
 }

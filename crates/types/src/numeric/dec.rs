@@ -4,6 +4,8 @@
 //! The value is `mag * 10^-scale`, negative if `neg`. The scale may exceed NUMERIC's here.
 
 use super::mag::{Cut, Mag};
+use crate::SqlResult;
+use crate::limits::Limits;
 use std::cmp::Ordering;
 
 #[derive(Clone, Debug)]
@@ -142,14 +144,14 @@ impl Dec {
     }
 
     /// The square root of a number that is not negative, cut off after the scale.
-    pub fn sqrt(&self, scale: usize) -> Dec {
+    pub fn sqrt(&self, scale: usize, limits: &Limits<'_>) -> SqlResult<Dec> {
         let wanted = 2 * scale;
         let mag = if wanted >= self.scale {
             self.mag.shift_up(wanted - self.scale)
         } else {
             self.mag.shift_down(self.scale - wanted, Cut::Truncate)
         };
-        Dec { neg: false, mag: mag.isqrt(), scale }
+        Ok(Dec { neg: false, mag: mag.isqrt(limits)?, scale })
     }
 
     /// The place of the highest group of four digits, counting groups from the decimal point as PostgreSQL stores

@@ -9,6 +9,8 @@
 //!
 //! Sources: Knuth, The Art of Computer Programming, volume 2, 4.3.1 (algorithms A, S, M and D).
 
+use crate::SqlResult;
+use crate::limits::Limits;
 use std::cmp::Ordering;
 
 const BASE: u64 = 1_000_000_000;
@@ -340,19 +342,28 @@ impl Mag {
     }
 
     /// The integer part of the square root, by Newton's iteration from above.
-    pub fn isqrt(&self) -> Mag {
+    pub fn isqrt(&self, limits: &Limits<'_>) -> SqlResult<Mag> {
         if self.is_zero() {
-            return Mag::zero();
+            return Ok(Mag::zero());
         }
-        // The start is at least the root: the root of the leading digits as a float, rounded up generously.
+        limits.turn(self.0.len())?;
+        // The start is at least the root: that of the leading half of the digits, which is found alike, or of a few as a float.
         let n = self.digits();
-        let keep = n.min(16 - n % 2);
-        let head = self.shift_down(n - keep, Cut::Truncate).to_u128().unwrap_or(0) as f64;
-        let mut x = Mag::from_u128(head.sqrt() as u128 + 2).shift_up((n - keep) / 2);
+        let mut x = if n > 32 {
+            let cut = n / 4 * 2;
+            let mut head = self.shift_down(cut, Cut::Truncate).isqrt(limits)?;
+            head.add_one();
+            head.shift_up(cut / 2)
+        } else {
+            let keep = n.min(16 - n % 2);
+            let head = self.shift_down(n - keep, Cut::Truncate).to_u128().unwrap_or(0) as f64;
+            Mag::from_u128(head.sqrt() as u128 + 2).shift_up((n - keep) / 2)
+        };
         loop {
+            limits.turn(self.0.len())?;
             let next = x.add(&self.divrem(&x).0).divrem_small(2).0;
             if next >= x {
-                return x;
+                return Ok(x);
             }
             x = next;
         }
@@ -415,7 +426,7 @@ mod tests {
             assert_eq!(ma.shift_up(k as usize % 18).to_u128(), Some(a * 10u128.pow(k % 18)));
             assert_eq!(ma.shift_down(k as usize, Cut::Truncate).to_u128(), Some(a / p));
             assert_eq!(ma.shift_down(k as usize, Cut::Round).to_u128(), Some((a + p / 2) / p), "{a} {k}");
-            let root = ma.isqrt().to_u128().unwrap();
+            let root = ma.isqrt(&Limits::NONE).unwrap().to_u128().unwrap();
             assert!(root * root <= a && (root + 1) * (root + 1) > a);
         }
     }
@@ -432,7 +443,7 @@ mod tests {
             let (q, r) = a.divrem(&b);
             assert!(r < b);
             assert_eq!(q.mul(&b).add(&r), a);
-            let root = a.isqrt();
+            let root = a.isqrt(&Limits::NONE).unwrap();
             assert!(root.mul(&root) <= a);
             let mut next = root.clone();
             next.add_one();

@@ -12,6 +12,7 @@
 use super::dec::Dec;
 use super::mag::Cut;
 use super::{MAX_RESULT_SCALE, MAX_SCALE, MIN_SIGNIFICANT, Numeric, division_by_zero, overflow};
+use crate::limits::Limits;
 use crate::{SqlError, SqlResult};
 use std::cmp::Ordering;
 
@@ -42,38 +43,38 @@ fn zero(scale: usize) -> Numeric {
 }
 
 impl Numeric {
-    pub fn sqrt(&self) -> SqlResult<Numeric> {
+    pub fn sqrt(&self, limits: &Limits<'_>) -> SqlResult<Numeric> {
         if self.signum() < 0 {
             return Err(SqlError::new(INVALID_POWER, "cannot take square root of a negative number"));
         }
         let Some(d) = self.dec() else { return Ok(self.clone()) };
         let weight = (d.head().0 + 1) * GROUP / 2 - 1;
         let scale = result_scale(MIN_SIGNIFICANT - weight, &[d.scale]);
-        Numeric::checked(d.sqrt(scale + 1).round(scale))
+        Numeric::checked(d.sqrt(scale + 1, limits)?.round(scale))
     }
 
-    pub fn exp(&self) -> SqlResult<Numeric> {
+    pub fn exp(&self, limits: &Limits<'_>) -> SqlResult<Numeric> {
         let Some(d) = self.dec() else {
             return Ok(if self.signum() < 0 { Numeric::ZERO } else { self.clone() });
         };
         let digits = (d.approx() * LOG10_E).clamp(-MAX_EXPONENT, MAX_EXPONENT);
         let scale = result_scale(MIN_SIGNIFICANT - digits as i32, &[d.scale]);
-        Numeric::checked(exp(&d, scale)?)
+        Numeric::checked(exp(&d, scale, limits)?)
     }
 
-    pub fn ln(&self) -> SqlResult<Numeric> {
+    pub fn ln(&self, limits: &Limits<'_>) -> SqlResult<Numeric> {
         self.check_logarithm()?;
         let Some(d) = self.dec() else { return Ok(self.clone()) };
         let scale = result_scale(MIN_SIGNIFICANT - ln_weight(&d), &[d.scale]);
-        Numeric::checked(ln(&d, scale))
+        Numeric::checked(ln(&d, scale, limits)?)
     }
 
-    pub fn log10(&self) -> SqlResult<Numeric> {
-        Numeric::from(10i32).log(self)
+    pub fn log10(&self, limits: &Limits<'_>) -> SqlResult<Numeric> {
+        Numeric::from(10i32).log(self, limits)
     }
 
     /// The logarithm of `num` to the base `self`.
-    pub fn log(&self, num: &Numeric) -> SqlResult<Numeric> {
+    pub fn log(&self, num: &Numeric, limits: &Limits<'_>) -> SqlResult<Numeric> {
         if self.is_nan() || num.is_nan() {
             return Ok(Numeric::NAN);
         }
@@ -95,7 +96,8 @@ impl Numeric {
         let weight = num_weight - base_weight;
         let scale = result_scale(MIN_SIGNIFICANT - weight, &[base.scale, num.scale]);
         let working = |w: i32| (scale as i32 + weight - w + 8).max(0) as usize;
-        let (ln_base, ln_num) = (ln(&base, working(base_weight)), ln(&num, working(num_weight)));
+        let (ln_base, ln_num) =
+            (ln(&base, working(base_weight), limits)?, ln(&num, working(num_weight), limits)?);
         if ln_base.is_zero() {
             return Err(division_by_zero());
         }
@@ -112,7 +114,7 @@ impl Numeric {
         }
     }
 
-    pub fn power(&self, exp: &Numeric) -> SqlResult<Numeric> {
+    pub fn power(&self, exp: &Numeric, limits: &Limits<'_>) -> SqlResult<Numeric> {
         if self.is_nan() || exp.is_nan() {
             let one = exp.is_zero() || *self == Numeric::ONE;
             return Ok(if one { Numeric::ONE } else { Numeric::NAN });
@@ -125,7 +127,7 @@ impl Numeric {
             return Err(SqlError::new(INVALID_POWER, message));
         }
         match (self.dec(), exp.dec()) {
-            (Some(b), Some(e)) => power(&b, &e),
+            (Some(b), Some(e)) => power(&b, &e, limits),
             _ => Ok(self.power_special(exp)),
         }
     }
@@ -200,7 +202,7 @@ fn group_at(group: u32, weight: i32) -> Dec {
 }
 
 /// The natural logarithm of a positive number.
-fn ln(d: &Dec, scale: usize) -> Dec {
+fn ln(d: &Dec, scale: usize, limits: &Limits<'_>) -> SqlResult<Dec> {
     let working = scale + GUARD;
     // Numbers well below one are inverted: above one, a fixed number of decimals is enough precision.
     let invert = d.compare(&Dec::from_i128(9, 1)) == Ordering::Less;
@@ -208,7 +210,7 @@ fn ln(d: &Dec, scale: usize) -> Dec {
     let near = Dec::from_i128(11, 1);
     let mut factor = 2i128;
     while x.compare(&near) == Ordering::Greater {
-        x = x.sqrt(working);
+        x = x.sqrt(working, limits)?;
         factor *= 2;
     }
     // ln(x) = 2 artanh((x - 1) / (x + 1))
@@ -218,6 +220,7 @@ fn ln(d: &Dec, scale: usize) -> Dec {
     let mut power = z;
     let mut n = 1;
     loop {
+        limits.turn(power.mag.limbs().len())?;
         power = power.mul_round(&square, working);
         n += 2;
         let term = Dec { mag: power.mag.divrem_small(n).0, ..power.clone() };
@@ -227,11 +230,11 @@ fn ln(d: &Dec, scale: usize) -> Dec {
         sum = sum.add(&term);
     }
     let result = sum.mul(&Dec::from_i128(factor, 0)).round(scale);
-    if invert && !result.is_zero() { result.negated() } else { result }
+    Ok(if invert && !result.is_zero() { result.negated() } else { result })
 }
 
 /// e to a power.
-fn exp(d: &Dec, scale: usize) -> SqlResult<Dec> {
+fn exp(d: &Dec, scale: usize, limits: &Limits<'_>) -> SqlResult<Dec> {
     let value = d.approx();
     if value.abs() >= MAX_EXPONENT * 3.0 {
         return if value > 0.0 { Err(overflow()) } else { Ok(Dec::zero(scale)) };
@@ -254,6 +257,7 @@ fn exp(d: &Dec, scale: usize) -> SqlResult<Dec> {
     let mut n = 1;
     loop {
         n += 1;
+        limits.turn(term.mag.limbs().len())?;
         term = term.mul_round(&x, working);
         term.mag = term.mag.divrem_small(n).0;
         if term.is_zero() {
@@ -262,12 +266,13 @@ fn exp(d: &Dec, scale: usize) -> SqlResult<Dec> {
         sum = sum.add(&term);
     }
     for _ in 0..halvings {
+        limits.turn(sum.mag.limbs().len())?;
         sum = sum.mul_round(&sum, working);
     }
     Ok(if d.neg { Dec::one().div(&sum, scale, Cut::Round) } else { sum.round(scale) })
 }
 
-fn power(base: &Dec, exponent: &Dec) -> SqlResult<Numeric> {
+fn power(base: &Dec, exponent: &Dec, limits: &Limits<'_>) -> SqlResult<Numeric> {
     let whole = exponent.cut_at(0, Cut::Truncate);
     let integral = whole.compare(exponent) == Ordering::Equal;
     if integral
@@ -275,7 +280,7 @@ fn power(base: &Dec, exponent: &Dec) -> SqlResult<Numeric> {
         && let Ok(e) = i32::try_from(if whole.neg { -e } else { e })
     {
         let scale = result_scale(MIN_SIGNIFICANT, &[base.scale]);
-        return power_int(base, e, scale);
+        return power_int(base, e, scale, limits);
     }
     if base.is_zero() {
         return Ok(zero(MIN_SIGNIFICANT as usize));
@@ -285,7 +290,7 @@ fn power(base: &Dec, exponent: &Dec) -> SqlResult<Numeric> {
     let weight = ln_weight(&base);
     // A rough logarithm of the result gives its size.
     let rough_scale = (8 - weight).max(0) as usize;
-    let rough = ln(&base, rough_scale).mul_round(exponent, rough_scale).approx();
+    let rough = ln(&base, rough_scale, limits)?.mul_round(exponent, rough_scale).approx();
     if rough.abs() > MAX_EXPONENT * 3.01 {
         return if rough > 0.0 { Err(overflow()) } else { Ok(zero(MAX_RESULT_SCALE as usize)) };
     }
@@ -293,13 +298,13 @@ fn power(base: &Dec, exponent: &Dec) -> SqlResult<Numeric> {
     let scale = result_scale(MIN_SIGNIFICANT - digits, &[base.scale, exponent.scale]);
     let significant = (scale as i32 + digits).max(0);
     let working = (significant - weight + 8).max(0) as usize;
-    let logarithm = ln(&base, working).mul_round(exponent, working);
-    let result = exp(&logarithm, scale)?;
+    let logarithm = ln(&base, working, limits)?.mul_round(exponent, working);
+    let result = exp(&logarithm, scale, limits)?;
     Numeric::checked(if negative && !result.is_zero() { result.negated() } else { result })
 }
 
 /// A power by repeated squaring, with just the digits that the result shows and a few more.
-fn power_int(base: &Dec, exponent: i32, scale: usize) -> SqlResult<Numeric> {
+fn power_int(base: &Dec, exponent: i32, scale: usize, limits: &Limits<'_>) -> SqlResult<Numeric> {
     match exponent {
         0 => return Numeric::checked(Dec::one().round(scale)),
         1 => return Numeric::checked(base.round(scale)),
@@ -329,6 +334,7 @@ fn power_int(base: &Dec, exponent: i32, scale: usize) -> SqlResult<Numeric> {
         if mask == 0 {
             break;
         }
+        limits.turn(square.mag.limbs().len())?;
         let w = square.head().0;
         square = square.mul_round(&square, cut(2 * w * GROUP, 2 * square.scale));
         if mask & 1 == 1 {

@@ -121,6 +121,14 @@ impl Numeric {
         Numeric(Small { m: mantissa, scale })
     }
 
+    /// How long the number is, in digits of nine.
+    pub fn limbs(&self) -> usize {
+        match &self.0 {
+            Big(d) => d.mag.limbs().len(),
+            _ => 0,
+        }
+    }
+
     /// The mantissa and scale of an inline value.
     #[inline]
     pub fn as_scaled(&self) -> Option<(i128, u16)> {

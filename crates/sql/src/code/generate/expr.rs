@@ -12,6 +12,7 @@ use ondol_types::{SqlError, SqlResult, TypeId, Value, sqlstate};
 impl<'a> Gen<'a> {
     /// The register that holds the value: a new one, or where the value is anyway.
     pub fn expr(&mut self, e: &'a Expr) -> SqlResult<u16> {
+        self.limits.go_on()?;
         match &e.kind {
             ExprKind::Const(v) => Ok(self.constant(v)),
             ExprKind::Param(n) => {
@@ -52,6 +53,7 @@ impl<'a> Gen<'a> {
 
     /// The value, in that very register.
     pub fn expr_into(&mut self, e: &'a Expr, dst: u16) -> SqlResult<()> {
+        self.limits.go_on()?;
         match &e.kind {
             ExprKind::Const(_)
             | ExprKind::Param(_)
@@ -481,7 +483,7 @@ pub fn fold(e: &Expr) -> Option<Value> {
             let values: Vec<Value> = args.iter().map(fold).collect::<Option<_>>()?;
             let mut scratch: Vec<Vec<u8>> = vec![Vec::new(); values.len()];
             let refs: Vec<_> = values.iter().zip(&mut scratch).map(|(v, s)| v.as_ref(s)).collect();
-            ondol_types::func::call(*func, &refs, &Context::EMPTY).ok().filter(may_be_kept)
+            ondol_types::func::call(*func, &refs, &Context::AHEAD).ok().filter(may_be_kept)
         }
         ExprKind::Cast { arg, explicit } => {
             // Conversions to and from text of times and zones may look at the session.
@@ -495,7 +497,7 @@ pub fn fold(e: &Expr) -> Option<Value> {
             if v.is_null() {
                 return Some(Value::Null);
             }
-            ondol_types::cast::cast(v, arg.ty.id, e.ty, *explicit, &Context::EMPTY).ok()
+            ondol_types::cast::cast(v, arg.ty.id, e.ty, *explicit, &Context::AHEAD).ok()
         }
         _ => None,
     }

@@ -51,6 +51,7 @@ impl<'a> Gen<'a> {
             let mut constants = Vec::new();
             let (mut settled, mut others) = (Vec::new(), Vec::new());
             for e in list {
+                self.limits.go_on()?;
                 match fold(e) {
                     Some(v) => constants.push((e, v)),
                     None if is_settled(e) => settled.push(e),
@@ -122,6 +123,7 @@ impl<'a> Gen<'a> {
         let hash = self.hash(1, 1);
         let (mut constants, mut others) = (Vec::new(), Vec::new());
         for e in list {
+            self.limits.go_on()?;
             match fold(e) {
                 Some(v) => constants.extend(key_constant(v, column)),
                 None => others.push(e),
@@ -163,6 +165,7 @@ impl<'a> Gen<'a> {
             if row.len() != width {
                 return Err(internal("a row of VALUES of another width"));
             }
+            self.limits.go_on()?;
             let before = constant.len();
             constant.extend(row.iter().map_while(fold));
             if constant.len() == before + width {

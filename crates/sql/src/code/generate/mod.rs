@@ -27,6 +27,7 @@ use super::stored::put_value;
 use super::verify::MAX_REGISTERS;
 use crate::bound::*;
 use ondol_engine::{FunctionDef, Table};
+use ondol_types::limits::Limits;
 use ondol_types::{SqlError, SqlResult, Type, TypeId, Value, sqlstate};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -121,6 +122,8 @@ pub(super) struct Gen<'a> {
     tallies: u16,
     pub scopes: Vec<Scope<'a>>,
     find_function: FindFunction<'a>,
+    /// Looked at with each expression and each value of a list.
+    pub limits: Limits<'a>,
     measure: bool,
     writes: bool,
     tree: Vec<TreeNode>,
@@ -128,7 +131,12 @@ pub(super) struct Gen<'a> {
 }
 
 /// Makes the program of a query, INSERT, UPDATE or DELETE.
-pub fn generate(bound: &Bound, find_function: FindFunction<'_>, measure: bool) -> SqlResult<Program> {
+pub fn generate(
+    bound: &Bound,
+    find_function: FindFunction<'_>,
+    limits: Limits<'_>,
+    measure: bool,
+) -> SqlResult<Program> {
     let mut g = Gen {
         ops: Vec::new(),
         dead: Vec::new(),
@@ -156,6 +164,7 @@ pub fn generate(bound: &Bound, find_function: FindFunction<'_>, measure: bool) -
         tallies: 0,
         scopes: Vec::new(),
         find_function,
+        limits,
         measure,
         writes: false,
         tree: Vec::new(),
