@@ -37,7 +37,7 @@ class Cluster:
         if self.user:
             os.chown(self.place, self.user.pw_uid, self.user.pw_gid)
         data = os.path.join(self.place, "data")
-        self.run("initdb", "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
+        self.run("initdb", "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--lc-ctype=C.UTF-8", "--no-sync")
         settings = dict(listen_addresses="", port=PORT, unix_socket_directories=self.place, fsync="off", synchronous_commit="off", full_page_writes="off",
                         shared_buffers="64MB", autovacuum="off", jit="off", max_parallel_workers_per_gather="0", max_connections="40", timezone="UTC",
                         log_timezone="UTC", datestyle="ISO,MDY", deadlock_timeout="3ms", wal_level="minimal", max_wal_senders="0", checkpoint_timeout="1h",

@@ -27,4 +27,17 @@ SELECT units + 0.0 FROM sale GROUP BY units + 0.00;
 SELECT units BETWEEN 1 AND 'NaN'::float8 FROM sale GROUP BY units BETWEEN 1 AND 'NaN'::float8 ORDER BY 1;
 -- char(n) keeps its blanks.
 SELECT '"' AS q, min(shop::char(8)), CASE WHEN max(units) > 0 THEN max(shop)::char(8) END, '"' AS r FROM sale;
+-- DISTINCT values are taken in ascending order where that shows.
+INSERT INTO sale VALUES (7, 'B', 1, 1, 1, 1e16), (8, '', 1, 2, 1, 1), (9, 'b', 1, 1, 1, -1e16), (10, 'B', 1, 3, 1, 1e16), (11, 'aa', 1, 3, 1, 0.1);
+SELECT string_agg(DISTINCT shop, ','), string_agg(DISTINCT shop, ',') FILTER (WHERE units < 3), string_agg(DISTINCT convert_to(shop, 'UTF8'), '-') FROM sale;
+SELECT string_agg(DISTINCT shop, units::text) FROM sale;
+SELECT units, string_agg(DISTINCT shop, ','), count(DISTINCT shop), sum(DISTINCT f), string_agg(DISTINCT shop, '-') FROM sale GROUP BY units ORDER BY units;
+SELECT sum(DISTINCT f), avg(DISTINCT f), stddev(DISTINCT f), var_pop(DISTINCT f) FROM sale;
+SELECT string_agg(DISTINCT shop, ','), sum(DISTINCT f) FROM sale WHERE id > 100;
+SELECT shop, string_agg(DISTINCT shop, ',') FROM sale WHERE id > 100 GROUP BY shop;
 DROP TABLE sale;
+-- Of tiny and huge numbers.
+SELECT scale(variance(v)), scale(stddev(v)), variance(v) = 0 FROM (VALUES (1e-1200::numeric), (2e-1200)) t (v);
+SELECT scale(variance(v)), right(variance(v)::text, 12), right(stddev(v)::text, 12) FROM (VALUES (1e-495::numeric), (2e-495)) t (v);
+SELECT trunc(variance(v), 3), trunc(stddev(v), 3), scale(stddev(v)) FROM (VALUES (1e-1200::numeric), (2)) t (v);
+SELECT scale(1e-1200::numeric / 3), scale(1e-9000::numeric / 3), scale(avg(v)) FROM (VALUES (1e-9000::numeric)) t (v);

@@ -25,3 +25,9 @@ DROP FUNCTION nothing();
 DROP FUNCTION IF EXISTS nothing(integer);
 DROP FUNCTION one(bigint), above, bump;
 DROP TABLE t;
+-- round and trunc reach as far as numeric does.
+SELECT scale(round(1.5, 16383)), scale(round(1.5, 20000)), scale(trunc(1.5, 20000)), scale(trunc(1.5, 3000)), scale(round(1e-16000, 16000));
+SELECT length(round(1e100000, -99999)::text), round(5e2500, -2501) = 1e2501, length(trunc(5e9000, -8000)::text), round(1e10, -20), trunc(1e131071, -200000);
+SELECT make_timestamp(4, 1, 7, 3, 5, 1e308);
+SELECT make_timestamp(4, 1, 7, 3, 5, 'NaN');
+SELECT make_timestamptz(4, 4, 5, 65536, 2147483647, 'Infinity');

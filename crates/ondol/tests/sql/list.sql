@@ -68,4 +68,25 @@ INSERT INTO h (id, n, s) VALUES (6, 60, 'six'), (7, DEFAULT, 'seven'), (8, 40 + 
 SELECT CASE WHEN id IN (1, 2, 3, 4, 5, 60, 7, 8, 9, 10) THEN 'in' ELSE 'out' END, count(*) FROM h GROUP BY 1 ORDER BY 1;
 UPDATE h SET n = -1 WHERE id IN (6, 7, 8, 9, 10, 11, 12, 13, 14, 15) AND s NOT IN ('six', 'b', 'c', 'd', 'e', 'f', 'g', 'h', 'i') RETURNING id;
 DELETE FROM h WHERE id NOT IN (1, 2, 3, 4, 5, 60, 70, 80, 90, 100) RETURNING id;
+-- A row that went from one value of the list to another comes once, whichever index leads to it.
+CREATE TABLE moved (id integer PRIMARY KEY, k integer, t text, c char(3), n numeric);
+CREATE INDEX moved_k ON moved (k);
+CREATE INDEX moved_t ON moved USING hash (t);
+CREATE INDEX moved_c ON moved USING hash (c);
+CREATE INDEX moved_n ON moved (n, k);
+INSERT INTO moved VALUES (1, 1, 'a', 'a', 1.0), (2, 2, 'b', 'b', 2);
+BEGIN;
+UPDATE moved SET id = id + 10, k = k + 10, t = t || 'x', c = 'z', n = n + 10;
+SELECT id FROM moved WHERE id IN (1, 11, 2, 12) ORDER BY id;
+SELECT id FROM moved WHERE k IN (1, 11, 2, 12, NULL) ORDER BY id;
+SELECT id FROM moved WHERE t IN ('a', 'ax', 'b', 'bx') ORDER BY id;
+SELECT id FROM moved WHERE c IN ('a', 'b', 'z') ORDER BY id;
+SELECT id FROM moved WHERE c IN ('z'::text, 'z '::text, 'a') ORDER BY id;
+SELECT id FROM moved WHERE n IN (1, 11.00, 11, 12, 2) AND k = 11 ORDER BY id;
+SELECT a.id, b.id FROM moved a JOIN moved b ON b.id IN (a.id, a.id - 10, a.id + 1) ORDER BY 1, 2;
+UPDATE moved SET k = k + 1 WHERE k IN (1, 11, 2, 12) RETURNING id, k;
+SELECT id FROM moved WHERE id IN (1, 11, 2, 12) ORDER BY id FOR UPDATE;
+COMMIT;
+SELECT id FROM moved WHERE k IN (1, 2, 11, 12, 13) ORDER BY id;
+DROP TABLE moved;
 DROP TABLE h;

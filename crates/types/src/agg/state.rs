@@ -4,7 +4,6 @@ use super::{AggDef, AggId, Kind, get};
 use crate::func::compare::float8_cmp;
 use crate::func::{internal, out_of_range};
 use crate::limits::{Limits, SMALL};
-use crate::numeric::dec::Dec;
 use crate::{Numeric, SqlError, SqlResult, TypeId, Value, ValueRef, sqlstate};
 use std::cmp::Ordering;
 
@@ -330,7 +329,7 @@ impl AggState {
             return Ok(Value::Numeric(Numeric::ZERO));
         }
         let variance = spread.div(&Numeric::from(n * if sample { n - 1 } else { n }))?;
-        Ok(Value::Numeric(if root { root_at_own_scale(&variance)? } else { variance }))
+        Ok(Value::Numeric(if root { variance.root_at_own_scale(&Limits::NONE)? } else { variance }))
     }
 
     /// Adds what `other` has seen, as if its rows had come after this one's.
@@ -465,18 +464,5 @@ fn merge_kept(mine: &mut Option<Kept>, theirs: &Kept, def: &AggDef) {
     };
     if replaces(def.kind, order) {
         *mine = Some(theirs.clone());
-    }
-}
-
-/// The square root with as many decimals as the number has.
-fn root_at_own_scale(n: &Numeric) -> SqlResult<Numeric> {
-    let Some((m, scale)) = n.as_scaled() else {
-        return n.sqrt(&Limits::NONE);
-    };
-    let root =
-        Dec::from_i128(m, scale.into()).sqrt(usize::from(scale) + 1, &Limits::NONE)?.round(scale.into());
-    match root.mag.to_u128().and_then(|r| i128::try_from(r).ok()) {
-        Some(r) => Ok(Numeric::from_scaled(r, scale)),
-        None => n.sqrt(&Limits::NONE),
     }
 }

@@ -244,6 +244,8 @@ pub fn make_timestamp(
         && (0..60).contains(&minute)
         && (0.0..=60.0).contains(&second)
         && !second.is_nan();
+    // The sum is looked at only where it can be made.
+    let usecs = if in_range { usecs } else { 0.0 };
     let of_day = (i64::from(hour) * 60 + i64::from(minute)) * 60 * USECS_PER_SEC + usecs as i64;
     if !in_range || of_day > USECS_PER_DAY {
         return Err(SqlError::new(

@@ -53,6 +53,14 @@ impl Numeric {
         Numeric::checked(d.sqrt(scale + 1, limits)?.round(scale))
     }
 
+    /// The square root with as many decimals as the number has.
+    pub fn root_at_own_scale(&self, limits: &Limits<'_>) -> SqlResult<Numeric> {
+        match self.dec() {
+            Some(d) if self.signum() > 0 => Numeric::checked(d.sqrt(d.scale + 1, limits)?.round(d.scale)),
+            _ => self.sqrt(limits),
+        }
+    }
+
     pub fn exp(&self, limits: &Limits<'_>) -> SqlResult<Numeric> {
         let Some(d) = self.dec() else {
             return Ok(if self.signum() < 0 { Numeric::ZERO } else { self.clone() });

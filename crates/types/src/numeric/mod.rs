@@ -42,8 +42,6 @@ pub const MAX_WHOLE_DIGITS: usize = 131_072;
 const MIN_SIGNIFICANT: i32 = 16;
 /// The greatest scale an inexact result is given.
 const MAX_RESULT_SCALE: i32 = 1000;
-/// How far `round` and `trunc` reach on either side of the point.
-const MAX_ROUND: i32 = 2000;
 
 #[derive(Clone)]
 pub struct Numeric(Repr);
@@ -313,7 +311,9 @@ impl Numeric {
                 return Err(division_by_zero());
             }
             let scale = div_scale(head_small(*a, *s), head_small(*b, *t), *s as usize, *t as usize);
-            if let Some(q) = div_small(*a, *b, scale + *t as usize - *s as usize) {
+            // A dividend with more decimals than the quotient is to have is too long for the machine.
+            let up = (scale + *t as usize).checked_sub(*s as usize);
+            if let Some(q) = up.and_then(|up| div_small(*a, *b, up)) {
                 return Ok(Numeric(Small { m: q, scale: scale as u16 }));
             }
         }
@@ -384,7 +384,7 @@ impl Numeric {
     }
 
     fn cut(&self, scale: i32, cut: Cut) -> SqlResult<Numeric> {
-        let scale = scale.clamp(-MAX_ROUND, MAX_ROUND);
+        let scale = scale.clamp(-(MAX_WHOLE_DIGITS as i32), MAX_SCALE as i32);
         if let Small { m, scale: have } = self.0 {
             if scale == i32::from(have) {
                 return Ok(self.clone());

@@ -364,10 +364,12 @@ impl<'a> Gen<'a> {
         if keys == 0 {
             self.op(Op::GroupFor { group, key: Span::new(0, 0) });
         }
+        // What an aggregate of DISTINCT values takes is seen once; where the order shows, it is taken when all are there, sorted.
         let mut sets = Vec::new();
         for a in &q.aggregates {
             sets.push(if a.distinct {
-                let h = self.hash(a.args.len() + 1, a.args.len() + 1);
+                let width = if is_ordered(a) { keys } else { 1 } + a.args.len();
+                let h = self.hash(width, width);
                 self.op(Op::HashClear { hash: h });
                 Some(h)
             } else {
@@ -375,8 +377,9 @@ impl<'a> Gen<'a> {
             });
         }
         self.produce(tree, n, &mut |g, _next| {
+            let mut key = Span::new(0, 0);
             if keys > 0 {
-                let key = g.span(q.group_by.iter())?;
+                key = g.span(q.group_by.iter())?;
                 g.op(Op::GroupFor { group, key });
             }
             for (i, a) in q.aggregates.iter().enumerate() {
@@ -386,6 +389,19 @@ impl<'a> Gen<'a> {
                 }
                 let args = match sets[i] {
                     None => g.span(a.args.iter())?,
+                    Some(hash) if is_ordered(a) => {
+                        let width = keys + a.args.len();
+                        let first = g.registers(width);
+                        for k in 0..keys as u16 {
+                            g.op(Op::Move { dst: Out(first + k), a: Reg(key.range().start as u16 + k) });
+                        }
+                        for (k, e) in a.args.iter().enumerate() {
+                            g.expr_into(e, first + (keys + k) as u16)?;
+                        }
+                        g.op(Op::HashPutNew { hash, row: Span::new(first, width), to: skip });
+                        g.here(skip);
+                        continue;
+                    }
                     Some(hash) => {
                         let first = g.registers(a.args.len() + 1);
                         g.op(Op::GroupIndex { dst: Out(first), group });
@@ -401,6 +417,10 @@ impl<'a> Gen<'a> {
             }
             Ok(())
         })?;
+        for (i, a) in q.aggregates.iter().enumerate().filter(|(_, a)| is_ordered(a)) {
+            let hash = sets[i].ok_or_else(|| internal("an aggregate of DISTINCT without a set"))?;
+            self.sorted_steps(group, Col(i as u16), hash, (keys, a.args.len()));
+        }
         let (first_key, first_agg) = (self.registers(keys), self.registers(q.aggregates.len()));
         let (again, end) = (self.label(), self.label());
         self.op(Op::GroupRewind { group });
@@ -424,6 +444,42 @@ impl<'a> Gen<'a> {
         self.here(end);
         self.end_turns(mark, reset);
         Ok(())
+    }
+
+    /// Feeds an aggregate the DISTINCT values that a set holds, each behind its group's keys, in ascending order.
+    fn sorted_steps(&mut self, group: Group, agg: Col, hash: Hash, (keys, args): (usize, usize)) {
+        let width = keys + args;
+        let ascending = |n| SortKey { column: n as u16, desc: false, nulls_first: false };
+        let sort = self.sort(width, (keys..width).map(ascending).collect());
+        let first = self.registers(width);
+        self.op(Op::SortClear { sort });
+        self.op(Op::HashRewind { hash });
+        let (again, all) = (self.label(), self.label());
+        let mark = self.mark();
+        self.here(again);
+        let reset = self.reset(mark);
+        self.op(Op::HashNext { hash, to: all });
+        for n in 0..width as u16 {
+            self.op(Op::HashCol { dst: Out(first + n), hash, column: Col(n) });
+        }
+        self.op(Op::SortPut { sort, row: Span::new(first, width) });
+        self.jump(again);
+        self.here(all);
+        self.end_turns(mark, reset);
+        self.op(Op::SortRun { sort });
+        let (again, end) = (self.label(), self.label());
+        let mark = self.mark();
+        self.here(again);
+        let reset = self.reset(mark);
+        self.op(Op::SortNext { sort, to: end });
+        for n in 0..width as u16 {
+            self.op(Op::SortCol { dst: Out(first + n), sort, column: Col(n) });
+        }
+        self.op(Op::GroupFor { group, key: Span::new(first, keys) });
+        self.op(Op::AggStep { group, agg, args: Span::new(first + keys as u16, args) });
+        self.jump(again);
+        self.here(end);
+        self.end_turns(mark, reset);
     }
 
     /// One group that only counts the rows of a foreign table, which need not come one by one.
@@ -685,6 +741,14 @@ fn counted<'a>(q: &'a Query, tree: &Node<'a>) -> Option<(u16, &'a Arc<dyn Foreig
     };
     let only = filter.is_empty() && q.group_by.is_empty() && !q.aggregates.is_empty();
     (only && q.aggregates.iter().all(counts)).then_some((*rel, table))
+}
+
+/// Whether the order of its DISTINCT values shows in an aggregate's result: texts are joined in it, and sums of doubles are rounded in it.
+fn is_ordered(a: &Aggregate) -> bool {
+    let shows = |name: &str| !matches!(name, "count" | "min" | "max");
+    let of = ondol_types::agg::find(a.agg);
+    let is_float = a.args.first().is_some_and(|e| e.ty.id == TypeId::Float8);
+    a.distinct && of.is_some_and(|d| d.name == "string_agg" || is_float && shows(d.name))
 }
 
 /// Whether a type's values are whole in a register, without memory.

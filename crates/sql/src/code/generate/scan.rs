@@ -12,7 +12,7 @@ use crate::plan::node::{Access, KeyValue};
 use crate::plan::refs::RelSet;
 use crate::plan::show;
 use ondol_engine::Table;
-use ondol_types::func::Volatility;
+use ondol_types::func::{FuncId, Volatility};
 use ondol_types::{SqlResult, TypeId};
 use std::sync::Arc;
 
@@ -30,6 +30,8 @@ struct Lookup<'l, 'a> {
     unique: bool,
     /// One instruction does it all, see `Op::Point`.
     point: bool,
+    /// Of a lookup by a list: how the row's value compares with one of the list's, and what that value is.
+    member: Option<(FuncId, &'a Expr)>,
     filter: &'l [&'a Expr],
     node: usize,
 }
@@ -303,15 +305,23 @@ impl<'a> Gen<'a> {
                 let list = keys.iter().position(|k| matches!(k, KeyValue::List(_)));
                 let columns: Vec<usize> =
                     table.def.indexes[*index].columns.iter().map(|c| c.column).collect();
-                // A point lookup sees to it itself that the row has the key.
+                // A point lookup sees to it itself that the row has the key. Of a list each lookup must see to it that the row has
+                // that lookup's own key: a row that went from one value of the list to another is a candidate of both.
                 let point = table.indexes.get(*index).is_some_and(|i| i.point.is_some());
                 let proven = |e: &Expr| {
                     keys.iter().zip(&columns).any(|(k, column)| match k {
-                        KeyValue::One(v) => is_equality(e, rel, *column as u16, v),
+                        KeyValue::One(v) => point && is_equality(e, rel, *column as u16, v),
                         KeyValue::List(l) => is_member(e, rel, *column as u16, l),
                     })
                 };
-                let rest: Vec<&'a Expr> = filter.iter().copied().filter(|e| !(point && proven(e))).collect();
+                let rest: Vec<&'a Expr> = filter.iter().copied().filter(|e| !proven(e)).collect();
+                let member = filter.iter().filter(|e| proven(e)).find_map(|e| match &e.kind {
+                    ExprKind::InList { arg, eq, .. } => Some((*eq, &**arg)),
+                    _ => None,
+                });
+                if member.is_none() && list.is_some() {
+                    return Err(internal("a lookup by a list that is no condition"));
+                }
                 let lookup = Lookup {
                     rel,
                     table,
@@ -320,6 +330,7 @@ impl<'a> Gen<'a> {
                     columns: &columns,
                     unique: *unique,
                     point,
+                    member,
                     filter: &rest,
                     node,
                 };
@@ -460,6 +471,15 @@ impl<'a> Gen<'a> {
         self.here(next);
         let reset = self.reset(mark);
         self.op(Op::RowNext { cursor, to: end });
+        if let (Some((_, key)), Some((eq, arg))) = (given, lookup.member) {
+            self.scope()?.sources[rel as usize] = Source::Table { cursor: cursor.0 };
+            self.in_passing([arg], |g| {
+                let (value, same) = (g.expr(arg)?, g.register());
+                g.compare(eq, value, key, same)?;
+                g.op(Op::IfNot { a: Reg(same), to: next });
+                Ok(())
+            })?;
+        }
         self.found(rel, cursor, filter, next, node)?;
         // After the one row of a unique key there is no other.
         let after = if unique { end } else { next };
