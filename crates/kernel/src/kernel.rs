@@ -9,7 +9,7 @@ use crate::slot::{self, View};
 use crate::wait::Waits;
 use ondol_base::epoch::{Epochs, Participant};
 use ondol_base::oid::Oid;
-use ondol_base::sync::{Condvar, Mutex, RwLock, spin_wait};
+use ondol_base::sync::{Condvar, Mutex, RwLock, spin_wait, yield_point};
 use ondol_base::{barrier, clock, thread};
 use ondol_durability::checkpoint::{Checkpointer, Done, Pace, Segment, Source, full_speed};
 use ondol_durability::error::{CheckpointError, RecoveryError};
@@ -300,12 +300,17 @@ impl Source for Snapshot {
         *self.reader.lock() = Reader::default();
     }
     fn segments(&self) -> Vec<Segment> {
-        self.kernel
-            .space
-            .segments()
-            .into_iter()
-            .map(|(id, heap)| heap::describe(&self.kernel.space, id, heap))
-            .collect()
+        let space = &self.kernel.space;
+        let described = |(id, heap)| {
+            yield_point();
+            if ondol_base::sim::mutated("segment_described_late") {
+                (0..40).for_each(|_| yield_point());
+                return Some(heap::describe(space, id, heap));
+            }
+            // S3
+            space.while_used(id, |heap| heap::describe(space, id, heap))
+        };
+        space.segments().into_iter().filter_map(described).collect()
     }
     fn changed_pages(&self, since: CommitTs) -> Vec<PageId> {
         let space = &self.kernel.space;
@@ -327,7 +332,7 @@ impl Source for Snapshot {
         let Some(participant) = &reader.pinned else { return };
         let _pin = participant.pin();
         let at = if ondol_base::sim::mutated("images_newest") { self.kernel.log.clock() } else { at };
-        let view = View { snapshot: at, txn: 0, command: 0 };
+        let view = View { snapshot: at, ..View::default() };
         // A tail page has no header to ask: find the page that heads it. Pages come in order, and a format stays, so
         // the search goes on where the one before ended.
         let mut head = page;

@@ -9,6 +9,8 @@
 //! - **S2** A dropped segment waits for the clock that was read once nobody could list it any more. A checkpoint chooses T below
 //!   the clock and lists segments then, so one that lists it has a T before that, and does not free it: between the record of
 //!   a drop, or its refusal, and memory the dropper may be delayed for as long as he likes.
+//! - **S3** A dropped segment's memory is cleared once it counts as used no more. So who describes a segment holds off its drop
+//!   meanwhile: what is described is whole, and what was dropped before is left out.
 use crate::error::{Error, Result};
 use ondol_base::oid::Oid;
 use ondol_base::reserve::Reserve;
@@ -321,6 +323,11 @@ impl Space {
         s.waiting = waiting;
         let ready: Vec<(u32, CommitTs)> = ready;
         s.free.extend(ready.into_iter().map(|(id, _)| id));
+    }
+    /// Calls `f` with the heap that uses the segment, which is not dropped meanwhile (S3). `None`: it is not in use.
+    pub fn while_used<R>(&self, id: SegmentId, f: impl FnOnce(HeapId) -> R) -> Option<R> {
+        let s = self.segments.lock();
+        s.used.get(&id.0).map(|heap| f(*heap))
     }
     pub fn segments(&self) -> Vec<(SegmentId, HeapId)> {
         self.segments.lock().used.iter().map(|(s, h)| (SegmentId(*s), *h)).collect()

@@ -111,6 +111,11 @@ pub const MUTATIONS: &[Mutation] = &[
         "truncation forgets system records that are later than a checkpoint's tables",
         Favour::Segments
     ),
+    engine!(
+        "segment_described_late",
+        "a checkpoint describes a segment that may be dropped meanwhile",
+        Favour::Segments
+    ),
     engine!("truncate_early", "log files are given up before the manifest is published"),
     engine!("readers_see_unflushed", "readers see commits that nobody acknowledged"),
     engine!("one_write_unchecked", "a row that is changed in one go may have changed since it was read"),
