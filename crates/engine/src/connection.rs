@@ -534,6 +534,7 @@ impl Connection {
         writes: bool,
     ) -> SqlResult<()> {
         debug_assert!(self.statement == Statement::None);
+        self.session.removes = false;
         if let Some(e) = &self.explicit {
             if e.failed {
                 return Err(failed());
@@ -888,6 +889,12 @@ impl Connection {
     pub fn is_serializable(&self) -> bool {
         self.session.is_serializable()
     }
+    /// Whether the transaction may see two rows under one unique key: its own, and one that others have taken away since its
+    /// snapshot.
+    #[inline]
+    pub fn may_see_twins(&self) -> bool {
+        self.session.view.twins
+    }
     pub fn lock(
         &mut self,
         table: &Arc<Table>,
@@ -1057,6 +1064,10 @@ impl Connection {
             self.session.drop_string(&table.store, *o, *n).map_err(error::kernel)?
         }
         Ok(())
+    }
+    /// The statement that began deletes rows: for that it is not refused memory.
+    pub fn removes_rows(&mut self) {
+        self.session.removes = true
     }
     /// Deletes a row that is locked by us; `row` is its newest bytes.
     pub fn delete(&mut self, table: &Arc<Table>, oid: Oid, row: &[u8]) -> SqlResult<()> {

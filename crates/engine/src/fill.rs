@@ -495,10 +495,10 @@ impl Fill {
     fn newest(&self, target: &Target, oid: Oid, row: &mut [u8], key: &mut Vec<u8>) -> Option<bool> {
         let space = &self.kernel.space;
         let view = match self.from {
-            From::Snapshot(s) => slot::View { snapshot: s, txn: 0, command: 0 },
+            From::Snapshot(s) => slot::View { snapshot: s, ..Default::default() },
             // Nobody else uses the table: what is pending is our own transaction's, and counts, deletions too.
-            From::Own(txn) => slot::View { snapshot: slot::ID, txn, command: u32::MAX },
-            From::Recovered => slot::View { snapshot: slot::ID, txn: 0, command: 0 },
+            From::Own(txn) => slot::View { snapshot: slot::ID, txn, command: u32::MAX, ..Default::default() },
+            From::Recovered => slot::View { snapshot: slot::ID, ..Default::default() },
         };
         key.clear();
         slot::read(space, oid, &view, 0, row).then(|| target.index.store.key.key(row, &Committed(space), key))

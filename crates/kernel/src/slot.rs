@@ -31,6 +31,9 @@ pub struct View {
     pub txn: u64,
     /// ... the changes of commands before this one.
     pub command: u32,
+    /// Two rows of one unique key may be visible: one that others have deleted, or given another key, since the snapshot,
+    /// and this transaction's own, which it put under the key afterwards.
+    pub twins: bool,
 }
 
 #[inline(always)]

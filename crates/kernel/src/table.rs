@@ -71,7 +71,7 @@ impl Strings for Committed<'_> {
         let mut buf = vec![0; padded];
         // A string is immutable: any version of its slot that is alive has the bytes.
         let found = slot::any_version(self.0, oid, &mut buf, true, &mut |_| true)
-            || slot::read(self.0, oid, &View { snapshot: slot::ID, txn: 0, command: 0 }, 0, &mut buf);
+            || slot::read(self.0, oid, &View { snapshot: slot::ID, ..View::default() }, 0, &mut buf);
         if found { out.extend_from_slice(&buf[8..8 + len]) } else { out.truncate(start) }
     }
 }

@@ -284,6 +284,8 @@ pub struct Session {
     /// The newest commit that locking a row showed to the transaction, beyond its snapshot.
     seen: CommitTs,
     pub patience: Patience,
+    /// The running statement deletes rows. It may take memory beyond the limit: what is there can be removed, however much it is.
+    pub removes: bool,
     /// Version bytes charged ahead.
     credit: usize,
     changes: Changes,
@@ -329,6 +331,7 @@ impl Session {
             last_commit: 0,
             seen: 0,
             patience: Patience::default(),
+            removes: false,
             credit: 0,
             changes: Changes::default(),
             pieces: vec![],
@@ -514,7 +517,11 @@ impl Session {
     fn charge(&mut self, bytes: usize) -> Result<()> {
         const STEP: usize = 64 << 10;
         if self.credit < bytes {
-            self.kernel.space.budget.try_charge(bytes.max(STEP))?;
+            let budget = &self.kernel.space.budget;
+            match budget.try_charge(bytes.max(STEP)) {
+                Err(_) if self.removes => budget.force(bytes.max(STEP)),
+                charged => charged?,
+            }
             self.credit += bytes.max(STEP);
         }
         self.credit -= bytes;
@@ -553,7 +560,7 @@ impl Session {
     /// Copies the newest version: our own, or the last committed.
     pub fn read_newest(&self, oid: Oid, out: &mut [u8]) -> bool {
         let _pin = self.participant.pin();
-        let view = View { snapshot: ID, txn: self.view.txn, command: u32::MAX };
+        let view = View { snapshot: ID, command: u32::MAX, ..self.view };
         slot::read(&self.kernel.space, oid, &view, 0, out)
     }
     #[inline]
@@ -648,7 +655,7 @@ pub fn session_of(line: &Line) -> SessionId {
 pub struct Newest<'a>(pub &'a Session);
 impl crate::table::Strings for Newest<'_> {
     fn string(&self, oid: Oid, len: usize, out: &mut Vec<u8>) {
-        let view = View { snapshot: ID, txn: self.0.view.txn, command: u32::MAX };
+        let view = View { snapshot: ID, command: u32::MAX, ..self.0.view };
         if !read_string(self.0, &view, oid, len, out) {
             // Named by an older version: the bytes are in the chain.
             let view = View { snapshot: self.0.view.snapshot, ..view };

@@ -42,6 +42,9 @@ pub struct Version {
 /// Data words of a lock node, which most updates fit in: the node is 64 bytes.
 pub const SMALL: usize = 3;
 
+/// The difference of a row that was set to the bytes that it had: one word, by zero.
+pub const UNCHANGED: [u64; 2] = [1 << 32, 0];
+
 impl Version {
     fn layout(capacity: usize) -> Layout {
         Layout::from_size_align(size_of::<Version>() + capacity * 8, 16).expect("a node's size is bounded")

@@ -14,6 +14,7 @@
 //! - **Z5** No two entries of the journal have one label, though workers try the same ones at a time.
 //! - **Z6** While the power is on: threads that read for one statement read what one thread reads for the next of the same snapshot, and in no snapshot
 //!   is money lost.
+//! - **Z7** A transaction finds the rows of a unique key, its own beside those that others have taken away since, as without the index.
 //!
 //! A seed fixes everything: the same seed gives the same trace hash.
 pub mod flips;
@@ -183,7 +184,11 @@ fn prepare(disk: Arc<dyn Storage>) -> SqlResult<()> {
          CREATE TABLE journal (worker integer, n bigint, source integer, target integer, amount bigint, made integer,
              label text, PRIMARY KEY (worker, n));
          CREATE INDEX journal_n ON journal USING hash (n);
-         CREATE UNIQUE INDEX journal_label ON journal (label)",
+         CREATE UNIQUE INDEX journal_label ON journal (label);
+         CREATE TABLE spot_hash (id bigint, owner text);
+         CREATE UNIQUE INDEX spot_hash_id ON spot_hash USING hash (id);
+         CREATE TABLE spot_tree (id bigint, owner text);
+         CREATE UNIQUE INDEX spot_tree_id ON spot_tree (id)",
     )?;
     for id in 0..ACCOUNTS {
         s.query("INSERT INTO account VALUES ($1, $2, '')", &crate::params![id as i32, BALANCE])?;
@@ -324,10 +329,45 @@ fn transaction(
         let before = n - 1;
         s.execute(&format!("DROP TABLE made_{worker}_{before}"))?;
     }
+    if (r >> 44).is_multiple_of(6) {
+        at_spots(s, worker, r >> 32)?;
+    }
     if (r >> 52).is_multiple_of(4) {
         by_threads(s, isolation)?;
     }
     if asynchronous { s.commit_async() } else { s.commit() }
+}
+
+/// Z7, in an open transaction: the worker takes away or takes a place that others want too.
+fn at_spots(s: &mut Session, worker: u64, r: u64) -> SqlResult<()> {
+    const SPOTS: u64 = 2;
+    let (table, id) = (["spot_hash", "spot_tree"][(r % 2) as usize], ((r >> 1) % SPOTS) as i64);
+    s.savepoint("spot")?;
+    let changed = match (r >> 4) % 4 {
+        0 => s.query(&format!("DELETE FROM {table} WHERE id + 0 = $1"), &crate::params![id]),
+        1 => s.query(&format!("UPDATE {table} SET id = id + {SPOTS} WHERE id = $1"), &crate::params![id]),
+        _ => s.query(
+            &format!("INSERT INTO {table} VALUES ($1, $2)"),
+            &crate::params![id, format!("worker {worker}")],
+        ),
+    };
+    match changed {
+        Err(e) if e.sqlstate() == sqlstate::UNIQUE_VIOLATION => s.rollback_to("spot")?,
+        changed => drop(changed?),
+    }
+    let sql = format!(
+        "SELECT (SELECT count(*) || min(owner) || max(owner) FROM {table} WHERE id = $1),
+             (SELECT count(*) || min(owner) || max(owner) FROM {table} WHERE id + 0 = $1),
+             (SELECT count(*) || min(owner) || max(owner) FROM {table} WHERE id IN ($1, 77))"
+    );
+    let rows = s.query(&sql, &crate::params![id])?;
+    let got = (0..3).map(|i| rows.row(0).get::<Option<String>>(i)).collect::<SqlResult<Vec<_>>>()?;
+    if got[0] != got[1] || got[2] != got[1] {
+        let what =
+            format!("Z7: {table} has {:?} at {id}, by its index {:?} and {:?}", got[1], got[0], got[2]);
+        return Err(SqlError::new(sqlstate::INTERNAL_ERROR, what));
+    }
+    Ok(())
 }
 
 /// Z6, in an open transaction.
@@ -479,6 +519,14 @@ mod tests {
         let trace = |seed| run(seed).map(|s| s.trace).unwrap_or_else(|b| panic!("{b}"));
         assert_eq!(trace(3), trace(3));
         assert_ne!(trace(3), trace(4));
+    }
+
+    /// Z7 must see a unique look-up that ends at the first row.
+    #[test]
+    fn a_unique_look_up_that_ends_early_is_caught() {
+        let kind = Config { mutation: Some("twins_unseen"), ..Config::default() };
+        let caught = (0..60).find_map(|seed| run_in(seed, &kind).err()).expect("it goes unseen");
+        assert!(caught.what.contains("Z7"), "{caught}");
     }
 
     /// The checks must see what a medium that lies does.

@@ -130,3 +130,39 @@ fn text_that_is_copied_is_charged() {
     let e = s.copy_out("COPY (SELECT repeat('\"', 20000000)) TO STDOUT (FORMAT csv)", Vec::new(), |_| {});
     assert_eq!(e.unwrap_err().sqlstate(), "53200");
 }
+
+/// A deletion goes beyond the limit if it must: what is there can be removed, all at once.
+#[test]
+fn a_full_table_can_be_emptied_at_once() {
+    for setup in [
+        "CREATE TABLE t (a integer, b text)",
+        "CREATE TABLE t (a integer PRIMARY KEY, b text); CREATE INDEX ON t USING hash (b)",
+    ] {
+        let (_folder, db) = open(48 * MIB);
+        let mut s = db.session();
+        s.execute(setup).unwrap();
+        let before = used(&mut s);
+        let mut n = 0;
+        let more = |n: i64| {
+            format!(
+                "INSERT INTO t SELECT n, 'some text ' || n FROM generate_series({}, {}) n",
+                n + 1,
+                n + 2000
+            )
+        };
+        while code(&mut s, &more(n)).is_empty() {
+            n += 2000
+        }
+        assert_eq!(code(&mut s, &more(n)), "53200");
+        let deleted = s.execute("DELETE FROM t").unwrap();
+        assert_eq!(deleted[0].tag, format!("DELETE {n}"), "{setup}");
+        // The memory comes back, for all uses.
+        let start = std::time::Instant::now();
+        while !code(&mut s, &more(n)).is_empty() {
+            assert!(start.elapsed() < std::time::Duration::from_secs(60), "{} of {before}", used(&mut s));
+            std::thread::sleep(std::time::Duration::from_millis(20))
+        }
+        assert_eq!(code(&mut s, "BEGIN; DELETE FROM t; ROLLBACK"), "");
+        assert_eq!(s.query("SELECT count(*) FROM t", &[]).unwrap().row(0).get::<i64>(0).unwrap(), 2000);
+    }
+}

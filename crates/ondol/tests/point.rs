@@ -77,8 +77,14 @@ fn a_point_query_is_few_instructions() {
     let (_folder, mut s) = directory();
     assert_eq!(code(&mut s, "whole(7)"), ["PointRow", "Halt"]);
     // A rank that fits no smallint has no row.
-    assert_eq!(code(&mut s, "pair(7, 0)"), ["Narrow", "Move", "Move", "Point", "ColInt8", "Emit", "Halt"]);
-    assert_eq!(code(&mut s, "part(7)"), ["Point", "ColInt4", "ColInt8", "ColInt8", "AddInt", "Emit", "Halt"]);
+    assert_eq!(
+        code(&mut s, "pair(7, 0)"),
+        ["Narrow", "Move", "Move", "Point", "ColInt8", "Emit", "Twin", "Halt"]
+    );
+    assert_eq!(
+        code(&mut s, "part(7)"),
+        ["Point", "ColInt4", "ColInt8", "ColInt8", "AddInt", "Emit", "Twin", "Halt"]
+    );
     let change = code(&mut s, "change(7, 1)");
     assert_eq!(change, ["PointUpdate", "Halt"]);
 }

@@ -4,9 +4,9 @@ use super::{Did, Locked, Newest, Session, TxnState, Wait, Write, read_string};
 use crate::error::{Error, Result};
 use crate::heap::{Heap, LARGEST_ROW, LARGEST_RUN};
 use crate::kernel::Kernel;
-use crate::slot::{self, FRESH, ID, LIVE, OWNED, Status, row};
+use crate::slot::{self, FRESH, ID, LIVE, OWNED, Status, View, row};
 use crate::table::{IndexStore, TableStore};
-use crate::version::{MARK, POINTER, SMALL, Version, difference, node, set_head};
+use crate::version::{MARK, POINTER, SMALL, UNCHANGED, Version, difference, node, set_head};
 use crate::wait::Hold;
 use ondol_base::oid::Oid;
 use ondol_base::sync::{MutexGuard, spin_wait, yield_point};
@@ -197,9 +197,23 @@ impl Session {
             if !matches!(outcome, Ok(None)) {
                 break;
             }
+            self.view.twins |= self.shows(table, oid) && !ondol_base::sim::mutated("twins_unseen");
         }
         self.oids = oids;
         outcome
+    }
+
+    /// Whether the transaction will go on seeing a row that is not in the way of its own.
+    fn shows(&mut self, table: &TableStore, oid: Oid) -> bool {
+        let mut row = std::mem::take(&mut self.old_row);
+        row.resize(table.row_size, 0);
+        let view = View { command: u32::MAX, ..self.view };
+        let shown = {
+            let _pin = self.participant.pin();
+            slot::read(&self.kernel.space, oid, &view, 0, &mut row)
+        };
+        self.old_row = row;
+        shown
     }
 
     /// The same of one row.
@@ -327,16 +341,38 @@ impl Session {
         self.update(table, oid, old, &zero, false)
     }
 
-    /// Puts a difference on the slot's chain; false when there is none.
+    /// Whether this transaction has inserted or changed the row, which it has locked.
+    fn has_written(&self, oid: Oid) -> bool {
+        let space = &self.kernel.space;
+        if space.word(oid.0).load(Ordering::Relaxed) & FRESH != 0 {
+            return true;
+        }
+        let _pin = self.participant.pin();
+        let mut next = space.word(oid.0 + 8).load(Ordering::Acquire);
+        // SAFETY: pinned.
+        while let Some(v) = unsafe { node(next) }.filter(|v| v.ts.load(Ordering::Relaxed) == 0) {
+            if !v.is_empty() {
+                return true;
+            }
+            next = v.next.load(Ordering::Acquire)
+        }
+        false
+    }
+
+    /// Puts a difference on the slot's chain; false when there is none. A row that is set to the bytes that it has is written all the
+    /// same: it gets the commit's timestamp, so that whoever set it likewise meets a conflict. The log needs no byte for that.
     fn push_difference(
         &mut self,
         table: &Arc<TableStore>,
         oid: Oid,
-        pieces: &[u64],
+        mut pieces: &[u64],
         string: bool,
     ) -> Result<bool> {
         if pieces.is_empty() {
-            return Ok(false);
+            if string || self.has_written(oid) || ondol_base::sim::mutated("same_bytes_unwritten") {
+                return Ok(false);
+            }
+            pieces = &UNCHANGED
         }
         let word1 = self.kernel.space.word(oid.0 + 8);
         let link = word1.load(Ordering::Acquire);

@@ -251,6 +251,7 @@ impl Session {
             self.rest_mark(m)
         }
         self.view.txn = 0;
+        self.view.twins = false;
         self.unpublish();
         self.credit += t.charged;
         self.kernel.space.budget.give_back(t.reads.get_mut().charged);

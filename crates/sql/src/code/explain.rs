@@ -104,6 +104,7 @@ fn comment(p: &Program, op: &super::Op) -> String {
         | KeyProbe { cursor }
         | Point { cursor, .. }
         | PointRow { cursor, .. }
+        | Twin { cursor, .. }
         | RangeStart { cursor, .. }
         | RangeNext { cursor, .. } => p.index_of(cursor.0).map_or(String::new(), |i| i.def.name.clone()),
         RowNext { cursor, .. } | SetRow { cursor, .. } => p.table_of(cursor.0).def.name.clone(),

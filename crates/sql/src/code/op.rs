@@ -253,16 +253,20 @@ opcodes! {
     /// Gives the cursor's row out as it is.
     84 EmitRow { cursor: Cur };
 
-    /// Reads the one row that stands under the key of the values in the cursor's unique hash index, and has that key; jumps
+    /// Reads a row that stands under the key of the values in the cursor's unique hash index, and has that key; jumps
     /// when the statement sees none, or a value is NULL. In a batch, all lanes' buckets and rows are asked for before.
     85 Point { cursor: Cur, values: Span, to: Label };
 
-    /// Gives out, as it is, the row that `Point` would read, if there is one.
+    /// Gives out, as they are, the row that `Point` would read, if there is one, and its twin.
     86 PointRow { cursor: Cur, values: Span };
 
-    /// Sets columns of the row that `Point` would read for the key, if there is one: locks it, looks for the key again if another
+    /// Sets columns of the row that `Point` would read for the key, if there is one, and of its twin: locks it, looks for the key again if another
     /// transaction had changed it, and counts it. Outside a transaction this is mostly done without a frame, in one go.
     87 PointUpdate { cursor: Cur, key: Span, values: Span, columns: List };
+
+    /// Goes back to `to` with another row under the unique key that the cursor was asked for last. Only a transaction that put a
+    /// row of its own beside one that its snapshot still shows has such.
+    88 Twin { cursor: Cur, to: Label };
 
     /// Empties the hash table.
     96 HashClear { hash: Hash };

@@ -131,7 +131,9 @@ fn together(p: &Program, op: &Op) -> Result<(), String> {
             pointed(p, cursor, values)?;
             width("row", p.table_of(cursor.0).def.columns.len(), p.columns.len())
         }
-        Op::KeyPrefetch { cursor } | Op::KeyProbe { cursor } => indexed(p, cursor).map(|_| ()),
+        Op::KeyPrefetch { cursor } | Op::KeyProbe { cursor } | Op::Twin { cursor, .. } => {
+            indexed(p, cursor).map(|_| ())
+        }
         Op::RangeLow { cursor, values, .. } | Op::RangeHigh { cursor, values, .. } => {
             range(p, cursor, values)
         }

@@ -96,6 +96,9 @@ pub(super) fn point(
     if values.iter().any(|d| d.is_null()) {
         return Ok(false);
     }
+    if connection.may_see_twins() {
+        return first_twin(connection, cursor, values, memory);
+    }
     let row = &mut memory[cursor.from..cursor.to];
     let number = |i: usize| values.get(i).map_or(0, |d: &Datum| d.as_int());
     let found = if connection.is_serializable() {
@@ -108,6 +111,53 @@ pub(super) fn point(
     };
     cursor.oid = found.unwrap_or_default();
     Ok(found.is_some())
+}
+
+/// [`point`] where several rows may have the key.
+#[cold]
+fn first_twin(
+    connection: &Connection,
+    cursor: &mut TableCursor,
+    values: &[Datum],
+    memory: &mut [u8],
+) -> SqlResult<bool> {
+    let Some(index) = cursor.index.clone() else { return Err(no_index()) };
+    // All of them are numbers: no value's bytes are in the memory.
+    cursor.key.clear();
+    with_values(values, &[], |v| index.key.encode(v, &mut cursor.key));
+    cursor.oids.clear();
+    cursor.at = 0;
+    connection.lookup(&index, &cursor.key, &mut cursor.oids)?;
+    // A hash index may name a row once for each of its versions' keys that share a tag.
+    cursor.oids.sort_unstable();
+    cursor.oids.dedup();
+    next_twin(connection, cursor, memory)
+}
+
+/// The next row that has the key which the cursor was asked for last (see `Op::Twin`); false when there is none.
+#[inline]
+pub(super) fn twin(connection: &Connection, cursor: &mut TableCursor, memory: &mut [u8]) -> SqlResult<bool> {
+    Ok(connection.may_see_twins() && next_twin(connection, cursor, memory)?)
+}
+
+#[cold]
+fn next_twin(connection: &Connection, cursor: &mut TableCursor, memory: &mut [u8]) -> SqlResult<bool> {
+    let (Some(index), Some(table)) = (&cursor.index, &cursor.table) else { return Err(no_index()) };
+    let mut key = vec![];
+    while let Some(oid) = cursor.oids.get(cursor.at).copied() {
+        cursor.at += 1;
+        let row = &mut memory[cursor.from..cursor.to];
+        if !connection.read(table, oid, row) {
+            continue;
+        }
+        key.clear();
+        connection.row_key(index, row, &mut key);
+        if key == cursor.key {
+            cursor.oid = oid;
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 #[inline]

@@ -162,7 +162,7 @@ fn one_by_one<S: Sink>(
         // Nothing is done here but to copy one row a call: one pin does for all.
         let connection = &*connection;
         let pin = connection.pin();
-        let may_be_short = !connection.is_serializable();
+        let may_be_short = !connection.is_serializable() && !connection.may_see_twins();
         each_call(params, sinks, outcomes, |i, params, sink| {
             let (aim, ahead) = (batch.aims[i], batch.rows[i]);
             let short = frame.point.as_ref().filter(|_| may_be_short);

@@ -409,6 +409,11 @@ pub(super) fn exec<const MODE: u8>(
                     jump!(to)
                 }
             }
+            Op::Twin { cursor, to } => {
+                if access::twin(connection, &mut f.cursors[cursor.0 as usize], &mut f.memory)? {
+                    jump!(to)
+                }
+            }
             Op::Affected {} => f.affected += 1,
             Op::Emit { row: span } => {
                 f.emitted += 1;
@@ -466,9 +471,11 @@ pub(super) fn point_row(
     values: Span,
 ) -> SqlResult<()> {
     let ahead = std::mem::take(&mut f.ahead);
-    let c = &mut f.cursors[cursor.0 as usize];
-    if access::point(connection, c, &f.regs[values.range()], &mut f.memory, ahead)? {
-        emit_row(f, program, cursor, connection, sink)?;
+    let n = cursor.0 as usize;
+    let mut found =
+        access::point(connection, &mut f.cursors[n], &f.regs[values.range()], &mut f.memory, ahead)?;
+    while found && emit_row(f, program, cursor, connection, sink)? {
+        found = access::twin(connection, &mut f.cursors[n], &mut f.memory)?
     }
     Ok(())
 }

@@ -340,31 +340,33 @@ pub(super) fn exec(
         Op::PointUpdate { cursor, key, values, columns } => {
             let ahead = std::mem::take(&mut f.ahead);
             let n = cursor.0 as usize;
-            if !access::point(connection, &mut f.cursors[n], &f.regs[key.range()], &mut f.memory, ahead)? {
-                return Ok(None);
-            }
-            let c = &f.cursors[n];
-            let (oid, range) = (c.oid, c.from..c.to);
-            let table = program.table_of(cursor.0);
-            let (strength, wait) = lock_words(How::UpdateBlock);
-            let ours = match connection.lock(table, oid, strength, wait)? {
-                Locked::Same => true,
-                Locked::Changed => {
-                    let point = c.index.as_ref().and_then(|i| i.point.as_ref());
-                    let key = row!(key);
-                    connection.read_newest(table, oid, &mut f.memory[range.clone()])
-                        && point.is_some_and(|p| {
-                            p.has(&f.memory[range.clone()], |i| key.get(i).map_or(0, |d| d.as_int()))
-                        })
+            let mut found =
+                access::point(connection, &mut f.cursors[n], &f.regs[key.range()], &mut f.memory, ahead)?;
+            while found {
+                let c = &f.cursors[n];
+                let (oid, range) = (c.oid, c.from..c.to);
+                let table = program.table_of(cursor.0);
+                let (strength, wait) = lock_words(How::UpdateBlock);
+                let ours = match connection.lock(table, oid, strength, wait)? {
+                    Locked::Same => true,
+                    Locked::Changed => {
+                        let point = c.index.as_ref().and_then(|i| i.point.as_ref());
+                        let key = row!(key);
+                        connection.read_newest(table, oid, &mut f.memory[range.clone()])
+                            && point.is_some_and(|p| {
+                                p.has(&f.memory[range.clone()], |i| key.get(i).map_or(0, |d| d.as_int()))
+                            })
+                    }
+                    Locked::Gone | Locked::Skipped => false,
+                };
+                if ours {
+                    let list = &program.lists[columns.0 as usize];
+                    access::with_changes(list, row!(values), &f.memory, |changes| {
+                        connection.update(table, oid, &f.memory[range], changes)
+                    })?;
+                    f.affected += 1
                 }
-                Locked::Gone | Locked::Skipped => false,
-            };
-            if ours {
-                let list = &program.lists[columns.0 as usize];
-                access::with_changes(list, row!(values), &f.memory, |changes| {
-                    connection.update(table, oid, &f.memory[range], changes)
-                })?;
-                f.affected += 1
+                found = access::twin(connection, &mut f.cursors[n], &mut f.memory)?
             }
         }
         Op::Delete { cursor } => {

@@ -143,6 +143,8 @@ fn begin(
     let started = connection.start_statement(program.catalog_version, &program.tables, program.writes);
     if started.is_err() {
         frame.finish()
+    } else if program.tag == Tag::Delete {
+        connection.removes_rows()
     }
     started
 }

@@ -235,7 +235,7 @@ pub fn choose<'a>(
                 lookups,
                 fetched,
                 rows: fetched.min(rows.max(1.0)),
-                ordered: ordered || (index.unique && lists == 0),
+                ordered: ordered || order.is_some_and(|o| lists == 0 && are_keys(index, o)),
                 uses_others,
             }
         } else if index.kind == IndexKind::Btree {
@@ -296,6 +296,11 @@ fn cost(c: &Choice<'_>, n: f64, limited: bool) -> f64 {
         (true, false) => fetch,
         (false, _) => fetch + c.rows * (1.0 + 0.2 * (c.rows + 1.0).log2()),
     }
+}
+
+/// Whether all rows with one key of the index are equal in the order. There may be two of them even where it is unique (see `Op::Twin`).
+fn are_keys(index: &IndexDef, order: &Order) -> bool {
+    order.iter().all(|(column, ..)| index.columns.iter().any(|i| i.column == *column as usize))
 }
 
 /// Whether an index gives the order once its first `k` columns are fixed: `Some(backward)`.

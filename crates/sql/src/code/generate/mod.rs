@@ -499,8 +499,12 @@ impl<'a> Gen<'a> {
                 ops.push(op);
             }
         }
-        if let [Op::Point { cursor, values, to: Label(2) }, Op::EmitRow { cursor: same }, Op::Halt {}] =
-            ops[..]
+        if let [
+            Op::Point { cursor, values, to: Label(3) },
+            Op::EmitRow { cursor: same },
+            Op::Twin { .. },
+            Op::Halt {},
+        ] = ops[..]
             && cursor == same
         {
             ops = vec![Op::PointRow { cursor, values }, Op::Halt {}];

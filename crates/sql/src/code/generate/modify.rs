@@ -128,7 +128,8 @@ pub(super) fn point_update(
     lists: &[Vec<u16>],
     fixed: u16,
 ) -> Option<Vec<Op>> {
-    let end = Label(ops.len().checked_sub(1)? as u32);
+    // Where a row that is not to be changed is left for its twin.
+    let (after, end) = (Label(ops.len().checked_sub(2)? as u32), Label(ops.len() as u32 - 1));
     let is_fixed = |r: u16| r < fixed;
     let is_move = |op: &Op| matches!(op, Op::Move { a, .. } if is_fixed(a.0));
     // What a register holds once these moves are made, as a fixed one.
@@ -144,7 +145,7 @@ pub(super) fn point_update(
     else {
         return None;
     };
-    let whole = locked == cursor && *how == How::UpdateBlock && *to == end && *gone == end;
+    let whole = locked == cursor && *how == How::UpdateBlock && *to == end && *gone == after;
     if !whole || !key.range().all(|r| given(key_moves, r as u16).is_some()) {
         return None;
     }
@@ -175,14 +176,16 @@ pub(super) fn point_update(
             offset == Some(at.0)
         })?;
         let same = given(key_moves, b.0) == given(key_moves, (key.range().start + n) as u16);
-        if a.0 != dst.0 || !same || *to != end || looked.contains(&n) {
+        if a.0 != dst.0 || !same || *to != after || looked.contains(&n) {
             return None;
         }
         looked.push(n)
     }
-    let moves = rest.len().checked_sub(3)?;
+    let moves = rest.len().checked_sub(4)?;
     let (moves, rest) = rest.split_at(moves);
-    let [Op::Update { cursor: updated, values, columns }, Op::Affected {}, Op::Halt {}] = rest else {
+    let [Op::Update { cursor: updated, values, columns }, Op::Affected {}, Op::Twin { .. }, Op::Halt {}] =
+        rest
+    else {
         return None;
     };
     let all_given = values.range().all(|r| given(moves, r as u16).is_some());

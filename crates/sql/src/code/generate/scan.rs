@@ -454,9 +454,13 @@ impl<'a> Gen<'a> {
             Span::new(first, registers.len())
         };
         if point {
+            let (row, after) = (self.label(), self.label());
             self.op(Op::Point { cursor, values, to: end });
-            self.found(rel, cursor, filter, end, node)?;
-            consume(self, end)?;
+            self.here(row);
+            self.found(rel, cursor, filter, after, node)?;
+            consume(self, after)?;
+            self.here(after);
+            self.op(Op::Twin { cursor, to: row });
             if given.is_none() {
                 self.here(end);
             }
@@ -471,6 +475,8 @@ impl<'a> Gen<'a> {
         self.here(next);
         let reset = self.reset(mark);
         self.op(Op::RowNext { cursor, to: end });
+        let row = self.label();
+        self.here(row);
         if let (Some((_, key)), Some((eq, arg))) = (given, lookup.member) {
             self.scope()?.sources[rel as usize] = Source::Table { cursor: cursor.0 };
             self.in_passing([arg], |g| {
@@ -481,10 +487,14 @@ impl<'a> Gen<'a> {
             })?;
         }
         self.found(rel, cursor, filter, next, node)?;
-        // After the one row of a unique key there is no other.
-        let after = if unique { end } else { next };
-        consume(self, after)?;
-        if !unique {
+        if unique {
+            // After the one row of a unique key there is no other, as a rule.
+            let after = self.label();
+            consume(self, after)?;
+            self.here(after);
+            self.op(Op::Twin { cursor, to: row });
+        } else {
+            consume(self, next)?;
             self.jump(next);
         }
         if given.is_none() {
