@@ -12,6 +12,7 @@ use ondol_sql::code::{Op, Program};
 use ondol_sql::interpret::rows as raw;
 use ondol_sql::interpret::rows::{Nowhere, Sink};
 use ondol_sql::interpret::{Frames, Parted, PointRead, PointUpdate};
+use ondol_sql::parse::lexer::{TokenKind, Tokens};
 use ondol_sql::{bind, parse};
 use ondol_types::{SqlError, SqlResult, Type, TypeId, Value, ValueRef, limits, sqlstate};
 use std::collections::HashMap;
@@ -179,6 +180,14 @@ fn is_stale(e: &SqlError) -> bool {
     e.sqlstate() == STALE
 }
 
+/// The error of a statement with parameters, run without any: it names the first.
+#[cold]
+fn no_parameter(text: &str) -> SqlError {
+    let first = Tokens::new(text).find(|t| t.kind == TokenKind::Param);
+    let (name, at) = first.map_or(("$1", 0), |t| (&text[t.start..t.end], t.start));
+    SqlError::new(sqlstate::UNDEFINED_PARAMETER, format!("there is no parameter {name}")).at(at)
+}
+
 /// What a statement that writes is called in messages.
 pub(crate) fn tag_name(tag: Tag) -> &'static str {
     match tag {
@@ -265,15 +274,18 @@ impl Session {
         out: &mut dyn Output,
     ) -> SqlResult<()> {
         for _ in 0..STALE_LIMIT {
-            let done = match self.ready(text, types)? {
+            let ready = self.ready(text, types)?;
+            let wanted = ready.params().len();
+            if params.len() != wanted {
+                return Err(match params {
+                    [] => no_parameter(text),
+                    _ => crate::params::count_mismatch(params.len(), wanted),
+                });
+            }
+            let done = match ready {
                 Ready::Empty => return Ok(()),
                 Ready::Plan(p) => self.run_values(&p, params, out),
-                Ready::Other(b) => {
-                    if params.len() != b.params.len() {
-                        return Err(crate::params::count_mismatch(params.len(), b.params.len()));
-                    }
-                    self.run_other(text, &b, out)
-                }
+                Ready::Other(b) => self.run_other(text, &b, out),
             };
             match done {
                 Err(e) if is_stale(&e) => self.plans.forget(),

@@ -434,6 +434,34 @@ impl<R: Read> Reader<R> {
         });
     }
 
+    /// The end of the line behind `\.`, which must be the end of a line, and ended as the lines before it were.
+    fn mark_end(&mut self, after: usize) -> SqlResult<Option<usize>> {
+        if after == self.end && !self.eof {
+            return Ok(None);
+        }
+        let end = if after < self.end { self.buf[after] } else { 0 };
+        let matches = match (self.eol, end) {
+            (_, b'\n') => matches!(self.eol, Eol::Unknown | Eol::Nl),
+            (_, b'\r') => self.eol != Eol::Nl,
+            _ => return Err(self.fail("end-of-copy marker corrupt")),
+        };
+        if !matches {
+            return Err(self.fail("end-of-copy marker does not match previous newline style"));
+        }
+        Ok(self.line_end(after)?.map(|(_, next)| next))
+    }
+
+    /// A field of the text format, as it stands or undone.
+    fn field(&mut self, from: usize, to: usize, escaped: bool) {
+        if escaped && self.buf[from..to] != *self.options.null.as_bytes() {
+            let a = self.undone.len();
+            unescape(&self.buf[from..to], &mut self.undone);
+            self.spans.push(Span::Undone(a as u32, self.undone.len() as u32));
+        } else {
+            self.plain(from, to);
+        }
+    }
+
     fn parse_text(&mut self) -> SqlResult<Record> {
         let mut i = self.start;
         let mut from = i;
@@ -453,17 +481,14 @@ impl<R: Read> Reader<R> {
                     }
                     i += 1;
                 } else {
-                    if self.buf[i + 1] == b'.' && i == self.start {
-                        // Only `\.` alone on its line ends the data; anything after it is an error in
-                        // PostgreSQL too.
-                        let after = i + 2;
-                        if after == self.end && !self.eof {
-                            return Ok(Record::Short);
-                        }
-                        if after == self.end || matches!(self.buf[after], b'\n' | b'\r') {
+                    if self.buf[i + 1] == b'.' {
+                        let Some(next) = self.mark_end(i + 2)? else { return Ok(Record::Short) };
+                        // Alone on its line it ends the data, behind a record only that.
+                        if i == self.start {
                             return Ok(Record::EndMark);
                         }
-                        return Err(self.fail("end-of-copy marker corrupt"));
+                        self.field(from, i, escaped);
+                        return Ok(Record::Found { at: i, next, lines });
                     }
                     lines += (self.buf[i + 1] == b'\n') as u64;
                     i += 2;
@@ -481,13 +506,7 @@ impl<R: Read> Reader<R> {
                     None => return Ok(Record::Short),
                 }
             };
-            if escaped && self.buf[from..i] != *self.options.null.as_bytes() {
-                let a = self.undone.len();
-                unescape(&self.buf[from..i], &mut self.undone);
-                self.spans.push(Span::Undone(a as u32, self.undone.len() as u32));
-            } else {
-                self.plain(from, i);
-            }
+            self.field(from, i, escaped);
             match ends {
                 Some((at, next)) => return Ok(Record::Found { at, next, lines }),
                 None => {

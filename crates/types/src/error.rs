@@ -83,6 +83,7 @@ pub mod sqlstate {
     pub const GROUPING_ERROR: &str = "42803";
     pub const WRONG_OBJECT_TYPE: &str = "42809";
     pub const DATATYPE_MISMATCH: &str = "42804";
+    pub const COLLATION_MISMATCH: &str = "42P21";
     pub const UNDEFINED_COLUMN: &str = "42703";
     pub const UNDEFINED_FUNCTION: &str = "42883";
     pub const UNDEFINED_TABLE: &str = "42P01";

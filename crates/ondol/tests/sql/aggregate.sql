@@ -41,3 +41,7 @@ SELECT scale(variance(v)), scale(stddev(v)), variance(v) = 0 FROM (VALUES (1e-12
 SELECT scale(variance(v)), right(variance(v)::text, 12), right(stddev(v)::text, 12) FROM (VALUES (1e-495::numeric), (2e-495)) t (v);
 SELECT trunc(variance(v), 3), trunc(stddev(v), 3), scale(stddev(v)) FROM (VALUES (1e-1200::numeric), (2)) t (v);
 SELECT scale(1e-1200::numeric / 3), scale(1e-9000::numeric / 3), scale(avg(v)) FROM (VALUES (1e-9000::numeric)) t (v);
+SELECT max();
+SELECT max(*);
+SELECT count();
+SELECT sum(), count(*);

@@ -42,3 +42,23 @@ SELECT a, c FROM t ORDER BY a;
 ROLLBACK;
 SELECT count(*) FROM t;
 DROP TABLE t;
+CREATE TABLE marked (a text);
+COPY marked FROM STDIN;
+one
+two\.
+\.
+COPY marked FROM STDIN;
+three
+x\.y
+\.
+COPY marked FROM STDIN;
+\.x
+\.
+COPY marked FROM STDIN;
+a\\.b
+\.
+COPY marked FROM STDIN (FORMAT csv);
+c\.d
+\.e
+\.
+SELECT * FROM marked;

@@ -90,3 +90,8 @@ COMMIT;
 SELECT id FROM moved WHERE k IN (1, 2, 11, 12, 13) ORDER BY id;
 DROP TABLE moved;
 DROP TABLE h;
+SELECT date '2020-01-01' IN (timestamp '2020-01-01', timestamptz '2020-01-02'), date '2020-01-01' IN ('2020-01-02', timestamptz '2020-01-01');
+SELECT timestamp '2020-01-01' IN (date '2020-01-01', timestamptz '2020-01-02'), timestamptz '2020-01-01' IN (date '2020-01-02', timestamp '2020-01-01');
+SELECT timestamptz '2020-01-01' NOT IN (date '2020-01-02', timestamp '2020-01-03', NULL);
+SELECT date '2020-01-01' IN (1, 2);
+SELECT 'a' IN (1, 'b');

@@ -27,3 +27,7 @@ EXECUTE put(5, 'x');
 PREPARE bad AS SELECT * FROM nothing;
 PREPARE vague AS SELECT $1;
 DROP TABLE t;
+SELECT $1;
+SELECT 1 + $2::int, $1 || 'a';
+INSERT INTO t VALUES ($1);
+COPY (SELECT $1::int) TO STDOUT;

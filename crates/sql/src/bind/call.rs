@@ -52,7 +52,7 @@ impl<'a> Binder<'a> {
         };
         if (c.agg_star || c.agg_distinct || c.agg_filter.is_some()) && !registered {
             // What is missing may be an aggregate.
-            let args = self.exprs(&c.args)?;
+            let args = self.operands(&c.args)?;
             let types: Vec<TypeId> = args.iter().map(|a| a.ty.id).collect();
             resolve::resolve_function(name, &types).map_err(|e| at(e, location))?;
         }
@@ -69,7 +69,7 @@ impl<'a> Binder<'a> {
             let named = c.args.iter().any(|a| matches!(a.node, Some(Kind::NamedArgExpr(_))));
             if !named {
                 // A function of PostgreSQL's comes first where it fits.
-                let args = self.exprs(&c.args)?;
+                let args = self.operands(&c.args)?;
                 let types: Vec<TypeId> = args.iter().map(|a| a.ty.id).collect();
                 if let Ok(def) = resolve::resolve_function(name, &types) {
                     return self.call(def, args, place(location));
@@ -80,7 +80,7 @@ impl<'a> Binder<'a> {
             let call = self.registered_call(name, &c.args, location)?;
             return self.registered_scalar(call, location);
         }
-        let args = self.exprs(&c.args)?;
+        let args = self.operands(&c.args)?;
         self.builtin(name, args, location)
     }
 
@@ -114,15 +114,15 @@ impl<'a> Binder<'a> {
 
     fn aggregate(&mut self, name: &'a str, c: &'a FuncCall) -> SqlResult<Expr> {
         let location = c.location;
-        if c.agg_star && name != "count" {
-            let message = format!("function {name}() does not exist");
-            return Err(at(SqlError::new(sqlstate::UNDEFINED_FUNCTION, message), location));
+        if c.args.is_empty() && name != "count" {
+            return Err(agg::resolve_aggregate(name, &[])
+                .map_or_else(|e| at(e, location), |_| unexpected("an aggregate without arguments")));
         }
         if c.args.is_empty() && !c.agg_star {
             let message = format!("{name}(*) must be used to call a parameterless aggregate function");
             return Err(at(SqlError::new(sqlstate::WRONG_OBJECT_TYPE, message), location));
         }
-        let args = self.exprs(&c.args)?;
+        let args = self.operands(&c.args)?;
         let filter = match c.agg_filter.as_deref() {
             Some(f) => {
                 let f = self.within(Clause::Filter, |b| b.expr(f))?;
@@ -216,7 +216,7 @@ impl<'a> Binder<'a> {
                 Kind::NamedArgExpr(n) => {
                     let arg =
                         n.arg.as_deref().ok_or_else(|| unexpected("a named argument without a value"))?;
-                    exprs.push(self.expr(arg)?);
+                    exprs.push(self.operand(arg)?);
                     names.push(Some(&n.name));
                 }
                 _ if names.iter().any(Option::is_some) => {
@@ -225,7 +225,7 @@ impl<'a> Binder<'a> {
                     return Err(super::tree::at_expr(error, super::dml::node_place(a)));
                 }
                 _ => {
-                    exprs.push(self.expr(a)?);
+                    exprs.push(self.operand(a)?);
                     names.push(None);
                 }
             }

@@ -210,15 +210,15 @@ impl<'a> Binder<'a> {
         refuse_at(!c.identity.is_empty() || c.identity_sequence.is_some(), "GENERATED AS IDENTITY", here)?;
         refuse_at(!c.generated.is_empty(), "a generated column", here)?;
         refuse_at(c.raw_default.is_some() || c.cooked_default.is_some(), "this kind of default", here)?;
-        if let Some(collate) = &c.coll_clause {
-            let name = strings(&collate.collname)?.last().copied().unwrap_or_default();
-            super::expr::check_collation(name, collate.location)?;
-        }
         check_column_name(&c.colname).map_err(|e| at(e, here))?;
         let ty = any_type(c.type_name.as_ref().ok_or_else(|| unexpected("a column without a type"))?)?;
         if matches!(ty.id, TypeId::Unknown | TypeId::Void) {
             let message = format!("column \"{}\" has pseudo-type {}", c.colname, super::name_of(ty.id));
             return Err(at(SqlError::new(sqlstate::INVALID_TABLE_DEFINITION, message), here));
+        }
+        if let Some(collate) = &c.coll_clause {
+            let name = super::expr::collation_name(&collate.collname)?;
+            super::expr::check_collation(name, ty.id, collate.location)?;
         }
         let mut column = ColumnDef { name: c.colname.clone(), ty, not_null: false, default: None };
         let mut nullable: Option<bool> = c.is_not_null.then_some(false);
@@ -398,15 +398,15 @@ impl<'a> Binder<'a> {
             let Kind::IndexElem(e) = kind(node)? else { return Err(unexpected("an index column")) };
             refuse(e.expr.is_some(), "an index on an expression")?;
             refuse(!e.opclassopts.is_empty(), "options of an operator class")?;
-            if let Some(name) = strings(&e.collation)?.last() {
-                super::expr::check_collation(name, -1)?;
-            }
             let Some(column) = table.def.column(&e.name) else {
                 let message = format!("column \"{}\" does not exist", e.name);
                 return Err(SqlError::new(sqlstate::UNDEFINED_COLUMN, message));
             };
+            let ty = table.def.columns[column].ty.id;
+            if let Some(name) = strings(&e.collation)?.last() {
+                super::expr::check_collation(name, ty, -1)?;
+            }
             if let Some(class) = strings(&e.opclass)?.last() {
-                let ty = table.def.columns[column].ty.id;
                 refuse(!is_default_class(class, ty), format_args!("operator class \"{class}\""))?;
             }
             let ordered = e.ordering() != SortByDir::SortbyDefault

@@ -13,7 +13,34 @@ use ondol_types::func::Context;
 use ondol_types::{SqlError, SqlResult, Type, TypeId, Value, sqlstate, text};
 
 impl<'a> Binder<'a> {
+    /// Binds an expression that stands by itself.
     pub(super) fn expr(&mut self, node: &'a Node) -> SqlResult<Expr> {
+        let around = self.collation.take();
+        let bound = self.bind_expr(node);
+        self.collation = around;
+        bound
+    }
+
+    /// Binds an operand: a COLLATE in it holds for its whole expression, in which no other may stand.
+    pub(super) fn operand(&mut self, node: &'a Node) -> SqlResult<Expr> {
+        let around = self.collation.take();
+        let bound = self.bind_expr(node)?;
+        let own = match kind(node)? {
+            Kind::CollateClause(c) => collation_name(&c.collname).map(|n| Some((n, c.location)))?,
+            // What a call of text gives that is no text has no order of text.
+            _ => self.collation.take().filter(|_| is_collatable(bound.ty.id)),
+        };
+        self.collation = match (around, own) {
+            (Some((a, _)), Some((b, location))) if a != b => {
+                let message = format!("collation mismatch between explicit collations \"{a}\" and \"{b}\"");
+                return Err(at(SqlError::new(sqlstate::COLLATION_MISMATCH, message), location));
+            }
+            (around, own) => around.or(own),
+        };
+        Ok(bound)
+    }
+
+    fn bind_expr(&mut self, node: &'a Node) -> SqlResult<Expr> {
         self.limits.go_on()?;
         match kind(node)? {
             Kind::AConst(c) => literal(c),
@@ -32,13 +59,13 @@ impl<'a> Binder<'a> {
             Kind::BooleanTest(t) => self.boolean_test(t),
             Kind::CaseExpr(c) => self.case(c),
             Kind::CoalesceExpr(c) => {
-                let args = self.exprs(&c.args)?;
+                let args = self.operands(&c.args)?;
                 let (ty, args) = self.unify(args, "COALESCE")?;
                 Ok(Expr { kind: ExprKind::Coalesce(args), ty, at: place(c.location) })
             }
             Kind::MinMaxExpr(m) => {
                 let greatest = m.op() == tree::MinMaxOp::IsGreatest;
-                let args = self.exprs(&m.args)?;
+                let args = self.operands(&m.args)?;
                 let (ty, args) = self.unify(args, if greatest { "GREATEST" } else { "LEAST" })?;
                 let kind = if greatest { ExprKind::Greatest(args) } else { ExprKind::Least(args) };
                 Ok(Expr { kind, ty, at: place(m.location) })
@@ -70,6 +97,10 @@ impl<'a> Binder<'a> {
 
     pub(super) fn exprs(&mut self, nodes: &'a [Node]) -> SqlResult<Vec<Expr>> {
         nodes.iter().map(|n| self.expr(n)).collect()
+    }
+
+    pub(super) fn operands(&mut self, nodes: &'a [Node]) -> SqlResult<Vec<Expr>> {
+        nodes.iter().map(|n| self.operand(n)).collect()
     }
 
     fn column_ref(&mut self, c: &'a tree::ColumnRef) -> SqlResult<Expr> {
@@ -154,7 +185,7 @@ impl<'a> Binder<'a> {
     fn type_cast(&mut self, c: &'a tree::TypeCast) -> SqlResult<Expr> {
         let name = c.type_name.as_ref().ok_or_else(|| unexpected("a cast without a type"))?;
         let to = bind_type(name)?;
-        let arg = self.expr(need(&c.arg)?)?;
+        let arg = self.operand(need(&c.arg)?)?;
         let from = arg.ty.id;
         let place_of = if c.location >= 0 { c.location } else { name.location };
         if !coerce::can_coerce(from, to.id, CastContext::Explicit) {
@@ -169,14 +200,10 @@ impl<'a> Binder<'a> {
     }
 
     fn collate(&mut self, c: &'a tree::CollateClause) -> SqlResult<Expr> {
-        let name = *strings(&c.collname)?.last().ok_or_else(|| unexpected("a collation without a name"))?;
+        let name = collation_name(&c.collname)?;
         let arg = self.expr(need(&c.arg)?)?;
         let arg = self.settle(arg)?;
-        if !matches!(arg.ty.id, TypeId::Text | TypeId::Varchar | TypeId::Bpchar) {
-            let message = format!("collations are not supported by type {}", name_of(arg.ty.id));
-            return Err(at(SqlError::new(sqlstate::DATATYPE_MISMATCH, message), c.location));
-        }
-        check_collation(name, c.location)?;
+        check_collation(name, arg.ty.id, c.location)?;
         Ok(arg)
     }
 
@@ -188,8 +215,8 @@ impl<'a> Binder<'a> {
         match e.kind() {
             AExprKind::AexprOp => self.plain_operator(name, e),
             AExprKind::AexprLike | AExprKind::AexprIlike => {
-                let left = self.expr(need(&e.lexpr)?)?;
-                let right = self.expr(need(&e.rexpr)?)?;
+                let left = self.operand(need(&e.lexpr)?)?;
+                let right = self.operand(need(&e.rexpr)?)?;
                 self.operator(name, Some(left), right, place(e.location))
             }
             AExprKind::AexprSimilar => Err(at(SqlError::unsupported("SIMILAR TO"), e.location)),
@@ -210,7 +237,7 @@ impl<'a> Binder<'a> {
     fn plain_operator(&mut self, name: &str, e: &'a tree::AExpr) -> SqlResult<Expr> {
         let right = need(&e.rexpr)?;
         let Some(left) = e.lexpr.as_deref() else {
-            let right = self.expr(right)?;
+            let right = self.operand(right)?;
             return self.operator(name, None, right, place(e.location));
         };
         if let (Kind::RowExpr(l), Kind::RowExpr(r)) = (kind(left)?, kind(right)?) {
@@ -219,8 +246,8 @@ impl<'a> Binder<'a> {
         if matches!(kind(left)?, Kind::RowExpr(_)) || matches!(kind(right)?, Kind::RowExpr(_)) {
             return Err(at(SqlError::unsupported("comparing a row with something else"), e.location));
         }
-        let left = self.expr(left)?;
-        let right = self.expr(right)?;
+        let left = self.operand(left)?;
+        let right = self.operand(right)?;
         self.operator(name, Some(left), right, place(e.location))
     }
 }
@@ -241,15 +268,7 @@ fn literal(c: &tree::AConst) -> SqlResult<Expr> {
 }
 
 /// A number that is no unsigned int4: integer or bigint if it is one, else numeric.
-fn number(text: &str) -> SqlResult<(Value, Type)> {
-    let digits: String = text.chars().filter(|c| *c != '_').collect();
-    let lower = digits.to_ascii_lowercase();
-    let radix = [("0x", 16), ("0o", 8), ("0b", 2)].into_iter().find(|(p, _)| lower.starts_with(p));
-    if let Some((prefix, radix)) = radix {
-        let value = i64::from_str_radix(&lower[prefix.len()..], radix)
-            .map_err(|_| SqlError::unsupported("a hexadecimal, octal or binary number beyond bigint"))?;
-        return Ok((Value::Int8(value), Type::INT8));
-    }
+fn number(digits: &str) -> SqlResult<(Value, Type)> {
     if let Ok(value) = digits.parse::<i64>() {
         // -2147483648: the grammar makes a number and its sign one constant.
         return Ok(match i32::try_from(value) {
@@ -258,11 +277,24 @@ fn number(text: &str) -> SqlResult<(Value, Type)> {
         });
     }
     let ty = Type::new(TypeId::Numeric);
-    Ok((text::input(&digits, ty, &Context::EMPTY)?, ty))
+    Ok((text::input(digits, ty, &Context::EMPTY)?, ty))
 }
 
-/// Collations with the order that text has here: of code points.
-pub fn check_collation(name: &str, location: i32) -> SqlResult<()> {
+/// The name of COLLATE, without its schema.
+pub fn collation_name(names: &[Node]) -> SqlResult<&str> {
+    strings(names)?.last().copied().ok_or_else(|| unexpected("a collation without a name"))
+}
+
+fn is_collatable(t: TypeId) -> bool {
+    matches!(t, TypeId::Text | TypeId::Varchar | TypeId::Bpchar | TypeId::Unknown)
+}
+
+/// Types that have collations, and collations with the order that text has here: of code points.
+pub fn check_collation(name: &str, of: TypeId, location: i32) -> SqlResult<()> {
+    if !is_collatable(of) {
+        let message = format!("collations are not supported by type {}", name_of(of));
+        return Err(at(SqlError::new(sqlstate::DATATYPE_MISMATCH, message), location));
+    }
     let known = matches!(name, "C" | "POSIX" | "default" | "ucs_basic" | "C.UTF-8" | "C.utf8");
     refuse_at(!known, format_args!("collation \"{name}\""), location)
 }
@@ -317,6 +349,9 @@ fn label(node: &Node) -> Option<(String, u8)> {
                     let mut q: &tree::SelectStmt = q;
                     while let Some(left) = q.larg.as_deref() {
                         q = left;
+                    }
+                    if !q.values_lists.is_empty() {
+                        return sure("column1");
                     }
                     match q.target_list.first()?.node.as_ref()? {
                         Kind::ResTarget(t) if !t.name.is_empty() => sure(&t.name),

@@ -86,6 +86,8 @@ pub struct Binder<'a> {
     /// In the body of a function: its name and arguments.
     function: Option<(&'a str, &'a [Argument])>,
     levels: Vec<Level>,
+    /// The collation that an operand bound so far was given by COLLATE, of the expression at hand, and its place.
+    collation: Option<(&'a str, i32)>,
     ctes: Vec<Cte<'a>>,
     queries: u32,
     notices: Vec<(&'static str, String)>,
@@ -108,6 +110,7 @@ impl<'a> Binder<'a> {
             untyped_params: false,
             function: None,
             levels: Vec::new(),
+            collation: None,
             ctes: Vec::new(),
             queries: 0,
             notices: Vec::new(),

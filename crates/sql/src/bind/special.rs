@@ -86,11 +86,7 @@ impl<'a> Binder<'a> {
             None => None,
         };
         let mut conditions = Vec::with_capacity(c.args.len());
-        // PostgreSQL looks at ELSE first when it chooses the type.
-        let mut results = vec![match c.defresult.as_deref() {
-            Some(e) => self.expr(e)?,
-            None => super::constant(Value::Null, Type::UNKNOWN, u32::MAX),
-        }];
+        let mut results = Vec::with_capacity(c.args.len() + 1);
         for when in &c.args {
             let Kind::CaseWhen(when) = kind(when)? else { return Err(unexpected("a CASE branch")) };
             let test = self.expr(need(&when.expr)?)?;
@@ -98,8 +94,14 @@ impl<'a> Binder<'a> {
                 Some(s) => self.operator("=", Some(s.clone()), test, place(when.location))?,
                 None => self.condition(test, "CASE/WHEN")?,
             });
-            results.push(self.expr(need(&when.result)?)?);
+            results.push(self.operand(need(&when.result)?)?);
         }
+        // PostgreSQL looks at ELSE first when it chooses the type.
+        let otherwise = match c.defresult.as_deref() {
+            Some(e) => self.operand(e)?,
+            None => super::constant(Value::Null, Type::UNKNOWN, u32::MAX),
+        };
+        results.insert(0, otherwise);
         let (ty, mut results) = self.unify(results, "CASE")?;
         let otherwise = results.remove(0);
         let otherwise = match otherwise.kind {
@@ -131,11 +133,7 @@ impl<'a> Binder<'a> {
         negated: bool,
         location: i32,
     ) -> SqlResult<Expr> {
-        let mut side = |op: &str, bound: &'a Node| {
-            let left = self.expr(x)?;
-            let right = self.expr(bound)?;
-            self.operator(op, Some(left), right, place(location))
-        };
+        let mut side = |op: &str, bound: &'a Node| self.compare(op, x, bound, location);
         let both =
             vec![side(if negated { "<" } else { ">=" }, low)?, side(if negated { ">" } else { "<=" }, high)?];
         Ok(truth(if negated { ExprKind::Or(both) } else { ExprKind::And(both) }, location))
@@ -156,7 +154,7 @@ impl<'a> Binder<'a> {
         if matches!(kind(left)?, Kind::RowExpr(_)) || matches!(kind(right)?, Kind::RowExpr(_)) {
             return Err(at(SqlError::unsupported("IS DISTINCT FROM on rows"), e.location));
         }
-        let (left, right) = (self.expr(left)?, self.expr(right)?);
+        let (left, right) = (self.operand(left)?, self.operand(right)?);
         let is_null = |e: &Expr| e.ty.id == TypeId::Unknown && matches!(e.kind, ExprKind::Const(Value::Null));
         // Against NULL itself no operator is needed, so any type will do.
         if is_null(&right) || is_null(&left) {
@@ -170,8 +168,8 @@ impl<'a> Binder<'a> {
     }
 
     pub(super) fn nullif(&mut self, e: &'a tree::AExpr) -> SqlResult<Expr> {
-        let left = self.expr(need(&e.lexpr)?)?;
-        let right = self.expr(need(&e.rexpr)?)?;
+        let left = self.operand(need(&e.lexpr)?)?;
+        let right = self.operand(need(&e.rexpr)?)?;
         let q = self.equality(left, right, place(e.location))?;
         let ty = q.left.ty;
         let kind = ExprKind::NullIf { left: Box::new(q.left), right: Box::new(q.right), eq: q.eq };
@@ -194,15 +192,15 @@ impl<'a> Binder<'a> {
 
     /// `left [NOT] IN (items)`
     fn member(&mut self, left: &'a Node, items: &'a [Node], negated: bool, location: i32) -> SqlResult<Expr> {
-        let arg = self.expr(left)?;
+        let arg = self.operand(left)?;
         if let [only] = items {
-            let only = self.expr(only)?;
+            let only = self.operand(only)?;
             return self.operator(if negated { "<>" } else { "=" }, Some(arg), only, place(location));
         }
         let mut all = Vec::with_capacity(items.len() + 1);
         all.push(arg);
         for i in items {
-            all.push(self.expr(i)?);
+            all.push(self.operand(i)?);
         }
         let Ok(mut common) = coerce::common_type(&all.iter().collect::<Vec<_>>(), "IN") else {
             return self.member_one_by_one(all, negated, location);
@@ -211,12 +209,16 @@ impl<'a> Binder<'a> {
         let op = resolve::resolve_operator("=", Some(common.id), common.id).map_err(|x| at(x, location))?;
         let [l, _] = op.args() else { return Err(unexpected("an equality of one operand")) };
         // By way of the common type: what a literal means must not depend on the operator's.
-        let mut all = self.cast_all(all, common, "IN")?;
-        if *l != common.id {
-            all = self.cast_all(all, Type::new(*l), "IN")?;
+        // The items first: of several literals that are wrong, the first of them is told.
+        let mut list = all.split_off(1);
+        for part in [&mut list, &mut all] {
+            *part = self.cast_all(std::mem::take(part), common, "IN")?;
+            if *l != common.id {
+                *part = self.cast_all(std::mem::take(part), Type::new(*l), "IN")?;
+            }
         }
-        let arg = Box::new(all.remove(0));
-        Ok(truth(ExprKind::InList { arg, list: all, eq: op.func, negated }, location))
+        let arg = all.pop().map(Box::new).ok_or_else(|| unexpected("IN without an operand"))?;
+        Ok(truth(ExprKind::InList { arg, list, eq: op.func, negated }, location))
     }
 
     /// The same where the types have none in common: each is compared by itself, if that can be.
@@ -318,8 +320,11 @@ impl<'a> Binder<'a> {
         }
     }
 
+    /// One of several comparisons in an expression.
     fn compare(&mut self, op: &str, l: &'a Node, r: &'a Node, location: i32) -> SqlResult<Expr> {
-        let (l, r) = (self.expr(l)?, self.expr(r)?);
+        let around = self.collation.take();
+        let (l, r) = (self.operand(l)?, self.operand(r)?);
+        self.collation = around;
         self.operator(op, Some(l), r, place(location))
     }
 

@@ -5,7 +5,7 @@
 //! are then read from left to right, each in the light of what is known already: what a number means depends on
 //! its length and on which of year, month and day are still missing. The usual ISO forms take a shortcut.
 //!
-//! Not here: the labelled fields of old ("y2001m02d04"), and zones by name, which need the time zone database.
+//! Not here: zones by name, which need the time zone database.
 //!
 //! Source: PostgreSQL 15's documentation, appendix B.1 and B.2, and its answers.
 
@@ -13,7 +13,7 @@ use super::{
     DATE_INFINITY, DATE_NEG_INFINITY, EPOCH_JULIAN, TIMESTAMP_INFINITY, TIMESTAMP_NEG_INFINITY,
     UNIX_EPOCH_DAYS, USECS_PER_DAY, USECS_PER_SEC, check_date, check_timestamp, civil_from_days,
     days_from_civil, days_in_month, is_leap_year, split,
-    word::{Word, word},
+    word::{Label, Word, word},
     zone,
 };
 use crate::func::Context;
@@ -175,7 +175,10 @@ mod known {
     pub const MONTH: u16 = 2;
     pub const DAY: u16 = 4;
     pub const DATE: u16 = YEAR | MONTH | DAY;
-    pub const TIME: u16 = 8;
+    pub const HOUR: u16 = 8;
+    pub const MINUTE: u16 = 2048;
+    pub const SECOND: u16 = 4096;
+    pub const TIME: u16 = HOUR | MINUTE | SECOND;
     pub const ZONE: u16 = 16;
     pub const DAY_OF_YEAR: u16 = 32;
     pub const ERA: u16 = 64;
@@ -316,6 +319,7 @@ enum Expect {
     Nothing,
     Time,
     Julian,
+    Label(Label),
 }
 
 /// A number in full; too many digits are out of range.
@@ -350,6 +354,8 @@ fn read(text: &str, ctx: &Context<'_>) -> Result<Moment, Fault> {
             Look::Date => {
                 let in_year = known::MONTH | known::DAY;
                 if expected == Expect::Julian {
+                    p.julian_day_with_zone(field)?
+                } else if matches!(expected, Expect::Label(_)) {
                     return Err(Fault::Format);
                 } else if expected == Expect::Time || p.known & in_year == in_year {
                     p.time_with_zone_or_zone(field)?
@@ -358,7 +364,7 @@ fn read(text: &str, ctx: &Context<'_>) -> Result<Moment, Fault> {
                 }
             }
             Look::Time => {
-                if expected == Expect::Julian {
+                if matches!(expected, Expect::Julian | Expect::Label(_)) {
                     return Err(Fault::Format);
                 }
                 p.time(field)?
@@ -369,6 +375,7 @@ fn read(text: &str, ctx: &Context<'_>) -> Result<Moment, Fault> {
             }
             Look::Number => match expected {
                 Expect::Julian => p.julian_day(field)?,
+                Expect::Label(label) => p.labelled(label, field)?,
                 Expect::Time => {
                     let new = p.run_together(field, p.known | known::DATE)?;
                     if new != known::TIME {
@@ -379,7 +386,8 @@ fn read(text: &str, ctx: &Context<'_>) -> Result<Moment, Fault> {
                 Expect::Nothing => p.number_field(field)?,
             },
             Look::Word | Look::Special => {
-                if expected != Expect::Nothing {
+                // A label that no number follows means nothing.
+                if matches!(expected, Expect::Time | Expect::Julian) {
                     return Err(Fault::Format);
                 }
                 if let Some(east) = zone::offset(field) {
@@ -404,6 +412,10 @@ fn read(text: &str, ctx: &Context<'_>) -> Result<Moment, Fault> {
                         }
                         Some(Word::Julian) => {
                             expect = Expect::Julian;
+                            continue;
+                        }
+                        Some(Word::Label(label)) => {
+                            expect = Expect::Label(label);
                             continue;
                         }
                         Some(w) => p.word(w, &mut special, ctx)?,
@@ -519,7 +531,7 @@ impl Parts {
                 *special = Some(w);
                 known::SPECIAL
             }
-            Word::Field | Word::Ignore | Word::TimeMark | Word::Julian => return Err(Fault::Format),
+            Word::Label(_) | Word::Ignore | Word::TimeMark | Word::Julian => return Err(Fault::Format),
         })
     }
 
@@ -584,7 +596,7 @@ impl Parts {
             }
             return Ok(known::ZONE);
         }
-        if self.known & known::TIME != 0 {
+        if self.known & known::TIME == known::TIME {
             return Err(Fault::Format);
         }
         let at = field.find('-').ok_or(Fault::Format)?;
@@ -703,13 +715,51 @@ impl Parts {
             self.short_year = n == 6;
             return Ok(known::DATE);
         }
-        if have & known::TIME == 0 && (n == 4 || n == 6) {
+        if have & known::TIME != known::TIME && (n == 4 || n == 6) {
             self.hour = number(&whole[..2])?;
             self.minute = number(&whole[2..4])?;
             self.second = if n == 6 { number(&whole[4..])? } else { 0 };
             return Ok(known::TIME);
         }
         Err(Fault::Format)
+    }
+
+    /// A number whose place was told by the label before it.
+    fn labelled(&mut self, label: Label, field: &str) -> Result<u16, Fault> {
+        let (whole, decimals) = match field.split_once('.') {
+            Some((w, d)) => (w, Some(d)),
+            None => (field, None),
+        };
+        if decimals.is_some() && label != Label::Second {
+            return Err(Fault::Format);
+        }
+        let v = if whole.is_empty() { 0 } else { number(whole)? };
+        let has = |what: u16| self.known & what != 0;
+        let minute = label == Label::Month && has(known::MONTH) && has(known::HOUR);
+        let (place, new) = match label {
+            Label::Year => (&mut self.year, known::YEAR),
+            // Behind a month and an hour it means minutes.
+            Label::Month if !minute => (&mut self.month, known::MONTH),
+            Label::Month | Label::Minute => (&mut self.minute, known::MINUTE),
+            Label::Day => (&mut self.day, known::DAY),
+            Label::Hour => (&mut self.hour, known::HOUR),
+            Label::Second => (&mut self.second, known::SECOND),
+            Label::Other => return Err(Fault::Format),
+        };
+        *place = v;
+        if let (Label::Second, Some(d)) = (label, decimals) {
+            self.fraction = fraction(d)?;
+        }
+        Ok(new)
+    }
+
+    /// A Julian day number and a zone in one field.
+    fn julian_day_with_zone(&mut self, field: &str) -> Result<u16, Fault> {
+        let (days, zone) = leading_number(field)?;
+        let days = field.get(..field.len() - zone.len()).filter(|_| days >= 0).ok_or(Fault::Format)?;
+        let new = self.julian_day(days)?;
+        self.zone_east = displacement(zone)?;
+        Ok(new | known::TIME | known::ZONE)
     }
 
     /// The day of a Julian day number; a fraction of it is the time.

@@ -2,6 +2,19 @@
 //!
 //! Source: PostgreSQL 15's documentation, appendix B.
 
+/// What a number behind a label is: the fields of an old form (`y2001m02d04h10mm15s20`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Label {
+    Year,
+    Month,
+    Day,
+    Hour,
+    Minute,
+    Second,
+    /// None of a date.
+    Other,
+}
+
 /// The meaning of a word.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Word {
@@ -25,8 +38,8 @@ pub enum Word {
     /// J: a Julian day follows.
     Julian,
     SummerTime,
-    /// Words for fields and units, which mean nothing in a date.
-    Field,
+    /// What the number that follows is.
+    Label(Label),
 }
 
 /// What a word in lower case means in a date; `None` for others.
@@ -62,7 +75,13 @@ pub fn word(name: &str) -> Option<Word> {
         "t" => Word::TimeMark,
         "j" | "jd" | "julian" => Word::Julian,
         "dst" => Word::SummerTime,
-        "d" | "dow" | "doy" | "h" | "isodow" | "isoyear" | "m" | "mm" | "s" | "y" => Word::Field,
+        "y" => Word::Label(Label::Year),
+        "m" => Word::Label(Label::Month),
+        "d" => Word::Label(Label::Day),
+        "h" => Word::Label(Label::Hour),
+        "mm" => Word::Label(Label::Minute),
+        "s" => Word::Label(Label::Second),
+        "dow" | "doy" | "isodow" | "isoyear" => Word::Label(Label::Other),
         _ => return None,
     })
 }
