@@ -52,7 +52,7 @@ const fn setting(name: &'static str, kind: Kind, default: &'static str, about: &
 }
 
 /// Settings that there are.
-const COUNT: usize = 22;
+const COUNT: usize = 23;
 
 /// By name, as PostgreSQL sorts SHOW ALL.
 static TABLE: [Setting; COUNT] = [
@@ -139,6 +139,7 @@ static TABLE: [Setting; COUNT] = [
         concat!("15.0 (Ondol ", env!("CARGO_PKG_VERSION"), ")"),
         "Shows the server version.",
     ),
+    setting("server_version_num", Kind::ReadOnly, "150000", "Shows the server version as an integer."),
     setting(
         "standard_conforming_strings",
         Kind::Fixed(&["on", "true", "yes", "1"], boolean_elsewhere),

@@ -13,6 +13,7 @@
 //!
 //! Sources: PostgreSQL's documentation, chapter 4.1 (lexical structure); libpg_query's README.
 
+mod dialect;
 pub mod lexer;
 
 pub use pg_query::protobuf as tree;
@@ -94,7 +95,8 @@ pub fn parse(sql: &str) -> SqlResult<Vec<Raw>> {
         return Err(SqlError::new("54001", "stack depth limit exceeded")
             .hint(format!("A statement may be nested {MAX_NESTING} levels deep.")));
     }
-    let parsed = LIBRARY.run(|| pg_query::parse(sql, 0));
+    let text = dialect::adapt(sql).map_err(|junk| first_error(sql, &junk))?;
+    let parsed = LIBRARY.run(|| pg_query::parse(&text, 0));
     let tree = match parsed {
         Ok(result) => result.protobuf,
         Err(pg_query::Error::Parse(message)) => return Err(located(sql, message)),
@@ -118,6 +120,15 @@ pub fn parse(sql: &str) -> SqlResult<Vec<Raw>> {
         statements.push(Raw { start, end: from + last, node });
     }
     Ok(statements)
+}
+
+/// The error of a text with a token that is refused: that, unless the grammar objects to something before it.
+fn first_error(sql: &str, junk: &dialect::Junk) -> SqlError {
+    let before = &sql[..junk.start];
+    match LIBRARY.run(|| pg_query::parse(before, 0)) {
+        Err(pg_query::Error::Parse(m)) if !m.ends_with(" at end of input") => located(before, m),
+        _ => junk.error(sql),
+    }
 }
 
 /// An expression of a parse tree as text that parses to it again.
@@ -157,6 +168,15 @@ fn located(sql: &str, message: String) -> SqlError {
         }
         _ => sqlstate::SYNTAX_ERROR,
     };
+    if message == "invalid Unicode escape"
+        && let Some((at, in_escapes)) = dialect::invalid_escape(sql)
+    {
+        let (state, forms) = match in_escapes {
+            true => ("22025", "\\uXXXX or \\UXXXXXXXX"),
+            false => (sqlstate::SYNTAX_ERROR, "\\XXXX or \\+XXXXXX"),
+        };
+        return SqlError::new(state, message).hint(format!("Unicode escapes must be {forms}.")).at(at);
+    }
     let at = locate(sql, &message);
     let error = SqlError::new(state, message);
     match at {

@@ -36,3 +36,4 @@ SET statement_timeout = '50ms';
 SELECT count(*) FROM generate_series(1, 100000) a, generate_series(1, 100000) b;
 SET statement_timeout = 0;
 SELECT 1;
+SHOW server_version_num;
