@@ -180,7 +180,7 @@ impl Connection {
             if size > LARGEST_ROW {
                 return Err(SqlError::new(
                     sqlstate::PROGRAM_LIMIT_EXCEEDED,
-                    format!("row size {size} of table \"{name}\" exceeds the maximum of {LARGEST_ROW}"),
+                    format!("row size {size} of table \"{name}\" exceeds the maximum of {LARGEST_ROW} bytes"),
                 ));
             }
             let heaps = me.db.next_object()?;

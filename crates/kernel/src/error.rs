@@ -48,7 +48,7 @@ impl std::fmt::Display for Error {
             Error::UniqueViolation { index } => write!(f, "duplicate key in index {index}"),
             Error::OutOfMemory { limit } => write!(f, "out of memory: the limit of {limit} bytes is reached"),
             Error::TooLarge { bytes, limit } => {
-                write!(f, "a value of {bytes} bytes is larger than the limit of {limit}")
+                write!(f, "a value of {bytes} bytes is larger than the limit of {limit} bytes")
             }
             Error::Canceled => write!(f, "canceling statement due to user request"),
             Error::Panicked => write!(f, "a thread that inserted for the transaction panicked"),

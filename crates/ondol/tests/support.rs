@@ -363,6 +363,7 @@ fn document() -> String {
     for (name, about) in &settings {
         writeln!(out, "- `{name}`: {about}").unwrap();
     }
+    out += LIMITS;
     out += PARALLEL;
     out += PARQUET;
     out += ELSEWHERE;
@@ -372,6 +373,23 @@ fn document() -> String {
     }
     out
 }
+
+/// Held by `tests/sizes.rs`, which reads the numbers from here.
+const LIMITS: &str = "
+## Sizes
+
+| what | at most | beyond |
+| --- | --- | --- |
+| a value that is stored: text, varchar, char, bytea | 2,097,064 bytes | 54000 |
+| a row of a table, each text, bytea and numeric counted by the 16 bytes that it has there | 4,016 bytes | 54000 |
+| columns of a table | 1,600 | 54011 |
+| columns of a result | 1,664 | 54011 |
+| columns of an index | 32 | 54011 |
+| tables of a query | 128 | 54000 |
+| levels of a statement's nesting | 150 | 54001 |
+
+A row's size is known when its table is made, and refused then: 970 columns of integer fit, and 247 of text. A value that is not stored has PostgreSQL's limit of 1 GB, and the memory limit's.
+";
 
 /// Held by `tests/sql/known.sql`.
 const ELSEWHERE: &str = "
