@@ -552,6 +552,8 @@ impl Connection {
             self.start_explicit()?;
             if self.session.is_open() {
                 self.session.next_command();
+                let last = self.explicit.as_ref().and_then(|e| e.savepoints.last());
+                self.session.may_roll_back_to(last.map_or_else(Savepoint::default, |s| s.savepoint));
                 self.began = Some((self.session.savepoint(), self.definitions()))
             }
             barrier::light();

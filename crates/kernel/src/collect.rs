@@ -16,7 +16,7 @@ use crate::memory::{Budget, Space};
 use crate::registry::{self, Horizon};
 use crate::slot;
 use crate::table::{Committed, IndexStore, TableStore};
-use crate::version::{HELD, MARK, POINTER, Version, fold, latch, node, unlatch};
+use crate::version::{HELD, MARK, PENDING, POINTER, Version, fold, latch, node, unlatch};
 use ondol_base::barrier::Seldom;
 use ondol_base::epoch::{Guard, Participant};
 use ondol_base::oid::Oid;
@@ -320,7 +320,7 @@ fn thin(space: &Space, oid: Oid, h: &Horizon, unlinked: &mut Unlinked) -> bool {
     while let Some(v) = unsafe { node(next) } {
         let ts = v.ts.load(Ordering::Acquire);
         let after = v.next.load(Ordering::Acquire);
-        if ts == 0 || ts > h.visible {
+        if ts & PENDING != 0 || ts > h.visible {
             before = Some(v);
             next = after;
             continue;

@@ -9,7 +9,7 @@
 //! Word 1: link to the version chain, with flags (see `version`).
 use crate::memory::{Space, load};
 use crate::transaction::{Mark, TxnState};
-use crate::version::{MARK, POINTER, Version, node};
+use crate::version::{MARK, PENDING, POINTER, Version, node};
 use ondol_base::oid::Oid;
 use ondol_base::sync::{spin_wait, yield_point};
 use ondol_durability::page::SLOT_HEADER;
@@ -136,7 +136,7 @@ fn walk(mut link: u64, newest: u64, snapshot: u64, offset: usize, out: &mut [u8]
     // SAFETY: links are read while pinned.
     while let Some(v) = unsafe { node(link) } {
         let ts = v.ts.load(Ordering::Acquire);
-        if ts != 0 {
+        if ts & PENDING == 0 {
             if ts <= snapshot {
                 break;
             }
@@ -158,7 +158,7 @@ pub(crate) unsafe fn mark_of<'a>(link: u64) -> Option<&'a Mark> {
     } else {
         // SAFETY: passed on.
         let v = unsafe { node(link) }?;
-        if v.ts.load(Ordering::Acquire) != 0 {
+        if !v.is_pending() {
             return None;
         }
         v.mark
@@ -227,7 +227,7 @@ fn read_chain(space: &Space, oid: Oid, w0: u64, view: &View, offset: usize, out:
     let mut changed = false;
     // SAFETY: pinned.
     while let Some(v) = unsafe { node(next) } {
-        if v.ts.load(Ordering::Acquire) != 0 {
+        if !v.is_pending() {
             break;
         }
         // SAFETY: a pending node's mark is alive while we are pinned.
@@ -372,7 +372,7 @@ fn whole<'a>(space: &'a Space, oid: Oid, buf: &mut [u8], chain: &mut Vec<(&'a Ve
         space.copy_out(row(oid), buf);
         // SAFETY: the caller is pinned.
         while let Some(v) = unsafe { node(next) } {
-            chain.push((v, v.ts.load(Ordering::Acquire) == 0));
+            chain.push((v, v.is_pending()));
             next = v.next.load(Ordering::Acquire);
         }
         yield_point();

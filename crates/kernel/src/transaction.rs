@@ -34,6 +34,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 mod change;
 mod commit;
 mod lock;
+mod merge;
 mod share;
 mod single;
 mod undo;
@@ -138,6 +139,8 @@ enum Did {
     /// A pending node: a change, or nothing but the lock.
     Node,
     Share,
+    /// A change that is part of an earlier entry's by now (M1 to M4 of `merge`).
+    Merged,
 }
 
 /// An entry of the write set.
@@ -152,6 +155,8 @@ struct Write {
     spilled: bool,
     /// A string of the table, not a row.
     string: bool,
+    /// The change gave the row a key that it had not before.
+    rekeyed: bool,
 }
 
 /// A point to which a transaction can be rolled back.
@@ -171,6 +176,8 @@ struct Txn {
     tables: Vec<Arc<TableStore>>,
     /// Nodes pushed before the last savepoint must not be filled after it.
     fill_from: usize,
+    /// Where the innermost savepoint is that may be rolled back to, but for the running statement's.
+    merge_from: usize,
     fragments: u32,
     /// Bytes of differences that are not in the log yet, roughly.
     unspilled: usize,
@@ -197,6 +204,7 @@ impl Txn {
             writes: vec![],
             tables: vec![],
             fill_from: 0,
+            merge_from: 0,
             fragments: 0,
             unspilled: 0,
             first_unspilled: 0,
@@ -220,6 +228,7 @@ impl Txn {
         self.writes.shrink_to(KEEP);
         self.tables.clear();
         self.fill_from = 0;
+        self.merge_from = 0;
         self.fragments = 0;
         self.unspilled = 0;
         self.first_unspilled = 0;

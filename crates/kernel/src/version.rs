@@ -27,7 +27,7 @@ pub const LATCHED: u64 = 1 << 63;
 #[repr(C)]
 pub struct Version {
     pub next: AtomicU64,
-    /// 0 while pending.
+    /// The commit; or, while pending, [`PENDING`] with the number of its entry in the transaction's write set.
     pub ts: AtomicU64,
     /// Timestamp of the version before; 0: the row did not exist.
     pub prev: u64,
@@ -38,6 +38,9 @@ pub struct Version {
     /// Words of data in use; 0 until the node is filled, once.
     used: AtomicU32,
 }
+
+/// In a node's timestamp: its transaction has not committed. Later than any commit.
+pub const PENDING: u64 = 1 << 63;
 
 /// Data words of a lock node, which most updates fit in: the node is 64 bytes.
 pub const SMALL: usize = 3;
@@ -67,7 +70,7 @@ impl Version {
             }
             p.write(Version {
                 next: AtomicU64::new(next),
-                ts: AtomicU64::new(0),
+                ts: AtomicU64::new(PENDING),
                 prev,
                 mark,
                 capacity: capacity as u32,
@@ -98,6 +101,16 @@ impl Version {
     }
     pub fn size(&self) -> usize {
         Self::bytes(self.capacity as usize)
+    }
+    pub fn is_pending(&self) -> bool {
+        self.ts.load(Ordering::Acquire) & PENDING != 0
+    }
+    /// The entry of its transaction's write set, while it is pending.
+    pub(crate) fn entry(&self) -> usize {
+        (self.ts.load(Ordering::Relaxed) & !PENDING) as usize
+    }
+    pub(crate) fn set_entry(&self, entry: usize) {
+        self.ts.store(PENDING | entry as u64, Ordering::Relaxed)
     }
     pub fn capacity(&self) -> usize {
         self.capacity as usize

@@ -120,6 +120,8 @@ pub const MUTATIONS: &[Mutation] = &[
     engine!("readers_see_unflushed", "readers see commits that nobody acknowledged"),
     engine!("one_write_unchecked", "a row that is changed in one go may have changed since it was read"),
     engine!("helpers_uncounted", "a commit does not count the fragments of those who inserted for it"),
+    engine!("merged_over_savepoint", "changes of one row are merged although a savepoint lies between them"),
+    engine!("merged_over_keys", "changes of one row are merged although the later one gave it a key"),
     engine!("lent_unpublished", "a snapshot that is lent to other threads is not published meanwhile"),
     engine!("serializable_unchecked", "a serializable commit does not check what was read"),
     engine!(

@@ -89,6 +89,7 @@ impl Session {
             did: Did::Insert,
             spilled: false,
             string,
+            rekeyed: false,
         });
     }
 
@@ -285,13 +286,14 @@ impl Session {
     ) -> Result<()> {
         let keys = if keyed { self.new_keys(table, old, new) } else { vec![] };
         let noted = || table.indexes[table.entered..].iter().any(|i| !i.key.unaffected(old, new));
-        self.open().rekeyed |= !keys.is_empty() || keyed && noted();
+        let rekeyed = !keys.is_empty() || keyed && noted();
+        self.open().rekeyed |= rekeyed;
         if keys.iter().any(|k| k.index.unique && !k.nulls) {
             let kernel = self.kernel.clone();
             let _latches = self.claim_keys(&kernel, table, &keys, oid)?;
-            self.change(table, oid, old, new, &keys)?
+            self.change(table, oid, old, new, &keys, rekeyed)?
         } else {
-            self.change(table, oid, old, new, &keys)?
+            self.change(table, oid, old, new, &keys, rekeyed)?
         }
         self.spill_if_large()
     }
@@ -303,11 +305,12 @@ impl Session {
         old: &[u8],
         new: &[u8],
         keys: &[NewKey],
+        rekeyed: bool,
     ) -> Result<()> {
         let mut pieces = std::mem::take(&mut self.pieces);
         pieces.clear();
         difference(old, new, &mut pieces);
-        let done = self.push_difference(table, oid, &pieces, false);
+        let done = self.push_difference(table, oid, &pieces, false, rekeyed);
         self.pieces = pieces;
         if !done? {
             return Ok(());
@@ -350,7 +353,7 @@ impl Session {
         let _pin = self.participant.pin();
         let mut next = space.word(oid.0 + 8).load(Ordering::Acquire);
         // SAFETY: pinned.
-        while let Some(v) = unsafe { node(next) }.filter(|v| v.ts.load(Ordering::Relaxed) == 0) {
+        while let Some(v) = unsafe { node(next) }.filter(|v| v.is_pending()) {
             if !v.is_empty() {
                 return true;
             }
@@ -367,6 +370,7 @@ impl Session {
         oid: Oid,
         mut pieces: &[u64],
         string: bool,
+        rekeyed: bool,
     ) -> Result<bool> {
         if pieces.is_empty() {
             if string || self.has_written(oid) || ondol_base::sim::mutated("same_bytes_unwritten") {
@@ -385,7 +389,7 @@ impl Session {
             // SAFETY: a pending node's mark is one of ours.
             h.is_empty()
                 && h.capacity() >= pieces.len()
-                && h.ts.load(Ordering::Relaxed) == 0
+                && h.is_pending()
                 && unsafe { (*h.mark).command() } == command
         }) && {
             // The lock was taken by this command; if that was after the last savepoint, its node may serve.
@@ -398,8 +402,19 @@ impl Session {
         if fits {
             // SAFETY: the slot is ours and the node empty.
             unsafe { Version::fill((link & POINTER) as *mut Version, pieces) };
+            if let Some(h) = head
+                && rekeyed
+            {
+                self.open().writes[h.entry()].rekeyed = true
+            }
         } else {
             self.room()?;
+            if !string {
+                self.merge(oid)
+            }
+            let link = self.kernel.space.word(oid.0 + 8).load(Ordering::Acquire);
+            // SAFETY: as above.
+            let head = unsafe { node(link) };
             self.charge(Version::bytes(pieces.len().max(SMALL)))?;
             let mark = self.mark();
             let number = self.table_number(table);
@@ -414,7 +429,10 @@ impl Session {
                 return Err(Error::OutOfMemory { limit: space.budget.limit() });
             };
             // SAFETY: not shared yet.
-            unsafe { Version::fill(v, pieces) };
+            unsafe {
+                Version::fill(v, pieces);
+                (*v).set_entry(self.txn.as_ref().map_or(0, |t| t.writes.len()))
+            }
             push(space.word(oid.0 + 8), v);
             self.open().writes.push(Write {
                 oid,
@@ -423,6 +441,7 @@ impl Session {
                 did: Did::Node,
                 spilled: false,
                 string,
+                rekeyed,
             });
         }
         let t = self.open();
@@ -466,7 +485,7 @@ impl Session {
         let zero = vec![0; len];
         let mut pieces = vec![];
         difference(&old, &zero, &mut pieces);
-        self.push_difference(table, oid, &pieces, true)?;
+        self.push_difference(table, oid, &pieces, true, false)?;
         self.spill_if_large()
     }
     /// Appends a string's bytes as the statement sees them. Strings are immutable, so any version that names one

@@ -137,7 +137,7 @@ impl Session {
                     }
                     // SAFETY: pinned.
                     match unsafe { node(next) } {
-                        Some(v) if w0 & INSTALLING != 0 || v.ts.load(Ordering::Acquire) == 0 => base = v.prev,
+                        Some(v) if w0 & INSTALLING != 0 || v.is_pending() => base = v.prev,
                         _ => continue,
                     }
                 }
@@ -192,6 +192,7 @@ impl Session {
                     shares = true;
                     continue;
                 }
+                Did::Merged => continue,
                 Did::Insert | Did::Node => {}
             }
             let w0 = word0.load(Ordering::Relaxed);
@@ -207,7 +208,7 @@ impl Session {
                 continue;
             }
             // SAFETY: pinned; our own nodes are the pending ones at the head.
-            let pending = |link| unsafe { node(link) }.filter(|v| v.ts.load(Ordering::Relaxed) == 0);
+            let pending = |link| unsafe { node(link) }.filter(|v| v.is_pending());
             let Some(first) = pending(link) else { continue };
             // There is one, nearly always.
             let mut next = pending(first.next.load(Ordering::Acquire));
@@ -288,7 +289,7 @@ pub(super) fn each_piece(
             (8 + (head >> 32) as usize).next_multiple_of(8)
         }
         Did::Insert => Heap::row_bytes(&kernel.space, w.oid),
-        Did::Node | Did::Share => 0,
+        Did::Node | Did::Share | Did::Merged => 0,
     };
     if len <= SHORT {
         each_piece_of::<SHORT>(kernel, w, len, f)
@@ -316,7 +317,7 @@ fn each_piece_of<const CHUNK: usize>(
     mut f: impl FnMut(Oid, usize, &[u8]) -> Result<()>,
 ) -> Result<()> {
     match w.did {
-        Did::Share => Ok(()),
+        Did::Share | Did::Merged => Ok(()),
         Did::Insert => {
             let mut buf = [0; CHUNK];
             let mut at = 0;
@@ -357,7 +358,7 @@ fn unlink_pending(word1: &AtomicU64, participant: &Participant, credit: &mut usi
     let mut next = latch(word1);
     // SAFETY: the chain is latched.
     while let Some(v) = unsafe { node(next) } {
-        if v.ts.load(Ordering::Relaxed) != 0 {
+        if !v.is_pending() {
             break;
         }
         nodes.push((next & POINTER) as usize);

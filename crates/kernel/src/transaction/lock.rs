@@ -112,6 +112,8 @@ impl Session {
                 continue;
             }
             yield_point();
+            // SAFETY: not shared yet.
+            unsafe { (*v).set_entry(self.txn.as_ref().map_or(0, |t| t.writes.len())) };
             let link = push(space.word(oid.0 + 8), v);
             self.open().writes.push(Write {
                 oid,
@@ -120,6 +122,7 @@ impl Session {
                 did: Did::Node,
                 spilled: false,
                 string: false,
+                rekeyed: false,
             });
             // W3
             if link & SHARED != 0
@@ -198,6 +201,7 @@ impl Session {
                     did: Did::Share,
                     spilled: false,
                     string: false,
+                    rekeyed: false,
                 };
                 self.open().writes.push(write);
             }

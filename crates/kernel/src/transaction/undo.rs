@@ -94,6 +94,11 @@ impl Session {
         outcome
     }
 
+    /// What statements do from now on may be rolled back to `to`, and to nothing later but their own beginnings.
+    pub fn may_roll_back_to(&mut self, to: Savepoint) {
+        self.open().merge_from = to.writes
+    }
+
     pub fn savepoint(&mut self) -> Savepoint {
         let t = self.open();
         t.fill_from = t.writes.len();
@@ -152,6 +157,7 @@ impl Session {
         for w in rows.chain(undone.iter().rev().filter(|w| w.string)) {
             let table = self.open().tables[w.table as usize].clone();
             match w.did {
+                Did::Merged => {}
                 Did::Share => self.unshare(w.oid),
                 Did::Node => {
                     // SAFETY: our own node, at the head of its chain (T1).
@@ -289,7 +295,7 @@ pub(super) fn pop(word1: &AtomicU64, v: &Version) -> bool {
     latch(word1);
     let next = v.next.load(Ordering::Acquire);
     // SAFETY: the chain is latched. The next node is pending exactly if it is ours too.
-    let last = next & MARK == 0 && unsafe { node(next) }.is_none_or(|n| n.ts.load(Ordering::Relaxed) != 0);
+    let last = next & MARK == 0 && unsafe { node(next) }.is_none_or(|n| !n.is_pending());
     unlatch(word1, next);
     last
 }
