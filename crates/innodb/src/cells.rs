@@ -415,7 +415,7 @@ impl Cell {
             match leaf.stored(column, leaf.rows.place(row, column))? {
                 Stored::Null => self.lines.null(),
                 Stored::Bytes(bytes) => text::push(&mut self.lines, &leaf.scan.columns()[column], &bytes)
-                    .map_err(|why| leaf.damaged(why))?,
+                    .map_err(|why| leaf.unfit(&why))?,
             }
             self.ends.push(self.lines.len());
         }
@@ -469,7 +469,7 @@ impl Cell {
                 }
                 true
             }
-            Type::Decimal { precision, scale } => match Digits::known(precision, scale) {
+            Type::Decimal { precision, scale, zerofill: None } => match Digits::known(precision, scale) {
                 Some(digits) if scale == 2 && is_even => {
                     self.read_words(leaf.window, &span);
                     if !digits.scale_all(&mut self.words) {

@@ -220,6 +220,15 @@ impl Charset {
     pub fn hides_ascii(self) -> bool {
         matches!(self.how, How::Utf16 | How::Utf16Le | How::Utf32 | How::Double(_))
     }
+    /// A comma, as it stands between the elements of a SET.
+    pub fn comma(self) -> &'static [u8] {
+        match self.how {
+            How::Utf16 => b"\0,",
+            How::Utf16Le => b",\0",
+            How::Utf32 => b"\0\0\0,",
+            _ => b",",
+        }
+    }
     /// Bytes of the character that `bytes` begin with, as the servers count them where they write texts out: 1 where it is none of several bytes.
     pub fn character(self, bytes: &[u8]) -> usize {
         let n = match (self.how, bytes) {
@@ -232,6 +241,18 @@ impl Charset {
             _ => 1,
         };
         if n <= bytes.len() { n } else { 1 }
+    }
+    /// A text's bytes in one of the wide forms of Unicode; `None` in any other character set, and for what ucs2 has not.
+    pub fn of_unicode(self, text: &str) -> Option<Vec<u8>> {
+        if self.max == 2 && text.chars().any(|c| c > '\u{ffff}') {
+            return None;
+        }
+        match self.how {
+            How::Utf16 => Some(text.encode_utf16().flat_map(u16::to_be_bytes).collect()),
+            How::Utf16Le => Some(text.encode_utf16().flat_map(u16::to_le_bytes).collect()),
+            How::Utf32 => Some(text.chars().flat_map(|c| u32::from(c).to_be_bytes()).collect()),
+            _ => None,
+        }
     }
     /// `bytes` as UTF-8; `None` if they mean nothing in this character set.
     pub fn to_utf8(self, bytes: &[u8]) -> Option<Cow<'_, str>> {

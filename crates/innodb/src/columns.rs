@@ -93,15 +93,15 @@ fn data_type(ty: &Type, zero_dates: ZeroDates) -> DataType {
         },
         Type::Float { .. } => DataType::Float32,
         Type::Double { .. } => DataType::Float64,
-        Type::Decimal { precision, scale } if *precision <= 38 => {
+        Type::Decimal { precision, scale, .. } if *precision <= 38 => {
             DataType::Decimal128(*precision, *scale as i8)
         }
-        Type::Decimal { precision, scale } => DataType::Decimal256(*precision, *scale as i8),
+        Type::Decimal { precision, scale, .. } => DataType::Decimal256(*precision, *scale as i8),
         Type::Date => DataType::Date32,
         Type::Time { .. } | Type::OldTime => DataType::Duration(TimeUnit::Microsecond),
         Type::DateTime { .. } | Type::OldDateTime => DataType::Timestamp(TimeUnit::Microsecond, None),
         Type::Timestamp { .. } => DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())),
-        Type::Year => DataType::UInt16,
+        Type::Year { .. } => DataType::UInt16,
         Type::Bit { .. } => DataType::UInt64,
         Type::Enum { elements, .. } => {
             let key = if elements.len() < 256 { DataType::UInt8 } else { DataType::UInt16 };
@@ -229,7 +229,7 @@ fn each(
 fn refusal(leaf: &Leaf<'_>, column: usize, bytes: &[u8], why: Refused) -> Error {
     let column = &leaf.scan.columns()[column];
     match why {
-        Refused::NoValue => leaf.damaged(format!(
+        Refused::NoValue => leaf.unfit(&format!(
             "column {} ({}) holds {}, which is no value of its type",
             column.name,
             column.sql,
@@ -727,7 +727,7 @@ fn values(column: &Column, dictionary: Option<&ArrayRef>, zero_dates: ZeroDates)
         },
         Type::Float { .. } => fixed!(Float32Type, 4, |b| Ok(f32::from_le_bytes(b))),
         Type::Double { .. } => fixed!(Float64Type, 8, |b| Ok(f64::from_le_bytes(b))),
-        Type::Decimal { precision, scale } => {
+        Type::Decimal { precision, scale, .. } => {
             let (p, s) = (*precision, *scale);
             match Digits::known(p, s) {
                 Some(digits) => Box::new(Bulk {
@@ -784,7 +784,7 @@ fn values(column: &Column, dictionary: Option<&ArrayRef>, zero_dates: ZeroDates)
                 (seconds, micros) => Ok(seconds as i64 * 1_000_000 + micros as i64),
             })
         }
-        Type::Year => fixed!(UInt16Type, 1, |[b]| Ok(if b == 0 { 0 } else { 1900 + b as u16 })),
+        Type::Year { .. } => fixed!(UInt16Type, 1, |[b]| Ok(if b == 0 { 0 } else { 1900 + b as u16 })),
         Type::Bit { .. } => {
             fixed!(UInt64Type, 8, move |b| value::unsigned(&b[..width]).ok_or(NoValue))
         }
@@ -828,15 +828,8 @@ fn values(column: &Column, dictionary: Option<&ArrayRef>, zero_dates: ZeroDates)
         Type::Set { elements, .. } => {
             let elements = elements.clone();
             made(move |b| {
-                let n = value::unsigned(b)?;
-                if elements.len() < 64 && n >> elements.len() != 0 {
-                    return None;
-                }
-                let chosen: Vec<&str> = (elements.iter().enumerate())
-                    .filter(|(i, _)| n >> i & 1 != 0)
-                    .map(|(_, e)| e.as_str())
-                    .collect();
-                Some(chosen.join(","))
+                let text = value::set(value::unsigned(b)?, elements.iter().map(String::as_bytes), b",")?;
+                String::from_utf8(text).ok()
             })
         }
         Type::Json => made(json::text),

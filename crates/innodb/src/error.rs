@@ -34,6 +34,13 @@ impl Error {
     pub fn on_page(file: &Path, page: u32, kind: Kind, message: impl Into<String>) -> Error {
         Error { file: file.to_path_buf(), page: Some(page), kind, message: message.into() }
     }
+    /// About a page that is whole, of which the definition makes no sense.
+    pub fn unfit(file: &Path, page: u32, why: &str) -> Error {
+        let why = format!(
+            "{why}. The definition does not fit what is there: it may be another table's, or of another day; --schema FILE.sql (in SQL schema => '…') gives it in CREATE TABLE's words"
+        );
+        Error::on_page(file, page, Kind::Mismatch, why)
+    }
     pub fn io(file: &Path, what: &str, e: &std::io::Error) -> Error {
         Error::new(file, Kind::Io, format!("{what}: {e}"))
     }

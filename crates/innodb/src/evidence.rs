@@ -275,11 +275,10 @@ fn writer(path: &Path, above: &[PathBuf]) -> Option<Writer> {
                 continue;
             };
             let info = std::fs::read_to_string(process.path().join("fdinfo").join(fd.file_name()));
-            // The last octal digit of the flags: 0 reads, 1 writes, 2 does both.
-            let writes = info.is_ok_and(|info| {
-                info.lines().any(|l| l.strip_prefix("flags:").is_some_and(|f| f.trim().ends_with(['1', '2'])))
-            });
-            if writes {
+            // A number that was given to another file meanwhile says nothing of this one.
+            let again = std::fs::metadata(fd.path()).map(|about| (about.dev(), about.ino()));
+            let is_same = again.is_ok_and(|again| again == (found.dev(), found.ino()));
+            if is_same && info.is_ok_and(|info| writes(&info, found.ino())) {
                 let comm = std::fs::read_to_string(process.path().join("comm")).unwrap_or_default();
                 return Some(Writer {
                     file: file.clone(),
@@ -290,6 +289,14 @@ fn writer(path: &Path, above: &[PathBuf]) -> Option<Writer> {
         }
     }
     None
+}
+
+/// Whether `/proc`'s words about a descriptor say that this file is open for writing. From Linux 5.14 on they name the file.
+fn writes(info: &str, inode: u64) -> bool {
+    let word = |name: &str| info.lines().find_map(|l| l.strip_prefix(name)).map(str::trim);
+    // The last octal digit of the flags: 0 reads, 1 writes, 2 does both.
+    word("flags:").is_some_and(|flags| flags.ends_with(['1', '2']))
+        && word("ino:").is_none_or(|ino| ino.parse() == Ok(inode))
 }
 
 /// The table's name and the page size in a `.cfg`: version, host, table (each text with its length), next autoincrement value, page size.

@@ -49,6 +49,8 @@ pub struct Done {
     pub rows: u64,
     /// Records that were marked as deleted, and left out.
     pub deleted: u64,
+    /// Rows of a system-versioned table's history that were left out.
+    pub history: u64,
     /// Bytes of leaves that were read.
     pub read: u64,
     /// Bytes that were written.
@@ -59,12 +61,21 @@ pub struct Done {
     pub closed: bool,
 }
 
-/// The columns that `SELECT *` shows, or those that are named. Virtual ones are in no file.
+/// The columns that `SELECT *` shows, or those that are named. Virtual ones are in no file ([`virtual_columns`]). With rows of a history come the columns that say when they were current.
 pub fn columns(scan: &Scan, named: Option<&[String]>) -> Result<Vec<usize>> {
     let all = scan.columns();
     let refuse = |why: String| Error::new(scan.space().path(), Kind::Mismatch, why);
     let Some(named) = named else {
-        return Ok((0..all.len()).filter(|i| all[*i].stored && !all[*i].invisible).collect());
+        let period = scan.definition().table.period.filter(|_| scan.has_history());
+        let is_time = |i: usize| period.is_some_and(|p| i == p.start || i == p.end);
+        let shown: Vec<usize> =
+            (0..all.len()).filter(|i| all[*i].stored && (!all[*i].invisible || is_time(*i))).collect();
+        if shown.is_empty() {
+            let why =
+                format!("no file holds its columns, which are virtual: {}", virtual_columns(scan).join(", "));
+            return Err(Error::new(scan.space().path(), Kind::Unsupported, why));
+        }
+        return Ok(shown);
     };
     named
         .iter()
@@ -81,6 +92,11 @@ pub fn columns(scan: &Scan, named: Option<&[String]>) -> Result<Vec<usize>> {
             Ok(at)
         })
         .collect()
+}
+
+/// The names of columns that `SELECT *` shows, but no file holds: the server computes them when it is asked.
+pub fn virtual_columns(scan: &Scan) -> Vec<&str> {
+    scan.columns().iter().filter(|c| !c.stored && !c.invisible).map(|c| c.name.as_str()).collect()
 }
 
 /// Bytes of text that are handed over as one piece, roughly: what a part becomes, unless its rows lie mostly off its pages.
@@ -294,7 +310,7 @@ fn run<M: Maker>(
             if *left == 0 {
                 break;
             }
-            done.deleted += source.read(part, buffers, |leaf| {
+            let left_out = source.read(part, buffers, |leaf| {
                 let rows = leaf.rows.len().min((*left).try_into().unwrap_or(usize::MAX));
                 let step = if long.iter().all(|i| leaf.rows.is_whole(*i)) { rows.max(1) } else { 1 };
                 for from in (0..rows).step_by(step) {
@@ -307,7 +323,9 @@ fn run<M: Maker>(
                     }
                 }
                 Ok(())
-            })? as u64;
+            })?;
+            done.deleted += left_out.deleted as u64;
+            done.history += left_out.history as u64;
             done.read += source.part_bytes(part);
         }
         Ok(give(maker, &mut done, hand, &source)?)
@@ -320,6 +338,7 @@ fn run<M: Maker>(
         }
         total.rows += piece.done.rows;
         total.deleted += piece.done.deleted;
+        total.history += piece.done.history;
         total.read += piece.done.read;
         total.nulled += piece.done.nulled;
         progress(total);

@@ -11,7 +11,7 @@
 use crate::charset::Charset;
 use crate::definition::{contents, table_name};
 use crate::error::{Error, Kind, Result};
-use crate::table::{Column, RowFormat, Table, Type, Unique};
+use crate::table::{Column, DOCUMENT, Period, RowFormat, Table, Type, Unique};
 use std::path::Path;
 
 struct Bytes<'a>(&'a [u8]);
@@ -46,6 +46,8 @@ fn damaged(why: String) -> Refused {
 }
 
 /// Kinds of the extra segment.
+/// Of a system-versioned table: which columns say since when and until when a row was current.
+const SYSTEM_TIME: u8 = 4;
 const FIELD_FLAGS: u8 = 129;
 const FIELD_TYPES: u8 = 130;
 /// Bits of a column's flags.
@@ -53,6 +55,16 @@ const SIGNED: usize = 1;
 const ZEROFILL: usize = 4;
 const BIT_AS_CHAR: usize = 4096;
 const MAYBE_NULL: usize = 32768;
+/// Elements are hexadecimal, since one has a zero byte.
+const HEX: usize = 4096;
+/// What [`FIELD_FLAGS`] say in their last two bits of a column that a UNIQUE … USING HASH has made.
+const HASH: u8 = 3;
+/// A key's algorithm of that kind.
+const USING_HASH: u8 = 5;
+/// A bit of a key's flags.
+const FULLTEXT: usize = 128;
+/// Digits of a DECIMAL.
+const MOST_DIGITS: usize = 65;
 /// What a column is checked for: compressed by the server.
 const COMPRESSED_COLUMN: u8 = 24;
 /// The version from which MariaDB numbers its servers.
@@ -84,7 +96,7 @@ pub fn parse(all: &[u8], name: String) -> std::result::Result<Table, Refused> {
     }
     let version = bytes.u32(51).map_err(damaged)?;
     let extra = bytes.u16(4).map_err(damaged)?;
-    let (mut invisible, mut named) = (Vec::new(), Vec::new());
+    let (mut visibility, mut named, mut system_time) = (Vec::new(), Vec::new(), None);
     let mut at = 64;
     while at + 2 <= 64 + extra && version >= MARIADB {
         let kind = bytes.u8(at).map_err(damaged)?;
@@ -94,7 +106,14 @@ pub fn parse(all: &[u8], name: String) -> std::result::Result<Table, Refused> {
         };
         let data = bytes.slice(start, length).map_err(damaged)?;
         match kind {
-            FIELD_FLAGS => invisible = data.iter().map(|f| f & 3 != 0).collect(),
+            FIELD_FLAGS => visibility = data.iter().map(|f| f & 3).collect(),
+            SYSTEM_TIME => {
+                let [start, end] = data.as_chunks::<2>().0 else {
+                    return Err(damaged("it names no two columns of its system time".into()));
+                };
+                let [start, end] = [start, end].map(|place| u16::from_le_bytes(*place) as usize);
+                system_time = Some(Period { start, end });
+            }
             FIELD_TYPES => {
                 let mut rest = data;
                 while let [field, length, tail @ ..] = rest {
@@ -165,11 +184,25 @@ pub fn parse(all: &[u8], name: String) -> std::result::Result<Table, Refused> {
             ty,
             nullable: flags & MAYBE_NULL != 0,
             stored: !virtuals.contains(&i),
-            invisible: invisible.get(i).copied().unwrap_or(false),
+            invisible: visibility.get(i).is_some_and(|v| *v != 0),
             sql,
         });
     }
-    let (key, unique) = keys(&bytes, &columns).map_err(damaged)?;
+    let keys = keys(&bytes, &columns).map_err(damaged)?;
+    // What a key's hashes are is computed, and known to the server alone.
+    while visibility.get(columns.len().wrapping_sub(1)) == Some(&HASH) {
+        columns.pop();
+    }
+    let has_document = keys.fulltext && columns.iter().all(|c| c.name != DOCUMENT);
+    for at in system_time.iter().flat_map(|p| [p.start, p.end]) {
+        let can = columns.get(at).is_some_and(|c| {
+            c.stored
+                && matches!(c.ty, Type::Timestamp { fsp: 6 } | Type::Int { bytes: 8, unsigned: true, .. })
+        });
+        if !can {
+            return Err(damaged(format!("column {at} cannot be one of its system time")));
+        }
+    }
     let row_format = match head[40] {
         3 => RowFormat::Redundant,
         4 => RowFormat::Compact,
@@ -177,7 +210,17 @@ pub fn parse(all: &[u8], name: String) -> std::result::Result<Table, Refused> {
         2 => RowFormat::Compressed,
         _ => RowFormat::Dynamic,
     };
-    Ok(Table { name, columns, key, unique, row_format, root: None, index: None })
+    Ok(Table {
+        name,
+        columns,
+        key: keys.clustered,
+        unique: keys.unique,
+        row_format,
+        period: system_time,
+        has_document,
+        root: None,
+        index: None,
+    })
 }
 
 /// Sets of elements: 255, elements each followed by 255, then 0.
@@ -199,6 +242,13 @@ fn element_sets(mut bytes: &[u8]) -> Vec<Vec<Vec<u8>>> {
     sets
 }
 
+fn unhex(digits: &[u8]) -> Option<Vec<u8>> {
+    let (pairs, rest) = digits.as_chunks::<2>();
+    let digit = |d: u8| (d as char).to_digit(16);
+    let bytes = pairs.iter().map(|[high, low]| Some((digit(*high)? << 4 | digit(*low)?) as u8));
+    if rest.is_empty() { bytes.collect() } else { None }
+}
+
 /// The columns that are generated and not stored: entries of (kind, column, length of the expression, length of the name), behind 16 bytes.
 fn virtual_columns(bytes: &[u8], version: usize) -> Vec<usize> {
     let mut found = Vec::new();
@@ -216,24 +266,33 @@ fn virtual_columns(bytes: &[u8], version: usize) -> Vec<usize> {
     found
 }
 
-/// The columns of the clustered index, which is PRIMARY, or else the first unique key of whole columns that cannot be NULL; and the other unique keys.
-fn keys(
-    bytes: &Bytes<'_>,
-    columns: &[Column],
-) -> std::result::Result<(Vec<(usize, u32)>, Vec<Unique>), String> {
+#[derive(Default)]
+struct Keys {
+    /// The columns of the clustered index, which is PRIMARY, or else the first unique key of whole columns that cannot be NULL.
+    clustered: Vec<(usize, u32)>,
+    /// The other unique keys.
+    unique: Vec<Unique>,
+    /// There is a FULLTEXT key.
+    fulltext: bool,
+}
+
+fn keys(bytes: &Bytes<'_>, columns: &[Column]) -> std::result::Result<Keys, String> {
     let at = bytes.u16(6)?;
     let first = bytes.u8(at)?;
-    let keys = if first & 0x80 != 0 {
+    let count = if first & 0x80 != 0 {
         (bytes.u8(at + 1)? as usize) << 7 | (first & 0x7f) as usize
     } else {
         first as usize
     };
     let mut at = at + 6;
-    let mut found = Vec::new();
-    for _ in 0..keys {
+    let (mut keys, mut found) = (Keys::default(), Vec::new());
+    for _ in 0..count {
         // HA_NOSAME is stored inverted: a key is unique where its bit is zero.
-        let unique = bytes.u16(at)? & 1 == 0;
+        let flags = bytes.u16(at)?;
+        let unique = flags & 1 == 0;
+        keys.fulltext |= flags & FULLTEXT != 0;
         let parts = bytes.u8(at + 4)? as usize;
+        let is_hash = bytes.u8(at + 5)? == USING_HASH;
         at += 8;
         let mut key = Vec::new();
         for _ in 0..parts {
@@ -249,20 +308,24 @@ fn keys(
             key.push((column, if whole == 0 || length >= whole { 0 } else { length }));
             at += 9;
         }
-        found.push((unique, key));
+        found.push((unique, is_hash, key));
     }
     // Their names, each after 255, in the same order; PRIMARY is the first, if there is one.
     let names = bytes.0.get(at..).unwrap_or(&[]).split(|b| *b == 255 || *b == 0).skip(1);
-    let (mut clustered, mut others) = (None, Vec::new());
-    for ((_, columns_of), name) in found.into_iter().zip(names).filter(|((unique, _), _)| *unique) {
-        let plain = columns_of.iter().all(|(c, prefix)| *prefix == 0 && !columns[*c].nullable);
-        if clustered.is_none() && (plain || name == b"PRIMARY") {
-            clustered = Some(columns_of);
+    for ((_, is_hash, columns_of), name) in found.into_iter().zip(names).filter(|(key, _)| key.0) {
+        let is_plain = |&(c, prefix): &(usize, u32)| {
+            let Column { nullable, stored, .. } = columns[c];
+            prefix == 0 && !nullable && stored
+        };
+        let plain = !is_hash && columns_of.iter().all(is_plain);
+        if keys.clustered.is_empty() && (plain || name == b"PRIMARY") {
+            keys.clustered = columns_of;
         } else {
-            others.push(Unique { name: String::from_utf8_lossy(name).into_owned(), columns: columns_of });
+            let name = String::from_utf8_lossy(name).into_owned();
+            keys.unique.push(Unique { name, columns: columns_of });
         }
     }
-    Ok((clustered.unwrap_or_default(), others))
+    Ok(keys)
 }
 
 struct Source<'a> {
@@ -297,6 +360,9 @@ impl Source<'_> {
         let signs = if unsigned { " unsigned" } else { "" };
         let int = |bytes, sql: &str| (Type::Int { bytes, unsigned, zerofill }, format!("{sql}{signs}"));
         let decimals = (self.flags >> 8 & 0x1f) as u8;
+        let fixed = (decimals < 31).then_some(decimals);
+        // Of a DECIMAL with one bit more, which MariaDB has from 10.2 on.
+        let scale = (self.flags >> 8 & 0x3f) as u8;
         let fsp = |base: usize| self.length.saturating_sub(base + 1).min(6) as u8;
         let with = |sql: &str, fsp: u8| if fsp == 0 { sql.to_string() } else { format!("{sql}({fsp})") };
         let (ty, sql) = match (self.special, self.kind) {
@@ -314,14 +380,15 @@ impl Source<'_> {
             (_, 3) => int(4, "int"),
             (_, 8) => int(8, "bigint"),
             (_, 9) => int(3, "mediumint"),
-            (_, 4) => (Type::Float { decimals: (decimals < 31).then_some(decimals) }, "float".into()),
-            (_, 5) => (Type::Double { decimals: (decimals < 31).then_some(decimals) }, "double".into()),
+            (_, 4) => (Type::Float { decimals: fixed, zerofill }, "float".into()),
+            (_, 5) => (Type::Double { decimals: fixed, zerofill }, "double".into()),
             (_, 246) => {
-                // The length counts a sign and a point where there may be one.
-                let precision = self.length.saturating_sub((decimals > 0) as usize + (!unsigned) as usize);
+                // The length counts a sign and a point where there may be one; of expressions' values it may be longer than a value can.
+                let precision = self.length.saturating_sub((scale > 0) as usize + (!unsigned) as usize);
+                let precision = precision.min(MOST_DIGITS);
                 (
-                    Type::Decimal { precision: precision.min(255) as u8, scale: decimals },
-                    format!("decimal({precision},{decimals}){signs}"),
+                    Type::Decimal { precision: precision as u8, scale, zerofill },
+                    format!("decimal({precision},{scale}){signs}"),
                 )
             }
             // With fractions these three are of forms that only MariaDB had (mysql56_temporal_format=OFF).
@@ -335,7 +402,10 @@ impl Source<'_> {
             (_, 19) => (Type::Time { fsp: fsp(10) }, with("time", fsp(10))),
             (_, 12) => (Type::OldDateTime, "datetime".into()),
             (_, 18) => (Type::DateTime { fsp: fsp(19) }, with("datetime", fsp(19))),
-            (_, 13) => (Type::Year, "year".into()),
+            (_, 13) => {
+                let digits = if self.length == 2 { 2 } else { 4 };
+                (Type::Year { digits }, if digits == 2 { "year(2)" } else { "year" }.into())
+            }
             (_, 16) => {
                 if self.flags & BIT_AS_CHAR == 0 && self.length > 64 {
                     return Err(damaged(format!("column {} has {} bits", self.name, self.length)));
@@ -373,8 +443,14 @@ impl Source<'_> {
             }
             (_, 247 | 248) => {
                 let charset = self.charset()?;
-                let raw =
+                let mut raw =
                     self.set.ok_or_else(|| damaged(format!("column {} has no elements", self.name)))?.clone();
+                // Where a character may have a zero byte, elements always are.
+                if self.flags & HEX != 0 || charset.min > 1 {
+                    raw = raw.iter().map(|e| unhex(e)).collect::<Option<_>>().ok_or_else(|| {
+                        damaged(format!("an element of column {} is not hexadecimal", self.name))
+                    })?;
+                }
                 let text = |bytes: &Vec<u8>| {
                     if charset.is_binary() {
                         String::from_utf8(bytes.clone()).ok()
@@ -389,9 +465,9 @@ impl Source<'_> {
                     )
                 })?;
                 if self.kind == 247 {
-                    (Type::Enum { elements, raw }, "enum".into())
+                    (Type::Enum { charset, elements, raw }, "enum".into())
                 } else {
-                    (Type::Set { elements, raw }, "set".into())
+                    (Type::Set { charset, elements, raw }, "set".into())
                 }
             }
             (_, 255) => (Type::Geometry, "geometry".into()),

@@ -50,6 +50,7 @@ pub fn definition(space: &Space, table: Table, root: u32, root_page: &[u8]) -> R
     let key = Shape::of_key(&today[..keys], core_null_bytes);
     let leaf = tree::first_leaf(space, root, &key)?;
     let damaged = |why: String| Error::on_page(space.path(), leaf, Kind::Damaged, why);
+    let unfit = |why: String| Error::unfit(space.path(), leaf, &why);
     let mut page = vec![0; space.format().page_size];
     space.read_page(leaf, &mut page)?;
     let mut walk = Walk::new(Page(&page)).map_err(damaged)?;
@@ -70,7 +71,7 @@ pub fn definition(space: &Space, table: Table, root: u32, root_page: &[u8]) -> R
             .get(origin + fixed..origin + fixed + lob::REFERENCE)
             .ok_or_else(|| damaged("the description of its instant ALTER TABLE ends beyond it".into()))?;
         let list = lob::whole(space, reference, lob::Family::Chain)?;
-        let wrong = |why: String| Error::new(space.path(), Kind::Damaged, why);
+        let wrong = |why: String| Error::unfit(space.path(), leaf, &why);
         listed(&list, &table, &today[..keys + 2]).map_err(wrong)?
     } else {
         today
@@ -89,8 +90,8 @@ pub fn definition(space: &Space, table: Table, root: u32, root_page: &[u8]) -> R
     let said = Layout::fields_alone(&page, origin, core);
     let described = said.checked_sub(moved as usize).filter(|n| (core..=fields.len()).contains(n));
     let described = described.ok_or_else(|| {
-        damaged(format!(
-            "the record that describes its instant ALTER TABLE has {said} fields, the definition {}: the definition is older or newer than the file",
+        unfit(format!(
+            "the record that describes its instant ALTER TABLE has {said} fields, the definition {}",
             fields.len()
         ))
     })?;
@@ -110,7 +111,7 @@ pub fn definition(space: &Space, table: Table, root: u32, root_page: &[u8]) -> R
             None => None,
         };
         if places[column] == Place::NULL && !field.nullable {
-            return Err(damaged(format!(
+            return Err(unfit(format!(
                 "column {} has NULL as its default, which cannot be",
                 table.columns[column].name
             )));
@@ -154,6 +155,10 @@ fn listed(list: &[u8], table: &Table, first: &[Field]) -> std::result::Result<Ve
                 n => Length::Fixed(n as u32 - 1),
             };
             fields.push(Field { column: None, nullable: entry & NOT_NULL == 0, length });
+            continue;
+        }
+        if table.has_document && (entry & PLACE) as usize == stored.len() {
+            fields.push(Field { column: None, nullable: false, length: Length::Fixed(8) });
             continue;
         }
         let column = *stored.get((entry & PLACE) as usize).ok_or_else(|| {

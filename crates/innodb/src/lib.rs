@@ -13,6 +13,7 @@
 
 #![allow(unsafe_code)] // Arrays of texts that were looked at when they were added: each block names its reason.
 
+mod absent;
 mod cells;
 pub mod charset;
 pub mod checksum;

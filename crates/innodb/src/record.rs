@@ -300,6 +300,24 @@ impl Rows {
         let to = (from..count).find(|row| !wanted(self, *row)).unwrap_or(count);
         self.wanted = self.wanted.start + from..self.wanted.start + to;
     }
+    /// Leaves only the rows of which `wanted` is true, wherever they are; before [`Rows::keep`]. How many are left out.
+    pub fn retain(&mut self, wanted: impl Fn(&Rows, usize) -> bool) -> usize {
+        let count = self.origins.len();
+        let kept: Vec<bool> = (0..count).map(|row| wanted(self, row)).collect();
+        let left_out = kept.iter().filter(|kept| !**kept).count();
+        if left_out > 0 {
+            // Each list has an entry for each row.
+            for list in [&mut self.origins, &mut self.bases, &mut self.lengths] {
+                let mut row = 0;
+                list.retain(|_| {
+                    row += 1;
+                    kept[(row - 1) % count]
+                });
+            }
+            self.wanted = 0..count - left_out;
+        }
+        left_out
+    }
     /// The list of places that a lie counts from.
     #[inline]
     fn base(&self, base: usize) -> &[u16] {
@@ -964,6 +982,15 @@ pub struct Walk<'a> {
 /// Numbers in the heap have 13 bits.
 const HEAP: usize = 1 << 13;
 impl<'a> Walk<'a> {
+    /// Whether a page's records are a whole chain, whatever is in them.
+    pub fn is_whole(page: Page<'a>) -> bool {
+        let all = || {
+            let mut walk = Walk::new(page)?;
+            while walk.next()?.is_some() {}
+            Ok::<_, String>(())
+        };
+        all().is_ok()
+    }
     pub fn new(page: Page<'a>) -> Result<Walk<'a>, String> {
         let style = if page.is_compact() { NEW } else { OLD };
         let top = page.heap_top() as usize;

@@ -5,10 +5,10 @@ use crate::definition::Definition;
 use crate::error::{Error, Kind, Result};
 use crate::lob;
 use crate::page::{Page, Window, chunk_at_mut};
-use crate::record::{Lengths, Place, Rows, Span};
+use crate::record::{Lengths, Place, Rows, Span, Walk};
 use crate::room::Room;
 use crate::space::Space;
-use crate::table::Column;
+use crate::table::{Column, Period};
 use crate::text;
 use crate::tree::{self, Leaves};
 use crate::value;
@@ -28,6 +28,17 @@ pub struct Scan {
     leaves: Arc<Leaves>,
     parts: Vec<Range<usize>>,
     bounds: Option<Bounds>,
+    /// Rows of a system-versioned table that are current no more are read, too.
+    history: bool,
+}
+
+/// Records of a part that are no rows of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LeftOut {
+    /// Those that are marked as deleted.
+    pub deleted: usize,
+    /// Those that are a system-versioned table's history.
+    pub history: usize,
 }
 
 /// A range of the key's first column, both ends in it: its place in the table, and stored bytes.
@@ -87,7 +98,19 @@ impl Scan {
         }
         let parts = cut(0..leaves.pages.len(), space.format().page_size, 1);
         let (space, definition, leaves) = (Arc::new(space), Arc::new(definition), Arc::new(leaves));
-        Ok(Scan { space, definition, leaves, parts, bounds: None })
+        Ok(Scan { space, definition, leaves, parts, bounds: None, history: false })
+    }
+    /// From here on rows of a system-versioned table are read that were deleted or changed, with those that are current, which are read otherwise.
+    pub fn with_history(&mut self) -> Result<()> {
+        if self.definition.table.period.is_none() {
+            let why = "it has no history: it is not system-versioned";
+            return Err(Error::new(self.space.path(), Kind::Mismatch, why));
+        }
+        self.history = true;
+        Ok(())
+    }
+    pub fn has_history(&self) -> bool {
+        self.history
     }
 
     /// Only rows whose primary key begins with a value from `from` to `to`, both included; as SQL writes them. For keys that begin with a whole number, DATE or DATETIME.
@@ -194,7 +217,10 @@ impl Scan {
         let damaged = |why: String| Error::on_page(self.space.path(), number, Kind::Damaged, why);
         let page = &buffers.pages[..size];
         tree::prove_leaf(Page(page), &self.leaves, i).map_err(damaged)?;
-        self.definition.layout.rows(page, window(&buffers.pages), &mut buffers.rows).map_err(damaged)?;
+        self.definition
+            .layout
+            .rows(page, window(&buffers.pages), &mut buffers.rows)
+            .map_err(|why| self.wrong(number, page, why))?;
         if buffers.rows.is_empty() {
             return Ok(None);
         }
@@ -222,19 +248,21 @@ impl Scan {
         self.parts[part].len() as u64 * self.space.format().page_size as u64
     }
 
-    /// Reads one part, and calls `each` for its leaves in key order. Returns the number of delete-marked records.
+    /// Reads one part, and calls `each` for its leaves in key order. Returns how many records are left out.
     pub fn read(
         &self,
         part: usize,
         buffers: &mut Buffers,
         mut each: impl FnMut(Leaf<'_>) -> Result<()>,
-    ) -> Result<usize> {
-        let mut deleted = 0;
+    ) -> Result<LeftOut> {
+        let mut left_out = LeftOut::default();
         for i in 0..self.load(part, buffers)? {
-            deleted += self.find_rows(part, i, buffers)?;
+            let LeftOut { deleted, history } = self.find_rows(part, i, buffers)?;
+            left_out.deleted += deleted;
+            left_out.history += history;
             each(self.leaf(part, i, buffers))?;
         }
-        Ok(deleted)
+        Ok(left_out)
     }
 
     /// Reads the pages of one part, which are to be proved yet; how many there are.
@@ -252,16 +280,35 @@ impl Scan {
         }
         Ok(range.len())
     }
-    /// Finds the rows of a loaded part's leaf number `i`; how many records were marked as deleted.
-    fn find_rows(&self, part: usize, i: usize, buffers: &mut Buffers) -> Result<usize> {
+    /// Finds the rows of a loaded part's leaf number `i`; how many records are left out.
+    fn find_rows(&self, part: usize, i: usize, buffers: &mut Buffers) -> Result<LeftOut> {
         let number = self.prove(part, i, &mut buffers.pages)?;
-        let damaged = |why: String| Error::on_page(self.space.path(), number, Kind::Damaged, why);
         let (page, window) = self.page(i, &buffers.pages);
-        let deleted = self.definition.layout.rows(page, window, &mut buffers.rows).map_err(damaged)?;
+        let deleted = (self.definition.layout)
+            .rows(page, window, &mut buffers.rows)
+            .map_err(|why| self.wrong(number, page, why))?;
+        let mut left_out = LeftOut { deleted, history: 0 };
+        if let Some(Period { end, .. }) = self.hides_history() {
+            let default = self.definition.defaults[end].as_deref();
+            left_out.history = buffers.rows.retain(|rows, row| {
+                let place = rows.place(row, end);
+                let bytes = place.bytes(page).map(|(bytes, _)| bytes);
+                let bytes = if place.is_default() { default } else { bytes };
+                bytes.is_none_or(Period::is_current)
+            });
+        }
         if let Some(bounds) = &self.bounds {
             buffers.rows.keep(|rows, row| bounds.hold(rows.place(row, bounds.column), page));
         }
-        Ok(deleted)
+        Ok(left_out)
+    }
+    /// What is wrong where a page's records could not be taken apart.
+    #[cold]
+    fn wrong(&self, number: u32, page: &[u8], why: String) -> Error {
+        match Walk::is_whole(Page(page)) {
+            true => Error::unfit(self.space.path(), number, &why),
+            false => Error::on_page(self.space.path(), number, Kind::Damaged, why),
+        }
     }
     /// The number of a loaded part's leaf, which has to be whole, and the one that the tree says. Once for each: just before its rows are found, since it is in the
     /// processor's nearest memory then.
@@ -278,6 +325,10 @@ impl Scan {
                 .map_err(|why| Error::on_page(self.space.path(), number, Kind::Mismatch, why))?;
         }
         Ok(number)
+    }
+    /// A system-versioned table's period, if only current rows are read.
+    pub fn hides_history(&self) -> Option<Period> {
+        self.definition.table.period.filter(|_| !self.history)
     }
     fn page<'a>(&self, i: usize, pages: &'a [u8]) -> (&'a [u8], Window<'a>) {
         let (size, bytes) = (self.space.format().page_size, &pages[i * self.space.format().page_size..]);
@@ -369,7 +420,7 @@ impl Cursor {
         let mut count = (self.buffers.rows.len() - self.row.min(self.buffers.rows.len())) as u64;
         self.buffers.rows = Rows::default();
         while self.step(go_on)? {
-            if self.scan.bounds.is_some() {
+            if self.scan.bounds.is_some() || self.scan.hides_history().is_some() {
                 self.scan.find_rows(self.part, self.leaf - 1, &mut self.buffers)?;
                 count += std::mem::take(&mut self.buffers.rows).len() as u64;
                 continue;
@@ -508,9 +559,13 @@ impl<'a> Leaf<'a> {
             }
         }
     }
-    /// An error about this page's content.
-    pub fn damaged(&self, why: String) -> Error {
-        Error::on_page(self.scan.space.path(), self.number, Kind::Damaged, why)
+    /// An error about this page's content, in which nothing contradicts itself.
+    pub fn refused(&self, why: String) -> Error {
+        Error::on_page(self.scan.space.path(), self.number, Kind::Mismatch, why)
+    }
+    /// One about what is no value of its column's type.
+    pub fn unfit(&self, why: &str) -> Error {
+        Error::unfit(self.scan.space.path(), self.number, why)
     }
 }
 

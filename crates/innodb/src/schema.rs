@@ -11,7 +11,7 @@ use crate::checksum::Family;
 use crate::definition::{contents, table_name};
 use crate::error::{Error, Kind, Result};
 use crate::space::Space;
-use crate::table::{Column, RowFormat, Table, Type, Unique};
+use crate::table::{Column, DOCUMENT, RowFormat, Table, Type, Unique};
 use std::path::Path;
 
 /// Reads the definition of the space's table out of a file: the one of the space's name, or the only one.
@@ -135,6 +135,8 @@ struct Parser {
     tokens: Vec<(Token, u32)>,
     at: usize,
     json_is_text: bool,
+    /// A FULLTEXT key was passed.
+    has_fulltext: bool,
 }
 
 /// A key as it is written: its columns' names, with the length of a prefix or 0.
@@ -165,7 +167,7 @@ enum TextType {
 
 /// The table named `name`, or the only one, of a text.
 pub fn parse(text: &str, name: &str, json_is_text: bool) -> Parsed<Table> {
-    let mut parser = Parser { tokens: tokens(text)?, at: 0, json_is_text };
+    let mut parser = Parser { tokens: tokens(text)?, at: 0, json_is_text, has_fulltext: false };
     let mut names = Vec::new();
     let mut places = Vec::new();
     while *parser.peek() != Token::End {
@@ -281,6 +283,14 @@ impl Parser {
             _ => self.refuse("a text"),
         }
     }
+    /// Whether ZEROFILL is among the words about signs that are next.
+    fn is_filled(&self) -> bool {
+        let mut at = self.at;
+        while self.is_at(at, "UNSIGNED") || self.is_at(at, "SIGNED") {
+            at += 1;
+        }
+        self.is_at(at, "ZEROFILL")
+    }
     /// `(n)`, if it is there.
     fn length(&mut self) -> Parsed<Option<u32>> {
         if !self.mark('(') {
@@ -340,7 +350,9 @@ impl Parser {
             }
         }
         let (charset, row_format) = self.options()?;
-        finish(name, made, keys, charset, row_format)
+        let mut table = finish(name, made, keys, charset, row_format)?;
+        table.has_document = self.has_fulltext && table.columns.iter().all(|c| c.name != DOCUMENT);
+        Ok(table)
     }
 
     /// Passes a key or check, if one is here; keys that a clustered index could be are kept.
@@ -365,6 +377,7 @@ impl Parser {
             let columns = self.key_columns()?;
             keys.extend(columns.map(|columns| Key { name, primary: false, columns, line }));
         } else if self.any(&["KEY", "INDEX", "FULLTEXT", "SPATIAL", "VECTOR"]) {
+            self.has_fulltext |= self.is_at(self.at - 1, "FULLTEXT");
             self.any(&["KEY", "INDEX"]);
             if *self.peek() != Token::Mark('(') && !self.is("USING") {
                 self.name()?;
@@ -644,31 +657,37 @@ impl Parser {
                 };
                 let width = self.length()?;
                 // The width matters to ZEROFILL only.
-                let mut at = self.at;
-                while self.is_at(at, "UNSIGNED") || self.is_at(at, "SIGNED") {
-                    at += 1;
-                }
-                int(bytes, width.filter(|_| self.is_at(at, "ZEROFILL")))
+                int(bytes, width.filter(|_| self.is_filled()))
             }
             "SERIAL" => {
                 nullable = Some(false);
                 Type::Int { bytes: 8, unsigned: true, zerofill: None }
             }
-            "FLOAT" | "FLOAT4" => match self.lengths()? {
-                Some((_, Some(d))) => Type::Float { decimals: Some(d.min(255) as u8) },
-                Some((p, None)) if p > 24 => Type::Double { decimals: None },
-                _ => Type::Float { decimals: None },
-            },
-            "DOUBLE" | "FLOAT8" | "REAL" => {
+            "FLOAT" | "FLOAT4" | "DOUBLE" | "FLOAT8" | "REAL" => {
                 self.word("PRECISION");
-                let decimals = self.lengths()?.and_then(|l| l.1).map(|d| d.min(255) as u8);
-                Type::Double { decimals }
+                let (width, decimals) = match self.lengths()? {
+                    Some((width, Some(decimals))) => (Some(width), Some(decimals.min(255) as u8)),
+                    Some((precision, None)) if precision <= 24 => (None, None),
+                    Some(_) => (Some(22), None),
+                    None => (None, None),
+                };
+                let is_float =
+                    word.starts_with("FLOAT") && word != "FLOAT8" && (decimals.is_some() || width.is_none());
+                // The widths that servers give them.
+                let width = width.unwrap_or(if is_float { 12 } else { 22 });
+                let zerofill = self.is_filled().then_some(width.min(255) as u8);
+                match is_float {
+                    true => Type::Float { decimals, zerofill },
+                    false => Type::Double { decimals, zerofill },
+                }
             }
             "DECIMAL" | "NUMERIC" | "DEC" | "FIXED" => {
                 let (p, s) = self.lengths()?.unwrap_or((10, None));
                 let s = s.unwrap_or(0);
                 sql = format!("decimal({p},{s})");
-                Type::Decimal { precision: p.min(255) as u8, scale: s.min(255) as u8 }
+                let width = p.saturating_add(u32::from(s > 0)).min(255) as u8;
+                let zerofill = self.is_filled().then_some(width);
+                Type::Decimal { precision: p.min(255) as u8, scale: s.min(255) as u8, zerofill }
             }
             "DATE" => Type::Date,
             "TIME" => Type::Time { fsp: fsp(self.length()?) },
@@ -678,8 +697,8 @@ impl Parser {
                 Type::Timestamp { fsp: fsp(self.length()?) }
             }
             "YEAR" => {
-                self.length()?;
-                Type::Year
+                let digits = if self.length()? == Some(2) { 2 } else { 4 };
+                Type::Year { digits }
             }
             "BIT" => {
                 let bits = self.length()?.unwrap_or(1);
@@ -733,8 +752,7 @@ impl Parser {
                 self.expect_mark('(')?;
                 let mut elements = Vec::new();
                 loop {
-                    // Servers keep elements without the spaces at their ends.
-                    elements.push(self.text()?.trim_end_matches(' ').to_string());
+                    elements.push(self.text()?);
                     if self.mark(')') {
                         break;
                     }
@@ -902,12 +920,19 @@ fn finish(
             unique.push(Unique { name, columns: parts });
         }
     }
-    Ok(Table { name, columns, key: key.unwrap_or_default(), unique, row_format, root: None, index: None })
+    let key = key.unwrap_or_default();
+    let (period, has_document) = (None, false);
+    Ok(Table { name, columns, key, unique, row_format, period, has_document, root: None, index: None })
 }
 
 /// `None`: an element that cannot be written in the character set.
 fn text_type(text: TextType, charset: Charset) -> Option<Type> {
     let binary = charset.is_binary();
+    // Servers keep elements without the spaces at their ends, but where those are bytes.
+    let kept = |elements: Vec<String>| match binary {
+        true => elements,
+        false => elements.iter().map(|e| e.trim_end_matches(' ').into()).collect(),
+    };
     let encoded =
         |elements: &[String]| elements.iter().map(|e| encode(e, charset)).collect::<Option<Vec<_>>>();
     Some(match text {
@@ -917,15 +942,24 @@ fn text_type(text: TextType, charset: Charset) -> Option<Type> {
         TextType::Varchar(n) => Type::Text { charset, varchar: Some(n.saturating_mul(charset.max.into())) },
         TextType::Text if binary => Type::Bytes { varchar: None },
         TextType::Text => Type::Text { charset, varchar: None },
-        TextType::Enum(elements) => Type::Enum { raw: encoded(&elements)?, elements },
-        TextType::Set(elements) => Type::Set { raw: encoded(&elements)?, elements },
+        TextType::Enum(elements) => {
+            let elements = kept(elements);
+            Type::Enum { charset, raw: encoded(&elements)?, elements }
+        }
+        TextType::Set(elements) => {
+            let elements = kept(elements);
+            Type::Set { charset, raw: encoded(&elements)?, elements }
+        }
     })
 }
 
-/// A text's bytes in a character set, where they are those of UTF-8 or one for each character.
+/// A text's bytes in a character set, where they are those of a form of Unicode or one for each character.
 fn encode(text: &str, charset: Charset) -> Option<Vec<u8>> {
     if charset.is_utf8() || charset.is_binary() {
         return Some(text.into());
+    }
+    if let Some(bytes) = charset.of_unicode(text) {
+        return Some(bytes);
     }
     let byte = |c: char| {
         let mut utf8 = [0; 4];
@@ -964,7 +998,7 @@ mod tests {
             t.columns[1].ty,
             Type::Text { charset: Charset::named("latin1").unwrap(), varchar: Some(20) }
         );
-        let Type::Enum { elements, raw } = &t.columns[4].ty else { panic!("{:?}", t.columns[4].ty) };
+        let Type::Enum { elements, raw, .. } = &t.columns[4].ty else { panic!("{:?}", t.columns[4].ty) };
         assert_eq!((elements[1].as_str(), raw[2].as_slice()), ("y", "zé".as_bytes()));
     }
 

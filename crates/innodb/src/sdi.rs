@@ -10,24 +10,25 @@ use crate::lob;
 use crate::page::{Page, kind, u32_at};
 use crate::record::{Field, History, Layout, Length, Shape, Walk};
 use crate::space::Space;
-use crate::table::{Column, RowFormat, Table, Type, Unique};
+use crate::table::{Column, DOCUMENT, RowFormat, Table, Type, Unique};
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use serde_json::Value;
 use std::io::Read;
+use std::path::{Path, PathBuf};
 
 /// The table's definition as JSON text.
 pub fn text(space: &Space) -> Result<String> {
+    find_text(space)?
+        .ok_or_else(|| Error::new(space.path(), Kind::Damaged, "it holds no definition of a table"))
+}
+
+/// The same, if there is one: of a partitioned table it is in one partition's file alone.
+fn find_text(space: &Space) -> Result<Option<String>> {
     let size = space.format().page_size;
     let mut page = vec![0; size];
     space.read_page(0, &mut page)?;
     // Page 0: 38 of header, 112 of the tablespace's header, the descriptors of its extents, 115 bytes for encryption, then version and root of the SDI.
-    let extent = match size {
-        ..=16384 => (1 << 20) / size,
-        32768 => 64,
-        _ => 64,
-    };
-    let descriptors = space.format().physical_size / extent * (24 + extent.div_ceil(8) * 2);
-    let at = 38 + 112 + descriptors + 115;
+    let at = 38 + 112 + space.format().descriptors() + 115;
     let (version, root) = (u32_at(&page, at).unwrap_or(0), u32_at(&page, at + 4).unwrap_or(0));
     let damaged = |page: u32, why: String| Error::on_page(space.path(), page, Kind::Damaged, why);
     if version != 1 || root == 0 || root >= space.pages() {
@@ -70,7 +71,7 @@ pub fn text(space: &Space) -> Result<String> {
         let mut walk = Walk::new(view).map_err(|why| damaged(number, why))?;
         while let Some(origin) = walk.next().map_err(|why| damaged(number, why))? {
             if page[origin - 5] & 0x20 == 0 && u32_at(&page, origin) == Some(1) {
-                return record(space, &page, origin).map_err(|why| damaged(number, why));
+                return record(space, &page, origin).map(Some).map_err(|why| damaged(number, why));
             }
         }
         match view.next() {
@@ -79,7 +80,7 @@ pub fn text(space: &Space) -> Result<String> {
         }
         space.read_page(number, &mut page)?;
     }
-    Err(Error::new(space.path(), Kind::Damaged, "it holds no definition of a table"))
+    Ok(None)
 }
 
 fn record(space: &Space, page: &[u8], origin: usize) -> std::result::Result<String, String> {
@@ -116,15 +117,51 @@ fn record(space: &Space, page: &[u8], origin: usize) -> std::result::Result<Stri
     Ok(text)
 }
 
-/// Reads the definition.
+/// Reads the definition: in the file, or for a partition in the file of one beside it.
 pub fn read(space: &Space) -> Result<Definition> {
-    let text = text(space)?;
-    parse(&text).map_err(|(kind, why)| Error::new(space.path(), kind, why))
+    let parse = |text: &str, path: &Path| {
+        parse_of(text, Some(space.id())).map_err(|(kind, why)| Error::new(path, kind, why))
+    };
+    if let Some(text) = find_text(space)? {
+        return parse(&text, space.path());
+    }
+    for path in partitions(space.path()) {
+        let other = Space::open(&path)?;
+        if other.format().has_sdi
+            && let Some(text) = find_text(&other)?
+        {
+            return parse(&text, &path);
+        }
+    }
+    let why = "it holds no definition of a table; of a partitioned one it is in the first partition's file, which was expected beside it, or its CREATE TABLE (--schema, in SQL schema => '…')";
+    Err(Error::new(space.path(), Kind::Mismatch, why))
+}
+
+/// Where in a file's name a partition's begins.
+const PARTITION: &str = "#p#";
+
+/// The files of the other partitions of a partition's table, by their names.
+fn partitions(path: &Path) -> Vec<PathBuf> {
+    let name = |path: &Path| {
+        let name = path.file_name()?.to_str()?.to_ascii_lowercase();
+        Some((name.find(PARTITION)?, name))
+    };
+    let Some((at, own)) = name(path) else { return Vec::new() };
+    let folder = path.parent().filter(|f| !f.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let is_other = |other: &PathBuf| {
+        name(other).is_some_and(|(n, name)| n == at && name != own && name[..n] == own[..n])
+            && other.extension().is_some_and(|kind| kind == "ibd")
+    };
+    let files = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|file| file.path());
+    let mut files: Vec<PathBuf> = files.filter(is_other).collect();
+    files.sort();
+    files
 }
 
 /// What is wrong, before it is known of which file.
 type Refused = (Kind, String);
 
+#[derive(Clone, Copy)]
 struct Object<'a>(&'a Value, &'a str);
 impl<'a> Object<'a> {
     fn number(&self, name: &str) -> std::result::Result<u64, Refused> {
@@ -159,8 +196,24 @@ const HIDDEN_BY_ENGINE: u64 = 2;
 const HIDDEN_BY_SQL: u64 = 3;
 const HIDDEN_BY_USER: u64 = 4;
 
-/// The definition out of its JSON text.
+/// The definition out of its JSON text, of a table that is in one tablespace.
 pub fn parse(text: &str) -> std::result::Result<Definition, Refused> {
+    parse_of(text, None)
+}
+
+/// The private words about the clustered index of the partition that is in tablespace number `space`, among partitions and theirs.
+fn partition<'a>(of: &'a Value, space: u64) -> Option<Object<'a>> {
+    of.as_array()?.iter().find_map(|one| {
+        let clustered = Object(&one["indexes"][0], "partition's index");
+        if clustered.private("space_id") == Some(space) {
+            return Some(clustered);
+        }
+        partition(&one["subpartitions"], space)
+    })
+}
+
+/// The definition of what is in tablespace number `space`, if it matters: of a partitioned table it tells one partition.
+fn parse_of(text: &str, space: Option<u32>) -> std::result::Result<Definition, Refused> {
     let json: Value = serde_json::from_str(text)
         .map_err(|e| (Kind::Damaged, format!("the definition is not JSON: {e}")))?;
     let object = Object(&json["dd_object"], "table");
@@ -255,10 +308,19 @@ pub fn parse(text: &str) -> std::result::Result<Definition, Refused> {
         }
         fields.push((field, at));
     }
+    // A table with a FULLTEXT key has a hidden column, if it has none of that name, of which the index says nothing.
+    for (at, value) in object.list("columns")?.iter().enumerate() {
+        let column = Object(value, "column");
+        let is_hidden = column.number("hidden")? == HIDDEN_BY_ENGINE && column.text("name")? == DOCUMENT;
+        if is_hidden && fields.iter().all(|(_, a)| *a != at) {
+            fields.push((Field { column: None, nullable: false, length: stored[at].length }, at));
+        }
+    }
     let mut unique = Vec::new();
     for value in &indexes[1..] {
         let index = Object(value, "index");
-        if index.number("type")? != UNIQUE {
+        // The server's own, of a hidden column.
+        if index.number("type")? != UNIQUE || index.flag("hidden") {
             continue;
         }
         let mut parts = Some(Vec::new());
@@ -367,14 +429,26 @@ pub fn parse(text: &str) -> std::result::Result<Definition, Refused> {
         5 => RowFormat::Compact,
         n => return Err((Kind::Unsupported, format!("the definition has row format {n}"))),
     };
+    let partitions = &object.0["partitions"];
+    let is_partitioned = partitions.as_array().is_some_and(|all| !all.is_empty());
+    let clustered = match (is_partitioned, space) {
+        (true, Some(space)) => partition(partitions, space.into()).ok_or_else(|| {
+            let why =
+                format!("the definition has no partition in tablespace {space}: it is of another table");
+            (Kind::Mismatch, why)
+        })?,
+        _ => index,
+    };
     let table = Table {
         name: object.text("name")?.into(),
         columns,
         key: table_key,
         unique,
         row_format,
-        root: index.private("root").map(|n| n as u32),
-        index: index.private("id"),
+        period: None,
+        has_document: false,
+        root: clustered.private("root").map(|n| n as u32),
+        index: clustered.private("id"),
     };
     let root = table
         .root
@@ -426,14 +500,11 @@ fn column_type(column: &Object<'_>, name: &str, sql: &str) -> std::result::Resul
             (Kind::Unsupported, format!("column {name} has collation {id}, which is not known"))
         })
     };
-    let int = |bytes| Type::Int {
-        bytes,
-        unsigned,
-        zerofill: column.flag("is_zerofill").then_some(char_length.min(255) as u8),
-    };
+    let zerofill = column.flag("is_zerofill").then_some(char_length.min(255) as u8);
+    let int = |bytes| Type::Int { bytes, unsigned, zerofill };
     // FLOAT(m,d) says its decimals; plain FLOAT has none.
     let decimals = sql.contains(',').then_some(scale);
-    let elements = || -> std::result::Result<(Vec<String>, Vec<Vec<u8>>), Refused> {
+    let elements = || -> std::result::Result<(Charset, Vec<String>, Vec<Vec<u8>>), Refused> {
         let charset = charset()?;
         let mut texts = Vec::new();
         let mut raw = Vec::new();
@@ -452,34 +523,34 @@ fn column_type(column: &Object<'_>, name: &str, sql: &str) -> std::result::Resul
             })?);
             raw.push(bytes);
         }
-        Ok((texts, raw))
+        Ok((charset, texts, raw))
     };
     let ty = match number {
         2 => int(1),
         3 => int(2),
         4 => int(4),
-        5 => Type::Float { decimals },
-        6 => Type::Double { decimals },
+        5 => Type::Float { decimals, zerofill },
+        6 => Type::Double { decimals, zerofill },
         9 => int(8),
         10 => int(3),
         11 => Type::Date,
         12 => Type::OldTime,
         13 => Type::OldDateTime,
-        14 => Type::Year,
+        14 => Type::Year { digits: if char_length == 2 { 2 } else { 4 } },
         15 => Type::Date,
         17 => Type::Bit { bits: char_length.min(64) as u8 },
         18 => Type::Timestamp { fsp: fraction(19) },
         19 => Type::DateTime { fsp: fraction(19) },
         20 => Type::Time { fsp: fraction(10) },
         8 => Type::Timestamp { fsp: 0 },
-        21 => Type::Decimal { precision, scale },
+        21 => Type::Decimal { precision, scale, zerofill },
         22 => {
-            let (elements, raw) = elements()?;
-            Type::Enum { elements, raw }
+            let (charset, elements, raw) = elements()?;
+            Type::Enum { charset, elements, raw }
         }
         23 => {
-            let (elements, raw) = elements()?;
-            Type::Set { elements, raw }
+            let (charset, elements, raw) = elements()?;
+            Type::Set { charset, elements, raw }
         }
         16 | 28 => {
             let charset = charset()?;

@@ -4,6 +4,7 @@
 //! - **S2** What this program cannot read whole (encryption, a system tablespace) is refused when the file is opened.
 //! - **S3** Where the evidence names a moment of the server's log ([`crate::moment`]), no page that is newer is believed, whether it was read before or after that was known.
 
+use crate::absent;
 use crate::checksum::{self, Family};
 use crate::error::{Error, Kind, Result};
 use crate::moment::Moment;
@@ -27,6 +28,8 @@ pub struct Format {
     pub family: Family,
     /// Long columns leave only a pointer of 20 bytes in the record (DYNAMIC, COMPRESSED), not 768 bytes before it.
     pub atomic_blobs: bool,
+    /// ROW_FORMAT=COMPRESSED, whose pages may be as large in the file as in memory.
+    pub is_zipped: bool,
     /// The definition is in the file (MySQL 8 and later).
     pub has_sdi: bool,
     /// The flags as they are.
@@ -35,6 +38,10 @@ pub struct Format {
 
 /// Where a page's header ends.
 const DATA: usize = 38;
+/// What page 0 of a tablespace of MariaDB's begins with where it tells of encryption.
+const KEYS: [u8; 6] = *b"s\x0e\x0cREt";
+/// Where a page of the old family has the version of its key, if it is encrypted.
+const KEY_VERSION: usize = 26;
 
 const FULL_CRC32: u32 = 1 << 4;
 const ZIP: u32 = 0b11110;
@@ -44,6 +51,14 @@ const ENCRYPTED: u32 = 1 << 13;
 const SDI: u32 = 1 << 14;
 
 impl Format {
+    /// Bytes on page 0 of what describes extents, behind two headers of 38 and 112 bytes.
+    pub fn descriptors(&self) -> usize {
+        let extent = match self.page_size {
+            ..=16384 => (1 << 20) / self.page_size,
+            _ => 64,
+        };
+        self.physical_size / extent * (24 + extent.div_ceil(8) * 2)
+    }
     /// Reads the flags of both families. The bit that marks full_crc32 belongs to the size of compressed pages in the old family, where sizes that set it do
     /// not exist.
     pub fn of_flags(flags: u32) -> std::result::Result<Format, String> {
@@ -59,6 +74,7 @@ impl Format {
                 physical_size: page_size,
                 family: Family::Full,
                 atomic_blobs: true,
+                is_zipped: false,
                 has_sdi: false,
                 flags,
             });
@@ -80,13 +96,10 @@ impl Format {
             physical_size,
             family: Family::Old,
             atomic_blobs: flags & ATOMIC_BLOBS != 0,
+            is_zipped: flags & ZIP != 0,
             has_sdi: flags & SDI != 0,
             flags,
         })
-    }
-    /// ROW_FORMAT=COMPRESSED.
-    pub fn is_zipped(&self) -> bool {
-        self.physical_size != self.page_size
     }
 }
 
@@ -115,6 +128,8 @@ pub struct Space {
     pages: u32,
     /// What the file is believed to show, where that is a moment of the log.
     moment: OnceLock<Moment>,
+    /// Its first page says that it is, or was, encrypted (MariaDB).
+    has_keys: bool,
     /// The log's position when the newest page was changed, of those that were read before the moment was known.
     newest: AtomicU64,
 }
@@ -146,7 +161,14 @@ impl Space {
     /// The same of any tablespace.
     pub fn open_any(path: &Path) -> Result<Space> {
         // Before it is opened: a pipe's opening would wait for who writes to it.
-        let length = path.metadata().map_err(|e| Error::io(path, "cannot open it", &e))?;
+        let length = path.metadata().map_err(|e| match absent::reason(path) {
+            Some(why) => Error::new(path, Kind::Unsupported, why),
+            None => Error::io(path, "cannot open it", &e),
+        })?;
+        if path.extension().is_some_and(|kind| kind == "frm") {
+            let why = "it is a table's definition; its tablespace, TABLE.ibd, was expected";
+            return Err(Error::new(path, Kind::Mismatch, why));
+        }
         if !length.is_file() {
             return Err(Error::new(
                 path,
@@ -167,8 +189,13 @@ impl Space {
         })?;
         let flags = u32_at(&head, 54).unwrap_or(0);
         let id = u32_at(&head, 38).unwrap_or(0);
-        let not_a_space = |why: String| Error::on_page(path, 0, Kind::Damaged, why);
         let page = Page(&head);
+        // Of a tablespace at least one of the two is left, if it was damaged.
+        let kind = match page.kind() != kind::FSP_HEADER && page.number() != 0 {
+            true => Kind::Mismatch,
+            false => Kind::Damaged,
+        };
+        let not_a_space = |why: String| Error::on_page(path, 0, kind, why);
         if page.kind() != kind::FSP_HEADER || page.number() != 0 {
             return Err(not_a_space(format!(
                 "it does not begin as a tablespace does: page type {} (expected {}), page number {} (expected 0)",
@@ -191,9 +218,12 @@ impl Space {
         }
         let (moment, newest) = (OnceLock::new(), AtomicU64::new(0));
         READ.lock().push(identity);
-        let space = Space { file, path: path.to_path_buf(), identity, format, id, pages, moment, newest };
+        let (path, has_keys) = (path.to_path_buf(), false);
+        let mut space = Space { file, path, identity, format, id, pages, moment, has_keys, newest };
         let mut first = vec![0; format.page_size];
         space.read_page(0, &mut first)?;
+        let keys = 38 + 150 + format.descriptors();
+        space.has_keys = !format.has_sdi && first.get(keys..keys + KEYS.len()) == Some(&KEYS[..]);
         Ok(space)
     }
     pub fn path(&self) -> &Path {
@@ -254,7 +284,7 @@ impl Space {
                 .read_exact_at(into, first as u64 * self.format.physical_size as u64)
                 .map_err(|e| Error::io(&self.path, &format!("cannot read page {first}"), &e))
         };
-        if self.format.is_zipped() {
+        if self.format.is_zipped {
             let physical = self.format.physical_size;
             let mut zipped = vec![0; count as usize * physical];
             read_at(&mut zipped)?;
@@ -271,7 +301,7 @@ impl Space {
     fn unzip(&self, number: u32, zip: &[u8], page: &mut [u8]) -> Result<()> {
         let damaged = |why: String| Error::on_page(&self.path, number, Kind::Damaged, why);
         self.refuse_encrypted(number, Page(zip))?;
-        checksum::verify_zip(zip).map_err(damaged)?;
+        checksum::verify_zip(zip).map_err(|why| self.torn(number, zip, why))?;
         if zip::is_compressed(zip) {
             zip::unzip(zip, page).map_err(damaged)?;
         } else {
@@ -293,20 +323,25 @@ impl Space {
                     && !checksum::is_zero(view.0)
             }
         };
-        if !is_encrypted {
-            return Ok(());
+        if is_encrypted { Err(self.encrypted(number)) } else { Ok(()) }
+    }
+    #[cold]
+    fn encrypted(&self, number: u32) -> Error {
+        let why = "it is encrypted; export the table from the server, or decrypt it there";
+        Error::on_page(&self.path, number, Kind::Unsupported, why)
+    }
+    /// What is wrong with a page of the old family whose checksum is not its content's: an encrypted one's is of what it was before.
+    #[cold]
+    fn torn(&self, number: u32, page: &[u8], why: String) -> Error {
+        match self.has_keys && number > 0 && u32_at(page, KEY_VERSION).is_some_and(|version| version != 0) {
+            true => self.encrypted(number),
+            false => Error::on_page(&self.path, number, Kind::Damaged, why),
         }
-        Err(Error::on_page(
-            &self.path,
-            number,
-            Kind::Unsupported,
-            "it is encrypted; export the table from the server, or decrypt it there",
-        ))
     }
 
     /// Proves a loaded page, and inflates it where it was compressed.
     pub fn prove(&self, number: u32, page: &mut [u8]) -> Result<()> {
-        if self.format.is_zipped() {
+        if self.format.is_zipped {
             // It was proved to be inflated.
             return Ok(());
         }
@@ -328,7 +363,7 @@ impl Space {
             packed::Refused::Unsupported(why) => refuse(Kind::Unsupported, why),
         })?;
         if family == Family::Old {
-            checksum::verify(page, family).map_err(|why| refuse(Kind::Damaged, why))?;
+            checksum::verify(page, family).map_err(|why| self.torn(number, page, why))?;
         }
         self.prove_place(number, page)
     }

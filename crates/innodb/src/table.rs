@@ -13,16 +13,19 @@ pub enum Type {
         unsigned: bool,
         zerofill: Option<u8>,
     },
-    /// Little-endian IEEE 754. `decimals`, where FLOAT(m,d) was said, is how many are shown.
+    /// Little-endian IEEE 754. `decimals`, where FLOAT(m,d) was said, is how many are shown; `zerofill`, how wide it is at least, with zeros before it.
     Float {
         decimals: Option<u8>,
+        zerofill: Option<u8>,
     },
     Double {
         decimals: Option<u8>,
+        zerofill: Option<u8>,
     },
     Decimal {
         precision: u8,
         scale: u8,
+        zerofill: Option<u8>,
     },
     Date,
     /// Microseconds have `fsp` digits, 0 to 6.
@@ -39,7 +42,10 @@ pub enum Type {
     /// The forms of servers before 5.6.4: HHMMSS as a number, and YYYYMMDDHHMMSS as one.
     OldTime,
     OldDateTime,
-    Year,
+    /// Years since 1900, or 0; shown with 2 digits or 4.
+    Year {
+        digits: u8,
+    },
     /// 1 to 64 bits, big-endian in as few bytes as hold them.
     Bit {
         bits: u8,
@@ -64,11 +70,13 @@ pub enum Type {
     },
     /// The number of the element, from 1; 0 is the empty string of what was invalid.
     Enum {
+        charset: Charset,
         elements: Vec<String>,
         raw: Vec<Vec<u8>>,
     },
     /// A bit for each element.
     Set {
+        charset: Charset,
         elements: Vec<String>,
         raw: Vec<Vec<u8>>,
     },
@@ -104,11 +112,36 @@ pub enum RowFormat {
     Compressed,
 }
 
+/// The name of the column by which FULLTEXT keys know rows; where a table with one has no such column, records have a hidden one.
+pub(crate) const DOCUMENT: &str = "FTS_DOC_ID";
+
 /// A unique key beside the clustered one: its columns, each with the bytes or characters that a prefix takes, or 0 for all of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unique {
     pub name: String,
     pub columns: Vec<(usize, u32)>,
+}
+
+/// System versioning (MariaDB): the columns, by their places, that say since when and until when a row was current. What was deleted or changed stays in the table, with the end of its time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Period {
+    pub start: usize,
+    pub end: usize,
+}
+
+impl Period {
+    /// Whether the stored form of a row's end is the one of rows that are current: the last moment or transaction that there is.
+    pub fn is_current(end: &[u8]) -> bool {
+        // A timestamp of 32 bits, signed or (from MariaDB 11.5 on) not, and its microseconds; or a transaction's number.
+        let [seconds @ .., _, _, _] = end else { return false };
+        match end.len() {
+            7 => {
+                (seconds == [0x7f, 0xff, 0xff, 0xff] || seconds == [0xff; 4])
+                    && end[4..] == 999_999u32.to_be_bytes()[1..]
+            }
+            _ => end == [0xff; 8],
+        }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -121,6 +154,9 @@ pub struct Table {
     pub key: Vec<(usize, u32)>,
     pub unique: Vec<Unique>,
     pub row_format: RowFormat,
+    pub period: Option<Period>,
+    /// Records end with a hidden number of 8 bytes, by which FULLTEXT keys know them.
+    pub has_document: bool,
     /// The clustered index's root, where the definition tells it.
     pub root: Option<u32>,
     /// The clustered index's number, where the definition tells it.
@@ -135,14 +171,14 @@ impl Type {
             Type::Int { bytes, .. } => Fixed(*bytes as u32),
             Type::Float { .. } => Fixed(4),
             Type::Double { .. } => Fixed(8),
-            Type::Decimal { precision, scale } => Fixed(decimal_bytes(*precision, *scale) as u32),
+            Type::Decimal { precision, scale, .. } => Fixed(decimal_bytes(*precision, *scale) as u32),
             Type::Date => Fixed(3),
             Type::Time { fsp } => Fixed(3 + (*fsp as u32).div_ceil(2)),
             Type::DateTime { fsp } => Fixed(5 + (*fsp as u32).div_ceil(2)),
             Type::Timestamp { fsp } => Fixed(4 + (*fsp as u32).div_ceil(2)),
             Type::OldTime => Fixed(3),
             Type::OldDateTime => Fixed(8),
-            Type::Year => Fixed(1),
+            Type::Year { .. } => Fixed(1),
             Type::Bit { bits } => Fixed((*bits as u32).div_ceil(8)),
             Type::Char { chars, charset } if charset.min == charset.max => Fixed(chars * charset.max as u32),
             Type::Char { chars, charset } => Variable { big: chars * charset.max as u32 > 255 },
@@ -167,7 +203,7 @@ impl Type {
     /// Whether a server could have made a column of it; if not, what is wrong.
     pub fn check(&self) -> Result<(), String> {
         let wrong = match self {
-            Type::Decimal { precision, scale } => {
+            Type::Decimal { precision, scale, .. } => {
                 !(1..=65).contains(precision) || scale > precision || *scale > 38
             }
             Type::Time { fsp } | Type::DateTime { fsp } | Type::Timestamp { fsp } => *fsp > 6,
@@ -177,7 +213,7 @@ impl Type {
             Type::Text { varchar: Some(n), .. } | Type::Bytes { varchar: Some(n) } => *n > 65535,
             Type::Enum { elements, .. } => elements.len() > 65535,
             Type::Set { elements, .. } => elements.len() > 64,
-            Type::Float { decimals } | Type::Double { decimals } => decimals.is_some_and(|d| d > 30),
+            Type::Float { decimals, .. } | Type::Double { decimals, .. } => decimals.is_some_and(|d| d > 30),
             _ => false,
         };
         if wrong { Err(format!("a column cannot have the type {self:?}")) } else { Ok(()) }
@@ -218,6 +254,9 @@ pub fn clustered(table: &Table) -> Vec<Field> {
         if column.stored && !table.key.contains(&(i, 0)) {
             fields.push(Field { column: Some(i), nullable: column.nullable, length: column.ty.length() });
         }
+    }
+    if table.has_document {
+        fields.push(hidden(8));
     }
     fields
 }

@@ -1,4 +1,5 @@
 //! Values as text, as the servers show them.
+use crate::charset::Charset;
 use crate::page::{Window, chunk_at_mut};
 use crate::table::{Column, Type};
 use crate::value::{self, Date, Digits, Parts, Time};
@@ -52,27 +53,27 @@ pub fn push(lines: &mut Lines, column: &Column, bytes: &[u8]) -> Result<(), Stri
             let n = value::unsigned(bytes).ok_or_else(no_value)?;
             plain!("{n:0width$}", width = *width as usize)
         }
-        Type::Float { decimals } => {
+        Type::Float { decimals, zerofill } => {
             let n = f32::from_le_bytes(bytes.try_into().map_err(|_| no_value())?);
             let width = width(lines.dialect(), 12);
-            lines.plain(|b| value::push_float(b, n as f64, true, *decimals, width));
+            filled(lines, *zerofill, |b| value::push_float(b, n as f64, true, *decimals, width));
             Ok(())
         }
-        Type::Double { decimals } => {
+        Type::Double { decimals, zerofill } => {
             let n = f64::from_le_bytes(bytes.try_into().map_err(|_| no_value())?);
             let width = width(lines.dialect(), 24);
-            lines.plain(|b| value::push_float(b, n, false, *decimals, width));
+            filled(lines, *zerofill, |b| value::push_float(b, n, false, *decimals, width));
             Ok(())
         }
-        Type::Decimal { precision, scale } => {
-            if let Some(digits) = Digits::known(*precision, *scale) {
+        Type::Decimal { precision, scale, zerofill } => {
+            if let Some(digits) = Digits::known(*precision, *scale).filter(|_| zerofill.is_none()) {
                 let field = word(bytes).filter(|_| bytes.len() == digits.bytes);
                 let parts = field.and_then(|field| digits.parts(field)).ok_or_else(no_value)?;
                 return short!(|slot| put_parts(slot, parts, *scale as usize));
             }
             let mut text = Vec::new();
             value::push_decimal(&mut text, bytes, *precision, *scale).ok_or_else(no_value)?;
-            lines.plain(|b| b.extend_from_slice(&text));
+            filled(lines, *zerofill, |b| b.extend_from_slice(&text));
             Ok(())
         }
         Type::Date => {
@@ -113,9 +114,12 @@ pub fn push(lines: &mut Lines, column: &Column, bytes: &[u8]) -> Result<(), Stri
                 t % 100
             )
         }
-        Type::Year => {
+        Type::Year { digits } => {
             let n = value::unsigned(bytes).ok_or_else(no_value)?;
-            plain!("{:04}", if n == 0 { 0 } else { 1900 + n })
+            match digits {
+                2 => plain!("{:02}", n % 100),
+                _ => plain!("{:04}", if n == 0 { 0 } else { 1900 + n }),
+            }
         }
         Type::Bit { .. } if lines.dialect() == Dialect::Mysql => {
             lines.text(bytes);
@@ -166,7 +170,7 @@ pub fn push(lines: &mut Lines, column: &Column, bytes: &[u8]) -> Result<(), Stri
             }
             Ok(())
         }
-        Type::Enum { elements, raw } => {
+        Type::Enum { charset, elements, raw } => {
             let n = value::unsigned(bytes).ok_or_else(no_value)? as usize;
             if n > elements.len() {
                 return Err(no_value());
@@ -176,26 +180,17 @@ pub fn push(lines: &mut Lines, column: &Column, bytes: &[u8]) -> Result<(), Stri
                 Some(n) if lines.dialect().is_outfile() => &raw[n],
                 Some(n) => elements[n].as_bytes(),
             };
-            lines.text(element);
+            element_text(lines, *charset, element);
             Ok(())
         }
-        Type::Set { elements, raw } => {
+        Type::Set { charset, elements, raw } => {
             let n = value::unsigned(bytes).ok_or_else(no_value)?;
-            if elements.len() < 64 && n >> elements.len() != 0 {
-                return Err(no_value());
-            }
-            let mut text = Vec::new();
-            for i in (0..elements.len()).filter(|i| n >> i & 1 != 0) {
-                if !text.is_empty() {
-                    text.push(b',');
-                }
-                text.extend_from_slice(if lines.dialect().is_outfile() {
-                    &raw[i]
-                } else {
-                    elements[i].as_bytes()
-                });
-            }
-            lines.text(&text);
+            let text = match lines.dialect().is_outfile() {
+                true => value::set(n, raw.iter().map(Vec::as_slice), charset.comma()),
+                false => value::set(n, elements.iter().map(String::as_bytes), b","),
+            };
+            let text = text.ok_or_else(no_value)?;
+            element_text(lines, *charset, &text);
             Ok(())
         }
         Type::Json => {
@@ -217,6 +212,25 @@ pub fn push(lines: &mut Lines, column: &Column, bytes: &[u8]) -> Result<(), Stri
             lines.text(inet6(octets).as_bytes());
             Ok(())
         }
+    }
+}
+
+/// Appends a number with zeros before it, up to a width.
+fn filled(lines: &mut Lines, zerofill: Option<u8>, write: impl FnOnce(&mut Vec<u8>)) {
+    lines.plain(|b| {
+        let from = b.len();
+        write(b);
+        let missing = zerofill.map_or(0, |width| (width as usize).saturating_sub(b.len() - from));
+        b.splice(from..from, std::iter::repeat_n(b'0', missing));
+    });
+}
+
+/// Appends what an ENUM or SET has: in `SELECT … INTO OUTFILE` bytes of the column's character set.
+fn element_text(lines: &mut Lines, charset: Charset, bytes: &[u8]) {
+    if lines.dialect().is_outfile() && charset.hides_ascii() {
+        lines.characters(bytes, |b| charset.character(b));
+    } else {
+        lines.text(bytes);
     }
 }
 

@@ -49,7 +49,10 @@ pub fn leaves(space: &Space, root: u32, key: &Shape) -> Result<Leaves> {
             space.read_page(number, &mut buffer)?;
             let page = Page(&buffer);
             prove(page, height, (index, is_compact), &level, i).map_err(|why| damaged(number, why))?;
-            children(page, key, &mut below).map_err(|why| damaged(number, why))?;
+            children(page, key, &mut below).map_err(|why| match Walk::is_whole(page) {
+                true => Error::unfit(space.path(), number, &why),
+                false => damaged(number, why),
+            })?;
             inner += 1;
         }
         if below.is_empty() || below.len() > space.pages() as usize {

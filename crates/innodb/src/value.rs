@@ -251,6 +251,17 @@ pub enum ZeroDates {
     Text,
 }
 
+/// What becomes of zero bytes in texts, which PostgreSQL's texts cannot have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ZeroBytes {
+    /// An error.
+    #[default]
+    Refuse,
+    Remove,
+    /// U+FFFD, the replacement character, stands for each.
+    Replace,
+}
+
 /// A date as it is stored, which need not be one: months and days may be zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Date {
@@ -497,9 +508,23 @@ pub fn civil(seconds: i64) -> (Date, Time) {
 /// than 15 digits away and no digit behind it, or where it would be wider than `width` characters.
 pub fn push_float(into: &mut Vec<u8>, value: f64, is_float: bool, decimals: Option<u8>, width: usize) {
     use std::io::Write;
-    if let Some(decimals) = decimals {
-        // Writing to memory does not fail.
-        let _ = write!(into, "{value:.*}", decimals as usize);
+    if let Some(decimals) = decimals.map(usize::from) {
+        // Where there are no more digits than are shown, those are the shortest that read back the same, and zeros; else the value is rounded.
+        let text = shortest(value);
+        let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+        let digits: String = mantissa.chars().filter(char::is_ascii_digit).collect();
+        let behind = digits.len() as i32 - 1 - exponent.parse().unwrap_or(0);
+        if value == 0.0 || !value.is_finite() || behind > decimals as i32 {
+            // Writing to memory does not fail.
+            let _ = write!(into, "{value:.decimals$}");
+            return;
+        }
+        // The digits of a whole number of the last decimals, one before the point at least.
+        let whole = format!("{digits:0<width$}", width = digits.len() + (decimals as i32 - behind) as usize);
+        let whole = format!("{whole:0>width$}", width = decimals + 1);
+        let (before, fraction) = whole.split_at(whole.len() - decimals);
+        let (sign, point) = (if value < 0.0 { "-" } else { "" }, if decimals > 0 { "." } else { "" });
+        let _ = write!(into, "{sign}{before}{point}{fraction}");
         return;
     }
     if value == 0.0 {
@@ -558,6 +583,21 @@ fn shortest(value: f64) -> String {
         return format!("{value:.*e}", digits as usize - 1);
     }
     text
+}
+
+/// What a SET's bits say: its elements, each behind a comma unless nothing is before it. `None`: bits of no element.
+pub fn set<'a>(n: u64, elements: impl ExactSizeIterator<Item = &'a [u8]>, comma: &[u8]) -> Option<Vec<u8>> {
+    if elements.len() < 64 && n >> elements.len() != 0 {
+        return None;
+    }
+    let mut text = Vec::new();
+    for (_, element) in elements.enumerate().filter(|(i, _)| n >> i & 1 != 0) {
+        if !text.is_empty() {
+            text.extend_from_slice(comma);
+        }
+        text.extend_from_slice(element);
+    }
+    Some(text)
 }
 
 /// The stored bytes of a key's value as SQL writes it; they compare as the values do. `None`: not of this type here. `Some(None)`: not a value of it.
@@ -635,7 +675,7 @@ mod tests {
         let (d, t) = datetime(&moment, 3).unwrap();
         assert_eq!((d.year, d.month, d.day, t.hour, t.second, t.micros), (2024, 2, 29, 12, 56, 780_000));
         assert_eq!(stored_key(&Type::DateTime { fsp: 0 }, "2024-02-30 25:00:00"), Some(None));
-        assert_eq!(stored_key(&Type::Year, "2024"), None);
+        assert_eq!(stored_key(&Type::Year { digits: 4 }, "2024"), None);
     }
 
     #[test]

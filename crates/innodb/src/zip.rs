@@ -74,7 +74,7 @@ impl Fields {
             numbers.push(match b {
                 0x80.. => {
                     let low = *bytes.next().ok_or("the list of its fields ends too early")?;
-                    ((b & 0x7f) as usize) << 7 | low as usize | 1 << 20
+                    ((b & 0x7f) as usize) << 8 | low as usize | 1 << 20
                 }
                 _ => b as usize,
             });

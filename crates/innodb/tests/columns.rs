@@ -100,7 +100,7 @@ fn push(lines: &mut Lines, column: &Column, array: &dyn Array, row: usize) {
                 _ => (array.as_primitive::<Float64Type>().value(row), false),
             };
             let decimals = match column.ty {
-                Type::Float { decimals } | Type::Double { decimals } => decimals,
+                Type::Float { decimals, .. } | Type::Double { decimals, .. } => decimals,
                 _ => panic!("{} is a float", column.name),
             };
             let mut shown = Vec::new();
@@ -139,7 +139,11 @@ fn push(lines: &mut Lines, column: &Column, array: &dyn Array, row: usize) {
     };
     let shown = match column.ty {
         Type::Int { zerofill: Some(width), .. } => format!("{shown:0>width$}", width = width as usize),
-        Type::Year => format!("{shown:0>4}"),
+        Type::Float { zerofill: Some(width), .. }
+        | Type::Double { zerofill: Some(width), .. }
+        | Type::Decimal { zerofill: Some(width), .. } => format!("{shown:0>width$}", width = width as usize),
+        Type::Year { digits: 2 } => format!("{shown:0>4}")[2..].to_string(),
+        Type::Year { .. } => format!("{shown:0>4}"),
         _ => shown,
     };
     lines.plain(|b| b.extend_from_slice(shown.as_bytes()));

@@ -2,7 +2,7 @@
 use ondol_innodb::error::Kind;
 use ondol_innodb::evidence::{self, Evidence};
 use ondol_innodb::export::{self, Format, Options};
-use ondol_innodb::scan::{Buffers, Scan};
+use ondol_innodb::scan::{Buffers, Cursor, Scan};
 use ondol_innodb::sdi;
 use ondol_innodb::table::Unique;
 use ondol_scan::csv::Dialect;
@@ -384,7 +384,7 @@ fn unique_keys_are_known() {
 /// The text that made a fixture's table, with the character set that the server had by default.
 fn schema(table: &str) -> Option<String> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/files");
-    for file in ["tables.sql", "formats.sql", "mariadb.sql"] {
+    for file in ["tables.sql", "formats.sql", "mariadb.sql", "odd.sql"] {
         let all = std::fs::read_to_string(folder.join(file)).expect("a script");
         let begin = format!("create table {table} (");
         if let Some(line) = all.lines().find(|l| l.starts_with(&begin)) {
@@ -412,8 +412,17 @@ fn create_table_is_as_good_as_the_definition() {
             "keyed",
             "falls",
             "prefixed",
+            "deep",
+            "labels",
+            "wide",
+            "filled",
+            "years",
+            "shown",
+            "bytelabels",
+            "searched",
         ] {
-            if stored(server, &format!("{table}.ibd")).is_none() || (table, server) == ("own", "mysql-9.7") {
+            let is_other = [("own", "mysql-9.7"), ("deep", "mysql-9.7")].contains(&(table, server));
+            if stored(server, &format!("{table}.ibd")).is_none() || is_other {
                 continue;
             }
             let (dir, path) = unpacked(server, table);
@@ -474,4 +483,193 @@ fn create_table_of_another_shape_is_refused() {
         });
         assert!(outcome.is_err(), "{from} as {to} was believed");
     }
+}
+
+/// Of a system-versioned table only rows that are current are rows, unless its history is wanted.
+#[test]
+fn history_is_read_where_it_is_wanted() {
+    for (table, current, all) in [("versioned", 2, 4), ("versionedshown", 2, 4), ("versionedbyid", 2, 4)] {
+        let (_dir, path) = unpacked("mariadb-10.11", table);
+        let rows = |scan: &Scan| {
+            let mut buffers = Buffers::default();
+            let (mut rows, mut history) = (0, 0);
+            for part in 0..scan.parts() {
+                let left_out = scan.read(part, &mut buffers, |leaf| {
+                    rows += leaf.rows.len();
+                    Ok(())
+                });
+                history += left_out.expect("rows").history;
+            }
+            (rows, history)
+        };
+        let mut scan = Scan::open(&path).expect("a table");
+        assert_eq!(rows(&scan), (current, all - current), "{table}");
+        let go_on = || Ok::<_, ondol_innodb::error::Error>(());
+        let count = |scan: &Scan| Cursor::new(Arc::new(scan.clone()), 0..scan.parts()).count(&go_on);
+        assert_eq!(count(&scan), Ok(current as u64), "{table}");
+        scan.with_history().expect("a history");
+        assert_eq!(rows(&scan), (all, 0), "{table}");
+        assert_eq!(count(&scan), Ok(all as u64), "{table}");
+        // What says when they were current comes with them, shown by the server or not.
+        assert_eq!(export::columns(&scan, None).expect("columns"), [0, 1, 2, 3], "{table}");
+        if table == "versionedshown" {
+            let lines = |bytes: &[u8]| {
+                let mut lines: Vec<String> =
+                    String::from_utf8_lossy(bytes).lines().map(str::to_string).collect();
+                lines.sort();
+                lines
+            };
+            let expected = stored("mariadb-10.11", "versionedshown.history").expect("what the server said");
+            assert_eq!(lines(&outfile(scan, 2)), lines(&expected));
+        }
+    }
+    let (_dir, path) = unpacked("mariadb-10.11", "keyless");
+    let refused = Scan::open(&path).expect("a table").with_history().expect_err("no history");
+    assert!(refused.to_string().contains("not system-versioned"), "{refused}");
+}
+
+/// A range of the key of rows that are current.
+#[test]
+fn a_range_of_current_rows() {
+    let (_dir, path) = unpacked("mariadb-10.11", "versioned");
+    for (from, to, expected) in [("1", "1", "1,ONE\n"), ("2", "2", ""), ("2", "3", "3,three\n")] {
+        let mut scan = Scan::open(&path).expect("a table");
+        scan.within(Some(from), Some(to)).expect("a range");
+        assert_eq!(String::from_utf8_lossy(&outfile(scan, 1)), expected);
+    }
+}
+
+/// Columns that no file holds are left out, and can be named by those who tell of it.
+#[test]
+fn virtual_columns_are_known() {
+    for server in ["apart/mariadb-10.11", "apart/mysql-9.7"] {
+        let (_dir, path) = unpacked(server, "computed");
+        let scan = Scan::open(&path).expect("a table");
+        assert_eq!(export::virtual_columns(&scan), ["c", "e"], "{server}");
+        assert_eq!(export::columns(&scan, None).expect("columns"), [0, 1, 3], "{server}");
+        let named = export::columns(&scan, Some(&["e".into()])).expect_err("a virtual column");
+        assert!(named.to_string().contains("column e is virtual"), "{named}");
+        assert_eq!(outfile(scan, 1), b"1,x,3\n2,\\N,5\n", "{server}");
+        let (_dir, path) = unpacked(server, "computedalone");
+        let scan = Scan::open(&path).expect("a table");
+        let refused = export::columns(&scan, None).expect_err("no columns");
+        assert_eq!(refused.kind, Kind::Unsupported, "{server}");
+        assert!(refused.to_string().contains("which are virtual: a, b"), "{refused}");
+    }
+}
+
+/// Of MySQL's partitions one has the definition, for all of them.
+#[test]
+fn partitions_find_their_definition() {
+    const PARTITIONS: [&str; 4] =
+        ["parted#p#p0#sp#p0sp0", "parted#p#p0#sp#p0sp1", "parted#p#p1#sp#p1sp0", "parted#p#p1#sp#p1sp1"];
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(format!("{name}.ibd"));
+    for name in PARTITIONS {
+        let bytes = stored("apart/mysql-9.7", &format!("{name}.ibd")).expect("a partition");
+        std::fs::write(path(name), bytes).expect("a file");
+    }
+    let roots = PARTITIONS.map(|name| {
+        let scan = Scan::open(&path(name)).unwrap_or_else(|e| panic!("{e}"));
+        let expected = stored("apart/mysql-9.7", &format!("{name}.out")).unwrap_or_default();
+        let index = scan.definition().table.index;
+        assert_eq!(String::from_utf8_lossy(&outfile(scan, 1)), String::from_utf8_lossy(&expected), "{name}");
+        index.expect("the index's number")
+    });
+    assert!(roots.windows(2).all(|w| w[0] < w[1]), "{roots:?}");
+    // Without the first one's file nothing is known of the others; with another table's neither.
+    std::fs::remove_file(path(PARTITIONS[0])).expect("a file");
+    let refused = Scan::open(&path(PARTITIONS[1])).err().expect("no definition");
+    assert!(refused.kind == Kind::Mismatch && refused.to_string().contains("--schema"), "{refused}");
+}
+
+/// A table whose definition has another table's columns: its pages are whole, so nothing is said to be damaged.
+#[test]
+fn a_definition_that_does_not_fit_is_no_damage() {
+    for (table, of) in [("tree", "everything"), ("redundanttree", "everything")] {
+        let (_dir, path) = unpacked("mariadb-10.11", table);
+        std::fs::write(
+            path.with_extension("frm"),
+            stored("mariadb-10.11", &format!("{of}.frm")).expect("a definition"),
+        )
+        .expect("a file");
+        let read = Scan::open(&path).and_then(|scan| {
+            let columns = export::columns(&scan, None)?;
+            let format = Format::Text(Dialect::Rfc4180);
+            let options = Options { format, columns, limit: None, workers: 1, ordered: true };
+            export::export(Arc::new(scan), &options, &mut Vec::new(), Path::new("memory"), |_| {})
+        });
+        let Err(refused) = read else { panic!("{table} was read as {of}") };
+        assert_eq!(refused.kind, Kind::Mismatch, "{table} as {of}: {refused}");
+        assert!(refused.to_string().contains("--schema"), "{refused}");
+    }
+}
+
+/// Where a table has no tablespace, its definition says why.
+#[test]
+fn what_has_no_tablespace_is_said() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (frm, ibd) = (folder.path().join("t.frm"), folder.path().join("t.ibd"));
+    let table = stored("mariadb-10.11", "keyless.frm").expect("a definition");
+    let of_engine = |engine: u8| {
+        let mut bytes = table.clone();
+        bytes[3] = engine;
+        bytes
+    };
+    for (bytes, expected) in [
+        (b"TYPE=VIEW\nquery=select 1 AS `1`\n".to_vec(), "it is a view"),
+        (of_engine(9), "its table is of MyISAM"),
+        (of_engine(42), "its table is of Aria"),
+        (of_engine(77), "the engine numbered 77"),
+        (of_engine(20), "t#P#….ibd"),
+        (of_engine(12), "in the system tablespace (innodb_file_per_table=OFF)"),
+    ] {
+        std::fs::write(&frm, &bytes).expect("a file");
+        let refused = Scan::open(&ibd).err().expect("no file");
+        assert!(refused.kind == Kind::Unsupported && refused.to_string().contains(expected), "{refused}");
+        // The definition in the tablespace's stead.
+        let refused = Scan::open(&frm).err().expect("no tablespace");
+        assert!(refused.kind == Kind::Mismatch, "{refused}");
+    }
+    std::fs::remove_file(&frm).expect("a file");
+    let refused = Scan::open(&ibd).err().expect("no file");
+    assert_eq!(refused.kind, Kind::Io, "{refused}");
+}
+
+/// Encrypted pages are said to be encrypted, in each family of checksums and each form of pages; those that are not are read.
+#[test]
+fn encrypted_pages_are_said_to_be_encrypted() {
+    for server in ["apart/aes_cbc-crc32", "apart/aes_cbc-full_crc32", "apart/aes_ctr-full_crc32"] {
+        for table in ["locked", "longkey", "lockedzip", "lockedpacked"] {
+            let (_dir, path) = unpacked(server, table);
+            let refused = Scan::open(&path).and_then(|s| read_all(&s)).expect_err("an encrypted table");
+            assert_eq!(refused.kind, Kind::Unsupported, "{server} {table}: {refused}");
+            assert!(refused.to_string().contains("it is encrypted"), "{refused}");
+        }
+        let (_dir, path) = unpacked(server, "unlocked");
+        let expected = stored(server, "unlocked.out").expect("what the server said");
+        assert_eq!(outfile(Scan::open(&path).unwrap_or_else(|e| panic!("{e}")), 1), expected, "{server}");
+        // What is damaged is that, nevertheless.
+        let mut bytes = std::fs::read(&path).expect("a file");
+        bytes[3 * 4096 + 200] ^= 1;
+        std::fs::write(&path, bytes).expect("a file");
+        let refused = Scan::open(&path).and_then(|s| read_all(&s)).expect_err("a damaged table");
+        assert_eq!(refused.kind, Kind::Damaged, "{server}: {refused}");
+    }
+}
+
+/// Another process that reads the file and writes others, by the same number again and again, is no server that has it open for writing.
+#[test]
+fn a_descriptor_that_was_used_again_is_no_servers() {
+    let (_dir, path) = unpacked("mariadb-10.11", "keyless");
+    let scan = Scan::open(&path).expect("a table");
+    let mut other = std::process::Command::new("sh")
+        .args(["-c", "while :; do exec 3<\"$0\"; exec 3>/dev/null; done"])
+        .arg(&path)
+        .spawn()
+        .expect("a shell");
+    let found: Vec<_> =
+        (0..3000).map(|_| evidence::find(scan.space(), false)).filter(|found| found.is_err()).collect();
+    other.kill().and_then(|()| other.wait()).expect("an end");
+    assert!(found.is_empty(), "{} times, {:?}", found.len(), found.first());
 }

@@ -14,7 +14,7 @@ use ondol_engine::{Access, ColumnDef, IndexColumn, IndexKind, Inserter, Isolatio
 use ondol_innodb::error::{Error, Kind};
 use ondol_innodb::evidence::{self, Evidence};
 use ondol_innodb::scan::{Buffers, Scan};
-use ondol_innodb::value::ZeroDates;
+use ondol_innodb::value::{ZeroBytes, ZeroDates};
 use ondol_scan::pipeline::{self, Hand};
 use ondol_sql::bound::NewIndex;
 use ondol_types::{SqlError, SqlResult, sqlstate};
@@ -35,6 +35,8 @@ pub struct Import {
     pub table: String,
     /// What becomes of dates that are no days of the calendar.
     pub zero_dates: ZeroDates,
+    /// What becomes of zero bytes in texts.
+    pub zero_bytes: ZeroBytes,
     /// Threads that read, convert and insert; at least one.
     pub workers: usize,
     /// Why the file is believed, as [`evidence::find`] told; looked at once more before the commit.
@@ -49,7 +51,9 @@ pub struct Imported {
     pub read: u64,
     /// Dates that are no days of the calendar and became NULL, as was wished.
     pub nulled: u64,
-    /// What the new table has not: keys, each with the reason.
+    /// Rows of a system-versioned table's history that were left out.
+    pub history: u64,
+    /// What the new table has not: columns and keys, each with the reason.
     pub left_out: Vec<String>,
 }
 
@@ -58,19 +62,27 @@ pub struct Imported {
 struct Step {
     rows: u64,
     nulled: u64,
+    history: u64,
     read: u64,
 }
 
-/// The keys of a table that can be made here, and why others cannot.
+/// The keys of a table that can be made here, and why others cannot, nor columns that no file holds.
 fn keys(table: &Table) -> (Vec<NewIndex>, Vec<String>) {
     let there = &table.scan().definition().table;
     let (mut made, mut left_out) = (Vec::new(), Vec::new());
+    let virtual_columns = ondol_innodb::export::virtual_columns(table.scan());
+    left_out.extend(
+        virtual_columns.iter().map(|name| format!("the column {name}: it is virtual, no file holds it")),
+    );
+    // Of rows that are current the end of their time tells nothing apart.
+    let end = table.scan().hides_history().map(|period| period.end);
     let index = |name: Option<String>, primary, columns: &[(usize, u32)]| {
-        let places = columns.iter().map(|(c, prefix)| match table.place(*c) {
-            Some(column) if *prefix == 0 => Ok(IndexColumn { column, desc: false, nulls_first: false }),
-            Some(_) => Err("it is of a part of a column"),
-            None => Err("it has a column that SELECT * does not show"),
-        });
+        let places =
+            columns.iter().filter(|(c, _)| Some(*c) != end).map(|(c, prefix)| match table.place(*c) {
+                Some(column) if *prefix == 0 => Ok(IndexColumn { column, desc: false, nulls_first: false }),
+                Some(_) => Err("it is of a part of a column"),
+                None => Err("it has a column that SELECT * does not show"),
+            });
         let columns = places.collect::<Result<Vec<_>, _>>()?;
         Ok::<_, &str>(NewIndex {
             name,
@@ -136,7 +148,7 @@ impl Session {
         let workers = import.workers.max(1);
         let mut scan = scan.clone();
         scan.cut(workers * TURNS);
-        let source = Table::new(scan, import.zero_dates)?;
+        let source = Table::new(scan, import.zero_dates, import.zero_bytes)?;
         if import.table.is_empty() || import.table.len() > MAX_NAME {
             let message =
                 format!("\"{}\" is no name of a table: expected 1 to {MAX_NAME} bytes", import.table);
@@ -177,6 +189,7 @@ impl Session {
                 }
                 total.rows += step.rows;
                 total.nulled += step.nulled;
+                total.history += step.history;
                 total.read += step.read;
                 progress(&total);
                 Ok(())
@@ -229,8 +242,8 @@ fn load(
     if let Some(e) = wrong {
         return Err(Either(e));
     }
-    read?;
+    let history = read?.history as u64;
     let rows = insert(&mut made).map_err(Either)?;
-    let step = Step { rows, nulled: maker.take_nulled(), read: scan.part_bytes(part) };
+    let step = Step { rows, nulled: maker.take_nulled(), history, read: scan.part_bytes(part) };
     hand.over(step).map_err(|_| Either::from(stopped()))
 }

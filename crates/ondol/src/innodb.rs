@@ -21,11 +21,12 @@ use ondol_innodb::evidence;
 use ondol_innodb::scan::{Cursor, Leaf, Scan, Stored};
 use ondol_innodb::table::{Column, Type as Foreign};
 use ondol_innodb::text;
-use ondol_innodb::value::{self, Date, Time, ZeroDates};
+use ondol_innodb::value::{self, Date, Time, ZeroBytes, ZeroDates};
 use ondol_scan::pipeline::{self, Hand};
 use ondol_sql::foreign::{self, Argument, ForeignRange, ForeignRows, ForeignTable, GoOn};
 use ondol_types::datetime::{UNIX_EPOCH_DAYS, USECS_PER_DAY};
 use ondol_types::{Numeric, SqlError, SqlResult, Type, TypeId, Value, ValueRef, sqlstate};
+use std::borrow::Cow;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
@@ -51,7 +52,8 @@ pub(crate) struct Files;
 
 impl foreign::Foreign for Files {
     fn open(&self, function: &str, arguments: &[Argument]) -> SqlResult<Arc<dyn ForeignTable>> {
-        let (mut path, mut schema, mut assume, mut zero_dates) = (None, None, false, ZeroDates::Refuse);
+        let (mut path, mut schema, mut assume, mut history) = (None, None, false, false);
+        let (mut zero_dates, mut zero_bytes) = (ZeroDates::Refuse, ZeroBytes::Refuse);
         for (n, a) in arguments.iter().enumerate() {
             let name = a.name.as_deref();
             let wrong = |expected: &str| {
@@ -66,11 +68,20 @@ impl foreign::Foreign for Files {
                 Some("schema") => {
                     schema = Some(value.ok_or_else(|| wrong("the path of a file of CREATE TABLE"))?)
                 }
-                Some("assume_consistent") => {
-                    assume = match value {
+                Some(name @ ("assume_consistent" | "history")) => {
+                    let given = match value {
                         Some("true") => true,
                         Some("false") => false,
                         _ => return Err(wrong("true or false")),
+                    };
+                    *if name == "history" { &mut history } else { &mut assume } = given;
+                }
+                Some("zero_bytes") => {
+                    zero_bytes = match value {
+                        Some("refuse") => ZeroBytes::Refuse,
+                        Some("remove") => ZeroBytes::Remove,
+                        Some("replace") => ZeroBytes::Replace,
+                        _ => return Err(wrong("'refuse', 'remove' or 'replace'")),
                     }
                 }
                 Some("zero_dates") => {
@@ -84,8 +95,9 @@ impl foreign::Foreign for Files {
                 _ => {
                     let what = name.map_or("a second path".into(), |n| format!("the argument \"{n}\""));
                     let message = format!("function {function} does not have {what}");
-                    return Err(SqlError::new(sqlstate::UNDEFINED_FUNCTION, message)
-                        .hint("It has a path, assume_consistent, schema and zero_dates."));
+                    return Err(SqlError::new(sqlstate::UNDEFINED_FUNCTION, message).hint(
+                        "It has a path, assume_consistent, history, schema, zero_bytes and zero_dates.",
+                    ));
                 }
             }
         }
@@ -93,9 +105,12 @@ impl foreign::Foreign for Files {
             SqlError::new(sqlstate::UNDEFINED_FUNCTION, format!("function {function}() does not exist"))
                 .hint("It needs the path of a file TABLE.ibd.")
         })?;
-        let scan = Scan::open_by(Path::new(path), schema.map(Path::new)).map_err(failed)?;
+        let mut scan = Scan::open_by(Path::new(path), schema.map(Path::new)).map_err(failed)?;
+        if history {
+            scan.with_history().map_err(failed)?;
+        }
         evidence::find(scan.space(), assume).map_err(failed)?;
-        Ok(Arc::new(Table::new(scan, zero_dates)?))
+        Ok(Arc::new(Table::new(scan, zero_dates, zero_bytes)?))
     }
 }
 
@@ -103,6 +118,7 @@ impl foreign::Foreign for Files {
 pub(crate) struct Table {
     scan: Arc<Scan>,
     zero_dates: ZeroDates,
+    zero_bytes: ZeroBytes,
     /// Of each column here its place there.
     places: Vec<usize>,
     columns: Vec<(String, Type)>,
@@ -111,7 +127,7 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    pub fn new(scan: Scan, zero_dates: ZeroDates) -> SqlResult<Table> {
+    pub fn new(scan: Scan, zero_dates: ZeroDates, zero_bytes: ZeroBytes) -> SqlResult<Table> {
         let places = ondol_innodb::export::columns(&scan, None).map_err(failed)?;
         let column = |i: &usize| {
             let column = &scan.columns()[*i];
@@ -120,7 +136,7 @@ impl Table {
         let columns = places.iter().map(column).collect();
         let rows = scan.estimate_rows().map_err(failed)? as f64;
         let key = range_key(&scan, zero_dates, &places).map_err(failed)?;
-        Ok(Table { scan: Arc::new(scan), zero_dates, places, columns, rows, key })
+        Ok(Table { scan: Arc::new(scan), zero_dates, zero_bytes, places, columns, rows, key })
     }
     pub fn scan(&self) -> &Scan {
         &self.scan
@@ -156,6 +172,7 @@ impl Table {
         Reader {
             columns: columns.iter().map(column).collect(),
             zero_dates: self.zero_dates,
+            zero_bytes: self.zero_bytes,
             scratch: Vec::new(),
             nulled: 0,
         }
@@ -366,6 +383,7 @@ pub(crate) struct Reader {
     /// Their places in the table there, and their types here.
     columns: Vec<(usize, Type)>,
     zero_dates: ZeroDates,
+    zero_bytes: ZeroBytes,
     scratch: Vec<u8>,
     /// Dates that became NULL.
     nulled: u64,
@@ -386,7 +404,8 @@ impl Reader {
     /// One that reads the same columns.
     fn another(&self) -> Reader {
         let columns = self.columns.clone();
-        Reader { columns, zero_dates: self.zero_dates, scratch: Vec::new(), nulled: 0 }
+        let Reader { zero_dates, zero_bytes, .. } = *self;
+        Reader { columns, zero_dates, zero_bytes, scratch: Vec::new(), nulled: 0 }
     }
     /// Gives the values of a row to `put`, with the places of their columns in the list.
     pub fn read(
@@ -404,7 +423,7 @@ impl Reader {
                 Stored::Bytes(bytes) => bytes,
             };
             let column = &leaf.scan.columns()[*i];
-            match read(column, *ty, &bytes, &mut self.scratch) {
+            match read(column, *ty, &bytes, self.zero_bytes, &mut self.scratch) {
                 Ok(value) => put(n, value),
                 Err(NoDay) if self.zero_dates == ZeroDates::Null => {
                     self.nulled += 1;
@@ -427,18 +446,19 @@ fn refusal(leaf: &Leaf<'_>, column: &Column, bytes: &[u8], why: Refused) -> SqlE
     let (name, sql) = (&column.name, &column.sql);
     match why {
         NoValue => {
-            failed(leaf.damaged(format!("column {name} ({sql}) holds {hex}, which is no value of its type")))
+            failed(leaf.unfit(&format!("column {name} ({sql}) holds {hex}, which is no value of its type")))
         }
         NoDay => {
             let shown = text::shown(column, bytes).unwrap_or(hex);
             let e =
-                leaf.damaged(format!("column {name} ({sql}) holds {shown}, which is no day of the calendar"));
+                leaf.refused(format!("column {name} ({sql}) holds {shown}, which is no day of the calendar"));
             SqlError::new(sqlstate::DATETIME_FIELD_OVERFLOW, e.to_string())
                 .hint("zero_dates => 'null' or 'text' says what it shall become.")
         }
         Refused::Zero => {
-            let e = leaf.damaged(format!("column {name} ({sql}) holds {hex}, a text with a zero byte"));
+            let e = leaf.refused(format!("column {name} ({sql}) holds {hex}, a text with a zero byte"));
             SqlError::new("22021", e.to_string())
+                .hint("zero_bytes => 'remove' or 'replace' (--zero-bytes) says what it shall become.")
         }
     }
 }
@@ -457,12 +477,12 @@ pub(crate) fn type_of(column: &Column, zero_dates: ZeroDates) -> Type {
             _ => numeric(20, 0),
         },
         Foreign::Float { .. } | Foreign::Double { .. } => Type::new(TypeId::Float8),
-        Foreign::Decimal { precision, scale } => numeric((*precision).into(), (*scale).into()),
+        Foreign::Decimal { precision, scale, .. } => numeric((*precision).into(), (*scale).into()),
         Foreign::Date => Type::new(TypeId::Date),
         Foreign::DateTime { fsp } => Type::with(TypeId::Timestamp, (*fsp).into()),
         Foreign::OldDateTime => Type::with(TypeId::Timestamp, 0),
         Foreign::Timestamp { fsp } => Type::with(TypeId::Timestamptz, (*fsp).into()),
-        Foreign::Year => Type::new(TypeId::Int2),
+        Foreign::Year { .. } => Type::new(TypeId::Int2),
         Foreign::Bit { bits } if *bits < 64 => Type::INT8,
         Foreign::Bit { .. } => numeric(20, 0),
         Foreign::Char { chars, .. } => with_length(TypeId::Bpchar, *chars),
@@ -487,6 +507,7 @@ fn read<'v>(
     column: &Column,
     ty: Type,
     bytes: &'v [u8],
+    zero_bytes: ZeroBytes,
     scratch: &'v mut Vec<u8>,
 ) -> Result<ValueRef<'v>, Refused> {
     let days = |date: Date| date.days().ok_or(NoDay);
@@ -499,7 +520,7 @@ fn read<'v>(
     };
     Ok(match &column.ty {
         _ if ty.id == TypeId::Text && !matches!(column.ty, Foreign::Char { .. } | Foreign::Text { .. }) => {
-            made(column, bytes, scratch)?
+            made(column, bytes, zero_bytes, scratch)?
         }
         Foreign::Int { unsigned: false, .. } => integer(ty, value::signed(bytes).ok_or(NoValue)?)?,
         Foreign::Int { .. } | Foreign::Bit { .. } => {
@@ -515,10 +536,10 @@ fn read<'v>(
         Foreign::Double { .. } => {
             ValueRef::Float8(f64::from_le_bytes(bytes.try_into().map_err(|_| NoValue)?))
         }
-        Foreign::Decimal { precision, scale } if *precision <= 38 => {
+        Foreign::Decimal { precision, scale, .. } if *precision <= 38 => {
             decimal(value::decimal(bytes, *precision, *scale).ok_or(NoValue)?, *scale, scratch)
         }
-        Foreign::Decimal { precision, scale } => {
+        Foreign::Decimal { precision, scale, .. } => {
             let mut digits = Vec::with_capacity(*precision as usize + 2);
             value::push_decimal(&mut digits, bytes, *precision, *scale).ok_or(NoValue)?;
             let n = std::str::from_utf8(&digits).ok().and_then(|t| Numeric::parse(t).ok()).ok_or(NoValue)?;
@@ -542,23 +563,20 @@ fn read<'v>(
                     - i64::from(UNIX_EPOCH_DAYS) * USECS_PER_DAY,
             ),
         },
-        Foreign::Year => match value::unsigned(bytes).ok_or(NoValue)? {
+        Foreign::Year { .. } => match value::unsigned(bytes).ok_or(NoValue)? {
             0 => ValueRef::Int2(0),
             n => ValueRef::Int2(i16::try_from(1900 + n).map_err(|_| NoValue)?),
         },
         Foreign::Char { charset, .. } | Foreign::Text { charset, .. } => {
             let is_char = matches!(column.ty, Foreign::Char { .. });
-            let text = match charset.to_utf8(bytes).ok_or(NoValue)? {
-                std::borrow::Cow::Borrowed(text) => text,
-                std::borrow::Cow::Owned(text) => {
+            let text = match without_zeros(charset.to_utf8(bytes).ok_or(NoValue)?, zero_bytes)? {
+                Cow::Borrowed(text) => text,
+                Cow::Owned(text) => {
                     *scratch = text.into_bytes();
                     std::str::from_utf8(scratch).map_err(|_| NoValue)?
                 }
             };
             let text = if is_char { text.trim_end_matches(' ') } else { text };
-            if text.as_bytes().contains(&0) {
-                return Err(Refused::Zero);
-            }
             if ty.char_len().is_some_and(|n| text.len() > n && text.chars().count() > n) {
                 return Err(NoValue);
             }
@@ -574,8 +592,20 @@ fn read<'v>(
         | Foreign::Json
         | Foreign::Uuid
         | Foreign::Inet4
-        | Foreign::Inet6 => made(column, bytes, scratch)?,
+        | Foreign::Inet6 => made(column, bytes, zero_bytes, scratch)?,
     })
+}
+
+/// A text with what is wished for its zero bytes.
+fn without_zeros(text: Cow<'_, str>, zero_bytes: ZeroBytes) -> Result<Cow<'_, str>, Refused> {
+    if !text.as_bytes().contains(&0) {
+        return Ok(text);
+    }
+    match zero_bytes {
+        ZeroBytes::Refuse => Err(Refused::Zero),
+        ZeroBytes::Remove => Ok(text.replace('\0', "").into()),
+        ZeroBytes::Replace => Ok(text.replace('\0', "\u{fffd}").into()),
+    }
 }
 
 fn integer(ty: Type, n: i64) -> Result<ValueRef<'static>, Refused> {
@@ -587,18 +617,18 @@ fn integer(ty: Type, n: i64) -> Result<ValueRef<'static>, Refused> {
 }
 
 /// A value of a type that has a text here, which it has not there.
-fn made<'v>(column: &Column, bytes: &[u8], scratch: &'v mut Vec<u8>) -> Result<ValueRef<'v>, Refused> {
+fn made<'v>(
+    column: &Column,
+    bytes: &[u8],
+    zero_bytes: ZeroBytes,
+    scratch: &'v mut Vec<u8>,
+) -> Result<ValueRef<'v>, Refused> {
     let elements = |elements: &[String], into: &mut Vec<u8>| {
         let n = value::unsigned(bytes)?;
         match &column.ty {
             Foreign::Enum { .. } if n == 0 => {}
             Foreign::Enum { .. } => into.extend_from_slice(elements.get(n as usize - 1)?.as_bytes()),
-            _ if elements.len() < 64 && n >> elements.len() != 0 => return None,
-            _ => {
-                let chosen = elements.iter().enumerate().filter(|(i, _)| n >> i & 1 != 0);
-                let chosen: Vec<&str> = chosen.map(|(_, e)| e.as_str()).collect();
-                into.extend_from_slice(chosen.join(",").as_bytes())
-            }
+            _ => into.extend(value::set(n, elements.iter().map(String::as_bytes), b",")?),
         }
         Some(())
     };
@@ -613,8 +643,11 @@ fn made<'v>(column: &Column, bytes: &[u8], scratch: &'v mut Vec<u8>) -> Result<V
         // Numbers, points and colons alone: no quotes.
         _ => scratch.extend_from_slice(text::shown(column, bytes).ok_or(NoValue)?.as_bytes()),
     }
-    let text = std::str::from_utf8(scratch).map_err(|_| NoValue)?;
-    if text.contains('\0') { Err(Refused::Zero) } else { Ok(ValueRef::Text(text)) }
+    if scratch.contains(&0) {
+        let text = String::from_utf8(std::mem::take(scratch)).map_err(|_| NoValue)?;
+        *scratch = without_zeros(text.into(), zero_bytes)?.into_owned().into_bytes();
+    }
+    Ok(ValueRef::Text(std::str::from_utf8(scratch).map_err(|_| NoValue)?))
 }
 
 #[cfg(test)]

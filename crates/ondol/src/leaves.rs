@@ -113,7 +113,7 @@ impl Maker {
             memory.clear();
             values = crate::load::reused(memory);
             if !is_whole {
-                return Err(failed(leaf.damaged("a row has NULL where none can be".into())));
+                return Err(failed(leaf.unfit("a row has NULL where none can be")));
             }
             full(rows)?;
         }
@@ -168,7 +168,7 @@ mod by_column {
     /// Whether Arrow's values of a column are those of a type of ours, but for the way in which they are written.
     fn is_same(column: &Foreign, ty: Type) -> bool {
         match column {
-            Foreign::Int { .. } | Foreign::Year => ty.id != TypeId::Numeric,
+            Foreign::Int { .. } | Foreign::Year { .. } => ty.id != TypeId::Numeric,
             // In more bytes damage could be no number here.
             Foreign::Bit { bits } => *bits <= 56,
             Foreign::Decimal { precision, .. } => *precision <= 38,
@@ -373,7 +373,7 @@ mod by_column {
 mod tests {
     use super::*;
     use ondol_innodb::scan::{Buffers, Scan};
-    use ondol_innodb::value::ZeroDates;
+    use ondol_innodb::value::{ZeroBytes, ZeroDates};
     use std::io::Read;
     use std::path::Path;
 
@@ -407,7 +407,8 @@ mod tests {
             ("mariadb-10.11", "tree", 0),
         ] {
             for zero_dates in [ZeroDates::Text, ZeroDates::Null] {
-                let source = Table::new(opened(folder.path(), server, table), zero_dates).unwrap();
+                let source =
+                    Table::new(opened(folder.path(), server, table), zero_dates, ZeroBytes::Refuse).unwrap();
                 n += 1;
                 let names = [format!("quick{n}"), format!("careful{n}")];
                 let tables = names.each_ref().map(|name| {
@@ -462,7 +463,9 @@ mod tests {
     fn leaves_of_servers_are_read_by_column() {
         let folder = crate::TempFolder::new().unwrap();
         for table in ["tree", "keytree", "instanttree", "redundanttree", "instantkey", "keyed"] {
-            let source = Table::new(opened(folder.path(), "mariadb-10.11", table), ZeroDates::Text).unwrap();
+            let source =
+                Table::new(opened(folder.path(), "mariadb-10.11", table), ZeroDates::Text, ZeroBytes::Refuse)
+                    .unwrap();
             let columns: Vec<_> = source.definitions().iter().map(|c| (c.ty, c.not_null)).collect();
             let mut rows = Rows::new(ondol_engine::Layout::new(&columns).into(), 0);
             let mut by_column = by_column::Columns::new(&source).unwrap();

@@ -100,7 +100,7 @@ pub use ondol_engine::{
     Returns, Table, TableDef, Token, Waiter,
 };
 #[cfg(feature = "innodb")]
-pub use ondol_innodb::value::ZeroDates;
+pub use ondol_innodb::value::{ZeroBytes, ZeroDates};
 pub use ondol_types::resolve::type_name;
 pub use ondol_types::{
     Numeric, SqlError as Error, SqlResult as Result, Type, TypeId, Value, ValueRef, sqlstate,

@@ -3,18 +3,22 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// A table that MySQL wrote, in a folder of its own: `tree`, 772 rows.
-fn unpacked() -> (ondol::TempFolder, PathBuf) {
+/// A table that a server wrote, in a folder of its own.
+fn unpacked_of(server: &str, table: &str) -> (ondol::TempFolder, PathBuf) {
     let folder = ondol::TempFolder::new().expect("a temporary folder");
-    for kind in ["ibd", "cfg"] {
-        let stored = format!("{}/../innodb/tests/files/mysql-9.7/tree.{kind}.gz", env!("CARGO_MANIFEST_DIR"));
+    for kind in ["ibd", "frm", "cfg"] {
+        let files = format!("{}/../innodb/tests/files", env!("CARGO_MANIFEST_DIR"));
+        let Ok(file) = std::fs::File::open(format!("{files}/{server}/{table}.{kind}.gz")) else { continue };
         let mut bytes = Vec::new();
-        let file = std::fs::File::open(stored).expect("a fixture");
         flate2::read::GzDecoder::new(file).read_to_end(&mut bytes).expect("a fixture");
-        std::fs::write(folder.path().join(format!("tree.{kind}")), bytes).expect("a file");
+        std::fs::write(folder.path().join(format!("{table}.{kind}")), bytes).expect("a file");
     }
-    let path = folder.path().join("tree.ibd");
+    let path = folder.path().join(format!("{table}.ibd"));
     (folder, path)
+}
+/// `tree` of MySQL, 772 rows.
+fn unpacked() -> (ondol::TempFolder, PathBuf) {
+    unpacked_of("mysql-9.7", "tree")
 }
 
 fn export(table: &Path, args: &[&str], out: Stdio) -> (Vec<u8>, String, Option<i32>) {
@@ -220,4 +224,34 @@ fn standard_output_that_is_full_or_closed() {
     let (stream, _, _) = export(&table, &["--to", "-", "--format", "arrow"], Stdio::piped());
     // Of Arrow's stream, which has no magic word: a continuation, at the end with nothing behind it.
     assert!(stream.starts_with(&[0xff; 4]) && stream.ends_with(&[0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0]));
+}
+
+/// Columns that the server computes are named where they are left out, and refused where its own output would have them.
+#[test]
+fn virtual_columns_are_not_left_out_in_silence() {
+    let (_folder, table) = unpacked_of("apart/mariadb-10.11", "computed");
+    let (out, said, code) = export(&table, &["--to", "-", "--format", "csv"], Stdio::piped());
+    assert_eq!((code, String::from_utf8_lossy(&out).into_owned()), (Some(0), "a,b,d\n1,x,3\n2,,5\n".into()));
+    assert!(said.contains("left out, since they are virtual and no file holds them: c, e"), "{said}");
+    let mysql = ["--to", "-", "--format", "csv", "--csv", "mysql"];
+    let (out, said, code) = export(&table, &mysql, Stdio::piped());
+    assert_eq!((code, out.len()), (Some(1), 0), "{said}");
+    assert!(said.contains("computes the virtual columns c, e"), "{said}");
+    let (out, said, code) = export(&table, &[&mysql[..], &["--columns", "d,a"]].concat(), Stdio::piped());
+    assert_eq!((code, &out[..]), (Some(0), &b"3,1\n5,2\n"[..]), "{said}");
+}
+
+/// What was deleted from a system-versioned table, or changed, is told and written by wish.
+#[test]
+fn history_is_told() {
+    let (_folder, table) = unpacked_of("mariadb-10.11", "versionedshown");
+    let csv = ["--to", "-", "--format", "csv"];
+    let (out, said, code) = export(&table, &csv, Stdio::piped());
+    assert_eq!((code, out.split(|b| *b == b'\n').count()), (Some(0), 1 + 2 + 1), "{said}");
+    assert!(said.contains("2 rows of its history were left out; --history"), "{said}");
+    let (out, said, code) = export(&table, &[&csv[..], &["--history"]].concat(), Stdio::piped());
+    assert_eq!((code, out.split(|b| *b == b'\n').count()), (Some(0), 1 + 4 + 1), "{said}");
+    assert!(
+        String::from_utf8_lossy(&out).contains("1,one,2023-11-14 22:13:20.250000,2023-11-14 22:13:21.500000")
+    );
 }

@@ -5,7 +5,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use ondol::Unfinished;
 use ondol_innodb::evidence;
 use ondol_innodb::export::{self, Options};
-use ondol_innodb::scan::{Buffers, Scan};
+use ondol_innodb::scan::{Buffers, LeftOut, Scan};
 use ondol_innodb::value;
 use ondol_scan::csv::Dialect;
 use std::io::{IsTerminal, Write};
@@ -60,6 +60,9 @@ struct Export {
     /// What dates that are no days of the calendar (0000-00-00) become in Parquet and Arrow; by default they are refused
     #[arg(long, value_enum, value_name = "WHAT")]
     zero_dates: Option<ZeroDates>,
+    /// With the rows of a system-versioned table that were deleted or changed, and the columns that say when rows were current
+    #[arg(long)]
+    history: bool,
     /// The columns to write, in this order
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     columns: Option<Vec<String>>,
@@ -101,6 +104,12 @@ struct Import {
     /// What dates that are no days of the calendar (0000-00-00) become; by default they are refused
     #[arg(long, value_enum, value_name = "WHAT")]
     zero_dates: Option<ZeroDates>,
+    /// What zero bytes in texts become, which texts here cannot have; by default they are refused
+    #[arg(long, value_enum, value_name = "WHAT")]
+    zero_bytes: Option<ZeroBytes>,
+    /// With the rows of a system-versioned table that were deleted or changed, and the columns that say when rows were current
+    #[arg(long)]
+    history: bool,
     /// Threads that read and convert; by default one for each processor
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
@@ -189,6 +198,26 @@ impl ZeroDates {
 }
 
 #[derive(Clone, Copy, ValueEnum)]
+enum ZeroBytes {
+    /// An error
+    Refuse,
+    /// Left out
+    Remove,
+    /// U+FFFD for each
+    Replace,
+}
+
+impl ZeroBytes {
+    fn meant(given: Option<ZeroBytes>) -> value::ZeroBytes {
+        match given {
+            None | Some(ZeroBytes::Refuse) => value::ZeroBytes::Refuse,
+            Some(ZeroBytes::Remove) => value::ZeroBytes::Remove,
+            Some(ZeroBytes::Replace) => value::ZeroBytes::Replace,
+        }
+    }
+}
+
+#[derive(Clone, Copy, ValueEnum)]
 enum Csv {
     /// RFC 4180 with a header, in UTF-8
     Rfc4180,
@@ -257,6 +286,9 @@ fn export(args: Export) -> Done {
     let to_standard_output = args.to.as_os_str() == "-";
     let format = format(&args)?;
     let mut scan = Scan::open_by(&args.file, args.definition.schema.as_deref()).map_err(told)?;
+    if args.history {
+        scan.with_history().map_err(told)?;
+    }
     if args.key_from.is_some() || args.key_to.is_some() {
         scan.within(args.key_from.as_deref(), args.key_to.as_deref()).map_err(told)?;
     }
@@ -291,6 +323,19 @@ fn export(args: Export) -> Done {
             "--columns has {name} twice; the columns of Parquet and Arrow have names of their own"
         )));
     }
+    let virtual_columns = match args.columns {
+        None => export::virtual_columns(&scan).join(", "),
+        Some(_) => String::new(),
+    };
+    if !virtual_columns.is_empty() {
+        if matches!(args.csv, Some(Csv::Mysql)) {
+            return Err(Failed::Message(format!(
+                "{}: SELECT … INTO OUTFILE computes the virtual columns {virtual_columns}, which no file holds; --columns names those to write",
+                args.file.display()
+            )));
+        }
+        tell(&format!("left out, since they are virtual and no file holds them: {virtual_columns}\n"));
+    }
     let bar = bar(leaf_bytes(&scan));
     let started = std::time::Instant::now();
     let done = if to_standard_output {
@@ -319,6 +364,9 @@ fn export(args: Export) -> Done {
     if done.nulled > 0 {
         tell(&format!("{} dates were no days of the calendar, and are NULL\n", done.nulled));
     }
+    if done.history > 0 {
+        tell(&format!("{} rows of its history were left out; --history writes them, too\n", done.history));
+    }
     if !to_standard_output {
         let seconds = started.elapsed().as_secs_f64().max(1e-9);
         tell(&format!(
@@ -333,11 +381,15 @@ fn export(args: Export) -> Done {
 }
 
 fn import(args: Import) -> Done {
-    let scan = Scan::open_by(&args.file, args.definition.schema.as_deref()).map_err(told)?;
+    let mut scan = Scan::open_by(&args.file, args.definition.schema.as_deref()).map_err(told)?;
+    if args.history {
+        scan.with_history().map_err(told)?;
+    }
     let evidence = evidence::find(scan.space(), args.assume_consistent).map_err(told)?;
     let import = ondol::Import {
         table: args.table.unwrap_or_else(|| scan.definition().table.name.clone()),
         zero_dates: ZeroDates::meant(args.zero_dates),
+        zero_bytes: ZeroBytes::meant(args.zero_bytes),
         workers: args.threads.map_or_else(ondol_base::thread::parallelism, usize::from),
         evidence: evidence.clone(),
     };
@@ -365,6 +417,9 @@ fn import(args: Import) -> Done {
     }
     if done.nulled > 0 {
         tell(&format!("{} dates were no days of the calendar, and are NULL\n", done.nulled));
+    }
+    if done.history > 0 {
+        tell(&format!("{} rows of its history were left out; --history takes them, too\n", done.history));
     }
     let seconds = started.elapsed().as_secs_f64().max(1e-9);
     tell(&format!(
@@ -535,14 +590,17 @@ fn check(file: &Path, schema: Option<&Path>) -> Done {
         }
         bar.set_position(number as u64 * size as u64);
     }
-    let (mut rows, mut deleted) = (0, 0);
+    let (mut rows, mut left_out) = (0, LeftOut::default());
     let mut buffers = Buffers::default();
     for part in 0..scan.parts() {
         match scan.read(part, &mut buffers, |leaf| {
             rows += leaf.rows.len();
             Ok(())
         }) {
-            Ok(n) => deleted += n,
+            Ok(of) => {
+                left_out.deleted += of.deleted;
+                left_out.history += of.history;
+            }
             Err(e) => {
                 bar.suspend(|| say(&e))?;
                 wrong += 1;
@@ -551,9 +609,14 @@ fn check(file: &Path, schema: Option<&Path>) -> Done {
     }
     bar.finish_and_clear();
     say(&format_args!(
-        "{} pages, {} leaves, {rows} rows, {deleted} records marked as deleted; {}",
+        "{} pages, {} leaves, {rows} rows, {}{} records marked as deleted; {}",
         space.pages(),
         scan.leaves().pages.len(),
+        match scan.hides_history() {
+            Some(_) => format!("{} rows of its history, ", left_out.history),
+            None => String::new(),
+        },
+        left_out.deleted,
         if wrong == 0 { "whole".to_string() } else { format!("{wrong} findings") }
     ))?;
     if wrong > 0 { Err(Failed::Told) } else { Ok(()) }

@@ -1,0 +1,22 @@
+-- The same of MariaDB alone. Behind `odd.sql`.
+set sql_mode=''; set time_zone='+00:00';
+drop table if exists capped, versioned, versionedshown, versionedbyid, hashed, hashedkeyless;
+create table versioned (a int primary key, b varchar(10), unique(b)) engine=innodb with system versioning;
+insert into versioned values (1,'one'),(2,'two'),(3,'three');
+delete from versioned where a=2;
+update versioned set b='ONE' where a=1;
+create table versionedshown (a int, b varchar(10), s timestamp(6) generated always as row start, e timestamp(6) generated always as row end, period for system_time(s,e)) engine=innodb with system versioning;
+set timestamp=1700000000.25;
+insert into versionedshown(a,b) values (1,'one'),(2,null),(3,'three');
+set timestamp=1700000001.5;
+delete from versionedshown where a=2;
+update versionedshown set b=null where a=1;
+create table versionedbyid (a int primary key, b varchar(10), s bigint unsigned generated always as row start invisible, e bigint unsigned generated always as row end invisible, period for system_time(s,e)) engine=innodb with system versioning;
+insert into versionedbyid(a,b) values (1,'one'),(2,'two'),(3,'three');
+delete from versionedbyid where a=2;
+update versionedbyid set b='ONE' where a=1;
+create table hashed (a int not null, b text, c varchar(4000), unique(a) using hash, unique(b), unique(c) using hash) engine=innodb;
+insert into hashed values (1,'x','y'),(2,null,null),(3,'z','');
+create table hashedkeyless (a blob, b int not null, unique(a,b), unique(b) using hash) engine=innodb row_format=redundant;
+insert into hashedkeyless values ('x',1),(null,2);
+create table capped engine=innodb as select 12345678901234567890123456789012345678901234567890123456789012345+0 as c1;

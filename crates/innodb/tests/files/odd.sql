@@ -1,0 +1,27 @@
+-- What is stored in a way of its own. Behind `tables.sql`; `computed`, `computedalone` and `parted` are for tests of their own.
+set sql_mode=''; set time_zone='+00:00';
+drop table if exists deep, labels, wide, filled, years, shown, bytelabels, widechars, samepage, searched, computed, computedalone, parted;
+create table deep (id int primary key, a decimal(39,38), b decimal(65,30), c decimal(30,30), d decimal(65,0)) engine=innodb;
+insert into deep values (1,1,1.5,0.25,7),(2,0,0,0,0),(3,-2,-1.5,-0.1,-7);
+create table labels (a enum('a,b','c\0d','\0','','ÿ') character set latin1, s set('','a','\0z') character set latin1, b set('ä','ß') character set latin1) engine=innodb;
+insert into labels values (1,1,1),(2,2,2),(3,3,3),(4,4,0),(5,7,3),(0,0,0);
+create table wide (a enum('','x') character set utf16, b enum('a','','Āÿ','０') character set ucs2, c set('ÿ','Ā') character set utf16le, d set('a','c') character set utf32) engine=innodb;
+insert into wide values (1,1,1,1),(2,2,2,2),(2,3,3,3),(2,4,3,0),(null,null,null,null);
+create table filled (f float zerofill, d double zerofill, de decimal(8,3) zerofill, f2 float(10,3) zerofill, d2 double(20,5) zerofill, de2 decimal(65,30) zerofill, de3 decimal(5) zerofill, b bigint(30) zerofill, i int zerofill) engine=innodb;
+insert into filled values (4.5,6.25,7.5,4.5,6.25,7.5,3,5,7),(1e30,1e-10,99999.999,1234567.891,1e14,12345678901,99999,18446744073709551615,4294967295),(0,0,0,0,0,0,0,0,0);
+create table years (id int primary key, y2 year(2), y4 year(4), y year) engine=innodb;
+insert into years values (1,'70','1970','1970'),(2,'69','2069','2069'),(3,'00',0,0),(4,1901,1901,1901),(5,2155,2155,2155),(6,null,null,null);
+create table shown (a float(20,19), b double(30,29), c float(53,30), d double(47,30), e float(7,0), f double(255,30), g double(10,2), h double(30,17)) engine=innodb;
+insert into shown values (1.2345678901234567890123,3.14159265358979323846264338,1e20,123456789.123456789,1e5,1e200,1.005,0.3),(0.1,0.1,0.1,0.1,0.1,0.1,2.675,1e-17),(-0.3,-2e-29,-1,-0.5,-0.5,-1e-30,-0.001,-0.29999999999999999);
+create table bytelabels (e enum('a','a ') character set binary, s set('x','x ','y') character set binary) engine=innodb;
+insert into bytelabels values ('a','x'),('a ','x ,y');
+create table widechars (a int primary key, b char(255), c char(200) character set utf8mb4, d binary(200), e varchar(128), f char(127), g char(128), h binary(255) not null, i decimal(65,30)) engine=innodb default charset=latin1 row_format=compressed;
+insert into widechars values (1,'x','y','z','e','f','g','h',1.5),(2,null,null,null,null,null,null,'',null);
+create table samepage (a int primary key, b varchar(100), c text) engine=innodb row_format=compressed key_block_size=16;
+insert into samepage values (1,'x',repeat('long ',8000)),(2,null,null);
+create table searched (a int primary key, t text, fulltext(t)) engine=innodb row_format=redundant;
+insert into searched values (1,'x'),(2,null),(3,'y');
+create table computed (a int primary key, b varchar(10), c varchar(30) as (concat(b,'-',a)) virtual, d int as (a*2+1) stored, e int as (a+1) virtual) engine=innodb;
+insert into computed(a,b) values (1,'x'),(2,null);
+create table computedalone (a int as (1) virtual, b date as ('2024-02-29') virtual) engine=innodb;
+insert into computedalone values ();
