@@ -101,16 +101,29 @@ impl Terminal {
 
     /// Draws the next transaction; it happens at `now`, in microseconds since 2000.
     pub fn draw(&mut self, now: i64) -> Type {
-        let r = &mut self.random;
-        let w = self.homes[r.below(self.homes.len() as u64) as usize];
-        let d = r.range(1, DISTRICTS);
-        let which = match r.below(100) {
+        let (w, d) = self.draw_place();
+        let which = match self.random.below(100) {
             0..45 => Type::NewOrder,
             45..88 => Type::Payment,
             88..92 => Type::OrderStatus,
             92..96 => Type::Delivery,
             _ => Type::StockLevel,
         };
+        self.draw_input(which, w, d, now);
+        which
+    }
+    /// Draws the next transaction, which is of this type.
+    pub fn draw_only(&mut self, which: Type, now: i64) {
+        let (w, d) = self.draw_place();
+        self.draw_input(which, w, d, now);
+    }
+    /// A warehouse and a district of it.
+    fn draw_place(&mut self) -> (i64, i64) {
+        let r = &mut self.random;
+        (self.homes[r.below(self.homes.len() as u64) as usize], r.range(1, DISTRICTS))
+    }
+    fn draw_input(&mut self, which: Type, w: i64, d: i64, now: i64) {
+        let r = &mut self.random;
         let another = |r: &mut Random, scale: &Scale| {
             let other = r.range(1, scale.warehouses - 1);
             if other >= w { other + 1 } else { other }
@@ -155,7 +168,6 @@ impl Terminal {
             Type::Delivery => Input::Delivery { w, carrier: r.range(1, 10), now },
             Type::StockLevel => Input::StockLevel { w, d, threshold: r.range(10, 20) },
         };
-        which
     }
 
     /// Runs what was drawn, once. After [`Failure::Retry`] it may be run again.

@@ -1,10 +1,18 @@
-//! A fixed number of calls of each kind on the subscriber table, for a profiler that counts instructions: each kind in a
-//! function whose name begins with `counted_`. `bench/instructions` runs it and divides.
-use ondol::{Batch, Database, OpenOptions, QueryId, Result, Rows, Session, ValueRef};
+//! A fixed number of calls of each kind on the subscriber table, and of TPC-C's New-Order, for a profiler that counts instructions: each kind in a
+//! function whose name begins with `counted_`. `bench/instructions` runs it and divides. What is drawn follows from fixed seeds, and one thread calls.
+use ondol::{Batch, Database, Isolation, OpenOptions, QueryId, Result, Rows, Session, ValueRef};
+use ondol_bench::tpcc::Scale;
+use ondol_bench::tpcc::backend::{Backend, Commit, Failure, Link};
+use ondol_bench::tpcc::ondol::{Durability, Ondol};
+use ondol_bench::tpcc::populate::{POPULATED_US, populate};
+use ondol_bench::tpcc::transactions::{Ended, Terminal, Type};
 
 const ROWS: i64 = 20_000;
 const CALLS: usize = 2_000;
 const BATCH: usize = 50;
+const ORDERS: usize = 500;
+/// So small that populating it takes a moment under the profiler; what a New-Order does is the same.
+const SCALE: Scale = Scale { warehouses: 1, items: 1_000, customers: 30 };
 
 const SCHEMA: &str = "
     CREATE TABLE customer (service_mgmt_num bigint NOT NULL, service_num integer NOT NULL, registration_num bigint,
@@ -70,9 +78,53 @@ fn all_of(keys: &[impl AsRef<[ValueRef<'static>]>]) -> Vec<&[ValueRef<'static>]>
     keys.iter().map(|k| k.as_ref()).collect()
 }
 
-fn main() -> Result<()> {
+fn main() -> ondol_bench::Result<()> {
     let folder = ondol::TempFolder::new()?;
-    let db: Database = OpenOptions::new().checkpoint_interval_s(1 << 30).open(folder.path())?;
+    subscribers(&open(&folder, "subscribers")?)?;
+    new_orders(open(&folder, "tpcc")?)
+}
+
+/// A database that begins no checkpoint by itself.
+fn open(folder: &ondol::TempFolder, name: &str) -> Result<Database> {
+    OpenOptions::new().checkpoint_interval_s(1 << 30).open(folder.path().join(name))
+}
+
+/// New-Orders, their commits asynchronous; gives how many were committed, and the last commit's number.
+fn order(link: &mut dyn Link, terminal: &mut Terminal, n: usize) -> ondol_bench::Result<(usize, u64)> {
+    let (mut committed, mut last) = (0, 0);
+    for i in 0..n {
+        terminal.draw_only(Type::NewOrder, POPULATED_US + 1_000_000 * (i as i64 + 1));
+        match terminal.run(link) {
+            Ok(Ended::Committed { commit, .. }) => {
+                committed += 1;
+                if let Commit::Pending(number) = commit {
+                    last = number;
+                }
+            }
+            Ok(Ended::RolledBack) => {}
+            Err(Failure::Retry) => return Err("a New-Order met another, of which there is none".into()),
+            Err(Failure::Fatal(e)) => return Err(e),
+        }
+    }
+    Ok((committed, last))
+}
+
+fn new_orders(db: Database) -> ondol_bench::Result<()> {
+    let side = Ondol { db, durability: Durability::Asynchronous, isolation: Isolation::RepeatableRead };
+    populate(&side, &SCALE)?;
+    side.connect(&mut |link| {
+        let mut terminal = Terminal::new(SCALE, 1, 0, 1);
+        // These let everything grow.
+        let (_, last) = order(link, &mut terminal, ORDERS / 5)?;
+        link.wait(last)?;
+        let (committed, last) = part!(counted_new_order, ORDERS, || order(link, &mut terminal, ORDERS))?;
+        // One in a hundred is rolled back, as the standard wants it.
+        assert!((ORDERS * 97 / 100..ORDERS).contains(&committed), "{committed} of {ORDERS}");
+        link.wait(last)
+    })
+}
+
+fn subscribers(db: &Database) -> Result<()> {
     let mut session = db.session();
     session.execute(SCHEMA)?;
     let (q1, q3, q4) = (session.query_id("q1")?, session.query_id("q3")?, session.query_id("q4")?);
