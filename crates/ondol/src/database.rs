@@ -39,7 +39,8 @@ impl OpenOptions {
         self.0.create = yes;
         self
     }
-    /// Bytes that data, indexes, versions, transactions, and what statements need (parameters, plans, intermediate rows and values) may take together. A statement that would take more is
+    /// Bytes that data, indexes, versions, transactions, and what statements need (parameters, plans, intermediate rows and values,
+    /// and the result until it is the caller's) may take together. A statement that would take more is
     /// refused with SQLSTATE 53200; what is there stays readable and removable.
     pub fn memory_limit(mut self, bytes: usize) -> Self {
         self.0.memory_limit = bytes;

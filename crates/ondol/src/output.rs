@@ -1,6 +1,6 @@
 //! Where the outcomes of statements go.
 use crate::rows::{Column, Iter, Row, Rows};
-use ondol_engine::Token;
+use ondol_engine::{Charge, Token};
 use ondol_types::{SqlError, SqlResult, sqlstate};
 use std::io::{Read, Write};
 use std::sync::Arc;
@@ -116,11 +116,27 @@ fn count_of(tag: &str) -> u64 {
     tag.rsplit(' ').next().and_then(|n| n.parse().ok()).unwrap_or(0)
 }
 
-/// Gathers outcomes.
+/// Rows are charged in such steps.
+const STEP: usize = 256 << 10;
+
+/// Gathers outcomes. Rows count against the memory limit until they are the caller's.
 #[derive(Default)]
 pub(crate) struct Gather {
     pub outcomes: Vec<Outcome>,
     rows: Option<Rows>,
+    charge: Option<Charge>,
+    /// Bytes of the rows of earlier outcomes.
+    before: usize,
+}
+
+impl Gather {
+    pub fn charged(charge: Charge) -> Gather {
+        Gather { charge: Some(charge), ..Gather::default() }
+    }
+    #[cold]
+    fn grow(&mut self, bytes: usize) -> SqlResult<()> {
+        self.charge.as_mut().map_or(Ok(()), |c| c.resize(bytes.next_multiple_of(STEP)))
+    }
 }
 
 impl Output for Gather {
@@ -129,7 +145,13 @@ impl Output for Gather {
         Ok(())
     }
     fn row(&mut self, row: Row<'_>) -> SqlResult<()> {
-        self.rows.as_mut().map_or(Ok(()), |r| r.append(row))
+        let Some(rows) = &mut self.rows else { return Ok(()) };
+        rows.append(row)?;
+        let bytes = self.before + rows.bytes();
+        if bytes > STEP && self.charge.as_ref().is_some_and(|c| c.bytes() < bytes) {
+            self.grow(bytes)?
+        }
+        Ok(())
     }
     fn done(&mut self, tag: &str, token: Option<Token>) -> SqlResult<()> {
         self.outcomes.push(Outcome {
@@ -138,6 +160,7 @@ impl Output for Gather {
             rows: self.rows.take(),
             token,
         });
+        self.before += self.outcomes.last().and_then(|o| o.rows.as_ref()).map_or(0, Rows::bytes);
         Ok(())
     }
 }

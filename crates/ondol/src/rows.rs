@@ -54,6 +54,10 @@ impl Rows {
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
+    /// Bytes that the rows take.
+    pub(crate) fn bytes(&self) -> usize {
+        self.rows.bytes()
+    }
     /// Forgets the rows, keeps the memory.
     #[inline]
     pub fn clear(&mut self) {

@@ -164,7 +164,7 @@ impl Session {
     /// # }
     /// ```
     pub fn execute(&mut self, sql: &str) -> SqlResult<Vec<Outcome>> {
-        let mut gather = Gather::default();
+        let mut gather = Gather::charged(self.connection.charge());
         for statement in split::split(sql) {
             self.run(&statement, &[], &mut gather)?;
         }
@@ -194,7 +194,7 @@ impl Session {
     /// # }
     /// ```
     pub fn query(&mut self, sql: &str, params: &[Value]) -> SqlResult<Outcome> {
-        let mut gather = Gather::default();
+        let mut gather = Gather::charged(self.connection.charge());
         self.run(sql, params, &mut gather)?;
         Ok(gather.outcomes.pop().unwrap_or_default())
     }
@@ -255,7 +255,7 @@ impl Session {
 
     /// Runs a prepared statement, as [`Session::query`] does.
     pub fn execute_prepared(&mut self, prepared: &mut Prepared, params: &[Value]) -> SqlResult<Outcome> {
-        let mut gather = Gather::default();
+        let mut gather = Gather::charged(self.connection.charge());
         let (text, types) = (prepared.text.clone(), std::mem::take(&mut prepared.types));
         let done = self.run_typed(&text, &types, params, &mut gather);
         prepared.types = types;

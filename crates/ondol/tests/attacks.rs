@@ -3,12 +3,13 @@
 //! The memory that is looked at is what the process has allocated, as an allocator that counts says, so nothing here depends on the
 //! machine. What libpg_query allocates is not among it. Tests run one at a time, since the count is the process's.
 //!
-//! `ONDOL_ATTACKS=long` makes sizes larger and lists longer.
+//! `ONDOL_ATTACKS=long` makes sizes larger and lists longer, `ONDOL_ATTACK=NAME` takes one form of statement.
 #![allow(unsafe_code, reason = "an allocator that counts is unsafe to implement")]
 use ondol::{Database, OpenOptions, Session, TempFolder, Value};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard};
+use std::time::{Duration, Instant};
 
 struct Counting;
 
@@ -265,6 +266,319 @@ fn a_text_that_memory_is_too_small_for_is_not_parsed() {
         assert!(peak < if small { LIMIT } else { SLACK }, "{name} takes {peak}");
         assert!(left < 2 * SLACK, "{name} leaves {left}");
     }
+}
+
+/// A result is the caller's when it is complete; until then it counts.
+#[test]
+fn a_result_counts_while_it_is_gathered() {
+    let (_alone, _folder, db) = open();
+    let mut s = db.session();
+    let rows = |n: usize| format!("SELECT n, repeat('x', 1000) FROM generate_series(1, {n}) n");
+    let (refused, peak, left) = bytes(|| s.query(&rows(200_000), &[]).map_err(|e| e.sqlstate()));
+    assert_eq!(refused.err(), Some("53200"));
+    // A vector grows to its double.
+    assert!(peak < 2 * LIMIT && left < SLACK, "takes {peak}, leaves {left}");
+    assert_eq!(s.query(&rows(20_000), &[]).unwrap().len(), 20_000);
+    let both = format!("{}; {}", rows(35_000), rows(35_000));
+    assert_eq!(s.execute(&both).unwrap_err().sqlstate(), "53200");
+    let mut n = 0;
+    s.for_each(&rows(200_000), &[], |_| {
+        n += 1;
+        Ok(())
+    })
+    .unwrap();
+    assert_eq!(n, 200_000);
+}
+
+/// Sessions that run large things at a time, and after one another: together they stay below the limit.
+#[test]
+fn many_sessions_stay_below_the_limit() {
+    let (_alone, _folder, db) = open();
+    let (states, peak, left) = bytes(|| {
+        let threads: Vec<_> = (0..6)
+            .map(|n| {
+                let db = db.clone();
+                std::thread::spawn(move || {
+                    let mut s = db.session();
+                    let mut states = vec![];
+                    for turn in 0..4 {
+                        let bytes = (n + turn + 1) * 3 * MIB;
+                        states.push(state(&mut s, &format!("SELECT length(repeat('x', {bytes}))"), &[]));
+                        let rows = (n + turn + 1) * 40_000;
+                        states.push(state(
+                            &mut s,
+                            &format!(
+                                "SELECT count(*) FROM (SELECT DISTINCT n FROM generate_series(1, {rows}) n) s"
+                            ),
+                            &[],
+                        ));
+                    }
+                    states
+                })
+            })
+            .collect();
+        threads.into_iter().flat_map(|t| t.join().unwrap()).collect::<Vec<_>>()
+    });
+    assert!(states.iter().all(|s| matches!(*s, "" | "53200")), "{states:?}");
+    assert!(states.contains(&""), "all were refused");
+    // A vector grows to its double.
+    assert!(peak < 2 * LIMIT && left < SLACK, "takes {peak}, leaves {left}");
+}
+
+type Form = (&'static str, usize, fn(&mut Session, usize) -> &'static str);
+
+fn joined(n: usize, each: impl Fn(usize) -> String, by: &str) -> String {
+    (0..n).map(each).collect::<Vec<_>>().join(by)
+}
+
+/// Runs what a form has made, in a transaction that is rolled back.
+fn run(s: &mut Session, sql: &str) -> &'static str {
+    let done = state(s, "BEGIN", &[]);
+    assert_eq!(done, "");
+    // A text of its own, so that it is planned each time.
+    static TURN: AtomicUsize = AtomicUsize::new(0);
+    let sql = format!("{sql} -- {}", TURN.fetch_add(1, Relaxed));
+    let done = s.execute(&sql).map_or_else(|e| e.sqlstate(), |_| "");
+    s.rollback();
+    done
+}
+
+/// Statements of growing size, with the size to begin with.
+const FORMS: &[Form] = &[
+    ("brackets", 20_000, |s, n| run(s, &format!("SELECT {}1{}", "(".repeat(n), ")".repeat(n)))),
+    ("nested calls", 20_000, |s, n| run(s, &format!("SELECT {}1{}", "abs(".repeat(n), ")".repeat(n)))),
+    ("NOT", 20_000, |s, n| run(s, &format!("SELECT {} true", "NOT ".repeat(n)))),
+    ("signs", 20_000, |s, n| run(s, &format!("SELECT {}1", "- ".repeat(n)))),
+    ("a sum", 20_000, |s, n| run(s, &format!("SELECT {}1", "1+".repeat(n)))),
+    ("concatenations", 20_000, |s, n| run(s, &format!("SELECT {}'a'", "'a'||".repeat(n)))),
+    ("nested subqueries", 5000, |s, n| run(s, &format!("SELECT {}1{}", "(SELECT ".repeat(n), ")".repeat(n)))),
+    ("nested CASE", 5000, |s, n| {
+        run(s, &format!("SELECT {}1{}", "CASE WHEN true THEN ".repeat(n), " END".repeat(n)))
+    }),
+    ("derived tables", 5000, |s, n| {
+        run(s, &format!("{}SELECT 1{}", "SELECT * FROM (".repeat(n), ") x".repeat(n)))
+    }),
+    ("brackets never closed", 20_000, |s, n| run(s, &format!("SELECT {}", "(".repeat(n)))),
+    ("UNION ALL", 2000, |s, n| run(s, &joined(n, |i| format!("SELECT {i}"), " UNION ALL "))),
+    ("joins", 1000, |s, n| {
+        run(
+            s,
+            &format!(
+                "SELECT count(*) FROM t t0 {}",
+                joined(n, |i| format!("JOIN t x{i} ON x{i}.a = t0.a"), " ")
+            ),
+        )
+    }),
+    ("a list of tables", 1000, |s, n| {
+        run(s, &format!("SELECT 1 FROM {}", joined(n, |i| format!("t x{i}"), ",")))
+    }),
+    ("WITH", 500, |s, n| {
+        run(s, &format!("WITH {} SELECT 1 FROM a1", joined(n, |i| format!("a{i} AS (SELECT {i})"), ",")))
+    }),
+    ("WITH of one another", 500, |s, n| {
+        let each = |i| format!("a{} AS (SELECT * FROM a{i})", i + 1);
+        run(s, &format!("WITH a0 AS (SELECT 1), {} SELECT 1 FROM a{n}", joined(n, each, ",")))
+    }),
+    ("WITH that doubles", 10, |s, n| {
+        let each = |i| format!("a{} AS (SELECT x.q FROM a{i} x, a{i} y)", i + 1);
+        run(s, &format!("WITH a0 AS (SELECT 1 q), {} SELECT 1 FROM a{n}", joined(n, each, ",")))
+    }),
+    ("targets", 200, |s, n| run(s, &format!("SELECT {} FROM t", joined(n, |i| format!("a + {i}"), ",")))),
+    ("aggregates", 200, |s, n| {
+        run(s, &format!("SELECT {} FROM t", joined(n, |i| format!("sum(a + {i})"), ",")))
+    }),
+    ("GROUP BY", 200, |s, n| {
+        run(s, &format!("SELECT count(*) FROM t GROUP BY {}", joined(n, |i| format!("a + {i}"), ",")))
+    }),
+    ("ORDER BY", 200, |s, n| {
+        run(s, &format!("SELECT a FROM t ORDER BY {}", joined(n, |i| format!("a + {i}"), ",")))
+    }),
+    ("DISTINCT", 200, |s, n| {
+        run(s, &format!("SELECT DISTINCT {} FROM t", joined(n, |i| format!("a + {i}"), ",")))
+    }),
+    ("subqueries", 200, |s, n| run(s, &format!("SELECT {}", joined(n, |i| format!("(SELECT {i})"), ",")))),
+    ("EXISTS", 200, |s, n| {
+        run(
+            s,
+            &format!(
+                "SELECT 1 WHERE {}",
+                joined(n, |i| format!("EXISTS (SELECT 1 FROM t WHERE a = {i})"), " OR ")
+            ),
+        )
+    }),
+    ("BETWEEN", 2000, |s, n| {
+        run(s, &format!("SELECT a FROM t WHERE {}", joined(n, |i| format!("a BETWEEN {i} AND 7"), " OR ")))
+    }),
+    ("LIKE", 2000, |s, n| {
+        run(s, &format!("SELECT a FROM t WHERE {}", joined(n, |i| format!("b LIKE '%{i}'"), " OR ")))
+    }),
+    ("GREATEST", 2000, |s, n| run(s, &format!("SELECT greatest({})", joined(n, |i| i.to_string(), ",")))),
+    ("concat", 2000, |s, n| run(s, &format!("SELECT concat({})", joined(n, |i| format!("'{i}'"), ",")))),
+    ("columns of a table", 200, |s, n| {
+        run(s, &format!("CREATE TABLE x ({})", joined(n, |i| format!("c{i} integer"), ",")))
+    }),
+    ("constraints", 50, |s, n| {
+        run(s, &format!("CREATE TABLE x (a integer, {})", joined(n, |_| "UNIQUE (a)".into(), ",")))
+    }),
+    ("columns of an index", 100, |s, n| {
+        run(s, &format!("CREATE INDEX i ON t ({})", joined(n, |_| "a".into(), ",")))
+    }),
+    ("tables dropped", 1000, |s, n| {
+        run(s, &format!("DROP TABLE IF EXISTS {}", joined(n, |i| format!("none{i}"), ",")))
+    }),
+    ("arguments of a function", 500, |s, n| {
+        run(
+            s,
+            &format!(
+                "CREATE FUNCTION f({}) RETURNS integer LANGUAGE sql AS 'SELECT 1'",
+                joined(n, |_| "integer".into(), ",")
+            ),
+        )
+    }),
+    ("a function's body", 2000, |s, n| {
+        run(
+            s,
+            &format!(
+                "CREATE FUNCTION f() RETURNS bigint LANGUAGE sql AS 'SELECT count(*) FROM t WHERE {}'",
+                joined(n, |i| format!("a = {i}"), " OR ")
+            ),
+        )
+    }),
+    ("SET of columns", 500, |s, n| run(s, &format!("UPDATE t SET {}", joined(n, |_| "b = 'x'".into(), ",")))),
+    ("a setting", 100_000, |s, n| run(s, &format!("SET application_name = '{}'", "x".repeat(n)))),
+    ("arguments of EXECUTE", 2000, |s, n| {
+        let types = joined(n, |_| "integer".into(), ",");
+        let sum = joined(n, |i| format!("${}", i + 1), ",");
+        let prepare = format!("PREPARE p({types}) AS SELECT 1 WHERE 1 IN ({sum})");
+        let done = run(s, &format!("{prepare}; EXECUTE p({})", joined(n, |i| i.to_string(), ",")));
+        s.execute("DEALLOCATE ALL").unwrap();
+        done
+    }),
+    ("statements", 500, |s, n| run(s, &joined(n, |_| "SELECT 1".into(), ";"))),
+    ("EXPLAIN", 2000, |s, n| {
+        run(s, &format!("EXPLAIN SELECT a FROM t WHERE {}", joined(n, |i| format!("a <> {i}"), " AND ")))
+    }),
+    ("savepoints", 500, |s, n| run(s, &joined(n, |i| format!("SAVEPOINT s{i}"), ";"))),
+    ("a name", 100_000, |s, n| run(s, &format!("SELECT \"{}\"", "x".repeat(n)))),
+    ("a qualified name", 2000, |s, n| run(s, &format!("SELECT {}", joined(n, |_| "x".into(), ".")))),
+    ("a text", 1_000_000, |s, n| run(s, &format!("SELECT '{}'", "x".repeat(n)))),
+    ("quotes", 300_000, |s, n| run(s, &format!("SELECT '{}'", "''".repeat(n)))),
+    ("escapes", 300_000, |s, n| run(s, &format!("SELECT E'{}'", "\\n".repeat(n)))),
+    ("dollars", 300_000, |s, n| run(s, &format!("SELECT $x${}$x$", "$y$".repeat(n)))),
+    ("dollars never closed", 100_000, |s, n| run(s, &format!("SELECT $x${}", "$y$".repeat(n)))),
+    ("comments", 100_000, |s, n| run(s, &format!("SELECT 1 {}", "/* x */".repeat(n)))),
+    ("nested comments", 100_000, |s, n| run(s, &format!("SELECT 1 {}{}", "/*".repeat(n), "*/".repeat(n)))),
+    ("blanks", 1_000_000, |s, n| run(s, &format!("SELECT {}1", " ".repeat(n)))),
+    ("a number", 10_000, |s, n| run(s, &format!("SELECT {}", "9".repeat(n)))),
+    ("a fraction", 2000, |s, n| run(s, &format!("SELECT 0.{}", "9".repeat(n)))),
+    ("a number's text", 10_000, |s, n| run(s, &format!("SELECT '{}'::numeric", "9".repeat(n)))),
+    ("a bytea", 300_000, |s, n| run(s, &format!("SELECT '\\x{}'::bytea", "ab".repeat(n)))),
+    ("a date", 100_000, |s, n| run(s, &format!("SELECT '{}'::date", "2020-01-01 ".repeat(n)))),
+    ("a syntax error at the end", 2000, |s, n| {
+        run(s, &format!("SELECT a FROM t WHERE {} )", joined(n, |i| format!("a = {i}"), " OR ")))
+    }),
+    ("an error that repeats", 2000, |s, n| {
+        run(s, &format!("SELECT {} , , 1", joined(n, |_| "1".into(), ",")))
+    }),
+    ("a text parameter", MIB, |s, n| state(s, "SELECT length($1)", &[Value::Text("x".repeat(n))])),
+    ("a bytea parameter", MIB, |s, n| state(s, "SELECT length($1::bytea)", &[Value::Bytea(vec![7; n])])),
+    ("a text that is a bytea", MIB, |s, n| {
+        state(s, "SELECT length($1::bytea)", &[Value::Text("x".repeat(n))])
+    }),
+    ("parameters", 2000, |s, n| {
+        let params: Vec<Value> = (0..n as i32).map(Value::Int4).collect();
+        state(
+            s,
+            &format!("INSERT INTO t VALUES {}", joined(n, |i| format!("(${}, '')", i + 1), ",")),
+            &params,
+        )
+    }),
+    ("rows of COPY", 5000, |s, n| {
+        let copied = s.copy_in("COPY t FROM STDIN", "1\tx\n".repeat(n).as_bytes(), |_| {});
+        let done = copied.map_or_else(|e| e.sqlstate(), |_| "");
+        s.execute("TRUNCATE t").unwrap();
+        done
+    }),
+    ("a line of COPY", MIB, |s, n| {
+        let line = format!("1\t{}\n", "x".repeat(n));
+        s.copy_in("COPY t FROM STDIN", line.as_bytes(), |_| {}).map_or_else(|e| e.sqlstate(), |_| "")
+    }),
+    ("columns of COPY", 100_000, |s, n| {
+        s.copy_in("COPY t FROM STDIN", "1\t".repeat(n).as_bytes(), |_| {})
+            .map_or_else(|e| e.sqlstate(), |_| "")
+    }),
+    ("a quoted value of COPY", 300_000, |s, n| {
+        let line = format!("1,\"{}\n", "\"\"".repeat(n));
+        s.copy_in("COPY t FROM STDIN (FORMAT csv)", line.as_bytes(), |_| {})
+            .map_or_else(|e| e.sqlstate(), |_| "")
+    }),
+    ("rows that are given", 5000, |s, n| {
+        let sql = format!("SELECT n, 'x' FROM generate_series(1, {n}) n");
+        s.query(&sql, &[]).map_or_else(|e| e.sqlstate(), |_| "")
+    }),
+    ("rows that are changed", 2000, |s, n| {
+        run(
+            s,
+            &format!(
+                "INSERT INTO t SELECT n, 'x' FROM generate_series(1, {n}) n; UPDATE t SET a = a + 1; DELETE FROM t WHERE a > 5"
+            ),
+        )
+    }),
+    ("a running concatenation", 20_000, |s, n| {
+        run(s, &format!("SELECT string_agg(n::text, ',') FROM generate_series(1, {n}) n"))
+    }),
+];
+
+/// SQLSTATEs of what is too large or too deep, or no value.
+const TOO_MUCH: &[&str] = &[
+    "", "53200", "54000", "54001", "54011", "54023", "0A000", "22003", "22001", "22007", "22008", "22P04",
+    "42601", "42622", "42703", "42701", "42P13", "42702", "42P01", "3F000", "08P01", "42712",
+];
+
+/// With eight times the size, a form takes about eight times the time and the memory, or is refused.
+#[test]
+fn time_and_memory_grow_with_the_size_and_no_faster() {
+    const TIMES: usize = 8;
+    /// So short that it tells nothing.
+    const SHORT: Duration = Duration::from_millis(150);
+    let (_alone, folder, _db) = open();
+    let db = OpenOptions::new().memory_limit(1 << 30).open(folder.path().join("large")).unwrap();
+    let mut s = db.session();
+    s.execute("SET synchronous_commit = off; CREATE TABLE t (a integer, b text)").unwrap();
+    let mut wrong = vec![];
+    let only = std::env::var("ONDOL_ATTACK").ok();
+    for (name, n, form) in FORMS.iter().filter(|f| only.as_ref().is_none_or(|o| o == f.0)) {
+        let n = if long() { *n * 4 } else { *n };
+        let mut measured = |n: usize| {
+            let mut best = Duration::MAX;
+            let (mut peak, mut done) = (0, "");
+            for _ in 0..3 {
+                let begun = Instant::now();
+                (done, peak, _) = bytes(|| form(&mut s, n));
+                best = best.min(begun.elapsed());
+                if best > SHORT * 4 {
+                    break;
+                }
+            }
+            (done, best, peak)
+        };
+        let ((first, few, some), (then, many, more)) = (measured(n), measured(n * TIMES));
+        if std::env::var_os("ONDOL_ATTACKS").is_some() {
+            println!("{name}: {n} {first:?} {few:?} {some}, {} {then:?} {many:?} {more}", n * TIMES);
+        }
+        let refused = |state: &str| !TOO_MUCH.contains(&state);
+        if refused(first) || refused(then) {
+            wrong.push(format!("{name}: {first} for {n}, {then} for {}", n * TIMES))
+        }
+        // Quadratic is sixty-four times as much; what is short tells nothing.
+        if many > SHORT && many > few * 4 * TIMES as u32 {
+            wrong.push(format!("{name}: {few:?} for {n}, {many:?} for {}", n * TIMES))
+        }
+        if more > MIB && more > some * 2 * TIMES + MIB {
+            wrong.push(format!("{name}: {some} bytes for {n}, {more} for {}", n * TIMES))
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 #[cfg(all(target_os = "linux", target_env = "gnu"))]

@@ -6,6 +6,9 @@
 //! 3. A text whose tree could be nested more than [`MAX_NESTING`] levels is refused before the C library sees it:
 //!    serialising, decoding, binding and planning recurse, and a stack overflow ends the process.
 //!
+//! 4. The library sees blanks for comments between `/*` and `*/`: its scanner looks through the rest of the signs that stand together
+//!    at each `/*` of a nested one, which takes the square of their number.
+//!
 //! The library gives an error's text but not its place. [`locate`] finds it: the message quotes the offending
 //! token, and of several places where that token stands, the right one is the first whose prefix of the text
 //! fails in the same way (an LR parser reads no further than the token it objects to). Errors that quote no
@@ -20,6 +23,7 @@ pub use pg_query::protobuf as tree;
 
 use ondol_base::sync::OneAtATime;
 use ondol_types::{SqlError, SqlResult, sqlstate};
+use std::borrow::Cow;
 use tree::node::Node as Kind;
 
 /// Levels of nesting that a statement may have; see invariant 3.
@@ -95,11 +99,12 @@ pub fn parse(sql: &str) -> SqlResult<Vec<Raw>> {
         return Err(SqlError::new("54001", "stack depth limit exceeded")
             .hint(format!("A statement may be nested {MAX_NESTING} levels deep.")));
     }
-    let text = dialect::adapt(sql).map_err(|junk| first_error(sql, &junk))?;
+    let blanked = without_comments(sql)?;
+    let text = dialect::adapt(&blanked).map_err(|junk| first_error(&blanked, &junk))?;
     let parsed = LIBRARY.run(|| pg_query::parse(&text, 0));
     let tree = match parsed {
         Ok(result) => result.protobuf,
-        Err(pg_query::Error::Parse(message)) => return Err(located(sql, message)),
+        Err(pg_query::Error::Parse(message)) => return Err(located(&blanked, message)),
         Err(e) => return Err(SqlError::new(sqlstate::INTERNAL_ERROR, e.to_string())),
     };
     let mut statements = Vec::with_capacity(tree.stmts.len());
@@ -129,6 +134,42 @@ fn first_error(sql: &str, junk: &dialect::Junk) -> SqlError {
         Err(pg_query::Error::Parse(m)) if !m.ends_with(" at end of input") => located(before, m),
         _ => junk.error(sql),
     }
+}
+
+/// The text with blanks for what stands between two tokens with a comment of the long kind (4), newlines too: two strings with such a
+/// comment between them are not one.
+fn without_comments(sql: &str) -> SqlResult<Cow<'_, str>> {
+    /// Of an unfinished comment, bytes that the library may look at.
+    const OPEN: usize = 4 << 10;
+    if !sql.contains("/*") {
+        return Ok(Cow::Borrowed(sql));
+    }
+    let mut blanked = String::with_capacity(sql.len());
+    let mut tokens = lexer::Tokens::new(sql);
+    let mut copied = 0;
+    let mut pass = |from: usize, to: usize| {
+        let gap = &sql[copied..from];
+        match gap.contains("/*") {
+            true => blanked.extend(std::iter::repeat_n(' ', gap.len())),
+            false => blanked.push_str(gap),
+        }
+        blanked.push_str(&sql[from..to]);
+        copied = to
+    };
+    let mut end = 0;
+    for t in &mut tokens {
+        pass(t.start, t.end);
+        end = t.end
+    }
+    if tokens.unfinished == Some(lexer::Unfinished::Comment) {
+        if sql.len() - end > OPEN {
+            return Err(SqlError::new(sqlstate::SYNTAX_ERROR, "unterminated /* comment").at(end));
+        }
+        pass(end, sql.len());
+    } else {
+        pass(sql.len(), sql.len());
+    }
+    Ok(Cow::Owned(blanked))
 }
 
 /// An expression of a parse tree as text that parses to it again.
@@ -223,6 +264,23 @@ mod tests {
         let texts: Vec<&str> = raws.iter().map(|r| &sql[r.start..r.end]).collect();
         assert_eq!(texts, ["select 1", "select 'é;'"]);
         assert!(parse("  ; -- nothing\n ;").unwrap().is_empty());
+    }
+
+    #[test]
+    fn comments_are_blanks() {
+        let sql = "select /* é /* ; */ */ 1 + /*+/*+*/*/-2 -- /* no\n , 'a /* b */'";
+        let blanked = without_comments(sql).unwrap();
+        assert_eq!(blanked, "select                 1 +          -2              , 'a /* b */'");
+        assert_eq!(blanked.len(), sql.len());
+        assert_eq!(error_at("select /* x */ 1 /* ) */ ) ").1, Some(25));
+        assert_eq!(error_at("select 'a' /* x */\n 'b'").2, "42601");
+        assert_eq!(error_at("select 1 /* x").0, "unterminated /* comment at or near \"/* x\"");
+        // These took hours.
+        let many = 1_000_000;
+        assert_eq!(parse(&format!("select 1 {}{}", "/*".repeat(many), "*/".repeat(many))).unwrap().len(), 1);
+        let open = error_at(&format!("select 1 {}", "/*".repeat(many)));
+        assert_eq!((open.0.as_str(), open.1), ("unterminated /* comment", Some(8)));
+        assert_eq!(error_at(&format!("select 1 {}1", "+-".repeat(many))).2, "54001");
     }
 
     #[test]

@@ -284,7 +284,10 @@ pub fn nesting(sql: &str) -> usize {
         }
         let Some(level) = levels.last_mut() else { break };
         match t.kind {
-            TokenKind::Operator => level.operators += 1,
+            // Signs at the end may be operators of their own.
+            TokenKind::Operator => {
+                level.operators += text.len() - text.trim_end_matches(['+', '-']).len().min(text.len() - 1)
+            }
             TokenKind::Mark(b':') => level.operators += 1,
             TokenKind::Mark(b',') => level.end_segment(),
             TokenKind::Mark(b';') => {
