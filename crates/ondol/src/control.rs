@@ -90,8 +90,18 @@ impl Session {
         Ok(())
     }
 
-    /// COMMIT: the tag says ROLLBACK when the transaction had failed.
-    pub(crate) fn end_transaction(&mut self, out: &mut dyn Output) -> SqlResult<()> {
+    /// The open transaction's mode.
+    fn mode(&self) -> (Option<IsolationLevel>, Option<Access>) {
+        let level = IsolationLevel::of_name(self.settings.get("transaction_isolation"));
+        (level, self.connection.transaction_access())
+    }
+
+    /// COMMIT: the tag says ROLLBACK when the transaction had failed. AND CHAIN starts another, unless the commit is refused.
+    pub(crate) fn end_transaction(&mut self, chain: bool, out: &mut dyn Output) -> SqlResult<()> {
+        if chain && !self.connection.in_transaction() {
+            return Err(outside("COMMIT AND CHAIN"));
+        }
+        let mode = self.mode();
         if !self.connection.in_transaction() {
             self.warn(sqlstate::NO_ACTIVE_SQL_TRANSACTION, "there is no transaction in progress");
             return out.done("COMMIT", None);
@@ -105,6 +115,9 @@ impl Session {
                 } else {
                     self.settings_committed()
                 }
+                if chain {
+                    self.start_transaction(mode.0, mode.1)?
+                }
                 out.done(if failed { "ROLLBACK" } else { "COMMIT" }, token)
             }
             Err(e) => {
@@ -114,13 +127,20 @@ impl Session {
         }
     }
 
-    pub(crate) fn undo_transaction(&mut self) {
+    pub(crate) fn undo_transaction(&mut self, chain: bool) -> SqlResult<()> {
         if self.connection.in_transaction() {
+            let mode = self.mode();
             self.connection.rollback();
             self.settings_rolled_back();
+            if chain {
+                self.start_transaction(mode.0, mode.1)?
+            }
+        } else if chain {
+            return Err(outside("ROLLBACK AND CHAIN"));
         } else {
             self.warn(sqlstate::NO_ACTIVE_SQL_TRANSACTION, "there is no transaction in progress");
         }
+        Ok(())
     }
 
     /// Refuses a statement that writes where only reading is allowed.

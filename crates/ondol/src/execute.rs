@@ -68,9 +68,9 @@ impl Session {
                 self.set_transaction(*isolation, *access, *session)?;
                 out.done("SET", None)
             }
-            Statement::Commit => self.end_transaction(out),
-            Statement::Rollback => {
-                self.undo_transaction();
+            Statement::Commit { chain } => self.end_transaction(*chain, out),
+            Statement::Rollback { chain } => {
+                self.undo_transaction(*chain)?;
                 out.done("ROLLBACK", None)
             }
             Statement::Savepoint(name) => {

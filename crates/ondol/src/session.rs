@@ -336,7 +336,7 @@ impl Session {
     /// Commits; durable when this returns, unless `synchronous_commit` is off. The token names the commit, if anything was written.
     pub fn commit(&mut self) -> SqlResult<Option<Token>> {
         let mut gather = Gather::default();
-        self.end_transaction(&mut gather)?;
+        self.end_transaction(false, &mut gather)?;
         match gather.outcomes.pop() {
             Some(o) if o.tag == "ROLLBACK" => Err(SqlError::new(
                 sqlstate::IN_FAILED_SQL_TRANSACTION,
@@ -387,7 +387,7 @@ impl Session {
 
     pub fn rollback(&mut self) {
         if self.connection.in_transaction() {
-            self.undo_transaction()
+            self.drop_transaction()
         }
     }
     pub fn savepoint(&mut self, name: &str) -> SqlResult<()> {

@@ -399,8 +399,13 @@ pub enum Statement {
         access: Option<Access>,
         session: bool,
     },
-    Commit,
-    Rollback,
+    /// `chain`: another of the same mode follows.
+    Commit {
+        chain: bool,
+    },
+    Rollback {
+        chain: bool,
+    },
     Savepoint(String),
     Release(String),
     RollbackTo(String),

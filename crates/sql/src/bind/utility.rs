@@ -3,8 +3,7 @@
 use super::ddl::upper_words;
 use super::scope::Clause;
 use super::tree::{
-    at, at_expr, const_text, kind, need, option_bool, option_text, options, refuse, refuse_at, unexpected,
-    variant,
+    at, at_expr, const_text, kind, need, option_bool, option_text, options, refuse_at, unexpected, variant,
 };
 use super::types::bind_type;
 use super::{Binder, accepted, coerce, name_of};
@@ -78,15 +77,14 @@ impl<'a> Binder<'a> {
     }
 
     fn transaction(&mut self, s: &'a tree::TransactionStmt) -> SqlResult<Statement> {
-        refuse(s.chain, "AND CHAIN")?;
         let name = || s.savepoint_name.clone();
         Ok(match s.kind() {
             TransactionStmtKind::TransStmtBegin | TransactionStmtKind::TransStmtStart => {
                 let (isolation, access) = transaction_modes(&s.options)?;
                 Statement::Begin { isolation, access }
             }
-            TransactionStmtKind::TransStmtCommit => Statement::Commit,
-            TransactionStmtKind::TransStmtRollback => Statement::Rollback,
+            TransactionStmtKind::TransStmtCommit => Statement::Commit { chain: s.chain },
+            TransactionStmtKind::TransStmtRollback => Statement::Rollback { chain: s.chain },
             TransactionStmtKind::TransStmtSavepoint => Statement::Savepoint(name()),
             TransactionStmtKind::TransStmtRelease => Statement::Release(name()),
             TransactionStmtKind::TransStmtRollbackTo => Statement::RollbackTo(name()),

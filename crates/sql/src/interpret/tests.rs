@@ -149,8 +149,8 @@ impl Db {
                     access.unwrap_or(ondol_engine::Access::ReadWrite),
                 )
                 .map(|()| 0),
-            Statement::Commit => self.connection.commit().map(|_| 0),
-            Statement::Rollback => {
+            Statement::Commit { .. } => self.connection.commit().map(|_| 0),
+            Statement::Rollback { .. } => {
                 self.connection.rollback();
                 Ok(0)
             }
