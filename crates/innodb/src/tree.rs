@@ -49,7 +49,7 @@ pub fn leaves(space: &Space, root: u32, key: &Shape) -> Result<Leaves> {
             space.read_page(number, &mut buffer)?;
             let page = Page(&buffer);
             prove(page, height, (index, is_compact), &level, i).map_err(|why| damaged(number, why))?;
-            children(page, key, &mut below).map_err(|why| match Walk::is_whole(page) {
+            children(page, key, space.pages(), &mut below).map_err(|why| match Walk::is_whole(page) {
                 true => Error::unfit(space.path(), number, &why),
                 false => damaged(number, why),
             })?;
@@ -110,10 +110,17 @@ fn name(page: u32) -> String {
     if page == NONE { "none".into() } else { page.to_string() }
 }
 
-fn children(page: Page<'_>, key: &Shape, into: &mut Vec<u32>) -> std::result::Result<(), String> {
+/// Appends the pages that an inner page leads to, in a file of so many.
+fn children(page: Page<'_>, key: &Shape, pages: u32, into: &mut Vec<u32>) -> std::result::Result<(), String> {
     let mut walk = Walk::new(page)?;
     while let Some(origin) = walk.next()? {
-        into.push(Layout::child(&walk, origin, key)?);
+        let child = Layout::child(&walk, origin, key)?;
+        if child >= pages {
+            return Err(format!(
+                "the record at {origin} leads to page {child}, and the file has {pages} pages"
+            ));
+        }
+        into.push(child);
     }
     Ok(())
 }
