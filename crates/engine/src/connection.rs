@@ -80,6 +80,8 @@ struct Explicit {
     failed: bool,
     /// The snapshot of the whole transaction is taken.
     started: bool,
+    /// The dictionary before that.
+    catalog: u64,
     savepoints: Vec<Mark>,
     time_us: i64,
 }
@@ -277,6 +279,7 @@ impl Connection {
             access,
             failed: false,
             started: false,
+            catalog: 0,
             savepoints: vec![],
             time_us: now_us(),
         });
@@ -347,6 +350,7 @@ impl Connection {
         let read_write = self.session.is_open();
         let seen = self.session.seen();
         self.explicit = None;
+        self.session.view.twins = false;
         let token = self.finish()?;
         if token.is_none() && read_write {
             self.promise(seen)?
@@ -410,6 +414,7 @@ impl Connection {
     }
     pub fn rollback(&mut self) {
         self.explicit = None;
+        self.session.view.twins = false;
         self.began = None;
         self.statement = Statement::None;
         self.session.abort();
@@ -508,9 +513,13 @@ impl Connection {
     }
 
     fn start_explicit(&mut self) -> SqlResult<()> {
+        let version = self.catalog_version();
         let Some(e) = &mut self.explicit else { return Ok(()) };
         let first = !e.started;
         e.started = true;
+        if first {
+            e.catalog = version
+        }
         let isolation = e.isolation;
         if first && e.may_write() {
             self.session.begin(isolation)
@@ -583,6 +592,13 @@ impl Connection {
                 self.wait_unlocked(&t)?
             }
             return Err(SqlError::new(STALE, "the dictionary has changed"));
+        }
+        // Rows that an index has always kept apart may have been equal at a snapshot that is older than the index.
+        if let Some(e) = &self.explicit
+            && e.isolation != Isolation::ReadCommitted
+            && e.catalog != catalog_version
+        {
+            self.session.view.twins = true
         }
         self.statement = if writes { Statement::Write } else { Statement::Read };
         Ok(())

@@ -32,7 +32,7 @@ pub struct View {
     /// ... the changes of commands before this one.
     pub command: u32,
     /// Two rows of one unique key may be visible: one that others have deleted, or given another key, since the snapshot,
-    /// and this transaction's own, which it put under the key afterwards.
+    /// and this transaction's own, which it put under the key afterwards; or two that were there before the index was.
     pub twins: bool,
 }
 

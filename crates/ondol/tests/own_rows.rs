@@ -97,6 +97,54 @@ fn a_transaction_sees_its_own_row_beside_one_that_was_deleted_since() {
     }
 }
 
+#[test]
+fn rows_that_were_equal_before_an_index_kept_them_apart_are_both_seen() {
+    for (kind, within) in [("hash", false), ("btree", false), ("hash", true), ("btree", true)] {
+        let (_folder, db) = open();
+        let (mut a, mut b) = (db.session(), db.session());
+        a.execute(
+            "CREATE TABLE t (k int, n int); CREATE TABLE u (x int); INSERT INTO t VALUES (1, 1), (1, 2), (2, 3);
+             BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM u",
+        )
+        .expect("begins");
+        b.execute("DELETE FROM t WHERE n = 1").expect("deletes");
+        let index = format!("CREATE UNIQUE INDEX ON t USING {kind} (k)");
+        if within { &mut a } else { &mut b }.execute(&index).expect("makes the index");
+        for sql in [
+            "SELECT n FROM t WHERE k = 1",
+            "SELECT n FROM t WHERE k + 0 = 1",
+            "SELECT n FROM t WHERE k IN (1, 7)",
+        ] {
+            assert_eq!(rows(&mut a, sql), "1;2", "{kind}, {within}: {sql}");
+        }
+        a.execute("COMMIT").expect("commits");
+        assert_eq!(rows(&mut a, "SELECT n FROM t WHERE k = 1"), "2");
+    }
+}
+
+/// A statement that makes a twin itself goes on with nothing that an earlier execution left.
+#[test]
+fn a_statement_that_makes_a_twin_changes_the_row_it_names_only() {
+    let (_folder, db) = open();
+    let (mut a, mut b) = (db.session(), db.session());
+    let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM t";
+    a.execute(
+        "CREATE TABLE t (a int, b int); CREATE UNIQUE INDEX ON t USING hash (a); CREATE UNIQUE INDEX ON t USING hash (b);
+         INSERT INTO t VALUES (1, 1), (2, 2), (3, 12); PREPARE u(int) AS UPDATE t SET b = b + 10 WHERE a = $1",
+    )
+    .expect("sets up");
+    a.execute(begin).expect("begins");
+    b.execute("DELETE FROM t WHERE a = 1").expect("deletes");
+    a.execute("INSERT INTO t VALUES (1, 101); SAVEPOINT s").expect("inserts");
+    assert_eq!(rows(&mut a, "EXECUTE u(1)"), "!40001");
+    a.execute("ROLLBACK TO s; COMMIT").expect("commits");
+    a.execute(begin).expect("begins");
+    b.execute("DELETE FROM t WHERE a = 3").expect("deletes");
+    assert_eq!(rows(&mut a, "EXECUTE u(2)"), "UPDATE 1");
+    a.execute("COMMIT").expect("commits");
+    assert_eq!(rows(&mut a, "SELECT * FROM t"), "1|101;2|12");
+}
+
 struct Random(u64);
 impl Random {
     fn below(&mut self, n: u64) -> u64 {

@@ -11,7 +11,7 @@
 //!   statement is undone without touching them.
 //! - **M2** No savepoint that may be rolled back to lies between them: both are undone or neither.
 //! - **M3** Both are in the log, or neither: then the merged difference is what rolling back, or the commit, has to log.
-//! - **M4** The later one gave the row no key. The keys that the row had between them are those that it has after both, so commit and
+//! - **M4** The later one gave the row no key, and both are of one view of the table, so of the same indexes. The keys that the row had between them are those that it has after both, so commit and
 //!   rollback find all index entries by the states that are left.
 //!
 //! Others may be reading the chain. They find it changed and look again (K1 of `slot`); the nodes taken off are freed through epochs.
@@ -26,20 +26,23 @@ impl Session {
     /// Merges the two newest changes of a row that is ours, if it has two that may be. Without memory they stay as they are.
     pub(super) fn merge(&mut self, oid: Oid) {
         let command = self.view.command;
+        // Behind our own versions come committed ones, which a collector may take off.
+        let pin = self.participant.pin();
         let Some(t) = self.txn.as_mut() else { return };
         let word1 = self.kernel.space.word(oid.0 + 8);
         let link = word1.load(Ordering::Acquire);
-        // SAFETY: the slot is ours: nobody else takes off our nodes. Their marks live as long as the transaction.
+        // SAFETY: pinned. The slot is ours, so what is pending is our own, and its marks live as long as the transaction.
         let ours = |link: u64| unsafe { node(link).filter(|v| v.is_pending() && !v.is_empty()) };
         let Some(late) = ours(link) else { return };
         let Some(early) = ours(late.next.load(Ordering::Acquire)) else { return };
         let (last, first) = (late.entry(), early.entry());
         let (Some(l), Some(f)) = (t.writes.get(last), t.writes.get(first)) else { return };
         debug_assert!(first < last && l.oid == oid && f.oid == oid && l.did == Did::Node);
+        yield_point();
         // SAFETY: as above.
         let ended = unsafe { (*late.mark).command() < command && (*early.mark).command() < command };
         let together = first >= t.merge_from || mutated("merged_over_savepoint");
-        let keyed = l.rekeyed && !mutated("merged_over_keys");
+        let keyed = (l.rekeyed || l.table != f.table) && !mutated("merged_over_keys");
         if !ended || !together || l.spilled != f.spilled || keyed {
             return;
         }
@@ -64,7 +67,6 @@ impl Session {
         t.writes[last].node = std::ptr::null_mut();
         // Neither has fewer words than the smallest node, nor both together fewer than the merged one.
         self.credit += (late.size() + early.size()).saturating_sub(merged.size());
-        let pin = self.participant.pin();
         for gone in [late, early].map(|v| std::ptr::from_ref(v).addr() & POINTER as usize) {
             // SAFETY: unlinked above; readers are waited for by the epoch.
             unsafe { pin.retire_raw(gone, Version::free_at) }

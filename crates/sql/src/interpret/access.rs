@@ -99,6 +99,8 @@ pub(super) fn point(
     if connection.may_see_twins() {
         return first_twin(connection, cursor, values, memory);
     }
+    // Nothing is left to go on with, should the statement itself make a twin.
+    cursor.at = usize::MAX;
     let row = &mut memory[cursor.from..cursor.to];
     let number = |i: usize| values.get(i).map_or(0, |d: &Datum| d.as_int());
     let found = if connection.is_serializable() {
