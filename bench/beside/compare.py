@@ -43,6 +43,10 @@ def looks(value, ty):
     return value
 
 
+def rounded(value, ty):
+    return f"{float(value):.13g}" if ty == "double precision" and value is not None else value
+
+
 def compare(step, postgres, ondol):
     """What differs, or None."""
     p, o = postgres, ondol
@@ -57,12 +61,17 @@ def compare(step, postgres, ondol):
     if p.columns != o.columns:
         return "names"
     if p.types != o.types:
-        return "types"
+        plain = [[re.sub(r"\(.*?\)", "", t).replace("bpchar", "character") for t in side.types] for side in (p, o)]
+        return "modifier" if plain[0] == plain[1] else "types"
     if p.rows != o.rows and Counter(p.rows) != Counter(o.rows):
         if CHOOSES.search(step.sql):
             seen = [Counter(tuple(map(looks, row, p.types)) for row in side.rows) for side in (p, o)]
             if seen[0] == seen[1]:
                 return "looks"
+        if "double precision" in p.types:
+            seen = [Counter(tuple(map(rounded, row, p.types)) for row in side.rows) for side in (p, o)]
+            if seen[0] == seen[1]:
+                return "rounding"
         return "rows"
     if step.order and p.rows != o.rows:
         order = [[tuple(looks(row[i], p.types[i]) for i in step.order) for row in side.rows] for side in (p, o)]

@@ -332,10 +332,23 @@ impl Connection {
     pub fn is_failed(&self) -> bool {
         self.explicit.as_ref().is_some_and(|e| e.failed)
     }
-    /// Fails the explicit transaction: for errors outside a statement's run (a name that is not there).
+    /// Fails the explicit transaction: for errors outside a statement's run (a name that is not there). What it did is undone at
+    /// once as far as that is certain already, all of it or back to the newest savepoint, so that nobody waits for its rows and keys any more.
     pub fn fail(&mut self) {
-        if let Some(e) = &mut self.explicit {
-            e.failed = true
+        let Some(e) = &mut self.explicit else { return };
+        if std::mem::replace(&mut e.failed, true) {
+            return;
+        }
+        self.began = None;
+        match e.savepoints.last().cloned() {
+            Some(mark) => {
+                if self.session.is_open() {
+                    // If the log takes no more, the differences stay until the whole transaction is rolled back.
+                    let _ = self.session.rollback_to(mark.savepoint);
+                }
+                self.restore(&mark.definitions)
+            }
+            None => self.undo_all(),
         }
     }
     /// Ends the explicit transaction; durable when this returns unless `set_synchronous(false)`. A failed one rolls
@@ -417,6 +430,9 @@ impl Connection {
         self.session.view.twins = false;
         self.began = None;
         self.statement = Statement::None;
+        self.undo_all()
+    }
+    fn undo_all(&mut self) {
         self.session.abort();
         self.session.unpublish();
         self.leave_tables();
@@ -478,7 +494,7 @@ impl Connection {
             && let Err(e) = self.session.rollback_to(mark.savepoint)
         {
             // The log took no more: only a full rollback is left.
-            self.fail();
+            self.explicit.as_mut().expect("found").failed = true;
             return Err(error::kernel(e));
         }
         self.restore(&mark.definitions);
@@ -807,14 +823,7 @@ impl Connection {
             self.rollback();
             return;
         }
-        self.fail();
-        if let Some((s, d)) = self.began.take() {
-            if self.session.is_open() {
-                // If the log takes no more, the differences stay until the whole transaction is rolled back.
-                let _ = self.session.rollback_to(s);
-            }
-            self.restore(&d)
-        }
+        self.fail()
     }
     /// The transaction's timestamp, µs from 2000-01-01 UTC.
     pub fn transaction_time_us(&self) -> i64 {

@@ -39,7 +39,10 @@ const FORMS: &[(&str, &[(&str, &str)])] = &[
             ("FETCH FIRST ... WITH TIES", "SELECT a FROM t ORDER BY a FETCH FIRST 1 ROW WITH TIES"),
             ("FOR UPDATE, FOR SHARE", "SELECT a FROM t FOR UPDATE"),
             ("FOR UPDATE OF ... NOWAIT, SKIP LOCKED", "SELECT t.a FROM t, u FOR UPDATE OF t SKIP LOCKED"),
-            ("FOR NO KEY UPDATE, FOR KEY SHARE", "SELECT a FROM t FOR NO KEY UPDATE"),
+            (
+                "FOR NO KEY UPDATE, FOR KEY SHARE (as strong as FOR UPDATE, FOR SHARE)",
+                "SELECT a FROM t FOR NO KEY UPDATE",
+            ),
             ("UNION, UNION ALL", "SELECT a FROM t UNION SELECT a FROM u"),
             ("INTERSECT, EXCEPT", "SELECT a FROM t INTERSECT SELECT a FROM u"),
             ("WITH", "WITH x AS (SELECT a FROM t) SELECT * FROM x"),

@@ -173,3 +173,55 @@ fn a_row_locked_under_two_names_is_one_row() {
     s.execute("COMMIT").unwrap();
     assert_eq!(waiting.join().unwrap(), (20, 20));
 }
+
+#[test]
+fn a_failed_transaction_gives_back_what_it_holds_at_once() {
+    let (_folder, db) = open();
+    let (mut a, mut b) = (db.session(), db.session());
+    let setup = "CREATE TABLE t (a integer PRIMARY KEY, b integer); INSERT INTO t VALUES (1, 1), (2, 2), (3, 3); SET lock_timeout = 200";
+    b.execute(setup).unwrap();
+    for error in ["SELECT 1/0", "SELECT nothing", "INSERT INTO t VALUES (2, 0)", "SELECT", "RELEASE nothing"]
+    {
+        for level in ["READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"] {
+            let sql = format!(
+                "BEGIN ISOLATION LEVEL {level}; UPDATE t SET b = 7 WHERE a = 1; INSERT INTO t VALUES (9, 9); SELECT * FROM t FOR SHARE; CREATE TABLE u (a integer)"
+            );
+            a.execute(&sql).unwrap();
+            assert_eq!(code(&mut b, "UPDATE t SET b = 1 WHERE a = 1"), "55P03");
+            if error == "SELECT" {
+                assert_eq!(code(&mut a, "SELECT FROM"), "42601");
+            } else {
+                assert_ne!(code(&mut a, error), "");
+            }
+            assert!(a.is_failed(), "{error}");
+            assert_eq!(
+                code(
+                    &mut b,
+                    "UPDATE t SET b = 1 WHERE a = 1; INSERT INTO t VALUES (9, 9); DELETE FROM t WHERE a = 9"
+                ),
+                "",
+                "{error}"
+            );
+            assert_eq!(code(&mut b, "CREATE TABLE u (a integer); DROP TABLE u"), "", "{error}");
+            assert_eq!(code(&mut a, "SELECT 1"), "25P02");
+            assert_eq!(code(&mut a, "ROLLBACK TO s"), "3B001");
+            assert_eq!(a.execute("COMMIT").unwrap()[0].tag, "ROLLBACK");
+        }
+    }
+    // Back to the newest savepoint: what was before it stays locked.
+    a.execute("BEGIN; UPDATE t SET b = 7 WHERE a = 1; SAVEPOINT s; UPDATE t SET b = 7 WHERE a = 2; SAVEPOINT s; UPDATE t SET b = 7 WHERE a = 3; INSERT INTO t VALUES (8, 8)").unwrap();
+    assert_eq!(code(&mut a, "SELECT 1/0"), "22012");
+    assert_eq!(code(&mut b, "UPDATE t SET b = 30 WHERE a = 3; INSERT INTO t VALUES (8, 80)"), "");
+    for held in ["UPDATE t SET b = 0 WHERE a = 1", "UPDATE t SET b = 0 WHERE a = 2"] {
+        assert_eq!(code(&mut b, held), "55P03");
+    }
+    assert_eq!(
+        code(&mut a, "ROLLBACK TO s; RELEASE s; UPDATE t SET b = b + 1 WHERE a = 3; SELECT 1/0"),
+        "22012"
+    );
+    assert_eq!(code(&mut b, "UPDATE t SET b = 20 WHERE a = 2"), "");
+    assert_eq!(code(&mut a, "ROLLBACK TO s; COMMIT"), "");
+    let rows = a.query("SELECT b FROM t ORDER BY a", &[]).unwrap();
+    let seen: Vec<i32> = rows.iter().map(|r| r.get(0).unwrap()).collect();
+    assert_eq!(seen, [7, 20, 30, 80]);
+}

@@ -401,7 +401,8 @@ pub fn parse_bool(text: &str) -> SqlResult<bool> {
     }
 }
 
-/// Reads an integer; a number that is too large is reported as such even where something else follows it.
+/// Reads an integer; a number that is too large is reported as such even where something else follows it, but for the one
+/// that would fit if it were negative.
 fn parse_integer(text: &str, ty: &str, min: i64, max: i64) -> SqlResult<i64> {
     let b = skip_space(text.as_bytes());
     let (neg, digits) = match b.split_first() {
@@ -413,23 +414,18 @@ fn parse_integer(text: &str, ty: &str, min: i64, max: i64) -> SqlResult<i64> {
     if n == 0 {
         return Err(invalid_syntax(ty, text));
     }
+    let out_of_range = || {
+        let message = format!("value \"{text}\" is out of range for type {ty}");
+        SqlError::new(sqlstate::NUMERIC_VALUE_OUT_OF_RANGE, message)
+    };
     // Negative numbers reach one further, so everything is summed up as negative.
-    let step = |v: i64, d: &u8| v.checked_mul(10)?.checked_sub(i64::from(d - b'0'));
-    let v = digits[..n].iter().try_fold(0, step);
-    let v = if neg { v } else { v.and_then(i64::checked_neg) };
-    match v {
-        Some(v) if (min..=max).contains(&v) => {
-            if skip_space(&digits[n..]).is_empty() {
-                Ok(v)
-            } else {
-                Err(invalid_syntax(ty, text))
-            }
-        }
-        _ => Err(SqlError::new(
-            sqlstate::NUMERIC_VALUE_OUT_OF_RANGE,
-            format!("value \"{text}\" is out of range for type {ty}"),
-        )),
+    let step = |v: i64, d: &u8| v.checked_mul(10)?.checked_sub(i64::from(d - b'0')).filter(|v| *v >= min);
+    let v = digits[..n].iter().try_fold(0, step).ok_or_else(out_of_range)?;
+    if !skip_space(&digits[n..]).is_empty() {
+        return Err(invalid_syntax(ty, text));
     }
+    let v = if neg { Some(v) } else { v.checked_neg().filter(|v| *v <= max) };
+    v.ok_or_else(out_of_range)
 }
 
 pub fn parse_i16(text: &str) -> SqlResult<i16> {
@@ -450,22 +446,56 @@ pub fn parse_f64(text: &str) -> SqlResult<f64> {
     let unsigned = word.strip_prefix(['+', '-']).unwrap_or(word);
     let invalid = || invalid_syntax(NAME, text);
     let hex = unsigned.strip_prefix("0x").or_else(|| unsigned.strip_prefix("0X"));
+    // As the C library does: what follows a number is looked at when the number is known to be one.
+    let number = &word[..word.len() - unsigned.len() + decimal_length(unsigned)];
     let (f, lost) = if let Some(hex) = hex {
         let f = parse_hex_float(hex).ok_or_else(invalid)?;
         let digits = hex.split(['p', 'P']).next().unwrap_or_default();
         (if word.starts_with('-') { -f } else { f }, digits.bytes().any(|b| !matches!(b, b'0' | b'.')))
+    } else if number.len() > word.len() - unsigned.len() {
+        let digits = number.split(['e', 'E']).next().unwrap_or_default();
+        (number.parse::<f64>().map_err(|_| invalid())?, digits.bytes().any(|b| matches!(b, b'1'..=b'9')))
+    } else if is_nan(unsigned) {
+        return Ok(f64::NAN);
     } else {
-        let digits = unsigned.split(['e', 'E']).next().unwrap_or_default();
-        (word.parse::<f64>().map_err(|_| invalid())?, digits.bytes().any(|b| matches!(b, b'1'..=b'9')))
+        return word.parse::<f64>().map_err(|_| invalid());
     };
-    let is_number = unsigned.starts_with(|c: char| c.is_ascii_digit() || c == '.');
-    if is_number && (f.is_infinite() || f == 0.0 && lost) {
+    if f.is_infinite() || f == 0.0 && lost {
+        let shown = if hex.is_some() { word } else { number };
         return Err(SqlError::new(
             sqlstate::NUMERIC_VALUE_OUT_OF_RANGE,
-            format!("\"{word}\" is out of range for type {NAME}"),
+            format!("\"{shown}\" is out of range for type {NAME}"),
         ));
     }
-    Ok(f)
+    if hex.is_none() && number.len() < word.len() { Err(invalid()) } else { Ok(f) }
+}
+
+/// How long the decimal number is that a text begins with; 0 if it begins with none.
+fn decimal_length(text: &str) -> usize {
+    let b = text.as_bytes();
+    let run = |from: usize| b[from.min(b.len())..].iter().take_while(|c| c.is_ascii_digit()).count();
+    let whole = run(0);
+    let fraction = if b.get(whole) == Some(&b'.') { run(whole + 1) } else { 0 };
+    if whole + fraction == 0 {
+        return 0;
+    }
+    let mut end = whole + if b.get(whole) == Some(&b'.') { 1 + fraction } else { 0 };
+    if matches!(b.get(end), Some(b'e' | b'E')) {
+        let sign = usize::from(matches!(b.get(end + 1), Some(b'+' | b'-')));
+        let digits = run(end + 1 + sign);
+        if digits > 0 {
+            end += 1 + sign + digits
+        }
+    }
+    end
+}
+
+/// Whether a text is NaN with the payload that the C library reads behind it: `nan(1)`.
+fn is_nan(text: &str) -> bool {
+    let Some((nan, payload)) = text.split_at_checked(3) else { return false };
+    let inner = payload.strip_prefix('(').and_then(|p| p.strip_suffix(')'));
+    nan.eq_ignore_ascii_case("nan")
+        && inner.is_some_and(|p| p.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'_'))
 }
 
 /// The C library reads hexadecimal floats, so PostgreSQL does: digits with a point and a binary exponent. More

@@ -52,3 +52,20 @@ SELECT extract(year FROM timestamp '2024-02-29 12:00:00'), extract(dow FROM date
 SELECT date_trunc('month', timestamp '2024-02-29 12:34:56'), date_trunc('hour', timestamptz '2024-02-29 12:34:56+02');
 SELECT '2024-02-29 12:34:56.1234567'::timestamp, 'epoch'::timestamp, '-infinity'::date;
 DROP TABLE kinds;
+-- What follows a number is found wrong, or the number is, whichever PostgreSQL finds first.
+SELECT '1e1000000000x'::numeric;
+SELECT '1e1000000000'::numeric;
+SELECT '1e2000000000x'::numeric;
+SELECT '1e-16384a'::numeric;
+SELECT '2147483648,'::integer;
+SELECT '2147483649,'::integer;
+SELECT '32768T'::smallint;
+SELECT '-32768T'::smallint;
+SELECT '9223372036854775808 x'::bigint;
+SELECT '-2147483648'::integer, '+32767'::smallint, '-9223372036854775808'::bigint;
+SELECT '1e309,'::double precision;
+SELECT '1e308,'::double precision;
+SELECT '1e'::double precision;
+SELECT '1e-400'::double precision;
+SELECT 'nan(1)'::double precision, '-NaN(x_1)'::double precision, ' -Inf '::double precision, '.5e+1'::double precision, '5.'::double precision;
+SELECT 'nan(-)'::double precision;

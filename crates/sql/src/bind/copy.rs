@@ -163,7 +163,8 @@ impl<'a> Binder<'a> {
                 "force_quote" => {
                     needs_csv(o, "force quote")?;
                     if s.is_from {
-                        return Err(bad(o, "COPY force quote only available using COPY TO"));
+                        let message = "COPY force quote only available using COPY TO";
+                        return Err(at(SqlError::new(sqlstate::FEATURE_NOT_SUPPORTED, message), o.location));
                     }
                     match o.arg.as_deref().map(kind).transpose()? {
                         Some(Kind::AStar(_)) => c.force_quote_all = true,

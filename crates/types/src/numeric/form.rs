@@ -81,6 +81,10 @@ impl Numeric {
             exponent = if minus { -e } else { e };
             rest = &digits[n..];
         }
+        // What follows is found wrong before the number is found too large.
+        if !skip_space(rest).is_empty() {
+            return Err(invalid());
+        }
         let scale = (fraction.len() as i64 - exponent).max(0);
         if scale > MAX_SCALE as i64 {
             return Err(overflow());
