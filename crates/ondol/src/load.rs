@@ -246,7 +246,7 @@ impl Session {
         });
         let belt = Arc::new(Belt::default());
         let mut helpers = Helpers { belt: belt.clone(), converter: converter.clone(), threads: vec![] };
-        let mut cutter = Reader::new(input, into.options);
+        let mut cutter = Reader::new(input, into.options).charged(self.connection.charge());
         let (mut cut, mut taken, mut line, mut rows) = (0u64, 0u64, 1u64, 0u64);
         // What ended the input, to be told after everything before it.
         let mut end: Option<SqlResult<()>> = None;

@@ -290,6 +290,38 @@ fn a_result_counts_while_it_is_gathered() {
     assert_eq!(n, 200_000);
 }
 
+/// So many bytes of one record, in small pieces.
+struct Line(usize);
+
+impl std::io::Read for Line {
+    fn read(&mut self, to: &mut [u8]) -> std::io::Result<usize> {
+        let n = to.len().min(self.0).min(16 << 10);
+        to[..n].fill(b'x');
+        self.0 -= n;
+        Ok(n)
+    }
+}
+
+#[test]
+fn a_record_of_copy_counts() {
+    let (_alone, _folder, db) = open();
+    let mut s = db.session();
+    s.execute("CREATE TABLE t (b text)").unwrap();
+    for options in ["", "(FORMAT csv)"] {
+        for n in [MIB, 3 * MIB, 10 * MIB, 30 * MIB, 300 * MIB] {
+            let sql = format!("COPY t FROM STDIN {options}");
+            let (done, peak, left) = bytes(|| s.copy_in(&sql, Line(n), |_| {}).map_err(|e| e.sqlstate()));
+            let expected = match n {
+                MIB => Ok(1),
+                300_000_000.. => Err("53200"),
+                _ => done,
+            };
+            assert!(done == expected && matches!(done, Ok(1) | Err("54000" | "53200")), "{n}: {done:?}");
+            assert!(peak < LIMIT + LIMIT / 8 && left < SLACK, "{sql} of {n}: takes {peak}, leaves {left}");
+        }
+    }
+}
+
 /// Sessions that run large things at a time, and after one another: together they stay below the limit.
 #[test]
 fn many_sessions_stay_below_the_limit() {

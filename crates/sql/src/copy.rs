@@ -16,6 +16,7 @@
 //!
 //! Source: PostgreSQL's manual, "COPY", "File Formats".
 use crate::bound::CopyOptions;
+use ondol_engine::Charge;
 use ondol_types::{SqlError, SqlResult, sqlstate};
 use std::io::Read;
 
@@ -91,6 +92,8 @@ pub struct Reader<R> {
     skip_header: bool,
     spans: Vec<Span>,
     undone: Vec<u8>,
+    /// What a record longer than a block takes.
+    charge: Option<Charge>,
 }
 
 /// Whole records, as they stand in the input.
@@ -187,7 +190,14 @@ impl<R: Read> Reader<R> {
             skip_header: options.header,
             spans: Vec::new(),
             undone: Vec::new(),
+            charge: None,
         }
+    }
+
+    /// Long records count against a memory limit.
+    pub fn charged(mut self, charge: Charge) -> Reader<R> {
+        self.charge = Some(charge);
+        self
     }
 
     /// The next records in one block; `None` at the end of the input. Whatever is wrong with them is found by whoever reads
@@ -331,8 +341,18 @@ impl<R: Read> Reader<R> {
         if self.buf.len() - self.end < BLOCK / 2 {
             // Doubling keeps a record that grows block by block linear, though it is parsed from its start again.
             let want = (self.buf.len() * 2).max(BLOCK);
+            if want > BLOCK
+                && let Some(c) = &mut self.charge
+            {
+                // Here, in its block, and in the row that is made of it.
+                const TIMES: usize = 3;
+                c.resize(want.saturating_mul(TIMES))?
+            }
+            self.buf.reserve_exact(want - self.buf.len());
             self.buf.resize(want, 0);
         }
+        // Of a long record as much as there is room for, so that it is not looked at again for each small piece.
+        let is_long = self.end > BLOCK;
         loop {
             match self.input.read(&mut self.buf[self.end..]) {
                 Ok(0) => {
@@ -341,7 +361,9 @@ impl<R: Read> Reader<R> {
                 }
                 Ok(n) => {
                     self.end += n;
-                    return Ok(());
+                    if !is_long || self.end == self.buf.len() {
+                        return Ok(());
+                    }
                 }
                 Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
                 Err(e) => {
