@@ -270,7 +270,7 @@ mod tests {
     fn comments_are_blanks() {
         let sql = "select /* é /* ; */ */ 1 + /*+/*+*/*/-2 -- /* no\n , 'a /* b */'";
         let blanked = without_comments(sql).unwrap();
-        assert_eq!(blanked, "select                 1 +          -2              , 'a /* b */'");
+        assert_eq!(blanked, "select                  1 +           -2           , 'a /* b */'");
         assert_eq!(blanked.len(), sql.len());
         assert_eq!(error_at("select /* x */ 1 /* ) */ ) ").1, Some(25));
         assert_eq!(error_at("select 'a' /* x */\n 'b'").2, "42601");
