@@ -44,7 +44,10 @@ def looks(value, ty):
 
 
 def rounded(value, ty):
-    return f"{float(value):.13g}" if ty == "double precision" and value is not None else value
+    try:
+        return f"{float(value):.13g}" if ty == "double precision" and value is not None else value
+    except ValueError:
+        return value
 
 
 def compare(step, postgres, ondol):
