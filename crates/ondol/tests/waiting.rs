@@ -66,9 +66,10 @@ fn who_is_told_of_a_cancellation_changed_nothing() {
     let over = Arc::new(AtomicBool::new(false));
     let (canceller, theirs) = (s.canceller(), over.clone());
     let canceling = thread::spawn(move || {
-        while !theirs.load(Ordering::Relaxed) {
+        // After each rest another, so that it meets all that a statement goes through, and sometimes nothing.
+        for rest in (0..40).cycle().take_while(|_| !theirs.load(Ordering::Relaxed)) {
             canceller.cancel();
-            thread::yield_now()
+            thread::sleep(Duration::from_micros(rest * rest))
         }
     });
     let mut done = vec![];
