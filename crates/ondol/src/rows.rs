@@ -138,6 +138,14 @@ impl<'a> Iterator for Iter<'a> {
     fn size_hint(&self) -> (usize, Option<usize>) {
         self.places.size_hint()
     }
+    /// In one loop, without asking for each row whether there are rows at all.
+    #[inline]
+    fn fold<B, F: FnMut(B, Row<'a>) -> B>(self, init: B, mut f: F) -> B {
+        match self.rows {
+            Some(rows) => self.places.fold(init, |all, i| f(all, rows.row(i))),
+            None => init,
+        }
+    }
 }
 impl ExactSizeIterator for Iter<'_> {}
 
