@@ -52,6 +52,12 @@ def make(rng, name, rows=None, extra=None, key=None, indexes=None):
     return table, steps
 
 
+def two(rng):
+    """Tables t1 and t2, and the steps that make both."""
+    (one, first), (other, second) = make(rng, "t1"), make(rng, "t2")
+    return [one, other], first + second
+
+
 def value(rng, ty, odd=0.04):
     # Floats that add up to the same in any order.
     return "NULL" if rng.random() < 0.15 else bare(rng, ty, 0 if ty in ("double precision",) else odd)

@@ -81,11 +81,7 @@ def look(rng, known, probing=True):
 
 
 def case(rng):
-    known, steps = [], []
-    for name in ("t1", "t2"):
-        table, made = tables.make(rng, name)
-        known.append(table)
-        steps += made
+    known, steps = tables.two(rng)
     next_id = iter(range(30, 900))
     for _ in range(12):
         steps.append(change(rng, known, next_id))

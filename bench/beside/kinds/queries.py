@@ -266,10 +266,6 @@ def query(rng, known):
 
 
 def case(rng):
-    known, steps = [], []
-    for name in ("t1", "t2"):
-        table, made = tables.make(rng, name)
-        known.append(table)
-        steps += made
+    known, steps = tables.two(rng)
     steps += [query(rng, known) for _ in range(30)]
     return Case("queries", steps)

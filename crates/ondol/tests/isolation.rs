@@ -4,18 +4,14 @@
 //! in threads of their own; a step that waits for a lock is left waiting while the others go on. `anomaly:` lines say
 //! which captured outcomes are the anomaly; `appears:` names the levels at which it may, and at all others it must not.
 //! At the named levels it must in fact appear, so that a spec whose interleaving no longer bites is noticed.
-use ondol::{Database, OpenOptions, Session, TempFolder};
+mod common;
+use common::{Random, open};
+use ondol::{Database, Session};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 const LEVELS: [&str; 3] = ["read committed", "repeatable read", "serializable"];
-
-fn open() -> (TempFolder, Database) {
-    let folder = TempFolder::new().expect("a folder");
-    let db = OpenOptions::new().memory_limit(256 << 20).open(folder.path()).expect("opens");
-    (folder, db)
-}
 
 /// The outcome in one line: rows joined by `;`, columns by `|`, or the command tag, or `!` and the SQLSTATE.
 fn run(session: &mut Session, sql: &str) -> String {
@@ -138,7 +134,7 @@ fn parse(text: &str) -> Spec {
 }
 
 fn play(spec: &Spec, level: &str) -> BTreeMap<String, String> {
-    let (_folder, db) = open();
+    let (_folder, db) = open(256);
     let mut main = db.session();
     for sql in &spec.setup {
         main.execute(sql).unwrap_or_else(|e| panic!("{}: {sql}: {e}", spec.title));
@@ -209,15 +205,6 @@ fn every_anomaly_stays_where_it_belongs() {
     assert!(failures.is_empty(), "\n{}", failures.join("\n"));
 }
 
-/// A small generator, so that a seed is a history's plan (the threads' timing is not in it).
-struct Random(u64);
-impl Random {
-    fn next(&mut self, n: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        (self.0 >> 33) % n
-    }
-}
-
 /// What one committed transaction did: for each key the value it read (each value is written once only, so it names its
 /// writer) and the one it wrote.
 #[derive(Debug, Default, Clone)]
@@ -232,7 +219,7 @@ const KEYS: u64 = 6;
 
 /// Runs `sessions` threads of random transactions and gives what committed.
 fn history(seed: u64, level: &'static str, sessions: u64, transactions: u64) -> Vec<Done> {
-    let (_folder, db) = open();
+    let (_folder, db) = open(256);
     let mut main = db.session();
     main.execute("create table t (k int primary key, v bigint)").expect("creates");
     main.execute("insert into t values (0, 0), (1, 0), (2, 0), (3, 0)").expect("inserts");
@@ -249,9 +236,9 @@ fn history(seed: u64, level: &'static str, sessions: u64, transactions: u64) -> 
                     let id = 1 + n * 1_000_000 + i * 1000;
                     let mut body = || -> ondol::Result<()> {
                         session.execute(&format!("begin isolation level {level}"))?;
-                        for step in 0..1 + r.next(4) {
-                            let k = r.next(KEYS);
-                            match r.next(8) {
+                        for step in 0..1 + r.below(4) {
+                            let k = r.below(KEYS);
+                            match r.below(8) {
                                 0..=3 => {
                                     let rows =
                                         session.query(&format!("select v from t where k = {k}"), &[])?;
@@ -283,7 +270,7 @@ fn history(seed: u64, level: &'static str, sessions: u64, transactions: u64) -> 
                                     done.writes.insert(k, v);
                                 }
                             }
-                            if r.next(3) == 0 {
+                            if r.below(3) == 0 {
                                 std::thread::yield_now()
                             }
                         }
@@ -398,7 +385,7 @@ fn cycle(all: &[Done]) -> Option<Vec<usize>> {
 fn a_serializable_transaction_alone_is_not_refused() {
     for index in ["create unique index on t (id)", "create index on t using hash (id)"] {
         for behind in ["", "savepoint s", "rollback to s"] {
-            let (_folder, db) = open();
+            let (_folder, db) = open(256);
             let mut s = db.session();
             run(&mut s, "create table t (id int not null, v int)");
             run(&mut s, index);

@@ -1,14 +1,10 @@
 //! A transaction's own rows beside what others deleted, moved or re-inserted under the same key: however a key is asked for, the
 //! answer is that of a full scan of the same snapshot.
-use ondol::{Database, OpenOptions, Session, TempFolder};
+mod common;
+use common::{Random, open};
+use ondol::Session;
 
 const LEVELS: [&str; 3] = ["READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"];
-
-fn open() -> (TempFolder, Database) {
-    let folder = TempFolder::new().expect("a folder");
-    let db = OpenOptions::new().memory_limit(64 << 20).open(folder.path()).expect("opens");
-    (folder, db)
-}
 
 /// The rows, sorted, or the SQLSTATE.
 fn rows(s: &mut Session, sql: &str) -> String {
@@ -45,7 +41,7 @@ fn a_transaction_sees_its_own_row_beside_one_that_was_deleted_since() {
     for kind in KINDS {
         for level in &LEVELS[1..] {
             for taken in ["DELETE FROM t WHERE id = 1", "UPDATE t SET id = 7 WHERE id = 1"] {
-                let (_folder, db) = open();
+                let (_folder, db) = open(64);
                 let (mut a, mut b) = (db.session(), db.session());
                 a.execute(&format!(
                     "CREATE TABLE t (id bigint, part int, v text); {kind};
@@ -100,7 +96,7 @@ fn a_transaction_sees_its_own_row_beside_one_that_was_deleted_since() {
 #[test]
 fn rows_that_were_equal_before_an_index_kept_them_apart_are_both_seen() {
     for (kind, within) in [("hash", false), ("btree", false), ("hash", true), ("btree", true)] {
-        let (_folder, db) = open();
+        let (_folder, db) = open(64);
         let (mut a, mut b) = (db.session(), db.session());
         a.execute(
             "CREATE TABLE t (k int, n int); CREATE TABLE u (x int); INSERT INTO t VALUES (1, 1), (1, 2), (2, 3);
@@ -125,7 +121,7 @@ fn rows_that_were_equal_before_an_index_kept_them_apart_are_both_seen() {
 /// A statement that makes a twin itself goes on with nothing that an earlier execution left.
 #[test]
 fn a_statement_that_makes_a_twin_changes_the_row_it_names_only() {
-    let (_folder, db) = open();
+    let (_folder, db) = open(64);
     let (mut a, mut b) = (db.session(), db.session());
     let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM t";
     a.execute(
@@ -145,19 +141,11 @@ fn a_statement_that_makes_a_twin_changes_the_row_it_names_only() {
     assert_eq!(rows(&mut a, "SELECT * FROM t"), "1|101;2|12");
 }
 
-struct Random(u64);
-impl Random {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        (self.0 >> 33) % n
-    }
-}
-
 /// One history of three sessions, of which only one has a transaction open at a time for longer than a statement.
 fn history(seed: u64) {
     const KEYS: u64 = 4;
     let mut r = Random(seed);
-    let (_folder, db) = open();
+    let (_folder, db) = open(64);
     let (mut a, mut b) = (db.session(), db.session());
     let kind = KINDS[r.below(4) as usize];
     a.execute(&format!("CREATE TABLE t (id bigint, part int, v text); {kind}; SET synchronous_commit = off"))

@@ -1,12 +1,8 @@
 //! One row changed again and again by one transaction: what it, others and rollbacks see, and that it takes time and memory in proportion.
-use ondol::{Database, OpenOptions, Session, TempFolder};
+mod common;
+use common::{Random, open};
+use ondol::Session;
 use std::time::{Duration, Instant};
-
-fn open() -> (TempFolder, Database) {
-    let folder = TempFolder::new().expect("a folder");
-    let db = OpenOptions::new().memory_limit(128 << 20).open(folder.path()).expect("opens");
-    (folder, db)
-}
 
 fn used(s: &mut Session) -> i64 {
     let rows = s.query("SELECT bytes FROM ondol_memory WHERE name = 'used'", &[]).expect("reads");
@@ -15,7 +11,7 @@ fn used(s: &mut Session) -> i64 {
 
 #[test]
 fn time_and_memory_grow_with_the_changes_and_no_faster() {
-    let (_folder, db) = open();
+    let (_folder, db) = open(128);
     let mut s = db.session();
     s.execute(
         "CREATE TABLE t (id int PRIMARY KEY, n bigint, v text); INSERT INTO t VALUES (1, 0, ''), (2, 0, '')",
@@ -37,14 +33,6 @@ fn time_and_memory_grow_with_the_changes_and_no_faster() {
     // 64 times as long where each change goes through all before it.
     assert!(many.0 < few.0 * 24 + Duration::from_millis(200), "{few:?}, {many:?}");
     assert!(many.1 < 24000 * 160, "{few:?}, {many:?}");
-}
-
-struct Random(u64);
-impl Random {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        (self.0 >> 33) % n
-    }
 }
 
 type Rows = Vec<(i64, i64, i64, String)>;
@@ -69,7 +57,7 @@ fn check(s: &mut Session, model: &Rows, what: &str) {
 fn changes_of_a_row_are_undone_to_each_savepoint_and_found_by_each_key() {
     for seed in 1..=40 {
         let mut r = Random(seed);
-        let (_folder, db) = open();
+        let (_folder, db) = open(128);
         let (mut a, mut b) = (db.session(), db.session());
         a.execute(
             "SET synchronous_commit = off; CREATE TABLE t (id bigint PRIMARY KEY, k bigint, n bigint, v text);

@@ -123,16 +123,12 @@ fn first_twin(
     values: &[Datum],
     memory: &mut [u8],
 ) -> SqlResult<bool> {
-    let Some(index) = cursor.index.clone() else { return Err(no_index()) };
+    let Some(index) = &cursor.index else { return Err(no_index()) };
     // All of them are numbers: no value's bytes are in the memory.
     cursor.key.clear();
     with_values(values, &[], |v| index.key.encode(v, &mut cursor.key));
-    cursor.oids.clear();
-    cursor.at = 0;
-    connection.lookup(&index, &cursor.key, &mut cursor.oids)?;
-    // A hash index may name a row once for each of its versions' keys that share a tag.
-    cursor.oids.sort_unstable();
-    cursor.oids.dedup();
+    key_prefetch(cursor);
+    key_probe(connection, cursor)?;
     next_twin(connection, cursor, memory)
 }
 

@@ -20,8 +20,6 @@ use super::{Env, Outcome, outcome, run};
 use crate::code::operand::Label;
 use crate::code::{Op, Program};
 use ondol_engine::{Aim, Connection, Oid, PointIndex};
-use ondol_types::func::Context;
-use ondol_types::limits::Limits;
 use ondol_types::{SqlError, SqlResult, ValueRef};
 use std::borrow::Borrow;
 use std::sync::Arc;
@@ -308,15 +306,13 @@ fn together<S: Sink>(
     batch.at.clear();
     batch.at.resize(n, Some(0));
     if !batch.lanes[0].uses_time {
-        let world = World { env, context: env.context, purse: None, depth: 0 };
-        return to_the_end(batch, program, connection, sinks, n, &world);
+        return to_the_end(batch, program, connection, sinks, n, &World::plain(env));
     }
     let purse = batch.lanes[0].purse();
-    let limits = Limits::new(env.cancel, Some(&purse));
-    let context = Context { now_us: connection.transaction_time_us(), limits, ..*env.context };
-    let world = World { env, context: &context, purse: Some(&purse), depth: 0 };
-    let failed = to_the_end(batch, program, connection, sinks, n, &world);
-    batch.lanes[0].spare = purse.close();
+    let (failed, spare) = World::charged(purse, connection, env, |connection, world| {
+        to_the_end(batch, program, connection, sinks, n, world)
+    });
+    batch.lanes[0].spare = spare;
     failed
 }
 
@@ -398,7 +394,7 @@ fn prefetch_keys(
     stop: usize,
     env: &Env<'_>,
 ) {
-    let world = World { env, context: env.context, purse: None, depth: 0 };
+    let world = World::plain(env);
     for lane in &mut batch.lanes[..n] {
         // The meeting stops the lane before its probe; whatever happens here happens again when the lane runs.
         let _ = exec::<LANE>(lane, program, connection, &mut super::rows::Nowhere, &world, 0);

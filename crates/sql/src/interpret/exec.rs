@@ -13,8 +13,9 @@ use super::rows::{Row, Shape, Sink, make_alone, stands_alone, tag_of};
 use crate::code::Program;
 use crate::code::op::Op;
 use crate::code::operand::{Cond, Cur, IntTy, Span};
-use ondol_engine::{Connection, Layout};
+use ondol_engine::{Charge, Connection, Layout};
 use ondol_types::func::Context;
+use ondol_types::limits::Limits;
 pub(super) use ondol_types::limits::canceled;
 use ondol_types::{SqlError, SqlResult, sqlstate};
 use std::sync::Arc;
@@ -39,6 +40,26 @@ pub(super) struct World<'a> {
     pub purse: Option<&'a Purse>,
     /// How many registered queries call each other here.
     pub depth: u32,
+}
+
+impl<'a> World<'a> {
+    /// Where no function is called that makes something or asks for the time.
+    pub(super) fn plain(env: &'a Env<'a>) -> World<'a> {
+        World { env, context: env.context, purse: None, depth: 0 }
+    }
+
+    /// Runs `f` where functions are charged to `purse`, of which the spare comes back, and know the transaction's time.
+    pub(super) fn charged<R>(
+        purse: Purse,
+        connection: &mut Connection,
+        env: &Env<'_>,
+        f: impl FnOnce(&mut Connection, &World<'_>) -> R,
+    ) -> (R, Option<Charge>) {
+        let limits = Limits::new(env.cancel, Some(&purse));
+        let context = Context { now_us: connection.transaction_time_us(), limits, ..*env.context };
+        let done = f(connection, &World { env, context: &context, purse: Some(&purse), depth: 0 });
+        (done, purse.close())
+    }
 }
 
 /// Why the loop was left.

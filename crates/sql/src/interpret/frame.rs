@@ -24,8 +24,6 @@ use crate::code::program::{GroupDef, PARAM_REGISTERS};
 use crate::foreign::ForeignRows;
 use ondol_engine::{Aim, Charge, Connection, IndexScan, Oid, Scan, Table, TableIndex};
 use ondol_types::agg::AggState;
-use ondol_types::func::Context;
-use ondol_types::limits::Limits;
 use ondol_types::{SqlError, SqlResult, TypeId, Value, ValueRef, sqlstate};
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -217,13 +215,12 @@ impl Frame {
         f: impl FnOnce(&mut Frame, &mut Connection, &World<'_>) -> R,
     ) -> R {
         if !self.uses_time {
-            return f(self, connection, &World { env, context: env.context, purse: None, depth: 0 });
+            return f(self, connection, &World::plain(env));
         }
         let purse = self.purse();
-        let limits = Limits::new(env.cancel, Some(&purse));
-        let context = Context { now_us: connection.transaction_time_us(), limits, ..*env.context };
-        let done = f(self, connection, &World { env, context: &context, purse: Some(&purse), depth: 0 });
-        self.spare = purse.close();
+        let (done, spare) =
+            World::charged(purse, connection, env, |connection, world| f(self, connection, world));
+        self.spare = spare;
         done
     }
     /// What functions are charged with; to be closed, which gives the spare back.

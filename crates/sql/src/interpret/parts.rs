@@ -274,19 +274,15 @@ pub fn run_parted(
 ) -> SqlResult<Outcome> {
     super::begin(frame, program, connection, params, env)?;
     let purse = frame.purse();
-    let limits = Limits::new(env.cancel, Some(&purse));
-    let context = Context { now_us: connection.transaction_time_us(), limits, ..*env.context };
-    let world = World { env, context: &context, purse: Some(&purse), depth: 0 };
-    let all = || {
+    let (done, spare) = World::charged(purse, connection, env, |connection, world| {
         // The loop is passed through without rows, so that registers and memory are as after it.
-        let Some(end) = rows_of(frame, program, parted, connection, None, &mut Nowhere, &world)? else {
+        let Some(end) = rows_of(frame, program, parted, connection, None, &mut Nowhere, world)? else {
             return Ok(());
         };
         let parts = parted.parts(frame, program, connection, pages)?;
-        read(connection, parts, &context, &mut Gatherer { frame: &mut *frame })?;
-        exec::<PLAIN>(frame, program, connection, sink, &world, end).map(|_| ())
-    };
-    let done = all();
-    frame.spare = purse.close();
+        read(connection, parts, world.context, &mut Gatherer { frame: &mut *frame })?;
+        exec::<PLAIN>(frame, program, connection, sink, world, end).map(|_| ())
+    });
+    frame.spare = spare;
     ended(frame, program, connection, done)
 }
