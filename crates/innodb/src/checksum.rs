@@ -55,6 +55,18 @@ pub fn verify_zip(zip: &[u8]) -> Result<(), String> {
     Err(format!("its checksum is {found:08x}, its content's {crc:08x} (crc32) or {adler:08x} (innodb)"))
 }
 
+/// Whether a page of the old family has, behind the version of its key, the checksum of what it is while it is encrypted; `is_zip`: of ROW_FORMAT=COMPRESSED.
+pub fn is_locked(page: &[u8], is_zip: bool) -> bool {
+    if page.len() < 64 {
+        return false;
+    }
+    let crc = match is_zip {
+        true => crc32c(&page[4..16]) ^ crc32c(&page[24..26]) ^ crc32c(&page[34..]),
+        false => crc32c(&page[4..26]) ^ crc32c(&page[38..page.len() - 8]),
+    };
+    u32_at(page, 30) == Some(crc)
+}
+
 /// A page that was never written.
 pub fn is_zero(page: &[u8]) -> bool {
     page.iter().all(|&b| b == 0)

@@ -206,7 +206,7 @@ fn above(path: &Path) -> Vec<PathBuf> {
 
 /// Looks at what a data folder, or a prepared backup, says (E1).
 fn at_rest(space: &Space, folder: &Path, backup: Option<(PathBuf, u64)>) -> Result<(Evidence, Moment)> {
-    let system = Space::open_any(&folder.join(SYSTEM))?;
+    let system = Space::open_any(&folder.join(SYSTEM), space.keys())?;
     let (there, here) = (system.format(), space.format());
     if (there.has_sdi, there.page_size) != (here.has_sdi, here.page_size) {
         let why = "it is of another server than the table: of another family, or with pages of another size";

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   space     a tablespace file: pages, each proved by its checksum; inflated by packed (page compression) or zip (ROW_FORMAT=COMPRESSED)
+//!             decrypted by crypt, with MariaDB's file of keys
 //!   tree      the clustered index's leaves, in key order
 //!   record    where each field of each row on a leaf lies
 //!   table     columns and their types; from sdi (MySQL 8), frm (MariaDB, with what instant tells of former columns) or schema (SQL text)
@@ -19,6 +20,7 @@ pub mod charset;
 pub mod checksum;
 #[cfg(feature = "columnar")]
 pub mod columns;
+mod crypt;
 pub mod definition;
 mod double;
 pub mod error;
@@ -27,6 +29,7 @@ pub mod export;
 pub mod frm;
 pub mod instant;
 pub mod json;
+pub mod keys;
 pub mod lob;
 pub mod moment;
 pub mod packed;

@@ -1,8 +1,9 @@
-//! Page compression: pages deflated each in its own place, with a hole behind it. Three forms.
+//! Page compression: pages deflated each in its own place, with a hole behind it. Four forms.
 //!
 //! ```text
 //!   MariaDB, full_crc32      type 0x8000 + size / 256        26 the page, deflated                                 checksum in the size's last 4 bytes
 //!   MariaDB, older           type 34354, 26 algorithm (8)    38 deflated size (2), the page with its own checksum
+//!   the same, encrypted      type 37401                      38 deflated size (2), algorithm (2), the page with its own checksum
 //!   MySQL                    type 14, 26 version, algorithm, the page's type (2), its bytes behind 38 (2), deflated size (2)   38 these bytes
 //! ```
 //! Sources: MariaDB's and MySQL's documentation of page compression; pages of both servers.
@@ -43,6 +44,13 @@ pub fn unpack(page: &mut [u8], family: Family, algorithm: u32) -> Result<bool, R
             let size = u16_at(page, DATA).unwrap_or(0) as usize;
             let mut whole = vec![0; page.len()];
             let deflated = page.get(DATA + 2..DATA + 2 + size).unwrap_or(&[]);
+            inflate(deflated, &mut whole).map(|()| whole)
+        }
+        (Family::Old, kind::PAGE_COMPRESSED_ENCRYPTED) => {
+            only_zlib(u16_at(page, DATA + 2).unwrap_or(0).into())?;
+            let size = u16_at(page, DATA).unwrap_or(0) as usize;
+            let mut whole = vec![0; page.len()];
+            let deflated = page.get(DATA + 4..DATA + 4 + size).unwrap_or(&[]);
             inflate(deflated, &mut whole).map(|()| whole)
         }
         (Family::Old, kind::COMPRESSED) => {

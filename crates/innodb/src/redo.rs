@@ -5,7 +5,8 @@
 //!
 //! *MariaDB from 10.8 on*: one file `ib_logfile0`, a ring. Bytes 0 to 511 are a header with a CRC-32C; blocks at 4096 and 8192 are checkpoints (position, position of the record that
 //! says so, CRC-32C at 60); records follow from 12288 on. They come in mini-transactions: records, a byte that is 1 or 0 by the round of the ring, a CRC-32C. After a clean shutdown the
-//! record of the checkpoint itself (`FILE_CHECKPOINT`) is at the checkpoint, and what follows it is no mini-transaction of this round.
+//! record of the checkpoint itself (`FILE_CHECKPOINT`) is at the checkpoint, and what follows it is no mini-transaction of this round. Encrypted (innodb_encrypt_log) each mini-transaction has before its CRC-32C the position at
+//! which it was written, which the CRC-32C covers, too; records' types and lengths are as they are, what they hold is not. So the log of a clean shutdown is known without a key.
 //!
 //! *MySQL from 8.0.30 on*: files `#innodb_redo/#ib_redoN`, each with a header, two checkpoints (at 512 and 1536) and blocks of 512 bytes from 2048 on, each with its number, how many
 //! bytes of it are filled, and a CRC-32C. After a clean shutdown the block in which the checkpoint is is filled up to it, and the system tablespace's first page names the same position.
@@ -80,8 +81,9 @@ fn mariadb(folder: &Path) -> Result<u64> {
     let head = log.read(0, RECORDS as usize)?;
     let word = |at| u32_at(&head, at).unwrap_or(0);
     let long = |at| u64_at(&head, at).unwrap_or(0);
+    let is_encrypted = word(0) == 0xf09f_979d;
     match word(0) {
-        0x5068_7973 => {}
+        0x5068_7973 | 0xf09f_979d => {}
         n => {
             let of = match n & !(1 << 31) {
                 1 => " (MariaDB 10.2, MySQL 5.7)",
@@ -101,8 +103,8 @@ fn mariadb(folder: &Path) -> Result<u64> {
     if !is_whole(&head[..512]) || word(4) != 0 || first < RECORDS {
         return Err(damaged(&log.path, "the log's header is damaged"));
     }
-    if word(48) != 0 {
-        return Err(refuse(&log.path, "the log is encrypted"));
+    if is_encrypted != (word(48) != 0) {
+        return Err(damaged(&log.path, "the log's header contradicts itself: whether it is encrypted"));
     }
     let checkpoint = [4096, 8192]
         .into_iter()
@@ -114,7 +116,8 @@ fn mariadb(folder: &Path) -> Result<u64> {
     let Some((lsn, said_at)) = checkpoint else {
         return Err(damaged(&log.path, "the server's log has no checkpoint that is whole"));
     };
-    let ring = Ring { first, capacity: log.length - RECORDS };
+    let ring = Ring { first, capacity: log.length - RECORDS, is_encrypted };
+    let record = CHECKPOINT + ring.position() as u64;
     let goes_on = |what: &str| {
         refuse(
             &log.path,
@@ -126,21 +129,24 @@ fn mariadb(folder: &Path) -> Result<u64> {
     if said_at != lsn {
         return Err(goes_on("the log has changes behind"));
     }
-    let bytes = ring.capacity.min(LONGEST as u64 + 2 * CHECKPOINT) as usize;
+    let bytes = ring.capacity.min(LONGEST as u64 + 2 * record) as usize;
     let mut records =
         log.read(RECORDS + ring.offset(lsn), bytes.min((ring.capacity - ring.offset(lsn)) as usize))?;
     records.extend(log.read(RECORDS, bytes - records.len())?);
-    let mut expected = vec![0xfa, 0, 0];
-    expected.extend(lsn.to_be_bytes());
-    if !records.starts_with(&expected) || ring.mini_transaction(lsn, &records) != Some(CHECKPOINT as usize) {
+    // What the record says; of an encrypted one the position at which it was written, and that it is a checkpoint's.
+    let is_checkpoint = match is_encrypted {
+        true => records[0] == 0xfa && u64_at(&records, 12) == Some(lsn),
+        false => records.starts_with(&[0xfa, 0, 0]) && u64_at(&records, 3) == Some(lsn),
+    };
+    if !is_checkpoint || ring.mini_transaction(lsn, &records) != Some(record as usize) {
         return Err(damaged(
             &log.path,
             format!("the record of the log's last checkpoint is not at {lsn}, where it should be"),
         ));
     }
     // In a ring that has room for this record only, as a prepared backup has it, the next is this one again.
-    let rest = &records[CHECKPOINT as usize..];
-    if ring.mini_transaction(lsn + CHECKPOINT, rest).is_some() {
+    let rest = &records[record as usize..];
+    if ring.mini_transaction(lsn + record, rest).is_some() {
         return Err(goes_on("the log has changes behind"));
     }
     Ok(lsn)
@@ -150,8 +156,13 @@ fn mariadb(folder: &Path) -> Result<u64> {
 struct Ring {
     first: u64,
     capacity: u64,
+    is_encrypted: bool,
 }
 impl Ring {
+    /// Bytes that a mini-transaction has for its position.
+    fn position(&self) -> usize {
+        if self.is_encrypted { 8 } else { 0 }
+    }
     fn offset(&self, lsn: u64) -> u64 {
         (lsn - self.first) % self.capacity
     }
@@ -172,8 +183,14 @@ impl Ring {
         }
         let round = (lsn + at as u64 - self.first) / self.capacity;
         let is_of_this_round = bytes[at] as u64 == 1 - round % 2;
-        let is_whole = u32_at(bytes, at + 1) == Some(crc32c(&bytes[..at]));
-        (at > 0 && is_of_this_round && is_whole).then_some(at + 5)
+        let position = bytes.get(at + 1..at + 1 + self.position())?;
+        let sum = if position.is_empty() {
+            crc32c(&bytes[..at])
+        } else {
+            crc32c(&[&bytes[..at], position].concat())
+        };
+        let is_whole = u32_at(bytes, at + 1 + position.len()) == Some(sum);
+        (at > 0 && is_of_this_round && is_whole).then_some(at + 5 + position.len())
     }
 }
 /// A number of MariaDB's log: the first byte's high bits say how many bytes it has, and each length begins where the one before ends.
@@ -306,7 +323,7 @@ mod tests {
 
     #[test]
     fn a_mini_transaction_is_of_its_round_of_the_ring() {
-        let ring = Ring { first: 12288, capacity: 64 };
+        let ring = Ring { first: 12288, capacity: 64, is_encrypted: false };
         let bytes = |marker: u8| {
             let mut bytes = vec![0x32, 1, 2, 0x40, 1];
             bytes.extend([9; 15]);
@@ -323,5 +340,22 @@ mod tests {
         assert_eq!(ring.mini_transaction(12288, &torn), None);
         assert_eq!(ring.mini_transaction(12288, &bytes(1)[..24]), None);
         assert_eq!(ring.mini_transaction(12288, &[1, 0, 0, 0, 0]), None);
+    }
+
+    /// The record of a checkpoint as MariaDB 10.11 wrote it with innodb_encrypt_log, and what stood behind it.
+    #[test]
+    fn an_encrypted_mini_transaction_has_its_position() {
+        let written = [
+            0xfa, 0x06, 0xf8, 0xfd, 0xd0, 0x3f, 0x51, 0x63, 0x77, 0x89, 0x40, 0x01, 0, 0, 0, 0, 0, 0x0a,
+            0x91, 0xc9, 0x94, 0x3e, 0x33, 0x04, 0x00, 0x2c, 0x4a, 0x51, 0x5a, 0x2f, 0x3a, 0x47,
+        ];
+        let ring = Ring { first: 12288, capacity: 1 << 20, is_encrypted: true };
+        assert_eq!(ring.mini_transaction(0xa91c9, &written), Some(24));
+        assert_eq!(ring.mini_transaction(0xa91c9 + 24, &written[24..]), None);
+        let mut other = written;
+        other[19] ^= 1;
+        assert_eq!(ring.mini_transaction(0xa91c9, &other), None);
+        let plain = Ring { is_encrypted: false, ..ring };
+        assert_eq!(plain.mini_transaction(0xa91c9, &written), None);
     }
 }

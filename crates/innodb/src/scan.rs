@@ -3,6 +3,7 @@
 //! A range of the key's first column ([`Scan::within`]) leaves out parts by a search among the leaves, and rows on the leaves at its ends. Stored keys compare as bytes.
 use crate::definition::Definition;
 use crate::error::{Error, Kind, Result};
+use crate::keys::Keys;
 use crate::lob;
 use crate::page::{Page, Window, chunk_at_mut};
 use crate::record::{Lengths, Place, Rows, Span, Walk};
@@ -75,11 +76,11 @@ pub enum Stored<'a> {
 impl Scan {
     /// Opens a tablespace, finds its table's definition, and lists its leaves.
     pub fn open(path: &Path) -> Result<Scan> {
-        Scan::open_by(path, None)
+        Scan::open_by(path, None, None)
     }
-    /// The same by a definition as `CREATE TABLE` has it, if a file of that is given.
-    pub fn open_by(path: &Path, schema: Option<&Path>) -> Result<Scan> {
-        let space = Space::open(path)?;
+    /// The same by a definition as `CREATE TABLE` has it, if a file of that is given, and with the keys of MariaDB's encryption.
+    pub fn open_by(path: &Path, schema: Option<&Path>, keys: Option<&Arc<Keys>>) -> Result<Scan> {
+        let space = Space::open_with(path, keys)?;
         let definition = Definition::find(&space, schema)?;
         Scan::new(space, definition)
     }

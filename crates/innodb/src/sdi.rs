@@ -126,7 +126,7 @@ pub fn read(space: &Space) -> Result<Definition> {
         return parse(&text, space.path());
     }
     for path in partitions(space.path()) {
-        let other = Space::open(&path)?;
+        let other = Space::open_with(&path, space.keys())?;
         if other.format().has_sdi
             && let Some(text) = find_text(&other)?
         {

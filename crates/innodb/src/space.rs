@@ -1,12 +1,14 @@
 //! A tablespace: one file of pages, what its flags say, and its pages, each proved when it is read.
 //!
 //! - **S1** No byte of a page is believed before the page's checksum and number were right. Whoever has a proved page has a whole one, inflated where it was compressed.
-//! - **S2** What this program cannot read whole (encryption, a system tablespace) is refused when the file is opened.
+//! - **S2** What this program cannot read whole (MySQL's encryption, a system tablespace) is refused when the file is opened; an encrypted page without its key when it is read.
 //! - **S3** Where the evidence names a moment of the server's log ([`crate::moment`]), no page that is newer is believed, whether it was read before or after that was known.
 
 use crate::absent;
 use crate::checksum::{self, Family};
+use crate::crypt::{self, Crypt, Locked, Mode};
 use crate::error::{Error, Kind, Result};
+use crate::keys::Keys;
 use crate::moment::Moment;
 use crate::packed;
 use crate::page::{Page, kind, u32_at};
@@ -15,8 +17,8 @@ use ondol_base::sync::Mutex;
 use std::fs::File;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// What the flags of a tablespace (page 0, offset 54) say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,10 +40,6 @@ pub struct Format {
 
 /// Where a page's header ends.
 const DATA: usize = 38;
-/// What page 0 of a tablespace of MariaDB's begins with where it tells of encryption.
-const KEYS: [u8; 6] = *b"s\x0e\x0cREt";
-/// Where a page of the old family has the version of its key, if it is encrypted.
-const KEY_VERSION: usize = 26;
 
 const FULL_CRC32: u32 = 1 << 4;
 const ZIP: u32 = 0b11110;
@@ -80,7 +78,7 @@ impl Format {
             });
         }
         if flags & ENCRYPTED != 0 {
-            return Err("it is encrypted; export the table from the server, or decrypt it there (ALTER TABLE … ENCRYPTION='N')".into());
+            return Err("it is encrypted by MySQL, whose keyrings are not read; export the table from the server, or decrypt it there (ALTER TABLE … ENCRYPTION='N')".into());
         }
         let page_size = match flags >> 6 & 0xf {
             0 => 16384,
@@ -129,7 +127,9 @@ pub struct Space {
     /// What the file is believed to show, where that is a moment of the log.
     moment: OnceLock<Moment>,
     /// Its first page says that it is, or was, encrypted (MariaDB).
-    has_keys: bool,
+    crypt: Option<Crypt>,
+    /// What it was opened with.
+    keys: Option<Arc<Keys>>,
     /// The log's position when the newest page was changed, of those that were read before the moment was known.
     newest: AtomicU64,
 }
@@ -146,7 +146,11 @@ impl Drop for Space {
 impl Space {
     /// Opens a table's file, reads its flags, and proves page 0.
     pub fn open(path: &Path) -> Result<Space> {
-        let space = Space::open_any(path)?;
+        Space::open_with(path, None)
+    }
+    /// The same with the keys of MariaDB's encryption.
+    pub fn open_with(path: &Path, keys: Option<&Arc<Keys>>) -> Result<Space> {
+        let space = Space::open_any(path, keys)?;
         let refuse = |why| Err(Error::on_page(path, 0, Kind::Unsupported, why));
         if space.id == 0 {
             return refuse("it is the system tablespace; only files of one table are read");
@@ -159,7 +163,7 @@ impl Space {
         Ok(space)
     }
     /// The same of any tablespace.
-    pub fn open_any(path: &Path) -> Result<Space> {
+    pub fn open_any(path: &Path, keys: Option<&Arc<Keys>>) -> Result<Space> {
         // Before it is opened: a pipe's opening would wait for who writes to it.
         let length = path.metadata().map_err(|e| match absent::reason(path) {
             Some(why) => Error::new(path, Kind::Unsupported, why),
@@ -218,12 +222,16 @@ impl Space {
         }
         let (moment, newest) = (OnceLock::new(), AtomicU64::new(0));
         READ.lock().push(identity);
-        let (path, has_keys) = (path.to_path_buf(), false);
-        let mut space = Space { file, path, identity, format, id, pages, moment, has_keys, newest };
+        let (path, keys) = (path.to_path_buf(), keys.cloned());
+        let crypt = None;
+        let mut space = Space { file, path, identity, format, id, pages, moment, crypt, keys, newest };
         let mut first = vec![0; format.page_size];
         space.read_page(0, &mut first)?;
-        let keys = 38 + 150 + format.descriptors();
-        space.has_keys = !format.has_sdi && first.get(keys..keys + KEYS.len()) == Some(&KEYS[..]);
+        if !format.has_sdi {
+            let refuse = |why| Error::on_page(&space.path, 0, Kind::Unsupported, why);
+            let at = 38 + 150 + format.descriptors();
+            space.crypt = Crypt::of(&first, at, space.keys.as_ref()).map_err(refuse)?;
+        }
         Ok(space)
     }
     pub fn path(&self) -> &Path {
@@ -237,6 +245,14 @@ impl Space {
     }
     pub fn pages(&self) -> u32 {
         self.pages
+    }
+    /// How its pages are encrypted, if they are or were.
+    pub fn encryption(&self) -> Option<String> {
+        self.crypt.as_ref().map(Crypt::to_string)
+    }
+    /// The keys that it was opened with.
+    pub fn keys(&self) -> Option<&Arc<Keys>> {
+        self.keys.as_ref()
     }
     pub fn bytes(&self) -> u64 {
         self.pages as u64 * self.format.physical_size as u64
@@ -288,7 +304,7 @@ impl Space {
             let physical = self.format.physical_size;
             let mut zipped = vec![0; count as usize * physical];
             read_at(&mut zipped)?;
-            let pages = into.chunks_exact_mut(size).zip(zipped.chunks_exact(physical));
+            let pages = into.chunks_exact_mut(size).zip(zipped.chunks_exact_mut(physical));
             for (number, (page, zip)) in (first..).zip(pages) {
                 self.unzip(number, zip, page)?;
             }
@@ -298,10 +314,11 @@ impl Space {
     }
 
     /// Proves a page of ROW_FORMAT=COMPRESSED, and makes of it what it stands for. Pages that are not of an index are as they are, with zeros behind them.
-    fn unzip(&self, number: u32, zip: &[u8], page: &mut [u8]) -> Result<()> {
+    fn unzip(&self, number: u32, zip: &mut [u8], page: &mut [u8]) -> Result<()> {
         let damaged = |why: String| Error::on_page(&self.path, number, Kind::Damaged, why);
         self.refuse_encrypted(number, Page(zip))?;
-        checksum::verify_zip(zip).map_err(|why| self.torn(number, zip, why))?;
+        let prove = |zip: &mut [u8]| checksum::verify_zip(zip).map_err(packed::Refused::Damaged);
+        self.unlock(number, zip, self.old_locked(number, zip), prove)?;
         if zip::is_compressed(zip) {
             zip::unzip(zip, page).map_err(damaged)?;
         } else {
@@ -311,12 +328,12 @@ impl Space {
         self.prove_place(number, page)
     }
 
+    /// Refuses what is encrypted in a way that is not read.
     fn refuse_encrypted(&self, number: u32, view: Page<'_>) -> Result<()> {
         let is_encrypted = match view.kind() {
-            kind::ENCRYPTED
-            | kind::COMPRESSED_AND_ENCRYPTED
-            | kind::ENCRYPTED_RTREE
-            | kind::PAGE_COMPRESSED_ENCRYPTED => true,
+            kind::ENCRYPTED | kind::COMPRESSED_AND_ENCRYPTED | kind::ENCRYPTED_RTREE => true,
+            _ if self.crypt.is_some() => false,
+            kind::PAGE_COMPRESSED_ENCRYPTED => true,
             _ => {
                 self.format.family == Family::Full
                     && u32_at(view.0, 0) != Some(0)
@@ -327,19 +344,80 @@ impl Space {
     }
     #[cold]
     fn encrypted(&self, number: u32) -> Error {
-        let why = "it is encrypted; export the table from the server, or decrypt it there";
+        let why = "it is encrypted in a way that is not read: its tablespace names no key of MariaDB's; export the table from the server, or decrypt it there";
         Error::on_page(&self.path, number, Kind::Unsupported, why)
     }
-    /// What is wrong with a page of the old family whose checksum is not its content's: an encrypted one's is of what it was before.
-    #[cold]
-    fn torn(&self, number: u32, page: &[u8], why: String) -> Error {
-        match self.has_keys && number > 0 && u32_at(page, KEY_VERSION).is_some_and(|version| version != 0) {
-            true => self.encrypted(number),
-            false => Error::on_page(&self.path, number, Kind::Damaged, why),
-        }
+
+    /// What is encrypted of a page of the old family. One that was damaged need not be encrypted at all.
+    fn old_locked(&self, number: u32, page: &[u8]) -> Option<Locked> {
+        self.crypt.as_ref().filter(|_| number > 0)?;
+        let locked = crypt::old_locked(page)?;
+        let is_packed = Page(page).kind() == kind::PAGE_COMPRESSED_ENCRYPTED;
+        (is_packed || checksum::is_locked(page, self.format.is_zipped)).then_some(locked)
     }
 
-    /// Proves a loaded page, and inflates it where it was compressed.
+    /// Decrypts a page, if something of it is `locked`, and proves what it is then.
+    fn unlock(
+        &self,
+        number: u32,
+        page: &mut [u8],
+        locked: Option<Locked>,
+        prove: impl Fn(&mut [u8]) -> std::result::Result<(), packed::Refused>,
+    ) -> Result<()> {
+        let refuse = |kind, why: String| Error::on_page(&self.path, number, kind, why);
+        let told = |refused| match refused {
+            packed::Refused::Damaged(why) => refuse(Kind::Damaged, why),
+            packed::Refused::Unsupported(why) => refuse(Kind::Unsupported, why),
+        };
+        let (Some(crypt), Some(Locked { version, bytes })) = (&self.crypt, locked) else {
+            return prove(page).map_err(told);
+        };
+        let own = crypt.own(version).map_err(|(kind, why)| refuse(kind, why))?;
+        let start = crypt::start(self.id, page);
+        let opened = |mode: Mode, page: &mut [u8]| {
+            crypt::decrypt(own, mode, start, &mut page[bytes.clone()]);
+            // Where the version of the key was, nothing else looks.
+            let version = if self.format.family == Family::Full { 0..4 } else { 26..34 };
+            page[version].fill(0);
+            prove(page)
+        };
+        if let Some(mode) = crypt.mode() {
+            return opened(mode, page).map_err(|refused| match refused {
+                packed::Refused::Damaged(why) => {
+                    refuse(Kind::Damaged, format!("decrypted as the pages before it: {why}"))
+                }
+                refused => told(refused),
+            });
+        }
+        let mut reasons = Vec::new();
+        for mode in [Mode::Cbc, Mode::Ctr] {
+            let mut copy = page.to_vec();
+            match opened(mode, &mut copy) {
+                Ok(()) if crypt.settle(mode) => {
+                    page.copy_from_slice(&copy);
+                    return Ok(());
+                }
+                Ok(()) => reasons.push("another page was of another mode".to_string()),
+                Err(packed::Refused::Damaged(why)) => reasons.push(why),
+                Err(refused) => return Err(told(refused)),
+            }
+        }
+        let (cbc, ctr) = (&reasons[0], &reasons[1]);
+        let or =
+            match self.format.family == Family::Old && Page(page).kind() == kind::PAGE_COMPRESSED_ENCRYPTED {
+                true => ", or the page is damaged",
+                false => "",
+            };
+        Err(refuse(
+            Kind::Mismatch,
+            format!(
+                "{} is not the key that it was encrypted by{or}. By AES-CBC: {cbc}. By AES-CTR: {ctr}",
+                crypt.told()
+            ),
+        ))
+    }
+
+    /// Proves a loaded page, decrypts it, and inflates it where it was compressed.
     pub fn prove(&self, number: u32, page: &mut [u8]) -> Result<()> {
         if self.format.is_zipped {
             // It was proved to be inflated.
@@ -347,24 +425,37 @@ impl Space {
         }
         let refuse = |kind, why: String| Error::on_page(&self.path, number, kind, why);
         self.refuse_encrypted(number, Page(page))?;
-        let family = self.format.family;
+        let (family, algorithm) = (self.format.family, self.format.flags >> 5 & 7);
         // In MariaDB's newer form the checksum is of what is in the file, in the others of the page itself.
-        let covered = match (family, packed::full_size(page)) {
-            (Family::Full, Some(n)) => page.get(..n).filter(|p| p.len() > DATA).ok_or_else(|| {
+        if family == Family::Old {
+            let whole = |page: &mut [u8]| {
+                packed::unpack(page, family, algorithm)?;
+                checksum::verify(page, family).map_err(packed::Refused::Damaged)
+            };
+            self.unlock(number, page, self.old_locked(number, page), whole)?;
+            return self.prove_place(number, page);
+        }
+        let covered = match packed::full_size(page) {
+            Some(n) => page.get(..n).filter(|p| p.len() > DATA).ok_or_else(|| {
                 refuse(Kind::Damaged, format!("it would have {n} bytes, compressed from {}", page.len()))
             })?,
-            _ => &page[..],
+            None => &page[..],
         };
-        if family == Family::Full {
-            checksum::verify(covered, family).map_err(|why| refuse(Kind::Damaged, why))?;
-        }
-        packed::unpack(page, family, self.format.flags >> 5 & 7).map_err(|refused| match refused {
-            packed::Refused::Damaged(why) => refuse(Kind::Damaged, why),
-            packed::Refused::Unsupported(why) => refuse(Kind::Unsupported, why),
-        })?;
-        if family == Family::Old {
-            checksum::verify(page, family).map_err(|why| self.torn(number, page, why))?;
-        }
+        checksum::verify(covered, family).map_err(|why| refuse(Kind::Damaged, why))?;
+        let locked =
+            self.crypt.as_ref().filter(|_| number > 0).and_then(|_| crypt::locked(page, covered.len()));
+        let is_locked = locked.is_some();
+        let whole = |page: &mut [u8]| {
+            packed::unpack(page, family, algorithm)?;
+            let space = Page(page).space();
+            if is_locked && space != self.id {
+                let why =
+                    format!("it would belong to tablespace {space}, the file is tablespace {}", self.id);
+                return Err(packed::Refused::Damaged(why));
+            }
+            Ok(())
+        };
+        self.unlock(number, page, locked, whole)?;
         self.prove_place(number, page)
     }
 

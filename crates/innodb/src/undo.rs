@@ -29,9 +29,10 @@ const NUMBERS: u32 = 127;
 /// What a data folder was at position `lsn` of its log, at which it was at rest but for the transactions that are given.
 pub fn moment(folder: &Path, system: Space, lsn: u64) -> Result<Moment> {
     let is_mysql = system.format().has_sdi;
+    let keys = system.keys().cloned();
     let (mut spaces, mut looked_at) = (BTreeMap::from([(0, system)]), 1u128);
     for path in tablespaces(folder)? {
-        let space = Space::open_any(&path)?;
+        let space = Space::open_any(&path, keys.as_ref())?;
         // MySQL 8 gives them numbers from above, one after the other.
         if let Some(below) = HIGHEST.checked_sub(space.id()).filter(|n| is_mysql && *n < 0x1000_0000) {
             looked_at |= 1 << (below % NUMBERS + 1);

@@ -434,7 +434,7 @@ fn create_table_is_as_good_as_the_definition() {
             let sql = dir.path().join("schema.sql");
             std::fs::write(&sql, &text).expect("a file");
             let _ = std::fs::remove_file(path.with_extension("frm"));
-            let by_text = Scan::open_by(&path, Some(&sql)).unwrap_or_else(|e| panic!("{server} {e}"));
+            let by_text = Scan::open_by(&path, Some(&sql), None).unwrap_or_else(|e| panic!("{server} {e}"));
             let (a, b) = (&by_file.definition().table, &by_text.definition().table);
             // Servers put keys whose columns cannot be NULL before others.
             let unique = |of: &[Unique]| {
@@ -475,7 +475,7 @@ fn create_table_of_another_shape_is_refused() {
     ] {
         assert!(text.contains(from), "{from}");
         std::fs::write(&sql, text.replacen(from, to, 1).replace("; charset", " charset")).expect("a file");
-        let outcome = Scan::open_by(&path, Some(&sql)).and_then(|s| {
+        let outcome = Scan::open_by(&path, Some(&sql), None).and_then(|s| {
             let columns = export::columns(&s, None)?;
             let format = Format::Text(Dialect::Rfc4180);
             let options = Options { format, columns, limit: None, workers: 1, ordered: true };

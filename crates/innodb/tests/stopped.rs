@@ -81,7 +81,7 @@ impl Folder {
     /// Changes a page of a tablespace, and makes its checksum right again.
     fn change_page(&self, name: &str, number: u32, change: impl FnOnce(&mut [u8])) {
         let path = self.file(name);
-        let format = Space::open_any(&path).expect("a tablespace").format();
+        let format = Space::open_any(&path, None).expect("a tablespace").format();
         let file = fs::File::options().read(true).write(true).open(path).expect("a tablespace");
         let mut page = vec![0; format.page_size];
         let at = number as u64 * format.page_size as u64;
@@ -94,7 +94,7 @@ impl Folder {
     fn undo_logs(&self, state: u16) -> Vec<(String, u32)> {
         let mut found = Vec::new();
         for name in ["ibdata1", "undo_001", "undo_002"] {
-            let Ok(space) = Space::open_any(&self.file(name)) else { continue };
+            let Ok(space) = Space::open_any(&self.file(name), None) else { continue };
             let mut page = vec![0; space.format().page_size];
             for number in 0..space.pages() {
                 // The system tablespace has copies of pages for torn writes, which stand in no place of their own.

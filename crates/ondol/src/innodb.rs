@@ -18,6 +18,7 @@
 use ondol_engine::ColumnDef;
 use ondol_innodb::error::{Error, Kind};
 use ondol_innodb::evidence;
+use ondol_innodb::keys::Keys;
 use ondol_innodb::scan::{Cursor, Leaf, Scan, Stored};
 use ondol_innodb::table::{Column, Type as Foreign};
 use ondol_innodb::text;
@@ -53,6 +54,7 @@ pub(crate) struct Files;
 impl foreign::Foreign for Files {
     fn open(&self, function: &str, arguments: &[Argument]) -> SqlResult<Arc<dyn ForeignTable>> {
         let (mut path, mut schema, mut assume, mut history) = (None, None, false, false);
+        let (mut keys, mut keys_password) = (None, None);
         let (mut zero_dates, mut zero_bytes) = (ZeroDates::Refuse, ZeroBytes::Refuse);
         for (n, a) in arguments.iter().enumerate() {
             let name = a.name.as_deref();
@@ -67,6 +69,10 @@ impl foreign::Foreign for Files {
                 None if n == 0 => path = Some(value.ok_or_else(|| wrong("the path of a file TABLE.ibd"))?),
                 Some("schema") => {
                     schema = Some(value.ok_or_else(|| wrong("the path of a file of CREATE TABLE"))?)
+                }
+                Some("keys") => keys = Some(value.ok_or_else(|| wrong("the path of a file of keys"))?),
+                Some("keys_password") => {
+                    keys_password = Some(value.ok_or_else(|| wrong("the path of a file with a password"))?)
                 }
                 Some(name @ ("assume_consistent" | "history")) => {
                     let given = match value {
@@ -96,7 +102,7 @@ impl foreign::Foreign for Files {
                     let what = name.map_or("a second path".into(), |n| format!("the argument \"{n}\""));
                     let message = format!("function {function} does not have {what}");
                     return Err(SqlError::new(sqlstate::UNDEFINED_FUNCTION, message).hint(
-                        "It has a path, assume_consistent, history, schema, zero_bytes and zero_dates.",
+                        "It has a path, assume_consistent, history, keys, keys_password, schema, zero_bytes and zero_dates.",
                     ));
                 }
             }
@@ -105,7 +111,14 @@ impl foreign::Foreign for Files {
             SqlError::new(sqlstate::UNDEFINED_FUNCTION, format!("function {function}() does not exist"))
                 .hint("It needs the path of a file TABLE.ibd.")
         })?;
-        let mut scan = Scan::open_by(Path::new(path), schema.map(Path::new)).map_err(failed)?;
+        if keys.is_none() && keys_password.is_some() {
+            let message = format!("{function}: keys_password needs keys, the path of a file of keys");
+            return Err(SqlError::new(sqlstate::INVALID_PARAMETER_VALUE, message));
+        }
+        let keys = keys.map(|keys| Keys::read(Path::new(keys), keys_password.map(Path::new)));
+        let keys = keys.transpose().map_err(failed)?.map(Arc::new);
+        let mut scan =
+            Scan::open_by(Path::new(path), schema.map(Path::new), keys.as_ref()).map_err(failed)?;
         if history {
             scan.with_history().map_err(failed)?;
         }

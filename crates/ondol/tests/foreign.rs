@@ -769,3 +769,30 @@ fn an_import_meets_the_memory_limit() {
     let done = session.import_innodb(&scan(&file), &import("t", ZeroDates::Refuse), |_| {}).unwrap();
     assert_eq!((done.rows, count(&mut session, "t").unwrap()), (772, 772));
 }
+
+/// Encrypted tables in SQL: with the keys their rows, without them what is wanted.
+#[test]
+fn encrypted_tables_are_read_with_their_keys() {
+    let mut given = given();
+    let path = given.file("apart/aes_cbc-crc32", "lockedpacked");
+    let beside = |name: &str| files().join(name).display().to_string();
+    let (plain, encrypted, password) = (beside("keys.txt"), beside("keys.enc"), beside("keys.password"));
+    for keys in
+        [format!("keys => '{plain}'"), format!("keys => '{encrypted}', keys_password => '{password}'")]
+    {
+        let sql = format!("SELECT id, length(v) FROM innodb_scan('{path}', {keys})");
+        assert_eq!(given.rows(&sql), ["1|6", "2|100"]);
+    }
+    for (keys, state, said) in [
+        (String::new(), "0A000", "keys => "),
+        (format!(", keys => '{encrypted}'"), "55000", "keys_password => "),
+        (format!(", keys_password => '{password}'"), "22023", "keys_password needs keys"),
+        (", keys => NULL".into(), "22023", "expected the path of a file of keys"),
+        (", keys => 'nowhere.txt'".into(), "58P01", "nowhere.txt"),
+    ] {
+        let sql = format!("SELECT * FROM innodb_scan('{path}'{keys})");
+        let e = given.session.query(&sql, &[]).map(|_| ()).expect_err(&sql);
+        assert!(e.to_string().contains(said), "{sql}: {e}");
+        assert_eq!(e.sqlstate(), state, "{sql}: {e}");
+    }
+}

@@ -136,6 +136,43 @@ fn create_table_in_place_of_the_definition() {
     assert!(said.contains("tree.sql: line 3: expected a character set of column v"), "{said}");
 }
 
+/// With a file of keys, plain or under a password; without one, and with another, it is told what is wanted.
+#[test]
+fn encrypted_tables_need_their_keys() {
+    let (folder, table) = unpacked_of("apart/aes_ctr-full_crc32", "longkey");
+    let beside = |name: &str| format!("{}/../innodb/tests/files/{name}", env!("CARGO_MANIFEST_DIR"));
+    let (plain, encrypted, password) = (beside("keys.txt"), beside("keys.enc"), beside("keys.password"));
+    let rows = ["--to", "-", "--format", "csv"];
+    for keys in [vec!["--keys", &plain], vec!["--keys", &encrypted, "--keys-password", &password]] {
+        let (out, said, code) = export(&table, &[&rows[..], &keys].concat(), Stdio::piped());
+        assert_eq!((code, &out[..]), (Some(0), &b"id,v\n1,two\n2,\n"[..]), "{said}");
+        for (what, expected) in [("info", "MariaDB's, key 2, AES-CTR"), ("check", "2 rows")] {
+            let mut ran = Command::new(env!("CARGO_BIN_EXE_ondol"));
+            let ran = ran.args(["innodb", what]).arg(&table).args(&keys).output().expect("ondol runs");
+            let said = String::from_utf8_lossy(&ran.stdout).into_owned();
+            assert!(ran.status.success() && said.contains(expected), "{said}");
+        }
+    }
+    let few = folder.path().join("few.txt");
+    std::fs::write(&few, "1;000102030405060708090a0b0c0d0e0f\n").expect("a file");
+    let few = few.to_str().expect("a plain path");
+    let before = std::fs::read(&plain).expect("keys");
+    for (args, expected) in [
+        (vec![], "it is encrypted by key 2 in version 1: --keys FILE"),
+        (vec!["--keys", few], "key 2 in version 1, which is not in"),
+        (vec!["--keys", &encrypted], "it is encrypted: --keys-password FILE"),
+        (vec!["--keys", &encrypted, "--keys-password", few], "does not fit"),
+        (vec!["--keys", "/dev/zero"], "it is not a file"),
+        (vec!["--keys", &plain, "--to", &plain, "--overwrite"], "is not replaced"),
+    ] {
+        let to = if args.contains(&"--to") { &rows[2..] } else { &rows };
+        let (out, said, code) = export(&table, &[to, &args].concat(), Stdio::piped());
+        assert_eq!((code, out.len()), (Some(1), 0), "{args:?}: {said}");
+        assert!(said.contains(expected), "{args:?}: {said}");
+    }
+    assert_eq!(std::fs::read(&plain).expect("keys"), before);
+}
+
 #[test]
 fn a_table_is_imported() {
     let (folder, table) = unpacked();

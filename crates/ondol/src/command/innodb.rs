@@ -5,6 +5,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use ondol::Unfinished;
 use ondol_innodb::evidence;
 use ondol_innodb::export::{self, Options};
+use ondol_innodb::keys::Keys;
 use ondol_innodb::scan::{Buffers, LeftOut, Scan};
 use ondol_innodb::value;
 use ondol_scan::csv::Dialect;
@@ -133,6 +134,21 @@ struct Definition {
     /// The table's CREATE TABLE, in place of the definition in the file or in TABLE.frm
     #[arg(long, value_name = "FILE.sql")]
     schema: Option<PathBuf>,
+    /// The keys of encrypted tables: the file that MariaDB's file_key_management_filename names
+    #[arg(long, value_name = "FILE")]
+    keys: Option<PathBuf>,
+    /// The password of an encrypted file of keys: what file_key_management_filekey=FILE:… names
+    #[arg(long, value_name = "FILE", requires = "keys")]
+    keys_password: Option<PathBuf>,
+}
+
+impl Definition {
+    /// Opens a table by what was given.
+    fn open(&self, file: &Path) -> Result<Scan, Failed> {
+        let keys = self.keys.as_deref().map(|keys| Keys::read(keys, self.keys_password.as_deref()));
+        let keys = keys.transpose().map_err(told)?.map(Arc::new);
+        Scan::open_by(file, self.schema.as_deref(), keys.as_ref()).map_err(told)
+    }
 }
 
 #[derive(clap::Args)]
@@ -230,8 +246,8 @@ pub fn run(args: Args) -> Done {
         What::Export(args) => export(args),
         What::Import(args) => import(args),
         What::Snapshot(args) => snapshot(args),
-        What::Info { file, definition } => info(&file, definition.schema.as_deref()),
-        What::Check { file, definition } => check(&file, definition.schema.as_deref()),
+        What::Info { file, definition } => info(&file, &definition),
+        What::Check { file, definition } => check(&file, &definition),
     }
 }
 
@@ -285,7 +301,7 @@ fn format(args: &Export) -> Result<Format, Failed> {
 fn export(args: Export) -> Done {
     let to_standard_output = args.to.as_os_str() == "-";
     let format = format(&args)?;
-    let mut scan = Scan::open_by(&args.file, args.definition.schema.as_deref()).map_err(told)?;
+    let mut scan = args.definition.open(&args.file)?;
     if args.history {
         scan.with_history().map_err(told)?;
     }
@@ -345,7 +361,8 @@ fn export(args: Export) -> Done {
         })
     } else {
         let frm = ondol_innodb::definition::frm_beside(&args.file);
-        let inputs = [Some(frm), Some(args.file.with_extension("cfg")), args.definition.schema.clone()];
+        let Definition { schema, keys, keys_password } = args.definition;
+        let inputs = [Some(frm), Some(args.file.with_extension("cfg")), schema, keys, keys_password];
         let unfinished = create(&args.to, args.overwrite, &inputs)?;
         let interrupted = Arc::new(AtomicBool::new(false));
         ondol_base::interrupt::sets(interrupted.clone()).map_err(|e| Failed::io("interrupts", e))?;
@@ -381,7 +398,7 @@ fn export(args: Export) -> Done {
 }
 
 fn import(args: Import) -> Done {
-    let mut scan = Scan::open_by(&args.file, args.definition.schema.as_deref()).map_err(told)?;
+    let mut scan = args.definition.open(&args.file)?;
     if args.history {
         scan.with_history().map_err(told)?;
     }
@@ -526,12 +543,12 @@ fn snapshot(args: Snapshot) -> Done {
     taken.files.iter().try_for_each(|file| say(&file.display()))
 }
 
-fn info(file: &Path, schema: Option<&Path>) -> Done {
-    let scan = Scan::open_by(file, schema).map_err(told)?;
+fn info(file: &Path, given: &Definition) -> Done {
+    let scan = given.open(file)?;
     let (space, definition) = (scan.space(), scan.definition());
     let format = space.format();
     let mut text = format!(
-        "table            {}\ntablespace       {}, {} pages of {} bytes\nchecksums        {}\ndefinition       {}\nrow format       {:?}\n",
+        "table            {}\ntablespace       {}, {} pages of {} bytes\nchecksums        {}\nencryption       {}\ndefinition       {}\nrow format       {:?}\n",
         definition.table.name,
         space.id(),
         space.pages(),
@@ -540,7 +557,8 @@ fn info(file: &Path, schema: Option<&Path>) -> Done {
             ondol_innodb::checksum::Family::Full => "full_crc32",
             ondol_innodb::checksum::Family::Old => "crc32, innodb or none",
         },
-        match schema {
+        space.encryption().unwrap_or_else(|| "none".into()),
+        match given.schema {
             Some(_) => "in the words of CREATE TABLE that were given",
             None if format.has_sdi => "in the file",
             None => "in the .frm beside it",
@@ -575,8 +593,8 @@ fn info(file: &Path, schema: Option<&Path>) -> Done {
     std::io::stdout().write_all(text.as_bytes()).map_err(|e| Failed::io("standard output", e))
 }
 
-fn check(file: &Path, schema: Option<&Path>) -> Done {
-    let scan = Scan::open_by(file, schema).map_err(told)?;
+fn check(file: &Path, given: &Definition) -> Done {
+    let scan = given.open(file)?;
     let space = scan.space();
     let size = space.format().page_size;
     let bar = bar(space.bytes());
