@@ -13,6 +13,7 @@
 //! - **Y3** Page 0, descriptors of extents, and in the old family nodes of spatial indexes are never encrypted; of the others each that has a version other than 0.
 //! - **Y4** What is encrypted has a checksum that is right without a key (but for type 37401), so damage is told from a wrong key. What it becomes is believed in the old family by the page's own checksum; in
 //!   full_crc32, where there is none, by the tablespace's number, which is among the encrypted bytes.
+//! - **Y5** A first block of zeros becomes zeros in both modes. In `full_crc32` the system tablespace, of number 0, has pages that begin so; then a page of an index decides, which does not.
 //!
 //! Sources: MariaDB's documentation of data-at-rest encryption, descriptions of its pages; files and pages of MariaDB 10.11.
 use crate::error::Kind;
@@ -77,9 +78,9 @@ impl Crypt {
     pub fn mode(&self) -> Option<Mode> {
         self.mode.get().copied()
     }
-    /// From here on all pages are taken to be of this mode; false if they are of another already.
-    pub fn settle(&self, mode: Mode) -> bool {
-        *self.mode.get_or_init(|| mode) == mode
+    /// From here on all pages are taken to be of this mode, unless they are of another already: which.
+    pub fn settle(&self, mode: Mode) -> Mode {
+        *self.mode.get_or_init(|| mode)
     }
     /// The key and its file, for errors.
     pub fn told(&self) -> String {
@@ -180,5 +181,32 @@ pub fn decrypt(own: &Aes128, mode: Mode, start: [u8; BLOCK], bytes: &mut [u8]) {
             let counter = CtrCore::<_, Ctr128BE>::inner_iv_init(own.clone(), &start);
             StreamCipherCoreWrapper::from_core(counter).apply_keystream(bytes);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Y5, and Y2's bytes behind the last block.
+    #[test]
+    fn a_first_block_of_zeros_is_zeros_in_both_modes() {
+        let seed = [7; BLOCK];
+        let own = own_key(&[1; 16], &seed).expect("a key");
+        let start = [3; BLOCK];
+        for zeros in [40, 100] {
+            let mut written = vec![0; zeros];
+            written.extend(1..=77);
+            // Counting is the same both ways.
+            let mut encrypted = written.clone();
+            decrypt(&own, Mode::Ctr, start, &mut encrypted);
+            let mut found = encrypted.clone();
+            decrypt(&own, Mode::Ctr, start, &mut found);
+            assert_eq!(found, written);
+            decrypt(&own, Mode::Cbc, start, &mut encrypted);
+            assert_eq!(encrypted[..BLOCK], [0; BLOCK]);
+            assert_ne!(encrypted, written);
+        }
+        assert!(own_key(&[1; 17], &seed).is_none());
     }
 }

@@ -389,18 +389,32 @@ impl Space {
                 refused => told(refused),
             });
         }
-        let mut reasons = Vec::new();
+        let (mut reasons, mut fitting) = (Vec::new(), Vec::new());
         for mode in [Mode::Cbc, Mode::Ctr] {
             let mut copy = page.to_vec();
             match opened(mode, &mut copy) {
-                Ok(()) if crypt.settle(mode) => {
-                    page.copy_from_slice(&copy);
-                    return Ok(());
-                }
-                Ok(()) => reasons.push("another page was of another mode".to_string()),
+                Ok(()) => fitting.push((mode, copy)),
                 Err(packed::Refused::Damaged(why)) => reasons.push(why),
                 Err(refused) => return Err(told(refused)),
             }
+        }
+        // Another thread may have settled it meanwhile.
+        let settled = match &fitting[..] {
+            [] => None,
+            [(mode, _)] => Some(crypt.settle(*mode)),
+            _ if Page(page).kind() == kind::INDEX => None,
+            _ => self.settled_by_an_index(number),
+        };
+        if let Some(mode) = settled {
+            let fits = fitting.iter().find(|(fits, _)| *fits == mode);
+            let (_, copy) = fits
+                .ok_or_else(|| refuse(Kind::Damaged, "other pages were encrypted in another mode".into()))?;
+            page.copy_from_slice(copy);
+            return Ok(());
+        }
+        if !fitting.is_empty() {
+            let why = "whether it is encrypted by AES-CBC or by AES-CTR cannot be seen: no encrypted page of an index is in its tablespace";
+            return Err(refuse(Kind::Unsupported, why.into()));
         }
         let (cbc, ctr) = (&reasons[0], &reasons[1]);
         let or =
@@ -415,6 +429,19 @@ impl Space {
                 crypt.told()
             ),
         ))
+    }
+
+    /// The mode of a page of an index, which has bytes that are not zero among the first that are encrypted; see Y5 of [`crate::crypt`].
+    fn settled_by_an_index(&self, asked: u32) -> Option<Mode> {
+        let mut page = vec![0; self.format.page_size];
+        for number in (1..self.pages).filter(|number| *number != asked) {
+            let is_index = self.load(number, &mut page).is_ok() && Page(&page).kind() == kind::INDEX;
+            // One that is not encrypted, or damaged, says nothing. One of an index never asks for another.
+            if is_index && u32_at(&page, 0) != Some(0) && self.prove(number, &mut page).is_ok() {
+                return self.crypt.as_ref().and_then(Crypt::mode);
+            }
+        }
+        None
     }
 
     /// Proves a loaded page, decrypts it, and inflates it where it was compressed.

@@ -200,3 +200,83 @@ fn locked_sum(page: &[u8], is_zip: bool) -> u32 {
         false => crc32c(&page[4..26]) ^ crc32c(&page[38..page.len() - 8]),
     }
 }
+
+/// The system tablespace's number is 0, so its pages may begin with zeros to encrypt, which both modes make zeros again: a page of an index decides then, and without one nothing is believed.
+#[test]
+fn zeros_of_the_system_tablespace_do_not_decide() {
+    use aes::cipher::{
+        BlockCipherEncrypt, BlockModeEncrypt, InnerIvInit, KeyInit, StreamCipher, StreamCipherCoreWrapper,
+    };
+    const SIZE: usize = 4096;
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("ibdata1");
+    let seed = [0x5a; 16];
+    let mut own = seed.into();
+    aes::Aes128::new_from_slice(keys().key(1).expect("a key")).expect("a key").encrypt_block(&mut own);
+    let own = aes::Aes128::new(&own);
+    let written = |is_ctr: bool, with_index: bool| {
+        let mut file = vec![0; 4 * SIZE];
+        for (number, page) in file.chunks_exact_mut(SIZE).enumerate() {
+            page[4..8].copy_from_slice(&(number as u32).to_be_bytes());
+            page[23] = 100 + number as u8;
+            // What begins a tablespace, two pages of a rollback segment's type, one of an index.
+            let kind: u16 = [8, 6, 6, if with_index { 17855 } else { 6 }][number];
+            page[24..26].copy_from_slice(&kind.to_be_bytes());
+            if number == 0 {
+                page[46..50].copy_from_slice(&4u32.to_be_bytes());
+                page[54..58].copy_from_slice(&0x13u32.to_be_bytes());
+                let at = 38
+                    + 150
+                    + Space::open(&unpacked(FOLDERS[1], "locked").1).expect("a table").format().descriptors();
+                page[at..at + 8].copy_from_slice(b"s\x0e\x0cREt\x01\x10");
+                page[at + 8..at + 24].copy_from_slice(&seed);
+                page[at + 31] = 1;
+            } else {
+                page[3] = 1;
+                if kind == 17855 {
+                    page[39] = 2;
+                }
+                page[100..200].fill(0xab);
+                let mut start = [0; 16];
+                start[4] = number as u8;
+                start[8] = page[23];
+                let bytes = &mut page[26..SIZE - 4];
+                if is_ctr {
+                    let counter =
+                        ctr::CtrCore::<_, ctr::flavors::Ctr128BE>::inner_iv_init(own.clone(), &start.into());
+                    StreamCipherCoreWrapper::from_core(counter).apply_keystream(bytes);
+                } else {
+                    let (blocks, rest) = aes::cipher::Array::slice_as_chunks_mut(bytes);
+                    cbc::Encryptor::inner_iv_init(own.clone(), &start.into()).encrypt_blocks(blocks);
+                    let mut mask = start.into();
+                    own.encrypt_block(&mut mask);
+                    rest.iter_mut().zip(mask).for_each(|(byte, mask)| *byte ^= mask);
+                }
+            }
+            let format = ondol_innodb::space::Format::of_flags(0x13).expect("flags");
+            seal(page, format);
+        }
+        file
+    };
+    for is_ctr in [false, true] {
+        for with_index in [true, false] {
+            std::fs::write(&path, written(is_ctr, with_index)).expect("a file");
+            let space = Space::open_any(&path, Some(&keys())).unwrap_or_else(|e| panic!("{e}"));
+            let mut page = vec![0; SIZE];
+            let read = space.read_page(1, &mut page);
+            if !with_index {
+                let e = read.expect_err("nothing decides");
+                assert!(
+                    e.kind == Kind::Unsupported && e.to_string().contains("AES-CBC or by AES-CTR"),
+                    "{e}"
+                );
+                continue;
+            }
+            read.unwrap_or_else(|e| panic!("{e}"));
+            assert!(page[26..100].iter().all(|b| *b == 0) && page[100..200].iter().all(|b| *b == 0xab));
+            assert!(page[200..SIZE - 4].iter().all(|b| *b == 0));
+            let told = space.encryption().expect("it is encrypted");
+            assert!(told.contains(if is_ctr { "AES-CTR" } else { "AES-CBC" }), "{told}");
+        }
+    }
+}
