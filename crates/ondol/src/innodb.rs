@@ -196,6 +196,11 @@ impl ForeignTable for Table {
     fn name(&self) -> String {
         self.scan.space().path().display().to_string()
     }
+    fn notice(&self) -> Option<String> {
+        let left_out = ondol_innodb::export::virtual_columns(&self.scan).join(", ");
+        let why = "left out, since they are virtual and no file holds them";
+        (!left_out.is_empty()).then(|| format!("{}: {why}: {left_out}", self.name()))
+    }
     fn columns(&self) -> &[(String, Type)] {
         &self.columns
     }

@@ -624,6 +624,19 @@ fn virtual_columns_are_left_out_by_name() {
     let done = g.session.import_innodb(&scan(&file), &import("computed", ZeroDates::Refuse), |_| {}).unwrap();
     let of = |name: &str| format!("the column {name}: it is virtual, no file holds it");
     assert_eq!(done.left_out, [of("c"), of("e")]);
+    // In SQL each time, once for a file.
+    let told = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let told_too = told.clone();
+    g.session.on_notice(move |n| told_too.lock().expect("notices").push(n.message.clone()));
+    let sql = format!("SELECT count(*) FROM innodb_scan('{file}') a, innodb_scan('{file}') b");
+    let expected = format!("{file}: left out, since they are virtual and no file holds them: c, e");
+    for times in 1..3 {
+        g.rows(&sql);
+        assert_eq!(*told.lock().expect("notices"), vec![expected.clone(); times]);
+    }
+    let whole = g.file("mariadb-10.11", "keyless");
+    g.rows(&format!("SELECT count(*) FROM innodb_scan('{whole}')"));
+    assert_eq!(told.lock().expect("notices").len(), 2);
     let file = g.file("apart/mariadb-10.11", "computedalone");
     let (state, said) = g.refused(&format!("SELECT * FROM innodb_scan('{file}')"));
     assert!(state == "0A000" && said.contains("virtual: a, b"), "{said}");

@@ -30,6 +30,10 @@ pub trait Foreign {
 pub trait ForeignTable: Send + Sync {
     /// For EXPLAIN.
     fn name(&self) -> String;
+    /// What whoever reads it should know: a NOTICE each time a statement is bound.
+    fn notice(&self) -> Option<String> {
+        None
+    }
     fn columns(&self) -> &[(String, Type)];
     /// A guess.
     fn estimate_rows(&self) -> f64;

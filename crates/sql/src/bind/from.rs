@@ -228,7 +228,10 @@ impl<'a> Binder<'a> {
             arguments.push(Argument { name: option, value });
         }
         self.is_foreign = true;
-        foreign.open(name, &arguments).map_err(|e| at(e, c.location))
+        let table = foreign.open(name, &arguments).map_err(|e| at(e, c.location))?;
+        let notice = table.notice().map(|notice| ("00000", notice));
+        self.notices.extend(notice.filter(|notice| !self.notices.contains(notice)));
+        Ok(table)
     }
 
     fn join(&mut self, j: &'a tree::JoinExpr) -> SqlResult<(From, Vec<Item>)> {
