@@ -456,10 +456,10 @@ impl<R: Read> Reader<R> {
         });
     }
 
-    /// The end of the line behind `\.`, which must be the end of a line, and ended as the lines before it were.
-    fn mark_end(&mut self, after: usize) -> SqlResult<Option<usize>> {
+    /// Whether a line ends behind `\.`, as it must, and as the lines before it did; false when that is not read yet.
+    fn is_mark_end(&mut self, after: usize) -> SqlResult<bool> {
         if after == self.end && !self.eof {
-            return Ok(None);
+            return Ok(false);
         }
         let end = if after < self.end { self.buf[after] } else { 0 };
         let matches = match (self.eol, end) {
@@ -470,7 +470,7 @@ impl<R: Read> Reader<R> {
         if !matches {
             return Err(self.fail("end-of-copy marker does not match previous newline style"));
         }
-        Ok(self.line_end(after)?.map(|(_, next)| next))
+        Ok(self.line_end(after)?.is_some())
     }
 
     /// A field of the text format, as it stands or undone.
@@ -504,13 +504,13 @@ impl<R: Read> Reader<R> {
                     i += 1;
                 } else {
                     if self.buf[i + 1] == b'.' {
-                        let Some(next) = self.mark_end(i + 2)? else { return Ok(Record::Short) };
-                        // Alone on its line it ends the data, behind a record only that.
-                        if i == self.start {
-                            return Ok(Record::EndMark);
+                        if !self.is_mark_end(i + 2)? {
+                            return Ok(Record::Short);
                         }
-                        self.field(from, i, escaped);
-                        return Ok(Record::Found { at: i, next, lines });
+                        if i > self.start {
+                            return Err(self.fail("end-of-copy marker is not alone on its line"));
+                        }
+                        return Ok(Record::EndMark);
                     }
                     lines += (self.buf[i + 1] == b'\n') as u64;
                     i += 2;

@@ -46,6 +46,11 @@ CREATE TABLE marked (a text);
 COPY marked FROM STDIN;
 one
 two\.
+lost
+\.
+COPY marked FROM STDIN;
+one
+two
 \.
 COPY marked FROM STDIN;
 three

@@ -43,3 +43,14 @@ select timestamp 'y2020m02d30';
 select timestamp 'y20m01d02';
 select timestamp 'y99999999999m01d02';
 select timestamptz 'J2452271-08', timestamptz 'J2452271+08', timestamptz 'J2452271.5-08', timestamptz 'y2001m02d04 04:05:06', timestamptz 'y2001m02d04t04:05:06.789-08';
+-- Zones that are written out: a name, and the time west of Greenwich.
+select timestamptz '2020-01-01 00:00 e154', timestamptz '2020-01-01 00:00 a-3', timestamptz '2020-01-01 00:00 ab3:30', timestamptz '2020-01-01 abc+5', timestamptz '2020-01-01 00:00 abc167:59:60';
+select timestamp '2020-01-01 00:00 a/b5', date '2020-02-2Z9', date 'J24E154';
+select timestamptz '2020-01-01 00:00 a168';
+select timestamptz '2020-01-01 00:00 abc1:60';
+select timestamptz '2020-01-01 00:00 a+-5';
+select timestamptz '2020-01-01 00:00 abc3def';
+select date '13/2/0e0';
+select timestamptz '2020-01-01 00:00-1:-00', timestamptz '2020-01-01 00:00-1:00:-0', timestamp '2020-01-01 -1:-00';
+select timestamptz '2020-01-01 00:00-1:-1';
+select timestamptz '2020-01-01 00:00+1:+1';

@@ -456,18 +456,29 @@ fn displacement(field: &str) -> Result<i64, Fault> {
         Some(("+", rest)) => (false, rest),
         _ => return Err(Fault::Format),
     };
-    let read = |s| leading_number(s).map_err(|f| if f == Fault::Range { Fault::Displacement } else { f });
+    fn read(text: &str) -> Result<(i64, &str), Fault> {
+        leading_number(text).map_err(|f| if f == Fault::Range { Fault::Displacement } else { f })
+    }
+    // Minutes and seconds may have a sign before them, which only zero can bear.
+    fn read_part(text: &str) -> Result<(i64, &str), Fault> {
+        match text.strip_prefix('-') {
+            Some(text) if text.starts_with(|c: char| c.is_ascii_digit()) => {
+                read(text).map(|(n, rest)| (-n, rest))
+            }
+            _ => read(text),
+        }
+    }
     let (mut hours, mut rest) = read(digits)?;
     let (mut minutes, mut seconds) = (0, 0);
     if let Some(after) = rest.strip_prefix(':') {
-        (minutes, rest) = read(after)?;
+        (minutes, rest) = read_part(after)?;
         if let Some(after) = rest.strip_prefix(':') {
-            (seconds, rest) = read(after)?;
+            (seconds, rest) = read_part(after)?;
         }
     } else if rest.is_empty() && digits.len() > 2 {
         (hours, minutes) = (hours / 100, hours % 100);
     }
-    if hours > MAX_ZONE_HOURS || minutes > 59 || seconds > 59 {
+    if hours > MAX_ZONE_HOURS || !(0..60).contains(&minutes) || !(0..60).contains(&seconds) {
         return Err(Fault::Displacement);
     }
     if !rest.is_empty() {

@@ -1,9 +1,9 @@
-//! Time zone abbreviations.
+//! Time zone abbreviations, and zones that are written out.
 //!
 //! Those of PostgreSQL's default set that stand for a fixed offset; the ones whose offset depends on the date, and
 //! names such as Europe/Paris, need the time zone database and are not known here.
 //!
-//! Source: PostgreSQL 15's time zone abbreviation set "Default".
+//! Sources: PostgreSQL 15's time zone abbreviation set "Default"; POSIX.1, Base Definitions 8.3, variable TZ.
 
 use crate::known;
 
@@ -159,23 +159,52 @@ const ABBREVIATIONS: &[(&str, i32)] = &[
 /// Names of zones that are Greenwich's time.
 const GREENWICH: &[&str] = &["gmt", "gmt+0", "gmt-0", "gmt0", "greenwich", "uct", "universal", "utc", "zulu"];
 
-/// Seconds east of Greenwich of an abbreviation, or of a zone whose name means Greenwich's time; in lower case.
+/// Seconds east of Greenwich of an abbreviation, of a zone whose name means Greenwich's time, or of one that is written out and
+/// has no summer time (`abc3:30`: a name, then the time west of Greenwich); in lower case.
 pub fn offset(name: &str) -> Option<i32> {
     match ABBREVIATIONS.binary_search_by(|a| a.0.cmp(name)) {
         Ok(i) => Some(ABBREVIATIONS[i].1),
-        Err(_) => GREENWICH.contains(&name.strip_prefix("etc/").unwrap_or(name)).then_some(0),
+        Err(_) if GREENWICH.contains(&name.strip_prefix("etc/").unwrap_or(name)) => Some(0),
+        Err(_) if known::is_time_zone(name) => None,
+        Err(_) => written_out(name).filter(|(_, rest)| rest.is_empty()).map(|(west, _)| -west),
     }
 }
 
 /// Whether PostgreSQL takes a name as a zone: one of the time zone database, an abbreviation whose offset depends on
-/// the date, or a zone written out (`EST5EDT4`: letters, hours west of Greenwich, and perhaps more).
+/// the date, or a zone written out with summer time (`est5edt4`).
 pub fn is_known(name: &str) -> bool {
-    let letters = name.bytes().take_while(u8::is_ascii_alphabetic).count();
-    let rest = &name.as_bytes()[letters..];
-    let hours = match rest {
-        [b'+' | b'-', rest @ ..] | rest => rest.iter().take_while(|b| b.is_ascii_digit()).count(),
+    known::is_time_zone(name)
+        || written_out(name)
+            .is_some_and(|(_, rest)| rest.is_empty() || rest.starts_with(|c: char| c.is_ascii_alphabetic()))
+}
+
+/// The start of a zone that is written out: seconds west of Greenwich, and what follows.
+fn written_out(zone: &str) -> Option<(i32, &str)> {
+    /// A week, less an hour.
+    const MAX_HOURS: i32 = 167;
+    let at = zone.find(|c: char| c.is_ascii_digit() || matches!(c, '+' | '-' | ',')).filter(|at| *at > 0)?;
+    let (sign, rest) = match zone[at..].strip_prefix('-') {
+        Some(rest) => (-1, rest),
+        None => (1, zone[at..].strip_prefix('+').unwrap_or(&zone[at..])),
     };
-    letters >= 3 && (1..=2).contains(&hours) || known::is_time_zone(name)
+    fn number(text: &str, max: i32) -> Option<(i32, &str)> {
+        let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+        let n = text[..digits].parse().ok().filter(|n| *n <= max)?;
+        Some((n, &text[digits..]))
+    }
+    let (hours, mut rest) = number(rest, MAX_HOURS)?;
+    let mut seconds = hours * 3600;
+    if let Some(after) = rest.strip_prefix(':') {
+        let minutes;
+        (minutes, rest) = number(after, 59)?;
+        seconds += minutes * 60;
+        if let Some(after) = rest.strip_prefix(':') {
+            let leap;
+            (leap, rest) = number(after, 60)?;
+            seconds += leap;
+        }
+    }
+    Some((sign * seconds, rest))
 }
 
 #[cfg(test)]
@@ -191,6 +220,15 @@ mod tests {
         assert_eq!(offset("etc/est"), None);
         assert_eq!(offset("nowhere"), None);
         assert!(is_known("europe/paris") && is_known("msk") && is_known("foo-3") && is_known("est5edt"));
-        assert!(!is_known("nowhere") && !is_known("fo3") && !is_known("foo+") && !is_known("foo/3"));
+        assert!(!is_known("nowhere") && !is_known("foo+") && !is_known("foo5+"));
+        assert_eq!(offset("est5edt"), None);
+        for (zone, east) in
+            [("a5", -5 * 3600), ("abc-3:30", 12600), ("a/b+1:0:60", -3660), ("e154", -154 * 3600), ("etc/gmt0", 0)]
+        {
+            assert_eq!(offset(zone), Some(east), "{zone}");
+        }
+        for zone in ["a168", "abc1:60", "abc1:2:61", "abc1:", "a+-5", "5", "-5", "abc3x", "abc99999999999"] {
+            assert_eq!(offset(zone), None, "{zone}");
+        }
     }
 }
