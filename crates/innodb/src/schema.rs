@@ -11,7 +11,7 @@ use crate::checksum::Family;
 use crate::definition::{contents, table_name};
 use crate::error::{Error, Kind, Result};
 use crate::space::Space;
-use crate::table::{Column, DOCUMENT, RowFormat, Table, Type, Unique};
+use crate::table::{Column, DOCUMENT, Period, RowFormat, Table, Type, Unique};
 use std::path::Path;
 
 /// Reads the definition of the space's table out of a file: the one of the space's name, or the only one.
@@ -137,6 +137,7 @@ struct Parser {
     json_is_text: bool,
     /// A FULLTEXT key was passed.
     has_fulltext: bool,
+    versioning: Versioning,
 }
 
 /// A key as it is written: its columns' names, with the length of a prefix or 0.
@@ -167,7 +168,13 @@ enum TextType {
 
 /// The table named `name`, or the only one, of a text.
 pub fn parse(text: &str, name: &str, json_is_text: bool) -> Parsed<Table> {
-    let mut parser = Parser { tokens: tokens(text)?, at: 0, json_is_text, has_fulltext: false };
+    let mut parser = Parser {
+        tokens: tokens(text)?,
+        at: 0,
+        json_is_text,
+        has_fulltext: false,
+        versioning: Versioning::default(),
+    };
     let mut names = Vec::new();
     let mut places = Vec::new();
     while *parser.peek() != Token::End {
@@ -350,7 +357,8 @@ impl Parser {
             }
         }
         let (charset, row_format) = self.options()?;
-        let mut table = finish(name, made, keys, charset, row_format)?;
+        let versioning = std::mem::take(&mut self.versioning);
+        let mut table = finish(name, made, keys, charset, row_format, versioning)?;
         table.has_document = self.has_fulltext && table.columns.iter().all(|c| c.name != DOCUMENT);
         Ok(table)
     }
@@ -395,12 +403,17 @@ impl Parser {
             self.parentheses()?;
             self.enforced();
         } else if self.is("PERIOD") && self.is_at(self.at + 1, "FOR") {
-            return Err((
-                Kind::Unsupported,
-                format!(
-                    "line {line}: tables with periods are not read by their text: their keys have a further column"
-                ),
-            ));
+            if !self.is_at(self.at + 2, "SYSTEM_TIME") {
+                return Err((
+                    Kind::Unsupported,
+                    format!(
+                        "line {line}: tables with periods of their own are not read by their text: their keys have a further column"
+                    ),
+                ));
+            }
+            // Its columns are told by themselves.
+            self.at += 3;
+            self.parentheses()?;
         } else if constraint {
             return self.refuse("PRIMARY, UNIQUE, FOREIGN or CHECK");
         } else {
@@ -533,12 +546,21 @@ impl Parser {
                 keys.push(Key { name: None, primary: false, columns, line });
             } else if self.word("GENERATED") {
                 self.expect("ALWAYS")?;
-                if !self.is("AS") || self.is_at(self.at + 1, "ROW") {
-                    return Err((
-                        Kind::Unsupported,
-                        format!("line {}: system versioning is not read by its text", self.line()),
-                    ));
+                if !self.is("AS") {
+                    return self.refuse("AS");
                 }
+            } else if self.is("AS") && self.is_at(self.at + 1, "ROW") {
+                self.at += 2;
+                let is_start = self.is("START");
+                if !self.any(&["START", "END"]) {
+                    return self.refuse("START or END");
+                }
+                let name = Some((made.column.name.clone(), line));
+                *if is_start { &mut self.versioning.start } else { &mut self.versioning.end } = name;
+                made.nullable = Some(false);
+            } else if self.any(&["WITH", "WITHOUT"]) {
+                self.expect("SYSTEM")?;
+                self.expect("VERSIONING")?;
             } else if self.word("AS") {
                 self.parentheses()?;
                 made.column.stored = false;
@@ -825,10 +847,9 @@ impl Parser {
                     return Err(refuse(line, "InnoDB", &Token::Word(engine)));
                 }
             } else if self.word("WITH") && self.is("SYSTEM") {
-                return Err((
-                    Kind::Unsupported,
-                    format!("line {}: system versioning is not read by its text", self.line()),
-                ));
+                self.at += 1;
+                self.expect("VERSIONING")?;
+                self.versioning.is_on = true;
             } else if self.mark('(') {
                 self.at -= 1;
                 self.parentheses()?;
@@ -839,6 +860,57 @@ impl Parser {
     }
 }
 
+/// What was said of system versioning: whether it is on, and the columns with the start and the end of a row's time, each with its line.
+#[derive(Default)]
+struct Versioning {
+    is_on: bool,
+    start: Option<(String, u32)>,
+    end: Option<(String, u32)>,
+}
+
+impl Versioning {
+    /// The columns of the period; where none were named, hidden ones are added.
+    fn period(&self, columns: &mut Vec<Column>) -> Parsed<Option<Period>> {
+        let refuse = |line: u32, why: &str| Err((Kind::Mismatch, format!("line {line}: {why}")));
+        let (start, end) = match (self.is_on, &self.start, &self.end) {
+            (false, None, None) => return Ok(None),
+            (true, None, None) => {
+                for name in ["row_start", "row_end"] {
+                    columns.push(Column {
+                        name: name.into(),
+                        ty: Type::Timestamp { fsp: 6 },
+                        nullable: false,
+                        stored: true,
+                        invisible: true,
+                        sql: "timestamp(6)".into(),
+                    });
+                }
+                return Ok(Some(Period { start: columns.len() - 2, end: columns.len() - 1 }));
+            }
+            (true, Some(start), Some(end)) => (start, end),
+            (false, Some((_, line)), _) | (false, _, Some((_, line))) => {
+                return refuse(
+                    *line,
+                    "a column of a system time, and the table is not WITH SYSTEM VERSIONING",
+                );
+            }
+            (true, Some((_, line)), None) | (true, None, Some((_, line))) => {
+                return refuse(*line, "a system time needs two columns: AS ROW START and AS ROW END");
+            }
+        };
+        let place = |(name, line): &(String, u32)| {
+            let found = columns.iter().position(|c| c.name == *name).filter(|at| {
+                let is_number = matches!(columns[*at].ty, Type::Int { bytes: 8, unsigned: true, .. });
+                columns[*at].stored && (is_number || columns[*at].ty == Type::Timestamp { fsp: 6 })
+            });
+            found.ok_or_else(|| {
+                (Kind::Mismatch, format!("line {line}: column {name} of a system time has to be TIMESTAMP(6) or BIGINT UNSIGNED"))
+            })
+        };
+        Ok(Some(Period { start: place(start)?, end: place(end)? }))
+    }
+}
+
 /// A table of columns whose character sets are known now.
 fn finish(
     name: String,
@@ -846,6 +918,7 @@ fn finish(
     keys: Vec<Key>,
     charset: Option<Charset>,
     row_format: RowFormat,
+    versioning: Versioning,
 ) -> Parsed<Table> {
     let at = |line: u32, why: String| (Kind::Mismatch, format!("line {line}: {why}"));
     let in_primary = |name: &str| {
@@ -884,6 +957,7 @@ fn finish(
         column.ty.check().map_err(|why| at(line, why))?;
         columns.push(column);
     }
+    let period = versioning.period(&mut columns)?;
     let find = |key: &Key| -> Parsed<Vec<(usize, u32)>> {
         let parts = key.columns.iter().map(|(name, prefix)| {
             let place = columns.iter().position(|c| c.name.eq_ignore_ascii_case(name));
@@ -901,7 +975,12 @@ fn finish(
             };
             Ok((place, if *prefix < whole { prefix * width } else { 0 }))
         });
-        parts.collect()
+        let mut parts: Vec<_> = parts.collect::<Parsed<_>>()?;
+        // Each key tells rows of the same values by the end of their time.
+        if let Some(Period { end, .. }) = period.filter(|p| parts.iter().all(|(place, _)| *place != p.end)) {
+            parts.push((end, 0));
+        }
+        Ok(parts)
     };
     if keys.iter().filter(|k| k.primary).count() > 1 {
         return Err((Kind::Mismatch, "it has two primary keys".into()));
@@ -921,7 +1000,7 @@ fn finish(
         }
     }
     let key = key.unwrap_or_default();
-    let (period, has_document) = (None, false);
+    let has_document = false;
     Ok(Table { name, columns, key, unique, row_format, period, has_document, root: None, index: None })
 }
 
@@ -1047,7 +1126,19 @@ mod tests {
             ("create table t like u", "expected ( and the columns, found like"),
             ("create table t (a varchar(5) compressed) charset utf8", "COMPRESSED, which is not read"),
             ("create table t (a enum('é')) charset gbk", "are not read by their text"),
-            ("create table t (a int) with system versioning", "system versioning is not read"),
+            (
+                "create table t (a int,\n s timestamp(6) as row start) with system versioning",
+                "line 2: a system time needs two columns",
+            ),
+            (
+                "create table t (a int, s timestamp(6) as row start,\n e timestamp(6) generated always as row end)",
+                "line 1: a column of a system time, and the table is not",
+            ),
+            (
+                "create table t (a int, s timestamp(6) as row start,\n e timestamp as row end) with system versioning",
+                "line 2: column e of a system time has to be",
+            ),
+            ("create table t (a int, period for p(a, b))", "periods of their own"),
         ] {
             let found = refused(sql);
             assert!(found.contains(expected), "{sql}: {found}");
