@@ -682,7 +682,10 @@ impl Layout {
                 (self.known(origin, fields, "fields")?, here)
             }
         };
-        if shape.fields.len() != fields {
+        let has_more = matches!(self.history, History::None)
+            && fields == shape.fields.len() + 1
+            && ends_in_document(page, origin, below);
+        if shape.fields.len() != fields && !has_more {
             return Err(format!(
                 "the record at {origin} has {fields} fields, the definition has {}",
                 shape.fields.len()
@@ -785,6 +788,26 @@ ondol_base::widest! {
 /// How many fields a record of the old style has.
 fn old_fields(page: &[u8], origin: usize) -> usize {
     u16_at(page, origin - 4).unwrap_or(0) as usize >> 1 & 0x3ff
+}
+
+/// Whether a record of the old style ends with a FULLTEXT key's number: after the key was dropped it stays there, and no definition has it. It has 8 bytes, of which the first is 0; a BIGINT
+/// UNSIGNED that the definition lacks looks the same.
+fn ends_in_document(page: &[u8], origin: usize, ends: usize) -> bool {
+    let fields = old_fields(page, origin);
+    let width = if page[origin - 3] & 1 != 0 { 1 } else { 2 };
+    if fields < 2 || ends < OLD.bottom + width * fields {
+        return false;
+    }
+    // With the bits that say NULL, or elsewhere.
+    let end = |i: usize| match width {
+        1 => (u16::from(page[ends - 1 - i] & 0x7f), page[ends - 1 - i] & 0x80 != 0),
+        _ => {
+            let b = u16_at(page, ends - 2 - 2 * i).unwrap_or(0);
+            (b & 0x3fff, b & 0xc000 != 0)
+        }
+    };
+    let ((from, _), (to, is_other)) = (end(fields - 2), end(fields - 1));
+    !is_other && from.checked_add(8) == Some(to) && page.get(origin + from as usize) == Some(&0)
 }
 
 /// [`locate`] for a record of the old style, whose fields' ends are stored below `ends`. It has at least as many fields as the shape.

@@ -1,6 +1,6 @@
 -- What is stored in a way of its own. Behind `tables.sql`; `computed`, `computedalone` and `parted` are for tests of their own.
 set sql_mode=''; set time_zone='+00:00';
-drop table if exists deep, labels, wide, filled, years, shown, bytelabels, widechars, samepage, searched, computed, computedalone, parted;
+drop table if exists deep, labels, wide, filled, years, shown, bytelabels, widechars, samepage, searched, unsearched, computed, computedalone, parted;
 create table deep (id int primary key, a decimal(39,38), b decimal(65,30), c decimal(30,30), d decimal(65,0)) engine=innodb;
 insert into deep values (1,1,1.5,0.25,7),(2,0,0,0,0),(3,-2,-1.5,-0.1,-7);
 create table labels (a enum('a,b','c\0d','\0','','ÿ') character set latin1, s set('','a','\0z') character set latin1, b set('ä','ß') character set latin1) engine=innodb;
@@ -21,6 +21,12 @@ create table samepage (a int primary key, b varchar(100), c text) engine=innodb 
 insert into samepage values (1,'x',repeat('long ',8000)),(2,null,null);
 create table searched (a int primary key, t text, fulltext(t)) engine=innodb row_format=redundant;
 insert into searched values (1,'x'),(2,null),(3,'y');
+-- Of MariaDB alone: a FULLTEXT key that was dropped leaves its number in the records.
+create table unsearched (a int primary key, t text, fulltext f (t)) engine=innodb row_format=redundant;
+insert into unsearched values (1,'x'),(2,null),(3,'y');
+alter table unsearched drop key f;
+insert into unsearched values (4,'later');
+update unsearched set t='changed' where a=1;
 create table computed (a int primary key, b varchar(10), c varchar(30) as (concat(b,'-',a)) virtual, d int as (a*2+1) stored, e int as (a+1) virtual) engine=innodb;
 insert into computed(a,b) values (1,'x'),(2,null);
 create table computedalone (a int as (1) virtual, b date as ('2024-02-29') virtual) engine=innodb;

@@ -222,9 +222,13 @@ mod tests {
         assert!(is_known("europe/paris") && is_known("msk") && is_known("foo-3") && is_known("est5edt"));
         assert!(!is_known("nowhere") && !is_known("foo+") && !is_known("foo5+"));
         assert_eq!(offset("est5edt"), None);
-        for (zone, east) in
-            [("a5", -5 * 3600), ("abc-3:30", 12600), ("a/b+1:0:60", -3660), ("e154", -154 * 3600), ("etc/gmt0", 0)]
-        {
+        for (zone, east) in [
+            ("a5", -5 * 3600),
+            ("abc-3:30", 12600),
+            ("a/b+1:0:60", -3660),
+            ("e154", -154 * 3600),
+            ("etc/gmt0", 0),
+        ] {
             assert_eq!(offset(zone), Some(east), "{zone}");
         }
         for zone in ["a168", "abc1:60", "abc1:2:61", "abc1:", "a+-5", "5", "-5", "abc3x", "abc99999999999"] {
