@@ -45,3 +45,18 @@ SELECT max();
 SELECT max(*);
 SELECT count();
 SELECT sum(), count(*);
+
+-- Squares keep all their decimals and digits until the variance is rounded.
+CREATE TABLE tiny (n numeric);
+INSERT INTO tiny VALUES (0), (3e-500), (-3e-500), (4e-500 - 1e-16383), (-4e-500 + 1e-16383);
+SELECT trim_scale(variance(n) * 1e1000) FROM tiny;
+DELETE FROM tiny;
+INSERT INTO tiny SELECT 9e131071 + x FROM generate_series(1, 5) x;
+SELECT variance(n), var_pop(n), stddev(n) FROM tiny;
+SELECT avg(n) > 9e131071 FROM tiny;
+SELECT sum(n) FROM tiny;
+INSERT INTO tiny SELECT -n FROM tiny;
+SELECT sum(n), avg(n) FROM tiny;
+DROP TABLE tiny;
+SELECT round(5.5e131071, -131073), round(5.5e131071, -1000000), trunc(5.5e131071, -131072);
+SELECT round(5.5e131071, -131072);

@@ -146,7 +146,8 @@ impl AggState {
             }
             (Fold::Exact { sum, rows }, [ValueRef::Numeric(n)]) => {
                 *rows += 1;
-                sum.add_encoded(n)
+                sum.add_encoded(n);
+                Ok(())
             }
             _ => self.step_any(args),
         }
@@ -170,7 +171,7 @@ impl AggState {
                 *rows += 1;
             }
             (Fold::Exact { sum, rows }, ValueRef::Numeric(n)) => {
-                sum.add_encoded(n)?;
+                sum.add_encoded(n);
                 *rows += 1;
             }
             (Fold::Floats { sum, rows }, ValueRef::Float8(f)) => {
@@ -201,8 +202,8 @@ impl AggState {
                     (None, ValueRef::Numeric(b)) => Numeric::decode(b),
                     (None, other) => return Err(wrong_argument(def, other)),
                 };
-                *squares = squares.add(&n.mul(&n)?)?;
-                *sum = sum.add(&n)?;
+                *squares = squares.add_wide(&n.mul_wide(&n));
+                *sum = sum.add_wide(&n);
                 *rows += 1;
             }
             (Fold::Extreme(kept), v) => keep(kept, v, def)?,
@@ -253,10 +254,11 @@ impl AggState {
                 (_, TypeId::Int8) => i64::try_from(*sum).map(Value::Int8).map_err(|_| out_of_range("bigint")),
                 _ => Ok(Value::Numeric(Numeric::from(*sum))),
             },
-            Fold::Exact { sum, rows } => Ok(Value::Numeric(match self.def.kind {
-                Kind::Avg => sum.div(&Numeric::from(*rows))?,
-                _ => sum.clone(),
-            })),
+            Fold::Exact { sum, rows } => {
+                let sum = sum.within_limits()?;
+                let is_avg = self.def.kind == Kind::Avg;
+                Ok(Value::Numeric(if is_avg { sum.div(&Numeric::from(*rows))? } else { sum }))
+            }
             Fold::Floats { sum, .. } => Ok(Value::Float8(*sum)),
             Fold::Moments { rows, sum, squares } => {
                 let Kind::Variance { sample, root } = self.def.kind else {
@@ -312,7 +314,8 @@ impl AggState {
         })
     }
 
-    /// `(n Σx² - (Σx)²) / (n (n - 1))`, or by n² for a population, with the scales PostgreSQL gives.
+    /// `(n Σx² - (Σx)²) / (n (n - 1))`, or by n² for a population, with the scales PostgreSQL gives. The squares keep all their
+    /// decimals, beyond NUMERIC's.
     fn exact_variance(&self, sum: &Numeric, squares: &Numeric, rows: i64) -> SqlResult<Value> {
         let Kind::Variance { sample, root } = self.def.kind else {
             return Err(internal(format!("aggregate {} has no variance", self.def.name)));
@@ -324,7 +327,7 @@ impl AggState {
             return Ok(Value::Numeric(Numeric::NAN));
         }
         let n = i128::from(rows);
-        let spread = Numeric::from(n).mul(squares)?.sub(&sum.mul(sum)?)?;
+        let spread = Numeric::from(n).mul_wide(squares).add_wide(&sum.mul_wide(sum).neg());
         if spread.signum() <= 0 {
             return Ok(Value::Numeric(Numeric::ZERO));
         }
@@ -346,7 +349,7 @@ impl AggState {
                 *rows += r;
             }
             (Fold::Exact { sum, rows }, Fold::Exact { sum: s, rows: r }) => {
-                *sum = sum.add(s)?;
+                *sum = sum.add_wide(s);
                 *rows += r;
             }
             (
@@ -374,8 +377,8 @@ impl AggState {
                 Fold::ExactMoments { sum, squares, rows },
                 Fold::ExactMoments { sum: s, squares: q, rows: r },
             ) => {
-                *sum = sum.add(s)?;
-                *squares = squares.add(q)?;
+                *sum = sum.add_wide(s);
+                *squares = squares.add_wide(q);
                 *rows += r;
             }
             (Fold::Extreme(mine), Fold::Extreme(Some(theirs))) => merge_kept(mine, theirs, def),

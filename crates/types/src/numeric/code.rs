@@ -16,7 +16,6 @@
 use super::dec::Dec;
 use super::mag::Mag;
 use super::{Big, Infinity, MAX_SCALE, NaN, NegInfinity, Numeric, Small, cmp_small};
-use crate::SqlResult;
 use std::cmp::Ordering;
 
 const HEAD_NAN: u8 = 128;
@@ -154,16 +153,15 @@ impl Numeric {
 
     /// Adds a stored value to this one.
     #[inline]
-    pub fn add_encoded(&mut self, b: &[u8]) -> SqlResult<()> {
+    pub fn add_encoded(&mut self, b: &[u8]) {
         if let (Small { m, scale }, Some((n, t))) = (&mut self.0, read_small(b))
             && *scale == t
             && let Some(sum) = m.checked_add(n).filter(|m| *m != i128::MIN)
         {
             *m = sum;
-            return Ok(());
+            return;
         }
-        *self = self.add(&Numeric::decode(b))?;
-        Ok(())
+        *self = self.add_wide(&Numeric::decode(b))
     }
 }
 

@@ -139,6 +139,12 @@ impl Numeric {
     /// Puts a decimal within the limits into its form (invariant 1).
     fn pack(d: Dec) -> Numeric {
         debug_assert!(d.scale <= MAX_SCALE);
+        Numeric::pack_wide(d)
+    }
+
+    /// The same for a decimal of any length whose scale is at most twice NUMERIC's.
+    fn pack_wide(d: Dec) -> Numeric {
+        debug_assert!(d.scale <= 2 * MAX_SCALE);
         match d.mag.to_u128().and_then(|m| i128::try_from(m).ok()) {
             Some(m) => Numeric(Small { m: if d.neg { -m } else { m }, scale: d.scale as u16 }),
             None => Numeric(Big(Box::new(d))),
@@ -260,11 +266,51 @@ impl Numeric {
     fn add_slow(&self, o: &Numeric) -> SqlResult<Numeric> {
         match (self.dec(), o.dec()) {
             (Some(a), Some(b)) => Numeric::checked(a.add(&b)),
-            _ => Ok(match (&self.0, &o.0) {
-                (NaN, _) | (_, NaN) | (Infinity, NegInfinity) | (NegInfinity, Infinity) => Numeric::NAN,
-                (Infinity, _) | (_, Infinity) => Numeric::INFINITY,
-                _ => Numeric::NEG_INFINITY,
-            }),
+            _ => Ok(self.add_special(o)),
+        }
+    }
+
+    /// A sum in which NaN or an infinity takes part.
+    fn add_special(&self, o: &Numeric) -> Numeric {
+        match (&self.0, &o.0) {
+            (NaN, _) | (_, NaN) | (Infinity, NegInfinity) | (NegInfinity, Infinity) => Numeric::NAN,
+            (Infinity, _) | (_, Infinity) => Numeric::INFINITY,
+            _ => Numeric::NEG_INFINITY,
+        }
+    }
+
+    /// The sum, which may be longer than a NUMERIC (see [`Numeric::mul_wide`]).
+    pub fn add_wide(&self, o: &Numeric) -> Numeric {
+        if let (Small { m: a, scale: s }, Small { m: b, scale: t }) = (&self.0, &o.0)
+            && let Some(sum) = add_small(*a, *s, *b, *t)
+        {
+            return sum;
+        }
+        match (self.dec(), o.dec()) {
+            (Some(a), Some(b)) => Numeric::pack_wide(a.add(&b)),
+            _ => self.add_special(o),
+        }
+    }
+
+    /// Itself, if it is no longer than a NUMERIC can be (see [`Numeric::mul_wide`]).
+    pub fn within_limits(&self) -> SqlResult<Numeric> {
+        match &self.0 {
+            Big(d) => Numeric::checked((**d).clone()),
+            _ => Ok(self.clone()),
+        }
+    }
+
+    /// The exact product of two NUMERICs, which may be longer than one: up to twice as many digits and decimals. Such a number
+    /// is for `add_wide`, `div` and `within_limits` alone, whose quotient is within the limits again.
+    pub fn mul_wide(&self, o: &Numeric) -> Numeric {
+        if let (Small { m: a, scale: s }, Small { m: b, scale: t }) = (&self.0, &o.0)
+            && let Some(m) = a.checked_mul(*b).filter(|m| *m != i128::MIN)
+        {
+            return Numeric(Small { m, scale: s + t });
+        }
+        match (self.dec(), o.dec()) {
+            (Some(a), Some(b)) => Numeric::pack_wide(a.mul(&b)),
+            _ => self.mul_special(o),
         }
     }
 
@@ -296,11 +342,16 @@ impl Numeric {
                 let scale = (a.scale + b.scale).min(MAX_SCALE);
                 Numeric::checked(a.mul_round(&b, scale))
             }
-            _ => Ok(match self.signum() * o.signum() {
-                1 => Numeric::INFINITY,
-                -1 => Numeric::NEG_INFINITY,
-                _ => Numeric::NAN,
-            }),
+            _ => Ok(self.mul_special(o)),
+        }
+    }
+
+    /// A product in which NaN or an infinity takes part.
+    fn mul_special(&self, o: &Numeric) -> Numeric {
+        match self.signum() * o.signum() {
+            1 => Numeric::INFINITY,
+            -1 => Numeric::NEG_INFINITY,
+            _ => Numeric::NAN,
         }
     }
 
@@ -384,7 +435,8 @@ impl Numeric {
     }
 
     fn cut(&self, scale: i32, cut: Cut) -> SqlResult<Numeric> {
-        let scale = scale.clamp(-(MAX_WHOLE_DIGITS as i32), MAX_SCALE as i32);
+        // One place above the first digit rounds to zero.
+        let scale = scale.clamp(-(MAX_WHOLE_DIGITS as i32) - 1, MAX_SCALE as i32);
         if let Small { m, scale: have } = self.0 {
             if scale == i32::from(have) {
                 return Ok(self.clone());
