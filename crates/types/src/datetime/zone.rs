@@ -175,7 +175,10 @@ pub fn offset(name: &str) -> Option<i32> {
 pub fn is_known(name: &str) -> bool {
     known::is_time_zone(name)
         || written_out(name)
-            .is_some_and(|(_, rest)| rest.is_empty() || rest.starts_with(|c: char| c.is_ascii_alphabetic()))
+            // Whatever follows, but a sign or a comma, names the summer time.
+            .is_some_and(|(_, rest)| {
+                !rest.starts_with(|c: char| c.is_ascii_digit() || matches!(c, '+' | '-' | ','))
+            })
 }
 
 /// The start of a zone that is written out: seconds west of Greenwich, and what follows.
@@ -220,6 +223,7 @@ mod tests {
         assert_eq!(offset("etc/est"), None);
         assert_eq!(offset("nowhere"), None);
         assert!(is_known("europe/paris") && is_known("msk") && is_known("foo-3") && is_known("est5edt"));
+        assert!(is_known("a0:00:00.015") && is_known("x00.015"));
         assert!(!is_known("nowhere") && !is_known("foo+") && !is_known("foo5+"));
         assert_eq!(offset("est5edt"), None);
         for (zone, east) in [
