@@ -1,5 +1,6 @@
 //! Functions of bytea: length, parts, trimming, single bytes and bits, encodings, digests.
 
+use super::digest::{Sha224, Sha256, Sha384, Sha512};
 use super::text::{negative_length, substring_range};
 use super::{digest, state};
 use crate::limits::{Limits, TURNS};
@@ -307,9 +308,11 @@ functions! {
     628 BIT_COUNT "bit_count" (Bytea) -> Int8 = |c| Ok(Value::Int8(bit_count(c.bytea(0)?)));
     629 ENCODE "encode" (Bytea, Text) -> Text = |c| encode(c.bytea(0)?, c.text(1)?, c.limits());
     630 DECODE "decode" (Text, Text) -> Bytea = |c| decode(c.text(0)?, c.text(1)?);
-    631 MD5_BYTEA "md5" (Bytea) -> Text = |c| Ok(Value::Text(digest::hex(&digest::md5(c.bytea(0)?))));
-    632 SHA224 "sha224" (Bytea) -> Bytea = |c| bytes(digest::sha224(c.bytea(0)?));
-    633 SHA256 "sha256" (Bytea) -> Bytea = |c| bytes(digest::sha256(c.bytea(0)?));
+    631 MD5_BYTEA "md5" (Bytea) -> Text = |c| Ok(Value::Text(digest::md5(c.bytea(0)?)));
+    632 SHA224 "sha224" (Bytea) -> Bytea = |c| bytes(digest::sha2::<Sha224>(c.bytea(0)?));
+    633 SHA256 "sha256" (Bytea) -> Bytea = |c| bytes(digest::sha2::<Sha256>(c.bytea(0)?));
     634 CONVERT_FROM "convert_from" (Bytea, Text) -> Text = |c| convert_from(c.bytea(0)?, c.text(1)?), stable;
     635 CONVERT_TO "convert_to" (Text, Text) -> Bytea = |c| convert_to(c.text(0)?, c.text(1)?), stable;
+    636 SHA384 "sha384" (Bytea) -> Bytea = |c| bytes(digest::sha2::<Sha384>(c.bytea(0)?));
+    637 SHA512 "sha512" (Bytea) -> Bytea = |c| bytes(digest::sha2::<Sha512>(c.bytea(0)?));
 }

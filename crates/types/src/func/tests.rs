@@ -1,7 +1,7 @@
 //! The catalogue against its recorded list, and functions against PostgreSQL's answers.
 //!
 //! `catalogue.txt` is the recorded list; where a change is meant, write it anew with
-//! `ONDOL_RECORD=1 cargo test -p ondol-types`. `cases.txt` holds calls and what PostgreSQL 15 answered: a name,
+//! `ONDOL_BLESS=1 cargo test -p ondol-types`. `cases.txt` holds calls and what PostgreSQL 15 answered: a name,
 //! typed arguments, "=", and the result as text, NULL, or "!" with SQLSTATE and message; fields are parted by
 //! tabs, and `\\`, `\n` and `\t` stand for a backslash, a line end and a tab.
 
@@ -111,7 +111,7 @@ fn the_catalogue_is_the_recorded_one() {
         let left = o.left.map_or(String::new(), |l| type_list(&[l]) + " ");
         now += &format!("operator {left}{} {} = {}\n", o.name, type_list(&[o.right]), o.func.0);
     }
-    if std::env::var_os("ONDOL_RECORD").is_some() {
+    if std::env::var_os("ONDOL_BLESS").is_some() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/func/catalogue.txt");
         std::fs::write(path, &now).expect("the list can be written");
         return;

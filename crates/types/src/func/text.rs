@@ -468,7 +468,7 @@ functions! {
     521 ANY_TEXT_CAT "anytextcat" (Any, Text) -> Text = |c| catenate(c), stable;
     522 CHR "chr" (Int4) -> Text = |c| chr(c.int4(0)?);
     523 ASCII "ascii" (Text) -> Int4 = |c| Ok(Value::Int4(c.text(0)?.chars().next().map_or(0, |c| c as i32)));
-    524 MD5 "md5" (Text) -> Text = |c| text(digest::hex(&digest::md5(c.text(0)?.as_bytes())));
+    524 MD5 "md5" (Text) -> Text = |c| text(digest::md5(c.text(0)?.as_bytes()));
     525 TO_HEX4 "to_hex" (Int4) -> Text = |c| text(format!("{:x}", c.int4(0)?));
     526 TO_HEX8 "to_hex" (Int8) -> Text = |c| text(format!("{:x}", c.int8(0)?));
     527 STARTS_WITH "starts_with" (Text, Text) -> Bool =
