@@ -169,8 +169,8 @@ impl Connection {
                     let now = kernel.space.word(oid.0).load(Ordering::Acquire);
                     // Whoever has committed and is still installing may have given the other row the key already (O6).
                     let installing = header & slot::OWNED != 0 && {
-                        let _pin = self.session.pin();
-                        slot::owner(&kernel.space, oid, header)
+                        let pin = self.session.pin();
+                        slot::owner(&kernel.space, &pin, oid, header)
                             .is_none_or(|t| t.get() != slot::Status::Active)
                     };
                     if now == header && !installing || mutated("index_conflict_final") {

@@ -10,6 +10,7 @@
 use crate::memory::{Space, load};
 use crate::transaction::{Mark, TxnState};
 use crate::version::{MARK, PENDING, POINTER, Version, node};
+use ondol_base::epoch::Guard;
 use ondol_base::oid::Oid;
 use ondol_base::sync::{spin_wait, yield_point};
 use ondol_durability::page::SLOT_HEADER;
@@ -167,10 +168,10 @@ pub(crate) unsafe fn mark_of<'a>(link: u64) -> Option<&'a Mark> {
     unsafe { p.as_ref() }
 }
 
-/// The transaction that owns a slot, if it can be told right now.
-pub fn owner(space: &Space, oid: Oid, w0: u64) -> Option<&TxnState> {
+/// The transaction that owns a slot, if it can be told right now; it stays there while the pin is held.
+pub fn owner<'a>(space: &Space, _pin: &'a Guard<'_>, oid: Oid, w0: u64) -> Option<&'a TxnState> {
     let link = space.word(oid.0 + 8).load(Ordering::Acquire);
-    // SAFETY: the caller is pinned.
+    // SAFETY: the caller is pinned, and what is retired meanwhile stays until the pin is given back.
     let state = unsafe { mark_of(link)?.state() };
     (state.id == w0 & ID).then_some(state)
 }
