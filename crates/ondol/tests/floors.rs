@@ -205,3 +205,26 @@ fn unsafe_code_and_the_outside_world_stay_below() {
         }
     }
 }
+
+/// Each row of ARCHITECTURE.md's table names functions that are in their files: "`path`: `name`, `name`".
+#[test]
+fn what_is_to_be_found_is_there() {
+    let page = std::fs::read_to_string(format!("{ROOT}/ARCHITECTURE.md")).expect("ARCHITECTURE.md");
+    let table = page.split("## Find X in Y").nth(1).and_then(|p| p.split("\n## ").next()).expect("the table");
+    let mut seen = 0;
+    for line in table.lines() {
+        let mut text = None;
+        for name in line.split('`').skip(1).step_by(2) {
+            if name.ends_with(".rs") {
+                let path = format!("{ROOT}/{name}");
+                text = Some(std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{path}: {e}")));
+                continue;
+            }
+            let text = text.as_ref().unwrap_or_else(|| panic!("no file is named before {name}: {line}"));
+            let here = ["(", "<"].iter().any(|open| text.contains(&format!("fn {name}{open}")));
+            assert!(here, "{name} is not where ARCHITECTURE.md says: {line}");
+            seen += 1;
+        }
+    }
+    assert!(seen >= 20, "{seen} functions");
+}
