@@ -255,7 +255,7 @@ impl AggState {
                 _ => Ok(Value::Numeric(Numeric::from(*sum))),
             },
             Fold::Exact { sum, rows } => {
-                let sum = sum.within_limits()?;
+                let sum = sum.clone().within_limits()?;
                 let is_avg = self.def.kind == Kind::Avg;
                 Ok(Value::Numeric(if is_avg { sum.div(&Numeric::from(*rows))? } else { sum }))
             }

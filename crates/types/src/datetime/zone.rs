@@ -165,8 +165,9 @@ pub fn offset(name: &str) -> Option<i32> {
     match ABBREVIATIONS.binary_search_by(|a| a.0.cmp(name)) {
         Ok(i) => Some(ABBREVIATIONS[i].1),
         Err(_) if GREENWICH.contains(&name.strip_prefix("etc/").unwrap_or(name)) => Some(0),
-        Err(_) if known::is_time_zone(name) => None,
-        Err(_) => written_out(name).filter(|(_, rest)| rest.is_empty()).map(|(west, _)| -west),
+        Err(_) => written_out(name)
+            .filter(|(_, rest)| rest.is_empty() && !known::is_time_zone(name))
+            .map(|(west, _)| -west),
     }
 }
 

@@ -264,10 +264,7 @@ impl Numeric {
     }
 
     fn add_slow(&self, o: &Numeric) -> SqlResult<Numeric> {
-        match (self.dec(), o.dec()) {
-            (Some(a), Some(b)) => Numeric::checked(a.add(&b)),
-            _ => Ok(self.add_special(o)),
-        }
+        self.add_wide(o).within_limits()
     }
 
     /// A sum in which NaN or an infinity takes part.
@@ -293,15 +290,15 @@ impl Numeric {
     }
 
     /// Itself, if it is no longer than a NUMERIC can be (see [`Numeric::mul_wide`]).
-    pub fn within_limits(&self) -> SqlResult<Numeric> {
-        match &self.0 {
-            Big(d) => Numeric::checked((**d).clone()),
-            _ => Ok(self.clone()),
+    pub fn within_limits(self) -> SqlResult<Numeric> {
+        match self.0 {
+            Big(d) => Numeric::checked(*d),
+            _ => Ok(self),
         }
     }
 
-    /// The exact product of two NUMERICs, which may be longer than one: up to twice as many digits and decimals. Such a number
-    /// is for `add_wide`, `div` and `within_limits` alone, whose quotient is within the limits again.
+    /// The exact product of two NUMERICs, which may be longer than one: up to twice as many digits and decimals. It is to be
+    /// added (`add_wide`), negated, and divided, which brings it back within the limits.
     pub fn mul_wide(&self, o: &Numeric) -> Numeric {
         if let (Small { m: a, scale: s }, Small { m: b, scale: t }) = (&self.0, &o.0)
             && let Some(m) = a.checked_mul(*b).filter(|m| *m != i128::MIN)
