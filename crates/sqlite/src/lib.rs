@@ -1,5 +1,5 @@
 //! A loadable SQLite extension: the VFS "ondol", whose checkpoints share or exchange blocks between WAL and database instead of
-//! writing pages twice. What is built, its file format, and the argument for each rule: `docs/sqlite-vfs.md`.
+//! writing pages twice. How it is used: `docs/sqlite.md`; its file format, and the argument for each rule: `docs/sqlite-proof.md`.
 //!
 //! SQLite stays what it is: its `unix` VFS does all I/O, locking and shared memory, its WAL's checksums and order of
 //! syncs prove what is durable. What is here is a translation of offsets (`layout`, `places`, `wal`), a mark that keeps stock
