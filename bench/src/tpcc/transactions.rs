@@ -39,7 +39,7 @@ enum Who {
     Name(String),
 }
 
-/// What a transaction is to do, with everything random in it (T2).
+/// What a transaction is to do, with everything random in it (tpcc/T2).
 #[derive(Clone, Debug)]
 enum Input {
     NewOrder { w: i64, d: i64, c: i64, lines: Vec<Line>, all_local: bool, now: i64 },
