@@ -11,9 +11,10 @@
 //! - **E4** A pin passes the light side of a [`barrier`], a scan the heavy one before it looks. Scans that users' calls set
 //!   off are [`Seldom`] due; in between, what is retired is measured by the last scan.
 //!
-//! Concurrency: of a reader's pin and a collector's scan one comes first (B1 of `barrier`). Either the scan
-//! sees the pin, or the reader sees all that was unlinked before the scan. A collector that finds an epoch
-//! stored later than the one it waits for has acquired everything that the reader did before. The argument in full: docs/protocol.md, V1.
+//! Concurrency: of a reader's pin and a collector's scan one comes first (barrier/B1). Either the scan sees
+//! the pin, or the reader sees all that was unlinked before the scan. A collector that finds an epoch stored
+//! later than the one it waits for has acquired everything that the reader did before. The argument in full:
+//! protocol/V1.
 //!
 //! A crash leaves nothing: all of this is volatile.
 //!

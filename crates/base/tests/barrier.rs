@@ -1,5 +1,6 @@
-//! The protocols that rest on `base::barrier` (V1 to V3 of docs/protocol.md), each as programs of a few steps, in all
-//! interleavings on processors with store buffers: as they are nothing bad is found, and each known-wrong variant is found out.
+//! The protocols that rest on `base::barrier` (protocol/V1 to protocol/V3), each as programs of a few steps,
+//! in all interleavings on processors with store buffers: as they are nothing bad is found, and each
+//! known-wrong variant is found out.
 //!
 //! The machine: a store goes into its processor's buffer and from there to memory at any later time; a load looks into the own
 //! buffer first. Buffers keep the order of stores, or, in the weaker machine, only that of stores to one word and of a
@@ -200,7 +201,7 @@ fn the_machine_reorders_what_processors_do_and_nothing_else() {
     }
 }
 
-// V1.
+// protocol/V1.
 const EPOCH: usize = 0;
 const PIN: usize = 1;
 const POINTER: usize = 2;

@@ -1,4 +1,4 @@
-//! A block: what one stream writes in one round (P3).
+//! A block: what one stream writes in one round (protocol/P3).
 //!
 //! ```text
 //!   0 magic         8    48 offset in file   8    96 base (c of records is relative to it)  8

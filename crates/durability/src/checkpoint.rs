@@ -1,5 +1,5 @@
-//! Checkpoint (P4): images of the pages changed since the last one, as of a commit T, in a new file; then the
-//! manifest; then the log before it is given up.
+//! Checkpoint (protocol/P4): images of the pages changed since the last one, as of a commit T, in a new file;
+//! then the manifest; then the log before it is given up.
 //!
 //! - **K1** T is `durable_ts` after a flush: `closed - 1` of a durable round, so every round up to T's is durable
 //!   before anything is written, and a crash never leaves an image of a commit that recovery does not have.
@@ -51,8 +51,8 @@ pub trait Source: Send + Sync {
     fn segments(&self) -> Vec<Segment>;
     /// The pages whose last commit is later than `since` (a previous T; 0 for all that were ever written).
     fn changed_pages(&self, since: CommitTs) -> Vec<PageId>;
-    /// The page's logical content (G4) as of snapshot `at`, into `out` (4096 bytes): committed bytes XOR the
-    /// differences newer than `at`. Transactions go on meanwhile.
+    /// The page's logical content (page/G4) as of snapshot `at`, into `out` (4096 bytes): committed bytes XOR
+    /// the differences newer than `at`. Transactions go on meanwhile.
     fn image(&self, page: PageId, at: CommitTs, out: &mut [u8]);
     /// A checkpoint at `at` was published: segments dropped at or before `at` may be reused.
     fn published(&self, at: CommitTs);
@@ -177,7 +177,8 @@ impl Checkpointer {
             }
             for segment in table.values() {
                 debug_assert_eq!(segment.formats.len(), PAGES_PER_SEGMENT);
-                // One that is in memory and not logged yet is younger than T: no older file's images are its own (I4).
+                // One that is in memory and not logged yet is younger than T: no older file's images are its
+                // own (image/I4).
                 let unlogged = if mutated("segment_unstamped") { 0 } else { at };
                 let created = catalog.created.get(&segment.id).copied().unwrap_or(unlogged);
                 if out.segment(segment, created).map_err(io)? {

@@ -6,7 +6,8 @@ use std::fmt;
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LogError {
-    /// *Stop.* A write or a sync of this stream failed: nothing later will ever be acknowledged (P7).
+    /// *Stop.* A write or a sync of this stream failed: nothing later will ever be acknowledged
+    /// (protocol/P7).
     Failed { stream: u16, file: String, why: String },
     /// *Retry later.* No log space could be prepared. No commit timestamp was taken; reads go on, and commits
     /// do when space returns.
@@ -75,7 +76,8 @@ impl From<LogError> for CheckpointError {
     }
 }
 
-/// Why a database is not opened, or looked at, for the sake of its log's ring (P10). Nothing is changed on the medium.
+/// Why a database is not opened, or looked at, for the sake of its log's ring (protocol/P10). Nothing is
+/// changed on the medium.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RingError {

@@ -2,14 +2,14 @@
 //!
 //! A stream's files are `000000000001.log`, `000000000002.log`, ... in its folder. A new file's number is larger than that
 //! of any file that is there. An incarnation begins with a file of its own; where there is no room for one, it goes on in the
-//! stream's last (P9).
+//! stream's last (protocol/P9).
 //!
 //! - **L1** A file is written with zeros from end to end and synced, and its name is synced, before its first block: a
 //!   sync of a block then needs no change of the file system's own structures, and lack of space is met here,
 //!   in the background, and not in the midst of a commit.
-//! - **L2** A truncated file may be renamed to a later number and used again without being zeroed. What it still holds
-//!   names its old number, so it is provably stale (block rule B2). Numbers only grow: what a file holds names its own
-//!   number, or a lower one, and no new file gets the number of what another still holds.
+//! - **L2** A truncated file may be renamed to a later number and used again without being zeroed. What it
+//!   still holds names its old number, so it is provably stale (block/B2). Numbers only grow: what a file
+//!   holds names its own number, or a lower one, and no new file gets the number of what another still holds.
 //! - **L3** The first file of an incarnation is small and each next one four times as large, up to the configured
 //!   size, so that opening a small database costs little.
 use crate::error::LogError;
@@ -55,7 +55,7 @@ pub struct Config {
     pub horizon_interval: Duration,
     /// Threads for recovery; 0 = as many as are worth starting.
     pub threads: usize,
-    /// The ring that the log goes to (P10).
+    /// The ring that the log goes to (protocol/P10).
     pub ring: Option<Given>,
     /// What a ring holds, or held, and stands in the way of an opening is given up.
     pub lose_acknowledged_commits: bool,

@@ -4,7 +4,7 @@
 //! the manifest, and recovery's proof. Knows nothing of: versions, locks, snapshots, indexes, SQL. It sees
 //! memory as pages of slots through [`checkpoint::Source`] and [`recovery::Target`].
 //!
-//! The protocol, with the argument for each rule, is `docs/protocol.md` (rules P1 to P10).
+//! The protocol, with the argument for each rule, is `docs/protocol.md` (protocol/P1 to protocol/P10).
 
 #![forbid(unsafe_code)]
 

@@ -7,11 +7,12 @@
 //!  buffer ──sealed by a round──> block ──write, sync──> durable round ──> durable_ts
 //! ```
 //! - **G1** A timestamp is taken, its space reserved and its commit published in one critical section, so a round
-//!   that reads `closed` under the same latch holds every commit below it (P1, P3).
+//!   that reads `closed` under the same latch holds every commit below it (protocol/P1, protocol/P3).
 //! - **G2** Whatever can fail fails before `c` is taken. A `c` once taken is logged, void if need be.
 //! - **G3** The clock moves on only after `publish(c)` returned: a snapshot of `clock - 1` finds every commit it
 //!   covers published.
-//! - **G4** After a failed write or sync nothing is acknowledged any more (P7); the failure is kept for good.
+//! - **G4** After a failed write or sync nothing is acknowledged any more (protocol/P7); the failure is kept
+//!   for good.
 //! - **G5** A system record stands in the same round as, or an earlier one than, any commit that took its timestamp
 //!   after it: both are reserved under the latch, and a round takes all buffers at once.
 //!
@@ -227,9 +228,9 @@ impl Log {
         self.inner.incarnation
     }
 
-    /// Takes the next commit timestamp with space for a record of `len` bytes of changes (P1). `publish` runs
-    /// under the commit latch: it must be short, and must not call the log. May first lead a round, or wait for
-    /// one, to get space. `fragments` counts what was spilled for `txn` before.
+    /// Takes the next commit timestamp with space for a record of `len` bytes of changes (protocol/P1).
+    /// `publish` runs under the commit latch: it must be short, and must not call the log. May first lead a
+    /// round, or wait for one, to get space. `fragments` counts what was spilled for `txn` before.
     pub fn reserve(
         &self,
         stream: StreamId,
@@ -283,7 +284,7 @@ impl Log {
         Ok(reservation)
     }
 
-    /// Spills the `n`th (from 0) fragment of an open transaction (P2).
+    /// Spills the `n`th (from 0) fragment of an open transaction (protocol/P2).
     pub fn fragment(&self, stream: StreamId, txn: TxnId, n: u32, changes: &Changes) -> Result<(), LogError> {
         let inner = &*self.inner;
         let words = record::fragment_words(changes.len());
@@ -317,7 +318,8 @@ impl Log {
         self.inner.latch.lock().spilling.remove(&txn);
     }
 
-    /// Logs a record without a timestamp (P8). Durable whenever a commit that took its timestamp later is (G5).
+    /// Logs a record without a timestamp (protocol/P8). Durable whenever a commit that took its timestamp
+    /// later is (G5).
     pub fn system(&self, item: System) -> Result<(), LogError> {
         let inner = &*self.inner;
         let stream = StreamId(0);
@@ -332,8 +334,8 @@ impl Log {
         Ok(())
     }
 
-    /// Returns once commit `c` is durable, leading a round if none is under way (P3). A `c` not yet given waits for
-    /// the newest that was.
+    /// Returns once commit `c` is durable, leading a round if none is under way (protocol/P3). A `c` not yet
+    /// given waits for the newest that was.
     pub fn wait_durable(&self, c: CommitTs) -> Result<(), LogError> {
         self.inner.wait_durable(c)
     }
@@ -695,7 +697,7 @@ impl Inner {
         }
     }
 
-    /// The first round that recovery from a checkpoint at `at` needs (P4).
+    /// The first round that recovery from a checkpoint at `at` needs (protocol/P4).
     pub fn first_round(&self, at: CommitTs) -> u64 {
         let mut open = self.latch.lock();
         while open.history.front().is_some_and(|(_, closed)| *closed <= at + 1) {
@@ -728,7 +730,8 @@ impl Inner {
     /// it names as a stream's first stays, even if its last block turned out to be written already.
     pub fn truncate(&self, first: u64, named: &[u64]) {
         for (k, place) in self.config.streams.iter().enumerate() {
-            // A stream that found no room begins small again: until now what was left was for the checkpoint (P9).
+            // A stream that found no room begins small again: until now what was left was for the checkpoint
+            // (protocol/P9).
             let short = {
                 let mut p = self.prepare.lock();
                 let short = p.full[k].is_some();

@@ -28,7 +28,8 @@ use std::io;
 
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"ONDOLMAN");
 pub(crate) const FORMAT: u32 = 1;
-/// The same while the end of the log may be in a ring: who does not know of that must not open it (P10).
+/// The same while the end of the log may be in a ring: who does not know of that must not open it
+/// (protocol/P10).
 const RINGED: u32 = 2;
 pub(crate) const NAMES: [&str; 2] = ["manifest-0", "manifest-1"];
 /// The copy that a manifest of this sequence is written to first.
@@ -256,9 +257,10 @@ impl Manifest {
     pub(crate) fn create(&self, storage: &dyn Storage) -> Result<(), (String, io::Error)> {
         self.write(storage, 0, &mut false)
     }
-    /// Makes the copies that were read durable before anything is built on them, or one is overwritten: the process that wrote them
-    /// may have died before its sync, or its sync failed, so that they are in the system's memory only. After a failed sync a later one
-    /// says nothing (M4), so what is whole is written once more; where it is durable already, that changes no sector (M3).
+    /// Makes the copies that were read durable before anything is built on them, or one is overwritten: the
+    /// process that wrote them may have died before its sync, or its sync failed, so that they are in the
+    /// system's memory only. After a failed sync a later one says nothing (media/M4), so what is whole is
+    /// written once more; where it is durable already, that changes no sector (media/M3).
     pub(crate) fn settle(storage: &dyn Storage) -> Result<(), (String, io::Error)> {
         let settle = |name: &str| {
             if !storage.exists(name)? {

@@ -1,4 +1,5 @@
-//! The mark of a database whose log ends in a ring, and what an opening makes of mark and ring (docs/protocol.md, P10).
+//! The mark of a database whose log ends in a ring, and what an opening makes of mark and ring
+//! (protocol/P10).
 //!
 //! ```text
 //!  not marked --mark durable; manifest of format 2, durable; log starts--> on the ring

@@ -1,7 +1,8 @@
-//! The pages of a database while it is recovered: images into memory, and the proof of what came of them (P6).
+//! The pages of a database while it is recovered: images into memory, and the proof of what came of them
+//! (protocol/P6).
 //!
-//! The rules V2 and V3 of [`crate::recovery`] are kept here. What is known of a page is 8 bytes in one place, since
-//! differences come in any order and each asks for it.
+//! The rules recovery/V2 and recovery/V3 are kept here. What is known of a page is 8 bytes in one place,
+//! since differences come in any order and each asks for it.
 use crate::CommitTs;
 use crate::error::RecoveryError;
 use crate::image::{self, Chunk, ImageReader};
@@ -16,7 +17,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// A page.
 pub(crate) struct Known {
-    /// raw(image) XOR contributions (V3).
+    /// raw(image) XOR contributions (recovery/V3).
     pub crc: AtomicU32,
     pub format: Format,
 }
@@ -88,7 +89,7 @@ impl Pages {
     }
 }
 
-/// Loads the images of one file into pages that no newer file had (V2).
+/// Loads the images of one file into pages that no newer file had (recovery/V2).
 pub(crate) fn load<T: Target + ?Sized + 'static>(
     reader: Arc<ImageReader>,
     pages: &Arc<Pages>,
@@ -112,7 +113,7 @@ pub(crate) fn load<T: Target + ?Sized + 'static>(
             let Some(place) = pages.place(page) else { continue }; // dropped since
             let created = pages.segments[place / PAGES_PER_SEGMENT].1;
             if created > reader.at || mark(&pages.loaded, place) {
-                continue; // of the segment's former life (I4), or older
+                continue; // of the segment's former life (image/I4), or older
             }
             let known = pages.at(place);
             content.fill(0);
@@ -137,7 +138,7 @@ pub(crate) fn load<T: Target + ?Sized + 'static>(
     })
 }
 
-/// Checks every changed page against its equation (V3).
+/// Checks every changed page against its equation (recovery/V3).
 pub(crate) fn prove<T: Target + ?Sized + 'static>(
     changed: Vec<PageId>,
     pages: &Arc<Pages>,

@@ -84,8 +84,8 @@ pub(crate) fn scan_file(
             }
             Err(_) => {}
             Ok((h, _)) if h.file != number || h.offset != at => {
-                // Stale (L2), or a copy of a block within a row. Neither says anything of this file; yet a block
-                // of another database, where nobody of ours could have left it, must be told.
+                // Stale (files/L2), or a copy of a block within a row. Neither says anything of this file;
+                // yet a block of another database, where nobody of ours could have left it, must be told.
                 if h.database != database && at == 0 {
                     let (expected, found) = (database, h.database);
                     return Err(RecoveryError::OtherDatabase { file: name, offset: at, expected, found });

@@ -11,10 +11,10 @@
 //! ```
 //! - **E1** A record's length is known before its timestamp is: it is reserved under the commit latch and copied
 //!   outside. Copying less than was reserved leaves zeros, which end the changes.
-//! - **E2** System records (P8) have no timestamp of their own. Each carries the clock at the time it was logged, so
-//!   that recovery can tell those that the checkpoint's tables already hold (clock <= T) from those that it must
-//!   add. Among those that are left their order does not matter, since a segment lives at most once in a log
-//!   between two published checkpoints.
+//! - **E2** System records (protocol/P8) have no timestamp of their own. Each carries the clock at the time
+//!   it was logged, so that recovery can tell those that the checkpoint's tables already hold (clock <= T)
+//!   from those that it must add. Among those that are left their order does not matter, since a segment
+//!   lives at most once in a log between two published checkpoints.
 //! - **E3** A transaction's number stands only where fragments make it necessary.
 use crate::page::{Format, PageId, SegmentId};
 use crate::{CommitTs, HeapId, TxnId};
@@ -28,7 +28,8 @@ pub enum Kind {
     Void,
 }
 
-/// A record without a commit timestamp (P8): idempotent, and its order among its like does not matter.
+/// A record without a commit timestamp (protocol/P8): idempotent, and its order among its like does not
+/// matter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum System {
     /// The segment now belongs to the heap; all its pages are unformatted and zero.

@@ -1,4 +1,4 @@
-//! Recovery (P5) and its proof (P6).
+//! Recovery (protocol/P5) and its proof (protocol/P6).
 //!
 //! ```text
 //! manifest ── images, newest first ──> pages ── differences, any order, any thread ──> proof ──> new incarnation
@@ -18,7 +18,7 @@
 //!   written again, byte for byte, and synced before the manifest says that they count.
 //!
 //! - **V6** Opening needs no room: a stream that finds none for a log file of the new incarnation goes on in its last one, behind
-//!   the last block that counts (P9).
+//!   the last block that counts (protocol/P9).
 //!
 //! A crash during recovery leaves the old manifest, or the new one with an incarnation that wrote nothing: both
 //! recover to the same state.
@@ -117,7 +117,7 @@ pub fn recover<T: Target + ?Sized + 'static>(
     let mut locks = prepare_folders(&config)?;
     let named = manifests_named(&config)?;
     let loaded = Manifest::load(&*config.data, is_fresh(&config)?)?;
-    // A ring's entries come home before anything of the log is read (P10).
+    // A ring's entries come home before anything of the log is read (protocol/P10).
     let standing = Standing::find(&config, loaded.as_ref().map(|l| &l.manifest), Some(&mut locks))?;
     let (manifest, created, mut warnings) = settle_or_create(&config, loaded)?;
     let replayed = standing.bring_home(&config)?;
@@ -280,7 +280,7 @@ fn settle_tail(config: &Config, scan: &Scan, all: bool) -> Result<(), RecoveryEr
 }
 
 /// Where the stream's next life begins: in a file of its own, or, where there is no room for that, in the last one of the life before
-/// (P9).
+/// (protocol/P9).
 fn first_file(config: &Config, scan: &Scan, k: usize, found: &mut Recovered) -> Result<First, RecoveryError> {
     let place = &config.streams[k];
     let manifest = &scan.manifest;

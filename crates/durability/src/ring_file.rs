@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 const MAGIC: &[u8; 16] = b"ondol log ring 1";
-/// Bytes that are written at once, or not at all (M3).
+/// Bytes that are written at once, or not at all (media/M3).
 const SECTOR: usize = 512;
 const PATH: usize = 440;
 const UNFINISHED: &str = ".new";
@@ -244,7 +244,7 @@ impl Words {
     fn own(&self, at: usize) -> &AtomicU64 {
         &self.own[at / 8]
     }
-    /// One thread at a time changes FREED (I5 of the ring).
+    /// One thread at a time changes FREED (ring/I5).
     fn keep(&self, at: usize) {
         if at == FREED && !mutated("ring_freed_not_durable") {
             self.map.copy(at, &self.word(at).to_le_bytes())

@@ -1,17 +1,20 @@
-//! A medium whose syncs of log blocks return at once: the blocks are in a ring as well, durable when they are written (P10).
+//! A medium whose syncs of log blocks return at once: the blocks are in a ring as well, durable when they are
+//! written (protocol/P10).
 //!
 //! ```text
 //!  write_at:  block ──> the folder's own file ──> the ring, fenced        sync_data: has the ring failed?
 //!  drain:     sync of the file ──> FREED, fenced ──> room                 every so often, or when a part is full
 //! ```
-//! It keeps M1 to M5 of `base::media`, so that the log's rules stay what they are. The ring's rules, R1 to R9, are docs/pgwal.md's.
+//! It keeps media/M1 to media/M5, so that the log's rules stay what they are. The ring's rules are pgwal/R1
+//! to pgwal/R9.
 //!
 //! - **E1** Files whose name has a number go to the ring; an entry names stream, number and incarnation.
-//! - **E2** A file made through the medium is written past the ring until its first sync, which is real: zeros and name (L1) are the file
-//!   system's before the first entry.
-//! - **E3** Names change over an empty ring: before one is taken or given away, what the ring holds of it is drained (R9).
-//! - **E4** After a failed sync of a drain every later write and sync of any stream fails (P7). What was acknowledged before is live in the ring,
-//!   and the next opening writes it again (M4).
+//! - **E2** A file made through the medium is written past the ring until its first sync, which is real:
+//!   zeros and name (files/L1) are the file system's before the first entry.
+//! - **E3** Names change over an empty ring: before one is taken or given away, what the ring holds of it is
+//!   drained (pgwal/R9).
+//! - **E4** After a failed sync of a drain every later write and sync of any stream fails (protocol/P7). What
+//!   was acknowledged before is live in the ring, and the next opening writes it again (media/M4).
 //! - **E5** One process uses a ring, by its lock; within it one thread at a time writes to it, by a mutex before the ring's own lock.
 //!
 //! Recovery does not pass through here: it writes to the folders' own files, and syncs, over an empty ring.
@@ -199,7 +202,7 @@ impl Shared {
 impl Files for Shared {
     /// A sync is of the whole file.
     const PIECE: u64 = 4 << 20;
-    /// By the descriptor that wrote: what the system tells of it, it tells here (I6).
+    /// By the descriptor that wrote: what the system tells of it, it tells here (ring/I6).
     fn sync(&self, segment: &Segment, _: Range<u64>, _: u64) -> Result<bool, i32> {
         if mutated("ring_freed_before_synced") {
             return Ok(true);
@@ -218,7 +221,7 @@ impl Files for Shared {
         let _ = self.why.set("its memory changed by itself".into());
         Err(ILL)
     }
-    /// Words that tell processes apart are each process's own here (W2 of the ring's file).
+    /// Words that tell processes apart are each process's own here (ring_file/W2).
     fn myself(&self) -> u64 {
         1
     }
@@ -247,7 +250,7 @@ impl File for RingedFile {
         self.under.read_at(buf, offset)
     }
     fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
-        // The file first (R1).
+        // The file first (pgwal/R1).
         self.under.write_at(buf, offset)?;
         if self.fresh.load(Ordering::Relaxed) {
             return Ok(());
@@ -279,7 +282,7 @@ impl File for RingedFile {
     fn len(&self) -> io::Result<u64> {
         self.under.len()
     }
-    /// Past the ring, so nothing older may be in it, and durable at once (R6).
+    /// Past the ring, so nothing older may be in it, and durable at once (pgwal/R6).
     fn set_len(&self, len: u64) -> io::Result<()> {
         self.shared.ring.drain(&*self.shared).map_err(|e| self.shared.failed(e))?;
         self.under.set_len(len)?;

@@ -1,4 +1,4 @@
-//! Rounds (P3): who leads, who waits, and what becomes durable.
+//! Rounds (protocol/P3): who leads, who waits, and what becomes durable.
 //!
 //! - **R1** One round at a time. Its leader is a waiting committer, on its own thread; with one stream nothing is
 //!   handed to another thread.
@@ -7,7 +7,7 @@
 //!   lead; the rest sleeps on.
 //! - **R3** A round is durable when every participant's block is synced, and, since rounds do not overlap, every
 //!   earlier round is. Only then does `durable` move, to `closed - 1`.
-//! - **R4** A failure ends all rounds (P7): `failure` is set once, and nothing is sealed after it.
+//! - **R4** A failure ends all rounds (protocol/P7): `failure` is set once, and nothing is sealed after it.
 use crate::CommitTs;
 use crate::block::{ALIGN, Participants, block_len};
 use crate::error::LogError;
@@ -219,7 +219,7 @@ impl Inner {
                     participants,
                 });
                 s.position += 1;
-                s.buffer ^= 1; // free, since rounds do not overlap (S2)
+                s.buffer ^= 1; // free, since rounds do not overlap (stream/S2)
                 s.used = 0;
                 s.limit = limit(s.left, s.next, self.buffer_bytes());
             }

@@ -2,12 +2,14 @@
 //! complete. Recovery builds memory from this, the offline tools report it.
 //!
 //! - **N1** A block counts when it is valid, names the file and offset where it stands, belongs to an incarnation of the
-//!   manifest and lies within that incarnation's rounds (P5).
+//!   manifest and lies within that incarnation's rounds (protocol/P5).
 //! - **N2** R is the end of the unbroken run of complete rounds from the manifest's first; C the larger of what the
 //!   rounds closed at and T + 1.
-//! - **N3** Whole headers are witnesses: none may name a durable round beyond R (P6, P7). Reading goes on behind an
-//!   invalid block only to find witnesses, of which an ended incarnation's recorded end is one; blocks behind it can never be part of a complete round beyond it.
-//! - **N4** Each timestamp in (T, C) is in one record, and each fragment of those commits is there once (P6).
+//! - **N3** Whole headers are witnesses: none may name a durable round beyond R (protocol/P6, protocol/P7).
+//!   Reading goes on behind an invalid block only to find witnesses, of which an ended incarnation's recorded
+//!   end is one; blocks behind it can never be part of a complete round beyond it.
+//! - **N4** Each timestamp in (T, C) is in one record, and each fragment of those commits is there once
+//!   (protocol/P6).
 use crate::block::{self, Header};
 use crate::checkpoint::Segment;
 use crate::error::RecoveryError;
@@ -532,7 +534,7 @@ impl Tables {
                 System::SequenceDrop { id } => {
                     t.sequences.remove(&id);
                 }
-                _ if *clock <= at => {} // the table knows (E2)
+                _ if *clock <= at => {} // the table knows (record/E2)
                 System::SegmentCreate { segment, heap } => {
                     t.dropped.remove(&segment);
                     let new =
@@ -563,7 +565,7 @@ impl Tables {
                         return Err(bad(&format!("page {} as {old:?}", page.0), format!("{format:?}")));
                     }
                     *old = format;
-                    // G3: a run's tail pages are named by its head.
+                    // page/G3: a run's tail pages are named by its head.
                     if let Format::RunHead { pages } = format {
                         let tail = page.index() + 1..page.index() + pages as usize;
                         match s.segment.formats.get_mut(tail) {

@@ -130,7 +130,7 @@ impl Writer {
         }
     }
 
-    /// Writes and syncs one block. An error is final for the stream (P7).
+    /// Writes and syncs one block. An error is final for the stream (protocol/P7).
     pub fn write(
         &mut self,
         job: &Job,

@@ -47,7 +47,7 @@ enum Mutation {
     ReadAtClock,
     /// Recovery believes blocks that may be in the system's cache only, without writing them again.
     TailNotRewritten,
-    /// Without the certificate (P6), to see what a mutation would do silently.
+    /// Without the certificate (protocol/P6), to see what a mutation would do silently.
     NoCertificate,
 }
 use Mutation::*;
@@ -635,7 +635,7 @@ fn every_known_wrong_variant_is_caught() {
     assert!(escaped.is_empty(), "not caught: {escaped:?}");
 }
 
-/// What the certificate (P6) is for: without it these are silently wrong.
+/// What the certificate (protocol/P6) is for: without it these are silently wrong.
 #[test]
 fn without_the_certificate_the_same_variants_are_silent() {
     for mutation in [RoundsIgnored, LatchAbsent, FragmentsIgnored, VoidNotLogged] {

@@ -360,7 +360,8 @@ impl Storage for Names {
     }
 }
 
-/// A ring whose making was refused at its very end is there, but its name may go with the power: nothing is entrusted to it before that is durable (K1).
+/// A ring whose making was refused at its very end is there, but its name may go with the power: nothing is
+/// entrusted to it before that is durable (durability/mark/K1).
 #[test]
 fn a_ring_that_is_found_has_a_durable_name_before_it_is_marked() {
     let (folder, mut h) = (Folder::new("name"), History::default());

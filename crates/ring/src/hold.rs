@@ -1,4 +1,5 @@
-//! Descriptors of segments that whoever drains keeps open, so that the system tells it of writes that failed (I6).
+//! Descriptors of segments that whoever drains keeps open, so that the system tells it of writes that failed
+//! (ring/I6).
 //!
 //! Linux tells each open description of a file once of a write that failed since it was opened. One that is opened later is told only what nobody
 //! was told yet, and nothing once the inode left the kernel's memory. So a descriptor speaks for the entries whose bytes were written

@@ -13,7 +13,7 @@
 //! - **I6** Whoever syncs an entry's part asks by a descriptor that was opened before the entry's bytes were written.
 //!
 //! LOCK and DRAINING hold who a process is, which no later process is again. One that dies leaves it there: whoever meets it makes good what it
-//! may have left half done (R5, R7).
+//! may have left half done (pgwal/R5, pgwal/R7).
 use crate::entry::{DATA, Entry, SLOT, Segment, kept};
 use crate::memory::Memory;
 use core::ops::Range;
@@ -83,7 +83,7 @@ pub trait Files {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Error {
-    /// A segment could not be synced, now or before: nothing is durable any more until recovery (R6).
+    /// A segment could not be synced, now or before: nothing is durable any more until recovery (pgwal/R6).
     Sync(i32),
     /// An acknowledged entry, of this sequence, is not whole.
     Damaged(u64),
@@ -181,8 +181,8 @@ impl<M: Memory> Ring<M> {
         }
     }
 
-    /// The only writer from here to the drop of what is returned (R2). The caller writes to the kernel's file, then
-    /// [appends](Held::append).
+    /// The only writer from here to the drop of what is returned (pgwal/R2). The caller writes to the
+    /// kernel's file, then [appends](Held::append).
     pub fn enter<'a, F: Files>(&'a self, files: &'a F) -> Result<Held<'a, M, F>, Error> {
         while !self.memory.exchange(LOCK, 0, files.myself()) {
             if !self.relieve(files)? {
@@ -195,7 +195,8 @@ impl<M: Memory> Ring<M> {
             None => Ok(held),
         }
     }
-    /// Makes good what a dead writer left (R7); whether there was one. To be called before a segment is read, too.
+    /// Makes good what a dead writer left (pgwal/R7); whether there was one. To be called before a segment is
+    /// read, too.
     pub fn relieve<F: Files>(&self, files: &F) -> Result<bool, Error> {
         let holder = self.memory.word(LOCK);
         if holder == 0 || !files.is_dead(holder) {
@@ -233,7 +234,8 @@ impl<M: Memory> Ring<M> {
         // Whoever puts an entry at or above this head takes the lock after it was seen free, and writes to the file after that.
         (self.memory.word(LOCK) == 0).then(|| self.memory.word(HEAD))
     }
-    /// The caller frees entries, and less is to be synced for it than if a writer did (R5); unless it came too late for them.
+    /// The caller frees entries, and less is to be synced for it than if a writer did (pgwal/R5); unless it
+    /// came too late for them.
     pub fn destages<F: Files>(&self, files: &F) {
         if self.memory.word(TAIL) >= files.since() {
             self.memory.set(DESTAGER, files.myself())
@@ -299,8 +301,9 @@ impl<M: Memory> Ring<M> {
         }
         Ok(Some(turn))
     }
-    /// Holds back who has written `bytes`, and holds no lock, where more than half of the ring is live (R5): the longer, the fuller it is; at three
-    /// quarters for as long as it takes to free what was written, so that there, at the latest, no more comes than goes.
+    /// Holds back who has written `bytes`, and holds no lock, where more than half of the ring is live
+    /// (pgwal/R5): the longer, the fuller it is; at three quarters for as long as it takes to free what was
+    /// written, so that there, at the latest, no more comes than goes.
     pub fn pace<F: Files>(&self, files: &F, bytes: usize) {
         let m = &self.memory;
         if m.word(ASKED) > m.word(TAIL)
@@ -320,7 +323,7 @@ impl<M: Memory> Ring<M> {
             }
         }
     }
-    /// Syncs what the entries there are cover, and frees these (R5), in pieces.
+    /// Syncs what the entries there are cover, and frees these (pgwal/R5), in pieces.
     pub fn drain<F: Files>(&self, files: &F) -> Result<(), Error> {
         let head = self.memory.word(HEAD);
         while self.memory.word(TAIL) < head {
@@ -367,7 +370,7 @@ impl<M: Memory> Ring<M> {
     }
 
     /// Gives all live entries in their order to `write`, then calls `sync`, which makes durable all that was written,
-    /// and only then empties the ring (R8). Nobody else uses the ring. Doing it twice does no harm.
+    /// and only then empties the ring (pgwal/R8). Nobody else uses the ring. Doing it twice does no harm.
     pub fn recover(
         &self,
         write: impl FnMut(&Entry, &[u8]) -> Result<(), i32>,
@@ -435,9 +438,9 @@ pub struct Held<'a, M: Memory, F: Files> {
 
 impl<M: Memory, F: Files> Held<'_, M, F> {
     /// Makes `len` bytes durable that were just written at `offset` of the segment's file. When there is no room, syncs
-    /// files to make some (R5). After an error nothing of it is durable.
+    /// files to make some (pgwal/R5). After an error nothing of it is durable.
     ///
-    /// `fetch` copies the bytes from a place within the write on. They may be changing meanwhile (R4).
+    /// `fetch` copies the bytes from a place within the write on. They may be changing meanwhile (pgwal/R4).
     pub fn append(
         &self,
         segment: Segment,
@@ -493,7 +496,7 @@ impl<M: Memory, F: Files> Held<'_, M, F> {
                 m.copy(place + SLOT - DATA, &copy[..words]);
                 done += n;
             }
-            // Here, not when a sync is asked for: another process may be the one that asks (R3).
+            // Here, not when a sync is asked for: another process may be the one that asks (pgwal/R3).
             m.fence();
             if !m.exchange(HEAD, first, end) {
                 return Err(self.ring.fail(ILL));
@@ -505,12 +508,14 @@ impl<M: Memory, F: Files> Held<'_, M, F> {
 }
 
 impl<M: Memory, F: Files> Held<'_, M, F> {
-    /// What was just written cannot go to the ring (R6): drains it, and has `sync` make the write durable.
+    /// What was just written cannot go to the ring (pgwal/R6): drains it, and has `sync` make the write
+    /// durable.
     pub fn past(&self, sync: impl FnOnce() -> Result<(), i32>) -> Result<(), Error> {
         self.ring.drain(self.files)?;
         self.ring.sync(self.files, sync)
     }
-    /// Empties the ring over synced files, as recovery leaves it: no slot can hold the sequences from here on (R8).
+    /// Empties the ring over synced files, as recovery leaves it: no slot can hold the sequences from here on
+    /// (pgwal/R8).
     pub fn empty(&self) -> Result<(), Error> {
         let Ring { memory: m, slots } = self.ring;
         let _turn = self.ring.turn(self.files)?;

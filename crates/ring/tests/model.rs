@@ -16,39 +16,41 @@ use std::rc::{Rc, Weak};
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Wrong {
     Nothing,
-    /// R3: the fence stands where the sync is asked for.
+    /// pgwal/R3: the fence stands where the sync is asked for.
     FenceInSync,
-    /// R5: entries are freed, then their segments are synced.
+    /// pgwal/R5: entries are freed, then their segments are synced.
     FreeBeforeSync,
-    /// R5: slots are used again before it is durable that they are free.
+    /// pgwal/R5: slots are used again before it is durable that they are free.
     FreedNotDurable,
-    /// R9: a segment is recycled that has live entries; recovery then finds another file under its name, or none.
+    /// pgwal/R9: a segment is recycled that has live entries; recovery then finds another file under its
+    /// name, or none.
     RecycleLive,
-    /// R8: recovery takes entries that were freed.
+    /// pgwal/R8: recovery takes entries that were freed.
     ReplayStale,
-    /// R7: a dead writer's lock is taken as if nothing had been begun.
+    /// pgwal/R7: a dead writer's lock is taken as if nothing had been begun.
     LockStolen,
-    /// R6: a write past the ring leaves older entries of the ring alive.
+    /// pgwal/R6: a write past the ring leaves older entries of the ring alive.
     UncoveredLeavesEntries,
-    /// R5: two drain at once: one is told of an error, the other frees.
+    /// pgwal/R5: two drain at once: one is told of an error, the other frees.
     TwoDrain,
-    /// R5: who died while it drained is taken for one who had not been told of an error.
+    /// pgwal/R5: who died while it drained is taken for one who had not been told of an error.
     DrainerForgotten,
-    /// R5: who died while it asked for the file system's errors is taken for one who was not told of any.
+    /// pgwal/R5: who died while it asked for the file system's errors is taken for one who was not told of
+    /// any.
     DoubtForgotten,
-    /// R5: less is synced than the entries cover.
+    /// pgwal/R5: less is synced than the entries cover.
     PartTooSmall,
-    /// R6: after a failed sync, entries are freed.
+    /// pgwal/R6: after a failed sync, entries are freed.
     FailedForgotten,
-    /// I6: a descriptor that is opened for the sync speaks for what was written before.
+    /// ring/I6: a descriptor that is opened for the sync speaks for what was written before.
     OpenedAnew,
-    /// I6: a descriptor is taken to be older than a write that was under way as it was opened.
+    /// ring/I6: a descriptor is taken to be older than a write that was under way as it was opened.
     StampUnderWrite,
-    /// I6: a destager that came later than an entry asks the file system of it.
+    /// ring/I6: a destager that came later than an entry asks the file system of it.
     LateDestager,
-    /// R10: a server that restarts reads what nobody asked the system about.
+    /// pgwal/R10: a server that restarts reads what nobody asked the system about.
     RestartUnsynced,
-    /// R6: a file system that does nothing when it is synced is taken for a synced one.
+    /// pgwal/R6: a file system that does nothing when it is synced is taken for a synced one.
     ReadOnlySynced,
 }
 
@@ -769,7 +771,8 @@ impl Server {
             }
         }
     }
-    /// PostgreSQL syncs its files when it restarts, before it reads its log: the ring is drained then (R10).
+    /// PostgreSQL syncs its files when it restarts, before it reads its log: the ring is drained then
+    /// (pgwal/R10).
     fn sync_all_files(&self) -> Result<(), Error> {
         let m = self.machine();
         if m.wrong != Wrong::RestartUnsynced {

@@ -8,9 +8,9 @@
 //! - **D4** A folder's own name, and those above it, are synced whenever a database in it is opened to be written, not only by
 //!   the process that made them: that one may have died before its sync.
 //!
-//! What a crash leaves is the file system's answer to `fdatasync` of files and `fsync` of folders; M1 to M4
-//! ask no more than POSIX promises. Nothing is cached or retried here: a failed sync is reported, and what
-//! to make of it is the caller's affair.
+//! What a crash leaves is the file system's answer to `fdatasync` of files and `fsync` of folders; media/M1
+//! to media/M4 ask no more than POSIX promises. Nothing is cached or retried here: a failed sync is reported,
+//! and what to make of it is the caller's affair.
 use super::mapping::Mapping;
 use super::{File, Identity, Lock, Mapped, Open, Storage, relative};
 use std::collections::BTreeSet;

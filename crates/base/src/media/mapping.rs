@@ -9,7 +9,7 @@
 //! An aligned 8-byte word that a copy covers as a whole is written by one store. A word covered in part is
 //! written byte by byte, so that its other bytes may belong to someone else.
 //!
-//! What a crash leaves: see M5 in [`super`]. Whether a fence is durable is the kernel's word, by `MAP_SYNC`.
+//! What a crash leaves: see media/M5. Whether a fence is durable is the kernel's word, by `MAP_SYNC`.
 //! A file that somebody truncates while it is mapped raises SIGBUS at the next access; the folder's lock is
 //! there to prevent it.
 //!

@@ -289,8 +289,9 @@ fn run_fibers(world: &Arc<World>, first: usize, body: Box<dyn FnOnce()>) {
     drop(running);
     for slot in slots {
         if let Some(mut fiber) = slot.fiber {
-            // SAFETY: the fiber is abandoned where it is (W3): what its stack owns leaks, as if forgotten, and
-            // nothing refers to the stack itself any more, since all that ran in this world has stopped.
+            // SAFETY: the fiber is abandoned where it is (sim/W3): what its stack owns leaks, as if
+            // forgotten, and nothing refers to the stack itself any more, since all that ran in this world
+            // has stopped.
             unsafe { fiber.force_reset() };
             give_stack(slot.stack_bytes, fiber.into_stack());
         }

@@ -1,5 +1,5 @@
 //! The world as a whole: the same seed gives the same run; locks exclude; failures are told apart; the disks
-//! keep M1 to M5 of [`crate::media`] and no more, and lying ones are caught.
+//! keep media/M1 to media/M5 and no more, and lying ones are caught.
 use super::*;
 use crate::media::{Open, Promise, Storage};
 use crate::sync::{Condvar, Latch, Mutex, RwLock, spin_wait, yield_point};
