@@ -136,7 +136,7 @@ pub struct Database {
     version: AtomicU64,
     versions: AtomicU64,
     objects: AtomicU64,
-    /// The session whose transaction changes definitions (N2); 0: none.
+    /// The session whose transaction changes definitions (connection/N2); 0: none.
     pub(crate) defining: Arc<AtomicU64>,
     /// Heap numbers made and given up by a savepoint; dropped when their transaction ends.
     pub(crate) later: Mutex<Vec<u32>>,
@@ -344,7 +344,7 @@ impl Database {
         self.version.store(catalog.version, Ordering::SeqCst);
         *c = catalog;
     }
-    /// A number for a new object (D2).
+    /// A number for a new object (dictionary/D2).
     pub(crate) fn next_object(&self) -> SqlResult<u32> {
         let n = self.objects.fetch_add(1, Ordering::Relaxed);
         self.kernel

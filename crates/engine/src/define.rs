@@ -1,4 +1,4 @@
-//! Data definition, transactional: visible to others when the transaction commits (N2).
+//! Data definition, transactional: visible to others when the transaction commits (connection/N2).
 use crate::catalog::{Catalog, ColumnDef, FunctionDef, IndexColumn, IndexDef, IndexKind, TableDef};
 use crate::connection::{Connection, STALE};
 use crate::database::find;
@@ -94,7 +94,7 @@ impl Connection {
         self.catalog = Some(Arc::new(c))
     }
 
-    /// Marks a table as being changed and waits until no other transaction uses it (N1).
+    /// Marks a table as being changed and waits until no other transaction uses it (connection/N1).
     pub(crate) fn claim_table(&mut self, table: &Arc<Table>) -> SqlResult<()> {
         let me = self.session.id();
         if table.locked.load(Ordering::SeqCst) == me {
@@ -112,7 +112,7 @@ impl Connection {
     }
 
     /// Waits until no other session uses the table under a name that `which` holds of. Who comes later has to learn from
-    /// what was stored before that it must not (N1).
+    /// what was stored before that it must not (connection/N1).
     pub(crate) fn wait_for_users(
         &self,
         table: &Table,

@@ -4,14 +4,16 @@
 //! the statement's thread   start_statement ── lend( hand the loan out ... wait for its end ) ── end_statement
 //! readers                                        └─ reader: pin, read rows, unpin ─┘
 //! ```
-//! - **O1** The lender's line keeps the snapshot and the tables published until the last loan is given back: `lend` returns only then, by a panic
-//!   too. So collectors (R1, K4) and whoever changes definitions (N1) go by the lender's line alone, and readers publish nothing but their pins.
-//! - **O2** Readers pin in lines of their own (E3): what a version chain or an index leads to stays while they look at it.
+//! - **O1** The lender's line keeps the snapshot and the tables published until the last loan is given back:
+//!   `lend` returns only then, by a panic too. So collectors (registry/R1, kernel/K4) and whoever changes
+//!   definitions (connection/N1) go by the lender's line alone, and readers publish nothing but their pins.
+//! - **O2** Readers pin in lines of their own (epoch/E3): what a version chain or an index leads to stays
+//!   while they look at it.
 //! - **O3** The lender's connection is borrowed meanwhile. So its transaction, whose changes readers see up to its present command, changes nothing but by inserters (O5), whose
 //!   rows are of the present command.
 //! - **O4** A reader only reads. It has no transaction: what a serializable one must remember, the lender remembers ([`Scan::parts`](crate::Scan::parts)).
 //! - **O5** An inserter inserts for the lender's transaction, into a table without indexes that its statement uses; what it wrote is the lender's before `lend_writing`
-//!   returns, by a panic too (D2 of the kernel's `share`).
+//!   returns, by a panic too (share/D2).
 use crate::charge::Charge;
 use crate::connection::Connection;
 use crate::database::Database;

@@ -6,7 +6,7 @@
 //! - **P1** A key is the normalised one (`types::key`): a byte 1 for a column that may be NULL, then the number's bytes, highest
 //!   first, sign bit turned over. Of at most [`WIDEST`] bytes, it is never written to memory.
 //! - **P2** Normalised keys are equal exactly if the numbers are, so comparing the row's columns with them is the recheck that
-//!   a hash index asks for (I4 of `index`).
+//!   a hash index asks for (index/I4).
 use crate::catalog::{IndexDef, IndexKind};
 use crate::connection::Connection;
 use crate::layout::{Layout, Storage};

@@ -1,4 +1,4 @@
-//! Typed values to row bytes and back, by a [`Layout`] (L1 to L4).
+//! Typed values to row bytes and back, by a [`Layout`] (engine/layout/L1 to engine/layout/L4).
 use crate::layout::{INLINE, LIVE, Layout, Storage, StringAt, WIDE, string_at};
 use ondol_base::oid::Oid;
 use ondol_kernel::Strings;
@@ -52,7 +52,7 @@ fn too_wide(layout: &Layout, column: usize, v: &ValueRef<'_>) -> bool {
     }
 }
 
-/// L3: all char columns' values go to one string.
+/// engine/layout/L3: all char columns' values go to one string.
 fn set_wide<'v>(
     layout: &Layout,
     value: &dyn Fn(usize) -> Option<&'v str>,
@@ -262,7 +262,8 @@ impl Rows {
         self.places(column, first).zip(values).for_each(|(place, value)| place.copy_from_slice(&value));
         true
     }
-    /// The same for texts, bytes and encoded numerics, NULL among them as nothing. False where a char value does not fit its column's narrow form (L3); what was set then means nothing.
+    /// The same for texts, bytes and encoded numerics, NULL among them as nothing. False where a char value
+    /// does not fit its column's narrow form (engine/layout/L3); what was set then means nothing.
     pub fn set_strings<'v>(
         &mut self,
         column: usize,
@@ -300,7 +301,7 @@ impl Rows {
         c.null_bit.is_some()
     }
     /// Sets a value of a row that was added as zeros, of the column's type (modifiers applied). False where it may not be NULL, or is a char value that does not fit the
-    /// narrow form (L3).
+    /// narrow form (engine/layout/L3).
     pub fn set(&mut self, column: usize, row: usize, value: &ValueRef<'_>) -> bool {
         if value.is_null() {
             return self.set_null(column, row);

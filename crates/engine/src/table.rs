@@ -139,7 +139,7 @@ impl RowKey {
                 ranges.push((b as usize / 8, 1))
             }
             if matches!(c.storage, Storage::Char { .. }) {
-                // The wide flag and reference (L3).
+                // The wide flag and reference (engine/layout/L3).
                 ranges.push((0, 1));
                 ranges.push((layout.char_area as usize, 8));
             }
@@ -310,7 +310,7 @@ impl Table {
     pub fn is_keyed(&self, column: usize) -> bool {
         self.kept_up().any(|i| i.def.columns.iter().any(|c| c.column == column))
     }
-    /// The table as a transaction that uses it names it in its line (N1).
+    /// The table as a transaction that uses it names it in its line (connection/N1).
     #[inline]
     pub(crate) fn name(&self) -> u64 {
         registry::table_name(self.def.id, self.generation)
@@ -334,7 +334,7 @@ impl Table {
 
 /// A range scan over a B+-tree, reusable: `seek` again and again without allocating. Yields candidate OIDs in key
 /// order; the caller reads the row in its snapshot and, by [`IndexScan::key`], rechecks that the row's key is
-/// still the entry's (I4).
+/// still the entry's (index/I4).
 #[derive(Default)]
 pub struct IndexScan {
     cursor: Cursor,

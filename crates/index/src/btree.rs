@@ -54,7 +54,7 @@ pub(crate) struct Tree {
     shape: KeyShape,
     root: AtomicPtr<AtomicU64>,
     nodes: Slab,
-    /// Lines that were leaves (N1).
+    /// Lines that were leaves (node/N1).
     spare_leaves: Mutex<Vec<Node>>,
     spare_inner: Mutex<Vec<Node>>,
     blobs: Arc<BlobHeap>,
@@ -180,7 +180,7 @@ impl Tree {
         }
         child.prefetch(self.form.of(level - 1));
         yield_point();
-        // N1 lets the version be read before the parent is checked.
+        // node/N1 lets the version be read before the parent is checked.
         let v = latch::read(child.version());
         node.check(version)?;
         Ok((child, v))
@@ -513,7 +513,7 @@ impl Tree {
         if level == 0 {
             let (mut left, mut right) = (Position::default(), Position::default());
             let (w, oid) = node.entry(form, columns, keep - 1);
-            // SAFETY: the node is latched (K2).
+            // SAFETY: the node is latched (key/K2).
             unsafe { Node::to_position(form, &w, oid, &mut left) };
             let (w, oid) = node.entry(form, columns, keep);
             // SAFETY: as above.
@@ -596,7 +596,7 @@ impl Tree {
         let tail = if self.form.variable { words[self.form.words] } else { 0 };
         if tail > SHORT as u64 {
             let heap = self.blobs.clone();
-            // SAFETY: K2: no node has it any more, and the epochs say when no reader looks at it.
+            // SAFETY: key/K2: no node has it any more, and the epochs say when no reader looks at it.
             guard.retire(move || unsafe { heap.free(Blob(tail)) });
         }
     }

@@ -8,16 +8,16 @@
 //! below N (with its leading 1) has been split in this round and takes L + 1 bits (linear hashing: Litwin, VLDB
 //! 1980, here by leading bits, so that one number N says everything). Splitting address a of L bits makes a0,
 //! which stays where a was, and a1, whose bucket number is N. Entries know only 15 hash bits beyond their place
-//! and use one up at each split (T1 in [`line`]); an entry that has spent them all goes to both halves.
+//! and use one up at each split (line/T1); an entry that has spent them all goes to both halves.
 //!
 //! - **H1** Which bucket a hash belongs to changes only while that bucket is latched; N is stored before the
 //!   latch is released. So a reader that finds N as it was, after it checked the bucket's version, read the right
 //!   bucket; and a writer that holds the latch and finds its bucket by N may rely on it.
-//! - **H2** The version of a bucket covers its chain (C1), and each insert and each split changes it. Whoever saw
-//!   the bucket of a hash, at any time, sees its version changed by the first insert under that hash after
-//!   that, whether the insert meets the bucket before or after a split. A split changes the versions of two
-//!   buckets, and so lets the validation of readers of the first fail needlessly; there is one split for each
-//!   [`FILL`] inserts into a growing table.
+//! - **H2** The version of a bucket covers its chain (chain/C1), and each insert and each split changes it.
+//!   Whoever saw the bucket of a hash, at any time, sees its version changed by the first insert under that
+//!   hash after that, whether the insert meets the bucket before or after a split. A split changes the
+//!   versions of two buckets, and so lets the validation of readers of the first fail needlessly; there is
+//!   one split for each [`FILL`] inserts into a growing table.
 //! - **H3** Copies of a spent entry stand in *every* bucket below the address at which it was spent, or in none:
 //!   they are taken out under the latches of all those buckets.
 //! - **H4** Latches of two buckets are held only by the holder of `splitting`.
@@ -32,7 +32,7 @@
 //! an entry. Growth copies nothing; it is charged in steps. Refused memory stops growth, not the index: chains
 //! become longer, until a bucket overflows and the insert itself is refused.
 //!
-//! Not here: shrinking. Buckets stay until the index goes (I3).
+//! Not here: shrinking. Buckets stay until the index goes (index/I3).
 use crate::Dead;
 use crate::{
     Budget, Index, Moved, Moves, OutOfMemory, Seen, latch, slab::Slab, stripes::STRIPES, stripes::Stripes,
@@ -178,7 +178,7 @@ impl HashIndex {
 
     #[inline(always)]
     fn line(&self, number: u64) -> &Line {
-        // SAFETY: bucket numbers below N are backed (S1) and live as long as the slab.
+        // SAFETY: bucket numbers below N are backed (slab/S1) and live as long as the slab.
         unsafe { &*self.bucket(number) }
     }
 

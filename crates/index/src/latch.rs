@@ -1,5 +1,5 @@
 //! The version word of a node: bit 0 is the latch, the rest counts changes (OLFIT: Cha, Hwang, Kim, Kwon,
-//! VLDB 2001). The order of the fences is I1 and I2 of the crate.
+//! VLDB 2001). The order of the fences is index/I1 and index/I2.
 use ondol_base::sync::{spin_wait, yield_point};
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 

@@ -1,4 +1,4 @@
-//! A growing array of equal, zeroed lines of memory that never move and live as long as the slab (I3).
+//! A growing array of equal, zeroed lines of memory that never move and live as long as the slab (index/I3).
 //!
 //! Line numbers are dense. Lines `[0, 2^first)` are the first segment; after that each segment has as many
 //! lines as all before it together, so that a number leads to its line by one bit scan and one load. A large

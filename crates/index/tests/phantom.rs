@@ -39,7 +39,7 @@ fn an_insert_under_a_key_changes_the_bucket_seen() {
             let mut moves = vec![];
             let new = index.insert(&guard, &key, Oid(8 * round + 8), Some(&mut moves)).unwrap();
             assert!(new && !unchanged(&seen), "round {round}");
-            // A second insert of the same pair brings a dead entry to life, and is seen as well (I5).
+            // A second insert of the same pair brings a dead entry to life, and is seen as well (index/I5).
             let mut seen = Vec::new();
             index.lookup(&guard, &key, &mut out, Some(&mut seen));
             // Unless the insert made the table grow, by a split of just this bucket.

@@ -190,7 +190,7 @@ impl Item {
         };
         size_of::<(CommitTs, Item)>() + key
     }
-    /// Whether the slot is still its heap's (A2 of `heap`); asked pinned.
+    /// Whether the slot is still its heap's (heap/A2); asked pinned.
     fn stands(&self, space: &Space) -> bool {
         let (oid, heap) = match self {
             Item::Prune { oid, heap } => (oid, *heap),
@@ -214,7 +214,7 @@ impl Unlinked {
             space.budget.give_back(std::mem::take(&mut self.bytes))
         }
         if !self.nodes.is_empty() {
-            // SAFETY: unlinked under their chains' latches; readers are waited for (E2).
+            // SAFETY: unlinked under their chains' latches; readers are waited for (epoch/E2).
             unsafe { guard.retire_all(self.nodes.drain(..), Version::free_at) }
         }
     }

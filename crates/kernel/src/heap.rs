@@ -247,7 +247,7 @@ impl Heap {
             None => {
                 let mut open = self.open.lock();
                 let page = self.next_pages(&mut open, log, pages)?;
-                // One record for the whole run (G3), so that a refused one leaves nothing half named.
+                // One record for the whole run (page/G3), so that a refused one leaves nothing half named.
                 self.format(log, page, Format::RunHead { pages: pages as u16 })?;
                 page
             }
@@ -256,7 +256,7 @@ impl Heap {
         Ok(Oid(page.offset() + PAGE_HEADER as u64))
     }
 
-    /// Frees a slot whose row bytes are zero and which no reader can reach any more (K5).
+    /// Frees a slot whose row bytes are zero and which no reader can reach any more (kernel/K5).
     pub fn free(&self, oid: Oid) {
         let page = PageId::of(oid);
         let _segments = self.segments.read();
@@ -348,7 +348,7 @@ impl Heap {
             // A checkpoint may be reading them.
             participant.pin().retire(move || {
                 for p in versions {
-                    // SAFETY: unlinked above; readers are waited for (E2).
+                    // SAFETY: unlinked above; readers are waited for (epoch/E2).
                     unsafe { Version::free(p as *mut Version) }
                 }
             })

@@ -277,7 +277,7 @@ impl Source for Snapshot {
         let p = self.kernel.epochs.join(IDLE);
         loop {
             let s = self.kernel.log.visible_ts();
-            // R3: T will be later than this.
+            // registry/R3: T will be later than this.
             p.line().words[HOLDING].store(s, Ordering::Relaxed);
             p.line().words[SNAPSHOT].store(s, Ordering::Relaxed);
             barrier::light();
@@ -307,7 +307,7 @@ impl Source for Snapshot {
                 (0..40).for_each(|_| yield_point());
                 return Some(heap::describe(space, id, heap));
             }
-            // S3
+            // memory/S3
             space.while_used(id, |heap| heap::describe(space, id, heap))
         };
         space.segments().into_iter().filter_map(described).collect()

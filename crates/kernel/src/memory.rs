@@ -225,7 +225,7 @@ impl Space {
         })
     }
 
-    /// Whether the page is that heap's: its header names it until the heap is given up (A2 of `heap`).
+    /// Whether the page is that heap's: its header names it until the heap is given up (heap/A2).
     pub fn is_of(&self, page: PageId, heap: HeapId) -> bool {
         self.header(page, header::HEAP).load(Ordering::SeqCst) == heap as u64
     }

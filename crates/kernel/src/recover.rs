@@ -129,7 +129,7 @@ fn derive_segment(space: &Space, s: SegmentId, changed: &[PageId], last: CommitT
     }
 }
 
-/// Sets slot headers and the bitmap of one page from its live bits (G2).
+/// Sets slot headers and the bitmap of one page from its live bits (page/G2).
 fn derive(space: &Space, page: PageId, format: Format) {
     let (size, slots) = format.slots();
     let mut taken = [0u64; 2];

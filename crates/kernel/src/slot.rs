@@ -1,4 +1,5 @@
-//! Slot headers, and how a reader gets a whole version out of a slot without a lock (K1, K2, K3).
+//! Slot headers, and how a reader gets a whole version out of a slot without a lock (kernel/K1, kernel/K2,
+//! kernel/K3).
 //!
 //! Word 0: a commit timestamp; 0 = free; or, with bit 63, the owner's transaction number and a substate:
 //! ```text

@@ -139,7 +139,7 @@ enum Did {
     /// A pending node: a change, or nothing but the lock.
     Node,
     Share,
-    /// A change that is part of an earlier entry's by now (M1 to M4 of `merge`).
+    /// A change that is part of an earlier entry's by now (merge/M1 to merge/M4).
     Merged,
 }
 
@@ -306,7 +306,7 @@ pub struct Session {
 }
 
 // SAFETY: raw node pointers in the write set are owned by the transaction; a session is used by one thread at a time
-// (E3), which may change between calls.
+// (epoch/E3), which may change between calls.
 unsafe impl Send for Session {}
 
 impl Session {
@@ -382,7 +382,7 @@ impl Session {
         }
     }
     /// The same without the barrier, for who passes one anyway, as pinning does: until [`Session::is_taken`] is true after it,
-    /// there is no snapshot (R1).
+    /// there is no snapshot (registry/R1).
     #[inline]
     pub fn offer_visible(&mut self) {
         let mut s = self.kernel.log.visible_ts().max(self.last_commit);

@@ -82,7 +82,7 @@ impl Version {
     /// Frees a node.
     ///
     /// # Safety
-    /// `p` came from `new`, is unreachable, and no reader can still hold it (E2).
+    /// `p` came from `new`, is unreachable, and no reader can still hold it (epoch/E2).
     pub unsafe fn free(p: *mut Version) {
         // SAFETY: by the contract above.
         let capacity = unsafe { (*p).capacity as usize };
@@ -130,7 +130,7 @@ impl Version {
     /// Sets the difference of an empty pending node of ours, once.
     ///
     /// # Safety
-    /// The caller owns the slot (K2), so nobody else fills the node.
+    /// The caller owns the slot (kernel/K2), so nobody else fills the node.
     pub unsafe fn fill(p: *mut Version, pieces: &[u64]) {
         // SAFETY: by the contract above, and the length is checked.
         unsafe {
@@ -277,7 +277,7 @@ pub fn fold(a: &Version, b: &Version) -> Vec<u64> {
 /// A node by its link; `None` at the end of the chain or at a mark.
 ///
 /// # Safety
-/// The link was read while pinned (E1), from a slot or a node that was reachable then.
+/// The link was read while pinned (epoch/E1), from a slot or a node that was reachable then.
 #[inline]
 pub unsafe fn node<'a>(link: u64) -> Option<&'a Version> {
     let p = (link & POINTER) as *const Version;

@@ -514,7 +514,7 @@ fn live(
     }
     stats.lock().count("log streams that went on without room", db.opened().recovered.continued);
 
-    // M2: what came back.
+    // model/M2: what came back.
     let clock = db.opened().recovered.clock;
     let state = {
         let mut p = past.lock();

@@ -7,9 +7,10 @@
 //! - **R1** What was copied and checked stood in the leaf at one moment. The next copy begins right behind it: so
 //!   every entry that stands during the whole scan is met once, in order, whatever happens around it.
 //! - **R2** Each (leaf, version) at which a copy was taken is remembered in `seen` with that copy, even if
-//!   nothing was copied: the remembered leaves cover the scanned range without a gap (B3 says why that is enough).
-//! - **R3** Backwards, a leaf's lower bound is taken along on the way down to it. It never changes (B3), so the
-//!   scan goes on with what is below it.
+//!   nothing was copied: the remembered leaves cover the scanned range without a gap (btree/B3 says why that
+//!   is enough).
+//! - **R3** Backwards, a leaf's lower bound is taken along on the way down to it. It never changes
+//!   (btree/B3), so the scan goes on with what is below it.
 //! - **R4** Buffers are kept from seek to seek.
 use super::key::{Blob, Position, SHORT, WORDS, word_at};
 use super::node::{Checked, Columns, HEADER, LAST, Node};
@@ -292,7 +293,7 @@ impl Cursor {
             Place::In(leaf, version, to)
         } else {
             next.prefetch(columns);
-            // Its version first, then this one's check (B1).
+            // Its version first, then this one's check (btree/B1).
             Place::In(next, latch::read(next.version()), 0)
         };
         leaf.check(version)?;
@@ -403,7 +404,7 @@ impl Cursor {
         leaf.check(version)?;
         for tail in self.words.chunks_exact_mut(form.columns).map(|w| &mut w[form.words]) {
             if *tail > SHORT as u64 {
-                // SAFETY: the version was checked after the tail was read, and the guard pins (K2).
+                // SAFETY: the version was checked after the tail was read, and the guard pins (key/K2).
                 let rest = unsafe { Blob(*tail).bytes() };
                 let offset = self.rests.len();
                 self.rests.extend_from_slice(rest);

@@ -1,4 +1,4 @@
-//! A node: a block of words, all accessed as relaxed atomics under the rules I1 and I2.
+//! A node: a block of words, all accessed as relaxed atomics under the rules index/I1 and index/I2.
 //!
 //! ```text
 //! word 0  version            columns, each as long as the node's capacity:
@@ -86,7 +86,8 @@ impl Node {
 
     #[inline(always)]
     fn word(&self, i: usize) -> &AtomicU64 {
-        // SAFETY: callers keep `i` within the node by the form and N2; nodes live as long as their tree (I3).
+        // SAFETY: callers keep `i` within the node by the form and N2; nodes live as long as their tree
+        // (index/I3).
         unsafe { &*self.0.add(i) }
     }
     #[inline(always)]
@@ -276,14 +277,15 @@ impl Node {
         if !form.variable {
             return Ok(Ordering::Equal);
         }
-        // K1.
+        // key/K1.
         let tail = self.get(HEADER + form.words * columns.capacity + i);
         Ok(match (tail > SHORT as u64, p.is_long()) {
             (false, _) => tail.cmp(&p.len),
             (true, false) => Ordering::Greater,
             (true, true) => {
                 self.check(version)?;
-                // SAFETY: K2: the tail was read at a version just checked, and the caller is pinned or latches.
+                // SAFETY: key/K2: the tail was read at a version just checked, and the caller is pinned or
+                // latches.
                 unsafe { Blob(tail).bytes() }.cmp(p.rest)
             }
         })
@@ -368,7 +370,7 @@ impl Node {
     ///
     /// # Safety
     /// The words were read from a node whose version was checked afterwards, and the caller is pinned, or the
-    /// node is latched or at rest (K2).
+    /// node is latched or at rest (key/K2).
     pub(crate) unsafe fn to_position(form: &Form, words: &[u64; WORDS], oid: u64, out: &mut Position) {
         out.words = *words;
         out.oid = oid;

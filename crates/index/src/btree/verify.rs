@@ -71,7 +71,7 @@ impl Tree {
             let (words, oid) = node.entry(form, columns, i);
             let mut e = Position::default();
             if form.variable && words[form.words] > SHORT as u64 {
-                // SAFETY: the tree is at rest (K2).
+                // SAFETY: the tree is at rest (key/K2).
                 walk.blobs += unsafe { Blob(words[form.words]).bytes() }.len();
             }
             // SAFETY: as above.
@@ -125,7 +125,7 @@ impl Tree {
         for i in 0..count {
             let (words, _) = node.entry(&self.form, self.form.of(level), i);
             if words[self.form.words] > SHORT as u64 {
-                // SAFETY: the tree is being dropped, and each blob is in one node (K2).
+                // SAFETY: the tree is being dropped, and each blob is in one node (key/K2).
                 unsafe { self.blobs.free(Blob(words[self.form.words])) }
             }
         }

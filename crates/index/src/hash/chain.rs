@@ -58,7 +58,7 @@ impl Overflow {
     #[inline]
     fn at(&self, link: u64) -> &Line {
         debug_assert!(is_link(link));
-        // SAFETY: C2, and by S1 the line lives as long as the slab.
+        // SAFETY: C2, and by slab/S1 the line lives as long as the slab.
         unsafe { &*self.slab.line_of::<6>(link - 1).cast::<Line>() }
     }
     /// A link to an empty leaf.

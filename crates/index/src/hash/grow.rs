@@ -1,4 +1,4 @@
-//! Growth of the hash index, and what concerns more than one bucket (H3, H4).
+//! Growth of the hash index, and what concerns more than one bucket (hash/H3, hash/H4).
 use super::chain::Overflow;
 use super::line::{Line, OID_BITS, OID_MASK, SPENT, is_entry, is_link, tag};
 use super::{FILL, HashIndex, bucket_of, mask, packed, place};
@@ -185,7 +185,7 @@ impl HashIndex {
         Some((address, level))
     }
 
-    /// Removes a spent entry with all its copies (H3).
+    /// Removes a spent entry with all its copies (hash/H3).
     #[inline(never)]
     pub(super) fn remove_spent(
         &self,

@@ -93,8 +93,9 @@ impl Session {
         });
     }
 
-    /// Puts a row's key into an index and, where it is unique, makes sure that no other row has it (U1). The row is a new one
-    /// of this transaction, or, where the index is young, one that was committed without it.
+    /// Puts a row's key into an index and, where it is unique, makes sure that no other row has it
+    /// (key_latch/U1). The row is a new one of this transaction, or, where the index is young, one that was
+    /// committed without it.
     pub fn enter_key(
         &mut self,
         table: &Arc<TableStore>,

@@ -90,7 +90,7 @@ impl Session {
             state.id,
             t.fragments,
             |c| {
-                // R2: under the commit latch, so whoever learns of a later timestamp sees it.
+                // registry/R2: under the commit latch, so whoever learns of a later timestamp sees it.
                 committing.store(c, Ordering::Relaxed);
                 state.set(if serializable { Status::Preparing(c) } else { Status::Committed(c) })
             },
@@ -109,7 +109,7 @@ impl Session {
         Ok(c)
     }
 
-    /// T3. All commits before `c` are installed or void when this looks.
+    /// transaction/T3. All commits before `c` are installed or void when this looks.
     fn reads_stand(&self, c: CommitTs) -> bool {
         let kernel = &*self.kernel;
         let t = self.txn.as_ref().expect("committing");
@@ -161,7 +161,7 @@ impl Session {
         };
         let stands = |oid: &Oid| newest(*oid) <= snapshot;
         reads.rows.iter().all(stands)
-            // SAFETY: the index is held by the entry (I3).
+            // SAFETY: the index is held by the entry (index/I3).
             && reads.nodes.iter().all(|(_, s)| unsafe { (*s.node).load(Ordering::Acquire) } == s.version)
             && reads.heaps.iter().all(|h| {
                 let mut slots = crate::heap::Slots::default();
@@ -369,7 +369,7 @@ fn unlink_pending(word1: &AtomicU64, participant: &Participant, credit: &mut usi
     let guard = participant.pin();
     guard.retire(move || {
         for p in nodes {
-            // SAFETY: unlinked; readers are waited for (E2).
+            // SAFETY: unlinked; readers are waited for (epoch/E2).
             unsafe { Version::free(p as *mut Version) }
         }
     });

@@ -124,7 +124,7 @@ impl Session {
                 string: false,
                 rekeyed: false,
             });
-            // W3
+            // wait/W3
             if link & SHARED != 0
                 && let Some(holder) = self.kernel.waits.sharer(oid, self.view.txn)
             {

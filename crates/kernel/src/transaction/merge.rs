@@ -14,7 +14,8 @@
 //! - **M4** The later one gave the row no key, and both are of one view of the table, so of the same indexes. The keys that the row had between them are those that it has after both, so commit and
 //!   rollback find all index entries by the states that are left.
 //!
-//! Others may be reading the chain. They find it changed and look again (K1 of `slot`); the nodes taken off are freed through epochs.
+//! Others may be reading the chain. They find it changed and look again (kernel/K1); the nodes taken off are
+//! freed through epochs.
 use super::{Did, Session};
 use crate::version::{POINTER, UNCHANGED, Version, fold, latch, node, unlatch};
 use ondol_base::oid::Oid;

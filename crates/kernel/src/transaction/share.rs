@@ -4,12 +4,14 @@
 //! the transaction's session   share ── (lent) ─────────────────── gather ── goes on
 //! helpers, sessions too         └─ insert, spill fragments ── give back ─┘
 //! ```
-//! - **D1** Helpers enter what they insert under the transaction's number, with its mark, in write sets of their own; its session does nothing meanwhile. Each takes the numbers of
-//!   its fragments from the one count, so that recovery finds all of them or none counts (P2): their order means nothing there.
+//! - **D1** Helpers enter what they insert under the transaction's number, with its mark, in write sets of
+//!   their own; its session does nothing meanwhile. Each takes the numbers of its fragments from the one
+//!   count, so that recovery finds all of them or none counts (protocol/P2): their order means nothing there.
 //! - **D2** What a helper wrote comes back to the transaction's write set whole, whatever happened: it is undone, or installed, there. All of it is in the log as fragments by then,
 //!   or the transaction is broken and can only be aborted.
 //!   So is one of which a helper, or its own thread meanwhile, panicked: a fragment may be logged twice then, or its number not at all.
-//! - **D3** Helpers insert rows without indexes alone: so they wait for nobody's lock, and no row of theirs has more than one write (T1).
+//! - **D3** Helpers insert rows without indexes alone: so they wait for nobody's lock, and no row of theirs
+//!   has more than one write (transaction/T1).
 use super::{Isolation, Mark, Session, Txn};
 use crate::error::{Error, Result};
 use crate::kernel::Kernel;

@@ -8,11 +8,13 @@
 //!
 //! - **S1** Only a row is changed that nobody owns or shares. Whatever else is met, nothing is left behind, and the caller goes the
 //!   long way, which waits, looks again or refuses.
-//! - **S2** No snapshot is published. The row is read under a pin as it is, and owned by exchanging the very header under which it
-//!   was read: while we are pinned, an unchanged header means the same version (K1, K5). The moment of that reading is the
-//!   statement's snapshot: a commit that had its timestamp by then and was not installed yet would own the row.
+//! - **S2** No snapshot is published. The row is read under a pin as it is, and owned by exchanging the very
+//!   header under which it was read: while we are pinned, an unchanged header means the same version
+//!   (kernel/K1, kernel/K5). The moment of that reading is the statement's snapshot: a commit that had its
+//!   timestamp by then and was not installed yet would own the row.
 //! - **S3** The node is filled before others can reach it, so none that is half made is ever seen.
-//! - **S4** As T2: what can fail is done before the timestamp is taken; if it fails, the node is taken off again.
+//! - **S4** As transaction/T2: what can fail is done before the timestamp is taken; if it fails, the node is
+//!   taken off again.
 //!
 //! A crash leaves what it leaves of any commit: the whole of it or nothing.
 use super::Session;
@@ -83,7 +85,7 @@ impl Session {
             let committing = &self.participant.line().words[COMMITTING];
             let state = &mark.txn;
             let reserved = self.kernel.log.reserve(self.stream, changes.len(), Kind::Commit, id, 0, |c| {
-                // R2
+                // registry/R2
                 committing.store(c, Ordering::Relaxed);
                 state.set(Status::Committed(c))
             });

@@ -14,12 +14,12 @@ use ondol_durability::log::{Log, StreamId};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Differences on their way into the log as fragments of an open transaction (P2).
+/// Differences on their way into the log as fragments of an open transaction (protocol/P2).
 struct Fragments<'a> {
     log: &'a Log,
     stream: StreamId,
     txn: TxnId,
-    /// The next fragment's number, or where helpers have it from (D1).
+    /// The next fragment's number, or where helpers have it from (share/D1).
     next: &'a mut u32,
     lender: Option<&'a Shared>,
     changes: &'a mut Changes,
@@ -53,7 +53,8 @@ impl Session {
         if self.txn.as_ref().is_some_and(|t| t.unspilled > SPILL) { self.spill(false) } else { Ok(()) }
     }
 
-    /// Logs what is not in the log yet as fragments (P2): all of it, or only what fills whole fragments.
+    /// Logs what is not in the log yet as fragments (protocol/P2): all of it, or only what fills whole
+    /// fragments.
     pub(super) fn spill(&mut self, all: bool) -> Result<()> {
         if let Some(e) = &self.open().broken {
             return Err(e.clone());
@@ -160,7 +161,7 @@ impl Session {
                 Did::Merged => {}
                 Did::Share => self.unshare(w.oid),
                 Did::Node => {
-                    // SAFETY: our own node, at the head of its chain (T1).
+                    // SAFETY: our own node, at the head of its chain (transaction/T1).
                     let v = unsafe { &*w.node };
                     let changed_keys = !v.is_empty() && !w.string && !table.indexes.is_empty();
                     let mut new = vec![];
@@ -189,9 +190,10 @@ impl Session {
                     if !old.is_empty() {
                         self.forget_keys(&table, w.oid, &old)
                     }
-                    // The bitmap keeps the slot until it is freed, after the entries and an epoch (K5). Its mark may go
-                    // before that, so it must not be followed any more. The header says free from now on: any timestamp
-                    // would be one that comes back when the slot's next insert is undone too (K1).
+                    // The bitmap keeps the slot until it is freed, after the entries and an epoch
+                    // (kernel/K5). Its mark may go before that, so it must not be followed any more. The
+                    // header says free from now on: any timestamp would be one that comes back when the
+                    // slot's next insert is undone too (kernel/K1).
                     set_head(space.word(w.oid.0 + 8), 0);
                     space.word(w.oid.0).store(0, Ordering::Release);
                     let heap = if w.string { table.strings.clone() } else { table.rows.clone() };
