@@ -431,7 +431,8 @@ impl Space {
         ))
     }
 
-    /// The mode of a page of an index, which has bytes that are not zero among the first that are encrypted; see Y5 of [`crate::crypt`].
+    /// The mode of a page of an index, which has bytes that are not zero among the first that are encrypted;
+    /// see crypt/Y5.
     fn settled_by_an_index(&self, asked: u32) -> Option<Mode> {
         let mut page = vec![0; self.format.page_size];
         for number in (1..self.pages).filter(|number| *number != asked) {

@@ -4,7 +4,7 @@
 //! is under way, prepared (XA), or finished. Rollback segments are listed in the system tablespace (page 5), and in MySQL 8 and later in each undo tablespace (page 3), too.
 //!
 //! MariaDB's undo tablespaces (`undo001`) are all listed by their rollback segments. MySQL's are `undo_001`, `undo_002` and `*.ibu`, which may lie elsewhere
-//! ([`crate::moment`], M3).
+//! (moment/M3).
 //!
 //! Sources: MySQL's and MariaDB's documentation of undo logs and tablespaces; Jeremy Cole, "InnoDB undo log and history basics"; files of both servers.
 use crate::error::{Error, Kind, Result};

@@ -13,8 +13,9 @@
 //! - **U5** A folder that a backup was begun in has a mark ([`UNFINISHED`]) until the copy is verified, and is locked meanwhile. What has the
 //!   mark is never opened as a database. A backup that fails takes away what it copied; after one that was killed the next
 //!   try finds the mark, and begins with that.
-//! - **U6** Where the log is on a ring, the files of a database that is open hold all of it (R1). One that was not closed is copied with its ring's
-//!   blocks laid over its files, and locked meanwhile. The copy is on no ring.
+//! - **U6** Where the log is on a ring, the files of a database that is open hold all of it (pgwal/R1). One
+//!   that was not closed is copied with its ring's blocks laid over its files, and locked meanwhile. The copy
+//!   is on no ring.
 use crate::check;
 use ondol_base::media::disk::Disk;
 use ondol_base::media::{Lock, Open, Storage};

@@ -270,7 +270,7 @@ impl Bound {
 }
 
 /// What a bound means for a key; rounded down where the key has no such value, since all values up to it are up to what it is rounded to, and no value
-/// between the two is left out (F2 of `foreign`).
+/// between the two is left out (foreign/F2).
 fn bound(ty: &Foreign, value: &Value) -> Bound {
     match ty {
         Foreign::Int { bytes, unsigned, .. } => {

@@ -1,8 +1,9 @@
 //! Rows of the engine's made of a leaf of InnoDB's.
 //!
-//! - **B1** Values are those of `innodb_scan` (I1 of `innodb`), however they are read: column by column where the decoder does that for Arrow, and value by value the columns that
-//!   become another type here. What is wrong, or does not lie as usual, on a leaf makes it be read again row by row, so errors are those of the careful way, and of the first
-//!   row that has one.
+//! - **B1** Values are those of `innodb_scan` (innodb/I1), however they are read: column by column where the
+//!   decoder does that for Arrow, and value by value the columns that become another type here. What is
+//!   wrong, or does not lie as usual, on a leaf makes it be read again row by row, so errors are those of the
+//!   careful way, and of the first row that has one.
 use crate::innodb::{Reader, Table, failed};
 use ondol_engine::Rows;
 use ondol_innodb::scan::Leaf;

@@ -104,7 +104,7 @@ impl Ready {
 /// A text's plan for parameters of these types.
 type Kept = (Vec<TypeId>, Arc<Plan>);
 
-/// The plans that a session keeps (N1).
+/// The plans that a session keeps (session/N1).
 #[derive(Default)]
 pub(crate) struct Plans {
     by_text: HashMap<Box<str>, Vec<Kept>>,
@@ -214,7 +214,7 @@ fn churning() -> SqlError {
 }
 
 impl Session {
-    /// Runs one statement to its end: errors are dealt with (N2), stale plans made anew (N1).
+    /// Runs one statement to its end: errors are dealt with (session/N2), stale plans made anew (session/N1).
     pub(crate) fn run_typed(
         &mut self,
         text: &str,
@@ -234,7 +234,7 @@ impl Session {
         }
     }
 
-    /// Runs `f` as a statement does: within statement_timeout, and undone if it fails (N2).
+    /// Runs `f` as a statement does: within statement_timeout, and undone if it fails (session/N2).
     #[inline]
     pub(crate) fn timed<T>(&mut self, f: impl FnOnce(&mut Session) -> SqlResult<T>) -> SqlResult<T> {
         self.cancel.store(false, Ordering::Relaxed);

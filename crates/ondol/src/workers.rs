@@ -4,9 +4,11 @@
 //! session's thread   statement begun, its view lent ── gather: write, or add up ── statement ended
 //! workers                          └─ a part: rows, conditions, text or groups ─┘
 //! ```
-//! - **W1** What a statement gives is what its session's thread alone would give, in the same order (C2 of `ondol_sql::interpret::parts`).
-//! - **W2** The session's thread stays in the statement until the last worker has gone (O1 of the engine's loan): locks on definitions, time limit, transaction and
-//!   error are the statement's own. A wish to cancel is looked for by each worker.
+//! - **W1** What a statement gives is what its session's thread alone would give, in the same order
+//!   (parts/C2).
+//! - **W2** The session's thread stays in the statement until the last worker has gone (loan/O1): locks on
+//!   definitions, time limit, transaction and error are the statement's own. A wish to cancel is looked for
+//!   by each worker.
 //! - **W3** The first error in the parts' order ends all, as it would with one thread; so does an error of whoever takes what is gathered.
 //! - **W4** What waits to be gathered is bounded by the pipeline.
 use crate::planned::Plan;

@@ -217,7 +217,7 @@ fn savepoints_nest() {
     assert_eq!(seen(&db), [1, 2, 4, 6]);
 }
 
-/// G3: what cannot be undone any more is not committed either.
+/// transaction/G3: what cannot be undone any more is not committed either.
 #[test]
 fn a_savepoint_that_is_gone_fails_the_transaction() {
     let (_folder, db) = open();

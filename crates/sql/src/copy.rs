@@ -8,9 +8,9 @@
 //! - **C3** Fields are valid UTF-8 by the time a caller sees them.
 //! - **C4** The NULL string is compared with the field as it stands in the file, before escapes are undone; in
 //!   csv a quoted field is never NULL.
-//! - **C6** The input can be cut into [`Block`]s, each of whole records, which several threads parse; together they
-//!   give what the reader itself would.
 //! - **C5** What a [`Writer`] writes, a `Reader` with the same options reads back as the same fields.
+//! - **C6** The input can be cut into [`Block`]s, each of whole records, which several threads parse;
+//!   together they give what the reader itself would.
 //!
 //! Deliberately absent: types. A field is text or NULL here; only a [`Writer`] makes texts of values.
 //!

@@ -13,7 +13,7 @@
 //!
 //! 1. What a statement says is obeyed or refused (0A000, naming the feature). Every field of a parse node is
 //!    either read or checked to be empty; [`accepted`] is the one list of exceptions.
-//! 2. The output satisfies B1 to B3 of [`crate::bound`].
+//! 2. The output satisfies bound/B1 to bound/B3.
 //! 3. Positions in errors are byte offsets into the text that was parsed ([`crate::parse`]).
 //! 4. Binding reads nothing but its arguments: a bound statement serves as long as the catalog's version does, unless it reads a
 //!    foreign table, which was opened for it alone ([`Bound::is_foreign`]).

@@ -1,4 +1,5 @@
-//! Checks a program before it may run (C2): every number is in range and everything that must agree agrees.
+//! Checks a program before it may run (code/C2): every number is in range and everything that must agree
+//! agrees.
 //!
 //! - **V1** Registers, jumps, cursors, stores, columns, constants, casts, lists and functions exist.
 //! - **V2** Parameters and constants are never written; a row that goes into a store, a table or the result has its

@@ -13,7 +13,7 @@
 //! A point lookup (`Point`) is all of them in one, by a unique hash index of whole numbers.
 //!
 //! - **A1** What a lookup gathers are candidates: the code after `RowNext` compares the row's columns with the key
-//!   (I4 of the index crate). `RangeNext` does it here, against the entry's own key, so that a row whose key moved
+//!   (index/I4). `RangeNext` does it here, against the entry's own key, so that a row whose key moved
 //!   within the range comes once.
 use super::datum::{Datum, with_values};
 use super::frame::{End, Frame, TableCursor};

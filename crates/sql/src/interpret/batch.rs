@@ -10,7 +10,7 @@
 //! one that writes and has no first key that could be made ahead.
 //!
 //! - **B1** The outcome of a lane is what it would be alone. Its error is its own, except that in a reading batch (one
-//!   statement, N3) an error ends the statement and is every later lane's too.
+//!   statement, interpret/N3) an error ends the statement and is every later lane's too.
 use super::exec::{Exit, LANE, PLAIN, World, exec, execute, is_meeting, point_row};
 use super::frame::Frame;
 use super::frames::Frames;

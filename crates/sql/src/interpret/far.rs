@@ -1,7 +1,7 @@
 //! The instructions that are not part of the interpreter's innermost loop: stores, sorts, groups, functions, changes of rows.
 //!
 //! Each is a call away from the loop, which costs little beside what they do, and keeps the loop itself small. The
-//! answer is where to jump, or nothing: then the next instruction follows. X1 to X3 of `exec` hold here too.
+//! answer is where to jump, or nothing: then the next instruction follows. exec/X1 to exec/X3 hold here too.
 use super::datum::{Allowance, Datum, Tag, compare, order_floats, with_values};
 use super::exec::{TICKS, World, canceled, internal};
 use super::frame::{Frame, Groups};
@@ -70,7 +70,7 @@ pub(super) fn state_of(g: &mut Groups, agg: u16) -> Option<&mut AggState> {
     g.states.get_mut(g.table.current().checked_mul(n)?.checked_add(agg as usize)?)
 }
 
-/// X2
+/// exec/X2
 fn go_on(world: &World<'_>) -> SqlResult<()> {
     if world.env.cancel.is_some_and(|c| c.load(Ordering::Relaxed)) { Err(canceled()) } else { Ok(()) }
 }

@@ -180,7 +180,7 @@ pub(super) fn fixed<const N: usize>(row: &[u8], at: usize) -> [u8; N] {
     }
 }
 
-/// The value of a char column among those of a wide row (layout L3): offset and length in `all`.
+/// The value of a char column among those of a wide row (engine/layout/L3): offset and length in `all`.
 pub(super) fn wide_part(layout: &Layout, all: &[u8], column: usize) -> (usize, usize) {
     let mut at = 0;
     for c in &layout.char_columns {

@@ -4,8 +4,9 @@
 //! bound query -> join (order, methods) -> node tree -> code::generate -> program
 //!                  `-> access (index, range, scan)
 //! ```
-//! - **L1** A plan never changes a query's answer, only the way to it: conditions are evaluated where all they refer to is
-//!   bound (T1), outer joins keep their NULL rows (J1 to J3), what an index finds is checked again.
+//! - **L1** A plan never changes a query's answer, only the way to it: conditions are evaluated where all
+//!   they refer to is bound (node/T1), outer joins keep their NULL rows (join/J1 to join/J3), what an index
+//!   finds is checked again.
 //! - **L2** There are no statistics: row counts are guessed from the sizes of indexes (see `access`), so a plan is the same for
 //!   the same dictionary and sizes.
 //!

@@ -72,7 +72,7 @@ fn apply(catalog: &mut Catalog, statement: &Statement) {
     }
 }
 
-/// B1 and the like, whatever is bound.
+/// bound/B1 and the like, whatever is bound.
 fn check_invariants(bound: &Bound) {
     bound.walk(&mut |e, _| {
         if let ExprKind::Call { func, args } = &e.kind {
