@@ -1,8 +1,9 @@
 //! The destager: a process beside a server that syncs its segments and frees the ring's entries, so that no commit does.
 //!
 //! - **G1** It frees nothing but while the server lives that recovered the ring, with the ring's lock held: after a power failure the ring may hold
-//!   what no file does (R13).
-//! - **G2** It frees nothing that was written before it could be told of an error (I6): what is older, it asks the server's processes to free.
+//!   what no file does (pgwal/R13).
+//! - **G2** It frees nothing that was written before it could be told of an error (ring/I6): what is older,
+//!   it asks the server's processes to free.
 //! - **G3** It holds a descriptor on each segment from before its first write, where it comes in time: segments get their names by renames, of which the
 //!   system tells it. Where it came late, the file system is synced once.
 use crate::cluster::Cluster;

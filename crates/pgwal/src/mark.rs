@@ -1,5 +1,5 @@
 //! The mark in `PG_VERSION`, which keeps every PostgreSQL away from a cluster whose WAL may be in a ring, and what must be before an entry
-//! counts (docs/pgwal.md, R10 to R12). Nothing is allocated here.
+//! counts (pgwal/R10 to pgwal/R12). Nothing is allocated here.
 //!
 //! ```text
 //!   not marked --mark: KEPT, then VERSION, each durable--> marked by N --ring N empty, its words cleared, durably; unmark--> not marked
@@ -194,14 +194,14 @@ pub fn serve<F: Folders + Files, M: Memory>(folders: &F, memory: &M) {
     set_words(memory, &[(words::BOOT[0], a), (words::BOOT[1], b), (words::SERVER, folders.myself())])
 }
 /// Whether the server lives that recovered the ring. Whoever else frees entries does it then alone: after a power failure the ring may hold
-/// what no file does, until a recovery has brought it home (R13).
+/// what no file does, until a recovery has brought it home (pgwal/R13).
 pub fn serves<F: Folders + Files, M: Memory>(folders: &F, memory: &M) -> bool {
     let boot = folders.boot();
     let server = memory.word(words::SERVER);
     boot != [0; 2] && words::BOOT.map(|w| memory.word(w)) == boot && server != 0 && !folders.is_dead(server)
 }
-/// The server's first process ends in order: it brings home what the ring holds, and takes the mark away, before its own lock file goes (R14). A process
-/// that is left, and writes, marks the cluster anew.
+/// The server's first process ends in order: it brings home what the ring holds, and takes the mark away,
+/// before its own lock file goes (pgwal/R14). A process that is left, and writes, marks the cluster anew.
 pub fn leave<F: Folders + Files, M: Memory>(folders: &F, id: u32, ring: &Ring<M>) -> Result<(), Error> {
     let memory = ring.memory();
     let held = ring.enter(folders)?;
@@ -212,8 +212,9 @@ pub fn leave<F: Folders + Files, M: Memory>(folders: &F, id: u32, ring: &Ring<M>
     Ok(())
 }
 
-/// Before an entry of this segment, of `size` bytes, counts: the cluster is marked (R12), and the segment's name is durable (R10). By the one who writes;
-/// `seen`: this process has seen that the cluster is marked.
+/// Before an entry of this segment, of `size` bytes, counts: the cluster is marked (pgwal/R12), and the
+/// segment's name is durable (pgwal/R10). By the one who writes; `seen`: this process has seen that the
+/// cluster is marked.
 pub fn ready<F: Folders, M: Memory>(
     folders: &F,
     ring: u32,

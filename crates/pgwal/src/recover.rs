@@ -1,4 +1,5 @@
-//! Bringing a ring's entries home: into the segments, and the mark away (docs/pgwal.md, R8, R12). Nothing is allocated here.
+//! Bringing a ring's entries home: into the segments, and the mark away (pgwal/R8, pgwal/R12). Nothing is
+//! allocated here.
 //!
 //! A segment that is missing is made where nothing of it can be missing: the ring's entries begin at its beginning and leave no gap. It gets its
 //! name when it is whole and synced, and before that the ring notes the new file's inode, so that a recovery that begins again

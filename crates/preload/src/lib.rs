@@ -246,9 +246,10 @@ fn segment_named(path: &CStr) -> Option<Segment> {
 impl Service {
     fn open(&self, at: c_int, path: &CStr, flags: c_int, mode: u32) -> Result<c_int, c_int> {
         if let Some(mut segment) = segment_named(path) {
-            // Nobody reads what a dead process may have left (R7).
+            // Nobody reads what a dead process may have left (pgwal/R7).
             self.ring.relieve(&self.cluster).map_err(|_| libc::EIO)?;
-            // What the kernel shows of a segment that could not be written is not what was acknowledged (R6).
+            // What the kernel shows of a segment that could not be written is not what was acknowledged
+            // (pgwal/R6).
             if self.ring.failure().is_some() {
                 return Err(libc::EIO);
             }
@@ -272,7 +273,7 @@ impl Service {
                 match self.cluster.segment(&segment, libc::O_PATH) {
                     Ok(there) => file::close(there),
                     Err(libc::ENOENT | libc::ESTALE) => return Ok(false),
-                    // Not known whether it is ours: no descriptor (R6).
+                    // Not known whether it is ours: no descriptor (pgwal/R6).
                     Err(e) => return Err(e),
                 }
                 if device != self.device {
@@ -359,7 +360,8 @@ impl Service {
             self.ring.pace(&self.cluster, len);
             return n as isize;
         }
-        // Past the ring (R6): durable before it returns, so that whoever is asked to sync need not know of it.
+        // Past the ring (pgwal/R6): durable before it returns, so that whoever is asked to sync need not know
+        // of it.
         let sync = || {
             file::sync_data(fd)?;
             if file::is_read_only(fd)? { Err(libc::EROFS) } else { Ok(()) }
@@ -372,7 +374,7 @@ impl Service {
     fn sync(&self, fd: c_int, sync: impl Fn() -> c_long) -> c_int {
         let ours = Known::of(fd).filter(|(known, segment)| self.proved(fd, known, segment).is_some());
         let Some((known, _)) = ours else {
-            // A server that restarts syncs its files, and then reads its log (R10).
+            // A server that restarts syncs its files, and then reads its log (pgwal/R10).
             let data = file::found(fd).is_ok_and(|(inode, _, device)| (inode, device) == self.data);
             if data && let Err(e) = self.ring.drain(&self.cluster) {
                 return lost(e);
@@ -389,7 +391,7 @@ impl Service {
         let done = self.ring.sync(&self.cluster, || if sync() < 0 { Err(file::errno()) } else { Ok(()) });
         done.map_or_else(lost, |()| 0)
     }
-    /// The server's first process removes its lock file, so that another may start (R14).
+    /// The server's first process removes its lock file, so that another may start (pgwal/R14).
     fn end(&self) {
         if self.ring.memory().word(words::SERVER) == self.cluster.myself()
             && let Err(e) = leave(&self.cluster, self.id, &self.ring)
@@ -397,7 +399,7 @@ impl Service {
             tell(format_args!("the cluster stays marked, until `ondol-pgwal recover` ({e:?})"))
         }
     }
-    /// Before a name changes (R9).
+    /// Before a name changes (pgwal/R9).
     fn release(&self, path: &CStr) -> Result<(), Error> {
         match segment_named(path) {
             Some(s) if self.ring.holds(&s) => self.ring.drain(&self.cluster),
@@ -642,7 +644,7 @@ pub extern "C" fn fcntl64(fd: c_int, command: c_int, argument: usize) -> c_int {
     fcntl(fd, command, argument)
 }
 
-/// Before the names change (R9); an error's number, told.
+/// Before the names change (pgwal/R9); an error's number, told.
 fn released(paths: &[*const c_char]) -> Result<(), c_int> {
     let Some(s) = service() else {
         return Ok(());

@@ -1,4 +1,5 @@
-//! The number of a segment's descriptor becomes another file's: whose writes and syncs are its own (S4).
+//! The number of a segment's descriptor becomes another file's: whose writes and syncs are its own
+//! (preload/S4).
 //!
 //! The library serves programs named `postgres`, so this test runs a copy of itself under that name.
 #[path = "common/built.rs"]

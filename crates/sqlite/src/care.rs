@@ -7,8 +7,9 @@
 //! - **K1** The mark changes only under SQLite's EXCLUSIVE lock on the database. A connection in WAL mode holds SHARED
 //!   for as long as its WAL is open, so no stock connection is there when the mark is set, none can join while it
 //!   stands, and a connection's layout never changes under it.
-//! - **K2** Before the mark is set, `-owal` is durably empty, of our version (wal's T1), and `-wal` is durably absent or without a header, so that it has no frames. (A stock SQLite
-//!   takes page 1 from a `-wal` that has it, so a hot `-wal` would hide the mark.)
+//! - **K2** Before the mark is set, `-owal` is durably empty, of our version (wal/T1), and `-wal` is durably
+//!   absent or without a header, so that it has no frames. (A stock SQLite takes page 1 from a `-wal` that
+//!   has it, so a hot `-wal` would hide the mark.)
 //! - **K3** Before the mark is removed, the database holds everything, durably. `-owal` goes after it: without the mark
 //!   it is never read.
 //! - **K4** Hence a database without the mark is stock with its `-wal`; one with the mark is complete with its `-owal`, and with no other

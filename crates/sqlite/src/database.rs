@@ -2,8 +2,8 @@
 //!
 //! - **D1** A database and its WAL belong to one connection, and SQLite uses them one call at a time. The WAL is closed
 //!   first. So each may hold a plain pointer to the other.
-//! - **D2** A connection's layout is settled when its WAL is opened, under the SHARED lock that it then keeps (care's K1);
-//!   only the connection itself changes it, while it is alone.
+//! - **D2** A connection's layout is settled when its WAL is opened, under the SHARED lock that it then keeps
+//!   (care/K1); only the connection itself changes it, while it is alone.
 mod checkpoint;
 mod facts;
 mod log;
@@ -197,7 +197,7 @@ impl Database {
         self.window.is_some()
     }
 
-    /// A lock changes (the window's P2 and P3).
+    /// A lock changes (window/P2 and window/P3).
     fn doubt(&mut self) {
         if let Some(window) = &mut self.window {
             window.doubt();
@@ -220,7 +220,8 @@ impl Database {
             }
         }
     }
-    /// A lock was taken, above `before`: whether others may have written what the next syncs must cover (the window's P4).
+    /// A lock was taken, above `before`: whether others may have written what the next syncs must cover
+    /// (window/P4).
     fn take_notice(&mut self, before: c_int) {
         let recovers = self.level.get() >= ffi::LOCK_EXCLUSIVE && before < ffi::LOCK_RESERVED;
         let first = before < ffi::LOCK_SHARED;
@@ -483,7 +484,7 @@ impl Database {
                     io::Error::other("psow=0 needs SQLite's own layout: run PRAGMA ondol_detach without it");
                 return Err(report("use", &self.path, &error, ffi::CANTOPEN));
             }
-            // It was there before the mark (K2): without it commits are missing.
+            // It was there before the mark (care/K2): without it commits are missing.
             let (below, out) = self.open_our_wal(flags & !ffi::OPEN_CREATE).map_err(|code| {
                 let error = io::Error::other(match below::is_there(&self.our_wal()) {
                     true => format!("SQLite's error {code}"),
@@ -548,7 +549,7 @@ impl Database {
             let done = if out & ffi::OPEN_READONLY != 0 {
                 Err(io::Error::from(io::ErrorKind::PermissionDenied))
             } else {
-                // K2, and the name of our WAL with it.
+                // care/K2, and the name of our WAL with it.
                 care::take(&db.below, stock.map(|s| s as &dyn Medium), &below, || {
                     sharing::sync_folder(&db.path)
                 })
@@ -568,7 +569,7 @@ impl Database {
     pub fn delete_wal(&mut self, sync_folder: c_int) -> c_int {
         let stock = self.stock_wal();
         if !self.cared {
-            // What a cut off `take` has left: without the mark nobody reads it (K4).
+            // What a cut off `take` has left: without the mark nobody reads it (care/K4).
             if self.level.get() >= ffi::LOCK_EXCLUSIVE
                 && let Err(error) = below::delete(self.vfs, &self.our_wal(), false)
             {

@@ -102,7 +102,7 @@ impl Ground for Held {
     }
 }
 
-/// The database's descriptor, which the process keeps (sharing's S1).
+/// The database's descriptor, which the process keeps (sharing/S1).
 impl Ground for Arc<Target> {
     fn extent(&self) -> io::Result<Extent> {
         self.kept()?.extent()
@@ -176,7 +176,7 @@ impl Mapped for Stored {
     fn copy(&self, offset: usize, bytes: &[u8]) {
         let Some(libpmem) = self.libpmem else { return self.mapping.copy(offset, bytes) };
         let to = self.mapping.place(offset, bytes.len());
-        // SAFETY: the mapping has the range, which no reference leads to (its G2, G3).
+        // SAFETY: the mapping has the range, which no reference leads to (mapping/G2, mapping/G3).
         unsafe { (libpmem.memcpy_nodrain)(to.cast(), bytes.as_ptr().cast(), bytes.len()) };
     }
     fn read(&self, offset: usize, buf: &mut [u8]) {

@@ -17,7 +17,7 @@ use std::path::Path;
 /// An open journal. The window to it is the database's.
 pub struct Journal {
     pub below: Below,
-    /// The database's D1.
+    /// database/D1.
     database: *mut Database,
     /// Opened for writing, and the database's window is to this file.
     mapped: bool,
@@ -54,12 +54,12 @@ impl Journal {
     }
     /// The window, which must learn of everything.
     fn any_window(&mut self) -> Option<&mut Window> {
-        // SAFETY: the database's D1.
+        // SAFETY: database/D1.
         if self.mapped { unsafe { (*self.database).journal_window(0) } } else { None }
     }
     /// The window, while this connection alone may change the journal.
     fn window(&mut self) -> Option<&mut Window> {
-        // SAFETY: the database's D1.
+        // SAFETY: database/D1.
         if self.mapped { unsafe { (*self.database).journal_window(ffi::LOCK_RESERVED) } } else { None }
     }
     pub fn close(mut self) -> c_int {

@@ -9,7 +9,7 @@
 //!   them: sharing early is as right as writing late.
 //! - **C3** A run may have *gaps*, pages whose newest version stands elsewhere: what the run gives the database for them
 //!   is overwritten when SQLite comes to them, in this same checkpoint. It neither begins nor ends with one.
-//! - **C4** A page whose newest frame is away is in no run, not even in a gap (exchange's X5).
+//! - **C4** A page whose newest frame is away is in no run, not even in a gap (exchange/X5).
 use crate::layout::SPAN;
 use crate::wal::Entry;
 use ondol_base::sim::mutated;

@@ -3,12 +3,16 @@
 //! - **T1** Block 0's magic, version and base are written with every WAL header, in one write within one sector, so a header is
 //!   never seen without them, and a file without them has no frames. The version is decided when the database is taken into
 //!   care, before anybody else can be there, and stays: an older library looks at it once, when it opens the file.
-//! - **T2** A frame's header and its page's place are one entry, written at once within one sector (layout's L4).
+//! - **T2** A frame's header and its page's place are one entry, written at once within one sector
+//!   (sqlite/layout/L4).
 //! - **T3** Readers remember nothing. A writer remembers the entries, and before its first frame under a WRITE lock it compares
 //!   the last of those that count with the file: an entry's checksum covers all frames before it and the WAL's salt, so
 //!   if it is the same, all are.
 //! - **T4** Writing a frame changes its own entry and place alone, and no other frame that counts has that place
-//!   (places' H1).
+//!   (places/H1).
+//! - **T5** Frames of a WAL that are all in the database, durably, go together. A truncation that a power
+//!   failure interrupts may leave some of them (Btrfs makes a long one durable in steps), whose older pages
+//!   would hide the database's.
 use crate::exchange::{self, Pair, Side};
 use crate::layout::{
     AWAY_AT, BASE_AT, ENTRY, FRAME_HEADER, HEADER, HEADER_AT, Layout, MAGIC, PLACE_AT, PREAMBLE, Piece, SPAN,
@@ -194,10 +198,7 @@ pub fn len(file: &dyn Medium, layout: Layout) -> io::Result<u64> {
     Ok(layout.virtual_len(file.len()?))
 }
 
-/// Disowns the frames of a WAL whose header is at `at`, durably, so that it may be emptied.
-///
-/// - **T5** Frames of a WAL that are all in the database, durably, go together. A truncation that a power failure interrupts may
-///   leave some of them (Btrfs makes a long one durable in steps), whose older pages would hide the database's.
+/// Disowns the frames of a WAL whose header is at `at`, durably, so that it may be emptied (T5).
 pub fn disown(file: &dyn Medium, at: u64) -> io::Result<()> {
     if file.len()? > at && !mutated("wal_truncated_alone") {
         file.write_at(&[0; HEADER as usize], at)?;
@@ -374,7 +375,7 @@ impl Writer {
             }
         };
         entry.0[PLACE_AT as usize..][..4].copy_from_slice(&place.to_le_bytes());
-        // What stood here before may have been away (exchange's X6).
+        // What stood here before may have been away (exchange/X6).
         entry.0[AWAY_AT as usize..].fill(0);
         // Should it fail, nothing is believed of what is remembered.
         self.current = false;

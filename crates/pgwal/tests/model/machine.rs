@@ -10,37 +10,39 @@ use std::rc::Rc;
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Wrong {
     Nothing,
-    /// R12: the first entry is there, then the mark.
+    /// pgwal/R12: the first entry is there, then the mark.
     MarkAfterEntry,
-    /// R12: the mark is there, but not durable, and entries follow.
+    /// pgwal/R12: the mark is there, but not durable, and entries follow.
     MarkNotDurable,
-    /// R12: who finds a mark that its maker did not make durable goes on, since a word of an earlier life says that it is.
+    /// pgwal/R12: who finds a mark that its maker did not make durable goes on, since a word of an earlier
+    /// life says that it is.
     WordStays,
-    /// R12: the mark goes, then the ring is drained.
+    /// pgwal/R12: the mark goes, then the ring is drained.
     UnmarkFirst,
-    /// R12: entries are replayed though somebody took the mark away and went on.
+    /// pgwal/R12: entries are replayed though somebody took the mark away and went on.
     OldReplayed,
-    /// R12: a ring of another number takes the mark away.
+    /// pgwal/R12: a ring of another number takes the mark away.
     OtherTakesMark,
-    /// R8: the mark goes before it is durable that the ring is empty.
+    /// pgwal/R8: the mark goes before it is durable that the ring is empty.
     EmptiedNotDurable,
-    /// R8: the ring is emptied before what it held is durable in the segments.
+    /// pgwal/R8: the ring is emptied before what it held is durable in the segments.
     HomeNotSynced,
-    /// R10: entries count before their segment's name is durable.
+    /// pgwal/R10: entries count before their segment's name is durable.
     NameNotDurable,
-    /// R8: a recovery that begins again does not know the segment that it made.
+    /// pgwal/R8: a recovery that begins again does not know the segment that it made.
     MadeForgotten,
     /// A ring that promises nothing after a power failure is replayed after one.
     BootIgnored,
     /// A ring that promises nothing after a power failure is emptied in the system's memory only.
     NotSettled,
-    /// R13, I6: a destager frees what a ring holds, whether or not a recovery has brought home what is older than a server.
+    /// pgwal/R13, ring/I6: a destager frees what a ring holds, whether or not a recovery has brought home
+    /// what is older than a server.
     DestagedUnrecovered,
-    /// R14: as the server ends, its mark goes, and its ring is not emptied.
+    /// pgwal/R14: as the server ends, its mark goes, and its ring is not emptied.
     LeftNotEmpty,
-    /// R14: a process that is left when the mark went writes as if it were there.
+    /// pgwal/R14: a process that is left when the mark went writes as if it were there.
     MarkTakenForThere,
-    /// R15: entries are made in a ring whose file was removed.
+    /// pgwal/R15: entries are made in a ring whose file was removed.
     RemovedTrusted,
 }
 

@@ -525,7 +525,7 @@ impl Story {
         };
         match (done, ring) {
             (Ok(()), _) => Ok(()),
-            // Who died was asking the file system for its errors (R5): the server stops.
+            // Who died was asking the file system for its errors (pgwal/R5): the server stops.
             (Err(Error::Sync(_)), Some(ring)) if self.rings[ring].memory().word(DOUBT) != 0 => {
                 self.crashed(Crash::All);
                 Ok(())

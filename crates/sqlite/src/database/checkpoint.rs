@@ -154,7 +154,7 @@ impl Database {
 
     /// Makes a backfill's writes safe, and plans what is shared instead. An error forbids them.
     fn prepare(&mut self, past: Past) -> io::Result<Option<Shareable>> {
-        // SAFETY: D1.
+        // SAFETY: database/D1.
         let Some(wal) = (unsafe { self.wal.as_mut() }) else { return Ok(None) };
         let Some(layout) = wal.layout else { return Ok(None) };
         let pair = Pair { wal: &wal.below, database: &self.below, layout };
@@ -301,7 +301,7 @@ impl Database {
     /// `ondol=auto`, and the WAL is SQLite's: whether it pays to take the database into care when it begins anew.
     fn consider(&self, past: Past) {
         let choice = &self.target.choice;
-        // SAFETY: D1.
+        // SAFETY: database/D1.
         let stock = unsafe { self.wal.as_ref() }.is_some_and(|wal| wal.layout.is_none());
         // Under EXCLUSIVE it is the last checkpoint, or nobody reads the WAL index.
         let late = self.level.get() >= ffi::LOCK_EXCLUSIVE || choice.refused.load(Relaxed) >= REFUSALS;

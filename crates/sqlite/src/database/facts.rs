@@ -17,7 +17,7 @@ use std::sync::atomic::Ordering::Relaxed;
 impl Database {
     /// What `PRAGMA ondol_status` and the table of that name show.
     pub fn status(&self) -> Facts {
-        // SAFETY: D1.
+        // SAFETY: database/D1.
         let wal = unsafe { self.wal.as_ref() };
         let layout = match wal {
             None => "unopened",
@@ -73,7 +73,7 @@ impl Database {
             facts.push(("promise", "what SQLite promises on files".into()));
             return;
         }
-        // SAFETY: D1.
+        // SAFETY: database/D1.
         let wal = unsafe { self.wal.as_ref() }.and_then(|wal| wal.window.as_ref());
         let windows: Vec<&Window> =
             self.window.iter().chain(self.journal.iter().chain(wal).map(|named| &named.window)).collect();

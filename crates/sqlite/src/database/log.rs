@@ -22,12 +22,12 @@ pub struct Wal {
     pub below: Below,
     /// None: SQLite's own layout.
     pub(super) layout: Option<Layout>,
-    /// Of our layout (wal's T1).
+    /// Of our layout (wal/T1).
     pub(super) version: u32,
     pub(super) writer: Writer,
     /// The frames that count, for a connection that is alone from the start.
     pub(super) chain: Chain,
-    /// D1.
+    /// database/D1.
     pub(super) database: *mut Database,
     /// `ondol=pmem`: the mapping, of a WAL in SQLite's layout.
     pub(super) window: Option<Named>,
@@ -35,7 +35,7 @@ pub struct Wal {
 
 impl Wal {
     pub fn close(self) -> c_int {
-        // SAFETY: D1.
+        // SAFETY: database/D1.
         let database = unsafe { &mut *self.database };
         database.wal = std::ptr::null_mut();
         database.has_wal.store(false, Relaxed);
@@ -53,7 +53,7 @@ impl Wal {
             }
             return self.below.read(buf.as_mut_ptr().cast(), buf.len() as c_int, offset);
         };
-        // SAFETY: D1.
+        // SAFETY: database/D1.
         let database = unsafe { &mut *self.database };
         database.last_read = None;
         let frame = layout.whole_page(offset as u64..offset as u64 + buf.len() as u64);
@@ -76,7 +76,7 @@ impl Wal {
     }
 
     pub fn write(&mut self, buf: &[u8], offset: i64) -> c_int {
-        // SAFETY: D1.
+        // SAFETY: database/D1.
         if unsafe { (*self.database).broken } {
             return ffi::IOERR;
         }
@@ -101,11 +101,11 @@ impl Wal {
             Some(layout) => {
                 if offset == 0 && page_size(buf).is_some_and(|page| page != layout.page()) {
                     let error = io::Error::other("the page size changed under the WAL");
-                    // SAFETY: D1.
+                    // SAFETY: database/D1.
                     let path = unsafe { (*self.database).our_wal() };
                     return report("write", &path, &error, ffi::IOERR);
                 }
-                // SAFETY: D1.
+                // SAFETY: database/D1.
                 let database = unsafe { &(*self.database).below };
                 let pages = || Ok((database.len()? / layout.page()) as u32);
                 if offset == 0 {
@@ -123,12 +123,13 @@ impl Wal {
 
     /// Moves from a stock WAL to ours, where that is wanted and the connection alone.
     fn begin_ours(&mut self, header: &[u8]) -> Result<(), c_int> {
-        // SAFETY: D1.
+        // SAFETY: database/D1.
         let database = unsafe { &mut *self.database };
         let head =
             care::header(&database.below).map_err(|e| report("read", &database.path, &e, ffi::IOERR))?;
         if head.marked {
-            // An earlier attempt failed after it wrote the mark: a stock WAL would not be read again (K4).
+            // An earlier attempt failed after it wrote the mark: a stock WAL would not be read again
+            // (care/K4).
             let error =
                 io::Error::other("it is marked as ours, but this connection's WAL is not; open it anew");
             return Err(report("write the WAL of", &database.path, &error, ffi::IOERR));
@@ -158,7 +159,7 @@ impl Wal {
 
     /// Moves from our WAL to a stock one, where auto has found that sharing does not pay, and the connection is alone.
     fn begin_stock(&mut self) -> Result<(), c_int> {
-        // SAFETY: D1.
+        // SAFETY: database/D1.
         let database = unsafe { &mut *self.database };
         let choice = &database.target.choice;
         if database.settings.mode != Mode::Auto
@@ -196,9 +197,9 @@ impl Wal {
     }
 
     pub fn sync(&mut self, flags: c_int) -> c_int {
-        // SAFETY: D1.
+        // SAFETY: database/D1.
         unsafe { &(*self.database).target }.choice.syncs.fetch_add(1, Relaxed);
-        // SAFETY: D1.
+        // SAFETY: database/D1.
         let header = unsafe { (*self.database).index_header() };
         self.notice(header, false);
         if self.window.as_mut().is_some_and(|named| !named.window.sync()) {
@@ -207,7 +208,7 @@ impl Wal {
         let began = Instant::now();
         let code = self.below.sync_as(flags);
         let took = began.elapsed().as_nanos() as u64;
-        // SAFETY: D1.
+        // SAFETY: database/D1.
         unsafe { &(*self.database).target }.choice.syncs_ns.fetch_add(took, Relaxed);
         if code == ffi::OK
             && let Some(named) = &mut self.window
@@ -226,7 +227,7 @@ impl Wal {
 
     /// The window, under the database's SHARED lock, which keeps the file at its path.
     fn window(&mut self) -> Option<&mut Window> {
-        // SAFETY: D1.
+        // SAFETY: database/D1.
         let level = unsafe { (*self.database).level.get() };
         self.window.as_mut().filter(|_| level >= ffi::LOCK_SHARED).map(|named| &mut named.window)
     }
