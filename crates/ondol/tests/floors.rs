@@ -1,4 +1,5 @@
-//! The house's floors (ARCHITECTURE.md): dependencies go down only.
+//! The house's floors (ARCHITECTURE.md): dependencies go down only. And its rules: each that a text cites is
+//! there (CONTRIBUTING.md).
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
@@ -227,4 +228,229 @@ fn what_is_to_be_found_is_there() {
         }
     }
     assert!(seen >= 20, "{seen} functions");
+}
+
+/// What looks like a rule's label and is none: the words, where they stand, and what they are.
+const NO_LABELS: [(&[&str], &[&str], &str); 5] = [
+    (&["Q1", "Q2", "Q3", "Q4"], &["bench/README.md", "bench/directory.rs"], "the directory's queries"),
+    (&["Q1", "Q4"], &["crates/ondol/src/command/demo.rs"], "the demo's queries"),
+    (&["MD5"], &["crates/types/src/func/digest.rs"], "a digest"),
+    (&["LZ4"], &["docs/sql.md"], "a compression"),
+    (&["SE2"], &["crates/innodb/src/charset.rs"], "a character set of ISO 646"),
+];
+
+/// One or two capital letters and a number of one or two digits.
+fn label(word: &str) -> Option<(&str, u32)> {
+    let digits = word.find(|c: char| c.is_ascii_digit())?;
+    let (letters, number) = word.split_at(digits);
+    let formed = (1..=2).contains(&letters.len())
+        && (1..=2).contains(&number.len())
+        && letters.bytes().all(|b| b.is_ascii_uppercase());
+    Some((letters, number.parse().ok().filter(|_| formed)?))
+}
+
+/// A Rust text with its comments only: all else but line ends is blank.
+fn comments(rust: &str) -> String {
+    let mut out = String::new();
+    let mut rest = rust;
+    // What is skipped is as long as it was in lines.
+    let blank = |out: &mut String, text: &str| {
+        out.extend(text.chars().map(|c| if c == '\n' { c } else { ' ' }));
+    };
+    let mut before = ' ';
+    while let Some(c) = rest.chars().next() {
+        let name = before.is_alphanumeric() || before == '_';
+        let hashes = rest.trim_start_matches('r').bytes().take_while(|b| *b == b'#').count();
+        let raw = c == 'r' && !(name && before != 'b') && rest[1 + hashes..].starts_with('"');
+        let (len, comment) = if rest.starts_with("//") {
+            (rest.find('\n').unwrap_or(rest.len()), true)
+        } else if rest.starts_with("/*") {
+            (rest.find("*/").map_or(rest.len(), |end| end + 2), true)
+        } else if raw {
+            let end = format!("\"{}", "#".repeat(hashes));
+            let start = 2 + hashes;
+            (rest[start..].find(&end).map_or(rest.len(), |at| start + at + end.len()), false)
+        } else if c == '"' {
+            let mut escaped = false;
+            let end = rest[1..].find(|c: char| {
+                let ends = c == '"' && !escaped;
+                escaped = c == '\\' && !escaped;
+                ends
+            });
+            (end.map_or(rest.len(), |at| at + 2), false)
+        } else if let Some(quoted) = rest.strip_prefix("'\\") {
+            let first = quoted.chars().next().map_or(0, char::len_utf8);
+            (quoted[first..].find('\'').map_or(rest.len(), |at| 2 + first + at + 1), false)
+        } else if c == '\'' && rest.chars().nth(2) == Some('\'') {
+            (rest.chars().take(3).map(char::len_utf8).sum(), false)
+        } else {
+            (c.len_utf8(), false)
+        };
+        let (text, further) = rest.split_at(len);
+        if comment {
+            out.push_str(text);
+        } else {
+            blank(&mut out, text);
+        }
+        before = text.chars().next_back().unwrap_or(' ');
+        rest = further;
+    }
+    out
+}
+
+/// The module that a file is: `durability/mark` for `crates/durability/src/mark.rs`, `protocol` for
+/// `docs/protocol.md`.
+fn module(file: &str) -> String {
+    let path = file.trim_end_matches(".rs").trim_end_matches(".md");
+    let mut parts: Vec<&str> = path.split('/').filter(|p| !["crates", "src", "docs"].contains(p)).collect();
+    if parts.last().is_some_and(|p| ["lib", "mod", "main"].contains(p)) {
+        parts.pop();
+    }
+    parts.join("/")
+}
+
+/// The label that a line defines, and where the line goes on. In a Rust file that is a bold word at the
+/// beginning of a line, or of a point of a list, in the module's header; in a page it is such a word, or the
+/// first one of a heading.
+fn defined(file: &str, line: &str) -> Option<(String, usize)> {
+    let start = if file.ends_with(".rs") {
+        line.strip_prefix("//!")?.trim_start().trim_start_matches("- ").strip_prefix("**")?
+    } else {
+        let heading = line.trim_start_matches('#');
+        let heading = heading.strip_prefix(' ').filter(|_| heading.len() < line.len());
+        heading.or_else(|| line.trim_start_matches("- ").strip_prefix("**"))?
+    };
+    let word = start.split(['*', ' ']).next()?;
+    label(word)?;
+    Some((word.to_string(), line.len() - start.len() + word.len()))
+}
+
+/// Follows every citation of a rule in these files, by path and text; tells how many there are and what is
+/// wrong.
+fn follow(files: &BTreeMap<String, String>) -> (usize, Vec<String>) {
+    let mut wrong = Vec::new();
+    let mut texts = Vec::new();
+    // By label: the modules that define it.
+    let mut rules: BTreeMap<String, Vec<(String, String)>> = BTreeMap::new();
+    for (file, text) in files {
+        let text = if file.ends_with(".rs") { comments(text) } else { text.clone() };
+        let mut last: BTreeMap<String, u32> = BTreeMap::new();
+        for (n, line) in text.lines().enumerate() {
+            let Some((rule, _)) = defined(file, line) else { continue };
+            let (letters, number) = label(&rule).expect("a label");
+            let before = last.insert(letters.to_string(), number);
+            if before.map_or(number > 1, |b| number != b + 1) {
+                let expected = before.map_or(1, |b| b + 1);
+                wrong.push(format!("{file}:{}: {rule} is defined, {letters}{expected} was expected", n + 1));
+            }
+            rules.entry(rule).or_default().push((file.clone(), module(file)));
+        }
+        texts.push((file, text));
+    }
+    let mut cited = 0;
+    for (file, text) in texts {
+        for (n, line) in text.lines().enumerate() {
+            let from = defined(file, line).map_or(0, |(_, end)| end);
+            for word in line[from..].split(|c: char| !c.is_alphanumeric() && c != '_' && c != '/') {
+                let word = word.trim_matches('/');
+                let (path, rule) = word.rsplit_once('/').unwrap_or(("", word));
+                if label(rule).is_none() {
+                    continue;
+                }
+                let file_has = |places: &[&str]| places.contains(&file.as_str());
+                if NO_LABELS.iter().any(|(words, places, _)| words.contains(&word) && file_has(places)) {
+                    continue;
+                }
+                cited += 1;
+                let names = |among: &[&(String, String)]| {
+                    let names: Vec<String> = among.iter().map(|(_, m)| format!("{m}/{rule}")).collect();
+                    if names.is_empty() { "none".to_string() } else { names.join(", ") }
+                };
+                let all: Vec<_> = rules.get(rule).into_iter().flatten().collect();
+                let found: Vec<_> = (all.iter().copied())
+                    .filter(|(f, m)| match path {
+                        "" => f == file,
+                        path => m.strip_suffix(path).is_some_and(|m| m.is_empty() || m.ends_with('/')),
+                    })
+                    .collect();
+                let problem = match (path, found.len()) {
+                    (_, 1) => continue,
+                    ("", 0) => {
+                        format!(
+                            "this file's header defines no {rule}; with their paths there are {}",
+                            names(&all)
+                        )
+                    }
+                    (_, 0) => format!("no module of that path defines {rule}; there are {}", names(&all)),
+                    _ => format!("one definition was expected, not {}", names(&found)),
+                };
+                wrong.push(format!("{file}:{}: {word} is cited: {problem}", n + 1));
+            }
+        }
+    }
+    (cited, wrong)
+}
+
+/// A rule is cited as CONTRIBUTING.md says: by its label where it is defined, with its module's path
+/// elsewhere.
+#[test]
+fn rules_that_are_cited_are_there() {
+    let mut files = BTreeMap::new();
+    let mut stack: Vec<String> = ["crates", "bench", "docs", "."].map(String::from).into();
+    while let Some(dir) = stack.pop() {
+        for entry in std::fs::read_dir(format!("{ROOT}/{dir}")).expect("a folder") {
+            let entry = entry.expect("an entry");
+            let name = entry.file_name().into_string().expect("UTF-8");
+            let path = if dir == "." { name.clone() } else { format!("{dir}/{name}") };
+            if entry.path().is_dir() {
+                if dir != "." && !name.starts_with('.') && !["target", "results"].contains(&name.as_str()) {
+                    stack.push(path);
+                }
+            } else if name.ends_with(".rs") || name.ends_with(".md") {
+                files.insert(path, std::fs::read_to_string(entry.path()).expect("UTF-8"));
+            }
+        }
+    }
+    let (cited, wrong) = follow(&files);
+    assert!(wrong.is_empty(), "{} are wrong:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(cited > 600, "{cited} citations");
+    for (words, places, what) in NO_LABELS {
+        for place in places {
+            let text = files.get(*place).map_or("", String::as_str);
+            assert!(words.iter().any(|w| text.contains(w)), "NO_LABELS: {what}: not in {place} any more");
+        }
+    }
+}
+
+/// The test above over a small house: right citations pass, each kind of a wrong one is told with its place.
+#[test]
+fn a_wrong_citation_is_found() {
+    let house = |further: &[(&str, &str)]| {
+        let files = [
+            ("crates/a/src/mark.rs", "//! - **K1** One.\n//! - **K2** Two, as K1.\nfn f() {} // K2\n"),
+            ("crates/b/src/mark.rs", "//! - **K1** Another.\n"),
+            ("crates/b/src/sub/mod.rs", "//! - **Z1** A third (b/mark/K1).\n"),
+            ("docs/page.md", "### P1 First\nAs sub/Z1 says.\n**P2 Second.** As P1.\n"),
+        ];
+        let files = files.iter().chain(further).map(|(p, t)| (p.to_string(), t.to_string()));
+        follow(&files.collect())
+    };
+    let good = "// a/mark/K1, a/mark/K2, mark/K2; b/sub/Z1; page/P2 (\"\n\
+                const S: &str = \"// K7\"; const R: &str = r#\"\" // K8\"#; const C: [char; 2] = ['\"', '\\''];\n\
+                /* page/P1 */ fn f<'a>() {} // page/P2\n";
+    assert_eq!(house(&[("crates/c/src/x.rs", good)]), (12, vec![]));
+    for (file, text, expected) in [
+        ("crates/c/src/x.rs", "\n// As K1.\n", "crates/c/src/x.rs:2: K1 is cited: this file's header"),
+        ("crates/c/src/x.rs", "// mark/K1", "x.rs:1: mark/K1 is cited: one definition was expected"),
+        ("crates/c/src/x.rs", "// c/mark/K2", "x.rs:1: c/mark/K2 is cited: no module of that path"),
+        ("crates/c/src/x.rs", "// ark/K2", "x.rs:1: ark/K2 is cited: no module of that path"),
+        ("crates/c/src/x.rs", "const Q: char = '\"'; // mark/K3", "x.rs:1: mark/K3 is cited: no module"),
+        ("crates/c/src/x.rs", "/// - **X1** Not in a header.", "x.rs:1: X1 is cited: this file's header"),
+        ("crates/c/src/x.rs", "//! - **X1** A.\n//! - **X1** B.", "x.rs:2: X1 is defined, X2 was expected"),
+        ("crates/c/src/x.rs", "//! - **X2** A.\n//! - **X1** B.", "x.rs:1: X2 is defined, X1 was expected"),
+        ("README.md", "See P1.", "README.md:1: P1 is cited: this file's header"),
+    ] {
+        let (_, wrong) = house(&[(file, text)]);
+        assert!(wrong.iter().any(|w| w.contains(expected)), "{text:?} gives {wrong:?}");
+    }
 }
