@@ -35,13 +35,15 @@ fn the_readme_does_what_it_says() {
     let (output, _) = sh(folder.path(), &format!("{start} --keep-going"), &input);
     assert_eq!(output, shown.iter().map(|l| format!("{l}\n")).collect::<String>());
 
-    // The program.
-    let [program] = blocks("rust")[..] else { panic!("one program") };
-    let here =
-        include_str!("readme.rs").split_once("// README\n").unwrap().1.split_once("    // end\n").unwrap().0;
-    let here: Vec<&str> = here.lines().map(|l| l.strip_prefix("    ").unwrap_or(l)).collect();
-    assert_eq!(program.lines().collect::<Vec<_>>(), here);
+    // The programs.
+    let here: Vec<Vec<&str>> = (include_str!("readme.rs").split("    // README\n").skip(1))
+        .map(|p| p.split_once("    // end\n").unwrap().0)
+        .map(|p| p.lines().map(|l| l.strip_prefix("    ").unwrap_or(l)).collect())
+        .collect();
+    let programs: Vec<Vec<&str>> = blocks("rust").iter().map(|p| p.lines().collect()).collect();
+    assert_eq!(programs, here);
     std::env::set_current_dir(folder.path()).unwrap();
+    ten_lines().unwrap();
     in_your_program().unwrap();
 
     // The scripts.
@@ -60,6 +62,22 @@ fn the_readme_does_what_it_says() {
     }
     let (output, done) = sh(folder.path(), "target/release/ondol restore other bank.sql", "");
     assert!(done, "{output}");
+}
+
+fn ten_lines() -> ondol::Result<()> {
+    // README
+    use ondol::{Database, params};
+
+    let db = Database::open("hello")?; // a folder, made if it is not there
+    let mut session = db.session();
+    session.execute("CREATE TABLE greeting (id bigint PRIMARY KEY, word text NOT NULL)")?;
+    session.query("INSERT INTO greeting VALUES ($1, $2)", &params![1i64, "annyeong"])?; // on disk by now
+    let found = session.query("SELECT word FROM greeting WHERE id = $1", &params![1i64])?;
+    for row in &found {
+        println!("{}", row.get::<&str>(0)?);
+    }
+    // end
+    Ok(())
 }
 
 fn in_your_program() -> ondol::Result<()> {
