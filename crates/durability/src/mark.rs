@@ -321,8 +321,9 @@ impl Standing {
     }
 }
 
-/// For who only looks at a database: replays the ring that is given into the folders of `config`, which cover the real ones and take all that is written, and
-/// takes the mark away there. The ring stays as it is. The caller holds the database's lock.
+/// For read-only tools: replays the ring into overlay folders and removes the mark there. The overlays are the
+/// folders of `config`; they cover the real ones and take all that is written. The ring stays as it is. The
+/// caller holds the database's lock.
 pub fn over(config: &Config) -> Result<Option<OnRing>, RecoveryError> {
     let manifest = Manifest::load(&*config.data, crate::recovery::is_fresh(config)?)?.map(|l| l.manifest);
     let standing = Standing::find(config, manifest.as_ref(), None)?;

@@ -278,7 +278,7 @@ impl HashIndex {
         Some(if found == 0 { Oid::NONE } else { Oid(word & OID_MASK) })
     }
 
-    /// Goes on behind a head of which everything, at most one OID, has been handed out.
+    /// Continues past a bucket head whose entries (at most one) were already returned.
     #[expect(clippy::too_many_arguments, reason = "the state of a probe, in registers")]
     #[inline(never)]
     fn probe_behind(

@@ -600,7 +600,8 @@ pub fn set<'a>(n: u64, elements: impl ExactSizeIterator<Item = &'a [u8]>, comma:
     Some(text)
 }
 
-/// The stored bytes of a key's value as SQL writes it; they compare as the values do. `None`: not of this type here. `Some(None)`: not a value of it.
+/// The stored bytes of a key's value, given as SQL writes it. They compare as the values do. `None`: this type
+/// cannot be a range key. `Some(None)`: the text is not a value of the type.
 pub fn stored_key(ty: &Type, text: &str) -> Option<Option<Vec<u8>>> {
     let numbers = |text: &str, separator: char| -> Option<Vec<u64>> {
         let is_number = |s: &&str| !s.is_empty() && s.len() <= 4 && s.bytes().all(|b| b.is_ascii_digit());

@@ -61,8 +61,9 @@ impl OpenOptions {
         self.0.log_folders.push(path.into());
         self
     }
-    /// A ring in persistent memory, to which each commit's log record goes as well: the commit then does not wait for the log's files to be synced.
-    /// A database that was not closed opens with its ring only.
+    /// A ring in persistent memory. Each commit's log record goes to it as well, so the commit does not wait
+    /// for the log's files to be synced. After an unclean shutdown the ring is required, also for `check`,
+    /// `dump` and `backup`.
     ///
     /// ```
     /// # fn main() -> ondol::Result<()> {

@@ -45,10 +45,10 @@ pub struct Found {
 }
 
 impl Session {
-    /// Changes one row in a transaction of its own, at READ COMMITTED. `look` reads a row of `table` under the pin that it is given
-    /// and says in `pieces` (as [`crate::version::difference`] does) what is to be changed; no index's key may depend on that. `None`: nothing was
-    /// done, because `look` gave none, or because the row is not to be had just so. The commit is durable once the log says so of
-    /// its timestamp.
+    /// Changes one row in a transaction of its own, at READ COMMITTED. `look` reads a row of `table` under the
+    /// pin that it is given and says in `pieces` (as [`crate::version::difference`] does) what is to be changed;
+    /// no index's key may depend on that. `None`: nothing was done, because `look` gave none, or because the row
+    /// needs the general path. The commit is durable once the log says so of its timestamp.
     pub fn write_one(
         &mut self,
         table: &TableStore,

@@ -91,7 +91,7 @@ impl Database {
         };
         let promise = match self.window.as_ref().and_then(Window::promise) {
             Some(Promise::Fence) => {
-                "what SQLite promises on files: a sync is a fence where all was stored by this connection, else the kernel's too"
+                "what SQLite promises on files: a sync is a fence if only this connection wrote; otherwise fdatasync as well"
             }
             _ => "what SQLite promises on files: every sync is the kernel's",
         };
