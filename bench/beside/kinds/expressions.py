@@ -19,7 +19,8 @@ def spelled(ty):
 def read():
     """result type -> [(template, argument types)]"""
     found, section = {}, ""
-    for line in open(PAGE, encoding="utf-8"):
+    # A point of a list goes on in the lines that are indented.
+    for line in open(PAGE, encoding="utf-8").read().replace("\n  ", " ").splitlines():
         if line.startswith("## "):
             section = line[3:].strip()
         m = re.match(r"- `([^`]+)`: (.*)", line)

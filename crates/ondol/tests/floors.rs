@@ -207,6 +207,73 @@ fn unsafe_code_and_the_outside_world_stay_below() {
     }
 }
 
+/// The lines of a page's prose that are longer than 110 columns, by number. Tables, code, headings and what a bench
+/// printed are as long as they are, and so is a line that has no place to break.
+fn too_wide(page: &str) -> Vec<usize> {
+    let mut wide = vec![];
+    let (mut code, mut printed) = (false, false);
+    for (n, line) in page.lines().enumerate() {
+        let text = line.trim_start();
+        if text.starts_with("```") {
+            code = !code;
+        }
+        if text.starts_with("<!-- ") {
+            printed = text.ends_with(": latest run -->");
+        }
+        if code || printed || text.starts_with(['|', '#']) || line.chars().count() <= 110 {
+            continue;
+        }
+        let words = text.trim_start_matches("- ");
+        // Pieces of code are not parted.
+        if words.split('`').step_by(2).any(|between| between.contains(' ')) {
+            wide.push(n + 1);
+        }
+    }
+    wide
+}
+
+/// Prose ends at column 110, so that a line is read whole, also in a difference.
+#[test]
+fn prose_is_wrapped() {
+    let (mut pages, mut wrong) = (0, vec![]);
+    let mut stack = vec![std::path::PathBuf::from(ROOT)];
+    while let Some(dir) = stack.pop() {
+        for entry in std::fs::read_dir(&dir).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            let name = path.file_name().and_then(|n| n.to_str()).expect("UTF-8");
+            if path.is_dir() {
+                if !name.starts_with('.') && !["target", "results"].contains(&name) {
+                    stack.push(path);
+                }
+            } else if name.ends_with(".md") {
+                pages += 1;
+                let text = std::fs::read_to_string(&path).expect("UTF-8");
+                wrong.extend(too_wide(&text).iter().map(|n| format!("{}:{n}", path.display())));
+            }
+        }
+    }
+    assert!(pages >= 12, "{pages} pages");
+    assert!(wrong.is_empty(), "longer than 110 columns:\n{}", wrong.join("\n"));
+}
+
+/// The test above finds what it is for, and lets pass what cannot be wrapped.
+#[test]
+fn a_wide_line_is_found() {
+    let words = "word ".repeat(23);
+    let code = format!("`{words}`");
+    for (page, found) in [
+        (format!("# Page\n\n{words}\n"), vec![3]),
+        (format!("- {words}\n  {words}\n"), vec![1, 2]),
+        (format!("```sh\n{words}\n```\n{words}\n"), vec![4]),
+        (format!("# {words}\n| {words} |\n"), vec![]),
+        (format!("<!-- x: latest run -->\n{words}\n<!-- x: end -->\n{words}\n"), vec![4]),
+        (format!("- [{0}]({0})\n{code}\n", "long".repeat(30)), vec![]),
+        (format!("{code} and {words}\n"), vec![1]),
+    ] {
+        assert_eq!(too_wide(&page), found, "{page}");
+    }
+}
+
 /// Each row of ARCHITECTURE.md's table names functions that are in their files: "`path`: `name`, `name`".
 #[test]
 fn what_is_to_be_found_is_there() {

@@ -303,12 +303,53 @@ fn types(of: &[TypeId], variadic: bool) -> String {
     names.join(", ")
 }
 
+/// A page with its prose at 110 columns: its paragraphs, and the points of its lists. A piece of code is not parted.
+fn wrapped(page: &str) -> String {
+    let mut out = String::new();
+    for line in page.lines() {
+        let mut words: Vec<String> = vec![];
+        for piece in line.split(' ') {
+            match words.last_mut() {
+                // A sign by itself at the beginning of a line would begin a list, a quote or a table.
+                Some(last)
+                    if last.matches('`').count() % 2 == 1
+                        || !piece.contains(|c: char| c.is_alphanumeric() || c == '`') =>
+                {
+                    last.push(' ');
+                    last.push_str(piece);
+                }
+                _ => words.push(piece.to_string()),
+            }
+        }
+        if line.starts_with(['|', '#']) {
+            words = vec![line.to_string()];
+        }
+        let mut width = 0;
+        for word in words {
+            let columns = word.chars().count();
+            if width > 0 {
+                let fits = width + 1 + columns <= 110;
+                let (between, columns) = match (fits, line.starts_with("- ")) {
+                    (true, _) => (" ", width + 1),
+                    (false, true) => ("\n  ", 2),
+                    (false, false) => ("\n", 0),
+                };
+                out += between;
+                width = columns;
+            }
+            out += &word;
+            width += columns;
+        }
+        out.push('\n');
+    }
+    out
+}
+
 fn document() -> String {
     let mut out = String::from(
         "# What SQL there is\n\n\
-         The grammar is PostgreSQL's own; what is supported means what it means there, and what is not is refused with SQLSTATE 0A000. \
-         This page is made by a test that runs each form \
-         (`crates/ondol/tests/support.rs`): change it there.\n",
+         The grammar is PostgreSQL's own. A supported form means the same as in PostgreSQL; any other is refused with SQLSTATE 0A000. \
+         A test that runs each form makes this page (`crates/ondol/tests/support.rs`): change it there.\n",
     );
     let (_folder, db) = setup();
     let mut s = db.session();
@@ -319,7 +360,7 @@ fn document() -> String {
             writeln!(out, "| {} | {} |", form.replace('|', "\\|"), verdict.replace('|', "\\|")).unwrap();
         }
     }
-    out += "\n## Accepted without effect\n\nWhat means nothing to a database in memory and cannot change an answer is accepted with a NOTICE.\n\n";
+    out += "\n## Accepted without effect\n\nForms that mean nothing to a database in memory, and cannot change an answer, are accepted with a NOTICE.\n\n";
     for a in accepted::ALL {
         writeln!(out, "- `{}`: {}", a.what, a.notice).unwrap();
     }
@@ -374,7 +415,7 @@ fn document() -> String {
     for (title, names) in known::absent().into_iter().chain([("Settings", missing.collect())]) {
         write!(out, "\n{title}: `{}`.\n", names.join("`, `")).unwrap();
     }
-    out
+    wrapped(&out)
 }
 
 /// Held by `tests/sizes.rs`, which reads the numbers from here.
@@ -391,14 +432,14 @@ const LIMITS: &str = "
 | tables of a query | 128 | 54000 |
 | levels of a statement's nesting | 150 | 54001 |
 
-A row's size is known when its table is made, and refused then: 970 columns of integer fit, and 247 of text. A value that is not stored has PostgreSQL's limit of 1 GB, and the memory limit's.
+A row's size is known when its table is made, and a larger one is refused then: 970 columns of integer fit, and 247 of text. A value that is not stored is held to PostgreSQL's limit of 1 GB, and to the memory limit.
 ";
 
 /// Held by `tests/sql/known.sql`.
 const ELSEWHERE: &str = "
 ## What PostgreSQL has besides
 
-What PostgreSQL 15 has under a name, and this database has not, is refused as not supported (0A000): the names below, all other functions and aggregates of `pg_catalog`, the tables and views of `pg_catalog` and `information_schema`, the system columns of tables, time zones other than UTC and fixed abbreviations, custom settings. Settings that PostgreSQL does not let a session change are refused as there (55P02). Any other name does not exist, and has PostgreSQL's error for that. The lists are those of a server's catalogue: `crates/types/src/known/`.
+PostgreSQL 15 has names that this database has not. They are refused as not supported (0A000): the names below, all other functions and aggregates of `pg_catalog`, the tables and views of `pg_catalog` and `information_schema`, the system columns of tables, time zones other than UTC and fixed abbreviations, custom settings. Settings that PostgreSQL does not let a session change are refused as PostgreSQL does (55P02). Any other name does not exist, and has PostgreSQL's error for that. The lists are those of a server's catalogue: `crates/types/src/known/`.
 ";
 
 /// Held by `tests/parallel.rs`.
@@ -407,11 +448,11 @@ const PARALLEL: &str = "
 
 A table of `min_parallel_table_scan_size` (8MB) or more is read by up to `max_parallel_workers_per_gather` threads, by default as many as there are cores (0 turns it off, and is the default where there is one core), when a statement reads all of it once and
 
-- makes aggregates of its rows, with WHERE and GROUP BY or without (no joins, no DISTINCT inside an aggregate): EXPLAIN then shows `Parallel Seq Scan` or `Parallel Foreign Scan` and `Workers Planned`, EXPLAIN ANALYZE runs in one thread and says so by showing neither; or
+- makes aggregates of its rows, with WHERE and GROUP BY or without (no joins, no DISTINCT inside an aggregate): EXPLAIN then shows `Parallel Seq Scan` or `Parallel Foreign Scan` and `Workers Planned`, EXPLAIN ANALYZE runs in one thread, and shows neither; or
 - is COPY of a table, or of a query without more than columns, expressions and WHERE, to a file or STDOUT; or
 - is CREATE TABLE AS of such a query: the threads insert what they read, so that rows of the new table do not lie in the order of the query's.
 
-So is a table that `innodb_scan` reads, of which `count(*)` of everything is counted by them in any statement. The threads read in the statement's snapshot and transaction, its own uncommitted changes included, at every isolation level. The result is that of one thread, in the same order: COPY gives the rows in storage order, groups come as they are first met. Sums and averages of double precision are added part by part, and may differ from one thread's in the last digits. Each thread may take as much memory as a statement.
+A table that `innodb_scan` reads is read so, too; its `count(*)` without conditions is counted by several threads in any statement. The threads read in the statement's snapshot and transaction, its own uncommitted changes included, at every isolation level. The result is the same as one thread's, in the same order: COPY gives the rows in storage order, and groups come as they are first met. Sums and averages of double precision are added part by part, and may differ from one thread's in the last digits. Each thread may take as much memory as a statement.
 ";
 
 /// Held by `tests/parquet.rs`.
@@ -429,9 +470,9 @@ const PARQUET: &str = "
 | date | days |
 | timestamp, timestamptz | microseconds, without a zone and in UTC |
 
-What has no value there is an error that names row and column: NaN of numeric, infinite dates and timestamps, timestamps after the year 294246. `UNREPRESENTABLE 'null'` makes them NULL, `UNREPRESENTABLE 'text'` makes text of all columns of these types. Only the latter takes numeric without a precision; a cast gives it one.
+A value that Parquet cannot hold is an error that names row and column: NaN of numeric, infinite dates and timestamps, timestamps after the year 294246. `UNREPRESENTABLE 'null'` makes them NULL, `UNREPRESENTABLE 'text'` makes text of all columns of these types. Only `'text'` takes numeric without a precision; a cast gives it one.
 
-Row groups count against the memory limit until they are written (53200), and so do batches of some thousand rows from when they are read until they are inserted: of a table each is what one worker makes of 1 to 16 MB of it, of other queries up to 1,048,576 rows or some 128 MB. A file that COPY TO writes, also as text, has its name when it is whole: until then it is `NAME.PID.N.partial`, which an error removes. What is no file (a pipe, a device), and what a link leads to, is written to directly.
+Row groups count against the memory limit until they are written (53200); so do batches of some thousand rows, from when they are read until they are inserted. A row group of a table is what one worker makes of 1 to 16 MB of it; one of another query has up to 1,048,576 rows or some 128 MB. A file that COPY TO writes, also as text, has its name when it is whole: until then it is `NAME.PID.N.partial`, which an error removes. A pipe or a device, and the target of a link, is written to directly.
 
 Files are read by the names of their columns: with a list of columns these, and no others; without one all of the file's, which the table must have. Columns that the file lacks get their defaults. A column of a type that the table's cannot hold exactly is refused (42804); so is a value that does not fit, or would lose digits, with its row and column. Texts are read into columns of every type, as COPY reads them. Columns of lists and structures are refused, and compression other than Snappy, gzip and LZ4.
 ";
