@@ -1,4 +1,4 @@
-//! The two sides of a handshake of which one comes often and the other seldom.
+//! The two sides of a handshake: one comes often, the other seldom.
 //!
 //! Both sides store a word of their own and then look at the other's. Unless each passes a fence between the two, both may
 //! miss what the other stored, since a store waits in its processor's buffer while later loads go ahead. A full fence keeps the

@@ -3,9 +3,9 @@
 //!
 //! - **E1** An operation pins before it reads a shared pointer and unpins after its last use. Pins last an
 //!   operation, never a transaction.
-//! - **E2** Who retired something ends, some time after unlinking it, an epoch e by counting on to e + 1. It is freed only
-//!   when a scan that came later found every pinned participant's epoch above e. A reader that pinned e + 1 or later has
-//!   acquired the count, and with it the unlinking.
+//! - **E2** A thread that retired an object ends, some time after unlinking it, an epoch e by counting on to
+//!   e + 1. The object is freed only when a scan that came later found every pinned participant's epoch above
+//!   e. A reader that pinned e + 1 or later has acquired the count, and with it the unlinking.
 //! - **E3** A [`Participant`] is used by one thread at a time; its words are written by that thread alone and
 //!   read by all, so that pinning writes nothing shared.
 //! - **E4** A pin passes the light side of a [`barrier`], a scan the heavy one before it looks. Scans that users' calls set
@@ -139,7 +139,7 @@ impl Epochs {
                 min = e
             }
         });
-        // Release: what pinned readers did is over for who frees by it.
+        // Release: for a thread that frees by it, everything that pinned readers did is over.
         self.passed.fetch_max(min, Ordering::AcqRel);
     }
 }
@@ -194,7 +194,7 @@ impl Participant {
         self.epochs.scan();
         self.free_passed()
     }
-    /// The same for who comes often: looks at what is pinned now and then only.
+    /// The same for callers that come often: it looks only now and then at what is pinned.
     pub fn collect_paced(&self) {
         self.end_epoch();
         if self.epochs.seldom.is_due() {
@@ -207,7 +207,7 @@ impl Participant {
         let mut bag = self.bag.borrow_mut();
         let first = bag.partition_point(|r| r.0 < OPEN);
         if first < bag.len() {
-            // Release: for who pins the next epoch.
+            // Release: for readers that pin the next epoch.
             let e = self.epochs.global.fetch_add(1, Ordering::AcqRel);
             bag[first..].iter_mut().for_each(|r| r.0 = e)
         }

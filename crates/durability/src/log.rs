@@ -527,11 +527,11 @@ impl Catalog {
             System::PageFormat { .. } => {}
         }
     }
-    /// Forgets the segments that were given up at or before `at`, a published T: they may be created again, and until that is
-    /// logged must not pass for what they were.
-    /// `listed`: those that were in memory when T was read. Of others nothing that was logged by then counts, even if their drop
-    /// could not be logged. Of these all does: who drops one may be between its record and memory for several checkpoints,
-    /// none of which may name it.
+    /// Forgets the segments that were given up at or before `at`, a published T: they may be created again,
+    /// and until that is logged must not pass for what they were. `listed`: those that were in memory when T
+    /// was read. Of other segments no record that was logged by then counts, even if their drop could not be
+    /// logged. Of the listed ones every record does: a transaction that drops one may be between its record
+    /// and memory for several checkpoints, none of which may name it.
     pub fn forget_dropped(&mut self, at: CommitTs, listed: &BTreeSet<SegmentId>) {
         let kept = |segment: &SegmentId, logged: &mut CommitTs| *logged > at || listed.contains(segment);
         self.dropped.retain(kept);

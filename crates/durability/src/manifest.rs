@@ -28,7 +28,7 @@ use std::io;
 
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"ONDOLMAN");
 pub(crate) const FORMAT: u32 = 1;
-/// The same while the end of the log may be in a ring: who does not know of that must not open it
+/// The same while the end of the log may be in a ring: a version that does not know of rings must not open it
 /// (protocol/P10).
 const RINGED: u32 = 2;
 pub(crate) const NAMES: [&str; 2] = ["manifest-0", "manifest-1"];

@@ -286,13 +286,13 @@ impl Standing {
         if self.lost.is_some() {
             ring.ring.give_up()
         }
-        // Who made the ring may have died, or been refused, before its name was durable.
+        // The process that made the ring may have died, or been refused, before the ring's name was durable.
         given.storage.sync_dir("").map_err(|e| given.failed(e))?;
         let promise = ring.header.promise;
         let boot = if promise == Promise::ServerCrash { clock::boot() } else { None };
         let (ring, number) = (given.path().escape_default().to_string(), ring.header.number);
         let mark = Mark { ring, number, promise, boot, folders: self.folders.clone() };
-        // Who made it may have died before its name was durable.
+        // The process that made it may have died before its name was durable.
         let there = matches!(&self.mark, Some(Ok(m)) if *m == mark);
         let done = if there { config.data.sync_dir("") } else { mark.write(&*config.data) };
         done.map_err(|e| io_error((NAME.into(), e)))

@@ -1,4 +1,4 @@
-//! The file of a log's ring: whose it is, what it promises, and its memory. The ring itself is `ondol_ring`'s.
+//! The file of a log's ring: its database, its promise, and its memory. The ring itself is `ondol_ring`'s.
 //!
 //! Its first sector, little-endian, is written once, when the ring is made:
 //! ```text

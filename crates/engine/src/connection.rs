@@ -1,8 +1,9 @@
 //! A connection: one user of a database, one transaction at a time.
 //!
-//! - **N1** A statement publishes its snapshot and the tables it uses in its own cache line, passes the light side of a barrier, and
-//!   then checks that none of them is being changed and that its plan's dictionary is still the current one. Who changes a
-//!   definition marks the table, passes the heavy side, and waits until no line names it.
+//! - **N1** A statement publishes its snapshot and the tables it uses in its own cache line, passes the light
+//!   side of a barrier, and then checks that none of them is being changed and that its plan's dictionary is
+//!   still the current one. A connection that changes a definition marks the table, passes the heavy side,
+//!   and waits until no line names it.
 //! - **N2** One transaction at a time changes definitions; its own dictionary takes the place of everyone's when it
 //!   commits.
 use crate::catalog::Catalog;
@@ -285,9 +286,10 @@ impl Connection {
         });
         Ok(())
     }
-    /// Changes the mode of the open transaction, given what of it is to be another: the level before it takes its snapshot and
-    /// outside of savepoints, and so from reading to writing; from writing to reading at any time, until the savepoint is
-    /// released or gone back to in which that was.
+    /// Changes the mode of the open transaction; what is given is what changes. The level, and reading to
+    /// writing, can change before the transaction takes its snapshot, and outside of savepoints. Writing to
+    /// reading can change at any time; if that is inside a savepoint, it lasts until the savepoint is
+    /// released or gone back to.
     pub fn set_transaction(&mut self, isolation: Option<Isolation>, access: Option<Access>) -> SqlResult<()> {
         let Some(e) = &mut self.explicit else {
             return Err(SqlError::new(

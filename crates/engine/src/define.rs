@@ -16,8 +16,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 impl Connection {
-    /// Takes the right to change definitions, for the rest of the open transaction: waits for whoever has it. Fails with a
-    /// retryable [`STALE`] error when `catalog_version` is no longer the catalog's: bind again.
+    /// Takes the right to change definitions, for the rest of the open transaction: waits for the session
+    /// that has it. Fails with a retryable [`STALE`] error when `catalog_version` is no longer the catalog's:
+    /// bind again.
     pub fn start_definitions(&mut self, catalog_version: u64) -> SqlResult<()> {
         self.take_definitions()?;
         if self.catalog_version() != catalog_version {
@@ -111,8 +112,8 @@ impl Connection {
         })
     }
 
-    /// Waits until no other session uses the table under a name that `which` holds of. Who comes later has to learn from
-    /// what was stored before that it must not (connection/N1).
+    /// Waits until no other session uses the table under a name that `which` holds of. A session that comes
+    /// later has to learn from what was stored before that it must not (connection/N1).
     pub(crate) fn wait_for_users(
         &self,
         table: &Table,

@@ -338,7 +338,7 @@ fn parse_columns(text: &str) -> Option<Vec<IndexColumn>> {
         .collect()
 }
 
-/// Types and names as text, one field a line: names may hold anything but a line feed ... which is escaped.
+/// Types and names as text, one field a line. Names may hold anything; a line feed is escaped.
 fn escape(s: &str) -> String {
     s.replace('\\', "\\\\").replace('\n', "\\n")
 }

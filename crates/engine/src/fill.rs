@@ -5,9 +5,9 @@
 //! sort    parts of all trees ──> leaves
 //! insert  what memory was refused to for the above: entry by entry
 //! ```
-//! - **X1** Snapshots may still see old versions, and collectors go about: every version that is there gets its entry.
-//!   Either nobody else uses the tables, or a snapshot is filled from: then what was committed after it, or not at all yet,
-//!   is left out, all of it, and whoever fills sees to that later (`online`).
+//! - **X1** Snapshots may still see old versions, and collectors go about: every version that is there gets
+//!   its entry. Either nobody else uses the tables, or a snapshot is filled from: then every change that was
+//!   committed after it, or not at all yet, is left out, and the filler sees to those later (`online`).
 //! - **X2** Of two rows with one key of a unique index, at least one is looked at again when both entries are in: the
 //!   later one in a hash index, both in a tree. The question is put to the newest versions that are filled from.
 //! - **X3** Gathering for a tree takes memory that its entries do not take later. Where that is refused, the tree
@@ -45,7 +45,7 @@ pub(crate) struct Filled {
     pub outdated: Outdated,
 }
 
-/// Which versions of the rows are filled from (X1).
+/// The versions of the rows that are filled from (X1).
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum From {
     /// All there are, in a database that was just opened: unique keys are.
@@ -113,7 +113,7 @@ struct Fill {
     kernel: Arc<Kernel>,
     units: Vec<Unit>,
     from: From,
-    /// Set by whoever wants the statement to stop.
+    /// Set to make the statement stop.
     cancel: Option<Arc<AtomicBool>>,
     /// Entries.
     done: AtomicU64,
@@ -247,7 +247,7 @@ impl Fill {
         all
     }
 
-    /// Lets all cores `work` at `n` pieces, each of which one of them takes.
+    /// Lets all cores `work` at `n` pieces; one core takes each piece.
     fn crew(
         self: &Arc<Self>,
         n: usize,

@@ -26,7 +26,7 @@ use ondol_kernel::transaction::{Session, Shared};
 use ondol_types::{SqlError, SqlResult, sqlstate};
 use std::sync::Arc;
 
-/// A running statement's view, to be handed to other threads. Given back when it is dropped.
+/// A running statement's view, to be handed to other threads. It is given back when it is dropped.
 pub struct Loan(Arc<Lent>);
 
 struct Lent {

@@ -4,9 +4,9 @@
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Memory {
-    /// What is in use. The parts together are as much, but for what changed while they were looked at.
+    /// Bytes in use. They are the sum of the parts, apart from changes while the parts were looked at.
     pub used: u64,
-    /// What statements may make of it: one that would take more is refused.
+    /// The most that may be in use: a statement that would take more is refused.
     pub limit: u64,
     /// Each table followed by its indexes, the dictionary, and last everything else.
     pub parts: Vec<MemoryPart>,

@@ -21,18 +21,20 @@
 //!   by the builder behind his, and waited for (connection/N1, protocol/V3). Nobody waits for the builder,
 //!   who holds no lock that a user of the table could want; a cycle through the right to change definitions
 //!   is found as any other (wait/W1).
-//! - **O4** When the last user of the earlier tables has gone, every change whose keys were not entered is committed later
-//!   than S, and installed, or taken back. A commit marks its page with its timestamp: rows of unmarked pages are as the fill
-//!   had them. Of the others each committed version later than S is entered. What is pending belongs to new writers, who enter
-//!   it themselves and take it out again if they are undone. So the index has every version that any snapshot may see, older
-//!   ones too: whoever has a catalog with the index may use it, at whatever snapshot.
-//! - **O5** Nobody else would take out keys that old writers' changes made old, or that only older snapshots see: both passes
-//!   note them, and the commit hands them to the collector. A note too many is harmless (collect/C4).
-//!   The key of a version that is folded away before the second pass sees it was never entered, or whoever made it old noted it:
-//!   who enters keys never meets an old writer, which is what the announcement is for.
+//! - **O4** When the last user of the earlier tables has gone, every change whose keys were not entered is
+//!   committed later than S, and installed, or taken back. A commit marks its page with its timestamp: rows
+//!   of unmarked pages are as the fill had them. Of the other rows each committed version later than S is
+//!   entered. A pending version belongs to a new writer, which enters it itself and takes it out again if it
+//!   is undone. So the index has every version that any snapshot may see, older ones too: every session that
+//!   has a catalog with the index may use it, at any snapshot.
+//! - **O5** Nobody else would take out keys that old writers' changes made old, or that only older snapshots
+//!   see: both passes note them, and the commit hands them to the collector. A note too many is harmless
+//!   (collect/C4). The key of a version that is folded away before the second pass sees it was never entered,
+//!   or the writer that made it old noted it: a session that enters keys never meets an old writer. The
+//!   announcement is for that.
 //! - **O6** Of two rows with one key, both as S saw them, the fill finds the second. Otherwise one of them
-//!   got the key later, and whoever enters it then, writer or builder, looks for the other under the key's
-//!   latch (key_latch/U1): the builder, too, waits for an owner who has not ended. A row whose header is
+//!   got the key later, and the writer or builder that enters it then looks for the other under the key's
+//!   latch (key_latch/U1): the builder, too, waits for an owner that has not ended. A row whose header is
 //!   still the one under which its key was read, after another's newest version was found to have that key,
 //!   had it at the same time: the build fails. If the header changed, or its owner has committed and is still
 //!   installing its rows, the row is looked at anew. New writers are bound by the index before it is

@@ -184,9 +184,10 @@ impl Connection {
         found
     }
 
-    /// Copies into `row` (of the layout's row size) the row that has the key made of `number(i)` for each column `i`, if the statement sees one.
-    /// `aim` is at the key, `ahead` what [`Connection::find_ahead`] found there in the same statement, or none. Not for serializable
-    /// transactions, which have to remember what they looked at.
+    /// Copies into `row` (of the layout's row size) the row that has the key made of `number(i)` for each
+    /// column `i`, if the statement sees one. `aim` is at the key, `ahead` what [`Connection::find_ahead`]
+    /// found there in the same statement, or none. Serializable transactions cannot use this, since they have
+    /// to remember the rows that they looked at.
     #[inline]
     pub fn find(
         &self,

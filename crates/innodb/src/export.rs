@@ -358,7 +358,7 @@ fn give<M: Maker>(
         None => (None, 0),
     };
     let done = Done { nulled, ..std::mem::take(done) };
-    // Why it stopped is told by who stopped it.
+    // The one that stopped it tells why.
     hand.over(Piece { made, done })
         .map_err(|pipeline::Stopped| Error::new(scan.space().path(), Kind::Io, "the run was stopped"))
 }

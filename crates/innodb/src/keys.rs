@@ -86,7 +86,7 @@ impl Keys {
 fn contents(file: &Path, longest: u64, what: &str) -> Result<Vec<u8>> {
     let io = |e: std::io::Error| Error::io(file, "cannot read it", &e);
     let about = file.metadata().map_err(io)?;
-    // A pipe's opening would wait for who writes to it.
+    // Opening a pipe would wait for a writer.
     if !about.is_file() {
         return Err(Error::new(file, Kind::Mismatch, format!("it is not a file; {what} was expected")));
     }

@@ -52,7 +52,7 @@ pub struct Shape {
     /// Columns of the table that no field holds, which have their defaults.
     absent: Vec<usize>,
     columns: usize,
-    /// For pages of which all rows have this shape: where none has a NULL, and where some may.
+    /// For pages on which all rows have this shape: where none has a NULL, and where some may.
     plans: [Option<Plan>; 2],
 }
 
@@ -64,7 +64,7 @@ impl Shape {
         let plans = [false, true].map(|nulls| Plan::new(&fields, columns, nulls));
         Shape { fields, null_bytes: nullable.div_ceil(8), absent, columns, plans }
     }
-    /// Appends the places of a row of which nothing is known yet; gives where they begin.
+    /// Appends the places of a row whose shape is not known yet; gives where they begin.
     #[inline]
     fn begin(&self, places: &mut Vec<Place>) -> usize {
         let row = places.len();

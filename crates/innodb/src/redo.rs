@@ -292,7 +292,7 @@ fn mysql(folder: &Path, flushed: u64) -> Result<u64> {
         Some(n) if n & 0x8000 != 0 => return Err(refuse(&log.path, "the log is encrypted")),
         Some(n) if n == filled => {}
         Some(_) => return Err(goes_on("the log has changes behind".into())),
-        // A block of which nothing but the header would be filled need not have been written.
+        // A block with nothing but its header need not have been written.
         None if filled == 12 => {}
         None => {
             return Err(damaged(

@@ -164,7 +164,7 @@ impl Space {
     }
     /// The same of any tablespace.
     pub fn open_any(path: &Path, keys: Option<&Arc<Keys>>) -> Result<Space> {
-        // Before it is opened: a pipe's opening would wait for who writes to it.
+        // Before it is opened: opening a pipe would wait for a writer.
         let length = path.metadata().map_err(|e| match absent::reason(path) {
             Some(why) => Error::new(path, Kind::Unsupported, why),
             None => Error::io(path, "cannot open it", &e),

@@ -205,7 +205,7 @@ impl Space {
             return;
         }
         let end = page.index() + format.pages();
-        // The format first: who finds a run's head used must not step into its tail.
+        // The format first: a reader that finds a run's head used must not step into its tail.
         self.header(page, header::FORMAT).store(w, Ordering::Release);
         self.header(page.segment().page(0), header::USED).fetch_max(end as u64, Ordering::AcqRel);
     }

@@ -381,8 +381,8 @@ impl Session {
             }
         }
     }
-    /// The same without the barrier, for who passes one anyway, as pinning does: until [`Session::is_taken`] is true after it,
-    /// there is no snapshot (registry/R1).
+    /// The same without the barrier, for callers that pass one anyway, as pinning does: until
+    /// [`Session::is_taken`] is true after it, there is no snapshot (registry/R1).
     #[inline]
     pub fn offer_visible(&mut self) {
         let mut s = self.kernel.log.visible_ts().max(self.last_commit);
@@ -561,7 +561,7 @@ impl Session {
         let _pin = self.participant.pin();
         slot::read(&self.kernel.space, oid, &self.view, 0, out)
     }
-    /// The same, by who holds a pin already.
+    /// The same, for a caller that holds a pin already.
     #[inline(always)]
     pub fn read_pinned(&self, _pin: &Guard<'_>, oid: Oid, out: &mut [u8]) -> bool {
         slot::read(&self.kernel.space, oid, &self.view, 0, out)

@@ -1,13 +1,15 @@
 //! Waiting for other sessions (for a transaction's end, or for what data definition needs), with deadlock detection;
 //! and shared row locks, which live beside the rows.
 //!
-//! - **W1** Who waits has edges to those it waits for, entered under the table's mutex; a cycle is found by whoever
-//!   closes it, and that one gives up. The edges are asked for anew whenever somebody looks.
-//! - **W2** A transaction that lets go of a row stores that (its end, or the row's header), then looks whether it is waited for; who
-//!   waits enters the flag, then looks. Sequential consistency lets at least one of them see the other.
-//! - **W3** Who shares a row registers, then looks for an owner; who would own a row takes it, then looks for sharers. Who finds one
-//!   steps back. So locks come and go before their transaction ends: one is waited for only while it is held, else two that
-//!   stepped back from each other would wait for each other's end.
+//! - **W1** A transaction that waits has edges to those it waits for, entered under the table's mutex. The
+//!   transaction that closes a cycle finds it, and gives up. The edges are asked for anew at each look.
+//! - **W2** A transaction that lets go of a row stores that (its end, or the row's header), then looks
+//!   whether it is waited for; a transaction that waits enters the flag, then looks. Sequential consistency
+//!   lets at least one of them see the other.
+//! - **W3** A transaction that shares a row registers, then looks for an owner; one that would own a row
+//!   takes it, then looks for sharers. Whichever finds the other steps back. So locks come and go before
+//!   their transaction ends: one is waited for only while it is held, else two that stepped back from each
+//!   other would wait for each other's end.
 //!
 //! One mutex serves all waits: they are the slow path. It is where many contended locks stop scaling.
 use crate::error::{Error, Result};
@@ -134,8 +136,9 @@ impl Waits {
         self.wait_until(me, Edge::Row(held.clone()), POLL, patience, |shares| held.is_over(shares))
     }
 
-    /// Waits until `over` says so, asked at least every `poll`. Whatever makes an end of it without [`Waits::changed`] is
-    /// noticed that late. Sessions may leave the blockers at any time; who joins them is not waiting then.
+    /// Waits until `over` says so, asked at least every `poll`. An end that comes without [`Waits::changed`]
+    /// is noticed that late. Sessions may leave the blockers at any time; a session that joins them is not
+    /// waiting then.
     pub fn wait(
         &self,
         me: SessionId,

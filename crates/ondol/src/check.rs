@@ -39,7 +39,8 @@ pub struct Held {
     /// Why there is no lock: nothing may be written there, and no lock file is there. Nothing keeps a process that may write from
     /// opening the database meanwhile.
     pub unlocked: Option<String>,
-    /// The ring that the log is on, and what of it the log's files may not have: it is laid over them here.
+    /// The ring that the log is on. The log's files may lack entries that it holds; these are laid over the
+    /// files here.
     pub ring: Option<OnRing>,
     pub(crate) _lock: Option<Box<dyn Lock>>,
 }
@@ -112,7 +113,7 @@ pub(crate) fn is_ringed(config: &Config, path: &Path) -> SqlResult<bool> {
     Ok(marked || inspect::read_manifest(config).is_ok_and(|m| m.ringed))
 }
 
-/// The same folders, of which nothing is changed: what is written stays in memory.
+/// The same folders, left unchanged: writes stay in memory.
 fn covered(config: &Config) -> Config {
     let over = |storage: &Arc<dyn Storage>| Arc::new(Overlay::new(storage.clone()));
     let mut covered = Config::new(over(&config.data));
@@ -122,7 +123,7 @@ fn covered(config: &Config) -> Config {
 }
 
 impl Held {
-    /// Opens the database in memory, on top of its files, of which none is changed.
+    /// Opens the database in memory, on top of its files, and changes none of them.
     pub(crate) fn open_engine(&self) -> SqlResult<Arc<Database>> {
         let Config { data, mut streams, .. } = covered(&self.config);
         streams.remove(0);

@@ -27,7 +27,7 @@ const STEP: usize = 512 << 10;
 /// Rows that are decoded, and inserted, at a time.
 const BATCH: usize = 4096;
 
-/// Where the file's bytes wait, after each row group, for who writes them.
+/// Where the file's bytes wait, after each row group, until they are written.
 #[derive(Clone, Default)]
 struct Buffer(Arc<Mutex<Vec<u8>>>);
 impl Write for Buffer {
@@ -60,7 +60,7 @@ struct Maker {
     columns: Columns,
     encoder: Arc<Encoder>,
     group: Option<Group>,
-    /// Of the row group that is being made, with those that wait to be encoded.
+    /// Rows of the row group that is being made, with those that wait to be encoded.
     rows: u64,
     /// Bytes of memory of the row group, without them.
     encoded: usize,
@@ -360,7 +360,8 @@ impl Decoder {
     }
 }
 
-/// The file's column of a name: spelled so, or alone in being spelled so but for its case.
+/// The file's column of a name: the one that is spelled so, or else the only one that is spelled so if case
+/// does not count.
 fn place_of(source: &Source, name: &str) -> SqlResult<Option<usize>> {
     let fields = source.schema().fields();
     let of = |same: &dyn Fn(&str) -> bool| -> Vec<usize> {

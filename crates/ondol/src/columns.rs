@@ -337,7 +337,7 @@ impl Columns {
 
 // ---- reading
 
-/// Which of the file's types a column takes, for an error.
+/// The file's types that a column takes, for an error.
 fn expected(ty: Type) -> &'static str {
     match ty.id {
         TypeId::Bool => "Boolean or Utf8",

@@ -82,7 +82,8 @@ impl OpenOptions {
         self.0.log_ring = Some(ring);
         self
     }
-    /// Opens a database whose ring is missing or not its own, with what its files hold: commits that only the ring holds are lost. No otherwise.
+    /// Opens a database with its files alone if its ring is missing or not its own; commits that only the
+    /// ring holds are lost. Without this such a database is refused.
     pub fn lose_acknowledged_commits(mut self, yes: bool) -> Self {
         self.0.lose_acknowledged_commits = yes;
         self
@@ -127,7 +128,8 @@ impl Database {
     pub fn open(path: impl AsRef<Path>) -> SqlResult<Database> {
         OpenOptions::new().open(path)
     }
-    /// Opens a database in memory, on top of its files, of which none is changed: what is written is gone when it is closed.
+    /// Opens a database in memory, on top of its files. None of them is changed: writes are gone when it is
+    /// closed.
     pub fn open_held(held: &Held) -> SqlResult<Database> {
         let work_limit = (ondol_engine::Options::default().memory_limit / 4).max(64 << 20);
         Ok(Database { engine: held.open_engine()?, name: "ondol".into(), work_limit })

@@ -1,4 +1,4 @@
-//! Who opens tables of others for the statements of a session: those parts of the library that are built in.
+//! Openers of foreign tables for the statements of a session: those parts of the library that are built in.
 #[cfg(feature = "innodb")]
 pub(crate) use crate::innodb::Files;
 

@@ -109,7 +109,8 @@ fn keys(table: &Table) -> (Vec<NewIndex>, Vec<String>) {
 }
 
 impl Session {
-    /// Makes a table of a tablespace's, with its primary key and unique keys, and loads its rows. `progress` is told now and then. Not within a transaction.
+    /// Makes a table of a tablespace's, with its primary key and unique keys, and loads its rows. `progress`
+    /// is called now and then. It is refused within a transaction.
     pub fn import_innodb(
         &mut self,
         scan: &Scan,

@@ -240,7 +240,7 @@ impl ForeignTable for Table {
     }
 }
 
-/// The column, by its place among `places`, of which `Scan::within` reads a range.
+/// The column whose range `Scan::within` reads, by its place among `places`.
 fn range_key(scan: &Scan, zero_dates: ZeroDates, places: &[usize]) -> Result<Option<u16>, Error> {
     let Some(&(first, 0)) = scan.definition().table.key.first() else { return Ok(None) };
     let ty = &scan.columns()[first].ty;

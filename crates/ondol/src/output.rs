@@ -55,7 +55,7 @@ pub trait Output {
             "COPY TO STDOUT needs an output: use Session::copy_out",
         ))
     }
-    /// Told now and then during COPY.
+    /// Called now and then during COPY.
     fn progress(&mut self, progress: Progress) {
         let _ = progress;
     }

@@ -18,7 +18,7 @@ struct Content {
     /// Pages that were written, whole.
     pages: BTreeMap<u64, Box<[u8]>>,
     len: u64,
-    /// Of the file below, bytes beyond this were cut off once and read as zero.
+    /// Bytes of the file below that lie beyond this were cut off once, and read as zero.
     below: u64,
 }
 

@@ -101,7 +101,7 @@ pub struct Session {
     pub(crate) fresh: bool,
     pub(crate) plans: Plans,
     pub(crate) host: SessionHost,
-    /// Set by whoever wants the running statement to end.
+    /// Set to make the running statement end.
     pub(crate) cancel: Arc<AtomicBool>,
     pub(crate) watch: Watch,
     on_notice: Option<OnNotice>,

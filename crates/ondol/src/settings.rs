@@ -387,7 +387,7 @@ impl Settings {
         }));
         Settings { now: values.clone(), lasting: values }
     }
-    /// As the session began, but for the mode of the running transaction.
+    /// Sets everything as it was when the session began, except the mode of the running transaction.
     pub fn reset(&mut self) {
         let mut new = Settings::new(self.get("log_ring").to_string());
         for name in ["transaction_isolation", "transaction_read_only"] {

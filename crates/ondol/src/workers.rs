@@ -9,7 +9,8 @@
 //! - **W2** The session's thread stays in the statement until the last worker has gone (loan/O1): locks on
 //!   definitions, time limit, transaction and error are the statement's own. A wish to cancel is looked for
 //!   by each worker.
-//! - **W3** The first error in the parts' order ends all, as it would with one thread; so does an error of whoever takes what is gathered.
+//! - **W3** The first error in the parts' order ends the whole scan, as it would with one thread; so does an
+//!   error of the consumer that takes the gathered rows.
 //! - **W4** What waits to be gathered is bounded by the pipeline.
 use crate::planned::Plan;
 use crate::runtime::{context_as_of, context_for, frame_of};

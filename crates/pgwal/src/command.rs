@@ -38,7 +38,7 @@ const LAST: Duration = Duration::from_secs(10);
 pub fn main(name: &str, arguments: Vec<String>) -> ExitCode {
     let usage = USAGE.replace("NAME", name);
     if !matches!(arguments.first().map(String::as_str), Some("run" | "destage")) {
-        // Who reads what is told may stop to.
+        // The reader of the output may stop reading.
         // SAFETY: before there are threads; the default action replaces Rust's, which is to ignore it.
         unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
     }
@@ -519,7 +519,7 @@ fn run(o: &Options, ring: &Path) -> Result<ExitCode, String> {
     };
     let library = library.canonicalize().map_err(at(&library))?;
     let ring = ring.canonicalize().map_err(at(ring))?;
-    // Who made it may have died before its name was durable.
+    // The process that made it may have died before its name was durable.
     sync_folder_of(&ring)?;
     let opened = Opened::new(&ring)?;
     // Before the server: its descriptors are older than whatever that writes.

@@ -103,7 +103,7 @@ impl<'a> Destager<'a> {
         loop {
             let began = Instant::now();
             let before = self.ring.status().live;
-            // The lock for one piece: who recovers waits no longer (G1).
+            // The lock for one piece: a recovery waits no longer (G1).
             if file::lock(self.file.as_raw_fd(), Who::Server) != Ok(true) {
                 return Ok(Looked::NoServer);
             }

@@ -76,7 +76,7 @@ pub trait Folders {
     fn boot(&self) -> [u64; 2];
 }
 
-/// Whose mark `PG_VERSION` is.
+/// The ring whose mark `PG_VERSION` is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Marked {
     No,
@@ -93,7 +93,7 @@ fn mark_of(ring: u32) -> [u8; MARK_LEN] {
     mark[MARK[0].len() + 8..].copy_from_slice(MARK[1]);
     mark
 }
-/// Whose mark this text is.
+/// The ring whose mark this text is.
 pub fn marked_by(text: &[u8]) -> Marked {
     let number = text.strip_prefix(MARK[0]).and_then(|rest| rest.strip_suffix(MARK[1]));
     let value = |digits: &[u8]| {
@@ -109,7 +109,7 @@ fn replace<F: Folders>(folders: &F, name: &CStr, bytes: &[u8]) -> Result<(), i32
     folders.sync()
 }
 
-/// Whose mark the cluster has.
+/// The ring whose mark the cluster has.
 pub fn marked<F: Folders>(folders: &F) -> Result<Marked, i32> {
     let mut room = [0; 128];
     let n = folders.contents(VERSION, &mut room)?;

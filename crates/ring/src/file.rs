@@ -202,7 +202,7 @@ pub fn identity(fd: i32, born: bool) -> Result<(Identity, u64, u64), i32> {
     Ok((Identity { inode: s.stx_ino, birth }, s.stx_size, device_of(&s)))
 }
 
-/// Whose a ring is.
+/// A ring's owner.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Owner {
     /// The ring's own number, drawn when it was made, not 0: of all rings of a cluster.

@@ -42,7 +42,7 @@ const COST: usize = 1792;
 const ASKED: usize = 1856;
 /// Not 0: no entry is to come any more.
 const RETIRED: usize = 1920;
-/// Who frees entries by descriptors of segments.
+/// The process that frees entries by descriptors of segments.
 const DESTAGER: usize = 1984;
 
 /// Entries that one sync of a drain frees at most.
@@ -72,7 +72,7 @@ pub trait Files {
     fn since(&self) -> u64 {
         0
     }
-    /// Who the calling process is: not 0, and nobody else ever.
+    /// The calling process's number: not 0, and never another process's.
     fn myself(&self) -> u64;
     fn is_dead(&self, process: u64) -> bool;
     /// Lets others run for about so many nanoseconds.

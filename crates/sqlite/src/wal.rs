@@ -141,8 +141,8 @@ impl Entry {
 
 /// Reads SQLite's bytes from `offset`; what is not there is zero, and not counted. With the place of the last page.
 ///
-/// Recovery reads frames with their headers, also such as were never filled, which fail their checksum. Who reads a page alone has its frame from the WAL's index: if
-/// that frame is not there, that is told.
+/// Recovery reads frames with their headers, also such as were never filled, which fail their checksum. A
+/// reader of a page alone has its frame from the WAL's index: if that frame is not there, that is an error.
 pub fn read(pair: Pair<'_>, buf: &mut [u8], offset: u64) -> io::Result<(usize, Option<u64>)> {
     let Pair { wal: file, layout, .. } = pair;
     let (mut done, mut whole, mut count) = (0, true, 0);
@@ -164,7 +164,8 @@ pub fn read(pair: Pair<'_>, buf: &mut [u8], offset: u64) -> io::Result<(usize, O
                 place = Some(found);
                 if entry.away() {
                     let mut page = vec![0; layout.page() as usize];
-                    // Recovery reads a frame with its header, and may find it torn; who asks for the page alone counts on it.
+                    // Recovery reads a frame with its header, and may find it torn; a reader of the page
+                    // alone counts on it.
                     if pair.read(frame, &entry, &mut page)? == Side::Neither && done == 0 {
                         return Err(exchange::missing(frame, &entry));
                     }

@@ -125,7 +125,8 @@ impl Window {
     pub fn doubt(&mut self) {
         self.fence();
         if std::mem::take(&mut self.touched) && !self.unsynced {
-            // A page's first store after a sync changes the file's time. Who stores does so alone, so it was ours.
+            // A page's first store after a sync changes the file's time. A connection stores alone, so it was
+            // ours.
             self.remember();
         }
         if !mutated("window_believes_the_length") {

@@ -18,7 +18,7 @@ pub const TURNS: usize = 1 << 16;
 /// Digits of nine, or bytes, that something computed ahead may work on.
 const BRIEF: usize = 1 << 10;
 
-/// Who is charged for memory.
+/// The account that is charged for memory.
 pub trait Account {
     /// Charges so many bytes, until the call that took them is over; refused with 53200 at a limit.
     fn take(&self, bytes: usize) -> SqlResult<()>;

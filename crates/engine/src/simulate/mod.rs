@@ -421,7 +421,7 @@ fn open(
     Database::open_on(data, streams, ring, options, &|_| {})
 }
 
-/// What the ring of a marked database must answer to who comes without it.
+/// The SQLSTATE with which the opening of a marked database without its ring is refused.
 const REFUSED: &str = "55000";
 
 /// One life, on the world's first fiber.

@@ -57,7 +57,7 @@ pub fn index_name(table: u8, shape: u8) -> String {
     format!("t{table}_{shape}")
 }
 
-/// Which rows a statement asked for.
+/// The rows that a statement asked for.
 #[derive(Clone, Copy, Debug)]
 pub enum Asked {
     All,

@@ -152,7 +152,7 @@ pub struct Client {
     c: Connection,
     r: Random,
     synchronous: bool,
-    /// Of the open transaction.
+    /// What the open transaction has changed and seen.
     effects: Vec<Effect>,
     seen: Vec<Seen>,
     explicit: bool,

@@ -76,7 +76,7 @@ impl Form {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Node(pub(crate) *const AtomicU64);
-// SAFETY: a node is plain memory of its tree, accessed through atomics; who keeps a node keeps its tree.
+// SAFETY: a node is plain memory of its tree, accessed through atomics; a holder of a node keeps its tree.
 unsafe impl Send for Node {}
 // SAFETY: as above.
 unsafe impl Sync for Node {}

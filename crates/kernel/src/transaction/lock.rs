@@ -41,7 +41,7 @@ impl Session {
         (state.id == w0 & ID).then(|| state.clone())
     }
 
-    /// Waits for who owns a slot, or for it to become clear who does; false when it is to be skipped.
+    /// Waits for the owner of a slot, or until the owner is clear; false when the slot is to be skipped.
     fn wait_for_owner(&mut self, oid: Oid, w0: u64, wait: Wait, turn: &mut u32) -> Result<bool> {
         if let Some(owner) = (w0 & INSTALLING == 0).then(|| self.owner_of(oid, w0)).flatten()
             && matches!(owner.get(), Status::Active | Status::Preparing(_))

@@ -225,7 +225,8 @@ pub fn hold(path: &Path, log: &Log) -> ondol::Result<Held> {
     Ok(held)
 }
 
-/// Writes to standard output. Who reads it may have gone, and its disk may be full: an error, not a panic.
+/// Writes to standard output. Its reader may have gone, or its disk may be full: that is an error, not a
+/// panic.
 pub fn say(text: &str) -> Done {
     let mut out = std::io::stdout();
     out.write_all(text.as_bytes())

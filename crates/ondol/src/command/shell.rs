@@ -39,7 +39,8 @@ pub struct Args {
     log_folders: Vec<String>,
     #[command(flatten)]
     ring: Ring,
-    /// Open the database, if its ring is missing or not its own, with what its files hold: commits that only the ring holds are lost
+    /// Open the database with its files alone if its ring is missing or not its own; commits that only the
+    /// ring holds are lost
     #[arg(long, value_name = "yes", value_parser = ["yes"])]
     lose_acknowledged_commits: Option<String>,
     /// Bytes that the database may take in memory (K, M and G multiply by 1024)
@@ -125,7 +126,7 @@ pub fn run(args: Args) -> Done {
     done.and(closed)
 }
 
-/// Of the scripts, `None` is standard input.
+/// The scripts, in order; `None` is standard input.
 fn run_given(
     runner: &mut Runner,
     commands: Vec<String>,

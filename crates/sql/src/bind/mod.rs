@@ -93,7 +93,7 @@ pub struct Binder<'a> {
     notices: Vec<(&'static str, String)>,
     /// Whether the body of a function that is made must have a meaning now.
     check_bodies: bool,
-    /// Who knows foreign tables; in the body of a function nobody does.
+    /// The source of foreign tables; none in the body of a function.
     foreign: Option<&'a dyn Foreign>,
     is_foreign: bool,
     /// Looked at with each expression.

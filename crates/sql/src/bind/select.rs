@@ -13,7 +13,7 @@ use ondol_types::{SqlError, SqlResult, Type, Value, sqlstate};
 use std::collections::HashSet;
 
 impl<'a> Binder<'a> {
-    /// A query. Literals among its targets are left without a type, for who uses it may know better
+    /// A query. Literals among its targets are left without a type, since its user may know better
     /// ([`coerce::settle_targets`]).
     pub(super) fn select(&mut self, s: &'a SelectStmt) -> SqlResult<Query> {
         self.with_clause(s.with_clause.as_ref(), |b| {

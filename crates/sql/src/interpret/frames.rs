@@ -15,7 +15,7 @@ pub struct Frames {
     frames: Vec<Frame>,
     /// Of each frame, the address of its program (F2).
     programs: Vec<usize>,
-    /// Whose turn it is to be given away.
+    /// The next one to be given away.
     next: usize,
 }
 
