@@ -1,9 +1,10 @@
 //! What transactions feel of a checkpoint and of a long reader.
 //!
-//! - **K1** Durable updates on two threads, one at a time each; halves on a database on which checkpoints start by themselves one after the other, and on one
-//!   without any, alternate, and their p99 are compared within a round.
-//! - **K2** A reader holds one snapshot while others update: at its end it must find the sum that it found at its
-//!   start, and the memory of the database, taken twice a second, must stay bounded.
+//! - **K1** Durable updates on two threads, one at a time each; halves on a database on which checkpoints
+//!   start by themselves one after the other, and on one without any, alternate, and their p99 are compared
+//!   within a round.
+//! - **K2** A reader holds one snapshot while others update: at its end it must find the sum that it found at
+//!   its start, and the memory of the database, taken twice a second, must stay bounded.
 use ondol::{Database, Isolation};
 use ondol_bench::chart::{Bar, Chart};
 use ondol_bench::histogram::Histogram;

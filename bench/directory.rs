@@ -1,11 +1,12 @@
-//! The subscriber directory, side by side in one run: point reads by a unique key and durable updates of one row.
+//! The subscriber directory, side by side in one run: point reads by a unique key and durable updates of one
+//! row.
 //!
-//! - **D1** Keys are drawn before the clock runs, and every side reads every column of every row into a checksum
-//!   that must agree.
-//! - **D2** Reads: Ondol's registered Q1 and Q3 one at a time and in batches of 50, SQLite in memory with prepared
-//!   statements, LMDB's get, and a bare hash table, which is the limit.
-//! - **D3** Updates: one promise on one disk. An update counts once it is durable; the raw side writes one block
-//!   of 4 KiB and syncs it, into a file that was written with zeros before.
+//! - **D1** Keys are drawn before the clock runs, and every side reads every column of every row into a
+//!   checksum that must agree.
+//! - **D2** Reads: Ondol's registered Q1 and Q3 one at a time and in batches of 50, SQLite in memory with
+//!   prepared statements, LMDB's get, and a bare hash table, which is the limit.
+//! - **D3** Updates: one promise on one disk. An update counts once it is durable; the raw side writes one
+//!   block of 4 KiB and syncs it, into a file that was written with zeros before.
 use heed::types::{Bytes, U64};
 use heed::{Env, EnvFlags, EnvOpenOptions, IntegerComparator};
 use ondol::{Batch, Database, QueryId, Rows, Session, Token, ValueRef};
@@ -202,8 +203,8 @@ fn lmdb(path: &Path, rows: u64) -> Result<Lmdb> {
     std::fs::create_dir_all(path)?;
     let mut options = EnvOpenOptions::new();
     options.map_size(((rows * 2 * 200) as usize + (64 << 20)).next_multiple_of(1 << 20)).max_dbs(2);
-    // SAFETY: the folder was made just now for this environment alone, so that nobody else changes its file while
-    // it is mapped; without syncing a crash could damage it, and after a crash it is not used.
+    // SAFETY: the folder was made just now for this environment alone, so that nobody else changes its file
+    // while it is mapped; without syncing a crash could damage it, and after a crash it is not used.
     let env = unsafe {
         options.flags(EnvFlags::NO_SYNC | EnvFlags::NO_META_SYNC);
         options.open(path)?

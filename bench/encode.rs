@@ -1,4 +1,5 @@
-//! The Parquet library's encoder alone, on a table in Arrow's form: a bound for exports to Parquet. `bench/innodb` asks for it in its rounds.
+//! The Parquet library's encoder alone, on a table in Arrow's form: a bound for exports to Parquet.
+//! `bench/innodb` asks for it in its rounds.
 use ondol_bench::Result;
 use ondol_bench::encoder::Batches;
 use ondol_bench::rounds::timed;

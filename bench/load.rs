@@ -1,10 +1,11 @@
 //! Bulk load of the subscriber table from CSV: Ondol's COPY, the `.import` of SQLite's shell, DuckDB's COPY.
 //!
-//! - **L1** All read the same file into an empty table without indexes; the file was read once before, so that it
-//!   is in the page cache for everyone. The clock runs until what each side promises by default is kept.
+//! - **L1** All read the same file into an empty table without indexes; the file was read once before, so
+//!   that it is in the page cache for everyone. The clock runs until what each side promises by default is
+//!   kept.
 //! - **L2** Afterwards each side must have all rows and the same sums over its columns.
-//! - **L3** SQLite's shell (`sqlite3`) and DuckDB (the Python package `duckdb`) are programs of others: who is absent is named
-//!   and left out.
+//! - **L3** SQLite's shell (`sqlite3`) and DuckDB (the Python package `duckdb`) are programs of others: who
+//!   is absent is named and left out.
 use ondol::{OpenOptions, Output};
 use ondol_bench::customers::{Csv, Customer, TABLE};
 use ondol_bench::options::Common;
@@ -29,8 +30,8 @@ pub struct Args {
     python: String,
 }
 
-/// Sums over the columns: of the numbers (large ones modulo a prime, so that no side's sum overflows), and of the texts'
-/// lengths.
+/// Sums over the columns: of the numbers (large ones modulo a prime, so that no side's sum overflows), and of
+/// the texts' lengths.
 type Sums = Vec<i64>;
 
 const SUMS: &str = "SELECT count(*), sum(service_mgmt_num % 1000003), sum(service_num), sum(registration_num % 1000003), \

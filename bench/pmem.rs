@@ -1,4 +1,5 @@
-//! SQLite on persistent memory: TPC-C by the driver of `tpcc`, with rollback journal and WAL, on four ways to the same memory.
+//! SQLite on persistent memory: TPC-C by the driver of `tpcc`, with rollback journal and WAL, on four ways to
+//! the same memory.
 //!
 //! | side | files | reached |
 //! | --- | --- | --- |
@@ -8,7 +9,8 @@
 //! | vanilla | in the folder `--block` | system calls, a file system without DAX on a block device of memory |
 //! | bound | none | SQLite's own VFS `memdb` and a journal in memory: pages are copied, nothing is kept; what no medium can beat |
 //!
-//! The sides of one folder share its database, and change its journal mode in turn; the twelve consistency conditions are checked at the end.
+//! The sides of one folder share its database, and change its journal mode in turn; the twelve consistency
+//! conditions are checked at the end.
 use ondol::TempFolder;
 use ondol_bench::options::Common;
 use ondol_bench::report::Report;
@@ -25,7 +27,8 @@ use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// TPC-C on SQLite on persistent memory: ondol=pmem, mapped files flushed at every write, tmpfs, a block device
+/// TPC-C on SQLite on persistent memory: ondol=pmem, mapped files flushed at every write, tmpfs, a block
+/// device
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]

@@ -1,9 +1,9 @@
-//! Restart: a checkpointed subscriber table and logged updates after it; how long images, log and indexes take, each
-//! against the least it could take.
+//! Restart: a checkpointed subscriber table and logged updates after it; how long images, log and indexes
+//! take, each against the least it could take.
 //!
 //! - **E1** Before the clock runs, the database's files are dropped from the page cache (synced, then
-//!   `posix_fadvise`), so that reading them is part of it; the time to read the same bytes is measured in the same round, just as
-//!   cold.
+//!   `posix_fadvise`), so that reading them is part of it; the time to read the same bytes is measured in the
+//!   same round, just as cold.
 //! - **E2** The indexes are also built on the live database, with the same statements.
 //! - **E3** After each restart every counter must be what the logged updates made of it.
 use ondol::{Database, Opening, Rows, Token, ValueRef};

@@ -1,8 +1,10 @@
 //! What a commit costs with the log on files, on a ring, and without waiting.
 //!
-//! - **R1** Three databases on one disk, each with the same table: one that logs to files, one whose log is on a ring in `--memory` as well, and one whose
-//!   commits are asynchronous. Sessions update rows at random, one commit at a time each; no checkpoint runs.
-//! - **R2** Where the ring's memory is not persistent it is named as emulated: it shows the speed, and survives no power failure.
+//! - **R1** Three databases on one disk, each with the same table: one that logs to files, one whose log is
+//!   on a ring in `--memory` as well, and one whose commits are asynchronous. Sessions update rows at random,
+//!   one commit at a time each; no checkpoint runs.
+//! - **R2** Where the ring's memory is not persistent it is named as emulated: it shows the speed, and
+//!   survives no power failure.
 use ondol::{Database, LogRing, LogRingPromise, OpenOptions, TempFolder};
 use ondol_bench::histogram::Histogram;
 use ondol_bench::machine::cpu_seconds;

@@ -1,10 +1,15 @@
-//! Whole tables out of the engine: COPY to CSV and to Parquet, and aggregates of a full scan, on TPC-H's lineitem.
+//! Whole tables out of the engine: COPY to CSV and to Parquet, and aggregates of a full scan, on TPC-H's
+//! lineitem.
 //!
-//! - **F1** All sides have the same rows, loaded from one CSV in one order, and hold them in memory or in the page cache: each has read them once before the rounds.
-//! - **F2** Before the rounds what all sides write as CSV is compared with what was loaded, line by line in any order, Parquet is read back by the others, and the aggregates
-//!   agree. In the rounds the numbers of rows, or the aggregates, must.
-//! - **F3** What is written goes to files in `--memory`, so that no disk is measured, and is removed outside of what is timed.
-//! - **F4** DuckDB (the Python package `duckdb`) and PostgreSQL are programs of others: who is absent is named and left out. DuckDB copies its own table.
+//! - **F1** All sides have the same rows, loaded from one CSV in one order, and hold them in memory or in the
+//!   page cache: each has read them once before the rounds.
+//! - **F2** Before the rounds what all sides write as CSV is compared with what was loaded, line by line in
+//!   any order, Parquet is read back by the others, and the aggregates agree. In the rounds the numbers of
+//!   rows, or the aggregates, must.
+//! - **F3** What is written goes to files in `--memory`, so that no disk is measured, and is removed outside
+//!   of what is timed.
+//! - **F4** DuckDB (the Python package `duckdb`) and PostgreSQL are programs of others: who is absent is
+//!   named and left out. DuckDB copies its own table.
 use ondol::{Database, OpenOptions, Session, TempFolder};
 use ondol_bench::cluster::{self, Cluster};
 use ondol_bench::encoder::Batches;
@@ -26,7 +31,8 @@ use std::time::Instant;
 pub struct Args {
     #[command(flatten)]
     common: Common,
-    /// TPC-H's lineitem, fields that end in |; without it, rows of its shape are made. Of it --rows are the first that many
+    /// TPC-H's lineitem, fields that end in |; without it, rows of its shape are made. Of it --rows are the
+    /// first that many
     #[arg(long, value_name = "FILE")]
     tbl: Option<PathBuf>,
     /// Workers (max_parallel_workers_per_gather), by commas; none is a side always
@@ -219,7 +225,8 @@ fn same(what: &str, found: &Lines, wanted: &Lines) -> Result<()> {
     }
 }
 
-/// F2: that a file has the very lines of another, in whatever order: PostgreSQL puts short rows where longer ones found no room.
+/// F2: that a file has the very lines of another, in whatever order: PostgreSQL puts short rows where longer
+/// ones found no room.
 fn same_lines(who: &str, found: &Path, wanted: &Path) -> Result<()> {
     let sums = |path: &Path| -> Result<(u64, u64, u64)> {
         let (mut file, mut line) = (BufReader::with_capacity(1 << 20, File::open(path)?), Vec::new());

@@ -1,11 +1,14 @@
-//! TPC-C by one driver on several back ends, side by side: `ondol_bench::tpcc` has the transactions, this file the rounds.
+//! TPC-C by one driver on several back ends, side by side: `ondol_bench::tpcc` has the transactions, this
+//! file the rounds.
 //!
-//! - **C1** The sides alternate on databases that are populated once; the twelve consistency conditions are checked on
-//!   each after the rounds, and a broken one fails the bench.
+//! - **C1** The sides alternate on databases that are populated once; the twelve consistency conditions are
+//!   checked on each after the rounds, and a broken one fails the bench.
 //! - **C2** `--compare`: the same seed on one thread must leave the same content on Ondol and on SQLite.
-//! - **C3** `--crash N`: N times a child process runs the load and tells each New-Order that was acknowledged as durable; it is
-//!   killed in mid-flight, and after recovery the conditions must hold and every acknowledged order be there whole.
-//! - **C4** `--stage` does one of populating, running and checking on a PostgreSQL server, whose tables stay: another bench alternates servers.
+//! - **C3** `--crash N`: N times a child process runs the load and tells each New-Order that was acknowledged
+//!   as durable; it is killed in mid-flight, and after recovery the conditions must hold and every
+//!   acknowledged order be there whole.
+//! - **C4** `--stage` does one of populating, running and checking on a PostgreSQL server, whose tables stay:
+//!   another bench alternates servers.
 use ondol::{Database, Isolation};
 use ondol_bench::options::Common;
 use ondol_bench::report::{Report, number};
@@ -36,13 +39,15 @@ pub struct Args {
     warehouses: i64,
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=256))]
     threads: u64,
-    /// Which sides, by commas: ondol-durable, ondol-in-flight, ondol-async, sqlite-full, sqlite-normal, postgres
+    /// Which sides, by commas: ondol-durable, ondol-in-flight, ondol-async, sqlite-full, sqlite-normal,
+    /// postgres
     #[arg(long, value_delimiter = ',')]
     sides: Vec<Kind>,
     /// Commits that a thread of ondol-in-flight leaves open
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..))]
     in_flight: u64,
-    /// Ondol's and PostgreSQL's isolation level: the standard asks for one without phantoms, which TPC-C gets from a snapshot
+    /// Ondol's and PostgreSQL's isolation level: the standard asks for one without phantoms, which TPC-C gets
+    /// from a snapshot
     #[arg(long, default_value = "repeatable-read", value_parser = ["read-committed", "repeatable-read", "serializable"])]
     isolation: String,
     /// VFS of SQLite

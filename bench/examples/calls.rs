@@ -1,5 +1,6 @@
-//! A fixed number of calls of each kind on the subscriber table, and of TPC-C's New-Order, for a profiler that counts instructions: each kind in a
-//! function whose name begins with `counted_`. `bench/instructions` runs it and divides. What is drawn follows from fixed seeds, and one thread calls.
+//! A fixed number of calls of each kind on the subscriber table, and of TPC-C's New-Order, for a profiler
+//! that counts instructions: each kind in a function whose name begins with `counted_`. `bench/instructions`
+//! runs it and divides. What is drawn follows from fixed seeds, and one thread calls.
 use ondol::{Batch, Database, Isolation, OpenOptions, QueryId, Result, Rows, Session, ValueRef};
 use ondol_bench::tpcc::Scale;
 use ondol_bench::tpcc::backend::{Backend, Commit, Failure, Link};

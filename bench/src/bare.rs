@@ -1,9 +1,11 @@
-//! A bare hash table: what a point read costs when there is nothing but memory. It is the limit that an engine is
-//! measured against.
+//! A bare hash table: what a point read costs when there is nothing but memory. It is the limit that an
+//! engine is measured against.
 //!
 //! - **B1** Open addressing over a power of two, at most half full; an entry is a key and the row's number.
-//! - **B2** Rows lie in an array of 72 bytes each: the 71 raw bytes, and one that keeps them aligned to words.
-//! - **B3** Both lie on huge pages where the system gives them, as the engine's memory does: otherwise the limit would be that of the TLB.
+//! - **B2** Rows lie in an array of 72 bytes each: the 71 raw bytes, and one that keeps them aligned to
+//!   words.
+//! - **B3** Both lie on huge pages where the system gives them, as the engine's memory does: otherwise the
+//!   limit would be that of the TLB.
 #![allow(unsafe_code)] // A prefetch instruction and advice about memory, which have no safe form.
 use crate::customers::{Customer, RAW_BYTES};
 use crate::random::mix;

@@ -1,4 +1,5 @@
-//! Charts as SVG: horizontal bars with quartiles, and lines over time. Plain shapes, so that any viewer shows them.
+//! Charts as SVG: horizontal bars with quartiles, and lines over time. Plain shapes, so that any viewer shows
+//! them.
 use crate::report::number;
 use crate::rounds::Quartiles;
 use std::fmt::Write;

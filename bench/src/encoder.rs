@@ -1,5 +1,6 @@
-//! The Parquet library's encoder alone: what writing a table's batches takes one thread where nothing has to be read or converted first. It is the bound for what
-//! exports to Parquet, with the settings that Ondol gives the library.
+//! The Parquet library's encoder alone: what writing a table's batches takes one thread where nothing has to
+//! be read or converted first. It is the bound for what exports to Parquet, with the settings that Ondol
+//! gives the library.
 use crate::Result;
 use arrow_array::RecordBatch;
 use arrow_ipc::reader::FileReader;
@@ -13,7 +14,8 @@ use std::fs::File;
 use std::io::{BufReader, Write};
 use std::path::Path;
 
-/// Rows of the batches that it is given, where the reader has a choice: more do not make it quicker, many fewer make it slower.
+/// Rows of the batches that it is given, where the reader has a choice: more do not make it quicker, many
+/// fewer make it slower.
 const ROWS: usize = 1 << 17;
 
 /// A table in memory.

@@ -1,8 +1,9 @@
-//! What the benches share. It stands outside the house: it sees the database through its public API alone, and
-//! links what it is compared with.
+//! What the benches share. It stands outside the house: it sees the database through its public API alone,
+//! and links what it is compared with.
 //!
-//! Owns: alternating rounds, judging, reports, the machine's description, the subscriber table, TPC-H's lineitem, the TPC-C driver, servers of others that a run starts.
-//! Must not know: anything of Ondol that `ondol` does not export.
+//! Owns: alternating rounds, judging, reports, the machine's description, the subscriber table, TPC-H's
+//! lineitem, the TPC-C driver, servers of others that a run starts. Must not know: anything of Ondol that
+//! `ondol` does not export.
 #![deny(unsafe_code)]
 
 pub mod bare;

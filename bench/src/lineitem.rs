@@ -1,11 +1,13 @@
-//! TPC-H's lineitem as CSV: converted from the file that TPC-H's generators write, or made, row `i` being a function of `i` alone and of the same shape.
+//! TPC-H's lineitem as CSV: converted from the file that TPC-H's generators write, or made, row `i` being a
+//! function of `i` alone and of the same shape.
 use crate::random::mix;
 use crate::{Error, Result};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, Write};
 use std::path::Path;
 
-/// For every side. Texts of a fixed length are varchar, so that all sides write the same bytes: they differ in what becomes of the blanks behind a char(n).
+/// For every side. Texts of a fixed length are varchar, so that all sides write the same bytes: they differ
+/// in what becomes of the blanks behind a char(n).
 pub const TABLE: &str = "CREATE TABLE lineitem (l_orderkey bigint NOT NULL, l_partkey integer NOT NULL, l_suppkey integer NOT NULL, l_linenumber integer NOT NULL,
     l_quantity numeric(15, 2) NOT NULL, l_extendedprice numeric(15, 2) NOT NULL, l_discount numeric(15, 2) NOT NULL, l_tax numeric(15, 2) NOT NULL,
     l_returnflag varchar(1) NOT NULL, l_linestatus varchar(1) NOT NULL, l_shipdate date NOT NULL, l_commitdate date NOT NULL, l_receiptdate date NOT NULL,

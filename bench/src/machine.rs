@@ -1,8 +1,8 @@
 //! The machine that a figure belongs to, and whether it was left in peace meanwhile.
 //!
 //! - **M1** "A core" is a CPU second of all threads of this process, as the kernel counts it.
-//! - **M2** A run is called quiet only if the load average was low when it began and other processes took little CPU
-//!   time while it ran; otherwise the report says that its figures are not to be quoted.
+//! - **M2** A run is called quiet only if the load average was low when it began and other processes took
+//!   little CPU time while it ran; otherwise the report says that its figures are not to be quoted.
 use rustix::time::{ClockId, clock_gettime};
 use std::fs;
 use std::path::Path;
@@ -19,8 +19,8 @@ pub fn cpu_seconds() -> f64 {
     t.tv_sec as f64 + t.tv_nsec as f64 / 1e9
 }
 
-/// The numbers of a process's line in /proc from the CPU seconds on: its own (user, system), and those of its children that ended and were waited for. With fewer
-/// it is gone.
+/// The numbers of a process's line in /proc from the CPU seconds on: its own (user, system), and those of its
+/// children that ended and were waited for. With fewer it is gone.
 fn ticks(process: &str) -> Vec<f64> {
     let text = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     // After the name in brackets come the state and ten numbers; a tick is a hundredth of a second on Linux.
@@ -116,8 +116,8 @@ impl Machine {
         ]
     }
 
-    /// M2: what disturbed the run, or nothing. Child processes of the run count as others: `children_s` is what
-    /// they took.
+    /// M2: what disturbed the run, or nothing. Child processes of the run count as others: `children_s` is
+    /// what they took.
     pub fn disturbed(&self, children_s: f64) -> Option<String> {
         let seconds = self.start.elapsed().as_secs_f64().max(0.001);
         let others = (busy_seconds() - self.busy) - (cpu_seconds() - self.cpu) - children_s;

@@ -1,11 +1,14 @@
-//! SQLite/MM: what the paper on SQLite and persistent memory compares itself with. A VFS named "mm" whose files are mapped, and whose
-//! writes are copied, flushed from the cache and fenced one by one, so that a sync has nothing left to do.
+//! SQLite/MM: what the paper on SQLite and persistent memory compares itself with. A VFS named "mm" whose
+//! files are mapped, and whose writes are copied, flushed from the cache and fenced one by one, so that a
+//! sync has nothing left to do.
 //!
 //! It stands over SQLite's `unix` VFS, which keeps names, locks and shared memory, and is for measuring only:
 //!
-//! - **M1** Journals and WALs are allocated ahead, a chunk at a time, and cut to their length when they are closed.
+//! - **M1** Journals and WALs are allocated ahead, a chunk at a time, and cut to their length when they are
+//!   closed.
 //! - **M2** A database has one connection at a time: another's growth is seen, its shortening is not.
-//! - **M3** The descriptor of a database is never closed, since that would give up the process's locks of the file.
+//! - **M3** The descriptor of a database is never closed, since that would give up the process's locks of the
+//!   file.
 #![allow(unsafe_code)] // SQLite's interface for extensions, and mapped memory.
 use crate::{Error, Result};
 use rusqlite::ffi::{

@@ -61,8 +61,8 @@ pub fn build_indexes(session: &mut Session) -> Result<()> {
     Ok(())
 }
 
-/// One thread's updates of rows at random until told to stop, and how long each took: durable one by one or, asynchronous, not more than some thousand
-/// ahead of the disk. What is open at the end is waited for.
+/// One thread's updates of rows at random until told to stop, and how long each took: durable one by one or,
+/// asynchronous, not more than some thousand ahead of the disk. What is open at the end is waited for.
 pub fn updates(db: &Database, rows: u64, durable: bool, stop: &AtomicBool) -> Result<Histogram> {
     /// Counters of all updates, a new value each time; the first is the thread's seed.
     static NEXT: AtomicI64 = AtomicI64::new(1);

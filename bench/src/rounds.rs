@@ -1,9 +1,10 @@
 //! Alternating rounds of several sides, and what may be concluded from them.
 //!
-//! - **R1** In each round every side runs once, in an order by chance that is the same in each run: none always comes first, or behind the same other one.
+//! - **R1** In each round every side runs once, in an order by chance that is the same in each run: none
+//!   always comes first, or behind the same other one.
 //! - **R2** Sides that read the same keys must find the same checksum in each round, or the bench fails.
-//! - **R3** A ratio is formed within a round, then its median and quartiles over the rounds. An aim is reached or missed only
-//!   when both quartiles agree; otherwise it is undecided.
+//! - **R3** A ratio is formed within a round, then its median and quartiles over the rounds. An aim is
+//!   reached or missed only when both quartiles agree; otherwise it is undecided.
 use crate::chart::{Bar, Chart};
 use crate::machine::cpu_seconds;
 use crate::random::Random;

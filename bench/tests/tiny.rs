@@ -1,6 +1,6 @@
 //! Every bench is run with next to nothing, so that none of them rots. What they check (checksums that must
-//! agree, consistency conditions, acknowledged orders after a SIGKILL, equal content on two databases) is checked here
-//! too.
+//! agree, consistency conditions, acknowledged orders after a SIGKILL, equal content on two databases) is
+//! checked here too.
 use std::process::Command;
 
 fn tiny(bench: &str, further: &[&str], says: &[&str]) {

@@ -114,11 +114,11 @@ pub enum Commit {
 /// One connection with its prepared statements.
 pub trait Link {
     fn begin(&mut self, read_only: bool) -> Tried<()>;
-    /// Runs statement `q` of [`super::schema::statements`]; its rows replace those in `out`. Gives the number of rows given or
-    /// changed.
+    /// Runs statement `q` of [`super::schema::statements`]; its rows replace those in `out`. Gives the number
+    /// of rows given or changed.
     fn call(&mut self, q: usize, params: &[Val<'_>], out: &mut RowSet) -> Tried<u64>;
-    /// The same once for each set of `width` parameters; every call must give or change one row, or `Ok(false)` says
-    /// that one did not. `out` has the rows in the order of the calls.
+    /// The same once for each set of `width` parameters; every call must give or change one row, or
+    /// `Ok(false)` says that one did not. `out` has the rows in the order of the calls.
     fn call_each(&mut self, q: usize, params: &[Val<'_>], width: usize, out: &mut RowSet) -> Tried<bool>;
     fn commit(&mut self) -> Tried<Commit>;
     fn rollback(&mut self);
@@ -154,7 +154,8 @@ pub fn decimal(n: i64, scale: u16, out: &mut String) {
     };
 }
 
-/// A timestamp's text: microseconds since 2000 in the Gregorian calendar (the days-to-civil algorithm of Howard Hinnant).
+/// A timestamp's text: microseconds since 2000 in the Gregorian calendar (the days-to-civil algorithm of
+/// Howard Hinnant).
 pub fn timestamp(us: i64, out: &mut String) {
     let (days, rest) = (us.div_euclid(86_400_000_000), us.rem_euclid(86_400_000_000));
     // Days since March 1 of year 0.

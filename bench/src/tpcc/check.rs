@@ -1,7 +1,8 @@
-//! Whether the database is what it must be: the twelve consistency conditions (3.3.2), and checksums of all tables.
+//! Whether the database is what it must be: the twelve consistency conditions (3.3.2), and checksums of all
+//! tables.
 //!
-//! The conditions are computed here from plain reads of all tables, so that nothing rests on the aggregates of the database
-//! that is checked.
+//! The conditions are computed here from plain reads of all tables, so that nothing rests on the aggregates
+//! of the database that is checked.
 use super::backend::{Backend, RowSet, Val};
 use super::schema::tables;
 use super::transactions::Ordered;

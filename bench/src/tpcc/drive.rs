@@ -23,8 +23,8 @@ pub struct Plan {
     pub threads: usize,
     pub seed: u64,
     pub end: End,
-    /// Commits that a thread leaves open before it waits for the oldest of them; commits that back ends acknowledge
-    /// at once never wait.
+    /// Commits that a thread leaves open before it waits for the oldest of them; commits that back ends
+    /// acknowledge at once never wait.
     pub depth: usize,
     /// Whether a commit counts, and its time ends, when it is durable. Else when it returns.
     pub durable: bool,
@@ -33,8 +33,8 @@ pub struct Plan {
 #[derive(Clone, Copy)]
 pub enum End {
     After(Duration),
-    /// So many transactions on each thread, with a clock that counts: the outcome is a function of the seed if there
-    /// is one thread.
+    /// So many transactions on each thread, with a clock that counts: the outcome is a function of the seed
+    /// if there is one thread.
     Transactions(u64),
 }
 

@@ -1,5 +1,5 @@
-//! The TPC-C driver on Ondol: every statement a registered query, called by its ID; the lines of an order go as
-//! batches; money is NUMERIC.
+//! The TPC-C driver on Ondol: every statement a registered query, called by its ID; the lines of an order go
+//! as batches; money is NUMERIC.
 use super::backend::{Backend, Commit, CopyText, Failure, Link, RowSet, Source, Tried, Val};
 use super::schema::{INDEXES, Kind, Statement, Table, statements, tables};
 use crate::{Error, Result, ours};

@@ -1,5 +1,5 @@
-//! The TPC-C driver on SQLite: statements prepared once for each connection, money as integers of cents, which is
-//! SQLite's quickest exact form.
+//! The TPC-C driver on SQLite: statements prepared once for each connection, money as integers of cents,
+//! which is SQLite's quickest exact form.
 use super::backend::{Backend, Commit, Failure, Link, RowSet, Source, Tried, Val};
 use super::schema::{INDEXES, Kind, Table, statements, tables};
 use crate::{Error, Result};
@@ -57,7 +57,8 @@ fn numbered(sql: &str) -> String {
     sql.replace('$', "?")
 }
 
-/// Small rows lie in the tree of their key; the large ones have trees by row number, as SQLite's manual advises.
+/// Small rows lie in the tree of their key; the large ones have trees by row number, as SQLite's manual
+/// advises.
 const CLUSTERED: [&str; 4] = ["district", "new_order", "orders", "order_line"];
 
 impl Backend for Sqlite {

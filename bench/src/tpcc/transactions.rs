@@ -154,7 +154,8 @@ impl Terminal {
                     last.item = unused_item(scale);
                 }
                 let all_local = lines.iter().all(|l| l.supply == w);
-                // Stock is locked in one order by all, so that New-Orders do not wait for each other in a circle.
+                // Stock is locked in one order by all, so that New-Orders do not wait for each other in a
+                // circle.
                 lines.sort_by_key(|l| (l.item == unused_item(scale), l.supply, l.item));
                 Input::NewOrder { w, d, c, lines, all_local, now }
             }

@@ -1,5 +1,5 @@
-//! Plain text, known quickly: the standard library's check for UTF-8 begins with single bytes unless a text happens to lie on a
-//! word's boundary.
+//! Plain text, known quickly: the standard library's check for UTF-8 begins with single bytes unless a text
+//! happens to lie on a word's boundary.
 
 /// The bits that no byte of ASCII has.
 const HIGH: u64 = 0x8080_8080_8080_8080;

@@ -11,8 +11,8 @@
 //! - **C4** `crc32c(a) = raw(a) XOR of_zeros(len(a))`.
 //!
 //! Appending n zero bytes multiplies the remainder, a polynomial over GF(2), by x^(8n) modulo the Castagnoli
-//! polynomial. n is taken apart into bytes, each of which names a power in a table; a carry-less multiplication
-//! and one CRC instruction multiply and reduce where the processor has them.
+//! polynomial. n is taken apart into bytes, each of which names a power in a table; a carry-less
+//! multiplication and one CRC instruction multiply and reduce where the processor has them.
 //!
 //! Sources: RFC 3720 appendix B.4 (the polynomial and its test vectors); Kadatch and Jenkins, "Everything we
 //! know about CRC but afraid to forget" (shifting and combining).

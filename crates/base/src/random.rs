@@ -8,8 +8,8 @@ thread_local! {
     static GENERATOR: RefCell<sim::Random> = RefCell::new(seeded());
 }
 
-/// The standard library takes the keys of its hash maps from the operating system, and varies them at each use;
-/// time and an address tell processes apart where it has no entropy to give.
+/// The standard library takes the keys of its hash maps from the operating system, and varies them at each
+/// use; time and an address tell processes apart where it has no entropy to give.
 fn seeded() -> sim::Random {
     let mut h = std::collections::hash_map::RandomState::new().build_hasher();
     h.write_i64(crate::clock::wall_us());

@@ -1,7 +1,7 @@
 //! A reserved range of addresses, backed by memory only where it is touched.
 //!
-//! - **R1** `base .. base + len` is one private anonymous mapping from the making to the drop. Where it is long
-//!   enough, `base` is aligned to 2 MiB, so that huge pages fit.
+//! - **R1** `base .. base + len` is one private anonymous mapping from the making to the drop. Where it is
+//!   long enough, `base` is aligned to 2 MiB, so that huge pages fit.
 //! - **R2** Bytes read as zero until written, and again once discarded.
 use std::io;
 
@@ -95,7 +95,8 @@ impl Reserve {
         let from = offset.next_multiple_of(PAGE).min(end);
         let to = (end & !(PAGE - 1)).max(from);
         // SAFETY: all within our own mapping (R1), and the caller vouches for the content. Only whole pages
-        // can be given back; the ends, and pages that the kernel will not take (locked ones), are zeroed (R2).
+        // can be given back; the ends, and pages that the kernel will not take (locked ones), are zeroed
+        // (R2).
         unsafe {
             if to > from && libc::madvise(self.base.add(from).cast(), to - from, libc::MADV_DONTNEED) != 0 {
                 std::ptr::write_bytes(self.base.add(from), 0, to - from);

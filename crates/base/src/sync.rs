@@ -2,11 +2,13 @@
 //! point of one deterministic scheduler; otherwise it is the standard library's.
 //!
 //! - **K1** Nothing is poisoned: a panic while a lock is held leaves the value as it was then.
-//! - **K2** Releasing is not a scheduling point, so that a guard may be dropped while a thread unwinds; taking is.
-//! - **K3** Between a fiber's release of the mutex and its wait for a condition variable no other fiber runs, so
-//!   that no notification is lost.
+//! - **K2** Releasing is not a scheduling point, so that a guard may be dropped while a thread unwinds;
+//!   taking is.
+//! - **K3** Between a fiber's release of the mutex and its wait for a condition variable no other fiber runs,
+//!   so that no notification is lost.
 //!
-//! Production code pays one relaxed load and a branch that is predicted for the question whether it is simulated.
+//! Production code pays one relaxed load and a branch that is predicted for the question whether it is
+//! simulated.
 use crate::sim;
 use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
@@ -64,8 +66,9 @@ fn address<T: ?Sized>(of: &T) -> usize {
     std::ptr::from_ref(of).cast::<()>() as usize
 }
 
-/// Lets one thread of the process at a time run something, also where the threads belong to different simulated worlds, or to
-/// none: for foreign code that minds. What runs must not reach a scheduling point, since other worlds would wait for this one.
+/// Lets one thread of the process at a time run something, also where the threads belong to different
+/// simulated worlds, or to none: for foreign code that minds. What runs must not reach a scheduling point,
+/// since other worlds would wait for this one.
 pub struct OneAtATime(std::sync::Mutex<()>);
 impl OneAtATime {
     #[expect(clippy::new_without_default, reason = "it stands in statics only")]

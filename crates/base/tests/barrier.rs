@@ -2,11 +2,12 @@
 //! in all interleavings on processors with store buffers: as they are nothing bad is found, and each
 //! known-wrong variant is found out.
 //!
-//! The machine: a store goes into its processor's buffer and from there to memory at any later time; a load looks into the own
-//! buffer first. Buffers keep the order of stores, or, in the weaker machine, only that of stores to one word and of a
-//! releasing store behind everything before it. Loads are done in order, which acquiring ones ask for. Counting (an
-//! atomic addition) and a full fence wait until the own buffer is empty. The heavy side of a barrier empties every other
-//! processor's buffer, each at a time of its own between the call and the return.
+//! The machine: a store goes into its processor's buffer and from there to memory at any later time; a load
+//! looks into the own buffer first. Buffers keep the order of stores, or, in the weaker machine, only that of
+//! stores to one word and of a releasing store behind everything before it. Loads are done in order, which
+//! acquiring ones ask for. Counting (an atomic addition) and a full fence wait until the own buffer is empty.
+//! The heavy side of a barrier empties every other processor's buffer, each at a time of its own between the
+//! call and the return.
 use Op::*;
 use std::collections::HashSet;
 
@@ -228,8 +229,8 @@ fn reader(light: Fence) -> impl Fn(usize, &Registers) -> Op {
     }
 }
 
-/// Unlinks the cell, ends the epoch, and frees the cell once the last scan's outcome is past that epoch: scans itself, or leaves
-/// that to another.
+/// Unlinks the cell, ends the epoch, and frees the cell once the last scan's outcome is past that epoch:
+/// scans itself, or leaves that to another.
 fn writer(heavy: Fence, scans: bool, ends_epoch_first: bool) -> impl Fn(usize, &Registers) -> Op {
     move |at, r| match at {
         0 if ends_epoch_first => Count(0, EPOCH),

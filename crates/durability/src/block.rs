@@ -9,11 +9,13 @@
 //!  40 file number   8    80 closed           8   128 participants: stream << 48 | position, 8 each
 //!                        88 durable round    8       payload, then padding to the next 4 KiB
 //! ```
-//! - **B1** A block begins and ends on 4 KiB, and is written once: no later write touches a page of it while it counts.
-//! - **B2** A block names its database, stream, incarnation, file and offset. What a recycled file still holds
-//!   names another file, and what was copied elsewhere names another place, so neither is ever taken for live.
-//! - **B3** `durable round` is the newest round that was durable when the block was sealed: the block is a witness
-//!   that all rounds up to it were acknowledged.
+//! - **B1** A block begins and ends on 4 KiB, and is written once: no later write touches a page of it while
+//!   it counts.
+//! - **B2** A block names its database, stream, incarnation, file and offset. What a recycled file still
+//!   holds names another file, and what was copied elsewhere names another place, so neither is ever taken
+//!   for live.
+//! - **B3** `durable round` is the newest round that was durable when the block was sealed: the block is a
+//!   witness that all rounds up to it were acknowledged.
 //! - **B4** Positions count a stream's blocks, without gaps within an incarnation.
 use crate::CommitTs;
 use ondol_base::crc::crc32c;
@@ -128,8 +130,8 @@ fn u64_at(b: &[u8], at: usize) -> u64 {
     b.get(at..at + 8).and_then(|s| s.try_into().ok()).map_or(0, u64::from_le_bytes)
 }
 
-/// The header at the start of `bytes`, which must reach to [`ALIGN`], and its payload's checksum; or what else stands
-/// there.
+/// The header at the start of `bytes`, which must reach to [`ALIGN`], and its payload's checksum; or what
+/// else stands there.
 pub(crate) fn header(bytes: &[u8]) -> Result<(Box<Header>, u32), Found> {
     if bytes.len() < ALIGN || u64_at(bytes, 0) != MAGIC {
         return Err(Found::Nothing);

@@ -1,24 +1,28 @@
 //! Checkpoint (protocol/P4): images of the pages changed since the last one, as of a commit T, in a new file;
 //! then the manifest; then the log before it is given up.
 //!
-//! - **K1** T is `durable_ts` after a flush: `closed - 1` of a durable round, so every round up to T's is durable
-//!   before anything is written, and a crash never leaves an image of a commit that recovery does not have.
-//! - **K2** T is final only after `settle(T)`: all commits up to T are installed, and pages name their last commit.
-//! - **K3** Which pages to write is asked by timestamp ("last commit later than the previous T"), and nothing is
-//!   cleared. A page changed while it is copied has a last commit later than T, so the next checkpoint, which asks
-//!   for pages later than T, takes it again. That is what clearing a dirty flag before copying, and setting it
-//!   again, would achieve, without the flag.
-//! - **K4** The segment table is read after T was chosen, so it may hold segments that T does not need, and may
-//!   lack segments that were dropped meanwhile. All rounds up to the reading are made durable before the
-//!   manifest is published, so that a drop which the table shows is never undone by a crash. And the log is kept
-//!   from the round that was open when the tables were read, since it may hold system records that they lack.
-//! - **K5** Order: file synced, its name synced, manifest in both copies, and only then is anything given up: log
-//!   files, older checkpoint files, slots of dropped segments.
-//! - **K6** Images of increments stand beside the base. Memory holds all pages, so when increments have outgrown
-//!   the base a new full file is written from memory, without reading the old; nothing is merged in place.
+//! - **K1** T is `durable_ts` after a flush: `closed - 1` of a durable round, so every round up to T's is
+//!   durable before anything is written, and a crash never leaves an image of a commit that recovery does not
+//!   have.
+//! - **K2** T is final only after `settle(T)`: all commits up to T are installed, and pages name their last
+//!   commit.
+//! - **K3** Which pages to write is asked by timestamp ("last commit later than the previous T"), and nothing
+//!   is cleared. A page changed while it is copied has a last commit later than T, so the next checkpoint,
+//!   which asks for pages later than T, takes it again. That is what clearing a dirty flag before copying,
+//!   and setting it again, would achieve, without the flag.
+//! - **K4** The segment table is read after T was chosen, so it may hold segments that T does not need, and
+//!   may lack segments that were dropped meanwhile. All rounds up to the reading are made durable before the
+//!   manifest is published, so that a drop which the table shows is never undone by a crash. And the log is
+//!   kept from the round that was open when the tables were read, since it may hold system records that they
+//!   lack.
+//! - **K5** Order: file synced, its name synced, manifest in both copies, and only then is anything given up:
+//!   log files, older checkpoint files, slots of dropped segments.
+//! - **K6** Images of increments stand beside the base. Memory holds all pages, so when increments have
+//!   outgrown the base a new full file is written from memory, without reading the old; nothing is merged in
+//!   place.
 //!
-//! A crash leaves the previous manifest with all its files and the log it needs, or the new one with its own. A
-//! file that no manifest names is removed at the next opening.
+//! A crash leaves the previous manifest with all its files and the log it needs, or the new one with its own.
+//! A file that no manifest names is removed at the next opening.
 use crate::error::CheckpointError;
 use crate::image::ImageWriter;
 use crate::log::Log;
@@ -58,8 +62,8 @@ pub trait Source: Send + Sync {
     fn published(&self, at: CommitTs);
 }
 
-/// How hard a checkpoint works, asked again and again: for how many times as long as it kept the medium busy it leaves it to the
-/// commits. 0: it goes as fast as the medium does.
+/// How hard a checkpoint works, asked again and again: for how many times as long as it kept the medium busy
+/// it leaves it to the commits. 0: it goes as fast as the medium does.
 ///
 /// A commit whose sync meets one of ours waits for both, so of all commits about 1 in (1 + this) does.
 pub type Pace<'a> = &'a dyn Fn() -> u32;
@@ -137,8 +141,8 @@ impl Checkpointer {
             current.at
         };
         let changed = source.changed_pages(since); // K3
-        // A system record logged from here on may be missing from the tables, also in a round that holds no commit
-        // later than T: its round stays.
+        // A system record logged from here on may be missing from the tables, also in a round that holds no
+        // commit later than T: its round stays.
         let tables_from = inner.latch.lock().next_round;
         let segments = source.segments(); // K4
         let catalog = inner.latch.lock().catalog.clone();

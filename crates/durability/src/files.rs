@@ -1,17 +1,17 @@
 //! Log files: their names, how they are prepared ahead, and where everything lies.
 //!
-//! A stream's files are `000000000001.log`, `000000000002.log`, ... in its folder. A new file's number is larger than that
-//! of any file that is there. An incarnation begins with a file of its own; where there is no room for one, it goes on in the
-//! stream's last (protocol/P9).
+//! A stream's files are `000000000001.log`, `000000000002.log`, ... in its folder. A new file's number is
+//! larger than that of any file that is there. An incarnation begins with a file of its own; where there is
+//! no room for one, it goes on in the stream's last (protocol/P9).
 //!
-//! - **L1** A file is written with zeros from end to end and synced, and its name is synced, before its first block: a
-//!   sync of a block then needs no change of the file system's own structures, and lack of space is met here,
-//!   in the background, and not in the midst of a commit.
+//! - **L1** A file is written with zeros from end to end and synced, and its name is synced, before its first
+//!   block: a sync of a block then needs no change of the file system's own structures, and lack of space is
+//!   met here, in the background, and not in the midst of a commit.
 //! - **L2** A truncated file may be renamed to a later number and used again without being zeroed. What it
 //!   still holds names its old number, so it is provably stale (block/B2). Numbers only grow: what a file
 //!   holds names its own number, or a lower one, and no new file gets the number of what another still holds.
-//! - **L3** The first file of an incarnation is small and each next one four times as large, up to the configured
-//!   size, so that opening a small database costs little.
+//! - **L3** The first file of an incarnation is small and each next one four times as large, up to the
+//!   configured size, so that opening a small database costs little.
 use crate::error::LogError;
 use crate::ring_file::Given;
 use ondol_base::media::{File, Open, Storage};
@@ -152,8 +152,9 @@ pub(crate) fn prepare(place: &Place, number: u64, size: u64, old: Option<(u64, u
         Ok(LogFile { number, size, file })
     };
     fill().inspect_err(|_| {
-        // A half-made file holds nothing; what matters is the error above, whether or not this works too. The room of removed
-        // files, of this and of truncated ones, is certain to be free again when their removal is durable.
+        // A half-made file holds nothing; what matters is the error above, whether or not this works too. The
+        // room of removed files, of this and of truncated ones, is certain to be free again when their
+        // removal is durable.
         let _ = place.storage.remove(&path).and_then(|()| place.storage.sync_dir(&place.folder));
     })
 }

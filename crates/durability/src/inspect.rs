@@ -1,5 +1,5 @@
-//! Offline looks at a database: what its files hold, and whether all of it can be believed. Nothing is changed, and a
-//! database that was not recovered yet can be looked at. It must not be open meanwhile.
+//! Offline looks at a database: what its files hold, and whether all of it can be believed. Nothing is
+//! changed, and a database that was not recovered yet can be looked at. It must not be open meanwhile.
 use crate::block::Header;
 use crate::delta::Pieces;
 use crate::error::RecoveryError;
@@ -107,8 +107,8 @@ pub struct Report {
     pub problems: Vec<RecoveryError>,
 }
 
-/// Checks manifest, images and log as recovery would, without memory to recover into and without changing anything.
-/// Goes on behind a problem where it can.
+/// Checks manifest, images and log as recovery would, without memory to recover into and without changing
+/// anything. Goes on behind a problem where it can.
 pub fn verify(config: &Config) -> Report {
     let mut report = Report::default();
     let (m, warnings) = match manifest(config) {

@@ -3,8 +3,8 @@ use ondol_base::thread;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Calls `f` for each item below `n`, on up to `threads` threads, the caller's among them; ends early at the first
-/// error that any of them meets.
+/// Calls `f` for each item below `n`, on up to `threads` threads, the caller's among them; ends early at the
+/// first error that any of them meets.
 pub(crate) fn each<E: Send + 'static>(
     threads: usize,
     n: usize,

@@ -1,7 +1,8 @@
-//! Reading a log file piece by piece, so that a log of any length passes through a buffer that the caches hold.
+//! Reading a log file piece by piece, so that a log of any length passes through a buffer that the caches
+//! hold.
 //!
-//! - **A1** Nothing read is kept: whoever comes again reads again, and checks again. What a file gave once it may not
-//!   give twice, where an earlier sync failed and the system's cache has since dropped the page.
+//! - **A1** Nothing read is kept: whoever comes again reads again, and checks again. What a file gave once it
+//!   may not give twice, where an earlier sync failed and the system's cache has since dropped the page.
 //! - **A2** A buffer is as long as the longest block met, and at least [`WINDOW`].
 use crate::block::{self, Found, Header};
 use crate::error::RecoveryError;
@@ -129,8 +130,8 @@ pub(crate) fn scan_file(
 }
 
 impl LogReader {
-    /// Reads a run of blocks, one directly behind the other, again (A1), and gives each with its payload. The payload
-    /// reaches on to the end of what was read, so that words can be read beyond its own end.
+    /// Reads a run of blocks, one directly behind the other, again (A1), and gives each with its payload. The
+    /// payload reaches on to the end of what was read, so that words can be read beyond its own end.
     pub fn again<'b>(&self, run: &[usize], buffer: &'b mut Vec<u8>) -> Result<Vec<&'b [u8]>, RecoveryError> {
         let places = run.iter().map(|i| &self.blocks[*i]);
         let from = places.clone().map(|h| h.offset).min().unwrap_or(0);

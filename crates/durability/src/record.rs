@@ -9,8 +9,8 @@
 //! fragment  txn, n, changes
 //! system    clock when it was logged, two or three words by tag
 //! ```
-//! - **E1** A record's length is known before its timestamp is: it is reserved under the commit latch and copied
-//!   outside. Copying less than was reserved leaves zeros, which end the changes.
+//! - **E1** A record's length is known before its timestamp is: it is reserved under the commit latch and
+//!   copied outside. Copying less than was reserved leaves zeros, which end the changes.
 //! - **E2** System records (protocol/P8) have no timestamp of their own. Each carries the clock at the time
 //!   it was logged, so that recovery can tell those that the checkpoint's tables already hold (clock <= T)
 //!   from those that it must add. Among those that are left their order does not matter, since a segment

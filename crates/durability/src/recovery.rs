@@ -4,24 +4,26 @@
 //! manifest ── images, newest first ──> pages ── differences, any order, any thread ──> proof ──> new incarnation
 //!    └─────── log files ──> rounds ──> R, C ──> commits complete? ──┘
 //! ```
-//! The log passes through small buffers twice ([`crate::reader`]): once up to the proof that its commits are complete, once
-//! to be applied ([`crate::replay`]). Images and the pages' equations are in [`crate::pages`].
+//! The log passes through small buffers twice ([`crate::reader`]): once up to the proof that its commits are
+//! complete, once to be applied ([`crate::replay`]). Images and the pages' equations are in [`crate::pages`].
 //!
-//! - **V1** Nothing on the medium is changed before the proof holds, so a refusal leaves the evidence as it was; but that what a ring
-//!   holds of the log is written where it belongs.
+//! - **V1** Nothing on the medium is changed before the proof holds, so a refusal leaves the evidence as it
+//!   was; but that what a ring holds of the log is written where it belongs.
 //! - **V2** A page's image is that of the newest file which has one; a page in none is zero.
-//! - **V3** For every page: raw(result) = raw(image) XOR the contributions of the differences applied. A lost, doubled
-//!   or misplaced piece, and a word that memory lost, all break the equation.
-//! - **V4** "This incarnation ended at R" is durable in both copies of the manifest before the log takes a commit.
-//! - **V5** Of the rounds that no later block names as durable, what was read may be in the system's cache only: the process
-//!   may have died before their sync, or after one that failed, which a later sync does not make good. Their blocks are
-//!   written again, byte for byte, and synced before the manifest says that they count.
+//! - **V3** For every page: raw(result) = raw(image) XOR the contributions of the differences applied. A
+//!   lost, doubled or misplaced piece, and a word that memory lost, all break the equation.
+//! - **V4** "This incarnation ended at R" is durable in both copies of the manifest before the log takes a
+//!   commit.
+//! - **V5** Of the rounds that no later block names as durable, what was read may be in the system's cache
+//!   only: the process may have died before their sync, or after one that failed, which a later sync does not
+//!   make good. Their blocks are written again, byte for byte, and synced before the manifest says that they
+//!   count.
 //!
-//! - **V6** Opening needs no room: a stream that finds none for a log file of the new incarnation goes on in its last one, behind
-//!   the last block that counts (protocol/P9).
+//! - **V6** Opening needs no room: a stream that finds none for a log file of the new incarnation goes on in
+//!   its last one, behind the last block that counts (protocol/P9).
 //!
-//! A crash during recovery leaves the old manifest, or the new one with an incarnation that wrote nothing: both
-//! recover to the same state.
+//! A crash during recovery leaves the old manifest, or the new one with an incarnation that wrote nothing:
+//! both recover to the same state.
 use crate::block::{ALIGN, Header, MAX_STREAMS};
 use crate::checkpoint::Segment;
 use crate::error::RecoveryError;
@@ -43,16 +45,17 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-/// Empty memory to recover into; the kernel implements it. Called from several threads at once, except `begin`,
-/// and `finish`.
+/// Empty memory to recover into; the kernel implements it. Called from several threads at once, except
+/// `begin`, and `finish`.
 pub trait Target: Send + Sync {
     /// Makes the segments, formatted; all bytes zero. Called once, before all else, with the segments of the
-    /// manifest and of the log together (log: segment-create and page-format records), those dropped left out.
+    /// manifest and of the log together (log: segment-create and page-format records), those dropped left
+    /// out.
     fn begin(&self, segments: &[Segment]) -> Result<(), String>;
     /// The 512 words of a page, header words included, for `fetch_xor` and for loading an image.
     fn words(&self, page: PageId) -> &[AtomicU64];
-    /// A difference will soon be applied there: a hint to bring the memory into the cache. A target that can ask for
-    /// it without waiting does better than the load that stands here.
+    /// A difference will soon be applied there: a hint to bring the memory into the cache. A target that can
+    /// ask for it without waiting does better than the load that stands here.
     #[inline]
     fn expect(&self, page: PageId, offset: usize) {
         let word = self.words(page).get(offset / 8);
@@ -200,8 +203,8 @@ fn prepare_folders(config: &Config) -> Result<Vec<Box<dyn Lock>>, RecoveryError>
     for (k, place) in config.streams.iter().enumerate() {
         if !place.folder.is_empty() {
             place.storage.create_dir(&place.folder).map_err(io_error(&place.folder))?;
-            // The name must be durable before a manifest names a file in it, and a former life may have made it in vain.
-            // One sync serves for all folders of a storage.
+            // The name must be durable before a manifest names a file in it, and a former life may have made
+            // it in vain. One sync serves for all folders of a storage.
             let later = config.streams[k + 1..].iter();
             if !later.clone().any(|p| Arc::ptr_eq(&p.storage, &place.storage) && !p.folder.is_empty()) {
                 place.storage.sync_dir("").map_err(io_error(&place.folder))?;
@@ -216,15 +219,16 @@ fn prepare_folders(config: &Config) -> Result<Vec<Box<dyn Lock>>, RecoveryError>
     Ok(locks)
 }
 
-/// Whether the names of both manifests are durable: they are there, and the sync for the log folders came later.
+/// Whether the names of both manifests are durable: they are there, and the sync for the log folders came
+/// later.
 fn manifests_named(config: &Config) -> Result<bool, RecoveryError> {
     let synced = |p: &files::Place| !p.folder.is_empty() && Arc::ptr_eq(&p.storage, &config.data);
     let there = |name: &str| config.data.exists(name).map_err(io_error(name));
     Ok(config.streams.iter().any(synced) && there(manifest::NAMES[0])? && there(manifest::NAMES[1])?)
 }
 
-/// Whether nothing of a database is there: creation begins with the manifest, so without log and checkpoint files
-/// an incomplete manifest is one that was never completed.
+/// Whether nothing of a database is there: creation begins with the manifest, so without log and checkpoint
+/// files an incomplete manifest is one that was never completed.
 pub(crate) fn is_fresh(config: &Config) -> Result<bool, RecoveryError> {
     for place in &config.streams {
         if !files::list(place).map_err(io_error(&place.describe()))?.is_empty() {
@@ -261,7 +265,8 @@ fn settle_or_create(
     Ok((manifest, true, vec![]))
 }
 
-/// Writes again what may not be on the medium (V5). What is written is what was just checked. `all`: witnesses prove nothing.
+/// Writes again what may not be on the medium (V5). What is written is what was just checked. `all`:
+/// witnesses prove nothing.
 fn settle_tail(config: &Config, scan: &Scan, all: bool) -> Result<(), RecoveryError> {
     let mut buffer = vec![];
     for l in scan.live.iter().filter(|l| all || scan.header(**l).round > scan.witnessed) {
@@ -279,8 +284,8 @@ fn settle_tail(config: &Config, scan: &Scan, all: bool) -> Result<(), RecoveryEr
     Ok(())
 }
 
-/// Where the stream's next life begins: in a file of its own, or, where there is no room for that, in the last one of the life before
-/// (protocol/P9).
+/// Where the stream's next life begins: in a file of its own, or, where there is no room for that, in the
+/// last one of the life before (protocol/P9).
 fn first_file(config: &Config, scan: &Scan, k: usize, found: &mut Recovered) -> Result<First, RecoveryError> {
     let place = &config.streams[k];
     let manifest = &scan.manifest;
@@ -317,8 +322,9 @@ fn first_file(config: &Config, scan: &Scan, k: usize, found: &mut Recovered) -> 
     Ok(First { file: LogFile { number: f.number, size: whole, file }, offset, next: (number + 1, size) })
 }
 
-/// Writes zeros from a whole page up to another one, and syncs; gives how far there was room. A copy of a log file may have holes, into
-/// which no commit must be the first to write; and what lies there is dead, and need not be looked at again.
+/// Writes zeros from a whole page up to another one, and syncs; gives how far there was room. A copy of a log
+/// file may have holes, into which no commit must be the first to write; and what lies there is dead, and
+/// need not be looked at again.
 fn zero(file: &dyn File, from: u64, to: u64) -> io::Result<u64> {
     let zeros = [0; 64 << 10];
     let mut at = from;

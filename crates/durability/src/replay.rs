@@ -1,10 +1,11 @@
 //! Applying the log's differences to memory (protocol/P5).
 //!
-//! Pieces fall on pages in any order, so each would wait for memory. They pass through a short queue instead: what
-//! enters it is looked up and announced to the target ([`Target::expect`]), and what leaves it finds its memory there.
+//! Pieces fall on pages in any order, so each would wait for memory. They pass through a short queue instead:
+//! what enters it is looked up and announced to the target ([`Target::expect`]), and what leaves it finds its
+//! memory there.
 //!
-//! - **W1** Words and checksums are changed by atomic additions over XOR when several threads apply, and by a plain
-//!   load and store when one does it alone, since then nobody else knows of the pages yet.
+//! - **W1** Words and checksums are changed by atomic additions over XOR when several threads apply, and by a
+//!   plain load and store when one does it alone, since then nobody else knows of the pages yet.
 //! - **W2** The contribution of a piece to its page's equation (recovery/V3) is computed from the piece as it
 //!   was read, and goes to the checksum of the page to which the piece goes. Those of pieces that follow one
 //!   another on one page are joined first.

@@ -15,7 +15,8 @@
 //!   drained (pgwal/R9).
 //! - **E4** After a failed sync of a drain every later write and sync of any stream fails (protocol/P7). What
 //!   was acknowledged before is live in the ring, and the next opening writes it again (media/M4).
-//! - **E5** One process uses a ring, by its lock; within it one thread at a time writes to it, by a mutex before the ring's own lock.
+//! - **E5** One process uses a ring, by its lock; within it one thread at a time writes to it, by a mutex
+//!   before the ring's own lock.
 //!
 //! Recovery does not pass through here: it writes to the folders' own files, and syncs, over an empty ring.
 use crate::files::{self, Place};
@@ -101,7 +102,8 @@ impl Ringed {
             drop(drain.join())
         }
     }
-    /// Makes the ring empty over synced files: durably, so that a power failure does not bring its entries back, whatever it promises.
+    /// Makes the ring empty over synced files: durably, so that a power failure does not bring its entries
+    /// back, whatever it promises.
     pub fn drain(&self) -> io::Result<()> {
         let _phase = sim::phase("drain");
         let ring = &self.shared.ring;
@@ -127,7 +129,8 @@ impl Shared {
     fn segment(&self, (stream, number): (u32, u64)) -> Segment {
         mark::segment(stream, number, self.incarnation)
     }
-    /// Whether the ring holds entries of this file. Nobody writes to the ring meanwhile: slots that are read are not written.
+    /// Whether the ring holds entries of this file. Nobody writes to the ring meanwhile: slots that are read
+    /// are not written.
     fn holds(&self, file: (u32, u64)) -> bool {
         let _gate = self.gate.lock();
         self.ring.holds(&self.segment(file))
@@ -187,8 +190,8 @@ impl Shared {
         let s = self.ring.status();
         (s.live, s.slots)
     }
-    /// Wakes the drain where that is due. It looks at the ring by itself after a while, so a call that comes just before it waits is
-    /// not missed for long.
+    /// Wakes the drain where that is due. It looks at the ring by itself after a while, so a call that comes
+    /// just before it waits is not missed for long.
     fn wake(&self) {
         let (live, slots) = self.live();
         if live >= slots / PART || self.rests.load(Ordering::SeqCst) {

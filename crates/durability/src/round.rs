@@ -1,12 +1,12 @@
 //! Rounds (protocol/P3): who leads, who waits, and what becomes durable.
 //!
-//! - **R1** One round at a time. Its leader is a waiting committer, on its own thread; with one stream nothing is
-//!   handed to another thread.
-//! - **R2** Waiters stand in two groups: those whose commit is in the round under way, and those whose commit will be in the
-//!   next. When a round ends, the first group is woken as a whole, since all of it is done, and one of the second, to
-//!   lead; the rest sleeps on.
-//! - **R3** A round is durable when every participant's block is synced, and, since rounds do not overlap, every
-//!   earlier round is. Only then does `durable` move, to `closed - 1`.
+//! - **R1** One round at a time. Its leader is a waiting committer, on its own thread; with one stream
+//!   nothing is handed to another thread.
+//! - **R2** Waiters stand in two groups: those whose commit is in the round under way, and those whose commit
+//!   will be in the next. When a round ends, the first group is woken as a whole, since all of it is done,
+//!   and one of the second, to lead; the rest sleeps on.
+//! - **R3** A round is durable when every participant's block is synced, and, since rounds do not overlap,
+//!   every earlier round is. Only then does `durable` move, to `closed - 1`.
 //! - **R4** A failure ends all rounds (protocol/P7): `failure` is set once, and nothing is sealed after it.
 use crate::CommitTs;
 use crate::block::{ALIGN, Participants, block_len};
@@ -201,7 +201,8 @@ impl Inner {
                 } else {
                     s.left -= len;
                 }
-                // Early enough that a full buffer finds room, late enough that a small database needs one file.
+                // Early enough that a full buffer finds room, late enough that a small database needs one
+                // file.
                 if s.next == 0 && s.left < (s.size / 4 * 3).min(2 * self.buffer_bytes() as u64 + s.size / 8) {
                     want |= 1 << k;
                 }

@@ -1,10 +1,10 @@
-//! Reading a database's files without changing them: manifest, images, log; up to the proof that the commits are
-//! complete. Recovery builds memory from this, the offline tools report it.
+//! Reading a database's files without changing them: manifest, images, log; up to the proof that the commits
+//! are complete. Recovery builds memory from this, the offline tools report it.
 //!
-//! - **N1** A block counts when it is valid, names the file and offset where it stands, belongs to an incarnation of the
-//!   manifest and lies within that incarnation's rounds (protocol/P5).
-//! - **N2** R is the end of the unbroken run of complete rounds from the manifest's first; C the larger of what the
-//!   rounds closed at and T + 1.
+//! - **N1** A block counts when it is valid, names the file and offset where it stands, belongs to an
+//!   incarnation of the manifest and lies within that incarnation's rounds (protocol/P5).
+//! - **N2** R is the end of the unbroken run of complete rounds from the manifest's first; C the larger of
+//!   what the rounds closed at and T + 1.
 //! - **N3** Whole headers are witnesses: none may name a durable round beyond R (protocol/P6, protocol/P7).
 //!   Reading goes on behind an invalid block only to find witnesses, of which an ended incarnation's recorded
 //!   end is one; blocks behind it can never be part of a complete round beyond it.
@@ -68,7 +68,8 @@ fn counts(life: &Incarnation, h: &Header) -> bool {
 /// What the first walk over a block's records finds, in case the block turns out to be live.
 #[derive(Default)]
 pub(crate) struct Summary {
-    /// A bit for each timestamp beyond T: the first stands for the block's base, or for T + 1 where that is later.
+    /// A bit for each timestamp beyond T: the first stands for the block's base, or for T + 1 where that is
+    /// later.
     commits: Vec<u64>,
     /// What few blocks have.
     rest: Option<Box<Rest>>,
@@ -199,7 +200,8 @@ impl Scan {
     pub fn header(&self, l: Live) -> &Header {
         &self.files[l.file].blocks[l.block]
     }
-    /// The live blocks in runs to be read at once: of one file, one directly behind the other, about a window long.
+    /// The live blocks in runs to be read at once: of one file, one directly behind the other, about a window
+    /// long.
     pub fn runs(&self) -> Vec<Run> {
         let mut sorted = self.live.clone();
         sorted.sort_unstable_by_key(|l| (l.file, l.block));
@@ -334,7 +336,8 @@ impl Scan {
         Ok(())
     }
 
-    /// A live block of the last life names the file that was prepared behind its own: that must still be there.
+    /// A live block of the last life names the file that was prepared behind its own: that must still be
+    /// there.
     fn check_files(&self, config: &Config) -> Result<(), RecoveryError> {
         let Some(current) = self.manifest.incarnations.last().filter(|i| i.last_round == OPEN_END) else {
             return Ok(());
@@ -522,8 +525,9 @@ impl Tables {
             expected: expected.into(),
             found,
         };
-        // Pages that were formatted in segments which neither the table nor the log has. Their drop must follow: a checkpoint's
-        // tables showed it already, and of the segment's records the log keeps those of the last round before the tables.
+        // Pages that were formatted in segments which neither the table nor the log has. Their drop must
+        // follow: a checkpoint's tables showed it already, and of the segment's records the log keeps those
+        // of the last round before the tables.
         let mut unknown: BTreeMap<SegmentId, PageId> = BTreeMap::new();
         for (clock, item) in &gathered.system {
             match *item {

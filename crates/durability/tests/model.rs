@@ -1,10 +1,11 @@
 //! The protocol as a small executable model, and the known-wrong variants that it must catch.
 //!
-//! Several lives of a database of a few pages. Transactions lock slots, change them, spill fragments, commit (taking `c`
-//! at once, their record landing a little later), or abort; some timestamps are void. Rounds, syncs of single streams
-//! (which may fail for good), checkpoints in small steps, drops of pages and their reuse are interleaved at random. At a
-//! crash any unsynced block may be lost. Checked after each: nothing acknowledged is lost, nothing that a reader saw is
-//! undone, and the state is exactly that of a prefix of the commit order.
+//! Several lives of a database of a few pages. Transactions lock slots, change them, spill fragments, commit
+//! (taking `c` at once, their record landing a little later), or abort; some timestamps are void. Rounds,
+//! syncs of single streams (which may fail for good), checkpoints in small steps, drops of pages and their
+//! reuse are interleaved at random. At a crash any unsynced block may be lost. Checked after each: nothing
+//! acknowledged is lost, nothing that a reader saw is undone, and the state is exactly that of a prefix of
+//! the commit order.
 //!
 //! Each [`Mutation`] leaves one rule out; the run must then show a wrong state or a refusal.
 mod common;
@@ -145,8 +146,8 @@ fn run(
     let (mut clock, mut round, mut txns) = (1u64, 0u64, 0u64);
     let mut alive = vec![(true, 0u64); PAGES];
     let mut waiting: BTreeMap<usize, u64> = BTreeMap::new();
-    // Blocks that are in the system's cache and not on the medium, after a process died and the machine did not;
-    // true for those that a failed sync lost.
+    // Blocks that are in the system's cache and not on the medium, after a process died and the machine did
+    // not; true for those that a failed sync lost.
     let mut cached: Vec<BTreeMap<u64, bool>> = vec![BTreeMap::new(); streams];
 
     for incarnation in 1..=lives as u64 {
@@ -425,8 +426,8 @@ fn run(
             }
         }
 
-        // Crash: of what is not synced anything may be left; what a failed sync lost is gone. Unless only the process
-        // dies: then all of it is still in the system's cache.
+        // Crash: of what is not synced anything may be left; what a failed sync lost is gone. Unless only the
+        // process dies: then all of it is still in the system's cache.
         for k in 0..streams {
             cached[k].extend(unsynced[k].iter().map(|q| (*q, false)));
             cached[k].extend(lost[k].iter().map(|q| (*q, true)));
@@ -647,8 +648,9 @@ fn without_the_certificate_the_same_variants_are_silent() {
     }
 }
 
-/// A lost block of a round that another block names as durable is refused, never silently wrong. (Rounds overlap in
-/// the model, so the newest durable rounds may have no witness yet; the horizon block is for them.)
+/// A lost block of a round that another block names as durable is refused, never silently wrong. (Rounds
+/// overlap in the model, so the newest durable rounds may have no witness yet; the horizon block is for
+/// them.)
 #[test]
 fn lost_blocks_are_refused() {
     let lose = |r: &mut Random, disk: &mut Vec<BTreeMap<u64, Block>>, _: u64| {

@@ -279,7 +279,8 @@ fn damage_is_refused_or_harmless() {
     }
 }
 
-/// Who drops a segment is delayed between the log's record and memory, over several checkpoints: none of them names it.
+/// Who drops a segment is delayed between the log's record and memory, over several checkpoints: none of them
+/// names it.
 #[test]
 fn a_dropped_segment_that_memory_still_has_is_in_no_manifest() {
     for full in [false, true] {

@@ -1,5 +1,5 @@
-//! The log on a ring, over real files: what only the ring holds comes back, and what does not belong together is refused. Power
-//! failures are the engine's simulation's.
+//! The log on a ring, over real files: what only the ring holds comes back, and what does not belong together
+//! is refused. Power failures are the engine's simulation's.
 mod common;
 use common::*;
 use ondol_base::crc::crc32c;

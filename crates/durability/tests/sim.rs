@@ -1,6 +1,6 @@
-//! The real code in simulated worlds: power failures at any I/O operation, also during recovery and checkpoints, failed
-//! syncs, full disks. After each the database must come back as a prefix of the commit order with everything that
-//! was acknowledged or read; [`Db::open`] compares.
+//! The real code in simulated worlds: power failures at any I/O operation, also during recovery and
+//! checkpoints, failed syncs, full disks. After each the database must come back as a prefix of the commit
+//! order with everything that was acknowledged or read; [`Db::open`] compares.
 mod common;
 use common::*;
 use ondol_base::media::{Open, Storage};
@@ -115,7 +115,8 @@ fn live(world: &Arc<sim::World>, truth: &Arc<Mutex<Truth>>, streams: usize, seed
     Ok(())
 }
 
-/// Several lives; the error names what went wrong. `full`: on disks that have little room or none, from the second life on.
+/// Several lives; the error names what went wrong. `full`: on disks that have little room or none, from the
+/// second life on.
 fn history(
     seed: u64,
     kind: &sim::Config,
@@ -171,8 +172,8 @@ fn power_failures_lose_nothing_acknowledged() {
     }
 }
 
-/// The system tells of a write that failed only descriptors that were open before, and those once: a sync through another one proves nothing. So whoever
-/// writes syncs through the same descriptor, or writes again.
+/// The system tells of a write that failed only descriptors that were open before, and those once: a sync
+/// through another one proves nothing. So whoever writes syncs through the same descriptor, or writes again.
 #[test]
 fn what_is_written_is_synced_through_the_same_descriptor() {
     let kind = sim::Config { sync_since_open: true, ..sim::Config::default() };
@@ -188,7 +189,8 @@ fn what_is_written_is_synced_through_the_same_descriptor() {
     );
 }
 
-/// Power fails at each operation of making a database, and of the second opening: the next one always succeeds.
+/// Power fails at each operation of making a database, and of the second opening: the next one always
+/// succeeds.
 #[test]
 fn a_database_half_made_opens() {
     for streams in 1..=2 {
@@ -215,8 +217,9 @@ fn a_database_half_made_opens() {
     }
 }
 
-/// One copy of the manifest has rotted, and the power fails at each operation at the end of the next opening: the one after
-/// succeeds, since the good copy stands until the rotten one is whole. The manifests take several sectors, so that they can be torn.
+/// One copy of the manifest has rotted, and the power fails at each operation at the end of the next opening:
+/// the one after succeeds, since the good copy stands until the rotten one is whole. The manifests take
+/// several sectors, so that they can be torn.
 #[test]
 fn a_rotten_manifest_is_written_before_the_good_one() {
     const NEVER: u64 = 1 << 40;
@@ -226,7 +229,8 @@ fn a_rotten_manifest_is_written_before_the_good_one() {
         c.streams.extend(more.map(|n| Place { storage: world.disk(&n), folder: "".into() }));
         c
     };
-    // Opens, perhaps with a copy that rots before and a failure after so many operations. Gives the warnings and the operations.
+    // Opens, perhaps with a copy that rots before and a failure after so many operations. Gives the warnings
+    // and the operations.
     let life = |world: &Arc<sim::World>, rot: Option<&'static str>, after: u64| {
         let (w, c) = (world.clone(), config(world));
         let open = move || {
@@ -244,7 +248,8 @@ fn a_rotten_manifest_is_written_before_the_good_one() {
                 Err(_) => Ok((0, 0)),
                 Ok((db, found)) => {
                     let operations = w.io_ops() - before;
-                    // A life that did something stays in the list, so that the next manifest differs throughout.
+                    // A life that did something stays in the list, so that the next manifest differs
+                    // throughout.
                     let _ = db.void(StreamId(0)).and_then(|ts| db.log.wait_durable(ts));
                     Ok((found.warnings.len(), operations))
                 }
@@ -278,7 +283,8 @@ fn a_rotten_manifest_is_written_before_the_good_one() {
     assert!(torn > 10, "{torn} openings met a bad copy");
 }
 
-/// A segment that had another life, of which a file of the checkpoint still has images, is listed before its creation is logged.
+/// A segment that had another life, of which a file of the checkpoint still has images, is listed before its
+/// creation is logged.
 fn listed_before_it_is_logged(mutation: Option<&'static str>) -> Result<(), String> {
     let world = sim::World::new(1, sim::Config { mutation, ..sim::Config::default() });
     let w = world.clone();
@@ -357,7 +363,8 @@ fn a_lying_medium_is_noticed() {
     assert!(caught > 6, "{caught} of 12");
 }
 
-/// Where a large log file found no room, there is some left for a checkpoint, which no attempt takes away meanwhile, and after it small ones do.
+/// Where a large log file found no room, there is some left for a checkpoint, which no attempt takes away
+/// meanwhile, and after it small ones do.
 #[test]
 fn after_a_checkpoint_small_log_files_do() {
     for seed in 0..20 {
@@ -399,8 +406,8 @@ fn after_a_checkpoint_small_log_files_do() {
     }
 }
 
-/// Closed on a full disk, a database opens as often as one likes, leaves nothing behind, and takes commits as long as its last
-/// log file has room; then they are refused until there is room again.
+/// Closed on a full disk, a database opens as often as one likes, leaves nothing behind, and takes commits as
+/// long as its last log file has room; then they are refused until there is room again.
 #[test]
 fn a_database_closed_on_a_full_disk_opens_and_goes_on() {
     const SIZE: u64 = 700 << 10;

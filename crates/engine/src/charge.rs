@@ -18,8 +18,8 @@ impl Charge {
     pub fn bytes(&self) -> usize {
         self.bytes
     }
-    /// Charges more; refused with 53200 at the limit. Takes an atomic operation on what all sessions share: large steps
-    /// are better than small ones.
+    /// Charges more; refused with 53200 at the limit. Takes an atomic operation on what all sessions share:
+    /// large steps are better than small ones.
     pub fn grow(&mut self, bytes: usize) -> SqlResult<()> {
         self.budget.try_charge(bytes).map_err(error::kernel)?;
         self.bytes += bytes;

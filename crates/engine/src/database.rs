@@ -60,7 +60,8 @@ pub struct Options {
 pub struct LogRing {
     /// Its file, made when it is not there.
     pub path: PathBuf,
-    /// Bytes, of a new ring; one that is there must have them. `None`: 64 MiB, and whatever one has that is there.
+    /// Bytes, of a new ring; one that is there must have them. `None`: 64 MiB, and whatever one has that is
+    /// there.
     pub size: Option<u64>,
     /// What commits are to survive. `None`: a power failure, and whatever the ring that is there promises.
     pub promise: Option<Promise>,
@@ -148,7 +149,8 @@ pub struct Database {
 /// In a folder with a file of this name a backup was begun, and is not complete.
 pub const UNFINISHED: &str = "backup-unfinished";
 
-/// Whether a name in a database's folders may be the database's: what is left when its making did not come far.
+/// Whether a name in a database's folders may be the database's: what is left when its making did not come
+/// far.
 fn is_own(name: &str) -> bool {
     let log =
         name.strip_suffix(".log").is_some_and(|n| n.len() == 12 && n.bytes().all(|b| b.is_ascii_digit()));

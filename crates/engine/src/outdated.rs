@@ -1,8 +1,8 @@
-//! Entries that whoever builds an index leaves to the collector, once its transaction is committed: keys that no newest version
-//! has any more, and that nobody else will take out.
+//! Entries that whoever builds an index leaves to the collector, once its transaction is committed: keys that
+//! no newest version has any more, and that nobody else will take out.
 //!
-//! They are charged to the memory limit as they are noted, so that a building that notes too many fails while it can. The
-//! commit, which cannot fail, hands them to a collector's queue, which charges them anew.
+//! They are charged to the memory limit as they are noted, so that a building that notes too many fails while
+//! it can. The commit, which cannot fail, hands them to a collector's queue, which charges them anew.
 use crate::charge::Charge;
 use ondol_kernel::collect::{Garbage, Item};
 use ondol_kernel::memory::Budget;

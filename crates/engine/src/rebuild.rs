@@ -11,9 +11,10 @@ use ondol_types::{SqlError, SqlResult, Value, ValueRef, sqlstate};
 use std::sync::Arc;
 
 impl Connection {
-    /// Makes columns NOT NULL, as a primary key's must be. A column that is has no null bit, so where one was not, the rows
-    /// are copied to a table of another layout, with its indexes, within the open transaction. As with PostgreSQL's rewriting
-    /// forms of ALTER TABLE, a snapshot older than its commit finds no rows there.
+    /// Makes columns NOT NULL, as a primary key's must be. A column that is has no null bit, so where one was
+    /// not, the rows are copied to a table of another layout, with its indexes, within the open transaction.
+    /// As with PostgreSQL's rewriting forms of ALTER TABLE, a snapshot older than its commit finds no rows
+    /// there.
     pub(crate) fn forbid_nulls(&mut self, c: &mut Catalog, name: &str, columns: &[usize]) -> SqlResult<()> {
         let old = find(c, name)?.clone();
         if columns.iter().all(|&i| old.def.columns[i].not_null) {

@@ -50,8 +50,8 @@ fn verify(db: &Arc<Database>) -> Result<(), String> {
 /// What goes on while indexes are built, until told to stop.
 type Beside = fn(&mut Connection, &[Oid]) -> SqlResult<()>;
 
-/// Builds the index some times beside writers, over rows whose ids are never two alike, and beside a transaction that used the
-/// table before. What went wrong?
+/// Builds the index some times beside writers, over rows whose ids are never two alike, and beside a
+/// transaction that used the table before. What went wrong?
 fn builds(seed: u64, mutation: Option<&'static str>, kind: IndexKind, beside: Beside) -> Result<(), String> {
     let world = World::new(seed, Config { mutation, ..Config::default() });
     let disk = world.disk("d");
@@ -169,8 +169,8 @@ fn keys_of_versions_that_were_folded_away_are_not_left() {
     }
 }
 
-/// A row gets an id from a writer who knows that the index is coming, and then another from one who does not; nobody can see
-/// the first any more when the builder looks.
+/// A row gets an id from a writer who knows that the index is coming, and then another from one who does not;
+/// nobody can see the first any more when the builder looks.
 fn takes_turns(mutation: Option<&'static str>) -> Result<(), String> {
     let world = World::new(1, Config { mutation, ..Config::default() });
     let disk = world.disk("d");

@@ -1,6 +1,6 @@
-//! The everyday run of the simulation: some hundred histories, in which nothing may be wrong, and every known-wrong variant,
-//! each of which some history must notice. `ONDOL_SEED` and `ONDOL_SEEDS` make it another or a longer run, `ONDOL_MUTATION` (a part of
-//! names) one of some variants.
+//! The everyday run of the simulation: some hundred histories, in which nothing may be wrong, and every
+//! known-wrong variant, each of which some history must notice. `ONDOL_SEED` and `ONDOL_SEEDS` make it
+//! another or a longer run, `ONDOL_MUTATION` (a part of names) one of some variants.
 use ondol_engine::simulate::mutations::MUTATIONS;
 use ondol_engine::simulate::report::Stats;
 use ondol_engine::simulate::{History, Settings, histories, history};

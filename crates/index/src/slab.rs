@@ -5,7 +5,8 @@
 //! segment is reserved address space that is charged and touched step by step: growth neither copies nor
 //! pauses.
 //!
-//! - **S1** A line below `backed` lies in a segment of the directory, is charged, and stays until the slab goes.
+//! - **S1** A line below `backed` lies in a segment of the directory, is charged, and stays until the slab
+//!   goes.
 //! - **S2** A directory entry is stored before any line of its segment is handed out.
 use crate::{Budget, OutOfMemory};
 use ondol_base::reserve::Reserve;
@@ -41,7 +42,8 @@ pub(crate) struct Slab {
     shift: u32,
     /// log2 of the first segment's lines.
     first: u32,
-    /// By the highest bit of a line number: the address that line 0 would have if the segment reached down to it.
+    /// By the highest bit of a line number: the address that line 0 would have if the segment reached down to
+    /// it.
     directory: [AtomicPtr<u8>; DIRECTORY],
     charged: AtomicUsize,
     budget: Arc<dyn Budget>,

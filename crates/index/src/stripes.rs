@@ -1,4 +1,5 @@
-//! A counter that many threads change: spread over cache lines by a hash of what is counted, summed when read.
+//! A counter that many threads change: spread over cache lines by a hash of what is counted, summed when
+//! read.
 use std::sync::atomic::{AtomicI64, Ordering};
 
 pub(crate) const STRIPES: usize = 16;

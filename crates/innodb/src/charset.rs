@@ -1,6 +1,8 @@
-//! Character sets: which one a collation's number means, how it counts in a record, and its conversion to UTF-8.
+//! Character sets: which one a collation's number means, how it counts in a record, and its conversion to
+//! UTF-8.
 //!
-//! Sources: `information_schema.COLLATIONS` of MariaDB 10.11 and MySQL 9.7 (numbers), their own conversions (single.rs, double.rs).
+//! Sources: `information_schema.COLLATIONS` of MariaDB 10.11 and MySQL 9.7 (numbers), their own conversions
+//! (single.rs, double.rs).
 use crate::double::Double;
 use crate::single;
 use std::borrow::Cow;
@@ -8,7 +10,8 @@ use std::borrow::Cow;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Charset {
     pub name: &'static str,
-    /// Bytes of a character, at least and at most. Where they differ, CHAR(n) is stored as long as its content needs.
+    /// Bytes of a character, at least and at most. Where they differ, CHAR(n) is stored as long as its
+    /// content needs.
     pub min: u8,
     pub max: u8,
     how: How,
@@ -189,7 +192,8 @@ const NUMBERS: &[(u16, u16, &str)] = &[
 ];
 
 impl Charset {
-    /// The character set of a collation. MariaDB numbers its NOPAD collations 1024 above the others, and its UCA-14 ones from 2048 on in blocks of 256.
+    /// The character set of a collation. MariaDB numbers its NOPAD collations 1024 above the others, and its
+    /// UCA-14 ones from 2048 on in blocks of 256.
     pub fn of_collation(number: u32) -> Option<Charset> {
         let name = match number {
             2048..=3327 => ["utf8mb3", "utf8mb4", "ucs2", "utf16", "utf32"][(number as usize - 2048) / 256],
@@ -216,7 +220,8 @@ impl Charset {
     pub fn has_ascii(self) -> bool {
         matches!(self.how, How::Utf8 | How::Ascii | How::Single(_) | How::Double(_))
     }
-    /// Whether a byte below 128 can be part of a longer character, so that texts written out have to be looked at character by character.
+    /// Whether a byte below 128 can be part of a longer character, so that texts written out have to be
+    /// looked at character by character.
     pub fn hides_ascii(self) -> bool {
         matches!(self.how, How::Utf16 | How::Utf16Le | How::Utf32 | How::Double(_))
     }
@@ -229,7 +234,8 @@ impl Charset {
             _ => b",",
         }
     }
-    /// Bytes of the character that `bytes` begin with, as the servers count them where they write texts out: 1 where it is none of several bytes.
+    /// Bytes of the character that `bytes` begin with, as the servers count them where they write texts out:
+    /// 1 where it is none of several bytes.
     pub fn character(self, bytes: &[u8]) -> usize {
         let n = match (self.how, bytes) {
             (How::Utf16, [b, ..]) if self.max == 4 && b & 0xfc == 0xd8 => 4,
@@ -242,7 +248,8 @@ impl Charset {
         };
         if n <= bytes.len() { n } else { 1 }
     }
-    /// A text's bytes in one of the wide forms of Unicode; `None` in any other character set, and for what ucs2 has not.
+    /// A text's bytes in one of the wide forms of Unicode; `None` in any other character set, and for what
+    /// ucs2 has not.
     pub fn of_unicode(self, text: &str) -> Option<Vec<u8>> {
         if self.max == 2 && text.chars().any(|c| c > '\u{ffff}') {
             return None;
@@ -263,7 +270,8 @@ impl Charset {
                 std::str::from_utf8(bytes).ok().map(Cow::Borrowed)
             }
             How::Single(table) => {
-                // A table's characters are of different lengths: walking is for the rare ones that are not ASCII.
+                // A table's characters are of different lengths: walking is for the rare ones that are not
+                // ASCII.
                 let mut text = String::with_capacity(bytes.len() + 8);
                 for &b in bytes {
                     text.push(if b < 128 { b as char } else { known(table.chars().nth(b as usize - 128)?)? });

@@ -1,10 +1,12 @@
 //! Checksums of pages: both families, and how each is told.
 //!
-//! *full_crc32* (MariaDB from 10.5, by the tablespace's flags): the last 4 bytes are the CRC-32C of all before them.
+//! *full_crc32* (MariaDB from 10.5, by the tablespace's flags): the last 4 bytes are the CRC-32C of all
+//! before them.
 //!
-//! *The old family* (MySQL, older MariaDB): a checksum at offset 0 and another in the page's trailer of 8 bytes, whose last 4 repeat the low half of the LSN. Which of
-//! `crc32`, `innodb` and `none` made them is a server's setting and is not recorded, so a page is whole if any one of them fits.
-//! Both fields must fit the same one.
+//! *The old family* (MySQL, older MariaDB): a checksum at offset 0 and another in the page's trailer of 8
+//! bytes, whose last 4 repeat the low half of the LSN. Which of `crc32`, `innodb` and `none` made them is a
+//! server's setting and is not recorded, so a page is whole if any one of them fits. Both fields must fit the
+//! same one.
 
 use crate::page::{Page, u32_at};
 use ondol_base::crc::crc32c;
@@ -36,8 +38,8 @@ pub fn verify(page: &[u8], family: Family) -> Result<(), String> {
     }
 }
 
-/// Whether a page of ROW_FORMAT=COMPRESSED is whole, as it stands in the file: one checksum, of CRC-32C or Adler-32 (`innodb`) or none, over all but the LSN and what the
-/// checksum itself and the flush take.
+/// Whether a page of ROW_FORMAT=COMPRESSED is whole, as it stands in the file: one checksum, of CRC-32C or
+/// Adler-32 (`innodb`) or none, over all but the LSN and what the checksum itself and the flush take.
 pub fn verify_zip(zip: &[u8]) -> Result<(), String> {
     let Some(found) = u32_at(zip, 0).filter(|_| zip.len() > 38) else {
         return Err("a page of no length".into());
@@ -55,7 +57,8 @@ pub fn verify_zip(zip: &[u8]) -> Result<(), String> {
     Err(format!("its checksum is {found:08x}, its content's {crc:08x} (crc32) or {adler:08x} (innodb)"))
 }
 
-/// Whether a page of the old family has, behind the version of its key, the checksum of what it is while it is encrypted; `is_zip`: of ROW_FORMAT=COMPRESSED.
+/// Whether a page of the old family has, behind the version of its key, the checksum of what it is while it
+/// is encrypted; `is_zip`: of ROW_FORMAT=COMPRESSED.
 pub fn is_locked(page: &[u8], is_zip: bool) -> bool {
     if page.len() < 64 {
         return false;

@@ -14,11 +14,12 @@
 //! | BINARY, BLOB | Binary |
 //! | geometry | Binary: WKB, without its SRID |
 //!
-//! - **C1** A value is the column's, exactly, or an error. Dates that no calendar has (`0000-00-00`) are errors, NULL or text, as [`ZeroDates`] says; NULLs
-//!   that come from them are counted.
+//! - **C1** A value is the column's, exactly, or an error. Dates that no calendar has (`0000-00-00`) are
+//!   errors, NULL or text, as [`ZeroDates`] says; NULLs that come from them are counted.
 //! - **C2** The dictionary of an ENUM is the same array in all batches of one [`Form`].
-//! - **C3** The first `proven` offsets of texts begin at 0 and do not fall, and what lies between two that follow each other is UTF-8, or need not be: each row's was looked
-//!   at when it was added, so that arrays are made without looking again.
+//! - **C3** The first `proven` offsets of texts begin at 0 and do not fall, and what lies between two that
+//!   follow each other is UTF-8, or need not be: each row's was looked at when it was added, so that arrays
+//!   are made without looking again.
 use crate::charset::Charset;
 use crate::error::{Error, Kind, Result};
 use crate::json;
@@ -169,7 +170,8 @@ impl Columns {
     pub fn take_nulled(&mut self) -> u64 {
         std::mem::take(&mut self.nulled)
     }
-    /// Takes the memory of a batch of this form that nobody needs any more, instead of its own. Fresh memory costs as much as filling it does.
+    /// Takes the memory of a batch of this form that nobody needs any more, instead of its own. Fresh memory
+    /// costs as much as filling it does.
     pub fn reuse(&mut self, batch: RecordBatch) {
         let (_, arrays, _) = batch.into_parts();
         for (values, array) in self.columns.iter_mut().zip(arrays) {
@@ -262,7 +264,8 @@ fn padded<const N: usize>(bytes: &[u8]) -> [u8; N] {
     field
 }
 
-/// Values of a fixed width, each read from its bytes by `read`, which is given N bytes; those behind the width mean nothing.
+/// Values of a fixed width, each read from its bytes by `read`, which is given N bytes; those behind the
+/// width mean nothing.
 struct Fixed<T: ArrowPrimitiveType, const N: usize, F> {
     values: Vec<T::Native>,
     nulls: NullBufferBuilder,
@@ -309,7 +312,8 @@ where
         })?;
         Ok(nulled)
     }
-    /// Takes values that all lie on their page, and are values. False if one does not or is not; then what was added to the values is nothing.
+    /// Takes values that all lie on their page, and are values. False if one does not or is not; then what
+    /// was added to the values is nothing.
     fn take_all(&mut self, leaf: &Leaf<'_>, column: usize, rows: Range<usize>) -> bool {
         let Some(span) = leaf.rows.span(column, rows).filter(|span| span.has_width(self.width)) else {
             return false;
@@ -537,7 +541,8 @@ impl<F> Texts<F> {
         let nulls = NullBufferBuilder::new(0);
         Texts { bytes: Room::default(), offsets: vec![0], proven: 1, nulls, is_binary, together, trims, read }
     }
-    /// Takes values that all lie on their page as they are. False if they cannot be taken so; then nothing is.
+    /// Takes values that all lie on their page as they are. False if they cannot be taken so; then nothing
+    /// is.
     fn take_all(&mut self, leaf: &Leaf<'_>, column: usize, rows: Range<usize>) -> bool {
         let (first, start) = (self.offsets.len(), self.bytes.len());
         let how = (self.trims, false);
@@ -559,7 +564,8 @@ impl<F> Texts<F> {
         }
         true
     }
-    /// The first of the texts from number `first` on that is no UTF-8. They are looked at together, which is quicker than one by one.
+    /// The first of the texts from number `first` on that is no UTF-8. They are looked at together, which is
+    /// quicker than one by one.
     fn no_text(&self, first: usize) -> Option<usize> {
         let (start, bytes) = (self.offsets[first] as usize, self.bytes.bytes());
         if bytes[start..].is_ascii() {
@@ -629,7 +635,8 @@ where
         // SAFETY: by C3 these begin at 0 and do not fall.
         let offsets = unsafe { OffsetBuffer::new_unchecked(offsets) };
         match self.is_binary {
-            // SAFETY: the last offset, which is the largest, is the length of the bytes; there are as many NULL bits as values.
+            // SAFETY: the last offset, which is the largest, is the length of the bytes; there are as many
+            // NULL bits as values.
             true => Arc::new(unsafe { BinaryArray::new_unchecked(offsets, bytes, nulls) }),
             // SAFETY: the same; and by C3 what lies between two offsets is UTF-8.
             false => Arc::new(unsafe { StringArray::new_unchecked(offsets, bytes, nulls) }),

@@ -7,15 +7,22 @@
 //!   the same, and page_compressed (type 37401)   … 38 deflated size (2), algorithm (2), 42 encrypted, as many bytes as the size says
 //! ```
 //!
-//! - **Y1** A tablespace's own key is its seed, encrypted with the key of the file: 128 bits, whatever that one has.
-//! - **Y2** A page's start vector is its tablespace, number and LSN, least bytes first. AES-CBC encrypts whole blocks, and adds to the bytes behind the last of them (XOR) the encrypted start
-//!   vector; AES-CTR counts from it. Which of both it is no file says: it is the server's setting. So the first page that is read decides by what it becomes.
-//! - **Y3** Page 0, descriptors of extents, and in the old family nodes of spatial indexes are never encrypted; of the others each that has a version other than 0.
-//! - **Y4** What is encrypted has a checksum that is right without a key (but for type 37401), so damage is told from a wrong key. What it becomes is believed in the old family by the page's own checksum; in
+//! - **Y1** A tablespace's own key is its seed, encrypted with the key of the file: 128 bits, whatever that
+//!   one has.
+//! - **Y2** A page's start vector is its tablespace, number and LSN, least bytes first. AES-CBC encrypts
+//!   whole blocks, and adds to the bytes behind the last of them (XOR) the encrypted start vector; AES-CTR
+//!   counts from it. Which of both it is no file says: it is the server's setting. So the first page that is
+//!   read decides by what it becomes.
+//! - **Y3** Page 0, descriptors of extents, and in the old family nodes of spatial indexes are never
+//!   encrypted; of the others each that has a version other than 0.
+//! - **Y4** What is encrypted has a checksum that is right without a key (but for type 37401), so damage is
+//!   told from a wrong key. What it becomes is believed in the old family by the page's own checksum; in
 //!   full_crc32, where there is none, by the tablespace's number, which is among the encrypted bytes.
-//! - **Y5** A first block of zeros becomes zeros in both modes. In `full_crc32` the system tablespace, of number 0, has pages that begin so; then a page of an index decides, which does not.
+//! - **Y5** A first block of zeros becomes zeros in both modes. In `full_crc32` the system tablespace, of
+//!   number 0, has pages that begin so; then a page of an index decides, which does not.
 //!
-//! Sources: MariaDB's documentation of data-at-rest encryption, descriptions of its pages; files and pages of MariaDB 10.11.
+//! Sources: MariaDB's documentation of data-at-rest encryption, descriptions of its pages; files and pages of
+//! MariaDB 10.11.
 use crate::error::Kind;
 use crate::keys::{Keys, VERSION};
 use crate::page::{kind, u16_at, u32_at, u64_at};
@@ -143,7 +150,8 @@ pub fn locked(page: &[u8], covered: usize) -> Option<Locked> {
     Some(Locked { version, bytes: 26..covered.checked_sub(4)? }).filter(|l| l.bytes.len() >= BLOCK)
 }
 
-/// What is encrypted of a page of the old family, if it is (Y3): also one that was damaged, if its version was not.
+/// What is encrypted of a page of the old family, if it is (Y3): also one that was damaged, if its version
+/// was not.
 pub fn old_locked(page: &[u8]) -> Option<Locked> {
     let version = u32_at(page, 26).filter(|version| *version != 0)?;
     // The type of a page that describes extents.

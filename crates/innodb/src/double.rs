@@ -1,7 +1,9 @@
-//! Character sets of several bytes: the Encoding Standard's conversions, and where the servers convert otherwise (`CONVERT(… USING utf8mb4)`).
+//! Character sets of several bytes: the Encoding Standard's conversions, and where the servers convert
+//! otherwise (`CONVERT(… USING utf8mb4)`).
 //!
-//! Each sequence of bytes that a column can hold was asked of MariaDB 10.11 and MySQL 9.7, which agree. Not here are 106 characters of IBM's and NEC's in eucjpms
-//! (0x8FF3F3 to 0x8FF4FE), which mean nothing to the Encoding Standard, and so are refused.
+//! Each sequence of bytes that a column can hold was asked of MariaDB 10.11 and MySQL 9.7, which agree. Not
+//! here are 106 characters of IBM's and NEC's in eucjpms (0x8FF3F3 to 0x8FF4FE), which mean nothing to the
+//! Encoding Standard, and so are refused.
 use encoding_rs as whatwg;
 use std::borrow::Cow;
 
@@ -18,7 +20,8 @@ pub enum Double {
     Ujis,
 }
 
-/// What the servers convert otherwise: the first sequence of bytes as a number, the first character, how many of both follow one another. U+FFFD: it means nothing.
+/// What the servers convert otherwise: the first sequence of bytes as a number, the first character, how many
+/// of both follow one another. U+FFFD: it means nothing.
 type Others = &'static [(u32, u32, u32)];
 
 const BIG5: Others = &[

@@ -1,8 +1,9 @@
 //! MySQL's binary JSON, as the text that the server shows.
 //!
-//! A value is a type byte and a body. Objects and arrays: count and size (2 bytes each, or 4 in the large forms), for objects an entry of (offset, length) for each key, then
-//! for each value a type and either the value itself, if it fits, or an offset. All little-endian, offsets from the container's body. Sources: MySQL's description of the
-//! format (json_binary.h's comment, WL#8132); documents written by MySQL 9.7.
+//! A value is a type byte and a body. Objects and arrays: count and size (2 bytes each, or 4 in the large
+//! forms), for objects an entry of (offset, length) for each key, then for each value a type and either the
+//! value itself, if it fits, or an offset. All little-endian, offsets from the container's body. Sources:
+//! MySQL's description of the format (json_binary.h's comment, WL#8132); documents written by MySQL 9.7.
 use crate::value::{self, push_float};
 use std::io::Write;
 
@@ -143,7 +144,8 @@ fn opaque(out: &mut Vec<u8>, body: &[u8]) -> Option<()> {
             }
             value::push_decimal(out, digits, *precision, *scale)
         }
-        // DATE, TIME, DATETIME, TIMESTAMP: 24 bits of microseconds, then the packed form, in one number of 64 bits.
+        // DATE, TIME, DATETIME, TIMESTAMP: 24 bits of microseconds, then the packed form, in one number of 64
+        // bits.
         7 | 10 | 11 | 12 => {
             let packed = i64::from_le_bytes(bytes.try_into().ok()?);
             let negative = packed < 0;

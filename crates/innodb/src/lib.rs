@@ -10,7 +10,8 @@
 //!   evidence  why the file may be believed: by the server's redo and undo, as of a moment
 //! ```
 //!
-//! No tablespace is ever written ([`snapshot`] makes copies), and no row is ever guessed: what is damaged, changed while it was copied, or not understood is an error that says where.
+//! No tablespace is ever written ([`snapshot`] makes copies), and no row is ever guessed: what is damaged,
+//! changed while it was copied, or not understood is an error that says where.
 
 #![allow(unsafe_code)] // Arrays of texts that were looked at when they were added: each block names its reason.
 

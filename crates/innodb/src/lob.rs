@@ -1,7 +1,9 @@
 //! Columns that do not fit their record: the pages that a reference of 20 bytes leads to.
 //!
-//! MariaDB and MySQL before 8: a chain of pages, each with a part's length and the next page's number; in ROW_FORMAT=COMPRESSED, one deflated stream over them. MySQL 8 and later: a first page with a list of entries, one a page,
-//! each with the versions that partial updates of JSON left; what counts is the newest that is not above the reference's version.
+//! MariaDB and MySQL before 8: a chain of pages, each with a part's length and the next page's number; in
+//! ROW_FORMAT=COMPRESSED, one deflated stream over them. MySQL 8 and later: a first page with a list of
+//! entries, one a page, each with the versions that partial updates of JSON left; what counts is the newest
+//! that is not above the reference's version.
 use crate::error::{Error, Kind, Result};
 use crate::page::{NONE, Page, kind, u16_at, u32_at};
 use crate::space::Space;

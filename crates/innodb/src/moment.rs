@@ -1,12 +1,16 @@
 //! The moment of a server's log that a file is believed to show, where the evidence names one.
 //!
-//! - **M1** Up to that position of the log every change is in the files: a checkpoint is written after the pages that it counts on. Each change gives its page the position at
-//!   which it was logged. So a page whose position is not beyond the moment is what it was at that moment, whenever it was read and whatever a server did to it since (or did
-//!   to it and had not written yet); any other page is refused, and all that are read are of one moment.
-//! - **M2** A row, also a delete-marked one, bears the number of the transaction that changed it last, and stays locked until that is finished. So rows of transactions that
-//!   were not finished are those that bear their numbers; they are refused.
-//! - **M3** Which transactions those are is in the undo logs. Where nothing lists all undo tablespaces (MySQL 8 and later), a row says in which one its last change can be
-//!   undone; if that one was not looked at, it is refused.
+//! - **M1** Up to that position of the log every change is in the files: a checkpoint is written after the
+//!   pages that it counts on. Each change gives its page the position at which it was logged. So a page whose
+//!   position is not beyond the moment is what it was at that moment, whenever it was read and whatever a
+//!   server did to it since (or did to it and had not written yet); any other page is refused, and all that
+//!   are read are of one moment.
+//! - **M2** A row, also a delete-marked one, bears the number of the transaction that changed it last, and
+//!   stays locked until that is finished. So rows of transactions that were not finished are those that bear
+//!   their numbers; they are refused.
+//! - **M3** Which transactions those are is in the undo logs. Where nothing lists all undo tablespaces (MySQL
+//!   8 and later), a row says in which one its last change can be undone; if that one was not looked at, it
+//!   is refused.
 
 /// See the module.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,7 +38,8 @@ impl Moment {
     pub fn asks_rows(&self) -> bool {
         !self.unfinished.is_empty() || self.undo.is_some()
     }
-    /// Whether a row that a transaction changed last, and which names an undo tablespace, was committed at this moment; if not, why.
+    /// Whether a row that a transaction changed last, and which names an undo tablespace, was committed at
+    /// this moment; if not, why.
     pub fn admits_row(&self, transaction: u64, undo: u8) -> Result<(), String> {
         if self.unfinished.contains(&transaction) {
             return Err(format!(

@@ -29,7 +29,8 @@ pub fn full_size(page: &[u8]) -> Option<usize> {
     (kind & 0x8000 != 0).then_some((kind & 0x7fff) as usize * 256)
 }
 
-/// Inflates a page in its place, if it is compressed. `algorithm`: what the tablespace's flags say, in MariaDB's newer form.
+/// Inflates a page in its place, if it is compressed. `algorithm`: what the tablespace's flags say, in
+/// MariaDB's newer form.
 pub fn unpack(page: &mut [u8], family: Family, algorithm: u32) -> Result<bool, Refused> {
     let read = match (family, Page(page).kind()) {
         (Family::Full, _) => {

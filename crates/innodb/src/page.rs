@@ -1,10 +1,12 @@
 //! A page of a tablespace: the header that all pages have, and the one of index pages.
 //!
-//! Offsets and integers are InnoDB's own: big-endian, from the page's start. Sources: the MySQL internals manual, "InnoDB page
-//! structure"; Jeremy Cole's diagrams of InnoDB; MariaDB's and MySQL's documentation of their formats; pages of both servers.
+//! Offsets and integers are InnoDB's own: big-endian, from the page's start. Sources: the MySQL internals
+//! manual, "InnoDB page structure"; Jeremy Cole's diagrams of InnoDB; MariaDB's and MySQL's documentation of
+//! their formats; pages of both servers.
 //!
-//! Accessors read within the page they are given, whose length was checked when it was read ([`crate::space::Space`]), and never beyond
-//! it: a damaged field gives a wrong value or `None`, not a panic.
+//! Accessors read within the page they are given, whose length was checked when it was read
+//! ([`crate::space::Space`]), and never beyond it: a damaged field gives a wrong value or `None`, not a
+//! panic.
 
 /// What a page is of (offset 24).
 pub mod kind {
@@ -49,7 +51,8 @@ pub fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_be_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
 }
 
-/// N bytes from a place on, if there are so many. Assigned as an array they are copied by an instruction or two, not by a call.
+/// N bytes from a place on, if there are so many. Assigned as an array they are copied by an instruction or
+/// two, not by a call.
 #[inline(always)]
 pub fn chunk_at<const N: usize>(bytes: &[u8], at: usize) -> Option<&[u8; N]> {
     bytes.get(at..)?.first_chunk()
@@ -59,8 +62,9 @@ pub fn chunk_at_mut<const N: usize>(bytes: &mut [u8], at: usize) -> Option<&mut 
     bytes.get_mut(at..)?.first_chunk_mut()
 }
 
-/// A page and what happens to stand behind it in memory: more bytes than a place of 16 bits and what is read there at once can reach, so that no place need be compared with
-/// an end. What is behind the page means nothing.
+/// A page and what happens to stand behind it in memory: more bytes than a place of 16 bits and what is read
+/// there at once can reach, so that no place need be compared with an end. What is behind the page means
+/// nothing.
 #[derive(Clone, Copy)]
 pub struct Window<'a>(&'a [u8; Window::BYTES]);
 
@@ -116,7 +120,8 @@ impl<'a> Page<'a> {
     }
 
     // The header of an index page.
-    /// Bit 15 of the number of records in the heap: records are in the new style (COMPACT and its successors).
+    /// Bit 15 of the number of records in the heap: records are in the new style (COMPACT and its
+    /// successors).
     pub fn is_compact(self) -> bool {
         self.half(42) & 0x8000 != 0
     }

@@ -1,6 +1,7 @@
 //! Memory that is appended to, and used again without being cleared.
 
-/// Bytes of which some count; behind their end is room, so that values can be copied by whole chunks. What stands there means nothing.
+/// Bytes of which some count; behind their end is room, so that values can be copied by whole chunks. What
+/// stands there means nothing.
 #[derive(Default)]
 pub struct Room {
     bytes: Vec<u8>,

@@ -1,5 +1,5 @@
-//! What the bytes of the character sets of one byte mean: characters 128 to 255 of each, as the servers convert them (`CONVERT(… USING utf8mb4)`).
-//! U+FFFD stands where a byte means nothing.
+//! What the bytes of the character sets of one byte mean: characters 128 to 255 of each, as the servers
+//! convert them (`CONVERT(… USING utf8mb4)`). U+FFFD stands where a byte means nothing.
 
 pub const LATIN2: &str = "\u{80}\u{81}\u{82}\u{83}\u{84}\u{85}\u{86}\u{87}\u{88}\u{89}\u{8a}\u{8b}\u{8c}\u{8d}\u{8e}\u{8f}\u{90}\u{91}\u{92}\u{93}\u{94}\u{95}\u{96}\u{97}\u{98}\u{99}\u{9a}\u{9b}\u{9c}\u{9d}\u{9e}\u{9f}\u{a0}Ą˘Ł¤ĽŚ§¨ŠŞŤŹ\u{ad}ŽŻ°ą˛ł´ľśˇ¸šşťź˝žżŔÁÂĂÄĹĆÇČÉĘËĚÍÎĎĐŃŇÓÔŐÖ×ŘŮÚŰÜÝŢßŕáâăäĺćçčéęëěíîďđńňóôőö÷řůúűüýţ˙";
 pub const DEC8: &str = "\u{80}\u{81}\u{82}\u{83}\u{84}\u{85}\u{86}\u{87}\u{88}\u{89}\u{8a}\u{8b}\u{8c}\u{8d}\u{8e}\u{8f}\u{90}\u{91}\u{92}\u{93}\u{94}\u{95}\u{96}\u{97}\u{98}\u{99}\u{9a}\u{9b}\u{9c}\u{9d}\u{9e}\u{9f}\u{a0}¡¢£\u{fffd}¥\u{fffd}§¤©ª«\u{fffd}\u{fffd}\u{fffd}\u{fffd}°±²³\u{fffd}µ¶·\u{fffd}¹º»¼½\u{fffd}¿ÀÁÂÃÄÅÆÇÈÉÊËÌÍÎÏ\u{fffd}ÑÒÓÔÕÖŒØÙÚÛÜŸ\u{fffd}ßàáâãäåæçèéêëìíîï\u{fffd}ñòóôõöœøùúûüÿ\u{fffd}\u{fffd}";

@@ -1,7 +1,8 @@
 //! The clustered index as a tree of pages: from its root to the list of its leaves, in key order.
 //!
-//! - **T1** Each page of a level links to its neighbours on it, as the level above orders them; all are of one index. A leaf list is complete: whoever reads all its
-//!   pages, each proved against its neighbours ([`prove_leaf`]), has read every row once.
+//! - **T1** Each page of a level links to its neighbours on it, as the level above orders them; all are of
+//!   one index. A leaf list is complete: whoever reads all its pages, each proved against its neighbours
+//!   ([`prove_leaf`]), has read every row once.
 
 use crate::error::{Error, Kind, Result};
 use crate::page::{NONE, Page};
@@ -22,7 +23,8 @@ pub struct Leaves {
     pub is_compact: bool,
 }
 
-/// Finds the leaves of the tree whose root is page `root`. `key`: what its inner records hold before the child's number.
+/// Finds the leaves of the tree whose root is page `root`. `key`: what its inner records hold before the
+/// child's number.
 pub fn leaves(space: &Space, root: u32, key: &Shape) -> Result<Leaves> {
     let damaged = |page: u32, why: String| Error::on_page(space.path(), page, Kind::Damaged, why);
     let mut buffer = vec![0; space.format().page_size];

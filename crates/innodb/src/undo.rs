@@ -1,12 +1,15 @@
 //! The transactions that were not finished, by a data folder's undo logs.
 //!
-//! A transaction that changed something has an undo log segment, and each segment in use has a slot in a rollback segment's page; the segment's first page says whether its transaction
-//! is under way, prepared (XA), or finished. Rollback segments are listed in the system tablespace (page 5), and in MySQL 8 and later in each undo tablespace (page 3), too.
+//! A transaction that changed something has an undo log segment, and each segment in use has a slot in a
+//! rollback segment's page; the segment's first page says whether its transaction is under way, prepared
+//! (XA), or finished. Rollback segments are listed in the system tablespace (page 5), and in MySQL 8 and
+//! later in each undo tablespace (page 3), too.
 //!
-//! MariaDB's undo tablespaces (`undo001`) are all listed by their rollback segments. MySQL's are `undo_001`, `undo_002` and `*.ibu`, which may lie elsewhere
-//! (moment/M3).
+//! MariaDB's undo tablespaces (`undo001`) are all listed by their rollback segments. MySQL's are `undo_001`,
+//! `undo_002` and `*.ibu`, which may lie elsewhere (moment/M3).
 //!
-//! Sources: MySQL's and MariaDB's documentation of undo logs and tablespaces; Jeremy Cole, "InnoDB undo log and history basics"; files of both servers.
+//! Sources: MySQL's and MariaDB's documentation of undo logs and tablespaces; Jeremy Cole, "InnoDB undo log
+//! and history basics"; files of both servers.
 use crate::error::{Error, Kind, Result};
 use crate::moment::Moment;
 use crate::page::{NONE, Page, u16_at, u32_at, u64_at};
@@ -26,7 +29,8 @@ const SEGMENTS: usize = 128;
 const HIGHEST: u32 = 0xffff_ffef;
 const NUMBERS: u32 = 127;
 
-/// What a data folder was at position `lsn` of its log, at which it was at rest but for the transactions that are given.
+/// What a data folder was at position `lsn` of its log, at which it was at rest but for the transactions that
+/// are given.
 pub fn moment(folder: &Path, system: Space, lsn: u64) -> Result<Moment> {
     let is_mysql = system.format().has_sdi;
     let keys = system.keys().cloned();
@@ -115,7 +119,8 @@ fn segments(spaces: &BTreeMap<u32, Space>, is_mysql: bool) -> Result<Vec<(&Space
 fn unfinished(space: &Space, number: u32, is_mysql: bool) -> Result<Option<u64>> {
     let page = read(space, number, UNDO_LOG, "the first page of an undo log")?;
     let refuse = |kind, why: String| Error::on_page(space.path(), number, kind, why);
-    // 2: kept for the next transaction; 3, 4: kept until it is freed, or purged. 1: under way; 5 to 7: prepared.
+    // 2: kept for the next transaction; 3, 4: kept until it is freed, or purged. 1: under way; 5 to 7:
+    // prepared.
     let state = u16_at(&page, 56).unwrap_or(0);
     match state {
         2..=4 => return Ok(None),
@@ -133,7 +138,8 @@ fn unfinished(space: &Space, number: u32, is_mysql: bool) -> Result<Option<u64>>
     else {
         return Err(refuse(Kind::Damaged, format!("its last undo log would begin at {at}")));
     };
-    // Definitions bear no transaction's number that is looked at. XA takes none; what else is under way in MySQL may be one.
+    // Definitions bear no transaction's number that is looked at. XA takes none; what else is under way in
+    // MySQL may be one.
     if *of_dictionary != 0 || is_mysql && state == 1 {
         let why = format!(
             "transaction {transaction} was neither committed nor rolled back, and may have changed definitions: start the server, let it roll back, and shut it down"

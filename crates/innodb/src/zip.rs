@@ -3,9 +3,11 @@
 //! ```text
 //!   header, 94 bytes | deflated: fields' lengths, then records | log of changes, 0 | … | references | per record: system's columns | directory
 //! ```
-//! The directory, from the end: 2 bytes for each record in key order, then for each free one. Records are numbered by their places; in the deflated stream they stand in that order, each
-//! with what is before its header and its data, but for what is kept uncompressed before the directory: on leaves of the clustered index 13 bytes of the transaction and the roll
-//! pointer, and the references of columns off the page, on inner pages the child's number. The log holds whole records anew, in the order of their changes.
+//! The directory, from the end: 2 bytes for each record in key order, then for each free one. Records are
+//! numbered by their places; in the deflated stream they stand in that order, each with what is before its
+//! header and its data, but for what is kept uncompressed before the directory: on leaves of the clustered
+//! index 13 bytes of the transaction and the roll pointer, and the references of columns off the page, on
+//! inner pages the child's number. The log holds whole records anew, in the order of their changes.
 //!
 //! - **Z1** Every byte of every record comes from the stream or the log; a record that neither has is damage.
 //!
@@ -185,7 +187,8 @@ pub fn unzip(zip: &[u8], page: &mut [u8]) -> Result<(), String> {
         return Err("its directory leads outside of the records, or twice to one".into());
     }
 
-    // The stream: the fields first, ended by a block's boundary, then what is on the page from its records' beginning on.
+    // The stream: the fields first, ended by a block's boundary, then what is on the page from its records'
+    // beginning on.
     let flags = flag::TINFL_FLAG_PARSE_ZLIB_HEADER | flag::TINFL_FLAG_USING_NON_WRAPPING_OUTPUT_BUF;
     let mut inflated = vec![0; 2 * page.len()];
     let mut state = DecompressorOxide::new();

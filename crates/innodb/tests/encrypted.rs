@@ -1,4 +1,5 @@
-//! Tables that MariaDB's file_key_management encrypted (files/README.md), with the keys and without them: rows, or an error that says what is wanted; never other rows.
+//! Tables that MariaDB's file_key_management encrypted (files/README.md), with the keys and without them:
+//! rows, or an error that says what is wanted; never other rows.
 use ondol_innodb::error::{Kind, Result};
 use ondol_innodb::export::{self, Format, Options};
 use ondol_innodb::keys::Keys;
@@ -135,7 +136,8 @@ fn other_versions_of_a_key_are_named() {
     });
 }
 
-/// Damage without a right checksum: an error or all rows, and with the right keys no word of a wrong one, where a checksum of what is encrypted tells them apart.
+/// Damage without a right checksum: an error or all rows, and with the right keys no word of a wrong one,
+/// where a checksum of what is encrypted tells them apart.
 #[test]
 fn a_damaged_page_is_damaged() {
     let mut random = Random(7);
@@ -201,7 +203,8 @@ fn locked_sum(page: &[u8], is_zip: bool) -> u32 {
     }
 }
 
-/// The system tablespace's number is 0, so its pages may begin with zeros to encrypt, which both modes make zeros again: a page of an index decides then, and without one nothing is believed.
+/// The system tablespace's number is 0, so its pages may begin with zeros to encrypt, which both modes make
+/// zeros again: a page of an index decides then, and without one nothing is believed.
 #[test]
 fn zeros_of_the_system_tablespace_do_not_decide() {
     use aes::cipher::{

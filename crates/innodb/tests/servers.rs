@@ -274,7 +274,8 @@ fn old_forms_with_fractions_are_refused() {
     }
 }
 
-/// Where the key has a part of a column, a row version's positions say where that part is; a definition that contradicts itself there is none.
+/// Where the key has a part of a column, a row version's positions say where that part is; a definition that
+/// contradicts itself there is none.
 #[test]
 fn positions_of_a_keys_parts_are_judged() {
     let (_dir, path) = unpacked("mysql-9.7", "instantprefix");
@@ -312,7 +313,8 @@ fn a_range_of_the_key_is_its_rows() {
         let (_dir, path) = unpacked(server, table);
         let out = stored(server, &format!("{table}.out")).expect("what the server said");
         let place = if table == "instanttree" { 1 } else { 0 };
-        // Values of several lines are only in `everything`, whose lines go on where they do not begin with a key.
+        // Values of several lines are only in `everything`, whose lines go on where they do not begin with a
+        // key.
         let mut lines: Vec<(i64, Vec<u8>)> = Vec::new();
         for line in out.split_inclusive(|b| *b == b'\n') {
             let text = String::from_utf8_lossy(line);
@@ -588,7 +590,8 @@ fn partitions_find_their_definition() {
     assert!(refused.kind == Kind::Mismatch && refused.to_string().contains("--schema"), "{refused}");
 }
 
-/// A table whose definition has another table's columns: its pages are whole, so nothing is said to be damaged.
+/// A table whose definition has another table's columns: its pages are whole, so nothing is said to be
+/// damaged.
 #[test]
 fn a_definition_that_does_not_fit_is_no_damage() {
     for (table, of) in [("tree", "everything"), ("redundanttree", "everything"), ("keytree", "twokeys")] {
@@ -641,7 +644,8 @@ fn what_has_no_tablespace_is_said() {
     assert_eq!(refused.kind, Kind::Io, "{refused}");
 }
 
-/// Encrypted pages are said to be encrypted, in each family of checksums and each form of pages; those that are not are read.
+/// Encrypted pages are said to be encrypted, in each family of checksums and each form of pages; those that
+/// are not are read.
 #[test]
 fn encrypted_pages_are_said_to_be_encrypted() {
     for server in ["apart/aes_cbc-crc32", "apart/aes_cbc-full_crc32", "apart/aes_ctr-full_crc32"] {
@@ -663,7 +667,8 @@ fn encrypted_pages_are_said_to_be_encrypted() {
     }
 }
 
-/// Another process that reads the file and writes others, by the same number again and again, is no server that has it open for writing.
+/// Another process that reads the file and writes others, by the same number again and again, is no server
+/// that has it open for writing.
 #[test]
 fn a_descriptor_that_was_used_again_is_no_servers() {
     let (_dir, path) = unpacked("mariadb-10.11", "keyless");

@@ -1,4 +1,5 @@
-//! Data folders of servers that were shut down cleanly (files/README.md): what is read on that evidence, and what speaks against it. `scripts/innodb-servers` tries the same with running servers.
+//! Data folders of servers that were shut down cleanly (files/README.md): what is read on that evidence, and
+//! what speaks against it. `scripts/innodb-servers` tries the same with running servers.
 use ondol_base::crc::crc32c;
 use ondol_innodb::error::{Kind, Result};
 use ondol_innodb::evidence::{self, Evidence};
@@ -97,7 +98,8 @@ impl Folder {
             let Ok(space) = Space::open_any(&self.file(name), None) else { continue };
             let mut page = vec![0; space.format().page_size];
             for number in 0..space.pages() {
-                // The system tablespace has copies of pages for torn writes, which stand in no place of their own.
+                // The system tablespace has copies of pages for torn writes, which stand in no place of their
+                // own.
                 if space.read_page(number, &mut page).is_err() {
                     continue;
                 }

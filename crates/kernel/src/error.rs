@@ -29,7 +29,8 @@ pub enum Error {
         limit: usize,
     },
     Canceled,
-    /// A thread that inserted for the transaction panicked: what it did is not known, so the transaction can only be aborted.
+    /// A thread that inserted for the transaction panicked: what it did is not known, so the transaction can
+    /// only be aborted.
     Panicked,
     // Stop writing.
     Log(LogError),

@@ -1,8 +1,8 @@
 //! Latches on the keys of unique indexes.
 //!
-//! - **U1** A key of a unique index is entered under its latch, after looking under the same latch that no other row
-//!   has it: of two transactions that want one key, the second finds the first, and never each the other. So only
-//!   one of them waits.
+//! - **U1** A key of a unique index is entered under its latch, after looking under the same latch that no
+//!   other row has it: of two transactions that want one key, the second finds the first, and never each the
+//!   other. So only one of them waits.
 //! - **U2** Nobody waits for a transaction, or takes another latch out of order, while it holds one.
 use ondol_base::sync::{Mutex, MutexGuard};
 

@@ -1,13 +1,14 @@
 //! Who reads what: each session publishes its snapshot in its own cache line.
 //!
-//! - **R1** A snapshot is published, and the light side of a barrier passed, before it is used; then the visible timestamp must still be
-//!   at most the snapshot. A collector passes the heavy side between the visible timestamp and the snapshots. So one that missed
-//!   a snapshot computed a horizon at or below it. A horizon stays true as time goes on: it only keeps more than is needed.
+//! - **R1** A snapshot is published, and the light side of a barrier passed, before it is used; then the
+//!   visible timestamp must still be at most the snapshot. A collector passes the heavy side between the
+//!   visible timestamp and the snapshots. So one that missed a snapshot computed a horizon at or below it. A
+//!   horizon stays true as time goes on: it only keeps more than is needed.
 //! - **R2** A committer publishes its timestamp while it takes it, under the commit latch, until its rows are
 //!   installed: whoever learns of a later timestamp sees it.
-//! - **R3** A checkpoint takes a snapshot before it knows its own timestamp T, which will be below what is visible by then.
-//!   Until T is published in the snapshot's place, `HOLDING` keeps collection from folding anything later than
-//!   the first snapshot; it is read before the snapshot, so that one of the two is met.
+//! - **R3** A checkpoint takes a snapshot before it knows its own timestamp T, which will be below what is
+//!   visible by then. Until T is published in the snapshot's place, `HOLDING` keeps collection from folding
+//!   anything later than the first snapshot; it is read before the snapshot, so that one of the two is met.
 use ondol_base::barrier;
 use ondol_base::epoch::{Epochs, Line};
 use std::sync::Arc;
@@ -85,8 +86,8 @@ pub fn same_table(a: u64, b: u64) -> bool {
     a as u32 == b as u32
 }
 
-/// Whether a line's transaction uses a table under a name that `which` holds of. One that uses more tables than it can name
-/// may use any.
+/// Whether a line's transaction uses a table under a name that `which` holds of. One that uses more tables
+/// than it can name may use any.
 pub fn uses(line: &Line, which: impl Fn(u64) -> bool) -> bool {
     match line.words[TABLE_COUNT].load(Ordering::Acquire) {
         0 | IDLE => false,

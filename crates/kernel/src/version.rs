@@ -27,7 +27,8 @@ pub const LATCHED: u64 = 1 << 63;
 #[repr(C)]
 pub struct Version {
     pub next: AtomicU64,
-    /// The commit; or, while pending, [`PENDING`] with the number of its entry in the transaction's write set.
+    /// The commit; or, while pending, [`PENDING`] with the number of its entry in the transaction's write
+    /// set.
     pub ts: AtomicU64,
     /// Timestamp of the version before; 0: the row did not exist.
     pub prev: u64,
@@ -161,8 +162,8 @@ impl Version {
     }
 }
 
-/// Memory of freed nodes of the smallest size, for the thread's next ones: they come and go by the hundreds, which is more
-/// than allocators keep at hand.
+/// Memory of freed nodes of the smallest size, for the thread's next ones: they come and go by the hundreds,
+/// which is more than allocators keep at hand.
 struct Spare(Vec<*mut Version>);
 
 thread_local! {
@@ -215,8 +216,8 @@ impl<'a> Iterator for Pieces<'a> {
     }
 }
 
-/// Appends the pieces of `before XOR after` (equal lengths, multiples of 8) to `out`. Single equal words between
-/// two changed ones are kept, since a piece's header would cost as much.
+/// Appends the pieces of `before XOR after` (equal lengths, multiples of 8) to `out`. Single equal words
+/// between two changed ones are kept, since a piece's header would cost as much.
 pub fn difference(before: &[u8], after: &[u8], out: &mut Vec<u64>) {
     debug_assert_eq!(before.len(), after.len());
     let (a, b) = (before.as_chunks::<8>().0, after.as_chunks::<8>().0);
@@ -289,7 +290,8 @@ pub unsafe fn node<'a>(link: u64) -> Option<&'a Version> {
     }
 }
 
-/// Latches the chain of a slot: until [`unlatch`], only the caller changes its links. Gives slot word 1 as it was.
+/// Latches the chain of a slot: until [`unlatch`], only the caller changes its links. Gives slot word 1 as it
+/// was.
 pub fn latch(word1: &AtomicU64) -> u64 {
     let mut turn = 0;
     loop {
@@ -304,7 +306,8 @@ pub fn latch(word1: &AtomicU64) -> u64 {
     }
 }
 
-/// Sets the head of a latched chain and gives the latch back. Other flags may have been set meanwhile, and stay.
+/// Sets the head of a latched chain and gives the latch back. Other flags may have been set meanwhile, and
+/// stay.
 pub fn unlatch(word1: &AtomicU64, head: u64) {
     let mut turn = 0;
     loop {
@@ -318,8 +321,9 @@ pub fn unlatch(word1: &AtomicU64, head: u64) {
     }
 }
 
-/// Sets the head of a chain at once, flags kept, when no collector has it latched. For slots whose chain only the caller
-/// may change, but which an item left in some queue by the slot's former row may still lead a collector to.
+/// Sets the head of a chain at once, flags kept, when no collector has it latched. For slots whose chain only
+/// the caller may change, but which an item left in some queue by the slot's former row may still lead a
+/// collector to.
 pub fn set_head(word1: &AtomicU64, head: u64) {
     let mut turn = 0;
     loop {

@@ -1,4 +1,5 @@
-//! What `workers` does in a build without cargo's feature "scan": each statement is its session's thread's alone.
+//! What `workers` does in a build without cargo's feature "scan": each statement is its session's thread's
+//! alone.
 use crate::planned::Plan;
 use crate::session::Session;
 use ondol_engine::Table;

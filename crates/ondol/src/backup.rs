@@ -1,18 +1,19 @@
 //! Copying a database that may be in use.
 //!
-//! The copy is what a power failure at one moment would have left, and recovery makes of it exactly the commits that were
-//! durable then. That holds because of the order:
+//! The copy is what a power failure at one moment would have left, and recovery makes of it exactly the
+//! commits that were durable then. That holds because of the order:
 //!
 //! - **U1** The manifest's checkpoint files never change once it names them.
-//! - **U2** A log file grows at its end alone, and the one before it is complete by then: so each stream is copied from
-//!   its newest file back to its oldest. What is appended meanwhile is missing at the end, never in the middle.
-//! - **U3** If the manifest is another one at the end, files may have been removed or used again meanwhile: the copy
-//!   is thrown away and made anew.
-//! - **U4** The copy is verified as `check` does before it counts; where several streams were caught at moments
-//!   that do not fit together, verification says so, and the copy is made anew as well.
-//! - **U5** A folder that a backup was begun in has a mark ([`UNFINISHED`]) until the copy is verified, and is locked meanwhile. What has the
-//!   mark is never opened as a database. A backup that fails takes away what it copied; after one that was killed the next
-//!   try finds the mark, and begins with that.
+//! - **U2** A log file grows at its end alone, and the one before it is complete by then: so each stream is
+//!   copied from its newest file back to its oldest. What is appended meanwhile is missing at the end, never
+//!   in the middle.
+//! - **U3** If the manifest is another one at the end, files may have been removed or used again meanwhile:
+//!   the copy is thrown away and made anew.
+//! - **U4** The copy is verified as `check` does before it counts; where several streams were caught at
+//!   moments that do not fit together, verification says so, and the copy is made anew as well.
+//! - **U5** A folder that a backup was begun in has a mark ([`UNFINISHED`]) until the copy is verified, and
+//!   is locked meanwhile. What has the mark is never opened as a database. A backup that fails takes away
+//!   what it copied; after one that was killed the next try finds the mark, and begins with that.
 //! - **U6** Where the log is on a ring, the files of a database that is open hold all of it (pgwal/R1). One
 //!   that was not closed is copied with its ring's blocks laid over its files, and locked meanwhile. The copy
 //!   is on no ring.
@@ -49,8 +50,9 @@ fn failed(what: &str, e: io::Error) -> SqlError {
     SqlError::new(ondol_engine::error::io_state(&e), format!("{what}: {e}"))
 }
 
-/// Copies the database in `from` into the folder `to`, which must be empty or not there. Further log folders are copied to folders
-/// `log-1`, `log-2`, ... inside it. `log_ring`: of a database whose log is on one, and which was not closed.
+/// Copies the database in `from` into the folder `to`, which must be empty or not there. Further log folders
+/// are copied to folders `log-1`, `log-2`, ... inside it. `log_ring`: of a database whose log is on one, and
+/// which was not closed.
 pub fn backup(from: &Path, log_folders: &[String], log_ring: Option<&Path>, to: &Path) -> SqlResult<Copied> {
     let mut source = check::config(from, log_folders)?;
     // U6

@@ -1,10 +1,10 @@
 //! Transaction control with PostgreSQL's rules.
 //!
 //! - **X1** Outside BEGIN each statement is a transaction of its own.
-//! - **X2** In a failed transaction only ROLLBACK, ROLLBACK TO and COMMIT (which then rolls back) are taken; all
-//!   else is refused with 25P02.
-//! - **X3** What PostgreSQL warns of (BEGIN inside a transaction, COMMIT outside one) is a warning here, and what it
-//!   refuses (SAVEPOINT outside a transaction) is refused.
+//! - **X2** In a failed transaction only ROLLBACK, ROLLBACK TO and COMMIT (which then rolls back) are taken;
+//!   all else is refused with 25P02.
+//! - **X3** What PostgreSQL warns of (BEGIN inside a transaction, COMMIT outside one) is a warning here, and
+//!   what it refuses (SAVEPOINT outside a transaction) is refused.
 use crate::output::Output;
 use crate::session::Session;
 use ondol_engine::Access;
@@ -96,7 +96,8 @@ impl Session {
         (level, self.connection.transaction_access())
     }
 
-    /// COMMIT: the tag says ROLLBACK when the transaction had failed. AND CHAIN starts another, unless the commit is refused.
+    /// COMMIT: the tag says ROLLBACK when the transaction had failed. AND CHAIN starts another, unless the
+    /// commit is refused.
     pub(crate) fn end_transaction(&mut self, chain: bool, out: &mut dyn Output) -> SqlResult<()> {
         if chain && !self.connection.in_transaction() {
             return Err(outside("COMMIT AND CHAIN"));

@@ -1,7 +1,7 @@
 //! The command `ondol`: one module for each thing it does, in `command/`.
 //!
-//! Exit status 0 when all went well, 1 when something failed (it is told on standard error), 2 for a command line that
-//! makes no sense.
+//! Exit status 0 when all went well, 1 when something failed (it is told on standard error), 2 for a command
+//! line that makes no sense.
 #![forbid(unsafe_code)]
 
 mod command;

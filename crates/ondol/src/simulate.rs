@@ -1,20 +1,23 @@
-//! The whole engine in the simulator, by seed: sessions that transfer money, keep a journal, make and drop tables; a power
-//! failure at some I/O operation; recovery, in which the power may fail again; and a check of what is there.
+//! The whole engine in the simulator, by seed: sessions that transfer money, keep a journal, make and drop
+//! tables; a power failure at some I/O operation; recovery, in which the power may fail again; and a check of
+//! what is there.
 //!
 //! ```text
 //! life 1: workers + checkpoints ... power failure -> recovery (perhaps: power failure -> recovery ...) -> check
 //! life 2: goes on from there   ... power failure -> recovery ...                                       -> check
 //! ```
 //! What must hold after every recovery:
-//! - **Z1** Of each worker's transactions, exactly the first k are there, for a k not below the newest that it was told
-//!   to be durable. Nothing of the others is.
+//! - **Z1** Of each worker's transactions, exactly the first k are there, for a k not below the newest that
+//!   it was told to be durable. Nothing of the others is.
 //! - **Z2** Every account holds what the transfers in the journal make of it.
-//! - **Z3** A table that a worker made or dropped together with a journal entry is there, or gone, as that entry is.
+//! - **Z3** A table that a worker made or dropped together with a journal entry is there, or gone, as that
+//!   entry is.
 //! - **Z4** A row is found through each index exactly as without it.
 //! - **Z5** No two entries of the journal have one label, though workers try the same ones at a time.
-//! - **Z6** While the power is on: threads that read for one statement read what one thread reads for the next of the same snapshot, and in no snapshot
-//!   is money lost.
-//! - **Z7** A transaction finds the rows of a unique key, its own beside those that others have taken away since, as without the index.
+//! - **Z6** While the power is on: threads that read for one statement read what one thread reads for the
+//!   next of the same snapshot, and in no snapshot is money lost.
+//! - **Z7** A transaction finds the rows of a unique key, its own beside those that others have taken away
+//!   since, as without the index.
 //!
 //! A seed fixes everything: the same seed gives the same trace hash.
 pub mod flips;
@@ -96,8 +99,8 @@ pub fn run(seed: u64) -> Result<Survived, Broken> {
     run_in(seed, &Config::default())
 }
 
-/// One world at a time: the parser's lock is the process's, so worlds on several threads would wait for each other, and
-/// a seed would no longer fix what happens.
+/// One world at a time: the parser's lock is the process's, so worlds on several threads would wait for each
+/// other, and a seed would no longer fix what happens.
 static ONE: Mutex<()> = Mutex::new(());
 
 /// The same in a world of another kind.
@@ -296,7 +299,8 @@ fn transaction(
     let amount = ((r >> 24) % 50) as i64;
     // Every fifth transaction of a worker makes a table, which the one after it drops.
     let made: i32 = if n % 5 == 3 { 1 } else { 0 };
-    // Workers who are about as far try the same label; all are the same far beyond what a row holds of a long text in itself.
+    // Workers who are about as far try the same label; all are the same far beyond what a row holds of a long
+    // text in itself.
     let label =
         (r >> 56).is_multiple_of(3).then(|| format!("labels all begin with this, then comes {}", n / 4));
     s.begin(isolation)?;

@@ -1,17 +1,18 @@
 //! Transactions that end with their scope.
 //!
-//! - **G1** A [`Transaction`] that is dropped without having been committed rolls back, a [`Savepoint`] that was not released too: an
-//!   early return, `?` and a panic leave nothing behind.
-//! - **G2** A guard ends only what it began. What was begun is numbered; when a statement (`COMMIT`) ended it meanwhile, the guard's own end is an
-//!   error, and its drop does nothing.
-//! - **G3** A savepoint that cannot be gone back to when its guard is dropped fails the transaction: nothing of what it was to undo is committed.
+//! - **G1** A [`Transaction`] that is dropped without having been committed rolls back, a [`Savepoint`] that
+//!   was not released too: an early return, `?` and a panic leave nothing behind.
+//! - **G2** A guard ends only what it began. What was begun is numbered; when a statement (`COMMIT`) ended it
+//!   meanwhile, the guard's own end is an error, and its drop does nothing.
+//! - **G3** A savepoint that cannot be gone back to when its guard is dropped fails the transaction: nothing
+//!   of what it was to undo is committed.
 use crate::session::Session;
 use ondol_engine::{Access, Isolation, Token};
 use ondol_types::{SqlError, SqlResult, sqlstate};
 use std::ops::{Deref, DerefMut};
 
-/// How a transaction is begun; what is not said is as the session's settings have it (`default_transaction_isolation`,
-/// `default_transaction_read_only`).
+/// How a transaction is begun; what is not said is as the session's settings have it
+/// (`default_transaction_isolation`, `default_transaction_read_only`).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TransactionOptions {
     isolation: Option<Isolation>,
@@ -32,7 +33,8 @@ impl TransactionOptions {
     }
 }
 
-/// A transaction of a session, which is used through it: all calls of [`Session`] are its calls. Dropped, it rolls back.
+/// A transaction of a session, which is used through it: all calls of [`Session`] are its calls. Dropped, it
+/// rolls back.
 #[derive(Debug)]
 pub struct Transaction<'s> {
     session: &'s mut Session,
@@ -133,13 +135,14 @@ impl Session {
 }
 
 impl Transaction<'_> {
-    /// Commits; durable when this returns, unless `synchronous_commit` is off. The token names the commit, if anything was written. When this
-    /// is an error, the transaction was rolled back.
+    /// Commits; durable when this returns, unless `synchronous_commit` is off. The token names the commit, if
+    /// anything was written. When this is an error, the transaction was rolled back.
     pub fn commit(self) -> SqlResult<Option<Token>> {
         self.session.must_be_in(self.number)?;
         self.session.commit()
     }
-    /// Commits without waiting for durability: others see it at once, and [`Database::wait`](crate::Database::wait) waits for the token.
+    /// Commits without waiting for durability: others see it at once, and
+    /// [`Database::wait`](crate::Database::wait) waits for the token.
     pub fn commit_async(self) -> SqlResult<Option<Token>> {
         self.session.must_be_in(self.number)?;
         self.session.commit_async()

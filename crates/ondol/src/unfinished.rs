@@ -4,7 +4,8 @@ use std::io::Result;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Written beside its place as `NAME.PID.N.partial`. Dropped before it is finished, it is removed; after a crash it stays.
+/// Written beside its place as `NAME.PID.N.partial`. Dropped before it is finished, it is removed; after a
+/// crash it stays.
 #[derive(Debug)]
 pub struct Unfinished {
     pub file: File,

@@ -1,7 +1,7 @@
 //! statement_timeout: a thread that breaks off a session's statement when its time is up.
 //!
-//! The thread exists only in sessions that set the timeout. It sets the session's cancel flag, which loops and
-//! waits look at.
+//! The thread exists only in sessions that set the timeout. It sets the session's cancel flag, which loops
+//! and waits look at.
 use ondol_base::sync::{Condvar, Mutex};
 use ondol_base::{clock, thread};
 use std::sync::Arc;

@@ -1,7 +1,8 @@
 //! Attacks on memory, time and size.
 //!
-//! The memory that is looked at is what the process has allocated, as an allocator that counts says, so nothing here depends on the
-//! machine. What libpg_query allocates is not among it. Tests run one at a time, since the count is the process's.
+//! The memory that is looked at is what the process has allocated, as an allocator that counts says, so
+//! nothing here depends on the machine. What libpg_query allocates is not among it. Tests run one at a time,
+//! since the count is the process's.
 //!
 //! `ONDOL_ATTACKS=long` makes sizes larger and lists longer, `ONDOL_ATTACK=NAME` takes one form of statement.
 #![allow(unsafe_code, reason = "an allocator that counts is unsafe to implement")]

@@ -1,5 +1,5 @@
-//! COPY FROM of more than one block: rows made by several threads, errors as if by one. (Apart from the library's own
-//! tests: a world of the simulator cannot wait for the parser of a thread outside.)
+//! COPY FROM of more than one block: rows made by several threads, errors as if by one. (Apart from the
+//! library's own tests: a world of the simulator cannot wait for the parser of a thread outside.)
 use ondol::{Database, Session, TempFolder};
 use ondol_types::SqlError;
 use std::fmt::Write;

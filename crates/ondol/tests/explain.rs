@@ -21,7 +21,8 @@ fn a_prepared_statement_is_measured_as_any_other() {
     }
 }
 
-/// Also while the tables are empty, as they are when queries are registered before loading, and when they are full.
+/// Also while the tables are empty, as they are when queries are registered before loading, and when they are
+/// full.
 #[test]
 fn more_columns_with_a_value_make_the_better_index() {
     let folder = TempFolder::new().unwrap();

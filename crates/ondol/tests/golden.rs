@@ -1,8 +1,8 @@
-//! Golden scripts: each `tests/sql/NAME.sql` is run by the shell on a database of its own, and what it writes, to both streams,
-//! must be `NAME.out`. Errors are part of it: the scripts go on after them.
+//! Golden scripts: each `tests/sql/NAME.sql` is run by the shell on a database of its own, and what it
+//! writes, to both streams, must be `NAME.out`. Errors are part of it: the scripts go on after them.
 //!
-//! The expected files were compared with PostgreSQL 15's psql on the same scripts; what differs on purpose is that here the
-//! SQLSTATE stands on a line of its own, and that a few things are refused.
+//! The expected files were compared with PostgreSQL 15's psql on the same scripts; what differs on purpose is
+//! that here the SQLSTATE stands on a line of its own, and that a few things are refused.
 //!
 //! `ONDOL_BLESS=1 cargo test -p ondol --test golden` writes them anew, for being looked at.
 use std::fs::{self, File};

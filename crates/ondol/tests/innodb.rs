@@ -263,7 +263,8 @@ fn standard_output_that_is_full_or_closed() {
     assert!(stream.starts_with(&[0xff; 4]) && stream.ends_with(&[0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0]));
 }
 
-/// Columns that the server computes are named where they are left out, and refused where its own output would have them.
+/// Columns that the server computes are named where they are left out, and refused where its own output would
+/// have them.
 #[test]
 fn virtual_columns_are_not_left_out_in_silence() {
     let (_folder, table) = unpacked_of("apart/mariadb-10.11", "computed");

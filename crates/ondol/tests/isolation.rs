@@ -1,9 +1,10 @@
 //! Isolation: a spec for each named anomaly, run at each level, and random histories checked for cycles.
 //!
-//! A spec (`tests/isolation/*.spec`) is a list of steps, each by one session: `1: name: statement`. Sessions 1 and up run
-//! in threads of their own; a step that waits for a lock is left waiting while the others go on. `anomaly:` lines say
-//! which captured outcomes are the anomaly; `appears:` names the levels at which it may, and at all others it must not.
-//! At the named levels it must in fact appear, so that a spec whose interleaving no longer bites is noticed.
+//! A spec (`tests/isolation/*.spec`) is a list of steps, each by one session: `1: name: statement`. Sessions
+//! 1 and up run in threads of their own; a step that waits for a lock is left waiting while the others go on.
+//! `anomaly:` lines say which captured outcomes are the anomaly; `appears:` names the levels at which it may,
+//! and at all others it must not. At the named levels it must in fact appear, so that a spec whose
+//! interleaving no longer bites is noticed.
 mod common;
 use common::{Random, open};
 use ondol::{Database, Session};
@@ -205,8 +206,8 @@ fn every_anomaly_stays_where_it_belongs() {
     assert!(failures.is_empty(), "\n{}", failures.join("\n"));
 }
 
-/// What one committed transaction did: for each key the value it read (each value is written once only, so it names its
-/// writer) and the one it wrote.
+/// What one committed transaction did: for each key the value it read (each value is written once only, so it
+/// names its writer) and the one it wrote.
 #[derive(Debug, Default, Clone)]
 struct Done {
     reads: Vec<(u64, u64)>,
@@ -293,9 +294,10 @@ fn history(seed: u64, level: &'static str, sessions: u64, transactions: u64) -> 
     threads.into_iter().flat_map(|t| t.join().expect("a session ends")).collect()
 }
 
-/// Whether the committed transactions can have run one after another: no cycle among their dependencies. Versions of a key
-/// are ordered by who overwrote what: every writer read (or is taken to have seen, by its update) its predecessor, so the
-/// order is found by chaining reads; where a blind write leaves it open, all that is known is used.
+/// Whether the committed transactions can have run one after another: no cycle among their dependencies.
+/// Versions of a key are ordered by who overwrote what: every writer read (or is taken to have seen, by its
+/// update) its predecessor, so the order is found by chaining reads; where a blind write leaves it open, all
+/// that is known is used.
 fn cycle(all: &[Done]) -> Option<Vec<usize>> {
     let mut writer: BTreeMap<(u64, u64), usize> = BTreeMap::new();
     for (i, d) in all.iter().enumerate() {
@@ -390,7 +392,8 @@ fn a_serializable_transaction_alone_is_not_refused() {
             run(&mut s, "create table t (id int not null, v int)");
             run(&mut s, index);
             run(&mut s, "insert into t select g * 100, 0 from generate_series(1, 100) g");
-            // More than a leaf holds. A hash index grows for them, which is nobody's doing, and stays as large.
+            // More than a leaf holds. A hash index grows for them, which is nobody's doing, and stays as
+            // large.
             let more = "insert into t select g, 0 from generate_series(20, 5000) g where g % 100 > 0";
             if index.contains("hash") {
                 run(&mut s, "begin");

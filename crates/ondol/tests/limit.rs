@@ -1,5 +1,5 @@
-//! Queries with limits below filters, DISTINCT, set operations, joins and subqueries, made at random: each gives what a model of SQL
-//! says, on a table with indexes for its orders as on one without.
+//! Queries with limits below filters, DISTINCT, set operations, joins and subqueries, made at random: each
+//! gives what a model of SQL says, on a table with indexes for its orders as on one without.
 //!
 //! A limit always stands on an order of all columns, or of a key, so that there is one answer.
 use ondol::{Database, Session, TempFolder};

@@ -1,5 +1,5 @@
-//! Statements of many values, terms and rows: their time grows with their length and no faster, and none is refused for being long
-//! below the limits that PostgreSQL has, too.
+//! Statements of many values, terms and rows: their time grows with their length and no faster, and none is
+//! refused for being long below the limits that PostgreSQL has, too.
 use ondol::{OpenOptions, Session, TempFolder, Value};
 use std::time::{Duration, Instant};
 

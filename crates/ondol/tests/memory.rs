@@ -1,4 +1,5 @@
-//! The memory limit: whatever a session makes grow is refused with 53200 at the limit, and given back at its end.
+//! The memory limit: whatever a session makes grow is refused with 53200 at the limit, and given back at its
+//! end.
 use ondol::{Database, OpenOptions, Session, TempFolder};
 
 const MIB: u64 = 1 << 20;
@@ -101,7 +102,8 @@ impl std::io::Write for Asking {
     }
 }
 
-/// Text that workers made waits to be written; what one thread makes is written at once, and counts where a row is long.
+/// Text that workers made waits to be written; what one thread makes is written at once, and counts where a
+/// row is long.
 #[test]
 fn text_that_is_copied_is_charged() {
     let (_folder, db) = open(256 * MIB);
@@ -121,7 +123,8 @@ fn text_that_is_copied_is_charged() {
     s.copy_out(long, &mut asking, |_| {}).unwrap();
     assert_eq!(asking.pieces, 1);
     assert!(used(&mut s) <= before + MIB, "{} after {before}", used(&mut s));
-    // What is left is enough for the row itself, which is twice there while it is made, and not for its text too, which is twice as long.
+    // What is left is enough for the row itself, which is twice there while it is made, and not for its text
+    // too, which is twice as long.
     let left = 256 * MIB - used(&mut s) - 50 * MIB;
     let filler =
         format!("INSERT INTO t SELECT 0, repeat('y', 4000) FROM generate_series(1, {})", left / 4096);

@@ -29,7 +29,8 @@ fn ten(db: &Database) -> Session {
     .unwrap();
     s
 }
-/// Runs the statement in another session, and `f` while it waits for whoever used the table before. Its message and detail.
+/// Runs the statement in another session, and `f` while it waits for whoever used the table before. Its
+/// message and detail.
 fn meanwhile(db: &Database, sql: &'static str, f: impl FnOnce(&Canceller)) -> Result<(), (String, String)> {
     let mut other = db.session();
     let canceller = other.canceller();
@@ -43,7 +44,8 @@ fn meanwhile(db: &Database, sql: &'static str, f: impl FnOnce(&Canceller)) -> Re
         .map_err(|e| (e.sqlstate().to_string(), format!("{e} {}", e.0.detail.as_deref().unwrap_or(""))))
 }
 
-/// Only the builder waits for a transaction that used the table before; all others go on, and nothing they do is lost.
+/// Only the builder waits for a transaction that used the table before; all others go on, and nothing they do
+/// is lost.
 #[test]
 fn others_go_on_while_the_builder_waits() {
     let (folder, db) = open();
@@ -117,7 +119,8 @@ fn a_duplicate_that_came_late_ends_the_building() {
     let (_folder, db) = open();
     let mut early = ten(&db);
     let mut s = db.session();
-    // Of a transaction that began before, with a row that the index has; then with one of a writer who keeps the index up.
+    // Of a transaction that began before, with a row that the index has; then with one of a writer who keeps
+    // the index up.
     for late in ["INSERT INTO t VALUES (20, 5)", "UPDATE t SET b = 21 WHERE a = 1"] {
         early.execute(&format!("BEGIN; {late}")).unwrap();
         let failed = meanwhile(&db, "CREATE UNIQUE INDEX i ON t (b)", |_| {
@@ -148,7 +151,8 @@ fn a_duplicate_that_came_late_ends_the_building() {
     assert_eq!(code(&mut s, "INSERT INTO t VALUES (20, 5)"), "23505");
 }
 
-/// From its registration on the index binds new writers, while the building waits for those who only noted old keys.
+/// From its registration on the index binds new writers, while the building waits for those who only noted
+/// old keys.
 #[test]
 fn an_index_being_built_binds_those_who_come_later() {
     let (_folder, db) = open();

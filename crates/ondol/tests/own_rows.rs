@@ -1,5 +1,5 @@
-//! A transaction's own rows beside what others deleted, moved or re-inserted under the same key: however a key is asked for, the
-//! answer is that of a full scan of the same snapshot.
+//! A transaction's own rows beside what others deleted, moved or re-inserted under the same key: however a
+//! key is asked for, the answer is that of a full scan of the same snapshot.
 mod common;
 use common::{Random, open};
 use ondol::Session;
@@ -141,7 +141,8 @@ fn a_statement_that_makes_a_twin_changes_the_row_it_names_only() {
     assert_eq!(rows(&mut a, "SELECT * FROM t"), "1|101;2|12");
 }
 
-/// One history of three sessions, of which only one has a transaction open at a time for longer than a statement.
+/// One history of three sessions, of which only one has a transaction open at a time for longer than a
+/// statement.
 fn history(seed: u64) {
     const KEYS: u64 = 4;
     let mut r = Random(seed);

@@ -1,4 +1,5 @@
-//! Full scans by several threads: they give what one thread gives, row by row, beside writers and data definition, and end when they should.
+//! Full scans by several threads: they give what one thread gives, row by row, beside writers and data
+//! definition, and end when they should.
 use ondol::{Database, Isolation, OpenOptions, Session, TempFolder, params};
 use std::io::Write;
 use std::sync::Arc;
@@ -195,7 +196,8 @@ fn a_transactions_own_changes_are_seen_and_nobody_elses() {
     assert_eq!(s.commit().unwrap_err().sqlstate(), "40001");
 }
 
-/// Transfers, changes of long texts, rows that come and go, definitions: in every snapshot the sums are the same, and one thread and several see the same.
+/// Transfers, changes of long texts, rows that come and go, definitions: in every snapshot the sums are the
+/// same, and one thread and several see the same.
 #[test]
 fn beside_writers_every_scan_is_of_one_snapshot() {
     let folder = TempFolder::new().unwrap();
@@ -363,7 +365,8 @@ fn groups_count_against_the_memory_limit() {
     assert_eq!(rows(&mut s, "SELECT count(*) FROM t"), ["|100000"]);
 }
 
-/// CREATE TABLE AS by several threads: all rows of one snapshot, or no table; and what its transaction does later.
+/// CREATE TABLE AS by several threads: all rows of one snapshot, or no table; and what its transaction does
+/// later.
 #[test]
 fn tables_are_made_by_several_threads() {
     let (_folder, db) = open();

@@ -1,4 +1,5 @@
-//! COPY to and from Parquet: every value comes back as it was, by one thread and by several, and what cannot is an error that says where.
+//! COPY to and from Parquet: every value comes back as it was, by one thread and by several, and what cannot
+//! is an error that says where.
 use arrow_array::{
     ArrayRef, Float32Array, Int8Array, Int64Array, RecordBatch, StringArray, TimestampMillisecondArray,
     TimestampNanosecondArray, UInt64Array,
@@ -336,7 +337,8 @@ impl std::io::Write for Asking {
     }
 }
 
-/// Row groups count against the memory limit while they are made and until they are written; what is refused leaves no file, and the one before as it was.
+/// Row groups count against the memory limit while they are made and until they are written; what is refused
+/// leaves no file, and the one before as it was.
 #[test]
 fn row_groups_are_charged() {
     const MIB: u64 = 1 << 20;
@@ -415,7 +417,8 @@ fn batches_are_charged() {
     }
 }
 
-/// A file is replaced when the new one is whole, with its permissions; what is no file, and what a link leads to, is written to.
+/// A file is replaced when the new one is whole, with its permissions; what is no file, and what a link leads
+/// to, is written to.
 #[test]
 fn a_file_is_replaced_when_it_is_whole() {
     use std::os::unix::fs::PermissionsExt;

@@ -1,5 +1,5 @@
-//! What the point path costs, in things that depend on no machine: instructions of byte code, and allocations of the
-//! calling thread.
+//! What the point path costs, in things that depend on no machine: instructions of byte code, and allocations
+//! of the calling thread.
 #![allow(unsafe_code, reason = "an allocator that counts is unsafe to implement")]
 use ondol::{Batch, Database, QueryId, Rows, Session, TempFolder, ValueRef};
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -116,7 +116,8 @@ fn reading_a_point_allocates_nothing() {
     }
 }
 
-/// A change of a row allocates its version node, its transaction's state and mark; what they are kept in grows now and then.
+/// A change of a row allocates its version node, its transaction's state and mark; what they are kept in
+/// grows now and then.
 #[test]
 fn an_update_allocates_little() {
     let (_folder, mut s) = directory();

@@ -1,4 +1,5 @@
-//! The log on a ring, as the command has it: what it tells, what it refuses, and what a killed process leaves.
+//! The log on a ring, as the command has it: what it tells, what it refuses, and what a killed process
+//! leaves.
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,5 @@
-//! One row changed again and again by one transaction: what it, others and rollbacks see, and that it takes time and memory in proportion.
+//! One row changed again and again by one transaction: what it, others and rollbacks see, and that it takes
+//! time and memory in proportion.
 mod common;
 use common::{Random, open};
 use ondol::Session;

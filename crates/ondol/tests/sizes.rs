@@ -1,4 +1,5 @@
-//! The sizes that docs/sql.md names are those at which statements are refused, with the limit and what was found.
+//! The sizes that docs/sql.md names are those at which statements are refused, with the limit and what was
+//! found.
 use ondol::{Database, Session, TempFolder};
 
 /// The number in the table of sizes, of what begins so.

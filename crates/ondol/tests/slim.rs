@@ -1,4 +1,5 @@
-//! The library without its features (`cargo test -p ondol --no-default-features --test slim`): the engine and SQL are whole, and what needs more is refused by its name.
+//! The library without its features (`cargo test -p ondol --no-default-features --test slim`): the engine and
+//! SQL are whole, and what needs more is refused by its name.
 #![cfg(not(any(feature = "scan", feature = "innodb", feature = "columnar")))]
 use ondol::{Database, TempFolder, params};
 

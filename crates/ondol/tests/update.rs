@@ -1,5 +1,5 @@
-//! UPDATE of one row by its key: the short way, the same instruction in a transaction, and the code that it stands for do the
-//! same, also after the log was replayed.
+//! UPDATE of one row by its key: the short way, the same instruction in a transaction, and the code that it
+//! stands for do the same, also after the log was replayed.
 use ondol::{Batch, Database, Isolation, Rows, Session, TempFolder, Token, Value, ValueRef};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -214,8 +214,8 @@ fn outcome(s: &mut Session, way: Way, name: &str, params: &[ValueRef<'_>]) -> Re
     }
 }
 
-/// Threads write to the same few rows in different ways; commits being numbered in their order, the last one of each row is what
-/// stands there in the end, and after the log was replayed.
+/// Threads write to the same few rows in different ways; commits being numbered in their order, the last one
+/// of each row is what stands there in the end, and after the log was replayed.
 #[test]
 fn the_last_commit_of_each_row_stands() {
     const ROWS: i64 = 3;
@@ -299,7 +299,8 @@ fn the_last_commit_of_each_row_stands() {
     check(&mut open(&folder));
 }
 
-/// What is out of the ordinary: locks, changed keys, readers that count on what they saw, definitions that change.
+/// What is out of the ordinary: locks, changed keys, readers that count on what they saw, definitions that
+/// change.
 #[test]
 fn what_is_out_of_the_ordinary_is_seen() {
     let folder = TempFolder::new().unwrap();

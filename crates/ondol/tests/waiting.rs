@@ -107,8 +107,8 @@ fn definitions_changed_while_one_waits_are_seen() {
     assert_eq!(ended, "42P01");
 }
 
-/// ALTER TABLE ... ADD PRIMARY KEY makes its columns NOT NULL, which changes how rows lie: none is lost that was committed while it
-/// waited, or since the snapshot of its transaction.
+/// ALTER TABLE ... ADD PRIMARY KEY makes its columns NOT NULL, which changes how rows lie: none is lost that
+/// was committed while it waited, or since the snapshot of its transaction.
 #[test]
 fn a_primary_key_over_nullable_columns_loses_no_row() {
     let (folder, db) = open();

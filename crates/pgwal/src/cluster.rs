@@ -68,7 +68,8 @@ pub struct Cluster {
     pub wal: i32,
     /// A destager's descriptors of segments. The server's own processes have none: they sync everything.
     pub holds: Holds,
-    /// The first sequence that was written after `wal` was opened; of a server's process, which opened it over an empty ring, 0.
+    /// The first sequence that was written after `wal` was opened; of a server's process, which opened it
+    /// over an empty ring, 0.
     pub since: AtomicU64,
 }
 
@@ -80,7 +81,8 @@ impl Cluster {
         let cluster = Cluster { data, wal, holds: Holds::new(), since: AtomicU64::new(0) };
         Ok((cluster, file::identity(data, true)?.0, file::identity(wal, true)?.0))
     }
-    /// The cluster that owns a ring; `None` if the folder that it names is another one now, or another cluster.
+    /// The cluster that owns a ring; `None` if the folder that it names is another one now, or another
+    /// cluster.
     pub fn of(owner: &Owner) -> Result<Option<Cluster>, i32> {
         let mut path = [0; file::PATH + 1];
         path[..owner.path().len()].copy_from_slice(owner.path());
@@ -207,12 +209,13 @@ impl Files for Cluster {
         // Not every file system says that its sync did nothing.
         if file::is_read_only(fd)? { Err(libc::EROFS) } else { Ok(true) }
     }
-    /// This folder's descriptor is as old as the server, and its processes share it: the system tells it once of writes of
-    /// the file system that failed since then, whoever else was told.
+    /// This folder's descriptor is as old as the server, and its processes share it: the system tells it once
+    /// of writes of the file system that failed since then, whoever else was told.
     ///
-    /// Of a file system that was made read-only or was shut down, `syncfs` may say that all is well, and do nothing; and where only data was to be
-    /// written, it need not flush the device's cache. So a change of the folder follows, and its sync: the one is refused where nothing can be
-    /// written any more, the other flushes.
+    /// Of a file system that was made read-only or was shut down, `syncfs` may say that all is well, and do
+    /// nothing; and where only data was to be written, it need not flush the device's cache. So a change of
+    /// the folder follows, and its sync: the one is refused where nothing can be written any more, the other
+    /// flushes.
     fn sync_all(&self) -> Result<(), i32> {
         file::sync_file_system(self.wal)?;
         file::touch(self.wal)?;

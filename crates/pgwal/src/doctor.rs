@@ -20,7 +20,8 @@ const LEN: u64 = 4 << 20;
 const TIMES: usize = 400;
 const LONG: Duration = Duration::from_millis(700);
 
-/// Before Linux 5.8, syncfs does not tell of writes that failed: what the ring frees after a process died rests on it.
+/// Before Linux 5.8, syncfs does not tell of writes that failed: what the ring frees after a process died
+/// rests on it.
 pub fn kernel_tells_of_failed_writes() -> Result<(), String> {
     let path = Path::new("/proc/sys/kernel/osrelease");
     let text = std::fs::read_to_string(path).map_err(at(path))?;

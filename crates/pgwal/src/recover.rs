@@ -1,9 +1,9 @@
 //! Bringing a ring's entries home: into the segments, and the mark away (pgwal/R8, pgwal/R12). Nothing is
 //! allocated here.
 //!
-//! A segment that is missing is made where nothing of it can be missing: the ring's entries begin at its beginning and leave no gap. It gets its
-//! name when it is whole and synced, and before that the ring notes the new file's inode, so that a recovery that begins again
-//! knows it.
+//! A segment that is missing is made where nothing of it can be missing: the ring's entries begin at its
+//! beginning and leave no gap. It gets its name when it is whole and synced, and before that the ring notes
+//! the new file's inode, so that a recovery that begins again knows it.
 use crate::mark::{Folders, Marked, marked, put_away, set_words, words};
 use core::ffi::CStr;
 use core::fmt;
@@ -73,8 +73,8 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// Replays, empties the ring, takes the mark away. The caller holds the ring's lock alone. `rebooted`: the system was
-/// shut down in order since a ring that is not for power failures was written.
+/// Replays, empties the ring, takes the mark away. The caller holds the ring's lock alone. `rebooted`: the
+/// system was shut down in order since a ring that is not for power failures was written.
 pub fn recover<M: Memory, F: Folders>(
     ring: &Ring<M>,
     owner: &Owner,

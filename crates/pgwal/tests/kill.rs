@@ -1,9 +1,10 @@
-//! PostgreSQL itself on the ring: the whole cluster is killed under load, and whatever the ring alone still holds is spoiled in
-//! the segments, as if power had failed before the kernel wrote it. After recovery every acknowledged commit is there.
+//! PostgreSQL itself on the ring: the whole cluster is killed under load, and whatever the ring alone still
+//! holds is spoiled in the segments, as if power had failed before the kernel wrote it. After recovery every
+//! acknowledged commit is there.
 //!
-//! A heavier test, run by name: `cargo test -p ondol-pgwal --test kill -- --ignored --nocapture`. `ONDOL_ROUNDS` says how many
-//! rounds (12). It needs PostgreSQL's programs (`ONDOL_PGBIN`, else Debian's folder of version 15) and, for root, a user `postgres`.
-//! Where these are missing it fails.
+//! A heavier test, run by name: `cargo test -p ondol-pgwal --test kill -- --ignored --nocapture`.
+//! `ONDOL_ROUNDS` says how many rounds (12). It needs PostgreSQL's programs (`ONDOL_PGBIN`, else Debian's
+//! folder of version 15) and, for root, a user `postgres`. Where these are missing it fails.
 #[path = "../../preload/tests/common/built.rs"]
 mod built;
 
@@ -244,7 +245,8 @@ fn no_acknowledged_commit_is_lost() {
         }
         std::thread::sleep(Duration::from_millis(50)); // The readers of what they said.
 
-        // Where nobody reaps orphans, the dead postmaster still has its number; after a power failure it has not.
+        // Where nobody reaps orphans, the dead postmaster still has its number; after a power failure it has
+        // not.
         for file in ["data/postmaster.pid", ".s.PGSQL.5432.lock"] {
             std::fs::remove_file(place.path(file)).expect("a killed server's file")
         }

@@ -1,4 +1,5 @@
-//! Recovery's refusals, the mark, and segments that it makes, on real files: a folder that looks like a data directory.
+//! Recovery's refusals, the mark, and segments that it makes, on real files: a folder that looks like a data
+//! directory.
 use ondol_ring::file::{self, Mapping, OWNED, Owner};
 use ondol_ring::{Files, HEADER, Memory, Ring, Segment};
 use pgwal::cluster::{Cluster, boot};
@@ -235,7 +236,8 @@ fn a_missing_segment_is_made_only_where_the_ring_has_all_of_it() {
     place.refuses(&["recover", "--ring", "ring"], "another file");
 }
 
-/// A crash after the segment got its name and before the ring is empty: the next recovery finds a file with another inode.
+/// A crash after the segment got its name and before the ring is empty: the next recovery finds a file with
+/// another inode.
 #[test]
 fn a_made_segment_is_known_again() {
     let place = Place::new();
@@ -258,7 +260,8 @@ fn a_made_segment_is_known_again() {
     assert_eq!([place.page(NAMES[1], 0), place.page(NAMES[1], 1)], *b"ab");
 }
 
-/// A part of a file is synced, to the disk, by a call that is made for mapped memory: the system counts what it wrote.
+/// A part of a file is synced, to the disk, by a call that is made for mapped memory: the system counts what
+/// it wrote.
 #[test]
 fn a_part_of_a_file_is_synced() {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");

@@ -1,14 +1,17 @@
-//! The library `libondol_pgwal.so`, preloaded into PostgreSQL: WAL writes also go to a durable ring, and the syncs that
-//! it covers are not done. The rules it keeps, by number: `docs/pgwal.md`.
+//! The library `libondol_pgwal.so`, preloaded into PostgreSQL: WAL writes also go to a durable ring, and the
+//! syncs that it covers are not done. The rules it keeps, by number: `docs/pgwal.md`.
 //!
-//! - **S1** It does something in a process whose executable is named `postgres`, whose environment names a ring
-//!   (`ONDOL_PGWAL_RING`), for files in the `pg_wal` of the cluster that owns the ring; else each function is the
-//!   system call. The environment, not a file in the data directory, because it comes with `LD_PRELOAD` from the same hand,
-//!   and is known before the first file is opened.
-//! - **S2** Other libraries' constructors open files before ours runs: until then, and on any doubt, the system call.
-//! - **S3** Nothing is allocated, no symbol is looked up, no thread-local storage but the C library's `errno`.
-//! - **S4** What is known of a descriptor is never forgotten, only proved when it is used: a child of `vfork` closes and copies descriptors in
-//!   memory that it shares with its parent. A proof stands until any descriptor is opened, closed or copied.
+//! - **S1** It does something in a process whose executable is named `postgres`, whose environment names a
+//!   ring (`ONDOL_PGWAL_RING`), for files in the `pg_wal` of the cluster that owns the ring; else each
+//!   function is the system call. The environment, not a file in the data directory, because it comes with
+//!   `LD_PRELOAD` from the same hand, and is known before the first file is opened.
+//! - **S2** Other libraries' constructors open files before ours runs: until then, and on any doubt, the
+//!   system call.
+//! - **S3** Nothing is allocated, no symbol is looked up, no thread-local storage but the C library's
+//!   `errno`.
+//! - **S4** What is known of a descriptor is never forgotten, only proved when it is used: a child of `vfork`
+//!   closes and copies descriptors in memory that it shares with its parent. A proof stands until any
+//!   descriptor is opened, closed or copied.
 #![no_std]
 #![allow(unsafe_code)] // It replaces functions of the C library.
 extern crate std; // For its panic handler alone; nothing here panics by intent.
@@ -35,7 +38,8 @@ struct Service {
     device: u64,
 }
 struct Once(UnsafeCell<Option<Service>>);
-// SAFETY: written by the constructor, before there are threads and before READY says so; read only afterwards.
+// SAFETY: written by the constructor, before there are threads and before READY says so; read only
+// afterwards.
 unsafe impl Sync for Once {}
 static SERVICE: Once = Once(UnsafeCell::new(None));
 static READY: AtomicBool = AtomicBool::new(false);
@@ -57,7 +61,8 @@ struct Known {
     proved: AtomicU64,
     size: AtomicU64,
 }
-/// How often a descriptor of this process was opened, closed or copied, from 1 on: as long as none is, each stays what it was proved to be.
+/// How often a descriptor of this process was opened, closed or copied, from 1 on: as long as none is, each
+/// stays what it was proved to be.
 static CHANGES: AtomicU64 = AtomicU64::new(1);
 fn changed() {
     CHANGES.fetch_add(1, Relaxed);
@@ -191,7 +196,8 @@ enum Why {
 fn begin(path: &CStr) -> Result<Service, Why> {
     let fd = file::open_at(libc::AT_FDCWD, path, libc::O_RDWR | libc::O_CLOEXEC, 0)
         .map_err(|_| Why::Text("the ring cannot be opened"))?;
-    // The descriptor stays open: its lock is held as long as a process of this server lives, since children share it.
+    // The descriptor stays open: its lock is held as long as a process of this server lives, since children
+    // share it.
     begin_on(fd).inspect_err(|_| file::close(fd))
 }
 fn begin_on(fd: c_int) -> Result<Service, Why> {
@@ -210,8 +216,8 @@ fn begin_on(fd: c_int) -> Result<Service, Why> {
     if owner.power && !memory.power {
         return Err(Why::Text("the ring was made for power failures, but its memory is not persistent"));
     }
-    // Alone: any `postgres` that starts while another lives stays without the ring, as its stray commands do. A destager or a recovery has the lock
-    // for a moment, and is waited for.
+    // Alone: any `postgres` that starts while another lives stays without the ring, as its stray commands do.
+    // A destager or a recovery has the lock for a moment, and is waited for.
     let end = cluster.now() + LAST;
     while file::lock(fd, Who::Alone) != Ok(true) {
         if serves(&cluster, &memory) || cluster.now() > end {
@@ -220,7 +226,8 @@ fn begin_on(fd: c_int) -> Result<Service, Why> {
         cluster.wait(MOMENT)
     }
     let ring = Ring::new(memory, owner.len as usize).ok_or(Why::Text("the ring is too small"))?;
-    // Of older errors that nobody was told this descriptor is told now: what they are about is written again, or was synced.
+    // Of older errors that nobody was told this descriptor is told now: what they are about is written again,
+    // or was synced.
     let _ = file::sync_file_system(cluster.wal);
     recover(&ring, &owner, &cluster, false).map_err(Why::Refused)?;
     serve(&cluster, ring.memory());
@@ -325,7 +332,8 @@ impl Service {
         known.proved.store(now, Relaxed);
         Some(size)
     }
-    /// A write to a segment by `write`; its bytes (readable) and its place where it is of a kind that the ring covers.
+    /// A write to a segment by `write`; its bytes (readable) and its place where it is of a kind that the
+    /// ring covers.
     fn write(&self, fd: c_int, bytes: Option<(*const u8, usize, i64)>, write: impl Fn() -> c_long) -> isize {
         let Some((known, segment)) = Known::of(fd) else {
             return write() as isize;
@@ -348,7 +356,8 @@ impl Service {
             return n as isize;
         };
         if let Some((from, _, at)) = covered {
-            // The server goes on filling the last page of its WAL buffers while it is written: no reference is formed.
+            // The server goes on filling the last page of its WAL buffers while it is written: no reference
+            // is formed.
             // SAFETY: what the kernel just read is readable, and the ring asks for no more.
             let fetch =
                 |i, to: &mut [u8]| unsafe { file::copy_racing(from.add(i), to.as_mut_ptr(), to.len()) };

@@ -1,5 +1,5 @@
-//! What PostgreSQL calls to change files, version by version, and what of it the library replaces. A new function in a server's imports
-//! fails this test until it is sorted into one of the lists here.
+//! What PostgreSQL calls to change files, version by version, and what of it the library replaces. A new
+//! function in a server's imports fails this test until it is sorted into one of the lists here.
 //!
 //! Looks at every server in Debian's place and at `ONDOL_POSTGRES` (paths with `:` between them).
 #[path = "common/built.rs"]
@@ -8,7 +8,8 @@ mod built;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// Imported functions by which files could be written, synced, named or opened, and why those that are not replaced need not be.
+/// Imported functions by which files could be written, synced, named or opened, and why those that are not
+/// replaced need not be.
 const LEFT: [(&str, &str); 15] = [
     ("fopen", "settings, PG_VERSION, map files; no segment"),
     ("freopen", "standard output and error"),

@@ -1,6 +1,7 @@
 //! CRC-32C without the standard library: the processor's instruction where there is one, else a table.
 //!
-//! Each instruction waits for the one before it. So longer data is summed in four lanes, whose instructions overlap.
+//! Each instruction waits for the one before it. So longer data is summed in four lanes, whose instructions
+//! overlap.
 
 const TABLE: [u32; 256] = {
     let mut table = [0; 256];
@@ -93,8 +94,8 @@ fn lanes_by_table(groups: Groups<'_>) -> [u32; 4] {
     lanes
 }
 
-/// The checksum of `head` and `data`: the CRC-32C of the head, of four lanes' CRC-32C (word `i` of the data, 8 bytes, is in lane
-/// `i mod 4`, up to the last whole group of four) and of the rest of the data.
+/// The checksum of `head` and `data`: the CRC-32C of the head, of four lanes' CRC-32C (word `i` of the data,
+/// 8 bytes, is in lane `i mod 4`, up to the last whole group of four) and of the rest of the data.
 pub(crate) fn checksum(head: &[u8], data: &[u8]) -> u32 {
     let (groups, rest) = data.as_chunks::<32>();
     let lanes = || {

@@ -6,7 +6,8 @@
 //! 36 timeline u32  40 log u32  44 part u32 (the three numbers of the segment's name)   48 bytes kept u32   52 zero
 //! 60 checksum of 0..60 and the bytes kept (`crc.rs`)   64 bytes kept
 //! ```
-//! The bytes kept are the first of the data; what follows them, to its length, is zeros. The last page of a log that is written mostly ends with many.
+//! The bytes kept are the first of the data; what follows them, to its length, is zeros. The last page of a
+//! log that is written mostly ends with many.
 use crate::crc::checksum;
 
 /// The most bytes of data in an entry.

@@ -1,11 +1,13 @@
 //! Descriptors of segments that whoever drains keeps open, so that the system tells it of writes that failed
 //! (ring/I6).
 //!
-//! Linux tells each open description of a file once of a write that failed since it was opened. One that is opened later is told only what nobody
-//! was told yet, and nothing once the inode left the kernel's memory. So a descriptor speaks for the entries whose bytes were written
-//! after it was opened: those from its *stamp* on ([`crate::Ring::stamp`], asked for after the opening).
+//! Linux tells each open description of a file once of a write that failed since it was opened. One that is
+//! opened later is told only what nobody was told yet, and nothing once the inode left the kernel's memory.
+//! So a descriptor speaks for the entries whose bytes were written after it was opened: those from its
+//! *stamp* on ([`crate::Ring::stamp`], asked for after the opening).
 //!
-//! A file is known by its inode, which nobody else gets while a descriptor is open on it, whatever its name becomes.
+//! A file is known by its inode, which nobody else gets while a descriptor is open on it, whatever its name
+//! becomes.
 use core::sync::atomic::{AtomicI32, AtomicU64, Ordering::SeqCst};
 
 /// The most that are held.

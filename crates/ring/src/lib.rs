@@ -1,8 +1,9 @@
-//! A ring in persistent memory that makes writes to log files durable before their files are synced, shared by the
-//! processes of one server. Rules, format and the argument for each: `docs/pgwal.md`; their model: `tests/model.rs`.
+//! A ring in persistent memory that makes writes to log files durable before their files are synced, shared
+//! by the processes of one server. Rules, format and the argument for each: `docs/pgwal.md`; their model:
+//! `tests/model.rs`.
 //!
-//! It runs inside of foreign processes, whenever they write: so it does not allocate, has no thread-local storage,
-//! does not panic on what it finds in the ring, and needs nothing but system calls.
+//! It runs inside of foreign processes, whenever they write: so it does not allocate, has no thread-local
+//! storage, does not panic on what it finds in the ring, and needs nothing but system calls.
 //!
 //! What is deliberately absent: which files a server's log consists of, and what is in them.
 #![no_std]

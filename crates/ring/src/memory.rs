@@ -1,10 +1,11 @@
-//! What the ring asks of its memory. The real one is [`crate::file::Mapping`]; the model has one that forgets.
+//! What the ring asks of its memory. The real one is [`crate::file::Mapping`]; the model has one that
+//! forgets.
 
 /// Memory that several processes share and that keeps, when power fails, what was fenced.
 ///
 /// - A word (8 bytes, aligned) is never torn.
-/// - Bytes of [`Memory::copy`], and the line of a [`Memory::flush`], are durable after the next [`Memory::fence`]
-///   *of the same process*; before it, any subset of their words may be, in any order.
+/// - Bytes of [`Memory::copy`], and the line of a [`Memory::flush`], are durable after the next
+///   [`Memory::fence`] *of the same process*; before it, any subset of their words may be, in any order.
 /// - A word that was [set](Memory::set) or [raised](Memory::raise) may become durable at any time, or never.
 ///
 /// Offsets are in bytes and lie within the ring that the caller made sure of.
@@ -16,7 +17,8 @@ pub trait Memory {
     /// Begins to write back the cache line of `at`.
     fn flush(&self, at: usize);
     fn fence(&self);
-    /// Makes the words of the header durable as far as this memory can, if a fence does not. An error is the system's number for it.
+    /// Makes the words of the header durable as far as this memory can, if a fence does not. An error is the
+    /// system's number for it.
     fn settle(&self) -> Result<(), i32> {
         Ok(())
     }

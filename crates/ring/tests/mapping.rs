@@ -1,4 +1,5 @@
-//! The ring's memory as the system maps it. One test alone in its process, since it counts what is mapped there.
+//! The ring's memory as the system maps it. One test alone in its process, since it counts what is mapped
+//! there.
 use ondol_ring::file::Mapping;
 use ondol_ring::{HEADER, Memory};
 use std::os::fd::AsRawFd;

@@ -1,12 +1,15 @@
-//! The ring's own code over a memory and files that forget: processes killed and power failing at any operation, lines
-//! of the cache and pages of files persisting in any order, a destager that comes in between any two operations.
+//! The ring's own code over a memory and files that forget: processes killed and power failing at any
+//! operation, lines of the cache and pages of files persisting in any order, a destager that comes in between
+//! any two operations.
 //!
-//! Writes to the disk fail, too, whoever has them done: the kernel by itself, a sync of ours, a stranger's. The system keeps the page as if it were
-//! clean, tells each descriptor once that was open before (one that is opened later only if nobody was told yet), forgets a file's errors
-//! with its inode, and then has the page as the disk has it. A file system may turn read-only. Destagers come and go.
+//! Writes to the disk fail, too, whoever has them done: the kernel by itself, a sync of ours, a stranger's.
+//! The system keeps the page as if it were clean, tells each descriptor once that was open before (one that
+//! is opened later only if nobody was told yet), forgets a file's errors with its inode, and then has the
+//! page as the disk has it. A file system may turn read-only. Destagers come and go.
 //!
-//! What must hold after each crash and recovery: every page that was acknowledged or seen is in its file, that
-//! version or a later one. Each wrong variant (`Wrong`) breaks one rule of `docs/pgwal.md`, and must be caught.
+//! What must hold after each crash and recovery: every page that was acknowledged or seen is in its file,
+//! that version or a later one. Each wrong variant (`Wrong`) breaks one rule of `docs/pgwal.md`, and must be
+//! caught.
 use ondol_ring::{Error, Files, HEADER, Holds, LEAST, Memory, Ring, SLOT, Segment};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -135,7 +138,8 @@ impl Errors {
     }
 }
 
-/// A file: pages as the kernel has them, and as the disk has them; and whether the kernel takes a page for written that is not.
+/// A file: pages as the kernel has them, and as the disk has them; and whether the kernel takes a page for
+/// written that is not.
 #[derive(Default)]
 struct Content {
     pages: [(u64, u64, bool); PAGES as usize],
@@ -262,7 +266,8 @@ impl Machine {
         }
         ring.drain_some(&Reached(self, true))
     }
-    /// The destager comes in, or another process of the server that found the ring full; sometimes it is killed.
+    /// The destager comes in, or another process of the server that found the ring full; sometimes it is
+    /// killed.
     fn destage(&self) {
         let drainer = if self.wrong == Wrong::TwoDrain { 0 } else { self.load(DRAINING) };
         let ring = self.ring.borrow().upgrade();
@@ -290,7 +295,8 @@ impl Machine {
             self.new_destager()
         }
     }
-    /// Stores to one place become durable in their order: what another store was about to make durable goes first.
+    /// Stores to one place become durable in their order: what another store was about to make durable goes
+    /// first.
     fn store(&self, at: usize, bytes: &[u8]) {
         let mut durable = self.durable.borrow_mut();
         self.pending.borrow_mut().retain(|(_, old, word)| {
@@ -670,8 +676,8 @@ impl Server {
         }
         found
     }
-    /// After a failed sync. A write past the ring that failed is in no file and was not acknowledged, but the kernel shows it as long as
-    /// it pleases, to any server: that is taken away here.
+    /// After a failed sync. A write past the ring that failed is in no file and was not acknowledged, but the
+    /// kernel shows it as long as it pleases, to any server: that is taken away here.
     fn recover_failed(&mut self) -> Result<(), String> {
         self.recover()?;
         for (cached, on_disk, lost) in

@@ -1,6 +1,8 @@
-//! The scan pipeline: a table is cut into parts, workers read and convert each part whole, and one thread gathers what they made.
+//! The scan pipeline: a table is cut into parts, workers read and convert each part whole, and one thread
+//! gathers what they made.
 //!
-//! It knows no source: InnoDB's files, for one, give parts and read them; an *output* ([`csv`], `arrow`, `parquet`) says what rows become.
+//! It knows no source: InnoDB's files, for one, give parts and read them; an *output* ([`csv`], `arrow`,
+//! `parquet`) says what rows become.
 
 #[cfg(feature = "columnar")]
 pub mod arrow;

@@ -1,10 +1,13 @@
-//! Tables that are read from where the engine's are not: what a function in FROM that reads such a one has to give.
+//! Tables that are read from where the engine's are not: what a function in FROM that reads such a one has to
+//! give.
 //!
-//! - **F1** What is found when a statement is bound (columns, types, files that are open) is the statement's alone: no plan with such a table is kept, and no
-//!   registered query can have one.
-//! - **F2** A range of the key is a wish. Rows outside of it may come, and each row's conditions are evaluated whatever was wished.
+//! - **F1** What is found when a statement is bound (columns, types, files that are open) is the statement's
+//!   alone: no plan with such a table is kept, and no registered query can have one.
+//! - **F2** A range of the key is a wish. Rows outside of it may come, and each row's conditions are
+//!   evaluated whatever was wished.
 //! - **F3** Rows come one at a time and are not kept here.
-//! - **F4** What is read can be cut into parts, which several threads read; one after the other they are the whole, in its order.
+//! - **F4** What is read can be cut into parts, which several threads read; one after the other they are the
+//!   whole, in its order.
 use ondol_types::{SqlResult, Type, Value, ValueRef};
 use std::ops::Range;
 use std::sync::Arc;
@@ -41,8 +44,8 @@ pub trait ForeignTable: Send + Sync {
     fn pages(&self) -> usize;
     /// The column of which a range can be wished.
     fn key(&self) -> Option<u16>;
-    /// What is to be read: the values of `columns`, and of `low` to `high` of the key, both included, NULL being open. A bound that is of no use is ignored. Cut into so
-    /// many `parts` at least, if it can be.
+    /// What is to be read: the values of `columns`, and of `low` to `high` of the key, both included, NULL
+    /// being open. A bound that is of no use is ignored. Cut into so many `parts` at least, if it can be.
     fn range(
         &self,
         columns: &[u16],
@@ -64,7 +67,8 @@ pub type GoOn<'a> = &'a dyn Fn() -> SqlResult<()>;
 
 /// Rows that are being read. After an error there are none.
 pub trait ForeignRows: Send {
-    /// Gives the values of the next row to `put`, with the places of their columns in the list that was wanted. False: there are no more rows.
+    /// Gives the values of the next row to `put`, with the places of their columns in the list that was
+    /// wanted. False: there are no more rows.
     fn next(&mut self, go_on: GoOn<'_>, put: &mut dyn FnMut(usize, ValueRef<'_>)) -> SqlResult<bool>;
     /// How many rows are left, which are not looked at; by so many threads beside this one.
     fn count(&mut self, workers: usize, go_on: GoOn<'_>) -> SqlResult<u64>;

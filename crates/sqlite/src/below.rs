@@ -1,6 +1,7 @@
 //! A file of the VFS below us (`unix`), which does all I/O, locking and shared memory.
 //!
-//! - **B1** The structure lives in memory of our own until it is closed, and its name as long: `unix` keeps the pointer.
+//! - **B1** The structure lives in memory of our own until it is closed, and its name as long: `unix` keeps
+//!   the pointer.
 //! - **B2** Only its connection's thread uses it, as SQLite's contract for `sqlite3_file` has it.
 use crate::ffi::{self, Vfs, api};
 use crate::medium::Medium;
@@ -54,7 +55,8 @@ pub struct Below {
 macro_rules! call {
     ($self:expr, $method:ident $(, $arg:expr)*) => {{
         let file = $self.file();
-        // SAFETY: the file is open (B1) and used by its own thread alone (B2); `unix` has all methods of version 2.
+        // SAFETY: the file is open (B1) and used by its own thread alone (B2); `unix` has all methods of
+        // version 2.
         unsafe {
             match (*(*file).methods).$method {
                 Some(method) => method(file $(, $arg)*),
@@ -166,7 +168,8 @@ impl Medium for Below {
         Ok(self.len()?.saturating_sub(offset).min(buf.len() as u64) as usize)
     }
     fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
-        // `unix` drops the bits of a length from 128 KiB on, and takes the zero bytes that are left of such a one for a full disk.
+        // `unix` drops the bits of a length from 128 KiB on, and takes the zero bytes that are left of such a
+        // one for a full disk.
         const MOST: usize = 64 << 10;
         for (i, part) in buf.chunks(MOST).enumerate() {
             check(self.write(part.as_ptr().cast(), part.len() as c_int, offset as i64 + (i * MOST) as i64))?;

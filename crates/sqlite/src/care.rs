@@ -1,19 +1,19 @@
 //! The mark that keeps stock SQLite away: byte 19 of a database's header, its read version.
 //!
-//! 3 says: this database is in our care, its WAL is in the file `-owal`, in our layout, and every connection to it is
-//! ours. A stock SQLite refuses version 3 ("file is not a database"). Our connections see 2, as SQLite wrote it; a 3 that is not our mark
-//! ([`parse`]) they see as it is, so SQLite refuses it.
+//! 3 says: this database is in our care, its WAL is in the file `-owal`, in our layout, and every connection
+//! to it is ours. A stock SQLite refuses version 3 ("file is not a database"). Our connections see 2, as
+//! SQLite wrote it; a 3 that is not our mark ([`parse`]) they see as it is, so SQLite refuses it.
 //!
-//! - **K1** The mark changes only under SQLite's EXCLUSIVE lock on the database. A connection in WAL mode holds SHARED
-//!   for as long as its WAL is open, so no stock connection is there when the mark is set, none can join while it
-//!   stands, and a connection's layout never changes under it.
+//! - **K1** The mark changes only under SQLite's EXCLUSIVE lock on the database. A connection in WAL mode
+//!   holds SHARED for as long as its WAL is open, so no stock connection is there when the mark is set, none
+//!   can join while it stands, and a connection's layout never changes under it.
 //! - **K2** Before the mark is set, `-owal` is durably empty, of our version (wal/T1), and `-wal` is durably
 //!   absent or without a header, so that it has no frames. (A stock SQLite takes page 1 from a `-wal` that
 //!   has it, so a hot `-wal` would hide the mark.)
-//! - **K3** Before the mark is removed, the database holds everything, durably. `-owal` goes after it: without the mark
-//!   it is never read.
-//! - **K4** Hence a database without the mark is stock with its `-wal`; one with the mark is complete with its `-owal`, and with no other
-//!   WAL: without that file it is refused.
+//! - **K3** Before the mark is removed, the database holds everything, durably. `-owal` goes after it:
+//!   without the mark it is never read.
+//! - **K4** Hence a database without the mark is stock with its `-wal`; one with the mark is complete with
+//!   its `-owal`, and with no other WAL: without that file it is refused.
 use crate::layout::Layout;
 use crate::medium::Medium;
 use crate::wal;
@@ -85,8 +85,8 @@ pub fn keep(written: &[u8], offset: u64) -> Option<Vec<u8>> {
     })
 }
 
-/// Takes a database into our care: the caller holds EXCLUSIVE (K1), and `stock_wal`, where there is one, holds no
-/// frame that the database needs.
+/// Takes a database into our care: the caller holds EXCLUSIVE (K1), and `stock_wal`, where there is one,
+/// holds no frame that the database needs.
 pub fn take(
     db: &dyn Medium,
     stock_wal: Option<&dyn Medium>,

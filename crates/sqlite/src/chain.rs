@@ -1,11 +1,14 @@
-//! The frames of a WAL that count, found as SQLite's recovery finds them: by salts, and checksums that chain over headers and pages.
+//! The frames of a WAL that count, found as SQLite's recovery finds them: by salts, and checksums that chain
+//! over headers and pages.
 //!
-//! For a connection that is alone and keeps the WAL's index to itself, as in exclusive locking mode from the start. What was proved
-//! is remembered, so each frame is read once.
+//! For a connection that is alone and keeps the WAL's index to itself, as in exclusive locking mode from the
+//! start. What was proved is remembered, so each frame is read once.
 //!
-//! - **N1** Frames up to a commit are never written to again while the WAL is not begun anew, which changes its salt.
-//! - **N2** A commit that failed may be proved here, and is none to SQLite. So nothing is known between the writing of a commit's last frame
-//!   and SQLite's word that it is done, which never comes for one that failed.
+//! - **N1** Frames up to a commit are never written to again while the WAL is not begun anew, which changes
+//!   its salt.
+//! - **N2** A commit that failed may be proved here, and is none to SQLite. So nothing is known between the
+//!   writing of a commit's last frame and SQLite's word that it is done, which never comes for one that
+//!   failed.
 use crate::exchange::{Pair, checksum, fill};
 use crate::layout::{HEADER, HEADER_AT};
 use crate::wal::{self, Entry};

@@ -1,4 +1,5 @@
-//! Descriptors that are open beyond SQLite's own: of databases that blocks are shared into, and of mapped files.
+//! Descriptors that are open beyond SQLite's own: of databases that blocks are shared into, and of mapped
+//! files.
 //!
 //! Those of databases stay until the process ends (sharing/S1), so without a bound a process that opens one
 //! database after the other would end up unable to open anything. They are a quarter of what the process may

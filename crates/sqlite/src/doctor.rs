@@ -1,4 +1,5 @@
-//! What a folder's file system and medium can do for SQLite, measured, and what to set: `ondol sqlite doctor`.
+//! What a folder's file system and medium can do for SQLite, measured, and what to set:
+//! `ondol sqlite doctor`.
 //!
 //! It writes two files without names into the folder, which are gone when it ends, however it ends.
 use crate::care;

@@ -1,25 +1,28 @@
 //! Pages of the WAL that were exchanged with the database's: where they are, and how they come back.
 //!
-//! Exchanging gives the database the WAL's blocks and the WAL the database's, so the WAL keeps blocks of its own and a later commit need
-//! not allocate any. But where a frame's page stood there is then the database's older page. The entry says so: it is *away*.
+//! Exchanging gives the database the WAL's blocks and the WAL the database's, so the WAL keeps blocks of its
+//! own and a later commit need not allocate any. But where a frame's page stood there is then the database's
+//! older page. The entry says so: it is *away*.
 //!
 //! ```text
 //!            before            exchanged          brought home
 //! WAL        place of f: new   place of f: old    place of f: new
 //! database   page of f:  old   page of f:  new    page of f:  old, about to be written
 //! ```
-//! - **X1** An away entry means: the frame's page is in its place or in the database at its page. Its content decides, by SQLite's checksum, which
-//!   the entry holds and which covers the content and the checksum of the frame before, and by a CRC-32C of the page in the entry. SQLite's alone tells
-//!   torn from whole, but not every page from its older version: it is a sum, in which small changes of neighbouring numbers cancel out, such as
-//!   of (6, 7, 8) to (3, 10, 11) in a list of free pages.
+//! - **X1** An away entry means: the frame's page is in its place or in the database at its page. Its content
+//!   decides, by SQLite's checksum, which the entry holds and which covers the content and the checksum of
+//!   the frame before, and by a CRC-32C of the page in the entry. SQLite's alone tells torn from whole, but
+//!   not every page from its older version: it is a sum, in which small changes of neighbouring numbers
+//!   cancel out, such as of (6, 7, 8) to (3, 10, 11) in a list of free pages.
 //! - **X2** A frame is announced, its entry away and synced, before its page is exchanged for the first time.
-//! - **X3** A frame's page is brought home before anything else is written to that page of the database, or cuts it off. So whatever prefix of
-//!   exchanges and returns a crash leaves, and whatever was written after them, X1 holds: the block that has the content is never written to.
-//! - **X4** A page is brought home only when this checkpoint backfills a newer version of it, or cuts the database before it: until
-//!   then readers may look for it in the database.
+//! - **X3** A frame's page is brought home before anything else is written to that page of the database, or
+//!   cuts it off. So whatever prefix of exchanges and returns a crash leaves, and whatever was written after
+//!   them, X1 holds: the block that has the content is never written to.
+//! - **X4** A page is brought home only when this checkpoint backfills a newer version of it, or cuts the
+//!   database before it: until then readers may look for it in the database.
 //! - **X5** An away frame is in no run: neither exchanged again, nor shared, since where it is, is not known.
-//! - **X6** A frame that is written anew is not away; a WAL that begins anew disowns all entries by its salt, and begins only
-//!   after the database was synced, exchanges with it.
+//! - **X6** A frame that is written anew is not away; a WAL that begins anew disowns all entries by its salt,
+//!   and begins only after the database was synced, exchanges with it.
 use crate::layout::{AWAY_AT, ENTRY, HEADER, HEADER_AT, Layout};
 use crate::medium::Medium;
 use crate::plan::{self, Run, Work};
@@ -52,7 +55,8 @@ impl Pair<'_> {
         u64::from(entry.page()).saturating_sub(1) * self.layout.page()
     }
 
-    /// Reads the page of an away frame from where it is (X1); what its place has, where it is on neither side.
+    /// Reads the page of an away frame from where it is (X1); what its place has, where it is on neither
+    /// side.
     pub fn read(&self, frame: u64, entry: &Entry, page: &mut [u8]) -> io::Result<Side> {
         let mut header = [0; HEADER as usize];
         self.wal.read_at(&mut header, HEADER_AT)?;
@@ -84,8 +88,8 @@ impl Pair<'_> {
         Ok(Side::Database)
     }
 
-    /// Announces that the frames of `runs` may be exchanged (X2). `entries` are all that are committed, as they stand in the file;
-    /// nobody writes to them, since this is the only checkpoint.
+    /// Announces that the frames of `runs` may be exchanged (X2). `entries` are all that are committed, as
+    /// they stand in the file; nobody writes to them, since this is the only checkpoint.
     pub fn announce(&self, entries: &mut [Entry], work: Work, runs: &[Run]) -> io::Result<()> {
         if mutated("exchange_unannounced") {
             return Ok(());
@@ -110,9 +114,10 @@ impl Pair<'_> {
         Ok(wal::entries(self.wal, self.layout, 0, frames)?.iter().any(Entry::away))
     }
 
-    /// The ranges to exchange so that the checkpoint that begins may write to the database (X3, X4). `entries` are all that are committed.
-    /// (What counts for X4 is a newer version among those that are backfilled: whether SQLite writes that one, or leaves the page out since
-    /// there is a still newer one, no reader looks for the old one any more.)
+    /// The ranges to exchange so that the checkpoint that begins may write to the database (X3, X4).
+    /// `entries` are all that are committed. (What counts for X4 is a newer version among those that are
+    /// backfilled: whether SQLite writes that one, or leaves the page out since there is a still newer one,
+    /// no reader looks for the old one any more.)
     pub fn to_bring_home(&self, entries: &[Entry], work: Work) -> io::Result<Vec<Range>> {
         if mutated("exchange_never_returns") {
             return Ok(Vec::new());

@@ -1,7 +1,7 @@
 //! Files of the operating system under a mapping, and libpmem, where it is installed.
 //!
-//! A store to a mapped file must never need a block, since there is no way to say that there is none. So files are mapped
-//! only where overwriting what has blocks needs no new ones: not on Btrfs and its like.
+//! A store to a mapped file must never need a block, since there is no way to say that there is none. So
+//! files are mapped only where overwriting what has blocks needs no new ones: not on Btrfs and its like.
 use crate::descriptors::Held;
 use crate::sharing::Target;
 use crate::window::{Extent, Ground};
@@ -20,7 +20,8 @@ const EXT4: i64 = 0xEF53;
 const TMPFS: i64 = 0x0102_1994;
 const XFS: i64 = 0x5846_5342;
 
-/// The address space that is mapped beyond a file's end, so that it can grow for a while without being mapped anew.
+/// The address space that is mapped beyond a file's end, so that it can grow for a while without being mapped
+/// anew.
 const AHEAD: u64 = 16 << 20;
 
 fn outcome(code: c_int) -> io::Result<()> {
@@ -137,7 +138,8 @@ fn load() -> Option<Libpmem> {
         // What a fence means there is libpmem's affair alone.
         return None;
     }
-    // SAFETY: names that end with zeros; the library stays loaded, and its functions have had these types since version 1.0.
+    // SAFETY: names that end with zeros; the library stays loaded, and its functions have had these types
+    // since version 1.0.
     unsafe {
         let library = libc::dlopen(c"libpmem.so.1".as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL);
         if library.is_null() {

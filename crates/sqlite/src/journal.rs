@@ -1,7 +1,7 @@
 //! A mapped database's rollback journal.
 //!
-//! SQLite opens it anew for each transaction, so its window stays with the database between two of them, for as long as the path
-//! leads to the same file.
+//! SQLite opens it anew for each transaction, so its window stays with the database between two of them, for
+//! as long as the path leads to the same file.
 use crate::below::Below;
 use crate::database::Database;
 use crate::descriptors;

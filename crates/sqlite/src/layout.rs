@@ -6,11 +6,11 @@
 //! span:    [4096 entries of 32 bytes][4096 pages]
 //! entry:   [frame header 24][the page's place, u32 little-endian][away, u32 little-endian]
 //! ```
-//! - **L1** Entry i is frame i's; the frame's page stands in the place that its entry names (`places`). Both follow
-//!   from the page size alone, so every process finds them.
+//! - **L1** Entry i is frame i's; the frame's page stands in the place that its entry names (`places`). Both
+//!   follow from the page size alone, so every process finds them.
 //! - **L2** A place is at a multiple of 4096, and place i + 1 right behind place i within a span.
-//! - **L3** Each frame has a place of its own, so there are no more frames than places in the file: SQLite's size of
-//!   the WAL is at most what the file's length allows.
+//! - **L3** Each frame has a place of its own, so there are no more frames than places in the file: SQLite's
+//!   size of the WAL is at most what the file's length allows.
 //! - **L4** An entry lies in one sector.
 use std::ops::Range;
 

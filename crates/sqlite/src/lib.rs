@@ -1,10 +1,12 @@
-//! A loadable SQLite extension: the VFS "ondol", whose checkpoints share or exchange blocks between WAL and database instead of
-//! writing pages twice. How it is used: `docs/sqlite.md`; its file format, and the argument for each rule: `docs/sqlite-proof.md`.
+//! A loadable SQLite extension: the VFS "ondol", whose checkpoints share or exchange blocks between WAL and
+//! database instead of writing pages twice. How it is used: `docs/sqlite.md`; its file format, and the
+//! argument for each rule: `docs/sqlite-proof.md`.
 //!
-//! SQLite stays what it is: its `unix` VFS does all I/O, locking and shared memory, its WAL's checksums and order of
-//! syncs prove what is durable. What is here is a translation of offsets (`layout`, `places`, `wal`), a mark that keeps stock
-//! SQLite away while it would not understand (`care`), and a shortcut for some writes of a checkpoint (`plan`,
-//! `sharing`). In the mode for persistent memory the files are mapped, and SQLite reads and writes memory (`window`, `ground`).
+//! SQLite stays what it is: its `unix` VFS does all I/O, locking and shared memory, its WAL's checksums and
+//! order of syncs prove what is durable. What is here is a translation of offsets (`layout`, `places`,
+//! `wal`), a mark that keeps stock SQLite away while it would not understand (`care`), and a shortcut for
+//! some writes of a checkpoint (`plan`, `sharing`). In the mode for persistent memory the files are mapped,
+//! and SQLite reads and writes memory (`window`, `ground`).
 //!
 //! What is deliberately absent: SQL, pages' contents.
 #![allow(unsafe_code)] // A C interface: each block names the part of SQLite's contract that it rests on.
@@ -55,8 +57,9 @@ pub unsafe extern "C" fn sqlite3_extension_init(
     unsafe { begin(connection, message, table) }
 }
 
-/// What both entry points do. Neither calls the other: SQLite loads libraries so that an exported name leads to the first library that
-/// has it, and every extension may have one that is called `sqlite3_extension_init`.
+/// What both entry points do. Neither calls the other: SQLite loads libraries so that an exported name leads
+/// to the first library that has it, and every extension may have one that is called
+/// `sqlite3_extension_init`.
 ///
 /// # Safety
 /// As [`sqlite3_extension_init`].
@@ -75,7 +78,8 @@ unsafe fn begin(connection: *mut c_void, message: *mut *mut c_char, table: *cons
             Ok(()) => ffi::OK_LOAD_PERMANENTLY,
             Err(why) => {
                 if !message.is_null() && !table.is_null() {
-                    // SAFETY: SQLite gave the place, and frees the text, which comes from this table's allocator.
+                    // SAFETY: SQLite gave the place, and frees the text, which comes from this table's
+                    // allocator.
                     unsafe { *message = ffi::message(table, &format!("ondol: {why}")) };
                 }
                 ffi::ERROR

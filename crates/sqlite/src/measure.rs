@@ -1,12 +1,14 @@
 //! What syncing, copying and sharing cost in a folder.
 //!
-//! Two files without names play WAL and database. A round overwrites blocks of both as stock SQLite would, shares the
-//! WAL's with the database, and overwrites the WAL's again; each step ends with a sync. What counts is the differences within a round, since a
-//! disk's mood changes between rounds: the median where they speak for sharing, the upper quartile where they speak against it, so
-//! that on a busy disk nothing changes.
+//! Two files without names play WAL and database. A round overwrites blocks of both as stock SQLite would,
+//! shares the WAL's with the database, and overwrites the WAL's again; each step ends with a sync. What
+//! counts is the differences within a round, since a disk's mood changes between rounds: the median where
+//! they speak for sharing, the upper quartile where they speak against it, so that on a busy disk nothing
+//! changes.
 //!
-//! Measuring may take a fiftieth of the time that has gone by since it was first asked for, so it waits for that time, the longer the slower the
-//! disk is. With fewer than five rounds nothing is known. What is known is measured anew, in a five-hundredth of the time.
+//! Measuring may take a fiftieth of the time that has gone by since it was first asked for, so it waits for
+//! that time, the longer the slower the disk is. With fewer than five rounds nothing is known. What is known
+//! is measured anew, in a five-hundredth of the time.
 use crate::sharing::{self, Mechanism, Range};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -22,10 +24,11 @@ use std::time::{Duration, Instant};
 const BLOCK: u64 = 4096;
 /// Blocks of a run that is measured.
 const RUN: u64 = 64;
-/// Blocks that a commit writes, one after the other; in our layout in three places, the first of which is never shared.
+/// Blocks that a commit writes, one after the other; in our layout in three places, the first of which is
+/// never shared.
 const COMMIT: [u64; 3] = [1, 2, 2];
-/// Rounds of a measurement that something waits for. With fewer nothing is known: a median and an upper quartile of fewer are the
-/// mood of one.
+/// Rounds of a measurement that something waits for. With fewer nothing is known: a median and an upper
+/// quartile of fewer are the mood of one.
 const ROUNDS: usize = 5;
 /// No round takes less, whatever is thought.
 const LEAST: Duration = Duration::from_millis(1);
@@ -110,7 +113,8 @@ static EXCHANGES: LazyLock<Mutex<HashMap<u64, bool>>> = LazyLock::new(Mutex::def
 #[doc(hidden)]
 pub static ASSUMED: Mutex<Option<Costs>> = Mutex::new(None);
 
-/// The costs in a folder, once they are known; `round` is about what a round takes. An error passes, and is not remembered.
+/// The costs in a folder, once they are known; `round` is about what a round takes. An error passes, and is
+/// not remembered.
 pub fn costs(folder: &Path, how: Mechanism, round: Duration) -> io::Result<Option<Arc<Known>>> {
     if let Some(costs) = *ASSUMED.lock().unwrap_or_else(PoisonError::into_inner) {
         return Ok(Some(Arc::new(Ok(costs))));
@@ -220,7 +224,8 @@ pub fn measured(
     }))
 }
 
-/// The least of some numbers below which, or at which, so many quarters of them are; of two, the median is the smaller.
+/// The least of some numbers below which, or at which, so many quarters of them are; of two, the median is
+/// the smaller.
 pub fn quartile(numbers: impl Iterator<Item = f64>, quarters: usize) -> Option<f64> {
     let mut all: Vec<f64> = numbers.collect();
     all.sort_unstable_by(f64::total_cmp);
@@ -257,7 +262,8 @@ fn round(wal: &File, db: &File, how: Mechanism, number: u64) -> io::Result<Costs
     let owned = timed(wal, &|| write(wal, 0, RUN))?;
     let range = Range { from: 0, to: 0, len: RUN * BLOCK };
     if how == Mechanism::Exchange {
-        // As where the database grows: the WAL gets holes. Where it has blocks to give, the WAL loses nothing.
+        // As where the database grows: the WAL gets holes. Where it has blocks to give, the WAL loses
+        // nothing.
         db.set_len(0)?;
     }
     let began = Instant::now();

@@ -1,9 +1,10 @@
 //! Whether `F2FS_IOC_MOVE_RANGE` moves blocks, or copies them: what F2FS has instead of sharing.
 //!
-//! On kernels from 5.4 on it reads and writes every page, since only blocks that F2FS has not checkpointed since they were written
-//! keep their address, and it takes each for checkpointed. Where it does keep addresses, older kernels show
-//! the target's old pages from the page cache, and a mount with `checkpoint=disable` makes nothing durable; and what is moved is gone from the WAL
-//! before the database has it durably. So it is never used: the probe says which of these it is.
+//! On kernels from 5.4 on it reads and writes every page, since only blocks that F2FS has not checkpointed
+//! since they were written keep their address, and it takes each for checkpointed. Where it does keep
+//! addresses, older kernels show the target's old pages from the page cache, and a mount with
+//! `checkpoint=disable` makes nothing durable; and what is moved is gone from the WAL before the database has
+//! it durably. So it is never used: the probe says which of these it is.
 use crate::ground;
 use crate::measure;
 use std::fs::File;

@@ -1,12 +1,14 @@
-//! What a database's WALs and checkpoints really took, as far as this process saw: it corrects what is measured on probe files (`measure`).
+//! What a database's WALs and checkpoints really took, as far as this process saw: it corrects what is
+//! measured on probe files (`measure`).
 //!
-//! A *cycle* is a WAL's syncs since the last checkpoint, and a checkpoint up to the sync of the database. Of the last few cycles that copied, the time
-//! of a block replaces the probe's, which is too short to see a device that is quick only at first. And where sharing has
-//! taken longer, for each frame, than copying did, it is left for a while, each time for longer.
+//! A *cycle* is a WAL's syncs since the last checkpoint, and a checkpoint up to the sync of the database. Of
+//! the last few cycles that copied, the time of a block replaces the probe's, which is too short to see a
+//! device that is quick only at first. And where sharing has taken longer, for each frame, than copying did,
+//! it is left for a while, each time for longer.
 //!
-//! Sharing's gain is in its checkpoint, its loss in the commits behind it. So a cycle tells of sharing when the checkpoint before it shared too, and of
-//! copying when neither did. The first checkpoint that shares after one that copied is compared at once, checkpoint with checkpoint:
-//! if it took longer there is no gain.
+//! Sharing's gain is in its checkpoint, its loss in the commits behind it. So a cycle tells of sharing when
+//! the checkpoint before it shared too, and of copying when neither did. The first checkpoint that shares
+//! after one that copied is compared at once, checkpoint with checkpoint: if it took longer there is no gain.
 use crate::measure::{Costs, quartile};
 use std::collections::VecDeque;
 
@@ -126,7 +128,8 @@ impl Observed {
             // Where blocks are slow, so is what an allocation writes.
             costs.sync_shared_us = costs.sync_shared_us.max(costs.sync_us + ALLOCATION * most);
             if least > SLOW_US {
-                // A shared block is written in any case, and one round of a probe on such a device says nothing of the difference.
+                // A shared block is written in any case, and one round of a probe on such a device says
+                // nothing of the difference.
                 costs.shared_block_us = 0.0;
             }
         }

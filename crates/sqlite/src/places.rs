@@ -1,16 +1,18 @@
 //! Where in the WAL each frame's page stands.
 //!
-//! A page that is new to the database, beyond its end when the WAL was begun, has a *home*: a place beside its neighbours'
-//! places, whichever transactions they come in. Its first version goes there; every other version goes to the *rest*, in
-//! order of arrival. So pages that single-row inserts append form long runs, which a checkpoint shares as a whole.
+//! A page that is new to the database, beyond its end when the WAL was begun, has a *home*: a place beside
+//! its neighbours' places, whichever transactions they come in. Its first version goes there; every other
+//! version goes to the *rest*, in order of arrival. So pages that single-row inserts append form long runs,
+//! which a checkpoint shares as a whole.
 //!
 //! ```text
 //! places:  [chunk 0: rest][chunk 1: homes of pages N+1..=N+128][chunk 2: rest][chunk 3: homes of N+129..=N+256] ...
 //! ```
-//! - **H1** No two frames of a WAL have one place: a home is given once, the rest goes forward, and a chunk serves one of the two.
-//! - **H2** A frame's place follows from the pages of the frames up to it, and the database's size when the WAL was begun.
-//!   So a frame that is written again for the same page, after the same frames, keeps its place; and what frames beyond it,
-//!   dead since a rollback or a crash, stood in is given anew.
+//! - **H1** No two frames of a WAL have one place: a home is given once, the rest goes forward, and a chunk
+//!   serves one of the two.
+//! - **H2** A frame's place follows from the pages of the frames up to it, and the database's size when the
+//!   WAL was begun. So a frame that is written again for the same page, after the same frames, keeps its
+//!   place; and what frames beyond it, dead since a rollback or a crash, stood in is given anew.
 //! - **H3** A place, once given, is written into the frame's entry, and readers believe the entry alone.
 use crate::layout::SPAN;
 use ondol_base::sim::mutated;

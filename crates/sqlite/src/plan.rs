@@ -1,14 +1,16 @@
 //! Which runs of a checkpoint can be shared instead of copied.
 //!
-//! Of the frames from `nBackfill` to `nBackfillAttempted` SQLite backfills those that hold the newest version of a page of
-//! the database, among all that are committed, in ascending order of pages. All of it is known before the first page is
-//! written, so a run is shared as a whole when SQLite writes its first page, and the writes of the others find their work done.
+//! Of the frames from `nBackfill` to `nBackfillAttempted` SQLite backfills those that hold the newest version
+//! of a page of the database, among all that are committed, in ascending order of pages. All of it is known
+//! before the first page is written, so a run is shared as a whole when SQLite writes its first page, and the
+//! writes of the others find their work done.
 //!
 //! - **C1** A run's pages follow each other in the database, and its places in the WAL and in one span.
-//! - **C2** This checkpoint backfills every page of a run, so no reader needs the database's older version of any of
-//!   them: sharing early is as right as writing late.
-//! - **C3** A run may have *gaps*, pages whose newest version stands elsewhere: what the run gives the database for them
-//!   is overwritten when SQLite comes to them, in this same checkpoint. It neither begins nor ends with one.
+//! - **C2** This checkpoint backfills every page of a run, so no reader needs the database's older version of
+//!   any of them: sharing early is as right as writing late.
+//! - **C3** A run may have *gaps*, pages whose newest version stands elsewhere: what the run gives the
+//!   database for them is overwritten when SQLite comes to them, in this same checkpoint. It neither begins
+//!   nor ends with one.
 //! - **C4** A page whose newest frame is away is in no run, not even in a gap (exchange/X5).
 use crate::layout::SPAN;
 use crate::wal::Entry;

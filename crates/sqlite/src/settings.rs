@@ -18,7 +18,8 @@ pub struct Settings {
     pub mode: Mode,
     /// Become the default VFS.
     pub default: bool,
-    /// Blocks of 4 KiB that a run must have to be shared; a shorter one is copied. None where nothing is said.
+    /// Blocks of 4 KiB that a run must have to be shared; a shorter one is copied. None where nothing is
+    /// said.
     pub least_blocks: Option<u32>,
     /// How blocks are shared; None: by exchanging them, where the file system does.
     pub mechanism: Option<Mechanism>,

@@ -1,11 +1,13 @@
 //! Sharing blocks between the WAL and the database, and the descriptors that it takes.
 //!
-//! - **S1** Closing any descriptor of a database drops all POSIX locks that the process has on it, those of stock
-//!   connections too. So a descriptor of a database, once opened, stays open until the process ends: one for each
-//!   database that was ever shared into, as far as there is room for them (`descriptors`).
-//! - **S2** A run that cannot be shared is copied; what sharing left of it is overwritten with the same bytes.
-//! - **S3** `FICLONERANGE` leaves the WAL's copy alone, so a crash at any point finds the WAL whole. `XFS_IOC_EXCHANGE_RANGE` does
-//!   not: what is exchanged was announced before (`exchange`). Each call happens as a whole or not at all, also in a crash.
+//! - **S1** Closing any descriptor of a database drops all POSIX locks that the process has on it, those of
+//!   stock connections too. So a descriptor of a database, once opened, stays open until the process ends:
+//!   one for each database that was ever shared into, as far as there is room for them (`descriptors`).
+//! - **S2** A run that cannot be shared is copied; what sharing left of it is overwritten with the same
+//!   bytes.
+//! - **S3** `FICLONERANGE` leaves the WAL's copy alone, so a crash at any point finds the WAL whole.
+//!   `XFS_IOC_EXCHANGE_RANGE` does not: what is exchanged was announced before (`exchange`). Each call
+//!   happens as a whole or not at all, also in a crash.
 use crate::below::Below;
 use crate::descriptors::{self, Held};
 use crate::ffi::{self, api};
@@ -227,8 +229,8 @@ impl Target {
         KEPT.lock().unwrap_or_else(PoisonError::into_inner).push(self.clone());
         Ok(self.file.get_or_init(|| file))
     }
-    /// Gives the database at `path` a range of the WAL; whether it did, and then the range's content where it is exchanged.
-    /// `expected` are the bytes at the range's start, which SQLite has just read.
+    /// Gives the database at `path` a range of the WAL; whether it did, and then the range's content where it
+    /// is exchanged. `expected` are the bytes at the range's start, which SQLite has just read.
     pub fn share(
         self: &Arc<Self>,
         path: &CStr,

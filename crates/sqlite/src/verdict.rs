@@ -1,12 +1,13 @@
 //! Whether sharing pays, by what is measured (`measure`) and what a checkpoint has to do.
 //!
-//! Sharing spares a checkpoint the copying of pages. It costs a call for each run, and later, when the WAL is overwritten: each
-//! block that was shared is written to a new place, and each commit that is synced must make that durable too. What is measured on probe files is not
-//! all of it, so sharing must promise a part of the whole time from one checkpoint to the next.
+//! Sharing spares a checkpoint the copying of pages. It costs a call for each run, and later, when the WAL is
+//! overwritten: each block that was shared is written to a new place, and each commit that is synced must
+//! make that durable too. What is measured on probe files is not all of it, so sharing must promise a part of
+//! the whole time from one checkpoint to the next.
 use crate::measure::Costs;
 
-/// What sharing must save beyond what it costs, as a part of the time from one checkpoint to the next: less could not be seen, nor be told from an
-/// error of what was measured.
+/// What sharing must save beyond what it costs, as a part of the time from one checkpoint to the next: less
+/// could not be seen, nor be told from an error of what was measured.
 const MARGIN: f64 = 0.2;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -25,8 +26,8 @@ impl Verdict {
     }
 }
 
-/// The verdict on runs that each spare so many blocks, in a WAL that was synced `syncs` times in the `cycle_us` since the last checkpoint. Runs shorter than
-/// `at_least` are out of the question.
+/// The verdict on runs that each spare so many blocks, in a WAL that was synced `syncs` times in the
+/// `cycle_us` since the last checkpoint. Runs shorter than `at_least` are out of the question.
 pub fn verdict(
     costs: &Costs,
     spared_blocks: impl Iterator<Item = u32>,

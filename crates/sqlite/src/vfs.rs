@@ -1,15 +1,20 @@
-//! The VFS "ondol": SQLite's `unix`, with databases and their WALs wrapped and everything else handed through.
+//! The VFS "ondol": SQLite's `unix`, with databases and their WALs wrapped and everything else handed
+//! through.
 //!
-//! - **V1** A main database's file holds a [`Database`], a WAL's a [`Wal`], a mapped database's rollback journal a [`Journal`]; any other file is opened by `unix` in the
-//!   memory that SQLite gave, and is `unix`'s from then on.
-//! - **V2** SQLite names a connection's WAL by one string from the opening of its database to the closing; the address
-//!   of that string leads from the WAL's name to the database. A VFS above ours may hand down a string of its own.
-//!   A WAL is then opened for the only database of this name that is locked and has no WAL open; where several are, for the one of them that this
-//!   thread has used last; else it is an error. What is looked for or deleted is the WAL of the database that this thread has used last, if it is
-//!   locked and the name is its WAL's. SQLite does all this under a lock on the database, in a call that has just used the database's file, or, in
-//!   exclusive locking mode, on whatever thread, while nobody else can have a lock there.
+//! - **V1** A main database's file holds a [`Database`], a WAL's a [`Wal`], a mapped database's rollback
+//!   journal a [`Journal`]; any other file is opened by `unix` in the memory that SQLite gave, and is
+//!   `unix`'s from then on.
+//! - **V2** SQLite names a connection's WAL by one string from the opening of its database to the closing;
+//!   the address of that string leads from the WAL's name to the database. A VFS above ours may hand down a
+//!   string of its own. A WAL is then opened for the only database of this name that is locked and has no WAL
+//!   open; where several are, for the one of them that this thread has used last; else it is an error. What
+//!   is looked for or deleted is the WAL of the database that this thread has used last, if it is locked and
+//!   the name is its WAL's. SQLite does all this under a lock on the database, in a call that has just used
+//!   the database's file, or, in exclusive locking mode, on whatever thread, while nobody else can have a
+//!   lock there.
 //! - **V3** No panic leaves a method: it is logged and becomes an error.
-//! - **V4** No memory mapping of databases (methods of version 2, without xFetch): mapped bytes would show the mark.
+//! - **V4** No memory mapping of databases (methods of version 2, without xFetch): mapped bytes would show
+//!   the mark.
 use crate::below::{self, report};
 use crate::database::{Database, Wal};
 use crate::ffi::{self, File, Methods, Symbol, Vfs, api};
@@ -71,7 +76,8 @@ fn database_of(wal_name: *const c_char) -> Option<*mut Database> {
         return None;
     }
     let database = last as *mut Database;
-    // SAFETY: a name is a text; the database is there for as long as `all` is held, and what is looked at any thread may.
+    // SAFETY: a name is a text; the database is there for as long as `all` is held, and what is looked at any
+    // thread may.
     unsafe { (*database).may_mean(CStr::from_ptr(wal_name)) }.then_some(database)
 }
 
@@ -369,8 +375,8 @@ macro_rules! methods {
     ($state:ident, $otherwise:expr; $($name:ident |$it:ident $(, $arg:ident: $type:ty)*| $body:expr;)*) => {$(
         pub unsafe extern "C" fn $name(file: *mut super::File $(, $arg: $type)*) -> super::c_int {
             super::guard($otherwise, || {
-                // SAFETY: SQLite calls the methods of an open file with it, one at a time; buffers are as long as
-                // it says.
+                // SAFETY: SQLite calls the methods of an open file with it, one at a time; buffers are as
+                // long as it says.
                 unsafe {
                     let $it = super::$state(file);
                     $body

@@ -367,7 +367,8 @@ fn a_span_of_frames_is_exchanged() {
     assert_eq!(one::<String>(&c, "PRAGMA integrity_check").expect("a check"), "ok");
 }
 
-/// Descriptors of databases that were shared into are kept, but not those of deleted ones, which would keep their blocks.
+/// Descriptors of databases that were shared into are kept, but not those of deleted ones, which would keep
+/// their blocks.
 #[test]
 fn what_a_deleted_database_took_is_given_back() {
     let folder = common::folder();
@@ -388,7 +389,8 @@ fn what_a_deleted_database_took_is_given_back() {
     }
 }
 
-/// A file's read version is ours only in a file that this library could have marked: any other SQLite refuses, and so do we.
+/// A file's read version is ours only in a file that this library could have marked: any other SQLite
+/// refuses, and so do we.
 #[test]
 fn a_read_version_that_is_not_our_mark_is_refused() {
     let folder = common::folder();
@@ -448,7 +450,8 @@ fn a_marked_database_without_its_wal_is_refused() {
     assert_eq!(one::<i64>(&whole, "SELECT b FROM t"), Ok(7));
 }
 
-/// What a crash between the making of our WAL and the mark has left goes with the last connection, in every mode.
+/// What a crash between the making of our WAL and the mark has left goes with the last connection, in every
+/// mode.
 #[test]
 fn a_wal_of_ours_without_the_mark_is_cleared_up() {
     for mode in ["copy", "auto", "remap", "pmem"] {

@@ -1,4 +1,5 @@
-//! Descriptors are few: a process that opens many databases goes on, as with stock SQLite. The limit is the process's, so this program has one test.
+//! Descriptors are few: a process that opens many databases goes on, as with stock SQLite. The limit is the
+//! process's, so this program has one test.
 #![allow(unsafe_code)] // A limit is set.
 mod common;
 use rusqlite::Connection;
@@ -15,7 +16,8 @@ fn status(c: &Connection, name: &str) -> String {
     })
 }
 
-/// One after the other, each with something to share or to map, each closed; what the application may open meanwhile.
+/// One after the other, each with something to share or to map, each closed; what the application may open
+/// meanwhile.
 fn many(folder: &Path, mode: &str) -> (Vec<String>, usize) {
     let found = (0..2 * LIMIT)
         .map(|n| {

@@ -1,9 +1,12 @@
-//! Every write, truncation, opening, deletion and sync that SQLite's `unix` does below us, and every sync of ours, fails once, by I/O error or full disk.
+//! Every write, truncation, opening, deletion and sync that SQLite's `unix` does below us, and every sync of
+//! ours, fails once, by I/O error or full disk.
 //!
-//! A script commits, checkpoints, switches into and out of our care; the n-th call fails, alone or with all that follow it. Checked after the script,
-//! which goes on as far as SQLite lets it: every commit that was acknowledged is there, the database is whole, to us and then to
-//! stock SQLite. A row whose commit met a sync that failed must not have been acknowledged. The calls are replaced through the VFS's own xSetSystemCall, which hands
-//! them to `unix`; syncs, which `unix` calls past it, by this program's own `fsync` and `fdatasync`, which take the C library's place for SQLite and for us.
+//! A script commits, checkpoints, switches into and out of our care; the n-th call fails, alone or with all
+//! that follow it. Checked after the script, which goes on as far as SQLite lets it: every commit that was
+//! acknowledged is there, the database is whole, to us and then to stock SQLite. A row whose commit met a
+//! sync that failed must not have been acknowledged. The calls are replaced through the VFS's own
+//! xSetSystemCall, which hands them to `unix`; syncs, which `unix` calls past it, by this program's own
+//! `fsync` and `fdatasync`, which take the C library's place for SQLite and for us.
 #![allow(unsafe_code)] // System calls are replaced.
 mod common;
 use rusqlite::Connection;
@@ -122,7 +125,8 @@ fn sum(c: &Connection) -> rusqlite::Result<i64> {
     c.query_row("SELECT coalesce(sum(x), 0) FROM t", [], |r| r.get(0))
 }
 
-/// Runs the script; gives the sum of acknowledged rows, and of those that were tried. Row n holds 2 to the n-th.
+/// Runs the script; gives the sum of acknowledged rows, and of those that were tried. Row n holds 2 to the
+/// n-th.
 fn script(path: &Path, parameters: &str) -> (i64, i64) {
     let (mut acknowledged, mut tried) = (0, 0);
     for round in 0..3 {
@@ -152,8 +156,8 @@ fn script(path: &Path, parameters: &str) -> (i64, i64) {
     (acknowledged, tried)
 }
 
-/// A connection that is alone from the start finds the frames that count by itself: those of a commit that failed are not among them,
-/// though they are whole.
+/// A connection that is alone from the start finds the frames that count by itself: those of a commit that
+/// failed are not among them, though they are whole.
 fn a_commit_that_failed_is_not_shared(parameters: &str) {
     let folder = common::folder();
     let path = folder.path().join("a.db");

@@ -1,12 +1,16 @@
 //! Random histories on our VFS and on `unix`, side by side.
 //!
-//! Checked after every step: both give the same result, rows or error; checkpoints come equally far. (How many frames a
-//! commit writes, and the change counter, differ now and then also between `unix` and `unix`: the bundled SQLite lets all connections of a process
-//! share one limit of cached pages, so when a transaction spills depends on the other side. Rarely a lock is taken earlier for that; a
-//! difference is let pass only where `unix` beside `unix` shows the very same in the same history.) From time to time: a copy of our files as they lie there (a crash of the process) opens to what is committed. At the end:
-//! the database files are equal byte for byte but for the change counter, and nothing of ours is left beside them.
+//! Checked after every step: both give the same result, rows or error; checkpoints come equally far. (How
+//! many frames a commit writes, and the change counter, differ now and then also between `unix` and `unix`:
+//! the bundled SQLite lets all connections of a process share one limit of cached pages, so when a
+//! transaction spills depends on the other side. Rarely a lock is taken earlier for that; a difference is let
+//! pass only where `unix` beside `unix` shows the very same in the same history.) From time to time: a copy
+//! of our files as they lie there (a crash of the process) opens to what is committed. At the end: the
+//! database files are equal byte for byte but for the change counter, and nothing of ours is left beside
+//! them.
 //!
-//! `ONDOL_SQLITE_SEED` and `ONDOL_SQLITE_SEEDS` choose seeds; `ONDOL_SQLITE_DIR` another file system, which must share.
+//! `ONDOL_SQLITE_SEED` and `ONDOL_SQLITE_SEEDS` choose seeds; `ONDOL_SQLITE_DIR` another file system, which
+//! must share.
 mod common;
 use common::Chance;
 use ondol_sqlite::measure::{ASSUMED, Costs};

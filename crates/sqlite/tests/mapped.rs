@@ -1,6 +1,7 @@
 //! Mapped files (`ondol=pmem`): what is said of them, others that shorten and regrow them, and full disks.
 //!
-//! A store beyond a file's end, or into a hole that the disk has no room for, would end this process by SIGBUS.
+//! A store beyond a file's end, or into a hole that the disk has no room for, would end this process by
+//! SIGBUS.
 mod common;
 use rusqlite::Connection;
 use std::os::unix::process::ExitStatusExt;
@@ -76,7 +77,8 @@ fn the_status_says_what_is_mapped_and_what_that_promises() {
     assert_eq!(fact(&c, "medium"), "nothing is mapped: the database is read-only");
 }
 
-/// Another process shortens database, journal and WAL, and lets them grow again, while this one keeps its mappings.
+/// Another process shortens database, journal and WAL, and lets them grow again, while this one keeps its
+/// mappings.
 #[test]
 fn others_may_shorten_what_is_mapped() {
     common::register();
@@ -157,8 +159,8 @@ fn a_full_disk_is_an_error_and_no_signal() {
     }
 }
 
-/// A sparse copy of a database whose free pages are zero, on a full disk: no page can be given to it. The variant that maps
-/// holes all the same is killed.
+/// A sparse copy of a database whose free pages are zero, on a full disk: no page can be given to it. The
+/// variant that maps holes all the same is killed.
 #[test]
 fn holes_on_a_full_disk_are_no_signal() {
     if let Some(what) = std::env::var_os(CHILD) {
@@ -231,8 +233,8 @@ fn on_a_full_disk(mode: &str) {
     assert_eq!(one::<String>(&c, "PRAGMA integrity_check"), Ok("ok".into()));
 }
 
-/// In persistent memory (as it is pretended): a commit that overwrites costs fences alone, and the kernel's sync comes back after
-/// others have written, with windows of their own or without.
+/// In persistent memory (as it is pretended): a commit that overwrites costs fences alone, and the kernel's
+/// sync comes back after others have written, with windows of their own or without.
 #[test]
 fn a_sync_is_a_fence_until_others_write() {
     common::register();

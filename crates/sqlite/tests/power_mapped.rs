@@ -1,10 +1,12 @@
-//! Power failures at any operation on mapped files: the windows that `ondol=pmem` puts before database, rollback journal and WAL, in
-//! simulated persistent memory, under a model that writes what SQLite writes in journal modes PERSIST and WAL.
+//! Power failures at any operation on mapped files: the windows that `ondol=pmem` puts before database,
+//! rollback journal and WAL, in simulated persistent memory, under a model that writes what SQLite writes in
+//! journal modes PERSIST and WAL.
 //!
-//! Two connections take turns, each in a process of its own: with windows of its own, or without. They change, add and drop pages; in WAL mode
-//! some sync their commits and some do not, and checkpoints come half-way or to the end. What was
-//! not fenced survives in any subset of its words, what the kernel wrote in any subset of its sectors. A touch beyond a file's end is SIGBUS: a panic
-//! here. Checked at each start: the database is at a commit, and none that was acknowledged is missing. Each mutation must be noticed.
+//! Two connections take turns, each in a process of its own: with windows of its own, or without. They
+//! change, add and drop pages; in WAL mode some sync their commits and some do not, and checkpoints come
+//! half-way or to the end. What was not fenced survives in any subset of its words, what the kernel wrote in
+//! any subset of its sectors. A touch beyond a file's end is SIGBUS: a panic here. Checked at each start: the
+//! database is at a commit, and none that was acknowledged is missing. Each mutation must be noticed.
 //!
 //! `ONDOL_SQLITE_SEED`, `ONDOL_SQLITE_WORLDS`.
 #[path = "common/seeds.rs"]
@@ -237,8 +239,8 @@ impl Connection {
         self.journal.write(&[0; 28], 0)?;
         self.journal.sync()?;
         truth.acknowledge();
-        // A shorter journal, as journal_size_limit asks for. (Not as the commit: the simulator tears truncations, file
-        // systems do not.)
+        // A shorter journal, as journal_size_limit asks for. (Not as the commit: the simulator tears
+        // truncations, file systems do not.)
         if r.chance(0.2) { self.journal.set_len(r.below(3) * 1000) } else { Ok(()) }
     }
 
@@ -363,7 +365,8 @@ impl Connection {
             *index = Index { salt, sum: crc32c(&header), changes: index.changes + 1, ..Index::default() };
             self.journal.write(&header, 0)?;
             self.sync_wal(index)?;
-            // What journal_size_limit does; only of dead frames, since the simulator tears truncations, and file systems do not.
+            // What journal_size_limit does; only of dead frames, since the simulator tears truncations, and
+            // file systems do not.
             if r.chance(0.3) {
                 self.journal.set_len(32 + r.below(3) * FRAME)?;
             }

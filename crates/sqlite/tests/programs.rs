@@ -1,4 +1,5 @@
-//! Debian's `sqlite3` shell and Python's `sqlite3` load the library: several processes, stock neighbours, kills.
+//! Debian's `sqlite3` shell and Python's `sqlite3` load the library: several processes, stock neighbours,
+//! kills.
 mod common;
 use common::Chance;
 use std::io::{BufRead, BufReader, Write};
@@ -93,7 +94,8 @@ fn what_is_not_understood_is_refused_and_said() {
     }
 }
 
-/// SQLite loads libraries so that their names are seen by one another, and an extension's entry point has the same name in many.
+/// SQLite loads libraries so that their names are seen by one another, and an extension's entry point has the
+/// same name in many.
 #[test]
 fn another_extension_that_was_loaded_before_takes_nothing_over() {
     let folder = common::folder();
@@ -195,7 +197,8 @@ while True:
     print(n, flush=True)
 ";
 
-/// Two processes write and are killed at any moment; what they were told is committed is there, to us and then to stock.
+/// Two processes write and are killed at any moment; what they were told is committed is there, to us and
+/// then to stock.
 #[test]
 fn kills_lose_nothing() {
     for (round, modes) in [["remap", "copy"]; 6].into_iter().enumerate() {
@@ -203,7 +206,8 @@ fn kills_lose_nothing() {
     }
 }
 
-/// The same with mapped files, beside copying neighbours and beside each other, which shorten the files in turns.
+/// The same with mapped files, beside copying neighbours and beside each other, which shorten the files in
+/// turns.
 #[test]
 fn kills_lose_nothing_of_mapped_files() {
     for journal in ["WAL", "DELETE", "TRUNCATE", "PERSIST"] {

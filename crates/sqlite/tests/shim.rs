@@ -1,4 +1,5 @@
-//! Another VFS above "ondol", and the VFS's functions called by an application: names that SQLite did not give.
+//! Another VFS above "ondol", and the VFS's functions called by an application: names that SQLite did not
+//! give.
 #![allow(unsafe_code)] // SQLite's C interface.
 mod common;
 use rusqlite::ffi;

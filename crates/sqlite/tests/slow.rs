@@ -1,7 +1,7 @@
 //! A device that is quick when it is measured and slow afterwards: auto sees it by what its checkpoints take.
 //!
-//! The program's own `pwrite`, which takes the C library's place, makes writing a page to the database slow. (Blocks that are shared are not written; the
-//! file system that pretends to share writes a run at once.)
+//! The program's own `pwrite`, which takes the C library's place, makes writing a page to the database slow.
+//! (Blocks that are shared are not written; the file system that pretends to share writes a run at once.)
 #![allow(unsafe_code)] // A system call is replaced.
 mod common;
 use ondol_sqlite::measure::{ASSUMED, Costs};

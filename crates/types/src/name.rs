@@ -1,7 +1,7 @@
 //! Names as SQL writes them.
 
-/// The words that cannot stand as a name everywhere without quotes: PostgreSQL's reserved words, and those that
-/// may not name a column, a function or a type. In alphabetical order.
+/// The words that cannot stand as a name everywhere without quotes: PostgreSQL's reserved words, and those
+/// that may not name a column, a function or a type. In alphabetical order.
 const KEYWORDS: &[&str] = &[
     "all",
     "analyse",

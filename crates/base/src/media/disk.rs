@@ -5,8 +5,8 @@
 //!   table of this process those of its own, also where the file system maps `flock` to locks of the process.
 //! - **D3** Every error names the operation and the path, and keeps its kind; the operating system's own
 //!   error is its source.
-//! - **D4** A folder's own name, and those above it, are synced whenever a database in it is opened to be written, not only by
-//!   the process that made them: that one may have died before its sync.
+//! - **D4** A folder's own name, and those above it, are synced whenever a database in it is opened to be
+//!   written, not only by the process that made them: that one may have died before its sync.
 //!
 //! What a crash leaves is the file system's answer to `fdatasync` of files and `fsync` of folders; media/M1
 //! to media/M4 ask no more than POSIX promises. Nothing is cached or retried here: a failed sync is reported,
@@ -267,8 +267,9 @@ pub fn is_read_only(e: &io::Error) -> bool {
 }
 impl Drop for DiskLock {
     fn drop(&mut self) {
-        // Under the table's mutex: whoever finds the table free finds the lock free, and an inode that is freed by
-        // closing a removed file, and given to another's new lock file at once, is not found in the table.
+        // Under the table's mutex: whoever finds the table free finds the lock free, and an inode that is
+        // freed by closing a removed file, and given to another's new lock file at once, is not found in the
+        // table.
         let mut table = table();
         self.file = None;
         table.remove(&self.id);

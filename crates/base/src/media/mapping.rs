@@ -30,9 +30,9 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Maps the first `len` bytes of an open file, which may be more than it has. An access beyond the page of its end raises
-    /// SIGBUS, as does a store to a hole that the file system has no room for: callers know the file's length and keep
-    /// below it.
+    /// Maps the first `len` bytes of an open file, which may be more than it has. An access beyond the page
+    /// of its end raises SIGBUS, as does a store to a hole that the file system has no room for: callers know
+    /// the file's length and keep below it.
     pub fn new(fd: RawFd, len: usize) -> io::Result<Mapping> {
         let map = |flags: libc::c_int| {
             // SAFETY: a fresh mapping at an address that the kernel chooses; the descriptor is only borrowed.
@@ -80,7 +80,8 @@ impl Mapped for Mapping {
     }
     fn copy(&self, offset: usize, bytes: &[u8]) {
         self.check(offset, bytes.len());
-        // SAFETY: G2 was checked just now; a slice of ours does not overlap a mapping that nobody borrows (G3).
+        // SAFETY: G2 was checked just now; a slice of ours does not overlap a mapping that nobody borrows
+        // (G3).
         unsafe { store::copy(self.base.add(offset), bytes) }
     }
     fn read(&self, offset: usize, buf: &mut [u8]) {

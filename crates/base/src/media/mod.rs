@@ -4,14 +4,16 @@
 //! (`disk`), and the simulated one in [`crate::sim`].
 //!
 //! What a medium promises, and all that callers may rely on:
-//! - **M1** Bytes written are durable once a later [`File::sync_data`] through the same opened file returned `Ok`. Of what was written through another one,
-//!   before this one was opened, it says nothing: that it failed, the system may have told somebody else.
-//! - **M2** A created, renamed or removed name is durable once [`Storage::sync_dir`] of its folder returned `Ok`.
+//! - **M1** Bytes written are durable once a later [`File::sync_data`] through the same opened file returned
+//!   `Ok`. Of what was written through another one, before this one was opened, it says nothing: that it
+//!   failed, the system may have told somebody else.
+//! - **M2** A created, renamed or removed name is durable once [`Storage::sync_dir`] of its folder returned
+//!   `Ok`.
 //! - **M3** Without a sync, any subset of written 512-byte sectors may survive a power failure, in any order.
 //! - **M4** After a failed sync nothing is known of the bytes written since the last good one.
-//! - **M5** In mapped memory, bytes are durable once copied, flushed and fenced; before that any subset of the
-//!   64-byte lines may be; an aligned 8-byte word is never torn. A fence speaks for its own thread alone: it
-//!   completes what that thread copied and flushed.
+//! - **M5** In mapped memory, bytes are durable once copied, flushed and fenced; before that any subset of
+//!   the 64-byte lines may be; an aligned 8-byte word is never torn. A fence speaks for its own thread alone:
+//!   it completes what that thread copied and flushed.
 use std::io;
 use std::sync::Arc;
 

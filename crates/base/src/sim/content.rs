@@ -4,12 +4,12 @@
 //!   that are listed in `dirty`, and by the entries of `lens`.
 //! - **S2** A chunk's `pending` holds its writes that no sync has covered, in order of `seq`. Applying all of
 //!   them to `durable` gives `now`, unless the chunk is `lost`.
-//! - **S3** What a sync (a fence) that began at `seq` covers becomes durable whole; nothing else does before a
-//!   power failure, which settles each sector, or each word of mapped memory, by itself: it ends as after some
-//!   number of the writes it was touched by, in order.
+//! - **S3** What a sync (a fence) that began at `seq` covers becomes durable whole; nothing else does before
+//!   a power failure, which settles each sector, or each word of mapped memory, by itself: it ends as after
+//!   some number of the writes it was touched by, in order.
 //! - **S4** Bytes beyond the length are zero.
-//! - **S5** After a sync that failed and lost its bytes, a chunk is `lost`: readers still see the bytes, later
-//!   syncs report success, and only what is written anew can become durable.
+//! - **S5** After a sync that failed and lost its bytes, a chunk is `lost`: readers still see the bytes,
+//!   later syncs report success, and only what is written anew can become durable.
 //!
 //! Chunks are sparse and shared by reference count, so that preallocating a log with zeros, keeping a copy
 //! and reopening after a failure cost what was touched, not what is there.

@@ -1,14 +1,15 @@
 //! Fibers: stacks of their own on one OS thread, and the loop that runs them.
 //!
-//! - **B1** `CURRENT` points to the [`Current`] on the stack of the world's run exactly while that run resumes
-//!   fibers on this OS thread; outside it is null. Fibers never leave their OS thread.
-//! - **B2** `Current::yielder` belongs to the fiber that runs: the loop sets it before it resumes a fiber that has
-//!   been started, and a fiber sets it when it starts.
-//! - **B3** When a run returns, each of its fibers has ended or will never be resumed. What a borrowed closure
-//!   borrows is therefore not touched after the run.
+//! - **B1** `CURRENT` points to the [`Current`] on the stack of the world's run exactly while that run
+//!   resumes fibers on this OS thread; outside it is null. Fibers never leave their OS thread.
+//! - **B2** `Current::yielder` belongs to the fiber that runs: the loop sets it before it resumes a fiber
+//!   that has been started, and a fiber sets it when it starts.
+//! - **B3** When a run returns, each of its fibers has ended or will never be resumed. What a borrowed
+//!   closure borrows is therefore not touched after the run.
 //!
 //! A fiber that wants to give way chooses its successor itself, under the world's lock, and goes back to the
-//! loop only when that is someone else. Stacks are pooled for the whole process, since tests live many short lives.
+//! loop only when that is someone else. Stacks are pooled for the whole process, since tests live many short
+//! lives.
 use super::schedule::{Pause, Turn};
 use super::world::World;
 use corosensei::stack::DefaultStack;

@@ -22,11 +22,12 @@
 //! assert!(next.disk("data").contents("total").is_none_or(|bytes| bytes.is_empty() || bytes[0] <= 2));
 //! ```
 //!
-//! - **W1** The same seed, configuration and closure give the same run, step by step: [`World::trace_hash`] folds
-//!   every scheduling decision and every I/O operation with its result.
-//! - **W2** A fiber runs until it blocks, does I/O, spins, or passes a yield point. Nothing else lets others run.
-//! - **W3** A panic of any fiber fails the world. The others then meet failing I/O and may end by themselves within
-//!   some steps; whoever has not is abandoned, with what its stack owns: nothing is unwound by force.
+//! - **W1** The same seed, configuration and closure give the same run, step by step: [`World::trace_hash`]
+//!   folds every scheduling decision and every I/O operation with its result.
+//! - **W2** A fiber runs until it blocks, does I/O, spins, or passes a yield point. Nothing else lets others
+//!   run.
+//! - **W3** A panic of any fiber fails the world. The others then meet failing I/O and may end by themselves
+//!   within some steps; whoever has not is abandoned, with what its stack owns: nothing is unwound by force.
 //! - **W4** Worlds share nothing. Many may run at once, each on its own OS thread.
 //!
 //! Inside a world [`crate::sync`], [`crate::thread`], [`crate::clock`] and [`crate::random`] are the world's;
@@ -81,7 +82,8 @@ fn fiber_id() -> usize {
     if any() { fiber::with(|c| c.id()).unwrap_or(usize::MAX) } else { usize::MAX }
 }
 
-/// Whether the power of the world that the caller runs in is lost: what mapped memory cannot say, as its operations do not fail.
+/// Whether the power of the world that the caller runs in is lost: what mapped memory cannot say, as its
+/// operations do not fail.
 pub fn power_is_lost() -> bool {
     any() && fiber::with(|c| c.world.power_is_lost()).unwrap_or(false)
 }
@@ -135,8 +137,8 @@ pub fn mark(label: &'static str) {
     }
 }
 
-/// Whether the world that runs here wants the known-wrong variant of that name, which its tests must notice. False outside a
-/// world, where it is free.
+/// Whether the world that runs here wants the known-wrong variant of that name, which its tests must notice.
+/// False outside a world, where it is free.
 #[inline]
 pub fn mutated(variant: &'static str) -> bool {
     any() && is_wanted(variant)

@@ -2,10 +2,10 @@
 //!
 //! - **N1** `now` and `durable` map whole paths to nodes; a change assigns some paths at once and is never
 //!   seen in part, neither by a process nor after a failure.
-//! - **N2** `pending` holds the changes that no sync of their folder has covered, in order. A sync of one folder
-//!   says nothing of another; a change between two folders is durable when either is synced.
-//! - **N3** After a power failure any of the pending changes survive, applied in order. A name whose folder did
-//!   not survive is gone.
+//! - **N2** `pending` holds the changes that no sync of their folder has covered, in order. A sync of one
+//!   folder says nothing of another; a change between two folders is durable when either is synced.
+//! - **N3** After a power failure any of the pending changes survive, applied in order. A name whose folder
+//!   did not survive is gone.
 use super::random::Random;
 use std::collections::{BTreeMap, BTreeSet};
 

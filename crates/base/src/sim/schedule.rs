@@ -3,13 +3,14 @@
 //! - **F1** Every fiber is runnable, parked or done. `runnable` and `parked` list the first two, each once.
 //! - **F2** A fiber parks on an address, until a deadline, or both. It may be woken without a reason: whoever
 //!   parks looks again at what it waits for.
-//! - **F3** Simulated time moves with every step and, when nobody can run before it, to the earliest deadline.
-//!   Fibers that only spin do not hold it back.
-//! - **F4** A fiber that unwinds is not preempted, only parked. (Unwinding is a state of the OS thread, so the
-//!   others would seem to unwind too while it waits.)
+//! - **F3** Simulated time moves with every step and, when nobody can run before it, to the earliest
+//!   deadline. Fibers that only spin do not hold it back.
+//! - **F4** A fiber that unwinds is not preempted, only parked. (Unwinding is a state of the OS thread, so
+//!   the others would seem to unwind too while it waits.)
 //!
 //! The choice of the next fiber is uniform among the runnable ones; how often a mere yield point lets others
-//! run is drawn once for each world, so that worlds differ between long undisturbed runs and dense interleaving.
+//! run is drawn once for each world, so that worlds differ between long undisturbed runs and dense
+//! interleaving.
 use super::random::Random;
 use std::panic::Location;
 
@@ -187,7 +188,8 @@ impl Scheduler {
             self.expire()
         }
         if self.earliest != u64::MAX && self.runnable.iter().all(|f| self.fibers[*f].spinning) {
-            // `earliest` may be of a waiter that was woken before its time: then nobody expires, and the next is tried.
+            // `earliest` may be of a waiter that was woken before its time: then nobody expires, and the next
+            // is tried.
             loop {
                 self.now_ns = self.now_ns.max(self.earliest);
                 self.expire();

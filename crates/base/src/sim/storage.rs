@@ -1,9 +1,11 @@
 //! A simulated disk as a [`Storage`].
 //!
 //! Every operation is a scheduling point, is counted and traced, may be struck by a power failure (before it
-//! or in its midst) and may fail by the configured chances. What survives is decided in `content` and `names`.
+//! or in its midst) and may fail by the configured chances. What survives is decided in `content` and
+//! `names`.
 //!
-//! - **V1** A sync covers what was done before it began. It takes simulated time, in which other fibers write on.
+//! - **V1** A sync covers what was done before it began. It takes simulated time, in which other fibers write
+//!   on.
 //! - **V2** After the power failed every operation fails, and nothing that is done any more changes the disk.
 //! - **V3** An operation struck in its midst has taken effect as far as unsynced effects go, and fails.
 //!

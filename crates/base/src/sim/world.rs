@@ -34,7 +34,8 @@ pub struct Config {
     pub sync_error: f64,
     /// A failed sync of a file loses its unsynced bytes, and later ones report success all the same.
     pub sync_error_loses: bool,
-    /// A sync speaks for what was written since its file was opened for it: that an older write failed, somebody else was told.
+    /// A sync speaks for what was written since its file was opened for it: that an older write failed,
+    /// somebody else was told.
     pub sync_since_open: bool,
     /// The size of each disk: beyond it writes fail with `StorageFull`.
     pub disk_bytes: u64,
@@ -236,8 +237,8 @@ impl World {
         let mut i = self.inner();
         i.armed = Some(i.io_ops + operations);
     }
-    /// The power will fail at a step of a fiber that is in the phase `label`, after so many such steps more: also where
-    /// the fiber does no I/O. See [`super::phase`].
+    /// The power will fail at a step of a fiber that is in the phase `label`, after so many such steps more:
+    /// also where the fiber does no I/O. See [`super::phase`].
     pub fn arm_power_failure_in(&self, label: &'static str, steps: u64) {
         self.inner().armed_in = Some((label, steps))
     }

@@ -1,5 +1,5 @@
-//! Known-wrong variants of the protocol, which the simulation must catch. A variant exists only inside a simulated world
-//! that was configured for it; see [`ondol_base::sim::mutated`].
+//! Known-wrong variants of the protocol, which the simulation must catch. A variant exists only inside a
+//! simulated world that was configured for it; see [`ondol_base::sim::mutated`].
 use ondol_base::sim::Config;
 
 /// A wrong variant.

@@ -1,15 +1,15 @@
 //! Keys as words: what a node stores of a key, and what a search compares with it.
 //!
 //! A key becomes big-endian words, so that comparing words is comparing bytes. Of a variable key the first 16
-//! bytes are words, padded with zeros, and a third word, the *tail*, holds its length, or, beyond 16 bytes, the
-//! address of a [`Blob`] with the rest.
+//! bytes are words, padded with zeros, and a third word, the *tail*, holds its length, or, beyond 16 bytes,
+//! the address of a [`Blob`] with the rest.
 //!
-//! - **K1** Where the words of two variable keys are equal: of two short ones the shorter is smaller (it is the
-//!   other without some zeros at the end); a short one is smaller than a long one; of two long ones the rests
-//!   decide.
-//! - **K2** A blob is immutable. Its address is stored in one node at a time and is freed, through the epochs,
-//!   after it was taken out of that node. So whoever is pinned and has checked the node's version after reading
-//!   the address may follow it.
+//! - **K1** Where the words of two variable keys are equal: of two short ones the shorter is smaller (it is
+//!   the other without some zeros at the end); a short one is smaller than a long one; of two long ones the
+//!   rests decide.
+//! - **K2** A blob is immutable. Its address is stored in one node at a time and is freed, through the
+//!   epochs, after it was taken out of that node. So whoever is pinned and has checked the node's version
+//!   after reading the address may follow it.
 use crate::{Budget, OutOfMemory};
 use std::alloc::Layout;
 use std::cmp::Ordering;

@@ -279,8 +279,8 @@ impl Overflow {
         }
     }
 
-    /// Visits every entry below `link` in a latched chain; what `each` gives takes the entry's place (0: gone).
-    /// True if the line is left empty: it has been freed, and the caller clears its link.
+    /// Visits every entry below `link` in a latched chain; what `each` gives takes the entry's place (0:
+    /// gone). True if the line is left empty: it has been freed, and the caller clears its link.
     pub(crate) fn rewrite(&self, link: u64, each: &mut impl FnMut(u64) -> u64) -> bool {
         let node = self.at(link);
         let mut empty = true;
@@ -328,8 +328,8 @@ impl Overflow {
         is_link(head.get(LINK)) && self.at(head.get(LINK)).get(0) == INNER
     }
 
-    /// The matches in a single leaf behind the head, for a reader that holds no latch: bits and words. None if
-    /// there is more than a leaf, or the version changed. `root` is as in [`Overflow::gather`].
+    /// The matches in a single leaf behind the head, for a reader that holds no latch: bits and words. None
+    /// if there is more than a leaf, or the version changed. `root` is as in [`Overflow::gather`].
     #[inline]
     pub(crate) fn leaf(&self, head: &Line, version: u64, root: u64, probe: u16) -> Option<(u32, [u64; 8])> {
         let leaf = self.at(root);

@@ -81,8 +81,8 @@ impl HashIndex {
         count
     }
 
-    /// Divides a latched chain. The tree behind it stays with the half that has more of it; the entries of the
-    /// other half are put together elsewhere first, since that may be refused.
+    /// Divides a latched chain. The tree behind it stays with the half that has more of it; the entries of
+    /// the other half are put together elsewhere first, since that may be refused.
     fn divide(&self, old: &Line, new: &Line) -> bool {
         let chain: &Overflow = &self.overflow;
         let root = old.get(7);
@@ -172,8 +172,8 @@ impl HashIndex {
         found
     }
 
-    /// In an index at rest: the address below which every bucket has a copy of this spent entry, unless another
-    /// copy has a lower address.
+    /// In an index at rest: the address below which every bucket has a copy of this spent entry, unless
+    /// another copy has a lower address.
     pub(super) fn spent_at(&self, mut address: u64, mut level: u32, word: u64) -> Option<(u64, u32)> {
         while level > 0 && self.buckets_below(address ^ 1, level).all(|b| self.holds(b, word)) {
             if address & 1 == 1 {

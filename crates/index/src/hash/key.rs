@@ -32,8 +32,8 @@ pub fn hash_word(key: u64) -> u64 {
     hash_short(key, 0, 8)
 }
 
-/// The hash of a key of at most 16 bytes, equal to [`hash_key`] of them: `low` and `high` are the first eight of the `n` bytes and
-/// the others, read little-endian, zeros above them.
+/// The hash of a key of at most 16 bytes, equal to [`hash_key`] of them: `low` and `high` are the first eight
+/// of the `n` bytes and the others, read little-endian, zeros above them.
 #[inline(always)]
 pub fn hash_short(low: u64, high: u64, n: usize) -> u64 {
     debug_assert!(

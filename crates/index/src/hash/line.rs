@@ -6,11 +6,11 @@
 //!        link   = 0    (16 bits)       | line number in the overflow slab + 1
 //! tag:   b b b ... b 1 0 0 ... 0       hash bits, the next to be used by a split first, then a mark
 //! ```
-//! - **T1** The bits of a tag above its lowest set bit are hash bits that the line's place does not say yet. A
-//!   split uses up the first: the tag moves left by one, and one bit fewer is known. A fresh tag knows
+//! - **T1** The bits of a tag above its lowest set bit are hash bits that the line's place does not say yet.
+//!   A split uses up the first: the tag moves left by one, and one bit fewer is known. A fresh tag knows
 //!   [`TAG_BITS`]; [`SPENT`] knows none and matches everything.
-//! - **T2** Half of the entries of a growing table came after the last doubling, a quarter after the one before:
-//!   the false matches by shortened tags add up to about one in 2^15 for each doubling.
+//! - **T2** Half of the entries of a growing table came after the last doubling, a quarter after the one
+//!   before: the false matches by shortened tags add up to about one in 2^15 for each doubling.
 use std::sync::atomic::{AtomicU64, Ordering};
 
 #[repr(C, align(64))]

@@ -7,9 +7,10 @@
 //! - **D1** Helpers enter what they insert under the transaction's number, with its mark, in write sets of
 //!   their own; its session does nothing meanwhile. Each takes the numbers of its fragments from the one
 //!   count, so that recovery finds all of them or none counts (protocol/P2): their order means nothing there.
-//! - **D2** What a helper wrote comes back to the transaction's write set whole, whatever happened: it is undone, or installed, there. All of it is in the log as fragments by then,
-//!   or the transaction is broken and can only be aborted.
-//!   So is one of which a helper, or its own thread meanwhile, panicked: a fragment may be logged twice then, or its number not at all.
+//! - **D2** What a helper wrote comes back to the transaction's write set whole, whatever happened: it is
+//!   undone, or installed, there. All of it is in the log as fragments by then, or the transaction is broken
+//!   and can only be aborted. So is one of which a helper, or its own thread meanwhile, panicked: a fragment
+//!   may be logged twice then, or its number not at all.
 //! - **D3** Helpers insert rows without indexes alone: so they wait for nobody's lock, and no row of theirs
 //!   has more than one write (transaction/T1).
 use super::{Isolation, Mark, Session, Txn};
@@ -40,7 +41,8 @@ struct Given(Box<Txn>);
 unsafe impl Send for Given {}
 
 impl Session {
-    /// Begins to share the open transaction's running statement. [`Session::gather`] has to follow once all helpers have gone.
+    /// Begins to share the open transaction's running statement. [`Session::gather`] has to follow once all
+    /// helpers have gone.
     pub fn share(&mut self) -> Result<Arc<Shared>> {
         // D2: what was written before comes before what helpers write, and so in the log.
         self.spill(true)?;
@@ -109,7 +111,8 @@ impl Session {
 }
 
 impl Shared {
-    /// A session that inserts for the transaction (D3). What it wrote is given back when it aborts, or is dropped.
+    /// A session that inserts for the transaction (D3). What it wrote is given back when it aborts, or is
+    /// dropped.
     pub fn helper(self: &Arc<Shared>) -> Session {
         let mut helper = Session::numbered(self.kernel.clone(), self.number);
         helper.view = self.view;

@@ -6,7 +6,8 @@ use std::path::PathBuf;
 pub struct Args {
     /// The database's folder; another process may have it open
     path: PathBuf,
-    /// The folder to copy it to, empty or not there yet; further log folders are copied to log-1, log-2, ... in it
+    /// The folder to copy it to, empty or not there yet; further log folders are copied to log-1, log-2, ...
+    /// in it
     to: PathBuf,
     #[command(flatten)]
     log: Log,

@@ -1,11 +1,11 @@
 //! Several sessions in one shell (`\session`), one of them at hand.
 //!
-//! - **B1** As long as there is one session only, its statements run in the shell's thread. Else each statement runs in a
-//!   thread of its own, to which its session goes and from which it comes back.
-//! - **B2** A statement that waits for another session is left waiting: the next line is read. Its outcome is shown behind that of
-//!   the first statement after which it does not wait any more.
-//! - **B3** A session whose statement waits takes no other one. While it is at hand a spare session stands in for it, for the
-//!   commands that describe the database.
+//! - **B1** As long as there is one session only, its statements run in the shell's thread. Else each
+//!   statement runs in a thread of its own, to which its session goes and from which it comes back.
+//! - **B2** A statement that waits for another session is left waiting: the next line is read. Its outcome is
+//!   shown behind that of the first statement after which it does not wait any more.
+//! - **B3** A session whose statement waits takes no other one. While it is at hand a spare session stands in
+//!   for it, for the commands that describe the database.
 use super::format::{Format, write};
 use super::record::Record;
 use super::report;

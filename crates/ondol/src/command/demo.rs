@@ -6,14 +6,15 @@
 //!     > checkpoint > a child process updates durably, is killed in mid-flight > recover > prove
 //! ```
 //! The proof (all of it, or the demo fails):
-//! - **V1** The recovered state is exactly that after the first m of the child's updates, for one m: every row's counter is what
-//!   update m and those before it make of it.
+//! - **V1** The recovered state is exactly that after the first m of the child's updates, for one m: every
+//!   row's counter is what update m and those before it make of it.
 //! - **V2** m is at least the newest update that the child was told to be durable.
-//! - **V3** Nothing else changed: every other column of every row is what was loaded, and each row is there once.
+//! - **V3** Nothing else changed: every other column of every row is what was loaded, and each row is there
+//!   once.
 //! - **V4** `ondol check` finds the files that the killed process left sound, and every index.
 //!
-//! With `--kills` the child is killed so many times, each time a little sooner or later, half of the times while it takes one
-//! checkpoint after another, and each kill is followed by the whole proof.
+//! With `--kills` the child is killed so many times, each time a little sooner or later, half of the times
+//! while it takes one checkpoint after another, and each kill is followed by the whole proof.
 use super::script::bar_of_bytes;
 use super::subscribers as sub;
 use super::{Done, Failed, Ring, say, tell, tell_opened};
@@ -41,7 +42,8 @@ pub struct Args {
     /// Seconds for each measurement
     #[arg(long, allow_negative_numbers = true, default_value_t = 2.0, value_parser = seconds)]
     seconds: f64,
-    /// How often the updating process is killed, after at most the seconds of a measurement, and all is proved
+    /// How often the updating process is killed, after at most the seconds of a measurement, and all is
+    /// proved
     #[arg(long, value_name = "N", allow_negative_numbers = true, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     kills: u64,
     /// Write the outcome as one JSON document

@@ -58,10 +58,12 @@ struct Export {
     /// How values stand in a line of CSV; by default rfc4180
     #[arg(long, value_enum)]
     csv: Option<Csv>,
-    /// What dates that are no days of the calendar (0000-00-00) become in Parquet and Arrow; by default they are refused
+    /// What dates that are no days of the calendar (0000-00-00) become in Parquet and Arrow; by default they
+    /// are refused
     #[arg(long, value_enum, value_name = "WHAT")]
     zero_dates: Option<ZeroDates>,
-    /// With the rows of a system-versioned table that were deleted or changed, and the columns that say when rows were current
+    /// With the rows of a system-versioned table that were deleted or changed, and the columns that say when
+    /// rows were current
     #[arg(long)]
     history: bool,
     /// The columns to write, in this order
@@ -108,7 +110,8 @@ struct Import {
     /// What zero bytes in texts become, which texts here cannot have; by default they are refused
     #[arg(long, value_enum, value_name = "WHAT")]
     zero_bytes: Option<ZeroBytes>,
-    /// With the rows of a system-versioned table that were deleted or changed, and the columns that say when rows were current
+    /// With the rows of a system-versioned table that were deleted or changed, and the columns that say when
+    /// rows were current
     #[arg(long)]
     history: bool,
     /// Threads that read and convert; by default one for each processor
@@ -162,7 +165,8 @@ struct Snapshot {
     /// The folder for the copies
     #[arg(long, value_name = "FOLDER")]
     to: PathBuf,
-    /// The server's client program; by default mariadb, or else mysql. A password belongs in its --defaults-file
+    /// The server's client program; by default mariadb, or else mysql. A password belongs in its
+    /// --defaults-file
     #[arg(long, value_name = "PROGRAM")]
     client: Option<PathBuf>,
     /// A file of options for the client, read before all others

@@ -32,8 +32,8 @@ pub fn error(e: &Error, sql: &str) -> String {
     out + &format!("SQLSTATE: {}\n", f.sqlstate)
 }
 
-/// The line of the statement that holds the byte `position`, cut to a readable length, and a line with a caret
-/// under the place.
+/// The line of the statement that holds the byte `position`, cut to a readable length, and a line with a
+/// caret under the place.
 fn place(sql: &str, position: usize) -> Option<(String, String)> {
     if sql.is_empty() {
         return None;

@@ -3,10 +3,12 @@
 //! - **K1** A statement's tag is written and flushed when its commit is durable, before the next statement is
 //!   read, so that a process at the other end of a pipe may wait for it.
 //! - **K2** Rows and tags go to standard output (or where `\o` says), all else to standard error.
-//! - **K3** In a script the first error is the last thing that happens; at a terminal the next line is asked for.
-//! - **K4** Data of COPY FROM STDIN is what follows the statement's line, up to a line `\.` or the end; for `-c` it
-//!   is standard input.
-//! - **K5** With `--format records` a statement's outcome, error or not, is one line of JSON on standard output.
+//! - **K3** In a script the first error is the last thing that happens; at a terminal the next line is asked
+//!   for.
+//! - **K4** Data of COPY FROM STDIN is what follows the statement's line, up to a line `\.` or the end; for
+//!   `-c` it is standard input.
+//! - **K5** With `--format records` a statement's outcome, error or not, is one line of JSON on standard
+//!   output.
 use super::beside::Others;
 use super::format::{Format, Printer, write};
 use super::record::Record;
@@ -210,7 +212,8 @@ impl Runner {
                 }
             }
         }
-        // A script's last statement needs no semicolon; a person who leaves in the midst of one does not mean it.
+        // A script's last statement needs no semicolon; a person who leaves in the midst of one does not mean
+        // it.
         let last = splitter.finish();
         if let Some(sql) = last.filter(|_| !self.interactive) {
             lines.complete();

@@ -1,5 +1,5 @@
-//! `ondol sim`: the engine in the simulator, by seed. The same seed gives the same history, and a failure names the command
-//! that shows it again.
+//! `ondol sim`: the engine in the simulator, by seed. The same seed gives the same history, and a failure
+//! names the command that shows it again.
 use super::{Done, Failed, say, tell};
 use indicatif::{ProgressBar, ProgressStyle};
 use ondol::simulate::engine::mutations::{MUTATIONS, Mutation};
@@ -45,7 +45,8 @@ pub struct Args {
     /// Transfers in SQL, through sessions and plans, instead of the engine's own calls
     #[arg(long, conflicts_with_all = ["steps", "streams", "trace", "mutation"])]
     sql: bool,
-    /// Instead of histories: flip so many bytes, each in a copy of one closed database; none may change what is read
+    /// Instead of histories: flip so many bytes, each in a copy of one closed database; none may change what
+    /// is read
     #[arg(long, value_name = "N", conflicts_with_all = ["count", "steps", "streams", "threads", "trace", "mutation", "sql"])]
     flips: Option<u64>,
 }

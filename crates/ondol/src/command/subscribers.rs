@@ -1,5 +1,5 @@
-//! The demo's subscribers: row `i` of N is a function of `i` and N, so that whoever knows N can write, look for and check
-//! any row. Also the worker's sequence of updates, which parent and child must agree on.
+//! The demo's subscribers: row `i` of N is a function of `i` and N, so that whoever knows N can write, look
+//! for and check any row. Also the worker's sequence of updates, which parent and child must agree on.
 use std::io::{self, Write};
 
 /// Raw bytes of a row: 8 + 4 + 8 + 1 + 1 + 1 + 40 + 8.

@@ -1,8 +1,9 @@
-//! The process that the demo kills: it updates durably, several commits in flight, and tells each one that was
-//! acknowledged.
+//! The process that the demo kills: it updates durably, several commits in flight, and tells each one that
+//! was acknowledged.
 //!
-//! Each line on standard output is the number of the newest update that is durable; since one session commits its updates in
-//! order, so are all before it. The parent reads that and knows, by the seed, which rows they changed to what.
+//! Each line on standard output is the number of the newest update that is durable; since one session commits
+//! its updates in order, so are all before it. The parent reads that and knows, by the seed, which rows they
+//! changed to what.
 use super::subscribers::{service_mgmt_num, updated_row};
 use super::{Done, Failed, Ring};
 use ondol::{OpenOptions, Rows, Token, ValueRef};

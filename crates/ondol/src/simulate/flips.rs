@@ -1,12 +1,15 @@
-//! Bytes that decay: one byte of one file of a closed database is changed, and the database is checked and opened.
+//! Bytes that decay: one byte of one file of a closed database is changed, and the database is checked and
+//! opened.
 //!
-//! - **F1** What opens has the content that the database was closed with. Anything else is a wrong answer in silence.
-//! - **F2** Where opening refuses, the offline check finds a problem as well, and where it warns, the check warns.
+//! - **F1** What opens has the content that the database was closed with. Anything else is a wrong answer in
+//!   silence.
+//! - **F2** Where opening refuses, the offline check finds a problem as well, and where it warns, the check
+//!   warns.
 //! - **F3** A refusal or a warning names a file.
 //!
-//! So a flipped byte is found, or it lies in space that nobody reads. The database has been through several lives: rows
-//! with short, long and very long text, indexes of both kinds, a dropped table, a full checkpoint and an increment, and
-//! log behind them.
+//! So a flipped byte is found, or it lies in space that nobody reads. The database has been through several
+//! lives: rows with short, long and very long text, indexes of both kinds, a dropped table, a full checkpoint
+//! and an increment, and log behind them.
 use super::{ONE, mix, open};
 use crate::check::{self, Held};
 use crate::session::Session;
@@ -17,7 +20,8 @@ use ondol_engine::simulate::report::Stats;
 use ondol_types::SqlResult;
 use std::sync::Arc;
 
-/// Flips `count` bytes, one after the other, each in a fresh copy of the same database. `each` is told of every flip.
+/// Flips `count` bytes, one after the other, each in a fresh copy of the same database. `each` is told of
+/// every flip.
 pub fn run(seed: u64, count: u64, each: &dyn Fn()) -> Result<Stats, String> {
     let _one = ONE.lock();
     let mut stats = Stats::default();

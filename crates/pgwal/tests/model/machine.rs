@@ -1,4 +1,5 @@
-//! A machine that forgets: two rings' memory, the data directory's names, segments, and the operation at which something happens.
+//! A machine that forgets: two rings' memory, the data directory's names, segments, and the operation at
+//! which something happens.
 use ondol_ring::{Files, HEADER, LEAST, Memory, SLOT, Segment};
 use pgwal::mark::{Folders, Marked, VERSION, marked_by, words};
 use std::cell::{Cell, RefCell};
@@ -355,7 +356,8 @@ impl Memory for Shared {
     }
 }
 
-/// The folders as a process reaches them; `lie`: it takes the cluster for marked by this ring, whatever is there.
+/// The folders as a process reaches them; `lie`: it takes the cluster for marked by this ring, whatever is
+/// there.
 pub struct Reached<'a> {
     pub machine: &'a Machine,
     pub lie: Option<u32>,

@@ -1,9 +1,11 @@
-//! The mark, the cluster's words in the ring, and recovery's refusals: their own code over folders, files and memory that forget, with a server
-//! that starts with one of two rings or without any, and kills and power failures at any operation.
+//! The mark, the cluster's words in the ring, and recovery's refusals: their own code over folders, files and
+//! memory that forget, with a server that starts with one of two rings or without any, and kills and power
+//! failures at any operation.
 //!
-//! What must hold: a server that starts finds every page that was acknowledged or seen, that version or a later one; and a ring is refused only
-//! where somebody took the mark away, where the other ring has it, or where power failed that it was not made for. Each wrong variant (`Wrong`) breaks
-//! one rule of `docs/pgwal.md`, and must be caught. The ring's own rules are in `crates/ring/tests/model.rs`.
+//! What must hold: a server that starts finds every page that was acknowledged or seen, that version or a
+//! later one; and a ring is refused only where somebody took the mark away, where the other ring has it, or
+//! where power failed that it was not made for. Each wrong variant (`Wrong`) breaks one rule of
+//! `docs/pgwal.md`, and must be caught. The ring's own rules are in `crates/ring/tests/model.rs`.
 mod machine;
 
 use machine::{
@@ -116,7 +118,8 @@ impl Story {
         (self.tampered[ring], self.lost_power[ring], self.removed[ring]) = (false, false, false);
         self.destager = self.destager.filter(|d| d.0 != ring)
     }
-    /// A destager comes, or one that is there looks, whatever the server does: also where none runs, and nothing was recovered.
+    /// A destager comes, or one that is there looks, whatever the server does: also where none runs, and
+    /// nothing was recovered.
     fn destage(&mut self, ring: usize) -> Result<(), Error> {
         let (m, it) = (self.machine.clone(), &self.rings[ring]);
         let since = match self.destager {
@@ -222,7 +225,8 @@ impl Story {
             why => Err(format!("ring {ring}: {why}")),
         }
     }
-    /// Brings a ring home, by the command or by the library in a server that starts; whether the ring may serve.
+    /// Brings a ring home, by the command or by the library in a server that starts; whether the ring may
+    /// serve.
     fn bring_home(&mut self, ring: usize) -> Result<bool, String> {
         match self.attempt(&[Crash::All, Crash::Power], |s| s.recover_with(ring, false)) {
             Ok(Ok(())) => {
@@ -310,7 +314,8 @@ impl Story {
     }
     /// Everything told is there; what is there is seen from now on.
     fn check(&mut self) -> Result<(), String> {
-        // As PostgreSQL does when it starts after a crash. The data directory's own names it need not have synced.
+        // As PostgreSQL does when it starts after a crash. The data directory's own names it need not have
+        // synced.
         self.machine.sync_wal();
         let mut found = BTreeMap::new();
         for (text, inode) in &self.machine.wal.borrow().now {
@@ -448,7 +453,8 @@ impl Story {
         m.wal.borrow_mut().change(vec![(name(old.part), None)]);
         Ok(())
     }
-    /// Stops in order: the first process takes the mark away, and perhaps `run` recovers behind it. Others may be left for a while.
+    /// Stops in order: the first process takes the mark away, and perhaps `run` recovers behind it. Others
+    /// may be left for a while.
     fn stops(&mut self, ring: Option<usize>) -> Result<(), String> {
         let Some(ring) = ring else {
             self.end();

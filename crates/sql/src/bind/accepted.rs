@@ -1,5 +1,5 @@
-//! What is accepted although it means nothing to a database in memory: the whole list. None of it can change an
-//! answer; whoever says it is told so by a NOTICE. Everything else that is not obeyed is refused.
+//! What is accepted although it means nothing to a database in memory: the whole list. None of it can change
+//! an answer; whoever says it is told so by a NOTICE. Everything else that is not obeyed is refused.
 
 /// One thing that is accepted, and what the notice says.
 #[derive(Clone, Copy, Debug)]

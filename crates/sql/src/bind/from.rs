@@ -414,7 +414,8 @@ fn no_conflict(a: &[Item], b: &[Item]) -> SqlResult<()> {
     Ok(())
 }
 
-/// Refuses schemas other than ours, by the whole name: a relation that is read or written has no error for its schema.
+/// Refuses schemas other than ours, by the whole name: a relation that is read or written has no error for
+/// its schema.
 fn reading_schema(v: &RangeVar) -> SqlResult<()> {
     match v.schemaname.as_str() {
         "" | "public" => check_schema(&v.catalogname, &v.schemaname, v.location),

@@ -83,8 +83,8 @@ fn same_below(a: &Expr, b: &Expr, level: u16) -> bool {
     }
 }
 
-/// Rewrites what is evaluated after grouping so that it refers to columns of its level only through group columns
-/// and aggregates (bound/B2).
+/// Rewrites what is evaluated after grouping so that it refers to columns of its level only through group
+/// columns and aggregates (bound/B2).
 pub fn apply(query: &mut Query) -> SqlResult<()> {
     let mut targets = std::mem::take(&mut query.targets);
     let mut having = query.having.take();

@@ -1,10 +1,10 @@
 //! What names mean in a query, and at which level of the queries around it.
 //!
 //! 1. The last level is the query being bound; a reference to the level `i` from the end has depth `i`.
-//! 2. A level's items are what its FROM clause shows so far. While an item of FROM is being bound, none of the
-//!    others can be seen from it (there is no LATERAL); they are kept as `hidden` for the message.
-//! 3. An opaque level counts for depth, but its names cannot be seen: a WITH query is bound where it is used and
-//!    sees what could be seen where it stands.
+//! 2. A level's items are what its FROM clause shows so far. While an item of FROM is being bound, none of
+//!    the others can be seen from it (there is no LATERAL); they are kept as `hidden` for the message.
+//! 3. An opaque level counts for depth, but its names cannot be seen: a WITH query is bound where it is used
+//!    and sees what could be seen where it stands.
 
 use super::Binder;
 use super::tree::at;

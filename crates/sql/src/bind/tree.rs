@@ -1,7 +1,7 @@
 //! Reading parse trees: the small questions that every part of the binder asks of them.
 //!
-//! The trees are PostgreSQL's raw ones as protobuf messages: an absent node is `None` or a node without a kind, an
-//! unknown place is -1, an absent string is empty.
+//! The trees are PostgreSQL's raw ones as protobuf messages: an absent node is `None` or a node without a
+//! kind, an unknown place is -1, an absent string is empty.
 
 use crate::parse::tree::{self, Node, node::Node as Kind};
 use ondol_types::{SqlError, SqlResult, known, sqlstate};
@@ -69,8 +69,8 @@ pub fn list(node: &Node) -> SqlResult<&[Node]> {
     }
 }
 
-/// The name of a node's kind, for "is not supported": `CreateTrigStmt` reads "CREATE TRIG...", so statements have
-/// names of their own in [`super::utility`].
+/// The name of a node's kind, for "is not supported": `CreateTrigStmt` reads "CREATE TRIG...", so statements
+/// have names of their own in [`super::utility`].
 pub fn variant(kind: &Kind) -> String {
     let text = format!("{kind:?}");
     text.split(['(', ' ', '{']).next().unwrap_or_default().to_string()

@@ -1,16 +1,16 @@
 //! Many executions of one program, interleaved.
 //!
-//! All lanes run up to the next *meeting* (`KeyProbe`, `RowNext`) before any goes past it: so the buckets of all lanes, asked
-//! for by `KeyPrefetch`, are on their way into the cache before the first is probed, and all rows, asked for by
-//! `RowPrefetch`, before the first is read.
-//! A lane is a frame; lanes that are no longer at the same instruction as the others go on one by one.
+//! All lanes run up to the next *meeting* (`KeyProbe`, `RowNext`) before any goes past it: so the buckets of
+//! all lanes, asked for by `KeyPrefetch`, are on their way into the cache before the first is probed, and all
+//! rows, asked for by `RowPrefetch`, before the first is read. A lane is a frame; lanes that are no longer at
+//! the same instruction as the others go on one by one.
 //!
-//! A program that begins with a point lookup by its parameters, and looks up nothing else, needs no frame for each lane: the
-//! keys are hashed straight from the parameters ([`look_ahead`]), and then the calls are executed one after the other. Nor does
-//! one that writes and has no first key that could be made ahead.
+//! A program that begins with a point lookup by its parameters, and looks up nothing else, needs no frame for
+//! each lane: the keys are hashed straight from the parameters ([`look_ahead`]), and then the calls are
+//! executed one after the other. Nor does one that writes and has no first key that could be made ahead.
 //!
-//! - **B1** The outcome of a lane is what it would be alone. Its error is its own, except that in a reading batch (one
-//!   statement, interpret/N3) an error ends the statement and is every later lane's too.
+//! - **B1** The outcome of a lane is what it would be alone. Its error is its own, except that in a reading
+//!   batch (one statement, interpret/N3) an error ends the statement and is every later lane's too.
 use super::exec::{Exit, LANE, PLAIN, World, exec, execute, is_meeting, point_row};
 use super::frame::Frame;
 use super::frames::Frames;
@@ -77,7 +77,8 @@ fn first_point(program: &Program) -> Option<(&PointIndex, std::ops::Range<usize>
     (values.range().end <= program.param_registers()).then(|| (point, values.range()))
 }
 
-/// The first lookup, if only straight code is before it that can neither touch rows nor leave for code that does.
+/// The first lookup, if only straight code is before it that can neither touch rows nor leave for code that
+/// does.
 fn first_key(program: &Program) -> Option<usize> {
     let is_first = |op: &Op| matches!(op, Op::KeyProbe { .. } | Op::Point { .. } | Op::PointUpdate { .. });
     let stop = program.ops.iter().position(is_first)?;
@@ -90,8 +91,9 @@ fn first_key(program: &Program) -> Option<usize> {
     (stop > 0 && program.ops[..stop].iter().all(harmless)).then_some(stop)
 }
 
-/// Hashes all calls' keys and asks for their buckets; then looks into those and asks for the rows. What is found is
-/// only where to look first, so a parameter that is NULL or of a wrong type may stand for any number.
+/// Hashes all calls' keys and asks for their buckets; then looks into those and asks for the rows. What is
+/// found is only where to look first, so a parameter that is NULL or of a wrong type may stand for any
+/// number.
 fn look_ahead(batch: &mut Batch, program: &Program, connection: &Connection, params: &[&[ValueRef<'_>]]) {
     let Some((point, key)) = first_point(program) else { return };
     batch.aims.clear();
@@ -199,9 +201,9 @@ fn one_by_one<S: Sink>(
     Ok(())
 }
 
-/// Executes the program once for each set of parameters, sink i taking lane i's rows. `Err` is for the whole batch (a stale
-/// program, say): then no lane's outcome counts. In a batch that writes, the outcome of a later lane may be that the
-/// program became stale meanwhile: that lane did nothing and is to be run again.
+/// Executes the program once for each set of parameters, sink i taking lane i's rows. `Err` is for the whole
+/// batch (a stale program, say): then no lane's outcome counts. In a batch that writes, the outcome of a
+/// later lane may be that the program became stale meanwhile: that lane did nothing and is to be run again.
 pub fn run_batch<S: Sink>(
     batch: &mut Batch,
     program: &Arc<Program>,
@@ -356,8 +358,8 @@ fn to_the_end<S: Sink>(
     }
 }
 
-/// What is left of a batch in which a lane failed, outside a transaction. Lanes before it have given their rows
-/// within a statement that is undone, which for a reading program means nothing was done.
+/// What is left of a batch in which a lane failed, outside a transaction. Lanes before it have given their
+/// rows within a statement that is undone, which for a reading program means nothing was done.
 #[allow(clippy::too_many_arguments)]
 fn alone<S: Sink>(
     batch: &mut Batch,
@@ -384,8 +386,8 @@ fn alone<S: Sink>(
     Ok(())
 }
 
-/// For programs that write: computes the first key of every lane, which the code before `stop` does, and asks for its bucket,
-/// outside any statement.
+/// For programs that write: computes the first key of every lane, which the code before `stop` does, and asks
+/// for its bucket, outside any statement.
 fn prefetch_keys(
     batch: &mut Batch,
     program: &Arc<Program>,
@@ -396,14 +398,15 @@ fn prefetch_keys(
 ) {
     let world = World::plain(env);
     for lane in &mut batch.lanes[..n] {
-        // The meeting stops the lane before its probe; whatever happens here happens again when the lane runs.
+        // The meeting stops the lane before its probe; whatever happens here happens again when the lane
+        // runs.
         let _ = exec::<LANE>(lane, program, connection, &mut super::rows::Nowhere, &world, 0);
     }
     meet(&mut batch.lanes[..n], &|_| true, &program.ops[stop], connection);
 }
 
-/// At a point lookup: hashes the keys of the lanes that are there and asks for their buckets; then looks into those and asks for
-/// the rows.
+/// At a point lookup: hashes the keys of the lanes that are there and asks for their buckets; then looks into
+/// those and asks for the rows.
 fn meet(lanes: &mut [Frame], there: &dyn Fn(usize) -> bool, op: &Op, connection: &Connection) {
     let (Op::Point { cursor, values, .. } | Op::PointUpdate { cursor, key: values, .. }) = *op else {
         return;

@@ -5,10 +5,13 @@
 //! shares     before,  rows of a part                      each of its own frame; again for the next part
 //! main       before,  no rows, what shares gathered, after
 //! ```
-//! - **C1** [`Parted::of`] takes a program only if its instructions say so: one table, a foreign one perhaps, scanned once; before and among the rows nothing but values,
-//!   conditions and one set of groups, and no jump out of the rows but to the next of them. What comes after may be anything: it is done once, in the main frame.
-//! - **C2** Either rows go out among them, and then nothing comes after; or groups are made of them. What was gathered of the parts is added in the parts' order,
-//!   so groups come in the order in which one thread meets them, and of equal extremes the last one counts, as with one thread. Only sums of floating-point
+//! - **C1** [`Parted::of`] takes a program only if its instructions say so: one table, a foreign one perhaps,
+//!   scanned once; before and among the rows nothing but values, conditions and one set of groups, and no
+//!   jump out of the rows but to the next of them. What comes after may be anything: it is done once, in the
+//!   main frame.
+//! - **C2** Either rows go out among them, and then nothing comes after; or groups are made of them. What was
+//!   gathered of the parts is added in the parts' order, so groups come in the order in which one thread
+//!   meets them, and of equal extremes the last one counts, as with one thread. Only sums of floating-point
 //!   numbers are added up in another order: part by part.
 //! - **C3** All shares see the statement's view, parameters and time.
 use super::datum::Allowance;
@@ -126,7 +129,8 @@ impl Parted {
             Source::Foreign(from, _) => program.foreigns[from as usize].table.pages(),
         }
     }
-    /// The parts of at most `pages` pages, or somewhat more, that make up the table. The frame has come to the scan's beginning.
+    /// The parts of at most `pages` pages, or somewhat more, that make up the table. The frame has come to
+    /// the scan's beginning.
     fn parts(
         &self,
         frame: &Frame,
@@ -172,7 +176,8 @@ pub struct Share {
 }
 
 impl Share {
-    /// Runs a program, of which `parted` was made, for a part of its table within the statement whose view the connection was lent. `env` has the statement's own time.
+    /// Runs a program, of which `parted` was made, for a part of its table within the statement whose view
+    /// the connection was lent. `env` has the statement's own time.
     pub fn read(
         &mut self,
         (parted, program): (&Parted, &Arc<Program>),
@@ -260,7 +265,8 @@ impl Gatherer<'_> {
     }
 }
 
-/// Executes a program as one statement, whose parts (of at most `pages` pages) `read` has shares read, in the time that it is told, and added in their order.
+/// Executes a program as one statement, whose parts (of at most `pages` pages) `read` has shares read, in the
+/// time that it is told, and added in their order.
 #[allow(clippy::too_many_arguments)] // those of `run`, and what is to be done with the parts
 pub fn run_parted(
     frame: &mut Frame,

@@ -1,7 +1,7 @@
 //! Rows kept by a statement: lists, hash tables, sorters and groups all stand on [`Store`].
 //!
-//! - **S1** A row is `width` datums in one vector; their strings lie in the store's own memory, so that a frame's temporaries
-//!   may be given back while stored rows stay.
+//! - **S1** A row is `width` datums in one vector; their strings lie in the store's own memory, so that a
+//!   frame's temporaries may be given back while stored rows stay.
 //! - **S2** Row numbers are given in order of insertion and stay; only a sorter's cut ([`Sorter`]) renumbers.
 //! - **S3** Clearing keeps the memory for the next execution.
 //! - **S4** Sorting looks for a wish to cancel once in [`RUN`] rows: a sort of many rows takes seconds.
@@ -302,8 +302,8 @@ type Cancel<'a> = Option<&'a AtomicBool>;
 /// So many rows are sorted in one go.
 const RUN: usize = 1 << 14;
 
-/// Sorts by `order`, runs first and then by merging them, bottom up; asks `go_on` once in [`RUN`] numbers, whose error leaves the
-/// numbers in any order.
+/// Sorts by `order`, runs first and then by merging them, bottom up; asks `go_on` once in [`RUN`] numbers,
+/// whose error leaves the numbers in any order.
 fn sort(
     numbers: &mut Vec<u32>,
     order: impl Fn(u32, u32) -> Ordering,

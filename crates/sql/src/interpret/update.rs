@@ -1,9 +1,11 @@
-//! The short way of a program that sets columns of one row by its key and does nothing else: no frame is touched, and the
-//! statement, its transaction and its commit are one step of the connection.
+//! The short way of a program that sets columns of one row by its key and does nothing else: no frame is
+//! touched, and the statement, its transaction and its commit are one step of the connection.
 //!
-//! - **P1** What is out of the ordinary is left to the long way, before anything is done: `None`. That is a parameter that is NULL in
-//!   the key or of another type, an open transaction, and all that [`Connection::assign`] names.
-//! - **P2** The long way is the same program in the interpreter; both do the same (`crates/ondol/tests/update.rs`).
+//! - **P1** What is out of the ordinary is left to the long way, before anything is done: `None`. That is a
+//!   parameter that is NULL in the key or of another type, an open transaction, and all that
+//!   [`Connection::assign`] names.
+//! - **P2** The long way is the same program in the interpreter; both do the same
+//!   (`crates/ondol/tests/update.rs`).
 use super::Outcome;
 use super::datum::{Datum, Tag};
 use super::rows::tag_of;

@@ -1,9 +1,9 @@
 //! The order of joins: greedy, by what each next rel multiplies the rows by and what it costs to reach.
 //!
-//! - **J1** Inner joins are one pool of rels and conditions. A LEFT join's right side waits until what its ON refers to is
-//!   bound and is then attached; rels of the pool may come before or after it, since
-//!   (A left join C on p) join B on q = (A join B on q) left join C on p while q says nothing of C, and a
-//!   q that does is evaluated once both are bound.
+//! - **J1** Inner joins are one pool of rels and conditions. A LEFT join's right side waits until what its ON
+//!   refers to is bound and is then attached; rels of the pool may come before or after it, since (A left
+//!   join C on p) join B on q = (A join B on q) left join C on p while q says nothing of C, and a q that does
+//!   is evaluated once both are bound.
 //! - **J2** A LEFT join whose NULL rows some condition above throws away is an inner join.
 //! - **J3** A FULL join is a unit: both of its sides are planned by themselves.
 use super::access::{self, Choice, hash_keys, table_rows};
@@ -258,7 +258,8 @@ fn settle<'a>(open: &mut Vec<Open<'a>>, bound: RelSet, to: Option<&mut Planned<'
     });
 }
 
-/// The conditions that are checked in the tree for rows that come out of it; of those by which a hash table joins, the first side.
+/// The conditions that are checked in the tree for rows that come out of it; of those by which a hash table
+/// joins, the first side.
 fn add_checked(n: &Node<'_>, out: &mut HashSet<*const Expr>) {
     let mut add = |list: &[&Expr]| out.extend(list.iter().map(|e| std::ptr::from_ref(*e)));
     match n {

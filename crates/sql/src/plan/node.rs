@@ -1,9 +1,10 @@
 //! The physical plan of a query's FROM and WHERE: what is generated code for, and what EXPLAIN shows.
 //!
-//! - **T1** Every condition of WHERE and of the inner joins' ON stands in the tree exactly once or more, at a place where all
-//!   it refers to is bound; an index's conditions stand there too, since rows found through an index are rechecked.
-//! - **T2** In a join, `on` decides whether rows match (of a LEFT or FULL join: whether a row is extended by NULLs);
-//!   `filter` is applied to what comes out.
+//! - **T1** Every condition of WHERE and of the inner joins' ON stands in the tree exactly once or more, at a
+//!   place where all it refers to is bound; an index's conditions stand there too, since rows found through
+//!   an index are rechecked.
+//! - **T2** In a join, `on` decides whether rows match (of a LEFT or FULL join: whether a row is extended by
+//!   NULLs); `filter` is applied to what comes out.
 use super::refs::RelSet;
 use crate::bound::{Expr, JoinKind};
 

@@ -1,4 +1,5 @@
-//! What a connection's checkpoints share instead of copying: planned when SQLite begins to backfill, done at its writes.
+//! What a connection's checkpoints share instead of copying: planned when SQLite begins to backfill, done at
+//! its writes.
 use super::Database;
 use crate::care;
 use crate::chain::Chain;
@@ -20,8 +21,8 @@ use std::sync::PoisonError;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-/// The shortest run that is shared in remap mode where nothing is said: a shorter one costs more time than copying it, one
-/// call of the kernel against some microseconds a block.
+/// The shortest run that is shared in remap mode where nothing is said: a shorter one costs more time than
+/// copying it, one call of the kernel against some microseconds a block.
 pub(super) const LEAST_BLOCKS: u32 = 16;
 /// How often auto tries to be alone with a database.
 pub(super) const REFUSALS: u64 = 3;
@@ -55,7 +56,8 @@ impl Shareable {
     fn how(&self, run: &Run) -> Mechanism {
         if run.dense() { self.how } else { Mechanism::Clone }
     }
-    /// Reads the page of a frame that this checkpoint announced, without searching for it: nobody else exchanges. None where it has not.
+    /// Reads the page of a frame that this checkpoint announced, without searching for it: nobody else
+    /// exchanges. None where it has not.
     pub(super) fn read(
         &self,
         file: &dyn Medium,
@@ -98,13 +100,14 @@ impl Database {
         if self.index.is_null() {
             return None;
         }
-        // SAFETY: the region is 32 KiB, aligned to a page, and stays mapped until `shm_unmap` resets the pointer;
-        // the word may be written by others, hence the atomic load.
+        // SAFETY: the region is 32 KiB, aligned to a page, and stays mapped until `shm_unmap` resets the
+        // pointer; the word may be written by others, hence the atomic load.
         let word = unsafe { &*self.index.add(at).cast::<std::sync::atomic::AtomicU32>() };
         Some(u64::from(word.load(std::sync::atomic::Ordering::Acquire)))
     }
 
-    /// SQLite is about to backfill: WAL synced, its frames up to `nBackfillAttempted` to go, READ_LOCK(0) exclusive.
+    /// SQLite is about to backfill: WAL synced, its frames up to `nBackfillAttempted` to go, READ_LOCK(0)
+    /// exclusive.
     pub fn checkpoint_starts(&mut self) {
         let before = self.target.counts.checkpoints.fetch_add(1, Relaxed);
         let syncs = self.target.choice.syncs.swap(0, Relaxed);
@@ -179,7 +182,8 @@ impl Database {
                 Mechanism::Exchange.apply(&source, target, range)?;
             }
         }
-        // Should SQLite stop half-way and come again to these frames, older versions of their pages are at home.
+        // Should SQLite stop half-way and come again to these frames, older versions of their pages are at
+        // home.
         wal.chain.backfilled = work.to;
         let plan = self.plan(&entries, work, layout, wal.version, past);
         if let Some(plan) = &plan {
@@ -192,7 +196,8 @@ impl Database {
         Ok(plan)
     }
 
-    /// What can be shared by this checkpoint. Whatever cannot be found out costs a chance to share, nothing else.
+    /// What can be shared by this checkpoint. Whatever cannot be found out costs a chance to share, nothing
+    /// else.
     fn plan(
         &self,
         entries: &[Entry],
@@ -298,7 +303,8 @@ impl Database {
         }
     }
 
-    /// `ondol=auto`, and the WAL is SQLite's: whether it pays to take the database into care when it begins anew.
+    /// `ondol=auto`, and the WAL is SQLite's: whether it pays to take the database into care when it begins
+    /// anew.
     fn consider(&self, past: Past) {
         let choice = &self.target.choice;
         // SAFETY: database/D1.
@@ -339,7 +345,8 @@ impl Database {
             .map(|page| page as u32)
     }
 
-    /// Whether the page at `offset`, read from `place`, is in the database by sharing; shares its run when it is first.
+    /// Whether the page at `offset`, read from `place`, is in the database by sharing; shares its run when it
+    /// is first.
     pub(super) fn shared(&mut self, buf: &[u8], offset: u64, place: u64) -> bool {
         let Some(Shareable { runs, layout, source, how, exchanged }) = &mut self.shareable else {
             return false;
@@ -355,8 +362,8 @@ impl Database {
             return false;
         }
         if run.state == State::Waiting {
-            // Sharing late, after a page of the run was written otherwise, would do no harm, but means that the plan
-            // is not SQLite's.
+            // Sharing late, after a page of the run was written otherwise, would do no harm, but means that
+            // the plan is not SQLite's.
             run.state = State::Copied;
             let range = Range { from: layout.place_at(place), to: offset, len: u64::from(run.pages) * size };
             let how = if run.dense() { *how } else { Mechanism::Clone };

@@ -34,8 +34,8 @@ pub fn register() {
     });
 }
 
-/// A folder for files: in `ONDOL_SQLITE_DIR`, where that is set (a file system that shares blocks), else in memory,
-/// where a sync costs nothing.
+/// A folder for files: in `ONDOL_SQLITE_DIR`, where that is set (a file system that shares blocks), else in
+/// memory, where a sync costs nothing.
 pub fn folder() -> tempfile::TempDir {
     match std::env::var_os("ONDOL_SQLITE_DIR") {
         Some(dir) => tempfile::tempdir_in(dir),

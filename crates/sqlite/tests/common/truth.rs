@@ -5,7 +5,8 @@ use std::fmt::Debug;
 pub struct Truth<S> {
     pub states: Vec<S>,
     acknowledged: usize,
-    /// The newest content's, also of commits that were lost: what is left of those must not look like a later commit's.
+    /// The newest content's, also of commits that were lost: what is left of those must not look like a later
+    /// commit's.
     version: u64,
 }
 
@@ -25,7 +26,8 @@ impl<S: PartialEq + Clone + Debug> Truth<S> {
     pub fn acknowledge(&mut self) {
         self.acknowledged = self.states.len() - 1;
     }
-    /// What `who` finds is the last state from now on; it must be one that none that was acknowledged is missing from.
+    /// What `who` finds is the last state from now on; it must be one that none that was acknowledged is
+    /// missing from.
     pub fn found(&mut self, state: &S, who: &str) {
         let at = self.states.iter().rposition(|s| s == state);
         let at = at.unwrap_or_else(|| {

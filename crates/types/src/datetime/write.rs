@@ -1,6 +1,7 @@
 //! Dates and timestamps as text in ISO style.
 //!
-//! The text is put together in a small buffer and appended at once; this runs for every row that is copied out.
+//! The text is put together in a small buffer and appended at once; this runs for every row that is copied
+//! out.
 
 use super::{
     DATE_INFINITY, DATE_NEG_INFINITY, TIMESTAMP_INFINITY, TIMESTAMP_NEG_INFINITY, USECS_PER_SEC,

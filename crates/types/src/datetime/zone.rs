@@ -1,7 +1,7 @@
 //! Time zone abbreviations, and zones that are written out.
 //!
-//! Those of PostgreSQL's default set that stand for a fixed offset; the ones whose offset depends on the date, and
-//! names such as Europe/Paris, need the time zone database and are not known here.
+//! Those of PostgreSQL's default set that stand for a fixed offset; the ones whose offset depends on the
+//! date, and names such as Europe/Paris, need the time zone database and are not known here.
 //!
 //! Sources: PostgreSQL 15's time zone abbreviation set "Default"; POSIX.1, Base Definitions 8.3, variable TZ.
 
@@ -159,8 +159,8 @@ const ABBREVIATIONS: &[(&str, i32)] = &[
 /// Names of zones that are Greenwich's time.
 const GREENWICH: &[&str] = &["gmt", "gmt+0", "gmt-0", "gmt0", "greenwich", "uct", "universal", "utc", "zulu"];
 
-/// Seconds east of Greenwich of an abbreviation, of a zone whose name means Greenwich's time, or of one that is written out and
-/// has no summer time (`abc3:30`: a name, then the time west of Greenwich); in lower case.
+/// Seconds east of Greenwich of an abbreviation, of a zone whose name means Greenwich's time, or of one that
+/// is written out and has no summer time (`abc3:30`: a name, then the time west of Greenwich); in lower case.
 pub fn offset(name: &str) -> Option<i32> {
     match ABBREVIATIONS.binary_search_by(|a| a.0.cmp(name)) {
         Ok(i) => Some(ABBREVIATIONS[i].1),
@@ -171,8 +171,8 @@ pub fn offset(name: &str) -> Option<i32> {
     }
 }
 
-/// Whether PostgreSQL takes a name as a zone: one of the time zone database, an abbreviation whose offset depends on
-/// the date, or a zone written out with summer time (`est5edt4`).
+/// Whether PostgreSQL takes a name as a zone: one of the time zone database, an abbreviation whose offset
+/// depends on the date, or a zone written out with summer time (`est5edt4`).
 pub fn is_known(name: &str) -> bool {
     known::is_time_zone(name)
         || written_out(name)

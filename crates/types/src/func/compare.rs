@@ -1,11 +1,13 @@
-//! The comparison operators' functions, all six for each pair of types that PostgreSQL compares without a cast.
+//! The comparison operators' functions, all six for each pair of types that PostgreSQL compares without a
+//! cast.
 //!
 //! Text is compared by its bytes, which in UTF-8 is the order of code points (the collation C.UTF-8); char(n)
 //! without its trailing spaces. NaN equals itself and is greater than every other number. A date against a
 //! timestamp counts as its midnight (UTC); the sum cannot overflow here, so that a date beyond the last
 //! timestamp is greater than all of them but infinity.
 //!
-//! These have no state and cannot fail on well-typed arguments; hot loops compare in place instead of calling.
+//! These have no state and cannot fail on well-typed arguments; hot loops compare in place instead of
+//! calling.
 
 use super::Call;
 use crate::{SqlResult, Value};

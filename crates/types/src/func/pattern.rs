@@ -1,8 +1,8 @@
 //! LIKE and ILIKE: matching text and bytes against a pattern of `%`, `_` and an escape.
 //!
 //! The escape is always a backslash here; another one is rewritten into it by `like_escape`, which the binder
-//! calls for `LIKE ... ESCAPE`. ILIKE compares lower-cased text and pattern. A pattern that ends in its escape is
-//! an error only where matching gets that far, as in PostgreSQL.
+//! calls for `LIKE ... ESCAPE`. ILIKE compares lower-cased text and pattern. A pattern that ends in its
+//! escape is an error only where matching gets that far, as in PostgreSQL.
 
 use super::{Call, state, text::lower};
 use crate::limits::{Limits, TURNS};
@@ -22,9 +22,9 @@ fn char_width(lead: u8) -> usize {
     }
 }
 
-/// Whether all of `s` matches the pattern. `width` says how many bytes `_` takes at a byte. After a `%` only the
-/// last one needs to be tried again, since an earlier one could not let the text match sooner; so the time is at
-/// most the product of the lengths.
+/// Whether all of `s` matches the pattern. `width` says how many bytes `_` takes at a byte. After a `%` only
+/// the last one needs to be tried again, since an earlier one could not let the text match sooner; so the
+/// time is at most the product of the lengths.
 fn matches(s: &[u8], pattern: &[u8], width: fn(u8) -> usize, limits: &Limits<'_>) -> SqlResult<bool> {
     let (mut at, mut p) = (0, 0);
     let mut turns = 0usize;

@@ -1,5 +1,5 @@
-//! What a session knows of itself, and what fits no other family. `current_user`, `session_user` and their like are
-//! keywords in the grammar; the binder calls these by their constants.
+//! What a session knows of itself, and what fits no other family. `current_user`, `session_user` and their
+//! like are keywords in the grammar; the binder calls these by their constants.
 
 use crate::{SqlResult, Value, ValueRef};
 

@@ -11,7 +11,8 @@
 //! Invariants:
 //! 1. One value with one scale has one encoding.
 //! 2. Twenty digits take at most twelve bytes.
-//! 3. Bytes that are no encoding decode as NaN: checksums are what finds damage, and a reader must not fall over.
+//! 3. Bytes that are no encoding decode as NaN: checksums are what finds damage, and a reader must not fall
+//!    over.
 
 use super::dec::Dec;
 use super::mag::Mag;

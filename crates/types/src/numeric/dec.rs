@@ -1,5 +1,5 @@
-//! Decimals of any length with a sign: what NUMERIC computes with when its inline form does not suffice, and what
-//! the functions that need working precision compute with.
+//! Decimals of any length with a sign: what NUMERIC computes with when its inline form does not suffice, and
+//! what the functions that need working precision compute with.
 //!
 //! The value is `mag * 10^-scale`, negative if `neg`. The scale may exceed NUMERIC's here.
 
@@ -131,8 +131,8 @@ impl Dec {
 
     /// The quotient to a scale; the divisor is not zero.
     pub fn div(&self, o: &Dec, scale: usize, cut: Cut) -> Dec {
-        // One digit more than wanted decides the rounding: a quotient that is cut after it rounds as the exact
-        // one does, since half is decided by that digit alone.
+        // One digit more than wanted decides the rounding: a quotient that is cut after it rounds as the
+        // exact one does, since half is decided by that digit alone.
         let more = scale + 1;
         let up = more as i64 + o.scale as i64 - self.scale as i64;
         let q = if up >= 0 {
@@ -154,8 +154,8 @@ impl Dec {
         Ok(Dec { neg: false, mag: mag.isqrt(limits)?, scale })
     }
 
-    /// The place of the highest group of four digits, counting groups from the decimal point as PostgreSQL stores
-    /// them, and that group's value; (0, 0) for zero.
+    /// The place of the highest group of four digits, counting groups from the decimal point as PostgreSQL
+    /// stores them, and that group's value; (0, 0) for zero.
     pub fn head(&self) -> (i32, u32) {
         let n = self.mag.digits() as i64;
         if n == 0 {

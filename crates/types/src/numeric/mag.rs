@@ -1,8 +1,8 @@
 //! Natural numbers of any length in limbs of nine decimal digits.
 //!
-//! Decimal limbs, because everything NUMERIC does beside multiplying is decimal: reading, writing, and cutting or
-//! padding at a decimal place are linear here, where a binary big integer needs a long division for each. The
-//! arithmetic is the schoolbook's; the numbers that reach it are rare.
+//! Decimal limbs, because everything NUMERIC does beside multiplying is decimal: reading, writing, and
+//! cutting or padding at a decimal place are linear here, where a binary big integer needs a long division
+//! for each. The arithmetic is the schoolbook's; the numbers that reach it are rare.
 //!
 //! Invariants:
 //! 1. Limbs are below 10^9, lowest first, and the highest is not zero; zero has no limbs.
@@ -347,7 +347,8 @@ impl Mag {
             return Ok(Mag::zero());
         }
         limits.turn(self.0.len())?;
-        // The start is at least the root: that of the leading half of the digits, which is found alike, or of a few as a float.
+        // The start is at least the root: that of the leading half of the digits, which is found alike, or of
+        // a few as a float.
         let n = self.digits();
         let mut x = if n > 32 {
             let cut = n / 4 * 2;

@@ -1,13 +1,13 @@
 //! Roots, logarithms and powers of NUMERIC.
 //!
-//! The scale of a result follows PostgreSQL's rules, which estimate how many digits stand before the point (or
-//! how many zeros follow it) and leave at least 16 significant digits. The digits are computed with more precision
-//! than is shown and then rounded half away from zero, so they are those of the true value unless that lies
-//! within the working error of a half.
+//! The scale of a result follows PostgreSQL's rules, which estimate how many digits stand before the point
+//! (or how many zeros follow it) and leave at least 16 significant digits. The digits are computed with more
+//! precision than is shown and then rounded half away from zero, so they are those of the true value unless
+//! that lies within the working error of a half.
 //!
-//! Sources: PostgreSQL 15's documentation and answers; ln by square roots and the series of the inverse hyperbolic
-//! tangent, exp by halving the argument and squaring the result (Brent and Zimmermann, Modern Computer Arithmetic,
-//! 4.3 and 4.4).
+//! Sources: PostgreSQL 15's documentation and answers; ln by square roots and the series of the inverse
+//! hyperbolic tangent, exp by halving the argument and squaring the result (Brent and Zimmermann, Modern
+//! Computer Arithmetic, 4.3 and 4.4).
 
 use super::dec::Dec;
 use super::mag::Cut;
@@ -247,7 +247,8 @@ fn exp(d: &Dec, scale: usize, limits: &Limits<'_>) -> SqlResult<Dec> {
     if value.abs() >= MAX_EXPONENT * 3.0 {
         return if value > 0.0 { Err(overflow()) } else { Ok(Dec::zero(scale)) };
     }
-    // Squaring keeps digits, not decimals: what stands before the point of the result is needed beside its decimals.
+    // Squaring keeps digits, not decimals: what stands before the point of the result is needed beside its
+    // decimals.
     let whole = (value.abs() / LN_10) as usize + 1;
     let mut working = GUARD + if d.neg { scale } else { scale + whole };
     let mut halvings = 0;

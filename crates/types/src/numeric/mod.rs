@@ -1,5 +1,5 @@
-//! Exact NUMERIC with PostgreSQL's answers: NaN, the infinities, and decimals of up to 131072 digits before the
-//! point and 16383 after it, each with the number of decimals it is shown with (its *scale*).
+//! Exact NUMERIC with PostgreSQL's answers: NaN, the infinities, and decimals of up to 131072 digits before
+//! the point and 16383 after it, each with the number of decimals it is shown with (its *scale*).
 //!
 //! ```text
 //! Numeric ─ Small  i128 × 10^-scale          the usual values: no allocation, machine arithmetic
@@ -8,18 +8,19 @@
 //! ```
 //!
 //! Invariants:
-//! 1. A finite value whose magnitude times `10^scale` is at most `i128::MAX` is Small, every other is Big: so a
-//!    value with its scale has one form, and negating a Small cannot overflow.
+//! 1. A finite value whose magnitude times `10^scale` is at most `i128::MAX` is Small, every other is Big: so
+//!    a value with its scale has one form, and negating a Small cannot overflow.
 //! 2. The scale is at most [`MAX_SCALE`] and there are at most [`MAX_WHOLE_DIGITS`] digits before the point;
 //!    an operation whose result would break this is an error ("value overflows numeric format").
-//! 3. Values are compared and hashed without regard to scale: 1.0 = 1.00. NaN equals itself and is the greatest.
+//! 3. Values are compared and hashed without regard to scale: 1.0 = 1.00. NaN equals itself and is the
+//!    greatest.
 //! 4. There is no negative zero.
 //!
-//! The parts: [`mag`] natural numbers, [`dec`] decimals of any precision, `form` text, `code` the stored form,
-//! `math` roots, logarithms and powers.
+//! The parts: [`mag`] natural numbers, [`dec`] decimals of any precision, `form` text, `code` the stored
+//! form, `math` roots, logarithms and powers.
 //!
-//! Sources: PostgreSQL 15's documentation, 8.1.2 and 9.3, and its answers; the rule for a quotient's scale is that
-//! of its function select_div_scale.
+//! Sources: PostgreSQL 15's documentation, 8.1.2 and 9.3, and its answers; the rule for a quotient's scale is
+//! that of its function select_div_scale.
 
 mod code;
 pub(crate) use code::is_within;
@@ -297,8 +298,9 @@ impl Numeric {
         }
     }
 
-    /// The exact product of two NUMERICs, which may be longer than one: up to twice as many digits and decimals. It is to be
-    /// added (`add_wide`), negated, and divided, which brings it back within the limits.
+    /// The exact product of two NUMERICs, which may be longer than one: up to twice as many digits and
+    /// decimals. It is to be added (`add_wide`), negated, and divided, which brings it back within the
+    /// limits.
     pub fn mul_wide(&self, o: &Numeric) -> Numeric {
         if let (Small { m: a, scale: s }, Small { m: b, scale: t }) = (&self.0, &o.0)
             && let Some(m) = a.checked_mul(*b).filter(|m| *m != i128::MIN)
@@ -479,7 +481,8 @@ impl Numeric {
             _ => {}
         }
         let rounded = self.round(scale)?;
-        // The digits before the point that the field has room for; negative where it must even begin with zeros.
+        // The digits before the point that the field has room for; negative where it must even begin with
+        // zeros.
         let room = precision as i32 - scale;
         let fits = match &rounded.0 {
             Small { m: 0, .. } => true,
@@ -671,8 +674,8 @@ fn hash_shift(mut k: usize) -> u64 {
     result
 }
 
-/// The value as a fraction in the field of the integers modulo a prime, as Python hashes its numbers: equal values
-/// give equal results whatever their scales, and no zeros need be stripped.
+/// The value as a fraction in the field of the integers modulo a prime, as Python hashes its numbers: equal
+/// values give equal results whatever their scales, and no zeros need be stripped.
 impl Hash for Numeric {
     fn hash<H: Hasher>(&self, h: &mut H) {
         let (neg, residue, scale) = match &self.0 {

@@ -1,10 +1,11 @@
 //! Code for joins.
 //!
-//! - **N1** A LEFT join's consumer is emitted once; for a row without a match the rels of the right side are marked as NULL (a
-//!   register each) and the same code is entered once more.
-//! - **N2** A FULL join's consumer is a subroutine, called for matches, for left rows without one, and for right rows without one.
-//! - **N3** A side that is kept (list or hash table) is gathered once in an execution, unless the query depends on
-//!   rows outside it: then once for each of those.
+//! - **N1** A LEFT join's consumer is emitted once; for a row without a match the rels of the right side are
+//!   marked as NULL (a register each) and the same code is entered once more.
+//! - **N2** A FULL join's consumer is a subroutine, called for matches, for left rows without one, and for
+//!   right rows without one.
+//! - **N3** A side that is kept (list or hash table) is gathered once in an execution, unless the query
+//!   depends on rows outside it: then once for each of those.
 use super::super::op::Op;
 use super::super::operand::*;
 use super::scan::Consume;
@@ -163,7 +164,8 @@ impl<'a> Gen<'a> {
         }
         self.jump(body);
         self.here(done);
-        // What follows is code for other outer rows; there the flags are set anew. The rels' columns are no longer read.
+        // What follows is code for other outer rows; there the flags are set anew. The rels' columns are no
+        // longer read.
         for rel in rels.iter() {
             let slot = &mut self.scope()?.nulls[rel as usize];
             if *slot == Some(flag) {
@@ -338,7 +340,8 @@ impl<'a> Gen<'a> {
         self.tally_start(n);
         let inner_keys: Vec<&'a Expr> = keys.iter().map(|k| k.1).collect();
         let (hash, at) = self.build(inner, &inner_keys, true, n)?;
-        // Both sides are handed to the consumer in registers, since it is one piece of code for rows of either.
+        // Both sides are handed to the consumer in registers, since it is one piece of code for rows of
+        // either.
         let (left_list, right_list) = (self.kept_columns(outer.rels())?, self.kept_columns(inner.rels())?);
         let (left_first, right_first) = (self.registers(left_list.len()), self.registers(right_list.len()));
         let (left_flag, right_flag) = (self.register(), self.register());

@@ -1,9 +1,9 @@
 //! Code for locking rows: FOR UPDATE and FOR SHARE, and the rows that UPDATE and DELETE change.
 //!
-//! - **K1** Rows that FOR UPDATE names are locked when they are about to go out. After a sort they are read again by what
-//!   identifies them, so that what goes out is computed from the row that was locked.
-//! - **K2** A row that another transaction changed since the statement's snapshot (READ COMMITTED) is read in its newest version,
-//!   and the query's conditions are evaluated again; the other rels keep their rows.
+//! - **K1** Rows that FOR UPDATE names are locked when they are about to go out. After a sort they are read
+//!   again by what identifies them, so that what goes out is computed from the row that was locked.
+//! - **K2** A row that another transaction changed since the statement's snapshot (READ COMMITTED) is read in
+//!   its newest version, and the query's conditions are evaluated again; the other rels keep their rows.
 use super::super::op::Op;
 use super::super::operand::*;
 use super::{Gen, Source, Stored};
@@ -117,7 +117,8 @@ impl<'a> Gen<'a> {
         Ok(cursor)
     }
 
-    /// Locks the cursor's row and, if it had been changed, checks the query's conditions on its newest version.
+    /// Locks the cursor's row and, if it had been changed, checks the query's conditions on its newest
+    /// version.
     pub fn lock(&mut self, q: &'a Query, cursor: Cur, how: How, next: Label) -> SqlResult<()> {
         self.write();
         let (changed, ok) = (self.register(), self.label());

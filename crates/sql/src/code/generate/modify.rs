@@ -1,9 +1,12 @@
 //! Code for INSERT, UPDATE and DELETE.
 //!
-//! - **M1** A row is locked before it is changed. If another transaction had changed it (READ COMMITTED), the conditions
-//!   and the assigned values are evaluated on its newest version; the other rels of a join keep their rows.
-//! - **M2** A row is changed at most once in a statement: where the plan can come to it twice, `Touch` sees to it.
-//! - **M3** A statement does not see what it changes itself; the engine sees to that, so rows are changed as they are found.
+//! - **M1** A row is locked before it is changed. If another transaction had changed it (READ COMMITTED), the
+//!   conditions and the assigned values are evaluated on its newest version; the other rels of a join keep
+//!   their rows.
+//! - **M2** A row is changed at most once in a statement: where the plan can come to it twice, `Touch` sees
+//!   to it.
+//! - **M3** A statement does not see what it changes itself; the engine sees to that, so rows are changed as
+//!   they are found.
 use super::super::op::Op;
 use super::super::operand::*;
 use super::query::RowOut;
@@ -118,9 +121,9 @@ impl<'a> Gen<'a> {
     }
 }
 
-/// The code of an UPDATE that sets columns of a fixed width, on which no index's key depends, of the one row under a key, to
-/// parameters and constants (the registers before `fixed`): then all of it is one instruction, behind what moves the values into a
-/// row. `None` for any other.
+/// The code of an UPDATE that sets columns of a fixed width, on which no index's key depends, of the one row
+/// under a key, to parameters and constants (the registers before `fixed`): then all of it is one
+/// instruction, behind what moves the values into a row. `None` for any other.
 pub(super) fn point_update(
     ops: &[Op],
     tables: &[Arc<Table>],

@@ -1,11 +1,12 @@
 //! Code for subqueries in expressions.
 //!
-//! - **U1** A subquery that refers to nothing outside it is run at most once in an execution, when its value is first
-//!   needed; any other each time its value is needed.
-//! - **U2** What a subquery gives is kept in a list or hash table until it is asked for: its own temporaries are gone by then.
-//! - **U3** `x IN (...)` over a subquery of U1 with one column is a look into a hash table. With S the subquery's
-//!   values: false if S is empty; NULL if x is NULL; true if x is in S; NULL if S holds a NULL; else false. NOT IN is
-//!   `<> ALL`, its negation.
+//! - **U1** A subquery that refers to nothing outside it is run at most once in an execution, when its value
+//!   is first needed; any other each time its value is needed.
+//! - **U2** What a subquery gives is kept in a list or hash table until it is asked for: its own temporaries
+//!   are gone by then.
+//! - **U3** `x IN (...)` over a subquery of U1 with one column is a look into a hash table. With S the
+//!   subquery's values: false if S is empty; NULL if x is NULL; true if x is in S; NULL if S holds a NULL;
+//!   else false. NOT IN is `<> ALL`, its negation.
 use super::super::op::Op;
 use super::super::operand::*;
 use super::query::{RowOut, needs_no_memory};
@@ -165,8 +166,8 @@ impl<'a> Gen<'a> {
         Ok(())
     }
 
-    /// Takes one row into the three-valued outcome: ANY ends at the first true, ALL at the first false; a NULL
-    /// stays unless that comes.
+    /// Takes one row into the three-valued outcome: ANY ends at the first true, ALL at the first false; a
+    /// NULL stays unless that comes.
     fn one_of(
         &mut self,
         left: &[u16],
