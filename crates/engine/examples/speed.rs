@@ -10,7 +10,7 @@ fn main() {
     let db = Database::open(&dir, options).expect("opens");
     let mut c = db.connect();
     let col = |name: &str, ty| ColumnDef { name: name.into(), ty, not_null: false, default: None };
-    let char1 = Type::with(TypeId::Bpchar, 5);
+    let char1 = Type::with(TypeId::BPCHAR, 5);
     c.create_table(
         "t",
         vec![
@@ -20,7 +20,7 @@ fn main() {
             col("x", char1),
             col("y", char1),
             col("z", char1),
-            col("n", Type::with(TypeId::Bpchar, 44)),
+            col("n", Type::with(TypeId::BPCHAR, 44)),
             col("c", Type::INT8),
         ],
     )

@@ -77,7 +77,7 @@ impl Dictionary {
                     ("args", T),
                     ("returns", T),
                     ("body", T),
-                    ("code", Type::new(TypeId::Bytea)),
+                    ("code", Type::new(TypeId::BYTEA)),
                     ("volatility", T),
                 ],
             ),
@@ -174,7 +174,10 @@ pub fn load(session: &Session, dictionary: &Dictionary, version: u64) -> SqlResu
     let mut catalog = Catalog { version, ..Catalog::default() };
     let mut columns: BTreeMap<i32, Vec<(i32, ColumnDef)>> = BTreeMap::new();
     for (_, r) in rows(session, &dictionary.columns) {
-        let id = type_id(int(&r[3]) as u8).ok_or_else(|| damaged("a column of an unknown type"))?;
+        let id = u16::try_from(int(&r[3]))
+            .ok()
+            .and_then(TypeId::from_number)
+            .ok_or_else(|| damaged("a column of an unknown type"))?;
         columns.entry(int(&r[0])).or_default().push((
             int(&r[1]),
             ColumnDef {
@@ -256,7 +259,7 @@ pub fn add_table(session: &mut Session, d: &Dictionary, def: &TableDef, heaps: u
                 id.clone(),
                 Value::Int4(i as i32),
                 Value::Text(c.name.clone()),
-                Value::Int4(c.ty.id as i32),
+                Value::Int4(c.ty.id.number().into()),
                 Value::Int4(c.ty.typmod),
                 Value::Bool(c.not_null),
                 c.default.clone().map_or(Value::Null, Value::Text),
@@ -359,11 +362,11 @@ fn unescape(s: &str) -> String {
 }
 
 fn write_type(t: Type) -> String {
-    format!("{}:{}", t.id as u8, t.typmod)
+    format!("{}:{}", t.id.number(), t.typmod)
 }
 fn parse_type(s: &str) -> Option<Type> {
     let (id, typmod) = s.split_once(':')?;
-    Some(Type::with(type_id(id.parse().ok()?)?, typmod.parse().ok()?))
+    Some(Type::with(TypeId::from_number(id.parse().ok()?)?, typmod.parse().ok()?))
 }
 
 fn write_args(args: &[(Option<String>, Type)]) -> String {
@@ -421,28 +424,4 @@ fn parse_returns(text: &str) -> Option<Returns> {
         }
         _ => None,
     }
-}
-
-/// The type of a stored number.
-pub fn type_id(n: u8) -> Option<TypeId> {
-    use TypeId::*;
-    [
-        Unknown,
-        Bool,
-        Int2,
-        Int4,
-        Int8,
-        Float8,
-        Numeric,
-        Bpchar,
-        Varchar,
-        Text,
-        Bytea,
-        Date,
-        Timestamp,
-        Timestamptz,
-        Void,
-    ]
-    .into_iter()
-    .find(|t| *t as u8 == n)
 }

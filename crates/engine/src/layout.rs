@@ -1,7 +1,7 @@
 //! How a typed row lies in bytes.
 //!
 //! ```text
-//! bits | fixed columns, widest first | char(n) columns | string heads | zeros to a multiple of 16
+//! bits | numbers, widest first | opaque values of fixed width | char(n) columns | string heads | zeros to a multiple of 16
 //! ```
 //! - **L1** Bit 0 of the first byte is the live bit (set in every row in use); bit 1 says that the row is wide
 //!   (L3); from bit 2 on one null bit for each nullable column.
@@ -12,7 +12,8 @@
 //!   least 8 bytes.
 //! - **L4** A string head is 16 bytes: length u32, then up to 12 bytes inline; longer ones have a 4-byte prefix and
 //!   the OID (u64) of a string slot. A string slot's row bytes are: live bit byte (1), 3 zero bytes, length u32, bytes.
-//!   NUMERIC is stored as a string of its encoding.
+//!   NUMERIC is stored as a string of its encoding, an opaque value of no fixed width as one of its bytes.
+use ondol_types::ty::Class;
 use ondol_types::{Type, TypeId};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +34,23 @@ pub enum Storage {
     Text,
     Bytea,
     Numeric,
+    /// Of an opaque type whose values have one width: inline.
+    Fixed {
+        ty: TypeId,
+        width: u8,
+    },
+    /// Of any other opaque type.
+    Opaque {
+        ty: TypeId,
+    },
+}
+
+impl Storage {
+    /// Whether it is a string head (L4).
+    #[inline]
+    pub fn is_string(self) -> bool {
+        matches!(self, Storage::Text | Storage::Bytea | Storage::Numeric | Storage::Opaque { .. })
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,22 +98,25 @@ impl Layout {
     /// Lays out columns given as (type, not null).
     pub fn new(columns: &[(Type, bool)]) -> Layout {
         let mut bits = 2u16;
-        let storage = |ty: Type| match ty.id {
-            TypeId::Bool => Storage::Bool,
-            TypeId::Int2 => Storage::Int2,
-            TypeId::Int4 => Storage::Int4,
-            TypeId::Int8 => Storage::Int8,
-            TypeId::Float8 => Storage::Float8,
-            TypeId::Date => Storage::Date,
-            TypeId::Timestamp => Storage::Timestamp,
-            TypeId::Timestamptz => Storage::Timestamptz,
-            TypeId::Bpchar => match ty.char_len() {
-                Some(n) if n <= 255 => Storage::Char { width: n as u16 },
+        let storage = |ty: Type| match ty.id.class() {
+            Class::Bool => Storage::Bool,
+            Class::Int2 => Storage::Int2,
+            Class::Int4 => Storage::Int4,
+            Class::Int8 => Storage::Int8,
+            Class::Float8 => Storage::Float8,
+            Class::Date => Storage::Date,
+            Class::Timestamp => Storage::Timestamp,
+            Class::Timestamptz => Storage::Timestamptz,
+            Class::Bytea => Storage::Bytea,
+            Class::Numeric => Storage::Numeric,
+            Class::Opaque(form) => match form.width {
+                Some(width) => Storage::Fixed { ty: ty.id, width },
+                None => Storage::Opaque { ty: ty.id },
+            },
+            Class::Text | Class::None => match ty.char_len() {
+                Some(n) if n <= 255 && ty.id == TypeId::BPCHAR => Storage::Char { width: n as u16 },
                 _ => Storage::Text,
             },
-            TypeId::Bytea => Storage::Bytea,
-            TypeId::Numeric => Storage::Numeric,
-            TypeId::Varchar | TypeId::Text | TypeId::Unknown | TypeId::Void => Storage::Text,
         };
         let mut out: Vec<ColumnLayout> = columns
             .iter()
@@ -126,6 +147,7 @@ impl Layout {
         place(&|s| matches!(s, Storage::Int4 | Storage::Date).then_some(4), &mut at);
         place(&|s| matches!(s, Storage::Int2).then_some(2), &mut at);
         place(&|s| matches!(s, Storage::Bool).then_some(1), &mut at);
+        place(&|s| if let Storage::Fixed { width, .. } = s { Some(width.into()) } else { None }, &mut at);
         let char_area = at;
         place(&|s| if let Storage::Char { width } = s { Some(width) } else { None }, &mut at);
         let char_columns: Vec<u16> = (0..out.len() as u16)
@@ -136,7 +158,7 @@ impl Layout {
         }
         let mut strings = vec![];
         for c in out.iter_mut() {
-            if matches!(c.storage, Storage::Text | Storage::Bytea | Storage::Numeric) {
+            if c.storage.is_string() {
                 c.offset = at;
                 strings.push(at);
                 at += 16;

@@ -61,10 +61,8 @@ impl Patch {
         let mut words = vec![];
         for &n in columns {
             let c = layout.columns.get(n as usize)?;
-            let fixed = !matches!(
-                c.storage,
-                Storage::Char { .. } | Storage::Text | Storage::Bytea | Storage::Numeric
-            );
+            let fixed =
+                !c.storage.is_string() && !matches!(c.storage, Storage::Char { .. } | Storage::Fixed { .. });
             if !fixed || columns.iter().filter(|c| **c == n).count() > 1 {
                 return None;
             }
@@ -129,21 +127,30 @@ mod tests {
     /// lead to them.
     #[test]
     fn a_patch_does_what_a_change_of_the_row_does() {
-        use TypeId::*;
-        let all = [Bool, Int2, Int4, Int8, Float8, Date, Timestamp, Timestamptz, Text];
+        let all = [
+            TypeId::BOOL,
+            TypeId::INT2,
+            TypeId::INT4,
+            TypeId::INT8,
+            TypeId::FLOAT8,
+            TypeId::DATE,
+            TypeId::TIMESTAMP,
+            TypeId::TIMESTAMPTZ,
+            TypeId::TEXT,
+        ];
         let columns: Vec<_> =
             all.iter().flat_map(|t| [(Type::new(*t), true), (Type::new(*t), false)]).collect();
         let layout = Layout::new(&columns);
         let value = |c: usize, bits: Bits| match (columns[c].0.id, bits) {
             (_, None) => ValueRef::Null,
-            (Bool, Some(b)) => ValueRef::Bool(b & 1 != 0),
-            (Int2, Some(b)) => ValueRef::Int2(b as i16),
-            (Int4, Some(b)) => ValueRef::Int4(b as i32),
-            (Date, Some(b)) => ValueRef::Date(b as i32),
-            (Float8, Some(b)) => ValueRef::Float8(f64::from_bits(b)),
-            (Timestamp, Some(b)) => ValueRef::Timestamp(b as i64),
-            (Timestamptz, Some(b)) => ValueRef::Timestamptz(b as i64),
-            (Text, Some(_)) => ValueRef::Text("text"),
+            (TypeId::BOOL, Some(b)) => ValueRef::Bool(b & 1 != 0),
+            (TypeId::INT2, Some(b)) => ValueRef::Int2(b as i16),
+            (TypeId::INT4, Some(b)) => ValueRef::Int4(b as i32),
+            (TypeId::DATE, Some(b)) => ValueRef::Date(b as i32),
+            (TypeId::FLOAT8, Some(b)) => ValueRef::Float8(f64::from_bits(b)),
+            (TypeId::TIMESTAMP, Some(b)) => ValueRef::Timestamp(b as i64),
+            (TypeId::TIMESTAMPTZ, Some(b)) => ValueRef::Timestamptz(b as i64),
+            (TypeId::TEXT, Some(_)) => ValueRef::Text("text"),
             (_, Some(b)) => ValueRef::Int8(b as i64),
         };
         let mut seed = 42u64;
@@ -158,7 +165,7 @@ mod tests {
                 return None;
             }
             let b = numbers[next() as usize % numbers.len()];
-            Some(if columns[c].0.id == Bool { b & 1 } else { b })
+            Some(if columns[c].0.id == TypeId::BOOL { b & 1 } else { b })
         };
         let mut unchanged = 0;
         for round in 0..3_000 {

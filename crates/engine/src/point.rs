@@ -338,9 +338,9 @@ mod tests {
     fn keys_are_the_normalised_ones() {
         for v in [0i64, 1, -1, 1234, i16::MIN.into(), i16::MAX.into()] {
             let values = [
-                (2, TypeId::Int2, ValueRef::Int2(v as i16)),
-                (4, TypeId::Int4, ValueRef::Int4(v as i32)),
-                (8, TypeId::Int8, ValueRef::Int8(v)),
+                (2, TypeId::INT2, ValueRef::Int2(v as i16)),
+                (4, TypeId::INT4, ValueRef::Int4(v as i32)),
+                (8, TypeId::INT8, ValueRef::Int8(v)),
             ];
             for (width, ty, value) in values {
                 for nullable in [false, true] {

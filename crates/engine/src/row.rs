@@ -125,6 +125,10 @@ fn set(
         (Storage::Bytea, ValueRef::Bytea(b)) | (Storage::Numeric, ValueRef::Numeric(b)) => {
             set_string(row, at, b, put)?
         }
+        (Storage::Fixed { width, .. }, ValueRef::Opaque(_, b)) if b.len() == usize::from(width) => {
+            row[at..at + b.len()].copy_from_slice(b)
+        }
+        (Storage::Opaque { .. }, ValueRef::Opaque(_, b)) => set_string(row, at, b, put)?,
         (storage, v) => unreachable!("a {v:?} for a column stored as {storage:?}"),
     }
     Ok(())
@@ -138,7 +142,8 @@ pub fn width(s: Storage) -> usize {
         Storage::Int4 | Storage::Date => 4,
         Storage::Int8 | Storage::Float8 | Storage::Timestamp | Storage::Timestamptz => 8,
         Storage::Char { width } => width as usize,
-        Storage::Text | Storage::Bytea | Storage::Numeric => 16,
+        Storage::Fixed { width, .. } => width.into(),
+        Storage::Text | Storage::Bytea | Storage::Numeric | Storage::Opaque { .. } => 16,
     }
 }
 
@@ -157,7 +162,7 @@ fn set_string(row: &mut [u8], at: usize, bytes: &[u8], put: &mut Put<'_>) -> ond
 /// The string slots that a row names: (OID, length).
 pub fn strings_of(layout: &Layout, row: &[u8], mut f: impl FnMut(Oid, usize)) {
     for (i, c) in layout.columns.iter().enumerate() {
-        if matches!(c.storage, Storage::Text | Storage::Bytea | Storage::Numeric)
+        if c.storage.is_string()
             && !layout.is_null(row, i)
             && let StringAt::Slot(oid, len) = string_at(row, c.offset as usize)
         {
@@ -177,7 +182,7 @@ fn replace_strings(
 ) -> ondol_kernel::Result<()> {
     for (i, c) in layout.columns.iter().enumerate() {
         let at = c.offset as usize;
-        if matches!(c.storage, Storage::Text | Storage::Bytea | Storage::Numeric)
+        if c.storage.is_string()
             && !layout.is_null(row, i)
             && let StringAt::Slot(oid, _) = string_at(row, at)
         {
@@ -256,7 +261,7 @@ impl Rows {
         values: impl Iterator<Item = [u8; N]>,
     ) -> bool {
         let storage = self.layout.columns[column].storage;
-        if width(storage) != N || matches!(storage, Storage::Char { .. }) {
+        if width(storage) != N || matches!(storage, Storage::Char { .. } | Storage::Fixed { .. }) {
             return false;
         }
         self.places(column, first).zip(values).for_each(|(place, value)| place.copy_from_slice(&value));
@@ -288,7 +293,7 @@ impl Rows {
             ends.push(strings.len());
             Ok(Oid(ends.len() as u64))
         };
-        let is_string = matches!(c.storage, Storage::Text | Storage::Bytea | Storage::Numeric);
+        let is_string = c.storage.is_string();
         let rows = self.bytes[first * size..].chunks_exact_mut(size);
         is_string && rows.zip(&mut values).all(|(row, value)| set_string(row, at, value, &mut put).is_ok())
     }
@@ -395,7 +400,7 @@ pub fn change(
     }
     for (c, v) in changes {
         let at = layout.columns[*c].offset as usize;
-        if matches!(layout.columns[*c].storage, Storage::Text | Storage::Bytea | Storage::Numeric)
+        if layout.columns[*c].storage.is_string()
             && !layout.is_null(old, *c)
             && let StringAt::Slot(oid, len) = string_at(old, at)
         {
@@ -470,6 +475,8 @@ pub fn column<'a>(
         Storage::Text => ValueRef::Text(std::str::from_utf8(bytes(row, at, strings, scratch)).unwrap_or("")),
         Storage::Bytea => ValueRef::Bytea(bytes(row, at, strings, scratch)),
         Storage::Numeric => ValueRef::Numeric(bytes(row, at, strings, scratch)),
+        Storage::Fixed { ty, width } => ValueRef::Opaque(ty, &row[at..at + usize::from(width)]),
+        Storage::Opaque { ty } => ValueRef::Opaque(ty, bytes(row, at, strings, scratch)),
     }
 }
 

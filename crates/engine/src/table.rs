@@ -400,14 +400,14 @@ mod tests {
 
     #[test]
     fn keys_of_integers_are_those_of_their_values() {
-        use TypeId::*;
-        let types = [Int2, Int4, Int8, Date, Timestamp, Timestamptz];
+        let types =
+            [TypeId::INT2, TypeId::INT4, TypeId::INT8, TypeId::DATE, TypeId::TIMESTAMP, TypeId::TIMESTAMPTZ];
         let value = |ty, n: i64| match ty {
-            Int2 => ValueRef::Int2(n as i16),
-            Int4 => ValueRef::Int4(n as i32),
-            Int8 => ValueRef::Int8(n),
-            Date => ValueRef::Date(n as i32),
-            Timestamp => ValueRef::Timestamp(n),
+            TypeId::INT2 => ValueRef::Int2(n as i16),
+            TypeId::INT4 => ValueRef::Int4(n as i32),
+            TypeId::INT8 => ValueRef::Int8(n),
+            TypeId::DATE => ValueRef::Date(n as i32),
+            TypeId::TIMESTAMP => ValueRef::Timestamp(n),
             _ => ValueRef::Timestamptz(n),
         };
         for (flags, from) in (0..8).flat_map(|f| (0..types.len()).map(move |t| (f, t))) {

@@ -12,7 +12,7 @@ fn columns() -> Vec<ColumnDef> {
     vec![
         c("id", Type::INT8, true),
         c("name", Type::TEXT, false),
-        c("code", Type::with(TypeId::Bpchar, 3 + 4), false),
+        c("code", Type::with(TypeId::BPCHAR, 3 + 4), false),
         c("counter", Type::INT4, false),
     ]
 }

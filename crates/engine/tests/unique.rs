@@ -11,7 +11,7 @@ fn options() -> Options {
 }
 fn create(c: &mut Connection) {
     let column = |n: &str, ty| ColumnDef { name: n.into(), ty, not_null: true, default: None };
-    c.create_table("t", vec![column("id", Type::INT8), column("name", Type::with(TypeId::Text, -1))]).unwrap()
+    c.create_table("t", vec![column("id", Type::INT8), column("name", Type::with(TypeId::TEXT, -1))]).unwrap()
 }
 fn index(c: &mut Connection, kind: IndexKind, column: usize) -> SqlResult<()> {
     let col = IndexColumn { column, desc: false, nulls_first: false };

@@ -27,7 +27,6 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use ondol_sql::bound::Unrepresentable;
 use ondol_sql::interpret::rows::Row;
 use ondol_types::func::Context;
-use ondol_types::resolve::type_name;
 use ondol_types::{Numeric, SqlError, SqlResult, Type, TypeId, ValueRef, datetime, sqlstate, text};
 use std::sync::Arc;
 
@@ -73,8 +72,8 @@ impl Form {
     pub fn refusal(&self, gap: &Gap, row: u64) -> SqlError {
         let c = &self.columns[gap.column];
         let (state, to) = match c.ty.id {
-            TypeId::Numeric => (sqlstate::NUMERIC_VALUE_OUT_OF_RANGE, "decimals"),
-            TypeId::Date => (sqlstate::DATETIME_FIELD_OVERFLOW, "dates"),
+            TypeId::NUMERIC => (sqlstate::NUMERIC_VALUE_OUT_OF_RANGE, "decimals"),
+            TypeId::DATE => (sqlstate::DATETIME_FIELD_OVERFLOW, "dates"),
             _ => (sqlstate::DATETIME_FIELD_OVERFLOW, "timestamps"),
         };
         SqlError::new(
@@ -88,33 +87,37 @@ impl Form {
 fn data_type(column: &Column, unrepresentable: Unrepresentable) -> SqlResult<DataType> {
     let as_text = unrepresentable == Unrepresentable::Text;
     Ok(match column.ty.id {
-        TypeId::Numeric | TypeId::Date | TypeId::Timestamp | TypeId::Timestamptz if as_text => DataType::Utf8,
-        TypeId::Bool => DataType::Boolean,
-        TypeId::Int2 => DataType::Int16,
-        TypeId::Int4 => DataType::Int32,
-        TypeId::Int8 => DataType::Int64,
-        TypeId::Float8 => DataType::Float64,
-        TypeId::Numeric => match column.ty.numeric_mod() {
+        TypeId::NUMERIC | TypeId::DATE | TypeId::TIMESTAMP | TypeId::TIMESTAMPTZ if as_text => DataType::Utf8,
+        TypeId::BOOL => DataType::Boolean,
+        TypeId::INT2 => DataType::Int16,
+        TypeId::INT4 => DataType::Int32,
+        TypeId::INT8 => DataType::Int64,
+        TypeId::FLOAT8 => DataType::Float64,
+        TypeId::NUMERIC => match column.ty.numeric_mod() {
             Some((p @ 1..=38, s)) if (0..=p as i32).contains(&s) => DataType::Decimal128(p as u8, s as i8),
             Some((p @ 1..=76, s)) if (0..=p as i32).contains(&s) => DataType::Decimal256(p as u8, s as i8),
             _ => {
                 let message = format!(
                     "column \"{}\" is of type {}, which Parquet has no decimals for",
-                    column.name,
-                    type_name(column.ty)
+                    column.name, column.ty
                 );
                 return Err(SqlError::new(sqlstate::FEATURE_NOT_SUPPORTED, message)
                     .detail("Its decimals have up to 76 digits, of which a fixed number, from none to all, stand behind the point.")
                     .hint("Cast it, as to numeric(18, 4), or COPY ... (FORMAT parquet, UNREPRESENTABLE 'text')."));
             }
         },
-        TypeId::Text | TypeId::Varchar | TypeId::Bpchar | TypeId::Unknown => DataType::Utf8,
-        TypeId::Bytea => DataType::Binary,
-        TypeId::Date => DataType::Date32,
-        TypeId::Timestamp => DataType::Timestamp(TimeUnit::Microsecond, None),
-        TypeId::Timestamptz => DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())),
-        TypeId::Void => {
-            return Err(SqlError::unsupported(format!("COPY of column \"{}\", of type void", column.name)));
+        TypeId::TEXT | TypeId::VARCHAR | TypeId::BPCHAR | TypeId::UNKNOWN => DataType::Utf8,
+        TypeId::BYTEA => DataType::Binary,
+        TypeId::DATE => DataType::Date32,
+        TypeId::TIMESTAMP => DataType::Timestamp(TimeUnit::Microsecond, None),
+        TypeId::TIMESTAMPTZ => DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())),
+        // As text: the formats have no type for them.
+        ty if ty.form().is_some() => DataType::Utf8,
+        other => {
+            return Err(SqlError::unsupported(format!(
+                "COPY of column \"{}\", of type {other}",
+                column.name
+            )));
         }
     })
 }
@@ -222,7 +225,7 @@ impl Builder {
                     _ => return false,
                 }
             }
-            (Builder::Text(b), ValueRef::Text(v)) if ty.id != TypeId::Bpchar => {
+            (Builder::Text(b), ValueRef::Text(v)) if ty.id != TypeId::BPCHAR => {
                 *bytes += v.len();
                 b.append_value(v)
             }
@@ -340,14 +343,14 @@ impl Columns {
 /// The file's types that a column takes, for an error.
 fn expected(ty: Type) -> &'static str {
     match ty.id {
-        TypeId::Bool => "Boolean or Utf8",
-        TypeId::Int2 | TypeId::Int4 | TypeId::Int8 => "an integer or Utf8",
-        TypeId::Float8 => "Float32, Float64 or Utf8",
-        TypeId::Numeric => "a decimal, an integer or Utf8",
-        TypeId::Bytea => "Binary or Utf8",
-        TypeId::Date => "Date32 or Utf8",
-        TypeId::Timestamp => "a timestamp without a zone or Utf8",
-        TypeId::Timestamptz => "a timestamp in UTC or Utf8",
+        TypeId::BOOL => "Boolean or Utf8",
+        TypeId::INT2 | TypeId::INT4 | TypeId::INT8 => "an integer or Utf8",
+        TypeId::FLOAT8 => "Float32, Float64 or Utf8",
+        TypeId::NUMERIC => "a decimal, an integer or Utf8",
+        TypeId::BYTEA => "Binary or Utf8",
+        TypeId::DATE => "Date32 or Utf8",
+        TypeId::TIMESTAMP => "a timestamp without a zone or Utf8",
+        TypeId::TIMESTAMPTZ => "a timestamp in UTC or Utf8",
         _ => "Utf8",
     }
 }
@@ -360,14 +363,14 @@ pub(crate) fn check(field: &Field, ty: Type) -> SqlResult<()> {
     let decimal = matches!(found, D::Decimal128(_, s) | D::Decimal256(_, s) if *s >= 0);
     let fits = match ty.id {
         _ if matches!(found, D::Utf8 | D::Null) => true,
-        TypeId::Bool => *found == D::Boolean,
-        TypeId::Int2 | TypeId::Int4 | TypeId::Int8 => integer,
-        TypeId::Float8 => matches!(found, D::Float32 | D::Float64),
-        TypeId::Numeric => integer || decimal,
-        TypeId::Bytea => matches!(found, D::Binary | D::FixedSizeBinary(_)),
-        TypeId::Date => *found == D::Date32,
-        TypeId::Timestamp => matches!(found, D::Timestamp(_, None)),
-        TypeId::Timestamptz => matches!(found, D::Timestamp(_, Some(_))),
+        TypeId::BOOL => *found == D::Boolean,
+        TypeId::INT2 | TypeId::INT4 | TypeId::INT8 => integer,
+        TypeId::FLOAT8 => matches!(found, D::Float32 | D::Float64),
+        TypeId::NUMERIC => integer || decimal,
+        TypeId::BYTEA => matches!(found, D::Binary | D::FixedSizeBinary(_)),
+        TypeId::DATE => *found == D::Date32,
+        TypeId::TIMESTAMP => matches!(found, D::Timestamp(_, None)),
+        TypeId::TIMESTAMPTZ => matches!(found, D::Timestamp(_, Some(_))),
         _ => false,
     };
     if fits {
@@ -378,7 +381,7 @@ pub(crate) fn check(field: &Field, ty: Type) -> SqlResult<()> {
         format!(
             "column \"{}\" is of type {}: expected {} in the file, found {found}",
             field.name(),
-            type_name(ty),
+            ty,
             expected(ty)
         ),
     ))
@@ -496,9 +499,9 @@ impl<'b> Cells<'b> {
             Kind::Integer(i) => {
                 let n = i.get(row);
                 match self.ty.id {
-                    TypeId::Int2 => ValueRef::Int2(n.try_into().map_err(|_| self.out_of_range(n))?),
-                    TypeId::Int4 => ValueRef::Int4(n.try_into().map_err(|_| self.out_of_range(n))?),
-                    TypeId::Int8 => ValueRef::Int8(n.try_into().map_err(|_| self.out_of_range(n))?),
+                    TypeId::INT2 => ValueRef::Int2(n.try_into().map_err(|_| self.out_of_range(n))?),
+                    TypeId::INT4 => ValueRef::Int4(n.try_into().map_err(|_| self.out_of_range(n))?),
+                    TypeId::INT8 => ValueRef::Int8(n.try_into().map_err(|_| self.out_of_range(n))?),
                     _ => self.numeric(Numeric::from_scaled(n, 0), scratch)?,
                 }
             }
@@ -527,7 +530,7 @@ impl<'b> Cells<'b> {
                 }
                 match (v / parts).checked_mul(*us).and_then(|us| us.checked_sub(EPOCH_US)) {
                     Some(t) if datetime::check_timestamp(t).is_some() => match self.ty.id {
-                        TypeId::Timestamp => ValueRef::Timestamp(self.in_precision(t)?),
+                        TypeId::TIMESTAMP => ValueRef::Timestamp(self.in_precision(t)?),
                         _ => ValueRef::Timestamptz(self.in_precision(t)?),
                     },
                     _ => return Err(self.no_date(v, "units")),
@@ -547,7 +550,7 @@ impl<'b> Cells<'b> {
                     n.write_to(&mut shown);
                     return Err(SqlError::new(
                         sqlstate::NUMERIC_VALUE_OUT_OF_RANGE,
-                        format!("{shown} has more decimal places than type {}", type_name(self.ty)),
+                        format!("{shown} has more decimal places than type {}", self.ty),
                     ));
                 }
                 fitted
@@ -562,19 +565,19 @@ impl<'b> Cells<'b> {
         if (0..6).contains(&self.ty.typmod) && t % 10i64.pow(6 - self.ty.typmod as u32) != 0 {
             return Err(SqlError::new(
                 sqlstate::DATETIME_FIELD_OVERFLOW,
-                format!("it has more decimal places than type {}", type_name(self.ty)),
+                format!("it has more decimal places than type {}", self.ty),
             ));
         }
         Ok(t)
     }
     #[cold]
     fn out_of_range(&self, n: i128) -> SqlError {
-        let message = format!("value \"{n}\" is out of range for type {}", type_name(self.ty));
+        let message = format!("value \"{n}\" is out of range for type {}", self.ty);
         SqlError::new(sqlstate::NUMERIC_VALUE_OUT_OF_RANGE, message)
     }
     #[cold]
     fn no_date(&self, n: i64, unit: &str) -> SqlError {
-        let message = format!("{n} {unit} from 1970 are out of range for type {}", type_name(self.ty));
+        let message = format!("{n} {unit} from 1970 are out of range for type {}", self.ty);
         SqlError::new(sqlstate::DATETIME_FIELD_OVERFLOW, message)
     }
 }

@@ -4,7 +4,6 @@ use crate::session::Session;
 use ondol_engine::{Catalog, ColumnDef, FunctionDef, Returns};
 use ondol_sql::bound::{Bound, Insert, InsertColumn, NewIndex, Query, Statement, TableRef};
 use ondol_sql::interpret::Nowhere;
-use ondol_types::resolve::type_id_name;
 use ondol_types::{SqlError, SqlResult, Type, TypeId, sqlstate};
 use std::sync::Arc;
 
@@ -53,7 +52,7 @@ fn cut(s: &str, len: usize) -> &str {
 }
 
 fn signature(name: &str, types: &[TypeId]) -> String {
-    let types: Vec<&str> = types.iter().map(|t| type_id_name(*t)).collect();
+    let types: Vec<&str> = types.iter().map(|t| t.name()).collect();
     format!("{name}({})", types.join(","))
 }
 

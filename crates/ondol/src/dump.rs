@@ -21,7 +21,7 @@ use std::io::Write;
 
 /// A type with its modifier, as SQL takes it.
 pub fn column_type(ty: Type) -> String {
-    ondol_types::resolve::type_name(ty)
+    ty.to_string()
 }
 
 /// What a registered query gives back, as CREATE FUNCTION says it.

@@ -287,12 +287,12 @@ impl Session {
         }
         if name.eq_ignore_ascii_case("all") {
             let columns: Arc<[Column]> =
-                ["name", "setting", "description"].iter().map(|n| column(n, TypeId::Text)).collect();
+                ["name", "setting", "description"].iter().map(|n| column(n, TypeId::TEXT)).collect();
             let all = self.settings.all();
             give(columns, all.iter().map(|(n, v, a)| [*n, v.as_str(), *a]), out)?;
         } else {
             let (name, value) = self.settings.show(name)?;
-            give(Arc::new([column(name, TypeId::Text)]), [[value.as_str()]].into_iter(), out)?;
+            give(Arc::new([column(name, TypeId::TEXT)]), [[value.as_str()]].into_iter(), out)?;
         }
         out.done("SHOW", None)
     }
@@ -482,7 +482,7 @@ impl Session {
             let workers = if grouped { self.workers_for(&plan) } else { 0 };
             (explain::lines(&plan.program, None, workers), None)
         };
-        give(Arc::new([column("QUERY PLAN", TypeId::Text)]), lines.iter().map(|l| [l.as_str()]), out)?;
+        give(Arc::new([column("QUERY PLAN", TypeId::TEXT)]), lines.iter().map(|l| [l.as_str()]), out)?;
         out.done("EXPLAIN", token)
     }
 }

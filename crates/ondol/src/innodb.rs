@@ -484,30 +484,30 @@ fn refusal(leaf: &Leaf<'_>, column: &Column, bytes: &[u8], why: Refused) -> SqlE
 /// The type that a column has here.
 pub(crate) fn type_of(column: &Column, zero_dates: ZeroDates) -> Type {
     let with_length = |id, n: u32| if n > 0 { Type::with(id, n as i32 + 4) } else { Type::TEXT };
-    let numeric = |p: i32, s: i32| Type::with(TypeId::Numeric, (p << 16 | s) + 4);
+    let numeric = |p: i32, s: i32| Type::with(TypeId::NUMERIC, (p << 16 | s) + 4);
     let ty = &column.ty;
     match ty {
         _ if ty.is_date() && zero_dates == ZeroDates::Text => Type::TEXT,
         Foreign::Int { bytes, unsigned, .. } => match (bytes, unsigned) {
-            (1, _) | (2, false) => Type::new(TypeId::Int2),
+            (1, _) | (2, false) => Type::new(TypeId::INT2),
             (2 | 3, _) | (4, false) => Type::INT4,
             (4, true) | (8, false) => Type::INT8,
             _ => numeric(20, 0),
         },
-        Foreign::Float { .. } | Foreign::Double { .. } => Type::new(TypeId::Float8),
+        Foreign::Float { .. } | Foreign::Double { .. } => Type::new(TypeId::FLOAT8),
         Foreign::Decimal { precision, scale, .. } => numeric((*precision).into(), (*scale).into()),
-        Foreign::Date => Type::new(TypeId::Date),
-        Foreign::DateTime { fsp } => Type::with(TypeId::Timestamp, (*fsp).into()),
-        Foreign::OldDateTime => Type::with(TypeId::Timestamp, 0),
-        Foreign::Timestamp { fsp } => Type::with(TypeId::Timestamptz, (*fsp).into()),
-        Foreign::Year { .. } => Type::new(TypeId::Int2),
+        Foreign::Date => Type::new(TypeId::DATE),
+        Foreign::DateTime { fsp } => Type::with(TypeId::TIMESTAMP, (*fsp).into()),
+        Foreign::OldDateTime => Type::with(TypeId::TIMESTAMP, 0),
+        Foreign::Timestamp { fsp } => Type::with(TypeId::TIMESTAMPTZ, (*fsp).into()),
+        Foreign::Year { .. } => Type::new(TypeId::INT2),
         Foreign::Bit { bits } if *bits < 64 => Type::INT8,
         Foreign::Bit { .. } => numeric(20, 0),
-        Foreign::Char { chars, .. } => with_length(TypeId::Bpchar, *chars),
+        Foreign::Char { chars, .. } => with_length(TypeId::BPCHAR, *chars),
         Foreign::Text { charset, varchar: Some(bytes) } => {
-            with_length(TypeId::Varchar, bytes / u32::from(charset.max.max(1)))
+            with_length(TypeId::VARCHAR, bytes / u32::from(charset.max.max(1)))
         }
-        Foreign::Binary { .. } | Foreign::Bytes { .. } | Foreign::Geometry => Type::new(TypeId::Bytea),
+        Foreign::Binary { .. } | Foreign::Bytes { .. } | Foreign::Geometry => Type::new(TypeId::BYTEA),
         Foreign::Text { varchar: None, .. }
         | Foreign::Time { .. }
         | Foreign::OldTime
@@ -537,14 +537,14 @@ fn read<'v>(
         ValueRef::Numeric(scratch)
     };
     Ok(match &column.ty {
-        _ if ty.id == TypeId::Text && !matches!(column.ty, Foreign::Char { .. } | Foreign::Text { .. }) => {
+        _ if ty.id == TypeId::TEXT && !matches!(column.ty, Foreign::Char { .. } | Foreign::Text { .. }) => {
             made(column, bytes, zero_bytes, scratch)?
         }
         Foreign::Int { unsigned: false, .. } => integer(ty, value::signed(bytes).ok_or(NoValue)?)?,
         Foreign::Int { .. } | Foreign::Bit { .. } => {
             let n = value::unsigned(bytes).ok_or(NoValue)?;
             match ty.id {
-                TypeId::Numeric => decimal(n.into(), 0, scratch),
+                TypeId::NUMERIC => decimal(n.into(), 0, scratch),
                 _ => integer(ty, i64::try_from(n).map_err(|_| NoValue)?)?,
             }
         }
@@ -628,8 +628,8 @@ fn without_zeros(text: Cow<'_, str>, zero_bytes: ZeroBytes) -> Result<Cow<'_, st
 
 fn integer(ty: Type, n: i64) -> Result<ValueRef<'static>, Refused> {
     Ok(match ty.id {
-        TypeId::Int2 => ValueRef::Int2(n.try_into().map_err(|_| NoValue)?),
-        TypeId::Int4 => ValueRef::Int4(n.try_into().map_err(|_| NoValue)?),
+        TypeId::INT2 => ValueRef::Int2(n.try_into().map_err(|_| NoValue)?),
+        TypeId::INT4 => ValueRef::Int4(n.try_into().map_err(|_| NoValue)?),
         _ => ValueRef::Int8(n),
     })
 }

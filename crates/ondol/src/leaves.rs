@@ -46,6 +46,10 @@ impl Held {
                 self.bytes.extend_from_slice(b);
                 ValueRef::Numeric(&[])
             }
+            ValueRef::Opaque(ty, b) => {
+                self.bytes.extend_from_slice(b);
+                ValueRef::Opaque(ty, &[])
+            }
             ValueRef::Null => ValueRef::Null,
             ValueRef::Bool(v) => ValueRef::Bool(v),
             ValueRef::Int2(v) => ValueRef::Int2(v),
@@ -66,6 +70,7 @@ impl Held {
                 ValueRef::Text(_) => ValueRef::Text(std::str::from_utf8(bytes).unwrap_or_default()),
                 ValueRef::Bytea(_) => ValueRef::Bytea(bytes),
                 ValueRef::Numeric(_) => ValueRef::Numeric(bytes),
+                ValueRef::Opaque(ty, _) => ValueRef::Opaque(*ty, bytes),
                 other => *other,
             }
         })
@@ -169,7 +174,7 @@ mod by_column {
     /// Whether Arrow's values of a column are those of a type of ours, but for the way in which they are written.
     fn is_same(column: &Foreign, ty: Type) -> bool {
         match column {
-            Foreign::Int { .. } | Foreign::Year { .. } => ty.id != TypeId::Numeric,
+            Foreign::Int { .. } | Foreign::Year { .. } => ty.id != TypeId::NUMERIC,
             // In more bytes damage could be no number here.
             Foreign::Bit { bits } => *bits <= 56,
             Foreign::Decimal { precision, .. } => *precision <= 38,
@@ -297,9 +302,9 @@ mod by_column {
             ($kind:ty) => {
                 match ty.id {
                     // The types were chosen so that all values fit.
-                    TypeId::Int2 => numbers::<$kind, 2>(array, to, rows, |n| (n as i16).to_le_bytes()),
-                    TypeId::Int4 => numbers::<$kind, 4>(array, to, rows, |n| (n as i32).to_le_bytes()),
-                    TypeId::Int8 => numbers::<$kind, 8>(array, to, rows, |n| (n as i64).to_le_bytes()),
+                    TypeId::INT2 => numbers::<$kind, 2>(array, to, rows, |n| (n as i16).to_le_bytes()),
+                    TypeId::INT4 => numbers::<$kind, 4>(array, to, rows, |n| (n as i32).to_le_bytes()),
+                    TypeId::INT8 => numbers::<$kind, 8>(array, to, rows, |n| (n as i64).to_le_bytes()),
                     _ => false,
                 }
             };

@@ -101,7 +101,6 @@ pub use ondol_engine::{
 };
 #[cfg(feature = "innodb")]
 pub use ondol_innodb::value::{ZeroBytes, ZeroDates};
-pub use ondol_types::resolve::type_name;
 pub use ondol_types::{
     Numeric, SqlError as Error, SqlResult as Result, Type, TypeId, Value, ValueRef, sqlstate,
 };

@@ -394,22 +394,22 @@ pub(crate) fn convert<'a>(
     scratch: &'a mut Vec<u8>,
 ) -> SqlResult<ValueRef<'a>> {
     Ok(match ty.id {
-        TypeId::Int8 => ValueRef::Int8(match plain_integer(field) {
+        TypeId::INT8 => ValueRef::Int8(match plain_integer(field) {
             Some(n) => n,
             None => text::parse_i64(field)?,
         }),
-        TypeId::Int4 => ValueRef::Int4(match plain_integer(field).and_then(|n| i32::try_from(n).ok()) {
+        TypeId::INT4 => ValueRef::Int4(match plain_integer(field).and_then(|n| i32::try_from(n).ok()) {
             Some(n) => n,
             None => text::parse_i32(field)?,
         }),
-        TypeId::Int2 => ValueRef::Int2(match plain_integer(field).and_then(|n| i16::try_from(n).ok()) {
+        TypeId::INT2 => ValueRef::Int2(match plain_integer(field).and_then(|n| i16::try_from(n).ok()) {
             Some(n) => n,
             None => text::parse_i16(field)?,
         }),
-        TypeId::Bool => ValueRef::Bool(text::parse_bool(field)?),
-        TypeId::Float8 => ValueRef::Float8(text::parse_f64(field)?),
-        TypeId::Text => ValueRef::Text(field),
-        TypeId::Bpchar => {
+        TypeId::BOOL => ValueRef::Bool(text::parse_bool(field)?),
+        TypeId::FLOAT8 => ValueRef::Float8(text::parse_f64(field)?),
+        TypeId::TEXT => ValueRef::Text(field),
+        TypeId::BPCHAR => {
             // Spaces at the end are not part of the value; those beyond the length are cut without an error.
             let value = field.trim_end_matches(' ');
             if let Some(n) = ty.char_len()
@@ -419,7 +419,7 @@ pub(crate) fn convert<'a>(
             }
             ValueRef::Text(value)
         }
-        TypeId::Varchar => match ty.char_len() {
+        TypeId::VARCHAR => match ty.char_len() {
             Some(n) if field.len() > n => {
                 let kept = match field.char_indices().nth(n) {
                     Some((at, _)) if field[at..].bytes().all(|b| b == b' ') => &field[..at],
@@ -443,6 +443,10 @@ pub(crate) fn convert<'a>(
                 scratch.clear();
                 n.encode(scratch);
                 ValueRef::Numeric(scratch)
+            }
+            Value::Opaque(ty, b) => {
+                *scratch = b.into();
+                ValueRef::Opaque(ty, scratch)
             }
             other => {
                 return Err(SqlError::new(
@@ -481,8 +485,5 @@ fn check_length(value: &str, n: usize, ty: Type) -> SqlResult<()> {
 }
 
 fn too_long(ty: Type) -> SqlError {
-    SqlError::new(
-        sqlstate::STRING_DATA_RIGHT_TRUNCATION,
-        format!("value too long for type {}", ondol_types::resolve::type_name(ty)),
-    )
+    SqlError::new(sqlstate::STRING_DATA_RIGHT_TRUNCATION, format!("value too long for type {}", ty))
 }

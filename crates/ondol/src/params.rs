@@ -1,7 +1,6 @@
 //! Typed parameters: from Rust values to SQL values, and to the types that a statement wants.
 use ondol_types::cast::{self, CastContext};
 use ondol_types::func::Context;
-use ondol_types::resolve::type_id_name;
 use ondol_types::{Numeric, SqlError, SqlResult, Type, TypeId, Value, ValueRef, sqlstate, text};
 use std::borrow::{Borrow, Cow};
 
@@ -77,19 +76,14 @@ fn fit_one<'v>(value: &'v Value, ty: TypeId, i: usize, ctx: &Context<'_>) -> Sql
     match (value, ty) {
         _ if from == ty => Ok(Cow::Borrowed(value)),
         // The frame takes a char's blanks off.
-        (Value::Text(_), TypeId::Varchar | TypeId::Bpchar | TypeId::Unknown) => Ok(Cow::Borrowed(value)),
+        (Value::Text(_), TypeId::VARCHAR | TypeId::BPCHAR | TypeId::UNKNOWN) => Ok(Cow::Borrowed(value)),
         (Value::Text(s), _) => text::input(s, Type::new(ty), ctx).map(Cow::Owned),
         _ if cast::cast_context(from, ty).is_some_and(|c| c <= CastContext::Assignment) => {
             cast::cast(value.clone(), from, Type::new(ty), false, ctx).map(Cow::Owned)
         }
         _ => Err(SqlError::new(
             sqlstate::DATATYPE_MISMATCH,
-            format!(
-                "parameter ${} is of type {} but the value given is {}",
-                i + 1,
-                type_id_name(ty),
-                type_id_name(from)
-            ),
+            format!("parameter ${} is of type {} but the value given is {}", i + 1, ty.name(), from.name()),
         )),
     }
 }

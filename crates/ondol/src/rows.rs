@@ -218,7 +218,7 @@ pub trait FromValue<'a>: Sized {
 }
 
 fn mismatch<T>(value: ValueRef<'_>, column: &Column, wanted: &str) -> SqlResult<T> {
-    let found = if value.is_null() { "NULL".to_string() } else { ondol_types::resolve::type_name(column.ty) };
+    let found = if value.is_null() { "NULL".to_string() } else { column.ty.to_string() };
     Err(SqlError::new(
         sqlstate::DATATYPE_MISMATCH,
         format!("column \"{}\" holds {found}, which cannot be read as {wanted}", column.name),
@@ -246,8 +246,8 @@ from_value! {
         ValueRef::Timestamp(v) => v, ValueRef::Timestamptz(v) => v;
     f64, "f64": ValueRef::Float8(v) => v, ValueRef::Int4(v) => v.into(), ValueRef::Int2(v) => v.into();
     &'a str, "&str": ValueRef::Text(v) => v;
-    &'a [u8], "&[u8]": ValueRef::Bytea(v) => v;
-    Vec<u8>, "Vec<u8>": ValueRef::Bytea(v) => v.to_vec();
+    &'a [u8], "&[u8]": ValueRef::Bytea(v) => v, ValueRef::Opaque(_, v) => v;
+    Vec<u8>, "Vec<u8>": ValueRef::Bytea(v) => v.to_vec(), ValueRef::Opaque(_, v) => v.to_vec();
 }
 
 impl<'a> FromValue<'a> for ValueRef<'a> {
@@ -273,7 +273,7 @@ impl<'a> FromValue<'a> for String {
 impl<'a> FromValue<'a> for Numeric {
     fn from_value(value: ValueRef<'a>, column: &Column) -> SqlResult<Self> {
         match value.to_owned() {
-            Value::Numeric(n) if column.ty.id == TypeId::Numeric => Ok(n),
+            Value::Numeric(n) if column.ty.id == TypeId::NUMERIC => Ok(n),
             _ => mismatch(value, column, "Numeric"),
         }
     }
@@ -292,7 +292,7 @@ mod tests {
     fn sample() -> Rows {
         let mut r = Rows::new();
         let column = |name: &str, id| Column { name: name.into(), ty: Type::new(id) };
-        r.reset(&(Arc::new([column("a", TypeId::Int4), column("b", TypeId::Text)]) as Arc<[Column]>));
+        r.reset(&(Arc::new([column("a", TypeId::INT4), column("b", TypeId::TEXT)]) as Arc<[Column]>));
         r.push(&[ValueRef::Int4(1), ValueRef::Text("one")]).unwrap();
         r.push(&[ValueRef::Null, ValueRef::Text("")]).unwrap();
         assert_eq!(r.push(&[ValueRef::Null]).unwrap_err().sqlstate(), "XX000");

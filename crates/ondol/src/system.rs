@@ -1,7 +1,6 @@
 //! The rows of the system's views (`ondol_sql::bind::system` has their columns).
 use ondol_engine::{Connection, FunctionDef, IndexKind, Returns, TableDef};
 use ondol_sql::code::Program;
-use ondol_types::resolve::type_name;
 use ondol_types::{SqlError, SqlResult, ValueRef, sqlstate};
 
 use ValueRef::{Bool, Int4, Int8, Text};
@@ -10,13 +9,13 @@ use ValueRef::{Bool, Int4, Int8, Text};
 pub(crate) fn returns(of: &Returns) -> String {
     match of {
         Returns::Void => "void".into(),
-        Returns::Scalar { ty, set } => format!("{}{}", if *set { "SETOF " } else { "" }, type_name(*ty)),
+        Returns::Scalar { ty, set } => format!("{}{}", if *set { "SETOF " } else { "" }, ty),
         Returns::Rows { of: Some(table), set, .. } => {
             format!("{}{}", if *set { "SETOF " } else { "" }, crate::dump::quote(table))
         }
         Returns::Rows { of: None, columns, .. } => {
             let columns: Vec<String> =
-                columns.iter().map(|(n, t)| format!("{} {}", crate::dump::quote(n), type_name(*t))).collect();
+                columns.iter().map(|(n, t)| format!("{} {}", crate::dump::quote(n), t)).collect();
             format!("TABLE({})", columns.join(", "))
         }
     }
@@ -24,8 +23,8 @@ pub(crate) fn returns(of: &Returns) -> String {
 
 pub(crate) fn arguments(f: &FunctionDef) -> String {
     let one = |(name, ty): &(Option<String>, ondol_types::Type)| match name {
-        Some(n) => format!("{} {}", crate::dump::quote(n), type_name(*ty)),
-        None => type_name(*ty),
+        Some(n) => format!("{} {}", crate::dump::quote(n), ty),
+        None => ty.to_string(),
     };
     f.args.iter().map(one).collect::<Vec<_>>().join(", ")
 }

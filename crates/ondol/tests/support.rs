@@ -4,7 +4,7 @@
 //! is not what it should be, `ONDOL_BLESS=1 cargo test -p ondol --test support` writes it.
 use ondol::{Database, OpenOptions, Session, TempFolder};
 use ondol_sql::bind::accepted;
-use ondol_types::resolve::type_id_name;
+use ondol_types::ty::{Category, Modifier};
 use ondol_types::{TypeId, agg, func, known};
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -294,8 +294,23 @@ fn verdict(s: &mut Session, sql: &str) -> String {
     }
 }
 
+/// The types that a column can have, with their modifiers.
+fn type_names() -> Vec<String> {
+    let values = |t: &TypeId| !matches!(t.category(), Category::Unknown | Category::Pseudo);
+    let name = |t: TypeId| {
+        let (first, rest) = t.name().split_once(' ').unwrap_or((t.name(), ""));
+        match t.def().modifier {
+            Modifier::None => t.name().to_string(),
+            Modifier::Length { .. } => format!("{}(n)", t.name()),
+            Modifier::PrecisionAndScale => format!("{}(p, s)", t.name()),
+            Modifier::Seconds { .. } => format!("{first}(p) {rest}"),
+        }
+    };
+    TypeId::all().filter(values).map(name).collect()
+}
+
 fn types(of: &[TypeId], variadic: bool) -> String {
-    let name = |t: &TypeId| if *t == func::ANY { "any" } else { type_id_name(*t) };
+    let name = |t: &TypeId| if *t == func::ANY { "any" } else { t.name() };
     let mut names: Vec<String> = of.iter().map(|t| name(t).to_string()).collect();
     if variadic && let Some(last) = names.last_mut() {
         *last += ", ..."
@@ -364,7 +379,7 @@ fn document() -> String {
     for a in accepted::ALL {
         writeln!(out, "- `{}`: {}", a.what, a.notice).unwrap();
     }
-    out += "\n## Types\n\nboolean, smallint, integer, bigint, double precision, numeric(p, s), char(n), varchar(n), text, bytea, date, timestamp(p), timestamptz(p).\n";
+    writeln!(out, "\n## Types\n\n{}.", type_names().join(", ")).unwrap();
     let mut list = |title: &str, all: BTreeMap<String, Vec<String>>| {
         write!(out, "\n## {title}\n\n").unwrap();
         for (name, mut forms) in all {
@@ -468,6 +483,7 @@ const PARQUET: &str = "
 | text, varchar(n), char(n) | UTF8; char(n) with its blanks, as PostgreSQL shows it |
 | bytea | bytes |
 | date | days |
+| any other type | UTF8: the value's text |
 | timestamp, timestamptz | microseconds, without a zone and in UTC |
 
 A value that Parquet cannot hold is an error that names row and column: NaN of numeric, infinite dates and timestamps, timestamps after the year 294246. `UNREPRESENTABLE 'null'` makes them NULL, `UNREPRESENTABLE 'text'` makes text of all columns of these types. Only `'text'` takes numeric without a precision; a cast gives it one.

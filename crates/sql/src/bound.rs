@@ -623,14 +623,14 @@ impl Expr {
     /// Without the casts that change the type's name and nothing of the value: varchar, char(n) and text without
     /// a length have the same values. What an index is on may be under such casts.
     pub fn unrelabelled(&self) -> &Expr {
-        let string = |t: TypeId| matches!(t, TypeId::Varchar | TypeId::Text | TypeId::Bpchar);
+        let string = |t: TypeId| matches!(t, TypeId::VARCHAR | TypeId::TEXT | TypeId::BPCHAR);
         match &self.kind {
             ExprKind::Cast { arg, .. }
                 if self.ty.typmod == -1
                     && string(self.ty.id)
                     && string(arg.ty.id)
                     // To char(n) trailing spaces are lost.
-                    && (self.ty.id != TypeId::Bpchar || arg.ty.id == TypeId::Bpchar) =>
+                    && (self.ty.id != TypeId::BPCHAR || arg.ty.id == TypeId::BPCHAR) =>
             {
                 arg.unrelabelled()
             }

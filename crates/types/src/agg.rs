@@ -18,7 +18,7 @@ use crate::func::ANY;
 use crate::resolve::{
     Candidate, Choice, ambiguous_aggregate, choose, function_error, not_supported_function,
 };
-use crate::{SqlResult, TypeId};
+use crate::{SqlResult, TypeId, Value, ValueRef};
 
 mod state;
 pub use state::AggState;
@@ -47,7 +47,28 @@ pub(crate) enum Kind {
         sample: bool,
         root: bool,
     },
+    /// Of a type in [`crate::catalog`].
+    Own(&'static Own),
 }
+
+/// How an aggregate of a type of its own is computed. Its state is a value, NULL before the first row; NULLs pass by.
+#[derive(Debug)]
+pub(crate) struct Own {
+    /// Takes in one row's argument.
+    pub step: fn(&mut Value, ValueRef<'_>) -> SqlResult<()>,
+    /// Takes in another state, not NULL.
+    pub merge: fn(&mut Value, ValueRef<'_>) -> SqlResult<()>,
+    /// The result of a state, not NULL.
+    pub finish: fn(ValueRef<'_>) -> SqlResult<Value>,
+}
+
+/// It is one static each.
+impl PartialEq for Own {
+    fn eq(&self, other: &Own) -> bool {
+        std::ptr::eq(self, other)
+    }
+}
+impl Eq for Own {}
 
 /// One aggregate of the catalogue.
 #[derive(Clone, Copy, Debug)]
@@ -58,26 +79,35 @@ pub struct AggDef {
     pub args: &'static [TypeId],
     pub ret: TypeId,
     pub(crate) kind: Kind,
+    /// The argument is cast to this type before it is taken in.
+    pub(crate) folded: Option<TypeId>,
 }
 
 macro_rules! aggregates {
-    ($($num:literal $constant:ident $name:literal ($($arg:expr),*) -> $ret:ident = $kind:expr;)*) => {
+    ($($num:literal $constant:ident $name:literal ($($arg:expr),*) -> $ret:ident = $kind:expr $(, as $folded:expr)?;)*) => {
         /// The constants of all aggregates.
         pub mod id {
-            use super::AggId;
+            use crate::agg::AggId;
             $(pub const $constant: AggId = AggId($num);)*
         }
-        const DEFS: &[AggDef] = &{
-            use TypeId::*;
-            [$(AggDef { id: id::$constant, name: $name, args: &[$($arg),*], ret: $ret, kind: $kind },)*]
+        pub(crate) const DEFS: &[crate::agg::AggDef] = &{
+            use crate::func::sig::*;
+            [$(crate::agg::AggDef { id: id::$constant, name: $name, args: &[$($arg),*], ret: $ret, kind: $kind,
+                folded: crate::agg::first(&[$($folded)?]) },)*]
         };
     };
 }
 
-const VAR_POP: Kind = Kind::Variance { sample: false, root: false };
-const VAR_SAMP: Kind = Kind::Variance { sample: true, root: false };
-const STDDEV_POP: Kind = Kind::Variance { sample: false, root: true };
-const STDDEV_SAMP: Kind = Kind::Variance { sample: true, root: true };
+pub(crate) use aggregates;
+
+pub(crate) const fn first(types: &[TypeId]) -> Option<TypeId> {
+    if let [first, ..] = types { Some(*first) } else { None }
+}
+
+pub(crate) const VAR_POP: Kind = Kind::Variance { sample: false, root: false };
+pub(crate) const VAR_SAMP: Kind = Kind::Variance { sample: true, root: false };
+pub(crate) const STDDEV_POP: Kind = Kind::Variance { sample: false, root: true };
+pub(crate) const STDDEV_SAMP: Kind = Kind::Variance { sample: true, root: true };
 
 aggregates! {
     1 COUNT_ROWS "count" () -> Int8 = Kind::CountRows;
@@ -160,12 +190,15 @@ aggregates! {
 
 /// All aggregates, in the order of their numbers.
 pub fn all() -> impl Iterator<Item = &'static AggDef> {
-    DEFS.iter()
+    DEFS.iter().chain(crate::catalog::AGGREGATES.iter().copied().flatten())
 }
 
 /// The aggregate of a number that may come from outside (stored byte code).
 pub fn find(id: AggId) -> Option<&'static AggDef> {
-    DEFS.binary_search_by_key(&id, |d| d.id).ok().map(|i| &DEFS[i])
+    match DEFS.binary_search_by_key(&id, |d| d.id) {
+        Ok(i) => Some(&DEFS[i]),
+        Err(_) => all().find(|d| d.id == id),
+    }
 }
 
 /// The aggregate of a number that came from the catalogue.
@@ -178,7 +211,7 @@ pub fn get(id: AggId) -> &'static AggDef {
 
 /// Whether an aggregate of this name exists.
 pub fn is_aggregate(name: &str) -> bool {
-    DEFS.iter().any(|d| d.name == name)
+    all().any(|d| d.name == name)
 }
 
 /// The aggregate that a call means; `count(*)` has no arguments. The rules are those of functions.
@@ -189,7 +222,7 @@ pub fn resolve_aggregate(name: &str, given: &[TypeId]) -> SqlResult<&'static Agg
         return Err(e);
     }
     let candidates =
-        DEFS.iter().filter(|d| d.name == name).map(|d| Candidate { args: d.args, variadic: false, what: d });
+        all().filter(|d| d.name == name).map(|d| Candidate { args: d.args, variadic: false, what: d });
     match choose(candidates, given) {
         Choice::One(_) if ambiguous_aggregate(name, given) => {
             Err(function_error(name, given, &Choice::<()>::Many))

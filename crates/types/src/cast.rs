@@ -10,7 +10,7 @@
 //! Sources: PostgreSQL 15's catalogue, its documentation (CREATE CAST; 8.1 to 8.5) and its answers.
 
 use crate::func::Context;
-use crate::{Numeric, SqlError, SqlResult, Type, TypeId, Value, datetime, sqlstate, text};
+use crate::{Numeric, SqlError, SqlResult, Type, TypeId, Value, ValueRef, catalog, datetime, sqlstate, text};
 
 /// Ordered: what is allowed in one context is allowed in the later ones.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -20,33 +20,31 @@ pub enum CastContext {
     Explicit,
 }
 
-fn is_string(t: TypeId) -> bool {
-    matches!(t, TypeId::Text | TypeId::Varchar | TypeId::Bpchar)
-}
-
 /// The first context in which the cast is allowed; `None` if there is no such cast. A type casts to itself.
 pub fn cast_context(from: TypeId, to: TypeId) -> Option<CastContext> {
     use CastContext::{Assignment, Explicit, Implicit};
-    use TypeId::*;
     Some(match (from, to) {
-        (Void, Void) => Implicit,
-        (Void, _) | (_, Void) => return None,
+        (TypeId::VOID, TypeId::VOID) => Implicit,
+        (TypeId::VOID, _) | (_, TypeId::VOID) => return None,
         (a, b) if a == b => Implicit,
-        (Unknown, _) => Implicit,
-        (_, Unknown) => return None,
-        (Bool, Int4) | (Int4, Bool) => Explicit,
-        (Int2, Int4 | Int8 | Float8 | Numeric) => Implicit,
-        (Int4, Int8 | Float8 | Numeric) => Implicit,
-        (Int8, Float8 | Numeric) => Implicit,
-        (Numeric, Float8) => Implicit,
-        (Int4, Int2) | (Int8, Int2 | Int4) => Assignment,
-        (Float8, Int2 | Int4 | Int8 | Numeric) | (Numeric, Int2 | Int4 | Int8) => Assignment,
-        (Date, Timestamp | Timestamptz) | (Timestamp, Timestamptz) => Implicit,
-        (Timestamp | Timestamptz, Date) | (Timestamptz, Timestamp) => Assignment,
-        (a, b) if is_string(a) && is_string(b) => Implicit,
-        (_, b) if is_string(b) => Assignment,
-        (a, _) if is_string(a) => Explicit,
-        _ => return None,
+        (TypeId::UNKNOWN, _) => Implicit,
+        (_, TypeId::UNKNOWN) => return None,
+        (TypeId::BOOL, TypeId::INT4) | (TypeId::INT4, TypeId::BOOL) => Explicit,
+        (TypeId::INT2, TypeId::INT4 | TypeId::INT8 | TypeId::FLOAT8 | TypeId::NUMERIC) => Implicit,
+        (TypeId::INT4, TypeId::INT8 | TypeId::FLOAT8 | TypeId::NUMERIC) => Implicit,
+        (TypeId::INT8, TypeId::FLOAT8 | TypeId::NUMERIC) => Implicit,
+        (TypeId::NUMERIC, TypeId::FLOAT8) => Implicit,
+        (TypeId::INT4, TypeId::INT2) | (TypeId::INT8, TypeId::INT2 | TypeId::INT4) => Assignment,
+        (TypeId::FLOAT8, TypeId::INT2 | TypeId::INT4 | TypeId::INT8 | TypeId::NUMERIC)
+        | (TypeId::NUMERIC, TypeId::INT2 | TypeId::INT4 | TypeId::INT8) => Assignment,
+        (TypeId::DATE, TypeId::TIMESTAMP | TypeId::TIMESTAMPTZ)
+        | (TypeId::TIMESTAMP, TypeId::TIMESTAMPTZ) => Implicit,
+        (TypeId::TIMESTAMP | TypeId::TIMESTAMPTZ, TypeId::DATE)
+        | (TypeId::TIMESTAMPTZ, TypeId::TIMESTAMP) => Assignment,
+        (a, b) if a.is_string() && b.is_string() => Implicit,
+        (_, b) if b.is_string() => Assignment,
+        (a, _) if a.is_string() => Explicit,
+        _ => return catalog::cast(from, to).map(|c| c.context),
     })
 }
 
@@ -75,59 +73,65 @@ fn to_text(v: &Value) -> String {
 
 /// Casts a value and brings it into the target's modifier. `explicit` says that the statement wrote the cast.
 pub fn cast(v: Value, from: TypeId, to: Type, explicit: bool, ctx: &Context<'_>) -> SqlResult<Value> {
-    use TypeId as T;
     if v.is_null() {
         return Ok(Value::Null);
     }
     ctx.limits.take(match (&v, to.id) {
         // Two digits a byte, nine a limb.
-        (Value::Bytea(b), T::Text | T::Varchar | T::Bpchar) => b.len().saturating_mul(2),
-        (Value::Numeric(n), T::Text | T::Varchar | T::Bpchar) => n.limbs() * 9,
-        (Value::Text(s), T::Bytea) => s.len(),
+        (Value::Bytea(b), TypeId::TEXT | TypeId::VARCHAR | TypeId::BPCHAR) => b.len().saturating_mul(2),
+        (Value::Numeric(n), TypeId::TEXT | TypeId::VARCHAR | TypeId::BPCHAR) => n.limbs() * 9,
+        (Value::Text(s), TypeId::BYTEA) => s.len(),
         _ => 0,
     })?;
     let cast = match (v, to.id) {
         (v, t) if from == t => v,
-        (Value::Text(s), T::Text | T::Varchar | T::Bpchar | T::Unknown) => Value::Text(s),
+        (Value::Text(s), TypeId::TEXT | TypeId::VARCHAR | TypeId::BPCHAR | TypeId::UNKNOWN) => Value::Text(s),
         (Value::Text(s), t) => text::input(&s, Type::new(t), ctx)?,
-        (v, T::Text | T::Varchar | T::Bpchar) => Value::Text(to_text(&v)),
+        (v, TypeId::TEXT | TypeId::VARCHAR | TypeId::BPCHAR) => Value::Text(to_text(&v)),
 
-        (Value::Bool(b), T::Int4) => Value::Int4(i32::from(b)),
-        (Value::Int4(i), T::Bool) => Value::Bool(i != 0),
+        (Value::Bool(b), TypeId::INT4) => Value::Int4(i32::from(b)),
+        (Value::Int4(i), TypeId::BOOL) => Value::Bool(i != 0),
 
-        (Value::Int2(i), T::Int4) => Value::Int4(i32::from(i)),
-        (Value::Int2(i), T::Int8) => Value::Int8(i64::from(i)),
-        (Value::Int2(i), T::Float8) => Value::Float8(f64::from(i)),
-        (Value::Int2(i), T::Numeric) => Value::Numeric(Numeric::from(i)),
+        (Value::Int2(i), TypeId::INT4) => Value::Int4(i32::from(i)),
+        (Value::Int2(i), TypeId::INT8) => Value::Int8(i64::from(i)),
+        (Value::Int2(i), TypeId::FLOAT8) => Value::Float8(f64::from(i)),
+        (Value::Int2(i), TypeId::NUMERIC) => Value::Numeric(Numeric::from(i)),
 
-        (Value::Int4(i), T::Int2) => Value::Int2(i16::try_from(i).map_err(|_| out_of_range("smallint"))?),
-        (Value::Int4(i), T::Int8) => Value::Int8(i64::from(i)),
-        (Value::Int4(i), T::Float8) => Value::Float8(f64::from(i)),
-        (Value::Int4(i), T::Numeric) => Value::Numeric(Numeric::from(i)),
+        (Value::Int4(i), TypeId::INT2) => {
+            Value::Int2(i16::try_from(i).map_err(|_| out_of_range("smallint"))?)
+        }
+        (Value::Int4(i), TypeId::INT8) => Value::Int8(i64::from(i)),
+        (Value::Int4(i), TypeId::FLOAT8) => Value::Float8(f64::from(i)),
+        (Value::Int4(i), TypeId::NUMERIC) => Value::Numeric(Numeric::from(i)),
 
-        (Value::Int8(i), T::Int2) => Value::Int2(i16::try_from(i).map_err(|_| out_of_range("smallint"))?),
-        (Value::Int8(i), T::Int4) => Value::Int4(i32::try_from(i).map_err(|_| out_of_range("integer"))?),
-        (Value::Int8(i), T::Float8) => Value::Float8(i as f64),
-        (Value::Int8(i), T::Numeric) => Value::Numeric(Numeric::from(i)),
+        (Value::Int8(i), TypeId::INT2) => {
+            Value::Int2(i16::try_from(i).map_err(|_| out_of_range("smallint"))?)
+        }
+        (Value::Int8(i), TypeId::INT4) => Value::Int4(i32::try_from(i).map_err(|_| out_of_range("integer"))?),
+        (Value::Int8(i), TypeId::FLOAT8) => Value::Float8(i as f64),
+        (Value::Int8(i), TypeId::NUMERIC) => Value::Numeric(Numeric::from(i)),
 
-        (Value::Float8(f), T::Int2) => Value::Int2(round_float(f, "smallint", 16)? as i16),
-        (Value::Float8(f), T::Int4) => Value::Int4(round_float(f, "integer", 32)? as i32),
-        (Value::Float8(f), T::Int8) => Value::Int8(round_float(f, "bigint", 64)?),
-        (Value::Float8(f), T::Numeric) => Value::Numeric(Numeric::from_f64(f)),
+        (Value::Float8(f), TypeId::INT2) => Value::Int2(round_float(f, "smallint", 16)? as i16),
+        (Value::Float8(f), TypeId::INT4) => Value::Int4(round_float(f, "integer", 32)? as i32),
+        (Value::Float8(f), TypeId::INT8) => Value::Int8(round_float(f, "bigint", 64)?),
+        (Value::Float8(f), TypeId::NUMERIC) => Value::Numeric(Numeric::from_f64(f)),
 
-        (Value::Numeric(n), T::Int2) => Value::Int2(n.to_i16()?),
-        (Value::Numeric(n), T::Int4) => Value::Int4(n.to_i32()?),
-        (Value::Numeric(n), T::Int8) => Value::Int8(n.to_i64()?),
-        (Value::Numeric(n), T::Float8) => Value::Float8(n.to_f64()?),
+        (Value::Numeric(n), TypeId::INT2) => Value::Int2(n.to_i16()?),
+        (Value::Numeric(n), TypeId::INT4) => Value::Int4(n.to_i32()?),
+        (Value::Numeric(n), TypeId::INT8) => Value::Int8(n.to_i64()?),
+        (Value::Numeric(n), TypeId::FLOAT8) => Value::Float8(n.to_f64()?),
 
-        (Value::Date(d), T::Timestamp) => Value::Timestamp(datetime::date_to_timestamp(d)?),
-        (Value::Date(d), T::Timestamptz) => Value::Timestamptz(datetime::date_to_timestamp(d)?),
-        (Value::Timestamp(t) | Value::Timestamptz(t), T::Date) => {
+        (Value::Date(d), TypeId::TIMESTAMP) => Value::Timestamp(datetime::date_to_timestamp(d)?),
+        (Value::Date(d), TypeId::TIMESTAMPTZ) => Value::Timestamptz(datetime::date_to_timestamp(d)?),
+        (Value::Timestamp(t) | Value::Timestamptz(t), TypeId::DATE) => {
             Value::Date(datetime::timestamp_to_date(t)?)
         }
         // The session's time zone is UTC.
-        (Value::Timestamp(t), T::Timestamptz) => Value::Timestamptz(t),
-        (Value::Timestamptz(t), T::Timestamp) => Value::Timestamp(t),
+        (Value::Timestamp(t), TypeId::TIMESTAMPTZ) => Value::Timestamptz(t),
+        (Value::Timestamptz(t), TypeId::TIMESTAMP) => Value::Timestamp(t),
+        (v, t) if let Some(c) = catalog::cast(from, t) => {
+            return (c.run)(v.as_ref(&mut Vec::new()), to, ctx);
+        }
         (v, _) => {
             return Err(match cast_context(from, to.id) {
                 None => SqlError::new(
@@ -141,7 +145,7 @@ pub fn cast(v: Value, from: TypeId, to: Type, explicit: bool, ctx: &Context<'_>)
             });
         }
     };
-    apply_typmod(cast, to, explicit)
+    apply_typmod(cast, to, explicit, ctx)
 }
 
 /// Whether a cast surely leaves a string or a numeric as it is, to be told of its bytes (a numeric's stored form) without making
@@ -151,10 +155,10 @@ pub fn stays(bytes: &[u8], from: TypeId, to: Type) -> bool {
     // No string has more characters than bytes.
     let is_short = || to.char_len().is_none_or(|n| bytes.len() <= n);
     match to.id {
-        TypeId::Text => is_string(from),
-        TypeId::Varchar => is_string(from) && is_short(),
-        TypeId::Bpchar => is_string(from) && is_short() && bytes.last() != Some(&b' '),
-        TypeId::Numeric if from == TypeId::Numeric => match to.numeric_mod() {
+        TypeId::TEXT => from.is_string(),
+        TypeId::VARCHAR => from.is_string() && is_short(),
+        TypeId::BPCHAR => from.is_string() && is_short() && bytes.last() != Some(&b' '),
+        TypeId::NUMERIC if from == TypeId::NUMERIC => match to.numeric_mod() {
             Some((precision, scale)) => crate::numeric::is_within(bytes, precision, scale),
             None => true,
         },
@@ -163,26 +167,30 @@ pub fn stays(bytes: &[u8], from: TypeId, to: Type) -> bool {
 }
 
 /// Brings a value of the type into its modifier: length, precision and scale, precision of seconds.
-pub fn apply_typmod(v: Value, to: Type, explicit: bool) -> SqlResult<Value> {
+pub fn apply_typmod(v: Value, to: Type, explicit: bool, ctx: &Context<'_>) -> SqlResult<Value> {
     Ok(match (v, to.id) {
-        (Value::Text(s), TypeId::Bpchar) => {
+        (Value::Text(s), TypeId::BPCHAR) => {
             let mut s = fit(s, to.char_len(), "character", explicit)?;
             s.truncate(s.trim_end_matches(' ').len());
             Value::Text(s)
         }
-        (Value::Text(s), TypeId::Varchar) => {
+        (Value::Text(s), TypeId::VARCHAR) => {
             Value::Text(fit(s, to.char_len(), "character varying", explicit)?)
         }
-        (Value::Numeric(n), TypeId::Numeric) => match to.numeric_mod() {
+        (Value::Numeric(n), TypeId::NUMERIC) => match to.numeric_mod() {
             Some((precision, scale)) => Value::Numeric(n.apply_typmod(precision, scale)?),
             None => Value::Numeric(n),
         },
-        (Value::Timestamp(t), TypeId::Timestamp) if to.typmod >= 0 => {
+        (Value::Timestamp(t), TypeId::TIMESTAMP) if to.typmod >= 0 => {
             Value::Timestamp(datetime::round_timestamp(t, to.typmod)?)
         }
-        (Value::Timestamptz(t), TypeId::Timestamptz) if to.typmod >= 0 => {
+        (Value::Timestamptz(t), TypeId::TIMESTAMPTZ) if to.typmod >= 0 => {
             Value::Timestamptz(datetime::round_timestamp(t, to.typmod)?)
         }
+        (Value::Opaque(ty, b), _) if to.typmod >= 0 => match catalog::cast(ty, ty) {
+            Some(c) => (c.run)(ValueRef::Opaque(ty, &b), to, ctx)?,
+            None => Value::Opaque(ty, b),
+        },
         (v, _) => v,
     })
 }
@@ -219,7 +227,9 @@ mod tests {
         double precision>numeric a, date>timestamp without time zone i, date>timestamp with time zone i, \
         timestamp without time zone>date a, timestamp without time zone>timestamp with time zone i, \
         timestamp with time zone>date a, timestamp with time zone>timestamp without time zone a, \
-        numeric>bigint a, numeric>smallint a, numeric>integer a, numeric>double precision i";
+        numeric>bigint a, numeric>smallint a, numeric>integer a, numeric>double precision i, \
+        smallint>real i, integer>real i, bigint>real i, numeric>real i, double precision>real a, \
+        real>smallint a, real>integer a, real>bigint a, real>numeric a, real>double precision i";
 
     #[test]
     fn what_stays_is_what_a_cast_gives_back() {
@@ -229,14 +239,14 @@ mod tests {
             ["0", "0.00", "1.5", "1.50", "-99.99", "99.99", "100.00", "9999", "99.995", "NaN", "1e30"];
         let numbers = numbers.map(|n| Value::Numeric(Numeric::parse(n).unwrap()));
         let types = |id, mods: &[i32]| mods.iter().map(|m| Type::with(id, *m)).collect::<Vec<_>>();
-        let mut to = types(TypeId::Text, &[-1]);
-        to.extend(types(TypeId::Varchar, &[-1, 6, 7]));
-        to.extend(types(TypeId::Bpchar, &[-1, 6, 7]));
+        let mut to = types(TypeId::TEXT, &[-1]);
+        to.extend(types(TypeId::VARCHAR, &[-1, 6, 7]));
+        to.extend(types(TypeId::BPCHAR, &[-1, 6, 7]));
         // Without a modifier, (4, 2), (2, 0), (2, -2).
-        to.extend(types(TypeId::Numeric, &[-1, (4 << 16 | 2) + 4, (2 << 16) + 4, (2 << 16 | 0x7fe) + 4]));
+        to.extend(types(TypeId::NUMERIC, &[-1, (4 << 16 | 2) + 4, (2 << 16) + 4, (2 << 16 | 0x7fe) + 4]));
         let mut stayed = 0;
         for v in strings.iter().chain(&numbers) {
-            let from = if matches!(v, Value::Text(_)) { TypeId::Text } else { TypeId::Numeric };
+            let from = if matches!(v, Value::Text(_)) { TypeId::TEXT } else { TypeId::NUMERIC };
             let mut bytes = vec![];
             match v {
                 Value::Text(s) => bytes.extend_from_slice(s.as_bytes()),
@@ -270,18 +280,18 @@ mod tests {
                 _ => CastContext::Explicit,
             })
         };
-        let special = |t| is_string(t) || matches!(t, TypeId::Unknown | TypeId::Void);
+        let special = |t: TypeId| t.is_string() || matches!(t, TypeId::UNKNOWN | TypeId::VOID);
         for from in TypeId::all().filter(|t| !special(*t)) {
             for to in TypeId::all().filter(|t| !special(*t) && *t != from) {
                 assert_eq!(cast_context(from, to), listed(from, to), "{from} to {to}");
             }
             assert_eq!(cast_context(from, from), Some(CastContext::Implicit));
-            for s in [TypeId::Text, TypeId::Varchar, TypeId::Bpchar] {
+            for s in [TypeId::TEXT, TypeId::VARCHAR, TypeId::BPCHAR] {
                 assert_eq!(cast_context(from, s), Some(CastContext::Assignment));
                 assert_eq!(cast_context(s, from), Some(CastContext::Explicit));
             }
         }
-        assert_eq!(cast_context(TypeId::Bpchar, TypeId::Text), Some(CastContext::Implicit));
+        assert_eq!(cast_context(TypeId::BPCHAR, TypeId::TEXT), Some(CastContext::Implicit));
     }
 
     /// Invariant 2.
@@ -308,7 +318,7 @@ mod tests {
                     if own && cast_context(from, to).is_some() {
                         let state = r.as_ref().map_or_else(|e| e.sqlstate(), |_| "");
                         assert!(!matches!(state, "42846" | "XX000"), "{from} to {to}: {r:?}");
-                    } else if own && from != TypeId::Text {
+                    } else if own && from != TypeId::TEXT {
                         assert_eq!(r.unwrap_err().sqlstate(), "42846", "{from} to {to}");
                     }
                 }
@@ -321,16 +331,16 @@ mod tests {
         let assign =
             |v: Value, from, id, n: i32| cast(v, from, Type::with(id, n + 4), false, &Context::EMPTY);
         let text = |s: &str| Value::Text(s.to_string());
-        assert_eq!(assign(text("ab   "), TypeId::Text, TypeId::Varchar, 3).unwrap(), text("ab "));
-        assert_eq!(assign(text("ab   "), TypeId::Text, TypeId::Bpchar, 3).unwrap(), text("ab"));
-        assert_eq!(assign(text("abcd"), TypeId::Text, TypeId::Varchar, 3).unwrap_err().sqlstate(), "22001");
+        assert_eq!(assign(text("ab   "), TypeId::TEXT, TypeId::VARCHAR, 3).unwrap(), text("ab "));
+        assert_eq!(assign(text("ab   "), TypeId::TEXT, TypeId::BPCHAR, 3).unwrap(), text("ab"));
+        assert_eq!(assign(text("abcd"), TypeId::TEXT, TypeId::VARCHAR, 3).unwrap_err().sqlstate(), "22001");
         assert_eq!(
-            assign(Value::Int4(12345), TypeId::Int4, TypeId::Bpchar, 3).unwrap_err().sqlstate(),
+            assign(Value::Int4(12345), TypeId::INT4, TypeId::BPCHAR, 3).unwrap_err().sqlstate(),
             "22001"
         );
-        assert_eq!(assign(Value::Bool(true), TypeId::Bool, TypeId::Bpchar, 4).unwrap(), text("true"));
+        assert_eq!(assign(Value::Bool(true), TypeId::BOOL, TypeId::BPCHAR, 4).unwrap(), text("true"));
         let explicit =
-            cast(text("abcd"), TypeId::Text, Type::with(TypeId::Varchar, 7), true, &Context::EMPTY);
+            cast(text("abcd"), TypeId::TEXT, Type::with(TypeId::VARCHAR, 7), true, &Context::EMPTY);
         assert_eq!(explicit.unwrap(), text("abc"));
     }
 }

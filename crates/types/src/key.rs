@@ -10,6 +10,7 @@
 //!   timestamp, timestamptz
 //! float8                      8 bytes: sign bit turned over if positive, all bits if negative
 //! text, varchar, char, bytea  bytes, 00 and 01 escaped as 01 01 and 01 02; 00 ends
+//! types of the catalog        what their form makes of them
 //! numeric                     head, exponent, pairs of digits, end: see below
 //! ```
 //!
@@ -27,6 +28,7 @@
 //! Sources: the technique is that of "normalized keys" (Härder 1977; Graefe, Modern B-Tree Techniques, 2011); the
 //! numeric form resembles SQLite 4's key encoding.
 
+use crate::ty::Class;
 use crate::{Numeric, TypeId, ValueRef};
 
 const NULL_FIRST: u8 = 0;
@@ -64,6 +66,11 @@ pub fn encode(v: ValueRef<'_>, ty: TypeId, desc: bool, nulls_first: bool, not_nu
         ValueRef::Text(s) => push_string(s.as_bytes(), out),
         ValueRef::Bytea(b) => push_string(b, out),
         ValueRef::Numeric(b) => push_numeric(&Numeric::decode(b), out),
+        ValueRef::Opaque(ty, b) => {
+            if let Some(form) = ty.form() {
+                (form.key)(b, out)
+            }
+        }
     }
     if desc {
         out[start..].iter_mut().for_each(|b| *b = !*b);
@@ -72,18 +79,13 @@ pub fn encode(v: ValueRef<'_>, ty: TypeId, desc: bool, nulls_first: bool, not_nu
 
 /// The bytes every key of the type takes; `None` if keys differ in length.
 pub fn width(ty: TypeId, not_null: bool) -> Option<usize> {
-    let body = match ty {
-        TypeId::Bool => 1,
-        TypeId::Int2 => 2,
-        TypeId::Int4 | TypeId::Date => 4,
-        TypeId::Int8 | TypeId::Timestamp | TypeId::Timestamptz | TypeId::Float8 => 8,
-        TypeId::Unknown
-        | TypeId::Numeric
-        | TypeId::Bpchar
-        | TypeId::Varchar
-        | TypeId::Text
-        | TypeId::Bytea
-        | TypeId::Void => return None,
+    let body = match ty.class() {
+        Class::Bool => 1,
+        Class::Int2 => 2,
+        Class::Int4 | Class::Date => 4,
+        Class::Int8 | Class::Timestamp | Class::Timestamptz | Class::Float8 => 8,
+        Class::Opaque(form) => usize::from(form.key_width?),
+        Class::None | Class::Numeric | Class::Text | Class::Bytea => return None,
     };
     Some(body + usize::from(!not_null))
 }
@@ -231,21 +233,21 @@ mod tests {
             _ => (r % 7) as i64 - 3,
         };
         match ty {
-            TypeId::Bool => Value::Bool(r & 1 == 0),
-            TypeId::Int2 => Value::Int2(int(16) as i16),
-            TypeId::Int4 => Value::Int4(int(32) as i32),
-            TypeId::Date => Value::Date(int(32) as i32),
-            TypeId::Int8 => Value::Int8(int(64)),
-            TypeId::Timestamp => Value::Timestamp(int(64)),
-            TypeId::Timestamptz => Value::Timestamptz(int(64)),
-            TypeId::Float8 => Value::Float8(match pick {
+            TypeId::BOOL => Value::Bool(r & 1 == 0),
+            TypeId::INT2 => Value::Int2(int(16) as i16),
+            TypeId::INT4 => Value::Int4(int(32) as i32),
+            TypeId::DATE => Value::Date(int(32) as i32),
+            TypeId::INT8 => Value::Int8(int(64)),
+            TypeId::TIMESTAMP => Value::Timestamp(int(64)),
+            TypeId::TIMESTAMPTZ => Value::Timestamptz(int(64)),
+            TypeId::FLOAT8 => Value::Float8(match pick {
                 0 => {
                     [0.0, -0.0, f64::NAN, -f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 5e-324][r as usize % 7]
                 }
                 1 => f64::from_bits(r),
                 _ => (r % 9) as f64 - 4.0,
             }),
-            TypeId::Numeric => {
+            TypeId::NUMERIC => {
                 let digits = ["0", "1", "10", "99", "100", "1000", "5", "123456789012345678901234567890"];
                 let d = digits[r as usize % digits.len()];
                 let exponent = [0, 0, 0, 1, -1, -2, 3, -63, -64, -65, -66, 125, 126, 127, 128, -300, 300]
@@ -258,7 +260,7 @@ mod tests {
                 };
                 Value::Numeric(Numeric::parse(&text).unwrap())
             }
-            TypeId::Bytea => {
+            TypeId::BYTEA => {
                 Value::Bytea((0..random(s) % 5).map(|_| [0, 0, 1, 2, 255][random(s) as usize % 5]).collect())
             }
             _ => Value::Text(
@@ -270,18 +272,18 @@ mod tests {
     }
 
     const TYPES: [TypeId; 12] = [
-        TypeId::Bool,
-        TypeId::Int2,
-        TypeId::Int4,
-        TypeId::Int8,
-        TypeId::Float8,
-        TypeId::Numeric,
-        TypeId::Varchar,
-        TypeId::Text,
-        TypeId::Bytea,
-        TypeId::Date,
-        TypeId::Timestamp,
-        TypeId::Timestamptz,
+        TypeId::BOOL,
+        TypeId::INT2,
+        TypeId::INT4,
+        TypeId::INT8,
+        TypeId::FLOAT8,
+        TypeId::NUMERIC,
+        TypeId::VARCHAR,
+        TypeId::TEXT,
+        TypeId::BYTEA,
+        TypeId::DATE,
+        TypeId::TIMESTAMP,
+        TypeId::TIMESTAMPTZ,
     ];
 
     #[derive(Clone, Copy)]
@@ -384,19 +386,19 @@ mod tests {
 
     #[test]
     fn widths_are_those_of_the_values() {
-        assert_eq!(width(TypeId::Int2, true), Some(2));
-        assert_eq!(width(TypeId::Int4, true), Some(4));
-        assert_eq!(width(TypeId::Date, true), Some(4));
-        assert_eq!(width(TypeId::Int8, true), Some(8));
-        assert_eq!(width(TypeId::Timestamptz, false), Some(9));
-        assert_eq!(width(TypeId::Numeric, true), None);
+        assert_eq!(width(TypeId::INT2, true), Some(2));
+        assert_eq!(width(TypeId::INT4, true), Some(4));
+        assert_eq!(width(TypeId::DATE, true), Some(4));
+        assert_eq!(width(TypeId::INT8, true), Some(8));
+        assert_eq!(width(TypeId::TIMESTAMPTZ, false), Some(9));
+        assert_eq!(width(TypeId::NUMERIC, true), None);
         let mut out = Vec::new();
-        encode(ValueRef::Date(datetime::DATE_INFINITY), TypeId::Date, false, false, true, &mut out);
+        encode(ValueRef::Date(datetime::DATE_INFINITY), TypeId::DATE, false, false, true, &mut out);
         assert_eq!(out, [0xff; 4]);
         let mut key = Vec::new();
         let mut numeric = Vec::new();
         Numeric::parse("12345.67").unwrap().encode(&mut numeric);
-        encode(ValueRef::Numeric(&numeric), TypeId::Numeric, false, false, true, &mut key);
+        encode(ValueRef::Numeric(&numeric), TypeId::NUMERIC, false, false, true, &mut key);
         assert_eq!(key.len(), 6, "a head, four pairs, an end");
     }
 }

@@ -115,7 +115,7 @@ pub fn absent() -> [(&'static str, Vec<&'static str>); 2] {
         .collect();
     operators.sort_unstable();
     operators.dedup();
-    let missing = |t: &&str| crate::resolve::type_by_name(t, &[]).is_err();
+    let missing = |t: &&str| crate::Type::by_name(t, &[]).is_err();
     let types = TYPES.lines().chain(MORE_TYPES.iter().copied());
     let mut types: Vec<&str> =
         types.filter(|t| !t.starts_with('_') && !t.starts_with("pg_")).filter(missing).collect();

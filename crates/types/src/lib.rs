@@ -11,6 +11,7 @@
 
 pub mod agg;
 pub mod cast;
+pub mod catalog;
 pub mod datetime;
 pub mod error;
 pub mod func;

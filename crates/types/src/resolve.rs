@@ -19,44 +19,14 @@
 
 use crate::cast::{CastContext, cast_context};
 use crate::func::{self, ANY, FuncDef, OperatorDef};
+use crate::ty::Category;
 use crate::{SqlError, SqlResult, Type, TypeId, known, sqlstate};
-
-/// The kinds of types within which a choice may be made by preference.
-#[derive(Copy, Clone, PartialEq, Eq, Debug)]
-pub enum Category {
-    Boolean,
-    Numeric,
-    String,
-    DateTime,
-    /// bytea
-    User,
-    Unknown,
-    Pseudo,
-}
-
-/// The category of a type.
-pub fn category(t: TypeId) -> Category {
-    match t {
-        TypeId::Bool => Category::Boolean,
-        TypeId::Int2 | TypeId::Int4 | TypeId::Int8 | TypeId::Float8 | TypeId::Numeric => Category::Numeric,
-        TypeId::Bpchar | TypeId::Varchar | TypeId::Text => Category::String,
-        TypeId::Date | TypeId::Timestamp | TypeId::Timestamptz => Category::DateTime,
-        TypeId::Bytea => Category::User,
-        TypeId::Unknown => Category::Unknown,
-        TypeId::Void => Category::Pseudo,
-    }
-}
-
-/// Whether the type is the preferred one of its category.
-pub fn is_preferred(t: TypeId) -> bool {
-    matches!(t, TypeId::Bool | TypeId::Float8 | TypeId::Text | TypeId::Timestamptz)
-}
 
 /// Whether a value of one type may stand where another is wanted, without the user writing a cast.
 pub fn can_coerce(from: TypeId, to: TypeId) -> bool {
     from == to
         || to == ANY
-        || from == TypeId::Unknown
+        || from == TypeId::UNKNOWN
         || cast_context(from, to) == Some(CastContext::Implicit)
 }
 
@@ -100,7 +70,7 @@ pub(crate) fn choose<T: Copy>(all: impl Iterator<Item = Candidate<T>>, given: &[
     if left.is_empty() {
         return Choice::None;
     }
-    let known = |i: usize| given[i] != TypeId::Unknown;
+    let known = |i: usize| given[i] != TypeId::UNKNOWN;
     let positions = 0..given.len();
     let one = |left: &[Candidate<T>]| match left {
         [only] => Some(Choice::One(only.what)),
@@ -116,7 +86,7 @@ pub(crate) fn choose<T: Copy>(all: impl Iterator<Item = Candidate<T>>, given: &[
     keep_best(&mut left, |c| {
         let fits = |i: &usize| {
             let (arg, given) = (c.arg(*i), given[*i]);
-            arg == given || (is_preferred(arg) && category(arg) == category(given))
+            arg == given || (arg.is_preferred() && arg.category() == given.category())
         };
         positions.clone().filter(|i| known(*i) && fits(i)).count()
     });
@@ -132,7 +102,7 @@ pub(crate) fn choose<T: Copy>(all: impl Iterator<Item = Candidate<T>>, given: &[
             .filter(|c| {
                 slots.iter().all(|(i, wanted, preferred)| {
                     let arg = c.arg(*i);
-                    category(arg) == *wanted && (!preferred || is_preferred(arg))
+                    arg.category() == *wanted && (!preferred || arg.is_preferred())
                 })
             })
             .copied()
@@ -144,7 +114,7 @@ pub(crate) fn choose<T: Copy>(all: impl Iterator<Item = Candidate<T>>, given: &[
             return choice;
         }
     }
-    let mut types = given.iter().filter(|t| **t != TypeId::Unknown);
+    let mut types = given.iter().filter(|t| **t != TypeId::UNKNOWN);
     if let Some(first) = types.next()
         && types.all(|t| t == first)
     {
@@ -160,42 +130,52 @@ pub(crate) fn choose<T: Copy>(all: impl Iterator<Item = Candidate<T>>, given: &[
 /// category's preferred type. `None` if they do not agree on some category.
 fn unknown_slots<T>(left: &[Candidate<T>], given: &[TypeId]) -> Option<Vec<(usize, Category, bool)>> {
     let mut slots = Vec::new();
-    for (i, _) in given.iter().enumerate().filter(|(_, t)| **t == TypeId::Unknown) {
-        let takes = |wanted: Category| left.iter().map(|c| c.arg(i)).filter(move |t| category(*t) == wanted);
+    for (i, _) in given.iter().enumerate().filter(|(_, t)| **t == TypeId::UNKNOWN) {
+        let takes = |wanted: Category| left.iter().map(|c| c.arg(i)).filter(move |t| t.category() == wanted);
         let wanted = match left.first() {
             _ if takes(Category::String).next().is_some() => Category::String,
-            Some(first) => category(first.arg(i)),
+            Some(first) => first.arg(i).category(),
             None => return None,
         };
         if wanted != Category::String && takes(wanted).count() != left.len() {
             return None;
         }
-        slots.push((i, wanted, takes(wanted).any(is_preferred)));
+        slots.push((i, wanted, takes(wanted).any(TypeId::is_preferred)));
     }
     Some(slots)
 }
 
 /// "integer, text": types as messages list them.
 fn type_list(types: &[TypeId]) -> String {
-    types.iter().map(|t| type_id_name(*t)).collect::<Vec<_>>().join(", ")
+    types.iter().map(|t| t.name()).collect::<Vec<_>>().join(", ")
 }
 
 /// Overloads that PostgreSQL has and this database has not: operators with an interval in their result or, by the
 /// choice PostgreSQL makes, in the place of a literal; functions of patterns, formats and time zones.
 const ELSEWHERE: &[(&str, &[TypeId])] = {
-    use TypeId::{Float8, Int4, Text, Timestamp, Timestamptz, Unknown};
     &[
-        ("substring", &[Text, Text]),
-        ("substring", &[Text, Text, Text]),
-        ("to_timestamp", &[Text, Text]),
-        ("date_trunc", &[Text, Timestamptz, Text]),
-        ("make_timestamptz", &[Int4, Int4, Int4, Int4, Int4, Float8, Text]),
-        ("-", &[Timestamp, Timestamp]),
-        ("-", &[Timestamptz, Timestamptz]),
-        ("+", &[Timestamp, Unknown]),
-        ("+", &[Timestamptz, Unknown]),
-        ("+", &[Unknown, Timestamp]),
-        ("+", &[Unknown, Timestamptz]),
+        ("substring", &[TypeId::TEXT, TypeId::TEXT]),
+        ("substring", &[TypeId::TEXT, TypeId::TEXT, TypeId::TEXT]),
+        ("to_timestamp", &[TypeId::TEXT, TypeId::TEXT]),
+        ("date_trunc", &[TypeId::TEXT, TypeId::TIMESTAMPTZ, TypeId::TEXT]),
+        (
+            "make_timestamptz",
+            &[
+                TypeId::INT4,
+                TypeId::INT4,
+                TypeId::INT4,
+                TypeId::INT4,
+                TypeId::INT4,
+                TypeId::FLOAT8,
+                TypeId::TEXT,
+            ],
+        ),
+        ("-", &[TypeId::TIMESTAMP, TypeId::TIMESTAMP]),
+        ("-", &[TypeId::TIMESTAMPTZ, TypeId::TIMESTAMPTZ]),
+        ("+", &[TypeId::TIMESTAMP, TypeId::UNKNOWN]),
+        ("+", &[TypeId::TIMESTAMPTZ, TypeId::UNKNOWN]),
+        ("+", &[TypeId::UNKNOWN, TypeId::TIMESTAMP]),
+        ("+", &[TypeId::UNKNOWN, TypeId::TIMESTAMPTZ]),
     ]
 };
 
@@ -207,22 +187,21 @@ pub(crate) fn ambiguous_aggregate(name: &str, given: &[TypeId]) -> bool {
 /// The error for a name that only PostgreSQL has.
 pub(crate) fn not_supported_function(name: &str, given: &[TypeId]) -> Option<SqlError> {
     // The name of a type that is here calls a cast; PostgreSQL's functions of that name are those casts.
-    (cast_named(name).is_none() && known::is_function(name))
+    (TypeId::from_function_name(name).is_none() && known::is_function(name))
         .then(|| SqlError::unsupported(format_args!("function {name}({})", type_list(given))))
 }
 
 /// Whether PostgreSQL finds no single best candidate for a call, because of overloads on types that are not
 /// supported here (intervals, bit strings, money, points).
 fn ambiguous(name: &str, given: &[TypeId]) -> bool {
-    use TypeId::{Date, Int2, Int4, Unknown};
     matches!(
         (name, given),
-        ("*" | "/", [Unknown, Unknown])
-            | ("-" | "isfinite" | "bit_count" | "trunc" | "sum" | "avg", [Unknown])
-            | ("+", [Unknown, Date] | [Date, Unknown])
-            | ("date_part" | "date_trunc" | "extract", [_, Unknown])
-            | ("get_bit", [Unknown, Unknown | Int2 | Int4])
-            | ("set_bit", [Unknown, Unknown | Int2 | Int4, _])
+        ("*" | "/", [TypeId::UNKNOWN, TypeId::UNKNOWN])
+            | ("-" | "isfinite" | "bit_count" | "trunc" | "sum" | "avg", [TypeId::UNKNOWN])
+            | ("+", [TypeId::UNKNOWN, TypeId::DATE] | [TypeId::DATE, TypeId::UNKNOWN])
+            | ("date_part" | "date_trunc" | "extract", [_, TypeId::UNKNOWN])
+            | ("get_bit", [TypeId::UNKNOWN, TypeId::UNKNOWN | TypeId::INT2 | TypeId::INT4])
+            | ("set_bit", [TypeId::UNKNOWN, TypeId::UNKNOWN | TypeId::INT2 | TypeId::INT4, _])
     )
 }
 
@@ -272,8 +251,8 @@ pub fn resolve_operator(name: &str, left: Option<TypeId>, right: TypeId) -> SqlR
     }
     // Rule 1: an unknown literal has the type of the other side, if there is such an operator.
     let same = match left {
-        Some(TypeId::Unknown) => Some([right, right]),
-        Some(l) if right == TypeId::Unknown => Some([l, l]),
+        Some(TypeId::UNKNOWN) => Some([right, right]),
+        Some(l) if right == TypeId::UNKNOWN => Some([l, l]),
         _ => None,
     };
     if let Some(same) = same
@@ -313,9 +292,9 @@ fn overloads_elsewhere<T>(name: &str) -> impl Iterator<Item = Candidate<Option<T
 }
 
 fn operator_text(name: &str, left: Option<TypeId>, right: TypeId) -> String {
-    let right = type_id_name(right);
+    let right = right.name();
     match left {
-        Some(l) => format!("{} {name} {right}", type_id_name(l)),
+        Some(l) => format!("{} {name} {right}", l.name()),
         None => format!("{name} {right}"),
     }
 }
@@ -323,22 +302,22 @@ fn operator_text(name: &str, left: Option<TypeId>, right: TypeId) -> String {
 /// The type that several expressions have together, in a CASE, COALESCE, UNION, VALUES, IN and so on; `context`
 /// is how the message names the construct. Unknown literals alone are text.
 pub fn common_type(types: &[TypeId], context: &str) -> SqlResult<TypeId> {
-    let mut chosen = TypeId::Unknown;
-    for t in types.iter().copied().filter(|t| *t != TypeId::Unknown) {
-        if chosen == TypeId::Unknown {
+    let mut chosen = TypeId::UNKNOWN;
+    for t in types.iter().copied().filter(|t| *t != TypeId::UNKNOWN) {
+        if chosen == TypeId::UNKNOWN {
             chosen = t;
         } else if t != chosen {
-            if category(t) != category(chosen) {
-                let (a, b) = (type_id_name(chosen), type_id_name(t));
+            if t.category() != chosen.category() {
+                let (a, b) = (chosen.name(), t.name());
                 let message = format!("{context} types {a} and {b} cannot be matched");
                 return Err(SqlError::new(sqlstate::DATATYPE_MISMATCH, message));
             }
-            if !is_preferred(chosen) && can_coerce(chosen, t) && !can_coerce(t, chosen) {
+            if !chosen.is_preferred() && can_coerce(chosen, t) && !can_coerce(t, chosen) {
                 chosen = t;
             }
         }
     }
-    Ok(if chosen == TypeId::Unknown { TypeId::Text } else { chosen })
+    Ok(if chosen == TypeId::UNKNOWN { TypeId::TEXT } else { chosen })
 }
 
 /// The modifier that several expressions have together, once their common type is known: the one all share, if
@@ -353,33 +332,9 @@ pub fn common_typmod(types: &[Type], common: TypeId) -> i32 {
 /// If a call `name(x)` is a cast in disguise (`date(now())`, `text(5)`), the type cast to. Asked after
 /// [`resolve_function`] has found nothing.
 pub fn cast_by_function_name(name: &str, from: TypeId) -> Option<TypeId> {
-    let to = cast_named(name)?;
-    (from == to || from == TypeId::Unknown || cast_context(from, to).is_some()).then_some(to)
+    let to = TypeId::from_function_name(name)?;
+    (from == to || from == TypeId::UNKNOWN || cast_context(from, to).is_some()).then_some(to)
 }
-
-/// The type here whose name can be written as a function's.
-fn cast_named(name: &str) -> Option<TypeId> {
-    Some(match name {
-        "bool" => TypeId::Bool,
-        "int2" => TypeId::Int2,
-        "int4" => TypeId::Int4,
-        "int8" => TypeId::Int8,
-        "float8" => TypeId::Float8,
-        "numeric" => TypeId::Numeric,
-        "bpchar" => TypeId::Bpchar,
-        "varchar" => TypeId::Varchar,
-        "text" => TypeId::Text,
-        "bytea" => TypeId::Bytea,
-        "date" => TypeId::Date,
-        "timestamp" => TypeId::Timestamp,
-        "timestamptz" => TypeId::Timestamptz,
-        _ => return None,
-    })
-}
-
-pub use names::{type_by_name, type_id_name, type_name};
-
-mod names;
 
 #[cfg(test)]
 mod tests;

@@ -14,6 +14,7 @@
 //! Sources: PostgreSQL 15's documentation, chapter 8, and its answers.
 
 use crate::func::Context;
+use crate::ty::Class;
 use crate::{Numeric, SqlError, SqlResult, Type, TypeId, Value, ValueRef, cast, datetime, sqlstate};
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -43,23 +44,25 @@ pub(crate) fn invalid_syntax(ty: &str, text: &str) -> SqlError {
 
 /// Reads a value of a type with its modifier, as a literal or a parameter in text form.
 pub fn input(text: &str, ty: Type, ctx: &Context<'_>) -> SqlResult<Value> {
-    let v = match ty.id {
-        TypeId::Bool => Value::Bool(parse_bool(text)?),
-        TypeId::Int2 => Value::Int2(parse_i16(text)?),
-        TypeId::Int4 => Value::Int4(parse_i32(text)?),
-        TypeId::Int8 => Value::Int8(parse_i64(text)?),
-        TypeId::Float8 => Value::Float8(parse_f64(text)?),
-        TypeId::Numeric => Value::Numeric(Numeric::parse(text)?),
-        TypeId::Text | TypeId::Varchar | TypeId::Bpchar | TypeId::Unknown => Value::Text(text.to_string()),
-        TypeId::Bytea => Value::Bytea(parse_bytea(text)?),
-        TypeId::Date => Value::Date(datetime::parse_date(text, ctx)?),
-        TypeId::Timestamp => Value::Timestamp(datetime::parse_timestamp(text, ctx)?),
-        TypeId::Timestamptz => Value::Timestamptz(datetime::parse_timestamptz(text, ctx)?),
-        TypeId::Void => {
-            return Err(SqlError::new(sqlstate::FEATURE_NOT_SUPPORTED, "cannot accept a value of type void"));
+    let v = match ty.id.class() {
+        Class::Bool => Value::Bool(parse_bool(text)?),
+        Class::Int2 => Value::Int2(parse_i16(text)?),
+        Class::Int4 => Value::Int4(parse_i32(text)?),
+        Class::Int8 => Value::Int8(parse_i64(text)?),
+        Class::Float8 => Value::Float8(parse_f64(text)?),
+        Class::Numeric => Value::Numeric(Numeric::parse(text)?),
+        Class::Text => Value::Text(text.to_string()),
+        Class::Bytea => Value::Bytea(parse_bytea(text)?),
+        Class::Date => Value::Date(datetime::parse_date(text, ctx)?),
+        Class::Timestamp => Value::Timestamp(datetime::parse_timestamp(text, ctx)?),
+        Class::Timestamptz => Value::Timestamptz(datetime::parse_timestamptz(text, ctx)?),
+        Class::Opaque(form) => (form.input)(text, ctx)?,
+        Class::None => {
+            let message = format!("cannot accept a value of type {}", ty.id);
+            return Err(SqlError::new(sqlstate::FEATURE_NOT_SUPPORTED, message));
         }
     };
-    cast::apply_typmod(v, ty, false)
+    cast::apply_typmod(v, ty, false, ctx)
 }
 
 /// What text is appended to.
@@ -115,7 +118,7 @@ pub fn output(v: ValueRef<'_>, ty: Type, out: &mut impl Out) {
         ValueRef::Numeric(b) => Numeric::write_encoded(b, out),
         ValueRef::Text(s) => {
             out.text(s);
-            if let (TypeId::Bpchar, Some(n)) = (ty.id, ty.char_len()) {
+            if let (TypeId::BPCHAR, Some(n)) = (ty.id, ty.char_len()) {
                 const BLANKS: [u8; 32] = [b' '; 32];
                 let have = if s.is_ascii() { s.len() } else { s.chars().count() };
                 let mut missing = n.saturating_sub(have);
@@ -130,6 +133,13 @@ pub fn output(v: ValueRef<'_>, ty: Type, out: &mut impl Out) {
         ValueRef::Date(d) => datetime::write_date(d, out),
         ValueRef::Timestamp(t) => datetime::write_timestamp(t, out),
         ValueRef::Timestamptz(t) => datetime::write_timestamptz(t, out),
+        ValueRef::Opaque(ty, b) => {
+            let mut text = String::new();
+            if let Some(form) = ty.form() {
+                (form.output)(b, &mut text)
+            }
+            out.text(&text)
+        }
     }
 }
 
@@ -242,7 +252,6 @@ fn write_long(v: i64, out: &mut impl Out) {
 pub fn write_f64(f: f64, out: &mut impl Out) {
     // Floats that are whole and have up to 15 digits are written like integers.
     const WHOLE: f64 = 1e15;
-    let zeros = |out: &mut _, n: i32| (0..n).for_each(|_| Out::ascii(out, b"0"));
     if f.is_nan() {
         return out.ascii(b"NaN");
     }
@@ -258,8 +267,14 @@ pub fn write_f64(f: f64, out: &mut impl Out) {
     }
     let mut buf = [0; 32];
     let (digits, exponent) = shortest(f, &mut buf);
+    write_digits(digits, exponent, 15, out)
+}
+
+/// A positive number, by its digits and the decimal exponent of the first; as a power of ten from 10^`large` on, and below 10^-4.
+pub(crate) fn write_digits(digits: &str, exponent: i32, large: i32, out: &mut impl Out) {
+    let zeros = |out: &mut _, n: i32| (0..n).for_each(|_| Out::ascii(out, b"0"));
     let n = digits.len() as i32;
-    if !(-4..15).contains(&exponent) {
+    if !(-4..large).contains(&exponent) {
         out.text(&digits[..1]);
         if n > 1 {
             out.ascii(b".");
@@ -441,30 +456,40 @@ pub fn parse_i64(text: &str) -> SqlResult<i64> {
 }
 
 pub fn parse_f64(text: &str) -> SqlResult<f64> {
-    const NAME: &str = "double precision";
+    parse_float(text, "double precision", |number| number.parse().ok(), |hex| hex)
+}
+
+/// Reads a float of the type `name`: what `decimal` makes of a number that stands alone, or `narrow` of one that was read in
+/// hexadecimal digits, is as near as the type can be.
+pub(crate) fn parse_float(
+    text: &str,
+    name: &str,
+    decimal: impl Fn(&str) -> Option<f64>,
+    narrow: impl Fn(f64) -> f64,
+) -> SqlResult<f64> {
     let word = trim(text);
     let unsigned = word.strip_prefix(['+', '-']).unwrap_or(word);
-    let invalid = || invalid_syntax(NAME, text);
+    let invalid = || invalid_syntax(name, text);
     let hex = unsigned.strip_prefix("0x").or_else(|| unsigned.strip_prefix("0X"));
     // As the C library does: what follows a number is looked at when the number is known to be one.
     let number = &word[..word.len() - unsigned.len() + decimal_length(unsigned)];
     let (f, lost) = if let Some(hex) = hex {
-        let f = parse_hex_float(hex).ok_or_else(invalid)?;
+        let f = narrow(parse_hex_float(hex).ok_or_else(invalid)?);
         let digits = hex.split(['p', 'P']).next().unwrap_or_default();
         (if word.starts_with('-') { -f } else { f }, digits.bytes().any(|b| !matches!(b, b'0' | b'.')))
     } else if number.len() > word.len() - unsigned.len() {
         let digits = number.split(['e', 'E']).next().unwrap_or_default();
-        (number.parse::<f64>().map_err(|_| invalid())?, digits.bytes().any(|b| matches!(b, b'1'..=b'9')))
+        (decimal(number).ok_or_else(invalid)?, digits.bytes().any(|b| matches!(b, b'1'..=b'9')))
     } else if is_nan(unsigned) {
         return Ok(f64::NAN);
     } else {
-        return word.parse::<f64>().map_err(|_| invalid());
+        return decimal(word).ok_or_else(invalid);
     };
     if f.is_infinite() || f == 0.0 && lost {
         let shown = if hex.is_some() { word } else { number };
         return Err(SqlError::new(
             sqlstate::NUMERIC_VALUE_OUT_OF_RANGE,
-            format!("\"{shown}\" is out of range for type {NAME}"),
+            format!("\"{shown}\" is out of range for type {name}"),
         ));
     }
     if hex.is_none() && number.len() < word.len() { Err(invalid()) } else { Ok(f) }
@@ -593,7 +618,7 @@ mod tests {
 
     #[test]
     fn char_is_padded_to_characters() {
-        let char5 = Type::with(TypeId::Bpchar, 9);
+        let char5 = Type::with(TypeId::BPCHAR, 9);
         assert_eq!(shown(ValueRef::Text("ab"), char5), "ab   ");
         assert_eq!(shown(ValueRef::Text("häß"), char5), "häß  ");
         assert_eq!(shown(ValueRef::Text("abcdef"), char5), "abcdef");
@@ -605,18 +630,18 @@ mod tests {
     #[test]
     fn input_obeys_the_modifier() {
         let read = |s: &str, id, typmod| input(s, Type::with(id, typmod), &Context::EMPTY);
-        let e = read("abcd", TypeId::Varchar, 7).unwrap_err();
+        let e = read("abcd", TypeId::VARCHAR, 7).unwrap_err();
         assert_eq!(
             (e.sqlstate(), e.to_string().as_str()),
             ("22001", "value too long for type character varying(3)")
         );
-        let e = read("äöüß", TypeId::Bpchar, 7).unwrap_err();
+        let e = read("äöüß", TypeId::BPCHAR, 7).unwrap_err();
         assert_eq!((e.sqlstate(), e.to_string().as_str()), ("22001", "value too long for type character(3)"));
-        assert_eq!(read("ab   ", TypeId::Varchar, 7).unwrap(), Value::Text("ab ".into()));
-        assert_eq!(read("1.005", TypeId::Numeric, (5 << 16 | 2) + 4).unwrap().to_string(), "1.01");
-        assert_eq!(read("1000", TypeId::Numeric, (5 << 16 | 2) + 4).unwrap_err().sqlstate(), "22003");
+        assert_eq!(read("ab   ", TypeId::VARCHAR, 7).unwrap(), Value::Text("ab ".into()));
+        assert_eq!(read("1.005", TypeId::NUMERIC, (5 << 16 | 2) + 4).unwrap().to_string(), "1.01");
+        assert_eq!(read("1000", TypeId::NUMERIC, (5 << 16 | 2) + 4).unwrap_err().sqlstate(), "22003");
         assert_eq!(
-            read("2024-01-01 0:0:0.6", TypeId::Timestamp, 0).unwrap().to_string(),
+            read("2024-01-01 0:0:0.6", TypeId::TIMESTAMP, 0).unwrap().to_string(),
             "2024-01-01 00:00:01"
         );
     }
@@ -630,7 +655,7 @@ mod tests {
             let bits = s ^ s >> 29;
             let f = f64::from_bits(bits);
             if f.is_finite() {
-                let text = shown(ValueRef::Float8(f), Type::new(TypeId::Float8));
+                let text = shown(ValueRef::Float8(f), Type::new(TypeId::FLOAT8));
                 assert_eq!(parse_f64(&text).unwrap().to_bits(), f.to_bits(), "{text}");
             }
             let i = bits as i64 >> (bits % 64);

@@ -1,26 +1,276 @@
-//! Type identities and modifiers.
+//! Types: their identities, their modifiers, and what is known of each ([`TypeDef`]).
+//!
+//! What the stages must know of a type without computing with its values stands in its descriptor, and in no other
+//! list: names, category, the class of its values, which modifiers it takes. [`TypeId::def`] finds it.
 
-/// A type of the supported set. `Unknown` is an untyped literal (or NULL) before it is resolved.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-#[repr(u8)]
-pub enum TypeId {
-    Unknown = 0,
-    Bool = 1,
-    Int2 = 2,
-    Int4 = 3,
-    Int8 = 4,
-    Float8 = 5,
-    Numeric = 6,
+use crate::catalog::{self, Form};
+use crate::{SqlError, SqlResult, known, sqlstate};
+
+/// The number of a type. Numbers are stored, in dictionaries and in compiled queries: one is never given to another
+/// type. The number that clients know a type by is its OID ([`TypeDef::oid`]).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct TypeId(u16);
+
+/// The constants of [`TypeId`], and the descriptors, of the types that have a class of their own.
+macro_rules! types {
+    ($($(#[$doc:meta])* $number:literal $constant:ident = $def:expr;)*) => {
+        impl TypeId {
+            $($(#[$doc])* pub const $constant: TypeId = TypeId($number);)*
+        }
+        const OWN: &[TypeDef] = &[$(TypeDef { id: TypeId::$constant, ..$def },)*];
+    };
+}
+
+types! {
+    /// An untyped literal (or NULL) before its type is resolved.
+    0 UNKNOWN = TypeDef::new(705, "unknown", "unknown", Category::Unknown, Class::Text);
+    1 BOOL = TypeDef::new(16, "bool", "boolean", Category::Boolean, Class::Bool).preferred();
+    2 INT2 = TypeDef::new(21, "int2", "smallint", Category::Numeric, Class::Int2);
+    3 INT4 = TypeDef::new(23, "int4", "integer", Category::Numeric, Class::Int4).also(&["int"]);
+    4 INT8 = TypeDef::new(20, "int8", "bigint", Category::Numeric, Class::Int8);
+    5 FLOAT8 = TypeDef::new(701, "float8", "double precision", Category::Numeric, Class::Float8).preferred();
+    6 NUMERIC = TypeDef::new(1700, "numeric", "numeric", Category::Numeric, Class::Numeric)
+        .also(&["decimal", "dec"])
+        .modified(Modifier::PrecisionAndScale);
     /// char(n)
-    Bpchar = 7,
-    Varchar = 8,
-    Text = 9,
-    Bytea = 10,
-    Date = 11,
-    Timestamp = 12,
-    Timestamptz = 13,
+    7 BPCHAR = TypeDef::new(1042, "bpchar", "character", Category::String, Class::Text)
+        .also(&["char", "nchar", "national character"])
+        .modified(Modifier::Length { word: "char" });
+    8 VARCHAR = TypeDef::new(1043, "varchar", "character varying", Category::String, Class::Text)
+        .also(&["char varying"])
+        .modified(Modifier::Length { word: "varchar" });
+    9 TEXT = TypeDef::new(25, "text", "text", Category::String, Class::Text).preferred();
+    10 BYTEA = TypeDef::new(17, "bytea", "bytea", Category::User, Class::Bytea);
+    11 DATE = TypeDef::new(1082, "date", "date", Category::DateTime, Class::Date);
+    12 TIMESTAMP = TypeDef::new(1114, "timestamp", "timestamp without time zone", Category::DateTime, Class::Timestamp)
+        .modified(Modifier::Seconds { zone: "" });
+    13 TIMESTAMPTZ = TypeDef::new(1184, "timestamptz", "timestamp with time zone", Category::DateTime, Class::Timestamptz)
+        .preferred()
+        .modified(Modifier::Seconds { zone: " WITH TIME ZONE" });
     /// What a function without a result returns.
-    Void = 14,
+    14 VOID = TypeDef::new(2278, "void", "void", Category::Pseudo, Class::None);
+}
+
+/// Every type, in the order of their numbers: those above, and then those of [`crate::catalog`].
+static TYPES: [TypeDef; OWN.len() + catalog::TYPES.len()] = {
+    let mut all = [OWN[0]; OWN.len() + catalog::TYPES.len()];
+    let mut n = 0;
+    while n < all.len() {
+        all[n] = if n < OWN.len() { OWN[n] } else { catalog::TYPES[n - OWN.len()] };
+        assert!(all[n].id.0 as usize == n, "types stand in the order of their numbers, without a gap");
+        n += 1;
+    }
+    all
+};
+
+/// The kinds of types within which a choice may be made by preference, as PostgreSQL has them.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum Category {
+    Boolean,
+    Numeric,
+    String,
+    DateTime,
+    /// Types without another category: bytea.
+    User,
+    Unknown,
+    Pseudo,
+}
+
+/// How the values of a type are held: the variant of [`crate::Value`]. Several types may share one.
+#[derive(Copy, Clone, Debug)]
+pub enum Class {
+    /// The type has no values.
+    None,
+    Bool,
+    Int2,
+    Int4,
+    Int8,
+    Float8,
+    Numeric,
+    Text,
+    Bytea,
+    Date,
+    Timestamp,
+    Timestamptz,
+    /// Bytes that only the type's own functions understand.
+    Opaque(&'static Form),
+}
+
+/// What may stand in parentheses behind a type's name.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum Modifier {
+    None,
+    /// A number of characters; `word` is the type's name in messages.
+    Length {
+        word: &'static str,
+    },
+    PrecisionAndScale,
+    /// Digits of a second's fraction; `zone` is what follows in messages.
+    Seconds {
+        zone: &'static str,
+    },
+}
+
+/// What is known of a type.
+#[derive(Clone, Copy, Debug)]
+pub struct TypeDef {
+    pub id: TypeId,
+    /// The type's number in PostgreSQL's `pg_type`.
+    pub oid: u32,
+    /// Its name there, which functions and operator classes are named after: `int4`.
+    pub catalog_name: &'static str,
+    /// The name that PostgreSQL shows: `integer`.
+    pub name: &'static str,
+    /// Further names that SQL has for it.
+    pub also: &'static [&'static str],
+    pub category: Category,
+    /// Whether it is the preferred type of its category.
+    pub is_preferred: bool,
+    pub class: Class,
+    pub modifier: Modifier,
+}
+
+impl TypeDef {
+    const fn new(
+        oid: u32,
+        catalog_name: &'static str,
+        name: &'static str,
+        category: Category,
+        class: Class,
+    ) -> TypeDef {
+        let (also, modifier): (&[&str], _) = (&[], Modifier::None);
+        TypeDef {
+            id: TypeId::UNKNOWN,
+            oid,
+            catalog_name,
+            name,
+            also,
+            category,
+            is_preferred: false,
+            class,
+            modifier,
+        }
+    }
+    /// Of a type in [`crate::catalog`].
+    pub(crate) const fn opaque(
+        oid: u32,
+        catalog_name: &'static str,
+        name: &'static str,
+        category: Category,
+        form: &'static Form,
+    ) -> TypeDef {
+        TypeDef::new(oid, catalog_name, name, category, Class::Opaque(form))
+    }
+    const fn preferred(mut self) -> TypeDef {
+        self.is_preferred = true;
+        self
+    }
+    const fn also(mut self, names: &'static [&'static str]) -> TypeDef {
+        self.also = names;
+        self
+    }
+    const fn modified(mut self, modifier: Modifier) -> TypeDef {
+        self.modifier = modifier;
+        self
+    }
+}
+
+impl TypeId {
+    pub(crate) const fn of_number(number: u16) -> TypeId {
+        TypeId(number)
+    }
+
+    /// How the bytes of an opaque type's values are computed with; `None` of any other type.
+    #[inline]
+    pub fn form(self) -> Option<&'static Form> {
+        match self.class() {
+            Class::Opaque(form) => Some(form),
+            _ => None,
+        }
+    }
+
+    /// Every type, in the order of their numbers.
+    pub fn all() -> impl Iterator<Item = TypeId> {
+        TYPES.iter().map(|t| t.id)
+    }
+
+    /// What is known of the type.
+    #[inline]
+    pub fn def(self) -> &'static TypeDef {
+        &TYPES[self.0 as usize]
+    }
+
+    /// The number, to be stored.
+    pub const fn number(self) -> u16 {
+        self.0
+    }
+
+    /// The type of a stored number; `None` for a number that is none.
+    pub fn from_number(number: u16) -> Option<TypeId> {
+        TYPES.get(number as usize).map(|t| t.id)
+    }
+
+    /// The name that PostgreSQL shows: `integer`, `timestamp without time zone`.
+    pub fn name(self) -> &'static str {
+        self.def().name
+    }
+
+    /// How its values are held.
+    #[inline]
+    pub fn class(self) -> Class {
+        self.def().class
+    }
+
+    pub fn category(self) -> Category {
+        self.def().category
+    }
+
+    /// Whether it is the preferred type of its category.
+    pub fn is_preferred(self) -> bool {
+        self.def().is_preferred
+    }
+
+    /// Whether it is text, varchar or char(n).
+    pub fn is_string(self) -> bool {
+        self.category() == Category::String
+    }
+
+    /// By any of the type's names, in lower case.
+    pub fn from_name(name: &str) -> Option<TypeId> {
+        let named = |t: &&TypeDef| t.catalog_name == name || t.name == name || t.also.contains(&name);
+        TYPES.iter().find(named).map(|t| t.id)
+    }
+
+    /// By the name that functions are named after: a call `int4(x)` is a cast.
+    pub fn from_function_name(name: &str) -> Option<TypeId> {
+        let castable = |t: &&TypeDef| {
+            t.catalog_name == name && !matches!(t.category, Category::Unknown | Category::Pseudo)
+        };
+        TYPES.iter().find(castable).map(|t| t.id)
+    }
+
+    /// The type's number in PostgreSQL's catalogue, which clients know it by.
+    pub fn oid(self) -> u32 {
+        self.def().oid
+    }
+
+    /// The type of a number in PostgreSQL's catalogue.
+    pub fn from_oid(oid: u32) -> Option<TypeId> {
+        TYPES.iter().find(|t| t.oid == oid).map(|t| t.id)
+    }
+}
+
+/// The name that PostgreSQL shows.
+impl std::fmt::Debug for TypeId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl std::fmt::Display for TypeId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
 }
 
 /// A type with its modifier, coded as PostgreSQL codes it: -1 none; char(n)/varchar(n): n + 4;
@@ -38,21 +288,21 @@ impl Type {
     pub const fn with(id: TypeId, typmod: i32) -> Type {
         Type { id, typmod }
     }
-    pub const BOOL: Type = Type::new(TypeId::Bool);
-    pub const INT4: Type = Type::new(TypeId::Int4);
-    pub const INT8: Type = Type::new(TypeId::Int8);
-    pub const TEXT: Type = Type::new(TypeId::Text);
-    pub const UNKNOWN: Type = Type::new(TypeId::Unknown);
+    pub const BOOL: Type = Type::new(TypeId::BOOL);
+    pub const INT4: Type = Type::new(TypeId::INT4);
+    pub const INT8: Type = Type::new(TypeId::INT8);
+    pub const TEXT: Type = Type::new(TypeId::TEXT);
+    pub const UNKNOWN: Type = Type::new(TypeId::UNKNOWN);
     /// The n of char(n) or varchar(n).
     pub fn char_len(self) -> Option<usize> {
-        matches!(self.id, TypeId::Bpchar | TypeId::Varchar)
+        matches!(self.id.def().modifier, Modifier::Length { .. })
             .then_some(self.typmod)
             .filter(|m| *m >= 4)
             .map(|m| (m - 4) as usize)
     }
     /// (precision, scale) of numeric(p, s).
     pub fn numeric_mod(self) -> Option<(u32, i32)> {
-        (self.id == TypeId::Numeric && self.typmod >= 4).then(|| {
+        (self.id == TypeId::NUMERIC && self.typmod >= 4).then(|| {
             let m = self.typmod - 4;
             let s = m & 0x7ff;
             ((m >> 16) as u32 & 0xffff, (s ^ 1024) - 1024)
@@ -60,64 +310,93 @@ impl Type {
     }
 }
 
-/// Of each type: its number in PostgreSQL's `pg_type`, the name PostgreSQL shows, and the other names it goes by.
-const NAMES: &[(TypeId, u32, &str, &[&str])] = &[
-    (TypeId::Unknown, 705, "unknown", &[]),
-    (TypeId::Bool, 16, "boolean", &["bool"]),
-    (TypeId::Int2, 21, "smallint", &["int2"]),
-    (TypeId::Int4, 23, "integer", &["int4", "int"]),
-    (TypeId::Int8, 20, "bigint", &["int8"]),
-    (TypeId::Float8, 701, "double precision", &["float8"]),
-    (TypeId::Numeric, 1700, "numeric", &["decimal"]),
-    (TypeId::Bpchar, 1042, "character", &["bpchar", "char"]),
-    (TypeId::Varchar, 1043, "character varying", &["varchar"]),
-    (TypeId::Text, 25, "text", &[]),
-    (TypeId::Bytea, 17, "bytea", &[]),
-    (TypeId::Date, 1082, "date", &[]),
-    (TypeId::Timestamp, 1114, "timestamp without time zone", &["timestamp"]),
-    (TypeId::Timestamptz, 1184, "timestamp with time zone", &["timestamptz"]),
-    (TypeId::Void, 2278, "void", &[]),
-];
+/// The longest char(n) and varchar(n).
+const MAX_CHAR: i32 = 10_485_760;
+/// The most digits of numeric(p), and the bound of its scale.
+const MAX_PRECISION: i32 = 1000;
+/// The finest timestamps: microseconds.
+const MAX_TIME_PRECISION: i32 = 6;
 
-impl TypeId {
-    /// Every type, in the order of their numbers.
-    pub fn all() -> impl Iterator<Item = TypeId> {
-        NAMES.iter().map(|n| n.0)
-    }
+fn bad_modifier(message: impl Into<String>) -> SqlError {
+    SqlError::new(sqlstate::INVALID_PARAMETER_VALUE, message)
+}
 
-    /// The type of a stored number; `None` for a number that is none.
-    pub fn from_u8(v: u8) -> Option<TypeId> {
-        NAMES.get(v as usize).map(|n| n.0)
-    }
-
-    /// The name PostgreSQL shows: `integer`, `timestamp without time zone`.
-    pub fn name(self) -> &'static str {
-        NAMES[self as usize].2
-    }
-
-    /// By the name PostgreSQL shows or another name of the type, in lower case.
-    pub fn from_name(name: &str) -> Option<TypeId> {
-        NAMES.iter().find(|n| n.2 == name || n.3.contains(&name)).map(|n| n.0)
-    }
-
-    /// The type's number in PostgreSQL's catalogue, which clients know it by.
-    pub fn oid(self) -> u32 {
-        NAMES[self as usize].1
-    }
-
-    /// The type of a number in PostgreSQL's catalogue.
-    pub fn from_oid(oid: u32) -> Option<TypeId> {
-        NAMES.iter().find(|n| n.1 == oid).map(|n| n.0)
+impl Modifier {
+    /// The coded modifier of what was written in parentheses.
+    fn code(self, name: &str, written: &[i32]) -> SqlResult<i32> {
+        match (self, written) {
+            (_, []) => Ok(-1),
+            (Modifier::None, _) => {
+                let message = format!("type modifier is not allowed for type \"{name}\"");
+                Err(SqlError::new(sqlstate::SYNTAX_ERROR, message))
+            }
+            (Modifier::Length { word }, [n]) if *n < 1 => {
+                Err(bad_modifier(format!("length for type {word} must be at least 1")))
+            }
+            (Modifier::Length { word }, [n]) if *n > MAX_CHAR => {
+                Err(bad_modifier(format!("length for type {word} cannot exceed {MAX_CHAR}")))
+            }
+            (Modifier::Length { .. }, [n]) => Ok(n + 4),
+            (Modifier::PrecisionAndScale, [p]) => precision_and_scale(*p, 0),
+            (Modifier::PrecisionAndScale, [p, s]) => precision_and_scale(*p, *s),
+            (Modifier::PrecisionAndScale, _) => Err(bad_modifier("invalid NUMERIC type modifier")),
+            (Modifier::Seconds { zone }, [p]) if *p < 0 => {
+                Err(bad_modifier(format!("TIMESTAMP({p}){zone} precision must not be negative")))
+            }
+            // A finer precision than there is means the finest, as in PostgreSQL (which adds a warning).
+            (Modifier::Seconds { .. }, [p]) => Ok((*p).min(MAX_TIME_PRECISION)),
+            (Modifier::Length { .. } | Modifier::Seconds { .. }, _) => {
+                Err(bad_modifier("invalid type modifier"))
+            }
+        }
     }
 }
 
-impl std::fmt::Display for TypeId {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.name())
+fn precision_and_scale(precision: i32, scale: i32) -> SqlResult<i32> {
+    if !(1..=MAX_PRECISION).contains(&precision) {
+        let message = format!("NUMERIC precision {precision} must be between 1 and {MAX_PRECISION}");
+        return Err(bad_modifier(message));
+    }
+    if !(-MAX_PRECISION..=MAX_PRECISION).contains(&scale) {
+        let message = format!("NUMERIC scale {scale} must be between -{MAX_PRECISION} and {MAX_PRECISION}");
+        return Err(bad_modifier(message));
+    }
+    Ok((precision << 16 | scale & 0x7ff) + 4)
+}
+
+impl Type {
+    /// The type that a name means, with what was written in parentheses ("varchar", [20]). Names are lower case, without a
+    /// schema.
+    pub fn by_name(name: &str, modifiers: &[i32]) -> SqlResult<Type> {
+        let modifiers = match (name, modifiers) {
+            ("float", _) => return float(modifiers),
+            ("char" | "character" | "nchar" | "national character", []) => &[1],
+            _ => modifiers,
+        };
+        match TypeId::from_name(name) {
+            Some(id) => Ok(Type::with(id, id.def().modifier.code(name, modifiers)?)),
+            None if known::is_type(name) => Err(SqlError::unsupported(format_args!("type {name}"))),
+            None => {
+                let message = format!("type \"{name}\" does not exist");
+                Err(SqlError::new(sqlstate::UNDEFINED_OBJECT, message))
+            }
+        }
     }
 }
 
-/// With its modifier, as PostgreSQL shows it: `numeric(12,2)`, `timestamp(3) without time zone`.
+/// float(p) is one of two types.
+fn float(modifiers: &[i32]) -> SqlResult<Type> {
+    match modifiers {
+        [] | [25..=53] => Ok(Type::new(TypeId::FLOAT8)),
+        [1..=24] => Ok(Type::new(TypeId::FLOAT4)),
+        [n] if *n < 1 => Err(bad_modifier("precision for type float must be at least 1 bit")),
+        [_] => Err(bad_modifier("precision for type float must be less than 54 bits")),
+        _ => Err(bad_modifier("invalid type modifier")),
+    }
+}
+
+/// With its modifier, as PostgreSQL shows it (a char without a length is "bpchar", since "character" would read back as
+/// character(1)): `numeric(12,2)`, `timestamp(3) without time zone`.
 impl std::fmt::Display for Type {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         if let Some(n) = self.char_len() {
@@ -126,13 +405,14 @@ impl std::fmt::Display for Type {
         if let Some((precision, scale)) = self.numeric_mod() {
             return write!(f, "numeric({precision},{scale})");
         }
-        match self.id {
-            TypeId::Bpchar => f.write_str("bpchar"),
-            TypeId::Timestamp | TypeId::Timestamptz if self.typmod >= 0 => {
-                let rest = self.id.name().trim_start_matches("timestamp");
-                write!(f, "timestamp({}){rest}", self.typmod)
+        match self.id.def().modifier {
+            Modifier::Length { word: "char" } => f.write_str("bpchar"),
+            Modifier::Seconds { .. } if self.typmod >= 0 => {
+                // The precision stands behind the first word.
+                let (first, rest) = self.id.name().split_once(' ').unwrap_or((self.id.name(), ""));
+                write!(f, "{first}({}) {rest}", self.typmod)
             }
-            id => f.write_str(id.name()),
+            _ => f.write_str(self.id.name()),
         }
     }
 }
@@ -144,22 +424,22 @@ mod tests {
     #[test]
     fn numbers_and_names_lead_back() {
         for (i, t) in TypeId::all().enumerate() {
-            assert_eq!(t as usize, i);
-            assert_eq!(TypeId::from_u8(i as u8), Some(t));
+            assert_eq!(usize::from(t.number()), i);
+            assert_eq!(TypeId::from_number(i as u16), Some(t));
             assert_eq!(TypeId::from_name(t.name()), Some(t));
             assert_eq!(TypeId::from_oid(t.oid()), Some(t));
         }
-        assert_eq!(TypeId::from_u8(15), None);
+        assert_eq!(TypeId::from_number(TypeId::all().count() as u16), None);
     }
 
     #[test]
     fn modifiers_show() {
-        let numeric = |p: i32, s: i32| Type::with(TypeId::Numeric, ((p << 16) | (s & 0x7ff)) + 4);
+        let numeric = |p: i32, s: i32| Type::with(TypeId::NUMERIC, ((p << 16) | (s & 0x7ff)) + 4);
         assert_eq!(numeric(12, 2).to_string(), "numeric(12,2)");
         assert_eq!(numeric(3, -2).to_string(), "numeric(3,-2)");
-        assert_eq!(Type::with(TypeId::Varchar, 9).to_string(), "character varying(5)");
-        assert_eq!(Type::with(TypeId::Timestamptz, 3).to_string(), "timestamp(3) with time zone");
-        assert_eq!(Type::new(TypeId::Bpchar).to_string(), "bpchar");
+        assert_eq!(Type::with(TypeId::VARCHAR, 9).to_string(), "character varying(5)");
+        assert_eq!(Type::with(TypeId::TIMESTAMPTZ, 3).to_string(), "timestamp(3) with time zone");
+        assert_eq!(Type::new(TypeId::BPCHAR).to_string(), "bpchar");
         assert_eq!(Type::INT8.to_string(), "bigint");
     }
 }

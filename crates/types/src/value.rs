@@ -22,6 +22,8 @@ pub enum Value {
     Date(i32),
     Timestamp(i64),
     Timestamptz(i64),
+    /// Of a type in [`crate::catalog`].
+    Opaque(TypeId, Box<[u8]>),
 }
 
 /// The same, borrowed. A NUMERIC is its encoding ([`Numeric::encode`]), so that a row's bytes serve as they are.
@@ -39,15 +41,16 @@ pub enum ValueRef<'a> {
     Date(i32),
     Timestamp(i64),
     Timestamptz(i64),
+    Opaque(TypeId, &'a [u8]),
 }
 
 impl ValueRef<'_> {
-    /// The bytes of a string, a bytea or a stored numeric; none of anything else.
+    /// The bytes of a string, a bytea, a stored numeric or an opaque value; none of anything else.
     #[inline]
     pub fn byte_len(&self) -> usize {
         match self {
             ValueRef::Text(s) => s.len(),
-            ValueRef::Bytea(b) | ValueRef::Numeric(b) => b.len(),
+            ValueRef::Bytea(b) | ValueRef::Numeric(b) | ValueRef::Opaque(_, b) => b.len(),
             _ => 0,
         }
     }
@@ -74,17 +77,18 @@ impl Value {
     pub fn type_id(&self) -> Option<TypeId> {
         Some(match self {
             Value::Null => return None,
-            Value::Bool(_) => TypeId::Bool,
-            Value::Int2(_) => TypeId::Int2,
-            Value::Int4(_) => TypeId::Int4,
-            Value::Int8(_) => TypeId::Int8,
-            Value::Float8(_) => TypeId::Float8,
-            Value::Numeric(_) => TypeId::Numeric,
-            Value::Text(_) => TypeId::Text,
-            Value::Bytea(_) => TypeId::Bytea,
-            Value::Date(_) => TypeId::Date,
-            Value::Timestamp(_) => TypeId::Timestamp,
-            Value::Timestamptz(_) => TypeId::Timestamptz,
+            Value::Bool(_) => TypeId::BOOL,
+            Value::Int2(_) => TypeId::INT2,
+            Value::Int4(_) => TypeId::INT4,
+            Value::Int8(_) => TypeId::INT8,
+            Value::Float8(_) => TypeId::FLOAT8,
+            Value::Numeric(_) => TypeId::NUMERIC,
+            Value::Text(_) => TypeId::TEXT,
+            Value::Bytea(_) => TypeId::BYTEA,
+            Value::Date(_) => TypeId::DATE,
+            Value::Timestamp(_) => TypeId::TIMESTAMP,
+            Value::Timestamptz(_) => TypeId::TIMESTAMPTZ,
+            Value::Opaque(ty, _) => *ty,
         })
     }
 }
@@ -110,6 +114,7 @@ impl Value {
             Value::Date(v) => ValueRef::Date(*v),
             Value::Timestamp(v) => ValueRef::Timestamp(*v),
             Value::Timestamptz(v) => ValueRef::Timestamptz(*v),
+            Value::Opaque(ty, b) => ValueRef::Opaque(*ty, b),
         }
     }
 }
@@ -131,6 +136,7 @@ impl ValueRef<'_> {
             ValueRef::Date(v) => Value::Date(v),
             ValueRef::Timestamp(v) => Value::Timestamp(v),
             ValueRef::Timestamptz(v) => Value::Timestamptz(v),
+            ValueRef::Opaque(ty, b) => Value::Opaque(ty, b.into()),
         }
     }
 
@@ -148,7 +154,8 @@ impl ValueRef<'_> {
             ValueRef::Date(_) => 8,
             ValueRef::Timestamp(_) => 9,
             ValueRef::Timestamptz(_) => 10,
-            ValueRef::Null => 11,
+            ValueRef::Opaque(..) => 11,
+            ValueRef::Null => 12,
         }
     }
 }
@@ -173,7 +180,16 @@ pub fn compare(a: ValueRef<'_>, b: ValueRef<'_>) -> Ordering {
         (Bool(a), Bool(b)) => a.cmp(&b),
         (Float8(a), Float8(b)) => compare_f64(a, b),
         (Bytea(a), Bytea(b)) => a.cmp(b),
+        (Opaque(s, a), Opaque(t, b)) => compare_opaque(s, a, t, b),
         (a, b) => a.rank().cmp(&b.rank()),
+    }
+}
+
+/// Values of different types, which no query compares, stand in the order of the types' numbers.
+fn compare_opaque(s: TypeId, a: &[u8], t: TypeId, b: &[u8]) -> Ordering {
+    match s.form() {
+        Some(form) if s == t => (form.compare)(a, b),
+        _ => s.cmp(&t),
     }
 }
 
@@ -196,6 +212,14 @@ pub fn hash_value(v: ValueRef<'_>, h: &mut impl Hasher) {
         ValueRef::Numeric(b) => Numeric::decode(b).hash(h),
         ValueRef::Text(s) => s.hash(h),
         ValueRef::Bytea(b) => b.hash(h),
+        ValueRef::Opaque(ty, b) => {
+            // Equal values have equal keys, and may have different bytes.
+            let mut key = Vec::new();
+            if let Some(form) = ty.form() {
+                (form.key)(b, &mut key)
+            }
+            key.hash(h)
+        }
     }
 }
 

@@ -33,7 +33,7 @@ fn show(v: SqlResult<Value>, id: TypeId) -> String {
 
 fn numeric_key(encoded: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
-    key::encode(ValueRef::Numeric(encoded), TypeId::Numeric, false, false, true, &mut out);
+    key::encode(ValueRef::Numeric(encoded), TypeId::NUMERIC, false, false, true, &mut out);
     out
 }
 
@@ -50,9 +50,9 @@ fn compare(a: &Numeric, b: &Numeric) -> Ordering {
 
 fn answer(f: &[&str]) -> String {
     let ctx = Context::EMPTY;
-    let numeric = |r: SqlResult<Numeric>| show(r.map(Value::Numeric), TypeId::Numeric);
+    let numeric = |r: SqlResult<Numeric>| show(r.map(Value::Numeric), TypeId::NUMERIC);
     let field = |r: SqlResult<Option<Numeric>>| {
-        show(r.map(|v| v.map_or(Value::Null, Value::Numeric)), TypeId::Numeric)
+        show(r.map(|v| v.map_or(Value::Null, Value::Numeric)), TypeId::NUMERIC)
     };
     let one = |g: fn(&Numeric) -> SqlResult<Numeric>| numeric(Numeric::parse(f[1]).and_then(|a| g(&a)));
     let two = |g: fn(&Numeric, &Numeric) -> SqlResult<Numeric>| {
@@ -98,7 +98,7 @@ fn answer(f: &[&str]) -> String {
         "trn" => {
             let t =
                 datetime::parse_timestamp(f[2], &ctx).and_then(|t| datetime::date_trunc_timestamp(f[1], t));
-            show(t.map(Value::Timestamp), TypeId::Timestamp)
+            show(t.map(Value::Timestamp), TypeId::TIMESTAMP)
         }
         other => panic!("the answers name no function {other}"),
     }

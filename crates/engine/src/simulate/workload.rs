@@ -82,7 +82,7 @@ pub fn columns() -> Vec<ColumnDef> {
         c("k", Type::INT8, true),
         c("g", Type::INT4, false),
         c("s", Type::TEXT, false),
-        c("code", Type::with(TypeId::Bpchar, 4 + 4), true),
+        c("code", Type::with(TypeId::BPCHAR, 4 + 4), true),
         c("n", Type::INT8, true),
     ]
 }

@@ -6,6 +6,7 @@
 //!   quote or a line end. JSON: an array of objects, a row on each line; integers, numerics and finite
 //!   floats are numbers, booleans are booleans, all else is strings.
 use ondol::{Column, Row, Rows, TypeId, ValueRef};
+use ondol_types::ty::Category;
 use std::io::Write;
 use std::sync::Arc;
 use unicode_width::UnicodeWidthChar;
@@ -154,16 +155,23 @@ fn json_value(row: Row<'_>, i: usize, out: &mut Vec<u8>) {
         ValueRef::Bool(b) => out.extend_from_slice(if b { b"true" } else { b"false" }),
         ValueRef::Int2(_) | ValueRef::Int4(_) | ValueRef::Int8(_) => out.extend_from_slice(text.as_bytes()),
         // NaN and the infinities have no JSON number.
-        ValueRef::Float8(_) | ValueRef::Numeric(_) if text.ends_with(|c: char| c.is_ascii_digit()) => {
+        ValueRef::Float8(_) | ValueRef::Numeric(_) if ends_in_digit(&text) => {
+            out.extend_from_slice(text.as_bytes())
+        }
+        ValueRef::Opaque(ty, _) if right_aligned(ty) && ends_in_digit(&text) => {
             out.extend_from_slice(text.as_bytes())
         }
         _ => json_string(&text, out),
     }
 }
 
+fn ends_in_digit(text: &str) -> bool {
+    text.ends_with(|c: char| c.is_ascii_digit())
+}
+
 /// Whether psql puts the type's values to the right.
 fn right_aligned(ty: TypeId) -> bool {
-    matches!(ty, TypeId::Int2 | TypeId::Int4 | TypeId::Int8 | TypeId::Float8 | TypeId::Numeric)
+    ty.category() == Category::Numeric
 }
 
 /// A cell's lines as shown, with their widths.
@@ -358,9 +366,9 @@ mod tests {
     fn print(format: Format, expanded: bool, rows: &[[ValueRef<'_>; 3]]) -> String {
         let column = |name: &str, id| Column { name: name.into(), ty: Type::new(id) };
         let columns: Arc<[Column]> = Arc::new([
-            column("id", TypeId::Int4),
-            column("the name", TypeId::Text),
-            column("b", TypeId::Bool),
+            column("id", TypeId::INT4),
+            column("the name", TypeId::TEXT),
+            column("b", TypeId::BOOL),
         ]);
         let mut all = Rows::of(columns.clone());
         rows.iter().for_each(|r| all.push(r).unwrap());

@@ -10,7 +10,7 @@
 //! | `sqlstate`, `message` | of a statement that failed; its rows are not told |
 //! | `waits` | true: the statement waits for another session; the line of its end comes later |
 use super::format::json_string;
-use ondol::{Column, Row, type_name};
+use ondol::{Column, Row};
 
 /// The line of one statement, as it grows.
 pub struct Record {
@@ -35,7 +35,7 @@ impl Record {
         let mut rows = b",\"columns\":".to_vec();
         array(columns.iter().map(|c| c.name.clone()), &mut rows);
         rows.extend_from_slice(b",\"types\":");
-        array(columns.iter().map(|c| type_name(c.ty)), &mut rows);
+        array(columns.iter().map(|c| c.ty.to_string()), &mut rows);
         rows.extend_from_slice(b",\"rows\":[");
         self.rows = Some(rows)
     }

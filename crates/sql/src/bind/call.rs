@@ -12,7 +12,8 @@ use crate::parse::tree::{FuncCall, Node, node::Node as Kind};
 use ondol_engine::{FunctionDef, Returns};
 use ondol_types::cast::CastContext;
 use ondol_types::func::ANY;
-use ondol_types::resolve::{self, Category};
+use ondol_types::resolve;
+use ondol_types::ty::Category;
 use ondol_types::{SqlError, SqlResult, Type, TypeId, Value, agg, sqlstate};
 use std::sync::Arc;
 
@@ -142,7 +143,7 @@ impl<'a> Binder<'a> {
         }
         // The least and the greatest of char(n) are char(n), padded as such.
         let ty = match cast.first() {
-            Some(arg) if def.ret == TypeId::Bpchar && arg.ty.id == TypeId::Bpchar => arg.ty,
+            Some(arg) if def.ret == TypeId::BPCHAR && arg.ty.id == TypeId::BPCHAR => arg.ty,
             _ => Type::new(def.ret),
         };
         let mut aggregate = Aggregate { agg: def.id, args: cast, distinct: c.agg_distinct, filter, ty };
@@ -329,7 +330,7 @@ impl<'a> Binder<'a> {
         }
         let columns = function_columns(&function);
         let name = function.name.clone();
-        let ty = columns.first().map_or(Type::new(TypeId::Void), |c| c.1);
+        let ty = columns.first().map_or(Type::new(TypeId::VOID), |c| c.1);
         let expr = Expr { at: place(location), ..super::scope::column(0, 0, ty) };
         let query = Query {
             rels: vec![RelEntry { rel: Rel::Function { function, args }, alias: name.clone(), columns }],
@@ -351,7 +352,7 @@ struct Candidate {
 /// Leaves those that PostgreSQL's rules prefer (see [`resolve`]): with most exact types, then with most types that
 /// are preferred in their category; for unknown literals, those that take text.
 fn narrow(left: &mut Vec<Candidate>, given: &[TypeId]) {
-    let known = |i: usize| given[i] != TypeId::Unknown;
+    let known = |i: usize| given[i] != TypeId::UNKNOWN;
     let keep_best = |left: &mut Vec<Candidate>, score: &dyn Fn(&Candidate) -> usize| {
         if let Some(best) = left.iter().map(score).max() {
             left.retain(|c| score(c) == best);
@@ -361,16 +362,16 @@ fn narrow(left: &mut Vec<Candidate>, given: &[TypeId]) {
     keep_best(left, &|c| {
         let fits = |i: &usize| {
             let (t, g) = (c.types[*i], given[*i]);
-            t == g || (resolve::is_preferred(t) && resolve::category(t) == resolve::category(g))
+            t == g || (t.is_preferred() && t.category() == g.category())
         };
         (0..given.len()).filter(|i| known(*i) && fits(i)).count()
     });
     for i in (0..given.len()).filter(|i| !known(*i)) {
-        if left.len() > 1 && left.iter().any(|c| resolve::category(c.types[i]) == Category::String) {
-            left.retain(|c| resolve::category(c.types[i]) == Category::String);
+        if left.len() > 1 && left.iter().any(|c| c.types[i].category() == Category::String) {
+            left.retain(|c| c.types[i].category() == Category::String);
         }
-        if left.len() > 1 && left.iter().any(|c| resolve::is_preferred(c.types[i])) {
-            left.retain(|c| resolve::is_preferred(c.types[i]));
+        if left.len() > 1 && left.iter().any(|c| c.types[i].is_preferred()) {
+            left.retain(|c| c.types[i].is_preferred());
         }
     }
 }
@@ -378,7 +379,7 @@ fn narrow(left: &mut Vec<Candidate>, given: &[TypeId]) {
 /// The columns of a registered query in FROM.
 pub fn function_columns(function: &FunctionDef) -> Vec<(String, Type)> {
     match &function.returns {
-        Returns::Void => vec![(function.name.clone(), Type::new(TypeId::Void))],
+        Returns::Void => vec![(function.name.clone(), Type::new(TypeId::VOID))],
         Returns::Scalar { ty, .. } => vec![(function.name.clone(), *ty)],
         Returns::Rows { columns, .. } => columns.clone(),
     }
@@ -411,10 +412,10 @@ pub fn series(binder: &mut Binder<'_>, mut args: Vec<Expr>, location: i32) -> Sq
     }
     let id = resolve::common_type(&types, "generate_series").map_err(|e| at(e, location))?;
     let id = match id {
-        TypeId::Int2 | TypeId::Int4 => TypeId::Int4,
-        TypeId::Int8 => TypeId::Int8,
+        TypeId::INT2 | TypeId::INT4 => TypeId::INT4,
+        TypeId::INT8 => TypeId::INT8,
         // All unknown: PostgreSQL cannot choose either.
-        TypeId::Text if types.iter().all(|t| *t == TypeId::Unknown) => {
+        TypeId::TEXT if types.iter().all(|t| *t == TypeId::UNKNOWN) => {
             let list = types.iter().map(|t| name_of(*t)).collect::<Vec<_>>().join(", ");
             let message = format!("function generate_series({list}) is not unique");
             return Err(at(SqlError::new(sqlstate::AMBIGUOUS_FUNCTION, message), location));
@@ -425,7 +426,7 @@ pub fn series(binder: &mut Binder<'_>, mut args: Vec<Expr>, location: i32) -> Sq
         }
     };
     if args.len() == 2 {
-        let one = if id == TypeId::Int8 { Value::Int8(1) } else { Value::Int4(1) };
+        let one = if id == TypeId::INT8 { Value::Int8(1) } else { Value::Int4(1) };
         args.push(constant(one, Type::new(id), u32::MAX));
     }
     let mut args = binder.cast_all(args, Type::new(id), "generate_series")?;

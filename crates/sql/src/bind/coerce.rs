@@ -17,7 +17,7 @@ use ondol_types::{SqlError, SqlResult, Type, TypeId, Value, ValueRef, resolve, s
 
 /// Whether a cast stands in the context.
 pub fn can_coerce(from: TypeId, to: TypeId, context: CastContext) -> bool {
-    from == to || from == TypeId::Unknown || cast_context(from, to).is_some_and(|c| c <= context)
+    from == to || from == TypeId::UNKNOWN || cast_context(from, to).is_some_and(|c| c <= context)
 }
 
 /// Whether text read as a date or time would mean another moment tomorrow.
@@ -27,17 +27,17 @@ fn names_a_moment(text: &str) -> bool {
 }
 
 fn is_moment(t: TypeId) -> bool {
-    matches!(t, TypeId::Date | TypeId::Timestamp | TypeId::Timestamptz)
+    matches!(t, TypeId::DATE | TypeId::TIMESTAMP | TypeId::TIMESTAMPTZ)
 }
 
 fn is_string(t: TypeId) -> bool {
-    matches!(t, TypeId::Text | TypeId::Varchar | TypeId::Bpchar | TypeId::Unknown)
+    t.is_string() || t == TypeId::UNKNOWN
 }
 
 impl Binder<'_> {
     /// Casts to a type and modifier. The cast must exist ([`can_coerce`]).
     pub(super) fn cast(&mut self, e: Expr, to: Type, explicit: bool) -> SqlResult<Expr> {
-        if e.ty.id == TypeId::Unknown {
+        if e.ty.id == TypeId::UNKNOWN {
             let typed = self.give_type(e, to.id)?;
             return self.cast_typmod(typed, to, explicit);
         }
@@ -66,7 +66,7 @@ impl Binder<'_> {
             if v.is_null() {
                 return Ok(constant(Value::Null, to, place));
             }
-            return match cast::apply_typmod(v.clone(), to, explicit) {
+            return match cast::apply_typmod(v.clone(), to, explicit, &Context::EMPTY) {
                 Ok(v) => Ok(constant(v, to, place)),
                 // Raised when the statement runs, as PostgreSQL does: a row may never come to it.
                 Err(_) => {
@@ -92,7 +92,7 @@ impl Binder<'_> {
                     return Ok(Expr { kind: ExprKind::Cast { arg, explicit: true }, ty, at: e.at });
                 }
                 let value = match to {
-                    TypeId::Text | TypeId::Varchar => Value::Text(t),
+                    TypeId::TEXT | TypeId::VARCHAR => Value::Text(t),
                     _ => text::input(&t, ty, &Context::EMPTY).map_err(|x| at_expr(x, e.at))?,
                 };
                 Ok(constant(value, ty, e.at))
@@ -108,7 +108,7 @@ impl Binder<'_> {
 
     fn settle_param(&mut self, n: u16, to: TypeId, place: u32) -> SqlResult<()> {
         let Some(slot) = self.params.get_mut(n as usize) else { return Ok(()) };
-        if *slot == TypeId::Unknown {
+        if *slot == TypeId::UNKNOWN {
             *slot = to;
         } else if *slot != to {
             let message = format!("inconsistent types deduced for parameter ${}", n + 1);
@@ -120,7 +120,7 @@ impl Binder<'_> {
 
     /// A literal that nothing gave a type is text.
     pub(super) fn settle(&mut self, e: Expr) -> SqlResult<Expr> {
-        if e.ty.id == TypeId::Unknown { self.cast(e, Type::TEXT, false) } else { Ok(e) }
+        if e.ty.id == TypeId::UNKNOWN { self.cast(e, Type::TEXT, false) } else { Ok(e) }
     }
 
     /// The same where a parameter may stay open, as in `$1 IS NULL`.
@@ -135,7 +135,7 @@ impl Binder<'_> {
 
     /// What a construct needs: implicitly cast, or "argument of X must be type T, not type U".
     pub(super) fn of_type(&mut self, e: Expr, to: Type, construct: &str) -> SqlResult<Expr> {
-        let context = if to.id == TypeId::Bool { CastContext::Implicit } else { CastContext::Assignment };
+        let context = if to.id == TypeId::BOOL { CastContext::Implicit } else { CastContext::Assignment };
         if can_coerce(e.ty.id, to.id, context) {
             return self.cast(e, to, false);
         }
@@ -192,7 +192,7 @@ impl Binder<'_> {
                 self.cast(arg, Type::new(want), false)?
             };
             cast.push(match arg.ty.char_len() {
-                Some(n) if arg.ty.id == TypeId::Bpchar && func::sees_padding(def.id) => pad(arg, n),
+                Some(n) if arg.ty.id == TypeId::BPCHAR && func::sees_padding(def.id) => pad(arg, n),
                 _ => arg,
             });
         }
@@ -269,6 +269,7 @@ fn borrow<'v>(v: &'v Value, numerics: &mut std::slice::Iter<'v, Vec<u8>>) -> Val
         Value::Date(d) => ValueRef::Date(*d),
         Value::Timestamp(t) => ValueRef::Timestamp(*t),
         Value::Timestamptz(t) => ValueRef::Timestamptz(*t),
+        Value::Opaque(ty, b) => ValueRef::Opaque(*ty, b),
     }
 }
 
@@ -277,14 +278,14 @@ pub fn common_type(exprs: &[&Expr], construct: &str) -> SqlResult<Type> {
     let ids: Vec<TypeId> = exprs.iter().map(|e| e.ty.id).collect();
     let id = resolve::common_type(&ids, construct).map_err(|error| {
         // PostgreSQL points at the first that does not fit.
-        let known = |e: &&&Expr| e.ty.id != TypeId::Unknown;
-        let first = exprs.iter().find(known).map(|e| resolve::category(e.ty.id));
-        match exprs.iter().filter(known).find(|e| Some(resolve::category(e.ty.id)) != first) {
+        let known = |e: &&&Expr| e.ty.id != TypeId::UNKNOWN;
+        let first = exprs.iter().find(known).map(|e| e.ty.id.category());
+        match exprs.iter().filter(known).find(|e| Some(e.ty.id.category()) != first) {
             Some(e) => at_expr(error, e.at),
             None => error,
         }
     })?;
-    let is_null = |e: &Expr| e.ty.id == TypeId::Unknown && matches!(e.kind, ExprKind::Const(Value::Null));
+    let is_null = |e: &Expr| e.ty.id == TypeId::UNKNOWN && matches!(e.kind, ExprKind::Const(Value::Null));
     let types: Vec<Type> = exprs.iter().filter(|e| !is_null(e)).map(|e| e.ty).collect();
     Ok(Type::with(id, resolve::common_typmod(&types, id)))
 }
@@ -297,7 +298,7 @@ pub fn settle_targets(binder: &mut Binder<'_>, query: &mut Query) -> SqlResult<(
 /// The same for a list of targets.
 pub fn settle_all(binder: &mut Binder<'_>, targets: &mut [Target]) -> SqlResult<()> {
     for t in targets {
-        if t.expr.ty.id == TypeId::Unknown {
+        if t.expr.ty.id == TypeId::UNKNOWN {
             let e = std::mem::replace(&mut t.expr, constant(Value::Null, Type::UNKNOWN, u32::MAX));
             t.expr = binder.settle(e)?;
         }
@@ -321,7 +322,7 @@ pub fn convert_targets(
         let n = visible.len();
         visible.push(i);
         // A literal without a type can only be given one here.
-        if plain || t.expr.ty.id == TypeId::Unknown {
+        if plain || t.expr.ty.id == TypeId::UNKNOWN {
             let e = std::mem::replace(&mut t.expr, constant(Value::Null, Type::UNKNOWN, u32::MAX));
             t.expr = convert(binder, n, e)?;
         }

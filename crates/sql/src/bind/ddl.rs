@@ -129,7 +129,7 @@ impl<'a> Binder<'a> {
         let mut columns: Vec<ColumnDef> = Vec::with_capacity(found.len());
         for (n, (own, ty)) in found.into_iter().enumerate() {
             let name = given.get(n).map_or(own, |g| g.to_string());
-            if ty.id == TypeId::Void {
+            if ty.id == TypeId::VOID {
                 let message = format!("column \"{name}\" has pseudo-type {}", super::name_of(ty.id));
                 return Err(SqlError::new(sqlstate::INVALID_TABLE_DEFINITION, message));
             }
@@ -212,7 +212,7 @@ impl<'a> Binder<'a> {
         refuse_at(c.raw_default.is_some() || c.cooked_default.is_some(), "this kind of default", here)?;
         check_column_name(&c.colname).map_err(|e| at(e, here))?;
         let ty = any_type(c.type_name.as_ref().ok_or_else(|| unexpected("a column without a type"))?)?;
-        if matches!(ty.id, TypeId::Unknown | TypeId::Void) {
+        if matches!(ty.id, TypeId::UNKNOWN | TypeId::VOID) {
             let message = format!("column \"{}\" has pseudo-type {}", c.colname, super::name_of(ty.id));
             return Err(at(SqlError::new(sqlstate::INVALID_TABLE_DEFINITION, message), here));
         }
@@ -706,23 +706,9 @@ fn constraint_name(c: ConstrType) -> &'static str {
 
 /// Whether an operator class is the one a type has anyway.
 fn is_default_class(class: &str, ty: ondol_types::TypeId) -> bool {
-    use ondol_types::TypeId as T;
-    let name = match ty {
-        T::Bool => "bool",
-        T::Int2 => "int2",
-        T::Int4 => "int4",
-        T::Int8 => "int8",
-        T::Float8 => "float8",
-        T::Numeric => "numeric",
-        T::Bpchar => "bpchar",
-        T::Varchar | T::Text => "text",
-        T::Bytea => "bytea",
-        T::Date => "date",
-        T::Timestamp => "timestamp",
-        T::Timestamptz => "timestamptz",
-        T::Unknown | T::Void => return false,
-    };
-    class.strip_suffix("_ops").is_some_and(|c| c == name || (ty == T::Varchar && c == "varchar"))
+    let def = ty.def();
+    let own = |name: &str| name == def.catalog_name || (ty == ondol_types::TypeId::VARCHAR && name == "text");
+    !matches!(def.class, ondol_types::ty::Class::None) && class.strip_suffix("_ops").is_some_and(own)
 }
 
 /// "AtDropColumn" as "DROP COLUMN".

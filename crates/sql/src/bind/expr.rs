@@ -122,10 +122,10 @@ impl<'a> Binder<'a> {
             return Err(missing());
         }
         if n > self.params.len() {
-            self.params.resize(n, TypeId::Unknown);
+            self.params.resize(n, TypeId::UNKNOWN);
         }
         let id = self.params[n - 1];
-        if id == TypeId::Unknown {
+        if id == TypeId::UNKNOWN {
             self.untyped_params = true;
         }
         Ok(Expr { kind: ExprKind::Param((n - 1) as u16), ty: Type::new(id), at: place(p.location) })
@@ -276,7 +276,7 @@ fn number(digits: &str) -> SqlResult<(Value, Type)> {
             Err(_) => (Value::Int8(value), Type::INT8),
         });
     }
-    let ty = Type::new(TypeId::Numeric);
+    let ty = Type::new(TypeId::NUMERIC);
     Ok((text::input(digits, ty, &Context::EMPTY)?, ty))
 }
 
@@ -286,7 +286,7 @@ pub fn collation_name(names: &[Node]) -> SqlResult<&str> {
 }
 
 fn is_collatable(t: TypeId) -> bool {
-    matches!(t, TypeId::Text | TypeId::Varchar | TypeId::Bpchar | TypeId::Unknown)
+    matches!(t, TypeId::TEXT | TypeId::VARCHAR | TypeId::BPCHAR | TypeId::UNKNOWN)
 }
 
 /// Types that have collations, and collations with the order that text has here: of code points.

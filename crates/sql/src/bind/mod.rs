@@ -49,7 +49,7 @@ use crate::foreign::Foreign;
 use crate::parse::{Raw, tree::node::Node as Kind};
 use ondol_engine::{Catalog, FunctionDef};
 use ondol_types::limits::Limits;
-use ondol_types::{SqlError, SqlResult, Type, TypeId, Value, resolve, sqlstate};
+use ondol_types::{SqlError, SqlResult, Type, TypeId, Value, sqlstate};
 use scope::{Cte, Level};
 pub use utility::argument;
 
@@ -59,7 +59,7 @@ const MAX_QUERIES: u32 = 2000;
 const MAX_LEVELS: usize = 60;
 
 /// Binds a statement of `text` (the text that [`crate::parse::parse`] was given). The types of $1, $2, ... may be
-/// given, as far as they are known; [`TypeId::Unknown`] leaves one to be inferred.
+/// given, as far as they are known; [`TypeId::UNKNOWN`] leaves one to be inferred.
 pub fn bind(raw: &Raw, text: &str, catalog: &Catalog, param_types: &[TypeId]) -> SqlResult<Bound> {
     Binder::new(catalog, text, param_types).bind(raw)
 }
@@ -176,7 +176,7 @@ impl<'a> Binder<'a> {
 
     /// Parameters whose type something told after they were bound get it now; those that nothing told are an error.
     fn finish_params(&mut self, statement: &mut Statement) -> SqlResult<()> {
-        if let Some(n) = self.params.iter().position(|t| *t == TypeId::Unknown) {
+        if let Some(n) = self.params.iter().position(|t| *t == TypeId::UNKNOWN) {
             let message = format!("could not determine data type of parameter ${}", n + 1);
             return Err(SqlError::new(sqlstate::INDETERMINATE_DATATYPE, message));
         }
@@ -184,7 +184,7 @@ impl<'a> Binder<'a> {
             let params = &self.params;
             statement.walk_mut(&mut |e, _| {
                 if let ExprKind::Param(n) = e.kind
-                    && e.ty.id == TypeId::Unknown
+                    && e.ty.id == TypeId::UNKNOWN
                     && let Some(t) = params.get(n as usize)
                 {
                     e.ty = Type::new(*t);
@@ -220,5 +220,5 @@ fn constant(value: Value, ty: Type, at: u32) -> Expr {
 
 /// "integer": for messages.
 fn name_of(t: TypeId) -> &'static str {
-    resolve::type_id_name(t)
+    t.name()
 }

@@ -130,7 +130,7 @@ impl<'a> Binder<'a> {
     }
 
     fn settle_target(&mut self, target: &mut Target) -> SqlResult<()> {
-        if target.expr.ty.id == TypeId::Unknown {
+        if target.expr.ty.id == TypeId::UNKNOWN {
             let e = std::mem::replace(&mut target.expr, constant(Value::Null, Type::UNKNOWN, u32::MAX));
             target.expr = self.settle(e)?;
         }

@@ -18,7 +18,7 @@ use crate::parse::tree::{
 use crate::parse::{Raw, expression_text, parse};
 use ondol_engine::{Catalog, FunctionDef, Returns};
 use ondol_types::cast::CastContext;
-use ondol_types::{SqlError, SqlResult, Type, TypeId, resolve, sqlstate};
+use ondol_types::{SqlError, SqlResult, Type, TypeId, sqlstate};
 
 /// Binds a body with its arguments as parameters, and casts what it gives to what the function returns.
 pub fn bind_body(function: &FunctionDef, catalog: &Catalog) -> SqlResult<Bound> {
@@ -215,7 +215,7 @@ impl<'a> Binder<'a> {
         let names = strings(&name.names)?;
         if let [table] | ["public", table] = names[..]
             && let Some(t) = self.catalog.table(table)
-            && resolve::type_by_name(table, &[]).is_err()
+            && Type::by_name(table, &[]).is_err()
         {
             refuse_at(!name.array_bounds.is_empty() || name.pct_type, "an array type", name.location)?;
             let columns = t.def.columns.iter().map(|c| (c.name.clone(), c.ty)).collect();
@@ -223,11 +223,11 @@ impl<'a> Binder<'a> {
         }
         let ty = any_type(&single)?;
         match ty.id {
-            TypeId::Void => {
+            TypeId::VOID => {
                 refuse_at(set, "RETURNS SETOF void", name.location)?;
                 Ok(Returns::Void)
             }
-            TypeId::Unknown => bind_type(&single).map(|ty| Returns::Scalar { ty, set }),
+            TypeId::UNKNOWN => bind_type(&single).map(|ty| Returns::Scalar { ty, set }),
             _ => Ok(Returns::Scalar { ty: Type::new(ty.id), set }),
         }
     }

@@ -62,11 +62,11 @@ impl<'a> Binder<'a> {
         let def = self.resolved(function, here)?;
         let call = self.call(def, Vec::new(), here)?;
         let to = match f.op() {
-            Op::SvfopCurrentDate => Type::new(TypeId::Date),
+            Op::SvfopCurrentDate => Type::new(TypeId::DATE),
             Op::SvfopLocaltimestamp | Op::SvfopLocaltimestampN => {
-                Type::with(TypeId::Timestamp, f.typmod.min(6))
+                Type::with(TypeId::TIMESTAMP, f.typmod.min(6))
             }
-            Op::SvfopCurrentTimestampN => Type::with(TypeId::Timestamptz, f.typmod.min(6)),
+            Op::SvfopCurrentTimestampN => Type::with(TypeId::TIMESTAMPTZ, f.typmod.min(6)),
             _ => return Ok(call),
         };
         self.cast(call, to, true)
@@ -155,7 +155,7 @@ impl<'a> Binder<'a> {
             return Err(at(SqlError::unsupported("IS DISTINCT FROM on rows"), e.location));
         }
         let (left, right) = (self.operand(left)?, self.operand(right)?);
-        let is_null = |e: &Expr| e.ty.id == TypeId::Unknown && matches!(e.kind, ExprKind::Const(Value::Null));
+        let is_null = |e: &Expr| e.ty.id == TypeId::UNKNOWN && matches!(e.kind, ExprKind::Const(Value::Null));
         // Against NULL itself no operator is needed, so any type will do.
         if is_null(&right) || is_null(&left) {
             let arg = if is_null(&right) { left } else { right };

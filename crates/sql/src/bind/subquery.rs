@@ -90,7 +90,7 @@ impl<'a> Binder<'a> {
                 resolve::resolve_operator(asked, Some(l.ty.id), right).map_err(|e| at(e, s.location))?;
             }
             let op = resolve::resolve_operator(name, Some(l.ty.id), right).map_err(|e| at(e, s.location))?;
-            if op.def().ret != TypeId::Bool {
+            if op.def().ret != TypeId::BOOL {
                 let message = format!(
                     "operator {name} must return type boolean, not type {}",
                     super::name_of(op.ret())

@@ -2,8 +2,6 @@
 
 use ondol_types::TypeId;
 
-use TypeId::{Bool, Int4, Int8, Text};
-
 /// A view and its columns.
 pub type View = (&'static str, &'static [(&'static str, TypeId)]);
 
@@ -12,43 +10,46 @@ pub const VIEWS: &[View] = &[
     (
         "ondol_tables",
         &[
-            ("id", Int4),
-            ("name", Text),
-            ("columns", Int4),
-            ("indexes", Int4),
-            ("row_size", Int4),
-            ("rows", Int8),
-            ("bytes", Int8),
+            ("id", TypeId::INT4),
+            ("name", TypeId::TEXT),
+            ("columns", TypeId::INT4),
+            ("indexes", TypeId::INT4),
+            ("row_size", TypeId::INT4),
+            ("rows", TypeId::INT8),
+            ("bytes", TypeId::INT8),
         ],
     ),
     (
         "ondol_indexes",
         &[
-            ("id", Int4),
-            ("table_name", Text),
-            ("name", Text),
-            ("kind", Text),
-            ("is_unique", Bool),
-            ("is_primary", Bool),
-            ("columns", Text),
-            ("entries", Int8),
-            ("bytes", Int8),
+            ("id", TypeId::INT4),
+            ("table_name", TypeId::TEXT),
+            ("name", TypeId::TEXT),
+            ("kind", TypeId::TEXT),
+            ("is_unique", TypeId::BOOL),
+            ("is_primary", TypeId::BOOL),
+            ("columns", TypeId::TEXT),
+            ("entries", TypeId::INT8),
+            ("bytes", TypeId::INT8),
         ],
     ),
     (
         "ondol_functions",
         &[
-            ("id", Int4),
-            ("name", Text),
-            ("arguments", Text),
-            ("returns", Text),
-            ("body", Text),
-            ("code", Text),
+            ("id", TypeId::INT4),
+            ("name", TypeId::TEXT),
+            ("arguments", TypeId::TEXT),
+            ("returns", TypeId::TEXT),
+            ("body", TypeId::TEXT),
+            ("code", TypeId::TEXT),
         ],
     ),
-    ("ondol_memory", &[("kind", Text), ("name", Text), ("rows", Int8), ("bytes", Int8)]),
-    ("ondol_settings", &[("name", Text), ("setting", Text), ("description", Text)]),
-    ("ondol_status", &[("name", Text), ("value", Text)]),
+    (
+        "ondol_memory",
+        &[("kind", TypeId::TEXT), ("name", TypeId::TEXT), ("rows", TypeId::INT8), ("bytes", TypeId::INT8)],
+    ),
+    ("ondol_settings", &[("name", TypeId::TEXT), ("setting", TypeId::TEXT), ("description", TypeId::TEXT)]),
+    ("ondol_status", &[("name", TypeId::TEXT), ("value", TypeId::TEXT)]),
 ];
 
 /// The view of a name, with the name as a constant.

@@ -2,13 +2,13 @@
 
 use super::tree::{at, check_schema, kind, refuse_at, strings};
 use crate::parse::tree::{TypeName, a_const::Val, node::Node as Kind};
-use ondol_types::{SqlError, SqlResult, Type, resolve, sqlstate};
+use ondol_types::{SqlError, SqlResult, Type, sqlstate};
 
 /// The type that a name means. A column, argument or cast may not have `unknown` or `void`.
 pub fn bind_type(name: &TypeName) -> SqlResult<Type> {
     let ty = any_type(name)?;
-    if matches!(ty.id, ondol_types::TypeId::Unknown | ondol_types::TypeId::Void) {
-        let message = format!("type \"{}\" cannot be used here", resolve::type_id_name(ty.id));
+    if matches!(ty.id, ondol_types::TypeId::UNKNOWN | ondol_types::TypeId::VOID) {
+        let message = format!("type \"{}\" cannot be used here", ty.id.name());
         return Err(at(SqlError::new(sqlstate::INVALID_TABLE_DEFINITION, message), name.location));
     }
     Ok(ty)
@@ -47,7 +47,7 @@ pub fn any_type(name: &TypeName) -> SqlResult<Type> {
             at(SqlError::new(sqlstate::SYNTAX_ERROR, message), location)
         })?);
     }
-    resolve::type_by_name(plain, &modifiers).map_err(|e| at(e, location))
+    Type::by_name(plain, &modifiers).map_err(|e| at(e, location))
 }
 
 /// The name a cast to the type gives a column: the last part of the type's name.

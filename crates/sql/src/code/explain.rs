@@ -89,6 +89,7 @@ pub fn constant(v: &ondol_types::Value) -> String {
         }
         Date(d) => format!("date {d}"),
         Timestamp(t) | Timestamptz(t) => format!("timestamp {t}"),
+        Opaque(ty, _) => format!("{} '{v}'", ty.def().catalog_name),
     }
 }
 
@@ -132,6 +133,7 @@ fn comment(p: &Program, op: &super::Op) -> String {
         | ColTimestamptz { at, .. }
         | ColText { at, .. }
         | ColBytea { at, .. }
+        | ColOpaque { at, .. }
         | ColNumeric { at, .. } => column_at(p, at.0),
         Cast { how, .. } => {
             let c = &p.casts[how.0 as usize];

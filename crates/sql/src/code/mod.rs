@@ -22,7 +22,7 @@ pub mod stored;
 pub mod verify;
 
 /// The stored form's number; code of another number is compiled anew.
-pub const FORMAT: u16 = 2;
+pub const FORMAT: u16 = 3;
 
 pub use op::Op;
 pub use program::{Program, Rejected};

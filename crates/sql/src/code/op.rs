@@ -207,6 +207,8 @@ opcodes! {
     58 ColNumeric { dst: Out, at: At, null: NullAt };
     /// dst := the char(n) column of the cursor's row.
     59 ColChar { dst: Out, cursor: Cur, column: Col };
+    /// dst := the opaque value, of this type, that is at `at` or whose head is there.
+    60 ColOpaque { dst: Out, at: At, null: NullAt, ty: TypeId };
 
     /// Starts a scan of all rows.
     64 ScanStart { cursor: Cur };

@@ -452,38 +452,16 @@ impl Operand for FuncId {
 
 impl Operand for TypeId {
     fn put(&self, out: &mut Vec<u8>) {
-        out.push(*self as u8)
+        out.extend_from_slice(&self.number().to_le_bytes())
     }
     fn get(r: &mut Reader<'_>) -> Option<Self> {
-        type_of(r.u8()?)
+        TypeId::from_number(r.u16()?)
     }
     fn check(&self, _: &Limits) -> Result<(), String> {
         Ok(())
     }
     fn show(&self, out: &mut String) {
-        *out += &format!("{self:?}").to_lowercase()
+        *out += self.def().catalog_name
     }
     fn relocate(&mut self, _: &Relocation<'_>) {}
-}
-
-/// The type of a stored number.
-pub fn type_of(n: u8) -> Option<TypeId> {
-    const ALL: [TypeId; 15] = [
-        TypeId::Unknown,
-        TypeId::Bool,
-        TypeId::Int2,
-        TypeId::Int4,
-        TypeId::Int8,
-        TypeId::Float8,
-        TypeId::Numeric,
-        TypeId::Bpchar,
-        TypeId::Varchar,
-        TypeId::Text,
-        TypeId::Bytea,
-        TypeId::Date,
-        TypeId::Timestamp,
-        TypeId::Timestamptz,
-        TypeId::Void,
-    ];
-    ALL.get(n as usize).copied().filter(|t| *t as u8 == n)
 }

@@ -240,7 +240,9 @@ pub fn fingerprint(table: &Table) -> u64 {
     h.number(table.layout.row_size as u64);
     for (c, l) in table.def.columns.iter().zip(&table.layout.columns) {
         h.bytes(c.name.as_bytes());
-        h.number(c.ty.id as u64 | (c.ty.typmod as u32 as u64) << 8 | u64::from(c.not_null) << 40);
+        h.number(
+            u64::from(c.ty.id.number()) | u64::from(c.ty.typmod as u32) << 16 | u64::from(c.not_null) << 48,
+        );
         h.number(u64::from(l.offset) | u64::from(l.null_bit.map_or(u16::MAX, |b| b)) << 16);
     }
     for i in &table.def.indexes {

@@ -7,11 +7,11 @@
 //! [`super::verify::verify`].
 use super::FORMAT;
 use super::op::Op;
-use super::operand::{Reader, type_of};
+use super::operand::Reader;
 use super::program::*;
 use ondol_engine::Catalog;
 use ondol_types::agg::AggId;
-use ondol_types::{Numeric, Type, Value};
+use ondol_types::{Numeric, Type, TypeId, Value};
 
 const MAGIC: &[u8; 3] = b"OBC";
 
@@ -26,16 +26,15 @@ fn put_bytes(out: &mut Vec<u8>, b: &[u8]) {
     out.extend_from_slice(b)
 }
 fn put_type(out: &mut Vec<u8>, t: Type) {
-    out.push(t.id as u8);
+    put16(out, t.id.number());
     out.extend_from_slice(&t.typmod.to_le_bytes())
 }
 fn get_type(r: &mut Reader<'_>) -> Option<Type> {
-    Some(Type { id: type_of(r.u8()?)?, typmod: r.u32()? as i32 })
+    Some(Type { id: TypeId::from_number(r.u16()?)?, typmod: r.u32()? as i32 })
 }
 
 pub(super) fn put_value(out: &mut Vec<u8>, v: &Value) {
-    let tag = v.type_id().map_or(0, |t| t as u8);
-    out.push(tag);
+    put16(out, v.type_id().unwrap_or(TypeId::UNKNOWN).number());
     match v {
         Value::Null => {}
         Value::Bool(b) => out.push(*b as u8),
@@ -52,25 +51,28 @@ pub(super) fn put_value(out: &mut Vec<u8>, v: &Value) {
         }
         Value::Text(s) => put_bytes(out, s.as_bytes()),
         Value::Bytea(b) => put_bytes(out, b),
+        Value::Opaque(_, b) => put_bytes(out, b),
     }
 }
 
 fn get_value(r: &mut Reader<'_>) -> Option<Value> {
-    use ondol_types::TypeId as T;
-    Some(match type_of(r.u8()?)? {
-        T::Unknown => Value::Null,
-        T::Bool => Value::Bool(r.u8()? != 0),
-        T::Int2 => Value::Int2(r.u16()? as i16),
-        T::Int4 => Value::Int4(r.u32()? as i32),
-        T::Int8 => Value::Int8(r.u64()? as i64),
-        T::Float8 => Value::Float8(f64::from_bits(r.u64()?)),
-        T::Numeric => Value::Numeric(Numeric::decode(r.blob()?)),
-        T::Text => Value::Text(r.text()?),
-        T::Bytea => Value::Bytea(r.blob()?.to_vec()),
-        T::Date => Value::Date(r.u32()? as i32),
-        T::Timestamp => Value::Timestamp(r.u64()? as i64),
-        T::Timestamptz => Value::Timestamptz(r.u64()? as i64),
-        T::Bpchar | T::Varchar | T::Void => return None,
+    Some(match TypeId::from_number(r.u16()?)? {
+        TypeId::UNKNOWN => Value::Null,
+        TypeId::BOOL => Value::Bool(r.u8()? != 0),
+        TypeId::INT2 => Value::Int2(r.u16()? as i16),
+        TypeId::INT4 => Value::Int4(r.u32()? as i32),
+        TypeId::INT8 => Value::Int8(r.u64()? as i64),
+        TypeId::FLOAT8 => Value::Float8(f64::from_bits(r.u64()?)),
+        TypeId::NUMERIC => Value::Numeric(Numeric::decode(r.blob()?)),
+        TypeId::TEXT => Value::Text(r.text()?),
+        TypeId::BYTEA => Value::Bytea(r.blob()?.to_vec()),
+        TypeId::DATE => Value::Date(r.u32()? as i32),
+        TypeId::TIMESTAMP => Value::Timestamp(r.u64()? as i64),
+        TypeId::TIMESTAMPTZ => Value::Timestamptz(r.u64()? as i64),
+        ty => {
+            ty.form()?;
+            Value::Opaque(ty, r.blob()?.into())
+        }
     })
 }
 
@@ -99,7 +101,7 @@ impl Program {
             o.extend_from_slice(&fingerprint(t).to_le_bytes())
         });
         put_list(&mut o, &self.functions, |o, f| put32(o, f.id as usize));
-        put_list(&mut o, &self.params, |o, t| o.push(*t as u8));
+        put_list(&mut o, &self.params, |o, t| put16(o, t.number()));
         put_list(&mut o, &self.consts, put_value);
         put_list(&mut o, &self.pool, put_value);
         put16(&mut o, self.registers);
@@ -131,7 +133,7 @@ impl Program {
             })
         });
         put_list(&mut o, &self.casts, |o, c| {
-            o.push(c.from as u8);
+            put16(o, c.from.number());
             put_type(o, c.to);
             o.push(c.explicit as u8)
         });
@@ -199,7 +201,7 @@ impl Program {
         tables: Vec<std::sync::Arc<ondol_engine::Table>>,
         functions: Vec<std::sync::Arc<ondol_engine::FunctionDef>>,
     ) -> Option<Program> {
-        let params = list(r, |r| type_of(r.u8()?))?;
+        let params = list(r, |r| TypeId::from_number(r.u16()?))?;
         let consts = list(r, get_value)?;
         let pool = list(r, get_value)?;
         let registers = r.u16()?;
@@ -229,7 +231,7 @@ impl Program {
             Some(GroupDef { keys, aggs: list(r, |r| Some((AggId(r.u16()?), r.u16()?)))? })
         })?;
         let casts = list(r, |r| {
-            let from = type_of(r.u8()?)?;
+            let from = TypeId::from_number(r.u16()?)?;
             let to = get_type(r)?;
             Some(CastDef { from, to, explicit: r.u8().filter(|b| *b < 2)? == 1 })
         })?;

@@ -152,7 +152,7 @@ impl Writer {
                 datetime::write_date(d, out);
                 self.plain
             }
-            ValueRef::Text(text) if ty.id != TypeId::Bpchar => {
+            ValueRef::Text(text) if ty.id != TypeId::BPCHAR => {
                 self.text(text.as_bytes(), self.options.force_quote_all, out);
                 true
             }
@@ -167,7 +167,7 @@ impl Writer {
     #[inline(never)]
     fn other(&self, value: ValueRef<'_>, ty: Type, out: &mut Lines) -> bool {
         text::output(value, ty, out);
-        self.plain && !matches!(value, ValueRef::Text(_) | ValueRef::Bytea(_))
+        self.plain && !matches!(value, ValueRef::Text(_) | ValueRef::Bytea(_) | ValueRef::Opaque(..))
     }
 
     #[inline(always)]
@@ -413,20 +413,20 @@ mod tests {
             let mut numeric = vec![];
             Numeric::from_scaled(i128::from(number), random(12) as u16).encode(&mut numeric);
             let (value, id) = match random(12) {
-                0 => (ValueRef::Null, TypeId::Int4),
-                1 => (ValueRef::Bool(number > 0), TypeId::Bool),
-                2 => (ValueRef::Int2(number as i16), TypeId::Int2),
-                3 => (ValueRef::Int4(number as i32), TypeId::Int4),
-                4 => (ValueRef::Int8(number << random(30)), TypeId::Int8),
-                5 => (ValueRef::Float8(number as f64 / 7.0), TypeId::Float8),
-                6 => (ValueRef::Numeric(&numeric), TypeId::Numeric),
-                7 => (ValueRef::Date(number as i32), TypeId::Date),
-                8 => (ValueRef::Timestamp(number << 20), TypeId::Timestamp),
-                9 => (ValueRef::Bytea(text.as_bytes()), TypeId::Bytea),
-                10 => (ValueRef::Text(text), TypeId::Bpchar),
-                _ => (ValueRef::Text(text), TypeId::Text),
+                0 => (ValueRef::Null, TypeId::INT4),
+                1 => (ValueRef::Bool(number > 0), TypeId::BOOL),
+                2 => (ValueRef::Int2(number as i16), TypeId::INT2),
+                3 => (ValueRef::Int4(number as i32), TypeId::INT4),
+                4 => (ValueRef::Int8(number << random(30)), TypeId::INT8),
+                5 => (ValueRef::Float8(number as f64 / 7.0), TypeId::FLOAT8),
+                6 => (ValueRef::Numeric(&numeric), TypeId::NUMERIC),
+                7 => (ValueRef::Date(number as i32), TypeId::DATE),
+                8 => (ValueRef::Timestamp(number << 20), TypeId::TIMESTAMP),
+                9 => (ValueRef::Bytea(text.as_bytes()), TypeId::BYTEA),
+                10 => (ValueRef::Text(text), TypeId::BPCHAR),
+                _ => (ValueRef::Text(text), TypeId::TEXT),
             };
-            let ty = if id == TypeId::Bpchar { Type::with(id, 4 + random(9) as i32) } else { Type::new(id) };
+            let ty = if id == TypeId::BPCHAR { Type::with(id, 4 + random(9) as i32) } else { Type::new(id) };
             let columns = 1 + random(3);
             let (w, mut out) = (Writer::new(&o, columns), Lines::new(random(64)));
             let mut expected = vec![];

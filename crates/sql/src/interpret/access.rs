@@ -15,13 +15,13 @@
 //! - **A1** What a lookup gathers are candidates: the code after `RowNext` compares the row's columns with the key
 //!   (index/I4). `RangeNext` does it here, against the entry's own key, so that a row whose key moved
 //!   within the range comes once.
-use super::datum::{Datum, with_values};
+use super::datum::{Datum, Tag, with_values};
 use super::frame::{End, Frame, TableCursor};
 use crate::code::Program;
 use crate::code::operand::Edge;
 use ondol_engine::layout::{StringAt, string_at};
 use ondol_engine::{Connection, IndexKind, Layout, Oid, Storage, TableIndex};
-use ondol_types::{SqlError, SqlResult, ValueRef, sqlstate};
+use ondol_types::{SqlError, SqlResult, TypeId, ValueRef, sqlstate};
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -244,12 +244,7 @@ pub(super) fn range_next(
 
 /// The string whose head is at `at`.
 #[inline]
-pub(super) fn string_value(
-    connection: &Connection,
-    memory: &mut Vec<u8>,
-    at: usize,
-    tag: super::datum::Tag,
-) -> Datum {
+pub(super) fn string_value(connection: &Connection, memory: &mut Vec<u8>, at: usize, tag: Tag) -> Datum {
     match string_at(memory, at) {
         StringAt::Inline(from, len) => Datum::string(tag, from, len),
         StringAt::Slot(oid, len) => {
@@ -257,6 +252,14 @@ pub(super) fn string_value(
             connection.read_string(oid, len, memory);
             Datum::string(tag, from, memory.len() - from)
         }
+    }
+}
+
+/// The value of a column of an opaque type that is not NULL.
+pub(super) fn opaque_value(connection: &Connection, memory: &mut Vec<u8>, at: usize, ty: TypeId) -> Datum {
+    match ty.form().and_then(|f| f.width) {
+        Some(width) => Datum::opaque(ty, at, width.into()),
+        None => Datum { ty, ..string_value(connection, memory, at, Tag::Opaque) },
     }
 }
 
@@ -269,7 +272,6 @@ pub(super) fn char_value(
     row: std::ops::Range<usize>,
     column: usize,
 ) -> Datum {
-    use super::datum::Tag;
     let Storage::Char { width } = layout.columns[column].storage else { return Datum::NULL };
     let at = row.start + layout.columns[column].offset as usize;
     if let Some((oid, len)) = ondol_engine::row::wide_of(layout, &memory[row.clone()]) {

@@ -1,13 +1,13 @@
 //! What a register holds: 16 bytes, copied freely.
 //!
-//! - **D1** Strings, bytea and numeric are an offset and a length in the memory that goes with the datum (a frame's or a
+//! - **D1** Strings, bytea, numeric and opaque values are an offset and a length in the memory that goes with the datum (a frame's or a
 //!   store's); all others are in the datum itself.
 //! - **D2** Integers of every width, booleans, dates and timestamps are kept as one sign-extended 64-bit number, so that one
 //!   instruction compares them all.
 //! - **D3** No datum can name memory that is not there: an offset is looked up, and what it does not name reads as empty.
 use ondol_engine::{Charge, Connection};
 use ondol_types::limits::Account;
-use ondol_types::{SqlResult, Value, ValueRef};
+use ondol_types::{SqlResult, TypeId, Value, ValueRef};
 use std::cell::{Cell, RefCell};
 use std::cmp::Ordering;
 use std::hash::Hasher;
@@ -28,32 +28,36 @@ pub enum Tag {
     Date,
     Timestamp,
     Timestamptz,
+    /// Of the type in [`Datum::ty`].
+    Opaque,
 }
 
 impl Tag {
     #[inline(always)]
     pub fn in_memory(self) -> bool {
-        matches!(self, Tag::Numeric | Tag::Text | Tag::Bytea)
+        matches!(self, Tag::Numeric | Tag::Text | Tag::Bytea | Tag::Opaque)
     }
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Datum {
     pub tag: Tag,
+    /// The type of an opaque value, and of nothing else.
+    pub ty: TypeId,
     pub len: u32,
     pub bits: u64,
 }
 
 impl Datum {
-    pub const NULL: Datum = Datum { tag: Tag::Null, len: 0, bits: 0 };
-    pub const TRUE: Datum = Datum { tag: Tag::Bool, len: 0, bits: 1 };
+    pub const NULL: Datum = Datum { tag: Tag::Null, ty: TypeId::UNKNOWN, len: 0, bits: 0 };
+    pub const TRUE: Datum = Datum { tag: Tag::Bool, ty: TypeId::UNKNOWN, len: 0, bits: 1 };
     #[inline(always)]
     pub fn number(tag: Tag, v: i64) -> Datum {
-        Datum { tag, len: 0, bits: v as u64 }
+        Datum { tag, ty: TypeId::UNKNOWN, len: 0, bits: v as u64 }
     }
     #[inline(always)]
     pub fn bool(b: bool) -> Datum {
-        Datum { tag: Tag::Bool, len: 0, bits: b as u64 }
+        Datum { tag: Tag::Bool, ty: TypeId::UNKNOWN, len: 0, bits: b as u64 }
     }
     #[inline(always)]
     pub fn int(v: i64) -> Datum {
@@ -61,11 +65,15 @@ impl Datum {
     }
     #[inline(always)]
     pub fn float(v: f64) -> Datum {
-        Datum { tag: Tag::Float8, len: 0, bits: v.to_bits() }
+        Datum { tag: Tag::Float8, ty: TypeId::UNKNOWN, len: 0, bits: v.to_bits() }
     }
     #[inline(always)]
     pub fn string(tag: Tag, offset: usize, len: usize) -> Datum {
-        Datum { tag, len: len as u32, bits: offset as u64 }
+        Datum { tag, ty: TypeId::UNKNOWN, len: len as u32, bits: offset as u64 }
+    }
+    #[inline]
+    pub fn opaque(ty: TypeId, offset: usize, len: usize) -> Datum {
+        Datum { ty, ..Datum::string(Tag::Opaque, offset, len) }
     }
     #[inline(always)]
     pub fn is_null(self) -> bool {
@@ -112,6 +120,7 @@ impl Datum {
             Tag::Date => ValueRef::Date(self.bits as i32),
             Tag::Timestamp => ValueRef::Timestamp(self.bits as i64),
             Tag::Timestamptz => ValueRef::Timestamptz(self.bits as i64),
+            Tag::Opaque => ValueRef::Opaque(self.ty, self.bytes(memory)),
         }
     }
 
@@ -136,6 +145,7 @@ impl Datum {
             ValueRef::Date(d) => Datum::number(Tag::Date, d.into()),
             ValueRef::Timestamp(t) => Datum::number(Tag::Timestamp, t),
             ValueRef::Timestamptz(t) => Datum::number(Tag::Timestamptz, t),
+            ValueRef::Opaque(ty, b) => Datum { ty, ..push(Tag::Opaque, b) },
         }
     }
 
@@ -158,6 +168,7 @@ impl Datum {
             Value::Date(d) => Datum::number(Tag::Date, (*d).into()),
             Value::Timestamp(t) => Datum::number(Tag::Timestamp, *t),
             Value::Timestamptz(t) => Datum::number(Tag::Timestamptz, *t),
+            Value::Opaque(ty, b) => Datum::of(ValueRef::Opaque(*ty, b), memory),
         }
     }
 
@@ -166,6 +177,7 @@ impl Datum {
         match value {
             Value::Text(s) => s.len(),
             Value::Bytea(b) => b.len(),
+            Value::Opaque(_, b) => b.len(),
             // Four bytes for nine digits, and a head.
             Value::Numeric(n) => n.limbs() * 4 + 32,
             _ => 0,
@@ -181,7 +193,7 @@ impl Datum {
         let at = to.len();
         let b = self.bytes(from);
         to.extend_from_slice(b);
-        Datum::string(self.tag, at, b.len())
+        Datum { ty: self.ty, ..Datum::string(self.tag, at, b.len()) }
     }
 }
 
@@ -221,7 +233,7 @@ pub fn compare(a: Datum, am: &[u8], b: Datum, bm: &[u8]) -> Ordering {
     match a.tag {
         Tag::Float8 => order_floats(a.as_float(), b.as_float()),
         Tag::Text | Tag::Bytea => a.bytes(am).cmp(b.bytes(bm)),
-        Tag::Numeric => ondol_types::value::compare(a.value(am), b.value(bm)),
+        Tag::Numeric | Tag::Opaque => ondol_types::value::compare(a.value(am), b.value(bm)),
         _ => a.as_int().cmp(&b.as_int()),
     }
 }
@@ -271,7 +283,7 @@ pub fn hash(d: Datum, memory: &[u8], h: &mut Mix) {
             })
         }
         Tag::Text | Tag::Bytea => h.write(d.bytes(memory)),
-        Tag::Numeric => ondol_types::value::hash_value(d.value(memory), h),
+        Tag::Numeric | Tag::Opaque => ondol_types::value::hash_value(d.value(memory), h),
         _ => h.number(d.bits),
     }
 }

@@ -258,6 +258,9 @@ pub(super) fn exec(
         Op::ColBytea { dst, at, null } => {
             column!(dst, null, access::string_value(connection, &mut f.memory, at.0 as usize, Tag::Bytea))
         }
+        Op::ColOpaque { dst, at, null, ty } => {
+            column!(dst, null, access::opaque_value(connection, &mut f.memory, at.0 as usize, ty))
+        }
         Op::ColChar { dst, cursor, column } => {
             let layout = &program.table_of(cursor.0).layout;
             let c = &f.cursors[cursor.0 as usize];

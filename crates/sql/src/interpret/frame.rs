@@ -298,7 +298,7 @@ impl Frame {
     #[inline(never)]
     fn bind(&mut self, n: usize, v: ValueRef<'_>) -> SqlResult<Datum> {
         let (ty, tag) = self.params[n];
-        if let ValueRef::Text(_) | ValueRef::Bytea(_) | ValueRef::Numeric(_) = v
+        if let ValueRef::Text(_) | ValueRef::Bytea(_) | ValueRef::Numeric(_) | ValueRef::Opaque(..) = v
             && let bytes = v.byte_len()
             && bytes > SMALL
         {
@@ -311,15 +311,15 @@ impl Frame {
                     format!("parameter ${}: invalid byte sequence for encoding \"UTF8\": 0x00", n + 1),
                 ));
             }
-            ValueRef::Text(s) if ty == TypeId::Bpchar => {
+            ValueRef::Text(s) if ty == TypeId::BPCHAR => {
                 Datum::of(ValueRef::Text(s.trim_end_matches(' ')), &mut self.memory)
             }
             v => Datum::of(v, &mut self.memory),
         };
-        if tag != d.tag && !d.is_null() {
+        if (tag != d.tag || (tag == Tag::Opaque && d.ty != ty)) && !d.is_null() {
             return Err(SqlError::new(
                 sqlstate::DATATYPE_MISMATCH,
-                format!("parameter ${} is of type {ty:?} and was given as {:?}", n + 1, d.tag),
+                format!("parameter ${} is of type {ty} and was given as {:?}", n + 1, d.tag),
             ));
         }
         Ok(d)

@@ -8,6 +8,7 @@ use super::datum::{Datum, Tag, text};
 use ondol_base::ascii::trimmed;
 use ondol_engine::layout::{INLINE, StringAt, WIDE, string_at};
 use ondol_engine::{ColumnLayout, Connection, Layout, Storage, Table};
+use ondol_types::ty::Class;
 use ondol_types::{SqlError, SqlResult, ValueRef, sqlstate};
 use std::sync::Arc;
 
@@ -132,10 +133,10 @@ impl<'a> Row<'a> {
     pub fn get_str(&self, column: usize) -> Option<&'a str> {
         if let ValueRef::Text(v) = self.get(column) { Some(v) } else { None }
     }
-    /// The bytes of a bytea, a string, or of a numeric's encoding.
+    /// The bytes of a bytea, a string, an opaque value, or of a numeric's encoding.
     pub fn get_bytes(&self, column: usize) -> Option<&'a [u8]> {
         match self.get(column) {
-            ValueRef::Bytea(b) | ValueRef::Numeric(b) => Some(b),
+            ValueRef::Bytea(b) | ValueRef::Numeric(b) | ValueRef::Opaque(_, b) => Some(b),
             ValueRef::Text(s) => Some(s.as_bytes()),
             _ => None,
         }
@@ -216,6 +217,10 @@ fn raw_value<'a>(layout: &Layout, row: &'a [u8], c: &ColumnLayout) -> ValueRef<'
         Storage::Text => ValueRef::Text(text(string(row, at))),
         Storage::Bytea => ValueRef::Bytea(string(row, at)),
         Storage::Numeric => ValueRef::Numeric(string(row, at)),
+        Storage::Fixed { ty, width } => {
+            ValueRef::Opaque(ty, row.get(at..at + usize::from(width)).unwrap_or(&[]))
+        }
+        Storage::Opaque { ty } => ValueRef::Opaque(ty, string(row, at)),
     }
 }
 
@@ -497,19 +502,19 @@ fn append_strings(
 
 /// The tag that values of a type have.
 pub(super) fn tag_of(t: ondol_types::TypeId) -> Option<Tag> {
-    use ondol_types::TypeId as T;
-    Some(match t {
-        T::Bool => Tag::Bool,
-        T::Int2 => Tag::Int2,
-        T::Int4 => Tag::Int4,
-        T::Int8 => Tag::Int8,
-        T::Float8 => Tag::Float8,
-        T::Numeric => Tag::Numeric,
-        T::Bpchar | T::Varchar | T::Text | T::Unknown => Tag::Text,
-        T::Bytea => Tag::Bytea,
-        T::Date => Tag::Date,
-        T::Timestamp => Tag::Timestamp,
-        T::Timestamptz => Tag::Timestamptz,
-        T::Void => return None,
+    Some(match t.class() {
+        Class::None => return None,
+        Class::Bool => Tag::Bool,
+        Class::Int2 => Tag::Int2,
+        Class::Int4 => Tag::Int4,
+        Class::Int8 => Tag::Int8,
+        Class::Float8 => Tag::Float8,
+        Class::Numeric => Tag::Numeric,
+        Class::Text => Tag::Text,
+        Class::Bytea => Tag::Bytea,
+        Class::Date => Tag::Date,
+        Class::Timestamp => Tag::Timestamp,
+        Class::Timestamptz => Tag::Timestamptz,
+        Class::Opaque(_) => Tag::Opaque,
     })
 }

@@ -451,7 +451,7 @@ fn batches() {
         let env = Env::EMPTY;
         let numbers: Vec<[ValueRef<'_>; 1]> = (0..50)
             .map(|i| match program.params[0] {
-                ondol_types::TypeId::Text => [ValueRef::Text(["0", "1", "2", "3", "4"][i % 5])],
+                ondol_types::TypeId::TEXT => [ValueRef::Text(["0", "1", "2", "3", "4"][i % 5])],
                 _ => [ValueRef::Int4(i as i32 % 25)],
             })
             .collect();

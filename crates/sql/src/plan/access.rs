@@ -92,15 +92,15 @@ fn key_fits(column: TypeId, side: TypeId, value: TypeId, equality: bool) -> bool
     }
     if is_string(column) && is_string(side) && is_string(value) {
         // As text, char(n) has another idea of trailing spaces than as char(n): equality is rechecked, a range not.
-        return equality || (column == TypeId::Bpchar) == (side == TypeId::Bpchar);
+        return equality || (column == TypeId::BPCHAR) == (side == TypeId::BPCHAR);
     }
     column == side && side == value
 }
 
 fn width(t: TypeId) -> u8 {
     match t {
-        TypeId::Int2 => 2,
-        TypeId::Int4 => 4,
+        TypeId::INT2 => 2,
+        TypeId::INT4 => 4,
         _ => 8,
     }
 }
@@ -114,7 +114,7 @@ struct Conditions<'a> {
 
 fn conditions<'a>(table: &Table, rel: u16, bound: RelSet, conjuncts: &[&'a Expr]) -> Conditions<'a> {
     let mut out = Conditions { equal: Vec::new(), bounds: Vec::new() };
-    let ty = |c: u16| table.def.columns.get(c as usize).map_or(TypeId::Void, |c| c.ty.id);
+    let ty = |c: u16| table.def.columns.get(c as usize).map_or(TypeId::VOID, |c| c.ty.id);
     for e in conjuncts {
         if let Some((column, cond, value, side, value_ty)) = column_condition(e, rel, bound) {
             if value.calls(ondol_types::func::Volatility::Volatile) {

@@ -44,22 +44,22 @@ static COMPARISONS: LazyLock<HashMap<u16, Comparison>> = LazyLock::new(|| {
 });
 
 pub fn is_int(t: TypeId) -> bool {
-    matches!(t, TypeId::Int2 | TypeId::Int4 | TypeId::Int8)
+    matches!(t, TypeId::INT2 | TypeId::INT4 | TypeId::INT8)
 }
 
 pub fn is_string(t: TypeId) -> bool {
-    matches!(t, TypeId::Text | TypeId::Varchar | TypeId::Bpchar | TypeId::Unknown)
+    t.is_string() || t == TypeId::UNKNOWN
 }
 
 fn kind(a: TypeId, b: TypeId) -> Option<Kind> {
     match (a, b) {
         _ if is_int(a) && is_int(b) => Some(Kind::Int),
-        (TypeId::Bool, TypeId::Bool)
-        | (TypeId::Date, TypeId::Date)
-        | (TypeId::Timestamp, TypeId::Timestamp)
-        | (TypeId::Timestamptz, TypeId::Timestamptz) => Some(Kind::Int),
-        (TypeId::Float8, TypeId::Float8) => Some(Kind::Float),
-        (TypeId::Text, TypeId::Text) | (TypeId::Bytea, TypeId::Bytea) => Some(Kind::Text),
+        (TypeId::BOOL, TypeId::BOOL)
+        | (TypeId::DATE, TypeId::DATE)
+        | (TypeId::TIMESTAMP, TypeId::TIMESTAMP)
+        | (TypeId::TIMESTAMPTZ, TypeId::TIMESTAMPTZ) => Some(Kind::Int),
+        (TypeId::FLOAT8, TypeId::FLOAT8) => Some(Kind::Float),
+        (TypeId::TEXT, TypeId::TEXT) | (TypeId::BYTEA, TypeId::BYTEA) => Some(Kind::Text),
         // Values of char(n) keep no trailing spaces, but a padded one may come out of a function: only the
         // function itself looks past the padding.
         _ => None,
@@ -87,18 +87,18 @@ pub enum Arithmetic {
 pub fn arithmetic(f: FuncId) -> Option<(Arithmetic, TypeId)> {
     use func::id::*;
     Some(match f {
-        INT2_ADD => (Arithmetic::Add, TypeId::Int2),
-        INT4_ADD | INT24_ADD | INT42_ADD => (Arithmetic::Add, TypeId::Int4),
-        INT8_ADD | INT28_ADD | INT48_ADD | INT82_ADD | INT84_ADD => (Arithmetic::Add, TypeId::Int8),
-        FLOAT8_ADD => (Arithmetic::Add, TypeId::Float8),
-        INT2_SUB => (Arithmetic::Sub, TypeId::Int2),
-        INT4_SUB | INT24_SUB | INT42_SUB => (Arithmetic::Sub, TypeId::Int4),
-        INT8_SUB | INT28_SUB | INT48_SUB | INT82_SUB | INT84_SUB => (Arithmetic::Sub, TypeId::Int8),
-        FLOAT8_SUB => (Arithmetic::Sub, TypeId::Float8),
-        INT2_MUL => (Arithmetic::Mul, TypeId::Int2),
-        INT4_MUL | INT24_MUL | INT42_MUL => (Arithmetic::Mul, TypeId::Int4),
-        INT8_MUL | INT28_MUL | INT48_MUL | INT82_MUL | INT84_MUL => (Arithmetic::Mul, TypeId::Int8),
-        FLOAT8_MUL => (Arithmetic::Mul, TypeId::Float8),
+        INT2_ADD => (Arithmetic::Add, TypeId::INT2),
+        INT4_ADD | INT24_ADD | INT42_ADD => (Arithmetic::Add, TypeId::INT4),
+        INT8_ADD | INT28_ADD | INT48_ADD | INT82_ADD | INT84_ADD => (Arithmetic::Add, TypeId::INT8),
+        FLOAT8_ADD => (Arithmetic::Add, TypeId::FLOAT8),
+        INT2_SUB => (Arithmetic::Sub, TypeId::INT2),
+        INT4_SUB | INT24_SUB | INT42_SUB => (Arithmetic::Sub, TypeId::INT4),
+        INT8_SUB | INT28_SUB | INT48_SUB | INT82_SUB | INT84_SUB => (Arithmetic::Sub, TypeId::INT8),
+        FLOAT8_SUB => (Arithmetic::Sub, TypeId::FLOAT8),
+        INT2_MUL => (Arithmetic::Mul, TypeId::INT2),
+        INT4_MUL | INT24_MUL | INT42_MUL => (Arithmetic::Mul, TypeId::INT4),
+        INT8_MUL | INT28_MUL | INT48_MUL | INT82_MUL | INT84_MUL => (Arithmetic::Mul, TypeId::INT8),
+        FLOAT8_MUL => (Arithmetic::Mul, TypeId::FLOAT8),
         _ => return None,
     })
 }

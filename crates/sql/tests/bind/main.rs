@@ -82,7 +82,7 @@ fn check_invariants(bound: &Bound) {
                 assert!(want == func::ANY || want == a.ty.id, "argument {i} of {def:?} is {:?}", a.ty);
             }
         }
-        assert_ne!(e.ty.id, ondol_types::TypeId::Unknown, "an expression of unknown type: {e:?}");
+        assert_ne!(e.ty.id, ondol_types::TypeId::UNKNOWN, "an expression of unknown type: {e:?}");
         true
     });
 }
@@ -94,7 +94,7 @@ fn describe(text: &str, bound: &Bound) -> String {
     let mut scratch = None;
     let mut lines = show::Shower::default().statement(&bound.statement, &mut scratch);
     if !bound.params.is_empty() {
-        let types: Vec<&str> = bound.params.iter().map(|t| ondol_types::resolve::type_id_name(*t)).collect();
+        let types: Vec<&str> = bound.params.iter().map(|t| t.name()).collect();
         lines.push(format!("params {}", types.join(", ")));
     }
     lines.extend(bound.notices.iter().map(|n| format!("NOTICE {}", n.1)));

@@ -6,7 +6,6 @@
 
 use ondol_engine::{LockStrength, Wait};
 use ondol_sql::bound::*;
-use ondol_types::resolve::type_name;
 use ondol_types::{Type, Value, agg, func};
 
 #[derive(Default)]
@@ -26,10 +25,11 @@ pub fn value(v: &Value) -> String {
         Value::Bytea(b) => format!("{b:02x?}"),
         Value::Date(d) => format!("day {d}"),
         Value::Timestamp(t) | Value::Timestamptz(t) => format!("us {t}"),
+        Value::Opaque(ty, _) => format!("{ty} {v}"),
         Value::Numeric(n) => {
             let (mut bytes, mut out) = (Vec::new(), String::new());
             n.encode(&mut bytes);
-            let ty = Type::new(ondol_types::TypeId::Numeric);
+            let ty = Type::new(ondol_types::TypeId::NUMERIC);
             ondol_types::text::output(ondol_types::ValueRef::Numeric(&bytes), ty, &mut out);
             out
         }
@@ -50,8 +50,8 @@ impl<'q> Shower<'q> {
 
     pub fn expr(&mut self, e: &'q Expr) -> String {
         match &e.kind {
-            ExprKind::Const(v) => format!("{}:{}", value(v), type_name(e.ty)),
-            ExprKind::Param(n) => format!("${}:{}", n + 1, type_name(e.ty)),
+            ExprKind::Const(v) => format!("{}:{}", value(v), e.ty),
+            ExprKind::Param(n) => format!("${}:{}", n + 1, e.ty),
             ExprKind::Column { depth, rel, column } => {
                 let up = "^".repeat(usize::from(*depth));
                 let at = self.levels.len().checked_sub(1 + usize::from(*depth));
@@ -60,8 +60,7 @@ impl<'q> Shower<'q> {
                     Some(r) => {
                         let name = r.columns.get(usize::from(*column)).map_or("?", |c| &c.0);
                         let ty = r.columns.get(usize::from(*column)).map(|c| c.1);
-                        let odd =
-                            if ty == Some(e.ty) { String::new() } else { format!("[{}]", type_name(e.ty)) };
+                        let odd = if ty == Some(e.ty) { String::new() } else { format!("[{}]", e.ty) };
                         format!("{up}{}.{name}{odd}", r.alias)
                     }
                     None if query.is_some_and(|q| q.set.is_some()) => format!("{up}column{}", column + 1),
@@ -78,7 +77,7 @@ impl<'q> Shower<'q> {
             ExprKind::Call { func, args } => format!("{}({})", function(*func), self.list(args)),
             ExprKind::Cast { arg, explicit } => {
                 let mark = if *explicit { "!" } else { "" };
-                format!("cast{mark}({} as {})", self.expr(arg), type_name(e.ty))
+                format!("cast{mark}({} as {})", self.expr(arg), e.ty)
             }
             ExprKind::And(args) => format!("and({})", self.list(args)),
             ExprKind::Or(args) => format!("or({})", self.list(args)),
@@ -98,19 +97,19 @@ impl<'q> Shower<'q> {
                 let mut parts: Vec<String> =
                     whens.iter().map(|(w, t)| format!("{} -> {}", self.expr(w), self.expr(t))).collect();
                 parts.extend(otherwise.as_deref().map(|o| format!("else {}", self.expr(o))));
-                format!("case({}):{}", parts.join(", "), type_name(e.ty))
+                format!("case({}):{}", parts.join(", "), e.ty)
             }
-            ExprKind::Coalesce(args) => format!("coalesce({}):{}", self.list(args), type_name(e.ty)),
+            ExprKind::Coalesce(args) => format!("coalesce({}):{}", self.list(args), e.ty),
             ExprKind::NullIf { left, right, eq } => {
                 format!("nullif[{}]({}, {})", function(*eq), self.expr(left), self.expr(right))
             }
-            ExprKind::Greatest(args) => format!("greatest({}):{}", self.list(args), type_name(e.ty)),
-            ExprKind::Least(args) => format!("least({}):{}", self.list(args), type_name(e.ty)),
+            ExprKind::Greatest(args) => format!("greatest({}):{}", self.list(args), e.ty),
+            ExprKind::Least(args) => format!("least({}):{}", self.list(args), e.ty),
             ExprKind::InList { arg, list, eq, negated } => {
                 let name = if *negated { "not_in" } else { "in" };
                 format!("{name}[{}]({}; {})", function(*eq), self.expr(arg), self.list(list))
             }
-            ExprKind::Scalar(q) => format!("scalar({}):{}", self.inner(q), type_name(e.ty)),
+            ExprKind::Scalar(q) => format!("scalar({}):{}", self.inner(q), e.ty),
             ExprKind::Exists { query, negated } => {
                 format!("{}({})", if *negated { "not_exists" } else { "exists" }, self.inner(query))
             }
@@ -163,7 +162,7 @@ impl<'q> Shower<'q> {
 
     fn target(&mut self, t: &'q Target) -> String {
         let hidden = if t.hidden { "hidden" } else { "target" };
-        format!("{hidden} {:?} {} {}", t.name, type_name(t.expr.ty), self.expr(&t.expr))
+        format!("{hidden} {:?} {} {}", t.name, t.expr.ty, self.expr(&t.expr))
     }
 
     pub fn query(&mut self, q: &'q Query) -> Vec<String> {
@@ -187,11 +186,7 @@ impl<'q> Shower<'q> {
             let distinct = if a.distinct { "distinct " } else { "" };
             let filter = a.filter.as_ref().map_or(String::new(), |f| format!(" filter {}", self.expr(f)));
             let name = agg::find(a.agg).map_or("?", |d| d.name);
-            out.push(format!(
-                "agg({i}) {name}({distinct}{}):{}{filter}",
-                self.list(&a.args),
-                type_name(a.ty)
-            ));
+            out.push(format!("agg({i}) {name}({distinct}{}):{}{filter}", self.list(&a.args), a.ty));
         }
         out.extend(q.having.as_ref().map(|e| format!("having {}", self.expr(e))));
         for t in &q.targets {
@@ -295,7 +290,7 @@ impl<'q> Shower<'q> {
                 for c in columns {
                     let not_null = if c.not_null { " not null" } else { "" };
                     let default = c.default.as_ref().map_or(String::new(), |d| format!(" default {d}"));
-                    out.push(format!("{} {}{not_null}{default}", c.name, type_name(c.ty)));
+                    out.push(format!("{} {}{not_null}{default}", c.name, c.ty));
                 }
                 out.extend(constraints.iter().map(index));
                 out

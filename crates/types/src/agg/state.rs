@@ -1,10 +1,12 @@
 //! The states of aggregates.
 
-use super::{AggDef, AggId, Kind, get};
+use super::{AggDef, AggId, Kind, Own, get};
+use crate::func::Context;
 use crate::func::compare::float8_cmp;
 use crate::func::{internal, out_of_range};
 use crate::limits::{Limits, SMALL};
-use crate::{Numeric, SqlError, SqlResult, TypeId, Value, ValueRef, sqlstate};
+use crate::value::compare;
+use crate::{Numeric, SqlError, SqlResult, Type, TypeId, Value, ValueRef, sqlstate};
 use std::cmp::Ordering;
 
 /// What one group of rows has been folded into.
@@ -37,6 +39,8 @@ enum Fold {
     /// string_agg: what is joined so far, and how many bytes of it are the first row's separator, which is left
     /// out of the result but wanted by a merge
     Joined { bytes: Vec<u8>, first_separator: usize, rows: i64 },
+    /// Those of types of their own
+    Own(&'static Own, Value),
 }
 
 /// The least or greatest value so far.
@@ -46,6 +50,7 @@ enum Kept {
     Float(f64),
     /// Text and stored NUMERICs; the buffer is used again when a better value comes.
     Bytes(Vec<u8>),
+    Opaque(TypeId, Vec<u8>),
 }
 
 fn too_many_rows() -> SqlError {
@@ -85,7 +90,7 @@ impl AggState {
     pub fn kept_bytes(&self) -> usize {
         match &self.fold {
             Fold::Joined { bytes, .. } => bytes.len(),
-            Fold::Extreme(Some(Kept::Bytes(bytes))) => bytes.len(),
+            Fold::Extreme(Some(Kept::Bytes(bytes) | Kept::Opaque(_, bytes))) => bytes.len(),
             _ => 0,
         }
     }
@@ -95,14 +100,14 @@ impl AggState {
     /// If the number is not in the catalogue; numbers read from disk go through [`super::find`] first.
     pub fn new(id: AggId) -> AggState {
         let def = get(id);
-        let of = def.args.first().copied();
+        let of = def.folded.or(def.args.first().copied());
         let fold = match (def.kind, of) {
             (Kind::CountRows | Kind::Count, _) => Fold::Count(0),
-            (Kind::Sum, Some(TypeId::Float8)) => Fold::Floats { sum: 0.0, rows: 0 },
-            (Kind::Avg | Kind::Variance { .. }, Some(TypeId::Float8)) => {
+            (Kind::Sum, Some(TypeId::FLOAT8)) => Fold::Floats { sum: 0.0, rows: 0 },
+            (Kind::Avg | Kind::Variance { .. }, Some(TypeId::FLOAT8)) => {
                 Fold::Moments { rows: 0.0, sum: 0.0, squares: 0.0 }
             }
-            (Kind::Sum | Kind::Avg, Some(TypeId::Numeric)) => Fold::Exact { sum: Numeric::ZERO, rows: 0 },
+            (Kind::Sum | Kind::Avg, Some(TypeId::NUMERIC)) => Fold::Exact { sum: Numeric::ZERO, rows: 0 },
             (Kind::Sum | Kind::Avg, _) => Fold::Ints { sum: 0, rows: 0 },
             (Kind::Variance { .. }, _) => {
                 Fold::ExactMoments { sum: Numeric::ZERO, squares: Numeric::ZERO, rows: 0 }
@@ -110,6 +115,7 @@ impl AggState {
             (Kind::Min | Kind::Max, _) => Fold::Extreme(None),
             (Kind::BoolAnd | Kind::BoolOr, _) => Fold::Truth(None),
             (Kind::BitAnd | Kind::BitOr | Kind::BitXor, _) => Fold::Bits(None),
+            (Kind::Own(own), _) => Fold::Own(own, Value::Null),
             (Kind::StringAgg, _) => Fold::Joined { bytes: Vec::new(), first_separator: 0, rows: 0 },
         };
         AggState { def, fold }
@@ -123,7 +129,7 @@ impl AggState {
     /// Bytes held outside the state itself, for charging to the memory limit.
     pub fn heap_bytes(&self) -> usize {
         match &self.fold {
-            Fold::Extreme(Some(Kept::Bytes(b))) => b.capacity(),
+            Fold::Extreme(Some(Kept::Bytes(b) | Kept::Opaque(_, b))) => b.capacity(),
             Fold::Joined { bytes, .. } => bytes.capacity(),
             _ => 0,
         }
@@ -164,6 +170,15 @@ impl AggState {
         }
         let def = self.def;
         let value = args.first().unwrap_or(&ValueRef::Null);
+        let (cast, mut scratch);
+        let value = match def.folded {
+            Some(to) => {
+                cast = cast_to(*value, to)?;
+                scratch = Vec::new();
+                &cast.as_ref(&mut scratch)
+            }
+            None => value,
+        };
         match (&mut self.fold, value) {
             (Fold::Count(n), _) => *n = n.checked_add(1).ok_or_else(too_many_rows)?,
             (Fold::Ints { sum, rows }, v) => {
@@ -236,6 +251,7 @@ impl AggState {
                 }
                 *rows += 1;
             }
+            (Fold::Own(own, state), v) => (own.step)(state, *v)?,
             (_, other) => return Err(wrong_argument(def, other)),
         }
         Ok(())
@@ -251,7 +267,7 @@ impl AggState {
             | Fold::Joined { rows: 0, .. } => Ok(Value::Null),
             Fold::Ints { sum, rows } => match (self.def.kind, self.def.ret) {
                 (Kind::Avg, _) => Ok(Value::Numeric(Numeric::from(*sum).div(&Numeric::from(*rows))?)),
-                (_, TypeId::Int8) => i64::try_from(*sum).map(Value::Int8).map_err(|_| out_of_range("bigint")),
+                (_, TypeId::INT8) => i64::try_from(*sum).map(Value::Int8).map_err(|_| out_of_range("bigint")),
                 _ => Ok(Value::Numeric(Numeric::from(*sum))),
             },
             Fold::Exact { sum, rows } => {
@@ -273,12 +289,14 @@ impl AggState {
             }
             Fold::ExactMoments { sum, squares, rows } => self.exact_variance(sum, squares, *rows),
             Fold::Extreme(kept) => self.extreme(kept.as_ref()),
+            Fold::Own(_, Value::Null) => Ok(Value::Null),
+            Fold::Own(own, state) => (own.finish)(state.as_ref(&mut Vec::new())),
             Fold::Truth(t) => Ok(t.map_or(Value::Null, Value::Bool)),
             Fold::Bits(None) => Ok(Value::Null),
             Fold::Bits(Some(b)) => Ok(self.of_type(*b)),
             Fold::Joined { bytes, first_separator, .. } => {
                 let joined = bytes[*first_separator..].to_vec();
-                if self.def.ret == TypeId::Bytea {
+                if self.def.ret == TypeId::BYTEA {
                     return Ok(Value::Bytea(joined));
                 }
                 match String::from_utf8(joined) {
@@ -292,11 +310,11 @@ impl AggState {
     /// An integer-like result as the aggregate's type.
     fn of_type(&self, n: i64) -> Value {
         match self.def.ret {
-            TypeId::Int2 => Value::Int2(n as i16),
-            TypeId::Int4 => Value::Int4(n as i32),
-            TypeId::Date => Value::Date(n as i32),
-            TypeId::Timestamp => Value::Timestamp(n),
-            TypeId::Timestamptz => Value::Timestamptz(n),
+            TypeId::INT2 => Value::Int2(n as i16),
+            TypeId::INT4 => Value::Int4(n as i32),
+            TypeId::DATE => Value::Date(n as i32),
+            TypeId::TIMESTAMP => Value::Timestamp(n),
+            TypeId::TIMESTAMPTZ => Value::Timestamptz(n),
             _ => Value::Int8(n),
         }
     }
@@ -306,7 +324,8 @@ impl AggState {
             None => Value::Null,
             Some(Kept::Int(n)) => self.of_type(*n),
             Some(Kept::Float(f)) => Value::Float8(*f),
-            Some(Kept::Bytes(b)) if self.def.ret == TypeId::Numeric => Value::Numeric(Numeric::decode(b)),
+            Some(Kept::Opaque(ty, b)) => Value::Opaque(*ty, b[..].into()),
+            Some(Kept::Bytes(b)) if self.def.ret == TypeId::NUMERIC => Value::Numeric(Numeric::decode(b)),
             Some(Kept::Bytes(b)) => match std::str::from_utf8(b) {
                 Ok(s) => Value::Text(s.into()),
                 Err(e) => return Err(internal(format!("min or max kept bytes that are no text: {e}"))),
@@ -393,11 +412,21 @@ impl AggState {
                 bytes.extend_from_slice(b);
                 *rows += r;
             }
+            (Fold::Own(own, mine), Fold::Own(_, theirs)) if !theirs.is_null() => {
+                (own.merge)(mine, theirs.as_ref(&mut Vec::new()))?
+            }
             // What is left are empty states on the other side: equal aggregates have equal folds.
             _ => {}
         }
         Ok(())
     }
+}
+
+/// A value cast to a type, which there is an implicit cast for.
+fn cast_to(value: ValueRef<'_>, to: TypeId) -> SqlResult<Value> {
+    let value = value.to_owned();
+    let from = value.type_id().unwrap_or_default();
+    crate::cast::cast(value, from, Type::new(to), false, &Context::EMPTY)
 }
 
 fn combine_bits(kind: Kind, a: i64, b: i64) -> i64 {
@@ -419,14 +448,14 @@ fn replaces(kind: Kind, order: Ordering) -> bool {
 
 /// Offers one value to min or max.
 fn keep(kept: &mut Option<Kept>, v: &ValueRef<'_>, def: &AggDef) -> SqlResult<()> {
-    let (kind, numeric) = (def.kind, def.ret == TypeId::Numeric);
+    let (kind, numeric) = (def.kind, def.ret == TypeId::NUMERIC);
     let int = match *v {
         ValueRef::Date(d) => Some(d.into()),
         ValueRef::Timestamp(t) | ValueRef::Timestamptz(t) => Some(t),
         _ => integer(v),
     };
     let bytes = match *v {
-        ValueRef::Text(s) if def.ret == TypeId::Bpchar => Some(s.trim_end_matches(' ').as_bytes()),
+        ValueRef::Text(s) if def.ret == TypeId::BPCHAR => Some(s.trim_end_matches(' ').as_bytes()),
         ValueRef::Text(s) => Some(s.as_bytes()),
         ValueRef::Numeric(n) if numeric => Some(n),
         _ => None,
@@ -449,6 +478,14 @@ fn keep(kept: &mut Option<Kept>, v: &ValueRef<'_>, def: &AggDef) -> SqlResult<()
                 *old = *f;
             }
         }
+        (Some(Kept::Opaque(ty, old)), _, _, ValueRef::Opaque(t, b)) => {
+            if replaces(kind, compare(*v, ValueRef::Opaque(*ty, old))) {
+                *ty = *t;
+                old.clear();
+                old.extend_from_slice(b);
+            }
+        }
+        (kept @ None, _, _, ValueRef::Opaque(ty, b)) => *kept = Some(Kept::Opaque(*ty, b.to_vec())),
         (kept @ None, Some(n), ..) => *kept = Some(Kept::Int(n)),
         (kept @ None, _, Some(b), _) => *kept = Some(Kept::Bytes(b.to_vec())),
         (kept @ None, _, _, ValueRef::Float8(f)) => *kept = Some(Kept::Float(*f)),
@@ -461,8 +498,11 @@ fn merge_kept(mine: &mut Option<Kept>, theirs: &Kept, def: &AggDef) {
     let order = match (mine.as_ref(), theirs) {
         (Some(Kept::Int(a)), Kept::Int(b)) => b.cmp(a),
         (Some(Kept::Float(a)), Kept::Float(b)) => float8_cmp(*b, *a),
-        (Some(Kept::Bytes(a)), Kept::Bytes(b)) if def.ret == TypeId::Numeric => Numeric::cmp_encoded(b, a),
+        (Some(Kept::Bytes(a)), Kept::Bytes(b)) if def.ret == TypeId::NUMERIC => Numeric::cmp_encoded(b, a),
         (Some(Kept::Bytes(a)), Kept::Bytes(b)) => b.cmp(a),
+        (Some(Kept::Opaque(s, a)), Kept::Opaque(t, b)) => {
+            compare(ValueRef::Opaque(*t, b), ValueRef::Opaque(*s, a))
+        }
         _ => Ordering::Equal,
     };
     if replaces(def.kind, order) {

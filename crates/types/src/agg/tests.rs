@@ -11,7 +11,7 @@ fn feed(state: &mut AggState, type_name: &str, rows: &[&str]) -> SqlResult<()> {
         let mut scratch = Vec::new();
         let v = v.as_ref(&mut scratch);
         match (state.def().args, t) {
-            ([_, _], TypeId::Bytea) => state.step(&[v, ValueRef::Bytea(b",")])?,
+            ([_, _], TypeId::BYTEA) => state.step(&[v, ValueRef::Bytea(b",")])?,
             ([_, _], _) => state.step(&[v, ValueRef::Text(",")])?,
             ([], _) => state.step(&[])?,
             _ => state.step(&[v])?,

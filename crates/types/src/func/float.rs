@@ -6,11 +6,11 @@
 use super::{division_by_zero, state};
 use crate::{SqlError, SqlResult, Value, sqlstate};
 
-fn overflow() -> SqlError {
+pub(crate) fn overflow() -> SqlError {
     SqlError::new(sqlstate::NUMERIC_VALUE_OUT_OF_RANGE, "value out of range: overflow")
 }
 
-fn underflow() -> SqlError {
+pub(crate) fn underflow() -> SqlError {
     SqlError::new(sqlstate::NUMERIC_VALUE_OUT_OF_RANGE, "value out of range: underflow")
 }
 
@@ -30,19 +30,19 @@ fn result(r: f64, finite_args: bool, may_vanish: bool) -> SqlResult<Value> {
     Ok(Value::Float8(r))
 }
 
-fn add(a: f64, b: f64) -> SqlResult<Value> {
+pub(crate) fn add(a: f64, b: f64) -> SqlResult<Value> {
     result(a + b, !a.is_infinite() && !b.is_infinite(), true)
 }
 
-fn sub(a: f64, b: f64) -> SqlResult<Value> {
+pub(crate) fn sub(a: f64, b: f64) -> SqlResult<Value> {
     result(a - b, !a.is_infinite() && !b.is_infinite(), true)
 }
 
-fn mul(a: f64, b: f64) -> SqlResult<Value> {
+pub(crate) fn mul(a: f64, b: f64) -> SqlResult<Value> {
     result(a * b, !a.is_infinite() && !b.is_infinite(), a == 0.0 || b == 0.0)
 }
 
-fn div(a: f64, b: f64) -> SqlResult<Value> {
+pub(crate) fn div(a: f64, b: f64) -> SqlResult<Value> {
     if b == 0.0 && !a.is_nan() {
         return Err(division_by_zero());
     }

@@ -45,6 +45,8 @@ macro_rules! functions {
     };
 }
 
+pub(crate) use functions;
+
 pub mod bytea;
 pub mod compare;
 pub mod datetime;
@@ -74,28 +76,30 @@ pub mod id {
     pub use super::pattern::id::*;
     pub use super::session::id::*;
     pub use super::text::id::*;
+    pub use crate::catalog::id::*;
 }
 
 /// In an argument list: any type (PostgreSQL's "any", anyelement, anynonarray). The argument is passed as it is.
-pub const ANY: TypeId = TypeId::Void;
+pub const ANY: TypeId = TypeId::VOID;
 
 /// The names the tables write types with.
 #[allow(non_upper_case_globals)]
-mod sig {
+pub(crate) mod sig {
     use crate::TypeId;
+    pub use crate::catalog::sig::*;
     pub const Any: TypeId = super::ANY;
-    pub const Bool: TypeId = TypeId::Bool;
-    pub const Int2: TypeId = TypeId::Int2;
-    pub const Int4: TypeId = TypeId::Int4;
-    pub const Int8: TypeId = TypeId::Int8;
-    pub const Float8: TypeId = TypeId::Float8;
-    pub const Numeric: TypeId = TypeId::Numeric;
-    pub const Bpchar: TypeId = TypeId::Bpchar;
-    pub const Text: TypeId = TypeId::Text;
-    pub const Bytea: TypeId = TypeId::Bytea;
-    pub const Date: TypeId = TypeId::Date;
-    pub const Timestamp: TypeId = TypeId::Timestamp;
-    pub const Timestamptz: TypeId = TypeId::Timestamptz;
+    pub const Bool: TypeId = TypeId::BOOL;
+    pub const Int2: TypeId = TypeId::INT2;
+    pub const Int4: TypeId = TypeId::INT4;
+    pub const Int8: TypeId = TypeId::INT8;
+    pub const Float8: TypeId = TypeId::FLOAT8;
+    pub const Numeric: TypeId = TypeId::NUMERIC;
+    pub const Bpchar: TypeId = TypeId::BPCHAR;
+    pub const Text: TypeId = TypeId::TEXT;
+    pub const Bytea: TypeId = TypeId::BYTEA;
+    pub const Date: TypeId = TypeId::DATE;
+    pub const Timestamp: TypeId = TypeId::TIMESTAMP;
+    pub const Timestamptz: TypeId = TypeId::TIMESTAMPTZ;
 }
 
 /// How far a result may be reused.
@@ -170,24 +174,30 @@ pub struct FuncDef {
 }
 
 impl FuncDef {
-    const fn new(num: u16, name: &'static str, args: &'static [TypeId], ret: TypeId, run: Run) -> FuncDef {
+    pub(crate) const fn new(
+        num: u16,
+        name: &'static str,
+        args: &'static [TypeId],
+        ret: TypeId,
+        run: Run,
+    ) -> FuncDef {
         let (strict, volatility) = (true, Volatility::Immutable);
         FuncDef { id: FuncId(num), name, args, variadic: false, ret, strict, volatility, run }
     }
-    const fn stable(mut self) -> FuncDef {
+    pub(crate) const fn stable(mut self) -> FuncDef {
         self.volatility = Volatility::Stable;
         self
     }
-    const fn volatile(mut self) -> FuncDef {
+    pub(crate) const fn volatile(mut self) -> FuncDef {
         self.volatility = Volatility::Volatile;
         self
     }
     /// Not strict.
-    const fn lax(mut self) -> FuncDef {
+    pub(crate) const fn lax(mut self) -> FuncDef {
         self.strict = false;
         self
     }
-    const fn variadic(mut self) -> FuncDef {
+    pub(crate) const fn variadic(mut self) -> FuncDef {
         self.variadic = true;
         self
     }
@@ -199,7 +209,7 @@ impl std::fmt::Debug for FuncDef {
     }
 }
 
-/// Every table of the catalogue.
+/// Every table of the catalogue, but those of [`crate::catalog`].
 const FAMILIES: &[&[FuncDef]] = &[
     compare::DEFS,
     integer::DEFS,
@@ -218,11 +228,13 @@ const LIMIT: usize = 1024;
 /// The catalogue by number, so that [`get`] is one load.
 static BY_ID: [Option<FuncDef>; LIMIT] = {
     let mut table = [const { None }; LIMIT];
+    let own = crate::catalog::FUNCTIONS;
     let mut f = 0;
-    while f < FAMILIES.len() {
+    while f < FAMILIES.len() + own.len() {
+        let family = if f < FAMILIES.len() { FAMILIES[f] } else { own[f - FAMILIES.len()] };
         let mut i = 0;
-        while i < FAMILIES[f].len() {
-            let def = FAMILIES[f][i];
+        while i < family.len() {
+            let def = family[i];
             assert!(table[def.id.0 as usize].is_none(), "a function number is used twice");
             table[def.id.0 as usize] = Some(def);
             i += 1;
@@ -280,7 +292,7 @@ pub fn call(id: FuncId, args: &[ValueRef<'_>], ctx: &Context<'_>) -> SqlResult<V
     let given = args.iter().map(ValueRef::byte_len).sum::<usize>();
     if given > SMALL {
         // Results are about as long as the arguments, unless the function knows better.
-        let made = if matches!(def.ret, TypeId::Text | TypeId::Bpchar | TypeId::Bytea) { given } else { 0 };
+        let made = if matches!(def.ret, TypeId::TEXT | TypeId::BPCHAR | TypeId::BYTEA) { given } else { 0 };
         ctx.limits.turn(given).and_then(|()| ctx.limits.take(made))?
     }
     (def.run)(&mut Call { args, ctx })
@@ -364,6 +376,14 @@ impl<'a> Call<'a> {
     #[inline]
     pub(crate) fn bpchar(&self, i: usize) -> SqlResult<&str> {
         Ok(self.text(i)?.trim_end_matches(' '))
+    }
+    /// The bytes of a value of a type in [`crate::catalog`].
+    #[inline]
+    pub(crate) fn opaque(&self, i: usize) -> SqlResult<&'a [u8]> {
+        match self.args.get(i) {
+            Some(ValueRef::Opaque(_, b)) => Ok(b),
+            other => Err(wrong_argument(i, "opaque", other)),
+        }
     }
     #[inline]
     pub(crate) fn is_null(&self, i: usize) -> bool {

@@ -5,6 +5,7 @@
 
 use super::{FuncDef, FuncId, get, id, sig};
 use crate::TypeId;
+use std::sync::LazyLock;
 
 /// One operator for one pair of types.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -33,7 +34,7 @@ impl OperatorDef {
     }
 }
 
-const fn binary(
+pub(crate) const fn binary(
     name: &'static str,
     left: TypeId,
     right: TypeId,
@@ -47,27 +48,36 @@ const fn binary(
     OperatorDef { name, left: Some(left), right, func, commutator: some(commutator), negator: some(negator) }
 }
 
-const fn prefix(name: &'static str, right: TypeId, func: FuncId) -> OperatorDef {
+pub(crate) const fn prefix(name: &'static str, right: TypeId, func: FuncId) -> OperatorDef {
     OperatorDef { name, left: None, right, func, commutator: None, negator: None }
 }
 
 /// All operators, in the order of their symbols' bytes.
+static ALL: LazyLock<Vec<OperatorDef>> = LazyLock::new(|| {
+    let own = crate::catalog::OPERATORS.iter().copied().flatten().copied().flatten();
+    let mut all: Vec<OperatorDef> = OPERATORS.iter().chain(own).copied().collect();
+    all.sort_by_key(|o| o.name);
+    all
+});
+
+/// All operators, in the order of their symbols' bytes.
 pub fn operators() -> &'static [OperatorDef] {
-    OPERATORS
+    &ALL
 }
 
 /// The operators of a symbol: prefix ones or binary ones.
 pub fn by_symbol(name: &str, is_prefix: bool) -> impl Iterator<Item = &'static OperatorDef> {
     let name = if name == "!=" { "<>" } else { name };
     // The table is in the order of symbols' bytes.
-    let from = OPERATORS.partition_point(|o| o.name < name);
-    let to = from + OPERATORS[from..].partition_point(|o| o.name == name);
-    OPERATORS[from..to].iter().filter(move |o| o.left.is_none() == is_prefix)
+    let all = operators();
+    let from = all.partition_point(|o| o.name < name);
+    let to = from + all[from..].partition_point(|o| o.name == name);
+    all[from..to].iter().filter(move |o| o.left.is_none() == is_prefix)
 }
 
 /// The operator of a function, if it has one: for printing an expression.
 pub fn of_function(func: FuncId) -> Option<&'static OperatorDef> {
-    OPERATORS.iter().find(|o| o.func == func)
+    operators().iter().find(|o| o.func == func)
 }
 
 static OPERATORS: &[OperatorDef] = &[

@@ -147,13 +147,18 @@ impl Numeric {
 
     /// The nearest float, of the fifteen digits that are sure: what PostgreSQL's cast gives.
     pub fn from_f64(f: f64) -> Numeric {
+        Numeric::from_float(f, 15)
+    }
+
+    /// The nearest float, of so many digits.
+    pub(crate) fn from_float(f: f64, digits: usize) -> Numeric {
         if f.is_nan() {
             return Numeric::NAN;
         }
         if f.is_infinite() {
             return if f > 0.0 { Numeric::INFINITY } else { Numeric::NEG_INFINITY };
         }
-        let text = format!("{:.14e}", f.abs());
+        let text = format!("{:.*e}", digits - 1, f.abs());
         let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
         let exponent: i32 = exponent.parse().unwrap_or(0);
         let digits: Vec<u8> = digits.bytes().filter(u8::is_ascii_digit).collect();

@@ -7,7 +7,7 @@ use super::*;
 use crate::func::tests::{check_lines, type_id};
 
 fn arguments(args: &[TypeId]) -> String {
-    let name = |t: &TypeId| if *t == ANY { "any" } else { type_id_name(*t) };
+    let name = |t: &TypeId| if *t == ANY { "any" } else { t.name() };
     args.iter().map(name).collect::<Vec<_>>().join(", ")
 }
 
@@ -22,10 +22,10 @@ fn answer(fields: &[&str]) -> SqlResult<String> {
         ["aggregate", name, given @ ..] => {
             crate::agg::resolve_aggregate(name, &types(given)).map(|d| arguments(d.args))
         }
-        ["case", given @ ..] => common_type(&types(given), "CASE").map(|t| type_id_name(t).to_string()),
+        ["case", given @ ..] => common_type(&types(given), "CASE").map(|t| t.name().to_string()),
         ["type", name, modifiers @ ..] => {
             let modifiers: Vec<i32> = modifiers.iter().map(|m| m.parse().expect("a number")).collect();
-            type_by_name(name, &modifiers).map(type_name)
+            Type::by_name(name, &modifiers).map(|t| t.to_string())
         }
         other => panic!("what is {other:?}?"),
     }
@@ -45,74 +45,71 @@ fn fields(e: &SqlError) -> (&str, &str, Option<&str>) {
 
 #[test]
 fn errors_have_postgresqls_hints() {
-    use TypeId::{Int4, Text, Unknown};
-    let e = resolve_function("foo", &[Int4, Unknown]).expect_err("no such function");
+    let e = resolve_function("foo", &[TypeId::INT4, TypeId::UNKNOWN]).expect_err("no such function");
     let hint =
         "No function matches the given name and argument types. You might need to add explicit type casts.";
     assert_eq!(fields(&e), ("42883", "function foo(integer, unknown) does not exist", Some(hint)));
 
-    let e = resolve_operator("+", Some(Text), Int4).expect_err("no such operator");
+    let e = resolve_operator("+", Some(TypeId::TEXT), TypeId::INT4).expect_err("no such operator");
     let hint =
         "No operator matches the given name and argument types. You might need to add explicit type casts.";
     assert_eq!(fields(&e), ("42883", "operator does not exist: text + integer", Some(hint)));
 
-    let e = resolve_operator("-", None, Text).expect_err("no such operator");
+    let e = resolve_operator("-", None, TypeId::TEXT).expect_err("no such operator");
     let hint =
         "No operator matches the given name and argument type. You might need to add an explicit type cast.";
     assert_eq!(fields(&e), ("42883", "operator does not exist: - text", Some(hint)));
 
-    let e = resolve_operator("+", Some(Unknown), Unknown).expect_err("ambiguous");
+    let e = resolve_operator("+", Some(TypeId::UNKNOWN), TypeId::UNKNOWN).expect_err("ambiguous");
     let hint = "Could not choose a best candidate operator. You might need to add explicit type casts.";
     assert_eq!(fields(&e), ("42725", "operator is not unique: unknown + unknown", Some(hint)));
 
-    let e = resolve_function("date_trunc", &[Unknown, Unknown]).expect_err("ambiguous");
+    let e = resolve_function("date_trunc", &[TypeId::UNKNOWN, TypeId::UNKNOWN]).expect_err("ambiguous");
     let hint = "Could not choose a best candidate function. You might need to add explicit type casts.";
     assert_eq!(fields(&e), ("42725", "function date_trunc(unknown, unknown) is not unique", Some(hint)));
 }
 
 #[test]
 fn what_only_postgresql_has_is_not_supported() {
-    use TypeId::{Int4, Text, Timestamp, Unknown};
     for e in [
-        resolve_function("to_char", &[Int4, Unknown]).err(),
-        resolve_function("substring", &[Text, Text]).err(),
-        resolve_operator("~", Some(Text), Unknown).err(),
-        resolve_operator("-", Some(Timestamp), Timestamp).err(),
-        resolve_operator("@>", Some(Text), Text).err(),
-        crate::agg::resolve_aggregate("array_agg", &[Int4]).err(),
-        type_by_name("interval", &[]).err(),
-        type_by_name("time with time zone", &[]).err(),
+        resolve_function("to_char", &[TypeId::INT4, TypeId::UNKNOWN]).err(),
+        resolve_function("substring", &[TypeId::TEXT, TypeId::TEXT]).err(),
+        resolve_operator("~", Some(TypeId::TEXT), TypeId::UNKNOWN).err(),
+        resolve_operator("-", Some(TypeId::TIMESTAMP), TypeId::TIMESTAMP).err(),
+        resolve_operator("@>", Some(TypeId::TEXT), TypeId::TEXT).err(),
+        crate::agg::resolve_aggregate("array_agg", &[TypeId::INT4]).err(),
+        Type::by_name("interval", &[]).err(),
+        Type::by_name("time with time zone", &[]).err(),
     ] {
         assert_eq!(e.map(|e| e.sqlstate()), Some("0A000"));
     }
-    let e = type_by_name("nosuch", &[]).expect_err("no such type");
+    let e = Type::by_name("nosuch", &[]).expect_err("no such type");
     assert_eq!(fields(&e), ("42704", "type \"nosuch\" does not exist", None));
 }
 
 #[test]
 fn a_variadic_function_takes_any_number() {
-    use TypeId::{Bool, Int4, Text, Unknown};
-    let concat = resolve_function("concat", &[Int4, Unknown, Bool, Text]).expect("concat takes anything");
+    let concat = resolve_function("concat", &[TypeId::INT4, TypeId::UNKNOWN, TypeId::BOOL, TypeId::TEXT])
+        .expect("concat takes anything");
     assert_eq!(concat.id, func::id::CONCAT);
     assert!(resolve_function("concat", &[]).is_err());
-    assert!(resolve_function("concat_ws", &[Text]).is_err());
+    assert!(resolve_function("concat_ws", &[TypeId::TEXT]).is_err());
 }
 
 #[test]
 fn calls_by_type_names_are_casts() {
-    use TypeId::{Bool, Date, Int4, Text, Timestamptz, Unknown};
-    assert_eq!(cast_by_function_name("date", Timestamptz), Some(Date));
-    assert_eq!(cast_by_function_name("text", Int4), Some(Text));
-    assert_eq!(cast_by_function_name("int4", Unknown), Some(Int4));
-    assert_eq!(cast_by_function_name("date", Bool), None);
-    assert_eq!(cast_by_function_name("integer", Int4), None);
+    assert_eq!(cast_by_function_name("date", TypeId::TIMESTAMPTZ), Some(TypeId::DATE));
+    assert_eq!(cast_by_function_name("text", TypeId::INT4), Some(TypeId::TEXT));
+    assert_eq!(cast_by_function_name("int4", TypeId::UNKNOWN), Some(TypeId::INT4));
+    assert_eq!(cast_by_function_name("date", TypeId::BOOL), None);
+    assert_eq!(cast_by_function_name("integer", TypeId::INT4), None);
 }
 
 #[test]
 fn a_common_modifier_is_kept_only_if_all_share_it() {
-    let v = |n| Type::with(TypeId::Varchar, n);
-    assert_eq!(common_typmod(&[v(24), v(24)], TypeId::Varchar), 24);
-    assert_eq!(common_typmod(&[v(24), v(14)], TypeId::Varchar), -1);
-    assert_eq!(common_typmod(&[v(24), v(24)], TypeId::Text), -1);
-    assert_eq!(common_typmod(&[], TypeId::Text), -1);
+    let v = |n| Type::with(TypeId::VARCHAR, n);
+    assert_eq!(common_typmod(&[v(24), v(24)], TypeId::VARCHAR), 24);
+    assert_eq!(common_typmod(&[v(24), v(14)], TypeId::VARCHAR), -1);
+    assert_eq!(common_typmod(&[v(24), v(24)], TypeId::TEXT), -1);
+    assert_eq!(common_typmod(&[], TypeId::TEXT), -1);
 }

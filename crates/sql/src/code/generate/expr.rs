@@ -198,6 +198,7 @@ impl<'a> Gen<'a> {
             Storage::Text => Op::ColText { dst, at, null },
             Storage::Bytea => Op::ColBytea { dst, at, null },
             Storage::Numeric => Op::ColNumeric { dst, at, null },
+            Storage::Fixed { ty, .. } | Storage::Opaque { ty } => Op::ColOpaque { dst, at, null, ty },
         };
         self.op(op);
         Ok(())
@@ -374,9 +375,9 @@ impl<'a> Gen<'a> {
             if let Some((op, ty)) = arithmetic(func) {
                 let (a, b) = (Reg(self.expr(left)?), Reg(self.expr(right)?));
                 let int = match ty {
-                    TypeId::Int2 => Some(IntTy::Int2),
-                    TypeId::Int4 => Some(IntTy::Int4),
-                    TypeId::Int8 => Some(IntTy::Int8),
+                    TypeId::INT2 => Some(IntTy::Int2),
+                    TypeId::INT4 => Some(IntTy::Int4),
+                    TypeId::INT8 => Some(IntTy::Int8),
                     _ => None,
                 };
                 self.op(match (op, int) {
@@ -403,9 +404,9 @@ impl<'a> Gen<'a> {
         let (from, to) = (arg.ty.id, e.ty);
         let out = Out(dst);
         let a = Reg(self.expr(arg)?);
-        if classify::is_int(from) && classify::is_int(to.id) && from as u8 <= to.id as u8 {
+        if classify::is_int(from) && classify::is_int(to.id) && from.number() <= to.id.number() {
             self.op(Op::Retag { dst: out, a, ty: to.id });
-        } else if matches!(from, TypeId::Int2 | TypeId::Int4 | TypeId::Int8) && to.id == TypeId::Float8 {
+        } else if matches!(from, TypeId::INT2 | TypeId::INT4 | TypeId::INT8) && to.id == TypeId::FLOAT8 {
             self.op(Op::IntToFloat { dst: out, a });
         } else if !std::ptr::eq(e.unrelabelled(), e) || (from == to.id && to.typmod == -1) {
             self.op(Op::Move { dst: out, a });
@@ -489,7 +490,7 @@ pub fn fold(e: &Expr) -> Option<Value> {
             // Conversions to and from text of times and zones may look at the session.
             if [arg.ty.id, e.ty.id]
                 .iter()
-                .any(|t| matches!(t, TypeId::Date | TypeId::Timestamp | TypeId::Timestamptz))
+                .any(|t| matches!(*t, TypeId::DATE | TypeId::TIMESTAMP | TypeId::TIMESTAMPTZ))
             {
                 return None;
             }

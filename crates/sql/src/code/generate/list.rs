@@ -206,9 +206,9 @@ fn key_constant(v: Value, column: TypeId) -> Option<Value> {
         v => return Some(v),
     };
     match column {
-        TypeId::Int2 => i16::try_from(number).ok().map(Value::Int2),
-        TypeId::Int4 => i32::try_from(number).ok().map(Value::Int4),
-        TypeId::Int8 => Some(Value::Int8(number)),
+        TypeId::INT2 => i16::try_from(number).ok().map(Value::Int2),
+        TypeId::INT4 => i32::try_from(number).ok().map(Value::Int4),
+        TypeId::INT8 => Some(Value::Int8(number)),
         _ => Some(v),
     }
 }

@@ -561,6 +561,7 @@ fn takes_memory(op: &Op) -> bool {
             | Op::Cast { .. }
             | Op::ColText { .. }
             | Op::ColBytea { .. }
+            | Op::ColOpaque { .. }
             | Op::ColNumeric { .. }
             | Op::ColChar { .. }
             | Op::HashCol { .. }

@@ -747,7 +747,7 @@ fn counted<'a>(q: &'a Query, tree: &Node<'a>) -> Option<(u16, &'a Arc<dyn Foreig
 fn is_ordered(a: &Aggregate) -> bool {
     let shows = |name: &str| !matches!(name, "count" | "min" | "max");
     let of = ondol_types::agg::find(a.agg);
-    let is_float = a.args.first().is_some_and(|e| e.ty.id == TypeId::Float8);
+    let is_float = a.args.first().is_some_and(|e| e.ty.id == TypeId::FLOAT8);
     a.distinct && of.is_some_and(|d| d.name == "string_agg" || is_float && shows(d.name))
 }
 
@@ -755,6 +755,6 @@ fn is_ordered(a: &Aggregate) -> bool {
 pub(super) fn needs_no_memory(t: TypeId) -> bool {
     !matches!(
         t,
-        TypeId::Numeric | TypeId::Text | TypeId::Varchar | TypeId::Bpchar | TypeId::Bytea | TypeId::Unknown
+        TypeId::NUMERIC | TypeId::TEXT | TypeId::VARCHAR | TypeId::BPCHAR | TypeId::BYTEA | TypeId::UNKNOWN
     )
 }

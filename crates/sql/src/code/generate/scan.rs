@@ -371,7 +371,7 @@ impl<'a> Gen<'a> {
                 // In an index that falls, the upper bound comes first.
                 let falling = bound == 1 && def.columns[k].desc;
                 let (lower, upper) = if falling { (high, low) } else { (low, high) };
-                let ty = def.columns.get(k).map_or(TypeId::Void, |c| table.def.columns[c.column].ty.id);
+                let ty = def.columns.get(k).map_or(TypeId::VOID, |c| table.def.columns[c.column].ty.id);
                 for (is_low, b) in [(true, lower), (false, upper)] {
                     let mut n = k;
                     // Without a bound, everything under the prefix.
@@ -511,11 +511,11 @@ impl<'a> Gen<'a> {
         if from != column && is_int(from) && is_int(column) {
             let dst = self.register();
             let ty = match column {
-                TypeId::Int2 => IntTy::Int2,
-                TypeId::Int4 => IntTy::Int4,
+                TypeId::INT2 => IntTy::Int2,
+                TypeId::INT4 => IntTy::Int4,
                 _ => IntTy::Int8,
             };
-            self.op(if from as u8 > column as u8 {
+            self.op(if from.number() > column.number() {
                 Op::Narrow { dst: Out(dst), a: Reg(r), ty, to: none }
             } else {
                 Op::Retag { dst: Out(dst), a: Reg(r), ty: column }

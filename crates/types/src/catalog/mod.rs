@@ -1,0 +1,107 @@
+//! Types that only their own functions understand: to add one is to write a file here and a line in the list below.
+//!
+//! To all else a value of such a type is its number and bytes ([`crate::Value::Opaque`]). The type's file has
+//!
+//! - `TYPE`, its descriptor, in which [`Form`] says how its bytes are read, written, compared and brought into keys;
+//! - `DEFS`, `OPERATORS`, `CASTS` and `AGGREGATES`: its functions, and what uses them;
+//! - `SAMPLES`, for tests: texts of its values, in order.
+//!
+//! Invariants:
+//! - **O1** Bytes of a type are made by its own functions alone, and have the length that its [`Form`] tells. Bytes that
+//!   come from a damaged file may be others: no function panics for it.
+//! - **O2** `compare` is a total order; two values are equal exactly if their keys are; and keys compare as the values do.
+//! - **O3** The text that `output` writes is read back by `input` to an equal value.
+
+use crate::agg::AggDef;
+use crate::cast::CastContext;
+use crate::func::operator::binary;
+use crate::func::{Context, FuncDef, FuncId, OperatorDef};
+use crate::ty::TypeDef;
+use crate::{SqlResult, Type, TypeId, Value, ValueRef};
+use std::cmp::Ordering;
+
+macro_rules! catalog {
+    ($($(#[$doc:meta])* $number:literal $constant:ident $name:ident $module:ident;)*) => {
+        $(pub mod $module;)*
+        impl TypeId {
+            $($(#[$doc])* pub const $constant: TypeId = TypeId::of_number($number);)*
+        }
+        /// The names that the tables of functions write these types with.
+        #[allow(non_upper_case_globals)]
+        pub(crate) mod sig {
+            use crate::TypeId;
+            $(pub const $name: TypeId = TypeId::$constant;)*
+        }
+        /// The constants of these types' functions.
+        pub(crate) mod id {
+            $(pub use super::$module::id::*;)*
+        }
+        pub(crate) const TYPES: &[TypeDef] = &[$(TypeDef { id: TypeId::$constant, ..$module::TYPE }),*];
+        pub(crate) const FUNCTIONS: &[&[FuncDef]] = &[$($module::DEFS),*];
+        pub(crate) const OPERATORS: &[&[&[OperatorDef]]] = &[$($module::OPERATORS),*];
+        pub(crate) const AGGREGATES: &[&[AggDef]] = &[$($module::AGGREGATES),*];
+        const CASTS: &[&[Cast]] = &[$($module::CASTS),*];
+        /// Texts of each type's values: groups of equal ones, in ascending order.
+        #[cfg(test)]
+        pub(crate) const SAMPLES: &[(TypeId, &[&[&str]])] = &[$((TypeId::$constant, $module::SAMPLES)),*];
+    };
+}
+
+catalog! {
+    /// real
+    15 FLOAT4 Float4 real;
+}
+
+/// How the bytes of an opaque type are computed with. Bytes are those of a value, without NULL.
+#[derive(Debug)]
+pub struct Form {
+    /// The bytes that every value has, at most 255: they lie in a row as they are. `None` for values of different lengths.
+    pub width: Option<u8>,
+    /// Reads a value. Its modifier is applied by the type's cast to itself, if it has one.
+    pub input: fn(&str, &Context<'_>) -> SqlResult<Value>,
+    /// Appends the value's text.
+    pub output: fn(&[u8], &mut String),
+    pub compare: fn(&[u8], &[u8]) -> Ordering,
+    /// Appends the value's key, which ends itself or has one width for the type (`crate::key`, invariants 1 to 4).
+    pub key: fn(&[u8], &mut Vec<u8>),
+    /// The bytes of every key; `None` if they differ in length.
+    pub key_width: Option<u8>,
+}
+
+/// A cast from an opaque type, or to one, other than through text.
+pub struct Cast {
+    pub from: TypeId,
+    pub to: TypeId,
+    pub context: CastContext,
+    /// The value has the type `from`; the result's modifier is applied by `run`.
+    pub run: fn(ValueRef<'_>, Type, &Context<'_>) -> SqlResult<Value>,
+}
+
+/// The cast between two types, if one is listed.
+pub(crate) fn cast(from: TypeId, to: TypeId) -> Option<&'static Cast> {
+    CASTS.iter().copied().flatten().find(|c| c.from == from && c.to == to)
+}
+
+/// A comparison of two values of one type, as the code of a function.
+macro_rules! compares {
+    ($test:ident) => {
+        |c| Ok(crate::Value::Bool(crate::value::compare(c.args[0], c.args[1]).$test()))
+    };
+}
+pub(crate) use compares;
+
+/// The operators of the six comparisons of two types: of the functions for `<`, `<=`, `=`, `<>`, `>=`, `>`.
+pub(crate) const fn comparisons((a, b): (TypeId, TypeId), functions: [FuncId; 6]) -> [OperatorDef; 6] {
+    let [lt, le, eq, ne, ge, gt] = functions;
+    [
+        binary("<", a, b, lt, ">", ">="),
+        binary("<=", a, b, le, ">=", ">"),
+        binary("=", a, b, eq, "=", "<>"),
+        binary("<>", a, b, ne, "<>", "="),
+        binary(">=", a, b, ge, "<=", "<"),
+        binary(">", a, b, gt, "<", "<="),
+    ]
+}
+
+#[cfg(test)]
+mod tests;
