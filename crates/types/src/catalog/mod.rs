@@ -50,6 +50,7 @@ macro_rules! catalog {
 catalog! {
     /// real
     15 FLOAT4 Float4 real;
+    16 UUID Uuid uuid;
 }
 
 /// How the bytes of an opaque type are computed with. Bytes are those of a value, without NULL.
