@@ -1,6 +1,7 @@
 //! Copies of tables from a running server, at rest: `FLUSH TABLES … FOR EXPORT` in a session of the server's own client program, the files copied from its data folder, `UNLOCK TABLES`.
 //!
 //! - **N1** The tables are locked from before the first byte is copied until after the last: the same connection answers before and behind the copying, and a lost one is not made anew.
+//!   No transaction is prepared meanwhile (XA PREPARE): once its session has ended, it holds no lock that the server waits for.
 //! - **N2** What cannot be finished leaves no copy behind.
 //! - **N3** The server writes `TABLE.cfg` while it holds the lock; the copy of it is what [`crate::evidence`] accepts. So it comes last, when all others are whole and durable and the lock
 //!   was there all the while; and one that was there before the lock, as a killed server leaves it, is none.
@@ -36,6 +37,9 @@ pub struct Taken {
     /// How long the tables were locked.
     pub locked: Duration,
 }
+
+/// What the server is asked to say behind the transactions that are prepared.
+const NONE_PREPARED: &str = "none is prepared";
 
 /// Copies the tables.
 pub fn take(options: &Options) -> Result<Taken> {
@@ -77,6 +81,11 @@ pub fn take(options: &Options) -> Result<Taken> {
     }
     let started = clock::now();
     session.ask(&format!("FLUSH TABLES {} FOR EXPORT; SELECT 1", quoted.join(", ")), 1)?;
+    if session.ask(&format!("XA RECOVER; SELECT '{NONE_PREPARED}'"), 1)?[0] != NONE_PREPARED {
+        let why = "a transaction is prepared (XA RECOVER names it): its rows may be in the tables' files, where they look like \
+                   committed ones. Expected none: commit it or roll it back (XA COMMIT, XA ROLLBACK)";
+        return Err(session.error(why.into()));
+    }
 
     if let Some((_, cfg)) = before.iter().find(|(then, cfg)| then.is_some() && identity(cfg) == *then) {
         let why = "it was there before the tables were locked, and is the same now: this is not the folder of the server that locked them";
@@ -324,7 +333,7 @@ mod tests {
         names.sort();
         names
     }
-    const ANSWERS: &str = "read a; echo host; echo /nowhere; echo 7; read a; echo 1; read flush; touch -d 2001-01-01 DATA/t.cfg; echo 1; read a; echo ID; read unlock; echo 1; cat >/dev/null";
+    const ANSWERS: &str = "read a; echo host; echo /nowhere; echo 7; read a; echo 1; read flush; touch -d 2001-01-01 DATA/t.cfg; echo 1; read xa; echo none is prepared; read a; echo ID; read unlock; echo 1; cat >/dev/null";
 
     #[test]
     fn a_table_is_copied_whole() {
@@ -346,6 +355,14 @@ mod tests {
         let stale = ANSWERS.replace("touch -d 2001-01-01", "true").replace("ID", "7");
         with_client(&stale, |to, taken| {
             assert!(taken.expect_err("an error").to_string().contains("before the tables were locked"));
+            assert!(!to.exists());
+        });
+    }
+    #[test]
+    fn a_prepared_transaction_leaves_nothing() {
+        let prepared = ANSWERS.replace("echo none is", "echo 1 3 0 abc; echo none is").replace("ID", "7");
+        with_client(&prepared, |to, taken| {
+            assert!(taken.expect_err("an error").to_string().contains("a transaction is prepared"));
             assert!(!to.exists());
         });
     }
