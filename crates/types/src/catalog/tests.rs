@@ -1,4 +1,4 @@
-//! What every type here promises (O1 to O3), to be tried with values of its own.
+//! What every type here promises (catalog/O1 to catalog/O3), to be tried with values of its own.
 
 use super::SAMPLES;
 use crate::func::Context;
@@ -62,7 +62,7 @@ fn keeps_promises(ty: TypeId, texts: &[&[&str]]) {
             }
         }
     }
-    // O1: whatever a damaged file holds, nothing panics.
+    // catalog/O1: whatever a damaged file holds, nothing panics.
     for length in 0..40 {
         for fill in [0, 1, 0x7f, 0x80, 0xff] {
             let bytes = vec![fill; length];
