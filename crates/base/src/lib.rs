@@ -9,6 +9,7 @@ pub mod ascii;
 pub mod barrier;
 pub mod clock;
 pub mod crc;
+pub mod csv;
 pub mod epoch;
 pub mod heap;
 pub mod interrupt;

@@ -1,5 +1,6 @@
 //! Rows as text: CSV by RFC 4180, and what MySQL's `SELECT … INTO OUTFILE` writes.
 use ondol_base::ascii;
+use ondol_base::csv::RFC_4180;
 
 /// How values stand in a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +33,7 @@ pub struct Lines {
 
 impl Lines {
     pub fn new(dialect: Dialect, capacity: usize) -> Lines {
-        let special = if dialect.is_outfile() { *b"\\,\n\0" } else { *b",\"\n\r" };
+        let special = if dialect.is_outfile() { *b"\\,\n\0" } else { RFC_4180.special() };
         Lines { dialect, special, bytes: Vec::with_capacity(capacity) }
     }
     pub fn dialect(&self) -> Dialect {
@@ -132,15 +133,8 @@ impl Lines {
                     text = rest;
                 }
             }
-            Dialect::Rfc4180 if text.is_empty() || text.iter().any(|b| self.special.contains(b)) => {
-                self.bytes.push(b'"');
-                let mut pieces = text.split(|b| *b == b'"');
-                self.bytes.extend_from_slice(pieces.next().unwrap_or_default());
-                for piece in pieces {
-                    self.bytes.extend_from_slice(b"\"\"");
-                    self.bytes.extend_from_slice(piece);
-                }
-                self.bytes.push(b'"');
+            Dialect::Rfc4180 if text.is_empty() || RFC_4180.is_special(text) => {
+                RFC_4180.quote(text, &mut |piece| self.bytes.extend_from_slice(piece))
             }
             Dialect::Rfc4180 => self.bytes.extend_from_slice(text),
         }

@@ -6,6 +6,7 @@
 //!   quote or a line end. JSON: an array of objects, a row on each line; integers, numerics and finite
 //!   floats are numbers, booleans are booleans, all else is strings.
 use ondol::{Column, Row, Rows, TypeId, ValueRef};
+use ondol_base::csv::RFC_4180;
 use ondol_types::ty::Category;
 use std::io::Write;
 use std::sync::Arc;
@@ -120,10 +121,8 @@ pub fn write(out: &mut dyn Write, bytes: &[u8]) -> ondol::Result<()> {
 }
 
 fn csv_field(text: &str, out: &mut Vec<u8>) {
-    if text == "\\." || text.bytes().any(|b| matches!(b, b',' | b'"' | b'\n' | b'\r')) {
-        out.push(b'"');
-        out.extend_from_slice(text.replace('"', "\"\"").as_bytes());
-        out.push(b'"');
+    if text == "\\." || RFC_4180.is_special(text.as_bytes()) {
+        RFC_4180.quote(text.as_bytes(), &mut |piece| out.extend_from_slice(piece))
     } else {
         out.extend_from_slice(text.as_bytes())
     }

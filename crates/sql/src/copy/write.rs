@@ -2,6 +2,7 @@
 //! quotes or escapes is seen to behind a call.
 use crate::bound::CopyOptions;
 use ondol_base::ascii::short;
+use ondol_base::csv::Marks;
 use ondol_types::text::Out;
 use ondol_types::{Numeric, Type, TypeId, ValueRef, datetime, text};
 
@@ -199,18 +200,11 @@ impl Writer {
         if !o.csv {
             return escape(text, o.delimiter, out);
         }
-        let needs = |b: &u8| *b == o.delimiter || *b == o.quote || *b == b'\n' || *b == b'\r';
-        if !quote && !text.iter().any(needs) {
-            return out.ascii(text);
+        let marks = Marks { delimiter: o.delimiter, quote: o.quote, escape: o.escape };
+        match quote || marks.is_special(text) {
+            true => marks.quote(text, &mut |piece| out.ascii(piece)),
+            false => out.ascii(text),
         }
-        out.push(o.quote);
-        for &b in text {
-            if b == o.quote || b == o.escape {
-                out.push(o.escape)
-            }
-            out.push(b)
-        }
-        out.push(o.quote);
     }
 
     /// Ends a row of so many fields.
