@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 impl Session {
     /// Runs a statement that has no plan of its own.
-    pub(crate) fn run_other(&mut self, text: &str, bound: &Bound, out: &mut dyn Output) -> SqlResult<()> {
+    pub(crate) fn run_utility(&mut self, text: &str, bound: &Bound, out: &mut dyn Output) -> SqlResult<()> {
         match &bound.statement {
             Statement::Query(_) | Statement::Insert(_) | Statement::Modify(_) => {
                 Err(SqlError::new(sqlstate::INTERNAL_ERROR, "a statement with a plan was run without it"))
@@ -352,14 +352,14 @@ impl Session {
                 e
             })?;
             return match ready {
-                Ready::Plan(p) => self.run_values(&p, &values, out),
-                Ready::Other(b) => self.run_other(&named.text, &b, out),
+                Ready::Plan(p) => self.run_with_values(&p, &values, out),
+                Ready::Other(b) => self.run_utility(&named.text, &b, out),
                 Ready::Empty => Ok(()),
             };
         }
         let function = self.choose_function(name, args)?;
         let plan = self.query_plan(crate::session::QueryId(function.id))?;
-        self.run_values(&plan, &values, out)
+        self.run_with_values(&plan, &values, out)
     }
 
     /// The registered query of that name which takes these arguments: the one whose types they have, or the only one that they
@@ -412,7 +412,7 @@ impl Session {
     /// Runs such a program within the statement at hand.
     pub(crate) fn values_of(&mut self, plan: &Plan) -> SqlResult<Vec<Value>> {
         let mut values = Vec::new();
-        self.run_within(plan, &mut |row: &Row<'_>| {
+        self.run_program_within(plan, &mut |row: &Row<'_>| {
             values = row.values().map(|v| v.to_owned()).collect();
             Ok(true)
         })?;

@@ -215,14 +215,14 @@ fn churning() -> SqlError {
 
 impl Session {
     /// Runs one statement to its end: errors are dealt with (session/N2), stale plans made anew (session/N1).
-    pub(crate) fn run_typed(
+    pub(crate) fn run_text(
         &mut self,
         text: &str,
         types: &[TypeId],
         params: &[Value],
         out: &mut dyn Output,
     ) -> SqlResult<()> {
-        let done = self.timed(|s| s.run_until_fresh(text, types, params, out));
+        let done = self.timed(|s| s.plan_and_run(text, types, params, out));
         self.give_back();
         done
     }
@@ -266,7 +266,9 @@ impl Session {
         self.ended(done)
     }
 
-    fn run_until_fresh(
+    /// Plans a text's statement, or finds it planned, and runs it; once more whenever the plan turns out to be stale
+    /// (session/N1).
+    fn plan_and_run(
         &mut self,
         text: &str,
         types: &[TypeId],
@@ -284,8 +286,8 @@ impl Session {
             }
             let done = match ready {
                 Ready::Empty => return Ok(()),
-                Ready::Plan(p) => self.run_values(&p, params, out),
-                Ready::Other(b) => self.run_other(text, &b, out),
+                Ready::Plan(p) => self.run_with_values(&p, params, out),
+                Ready::Other(b) => self.run_utility(text, &b, out),
             };
             match done {
                 Err(e) if is_stale(&e) => self.plans.forget(),
@@ -351,7 +353,7 @@ impl Session {
     }
 
     /// Runs a compiled statement as one statement of the connection and tells its outcome.
-    pub(crate) fn run_plan(
+    pub(crate) fn run_statement(
         &mut self,
         plan: &Arc<Plan>,
         params: &[ValueRef<'_>],
@@ -361,7 +363,7 @@ impl Session {
             self.refuse_read_only(tag_name(plan.program.tag))?;
         }
         if self.quick.own_transaction && !self.in_transaction() {
-            return self.run_alone(plan, params, out);
+            return self.run_in_own_transaction(plan, params, out);
         }
         let has_result = !plan.program.columns.is_empty() || plan.program.tag == Tag::Select;
         if has_result {
@@ -376,7 +378,7 @@ impl Session {
     }
 
     /// Runs a statement as a transaction of the session's default level.
-    fn run_alone(
+    fn run_in_own_transaction(
         &mut self,
         plan: &Arc<Plan>,
         params: &[ValueRef<'_>],
@@ -397,7 +399,7 @@ impl Session {
         }
         self.start_transaction(None, None)?;
         let mut held = Held(out, String::new());
-        let done = self.run_plan(plan, params, &mut held);
+        let done = self.run_statement(plan, params, &mut held);
         let tag = held.1;
         match done.and_then(|()| self.connection.commit()) {
             Ok(token) => {

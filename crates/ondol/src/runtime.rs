@@ -264,7 +264,7 @@ impl Session {
         if plan.parted.is_some_and(|p| p.is_grouped())
             && let workers @ 1.. = self.workers_for(plan)
         {
-            return self.run_parted(plan, workers, params, sink);
+            return self.run_program_in_parts(plan, workers, params, sink);
         }
         self.prepare_host(plan);
         let context = context_for(plan, &self.database.name);
@@ -282,7 +282,7 @@ impl Session {
     }
 
     /// A program run within a statement that was begun already.
-    pub(crate) fn run_within(&mut self, plan: &Plan, sink: &mut dyn Sink) -> SqlResult<()> {
+    pub(crate) fn run_program_within(&mut self, plan: &Plan, sink: &mut dyn Sink) -> SqlResult<()> {
         self.prepare_host(plan);
         let context = context(&self.database.name);
         let env = Env {

@@ -257,7 +257,7 @@ impl Session {
     pub fn execute_prepared(&mut self, prepared: &mut Prepared, params: &[Value]) -> SqlResult<Outcome> {
         let mut gather = Gather::charged(self.connection.charge());
         let (text, types) = (prepared.text.clone(), std::mem::take(&mut prepared.types));
-        let done = self.run_typed(&text, &types, params, &mut gather);
+        let done = self.run_text(&text, &types, params, &mut gather);
         prepared.types = types;
         done?;
         Ok(gather.outcomes.pop().unwrap_or_default())
@@ -265,7 +265,7 @@ impl Session {
 
     /// Runs one statement, its outcome going to `out` as it comes.
     pub fn run(&mut self, sql: &str, params: &[Value], out: &mut dyn Output) -> SqlResult<()> {
-        self.run_typed(sql, &[], params, out)
+        self.run_text(sql, &[], params, out)
     }
 
     /// COPY ... FROM STDIN, reading from `input`; gives the number of rows. `progress` is told now and then.
@@ -531,7 +531,7 @@ impl Session {
     }
 
     /// Runs a plan with values of any type.
-    pub(crate) fn run_values(
+    pub(crate) fn run_with_values(
         &mut self,
         plan: &Arc<Plan>,
         params: &[Value],
@@ -541,10 +541,10 @@ impl Session {
             return Err(count_mismatch(params.len(), plan.program.params.len()));
         }
         if params.is_empty() {
-            return self.run_plan(plan, &[], out);
+            return self.run_statement(plan, &[], out);
         }
         let fitted = self.fit(params, &plan.program.params)?;
-        with_refs(&fitted, |refs| self.run_plan(plan, refs, out))
+        with_refs(&fitted, |refs| self.run_statement(plan, refs, out))
     }
 }
 

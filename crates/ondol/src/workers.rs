@@ -74,7 +74,7 @@ impl Session {
 
     /// One statement of the connection, its table read by workers that make groups of its rows.
     #[inline(never)]
-    pub(crate) fn run_parted(
+    pub(crate) fn run_program_in_parts(
         &mut self,
         plan: &Plan,
         workers: usize,
