@@ -304,6 +304,7 @@ fn type_names() -> Vec<String> {
             Modifier::Length { .. } => format!("{}(n)", t.name()),
             Modifier::PrecisionAndScale => format!("{}(p, s)", t.name()),
             Modifier::Seconds { .. } => format!("{first}(p) {rest}"),
+            Modifier::Own(own) => format!("{}{}", t.name(), own.written),
         }
     };
     TypeId::all().filter(values).map(name).collect()

@@ -56,7 +56,7 @@ pub fn input(text: &str, ty: Type, ctx: &Context<'_>) -> SqlResult<Value> {
         Class::Date => Value::Date(datetime::parse_date(text, ctx)?),
         Class::Timestamp => Value::Timestamp(datetime::parse_timestamp(text, ctx)?),
         Class::Timestamptz => Value::Timestamptz(datetime::parse_timestamptz(text, ctx)?),
-        Class::Opaque(form) => (form.input)(text, ctx)?,
+        Class::Opaque(form) => (form.input)(text, ty, ctx)?,
         Class::None => {
             let message = format!("cannot accept a value of type {}", ty.id);
             return Err(SqlError::new(sqlstate::FEATURE_NOT_SUPPORTED, message));

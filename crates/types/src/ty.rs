@@ -70,6 +70,8 @@ pub enum Category {
     Numeric,
     String,
     DateTime,
+    /// Spans of time: interval.
+    Timespan,
     /// Types without another category: bytea.
     User,
     Unknown,
@@ -109,7 +111,30 @@ pub enum Modifier {
     Seconds {
         zone: &'static str,
     },
+    /// Of a type in [`crate::catalog`].
+    Own(&'static OwnModifier),
 }
+
+/// A modifier that only its type understands. The type's cast to itself brings values into it.
+#[derive(Debug)]
+pub struct OwnModifier {
+    /// The coded modifier, not negative unless it means none, of the numbers that the grammar gives.
+    pub code: fn(&[i32]) -> SqlResult<i32>,
+    /// How it is written behind the type's name, for documentation: `(n)`.
+    pub written: &'static str,
+    /// What stands behind the type's name for a coded modifier.
+    pub show: fn(i32) -> String,
+    /// Whether the text of a literal may mean something else with the modifier than without.
+    pub is_read_with: bool,
+}
+
+/// It is one static each.
+impl PartialEq for OwnModifier {
+    fn eq(&self, other: &OwnModifier) -> bool {
+        std::ptr::eq(self, other)
+    }
+}
+impl Eq for OwnModifier {}
 
 /// What is known of a type.
 #[derive(Clone, Copy, Debug)]
@@ -161,7 +186,7 @@ impl TypeDef {
     ) -> TypeDef {
         TypeDef::new(oid, catalog_name, name, category, Class::Opaque(form))
     }
-    const fn preferred(mut self) -> TypeDef {
+    pub(crate) const fn preferred(mut self) -> TypeDef {
         self.is_preferred = true;
         self
     }
@@ -169,7 +194,7 @@ impl TypeDef {
         self.also = names;
         self
     }
-    const fn modified(mut self, modifier: Modifier) -> TypeDef {
+    pub(crate) const fn modified(mut self, modifier: Modifier) -> TypeDef {
         self.modifier = modifier;
         self
     }
@@ -288,6 +313,14 @@ impl Type {
     pub const fn with(id: TypeId, typmod: i32) -> Type {
         Type { id, typmod }
     }
+    /// The type that the text of a literal is read as: without the modifier, which a cast applies afterwards,
+    /// unless the text's meaning depends on it.
+    pub fn of_literal(self) -> Type {
+        match self.id.def().modifier {
+            Modifier::Own(m) if m.is_read_with => self,
+            _ => Type::new(self.id),
+        }
+    }
     pub const BOOL: Type = Type::new(TypeId::BOOL);
     pub const INT4: Type = Type::new(TypeId::INT4);
     pub const INT8: Type = Type::new(TypeId::INT8);
@@ -317,7 +350,7 @@ const MAX_PRECISION: i32 = 1000;
 /// The finest timestamps: microseconds.
 const MAX_TIME_PRECISION: i32 = 6;
 
-fn bad_modifier(message: impl Into<String>) -> SqlError {
+pub(crate) fn bad_modifier(message: impl Into<String>) -> SqlError {
     SqlError::new(sqlstate::INVALID_PARAMETER_VALUE, message)
 }
 
@@ -345,6 +378,7 @@ impl Modifier {
             }
             // A finer precision than there is means the finest, as in PostgreSQL (which adds a warning).
             (Modifier::Seconds { .. }, [p]) => Ok((*p).min(MAX_TIME_PRECISION)),
+            (Modifier::Own(own), _) => (own.code)(written),
             (Modifier::Length { .. } | Modifier::Seconds { .. }, _) => {
                 Err(bad_modifier("invalid type modifier"))
             }
@@ -412,6 +446,7 @@ impl std::fmt::Display for Type {
                 let (first, rest) = self.id.name().split_once(' ').unwrap_or((self.id.name(), ""));
                 write!(f, "{first}({}) {rest}", self.typmod)
             }
+            Modifier::Own(own) if self.typmod >= 0 => write!(f, "{}{}", self.id, (own.show)(self.typmod)),
             _ => f.write_str(self.id.name()),
         }
     }

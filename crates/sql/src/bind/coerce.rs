@@ -38,7 +38,7 @@ impl Binder<'_> {
     /// Casts to a type and modifier. The cast must exist ([`can_coerce`]).
     pub(super) fn cast(&mut self, e: Expr, to: Type, explicit: bool) -> SqlResult<Expr> {
         if e.ty.id == TypeId::UNKNOWN {
-            let typed = self.give_type(e, to.id)?;
+            let typed = self.give_type(e, to.of_literal())?;
             return self.cast_typmod(typed, to, explicit);
         }
         if e.ty.id == to.id {
@@ -78,13 +78,14 @@ impl Binder<'_> {
         Ok(Expr { kind: ExprKind::Cast { arg: Box::new(e), explicit }, ty: to, at: place })
     }
 
-    /// Gives a literal or parameter its type.
-    fn give_type(&mut self, e: Expr, to: TypeId) -> SqlResult<Expr> {
-        let ty = Type::new(to);
+    /// Gives a literal or parameter its type. Of the modifiers, a literal's text is read with those that change
+    /// its meaning.
+    fn give_type(&mut self, e: Expr, ty: Type) -> SqlResult<Expr> {
+        let to = ty.id;
         match e.kind {
             ExprKind::Param(n) => {
                 self.settle_param(n, to, e.at)?;
-                Ok(Expr { kind: ExprKind::Param(n), ty, at: e.at })
+                Ok(Expr { kind: ExprKind::Param(n), ty: Type::new(to), at: e.at })
             }
             ExprKind::Const(Value::Text(t)) => {
                 if is_moment(to) && names_a_moment(&t) {

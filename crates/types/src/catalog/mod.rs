@@ -58,8 +58,9 @@ catalog! {
 pub struct Form {
     /// The bytes that every value has, at most 255: they lie in a row as they are. `None` for values of different lengths.
     pub width: Option<u8>,
-    /// Reads a value. Its modifier is applied by the type's cast to itself, if it has one.
-    pub input: fn(&str, &Context<'_>) -> SqlResult<Value>,
+    /// Reads a value of the type. The type's cast to itself, if it has one, brings the value into the modifier
+    /// afterwards.
+    pub input: fn(&str, Type, &Context<'_>) -> SqlResult<Value>,
     /// Appends the value's text.
     pub output: fn(&[u8], &mut String),
     pub compare: fn(&[u8], &[u8]) -> Ordering,

@@ -19,7 +19,7 @@ pub(super) const TYPE: TypeDef = TypeDef::opaque(700, "float4", "real", Category
 
 static FORM: Form = Form {
     width: Some(4),
-    input: |text, _| {
+    input: |text, _, _| {
         let nearest = |number: &str| number.parse::<f32>().ok().map(f64::from);
         text::parse_float(text, "real", nearest, |f| f64::from(f as f32)).map(|f| real(f as f32))
     },
@@ -228,7 +228,7 @@ fn of_number(v: ValueRef<'_>, _: Type, _: &Context<'_>) -> SqlResult<Value> {
         ValueRef::Int4(i) => real(i as f32),
         ValueRef::Int8(i) => real(i as f32),
         // By its text, so that it is rounded once.
-        ValueRef::Numeric(b) => return (FORM.input)(&Numeric::decode(b).to_string(), &Context::EMPTY),
+        ValueRef::Numeric(b) => return (FORM.input)(&Numeric::decode(b).to_string(), Type::new(REAL), &Context::EMPTY),
         ValueRef::Float8(f) => return narrow(f as f32, f.is_finite(), f == 0.0),
         other => other.to_owned(),
     })

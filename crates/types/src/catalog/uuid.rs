@@ -4,7 +4,7 @@
 
 use super::{Cast, Form, compares, comparisons};
 use crate::agg::AggDef;
-use crate::func::{Context, OperatorDef, functions};
+use crate::func::{OperatorDef, functions};
 use crate::ty::{Category, TypeDef};
 use crate::{SqlResult, TypeId, Value, text};
 
@@ -12,7 +12,7 @@ pub(super) const TYPE: TypeDef = TypeDef::opaque(2950, "uuid", "uuid", Category:
 
 static FORM: Form = Form {
     width: Some(16),
-    input: |text, _: &Context<'_>| read(text),
+    input: |text, _, _| read(text),
     output: write,
     compare: |a, b| a.cmp(b),
     key: |b, out| out.extend_from_slice(b),
