@@ -8,7 +8,7 @@ use super::{
 use crate::{Numeric, SqlError, SqlResult, sqlstate};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Field {
+pub(crate) enum Field {
     Microsecond,
     Millisecond,
     Second,
@@ -38,7 +38,8 @@ enum Field {
 /// Words are told apart by as many characters.
 const WORD: usize = 10;
 
-fn field(name: &str) -> Option<Field> {
+/// The field that a name means to EXTRACT.
+pub(crate) fn field(name: &str) -> Option<Field> {
     use Field::*;
     let lower = name.to_ascii_lowercase();
     let cut = lower.char_indices().nth(WORD).map_or(lower.len(), |(i, _)| i);
@@ -70,14 +71,22 @@ fn field(name: &str) -> Option<Field> {
     })
 }
 
-fn not_recognized(name: &str, ty: &str) -> SqlError {
+/// The field that a name means as a unit of time: to `date_trunc`, and in an interval's text.
+pub(crate) fn unit(name: &str) -> Option<Field> {
+    use Field::*;
+    let is_unit = |f: &Field| !matches!(f, Julian | Dow | IsoDow | Doy | Epoch | IsoYear | Other);
+    // A word for EXTRACT alone.
+    field(name).filter(is_unit).filter(|_| !name.eq_ignore_ascii_case("mm"))
+}
+
+pub(crate) fn not_recognized(name: &str, ty: &str) -> SqlError {
     SqlError::new(
         sqlstate::INVALID_PARAMETER_VALUE,
         format!("unit \"{}\" not recognized for type {ty}", name.to_ascii_lowercase()),
     )
 }
 
-fn not_supported(name: &str, ty: &str) -> SqlError {
+pub(crate) fn not_supported(name: &str, ty: &str) -> SqlError {
     SqlError::new(
         sqlstate::FEATURE_NOT_SUPPORTED,
         format!("unit \"{}\" not supported for type {ty}", name.to_ascii_lowercase()),
@@ -223,23 +232,7 @@ fn truncate(name: &str, t: i64, ty: &str) -> SqlResult<i64> {
     if !timestamp_is_finite(t) {
         return Ok(t);
     }
-    let f = match field(name) {
-        None
-        | Some(
-            Field::Julian
-            | Field::Dow
-            | Field::IsoDow
-            | Field::Doy
-            | Field::Epoch
-            | Field::IsoYear
-            | Field::Other,
-        ) => {
-            return Err(not_recognized(name, ty));
-        }
-        // A word for EXTRACT alone.
-        Some(_) if name.eq_ignore_ascii_case("mm") => return Err(not_recognized(name, ty)),
-        Some(f) => f,
-    };
+    let f = unit(name).ok_or_else(|| not_recognized(name, ty))?;
     let (days, usecs) = split(t);
     let (year, month, _) = civil_from_days(days);
     let cut = |unit: i64| Ok(i64::from(days) * USECS_PER_DAY + usecs - usecs % unit);

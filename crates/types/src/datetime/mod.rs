@@ -22,10 +22,12 @@ mod word;
 mod write;
 pub mod zone;
 
+pub(crate) use field::{Field, field, not_recognized, not_supported, unit};
 pub use field::{
     date_part_timestamp, date_part_timestamptz, date_trunc_timestamp, date_trunc_timestamptz, extract_date,
     extract_timestamp, extract_timestamptz,
 };
+pub(crate) use parse::{Look, fields};
 pub use parse::{parse_date, parse_timestamp, parse_timestamptz};
 pub use write::{write_date, write_timestamp, write_timestamptz};
 
@@ -48,7 +50,7 @@ const DATES: std::ops::Range<i64> = -(EPOCH_JULIAN as i64)..2_147_483_494 - EPOC
 /// The first timestamp and the one after the last.
 const TIMESTAMPS: std::ops::Range<i64> = -211_813_488_000_000_000..9_223_371_331_200_000_000;
 
-fn out_of_range(what: &str) -> SqlError {
+pub(crate) fn out_of_range(what: &str) -> SqlError {
     SqlError::new(sqlstate::DATETIME_FIELD_OVERFLOW, format!("{what} out of range"))
 }
 
@@ -127,7 +129,7 @@ fn checked_civil(year: i64, month: i64, day: i64) -> Option<i32> {
 
 /// The days and the microseconds into the day of a finite timestamp.
 #[inline]
-fn split(t: i64) -> (i32, i64) {
+pub(crate) fn split(t: i64) -> (i32, i64) {
     (t.div_euclid(USECS_PER_DAY) as i32, t.rem_euclid(USECS_PER_DAY))
 }
 

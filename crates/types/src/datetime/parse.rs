@@ -155,7 +155,7 @@ enum Moment {
 
 /// How a field looks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Look {
+pub(crate) enum Look {
     /// Digits, perhaps with a fraction.
     Number,
     /// Digits and separators, or words and digits with separators.
@@ -189,11 +189,8 @@ mod known {
     pub const SPECIAL: u16 = 1024;
 }
 
-/// Cuts the text into fields in lower case.
-fn fields(text: &str) -> Result<Vec<(Look, String)>, Fault> {
-    if text.len() > MAX_LENGTH {
-        return Err(Fault::Format);
-    }
+/// Cuts a text into fields in lower case; `None` if it is no date, time or interval.
+pub(crate) fn fields(text: &str) -> Option<Vec<(Look, String)>> {
     let b = text.as_bytes();
     let mut found = Vec::new();
     let mut i = 0;
@@ -267,25 +264,25 @@ fn fields(text: &str) -> Result<Vec<(Look, String)>, Fault> {
                 i = run(i, &|c| c.is_ascii_alphabetic());
                 Look::Special
             } else {
-                return Err(Fault::Format);
+                return None;
             };
             found.push((look, format!("{}{}", c as char, text[from..i].to_ascii_lowercase())));
             if found.len() > MAX_FIELDS {
-                return Err(Fault::Format);
+                return None;
             }
             continue;
         } else if c.is_ascii_punctuation() {
             i += 1;
             continue;
         } else {
-            return Err(Fault::Format);
+            return None;
         };
         found.push((look, text[start..i].to_ascii_lowercase()));
         if found.len() > MAX_FIELDS {
-            return Err(Fault::Format);
+            return None;
         }
     }
-    Ok(found)
+    Some(found)
 }
 
 /// The parts as they become known.
@@ -343,7 +340,8 @@ fn fraction(digits: &str) -> Result<i64, Fault> {
 }
 
 fn read(text: &str, ctx: &Context<'_>) -> Result<Moment, Fault> {
-    let fields = fields(text)?;
+    let short = Some(text).filter(|t| t.len() <= MAX_LENGTH);
+    let fields = short.and_then(fields).ok_or(Fault::Format)?;
     let mut p = Parts::default();
     let mut special = None;
     let mut expect = Expect::Nothing;
