@@ -374,10 +374,11 @@ fn dump_and_restore_give_the_same_again() {
     let p = Place::new();
     let sql = r#"
         CREATE TABLE "Odd ""name" (a integer PRIMARY KEY, "select" text DEFAULT 'it''s', c char(4), d numeric(10,3) NOT NULL DEFAULT 1.5,
-            e bytea, f timestamptz, g double precision, h boolean, i date, j smallint, k timestamp, l varchar(9), UNIQUE (c, d));
+            e bytea, f timestamptz, g double precision, h boolean, i date, j smallint, k timestamp, l varchar(9), m interval,
+            n interval hour to second(3), UNIQUE (c, d));
         INSERT INTO "Odd ""name" VALUES (1, E'tab\tnl\nback\\slash', 'ab', 2.25, '\x00ff', '2024-01-01 00:00:00+00', 'NaN', true,
-            'infinity', -5, '2000-01-01 12:34:56.000001', ''),
-            (2, NULL, NULL, 3, '', '-infinity', 1e-300, NULL, '0044-03-15 BC', NULL, NULL, '\N');
+            'infinity', -5, '2000-01-01 12:34:56.000001', '', '1 year -2 days 03:04', '5:06:07.8'),
+            (2, NULL, NULL, 3, '', '-infinity', 1e-300, NULL, '0044-03-15 BC', NULL, NULL, '\N', NULL, '-0.5');
         CREATE TABLE empty (x bigint);
         CREATE UNIQUE INDEX h ON empty USING hash (x);
         CREATE INDEX down ON "Odd ""name" (d DESC, a);

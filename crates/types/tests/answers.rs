@@ -128,4 +128,4 @@ macro_rules! answers {
         })*
     };
 }
-answers!(numeric math float cast datetime);
+answers!(numeric math float cast datetime interval);

@@ -51,6 +51,7 @@ catalog! {
     /// real
     15 FLOAT4 Float4 real;
     16 UUID Uuid uuid;
+    17 INTERVAL Interval interval;
 }
 
 /// How the bytes of an opaque type are computed with. Bytes are those of a value, without NULL.
