@@ -15,9 +15,7 @@
 //! Source: PostgreSQL 15's documentation, 9.21, and its answers; variances of doubles by Youngs and Cramer (1971).
 
 use crate::func::ANY;
-use crate::resolve::{
-    Candidate, Choice, ambiguous_aggregate, choose, function_error, not_supported_function,
-};
+use crate::resolve::{Candidate, Choice, choose, function_error, not_supported_function};
 use crate::{SqlResult, TypeId, Value, ValueRef};
 
 mod state;
@@ -224,9 +222,6 @@ pub fn resolve_aggregate(name: &str, given: &[TypeId]) -> SqlResult<&'static Agg
     let candidates =
         all().filter(|d| d.name == name).map(|d| Candidate { args: d.args, variadic: false, what: d });
     match choose(candidates, given) {
-        Choice::One(_) if ambiguous_aggregate(name, given) => {
-            Err(function_error(name, given, &Choice::<()>::Many))
-        }
         Choice::One(def) => Ok(def),
         other => Err(function_error(name, given, &other)),
     }

@@ -172,26 +172,6 @@ const ELSEWHERE: &[(&str, &[TypeId])] = {
     ]
 };
 
-/// The same, as long as there are no intervals: operators with one in their result or, by the choice PostgreSQL
-/// makes, in the place of a literal.
-const ELSEWHERE_ON_INTERVALS: &[(&str, &[TypeId])] = &[
-    ("-", &[TypeId::TIMESTAMP, TypeId::TIMESTAMP]),
-    ("-", &[TypeId::TIMESTAMPTZ, TypeId::TIMESTAMPTZ]),
-    ("+", &[TypeId::TIMESTAMP, TypeId::UNKNOWN]),
-    ("+", &[TypeId::TIMESTAMPTZ, TypeId::UNKNOWN]),
-    ("+", &[TypeId::UNKNOWN, TypeId::TIMESTAMP]),
-    ("+", &[TypeId::UNKNOWN, TypeId::TIMESTAMPTZ]),
-];
-
-fn has_intervals() -> bool {
-    TypeId::from_name("interval").is_some()
-}
-
-/// [`ambiguous`], for the aggregates.
-pub(crate) fn ambiguous_aggregate(name: &str, given: &[TypeId]) -> bool {
-    ambiguous(name, given)
-}
-
 /// The error for a name that only PostgreSQL has.
 pub(crate) fn not_supported_function(name: &str, given: &[TypeId]) -> Option<SqlError> {
     // The name of a type that is here calls a cast; PostgreSQL's functions of that name are those casts.
@@ -200,21 +180,14 @@ pub(crate) fn not_supported_function(name: &str, given: &[TypeId]) -> Option<Sql
 }
 
 /// Whether PostgreSQL finds no single best candidate for a call, because of overloads on types that are not
-/// supported here (bit strings, MAC addresses, transaction numbers; intervals, as long as there are none).
+/// supported here (bit strings, MAC addresses, transaction numbers).
 fn ambiguous(name: &str, given: &[TypeId]) -> bool {
     matches!(
         (name, given),
         ("age" | "bit_count" | "trunc", [TypeId::UNKNOWN])
             | ("get_bit", [TypeId::UNKNOWN, TypeId::UNKNOWN | TypeId::INT2 | TypeId::INT4])
             | ("set_bit", [TypeId::UNKNOWN, TypeId::UNKNOWN | TypeId::INT2 | TypeId::INT4, _])
-    ) || !has_intervals()
-        && matches!(
-            (name, given),
-            ("*" | "/", [TypeId::UNKNOWN, TypeId::UNKNOWN])
-                | ("-" | "isfinite" | "sum" | "avg", [TypeId::UNKNOWN])
-                | ("+", [TypeId::UNKNOWN, TypeId::DATE] | [TypeId::DATE, TypeId::UNKNOWN])
-                | ("date_part" | "date_trunc" | "extract", [_, TypeId::UNKNOWN])
-        )
+    )
 }
 
 /// The error of a call that no function matches, or too many do.
@@ -299,8 +272,7 @@ pub fn resolve_operator(name: &str, left: Option<TypeId>, right: TypeId) -> SqlR
 
 /// The unsupported overloads of a name or symbol, as candidates that lead to nothing.
 fn overloads_elsewhere<T>(name: &str) -> impl Iterator<Item = Candidate<Option<T>>> {
-    let on_intervals = ELSEWHERE_ON_INTERVALS.iter().filter(|_| !has_intervals());
-    let named = ELSEWHERE.iter().chain(on_intervals).filter(move |(n, _)| *n == name);
+    let named = ELSEWHERE.iter().filter(move |(n, _)| *n == name);
     named.map(|(_, args)| Candidate { args, variadic: false, what: None })
 }
 
