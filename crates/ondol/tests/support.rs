@@ -59,6 +59,10 @@ const FORMS: &[(&str, &[(&str, &str)])] = &[
             ("subquery in FROM", "SELECT 1 FROM (SELECT a FROM t) AS s(x)"),
             ("LATERAL", "SELECT 1 FROM t, LATERAL (SELECT t.a) s"),
             ("function in FROM", "SELECT * FROM generate_series(1, 3) AS g(n)"),
+            (
+                "generate_series over timestamps",
+                "SELECT * FROM generate_series(timestamp '2024-01-01', '2024-02-01', '1 week')",
+            ),
             ("WITH ORDINALITY", "SELECT * FROM generate_series(1, 3) WITH ORDINALITY"),
             ("ROWS FROM", "SELECT * FROM ROWS FROM (generate_series(1, 2), generate_series(1, 3))"),
             ("TABLESAMPLE", "SELECT * FROM t TABLESAMPLE system (10)"),

@@ -130,12 +130,21 @@ pub enum Rel {
     Foreign(Arc<dyn ForeignTable>),
     /// A view of the system's state, by name (see `ondol_sql::system`), materialised when read.
     System(&'static str),
-    /// generate_series(start, stop, step) over integers or bigints.
+    /// generate_series(start, stop, step): over integers or bigints, or, with `by`, over what is added to by a
+    /// function. Then `step` is the sign of what is added.
     Series {
         start: Expr,
         stop: Expr,
         step: Expr,
+        by: Option<Box<Increment>>,
     },
+}
+
+/// What a series adds to a value to have the next, and the function that does.
+#[derive(Clone, Debug)]
+pub struct Increment {
+    pub step: Expr,
+    pub add: FuncId,
 }
 
 impl std::fmt::Debug for Rel {
@@ -147,7 +156,8 @@ impl std::fmt::Debug for Rel {
             Rel::Function { function, args } => write!(f, "Function({}, {args:?})", function.name),
             Rel::Foreign(t) => write!(f, "Foreign({})", t.name()),
             Rel::System(n) => write!(f, "System({n})"),
-            Rel::Series { start, stop, step } => write!(f, "Series({start:?}, {stop:?}, {step:?})"),
+            Rel::Series { start, stop, step, by: None } => write!(f, "Series({start:?}, {stop:?}, {step:?})"),
+            Rel::Series { start, stop, by: Some(by), .. } => write!(f, "Series({start:?}, {stop:?}, {by:?})"),
         }
     }
 }
@@ -550,10 +560,13 @@ macro_rules! walkers {
                     Rel::Table(_) | Rel::Foreign(_) | Rel::System(_) | Rel::Query(_) => {}
                     Rel::Values(rows) => rows.$iter().flat_map(|r| r.$iter()).for_each(&mut *f),
                     Rel::Function { args, .. } => args.$iter().for_each(&mut *f),
-                    Rel::Series { start, stop, step } => {
+                    Rel::Series { start, stop, step, by } => {
                         f(start);
                         f(stop);
                         f(step);
+                        if let Some(by) = by {
+                            f(& $($m)? by.step);
+                        }
                     }
                 }
             }

@@ -7,11 +7,13 @@ use super::coerce::can_coerce;
 use super::scope::{Clause, Level};
 use super::tree::{at, check_schema, kind, place, refuse_at, strings, unexpected};
 use super::{Binder, constant, group, name_of};
-use crate::bound::{Aggregate, Expr, ExprKind, From, Query, Rel, RelEntry, Target, walk_expr, walk_expr_mut};
+use crate::bound::{
+    Aggregate, Expr, ExprKind, From, Increment, Query, Rel, RelEntry, Target, walk_expr, walk_expr_mut,
+};
 use crate::parse::tree::{FuncCall, Node, node::Node as Kind};
 use ondol_engine::{FunctionDef, Returns};
 use ondol_types::cast::CastContext;
-use ondol_types::func::ANY;
+use ondol_types::func::{ANY, Volatility};
 use ondol_types::resolve;
 use ondol_types::ty::Category;
 use ondol_types::{SqlError, SqlResult, Type, TypeId, Value, agg, sqlstate};
@@ -402,13 +404,15 @@ fn own_depth(aggregate: &Aggregate) -> u16 {
     nearest.unwrap_or(0)
 }
 
-/// generate_series in FROM: over integers or bigints.
+/// generate_series in FROM: over integers or bigints, or over timestamps by an interval.
 pub fn series(binder: &mut Binder<'_>, mut args: Vec<Expr>, location: i32) -> SqlResult<Rel> {
     let types: Vec<TypeId> = args.iter().map(|a| a.ty.id).collect();
-    if !(2..=3).contains(&args.len()) {
-        let list = types.iter().map(|t| name_of(*t)).collect::<Vec<_>>().join(", ");
-        let message = format!("function generate_series({list}) does not exist");
-        return Err(at(SqlError::new(sqlstate::UNDEFINED_FUNCTION, message), location));
+    let is_over_time = types.iter().any(|t| matches!(t.category(), Category::DateTime | Category::Timespan));
+    if !(2..=3).contains(&args.len()) || is_over_time && args.len() == 2 {
+        return Err(at(no_series(&types), location));
+    }
+    if is_over_time {
+        return series_over_time(binder, args, &types, location);
     }
     let id = resolve::common_type(&types, "generate_series").map_err(|e| at(e, location))?;
     let id = match id {
@@ -432,7 +436,53 @@ pub fn series(binder: &mut Binder<'_>, mut args: Vec<Expr>, location: i32) -> Sq
     let mut args = binder.cast_all(args, Type::new(id), "generate_series")?;
     let (step, stop, start) = (args.pop(), args.pop(), args.pop());
     match (start, stop, step) {
-        (Some(start), Some(stop), Some(step)) => Ok(Rel::Series { start, stop, step }),
+        (Some(start), Some(stop), Some(step)) => Ok(Rel::Series { start, stop, step, by: None }),
         _ => Err(unexpected("generate_series")),
     }
+}
+
+fn no_series(types: &[TypeId]) -> SqlError {
+    let list = types.iter().map(|t| name_of(*t)).collect::<Vec<_>>().join(", ");
+    let message = format!("function generate_series({list}) does not exist");
+    SqlError::new(sqlstate::UNDEFINED_FUNCTION, message).hint(
+        "No function matches the given name and argument types. You might need to add explicit type casts.",
+    )
+}
+
+/// Over timestamps, if one of the ends is one and none a timestamptz; otherwise over timestamptz.
+fn series_over_time(
+    binder: &mut Binder<'_>,
+    args: Vec<Expr>,
+    types: &[TypeId],
+    location: i32,
+) -> SqlResult<Rel> {
+    let ends = &types[..types.len().min(2)];
+    let moment = match ends.contains(&TypeId::TIMESTAMP) && !ends.contains(&TypeId::TIMESTAMPTZ) {
+        true => TypeId::TIMESTAMP,
+        false => TypeId::TIMESTAMPTZ,
+    };
+    let Ok([start, stop, step]) = <[Expr; 3]>::try_from(args) else {
+        return Err(at(no_series(types), location));
+    };
+    let wanted = [moment, moment, TypeId::INTERVAL];
+    if types.iter().zip(wanted).any(|(from, to)| !can_coerce(*from, to, CastContext::Implicit)) {
+        return Err(at(no_series(types), location));
+    }
+    let [start, stop] =
+        [binder.cast(start, Type::new(moment), false)?, binder.cast(stop, Type::new(moment), false)?];
+    let step = binder.cast(step, Type::new(TypeId::INTERVAL), false)?;
+    // Its sign is asked for by itself, so it must not matter how often the step is computed.
+    if step.calls(Volatility::Volatile) {
+        return Err(at(SqlError::unsupported("generate_series with a volatile step"), location));
+    }
+    let add =
+        resolve::resolve_operator("+", Some(moment), TypeId::INTERVAL).map_err(|e| at(e, location))?.func;
+    let mut whens = Vec::new();
+    for (operator, sign) in [(">", 1), ("=", 0), ("<", -1)] {
+        let zero = constant(Value::Text("0".into()), Type::UNKNOWN, u32::MAX);
+        let test = binder.operator(operator, Some(step.clone()), zero, place(location))?;
+        whens.push((test, constant(Value::Int4(sign), Type::INT4, u32::MAX)));
+    }
+    let sign = Expr { kind: ExprKind::Case { whens, otherwise: None }, ty: Type::INT4, at: place(location) };
+    Ok(Rel::Series { start, stop, step: sign, by: Some(Box::new(Increment { step, add })) })
 }

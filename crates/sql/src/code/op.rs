@@ -360,6 +360,9 @@ opcodes! {
     165 IfZero { a: Reg, to: Label };
     /// dst := a + b as row counts; NULL if one is NULL.
     166 LimitSum { dst: Out, a: Reg, b: Reg };
+    /// In `state` (next, stop, sign, value, step): value := next; next := add(next, step); jumps when the series
+    /// is past its stop. The values are numbers of 64 bits.
+    167 SeriesAdd { state: State, add: FuncId, to: Label };
 
     /// Begins to read a foreign table from one of the two bounds of its key to the other (NULL: open).
     176 ForeignStart { from: Outside, bounds: Span };

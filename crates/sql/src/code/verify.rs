@@ -108,6 +108,11 @@ fn together(p: &Program, op: &Op) -> Result<(), String> {
         Op::Once { done, .. } => width("state", done.0.count as usize, 1),
         Op::Skip { left, .. } | Op::CountDown { left, .. } => width("state", left.0.count as usize, 1),
         Op::SeriesStart { state } | Op::SeriesNext { state, .. } => width("state", state.0.count as usize, 4),
+        Op::SeriesAdd { state, add, .. } => {
+            let def = ondol_types::func::find(add).ok_or("no such function")?;
+            width("arguments", def.args.len(), 2)?;
+            width("state", state.0.count as usize, 5)
+        }
         Op::Call { func, args, .. } => {
             let def = ondol_types::func::find(func).ok_or("no such function")?;
             let n = args.count as usize;

@@ -543,16 +543,8 @@ pub(super) fn exec(
         Op::SeriesNext { state, to } => {
             tick!();
             let s = &mut f.regs[state.0.range()];
-            let (next, stop, step) = (s[0], s[1], s[2]);
-            let past = next.is_null()
-                || stop.is_null()
-                || step.is_null()
-                || if step.as_int() > 0 {
-                    next.as_int() > stop.as_int()
-                } else {
-                    next.as_int() < stop.as_int()
-                };
-            if past {
+            let (next, step) = (s[0], s[2]);
+            if is_past(s) {
                 return Ok(Some(to));
             }
             s[3] = next;
@@ -560,6 +552,20 @@ pub(super) fn exec(
                 Some(v) => Datum::number(next.tag, v),
                 None => Datum::NULL,
             };
+        }
+        Op::SeriesAdd { state, add, to } => {
+            tick!();
+            let s = &f.regs[state.0.range()];
+            if is_past(s) {
+                return Ok(Some(to));
+            }
+            let operands = [s[0], s[4]];
+            let after =
+                with_values(&operands, &f.memory, |v| ondol_types::func::call(add, v, world.context))?;
+            let after = f.put_owned(&after)?;
+            let s = &mut f.regs[state.0.range()];
+            s[3] = s[0];
+            s[0] = after;
         }
         Op::LimitOf { dst, a, offset } => {
             let d = reg!(a);
@@ -608,4 +614,14 @@ pub(super) fn exec(
         _ => return Err(internal("an instruction of the inner loop came out of it")),
     }
     Ok(None)
+}
+
+/// Whether a series (next, stop, the step or its sign) is at its end. A NULL is the end.
+fn is_past(series: &[Datum]) -> bool {
+    let [next, stop, step, ..] = *series else { return true };
+    let is_after = |a: Datum, b: Datum| a.as_int() > b.as_int();
+    next.is_null()
+        || stop.is_null()
+        || step.is_null()
+        || if step.as_int() > 0 { is_after(next, stop) } else { is_after(stop, next) }
 }

@@ -59,7 +59,9 @@ pub fn needs(rel: &Rel) -> RelSet {
         Rel::Table(_) | Rel::Foreign(_) | Rel::System(_) => {}
         Rel::Values(rows) => rows.iter().flatten().for_each(&mut add),
         Rel::Function { args, .. } => args.iter().for_each(&mut add),
-        Rel::Series { start, stop, step } => [start, stop, step].into_iter().for_each(&mut add),
+        Rel::Series { start, stop, step, by } => {
+            [start, stop, step].into_iter().chain(by.as_ref().map(|by| &by.step)).for_each(&mut add)
+        }
         Rel::Query(q) => walk_query(q, 1, &mut |e, level| {
             if let ExprKind::Column { depth, rel, .. } = e.kind
                 && depth == level

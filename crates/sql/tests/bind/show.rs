@@ -142,7 +142,8 @@ impl<'q> Shower<'q> {
             Rel::Function { function, args } => format!("function {}({})", function.name, self.list(args)),
             Rel::Foreign(t) => format!("foreign {}", t.name()),
             Rel::System(name) => format!("system {name}"),
-            Rel::Series { start, stop, step } => {
+            Rel::Series { start, stop, step, by } => {
+                let step = by.as_ref().map_or(step, |by| &by.step);
                 format!("series({}, {}, {})", self.expr(start), self.expr(stop), self.expr(step))
             }
         };

@@ -129,18 +129,23 @@ impl<'a> Gen<'a> {
                 self.op(Op::SystemRows { mat, view });
                 self.mat_rows(rel, mat, width, filter, node, consume)
             }
-            Rel::Series { start, stop, step } => {
+            Rel::Series { start, stop, step, by } => {
                 let node = self.node(Some(parent), format!("Function Scan on generate_series {alias}"));
                 self.filter_detail(node, filter);
                 self.tally_start(node);
-                let first = self.registers(4);
+                let first = self.registers(5);
                 self.expr_into(start, first)?;
                 self.expr_into(stop, first + 1)?;
                 self.expr_into(step, first + 2)?;
                 let state = State(Span::new(first, 4));
                 self.op(Op::SeriesStart { state });
                 let source = Source::Registers { first: first + 3 };
-                self.rows(rel, |to| Op::SeriesNext { state, to }, source, filter, node, consume)
+                let Some(by) = by else {
+                    return self.rows(rel, |to| Op::SeriesNext { state, to }, source, filter, node, consume);
+                };
+                self.expr_into(&by.step, first + 4)?;
+                let (state, add) = (State(Span::new(first, 5)), by.add);
+                self.rows(rel, |to| Op::SeriesAdd { state, add, to }, source, filter, node, consume)
             }
         }
     }
