@@ -1,6 +1,7 @@
 //! The library's calls: what a statement gives, tokens, guards, memory.
 use ondol::{
-    Batch, Database, Isolation, MemoryKind, Rows, Session, TempFolder, TransactionOptions, ValueRef, params,
+    Batch, Database, Isolation, MemoryKind, Rows, Session, TempFolder, TransactionOptions, TypeId, Value,
+    ValueRef, params,
 };
 
 fn open() -> (TempFolder, Database) {
@@ -253,4 +254,26 @@ fn memory_is_told_by_part() {
         assert_eq!(row.get::<&str>(0).unwrap(), part.kind.name());
         assert_eq!(row.get::<&str>(1).unwrap(), part.name);
     }
+}
+
+#[test]
+fn bytes_given_for_a_type_of_its_own_have_its_length() {
+    let (_folder, db) = open();
+    let mut s = db.session();
+    s.execute("CREATE TABLE u (id uuid PRIMARY KEY, x real)").unwrap();
+    let insert = "INSERT INTO u VALUES ($1, $2)";
+    let uuid = |length| Value::Opaque(TypeId::UUID, vec![7; length].into());
+    s.query(insert, &[uuid(16), Value::Float8(1.5)]).unwrap();
+    s.query(insert, &params!["00000000-0000-0000-0000-000000000001", 2i32]).unwrap();
+    for (wrong, state) in [(uuid(15), "22P03"), (uuid(0), "22P03"), (Value::Int4(1), "42804")] {
+        assert_eq!(s.query(insert, &[wrong, Value::Null]).unwrap_err().sqlstate(), state);
+    }
+    let odd = Value::Opaque(TypeId::INT4, vec![1; 4].into());
+    assert!(s.query("SELECT $1::int4", &[odd]).is_err());
+    let rows = s.query("SELECT id, x FROM u ORDER BY id", &[]).unwrap();
+    let texts: Vec<String> =
+        rows.iter().map(|r| r.get::<String>(0).unwrap() + " " + &r.get::<String>(1).unwrap()).collect();
+    let sevens = "07070707-0707-0707-0707-070707070707 1.5";
+    assert_eq!(texts, ["00000000-0000-0000-0000-000000000001 2", sevens]);
+    assert_eq!(rows.row(1).get::<&[u8]>(0).unwrap(), [7; 16]);
 }

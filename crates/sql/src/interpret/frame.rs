@@ -311,6 +311,12 @@ impl Frame {
                     format!("parameter ${}: invalid byte sequence for encoding \"UTF8\": 0x00", n + 1),
                 ));
             }
+            ValueRef::Opaque(t, b) if !t.form().is_some_and(|form| form.admits(b)) => {
+                return Err(SqlError::new(
+                    "22P03",
+                    format!("parameter ${}: {} bytes are no value of type {t}", n + 1, b.len()),
+                ));
+            }
             ValueRef::Text(s) if ty == TypeId::BPCHAR => {
                 Datum::of(ValueRef::Text(s.trim_end_matches(' ')), &mut self.memory)
             }

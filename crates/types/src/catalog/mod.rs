@@ -71,6 +71,13 @@ pub struct Form {
     pub key_width: Option<u8>,
 }
 
+impl Form {
+    /// Whether bytes that come from outside may be a value's.
+    pub fn admits(&self, bytes: &[u8]) -> bool {
+        self.width.is_none_or(|w| bytes.len() == usize::from(w))
+    }
+}
+
 /// A cast from an opaque type, or to one, other than through text.
 pub struct Cast {
     pub from: TypeId,
