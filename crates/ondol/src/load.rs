@@ -6,6 +6,8 @@
 //!                    (and the session's thread,       convert, encode
 //!                     when it has nothing to insert)
 //! ```
+//! The blocks' way is `scan`'s ([`Fed`]).
+//!
 //! - **Y1** COPY FROM is one statement: all its rows or none.
 //! - **Y2** A field is converted straight into the value that the row takes; a bad one is an error that
 //!   names line and column in its CONTEXT.
@@ -15,14 +17,13 @@
 use crate::output::Progress;
 use crate::planned::Plan;
 use crate::session::Session;
-use ondol_base::sync::{Condvar, Mutex};
 use ondol_base::thread;
 use ondol_engine::{Rows, Table, Token};
+use ondol_scan::pipeline::Fed;
 use ondol_sql::bound::{Bound, CopyOptions, Expr, ExprKind};
 use ondol_sql::copy::{Block, Reader};
 use ondol_types::func::Context;
 use ondol_types::{SqlError, SqlResult, Type, TypeId, Value, ValueRef, sqlstate, text};
-use std::collections::{BTreeMap, VecDeque};
 use std::io::Read;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -127,88 +128,6 @@ impl Converter {
     }
 }
 
-/// Blocks between the session's thread and its helpers.
-#[derive(Default)]
-struct Belt {
-    state: Mutex<State>,
-    /// There is a block to parse, or an end.
-    work: Condvar,
-    /// A block was parsed.
-    parsed: Condvar,
-}
-
-#[derive(Default)]
-struct State {
-    waiting: VecDeque<(u64, Block)>,
-    parsed: BTreeMap<u64, Parsed>,
-    closed: bool,
-}
-
-/// The helpers of one statement; they end with it.
-struct Helpers {
-    belt: Arc<Belt>,
-    converter: Arc<Converter>,
-    threads: Vec<thread::JoinHandle<()>>,
-}
-
-impl Helpers {
-    fn start(&mut self) {
-        for _ in 1..thread::parallelism() {
-            let (belt, converter) = (self.belt.clone(), self.converter.clone());
-            // Too few only make it slower: the session's thread parses what nobody else does.
-            self.threads.extend(thread::spawn("ondol-copy", move || belt.help(&converter)))
-        }
-    }
-}
-impl Drop for Helpers {
-    fn drop(&mut self) {
-        self.belt.state.lock().closed = true;
-        self.belt.work.notify_all();
-        for t in self.threads.drain(..) {
-            let _ = t.join();
-        }
-    }
-}
-
-impl Belt {
-    fn help(&self, converter: &Converter) {
-        let mut state = self.state.lock();
-        while !state.closed {
-            state = match state.waiting.pop_front() {
-                Some((n, block)) => {
-                    drop(state);
-                    let parsed = converter.parse(block);
-                    let mut state = self.state.lock();
-                    state.parsed.insert(n, parsed);
-                    self.parsed.notify_all();
-                    state
-                }
-                None => self.work.wait(state),
-            }
-        }
-    }
-
-    /// The parsed block number `n`, which was put on the belt: helps until it is there.
-    fn take(&self, n: u64, converter: &Converter) -> Parsed {
-        let mut state = self.state.lock();
-        loop {
-            if let Some(parsed) = state.parsed.remove(&n) {
-                return parsed;
-            }
-            state = match state.waiting.pop_front() {
-                Some((m, block)) => {
-                    drop(state);
-                    let parsed = converter.parse(block);
-                    let mut state = self.state.lock();
-                    state.parsed.insert(m, parsed);
-                    state
-                }
-                None => self.parsed.wait(state),
-            }
-        }
-    }
-}
-
 impl Session {
     pub(crate) fn copy_from(
         &mut self,
@@ -244,37 +163,29 @@ impl Session {
             database: self.database.name.to_string(),
             now_us: self.connection.transaction_time_us(),
         });
-        let belt = Arc::new(Belt::default());
-        let mut helpers = Helpers { belt: belt.clone(), converter: converter.clone(), threads: vec![] };
+        let parser = converter.clone();
+        let mut blocks = Fed::new(move |block| parser.parse(block));
         let mut cutter = Reader::new(input, into.options).charged(self.connection.charge());
         let (mut cut, mut taken, mut line, mut rows) = (0u64, 0u64, 1u64, 0u64);
         // What ended the input, to be told after everything before it.
         let mut end: Option<SqlResult<()>> = None;
         loop {
-            while end.is_none() && cut - taken < (AHEAD * (1 + helpers.threads.len())) as u64 {
+            while end.is_none() && cut - taken < (AHEAD * (1 + blocks.workers())) as u64 {
                 match cutter.block() {
                     Ok(Some(block)) => {
-                        belt.state.lock().waiting.push_back((cut, block));
+                        blocks.feed(block);
                         cut += 1;
-                        match cut {
-                            2 if converter.filled.is_some() => helpers.start(),
-                            _ => belt.work.notify_one(),
+                        if cut == 2 && converter.filled.is_some() {
+                            blocks.start(thread::parallelism().saturating_sub(1))
                         }
                     }
                     Ok(None) => end = Some(Ok(())),
                     Err(e) => end = Some(Err(e)),
                 }
             }
-            if taken == cut {
-                break;
-            }
-            let parsed = belt.take(taken, &converter);
+            let Some(parsed) = blocks.gather() else { break };
             taken += 1;
             self.check_cancel()?;
-            if parsed.ended {
-                // What follows the mark is no data.
-                (end, cut) = (Some(Ok(())), taken)
-            }
             rows += match parsed.rows {
                 Some(mut made) => {
                     let inserted = self.connection.insert_rows(into.table, &mut made);
@@ -293,6 +204,11 @@ impl Session {
             };
             line += parsed.lines;
             progress(Progress { rows, bytes: cutter.consumed(), all_bytes });
+            if parsed.ended {
+                // What follows the mark is no data.
+                end = None;
+                break;
+            }
         }
         end.unwrap_or(Ok(()))?;
         progress(Progress { rows, bytes: cutter.consumed(), all_bytes });

@@ -9,6 +9,8 @@
 //!   wait. So what waits is bounded, and in order the next part to be gathered always has a worker whose pieces are taken from it: nobody waits for ever.
 //! - **G3** The first error, of a part or of gathering, ends the run: no further part is begun, and `run` returns when all workers have. An error of a part is
 //!   returned in order's place: what was before it was gathered, when in order.
+//! - **G4** Where the caller's thread makes the parts ([`Fed`]), it works on them too while none is there to be gathered. So it waits only for a part that a
+//!   worker has, and does all alone where there is no worker.
 //!
 //! A worker hands over what it made of a part (text, batches, encoded row groups), in one piece or, where a part becomes long, in several; never single records: a thesis on
 //! parallel scans of InnoDB lost in its output stage what it had won in reading (the one lock here is taken three times for a part of a megabyte or more). With 64 cores at
@@ -17,6 +19,7 @@
 use ondol_base::sync::{Condvar, Mutex};
 use ondol_base::thread;
 use std::collections::{BTreeMap, VecDeque};
+use std::convert::Infallible;
 use std::sync::Arc;
 
 /// Pieces of one part that may wait.
@@ -50,9 +53,10 @@ struct Shared<T, E> {
     ready: Condvar,
 }
 struct State<T, E> {
-    /// The next part to hand out, and how many there are.
+    /// The next part to hand out, how many there are, and whether there may be more.
     next: usize,
     parts: usize,
+    more: bool,
     /// What waits of parts that were begun, and how many parts were gathered.
     waiting: BTreeMap<usize, Part<T, E>>,
     gathered: usize,
@@ -80,7 +84,7 @@ where
     let workers = options.workers.clamp(1, parts.max(1));
     let ahead = options.ahead.max(workers);
     let shared = Arc::new(Shared {
-        state: Mutex::new(State { next: 0, parts, waiting: BTreeMap::new(), gathered: 0, stop: false }),
+        state: Mutex::new(State { parts, ..State::default() }),
         room: Condvar::new(),
         ready: Condvar::new(),
     });
@@ -123,6 +127,95 @@ where
         std::panic::resume_unwind(panic);
     }
     outcome
+}
+
+/// Parts that the caller's thread makes one after the other, worked on by others too, and gathered in order.
+///
+/// The caller feeds parts and takes what became of them by turns; what is under way is for it to bound.
+pub struct Fed<I, T> {
+    line: Arc<Line<I, T>>,
+    crew: Crew<T, Infallible>,
+}
+struct Line<I, T> {
+    shared: Arc<Shared<T, Infallible>>,
+    /// Parts that nobody works on yet.
+    inputs: Mutex<BTreeMap<usize, I>>,
+    work: Box<dyn Fn(I) -> T + Send + Sync>,
+}
+
+impl<I: Send + 'static, T: Send + 'static> Fed<I, T> {
+    pub fn new(work: impl Fn(I) -> T + Send + Sync + 'static) -> Fed<I, T> {
+        let shared = Arc::new(Shared {
+            state: Mutex::new(State { more: true, ..State::default() }),
+            room: Condvar::new(),
+            ready: Condvar::new(),
+        });
+        let line = Line { shared: shared.clone(), inputs: Mutex::default(), work: Box::new(work) };
+        Fed { line: Arc::new(line), crew: Crew { shared, threads: Vec::new() } }
+    }
+    /// Starts so many workers, or fewer: the caller's thread does what they do not.
+    pub fn start(&mut self, workers: usize) {
+        for n in 0..workers {
+            let line = self.line.clone();
+            self.crew.threads.extend(thread::spawn(&format!("feed-{n}"), move || {
+                let _end = Leaving(line.shared.clone());
+                while let Some(part) = line.shared.take(usize::MAX) {
+                    line.work(part)
+                }
+            }))
+        }
+    }
+    pub fn workers(&self) -> usize {
+        self.crew.threads.len()
+    }
+    /// The next part.
+    pub fn feed(&self, input: I) {
+        let mut state = self.line.shared.state.lock();
+        self.line.inputs.lock().insert(state.parts, input);
+        state.parts += 1;
+        drop(state);
+        self.line.shared.room.notify_one()
+    }
+    /// What became of the first part that was not gathered; `None` if all that were fed are (G4). A worker's panic comes out here.
+    pub fn gather(&mut self) -> Option<T> {
+        let shared = self.line.shared.clone();
+        let mut state = shared.state.lock();
+        loop {
+            match state.found(true) {
+                Some(Found::Piece(_, made)) => return Some(made),
+                Some(Found::End(_)) => continue,
+                None if state.gathered == state.parts => return None,
+                None => {}
+            }
+            if state.stop {
+                drop(state);
+                match self.crew.end() {
+                    Some(panic) => std::panic::resume_unwind(panic),
+                    None => return None,
+                }
+            }
+            if state.next < state.parts {
+                let part = state.next;
+                state.next += 1;
+                drop(state);
+                self.line.work(part);
+                state = shared.state.lock();
+            } else {
+                state = shared.ready.wait(state)
+            }
+        }
+    }
+}
+
+impl<I, T> Line<I, T> {
+    fn work(&self, part: usize) {
+        let Some(input) = self.inputs.lock().remove(&part) else { return };
+        let made = (self.work)(input);
+        let mut state = self.shared.state.lock();
+        state.waiting.insert(part, Part { pieces: [made].into(), end: Some(Ok(())) });
+        drop(state);
+        self.shared.ready.notify_one()
+    }
 }
 
 /// The threads of a run.
@@ -183,14 +276,47 @@ impl<T, E> Default for Part<T, E> {
     }
 }
 
+impl<T, E> Default for State<T, E> {
+    fn default() -> Self {
+        State { next: 0, parts: 0, more: false, waiting: BTreeMap::new(), gathered: 0, stop: false }
+    }
+}
+
+/// What waits.
+enum Found<T, E> {
+    Piece(usize, T),
+    /// A part is gathered.
+    End(Result<(), E>),
+}
+
+impl<T, E> State<T, E> {
+    /// What is to be gathered next, if it waits.
+    fn found(&mut self, ordered: bool) -> Option<Found<T, E>> {
+        let turn = self.gathered;
+        let (part, p) = if ordered {
+            self.waiting.get_mut(&turn).map(|p| (turn, p))
+        } else {
+            let mut all = self.waiting.iter_mut().map(|(n, p)| (*n, p));
+            all.find(|(_, p)| !p.pieces.is_empty() || p.end.is_some())
+        }?;
+        if let Some(piece) = p.pieces.pop_front() {
+            return Some(Found::Piece(part, piece));
+        }
+        let end = p.end.take()?;
+        self.waiting.remove(&part);
+        self.gathered += 1;
+        Some(Found::End(end))
+    }
+}
+
 impl<T, E> Shared<T, E> {
     fn take(&self, ahead: usize) -> Option<usize> {
         let mut state = self.state.lock();
         loop {
-            if state.stop || state.next == state.parts {
+            if state.stop || state.next == state.parts && !state.more {
                 return None;
             }
-            if state.next < state.gathered + ahead {
+            if state.next < state.parts.min(state.gathered.saturating_add(ahead)) {
                 state.next += 1;
                 return Some(state.next - 1);
             }
@@ -210,30 +336,12 @@ impl<T, E> Shared<T, E> {
             if state.gathered == state.parts {
                 return None;
             }
-            let turn = state.gathered;
-            let found = if ordered {
-                state.waiting.get_mut(&turn).map(|p| (turn, p))
-            } else {
-                state
-                    .waiting
-                    .iter_mut()
-                    .map(|(n, p)| (*n, p))
-                    .find(|(_, p)| !p.pieces.is_empty() || p.end.is_some())
-            };
-            if let Some((part, p)) = found {
-                if let Some(piece) = p.pieces.pop_front() {
-                    drop(state);
-                    self.room.notify_all();
-                    return Some(Ok((part, piece)));
-                }
-                if let Some(end) = p.end.take() {
-                    state.waiting.remove(&part);
-                    state.gathered += 1;
-                    self.room.notify_all();
-                    match end {
-                        Ok(()) => continue,
-                        Err(e) => return Some(Err(e)),
-                    }
+            if let Some(found) = state.found(ordered) {
+                self.room.notify_all();
+                match found {
+                    Found::Piece(part, piece) => return Some(Ok((part, piece))),
+                    Found::End(Ok(())) => continue,
+                    Found::End(Err(e)) => return Some(Err(e)),
                 }
             }
             if state.stop {
@@ -393,6 +501,51 @@ mod tests {
     fn nothing_to_do_is_done() {
         let work = |_: &mut (), _, _: &Hand<'_, (), Io>| Ok(());
         run(0, options(2, true), || (), work, |_, ()| Ok(())).unwrap();
+    }
+
+    /// G4: with any number of workers, and however feeding and gathering take turns.
+    #[test]
+    fn what_is_fed_comes_in_order() {
+        for workers in [0, 1, 3] {
+            for ahead in [1, 2, 7] {
+                let mut fed = Fed::new(|n: usize| n * 2);
+                assert_eq!(fed.gather(), None);
+                let (mut given, mut taken) = (0, 0);
+                while taken < 100 {
+                    while given < 100 && given - taken < ahead {
+                        fed.feed(given);
+                        given += 1;
+                        if given == 2 {
+                            fed.start(workers)
+                        }
+                    }
+                    assert_eq!(fed.gather(), Some(taken * 2));
+                    taken += 1
+                }
+                assert_eq!((fed.gather(), fed.workers()), (None, workers));
+            }
+        }
+    }
+
+    #[test]
+    fn a_panic_of_a_fed_worker_comes_out_and_no_thread_is_left() {
+        let alive = Arc::new(());
+        let theirs = alive.clone();
+        let started = Arc::new(AtomicUsize::new(0));
+        let counter = started.clone();
+        let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            let mut fed = Fed::new(move |n: usize| {
+                let _kept = &theirs;
+                counter.fetch_add(1, Ordering::Relaxed);
+                assert_ne!(n, 3, "three");
+                n
+            });
+            fed.start(2);
+            (0..8).for_each(|n| fed.feed(n));
+            while fed.gather().is_some() {}
+        }));
+        assert!(caught.is_err() && started.load(Ordering::Relaxed) >= 4);
+        assert_eq!(Arc::strong_count(&alive), 1);
     }
 
     /// Parts of many pieces, of which no more wait than may, and a run that ends while workers wait for room.
