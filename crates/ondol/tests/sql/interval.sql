@@ -87,6 +87,8 @@ SELECT date_trunc('week', interval '1 mon');
 SELECT extract(week FROM interval '1 mon');
 SELECT extract(nonsense FROM interval '1 mon');
 SELECT isfinite(interval '1 day'), isfinite('1 day');
+-- Out of a subquery that sorts.
+SELECT id, (SELECT s.v FROM spans s WHERE s.id = 2 ORDER BY 1) AS longest FROM spans WHERE v <> (SELECT max(v) FROM spans HAVING count(*) > 0 ORDER BY 1) ORDER BY id;
 -- As text, and beside other types.
 SELECT v::text, 'for ' || v, length(v::varchar(5)) FROM spans WHERE id = 2;
 SELECT 5::interval;

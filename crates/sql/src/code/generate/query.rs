@@ -17,6 +17,7 @@ use crate::plan::join::{Context, Planned, Wanted, plan};
 use crate::plan::node::Node;
 use crate::plan::refs::{RelSet, correlated, used_columns};
 use crate::plan::show;
+use ondol_types::ty::Class;
 use ondol_types::{SqlResult, TypeId};
 use std::sync::Arc;
 
@@ -747,14 +748,11 @@ fn counted<'a>(q: &'a Query, tree: &Node<'a>) -> Option<(u16, &'a Arc<dyn Foreig
 fn is_ordered(a: &Aggregate) -> bool {
     let shows = |name: &str| !matches!(name, "count" | "min" | "max");
     let of = ondol_types::agg::find(a.agg);
-    let is_float = a.args.first().is_some_and(|e| e.ty.id == TypeId::FLOAT8);
+    let is_float = a.args.first().is_some_and(|e| matches!(e.ty.id, TypeId::FLOAT8 | TypeId::FLOAT4));
     a.distinct && of.is_some_and(|d| d.name == "string_agg" || is_float && shows(d.name))
 }
 
 /// Whether a type's values are whole in a register, without memory.
 pub(super) fn needs_no_memory(t: TypeId) -> bool {
-    !matches!(
-        t,
-        TypeId::NUMERIC | TypeId::TEXT | TypeId::VARCHAR | TypeId::BPCHAR | TypeId::BYTEA | TypeId::UNKNOWN
-    )
+    !matches!(t.class(), Class::Numeric | Class::Text | Class::Bytea | Class::Opaque(_))
 }
