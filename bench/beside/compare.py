@@ -31,16 +31,30 @@ class Difference:
 
 
 def looks(value, ty):
-    """A value, so that equal ones of different looks are the same: numeric by its scale, char(n) and text by trailing blanks, floats by the sign of zero."""
+    """A value, so that equal ones of different looks are the same: numeric by its scale, char(n) and text by trailing blanks, floats by the sign of zero, intervals by
+    their units."""
     if value is None:
         return None
     if ty.startswith("numeric"):
         return (value.rstrip("0").rstrip(".") or "0") if "." in value else value
     if ty.startswith("character") or ty in ("text", "bpchar"):
         return value.rstrip(" ")
-    if ty == "double precision" and value == "-0":
+    if ty in ("double precision", "real") and value == "-0":
         return "0"
+    if ty.startswith("interval"):
+        return span(value)
     return value
+
+
+def span(text):
+    """The length of an interval in microseconds, with days of 24 hours and months of 30 days."""
+    total = 0
+    for number, unit in re.findall(r"([-+]?\d+) (year|mon|day)", text):
+        total += int(number) * {"year": 360, "mon": 30, "day": 1}[unit] * 86_400_000_000
+    for sign, hours, minutes, seconds, decimals in re.findall(r"([-+]?)(\d+):(\d+):(\d+)\.?(\d*)", text):
+        time = ((int(hours) * 60 + int(minutes)) * 60 + int(seconds)) * 1_000_000 + int(decimals.ljust(6, "0"))
+        total += -time if sign == "-" else time
+    return total
 
 
 def rounded(value, ty):

@@ -12,7 +12,11 @@ from case import Gone, Outcome
 
 PORT = 5432
 NAMES = {16: "boolean", 17: "bytea", 20: "bigint", 21: "smallint", 23: "integer", 25: "text", 701: "double precision", 700: "real", 705: "unknown",
-         1042: "character", 1043: "character varying", 1082: "date", 1114: "timestamp without time zone", 1184: "timestamp with time zone", 1700: "numeric"}
+         1042: "character", 1043: "character varying", 1082: "date", 1114: "timestamp without time zone", 1184: "timestamp with time zone", 1186: "interval", 1700: "numeric",
+         2950: "uuid"}
+
+FIELDS = {2: "month", 4: "year", 6: "year to month", 8: "day", 1024: "hour", 1032: "day to hour", 2048: "minute", 3072: "hour to minute", 3080: "day to minute",
+          4096: "second", 6144: "minute to second", 7168: "hour to second", 7176: "day to second"}
 
 
 def type_name(oid, modifier):
@@ -24,6 +28,9 @@ def type_name(oid, modifier):
     if oid == 1700 and modifier >= 4:
         scale = (modifier - 4) & 0x7ff
         return f"numeric({(modifier - 4) >> 16},{scale - 0x800 if scale >= 0x400 else scale})"
+    if oid == 1186 and modifier >= 0:
+        fields, digits = FIELDS.get(modifier >> 16), modifier & 0xffff
+        return name + (f" {fields}" if fields else "") + (f"({digits})" if digits <= 6 else "")
     if oid in (1114, 1184) and modifier >= 0:
         return f"timestamp({modifier}){name[len('timestamp'):]}"
     return name

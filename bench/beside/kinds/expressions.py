@@ -7,7 +7,7 @@ from values import TYPES, literal
 
 PAGE = os.path.join(os.path.dirname(__file__), "..", "..", "..", "docs", "sql.md")
 # They tell of the time, of the server or of chance; what is in `any` is told apart by its texts.
-LEFT_OUT = {"clock_timestamp", "current_database", "current_user", "now", "random", "session_user", "statement_timestamp", "transaction_timestamp", "version",
+LEFT_OUT = {"clock_timestamp", "current_database", "current_user", "gen_random_uuid", "now", "random", "session_user", "statement_timestamp", "transaction_timestamp", "version",
             "like", "notlike", "extract", "position", "overlay"}
 SPELLED = {"timestamp without time zone": "timestamp", "timestamp with time zone": "timestamptz", "character": "char(3)"}
 

@@ -7,7 +7,7 @@ from values import bare
 
 # Types that meet in comparisons and set operations.
 FAMILY = {"smallint": "number", "integer": "number", "bigint": "number", "numeric": "number", "double precision": "number", "text": "text", "varchar(5)": "text",
-          "char(3)": "char", "date": "date", "timestamp": "date", "timestamptz": "date", "boolean": "boolean", "bytea": "bytea"}
+          "char(3)": "char", "date": "date", "timestamp": "date", "timestamptz": "date", "boolean": "boolean", "bytea": "bytea", "interval": "interval", "real": "real", "uuid": "uuid"}
 
 
 class Scope:
@@ -174,7 +174,9 @@ class Maker:
             return f"{rng.choice(('bit_and', 'bit_or', 'bit_xor'))}({distinct}{column}){kept}", ty
         if ty == "text" and rng.random() < 0.4:
             return f"string_agg(DISTINCT {column}, ','){kept}", "text"
-        if ty not in ("bytea", "boolean") and rng.random() < 0.6:
+        if ty == "interval" and rng.random() < 0.4:
+            return f"{rng.choice(('sum', 'avg'))}({distinct}{column}){kept}", "interval"
+        if ty not in ("bytea", "boolean", "uuid") and rng.random() < 0.6:
             return f"{rng.choice(('min', 'max'))}({column}){kept}", {"varchar(5)": "text", "char(3)": "char(3)"}.get(ty, ty)
         if rng.random() < 0.5:
             return f"count({distinct}{column}){kept}", "bigint"
