@@ -636,12 +636,11 @@ impl Expr {
     /// Without the casts that change the type's name and nothing of the value: varchar, char(n) and text without
     /// a length have the same values. What an index is on may be under such casts.
     pub fn unrelabelled(&self) -> &Expr {
-        let string = |t: TypeId| matches!(t, TypeId::VARCHAR | TypeId::TEXT | TypeId::BPCHAR);
         match &self.kind {
             ExprKind::Cast { arg, .. }
                 if self.ty.typmod == -1
-                    && string(self.ty.id)
-                    && string(arg.ty.id)
+                    && self.ty.id.is_string()
+                    && arg.ty.id.is_string()
                     // To char(n) trailing spaces are lost.
                     && (self.ty.id != TypeId::BPCHAR || arg.ty.id == TypeId::BPCHAR) =>
             {

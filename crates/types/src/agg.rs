@@ -77,7 +77,7 @@ pub struct AggDef {
     pub args: &'static [TypeId],
     pub ret: TypeId,
     pub(crate) kind: Kind,
-    /// The argument is cast to this type before it is taken in.
+    /// The argument goes through the catalog's cast to this type before it is taken in.
     pub(crate) folded: Option<TypeId>,
 }
 

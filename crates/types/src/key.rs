@@ -68,7 +68,7 @@ pub fn encode(v: ValueRef<'_>, ty: TypeId, desc: bool, nulls_first: bool, not_nu
         ValueRef::Numeric(b) => push_numeric(&Numeric::decode(b), out),
         ValueRef::Opaque(ty, b) => {
             if let Some(form) = ty.form() {
-                (form.key)(b, out)
+                form.key.push(b, out)
             }
         }
     }
@@ -84,7 +84,7 @@ pub fn width(ty: TypeId, not_null: bool) -> Option<usize> {
         Class::Int2 => 2,
         Class::Int4 | Class::Date => 4,
         Class::Int8 | Class::Timestamp | Class::Timestamptz | Class::Float8 => 8,
-        Class::Opaque(form) => usize::from(form.key_width?),
+        Class::Opaque(form) => form.key.width()?,
         Class::None | Class::Numeric | Class::Text | Class::Bytea => return None,
     };
     Some(body + usize::from(!not_null))

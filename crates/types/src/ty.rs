@@ -260,6 +260,11 @@ impl TypeId {
         self.category() == Category::String
     }
 
+    /// Whether it is one of them, or a literal's that may become one.
+    pub fn is_string_or_unknown(self) -> bool {
+        self.is_string() || self == TypeId::UNKNOWN
+    }
+
     /// By any of the type's names, in lower case.
     pub fn from_name(name: &str) -> Option<TypeId> {
         let named = |t: &&TypeDef| t.catalog_name == name || t.name == name || t.also.contains(&name);

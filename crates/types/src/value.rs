@@ -1,5 +1,6 @@
 //! Values, owned and borrowed.
 
+use crate::catalog::Key;
 use crate::{Numeric, Type, TypeId, text};
 use std::cmp::Ordering;
 use std::hash::{Hash, Hasher};
@@ -212,14 +213,16 @@ pub fn hash_value(v: ValueRef<'_>, h: &mut impl Hasher) {
         ValueRef::Numeric(b) => Numeric::decode(b).hash(h),
         ValueRef::Text(s) => s.hash(h),
         ValueRef::Bytea(b) => b.hash(h),
-        ValueRef::Opaque(ty, b) => {
-            // Equal values have equal keys, and may have different bytes.
-            let mut key = Vec::new();
-            if let Some(form) = ty.form() {
-                (form.key)(b, &mut key)
+        // Equal values have equal keys, and may have different bytes.
+        ValueRef::Opaque(ty, b) => match ty.form().map(|form| &form.key) {
+            Some(Key::Fixed { width, make }) => h.write(&make(b)[..usize::from(*width)]),
+            Some(Key::Ended(push)) => {
+                let mut key = Vec::new();
+                push(b, &mut key);
+                h.write(&key)
             }
-            key.hash(h)
-        }
+            None => {}
+        },
     }
 }
 

@@ -30,10 +30,6 @@ fn is_moment(t: TypeId) -> bool {
     matches!(t, TypeId::DATE | TypeId::TIMESTAMP | TypeId::TIMESTAMPTZ)
 }
 
-fn is_string(t: TypeId) -> bool {
-    t.is_string() || t == TypeId::UNKNOWN
-}
-
 impl Binder<'_> {
     /// Casts to a type and modifier. The cast must exist ([`can_coerce`]).
     pub(super) fn cast(&mut self, e: Expr, to: Type, explicit: bool) -> SqlResult<Expr> {
@@ -46,8 +42,9 @@ impl Binder<'_> {
         }
         let place = e.at;
         if let ExprKind::Const(v) = &e.kind {
-            let moves =
-                is_moment(to.id) && is_string(e.ty.id) && matches!(v, Value::Text(t) if names_a_moment(t));
+            let moves = is_moment(to.id)
+                && e.ty.id.is_string_or_unknown()
+                && matches!(v, Value::Text(t) if names_a_moment(t));
             if !moves && let Ok(v) = cast::cast(v.clone(), e.ty.id, to, explicit, &Context::AHEAD) {
                 return Ok(constant(v, to, place));
             }

@@ -28,7 +28,7 @@ impl<'a> Binder<'a> {
         let own = match kind(node)? {
             Kind::CollateClause(c) => collation_name(&c.collname).map(|n| Some((n, c.location)))?,
             // What a call of text gives that is no text has no order of text.
-            _ => self.collation.take().filter(|_| is_collatable(bound.ty.id)),
+            _ => self.collation.take().filter(|_| bound.ty.id.is_string_or_unknown()),
         };
         self.collation = match (around, own) {
             (Some((a, _)), Some((b, location))) if a != b => {
@@ -285,13 +285,9 @@ pub fn collation_name(names: &[Node]) -> SqlResult<&str> {
     strings(names)?.last().copied().ok_or_else(|| unexpected("a collation without a name"))
 }
 
-fn is_collatable(t: TypeId) -> bool {
-    matches!(t, TypeId::TEXT | TypeId::VARCHAR | TypeId::BPCHAR | TypeId::UNKNOWN)
-}
-
 /// Types that have collations, and collations with the order that text has here: of code points.
 pub fn check_collation(name: &str, of: TypeId, location: i32) -> SqlResult<()> {
-    if !is_collatable(of) {
+    if !of.is_string_or_unknown() {
         let message = format!("collations are not supported by type {}", name_of(of));
         return Err(at(SqlError::new(sqlstate::DATATYPE_MISMATCH, message), location));
     }

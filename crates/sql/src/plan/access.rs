@@ -4,7 +4,7 @@
 //! tell, so that planning takes no longer for a larger table: k of m key columns of a
 //! unique index leave n^(1 - k/m) rows, those of another index n^(1 - k/(m + 1)), and never more than fewer of them would; a bound on one side a third, on both a
 //! tenth; any other equality a tenth, any other condition a third.
-use super::classify::{self, comparison, is_int, is_string};
+use super::classify::{self, comparison, is_int};
 use super::node::{Access, KeyValue};
 use super::refs::{RelSet, refs};
 use crate::bound::{Expr, ExprKind};
@@ -90,7 +90,7 @@ fn key_fits(column: TypeId, side: TypeId, value: TypeId, equality: bool) -> bool
         // A range needs the value to fit the column whatever it is.
         return equality || width(value) <= width(column);
     }
-    if is_string(column) && is_string(side) && is_string(value) {
+    if [column, side, value].into_iter().all(TypeId::is_string_or_unknown) {
         // As text, char(n) has another idea of trailing spaces than as char(n): equality is rechecked, a range not.
         return equality || (column == TypeId::BPCHAR) == (side == TypeId::BPCHAR);
     }

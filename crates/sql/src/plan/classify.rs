@@ -47,10 +47,6 @@ pub fn is_int(t: TypeId) -> bool {
     matches!(t, TypeId::INT2 | TypeId::INT4 | TypeId::INT8)
 }
 
-pub fn is_string(t: TypeId) -> bool {
-    t.is_string() || t == TypeId::UNKNOWN
-}
-
 fn kind(a: TypeId, b: TypeId) -> Option<Kind> {
     match (a, b) {
         _ if is_int(a) && is_int(b) => Some(Kind::Int),

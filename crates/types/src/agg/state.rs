@@ -1,6 +1,7 @@
 //! The states of aggregates.
 
 use super::{AggDef, AggId, Kind, Own, get};
+use crate::catalog::{self, Cast};
 use crate::func::Context;
 use crate::func::compare::float8_cmp;
 use crate::func::{internal, out_of_range};
@@ -13,6 +14,8 @@ use std::cmp::Ordering;
 #[derive(Clone, Debug)]
 pub struct AggState {
     def: &'static AggDef,
+    /// What the argument goes through before it is taken in ([`AggDef::folded`]).
+    cast: Option<&'static Cast>,
     fold: Fold,
 }
 
@@ -118,7 +121,8 @@ impl AggState {
             (Kind::Own(own), _) => Fold::Own(own, Value::Null),
             (Kind::StringAgg, _) => Fold::Joined { bytes: Vec::new(), first_separator: 0, rows: 0 },
         };
-        AggState { def, fold }
+        let cast = def.args.first().zip(def.folded).and_then(|(from, to)| catalog::cast(*from, to));
+        AggState { def, cast, fold }
     }
 
     /// The aggregate this is a state of.
@@ -171,9 +175,9 @@ impl AggState {
         let def = self.def;
         let value = args.first().unwrap_or(&ValueRef::Null);
         let (cast, mut scratch);
-        let value = match def.folded {
-            Some(to) => {
-                cast = cast_to(*value, to)?;
+        let value = match self.cast {
+            Some(c) => {
+                cast = (c.run)(*value, Type::new(c.to), &Context::EMPTY)?;
                 scratch = Vec::new();
                 &cast.as_ref(&mut scratch)
             }
@@ -420,13 +424,6 @@ impl AggState {
         }
         Ok(())
     }
-}
-
-/// A value cast to a type, which there is an implicit cast for.
-fn cast_to(value: ValueRef<'_>, to: TypeId) -> SqlResult<Value> {
-    let value = value.to_owned();
-    let from = value.type_id().unwrap_or_default();
-    crate::cast::cast(value, from, Type::new(to), false, &Context::EMPTY)
 }
 
 fn combine_bits(kind: Kind, a: i64, b: i64) -> i64 {

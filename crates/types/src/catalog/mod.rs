@@ -19,6 +19,8 @@ use crate::func::{Context, FuncDef, FuncId, OperatorDef};
 use crate::ty::TypeDef;
 use crate::{SqlResult, Type, TypeId, Value, ValueRef};
 use std::cmp::Ordering;
+use std::collections::HashMap;
+use std::sync::LazyLock;
 
 macro_rules! catalog {
     ($($(#[$doc:meta])* $number:literal $constant:ident $name:ident $module:ident;)*) => {
@@ -65,10 +67,34 @@ pub struct Form {
     /// Appends the value's text.
     pub output: fn(&[u8], &mut String),
     pub compare: fn(&[u8], &[u8]) -> Ordering,
-    /// Appends the value's key, which ends itself or has one width for the type (`crate::key`, invariants 1 to 4).
-    pub key: fn(&[u8], &mut Vec<u8>),
+    pub key: Key,
+}
+
+/// How a value is brought into a key (`crate::key`, invariants 1 to 4).
+#[derive(Debug)]
+pub enum Key {
+    /// Every key has so many bytes, at most 16: the first of what the function gives.
+    Fixed { width: u8, make: fn(&[u8]) -> [u8; 16] },
+    /// Appends a key that ends itself.
+    Ended(fn(&[u8], &mut Vec<u8>)),
+}
+
+impl Key {
+    /// Appends the key of a value.
+    pub fn push(&self, bytes: &[u8], out: &mut Vec<u8>) {
+        match self {
+            Key::Fixed { width, make } => out.extend_from_slice(&make(bytes)[..usize::from(*width)]),
+            Key::Ended(push) => push(bytes, out),
+        }
+    }
+
     /// The bytes of every key; `None` if they differ in length.
-    pub key_width: Option<u8>,
+    pub fn width(&self) -> Option<usize> {
+        match self {
+            Key::Fixed { width, .. } => Some(usize::from(*width)),
+            Key::Ended(_) => None,
+        }
+    }
 }
 
 impl Form {
@@ -79,6 +105,7 @@ impl Form {
 }
 
 /// A cast from an opaque type, or to one, other than through text.
+#[derive(Debug)]
 pub struct Cast {
     pub from: TypeId,
     pub to: TypeId,
@@ -87,9 +114,13 @@ pub struct Cast {
     pub run: fn(ValueRef<'_>, Type, &Context<'_>) -> SqlResult<Value>,
 }
 
+/// The casts by their types.
+static BY_TYPES: LazyLock<HashMap<(TypeId, TypeId), &'static Cast>> =
+    LazyLock::new(|| CASTS.iter().copied().flatten().map(|c| ((c.from, c.to), c)).collect());
+
 /// The cast between two types, if one is listed.
 pub(crate) fn cast(from: TypeId, to: TypeId) -> Option<&'static Cast> {
-    CASTS.iter().copied().flatten().find(|c| c.from == from && c.to == to)
+    BY_TYPES.get(&(from, to)).copied()
 }
 
 /// A comparison of two values of one type, as the code of a function.

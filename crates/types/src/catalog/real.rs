@@ -5,7 +5,7 @@
 //!
 //! Source: PostgreSQL 15's documentation, 8.1, its catalogue and its answers.
 
-use super::{Cast, Form, comparisons};
+use super::{Cast, Form, Key, comparisons};
 use crate::agg::{AggDef, Own};
 use crate::cast::CastContext::{self, Assignment, Implicit};
 use crate::func::float::{overflow, underflow};
@@ -25,15 +25,18 @@ static FORM: Form = Form {
     },
     output: |b, out| write(number(b), out),
     compare: |a, b| order(number(a).into(), number(b).into()),
-    key: |b, out| {
-        let f = number(b);
-        // One zero, and one NaN above infinity.
-        let bits = if f.is_nan() { f32::NAN.to_bits() & !(1 << 31) } else { (f + 0.0).to_bits() };
-        let key = if bits >> 31 == 0 { bits | 1 << 31 } else { !bits };
-        out.extend_from_slice(&key.to_be_bytes())
-    },
-    key_width: Some(4),
+    key: Key::Fixed { width: 4, make: key },
 };
+
+fn key(bytes: &[u8]) -> [u8; 16] {
+    let f = number(bytes);
+    // One zero, and one NaN above infinity.
+    let bits = if f.is_nan() { f32::NAN.to_bits() & !(1 << 31) } else { (f + 0.0).to_bits() };
+    let ordered = if bits >> 31 == 0 { bits | 1 << 31 } else { !bits };
+    let mut key = [0; 16];
+    key[..4].copy_from_slice(&ordered.to_be_bytes());
+    key
+}
 
 fn number(bytes: &[u8]) -> f32 {
     bytes.first_chunk().map_or(0.0, |b| f32::from_le_bytes(*b))
@@ -117,7 +120,8 @@ macro_rules! two {
         |c| $fun(number(c.opaque(0)?), number(c.opaque(1)?))
     };
 }
-macro_rules! one {
+/// A function without errors.
+macro_rules! plain {
     ($fun:expr) => {
         |c| Ok(real($fun(number(c.opaque(0)?))))
     };
@@ -166,10 +170,10 @@ functions! {
     847 FLOAT84_SUB "float84mi" (Float8, Float4) -> Float8 = wide!(sub);
     848 FLOAT84_MUL "float84mul" (Float8, Float4) -> Float8 = wide!(mul);
     849 FLOAT84_DIV "float84div" (Float8, Float4) -> Float8 = wide!(div);
-    850 FLOAT4_NEG "float4um" (Float4) -> Float4 = one!(|f: f32| -f);
-    851 FLOAT4_PLUS "float4up" (Float4) -> Float4 = one!(|f: f32| f);
-    852 FLOAT4_ABS_OP "float4abs" (Float4) -> Float4 = one!(f32::abs);
-    853 FLOAT4_ABS "abs" (Float4) -> Float4 = one!(f32::abs);
+    850 FLOAT4_NEG "float4um" (Float4) -> Float4 = plain!(|f: f32| -f);
+    851 FLOAT4_PLUS "float4up" (Float4) -> Float4 = plain!(|f: f32| f);
+    852 FLOAT4_ABS_OP "float4abs" (Float4) -> Float4 = plain!(f32::abs);
+    853 FLOAT4_ABS "abs" (Float4) -> Float4 = plain!(f32::abs);
 }
 
 const REAL: TypeId = TypeId::FLOAT4;

@@ -2,7 +2,7 @@
 //!
 //! Source: PostgreSQL 15's documentation, 8.12 and 9.14, and its answers.
 
-use super::{Cast, Form, compares, comparisons};
+use super::{Cast, Form, Key, compares, comparisons};
 use crate::agg::AggDef;
 use crate::func::{OperatorDef, functions};
 use crate::ty::{Category, TypeDef};
@@ -15,8 +15,7 @@ static FORM: Form = Form {
     input: |text, _, _| read(text),
     output: write,
     compare: |a, b| a.cmp(b),
-    key: |b, out| out.extend_from_slice(b),
-    key_width: Some(16),
+    key: Key::Fixed { width: 16, make: |b| *b.first_chunk().unwrap_or(&[0; 16]) },
 };
 
 /// 32 hexadecimal digits, in any case; a hyphen may stand behind every four of them, and braces around all.

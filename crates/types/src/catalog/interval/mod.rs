@@ -23,7 +23,7 @@ mod arithmetic;
 mod read;
 
 use self::arithmetic::{age, date_bin, difference, timestamp_minus, timestamp_plus};
-use super::{Cast, Form, compares, comparisons};
+use super::{Cast, Form, Key, compares, comparisons};
 use crate::agg::{AggDef, Own};
 use crate::cast::CastContext::Implicit;
 use crate::datetime::{self as dt, Field, USECS_PER_DAY, USECS_PER_SEC};
@@ -41,8 +41,7 @@ static FORM: Form = Form {
     input: |text, ty, _| read::interval(text, Fields::of(ty)).map(Interval::value),
     output: |b, out| Interval::of(b).write(out),
     compare: |a, b| Interval::of(a).span().cmp(&Interval::of(b).span()),
-    key: |b, out| out.extend_from_slice(&Interval::of(b).key()),
-    key_width: Some(KEY_WIDTH as u8),
+    key: Key::Fixed { width: KEY_WIDTH as u8, make: |b| Interval::of(b).key() },
 };
 
 const NAME: &str = "interval";
@@ -98,10 +97,10 @@ impl Interval {
         i128::from(days) * i128::from(USECS_PER_DAY) + i128::from(self.micros)
     }
 
-    /// The span with its sign turned over, the highest byte first.
-    fn key(self) -> [u8; KEY_WIDTH] {
+    /// The span with its sign turned over, the highest byte first, in the first of the bytes.
+    fn key(self) -> [u8; 16] {
         let biased = self.span() + (1 << (8 * KEY_WIDTH - 1));
-        biased.to_be_bytes().last_chunk().copied().unwrap_or_default()
+        (biased << (8 * (16 - KEY_WIDTH))).to_be_bytes()
     }
 
     fn parts(self) -> Parts {
