@@ -76,8 +76,8 @@ fn hash(bytes: &[u8]) -> u64 {
 
 /// Rows as text, comma between values, line by line, as all sides are asked for them.
 #[derive(Default)]
-struct Lines(String);
-impl Lines {
+struct Answer(String);
+impl Answer {
     fn value(&mut self, first: bool, text: &str) {
         self.0 += if first { "" } else { "," };
         self.0 += text;
@@ -93,8 +93,8 @@ impl Lines {
     }
 }
 
-fn ask(session: &mut Session, sql: &str) -> Result<Lines> {
-    let mut all = Lines::default();
+fn ask(session: &mut Session, sql: &str) -> Result<Answer> {
+    let mut all = Answer::default();
     let mut cell = String::new();
     session.for_each(sql, &[], |row| {
         for i in 0..row.len() {
@@ -162,7 +162,7 @@ impl Duck {
         Ok(Duck { process, to, from: BufReader::new(from) })
     }
     /// Seconds, CPU seconds and rows.
-    fn run(&mut self, sql: &str) -> Result<(f64, f64, Lines)> {
+    fn run(&mut self, sql: &str) -> Result<(f64, f64, Answer)> {
         writeln!(self.to, "{}", sql.replace('\n', " "))?;
         self.to.flush()?;
         let mut line = String::new();
@@ -173,7 +173,7 @@ impl Duck {
         if first == "error" {
             return Err(format!("DuckDB: {}: {sql}", next()?).into());
         }
-        Ok((first.parse()?, next()?.parse()?, Lines(next()?.replace(';', "\n"))))
+        Ok((first.parse()?, next()?.parse()?, Answer(next()?.replace(';', "\n"))))
     }
     /// A statement of COPY.
     fn copy(&mut self, sql: &str) -> Result<Sample> {
@@ -195,8 +195,8 @@ struct Elephant {
     cluster: Cluster,
 }
 impl Elephant {
-    fn ask(&mut self, sql: &str) -> Result<Lines> {
-        let mut all = Lines::default();
+    fn ask(&mut self, sql: &str) -> Result<Answer> {
+        let mut all = Answer::default();
         for message in self.client.simple_query(sql)? {
             if let SimpleQueryMessage::Row(row) = message {
                 (0..row.len()).for_each(|i| all.value(i == 0, row.get(i).unwrap_or("")));
@@ -218,7 +218,7 @@ impl Elephant {
     }
 }
 
-fn same(what: &str, found: &Lines, wanted: &Lines) -> Result<()> {
+fn same(what: &str, found: &Answer, wanted: &Answer) -> Result<()> {
     match found.0 == wanted.0 {
         true => Ok(()),
         false => Err(format!("{what}: {:?} instead of {:?}", found.0, wanted.0).into()),
@@ -355,7 +355,7 @@ fn aggregate(
     for workers in sides.with_none() {
         let mut s = session(sides.db, workers)?;
         contest.side(named(workers), move |_| {
-            let mut found = Lines::default();
+            let mut found = Answer::default();
             let sample = timed(|| {
                 found = ask(&mut s, sql)?;
                 Ok(rows)
@@ -365,7 +365,7 @@ fn aggregate(
     }
     if let Some(elephant) = &sides.elephant {
         contest.side(POSTGRESQL, move |_| {
-            let mut found = Lines::default();
+            let mut found = Answer::default();
             let sample = elephant.borrow_mut().timed(|e| {
                 found = e.ask(sql)?;
                 Ok(rows)
@@ -395,7 +395,7 @@ fn elephant(
     folder: &Path,
     shared: &Path,
     csv: &Path,
-    sums: &[(&str, &Lines)],
+    sums: &[(&str, &Answer)],
     report: &mut Report,
 ) -> Result<Option<RefCell<Elephant>>> {
     let Some(version) = cluster::version(&args.pgbin) else {
@@ -441,7 +441,7 @@ fn duck(
     folder: &Path,
     memory: &Path,
     (csv, parquet): (&Path, &Path),
-    sums: &[(&str, &Lines)],
+    sums: &[(&str, &Answer)],
     report: &mut Report,
 ) -> Result<Option<RefCell<Duck>>> {
     let Some(version) = Duck::version(&args.python) else {

@@ -1,5 +1,5 @@
 //! What the driver asks of a database, and rows on their way.
-use super::schema::{Kind, Table};
+use super::schema::{Kind, TpccTable};
 use crate::{Error, Result};
 use std::fmt::Write;
 
@@ -134,11 +134,11 @@ pub trait Backend: Sync {
     fn settings(&self) -> Vec<(String, String)>;
     /// Makes the tables.
     fn create(&self) -> Result<()>;
-    fn load(&self, table: &Table, rows: Source<'_>) -> Result<u64>;
+    fn load(&self, table: &TpccTable, rows: Source<'_>) -> Result<u64>;
     /// Indexes, registered queries and whatever else is to be done after loading.
     fn ready(&self) -> Result<()>;
     /// Every row of a table, in any order.
-    fn scan(&self, table: &Table, each: &mut dyn FnMut(&RowSet) -> Result<()>) -> Result<()>;
+    fn scan(&self, table: &TpccTable, each: &mut dyn FnMut(&RowSet) -> Result<()>) -> Result<()>;
     /// Runs `work` with a connection of this thread's own.
     fn connect(&self, work: &mut dyn FnMut(&mut dyn Link) -> Result<()>) -> Result<()>;
 }
@@ -187,7 +187,7 @@ pub struct CopyText<'a> {
 }
 
 impl<'a> CopyText<'a> {
-    pub fn new(table: &Table, rows: Source<'a>) -> CopyText<'a> {
+    pub fn new(table: &TpccTable, rows: Source<'a>) -> CopyText<'a> {
         let kinds = table.columns.iter().map(|c| c.kind).collect();
         CopyText { kinds, rows, row: RowSet::default(), text: String::new(), at: 0 }
     }

@@ -1,7 +1,7 @@
 //! The TPC-C driver on Ondol: every statement a registered query, called by its ID; the lines of an order go
 //! as batches; money is NUMERIC.
 use super::backend::{Backend, Commit, CopyText, Failure, Link, RowSet, Source, Tried, Val};
-use super::schema::{INDEXES, Kind, Statement, Table, statements, tables};
+use super::schema::{INDEXES, Kind, Statement, TpccTable, statements, tables};
 use crate::{Error, Result, ours};
 use ondol::{Batch, Database, Isolation, Numeric, QueryId, Rows, Session, Token, ValueRef};
 use std::collections::VecDeque;
@@ -70,7 +70,7 @@ impl Backend for Ondol {
         Ok(())
     }
 
-    fn load(&self, table: &Table, rows: Source<'_>) -> Result<u64> {
+    fn load(&self, table: &TpccTable, rows: Source<'_>) -> Result<u64> {
         let text = CopyText::new(table, rows);
         Ok(self.db.session().copy_in(&format!("COPY {} FROM STDIN", table.name), text, |_| {})?)
     }
@@ -95,7 +95,7 @@ impl Backend for Ondol {
         Ok(())
     }
 
-    fn scan(&self, table: &Table, each: &mut dyn FnMut(&RowSet) -> Result<()>) -> Result<()> {
+    fn scan(&self, table: &TpccTable, each: &mut dyn FnMut(&RowSet) -> Result<()>) -> Result<()> {
         let mut row = RowSet::default();
         let kinds: Vec<Kind> = table.columns.iter().map(|c| c.kind).collect();
         let names: Vec<&str> = table.columns.iter().map(|c| c.name.as_str()).collect();

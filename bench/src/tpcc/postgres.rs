@@ -1,6 +1,6 @@
 //! The TPC-C driver on any PostgreSQL server, through its protocol with prepared statements.
 use super::backend::{Backend, Commit, CopyText, Failure, Link, RowSet, Source, Tried, Val};
-use super::schema::{INDEXES, Kind, Table, statements, tables};
+use super::schema::{INDEXES, Kind, TpccTable, statements, tables};
 use crate::{Error, Result};
 use postgres::fallible_iterator::FallibleIterator;
 use postgres::types::private::BytesMut;
@@ -163,7 +163,7 @@ impl Backend for Postgres {
         Ok(())
     }
 
-    fn load(&self, table: &Table, rows: Source<'_>) -> Result<u64> {
+    fn load(&self, table: &TpccTable, rows: Source<'_>) -> Result<u64> {
         let mut c = self.open()?;
         let mut w = c.copy_in(&format!("COPY {} FROM STDIN", table.name))?;
         std::io::copy(&mut CopyText::new(table, rows), &mut w)?;
@@ -182,7 +182,7 @@ impl Backend for Postgres {
         Ok(())
     }
 
-    fn scan(&self, table: &Table, each: &mut dyn FnMut(&RowSet) -> Result<()>) -> Result<()> {
+    fn scan(&self, table: &TpccTable, each: &mut dyn FnMut(&RowSet) -> Result<()>) -> Result<()> {
         let mut c = self.open()?;
         let kinds: Vec<Kind> = table.columns.iter().map(|c| c.kind).collect();
         let names: Vec<&str> = table.columns.iter().map(|c| c.name.as_str()).collect();

@@ -44,7 +44,7 @@ pub struct Column {
     pub sql: String,
 }
 
-pub struct Table {
+pub struct TpccTable {
     pub name: &'static str,
     pub columns: Vec<Column>,
     /// Empty for the history, which has none.
@@ -114,7 +114,7 @@ const TABLES: [(&str, &str, &str); 9] = [
     ),
 ];
 
-pub fn tables() -> Vec<Table> {
+pub fn tables() -> Vec<TpccTable> {
     let kind = |ty: &str| match ty {
         "integer" => Kind::Int,
         "timestamp" => Kind::Time,
@@ -122,7 +122,7 @@ pub fn tables() -> Vec<Table> {
         t if t.starts_with("numeric") => Kind::Money,
         _ => Kind::Text,
     };
-    let table = |(name, columns, key): &(&'static str, &'static str, &'static str)| Table {
+    let table = |(name, columns, key): &(&'static str, &'static str, &'static str)| TpccTable {
         name,
         columns: columns
             .split(';')

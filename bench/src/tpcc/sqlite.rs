@@ -1,7 +1,7 @@
 //! The TPC-C driver on SQLite: statements prepared once for each connection, money as integers of cents,
 //! which is SQLite's quickest exact form.
 use super::backend::{Backend, Commit, Failure, Link, RowSet, Source, Tried, Val};
-use super::schema::{INDEXES, Kind, Table, statements, tables};
+use super::schema::{INDEXES, Kind, TpccTable, statements, tables};
 use crate::{Error, Result};
 use rusqlite::types::{ToSqlOutput, Value, ValueRef};
 use rusqlite::{Connection, ErrorCode, OpenFlags, Statement};
@@ -102,7 +102,7 @@ impl Backend for Sqlite {
         Ok(())
     }
 
-    fn load(&self, table: &Table, rows: Source<'_>) -> Result<u64> {
+    fn load(&self, table: &TpccTable, rows: Source<'_>) -> Result<u64> {
         let mut c = self.open()?;
         c.execute_batch("PRAGMA synchronous = OFF")?;
         let t = c.transaction()?;
@@ -137,7 +137,7 @@ impl Backend for Sqlite {
         Ok(())
     }
 
-    fn scan(&self, table: &Table, each: &mut dyn FnMut(&RowSet) -> Result<()>) -> Result<()> {
+    fn scan(&self, table: &TpccTable, each: &mut dyn FnMut(&RowSet) -> Result<()>) -> Result<()> {
         let c = self.open()?;
         let names: Vec<&str> = table.columns.iter().map(|c| c.name.as_str()).collect();
         let mut s = c.prepare(&format!("SELECT {} FROM {}", names.join(", "), table.name))?;

@@ -19,7 +19,7 @@
 use crate::block;
 use crate::checkpoint::Segment;
 use crate::error::RecoveryError;
-use crate::manifest::{CheckpointFile, Reader};
+use crate::manifest::{CheckpointFile, WordReader};
 use crate::page::{Format, PAGE_SIZE, PAGES_PER_SEGMENT, PageId, SegmentId};
 use crate::{CommitTs, HeapId};
 use ondol_base::crc::{crc32c, raw};
@@ -250,7 +250,7 @@ impl ImageReader {
         }
         let mut head = [0u8; HEAD];
         file.read_exact_at(&mut head, 0).map_err(io)?;
-        let mut r = Reader { bytes: &head, at: 0 };
+        let mut r = WordReader { bytes: &head, at: 0 };
         let magic = r.u64().unwrap_or(0);
         if magic != MAGIC {
             return Err(RecoveryError::WrongMagic { file: name, offset: 0, expected: MAGIC, found: magic });
@@ -325,7 +325,7 @@ impl ImageReader {
         }
         self.file.read_exact_at(&mut buffer[..all], offset).map_err(io)?;
         let (head, payload) = buffer[..all].split_at(CHUNK_HEAD);
-        let mut r = Reader { bytes: head, at: 0 };
+        let mut r = WordReader { bytes: head, at: 0 };
         let mut word = || r.u32().unwrap_or(0);
         let (mark, kind, low, high, length, count, crc, head_crc) =
             (word(), word(), word(), word(), word(), word(), word(), word());
@@ -364,13 +364,13 @@ impl ImageReader {
         match kind {
             IMAGES => Ok(Chunk::Images(payload)),
             SEGMENTS => {
-                let mut r = Reader { bytes: payload, at: 0 };
+                let mut r = WordReader { bytes: payload, at: 0 };
                 let all = (0..count).map(|_| segment(&mut r)).collect::<Option<Vec<_>>>();
                 all.map(Chunk::Segments)
                     .ok_or_else(|| bad("whole segments", format!("{} bytes", payload.len())))
             }
             SEQUENCES => {
-                let mut r = Reader { bytes: payload, at: 0 };
+                let mut r = WordReader { bytes: payload, at: 0 };
                 let all = (0..count).map(|_| Some((r.u64()?, r.u64()? as i64))).collect::<Option<Vec<_>>>();
                 all.map(Chunk::Sequences)
                     .ok_or_else(|| bad("whole sequences", format!("{} bytes", payload.len())))
@@ -380,7 +380,7 @@ impl ImageReader {
     }
 }
 
-fn segment(r: &mut Reader<'_>) -> Option<StoredSegment> {
+fn segment(r: &mut WordReader<'_>) -> Option<StoredSegment> {
     let (id, heap): (u32, HeapId) = (r.u32()?, r.u32()?);
     let created = r.u64()?;
     let runs = r.u32()?;
@@ -398,7 +398,7 @@ fn segment(r: &mut Reader<'_>) -> Option<StoredSegment> {
 
 /// Walks the images of a chunk: the page, its checksum, the packed bytes.
 pub(crate) fn images(payload: &[u8]) -> impl Iterator<Item = Result<(PageId, u32, &[u8]), usize>> {
-    let mut r = Reader { bytes: payload, at: 0 };
+    let mut r = WordReader { bytes: payload, at: 0 };
     let mut ended = false;
     std::iter::from_fn(move || {
         if ended || r.at == payload.len() {

@@ -143,7 +143,7 @@ impl Manifest {
 
     fn decode(name: &str, bytes: &[u8]) -> Result<Manifest, RecoveryError> {
         let bad = |why: String| RecoveryError::Manifest { file: name.into(), why };
-        let mut r = Reader { bytes, at: 0 };
+        let mut r = WordReader { bytes, at: 0 };
         let short = || bad(format!("expected a whole manifest, found {} bytes", bytes.len()));
         let magic = r.u64().ok_or_else(short)?;
         if magic != MAGIC {
@@ -312,11 +312,11 @@ pub(crate) fn read_all(storage: &dyn Storage, name: &str) -> io::Result<Vec<u8>>
 }
 
 /// Reads little-endian words, within bounds.
-pub(crate) struct Reader<'a> {
+pub(crate) struct WordReader<'a> {
     pub bytes: &'a [u8],
     pub at: usize,
 }
-impl<'a> Reader<'a> {
+impl<'a> WordReader<'a> {
     pub fn take(&mut self, n: usize) -> Option<&'a [u8]> {
         let b = self.bytes.get(self.at..self.at.checked_add(n)?)?;
         self.at += n;

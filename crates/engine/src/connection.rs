@@ -1002,7 +1002,11 @@ impl Connection {
         done
     }
     /// Inserts rows of the table's layout, in their order. An error comes with the number of its row.
-    pub fn insert_rows(&mut self, table: &Arc<Table>, rows: &mut row::Rows) -> Result<(), (usize, SqlError)> {
+    pub fn insert_rows(
+        &mut self,
+        table: &Arc<Table>,
+        rows: &mut row::RowBatch,
+    ) -> Result<(), (usize, SqlError)> {
         /// Rows whose strings are stored before they are.
         const GROUP: usize = 64;
         let size = table.layout.row_size;

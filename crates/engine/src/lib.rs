@@ -40,5 +40,5 @@ pub use ondol_base::oid::Oid;
 pub use ondol_index::hash::{Aim, Target};
 pub use patch::{Bits, Patch};
 pub use point::{Numbers, PointIndex};
-pub use row::Rows;
+pub use row::RowBatch;
 pub use table::{IndexScan, KeySpec, Table, TableIndex};

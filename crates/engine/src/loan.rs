@@ -18,7 +18,7 @@ use crate::charge::Charge;
 use crate::connection::Connection;
 use crate::database::Database;
 use crate::error;
-use crate::row::Rows;
+use crate::row::RowBatch;
 use crate::table::Table;
 use ondol_base::sync::{Condvar, Mutex};
 use ondol_kernel::slot::View;
@@ -92,7 +92,7 @@ impl Reader {
 
 impl Inserter {
     /// Inserts rows of the table's layout. After an error the lender's statement has failed.
-    pub fn insert_rows(&mut self, table: &Arc<Table>, rows: &mut Rows) -> SqlResult<()> {
+    pub fn insert_rows(&mut self, table: &Arc<Table>, rows: &mut RowBatch) -> SqlResult<()> {
         if table.kept_up().next().is_some() {
             let name = &table.def.name;
             let message = format!("rows of table \"{name}\", which has an index, are inserted by one thread");

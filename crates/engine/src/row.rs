@@ -198,17 +198,17 @@ fn replace_strings(
 
 /// Rows of a table, made without its database: to be inserted by [`crate::Connection::insert_rows`]. Long strings wait
 /// beside them, and the rows name them by number, from 1 on.
-pub struct Rows {
+pub struct RowBatch {
     layout: Arc<Layout>,
     pub(crate) bytes: Vec<u8>,
     strings: Vec<u8>,
     ends: Vec<usize>,
 }
 
-impl Rows {
+impl RowBatch {
     /// With room for about `bytes` of rows.
-    pub fn new(layout: Arc<Layout>, bytes: usize) -> Rows {
-        Rows { layout, bytes: Vec::with_capacity(bytes), strings: vec![], ends: vec![] }
+    pub fn new(layout: Arc<Layout>, bytes: usize) -> RowBatch {
+        RowBatch { layout, bytes: Vec::with_capacity(bytes), strings: vec![], ends: vec![] }
     }
     pub fn len(&self) -> usize {
         self.bytes.len() / self.layout.row_size
@@ -333,7 +333,7 @@ impl Rows {
         self.ends.truncate(strings);
         self.strings.truncate(self.ends.last().copied().unwrap_or(0))
     }
-    /// How many rows and strings there are, for [`Rows::truncate`].
+    /// How many rows and strings there are, for [`RowBatch::truncate`].
     pub fn counts(&self) -> (usize, usize) {
         (self.len(), self.ends.len())
     }

@@ -31,7 +31,7 @@ fn fill_by(c: &mut Connection, t: &Arc<Table>, rows: std::ops::Range<i64>, threa
         let next = std::sync::atomic::AtomicI64::new(rows.start);
         let work = || {
             let mut inserter = loan.inserter().expect("a transaction");
-            let mut made = Rows::new(t.layout.clone(), 0);
+            let mut made = RowBatch::new(t.layout.clone(), 0);
             loop {
                 let from = next.fetch_add(1000, std::sync::atomic::Ordering::Relaxed);
                 if from >= rows.end {
@@ -384,7 +384,7 @@ fn a_panic_of_one_of_several_threads_ends_the_transaction() {
     let died = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         c.lend_writing(|loan| {
             let mut inserter = loan.inserter().expect("a transaction");
-            let mut made = Rows::new(t.layout.clone(), 0);
+            let mut made = RowBatch::new(t.layout.clone(), 0);
             (0..100).for_each(|n| with(n, |values| assert!(made.push(values))));
             inserter.insert_rows(&t, &mut made).unwrap();
             let dies = move || {

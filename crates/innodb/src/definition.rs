@@ -7,13 +7,13 @@ use crate::record::{History, Layout, Shape};
 use crate::schema;
 use crate::sdi;
 use crate::space::Space;
-use crate::table::{Table, clustered};
+use crate::table::{TableSchema, clustered};
 use std::path::{Path, PathBuf};
 
 /// A definition, with the shapes of all versions of its records.
 #[derive(Clone, Debug)]
 pub struct Definition {
-    pub table: Table,
+    pub table: TableSchema,
     pub layout: Layout,
     /// What the clustered index's inner records hold before the child's number.
     pub key: Shape,
@@ -90,7 +90,7 @@ impl Definition {
     }
 
     /// The definition of a table by its columns of today. Of MySQL 8 and later there must have been no instant ALTER TABLE.
-    pub fn of_table(space: &Space, table: Table) -> Result<Definition> {
+    pub fn of_table(space: &Space, table: TableSchema) -> Result<Definition> {
         // Where a file holds its own definition, that has the first tree.
         let has_sdi = space.format().has_sdi;
         let root = table.root.unwrap_or(if has_sdi { 4 } else { 3 });

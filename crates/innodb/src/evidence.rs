@@ -57,7 +57,7 @@ pub fn find(space: &Space, assume: bool) -> Result<Evidence> {
         Ok(()) => return Ok(Evidence::Exported(cfg)),
         Err(why) => why.map_or(String::new(), |why| format!(" ({} does not count: {why})", cfg.display())),
     };
-    if let Some(Writer { file, process, .. }) = writer {
+    if let Some(WritingProcess { file, process, .. }) = writer {
         return Err(Error::new(
             path,
             Kind::Mismatch,
@@ -124,7 +124,7 @@ fn exported(
     space: &Space,
     cfg: &Path,
     above: &[PathBuf],
-    writer: Option<&Writer>,
+    writer: Option<&WritingProcess>,
 ) -> Result<std::result::Result<(), Option<String>>> {
     let Ok(about) = std::fs::metadata(cfg) else { return Ok(Err(None)) };
     let no_export = || Error::new(cfg, Kind::Mismatch, "it is not what FLUSH TABLES … FOR EXPORT writes");
@@ -150,7 +150,7 @@ fn exported(
         return Err(Error::new(cfg, Kind::Mismatch, why));
     }
     let is_data = above.iter().any(|f| f.join(SYSTEM).exists() && !matches!(backup(f), Ok(Some(_))));
-    let Some(Writer { process, began, .. }) = writer else {
+    let Some(WritingProcess { process, began, .. }) = writer else {
         let why = "it is in a server's data folder, and no server is seen that has it open (another user's is not): one that was killed leaves it behind";
         return Ok(if is_data { Err(Some(why.into())) } else { Ok(()) });
     };
@@ -236,7 +236,7 @@ fn at_rest(space: &Space, folder: &Path, backup: Option<(PathBuf, u64)>) -> Resu
 }
 
 /// A process that has a file open for writing.
-struct Writer {
+struct WritingProcess {
     file: PathBuf,
     /// Its number and name.
     process: String,
@@ -257,7 +257,7 @@ fn began(process: &Path) -> Option<SystemTime> {
 }
 
 /// Another process that has the file, or the system tablespace of the data folder around it, open for writing. Only processes that may be looked into are found: those of the same user, all for root.
-fn writer(path: &Path, above: &[PathBuf]) -> Option<Writer> {
+fn writer(path: &Path, above: &[PathBuf]) -> Option<WritingProcess> {
     let files: Vec<(PathBuf, (u64, u64))> = std::iter::once(path.to_path_buf())
         .chain(above.iter().map(|folder| folder.join(SYSTEM)))
         .filter_map(|file| std::fs::metadata(&file).ok().map(|m| (file, (m.dev(), m.ino()))))
@@ -280,7 +280,7 @@ fn writer(path: &Path, above: &[PathBuf]) -> Option<Writer> {
             let is_same = again.is_ok_and(|again| again == (found.dev(), found.ino()));
             if is_same && info.is_ok_and(|info| writes(&info, found.ino())) {
                 let comm = std::fs::read_to_string(process.path().join("comm")).unwrap_or_default();
-                return Some(Writer {
+                return Some(WritingProcess {
                     file: file.clone(),
                     process: format!("process {id} ({})", comm.trim()),
                     began: began(&process.path()),

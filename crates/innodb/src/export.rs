@@ -242,7 +242,7 @@ fn arrow(
     failed: &dyn Fn(std::io::Error) -> Ended,
 ) -> std::result::Result<(), Ended> {
     let form = Arc::new(Form::new(scan, &options.columns, zero_dates));
-    let mut writer = ondol_scan::arrow::Writer::new(out, form.schema(), is_stream).map_err(failed)?;
+    let mut writer = ondol_scan::arrow::ArrowWriter::new(out, form.schema(), is_stream).map_err(failed)?;
     let source = scan.clone();
     let spare = Arc::new(Mutex::new(Vec::new()));
     let spares = spare.clone();

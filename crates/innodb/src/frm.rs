@@ -11,7 +11,7 @@
 use crate::charset::Charset;
 use crate::definition::{contents, table_name};
 use crate::error::{Error, Kind, Result};
-use crate::table::{Column, DOCUMENT, Period, RowFormat, Table, Type, Unique};
+use crate::table::{Column, DOCUMENT, Period, RowFormat, TableSchema, Type, Unique};
 use std::path::Path;
 
 struct Bytes<'a>(&'a [u8]);
@@ -35,7 +35,7 @@ impl<'a> Bytes<'a> {
 }
 
 /// Reads a `.frm` file.
-pub fn read(path: &Path) -> Result<Table> {
+pub fn read(path: &Path) -> Result<TableSchema> {
     let bytes = contents(path)?;
     parse(&bytes, table_name(path)).map_err(|(kind, why)| Error::new(path, kind, why))
 }
@@ -71,7 +71,7 @@ const COMPRESSED_COLUMN: u8 = 24;
 const MARIADB: usize = 100_000;
 
 /// The table out of a `.frm` file's bytes. `name`: the file's, without its ending.
-pub fn parse(all: &[u8], name: String) -> std::result::Result<Table, Refused> {
+pub fn parse(all: &[u8], name: String) -> std::result::Result<TableSchema, Refused> {
     let bytes = Bytes(all);
     let head = bytes.slice(0, 64).map_err(damaged)?;
     if head.starts_with(b"TYPE=VIEW") {
@@ -210,7 +210,7 @@ pub fn parse(all: &[u8], name: String) -> std::result::Result<Table, Refused> {
         2 => RowFormat::Compressed,
         _ => RowFormat::Dynamic,
     };
-    Ok(Table {
+    Ok(TableSchema {
         name,
         columns,
         key: keys.clustered,

@@ -13,7 +13,7 @@ use crate::lob;
 use crate::page::{Page, kind, u16_at, u32_at};
 use crate::record::{Field, History, Layout, Length, Place, Shape, Walk};
 use crate::space::Space;
-use crate::table::{Column, Table, clustered};
+use crate::table::{Column, TableSchema, clustered};
 use crate::tree;
 
 /// The fields' list: a column that was dropped; one that could not be NULL; the column's place among those that are stored, or the length of a dropped one.
@@ -28,7 +28,7 @@ const MIN_RECORD: u8 = 0x10;
 const DELETED: u8 = 0x20;
 
 /// The definition of a table whose root says that its columns were changed at once. `root_page`: the root's bytes.
-pub fn definition(space: &Space, table: Table, root: u32, root_page: &[u8]) -> Result<Definition> {
+pub fn definition(space: &Space, table: TableSchema, root: u32, root_page: &[u8]) -> Result<Definition> {
     let on_root = |kind, why: String| Error::on_page(space.path(), root, kind, why);
     let today = clustered(&table);
     let keys = table.key.len().max(1);
@@ -136,7 +136,7 @@ pub fn is_instant(root_page: &[u8]) -> bool {
 }
 
 /// The index's fields by the list that the first record refers to. `first`: those of the key and the system.
-fn listed(list: &[u8], table: &Table, first: &[Field]) -> std::result::Result<Vec<Field>, String> {
+fn listed(list: &[u8], table: &TableSchema, first: &[Field]) -> std::result::Result<Vec<Field>, String> {
     let count = u32_at(list, 0).unwrap_or(0) as usize;
     if list.len() != 4 + 2 * count {
         return Err(format!(

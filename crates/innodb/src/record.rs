@@ -106,7 +106,7 @@ struct Loose {
     null: Option<usize>,
     length: Length,
 }
-/// Where a column lies in the rows of a page: list number `base` of [`Rows::bases`] says from where `distance` counts. List 0 is the origins.
+/// Where a column lies in the rows of a page: list number `base` of [`PageRows::bases`] says from where `distance` counts. List 0 is the origins.
 #[derive(Clone, Copy, Debug)]
 enum Lie {
     /// The same in all rows: NULL or the default.
@@ -116,7 +116,7 @@ enum Lie {
         distance: u16,
         length: u16,
     },
-    /// List number `lengths` of [`Rows::lengths`] has a [`Place`]'s length for each row.
+    /// List number `lengths` of [`PageRows::lengths`] has a [`Place`]'s length for each row.
     Loose {
         base: usize,
         distance: u16,
@@ -236,7 +236,7 @@ const INSTANT: u16 = 4;
 
 /// All live rows of one page, and where each column lies in each. Reused from page to page.
 #[derive(Default)]
-pub struct Rows {
+pub struct PageRows {
     /// Each row's.
     origins: Vec<u16>,
     /// Lists of a place for each row, from 1 on, and of a length for each row, from 0 on: what each [`Lie`] is about.
@@ -283,7 +283,7 @@ impl Span<'_> {
     }
 }
 
-impl Rows {
+impl PageRows {
     pub fn len(&self) -> usize {
         self.wanted.len()
     }
@@ -291,7 +291,7 @@ impl Rows {
         self.wanted.is_empty()
     }
     /// Leaves only the rows of which `wanted` is true. Rows are in key order and a range is wanted: where the first and the last are, all are.
-    pub fn keep(&mut self, wanted: impl Fn(&Rows, usize) -> bool) {
+    pub fn keep(&mut self, wanted: impl Fn(&PageRows, usize) -> bool) {
         let count = self.len();
         if count == 0 || wanted(self, 0) && wanted(self, count - 1) {
             return;
@@ -300,8 +300,8 @@ impl Rows {
         let to = (from..count).find(|row| !wanted(self, *row)).unwrap_or(count);
         self.wanted = self.wanted.start + from..self.wanted.start + to;
     }
-    /// Leaves only the rows of which `wanted` is true, wherever they are; before [`Rows::keep`]. How many are left out.
-    pub fn retain(&mut self, wanted: impl Fn(&Rows, usize) -> bool) -> usize {
+    /// Leaves only the rows of which `wanted` is true, wherever they are; before [`PageRows::keep`]. How many are left out.
+    pub fn retain(&mut self, wanted: impl Fn(&PageRows, usize) -> bool) -> usize {
         let count = self.origins.len();
         let kept: Vec<bool> = (0..count).map(|row| wanted(self, row)).collect();
         let left_out = kept.iter().filter(|kept| !**kept).count();
@@ -474,7 +474,7 @@ pub struct Layout {
 
 impl Layout {
     /// Finds the rows of a leaf, with its window. Delete-marked records are no rows, nor is the one that describes an instant ALTER TABLE of MariaDB. Returns how many were delete-marked.
-    pub fn rows(&self, page: &[u8], window: Window<'_>, rows: &mut Rows) -> Result<usize, String> {
+    pub fn rows(&self, page: &[u8], window: Window<'_>, rows: &mut PageRows) -> Result<usize, String> {
         let view = Page(page);
         rows.wanted = 0..0;
         rows.origins.clear();
@@ -521,7 +521,14 @@ impl Layout {
     }
 
     /// Finds the fields of rows that are all of one kind. If not all lie where they should, [`Layout::locate_each`] says which does not.
-    fn locate_all(&self, page: &[u8], window: Window<'_>, rows: &mut Rows, kind: Kind, top: usize) -> bool {
+    fn locate_all(
+        &self,
+        page: &[u8],
+        window: Window<'_>,
+        rows: &mut PageRows,
+        kind: Kind,
+        top: usize,
+    ) -> bool {
         let below = NEW.header + kind.between;
         let nulls = |origin: &u16| {
             let from = (*origin as usize).saturating_sub(below + kind.null_bytes);
@@ -532,7 +539,7 @@ impl Layout {
         plan.as_ref().is_some_and(|plan| rows.locate(page, window, plan, kind, top))
     }
     /// Finds the fields of rows of any kind, one by one.
-    fn locate_each(&self, records: Records<'_>, rows: &mut Rows) -> Result<(), String> {
+    fn locate_each(&self, records: Records<'_>, rows: &mut PageRows) -> Result<(), String> {
         let (page, columns, count) = (records.page.0, self.columns(), rows.origins.len());
         rows.lies.clear();
         rows.lies.extend((0..columns).map(|n| Lie::Loose { base: n + 1, distance: 0, lengths: n }));
@@ -1147,7 +1154,7 @@ mod tests {
             if !Page(&page).is_compact() {
                 continue;
             }
-            let (mut rows, mut each) = (Rows::default(), Rows::default());
+            let (mut rows, mut each) = (PageRows::default(), PageRows::default());
             let long = [&page[..], &[0x5a; Window::BYTES]].concat();
             let found = layout.rows(&page, Window::new(&long).unwrap(), &mut rows);
             let Ok(mut walk) = Walk::new(Page(&page)) else { continue };

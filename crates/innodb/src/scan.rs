@@ -6,7 +6,7 @@ use crate::error::{Error, Kind, Result};
 use crate::keys::Keys;
 use crate::lob;
 use crate::page::{Page, Window, chunk_at_mut};
-use crate::record::{Lengths, Place, Rows, Span, Walk};
+use crate::record::{Lengths, PageRows, Place, Span, Walk};
 use crate::room::Room;
 use crate::space::Space;
 use crate::table::{Column, Period};
@@ -55,7 +55,7 @@ struct Bounds {
 pub struct Buffers {
     /// Pages, and the last one's [`Window`].
     pages: Vec<u8>,
-    rows: Rows,
+    rows: PageRows,
 }
 
 /// One leaf with its rows.
@@ -64,7 +64,7 @@ pub struct Leaf<'a> {
     pub number: u32,
     pub page: &'a [u8],
     pub window: Window<'a>,
-    pub rows: &'a Rows,
+    pub rows: &'a PageRows,
 }
 
 /// A column's bytes in one row.
@@ -370,7 +370,7 @@ impl Cursor {
     }
     /// Begins anew, with other parts.
     pub fn restart(&mut self, parts: Range<usize>) {
-        self.buffers.rows = Rows::default();
+        self.buffers.rows = PageRows::default();
         (self.part, self.end) = (parts.start, parts.end.min(self.scan.parts()));
         (self.leaves, self.leaf, self.row) = (0, 0, 0);
     }
@@ -419,7 +419,7 @@ impl Cursor {
         go_on: &dyn Fn() -> std::result::Result<(), E>,
     ) -> std::result::Result<u64, E> {
         let mut count = (self.buffers.rows.len() - self.row.min(self.buffers.rows.len())) as u64;
-        self.buffers.rows = Rows::default();
+        self.buffers.rows = PageRows::default();
         while self.step(go_on)? {
             if self.scan.bounds.is_some() || self.scan.hides_history().is_some() {
                 self.scan.find_rows(self.part, self.leaf - 1, &mut self.buffers)?;

@@ -11,11 +11,11 @@ use crate::checksum::Family;
 use crate::definition::{contents, table_name};
 use crate::error::{Error, Kind, Result};
 use crate::space::Space;
-use crate::table::{Column, DOCUMENT, Period, RowFormat, Table, Type, Unique};
+use crate::table::{Column, DOCUMENT, Period, RowFormat, TableSchema, Type, Unique};
 use std::path::Path;
 
 /// Reads the definition of the space's table out of a file: the one of the space's name, or the only one.
-pub fn read(path: &Path, space: &Space) -> Result<Table> {
+pub fn read(path: &Path, space: &Space) -> Result<TableSchema> {
     let text = String::from_utf8(contents(path)?).map_err(|e| {
         Error::new(path, Kind::Mismatch, format!("it is no text in UTF-8: {}", e.utf8_error()))
     })?;
@@ -167,7 +167,7 @@ enum TextType {
 }
 
 /// The table named `name`, or the only one, of a text.
-pub fn parse(text: &str, name: &str, json_is_text: bool) -> Parsed<Table> {
+pub fn parse(text: &str, name: &str, json_is_text: bool) -> Parsed<TableSchema> {
     let mut parser = Parser {
         tokens: tokens(text)?,
         at: 0,
@@ -333,7 +333,7 @@ impl Parser {
         Ok(())
     }
 
-    fn table(&mut self, name: String) -> Parsed<Table> {
+    fn table(&mut self, name: String) -> Parsed<TableSchema> {
         if self.any(&["LIKE", "AS", "SELECT"]) {
             self.at -= 1;
             return self.refuse("( and the columns");
@@ -919,7 +919,7 @@ fn finish(
     charset: Option<Charset>,
     row_format: RowFormat,
     versioning: Versioning,
-) -> Parsed<Table> {
+) -> Parsed<TableSchema> {
     let at = |line: u32, why: String| (Kind::Mismatch, format!("line {line}: {why}"));
     let in_primary = |name: &str| {
         keys.iter().any(|k| k.primary && k.columns.iter().any(|(c, _)| c.eq_ignore_ascii_case(name)))
@@ -1001,7 +1001,7 @@ fn finish(
     }
     let key = key.unwrap_or_default();
     let has_document = false;
-    Ok(Table { name, columns, key, unique, row_format, period, has_document, root: None, index: None })
+    Ok(TableSchema { name, columns, key, unique, row_format, period, has_document, root: None, index: None })
 }
 
 /// `None`: an element that cannot be written in the character set.
@@ -1052,7 +1052,7 @@ fn encode(text: &str, charset: Charset) -> Option<Vec<u8>> {
 mod tests {
     use super::*;
 
-    fn table(sql: &str) -> Table {
+    fn table(sql: &str) -> TableSchema {
         parse(sql, "t", false).unwrap_or_else(|(_, why)| panic!("{why}"))
     }
     fn refused(sql: &str) -> String {

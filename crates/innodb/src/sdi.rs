@@ -10,7 +10,7 @@ use crate::lob;
 use crate::page::{Page, kind, u32_at};
 use crate::record::{Field, History, Layout, Length, Shape, Walk};
 use crate::space::Space;
-use crate::table::{Column, DOCUMENT, RowFormat, Table, Type, Unique};
+use crate::table::{Column, DOCUMENT, RowFormat, TableSchema, Type, Unique};
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use serde_json::Value;
 use std::io::Read;
@@ -439,7 +439,7 @@ fn parse_of(text: &str, space: Option<u32>) -> std::result::Result<Definition, R
         })?,
         _ => index,
     };
-    let table = Table {
+    let table = TableSchema {
         name: object.text("name")?.into(),
         columns,
         key: table_key,

@@ -145,7 +145,7 @@ impl Period {
 }
 
 #[derive(Clone, Debug)]
-pub struct Table {
+pub struct TableSchema {
     pub name: String,
     /// In the order of `SELECT *`.
     pub columns: Vec<Column>,
@@ -237,7 +237,7 @@ pub(crate) fn decimal_bytes(precision: u8, scale: u8) -> usize {
 
 /// The fields of a clustered index for a definition without history: key, the two hidden system fields (three where there is no key), then the other stored
 /// columns in their order. A key column of which only a prefix is in the key is stored again whole.
-pub fn clustered(table: &Table) -> Vec<Field> {
+pub fn clustered(table: &TableSchema) -> Vec<Field> {
     let mut fields = Vec::new();
     for &(column, prefix) in &table.key {
         let ty = &table.columns[column].ty;

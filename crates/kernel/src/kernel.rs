@@ -263,10 +263,10 @@ impl Kernel {
 /// Memory as a checkpoint reads it: a snapshot reader like any other.
 struct Snapshot {
     kernel: Arc<Kernel>,
-    reader: Mutex<Reader>,
+    reader: Mutex<CheckpointReader>,
 }
 #[derive(Default)]
-struct Reader {
+struct CheckpointReader {
     pinned: Option<Participant>,
     /// The head of the page that was imaged last: where to look for the next one's.
     head: Option<PageId>,
@@ -285,7 +285,7 @@ impl Source for Snapshot {
                 break;
             }
         }
-        *self.reader.lock() = Reader { pinned: Some(p), head: None };
+        *self.reader.lock() = CheckpointReader { pinned: Some(p), head: None };
     }
     fn settle(&self, at: CommitTs) {
         registry::wait_installed(&self.kernel.epochs, at, None);
@@ -297,7 +297,7 @@ impl Source for Snapshot {
         }
     }
     fn unpin(&self) {
-        *self.reader.lock() = Reader::default();
+        *self.reader.lock() = CheckpointReader::default();
     }
     fn segments(&self) -> Vec<Segment> {
         let space = &self.kernel.space;

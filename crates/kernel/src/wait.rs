@@ -74,13 +74,13 @@ enum Edge {
 }
 
 #[derive(Default)]
-struct Table {
+struct WaitTable {
     /// Who waits, and for what.
     edges: HashMap<SessionId, Edge>,
     shares: Shares,
 }
 
-impl Table {
+impl WaitTable {
     /// Whether somebody whom `me` waits for waits, in the end, for `me`.
     fn is_cycle(&self, me: SessionId) -> bool {
         let (mut todo, mut met) = (vec![me], vec![]);
@@ -103,7 +103,7 @@ impl Table {
 
 #[derive(Default)]
 pub struct Waits {
-    table: Mutex<Table>,
+    table: Mutex<WaitTable>,
     over: Condvar,
 }
 

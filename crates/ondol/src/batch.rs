@@ -51,11 +51,11 @@ impl Batch {
 }
 
 impl Sink for Rows {
-    fn row(&mut self, row: &raw::Row<'_>) -> SqlResult<bool> {
+    fn row(&mut self, row: &raw::RowView<'_>) -> SqlResult<bool> {
         Sink::row(self.sink(), row)
     }
     #[inline]
-    fn rows(&mut self) -> Option<&mut raw::Rows> {
+    fn rows(&mut self) -> Option<&mut raw::RowBuffer> {
         Some(self.sink())
     }
 }

@@ -7,12 +7,12 @@ use crate::session::Session;
 use ondol_base::sync::Mutex;
 use ondol_base::thread;
 use ondol_engine::error::io_state;
-use ondol_engine::{Charge, Rows, Table, Token};
+use ondol_engine::{Charge, RowBatch, Table, Token};
 use ondol_scan::parquet::{self, Encoded, Encoder, Group, Source};
 use ondol_scan::pipeline::{self, Hand, Options};
 use ondol_sql::bound::{Bound, Expr, Unrepresentable};
 use ondol_sql::interpret::Nowhere;
-use ondol_sql::interpret::rows::Row;
+use ondol_sql::interpret::rows::RowView;
 use ondol_types::func::Context;
 use ondol_types::{SqlError, SqlResult, Type, ValueRef, sqlstate};
 use std::fs::File;
@@ -88,7 +88,7 @@ impl Maker {
     fn new(form: Arc<Form>, encoder: Arc<Encoder>, charge: Charge) -> Maker {
         Maker { columns: Columns::new(form), encoder, group: None, rows: 0, encoded: 0, charge }
     }
-    fn push(&mut self, row: &Row<'_>) -> SqlResult<Pushed> {
+    fn push(&mut self, row: &RowView<'_>) -> SqlResult<Pushed> {
         self.rows += 1;
         if let Err(gap) = self.columns.push(row) {
             return Ok(Pushed::Gap(Made::Gap(gap, self.rows)));
@@ -134,7 +134,7 @@ impl Maker {
 /// COPY TO: the file as it is written.
 struct Target<'a> {
     form: Arc<Form>,
-    writer: parquet::Writer<Buffer>,
+    writer: parquet::ParquetWriter<Buffer>,
     buffer: Buffer,
     sink: &'a mut dyn Write,
     rows: u64,
@@ -190,7 +190,7 @@ impl Session {
                 move |_| Maker::new(form.clone(), encoder.clone(), charge.another()),
                 |maker, read, hand| {
                     let mut gap = None;
-                    let gathered = read(&mut |row: &Row<'_>| {
+                    let gathered = read(&mut |row: &RowView<'_>| {
                         Ok(match maker.push(row)? {
                             Pushed::More => true,
                             // No more rows are wanted where nobody takes what was made of them.
@@ -215,7 +215,7 @@ impl Session {
             )?
         } else {
             let mut maker = Maker::new(form, encoder, charge);
-            let done = self.run_program(plan, &[], &mut |row: &Row<'_>| {
+            let done = self.run_program(plan, &[], &mut |row: &RowView<'_>| {
                 match maker.push(row)? {
                     Pushed::More => {}
                     Pushed::Full => maker.take()?.map_or(Ok(()), |made| target.write(made))?,
@@ -255,7 +255,7 @@ struct Misfit {
 
 /// What a worker makes of rows. It is charged until it is inserted.
 enum Decoded {
-    Rows(Rows, Charge),
+    Rows(RowBatch, Charge),
     /// Rows whose other columns the session computes for each.
     Batch(arrow_array::RecordBatch, Charge),
     Misfit(Misfit),
@@ -312,8 +312,10 @@ impl Decoder {
                     let constants: Vec<(usize, ValueRef<'_>)> = (filled.iter().zip(&mut bytes))
                         .map(|((column, v), scratch)| (*column as usize, v.as_ref(scratch)))
                         .collect();
-                    let mut rows =
-                        Rows::new(self.table.layout.clone(), batch.num_rows() * self.table.layout.row_size);
+                    let mut rows = RowBatch::new(
+                        self.table.layout.clone(),
+                        batch.num_rows() * self.table.layout.row_size,
+                    );
                     let done = self.values(&batch, &constants, &ctx, |_, values| match rows.push(values) {
                         true => Ok(()),
                         false => Err(self.null(values)),

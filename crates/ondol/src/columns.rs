@@ -25,7 +25,7 @@ use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_buffer::i256;
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use ondol_sql::bound::Unrepresentable;
-use ondol_sql::interpret::rows::Row;
+use ondol_sql::interpret::rows::RowView;
 use ondol_types::func::Context;
 use ondol_types::{Numeric, SqlError, SqlResult, Type, TypeId, ValueRef, datetime, sqlstate, text};
 use std::sync::Arc;
@@ -295,7 +295,7 @@ impl Columns {
         let width = types.map(|t| t.primitive_width().unwrap_or(size_of::<i32>())).sum();
         Columns { form, builders, rows: 0, bytes: 0, width, cell: String::new() }
     }
-    pub fn push(&mut self, row: &Row<'_>) -> Result<(), Gap> {
+    pub fn push(&mut self, row: &RowView<'_>) -> Result<(), Gap> {
         let form = &*self.form;
         let (cell, bytes, mut gap, mut column) = (&mut self.cell, &mut self.bytes, None, 0);
         row.each(form.columns.iter().zip(&mut self.builders), |v, (c, b)| {

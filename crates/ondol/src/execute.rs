@@ -7,7 +7,7 @@ use ondol_engine::{Access, Catalog, FunctionDef, Isolation, STALE};
 use ondol_sql::bind;
 use ondol_sql::bound::{Bound, Expr, NewIndex, Query, Statement, Target};
 use ondol_sql::code::explain;
-use ondol_sql::interpret::rows::Row;
+use ondol_sql::interpret::rows::RowView;
 use ondol_sql::level::IsolationLevel;
 use ondol_sql::parse;
 use ondol_types::{SqlError, SqlResult, TypeId, Value, ValueRef, sqlstate};
@@ -386,7 +386,7 @@ impl Session {
         let exprs: Vec<&Expr> = exprs.iter().collect();
         let plan = Arc::new(self.compile_values(&exprs, catalog_version)?);
         let mut values = Vec::new();
-        self.run_program(&plan, &[], &mut |row: &Row<'_>| {
+        self.run_program(&plan, &[], &mut |row: &RowView<'_>| {
             values = row.values().map(|v| v.to_owned()).collect();
             Ok(true)
         })?;
@@ -412,7 +412,7 @@ impl Session {
     /// Runs such a program within the statement at hand.
     pub(crate) fn values_of(&mut self, plan: &Plan) -> SqlResult<Vec<Value>> {
         let mut values = Vec::new();
-        self.run_program_within(plan, &mut |row: &Row<'_>| {
+        self.run_program_within(plan, &mut |row: &RowView<'_>| {
             values = row.values().map(|v| v.to_owned()).collect();
             Ok(true)
         })?;

@@ -7,10 +7,10 @@
 //! - **P1** The table and its rows are one transaction's: after an error, or a crash, there is neither.
 //! - **P2** Values are those of `innodb_scan`; what has no value here ends the import with an error that names file, page and column, unless told otherwise.
 //! - **P3** Nobody else sees the table before it is whole: so rows are entered into no index, and each key is sorted once they are all there.
-use crate::innodb::{Either, Table, failed};
+use crate::innodb::{Either, InnodbTable, failed};
 use crate::leaves::Maker;
 use crate::session::Session;
-use ondol_engine::{Access, ColumnDef, IndexColumn, IndexKind, Inserter, Isolation, Rows};
+use ondol_engine::{Access, ColumnDef, IndexColumn, IndexKind, Inserter, Isolation, RowBatch};
 use ondol_innodb::error::{Error, Kind};
 use ondol_innodb::evidence::{self, Evidence};
 use ondol_innodb::scan::{Buffers, Scan};
@@ -67,7 +67,7 @@ struct Step {
 }
 
 /// The keys of a table that can be made here, and why others cannot, nor columns that no file holds.
-fn keys(table: &Table) -> (Vec<NewIndex>, Vec<String>) {
+fn keys(table: &InnodbTable) -> (Vec<NewIndex>, Vec<String>) {
     let there = &table.scan().definition().table;
     let (mut made, mut left_out) = (Vec::new(), Vec::new());
     let virtual_columns = ondol_innodb::export::virtual_columns(table.scan());
@@ -149,7 +149,7 @@ impl Session {
         let workers = import.workers.max(1);
         let mut scan = scan.clone();
         scan.cut(workers * TURNS);
-        let source = Table::new(scan, import.zero_dates, import.zero_bytes)?;
+        let source = InnodbTable::new(scan, import.zero_dates, import.zero_bytes)?;
         if import.table.is_empty() || import.table.len() > MAX_NAME {
             let message =
                 format!("\"{}\" is no name of a table: expected 1 to {MAX_NAME} bytes", import.table);
@@ -208,7 +208,7 @@ impl Session {
 
 /// Inserts a part's rows.
 fn load(
-    source: &Table,
+    source: &InnodbTable,
     table: &Arc<ondol_engine::Table>,
     part: usize,
     buffers: &mut Buffers,
@@ -217,8 +217,8 @@ fn load(
     hand: &Hand<'_, Step, Either>,
 ) -> Result<(), Either> {
     let scan = source.scan();
-    let mut made = Rows::new(table.layout.clone(), PIECE);
-    let mut insert = |made: &mut Rows| {
+    let mut made = RowBatch::new(table.layout.clone(), PIECE);
+    let mut insert = |made: &mut RowBatch| {
         inserter.insert_rows(table, made)?;
         let rows = made.len() as u64;
         made.clear();

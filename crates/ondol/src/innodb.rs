@@ -123,12 +123,12 @@ impl foreign::Foreign for Files {
             scan.with_history().map_err(failed)?;
         }
         evidence::find(scan.space(), assume).map_err(failed)?;
-        Ok(Arc::new(Table::new(scan, zero_dates, zero_bytes)?))
+        Ok(Arc::new(InnodbTable::new(scan, zero_dates, zero_bytes)?))
     }
 }
 
 /// A tablespace's table, with the columns that `SELECT *` shows there.
-pub(crate) struct Table {
+pub(crate) struct InnodbTable {
     scan: Arc<Scan>,
     zero_dates: ZeroDates,
     zero_bytes: ZeroBytes,
@@ -139,8 +139,8 @@ pub(crate) struct Table {
     key: Option<u16>,
 }
 
-impl Table {
-    pub fn new(scan: Scan, zero_dates: ZeroDates, zero_bytes: ZeroBytes) -> SqlResult<Table> {
+impl InnodbTable {
+    pub fn new(scan: Scan, zero_dates: ZeroDates, zero_bytes: ZeroBytes) -> SqlResult<InnodbTable> {
         let places = ondol_innodb::export::columns(&scan, None).map_err(failed)?;
         let column = |i: &usize| {
             let column = &scan.columns()[*i];
@@ -149,7 +149,7 @@ impl Table {
         let columns = places.iter().map(column).collect();
         let rows = scan.estimate_rows().map_err(failed)? as f64;
         let key = range_key(&scan, zero_dates, &places).map_err(failed)?;
-        Ok(Table { scan: Arc::new(scan), zero_dates, zero_bytes, places, columns, rows, key })
+        Ok(InnodbTable { scan: Arc::new(scan), zero_dates, zero_bytes, places, columns, rows, key })
     }
     pub fn scan(&self) -> &Scan {
         &self.scan
@@ -180,9 +180,9 @@ impl Table {
         self.columns.iter().zip(&self.places).map(column).collect()
     }
     /// What reads some of the columns.
-    pub fn reader(&self, columns: &[u16]) -> Reader {
+    pub fn reader(&self, columns: &[u16]) -> ValueReader {
         let column = |c: &u16| (self.places[*c as usize], self.columns[*c as usize].1);
-        Reader {
+        ValueReader {
             columns: columns.iter().map(column).collect(),
             zero_dates: self.zero_dates,
             zero_bytes: self.zero_bytes,
@@ -192,7 +192,7 @@ impl Table {
     }
 }
 
-impl ForeignTable for Table {
+impl ForeignTable for InnodbTable {
     fn name(&self) -> String {
         self.scan.space().path().display().to_string()
     }
@@ -329,7 +329,7 @@ fn bound(ty: &Foreign, value: &Value) -> Bound {
 /// What is to be read of a table.
 struct Wanted {
     scan: Arc<Scan>,
-    reader: Reader,
+    reader: ValueReader,
     is_empty: bool,
 }
 impl ForeignRange for Wanted {
@@ -346,7 +346,7 @@ impl ForeignRange for Wanted {
 /// A foreign table while it is read.
 struct Reading {
     cursor: Cursor,
-    reader: Reader,
+    reader: ValueReader,
 }
 
 /// An error of either side, between them.
@@ -397,7 +397,7 @@ impl ForeignRows for Reading {
 }
 
 /// Reads values of some columns.
-pub(crate) struct Reader {
+pub(crate) struct ValueReader {
     /// Their places in the table there, and their types here.
     columns: Vec<(usize, Type)>,
     zero_dates: ZeroDates,
@@ -418,12 +418,12 @@ enum Refused {
 }
 use Refused::{NoDay, NoValue};
 
-impl Reader {
+impl ValueReader {
     /// One that reads the same columns.
-    fn another(&self) -> Reader {
+    fn another(&self) -> ValueReader {
         let columns = self.columns.clone();
-        let Reader { zero_dates, zero_bytes, .. } = *self;
-        Reader { columns, zero_dates, zero_bytes, scratch: Vec::new(), nulled: 0 }
+        let ValueReader { zero_dates, zero_bytes, .. } = *self;
+        ValueReader { columns, zero_dates, zero_bytes, scratch: Vec::new(), nulled: 0 }
     }
     /// Gives the values of a row to `put`, with the places of their columns in the list.
     pub fn read(

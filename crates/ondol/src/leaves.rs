@@ -4,15 +4,15 @@
 //!   decoder does that for Arrow, and value by value the columns that become another type here. What is
 //!   wrong, or does not lie as usual, on a leaf makes it be read again row by row, so errors are those of the
 //!   careful way, and of the first row that has one.
-use crate::innodb::{Reader, Table, failed};
-use ondol_engine::Rows;
+use crate::innodb::{InnodbTable, ValueReader, failed};
+use ondol_engine::RowBatch;
 use ondol_innodb::scan::Leaf;
 use ondol_types::{SqlResult, ValueRef};
 use std::ops::Range;
 
 /// Makes rows, in one thread.
 pub(crate) struct Maker {
-    reader: Reader,
+    reader: ValueReader,
     held: Held,
     #[cfg(feature = "columnar")]
     columns: Option<by_column::Columns>,
@@ -79,7 +79,7 @@ impl Held {
 
 impl Maker {
     /// For all columns of a table, which become those of a table here.
-    pub fn new(table: &Table) -> Maker {
+    pub fn new(table: &InnodbTable) -> Maker {
         let wanted: Vec<u16> = (0..table.places().len() as u16).collect();
         Maker {
             reader: table.reader(&wanted),
@@ -93,8 +93,8 @@ impl Maker {
     pub fn add(
         &mut self,
         leaf: &Leaf<'_>,
-        rows: &mut Rows,
-        mut full: impl FnMut(&mut Rows) -> SqlResult<()>,
+        rows: &mut RowBatch,
+        mut full: impl FnMut(&mut RowBatch) -> SqlResult<()>,
     ) -> SqlResult<()> {
         #[cfg(feature = "columnar")]
         if let Some(columns) = &mut self.columns {
@@ -133,7 +133,7 @@ impl Maker {
 
 #[cfg(feature = "columnar")]
 mod by_column {
-    use super::{Reader, Table};
+    use super::{InnodbTable, ValueReader};
     use arrow_array::cast::AsArray;
     use arrow_array::types::{
         ArrowDictionaryKeyType, ArrowPrimitiveType, Date32Type, Decimal128Type, Float32Type, Float64Type,
@@ -142,7 +142,7 @@ mod by_column {
     };
     use arrow_array::{Array, RecordBatch};
     use arrow_buffer::ArrowNativeType;
-    use ondol_engine::Rows;
+    use ondol_engine::RowBatch;
     use ondol_innodb::columns::{self, Form};
     use ondol_innodb::scan::Leaf;
     use ondol_innodb::table::Type as Foreign;
@@ -163,7 +163,7 @@ mod by_column {
         /// Of each of these its place in the rows, and its type there.
         kinds: Vec<(usize, Type)>,
         /// The others, and their places in the rows.
-        others: Reader,
+        others: ValueReader,
         places: Vec<usize>,
         /// Columns, by their places in the file's table, that may lie off their pages.
         long: Vec<usize>,
@@ -187,7 +187,7 @@ mod by_column {
 
     impl Columns {
         /// `None`: no column is read so.
-        pub fn new(table: &Table) -> Option<Columns> {
+        pub fn new(table: &InnodbTable) -> Option<Columns> {
             let there = table.scan().columns();
             let all = || table.places().iter().zip(table.types()).enumerate();
             let same = |(place, ty): (&usize, Type)| is_same(&there[*place].ty, ty);
@@ -222,7 +222,7 @@ mod by_column {
             self.vain >= VAIN
         }
         /// Adds a leaf's rows, and gives how many dates became NULL. `None`: it has to be read row by row; what was added to the rows is nothing.
-        pub fn add(&mut self, leaf: &Leaf<'_>, rows: &mut Rows) -> Option<u64> {
+        pub fn add(&mut self, leaf: &Leaf<'_>, rows: &mut RowBatch) -> Option<u64> {
             // Long values are taken one by one, since each may be as large as a batch should be.
             if !self.long.iter().all(|column| leaf.rows.is_whole(*column)) {
                 return None;
@@ -243,7 +243,7 @@ mod by_column {
             &mut self,
             leaf: &Leaf<'_>,
             taken: Range<usize>,
-            rows: &mut Rows,
+            rows: &mut RowBatch,
         ) -> Option<u64> {
             let count = taken.len();
             self.columns.add(leaf, taken.clone()).ok()?;
@@ -264,7 +264,7 @@ mod by_column {
             }
             Some(self.columns.take_nulled() + self.others.take_nulled())
         }
-        fn set_all(&mut self, batch: &RecordBatch, rows: &mut Rows, first: usize) -> Option<()> {
+        fn set_all(&mut self, batch: &RecordBatch, rows: &mut RowBatch, first: usize) -> Option<()> {
             for (array, (column, ty)) in batch.columns().iter().zip(&self.kinds) {
                 set(array, *ty, *column, rows, first, &mut self.scratch)?;
                 if let Some(nulls) = array.nulls().filter(|nulls| nulls.null_count() > 0) {
@@ -283,7 +283,7 @@ mod by_column {
         array: &dyn Array,
         ty: Type,
         column: usize,
-        rows: &mut Rows,
+        rows: &mut RowBatch,
         first: usize,
         scratch: &mut Vec<u8>,
     ) -> Option<()> {
@@ -291,7 +291,7 @@ mod by_column {
         fn numbers<T: ArrowPrimitiveType, const N: usize>(
             array: &dyn Array,
             (column, first): (usize, usize),
-            rows: &mut Rows,
+            rows: &mut RowBatch,
             value: impl Fn(T::Native) -> [u8; N],
         ) -> bool {
             let values = array.as_primitive::<T>().values().iter().map(|v| value(*v));
@@ -352,7 +352,7 @@ mod by_column {
                 fn elements<K: ArrowDictionaryKeyType>(
                     array: &dyn Array,
                     (column, first): (usize, usize),
-                    rows: &mut Rows,
+                    rows: &mut RowBatch,
                 ) -> Option<bool> {
                     let array = array.as_dictionary_opt::<K>()?;
                     let texts = array.values().as_string_opt::<i32>()?;
@@ -414,14 +414,15 @@ mod tests {
         ] {
             for zero_dates in [ZeroDates::Text, ZeroDates::Null] {
                 let source =
-                    Table::new(opened(folder.path(), server, table), zero_dates, ZeroBytes::Refuse).unwrap();
+                    InnodbTable::new(opened(folder.path(), server, table), zero_dates, ZeroBytes::Refuse)
+                        .unwrap();
                 n += 1;
                 let names = [format!("quick{n}"), format!("careful{n}")];
                 let tables = names.each_ref().map(|name| {
                     s.connection.create_table(name, source.definitions()).unwrap();
                     s.connection.catalog().table(name).unwrap().clone()
                 });
-                let mut made = tables.each_ref().map(|t| Rows::new(t.layout.clone(), 0));
+                let mut made = tables.each_ref().map(|t| RowBatch::new(t.layout.clone(), 0));
                 let [quick, careful] = &mut made;
                 let mut by_column = by_column::Columns::new(&source).unwrap();
                 let mut by_row = Maker { columns: None, ..Maker::new(&source) };
@@ -469,11 +470,14 @@ mod tests {
     fn leaves_of_servers_are_read_by_column() {
         let folder = crate::TempFolder::new().unwrap();
         for table in ["tree", "keytree", "instanttree", "redundanttree", "instantkey", "keyed"] {
-            let source =
-                Table::new(opened(folder.path(), "mariadb-10.11", table), ZeroDates::Text, ZeroBytes::Refuse)
-                    .unwrap();
+            let source = InnodbTable::new(
+                opened(folder.path(), "mariadb-10.11", table),
+                ZeroDates::Text,
+                ZeroBytes::Refuse,
+            )
+            .unwrap();
             let columns: Vec<_> = source.definitions().iter().map(|c| (c.ty, c.not_null)).collect();
-            let mut rows = Rows::new(ondol_engine::Layout::new(&columns).into(), 0);
+            let mut rows = RowBatch::new(ondol_engine::Layout::new(&columns).into(), 0);
             let mut by_column = by_column::Columns::new(&source).unwrap();
             for part in 0..source.scan().parts() {
                 let each = |leaf: Leaf<'_>| {

@@ -18,10 +18,10 @@ use crate::output::Progress;
 use crate::planned::Plan;
 use crate::session::Session;
 use ondol_base::thread;
-use ondol_engine::{Rows, Table, Token};
+use ondol_engine::{RowBatch, Table, Token};
 use ondol_scan::pipeline::Fed;
 use ondol_sql::bound::{Bound, CopyOptions, Expr, ExprKind};
-use ondol_sql::copy::{Block, Reader};
+use ondol_sql::copy::{Block, CopyReader};
 use ondol_types::func::Context;
 use ondol_types::{SqlError, SqlResult, Type, TypeId, Value, ValueRef, sqlstate, text};
 use std::io::Read;
@@ -59,7 +59,7 @@ struct Converter {
 struct Parsed {
     block: Block,
     /// `None`: it is to be read row by row (Y3).
-    rows: Option<Rows>,
+    rows: Option<RowBatch>,
     lines: u64,
     /// The data ends in it.
     ended: bool,
@@ -70,7 +70,7 @@ impl Converter {
     #[inline]
     fn values<'v>(
         &self,
-        row: &ondol_sql::copy::Row<'v>,
+        row: &ondol_sql::copy::CopyRow<'v>,
         ctx: &Context<'_>,
         encoded: &'v mut [Vec<u8>],
         values: &mut [ValueRef<'v>],
@@ -101,10 +101,10 @@ impl Converter {
         Parsed { block: reader.into_block(), rows, lines, ended }
     }
 
-    fn rows(&self, reader: &mut Reader<std::io::Empty>) -> Option<Rows> {
+    fn rows(&self, reader: &mut CopyReader<std::io::Empty>) -> Option<RowBatch> {
         let filled = self.filled.as_ref()?;
         // Rows take about as much as their text.
-        let mut rows = Rows::new(self.table.layout.clone(), reader.unread());
+        let mut rows = RowBatch::new(self.table.layout.clone(), reader.unread());
         let ctx = crate::runtime::context_at(&self.database, self.now_us);
         let mut filled_bytes: Vec<Vec<u8>> = vec![Vec::new(); filled.len()];
         let constants: Vec<(usize, ValueRef<'_>)> = (filled.iter().zip(&mut filled_bytes))
@@ -165,7 +165,7 @@ impl Session {
         });
         let parser = converter.clone();
         let mut blocks = Fed::new(move |block| parser.parse(block));
-        let mut cutter = Reader::new(input, into.options).charged(self.connection.charge());
+        let mut cutter = CopyReader::new(input, into.options).charged(self.connection.charge());
         let (mut cut, mut taken, mut line, mut rows) = (0u64, 0u64, 1u64, 0u64);
         // What ended the input, to be told after everything before it.
         let mut end: Option<SqlResult<()>> = None;

@@ -169,7 +169,7 @@ impl Telling<'_> {
 }
 
 impl Sink for Telling<'_> {
-    fn row(&mut self, row: &raw::Row<'_>) -> SqlResult<bool> {
+    fn row(&mut self, row: &raw::RowView<'_>) -> SqlResult<bool> {
         self.tell()?;
         self.out.row(Row::new(self.columns, *row))?;
         Ok(true)

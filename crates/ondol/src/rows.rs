@@ -18,7 +18,7 @@ pub struct Column {
 /// A result's columns and rows.
 pub struct Rows {
     columns: Arc<[Column]>,
-    rows: raw::Rows,
+    rows: raw::RowBuffer,
 }
 
 impl Default for Rows {
@@ -42,7 +42,7 @@ impl Rows {
     }
     /// Empty, with columns.
     pub fn of(columns: Arc<[Column]>) -> Rows {
-        Rows { columns, rows: raw::Rows::new() }
+        Rows { columns, rows: raw::RowBuffer::new() }
     }
     pub fn columns(&self) -> &[Column] {
         &self.columns
@@ -77,7 +77,7 @@ impl Rows {
         }
     }
     #[inline]
-    pub(crate) fn sink(&mut self) -> &mut raw::Rows {
+    pub(crate) fn sink(&mut self) -> &mut raw::RowBuffer {
         &mut self.rows
     }
     /// Appends a row of as many values as there are columns.
@@ -153,11 +153,11 @@ impl ExactSizeIterator for Iter<'_> {}
 #[derive(Clone, Copy)]
 pub struct Row<'a> {
     columns: &'a [Column],
-    row: raw::Row<'a>,
+    row: raw::RowView<'a>,
 }
 
 impl<'a> Row<'a> {
-    pub(crate) fn new(columns: &'a [Column], row: raw::Row<'a>) -> Row<'a> {
+    pub(crate) fn new(columns: &'a [Column], row: raw::RowView<'a>) -> Row<'a> {
         Row { columns, row }
     }
     pub fn len(&self) -> usize {

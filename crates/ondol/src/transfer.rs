@@ -7,10 +7,10 @@ use crate::unfinished::Unfinished;
 use ondol_engine::error::io_state;
 use ondol_engine::{Charge, Token};
 use ondol_sql::bound::{Bound, Copy, CopyEnd, CopyFormat, CopyOptions, Query, Statement};
-use ondol_sql::copy::{Lines, Writer};
+use ondol_sql::copy::{CopyBuffer, CopyWriter};
 #[cfg(feature = "scan")]
 use ondol_sql::interpret::Nowhere;
-use ondol_sql::interpret::rows::Row;
+use ondol_sql::interpret::rows::RowView;
 use ondol_types::{SqlError, SqlResult, Type, sqlstate};
 use std::fs::File;
 use std::io::Write;
@@ -187,7 +187,7 @@ impl Session {
                 &mut Nowhere,
                 move |_| Text::new(&of, &options, charge.another(), 0),
                 |text, read, hand| {
-                    let gathered = read(&mut |row: &Row<'_>| {
+                    let gathered = read(&mut |row: &RowView<'_>| {
                         text.row(row)?;
                         // No more rows are wanted where nobody takes what was made of them.
                         Ok(text.lines.len() < PIECE || hand.over((text.take(), None)).is_ok())
@@ -203,7 +203,7 @@ impl Session {
             sink.flush().map_err(failed)?;
             return Ok(done);
         }
-        let done = self.run_program(plan, &[], &mut |row: &Row<'_>| {
+        let done = self.run_program(plan, &[], &mut |row: &RowView<'_>| {
             text.row(row)?;
             if text.lines.len() >= BLOCK {
                 sink.write_all(text.lines.bytes()).map_err(failed)?;
@@ -219,9 +219,9 @@ impl Session {
 
 /// Rows as COPY's text. What they take counts against the memory limit until they are written.
 struct Text {
-    writer: Writer,
+    writer: CopyWriter,
     types: Vec<Type>,
-    lines: Lines,
+    lines: CopyBuffer,
     charge: Charge,
     /// So many bytes are not charged.
     free: usize,
@@ -238,9 +238,9 @@ impl Text {
     /// `charge` is empty.
     fn new(plan: &Plan, options: &CopyOptions, charge: Charge, free: usize) -> Text {
         Text {
-            writer: Writer::new(options, plan.columns.len()),
+            writer: CopyWriter::new(options, plan.columns.len()),
             types: plan.columns.iter().map(|c| c.ty).collect(),
-            lines: Lines::new(ROOM),
+            lines: CopyBuffer::new(ROOM),
             charge,
             free,
         }
@@ -249,7 +249,7 @@ impl Text {
     fn header(&mut self, plan: &Plan) {
         self.writer.header(plan.columns.iter().map(|c| c.name.as_str()), &mut self.lines)
     }
-    fn row(&mut self, row: &Row<'_>) -> SqlResult<()> {
+    fn row(&mut self, row: &RowView<'_>) -> SqlResult<()> {
         let (writer, lines) = (&self.writer, &mut self.lines);
         row.each(self.types.iter().enumerate(), |v, (column, ty)| {
             writer.value(v, *ty, lines, || row.get(column));

@@ -15,11 +15,11 @@
 use crate::planned::Plan;
 use crate::runtime::{context_as_of, context_for, frame_of};
 use crate::session::Session;
-use ondol_engine::{Loan, Rows, Table, Token};
+use ondol_engine::{Loan, RowBatch, Table, Token};
 use ondol_scan::pipeline::{self, Hand, Options};
 use ondol_sql::bound::{Bound, Query, Statement};
 use ondol_sql::code::Program;
-use ondol_sql::interpret::{self, Env, Gathered, Gatherer, NoHost, Nowhere, Row, Share, Sink};
+use ondol_sql::interpret::{self, Env, Gathered, Gatherer, NoHost, Nowhere, RowView, Share, Sink};
 use ondol_types::{SqlError, SqlResult, Value, ValueRef, sqlstate};
 use std::sync::Arc;
 
@@ -137,13 +137,13 @@ impl Session {
             self.part_of(&plan, workers),
             &[],
             &mut Nowhere,
-            move |loan| (loan.inserter(), Rows::new(layout.clone(), PIECE), Vec::new()),
+            move |loan| (loan.inserter(), RowBatch::new(layout.clone(), PIECE), Vec::new()),
             move |(inserter, made, memory), read, hand| {
                 let Some(inserter) = inserter else {
                     return Err(SqlError::new(sqlstate::INTERNAL_ERROR, "no transaction was lent"));
                 };
                 made.clear();
-                let gathered = read(&mut |row: &Row<'_>| {
+                let gathered = read(&mut |row: &RowView<'_>| {
                     let mut values = crate::load::reused(std::mem::take(memory));
                     values.extend(row.values());
                     let is_whole = made.push(&values);

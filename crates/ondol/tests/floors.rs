@@ -294,6 +294,46 @@ fn what_is_to_be_found_is_there() {
     assert!(seen >= 20, "{seen} functions");
 }
 
+/// Names that many things could bear, and the file of the one that does.
+const ONE_EACH: [(&str, &str); 6] = [
+    ("Lines", "crates/scan/src/csv.rs"),
+    ("Reader", "crates/engine/src/loan.rs"),
+    ("Row", "crates/ondol/src/rows.rs"),
+    ("Rows", "crates/ondol/src/rows.rs"),
+    ("Table", "crates/engine/src/table.rs"),
+    ("Writer", "crates/durability/src/stream.rs"),
+];
+
+/// A plain name means the same type in all files; what is like it has a name of its own.
+#[test]
+fn a_plain_name_means_one_type() {
+    let mut found: BTreeSet<(&str, String)> = BTreeSet::new();
+    let mut stack = vec!["bench".to_string(), "crates".to_string()];
+    while let Some(dir) = stack.pop() {
+        for entry in std::fs::read_dir(format!("{ROOT}/{dir}")).expect("a folder") {
+            let entry = entry.expect("an entry");
+            let path = format!("{dir}/{}", entry.file_name().to_str().expect("UTF-8"));
+            if entry.path().is_dir() {
+                stack.push(path);
+            } else if path.ends_with(".rs") {
+                let text = std::fs::read_to_string(entry.path()).expect("UTF-8");
+                let words: Vec<&str> = (text.lines().map(|l| l.split("//").next().unwrap_or("")))
+                    .flat_map(|l| l.split(|c: char| !c.is_alphanumeric() && c != '_'))
+                    .filter(|w| !w.is_empty())
+                    .collect();
+                for pair in words.windows(2) {
+                    if let ["struct" | "enum" | "union" | "trait" | "type", name] = pair
+                        && let Some((name, _)) = ONE_EACH.iter().find(|(n, _)| n == name)
+                    {
+                        found.insert((name, path.clone()));
+                    }
+                }
+            }
+        }
+    }
+    assert_eq!(found, ONE_EACH.map(|(name, path)| (name, path.to_string())).into());
+}
+
 /// What looks like a rule's label and is none: the words, where they stand, and what they are.
 const NO_LABELS: [(&[&str], &[&str], &str); 5] = [
     (&["Q1", "Q2", "Q3", "Q4"], &["bench/README.md", "bench/directory.rs"], "the directory's queries"),

@@ -7,7 +7,7 @@ use std::fmt::Write;
 
 type Value = Option<i64>;
 /// Every query here gives two columns, `id` and `v`.
-type Row = [Value; 2];
+type Pair = [Value; 2];
 
 /// A small generator of numbers, the same for every run.
 struct Dice(u64);
@@ -176,7 +176,7 @@ impl Query {
         }
     }
 
-    fn answer(&self, table: &[Row]) -> Vec<Row> {
+    fn answer(&self, table: &[Pair]) -> Vec<Pair> {
         let mut rows = match &self.source {
             Source::Table => table.to_vec(),
             Source::Query(q) => q.answer(table),
@@ -239,7 +239,7 @@ fn is_in(x: Value, list: &[Value]) -> Option<bool> {
     }
 }
 
-fn combined(operation: &str, all: bool, mut left: Vec<Row>, mut right: Vec<Row>) -> Vec<Row> {
+fn combined(operation: &str, all: bool, mut left: Vec<Pair>, mut right: Vec<Pair>) -> Vec<Pair> {
     if !all {
         for side in [&mut left, &mut right] {
             side.sort_unstable();
@@ -264,7 +264,7 @@ fn combined(operation: &str, all: bool, mut left: Vec<Row>, mut right: Vec<Row>)
     left
 }
 
-fn joined(left: bool, a: &[Row], b: &[Row]) -> Vec<Row> {
+fn joined(left: bool, a: &[Pair], b: &[Pair]) -> Vec<Pair> {
     let mut out = vec![];
     for x in a {
         let before = out.len();
@@ -276,7 +276,7 @@ fn joined(left: bool, a: &[Row], b: &[Row]) -> Vec<Row> {
     out
 }
 
-fn rows(s: &mut Session, sql: &str) -> Vec<Row> {
+fn rows(s: &mut Session, sql: &str) -> Vec<Pair> {
     let mut all = vec![];
     s.for_each(sql, &[], |row| {
         let value = |n| {
@@ -297,7 +297,7 @@ fn limits_count_the_rows_of_their_own_query() {
     let db = Database::open(folder.path()).unwrap();
     let mut s = db.session();
     let mut dice = Dice(0x2545_f491_4f6c_dd1d);
-    let table: Vec<Row> =
+    let table: Vec<Pair> =
         (0..12).map(|id| [Some(id), (!dice.one_in(6)).then(|| dice.roll(8) as i64)]).collect();
     s.execute(
         "CREATE TABLE plain (id integer, v integer);

@@ -36,19 +36,19 @@ fn time_and_memory_grow_with_the_changes_and_no_faster() {
     assert!(many.1 < 24000 * 160, "{few:?}, {many:?}");
 }
 
-type Rows = Vec<(i64, i64, i64, String)>;
+type Content = Vec<(i64, i64, i64, String)>;
 
-fn rows(s: &mut Session, sql: &str) -> Rows {
+fn rows(s: &mut Session, sql: &str) -> Content {
     let found = s.query(sql, &[]).unwrap_or_else(|e| panic!("{sql}: {e}"));
     let get = |r: ondol::Row<'_>| Ok((r.get(0)?, r.get(1)?, r.get(2)?, r.get(3)?));
-    found.iter().map(get).collect::<ondol::Result<Rows>>().expect("values")
+    found.iter().map(get).collect::<ondol::Result<Content>>().expect("values")
 }
 
 /// What the table holds, as a scan and each index have it.
-fn check(s: &mut Session, model: &Rows, what: &str) {
+fn check(s: &mut Session, model: &Content, what: &str) {
     assert_eq!(rows(s, "SELECT * FROM t ORDER BY id + 0"), *model, "{what}");
     for k in 0..40 {
-        let wanted: Rows = model.iter().filter(|r| r.1 == k).cloned().collect();
+        let wanted: Content = model.iter().filter(|r| r.1 == k).cloned().collect();
         assert_eq!(rows(s, &format!("SELECT * FROM t WHERE k = {k}")), wanted, "{what}: k = {k}");
     }
     assert_eq!(rows(s, "SELECT * FROM t ORDER BY v, id").len(), model.len(), "{what}");
@@ -65,11 +65,11 @@ fn changes_of_a_row_are_undone_to_each_savepoint_and_found_by_each_key() {
              CREATE UNIQUE INDEX ON t USING hash (k); CREATE INDEX ON t (v)",
         )
         .expect("sets up");
-        let mut committed: Rows = (0..3).map(|i| (i, i, 0, String::new())).collect();
+        let mut committed: Content = (0..3).map(|i| (i, i, 0, String::new())).collect();
         a.execute("INSERT INTO t SELECT i, i, 0, '' FROM generate_series(0, 2) i").expect("inserts");
         for turn in 0..8 {
             let mut now = committed.clone();
-            let mut saved: Vec<Rows> = vec![];
+            let mut saved: Vec<Content> = vec![];
             a.execute("BEGIN").expect("begins");
             if r.below(3) == 0 {
                 let id = 10 + turn;

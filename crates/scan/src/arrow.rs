@@ -18,12 +18,12 @@ enum Form<W: Write> {
 }
 
 /// A file or stream that is being written.
-pub struct Writer<W: Write>(Form<W>);
+pub struct ArrowWriter<W: Write>(Form<W>);
 
-impl<W: Write> Writer<W> {
-    pub fn new(out: W, schema: &Schema, is_stream: bool) -> Result<Writer<W>> {
+impl<W: Write> ArrowWriter<W> {
+    pub fn new(out: W, schema: &Schema, is_stream: bool) -> Result<ArrowWriter<W>> {
         let out = BufWriter::with_capacity(BLOCK, Counted { inner: out, written: 0 });
-        Ok(Writer(if is_stream {
+        Ok(ArrowWriter(if is_stream {
             Form::Stream(StreamWriter::try_new(out, schema).map_err(as_io)?)
         } else {
             Form::File(FileWriter::try_new(out, schema).map_err(as_io)?)

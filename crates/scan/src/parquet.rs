@@ -25,7 +25,7 @@ const BYTES: usize = 128 << 20;
 const ROWS: usize = 1 << 20;
 
 /// A file that is being written.
-pub struct Writer<W: Write + Send>(SerializedFileWriter<W>);
+pub struct ParquetWriter<W: Write + Send>(SerializedFileWriter<W>);
 
 /// What workers need to encode row groups of one file.
 pub struct Encoder {
@@ -46,12 +46,12 @@ pub struct Encoded {
 }
 
 /// Begins a file, compressed with Snappy. Its footer holds Arrow's schema too, so that readers who know Arrow get back the very types.
-pub fn create<W: Write + Send>(out: W, schema: SchemaRef) -> Result<(Writer<W>, Arc<Encoder>)> {
+pub fn create<W: Write + Send>(out: W, schema: SchemaRef) -> Result<(ParquetWriter<W>, Arc<Encoder>)> {
     let properties = WriterProperties::builder().set_compression(Compression::SNAPPY).build();
     let options = ArrowWriterOptions::new().with_properties(properties);
     let writer = ArrowWriter::try_new_with_options(out, schema.clone(), options).map_err(as_io)?;
     let (file, factory) = writer.into_serialized_writer().map_err(as_io)?;
-    Ok((Writer(file), Arc::new(Encoder { factory, schema })))
+    Ok((ParquetWriter(file), Arc::new(Encoder { factory, schema })))
 }
 
 impl Group {
@@ -92,7 +92,7 @@ impl Encoded {
     }
 }
 
-impl<W: Write + Send> Writer<W> {
+impl<W: Write + Send> ParquetWriter<W> {
     pub fn append(&mut self, group: Encoded) -> Result<()> {
         let mut row_group = self.0.next_row_group().map_err(as_io)?;
         for column in group.columns {

@@ -1,18 +1,18 @@
 //! COPY's two formats, text and csv, in both directions, with PostgreSQL's rules (they differ from RFC 4180 and
 //! from TSV in what NULL is, where quotes may stand, and what ends the data).
 //!
-//! - **C1** A [`Reader`] takes its input in large blocks and gives rows that borrow from its buffer; nothing is
+//! - **C1** A [`CopyReader`] takes its input in large blocks and gives rows that borrow from its buffer; nothing is
 //!   copied but fields with quotes or escapes.
 //! - **C2** A record's end is found before its fields are looked at by the caller, so that a row is either
 //!   whole or an error, never a prefix. A record may be of any length: the buffer grows to hold it.
 //! - **C3** Fields are valid UTF-8 by the time a caller sees them.
 //! - **C4** The NULL string is compared with the field as it stands in the file, before escapes are undone; in
 //!   csv a quoted field is never NULL.
-//! - **C5** What a [`Writer`] writes, a `Reader` with the same options reads back as the same fields.
+//! - **C5** What a [`CopyWriter`] writes, a `CopyReader` with the same options reads back as the same fields.
 //! - **C6** The input can be cut into [`Block`]s, each of whole records, which several threads parse;
 //!   together they give what the reader itself would.
 //!
-//! Deliberately absent: types. A field is text or NULL here; only a [`Writer`] makes texts of values.
+//! Deliberately absent: types. A field is text or NULL here; only a [`CopyWriter`] makes texts of values.
 //!
 //! Source: PostgreSQL's manual, "COPY", "File Formats".
 use crate::bound::CopyOptions;
@@ -21,7 +21,7 @@ use ondol_types::{SqlError, SqlResult, sqlstate};
 use std::io::Read;
 
 mod write;
-pub use write::{Lines, Writer};
+pub use write::{CopyBuffer, CopyWriter};
 
 /// How much is asked of the input at once.
 const BLOCK: usize = 1 << 20;
@@ -72,7 +72,7 @@ enum Span {
 }
 
 /// Streaming parser of COPY data.
-pub struct Reader<R> {
+pub struct CopyReader<R> {
     input: R,
     options: CopyOptions,
     /// Bytes that end or change a run of plain field text.
@@ -105,8 +105,8 @@ pub struct Block {
 
 impl Block {
     /// Reads the block's records; `line` is that of the first.
-    pub fn read(self, line: u64) -> Reader<std::io::Empty> {
-        let mut r = Reader::new(std::io::empty(), &self.options);
+    pub fn read(self, line: u64) -> CopyReader<std::io::Empty> {
+        let mut r = CopyReader::new(std::io::empty(), &self.options);
         r.end = self.bytes.len();
         r.buf = self.bytes;
         r.eof = true;
@@ -116,7 +116,7 @@ impl Block {
     }
 }
 
-impl Reader<std::io::Empty> {
+impl CopyReader<std::io::Empty> {
     /// The block again, from its start.
     pub fn into_block(self) -> Block {
         Block { bytes: self.buf, options: self.options, eol: self.eol }
@@ -125,14 +125,14 @@ impl Reader<std::io::Empty> {
 
 /// A record's fields.
 #[derive(Clone, Copy)]
-pub struct Row<'a> {
+pub struct CopyRow<'a> {
     text: &'a str,
     undone: &'a str,
     spans: &'a [Span],
     line: u64,
 }
 
-impl<'a> Row<'a> {
+impl<'a> CopyRow<'a> {
     pub fn len(&self) -> usize {
         self.spans.len()
     }
@@ -168,13 +168,13 @@ enum Record {
     EndMark,
 }
 
-impl<R: Read> Reader<R> {
-    pub fn new(input: R, options: &CopyOptions) -> Reader<R> {
+impl<R: Read> CopyReader<R> {
+    pub fn new(input: R, options: &CopyOptions) -> CopyReader<R> {
         let mut special = [false; 256];
         for b in [b'\n', b'\r', options.delimiter, if options.csv { options.quote } else { b'\\' }] {
             special[b as usize] = true;
         }
-        Reader {
+        CopyReader {
             input,
             options: options.clone(),
             special,
@@ -195,7 +195,7 @@ impl<R: Read> Reader<R> {
     }
 
     /// Long records count against a memory limit.
-    pub fn charged(mut self, charge: Charge) -> Reader<R> {
+    pub fn charged(mut self, charge: Charge) -> CopyReader<R> {
         self.charge = Some(charge);
         self
     }
@@ -305,7 +305,7 @@ impl<R: Read> Reader<R> {
 
     /// The next record; `None` at the end of the data.
     #[allow(clippy::should_implement_trait)]
-    pub fn next(&mut self) -> SqlResult<Option<Row<'_>>> {
+    pub fn next(&mut self) -> SqlResult<Option<CopyRow<'_>>> {
         loop {
             if self.done {
                 return Ok(None);
@@ -321,7 +321,7 @@ impl<R: Read> Reader<R> {
                     }
                     let text = utf8(&self.buf[from..at], self.line)?;
                     let undone = utf8(&self.undone, self.line)?;
-                    return Ok(Some(Row { text, undone, spans: &self.spans, line: self.line }));
+                    return Ok(Some(CopyRow { text, undone, spans: &self.spans, line: self.line }));
                 }
                 Record::EndMark => self.done = true,
                 Record::Short if self.eof => self.done = true,
@@ -723,7 +723,7 @@ mod tests {
     }
 
     fn rows_of(input: impl Read, o: &CopyOptions) -> SqlResult<Vec<Vec<Option<String>>>> {
-        let mut r = Reader::new(input, o);
+        let mut r = CopyReader::new(input, o);
         let mut all = Vec::new();
         while let Some(row) = r.next()? {
             all.push((0..row.len()).map(|i| row.get(i).map(str::to_string)).collect());
@@ -810,7 +810,7 @@ mod tests {
             }
         };
         let owned =
-            |row: Row<'_>| ((0..row.len()).map(|i| row.get(i).map(str::to_string)).collect(), row.line());
+            |row: CopyRow<'_>| ((0..row.len()).map(|i| row.get(i).map(str::to_string)).collect(), row.line());
         for o in
             [CopyOptions::default(), CopyOptions::csv(), CopyOptions { header: true, ..CopyOptions::csv() }]
         {
@@ -821,12 +821,12 @@ mod tests {
                     if end.starts_with("\\.") {
                         input = input + eol + &(0..4000).map(|i| record(i, &o) + eol).collect::<String>()
                     }
-                    let mut whole = Reader::new(input.as_bytes(), &o);
+                    let mut whole = CopyReader::new(input.as_bytes(), &o);
                     let want = all(&mut || Ok(whole.next()?.map(owned)));
                     assert!(want.0.len() > 3000 || eol == "\r" && !o.csv, "{:?}", want.1);
-                    let mut cutter = Reader::new(input.as_bytes(), &o);
+                    let mut cutter = CopyReader::new(input.as_bytes(), &o);
                     let (mut line, mut blocks, mut ended) = (1, 0, false);
-                    let mut block: Option<Reader<std::io::Empty>> = None;
+                    let mut block: Option<CopyReader<std::io::Empty>> = None;
                     let got = all(&mut || {
                         loop {
                             if let Some(b) = &mut block {
@@ -858,7 +858,7 @@ mod tests {
     #[test]
     fn header_is_skipped_and_lines_are_counted() {
         let o = CopyOptions { header: true, ..CopyOptions::csv() };
-        let mut r = Reader::new("h\n\"a\nb\"\nc\n".as_bytes(), &o);
+        let mut r = CopyReader::new("h\n\"a\nb\"\nc\n".as_bytes(), &o);
         assert_eq!(r.next().unwrap().unwrap().get(0), Some("a\nb"));
         assert_eq!(r.line(), 2);
         assert_eq!(r.next().unwrap().unwrap().get(0), Some("c"));
@@ -912,8 +912,8 @@ mod tests {
         };
         let forced = CopyOptions { force_quote_all: true, ..CopyOptions::csv() };
         for o in [CopyOptions::default(), CopyOptions::csv(), odd, forced] {
-            let mut out = Lines::new(0);
-            let w = Writer::new(&o, 3);
+            let mut out = CopyBuffer::new(0);
+            let w = CopyWriter::new(&o, 3);
             for row in &all {
                 for f in row {
                     let v = f.as_deref().map_or(ValueRef::Null, ValueRef::Text);
@@ -925,8 +925,8 @@ mod tests {
         }
         // One column alone: an empty line is an empty csv field, and `\.` must not end the data.
         for o in [CopyOptions::default(), CopyOptions::csv()] {
-            let mut out = Lines::new(0);
-            let w = Writer::new(&o, 1);
+            let mut out = CopyBuffer::new(0);
+            let w = CopyWriter::new(&o, 1);
             for f in ["\\.", "", "x"] {
                 w.value(ValueRef::Text(f), Type::TEXT, &mut out, || ValueRef::Text(f));
                 w.end_row(1, &mut out);

@@ -19,7 +19,7 @@ use crate::moving;
 use crate::observed::Cycle;
 use crate::settings::{Mode, Settings};
 use crate::sharing::{self, Target};
-use crate::wal::{self, Writer};
+use crate::wal::{self, WalWriter};
 use crate::window::{self, Account, Kind, Window};
 use checkpoint::Shareable;
 pub use log::Wal;
@@ -507,7 +507,7 @@ impl Database {
             let (below, out) = unsafe { Below::open(self.vfs, name, None, flags)? };
             (below, out, None)
         };
-        let writer = Writer::default();
+        let writer = WalWriter::default();
         // A WAL in our layout is the kernel's, as is one that cannot be opened twice.
         let window = if self.mapped() && layout.is_none() && out & ffi::OPEN_READONLY == 0 {
             Named::open(&stock, Kind::Wal).ok()

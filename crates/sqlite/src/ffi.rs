@@ -111,14 +111,14 @@ pub struct Vfs {
 /// `sqlite3_vtab`.
 #[repr(C)]
 #[derive(Debug)]
-pub struct Table {
+pub struct VirtualTable {
     pub module: *const Module,
     pub references: c_int,
     pub message: *mut c_char,
 }
-impl Default for Table {
-    fn default() -> Table {
-        Table { module: std::ptr::null(), references: 0, message: std::ptr::null_mut() }
+impl Default for VirtualTable {
+    fn default() -> VirtualTable {
+        VirtualTable { module: std::ptr::null(), references: 0, message: std::ptr::null_mut() }
     }
 }
 
@@ -126,7 +126,7 @@ impl Default for Table {
 #[repr(C)]
 #[derive(Debug)]
 pub struct Cursor {
-    pub table: *mut Table,
+    pub table: *mut VirtualTable,
 }
 impl Default for Cursor {
     fn default() -> Cursor {
@@ -145,7 +145,7 @@ pub type Connect = unsafe extern "C" fn(
     *mut c_void,
     c_int,
     *const *const c_char,
-    *mut *mut Table,
+    *mut *mut VirtualTable,
     *mut *mut c_char,
 ) -> c_int;
 
@@ -155,10 +155,10 @@ pub struct Module {
     pub version: c_int,
     pub create: Option<Connect>,
     pub connect: Option<Connect>,
-    pub best_index: Option<unsafe extern "C" fn(*mut Table, *mut c_void) -> c_int>,
-    pub disconnect: Option<unsafe extern "C" fn(*mut Table) -> c_int>,
-    pub destroy: Option<unsafe extern "C" fn(*mut Table) -> c_int>,
-    pub open: Option<unsafe extern "C" fn(*mut Table, *mut *mut Cursor) -> c_int>,
+    pub best_index: Option<unsafe extern "C" fn(*mut VirtualTable, *mut c_void) -> c_int>,
+    pub disconnect: Option<unsafe extern "C" fn(*mut VirtualTable) -> c_int>,
+    pub destroy: Option<unsafe extern "C" fn(*mut VirtualTable) -> c_int>,
+    pub open: Option<unsafe extern "C" fn(*mut VirtualTable, *mut *mut Cursor) -> c_int>,
     pub close: Option<unsafe extern "C" fn(*mut Cursor) -> c_int>,
     pub filter:
         Option<unsafe extern "C" fn(*mut Cursor, c_int, *const c_char, c_int, *mut *mut c_void) -> c_int>,

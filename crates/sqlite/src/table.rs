@@ -2,18 +2,18 @@
 //!
 //! `database` is the schema's name (main, or what ATTACH named it), `name` and `value` are those of `PRAGMA ondol_status`. An
 //! eponymous virtual table: it is there in every connection opened after the library was loaded, without being created.
-use crate::ffi::{self, Context, Cursor, Module, Table, api};
+use crate::ffi::{self, Context, Cursor, Module, VirtualTable, api};
 use crate::status::Value;
 use crate::vfs::{guard, status_of};
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 
 /// A row: schema, name, value.
-type Row = (String, &'static str, Value);
+type StatusRow = (String, &'static str, Value);
 
 /// SQLite's part, then ours.
 #[repr(C)]
 struct OurTable {
-    sqlite: Table,
+    sqlite: VirtualTable,
     connection: *mut c_void,
 }
 
@@ -21,7 +21,7 @@ struct OurTable {
 #[repr(C)]
 struct OurCursor {
     sqlite: Cursor,
-    rows: Vec<Row>,
+    rows: Vec<StatusRow>,
     at: usize,
 }
 
@@ -58,7 +58,7 @@ unsafe extern "C" fn connect(
     _: *mut c_void,
     _: c_int,
     _: *const *const c_char,
-    out: *mut *mut Table,
+    out: *mut *mut VirtualTable,
     _: *mut *mut c_char,
 ) -> c_int {
     guard(ffi::ERROR, || {
@@ -67,7 +67,7 @@ unsafe extern "C" fn connect(
             let code =
                 (api().declare_vtab)(connection, c"CREATE TABLE x(database TEXT, name TEXT, value)".as_ptr());
             if code == ffi::OK {
-                let table = OurTable { sqlite: Table::default(), connection };
+                let table = OurTable { sqlite: VirtualTable::default(), connection };
                 *out = Box::into_raw(Box::new(table)).cast();
             }
             code
@@ -76,17 +76,17 @@ unsafe extern "C" fn connect(
 }
 
 /// Every scan gives all rows: SQLite itself compares.
-unsafe extern "C" fn best_index(_: *mut Table, _: *mut c_void) -> c_int {
+unsafe extern "C" fn best_index(_: *mut VirtualTable, _: *mut c_void) -> c_int {
     ffi::OK
 }
 
-unsafe extern "C" fn disconnect(table: *mut Table) -> c_int {
+unsafe extern "C" fn disconnect(table: *mut VirtualTable) -> c_int {
     // SAFETY: the last call for this table, which came from a box.
     drop(unsafe { Box::from_raw(table.cast::<OurTable>()) });
     ffi::OK
 }
 
-unsafe extern "C" fn open(_: *mut Table, out: *mut *mut Cursor) -> c_int {
+unsafe extern "C" fn open(_: *mut VirtualTable, out: *mut *mut Cursor) -> c_int {
     let cursor = OurCursor { sqlite: Cursor::default(), rows: Vec::new(), at: 0 };
     // SAFETY: SQLite gives a place for the cursor, and sets its part of it; it goes in `close`.
     unsafe { *out = Box::into_raw(Box::new(cursor)).cast() };
@@ -159,7 +159,7 @@ unsafe fn schemas(connection: *mut c_void) -> Result<Vec<CString>, c_int> {
 ///
 /// # Safety
 /// The connection is open, and this is its thread.
-unsafe fn rows(connection: *mut c_void, schema: &CStr) -> Vec<Row> {
+unsafe fn rows(connection: *mut c_void, schema: &CStr) -> Vec<StatusRow> {
     let mut file: *mut ffi::File = std::ptr::null_mut();
     // SAFETY: as above; SQLite gives the file that the connection has open, in this very thread.
     let facts = unsafe {

@@ -258,7 +258,7 @@ pub fn rewrite(
 
 /// What a connection that writes remembers of a WAL.
 #[derive(Debug, Default)]
-pub struct Writer {
+pub struct WalWriter {
     /// The database's pages when the WAL was begun.
     base: u32,
     entries: Vec<Entry>,
@@ -268,7 +268,7 @@ pub struct Writer {
     current: bool,
 }
 
-impl Writer {
+impl WalWriter {
     /// Others may have written: the WRITE lock was let go.
     pub fn doubt(&mut self) {
         self.current = false;
@@ -434,7 +434,7 @@ mod tests {
         let (wal, database) = (Memory::default(), Memory::default());
         let layout = Layout::new(4096).expect("a page size");
         prepare(&wal).expect("a WAL");
-        let mut writer = Writer::default();
+        let mut writer = WalWriter::default();
         let mut write =
             |bytes: &[u8], offset: u64| writer.write(&wal, layout, bytes, offset, || Ok(1)).expect("written");
         write(&[1; HEADER as usize], 0);

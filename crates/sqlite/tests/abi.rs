@@ -8,7 +8,7 @@ fn structures_lie_as_sqlites() {
     assert_eq!(size_of::<ffi::Vfs>(), size_of::<sqlite::sqlite3_vfs>());
     assert_eq!(align_of::<ffi::Vfs>(), align_of::<sqlite::sqlite3_vfs>());
     assert_eq!(size_of::<ffi::Methods>(), size_of::<sqlite::sqlite3_io_methods>());
-    assert_eq!(size_of::<ffi::Table>(), size_of::<sqlite::sqlite3_vtab>());
+    assert_eq!(size_of::<ffi::VirtualTable>(), size_of::<sqlite::sqlite3_vtab>());
     assert_eq!(size_of::<ffi::Cursor>(), size_of::<sqlite::sqlite3_vtab_cursor>());
     assert_eq!(size_of::<ffi::File>(), size_of::<sqlite::sqlite3_file>());
     macro_rules! same {
@@ -32,7 +32,7 @@ fn structures_lie_as_sqlites() {
         version iVersion, create xCreate, connect xConnect, best_index xBestIndex, disconnect xDisconnect,
         destroy xDestroy, open xOpen, close xClose, filter xFilter, next xNext, eof xEof, column xColumn,
         rowid xRowid, rest xUpdate);
-    same!(ffi::Table, sqlite::sqlite3_vtab; module pModule, references nRef, message zErrMsg);
+    same!(ffi::VirtualTable, sqlite::sqlite3_vtab; module pModule, references nRef, message zErrMsg);
 }
 
 #[test]

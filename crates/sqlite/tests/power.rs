@@ -55,7 +55,7 @@ struct Log {
     file: Arc<dyn File>,
     ours: bool,
     /// What two connections, which take turns, remember of it, and whose turn it is.
-    writers: [wal::Writer; 2],
+    writers: [wal::WalWriter; 2],
     turn: usize,
     /// What the database's size is said to be when a WAL begins: pages above have homes.
     base: u32,

@@ -279,7 +279,7 @@ struct Found {
 }
 
 /// A reader, at a commit: it believes the frames before `mark`, and below `from` it goes to the database.
-struct Reader {
+struct WalReader {
     from: usize,
     found: Found,
     state: State,
@@ -287,10 +287,10 @@ struct Reader {
 
 struct Sqlite<'a> {
     disk: &'a Disk,
-    writers: [wal::Writer; 2],
+    writers: [wal::WalWriter; 2],
     found: Found,
     backfilled: usize,
-    readers: Vec<Reader>,
+    readers: Vec<WalReader>,
 }
 
 impl Sqlite<'_> {
@@ -522,7 +522,7 @@ fn life(disk: &Disk, r: &mut Random, truth: &mut Truth) -> io::Result<()> {
                 7 | 8 => {
                     let (found, from) = (sqlite.found.clone(), sqlite.backfilled);
                     let state = truth.last();
-                    sqlite.readers.push(Reader { from, found, state });
+                    sqlite.readers.push(WalReader { from, found, state });
                 }
                 _ => sqlite.readers.clear(),
             }

@@ -49,7 +49,7 @@ pub fn database(db: &Arc<Database>, state: &State, collected: bool) -> Result<u6
 fn table(
     c: &mut Connection,
     t: &Arc<Table>,
-    expected: &super::model::Table,
+    expected: &super::model::ModelTable,
     collected: bool,
 ) -> Result<u64, String> {
     let mut found: BTreeMap<i64, (Oid, Vec<u8>)> = BTreeMap::new();

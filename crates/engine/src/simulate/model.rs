@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 /// A row, with its text as length and checksum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Row {
+pub struct ModelRow {
     /// Names the row for good, and is never given twice.
     pub uid: i64,
     pub k: i64,
@@ -36,9 +36,9 @@ pub const SHAPES: [(&[usize], bool, bool); 8] = [
     (&[3], true, true),
 ];
 
-impl Row {
+impl ModelRow {
     /// Whether two rows have the same key of a shape: NULL is equal to nothing.
-    fn equal(&self, other: &Row, shape: u8) -> bool {
+    fn equal(&self, other: &ModelRow, shape: u8) -> bool {
         SHAPES[shape as usize].0.iter().all(|c| match c {
             0 => self.uid == other.uid,
             1 => self.k == other.k,
@@ -66,7 +66,7 @@ pub enum Asked {
     Groups(i32, i32),
 }
 impl Asked {
-    pub fn has(self, r: &Row) -> bool {
+    pub fn has(self, r: &ModelRow) -> bool {
         match self {
             Asked::All => true,
             Asked::Row(uid) => r.uid == uid,
@@ -82,8 +82,8 @@ pub enum Effect {
     Put {
         table: u8,
         uid: i64,
-        old: Option<Row>,
-        new: Option<Row>,
+        old: Option<ModelRow>,
+        new: Option<ModelRow>,
     },
     /// The row's number alone, whatever it was.
     Set {
@@ -141,7 +141,7 @@ pub struct Seen {
     pub table: u8,
     pub heaps: u32,
     pub asked: Asked,
-    pub rows: Vec<Row>,
+    pub rows: Vec<ModelRow>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -163,16 +163,16 @@ pub struct Commit {
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Table {
+pub struct ModelTable {
     pub heaps: u32,
-    pub rows: BTreeMap<i64, Row>,
+    pub rows: BTreeMap<i64, ModelRow>,
     pub shapes: Vec<u8>,
 }
 
 /// All tables.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct State {
-    pub tables: BTreeMap<u8, Table>,
+    pub tables: BTreeMap<u8, ModelTable>,
 }
 
 impl State {
@@ -180,7 +180,7 @@ impl State {
         let t = e.table();
         match e {
             Effect::Create { heaps, .. } => {
-                let made = Table { heaps: *heaps, ..Table::default() };
+                let made = ModelTable { heaps: *heaps, ..ModelTable::default() };
                 if self.tables.insert(t, made).is_some() {
                     return Err(format!("table {t} is created and was there"));
                 }
@@ -259,25 +259,25 @@ impl State {
     }
 
     /// What a statement that asked so must see.
-    fn expected(&self, seen: &Seen) -> Result<Vec<Row>, String> {
+    fn expected(&self, seen: &Seen) -> Result<Vec<ModelRow>, String> {
         let mut own = State::default();
         let table = match self.tables.get(&seen.table) {
             Some(t) => t.clone(),
-            None => Table::default(),
+            None => ModelTable::default(),
         };
         own.tables.insert(seen.table, table);
         for e in seen.own.iter().filter(|e| e.table() == seen.table) {
             match e {
                 // The state stands for another life of the table: only the present one counts.
                 Effect::Create { heaps, .. } => {
-                    own.tables.insert(seen.table, Table { heaps: *heaps, ..Table::default() });
+                    own.tables.insert(seen.table, ModelTable { heaps: *heaps, ..ModelTable::default() });
                 }
-                Effect::Drop { .. } => drop(own.tables.insert(seen.table, Table::default())),
+                Effect::Drop { .. } => drop(own.tables.insert(seen.table, ModelTable::default())),
                 Effect::Put { uid, new, .. } => {
                     let Some(t) = own.tables.get_mut(&seen.table) else { continue };
                     // A row of the table's present life, written while the snapshot is of a former one.
                     if t.heaps != seen.heaps && seen.own_heaps().is_none_or(|h| h == seen.heaps) {
-                        *t = Table { heaps: seen.heaps, ..Table::default() }
+                        *t = ModelTable { heaps: seen.heaps, ..ModelTable::default() }
                     }
                     match new {
                         Some(r) => t.rows.insert(*uid, *r),

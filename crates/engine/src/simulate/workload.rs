@@ -3,7 +3,7 @@
 //! A client takes every answer for what it says: a commit that returned is promised, what a reader of durable data was shown
 //! is promised, and an error is an error of a kind that may happen here, or a failure of the run.
 use super::model::{
-    Asked, CODES, Commit, Effect, Journal, Promise, Row, SHAPES, Seen, index_name, table_name,
+    Asked, CODES, Commit, Effect, Journal, ModelRow, Promise, SHAPES, Seen, index_name, table_name,
 };
 use crate::connection::{Access, Connection, Isolation, LockStrength, Locked, STALE, Scan, Wait};
 use crate::table::{IndexScan, Table};
@@ -74,7 +74,7 @@ impl Shared {
     }
 }
 
-/// The columns of every table, as [`Row`] has them.
+/// The columns of every table, as [`ModelRow`] has them.
 pub fn columns() -> Vec<ColumnDef> {
     let c = |name: &str, ty, not_null| ColumnDef { name: name.into(), ty, not_null, default: None };
     vec![
@@ -124,7 +124,7 @@ impl Strings for Read<'_> {
 }
 
 /// A row's bytes as the model has them.
-pub fn decode(c: &Connection, t: &Table, bytes: &[u8]) -> Row {
+pub fn decode(c: &Connection, t: &Table, bytes: &[u8]) -> ModelRow {
     let mut scratch = vec![];
     let mut int = |i: usize| match row::column(&t.layout, bytes, i, &Read(c), &mut scratch) {
         ValueRef::Int8(v) => Some(v),
@@ -143,7 +143,14 @@ pub fn decode(c: &Connection, t: &Table, bytes: &[u8]) -> Row {
         _ => 254,
     };
     // What is not null here and read as null shows as a value that was never written.
-    Row { uid: uid.unwrap_or(-1), k: k.unwrap_or(-1), g: g.map(|g| g as i32), s, code, n: n.unwrap_or(-1) }
+    ModelRow {
+        uid: uid.unwrap_or(-1),
+        k: k.unwrap_or(-1),
+        g: g.map(|g| g as i32),
+        s,
+        code,
+        n: n.unwrap_or(-1),
+    }
 }
 
 pub struct Client {
@@ -487,12 +494,12 @@ impl Client {
         Err("a statement met a changed dictionary 50 times".into())
     }
 
-    fn random_row(&mut self) -> (Row, Option<String>) {
+    fn random_row(&mut self) -> (ModelRow, Option<String>) {
         let s = match self.r.chance(0.3) {
             true => Some(shared_text(self.r.below(self.shared.keys))),
             false => text(&mut self.r, self.shared.bulky),
         };
-        let row = Row {
+        let row = ModelRow {
             uid: self.shared.uids.fetch_add(1, Ordering::Relaxed),
             k: self.r.below(self.shared.keys) as i64,
             g: (!self.r.chance(0.2)).then(|| self.r.below(6) as i32),
@@ -526,7 +533,7 @@ impl Client {
         let made: Vec<_> = (0..2)
             .map(|_| {
                 let made: Vec<_> = (0..n).map(|_| self.random_row()).collect();
-                let mut rows = row::Rows::new(t.layout.clone(), 0);
+                let mut rows = row::RowBatch::new(t.layout.clone(), 0);
                 assert!(made.iter().all(|(row, s)| rows.push(&values(row, s.as_deref()))));
                 (rows, made.into_iter().map(|m| m.0).collect::<Vec<_>>())
             })
@@ -548,9 +555,9 @@ impl Client {
                 .map(|end| end.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
                 .collect()
         })?;
-        let inserted: Vec<Vec<Row>> = SqlResult::from_iter::<Vec<SqlResult<_>>>(inserted)?;
+        let inserted: Vec<Vec<ModelRow>> = SqlResult::from_iter::<Vec<SqlResult<_>>>(inserted)?;
         self.shared.count("inserts by threads");
-        let put = |row: Row| Effect::Put { table, uid: row.uid, old: None, new: Some(row) };
+        let put = |row: ModelRow| Effect::Put { table, uid: row.uid, old: None, new: Some(row) };
         self.effects.extend(inserted.into_iter().flatten().map(put));
         Ok(())
     }
@@ -723,7 +730,7 @@ impl Client {
         &mut self,
         t: &Arc<Table>,
         asked: Asked,
-        mut f: impl FnMut(&mut Self, Oid, &[u8], Row) -> SqlResult<()>,
+        mut f: impl FnMut(&mut Self, Oid, &[u8], ModelRow) -> SqlResult<()>,
     ) -> SqlResult<()> {
         let oids = self.candidates(t, asked)?;
         let mut bytes = vec![0; t.layout.row_size];
@@ -910,7 +917,7 @@ impl Client {
 }
 
 /// A row's values, with its text.
-fn values<'v>(row: &Row, s: Option<&'v str>) -> [ValueRef<'v>; 6] {
+fn values<'v>(row: &ModelRow, s: Option<&'v str>) -> [ValueRef<'v>; 6] {
     [
         ValueRef::Int8(row.uid),
         ValueRef::Int8(row.k),

@@ -9,7 +9,7 @@
 use super::format::{Format, write};
 use super::record::Record;
 use super::report;
-use super::script::{Data, Lines, Runner, Showing, run};
+use super::script::{Data, LineSource, Runner, Showing, run};
 use super::{Done, Failed, tell};
 use ondol::{Canceller, Session, Waiter};
 use std::collections::BTreeMap;
@@ -64,7 +64,7 @@ struct Remote {
     data: Option<io::Cursor<Vec<u8>>>,
 }
 
-impl Lines for Remote {
+impl LineSource for Remote {
     fn next(&mut self, _: char, line: &mut Vec<u8>) -> io::Result<bool> {
         if self.data.is_none() {
             let (give, given) = channel();
@@ -81,7 +81,7 @@ impl Lines for Remote {
 
 impl Busy {
     /// The statement's end, if it does not wait before; its COPY data is what is left of `lines`.
-    fn follow(&self, lines: &mut dyn Lines) -> Result<Option<Box<Ended>>, Failed> {
+    fn follow(&self, lines: &mut dyn LineSource) -> Result<Option<Box<Ended>>, Failed> {
         loop {
             match self.told.recv_timeout(LOOK) {
                 Ok(Told::Ended(ended)) => return Ok(Some(ended)),
@@ -108,7 +108,7 @@ impl Busy {
 
 /// No data is left for a statement that has waited.
 struct NoData;
-impl Lines for NoData {
+impl LineSource for NoData {
     fn next(&mut self, _: char, _: &mut Vec<u8>) -> io::Result<bool> {
         Ok(false)
     }
@@ -171,7 +171,7 @@ impl Runner {
     }
 
     /// Runs a statement of the session at hand (B1), and shows what has become of others that waited.
-    pub fn run_beside(&mut self, sql: &str, lines: &mut dyn Lines) -> Done {
+    pub fn run_beside(&mut self, sql: &str, lines: &mut dyn LineSource) -> Done {
         let name = self.name.clone();
         if self.others.busy.contains_key(&name) {
             let e =

@@ -1,6 +1,6 @@
 //! The shell's own commands, those that begin with a backslash.
 use super::format::{Format, aligned};
-use super::script::{Lines, Runner};
+use super::script::{LineSource, Runner};
 use super::{Done, Failed};
 use ondol::dump::{arguments, column_type, index_text, quote, returns};
 use ondol::{Column, Rows, Table, Type, TypeId, ValueRef};
@@ -145,7 +145,7 @@ fn unquoted(text: &str) -> String {
 
 /// No data follows a backslash command.
 struct NoLines;
-impl Lines for NoLines {
+impl LineSource for NoLines {
     fn next(&mut self, _: char, _: &mut Vec<u8>) -> io::Result<bool> {
         Ok(false)
     }

@@ -21,11 +21,11 @@ use std::io::{self, BufRead, IsTerminal, Read, Write};
 use std::sync::Arc;
 
 /// Where lines come from. A line keeps its end.
-pub trait Lines {
+pub trait LineSource {
     /// Appends the next line; false at the end. `open` tells what the text so far waits for.
     fn next(&mut self, open: char, line: &mut Vec<u8>) -> io::Result<bool>;
     /// Where COPY data comes from, when not from here.
-    fn data(&mut self) -> Option<Box<dyn Lines>> {
+    fn data(&mut self) -> Option<Box<dyn LineSource>> {
         None
     }
     /// Told when a statement or command is complete, for the history.
@@ -42,7 +42,7 @@ pub struct Stream<R> {
     pub name: Option<String>,
 }
 
-impl<R: BufRead> Lines for Stream<R> {
+impl<R: BufRead> LineSource for Stream<R> {
     fn next(&mut self, _: char, line: &mut Vec<u8>) -> io::Result<bool> {
         self.reader.read_until(b'\n', line).map(|n| n > 0)
     }
@@ -58,32 +58,32 @@ pub fn standard_input() -> Stream<io::BufReader<io::Stdin>> {
 /// The text of `-c`.
 pub struct Given(pub io::Cursor<Vec<u8>>);
 
-impl Lines for Given {
+impl LineSource for Given {
     fn next(&mut self, _: char, line: &mut Vec<u8>) -> io::Result<bool> {
         self.0.read_until(b'\n', line).map(|n| n > 0)
     }
-    fn data(&mut self) -> Option<Box<dyn Lines>> {
+    fn data(&mut self) -> Option<Box<dyn LineSource>> {
         Some(Box::new(standard_input()))
     }
 }
 
 /// COPY data up to its end mark.
 pub struct Data<'a> {
-    lines: &'a mut dyn Lines,
-    other: Option<Box<dyn Lines>>,
+    lines: &'a mut dyn LineSource,
+    other: Option<Box<dyn LineSource>>,
     line: Vec<u8>,
     at: usize,
     ended: &'a mut bool,
 }
 
 impl<'a> Data<'a> {
-    pub fn new(lines: &'a mut dyn Lines, ended: &'a mut bool) -> Data<'a> {
+    pub fn new(lines: &'a mut dyn LineSource, ended: &'a mut bool) -> Data<'a> {
         Data { other: lines.data(), lines, line: Vec::new(), at: 0, ended }
     }
     fn fill(&mut self) -> io::Result<()> {
         self.line.clear();
         self.at = 0;
-        let from: &mut dyn Lines = match &mut self.other {
+        let from: &mut dyn LineSource = match &mut self.other {
             Some(o) => &mut **o,
             None => self.lines,
         };
@@ -165,7 +165,7 @@ impl Runner {
     }
 
     /// Runs all that comes from `lines`.
-    pub fn run(&mut self, lines: &mut dyn Lines) -> Done {
+    pub fn run(&mut self, lines: &mut dyn LineSource) -> Done {
         let mut splitter = Splitter::new(true);
         let (mut line, mut number, mut started) = (Vec::new(), 0u64, 1u64);
         while !self.quit {
@@ -228,7 +228,7 @@ impl Runner {
     }
 
     /// K3.
-    fn judge(&mut self, done: Done, lines: &dyn Lines, line: u64) -> Done {
+    fn judge(&mut self, done: Done, lines: &dyn LineSource, line: u64) -> Done {
         let Err(failed) = done else { return Ok(()) };
         // What was shown before the error comes before it also where both streams are one.
         let _ = self.out.flush();
@@ -248,7 +248,7 @@ impl Runner {
     }
 
     /// Runs one statement; an error is told with its place.
-    pub fn statement(&mut self, sql: &str, lines: &mut dyn Lines) -> Done {
+    pub fn statement(&mut self, sql: &str, lines: &mut dyn LineSource) -> Done {
         if self.echo {
             write(&mut *self.out, format!("{sql}\n").as_bytes())?;
             self.flush()?;
@@ -284,7 +284,7 @@ impl Runner {
         line: &str,
         pending: &str,
         splitter: &mut Splitter,
-        lines: &mut dyn Lines,
+        lines: &mut dyn LineSource,
     ) -> Done {
         if pending.is_empty() {
             return super::describe::command(self, line);
@@ -355,7 +355,7 @@ pub fn run(
     sql: &str,
     showing: Showing<'_>,
     out: &mut dyn Write,
-    lines: &mut dyn Lines,
+    lines: &mut dyn LineSource,
 ) -> ondol::Result<()> {
     let canceller = session.canceller();
     let mut ended = false;
@@ -400,7 +400,7 @@ struct Show<'a> {
     out: &'a mut dyn Write,
     /// K5; instead of a printer.
     record: Option<Record>,
-    lines: &'a mut dyn Lines,
+    lines: &'a mut dyn LineSource,
     data_ended: &'a mut bool,
     copied: CopyKind,
     printer: Option<Printer>,

@@ -1,7 +1,7 @@
 //! `ondol shell`: SQL from a person, from the command line, from files and from pipes.
 use super::complete::{Assistant, Names};
 use super::format::Format;
-use super::script::{Given, Lines, Runner, Stream, standard_input};
+use super::script::{Given, LineSource, Runner, Stream, standard_input};
 use super::{Done, Failed, Ring, tell, tell_opened};
 use ondol::OpenOptions;
 use ondol_base::sync::Mutex;
@@ -191,7 +191,7 @@ struct Terminal {
     canceller: ondol::Canceller,
 }
 
-impl Lines for Terminal {
+impl LineSource for Terminal {
     fn next(&mut self, open: char, line: &mut Vec<u8>) -> io::Result<bool> {
         let prompt = match open {
             '>' => ">> ".to_string(),

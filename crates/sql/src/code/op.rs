@@ -54,7 +54,7 @@ macro_rules! opcodes {
                 match self { $(Op::$name { $($field),* } => { $($field.put(out);)* })* }
             }
             /// `None`: no such opcode, or bytes missing, or an operand of no meaning.
-            pub fn get(r: &mut Reader<'_>) -> Option<Op> {
+            pub fn get(r: &mut CodeReader<'_>) -> Option<Op> {
                 Some(match r.u8()? {
                     $($num => Op::$name { $($field: <$ty as Operand>::get(r)?),* },)*
                     _ => return None,

@@ -9,14 +9,14 @@ use ondol_types::TypeId;
 use ondol_types::func::FuncId;
 
 /// Bytes that code is read from; every read says whether there was enough.
-pub struct Reader<'a> {
+pub struct CodeReader<'a> {
     pub bytes: &'a [u8],
     pub at: usize,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> CodeReader<'a> {
     pub fn new(bytes: &'a [u8]) -> Self {
-        Reader { bytes, at: 0 }
+        CodeReader { bytes, at: 0 }
     }
     pub fn take(&mut self, n: usize) -> Option<&'a [u8]> {
         let end = self.at.checked_add(n)?;
@@ -83,7 +83,7 @@ pub const SCRATCH: u16 = 0x4000;
 
 pub trait Operand: Sized {
     fn put(&self, out: &mut Vec<u8>);
-    fn get(r: &mut Reader<'_>) -> Option<Self>;
+    fn get(r: &mut CodeReader<'_>) -> Option<Self>;
     fn check(&self, limits: &Limits) -> Result<(), String>;
     fn show(&self, out: &mut String);
     fn relocate(&mut self, to: &Relocation<'_>);
@@ -162,7 +162,7 @@ impl Operand for Reg {
     fn put(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.0.to_le_bytes())
     }
-    fn get(r: &mut Reader<'_>) -> Option<Self> {
+    fn get(r: &mut CodeReader<'_>) -> Option<Self> {
         r.u16().map(Reg)
     }
     fn check(&self, l: &Limits) -> Result<(), String> {
@@ -180,7 +180,7 @@ impl Operand for Out {
     fn put(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.0.to_le_bytes())
     }
-    fn get(r: &mut Reader<'_>) -> Option<Self> {
+    fn get(r: &mut CodeReader<'_>) -> Option<Self> {
         r.u16().map(Out)
     }
     fn check(&self, l: &Limits) -> Result<(), String> {
@@ -202,7 +202,7 @@ impl Operand for Span {
         out.extend_from_slice(&self.first.to_le_bytes());
         out.extend_from_slice(&self.count.to_le_bytes())
     }
-    fn get(r: &mut Reader<'_>) -> Option<Self> {
+    fn get(r: &mut CodeReader<'_>) -> Option<Self> {
         Some(Span { first: r.u16()?, count: r.u16()? })
     }
     fn check(&self, l: &Limits) -> Result<(), String> {
@@ -224,7 +224,7 @@ impl Operand for State {
     fn put(&self, out: &mut Vec<u8>) {
         self.0.put(out)
     }
-    fn get(r: &mut Reader<'_>) -> Option<Self> {
+    fn get(r: &mut CodeReader<'_>) -> Option<Self> {
         Span::get(r).map(State)
     }
     fn check(&self, l: &Limits) -> Result<(), String> {
@@ -243,7 +243,7 @@ impl Operand for Label {
     fn put(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.0.to_le_bytes())
     }
-    fn get(r: &mut Reader<'_>) -> Option<Self> {
+    fn get(r: &mut CodeReader<'_>) -> Option<Self> {
         r.u32().map(Label)
     }
     fn check(&self, l: &Limits) -> Result<(), String> {
@@ -266,7 +266,7 @@ macro_rules! fixed {
             fn put(&self, out: &mut Vec<u8>) {
                 out.extend_from_slice(&(self.0 as $ty).to_le_bytes())
             }
-            fn get(r: &mut Reader<'_>) -> Option<Self> {
+            fn get(r: &mut CodeReader<'_>) -> Option<Self> {
                 r.$get().map(|v| $name(v as _))
             }
             fn check(&self, $l: &Limits) -> Result<(), String> {
@@ -303,7 +303,7 @@ impl Operand for Flag {
     fn put(&self, out: &mut Vec<u8>) {
         out.push(self.0 as u8)
     }
-    fn get(r: &mut Reader<'_>) -> Option<Self> {
+    fn get(r: &mut CodeReader<'_>) -> Option<Self> {
         match r.u8()? {
             0 => Some(Flag(false)),
             1 => Some(Flag(true)),
@@ -369,7 +369,7 @@ macro_rules! words {
                 fn put(&self, out: &mut Vec<u8>) {
                     out.push(*self as u8)
                 }
-                fn get(r: &mut Reader<'_>) -> Option<Self> {
+                fn get(r: &mut CodeReader<'_>) -> Option<Self> {
                     match r.u8()? {
                         $($num => Some($name::$variant),)*
                         _ => None,
@@ -432,7 +432,7 @@ impl Operand for FuncId {
     fn put(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.0.to_le_bytes())
     }
-    fn get(r: &mut Reader<'_>) -> Option<Self> {
+    fn get(r: &mut CodeReader<'_>) -> Option<Self> {
         r.u16().map(FuncId)
     }
     fn check(&self, _: &Limits) -> Result<(), String> {
@@ -454,7 +454,7 @@ impl Operand for TypeId {
     fn put(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.number().to_le_bytes())
     }
-    fn get(r: &mut Reader<'_>) -> Option<Self> {
+    fn get(r: &mut CodeReader<'_>) -> Option<Self> {
         TypeId::from_number(r.u16()?)
     }
     fn check(&self, _: &Limits) -> Result<(), String> {

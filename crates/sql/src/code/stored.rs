@@ -7,7 +7,7 @@
 //! [`super::verify::verify`].
 use super::FORMAT;
 use super::op::Op;
-use super::operand::Reader;
+use super::operand::CodeReader;
 use super::program::*;
 use ondol_engine::Catalog;
 use ondol_types::agg::AggId;
@@ -29,7 +29,7 @@ fn put_type(out: &mut Vec<u8>, t: Type) {
     put16(out, t.id.number());
     out.extend_from_slice(&t.typmod.to_le_bytes())
 }
-fn get_type(r: &mut Reader<'_>) -> Option<Type> {
+fn get_type(r: &mut CodeReader<'_>) -> Option<Type> {
     Some(Type { id: TypeId::from_number(r.u16()?)?, typmod: r.u32()? as i32 })
 }
 
@@ -55,7 +55,7 @@ pub(super) fn put_value(out: &mut Vec<u8>, v: &Value) {
     }
 }
 
-fn get_value(r: &mut Reader<'_>) -> Option<Value> {
+fn get_value(r: &mut CodeReader<'_>) -> Option<Value> {
     Some(match TypeId::from_number(r.u16()?)? {
         TypeId::UNKNOWN => Value::Null,
         TypeId::BOOL => Value::Bool(r.u8()? != 0),
@@ -76,7 +76,7 @@ fn get_value(r: &mut Reader<'_>) -> Option<Value> {
     })
 }
 
-fn list<T>(r: &mut Reader<'_>, mut each: impl FnMut(&mut Reader<'_>) -> Option<T>) -> Option<Vec<T>> {
+fn list<T>(r: &mut CodeReader<'_>, mut each: impl FnMut(&mut CodeReader<'_>) -> Option<T>) -> Option<Vec<T>> {
     let n = r.count()?;
     let mut out = Vec::with_capacity(n.min(1 << 16));
     for _ in 0..n {
@@ -158,7 +158,7 @@ impl Program {
         let Some((body, crc)) = bytes.split_last_chunk::<4>() else {
             return Err(corrupt("code is shorter than its checksum"));
         };
-        let mut r = Reader::new(body);
+        let mut r = CodeReader::new(body);
         if r.take(3) != Some(MAGIC) {
             return Err(corrupt("code does not begin with its mark"));
         }
@@ -179,7 +179,7 @@ impl Program {
         Ok(program)
     }
 
-    fn read(r: &mut Reader<'_>, catalog: &Catalog) -> Result<Program, Rejected> {
+    fn read(r: &mut CodeReader<'_>, catalog: &Catalog) -> Result<Program, Rejected> {
         let cut = || Rejected::Corrupt("code ends early or holds an unknown value".to_string());
         let mut tables = Vec::new();
         for (id, print) in list(r, |r| Some((r.u32()?, r.u64()?))).ok_or_else(cut)? {
@@ -196,7 +196,7 @@ impl Program {
     }
 
     fn read_rest(
-        r: &mut Reader<'_>,
+        r: &mut CodeReader<'_>,
         catalog_version: u64,
         tables: Vec<std::sync::Arc<ondol_engine::Table>>,
         functions: Vec<std::sync::Arc<ondol_engine::FunctionDef>>,

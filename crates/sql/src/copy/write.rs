@@ -10,16 +10,16 @@ use ondol_types::{Numeric, Type, TypeId, ValueRef, datetime, text};
 const LEAST: usize = 4096;
 
 /// Lines in memory.
-pub struct Lines {
+pub struct CopyBuffer {
     /// What was written, and room behind it.
     bytes: Vec<u8>,
     len: usize,
 }
 
-impl Lines {
+impl CopyBuffer {
     /// With room for so many bytes.
-    pub fn new(room: usize) -> Lines {
-        Lines { bytes: vec![0; room], len: 0 }
+    pub fn new(room: usize) -> CopyBuffer {
+        CopyBuffer { bytes: vec![0; room], len: 0 }
     }
     #[inline]
     pub fn len(&self) -> usize {
@@ -63,7 +63,7 @@ impl Lines {
     }
 }
 
-impl Out for Lines {
+impl Out for CopyBuffer {
     #[inline]
     fn text(&mut self, text: &str) {
         self.ascii(text.as_bytes())
@@ -87,7 +87,7 @@ impl Out for Lines {
 }
 
 /// Writes COPY data: a value for each field of a row, then `end_row`.
-pub struct Writer {
+pub struct CopyWriter {
     options: CopyOptions,
     single: bool,
     /// Whether numbers, times and the like stand in the data as they are.
@@ -101,9 +101,9 @@ fn is_of_numbers(b: u8) -> bool {
     b.is_ascii_alphanumeric() || b"+-.: ".contains(&b)
 }
 
-impl Writer {
+impl CopyWriter {
     /// For rows of `columns` fields.
-    pub fn new(options: &CopyOptions, columns: usize) -> Writer {
+    pub fn new(options: &CopyOptions, columns: usize) -> CopyWriter {
         let o = options;
         let (plain, special) = if o.csv {
             let null = !o.null.is_empty() && o.null.bytes().all(is_of_numbers);
@@ -112,11 +112,11 @@ impl Writer {
         } else {
             (!is_of_numbers(o.delimiter), Wanted::new(8, 6, [b'\\', o.delimiter]))
         };
-        Writer { options: options.clone(), single: columns == 1, plain, special }
+        CopyWriter { options: options.clone(), single: columns == 1, plain, special }
     }
 
     /// The header line, if the options want one.
-    pub fn header<'a>(&mut self, names: impl ExactSizeIterator<Item = &'a str>, out: &mut Lines) {
+    pub fn header<'a>(&mut self, names: impl ExactSizeIterator<Item = &'a str>, out: &mut CopyBuffer) {
         if self.options.header {
             let columns = names.len();
             for name in names {
@@ -134,7 +134,7 @@ impl Writer {
         &self,
         value: ValueRef<'v>,
         ty: Type,
-        out: &mut Lines,
+        out: &mut CopyBuffer,
         again: impl FnOnce() -> ValueRef<'v>,
     ) {
         let from = out.len;
@@ -166,27 +166,27 @@ impl Writer {
     }
 
     #[inline(never)]
-    fn other(&self, value: ValueRef<'_>, ty: Type, out: &mut Lines) -> bool {
+    fn other(&self, value: ValueRef<'_>, ty: Type, out: &mut CopyBuffer) -> bool {
         text::output(value, ty, out);
         self.plain && !matches!(value, ValueRef::Text(_) | ValueRef::Bytea(_) | ValueRef::Opaque(..))
     }
 
     #[inline(always)]
-    fn integer(&self, i: i64, out: &mut Lines) -> bool {
+    fn integer(&self, i: i64, out: &mut CopyBuffer) -> bool {
         text::write_i64(i, out);
         self.plain
     }
 
     /// Whatever was written from there on is a field's text, to be quoted or escaped as that needs.
     #[inline(never)]
-    fn check(&self, from: usize, out: &mut Lines) {
+    fn check(&self, from: usize, out: &mut CopyBuffer) {
         let text = out.bytes[from..out.len].to_vec();
         out.len = from;
         self.text(&text, self.options.force_quote_all, out)
     }
 
     #[inline]
-    fn text(&self, text: &[u8], force: bool, out: &mut Lines) {
+    fn text(&self, text: &[u8], force: bool, out: &mut CopyBuffer) {
         let o = &self.options;
         let quote = o.csv && (force || text == o.null.as_bytes() || self.single && text == b"\\.");
         if quote || !self.special.write_without(text, out) {
@@ -195,7 +195,7 @@ impl Writer {
     }
 
     #[inline(never)]
-    fn special_text(&self, text: &[u8], quote: bool, out: &mut Lines) {
+    fn special_text(&self, text: &[u8], quote: bool, out: &mut CopyBuffer) {
         let o = &self.options;
         if !o.csv {
             return escape(text, o.delimiter, out);
@@ -209,7 +209,7 @@ impl Writer {
 
     /// Ends a row of so many fields.
     #[inline(always)]
-    pub fn end_row(&self, fields: usize, out: &mut Lines) {
+    pub fn end_row(&self, fields: usize, out: &mut CopyBuffer) {
         // In place of the delimiter behind the last one.
         out.len -= (fields > 0) as usize;
         out.push(b'\n')
@@ -217,7 +217,7 @@ impl Writer {
 }
 
 /// The text format's escapes.
-fn escape(text: &[u8], delimiter: u8, out: &mut Lines) {
+fn escape(text: &[u8], delimiter: u8, out: &mut CopyBuffer) {
     for &b in text {
         let letter = match b {
             b'\\' => b'\\',
@@ -276,7 +276,7 @@ impl Wanted {
     }
     /// Writes a text, unless one of the bytes is in it.
     #[inline(always)]
-    fn write_without(&self, text: &[u8], out: &mut Lines) -> bool {
+    fn write_without(&self, text: &[u8], out: &mut CopyBuffer) -> bool {
         let len = text.len();
         if let (Some(first), Some(last)) = (text.first_chunk::<8>(), text.last_chunk::<8>()) {
             if len > 16 {
@@ -300,7 +300,7 @@ impl Wanted {
         is_free
     }
     #[inline(never)]
-    fn write_long(&self, text: &[u8], out: &mut Lines) -> bool {
+    fn write_long(&self, text: &[u8], out: &mut CopyBuffer) -> bool {
         let (Some(first), Some(last)) = (text.first_chunk::<16>(), text.last_chunk::<16>()) else {
             return false;
         };
@@ -329,7 +329,7 @@ mod tests {
     #[test]
     fn wanted_bytes_are_found_at_every_place() {
         let wanted = Wanted::new(10, 4, [b',', b'"']);
-        let mut out = Lines::new(0);
+        let mut out = CopyBuffer::new(0);
         for len in 0..50 {
             let mut text: Vec<u8> = (0..len as u8).map(|n| b'a' + n % 26).collect();
             for at in 0..len {
@@ -422,7 +422,7 @@ mod tests {
             };
             let ty = if id == TypeId::BPCHAR { Type::with(id, 4 + random(9) as i32) } else { Type::new(id) };
             let columns = 1 + random(3);
-            let (w, mut out) = (Writer::new(&o, columns), Lines::new(random(64)));
+            let (w, mut out) = (CopyWriter::new(&o, columns), CopyBuffer::new(random(64)));
             let mut expected = vec![];
             for column in 0..columns {
                 w.value(value, ty, &mut out, || value);

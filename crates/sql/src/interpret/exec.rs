@@ -9,7 +9,7 @@ use super::access;
 use super::datum::{Datum, Purse, Tag};
 use super::far;
 use super::frame::Frame;
-use super::rows::{Row, Shape, Sink, make_alone, stands_alone, tag_of};
+use super::rows::{RowView, Shape, Sink, make_alone, stands_alone, tag_of};
 use crate::code::Program;
 use crate::code::op::Op;
 use crate::code::operand::{Cond, Cur, IntTy, Span};
@@ -438,7 +438,7 @@ pub(super) fn exec<const MODE: u8>(
             Op::Affected {} => f.affected += 1,
             Op::Emit { row: span } => {
                 f.emitted += 1;
-                if !sink.row(&Row(Shape::Values { values: row!(span), memory: &f.memory }))? {
+                if !sink.row(&RowView(Shape::Values { values: row!(span), memory: &f.memory }))? {
                     return Ok(Exit::Done);
                 }
             }
@@ -515,7 +515,7 @@ fn emit_row(
     let bytes = &f.memory[c.from..c.to];
     let simple = !c.has_strings && !Layout::is_wide(bytes);
     match &c.table {
-        Some(table) if simple => sink.row(&Row(Shape::Raw { table, bytes })),
+        Some(table) if simple => sink.row(&RowView(Shape::Raw { table, bytes })),
         _ => emit_strings(f, program, cursor, connection, sink),
     }
 }
@@ -533,12 +533,12 @@ fn emit_strings(
     let c = &f.cursors[cursor.0 as usize];
     let range = c.from..c.to;
     if stands_alone(&table.layout, &f.memory[range.clone()]) {
-        return sink.row(&Row(Shape::Raw { table, bytes: &f.memory[range] }));
+        return sink.row(&RowView(Shape::Raw { table, bytes: &f.memory[range] }));
     }
     let at = f.memory.len();
     f.memory.extend_from_within(range);
     make_alone(connection, &table.layout, at, &mut f.memory);
-    let more = sink.row(&Row(Shape::Raw { table, bytes: &f.memory[at..] }))?;
+    let more = sink.row(&RowView(Shape::Raw { table, bytes: &f.memory[at..] }))?;
     f.memory.truncate(at);
     Ok(more)
 }

@@ -5,7 +5,7 @@
 use super::datum::{Allowance, Datum, with_values};
 use super::exec::{World, nested};
 use super::frame::Frame;
-use super::rows::{Row, Sink};
+use super::rows::{RowView, Sink};
 use super::store::List;
 use crate::code::Program;
 use crate::code::operand::{Fun, Mat, Span};
@@ -46,7 +46,7 @@ struct Gather<'a> {
 }
 
 impl Sink for Gather<'_> {
-    fn row(&mut self, row: &Row<'_>) -> SqlResult<bool> {
+    fn row(&mut self, row: &RowView<'_>) -> SqlResult<bool> {
         let values: Vec<ValueRef<'_>> = row.values().collect();
         put(self.list, &values, self.allow)?;
         Ok(!self.one)

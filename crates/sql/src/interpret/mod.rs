@@ -33,7 +33,7 @@ pub use frame::Frame;
 pub use frames::Frames;
 pub use parts::{Gathered, Gatherer, Parted, Piece, Share, run_parted};
 pub use point::PointRead;
-pub use rows::{Nowhere, Row, Rows, Sink};
+pub use rows::{Nowhere, RowBuffer, RowView, Sink};
 pub use update::PointUpdate;
 
 use crate::code::Program;

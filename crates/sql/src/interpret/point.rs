@@ -4,7 +4,7 @@
 //! - **P1** What is out of the ordinary (a parameter that is NULL or of another type, a dictionary that changes, a buffer of
 //!   rows of another shape) is left to the long way, before anything is done: `None`.
 use super::datum::Tag;
-use super::rows::{Rows, has_strings, stand, tag_of};
+use super::rows::{RowBuffer, has_strings, stand, tag_of};
 use crate::code::{Op, Program};
 use ondol_engine::{Aim, Connection, Guard, Oid, PointIndex, Table};
 use ondol_types::ValueRef;
@@ -86,7 +86,7 @@ impl PointRead {
         &self,
         connection: &mut Connection,
         params: &[ValueRef<'_>],
-        rows: &mut Rows,
+        rows: &mut RowBuffer,
     ) -> Option<bool> {
         let key = self.key(params)?;
         // On its way while the statement begins.
@@ -131,7 +131,7 @@ impl PointRead {
         aim: Aim,
         ahead: Oid,
         key: impl Fn(usize) -> i64 + Copy,
-        rows: &mut Rows,
+        rows: &mut RowBuffer,
     ) -> Option<bool> {
         let size = self.index.row_size();
         let (raw, from) = rows.room(&self.table, size)?;

@@ -1,9 +1,9 @@
-//! Rows on their way out: [`Row`] as a sink sees it, [`Rows`] as a caller keeps it.
+//! Rows on their way out: [`RowView`] as a sink sees it, [`RowBuffer`] as a caller keeps it.
 //!
 //! - **R1** A row of one whole table goes out as the bytes that it has in the table and is decoded only where it is looked
 //!   at. Strings that lie in slots of their own are appended, and their heads hold an offset within the row's bytes
 //!   instead of an OID, so that the bytes stand alone.
-//! - **R2** A [`Rows`] that is cleared and filled again allocates nothing once it has grown.
+//! - **R2** A [`RowBuffer`] that is cleared and filled again allocates nothing once it has grown.
 use super::datum::{Datum, Tag, text};
 use ondol_base::ascii::trimmed;
 use ondol_engine::layout::{INLINE, StringAt, WIDE, string_at};
@@ -15,15 +15,15 @@ use std::sync::Arc;
 /// Takes a statement's rows.
 pub trait Sink {
     /// False: no more rows are wanted.
-    fn row(&mut self, row: &Row<'_>) -> SqlResult<bool>;
+    fn row(&mut self, row: &RowView<'_>) -> SqlResult<bool>;
     /// The buffer that it puts all rows in as they are, if it does nothing else with them.
-    fn rows(&mut self) -> Option<&mut Rows> {
+    fn rows(&mut self) -> Option<&mut RowBuffer> {
         None
     }
 }
 
-impl<F: FnMut(&Row<'_>) -> SqlResult<bool>> Sink for F {
-    fn row(&mut self, row: &Row<'_>) -> SqlResult<bool> {
+impl<F: FnMut(&RowView<'_>) -> SqlResult<bool>> Sink for F {
+    fn row(&mut self, row: &RowView<'_>) -> SqlResult<bool> {
         self(row)
     }
 }
@@ -31,13 +31,13 @@ impl<F: FnMut(&Row<'_>) -> SqlResult<bool>> Sink for F {
 /// Drops what it is given.
 pub struct Nowhere;
 impl Sink for Nowhere {
-    fn row(&mut self, _: &Row<'_>) -> SqlResult<bool> {
+    fn row(&mut self, _: &RowView<'_>) -> SqlResult<bool> {
         Ok(true)
     }
 }
 
 #[derive(Clone, Copy)]
-pub struct Row<'a>(pub(super) Shape<'a>);
+pub struct RowView<'a>(pub(super) Shape<'a>);
 
 #[derive(Clone, Copy)]
 pub(super) enum Shape<'a> {
@@ -52,7 +52,7 @@ pub(super) enum Shape<'a> {
     },
 }
 
-impl<'a> Row<'a> {
+impl<'a> RowView<'a> {
     pub fn len(&self) -> usize {
         match self.0 {
             Shape::Values { values, .. } => values.len(),
@@ -84,7 +84,7 @@ impl<'a> Row<'a> {
             }
         }
     }
-    /// Calls `f` for each value with what goes with its column, as long as it says so. Quicker than [`Row::values`].
+    /// Calls `f` for each value with what goes with its column, as long as it says so. Quicker than [`RowView::values`].
     #[inline(always)]
     pub fn each<C>(&self, columns: impl IntoIterator<Item = C>, mut f: impl FnMut(ValueRef<'a>, C) -> bool) {
         let (datums, stored, layout, memory) = match self.0 {
@@ -292,7 +292,7 @@ pub(super) fn make_alone(connection: &Connection, layout: &Layout, start: usize,
 
 /// A buffer of rows.
 #[derive(Default)]
-pub struct Rows {
+pub struct RowBuffer {
     /// Set while the rows are a table's (R1).
     table: Option<Arc<Table>>,
     /// The table's rows, which use the bytes up to the last one's end; those behind are room, zeroed once and never again.
@@ -306,9 +306,9 @@ pub struct Rows {
     len: usize,
 }
 
-impl Rows {
-    pub fn new() -> Rows {
-        Rows::default()
+impl RowBuffer {
+    pub fn new() -> RowBuffer {
+        RowBuffer::default()
     }
     #[inline]
     pub fn clear(&mut self) {
@@ -331,20 +331,20 @@ impl Rows {
     /// # Panics
     /// If there is no such row.
     #[inline]
-    pub fn row(&self, n: usize) -> Row<'_> {
+    pub fn row(&self, n: usize) -> RowView<'_> {
         assert!(n < self.len, "row {n} of {}", self.len);
         match &self.table {
             Some(table) => {
                 let from = if n == 0 { 0 } else { self.ends[n - 1] };
-                Row(Shape::Raw { table, bytes: &self.raw[from..self.ends[n]] })
+                RowView(Shape::Raw { table, bytes: &self.raw[from..self.ends[n]] })
             }
-            None => Row(Shape::Values {
+            None => RowView(Shape::Values {
                 values: &self.datums[n * self.width..(n + 1) * self.width],
                 memory: &self.bytes,
             }),
         }
     }
-    pub fn iter(&self) -> impl Iterator<Item = Row<'_>> {
+    pub fn iter(&self) -> impl Iterator<Item = RowView<'_>> {
         (0..self.len).map(|n| self.row(n))
     }
     pub fn get(&self, row: usize, column: usize) -> ValueRef<'_> {
@@ -437,9 +437,9 @@ impl Rows {
     }
 }
 
-impl Sink for Rows {
+impl Sink for RowBuffer {
     #[inline]
-    fn row(&mut self, row: &Row<'_>) -> SqlResult<bool> {
+    fn row(&mut self, row: &RowView<'_>) -> SqlResult<bool> {
         match row.0 {
             Shape::Raw { table, bytes } => {
                 if !self.table.as_ref().is_some_and(|t| Arc::ptr_eq(t, table)) && self.turn(table).is_none() {
@@ -465,7 +465,7 @@ impl Sink for Rows {
         Ok(true)
     }
     #[inline]
-    fn rows(&mut self) -> Option<&mut Rows> {
+    fn rows(&mut self) -> Option<&mut RowBuffer> {
         Some(self)
     }
 }

@@ -78,7 +78,7 @@ impl Db {
         let program = self.program(sql)?;
         let host = Bodies(self.connection.catalog());
         let env = Env { host: &host, ..Env::EMPTY };
-        let mut rows = Rows::new();
+        let mut rows = RowBuffer::new();
         let outcome = run(&mut self.frame, &program, &mut self.connection, params, &mut rows, &env)?;
         Ok((outcome, rows.iter().map(|r| r.values().map(show).collect()).collect()))
     }
@@ -456,24 +456,25 @@ fn batches() {
             })
             .collect();
         let params: Vec<&[ValueRef<'_>]> = numbers.iter().map(|p| &p[..]).collect();
-        let mut sinks: Vec<Rows> = (0..50).map(|_| Rows::new()).collect();
+        let mut sinks: Vec<RowBuffer> = (0..50).map(|_| RowBuffer::new()).collect();
         let mut outcomes = Vec::new();
         let mut batch = Batch::new();
         run_batch(&mut batch, &program, &mut db.connection, &params, &mut sinks, &env, &mut outcomes)
             .unwrap();
         for (i, sink) in sinks.iter().enumerate() {
-            let mut alone = Rows::new();
+            let mut alone = RowBuffer::new();
             let o = run(&mut db.frame, &program, &mut db.connection, params[i], &mut alone, &env).unwrap();
             assert_eq!(&o, outcomes[i].as_ref().unwrap());
-            let text =
-                |r: &Rows| r.iter().map(|r| r.values().map(show).collect::<Vec<_>>()).collect::<Vec<_>>();
+            let text = |r: &RowBuffer| {
+                r.iter().map(|r| r.values().map(show).collect::<Vec<_>>()).collect::<Vec<_>>()
+            };
             assert_eq!(text(sink), text(&alone), "{sql} {i}");
         }
     }
     let program = db.program("update t set e = e + 1 where id = $1").unwrap();
     let numbers: Vec<[ValueRef<'_>; 1]> = (0..30).map(|i| [ValueRef::Int4(i)]).collect();
     let params: Vec<&[ValueRef<'_>]> = numbers.iter().map(|p| &p[..]).collect();
-    let mut sinks: Vec<Rows> = (0..30).map(|_| Rows::new()).collect();
+    let mut sinks: Vec<RowBuffer> = (0..30).map(|_| RowBuffer::new()).collect();
     let mut outcomes = Vec::new();
     run_batch(
         &mut Batch::new(),

@@ -10,7 +10,7 @@ use crate::journal::Named;
 use crate::layout::{Layout, VERSION};
 use crate::medium::Medium;
 use crate::settings::Mode;
-use crate::wal::{self, Writer};
+use crate::wal::{self, WalWriter};
 use crate::window::{Account, Window};
 use std::ffi::c_int;
 use std::io;
@@ -24,7 +24,7 @@ pub struct Wal {
     pub(super) layout: Option<Layout>,
     /// Of our layout (wal/T1).
     pub(super) version: u32,
-    pub(super) writer: Writer,
+    pub(super) writer: WalWriter,
     /// The frames that count, for a connection that is alone from the start.
     pub(super) chain: Chain,
     /// database/D1.
@@ -150,7 +150,7 @@ impl Wal {
                 std::mem::replace(&mut self.below, below).close();
                 self.layout = Layout::new(head.page);
                 self.version = VERSION;
-                self.writer = Writer::default();
+                self.writer = WalWriter::default();
                 Ok(())
             }
             Err(error) => Err(report("take care of", &database.path, &error, ffi::IOERR)),
@@ -192,7 +192,7 @@ impl Wal {
     pub(super) fn become_stock(&mut self, below: Below) {
         std::mem::replace(&mut self.below, below).close();
         self.layout = None;
-        self.writer = Writer::default();
+        self.writer = WalWriter::default();
         self.chain = Chain::default();
     }
 
