@@ -4,7 +4,6 @@
 //! The rows stand in SEGMENTS of 2 MiB: as many as the caches do not hold show what memory itself costs. Phases of
 //! recovery are given in processor time of its thread, which other work on the machine disturbs least.
 use ondol_base::media::{Storage, disk::Disk};
-use ondol_base::oid::Oid;
 use ondol_durability::checkpoint::{Checkpointer, Segment, Source, full_speed};
 use ondol_durability::page::*;
 use ondol_durability::recovery::{Progress, Target, recover};
@@ -110,7 +109,7 @@ fn main() {
         let delta = value ^ (value - 1) ^ 0x0101_0101_0101_0101;
         memory.words(page)[(offset + SLOT_HEADER + 56) / 8].fetch_xor(delta.to_le(), Ordering::Relaxed);
         changes.clear();
-        changes.push(Oid(page.offset() + offset as u64), 56, &delta.to_le_bytes());
+        changes.push_at(page.offset() + (offset + SLOT_HEADER + 56) as u64, &delta.to_le_bytes());
         let r = log.reserve(StreamId(0), changes.len(), Kind::Commit, 0, 0, |_| {}).expect("reserved");
         let ts = r.ts();
         r.commit(&changes);

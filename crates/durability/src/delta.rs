@@ -59,7 +59,7 @@ impl Changes {
     /// delete the old bytes.
     #[inline]
     pub fn push(&mut self, oid: Oid, offset: usize, delta: &[u8]) {
-        self.push_at(oid.0 + (SLOT_HEADER + offset) as u64, delta)
+        self.push_at(oid.bits() + (SLOT_HEADER + offset) as u64, delta)
     }
 
     /// The same, by address.
@@ -377,17 +377,14 @@ mod tests {
             let mut changes = Changes::new();
             let mut want = vec![];
             for _ in 0..random() % 5 {
-                let oid = Oid((random() as u64 * 16) & (Oid::MASK >> 1));
+                let slot = (random() as u64 * 16) & (Oid::MASK >> 1);
                 let offset = random() % 100;
                 let delta: Vec<u8> =
                     (0..random() % 60).map(|_| if random() % 3 > 0 { 0 } else { random() as u8 }).collect();
-                changes.push(oid, offset, &delta);
+                let address = slot + (SLOT_HEADER + offset) as u64;
+                changes.push_at(address, &delta);
                 want.extend(
-                    delta
-                        .iter()
-                        .enumerate()
-                        .filter(|(_, v)| **v != 0)
-                        .map(|(i, v)| (oid.0 + 16 + offset as u64 + i as u64, *v)),
+                    delta.iter().enumerate().filter(|(_, v)| **v != 0).map(|(i, v)| (address + i as u64, *v)),
                 );
             }
             assert_eq!(expand(changes.as_bytes()), want);
@@ -409,7 +406,7 @@ mod tests {
     #[test]
     fn damaged_changes_end_in_an_error_and_never_outside() {
         let mut changes = Changes::new();
-        changes.push(Oid(4096 * 7 + 64), 3, b"abc\0\0\0\0\0def");
+        changes.push_at(4096 * 7 + 64 + SLOT_HEADER as u64 + 3, b"abc\0\0\0\0\0def");
         let good = changes.as_bytes().to_vec();
         for i in 0..good.len() {
             for bit in 0..8 {
@@ -487,10 +484,10 @@ mod tests {
     fn a_counter_update_is_small() {
         let mut changes = Changes::new();
         let delta = (41u64 ^ 42).to_le_bytes();
-        changes.push(Oid(3 << 30), 56, &delta);
+        changes.push_at((3 << 30) + SLOT_HEADER as u64 + 56, &delta);
         assert!(changes.len() <= 8, "{}", changes.len());
         changes.clear();
-        changes.push(Oid(3 << 30), 56, &u64::MAX.to_le_bytes());
+        changes.push_at((3 << 30) + SLOT_HEADER as u64 + 56, &u64::MAX.to_le_bytes());
         assert!(changes.len() <= 16, "{}", changes.len());
     }
 }

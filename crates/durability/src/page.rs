@@ -33,7 +33,7 @@ pub struct PageId(pub u64);
 
 impl PageId {
     pub fn of(oid: Oid) -> PageId {
-        PageId(oid.0 / PAGE_SIZE as u64)
+        PageId(oid.bits() / PAGE_SIZE as u64)
     }
     pub fn segment(self) -> SegmentId {
         SegmentId((self.0 / PAGES_PER_SEGMENT as u64) as u32)

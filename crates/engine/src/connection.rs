@@ -19,18 +19,18 @@ use crate::table::{Table, TableIndex};
 use ondol_base::barrier;
 use ondol_base::epoch::Guard;
 use ondol_base::oid::Oid;
-use ondol_durability::page::SegmentId;
+use ondol_kernel::LockMode;
+use ondol_kernel::heap::Slots;
 use ondol_kernel::registry::{self, FIRST_TABLE, IDLE, TABLE_COUNT, TABLES};
 use ondol_kernel::transaction::{Newest, Savepoint, Session};
 use ondol_kernel::wait::{Blockers, SessionId};
-use ondol_kernel::{LockMode, heap::Slots};
 use ondol_types::{SqlError, SqlResult, ValueRef, sqlstate};
-use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 pub use ondol_kernel::Isolation;
+pub use ondol_kernel::heap::Part;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
@@ -158,7 +158,7 @@ pub struct Connection {
     pub(crate) defining: bool,
     changes: Vec<u8>,
     row: Vec<u8>,
-    gone: Vec<(Oid, usize)>,
+    gone: Vec<(u64, usize)>,
 }
 
 /// A scan of all rows of a table, in storage order.
@@ -167,24 +167,16 @@ pub struct Scan {
     slots: Slots,
 }
 
-/// Pages of a table's rows, to be scanned by themselves.
-#[derive(Clone, Debug)]
-pub struct Part {
-    segment: SegmentId,
-    pages: Range<usize>,
-}
-
 impl Scan {
     /// The parts, of at most `pages` pages each, that make up the scan of a whole table, in its order.
     pub fn parts(connection: &Connection, table: &Table, pages: usize) -> Vec<Part> {
         connection.session.remember_heap(&table.store);
-        let parts = table.store.rows.parts(pages.max(1));
-        parts.into_iter().map(|(segment, pages)| Part { segment, pages }).collect()
+        table.store.rows.parts(pages.max(1))
     }
     /// Begins the scan of a part, or of nothing.
     pub fn start_part(&mut self, part: Option<&Part>) {
         match part {
-            Some(p) => self.slots.start_pages(p.segment, p.pages.clone()),
+            Some(p) => self.slots.start_part(p),
             None => self.slots = Slots::default(),
         }
     }
@@ -887,12 +879,17 @@ impl Connection {
     pub fn row_key(&self, index: &TableIndex, row: &[u8], out: &mut Vec<u8>) {
         index.store.key.key(row, self, out);
     }
-    /// Appends the bytes of a string slot.
-    pub fn read_string(&self, oid: u64, len: usize, out: &mut Vec<u8>) {
+    /// Appends the bytes of a string, which a row that the statement reads names by these bits.
+    pub fn read_string(&self, slot: u64, len: usize, out: &mut Vec<u8>) {
         use ondol_kernel::Strings;
-        if !self.session.read_string(Oid(oid), len, out) {
-            Newest(&self.session).string(Oid(oid), len, out)
+        if !self.session.read_string(slot, len, out) {
+            Newest(&self.session).string(slot, len, out)
         }
+    }
+    /// The row of the table that these bits name, if they do, whether or not the statement sees it: a number that was
+    /// an OID's bits may have become any other since.
+    pub fn row_at(&self, table: &Table, bits: u64) -> Option<Oid> {
+        table.store.rows.slot_at(bits)
     }
     /// Appends every OID that stands under the key of these values, which are all the index's columns; the row's
     /// key must be rechecked by the caller.
@@ -1067,7 +1064,7 @@ impl Connection {
         row: &[u8],
         changes: &[(usize, ValueRef<'_>)],
         new: &mut Vec<u8>,
-        gone: &mut Vec<(Oid, usize)>,
+        gone: &mut Vec<(u64, usize)>,
     ) -> SqlResult<()> {
         let mut put = vec![];
         {
@@ -1081,9 +1078,9 @@ impl Connection {
                 new,
                 &strings,
                 &mut |b| {
-                    let oid = session.borrow_mut().put_string(&table.store, b)?;
-                    put.push(oid);
-                    Ok(oid)
+                    let slot = session.borrow_mut().put_string(&table.store, b)?;
+                    put.push(slot);
+                    Ok(slot)
                 },
                 gone,
             )
@@ -1118,17 +1115,17 @@ impl Connection {
 
 /// Strings as the running statement sees them.
 impl ondol_kernel::Strings for Connection {
-    fn string(&self, oid: Oid, len: usize, out: &mut Vec<u8>) {
-        self.read_string(oid.0, len, out)
+    fn string(&self, slot: u64, len: usize, out: &mut Vec<u8>) {
+        self.read_string(slot, len, out)
     }
 }
 
 /// The session's strings while it is also written through.
 struct Through<'a, 'b>(&'a std::cell::RefCell<&'b mut Session>);
 impl ondol_kernel::Strings for Through<'_, '_> {
-    fn string(&self, oid: Oid, len: usize, out: &mut Vec<u8>) {
+    fn string(&self, slot: u64, len: usize, out: &mut Vec<u8>) {
         let s = self.0.borrow();
-        Newest(&s).string(oid, len, out)
+        Newest(&s).string(slot, len, out)
     }
 }
 

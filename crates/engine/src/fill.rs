@@ -19,11 +19,11 @@ use ondol_base::epoch::Guard;
 use ondol_base::oid::Oid;
 use ondol_base::sync::Mutex;
 use ondol_base::thread;
-use ondol_durability::page::{PAGES_PER_SEGMENT, SegmentId};
+use ondol_durability::page::PAGES_PER_SEGMENT;
 use ondol_index::btree::{BulkError, Gather, Load};
 use ondol_index::hash::{HashIndex, hash_key};
 use ondol_kernel::collect::Item;
-use ondol_kernel::heap::Slots;
+use ondol_kernel::heap::{Part, Slots};
 use ondol_kernel::memory::Space;
 use ondol_kernel::registry::IDLE;
 use ondol_kernel::table::Committed;
@@ -127,7 +127,7 @@ struct Unit {
     table: Arc<Table>,
     targets: Vec<Target>,
     /// Its rows' segments. What others add later has nothing that is filled from.
-    segments: Vec<SegmentId>,
+    segments: Vec<Part>,
 }
 
 /// An index to fill.
@@ -194,7 +194,7 @@ impl Unit {
             let load = Mutex::new(tree.map(|t| t.load(index.def.unique, expected, &sample)));
             Target { index, load, refused: AtomicBool::new(false) }
         });
-        Unit { targets: targets.collect(), segments: table.store.rows.segments(), table }
+        Unit { targets: targets.collect(), segments: table.store.rows.segment_parts(), table }
     }
 }
 
@@ -206,19 +206,19 @@ fn sample(
     from: From,
     samples: &mut [Vec<(Vec<u8>, Oid)>],
 ) {
-    let (space, strings) = (&kernel.space, Committed(&kernel.space));
+    let space = &kernel.space;
     let mut slots = Slots::default();
     slots.start(&table.store.rows);
-    let step = table.store.rows.segments().len() * PAGES_PER_SEGMENT / SAMPLE;
+    let step = table.store.rows.segment_count() * PAGES_PER_SEGMENT / SAMPLE;
     let mut row = vec![0; table.layout.row_size];
     let participant = kernel.epochs.join(IDLE);
     while let Some(oid) = slots.next(space) {
         // Writers may take versions off the chains meanwhile.
-        let _pin = participant.pin();
+        let pin = participant.pin();
         if from.read_alone(space, oid, &mut row) {
             for (i, sample) in indexes.iter().zip(&mut *samples) {
                 let mut key = vec![];
-                i.store.key.key(&row, &strings, &mut key);
+                i.store.key.key(&row, &Committed(space, &pin), &mut key);
                 sample.push((key, oid))
             }
             slots.skip(step)
@@ -231,9 +231,9 @@ impl Fill {
         self.units.iter().flat_map(|u| &u.targets)
     }
     /// (unit, segment), in order of the units.
-    fn parts(&self) -> Vec<(usize, SegmentId)> {
+    fn parts(&self) -> Vec<(usize, Part)> {
         let units = self.units.iter().enumerate().filter(|(_, u)| !u.targets.is_empty());
-        units.flat_map(|(n, u)| u.segments.iter().map(move |s| (n, *s))).collect()
+        units.flat_map(|(n, u)| u.segments.iter().map(move |s| (n, s.clone()))).collect()
     }
     /// (unit, target, part) of the trees.
     fn runs(&self) -> Vec<(usize, usize, usize)> {
@@ -294,7 +294,7 @@ impl Fill {
 
     fn scan(
         &self,
-        parts: &[(usize, SegmentId)],
+        parts: &[(usize, Part)],
         inserting: bool,
         take: &mut dyn FnMut() -> Option<usize>,
     ) -> SqlResult<()> {
@@ -303,7 +303,7 @@ impl Fill {
         let mut oids = Vec::with_capacity(BATCH);
         let mut worker: Option<Worker> = None;
         while let Some(i) = take() {
-            let (u, segment) = parts[i];
+            let (u, ref segment) = parts[i];
             let unit = &self.units[u];
             let mut w = worker.take().filter(|w| w.unit == u).unwrap_or_else(|| Worker {
                 unit: u,
@@ -312,7 +312,7 @@ impl Fill {
                 key: vec![],
                 suspects: vec![],
             });
-            slots.start_segment(segment);
+            slots.start_part(segment);
             let mut rows = 0;
             loop {
                 oids.clear();
@@ -332,7 +332,7 @@ impl Fill {
 
     fn batch(&self, unit: &Unit, w: &mut Worker, guard: &Guard<'_>, oids: &[Oid]) -> SqlResult<()> {
         let space = &self.kernel.space;
-        let strings = Committed(space);
+        let strings = Committed(space, guard);
         oids.iter().for_each(|o| space.prefetch(*o));
         for &oid in oids {
             let quiet = self.from.read_alone(space, oid, &mut w.row);
@@ -389,7 +389,7 @@ impl Fill {
         let mut keys: Vec<Box<[u8]>> = vec![];
         let mut see = |row: &[u8]| {
             let mut key = vec![];
-            target.index.store.key.key(row, &Committed(space), &mut key);
+            target.index.store.key.key(row, &Committed(space, guard), &mut key);
             keys.push(key.into());
             false
         };
@@ -398,7 +398,7 @@ impl Fill {
         let old;
         if let From::Snapshot(until) = self.from {
             let mut newest = None;
-            slot::committed_versions(space, oid, &mut w.row, &mut |from, row| {
+            slot::committed_versions(space, guard, oid, &mut w.row, &mut |from, row| {
                 let live = row[0] & slot::LIVE != 0;
                 if from <= until {
                     newest.get_or_insert(live);
@@ -410,9 +410,8 @@ impl Fill {
             });
             old = newest == Some(false)
         } else {
-            slot::any_version(space, oid, &mut w.row, true, &mut see);
-            let dead = space.word(slot::row(oid)).load(Ordering::Acquire) & slot::LIVE as u64 == 0;
-            old = dead || space.word(oid.0).load(Ordering::Acquire) & slot::OWNED != 0
+            slot::any_version(space, guard, oid, &mut w.row, true, &mut see);
+            old = !slot::is_live(space, oid) || slot::header_of(space, oid) & slot::OWNED != 0
         }
         keys.sort_unstable();
         keys.dedup();
@@ -492,7 +491,14 @@ impl Fill {
     // ---- duplicates
 
     /// The key of the row's newest version, as the transaction has it: whether it has a NULL; `None` where there is no row.
-    fn newest(&self, target: &Target, oid: Oid, row: &mut [u8], key: &mut Vec<u8>) -> Option<bool> {
+    fn newest(
+        &self,
+        target: &Target,
+        guard: &Guard<'_>,
+        oid: Oid,
+        row: &mut [u8],
+        key: &mut Vec<u8>,
+    ) -> Option<bool> {
         let space = &self.kernel.space;
         let view = match self.from {
             From::Snapshot(s) => slot::View { snapshot: s, ..Default::default() },
@@ -501,7 +507,8 @@ impl Fill {
             From::Recovered => slot::View { snapshot: slot::ID, ..Default::default() },
         };
         key.clear();
-        slot::read(space, oid, &view, 0, row).then(|| target.index.store.key.key(row, &Committed(space), key))
+        slot::read(space, guard, oid, &view, row)
+            .then(|| target.index.store.key.key(row, &Committed(space, guard), key))
     }
 
     /// Looks for another row that has this one's key (X2).
@@ -514,29 +521,35 @@ impl Fill {
         oid: Oid,
     ) -> SqlResult<()> {
         let unique = self.from.is_checked() && target.index.def.unique;
-        if !unique || self.newest(target, oid, &mut w.row, &mut w.key) != Some(false) {
+        if !unique || self.newest(target, guard, oid, &mut w.row, &mut w.key) != Some(false) {
             return Ok(());
         }
         let (mut oids, mut other) = (vec![], vec![]);
         target.index.index.lookup(guard, &w.key, &mut oids, None);
         for o in oids.into_iter().filter(|o| *o != oid) {
-            if self.newest(target, o, &mut w.row, &mut other) == Some(false) && other == w.key {
-                return Err(duplicate(&self.kernel, &unit.table, &target.index, &w.row));
+            if self.newest(target, guard, o, &mut w.row, &mut other) == Some(false) && other == w.key {
+                return Err(duplicate(&self.kernel, guard, &unit.table, &target.index, &w.row));
             }
         }
         Ok(())
     }
 }
 
-/// That another row has this one's key. The caller is pinned.
-pub(crate) fn duplicate(kernel: &Kernel, table: &Table, index: &TableIndex, row: &[u8]) -> SqlError {
+/// That another row has this one's key.
+pub(crate) fn duplicate(
+    kernel: &Kernel,
+    guard: &Guard<'_>,
+    table: &Table,
+    index: &TableIndex,
+    row: &[u8],
+) -> SqlError {
     let def = &index.def;
     let (mut names, mut values) = (vec![], vec![]);
     for c in &def.columns {
         let column = &table.def.columns[c.column];
         names.push(column.name.as_str());
         let mut scratch = vec![];
-        let strings = Committed(&kernel.space);
+        let strings = Committed(&kernel.space, guard);
         let v = crate::row::column(&table.layout, row, c.column, &strings, &mut scratch);
         let mut text = String::new();
         ondol_types::text::output(v, column.ty, &mut text);
@@ -556,7 +569,6 @@ struct Twins<'a> {
     fill: &'a Fill,
     unit: &'a Unit,
     target: &'a Target,
-    #[expect(dead_code, reason = "held while rows are read")]
     guard: Guard<'a>,
     /// Whether a row that counts was met under this key.
     one: Option<bool>,
@@ -571,9 +583,10 @@ impl Twins<'_> {
         // Done with this key, or with all.
         let (Some(one), None) = (self.one, &self.stop) else { return };
         let (mut row, mut newest) = (vec![0; self.unit.table.layout.row_size], vec![]);
-        match self.fill.newest(self.target, oid, &mut row, &mut newest) {
+        match self.fill.newest(self.target, &self.guard, oid, &mut row, &mut newest) {
             Some(false) if newest == key && one => {
-                self.stop = Some(duplicate(&self.fill.kernel, &self.unit.table, &self.target.index, &row))
+                let (kernel, table) = (&self.fill.kernel, &self.unit.table);
+                self.stop = Some(duplicate(kernel, &self.guard, table, &self.target.index, &row))
             }
             Some(false) if newest == key => self.one = Some(true),
             // NULLs are equal to nothing.

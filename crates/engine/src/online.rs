@@ -53,14 +53,11 @@ use crate::table::{Stage, Table, TableIndex};
 use ondol_base::oid::Oid;
 use ondol_base::sim::mutated;
 use ondol_base::sync::spin_wait;
-use ondol_durability::page::PageId;
 use ondol_kernel::heap::Slots;
-use ondol_kernel::memory::header;
 use ondol_kernel::table::Committed;
 use ondol_kernel::{registry, slot};
 use ondol_types::SqlResult;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// A row as the second pass finds it.
 struct Changed {
@@ -133,8 +130,7 @@ impl Connection {
         let mut slots = Slots::default();
         slots.start(&table.store.rows);
         while let Some(oid) = slots.next(&kernel.space) {
-            let last = kernel.space.header(PageId::of(oid), header::LAST_COMMIT);
-            if last.load(Ordering::Acquire) <= since {
+            if slot::last_commit(&kernel.space, oid) <= since {
                 slots.skip(0)
             } else {
                 self.session.patience.look().map_err(crate::error::kernel)?;
@@ -172,7 +168,7 @@ impl Connection {
                     let ondol_kernel::Error::UniqueViolation { .. } = e else {
                         return Err(crate::error::kernel(e));
                     };
-                    let now = kernel.space.word(oid.0).load(Ordering::Acquire);
+                    let now = slot::header_of(&kernel.space, oid);
                     // Whoever has committed and is still installing may have given the other row the key already (O6).
                     let installing = header & slot::OWNED != 0 && {
                         let pin = self.session.pin();
@@ -180,8 +176,8 @@ impl Connection {
                             .is_none_or(|t| t.get() != slot::Status::Active)
                     };
                     if now == header && !installing || mutated("index_conflict_final") {
-                        let _pin = self.session.pin();
-                        return Err(duplicate(&kernel, table, index, &row));
+                        let pin = self.session.pin();
+                        return Err(duplicate(&kernel, &pin, table, index, &row));
                     }
                     spin_wait(turn);
                     turn += 1;
@@ -195,10 +191,10 @@ impl Connection {
     /// A row's committed versions: the one that the fill found, and later ones.
     fn changed_row(&self, table: &Table, index: &TableIndex, since: u64, oid: Oid) -> Changed {
         let space = &self.db.kernel.space;
-        let _pin = self.session.pin();
+        let pin = self.session.pin();
         let mut c = Changed { header: 0, row: vec![], newest: None, entered: None, between: vec![] };
         let mut bytes = vec![0; table.layout.row_size];
-        c.header = slot::committed_versions(space, oid, &mut bytes, &mut |from, row| {
+        c.header = slot::committed_versions(space, &pin, oid, &mut bytes, &mut |from, row| {
             let first = c.row.is_empty();
             if first {
                 c.row = row.to_vec()
@@ -206,7 +202,7 @@ impl Connection {
             let known = from <= since;
             if row[0] & slot::LIVE != 0 {
                 let mut key = vec![];
-                let nulls = index.store.key.key(row, &Committed(space), &mut key);
+                let nulls = index.store.key.key(row, &Committed(space, &pin), &mut key);
                 if known {
                     c.entered = Some(key.clone())
                 }

@@ -217,6 +217,6 @@ mod tests {
 
     struct Nothing;
     impl ondol_kernel::Strings for Nothing {
-        fn string(&self, _: ondol_base::oid::Oid, _: usize, _: &mut Vec<u8>) {}
+        fn string(&self, _: u64, _: usize, _: &mut Vec<u8>) {}
     }
 }

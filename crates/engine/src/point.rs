@@ -253,7 +253,7 @@ impl Connection {
         let mut at = |oid: Oid| {
             space.prefetch_row(oid, index.row_size);
             space.prefetch_page(oid);
-            let header = slot::read_current(space, oid, row)?;
+            let header = slot::read_current(space, pin, oid, row)?;
             index.has(row, &number).then_some(Found { oid, header })
         };
         match index.hash.glance(pin, aim) {

@@ -5,8 +5,8 @@ use ondol_kernel::Strings;
 use ondol_types::{Numeric, ValueRef};
 use std::sync::Arc;
 
-/// Puts a long value into the string heap.
-pub type Put<'a> = dyn FnMut(&[u8]) -> ondol_kernel::Result<Oid> + 'a;
+/// Puts a long value into the string heap; gives the bits by which the row names it.
+pub type Put<'a> = dyn FnMut(&[u8]) -> ondol_kernel::Result<u64> + 'a;
 
 /// Makes the whole row. Values are of the columns' types, modifiers applied.
 pub fn encode(
@@ -69,16 +69,16 @@ fn set_wide<'v>(
             row[at..at + width as usize].fill(0);
         }
     }
-    let oid = put(&all)?;
+    let slot = put(&all)?;
     let at = layout.char_area as usize;
     // The string's length is found by reading its own length word; the reference keeps it too.
-    row[at..at + 8].copy_from_slice(&wide_head(oid, all.len()).to_le_bytes());
+    row[at..at + 8].copy_from_slice(&wide_head(slot, all.len()).to_le_bytes());
     row[0] |= WIDE;
     Ok(())
 }
 
-fn wide_head(oid: Oid, len: usize) -> u64 {
-    oid.0 | (len.min(0xffff) as u64) << 48
+fn wide_head(slot: u64, len: usize) -> u64 {
+    slot | (len.min(0xffff) as u64) << 48
 }
 
 fn set_null(layout: &Layout, column: usize, null: bool, row: &mut [u8]) {
@@ -154,44 +154,44 @@ fn set_string(row: &mut [u8], at: usize, bytes: &[u8], put: &mut Put<'_>) -> ond
         row[at + 4..at + 4 + bytes.len()].copy_from_slice(bytes)
     } else {
         row[at + 4..at + 8].copy_from_slice(&bytes[..4]);
-        row[at + 8..at + 16].copy_from_slice(&put(bytes)?.0.to_le_bytes())
+        row[at + 8..at + 16].copy_from_slice(&put(bytes)?.to_le_bytes())
     }
     Ok(())
 }
 
-/// The string slots that a row names: (OID, length).
-pub fn strings_of(layout: &Layout, row: &[u8], mut f: impl FnMut(Oid, usize)) {
+/// The string slots that a row names: (bits of the OID, length).
+pub fn strings_of(layout: &Layout, row: &[u8], mut f: impl FnMut(u64, usize)) {
     for (i, c) in layout.columns.iter().enumerate() {
         if c.storage.is_string()
             && !layout.is_null(row, i)
-            && let StringAt::Slot(oid, len) = string_at(row, c.offset as usize)
+            && let StringAt::Slot(slot, len) = string_at(row, c.offset as usize)
         {
-            f(Oid(oid), len)
+            f(slot, len)
         }
     }
-    if let Some((oid, len)) = wide_of(layout, row) {
-        f(oid, len)
+    if let Some((slot, len)) = wide_of(layout, row) {
+        f(slot, len)
     }
 }
 
-/// Gives each string slot that a row names another OID.
+/// Gives each string that a row names another slot.
 fn replace_strings(
     layout: &Layout,
     row: &mut [u8],
-    mut f: impl FnMut(Oid) -> ondol_kernel::Result<Oid>,
+    mut f: impl FnMut(u64) -> ondol_kernel::Result<u64>,
 ) -> ondol_kernel::Result<()> {
     for (i, c) in layout.columns.iter().enumerate() {
         let at = c.offset as usize;
         if c.storage.is_string()
             && !layout.is_null(row, i)
-            && let StringAt::Slot(oid, _) = string_at(row, at)
+            && let StringAt::Slot(slot, _) = string_at(row, at)
         {
-            row[at + 8..at + 16].copy_from_slice(&f(Oid(oid))?.0.to_le_bytes())
+            row[at + 8..at + 16].copy_from_slice(&f(slot)?.to_le_bytes())
         }
     }
-    if let Some((oid, len)) = wide_of(layout, row) {
+    if let Some((slot, len)) = wide_of(layout, row) {
         let at = layout.char_area as usize;
-        row[at..at + 8].copy_from_slice(&wide_head(f(oid)?, len).to_le_bytes())
+        row[at..at + 8].copy_from_slice(&wide_head(f(slot)?, len).to_le_bytes())
     }
     Ok(())
 }
@@ -232,7 +232,7 @@ impl RowBatch {
         let put = &mut |b: &[u8]| {
             strings.extend_from_slice(b);
             ends.push(strings.len());
-            Ok(Oid(ends.len() as u64))
+            Ok(ends.len() as u64)
         };
         let done = encode_into(&self.layout, values, &mut self.bytes[start..], put);
         debug_assert!(done.is_ok(), "nothing is refused here");
@@ -291,7 +291,7 @@ impl RowBatch {
         let mut put = |b: &[u8]| {
             strings.extend_from_slice(b);
             ends.push(strings.len());
-            Ok(Oid(ends.len() as u64))
+            Ok(ends.len() as u64)
         };
         let is_string = c.storage.is_string();
         let rows = self.bytes[first * size..].chunks_exact_mut(size);
@@ -318,7 +318,7 @@ impl RowBatch {
         let put = &mut |b: &[u8]| {
             strings.extend_from_slice(b);
             ends.push(strings.len());
-            Ok(Oid(ends.len() as u64))
+            Ok(ends.len() as u64)
         };
         let row = &mut self.bytes[row * self.layout.row_size..][..self.layout.row_size];
         set(&self.layout, column, value, row, put).is_ok()
@@ -347,19 +347,19 @@ impl RowBatch {
     pub(crate) fn place_strings(&mut self, n: usize, put: &mut Put<'_>) -> ondol_kernel::Result<()> {
         let size = self.layout.row_size;
         let (strings, ends) = (&self.strings, &self.ends);
-        replace_strings(&self.layout, &mut self.bytes[n * size..][..size], |oid| {
-            let i = oid.0 as usize - 1;
+        replace_strings(&self.layout, &mut self.bytes[n * size..][..size], |number| {
+            let i = number as usize - 1;
             put(&strings[if i == 0 { 0 } else { ends[i - 1] }..ends[i]])
         })
     }
 }
 
 /// The string that holds a wide row's char columns.
-pub fn wide_of(layout: &Layout, row: &[u8]) -> Option<(Oid, usize)> {
+pub fn wide_of(layout: &Layout, row: &[u8]) -> Option<(u64, usize)> {
     Layout::is_wide(row).then(|| {
         let at = layout.char_area as usize;
         let w = u64::from_le_bytes(row[at..at + 8].try_into().expect("eight bytes"));
-        (Oid(w & Oid::MASK), (w >> 48) as usize)
+        (w & Oid::MASK, (w >> 48) as usize)
     })
 }
 
@@ -371,7 +371,7 @@ pub fn change(
     new: &mut Vec<u8>,
     strings: &dyn Strings,
     put: &mut Put<'_>,
-    dropped: &mut Vec<(Oid, usize)>,
+    dropped: &mut Vec<(u64, usize)>,
 ) -> ondol_kernel::Result<()> {
     new.clear();
     new.extend_from_slice(old);
@@ -402,9 +402,9 @@ pub fn change(
         let at = layout.columns[*c].offset as usize;
         if layout.columns[*c].storage.is_string()
             && !layout.is_null(old, *c)
-            && let StringAt::Slot(oid, len) = string_at(old, at)
+            && let StringAt::Slot(slot, len) = string_at(old, at)
         {
-            dropped.push((Oid(oid), len))
+            dropped.push((slot, len))
         }
         set(layout, *c, v, new, put)?
     }
@@ -459,9 +459,9 @@ pub fn column<'a>(
         Storage::Timestamptz => ValueRef::Timestamptz(number!(i64)),
         Storage::Char { width } => {
             let bytes = match wide_of(layout, row) {
-                Some((oid, len)) => {
+                Some((slot, len)) => {
                     let index = layout.char_columns.iter().position(|x| *x as usize == i).unwrap_or(0);
-                    strings.string(oid, len, scratch);
+                    strings.string(slot, len, scratch);
                     wide_part(scratch, index)
                 }
                 None => {
@@ -497,9 +497,9 @@ pub fn wide_part(all: &[u8], index: usize) -> &[u8] {
 fn bytes<'a>(row: &'a [u8], at: usize, strings: &dyn Strings, scratch: &'a mut Vec<u8>) -> &'a [u8] {
     match string_at(row, at) {
         StringAt::Inline(o, n) => &row[o..o + n],
-        StringAt::Slot(oid, n) => {
+        StringAt::Slot(slot, n) => {
             let start = scratch.len();
-            strings.string(Oid(oid), n, scratch);
+            strings.string(slot, n, scratch);
             &scratch[start..]
         }
     }

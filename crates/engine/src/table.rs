@@ -395,7 +395,7 @@ mod tests {
 
     struct None;
     impl Strings for None {
-        fn string(&self, _: Oid, _: usize, _: &mut Vec<u8>) {}
+        fn string(&self, _: u64, _: usize, _: &mut Vec<u8>) {}
     }
 
     #[test]

@@ -95,7 +95,7 @@ fn find(c: &mut Connection, t: &Arc<Table>, id: i64) -> Vec<Oid> {
 
 struct NoStrings;
 impl ondol_kernel::Strings for NoStrings {
-    fn string(&self, _: Oid, _: usize, _: &mut Vec<u8>) {}
+    fn string(&self, _: u64, _: usize, _: &mut Vec<u8>) {}
 }
 
 fn all(c: &mut Connection) -> Vec<String> {
@@ -107,8 +107,8 @@ fn all(c: &mut Connection) -> Vec<String> {
     let mut out = vec![];
     struct Read<'a>(&'a Connection);
     impl ondol_kernel::Strings for Read<'_> {
-        fn string(&self, oid: Oid, len: usize, out: &mut Vec<u8>) {
-            self.0.read_string(oid.0, len, out)
+        fn string(&self, slot: u64, len: usize, out: &mut Vec<u8>) {
+            self.0.read_string(slot, len, out)
         }
     }
     while s.next(c, &mut row).unwrap().is_some() {

@@ -105,8 +105,8 @@ fn verify(c: &mut Connection, rows: i64) {
 
 struct Strings<'a>(&'a Connection);
 impl ondol_kernel::Strings for Strings<'_> {
-    fn string(&self, oid: Oid, len: usize, out: &mut Vec<u8>) {
-        self.0.read_string(oid.0, len, out)
+    fn string(&self, slot: u64, len: usize, out: &mut Vec<u8>) {
+        self.0.read_string(slot, len, out)
     }
 }
 

@@ -571,3 +571,67 @@ fn waits_for_definitions_end() {
         }
     }
 }
+
+/// A number that is no row's is found out, whatever it is: one within a row, a string's, another table's, one of pages
+/// that are in no use, or of a value's pages, which look as it likes.
+#[test]
+fn only_a_tables_own_rows_are_at_their_numbers() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = open(dir.path());
+    let mut c = db.connect();
+    create(&mut c, "t");
+    create(&mut c, "other");
+    // A value of several pages, which look like pages of the table's.
+    let heap = u64::from(table(&c, "t").heaps) * 2;
+    let header: Vec<u8> =
+        [1u64, 4, u64::MAX, u64::MAX, 0, heap, 512, 0].iter().flat_map(|w| w.to_le_bytes()).collect();
+    let long: String = header.iter().cycle().take(40_000).map(|b| char::from(b & 0x7f)).collect();
+    let texts = ["short", "not within the row, but in a slot of its own", &long];
+    for id in 0..600 {
+        put(&mut c, ["t", "other"][id as usize % 2], id, texts[id as usize % 3]).unwrap();
+    }
+    let (mine, others) = (rows(&mut c, "t"), rows(&mut c, "other"));
+    let gone = mine[7].0;
+    change(&mut c, "t", gone, &[]).unwrap();
+    let t = table(&c, "t");
+    c.start_statement(c.catalog_version(), std::slice::from_ref(&t), true).unwrap();
+    for (oid, _) in &mine {
+        assert_eq!(c.row_at(&t, oid.bits()), Some(*oid));
+        for near in (1..t.layout.row_size as u64 + 16).chain([4096, 1 << 21]) {
+            for bits in [oid.bits() + near, oid.bits().wrapping_sub(near)] {
+                let found = c.row_at(&t, bits);
+                assert!(
+                    found.is_none_or(|o| o.bits() == bits && bits.abs_diff(oid.bits()) % 4096 == 0),
+                    "{bits:x}"
+                )
+            }
+        }
+    }
+    assert!(others.iter().all(|(oid, _)| c.row_at(&t, oid.bits()).is_none()));
+    // Free slots are the table's; nothing is seen there, and nothing can be locked.
+    let mut row = vec![0; t.layout.row_size];
+    assert_eq!(c.row_at(&t, gone.bits()), Some(gone));
+    assert!(!c.read(&t, gone, &mut row));
+    let (mut seed, mut located) = (1u64, 0);
+    for n in 0..200_000u64 {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        // Most of them where the table's rows are.
+        let bits = match n % 4 {
+            0 => seed,
+            1 => seed & Oid::MASK,
+            _ => mine[0].0.bits() / (2 << 20) * (2 << 20) + seed % (2 << 20) / 16 * 16,
+        };
+        let Some(oid) = c.row_at(&t, bits) else { continue };
+        located += 1;
+        assert_eq!(oid.bits(), bits);
+        let seen = c.read(&t, oid, &mut row);
+        assert_eq!(seen, mine.iter().any(|(m, _)| *m == oid && oid != gone), "{bits:x}");
+        let locked = c.lock(&t, oid, LockStrength::Update, Wait::Block).unwrap();
+        assert_eq!(locked == Locked::Same, seen, "{bits:x}")
+    }
+    assert!(located > 100, "{located} of the numbers are rows'");
+    c.abort_statement();
+    assert_eq!(rows(&mut c, "t").len(), 299)
+}

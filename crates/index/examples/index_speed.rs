@@ -1,5 +1,6 @@
 //! Measures both indexes: builds them with random keys, then looks keys up, one by one and prefetched in
 //! batches. For profiling: `index_speed [entries] [name...]` runs only the parts named.
+#![allow(unsafe_code)] // OIDs that nobody follows.
 use ondol_base::clock;
 use ondol_base::epoch::Epochs;
 use ondol_base::oid::Oid;
@@ -9,6 +10,11 @@ use ondol_index::{Budget, Index};
 use std::hint::black_box;
 use std::ops::Bound;
 use std::sync::Arc;
+
+fn oid_of(bits: u64) -> Oid {
+    // SAFETY: nobody follows it.
+    unsafe { Oid::from_bits(bits) }
+}
 
 struct NoLimit;
 impl Budget for NoLimit {
@@ -50,7 +56,7 @@ fn main() {
         let presized = HashIndex::new(budget.clone(), n).expect("memory");
         measure("hash: build, presized", n, || {
             for batch in keys.chunks(50) {
-                let pairs: Vec<_> = batch.iter().map(|&k| (hash_word(k), Oid(k & Oid::MASK))).collect();
+                let pairs: Vec<_> = batch.iter().map(|&k| (hash_word(k), oid_of(k & Oid::MASK))).collect();
                 presized.build(&guard, &pairs, &mut |_| {}).expect("memory");
             }
         });
@@ -70,7 +76,7 @@ fn main() {
                 let mut last = 0;
                 for &k in &order {
                     presized.probe(&guard, hash_word(k ^ (last & 1 << 60)), &mut |oid| {
-                        last = oid.0;
+                        last = oid.bits();
                         true
                     });
                 }
@@ -97,7 +103,7 @@ fn main() {
         let growing = HashIndex::new(budget.clone(), 0).expect("memory");
         measure("hash: inserts, growing", n, || {
             for &k in &keys {
-                growing.insert_hash(&guard, hash_word(k), Oid(k & Oid::MASK), None).expect("memory");
+                growing.insert_hash(&guard, hash_word(k), oid_of(k & Oid::MASK), None).expect("memory");
             }
         });
         println!("hash: {:.1} bytes an entry", growing.memory_bytes() as f64 / n as f64);
@@ -106,7 +112,7 @@ fn main() {
         let tree = BTree::new(KeyShape::Fixed(8), budget.clone()).expect("memory");
         measure("btree: random inserts", n, || {
             for &k in &keys {
-                tree.insert(&guard, &k.to_be_bytes(), Oid(k & Oid::MASK), None).expect("memory");
+                tree.insert(&guard, &k.to_be_bytes(), oid_of(k & Oid::MASK), None).expect("memory");
             }
         });
         println!(
@@ -149,7 +155,7 @@ fn main() {
         let tree = BTree::new(KeyShape::Fixed(8), budget.clone()).expect("memory");
         measure("btree: ascending inserts", n, || {
             for i in 0..n {
-                tree.insert(&guard, &i.to_be_bytes(), Oid(8), None).expect("memory");
+                tree.insert(&guard, &i.to_be_bytes(), oid_of(8), None).expect("memory");
             }
         });
         println!("btree: {:.1} bytes an entry", tree.memory_bytes() as f64 / n as f64);
@@ -159,7 +165,7 @@ fn main() {
         sorted.sort_unstable();
         measure("btree: bulk", n, || {
             let tree =
-                BTree::bulk(KeyShape::Fixed(8), budget.clone(), sorted.iter().map(|k| (&k[..], Oid(8))));
+                BTree::bulk(KeyShape::Fixed(8), budget.clone(), sorted.iter().map(|k| (&k[..], oid_of(8))));
             black_box(tree.is_ok());
         });
     }

@@ -23,7 +23,9 @@
 //! one leaf node of each run of children that it has used up.
 //!
 //! Equal keys: n OIDs under one key are n entries in order of their OIDs; nothing degrades.
-use crate::{Budget, Dead, Index, Moved, Moves, OutOfMemory, Seen, latch, slab::Slab, stripes::Stripes};
+use crate::{
+    Budget, Dead, Index, Moved, Moves, OutOfMemory, Seen, entry_oid, latch, slab::Slab, stripes::Stripes,
+};
 use key::{Blob, BlobHeap, Position, Probe, SHORT, WORDS};
 use node::{Changed, Checked, Form, Node};
 use ondol_base::epoch::Guard;
@@ -83,7 +85,7 @@ impl BTree {
     /// Calls `f` with the OIDs under `key` in their order, each once, until it says false.
     #[inline]
     pub fn probe(&self, guard: &Guard<'_>, key: &[u8], f: &mut impl FnMut(Oid) -> bool) {
-        self.tree.probe(guard, key, &mut |oid| f(Oid(oid)), None)
+        self.tree.probe(guard, key, &mut |oid| f(entry_oid(oid)), None)
     }
     /// Asks for the root's lines.
     #[inline]
@@ -707,7 +709,7 @@ impl Index for BTree {
         oid: Oid,
         moves: Moves<'_>,
     ) -> Result<bool, OutOfMemory> {
-        self.tree.insert(key, oid.0, false, moves)
+        self.tree.insert(key, oid.bits(), false, moves)
     }
     fn insert_alone(
         &self,
@@ -716,7 +718,7 @@ impl Index for BTree {
         oid: Oid,
         moves: Moves<'_>,
     ) -> Result<bool, OutOfMemory> {
-        self.tree.insert(key, oid.0, true, moves)
+        self.tree.insert(key, oid.bits(), true, moves)
     }
     fn remove_dead(
         &self,
@@ -726,11 +728,11 @@ impl Index for BTree {
         dead: &mut Dead<'_>,
         moves: Moves<'_>,
     ) -> bool {
-        self.tree.remove(guard, key, oid.0, dead, moves)
+        self.tree.remove(guard, key, oid.bits(), dead, moves)
     }
     fn lookup(&self, guard: &Guard<'_>, key: &[u8], out: &mut Vec<Oid>, seen: Option<&mut Vec<Seen>>) {
         let push = &mut |oid| {
-            out.push(Oid(oid));
+            out.push(entry_oid(oid));
             true
         };
         self.tree.probe(guard, key, push, seen)

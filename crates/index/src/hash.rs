@@ -34,6 +34,7 @@
 //!
 //! Not here: shrinking. Buckets stay until the index goes (index/I3).
 use crate::Dead;
+use crate::entry_oid;
 use crate::{
     Budget, Index, Moved, Moves, OutOfMemory, Seen, latch, slab::Slab, stripes::STRIPES, stripes::Stripes,
 };
@@ -230,7 +231,7 @@ impl HashIndex {
             if latch::check(&head.0[0], version)
                 && (self.table.load(Ordering::Relaxed) == table || mutated(LOOKS_ONCE))
             {
-                let more = found == 0 || f(Oid(word & OID_MASK));
+                let more = found == 0 || f(entry_oid(word & OID_MASK));
                 if !more || !line::is_link(last) {
                     return self.seen(head, version);
                 }
@@ -275,7 +276,7 @@ impl HashIndex {
         if !holds || self.table.load(Ordering::Relaxed) != aim.table && !mutated(LOOKS_ONCE) {
             return None;
         }
-        Some(if found == 0 { Oid::NONE } else { Oid(word & OID_MASK) })
+        Some(if found == 0 { Oid::NONE } else { entry_oid(word & OID_MASK) })
     }
 
     /// Continues past a bucket head whose entries (at most one) were already returned.
@@ -297,7 +298,7 @@ impl HashIndex {
             while found != 0 {
                 let oid = words[found.trailing_zeros() as usize & 7] & OID_MASK;
                 found &= found - 1;
-                if oid != given && !f(Oid(oid)) {
+                if oid != given && !f(entry_oid(oid)) {
                     break;
                 }
             }
@@ -336,7 +337,7 @@ impl HashIndex {
                     given[count] = oid;
                     count += 1;
                 }
-                if !f(Oid(oid)) {
+                if !f(entry_oid(oid)) {
                     return self.seen(head, version);
                 }
             }
@@ -367,7 +368,7 @@ impl HashIndex {
                 }
                 version
             };
-            rest.each(|oid| given[..count].contains(&oid) || f(Oid(oid)));
+            rest.each(|oid| given[..count].contains(&oid) || f(entry_oid(oid)));
             return self.seen(head, seen);
         }
     }
@@ -394,7 +395,7 @@ impl HashIndex {
         moves: Moves<'_>,
     ) -> Result<bool, OutOfMemory> {
         let (head, version, p) = self.latch(hash);
-        if self.overflow.find(head, p.probe, oid.0 & OID_MASK).is_some() {
+        if self.overflow.find(head, p.probe, oid.bits() & OID_MASK).is_some() {
             self.unlatch_changed(head, version, moves);
             return Ok(false);
         }
@@ -419,7 +420,7 @@ impl HashIndex {
         oid: Oid,
         moves: Moves<'_>,
     ) -> Result<(), OutOfMemory> {
-        let oid = oid.0 & OID_MASK;
+        let oid = oid.bits() & OID_MASK;
         yield_point();
         let mut deep = 0;
         let done = self.overflow.put(head, (p.probe as u64) << OID_BITS | oid, &mut deep);
@@ -448,7 +449,8 @@ impl HashIndex {
         let done = pairs.iter().try_for_each(|&(hash, oid)| {
             let (head, version, p) = self.latch(hash);
             let alone = head.find(p.probe) == 0 && !line::is_link(head.get(7));
-            let done = self.overflow.put(head, (p.probe as u64) << OID_BITS | oid.0 & OID_MASK, &mut deep);
+            let done =
+                self.overflow.put(head, (p.probe as u64) << OID_BITS | oid.bits() & OID_MASK, &mut deep);
             latch::unlatch(&head.0[0], version);
             done?;
             count += 1;
@@ -461,7 +463,7 @@ impl HashIndex {
             self.deep.fetch_add(deep, Ordering::Relaxed);
         }
         if let Some((_, oid)) = pairs.first() {
-            let stripe = self.entries.add(oid.0, count);
+            let stripe = self.entries.add(oid.bits(), count);
             // A call makes room for some twenty.
             (0..pairs.len().div_ceil(16)).for_each(|_| self.grow_if_full(stripe))
         }
@@ -478,7 +480,7 @@ impl HashIndex {
         dead: &mut dyn FnMut(u64) -> bool,
         moves: Moves<'_>,
     ) -> bool {
-        let oid = oid.0 & OID_MASK;
+        let oid = oid.bits() & OID_MASK;
         let (head, version, p) = self.latch(hash);
         let Some(word) = self.overflow.find(head, p.probe, oid) else {
             latch::release(&head.0[0], version);
@@ -547,7 +549,7 @@ impl HashIndex {
                 // The address without its leading 1, then the known bits of the tag.
                 let shown = address << (63 - level) | (tag(w) as u64) << OID_BITS >> (level + 1);
                 let m = mask(level, w);
-                each(shown & m, m, Oid(w & OID_MASK));
+                each(shown & m, m, entry_oid(w & OID_MASK));
             }
             words.sort_unstable();
             if let Some(w) = words.windows(2).find(|w| w[0] == w[1]) {

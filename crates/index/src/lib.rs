@@ -13,6 +13,8 @@
 //!   are uncommitted, aborted or dead.
 //! - **I5** An insert changes the version of the node that it goes to, also when the pair stood there already: a
 //!   reader that met the entry of a dead version must learn that the key came to life again.
+//! - **I6** The OIDs that an index gives are those that were put into it: an OID is one word, read and written as a
+//!   whole, or is copied out of a node that did not change meanwhile (I1).
 #![allow(unsafe_code)] // Nodes are raw memory that optimistic readers share with writers: see I1 to I3.
 use ondol_base::epoch::Guard;
 use ondol_base::oid::Oid;
@@ -30,6 +32,13 @@ pub trait Budget: Send + Sync {
     /// False when `bytes` more would pass the limit.
     fn charge(&self, bytes: usize) -> bool;
     fn release(&self, bytes: usize);
+}
+
+/// The OID that an entry has.
+#[inline(always)]
+fn entry_oid(bits: u64) -> Oid {
+    // SAFETY: I6; whoever put it in had it as such (base/oid/O1).
+    unsafe { Oid::from_bits(bits) }
 }
 
 /// The memory limit was reached; nothing was changed.

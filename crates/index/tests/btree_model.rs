@@ -1,7 +1,7 @@
 //! The B+-tree against `BTreeSet`: random histories over several shapes of keys, every kind of range, both
 //! directions, memory limits, bulk building.
 mod common;
-use common::{Limit, Random, seeds};
+use common::{Limit, Random, oid_of, seeds};
 use ondol_base::epoch::Epochs;
 use ondol_base::oid::Oid;
 use ondol_base::thread;
@@ -98,16 +98,16 @@ fn history(shape: KeyShape, steps: u64, seed: u64) {
             0..=9 => {
                 if shrinking && !model.is_empty() {
                     let (k, oid) = model.iter().nth(r.below(model.len() as u64) as usize).unwrap().clone();
-                    assert!(tree.remove_if(&guard, &k, Oid(oid), &mut || true));
+                    assert!(tree.remove_if(&guard, &k, oid_of(oid), &mut || true));
                     model.remove(&(k, oid));
                 } else if r.below(2) == 0 {
                     let mut others = model.range((k.clone(), 0)..=(k.clone(), u64::MAX));
-                    if tree.insert_alone(&guard, &k, Oid(oid), None).unwrap() {
+                    if tree.insert_alone(&guard, &k, oid_of(oid), None).unwrap() {
                         assert!(others.next().is_none(), "{k:?}");
                         model.insert((k, oid));
                     }
                 } else {
-                    let new = tree.insert(&guard, &k, Oid(oid), None).unwrap();
+                    let new = tree.insert(&guard, &k, oid_of(oid), None).unwrap();
                     assert_eq!(new, model.insert((k, oid)))
                 }
             }
@@ -118,7 +118,7 @@ fn history(shape: KeyShape, steps: u64, seed: u64) {
                 let gone = tree.remove_dead(
                     &guard,
                     &k,
-                    Oid(oid),
+                    oid_of(oid),
                     &mut |same| {
                         asked = true;
                         assert!(same(&k) && !same(b"some other key of no fixed length"));
@@ -135,7 +135,7 @@ fn history(shape: KeyShape, steps: u64, seed: u64) {
                 let (mut out, mut seen) = (Vec::new(), Vec::new());
                 tree.lookup(&guard, &k, &mut out, Some(&mut seen));
                 let want: Vec<Oid> =
-                    model.range((k.clone(), 0)..=(k.clone(), u64::MAX)).map(|e| Oid(e.1)).collect();
+                    model.range((k.clone(), 0)..=(k.clone(), u64::MAX)).map(|e| oid_of(e.1)).collect();
                 assert_eq!(out, want);
                 assert!(!seen.is_empty());
             }
@@ -150,7 +150,7 @@ fn history(shape: KeyShape, steps: u64, seed: u64) {
                 for w in want.iter().take(stop) {
                     let guard = me.pin();
                     let got = cursor.next(&guard, &mut k_out, None);
-                    assert_eq!((Some(Oid(w.1)), &w.0), (got, &k_out), "{low:?} {high:?} {d:?}");
+                    assert_eq!((Some(oid_of(w.1)), &w.0), (got, &k_out), "{low:?} {high:?} {d:?}");
                     assert_eq!(cursor.key(), w.0);
                 }
                 if stop > want.len() {
@@ -173,7 +173,7 @@ fn history(shape: KeyShape, steps: u64, seed: u64) {
 
 fn verify(tree: &BTree, model: &Model) {
     let mut all = Vec::new();
-    tree.verify(&mut |k, oid| all.push((k.to_vec(), oid.0))).unwrap();
+    tree.verify(&mut |k, oid| all.push((k.to_vec(), oid.bits()))).unwrap();
     assert!(all.iter().eq(model.iter()));
     assert_eq!(tree.entries(), model.len() as u64);
 }
@@ -209,14 +209,14 @@ fn spread_keys_reach_several_levels() {
         let mut model = Model::new();
         for _ in 0..150_000 {
             let e = (r.next().to_be_bytes().to_vec(), 8 * r.below(1 << 40));
-            tree.insert(&guard, &e.0, Oid(e.1), None).unwrap();
+            tree.insert(&guard, &e.0, oid_of(e.1), None).unwrap();
             model.insert(e);
         }
         verify(&tree, &model);
         assert!(tree.height() >= 3);
         for (i, (k, oid)) in std::mem::take(&mut model).into_iter().enumerate() {
             if i % 5 > 0 {
-                assert!(tree.remove_if(&guard, &k, Oid(oid), &mut || true));
+                assert!(tree.remove_if(&guard, &k, oid_of(oid), &mut || true));
             } else {
                 model.insert((k, oid));
             }
@@ -226,7 +226,7 @@ fn spread_keys_reach_several_levels() {
             let mut c = tree.cursor((Bound::Unbounded, Bound::Unbounded), d);
             let want = expected(&model, Bound::Unbounded, Bound::Unbounded, d);
             for w in want {
-                assert_eq!(c.next_oid(&guard, None), Some(Oid(w.1)));
+                assert_eq!(c.next_oid(&guard, None), Some(oid_of(w.1)));
                 assert_eq!(c.key(), w.0);
             }
             assert_eq!(c.next_oid(&guard, None), None);
@@ -245,15 +245,15 @@ fn what_is_alone_is_put_in_at_once() {
     let mut refused = 0;
     for i in 0..3000u32 {
         for run in 0..20 {
-            let oid = Oid(8 + 8 * (i as u64 * 20 + run as u64));
+            let oid = oid_of(8 + 8 * (i as u64 * 20 + run as u64));
             if !tree.insert_alone(&guard, &key(run, i), oid, None).unwrap() {
                 refused += 1;
                 assert!(tree.insert(&guard, &key(run, i), oid, None).unwrap());
             }
             if i % 100 == 0 {
                 let there = key(run, i / 2);
-                assert!(!tree.insert_alone(&guard, &there, Oid(oid.0 + (1 << 40)), None).unwrap());
-                assert!(!tree.insert_alone(&guard, &there, Oid(8), None).unwrap());
+                assert!(!tree.insert_alone(&guard, &there, oid_of(oid.bits() + (1 << 40)), None).unwrap());
+                assert!(!tree.insert_alone(&guard, &there, oid_of(8), None).unwrap());
             }
         }
     }
@@ -272,7 +272,7 @@ fn memory_an_entry() {
     let cost = |name: &str, shape, limit: f64, key: &mut dyn FnMut(u64) -> Vec<u8>| {
         let tree = BTree::new(shape, Limit::none()).unwrap();
         for i in 0..n {
-            tree.insert(&guard, &key(i), Oid(8 * i + 8), None).unwrap();
+            tree.insert(&guard, &key(i), oid_of(8 * i + 8), None).unwrap();
         }
         let each = tree.memory_bytes() as f64 / n as f64;
         println!("{name}: {each:.1} bytes an entry");
@@ -297,9 +297,9 @@ fn a_queue_does_not_grow() {
     let mut at = Vec::new();
     for i in 0..1_000_000u64 {
         let guard = me.pin();
-        tree.insert(&guard, &i.to_be_bytes(), Oid(8), None).unwrap();
+        tree.insert(&guard, &i.to_be_bytes(), oid_of(8), None).unwrap();
         if i >= 1000 {
-            assert!(tree.remove_if(&guard, &(i - 1000).to_be_bytes(), Oid(8), &mut || true));
+            assert!(tree.remove_if(&guard, &(i - 1000).to_be_bytes(), oid_of(8), &mut || true));
         }
         if i % 250_000 == 0 {
             at.push(tree.memory_bytes())
@@ -325,12 +325,12 @@ fn refused_memory_changes_nothing() {
         for i in 0..8000u64 {
             let guard = me.pin();
             let k = key(&mut r, KeyShape::Variable);
-            match tree.insert(&guard, &k, Oid(8 * i), None) {
+            match tree.insert(&guard, &k, oid_of(8 * i), None) {
                 Ok(_) => assert!(model.insert((k, 8 * i))),
                 Err(OutOfMemory) => {
                     refused += 1;
                     if let Some((k, oid)) = model.iter().nth(r.below(model.len() as u64) as usize).cloned() {
-                        assert!(tree.remove_if(&guard, &k, Oid(oid), &mut || true));
+                        assert!(tree.remove_if(&guard, &k, oid_of(oid), &mut || true));
                         model.remove(&(k, oid));
                     }
                 }
@@ -369,7 +369,7 @@ fn bulk_built_trees_hold_what_was_given() {
                     };
                     model.insert((k, 8 * r.below(1 << 20)));
                 }
-                let all: Vec<_> = model.iter().map(|(k, o)| (&k[..], Oid(*o))).collect();
+                let all: Vec<_> = model.iter().map(|(k, o)| (&k[..], oid_of(*o))).collect();
                 let builder = BTree::builder(shape, budget.clone()).unwrap();
                 let runs: Vec<_> = all
                     .chunks(n / 3 + 1)
@@ -386,7 +386,7 @@ fn bulk_built_trees_hold_what_was_given() {
                 for _ in 0..2000 {
                     let k = key(&mut r, shape);
                     let oid = 8 * r.below(50);
-                    assert_eq!(tree.insert(&guard, &k, Oid(oid), None).unwrap(), model.insert((k, oid)));
+                    assert_eq!(tree.insert(&guard, &k, oid_of(oid), None).unwrap(), model.insert((k, oid)));
                 }
                 verify(&tree, &model);
                 drop(guard);
@@ -418,11 +418,11 @@ fn loaded_trees_hold_what_was_gathered() {
                             }
                             KeyShape::Variable => format!("some long beginning {:09}", i / 5).into_bytes(),
                         };
-                        (k, Oid(8 * r.below(1 << 40) + 8))
+                        (k, oid_of(8 * r.below(1 << 40) + 8))
                     })
                     .collect();
                 all.extend_from_within(0..n / 10);
-                model.extend(all.iter().map(|(k, o)| (k.clone(), o.0)));
+                model.extend(all.iter().map(|(k, o)| (k.clone(), o.bits())));
                 let tree = BTree::new(shape, budget.clone()).unwrap();
                 let sample: Vec<_> = all.iter().step_by(n / 1000 + 1).cloned().collect();
                 let load = tree.load(unique, n as u64, &sample);
@@ -440,7 +440,7 @@ fn loaded_trees_hold_what_was_gathered() {
                 threads.into_iter().for_each(|t| t.join().unwrap());
                 assert_eq!(tree.entries(), 0);
                 let mut twins = vec![];
-                let mut told = |k: &[u8], o: Oid, first: bool| twins.push((k.to_vec(), o.0, first));
+                let mut told = |k: &[u8], o: Oid, first: bool| twins.push((k.to_vec(), o.bits(), first));
                 // In any order, and the work of any thread.
                 let parts = (0..load.parts()).rev();
                 let entries: u64 = parts.map(|p| load.part(p, Some(&mut told)).unwrap()).sum();
@@ -476,8 +476,10 @@ fn a_load_that_is_refused_memory_leaves_an_empty_tree() {
         let n = 20_000u64;
         let all: Vec<_> = (0..n)
             .map(|i| match shape {
-                KeyShape::Fixed(_) => (i.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes().to_vec(), Oid(8)),
-                KeyShape::Variable => (format!("some long beginning {i:09}").into_bytes(), Oid(8)),
+                KeyShape::Fixed(_) => {
+                    (i.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes().to_vec(), oid_of(8))
+                }
+                KeyShape::Variable => (format!("some long beginning {i:09}").into_bytes(), oid_of(8)),
             })
             .collect();
         let insert =
@@ -522,20 +524,20 @@ fn bulk_refuses_disorder_and_memory() {
         b"a very long key, more than sixteen bytes".to_vec(),
         b"a very long key, more than sixteen".to_vec(),
     ];
-    let wrong = BTree::bulk(KeyShape::Variable, budget.clone(), long.iter().map(|k| (&k[..], Oid(8))));
+    let wrong = BTree::bulk(KeyShape::Variable, budget.clone(), long.iter().map(|k| (&k[..], oid_of(8))));
     assert_eq!(wrong.err(), Some(BulkError::NotSorted));
-    let twice = [(&long[0][..], Oid(8)), (&long[0][..], Oid(8))];
+    let twice = [(&long[0][..], oid_of(8)), (&long[0][..], oid_of(8))];
     assert_eq!(BTree::bulk(KeyShape::Variable, budget.clone(), twice).err(), Some(BulkError::NotSorted));
     let builder = BTree::builder(KeyShape::Variable, budget.clone()).unwrap();
     let (mut a, mut b) = (builder.run(), builder.run());
-    a.push(&long[0], Oid(8)).unwrap();
-    b.push(&long[1], Oid(8)).unwrap();
+    a.push(&long[0], oid_of(8)).unwrap();
+    b.push(&long[1], oid_of(8)).unwrap();
     assert_eq!(builder.finish(vec![a, b]).err(), Some(BulkError::NotSorted));
     assert_eq!(budget.used(), 0);
     for limit in (1000..2_000_000).step_by(37_777) {
         let budget = Limit::new(limit);
         let keys: Vec<_> = (0..20_000).map(|i| format!("some long beginning {i:09}").into_bytes()).collect();
-        match BTree::bulk(KeyShape::Variable, budget.clone(), keys.iter().map(|k| (&k[..], Oid(8)))) {
+        match BTree::bulk(KeyShape::Variable, budget.clone(), keys.iter().map(|k| (&k[..], oid_of(8)))) {
             Ok(tree) => assert_eq!(tree.entries(), 20_000),
             Err(e) => assert_eq!(e, BulkError::OutOfMemory),
         }

@@ -4,7 +4,7 @@
 //! - **U2** Two scans of a range between which no remembered node changed give the same.
 #![allow(unsafe_code)] // Seen nodes are read again: their index lives.
 mod common;
-use common::{Limit, Random};
+use common::{Limit, Random, oid_of};
 use ondol_base::epoch::{Epochs, Guard};
 use ondol_base::oid::Oid;
 use ondol_base::sim::{Config, World};
@@ -53,7 +53,7 @@ fn growth(seed: u64, finds: impl Fn(&HashIndex, &Guard<'_>, &[u8], Oid) -> bool)
     let index = Arc::new(HashIndex::new(Limit::none(), 0).unwrap());
     let me = epochs.join(0);
     for k in 0..STAY {
-        index.insert(&me.pin(), &k.to_be_bytes(), Oid(8 * k + 8), None).unwrap();
+        index.insert(&me.pin(), &k.to_be_bytes(), oid_of(8 * k + 8), None).unwrap();
     }
     let growing = Arc::new(AtomicU64::new(2));
     let writers: Vec<_> = (0..2u64)
@@ -63,7 +63,7 @@ fn growth(seed: u64, finds: impl Fn(&HashIndex, &Guard<'_>, &[u8], Oid) -> bool)
                 let me = epochs.join(0);
                 for k in 0..60 {
                     let key = (seed << 32 | w << 16 | k).to_le_bytes();
-                    index.insert(&me.pin(), &key, Oid(8 * k + 8000), None).unwrap();
+                    index.insert(&me.pin(), &key, oid_of(8 * k + 8000), None).unwrap();
                 }
                 growing.fetch_sub(1, Ordering::Relaxed);
             };
@@ -74,7 +74,7 @@ fn growth(seed: u64, finds: impl Fn(&HashIndex, &Guard<'_>, &[u8], Oid) -> bool)
     let mut k = 0;
     while growing.load(Ordering::Relaxed) > 0 {
         k = (k + 1) % STAY;
-        missed += !finds(&index, &me.pin(), &k.to_be_bytes(), Oid(8 * k + 8)) as u64;
+        missed += !finds(&index, &me.pin(), &k.to_be_bytes(), oid_of(8 * k + 8)) as u64;
     }
     writers.into_iter().for_each(|w| w.join().unwrap());
     missed
@@ -87,7 +87,7 @@ fn emptied_leaves(seed: u64) -> u64 {
     let tree = Arc::new(BTree::new(KeyShape::Fixed(8), Limit::none()).unwrap());
     let me = epochs.join(0);
     for k in 0..KEYS {
-        tree.insert(&me.pin(), &k.to_be_bytes(), Oid(8), None).unwrap();
+        tree.insert(&me.pin(), &k.to_be_bytes(), oid_of(8), None).unwrap();
     }
     // Where the writer is at work: what it does elsewhere disturbs nobody.
     let (at, busy) = (Arc::new(AtomicU64::new(KEYS / 2)), Arc::new(AtomicU64::new(1)));
@@ -100,11 +100,11 @@ fn emptied_leaves(seed: u64) -> u64 {
                 let from = r.below(KEYS / 2);
                 for k in from..from + KEYS / 2 {
                     at.store(k, Ordering::Relaxed);
-                    tree.remove_if(&me.pin(), &k.to_be_bytes(), Oid(8), &mut || true);
+                    tree.remove_if(&me.pin(), &k.to_be_bytes(), oid_of(8), &mut || true);
                 }
                 for k in (from..from + KEYS / 2).rev() {
                     at.store(k, Ordering::Relaxed);
-                    tree.insert(&me.pin(), &k.to_be_bytes(), Oid(8), None).unwrap();
+                    tree.insert(&me.pin(), &k.to_be_bytes(), oid_of(8), None).unwrap();
                 }
             }
             busy.store(0, Ordering::Relaxed)

@@ -2,9 +2,8 @@
 //! its result, whatever splits, growth and removals lie between.
 #![allow(unsafe_code)] // Seen nodes are read again: their index lives.
 mod common;
-use common::{Limit, Random, seeds};
+use common::{Limit, Random, oid_of, seeds};
 use ondol_base::epoch::Epochs;
-use ondol_base::oid::Oid;
 use ondol_index::btree::{BTree, Direction, KeyShape};
 use ondol_index::hash::HashIndex;
 use ondol_index::{Index, Seen};
@@ -32,19 +31,19 @@ fn an_insert_under_a_key_changes_the_bucket_seen() {
             // Sometimes much happens before the insert, sometimes nothing.
             for _ in 0..r.below(4) * r.below(200) {
                 let other = r.next();
-                index.insert(&guard, &other.to_le_bytes(), Oid(8 * r.below(1 << 30) + 8), None).unwrap();
+                index.insert(&guard, &other.to_le_bytes(), oid_of(8 * r.below(1 << 30) + 8), None).unwrap();
             }
             needless += !unchanged(&seen) as u32;
             let buckets = index.buckets();
             let mut moves = vec![];
-            let new = index.insert(&guard, &key, Oid(8 * round + 8), Some(&mut moves)).unwrap();
+            let new = index.insert(&guard, &key, oid_of(8 * round + 8), Some(&mut moves)).unwrap();
             assert!(new && !unchanged(&seen), "round {round}");
             // A second insert of the same pair brings a dead entry to life, and is seen as well (index/I5).
             let mut seen = Vec::new();
             index.lookup(&guard, &key, &mut out, Some(&mut seen));
             // Unless the insert made the table grow, by a split of just this bucket.
             assert!(seen == [moves[0].to] || index.buckets() > buckets);
-            assert!(!index.insert(&guard, &key, Oid(8 * round + 8), None).unwrap());
+            assert!(!index.insert(&guard, &key, oid_of(8 * round + 8), None).unwrap());
             assert!(!unchanged(&seen));
         }
         assert!(needless < 300);
@@ -90,15 +89,15 @@ fn an_insert_into_a_range_changes_a_leaf_seen() {
                 let k = make(if clearing { (from + i) % KEYS } else { r.below(KEYS) });
                 for oid in [8, 16, 24] {
                     if clearing {
-                        tree.remove_if(&guard, &k, Oid(oid), &mut || true);
+                        tree.remove_if(&guard, &k, oid_of(oid), &mut || true);
                     } else if r.below(3) > 0 {
-                        tree.insert(&guard, &k, Oid(oid), None).unwrap();
+                        tree.insert(&guard, &k, oid_of(oid), None).unwrap();
                     }
                 }
             }
             still += unchanged(&seen) as u32;
             let k = make(low + r.below(high - low + 1));
-            tree.insert(&guard, &k, Oid(8 + 8 * r.below(4)), None).unwrap();
+            tree.insert(&guard, &k, oid_of(8 + 8 * r.below(4)), None).unwrap();
             assert!(!unchanged(&seen), "round {round}: {low}..={high}, {d:?}");
         }
         assert!(still > 0);
@@ -133,7 +132,7 @@ fn own_changes(seed: u64, follow: Follow) -> Result<(), String> {
     let low = r.below(KEYS);
     let high = (low + r.pick(&[3, 30, 300])).min(KEYS - 1);
     for _ in 0..r.below(600) {
-        index.insert(&guard, &r.below(KEYS).to_be_bytes(), Oid(8), None).unwrap();
+        index.insert(&guard, &r.below(KEYS).to_be_bytes(), oid_of(8), None).unwrap();
     }
     let buckets = hash.buckets();
     let (mut seen, mut out) = (vec![], vec![]);
@@ -152,15 +151,15 @@ fn own_changes(seed: u64, follow: Follow) -> Result<(), String> {
     let within = |r: &mut Random| (low + r.below(high - low + 1)).to_be_bytes();
     for step in 0..=steps {
         if by_another == Some(step) {
-            index.insert(&guard, &within(&mut r), Oid(16), None).unwrap();
+            index.insert(&guard, &within(&mut r), oid_of(16), None).unwrap();
         }
         let mut moves = vec![];
         let k = if growing { r.below(KEYS) } else { (from + step) % KEYS }.to_be_bytes();
         if growing == (r.below(if growing { 8 } else { 200 }) > 0) {
-            index.insert(&guard, &k, Oid(24 + 8 * r.below(2)), Some(&mut moves)).unwrap();
+            index.insert(&guard, &k, oid_of(24 + 8 * r.below(2)), Some(&mut moves)).unwrap();
         } else {
             for oid in [8, 16, 24, 32] {
-                index.remove_dead(&guard, &k, Oid(oid), &mut |_| true, Some(&mut moves));
+                index.remove_dead(&guard, &k, oid_of(oid), &mut |_| true, Some(&mut moves));
             }
         }
         for m in moves {
@@ -183,7 +182,7 @@ fn own_changes(seed: u64, follow: Follow) -> Result<(), String> {
         return Err("an own change was taken for another's".into());
     }
     if as_it_was {
-        index.insert(&guard, &within(&mut r), Oid(40), None).unwrap();
+        index.insert(&guard, &within(&mut r), oid_of(40), None).unwrap();
         if unchanged(&seen) {
             return Err("another's later change was not noticed".into());
         }

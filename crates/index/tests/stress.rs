@@ -2,9 +2,8 @@
 //! readings between which no remembered node changed are the same.
 #![allow(unsafe_code)] // Seen nodes are read again: their index lives.
 mod common;
-use common::{Limit, Random, seeds};
+use common::{Limit, Random, oid_of, seeds};
 use ondol_base::epoch::Epochs;
-use ondol_base::oid::Oid;
 use ondol_base::thread;
 use ondol_index::btree::{BTree, Cursor, Direction, KeyShape};
 use ondol_index::hash::{HashIndex, hash_key};
@@ -38,7 +37,7 @@ fn btree_with(shape: KeyShape, make: fn(u64) -> Vec<u8>, seed: u64) {
     {
         let me = epochs.join(0);
         for n in (0..KEYS).step_by(STAYS as usize) {
-            tree.insert(&me.pin(), &make(n), Oid(8 * n + 8), None).unwrap();
+            tree.insert(&me.pin(), &make(n), oid_of(8 * n + 8), None).unwrap();
         }
     }
     let running = Arc::new(AtomicU64::new(3));
@@ -58,7 +57,7 @@ fn btree_with(shape: KeyShape, make: fn(u64) -> Vec<u8>, seed: u64) {
                     }
                     let n = (run + i % 300) % KEYS;
                     // Each writer has its own OIDs, beside the ones that stay.
-                    let oid = Oid(8 * n + 8 + (w + 1) * (1 << 30));
+                    let oid = oid_of(8 * n + 8 + (w + 1) * (1 << 30));
                     let guard = me.pin();
                     if (i / 300) % 2 == 0 {
                         tree.insert(&guard, &make(n), oid, None).unwrap();
@@ -87,7 +86,7 @@ fn btree_with(shape: KeyShape, make: fn(u64) -> Vec<u8>, seed: u64) {
                         // A pin of its own for each step: what the cursor keeps must not need one.
                         let guard = me.pin();
                         let Some(oid) = cursor.next(&guard, &mut key, Some(seen)) else { break };
-                        all.push((key.clone(), oid.0));
+                        all.push((key.clone(), oid.bits()));
                     }
                     if d == Direction::Backward {
                         all.reverse()
@@ -118,7 +117,7 @@ fn btree_with(shape: KeyShape, make: fn(u64) -> Vec<u8>, seed: u64) {
                     let guard = me.pin();
                     tree.lookup(&guard, &make(n), &mut out, Some(&mut seen));
                     assert!(out.windows(2).all(|w| w[0] < w[1]));
-                    assert!(!n.is_multiple_of(STAYS) || out.contains(&Oid(8 * n + 8)), "{n} is lost");
+                    assert!(!n.is_multiple_of(STAYS) || out.contains(&oid_of(8 * n + 8)), "{n} is lost");
                     tree.lookup(&guard, &make(n), &mut again, None);
                     if unchanged(&seen) {
                         assert_eq!(out, again);
@@ -131,7 +130,7 @@ fn btree_with(shape: KeyShape, make: fn(u64) -> Vec<u8>, seed: u64) {
     join(threads);
     println!("{shape:?}: {} scans were repeated unchanged", same.load(Ordering::Relaxed));
     let mut stays = 0;
-    tree.verify(&mut |_, oid| stays += (oid.0 < 1 << 30) as u64).unwrap();
+    tree.verify(&mut |_, oid| stays += (oid.bits() < 1 << 30) as u64).unwrap();
     assert_eq!(stays, KEYS.div_ceil(STAYS));
     assert!(same.load(Ordering::Relaxed) > 0);
     drop(tree);
@@ -175,7 +174,7 @@ fn hash_index_grows_under_readers() {
                 thread::spawn("filler", move || {
                     let me = epochs.join(0);
                     for n in 0..KEYS {
-                        assert!(index.insert(&me.pin(), &key(n), Oid(8 * n + 8), None).unwrap());
+                        assert!(index.insert(&me.pin(), &key(n), oid_of(8 * n + 8), None).unwrap());
                         filled.store(n + 1, Ordering::Release);
                     }
                 })
@@ -190,7 +189,7 @@ fn hash_index_grows_under_readers() {
                     let mut r = Random(seed * 11 + w);
                     while filled.load(Ordering::Acquire) < KEYS {
                         let n = r.below(KEYS);
-                        let oid = Oid(8 * n + 8 + (w + 1) * (1 << 40));
+                        let oid = oid_of(8 * n + 8 + (w + 1) * (1 << 40));
                         let guard = me.pin();
                         assert!(index.insert(&guard, &key(n), oid, None).unwrap());
                         let mut out = Vec::new();
@@ -217,7 +216,7 @@ fn hash_index_grows_under_readers() {
                         let guard = me.pin();
                         let (mut out, mut seen, mut again) = (Vec::new(), Vec::new(), Vec::new());
                         index.lookup(&guard, &key(n), &mut out, Some(&mut seen));
-                        assert!(n >= sure || out.contains(&Oid(8 * n + 8)), "{n} is lost");
+                        assert!(n >= sure || out.contains(&oid_of(8 * n + 8)), "{n} is lost");
                         index.lookup(&guard, &key(n), &mut again, None);
                         if unchanged(&seen) {
                             let (mut a, mut b) = (out.clone(), again);
@@ -242,7 +241,7 @@ fn hash_index_grows_under_readers() {
         let mut count = 0;
         index
             .verify_bits(&mut |hash, mask, oid| {
-                assert_eq!(hash, hash_key(&key(oid.0 / 8 - 1)) & mask);
+                assert_eq!(hash, hash_key(&key(oid.bits() / 8 - 1)) & mask);
                 count += 1;
             })
             .unwrap();
@@ -263,7 +262,7 @@ fn hash_index_built_by_several_threads() {
             thread::spawn("builder", move || {
                 let me = epochs.join(0);
                 let all: Vec<_> = (t * EACH..(t + 1) * EACH)
-                    .map(|n| (hash_key(&n.to_be_bytes()), Oid(8 * n + 8)))
+                    .map(|n| (hash_key(&n.to_be_bytes()), oid_of(8 * n + 8)))
                     .collect();
                 for batch in all.chunks(50) {
                     index.build(&me.pin(), batch, &mut |_| {}).unwrap();
@@ -273,7 +272,7 @@ fn hash_index_built_by_several_threads() {
         });
         join(threads.collect());
         let mut all = vec![false; 4 * EACH as usize];
-        index.verify(&mut |_, oid| all[oid.0 as usize / 8 - 1] = true).unwrap();
+        index.verify(&mut |_, oid| all[oid.bits() as usize / 8 - 1] = true).unwrap();
         assert!(all.iter().all(|&b| b));
     }
 }

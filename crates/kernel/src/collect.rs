@@ -267,7 +267,7 @@ fn finish(
 ) {
     match item {
         Item::Prune { oid, heap } => {
-            kernel.space.word(oid.0 + 8).fetch_and(!HELD, Ordering::AcqRel);
+            kernel.space.word(oid.bits() + 8).fetch_and(!HELD, Ordering::AcqRel);
             prune(oid, heap, c, h, unlinked, kernel, q)
         }
         Item::Entry { oid, table, index, key } => {
@@ -293,7 +293,7 @@ fn prune(
     q: &mut Garbage,
 ) {
     let left = thin(&kernel.space, oid, h, unlinked);
-    if left && kernel.space.word(oid.0 + 8).fetch_or(HELD, Ordering::AcqRel) & HELD == 0 {
+    if left && kernel.space.word(oid.bits() + 8).fetch_or(HELD, Ordering::AcqRel) & HELD == 0 {
         q.hold(c.max(h.oldest + 1), Item::Prune { oid, heap })
     }
 }
@@ -301,7 +301,7 @@ fn prune(
 /// Drops nodes that every snapshot is past, folds those between which no snapshot lies (C2); true if visible nodes
 /// are left. The caller is pinned until what was unlinked is retired.
 fn thin(space: &Space, oid: Oid, h: &Horizon, unlinked: &mut Unlinked) -> bool {
-    let word1 = space.word(oid.0 + 8);
+    let word1 = space.word(oid.bits() + 8);
     let link = latch(word1);
     yield_point();
     // The chain that was cut off.
@@ -382,8 +382,8 @@ pub fn remove_entry(
     let mut buf = vec![0; table.row_size];
     // Two keys of one row may share an entry (a hash index stores part of the hash): ask for all that it stands for.
     let dead = &mut |same: &dyn Fn(&[u8]) -> bool| {
-        let strings = Committed(space);
-        !slot::any_version(space, oid, &mut buf, true, &mut |row| {
+        let strings = Committed(space, &guard);
+        !slot::any_version(space, &guard, oid, &mut buf, true, &mut |row| {
             let mut k = Vec::with_capacity(key.len());
             index.key.key(row, &strings, &mut k);
             same(&k)
@@ -401,7 +401,9 @@ mod tests {
         let budget = Budget::new(64 << 20);
         let mut q = Garbage::new(&budget);
         for c in 1..=20_000 {
-            q.push(c, Item::Prune { oid: Oid(c * 64), heap: 2 })
+            // SAFETY: nobody follows it.
+            let oid = unsafe { Oid::from_bits(c * 64) };
+            q.push(c, Item::Prune { oid, heap: 2 })
         }
         let all = 20_000 * size_of::<(CommitTs, Item)>();
         assert!(budget.used() + STEP >= all && budget.used() <= all, "{} of {all}", budget.used());

@@ -8,6 +8,8 @@
 //! - **A2** A page's header names its heap until the heap is given up. Whoever comes later to a slot than its transaction
 //!   did (collectors, retired frees, claims) asks for that name first, pinned or holding `segments`; the memory goes
 //!   elsewhere only after both have passed.
+//! - **A3** Slots are walked, and parts of a heap scanned, by somebody for whom the heap stays: a statement has
+//!   published the table, or nobody else uses the database.
 use crate::error::{Error, Result};
 use crate::memory::{Space, header};
 use crate::version::{POINTER, Version, node, set_head};
@@ -78,17 +80,27 @@ impl Heap {
         STRING_UNITS.iter().copied().find(|u| *u as usize >= units)
     }
 
-    pub fn segments(&self) -> Vec<SegmentId> {
-        self.segments.read().clone()
+    pub fn segment_count(&self) -> usize {
+        self.segments.read().len()
     }
     /// Cuts the pages in use into parts of at most `pages` pages, each of one segment, in storage order.
-    pub fn parts(&self, pages: usize) -> Vec<(SegmentId, Range<usize>)> {
+    pub fn parts(&self, pages: usize) -> Vec<Part> {
         let mut parts = vec![];
-        for s in self.segments.read().iter() {
-            let used = self.space.used(*s);
-            parts.extend((0..used).step_by(pages).map(|first| (*s, first..used.min(first + pages))))
+        for &segment in self.segments.read().iter() {
+            let used = self.space.used(segment);
+            let firsts = (0..used).step_by(pages);
+            parts.extend(firsts.map(|first| Part { segment, pages: first..used.min(first + pages) }))
         }
         parts
+    }
+    /// Each segment as a part: also of pages that will be used.
+    pub fn segment_parts(&self) -> Vec<Part> {
+        let whole = |&segment: &SegmentId| Part { segment, pages: 0..PAGES_PER_SEGMENT };
+        self.segments.read().iter().map(whole).collect()
+    }
+    /// The OID of these bits, if they name a slot of the heap, free or not.
+    pub fn slot_at(&self, bits: u64) -> Option<Oid> {
+        self.space.locate(bits).filter(|oid| self.owns(PageId::of(*oid)))
     }
     /// Pages in use.
     pub fn pages(&self) -> usize {
@@ -170,7 +182,9 @@ impl Heap {
     }
 
     fn slot(&self, page: PageId, units: u8, index: usize) -> Oid {
-        Oid(page.offset() + (PAGE_HEADER + index * units as usize * ROW_UNIT) as u64)
+        let at = page.offset() + (PAGE_HEADER + index * units as usize * ROW_UNIT) as u64;
+        // SAFETY: a slot of a page of ours, which has that format.
+        unsafe { Oid::from_bits(at) }
     }
 
     fn take_slot(&self, page: PageId, units: u8) -> Option<usize> {
@@ -253,7 +267,8 @@ impl Heap {
             }
         };
         self.space.header(page, header::TAKEN).store(1, Ordering::Release);
-        Ok(Oid(page.offset() + PAGE_HEADER as u64))
+        // SAFETY: the slot of a run of ours.
+        Ok(unsafe { Oid::from_bits(page.offset() + PAGE_HEADER as u64) })
     }
 
     /// Frees a slot whose row bytes are zero and which no reader can reach any more (kernel/K5).
@@ -264,11 +279,11 @@ impl Heap {
             return;
         }
         // An item of the row that was may still be in some collector's hands: the chain's latch and flags are its.
-        set_head(self.space.word(oid.0 + 8), 0);
-        self.space.word(oid.0).store(0, Ordering::Release);
+        set_head(self.space.word(oid.bits() + 8), 0);
+        self.space.word(oid.bits()).store(0, Ordering::Release);
         match self.space.format(page) {
             Format::Slots { units } => {
-                let i = (oid.0 - page.offset()) as usize - PAGE_HEADER;
+                let i = (oid.bits() - page.offset()) as usize - PAGE_HEADER;
                 let i = i / (units as usize * ROW_UNIT);
                 self.space.header(page, header::TAKEN + i / 64).fetch_and(!(1 << (i % 64)), Ordering::AcqRel);
                 self.list_if_room(page, units)
@@ -282,7 +297,7 @@ impl Heap {
     }
 
     /// Row bytes of a slot, headers excluded.
-    pub fn row_bytes(space: &Space, oid: Oid) -> usize {
+    pub(crate) fn row_bytes(space: &Space, oid: Oid) -> usize {
         space.format(PageId::of(oid)).slots().0.saturating_sub(SLOT_HEADER)
     }
 
@@ -333,7 +348,7 @@ impl Heap {
         let mut versions: Vec<usize> = vec![];
         let mut bytes = 0;
         while let Some(oid) = slots.next(&self.space) {
-            let word1 = self.space.word(oid.0 + 8);
+            let word1 = self.space.word(oid.bits() + 8);
             let mut next = word1.load(Ordering::Acquire);
             set_head(word1, 0);
             // SAFETY: no collector comes to these slots any more (A2), so nobody else frees their nodes.
@@ -405,6 +420,13 @@ impl Claims {
     }
 }
 
+/// Pages of one of a heap's segments, to be scanned by themselves.
+#[derive(Clone, Debug)]
+pub struct Part {
+    segment: SegmentId,
+    pages: Range<usize>,
+}
+
 /// The slots of a heap that are taken, in storage order, as of the segments at the start.
 #[derive(Default)]
 pub struct Slots {
@@ -422,15 +444,11 @@ impl Slots {
         self.segments.extend_from_slice(&heap.segments.read());
         self.begin(0..usize::MAX)
     }
-    /// Only of one of the heap's segments (for parallel scans).
-    pub fn start_segment(&mut self, segment: SegmentId) {
-        self.start_pages(segment, 0..PAGES_PER_SEGMENT)
-    }
-    /// Only of these pages of a segment of the heap, which has no runs.
-    pub fn start_pages(&mut self, segment: SegmentId, pages: Range<usize>) {
+    /// Only of a part of the heap. One that is not a whole segment is of a heap without runs.
+    pub fn start_part(&mut self, part: &Part) {
         self.segments.clear();
-        self.segments.push(segment);
-        self.begin(pages)
+        self.segments.push(part.segment);
+        self.begin(part.pages.clone())
     }
     fn begin(&mut self, pages: Range<usize>) {
         self.page = pages.start;
@@ -446,7 +464,9 @@ impl Slots {
                     if self.bits[w] != 0 {
                         let bit = self.bits[w].trailing_zeros() as usize;
                         self.bits[w] &= self.bits[w] - 1;
-                        return Some(Oid(page.offset() + (PAGE_HEADER + (w * 64 + bit) * size) as u64));
+                        let at = page.offset() + (PAGE_HEADER + (w * 64 + bit) * size) as u64;
+                        // SAFETY: a slot of a page of the heap, by the page's own format (A3).
+                        return Some(unsafe { Oid::from_bits(at) });
                     }
                 }
             }
@@ -490,7 +510,7 @@ fn spread(count: usize, of: usize) -> impl Iterator<Item = usize> {
 }
 
 /// A heap's segment as the manifest names it.
-pub fn describe(space: &Space, id: SegmentId, heap: HeapId) -> Segment {
+pub(crate) fn describe(space: &Space, id: SegmentId, heap: HeapId) -> Segment {
     let mut formats = vec![Format::Unformatted; PAGES_PER_SEGMENT];
     for (page, format) in space.heads(id) {
         let i = page.index();

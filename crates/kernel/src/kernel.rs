@@ -330,7 +330,10 @@ impl Source for Snapshot {
         let mut reader = self.reader.lock();
         let reader = &mut *reader;
         let Some(participant) = &reader.pinned else { return };
-        let _pin = participant.pin();
+        if !space.has_page(page) {
+            return;
+        }
+        let pin = participant.pin();
         let at = if ondol_base::sim::mutated("images_newest") { self.kernel.log.clock() } else { at };
         let view = View { snapshot: at, ..View::default() };
         // A tail page has no header to ask: find the page that heads it. Pages come in order, and a format stays, so
@@ -357,23 +360,26 @@ impl Source for Snapshot {
                     }
                     let start = PAGE_HEADER + s * size;
                     let row = &mut out[start + SLOT_HEADER..start + size];
-                    if !slot::read(space, Oid(page.offset() + start as u64), &view, 0, row) {
+                    // SAFETY: a slot of a page in use, by the page's own format.
+                    let oid = unsafe { Oid::from_bits(page.offset() + start as u64) };
+                    if !slot::read(space, &pin, oid, &view, row) {
                         row.fill(0)
                     }
                 }
             }
             Format::RunHead { .. } => {
-                let oid = Oid(head.offset() + PAGE_HEADER as u64);
+                // SAFETY: the slot of a run.
+                let oid = unsafe { Oid::from_bits(head.offset() + PAGE_HEADER as u64) };
                 let first = PAGE_HEADER + SLOT_HEADER;
                 let mut live = [0; 8];
-                if !slot::read(space, oid, &view, 0, &mut live) {
+                if !slot::read(space, &pin, oid, &view, &mut live) {
                     return;
                 }
                 if head == page {
-                    slot::read(space, oid, &view, 0, &mut out[first..]);
+                    slot::read(space, &pin, oid, &view, &mut out[first..]);
                 } else {
                     let offset = (page.0 - head.0) as usize * PAGE_SIZE - first;
-                    slot::read(space, oid, &view, offset, out);
+                    slot::read_part(space, &pin, oid, &view, offset, out);
                 }
             }
             Format::Unformatted | Format::RunTail => {}

@@ -23,7 +23,7 @@ pub mod heap;
 pub mod kernel;
 pub mod key_latch;
 pub mod memory;
-pub mod recover;
+mod recover;
 pub mod registry;
 pub mod slot;
 pub mod table;

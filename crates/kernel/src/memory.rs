@@ -11,11 +11,18 @@
 //!   a drop, or its refusal, and memory the dropper may be delayed for as long as he likes.
 //! - **S3** A dropped segment's memory is cleared once it counts as used no more. So who describes a segment holds off its drop
 //!   meanwhile: what is described is whole, and what was dropped before is left out.
+//! - **S4** Words are reached without a check of bounds, within the kernel only: at an OID, which names a slot
+//!   (base/oid/O1), or in a page of a segment. The range has more behind the last segment, as much as the longest
+//!   row: what is read from a slot on lies in it, whatever the slot's size is, and nothing longer is read.
+//! - **S5** A number from elsewhere is made an OID by [`Space::locate`]. It asks the page's header; so it has to know
+//!   the tails of runs, which have none, and where a value may look like one.
 use crate::error::{Error, Result};
 use ondol_base::oid::Oid;
 use ondol_base::reserve::Reserve;
 use ondol_base::sync::Mutex;
-use ondol_durability::page::{Format, PageId, ROW_UNIT, SEGMENT_SIZE, SLOT_HEADER, SegmentId};
+use ondol_durability::page::{
+    Format, PAGE_HEADER, PAGE_SIZE, PAGES_PER_SEGMENT, PageId, ROW_UNIT, SEGMENT_SIZE, SLOT_HEADER, SegmentId,
+};
 use ondol_durability::{CommitTs, HeapId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -67,7 +74,7 @@ impl ondol_index::Budget for Budget {
 }
 
 /// Words of a page header (64 bytes, volatile).
-pub mod header {
+pub(crate) mod header {
     /// Commit timestamp of the last commit installed on the page.
     pub const LAST_COMMIT: usize = 0;
     /// Format in the low byte, run length in the next two.
@@ -94,6 +101,10 @@ struct Segments {
 /// The reserved range of one database.
 pub struct Space {
     range: Reserve,
+    /// Bytes that segments may take; behind them lies what S4 asks for.
+    end: usize,
+    /// A bit for each page: whether it is a run's tail (S5).
+    tails: Reserve,
     /// Some value takes a run of pages; until then nobody looks for run heads.
     runs: AtomicBool,
     segments: Mutex<Segments>,
@@ -103,47 +114,73 @@ pub struct Space {
 impl Space {
     /// `reserved` bytes of address space.
     pub fn new(reserved: usize, budget: Arc<Budget>) -> std::io::Result<Space> {
-        let range = Reserve::new(reserved)?;
+        let range = Reserve::new(reserved.saturating_add(SEGMENT_SIZE))?;
+        let tails = Reserve::new(reserved.div_ceil(SEGMENT_SIZE) * size_of::<Tails>())?;
         Ok(Space {
             range,
+            end: reserved,
+            tails,
             runs: AtomicBool::new(false),
             segments: Mutex::new(Segments { used: BTreeMap::new(), free: vec![], waiting: vec![], next: 1 }),
             budget,
         })
     }
 
-    /// The word at a byte offset, which must be a multiple of 8 within the range.
+    /// The word at a byte offset (S4), which is a multiple of 8.
     #[inline(always)]
-    pub fn word(&self, offset: u64) -> &AtomicU64 {
-        debug_assert!(offset.is_multiple_of(8) && (offset as usize) < self.range.len(), "offset {offset:x}");
-        // SAFETY: within the mapping, aligned, and all access to page memory is by relaxed or stronger atomics.
+    pub(crate) fn word(&self, offset: u64) -> &AtomicU64 {
+        debug_assert!(offset.is_multiple_of(8) && (offset as usize) < self.end, "offset {offset:x}");
+        // SAFETY: within the mapping (S4), aligned, and all access to page memory is by relaxed or stronger atomics.
         unsafe { &*self.range.base().add(offset as usize).cast::<AtomicU64>() }
     }
+    /// The words of a slot, or of a page, from a byte offset on.
     #[inline(always)]
-    pub fn words(&self, offset: u64, count: usize) -> &[AtomicU64] {
-        debug_assert!(offset as usize + count * 8 <= self.range.len());
+    pub(crate) fn words(&self, offset: u64, count: usize) -> &[AtomicU64] {
+        debug_assert!(offset.is_multiple_of(8) && offset as usize + count * 8 <= self.end);
         // SAFETY: as in `word`.
         unsafe {
             std::slice::from_raw_parts(self.range.base().add(offset as usize).cast::<AtomicU64>(), count)
         }
     }
-    /// Whether an OID read from somewhere damaged could be followed at all.
-    pub fn contains(&self, oid: Oid, len: usize) -> bool {
-        oid.0.is_multiple_of(8) && (oid.0 as usize).checked_add(len).is_some_and(|e| e <= self.range.len())
+    /// Whether some row may begin at a byte offset: it lies where segments do.
+    #[inline(always)]
+    pub(crate) fn is_place(&self, offset: u64) -> bool {
+        offset.is_multiple_of(ROW_UNIT as u64) && offset < self.end as u64
+    }
+    /// Whether the page is of a segment in use, and may have a format.
+    pub(crate) fn has_page(&self, page: PageId) -> bool {
+        page.offset() < self.end as u64 && page.index() < self.used(page.segment())
+    }
+    /// The OID of these bits, if they name a slot, free or not, of a page in use (S5).
+    pub fn locate(&self, bits: u64) -> Option<Oid> {
+        let page = PageId(bits / PAGE_SIZE as u64);
+        if !self.is_place(bits) || !self.has_page(page) || self.is_tail(page) {
+            return None;
+        }
+        let (size, slots) = self.format(page).slots();
+        let at = (bits as usize % PAGE_SIZE).checked_sub(PAGE_HEADER)?;
+        let is_slot = size > 0 && at.is_multiple_of(size) && at / size < slots;
+        // SAFETY: it names a slot of this space (base/oid/O1), as was just seen.
+        is_slot.then(|| unsafe { Oid::from_bits(bits) })
     }
     /// Brings a slot into the cache.
     #[inline(always)]
     pub fn prefetch(&self, oid: Oid) {
+        self.prefetch_at(oid.bits())
+    }
+    /// The same of any place.
+    #[inline(always)]
+    pub(crate) fn prefetch_at(&self, offset: u64) {
         #[cfg(target_arch = "x86_64")]
         // SAFETY: a prefetch of any address is harmless.
         unsafe {
             use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            let p = self.range.base().wrapping_add(oid.0 as usize).cast::<i8>();
+            let p = self.range.base().wrapping_add(offset as usize).cast::<i8>();
             _mm_prefetch(p, _MM_HINT_T0);
             _mm_prefetch(p.wrapping_add(64), _MM_HINT_T0);
         }
         #[cfg(not(target_arch = "x86_64"))]
-        let _ = oid;
+        let _ = offset;
     }
 
     /// Brings the header of a slot's page into the cache.
@@ -169,7 +206,7 @@ impl Space {
         unsafe {
             use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
             let last = SLOT_HEADER + len.max(1) - 1;
-            let p = self.range.base().wrapping_add(oid.0 as usize + last.min(2 * 64));
+            let p = self.range.base().wrapping_add(oid.bits() as usize + last.min(2 * 64));
             _mm_prefetch(p.cast::<i8>(), _MM_HINT_T0);
         }
         #[cfg(not(target_arch = "x86_64"))]
@@ -177,11 +214,11 @@ impl Space {
     }
 
     #[inline]
-    pub fn header(&self, page: PageId, word: usize) -> &AtomicU64 {
+    pub(crate) fn header(&self, page: PageId, word: usize) -> &AtomicU64 {
         self.word(page.offset() + word as u64 * 8)
     }
 
-    pub fn format(&self, page: PageId) -> Format {
+    pub(crate) fn format(&self, page: PageId) -> Format {
         let w = self.header(page, header::FORMAT).load(Ordering::Acquire);
         match w & 0xff {
             0 => Format::Unformatted,
@@ -190,7 +227,7 @@ impl Space {
             units => Format::Slots { units: units as u8 },
         }
     }
-    pub fn set_format(&self, page: PageId, format: Format) {
+    pub(crate) fn set_format(&self, page: PageId, format: Format) {
         let w = match format {
             Format::Unformatted => 0,
             Format::RunTail => 254,
@@ -202,20 +239,24 @@ impl Space {
         }
         // A run's tail pages carry no header: their first words are the value's bytes.
         if format == Format::RunTail {
+            self.note_tails(page, 1);
             return;
         }
         let end = page.index() + format.pages();
+        if let Format::RunHead { pages } = format {
+            self.note_tails(page.segment().page(page.index() + 1), pages as usize - 1)
+        }
         // The format first: a reader that finds a run's head used must not step into its tail.
         self.header(page, header::FORMAT).store(w, Ordering::Release);
         self.header(page.segment().page(0), header::USED).fetch_max(end as u64, Ordering::AcqRel);
     }
     /// Pages of a segment that may have a format: the first so many (S1).
     #[inline]
-    pub fn used(&self, segment: SegmentId) -> usize {
+    pub(crate) fn used(&self, segment: SegmentId) -> usize {
         self.header(segment.page(0), header::USED).load(Ordering::Acquire) as usize
     }
     /// The pages in use that carry a header, with their formats: all but the tails of runs.
-    pub fn heads(&self, segment: SegmentId) -> impl Iterator<Item = (PageId, Format)> + '_ {
+    pub(crate) fn heads(&self, segment: SegmentId) -> impl Iterator<Item = (PageId, Format)> + '_ {
         let (mut next, end) = (0, self.used(segment));
         std::iter::from_fn(move || {
             let page = (next < end).then(|| segment.page(next))?;
@@ -226,31 +267,50 @@ impl Space {
     }
 
     /// Whether the page is that heap's: its header names it until the heap is given up (heap/A2).
-    pub fn is_of(&self, page: PageId, heap: HeapId) -> bool {
+    pub(crate) fn is_of(&self, page: PageId, heap: HeapId) -> bool {
         self.header(page, header::HEAP).load(Ordering::SeqCst) == heap as u64
     }
 
-    pub fn note_run(&self) {
+    fn note_run(&self) {
         self.runs.store(true, Ordering::Release)
     }
+    /// The segment's bits of [`Space::tails`].
+    fn tails_of(&self, segment: SegmentId) -> &Tails {
+        let at = segment.0 as usize * size_of::<Tails>();
+        assert!(at < self.tails.len(), "segment {} lies outside the range", segment.0);
+        // SAFETY: within the mapping, which is a whole number of these, and aligned; all access is by atomics.
+        unsafe { &*self.tails.base().add(at).cast::<Tails>() }
+    }
+    /// From this page on so many are tails; all are of one segment.
+    fn note_tails(&self, first: PageId, count: usize) {
+        let tails = self.tails_of(first.segment());
+        for i in first.index()..first.index() + count {
+            tails[i / 64].fetch_or(1 << (i % 64), Ordering::Release);
+        }
+    }
+    fn is_tail(&self, page: PageId) -> bool {
+        let i = page.index();
+        self.run_tail_hint()
+            && self.tails_of(page.segment())[i / 64].load(Ordering::Acquire) >> (i % 64) & 1 != 0
+    }
     /// Whether any page may be a run's tail.
-    pub fn run_tail_hint(&self) -> bool {
+    pub(crate) fn run_tail_hint(&self) -> bool {
         self.runs.load(Ordering::Acquire)
     }
 
     /// A zeroed segment for `heap`, charged to the budget. `huge`: ask for huge pages.
-    pub fn take_segment(&self, heap: HeapId, huge: bool) -> Result<SegmentId> {
+    pub(crate) fn take_segment(&self, heap: HeapId, huge: bool) -> Result<SegmentId> {
         self.budget.try_charge(SEGMENT_SIZE)?;
         let mut s = self.segments.lock();
         let id = match s.free.pop() {
             Some(id) => id,
-            None if (s.next as usize + 1) * SEGMENT_SIZE <= self.range.len() => {
+            None if (s.next as usize + 1) * SEGMENT_SIZE <= self.end => {
                 s.next += 1;
                 s.next - 1
             }
             None => {
                 self.budget.give_back(SEGMENT_SIZE);
-                return Err(Error::OutOfMemory { limit: self.range.len() });
+                return Err(Error::OutOfMemory { limit: self.end });
             }
         };
         s.used.insert(id, heap);
@@ -260,13 +320,17 @@ impl Space {
         Ok(SegmentId(id))
     }
     /// Takes a given segment, at recovery.
-    pub fn claim_segment(&self, id: SegmentId, heap: HeapId, huge: bool) -> std::result::Result<(), String> {
+    pub(crate) fn claim_segment(
+        &self,
+        id: SegmentId,
+        heap: HeapId,
+        huge: bool,
+    ) -> std::result::Result<(), String> {
         let mut s = self.segments.lock();
-        if (id.0 as usize + 1) * SEGMENT_SIZE > self.range.len() || id.0 == 0 {
+        if (id.0 as usize + 1) * SEGMENT_SIZE > self.end || id.0 == 0 {
             return Err(format!(
                 "segment {} lies outside the reserved range of {} bytes; reserve more",
-                id.0,
-                self.range.len()
+                id.0, self.end
             ));
         }
         if self.budget.try_charge(SEGMENT_SIZE).is_err() {
@@ -290,7 +354,7 @@ impl Space {
         Ok(())
     }
     /// Keeps a segment from reuse until a checkpoint at or past `at` is published (recovery's findings).
-    pub fn hold_segment(&self, id: SegmentId, at: CommitTs) {
+    pub(crate) fn hold_segment(&self, id: SegmentId, at: CommitTs) {
         let mut s = self.segments.lock();
         while s.next <= id.0 {
             let n = s.next;
@@ -301,12 +365,13 @@ impl Space {
         s.waiting.push((id.0, at));
     }
     /// Gives a dropped heap's segment up; nobody may hold an OID into it any more. `clock` tells the log's clock.
-    pub fn drop_segment(&self, id: SegmentId, clock: impl FnOnce() -> CommitTs) {
+    pub(crate) fn drop_segment(&self, id: SegmentId, clock: impl FnOnce() -> CommitTs) {
         if self.segments.lock().used.remove(&id.0).is_none() {
             return;
         }
         // SAFETY: the caller waited for all users of the heap.
         unsafe { self.range.discard(id.0 as usize * SEGMENT_SIZE, SEGMENT_SIZE) };
+        self.tails_of(id).iter().for_each(|bits| bits.store(0, Ordering::Release));
         self.budget.give_back(SEGMENT_SIZE);
         // S2: read now, so that every checkpoint that has seen the segment in use is before it.
         let at = clock();
@@ -317,7 +382,7 @@ impl Space {
         }
     }
     /// A checkpoint at `at` was published.
-    pub fn published(&self, at: CommitTs) {
+    pub(crate) fn published(&self, at: CommitTs) {
         let mut s = self.segments.lock();
         let (ready, waiting) = std::mem::take(&mut s.waiting).into_iter().partition(|(_, d)| *d <= at);
         s.waiting = waiting;
@@ -325,23 +390,29 @@ impl Space {
         s.free.extend(ready.into_iter().map(|(id, _)| id));
     }
     /// Calls `f` with the heap that uses the segment, which is not dropped meanwhile (S3). `None`: it is not in use.
-    pub fn while_used<R>(&self, id: SegmentId, f: impl FnOnce(HeapId) -> R) -> Option<R> {
+    pub(crate) fn while_used<R>(&self, id: SegmentId, f: impl FnOnce(HeapId) -> R) -> Option<R> {
         let s = self.segments.lock();
         s.used.get(&id.0).map(|heap| f(*heap))
     }
-    pub fn segments(&self) -> Vec<(SegmentId, HeapId)> {
+    pub(crate) fn segments(&self) -> Vec<(SegmentId, HeapId)> {
         self.segments.lock().used.iter().map(|(s, h)| (SegmentId(*s), *h)).collect()
     }
 
-    /// Copies `out.len()` bytes (a multiple of 8) from a byte offset by relaxed word loads.
+    /// Copies `out.len()` bytes (a multiple of 8) from a slot, from a byte offset on, by relaxed word loads.
     #[inline]
-    pub fn copy_out(&self, offset: u64, out: &mut [u8]) {
-        let (to, _) = out.as_chunks_mut::<8>();
-        load(self.words(offset, to.len()), to)
+    pub(crate) fn copy_out(&self, offset: u64, out: &mut [u8]) {
+        // SAFETY: from any place where segments lie so much can be read (S4).
+        unsafe { load(self.at(offset), out.as_chunks_mut().0) }
+    }
+    /// Where the words from a slot's byte offset on are.
+    #[inline(always)]
+    pub(crate) fn at(&self, offset: u64) -> *const AtomicU64 {
+        debug_assert!(offset.is_multiple_of(8) && (offset as usize) < self.end, "offset {offset:x}");
+        self.range.base().wrapping_add(offset as usize).cast::<AtomicU64>()
     }
     /// Stores bytes, zero-padded to whole words.
     #[inline]
-    pub fn copy_in(&self, offset: u64, bytes: &[u8]) {
+    pub(crate) fn copy_in(&self, offset: u64, bytes: &[u8]) {
         let words = self.words(offset, bytes.len().div_ceil(8));
         for (b, w) in bytes.chunks(8).zip(words) {
             let mut buf = [0; 8];
@@ -350,31 +421,45 @@ impl Space {
         }
     }
     /// Zeroes `len` bytes (rounded up to words).
-    pub fn zero(&self, offset: u64, len: usize) {
+    pub(crate) fn zero(&self, offset: u64, len: usize) {
         for w in self.words(offset, len.div_ceil(8)) {
             w.store(0, Ordering::Relaxed)
         }
     }
 }
 
-/// Copies words, as many as there are on both sides, each by a relaxed load.
+/// A segment's pages, each a bit.
+type Tails = [AtomicU64; PAGES_PER_SEGMENT / 64];
+
+/// Words of the longest row, and some more.
+const MOST: usize = SEGMENT_SIZE / 8;
+
+/// Copies words, as many as there is room for, each by a relaxed load.
+///
+/// # Safety
+/// [`MOST`] words can be read at `from`.
 #[inline(always)]
-pub(crate) fn load(from: &[AtomicU64], to: &mut [[u8; 8]]) {
-    let n = to.len().min(from.len());
-    let (f, t) = (from.as_ptr(), to.as_mut_ptr());
-    if n < 8 {
-        to.iter_mut().zip(from).for_each(|(t, f)| *t = f.load(Ordering::Relaxed).to_le_bytes());
+pub(crate) unsafe fn load(from: *const AtomicU64, to: &mut [[u8; 8]]) {
+    let t = to.as_mut_ptr();
+    // The last eight overlap those before: what a writer changes meanwhile is of no version, and the caller finds out.
+    let last = to.len().wrapping_sub(8);
+    // Fewer than eight, or more than there are (S4): one comparison tells.
+    if last > MOST - 8 {
+        assert!(to.len() < 8, "{} words are no row", to.len());
+        for (i, t) in to.iter_mut().enumerate() {
+            // SAFETY: by the contract.
+            *t = unsafe { (*from.add(i)).load(Ordering::Relaxed).to_le_bytes() }
+        }
         return;
     }
-    // The last eight overlap those before: what a writer changes meanwhile is of no version, and the caller finds out.
-    let (mut at, last) = (0, n - 8);
+    let mut at = 0;
     while at < last {
-        // SAFETY: `at` + 8 is less than `n`, which is within both.
-        unsafe { load_eight(f.add(at), t.add(at)) };
+        // SAFETY: `at` + 8 is less than the words of `to`, which are at most those of `from`.
+        unsafe { load_eight(from.add(at), t.add(at)) };
         at += 8;
     }
-    // SAFETY: the last eight of `n`.
-    unsafe { load_eight(f.add(last), t.add(last)) }
+    // SAFETY: the last eight.
+    unsafe { load_eight(from.add(last), t.add(last)) }
 }
 
 /// Copies eight words, each by a relaxed load.
@@ -431,13 +516,66 @@ mod tests {
 
     #[test]
     fn any_number_of_words_is_copied() {
-        let from: Vec<AtomicU64> = (0..40).map(|i| AtomicU64::new(i * 0x0101_0101_0101_0101)).collect();
-        for n in 0..from.len() {
+        let from: Vec<AtomicU64> =
+            (0..MOST as u64).map(|i| AtomicU64::new(i % 256 * 0x0101_0101_0101_0101)).collect();
+        for n in (0..40).chain([MOST - 1, MOST]) {
             let mut to = vec![[0xee; 8]; n + 1];
-            load(&from[..n], &mut to[..n]);
+            // SAFETY: so many are there.
+            unsafe { load(from.as_ptr(), &mut to[..n]) };
             let wanted: Vec<[u8; 8]> = (0..n).map(|i| [i as u8; 8]).chain([[0xee; 8]]).collect();
             assert_eq!(to, wanted);
         }
+    }
+
+    #[test]
+    #[should_panic(expected = "words are no row")]
+    fn more_words_than_a_row_has_are_refused() {
+        let space = Space::new(2 * SEGMENT_SIZE, Budget::new(SEGMENT_SIZE * 2)).unwrap();
+        space.copy_out(SEGMENT_SIZE as u64 + 64, &mut vec![0; SEGMENT_SIZE + 8])
+    }
+
+    /// S5: of all numbers those are OIDs that name a slot.
+    #[test]
+    fn only_numbers_of_slots_are_located() {
+        let space = Space::new(4 * SEGMENT_SIZE, Budget::new(SEGMENT_SIZE * 4)).unwrap();
+        let s = space.take_segment(7, false).unwrap();
+        let formats = [
+            (0, Format::Slots { units: 4 }),
+            (1, Format::RunHead { pages: 3 }),
+            (4, Format::Slots { units: 252 }),
+            (5, Format::Slots { units: 3 }),
+        ];
+        for (i, f) in formats {
+            space.set_format(s.page(i), f)
+        }
+        // A value's bytes in a run's tail, which look like a page's header.
+        for page in [2, 3] {
+            space.word(s.page(page).offset() + 8 * header::FORMAT as u64).store(4, Ordering::Relaxed);
+            space.word(s.page(page).offset() + 8 * header::HEAP as u64).store(7, Ordering::Relaxed)
+        }
+        let mut slots = vec![];
+        for (i, f) in formats {
+            let (size, count) = f.slots();
+            slots.extend((0..count).map(|n| s.page(i).offset() + (PAGE_HEADER + n * size) as u64))
+        }
+        let end = 8 * PAGE_SIZE as u64;
+        let found: Vec<u64> =
+            (0..end).map(|n| s.offset() + n).filter(|n| space.locate(*n).is_some()).collect();
+        assert_eq!(found, slots);
+        let far =
+            [0, 64, SEGMENT_SIZE as u64 - 1, 3 * SEGMENT_SIZE as u64 + 64, 4 * SEGMENT_SIZE as u64 + 64];
+        let high = (4..64).flat_map(|bit| [1 << bit, s.offset() + 64 + (1 << bit), u64::MAX << bit]);
+        for n in far.into_iter().chain(high).filter(|n| !slots.contains(n)) {
+            assert_eq!(space.locate(n), None, "{n:x}")
+        }
+        space.drop_segment(s, || 1);
+        assert!(slots.iter().all(|n| space.locate(*n).is_none()));
+        // The memory that comes next there has no tails of before.
+        space.published(1);
+        let again = space.take_segment(8, false).unwrap();
+        assert_eq!(again, s);
+        (0..5).for_each(|i| space.set_format(s.page(i), Format::Slots { units: 252 }));
+        assert!((0..5).all(|i| space.locate(s.page(i).offset() + PAGE_HEADER as u64).is_some()));
     }
 
     #[test]

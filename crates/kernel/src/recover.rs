@@ -1,7 +1,6 @@
 //! Memory while recovery fills it, and the volatile headers that are derived from row bytes afterwards.
 use crate::memory::{Space, header};
 use crate::slot::LIVE;
-use ondol_base::oid::Oid;
 use ondol_base::sync::Mutex;
 use ondol_base::thread;
 use ondol_durability::checkpoint::Segment;
@@ -87,12 +86,13 @@ impl Target for Recovering {
     }
 
     fn words(&self, page: PageId) -> &[AtomicU64] {
+        assert!(self.space.is_place(page.offset()), "{page:?} lies outside the range");
         self.space.words(page.offset(), PAGE_SIZE / 8)
     }
 
     #[inline]
     fn expect(&self, page: PageId, offset: usize) {
-        self.space.prefetch(Oid(page.offset() + offset as u64))
+        self.space.prefetch_at(page.offset() + offset as u64)
     }
 
     fn finish(&self, clock: CommitTs, changed: &[PageId], waiting: &[(SegmentId, HeapId)]) {

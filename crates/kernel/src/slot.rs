@@ -8,13 +8,14 @@
 //!   c    -> owned -> INSTALLING -> c'             committed change
 //! ```
 //! Word 1: link to the version chain, with flags (see `version`).
-use crate::memory::{Space, load};
+use crate::memory::{Space, header, load};
 use crate::transaction::{Mark, TxnState};
 use crate::version::{MARK, PENDING, POINTER, Version, node};
 use ondol_base::epoch::Guard;
 use ondol_base::oid::Oid;
 use ondol_base::sync::{spin_wait, yield_point};
-use ondol_durability::page::SLOT_HEADER;
+use ondol_durability::CommitTs;
+use ondol_durability::page::{PageId, SLOT_HEADER};
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 pub const OWNED: u64 = 1 << 63;
@@ -39,20 +40,34 @@ pub struct View {
 }
 
 #[inline(always)]
-pub fn row(oid: Oid) -> u64 {
-    oid.0 + SLOT_HEADER as u64
+pub(crate) fn row(oid: Oid) -> u64 {
+    oid.bits() + SLOT_HEADER as u64
 }
 
-/// Copies row bytes [offset, offset + out.len()) as `view` sees them; false when the row does not exist there. Both
-/// are multiples of 8. The caller is pinned.
+/// Copies row bytes [0, out.len()) as `view` sees them; false when the row does not exist there. They are of the
+/// row's size, a multiple of 8.
 #[inline(always)]
-pub fn read(space: &Space, oid: Oid, view: &View, offset: usize, out: &mut [u8]) -> bool {
+pub fn read(space: &Space, pin: &Guard<'_>, oid: Oid, view: &View, out: &mut [u8]) -> bool {
+    read_part(space, pin, oid, view, 0, out)
+}
+
+/// The same of row bytes [offset, offset + out.len()), within the row.
+#[inline(always)]
+pub(crate) fn read_part(
+    space: &Space,
+    _pin: &Guard<'_>,
+    oid: Oid,
+    view: &View,
+    offset: usize,
+    out: &mut [u8],
+) -> bool {
     let (to, _) = out.as_chunks_mut::<8>();
-    let (word0, words) = (space.word(oid.0), space.words(row(oid) + offset as u64, to.len()));
+    let (word0, words) = (space.word(oid.bits()), space.at(row(oid) + offset as u64));
     let w0 = word0.load(Ordering::Acquire);
     // The usual slot: committed, and no later than the snapshot. A free one's 0 becomes the latest of all.
     if w0.wrapping_sub(1) < view.snapshot {
-        load(words, to);
+        // SAFETY: from a slot on so much can be read (memory/S4).
+        unsafe { load(words, to) };
         yield_point();
         fence(Ordering::Acquire);
         if word0.load(Ordering::Relaxed) == w0 {
@@ -68,7 +83,7 @@ pub fn read(space: &Space, oid: Oid, view: &View, offset: usize, out: &mut [u8])
 fn read_on(space: &Space, oid: Oid, view: &View, offset: usize, out: &mut [u8]) -> bool {
     let mut turn = 0;
     loop {
-        let w0 = space.word(oid.0).load(Ordering::Acquire);
+        let w0 = space.word(oid.bits()).load(Ordering::Acquire);
         if w0 <= view.snapshot {
             if w0 == 0 {
                 return false;
@@ -76,7 +91,7 @@ fn read_on(space: &Space, oid: Oid, view: &View, offset: usize, out: &mut [u8]) 
             space.copy_out(row(oid) + offset as u64, out);
             yield_point();
             fence(Ordering::Acquire);
-            if space.word(oid.0).load(Ordering::Relaxed) == w0 {
+            if space.word(oid.bits()).load(Ordering::Relaxed) == w0 {
                 return offset > 0 || out[0] & LIVE != 0;
             }
         } else if let Some(found) = read_chain(space, oid, w0, view, offset, out) {
@@ -87,47 +102,66 @@ fn read_on(space: &Space, oid: Oid, view: &View, offset: usize, out: &mut [u8]) 
     }
 }
 
-/// Copies row bytes [0, out.len()) of the newest version, if the row is live and nobody owns it, and gives the header under which
-/// they were read. `None` says nothing. The caller is pinned.
+/// Copies row bytes [0, out.len()) of the slot that these bits name, if its only commit is one up to `snapshot`: whether
+/// it is live. `None` says nothing. No chain is followed, so that bits which name no slot give bytes that mean nothing,
+/// and no worse (memory/S4).
 #[inline]
-pub fn read_current(space: &Space, oid: Oid, out: &mut [u8]) -> Option<u64> {
-    let w0 = space.word(oid.0).load(Ordering::Acquire);
+pub(crate) fn read_settled(space: &Space, bits: u64, snapshot: u64, out: &mut [u8]) -> Option<bool> {
+    if !space.is_place(bits) {
+        return None;
+    }
+    let word0 = space.word(bits);
+    let w0 = word0.load(Ordering::Acquire);
+    if w0.wrapping_sub(1) >= snapshot {
+        return None;
+    }
+    space.copy_out(bits + SLOT_HEADER as u64, out);
+    yield_point();
+    fence(Ordering::Acquire);
+    (word0.load(Ordering::Relaxed) == w0).then(|| out[0] & LIVE != 0)
+}
+
+/// Copies row bytes [0, out.len()) of the newest version, if the row is live and nobody owns it, and gives the header under which
+/// they were read. `None` says nothing.
+#[inline]
+pub fn read_current(space: &Space, _pin: &Guard<'_>, oid: Oid, out: &mut [u8]) -> Option<u64> {
+    let w0 = space.word(oid.bits()).load(Ordering::Acquire);
     if w0 == 0 || w0 & OWNED != 0 {
         return None;
     }
     space.copy_out(row(oid), out);
     yield_point();
     fence(Ordering::Acquire);
-    (space.word(oid.0).load(Ordering::Relaxed) == w0 && out[0] & LIVE != 0).then_some(w0)
+    (space.word(oid.bits()).load(Ordering::Relaxed) == w0 && out[0] & LIVE != 0).then_some(w0)
 }
 
 /// Copies the whole row if it is live, nobody owns it and its only version is of a commit up to `until`: what nearly all
 /// rows are when an index is built. False says nothing.
 #[inline]
 pub fn read_quiet(space: &Space, oid: Oid, until: u64, out: &mut [u8]) -> bool {
-    let w0 = space.word(oid.0).load(Ordering::Acquire);
-    let link = space.word(oid.0 + 8).load(Ordering::Acquire);
+    let w0 = space.word(oid.bits()).load(Ordering::Acquire);
+    let link = space.word(oid.bits() + 8).load(Ordering::Acquire);
     if w0 == 0 || w0 > until || link & POINTER != 0 {
         return false;
     }
     space.copy_out(row(oid), out);
     yield_point();
     fence(Ordering::Acquire);
-    space.word(oid.0).load(Ordering::Relaxed) == w0 && out[0] & LIVE != 0
+    space.word(oid.bits()).load(Ordering::Relaxed) == w0 && out[0] & LIVE != 0
 }
 
 /// The same of a row that transaction `own` has inserted and done nothing else with: it is its only version, too.
 #[inline]
 pub fn read_inserted(space: &Space, oid: Oid, own: u64, out: &mut [u8]) -> bool {
-    let w0 = space.word(oid.0).load(Ordering::Acquire);
-    let link = space.word(oid.0 + 8).load(Ordering::Acquire);
+    let w0 = space.word(oid.bits()).load(Ordering::Acquire);
+    let link = space.word(oid.bits() + 8).load(Ordering::Acquire);
     if w0 != OWNED | FRESH | own || link & MARK == 0 {
         return false;
     }
     space.copy_out(row(oid), out);
     yield_point();
     fence(Ordering::Acquire);
-    space.word(oid.0).load(Ordering::Relaxed) == w0 && out[0] & LIVE != 0
+    space.word(oid.bits()).load(Ordering::Relaxed) == w0 && out[0] & LIVE != 0
 }
 
 /// Follows committed nodes down from bytes stamped `newest` to what `snapshot` sees. A pending node leads up from the
@@ -171,7 +205,7 @@ pub(crate) unsafe fn mark_of<'a>(link: u64) -> Option<&'a Mark> {
 
 /// The transaction that owns a slot, if it can be told right now; it stays there while the pin is held.
 pub fn owner<'a>(space: &Space, _pin: &'a Guard<'_>, oid: Oid, w0: u64) -> Option<&'a TxnState> {
-    let link = space.word(oid.0 + 8).load(Ordering::Acquire);
+    let link = space.word(oid.bits() + 8).load(Ordering::Acquire);
     // SAFETY: the caller is pinned, and what is retired meanwhile stays until the pin is given back.
     let state = unsafe { mark_of(link)?.state() };
     (state.id == w0 & ID).then_some(state)
@@ -194,7 +228,7 @@ fn leads_on(word1: &AtomicU64, link: u64) -> bool {
 #[cold]
 fn read_chain(space: &Space, oid: Oid, w0: u64, view: &View, offset: usize, out: &mut [u8]) -> Option<bool> {
     yield_point();
-    let (word0, word1) = (space.word(oid.0), space.word(oid.0 + 8));
+    let (word0, word1) = (space.word(oid.bits()), space.word(oid.bits() + 8));
     let link = word1.load(Ordering::Acquire);
     let unchanged = || {
         fence(Ordering::Acquire);
@@ -256,6 +290,21 @@ fn read_chain(space: &Space, oid: Oid, w0: u64, view: &View, offset: usize, out:
     unchanged().then_some(found)
 }
 
+/// A slot's header as it is now.
+pub fn header_of(space: &Space, oid: Oid) -> u64 {
+    space.word(oid.bits()).load(Ordering::Acquire)
+}
+
+/// Whether the slot's bytes as they are now are a row.
+pub fn is_live(space: &Space, oid: Oid) -> bool {
+    space.word(row(oid)).load(Ordering::Acquire) & LIVE as u64 != 0
+}
+
+/// The last commit that changed the slot's page.
+pub fn last_commit(space: &Space, oid: Oid) -> CommitTs {
+    space.header(PageId::of(oid), header::LAST_COMMIT).load(Ordering::Acquire)
+}
+
 /// How far a transaction is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
@@ -274,6 +323,7 @@ pub enum Status {
 /// two versions mixed would lead it anywhere.
 pub fn any_version(
     space: &Space,
+    _pin: &Guard<'_>,
     oid: Oid,
     buf: &mut [u8],
     history: bool,
@@ -317,6 +367,7 @@ pub fn any_version(
 /// until it returns true. Gives the header that the slot had meanwhile. Otherwise as [`any_version`].
 pub fn committed_versions(
     space: &Space,
+    _pin: &Guard<'_>,
     oid: Oid,
     buf: &mut [u8],
     f: &mut dyn FnMut(u64, &[u8]) -> bool,
@@ -363,12 +414,12 @@ pub fn committed_versions(
 fn whole<'a>(space: &'a Space, oid: Oid, buf: &mut [u8], chain: &mut Vec<(&'a Version, bool)>) -> u64 {
     let mut turn = 0;
     loop {
-        let w0 = space.word(oid.0).load(Ordering::Acquire);
+        let w0 = space.word(oid.bits()).load(Ordering::Acquire);
         if w0 == 0 {
             return 0;
         }
         chain.clear();
-        let word1 = space.word(oid.0 + 8);
+        let word1 = space.word(oid.bits() + 8);
         let link = word1.load(Ordering::Acquire);
         let mut next = link;
         space.copy_out(row(oid), buf);
@@ -380,7 +431,7 @@ fn whole<'a>(space: &'a Space, oid: Oid, buf: &mut [u8], chain: &mut Vec<(&'a Ve
         yield_point();
         fence(Ordering::Acquire);
         let stands = w0 & OWNED == 0 || w0 & INSTALLING == 0 && leads_on(word1, link);
-        if stands && space.word(oid.0).load(Ordering::Relaxed) == w0 {
+        if stands && space.word(oid.bits()).load(Ordering::Relaxed) == w0 {
             return w0;
         }
         spin_wait(turn);

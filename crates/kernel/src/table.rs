@@ -1,15 +1,15 @@
 //! A table as the kernel has it: a heap of rows, a heap of strings, and indexes whose keys it can ask for.
-use crate::heap::Heap;
+use crate::heap::{Heap, LARGEST_RUN};
 use crate::memory::Space;
 use crate::slot::{self, View};
-use ondol_base::oid::Oid;
+use ondol_base::epoch::Guard;
 use ondol_index::IndexRef;
 use std::sync::Arc;
 
 /// Where a row's long values are read from.
 pub trait Strings {
-    /// Appends the bytes of a string slot.
-    fn string(&self, oid: Oid, len: usize, out: &mut Vec<u8>);
+    /// Appends the bytes of a string, which a row names by the bits of its slot's OID.
+    fn string(&self, slot: u64, len: usize, out: &mut Vec<u8>);
 }
 
 /// How an index's key is made of a row's bytes. A row is bytes and a layout here; types are known above.
@@ -60,18 +60,18 @@ impl TableStore {
 }
 
 /// Strings as whatever version still has them: for collectors, which ask about versions of any age.
-pub struct Committed<'a>(pub &'a Space);
+pub struct Committed<'a>(pub &'a Space, pub &'a Guard<'a>);
 impl Strings for Committed<'_> {
-    fn string(&self, oid: Oid, len: usize, out: &mut Vec<u8>) {
+    fn string(&self, slot: u64, len: usize, out: &mut Vec<u8>) {
+        let Committed(space, pin) = *self;
         let padded = (8 + len).next_multiple_of(8);
-        if !self.0.contains(oid, padded + 16) {
-            return;
-        }
-        let start = out.len();
+        let Some(oid) = space.locate(slot).filter(|_| padded <= LARGEST_RUN) else { return };
         let mut buf = vec![0; padded];
         // A string is immutable: any version of its slot that is alive has the bytes.
-        let found = slot::any_version(self.0, oid, &mut buf, true, &mut |_| true)
-            || slot::read(self.0, oid, &View { snapshot: slot::ID, ..View::default() }, 0, &mut buf);
-        if found { out.extend_from_slice(&buf[8..8 + len]) } else { out.truncate(start) }
+        let found = slot::any_version(space, pin, oid, &mut buf, true, &mut |_| true)
+            || slot::read(space, pin, oid, &View { snapshot: slot::ID, ..View::default() }, &mut buf);
+        if found {
+            out.extend_from_slice(&buf[8..8 + len])
+        }
     }
 }

@@ -11,7 +11,7 @@
 //!   anomaly; checking index leaves alone would admit write skew.
 use crate::collect::Garbage;
 use crate::error::{Error, Result};
-use crate::heap::{Claims, Heap};
+use crate::heap::{Claims, Heap, LARGEST_RUN};
 use crate::kernel::Kernel;
 use crate::memory::Budget;
 use crate::registry::{IDLE, SNAPSHOT};
@@ -558,19 +558,19 @@ impl Session {
     /// Copies row bytes as the statement sees them. The buffer has the row's size.
     #[inline]
     pub fn read(&self, oid: Oid, out: &mut [u8]) -> bool {
-        let _pin = self.participant.pin();
-        slot::read(&self.kernel.space, oid, &self.view, 0, out)
+        let pin = self.participant.pin();
+        slot::read(&self.kernel.space, &pin, oid, &self.view, out)
     }
     /// The same, for a caller that holds a pin already.
     #[inline(always)]
-    pub fn read_pinned(&self, _pin: &Guard<'_>, oid: Oid, out: &mut [u8]) -> bool {
-        slot::read(&self.kernel.space, oid, &self.view, 0, out)
+    pub fn read_pinned(&self, pin: &Guard<'_>, oid: Oid, out: &mut [u8]) -> bool {
+        slot::read(&self.kernel.space, pin, oid, &self.view, out)
     }
     /// Copies the newest version: our own, or the last committed.
     pub fn read_newest(&self, oid: Oid, out: &mut [u8]) -> bool {
-        let _pin = self.participant.pin();
+        let pin = self.participant.pin();
         let view = View { snapshot: ID, command: u32::MAX, ..self.view };
-        slot::read(&self.kernel.space, oid, &view, 0, out)
+        slot::read(&self.kernel.space, &pin, oid, &view, out)
     }
     #[inline]
     pub fn is_serializable(&self) -> bool {
@@ -663,25 +663,29 @@ pub fn session_of(line: &Line) -> SessionId {
 /// Strings as the session's newest state names them.
 pub struct Newest<'a>(pub &'a Session);
 impl crate::table::Strings for Newest<'_> {
-    fn string(&self, oid: Oid, len: usize, out: &mut Vec<u8>) {
+    fn string(&self, slot: u64, len: usize, out: &mut Vec<u8>) {
         let view = View { snapshot: ID, command: u32::MAX, ..self.0.view };
-        if !read_string(self.0, &view, oid, len, out) {
+        if !read_string(self.0, &view, slot, len, out) {
             // Named by an older version: the bytes are in the chain.
             let view = View { snapshot: self.0.view.snapshot, ..view };
-            read_string(self.0, &view, oid, len, out);
+            read_string(self.0, &view, slot, len, out);
         }
     }
 }
 
-fn read_string(s: &Session, view: &View, oid: Oid, len: usize, out: &mut Vec<u8>) -> bool {
-    let _pin = s.participant.pin();
+fn read_string(s: &Session, view: &View, slot: u64, len: usize, out: &mut Vec<u8>) -> bool {
+    let pin = s.participant.pin();
+    let space = &s.kernel.space;
     let start = out.len();
     let padded = (8 + len).next_multiple_of(8);
-    if !s.kernel.space.contains(oid, padded + 16) {
+    if padded > LARGEST_RUN {
         return false;
     }
     out.resize(start + padded, 0);
-    let found = slot::read(&s.kernel.space, oid, view, 0, &mut out[start..]);
+    // The bits are proved to be a slot's where more than its bytes is looked at.
+    let found = slot::read_settled(space, slot, view.snapshot, &mut out[start..]).unwrap_or_else(|| {
+        space.locate(slot).is_some_and(|oid| slot::read(space, &pin, oid, view, &mut out[start..]))
+    });
     if !found {
         out.truncate(start);
         return false;

@@ -55,7 +55,7 @@ impl Held {
         }
         !match self.hold {
             Hold::Owns => {
-                let w0 = self.space.word(self.oid.0).load(Ordering::SeqCst);
+                let w0 = self.space.word(self.oid.bits()).load(Ordering::SeqCst);
                 w0 & OWNED != 0 && w0 & ID == self.txn.id
             }
             Hold::Shares => is_shared(shares, self.oid, self.txn.id),
@@ -64,7 +64,7 @@ impl Held {
 }
 
 fn is_shared(shares: &Shares, oid: Oid, txn: u64) -> bool {
-    shares.get(&oid.0).is_some_and(|holders| holders.iter().any(|h| h.id == txn))
+    shares.get(&oid.bits()).is_some_and(|holders| holders.iter().any(|h| h.id == txn))
 }
 
 /// What keeps a session waiting.
@@ -215,7 +215,7 @@ impl Waits {
     /// registered before.
     pub fn share(&self, oid: Oid, txn: &Arc<TxnState>, flag: impl FnOnce()) -> bool {
         let mut table = self.table.lock();
-        let holders = table.shares.entry(oid.0).or_default();
+        let holders = table.shares.entry(oid.bits()).or_default();
         let new = !holders.iter().any(|h| h.id == txn.id);
         if new {
             holders.push(txn.clone())
@@ -231,10 +231,10 @@ impl Waits {
     /// Gives a shared lock back; `unflag` clears the row's flag when nobody shares it any more.
     pub fn unshare(&self, oid: Oid, txn: u64, unflag: impl FnOnce()) {
         let mut table = self.table.lock();
-        if let Some(holders) = table.shares.get_mut(&oid.0) {
+        if let Some(holders) = table.shares.get_mut(&oid.bits()) {
             holders.retain(|h| h.id != txn);
             if holders.is_empty() {
-                table.shares.remove(&oid.0);
+                table.shares.remove(&oid.bits());
                 unflag()
             }
         }
@@ -244,6 +244,6 @@ impl Waits {
     pub fn sharer(&self, oid: Oid, me: u64) -> Option<Arc<TxnState>> {
         fence(Ordering::SeqCst);
         let table = self.table.lock();
-        table.shares.get(&oid.0)?.iter().find(|h| h.id != me).cloned()
+        table.shares.get(&oid.bits())?.iter().find(|h| h.id != me).cloned()
     }
 }

@@ -162,8 +162,8 @@ pub fn check(held: &Held) -> Checked {
 
 struct RowStrings<'a>(&'a Connection);
 impl Strings for RowStrings<'_> {
-    fn string(&self, oid: Oid, len: usize, out: &mut Vec<u8>) {
-        self.0.read_string(oid.0, len, out)
+    fn string(&self, slot: u64, len: usize, out: &mut Vec<u8>) {
+        self.0.read_string(slot, len, out)
     }
 }
 

@@ -1,7 +1,6 @@
 //! A memory of a few segments that is its own source and target, and a toy engine over it: enough to drive the
 //! real log, checkpoint and recovery, and to compare what comes back with what was committed.
 #![allow(dead_code)] // Each test file uses its part.
-use ondol_base::oid::Oid;
 use ondol_base::sync::{Mutex, spin_wait};
 use ondol_durability::checkpoint::{Checkpointer, Done, Segment, Source, full_speed};
 use ondol_durability::delta::{by_page, xor_into};
@@ -271,14 +270,15 @@ impl Db {
             if slots == 0 {
                 continue;
             }
-            let oid = Oid(page.offset() + (PAGE_HEADER + random.below(slots) * size) as u64);
+            let slot = page.offset() + (PAGE_HEADER + random.below(slots) * size) as u64;
             let row = size - SLOT_HEADER;
             let offset = random.below(row);
             let len = 1 + random.below((row - offset).min(if slots == 1 { 9000 } else { 64 }));
             let delta: Vec<u8> =
                 (0..len).map(|_| if random.chance(40) { 0 } else { random.next() as u8 }).collect();
-            changes.push(oid, offset, &delta);
-            pieces.push((oid.0 + (SLOT_HEADER + offset) as u64, delta));
+            let address = slot + (SLOT_HEADER + offset) as u64;
+            changes.push_at(address, &delta);
+            pieces.push((address, delta));
         }
         (changes, pieces)
     }

@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 struct Read<'a>(&'a Connection);
 impl Strings for Read<'_> {
-    fn string(&self, oid: Oid, len: usize, out: &mut Vec<u8>) {
-        self.0.read_string(oid.0, len, out)
+    fn string(&self, slot: u64, len: usize, out: &mut Vec<u8>) {
+        self.0.read_string(slot, len, out)
     }
 }
 

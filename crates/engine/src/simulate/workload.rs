@@ -118,8 +118,8 @@ fn digest(s: &str) -> (u32, u32) {
 
 struct Read<'a>(&'a Connection);
 impl Strings for Read<'_> {
-    fn string(&self, oid: Oid, len: usize, out: &mut Vec<u8>) {
-        self.0.read_string(oid.0, len, out)
+    fn string(&self, slot: u64, len: usize, out: &mut Vec<u8>) {
+        self.0.read_string(slot, len, out)
     }
 }
 

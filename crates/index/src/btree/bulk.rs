@@ -86,7 +86,7 @@ impl Leaves {
     #[inline(always)]
     fn push(&mut self, tree: &Tree, key: &[u8], oid: Oid) -> Result<(), BulkError> {
         let form = &tree.form;
-        let p = tree.place(key, oid.0);
+        let p = tree.place(key, oid.bits());
         if self.entries > 0 && self.last.cmp(form.words, &p) != Less {
             return Err(BulkError::NotSorted);
         }
@@ -97,7 +97,7 @@ impl Leaves {
         if form.variable {
             words[form.words] = if p.is_long() { tree.blobs.alloc(p.rest)?.0 } else { p.len };
         }
-        self.leaf.set_entry(form, &form.leaf, self.count, &words, oid.0);
+        self.leaf.set_entry(form, &form.leaf, self.count, &words, oid.bits());
         self.count += 1;
         self.entries += 1;
         self.last.set(&p);

@@ -15,7 +15,7 @@
 use super::key::{Blob, Position, SHORT, WORDS, word_at};
 use super::node::{Checked, Columns, HEADER, LAST, Node};
 use super::{BTree, KeyShape, Probe, Tree};
-use crate::{Seen, latch};
+use crate::{Seen, entry_oid, latch};
 use ondol_base::epoch::Guard;
 use ondol_base::oid::Oid;
 use ondol_base::sync::{spin_wait, yield_point};
@@ -157,7 +157,7 @@ impl Cursor {
         }
         let oid = self.oids[self.next];
         self.next += 1;
-        Some(Oid(oid))
+        Some(entry_oid(oid))
     }
 
     /// The key of the entry that was given last, empty before the first.

@@ -12,7 +12,7 @@
 //! Entries that come in order, or in a few runs that do, are recognised by the sort, which then only merges.
 use super::bulk::{Builder, BulkError, Run};
 use super::{BTree, KeyShape};
-use crate::{Budget, OutOfMemory};
+use crate::{Budget, OutOfMemory, entry_oid};
 use ondol_base::oid::Oid;
 use ondol_base::sync::Mutex;
 use std::cmp::Ordering;
@@ -89,7 +89,7 @@ impl Entry for Short {
     }
     #[inline(always)]
     fn read<T>(&self, width: usize, f: impl FnOnce(&[u8], Oid) -> T) -> T {
-        f(&self.0.to_be_bytes()[..width], Oid(self.0 as u64 & Oid::MASK))
+        f(&self.0.to_be_bytes()[..width], entry_oid(self.0 as u64 & Oid::MASK))
     }
     fn same_key(&self, other: &Short) -> bool {
         (self.0 ^ other.0) >> 48 == 0
@@ -114,7 +114,7 @@ impl Entry for Middle {
         for (b, w) in b.chunks_exact_mut(8).zip([self.0, self.1, self.2]) {
             b.copy_from_slice(&w.to_be_bytes())
         }
-        f(&b[..width], Oid(self.2 & Oid::MASK))
+        f(&b[..width], entry_oid(self.2 & Oid::MASK))
     }
     fn same_key(&self, other: &Middle) -> bool {
         self.0 == other.0 && self.1 == other.1 && (self.2 ^ other.2) >> 48 == 0
@@ -133,7 +133,7 @@ impl Entry for Long {
         Long { first: super::key::word_at(key, 0), key: key.into(), oid }
     }
     fn read<T>(&self, _width: usize, f: impl FnOnce(&[u8], Oid) -> T) -> T {
-        f(&self.key, Oid(self.oid))
+        f(&self.key, entry_oid(self.oid))
     }
     fn same_key(&self, other: &Long) -> bool {
         self.key.cmp(&other.key) == Ordering::Equal
@@ -210,7 +210,7 @@ impl<E: Entry> Loading<E> {
         sample: &[(Vec<u8>, Oid)],
     ) -> Arc<dyn Load> {
         let mut sample: Vec<E> =
-            sample.iter().map(|(k, o)| E::new(k, if unique { 0 } else { o.0 })).collect();
+            sample.iter().map(|(k, o)| E::new(k, if unique { 0 } else { o.bits() })).collect();
         sample.sort_unstable();
         sample.dedup();
         let parts = (expected / PART).clamp(1, MOST_PARTS) as usize;
@@ -232,7 +232,7 @@ impl<E: Entry> Loading<E> {
 impl<E: Entry> Gather for Gatherer<E> {
     #[inline]
     fn push(&mut self, key: &[u8], oid: Oid) -> Result<(), OutOfMemory> {
-        let e = E::new(key, oid.0 & Oid::MASK);
+        let e = E::new(key, oid.bits() & Oid::MASK);
         let part = self.load.cuts.partition_point(|c| *c <= e);
         match &mut self.open[part] {
             Some(b) if b.entries.len() < BLOCK => b.push(e),

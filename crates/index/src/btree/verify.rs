@@ -2,6 +2,7 @@
 use super::key::{Blob, Position, SHORT};
 use super::node::Node;
 use super::{Tree, bytes_of};
+use crate::entry_oid;
 use ondol_base::oid::Oid;
 use std::cmp::Ordering::{Equal, Less};
 use std::sync::atomic::Ordering;
@@ -107,7 +108,7 @@ impl Tree {
                 return Err(at("begins at or below the entry before it".to_string()));
             }
             walk.entries += 1;
-            let oid = Oid(e.oid);
+            let oid = entry_oid(e.oid);
             if form.variable {
                 (walk.each)(&bytes_of(&e), oid)
             } else {

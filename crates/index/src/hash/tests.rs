@@ -29,15 +29,21 @@ impl Budget for Limit {
     }
 }
 
+/// An OID that nobody follows.
+fn oid_of(bits: u64) -> Oid {
+    // SAFETY: as above.
+    unsafe { Oid::from_bits(bits) }
+}
+
 fn oids(index: &HashIndex, guard: &Guard<'_>, hash: u64) -> Vec<u64> {
     let mut out = Vec::new();
     index.probe(guard, hash, &mut |o| {
-        out.push(o.0);
+        out.push(o.bits());
         true
     });
     match index.glance(guard, index.aim(hash)) {
         Some(Oid::NONE) => assert!(out.is_empty(), "a glance finds nothing, a probe {out:?}"),
-        Some(oid) => assert!(out.contains(&oid.0), "a glance finds {oid:?}, a probe {out:?}"),
+        Some(oid) => assert!(out.contains(&oid.bits()), "a glance finds {oid:?}, a probe {out:?}"),
         None => {}
     }
     out
@@ -69,31 +75,31 @@ fn spent_entries_are_found_and_removed_everywhere() {
     let index = HashIndex::with_buckets(budget.clone(), 2).unwrap();
     let n = 1u64 << 19;
     for i in 1..=n {
-        assert!(index.insert_hash(&guard, hash_word(i), Oid(i * 8), None).unwrap());
+        assert!(index.insert_hash(&guard, hash_word(i), oid_of(i * 8), None).unwrap());
     }
     assert!(index.spent.load(Ordering::Relaxed), "{} buckets", index.buckets());
     let mut met = BTreeMap::new();
     index
         .verify_bits(&mut |hash, mask, oid| {
-            assert_eq!(hash, hash_word(oid.0 / 8) & mask, "{oid}");
-            *met.entry(oid.0).or_insert(0) += 1;
+            assert_eq!(hash, hash_word(oid.bits() / 8) & mask, "{oid}");
+            *met.entry(oid.bits()).or_insert(0) += 1;
         })
         .unwrap();
     assert!(met.len() as u64 == n && met.values().all(|&c| c == 1));
     assert_eq!(index.entries(), n);
     for i in 1..=n {
         assert!(oids(&index, &guard, hash_word(i)).contains(&(i * 8)), "{i}");
-        assert!(!index.insert_hash(&guard, hash_word(i), Oid(i * 8), None).unwrap(), "{i}");
+        assert!(!index.insert_hash(&guard, hash_word(i), oid_of(i * 8), None).unwrap(), "{i}");
     }
     // A live entry stays, whatever it shares.
-    assert!(!index.remove_hash(&guard, hash_word(1), Oid(8), &mut |_| false, None));
+    assert!(!index.remove_hash(&guard, hash_word(1), oid_of(8), &mut |_| false, None));
     let mut widest = u64::MAX;
     for i in 1..=n {
         let h = hash_word(i);
         let gone = index.remove_hash(
             &guard,
             h,
-            Oid(i * 8),
+            oid_of(i * 8),
             &mut |mask| {
                 widest = widest.min(mask);
                 true
@@ -102,7 +108,7 @@ fn spent_entries_are_found_and_removed_everywhere() {
         );
         assert!(gone, "{i}");
         if i % 4096 == 1 {
-            assert!(!index.remove_hash(&guard, h, Oid(i * 8), &mut |_| true, None));
+            assert!(!index.remove_hash(&guard, h, oid_of(i * 8), &mut |_| true, None));
         }
     }
     assert_eq!(index.entries(), 0);
@@ -120,9 +126,9 @@ fn equal_keys_make_a_tree_and_leave_nothing() {
     let index = HashIndex::new(budget.clone(), 0).unwrap();
     let n = 100_000u64;
     for i in 1..=n {
-        assert!(index.insert_hash(&guard, hash_word(42), Oid(i * 16), None).unwrap());
+        assert!(index.insert_hash(&guard, hash_word(42), oid_of(i * 16), None).unwrap());
         if i % 3 == 0 {
-            index.insert_hash(&guard, hash_word(i), Oid(i * 16 + 8), None).unwrap();
+            index.insert_hash(&guard, hash_word(i), oid_of(i * 16 + 8), None).unwrap();
         }
     }
     let all = n + n / 3;
@@ -130,7 +136,7 @@ fn equal_keys_make_a_tree_and_leave_nothing() {
     println!("{all} entries, three of four under one key: {per_entry:.1} bytes each");
     assert!(per_entry < 40.0);
     for i in 1..=n {
-        assert!(!index.insert_hash(&guard, hash_word(42), Oid(i * 16), None).unwrap());
+        assert!(!index.insert_hash(&guard, hash_word(42), oid_of(i * 16), None).unwrap());
     }
     let mut found = oids(&index, &guard, hash_word(42));
     found.sort_unstable();
@@ -138,7 +144,7 @@ fn equal_keys_make_a_tree_and_leave_nothing() {
     assert!((1..=n).all(|i| found.binary_search(&(i * 16)).is_ok()));
     index.verify_bits(&mut |_, _, _| ()).unwrap();
     for i in 1..=n {
-        assert!(index.remove_hash(&guard, hash_word(42), Oid(i * 16), &mut |_| true, None), "{i}");
+        assert!(index.remove_hash(&guard, hash_word(42), oid_of(i * 16), &mut |_| true, None), "{i}");
         if i % 10_000 == 0 {
             index.verify_bits(&mut |_, _, _| ()).unwrap();
         }
@@ -156,8 +162,8 @@ fn one_oid_under_many_keys() {
     let n = 3000u64;
     let mut new = 0;
     for k in 0..n {
-        new += index.insert_hash(&guard, hash_word(k), Oid(4096), None).unwrap() as u64;
-        assert!(!index.insert_hash(&guard, hash_word(k), Oid(4096), None).unwrap());
+        new += index.insert_hash(&guard, hash_word(k), oid_of(4096), None).unwrap() as u64;
+        assert!(!index.insert_hash(&guard, hash_word(k), oid_of(4096), None).unwrap());
     }
     // Keys whose hash bits agree share an entry.
     assert!(new > n - 20 && new == index.entries());
@@ -168,7 +174,7 @@ fn one_oid_under_many_keys() {
         removed += index.remove_hash(
             &guard,
             hash_word(k),
-            Oid(4096),
+            oid_of(4096),
             &mut |mask| (k + 1..n).all(|other| (hash_word(other) ^ hash_word(k)) & mask != 0),
             None,
         ) as u64;
@@ -187,11 +193,11 @@ fn what_is_alone_is_put_in_at_once() {
     let mut refused = 0;
     for k in 0..20_000u64 {
         let key = k.to_be_bytes();
-        if !index.insert_alone(&guard, &key, Oid(8 * k + 8), None).unwrap() {
+        if !index.insert_alone(&guard, &key, oid_of(8 * k + 8), None).unwrap() {
             refused += 1;
-            assert!(index.insert(&guard, &key, Oid(8 * k + 8), None).unwrap());
+            assert!(index.insert(&guard, &key, oid_of(8 * k + 8), None).unwrap());
         }
-        assert!(!index.insert_alone(&guard, &key, Oid(8), None).unwrap());
+        assert!(!index.insert_alone(&guard, &key, oid_of(8), None).unwrap());
         assert!(oids(&index, &guard, hash_key(&key)).contains(&(8 * k + 8)));
     }
     assert_eq!(index.entries(), 20_000);
@@ -209,17 +215,17 @@ fn refused_memory_changes_nothing() {
     let mut refused = 0;
     let mut stands = BTreeSet::new();
     for i in 1..=20_000u64 {
-        match index.insert_hash(&guard, hash_word(i), Oid(i * 8), None) {
+        match index.insert_hash(&guard, hash_word(i), oid_of(i * 8), None) {
             Ok(_) => assert!(stands.insert(i)),
             Err(OutOfMemory) => refused += 1,
         }
     }
     assert!(refused > 0 && stands.len() > 1000, "{refused} {}", stands.len());
     let mut met = BTreeSet::new();
-    index.verify_bits(&mut |_, _, oid| assert!(met.insert(oid.0 / 8))).unwrap();
+    index.verify_bits(&mut |_, _, oid| assert!(met.insert(oid.bits() / 8))).unwrap();
     assert_eq!(met, stands);
     for &i in &stands {
-        assert!(index.remove_hash(&guard, hash_word(i), Oid(i * 8), &mut |_| true, None));
+        assert!(index.remove_hash(&guard, hash_word(i), oid_of(i * 8), &mut |_| true, None));
     }
     drop(index);
     assert_eq!(budget.used(), 0);
@@ -233,7 +239,7 @@ fn memory_an_entry_while_growing() {
     let index = HashIndex::new(Limit::new(i64::MAX / 2), 0).unwrap();
     let (mut worst, mut sum, mut samples) = (0f64, 0f64, 0);
     for i in 1..=1_500_000u64 {
-        index.insert_hash(&guard, hash_word(i), Oid(i * 8), None).unwrap();
+        index.insert_hash(&guard, hash_word(i), oid_of(i * 8), None).unwrap();
         if i > 10_000 && i % 1000 == 0 {
             let each = index.memory_bytes() as f64 / i as f64;
             worst = worst.max(each);
@@ -263,9 +269,9 @@ fn building_tells_of_keys_that_were_there() {
         let again = |n: u64| [0..n % 10 / 9, 0..n % 1000 / 999 * 7].into_iter().flatten().count() as u64;
         let mut all: Vec<(u64, Oid)> = vec![];
         for n in 0..30_000u64 {
-            all.extend((0..=again(n)).map(|i| (hash_word(n), Oid(8 * (1 + n * 16 + i)))))
+            all.extend((0..=again(n)).map(|i| (hash_word(n), oid_of(8 * (1 + n * 16 + i)))))
         }
-        let key = |o: Oid| (o.0 / 8 - 1) / 16;
+        let key = |o: Oid| (o.bits() / 8 - 1) / 16;
         // In another order.
         let len = all.len();
         let all: Vec<_> = (0..len).map(|i| all[i * 7919 % len]).collect();

@@ -1,5 +1,7 @@
-//! What the tests of this crate share: a memory limit that counts, and seeded random numbers.
+//! What the tests of this crate share: a memory limit that counts, seeded random numbers, and OIDs of nothing.
 #![allow(dead_code, reason = "each test file uses a part")]
+#![allow(unsafe_code)] // OIDs that nobody follows.
+use ondol_base::oid::Oid;
 use ondol_index::Budget;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -34,6 +36,12 @@ impl Budget for Limit {
     fn release(&self, bytes: usize) {
         self.used.fetch_sub(bytes as i64, Ordering::Relaxed);
     }
+}
+
+/// An OID for an index, which does not follow it.
+pub fn oid_of(bits: u64) -> Oid {
+    // SAFETY: nobody follows it (base/oid/O1).
+    unsafe { Oid::from_bits(bits) }
 }
 
 /// Marsaglia's xorshift.

@@ -75,9 +75,9 @@ impl Session {
         let mark = self.mark();
         let number = self.table_number(table);
         let space = &self.kernel.space;
-        set_head(space.word(oid.0 + 8), mark as u64 | MARK);
+        set_head(space.word(oid.bits() + 8), mark as u64 | MARK);
         yield_point();
-        space.word(oid.0).store(OWNED | FRESH | self.view.txn, Ordering::Release);
+        space.word(oid.bits()).store(OWNED | FRESH | self.view.txn, Ordering::Release);
         space.copy_in(row(oid), bytes);
         let t = self.open();
         t.changed = true;
@@ -211,8 +211,8 @@ impl Session {
         row.resize(table.row_size, 0);
         let view = View { command: u32::MAX, ..self.view };
         let shown = {
-            let _pin = self.participant.pin();
-            slot::read(&self.kernel.space, oid, &view, 0, &mut row)
+            let pin = self.participant.pin();
+            slot::read(&self.kernel.space, &pin, oid, &view, &mut row)
         };
         self.old_row = row;
         shown
@@ -231,7 +231,7 @@ impl Session {
         let mut turn = 0;
         loop {
             let pin = self.participant.pin();
-            let w0 = space.word(oid.0).load(Ordering::Acquire);
+            let w0 = space.word(oid.bits()).load(Ordering::Acquire);
             if w0 == 0 {
                 return Ok(None);
             }
@@ -243,7 +243,7 @@ impl Session {
                 let mut k = Vec::with_capacity(key.len());
                 // Strings of another's pending versions are seen by no view.
                 match other && !ondol_base::sim::mutated("pending_strings_unread") {
-                    true => index.key.key(buf, &crate::table::Committed(space), &mut k),
+                    true => index.key.key(buf, &crate::table::Committed(space, &pin), &mut k),
                     false => index.key.key(buf, &Newest(self), &mut k),
                 };
                 k == key
@@ -252,9 +252,9 @@ impl Session {
                 // Our newest, or the newest committed.
                 self.read_newest(oid, &mut buf) && same(&buf)
             } else {
-                slot::any_version(space, oid, &mut buf, false, &mut |b| same(b))
+                slot::any_version(space, &pin, oid, &mut buf, false, &mut |b| same(b))
             };
-            let changed = space.word(oid.0).load(Ordering::Acquire) != w0;
+            let changed = space.word(oid.bits()).load(Ordering::Acquire) != w0;
             drop(pin);
             self.old_row = buf;
             if !changed {
@@ -348,11 +348,11 @@ impl Session {
     /// Whether this transaction has inserted or changed the row, which it has locked.
     fn has_written(&self, oid: Oid) -> bool {
         let space = &self.kernel.space;
-        if space.word(oid.0).load(Ordering::Relaxed) & FRESH != 0 {
+        if space.word(oid.bits()).load(Ordering::Relaxed) & FRESH != 0 {
             return true;
         }
         let _pin = self.participant.pin();
-        let mut next = space.word(oid.0 + 8).load(Ordering::Acquire);
+        let mut next = space.word(oid.bits() + 8).load(Ordering::Acquire);
         // SAFETY: pinned.
         while let Some(v) = unsafe { node(next) }.filter(|v| v.is_pending()) {
             if !v.is_empty() {
@@ -379,7 +379,7 @@ impl Session {
             }
             pieces = &UNCHANGED
         }
-        let word1 = self.kernel.space.word(oid.0 + 8);
+        let word1 = self.kernel.space.word(oid.bits() + 8);
         let link = word1.load(Ordering::Acquire);
         let command = self.view.command;
         let size = pieces.len() * 8;
@@ -413,14 +413,14 @@ impl Session {
             if !string {
                 self.merge(oid)
             }
-            let link = self.kernel.space.word(oid.0 + 8).load(Ordering::Acquire);
+            let link = self.kernel.space.word(oid.bits() + 8).load(Ordering::Acquire);
             // SAFETY: as above.
             let head = unsafe { node(link) };
             self.charge(Version::bytes(pieces.len().max(SMALL)))?;
             let mark = self.mark();
             let number = self.table_number(table);
             let space = &self.kernel.space;
-            let w0 = space.word(oid.0).load(Ordering::Relaxed);
+            let w0 = space.word(oid.bits()).load(Ordering::Relaxed);
             let prev = match head {
                 _ if w0 & FRESH != 0 => 0,
                 Some(h) => h.prev,
@@ -434,7 +434,7 @@ impl Session {
                 Version::fill(v, pieces);
                 (*v).set_entry(self.txn.as_ref().map_or(0, |t| t.writes.len()))
             }
-            push(space.word(oid.0 + 8), v);
+            push(space.word(oid.bits() + 8), v);
             self.open().writes.push(Write {
                 oid,
                 node: v,
@@ -451,8 +451,9 @@ impl Session {
         Ok(true)
     }
 
-    /// Stores a string in the table's string heap. Its row bytes: live byte, 3 zero bytes, u32 length, the bytes.
-    pub fn put_string(&mut self, table: &Arc<TableStore>, bytes: &[u8]) -> Result<Oid> {
+    /// Stores a string in the table's string heap; gives the bits by which a row names it. Its row bytes: live byte, 3
+    /// zero bytes, u32 length, the bytes.
+    pub fn put_string(&mut self, table: &Arc<TableStore>, bytes: &[u8]) -> Result<u64> {
         let len = 8 + bytes.len();
         if len > LARGEST_RUN {
             return Err(Error::TooLarge { bytes: bytes.len(), limit: LARGEST_RUN - 8 });
@@ -468,11 +469,12 @@ impl Session {
         image.extend_from_slice(bytes);
         self.enter_fresh(table, oid, &image, true);
         self.spill_if_large()?;
-        Ok(oid)
+        Ok(oid.bits())
     }
-    /// The string is named by no version of ours any more.
-    pub fn drop_string(&mut self, table: &Arc<TableStore>, oid: Oid, len: usize) -> Result<()> {
-        let len = (8 + len).next_multiple_of(8);
+    /// The string is named by no version of ours any more. Bits that name none do nothing.
+    pub fn drop_string(&mut self, table: &Arc<TableStore>, slot: u64, len: usize) -> Result<()> {
+        let Some(oid) = table.strings.slot_at(slot) else { return Ok(()) };
+        let len = (8 + len).next_multiple_of(8).min(Heap::row_bytes(&self.kernel.space, oid));
         if self.lock_update(table, oid, Wait::Block, true)? != Locked::Same {
             return Ok(());
         }
@@ -491,7 +493,7 @@ impl Session {
     }
     /// Appends a string's bytes as the statement sees them. Strings are immutable, so any version that names one
     /// finds the same bytes.
-    pub fn read_string(&self, oid: Oid, len: usize, out: &mut Vec<u8>) -> bool {
-        read_string(self, &self.view, oid, len, out)
+    pub fn read_string(&self, slot: u64, len: usize, out: &mut Vec<u8>) -> bool {
+        read_string(self, &self.view, slot, len, out)
     }
 }

@@ -9,7 +9,7 @@ use crate::registry::{self, COMMITTING, IDLE};
 use crate::slot::{FRESH, ID, INSTALLING, LIVE, OWNED, Status, row};
 use crate::table::{IndexStore, TableStore};
 use crate::version::{MARK, POINTER, Version, latch, node, set_head, unlatch};
-use ondol_base::epoch::Participant;
+use ondol_base::epoch::{Guard, Participant};
 use ondol_base::oid::Oid;
 use ondol_base::sync::{spin_wait, yield_point};
 use ondol_durability::CommitTs;
@@ -127,8 +127,8 @@ impl Session {
             loop {
                 spin_wait(turn);
                 turn += 1;
-                let w0 = space.word(oid.0).load(Ordering::Acquire);
-                let mut next = space.word(oid.0 + 8).load(Ordering::Acquire);
+                let w0 = space.word(oid.bits()).load(Ordering::Acquire);
+                let mut next = space.word(oid.bits() + 8).load(Ordering::Acquire);
                 let mut base = w0;
                 if w0 & OWNED != 0 {
                     // What is fresh and not ours commits later than c, if at all.
@@ -154,7 +154,7 @@ impl Session {
                     }
                 }
                 fence(Ordering::Acquire);
-                if space.word(oid.0).load(Ordering::Relaxed) == w0 {
+                if space.word(oid.bits()).load(Ordering::Relaxed) == w0 {
                     return base;
                 }
             }
@@ -176,7 +176,7 @@ impl Session {
         let Some(t) = self.txn.as_mut() else { return };
         let rekeyed = all_indexes(&mut t.tables) || t.rekeyed;
         // Nodes unlinked below are looked at again.
-        let _pin = self.participant.pin();
+        let pin = self.participant.pin();
         let mut garbage = self.garbage.lock();
         let id = t.state().id;
         let mut shares = false;
@@ -186,7 +186,7 @@ impl Session {
         let rows = t.writes.iter().filter(|w| !w.string);
         for w in rows.chain(t.writes.iter().filter(|w| w.string)) {
             yield_point();
-            let word0 = space.word(w.oid.0);
+            let word0 = space.word(w.oid.bits());
             match w.did {
                 Did::Share => {
                     shares = true;
@@ -199,7 +199,7 @@ impl Session {
             if w0 & OWNED == 0 || w0 & ID != id {
                 continue;
             }
-            let word1 = space.word(w.oid.0 + 8);
+            let word1 = space.word(w.oid.bits() + 8);
             let link = word1.load(Ordering::Acquire);
             if link & MARK != 0 {
                 space.header(PageId::of(w.oid), header::LAST_COMMIT).fetch_max(c, Ordering::Relaxed);
@@ -255,7 +255,7 @@ impl Session {
                 garbage.push(c, Item::Prune { oid: w.oid, heap: heap.id });
             }
             if !w.string && (dead || rekeyed) && !table.indexes.is_empty() {
-                changed_keys(table, w.oid, space, nodes, dead, &mut |index, key| {
+                changed_keys(table, w.oid, (space, &pin), nodes, dead, &mut |index, key| {
                     garbage.push(c, Item::Entry { oid: w.oid, table: table.clone(), index, key })
                 });
             }
@@ -414,7 +414,7 @@ fn all_indexes(tables: &mut [Arc<TableStore>]) -> bool {
 fn changed_keys(
     table: &Arc<TableStore>,
     oid: Oid,
-    space: &Space,
+    (space, pin): (&Space, &Guard<'_>),
     nodes: &[&Version],
     dead: bool,
     f: &mut dyn FnMut(Arc<IndexStore>, Box<[u8]>),
@@ -426,7 +426,7 @@ fn changed_keys(
     }
     let mut bytes = vec![0; table.row_size];
     space.copy_out(row(oid), &mut bytes);
-    let strings = crate::table::Committed(space);
+    let strings = crate::table::Committed(space, pin);
     let newest: Vec<Vec<u8>> = table
         .indexes
         .iter()

@@ -35,7 +35,7 @@ impl Session {
     /// The owner of a slot as a state that outlives our pin.
     pub(super) fn owner_of(&self, oid: Oid, w0: u64) -> Option<Arc<TxnState>> {
         let _pin = self.participant.pin();
-        let link = self.kernel.space.word(oid.0 + 8).load(Ordering::Acquire);
+        let link = self.kernel.space.word(oid.bits() + 8).load(Ordering::Acquire);
         // SAFETY: pinned.
         let state = &unsafe { slot::mark_of(link) }?.txn;
         (state.id == w0 & ID).then(|| state.clone())
@@ -65,7 +65,7 @@ impl Session {
         let mut turn = 0;
         loop {
             let space = &self.kernel.space;
-            let w0 = space.word(oid.0).load(Ordering::Acquire);
+            let w0 = space.word(oid.bits()).load(Ordering::Acquire);
             if w0 == 0 {
                 return Ok(Locked::Gone);
             }
@@ -96,10 +96,10 @@ impl Session {
             let dead = space.word(row(oid)).load(Ordering::Acquire) & LIVE as u64 == 0;
             let taken = !dead
                 && space
-                    .word(oid.0)
+                    .word(oid.bits())
                     .compare_exchange(w0, OWNED | self.view.txn, Ordering::SeqCst, Ordering::Relaxed)
                     .is_ok();
-            let unchanged = taken || space.word(oid.0).load(Ordering::Acquire) == w0;
+            let unchanged = taken || space.word(oid.bits()).load(Ordering::Acquire) == w0;
             drop(pin);
             if !taken {
                 self.credit += Version::bytes(SMALL);
@@ -114,7 +114,7 @@ impl Session {
             yield_point();
             // SAFETY: not shared yet.
             unsafe { (*v).set_entry(self.txn.as_ref().map_or(0, |t| t.writes.len())) };
-            let link = push(space.word(oid.0 + 8), v);
+            let link = push(space.word(oid.bits() + 8), v);
             self.open().writes.push(Write {
                 oid,
                 node: v,
@@ -149,7 +149,7 @@ impl Session {
             return Locked::Same;
         }
         // SAFETY: the slot is ours: its head cannot be freed.
-        match unsafe { node(self.kernel.space.word(oid.0 + 8).load(Ordering::Acquire)) } {
+        match unsafe { node(self.kernel.space.word(oid.bits() + 8).load(Ordering::Acquire)) } {
             Some(v) if v.is_empty() && v.prev > self.view.snapshot => Locked::Changed,
             _ => Locked::Same,
         }
@@ -160,7 +160,7 @@ impl Session {
         let space = &kernel.space;
         let mut turn = 0;
         loop {
-            let w0 = space.word(oid.0).load(Ordering::Acquire);
+            let w0 = space.word(oid.bits()).load(Ordering::Acquire);
             if w0 == 0 {
                 return Ok(Locked::Gone);
             }
@@ -182,10 +182,10 @@ impl Session {
             self.open().charged += SHARE_BYTES;
             let state = self.open().state().clone();
             let new = kernel.waits.share(oid, &state, || {
-                space.word(oid.0 + 8).fetch_or(SHARED, Ordering::SeqCst);
+                space.word(oid.bits() + 8).fetch_or(SHARED, Ordering::SeqCst);
             });
             yield_point();
-            if space.word(oid.0).load(Ordering::SeqCst) != w0 {
+            if space.word(oid.bits()).load(Ordering::SeqCst) != w0 {
                 if new {
                     self.unshare(oid);
                 }
@@ -218,7 +218,7 @@ impl Session {
     pub(super) fn unshare(&self, oid: Oid) {
         let space = &self.kernel.space;
         self.kernel.waits.unshare(oid, self.view.txn, || {
-            space.word(oid.0 + 8).fetch_and(!SHARED, Ordering::SeqCst);
+            space.word(oid.bits() + 8).fetch_and(!SHARED, Ordering::SeqCst);
         })
     }
 }

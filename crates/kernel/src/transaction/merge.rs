@@ -30,7 +30,7 @@ impl Session {
         // Behind our own versions come committed ones, which a collector may take off.
         let pin = self.participant.pin();
         let Some(t) = self.txn.as_mut() else { return };
-        let word1 = self.kernel.space.word(oid.0 + 8);
+        let word1 = self.kernel.space.word(oid.bits() + 8);
         let link = word1.load(Ordering::Acquire);
         // SAFETY: pinned. The slot is ours, so what is pending is our own, and its marks live as long as the transaction.
         let ours = |link: u64| unsafe { node(link).filter(|v| v.is_pending() && !v.is_empty()) };

@@ -71,8 +71,8 @@ impl Session {
         yield_point();
         // SAFETY: our own node, which only the collector takes off, and only once it is committed.
         let v = unsafe { &*node };
-        let word0 = self.kernel.space.word(oid.0);
-        let word1 = self.kernel.space.word(oid.0 + 8);
+        let word0 = self.kernel.space.word(oid.bits());
+        let word1 = self.kernel.space.word(oid.bits() + 8);
         let shared = push(word1, node) & SHARED != 0;
         let committed = if shared {
             None
@@ -152,7 +152,7 @@ impl Session {
             // SAFETY: not shared yet.
             unsafe { Version::fill(node, pieces) };
             yield_point();
-            let word0 = self.kernel.space.word(found.oid.0);
+            let word0 = self.kernel.space.word(found.oid.bits());
             let mut header = found.header;
             if ondol_base::sim::mutated("one_write_unchecked") {
                 (0..30).for_each(|_| yield_point());

@@ -169,8 +169,8 @@ impl Session {
                         new.resize(table.row_size, 0);
                         self.read_newest(w.oid, &mut new);
                     }
-                    if pop(space.word(w.oid.0 + 8), v) {
-                        space.word(w.oid.0).store(v.prev, Ordering::Release)
+                    if pop(space.word(w.oid.bits() + 8), v) {
+                        space.word(w.oid.bits()).store(v.prev, Ordering::Release)
                     }
                     self.credit += v.size();
                     // SAFETY: unlinked above; readers are waited for by the epoch.
@@ -194,8 +194,8 @@ impl Session {
                     // (kernel/K5). Its mark may go before that, so it must not be followed any more. The
                     // header says free from now on: any timestamp would be one that comes back when the
                     // slot's next insert is undone too (kernel/K1).
-                    set_head(space.word(w.oid.0 + 8), 0);
-                    space.word(w.oid.0).store(0, Ordering::Release);
+                    set_head(space.word(w.oid.bits() + 8), 0);
+                    space.word(w.oid.bits()).store(0, Ordering::Release);
                     let heap = if w.string { table.strings.clone() } else { table.rows.clone() };
                     let oid = w.oid;
                     let guard = self.participant.pin();
@@ -210,14 +210,13 @@ impl Session {
     fn forget_keys(&mut self, table: &Arc<TableStore>, oid: Oid, of: &[u8]) {
         // Also those that this transaction has dropped since.
         let kernel = self.kernel.clone();
-        let strings = Committed(&kernel.space);
         let remembers = self.is_serializable();
         for index in table.indexes.iter() {
             let mut key = vec![];
             let moves = remembers.then_some(&mut self.moves);
             {
-                let _pin = self.participant.pin();
-                index.key.key(of, &strings, &mut key);
+                let pin = self.participant.pin();
+                index.key.key(of, &Committed(&kernel.space, &pin), &mut key);
                 remove_entry(&kernel.space, &self.participant, table, index, &key, oid, moves);
             }
             if remembers {

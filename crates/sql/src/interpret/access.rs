@@ -274,9 +274,9 @@ pub(super) fn char_value(
 ) -> Datum {
     let Storage::Char { width } = layout.columns[column].storage else { return Datum::NULL };
     let at = row.start + layout.columns[column].offset as usize;
-    if let Some((oid, len)) = ondol_engine::row::wide_of(layout, &memory[row.clone()]) {
+    if let Some((slot, len)) = ondol_engine::row::wide_of(layout, &memory[row.clone()]) {
         let start = memory.len();
-        connection.read_string(oid.0, len, memory);
+        connection.read_string(slot, len, memory);
         let (from, len) = super::rows::wide_part(layout, &memory[start..], column);
         return Datum::string(Tag::Text, start + from, len);
     }

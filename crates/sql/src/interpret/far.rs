@@ -11,7 +11,7 @@ use crate::code::Program;
 use crate::code::op::Op;
 use crate::code::operand::{Fault, How, Label, Pool};
 use crate::code::program::PARAM_REGISTERS;
-use ondol_engine::{Connection, LockStrength, Locked, Oid, Wait};
+use ondol_engine::{Connection, LockStrength, Locked, Wait};
 use ondol_types::agg::AggState;
 use ondol_types::func::{Context, FuncId};
 use ondol_types::{SqlError, SqlResult, sqlstate};
@@ -296,14 +296,15 @@ pub(super) fn exec(
                 return Ok(Some(to));
             }
         }
-        Op::GetRow { dst, cursor } => set!(dst, Datum::int(f.cursors[cursor.0 as usize].oid.0 as i64)),
+        Op::GetRow { dst, cursor } => set!(dst, Datum::int(f.cursors[cursor.0 as usize].oid.bits() as i64)),
         Op::SetRow { cursor, a, to } => {
-            let oid = reg!(a);
+            let (number, table) = (reg!(a), program.table_of(cursor.0));
+            // code/C2: the register may hold any number, which is an address only if it is a row's of the table.
+            let row = Some(number.bits).filter(|_| number.tag == Tag::Int8);
+            let Some(oid) = row.and_then(|bits| connection.row_at(table, bits)) else { return Ok(Some(to)) };
             let c = &mut f.cursors[cursor.0 as usize];
-            c.oid = Oid(oid.bits & Oid::MASK);
-            let seen = oid.tag == Tag::Int8
-                && connection.read(program.table_of(cursor.0), c.oid, &mut f.memory[c.from..c.to]);
-            if !seen {
+            c.oid = oid;
+            if !connection.read(table, oid, &mut f.memory[c.from..c.to]) {
                 return Ok(Some(to));
             }
         }
@@ -327,7 +328,7 @@ pub(super) fn exec(
         Op::Touch { cursor, to } => {
             let c = &mut f.cursors[cursor.0 as usize];
             f.allow.take(16)?;
-            if !c.touched.insert(c.oid.0) {
+            if !c.touched.insert(c.oid.bits()) {
                 return Ok(Some(to));
             }
         }

@@ -279,8 +279,8 @@ pub(super) fn make_alone(connection: &Connection, layout: &Layout, start: usize,
         connection.read_string(oid, len, memory);
         memory[start + at..start + at + 8].copy_from_slice(&offset.to_le_bytes());
     };
-    if let Some((oid, len)) = ondol_engine::row::wide_of(layout, &memory[start..]) {
-        put(memory, layout.char_area as usize, oid.0, len);
+    if let Some((slot, len)) = ondol_engine::row::wide_of(layout, &memory[start..]) {
+        put(memory, layout.char_area as usize, slot, len);
     }
     let first = first_outside(layout, &memory[start..]).unwrap_or(layout.strings.len());
     for at in layout.strings[first..].iter().map(|at| *at as usize) {

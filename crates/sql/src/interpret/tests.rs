@@ -513,3 +513,49 @@ fn explaining() {
         assert!(text.contains(part), "{part} is missing:\n{text}");
     }
 }
+
+/// code/C2: a register that is to hold a row's number may hold any other; what names no row of the table reads nothing,
+/// and nothing is locked.
+#[test]
+fn a_forged_row_number_is_no_address() {
+    use crate::code::{Op, operand::Imm};
+    let mut db = with_tables("forged");
+    db.exec(&format!("update t set b = '{}' where id = 5", "x".repeat(20_000)));
+    let program = db.program("select id, b from t where id in (1, 2, 3) order by d for update").unwrap();
+    let sets = program.ops.iter().filter(|op| matches!(op, Op::SetRow { .. })).count();
+    let places: Vec<usize> =
+        (0..program.ops.len()).filter(|i| matches!(program.ops[*i], Op::GetRow { .. })).collect();
+    assert!(sets > 0 && !places.is_empty(), "{}", db.plan("select id, b from t order by d for update"));
+    let mut scan = ondol_engine::Scan::default();
+    let table = db.connection.catalog().table("t").unwrap().clone();
+    scan.start(&db.connection, &table);
+    let first = scan.next(&db.connection, &mut vec![0; table.layout.row_size]).unwrap().unwrap().bits();
+    let mut found = 0;
+    for n in 0..20_000u32 {
+        // Each place where a row may begin, from the page's beginning on, and numbers from all over.
+        let mut forged = Program::clone(&program);
+        let near = (first / 4096 * 4096) as u32 + 8 * n;
+        let number = if n % 2 == 0 { near } else { n.wrapping_mul(0x9e37_79b9) } as i32;
+        for place in &places {
+            if let Op::GetRow { dst, .. } = program.ops[*place] {
+                forged.ops[*place] = Op::Int { dst, value: Imm(number) }
+            }
+        }
+        crate::code::verify::verify(&forged).unwrap();
+        let host = Bodies(db.connection.catalog());
+        let env = Env { host: &host, ..Env::EMPTY };
+        let mut rows = RowBuffer::new();
+        let forged = Arc::new(forged);
+        let outcome = run(&mut db.frame, &forged, &mut db.connection, &[], &mut rows, &env).unwrap();
+        let rows: Vec<Vec<String>> = rows.iter().map(|r| r.values().map(show).collect()).collect();
+        assert_eq!(outcome.rows_affected, rows.len() as u64);
+        // One of the table's, whichever.
+        for row in &rows {
+            let id: i32 = row[0].parse().unwrap();
+            assert!((1..=20).contains(&id) && (id == 5 || row[1] == format!("name{}", id % 4)), "{row:?}")
+        }
+        found += usize::from(!rows.is_empty());
+    }
+    assert_eq!(found, 20, "each row's number was among them once");
+    db.check("select count(*) from t where id <> 5 and b like 'name_'", "19")
+}
