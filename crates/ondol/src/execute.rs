@@ -5,7 +5,7 @@ use crate::rows::{Column, Rows};
 use crate::session::Session;
 use ondol_engine::{Access, Catalog, FunctionDef, Isolation, STALE};
 use ondol_sql::bind;
-use ondol_sql::bound::{Bound, Expr, NewIndex, Query, Statement, Target};
+use ondol_sql::bound::{Bound, ExplainOptions, Expr, NewIndex, Query, Statement, Target};
 use ondol_sql::code::explain;
 use ondol_sql::interpret::rows::RowView;
 use ondol_sql::level::IsolationLevel;
@@ -98,8 +98,8 @@ impl Session {
                 self.deallocate(name.as_deref())?;
                 out.done(if name.is_some() { "DEALLOCATE" } else { "DEALLOCATE ALL" }, None)
             }
-            Statement::Explain { analyze, statement, text: _ } => {
-                self.explain(*analyze, statement, bound, out)
+            Statement::Explain { options, statement, text: _ } => {
+                self.explain(*options, statement, bound, out)
             }
 
             Statement::Checkpoint => {
@@ -419,10 +419,11 @@ impl Session {
         Ok(values)
     }
 
-    fn measured_plan(&self, bound: &Bound) -> SqlResult<Arc<Plan>> {
+    /// A plan that brings along what EXPLAIN shows of it.
+    fn explained_plan(&self, bound: &Bound, options: ExplainOptions) -> SqlResult<Arc<Plan>> {
         match bound.statement {
             Statement::Query(_) | Statement::Insert(_) | Statement::Modify(_) => {
-                Ok(Arc::new(Plan::new(self.compile_measured(bound)?)))
+                Ok(Arc::new(Plan::new(self.compile_explained(bound, options)?)))
             }
             _ => Err(SqlError::unsupported("EXPLAIN of a prepared utility statement")),
         }
@@ -430,7 +431,7 @@ impl Session {
 
     fn explain(
         &mut self,
-        analyze: bool,
+        options: ExplainOptions,
         statement: &Statement,
         bound: &Bound,
         out: &mut dyn Output,
@@ -439,25 +440,11 @@ impl Session {
             Statement::Execute { name, args } => {
                 let values = self.evaluate(args, bound.catalog_version)?;
                 let catalog = self.connection.catalog();
-                let plan = match self.plans.prepared.get(name).cloned() {
-                    // What is measured counts what its nodes do, so it is compiled for that.
-                    Some(named) if analyze => {
-                        let bound = parse_one(&named.text, &catalog, &named.types)?;
-                        self.measured_plan(&bound)?
-                    }
-                    Some(named) => match self.ready(&named.text, &named.types)? {
-                        Ready::Plan(p) => p,
-                        _ => return Err(SqlError::unsupported("EXPLAIN of a prepared utility statement")),
-                    },
-                    None => {
-                        let f = self.choose_function(name, args)?;
-                        match analyze {
-                            true => self.measured_plan(&bind::bind_function(&f, &catalog)?)?,
-                            false => self.query_plan(crate::session::QueryId(f.id))?,
-                        }
-                    }
+                let bound = match self.plans.prepared.get(name).cloned() {
+                    Some(named) => parse_one(&named.text, &catalog, &named.types)?,
+                    None => bind::bind_function(&*self.choose_function(name, args)?, &catalog)?,
                 };
-                (plan, values)
+                (self.explained_plan(&bound, options)?, values)
             }
             Statement::Query(_) | Statement::Insert(_) | Statement::Modify(_) => {
                 let inner = Bound {
@@ -467,20 +454,19 @@ impl Session {
                     notices: Vec::new(),
                     is_foreign: bound.is_foreign,
                 };
-                let program = if analyze { self.compile_measured(&inner)? } else { self.compile(&inner)? };
-                (Arc::new(Plan::new(program)), Vec::new())
+                (self.explained_plan(&inner, options)?, Vec::new())
             }
             _ => return Err(SqlError::unsupported("EXPLAIN of a utility statement")),
         };
-        if analyze && plan.program.writes {
+        if options.analyze && plan.program.writes {
             self.refuse_read_only(tag_name(plan.program.tag))?;
         }
-        let (lines, token) = if analyze {
-            self.analyze(&plan, &values)?
+        let (lines, token) = if options.analyze {
+            self.analyze(&plan, &values, options)?
         } else {
             let grouped = plan.parted.is_some_and(|p| p.is_grouped());
             let workers = if grouped { self.workers_for(&plan) } else { 0 };
-            (explain::lines(&plan.program, None, workers), None)
+            (explain::lines(&plan.program, options, None, workers), None)
         };
         give(Arc::new([column("QUERY PLAN", TypeId::TEXT)]), lines.iter().map(|l| [l.as_str()]), out)?;
         out.done("EXPLAIN", token)

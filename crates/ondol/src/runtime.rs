@@ -5,10 +5,10 @@ use crate::system;
 use ondol_base::random;
 use ondol_base::sync::Mutex;
 use ondol_engine::{Catalog, Connection, FunctionDef, Token};
-use ondol_sql::bound::Bound;
+use ondol_sql::bound::{Bound, ExplainOptions};
 use ondol_sql::code::{Program, Rejected};
+use ondol_sql::compile::compile;
 use ondol_sql::interpret::{self, Env, Frame, Frames, Host, Sink};
-use ondol_sql::plan;
 use ondol_types::func::Context;
 use ondol_types::limits::Limits;
 use ondol_types::{SqlError, SqlResult, Value, ValueRef, sqlstate};
@@ -106,7 +106,7 @@ fn program_at(function: &FunctionDef, catalog: &Catalog, depth: u32) -> SqlResul
         Ok(p) => Ok(p),
         Err(Rejected::Stale) => {
             let bound = ondol_sql::bind::bind_function(function, catalog)?;
-            compile_at(&bound, catalog, depth, Limits::NONE, false)
+            compile_at(&bound, catalog, depth, Limits::NONE, None)
         }
         Err(Rejected::Corrupt(what)) => Err(SqlError::new(
             sqlstate::DATA_CORRUPTED,
@@ -121,10 +121,10 @@ fn compile_at(
     catalog: &Catalog,
     depth: u32,
     limits: Limits<'_>,
-    measured: bool,
+    explain: Option<ExplainOptions>,
 ) -> SqlResult<Program> {
     let find = |f: &Arc<FunctionDef>| program_at(f, catalog, depth + 1).map(Arc::new);
-    if measured { plan::compile_measured(bound, &find, limits) } else { plan::compile(bound, &find, limits) }
+    compile(bound, &find, limits, explain)
 }
 
 /// The context that a program runs in, unless it may be [`UNTIMED`].
@@ -206,10 +206,10 @@ impl Session {
     }
 
     pub(crate) fn compile(&self, bound: &Bound) -> SqlResult<Program> {
-        compile_at(bound, &self.connection.catalog(), 0, self.limits(), false)
+        compile_at(bound, &self.connection.catalog(), 0, self.limits(), None)
     }
-    pub(crate) fn compile_measured(&self, bound: &Bound) -> SqlResult<Program> {
-        compile_at(bound, &self.connection.catalog(), 0, self.limits(), true)
+    pub(crate) fn compile_explained(&self, bound: &Bound, options: ExplainOptions) -> SqlResult<Program> {
+        compile_at(bound, &self.connection.catalog(), 0, self.limits(), Some(options))
     }
 
     pub(crate) fn with_context<R>(&self, f: impl FnOnce(&Context<'_>) -> R) -> R {
@@ -303,6 +303,7 @@ impl Session {
         &mut self,
         plan: &Plan,
         params: &[Value],
+        options: ExplainOptions,
     ) -> SqlResult<(Vec<String>, Option<Token>)> {
         self.fresh = false;
         self.prepare_host(plan);
@@ -319,7 +320,7 @@ impl Session {
         let frame = frame_of(&mut self.plans.frames, &mut own, plan);
         let connection = &mut self.connection;
         let (done, lines) = crate::params::with_refs(&fitted, |refs| {
-            interpret::run_measured(frame, &plan.program, connection, refs, &env)
+            interpret::run_measured(frame, &plan.program, connection, refs, &env, options)
         })?;
         Ok((lines, done.token))
     }

@@ -57,7 +57,7 @@ pub(crate) fn kind_name(kind: IndexKind) -> &'static str {
 /// The stored byte code, readable.
 fn code(f: &FunctionDef, catalog: &ondol_engine::Catalog) -> String {
     match Program::decode(&f.code, catalog) {
-        Ok(p) => ondol_sql::plan::explain(&p).join("\n"),
+        Ok(p) => ondol_sql::code::explain::byte_code(&p, None).join("\n"),
         Err(ondol_sql::code::Rejected::Stale) => {
             "(of an older dictionary; compiled again when called)".into()
         }

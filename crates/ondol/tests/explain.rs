@@ -21,6 +21,38 @@ fn a_prepared_statement_is_measured_as_any_other() {
     }
 }
 
+fn explained(s: &mut ondol::Session, sql: &str) -> Vec<String> {
+    s.query(sql, &[]).unwrap().iter().map(|r| r.get::<String>(0).unwrap()).collect()
+}
+
+#[test]
+fn options_say_what_is_shown() {
+    let folder = TempFolder::new().unwrap();
+    let db = Database::open(folder.path()).unwrap();
+    let mut s = db.session();
+    s.execute("CREATE TABLE t (a integer PRIMARY KEY, b text); INSERT INTO t SELECT n, 'x' FROM generate_series(1, 50) n")
+        .unwrap();
+    let sql = "SELECT b, count(*) FROM t WHERE a <= 30 GROUP BY b";
+    let plain = explained(&mut s, &format!("EXPLAIN {sql}"));
+    assert!(plain[0].starts_with("HashAggregate  (cost=") && plain[0].contains(" rows="), "{plain:#?}");
+    let without = explained(&mut s, &format!("EXPLAIN (COSTS OFF) {sql}"));
+    assert_eq!(without[..3], ["HashAggregate", "  Group Key: b", "  ->  Index Scan using t_pkey on t"]);
+    let verbose = explained(&mut s, &format!("EXPLAIN (VERBOSE, COSTS OFF) {sql}"));
+    assert_eq!(verbose[1], "  Output: t.b, count(*)");
+    assert_eq!(verbose[4], "        Output: t.a, t.b");
+    let json = explained(&mut s, &format!("EXPLAIN (ANALYZE, FORMAT json) {sql}"));
+    let [json] = &json[..] else { panic!("{json:#?}") };
+    let json: serde_json::Value = serde_json::from_str(json).unwrap();
+    let plan = &json[0]["Plan"];
+    assert_eq!((&plan["Node Type"], &plan["Actual Rows"]), (&"HashAggregate".into(), &1.into()));
+    let below = &plan["Plans"][0];
+    assert_eq!((&below["Relation Name"], &below["Actual Rows"]), (&"t".into(), &30.into()));
+    assert_eq!(below["Index Cond"], "(a <= 30)");
+    assert!(
+        below["Total Cost"].as_f64().unwrap() > 0.0 && json[0]["Byte Code"].as_array().unwrap().len() > 5
+    );
+}
+
 /// Also while the tables are empty, as they are when queries are registered before loading, and when they are
 /// full.
 #[test]

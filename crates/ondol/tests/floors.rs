@@ -154,6 +154,41 @@ fn dependencies_go_down_only() {
     );
 }
 
+/// Within `sql`: a statement goes through the stages in this order, and a stage knows those before it only.
+#[test]
+fn stages_know_those_before_them_only() {
+    const STAGES: [&str; 5] = ["parse", "bind", "plan", "code", "interpret"];
+    let src = format!("{ROOT}/crates/sql/src");
+    let mut seen = 0;
+    for (n, stage) in STAGES.iter().enumerate() {
+        let mut files = Vec::new();
+        let mut stack = vec![std::path::PathBuf::from(format!("{src}/{stage}"))];
+        while let Some(dir) = stack.pop() {
+            for entry in std::fs::read_dir(&dir).expect("a source folder") {
+                let path = entry.expect("an entry").path();
+                if path.is_dir() { stack.push(path) } else { files.push(path) }
+            }
+        }
+        let own = std::path::PathBuf::from(format!("{src}/{stage}.rs"));
+        files.extend(own.exists().then_some(own));
+        for path in files {
+            if path.file_name().is_some_and(|n| n == "tests.rs") {
+                continue;
+            }
+            let text = std::fs::read_to_string(&path).expect("UTF-8");
+            for (at, line) in text.lines().enumerate() {
+                let code = line.split("//").next().unwrap_or("");
+                for later in &STAGES[n + 1..] {
+                    let there = format!("{}:{}: {line}", path.display(), at + 1);
+                    assert!(!code.contains(&format!("crate::{later}")), "{stage} knows {later} at {there}");
+                }
+                seen += usize::from(STAGES[..n].iter().any(|s| code.contains(&format!("crate::{s}"))));
+            }
+        }
+    }
+    assert!(seen > 20, "only {seen} uses of earlier stages: the test looks in the wrong place");
+}
+
 /// Only the floors that must may touch raw memory or the outside world.
 #[test]
 fn unsafe_code_and_the_outside_world_stay_below() {

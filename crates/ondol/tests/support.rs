@@ -260,7 +260,11 @@ const FORMS: &[(&str, &[(&str, &str)])] = &[
             ("EXECUTE of a registered query", "EXECUTE one(1)"),
             ("EXPLAIN", "EXPLAIN SELECT * FROM t"),
             ("EXPLAIN ANALYZE", "EXPLAIN ANALYZE SELECT * FROM t"),
-            ("EXPLAIN (other options)", "EXPLAIN (FORMAT json) SELECT * FROM t"),
+            (
+                "EXPLAIN (VERBOSE, COSTS OFF, FORMAT json)",
+                "EXPLAIN (VERBOSE, COSTS OFF, FORMAT json) SELECT * FROM t",
+            ),
+            ("EXPLAIN (FORMAT yaml)", "EXPLAIN (FORMAT yaml) SELECT * FROM t"),
             ("DECLARE CURSOR, FETCH, MOVE, CLOSE", "DECLARE c CURSOR FOR SELECT 1"),
             ("LISTEN, NOTIFY", "LISTEN x"),
             ("CHECKPOINT", "!CHECKPOINT"),
@@ -464,6 +468,10 @@ PostgreSQL 15 has names that this database has not. They are refused as not supp
 
 /// Held by `tests/parallel.rs`.
 const PARALLEL: &str = "
+## EXPLAIN
+
+EXPLAIN shows the plan in PostgreSQL's words, then the byte code that it became. `COSTS OFF` leaves out the guesses: the cost until the first row and until the last (a page read in sequence is 1), rows, and bytes a row. They come from the sizes of tables and indexes, there being no statistics; they compare plans of one statement and tell no times. `VERBOSE` adds what each node gives, `ANALYZE` runs the statement and counts the rows and starts of each node and the executions of each instruction, `FORMAT json` gives all of it as one text. A query in an expression stands below the node that asks for it: as InitPlan where it is run once at most, as SubPlan where it is run for each row.
+
 ## Full scans by several threads
 
 A table of `min_parallel_table_scan_size` (8MB) or more is read by up to `max_parallel_workers_per_gather` threads, by default as many as there are cores (0 turns it off, and is the default where there is one core), when a statement reads all of it once and

@@ -12,20 +12,21 @@ use ondol_engine::{
     Access, ColumnDef, FunctionDef, IndexColumn, IndexKind, LockStrength, Returns, Table, Wait,
 };
 use ondol_types::agg::AggId;
-use ondol_types::func::FuncId;
-use ondol_types::{Type, TypeId, Value};
+use ondol_types::func::{FuncId, Volatility, find};
+use ondol_types::{SqlResult, Type, TypeId, Value};
 use std::sync::Arc;
 
+/// An expression. `Q` is what stands for a query within it: in the plan another than here.
 #[derive(Clone, Debug)]
-pub struct Expr {
-    pub kind: ExprKind,
+pub struct Expr<Q = Query> {
+    pub kind: ExprKind<Q>,
     pub ty: Type,
     /// Byte offset in the statement's text, for errors; `u32::MAX` when unknown.
     pub at: u32,
 }
 
 #[derive(Clone, Debug)]
-pub enum ExprKind {
+pub enum ExprKind<Q = Query> {
     Const(Value),
     /// Counted from 0; its type is in [`Bound::params`].
     Param(u16),
@@ -48,69 +49,72 @@ pub enum ExprKind {
     },
     Call {
         func: FuncId,
-        args: Vec<Expr>,
+        args: Vec<Expr<Q>>,
     },
     /// To `ty` of this expression, modifier included. `explicit` picks PostgreSQL's rules for overlong strings.
     Cast {
-        arg: Box<Expr>,
+        arg: Box<Expr<Q>>,
         explicit: bool,
     },
-    And(Vec<Expr>),
-    Or(Vec<Expr>),
-    Not(Box<Expr>),
+    And(Vec<Expr<Q>>),
+    Or(Vec<Expr<Q>>),
+    Not(Box<Expr<Q>>),
     /// IS [NOT] NULL
     IsNull {
-        arg: Box<Expr>,
+        arg: Box<Expr<Q>>,
         negated: bool,
     },
     /// IS [NOT] TRUE (`want = Some(true)`), FALSE, UNKNOWN (`None`)
     BoolTest {
-        arg: Box<Expr>,
+        arg: Box<Expr<Q>>,
         want: Option<bool>,
         negated: bool,
     },
     /// IS [NOT] DISTINCT FROM; `eq` compares the two types.
     Distinct {
-        left: Box<Expr>,
-        right: Box<Expr>,
+        left: Box<Expr<Q>>,
+        right: Box<Expr<Q>>,
         eq: FuncId,
         negated: bool,
     },
     /// Searched CASE (a simple CASE is rewritten); without ELSE: NULL.
     Case {
-        whens: Vec<(Expr, Expr)>,
-        otherwise: Option<Box<Expr>>,
+        whens: Vec<(Expr<Q>, Expr<Q>)>,
+        otherwise: Option<Box<Expr<Q>>>,
     },
-    Coalesce(Vec<Expr>),
+    Coalesce(Vec<Expr<Q>>),
     /// The first, or NULL when it equals the second.
     NullIf {
-        left: Box<Expr>,
-        right: Box<Expr>,
+        left: Box<Expr<Q>>,
+        right: Box<Expr<Q>>,
         eq: FuncId,
     },
-    Greatest(Vec<Expr>),
-    Least(Vec<Expr>),
+    Greatest(Vec<Expr<Q>>),
+    Least(Vec<Expr<Q>>),
     /// `arg [NOT] IN (list)`, three-valued.
     InList {
-        arg: Box<Expr>,
-        list: Vec<Expr>,
+        arg: Box<Expr<Q>>,
+        list: Vec<Expr<Q>>,
         eq: FuncId,
         negated: bool,
     },
     /// The value of a query of one column and at most one row.
-    Scalar(Box<Query>),
+    Scalar(Box<Q>),
     Exists {
-        query: Box<Query>,
+        query: Box<Q>,
         negated: bool,
     },
     /// `left op ANY/ALL (query)`; IN is `= ANY`, NOT IN is `<> ALL`. One operator for each column.
     Quantified {
-        left: Vec<Expr>,
-        query: Box<Query>,
+        left: Vec<Expr<Q>>,
+        query: Box<Q>,
         ops: Vec<FuncId>,
         all: bool,
     },
 }
+
+/// More relations than this in one query are refused.
+pub const MAX_RELS: usize = 128;
 
 /// A table, or something like one, in FROM.
 #[derive(Clone)]
@@ -185,11 +189,11 @@ pub enum From {
 }
 
 #[derive(Clone, Debug)]
-pub struct Aggregate {
+pub struct Aggregate<Q = Query> {
     pub agg: AggId,
-    pub args: Vec<Expr>,
+    pub args: Vec<Expr<Q>>,
     pub distinct: bool,
-    pub filter: Option<Expr>,
+    pub filter: Option<Expr<Q>>,
     pub ty: Type,
 }
 
@@ -439,7 +443,7 @@ pub enum Statement {
     },
     Deallocate(Option<String>),
     Explain {
-        analyze: bool,
+        options: ExplainOptions,
         statement: Box<Statement>,
         text: String,
     },
@@ -453,6 +457,17 @@ pub enum Statement {
         tag: &'static str,
         notice: String,
     },
+}
+
+/// What EXPLAIN is to show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ExplainOptions {
+    /// The statement is run, and what its nodes did is counted.
+    pub analyze: bool,
+    /// What each node gives.
+    pub verbose: bool,
+    pub costs: bool,
+    pub json: bool,
 }
 
 /// An index to be made, by CREATE INDEX or a constraint.
@@ -484,58 +499,68 @@ pub struct Bound {
 // ---- walking ----------------------------------------------------------------------------------------------------
 
 macro_rules! walkers {
-    ($expr_fn:ident, $query_fn:ident, $own_fn:ident, $from_fn:ident, $iter:ident, $as_ref:ident, $deref:ident, [$($m:tt)?]) => {
+    ($expr_fn:ident, $children_fn:ident, $inner_fn:ident, $query_fn:ident, $own_fn:ident, $from_fn:ident, $iter:ident, $as_ref:ident, $deref:ident, [$($m:tt)?]) => {
         /// Visits an expression and those below it, outermost first, subqueries included: `f` gets each with
         /// the number of query levels between it and where the walk began, and says whether to go on below it.
         pub fn $expr_fn(e: & $($m)? Expr, level: u16, f: &mut dyn FnMut(& $($m)? Expr, u16) -> bool) {
             if !f(e, level) {
                 return;
             }
+            $children_fn(e, &mut |e| $expr_fn(e, level, f));
+            if let Some(query) = $inner_fn(e) {
+                $query_fn(query, level + 1, f);
+            }
+        }
+
+        /// Gives the expressions right below one, not those of its subquery.
+        pub fn $children_fn<'e, Q>(e: &'e $($m)? Expr<Q>, f: &mut dyn FnMut(&'e $($m)? Expr<Q>)) {
             match & $($m)? e.kind {
                 ExprKind::Const(_)
                 | ExprKind::Param(_)
                 | ExprKind::Column { .. }
                 | ExprKind::Group(_)
                 | ExprKind::GroupOuter { .. }
-                | ExprKind::Aggregate { .. } => {}
+                | ExprKind::Aggregate { .. }
+                | ExprKind::Scalar(_)
+                | ExprKind::Exists { .. } => {}
                 ExprKind::Call { args, .. }
                 | ExprKind::And(args)
                 | ExprKind::Or(args)
                 | ExprKind::Coalesce(args)
                 | ExprKind::Greatest(args)
-                | ExprKind::Least(args) => {
-                    for a in args.$iter() {
-                        $expr_fn(a, level, f);
-                    }
-                }
-                ExprKind::Cast { arg, .. } | ExprKind::Not(arg) => $expr_fn(arg, level, f),
-                ExprKind::IsNull { arg, .. } | ExprKind::BoolTest { arg, .. } => $expr_fn(arg, level, f),
+                | ExprKind::Least(args)
+                | ExprKind::Quantified { left: args, .. } => args.$iter().for_each(f),
+                ExprKind::Cast { arg, .. }
+                | ExprKind::Not(arg)
+                | ExprKind::IsNull { arg, .. }
+                | ExprKind::BoolTest { arg, .. } => f(arg),
                 ExprKind::Distinct { left, right, .. } | ExprKind::NullIf { left, right, .. } => {
-                    $expr_fn(left, level, f);
-                    $expr_fn(right, level, f);
+                    f(left);
+                    f(right);
                 }
                 ExprKind::Case { whens, otherwise } => {
                     for (when, then) in whens.$iter() {
-                        $expr_fn(when, level, f);
-                        $expr_fn(then, level, f);
+                        f(when);
+                        f(then);
                     }
                     if let Some(e) = otherwise {
-                        $expr_fn(e, level, f);
+                        f(e);
                     }
                 }
                 ExprKind::InList { arg, list, .. } => {
-                    $expr_fn(arg, level, f);
-                    for e in list.$iter() {
-                        $expr_fn(e, level, f);
-                    }
+                    f(arg);
+                    list.$iter().for_each(f);
                 }
-                ExprKind::Scalar(query) | ExprKind::Exists { query, .. } => $query_fn(query, level + 1, f),
-                ExprKind::Quantified { left, query, .. } => {
-                    for e in left.$iter() {
-                        $expr_fn(e, level, f);
-                    }
-                    $query_fn(query, level + 1, f);
-                }
+            }
+        }
+
+        /// The subquery that an expression asks.
+        pub fn $inner_fn<Q>(e: & $($m)? Expr<Q>) -> Option<& $($m)? Q> {
+            match & $($m)? e.kind {
+                ExprKind::Scalar(query)
+                | ExprKind::Exists { query, .. }
+                | ExprKind::Quantified { query, .. } => Some(query),
+                _ => None,
             }
         }
 
@@ -596,8 +621,8 @@ macro_rules! walkers {
         }
     };
 }
-walkers!(walk_expr, walk_query, own_exprs, walk_from, iter, as_ref, as_deref, []);
-walkers!(walk_expr_mut, walk_query_mut, own_exprs_mut, walk_from_mut, iter_mut, as_mut, as_deref_mut, [mut]);
+walkers!(walk_expr, children, inner_query, walk_query, own_exprs, walk_from, iter, as_ref, as_deref, []);
+walkers!(walk_expr_mut, children_mut, inner_query_mut, walk_query_mut, own_exprs_mut, walk_from_mut, iter_mut, as_mut, as_deref_mut, [mut]);
 
 /// Visits a query and all queries within it, outer ones first.
 pub fn each_query(q: &Query, f: &mut dyn FnMut(&Query)) {
@@ -632,10 +657,55 @@ pub fn each_query_in(e: &Expr, f: &mut dyn FnMut(&Query)) {
     });
 }
 
-impl Expr {
+/// What can stand for a query within an expression.
+pub trait Inner: Sized {
+    /// Whether it calls a function of at least this volatility.
+    fn calls(&self, volatility: Volatility) -> bool;
+}
+
+impl Inner for Query {
+    fn calls(&self, volatility: Volatility) -> bool {
+        let mut found = false;
+        each_query(self, &mut |q| {
+            found |= q.rels.iter().any(|r| match &r.rel {
+                Rel::Function { function, .. } => rank_of(&function.volatility) >= rank(volatility),
+                _ => false,
+            });
+        });
+        walk_query(self, 0, &mut |e, _| {
+            found = found || e.is_call_of(volatility);
+            !found
+        });
+        found
+    }
+}
+
+pub fn rank(v: Volatility) -> u8 {
+    match v {
+        Volatility::Immutable => 0,
+        Volatility::Stable => 1,
+        Volatility::Volatile => 2,
+    }
+}
+
+/// Of a registered query, by the word of its definition.
+pub fn rank_of(volatility: &str) -> u8 {
+    match volatility {
+        "immutable" => 0,
+        "stable" => 1,
+        _ => 2,
+    }
+}
+
+impl<Q> Expr<Q> {
+    /// Whether it is itself a call of a function of at least this volatility.
+    fn is_call_of(&self, volatility: Volatility) -> bool {
+        let ExprKind::Call { func, .. } = self.kind else { return false };
+        find(func).is_some_and(|d| rank(d.volatility) >= rank(volatility))
+    }
     /// Without the casts that change the type's name and nothing of the value: varchar, char(n) and text without
     /// a length have the same values. What an index is on may be under such casts.
-    pub fn unrelabelled(&self) -> &Expr {
+    pub fn unrelabelled(&self) -> &Expr<Q> {
         match &self.kind {
             ExprKind::Cast { arg, .. }
                 if self.ty.typmod == -1
@@ -649,22 +719,81 @@ impl Expr {
             _ => self,
         }
     }
+}
+
+impl<Q: Inner> Expr<Q> {
     /// Whether the expression itself or one below it calls a function of at least this volatility.
-    pub fn calls(&self, volatility: ondol_types::func::Volatility) -> bool {
-        use ondol_types::func::{Volatility, find};
-        let rank = |v: Volatility| match v {
-            Volatility::Immutable => 0,
-            Volatility::Stable => 1,
-            Volatility::Volatile => 2,
-        };
-        let mut found = false;
-        walk_expr(self, 0, &mut |e, _| {
-            if let ExprKind::Call { func, .. } = e.kind {
-                found |= find(func).is_some_and(|d| rank(d.volatility) >= rank(volatility));
-            }
-            !found
-        });
+    pub fn calls(&self, volatility: Volatility) -> bool {
+        let mut found = self.is_call_of(volatility) || inner_query(self).is_some_and(|q| q.calls(volatility));
+        children(self, &mut |e| found = found || e.calls(volatility));
         found
+    }
+}
+
+impl<Q> ExprKind<Q> {
+    /// The same over other expressions and queries: what `expr` and `query` make of those right below.
+    pub fn try_map<R>(
+        &self,
+        expr: &mut dyn FnMut(&Expr<Q>) -> SqlResult<Expr<R>>,
+        query: &mut dyn FnMut(&Q) -> SqlResult<R>,
+    ) -> SqlResult<ExprKind<R>> {
+        type List<R> = SqlResult<Vec<Expr<R>>>;
+        macro_rules! one {
+            ($e:expr) => {
+                Box::new(expr($e)?)
+            };
+        }
+        macro_rules! all {
+            ($l:expr) => {
+                $l.iter().map(&mut *expr).collect::<List<R>>()?
+            };
+        }
+        Ok(match self {
+            ExprKind::Const(v) => ExprKind::Const(v.clone()),
+            ExprKind::Param(n) => ExprKind::Param(*n),
+            &ExprKind::Column { depth, rel, column } => ExprKind::Column { depth, rel, column },
+            ExprKind::Group(n) => ExprKind::Group(*n),
+            &ExprKind::GroupOuter { depth, index } => ExprKind::GroupOuter { depth, index },
+            &ExprKind::Aggregate { depth, index } => ExprKind::Aggregate { depth, index },
+            ExprKind::Call { func, args } => ExprKind::Call { func: *func, args: all!(args) },
+            ExprKind::Cast { arg, explicit } => ExprKind::Cast { arg: one!(arg), explicit: *explicit },
+            ExprKind::And(l) => ExprKind::And(all!(l)),
+            ExprKind::Or(l) => ExprKind::Or(all!(l)),
+            ExprKind::Not(a) => ExprKind::Not(one!(a)),
+            ExprKind::IsNull { arg, negated } => ExprKind::IsNull { arg: one!(arg), negated: *negated },
+            ExprKind::BoolTest { arg, want, negated } => {
+                ExprKind::BoolTest { arg: one!(arg), want: *want, negated: *negated }
+            }
+            ExprKind::Distinct { left, right, eq, negated } => {
+                ExprKind::Distinct { left: one!(left), right: one!(right), eq: *eq, negated: *negated }
+            }
+            ExprKind::Case { whens, otherwise } => ExprKind::Case {
+                whens: whens.iter().map(|(w, t)| Ok((expr(w)?, expr(t)?))).collect::<SqlResult<_>>()?,
+                otherwise: match otherwise {
+                    Some(e) => Some(one!(e)),
+                    None => None,
+                },
+            },
+            ExprKind::Coalesce(l) => ExprKind::Coalesce(all!(l)),
+            ExprKind::NullIf { left, right, eq } => {
+                ExprKind::NullIf { left: one!(left), right: one!(right), eq: *eq }
+            }
+            ExprKind::Greatest(l) => ExprKind::Greatest(all!(l)),
+            ExprKind::Least(l) => ExprKind::Least(all!(l)),
+            ExprKind::InList { arg, list, eq, negated } => {
+                ExprKind::InList { arg: one!(arg), list: all!(list), eq: *eq, negated: *negated }
+            }
+            ExprKind::Scalar(q) => ExprKind::Scalar(Box::new(query(q)?)),
+            ExprKind::Exists { query: q, negated } => {
+                ExprKind::Exists { query: Box::new(query(q)?), negated: *negated }
+            }
+            ExprKind::Quantified { left, query: q, ops, all } => ExprKind::Quantified {
+                left: all!(left),
+                query: Box::new(query(q)?),
+                ops: ops.clone(),
+                all: *all,
+            },
+        })
     }
 }
 

@@ -9,6 +9,7 @@
 pub mod bind;
 pub mod bound;
 pub mod code;
+pub mod compile;
 pub mod copy;
 pub mod foreign;
 pub mod interpret;

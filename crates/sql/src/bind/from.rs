@@ -4,10 +4,9 @@ use super::call::{function_columns, series};
 use super::scope::{Clause, Item, ItemColumns};
 use super::tree::{at, check_schema, const_text, kind, list, need, refuse, strings, unexpected, variant};
 use super::{Binder, coerce, system};
-use crate::bound::{Expr, ExprKind, From, JoinKind, Query, Rel, RelEntry, Target};
+use crate::bound::{Expr, ExprKind, From, JoinKind, MAX_RELS, Query, Rel, RelEntry, Target};
 use crate::foreign::{Argument, ForeignTable};
 use crate::parse::tree::{self, Alias, JoinType, Node, RangeVar, node::Node as Kind};
-use crate::plan::refs::MAX_RELS;
 use ondol_types::{SqlError, SqlResult, Type, known, sqlstate};
 use std::sync::Arc;
 

@@ -3,7 +3,7 @@
 use super::scope::{Clause, Cte, column};
 use super::tree::{at, at_expr, kind, list, need, refuse, refuse_at, strings, unexpected};
 use super::{Binder, coerce, expr, group};
-use crate::bound::{Expr, ExprKind, From, JoinKind, Query, Rel, RelEntry, Target};
+use crate::bound::{Expr, ExprKind, From, Inner, JoinKind, Query, Rel, RelEntry, Target};
 use crate::parse::tree::{
     self, LimitOption, LockClauseStrength, LockWaitPolicy, Node, SelectStmt, SetOperation, node::Node as Kind,
 };
@@ -361,7 +361,7 @@ impl<'a> Binder<'a> {
         }
         self.ctes.extend(later);
         let query = query?;
-        if cte.uses > 1 && (!query.locks.is_empty() || is_volatile(&query)) {
+        if cte.uses > 1 && (!query.locks.is_empty() || query.calls(Volatility::Volatile)) {
             let message =
                 format_args!("using the volatile WITH query \"{}\" more than once", cte.name).to_string();
             return Err(at(SqlError::unsupported(message), cte.node.location));
@@ -378,19 +378,6 @@ pub fn check_targets(n: usize) -> SqlResult<()> {
         return Err(SqlError::new("54011", message));
     }
     Ok(())
-}
-
-/// Whether a query may give something else each time it is asked.
-fn is_volatile(query: &Query) -> bool {
-    let mut found = false;
-    crate::bound::each_query(query, &mut |q| {
-        found |= q
-            .rels
-            .iter()
-            .any(|r| matches!(&r.rel, Rel::Function { function, .. } if function.volatility == "volatile"));
-        crate::bound::own_exprs(q, &mut |e| found |= e.calls(Volatility::Volatile));
-    });
-    found
 }
 
 /// The relations that an outer join may fill with NULLs.

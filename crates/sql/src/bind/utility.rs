@@ -7,7 +7,7 @@ use super::tree::{
 };
 use super::types::bind_type;
 use super::{Binder, accepted, coerce, name_of};
-use crate::bound::{Expr, Statement};
+use crate::bound::{ExplainOptions, Expr, Statement};
 use crate::level::IsolationLevel;
 use crate::parse::Raw;
 use crate::parse::lexer::{Token, TokenKind, Tokens};
@@ -164,16 +164,14 @@ impl<'a> Binder<'a> {
     }
 
     fn explain(&mut self, s: &'a tree::ExplainStmt, raw: &'a Raw) -> SqlResult<Statement> {
-        let mut analyze = false;
+        let mut shown = ExplainOptions { analyze: false, verbose: false, costs: true, json: false };
         for o in options(&s.options)? {
             let name = o.defname.as_str();
             match name {
-                "analyze" => analyze = option_bool(o)?,
-                // All there is to tell is told anyway.
-                "verbose" => {
-                    option_bool(o)?;
-                }
-                "costs" | "buffers" | "wal" | "settings" | "generic_plan" | "memory" => {
+                "analyze" => shown.analyze = option_bool(o)?,
+                "verbose" => shown.verbose = option_bool(o)?,
+                "costs" => shown.costs = option_bool(o)?,
+                "buffers" | "wal" | "settings" | "generic_plan" | "memory" => {
                     let feature = format!("EXPLAIN option {}", name.to_ascii_uppercase());
                     refuse_at(option_bool(o)?, feature, o.location)?;
                 }
@@ -183,7 +181,9 @@ impl<'a> Binder<'a> {
                 }
                 "format" => {
                     let format = option_text(o)?.unwrap_or_default();
-                    refuse_at(format != "text", format_args!("EXPLAIN in format {format}"), o.location)?;
+                    shown.json = format == "json";
+                    let known = shown.json || format == "text";
+                    refuse_at(!known, format_args!("EXPLAIN in format {format}"), o.location)?;
                 }
                 "serialize" => return Err(at(SqlError::unsupported("EXPLAIN option SERIALIZE"), o.location)),
                 other => {
@@ -201,7 +201,7 @@ impl<'a> Binder<'a> {
             return Err(SqlError::unsupported(format_args!("EXPLAIN of {}", statement_name(node))));
         }
         let text = self.explained(s, raw);
-        Ok(Statement::Explain { analyze, statement: Box::new(statement), text })
+        Ok(Statement::Explain { options: shown, statement: Box::new(statement), text })
     }
 
     /// The text behind EXPLAIN and its options.

@@ -1,9 +1,7 @@
-//! EXPLAIN: the plan as a tree, then the byte code.
+//! EXPLAIN: the plan, and the byte code beneath it.
 use super::program::Program;
-
-/// What the line of a full scan begins with, and of a foreign table's.
-pub const SEQ_SCAN: &str = "Seq Scan on ";
-pub const FOREIGN_SCAN: &str = "Foreign Scan on ";
+use crate::plan::explain::{self, Counted, Options};
+use crate::plan::show::constant;
 
 /// What EXPLAIN ANALYZE measured.
 pub struct Measured<'a> {
@@ -14,46 +12,36 @@ pub struct Measured<'a> {
     pub elapsed_us: u64,
 }
 
-/// The lines of EXPLAIN of a program whose scan so many `workers` would read in parts, or of EXPLAIN ANALYZE when something was measured.
-pub fn lines(p: &Program, measured: Option<Measured<'_>>, workers: usize) -> Vec<String> {
-    let mut out = Vec::new();
-    let indent = |depth: u16, detail: bool| match (depth as usize, detail) {
-        (0, false) => String::new(),
-        (0, true) => "  ".to_string(),
-        (d, false) => format!("{}->  ", " ".repeat(6 * d - 4)),
-        (d, true) => " ".repeat(6 * d + 2),
-    };
-    for line in &p.plan {
-        let before = indent(line.depth, line.detail);
-        let is_scan = line.text.starts_with(SEQ_SCAN) || line.text.starts_with(FOREIGN_SCAN);
-        if workers > 0 && !line.detail && is_scan {
-            out.push(format!("{before}Parallel {}", line.text));
-            out.push(format!("{}Workers Planned: {workers}", indent(line.depth, true)));
-            continue;
-        }
-        let mut text = format!("{before}{}", line.text);
-        if let (Some(m), false) = (&measured, line.detail) {
-            let get = |slot: Option<u16>| slot.and_then(|s| m.tallies.get(s as usize)).copied();
-            if let (Some(loops), Some(rows)) = (get(line.loops), get(line.rows)) {
-                text += &match loops {
-                    0 => " (never executed)".to_string(),
-                    n => format!(" (actual rows={} loops={n})", (rows + n / 2) / n),
-                }
-            }
-        }
-        out.push(text);
+/// The lines of EXPLAIN of a program whose scan so many `workers` would read in parts, or of EXPLAIN ANALYZE when something was
+/// measured. As JSON they are one text.
+pub fn lines(p: &Program, options: Options, measured: Option<&Measured<'_>>, workers: usize) -> Vec<String> {
+    let counted = measured.map(|m| Counted { tallies: m.tallies, elapsed_us: m.elapsed_us });
+    let code = byte_code(p, measured);
+    if options.json {
+        return match &p.plan {
+            Some(plan) => vec![explain::json(plan, options, counted, workers, &code)],
+            None => Vec::new(),
+        };
     }
-    if let Some(m) = &measured {
-        out.push(format!("Execution Time: {}.{:03} ms", m.elapsed_us / 1000, m.elapsed_us % 1000));
+    let mut out = Vec::new();
+    if let Some(plan) = &p.plan {
+        out = explain::lines(plan, options, counted, workers);
     }
     out.push("Byte code:".to_string());
+    out.extend(code);
+    out
+}
+
+/// A line for each instruction, and what its operands are; with how often each ran, when that was measured.
+pub fn byte_code(p: &Program, measured: Option<&Measured<'_>>) -> Vec<String> {
+    let mut out = Vec::new();
     for (at, op) in p.ops.iter().enumerate() {
         let mut text = format!("{at:5}  {:<14} {}", op.name(), op.operands());
         let comment = comment(p, op);
         if !comment.is_empty() {
             text = format!("{text:<56} ; {comment}");
         }
-        if let Some(m) = &measured {
+        if let Some(m) = measured {
             text = format!("{text:<80} x{}", m.executed.get(at).copied().unwrap_or(0));
         }
         out.push(text.trim_end().to_string());
@@ -68,29 +56,6 @@ pub fn lines(p: &Program, measured: Option<Measured<'_>>, workers: usize) -> Vec
         out.push(format!("       r{n} = ${} ({t:?})", n + 1));
     }
     out
-}
-
-/// A constant as SQL would write it, near enough to be read.
-pub fn constant(v: &ondol_types::Value) -> String {
-    use ondol_types::Value::*;
-    match v {
-        Null => "NULL".to_string(),
-        Bool(b) => b.to_string(),
-        Int2(i) => i.to_string(),
-        Int4(i) => i.to_string(),
-        Int8(i) => i.to_string(),
-        Float8(f) => f.to_string(),
-        Text(s) => format!("'{}'", s.replace('\'', "''")),
-        Bytea(b) => format!("'\\x{}'", b.iter().map(|b| format!("{b:02x}")).collect::<String>()),
-        Numeric(n) => {
-            let mut s = String::new();
-            n.write_to(&mut s);
-            s
-        }
-        Date(d) => format!("date {d}"),
-        Timestamp(t) | Timestamptz(t) => format!("timestamp {t}"),
-        Opaque(ty, _) => format!("{} '{v}'", ty.def().catalog_name),
-    }
 }
 
 fn comment(p: &Program, op: &super::Op) -> String {

@@ -5,6 +5,7 @@
 //! - **O2** While code is being generated, a register with the highest bit set is a constant, one with the next is in the scratch area, and a [`Label`] is a label's
 //!   number; [`Operand::relocate`] turns them into register numbers and addresses.
 use super::program::Limits;
+pub use crate::plan::classify::Cond;
 use ondol_types::TypeId;
 use ondol_types::func::FuncId;
 
@@ -357,6 +358,31 @@ numbers! {
     Slot tallies "n";
 }
 
+/// How operands that are one of a few words are stored and shown.
+macro_rules! operand_of_words {
+    ($name:ident { $($num:literal $variant:ident $show:literal,)* }) => {
+        impl Operand for $name {
+            fn put(&self, out: &mut Vec<u8>) {
+                out.push(*self as u8)
+            }
+            fn get(r: &mut CodeReader<'_>) -> Option<Self> {
+                match r.u8()? {
+                    $($num => Some($name::$variant),)*
+                    _ => None,
+                }
+            }
+            fn check(&self, _: &Limits) -> Result<(), String> {
+                Ok(())
+            }
+            fn show(&self, out: &mut String) {
+                *out += match self { $($name::$variant => $show,)* }
+            }
+            fn relocate(&mut self, _: &Relocation<'_>) {}
+        }
+    };
+}
+operand_of_words!(Cond { 0 Eq "=", 1 Ne "<>", 2 Lt "<", 3 Le "<=", 4 Gt ">", 5 Ge ">=", });
+
 /// Operands that are one of a few words.
 macro_rules! words {
     ($($(#[$doc:meta])* $name:ident { $($num:literal $variant:ident $show:literal,)* })*) => {
@@ -365,30 +391,11 @@ macro_rules! words {
             #[derive(Clone, Copy, PartialEq, Eq, Debug)]
             #[repr(u8)]
             pub enum $name { $($variant = $num,)* }
-            impl Operand for $name {
-                fn put(&self, out: &mut Vec<u8>) {
-                    out.push(*self as u8)
-                }
-                fn get(r: &mut CodeReader<'_>) -> Option<Self> {
-                    match r.u8()? {
-                        $($num => Some($name::$variant),)*
-                        _ => None,
-                    }
-                }
-                fn check(&self, _: &Limits) -> Result<(), String> {
-                    Ok(())
-                }
-                fn show(&self, out: &mut String) {
-                    *out += match self { $($name::$variant => $show,)* }
-                }
-                fn relocate(&mut self, _: &Relocation<'_>) {}
-            }
+            operand_of_words!($name { $($num $variant $show,)* });
         )*
     };
 }
 words! {
-    /// A comparison.
-    Cond { 0 Eq "=", 1 Ne "<>", 2 Lt "<", 3 Le "<=", 4 Gt ">", 5 Ge ">=", }
     /// An integer type, by its range.
     IntTy { 2 Int2 "int2", 3 Int4 "int4", 4 Int8 "int8", }
     /// Which side of a key a range begins or ends at: before all entries that begin with it, or after them.
@@ -401,30 +408,6 @@ words! {
     /// Errors that the code itself raises.
     Fault {
         0 MoreThanOneRow "more than one row returned by a subquery used as an expression",
-    }
-}
-
-impl Cond {
-    #[inline(always)]
-    pub fn holds(self, o: std::cmp::Ordering) -> bool {
-        match self {
-            Cond::Eq => o.is_eq(),
-            Cond::Ne => o.is_ne(),
-            Cond::Lt => o.is_lt(),
-            Cond::Le => o.is_le(),
-            Cond::Gt => o.is_gt(),
-            Cond::Ge => o.is_ge(),
-        }
-    }
-    /// The same comparison with its sides exchanged.
-    pub fn turned(self) -> Cond {
-        match self {
-            Cond::Lt => Cond::Gt,
-            Cond::Le => Cond::Ge,
-            Cond::Gt => Cond::Lt,
-            Cond::Ge => Cond::Le,
-            c => c,
-        }
     }
 }
 

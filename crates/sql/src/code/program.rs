@@ -6,6 +6,7 @@
 //! ```
 use super::op::Op;
 use crate::foreign::ForeignTable;
+use crate::plan::explain::Shown;
 use ondol_engine::{FunctionDef, Table, TableIndex};
 use ondol_types::agg::AggId;
 use ondol_types::{Type, TypeId, Value};
@@ -83,18 +84,6 @@ impl Tag {
     }
 }
 
-/// A line of the plan, for EXPLAIN.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PlanLine {
-    pub depth: u16,
-    pub text: String,
-    /// Filled under EXPLAIN ANALYZE: the counters of starts and of rows.
-    pub loops: Option<u16>,
-    pub rows: Option<u16>,
-    /// A property of the node above it rather than a node.
-    pub detail: bool,
-}
-
 #[derive(Clone)]
 pub struct Program {
     pub ops: Vec<Op>,
@@ -127,7 +116,8 @@ pub struct Program {
     pub writes: bool,
     /// The dictionary that it was made for.
     pub catalog_version: u64,
-    pub plan: Vec<PlanLine>,
+    /// Of a statement that is to be explained.
+    pub plan: Option<Arc<Shown>>,
 }
 
 impl std::fmt::Debug for Program {

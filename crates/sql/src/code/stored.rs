@@ -271,7 +271,7 @@ impl Program {
             tag,
             writes,
             catalog_version,
-            plan: Vec::new(),
+            plan: None,
         })
     }
 }

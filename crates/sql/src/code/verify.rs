@@ -271,7 +271,7 @@ pub(crate) mod tests {
             tag: Tag::Select,
             writes: false,
             catalog_version: 0,
-            plan: vec![],
+            plan: None,
         }
     }
 

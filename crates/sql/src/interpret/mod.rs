@@ -38,6 +38,7 @@ pub use update::PointUpdate;
 
 use crate::code::Program;
 use crate::code::program::Tag;
+use crate::plan::explain::Options;
 use ondol_engine::{Connection, FunctionDef, Token};
 use ondol_types::func::Context;
 use ondol_types::{SqlResult, ValueRef};
@@ -173,6 +174,7 @@ pub fn run_measured(
     connection: &mut Connection,
     params: &[ValueRef<'_>],
     env: &Env<'_>,
+    options: Options,
 ) -> SqlResult<(Outcome, Vec<String>)> {
     let started = ondol_base::clock::now();
     begin(frame, program, connection, params, env)?;
@@ -187,7 +189,7 @@ pub fn run_measured(
     let elapsed_us = (ondol_base::clock::now() - started).as_micros() as u64;
     let (tallies, executed) = frame.measured();
     let measured = crate::code::explain::Measured { tallies, executed, elapsed_us };
-    Ok((outcome, crate::code::explain::lines(program, Some(measured), 0)))
+    Ok((outcome, crate::code::explain::lines(program, options, Some(&measured), 0)))
 }
 
 /// Executes a program inside a statement that the caller began and will end (COPY of a query, functions).

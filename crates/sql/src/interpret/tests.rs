@@ -1,11 +1,13 @@
 //! Statements from text to rows, on a database of their own.
 use super::*;
-use crate::bound::Statement;
+use crate::bound::{ExplainOptions, Statement};
 use crate::code::generate::FindFunction;
 use ondol_engine::{Database, Options};
 use ondol_types::limits::Limits;
 use ondol_types::{SqlError, Value};
 use std::path::PathBuf;
+
+const OPTIONS: ExplainOptions = ExplainOptions { analyze: false, verbose: false, costs: false, json: false };
 
 struct Db {
     folder: PathBuf,
@@ -33,7 +35,7 @@ impl Host for Bodies {
     }
     fn function(&self, f: &Arc<FunctionDef>) -> SqlResult<Arc<Program>> {
         let bound = crate::bind::bind_function(f, &self.0)?;
-        crate::plan::compile(&bound, &|f| self.function(f), Limits::NONE).map(Arc::new)
+        crate::compile::compile(&bound, &|f| self.function(f), Limits::NONE, None).map(Arc::new)
     }
 }
 
@@ -42,7 +44,7 @@ fn show(v: ValueRef<'_>) -> String {
         Value::Null => "NULL".into(),
         Value::Bool(b) => if b { "t" } else { "f" }.into(),
         Value::Text(s) => s,
-        other => crate::code::explain::constant(&other),
+        other => crate::plan::show::constant(&other),
     }
 }
 
@@ -67,7 +69,7 @@ impl Db {
         let host = Bodies(self.connection.catalog());
         let find: FindFunction<'_> = &|f| host.function(f);
         let bound = self.bind(sql)?;
-        let program = crate::plan::compile(&bound, find, Limits::NONE)?;
+        let program = crate::compile::compile(&bound, find, Limits::NONE, Some(OPTIONS))?;
         // What is stored comes back as it was.
         let again = Program::decode(&program.encode(), &self.connection.catalog()).unwrap();
         assert_eq!(again.ops, program.ops);
@@ -100,7 +102,7 @@ impl Db {
 
     fn plan(&self, sql: &str) -> String {
         match self.program(sql) {
-            Ok(p) => crate::plan::explain(&p).join("\n"),
+            Ok(p) => crate::code::explain::lines(&p, OPTIONS, None, 0).join("\n"),
             Err(e) => format!("no plan: {e}"),
         }
     }
@@ -497,15 +499,17 @@ fn explaining() {
     let sql = "select t.b, count(*) from t left join u on u.tid = t.id where t.a = 1 group by t.b order by 1";
     let host = Bodies(db.connection.catalog());
     let bound = db.bind(sql).unwrap();
-    let program =
-        Arc::new(crate::plan::compile_measured(&bound, &|f| host.function(f), Limits::NONE).unwrap());
-    let (_, lines) = run_measured(&mut db.frame, &program, &mut db.connection, &[], &Env::EMPTY).unwrap();
+    let options = ExplainOptions { analyze: true, ..OPTIONS };
+    let find: FindFunction<'_> = &|f| host.function(f);
+    let program = Arc::new(crate::compile::compile(&bound, find, Limits::NONE, Some(options)).unwrap());
+    let (_, lines) =
+        run_measured(&mut db.frame, &program, &mut db.connection, &[], &Env::EMPTY, options).unwrap();
     let text = lines.join("\n");
     for part in [
         "Sort",
         "HashAggregate",
         "Left Join",
-        "Index Scan using t_a on t (btree)",
+        "Index Scan using t_a on t",
         "actual rows=4 loops=1",
         "GroupFor",
         "Execution Time",

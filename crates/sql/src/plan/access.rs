@@ -4,19 +4,22 @@
 //! tell, so that planning takes no longer for a larger table: k of m key columns of a
 //! unique index leave n^(1 - k/m) rows, those of another index n^(1 - k/(m + 1)), and never more than fewer of them would; a bound on one side a third, on both a
 //! tenth; any other equality a tenth, any other condition a third.
-use super::classify::{self, comparison, is_int};
-use super::node::{Access, KeyValue};
-use super::refs::{RelSet, refs};
-use crate::bound::{Expr, ExprKind};
-use crate::code::operand::Cond;
+use super::classify::{self, Cond, comparison, is_int};
+use super::logical::{Expr, ExprKind};
+use super::physical::{Access, KeyValue};
+use super::refs::{Inputs, RelSet};
+use crate::foreign::ForeignTable;
 use ondol_engine::{IndexDef, IndexKind, Table};
 use ondol_types::TypeId;
+use ondol_types::func::Volatility;
 
 /// An order that is wanted of a rel's rows: (column, desc, nulls first).
 pub type Order = [(u16, bool, bool)];
 
 pub struct Choice<'a> {
     pub access: Access<'a>,
+    /// The conditions that the access is by.
+    pub by: Vec<&'a Expr>,
     /// How many keys are looked up: one, or those of a list.
     pub lookups: f64,
     /// How many rows the access itself gives.
@@ -42,46 +45,44 @@ fn rows_of_prefix(index: &IndexDef, k: usize, n: f64) -> f64 {
     n.powf(1.0 - k as f64 / parts)
 }
 
+/// A rel among the inputs of a join, and the inputs that are there when its rows are looked for.
+#[derive(Clone, Copy)]
+pub struct Place<'i> {
+    pub inputs: &'i Inputs,
+    pub rel: u16,
+    pub bound: RelSet,
+}
+
+impl Place<'_> {
+    fn is_there(&self, e: &Expr) -> bool {
+        self.inputs.refs(e).within(self.bound)
+    }
+}
+
 /// `column cond value` for a column of the rel, whichever way round it is written.
-pub fn column_condition<'a>(
-    e: &'a Expr,
-    rel: u16,
-    bound: RelSet,
-) -> Option<(u16, Cond, &'a Expr, TypeId, TypeId)> {
+pub fn column_condition<'a>(e: &'a Expr, place: &Place<'_>) -> Option<(u16, Cond, &'a Expr, TypeId, TypeId)> {
     let ExprKind::Call { func, args } = &e.kind else { return None };
     let c = comparison(*func)?;
     let [left, right] = &args[..] else { return None };
-    let column_of = |e: &'a Expr| match e.unrelabelled().kind {
-        ExprKind::Column { depth: 0, rel: r, column } if r == rel => Some(column),
-        _ => None,
-    };
-    if let Some(column) = column_of(left)
-        && refs(right).within(bound)
+    if let Some(column) = column_of(left, place.rel)
+        && place.is_there(right)
     {
         return Some((column, c.cond, right, c.left, c.right));
     }
-    if let Some(column) = column_of(right)
-        && refs(left).within(bound)
+    if let Some(column) = column_of(right, place.rel)
+        && place.is_there(left)
     {
         return Some((column, c.cond.turned(), left, c.right, c.left));
     }
     None
 }
 
-/// Whether `e` is `column = value` (or the other way round), `value` being that very expression.
-pub fn is_equality(e: &Expr, rel: u16, column: u16, value: &Expr) -> bool {
-    let ExprKind::Call { func, args } = &e.kind else { return false };
-    let [left, right] = &args[..] else { return false };
-    let is_column = |e: &Expr| matches!(e.unrelabelled().kind, ExprKind::Column { depth: 0, rel: r, column: c } if r == rel && c == column);
-    comparison(*func).is_some_and(|c| c.cond == Cond::Eq)
-        && (std::ptr::eq(left, value) && is_column(right) || std::ptr::eq(right, value) && is_column(left))
-}
-
-/// Whether `e` is `column IN (list)`, the list being that very one.
-pub fn is_member(e: &Expr, rel: u16, column: u16, list: &[Expr]) -> bool {
-    let ExprKind::InList { arg, list: of, negated: false, .. } = &e.kind else { return false };
-    let is_column = matches!(arg.unrelabelled().kind, ExprKind::Column { depth: 0, rel: r, column: c } if r == rel && c == column);
-    is_column && std::ptr::eq(&of[..], list)
+/// The rel's column that an expression is.
+fn column_of(e: &Expr, rel: u16) -> Option<u16> {
+    match e.unrelabelled().kind {
+        ExprKind::Column { rel: r, column, .. } if r == rel => Some(column),
+        _ => None,
+    }
 }
 
 /// Whether a value of the comparison's other side can be a key: (column's type, its side's type, the value's).
@@ -106,61 +107,58 @@ fn width(t: TypeId) -> u8 {
 }
 
 struct Conditions<'a> {
-    /// (column, value)
-    equal: Vec<(u16, KeyValue<'a>)>,
-    /// (column, is a lower bound, value, inclusive)
-    bounds: Vec<(u16, bool, &'a Expr, bool)>,
+    /// (column, value, the condition)
+    equal: Vec<(u16, KeyValue<'a>, &'a Expr)>,
+    /// (column, is a lower bound, value, inclusive, the condition)
+    bounds: Vec<(u16, bool, &'a Expr, bool, &'a Expr)>,
 }
 
-fn conditions<'a>(table: &Table, rel: u16, bound: RelSet, conjuncts: &[&'a Expr]) -> Conditions<'a> {
+fn conditions<'a>(table: &Table, place: &Place<'_>, conjuncts: &[&'a Expr]) -> Conditions<'a> {
     let mut out = Conditions { equal: Vec::new(), bounds: Vec::new() };
     let ty = |c: u16| table.def.columns.get(c as usize).map_or(TypeId::VOID, |c| c.ty.id);
     for e in conjuncts {
-        if let Some((column, cond, value, side, value_ty)) = column_condition(e, rel, bound) {
-            if value.calls(ondol_types::func::Volatility::Volatile) {
+        if let Some((column, cond, value, side, value_ty)) = column_condition(e, place) {
+            if value.calls(Volatility::Volatile) {
                 continue;
             }
             if !key_fits(ty(column), side, value_ty, cond == Cond::Eq) {
                 continue;
             }
             match cond {
-                Cond::Eq => out.equal.push((column, KeyValue::One(value))),
-                Cond::Lt | Cond::Le => out.bounds.push((column, false, value, cond == Cond::Le)),
-                Cond::Gt | Cond::Ge => out.bounds.push((column, true, value, cond == Cond::Ge)),
+                Cond::Eq => out.equal.push((column, KeyValue::One(value), e)),
+                Cond::Lt | Cond::Le => out.bounds.push((column, false, value, cond == Cond::Le, e)),
+                Cond::Gt | Cond::Ge => out.bounds.push((column, true, value, cond == Cond::Ge, e)),
                 Cond::Ne => {}
             }
         }
         if let ExprKind::InList { arg, list, eq, negated: false } = &e.kind {
             let Some(c) = comparison(*eq) else { continue };
-            if let ExprKind::Column { depth: 0, rel: r, column } = arg.unrelabelled().kind {
-                let fits = r == rel
-                    && key_fits(ty(column), c.left, c.right, true)
-                    && list
-                        .iter()
-                        .all(|v| refs(v).within(bound) && !v.calls(ondol_types::func::Volatility::Volatile));
+            if let Some(column) = column_of(arg, place.rel) {
+                let fits = key_fits(ty(column), c.left, c.right, true)
+                    && list.iter().all(|v| place.is_there(v) && !v.calls(Volatility::Volatile));
                 if fits {
-                    out.equal.push((column, KeyValue::List(list)));
+                    out.equal.push((column, KeyValue::List(list), e));
                 }
             }
         }
     }
     // Single values first: a list is taken only where there is none.
-    out.equal.sort_by_key(|(_, v)| matches!(v, KeyValue::List(_)));
+    out.equal.sort_by_key(|(_, v, _)| matches!(v, KeyValue::List(_)));
     out
 }
 
-fn others(v: &KeyValue<'_>) -> bool {
+fn others(inputs: &Inputs, v: &KeyValue<'_>) -> bool {
     match v {
-        KeyValue::One(e) => !refs(e).is_empty(),
-        KeyValue::List(l) => l.iter().any(|e| !refs(e).is_empty()),
+        KeyValue::One(e) => !inputs.refs(e).is_empty(),
+        KeyValue::List(l) => l.iter().any(|e| !inputs.refs(e).is_empty()),
     }
 }
 
 /// The share of rows that the conditions leave.
-fn selectivity(conjuncts: &[&Expr], rel: u16, bound: RelSet) -> f64 {
+fn selectivity(conjuncts: &[&Expr], place: &Place<'_>) -> f64 {
     conjuncts
         .iter()
-        .map(|e| match column_condition(e, rel, bound) {
+        .map(|e| match column_condition(e, place) {
             Some((_, Cond::Eq, ..)) => 0.1,
             _ if matches!(e.kind, ExprKind::InList { .. }) => 0.2,
             _ => 0.33,
@@ -169,69 +167,84 @@ fn selectivity(conjuncts: &[&Expr], rel: u16, bound: RelSet) -> f64 {
         .max(1e-6)
 }
 
-/// Values for the columns in front of an index, and how many of them are lists (at most one).
-fn leading_keys<'a>(index: &IndexDef, c: &Conditions<'a>) -> (Vec<KeyValue<'a>>, usize) {
-    let mut keys: Vec<KeyValue<'a>> = Vec::new();
-    let mut lists = 0;
+/// Values for the columns in front of an index, and the conditions that they come from.
+#[derive(Clone, Default)]
+struct Leading<'a> {
+    keys: Vec<KeyValue<'a>>,
+    by: Vec<&'a Expr>,
+    /// How many of them are lists: at most one.
+    lists: usize,
+}
+
+fn leading_keys<'a>(index: &IndexDef, c: &Conditions<'a>) -> Leading<'a> {
+    let mut out = Leading::default();
     for col in &index.columns {
-        let Some((_, v)) = c.equal.iter().find(|(column, _)| *column as usize == col.column) else {
+        let Some((_, v, e)) = c.equal.iter().find(|(column, ..)| *column as usize == col.column) else {
             break;
         };
         if let KeyValue::List(l) = v {
             // One list a lookup; and none in front of a range.
-            if lists == 1 || l.is_empty() {
+            if out.lists == 1 || l.is_empty() {
                 break;
             }
-            lists += 1;
+            out.lists += 1;
         }
-        keys.push(*v);
+        out.keys.push(*v);
+        out.by.push(e);
     }
-    (keys, lists)
+    out
 }
 
 /// The best way into a table of `n` rows. `conjuncts` are those that can be evaluated when the rels of `bound` and this one are bound.
 pub fn choose<'a>(
     (table, n): (&Table, f64),
-    rel: u16,
-    bound: RelSet,
+    place: &Place<'_>,
     conjuncts: &[&'a Expr],
     order: Option<&Order>,
     limited: bool,
 ) -> Choice<'a> {
-    let c = conditions(table, rel, bound, conjuncts);
+    let c = conditions(table, place, conjuncts);
     let ordered = order.is_none_or(|o| o.is_empty());
-    let all: Vec<(Vec<KeyValue<'a>>, usize)> =
-        table.def.indexes.iter().map(|i| leading_keys(i, &c)).collect();
+    let all: Vec<Leading<'a>> = table.def.indexes.iter().map(|i| leading_keys(i, &c)).collect();
     // More columns with a value never leave more rows: the guess for some of an index's columns bounds the guess for all.
     let rows_of_keys = |number: usize, own: usize| {
         let columns = |i: usize, k: usize| table.def.indexes[i].columns[..k].iter().map(|c| c.column);
         (0..all.len())
-            .map(|i| (i, all[i].0.len()))
+            .map(|i| (i, all[i].keys.len()))
             .filter(|(i, k)| *k <= own && columns(*i, *k).all(|c| columns(number, own).any(|o| o == c)))
             .map(|(i, k)| rows_of_prefix(&table.def.indexes[i], k, n) * 0.5f64.powi((own - k) as i32))
             .fold(n, f64::min)
             .max(1.0)
     };
     let rows = (0..all.len())
-        .filter(|i| all[*i].1 == 0)
-        .map(|i| rows_of_keys(i, all[i].0.len()))
-        .fold(n * selectivity(conjuncts, rel, bound), f64::min)
+        .filter(|i| all[*i].lists == 0)
+        .map(|i| rows_of_keys(i, all[i].keys.len()))
+        .fold(n * selectivity(conjuncts, place), f64::min)
         .max(1.0);
-    let mut best =
-        Choice { access: Access::Full, lookups: 1.0, fetched: n, rows, ordered, uses_others: false };
+    let mut best = Choice {
+        access: Access::Full,
+        by: Vec::new(),
+        lookups: 1.0,
+        fetched: n,
+        rows,
+        ordered,
+        uses_others: false,
+    };
     let mut best_cost = cost(&best, n, limited);
     for (number, index) in table.def.indexes.iter().enumerate() {
         let m = index.columns.len();
-        let (keys, lists) = all[number].clone();
-        let uses_others = keys.iter().any(others);
+        let Leading { keys, mut by, lists } = all[number].clone();
+        let uses_others = keys.iter().any(|k| others(place.inputs, k));
         let choice = if keys.len() == m {
             let lookups = keys
                 .iter()
                 .map(|k| if let KeyValue::List(l) = k { l.len() as f64 } else { 1.0 })
                 .product::<f64>();
             let fetched = (rows_of_keys(number, m) * lookups).min(n);
+            let member = keys.iter().position(|k| matches!(k, KeyValue::List(_))).map(|at| by[at]);
             Choice {
-                access: Access::Lookup { index: number, keys, unique: index.unique },
+                access: Access::Lookup { index: number, keys, unique: index.unique, member },
+                by,
                 lookups,
                 fetched,
                 rows: fetched.min(rows.max(1.0)),
@@ -242,14 +255,17 @@ pub fn choose<'a>(
             let prefix: Vec<&'a Expr> =
                 keys.iter().map_while(|k| if let KeyValue::One(e) = k { Some(*e) } else { None }).collect();
             let k = prefix.len();
+            by.truncate(k);
             let next = &index.columns[k];
             let find = |lower| {
                 c.bounds
                     .iter()
                     .find(|(column, l, ..)| *column as usize == next.column && *l == lower)
-                    .map(|(_, _, v, inclusive)| (*v, *inclusive))
+                    .map(|(_, _, v, inclusive, e)| ((*v, *inclusive), *e))
             };
             let (low, high) = (find(true), find(false));
+            by.extend(low.iter().chain(&high).map(|(_, e)| *e));
+            let (low, high) = (low.map(|b| b.0), high.map(|b| b.0));
             let backward = order.and_then(|o| direction(index, k, &c, o));
             if k == 0 && low.is_none() && high.is_none() && backward.is_none() {
                 continue;
@@ -260,10 +276,12 @@ pub fn choose<'a>(
                 _ => 0.33,
             };
             let fetched = (rows_of_keys(number, k) * share).max(1.0);
-            let uses_others = prefix.iter().any(|e| !refs(e).is_empty())
-                || [low, high].iter().flatten().any(|(e, _)| !refs(e).is_empty());
+            let refers = |e: &Expr| !place.inputs.refs(e).is_empty();
+            let uses_others =
+                prefix.iter().any(|e| refers(e)) || [low, high].iter().flatten().any(|(e, _)| refers(e));
             Choice {
                 access: Access::Range { index: number, prefix, low, high, backward: backward == Some(true) },
+                by,
                 lookups: 1.0,
                 fetched,
                 rows: fetched.min(rows),
@@ -307,7 +325,7 @@ fn are_keys(index: &IndexDef, order: &Order) -> bool {
 fn direction(index: &IndexDef, k: usize, c: &Conditions<'_>, order: &Order) -> Option<bool> {
     let fixed = |column: u16| {
         index.columns[..k].iter().any(|i| i.column == column as usize)
-            && c.equal.iter().any(|(e, v)| *e == column && matches!(v, KeyValue::One(_)))
+            && c.equal.iter().any(|(e, v, _)| *e == column && matches!(v, KeyValue::One(_)))
     };
     let mut at = k;
     let mut backward = None;
@@ -334,18 +352,59 @@ fn direction(index: &IndexDef, k: usize, c: &Conditions<'_>, order: &Order) -> O
 }
 
 /// Pairs of equal expressions that a hash table may join by: (over `outer`, over `inner` alone).
-pub fn hash_keys<'a>(conjuncts: &[&'a Expr], outer: RelSet, inner: RelSet) -> Vec<(&'a Expr, &'a Expr)> {
+pub fn hash_keys<'a>(
+    inputs: &Inputs,
+    conjuncts: &[&'a Expr],
+    outer: RelSet,
+    inner: RelSet,
+) -> Vec<(&'a Expr, &'a Expr)> {
     let mut keys = Vec::new();
     for e in conjuncts {
         let ExprKind::Call { func, args } = &e.kind else { continue };
         let Some(c) = comparison(*func) else { continue };
         let ([left, right], true) = (&args[..], classify::hashable(&c)) else { continue };
-        let (l, r) = (refs(left), refs(right));
-        if l.within(outer) && !r.is_empty() && r.within(inner) {
+        let (l, r) = (inputs.refs(left), inputs.refs(right));
+        if l.is_empty() || r.is_empty() {
+            continue;
+        }
+        if l.within(outer) && r.within(inner) {
             keys.push((left, right));
-        } else if r.within(outer) && !l.is_empty() && l.within(inner) {
+        } else if r.within(outer) && l.within(inner) {
             keys.push((right, left));
         }
     }
     keys
+}
+
+/// Whether the condition is that of one of the pairs.
+pub fn is_key(keys: &[(&Expr, &Expr)], condition: &Expr) -> bool {
+    let ExprKind::Call { args, .. } = &condition.kind else { return false };
+    let [left, right] = &args[..] else { return false };
+    let same = |a: &Expr, b: &Expr| std::ptr::eq(a, left) && std::ptr::eq(b, right);
+    keys.iter().any(|(a, b)| same(a, b) || same(b, a))
+}
+
+/// What the filter says of a foreign table's key: for the lower and the upper bound the condition and the value.
+pub fn foreign_bounds<'a>(
+    rel: u16,
+    table: &dyn ForeignTable,
+    filter: &[&'a Expr],
+) -> [Option<(&'a Expr, &'a Expr)>; 2] {
+    // Any value but one of the row itself is there.
+    let mut inputs = Inputs::default();
+    inputs.add(0, vec![rel]);
+    let place = Place { inputs: &inputs, rel, bound: RelSet::EMPTY };
+    [true, false].map(|lower| {
+        filter.iter().find_map(|e| {
+            let (column, cond, value, ..) = column_condition(e, &place)?;
+            let holds = match cond {
+                Cond::Eq => true,
+                Cond::Gt | Cond::Ge => lower,
+                Cond::Lt | Cond::Le => !lower,
+                Cond::Ne => false,
+            };
+            (holds && Some(column) == table.key() && !value.calls(Volatility::Volatile))
+                .then_some((*e, value))
+        })
+    })
 }

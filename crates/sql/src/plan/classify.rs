@@ -1,10 +1,45 @@
 //! What the planner and the code generator know of functions: which compare, and how their arguments compare in a
 //! register.
-use crate::code::operand::Cond;
 use ondol_types::TypeId;
 use ondol_types::func::{self, FuncId};
 use std::collections::HashMap;
 use std::sync::LazyLock;
+
+/// A comparison.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Cond {
+    Eq = 0,
+    Ne = 1,
+    Lt = 2,
+    Le = 3,
+    Gt = 4,
+    Ge = 5,
+}
+
+impl Cond {
+    #[inline(always)]
+    pub fn holds(self, o: std::cmp::Ordering) -> bool {
+        match self {
+            Cond::Eq => o.is_eq(),
+            Cond::Ne => o.is_ne(),
+            Cond::Lt => o.is_lt(),
+            Cond::Le => o.is_le(),
+            Cond::Gt => o.is_gt(),
+            Cond::Ge => o.is_ge(),
+        }
+    }
+    /// The same comparison with its sides exchanged.
+    pub fn turned(self) -> Cond {
+        match self {
+            Cond::Lt => Cond::Gt,
+            Cond::Le => Cond::Ge,
+            Cond::Gt => Cond::Lt,
+            Cond::Ge => Cond::Le,
+            c => c,
+        }
+    }
+}
 
 /// How two values are compared by an instruction of their own.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,120 +1,169 @@
 //! The order of joins: greedy, by what each next rel multiplies the rows by and what it costs to reach.
 //!
-//! - **J1** Inner joins are one pool of rels and conditions. A LEFT join's right side waits until what its ON
-//!   refers to is bound and is then attached; rels of the pool may come before or after it, since (A left
+//! - **J1** Inner joins are one pool of inputs and conditions. A LEFT join's right side waits until what its ON
+//!   refers to is bound and is then attached; inputs of the pool may come before or after it, since (A left
 //!   join C on p) join B on q = (A join B on q) left join C on p while q says nothing of C, and a q that does
 //!   is evaluated once both are bound.
 //! - **J2** A LEFT join whose NULL rows some condition above throws away is an inner join.
 //! - **J3** A FULL join is a unit: both of its sides are planned by themselves.
-use super::access::{self, Choice, hash_keys, table_rows};
-use super::node::{Access, Method, Node};
+use super::access::{self, Choice, Place, hash_keys, is_key, table_rows};
+use super::logical::{Expr, ExprKind, Logical, Source};
+use super::operators::{Planned, Planner, Want};
+use super::physical::{Access, KeyValue, Method, Node, Operator};
 use super::refs::*;
-use crate::bound::*;
+use crate::bound::JoinKind;
+use ondol_types::SqlResult;
 use std::collections::HashSet;
 
-/// What planning a query's FROM needs to know.
-pub struct Context<'a> {
-    query: &'a Query,
-    /// The order wanted, when all of it is of one rel's columns.
-    order: Option<Wanted>,
-    limited: bool,
-    /// For each rel that is a table: its rows.
-    rows: Vec<Option<f64>>,
-}
-
-/// An order of one rel's columns.
+/// An order of one rel's columns: (column, desc, nulls first).
 pub type Wanted = (u16, Vec<(u16, bool, bool)>);
 
-impl<'a> Context<'a> {
-    pub fn new(query: &'a Query, order: Option<Wanted>, limited: bool) -> Context<'a> {
-        let rows = |r: &RelEntry| match &r.rel {
-            Rel::Table(t) => Some(table_rows(t)),
-            _ => None,
-        };
-        Context { query, order, limited, rows: query.rels.iter().map(rows).collect() }
+/// An input of a join: what is no join or filter itself.
+struct Input<'a> {
+    /// The relation that it gives, of a scan.
+    rel: u16,
+    tree: &'a Logical,
+    needs: RelSet,
+    /// Of a table: its rows.
+    rows: f64,
+    /// Of what is no scan: how it is come by.
+    planned: Option<Node<'a>>,
+}
+
+/// What planning joins and filters needs to know.
+struct Joins<'a> {
+    inputs: Inputs,
+    list: Vec<Input<'a>>,
+    wanted: Option<Wanted>,
+    limited: bool,
+}
+
+/// Plans joins, filters and what they are over.
+pub fn plan<'a>(planner: &Planner<'_>, tree: &'a Logical, want: &Want) -> SqlResult<Planned<'a>> {
+    let mut leaves = Vec::new();
+    inputs(tree, &mut leaves);
+    let mut cx = Joins {
+        inputs: Inputs::default(),
+        list: Vec::new(),
+        wanted: want.order.clone(),
+        limited: want.limited,
+    };
+    for (n, leaf) in leaves.iter().enumerate() {
+        cx.inputs.add(n as u16, leaf.gives());
     }
-    fn rows(&self, rel: u16) -> f64 {
-        self.rows.get(rel as usize).copied().flatten().unwrap_or(0.0)
+    for leaf in leaves {
+        let needs = cx.inputs.needs(leaf);
+        cx.list.push(match leaf {
+            Logical::Scan { rel, source } => {
+                let rows = match source {
+                    Source::Table(t) => table_rows(t),
+                    _ => 0.0,
+                };
+                Input { rel: *rel, tree: leaf, needs, rows, planned: None }
+            }
+            other => {
+                let planned = planner.tree(other, &Want::default())?;
+                Input { rel: u16::MAX, tree: leaf, needs, rows: 0.0, planned: Some(planned.node) }
+            }
+        });
+    }
+    Ok(plan_pool(&cx, &[tree], Vec::new(), RelSet::EMPTY, true))
+}
+
+/// The inputs of a tree of joins, in order.
+fn inputs<'a>(tree: &'a Logical, out: &mut Vec<&'a Logical>) {
+    match tree {
+        Logical::Filter { input, .. } => inputs(input, out),
+        Logical::Join { left, right, .. } => {
+            inputs(left, out);
+            inputs(right, out);
+        }
+        Logical::Nothing => {}
+        other => out.push(other),
     }
 }
 
-pub struct Planned<'a> {
-    pub node: Node<'a>,
-    pub rows: f64,
-    /// The wanted order is given.
-    pub ordered: bool,
+impl<'a> Joins<'a> {
+    fn refs(&self, e: &Expr) -> RelSet {
+        self.inputs.refs(e)
+    }
+
+    /// The number of an input, by where it is.
+    fn number(&self, tree: &Logical) -> u16 {
+        self.list.iter().position(|i| std::ptr::eq(i.tree, tree)).unwrap_or(0) as u16
+    }
+
+    /// The inputs of a tree of joins, as a set.
+    fn inputs_of(&self, tree: &'a Logical) -> RelSet {
+        let mut list = Vec::new();
+        inputs(tree, &mut list);
+        list.into_iter().fold(RelSet::EMPTY, |s, l| s.with(RelSet::one(self.number(l))))
+    }
+
+    fn place(&self, input: u16, bound: RelSet) -> Place<'_> {
+        Place { inputs: &self.inputs, rel: self.list[input as usize].rel, bound }
+    }
 }
 
 /// A right side that waits to be attached.
 struct Attach<'a> {
-    right: &'a From,
+    right: &'a Logical,
     on: Vec<&'a Expr>,
     needs: RelSet,
 }
 
 #[derive(Default)]
 struct Pool<'a> {
-    rels: Vec<u16>,
+    inputs: Vec<u16>,
     attach: Vec<Attach<'a>>,
-    full: Vec<&'a From>,
+    full: Vec<&'a Logical>,
     conjuncts: Vec<&'a Expr>,
 }
 
 impl<'a> Pool<'a> {
-    fn add(&mut self, from: &'a From) {
-        match from {
-            From::Rel(r) => self.rels.push(*r),
-            From::Join { kind: JoinKind::Inner, left, right, on } => {
-                self.add(left);
-                self.add(right);
-                if let Some(on) = on {
-                    conjuncts(on, &mut self.conjuncts)
-                }
+    fn add(&mut self, cx: &Joins<'a>, tree: &'a Logical) {
+        match tree {
+            Logical::Nothing => {}
+            Logical::Filter { input, conditions } => {
+                self.conjuncts.extend(conditions);
+                self.add(cx, input);
             }
-            From::Join { kind: JoinKind::Left, left, right, on } => {
-                self.add(left);
-                let mut list = Vec::new();
-                if let Some(on) = on {
-                    conjuncts(on, &mut list)
-                }
-                let own = rels_of(right);
-                let mut needs = list.iter().fold(RelSet::EMPTY, |s, e| s.with(refs(e)));
-                needs = needs.without(own);
-                self.attach.push(Attach { right, on: list, needs });
+            Logical::Join { kind: JoinKind::Inner, left, right, on } => {
+                self.add(cx, left);
+                self.add(cx, right);
+                self.conjuncts.extend(on);
             }
-            From::Join { kind: JoinKind::Full, .. } => self.full.push(from),
+            Logical::Join { kind: JoinKind::Left, left, right, on } => {
+                self.add(cx, left);
+                let own = cx.inputs_of(right);
+                let needs = on.iter().fold(RelSet::EMPTY, |s, e| s.with(cx.refs(e))).without(own);
+                self.attach.push(Attach { right, on: on.iter().collect(), needs });
+            }
+            Logical::Join { kind: JoinKind::Full, .. } => self.full.push(tree),
+            input => self.inputs.push(cx.number(input)),
         }
     }
     /// J2
-    fn reduce(&mut self) {
-        while let Some(n) = (0..self.attach.len())
-            .find(|n| self.conjuncts.iter().any(|c| rejects_nulls(c, rels_of(self.attach[*n].right))))
-        {
+    fn reduce(&mut self, cx: &Joins<'a>) {
+        while let Some(n) = (0..self.attach.len()).find(|n| {
+            let right = cx.inputs_of(self.attach[*n].right);
+            self.conjuncts.iter().any(|c| cx.inputs.rejects_nulls(c, right))
+        }) {
             let a = self.attach.remove(n);
             self.conjuncts.extend(a.on);
-            self.add(a.right);
+            self.add(cx, a.right);
         }
     }
 }
 
-/// Plans FROM and WHERE of a query; `extra` are conditions from outside it.
-pub fn plan<'a>(cx: &Context<'a>) -> Planned<'a> {
-    let mut list = Vec::new();
-    if let Some(f) = &cx.query.filter {
-        conjuncts(f, &mut list);
-    }
-    let from: Vec<&'a From> = cx.query.from.iter().collect();
-    plan_pool(cx, &from, list, RelSet::EMPTY, true)
-}
-
-/// A condition that is not in the tree yet, with the rels that it refers to.
+/// A condition that is not in the tree yet, with the inputs that it refers to.
 #[derive(Clone, Copy)]
 struct Open<'a> {
     expr: &'a Expr,
     refs: RelSet,
 }
 
-/// How a next rel would be joined.
+/// How a next input would be joined.
 struct Step<'a> {
     node: Node<'a>,
     method: Method<'a>,
@@ -123,49 +172,53 @@ struct Step<'a> {
     ordered: bool,
 }
 
+fn nothing<'a>() -> Planned<'a> {
+    Planned { node: Node::new(Operator::Nothing, 1.0), ordered: true }
+}
+
 fn plan_pool<'a>(
-    cx: &Context<'a>,
-    from: &[&'a From],
+    cx: &Joins<'a>,
+    trees: &[&'a Logical],
     conjuncts: Vec<&'a Expr>,
     outside: RelSet,
     top: bool,
 ) -> Planned<'a> {
     let mut pool = Pool { conjuncts, ..Pool::default() };
-    for f in from {
-        pool.add(f);
+    for t in trees {
+        pool.add(cx, t);
     }
-    pool.reduce();
-    let Pool { rels, attach, full, conjuncts } = pool;
-    let mut open: Vec<Open<'a>> = conjuncts.into_iter().map(|expr| Open { expr, refs: refs(expr) }).collect();
-    let mut rels: Vec<u16> = rels;
-    let mut attach: Vec<Attach<'a>> = attach;
+    pool.reduce(cx);
+    let Pool { mut inputs, mut attach, full, conjuncts } = pool;
+    let mut open: Vec<Open<'a>> =
+        conjuncts.into_iter().map(|expr| Open { expr, refs: cx.refs(expr) }).collect();
     let mut bound = outside;
     let mut done: Option<Planned<'a>> = None;
-    let single = rels.len() + full.len() + attach.len() <= 1 || top;
-    let order = cx.order.as_ref().filter(|_| top && single);
+    let single = inputs.len() + full.len() + attach.len() <= 1 || top;
+    let order = cx.wanted.as_ref().filter(|_| top && single);
 
     for f in full {
         let unit = plan_full(cx, f, outside);
-        let own = rels_of(f);
+        let own = cx.inputs_of(f);
         done = Some(match done.take() {
             None => unit,
             Some(d) => {
                 let list: Vec<&'a Expr> = open.iter().map(|c| c.expr).collect();
-                let keys = hash_keys(&list, bound, own);
+                let keys = hash_keys(&cx.inputs, &list, bound, own);
                 let method = if keys.is_empty() { Method::Kept } else { Method::Hash(keys) };
-                join(d, unit.node, JoinKind::Inner, method, unit.rows)
+                let rows = unit.node.rows;
+                join(d, unit.node, JoinKind::Inner, method, rows)
             }
         });
         bound = bound.with(own);
         settle(&mut open, bound, done.as_mut());
     }
 
-    while !rels.is_empty() || !attach.is_empty() {
+    while !inputs.is_empty() || !attach.is_empty() {
         // A right side goes on when nothing of the pool is left that could come first.
-        let ready = rels
+        let ready = inputs
             .iter()
             .enumerate()
-            .filter(|(_, r)| needs(&cx.query.rels[**r as usize].rel).without(outside).within(bound))
+            .filter(|(_, r)| cx.list[**r as usize].needs.without(outside).within(bound))
             .map(|(n, _)| n)
             .collect::<Vec<_>>();
         if ready.is_empty() {
@@ -174,8 +227,8 @@ fn plan_pool<'a>(
                 .position(|a| done.is_some() && a.needs.without(outside).within(bound))
                 .unwrap_or(0);
             if attach.is_empty() {
-                // A rel that needs one that never comes; the binder refuses that. Take it as it is.
-                let r = rels.remove(0);
+                // An input that needs one that never comes; the binder refuses that. Take it as it is.
+                let r = inputs.remove(0);
                 let step = step(cx, r, bound, &open, done.as_ref(), None);
                 bound = bound.with(RelSet::one(r));
                 done = Some(apply(done.take(), step));
@@ -183,12 +236,8 @@ fn plan_pool<'a>(
                 continue;
             }
             let a = attach.remove(n);
-            let own = rels_of(a.right);
-            let d = done.take().unwrap_or(Planned {
-                node: Node::Nothing { filter: Vec::new() },
-                rows: 1.0,
-                ordered: true,
-            });
+            let own = cx.inputs_of(a.right);
+            let d = done.take().unwrap_or_else(nothing);
             done = Some(attach_right(cx, d, &a, bound, outside));
             bound = bound.with(own);
             settle(&mut open, bound, done.as_mut());
@@ -196,13 +245,14 @@ fn plan_pool<'a>(
         }
         let mut best: Option<(usize, Step<'a>, (bool, f64))> = None;
         for n in ready {
-            let rel = rels[n];
+            let input = inputs[n];
+            let rel = cx.list[input as usize].rel;
             let wanted = order.filter(|(r, _)| *r == rel && done.is_none()).map(|(_, o)| &o[..]);
-            let s = step(cx, rel, bound, &open, done.as_ref(), wanted);
-            let linked = done.is_none() || open.iter().any(|c| c.refs.has(rel) && c.refs.meets(bound));
+            let s = step(cx, input, bound, &open, done.as_ref(), wanted);
+            let linked = done.is_none() || open.iter().any(|c| c.refs.has(input) && c.refs.meets(bound));
             // A foreign table that comes first is read once and kept nowhere; of several, the largest.
-            let rank = match &cx.query.rels[rel as usize].rel {
-                Rel::Foreign(_) if done.is_none() => (!linked, -s.rows),
+            let rank = match cx.list[input as usize].tree {
+                Logical::Scan { source: Source::Foreign(_), .. } if done.is_none() => (!linked, -s.rows),
                 _ => (!linked, s.rows * 2.0 + s.cost),
             };
             if best.as_ref().is_none_or(|(_, _, b)| !rank.0 & b.0 || (rank.0 == b.0 && rank.1 < b.1)) {
@@ -210,34 +260,32 @@ fn plan_pool<'a>(
             }
         }
         let Some((n, s, _)) = best else { break };
-        let r = rels.remove(n);
+        let r = inputs.remove(n);
         bound = bound.with(RelSet::one(r));
         done = Some(apply(done.take(), s));
         settle(&mut open, bound, done.as_mut());
     }
-    let mut done =
-        done.unwrap_or(Planned { node: Node::Nothing { filter: Vec::new() }, rows: 1.0, ordered: true });
+    let mut done = done.unwrap_or_else(nothing);
     // Conditions on nothing here (only parameters, or outer rows).
-    done.node.filter_mut().extend(open.iter().map(|c| c.expr));
-    if let Some((rel, _)) = order {
-        done.ordered &= first_rel(&done.node) == Some(*rel) && !has_full(&done.node);
-    } else {
-        done.ordered = false;
-    }
+    done.node.filter.extend(open.iter().map(|c| c.expr));
+    done.ordered &= match order {
+        Some((rel, _)) => first_rel(&done.node) == Some(*rel) && !has_full(&done.node),
+        None => false,
+    };
     done
 }
 
 fn first_rel(n: &Node<'_>) -> Option<u16> {
-    match n {
-        Node::Nothing { .. } => None,
-        Node::Scan { rel, .. } => Some(*rel),
-        Node::Join { outer, .. } => first_rel(outer),
+    match &n.operator {
+        Operator::Scan { rel, .. } => Some(*rel),
+        Operator::Join { outer, .. } => first_rel(outer),
+        _ => None,
     }
 }
 
 fn has_full(n: &Node<'_>) -> bool {
-    match n {
-        Node::Join { kind, outer, inner, .. } => {
+    match &n.operator {
+        Operator::Join { kind, outer, inner, .. } => {
             *kind == JoinKind::Full || has_full(outer) || has_full(inner)
         }
         _ => false,
@@ -252,7 +300,7 @@ fn settle<'a>(open: &mut Vec<Open<'a>>, bound: RelSet, to: Option<&mut Planned<'
     open.retain(|c| {
         let ready = c.refs.within(bound);
         if ready && !is_checked(c.expr, &checked) {
-            p.node.filter_mut().push(c.expr)
+            p.node.filter.push(c.expr)
         }
         !ready
     });
@@ -262,10 +310,13 @@ fn settle<'a>(open: &mut Vec<Open<'a>>, bound: RelSet, to: Option<&mut Planned<'
 /// joins, the first side.
 fn add_checked(n: &Node<'_>, out: &mut HashSet<*const Expr>) {
     let mut add = |list: &[&Expr]| out.extend(list.iter().map(|e| std::ptr::from_ref(*e)));
-    match n {
-        Node::Nothing { filter } | Node::Scan { filter, .. } => add(filter),
-        Node::Join { kind, outer, inner, on, filter, method } => {
-            add(filter);
+    add(&n.filter);
+    match &n.operator {
+        Operator::Scan { recheck, proven, .. } => {
+            add(recheck);
+            add(proven);
+        }
+        Operator::Join { kind, outer, inner, on, method } => {
             if *kind == JoinKind::Inner {
                 add(on);
                 if let Method::Hash(keys) = method {
@@ -278,6 +329,7 @@ fn add_checked(n: &Node<'_>, out: &mut HashSet<*const Expr>) {
                 add_checked(outer, out)
             }
         }
+        _ => {}
     }
 }
 
@@ -287,57 +339,69 @@ fn is_checked(e: &Expr, checked: &HashSet<*const Expr>) -> bool {
 }
 
 fn join<'a>(d: Planned<'a>, inner: Node<'a>, kind: JoinKind, method: Method<'a>, rows: f64) -> Planned<'a> {
-    Planned {
-        rows: d.rows * rows,
-        ordered: d.ordered,
-        node: Node::Join {
-            kind,
-            method,
-            outer: Box::new(d.node),
-            inner: Box::new(inner),
-            on: Vec::new(),
-            filter: Vec::new(),
-        },
-    }
+    let (rows, ordered) = (d.node.rows * rows, d.ordered);
+    let (outer, inner) = (Box::new(d.node), Box::new(inner));
+    Planned { node: Node::new(Operator::Join { kind, method, outer, inner, on: Vec::new() }, rows), ordered }
 }
 
 fn apply<'a>(done: Option<Planned<'a>>, s: Step<'a>) -> Planned<'a> {
     match done {
-        None => Planned { node: s.node, rows: s.rows, ordered: s.ordered },
+        None => Planned { node: s.node, ordered: s.ordered },
         Some(d) => {
-            let per_row = s.rows / d.rows.max(1.0);
+            let per_row = s.rows / d.node.rows.max(1.0);
             join(d, s.node, JoinKind::Inner, s.method, per_row)
         }
     }
 }
 
-/// How the rel would come next.
+/// A scan of a table as chosen; `conditions` are those that its rows are to fulfil.
+fn scan<'a>(rel: u16, source: &'a Source, choice: Choice<'a>, conditions: Vec<&'a Expr>) -> Node<'a> {
+    let Choice { access, by, rows, .. } = choice;
+    // A point lookup sees to it itself that the row has the key. Of a list each lookup must see to it that the row has
+    // that lookup's own key: a row that went from one value of the list to another is a candidate of both.
+    let proves = |e: &Expr| match (&access, source) {
+        (Access::Lookup { index, keys, member, .. }, Source::Table(table)) => {
+            let point = table.indexes.get(*index).is_some_and(|i| i.point.is_some());
+            let by_one =
+                keys.iter().zip(&by).any(|(k, b)| matches!(k, KeyValue::One(_)) && std::ptr::eq(*b, e));
+            point && by_one || member.is_some_and(|m| std::ptr::eq(m, e))
+        }
+        _ => false,
+    };
+    let is_by = |e: &&Expr| by.iter().any(|b| std::ptr::eq(*b, *e));
+    let (by_index, filter): (Vec<&'a Expr>, Vec<&'a Expr>) = conditions.into_iter().partition(is_by);
+    let (proven, recheck) = by_index.into_iter().partition(|e| proves(e));
+    Node { filter, ..Node::new(Operator::Scan { rel, source, access, recheck, proven }, rows) }
+}
+
+/// How the input would come next.
 fn step<'a>(
-    cx: &Context<'a>,
-    rel: u16,
+    cx: &Joins<'a>,
+    input: u16,
     bound: RelSet,
     open: &[Open<'a>],
     done: Option<&Planned<'a>>,
     order: Option<&access::Order>,
 ) -> Step<'a> {
-    let own = RelSet::one(rel);
+    let own = RelSet::one(input);
     let those = |test: &dyn Fn(RelSet) -> bool| -> Vec<&'a Expr> {
         open.iter().filter(|c| test(c.refs)).map(|c| c.expr).collect()
     };
     let alone = those(&|r| r.within(own));
-    let with = those(&|r| r.has(rel) && r.within(bound.with(own)));
-    let before = done.map_or(1.0, |d| d.rows.max(1.0));
-    let entry = &cx.query.rels[rel as usize];
+    let with = those(&|r| r.has(input) && r.within(bound.with(own)));
+    let before = done.map_or(1.0, |d| d.node.rows.max(1.0));
+    let entry = &cx.list[input as usize];
     let limited = cx.limited && done.is_none();
-    let Rel::Table(table) = &entry.rel else {
-        let n = match &entry.rel {
-            Rel::Values(rows) => rows.len() as f64,
-            Rel::Function { .. } | Rel::Query(_) => 100.0,
-            Rel::Foreign(table) => table.estimate_rows(),
-            _ => 1000.0,
+    let Logical::Scan { source: source @ Source::Table(table), rel } = entry.tree else {
+        let n = match entry.tree {
+            Logical::Scan { source: Source::Values(rows), .. } => rows.len() as f64,
+            Logical::Scan { source: Source::Foreign(table), .. } => table.estimate_rows(),
+            Logical::Scan { source: Source::Function { .. }, .. } => 100.0,
+            Logical::Scan { .. } => 1000.0,
+            _ => entry.planned.as_ref().map_or(100.0, |p| p.rows),
         };
-        let lateral = needs(&entry.rel).meets(bound);
-        let keys = if lateral { Vec::new() } else { hash_keys(&with, bound, own) };
+        let lateral = entry.needs.meets(bound);
+        let keys = if lateral { Vec::new() } else { hash_keys(&cx.inputs, &with, bound, own) };
         let method = match (done.is_some(), lateral) {
             (true, false) if !keys.is_empty() => Method::Hash(keys),
             (true, false) => Method::Kept,
@@ -345,136 +409,116 @@ fn step<'a>(
         };
         let filter = if matches!(method, Method::Loop) { with } else { alone };
         let rows = before * if matches!(method, Method::Hash(_)) { (n * 0.1).max(1.0) } else { n };
-        return Step {
-            node: Node::Scan { rel, access: Access::Full, filter, rows: n },
-            method,
-            rows,
-            cost: n + rows,
-            ordered: false,
+        let mut node = match (entry.tree, &entry.planned) {
+            (Logical::Scan { rel, source }, _) => {
+                let (recheck, proven) = (Vec::new(), Vec::new());
+                Node::new(Operator::Scan { rel: *rel, source, access: Access::Full, recheck, proven }, n)
+            }
+            (_, Some(planned)) => planned.clone(),
+            _ => Node::new(Operator::Nothing, 1.0),
         };
+        node.filter.extend(filter);
+        return Step { node, method, rows, cost: n + rows, ordered: false };
     };
-    let scan =
-        |c: Choice<'a>, filter: Vec<&'a Expr>| Node::Scan { rel, rows: c.rows, access: c.access, filter };
-    let n = cx.rows(rel);
-    let looped = access::choose((table, n), rel, bound, &with, order, limited);
+    let n = entry.rows;
+    let looped = access::choose((table, n), &cx.place(input, bound), &with, order, limited);
     let loop_cost = before * (2.0 + looped.fetched * 1.5);
     if done.is_none() {
         let (rows, ordered, fetched) = (looped.rows, looped.ordered, looped.fetched);
-        return Step { node: scan(looped, with), method: Method::Loop, rows, cost: fetched, ordered };
+        let node = scan(*rel, source, looped, with);
+        return Step { node, method: Method::Loop, rows, cost: fetched, ordered };
     }
-    let keys = hash_keys(&with, bound, own);
-    let kept = access::choose((table, n), rel, RelSet::EMPTY, &alone, None, false);
+    let keys = hash_keys(&cx.inputs, &with, bound, own);
+    let kept = access::choose((table, n), &cx.place(input, RelSet::EMPTY), &alone, None, false);
     let build = kept.fetched.min(n) * 2.0;
     let rows = before * looped.rows;
     let by_index = looped.uses_others;
-    if by_index && (keys.is_empty() || loop_cost <= build + before * 1.5) {
-        return Step { node: scan(looped, with), method: Method::Loop, rows, cost: loop_cost, ordered: true };
+    let run_for_each = by_index && (keys.is_empty() || loop_cost <= build + before * 1.5);
+    if run_for_each || keys.is_empty() && before <= 1.0 {
+        let node = scan(*rel, source, looped, with);
+        return Step { node, method: Method::Loop, rows, cost: loop_cost, ordered: true };
     }
+    let node = scan(*rel, source, kept, alone);
     if !keys.is_empty() {
-        return Step {
-            node: scan(kept, alone),
-            method: Method::Hash(keys),
-            rows,
-            cost: build + before * 1.5,
-            ordered: true,
-        };
+        return Step { node, method: Method::Hash(keys), rows, cost: build + before * 1.5, ordered: true };
     }
-    if before <= 1.0 {
-        return Step { node: scan(looped, with), method: Method::Loop, rows, cost: loop_cost, ordered: true };
-    }
-    Step { cost: build + rows, node: scan(kept, alone), method: Method::Kept, rows, ordered: true }
+    Step { node, method: Method::Kept, rows, cost: build + rows, ordered: true }
 }
 
 /// Attaches the right side of a LEFT join.
 fn attach_right<'a>(
-    cx: &Context<'a>,
+    cx: &Joins<'a>,
     d: Planned<'a>,
     a: &Attach<'a>,
     bound: RelSet,
     outside: RelSet,
 ) -> Planned<'a> {
-    let own = rels_of(a.right);
+    let own = cx.inputs_of(a.right);
     let visible = bound.with(outside);
     // Run for each row: all of ON that concerns the right side can be used on the way in.
     let (inside, rest): (Vec<&'a Expr>, Vec<&'a Expr>) =
-        a.on.iter().copied().partition(|e| refs(e).meets(own));
+        a.on.iter().copied().partition(|e| cx.refs(e).meets(own));
     let looped = plan_pool(cx, &[a.right], inside.clone(), visible, false);
-    let lateral = lateral_in(cx, a.right).meets(visible);
-    let keys = hash_keys(&a.on, visible, own);
-    let before = d.rows.max(1.0);
+    let needs = own.iter().fold(RelSet::EMPTY, |s, r| s.with(cx.list[r as usize].needs)).without(own);
+    let lateral = needs.meets(visible);
+    let keys = hash_keys(&cx.inputs, &a.on, visible, own);
+    let before = d.node.rows.max(1.0);
     let ordered = d.ordered;
     let (method, inner, on) =
         if lateral || (uses_index(&looped.node) && (keys.is_empty() || cheap(cx, &looped.node, before))) {
             (Method::Loop, looped, rest)
         } else {
             let (alone, linking): (Vec<&'a Expr>, Vec<&'a Expr>) =
-                a.on.iter().copied().partition(|e| refs(e).meets(own) && refs(e).within(own));
+                a.on.iter().copied().partition(|e| cx.refs(e).meets(own) && cx.refs(e).within(own));
             let kept = plan_pool(cx, &[a.right], alone, RelSet::EMPTY, false);
+            let linking = linking.into_iter().filter(|e| !is_key(&keys, e)).collect();
             let method = if keys.is_empty() { Method::Kept } else { Method::Hash(keys) };
             (method, kept, linking)
         };
+    let rows = before * inner.node.rows.max(1.0);
+    let (outer, inner) = (Box::new(d.node), Box::new(inner.node));
     Planned {
-        rows: before * inner.rows.max(1.0),
+        node: Node::new(Operator::Join { kind: JoinKind::Left, method, outer, inner, on }, rows),
         ordered,
-        node: Node::Join {
-            kind: JoinKind::Left,
-            method,
-            outer: Box::new(d.node),
-            inner: Box::new(inner.node),
-            on,
-            filter: Vec::new(),
-        },
     }
-}
-
-fn lateral_in(cx: &Context<'_>, from: &From) -> RelSet {
-    let own = rels_of(from);
-    own.iter().fold(RelSet::EMPTY, |s, r| s.with(needs(&cx.query.rels[r as usize].rel))).without(own)
 }
 
 /// Whether the first access of a plan is by an index with values from outside it.
 fn uses_index(n: &Node<'_>) -> bool {
-    match n {
-        Node::Scan { access: Access::Full, .. } | Node::Nothing { .. } => false,
-        Node::Scan { .. } => true,
-        Node::Join { outer, .. } => uses_index(outer),
+    match &n.operator {
+        Operator::Scan { access, .. } => !matches!(access, Access::Full),
+        Operator::Join { outer, .. } => uses_index(outer),
+        _ => false,
     }
 }
 
 /// Whether looking up for each of so many rows is cheaper than reading the table once.
-fn cheap(cx: &Context<'_>, n: &Node<'_>, times: f64) -> bool {
-    match n {
-        Node::Scan { rel, rows, .. } => match &cx.query.rels[*rel as usize].rel {
-            Rel::Table(_) => times * (2.0 + rows * 1.5) <= cx.rows(*rel) * 2.0 + times * 1.5,
-            _ => false,
-        },
-        Node::Join { outer, .. } => cheap(cx, outer, times),
-        Node::Nothing { .. } => true,
+fn cheap(cx: &Joins<'_>, n: &Node<'_>, times: f64) -> bool {
+    match &n.operator {
+        Operator::Scan { rel, source: Source::Table(_), .. } => {
+            let table = cx.list.iter().find(|i| i.rel == *rel).map_or(0.0, |i| i.rows);
+            times * (2.0 + n.rows * 1.5) <= table * 2.0 + times * 1.5
+        }
+        Operator::Join { outer, .. } => cheap(cx, outer, times),
+        Operator::Nothing => true,
+        _ => false,
     }
 }
 
 /// J3
-fn plan_full<'a>(cx: &Context<'a>, from: &'a From, outside: RelSet) -> Planned<'a> {
-    let From::Join { kind: JoinKind::Full, left, right, on } = from else {
-        return plan_pool(cx, &[from], Vec::new(), outside, false);
+fn plan_full<'a>(cx: &Joins<'a>, tree: &'a Logical, outside: RelSet) -> Planned<'a> {
+    let Logical::Join { kind: JoinKind::Full, left, right, on } = tree else {
+        return plan_pool(cx, &[tree], Vec::new(), outside, false);
     };
-    let mut list = Vec::new();
-    if let Some(on) = on {
-        conjuncts(on, &mut list)
-    }
+    let on: Vec<&'a Expr> = on.iter().collect();
     let l = plan_pool(cx, &[left], Vec::new(), outside, false);
     let r = plan_pool(cx, &[right], Vec::new(), outside, false);
-    let keys = hash_keys(&list, rels_of(left), rels_of(right));
+    let keys = hash_keys(&cx.inputs, &on, cx.inputs_of(left), cx.inputs_of(right));
+    let on = on.into_iter().filter(|e| !is_key(&keys, e)).collect();
+    let rows = l.node.rows.max(r.node.rows);
+    let (outer, inner, method) = (Box::new(l.node), Box::new(r.node), Method::Hash(keys));
     Planned {
-        rows: l.rows.max(r.rows),
+        node: Node::new(Operator::Join { kind: JoinKind::Full, method, outer, inner, on }, rows),
         ordered: false,
-        node: Node::Join {
-            kind: JoinKind::Full,
-            method: Method::Hash(keys),
-            outer: Box::new(l.node),
-            inner: Box::new(r.node),
-            on: list,
-            filter: Vec::new(),
-        },
     }
 }

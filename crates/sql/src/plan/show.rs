@@ -1,37 +1,110 @@
 //! Expressions as EXPLAIN shows them: near to SQL, short, and only for reading.
-use crate::bound::*;
-use crate::code::explain::constant;
+use super::logical::{Aggregate, Expr, ExprKind, Inside};
+use super::physical::{Node, Operator, Root, Statement, Subplan};
+use ondol_types::Value;
 use ondol_types::func::{self, operator};
+use std::collections::HashMap;
 
-/// What names an expression's columns have: the query of each level, outermost first.
-pub struct Names<'a> {
-    pub levels: Vec<Option<&'a Query>>,
+/// What a relation's columns are where it has no name.
+enum Columns<'a> {
+    Values(&'a [Expr]),
+    Groups(&'a [Expr], &'a [Aggregate]),
+    /// As those of a set operation's left side.
+    Side(Vec<&'a Expr>),
 }
 
-impl Names<'_> {
-    fn query(&self, depth: u16) -> Option<&Query> {
-        *self.levels.get(self.levels.len().checked_sub(1 + depth as usize)?)?
-    }
-    fn column(&self, depth: u16, rel: u16, column: u16) -> String {
-        let Some(q) = self.query(depth) else { return format!("column{column}") };
-        match q.rels.get(rel as usize) {
-            Some(entry) => {
-                let name = entry.columns.get(column as usize).map_or("?", |c| &c.0);
-                if q.rels.len() > 1 || self.levels.len() > 1 {
-                    format!("{}.{name}", entry.alias)
-                } else {
-                    name.to_string()
-                }
+/// What columns are called.
+pub struct Names<'p, 'a> {
+    statement: &'p Statement<'a>,
+    unnamed: HashMap<u16, Columns<'a>>,
+    /// Whether a column is shown with its relation.
+    qualified: bool,
+}
+
+impl<'p, 'a> Names<'p, 'a> {
+    pub fn new(statement: &'p Statement<'a>, qualified: bool) -> Names<'p, 'a> {
+        let mut unnamed = HashMap::new();
+        let mut add = |n: &Node<'a>| match &n.operator {
+            Operator::Project { rel, columns, .. } => {
+                unnamed.insert(*rel, Columns::Values(columns));
             }
-            None => match &q.set {
-                Some(s) => s.left.visible().nth(column as usize).map_or("?".to_string(), |t| t.name.clone()),
-                None => format!("column{column}"),
-            },
+            Operator::Aggregate { rel, keys, aggregates, .. } => {
+                unnamed.insert(*rel, Columns::Groups(keys, aggregates));
+            }
+            Operator::SetOperation { rel, left, .. } => {
+                unnamed.insert(*rel, Columns::Side(left.output.clone()));
+            }
+            _ => {}
+        };
+        match &statement.root {
+            Root::Rows(Subplan { node, .. }) | Root::Insert { source: Subplan { node, .. }, .. } => {
+                node.each(&mut add)
+            }
+            Root::Modify { input, .. } => input.each(&mut add),
+        }
+        statement.queries.iter().for_each(|q| q.node.each(&mut add));
+        let named = statement.relations.iter().filter(|r| !r.alias.is_empty()).count();
+        Names { statement, unnamed, qualified: qualified || named > 1 }
+    }
+
+    fn column(&self, rel: u16, column: u16) -> String {
+        let n = column as usize;
+        let Some(relation) = self.statement.relations.get(rel as usize) else { return format!("column{n}") };
+        if !relation.alias.is_empty() {
+            let name = relation.columns.get(n).map_or("?", |c| &c.0);
+            return if self.qualified { format!("{}.{name}", relation.alias) } else { name.to_string() };
+        }
+        match self.unnamed.get(&rel) {
+            Some(Columns::Values(list)) if n < list.len() => expr(&list[n], self),
+            Some(Columns::Groups(keys, _)) if n < keys.len() => expr(&keys[n], self),
+            Some(Columns::Groups(keys, list)) if n - keys.len() < list.len() => {
+                self.aggregate(&list[n - keys.len()])
+            }
+            Some(Columns::Side(list)) if n < list.len() => expr(list[n], self),
+            _ => format!("column{n}"),
         }
     }
+
+    fn aggregate(&self, a: &Aggregate) -> String {
+        let name = ondol_types::agg::find(a.agg).map_or("aggregate", |d| d.name);
+        let args: Vec<String> = a.args.iter().map(|e| expr(e, self)).collect();
+        let args = if args.is_empty() { "*".to_string() } else { args.join(", ") };
+        let filter =
+            a.filter.as_ref().map_or(String::new(), |f| format!(" FILTER (WHERE {})", expr(f, self)));
+        format!("{name}({}{args}){filter}", if a.distinct { "DISTINCT " } else { "" })
+    }
+
+    /// A query within an expression, as it is shown beneath.
+    pub fn inside(&self, q: &Inside) -> String {
+        format!("{} {}", if q.outer.is_empty() { "InitPlan" } else { "SubPlan" }, q.number + 1)
+    }
 }
 
-pub fn conjunction(list: &[&Expr], names: &Names<'_>) -> String {
+/// A constant as SQL would write it, near enough to be read.
+pub fn constant(v: &Value) -> String {
+    use Value::*;
+    match v {
+        Null => "NULL".to_string(),
+        Bool(b) => b.to_string(),
+        Int2(i) => i.to_string(),
+        Int4(i) => i.to_string(),
+        Int8(i) => i.to_string(),
+        Float8(f) => f.to_string(),
+        Text(s) => format!("'{}'", s.replace('\'', "''")),
+        Bytea(b) => format!("'\\x{}'", b.iter().map(|b| format!("{b:02x}")).collect::<String>()),
+        Numeric(n) => {
+            let mut s = String::new();
+            n.write_to(&mut s);
+            s
+        }
+        Date(_) => format!("'{v}'::date"),
+        Timestamp(_) => format!("'{v}'::timestamp"),
+        Timestamptz(_) => format!("'{v}'::timestamptz"),
+        Opaque(ty, _) => format!("'{v}'::{}", ty.def().catalog_name),
+    }
+}
+
+pub fn conjunction(list: &[&Expr], names: &Names<'_, '_>) -> String {
     let parts: Vec<String> = list.iter().map(|e| expr(e, names)).collect();
     match parts.len() {
         1 => parts.into_iter().next().unwrap_or_default(),
@@ -39,28 +112,15 @@ pub fn conjunction(list: &[&Expr], names: &Names<'_>) -> String {
     }
 }
 
-pub fn expr(e: &Expr, names: &Names<'_>) -> String {
+pub fn expr(e: &Expr, names: &Names<'_, '_>) -> String {
     let list = |l: &[Expr], by: &str| l.iter().map(|e| expr(e, names)).collect::<Vec<_>>().join(by);
     let not = |negated: bool| if negated { "NOT " } else { "" };
     match &e.kind {
         ExprKind::Const(v) => constant(v),
         ExprKind::Param(n) => format!("${}", n + 1),
-        ExprKind::Column { depth, rel, column } => names.column(*depth, *rel, *column),
-        ExprKind::Group(n) => match names.query(0).and_then(|q| q.group_by.get(*n as usize)) {
-            Some(g) => expr(g, names),
-            None => format!("group{n}"),
-        },
-        ExprKind::GroupOuter { index, .. } => format!("group{index}"),
-        ExprKind::Aggregate { depth, index } => {
-            match names.query(*depth).and_then(|q| q.aggregates.get(*index as usize)) {
-                Some(a) => {
-                    let name = ondol_types::agg::find(a.agg).map_or("aggregate", |d| d.name);
-                    let args = if a.args.is_empty() { "*".to_string() } else { list(&a.args, ", ") };
-                    format!("{name}({}{args})", if a.distinct { "DISTINCT " } else { "" })
-                }
-                None => format!("aggregate{index}"),
-            }
-        }
+        ExprKind::Column { rel, column, .. } => names.column(*rel, *column),
+        // They are columns in a plan (logical/Y1).
+        ExprKind::Group(_) | ExprKind::GroupOuter { .. } | ExprKind::Aggregate { .. } => "?".to_string(),
         ExprKind::Call { func, args } => match (operator::of_function(*func), &args[..]) {
             (Some(op), [l, r]) => format!("({} {} {})", expr(l, names), op.name, expr(r, names)),
             (Some(op), [r]) => format!("({} {})", op.name, expr(r, names)),
@@ -110,10 +170,10 @@ pub fn expr(e: &Expr, names: &Names<'_>) -> String {
         ExprKind::InList { arg, list: l, negated, .. } => {
             format!("({} {}IN ({}))", expr(arg, names), not(*negated), list(l, ", "))
         }
-        ExprKind::Scalar(_) => "(SubPlan)".to_string(),
-        ExprKind::Exists { negated, .. } => format!("{}EXISTS (SubPlan)", not(*negated)),
-        ExprKind::Quantified { left, all, .. } => {
-            format!("({} {} (SubPlan))", list(left, ", "), if *all { "ALL" } else { "ANY" })
+        ExprKind::Scalar(q) => format!("({})", names.inside(q)),
+        ExprKind::Exists { query, negated } => format!("{}EXISTS ({})", not(*negated), names.inside(query)),
+        ExprKind::Quantified { left, query, all, .. } => {
+            format!("({} {} ({}))", list(left, ", "), if *all { "ALL" } else { "ANY" }, names.inside(query))
         }
     }
 }

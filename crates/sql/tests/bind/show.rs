@@ -281,8 +281,8 @@ impl<'q> Shower<'q> {
                 out
             }
             Statement::Execute { name, args } => vec![format!("execute {name}({})", self.list(args))],
-            Statement::Explain { analyze, statement, text } => {
-                let mut out = vec![format!("explain analyze={analyze} {text:?}")];
+            Statement::Explain { options, statement, text } => {
+                let mut out = vec![format!("{options:?} {text:?}")];
                 out.extend(self.statement(statement, scratch));
                 out
             }

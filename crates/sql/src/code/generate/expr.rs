@@ -2,9 +2,10 @@
 use super::super::op::Op;
 use super::super::operand::*;
 use super::{Gen, Source, Stored, has_query, internal};
-use crate::bound::*;
+use crate::bound::may_be_kept;
 use crate::code::program::PARAM_REGISTERS;
 use crate::plan::classify::{self, Arithmetic, Kind, arithmetic, comparison};
+use crate::plan::logical::{Expr, ExprKind};
 use ondol_engine::Storage;
 use ondol_types::func::{Context, FuncId, Volatility};
 use ondol_types::{SqlError, SqlResult, TypeId, Value, sqlstate};
@@ -29,17 +30,14 @@ impl<'a> Gen<'a> {
                     ))
                 }
             }
-            ExprKind::Column { depth, rel, column } => {
-                if let Some(r) = self.standing(*depth, *rel, *column) {
+            ExprKind::Column { rel, column, .. } => {
+                if let Some(r) = self.standing(*rel, *column) {
                     return Ok(r);
                 }
                 let dst = self.register();
                 self.value(e, dst)?;
                 Ok(dst)
             }
-            ExprKind::Group(index) => self.group_register(0, *index),
-            ExprKind::GroupOuter { depth, index } => self.group_register(*depth, *index),
-            ExprKind::Aggregate { depth, index } => self.aggregate_register(*depth, *index),
             _ => {
                 if let Some(v) = fold(e) {
                     return Ok(self.constant(&v));
@@ -55,11 +53,7 @@ impl<'a> Gen<'a> {
     pub fn expr_into(&mut self, e: &'a Expr, dst: u16) -> SqlResult<()> {
         self.limits.go_on()?;
         match &e.kind {
-            ExprKind::Const(_)
-            | ExprKind::Param(_)
-            | ExprKind::Group(_)
-            | ExprKind::GroupOuter { .. }
-            | ExprKind::Aggregate { .. } => {
+            ExprKind::Const(_) | ExprKind::Param(_) => {
                 let r = self.expr(e)?;
                 self.op(Op::Move { dst: Out(dst), a: Reg(r) });
                 Ok(())
@@ -93,6 +87,16 @@ impl<'a> Gen<'a> {
                 return Ok(Span::new(first, n));
             }
         }
+        // So may the columns of a relation.
+        let standing = |e: &Expr| match e.kind {
+            ExprKind::Column { rel, column, .. } => self.standing(rel, column),
+            _ => None,
+        };
+        if let Some(first) = list.first().and_then(|e| standing(e))
+            && list.iter().enumerate().all(|(i, e)| standing(e) == first.checked_add(i as u16))
+        {
+            return Ok(Span::new(first, n));
+        }
         let first = self.registers(n);
         for (i, e) in list.into_iter().enumerate() {
             self.expr_into(e, first + i as u16)?;
@@ -100,42 +104,22 @@ impl<'a> Gen<'a> {
         Ok(Span::new(first, n))
     }
 
-    fn level(&self, depth: u16) -> SqlResult<usize> {
-        self.scopes.len().checked_sub(1 + depth as usize).ok_or_else(|| internal("a column of no query"))
-    }
-
-    fn group_register(&mut self, depth: u16, index: u16) -> SqlResult<u16> {
-        let level = self.level(depth)?;
-        self.scopes[level]
-            .groups
-            .map(|g| g.0 + index)
-            .ok_or_else(|| internal("a group's key before grouping"))
-    }
-
-    fn aggregate_register(&mut self, depth: u16, index: u16) -> SqlResult<u16> {
-        let level = self.level(depth)?;
-        self.scopes[level].groups.map(|g| g.1 + index).ok_or_else(|| internal("an aggregate before grouping"))
-    }
-
     /// The register where a column is anyway.
-    fn standing(&self, depth: u16, rel: u16, column: u16) -> Option<u16> {
-        let level = self.level(depth).ok()?;
-        let scope = &self.scopes[level];
-        if scope.nulls.get(rel as usize).copied().flatten().is_some() {
+    pub fn standing(&self, rel: u16, column: u16) -> Option<u16> {
+        let place = self.places.get(rel as usize)?;
+        if place.null.is_some() {
             return None;
         }
-        match scope.sources.get(rel as usize)? {
+        match &place.source {
             Source::Registers { first } => Some(first + column),
             Source::Changed { columns, .. } => columns.iter().find(|(c, _)| *c == column).map(|(_, r)| *r),
             _ => None,
         }
     }
 
-    pub fn column(&mut self, depth: u16, rel: u16, column: u16, dst: u16) -> SqlResult<()> {
-        let level = self.level(depth)?;
-        let scope = &self.scopes[level];
-        let null = scope.nulls.get(rel as usize).copied().flatten();
-        let source = scope.sources.get(rel as usize).cloned().unwrap_or(Source::None);
+    pub fn column(&mut self, rel: u16, column: u16, dst: u16) -> SqlResult<()> {
+        let place = self.place(rel)?;
+        let (null, source) = (place.null, place.source.clone());
         let end = match null {
             Some(flag) => {
                 let (isnt, end) = (self.label(), self.label());
@@ -208,9 +192,12 @@ impl<'a> Gen<'a> {
     fn value(&mut self, e: &'a Expr, dst: u16) -> SqlResult<()> {
         let out = Out(dst);
         match &e.kind {
-            ExprKind::Const(_) | ExprKind::Param(_) | ExprKind::Group(_) => self.expr_into(e, dst)?,
-            ExprKind::GroupOuter { .. } | ExprKind::Aggregate { .. } => self.expr_into(e, dst)?,
-            ExprKind::Column { depth, rel, column } => self.column(*depth, *rel, *column, dst)?,
+            ExprKind::Const(_) | ExprKind::Param(_) => self.expr_into(e, dst)?,
+            // They are columns in a plan (sql/plan/logical/Y1).
+            ExprKind::Group(_) | ExprKind::GroupOuter { .. } | ExprKind::Aggregate { .. } => {
+                return Err(internal("a group that is no column"));
+            }
+            ExprKind::Column { rel, column, .. } => self.column(*rel, *column, dst)?,
             ExprKind::Call { func, args } => self.call(*func, args, dst)?,
             ExprKind::Cast { arg, explicit } => self.cast(e, arg, *explicit, dst)?,
             ExprKind::And(list) => self.and_or(list, true, dst)?,

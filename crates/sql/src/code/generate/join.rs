@@ -4,108 +4,60 @@
 //!   marked as NULL (a register each) and the same code is entered once more.
 //! - **N2** A FULL join's consumer is a subroutine, called for matches, for left rows without one, and for
 //!   right rows without one.
-//! - **N3** A side that is kept (list or hash table) is gathered once in an execution, unless the query
-//!   depends on rows outside it: then once for each of those.
+//! - **N3** A side that is kept (list or hash table) is gathered once in an execution, unless it uses columns of rows outside
+//!   it: then each time that it is come to.
 use super::super::op::Op;
 use super::super::operand::*;
-use super::scan::Consume;
-use super::{Gen, Source, Stored};
-use crate::bound::*;
-use crate::plan::node::{Method, Node};
-use crate::plan::refs::RelSet;
-use crate::plan::show;
+use super::{Consume, Gen, Source, Stored, internal};
+use crate::bound::JoinKind;
+use crate::plan::logical::Expr;
+use crate::plan::physical::{Method, Node, Operator};
 use ondol_types::SqlResult;
 
 impl<'a> Gen<'a> {
-    /// All rows of a plan.
-    pub fn produce(&mut self, node: &Node<'a>, parent: usize, consume: Consume<'_, 'a>) -> SqlResult<()> {
-        match node {
-            Node::Nothing { filter } => {
-                let n = self.node(Some(parent), "Result");
-                self.filter_detail(n, filter);
-                self.tally_start(n);
-                let end = self.label();
-                self.all_or(filter, end)?;
-                self.tally_row(n);
-                consume(self, end)?;
-                self.here(end);
-                Ok(())
-            }
-            Node::Scan { rel, access, filter, .. } => self.scan(*rel, access, filter, parent, consume),
-            Node::Join { kind: JoinKind::Full, method, outer, inner, on, filter } => {
-                self.full_join(method, outer, inner, on, filter, parent, consume)
-            }
-            Node::Join { kind, method, outer, inner, on, filter } => {
-                let left = *kind == JoinKind::Left;
-                let name = match (method, left) {
-                    (Method::Hash(_), false) => "Hash Join",
-                    (Method::Hash(_), true) => "Hash Left Join",
-                    (_, false) => "Nested Loop",
-                    (_, true) => "Nested Loop Left Join",
-                };
-                let n = self.node(Some(parent), name);
-                self.join_details(n, method, on, filter);
-                self.tally_start(n);
-                match method {
-                    Method::Loop => self.produce(outer, n, &mut |g, _next| {
-                        g.matches(left, inner.rels(), on, filter, n, consume, &mut |g, each| {
-                            g.produce(inner, n, each)
-                        })
-                    }),
-                    Method::Kept => {
-                        let (mat, at) = self.keep(inner, n)?;
-                        self.produce(outer, n, &mut |g, _next| {
-                            let at = at.clone();
-                            g.matches(left, inner.rels(), on, filter, n, consume, &mut |g, each| {
-                                let (again, end) = (g.label(), g.label());
-                                g.op(Op::MatRewind { mat });
-                                let mark = g.mark();
-                                g.here(again);
-                                let reset = g.reset(mark);
-                                g.op(Op::MatNext { mat, to: end });
-                                g.stored(&at, Stored::Mat(mat))?;
-                                each(g, again)?;
-                                g.jump(again);
-                                g.here(end);
-                                g.end_turns(mark, reset);
-                                Ok(())
-                            })
-                        })?;
-                        self.last_child_first(n);
+    pub fn join(&mut self, node: &'a Node<'a>, consume: Consume<'_, 'a>) -> SqlResult<()> {
+        let Operator::Join { kind, method, outer, inner, on } = &node.operator else {
+            return Err(internal("no join"));
+        };
+        if *kind == JoinKind::Full {
+            return self.full_join(node, method, outer, inner, on, consume);
+        }
+        let left = *kind == JoinKind::Left;
+        let rels = inner.rels();
+        self.tally_start(node.number);
+        match method {
+            Method::Loop => self.produce(outer, &mut |g, _next| {
+                g.matches(left, &rels, on, node, consume, &mut |g, each| g.produce(inner, each))
+            }),
+            Method::Kept => {
+                let (mat, at) = self.keep(inner)?;
+                self.produce(outer, &mut |g, _next| {
+                    let at = at.clone();
+                    g.matches(left, &rels, on, node, consume, &mut |g, each| {
+                        let (again, end) = (g.label(), g.label());
+                        g.op(Op::MatRewind { mat });
+                        let mark = g.mark();
+                        g.here(again);
+                        let reset = g.reset(mark);
+                        g.op(Op::MatNext { mat, to: end });
+                        g.stored(&at, Stored::Mat(mat))?;
+                        each(g, again)?;
+                        g.jump(again);
+                        g.here(end);
+                        g.end_turns(mark, reset);
                         Ok(())
-                    }
-                    Method::Hash(keys) => {
-                        let inner_keys: Vec<&'a Expr> = keys.iter().map(|k| k.1).collect();
-                        let (hash, at) = self.build(inner, &inner_keys, false, n)?;
-                        self.produce(outer, n, &mut |g, _next| {
-                            let at = at.clone();
-                            g.matches(left, inner.rels(), on, filter, n, consume, &mut |g, each| {
-                                g.probe(hash, keys, &at, each)
-                            })
-                        })?;
-                        self.last_child_first(n);
-                        Ok(())
-                    }
-                }
+                    })
+                })
+            }
+            Method::Hash(keys) => {
+                let inner_keys: Vec<&'a Expr> = keys.iter().map(|k| k.1).collect();
+                let (hash, at) = self.build(inner, &inner_keys, false)?;
+                self.produce(outer, &mut |g, _next| {
+                    let at = at.clone();
+                    g.matches(left, &rels, on, node, consume, &mut |g, each| g.probe(hash, keys, &at, each))
+                })
             }
         }
-    }
-
-    fn join_details(&mut self, n: usize, method: &Method<'a>, on: &[&Expr], filter: &[&Expr]) {
-        let names = self.names();
-        if let Method::Hash(keys) = method
-            && !keys.is_empty()
-        {
-            let text: Vec<String> = keys
-                .iter()
-                .map(|(a, b)| format!("({} = {})", show::expr(a, &names), show::expr(b, &names)))
-                .collect();
-            self.detail(n, format!("Hash Cond: {}", text.join(" AND ")));
-        }
-        if !on.is_empty() {
-            self.detail(n, format!("Join Filter: {}", show::conjunction(on, &names)));
-        }
-        self.filter_detail(n, filter);
     }
 
     /// For one outer row: the matches that `inner` gives, and for a LEFT join the row of NULLs without one.
@@ -113,19 +65,16 @@ impl<'a> Gen<'a> {
     fn matches(
         &mut self,
         left: bool,
-        rels: RelSet,
+        rels: &[u16],
         on: &[&'a Expr],
-        filter: &[&'a Expr],
-        node: usize,
+        node: &'a Node<'a>,
         consume: Consume<'_, 'a>,
         inner: &mut dyn FnMut(&mut Gen<'a>, Consume<'_, 'a>) -> SqlResult<()>,
     ) -> SqlResult<()> {
         if !left {
             return inner(self, &mut |g, again| {
                 g.all_or(on, again)?;
-                g.all_or(filter, again)?;
-                g.tally_row(node);
-                consume(g, again)
+                g.passed(node, again, consume)
             });
         }
         // The flag that the inner plan's own LEFT joins have, else one of this join.
@@ -139,8 +88,8 @@ impl<'a> Gen<'a> {
             g.all_or(on, again)?;
             g.op(Op::Bool { dst: Out(matched), value: Flag(true) });
             g.here(body);
-            for rel in rels.iter() {
-                let slot = &mut g.scope()?.nulls[rel as usize];
+            for rel in rels {
+                let slot = &mut g.place(*rel)?.null;
                 match slot {
                     Some(own) => {
                         if !flags.contains(own) {
@@ -151,9 +100,7 @@ impl<'a> Gen<'a> {
                 }
             }
             let cont = g.label();
-            g.all_or(filter, cont)?;
-            g.tally_row(node);
-            consume(g, cont)?;
+            g.passed(node, cont, consume)?;
             g.here(cont);
             g.op(Op::If { a: Reg(flag), to: done });
             Ok(())
@@ -166,8 +113,8 @@ impl<'a> Gen<'a> {
         self.here(done);
         // What follows is code for other outer rows; there the flags are set anew. The rels' columns are no
         // longer read.
-        for rel in rels.iter() {
-            let slot = &mut self.scope()?.nulls[rel as usize];
+        for rel in rels {
+            let slot = &mut self.place(*rel)?.null;
             if *slot == Some(flag) {
                 *slot = None
             }
@@ -175,27 +122,40 @@ impl<'a> Gen<'a> {
         Ok(())
     }
 
-    /// The columns of the rels that are kept, in the order of their places.
-    fn kept_columns(&mut self, rels: RelSet) -> SqlResult<Vec<(u16, Kept)>> {
-        let scope = self.scope()?;
+    /// What is kept of relations, in the order of their places.
+    pub(super) fn kept_columns(&mut self, rels: &[u16]) -> SqlResult<Vec<(u16, Kept)>> {
         let mut list = Vec::new();
-        for rel in rels.iter() {
-            for c in &scope.used[rel as usize] {
-                list.push((rel, Kept::Column(*c)));
-            }
-            if scope.keep_row.has(rel) {
-                list.push((rel, Kept::Row));
+        for rel in rels {
+            let place = self.place(*rel)?;
+            list.extend(place.used.iter().map(|c| (*rel, Kept::Column(*c))));
+            if place.keep_row {
+                list.push((*rel, Kept::Row));
             }
         }
         Ok(list)
     }
 
+    /// The registers in which the kept columns stand side by side already.
+    pub(super) fn standing_span(&self, list: &[(u16, Kept)]) -> Option<Span> {
+        let mut registers = list.iter().map(|(rel, what)| match what {
+            Kept::Column(c) => self.standing(*rel, *c),
+            Kept::Row => None,
+        });
+        let first = registers.next()??;
+        for (n, r) in registers.enumerate() {
+            if r? != first.checked_add(n as u16 + 1)? {
+                return None;
+            }
+        }
+        Some(Span::new(first, list.len()))
+    }
+
     /// Code that puts the kept columns into registers from `first` on.
-    fn load_kept(&mut self, list: &[(u16, Kept)], first: u16) -> SqlResult<()> {
+    pub(super) fn load_kept(&mut self, list: &[(u16, Kept)], first: u16) -> SqlResult<()> {
         for (n, (rel, what)) in list.iter().enumerate() {
             let dst = first + n as u16;
             match what {
-                Kept::Column(c) => self.column(0, *rel, *c, dst)?,
+                Kept::Column(c) => self.column(*rel, *c, dst)?,
                 Kept::Row => self.row_id(*rel, dst)?,
             }
         }
@@ -204,9 +164,8 @@ impl<'a> Gen<'a> {
 
     /// `dst` := the identity of a rel's row; NULL for a row of NULLs.
     pub fn row_id(&mut self, rel: u16, dst: u16) -> SqlResult<()> {
-        let scope = self.scope()?;
-        let null = scope.nulls[rel as usize];
-        let source = scope.sources[rel as usize].clone();
+        let place = self.place(rel)?;
+        let (null, source) = (place.null, place.source.clone());
         let end = self.label();
         if let Some(flag) = null {
             self.op(Op::Null { dst: Out(dst) });
@@ -223,56 +182,51 @@ impl<'a> Gen<'a> {
         Ok(())
     }
 
-    /// From here on the rels are read from the store.
-    fn stored(&mut self, list: &Places, store: Stored) -> SqlResult<()> {
+    /// From here on the relations are read from the store.
+    pub(super) fn stored(&mut self, list: &Places, store: Stored) -> SqlResult<()> {
         for (rel, at, row_id) in list {
-            let scope = self.scope()?;
-            scope.sources[*rel as usize] = Source::Stored { store, at: at.clone(), row_id: *row_id };
-            scope.nulls[*rel as usize] = None;
+            let place = self.place(*rel)?;
+            place.source = Source::Stored { store, at: at.clone(), row_id: *row_id };
+            place.null = None;
         }
         Ok(())
     }
 
     /// N3: code that is run once, where that is right.
-    fn gather(&mut self, code: &mut dyn FnMut(&mut Gen<'a>) -> SqlResult<()>) -> SqlResult<()> {
-        if self.scopes.iter().any(|s| s.correlated) { code(self) } else { self.once(code) }
+    fn gather(
+        &mut self,
+        inner: &'a Node<'a>,
+        code: &mut dyn FnMut(&mut Gen<'a>) -> SqlResult<()>,
+    ) -> SqlResult<()> {
+        if inner.is_dependent() { code(self) } else { self.once(code) }
     }
 
-    /// Keeps a plan's rows as a list.
-    fn keep(&mut self, inner: &Node<'a>, parent: usize) -> SqlResult<(Mat, Places)> {
-        let list = self.kept_columns(inner.rels())?;
+    /// Keeps a node's rows as a list.
+    fn keep(&mut self, inner: &'a Node<'a>) -> SqlResult<(Mat, Places)> {
+        let rels = inner.rels();
+        let list = self.kept_columns(&rels)?;
         let mat = self.mat(list.len());
-        let n = self.node(Some(parent), "Materialize");
-        self.gather(&mut |g| {
-            g.tally_start(n);
+        self.gather(inner, &mut |g| {
             g.op(Op::MatClear { mat });
-            g.produce(inner, n, &mut |g, _next| {
+            g.produce(inner, &mut |g, _next| {
                 let first = g.registers(list.len());
                 g.load_kept(&list, first)?;
-                g.tally_row(n);
                 g.op(Op::MatPut { mat, row: Span::new(first, list.len()) });
                 Ok(())
             })
         })?;
-        Ok((mat, places(inner.rels(), &list, 0)))
+        Ok((mat, places(&rels, &list, 0)))
     }
 
-    /// Keeps a plan's rows in a hash table. With `nulls`, rows with a NULL in the key are kept as well.
-    fn build(
-        &mut self,
-        inner: &Node<'a>,
-        keys: &[&'a Expr],
-        nulls: bool,
-        parent: usize,
-    ) -> SqlResult<(Hash, Places)> {
-        let list = self.kept_columns(inner.rels())?;
+    /// Keeps a node's rows in a hash table. With `nulls`, rows with a NULL in the key are kept as well.
+    fn build(&mut self, inner: &'a Node<'a>, keys: &[&'a Expr], nulls: bool) -> SqlResult<(Hash, Places)> {
+        let rels = inner.rels();
+        let list = self.kept_columns(&rels)?;
         let k = keys.len();
         let hash = self.hash(k, k + list.len());
-        let n = self.node(Some(parent), "Hash");
-        self.gather(&mut |g| {
-            g.tally_start(n);
+        self.gather(inner, &mut |g| {
             g.op(Op::HashClear { hash });
-            g.produce(inner, n, &mut |g, next| {
+            g.produce(inner, &mut |g, next| {
                 let first = g.registers(k + list.len());
                 for (i, e) in keys.iter().enumerate() {
                     let r = first + i as u16;
@@ -282,12 +236,11 @@ impl<'a> Gen<'a> {
                     }
                 }
                 g.load_kept(&list, first + k as u16)?;
-                g.tally_row(n);
                 g.op(Op::HashPut { hash, row: Span::new(first, k + list.len()) });
                 Ok(())
             })
         })?;
-        Ok((hash, places(inner.rels(), &list, k as u16)))
+        Ok((hash, places(&rels, &list, k as u16)))
     }
 
     /// The rows of the hash table that match the outer row.
@@ -323,26 +276,23 @@ impl<'a> Gen<'a> {
     #[allow(clippy::too_many_arguments)]
     fn full_join(
         &mut self,
-        method: &Method<'a>,
-        outer: &Node<'a>,
-        inner: &Node<'a>,
+        node: &'a Node<'a>,
+        method: &'a Method<'a>,
+        outer: &'a Node<'a>,
+        inner: &'a Node<'a>,
         on: &[&'a Expr],
-        filter: &[&'a Expr],
-        parent: usize,
         consume: Consume<'_, 'a>,
     ) -> SqlResult<()> {
         let keys = match method {
             Method::Hash(k) => &k[..],
             _ => &[],
         };
-        let n = self.node(Some(parent), "Hash Full Join");
-        self.join_details(n, method, on, filter);
-        self.tally_start(n);
+        self.tally_start(node.number);
         let inner_keys: Vec<&'a Expr> = keys.iter().map(|k| k.1).collect();
-        let (hash, at) = self.build(inner, &inner_keys, true, n)?;
+        let (hash, at) = self.build(inner, &inner_keys, true)?;
         // Both sides are handed to the consumer in registers, since it is one piece of code for rows of
         // either.
-        let (left_list, right_list) = (self.kept_columns(outer.rels())?, self.kept_columns(inner.rels())?);
+        let (left_list, right_list) = (self.kept_columns(&outer.rels())?, self.kept_columns(&inner.rels())?);
         let (left_first, right_first) = (self.registers(left_list.len()), self.registers(right_list.len()));
         let (left_flag, right_flag) = (self.register(), self.register());
         let (ret, sub, over) = (self.register(), self.label(), self.label());
@@ -350,33 +300,27 @@ impl<'a> Gen<'a> {
         self.jump(over);
         self.here(sub);
         let back = self.label();
-        let saved: Vec<(u16, Source, Option<u16>)> = {
-            let scope = self.scope()?;
-            outer
-                .rels()
-                .with(inner.rels())
-                .iter()
-                .map(|r| (r, scope.sources[r as usize].clone(), scope.nulls[r as usize]))
-                .collect()
-        };
+        let mut saved = Vec::new();
+        for rel in outer.rels().into_iter().chain(inner.rels()) {
+            let place = self.place(rel)?;
+            saved.push((rel, place.source.clone(), place.null));
+        }
         for (list, first, flag) in
             [(&left_list, left_first, left_flag), (&right_list, right_first, right_flag)]
         {
             self.in_registers(list, first, flag)?;
         }
-        self.all_or(filter, back)?;
-        self.tally_row(n);
-        consume(self, back)?;
+        self.passed(node, back, consume)?;
         self.here(back);
         self.op(Op::Return { ret: Reg(ret) });
         self.here(over);
         for (r, source, null) in saved {
-            let scope = self.scope()?;
-            scope.sources[r as usize] = source;
-            scope.nulls[r as usize] = null;
+            let place = self.place(r)?;
+            place.source = source;
+            place.null = null;
         }
 
-        self.produce(outer, n, &mut |g, _next| {
+        self.produce(outer, &mut |g, _next| {
             let matched = g.register();
             let end = g.label();
             g.op(Op::Bool { dst: Out(matched), value: Flag(false) });
@@ -397,7 +341,6 @@ impl<'a> Gen<'a> {
             g.here(end);
             Ok(())
         })?;
-        self.last_child_first(n);
 
         let (again, end) = (self.label(), self.label());
         let count = self.register();
@@ -420,36 +363,35 @@ impl<'a> Gen<'a> {
         Ok(())
     }
 
-    /// The rels of a side are in registers, and NULL where the flag says so.
+    /// The relations of a side are in registers, and NULL where the flag says so.
     fn in_registers(&mut self, list: &[(u16, Kept)], first: u16, flag: u16) -> SqlResult<()> {
         for (n, (rel, what)) in list.iter().enumerate() {
-            let scope = self.scope()?;
-            let slot = &mut scope.sources[*rel as usize];
+            let place = self.place(*rel)?;
             let r = first + n as u16;
             if let Kept::Column(c) = what {
-                match slot {
+                match &mut place.source {
                     Source::Changed { cursor: u16::MAX, columns } => columns.push((*c, r)),
-                    _ => *slot = Source::Changed { cursor: u16::MAX, columns: vec![(*c, r)] },
+                    slot => *slot = Source::Changed { cursor: u16::MAX, columns: vec![(*c, r)] },
                 }
             }
-            scope.nulls[*rel as usize] = Some(flag);
+            place.null = Some(flag);
         }
         Ok(())
     }
 }
 
-/// What is kept of a rel.
+/// What is kept of a relation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kept {
+pub(super) enum Kept {
     Column(u16),
     /// Which row it is.
     Row,
 }
 
-/// For each rel: the places of its columns in the stored row, and of its row's identity.
-type Places = Vec<(u16, Vec<(u16, u16)>, Option<u16>)>;
+/// For each relation: the places of its columns in the stored row, and of its row's identity.
+pub(super) type Places = Vec<(u16, Vec<(u16, u16)>, Option<u16>)>;
 
-fn places(rels: RelSet, list: &[(u16, Kept)], first: u16) -> Places {
+pub(super) fn places(rels: &[u16], list: &[(u16, Kept)], first: u16) -> Places {
     rels.iter()
         .map(|rel| {
             let mut columns = Vec::new();
@@ -457,12 +399,12 @@ fn places(rels: RelSet, list: &[(u16, Kept)], first: u16) -> Places {
             for (n, (r, what)) in list.iter().enumerate() {
                 let at = first + n as u16;
                 match what {
-                    _ if *r != rel => {}
+                    _ if r != rel => {}
                     Kept::Column(c) => columns.push((*c, at)),
                     Kept::Row => row = Some(at),
                 }
             }
-            (rel, columns, row)
+            (*rel, columns, row)
         })
         .collect()
 }

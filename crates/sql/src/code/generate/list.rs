@@ -8,8 +8,9 @@ use super::super::op::Op;
 use super::super::operand::*;
 use super::expr::fold;
 use super::{Gen, internal};
-use crate::bound::*;
+use crate::bound::children;
 use crate::plan::classify::{comparison, hashable};
+use crate::plan::logical::{Expr, ExprKind};
 use ondol_types::func::{FuncId, Volatility};
 use ondol_types::{SqlResult, TypeId, Value};
 
@@ -18,17 +19,14 @@ const COMPARED: usize = 8;
 
 /// Whether the value is the same throughout an execution, and costs nothing but the computing.
 fn is_settled(e: &Expr) -> bool {
-    let mut settled = true;
-    walk_expr(e, 0, &mut |e, _| {
-        settled &= match &e.kind {
-            ExprKind::Const(_) | ExprKind::Param(_) | ExprKind::Cast { .. } => true,
-            ExprKind::Call { func, .. } => {
-                ondol_types::func::find(*func).is_some_and(|d| d.volatility != Volatility::Volatile)
-            }
-            _ => false,
-        };
-        settled
-    });
+    let mut settled = match &e.kind {
+        ExprKind::Const(_) | ExprKind::Param(_) | ExprKind::Cast { .. } => true,
+        ExprKind::Call { func, .. } => {
+            ondol_types::func::find(*func).is_some_and(|d| d.volatility != Volatility::Volatile)
+        }
+        _ => false,
+    };
+    children(e, &mut |e| settled = settled && is_settled(e));
     settled
 }
 

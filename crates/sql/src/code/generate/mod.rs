@@ -1,4 +1,4 @@
-//! Code generation: from bound queries and their plans to a program.
+//! Code generation: from a physical tree to a program.
 //!
 //! A plan node *produces* rows by calling back for the code that *consumes* one (Neumann, VLDB 2011): so nested plan nodes
 //! become nested loops, and values stay in registers between them.
@@ -9,15 +9,18 @@
 //!   store, or in a register that needs no memory.
 //! - **G3** Registers are handed out once and never reused, so that what is kept over turns needs no care. Long lists and chains of
 //!   conditions take theirs from a scratch area, which is used again ([`Gen::in_passing`]).
-//! - **G4** Scopes mirror query levels: `Column { depth, .. }` is looked up `depth` scopes out, in whatever form (row
-//!   buffer, registers, stored row) the rel has at that point of the code.
+//! - **G4** Relations are numbered over the statement (sql/plan/logical/Y1): where a relation's columns are at a point of the code, in
+//!   whatever form (row buffer, registers, stored row), is written under its number by the operator that gives them.
+mod aggregate;
 mod expr;
 mod join;
 mod list;
 mod lock;
 mod modify;
-mod query;
+mod rows;
 mod scan;
+mod set;
+mod sort;
 mod subquery;
 
 use super::op::Op;
@@ -25,11 +28,13 @@ use super::operand::*;
 use super::program::*;
 use super::stored::put_value;
 use super::verify::MAX_REGISTERS;
-use crate::bound::*;
+use crate::bound::{children, inner_query};
+use crate::plan::logical::{self, Expr};
+use crate::plan::physical::{self, Node, Operator, Root, Subplan};
 use ondol_engine::{FunctionDef, Table};
 use ondol_types::limits::Limits;
 use ondol_types::{SqlError, SqlResult, Type, TypeId, Value, sqlstate};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 /// Finds the program of a registered query, so that its tables are announced with the statement's.
@@ -67,29 +72,21 @@ pub(super) enum Stored {
     Sort(Sort),
 }
 
-/// A query level while code for it is generated.
-pub(super) struct Scope<'a> {
-    pub query: Option<&'a Query>,
-    pub sources: Vec<Source>,
-    /// For each rel, a register that is true while the rel stands for a row of NULLs.
-    pub nulls: Vec<Option<u16>>,
-    /// Columns to keep when a rel is stored.
-    pub used: Vec<std::collections::BTreeSet<u16>>,
-    /// Rels whose row's identity must be kept as well.
-    pub keep_row: super::super::plan::refs::RelSet,
-    /// After grouping: first registers of the keys and of the aggregates' outcomes.
-    pub groups: Option<(u16, u16)>,
-    pub correlated: bool,
+/// Where a relation is.
+pub(super) struct Place<'a> {
+    pub source: Source,
+    /// A register that is true while the relation stands for a row of NULLs.
+    pub null: Option<u16>,
+    /// Columns to keep when it is stored.
+    pub used: BTreeSet<u16>,
+    /// Its row's identity must be kept as well.
+    pub keep_row: bool,
+    /// Of a table.
+    pub table: Option<&'a Arc<Table>>,
 }
 
-/// A node of the plan's tree as EXPLAIN shows it.
-pub(super) struct TreeNode {
-    text: String,
-    details: Vec<String>,
-    children: Vec<usize>,
-    loops: Option<u16>,
-    rows: Option<u16>,
-}
+/// The code for one row: `next` is where to go to drop it.
+pub(super) type Consume<'c, 'a> = &'c mut dyn FnMut(&mut Gen<'a>, Label) -> SqlResult<()>;
 
 pub(super) struct Gen<'a> {
     pub ops: Vec<Op>,
@@ -119,33 +116,35 @@ pub(super) struct Gen<'a> {
     names: Vec<String>,
     functions: Vec<Arc<FunctionDef>>,
     foreigns: Vec<ForeignDef>,
-    tallies: u16,
-    pub scopes: Vec<Scope<'a>>,
+    /// By the relation's number.
+    places: Vec<Place<'a>>,
+    relations: &'a [logical::Relation],
+    queries: &'a [Subplan<'a>],
+    /// For a sort right below a limit: the rows left to give and to skip.
+    limit: Option<(u16, Option<u16>)>,
     find_function: FindFunction<'a>,
     /// Looked at with each expression and each value of a list.
     pub limits: Limits<'a>,
     measure: bool,
     writes: bool,
-    tree: Vec<TreeNode>,
-    subplans: usize,
 }
 
-/// Makes the program of a query, INSERT, UPDATE or DELETE.
-pub fn generate(
-    bound: &Bound,
-    find_function: FindFunction<'_>,
-    limits: Limits<'_>,
+/// Makes a statement's program; with counters for EXPLAIN ANALYZE, if it is to be measured.
+pub fn generate<'a>(
+    statement: &'a physical::Statement<'a>,
+    find_function: FindFunction<'a>,
+    limits: Limits<'a>,
     measure: bool,
 ) -> SqlResult<Program> {
     let mut g = Gen {
         ops: Vec::new(),
         dead: Vec::new(),
         labels: Vec::new(),
-        params: bound.params.clone(),
+        params: statement.params.to_vec(),
         consts: Vec::new(),
         const_numbers: HashMap::new(),
         pool: Vec::new(),
-        next_register: bound.params.len().min(PARAM_REGISTERS) as u16,
+        next_register: statement.params.len().min(PARAM_REGISTERS) as u16,
         next_scratch: 0,
         scratch: 0,
         passing: 0,
@@ -161,42 +160,61 @@ pub fn generate(
         names: Vec::new(),
         functions: Vec::new(),
         foreigns: Vec::new(),
-        tallies: 0,
-        scopes: Vec::new(),
+        places: places(statement),
+        relations: statement.relations,
+        queries: &statement.queries,
+        limit: None,
         find_function,
         limits,
         measure,
         writes: false,
-        tree: Vec::new(),
-        subplans: 0,
     };
-    let statement = match &bound.statement {
-        Statement::Explain { statement, .. } => statement,
-        s => s,
-    };
-    let root = g.node(None, "Result");
-    let (tag, columns) = match statement {
-        Statement::Query(q) | Statement::Copy(Copy::To { query: q, .. }) => {
-            g.statement_query(q, root)?;
-            (Tag::Select, q.columns())
+    let tag = match &statement.root {
+        Root::Rows(rows) => {
+            g.statement_rows(rows)?;
+            Tag::Select
         }
-        Statement::Insert(i) => {
-            g.insert(i, root)?;
-            (Tag::Insert, statement.columns())
+        Root::Insert { .. } => {
+            g.insert(&statement.root)?;
+            Tag::Insert
         }
-        Statement::Modify(m) => {
-            g.modify(m, root)?;
-            (if m.delete { Tag::Delete } else { Tag::Update }, statement.columns())
-        }
-        _ => {
-            return Err(SqlError::new(
-                sqlstate::INTERNAL_ERROR,
-                "only queries and changes of rows have a plan",
-            ));
+        Root::Modify { assign, .. } => {
+            g.modify(&statement.root)?;
+            if assign.is_some() { Tag::Update } else { Tag::Delete }
         }
     };
     g.op(Op::Halt {});
-    g.finish(root, tag, columns, bound.catalog_version)
+    let tallies = if measure { 2 * statement.nodes as usize } else { 0 };
+    g.finish(tag, statement, tallies)
+}
+
+/// What is known of the relations before any code is there.
+fn places<'a>(statement: &'a physical::Statement<'a>) -> Vec<Place<'a>> {
+    let mut places: Vec<Place<'a>> = (statement.used_columns().into_iter())
+        .map(|used| Place { source: Source::None, null: None, used, keep_row: false, table: None })
+        .collect();
+    let mut look = |n: &'a Node<'a>| {
+        if let Operator::Scan { rel, source: logical::Source::Table(t), .. } = &n.operator
+            && let Some(p) = places.get_mut(*rel as usize)
+        {
+            p.table = Some(t);
+        }
+    };
+    statement.each_node(&mut look);
+    let mut keep = |rel: u16| {
+        if let Some(p) = places.get_mut(rel as usize) {
+            p.keep_row = p.table.is_some();
+        }
+    };
+    statement.each_node(&mut |n| match &n.operator {
+        Operator::Lock { locks, .. } => locks.iter().flat_map(|l| &l.rels).for_each(|r| keep(*r)),
+        Operator::Sort { input, by_identity: true, .. } => input.rels().into_iter().for_each(&mut keep),
+        _ => {}
+    });
+    if let Root::Modify { rel, .. } = &statement.root {
+        keep(*rel);
+    }
+    places
 }
 
 impl<'a> Gen<'a> {
@@ -291,8 +309,13 @@ impl<'a> Gen<'a> {
         self.pool.extend(values);
         from
     }
-    pub fn scope(&mut self) -> SqlResult<&mut Scope<'a>> {
-        self.scopes.last_mut().ok_or_else(|| internal("an expression outside any query"))
+    pub fn place(&mut self, rel: u16) -> SqlResult<&mut Place<'a>> {
+        self.places.get_mut(rel as usize).ok_or_else(|| internal("a relation that is nowhere"))
+    }
+    /// The relation's columns are there from here on.
+    pub fn put(&mut self, rel: u16, source: Source) -> SqlResult<()> {
+        self.place(rel)?.source = source;
+        Ok(())
     }
     pub fn table(&mut self, table: &Arc<Table>) -> u16 {
         let n = self.tables.iter().position(|t| Arc::ptr_eq(t, table)).unwrap_or_else(|| {
@@ -321,7 +344,7 @@ impl<'a> Gen<'a> {
         self.mats.push(width as u16);
         Mat(self.mats.len() as u16 - 1)
     }
-    pub fn sort(&mut self, width: usize, keys: Vec<SortKey>) -> Sort {
+    pub fn new_sort(&mut self, width: usize, keys: Vec<SortKey>) -> Sort {
         self.sorts.push(SortDef { width: width as u16, keys });
         Sort(self.sorts.len() as u16 - 1)
     }
@@ -381,75 +404,22 @@ impl<'a> Gen<'a> {
         }
     }
 
-    /// A node of the tree that EXPLAIN shows.
-    pub fn node(&mut self, parent: Option<usize>, text: impl Into<String>) -> usize {
-        let (loops, rows) = if self.measure {
-            self.tallies += 2;
-            (Some(self.tallies - 2), Some(self.tallies - 1))
-        } else {
-            (None, None)
-        };
-        self.tree.push(TreeNode {
-            text: text.into(),
-            details: Vec::new(),
-            children: Vec::new(),
-            loops,
-            rows,
-        });
-        let n = self.tree.len() - 1;
-        if let Some(p) = parent {
-            self.tree[p].children.push(n)
-        }
-        n
-    }
-    pub fn detail(&mut self, node: usize, text: String) {
-        self.tree[node].details.push(text)
-    }
-    /// The child that was made last is shown first: the kept side of a join is generated before the other.
-    pub fn last_child_first(&mut self, node: usize) {
-        self.tree[node].children.rotate_right(1)
-    }
     /// Counts a start of the node, under EXPLAIN ANALYZE.
-    pub fn tally_start(&mut self, node: usize) {
-        if let Some(s) = self.tree[node].loops {
-            self.op(Op::Tally { slot: Slot(s) })
-        }
+    pub fn tally_start(&mut self, node: u32) {
+        self.tally(2 * node)
     }
     /// Counts a row of the node, under EXPLAIN ANALYZE.
-    pub fn tally_row(&mut self, node: usize) {
-        if let Some(s) = self.tree[node].rows {
-            self.op(Op::Tally { slot: Slot(s) })
-        }
+    pub fn tally_row(&mut self, node: u32) {
+        self.tally(2 * node + 1)
     }
-    pub fn next_subplan(&mut self) -> usize {
-        self.subplans += 1;
-        self.subplans
-    }
-
-    fn flatten(&self, n: usize, depth: u16, out: &mut Vec<PlanLine>) {
-        let node = &self.tree[n];
-        out.push(PlanLine {
-            depth,
-            text: node.text.clone(),
-            loops: node.loops,
-            rows: node.rows,
-            detail: false,
-        });
-        for d in &node.details {
-            out.push(PlanLine { depth, text: d.clone(), loops: None, rows: None, detail: true });
-        }
-        for c in &node.children {
-            self.flatten(*c, depth + 1, out)
+    fn tally(&mut self, slot: u32) {
+        if self.measure {
+            // Too many are found out in `finish`.
+            self.op(Op::Tally { slot: Slot(u16::try_from(slot).unwrap_or(u16::MAX)) })
         }
     }
 
-    fn finish(
-        mut self,
-        root: usize,
-        tag: Tag,
-        columns: Vec<(String, Type)>,
-        catalog_version: u64,
-    ) -> SqlResult<Program> {
+    fn finish(mut self, tag: Tag, statement: &physical::Statement<'_>, tallies: usize) -> SqlResult<Program> {
         let registers = self.next_register as usize + self.consts.len() + self.scratch as usize;
         let numbers = [
             self.tables.len(),
@@ -463,6 +433,7 @@ impl<'a> Gen<'a> {
             self.names.len(),
             self.functions.len(),
             self.foreigns.len(),
+            tallies,
         ];
         if registers > MAX_REGISTERS as usize
             || self.next_register.max(self.scratch) >= SCRATCH - 1
@@ -513,16 +484,6 @@ impl<'a> Gen<'a> {
         if let Some(short) = modify::point_update(&ops, &self.tables, &self.cursors, &self.lists, fixed) {
             ops = short
         }
-        let mut plan = Vec::new();
-        // The root is only there to hang the plan on; the subqueries of expressions are shown below the topmost node.
-        match self.tree[root].children[..] {
-            [first, ..] => {
-                let subplans = self.tree[root].children.split_off(1);
-                self.tree[first].children.extend(subplans);
-                self.flatten(first, 0, &mut plan)
-            }
-            [] => self.flatten(root, 0, &mut plan),
-        }
         let program = Program {
             ops,
             registers: registers as u16,
@@ -541,12 +502,12 @@ impl<'a> Gen<'a> {
             names: self.names,
             functions: self.functions,
             foreigns: self.foreigns,
-            tallies: self.tallies,
-            columns,
+            tallies: tallies as u16,
+            columns: statement.columns.to_vec(),
             tag,
             writes: self.writes,
-            catalog_version,
-            plan,
+            catalog_version: statement.catalog_version,
+            plan: None,
         };
         super::verify::verify(&program).map_err(|e| internal(&format!("generated code is wrong: {e}")))?;
         Ok(program)
@@ -577,8 +538,8 @@ fn takes_memory(op: &Op) -> bool {
 
 /// Whether a subquery stands in the expression.
 pub(super) fn has_query(e: &Expr) -> bool {
-    let mut found = false;
-    each_query_in(e, &mut |_| found = true);
+    let mut found = inner_query(e).is_some();
+    children(e, &mut |e| found = found || has_query(e));
     found
 }
 

@@ -9,115 +9,98 @@
 //!   they are found.
 use super::super::op::Op;
 use super::super::operand::*;
-use super::query::RowOut;
 use super::{Gen, Source, internal};
-use crate::bound::*;
 use crate::code::program::CursorDef;
-use crate::plan::join::{Context, plan};
-use crate::plan::node::{Access, KeyValue, Node};
-use crate::plan::refs::{RelSet, used_columns};
+use crate::plan::logical::{Expr, NewColumn};
+use crate::plan::physical::{Access, KeyValue, Operator, Root};
 use ondol_engine::{Patch, Table};
 use ondol_types::SqlResult;
 use std::sync::Arc;
 
 impl<'a> Gen<'a> {
-    pub fn insert(&mut self, i: &'a Insert, root: usize) -> SqlResult<()> {
+    pub fn insert(&mut self, root: &'a Root<'a>) -> SqlResult<()> {
+        let Root::Insert { table, source, columns, returning, rel, number } = root else {
+            return Err(internal("no INSERT"));
+        };
         self.write();
-        let node = self.node(Some(root), format!("Insert on {}", i.table.0.def.name));
-        self.tally_start(node);
-        let table = Tab(self.table(&i.table.0));
-        let columns = i.columns.len();
-        self.query_rows(&i.source, node, false, &mut |g, row, _next, _stop| {
-            let RowOut::Registers(source) = row else { return Err(internal("a raw row to insert")) };
-            let in_place =
-                i.columns.iter().enumerate().all(|(n, c)| matches!(c, InsertColumn::Source(s) if *s == n));
+        self.tally_start(*number);
+        let table = Tab(self.table(&table.0));
+        let width = columns.len();
+        let in_place = source.output.len() == width
+            && columns.iter().enumerate().all(|(n, c)| matches!(c, NewColumn::Source(s) if *s == n));
+        self.produce(&source.node, &mut |g, _next| {
             let first = if in_place {
-                source
+                g.span(source.output.iter().copied())?.first
             } else {
-                let first = g.registers(columns);
-                for (n, c) in i.columns.iter().enumerate() {
-                    let dst = first + n as u16;
-                    match c {
-                        InsertColumn::Source(s) => {
-                            g.op(Op::Move { dst: Out(dst), a: Reg(source + *s as u16) })
-                        }
-                        InsertColumn::Value(e) => g.expr_into(e, dst)?,
-                    }
+                let first = g.registers(width);
+                for (n, c) in columns.iter().enumerate() {
+                    let e = match c {
+                        NewColumn::Source(s) => source.output.get(*s).copied(),
+                        NewColumn::Value(e) => Some(e),
+                    };
+                    let e = e.ok_or_else(|| internal("a column of no source"))?;
+                    g.expr_into(e, first + n as u16)?;
                 }
                 first
             };
-            g.op(Op::Insert { table, values: Span::new(first, columns) });
+            g.op(Op::Insert { table, values: Span::new(first, width) });
             g.op(Op::Affected {});
-            g.tally_row(node);
-            if !i.returning.is_empty() {
-                g.push_scope(None, 1);
-                g.scope()?.sources[0] = Source::Registers { first };
-                g.returning(&i.returning)?;
-                g.scopes.pop();
+            g.tally_row(*number);
+            if !returning.is_empty() {
+                g.put(*rel, Source::Registers { first })?;
+                g.returning(returning)?;
             }
             Ok(())
         })
     }
 
-    fn returning(&mut self, list: &'a [Target]) -> SqlResult<()> {
-        let exprs: Vec<&'a Expr> = list.iter().filter(|t| !t.hidden).map(|t| &t.expr).collect();
-        let row = self.span(exprs.into_iter())?;
+    fn returning(&mut self, list: &'a [Expr]) -> SqlResult<()> {
+        let row = self.span(list.iter())?;
         self.op(Op::Emit { row });
         Ok(())
     }
 
-    pub fn modify(&mut self, m: &'a Modify, root: usize) -> SqlResult<()> {
+    pub fn modify(&mut self, root: &'a Root<'a>) -> SqlResult<()> {
+        let Root::Modify { table, rel, input, assign, recheck, returning, number } = root else {
+            return Err(internal("no change"));
+        };
         self.write();
-        let q = &m.query;
-        let what = if m.delete { "Delete" } else { "Update" };
-        let node = self.node(Some(root), format!("{what} on {}", m.table.0.def.name));
-        self.tally_start(node);
-        self.push_scope(Some(q), q.rels.len());
-        let mut used = used_columns(q, m.returning.iter().map(|t| &t.expr));
-        let scope = self.scope()?;
-        std::mem::swap(&mut scope.used, &mut used);
-        scope.keep_row = RelSet::one(0);
-        let planned = plan(&Context::new(q, None, false));
-        let once_each = matches!(&planned.node, Node::Scan { access, .. } if !has_list(access));
-        self.produce(&planned.node, node, &mut |g, next| {
-            let cursor = g.in_cursor(0, &m.table.0, next)?;
-            g.lock(q, cursor, How::UpdateBlock, next)?;
+        self.tally_start(*number);
+        let once_each = matches!(&input.operator, Operator::Scan { access, .. } if !has_list(access));
+        self.produce(input, &mut |g, next| {
+            let cursor = g.in_cursor(*rel, &table.0, next)?;
+            g.lock(recheck, cursor, How::UpdateBlock, next)?;
             // Only now: a pair of rows that fails the second look leaves the row to the next pair.
             if !once_each {
                 g.op(Op::Touch { cursor, to: next });
             }
-            if m.delete {
-                if m.returning.is_empty() {
+            let Some(assign) = assign else {
+                if returning.is_empty() {
                     g.op(Op::Delete { cursor });
                 } else {
                     // The old row, computed while it is still there.
-                    let exprs: Vec<&'a Expr> =
-                        m.returning.iter().filter(|t| !t.hidden).map(|t| &t.expr).collect();
-                    let row = g.span(exprs.into_iter())?;
+                    let row = g.span(returning.iter())?;
                     g.op(Op::Delete { cursor });
                     g.op(Op::Emit { row });
                 }
                 g.op(Op::Affected {});
-                g.tally_row(node);
+                g.tally_row(*number);
                 return Ok(());
-            }
-            let list: Vec<&'a Expr> = q.targets.iter().take(m.assign.len()).map(|t| &t.expr).collect();
-            let values = g.span(list.into_iter())?;
-            let columns = g.list(m.assign.clone());
+            };
+            let values = g.span(assign.iter().map(|(_, e)| e))?;
+            let columns = g.list(assign.iter().map(|(c, _)| *c).collect());
             g.op(Op::Update { cursor, values, columns });
             g.op(Op::Affected {});
-            g.tally_row(node);
-            if !m.returning.is_empty() {
+            g.tally_row(*number);
+            if !returning.is_empty() {
                 let changed =
-                    m.assign.iter().enumerate().map(|(n, c)| (*c, values.first + n as u16)).collect();
-                g.scope()?.sources[0] = Source::Changed { cursor: cursor.0, columns: changed };
-                g.returning(&m.returning)?;
-                g.scope()?.sources[0] = Source::Table { cursor: cursor.0 };
+                    assign.iter().enumerate().map(|(n, (c, _))| (*c, values.first + n as u16)).collect();
+                g.put(*rel, Source::Changed { cursor: cursor.0, columns: changed })?;
+                g.returning(returning)?;
+                g.put(*rel, Source::Table { cursor: cursor.0 })?;
             }
             Ok(())
-        })?;
-        self.scopes.pop();
-        Ok(())
+        })
     }
 }
 

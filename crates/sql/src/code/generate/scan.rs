@@ -1,23 +1,16 @@
 //! Code for reading one rel: tables by every kind of access, and what is like a table.
-use super::super::explain::{FOREIGN_SCAN, SEQ_SCAN};
 use super::super::op::Op;
 use super::super::operand::*;
 use super::super::program::ForeignDef;
-use super::{Gen, Source, Stored, internal};
-use crate::bound::*;
-use crate::foreign::ForeignTable;
-use crate::plan::access::{column_condition, is_equality, is_member};
+use super::{Consume, Gen, Source, Stored, internal};
+use crate::plan::access::foreign_bounds;
 use crate::plan::classify::is_int;
-use crate::plan::node::{Access, KeyValue};
-use crate::plan::refs::RelSet;
-use crate::plan::show;
+use crate::plan::logical::{self, Expr, ExprKind};
+use crate::plan::physical::{Access, KeyValue, Node, Operator};
 use ondol_engine::Table;
-use ondol_types::func::{FuncId, Volatility};
+use ondol_types::func::FuncId;
 use ondol_types::{SqlResult, TypeId};
 use std::sync::Arc;
-
-/// The code for one row: `next` is where to go to drop it.
-pub(super) type Consume<'c, 'a> = &'c mut dyn FnMut(&mut Gen<'a>, Label) -> SqlResult<()>;
 
 /// What is known of a lookup when the plan is made.
 struct Lookup<'l, 'a> {
@@ -32,8 +25,8 @@ struct Lookup<'l, 'a> {
     point: bool,
     /// Of a lookup by a list: how the row's value compares with one of the list's, and what that value is.
     member: Option<(FuncId, &'a Expr)>,
-    filter: &'l [&'a Expr],
-    node: usize,
+    recheck: &'l [&'a Expr],
+    node: &'a Node<'a>,
 }
 
 impl Lookup<'_, '_> {
@@ -44,95 +37,52 @@ impl Lookup<'_, '_> {
 }
 
 impl<'a> Gen<'a> {
-    /// Rows of one rel that fulfil the filter.
-    pub fn scan(
-        &mut self,
-        rel: u16,
-        access: &Access<'a>,
-        filter: &[&'a Expr],
-        parent: usize,
-        consume: Consume<'_, 'a>,
-    ) -> SqlResult<()> {
-        let query = self.query()?;
-        let entry = &query.rels[rel as usize];
-        let alias = &entry.alias;
-        match &entry.rel {
-            Rel::Table(t) => self.table_scan(rel, t, alias, access, filter, parent, consume),
-            Rel::Query(q) => {
-                let node = self.node(Some(parent), format!("Subquery Scan on {alias}"));
-                self.filter_detail(node, filter);
-                self.tally_start(node);
-                // The inner query's code calls back with its scope innermost; the row is consumed in ours.
-                self.query_rows(q, node, false, &mut |g, row, next, _stop| {
-                    let super::query::RowOut::Registers(first) = row else {
-                        return Err(internal("a subquery gave a raw row"));
-                    };
-                    let inner = g.scopes.pop().ok_or_else(|| internal("no scope"))?;
-                    g.scope()?.sources[rel as usize] = Source::Registers { first };
-                    g.all_or(filter, next)?;
-                    g.tally_row(node);
-                    consume(g, next)?;
-                    g.scopes.push(inner);
-                    Ok(())
-                })
-            }
-            Rel::Values(rows) => {
-                let width = entry.columns.len();
-                let node = self.node(Some(parent), format!("Values Scan on {alias}"));
-                self.filter_detail(node, filter);
-                self.tally_start(node);
+    /// Rows of one relation.
+    pub fn scan(&mut self, node: &'a Node<'a>, consume: Consume<'_, 'a>) -> SqlResult<()> {
+        let Operator::Scan { rel, source, .. } = &node.operator else { return Err(internal("no scan")) };
+        let rel = *rel;
+        self.tally_start(node.number);
+        match source {
+            logical::Source::Table(t) => self.table_scan(node, t, consume),
+            logical::Source::Values(rows) => {
                 if let [one] = &rows[..] {
                     let end = self.label();
-                    let first = self.registers(width);
+                    let first = self.registers(one.len());
                     for (n, e) in one.iter().enumerate() {
                         self.expr_into(e, first + n as u16)?;
                     }
-                    self.scope()?.sources[rel as usize] = Source::Registers { first };
-                    self.all_or(filter, end)?;
-                    self.tally_row(node);
-                    consume(self, end)?;
+                    self.put(rel, Source::Registers { first })?;
+                    self.passed(node, end, consume)?;
                     self.here(end);
                     return Ok(());
                 }
+                let width = rows.first().map_or(0, Vec::len);
                 let mat = self.values_list(rows, width)?;
-                self.mat_rows(rel, mat, width, filter, node, consume)
+                self.mat_rows(rel, mat, width, node, consume)
             }
-            Rel::Function { function, args } => {
-                let node = self.node(Some(parent), format!("Function Scan on {} {alias}", function.name));
-                self.filter_detail(node, filter);
-                self.tally_start(node);
-                let width = entry.columns.len();
+            logical::Source::Function { function, args } => {
+                let width = self.width(rel);
                 let mat = self.mat(width);
                 let f = self.function(function)?;
                 let args = self.span(args.iter())?;
                 self.op(Op::FunctionRows { mat, function: f, args });
-                self.mat_rows(rel, mat, width, filter, node, consume)
+                self.mat_rows(rel, mat, width, node, consume)
             }
-            Rel::Foreign(table) => {
-                let node = self.foreign_node(table, alias, parent);
-                self.filter_detail(node, filter);
-                self.tally_start(node);
-                let width = entry.columns.len();
-                let columns = self.scope()?.used.get(rel as usize).into_iter().flatten().copied().collect();
-                let from = self.foreign_start(rel, table, columns, filter, node)?;
+            logical::Source::Foreign(table) => {
+                let width = table.columns().len();
+                let from = self.foreign_start(node)?;
                 let first = self.registers(width);
                 let step = |to| Op::ForeignNext { from, row: State(Span::new(first, width)), to };
-                self.rows(rel, step, Source::Registers { first }, filter, node, consume)
+                self.rows(rel, step, Source::Registers { first }, node, consume)
             }
-            Rel::System(name) => {
-                let node = self.node(Some(parent), format!("System View Scan on {name}"));
-                self.filter_detail(node, filter);
-                self.tally_start(node);
-                let width = entry.columns.len();
+            logical::Source::System(name) => {
+                let width = self.width(rel);
                 let mat = self.mat(width);
                 let view = self.name(name);
                 self.op(Op::SystemRows { mat, view });
-                self.mat_rows(rel, mat, width, filter, node, consume)
+                self.mat_rows(rel, mat, width, node, consume)
             }
-            Rel::Series { start, stop, step, by } => {
-                let node = self.node(Some(parent), format!("Function Scan on generate_series {alias}"));
-                self.filter_detail(node, filter);
-                self.tally_start(node);
+            logical::Source::Series { start, stop, step, by } => {
                 let first = self.registers(5);
                 self.expr_into(start, first)?;
                 self.expr_into(stop, first + 1)?;
@@ -140,80 +90,39 @@ impl<'a> Gen<'a> {
                 let state = State(Span::new(first, 4));
                 self.op(Op::SeriesStart { state });
                 let source = Source::Registers { first: first + 3 };
-                let Some(by) = by else {
-                    return self.rows(rel, |to| Op::SeriesNext { state, to }, source, filter, node, consume);
+                let Some((by, add)) = by else {
+                    return self.rows(rel, |to| Op::SeriesNext { state, to }, source, node, consume);
                 };
-                self.expr_into(&by.step, first + 4)?;
-                let (state, add) = (State(Span::new(first, 5)), by.add);
-                self.rows(rel, |to| Op::SeriesAdd { state, add, to }, source, filter, node, consume)
+                self.expr_into(by, first + 4)?;
+                let (state, add) = (State(Span::new(first, 5)), *add);
+                self.rows(rel, |to| Op::SeriesAdd { state, add, to }, source, node, consume)
             }
         }
     }
 
-    pub fn foreign_node(&mut self, table: &Arc<dyn ForeignTable>, alias: &str, parent: usize) -> usize {
-        self.node(Some(parent), format!("{FOREIGN_SCAN}{} {alias}", table.name()))
+    /// How many columns a relation has.
+    fn width(&self, rel: u16) -> usize {
+        self.relations.get(rel as usize).map_or(0, |r| r.columns.len())
     }
 
     /// Begins to read a foreign table, between what the filter says of its key.
-    pub fn foreign_start(
-        &mut self,
-        rel: u16,
-        table: &'a Arc<dyn ForeignTable>,
-        columns: Vec<u16>,
-        filter: &[&'a Expr],
-        node: usize,
-    ) -> SqlResult<Outside> {
+    pub fn foreign_start(&mut self, node: &'a Node<'a>) -> SqlResult<Outside> {
+        let Operator::Scan { rel, source: logical::Source::Foreign(table), .. } = &node.operator else {
+            return Err(internal("no foreign table"));
+        };
         let bounds = self.registers(2);
-        let mut shown = Vec::new();
-        for (n, lower) in [(0, true), (1, false)] {
-            let found = filter.iter().find_map(|e| {
-                let (column, cond, value, ..) = column_condition(e, rel, RelSet::EMPTY)?;
-                let holds = match cond {
-                    Cond::Eq => true,
-                    Cond::Gt | Cond::Ge => lower,
-                    Cond::Lt | Cond::Le => !lower,
-                    Cond::Ne => false,
-                };
-                (holds && Some(column) == table.key() && !value.calls(Volatility::Volatile))
-                    .then_some((e, value))
-            });
-            match found {
-                Some((e, value)) => {
-                    self.expr_into(value, bounds + n)?;
-                    let text = show::expr(e, &self.names());
-                    if !shown.contains(&text) {
-                        shown.push(text);
-                    }
-                }
-                None => self.op(Op::Null { dst: Out(bounds + n) }),
+        for (n, bound) in foreign_bounds(*rel, &**table, &node.filter).into_iter().enumerate() {
+            let dst = bounds + n as u16;
+            match bound {
+                Some((_, value)) => self.expr_into(value, dst)?,
+                None => self.op(Op::Null { dst: Out(dst) }),
             }
         }
-        if !shown.is_empty() {
-            self.detail(node, format!("Range of the key: {}", shown.join(" AND ")));
-        }
-        let names: Vec<&str> = columns.iter().map(|c| table.columns()[*c as usize].0.as_str()).collect();
-        let names = if names.is_empty() { "none".into() } else { names.join(", ") };
-        self.detail(node, format!("Columns: {names}"));
+        let columns = self.place(*rel)?.used.iter().copied().collect();
         self.foreigns.push(ForeignDef { table: table.clone(), columns });
         let from = Outside(self.foreigns.len() as u16 - 1);
         self.op(Op::ForeignStart { from, bounds: Span::new(bounds, 2) });
         Ok(from)
-    }
-
-    pub fn query(&self) -> SqlResult<&'a Query> {
-        self.scopes.last().and_then(|s| s.query).ok_or_else(|| internal("no query"))
-    }
-
-    pub fn filter_detail(&mut self, node: usize, filter: &[&Expr]) {
-        if !filter.is_empty() {
-            let text = show::conjunction(filter, &self.names());
-            self.detail(node, format!("Filter: {text}"));
-        }
-    }
-
-    /// The names that expressions of this level are shown with.
-    pub fn names(&self) -> show::Names<'a> {
-        show::Names { levels: self.scopes.iter().map(|s| s.query).collect() }
     }
 
     /// The rows of a list, as those of a rel.
@@ -222,14 +131,13 @@ impl<'a> Gen<'a> {
         rel: u16,
         mat: Mat,
         width: usize,
-        filter: &[&'a Expr],
-        node: usize,
+        node: &'a Node<'a>,
         consume: Consume<'_, 'a>,
     ) -> SqlResult<()> {
         let at = (0..width as u16).map(|c| (c, c)).collect();
         self.op(Op::MatRewind { mat });
         let source = Source::Stored { store: Stored::Mat(mat), at, row_id: None };
-        self.rows(rel, |to| Op::MatNext { mat, to }, source, filter, node, consume)
+        self.rows(rel, |to| Op::MatNext { mat, to }, source, node, consume)
     }
 
     /// A loop over rows that one instruction, `step`, gives one by one; it jumps to its label when there are no more.
@@ -238,8 +146,7 @@ impl<'a> Gen<'a> {
         rel: u16,
         step: impl FnOnce(Label) -> Op,
         source: Source,
-        filter: &[&'a Expr],
-        node: usize,
+        node: &'a Node<'a>,
         consume: Consume<'_, 'a>,
     ) -> SqlResult<()> {
         let (next, end) = (self.label(), self.label());
@@ -247,48 +154,24 @@ impl<'a> Gen<'a> {
         self.here(next);
         let reset = self.reset(mark);
         self.op(step(end));
-        self.scope()?.sources[rel as usize] = source;
-        self.all_or(filter, next)?;
-        self.tally_row(node);
-        consume(self, next)?;
+        self.put(rel, source)?;
+        self.passed(node, next, consume)?;
         self.jump(next);
         self.here(end);
         self.end_turns(mark, reset);
         Ok(())
     }
 
-    #[allow(clippy::too_many_arguments)]
     fn table_scan(
         &mut self,
-        rel: u16,
+        node: &'a Node<'a>,
         table: &'a Arc<Table>,
-        alias: &str,
-        access: &Access<'a>,
-        filter: &[&'a Expr],
-        parent: usize,
         consume: Consume<'_, 'a>,
     ) -> SqlResult<()> {
-        let name =
-            if *alias == table.def.name { alias.to_string() } else { format!("{} {alias}", table.def.name) };
-        let text = match access {
-            Access::Full => format!("{SEQ_SCAN}{name}"),
-            Access::Lookup { index, .. } => {
-                format!(
-                    "Index Scan using {} on {name} ({})",
-                    table.def.indexes[*index].name,
-                    kind(table, *index)
-                )
-            }
-            Access::Range { index, backward, .. } => {
-                let way = if *backward { " Backward" } else { "" };
-                let i = &table.def.indexes[*index].name;
-                format!("Index Scan{way} using {i} on {name} ({})", kind(table, *index))
-            }
+        let Operator::Scan { rel, access, recheck, .. } = &node.operator else {
+            return Err(internal("no scan"));
         };
-        let node = self.node(Some(parent), text);
-        self.index_detail(node, table, access);
-        self.filter_detail(node, filter);
-        self.tally_start(node);
+        let rel = *rel;
         match access {
             Access::Full => {
                 let cursor = self.cursor(table, None);
@@ -298,29 +181,19 @@ impl<'a> Gen<'a> {
                 self.here(next);
                 let reset = self.reset(mark);
                 self.op(Op::ScanNext { cursor, to: end });
-                self.found(rel, cursor, filter, next, node)?;
-                consume(self, next)?;
+                self.found(rel, cursor, recheck, next, node, consume)?;
                 self.jump(next);
                 self.here(end);
                 self.end_turns(mark, reset);
                 Ok(())
             }
-            Access::Lookup { index, keys, unique } => {
+            Access::Lookup { index, keys, unique, member } => {
                 let cursor = self.cursor(table, Some(*index));
                 let list = keys.iter().position(|k| matches!(k, KeyValue::List(_)));
                 let columns: Vec<usize> =
                     table.def.indexes[*index].columns.iter().map(|c| c.column).collect();
-                // A point lookup sees to it itself that the row has the key. Of a list each lookup must see to it that the row has
-                // that lookup's own key: a row that went from one value of the list to another is a candidate of both.
                 let point = table.indexes.get(*index).is_some_and(|i| i.point.is_some());
-                let proven = |e: &Expr| {
-                    keys.iter().zip(&columns).any(|(k, column)| match k {
-                        KeyValue::One(v) => point && is_equality(e, rel, *column as u16, v),
-                        KeyValue::List(l) => is_member(e, rel, *column as u16, l),
-                    })
-                };
-                let rest: Vec<&'a Expr> = filter.iter().copied().filter(|e| !proven(e)).collect();
-                let member = filter.iter().filter(|e| proven(e)).find_map(|e| match &e.kind {
+                let member = member.and_then(|e| match &e.kind {
                     ExprKind::InList { arg, eq, .. } => Some((*eq, &**arg)),
                     _ => None,
                 });
@@ -336,7 +209,7 @@ impl<'a> Gen<'a> {
                     unique: *unique,
                     point,
                     member,
-                    filter: &rest,
+                    recheck,
                     node,
                 };
                 let Some(at) = list else {
@@ -402,8 +275,7 @@ impl<'a> Gen<'a> {
                 self.here(next);
                 let reset = self.reset(mark);
                 self.op(Op::RangeNext { cursor, to: end });
-                self.found(rel, cursor, filter, next, node)?;
-                consume(self, next)?;
+                self.found(rel, cursor, recheck, next, node, consume)?;
                 self.jump(next);
                 self.here(end);
                 self.end_turns(mark, reset);
@@ -412,19 +284,19 @@ impl<'a> Gen<'a> {
         }
     }
 
-    /// A row lies in the cursor: its filter.
+    /// A row lies in the cursor: what it must fulfil, then the consumer.
     fn found(
         &mut self,
         rel: u16,
         cursor: Cur,
-        filter: &[&'a Expr],
+        recheck: &[&'a Expr],
         next: Label,
-        node: usize,
+        node: &'a Node<'a>,
+        consume: Consume<'_, 'a>,
     ) -> SqlResult<()> {
-        self.scope()?.sources[rel as usize] = Source::Table { cursor: cursor.0 };
-        self.all_or(filter, next)?;
-        self.tally_row(node);
-        Ok(())
+        self.put(rel, Source::Table { cursor: cursor.0 })?;
+        self.all_or(recheck, next)?;
+        self.passed(node, next, consume)
     }
 
     /// One lookup by all columns of an index. `given`: the key column whose value is in a register already. `end` is
@@ -436,7 +308,7 @@ impl<'a> Gen<'a> {
         end: Label,
         consume: Consume<'_, 'a>,
     ) -> SqlResult<()> {
-        let &Lookup { rel, cursor, keys, unique, point, filter, node, .. } = lookup;
+        let &Lookup { rel, cursor, keys, unique, point, recheck, node, .. } = lookup;
         let mut registers = Vec::new();
         for (n, k) in keys.iter().enumerate() {
             registers.push(match (k, given) {
@@ -462,8 +334,7 @@ impl<'a> Gen<'a> {
             let (row, after) = (self.label(), self.label());
             self.op(Op::Point { cursor, values, to: end });
             self.here(row);
-            self.found(rel, cursor, filter, after, node)?;
-            consume(self, after)?;
+            self.found(rel, cursor, recheck, after, node, consume)?;
             self.here(after);
             self.op(Op::Twin { cursor, to: row });
             if given.is_none() {
@@ -483,7 +354,7 @@ impl<'a> Gen<'a> {
         let row = self.label();
         self.here(row);
         if let (Some((_, key)), Some((eq, arg))) = (given, lookup.member) {
-            self.scope()?.sources[rel as usize] = Source::Table { cursor: cursor.0 };
+            self.put(rel, Source::Table { cursor: cursor.0 })?;
             self.in_passing([arg], |g| {
                 let (value, same) = (g.expr(arg)?, g.register());
                 g.compare(eq, value, key, same)?;
@@ -491,15 +362,14 @@ impl<'a> Gen<'a> {
                 Ok(())
             })?;
         }
-        self.found(rel, cursor, filter, next, node)?;
         if unique {
             // After the one row of a unique key there is no other, as a rule.
             let after = self.label();
-            consume(self, after)?;
+            self.found(rel, cursor, recheck, next, node, &mut |g, _next| consume(g, after))?;
             self.here(after);
             self.op(Op::Twin { cursor, to: row });
         } else {
-            consume(self, next)?;
+            self.found(rel, cursor, recheck, next, node, consume)?;
             self.jump(next);
         }
         if given.is_none() {
@@ -528,54 +398,5 @@ impl<'a> Gen<'a> {
             return Ok(dst);
         }
         Ok(r)
-    }
-
-    fn index_detail(&mut self, node: usize, table: &Table, access: &Access<'_>) {
-        let names = self.names();
-        let mut parts = Vec::new();
-        let column = |index: usize, n: usize| {
-            let def = &table.def.indexes[index];
-            table.def.columns[def.columns[n].column].name.clone()
-        };
-        match access {
-            Access::Full => return,
-            Access::Lookup { index, keys, .. } => {
-                for (n, k) in keys.iter().enumerate() {
-                    let c = column(*index, n);
-                    parts.push(match k {
-                        KeyValue::One(e) => format!("({c} = {})", show::expr(e, &names)),
-                        KeyValue::List(l) => {
-                            let l: Vec<String> = l.iter().map(|e| show::expr(e, &names)).collect();
-                            format!("({c} IN ({}))", l.join(", "))
-                        }
-                    });
-                }
-            }
-            Access::Range { index, prefix, low, high, .. } => {
-                for (n, e) in prefix.iter().enumerate() {
-                    parts.push(format!("({} = {})", column(*index, n), show::expr(e, &names)));
-                }
-                for (b, op) in [(low, ">"), (high, "<")] {
-                    if let Some((e, inclusive)) = b {
-                        let eq = if *inclusive { "=" } else { "" };
-                        parts.push(format!(
-                            "({} {op}{eq} {})",
-                            column(*index, prefix.len()),
-                            show::expr(e, &names)
-                        ));
-                    }
-                }
-            }
-        }
-        if !parts.is_empty() {
-            self.detail(node, format!("Index Cond: {}", parts.join(" AND ")));
-        }
-    }
-}
-
-fn kind(table: &Table, index: usize) -> &'static str {
-    match table.def.indexes[index].kind {
-        ondol_engine::IndexKind::Hash => "hash",
-        ondol_engine::IndexKind::Btree => "btree",
     }
 }

@@ -9,44 +9,40 @@
 //!   else false. NOT IN is `<> ALL`, its negation.
 use super::super::op::Op;
 use super::super::operand::*;
-use super::query::{RowOut, needs_no_memory};
 use super::{Gen, internal};
-use crate::bound::*;
-use crate::plan::classify::{comparison, hashable};
-use crate::plan::refs::correlated;
+use crate::plan::classify::{Comparison, comparison, hashable};
+use crate::plan::logical::{Expr, Inside};
+use crate::plan::physical::Subplan;
 use ondol_types::func::FuncId;
+use ondol_types::ty::Class;
 use ondol_types::{SqlResult, TypeId};
 
 impl<'a> Gen<'a> {
-    fn subplan(&mut self, what: &str) -> usize {
-        let n = self.next_subplan();
-        self.node(Some(0), format!("{what} {n}"))
+    fn rows_of(&self, q: &Inside) -> SqlResult<&'a Subplan<'a>> {
+        self.queries.get(q.number as usize).ok_or_else(|| internal("a subquery that is nowhere"))
     }
 
     /// Runs `code` under U1.
     fn unless_done(
         &mut self,
-        q: &Query,
+        q: &Inside,
         code: &mut dyn FnMut(&mut Gen<'a>) -> SqlResult<()>,
     ) -> SqlResult<()> {
-        if correlated(q) { code(self) } else { self.once(code) }
+        if q.outer.is_empty() { self.once(code) } else { code(self) }
     }
 
     /// The single value of a query.
-    pub fn scalar(&mut self, q: &'a Query, ty: TypeId, dst: u16) -> SqlResult<()> {
-        let node = self.subplan(if correlated(q) { "SubPlan" } else { "InitPlan" });
+    pub fn scalar(&mut self, q: &'a Inside, ty: TypeId, dst: u16) -> SqlResult<()> {
+        let rows = self.rows_of(q)?;
         let seen = self.register();
         if needs_no_memory(ty) {
             // The register itself keeps it.
             let kept = self.register();
             self.unless_done(q, &mut |g| {
-                g.tally_start(node);
                 g.op(Op::Null { dst: Out(kept) });
                 g.op(Op::Bool { dst: Out(seen), value: Flag(false) });
-                g.query_rows(q, node, false, &mut |g, row, _next, _stop| {
-                    let RowOut::Registers(first) = row else {
-                        return Err(internal("a raw row in a subquery"));
-                    };
+                g.produce(&rows.node, &mut |g, _next| {
+                    let first = g.span(rows.output.iter().copied())?.first;
                     let one = g.label();
                     g.op(Op::IfNot { a: Reg(seen), to: one });
                     g.op(Op::Raise { what: Fault::MoreThanOneRow });
@@ -61,17 +57,16 @@ impl<'a> Gen<'a> {
         }
         let mat = self.mat(1);
         self.unless_done(q, &mut |g| {
-            g.tally_start(node);
             g.op(Op::MatClear { mat });
             g.op(Op::Bool { dst: Out(seen), value: Flag(false) });
-            g.query_rows(q, node, false, &mut |g, row, _next, _stop| {
-                let RowOut::Registers(first) = row else { return Err(internal("a raw row in a subquery")) };
+            g.produce(&rows.node, &mut |g, _next| {
+                let row = g.span(rows.output.iter().copied())?;
                 let one = g.label();
                 g.op(Op::IfNot { a: Reg(seen), to: one });
                 g.op(Op::Raise { what: Fault::MoreThanOneRow });
                 g.here(one);
                 g.op(Op::Bool { dst: Out(seen), value: Flag(true) });
-                g.op(Op::MatPut { mat, row: Span::new(first, 1) });
+                g.op(Op::MatPut { mat, row });
                 Ok(())
             })
         })?;
@@ -84,14 +79,13 @@ impl<'a> Gen<'a> {
         Ok(())
     }
 
-    pub fn exists(&mut self, q: &'a Query, negated: bool, dst: u16) -> SqlResult<()> {
-        let node = self.subplan(if correlated(q) { "SubPlan" } else { "InitPlan" });
+    pub fn exists(&mut self, q: &'a Inside, negated: bool, dst: u16) -> SqlResult<()> {
+        let rows = self.rows_of(q)?;
         let found = self.register();
         self.unless_done(q, &mut |g| {
-            g.tally_start(node);
             let over = g.label();
             g.op(Op::Bool { dst: Out(found), value: Flag(negated) });
-            g.query_rows(q, node, false, &mut |g, _row, _next, _stop| {
+            g.produce(&rows.node, &mut |g, _next| {
                 g.op(Op::Bool { dst: Out(found), value: Flag(!negated) });
                 g.jump(over);
                 Ok(())
@@ -107,17 +101,17 @@ impl<'a> Gen<'a> {
     pub fn quantified(
         &mut self,
         left: &'a [Expr],
-        q: &'a Query,
+        q: &'a Inside,
         ops: &[FuncId],
         all: bool,
         dst: u16,
     ) -> SqlResult<()> {
-        if let ([one], [op], false) = (left, ops, correlated(q))
+        if let ([one], [op], true) = (left, ops, q.outer.is_empty())
             && hashed(*op, all)
         {
             return self.hashed_in(one, q, all, dst);
         }
-        let node = self.subplan("SubPlan");
+        let rows = self.rows_of(q)?;
         let out = Out(dst);
         let mut registers = Vec::new();
         for e in left {
@@ -125,16 +119,13 @@ impl<'a> Gen<'a> {
         }
         // Over a kept list when it can be kept, so that it is run once.
         let width = left.len();
-        if !correlated(q) {
+        if q.outer.is_empty() {
             let mat = self.mat(width);
             self.unless_done(q, &mut |g| {
-                g.tally_start(node);
                 g.op(Op::MatClear { mat });
-                g.query_rows(q, node, false, &mut |g, row, _next, _stop| {
-                    let RowOut::Registers(first) = row else {
-                        return Err(internal("a raw row in a subquery"));
-                    };
-                    g.op(Op::MatPut { mat, row: Span::new(first, width) });
+                g.produce(&rows.node, &mut |g, _next| {
+                    let row = g.span(rows.output.iter().copied())?;
+                    g.op(Op::MatPut { mat, row });
                     Ok(())
                 })
             })?;
@@ -156,10 +147,9 @@ impl<'a> Gen<'a> {
             return Ok(());
         }
         let end = self.label();
-        self.tally_start(node);
         self.op(Op::Bool { dst: out, value: Flag(all) });
-        self.query_rows(q, node, false, &mut |g, row, _next, _stop| {
-            let RowOut::Registers(first) = row else { return Err(internal("a raw row in a subquery")) };
+        self.produce(&rows.node, &mut |g, _next| {
+            let first = g.span(rows.output.iter().copied())?.first;
             g.one_of(&registers, first, ops, all, dst, end)
         })?;
         self.here(end);
@@ -207,16 +197,15 @@ impl<'a> Gen<'a> {
     }
 
     /// U3. `all`: NOT IN.
-    fn hashed_in(&mut self, left: &'a Expr, q: &'a Query, all: bool, dst: u16) -> SqlResult<()> {
-        let node = self.node(Some(0), "Hashed SubPlan");
+    fn hashed_in(&mut self, left: &'a Expr, q: &'a Inside, all: bool, dst: u16) -> SqlResult<()> {
+        let rows = self.rows_of(q)?;
         let hash = self.hash(1, 1);
         let has_null = self.register();
         self.unless_done(q, &mut |g| {
-            g.tally_start(node);
             g.op(Op::HashClear { hash });
             g.op(Op::Bool { dst: Out(has_null), value: Flag(false) });
-            g.query_rows(q, node, false, &mut |g, row, next, _stop| {
-                let RowOut::Registers(first) = row else { return Err(internal("a raw row in a subquery")) };
+            g.produce(&rows.node, &mut |g, next| {
+                let first = g.span(rows.output.iter().copied())?.first;
                 let (put, over) = (g.label(), g.label());
                 g.op(Op::IfNotNull { a: Reg(first), to: put });
                 g.op(Op::Bool { dst: Out(has_null), value: Flag(true) });
@@ -257,7 +246,10 @@ impl<'a> Gen<'a> {
 /// Whether it is `= ANY` or `<> ALL` of values that a hash table may compare.
 fn hashed(op: FuncId, all: bool) -> bool {
     let wanted = if all { Cond::Ne } else { Cond::Eq };
-    comparison(op).is_some_and(|c| {
-        c.cond == wanted && hashable(&crate::plan::classify::Comparison { cond: Cond::Eq, ..c })
-    })
+    comparison(op).is_some_and(|c| c.cond == wanted && hashable(&Comparison { cond: Cond::Eq, ..c }))
+}
+
+/// Whether a type's values are whole in a register, without memory.
+fn needs_no_memory(t: TypeId) -> bool {
+    !matches!(t.class(), Class::Numeric | Class::Text | Class::Bytea | Class::Opaque(_))
 }

@@ -1,0 +1,24 @@
+//! From a bound statement to its program, through all stages.
+use crate::bound::Bound;
+use crate::code::Program;
+use crate::code::generate::{FindFunction, generate};
+use crate::plan::explain::{Options, shown};
+use crate::plan::{lower, operators};
+use ondol_types::SqlResult;
+use ondol_types::limits::Limits;
+use std::sync::Arc;
+
+/// Plans and compiles a query, INSERT, UPDATE or DELETE (or the statement below an EXPLAIN), until the limits
+/// say that it is to end. With options to explain it by, the program brings its plan along; to be analysed, counters as well.
+pub fn compile(
+    bound: &Bound,
+    find_function: FindFunction<'_>,
+    limits: Limits<'_>,
+    explain: Option<Options>,
+) -> SqlResult<Program> {
+    let logical = lower::lower(bound, limits)?;
+    let physical = operators::plan(&logical, limits)?;
+    let mut program = generate(&physical, find_function, limits, explain.is_some_and(|o| o.analyze))?;
+    program.plan = explain.map(|o| Arc::new(shown(&physical, o)));
+    Ok(program)
+}

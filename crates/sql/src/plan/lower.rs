@@ -1,0 +1,403 @@
+//! From a bound statement to its logical tree: names of levels become columns of relations (logical/Y1).
+//!
+//! A query block becomes, from below: FROM, WHERE, groups, HAVING, targets, DISTINCT, ORDER BY, locks, LIMIT. Targets stand in
+//! a projection where DISTINCT or ORDER BY look at them, else in the output; with locks the output is computed from the rows as
+//! they are when locked (sql/code/generate/lock/K1), so ORDER BY looks at the expressions.
+use super::logical::*;
+use crate::bound::{self, From, InsertColumn, JoinKind, Query, Rel, SetOperation, Target};
+use ondol_types::func::Volatility;
+use ondol_types::limits::Limits;
+use ondol_types::{SqlError, SqlResult, Type, sqlstate};
+
+/// The logical tree of a query, INSERT, UPDATE or DELETE (or of the one that is to be explained).
+pub fn lower(bound: &bound::Bound, limits: Limits<'_>) -> SqlResult<Statement> {
+    let mut l = Lower { relations: Vec::new(), queries: Vec::new(), levels: Vec::new(), limits };
+    let statement = match &bound.statement {
+        bound::Statement::Explain { statement, .. } => statement,
+        s => s,
+    };
+    let root = match statement {
+        bound::Statement::Query(q) | bound::Statement::Copy(bound::Copy::To { query: q, .. }) => {
+            Root::Rows(l.query(q)?)
+        }
+        bound::Statement::Insert(i) => l.insert(i)?,
+        bound::Statement::Modify(m) => l.modify(m)?,
+        _ => {
+            let message = "only queries and changes of rows have a plan";
+            return Err(SqlError::new(sqlstate::INTERNAL_ERROR, message));
+        }
+    };
+    let columns = match statement {
+        bound::Statement::Copy(bound::Copy::To { query, .. }) => query.columns(),
+        s => s.columns(),
+    };
+    Ok(Statement {
+        root,
+        queries: l.queries,
+        relations: l.relations,
+        params: bound.params.clone(),
+        columns,
+        catalog_version: bound.catalog_version,
+    })
+}
+
+/// A query level.
+struct Level {
+    /// Its relations, by their numbers in the level.
+    rels: Vec<u16>,
+    /// The relation of its groups, and how many columns of that are keys.
+    groups: Option<(u16, u16)>,
+}
+
+struct Lower<'l> {
+    relations: Vec<Relation>,
+    queries: Vec<Block>,
+    levels: Vec<Level>,
+    limits: Limits<'l>,
+}
+
+impl Lower<'_> {
+    fn relation(&mut self, alias: &str, columns: Vec<(String, Type)>) -> SqlResult<u16> {
+        let number = u16::try_from(self.relations.len()).ok().filter(|n| *n < u16::MAX).ok_or_else(|| {
+            SqlError::new(sqlstate::PROGRAM_LIMIT_EXCEEDED, "the statement is too complex")
+                .detail("It has more than 65,535 relations.")
+        })?;
+        self.relations.push(Relation { alias: alias.to_string(), columns });
+        Ok(number)
+    }
+
+    fn level(&self, depth: u16) -> SqlResult<&Level> {
+        let at = self.levels.len().checked_sub(1 + depth as usize);
+        at.and_then(|n| self.levels.get(n)).ok_or_else(|| internal("a column of no query"))
+    }
+
+    fn expr(&mut self, e: &bound::Expr) -> SqlResult<Expr> {
+        self.limits.go_on()?;
+        let group = |l: &Self, depth: u16, index: u16, is_key: bool| -> SqlResult<ExprKind> {
+            let (rel, keys) = l.level(depth)?.groups.ok_or_else(|| internal("a group before grouping"))?;
+            let column = if is_key { index } else { keys + index };
+            Ok(ExprKind::Column { depth: 0, rel, column })
+        };
+        let kind = match &e.kind {
+            &bound::ExprKind::Column { depth, rel, column } => {
+                let rel = self.level(depth)?.rels.get(rel as usize).copied();
+                let rel = rel.ok_or_else(|| internal("a column of no relation"))?;
+                ExprKind::Column { depth: 0, rel, column }
+            }
+            &bound::ExprKind::Group(index) => group(self, 0, index, true)?,
+            &bound::ExprKind::GroupOuter { depth, index } => group(self, depth, index, true)?,
+            &bound::ExprKind::Aggregate { depth, index } => group(self, depth, index, false)?,
+            kind => {
+                let this = std::cell::RefCell::new(self);
+                kind.try_map(&mut |e| this.borrow_mut().expr(e), &mut |q| this.borrow_mut().inside(q))?
+            }
+        };
+        Ok(Expr { kind, ty: e.ty, at: e.at })
+    }
+
+    fn exprs<'e>(&mut self, list: impl IntoIterator<Item = &'e bound::Expr>) -> SqlResult<Vec<Expr>> {
+        list.into_iter().map(|e| self.expr(e)).collect()
+    }
+
+    fn optional(&mut self, e: &Option<bound::Expr>) -> SqlResult<Option<Expr>> {
+        e.as_ref().map(|e| self.expr(e)).transpose()
+    }
+
+    /// A query within an expression (logical/Y2).
+    fn inside(&mut self, q: &Query) -> SqlResult<Inside> {
+        use bound::Inner;
+        let rows = self.query(q)?;
+        let outer = rows.free().into_values().cloned().collect();
+        let volatility = [Volatility::Volatile, Volatility::Stable].into_iter().find(|v| q.calls(*v));
+        let number = u16::try_from(self.queries.len()).map_err(|_| {
+            SqlError::new(sqlstate::PROGRAM_LIMIT_EXCEEDED, "the statement is too complex")
+                .detail("It has more than 65,535 subqueries.")
+        })?;
+        self.queries.push(rows);
+        Ok(Inside { number, outer, volatility: volatility.unwrap_or(Volatility::Immutable) })
+    }
+
+    fn query(&mut self, q: &Query) -> SqlResult<Block> {
+        self.levels.push(Level { rels: Vec::new(), groups: None });
+        let rows = self.block(q);
+        self.levels.pop();
+        rows
+    }
+
+    fn this(&mut self) -> SqlResult<&mut Level> {
+        self.levels.last_mut().ok_or_else(|| internal("an expression outside any query"))
+    }
+
+    fn block(&mut self, q: &Query) -> SqlResult<Block> {
+        let mut tree = match &q.set {
+            Some(set) => {
+                let (left, right) = (self.query(&set.left)?, self.query(&set.right)?);
+                let rel = self.relation("", set.left.columns())?;
+                self.this()?.rels.push(rel);
+                let (operation, all) = (set.operation, set.all || set.operation == SetOperation::Union);
+                let (left, right) = (Box::new(left), Box::new(right));
+                let by = set.left.columns().iter().enumerate().map(|(n, c)| column(rel, n, c.1)).collect();
+                let tree = Logical::SetOperation { rel, operation, all, left, right };
+                match all == set.all {
+                    true => tree,
+                    // UNION is UNION ALL, each row once.
+                    false => Logical::Distinct { input: Box::new(tree), by },
+                }
+            }
+            None => self.from(q)?,
+        };
+        let mut conditions = Vec::new();
+        if !q.locks.is_empty() {
+            recheck(&tree, &mut conditions);
+        }
+        if q.grouped {
+            tree = self.groups(q, tree)?;
+        }
+        if let Some(having) = &q.having {
+            tree = filter(tree, vec![self.expr(having)?]);
+        }
+        let mut places: Vec<usize> = (0..q.targets.len()).filter(|n| !q.targets[*n].hidden).collect();
+        let visible = places.len();
+        let mut output;
+        if q.locks.is_empty() && (q.distinct || !q.order_by.is_empty()) {
+            // Visible targets first, so that they stand side by side; then those for sorting alone.
+            places.extend((0..q.targets.len()).filter(|n| q.targets[*n].hidden));
+            (tree, output) = self.projected(tree, places.iter().map(|n| &q.targets[*n]))?;
+            if q.distinct {
+                tree = Logical::Distinct { input: Box::new(tree), by: output[..visible].to_vec() };
+            }
+            let keys: Vec<SortBy> = (q.order_by.iter())
+                .map(|k| SortBy {
+                    expr: output[places.iter().position(|p| *p == k.target).unwrap_or(0)].clone(),
+                    desc: k.desc,
+                    nulls_first: k.nulls_first,
+                })
+                .collect();
+            if !keys.is_empty() {
+                tree = Logical::Sort { input: Box::new(tree), keys };
+            }
+            output.truncate(visible);
+        } else {
+            if !q.order_by.is_empty() {
+                let mut keys = Vec::new();
+                for k in &q.order_by {
+                    let expr = self.expr(&q.targets[k.target].expr)?;
+                    keys.push(SortBy { expr, desc: k.desc, nulls_first: k.nulls_first });
+                }
+                tree = Logical::Sort { input: Box::new(tree), keys };
+            }
+            output = self.exprs(q.visible().map(|t| &t.expr))?;
+        }
+        if !q.locks.is_empty() {
+            let rels = self.this()?.rels.clone();
+            let locks = (q.locks.iter())
+                .map(|(of, strength, wait)| Locked {
+                    rels: of.iter().map(|r| rels[*r as usize]).collect(),
+                    strength: *strength,
+                    wait: *wait,
+                })
+                .collect();
+            tree = Logical::Lock { input: Box::new(tree), locks, recheck: conditions };
+        }
+        if q.limit.is_some() || q.offset.is_some() {
+            let (limit, offset) = (self.optional(&q.limit)?, self.optional(&q.offset)?);
+            tree = Logical::Limit { input: Box::new(tree), limit, offset };
+        }
+        Ok(Block { tree, output })
+    }
+
+    /// The targets as columns: of a relation of their own, unless they are the only relation's already.
+    fn projected<'t>(
+        &mut self,
+        tree: Logical,
+        targets: impl Iterator<Item = &'t Target> + Clone,
+    ) -> SqlResult<(Logical, Vec<Expr>)> {
+        let columns = self.exprs(targets.clone().map(|t| &t.expr))?;
+        let names = targets.map(|t| (t.name.clone(), t.expr.ty)).collect();
+        let set = match &tree {
+            Logical::Distinct { input, .. } => input,
+            tree => tree,
+        };
+        if let Logical::SetOperation { rel: of, .. } = set
+            && columns.iter().enumerate().all(|(n, c)| {
+                matches!(c.kind, ExprKind::Column { rel, column, .. } if rel == *of && column as usize == n)
+            })
+        {
+            return Ok((tree, columns));
+        }
+        let rel = self.relation("", names)?;
+        let output = columns.iter().enumerate().map(|(n, c)| column(rel, n, c.ty)).collect();
+        Ok((Logical::Project { rel, input: Box::new(tree), columns }, output))
+    }
+
+    /// FROM and WHERE.
+    fn from(&mut self, q: &Query) -> SqlResult<Logical> {
+        for entry in &q.rels {
+            let rel = self.relation(&entry.alias, entry.columns.clone())?;
+            self.this()?.rels.push(rel);
+        }
+        let mut tree = None;
+        for f in &q.from {
+            let right = self.item(q, f)?;
+            tree = Some(match tree {
+                None => right,
+                Some(left) => Logical::Join {
+                    kind: JoinKind::Inner,
+                    left: Box::new(left),
+                    right: Box::new(right),
+                    on: Vec::new(),
+                },
+            });
+        }
+        let mut tree = tree.unwrap_or(Logical::Nothing);
+        if let Some(f) = &q.filter {
+            let mut conditions = Vec::new();
+            conjuncts(self.expr(f)?, &mut conditions);
+            tree = filter(tree, conditions);
+        }
+        Ok(tree)
+    }
+
+    fn item(&mut self, q: &Query, from: &From) -> SqlResult<Logical> {
+        match from {
+            From::Rel(r) => self.rel(*r, &q.rels[*r as usize].rel),
+            From::Join { kind, left, right, on } => {
+                let (left, right) = (Box::new(self.item(q, left)?), Box::new(self.item(q, right)?));
+                let mut conditions = Vec::new();
+                if let Some(on) = on {
+                    conjuncts(self.expr(on)?, &mut conditions);
+                }
+                Ok(Logical::Join { kind: *kind, left, right, on: conditions })
+            }
+        }
+    }
+
+    fn rel(&mut self, number: u16, what: &Rel) -> SqlResult<Logical> {
+        let rel = self.this()?.rels[number as usize];
+        let source = match what {
+            Rel::Query(q) => {
+                let Block { tree, output } = self.query(q)?;
+                return Ok(Logical::Project { rel, input: Box::new(tree), columns: output });
+            }
+            Rel::Table(t) => Source::Table(t.clone()),
+            Rel::Values(rows) => {
+                Source::Values(rows.iter().map(|r| self.exprs(r)).collect::<SqlResult<_>>()?)
+            }
+            Rel::Function { function, args } => {
+                Source::Function { function: function.clone(), args: self.exprs(args)? }
+            }
+            Rel::Foreign(t) => Source::Foreign(t.clone()),
+            Rel::System(name) => Source::System(name),
+            Rel::Series { start, stop, step, by } => Source::Series {
+                start: self.expr(start)?,
+                stop: self.expr(stop)?,
+                step: self.expr(step)?,
+                by: match by {
+                    Some(by) => Some((self.expr(&by.step)?, by.add)),
+                    None => None,
+                },
+            },
+        };
+        Ok(Logical::Scan { rel, source })
+    }
+
+    fn groups(&mut self, q: &Query, tree: Logical) -> SqlResult<Logical> {
+        let keys = self.exprs(&q.group_by)?;
+        let mut aggregates = Vec::new();
+        for a in &q.aggregates {
+            aggregates.push(Aggregate {
+                agg: a.agg,
+                args: self.exprs(&a.args)?,
+                distinct: a.distinct,
+                filter: self.optional(&a.filter)?,
+                ty: a.ty,
+            });
+        }
+        let types = keys.iter().map(|k| k.ty).chain(aggregates.iter().map(|a| a.ty));
+        let rel = self.relation("", types.map(|ty| (String::new(), ty)).collect())?;
+        self.this()?.groups = Some((rel, keys.len() as u16));
+        Ok(Logical::Aggregate { rel, input: Box::new(tree), keys, aggregates })
+    }
+
+    fn insert(&mut self, i: &bound::Insert) -> SqlResult<Root> {
+        let source = self.query(&i.source)?;
+        let mut columns = Vec::new();
+        self.levels.push(Level { rels: Vec::new(), groups: None });
+        for c in &i.columns {
+            columns.push(match c {
+                InsertColumn::Source(n) => NewColumn::Source(*n),
+                InsertColumn::Value(e) => NewColumn::Value(self.expr(e)?),
+            });
+        }
+        let def = &i.table.0.def;
+        let rel = self.relation(&def.name, def.columns.iter().map(|c| (c.name.clone(), c.ty)).collect())?;
+        self.this()?.rels.push(rel);
+        let returning = self.exprs(shown(&i.returning))?;
+        self.levels.pop();
+        Ok(Root::Insert { table: i.table.clone(), source, columns, returning, rel })
+    }
+
+    fn modify(&mut self, m: &bound::Modify) -> SqlResult<Root> {
+        self.levels.push(Level { rels: Vec::new(), groups: None });
+        let input = self.from(&m.query)?;
+        let mut conditions = Vec::new();
+        recheck(&input, &mut conditions);
+        let assign = match m.delete {
+            true => None,
+            false => {
+                let mut list = Vec::new();
+                for (column, t) in m.assign.iter().zip(&m.query.targets) {
+                    list.push((*column, self.expr(&t.expr)?));
+                }
+                Some(list)
+            }
+        };
+        let returning = self.exprs(shown(&m.returning))?;
+        let rel = self.this()?.rels.first().copied().ok_or_else(|| internal("a change of no table"))?;
+        self.levels.pop();
+        Ok(Root::Modify { table: m.table.clone(), rel, input, assign, recheck: conditions, returning })
+    }
+}
+
+/// What must hold of a row that was changed before it was locked: WHERE, and the conditions of inner joins that are not below an
+/// outer one's nullable side.
+fn recheck(tree: &Logical, out: &mut Vec<Expr>) {
+    match tree {
+        Logical::Filter { input, conditions } => {
+            out.extend(conditions.iter().cloned());
+            recheck(input, out);
+        }
+        Logical::Join { kind: JoinKind::Inner, left, right, on } => {
+            recheck(left, out);
+            recheck(right, out);
+            out.extend(on.iter().cloned());
+        }
+        Logical::Join { kind: JoinKind::Left, left, .. } => recheck(left, out),
+        _ => {}
+    }
+}
+
+fn shown(targets: &[Target]) -> impl Iterator<Item = &bound::Expr> {
+    targets.iter().filter(|t| !t.hidden).map(|t| &t.expr)
+}
+
+/// Rows for which all conditions hold.
+pub fn filter(input: Logical, conditions: Vec<Expr>) -> Logical {
+    match conditions.is_empty() {
+        true => input,
+        false => Logical::Filter { input: Box::new(input), conditions },
+    }
+}
+
+/// Splits a condition into those that must all hold.
+pub fn conjuncts(e: Expr, out: &mut Vec<Expr>) {
+    match e.kind {
+        ExprKind::And(list) => list.into_iter().for_each(|e| conjuncts(e, out)),
+        _ => out.push(e),
+    }
+}
+
+#[cold]
+fn internal(message: &str) -> SqlError {
+    SqlError::new(sqlstate::INTERNAL_ERROR, message)
+}

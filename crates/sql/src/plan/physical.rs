@@ -1,0 +1,360 @@
+//! The physical tree: how a statement's rows are come by. Code is generated for it (`code::generate`), and EXPLAIN shows it.
+//!
+//! - **T1** Every condition of WHERE and of the inner joins' ON stands in the tree exactly once or more, at a place where all it
+//!   refers to is bound; an index's conditions are checked again on the rows found, unless the look-up itself proves them.
+//! - **T2** In a join, `on` decides whether rows match (of a LEFT or FULL join: whether a row is extended by NULLs); a node's
+//!   `filter` is applied to what comes out of it.
+use super::logical::{Aggregate, Expr, Inside, Locked, NewColumn, Relation, SortBy, Source, each_column};
+use crate::bound::{JoinKind, SetOperation, TableRef};
+use ondol_types::{Type, TypeId};
+use std::collections::BTreeSet;
+
+/// A value that a key column is to have.
+#[derive(Clone, Copy, Debug)]
+pub enum KeyValue<'a> {
+    One(&'a Expr),
+    /// One of these, each looked up once.
+    List(&'a [Expr]),
+}
+
+/// Which way into a table.
+#[derive(Clone, Debug)]
+pub enum Access<'a> {
+    Full,
+    /// All columns of an index, by position in the table's indexes.
+    Lookup {
+        index: usize,
+        keys: Vec<KeyValue<'a>>,
+        unique: bool,
+        /// Of a look-up by a list: that very condition.
+        member: Option<&'a Expr>,
+    },
+    /// A B+-tree: values for the first columns, then bounds (value, inclusive) of the next.
+    Range {
+        index: usize,
+        prefix: Vec<&'a Expr>,
+        low: Option<(&'a Expr, bool)>,
+        high: Option<(&'a Expr, bool)>,
+        backward: bool,
+    },
+}
+
+#[derive(Clone, Debug)]
+pub enum Method<'a> {
+    /// The inner side is run for each outer row.
+    Loop,
+    /// The inner side's rows are kept and gone through for each outer row.
+    Kept,
+    /// The inner side's rows are kept in a hash table by the second of each pair.
+    Hash(Vec<(&'a Expr, &'a Expr)>),
+}
+
+#[derive(Clone, Debug)]
+pub enum Operator<'a> {
+    /// One row without columns.
+    Nothing,
+    Scan {
+        rel: u16,
+        source: &'a Source,
+        access: Access<'a>,
+        /// The index's conditions that a row found must be checked for.
+        recheck: Vec<&'a Expr>,
+        /// Those that the look-up proves.
+        proven: Vec<&'a Expr>,
+    },
+    Join {
+        kind: JoinKind,
+        method: Method<'a>,
+        outer: Box<Node<'a>>,
+        inner: Box<Node<'a>>,
+        on: Vec<&'a Expr>,
+    },
+    Project {
+        rel: u16,
+        input: Box<Node<'a>>,
+        columns: &'a [Expr],
+    },
+    Aggregate {
+        rel: u16,
+        input: Box<Node<'a>>,
+        keys: &'a [Expr],
+        aggregates: &'a [Aggregate],
+    },
+    Distinct {
+        input: Box<Node<'a>>,
+        by: &'a [Expr],
+    },
+    Sort {
+        input: Box<Node<'a>>,
+        keys: &'a [SortBy],
+        /// Only as many rows are kept as the limit right above asks for.
+        bounded: bool,
+        /// Tables' rows are kept by their identity and read again afterwards, for the locks right above (sql/code/generate/lock/K1).
+        by_identity: bool,
+    },
+    Limit {
+        input: Box<Node<'a>>,
+        limit: Option<&'a Expr>,
+        offset: Option<&'a Expr>,
+    },
+    Lock {
+        input: Box<Node<'a>>,
+        locks: &'a [Locked],
+        recheck: &'a [Expr],
+    },
+    SetOperation {
+        rel: u16,
+        operation: SetOperation,
+        all: bool,
+        left: Box<Subplan<'a>>,
+        right: Box<Subplan<'a>>,
+    },
+}
+
+#[derive(Clone, Debug)]
+pub struct Node<'a> {
+    pub operator: Operator<'a>,
+    pub filter: Vec<&'a Expr>,
+    /// How many rows come out, by a guess.
+    pub rows: f64,
+    /// What it costs until the first row is there, and until the last is: as PostgreSQL's units, a page read in sequence being 1.
+    pub cost: (f64, f64),
+    /// In the statement, for EXPLAIN ANALYZE's counters.
+    pub number: u32,
+}
+
+/// A query: for each row of the node the values of `output`.
+#[derive(Clone, Debug)]
+pub struct Subplan<'a> {
+    pub node: Node<'a>,
+    pub output: Vec<&'a Expr>,
+}
+
+#[derive(Debug)]
+pub enum Root<'a> {
+    Rows(Subplan<'a>),
+    Insert {
+        table: &'a TableRef,
+        source: Subplan<'a>,
+        columns: &'a [NewColumn],
+        returning: &'a [Expr],
+        rel: u16,
+        number: u32,
+    },
+    Modify {
+        table: &'a TableRef,
+        rel: u16,
+        input: Node<'a>,
+        assign: Option<&'a [(u16, Expr)]>,
+        recheck: &'a [Expr],
+        returning: &'a [Expr],
+        number: u32,
+    },
+}
+
+#[derive(Debug)]
+pub struct Statement<'a> {
+    pub root: Root<'a>,
+    pub queries: Vec<Subplan<'a>>,
+    pub relations: &'a [Relation],
+    pub params: &'a [TypeId],
+    pub columns: &'a [(String, Type)],
+    pub catalog_version: u64,
+    /// How many nodes have a number.
+    pub nodes: u32,
+}
+
+impl<'a> Statement<'a> {
+    /// The query within an expression.
+    pub fn inside(&self, q: &Inside) -> Option<&Subplan<'a>> {
+        self.queries.get(q.number as usize)
+    }
+}
+
+impl<'a> Node<'a> {
+    pub fn new(operator: Operator<'a>, rows: f64) -> Node<'a> {
+        Node { operator, filter: Vec::new(), rows, cost: (0.0, 0.0), number: 0 }
+    }
+
+    /// The nodes right below, the sides of a set operation among them.
+    pub fn inputs<'s>(&'s self) -> Vec<&'s Node<'a>> {
+        match &self.operator {
+            Operator::Nothing | Operator::Scan { .. } => Vec::new(),
+            Operator::Join { outer, inner, .. } => vec![outer, inner],
+            Operator::SetOperation { left, right, .. } => vec![&left.node, &right.node],
+            Operator::Project { input, .. }
+            | Operator::Aggregate { input, .. }
+            | Operator::Distinct { input, .. }
+            | Operator::Sort { input, .. }
+            | Operator::Limit { input, .. }
+            | Operator::Lock { input, .. } => vec![input],
+        }
+    }
+
+    pub fn inputs_mut(&mut self) -> Vec<&mut Node<'a>> {
+        match &mut self.operator {
+            Operator::Nothing | Operator::Scan { .. } => Vec::new(),
+            Operator::Join { outer, inner, .. } => vec![outer, inner],
+            Operator::SetOperation { left, right, .. } => vec![&mut left.node, &mut right.node],
+            Operator::Project { input, .. }
+            | Operator::Aggregate { input, .. }
+            | Operator::Distinct { input, .. }
+            | Operator::Sort { input, .. }
+            | Operator::Limit { input, .. }
+            | Operator::Lock { input, .. } => vec![input],
+        }
+    }
+
+    /// The relations whose columns can be used above the node.
+    pub fn rels(&self) -> Vec<u16> {
+        match &self.operator {
+            Operator::Nothing => Vec::new(),
+            Operator::Scan { rel, .. }
+            | Operator::Project { rel, .. }
+            | Operator::Aggregate { rel, .. }
+            | Operator::SetOperation { rel, .. } => vec![*rel],
+            _ => self.inputs().into_iter().flat_map(Node::rels).collect(),
+        }
+    }
+
+    /// Gives the node's own expressions, the outputs of a set operation's sides among them.
+    pub fn own_exprs(&self, f: &mut dyn FnMut(&'a Expr)) {
+        self.filter.iter().for_each(|e| f(e));
+        match &self.operator {
+            Operator::Nothing => {}
+            Operator::Scan { source, access, recheck, .. } => {
+                match source {
+                    Source::Table(_) | Source::Foreign(_) | Source::System(_) => {}
+                    Source::Values(rows) => rows.iter().flatten().for_each(&mut *f),
+                    Source::Function { args, .. } => args.iter().for_each(&mut *f),
+                    Source::Series { start, stop, step, by } => {
+                        [start, stop, step].into_iter().chain(by.as_ref().map(|b| &b.0)).for_each(&mut *f)
+                    }
+                }
+                recheck.iter().for_each(|e| f(e));
+                match access {
+                    Access::Full => {}
+                    Access::Lookup { keys, member, .. } => {
+                        for k in keys {
+                            match k {
+                                KeyValue::One(e) => f(e),
+                                KeyValue::List(l) => l.iter().for_each(&mut *f),
+                            }
+                        }
+                        member.iter().for_each(|e| f(e));
+                    }
+                    Access::Range { prefix, low, high, .. } => {
+                        prefix.iter().for_each(|e| f(e));
+                        low.iter().chain(high).for_each(|b| f(b.0));
+                    }
+                }
+            }
+            Operator::Join { method, on, .. } => {
+                on.iter().for_each(|e| f(e));
+                if let Method::Hash(keys) = method {
+                    for (a, b) in keys {
+                        f(a);
+                        f(b);
+                    }
+                }
+            }
+            Operator::Project { columns, .. } => columns.iter().for_each(f),
+            Operator::Aggregate { keys, aggregates, .. } => {
+                keys.iter().for_each(&mut *f);
+                for a in *aggregates {
+                    a.args.iter().chain(&a.filter).for_each(&mut *f);
+                }
+            }
+            Operator::Distinct { by, .. } => by.iter().for_each(f),
+            Operator::Sort { keys, .. } => keys.iter().for_each(|k| f(&k.expr)),
+            Operator::Limit { limit, offset, .. } => limit.iter().chain(offset).for_each(|e| f(e)),
+            Operator::Lock { recheck, .. } => recheck.iter().for_each(f),
+            Operator::SetOperation { left, right, .. } => {
+                left.output.iter().chain(&right.output).for_each(|e| f(e))
+            }
+        }
+    }
+
+    /// Whether it uses columns of rows outside it.
+    pub fn is_dependent(&self) -> bool {
+        let mut own = BTreeSet::new();
+        let mut used = BTreeSet::new();
+        self.each(&mut |n| {
+            match &n.operator {
+                Operator::Scan { rel, .. }
+                | Operator::Project { rel, .. }
+                | Operator::Aggregate { rel, .. }
+                | Operator::SetOperation { rel, .. } => {
+                    own.insert(*rel);
+                }
+                _ => {}
+            }
+            n.own_exprs(&mut |e| {
+                each_column(e, &mut |rel, _, _| {
+                    used.insert(rel);
+                })
+            });
+        });
+        !used.is_subset(&own)
+    }
+
+    /// Gives the node and all below it.
+    pub fn each<'s>(&'s self, f: &mut dyn FnMut(&'s Node<'a>)) {
+        f(self);
+        self.inputs().into_iter().for_each(|n| n.each(f));
+    }
+}
+
+impl<'a> Statement<'a> {
+    /// Gives all expressions of the statement, those of its queries included.
+    pub fn each_expr(&self, f: &mut dyn FnMut(&'a Expr)) {
+        let rows = |r: &Subplan<'a>, f: &mut dyn FnMut(&'a Expr)| {
+            r.node.each(&mut |n| n.own_exprs(f));
+            r.output.iter().for_each(|e| f(e));
+        };
+        match &self.root {
+            Root::Rows(r) => rows(r, f),
+            Root::Insert { source, columns, returning, .. } => {
+                rows(source, f);
+                for c in *columns {
+                    if let NewColumn::Value(e) = c {
+                        f(e);
+                    }
+                }
+                returning.iter().for_each(&mut *f);
+            }
+            Root::Modify { input, assign, recheck, returning, .. } => {
+                input.each(&mut |n| n.own_exprs(f));
+                assign.iter().flat_map(|l| l.iter()).for_each(|(_, e)| f(e));
+                recheck.iter().chain(*returning).for_each(&mut *f);
+            }
+        }
+        for q in &self.queries {
+            rows(q, f);
+        }
+    }
+
+    /// The columns of each relation that anything uses.
+    pub fn used_columns(&self) -> Vec<BTreeSet<u16>> {
+        let mut used = vec![BTreeSet::new(); self.relations.len()];
+        self.each_expr(&mut |e| {
+            each_column(e, &mut |rel, column, _| {
+                if let Some(set) = used.get_mut(rel as usize) {
+                    set.insert(column);
+                }
+            })
+        });
+        used
+    }
+}
+
+impl<'a> Statement<'a> {
+    /// Gives all nodes of the statement, those of its queries included.
+    pub fn each_node<'s>(&'s self, f: &mut dyn FnMut(&'s Node<'a>)) {
+        match &self.root {
+            Root::Rows(rows) | Root::Insert { source: rows, .. } => rows.node.each(f),
+            Root::Modify { input, .. } => input.each(f),
+        }
+        self.queries.iter().for_each(|q| q.node.each(f));
+    }
+}
