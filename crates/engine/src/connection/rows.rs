@@ -1,0 +1,385 @@
+//! Rows through a connection, between a statement's start and its end: found, read, locked, changed.
+use super::{Connection, Part};
+use crate::error;
+use crate::row::{self, RowBatch};
+use crate::table::{Table, TableIndex};
+use ondol_base::epoch::Guard;
+use ondol_base::oid::Oid;
+use ondol_kernel::LockMode;
+use ondol_kernel::heap::Slots;
+use ondol_kernel::transaction::{Newest, Session};
+use ondol_types::{SqlError, SqlResult, ValueRef, sqlstate};
+use std::sync::Arc;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LockStrength {
+    Share,
+    Update,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    /// As long as the lock timeout allows.
+    Block,
+    /// Refuse with 55P03.
+    NoWait,
+    /// Leave the row out.
+    SkipLocked,
+}
+
+/// What locking a row found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Locked {
+    /// Ours; the row is as the statement's snapshot showed it.
+    Same,
+    /// Ours; the row was changed since the snapshot (READ COMMITTED only): read it again by
+    /// [`Connection::read_newest`] and recheck the statement's condition.
+    Changed,
+    /// The row was deleted since the snapshot (READ COMMITTED only).
+    Gone,
+    /// Somebody else's, and SKIP LOCKED was asked for.
+    Skipped,
+}
+
+/// A scan of all rows of a table, in storage order.
+#[derive(Default)]
+pub struct Scan {
+    slots: Slots,
+}
+
+impl Scan {
+    /// The parts, of at most `pages` pages each, that make up the scan of a whole table, in its order.
+    pub fn parts(connection: &Connection, table: &Table, pages: usize) -> Vec<Part> {
+        connection.session.remember_heap(&table.store);
+        table.store.rows.parts(pages.max(1))
+    }
+    /// Begins the scan of a part, or of nothing.
+    pub fn start_part(&mut self, part: Option<&Part>) {
+        match part {
+            Some(p) => self.slots.start_part(p),
+            None => self.slots = Slots::default(),
+        }
+    }
+    pub fn start(&mut self, connection: &Connection, table: &Arc<Table>) {
+        connection.session.remember_heap(&table.store);
+        self.slots.start(&table.store.rows);
+    }
+    /// Copies the next visible row into `row` (of the layout's row size).
+    pub fn next(&mut self, connection: &Connection, row: &mut [u8]) -> SqlResult<Option<Oid>> {
+        let session = &connection.session;
+        let space = &session.kernel().space;
+        let _pin = session.pin();
+        while let Some(oid) = self.slots.next(space) {
+            if session.read(oid, row) {
+                return Ok(Some(oid));
+            }
+        }
+        Ok(None)
+    }
+}
+
+fn unpack(l: ondol_kernel::Locked) -> Locked {
+    match l {
+        ondol_kernel::Locked::Same => Locked::Same,
+        ondol_kernel::Locked::Changed => Locked::Changed,
+        ondol_kernel::Locked::Gone => Locked::Gone,
+        ondol_kernel::Locked::Skipped => Locked::Skipped,
+    }
+}
+
+impl Connection {
+    /// Copies the row as the statement sees it; false when it does not see it.
+    #[inline]
+    pub fn read(&self, table: &Table, oid: Oid, row: &mut [u8]) -> bool {
+        let _ = table;
+        self.session.read(oid, row)
+    }
+    /// Copies the newest version (committed, or our own), after [`Locked::Changed`].
+    pub fn read_newest(&self, table: &Table, oid: Oid, row: &mut [u8]) -> bool {
+        let _ = table;
+        self.session.read_newest(oid, row)
+    }
+    /// Brings a row into the cache.
+    #[inline]
+    pub fn prefetch(&self, oid: Oid) {
+        self.session.kernel().space.prefetch(oid)
+    }
+    /// Brings the header of a row's page into the cache, which a change of the row marks.
+    #[inline]
+    pub fn prefetch_page(&self, oid: Oid) {
+        self.session.kernel().space.prefetch_page(oid)
+    }
+    /// Pins the epoch while the result lives.
+    #[inline]
+    pub fn pin(&self) -> Guard<'_> {
+        self.session.pin()
+    }
+    /// Appends the normalised key that a row which the statement reads has in an index.
+    #[inline]
+    pub fn row_key(&self, index: &TableIndex, row: &[u8], out: &mut Vec<u8>) {
+        index.store.key.key(row, self, out);
+    }
+    /// Appends the bytes of a string, which a row that the statement reads names by these bits.
+    pub fn read_string(&self, slot: u64, len: usize, out: &mut Vec<u8>) {
+        use ondol_kernel::Strings;
+        if !self.session.read_string(slot, len, out) {
+            Newest(&self.session).string(slot, len, out)
+        }
+    }
+    /// The row of the table that these bits name, if they do, whether or not the statement sees it: a number that was
+    /// an OID's bits may have become any other since.
+    pub fn row_at(&self, table: &Table, bits: u64) -> Option<Oid> {
+        table.store.rows.slot_at(bits)
+    }
+    /// Appends every OID that stands under the key of these values, which are all the index's columns; the row's
+    /// key must be rechecked by the caller.
+    pub fn lookup(&self, index: &TableIndex, key: &[u8], out: &mut Vec<Oid>) -> SqlResult<()> {
+        let start = out.len();
+        if !self.session.is_serializable() {
+            let guard = self.session.pin();
+            index.index.lookup(&guard, key, out, None);
+            return Ok(());
+        }
+        let mut seen = vec![];
+        {
+            let guard = self.session.pin();
+            index.index.lookup(&guard, key, out, Some(&mut seen));
+        }
+        self.session.remember_nodes(&index.store, &mut seen).map_err(error::kernel)?;
+        for oid in &out[start..] {
+            self.session.remember_row(*oid).map_err(error::kernel)?
+        }
+        Ok(())
+    }
+    #[inline]
+    pub fn is_serializable(&self) -> bool {
+        self.session.is_serializable()
+    }
+    /// Whether the transaction may see two rows under one unique key: its own, and one that others have taken away since its
+    /// snapshot.
+    #[inline]
+    pub fn may_see_twins(&self) -> bool {
+        self.session.view.twins
+    }
+    pub fn lock(
+        &mut self,
+        table: &Arc<Table>,
+        oid: Oid,
+        strength: LockStrength,
+        wait: Wait,
+    ) -> SqlResult<Locked> {
+        let mode = match strength {
+            LockStrength::Share => LockMode::Share,
+            LockStrength::Update => LockMode::Update,
+        };
+        let wait = match wait {
+            Wait::Block => ondol_kernel::Wait::Block,
+            Wait::NoWait => ondol_kernel::Wait::NoWait,
+            Wait::SkipLocked => ondol_kernel::Wait::Skip,
+        };
+        self.session.lock(&table.store, oid, mode, wait).map(unpack).map_err(|e| match e {
+            ondol_kernel::Error::LockNotAvailable { timeout: false } => SqlError::new(
+                sqlstate::LOCK_NOT_AVAILABLE,
+                format!("could not obtain lock on row in relation \"{}\"", table.def.name),
+            ),
+            e => error::kernel(e),
+        })
+    }
+
+    fn not_null(&self, table: &Table, column: usize, values: &dyn Fn(&mut String)) -> SqlError {
+        let mut row = String::from("Failing row contains (");
+        values(&mut row);
+        row.push_str(").");
+        SqlError::new(
+            sqlstate::NOT_NULL_VIOLATION,
+            format!(
+                "null value in column \"{}\" of relation \"{}\" violates not-null constraint",
+                table.def.columns[column].name, table.def.name
+            ),
+        )
+        .detail(row)
+    }
+
+    /// A kernel error of a change to `table`, the new row being `bytes`.
+    fn change_error(&self, table: &Table, e: ondol_kernel::Error, bytes: &[u8]) -> SqlError {
+        let ondol_kernel::Error::UniqueViolation { index } = e else { return error::kernel(e) };
+        let Some(i) = table.kept_up().find(|i| i.def.id == index) else { return error::kernel(e) };
+        let (mut names, mut values) = (vec![], vec![]);
+        for c in &i.def.columns {
+            let def = &table.def.columns[c.column];
+            names.push(def.name.clone());
+            let mut scratch = vec![];
+            let v = row::column(&table.layout, bytes, c.column, &Newest(&self.session), &mut scratch);
+            let mut text = String::new();
+            ondol_types::text::output(v, def.ty, &mut text);
+            values.push(text)
+        }
+        SqlError::new(
+            sqlstate::UNIQUE_VIOLATION,
+            format!("duplicate key value violates unique constraint \"{}\"", i.def.name),
+        )
+        .detail(format!("Key ({})=({}) already exists.", names.join(", "), values.join(", ")))
+    }
+
+    /// A new row; one value for each column, of the column's type (typmod applied). NOT NULL and uniqueness are
+    /// checked here, index entries made.
+    pub fn insert(&mut self, table: &Arc<Table>, values: &[ValueRef<'_>]) -> SqlResult<Oid> {
+        for (i, v) in values.iter().enumerate() {
+            if v.is_null() && table.def.columns[i].not_null {
+                return Err(self.not_null(table, i, &|out| describe(table, values.iter().copied(), out)));
+            }
+        }
+        let mut bytes = std::mem::take(&mut self.row);
+        let session = &mut self.session;
+        let done =
+            row::encode(&table.layout, values, &mut bytes, &mut |b| session.put_string(&table.store, b))
+                .and_then(|()| session.insert(&table.store, &bytes))
+                .map_err(|e| self.change_error(table, e, &bytes));
+        self.row = bytes;
+        done
+    }
+    /// Inserts rows of the table's layout, in their order. An error comes with the number of its row.
+    pub fn insert_rows(&mut self, table: &Arc<Table>, rows: &mut RowBatch) -> Result<(), (usize, SqlError)> {
+        /// Rows whose strings are stored before they are.
+        const GROUP: usize = 64;
+        let size = table.layout.row_size;
+        let mut done = 0;
+        while done < rows.len() {
+            let end = (done + GROUP).min(rows.len());
+            if rows.has_strings() {
+                let session = &mut self.session;
+                for n in done..end {
+                    rows.place_strings(n, &mut |b| session.put_string(&table.store, b))
+                        .map_err(|e| (n, error::kernel(e)))?
+                }
+            }
+            let group = &rows.bytes[done * size..end * size];
+            self.session.insert_rows(&table.store, group, &mut done).map_err(|e| {
+                let failed = &rows.bytes[done * size..][..size];
+                (done, self.change_error(table, e, failed))
+            })?
+        }
+        Ok(())
+    }
+    /// Changes columns of a row that is locked by us (`lock` first); `row` is its newest bytes.
+    pub fn update(
+        &mut self,
+        table: &Arc<Table>,
+        oid: Oid,
+        row: &[u8],
+        changes: &[(usize, ValueRef<'_>)],
+    ) -> SqlResult<()> {
+        if let Some((i, _)) = changes.iter().find(|(i, v)| v.is_null() && table.def.columns[*i].not_null) {
+            let all = |out: &mut String| {
+                let mut scratch: Vec<Vec<u8>> = table.def.columns.iter().map(|_| vec![]).collect();
+                let strings = Newest(&self.session);
+                let values: Vec<ValueRef<'_>> = scratch
+                    .iter_mut()
+                    .enumerate()
+                    .map(|(c, s)| match changes.iter().rev().find(|x| x.0 == c) {
+                        Some((_, v)) => *v,
+                        None => row::column(&table.layout, row, c, &strings, s),
+                    })
+                    .collect();
+                describe(table, values.into_iter(), out)
+            };
+            return Err(self.not_null(table, *i, &all));
+        }
+        let mut new = std::mem::take(&mut self.changes);
+        let mut gone = std::mem::take(&mut self.gone);
+        gone.clear();
+        let done = self.change(table, oid, row, changes, &mut new, &mut gone);
+        self.changes = new;
+        self.gone = gone;
+        done
+    }
+    fn change(
+        &mut self,
+        table: &Arc<Table>,
+        oid: Oid,
+        row: &[u8],
+        changes: &[(usize, ValueRef<'_>)],
+        new: &mut Vec<u8>,
+        gone: &mut Vec<(u64, usize)>,
+    ) -> SqlResult<()> {
+        let mut put = vec![];
+        {
+            // New strings are stored first, old ones dropped last: a reader of the old version finds its own.
+            let session = std::cell::RefCell::new(&mut self.session);
+            let strings = Through(&session);
+            row::change(
+                &table.layout,
+                row,
+                changes,
+                new,
+                &strings,
+                &mut |b| {
+                    let slot = session.borrow_mut().put_string(&table.store, b)?;
+                    put.push(slot);
+                    Ok(slot)
+                },
+                gone,
+            )
+            .map_err(error::kernel)?;
+        }
+        let keyed = changes.iter().any(|(c, _)| table.is_keyed(*c));
+        self.session
+            .update(&table.store, oid, row, new, keyed)
+            .map_err(|e| self.change_error(table, e, new))?;
+        for (o, n) in gone.iter() {
+            self.session.drop_string(&table.store, *o, *n).map_err(error::kernel)?
+        }
+        Ok(())
+    }
+    /// The statement that began deletes rows: for that it is not refused memory.
+    pub fn removes_rows(&mut self) {
+        self.session.removes = true
+    }
+    /// Deletes a row that is locked by us; `row` is its newest bytes.
+    pub fn delete(&mut self, table: &Arc<Table>, oid: Oid, row: &[u8]) -> SqlResult<()> {
+        self.session.delete(&table.store, oid, row).map_err(error::kernel)?;
+        let mut gone = std::mem::take(&mut self.gone);
+        gone.clear();
+        row::strings_of(&table.layout, row, |o, n| gone.push((o, n)));
+        for (o, n) in &gone {
+            self.session.drop_string(&table.store, *o, *n).map_err(error::kernel)?
+        }
+        self.gone = gone;
+        Ok(())
+    }
+}
+
+/// Strings as the running statement sees them.
+impl ondol_kernel::Strings for Connection {
+    fn string(&self, slot: u64, len: usize, out: &mut Vec<u8>) {
+        self.read_string(slot, len, out)
+    }
+}
+
+/// The session's strings while it is also written through.
+struct Through<'a, 'b>(&'a std::cell::RefCell<&'b mut Session>);
+impl ondol_kernel::Strings for Through<'_, '_> {
+    fn string(&self, slot: u64, len: usize, out: &mut Vec<u8>) {
+        let s = self.0.borrow();
+        Newest(&s).string(slot, len, out)
+    }
+}
+
+/// A row's values as PostgreSQL shows them in errors.
+fn describe<'v>(table: &Table, values: impl Iterator<Item = ValueRef<'v>>, out: &mut String) {
+    for (i, v) in values.enumerate() {
+        if i > 0 {
+            out.push_str(", ")
+        }
+        if v.is_null() {
+            out.push_str("null")
+        } else {
+            let mut text = String::new();
+            ondol_types::text::output(v, table.def.columns[i].ty, &mut text);
+            if text.chars().count() > 64 {
+                text = text.chars().take(64).collect::<String>() + "..."
+            }
+            out.push_str(&text)
+        }
+    }
+}

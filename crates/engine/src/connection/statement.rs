@@ -1,0 +1,306 @@
+//! A statement of a connection: what it announces, its snapshot, its end (connection/N1).
+//!
+//! ```text
+//! start_statement -> rows are read, locked, changed -> end_statement | abort_statement
+//! ```
+//! Two kinds of statements are done in one call, as their own transactions: one that reads a row by its key
+//! ([`Connection::glance`]), and one that changes such a row ([`Connection::assign`]).
+use super::transaction::failed;
+use super::{Access, Connection, Isolation, Token};
+use crate::error;
+use crate::loan::{self, Loan};
+use crate::patch::{Bits, Patch};
+use crate::point::{Numbers, PointIndex};
+use crate::table::Table;
+use ondol_base::barrier;
+use ondol_base::epoch::Guard;
+use ondol_kernel::registry::{self, FIRST_TABLE, IDLE, TABLE_COUNT, TABLES};
+use ondol_kernel::transaction::Savepoint;
+use ondol_kernel::wait::{Blockers, SessionId};
+use ondol_types::{SqlError, SqlResult, sqlstate};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// SQLSTATE-like marker of a plan made for an older dictionary; never reaches a user.
+pub const STALE: &str = "ONSTL";
+
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Statement {
+    None,
+    Read,
+    Write,
+}
+
+/// Outside an explicit transaction each statement is one: `start_statement` begins it and `end_statement` commits it
+/// (or `abort_statement` rolls it back).
+impl Connection {
+    /// Begins a statement: takes its snapshot and announces the tables it uses, so that DDL waits for it. Fails
+    /// with a retryable [`STALE`] error when `catalog_version` is no longer the catalog's: plan again.
+    #[inline]
+    pub fn start_statement(
+        &mut self,
+        catalog_version: u64,
+        tables: &[Arc<Table>],
+        writes: bool,
+    ) -> SqlResult<()> {
+        debug_assert!(self.statement == Statement::None);
+        self.session.removes = false;
+        if let Some(e) = &self.explicit {
+            if e.failed {
+                return Err(failed());
+            }
+            if writes && e.access == Access::ReadOnly {
+                return Err(SqlError::new(
+                    sqlstate::READ_ONLY_SQL_TRANSACTION,
+                    "cannot write in a read-only transaction",
+                ));
+            }
+        }
+        // connection/N1: announced before the snapshot's barrier, or before one of their own where no snapshot is taken.
+        let announced = self.enter_tables(tables);
+        if self.explicit.is_some() {
+            self.start_explicit()?;
+            if self.session.is_open() {
+                self.session.next_command();
+                let last = self.explicit.as_ref().and_then(|e| e.savepoints.last());
+                self.session.may_roll_back_to(last.map_or_else(Savepoint::default, |s| s.savepoint));
+                self.began = Some((self.session.savepoint(), self.definitions()))
+            }
+            barrier::light();
+        } else if writes {
+            self.time_us.set(0);
+            self.session.begin(Isolation::ReadCommitted);
+            self.session.snapshot_newest();
+            self.session.next_command();
+        } else {
+            self.session.snapshot_visible()
+        }
+        // The marks first: who changes a definition publishes the new dictionary before it takes its marks away.
+        let busy = tables.iter().find(|t| {
+            let l = t.locked.load(Ordering::SeqCst);
+            l != 0 && l != self.session.id() && !self.used_before(t, announced)
+        });
+        ondol_base::sync::yield_point();
+        let stale = self.catalog_version() != catalog_version;
+        if stale || busy.is_some() {
+            let busy = busy.cloned();
+            self.withdraw_tables(announced);
+            if self.explicit.is_none() {
+                self.session.abort();
+                self.session.unpublish()
+            }
+            if let Some(t) = busy {
+                self.wait_unlocked(&t)?
+            }
+            return Err(SqlError::new(STALE, "the dictionary has changed"));
+        }
+        // Rows that an index has always kept apart may have been equal at a snapshot that is older than the index.
+        if let Some(e) = &self.explicit
+            && e.isolation != Isolation::ReadCommitted
+            && e.catalog != catalog_version
+        {
+            self.session.view.twins = true
+        }
+        self.statement = if writes { Statement::Write } else { Statement::Read };
+        Ok(())
+    }
+    /// Runs `f` as a statement of its own that reads one table, outside a transaction: what `start_statement` and
+    /// `end_statement` do, with one barrier for the announcement, the snapshot and the pin together (connection/N1). `None` if the dictionary is
+    /// no longer that of `catalog_version` or the table is being changed: nothing was done, and `start_statement` tells what to do.
+    #[inline]
+    pub fn glance<R>(
+        &mut self,
+        catalog_version: u64,
+        table: &Table,
+        f: impl FnOnce(&Connection, &Guard<'_>) -> R,
+    ) -> Option<R> {
+        debug_assert!(self.statement == Statement::None && self.explicit.is_none());
+        let words = &self.session.participant().line().words;
+        words[FIRST_TABLE].store(table.name(), Ordering::Release);
+        words[TABLE_COUNT].store(1, Ordering::Release);
+        let pin = loop {
+            self.session.offer_visible();
+            // The first pin, as nobody holds one of a connection that is borrowed alone: so it passes the barrier.
+            let pin = self.session.pin();
+            if self.session.is_taken() {
+                break pin;
+            }
+        };
+        // The mark first, as in `start_statement`.
+        let busy = table.locked.load(Ordering::SeqCst) != 0;
+        ondol_base::sync::yield_point();
+        let done = (!busy && self.catalog_version() == catalog_version).then(|| f(self, &pin));
+        drop(pin);
+        self.session.unpublish();
+        self.leave_tables();
+        done
+    }
+    /// Sets columns of the row that has the key made of `key`, as a statement and transaction of its own at READ COMMITTED: what
+    /// `start_statement`, the lookup, `lock`, `update` and `end_statement` do for the case in which nothing is out of the
+    /// ordinary. `None` where something is (no such row, or one that is owned; a NULL that may not be; a value that changes nothing; another dictionary than that of
+    /// `catalog_version`, or a table that is being changed): nothing was done.
+    #[inline]
+    pub fn assign(
+        &mut self,
+        catalog_version: u64,
+        table: &Table,
+        index: &PointIndex,
+        key: &Numbers,
+        patch: &Patch,
+        value: impl Fn(usize) -> Bits,
+    ) -> Option<SqlResult<Token>> {
+        debug_assert!(self.statement == Statement::None && self.explicit.is_none());
+        let number = |i: usize| key[i];
+        // On its way while the transaction begins.
+        let aim = index.aim(number);
+        let words = &self.session.participant().line().words;
+        words[FIRST_TABLE].store(table.name(), Ordering::Release);
+        words[TABLE_COUNT].store(1, Ordering::Release);
+        let mut row = std::mem::take(&mut self.row);
+        row.resize(table.layout.row_size, 0);
+        let (db, catalog) = (&self.db, &self.catalog);
+        let done = self.session.write_one(&table.store, |session, pin, pieces| {
+            // connection/N1: the pin has passed the barrier for the announcement, since nobody holds another of a connection that is
+            // borrowed alone. The mark first, as in `start_statement`.
+            let busy = table.locked.load(Ordering::SeqCst) != 0;
+            ondol_base::sync::yield_point();
+            if busy || catalog.is_some() || db.version() != catalog_version {
+                return None;
+            }
+            let found = Connection::find_current(session, pin, index, aim, number, &mut row)?;
+            patch.apply(value, &mut row, pieces).then_some(found)
+        });
+        self.row = row;
+        self.leave_tables();
+        match done {
+            Ok(None) => None,
+            Ok(Some(c)) => {
+                let wait = if self.synchronous {
+                    self.wait_or_owe(c)
+                } else {
+                    self.session.acknowledge_async(c);
+                    Ok(())
+                };
+                Some(wait.map(|()| Token(c)).map_err(error::kernel))
+            }
+            Err(e) => Some(Err(error::kernel(e))),
+        }
+    }
+    /// Waits until nobody changes the table's definition.
+    fn wait_unlocked(&mut self, table: &Table) -> SqlResult<()> {
+        let locked = table.locked.clone();
+        let blockers = move |f: &mut dyn FnMut(SessionId)| match locked.load(Ordering::SeqCst) {
+            0 => {}
+            definer => f(definer),
+        };
+        let over = || table.locked.load(Ordering::SeqCst) == 0;
+        self.wait_for_definition(Box::new(blockers), over).map_err(|e| {
+            self.fail();
+            e.detail(format!(
+                "The statement waited for another transaction that changes the definition of table \"{}\".",
+                table.def.name
+            ))
+        })
+    }
+    /// Waits for what data definition waits for, or what waits for it, as for a row's lock.
+    pub(crate) fn wait_for_definition(
+        &self,
+        blockers: Box<Blockers>,
+        over: impl FnMut() -> bool,
+    ) -> SqlResult<()> {
+        // Who leaves a table tells nobody.
+        const POLL: Duration = Duration::from_micros(500);
+        let patience = &self.session.patience;
+        let waits = &self.db.kernel.waits;
+        waits.wait(self.session.id(), blockers, POLL, patience, over).map_err(error::kernel)
+    }
+    /// Names tables in our line; gives how many were named before.
+    #[inline]
+    fn enter_tables(&mut self, tables: &[Arc<Table>]) -> u64 {
+        let words = &self.session.participant().line().words;
+        let before = match words[TABLE_COUNT].load(Ordering::Relaxed) {
+            IDLE => 0,
+            n => n,
+        };
+        let mut n = before as usize;
+        for t in tables {
+            let name = t.name();
+            if n > TABLES {
+                break;
+            }
+            if words[FIRST_TABLE..FIRST_TABLE + n].iter().any(|w| w.load(Ordering::Relaxed) == name) {
+                continue;
+            }
+            if n < TABLES {
+                // Release: whoever finds another name here knows what was done under the one before.
+                words[FIRST_TABLE + n].store(name, Ordering::Release);
+            }
+            n += 1;
+        }
+        words[TABLE_COUNT].store(n as u64, Ordering::Release);
+        before
+    }
+    /// Whether an earlier statement of the transaction uses the table: then whoever changes its definition waits for us.
+    #[cold]
+    fn used_before(&self, table: &Table, announced: u64) -> bool {
+        let words = &self.session.participant().line().words;
+        let named = &words[FIRST_TABLE..FIRST_TABLE + TABLES.min(announced as usize)];
+        named.iter().any(|w| registry::same_table(w.load(Ordering::Relaxed), table.name()))
+    }
+    #[inline]
+    fn withdraw_tables(&self, to: u64) {
+        self.session.participant().line().words[TABLE_COUNT].store(to, Ordering::Release)
+    }
+    #[inline]
+    pub(super) fn leave_tables(&self) {
+        self.withdraw_tables(0)
+    }
+    /// Lends the running statement's view to readers on other threads (see [`Loan`]).
+    pub fn lend<R>(&mut self, f: impl FnOnce(&Loan) -> R) -> R {
+        debug_assert!(self.statement != Statement::None);
+        if ondol_base::sim::mutated("lent_unpublished") {
+            self.session.unpublish()
+        }
+        loan::lend(&self.db, self.session.view, None, f)
+    }
+    /// The same of a writing statement, whose transaction is lent, too: [`Loan::inserter`]. An error is the log's, before `f` was called, or when what was inserted is
+    /// taken over; then the transaction can only be aborted.
+    pub fn lend_writing<R>(&mut self, f: impl FnOnce(&Loan) -> R) -> SqlResult<R> {
+        debug_assert!(self.statement == Statement::Write);
+        loan::lend_writing(&self.db, &mut self.session, f)
+    }
+    /// The statement succeeded. Outside an explicit transaction this commits.
+    #[inline]
+    pub fn end_statement(&mut self) -> SqlResult<Option<Token>> {
+        let was = std::mem::replace(&mut self.statement, Statement::None);
+        if self.explicit.is_some() {
+            self.began = None;
+            return Ok(None);
+        }
+        match was {
+            Statement::Write => {
+                let seen = self.session.seen();
+                let token = self.finish()?;
+                if token.is_none() {
+                    self.promise(seen)?
+                }
+                Ok(token)
+            }
+            _ => {
+                self.session.unpublish();
+                self.leave_tables();
+                Ok(None)
+            }
+        }
+    }
+    /// The statement failed: its effects are undone; an explicit transaction is failed from now on.
+    pub fn abort_statement(&mut self) {
+        self.statement = Statement::None;
+        if self.explicit.is_none() {
+            self.rollback();
+            return;
+        }
+        self.fail()
+    }
+}

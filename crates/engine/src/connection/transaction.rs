@@ -1,0 +1,327 @@
+//! A connection's transaction, begun and ended, with its savepoints. Outside an explicit transaction each statement
+//! is one (see `statement`).
+use super::{Access, Connection, Isolation, Statement, Token};
+use crate::catalog::Catalog;
+use crate::error;
+use ondol_kernel::transaction::Savepoint;
+use ondol_types::{SqlError, SqlResult, sqlstate};
+use std::sync::Arc;
+
+pub(super) struct Explicit {
+    pub(super) isolation: Isolation,
+    pub(super) access: Access,
+    pub(super) failed: bool,
+    /// The snapshot of the whole transaction is taken.
+    started: bool,
+    /// The dictionary before that.
+    pub(super) catalog: u64,
+    pub(super) savepoints: Vec<Mark>,
+    time_us: i64,
+}
+
+impl Explicit {
+    /// Whether something may yet be written: also what is read-only since a savepoint is not once that is gone back to.
+    fn may_write(&self) -> bool {
+        self.access == Access::ReadWrite || self.savepoints.iter().any(|s| s.access == Access::ReadWrite)
+    }
+}
+
+/// A savepoint, and the transaction's state when it was set.
+#[derive(Clone)]
+pub(super) struct Mark {
+    name: String,
+    pub(super) savepoint: Savepoint,
+    definitions: Definitions,
+    access: Access,
+}
+
+/// How far definitions were changed, for savepoints.
+#[derive(Clone, Default)]
+pub(super) struct Definitions {
+    catalog: Option<Arc<Catalog>>,
+    dropped: usize,
+    made: usize,
+}
+
+impl Connection {
+    /// Starts an explicit transaction.
+    pub fn begin(&mut self, isolation: Isolation, access: Access) -> SqlResult<()> {
+        if self.explicit.is_some() {
+            return Err(SqlError::new(
+                sqlstate::ACTIVE_SQL_TRANSACTION,
+                "there is already a transaction in progress",
+            ));
+        }
+        self.explicit = Some(Explicit {
+            isolation,
+            access,
+            failed: false,
+            started: false,
+            catalog: 0,
+            savepoints: vec![],
+            time_us: now_us(),
+        });
+        Ok(())
+    }
+    /// Changes the mode of the open transaction; what is given is what changes. The level, and reading to
+    /// writing, can change before the transaction takes its snapshot, and outside of savepoints. Writing to
+    /// reading can change at any time; if that is inside a savepoint, it lasts until the savepoint is
+    /// released or gone back to.
+    pub fn set_transaction(&mut self, isolation: Option<Isolation>, access: Option<Access>) -> SqlResult<()> {
+        let Some(e) = &mut self.explicit else {
+            return Err(SqlError::new(
+                sqlstate::NO_ACTIVE_SQL_TRANSACTION,
+                "there is no transaction in progress",
+            ));
+        };
+        let refused = |message: &str| Err(SqlError::new(sqlstate::ACTIVE_SQL_TRANSACTION, message));
+        if let Some(i) = isolation {
+            if e.started {
+                return refused("SET TRANSACTION ISOLATION LEVEL must be called before any query");
+            }
+            if !e.savepoints.is_empty() {
+                return refused("SET TRANSACTION ISOLATION LEVEL must not be called in a subtransaction");
+            }
+            e.isolation = i
+        }
+        match access {
+            Some(Access::ReadWrite) if e.access == Access::ReadOnly && !e.savepoints.is_empty() => {
+                return refused("cannot set transaction read-write mode inside a read-only transaction");
+            }
+            Some(Access::ReadWrite) if e.access == Access::ReadOnly && e.started => {
+                return refused("transaction read-write mode must be set before any query");
+            }
+            Some(a) => e.access = a,
+            None => {}
+        }
+        Ok(())
+    }
+    #[inline]
+    pub fn in_transaction(&self) -> bool {
+        self.explicit.is_some()
+    }
+    pub fn transaction_isolation(&self) -> Option<Isolation> {
+        self.explicit.as_ref().map(|e| e.isolation)
+    }
+    pub fn transaction_access(&self) -> Option<Access> {
+        self.explicit.as_ref().map(|e| e.access)
+    }
+    /// An explicit transaction in which a statement failed: only ROLLBACK [TO] is taken.
+    #[inline]
+    pub fn is_failed(&self) -> bool {
+        self.explicit.as_ref().is_some_and(|e| e.failed)
+    }
+    /// Fails the explicit transaction: for errors outside a statement's run (a name that is not there). What it did is undone at
+    /// once as far as that is certain already, all of it or back to the newest savepoint, so that nobody waits for its rows and keys any more.
+    pub fn fail(&mut self) {
+        let Some(e) = &mut self.explicit else { return };
+        if std::mem::replace(&mut e.failed, true) {
+            return;
+        }
+        self.began = None;
+        match e.savepoints.last().cloned() {
+            Some(mark) => {
+                if self.session.is_open() {
+                    // If the log takes no more, the differences stay until the whole transaction is rolled back.
+                    let _ = self.session.rollback_to(mark.savepoint);
+                }
+                self.restore(&mark.definitions)
+            }
+            None => self.undo_all(),
+        }
+    }
+    pub(super) fn start_explicit(&mut self) -> SqlResult<()> {
+        let version = self.catalog_version();
+        let Some(e) = &mut self.explicit else { return Ok(()) };
+        let first = !e.started;
+        e.started = true;
+        if first {
+            e.catalog = version
+        }
+        let isolation = e.isolation;
+        if first && e.may_write() {
+            self.session.begin(isolation)
+        }
+        if first || isolation == Isolation::ReadCommitted {
+            match self.session.is_open() {
+                true => self.session.snapshot_newest(),
+                false => self.session.snapshot_visible(),
+            }
+        }
+        Ok(())
+    }
+    /// Ends the explicit transaction; durable when this returns unless `set_synchronous(false)`. A failed one rolls
+    /// back and gives `Ok(None)`, as does one that wrote nothing.
+    pub fn commit(&mut self) -> SqlResult<Option<Token>> {
+        let Some(e) = &self.explicit else { return Ok(None) };
+        if e.failed {
+            self.rollback();
+            return Ok(None);
+        }
+        debug_assert!(self.session.is_open() || !e.started || !e.may_write());
+        let read_write = self.session.is_open();
+        let seen = self.session.seen();
+        self.explicit = None;
+        self.session.view.twins = false;
+        let token = self.finish()?;
+        if token.is_none() && read_write {
+            self.promise(seen)?
+        }
+        Ok(token)
+    }
+    /// What a transaction without a commit of its own saw is a promise now: it may rest on commits that are not durable yet.
+    pub(super) fn promise(&mut self, seen: u64) -> SqlResult<()> {
+        if !self.synchronous {
+            return Ok(());
+        }
+        let c = seen.min(self.db.kernel.log.clock() - 1);
+        self.wait_or_owe(c).map_err(error::kernel)
+    }
+    pub(super) fn wait_or_owe(&mut self, c: u64) -> ondol_kernel::Result<()> {
+        match &mut self.owed {
+            Some(owed) => {
+                *owed = c.max(*owed);
+                Ok(())
+            }
+            None => self.session.wait_durable(c),
+        }
+    }
+    /// From now on commits that should wait for durability do not; nor are they acknowledged, so that no reader sees them
+    /// before they are durable. [`Connection::settle`] waits for all of them.
+    pub fn defer(&mut self) {
+        self.owed = Some(0)
+    }
+    /// Waits until everything that [`Connection::defer`] put off is durable.
+    pub fn settle(&mut self) -> SqlResult<()> {
+        match self.owed.take() {
+            None | Some(0) => Ok(()),
+            Some(c) => self.session.wait_durable(c).map_err(error::kernel),
+        }
+    }
+    /// Commits the kernel's transaction, publishes definitions, waits for durability.
+    pub(super) fn finish(&mut self) -> SqlResult<Option<Token>> {
+        let committed = self.session.commit();
+        self.session.unpublish();
+        self.leave_tables();
+        match committed {
+            Ok(c) => {
+                let wait = match c {
+                    Some(c) if self.defining => self.session.wait_durable(c),
+                    Some(c) if self.synchronous => self.wait_or_owe(c),
+                    Some(c) => {
+                        self.session.acknowledge_async(c);
+                        Ok(())
+                    }
+                    None => Ok(()),
+                };
+                self.end_definitions(true);
+                wait.map_err(error::kernel)?;
+                Ok(c.map(Token))
+            }
+            Err(e) => {
+                self.end_definitions(false);
+                Err(error::kernel(e))
+            }
+        }
+    }
+    pub fn rollback(&mut self) {
+        self.explicit = None;
+        self.session.view.twins = false;
+        self.began = None;
+        self.statement = Statement::None;
+        self.undo_all()
+    }
+    fn undo_all(&mut self) {
+        self.session.abort();
+        self.session.unpublish();
+        self.leave_tables();
+        self.end_definitions(false);
+    }
+    pub(super) fn definitions(&self) -> Definitions {
+        Definitions { catalog: self.catalog.clone(), dropped: self.dropped.len(), made: self.made.len() }
+    }
+    fn restore(&mut self, d: &Definitions) {
+        self.catalog = d.catalog.clone();
+        self.dropped.truncate(d.dropped);
+        // Heaps made since are empty again or never named; they go with the transaction.
+        let orphans = self.made.split_off(d.made);
+        self.db.later.lock().extend(orphans);
+    }
+    pub fn savepoint(&mut self, name: &str) -> SqlResult<()> {
+        let access = self.open_transaction("SAVEPOINT")?.access;
+        let definitions = self.definitions();
+        // It is no query: a transaction that has not begun to read takes its snapshot later.
+        let savepoint = if self.session.is_open() { self.session.savepoint() } else { Savepoint::default() };
+        let mark = Mark { name: name.to_string(), savepoint, definitions, access };
+        self.explicit.as_mut().expect("checked").savepoints.push(mark);
+        Ok(())
+    }
+    fn open_transaction(&self, what: &str) -> SqlResult<&Explicit> {
+        match &self.explicit {
+            None => Err(SqlError::new(
+                sqlstate::NO_ACTIVE_SQL_TRANSACTION,
+                format!("{what} can only be used in transaction blocks"),
+            )),
+            Some(e) if e.failed && what != "ROLLBACK TO SAVEPOINT" => Err(failed()),
+            Some(e) => Ok(e),
+        }
+    }
+    fn find_savepoint(&self, name: &str, what: &str) -> SqlResult<usize> {
+        let e = self.open_transaction(what)?;
+        e.savepoints.iter().rposition(|s| s.name == name).ok_or_else(|| {
+            SqlError::new(
+                sqlstate::INVALID_SAVEPOINT_SPECIFICATION,
+                format!("savepoint \"{name}\" does not exist"),
+            )
+        })
+    }
+    pub fn release_savepoint(&mut self, name: &str) -> SqlResult<()> {
+        let i = self.find_savepoint(name, "RELEASE SAVEPOINT")?;
+        let e = self.explicit.as_mut().expect("found");
+        e.access = e.savepoints[i].access;
+        e.savepoints.truncate(i);
+        Ok(())
+    }
+    pub fn rollback_to_savepoint(&mut self, name: &str) -> SqlResult<()> {
+        let i = self.find_savepoint(name, "ROLLBACK TO SAVEPOINT")?;
+        let e = self.explicit.as_mut().expect("found");
+        e.savepoints.truncate(i + 1);
+        e.failed = false;
+        let mark = e.savepoints[i].clone();
+        e.access = mark.access;
+        if self.session.is_open()
+            && let Err(e) = self.session.rollback_to(mark.savepoint)
+        {
+            // The log took no more: only a full rollback is left.
+            self.explicit.as_mut().expect("found").failed = true;
+            return Err(error::kernel(e));
+        }
+        self.restore(&mark.definitions);
+        Ok(())
+    }
+    /// The transaction's timestamp, µs from 2000-01-01 UTC.
+    pub fn transaction_time_us(&self) -> i64 {
+        match &self.explicit {
+            Some(e) => e.time_us,
+            None if self.statement == Statement::Write => {
+                if self.time_us.get() == 0 {
+                    self.time_us.set(now_us())
+                }
+                self.time_us.get()
+            }
+            None => now_us(),
+        }
+    }
+}
+
+pub(super) fn failed() -> SqlError {
+    SqlError::new(
+        sqlstate::IN_FAILED_SQL_TRANSACTION,
+        "current transaction is aborted, commands ignored until end of transaction block",
+    )
+}
+
+/// µs from 2000-01-01 UTC.
+fn now_us() -> i64 {
+    ondol_base::clock::wall_us() - 946_684_800_000_000
+}
