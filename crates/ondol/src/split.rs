@@ -2,34 +2,17 @@
 //!
 //! A [`Splitter`] is fed pieces of text (a line, a file) and gives each statement as soon as its semicolon is
 //! there, so that a script on a pipe runs statement by statement, and an interactive shell knows whether to
-//! ask for another line. It knows just enough of PostgreSQL's lexical rules to tell a semicolon or a backslash
-//! that ends something from one inside something:
+//! ask for another line. The lexer tells a semicolon or a backslash that ends something from one inside something:
 //!
-//! - **S1** Strings ('...', E'...' with backslash escapes, "...", $tag$...$tag$) and comments (-- to the end of
-//!   the line, /* nested */) hide everything inside them.
+//! - **S1** Strings and comments hide everything inside them (lexer/L1).
 //! - **S2** A semicolon inside parentheses does not end a statement, nor does one in the body of a routine, between
 //!   BEGIN ATOMIC and its END.
 //! - **S3** A statement's text is given as it was written, from its first character that is neither white space nor
 //!   comment to its semicolon, so that error positions count from what the user sees.
 //! - **S4** A text of white space and comments alone is no statement.
-//!
-//! Source: PostgreSQL's manual, "Lexical Structure".
+//! - **S5** A text gives the same statements in whatever pieces it comes (lexer/L3).
 
-/// Where in the lexical structure a text stands.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum State {
-    Plain,
-    /// '...'; with backslash escapes or not.
-    Quote {
-        escapes: bool,
-    },
-    /// "..."
-    Name,
-    /// $tag$; the tag with its dollars.
-    Dollar(String),
-    LineComment,
-    BlockComment(u32),
-}
+use ondol_sql::parse::lexer::{Token, TokenKind, Tokens, Unfinished};
 
 /// What was cut off.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,12 +30,10 @@ pub struct Splitter {
     text: String,
     /// Where the statement at hand starts; what is before was given.
     from: usize,
-    /// Scanned up to here.
+    /// Scanned up to here, in the middle of what is open.
     at: usize,
-    state: State,
+    open: Option<Unfinished>,
     parens: u32,
-    /// Where the word at hand begins.
-    word: Option<usize>,
     /// The statement's first words, which tell whether it makes a routine.
     words: Vec<String>,
     makes_routine: bool,
@@ -70,9 +51,8 @@ impl Splitter {
             text: String::new(),
             from: 0,
             at: 0,
-            state: State::Plain,
+            open: None,
             parens: 0,
-            word: None,
             words: Vec::new(),
             makes_routine: false,
             bodies: 0,
@@ -87,19 +67,19 @@ impl Splitter {
 
     /// Whether nothing waits for more text.
     pub fn is_empty(&self) -> bool {
-        self.begun.is_none() && matches!(self.state, State::Plain | State::LineComment)
+        self.begun.is_none() && matches!(self.open, None | Some(Unfinished::LineComment))
     }
 
     /// What an interactive prompt shows: the kind of thing that is open.
     pub fn open(&self) -> char {
-        match self.state {
-            State::Quote { .. } => '\'',
-            State::Name => '"',
-            State::Dollar(_) => '$',
-            State::BlockComment(_) => '*',
-            State::Plain | State::LineComment if self.parens > 0 => '(',
-            State::Plain | State::LineComment if self.begun.is_some() => '-',
-            State::Plain | State::LineComment => '=',
+        match self.open {
+            Some(Unfinished::String { .. }) => '\'',
+            Some(Unfinished::Identifier) => '"',
+            Some(Unfinished::DollarString(_)) => '$',
+            Some(Unfinished::Comment { .. }) => '*',
+            None | Some(Unfinished::LineComment) if self.parens > 0 => '(',
+            None | Some(Unfinished::LineComment) if self.begun.is_some() => '-',
+            None | Some(Unfinished::LineComment) => '=',
         }
     }
 
@@ -115,25 +95,29 @@ impl Splitter {
 
     /// The statement at the end of all input, which needs no semicolon.
     pub fn finish(&mut self) -> Option<String> {
-        let open = !matches!(self.state, State::Plain | State::LineComment);
-        let from = self.begun.or(open.then_some(self.from));
+        let from = self.begun.or_else(|| match &self.open {
+            // The last token waited for more.
+            None | Some(Unfinished::LineComment) => {
+                Tokens::resume(&self.text, self.at, self.open.clone()).next().map(|t| t.start)
+            }
+            Some(_) => Some(self.from),
+        });
         let text = from.map(|f| self.text[f..].trim().to_string());
         self.clear();
         text
     }
 
-    /// Gives the statement that ends at `end`, if one was begun; scanning goes on at `next`.
-    fn give(&mut self, end: usize, next: usize) -> Option<String> {
-        let text = self.begun.map(|b| self.text[b..end].trim().to_string());
+    /// Gives the statement that ends at `end` of the text, if one was begun; scanning goes on at `next`.
+    fn give(&mut self, text: &str, end: usize, next: usize) -> Option<String> {
+        let statement = self.begun.map(|b| text[b..end].trim().to_string());
         (self.from, self.at) = (next, next);
-        self.state = State::Plain;
+        self.open = None;
         self.parens = 0;
-        self.word = None;
         self.words.clear();
         self.makes_routine = false;
         self.bodies = 0;
         self.begun = None;
-        text
+        statement
     }
 
     /// The next piece, if the text holds a whole one.
@@ -144,77 +128,73 @@ impl Splitter {
             self.text.drain(..self.from);
             self.at -= self.from;
             self.begun = self.begun.map(|b| b - self.from);
-            self.word = self.word.map(|w| w - self.from);
             self.from = 0;
         }
-        while self.at < self.text.len() {
-            let bytes = self.text.as_bytes();
-            let (i, c) = (self.at, bytes[self.at]);
-            let next = bytes.get(i + 1).copied();
-            match &mut self.state {
-                State::LineComment => {
-                    if c == b'\n' {
-                        self.state = State::Plain
-                    }
-                    self.at += 1;
-                }
-                State::BlockComment(depth) => {
-                    self.at += 1;
-                    if c == b'*' && next == Some(b'/') {
-                        self.at += 1;
-                        *depth -= 1;
-                        if *depth == 0 {
-                            self.state = State::Plain
-                        }
-                    } else if c == b'/' && next == Some(b'*') {
-                        self.at += 1;
-                        *depth += 1;
-                    }
-                }
-                State::Quote { escapes } => {
-                    self.at += 1;
-                    if c == b'\\' && *escapes {
-                        // A character that is not there yet is skipped when it comes, unless it ends the text.
-                        if next.is_none() {
-                            self.at -= 1;
-                            return None;
-                        }
-                        self.at += 1;
-                    } else if c == b'\'' {
-                        self.state = State::Plain
+        let text = std::mem::take(&mut self.text);
+        let piece = self.next_of(&text);
+        self.text = text;
+        piece
+    }
+
+    fn next_of(&mut self, text: &str) -> Option<Piece> {
+        let mut tokens = Tokens::resume(text, self.at, self.open.clone());
+        while let Some(t) = tokens.next() {
+            if let Some((open, from)) = tokens.unfinished {
+                self.begun.get_or_insert(t.start);
+                (self.at, self.open) = (from, Some(open));
+                return None;
+            }
+            if self.backslashes && t.is_mark(b'\\') {
+                let end = text[t.end..].find('\n').map_or(text.len(), |n| t.end + n + 1);
+                let line = text[t.end..end].trim().to_string();
+                let pending = self.give(text, t.start, end).unwrap_or_default();
+                return Some(Piece::Backslash { line, pending });
+            }
+            // One that was open is gone on with from where it was.
+            let resumed = self.open.is_some() && t.start == self.at;
+            if tokens.may_grow(t) {
+                if !resumed {
+                    (self.at, self.open) = (t.start, None);
+                    // A dash and a slash may begin a comment.
+                    if !matches!(&text[t.start..], "-" | "/") {
+                        self.begun.get_or_insert(t.start);
                     }
                 }
-                State::Name => {
-                    self.at += 1;
-                    if c == b'"' {
-                        self.state = State::Plain
-                    }
-                }
-                State::Dollar(tag) => {
-                    if c == b'$' && self.text[i..].starts_with(tag.as_str()) {
-                        self.at += tag.len();
-                        self.state = State::Plain;
-                    } else {
-                        self.at += 1;
-                    }
-                }
-                State::Plain => {
-                    if let Some(piece) = self.plain(i, c, next) {
-                        return Some(piece);
-                    }
+                return None;
+            }
+            (self.at, self.open) = (t.end, None);
+            if t.is_mark(b';') && self.parens == 0 && self.bodies == 0 {
+                match self.give(text, t.end, t.end) {
+                    Some(statement) => return Some(Piece::Statement(statement)),
+                    None => continue,
                 }
             }
+            self.begun.get_or_insert(t.start);
+            self.count(text, t)
         }
+        (self.open, self.at) = match tokens.unfinished {
+            Some((open, from)) => (Some(open), from),
+            None => (None, text.len()),
+        };
         None
     }
 
-    /// A word outside of quotes is whole.
-    fn word_ended(&mut self, word: std::ops::Range<usize>) {
+    /// Counts what a semicolon may lie inside of (S2).
+    fn count(&mut self, text: &str, token: Token) {
+        match token.kind {
+            TokenKind::Mark(b'(') => self.parens += 1,
+            TokenKind::Mark(b')') => self.parens = self.parens.saturating_sub(1),
+            TokenKind::Word => self.count_word(&text[token.start..token.end]),
+            _ => {}
+        }
+    }
+
+    fn count_word(&mut self, word: &str) {
         const FIRST: usize = 4;
         if self.words.len() == FIRST && !self.makes_routine {
             return;
         }
-        let word = self.text[word].to_ascii_lowercase();
+        let word = word.to_ascii_lowercase();
         if self.words.len() < FIRST {
             self.words.push(word.clone());
             let words: Vec<&str> = self.words.iter().map(String::as_str).collect();
@@ -233,63 +213,6 @@ impl Splitter {
             }
         }
     }
-
-    fn plain(&mut self, i: usize, c: u8, next: Option<u8>) -> Option<Piece> {
-        match self.word {
-            None if is_name_byte(c) && c != b'$' => self.word = Some(i),
-            Some(start) if !is_name_byte(c) => {
-                self.word = None;
-                self.word_ended(start..i)
-            }
-            _ => {}
-        }
-        let bytes = self.text.as_bytes();
-        self.at += 1;
-        match c {
-            b'-' if next == Some(b'-') => {
-                self.state = State::LineComment;
-                return None;
-            }
-            b'/' if next == Some(b'*') => {
-                self.at += 1;
-                self.state = State::BlockComment(1);
-                return None;
-            }
-            b';' if self.parens == 0 && self.bodies == 0 => {
-                return self.give(i + 1, i + 1).map(Piece::Statement);
-            }
-            b'\\' if self.backslashes => {
-                let end = self.text[i..].find('\n').map_or(self.text.len(), |n| i + n + 1);
-                let line = self.text[i + 1..end].trim().to_string();
-                let pending = self.give(i, end).unwrap_or_default();
-                return Some(Piece::Backslash { line, pending });
-            }
-            c if c.is_ascii_whitespace() => return None,
-            b'\'' => {
-                let prefix = (i > self.from).then(|| bytes[i - 1]);
-                let alone = i < self.from + 2 || !is_name_byte(bytes[i - 2]);
-                self.state = State::Quote { escapes: matches!(prefix, Some(b'e' | b'E')) && alone };
-            }
-            b'"' => self.state = State::Name,
-            b'(' => self.parens += 1,
-            b')' => self.parens = self.parens.saturating_sub(1),
-            b'$' if i == self.from || !is_name_byte(bytes[i - 1]) => {
-                let tag = self.text[i + 1..].bytes().take_while(|&b| is_name_byte(b) && b != b'$').count();
-                let digit = next.is_some_and(|b| b.is_ascii_digit());
-                if !digit && bytes.get(i + 1 + tag) == Some(&b'$') {
-                    self.at = i + tag + 2;
-                    self.state = State::Dollar(self.text[i..i + tag + 2].to_string());
-                }
-            }
-            _ => {}
-        }
-        self.begun.get_or_insert(i);
-        None
-    }
-}
-
-fn is_name_byte(b: u8) -> bool {
-    b.is_ascii_alphanumeric() || b == b'_' || b == b'$' || b >= 0x80
 }
 
 /// Cuts a whole text into its statements, their semicolons left out.
@@ -336,6 +259,45 @@ mod tests {
             split("create function begin$a() as 'begin;'; x"),
             ["create function begin$a() as 'begin;'", "x"]
         );
+    }
+
+    #[test]
+    fn a_doubled_quote_does_not_end_an_escape_string() {
+        assert_eq!(split("select E'a''\\';b', 'c''\\';d"), ["select E'a''\\';b', 'c''\\'", "d"]);
+        assert_eq!(split("E'''\\';';\"a\"\";\";x"), ["E'''\\';'", "\"a\"\";\"", "x"]);
+    }
+
+    /// S5, cut twice at each place, and into characters.
+    #[test]
+    fn piece_by_piece_gives_the_same() {
+        for text in [
+            "a -- ;'\n; /* ;' /* ; */ ; */ select $x$;$$;$x$ || 'it''s;'; (a;b); $1;$é$;$é$-1/2;last",
+            "E'a''\\';b', 'c''\\';d--x;\r;-;/;u&'\\';U&\"a;\";1e-5--;\n;\"a\"\";\";x$a$;$a$;$a$;b",
+            "create function f() begin atomic case x when 1 then 2 end; end; begin; end -- ;",
+            " ; ;; -- x\n ; /* y */",
+            "/* open ;",
+        ] {
+            let whole = split(text);
+            let cut = |at: &[usize]| {
+                let mut s = Splitter::new(false);
+                let mut all = vec![];
+                for (n, from) in at.iter().enumerate() {
+                    s.push(&text[*from..at.get(n + 1).copied().unwrap_or(text.len())]);
+                    while let Some(Piece::Statement(mut t)) = s.next() {
+                        assert_eq!(t.pop(), Some(';'));
+                        all.push(t.trim_end().to_string())
+                    }
+                }
+                all.extend(s.finish());
+                assert_eq!(all, whole, "{text:?} at {at:?}")
+            };
+            let places: Vec<usize> = text.char_indices().map(|(i, _)| i).collect();
+            cut(&places);
+            for (n, one) in places.iter().enumerate().skip(1) {
+                cut(&[0, *one]);
+                places[n + 1..].iter().for_each(|two| cut(&[0, *one, *two]))
+            }
+        }
     }
 
     /// S1 to S4 must not depend on how the text is cut into pushes (of lines, as the shell does).

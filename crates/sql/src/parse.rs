@@ -161,7 +161,7 @@ fn without_comments(sql: &str) -> SqlResult<Cow<'_, str>> {
         pass(t.start, t.end);
         end = t.end
     }
-    if tokens.unfinished == Some(lexer::Unfinished::Comment) {
+    if matches!(tokens.unfinished, Some((lexer::Unfinished::Comment { .. }, _))) {
         if sql.len() - end > OPEN {
             return Err(SqlError::new(sqlstate::SYNTAX_ERROR, "unterminated /* comment").at(end));
         }

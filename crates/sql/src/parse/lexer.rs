@@ -1,10 +1,14 @@
 //! PostgreSQL's lexical structure: enough of it to find where tokens, statements and nesting begin and end.
 //!
-//! The grammar has its own scanner; this one serves what that one cannot: unfinished input, and looking at a text
-//! before it is parsed. It never fails: what cannot end ends with the text, and the token says that it is open.
+//! The grammar has its own scanner; this one serves what that one cannot: unfinished input, text that comes in pieces,
+//! and looking at a text before it is parsed. It never fails: what cannot end ends with the text, and
+//! [`Tokens::unfinished`] says that it is open.
 //!
-//! 1. Tokens are in order, do not overlap, and hold all of the text but blanks and comments.
-//! 2. Offsets are on character boundaries.
+//! - **L1** Tokens are in order, do not overlap, and hold all of the text but blanks and comments.
+//! - **L2** Offsets are on character boundaries, but for the first token's start after [`Tokens::resume`].
+//! - **L3** What was given stays as it is when the text goes on, but for the last token, of which
+//!   [`Tokens::may_grow`] tells, and what is open, which is gone on with from where its end may be: a text that
+//!   comes in pieces is looked at once.
 
 /// What a token is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -24,12 +28,18 @@ pub enum TokenKind {
 }
 
 /// What a text ended in the middle of.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Unfinished {
-    String,
-    DollarString,
+    /// `'...'`; whether a backslash takes the next character's meaning.
+    String { escapes: bool },
+    /// The quote that ends it, with its dollars.
+    DollarString(Box<[u8]>),
+    /// `"..."`
     Identifier,
-    Comment,
+    /// From two dashes to the end of the line. A whole text may end with one.
+    LineComment,
+    /// So many, each in the one before.
+    Comment { depth: u32 },
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -52,7 +62,10 @@ impl Token {
 pub struct Tokens<'a> {
     sql: &'a [u8],
     at: usize,
-    pub unfinished: Option<Unfinished>,
+    /// What is open at `at`, before the next token.
+    open: Option<Unfinished>,
+    /// What is open at the text's end, and the offset to resume from when there is more text.
+    pub unfinished: Option<(Unfinished, usize)>,
 }
 
 fn starts_word(b: u8) -> bool {
@@ -65,12 +78,37 @@ fn is_operator(b: u8) -> bool {
 
 impl<'a> Tokens<'a> {
     pub fn new(sql: &'a str) -> Tokens<'a> {
-        Tokens { sql: sql.as_bytes(), at: 0, unfinished: None }
+        Tokens::resume(sql, 0, None)
     }
 
     /// From an offset on, which must be between tokens.
     pub fn from(sql: &'a str, at: usize) -> Tokens<'a> {
-        Tokens { sql: sql.as_bytes(), at, unfinished: None }
+        Tokens::resume(sql, at, None)
+    }
+
+    /// The same, in the middle of what was unfinished there: of that comes a token which starts at the offset.
+    pub fn resume(sql: &'a str, at: usize, open: Option<Unfinished>) -> Tokens<'a> {
+        Tokens { sql: sql.as_bytes(), at, open, unfinished: None }
+    }
+
+    /// Whether more text could make the token, if it is the last one, another, or the beginning of another.
+    pub fn may_grow(&self, token: Token) -> bool {
+        let end = match token.kind {
+            TokenKind::Mark(b'(' | b')' | b'[' | b']' | b',' | b';') => return false,
+            // A dollar-quoted string's, whose tag may not be whole.
+            TokenKind::Mark(b'$') => self.run_of(token.end, |b| starts_word(b) || b.is_ascii_digit()),
+            // What may follow are U&'...', and an exponent's digits.
+            TokenKind::Word
+                if token.end - token.start == 1 && matches!(self.sql[token.start], b'u' | b'U') =>
+            {
+                self.run_of(token.end, |b| b == b'&').min(token.end + 1)
+            }
+            TokenKind::Number if matches!(self.sql[token.end - 1], b'e' | b'E') => {
+                self.run_of(token.end, |b| matches!(b, b'+' | b'-')).min(token.end + 1)
+            }
+            _ => token.end,
+        };
+        end == self.sql.len()
     }
 
     fn byte(&self, at: usize) -> u8 {
@@ -88,45 +126,65 @@ impl<'a> Tokens<'a> {
     fn skip_blanks(&mut self) {
         loop {
             self.at = self.run_of(self.at, |b| b.is_ascii_whitespace() || b == 0x0b);
-            match (self.byte(self.at), self.byte(self.at + 1)) {
-                (b'-', b'-') => self.at = self.run_of(self.at, |b| b != b'\n' && b != b'\r'),
-                (b'/', b'*') => self.skip_comment(),
+            let comment = match (self.byte(self.at), self.byte(self.at + 1)) {
+                (b'-', b'-') => Unfinished::LineComment,
+                (b'/', b'*') => Unfinished::Comment { depth: 1 },
                 _ => return,
-            }
+            };
+            self.at = self.close(self.at + 2, comment)
         }
     }
 
-    /// Comments nest.
-    fn skip_comment(&mut self) {
-        let (mut at, mut depth) = (self.at + 2, 1);
-        while depth > 0 {
-            if at >= self.sql.len() {
-                self.unfinished = Some(Unfinished::Comment);
-                break;
-            }
-            match (self.byte(at), self.byte(at + 1)) {
-                (b'/', b'*') => (depth, at) = (depth + 1, at + 2),
-                (b'*', b'/') => (depth, at) = (depth - 1, at + 2),
-                _ => at += 1,
-            }
-        }
-        self.at = at.min(self.sql.len());
+    /// The end of what is open at `at`; the text's, if it ends before that.
+    fn close(&mut self, at: usize, mut open: Unfinished) -> usize {
+        self.end_of(at, &mut open).unwrap_or_else(|from| {
+            self.unfinished = Some((open, from));
+            self.sql.len()
+        })
     }
 
-    /// The end of what the quote at `at` opens; a doubled quote stands for one.
-    fn quoted(&mut self, at: usize, escapes: bool, open: Unfinished) -> usize {
-        let quote = self.sql[at];
-        let mut at = at + 1;
-        loop {
-            match self.sql.get(at) {
-                None => {
-                    self.unfinished = Some(open);
-                    return self.sql.len();
+    /// The same; or, as an error, from where on to look when there is more text.
+    fn end_of(&self, mut at: usize, open: &mut Unfinished) -> Result<usize, usize> {
+        match open {
+            Unfinished::String { escapes } => self.quoted(at, b'\'', *escapes),
+            Unfinished::Identifier => self.quoted(at, b'"', false),
+            Unfinished::DollarString(quote) => {
+                let found = self.sql[at..].windows(quote.len()).position(|w| w == &quote[..]);
+                // The last bytes may be the beginning of the quote.
+                let from = at.max((self.sql.len() + 1).saturating_sub(quote.len()));
+                found.map(|p| at + p + quote.len()).ok_or(from)
+            }
+            Unfinished::LineComment => {
+                at = self.run_of(at, |b| b != b'\n' && b != b'\r');
+                if at < self.sql.len() { Ok(at) } else { Err(at) }
+            }
+            // They nest.
+            Unfinished::Comment { depth } => loop {
+                match (self.sql.get(at), self.sql.get(at + 1)) {
+                    (None, _) | (Some(b'/' | b'*'), None) => return Err(at),
+                    (Some(b'/'), Some(b'*')) => (*depth, at) = (*depth + 1, at + 2),
+                    (Some(b'*'), Some(b'/')) => {
+                        (*depth, at) = (*depth - 1, at + 2);
+                        if *depth == 0 {
+                            return Ok(at);
+                        }
+                    }
+                    _ => at += 1,
                 }
-                Some(b'\\') if escapes => at += 2,
-                Some(b) if *b == quote && self.byte(at + 1) == quote => at += 2,
-                Some(b) if *b == quote => return at + 1,
-                Some(_) => at += 1,
+            },
+        }
+    }
+
+    /// Within quotes; a doubled one stands for one.
+    fn quoted(&self, mut at: usize, quote: u8, escapes: bool) -> Result<usize, usize> {
+        loop {
+            at += match self.sql.get(at) {
+                None => return Err(at),
+                Some(b'\\') if escapes && at + 1 == self.sql.len() => return Err(at),
+                Some(b'\\') if escapes => 2,
+                Some(b) if *b == quote && self.byte(at + 1) == quote => 2,
+                Some(b) if *b == quote => return Ok(at + 1),
+                Some(_) => 1,
             }
         }
     }
@@ -141,15 +199,8 @@ impl<'a> Tokens<'a> {
         if self.byte(tag) != b'$' {
             return None;
         }
-        let quote = &self.sql[at..=tag];
-        let body = &self.sql[tag + 1..];
-        Some(match body.windows(quote.len()).position(|w| w == quote) {
-            Some(p) => tag + 1 + p + quote.len(),
-            None => {
-                self.unfinished = Some(Unfinished::DollarString);
-                self.sql.len()
-            }
-        })
+        let quote = self.sql[at..=tag].into();
+        Some(self.close(tag + 1, Unfinished::DollarString(quote)))
     }
 
     /// Operators end before a comment.
@@ -181,12 +232,25 @@ impl<'a> Tokens<'a> {
 impl Iterator for Tokens<'_> {
     type Item = Token;
     fn next(&mut self) -> Option<Token> {
+        if let Some(open) = self.open.take() {
+            let kind = match open {
+                Unfinished::LineComment | Unfinished::Comment { .. } => None,
+                Unfinished::Identifier => Some(TokenKind::Quoted),
+                Unfinished::String { .. } | Unfinished::DollarString(_) => Some(TokenKind::String),
+            };
+            let start = self.at;
+            self.at = self.close(start, open);
+            if let Some(kind) = kind {
+                return Some(Token { kind, start, end: self.at });
+            }
+        }
         self.skip_blanks();
         let start = self.at;
         let first = *self.sql.get(start)?;
+        let (plain, escaped) = (Unfinished::String { escapes: false }, Unfinished::String { escapes: true });
         let (kind, end) = match first {
-            b'\'' => (TokenKind::String, self.quoted(start, false, Unfinished::String)),
-            b'"' => (TokenKind::Quoted, self.quoted(start, false, Unfinished::Identifier)),
+            b'\'' => (TokenKind::String, self.close(start + 1, plain)),
+            b'"' => (TokenKind::Quoted, self.close(start + 1, Unfinished::Identifier)),
             b'$' if self.byte(start + 1).is_ascii_digit() => {
                 (TokenKind::Param, self.run_of(start + 1, |b| b.is_ascii_digit()))
             }
@@ -195,16 +259,16 @@ impl Iterator for Tokens<'_> {
                 None => (TokenKind::Mark(b'$'), start + 1),
             },
             b'e' | b'E' if self.byte(start + 1) == b'\'' => {
-                (TokenKind::String, self.quoted(start + 1, true, Unfinished::String))
+                (TokenKind::String, self.close(start + 2, escaped))
             }
             b'b' | b'B' | b'x' | b'X' | b'n' | b'N' if self.byte(start + 1) == b'\'' => {
-                (TokenKind::String, self.quoted(start + 1, false, Unfinished::String))
+                (TokenKind::String, self.close(start + 2, plain))
             }
             b'u' | b'U' if self.byte(start + 1) == b'&' && self.byte(start + 2) == b'\'' => {
-                (TokenKind::String, self.quoted(start + 2, false, Unfinished::String))
+                (TokenKind::String, self.close(start + 3, plain))
             }
             b'u' | b'U' if self.byte(start + 1) == b'&' && self.byte(start + 2) == b'"' => {
-                (TokenKind::Quoted, self.quoted(start + 2, false, Unfinished::Identifier))
+                (TokenKind::Quoted, self.close(start + 3, Unfinished::Identifier))
             }
             b if starts_word(b) => {
                 let end = self.run_of(start, |b| starts_word(b) || b.is_ascii_digit() || b == b'$');
@@ -216,8 +280,6 @@ impl Iterator for Tokens<'_> {
             b if is_operator(b) => (TokenKind::Operator, self.operator(start)),
             b => (TokenKind::Mark(b), start + 1),
         };
-        // An escape may have led past the end.
-        let end = end.min(self.sql.len());
         self.at = end;
         Some(Token { kind, start, end })
     }
@@ -339,12 +401,55 @@ mod tests {
             while t.next().is_some() {}
             t.unfinished
         };
-        assert_eq!(open("select 'a"), Some(Unfinished::String));
-        assert_eq!(open("select E'a\\"), Some(Unfinished::String));
-        assert_eq!(open("select $x$ $$"), Some(Unfinished::DollarString));
-        assert_eq!(open("select /* /* */"), Some(Unfinished::Comment));
-        assert_eq!(open("select \"a"), Some(Unfinished::Identifier));
+        let string = |escapes| Unfinished::String { escapes };
+        let dollars = |quote: &str| Unfinished::DollarString(quote.as_bytes().into());
+        assert_eq!(open("select 'a"), Some((string(false), 9)));
+        assert_eq!(open("select E'a\\"), Some((string(true), 10)));
+        assert_eq!(open("select E'a''"), Some((string(true), 12)));
+        assert_eq!(open("select $x$ $$"), Some((dollars("$x$"), 11)));
+        assert_eq!(open("select $xyz$"), Some((dollars("$xyz$"), 12)));
+        assert_eq!(open("select /* /* */ *"), Some((Unfinished::Comment { depth: 1 }, 16)));
+        assert_eq!(open("select /*/"), Some((Unfinished::Comment { depth: 1 }, 9)));
+        assert_eq!(open("select \"a"), Some((Unfinished::Identifier, 9)));
+        assert_eq!(open("select 1 -- a"), Some((Unfinished::LineComment, 13)));
+        assert_eq!(open("select 1 -- a\r"), None);
         assert_eq!(open("select 1"), None);
+    }
+
+    /// L3, at each place where the texts may be cut.
+    #[test]
+    fn a_text_that_goes_on_gives_the_same_tokens() {
+        for sql in [
+            "select 'it''s', E'a\\\\'''';' \"x\"\"y\" 1.5e-3--2\n+-/*a*/ $1 $é1$ ; $é $é1$ -.5 a$b$",
+            "u&'x' U&\"é\" b'1' E'\\é' /* /* x */ ' */ (a;b) --é\r'--' $$ $a$ $$ x'1f'||n'' 1..2 $",
+        ] {
+            let whole = texts(sql);
+            for cut in (0..=sql.len()).filter(|i| sql.is_char_boundary(*i)) {
+                let (mut first, mut at, mut open) = (vec![], 0, None);
+                let mut tokens = Tokens::new(&sql[..cut]);
+                while let Some(t) = tokens.next() {
+                    if tokens.unfinished.is_some() || tokens.may_grow(t) {
+                        at = t.start;
+                        break;
+                    }
+                    first.push(t);
+                    at = t.end
+                }
+                if let Some((unfinished, from)) = tokens.unfinished {
+                    (at, open) = (from, Some(unfinished))
+                }
+                let (start, behind) = (at, open.is_some());
+                let mut rest: Vec<Token> = Tokens::resume(sql, at, open).collect();
+                // What was open begins before.
+                if behind && rest.first().is_some_and(|t| t.start == start) {
+                    rest[0].start = first.last().map_or(0, |t: &Token| t.end)
+                }
+                let text = |t: &Token| sql[t.start..t.end].trim_start().to_string();
+                let all: Vec<String> = first.iter().chain(&rest).map(text).collect();
+                assert_eq!(all.len(), whole.len(), "{cut}: {all:?}");
+                assert!(all.iter().zip(&whole).all(|(a, w)| a.ends_with(w)), "{cut}: {all:?}")
+            }
+        }
     }
 
     #[test]
