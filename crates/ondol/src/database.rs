@@ -1,6 +1,6 @@
 //! An open database, shared by its sessions.
-use crate::check::Held;
 use crate::session::Session;
+use crate::upkeep::check::Held;
 use ondol_base::media::Storage;
 pub use ondol_engine::database::{Opened, Opening};
 use ondol_engine::{LogRing, Memory, Options, Token};

@@ -32,6 +32,9 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
+pub(crate) mod import;
+pub(crate) mod leaves;
+
 /// Bytes of the pages in which sizes are told.
 const PAGE: usize = 4096;
 

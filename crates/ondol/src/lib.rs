@@ -48,51 +48,17 @@
 //! the log is written, what statements mean; those are the crates below.
 #![forbid(unsafe_code)]
 
-#[cfg(not(feature = "scan"))]
-mod alone;
-pub mod backup;
-mod batch;
-pub mod check;
-#[cfg(feature = "columnar")]
-mod columnar;
-#[cfg(feature = "columnar")]
-mod columns;
-mod control;
 mod database;
-mod define;
-pub mod dump;
-mod execute;
-mod foreign;
-#[cfg(feature = "innodb")]
-mod import;
 #[cfg(feature = "innodb")]
 mod innodb;
-#[cfg(feature = "innodb")]
-mod leaves;
-mod load;
-mod output;
-mod overlay;
-mod params;
-mod planned;
-mod rows;
-mod runtime;
 mod session;
-mod settings;
-pub mod simulate;
-pub mod split;
-mod system;
 mod temporary;
-mod transaction;
 mod transfer;
-mod unfinished;
-mod watch;
-#[cfg(feature = "scan")]
-mod workers;
+mod upkeep;
 
-pub use batch::Batch;
 pub use database::{Database, OpenOptions, Opened, Opening};
 #[cfg(feature = "innodb")]
-pub use import::{Import, Imported};
+pub use innodb::import::{Import, Imported};
 pub use ondol_durability::recovery::Progress as RecoveryProgress;
 pub use ondol_durability::ring_file::Promise as LogRingPromise;
 pub use ondol_engine::{
@@ -104,11 +70,15 @@ pub use ondol_innodb::value::{ZeroBytes, ZeroDates};
 pub use ondol_types::{
     Numeric, SqlError as Error, SqlResult as Result, Type, TypeId, Value, ValueRef, sqlstate,
 };
-pub use output::{Notice, Outcome, Output, Progress};
-pub use params::IntoValue;
-pub use rows::{Column, FromValue, Iter, Row, Rows};
-pub use runtime::Canceller;
+pub use session::batch::Batch;
+pub use session::output::{Notice, Outcome, Output, Progress};
+pub use session::params::IntoValue;
+pub use session::rows::{Column, FromValue, Iter, Row, Rows};
+pub use session::runtime::Canceller;
+pub use session::split;
+pub use session::transaction::{Savepoint, Transaction, TransactionOptions};
 pub use session::{Called, Prepared, QueryId, Session};
 pub use temporary::TempFolder;
-pub use transaction::{Savepoint, Transaction, TransactionOptions};
-pub use unfinished::Unfinished;
+pub use transfer::dump;
+pub use transfer::unfinished::Unfinished;
+pub use upkeep::{backup, check, simulate};

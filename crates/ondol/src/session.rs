@@ -8,21 +8,40 @@
 //! - **N3** A statement outside BEGIN is durable when its call returns, unless asked otherwise
 //!   (`synchronous_commit`, [`Session::call_async`]); then its [`Token`] stands for what is still to come.
 use crate::database::Database;
-use crate::output::{Gather, Notice, Outcome, Output, Progress};
-use crate::params::{count_mismatch, fit, with_refs};
-use crate::planned::{Plan, Plans};
-use crate::rows::{Column, Row, Rows};
-use crate::runtime::SessionHost;
-use crate::settings::{Mark, Settings};
-use crate::split;
-use crate::watch::Watch;
 use ondol_engine::{Catalog, Connection, Isolation, Token};
 use ondol_types::{SqlError, SqlResult, TypeId, Value, ValueRef, sqlstate};
+use output::{Gather, Notice, Outcome, Output, Progress};
+use params::{count_mismatch, fit, with_refs};
+use planned::{Plan, Plans};
+use rows::{Column, Row, Rows};
+use runtime::SessionHost;
+use settings::{Mark, Settings};
 use std::borrow::Cow;
 use std::io::{Read, Write};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
+use watch::Watch;
+
+#[cfg(not(feature = "scan"))]
+pub(crate) mod alone;
+pub(crate) mod batch;
+pub(crate) mod control;
+pub(crate) mod define;
+pub(crate) mod execute;
+pub(crate) mod foreign;
+pub(crate) mod output;
+pub(crate) mod params;
+pub(crate) mod planned;
+pub(crate) mod rows;
+pub(crate) mod runtime;
+pub(crate) mod settings;
+pub mod split;
+pub(crate) mod system;
+pub(crate) mod transaction;
+pub(crate) mod watch;
+#[cfg(feature = "scan")]
+pub(crate) mod workers;
 
 /// A registered query's identity, which survives restarts: what [`Session::call`] is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

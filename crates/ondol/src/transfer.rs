@@ -1,9 +1,8 @@
-//! COPY: between a table or query and a stream of text. What COPY FROM does with it is in [`crate::load`].
-use crate::load::Into;
-use crate::output::Output;
-use crate::planned::Plan;
+//! COPY: between a table or query and a stream of text. What COPY FROM does with it is in [`crate::transfer::load`].
 use crate::session::Session;
-use crate::unfinished::Unfinished;
+use crate::session::output::Output;
+use crate::session::planned::Plan;
+use load::Into;
 use ondol_engine::error::io_state;
 use ondol_engine::{Charge, Token};
 use ondol_sql::bound::{Bound, Copy, CopyEnd, CopyFormat, CopyOptions, Query, Statement};
@@ -16,6 +15,15 @@ use std::fs::File;
 use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
+use unfinished::Unfinished;
+
+#[cfg(feature = "columnar")]
+pub(crate) mod columnar;
+#[cfg(feature = "columnar")]
+pub(crate) mod columns;
+pub mod dump;
+pub(crate) mod load;
+pub(crate) mod unfinished;
 
 /// Bytes gathered before they are written.
 const BLOCK: usize = 1 << 18;

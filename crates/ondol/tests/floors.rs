@@ -333,8 +333,8 @@ fn what_is_to_be_found_is_there() {
 const ONE_EACH: [(&str, &str); 6] = [
     ("Lines", "crates/scan/src/csv.rs"),
     ("Reader", "crates/engine/src/loan.rs"),
-    ("Row", "crates/ondol/src/rows.rs"),
-    ("Rows", "crates/ondol/src/rows.rs"),
+    ("Row", "crates/ondol/src/session/rows.rs"),
+    ("Rows", "crates/ondol/src/session/rows.rs"),
     ("Table", "crates/engine/src/table.rs"),
     ("Writer", "crates/durability/src/stream.rs"),
 ];

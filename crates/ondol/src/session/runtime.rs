@@ -1,7 +1,7 @@
 //! Between a session and the interpreter: compiling, running, and what a running statement may know of the world.
-use crate::planned::Plan;
 use crate::session::Session;
-use crate::system;
+use crate::session::planned::Plan;
+use crate::session::system;
 use ondol_base::random;
 use ondol_base::sync::Mutex;
 use ondol_engine::{Catalog, Connection, FunctionDef, Token};
@@ -319,7 +319,7 @@ impl Session {
         let mut own = None;
         let frame = frame_of(&mut self.plans.frames, &mut own, plan);
         let connection = &mut self.connection;
-        let (done, lines) = crate::params::with_refs(&fitted, |refs| {
+        let (done, lines) = crate::session::params::with_refs(&fitted, |refs| {
             interpret::run_measured(frame, &plan.program, connection, refs, &env, options)
         })?;
         Ok((lines, done.token))

@@ -12,9 +12,9 @@
 //! - **W3** The first error in the parts' order ends the whole scan, as it would with one thread; so does an
 //!   error of the consumer that takes the gathered rows.
 //! - **W4** What waits to be gathered is bounded by the pipeline.
-use crate::planned::Plan;
-use crate::runtime::{context_as_of, context_for, frame_of};
 use crate::session::Session;
+use crate::session::planned::Plan;
+use crate::session::runtime::{context_as_of, context_for, frame_of};
 use ondol_engine::{Loan, RowBatch, Table, Token};
 use ondol_scan::pipeline::{self, Hand, Options};
 use ondol_sql::bound::{Bound, Query, Statement};
@@ -144,11 +144,11 @@ impl Session {
                 };
                 made.clear();
                 let gathered = read(&mut |row: &RowView<'_>| {
-                    let mut values = crate::load::reused(std::mem::take(memory));
+                    let mut values = crate::transfer::load::reused(std::mem::take(memory));
                     values.extend(row.values());
                     let is_whole = made.push(&values);
                     values.clear();
-                    *memory = crate::load::reused(values);
+                    *memory = crate::transfer::load::reused(values);
                     if !is_whole {
                         let message = "a row of a new table has NULL where none can be";
                         return Err(SqlError::new(sqlstate::INTERNAL_ERROR, message));
@@ -187,7 +187,7 @@ impl Session {
         let Some(parted) = plan.parted else { return self.run_program(plan, params, sink) };
         let context = context_for(plan, &self.database.name);
         let env = Env {
-            context: context.as_ref().unwrap_or(&crate::runtime::UNTIMED),
+            context: context.as_ref().unwrap_or(&crate::session::runtime::UNTIMED),
             host: &NoHost,
             cancel: Some(&self.cancel),
             memory_limit: self.database.work_limit,
@@ -225,7 +225,7 @@ impl Session {
                                 workers: 0,
                             };
                             let mut read = |sink: &mut dyn Sink| {
-                                crate::params::with_refs(&owned, |params| {
+                                crate::session::params::with_refs(&owned, |params| {
                                     share.read(
                                         (&parted, &program),
                                         reader.connection(),

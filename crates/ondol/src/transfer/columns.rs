@@ -13,7 +13,7 @@
 //!   dates; numeric without a precision, all of it) becomes NULL or text where [`Unrepresentable`] says so.
 //! - **A2** A value that is read is the column's, exactly, or an error: integers must be in range, decimals and times must not lose digits, texts not characters.
 //!   Texts are read as COPY reads them, into columns of any type.
-use crate::rows::Column;
+use crate::session::rows::Column;
 use arrow_array::builder::{ArrayBuilder, BinaryBuilder, BooleanBuilder, PrimitiveBuilder, StringBuilder};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
@@ -514,7 +514,7 @@ impl<'b> Cells<'b> {
                 if text.as_bytes().contains(&0) {
                     return Err(SqlError::new("22021", "invalid byte sequence for encoding \"UTF8\": 0x00"));
                 }
-                crate::load::convert(text, self.ty, ctx, scratch)?
+                crate::transfer::load::convert(text, self.ty, ctx, scratch)?
             }
             Kind::Bytes(a) => ValueRef::Bytea(a.value(row)),
             Kind::FixedBytes(a) => ValueRef::Bytea(a.value(row)),

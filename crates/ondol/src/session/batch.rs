@@ -1,7 +1,7 @@
 //! Batches of calls: one registered query with many sets of parameters, interleaved so that their cache misses
 //! overlap.
-use crate::rows::{Row, Rows};
-use crate::runtime::{UNTIMED, context_for};
+use crate::session::rows::{Row, Rows};
+use crate::session::runtime::{UNTIMED, context_for};
 use crate::session::{Called, QueryId, Session};
 use ondol_engine::Token;
 use ondol_sql::interpret::rows as raw;

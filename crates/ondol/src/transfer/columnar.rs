@@ -1,9 +1,9 @@
 //! COPY to and from Parquet: row groups encoded by the workers that read the rows, and decoded by workers for the session's thread to insert.
-use crate::columns::{Cells, Columns, Form, Gap, check};
-use crate::load::Filled;
-use crate::output::Progress;
-use crate::planned::Plan;
 use crate::session::Session;
+use crate::session::output::Progress;
+use crate::session::planned::Plan;
+use crate::transfer::columns::{Cells, Columns, Form, Gap, check};
+use crate::transfer::load::Filled;
 use ondol_base::sync::Mutex;
 use ondol_base::thread;
 use ondol_engine::error::io_state;
@@ -297,7 +297,7 @@ impl Decoder {
 
     /// Decodes a row group.
     fn decode(&self, group: usize, hand: &Hand<'_, Decoded, Failed>) -> SqlResult<()> {
-        let ctx = crate::runtime::context_as_of(&self.database, self.now_us, self.statement_us);
+        let ctx = crate::session::runtime::context_as_of(&self.database, self.now_us, self.statement_us);
         let places: Vec<usize> = self.columns.iter().map(|c| c.0).collect();
         let mut before = 0;
         for batch in self.source.read(group, &places, BATCH).map_err(not_read)? {
@@ -505,7 +505,7 @@ impl Session {
         computed: Option<&Plan>,
     ) -> Result<u64, Misfit> {
         let database = self.database.name.clone();
-        let ctx = crate::runtime::context_as_of(&database, decoder.now_us, decoder.statement_us);
+        let ctx = crate::session::runtime::context_as_of(&database, decoder.now_us, decoder.statement_us);
         let mut bytes: Vec<Vec<u8>> = vec![Vec::new(); defaults.len()];
         decoder.values(batch, &[], &ctx, |_, values| {
             let others = match computed {

@@ -11,11 +11,11 @@ pub(crate) fn returns(of: &Returns) -> String {
         Returns::Void => "void".into(),
         Returns::Scalar { ty, set } => format!("{}{}", if *set { "SETOF " } else { "" }, ty),
         Returns::Rows { of: Some(table), set, .. } => {
-            format!("{}{}", if *set { "SETOF " } else { "" }, crate::dump::quote(table))
+            format!("{}{}", if *set { "SETOF " } else { "" }, crate::transfer::dump::quote(table))
         }
         Returns::Rows { of: None, columns, .. } => {
             let columns: Vec<String> =
-                columns.iter().map(|(n, t)| format!("{} {}", crate::dump::quote(n), t)).collect();
+                columns.iter().map(|(n, t)| format!("{} {}", crate::transfer::dump::quote(n), t)).collect();
             format!("TABLE({})", columns.join(", "))
         }
     }
@@ -23,7 +23,7 @@ pub(crate) fn returns(of: &Returns) -> String {
 
 pub(crate) fn arguments(f: &FunctionDef) -> String {
     let one = |(name, ty): &(Option<String>, ondol_types::Type)| match name {
-        Some(n) => format!("{} {}", crate::dump::quote(n), ty),
+        Some(n) => format!("{} {}", crate::transfer::dump::quote(n), ty),
         None => ty.to_string(),
     };
     f.args.iter().map(one).collect::<Vec<_>>().join(", ")
@@ -32,7 +32,7 @@ pub(crate) fn arguments(f: &FunctionDef) -> String {
 /// `a, b DESC NULLS LAST`
 pub(crate) fn index_columns(table: &TableDef, index: &ondol_engine::IndexDef) -> String {
     let one = |c: &ondol_engine::IndexColumn| {
-        let mut s = crate::dump::quote(&table.columns[c.column].name);
+        let mut s = crate::transfer::dump::quote(&table.columns[c.column].name);
         if c.desc {
             s += " DESC";
         }

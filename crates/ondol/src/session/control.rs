@@ -5,8 +5,8 @@
 //!   all else is refused with 25P02.
 //! - **X3** What PostgreSQL warns of (BEGIN inside a transaction, COMMIT outside one) is a warning here, and
 //!   what it refuses (SAVEPOINT outside a transaction) is refused.
-use crate::output::Output;
 use crate::session::Session;
+use crate::session::output::Output;
 use ondol_engine::Access;
 use ondol_sql::level::IsolationLevel;
 use ondol_types::{SqlError, SqlResult, sqlstate};

@@ -13,7 +13,7 @@
 //! - **D2** Restored into an empty database, it gives the same tables, rows, indexes, constraints and functions (IDs and the
 //!   order in which rows are stored may differ).
 use crate::session::Session;
-use crate::system;
+use crate::session::system;
 use ondol_engine::{FunctionDef, IndexDef, Isolation, TableDef};
 pub use ondol_types::name::quote;
 use ondol_types::{SqlError, SqlResult, Type};

@@ -1,5 +1,5 @@
 //! Where the outcomes of statements go.
-use crate::rows::{Column, Iter, Row, Rows};
+use crate::session::rows::{Column, Iter, Row, Rows};
 use ondol_engine::{Charge, Token};
 use ondol_types::{SqlError, SqlResult, sqlstate};
 use std::io::{Read, Write};

@@ -113,11 +113,11 @@ impl Maker {
             self.held.clear();
             let held = &mut self.held;
             self.reader.read(leaf, row, &mut |_, value| held.push(value))?;
-            let mut memory = crate::load::reused(std::mem::take(&mut values));
+            let mut memory = crate::transfer::load::reused(std::mem::take(&mut values));
             memory.extend(self.held.values());
             let is_whole = rows.push(&memory);
             memory.clear();
-            values = crate::load::reused(memory);
+            values = crate::transfer::load::reused(memory);
             if !is_whole {
                 return Err(failed(leaf.unfit("a row has NULL where none can be")));
             }

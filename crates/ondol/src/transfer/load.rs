@@ -14,9 +14,9 @@
 //! - **Y3** Where anything in a block is wrong, helpers give it up, and the session's thread reads it again when its turn
 //!   has come, row by row: so errors are those of a copy without helpers, and come in the order of the rows.
 //! - **Y4** The blocks under way are limited, and so is what they take.
-use crate::output::Progress;
-use crate::planned::Plan;
 use crate::session::Session;
+use crate::session::output::Progress;
+use crate::session::planned::Plan;
 use ondol_base::thread;
 use ondol_engine::{RowBatch, Table, Token};
 use ondol_scan::pipeline::Fed;
@@ -105,7 +105,7 @@ impl Converter {
         let filled = self.filled.as_ref()?;
         // Rows take about as much as their text.
         let mut rows = RowBatch::new(self.table.layout.clone(), reader.unread());
-        let ctx = crate::runtime::context_at(&self.database, self.now_us);
+        let ctx = crate::session::runtime::context_at(&self.database, self.now_us);
         let mut filled_bytes: Vec<Vec<u8>> = vec![Vec::new(); filled.len()];
         let constants: Vec<(usize, ValueRef<'_>)> = (filled.iter().zip(&mut filled_bytes))
             .map(|((column, v), scratch)| (*column as usize, v.as_ref(scratch)))

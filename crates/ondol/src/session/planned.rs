@@ -1,8 +1,8 @@
 //! From a statement's text to something that runs, and running it.
-use crate::control::ends_failed;
-use crate::output::Output;
-use crate::rows::{Column, Row, Rows};
-use crate::runtime::program_of;
+use crate::session::control::ends_failed;
+use crate::session::output::Output;
+use crate::session::rows::{Column, Row, Rows};
+use crate::session::runtime::program_of;
 use crate::session::{Called, QueryId, Session};
 use ondol_engine::connection::STALE;
 use ondol_engine::{Charge, FunctionDef};
@@ -281,7 +281,7 @@ impl Session {
             if params.len() != wanted {
                 return Err(match params {
                     [] => no_parameter(text),
-                    _ => crate::params::count_mismatch(params.len(), wanted),
+                    _ => crate::session::params::count_mismatch(params.len(), wanted),
                 });
             }
             let done = match ready {
@@ -320,7 +320,7 @@ impl Session {
             return Err(SqlError::new(sqlstate::SYNTAX_ERROR, "one statement at a time can be run here"));
         }
         let catalog = self.connection.catalog();
-        let binder = bind::Binder::new(&catalog, text, types).with_foreign(&crate::foreign::Files);
+        let binder = bind::Binder::new(&catalog, text, types).with_foreign(&crate::session::foreign::Files);
         let binder = binder.limited(self.limits());
         let bound = match self.settings.is_on("check_function_bodies") {
             true => binder.bind(raw)?,

@@ -1,9 +1,9 @@
 //! Verifying a database that nobody has open, without changing it.
 //!
 //! First the files as they stand: manifest, images, every block of the log, the unbroken run of commits. Then the
-//! database is recovered into memory on top of its files ([`crate::overlay`]), with recovery's own proof, and every index is
+//! database is recovered into memory on top of its files ([`crate::upkeep::overlay`]), with recovery's own proof, and every index is
 //! held against its table: each row is found under its key, and there are no entries besides.
-use crate::overlay::Overlay;
+use crate::upkeep::overlay::Overlay;
 use ondol_base::media::disk::{self, Disk};
 use ondol_base::media::{Lock, Storage};
 use ondol_durability::files::{Config, Place};

@@ -1,6 +1,6 @@
 //! Data definition: from bound statements to calls of the engine, with PostgreSQL's names, notices and refusals.
-use crate::planned::Plan;
 use crate::session::Session;
+use crate::session::planned::Plan;
 use ondol_engine::{Catalog, ColumnDef, FunctionDef, Returns};
 use ondol_sql::bound::{Bound, Insert, InsertColumn, NewIndex, Query, Statement, TableRef};
 use ondol_sql::interpret::Nowhere;

@@ -1,8 +1,8 @@
 //! Statements that are not compiled: each variant of the binder's [`Statement`] and what is done for it.
-use crate::output::Output;
-use crate::planned::{Named, Plan, Ready, column, tag_name};
-use crate::rows::{Column, Rows};
 use crate::session::Session;
+use crate::session::output::Output;
+use crate::session::planned::{Named, Plan, Ready, column, tag_name};
+use crate::session::rows::{Column, Rows};
 use ondol_engine::{Access, Catalog, FunctionDef, Isolation, STALE};
 use ondol_sql::bind;
 use ondol_sql::bound::{Bound, ExplainOptions, Expr, NewIndex, Query, Statement, Target};
@@ -476,7 +476,9 @@ impl Session {
 /// The one statement of a text that was prepared.
 fn parse_one(text: &str, catalog: &Catalog, types: &[TypeId]) -> SqlResult<Bound> {
     match parse::parse(text)?.first() {
-        Some(raw) => bind::Binder::new(catalog, text, types).with_foreign(&crate::foreign::Files).bind(raw),
+        Some(raw) => {
+            bind::Binder::new(catalog, text, types).with_foreign(&crate::session::foreign::Files).bind(raw)
+        }
         None => Err(SqlError::unsupported("EXPLAIN of an empty statement")),
     }
 }

@@ -7,8 +7,8 @@
 //! - **P1** The table and its rows are one transaction's: after an error, or a crash, there is neither.
 //! - **P2** Values are those of `innodb_scan`; what has no value here ends the import with an error that names file, page and column, unless told otherwise.
 //! - **P3** Nobody else sees the table before it is whole: so rows are entered into no index, and each key is sorted once they are all there.
+use crate::innodb::leaves::Maker;
 use crate::innodb::{Either, InnodbTable, failed};
-use crate::leaves::Maker;
 use crate::session::Session;
 use ondol_engine::{Access, ColumnDef, IndexColumn, IndexKind, Inserter, Isolation, RowBatch};
 use ondol_innodb::error::{Error, Kind};
@@ -163,8 +163,10 @@ impl Session {
         self.connection.start_definitions(self.connection.catalog_version())?;
         self.create_table(&import.table, &columns, &[], false)?;
         let catalog = self.connection.catalog();
-        let table =
-            catalog.table(&import.table).ok_or_else(|| crate::define::no_table(&import.table))?.clone();
+        let table = catalog
+            .table(&import.table)
+            .ok_or_else(|| crate::session::define::no_table(&import.table))?
+            .clone();
         self.connection.start_statement(catalog.version, std::slice::from_ref(&table), true)?;
 
         let source = Arc::new(source);
@@ -186,7 +188,7 @@ impl Session {
             };
             pipeline::run(parts, options, state, work, |_, step: Step| {
                 if cancel.load(Ordering::Relaxed) {
-                    return Err(Either(crate::runtime::canceled()));
+                    return Err(Either(crate::session::runtime::canceled()));
                 }
                 total.rows += step.rows;
                 total.nulled += step.nulled;

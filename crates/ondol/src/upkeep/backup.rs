@@ -17,7 +17,7 @@
 //! - **U6** Where the log is on a ring, the files of a database that is open hold all of it (pgwal/R1). One
 //!   that was not closed is copied with its ring's blocks laid over its files, and locked meanwhile. The copy
 //!   is on no ring.
-use crate::check;
+use crate::upkeep::check;
 use ondol_base::media::disk::Disk;
 use ondol_base::media::{Lock, Open, Storage};
 use ondol_base::thread;

@@ -11,8 +11,8 @@
 //! lives: rows with short, long and very long text, indexes of both kinds, a dropped table, a full checkpoint
 //! and an increment, and log behind them.
 use super::{ONE, mix, open};
-use crate::check::{self, Held};
 use crate::session::Session;
+use crate::upkeep::check::{self, Held};
 use ondol_base::media::Storage;
 use ondol_base::sim::{Config as WorldConfig, World};
 use ondol_durability::files::Config;
