@@ -1,4 +1,5 @@
-"""scripts/beside-postgres: random statements on Ondol and on PostgreSQL 15 beside each other. See CONTRIBUTING.md."""
+"""scripts/beside-postgres: random statements on Ondol and on PostgreSQL 15 beside each other. See
+CONTRIBUTING.md."""
 import argparse
 import os
 import random

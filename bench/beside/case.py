@@ -5,7 +5,8 @@ from typing import Optional
 
 @dataclass
 class Step:
-    """One statement. Rows are compared as a set with repetitions; `order` names the columns (from 0) whose sequence must be the same, too."""
+    """One statement. Rows are compared as a set with repetitions; `order` names the columns (from 0) whose
+    sequence must be the same, too."""
     sql: str
     session: str = "main"
     order: tuple = ()

@@ -31,8 +31,8 @@ class Difference:
 
 
 def looks(value, ty):
-    """A value, so that equal ones of different looks are the same: numeric by its scale, char(n) and text by trailing blanks, floats by the sign of zero, intervals by
-    their units."""
+    """A value, so that equal ones of different looks are the same: numeric by its scale, char(n) and text by
+    trailing blanks, floats by the sign of zero, intervals by their units."""
     if value is None:
         return None
     if ty.startswith("numeric"):

@@ -39,7 +39,8 @@ class Shell:
 
     def send(self, sql, data=None):
         if data is not None and ("\\." in data or "\r" in data or not data.endswith("\n") or not sql.endswith("STDIN")):
-            # The shell would end the data elsewhere than PostgreSQL's protocol does, or run it as SQL where an option is refused.
+            # The shell would end the data elsewhere than PostgreSQL's protocol does, or run it as SQL where
+            # an option is refused.
             name = f"{self.folder}.data{self.files % 512}"
             self.files += 1
             with open(name, "wb") as file:

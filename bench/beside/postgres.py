@@ -1,4 +1,5 @@
-"""A PostgreSQL cluster of our own in a temporary folder, and a client of its protocol that sends many statements at once."""
+"""A PostgreSQL cluster of our own in a temporary folder, and a client of its protocol that sends many
+statements at once."""
 import os
 import pwd
 import selectors
@@ -87,7 +88,8 @@ class Cluster:
 
 
 class Client:
-    """One connection. Statements are queued with `send`; `pump` moves bytes; `outcomes` fills in their order."""
+    """One connection. Statements are queued with `send`; `pump` moves bytes; `outcomes` fills in their
+    order."""
 
     def __init__(self, path, database):
         self.socket = socket.socket(socket.AF_UNIX)

@@ -84,7 +84,8 @@ class Both:
         return bool(self.monitor.ask(f"SELECT 1 WHERE cardinality(pg_blocking_pids({pid})) > 0"))
 
     def settled(self, client):
-        """Whether the statement has ended (true) or waits (false). It waits if it still does when the look for deadlocks is over."""
+        """Whether the statement has ended (true) or waits (false). It waits if it still does when the look
+        for deadlocks is over."""
         began, limit = time.monotonic(), 0.002
         while True:
             if exchange([client], limit):
@@ -159,7 +160,8 @@ class Both:
 
 
 def differences(case, results):
-    """What differs in a case; where a difference changes what follows, the first only. Gives also the number of statements compared."""
+    """What differs in a case; where a difference changes what follows, the first only. Gives also the number
+    of statements compared."""
     if isinstance(results, Gone):
         return [Difference(case.kind, "gone", case.steps[-1], Outcome(tag=""), Outcome(sqlstate="?????", message=str(results)), case, len(case.steps) - 1)], len(case.steps)
     found = []

@@ -1,4 +1,5 @@
-"""The disk against a model of its rules (disk.py): random writes, flushes and cuts; and disks that break a rule, which must be noticed."""
+"""The disk against a model of its rules (disk.py): random writes, flushes and cuts; and disks that break a
+rule, which must be noticed."""
 import os
 import random
 import tempfile

@@ -23,8 +23,8 @@ FILE_SYSTEMS = {"ext4": "e2fsprogs", "xfs": "xfsprogs", "btrfs": "btrfs-progs", 
 BOOT, LOOK = 120, 300
 
 
-# What a writer did and told, and the cut kept in QEMU, and the one that it was at. What is there beyond what was heard is judged by its
-# content alone.
+# What a writer did and told, and the cut kept in QEMU, and the one that it was at. What is there beyond what
+# was heard is judged by its content alone.
 UNHEARD = 16
 
 
@@ -81,7 +81,8 @@ class Rig:
         return newest
 
     def boot(self, said, **hardware):
-        """A guest that has been told what to do. The hardware is always the same, but for what the media hold."""
+        """A guest that has been told what to do. The hardware is always the same, but for what the media
+        hold."""
         if self.state is None:
             first = Machine(self.work, self.start, **hardware)
             try:
@@ -106,7 +107,8 @@ class Rig:
         return path
 
     def keep(self, names):
-        """Media as they are now, for looking at when the next boot finds something wrong. Holes stay holes."""
+        """Media as they are now, for looking at when the next boot finds something wrong. Holes stay
+        holes."""
         for name in names:
             if os.path.exists(self.path(name)):
                 copy = ["cp", "--sparse=always", self.path(name), self.path(name + ".before")]
@@ -118,8 +120,8 @@ KERNELS = ["linux-image-6.12-amd64", "linux-image-amd64"]
 
 
 class Scenario:
-    """Rounds of boot, look, work and cut. What a scenario adds: new media (`begin`), what it makes of a look (`judge`), what the guest is to
-    do then (`go`), what it tells meanwhile (`note`)."""
+    """Rounds of boot, look, work and cut. What a scenario adds: new media (`begin`), what it makes of a look
+    (`judge`), what the guest is to do then (`go`), what it tells meanwhile (`note`)."""
 
     name = program = None
     # How many cuts the media live before they are made anew.
@@ -180,7 +182,8 @@ class Scenario:
         return self.rig.boot(said, memory=self.memory, nvdimm=self.nvdimm, disk=self.disk)
 
     def round(self, first, last):
-        """One boot: what the cut before left is judged; then, unless it is the last, the guest works until the next cut."""
+        """One boot: what the cut before left is judged; then, unless it is the last, the guest works until
+        the next cut."""
         self.said["fresh"] = first
         machine = self.boot(self.said | self.how() | {"last": last})
         try:
@@ -224,7 +227,8 @@ class Scenario:
 
 
 def hear_until(machine, name, patience, note):
-    """The first object with `name`, or None when the machine has gone or is silent. `note` is given what comes before."""
+    """The first object with `name`, or None when the machine has gone or is silent. `note` is given what
+    comes before."""
     while True:
         heard = machine.hear(patience)
         if heard is None:
@@ -235,8 +239,9 @@ def hear_until(machine, name, patience, note):
 
 
 def wait_for_cut(machine, disk, chance, note, pace):
-    """Lets the guest work until the cut, whose moment is a time (`pace` is the middle of how long) or, half of the time where there is a disk,
-    a number of its requests; then cuts. `note` is given what is heard. Returns what the disk forgot, in words."""
+    """Lets the guest work until the cut, whose moment is a time (`pace` is the middle of how long) or, half
+    of the time where there is a disk, a number of its requests; then cuts. `note` is given what is heard.
+    Returns what the disk forgot, in words."""
     hit = threading.Event()
     end = time.monotonic() + chance.uniform(0.05, pace * chance.choice([0.5, 3]))
     if disk and chance.random() < 0.6:
@@ -254,8 +259,8 @@ def wait_for_cut(machine, disk, chance, note, pace):
 
 
 def cut_in_recovery(machine, disk, chance, note):
-    """A cut while the guest mounts and looks at what the last cut left, by the number of the disk's requests. Returns what the disk forgot;
-    or None where the guest was done before, and its "found"."""
+    """A cut while the guest mounts and looks at what the last cut left, by the number of the disk's requests.
+    Returns what the disk forgot; or None where the guest was done before, and its "found"."""
     hit = threading.Event()
     disk.cut_later(chance.randrange(60), chance.random() < 0.5, hit.set)
     end = time.monotonic() + LOOK

@@ -1,14 +1,17 @@
-"""A disk with a volatile cache: a server of the NBD protocol that knows what a flush has made durable, and forgets at a power cut.
+"""A disk with a volatile cache: a server of the NBD protocol that knows what a flush has made durable, and
+forgets at a power cut.
 
-1. A write is seen by every later read at once, and is durable only when a flush that came after its end is answered, or if it asks for
-   that itself (FUA).
-2. At a cut every sector (512 bytes, or more, if the disk is made so) holds its durable content or that of any write to it since: each on
-   its own, so that what was written last may be there and what was written before it missing. No sector is ever torn.
+1. A write is seen by every later read at once, and is durable only when a flush that came after its end is
+   answered, or if it asks for that itself (FUA).
+2. At a cut every sector (512 bytes, or more, if the disk is made so) holds its durable content or that of any
+   write to it since: each on its own, so that what was written last may be there and what was written before
+   it missing. No sector is ever torn.
 3. The cut is a moment: requests are served one after the other, under one lock, and after the cut none.
 
-The file holds what the guest sees; `older` holds, for each sector written since the last flush, what it may become instead. What QEMU
-asks for is all of the protocol that is here: the fixed newstyle handshake with NBD_OPT_GO, simple replies, READ, WRITE, FLUSH, DISC.
-Source: the protocol's description, https://github.com/NetworkBlockDevice/nbd/blob/master/doc/proto.md.
+The file holds what the guest sees; `older` holds, for each sector written since the last flush, what it may
+become instead. What QEMU asks for is all of the protocol that is here: the fixed newstyle handshake with
+NBD_OPT_GO, simple replies, READ, WRITE, FLUSH, DISC. Source: the protocol's description,
+https://github.com/NetworkBlockDevice/nbd/blob/master/doc/proto.md.
 """
 import os
 import socket
@@ -40,8 +43,8 @@ def receive(connection, length):
 
 
 class Disk:
-    """`path` holds `size` bytes. `address` is the Unix socket that QEMU connects to, anew after each start. `whole` bytes are written
-    all or not at all: a multiple of 512."""
+    """`path` holds `size` bytes. `address` is the Unix socket that QEMU connects to, anew after each start.
+    `whole` bytes are written all or not at all: a multiple of 512."""
 
     def __init__(self, path, size, address, whole=SECTOR, fresh=False):
         self.file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
@@ -50,7 +53,8 @@ class Disk:
         os.ftruncate(self.file, size)
         self.size, self.address, self.whole = size, address, whole // SECTOR
         self.lock = threading.Lock()
-        # Sector number to its older contents, oldest first: (request that wrote it, bytes). The first is durable.
+        # Sector number to its older contents, oldest first: (request that wrote it, bytes). The first is
+        # durable.
         self.older = {}
         # Sector number to the request that wrote what the file has.
         self.writer = {}
@@ -155,8 +159,9 @@ class Disk:
         return 0, b""
 
     def cut_later(self, requests, flush, call):
-        """The cut comes, and `call` is called, before the write or flush that has this many of its kinds before it, from now on; if
-        `flush`, before the first flush after these that would make something durable."""
+        """The cut comes, and `call` is called, before the write or flush that has this many of its kinds
+        before it, from now on; if `flush`, before the first flush after these that would make something
+        durable."""
         with self.lock:
             self.cut_at, self.cut_flush, self.at_cut = self.requests + requests, flush, call
 
@@ -172,8 +177,8 @@ class Disk:
             self.on = False
 
     def forget(self, chance):
-        """What the cut leaves, by `chance`: nothing that was not flushed, all of it, a subset of writes, or one of sectors. Returns
-        what was done, in words. Then the disk serves again."""
+        """What the cut leaves, by `chance`: nothing that was not flushed, all of it, a subset of writes, or
+        one of sectors. Returns what was done, in words. Then the disk serves again."""
         with self.lock:
             assert not self.on
             # Of each whole, the writes to it since the last flush.

@@ -1,12 +1,15 @@
 """Power cuts under Ondol with its log on a ring: what is judged, and by what.
 
-The database lies on a disk that loses what was not flushed, ext4; the ring on an emulated NVDIMM, ext4 or XFS with DAX.
-1. Acknowledged is what COMMIT returned for, and the host has heard of, before the cut. The database holds the state after that
-   transaction or one of the next few.
-2. The rows are those of exactly that state (history.py), and `ondol check` finds nothing, before recovery with the ring beside.
-3. Without its ring a marked database is refused, and still whole afterwards; one that is not marked is opened.
-4. Known wrong, to show that all this sees something: commits that do not wait (--control); the ring lost, and the database opened all
-   the same (--control --mode unrecovered).
+The database lies on a disk that loses what was not flushed, ext4; the ring on an emulated NVDIMM, ext4 or XFS
+with DAX.
+1. Acknowledged is what COMMIT returned for, and the host has heard of, before the cut. The database holds the
+   state after that transaction or one of the next few.
+2. The rows are those of exactly that state (history.py), and `ondol check` finds nothing, before recovery
+   with the ring beside.
+3. Without its ring a marked database is refused, and still whole afterwards; one that is not marked is
+   opened.
+4. Known wrong, to show that all this sees something: commits that do not wait (--control); the ring lost, and
+   the database opened all the same (--control --mode unrecovered).
 """
 import kernel
 from cuts import Scenario, Wrong

@@ -1,5 +1,6 @@
-"""The guest's first file system, a cpio archive (newc): busybox, the kernel modules that are asked for, `guest/init`, and the host's Python
-with what the guest's program needs until it sees the host's root, each file where the host has it."""
+"""The guest's first file system, a cpio archive (newc): busybox, the kernel modules that are asked for,
+`guest/init`, and the host's Python with what the guest's program needs until it sees the host's root, each
+file where the host has it."""
 import glob
 import gzip
 import lzma
@@ -65,7 +66,8 @@ for module in list(sys.modules.values()):
 
 
 def programs(python, names):
-    """The host's files that the guest's program is made of: Python, its modules, their libraries, and the loader."""
+    """The host's files that the guest's program is made of: Python, its modules, their libraries, and the
+    loader."""
     command = [python, "-sEB", "-c", LOADED, os.path.join(HERE, "guest"), *names]
     out = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     paths = [python, *out.split()]
@@ -103,7 +105,8 @@ class Archive:
             self.add(name, stat.S_IFDIR | 0o755)
 
     def host(self, path):
-        """A file of the host, with the links on the way to it, and what is beside it in Python's cache of its byte code."""
+        """A file of the host, with the links on the way to it, and what is beside it in Python's cache of its
+        byte code."""
         if os.path.realpath(os.path.dirname(path)) != os.path.dirname(path):
             first = next(p for p in parents(path) if os.path.islink(p))
             self.link(first)
@@ -125,7 +128,8 @@ class Archive:
 
 
 def build(path, kernel, names, python, later, program):
-    """Writes the archive. Of the modules in `names` those in `later` are left for the guest's program to load. `program` names it."""
+    """Writes the archive. Of the modules in `names` those in `later` are left for the guest's program to
+    load. `program` names it."""
     found = modules(kernel, names + later)
     before = modules(kernel, names)
     archive = Archive()

@@ -1,4 +1,5 @@
-"""Debian's kernel for the guest: the package is downloaded and unpacked, never installed, and kept below target/vm."""
+"""Debian's kernel for the guest: the package is downloaded and unpacked, never installed, and kept below
+target/vm."""
 import glob
 import os
 import subprocess
@@ -32,7 +33,8 @@ def demand(programs):
 
 
 def concrete(package):
-    """The package with the kernel that a meta-package like linux-image-amd64 stands for, or the package itself."""
+    """The package with the kernel that a meta-package like linux-image-amd64 stands for, or the package
+    itself."""
     out = subprocess.run(["apt-cache", "depends", package], capture_output=True, text=True)
     for line in out.stdout.splitlines():
         kind, _, name = line.strip().partition(": ")

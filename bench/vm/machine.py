@@ -1,11 +1,14 @@
-"""One guest, from power on to power cut: QEMU with its processor emulated (TCG), so that it runs wherever QEMU does.
+"""One guest, from power on to power cut: QEMU with its processor emulated (TCG), so that it runs wherever
+QEMU does.
 
-The guest tells what it does in JSON lines, one object each, through a virtio port; what the host has received was said before the cut.
-The console goes to a file. Killing QEMU by SIGKILL is the power cut: the guest's memory and processor are gone, the emulated NVDIMM
-(a file that is mapped shared) has every store up to then, and the disk is told by itself (disk.py).
+The guest tells what it does in JSON lines, one object each, through a virtio port; what the host has received
+was said before the cut. The console goes to a file. Killing QEMU by SIGKILL is the power cut: the guest's
+memory and processor are gone, the emulated NVDIMM (a file that is mapped shared) has every store up to then,
+and the disk is told by itself (disk.py).
 
-A guest is saved once, when its program waits to be told what to do, and each start goes on from there. No driver of a medium is loaded
-by then, nor is the host's root mounted (QEMU would not save it), so nothing of a medium is remembered.
+A guest is saved once, when its program waits to be told what to do, and each start goes on from there. No
+driver of a medium is loaded by then, nor is the host's root mounted (QEMU would not save it), so nothing of a
+medium is remembered.
 """
 import json
 import os
@@ -31,8 +34,8 @@ def listen(address):
 
 
 class Machine:
-    """`boot`: kernel, initramfs and the kernel's words. `state`: where to go on from, or None. `nvdimm`: a file's path, or None. `disk`: a
-    Disk, or None. `memory` in MiB."""
+    """`boot`: kernel, initramfs and the kernel's words. `state`: where to go on from, or None. `nvdimm`: a
+    file's path, or None. `disk`: a Disk, or None. `memory` in MiB."""
 
     def __init__(self, place, boot, state=None, memory=512, nvdimm=None, disk=None):
         self.console = os.path.join(place, "console")

@@ -1,13 +1,17 @@
 """Power cuts under PostgreSQL with its WAL in the ring: what is judged, and by what.
 
-The data directory lies on a disk that loses what was not flushed, ext4; the ring on an emulated NVDIMM, ext4 or XFS with DAX.
-1. Acknowledged is what the server has answered, and the host heard of, before the cut. Each client has made all rows up to that one or
-   one of the next few, each with what belongs in it, and its other rows have just that state.
+The data directory lies on a disk that loses what was not flushed, ext4; the ring on an emulated NVDIMM, ext4
+or XFS with DAX.
+1. Acknowledged is what the server has answered, and the host heard of, before the cut. Each client has made
+   all rows up to that one or one of the next few, each with what belongs in it, and its other rows have just
+   that state.
 2. Where the cut left the data directory marked, a server without the ring refuses it.
-3. After `ondol-pgwal recover`, before a server starts, pg_waldump reads beyond each position that was flushed before the cut.
-4. pg_amcheck finds nothing, with every heap row looked for in the indexes; nor does pg_checksums after the last, orderly stop.
-5. Known wrong, to show that all this sees something: no ring, and fsync=off (--control); the ring as it should be, but never
-   recovered (--control --mode unrecovered).
+3. After `ondol-pgwal recover`, before a server starts, pg_waldump reads beyond each position that was flushed
+   before the cut.
+4. pg_amcheck finds nothing, with every heap row looked for in the indexes; nor does pg_checksums after the
+   last, orderly stop.
+5. Known wrong, to show that all this sees something: no ring, and fsync=off (--control); the ring as it
+   should be, but never recovered (--control --mode unrecovered).
 """
 import glob
 import os
@@ -183,7 +187,8 @@ class Pgwal(Scenario):
             self.counts[who] += 1
             self.acknowledged += 1
             self.since += 1
-            # By now some client has begun and ended a transaction since the report: there is a record beyond that position.
+            # By now some client has begun and ended a transaction since the report: there is a record beyond
+            # that position.
             if self.reported and self.since > 2 * len(self.counts):
                 self.flushed = self.reported
         elif "flushed" in heard:

@@ -1,11 +1,13 @@
 """Power cuts under SQLite with our extension: what is judged, and by what.
 
-1. Acknowledged is what COMMIT returned for, and the host has heard of, before the cut. The database holds each writer's state after
-   that transaction or one of the next few; with synchronous=NORMAL in WAL mode, after any later than the last look.
+1. Acknowledged is what COMMIT returned for, and the host has heard of, before the cut. The database holds
+   each writer's state after that transaction or one of the next few; with synchronous=NORMAL in WAL mode,
+   after any later than the last look.
 2. The rows are those of exactly that state (history.py), and PRAGMA integrity_check says ok.
-3. While the mark stands stock SQLite refuses the file and takes nothing away; where it does not, stock SQLite recovers the same from a
-   copy of the same files, and from these.
-4. After detaching, or the last clean close, the mark is gone, no file of ours is left, and stock SQLite reads the same.
+3. While the mark stands stock SQLite refuses the file and takes nothing away; where it does not, stock SQLite
+   recovers the same from a copy of the same files, and from these.
+4. After detaching, or the last clean close, the mark is gone, no file of ours is left, and stock SQLite reads
+   the same.
 5. Known wrong, to show that all this sees something: synchronous=OFF (--control).
 """
 import os
@@ -35,8 +37,8 @@ class Model:
         self.acknowledged = [0] * writers
 
     def judge(self, what, found, exact):
-        """`found` of `look`; what it says is the state from now on. `exact`: nothing acknowledged may be missing; "same": a look at the same
-        state was judged before."""
+        """`found` of `look`; what it says is the state from now on. `exact`: nothing acknowledged may be
+        missing; "same": a look at the same state was judged before."""
         if "error" in found:
             raise Wrong(f"{what}: {found['error']}")
         if found["integrity"] != "ok":
@@ -104,8 +106,8 @@ class Sqlite(Scenario):
         if self.persistent:
             self.nvdimm = self.rig.new_nvdimm(384)
         else:
-            # Neither survives torn blocks: with sectors of 512 bytes F2FS lost stock SQLite's files too, and Btrfs is not mounted
-            # when its superblock is torn.
+            # Neither survives torn blocks: with sectors of 512 bytes F2FS lost stock SQLite's files too, and
+            # Btrfs is not mounted when its superblock is torn.
             self.disk = self.rig.new_disk(384, whole=4096 if fs in ("f2fs", "btrfs") else 512)
         said = {
             "device": "/dev/pmem0" if self.persistent else "/dev/vda",

@@ -1,4 +1,5 @@
-"""Expressions from the functions and operators that docs/sql.md lists, over constants and over the columns of a VALUES list."""
+"""Expressions from the functions and operators that docs/sql.md lists, over constants and over the columns of
+a VALUES list."""
 import os
 import re
 

@@ -1,6 +1,7 @@
 """Queries over two tables: derived tables, limits, subqueries, joins, grouping, set operations.
 
-Where a LIMIT would leave a choice, the query before it is ordered by all of its columns, so that both sides must take the same rows."""
+Where a LIMIT would leave a choice, the query before it is ordered by all of its columns, so that both sides
+must take the same rows."""
 import tables
 from case import Case, Step
 from values import bare
@@ -231,7 +232,8 @@ class Maker:
             positions = positions[:1]
         order = " ORDER BY " + ", ".join(f"{p}{rng.choice(('', '', ' DESC'))}{rng.choice(('', '', ' NULLS FIRST', ' NULLS LAST'))}" for p in positions)
         self.order = tuple(p - 1 for p in positions)
-        # Only an order that leaves no choice bears a LIMIT; char(n) and numeric have equal values that look different.
+        # Only an order that leaves no choice bears a LIMIT; char(n) and numeric have equal values that look
+        # different.
         if len(positions) == n and rng.random() < 0.7:
             order += rng.choice((f" LIMIT {rng.choice((0, 1, 2, 2, 3, 5))}", f" LIMIT {rng.choice((1, 2, 4))} OFFSET {rng.choice((0, 1, 2))}", f" OFFSET {rng.choice((1, 3))}", " FETCH FIRST 2 ROWS ONLY", " LIMIT NULL"))
         return order

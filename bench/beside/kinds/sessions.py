@@ -1,4 +1,5 @@
-"""Sessions beside each other, a step at a time: what they see, what they wait for, which of them is refused."""
+"""Sessions beside each other, a step at a time: what they see, what they wait for, which of them is
+refused."""
 from case import Case, Step
 
 LEVELS = ("READ COMMITTED", "READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE")

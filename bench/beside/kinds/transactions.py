@@ -1,4 +1,5 @@
-"""One session's transactions with savepoints, errors in the midst of them, and what is seen after each step."""
+"""One session's transactions with savepoints, errors in the midst of them, and what is seen after each
+step."""
 import tables
 from case import Case, Step
 from kinds.changes import change, look

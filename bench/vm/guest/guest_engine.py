@@ -1,4 +1,5 @@
-"""Ondol in the guest: its files on a disk that forgets, the ring for its log on persistent memory. The host judges (engine.py)."""
+"""Ondol in the guest: its files on a disk that forgets, the ring for its log on persistent memory. The host
+judges (engine.py)."""
 import os
 import subprocess
 

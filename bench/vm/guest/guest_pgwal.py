@@ -1,4 +1,5 @@
-"""PostgreSQL in the guest: its data on a disk that forgets, the ring for its WAL on persistent memory. The host judges (pgwal.py)."""
+"""PostgreSQL in the guest: its data on a disk that forgets, the ring for its WAL on persistent memory. The
+host judges (pgwal.py)."""
 import os
 import pwd
 import re
@@ -144,8 +145,8 @@ def examine(cluster, said):
 
 
 def load(host, cluster, said):
-    """Clients that each insert and update, one transaction after the other; one of them now and then wants a checkpoint, another segment,
-    or the WAL's position."""
+    """Clients that each insert and update, one transaction after the other; one of them now and then wants a
+    checkpoint, another segment, or the WAL's position."""
     counts = list(said["from"])
     clients = [cluster.client() for _ in counts]
 

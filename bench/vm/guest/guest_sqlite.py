@@ -1,5 +1,5 @@
-"""SQLite in the guest: what the last power cut left is looked at, by our extension and by stock SQLite; then writers write until the
-next cut. The host judges what is told (sqlite.py)."""
+"""SQLite in the guest: what the last power cut left is looked at, by our extension and by stock SQLite; then
+writers write until the next cut. The host judges what is told (sqlite.py)."""
 import ctypes
 import os
 import shutil

@@ -1,7 +1,9 @@
-"""What writers do to a SQLite database: transaction n of writer `who` follows from the seed alone, so the host knows every state.
+"""What writers do to a SQLite database: transaction n of writer `who` follows from the seed alone, so the
+host knows every state.
 
-Each writer has rows of its own; the last transaction is a row too, so a database says which state it claims to be in. Rows are written
-anew, deleted, and appended with bodies over several pages; some transactions are larger than SQLite's cache, some undo a part.
+Each writer has rows of its own; the last transaction is a row too, so a database says which state it claims
+to be in. Rows are written anew, deleted, and appended with bodies over several pages; some transactions are
+larger than SQLite's cache, some undo a part.
 """
 import hashlib
 import random
@@ -15,8 +17,9 @@ APPENDED = 1000
 
 
 def transaction(seed, who, n):
-    """(steps, afterwards): a step is ("put", key, length), ("delete", key), ("trim", key), ("begin",) or ("undo",), which takes back what
-    was done since ("begin",); `afterwards` is what the writer does outside of transactions then: "reopen", a checkpoint's mode, or None."""
+    """(steps, afterwards): a step is ("put", key, length), ("delete", key), ("trim", key), ("begin",) or
+    ("undo",), which takes back what was done since ("begin",); `afterwards` is what the writer does outside
+    of transactions then: "reopen", a checkpoint's mode, or None."""
     chance = random.Random(f"{seed} {who} {n}")
     length = lambda: chance.choice([20, 150, 700, 2500, 8000, chance.randrange(1, 20000)])
     kind = chance.choices(["few", "append", "large", "undone", "delete"], [8, 8, 1, 2, 1])[0]

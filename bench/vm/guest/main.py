@@ -1,5 +1,5 @@
-"""What runs in the guest, on the host's Python and libraries, which it sees read-only. It is told by the host what to do (one JSON
-object), and tells what it did (a JSON object a line)."""
+"""What runs in the guest, on the host's Python and libraries, which it sees read-only. It is told by the host
+what to do (one JSON object), and tells what it did (a JSON object a line)."""
 import fcntl
 import glob
 import json
@@ -51,8 +51,8 @@ def put(path, text):
 
 
 def nvdimm(fresh):
-    """The emulated NVDIMM as /dev/pmem0 with memory pages, which DAX with MAP_SYNC needs. It comes up raw; that it is in mode fsdax is
-    then written to its first pages, where later boots find it."""
+    """The emulated NVDIMM as /dev/pmem0 with memory pages, which DAX with MAP_SYNC needs. It comes up raw;
+    that it is in mode fsdax is then written to its first pages, where later boots find it."""
     bus = "/sys/bus/nd"
     if fresh:
         with open(f"{bus}/devices/region0/pfn_seed") as file:
@@ -76,8 +76,8 @@ def busybox(*command, **more):
 
 
 def begin(said):
-    """From here on there are media, and the host's root. What a saved guest would always do in the same way is made different: the time,
-    and what the kernel's random numbers come from."""
+    """From here on there are media, and the host's root. What a saved guest would always do in the same way
+    is made different: the time, and what the kernel's random numbers come from."""
     time.clock_settime(time.CLOCK_REALTIME, said["time"])
     with open("/dev/urandom", "wb", buffering=0) as file:
         file.write(bytes.fromhex(said["entropy"]))
@@ -112,7 +112,8 @@ OPTIONS = {"btrfs": "nodiscard", "f2fs": "nodiscard"}
 
 
 def exchange(device):
-    """Lets XFS exchange ranges, as mkfs.xfs -i exchange=1 does, which comes with xfsprogs 6.10: bit 6 of the superblock's features."""
+    """Lets XFS exchange ranges, as mkfs.xfs -i exchange=1 does, which comes with xfsprogs 6.10: bit 6 of the
+    superblock's features."""
     said = run("xfs_db", "-x", "-c", "sb 0", "-c", "print features_incompat", device)
     bits = int(said.split("=")[1], 16) | 0x40
     run("xfs_db", "-x", "-c", "sb 0", "-c", f"write -d features_incompat {bits:#x}", device)

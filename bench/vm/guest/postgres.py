@@ -1,4 +1,5 @@
-"""As much of PostgreSQL's protocol as a client needs that sends simple queries over a Unix socket and is trusted."""
+"""As much of PostgreSQL's protocol as a client needs that sends simple queries over a Unix socket and is
+trusted."""
 import socket
 import struct
 

@@ -1,22 +1,24 @@
 //! The two sides of a handshake: one comes often, the other seldom.
 //!
-//! Both sides store a word of their own and then look at the other's. Unless each passes a fence between the two, both may
-//! miss what the other stored, since a store waits in its processor's buffer while later loads go ahead. A full fence keeps the
-//! loads behind it from starting before those ahead of it are over, which for a reader whose data is not in the cache is most of
-//! its time. So here the frequent side only keeps the compiler from reordering, and the rare side has the system put a fence
-//! into every running thread (`membarrier`).
+//! Both sides store a word of their own and then look at the other's. Unless each passes a fence between the
+//! two, both may miss what the other stored, since a store waits in its processor's buffer while later loads
+//! go ahead. A full fence keeps the loads behind it from starting before those ahead of it are over, which
+//! for a reader whose data is not in the cache is most of its time. So here the frequent side only keeps the
+//! compiler from reordering, and the rare side has the system put a fence into every running thread
+//! (`membarrier`).
 //!
-//! - **B1** [`light`] stands between the frequent side's store and its loads, [`heavy`] between the rare side's. Of a `light`
-//!   and a `heavy` one comes first: either the rare side sees what was stored before the `light`, or the loads behind the
-//!   `light` see what was stored before the `heavy`.
-//! - **B2** Where the system refuses, `light` is a full fence, and `heavy` as well. That is decided once, in [`prepare`], before
-//!   the first of either.
-//! - **B3** `heavy` interrupts every processor that runs a thread of the process. No call of a user's that may come often passes
-//!   one each time: those who collect are held to [`INTERVAL`], the others change definitions.
+//! - **B1** [`light`] stands between the frequent side's store and its loads, [`heavy`] between the rare
+//!   side's. Of a `light` and a `heavy` one comes first: either the rare side sees what was stored before the
+//!   `light`, or the loads behind the `light` see what was stored before the `heavy`.
+//! - **B2** Where the system refuses, `light` is a full fence, and `heavy` as well. That is decided once, in
+//!   [`prepare`], before the first of either.
+//! - **B3** `heavy` interrupts every processor that runs a thread of the process. No call of a user's that
+//!   may come often passes one each time: those who collect are held to [`INTERVAL`], the others change
+//!   definitions.
 //!
-//! Two `light`s give no order among themselves, nor do two orders of a store and a load on the frequent side that are not
-//! matched by a `heavy`. `tests/barrier.rs` tries all interleavings of the protocols that rest on this, with store buffers, and
-//! what becomes of them without it.
+//! Two `light`s give no order among themselves, nor do two orders of a store and a load on the frequent side
+//! that are not matched by a `heavy`. `tests/barrier.rs` tries all interleavings of the protocols that rest
+//! on this, with store buffers, and what becomes of them without it.
 //!
 //! Sources: membarrier(2); Dice, Huang, Yang, "Asymmetric Dekker synchronization" (2001).
 use crate::{clock, sim, sync};

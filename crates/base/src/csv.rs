@@ -1,6 +1,7 @@
 //! How a value stands in a line of CSV: the one place that quotes, for all who write such lines.
 //!
-//! Which texts are quoted beyond those that need it (empty ones, what reads as NULL) is for the writer to say.
+//! Which texts are quoted beyond those that need it (empty ones, what reads as NULL) is for the writer to
+//! say.
 
 /// The three bytes that have a meaning, beside line ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

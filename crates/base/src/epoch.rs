@@ -8,8 +8,8 @@
 //!   e. A reader that pinned e + 1 or later has acquired the count, and with it the unlinking.
 //! - **E3** A [`Participant`] is used by one thread at a time; its words are written by that thread alone and
 //!   read by all, so that pinning writes nothing shared.
-//! - **E4** A pin passes the light side of a [`barrier`], a scan the heavy one before it looks. Scans that users' calls set
-//!   off are [`Seldom`] due; in between, what is retired is measured by the last scan.
+//! - **E4** A pin passes the light side of a [`barrier`], a scan the heavy one before it looks. Scans that
+//!   users' calls set off are [`Seldom`] due; in between, what is retired is measured by the last scan.
 //!
 //! Concurrency: of a reader's pin and a collector's scan one comes first (barrier/B1). Either the scan sees
 //! the pin, or the reader sees all that was unlinked before the scan. A collector that finds an epoch stored
@@ -38,7 +38,8 @@ pub struct Line {
     pub words: [AtomicU64; WORDS],
 }
 
-/// What waits to be freed, and the epoch that it was retired in: the last ones of a bag wait for theirs ([`OPEN`]).
+/// What waits to be freed, and the epoch that it was retired in: the last ones of a bag wait for theirs
+/// ([`OPEN`]).
 struct Retired(u64, What);
 
 /// Later than any epoch.
@@ -129,7 +130,8 @@ impl Epochs {
         }
     }
 
-    /// Looks for the smallest epoch that is pinned, or the one at hand: what was retired before it may be freed.
+    /// Looks for the smallest epoch that is pinned, or the one at hand: what was retired before it may be
+    /// freed.
     fn scan(&self) {
         let mut min = self.global.load(Ordering::Acquire);
         barrier::heavy();

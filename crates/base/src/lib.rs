@@ -3,7 +3,8 @@
 //! simulator ([`sim`]) can own all of it.
 //!
 //! What is deliberately absent: no SQL, no records, no pages, no log format.
-#![allow(unsafe_code)] // Mapped memory, non-temporal stores, epoch reclamation, plain text: each block names its invariant.
+// Mapped memory, non-temporal stores, epoch reclamation, plain text: each block names its invariant.
+#![allow(unsafe_code)]
 
 pub mod ascii;
 pub mod barrier;
@@ -21,10 +22,12 @@ pub mod sim;
 pub mod sync;
 pub mod thread;
 
-/// A function that is compiled twice, once for processors with vectors of 256 bits and the instructions on bits that came with them, and takes what there is.
+/// A function that is compiled twice, once for processors with vectors of 256 bits and the instructions on
+/// bits that came with them, and takes what there is.
 ///
-/// What it calls is compiled for them where it is inlined, and closures are; but an iterator's adapter that is not inlined calls them one by one.
-/// The only unsafe code is the call of the wider one behind the question whether the processor has it: a crate that denies unsafe code may use this.
+/// What it calls is compiled for them where it is inlined, and closures are; but an iterator's adapter that
+/// is not inlined calls them one by one. The only unsafe code is the call of the wider one behind the
+/// question whether the processor has it: a crate that denies unsafe code may use this.
 #[macro_export]
 macro_rules! widest {
     ($(#[$note:meta])* $visible:vis fn $name:ident($($argument:ident: $type:ty),* $(,)?) $(-> $result:ty)? $body:block) => {

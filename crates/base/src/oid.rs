@@ -1,10 +1,10 @@
 //! Object identifiers: offsets into a database's reserved address range.
 //!
-//! - **O1** An OID other than [`Oid::NONE`] names a slot of the space that it came from, and is used with that
-//!   space only, as long as what it was found by (a pin, a statement, a lock) keeps the slot. Whoever follows one
-//!   looks at no bound: so only those make one who know the slot (a heap, a walk over its pages), and an index
-//!   gives back those that were put into it. A number from elsewhere is first looked up (`kernel`'s
-//!   `Space::locate`).
+//! - **O1** An OID other than [`Oid::NONE`] names a slot of the space that it came from, and is used with
+//!   that space only, as long as what it was found by (a pin, a statement, a lock) keeps the slot. Whoever
+//!   follows one looks at no bound: so only those make one who know the slot (a heap, a walk over its pages),
+//!   and an index gives back those that were put into it. A number from elsewhere is first looked up
+//!   (`kernel`'s `Space::locate`).
 //! - **O2** [`Oid::NONE`] names no slot, but a place in the range that is never given out and reads as zero.
 
 /// A 48-bit byte offset from the base of a database's reserved address range. Zero names nothing.

@@ -1,8 +1,9 @@
-//! Figures of this machine: a lone commit's latency, group commit, log bytes a commit, checkpoint and recovery speed.
-//! `cargo run --release -p ondol-durability --example figures -- FOLDER [COMMITS] [SEGMENTS]`
+//! Figures of this machine: a lone commit's latency, group commit, log bytes a commit, checkpoint and
+//! recovery speed. `cargo run --release -p ondol-durability --example figures -- FOLDER [COMMITS] [SEGMENTS]`
 //!
-//! The rows stand in SEGMENTS of 2 MiB: as many as the caches do not hold show what memory itself costs. Phases of
-//! recovery are given in processor time of its thread, which other work on the machine disturbs least.
+//! The rows stand in SEGMENTS of 2 MiB: as many as the caches do not hold show what memory itself costs.
+//! Phases of recovery are given in processor time of its thread, which other work on the machine disturbs
+//! least.
 use ondol_base::media::{Storage, disk::Disk};
 use ondol_durability::checkpoint::{Checkpointer, Segment, Source, full_speed};
 use ondol_durability::page::*;
@@ -15,7 +16,8 @@ use std::time::Instant;
 
 const FORMAT: Format = Format::Slots { units: 6 };
 
-/// Nothing but words: each commit is installed here before it is logged, so a snapshot is what stands here at rest.
+/// Nothing but words: each commit is installed here before it is logged, so a snapshot is what stands here at
+/// rest.
 struct Plain {
     words: Vec<AtomicU64>,
     segments: u32,
@@ -189,8 +191,8 @@ fn main() {
         }
     }
 
-    // What a checkpoint does to lone commits. Its images are of no use, since this memory has no versions: nothing
-    // recovers from here on.
+    // What a checkpoint does to lone commits. Its images are of no use, since this memory has no versions:
+    // nothing recovers from here on.
     let again = Plain::new(segments);
     let log = Arc::new(recover(config(0), &again, &|_| {}).expect("recovered").0);
     for pace in [None, Some(100), Some(0), None] {

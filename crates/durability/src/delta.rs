@@ -7,12 +7,12 @@
 //! ```
 //! The address of a piece is the end of the piece before it (0 for the first) plus the distance.
 //!
-//! - **D1** A piece holds no run of [`SPLIT`] or more zero bytes, and neither begins nor ends with one: XOR with
-//!   zero is nothing, so zeros are left out.
+//! - **D1** A piece holds no run of [`SPLIT`] or more zero bytes, and neither begins nor ends with one: XOR
+//!   with zero is nothing, so zeros are left out.
 //! - **D2** Every piece lies within the 48-bit address range; the decoder proves it before it hands one out.
 //! - **D3** The order of pieces and records is free: XOR commutes. Each must be applied exactly once.
-//! - **D4** Row byte `offset` of slot `oid` lies at address `oid + 16 + offset`, also where a run goes on through
-//!   the pages behind its first.
+//! - **D4** Row byte `offset` of slot `oid` lies at address `oid + 16 + offset`, also where a run goes on
+//!   through the pages behind its first.
 //!
 //! Source of the idea: Lee, Kim, Cha, "Differential logging" (ICDE 2001).
 use crate::page::{PAGE_SIZE, PageId, SLOT_HEADER};
@@ -65,7 +65,8 @@ impl Changes {
     /// The same, by address.
     pub fn push_at(&mut self, address: u64, delta: &[u8]) {
         debug_assert!(address + delta.len() as u64 <= Oid::MASK);
-        // A number that was changed: one word, whose bytes between the first and the last that count lie in one piece.
+        // A number that was changed: one word, whose bytes between the first and the last that count lie in
+        // one piece.
         if let Ok(word) = delta.try_into().map(u64::from_le_bytes)
             && word != 0
         {
@@ -184,8 +185,8 @@ pub(crate) fn get_varint(bytes: &[u8]) -> Option<(u64, &[u8])> {
     None
 }
 
-/// A varint at the start of `bytes` that ends within `limit` of them: its value and length. What follows in `bytes` lets
-/// it be decoded in one go, without a branch for each byte.
+/// A varint at the start of `bytes` that ends within `limit` of them: its value and length. What follows in
+/// `bytes` lets it be decoded in one go, without a branch for each byte.
 #[inline]
 fn varint_within(bytes: &[u8], limit: usize) -> Option<(u64, usize)> {
     const STOP: u64 = 0x8080_8080_8080_8080;
@@ -226,7 +227,8 @@ impl<'a> Pieces<'a> {
     pub fn new(bytes: &'a [u8]) -> Pieces<'a> {
         Pieces { rest: bytes, left: bytes.len(), end: 0 }
     }
-    /// The changes are the first `len` of `bytes`; what follows helps to read whole words, and is not looked at.
+    /// The changes are the first `len` of `bytes`; what follows helps to read whole words, and is not looked
+    /// at.
     pub(crate) fn within(bytes: &'a [u8], len: usize) -> Pieces<'a> {
         Pieces { rest: bytes, left: len.min(bytes.len()), end: 0 }
     }
@@ -322,7 +324,8 @@ pub(crate) fn short(bytes: &[u8], len: usize) -> u64 {
     }
 }
 
-/// Gives the first `len` of `bytes`, shifted to `offset`, word by word to `update` (the word, what to XOR into it).
+/// Gives the first `len` of `bytes`, shifted to `offset`, word by word to `update` (the word, what to XOR
+/// into it).
 #[inline]
 pub(crate) fn xor_open(
     words: &[AtomicU64],

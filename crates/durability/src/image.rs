@@ -10,11 +10,13 @@
 //! index   (kind 4)  offset 8 of each other chunk; last in the file, where the manifest says
 //! ```
 //! - **I1** The file is new, written once, synced, and only then named by the manifest.
-//! - **I2** Row bytes are the page's [`Format::rows`] one behind the other: headers are volatile and left out.
-//! - **I3** A page in an increment counts in place of every older image; a page without one keeps the older. A page in
-//!   no file is zero. So an increment also holds pages that became zero (with no row bytes); a full file leaves them out.
-//! - **I4** An image counts only if its segment was created at or before the file's T: a reused segment must not
-//!   inherit images of its former life.
+//! - **I2** Row bytes are the page's [`Format::rows`] one behind the other: headers are volatile and left
+//!   out.
+//! - **I3** A page in an increment counts in place of every older image; a page without one keeps the older.
+//!   A page in no file is zero. So an increment also holds pages that became zero (with no row bytes); a full
+//!   file leaves them out.
+//! - **I4** An image counts only if its segment was created at or before the file's T: a reused segment must
+//!   not inherit images of its former life.
 //! - **I5** Every byte is under a checksum, and the chunks cover the file from the head to its end.
 use crate::block;
 use crate::checkpoint::Segment;
@@ -300,8 +302,8 @@ impl ImageReader {
         Ok(reader)
     }
 
-    /// Kind, count, payload and end of the chunk at `offset`; it must end by `limit`, and nothing else may be before that
-    /// but what follows it in the file.
+    /// Kind, count, payload and end of the chunk at `offset`; it must end by `limit`, and nothing else may be
+    /// before that but what follows it in the file.
     fn read<'b>(
         &self,
         offset: u64,

@@ -6,15 +6,15 @@
 //!     v
 //!  buffer ──sealed by a round──> block ──write, sync──> durable round ──> durable_ts
 //! ```
-//! - **G1** A timestamp is taken, its space reserved and its commit published in one critical section, so a round
-//!   that reads `closed` under the same latch holds every commit below it (protocol/P1, protocol/P3).
+//! - **G1** A timestamp is taken, its space reserved and its commit published in one critical section, so a
+//!   round that reads `closed` under the same latch holds every commit below it (protocol/P1, protocol/P3).
 //! - **G2** Whatever can fail fails before `c` is taken. A `c` once taken is logged, void if need be.
-//! - **G3** The clock moves on only after `publish(c)` returned: a snapshot of `clock - 1` finds every commit it
-//!   covers published.
+//! - **G3** The clock moves on only after `publish(c)` returned: a snapshot of `clock - 1` finds every commit
+//!   it covers published.
 //! - **G4** After a failed write or sync nothing is acknowledged any more (protocol/P7); the failure is kept
 //!   for good.
-//! - **G5** A system record stands in the same round as, or an earlier one than, any commit that took its timestamp
-//!   after it: both are reserved under the latch, and a round takes all buffers at once.
+//! - **G5** A system record stands in the same round as, or an earlier one than, any commit that took its
+//!   timestamp after it: both are reserved under the latch, and a round takes all buffers at once.
 //!
 //! Latches, in the order in which they are taken: `Rounds::state`, `jobs`, `prepare`, writers, `latch`.
 //!
@@ -371,7 +371,8 @@ impl Log {
     pub fn rounds(&self) -> u64 {
         self.inner.rounds.completed()
     }
-    /// Whether a stream finds no room for its next file, so that commits are refused until a checkpoint has given files back.
+    /// Whether a stream finds no room for its next file, so that commits are refused until a checkpoint has
+    /// given files back.
     pub fn is_short(&self) -> bool {
         self.inner.prepare.lock().full.iter().any(Option::is_some)
     }
@@ -451,8 +452,8 @@ impl Drop for Log {
     }
 }
 
-/// A commit timestamp and the log space for its record. Dropped without [`Reservation::commit`], it is logged as
-/// void.
+/// A commit timestamp and the log space for its record. Dropped without [`Reservation::commit`], it is logged
+/// as void.
 pub struct Reservation<'a> {
     inner: &'a Inner,
     ts: CommitTs,
@@ -472,8 +473,8 @@ impl Reservation<'_> {
     pub fn ts(&self) -> CommitTs {
         self.ts
     }
-    /// Copies the record. Panics when `changes` is longer than what was reserved, or the reservation was made for a
-    /// void (the timestamp is then logged as void).
+    /// Copies the record. Panics when `changes` is longer than what was reserved, or the reservation was made
+    /// for a void (the timestamp is then logged as void).
     #[inline]
     pub fn commit(mut self, changes: &Changes) {
         assert!(
@@ -637,15 +638,16 @@ impl Inner {
                 }
                 pause = false;
             }
-            // In turn: one whose medium is full is wanted again and again, and must not keep the others from their answer.
+            // In turn: one whose medium is full is wanted again and again, and must not keep the others from
+            // their answer.
             let n = p.wanted.len();
             let Some(k) = (1..=n).map(|i| (last + i) % n).find(|k| p.wanted[*k]) else {
                 p = self.work.wait(p);
                 continue;
             };
             last = k;
-            // Before it fails an attempt takes all the room there is, and that is the checkpoint's while one is under way. Nobody waits
-            // for this one: all know already that there is no room.
+            // Before it fails an attempt takes all the room there is, and that is the checkpoint's while one
+            // is under way. Nobody waits for this one: all know already that there is no room.
             let alone = match &p.full[k] {
                 Some(_) => match self.manifest.try_lock() {
                     None => {
@@ -726,8 +728,9 @@ impl Inner {
             .collect()
     }
 
-    /// Gives up the files that hold only rounds before `first`; the manifest says so already, in both copies. The file that
-    /// it names as a stream's first stays, even if its last block turned out to be written already.
+    /// Gives up the files that hold only rounds before `first`; the manifest says so already, in both copies.
+    /// The file that it names as a stream's first stays, even if its last block turned out to be written
+    /// already.
     pub fn truncate(&self, first: u64, named: &[u64]) {
         for (k, place) in self.config.streams.iter().enumerate() {
             // A stream that found no room begins small again: until now what was left was for the checkpoint

@@ -9,15 +9,15 @@
 //!                            streams n 8, each: first file 8
 //!    streams n 8, each: length 8, text
 //! ```
-//! - **F1** A publication writes one copy, syncs it, then writes and syncs the other. Whoever destroys what an
-//!   older manifest needs (log files, checkpoint files, slots of dropped segments), or begins an incarnation, does so
-//!   only after both. So any valid copy describes a database that is still there, and a damaged one can be
-//!   replaced by its twin without loss. A publication begins with a copy that is bad, older or missing: the newest good one
-//!   stands until its twin is whole.
+//! - **F1** A publication writes one copy, syncs it, then writes and syncs the other. Whoever destroys what
+//!   an older manifest needs (log files, checkpoint files, slots of dropped segments), or begins an
+//!   incarnation, does so only after both. So any valid copy describes a database that is still there, and a
+//!   damaged one can be replaced by its twin without loss. A publication begins with a copy that is bad,
+//!   older or missing: the newest good one stands until its twin is whole.
 //! - **F2** The newer valid copy counts.
 //! - **F3** A log block counts only when its incarnation is listed here and its round lies between that
-//!   incarnation's first and last. This is what keeps blocks of a crashed life, which were not part of what the next life
-//!   recovered, from ever coming back.
+//!   incarnation's first and last. This is what keeps blocks of a crashed life, which were not part of what
+//!   the next life recovered, from ever coming back.
 use crate::CommitTs;
 use crate::block::ALIGN;
 use crate::error::RecoveryError;
@@ -98,7 +98,8 @@ pub(crate) struct Loaded {
     pub warnings: Vec<String>,
 }
 impl Loaded {
-    /// The manifest that the next one follows: that is first written to the copy that does not stand alone (F1).
+    /// The manifest that the next one follows: that is first written to the copy that does not stand alone
+    /// (F1).
     pub fn followed(self) -> Manifest {
         let mut m = self.manifest;
         m.sequence += (self.stands == Some(name_of(m.sequence + 1))) as u64;
@@ -176,8 +177,8 @@ impl Manifest {
         Ok(Manifest { ringed: format == RINGED, ..body })
     }
 
-    /// The newest copy that can be believed, with a warning when the other is bad. `None` when there is neither
-    /// file, or neither was ever completed and `fresh` says that nothing else was begun.
+    /// The newest copy that can be believed, with a warning when the other is bad. `None` when there is
+    /// neither file, or neither was ever completed and `fresh` says that nothing else was begun.
     pub(crate) fn load(storage: &dyn Storage, fresh: bool) -> Result<Option<Loaded>, RecoveryError> {
         let mut best: Option<Manifest> = None;
         let mut stands = None;
@@ -214,11 +215,13 @@ impl Manifest {
                     }
                 }
                 Err(e @ RecoveryError::Io { .. }) => return Err(e),
-                // Beside a good copy it may be a flipped bit, and that copy describes a database that is there (F1).
+                // Beside a good copy it may be a flipped bit, and that copy describes a database that is
+                // there (F1).
                 Err(e) => errors.push(e),
             }
         }
-        // Also of what else would pass for a database that was never made: no crash leaves the magic and not the version behind it.
+        // Also of what else would pass for a database that was never made: no crash leaves the magic and not
+        // the version behind it.
         if best.is_none()
             && let Some(other) = errors.iter().position(|e| matches!(e, RecoveryError::WrongFormat { .. }))
         {
@@ -241,8 +244,8 @@ impl Manifest {
         }
     }
 
-    /// Makes this the manifest, in both copies (F1). `named`: both names are durable, since their folder was synced by this
-    /// process when they were there.
+    /// Makes this the manifest, in both copies (F1). `named`: both names are durable, since their folder was
+    /// synced by this process when they were there.
     pub(crate) fn publish(&self, storage: &dyn Storage, named: bool) -> Result<(), (String, io::Error)> {
         let mut named = named;
         // The older copy first, so that a valid one exists at every moment.
@@ -252,8 +255,8 @@ impl Manifest {
         }
         Ok(())
     }
-    /// The first manifest of a new database, in one copy: there is nothing yet that an older one could need. The next
-    /// publication begins with the other copy, so this one stands until that is whole.
+    /// The first manifest of a new database, in one copy: there is nothing yet that an older one could need.
+    /// The next publication begins with the other copy, so this one stands until that is whole.
     pub(crate) fn create(&self, storage: &dyn Storage) -> Result<(), (String, io::Error)> {
         self.write(storage, 0, &mut false)
     }
@@ -286,8 +289,8 @@ impl Manifest {
             let file = if mutated("manifest_synced_anew") { storage.open(name, Open::Write)? } else { file };
             file.sync_data()?;
             if !*named {
-                // Also when the name is there: an earlier sync of it may have failed. One such sync serves for all
-                // names that are there.
+                // Also when the name is there: an earlier sync of it may have failed. One such sync serves
+                // for all names that are there.
                 storage.sync_dir("")?;
                 *named = storage.exists(NAMES[0])? && storage.exists(NAMES[1])?;
             }
@@ -378,8 +381,8 @@ mod tests {
     use super::*;
     use ondol_base::sim::{Config, World};
 
-    /// A copy whose sync failed is whole in the system's memory alone. The next process believes it; if the power fails while that
-    /// one overwrites the other copy, one of the two must be whole.
+    /// A copy whose sync failed is whole in the system's memory alone. The next process believes it; if the
+    /// power fails while that one overwrites the other copy, one of the two must be whole.
     fn comes_back(seed: u64, after: u64, mutation: Option<&'static str>) -> bool {
         let manifest = |sequence| Manifest {
             sequence,

@@ -8,13 +8,15 @@
 //!                                                                            | crash: entries home and synced, ring emptied,
 //!                                            on the ring again <-------------+ before anything of the log is read
 //! ```
-//! - **K1** The ring's name is durable before the mark, the mark is durable, and both copies of the manifest are of format 2, before the log writes to the ring. So no opening misses it: this
-//!   version's sees the mark, an older one's the format.
+//! - **K1** The ring's name is durable before the mark, the mark is durable, and both copies of the manifest
+//!   are of format 2, before the log writes to the ring. So no opening misses it: this version's sees the
+//!   mark, an older one's the format.
 //! - **K2** It goes when the ring is empty, durably, and the manifest of format 1 again: the mark last.
-//! - **K3** Nothing is replayed but what the mark vouches for: the ring of its number, before the folders it names, of the life that the manifest
-//!   names as the last.
+//! - **K3** Nothing is replayed but what the mark vouches for: the ring of its number, before the folders it
+//!   names, of the life that the manifest names as the last.
 //!
-//! The mark is a text, for whoever finds it: what it is about, then the words below, one a line, `crc` over all before it the last.
+//! The mark is a text, for whoever finds it: what it is about, then the words below, one a line, `crc` over
+//! all before it the last.
 use crate::error::{RecoveryError, RingError};
 use crate::files::{Config, Place};
 use crate::manifest::Manifest;
@@ -161,8 +163,9 @@ pub(crate) struct Standing {
 }
 
 impl Standing {
-    /// Looks at what is there, and refuses what does not belong together. The ring that was given is made where that is right (`None`: not at
-    /// all), and its lock is among `locks`. Nothing of the database is changed.
+    /// Looks at what is there, and refuses what does not belong together. The ring that was given is made
+    /// where that is right (`None`: not at all), and its lock is among `locks`. Nothing of the database is
+    /// changed.
     pub fn find(
         config: &Config,
         manifest: Option<&Manifest>,
@@ -275,12 +278,13 @@ impl Standing {
         );
         home.into_inner().told(done)
     }
-    /// Whether the log's blocks may be in the system's memory alone though later blocks vouch for them: a ring vouched for them, and is given up.
+    /// Whether the log's blocks may be in the system's memory alone though later blocks vouch for them: a
+    /// ring vouched for them, and is given up.
     pub fn is_lost(&self) -> bool {
         self.lost.is_some() && !mutated("ring_trusted_when_lost")
     }
-    /// The log as its files hold it is durable, and the manifest is about to say so. What is given up goes; where the log will go to the ring
-    /// the mark is made, durably (K1).
+    /// The log as its files hold it is durable, and the manifest is about to say so. What is given up goes;
+    /// where the log will go to the ring the mark is made, durably (K1).
     pub fn before_manifest(&self, config: &Config) -> Result<(), RecoveryError> {
         let (Some(given), Some(ring)) = (&config.ring, &self.ring) else { return Ok(()) };
         if self.lost.is_some() {
@@ -321,9 +325,9 @@ impl Standing {
     }
 }
 
-/// For read-only tools: replays the ring into overlay folders and removes the mark there. The overlays are the
-/// folders of `config`; they cover the real ones and take all that is written. The ring stays as it is. The
-/// caller holds the database's lock.
+/// For read-only tools: replays the ring into overlay folders and removes the mark there. The overlays are
+/// the folders of `config`; they cover the real ones and take all that is written. The ring stays as it is.
+/// The caller holds the database's lock.
 pub fn over(config: &Config) -> Result<Option<OnRing>, RecoveryError> {
     let manifest = Manifest::load(&*config.data, crate::recovery::is_fresh(config)?)?.map(|l| l.manifest);
     let standing = Standing::find(config, manifest.as_ref(), None)?;

@@ -8,10 +8,10 @@
 //! ```
 //! - **G1** All slots of a page have one size, its format; the format never changes while the segment lives.
 //! - **G2** Free row bytes are zero; a row in use has bit 0 of its first byte set (the live bit).
-//! - **G3** A value larger than a page takes a run: a `RunHead` page and the `RunTail` pages it names, all one slot,
-//!   whose row bytes go on through the tail pages without headers.
-//! - **G4** The logical content of a page, which checksums cover, is its 4096 bytes with the page header and the
-//!   slot headers taken as zero.
+//! - **G3** A value larger than a page takes a run: a `RunHead` page and the `RunTail` pages it names, all
+//!   one slot, whose row bytes go on through the tail pages without headers.
+//! - **G4** The logical content of a page, which checksums cover, is its 4096 bytes with the page header and
+//!   the slot headers taken as zero.
 use ondol_base::oid::Oid;
 
 pub const SEGMENT_SIZE: usize = 2 << 20;
@@ -23,7 +23,8 @@ pub const SLOT_HEADER: usize = 16;
 pub const ROW_UNIT: usize = 16;
 pub const LARGEST_SLOT: usize = PAGE_SIZE - PAGE_HEADER;
 
-/// A segment's place in the address range: its byte offset divided by [`SEGMENT_SIZE`]. Segment 0 is never used.
+/// A segment's place in the address range: its byte offset divided by [`SEGMENT_SIZE`]. Segment 0 is never
+/// used.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct SegmentId(pub u32);
 
@@ -54,8 +55,8 @@ impl SegmentId {
     }
 }
 
-/// What stands on a page. In one byte: 0 unformatted, 1 to 252 slots of that many 16-byte units, 254 run tail,
-/// 255 run head (its length follows in a second field).
+/// What stands on a page. In one byte: 0 unformatted, 1 to 252 slots of that many 16-byte units, 254 run
+/// tail, 255 run head (its length follows in a second field).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Format {
     Unformatted,

@@ -7,9 +7,11 @@
 //! 508 CRC-32C of 0..508
 //! ```
 //! - **W1** A file gets its name when it is a whole ring: what else is under that name is not touched.
-//! - **W2** Of the ring's words FREED alone lies in the file. The others are the running process's own, in its memory.
+//! - **W2** Of the ring's words FREED alone lies in the file. The others are the running process's own, in
+//!   its memory.
 //!
-//! A crash while it is made leaves a file with [`UNFINISHED`] behind its name, which the next making overwrites.
+//! A crash while it is made leaves a file with [`UNFINISHED`] behind its name, which the next making
+//! overwrites.
 use crate::error::{RecoveryError, RingError};
 use ondol_base::crc::crc32c;
 use ondol_base::media::{File, Identity, Lock, Mapped, Open, Promise as Fenced, Storage};
@@ -34,7 +36,8 @@ pub const USUAL_SIZE: u64 = 64 << 20;
 /// What commits on a ring survive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Promise {
-    /// The end of the process, not a power failure: the ring is in memory that is not persistent, or not mapped so.
+    /// The end of the process, not a power failure: the ring is in memory that is not persistent, or not
+    /// mapped so.
     ServerCrash,
     /// Both: the file is mapped with `MAP_SYNC`.
     PowerFailure,
@@ -59,7 +62,8 @@ pub struct Given {
     /// Its folder.
     pub storage: Arc<dyn Storage>,
     pub name: String,
-    /// Bytes: of a new ring, and what one that is there must have. `None`: [`USUAL_SIZE`], and whatever is there.
+    /// Bytes: of a new ring, and what one that is there must have. `None`: [`USUAL_SIZE`], and whatever is
+    /// there.
     pub size: Option<u64>,
     /// Of a new ring, and what one that is there must have. `None`: a power failure, and whatever is there.
     pub promise: Option<Promise>,

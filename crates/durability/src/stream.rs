@@ -1,11 +1,11 @@
-//! A stream: a buffer that is filled while its twin is written, and the writer that turns a sealed buffer into a
-//! block.
+//! A stream: a buffer that is filled while its twin is written, and the writer that turns a sealed buffer
+//! into a block.
 //!
-//! - **S1** Space in a buffer is given out under the commit latch, and filled outside by whoever got it. `copied`
-//!   counts the words filled; a sealed buffer is whole when `copied` equals the words given out.
+//! - **S1** Space in a buffer is given out under the commit latch, and filled outside by whoever got it.
+//!   `copied` counts the words filled; a sealed buffer is whole when `copied` equals the words given out.
 //! - **S2** A buffer is sealed only when its twin is free: rounds of one log do not overlap.
-//! - **S3** Words are atomics, stored relaxed and published by the release addition to `copied`; the writer reads them
-//!   after an acquire load of it.
+//! - **S3** Words are atomics, stored relaxed and published by the release addition to `copied`; the writer
+//!   reads them after an acquire load of it.
 use crate::block::{self, Header, Participants};
 use crate::files::LogFile;
 use crate::{CommitTs, error::LogError};

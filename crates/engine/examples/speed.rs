@@ -1,4 +1,5 @@
-//! Speed of the engine's own calls, below SQL: `cargo run --release -p ondol-engine --example speed -- [rows]`.
+//! Speed of the engine's own calls, below SQL:
+//! `cargo run --release -p ondol-engine --example speed -- [rows]`.
 use ondol_engine::*;
 use ondol_types::{Type, TypeId, ValueRef};
 use std::time::Instant;

@@ -4,8 +4,8 @@
 //!   side of a barrier, and then checks that none of them is being changed and that its plan's dictionary is
 //!   still the current one. A connection that changes a definition marks the table, passes the heavy side,
 //!   and waits until no line names it.
-//! - **N2** One transaction at a time changes definitions; its own dictionary takes the place of everyone's when it
-//!   commits.
+//! - **N2** One transaction at a time changes definitions; its own dictionary takes the place of everyone's
+//!   when it commits.
 use crate::catalog::Catalog;
 use crate::charge::Charge;
 use crate::database::Database;

@@ -235,8 +235,8 @@ impl Connection {
         })
     }
 
-    /// Builds the index, in parallel where it pays. Outside an explicit transaction others go on using the table meanwhile
-    /// (see `online`), unless it is a primary key's; its columns are NOT NULL from now on.
+    /// Builds the index, in parallel where it pays. Outside an explicit transaction others go on using the
+    /// table meanwhile (see `online`), unless it is a primary key's; its columns are NOT NULL from now on.
     #[allow(clippy::too_many_arguments)]
     pub fn create_index(
         &mut self,
@@ -322,7 +322,8 @@ impl Connection {
         })
     }
 
-    /// Makes an index the table's PRIMARY KEY or a UNIQUE constraint; a primary key's columns are NOT NULL from now on.
+    /// Makes an index the table's PRIMARY KEY or a UNIQUE constraint; a primary key's columns are NOT NULL
+    /// from now on.
     pub fn adopt_index(
         &mut self,
         table: &str,

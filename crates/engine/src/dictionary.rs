@@ -120,8 +120,9 @@ pub fn add(session: &mut Session, table: &Table, values: &[Value]) -> SqlResult<
     Ok(())
 }
 
-/// Removes the rows that `which` says, as they are now: a transaction whose snapshot is older than a definition changes it
-/// all the same, since only one at a time changes definitions and names are looked up in the newest catalog.
+/// Removes the rows that `which` says, as they are now: a transaction whose snapshot is older than a
+/// definition changes it all the same, since only one at a time changes definitions and names are looked up
+/// in the newest catalog.
 pub fn remove(session: &mut Session, table: &Table, which: impl Fn(&[Value]) -> bool) -> SqlResult<()> {
     let snapshot = session.view.snapshot;
     session.view.snapshot = snapshot.max(session.kernel().log.clock() - 1);

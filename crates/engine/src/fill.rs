@@ -8,10 +8,11 @@
 //! - **X1** Snapshots may still see old versions, and collectors go about: every version that is there gets
 //!   its entry. Either nobody else uses the tables, or a snapshot is filled from: then every change that was
 //!   committed after it, or not at all yet, is left out, and the filler sees to those later (`online`).
-//! - **X2** Of two rows with one key of a unique index, at least one is looked at again when both entries are in: the
-//!   later one in a hash index, both in a tree. The question is put to the newest versions that are filled from.
-//! - **X3** Gathering for a tree takes memory that its entries do not take later. Where that is refused, the tree
-//!   is filled by inserts, so that what opened once opens again under the same limit.
+//! - **X2** Of two rows with one key of a unique index, at least one is looked at again when both entries are
+//!   in: the later one in a hash index, both in a tree. The question is put to the newest versions that are
+//!   filled from.
+//! - **X3** Gathering for a tree takes memory that its entries do not take later. Where that is refused, the
+//!   tree is filled by inserts, so that what opened once opens again under the same limit.
 use crate::error;
 use crate::outdated::Outdated;
 use crate::table::{Table, TableIndex};
@@ -40,8 +41,8 @@ const SAMPLE: usize = 8192;
 /// What filling indexes did.
 pub(crate) struct Filled {
     pub entries: u64,
-    /// Entries that perhaps no newest version has: the changes that made them old were committed before the index was
-    /// there, so nobody else will take them out.
+    /// Entries that perhaps no newest version has: the changes that made them old were committed before the
+    /// index was there, so nobody else will take them out.
     pub outdated: Outdated,
 }
 
@@ -56,7 +57,8 @@ pub(crate) enum From {
     Snapshot(u64),
 }
 
-/// Fills the empty indexes of each table, which nobody else uses yet. `progress` is told entries, on the calling thread.
+/// Fills the empty indexes of each table, which nobody else uses yet. `progress` is told entries, on the
+/// calling thread.
 pub(crate) fn fill(
     kernel: &Arc<Kernel>,
     tables: Vec<(Arc<Table>, Vec<Arc<TableIndex>>)>,
@@ -98,7 +100,8 @@ impl From {
             _ => slot::ID,
         }
     }
-    /// Copies a row that has one version, which is to be filled from, and stays if its transaction does: what nearly all rows are.
+    /// Copies a row that has one version, which is to be filled from, and stays if its transaction does: what
+    /// nearly all rows are.
     fn read_alone(self, space: &Space, oid: Oid, row: &mut [u8]) -> bool {
         slot::read_quiet(space, oid, self.until(), row)
             || matches!(self, From::Own(own) if slot::read_inserted(space, oid, own, row))
@@ -393,8 +396,8 @@ impl Fill {
             keys.push(key.into());
             false
         };
-        // Somebody else will not take such an entry out, if a change made it old before the index was there, or is our own
-        // transaction's, pending still.
+        // Somebody else will not take such an entry out, if a change made it old before the index was there,
+        // or is our own transaction's, pending still.
         let old;
         if let From::Snapshot(until) = self.from {
             let mut newest = None;
@@ -490,7 +493,8 @@ impl Fill {
 
     // ---- duplicates
 
-    /// The key of the row's newest version, as the transaction has it: whether it has a NULL; `None` where there is no row.
+    /// The key of the row's newest version, as the transaction has it: whether it has a NULL; `None` where
+    /// there is no row.
     fn newest(
         &self,
         target: &Target,
@@ -502,7 +506,8 @@ impl Fill {
         let space = &self.kernel.space;
         let view = match self.from {
             From::Snapshot(s) => slot::View { snapshot: s, ..Default::default() },
-            // Nobody else uses the table: what is pending is our own transaction's, and counts, deletions too.
+            // Nobody else uses the table: what is pending is our own transaction's, and counts, deletions
+            // too.
             From::Own(txn) => slot::View { snapshot: slot::ID, txn, command: u32::MAX, ..Default::default() },
             From::Recovered => slot::View { snapshot: slot::ID, ..Default::default() },
         };

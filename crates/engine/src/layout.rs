@@ -3,16 +3,17 @@
 //! ```text
 //! bits | numbers, widest first | opaque values of fixed width | char(n) columns | string heads | zeros to a multiple of 16
 //! ```
-//! - **L1** Bit 0 of the first byte is the live bit (set in every row in use); bit 1 says that the row is wide
-//!   (L3); from bit 2 on one null bit for each nullable column.
+//! - **L1** Bit 0 of the first byte is the live bit (set in every row in use); bit 1 says that the row is
+//!   wide (L3); from bit 2 on one null bit for each nullable column.
 //! - **L2** A null column's bytes are zero. Numbers are little-endian.
-//! - **L3** char(n) takes n bytes, filled with spaces, and holds values whose UTF-8 form without trailing spaces
-//!   fits n bytes. If one column's does not, the row is wide: the first 8 bytes of its char area hold the OID
-//!   of a string with all char columns' values, each as u32 length and bytes (null: length 0). The char area has at
-//!   least 8 bytes.
-//! - **L4** A string head is 16 bytes: length u32, then up to 12 bytes inline; longer ones have a 4-byte prefix and
-//!   the OID (u64) of a string slot. A string slot's row bytes are: live bit byte (1), 3 zero bytes, length u32, bytes.
-//!   NUMERIC is stored as a string of its encoding, an opaque value of no fixed width as one of its bytes.
+//! - **L3** char(n) takes n bytes, filled with spaces, and holds values whose UTF-8 form without trailing
+//!   spaces fits n bytes. If one column's does not, the row is wide: the first 8 bytes of its char area hold
+//!   the OID of a string with all char columns' values, each as u32 length and bytes (null: length 0). The
+//!   char area has at least 8 bytes.
+//! - **L4** A string head is 16 bytes: length u32, then up to 12 bytes inline; longer ones have a 4-byte
+//!   prefix and the OID (u64) of a string slot. A string slot's row bytes are: live bit byte (1), 3 zero
+//!   bytes, length u32, bytes. NUMERIC is stored as a string of its encoding, an opaque value of no fixed
+//!   width as one of its bytes.
 use ondol_types::ty::Class;
 use ondol_types::{Type, TypeId};
 

@@ -9,11 +9,12 @@
 //!   definitions (connection/N1) go by the lender's line alone, and readers publish nothing but their pins.
 //! - **O2** Readers pin in lines of their own (epoch/E3): what a version chain or an index leads to stays
 //!   while they look at it.
-//! - **O3** The lender's connection is borrowed meanwhile. So its transaction, whose changes readers see up to its present command, changes nothing but by inserters (O5), whose
-//!   rows are of the present command.
-//! - **O4** A reader only reads. It has no transaction: what a serializable one must remember, the lender remembers ([`Scan::parts`](crate::Scan::parts)).
-//! - **O5** An inserter inserts for the lender's transaction, into a table without indexes that its statement uses; what it wrote is the lender's before `lend_writing`
-//!   returns, by a panic too (share/D2).
+//! - **O3** The lender's connection is borrowed meanwhile. So its transaction, whose changes readers see up
+//!   to its present command, changes nothing but by inserters (O5), whose rows are of the present command.
+//! - **O4** A reader only reads. It has no transaction: what a serializable one must remember, the lender
+//!   remembers ([`Scan::parts`](crate::Scan::parts)).
+//! - **O5** An inserter inserts for the lender's transaction, into a table without indexes that its statement
+//!   uses; what it wrote is the lender's before `lend_writing` returns, by a panic too (share/D2).
 use crate::charge::Charge;
 use crate::connection::Connection;
 use crate::database::Database;
@@ -110,7 +111,8 @@ struct Sharer<'a> {
 }
 impl Drop for Sharer<'_> {
     fn drop(&mut self) {
-        // By then nothing is left to take over, unless there was a panic; and a transaction that the log refused a part of says so when it is to commit.
+        // By then nothing is left to take over, unless there was a panic; and a transaction that the log
+        // refused a part of says so when it is to commit.
         let _ = self.session.gather(&self.shared);
     }
 }

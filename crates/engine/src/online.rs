@@ -8,13 +8,14 @@
 //! catch up   rows committed since the snapshot          entry by entry, as any writer enters keys
 //! publish    the dictionary's record, durable           plans use it from now on
 //! ```
-//! The argument. S is the builder's snapshot; *old* writers have the table without the index, *noting* ones note the keys that
-//! their changes make old, *new* ones enter keys as well.
-//! - **O1** S is taken first, and all that it sees installed. It stays published to the end, so until then every row keeps
-//!   the version that S sees, and no entry or slot of a change later than S is collected: what a row's chain says is what
-//!   there is to enter, and what has been entered is not outlived by its entry unnoticed.
-//! - **O2** The fill enters what S sees and what older snapshots may, of each row; not one version that is later than S, for
-//!   such a one may be folded away before anybody notes that its entry has to go.
+//! The argument. S is the builder's snapshot; *old* writers have the table without the index, *noting* ones
+//! note the keys that their changes make old, *new* ones enter keys as well.
+//! - **O1** S is taken first, and all that it sees installed. It stays published to the end, so until then
+//!   every row keeps the version that S sees, and no entry or slot of a change later than S is collected:
+//!   what a row's chain says is what there is to enter, and what has been entered is not outlived by its
+//!   entry unnoticed.
+//! - **O2** The fill enters what S sees and what older snapshots may, of each row; not one version that is
+//!   later than S, for such a one may be folded away before anybody notes that its entry has to go.
 //! - **O3** Then the index is announced, and when that is over, registered: each time a table with more of
 //!   the index takes the old one's place in everyone's catalog, under another name in their lines. A
 //!   statement that announced the old name finds its catalog stale behind its side of the barrier, or is seen
@@ -40,13 +41,14 @@
 //!   installing its rows, the row is looked at anew. New writers are bound by the index before it is
 //!   published, so one of them may be refused a key that another row has, and the build fail later all the
 //!   same; as in PostgreSQL.
-//! - **O7** The only durable trace is the dictionary's record, committed at the end. A failure before takes the index out of
-//!   everyone's catalog again; writers that still have it keep it up for nobody.
+//! - **O7** The only durable trace is the dictionary's record, committed at the end. A failure before takes
+//!   the index out of everyone's catalog again; writers that still have it keep it up for nobody.
 //!
-//! What it costs: old versions and dead rows stay for as long as the building takes, as under any long reader. Writers pay
-//! nothing during the fill, and from the registration on what the index will always cost them. The builder waits for everyone
-//! who used the table when it registered the index, readers too, since lines do not tell them apart; and at any time one
-//! transaction changes definitions. A transaction of more tables than its line can name counts as a user of the old table.
+//! What it costs: old versions and dead rows stay for as long as the building takes, as under any long
+//! reader. Writers pay nothing during the fill, and from the registration on what the index will always cost
+//! them. The builder waits for everyone who used the table when it registered the index, readers too, since
+//! lines do not tell them apart; and at any time one transaction changes definitions. A transaction of more
+//! tables than its line can name counts as a user of the old table.
 use crate::connection::Connection;
 use crate::fill::{duplicate, outdated};
 use crate::table::{Stage, Table, TableIndex};
@@ -85,8 +87,8 @@ impl Connection {
         s
     }
 
-    /// Brings an index that was filled from the snapshot `since` up to date with the table, and lets writers keep it so.
-    /// Gives the table as everyone has it now.
+    /// Brings an index that was filled from the snapshot `since` up to date with the table, and lets writers
+    /// keep it so. Gives the table as everyone has it now.
     pub(crate) fn take_online(
         &mut self,
         old: &Arc<Table>,
@@ -169,7 +171,8 @@ impl Connection {
                         return Err(crate::error::kernel(e));
                     };
                     let now = slot::header_of(&kernel.space, oid);
-                    // Whoever has committed and is still installing may have given the other row the key already (O6).
+                    // Whoever has committed and is still installing may have given the other row the key
+                    // already (O6).
                     let installing = header & slot::OWNED != 0 && {
                         let pin = self.session.pin();
                         slot::owner(&kernel.space, &pin, oid, header)

@@ -1,9 +1,9 @@
 //! What setting columns of a fixed width does to a row's bytes, worked out once for a statement.
 //!
-//! - **F1** The columns are numbers, booleans, dates and times, and no index's key depends on them: so nothing is to be stored
-//!   elsewhere, and no entry to be made or taken out.
-//! - **F2** The difference is that which [`crate::row::change`] would make: the bytes of the columns and their null bits, whatever
-//!   else the row holds.
+//! - **F1** The columns are numbers, booleans, dates and times, and no index's key depends on them: so
+//!   nothing is to be stored elsewhere, and no entry to be made or taken out.
+//! - **F2** The difference is that which [`crate::row::change`] would make: the bytes of the columns and
+//!   their null bits, whatever else the row holds.
 use crate::layout::{Layout, Storage};
 use crate::row::width;
 use crate::table::Table;
@@ -80,8 +80,9 @@ impl Patch {
         self.fields.len()
     }
 
-    /// Sets the columns in `row` and appends the pieces of what that changed, as [`ondol_kernel::version::difference`] has them. False
-    /// when a value is NULL that may not be; the row counts for nothing then.
+    /// Sets the columns in `row` and appends the pieces of what that changed, as
+    /// [`ondol_kernel::version::difference`] has them. False when a value is NULL that may not be; the row
+    /// counts for nothing then.
     #[inline]
     pub fn apply(&self, value: impl Fn(usize) -> Bits, row: &mut [u8], pieces: &mut Vec<u64>) -> bool {
         let word = |row: &[u8], w: u16| match row.as_chunks::<8>().0.get(w as usize) {
@@ -123,8 +124,8 @@ mod tests {
     use ondol_kernel::version::difference;
     use ondol_types::{Type, TypeId, ValueRef};
 
-    /// Rows of every kind of column, with NULLs and without, changed here and by `row::change`: the same bytes, and pieces that
-    /// lead to them.
+    /// Rows of every kind of column, with NULLs and without, changed here and by `row::change`: the same
+    /// bytes, and pieces that lead to them.
     #[test]
     fn a_patch_does_what_a_change_of_the_row_does() {
         let all = [

@@ -3,10 +3,11 @@
 //! ```text
 //! numbers -> key bytes, in a register -> hash -> bucket -> OID -> row copied out -> its columns compared
 //! ```
-//! - **P1** A key is the normalised one (`types::key`): a byte 1 for a column that may be NULL, then the number's bytes, highest
-//!   first, sign bit turned over. Of at most [`WIDEST`] bytes, it is never written to memory.
-//! - **P2** Normalised keys are equal exactly if the numbers are, so comparing the row's columns with them is the recheck that
-//!   a hash index asks for (index/I4).
+//! - **P1** A key is the normalised one (`types::key`): a byte 1 for a column that may be NULL, then the
+//!   number's bytes, highest first, sign bit turned over. Of at most [`WIDEST`] bytes, it is never written to
+//!   memory.
+//! - **P2** Normalised keys are equal exactly if the numbers are, so comparing the row's columns with them is
+//!   the recheck that a hash index asks for (index/I4).
 use crate::catalog::{IndexDef, IndexKind};
 use crate::connection::Connection;
 use crate::layout::{Layout, Storage};
@@ -21,7 +22,8 @@ use std::sync::Arc;
 /// Bytes of the longest key (P1).
 const WIDEST: usize = 16;
 
-/// A key's numbers, in the order of its columns, of at least two bytes each; those behind them count for nothing.
+/// A key's numbers, in the order of its columns, of at least two bytes each; those behind them count for
+/// nothing.
 pub type Numbers = [i64; WIDEST / 2];
 
 /// A key's column.
@@ -40,7 +42,8 @@ struct Number {
 }
 
 impl Number {
-    /// `at` is where the number lies in a row, `width` its bytes: 2, 4 or 8. `null` is its null bit, if it may be NULL.
+    /// `at` is where the number lies in a row, `width` its bytes: 2, 4 or 8. `null` is its null bit, if it
+    /// may be NULL.
     fn new(at: u16, width: u16, null: Option<u16>, row_size: usize) -> Number {
         // Rows are of 16 bytes at least.
         let from = at.min((row_size - 8) as u16);
@@ -209,7 +212,8 @@ impl Connection {
         }
     }
 
-    /// The first look of that, by a target of the index at the key: whether there is such a row; `None` where [`Connection::find`] has to tell.
+    /// The first look of that, by a target of the index at the key: whether there is such a row; `None` where
+    /// [`Connection::find`] has to tell.
     #[inline(always)]
     pub fn find_at(
         &self,
@@ -238,8 +242,9 @@ impl Connection {
         self.session.read_pinned(pin, oid, row) && index.has(row, number)
     }
 
-    /// The row that has the key in its newest version, if nobody owns it; its bytes are copied. Where several rows may stand, or the
-    /// index is being changed, a row may be missed. The page's header is asked for as well: whoever changes the row marks the page.
+    /// The row that has the key in its newest version, if nobody owns it; its bytes are copied. Where several
+    /// rows may stand, or the index is being changed, a row may be missed. The page's header is asked for as
+    /// well: whoever changes the row marks the page.
     #[inline]
     pub(crate) fn find_current(
         session: &Session,

@@ -196,8 +196,8 @@ fn replace_strings(
     Ok(())
 }
 
-/// Rows of a table, made without its database: to be inserted by [`crate::Connection::insert_rows`]. Long strings wait
-/// beside them, and the rows name them by number, from 1 on.
+/// Rows of a table, made without its database: to be inserted by [`crate::Connection::insert_rows`]. Long
+/// strings wait beside them, and the rows name them by number, from 1 on.
 pub struct RowBatch {
     layout: Arc<Layout>,
     pub(crate) bytes: Vec<u8>,
@@ -220,8 +220,8 @@ impl RowBatch {
     pub fn memory(&self) -> usize {
         self.bytes.capacity() + self.strings.capacity() + self.ends.capacity() * size_of::<usize>()
     }
-    /// Adds a row: a value for each column, of its type (modifiers applied). False, and nothing is added, where a value is
-    /// NULL and may not be.
+    /// Adds a row: a value for each column, of its type (modifiers applied). False, and nothing is added,
+    /// where a value is NULL and may not be.
     pub fn push(&mut self, values: &[ValueRef<'_>]) -> bool {
         if values.iter().zip(&self.layout.columns).any(|(v, c)| v.is_null() && c.null_bit.is_none()) {
             return false;
@@ -238,7 +238,8 @@ impl RowBatch {
         debug_assert!(done.is_ok(), "nothing is refused here");
         true
     }
-    /// Adds rows whose columns are all zero, or empty, to be set column by column; gives the number of the first.
+    /// Adds rows whose columns are all zero, or empty, to be set column by column; gives the number of the
+    /// first.
     pub fn add_zeros(&mut self, count: usize) -> usize {
         let first = self.len();
         self.bytes.resize((first + count) * self.layout.row_size, 0);
@@ -253,7 +254,8 @@ impl RowBatch {
         let (at, width) = (c.offset as usize, width(c.storage));
         self.bytes[first * size..].chunks_exact_mut(size).map(move |row| &mut row[at..at + width])
     }
-    /// Sets a column that is stored in N bytes, little-endian, in rows from `first` on that were added as zeros. False, and nothing is set, where it is not.
+    /// Sets a column that is stored in N bytes, little-endian, in rows from `first` on that were added as
+    /// zeros. False, and nothing is set, where it is not.
     pub fn set_numbers<const N: usize>(
         &mut self,
         column: usize,
@@ -305,8 +307,8 @@ impl RowBatch {
         row[c.offset as usize..][..width(c.storage)].fill(0);
         c.null_bit.is_some()
     }
-    /// Sets a value of a row that was added as zeros, of the column's type (modifiers applied). False where it may not be NULL, or is a char value that does not fit the
-    /// narrow form (engine/layout/L3).
+    /// Sets a value of a row that was added as zeros, of the column's type (modifiers applied). False where
+    /// it may not be NULL, or is a char value that does not fit the narrow form (engine/layout/L3).
     pub fn set(&mut self, column: usize, row: usize, value: &ValueRef<'_>) -> bool {
         if value.is_null() {
             return self.set_null(column, row);
@@ -363,7 +365,8 @@ pub fn wide_of(layout: &Layout, row: &[u8]) -> Option<(u64, usize)> {
     })
 }
 
-/// Makes `new` of `old` with some columns changed; `dropped` is told the string slots that the new row names no more.
+/// Makes `new` of `old` with some columns changed; `dropped` is told the string slots that the new row names
+/// no more.
 pub fn change(
     layout: &Layout,
     old: &[u8],
@@ -429,8 +432,8 @@ pub fn change(
     Ok(())
 }
 
-/// A column's value; strings in slots are read into `scratch`. Bytes that cannot be what they should (damage, or a
-/// version that is going) give NULL or an empty string, never a panic.
+/// A column's value; strings in slots are read into `scratch`. Bytes that cannot be what they should (damage,
+/// or a version that is going) give NULL or an empty string, never a panic.
 pub fn column<'a>(
     layout: &Layout,
     row: &'a [u8],

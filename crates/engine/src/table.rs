@@ -52,7 +52,8 @@ pub struct RowKey {
     ranges: Vec<(usize, usize)>,
     /// The parts, where all are integers: their keys are made straight from the bytes.
     integers: Option<Vec<Integer>>,
-    /// The key's length where it is of integers that are not NULL and fits into 16 bytes, as most keys of several columns do.
+    /// The key's length where it is of integers that are not NULL and fits into 16 bytes, as most keys of
+    /// several columns do.
     short: Option<usize>,
 }
 
@@ -274,7 +275,8 @@ impl Table {
         let locked = former.map_or_else(Default::default, |t| t.locked.clone());
         Arc::new(Self::make(kernel, def, heaps, indexes, None, locked, generation))
     }
-    /// The table with an index that is being built, or without the one that was. Its name in lines is another.
+    /// The table with an index that is being built, or without the one that was. Its name in lines is
+    /// another.
     pub(crate) fn with_building(
         &self,
         kernel: &Kernel,
@@ -332,9 +334,9 @@ impl Table {
     }
 }
 
-/// A range scan over a B+-tree, reusable: `seek` again and again without allocating. Yields candidate OIDs in key
-/// order; the caller reads the row in its snapshot and, by [`IndexScan::key`], rechecks that the row's key is
-/// still the entry's (index/I4).
+/// A range scan over a B+-tree, reusable: `seek` again and again without allocating. Yields candidate OIDs in
+/// key order; the caller reads the row in its snapshot and, by [`IndexScan::key`], rechecks that the row's
+/// key is still the entry's (index/I4).
 #[derive(Default)]
 pub struct IndexScan {
     cursor: Cursor,

@@ -338,7 +338,8 @@ fn memory_has_a_limit() {
     assert_eq!(set(&mut c, 0, &[(3, ValueRef::Int4(5))]).map_err(|e| e.sqlstate()), Ok(1));
 }
 
-/// Values of 1.2 MB leave two fifths of a segment each, which later values take: at once, and after a restart as well.
+/// Values of 1.2 MB leave two fifths of a segment each, which later values take: at once, and after a restart
+/// as well.
 #[test]
 fn every_segment_is_filled_up() {
     for restarts in [0, 1] {

@@ -1,4 +1,5 @@
-//! What the planner is told of a table's size: near the truth after whatever happens to a table, and in a time that does not grow with it.
+//! What the planner is told of a table's size: near the truth after whatever happens to a table, and in a
+//! time that does not grow with it.
 mod common;
 use common::{run, table};
 use ondol_engine::*;
@@ -44,7 +45,8 @@ fn delete(c: &mut Connection, name: &str, which: impl Fn(u64) -> bool) {
     .unwrap()
 }
 
-/// The estimate is within a tenth of the rows that are taken: those that are there, and others until they are collected.
+/// The estimate is within a tenth of the rows that are taken: those that are there, and others until they are
+/// collected.
 fn is_near(c: &Connection, name: &str, there: u64, what: &str) {
     let t = table(c, name);
     let (about, taken) = (t.estimate_rows(), t.count_rows());

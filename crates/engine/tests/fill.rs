@@ -213,8 +213,8 @@ fn what_fits_is_opened_without_room_for_sorting() {
     assert_eq!(open(dir.path(), used - tree / 2).err().unwrap().sqlstate(), "53200");
 }
 
-/// The builder notes two keys of each row, since an older snapshot sees the first. Whatever the limit is, what it noted is
-/// within it, and where that is refused nothing of the index is left.
+/// The builder notes two keys of each row, since an older snapshot sees the first. Whatever the limit is,
+/// what it noted is within it, and where that is refused nothing of the index is left.
 #[test]
 fn keys_that_a_builder_notes_count_against_the_limit() {
     const ROWS: i64 = 100_000;
@@ -275,7 +275,8 @@ fn keys_that_a_builder_notes_count_against_the_limit() {
     assert!(built > 0 && refused > 1);
 }
 
-/// Rows that several threads insert for one transaction are its own: committed, or gone, with it, whatever else it did.
+/// Rows that several threads insert for one transaction are its own: committed, or gone, with it, whatever
+/// else it did.
 #[test]
 fn rows_of_several_threads_are_one_transactions() {
     let dir = tempfile::tempdir().unwrap();

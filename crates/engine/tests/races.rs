@@ -73,8 +73,8 @@ fn found(c: &mut Connection, name: &str, at: usize, id: i64) -> Vec<Oid> {
     oids
 }
 
-/// The slots that a rolled back transaction gave up are freed late, here by an idle session: by then their segment may be
-/// another table's.
+/// The slots that a rolled back transaction gave up are freed late, here by an idle session: by then their
+/// segment may be another table's.
 #[test]
 fn frees_of_a_dropped_heap_spare_the_next_owner() {
     let dir = tempfile::tempdir().unwrap();
@@ -109,8 +109,8 @@ fn frees_of_a_dropped_heap_spare_the_next_owner() {
     assert_eq!(rows(&mut db.connect(), "next").len(), 200);
 }
 
-/// What collectors still have to do for a table that an old snapshot held back must not be done to the next owner of its
-/// memory.
+/// What collectors still have to do for a table that an old snapshot held back must not be done to the next
+/// owner of its memory.
 #[test]
 fn items_of_a_dropped_heap_spare_the_next_owner() {
     let dir = tempfile::tempdir().unwrap();
@@ -187,7 +187,8 @@ fn a_row_is_found_by_a_key_that_shares_its_entry_with_an_older_one() {
     assert_eq!(found(&mut c, "t", 0, b), [oid]);
 }
 
-/// An index is left with the entries of the rows that are, whatever became of long texts within a transaction.
+/// An index is left with the entries of the rows that are, whatever became of long texts within a
+/// transaction.
 #[test]
 fn no_entry_stays_behind_a_text_that_is_gone() {
     let dir = tempfile::tempdir().unwrap();
@@ -251,8 +252,8 @@ fn a_shared_lock_outlives_the_rollback_of_its_repetition() {
     run(&mut b, "t", |c, t| c.lock(t, oid, LockStrength::Update, Wait::NoWait)).unwrap();
 }
 
-/// In simulated worlds: a snapshot finds every row at a version of its own time, while others lock, undo, insert, delete
-/// and reuse slots; and every insert that is undone stays unseen.
+/// In simulated worlds: a snapshot finds every row at a version of its own time, while others lock, undo,
+/// insert, delete and reuse slots; and every insert that is undone stays unseen.
 #[test]
 fn snapshots_see_each_row_once_and_nothing_that_was_undone() {
     let mut reads = 0;
@@ -344,9 +345,10 @@ fn snapshots_see_each_row_once_and_nothing_that_was_undone() {
 
 type Body = fn(&mut Connection, &dyn Fn()) -> ondol_types::SqlResult<()>;
 
-/// In a simulated world, with tables `t` and `u` whose `id` is unique and which hold ids 0 to 3: runs each of the sessions in a
-/// transaction on a thread of its own. Each may call `meet` once, which waits for all others to do so. Gives what they ended with
-/// (an SQLSTATE, or "" for a commit), sorted, and the ids left in `t`.
+/// In a simulated world, with tables `t` and `u` whose `id` is unique and which hold ids 0 to 3: runs each of
+/// the sessions in a transaction on a thread of its own. Each may call `meet` once, which waits for all
+/// others to do so. Gives what they ended with (an SQLSTATE, or "" for a commit), sorted, and the ids left in
+/// `t`.
 fn contend(
     seed: u64,
     kind: IndexKind,
@@ -406,7 +408,8 @@ fn set_id(c: &mut Connection, from: i64, to: i64) -> ondol_types::SqlResult<()> 
     change(c, "t", oid, &[(0, ValueRef::Int8(to))])
 }
 
-/// Who comes second to a unique key waits for the first and then learns that it is taken; the two never wait for each other.
+/// Who comes second to a unique key waits for the first and then learns that it is taken; the two never wait
+/// for each other.
 #[test]
 fn of_two_that_want_one_unique_key_one_gets_it() {
     let insert: (Access, Body) = (Access::ReadWrite, |c, _| put(c, "t", 7, "").map(drop));
@@ -441,8 +444,8 @@ fn of_two_that_want_one_unique_key_one_gets_it() {
     }
 }
 
-/// Who owns a row and who shares it step back from each other when they come at once; that they then wait is no cycle, and nobody
-/// waits for the other's end who does not hold the row any more.
+/// Who owns a row and who shares it step back from each other when they come at once; that they then wait is
+/// no cycle, and nobody waits for the other's end who does not hold the row any more.
 #[test]
 fn who_stepped_back_is_not_waited_for() {
     fn lock(c: &mut Connection, strength: LockStrength) -> ondol_types::SqlResult<()> {
@@ -526,8 +529,8 @@ fn a_cycle_through_data_definition_is_a_deadlock() {
     }
 }
 
-/// The lock timeout holds for whoever changes a definition and for whoever waits for that; a change of definitions that was made
-/// while one waited for one's turn is noticed.
+/// The lock timeout holds for whoever changes a definition and for whoever waits for that; a change of
+/// definitions that was made while one waited for one's turn is noticed.
 #[test]
 fn waits_for_definitions_end() {
     let define_late: (Access, Body) = (Access::ReadWrite, |c, meet| {
@@ -572,8 +575,8 @@ fn waits_for_definitions_end() {
     }
 }
 
-/// A number that is no row's is found out, whatever it is: one within a row, a string's, another table's, one of pages
-/// that are in no use, or of a value's pages, which look as it likes.
+/// A number that is no row's is found out, whatever it is: one within a row, a string's, another table's, one
+/// of pages that are in no use, or of a value's pages, which look as it likes.
 #[test]
 fn only_a_tables_own_rows_are_at_their_numbers() {
     let dir = tempfile::tempdir().unwrap();

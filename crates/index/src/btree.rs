@@ -3,24 +3,26 @@
 //! Entries are pairs (key, OID) in the order of the key's bytes, then of the OID, in nodes of fixed size
 //! (layout: [`node`], keys: [`key`]).
 //!
-//! - **B1** A reader goes down from version to version: it reads the child's version, then checks the parent's,
-//!   and only then believes what it read in the parent (optimistic lock coupling: Leis, Haubenschild, Kemper,
-//!   Neumann, IEEE Data Eng. Bull. 2019; OLFIT before it). It never waits for more than a latched node.
-//! - **B2** A writer latches only by replacing the version it read (never waits with a latch in hand, so there
-//!   is no deadlock), from the top down; whatever can be refused is asked for before the first change.
+//! - **B1** A reader goes down from version to version: it reads the child's version, then checks the
+//!   parent's, and only then believes what it read in the parent (optimistic lock coupling: Leis,
+//!   Haubenschild, Kemper, Neumann, IEEE Data Eng. Bull. 2019; OLFIT before it). It never waits for more than
+//!   a latched node.
+//! - **B2** A writer latches only by replacing the version it read (never waits with a latch in hand, so
+//!   there is no deadlock), from the top down; whatever can be refused is asked for before the first change.
 //! - **B3** The leaves part the whole range of keys without a gap at any time. A leaf's lower bound never
-//!   changes; its upper bound changes only with its version, by a split or by taking in an empty neighbour to the
-//!   right, whose version changes too. So an insert into a range changes the version of a leaf that any earlier
-//!   scan of the range has seen: the one it goes to covered the place then, or was split off one that did, or
-//!   took in one that did.
+//!   changes; its upper bound changes only with its version, by a split or by taking in an empty neighbour to
+//!   the right, whose version changes too. So an insert into a range changes the version of a leaf that any
+//!   earlier scan of the range has seen: the one it goes to covered the place then, or was split off one that
+//!   did, or took in one that did.
 //! - **B4** Full inner nodes are split on the way down, so that a parent has room for a child's separator.
-//! - **B5** What a change does to the versions of leaves is told to its own transaction ([`Moved`]) with the nodes latched: a
-//!   split leaf goes on as itself and the new one, an unlinked leaf as the neighbour that took its range.
+//! - **B5** What a change does to the versions of leaves is told to its own transaction ([`Moved`]) with the
+//!   nodes latched: a split leaf goes on as itself and the new one, an unlinked leaf as the neighbour that
+//!   took its range.
 //!
 //! Splits at the right end of the tree leave the left node nearly full, so that ascending keys fill nodes. An
 //! emptied leaf goes to its left neighbour's range if both have one parent, and its memory serves as another
-//! leaf; the first leaf of a parent stays, and inner nodes stay. So a tree used as a queue keeps one inner and
-//! one leaf node of each run of children that it has used up.
+//! leaf; the first leaf of a parent stays, and inner nodes stay. So a tree used as a queue keeps one inner
+//! and one leaf node of each run of children that it has used up.
 //!
 //! Equal keys: n OIDs under one key are n entries in order of their OIDs; nothing degrades.
 use crate::{
@@ -135,8 +137,8 @@ impl Tree {
     /// The place of (key, oid).
     ///
     /// # Panics
-    /// If the tree has keys of a fixed length and this one has another: the caller's key encoder is wrong, and
-    /// going on would lose entries.
+    /// If the tree has keys of a fixed length and this one has another: the caller's key encoder is wrong,
+    /// and going on would lose entries.
     #[inline(always)]
     fn place<'a>(&self, key: &'a [u8], oid: u64) -> Probe<'a> {
         if let KeyShape::Fixed(n) = self.shape {
@@ -303,8 +305,8 @@ impl Tree {
         }
     }
 
-    /// Puts an entry in; if `alone`, only where nothing else stands under the key (see [`Index::insert_alone`]). False if it
-    /// was not put in.
+    /// Puts an entry in; if `alone`, only where nothing else stands under the key (see
+    /// [`Index::insert_alone`]). False if it was not put in.
     fn insert(&self, key: &[u8], oid: u64, alone: bool, mut moves: Moves<'_>) -> Result<bool, OutOfMemory> {
         let p = self.place(key, oid);
         let mut words = p.words;
@@ -378,7 +380,8 @@ impl Tree {
         Ok(Ok(!there))
     }
 
-    /// Whether it is plain from the leaf of the probe, found at `version` under `parent`, that nothing stands under its key.
+    /// Whether it is plain from the leaf of the probe, found at `version` under `parent`, that nothing stands
+    /// under its key.
     fn is_alone(&self, parent: Parent, leaf: Node, version: u64, p: &Probe<'_>) -> Checked<bool> {
         let form = &self.form;
         let count = leaf.count();
@@ -388,7 +391,8 @@ impl Tree {
         };
         let below = match at.checked_sub(1) {
             Some(i) => other(leaf, &form.leaf, i, version)?,
-            // What is in the leaf before is below the separator, which is not above the probe. It never changes (B3).
+            // What is in the leaf before is below the separator, which is not above the probe. It never
+            // changes (B3).
             None => match parent {
                 Some((node, above, i)) if i > 0 => {
                     let other = other(node, &form.inner, i - 1, above)?;
@@ -415,7 +419,8 @@ impl Tree {
         Ok(below && above)
     }
 
-    /// A separator between two neighbouring entries of a node at rest or latched: the shortest key that will do.
+    /// A separator between two neighbouring entries of a node at rest or latched: the shortest key that will
+    /// do.
     fn separator(&self, left: &Position, right: &Position) -> Result<([u64; WORDS], u64), OutOfMemory> {
         let mut words = right.words;
         if !self.form.variable {
@@ -495,8 +500,8 @@ impl Tree {
         Ok(Ok(()))
     }
 
-    /// Moves the upper part of a latched full node to `new`, and gives the separator. Refused, both are as they
-    /// were.
+    /// Moves the upper part of a latched full node to `new`, and gives the separator. Refused, both are as
+    /// they were.
     fn divide(
         &self,
         node: Node,

@@ -4,33 +4,34 @@
 //! hash:  1 | address: L bits | tag: 15 bits | not used          (the top bit is taken as 1)
 //! bucket of a hash: its first L + 1 bits, less the zeros at their end and the one before those
 //! ```
-//! The table has N buckets. L = floor(log2 N), and buckets are split in the order of their address: an address
-//! below N (with its leading 1) has been split in this round and takes L + 1 bits (linear hashing: Litwin, VLDB
-//! 1980, here by leading bits, so that one number N says everything). Splitting address a of L bits makes a0,
-//! which stays where a was, and a1, whose bucket number is N. Entries know only 15 hash bits beyond their place
-//! and use one up at each split (line/T1); an entry that has spent them all goes to both halves.
+//! The table has N buckets. L = floor(log2 N), and buckets are split in the order of their address: an
+//! address below N (with its leading 1) has been split in this round and takes L + 1 bits (linear hashing:
+//! Litwin, VLDB 1980, here by leading bits, so that one number N says everything). Splitting address a of L
+//! bits makes a0, which stays where a was, and a1, whose bucket number is N. Entries know only 15 hash bits
+//! beyond their place and use one up at each split (line/T1); an entry that has spent them all goes to both
+//! halves.
 //!
 //! - **H1** Which bucket a hash belongs to changes only while that bucket is latched; N is stored before the
-//!   latch is released. So a reader that finds N as it was, after it checked the bucket's version, read the right
-//!   bucket; and a writer that holds the latch and finds its bucket by N may rely on it.
+//!   latch is released. So a reader that finds N as it was, after it checked the bucket's version, read the
+//!   right bucket; and a writer that holds the latch and finds its bucket by N may rely on it.
 //! - **H2** The version of a bucket covers its chain (chain/C1), and each insert and each split changes it.
 //!   Whoever saw the bucket of a hash, at any time, sees its version changed by the first insert under that
 //!   hash after that, whether the insert meets the bucket before or after a split. A split changes the
 //!   versions of two buckets, and so lets the validation of readers of the first fail needlessly; there is
 //!   one split for each [`FILL`] inserts into a growing table.
-//! - **H3** Copies of a spent entry stand in *every* bucket below the address at which it was spent, or in none:
-//!   they are taken out under the latches of all those buckets.
+//! - **H3** Copies of a spent entry stand in *every* bucket below the address at which it was spent, or in
+//!   none: they are taken out under the latches of all those buckets.
 //! - **H4** Latches of two buckets are held only by the holder of `splitting`.
 //!
 //! **Equal keys.** n entries of one key hang behind one bucket as a tree by the OID's hash (see [`chain`]):
-//! insert, removal and the search for the pair touch about log7(n) lines, a lookup all n entries, about 20 bytes
-//! each. A reader copies them before it hands them out; if writers keep changing the bucket meanwhile, it takes
-//! the latch after some attempts. The split of such a bucket rewrites its n tags under its latch, once for each
-//! doubling of the table. Entries of such trees do not make the table grow.
+//! insert, removal and the search for the pair touch about log7(n) lines, a lookup all n entries, about 20
+//! bytes each. A reader copies them before it hands them out; if writers keep changing the bucket meanwhile,
+//! it takes the latch after some attempts. The split of such a bucket rewrites its n tags under its latch,
+//! once for each doubling of the table. Entries of such trees do not make the table grow.
 //!
-//! **Memory.** A bucket for each [`FILL`] entries, and 64 bytes for each bucket that overflows: about 17 bytes
-//! an entry. Growth copies nothing; it is charged in steps. Refused memory stops growth, not the index: chains
-//! become longer, until a bucket overflows and the insert itself is refused.
+//! **Memory.** A bucket for each [`FILL`] entries, and 64 bytes for each bucket that overflows: about 17
+//! bytes an entry. Growth copies nothing; it is charged in steps. Refused memory stops growth, not the index:
+//! chains become longer, until a bucket overflows and the insert itself is refused.
 //!
 //! Not here: shrinking. Buckets stay until the index goes (index/I3).
 use crate::Dead;
@@ -251,8 +252,8 @@ impl HashIndex {
         Target { aim, head }
     }
 
-    /// The first glance of a probe: the one OID that may be there ([`Oid::NONE`]: there is nothing); `None` where a probe has to tell. If the
-    /// OID is not what was looked for, a probe has to tell as well.
+    /// The first glance of a probe: the one OID that may be there ([`Oid::NONE`]: there is nothing); `None`
+    /// where a probe has to tell. If the OID is not what was looked for, a probe has to tell as well.
     #[inline(always)]
     pub fn glance(&self, guard: &Guard<'_>, aim: Aim) -> Option<Oid> {
         // A table of as many buckets has this one, even if the aim is another index's.
@@ -435,9 +436,9 @@ impl HashIndex {
     }
 
     /// Inserts pairs of which the caller knows that none is there, as when an index is first built: saves the
-    /// search for them, and asks for all their buckets before it looks at the first. Several threads may build at
-    /// once. `alike` is told each OID that came to a bucket where another entry may be of the same key; of two
-    /// equal keys that is one at least.
+    /// search for them, and asks for all their buckets before it looks at the first. Several threads may
+    /// build at once. `alike` is told each OID that came to a bucket where another entry may be of the same
+    /// key; of two equal keys that is one at least.
     pub fn build(
         &self,
         _guard: &Guard<'_>,
@@ -470,8 +471,8 @@ impl HashIndex {
         done
     }
 
-    /// [`Index::remove_dead`] by hash: `dead` is given the bits of the hash that the entry stands for. It stands
-    /// for every key of this OID whose hash agrees in those bits.
+    /// [`Index::remove_dead`] by hash: `dead` is given the bits of the hash that the entry stands for. It
+    /// stands for every key of this OID whose hash agrees in those bits.
     pub fn remove_hash(
         &self,
         _guard: &Guard<'_>,

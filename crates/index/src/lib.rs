@@ -1,20 +1,21 @@
 //! Indexes: normalised keys to OIDs, with optimistic traversal.
 //!
 //! Owns: the hash index and the B+-tree. Knows nothing of: rows, versions, visibility, types. A key is bytes
-//! whose order under `memcmp` is the order of the values; an entry is a pair (key, OID) and stands at most once.
+//! whose order under `memcmp` is the order of the values; an entry is a pair (key, OID) and stands at most
+//! once.
 //!
 //! - **I1** Readers take no latch: they read a node's version, copy, fence, check the version, and only then
 //!   interpret (OLFIT: Cha, Hwang, Kim, Kwon, VLDB 2001).
-//! - **I2** A writer latches by CAS(Acquire) on the version word, `fence(Release)`, relaxed stores, then stores
-//!   version + 2 (Release).
+//! - **I2** A writer latches by CAS(Acquire) on the version word, `fence(Release)`, relaxed stores, then
+//!   stores version + 2 (Release).
 //! - **I3** Node memory stays a node of this index until the index goes, so that a version word that a
 //!   transaction remembered can be read again at its commit.
 //! - **I4** Readers recheck the key in the row version they see: an index may hold entries of versions that
 //!   are uncommitted, aborted or dead.
-//! - **I5** An insert changes the version of the node that it goes to, also when the pair stood there already: a
-//!   reader that met the entry of a dead version must learn that the key came to life again.
-//! - **I6** The OIDs that an index gives are those that were put into it: an OID is one word, read and written as a
-//!   whole, or is copied out of a node that did not change meanwhile (I1).
+//! - **I5** An insert changes the version of the node that it goes to, also when the pair stood there
+//!   already: a reader that met the entry of a dead version must learn that the key came to life again.
+//! - **I6** The OIDs that an index gives are those that were put into it: an OID is one word, read and
+//!   written as a whole, or is copied out of a node that did not change meanwhile (I1).
 #![allow(unsafe_code)] // Nodes are raw memory that optimistic readers share with writers: see I1 to I3.
 use ondol_base::epoch::Guard;
 use ondol_base::oid::Oid;
@@ -65,10 +66,11 @@ impl Seen {
     }
 }
 
-/// How a change moved what a reader remembers, told to the transaction that made the change: if it had seen `from`, it may
-/// remember `to` in its place, and `also` where there is one. What another changed before or since then is noticed all the
-/// same: versions only grow, `from` is what the node had when it was latched for the change, and `to` and `also` are what
-/// the nodes had when the latch was let go; together they cover every place that `from` covered.
+/// How a change moved what a reader remembers, told to the transaction that made the change: if it had seen
+/// `from`, it may remember `to` in its place, and `also` where there is one. What another changed before or
+/// since then is noticed all the same: versions only grow, `from` is what the node had when it was latched
+/// for the change, and `to` and `also` are what the nodes had when the latch was let go; together they cover
+/// every place that `from` covered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moved {
     pub from: Seen,
@@ -80,14 +82,16 @@ pub struct Moved {
 /// Where a transaction that may have seen the nodes wants to be told of its own changes, in their order.
 pub type Moves<'a> = Option<&'a mut Vec<Moved>>;
 
-/// Asks whether an entry is dead, given a function that says of another key whether the entry stands for it too.
+/// Asks whether an entry is dead, given a function that says of another key whether the entry stands for it
+/// too.
 pub type Dead<'a> = dyn FnMut(&dyn Fn(&[u8]) -> bool) -> bool + 'a;
 
 pub trait Index: Send + Sync {
     /// Puts the pair (key, oid) in; false if it stood there already.
     fn insert(&self, guard: &Guard<'_>, key: &[u8], oid: Oid, moves: Moves<'_>) -> Result<bool, OutOfMemory>;
-    /// Puts the pair in if it is plain at once that nothing else stands under the key, its own pair included. False: something
-    /// may, and no entry was made. The caller sees to it that no other inserts under the key meanwhile.
+    /// Puts the pair in if it is plain at once that nothing else stands under the key, its own pair included.
+    /// False: something may, and no entry was made. The caller sees to it that no other inserts under the key
+    /// meanwhile.
     fn insert_alone(
         &self,
         guard: &Guard<'_>,
@@ -104,8 +108,8 @@ pub trait Index: Send + Sync {
         self.remove_dead(guard, key, oid, &mut |_| dead(), None)
     }
     /// As [`Index::remove_if`], but the question comes with a function that says of another key whether the
-    /// entry about to go stands for that key too (in a B+-tree: whether the keys are equal). The entry is dead
-    /// only if it stands for the key of no version that remains.
+    /// entry about to go stands for that key too (in a B+-tree: whether the keys are equal). The entry is
+    /// dead only if it stands for the key of no version that remains.
     fn remove_dead(
         &self,
         guard: &Guard<'_>,
@@ -114,11 +118,11 @@ pub trait Index: Send + Sync {
         dead: &mut Dead<'_>,
         moves: Moves<'_>,
     ) -> bool;
-    /// Appends to `out` every OID that stands under `key` (a hash index may add others of the same tag), and to
-    /// `seen` each node looked at, also when nothing was found.
+    /// Appends to `out` every OID that stands under `key` (a hash index may add others of the same tag), and
+    /// to `seen` each node looked at, also when nothing was found.
     fn lookup(&self, guard: &Guard<'_>, key: &[u8], out: &mut Vec<Oid>, seen: Option<&mut Vec<Seen>>);
-    /// Brings what an insert or a lookup of the key will look at into the cache: for several keys at once, before
-    /// the first is looked up.
+    /// Brings what an insert or a lookup of the key will look at into the cache: for several keys at once,
+    /// before the first is looked up.
     fn prefetch(&self, guard: &Guard<'_>, key: &[u8]) {
         let _ = (guard, key);
     }

@@ -12,7 +12,8 @@ use std::ops::Bound;
 
 type Model = BTreeSet<(Vec<u8>, u64)>;
 
-/// Keys that are hard in some way: empty, prefixes of each other, zeros and 0xff at the end, long equal starts.
+/// Keys that are hard in some way: empty, prefixes of each other, zeros and 0xff at the end, long equal
+/// starts.
 fn key(r: &mut Random, shape: KeyShape) -> Vec<u8> {
     let small = |r: &mut Random| [0u8, 0, 1, b'a', 0xfe, 0xff][r.below(6) as usize];
     match shape {
@@ -234,7 +235,8 @@ fn spread_keys_reach_several_levels() {
     });
 }
 
-/// Keys that ascend in several runs, as those of orders of several districts do, and the rare one that is there already.
+/// Keys that ascend in several runs, as those of orders of several districts do, and the rare one that is
+/// there already.
 #[test]
 fn what_is_alone_is_put_in_at_once() {
     let epochs = Epochs::new();

@@ -1,4 +1,5 @@
-//! Known-wrong variants of the indexes, each of which some simulated world must notice; as they are, none notices anything.
+//! Known-wrong variants of the indexes, each of which some simulated world must notice; as they are, none
+//! notices anything.
 //!
 //! - **U1** An entry that stays is found by every lookup of its key, whatever splits meanwhile.
 //! - **U2** Two scans of a range between which no remembered node changed give the same.
@@ -46,7 +47,8 @@ fn growth_met_by_glances(seed: u64) -> u64 {
     })
 }
 
-/// A table that grows from its smallest while entries that stay are looked up: how many lookups missed one (U1).
+/// A table that grows from its smallest while entries that stay are looked up: how many lookups missed one
+/// (U1).
 fn growth(seed: u64, finds: impl Fn(&HashIndex, &Guard<'_>, &[u8], Oid) -> bool) -> u64 {
     const STAY: u64 = 8;
     let epochs = Epochs::new();

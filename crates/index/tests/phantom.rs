@@ -117,8 +117,8 @@ enum Follow {
     UnlinkedKept,
 }
 
-/// A transaction reads a range and changes it itself, and another may change it once, meanwhile or behind. The former is
-/// followed, the latter noticed: else what is wrong.
+/// A transaction reads a range and changes it itself, and another may change it once, meanwhile or behind.
+/// The former is followed, the latter noticed: else what is wrong.
 fn own_changes(seed: u64, follow: Follow) -> Result<(), String> {
     let epochs = Epochs::new();
     let me = epochs.join(0);

@@ -1,8 +1,9 @@
 //! A leaf's rows as lines of text, made column by column, then put together line by line.
 //!
-//! Values of few bytes are written to *slots* of one width, so that none waits for where the one before it ended, and are copied as whole slots; those of neighbours lie side by side.
-//! Texts that can stand in a line as they are stored are copied from the page one after the other, looked at together, and copied by chunks of one length too. Whatever else there is
-//! goes through [`text::push`].
+//! Values of few bytes are written to *slots* of one width, so that none waits for where the one before it
+//! ended, and are copied as whole slots; those of neighbours lie side by side. Texts that can stand in a line
+//! as they are stored are copied from the page one after the other, looked at together, and copied by chunks
+//! of one length too. Whatever else there is goes through [`text::push`].
 use crate::error::Result;
 use crate::page::{Window, chunk_at, chunk_at_mut};
 use crate::record::{Length, Lengths, Span};
@@ -84,7 +85,8 @@ impl Cells {
             words: Vec::new(),
             digits: Vec::new(),
         };
-        // A column's slots at a distance of a power of two would be in few lines of the processor's nearest memory.
+        // A column's slots at a distance of a power of two would be in few lines of the processor's nearest
+        // memory.
         let width = columns.len() | 1;
         let columns = columns.iter().enumerate().map(|(n, i)| (*i, cell(n))).collect();
         Cells { columns, slots: Vec::new(), width, dialect, bytes: Vec::new(), end: 0, spare }
@@ -241,8 +243,9 @@ fn write<const N: usize>(
 /// The longest text that is written to a slot: its last byte and one behind the text are needed.
 const SHORT: usize = SLOT - 2;
 
-/// Functions that copy texts of up to [`SHORT`] bytes to their slots; what is written for a NULL means nothing. They give the shortest one's length; `None` if a text has one of the
-/// `special` bytes, or one with the bit `high`. Of texts of up to so many bytes blanks at the end do not count; with none, they do.
+/// Functions that copy texts of up to [`SHORT`] bytes to their slots; what is written for a NULL means
+/// nothing. They give the shortest one's length; `None` if a text has one of the `special` bytes, or one with
+/// the bit `high`. Of texts of up to so many bytes blanks at the end do not count; with none, they do.
 macro_rules! put_texts {
     ($($name:ident: $longest:literal),*) => { $(
         ondol_base::widest! {
@@ -297,14 +300,17 @@ static KEEP: [u8; 2 * SLOT] = {
     bytes
 };
 
-/// Sources whose short values, of two slots at most, or a slot for each of some neighbours, a place of 16 bits can count.
+/// Sources whose short values, of two slots at most, or a slot for each of some neighbours, a place of 16
+/// bits can count.
 const TOGETHER: usize = 120;
 const _: () = assert!(TOGETHER * NEIGHBOURS * SLOT <= 1 << 16 && TOGETHER * 2 * SLOT <= 1 << 16);
-/// Bytes that a place of 16 bits, and two slots from there on, can reach. So many are behind where a line is put together, so that no place need be compared with an end.
+/// Bytes that a place of 16 bits, and two slots from there on, can reach. So many are behind where a line is
+/// put together, so that no place need be compared with an end.
 const LINE: usize = (1 << 16) + 2 * SLOT;
 
 ondol_base::widest! {
-    /// Puts lines together from their values, from `end` on; gives where the last ends. There is room for them and [`LINE`] bytes more.
+    /// Puts lines together from their values, from `end` on; gives where the last ends. There is room for
+    /// them and [`LINE`] bytes more.
     fn put_together(sources: &[Source<'_>], rows: usize, bytes: &mut [u8], end: usize) -> usize {
         let mut end = end;
         for row in 0..rows {
@@ -422,7 +428,8 @@ impl Cell {
         Ok(())
     }
 
-    /// False if one of them is no value, lies elsewhere, or is of a type that is not written to slots, or too long.
+    /// False if one of them is no value, lies elsewhere, or is of a type that is not written to slots, or too
+    /// long.
     fn fill_slots(
         &mut self,
         leaf: &Leaf<'_>,
@@ -552,7 +559,8 @@ impl Cell {
         shortest.is_some_and(|n| n > 0 || dialect.is_outfile())
     }
 
-    /// Texts, as they are stored or as they have to stand in a line. `None` if they are to be looked at one by one.
+    /// Texts, as they are stored or as they have to stand in a line. `None` if they are to be looked at one
+    /// by one.
     fn fill_texts(
         &mut self,
         leaf: &Leaf<'_>,
@@ -576,7 +584,8 @@ impl Cell {
         if !leaf.gather(column, rows, (trims, true), &mut self.stored, &mut self.bounds) {
             return None;
         }
-        // OUTFILE has texts in their own character sets. With a space behind each, texts together are UTF-8 if each is.
+        // OUTFILE has texts in their own character sets. With a space behind each, texts together are UTF-8
+        // if each is.
         let texts = self.stored.bytes();
         let are_texts = dialect.is_outfile()
             || texts.is_ascii()

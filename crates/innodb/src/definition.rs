@@ -33,7 +33,8 @@ pub fn contents(path: &Path) -> Result<Vec<u8>> {
     std::fs::read(path).map_err(|e| Error::io(path, "cannot read it", &e))
 }
 
-/// The table's name in a file's: up to where a partition's begins; characters that are no letters or digits are written as `@` and four hexadecimal digits.
+/// The table's name in a file's: up to where a partition's begins; characters that are no letters or digits
+/// are written as `@` and four hexadecimal digits.
 pub fn table_name(file: &Path) -> String {
     let name = file.file_stem().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
     let name = name.split('#').next().unwrap_or_default();
@@ -67,7 +68,8 @@ pub fn frm_beside(path: &Path) -> PathBuf {
 }
 
 impl Definition {
-    /// The definition in `CREATE TABLE`'s words, if there is a file of them; else the one in the space's file, or in the `.frm` beside it.
+    /// The definition in `CREATE TABLE`'s words, if there is a file of them; else the one in the space's
+    /// file, or in the `.frm` beside it.
     pub fn find(space: &Space, schema: Option<&Path>) -> Result<Definition> {
         if let Some(schema) = schema {
             return Definition::of_table(space, schema::read(schema, space)?);
@@ -89,7 +91,8 @@ impl Definition {
         Definition::of_table(space, frm::read(&frm)?)
     }
 
-    /// The definition of a table by its columns of today. Of MySQL 8 and later there must have been no instant ALTER TABLE.
+    /// The definition of a table by its columns of today. Of MySQL 8 and later there must have been no
+    /// instant ALTER TABLE.
     pub fn of_table(space: &Space, table: TableSchema) -> Result<Definition> {
         // Where a file holds its own definition, that has the first tree.
         let has_sdi = space.format().has_sdi;

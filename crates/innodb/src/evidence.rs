@@ -1,13 +1,18 @@
 //! Why a file may be believed to be one moment of its table.
 //!
-//! A running server changes pages in its memory and writes them when it likes; open transactions leave rows that no query sees. So a file is read only with evidence that it was
-//! at rest, or on the user's own word.
+//! A running server changes pages in its memory and writes them when it likes; open transactions leave rows
+//! that no query sees. So a file is read only with evidence that it was at rest, or on the user's own word.
 //!
-//! - **E1** Of a data folder, or a prepared backup, three things are looked at: that the log has nothing left to apply ([`crate::redo`]; of a backup, what its checkpoint file says), which
-//!   transactions were not finished ([`crate::undo`]), and then of each page that it is not newer, and of each row that its transaction was finished ([`crate::moment`]).
-//! - **E2** Where one of these cannot be looked at, or is of a version that was never tried, the evidence is refused, with the reason.
-//! - **E3** `TABLE.cfg`, which `FLUSH TABLES … FOR EXPORT` writes and UNLOCK TABLES removes, counts if it names this tablespace and the root of one of its indexes. A server that is killed
-//!   leaves it behind. So beside a file that a process has open for writing, or within a data folder, it counts only if such a process is older than it, and the file was not written after it.
+//! - **E1** Of a data folder, or a prepared backup, three things are looked at: that the log has nothing left
+//!   to apply ([`crate::redo`]; of a backup, what its checkpoint file says), which transactions were not
+//!   finished ([`crate::undo`]), and then of each page that it is not newer, and of each row that its
+//!   transaction was finished ([`crate::moment`]).
+//! - **E2** Where one of these cannot be looked at, or is of a version that was never tried, the evidence is
+//!   refused, with the reason.
+//! - **E3** `TABLE.cfg`, which `FLUSH TABLES … FOR EXPORT` writes and UNLOCK TABLES removes, counts if it
+//!   names this tablespace and the root of one of its indexes. A server that is killed leaves it behind. So
+//!   beside a file that a process has open for writing, or within a data folder, it counts only if such a
+//!   process is older than it, and the file was not written after it.
 use crate::error::{Error, Kind, Result};
 use crate::moment::Moment;
 use crate::page::{Page, u32_at, u64_at};
@@ -23,7 +28,8 @@ use std::time::{Duration, SystemTime};
 pub enum Evidence {
     /// `FLUSH TABLES … FOR EXPORT` left `TABLE.cfg` beside the file.
     Exported(PathBuf),
-    /// The folder above is a prepared backup: what its checkpoint file says, and the position of the log to which it was prepared.
+    /// The folder above is a prepared backup: what its checkpoint file says, and the position of the log to
+    /// which it was prepared.
     Backup(PathBuf, u64),
     /// The folder above is the data folder of a server that was shut down cleanly: where its log ends.
     Stopped(PathBuf, u64),
@@ -47,7 +53,8 @@ impl fmt::Display for Evidence {
     }
 }
 
-/// Looks for evidence; `assume`: the user's word will do. Where the evidence is of a moment, `space` reads nothing newer from then on.
+/// Looks for evidence; `assume`: the user's word will do. Where the evidence is of a moment, `space` reads
+/// nothing newer from then on.
 pub fn find(space: &Space, assume: bool) -> Result<Evidence> {
     let path = space.path();
     let cfg = path.with_extension("cfg");
@@ -168,7 +175,8 @@ fn exported(
     })
 }
 
-/// Whether a `.cfg` has an index of this tablespace: its number, the tablespace's, and its root page's, as that page has them.
+/// Whether a `.cfg` has an index of this tablespace: its number, the tablespace's, and its root page's, as
+/// that page has them.
 fn names_root(space: &Space, cfg: &[u8]) -> bool {
     let mut page = vec![0; space.format().page_size];
     for at in 8..cfg.len().saturating_sub(7) {
@@ -177,7 +185,8 @@ fn names_root(space: &Space, cfg: &[u8]) -> bool {
         }
         let (Some(index), Some(root)) = (u64_at(cfg, at - 8), u32_at(cfg, at + 4)) else { continue };
         if (1..space.pages()).contains(&root) {
-            // A place that only looks like one may name a page that is damaged; the table's own root was proved before.
+            // A place that only looks like one may name a page that is damaged; the table's own root was
+            // proved before.
             let is_whole = space.read_page(root, &mut page).is_ok();
             if is_whole && Page(&page).is_index() && Page(&page).index() == index {
                 return true;
@@ -191,7 +200,8 @@ fn names_root(space: &Space, cfg: &[u8]) -> bool {
 const SYSTEM: &str = "ibdata1";
 const TEMPORARY: &str = "ibtmp1";
 
-/// The folders that may be the data folder of a table's file: two levels above it, as it is named and as it is.
+/// The folders that may be the data folder of a table's file: two levels above it, as it is named and as it
+/// is.
 fn above(path: &Path) -> Vec<PathBuf> {
     let mut above = Vec::new();
     for path in [std::path::absolute(path), path.canonicalize()].into_iter().flatten() {
@@ -243,12 +253,14 @@ struct WritingProcess {
     began: Option<SystemTime>,
 }
 
-/// When a process began, from its own file of figures and the time since the system's start: exact to some hundredths of a second.
+/// When a process began, from its own file of figures and the time since the system's start: exact to some
+/// hundredths of a second.
 fn began(process: &Path) -> Option<SystemTime> {
     let (about, up) =
         (std::fs::read_to_string(process.join("stat")), std::fs::read_to_string("/proc/uptime"));
     let (about, up) = (about.ok()?, up.ok()?);
-    // Its name, in parentheses, may have blanks and parentheses; its start is the twentieth word behind it, in hundredths of a second.
+    // Its name, in parentheses, may have blanks and parentheses; its start is the twentieth word behind it,
+    // in hundredths of a second.
     let began: u64 = about.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()?;
     let up: f64 = up.split_whitespace().next()?.parse().ok()?;
     let age = Duration::try_from_secs_f64(up).ok()?.checked_sub(Duration::from_millis(began * 10))?;
@@ -256,7 +268,8 @@ fn began(process: &Path) -> Option<SystemTime> {
     SystemTime::UNIX_EPOCH.checked_add(now.checked_sub(age)?)
 }
 
-/// Another process that has the file, or the system tablespace of the data folder around it, open for writing. Only processes that may be looked into are found: those of the same user, all for root.
+/// Another process that has the file, or the system tablespace of the data folder around it, open for
+/// writing. Only processes that may be looked into are found: those of the same user, all for root.
 fn writer(path: &Path, above: &[PathBuf]) -> Option<WritingProcess> {
     let files: Vec<(PathBuf, (u64, u64))> = std::iter::once(path.to_path_buf())
         .chain(above.iter().map(|folder| folder.join(SYSTEM)))
@@ -291,7 +304,8 @@ fn writer(path: &Path, above: &[PathBuf]) -> Option<WritingProcess> {
     None
 }
 
-/// Whether `/proc`'s words about a descriptor say that this file is open for writing. From Linux 5.14 on they name the file.
+/// Whether `/proc`'s words about a descriptor say that this file is open for writing. From Linux 5.14 on they
+/// name the file.
 fn writes(info: &str, inode: u64) -> bool {
     let word = |name: &str| info.lines().find_map(|l| l.strip_prefix(name)).map(str::trim);
     // The last octal digit of the flags: 0 reads, 1 writes, 2 does both.
@@ -299,7 +313,8 @@ fn writes(info: &str, inode: u64) -> bool {
         && word("ino:").is_none_or(|ino| ino.parse() == Ok(inode))
 }
 
-/// The table's name and the page size in a `.cfg`: version, host, table (each text with its length), next autoincrement value, page size.
+/// The table's name and the page size in a `.cfg`: version, host, table (each text with its length), next
+/// autoincrement value, page size.
 fn head(cfg: &[u8]) -> Option<(String, u32)> {
     let version = u32_at(cfg, 0)?;
     if !(1..=99).contains(&version) {
@@ -314,7 +329,8 @@ fn head(cfg: &[u8]) -> Option<(String, u32)> {
     Some((name, size))
 }
 
-/// The checkpoint file of a backup, if there is one and it says that the backup is prepared; and to which position of the log.
+/// The checkpoint file of a backup, if there is one and it says that the backup is prepared; and to which
+/// position of the log.
 fn backup(folder: &Path) -> Result<Option<(PathBuf, u64)>> {
     for name in ["xtrabackup_checkpoints", "mariadb_backup_checkpoints"] {
         let file = folder.join(name);
@@ -324,7 +340,8 @@ fn backup(folder: &Path) -> Result<Option<(PathBuf, u64)>> {
             lines.find_map(|(n, value)| (n.trim() == name).then_some(value.trim()))
         };
         let kind = value("backup_type");
-        // mariabackup writes log-applied, xtrabackup full-prepared; or log-applied if it has not rolled back yet, which the undo tells.
+        // mariabackup writes log-applied, xtrabackup full-prepared; or log-applied if it has not rolled back
+        // yet, which the undo tells.
         if !matches!(kind, Some("full-prepared" | "log-applied")) {
             return Err(Error::new(
                 &file,

@@ -61,7 +61,8 @@ pub struct Done {
     pub closed: bool,
 }
 
-/// The columns that `SELECT *` shows, or those that are named. Virtual ones are in no file ([`virtual_columns`]). With rows of a history come the columns that say when they were current.
+/// The columns that `SELECT *` shows, or those that are named. Virtual ones are in no file
+/// ([`virtual_columns`]). With rows of a history come the columns that say when they were current.
 pub fn columns(scan: &Scan, named: Option<&[String]>) -> Result<Vec<usize>> {
     let all = scan.columns();
     let refuse = |why: String| Error::new(scan.space().path(), Kind::Mismatch, why);
@@ -99,22 +100,26 @@ pub fn virtual_columns(scan: &Scan) -> Vec<&str> {
     scan.columns().iter().filter(|c| !c.stored && !c.invisible).map(|c| c.name.as_str()).collect()
 }
 
-/// Bytes of text that are handed over as one piece, roughly: what a part becomes, unless its rows lie mostly off its pages.
+/// Bytes of text that are handed over as one piece, roughly: what a part becomes, unless its rows lie mostly
+/// off its pages.
 const PIECE: usize = 4 << 20;
-/// Bytes of an Arrow batch, roughly: it is written out of the processor's nearer memory, where it was made, and where the next is made.
+/// Bytes of an Arrow batch, roughly: it is written out of the processor's nearer memory, where it was made,
+/// and where the next is made.
 #[cfg(feature = "columnar")]
 const BATCH: usize = 2 << 20;
-/// The same of a batch that Parquet's encoder is given, which looks at each column by itself: the longer, the better.
+/// The same of a batch that Parquet's encoder is given, which looks at each column by itself: the longer, the
+/// better.
 #[cfg(feature = "columnar")]
 const ENCODED_BATCH: usize = 16 << 20;
-/// Parts of a megabyte that are taken at once: for Arrow, enough for a few batches; for row groups at least 16, so that they are no small ones, and at most
-/// 256, so that a worker's last one is not waited for.
+/// Parts of a megabyte that are taken at once: for Arrow, enough for a few batches; for row groups at least
+/// 16, so that they are no small ones, and at most 256, so that a worker's last one is not waited for.
 #[cfg(feature = "columnar")]
 const BATCH_PARTS: usize = 8;
 #[cfg(feature = "columnar")]
 const GROUP_PARTS: std::ops::RangeInclusive<usize> = 16..=256;
 
-/// Writes the table to `out`, which is called `to` in errors. `progress` is told now and then. A closed pipe ends it without an error.
+/// Writes the table to `out`, which is called `to` in errors. `progress` is told now and then. A closed pipe
+/// ends it without an error.
 pub fn export(
     scan: Arc<Scan>,
     options: &Options,
@@ -276,7 +281,8 @@ struct Piece<T> {
     done: Done,
 }
 
-/// Reads the table, `each` parts at a time, and calls `write` for what the makers made of them; it returns how much was written in all.
+/// Reads the table, `each` parts at a time, and calls `write` for what the makers made of them; it returns
+/// how much was written in all.
 fn run<M: Maker>(
     scan: &Arc<Scan>,
     options: &Options,
@@ -288,7 +294,8 @@ fn run<M: Maker>(
 ) -> std::result::Result<(), Ended> {
     let ordered = options.ordered || options.limit.is_some();
     let workers = if options.limit.is_some() { 1 } else { options.workers.max(1) };
-    // Where a piece is all of a part there is little to wait for, so the order of parts of uneven lengths should not hold workers up.
+    // Where a piece is all of a part there is little to wait for, so the order of parts of uneven lengths
+    // should not hold workers up.
     let ahead = if each == 1 { workers * 4 } else { workers + 2 };
     let limit = options.limit.unwrap_or(u64::MAX);
     let state = move || (Buffers::default(), maker(), limit);

@@ -7,7 +7,8 @@
 //!   form: 258 columns  268 bytes of names  270 sets of elements  274 bytes of elements  284 bytes of comments  286 bytes of expressions
 //!   288 17 bytes a column, names, elements, comments, expressions
 //! ```
-//! Integers are little-endian. Sources: files that MariaDB 10.11 wrote for tables of every type; the MySQL internals manual, ".frm files".
+//! Integers are little-endian. Sources: files that MariaDB 10.11 wrote for tables of every type; the MySQL
+//! internals manual, ".frm files".
 use crate::charset::Charset;
 use crate::definition::{contents, table_name};
 use crate::error::{Error, Kind, Result};
@@ -206,7 +207,8 @@ pub fn parse(all: &[u8], name: String) -> std::result::Result<TableSchema, Refus
     let row_format = match head[40] {
         3 => RowFormat::Redundant,
         4 => RowFormat::Compact,
-        // 2: compressed; 5, 0 and 1: dynamic, or the server's default. The tablespace's flags and pages tell for certain.
+        // 2: compressed; 5, 0 and 1: dynamic, or the server's default. The tablespace's flags and pages tell
+        // for certain.
         2 => RowFormat::Compressed,
         _ => RowFormat::Dynamic,
     };
@@ -249,7 +251,8 @@ fn unhex(digits: &[u8]) -> Option<Vec<u8>> {
     if rest.is_empty() { bytes.collect() } else { None }
 }
 
-/// The columns that are generated and not stored: entries of (kind, column, length of the expression, length of the name), behind 16 bytes.
+/// The columns that are generated and not stored: entries of (kind, column, length of the expression, length
+/// of the name), behind 16 bytes.
 fn virtual_columns(bytes: &[u8], version: usize) -> Vec<usize> {
     let mut found = Vec::new();
     if version < MARIADB {
@@ -268,7 +271,8 @@ fn virtual_columns(bytes: &[u8], version: usize) -> Vec<usize> {
 
 #[derive(Default)]
 struct Keys {
-    /// The columns of the clustered index, which is PRIMARY, or else the first unique key of whole columns that cannot be NULL.
+    /// The columns of the clustered index, which is PRIMARY, or else the first unique key of whole columns
+    /// that cannot be NULL.
     clustered: Vec<(usize, u32)>,
     /// The other unique keys.
     unique: Vec<Unique>,
@@ -383,7 +387,8 @@ impl Source<'_> {
             (_, 4) => (Type::Float { decimals: fixed, zerofill }, "float".into()),
             (_, 5) => (Type::Double { decimals: fixed, zerofill }, "double".into()),
             (_, 246) => {
-                // The length counts a sign and a point where there may be one; of expressions' values it may be longer than a value can.
+                // The length counts a sign and a point where there may be one; of expressions' values it may
+                // be longer than a value can.
                 let precision = self.length.saturating_sub((scale > 0) as usize + (!unsigned) as usize);
                 let precision = precision.min(MOST_DIGITS);
                 (

@@ -1,10 +1,15 @@
-//! MariaDB's instant ALTER TABLE: what columns the records of a table had, before it has those that the `.frm` says.
+//! MariaDB's instant ALTER TABLE: what columns the records of a table had, before it has those that the
+//! `.frm` says.
 //!
-//! The clustered index's root is a page of a type of its own. It says how many fields the index had before the first such change (its *core*). The first record of the first leaf is no row
-//! but describes the change: its fields beyond the core hold the defaults of columns that were added. Where columns were dropped or moved, it is marked as deleted and has a reference behind
-//! the key and the system's two fields; that leads to a page with the fields behind these in their order, 2 bytes each, and the root's infimum and supremum hold the core's number of null bytes.
+//! The clustered index's root is a page of a type of its own. It says how many fields the index had before
+//! the first such change (its *core*). The first record of the first leaf is no row but describes the change:
+//! its fields beyond the core hold the defaults of columns that were added. Where columns were dropped or
+//! moved, it is marked as deleted and has a reference behind the key and the system's two fields; that leads
+//! to a page with the fields behind these in their order, 2 bytes each, and the root's infimum and supremum
+//! hold the core's number of null bytes.
 //!
-//! - **I1** Records hold the fields of their day in the index's order, which only grows at its end: n fields are always the first n.
+//! - **I1** Records hold the fields of their day in the index's order, which only grows at its end: n fields
+//!   are always the first n.
 //!
 //! Sources: MariaDB's documentation of instant ALTER TABLE; pages of MariaDB 10.11.
 use crate::definition::Definition;
@@ -16,7 +21,8 @@ use crate::space::Space;
 use crate::table::{Column, TableSchema, clustered};
 use crate::tree;
 
-/// The fields' list: a column that was dropped; one that could not be NULL; the column's place among those that are stored, or the length of a dropped one.
+/// The fields' list: a column that was dropped; one that could not be NULL; the column's place among those
+/// that are stored, or the length of a dropped one.
 const DROPPED: u16 = 0x8000;
 const NOT_NULL: u16 = 0x4000;
 const PLACE: u16 = 0x03ff;
@@ -27,7 +33,8 @@ const LONG: u16 = 1;
 const MIN_RECORD: u8 = 0x10;
 const DELETED: u8 = 0x20;
 
-/// The definition of a table whose root says that its columns were changed at once. `root_page`: the root's bytes.
+/// The definition of a table whose root says that its columns were changed at once. `root_page`: the root's
+/// bytes.
 pub fn definition(space: &Space, table: TableSchema, root: u32, root_page: &[u8]) -> Result<Definition> {
     let on_root = |kind, why: String| Error::on_page(space.path(), root, kind, why);
     let today = clustered(&table);

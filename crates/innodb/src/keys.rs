@@ -1,8 +1,11 @@
-//! A file of keys of MariaDB's `file_key_management`: lines `number;key in hexadecimal`, empty ones, and comments (`#`); as it is, or encrypted with a password as `openssl enc` does.
+//! A file of keys of MariaDB's `file_key_management`: lines `number;key in hexadecimal`, empty ones, and
+//! comments (`#`); as it is, or encrypted with a password as `openssl enc` does.
 //!
 //! - **K1** A key is of 128, 192 or 256 bits; each has version 1, since this form of file knows no other.
-//! - **K2** Encrypted: `Salted__`, 8 bytes of salt, AES-256-CBC. Key and start vector are made of the password by a digest, again and again (`-md`), of which the file does not say
-//!   which; so all that the server knows are tried, and the one counts that gives a file of keys. What was made with PBKDF2 is not read.
+//! - **K2** Encrypted: `Salted__`, 8 bytes of salt, AES-256-CBC. Key and start vector are made of the
+//!   password by a digest, again and again (`-md`), of which the file does not say which; so all that the
+//!   server knows are tried, and the one counts that gives a file of keys. What was made with PBKDF2 is not
+//!   read.
 //! - **K3** No key is ever shown.
 //!
 //! Sources: MariaDB's documentation of the plugin; OpenSSL's of `enc` and `EVP_BytesToKey`; files of both.
@@ -148,7 +151,8 @@ fn decrypted(salted: &[u8], password: &[u8]) -> Option<BTreeMap<u32, Vec<u8>>> {
     })
 }
 
-/// 48 bytes made of a password: digests of the digest before, the password and the salt, one behind the other.
+/// 48 bytes made of a password: digests of the digest before, the password and the salt, one behind the
+/// other.
 fn stretched<D: Digest>(password: &[u8], salt: &[u8; 8]) -> Vec<u8> {
     let mut bytes: Vec<u8> = Vec::new();
     let mut last: Vec<u8> = Vec::new();
@@ -225,7 +229,8 @@ mod tests {
         );
     }
 
-    /// What other digests give (`openssl enc -aes-256-cbc -md … -S 0102030405060708 -k secret`), checked by what OpenSSL made of them.
+    /// What other digests give (`openssl enc -aes-256-cbc -md … -S 0102030405060708 -k secret`), checked by
+    /// what OpenSSL made of them.
     #[test]
     fn passwords_of_every_digest() {
         let salt = [1, 2, 3, 4, 5, 6, 7, 8];

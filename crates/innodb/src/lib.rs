@@ -13,7 +13,8 @@
 //! No tablespace is ever written ([`snapshot`] makes copies), and no row is ever guessed: what is damaged,
 //! changed while it was copied, or not understood is an error that says where.
 
-#![allow(unsafe_code)] // Arrays of texts that were looked at when they were added: each block names its reason.
+// Arrays of texts that were looked at when they were added: each block names its reason.
+#![allow(unsafe_code)]
 
 mod absent;
 mod cells;

@@ -1,26 +1,32 @@
 //! Records of both styles: where each field of each record on a page lies.
 //!
-//! *The new style* (COMPACT, DYNAMIC, COMPRESSED). A record's *origin* is where its first field begins. Before it, from the origin down: 5 bytes of header (info bits and owned count, heap number and status, the
-//! next record's distance), [what an instant ALTER TABLE adds], a bit for each nullable field, and the length of each variable field that is not NULL, in 1 or 2 bytes.
+//! *The new style* (COMPACT, DYNAMIC, COMPRESSED). A record's *origin* is where its first field begins.
+//! Before it, from the origin down: 5 bytes of header (info bits and owned count, heap number and status, the
+//! next record's distance), [what an instant ALTER TABLE adds], a bit for each nullable field, and the length
+//! of each variable field that is not NULL, in 1 or 2 bytes.
 //!
 //! ```text
 //!   lengths, last field first | null bits | version or field count | info, heap number, status, next | fields
 //!                                                                                                    ^ origin
 //! ```
 //!
-//! *The old style* (REDUNDANT): 6 bytes of header (info bits and owned count, heap number, number of fields and the width of their ends, the next record's place), [a version],
-//! and each field's end, counted from the origin, in 1 or 2 bytes with a bit for NULL and one for what continues elsewhere.
+//! *The old style* (REDUNDANT): 6 bytes of header (info bits and owned count, heap number, number of fields
+//! and the width of their ends, the next record's place), [a version], and each field's end, counted from the
+//! origin, in 1 or 2 bytes with a bit for NULL and one for what continues elsewhere.
 //!
 //! ```text
 //!   ends, last field first | version | info, heap number, fields, width, next | fields
 //!                                                                             ^ origin
 //! ```
 //!
-//! - **R1** A page's records are exactly those that the chain from infimum to supremum leads over, as many as the header says. Each origin and each field lies
-//!   between the page's records' beginning and the heap's top, and no two have the same number in the heap. Anything else is damage, and named.
-//! - **R2** A record has a *shape*, the list of its fields: all of today's, or those of the day it was written. Fields that a shape lacks have the column's default.
+//! - **R1** A page's records are exactly those that the chain from infimum to supremum leads over, as many as
+//!   the header says. Each origin and each field lies between the page's records' beginning and the heap's
+//!   top, and no two have the same number in the heap. Anything else is damage, and named.
+//! - **R2** A record has a *shape*, the list of its fields: all of today's, or those of the day it was
+//!   written. Fields that a shape lacks have the column's default.
 //!
-//! Sources: MySQL internals manual, "InnoDB record structure"; MariaDB's and MySQL's documentation of instant ALTER TABLE; pages of both servers.
+//! Sources: MySQL internals manual, "InnoDB record structure"; MariaDB's and MySQL's documentation of instant
+//! ALTER TABLE; pages of both servers.
 use crate::page::{Page, Window, chunk_at, u16_at};
 use std::ops::Range;
 
@@ -28,7 +34,8 @@ use std::ops::Range;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Length {
     Fixed(u32),
-    /// The record says. `big`: more than 255 bytes are possible (or it is of the BLOB family), so the length may take two bytes.
+    /// The record says. `big`: more than 255 bytes are possible (or it is of the BLOB family), so the length
+    /// may take two bytes.
     Variable {
         big: bool,
     },
@@ -37,7 +44,8 @@ pub enum Length {
 /// A field of the clustered index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Field {
-    /// The column of the table that it holds whole; hidden fields, key prefixes and dropped columns hold none.
+    /// The column of the table that it holds whole; hidden fields, key prefixes and dropped columns hold
+    /// none.
     pub column: Option<usize>,
     pub nullable: bool,
     pub length: Length,
@@ -74,8 +82,9 @@ impl Shape {
         }
         row
     }
-    /// What an inner record holds before its child's number: the key's fields, of which no column is asked for, with as many null bits as a row has that was
-    /// written before any instant ALTER TABLE, though no field of a key is NULL.
+    /// What an inner record holds before its child's number: the key's fields, of which no column is asked
+    /// for, with as many null bits as a row has that was written before any instant ALTER TABLE, though no
+    /// field of a key is NULL.
     pub fn of_key(fields: &[Field], null_bytes: usize) -> Shape {
         let fields = fields.iter().map(|f| Field { column: None, nullable: false, ..*f }).collect();
         Shape { null_bytes, ..Shape::new(fields, 0) }
@@ -86,8 +95,9 @@ impl Shape {
     }
 }
 
-/// How the fields of one shape lie in the new style. A field is *loose* if its length is its own, or if it may be NULL; between two loose fields everything is at the same distance
-/// from the first one's end, in each record.
+/// How the fields of one shape lie in the new style. A field is *loose* if its length is its own, or if it
+/// may be NULL; between two loose fields everything is at the same distance from the first one's end, in each
+/// record.
 #[derive(Clone, Debug)]
 struct Plan {
     loose: Vec<Loose>,
@@ -95,7 +105,8 @@ struct Plan {
     tail: u16,
     /// By the table's columns.
     lies: Vec<Lie>,
-    /// For each eight of the loose, if none can be NULL: the bits of their lengths' first bytes, the first field's highest, that say that another byte follows.
+    /// For each eight of the loose, if none can be NULL: the bits of their lengths' first bytes, the first
+    /// field's highest, that say that another byte follows.
     long: Vec<u64>,
 }
 #[derive(Clone, Copy, Debug)]
@@ -106,7 +117,8 @@ struct Loose {
     null: Option<usize>,
     length: Length,
 }
-/// Where a column lies in the rows of a page: list number `base` of [`PageRows::bases`] says from where `distance` counts. List 0 is the origins.
+/// Where a column lies in the rows of a page: list number `base` of [`PageRows::bases`] says from where
+/// `distance` counts. List 0 is the origins.
 #[derive(Clone, Copy, Debug)]
 enum Lie {
     /// The same in all rows: NULL or the default.
@@ -180,7 +192,8 @@ impl Place {
     /// A length has 14 bits; no record is longer.
     const LONGEST: u16 = 0x3fff;
 
-    /// The bytes in the record, and whether more of them are on other pages (then the last 20 lead there). `None`: NULL or default.
+    /// The bytes in the record, and whether more of them are on other pages (then the last 20 lead there).
+    /// `None`: NULL or default.
     #[inline]
     pub fn bytes(self, page: &[u8]) -> Option<(&[u8], bool)> {
         if self.length >= Self::DEFAULT.length {
@@ -239,7 +252,8 @@ const INSTANT: u16 = 4;
 pub struct PageRows {
     /// Each row's.
     origins: Vec<u16>,
-    /// Lists of a place for each row, from 1 on, and of a length for each row, from 0 on: what each [`Lie`] is about.
+    /// Lists of a place for each row, from 1 on, and of a length for each row, from 0 on: what each [`Lie`]
+    /// is about.
     bases: Vec<u16>,
     lengths: Vec<u16>,
     lies: Vec<Lie>,
@@ -261,7 +275,8 @@ pub struct Span<'a> {
 pub enum Lengths<'a> {
     /// Of all values; none is NULL.
     Even(u16),
-    /// Of each, as a [`Place`] has it: [`Span::NULL`], or longer than [`Span::LONGEST`] if it is not a value that lies whole on the page.
+    /// Of each, as a [`Place`] has it: [`Span::NULL`], or longer than [`Span::LONGEST`] if it is not a value
+    /// that lies whole on the page.
     Each(&'a [u16]),
 }
 impl Span<'_> {
@@ -290,7 +305,8 @@ impl PageRows {
     pub fn is_empty(&self) -> bool {
         self.wanted.is_empty()
     }
-    /// Leaves only the rows of which `wanted` is true. Rows are in key order and a range is wanted: where the first and the last are, all are.
+    /// Leaves only the rows of which `wanted` is true. Rows are in key order and a range is wanted: where the
+    /// first and the last are, all are.
     pub fn keep(&mut self, wanted: impl Fn(&PageRows, usize) -> bool) {
         let count = self.len();
         if count == 0 || wanted(self, 0) && wanted(self, count - 1) {
@@ -300,7 +316,8 @@ impl PageRows {
         let to = (from..count).find(|row| !wanted(self, *row)).unwrap_or(count);
         self.wanted = self.wanted.start + from..self.wanted.start + to;
     }
-    /// Leaves only the rows of which `wanted` is true, wherever they are; before [`PageRows::keep`]. How many are left out.
+    /// Leaves only the rows of which `wanted` is true, wherever they are; before [`PageRows::keep`]. How many
+    /// are left out.
     pub fn retain(&mut self, wanted: impl Fn(&PageRows, usize) -> bool) -> usize {
         let count = self.origins.len();
         let kept: Vec<bool> = (0..count).map(|row| wanted(self, row)).collect();
@@ -367,7 +384,8 @@ impl PageRows {
         }
     }
 
-    /// Finds the fields of rows that all have one shape, column by column. Whether all lie where R1 wants them; if not, nothing is found.
+    /// Finds the fields of rows that all have one shape, column by column. Whether all lie where R1 wants
+    /// them; if not, nothing is found.
     fn locate(&mut self, page: &[u8], window: Window<'_>, plan: &Plan, kind: Kind, top: usize) -> bool {
         let count = self.origins.len();
         let nulls_above = NEW.header + kind.between;
@@ -389,7 +407,8 @@ impl PageRows {
             let lists = (base.iter().zip(&mut next[..count]))
                 .zip(self.lengths[n * count..].iter_mut().zip(&mut self.heads));
             let distance = loose.distance as u32;
-            // What a length is, by the byte before `head`, which moves on: the length to be noted, and the bytes in the record.
+            // What a length is, by the byte before `head`, which moves on: the length to be noted, and the
+            // bytes in the record.
             macro_rules! each {
                 (|$head:ident| $length:expr) => {
                     for ((base, next), (length, $head)) in lists {
@@ -436,7 +455,8 @@ impl PageRows {
         wrong |= last.iter().any(|base| *base as u32 + plan.tail as u32 > top);
         !wrong
     }
-    /// The same where no field can be NULL and all lengths have one byte, so that those of eight fields are a word. False if it is not so, or if not all lie where they should.
+    /// The same where no field can be NULL and all lengths have one byte, so that those of eight fields are a
+    /// word. False if it is not so, or if not all lie where they should.
     fn locate_short(&mut self, window: Window<'_>, plan: &Plan, first: usize, top: u32) -> bool {
         let (count, fields) = (self.origins.len(), plan.loose.len());
         let least = self.origins.iter().fold(u16::MAX, |least, origin| least.min(*origin));
@@ -473,7 +493,8 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Finds the rows of a leaf, with its window. Delete-marked records are no rows, nor is the one that describes an instant ALTER TABLE of MariaDB. Returns how many were delete-marked.
+    /// Finds the rows of a leaf, with its window. Delete-marked records are no rows, nor is the one that
+    /// describes an instant ALTER TABLE of MariaDB. Returns how many were delete-marked.
     pub fn rows(&self, page: &[u8], window: Window<'_>, rows: &mut PageRows) -> Result<usize, String> {
         let view = Page(page);
         rows.wanted = 0..0;
@@ -520,7 +541,8 @@ impl Layout {
         Ok(deleted)
     }
 
-    /// Finds the fields of rows that are all of one kind. If not all lie where they should, [`Layout::locate_each`] says which does not.
+    /// Finds the fields of rows that are all of one kind. If not all lie where they should,
+    /// [`Layout::locate_each`] says which does not.
     fn locate_all(
         &self,
         page: &[u8],
@@ -565,8 +587,9 @@ impl Layout {
         Ok(())
     }
 
-    /// Calls `each` with the transaction that changed a record last, and the undo tablespace or rollback segment that its row pointer names, for each record of a leaf, delete-marked ones
-    /// too. `key`: [`Shape::of_key`].
+    /// Calls `each` with the transaction that changed a record last, and the undo tablespace or rollback
+    /// segment that its row pointer names, for each record of a leaf, delete-marked ones too. `key`:
+    /// [`Shape::of_key`].
     pub fn writers(
         &self,
         page: &[u8],
@@ -622,7 +645,8 @@ impl Layout {
         }
         Ok(count)
     }
-    /// Whether a record is a row, or marked as deleted. `None`: it describes an instant ALTER TABLE of MariaDB.
+    /// Whether a record is a row, or marked as deleted. `None`: it describes an instant ALTER TABLE of
+    /// MariaDB.
     #[inline]
     fn is_row(&self, origin: usize, info: u8, is_first: bool) -> Result<Option<bool>, String> {
         if info & MIN_RECORD == 0 {
@@ -649,7 +673,8 @@ impl Layout {
         self.shapes.first().map_or(0, |s| s.columns)
     }
 
-    /// The places of one record that [`Layout::rows`] passes over, by a shape of its own: what describes an instant ALTER TABLE.
+    /// The places of one record that [`Layout::rows`] passes over, by a shape of its own: what describes an
+    /// instant ALTER TABLE.
     pub fn alone(page: &[u8], origin: usize, shape: &Shape, null_bytes: usize) -> Result<Vec<Place>, String> {
         let walk = Walk::new(Page(page))?;
         let mut places = Vec::new();
@@ -738,7 +763,8 @@ impl Layout {
         }
     }
 
-    /// The page that a record of an inner page leads to, and whether its key's fields could be passed. `key`: [`Shape::of_key`].
+    /// The page that a record of an inner page leads to, and whether its key's fields could be passed. `key`:
+    /// [`Shape::of_key`].
     pub fn child(walk: &Walk<'_>, origin: usize, key: &Shape) -> Result<u32, String> {
         let page = walk.records.page.0;
         let end = if walk.records.is_compact() {
@@ -763,7 +789,8 @@ impl Layout {
     }
 }
 
-/// What a record of the new style is: its shape, the bytes between its header and its null bits, and of these.
+/// What a record of the new style is: its shape, the bytes between its header and its null bits, and of
+/// these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Kind {
     shape: usize,
@@ -772,7 +799,8 @@ struct Kind {
 }
 
 ondol_base::widest! {
-    /// Where the next fields begin: so many bytes and a length behind the last ones; the lengths are a byte of each word. Whether all are at places of 16 bits.
+    /// Where the next fields begin: so many bytes and a length behind the last ones; the lengths are a byte
+    /// of each word. Whether all are at places of 16 bits.
     fn add_lengths(
         base: &[u16],
         distance: u16,
@@ -797,8 +825,9 @@ fn old_fields(page: &[u8], origin: usize) -> usize {
     u16_at(page, origin - 4).unwrap_or(0) as usize >> 1 & 0x3ff
 }
 
-/// Whether a record of the old style ends with a FULLTEXT key's number: after the key was dropped it stays there, and no definition has it. It has 8 bytes, of which the first is 0; a BIGINT
-/// UNSIGNED that the definition lacks looks the same.
+/// Whether a record of the old style ends with a FULLTEXT key's number: after the key was dropped it stays
+/// there, and no definition has it. It has 8 bytes, of which the first is 0; a BIGINT UNSIGNED that the
+/// definition lacks looks the same.
 fn ends_in_document(page: &[u8], origin: usize, ends: usize) -> bool {
     let fields = old_fields(page, origin);
     let width = if page[origin - 3] & 1 != 0 { 1 } else { 2 };
@@ -817,7 +846,8 @@ fn ends_in_document(page: &[u8], origin: usize, ends: usize) -> bool {
     !is_other && from.checked_add(8) == Some(to) && page.get(origin + from as usize) == Some(&0)
 }
 
-/// [`locate`] for a record of the old style, whose fields' ends are stored below `ends`. It has at least as many fields as the shape.
+/// [`locate`] for a record of the old style, whose fields' ends are stored below `ends`. It has at least as
+/// many fields as the shape.
 fn locate_old(
     page: &[u8],
     origin: usize,
@@ -953,12 +983,14 @@ impl Records<'_> {
     pub fn info(self, origin: usize) -> u8 {
         self.page.0[origin - self.style.header]
     }
-    /// Follows a chain of the new style to its end, and notes the origins of rows, of which there are no more than `origins` has place for; how many there are, if all others are
-    /// marked as deleted. `None` if anything is odd, or was made by an instant ALTER TABLE: then [`Walk`] is to say what.
+    /// Follows a chain of the new style to its end, and notes the origins of rows, of which there are no more
+    /// than `origins` has place for; how many there are, if all others are marked as deleted. `None` if
+    /// anything is odd, or was made by an instant ALTER TABLE: then [`Walk`] is to say what.
     fn follow(self, window: Window<'_>, origins: &mut [u16]) -> Option<usize> {
         let mut met = [0u64; HEAP / 64];
         let (low, places) = (NEW.bottom + NEW.header, (self.top + 1).checked_sub(NEW.bottom + NEW.header)?);
-        // A header with three bytes before it, that of the origin `at`: info, heap number and status, and the next one's distance.
+        // A header with three bytes before it, that of the origin `at`: info, heap number and status, and the
+        // next one's distance.
         let header = |at: u16| u64::from_be_bytes(*window.chunk(at.wrapping_sub(8)));
         let (mut at, mut word) = (NEW.infimum as u16, header(NEW.infimum as u16));
         let (left, mut count) = (origins.len(), 0);
@@ -1024,7 +1056,8 @@ impl<'a> Walk<'a> {
     pub fn new(page: Page<'a>) -> Result<Walk<'a>, String> {
         let style = if page.is_compact() { NEW } else { OLD };
         let top = page.heap_top() as usize;
-        // A heap of 64 KiB pages that is full has its end at 0 in 16 bits; there is always a trailer, so it never is.
+        // A heap of 64 KiB pages that is full has its end at 0 in 16 bits; there is always a trailer, so it
+        // never is.
         if top < style.bottom || top > page.0.len() - 8 {
             return Err(format!("its heap ends at {top}, in a page of {} bytes", page.0.len()));
         }

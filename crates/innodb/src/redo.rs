@@ -1,19 +1,27 @@
 //! Whether a server's redo log has nothing left to apply, and where it ends.
 //!
-//! The log tells by its last checkpoint up to which position all changes are in the files. A server that was shut down cleanly made one at the log's end; whatever follows
-//! it would have to be applied to the files first.
+//! The log tells by its last checkpoint up to which position all changes are in the files. A server that was
+//! shut down cleanly made one at the log's end; whatever follows it would have to be applied to the files
+//! first.
 //!
-//! *MariaDB from 10.8 on*: one file `ib_logfile0`, a ring. Bytes 0 to 511 are a header with a CRC-32C; blocks at 4096 and 8192 are checkpoints (position, position of the record that
-//! says so, CRC-32C at 60); records follow from 12288 on. They come in mini-transactions: records, a byte that is 1 or 0 by the round of the ring, a CRC-32C. After a clean shutdown the
-//! record of the checkpoint itself (`FILE_CHECKPOINT`) is at the checkpoint, and what follows it is no mini-transaction of this round. Encrypted (innodb_encrypt_log) each mini-transaction has before its CRC-32C the position at
-//! which it was written, which the CRC-32C covers, too; records' types and lengths are as they are, what they hold is not. So the log of a clean shutdown is known without a key.
+//! *MariaDB from 10.8 on*: one file `ib_logfile0`, a ring. Bytes 0 to 511 are a header with a CRC-32C; blocks
+//! at 4096 and 8192 are checkpoints (position, position of the record that says so, CRC-32C at 60); records
+//! follow from 12288 on. They come in mini-transactions: records, a byte that is 1 or 0 by the round of the
+//! ring, a CRC-32C. After a clean shutdown the record of the checkpoint itself (`FILE_CHECKPOINT`) is at the
+//! checkpoint, and what follows it is no mini-transaction of this round. Encrypted (innodb_encrypt_log) each
+//! mini-transaction has before its CRC-32C the position at which it was written, which the CRC-32C covers,
+//! too; records' types and lengths are as they are, what they hold is not. So the log of a clean shutdown is
+//! known without a key.
 //!
-//! *MySQL from 8.0.30 on*: files `#innodb_redo/#ib_redoN`, each with a header, two checkpoints (at 512 and 1536) and blocks of 512 bytes from 2048 on, each with its number, how many
-//! bytes of it are filled, and a CRC-32C. After a clean shutdown the block in which the checkpoint is is filled up to it, and the system tablespace's first page names the same position.
+//! *MySQL from 8.0.30 on*: files `#innodb_redo/#ib_redoN`, each with a header, two checkpoints (at 512
+//! and 1536) and blocks of 512 bytes from 2048 on, each with its number, how many bytes of it are filled, and
+//! a CRC-32C. After a clean shutdown the block in which the checkpoint is is filled up to it, and the system
+//! tablespace's first page names the same position.
 //!
 //! Other versions of both are refused: nothing was tried with them.
 //!
-//! Sources: MariaDB's and MySQL's documentation and descriptions of their redo logs (MDEV-14425; WL#15003); logs of both servers.
+//! Sources: MariaDB's and MySQL's documentation and descriptions of their redo logs (MDEV-14425; WL#15003);
+//! logs of both servers.
 use crate::error::{Error, Kind, Result};
 use crate::page::{u16_at, u32_at, u64_at};
 use ondol_base::crc::crc32c;
@@ -21,7 +29,8 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// The position at which the log of a data folder ends, all of it applied. `flushed`: what the system tablespace's first page names, which MySQL (`is_mysql`) writes last.
+/// The position at which the log of a data folder ends, all of it applied. `flushed`: what the system
+/// tablespace's first page names, which MySQL (`is_mysql`) writes last.
 pub fn end(folder: &Path, is_mysql: bool, flushed: u64) -> Result<u64> {
     if is_mysql { mysql(folder, flushed) } else { mariadb(folder) }
 }
@@ -133,7 +142,8 @@ fn mariadb(folder: &Path) -> Result<u64> {
     let mut records =
         log.read(RECORDS + ring.offset(lsn), bytes.min((ring.capacity - ring.offset(lsn)) as usize))?;
     records.extend(log.read(RECORDS, bytes - records.len())?);
-    // What the record says; of an encrypted one the position at which it was written, and that it is a checkpoint's.
+    // What the record says; of an encrypted one the position at which it was written, and that it is a
+    // checkpoint's.
     let is_checkpoint = match is_encrypted {
         true => records[0] == 0xfa && u64_at(&records, 12) == Some(lsn),
         false => records.starts_with(&[0xfa, 0, 0]) && u64_at(&records, 3) == Some(lsn),
@@ -193,7 +203,8 @@ impl Ring {
         (at > 0 && is_of_this_round && is_whole).then_some(at + 5 + position.len())
     }
 }
-/// A number of MariaDB's log: the first byte's high bits say how many bytes it has, and each length begins where the one before ends.
+/// A number of MariaDB's log: the first byte's high bits say how many bytes it has, and each length begins
+/// where the one before ends.
 fn number(bytes: &[u8]) -> Option<usize> {
     let first = *bytes.first()? as usize;
     let (more, high, base) = match first {
@@ -342,7 +353,8 @@ mod tests {
         assert_eq!(ring.mini_transaction(12288, &[1, 0, 0, 0, 0]), None);
     }
 
-    /// The record of a checkpoint as MariaDB 10.11 wrote it with innodb_encrypt_log, and what stood behind it.
+    /// The record of a checkpoint as MariaDB 10.11 wrote it with innodb_encrypt_log, and what stood behind
+    /// it.
     #[test]
     fn an_encrypted_mini_transaction_has_its_position() {
         let written = [

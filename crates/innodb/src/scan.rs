@@ -1,6 +1,8 @@
-//! A table's rows, read by any number of threads: parts of up to 1 MB of leaves, each read whole, proved, and handed over page by page.
+//! A table's rows, read by any number of threads: parts of up to 1 MB of leaves, each read whole, proved, and
+//! handed over page by page.
 //!
-//! A range of the key's first column ([`Scan::within`]) leaves out parts by a search among the leaves, and rows on the leaves at its ends. Stored keys compare as bytes.
+//! A range of the key's first column ([`Scan::within`]) leaves out parts by a search among the leaves, and
+//! rows on the leaves at its ends. Stored keys compare as bytes.
 use crate::definition::Definition;
 use crate::error::{Error, Kind, Result};
 use crate::keys::Keys;
@@ -78,7 +80,8 @@ impl Scan {
     pub fn open(path: &Path) -> Result<Scan> {
         Scan::open_by(path, None, None)
     }
-    /// The same by a definition as `CREATE TABLE` has it, if a file of that is given, and with the keys of MariaDB's encryption.
+    /// The same by a definition as `CREATE TABLE` has it, if a file of that is given, and with the keys of
+    /// MariaDB's encryption.
     pub fn open_by(path: &Path, schema: Option<&Path>, keys: Option<&Arc<Keys>>) -> Result<Scan> {
         let space = Space::open_with(path, keys)?;
         let definition = Definition::find(&space, schema)?;
@@ -101,7 +104,8 @@ impl Scan {
         let (space, definition, leaves) = (Arc::new(space), Arc::new(definition), Arc::new(leaves));
         Ok(Scan { space, definition, leaves, parts, bounds: None, history: false })
     }
-    /// From here on rows of a system-versioned table are read that were deleted or changed, with those that are current, which are read otherwise.
+    /// From here on rows of a system-versioned table are read that were deleted or changed, with those that
+    /// are current, which are read otherwise.
     pub fn with_history(&mut self) -> Result<()> {
         if self.definition.table.period.is_none() {
             let why = "it has no history: it is not system-versioned";
@@ -114,7 +118,8 @@ impl Scan {
         self.history
     }
 
-    /// Only rows whose primary key begins with a value from `from` to `to`, both included; as SQL writes them. For keys that begin with a whole number, DATE or DATETIME.
+    /// Only rows whose primary key begins with a value from `from` to `to`, both included; as SQL writes
+    /// them. For keys that begin with a whole number, DATE or DATETIME.
     pub fn within(&mut self, from: Option<&str>, to: Option<&str>) -> Result<()> {
         let refuse = |why: String| Error::new(self.space.path(), Kind::Mismatch, why);
         let column = match self.definition.table.key.first() {
@@ -158,7 +163,8 @@ impl Scan {
         Ok(())
     }
 
-    /// Cuts what is read into so many parts at least, where there are as many leaves. Of a large table there are more anyway.
+    /// Cuts what is read into so many parts at least, where there are as many leaves. Of a large table there
+    /// are more anyway.
     pub fn cut(&mut self, parts: usize) {
         let leaves = self.parts.first().map_or(0, |p| p.start)..self.parts.last().map_or(0, |p| p.end);
         self.parts = cut(leaves, self.space.format().page_size, parts);
@@ -188,7 +194,8 @@ impl Scan {
         }
         Ok(low)
     }
-    /// Whether rows come in the falling order of the key's first column, as what they hold tells: definitions need not say it.
+    /// Whether rows come in the falling order of the key's first column, as what they hold tells: definitions
+    /// need not say it.
     pub fn key_falls(&self) -> Result<bool> {
         let Some(&(column, _)) = self.definition.table.key.first() else { return Ok(false) };
         let mut buffers = Buffers::default();
@@ -311,8 +318,8 @@ impl Scan {
             false => Error::on_page(self.space.path(), number, Kind::Damaged, why),
         }
     }
-    /// The number of a loaded part's leaf, which has to be whole, and the one that the tree says. Once for each: just before its rows are found, since it is in the
-    /// processor's nearest memory then.
+    /// The number of a loaded part's leaf, which has to be whole, and the one that the tree says. Once for
+    /// each: just before its rows are found, since it is in the processor's nearest memory then.
     fn prove(&self, part: usize, i: usize, pages: &mut [u8]) -> Result<u32> {
         let (at, size) = (self.parts[part].start + i, self.space.format().page_size);
         let (number, page) = (self.leaves.pages[at], &mut pages[i * size..(i + 1) * size]);
@@ -349,7 +356,8 @@ impl Scan {
     }
 }
 
-/// Rows one after the other, in key order, of some parts that follow each other. In memory are the pages of one.
+/// Rows one after the other, in key order, of some parts that follow each other. In memory are the pages of
+/// one.
 pub struct Cursor {
     scan: Arc<Scan>,
     buffers: Buffers,
@@ -472,8 +480,9 @@ impl<'a> Leaf<'a> {
             None => Ok(Stored::Null),
         }
     }
-    /// Appends a column's values as they are stored, and where each ends to `ends`. False if they do not all lie whole on the page; then nothing was done. A NULL has no bytes.
-    /// `how`: whether spaces at a value's end are left out, and whether each has a space behind it.
+    /// Appends a column's values as they are stored, and where each ends to `ends`. False if they do not all
+    /// lie whole on the page; then nothing was done. A NULL has no bytes. `how`: whether spaces at a value's
+    /// end are left out, and whether each has a space behind it.
     pub fn gather(
         &self,
         column: usize,
@@ -518,8 +527,8 @@ impl<'a> Leaf<'a> {
         into.set_len(end);
         true
     }
-    /// Copies values from these places, of these lengths, of which `longest` is the longest, one behind the other from `end` on; gives where the last ends. There is room for them and a
-    /// chunk.
+    /// Copies values from these places, of these lengths, of which `longest` is the longest, one behind the
+    /// other from `end` on; gives where the last ends. There is room for them and a chunk.
     #[inline(always)]
     fn copy(
         &self,

@@ -1,9 +1,11 @@
-//! A table's definition as SQL text: `CREATE TABLE` in the words of MySQL and MariaDB, as `SHOW CREATE TABLE` and their dumps have it.
+//! A table's definition as SQL text: `CREATE TABLE` in the words of MySQL and MariaDB, as `SHOW CREATE TABLE`
+//! and their dumps have it.
 //!
-//! - **S1** What decides how records lie is read: columns with types, NULL, character sets, what is virtual; the keys; ROW_FORMAT. What does not is passed
-//!   over by its own rules (defaults, comments, checks, further options), and what is neither is an error that names the line.
-//! - **S2** What servers take differently, or the text leaves to a server's settings, is asked for: a character set that nothing tells, a TIMESTAMP
-//!   without NULL or NOT NULL.
+//! - **S1** What decides how records lie is read: columns with types, NULL, character sets, what is virtual;
+//!   the keys; ROW_FORMAT. What does not is passed over by its own rules (defaults, comments, checks, further
+//!   options), and what is neither is an error that names the line.
+//! - **S2** What servers take differently, or the text leaves to a server's settings, is asked for: a
+//!   character set that nothing tells, a TIMESTAMP without NULL or NOT NULL.
 //!
 //! Nothing here can tell whether the text is of this very table: another of the same shape reads as well.
 use crate::charset::Charset;
@@ -860,7 +862,8 @@ impl Parser {
     }
 }
 
-/// What was said of system versioning: whether it is on, and the columns with the start and the end of a row's time, each with its line.
+/// What was said of system versioning: whether it is on, and the columns with the start and the end of a
+/// row's time, each with its line.
 #[derive(Default)]
 struct Versioning {
     is_on: bool,

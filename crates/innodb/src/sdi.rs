@@ -1,7 +1,9 @@
-//! The definition that MySQL 8 and later keep in the tablespace itself ("serialized dictionary information"): JSON, deflated, in a small tree of its own.
+//! The definition that MySQL 8 and later keep in the tablespace itself ("serialized dictionary information"):
+//! JSON, deflated, in a small tree of its own.
 //!
-//! The tree's root is named on page 0, behind the extents' descriptors; its leaves hold records of (type 4 bytes, id 8, transaction 6, roll pointer 7, inflated length 4, deflated length 4, data).
-//! Type 1 is a table, type 2 a tablespace. Sources: MySQL's documentation of `ibd2sdi`; files of MySQL 9.7.
+//! The tree's root is named on page 0, behind the extents' descriptors; its leaves hold records of (type 4
+//! bytes, id 8, transaction 6, roll pointer 7, inflated length 4, deflated length 4, data). Type 1 is a
+//! table, type 2 a tablespace. Sources: MySQL's documentation of `ibd2sdi`; files of MySQL 9.7.
 
 use crate::charset::Charset;
 use crate::definition::Definition;
@@ -27,7 +29,8 @@ fn find_text(space: &Space) -> Result<Option<String>> {
     let size = space.format().page_size;
     let mut page = vec![0; size];
     space.read_page(0, &mut page)?;
-    // Page 0: 38 of header, 112 of the tablespace's header, the descriptors of its extents, 115 bytes for encryption, then version and root of the SDI.
+    // Page 0: 38 of header, 112 of the tablespace's header, the descriptors of its extents, 115 bytes for
+    // encryption, then version and root of the SDI.
     let at = 38 + 112 + space.format().descriptors() + 115;
     let (version, root) = (u32_at(&page, at).unwrap_or(0), u32_at(&page, at + 4).unwrap_or(0));
     let damaged = |page: u32, why: String| Error::on_page(space.path(), page, Kind::Damaged, why);
@@ -201,7 +204,8 @@ pub fn parse(text: &str) -> std::result::Result<Definition, Refused> {
     parse_of(text, None)
 }
 
-/// The private words about the clustered index of the partition that is in tablespace number `space`, among partitions and theirs.
+/// The private words about the clustered index of the partition that is in tablespace number `space`, among
+/// partitions and theirs.
 fn partition<'a>(of: &'a Value, space: u64) -> Option<Object<'a>> {
     of.as_array()?.iter().find_map(|one| {
         let clustered = Object(&one["indexes"][0], "partition's index");
@@ -212,13 +216,15 @@ fn partition<'a>(of: &'a Value, space: u64) -> Option<Object<'a>> {
     })
 }
 
-/// The definition of what is in tablespace number `space`, if it matters: of a partitioned table it tells one partition.
+/// The definition of what is in tablespace number `space`, if it matters: of a partitioned table it tells one
+/// partition.
 fn parse_of(text: &str, space: Option<u32>) -> std::result::Result<Definition, Refused> {
     let json: Value = serde_json::from_str(text)
         .map_err(|e| (Kind::Damaged, format!("the definition is not JSON: {e}")))?;
     let object = Object(&json["dd_object"], "table");
     let mut columns = Vec::new();
-    // All the dictionary's columns, by their place there: ours, the length of their field, and what instant ALTER TABLEs say.
+    // All the dictionary's columns, by their place there: ours, the length of their field, and what instant
+    // ALTER TABLEs say.
     struct Stored {
         column: Option<usize>,
         length: Length,
@@ -278,7 +284,8 @@ fn parse_of(text: &str, space: Option<u32>) -> std::result::Result<Definition, R
     );
     let mut key = Vec::new();
     let mut table_key = Vec::new();
-    // Fields in the order that the dictionary's index has, which is the physical one while nobody dropped or added columns at once.
+    // Fields in the order that the dictionary's index has, which is the physical one while nobody dropped or
+    // added columns at once.
     let mut fields = Vec::new();
     for value in index.list("elements")? {
         let element = Object(value, "index element");
@@ -308,7 +315,8 @@ fn parse_of(text: &str, space: Option<u32>) -> std::result::Result<Definition, R
         }
         fields.push((field, at));
     }
-    // A table with a FULLTEXT key has a hidden column, if it has none of that name, of which the index says nothing.
+    // A table with a FULLTEXT key has a hidden column, if it has none of that name, of which the index says
+    // nothing.
     for (at, value) in object.list("columns")?.iter().enumerate() {
         let column = Object(value, "column");
         let is_hidden = column.number("hidden")? == HIDDEN_BY_ENGINE && column.text("name")? == DOCUMENT;
@@ -371,11 +379,13 @@ fn parse_of(text: &str, space: Option<u32>) -> std::result::Result<Definition, R
         ));
     }
     let layout = if versions > 0 {
-        // Every column that ever was has its physical position; a version's records hold those that were there.
+        // Every column that ever was has its physical position; a version's records hold those that were
+        // there.
         let mut all: Vec<(u64, Field, u64, u64)> = Vec::new();
         for (at, s) in stored.iter().enumerate() {
             let Some(position) = s.physical else { continue };
-            // A column of whose beginning the key has a copy is stored twice: the position is then marked, and the copy's stands above.
+            // A column of whose beginning the key has a copy is stored twice: the position is then marked,
+            // and the copy's stands above.
             let copy = fields.iter().find(|(f, a)| *a == at && f.column != s.column);
             if copy.is_some() != (position & COPIED != 0) {
                 return Err((
@@ -402,7 +412,8 @@ fn parse_of(text: &str, space: Option<u32>) -> std::result::Result<Definition, R
         };
         Layout { shapes: (0..=versions).map(shape).collect(), history: History::Versioned }
     } else if let Some(core) = appended {
-        // 8.0.12 to 8.0.28: columns were appended. `instant_col` counts the columns that users saw before the first.
+        // 8.0.12 to 8.0.28: columns were appended. `instant_col` counts the columns that users saw before the
+        // first.
         let fields: Vec<Field> = fields.iter().map(|f| f.0).collect();
         let added = columns.iter().filter(|c| c.stored).count().saturating_sub(core as usize);
         let added = added.min(fields.len());
@@ -457,7 +468,8 @@ fn parse_of(text: &str, space: Option<u32>) -> std::result::Result<Definition, R
     Ok(Definition { table, layout, key, defaults, root, lobs: lob::Family::Mysql })
 }
 
-/// In a physical position: the key has a copy of the column's beginning, whose position is in the bits from 16 on.
+/// In a physical position: the key has a copy of the column's beginning, whose position is in the bits from
+/// 16 on.
 const COPIED: u64 = 0x8000;
 
 /// Kinds of indexes in the dictionary.
@@ -485,7 +497,8 @@ fn column_type(column: &Object<'_>, name: &str, sql: &str) -> std::result::Resul
     let unsigned = column.flag("is_unsigned");
     let char_length = column.0["char_length"].as_u64().unwrap_or(0) as u32;
     let scale = column.0["numeric_scale"].as_u64().unwrap_or(0) as u8;
-    // Of dropped columns the dictionary keeps neither precision: they follow from how many characters a value was shown with.
+    // Of dropped columns the dictionary keeps neither precision: they follow from how many characters a value
+    // was shown with.
     let precision = match column.0["numeric_precision"].as_u64().unwrap_or(0) {
         0 => char_length.saturating_sub((scale > 0) as u32 + !unsigned as u32).min(u8::MAX as u32) as u8,
         n => n.min(u8::MAX as u64) as u8,

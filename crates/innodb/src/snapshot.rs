@@ -1,10 +1,13 @@
-//! Copies of tables from a running server, at rest: `FLUSH TABLES … FOR EXPORT` in a session of the server's own client program, the files copied from its data folder, `UNLOCK TABLES`.
+//! Copies of tables from a running server, at rest: `FLUSH TABLES … FOR EXPORT` in a session of the server's
+//! own client program, the files copied from its data folder, `UNLOCK TABLES`.
 //!
-//! - **N1** The tables are locked from before the first byte is copied until after the last: the same connection answers before and behind the copying, and a lost one is not made anew.
-//!   No transaction is prepared meanwhile (XA PREPARE): once its session has ended, it holds no lock that the server waits for.
+//! - **N1** The tables are locked from before the first byte is copied until after the last: the same
+//!   connection answers before and behind the copying, and a lost one is not made anew. No transaction is
+//!   prepared meanwhile (XA PREPARE): once its session has ended, it holds no lock that the server waits for.
 //! - **N2** What cannot be finished leaves no copy behind.
-//! - **N3** The server writes `TABLE.cfg` while it holds the lock; the copy of it is what [`crate::evidence`] accepts. So it comes last, when all others are whole and durable and the lock
-//!   was there all the while; and one that was there before the lock, as a killed server leaves it, is none.
+//! - **N3** The server writes `TABLE.cfg` while it holds the lock; the copy of it is what [`crate::evidence`]
+//!   accepts. So it comes last, when all others are whole and durable and the lock was there all the while;
+//!   and one that was there before the lock, as a killed server leaves it, is none.
 use crate::error::{Error, Kind, Result};
 use ondol_base::clock;
 use std::ffi::OsString;
@@ -131,7 +134,8 @@ fn identity(file: &Path) -> Option<(u64, u64, SystemTime)> {
     Some((about.ino(), about.len(), about.modified().ok()?))
 }
 
-/// The names and kinds of all files of a table: `t.ibd`, `t.cfg`, `t.frm`, and those of partitions, `t#P#….ibd`.
+/// The names and kinds of all files of a table: `t.ibd`, `t.cfg`, `t.frm`, and those of partitions,
+/// `t#P#….ibd`.
 fn files(folder: &Path, stem: &str) -> Result<Vec<(OsString, &'static str)>> {
     let unread = |e: std::io::Error| Error::io(folder, "cannot list it", &e);
     let mut files = Vec::new();

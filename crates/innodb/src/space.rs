@@ -1,8 +1,11 @@
 //! A tablespace: one file of pages, what its flags say, and its pages, each proved when it is read.
 //!
-//! - **S1** No byte of a page is believed before the page's checksum and number were right. Whoever has a proved page has a whole one, inflated where it was compressed.
-//! - **S2** What this program cannot read whole (MySQL's encryption, a system tablespace) is refused when the file is opened; an encrypted page without its key when it is read.
-//! - **S3** Where the evidence names a moment of the server's log ([`crate::moment`]), no page that is newer is believed, whether it was read before or after that was known.
+//! - **S1** No byte of a page is believed before the page's checksum and number were right. Whoever has a
+//!   proved page has a whole one, inflated where it was compressed.
+//! - **S2** What this program cannot read whole (MySQL's encryption, a system tablespace) is refused when the
+//!   file is opened; an encrypted page without its key when it is read.
+//! - **S3** Where the evidence names a moment of the server's log ([`crate::moment`]), no page that is newer
+//!   is believed, whether it was read before or after that was known.
 
 use crate::absent;
 use crate::checksum::{self, Family};
@@ -28,7 +31,8 @@ pub struct Format {
     /// Bytes of a page in the file: less only for ROW_FORMAT=COMPRESSED.
     pub physical_size: usize,
     pub family: Family,
-    /// Long columns leave only a pointer of 20 bytes in the record (DYNAMIC, COMPRESSED), not 768 bytes before it.
+    /// Long columns leave only a pointer of 20 bytes in the record (DYNAMIC, COMPRESSED), not 768 bytes
+    /// before it.
     pub atomic_blobs: bool,
     /// ROW_FORMAT=COMPRESSED, whose pages may be as large in the file as in memory.
     pub is_zipped: bool,
@@ -57,8 +61,8 @@ impl Format {
         };
         self.physical_size / extent * (24 + extent.div_ceil(8) * 2)
     }
-    /// Reads the flags of both families. The bit that marks full_crc32 belongs to the size of compressed pages in the old family, where sizes that set it do
-    /// not exist.
+    /// Reads the flags of both families. The bit that marks full_crc32 belongs to the size of compressed
+    /// pages in the old family, where sizes that set it do not exist.
     pub fn of_flags(flags: u32) -> std::result::Result<Format, String> {
         if flags & FULL_CRC32 != 0 {
             let page_size =
@@ -130,7 +134,8 @@ pub struct Space {
     crypt: Option<Crypt>,
     /// What it was opened with.
     keys: Option<Arc<Keys>>,
-    /// The log's position when the newest page was changed, of those that were read before the moment was known.
+    /// The log's position when the newest page was changed, of those that were read before the moment was
+    /// known.
     newest: AtomicU64,
 }
 
@@ -213,7 +218,8 @@ impl Space {
         let pages = u32::try_from(length / format.physical_size as u64).map_err(|_| {
             Error::new(path, Kind::Damaged, format!("{length} bytes are more pages than can be numbered"))
         })?;
-        // MariaDB's files end with whole blocks of 4096 bytes; smaller pages at the end may be missing until one of them is written.
+        // MariaDB's files end with whole blocks of 4096 bytes; smaller pages at the end may be missing until
+        // one of them is written.
         let declared = u32_at(&head, 46).unwrap_or(0);
         if declared as u64 * format.physical_size as u64 >= length + 4096 && declared > pages {
             return Err(not_a_space(format!(
@@ -279,7 +285,8 @@ impl Space {
         self.prove(number, into)
     }
 
-    /// Reads as many successive pages as `into` holds, from page `first` on. Each is to be proved, once, before anything is believed of it ([`Space::prove`]).
+    /// Reads as many successive pages as `into` holds, from page `first` on. Each is to be proved, once,
+    /// before anything is believed of it ([`Space::prove`]).
     pub fn load(&self, first: u32, into: &mut [u8]) -> Result<()> {
         let size = self.format.page_size;
         let count = (into.len() / size) as u32;
@@ -313,7 +320,8 @@ impl Space {
         read_at(into)
     }
 
-    /// Proves a page of ROW_FORMAT=COMPRESSED, and makes of it what it stands for. Pages that are not of an index are as they are, with zeros behind them.
+    /// Proves a page of ROW_FORMAT=COMPRESSED, and makes of it what it stands for. Pages that are not of an
+    /// index are as they are, with zeros behind them.
     fn unzip(&self, number: u32, zip: &mut [u8], page: &mut [u8]) -> Result<()> {
         let damaged = |why: String| Error::on_page(&self.path, number, Kind::Damaged, why);
         self.refuse_encrypted(number, Page(zip))?;

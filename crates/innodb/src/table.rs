@@ -1,6 +1,7 @@
 //! A table's definition: its columns as SQL has them, and its clustered index's fields as records have them.
 //!
-//! Definitions come from the file itself ([`crate::sdi`]), from the `.frm` beside it ([`crate::frm`]) or from SQL text; all end here.
+//! Definitions come from the file itself ([`crate::sdi`]), from the `.frm` beside it ([`crate::frm`]) or from
+//! SQL text; all end here.
 use crate::charset::Charset;
 use crate::record::{Field, Length};
 
@@ -13,7 +14,8 @@ pub enum Type {
         unsigned: bool,
         zerofill: Option<u8>,
     },
-    /// Little-endian IEEE 754. `decimals`, where FLOAT(m,d) was said, is how many are shown; `zerofill`, how wide it is at least, with zeros before it.
+    /// Little-endian IEEE 754. `decimals`, where FLOAT(m,d) was said, is how many are shown; `zerofill`, how
+    /// wide it is at least, with zeros before it.
     Float {
         decimals: Option<u8>,
         zerofill: Option<u8>,
@@ -112,17 +114,20 @@ pub enum RowFormat {
     Compressed,
 }
 
-/// The name of the column by which FULLTEXT keys know rows; where a table with one has no such column, records have a hidden one.
+/// The name of the column by which FULLTEXT keys know rows; where a table with one has no such column,
+/// records have a hidden one.
 pub(crate) const DOCUMENT: &str = "FTS_DOC_ID";
 
-/// A unique key beside the clustered one: its columns, each with the bytes or characters that a prefix takes, or 0 for all of it.
+/// A unique key beside the clustered one: its columns, each with the bytes or characters that a prefix takes,
+/// or 0 for all of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unique {
     pub name: String,
     pub columns: Vec<(usize, u32)>,
 }
 
-/// System versioning (MariaDB): the columns, by their places, that say since when and until when a row was current. What was deleted or changed stays in the table, with the end of its time.
+/// System versioning (MariaDB): the columns, by their places, that say since when and until when a row was
+/// current. What was deleted or changed stays in the table, with the end of its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Period {
     pub start: usize,
@@ -130,9 +135,11 @@ pub struct Period {
 }
 
 impl Period {
-    /// Whether the stored form of a row's end is the one of rows that are current: the last moment or transaction that there is.
+    /// Whether the stored form of a row's end is the one of rows that are current: the last moment or
+    /// transaction that there is.
     pub fn is_current(end: &[u8]) -> bool {
-        // A timestamp of 32 bits, signed or (from MariaDB 11.5 on) not, and its microseconds; or a transaction's number.
+        // A timestamp of 32 bits, signed or (from MariaDB 11.5 on) not, and its microseconds; or a
+        // transaction's number.
         let [seconds @ .., _, _, _] = end else { return false };
         match end.len() {
             7 => {
@@ -149,8 +156,8 @@ pub struct TableSchema {
     pub name: String,
     /// In the order of `SELECT *`.
     pub columns: Vec<Column>,
-    /// The primary key's columns (places in `columns`), each with the number of characters or bytes that a prefix takes, or 0 for all of it.
-    /// Empty: rows have a hidden number.
+    /// The primary key's columns (places in `columns`), each with the number of characters or bytes that a
+    /// prefix takes, or 0 for all of it. Empty: rows have a hidden number.
     pub key: Vec<(usize, u32)>,
     pub unique: Vec<Unique>,
     pub row_format: RowFormat,
@@ -235,8 +242,9 @@ pub(crate) fn decimal_bytes(precision: u8, scale: u8) -> usize {
     part(precision - scale) + part(scale)
 }
 
-/// The fields of a clustered index for a definition without history: key, the two hidden system fields (three where there is no key), then the other stored
-/// columns in their order. A key column of which only a prefix is in the key is stored again whole.
+/// The fields of a clustered index for a definition without history: key, the two hidden system fields (three
+/// where there is no key), then the other stored columns in their order. A key column of which only a prefix
+/// is in the key is stored again whole.
 pub fn clustered(table: &TableSchema) -> Vec<Field> {
     let mut fields = Vec::new();
     for &(column, prefix) in &table.key {
@@ -261,7 +269,8 @@ pub fn clustered(table: &TableSchema) -> Vec<Field> {
     fields
 }
 
-/// The length of a key's first `prefix` bytes of a column: fixed if the column is. What decides whether a length takes two bytes is the column, not the prefix.
+/// The length of a key's first `prefix` bytes of a column: fixed if the column is. What decides whether a
+/// length takes two bytes is the column, not the prefix.
 pub(crate) fn prefix_length(ty: &Type, prefix: u32) -> Length {
     match ty.length() {
         Length::Fixed(n) => Length::Fixed(n.min(prefix)),

@@ -234,7 +234,8 @@ fn element_text(lines: &mut Lines, charset: Charset, bytes: &[u8]) {
     }
 }
 
-/// A value as RFC 4180 has it, for types whose texts need no quotes. `None`: it is no value of the column's type.
+/// A value as RFC 4180 has it, for types whose texts need no quotes. `None`: it is no value of the column's
+/// type.
 pub fn shown(column: &Column, bytes: &[u8]) -> Option<String> {
     let mut lines = Lines::new(Dialect::Rfc4180, 32);
     push(&mut lines, column, bytes).ok()?;
@@ -278,7 +279,8 @@ pub fn trimmed(mut bytes: &[u8]) -> &[u8] {
     bytes
 }
 
-/// The length of a value of up to N bytes without the spaces at its end, as [`trimmed`] finds it, but without a branch.
+/// The length of a value of up to N bytes without the spaces at its end, as [`trimmed`] finds it, but without
+/// a branch.
 #[inline(always)]
 pub fn length_trimmed<const N: usize>(window: Window<'_>, at: u16, length: u16) -> u16 {
     // The N bytes up to its end, though it may begin later.
@@ -310,7 +312,8 @@ fn word(bytes: &[u8]) -> Option<[u8; 8]> {
 /// Eight digits of a number below 100,000,000, each in a byte, the first in the lowest.
 #[inline]
 fn eight(n: u32) -> u64 {
-    // Two halves of four digits, four quarters of two, eight digits; each division is a multiplication that is exact for so few.
+    // Two halves of four digits, four quarters of two, eight digits; each division is a multiplication that
+    // is exact for so few.
     let halves = (n / 10_000) as u64 | ((n % 10_000) as u64) << 32;
     let hundreds = (halves * 10_486) >> 20 & 0x7f_0000_007f;
     let quarters = hundreds | (halves - hundreds * 100) << 16;
@@ -321,7 +324,8 @@ const ZEROS: u64 = u64::from_ne_bytes([b'0'; 8]);
 const EIGHT: u64 = 100_000_000;
 
 ondol_base::widest! {
-    /// The digits of numbers as [`eight`] has them, four in each of the two. False if one of them has more than eight; then they mean nothing.
+    /// The digits of numbers as [`eight`] has them, four in each of the two. False if one of them has more
+    /// than eight; then they mean nothing.
     pub fn eights(numbers: &[u64], digits: &mut Vec<[u32; 2]>) -> bool {
         digits.resize(numbers.len(), [0; 2]);
         let mut few = true;
@@ -348,7 +352,8 @@ pub fn joined([upper, lower]: [u32; 2]) -> u64 {
     upper as u64 | (lower as u64) << 32
 }
 
-/// Where a short value is written: a number or a date, and more bytes that mean nothing. 26 bytes are the longest, and whole words are written.
+/// Where a short value is written: a number or a date, and more bytes that mean nothing. 26 bytes are the
+/// longest, and whole words are written.
 pub type Slot = [u8; SLOT];
 pub const SLOT: usize = 32;
 
@@ -492,7 +497,8 @@ pub fn hex(bytes: &[u8]) -> String {
     String::from_utf8_lossy(&text).into_owned()
 }
 
-/// MariaDB stores the parts of a UUID of RFC 4122's versions 1 to 5 in the reverse order, and others as they are. What it takes for reversed is decided by the variant's bit, and the byte of the version.
+/// MariaDB stores the parts of a UUID of RFC 4122's versions 1 to 5 in the reverse order, and others as they
+/// are. What it takes for reversed is decided by the variant's bit, and the byte of the version.
 pub fn uuid(bytes: &[u8]) -> Option<String> {
     let stored: [u8; 16] = bytes.try_into().ok()?;
     let mut b = stored;
@@ -509,7 +515,8 @@ pub fn uuid(bytes: &[u8]) -> Option<String> {
     Some(format!("{}-{}-{}-{}-{}", h(0..4), h(4..6), h(6..8), h(8..10), h(10..16)))
 }
 
-/// An IPv6 address as the server writes it: the longest run of zero words, also of one, is left out, and what begins with 96 bits that say so ends as an IPv4 address.
+/// An IPv6 address as the server writes it: the longest run of zero words, also of one, is left out, and what
+/// begins with 96 bits that say so ends as an IPv4 address.
 pub fn inet6(octets: [u8; 16]) -> Cow<'static, str> {
     let words: Vec<u16> = octets.chunks(2).map(|w| u16::from_be_bytes([w[0], w[1]])).collect();
     // The first of the longest.
@@ -610,7 +617,8 @@ mod tests {
             digits.chunks(2).map(|d| d[0] << 4 | d[1]).collect()
         };
         for (stored, shown) in [
-            // Of version 1; of version 7; and of no version, with the variant's bit where a reversed one has it.
+            // Of version 1; of version 7; and of no version, with the variant's bit where a reversed one has
+            // it.
             ("426655440000 a456 12d3 e89b 123e4567", "123e4567-e89b-12d3-a456-426655440000"),
             ("018f4d2e 1234 7abc 8def 0123456789ab", "018f4d2e-1234-7abc-8def-0123456789ab"),
             ("209e85dd 0ff4 bb53 fb4a 05dd1b8e206d", "209e85dd-0ff4-bb53-fb4a-05dd1b8e206d"),

@@ -1,6 +1,7 @@
 //! What a stored field means: numbers, dates, and the text that the server would show.
 //!
-//! Each function takes a field's stored bytes and answers `None` where they cannot be a value of the type: too short, or a digit that is none.
+//! Each function takes a field's stored bytes and answers `None` where they cannot be a value of the type:
+//! too short, or a digit that is none.
 use crate::table::{DIGIT_BYTES, Type};
 use std::sync::LazyLock;
 
@@ -31,10 +32,11 @@ pub fn unsigned(bytes: &[u8]) -> Option<u64> {
 const POWERS: [u32; 10] =
     [1, 10, 100, 1000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000, 1_000_000_000];
 
-/// Takes a DECIMAL apart: `each` is given how many digits come next, 1 to 9, and their number. Whether it is negative.
+/// Takes a DECIMAL apart: `each` is given how many digits come next, 1 to 9, and their number. Whether it is
+/// negative.
 ///
-/// Digits lie in words of 4 bytes for 9 of them, counted from the point; what is left over at both ends takes as few bytes as it needs. The first bit is
-/// flipped; of a negative number, all are.
+/// Digits lie in words of 4 bytes for 9 of them, counted from the point; what is left over at both ends takes
+/// as few bytes as it needs. The first bit is flipped; of a negative number, all are.
 #[inline]
 fn words(bytes: &[u8], precision: u8, scale: u8, mut each: impl FnMut(usize, u32)) -> Option<bool> {
     let (whole, fraction) = ((precision - scale) as usize, scale as usize);
@@ -144,7 +146,8 @@ impl Digits {
         let first = 8 * bytes as u32 - 1;
         Some(Digits { bytes, above: 63 - first, first, others: (1 << first) - 1, groups })
     }
-    /// Calls `each` for the groups of a field of so many bytes, which are the first of these 8. Whether it is negative.
+    /// Calls `each` for the groups of a field of so many bytes, which are the first of these 8. Whether it is
+    /// negative.
     #[inline(always)]
     fn each(&self, field: [u8; 8], mut each: impl FnMut(u64, &Group)) -> Option<bool> {
         let bits = u64::from_be_bytes(field) >> self.above;
@@ -176,9 +179,11 @@ impl Digits {
             self.each(field, |digits, group| n = n.wrapping_mul(group.limit).wrapping_add(digits))?;
         Some(if negative { -(n as i64) } else { n as i64 })
     }
-    /// Turns fields, big-endian words, into the bits of such values. False if one is no value; then they mean nothing.
+    /// Turns fields, big-endian words, into the bits of such values. False if one is no value; then they mean
+    /// nothing.
     ///
-    /// There is no branch, and no product of more than 32 bits by 32, so that the compiler makes several at once.
+    /// There is no branch, and no product of more than 32 bits by 32, so that the compiler makes several at
+    /// once.
     pub fn scale_all(&self, fields: &mut [u64]) -> bool {
         ondol_base::widest!(
             fn scale(digits: &Digits, fields: &mut [u64]) -> bool {
@@ -241,7 +246,8 @@ pub fn push_decimal(into: &mut Vec<u8>, bytes: &[u8], precision: u8, scale: u8) 
     Some(())
 }
 
-/// What becomes of dates that are no days of the calendar: zero dates, zero months and days, the 31st of February.
+/// What becomes of dates that are no days of the calendar: zero dates, zero months and days, the 31st of
+/// February.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ZeroDates {
     #[default]
@@ -289,7 +295,8 @@ impl Date {
         if day == 0 || self.day > 31 || year == 0 || day == LEAP_DAY as u32 && !is_leap() {
             return None;
         }
-        // Years begin in March, so that a leap day is their last (Hinnant, "chrono-compatible low-level date algorithms"). Years have four digits, so all fits 32 bits.
+        // Years begin in March, so that a leap day is their last (Hinnant, "chrono-compatible low-level date
+        // algorithms"). Years have four digits, so all fits 32 bits.
         let year = year - (month <= 2) as u32;
         Some((365 * year + year / 4 - year / 100 + year / 400 + day) as i32 - 719_469)
     }
@@ -327,7 +334,8 @@ impl Integers {
 }
 
 ondol_base::widest! {
-    /// Turns DATEs, each the first three bytes of a big-endian word, into numbers whose digits are year, month and day. What is none has more than eight digits.
+    /// Turns DATEs, each the first three bytes of a big-endian word, into numbers whose digits are year,
+    /// month and day. What is none has more than eight digits.
     pub fn dates_all(fields: &mut [u64]) {
         for field in fields {
             let n = (*field >> 40) as u32 ^ 0x80_0000;
@@ -340,7 +348,8 @@ ondol_base::widest! {
 }
 
 ondol_base::widest! {
-    /// Turns DATEs, big-endian words of which the first three bytes are one, into days since 1970-01-01, an i32's bits. False if one is no day of the calendar; then they mean nothing.
+    /// Turns DATEs, big-endian words of which the first three bytes are one, into days since 1970-01-01, an
+    /// i32's bits. False if one is no day of the calendar; then they mean nothing.
     ///
     /// There is neither a branch nor a table, so that the compiler makes several at once.
     pub fn days_all(fields: &mut [u32]) -> bool {
@@ -355,7 +364,8 @@ ondol_base::widest! {
             let length = if month == 2 { 28 + is_leap as u32 } else { 30 + ((month ^ month >> 3) & 1) };
             let within = |n: u32, low: u32, high: u32| n.wrapping_sub(low) | high.wrapping_sub(n);
             least |= within(year, 1, 9999) | within(month, 1, 12) | within(day, 1, length);
-            // Years and months of years that begin in March (Neri and Schneider, "Euclidean affine functions and their application to calendar algorithms").
+            // Years and months of years that begin in March (Neri and Schneider, "Euclidean affine functions
+            // and their application to calendar algorithms").
             let ends_year = (month <= 2) as u32;
             let (year, month) = (year.wrapping_sub(ends_year), month + 12 * ends_year);
             let century = year.wrapping_mul(5243) >> 19;
@@ -367,7 +377,8 @@ ondol_base::widest! {
     }
 }
 
-/// By a month's and a day's bits, as a DATE has them: which day it is in a year that begins in March, from 1; or 0, where there is none. A leap day is the last.
+/// By a month's and a day's bits, as a DATE has them: which day it is in a year that begins in March, from 1;
+/// or 0, where there is none. A leap day is the last.
 static DAYS: [u16; 512] = {
     let mut days = [0; 512];
     let (mut n, mut month) = (1, 3);
@@ -436,7 +447,8 @@ fn fraction(bytes: &[u8], fsp: u8) -> Option<u32> {
     (micros < 1_000_000).then_some(micros)
 }
 
-/// A TIME: 10 bits of hours and 6 each of minutes and seconds, then the fraction; one number, of which a constant was taken away so that it sorts.
+/// A TIME: 10 bits of hours and 6 each of minutes and seconds, then the fraction; one number, of which a
+/// constant was taken away so that it sorts.
 pub fn time(bytes: &[u8], fsp: u8) -> Option<Time> {
     let bits = 8 * (fsp as u32).div_ceil(2);
     if bytes.len() != 3 + (fsp as usize).div_ceil(2) {
@@ -454,7 +466,8 @@ pub fn time(bytes: &[u8], fsp: u8) -> Option<Time> {
     (minute < 60 && second < 60).then_some(Time { negative, hour, minute, second, micros })
 }
 
-/// A DATETIME: 17 bits of year * 13 + month, 5 of the day, 5 of the hour, 6 each of minute and second; the first bit flipped; then the fraction.
+/// A DATETIME: 17 bits of year * 13 + month, 5 of the day, 5 of the hour, 6 each of minute and second; the
+/// first bit flipped; then the fraction.
 pub fn datetime(bytes: &[u8], fsp: u8) -> Option<(Date, Time)> {
     if bytes.len() != 5 + (fsp as usize).div_ceil(2) {
         return None;
@@ -504,12 +517,14 @@ pub fn civil(seconds: i64) -> (Date, Time) {
     (date, time)
 }
 
-/// A float as the servers show it: the shortest digits that read back the same (FLOAT: six at most), with an exponent where the point would stand more
-/// than 15 digits away and no digit behind it, or where it would be wider than `width` characters.
+/// A float as the servers show it: the shortest digits that read back the same (FLOAT: six at most), with an
+/// exponent where the point would stand more than 15 digits away and no digit behind it, or where it would be
+/// wider than `width` characters.
 pub fn push_float(into: &mut Vec<u8>, value: f64, is_float: bool, decimals: Option<u8>, width: usize) {
     use std::io::Write;
     if let Some(decimals) = decimals.map(usize::from) {
-        // Where there are no more digits than are shown, those are the shortest that read back the same, and zeros; else the value is rounded.
+        // Where there are no more digits than are shown, those are the shortest that read back the same, and
+        // zeros; else the value is rounded.
         let text = shortest(value);
         let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
         let digits: String = mantissa.chars().filter(char::is_ascii_digit).collect();
@@ -572,7 +587,8 @@ pub fn push_float(into: &mut Vec<u8>, value: f64, is_float: bool, decimals: Opti
     }
 }
 
-/// The shortest digits that read back the same, with an exponent. Where two such are as near, the servers take the even one, Rust the larger.
+/// The shortest digits that read back the same, with an exponent. Where two such are as near, the servers
+/// take the even one, Rust the larger.
 fn shortest(value: f64) -> String {
     let text = format!("{value:e}");
     let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
@@ -585,7 +601,8 @@ fn shortest(value: f64) -> String {
     text
 }
 
-/// What a SET's bits say: its elements, each behind a comma unless nothing is before it. `None`: bits of no element.
+/// What a SET's bits say: its elements, each behind a comma unless nothing is before it. `None`: bits of no
+/// element.
 pub fn set<'a>(n: u64, elements: impl ExactSizeIterator<Item = &'a [u8]>, comma: &[u8]) -> Option<Vec<u8>> {
     if elements.len() < 64 && n >> elements.len() != 0 {
         return None;
@@ -600,8 +617,8 @@ pub fn set<'a>(n: u64, elements: impl ExactSizeIterator<Item = &'a [u8]>, comma:
     Some(text)
 }
 
-/// The stored bytes of a key's value, given as SQL writes it. They compare as the values do. `None`: this type
-/// cannot be a range key. `Some(None)`: the text is not a value of the type.
+/// The stored bytes of a key's value, given as SQL writes it. They compare as the values do. `None`: this
+/// type cannot be a range key. `Some(None)`: the text is not a value of the type.
 pub fn stored_key(ty: &Type, text: &str) -> Option<Option<Vec<u8>>> {
     let numbers = |text: &str, separator: char| -> Option<Vec<u64>> {
         let is_number = |s: &&str| !s.is_empty() && s.len() <= 4 && s.bytes().all(|b| b.is_ascii_digit());

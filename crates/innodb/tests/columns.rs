@@ -1,5 +1,5 @@
-//! Tables as Parquet and Arrow, read back by those crates' own readers, and every value compared with the CSV that the same table gives, which `servers.rs` compares
-//! with what the servers said.
+//! Tables as Parquet and Arrow, read back by those crates' own readers, and every value compared with the CSV
+//! that the same table gives, which `servers.rs` compares with what the servers said.
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
     Date32Type, Decimal128Type, Decimal256Type, DurationMicrosecondType, Float32Type, Float64Type, Int8Type,

@@ -1,9 +1,12 @@
-//! Random damage whose checksums fit, so that it reaches what decodes: tablespaces, trees, records, columns off the page, definitions, values.
+//! Random damage whose checksums fit, so that it reaches what decodes: tablespaces, trees, records, columns
+//! off the page, definitions, values.
 //!
 //! - **F1** No case panics, and none takes a minute.
 //! - **F2** Damage under checksums that do not fit is an error, or leaves every row as it was.
-//! - **F3** Under checksums that fit, the rows are as many as the pages' headers count, and every one can be shown; else there is an error.
-//! - **F4** Lines that are made column by column are those that are made value by value, and errors where these are.
+//! - **F3** Under checksums that fit, the rows are as many as the pages' headers count, and every one can be
+//!   shown; else there is an error.
+//! - **F4** Lines that are made column by column are those that are made value by value, and errors where
+//!   these are.
 //!
 //! A run is told by its seed and its number of cases; each case by its own number, which a failure prints:
 //!
@@ -183,7 +186,8 @@ impl World {
     fn damage(&self, page: &mut [u8], random: &mut Random) {
         for _ in 0..1 + random.below(4) {
             let size = page.len();
-            // Near the header, near a record's header, near the end (where ROW_FORMAT=COMPRESSED has directory, references and log), or anywhere.
+            // Near the header, near a record's header, near the end (where ROW_FORMAT=COMPRESSED has
+            // directory, references and log), or anywhere.
             let at = match random.below(5) {
                 4 => size - 1 - random.below(size / 4),
                 0 => 8 + random.below(130),

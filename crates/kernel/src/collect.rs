@@ -1,15 +1,15 @@
 //! Collection of what no snapshot needs any more: version nodes, index entries, slots.
 //!
-//! Every commit leaves items in its session's queue, in commit order. The session itself works on its queue when it
-//! grows, a background thread on all queues.
+//! Every commit leaves items in its session's queue, in commit order. The session itself works on its queue
+//! when it grows, a background thread on all queues.
 //!
 //! - **C1** An item of commit c is final once every live snapshot is at or past c.
-//! - **C2** Before that, the chain is thinned: of neighbouring nodes between which no snapshot can lie, one is made. So a
-//!   chain is never longer than the live snapshots + 1 (and what is not visible yet).
-//! - **C3** A slot whose chain cannot be emptied yet is flagged HELD and waits in one list once, whatever happens to it
-//!   meanwhile.
-//! - **C4** An index entry goes only when no remaining version, committed or not, has its key; this is asked under the
-//!   node's latch, and writers put their difference on the chain before they insert the entry.
+//! - **C2** Before that, the chain is thinned: of neighbouring nodes between which no snapshot can lie, one
+//!   is made. So a chain is never longer than the live snapshots + 1 (and what is not visible yet).
+//! - **C3** A slot whose chain cannot be emptied yet is flagged HELD and waits in one list once, whatever
+//!   happens to it meanwhile.
+//! - **C4** An index entry goes only when no remaining version, committed or not, has its key; this is asked
+//!   under the node's latch, and writers put their difference on the chain before they insert the entry.
 use crate::heap::Heap;
 use crate::kernel::Kernel;
 use crate::memory::{Budget, Space};
@@ -44,8 +44,8 @@ pub struct Garbage {
     /// Looked at, waiting for old snapshots to go.
     held: VecDeque<(CommitTs, Item)>,
     budget: Arc<Budget>,
-    /// What the items take, and how much of it is charged. A commit cannot fail any more, so it is charged in any case, and
-    /// later statements are refused.
+    /// What the items take, and how much of it is charged. A commit cannot fail any more, so it is charged in
+    /// any case, and later statements are refused.
     bytes: usize,
     charged: usize,
 }
@@ -201,7 +201,8 @@ impl Item {
     }
 }
 
-/// Nodes taken off chains, to be retired together: a fence for all, and the budget, which is everyone's, is touched once.
+/// Nodes taken off chains, to be retired together: a fence for all, and the budget, which is everyone's, is
+/// touched once.
 #[derive(Default)]
 struct Unlinked {
     nodes: Vec<usize>,
@@ -298,8 +299,8 @@ fn prune(
     }
 }
 
-/// Drops nodes that every snapshot is past, folds those between which no snapshot lies (C2); true if visible nodes
-/// are left. The caller is pinned until what was unlinked is retired.
+/// Drops nodes that every snapshot is past, folds those between which no snapshot lies (C2); true if visible
+/// nodes are left. The caller is pinned until what was unlinked is retired.
 fn thin(space: &Space, oid: Oid, h: &Horizon, unlinked: &mut Unlinked) -> bool {
     let word1 = space.word(oid.bits() + 8);
     let link = latch(word1);
@@ -368,7 +369,8 @@ fn thin(space: &Space, oid: Oid, h: &Horizon, unlinked: &mut Unlinked) -> bool {
     left
 }
 
-/// C4. `moves`: where the caller's transaction, if it is one that remembers nodes, is told what that did to them.
+/// C4. `moves`: where the caller's transaction, if it is one that remembers nodes, is told what that did to
+/// them.
 pub fn remove_entry(
     space: &Space,
     participant: &Participant,
@@ -380,7 +382,8 @@ pub fn remove_entry(
 ) {
     let guard = participant.pin();
     let mut buf = vec![0; table.row_size];
-    // Two keys of one row may share an entry (a hash index stores part of the hash): ask for all that it stands for.
+    // Two keys of one row may share an entry (a hash index stores part of the hash): ask for all that it
+    // stands for.
     let dead = &mut |same: &dyn Fn(&[u8]) -> bool| {
         let strings = Committed(space, &guard);
         !slot::any_version(space, &guard, oid, &mut buf, true, &mut |row| {

@@ -1,15 +1,16 @@
 //! Heaps: the pages of one table's rows, or of its strings, and who may allocate where.
 //!
-//! A session claims a page and allocates in it alone, so that inserts of many sessions do not meet; a page with room
-//! that nobody claims stands in the heap's list. Slots are freed by collectors at any time.
+//! A session claims a page and allocates in it alone, so that inserts of many sessions do not meet; a page
+//! with room that nobody claims stands in the heap's list. Slots are freed by collectors at any time.
 //!
-//! - **A1** `open` is held while the log is written to, which may wait for a round; so whoever frees or gives a claim
-//!   back, perhaps between its timestamp and its installation, must not need it. Order: `open`, `segments`, `lists`.
-//! - **A2** A page's header names its heap until the heap is given up. Whoever comes later to a slot than its transaction
-//!   did (collectors, retired frees, claims) asks for that name first, pinned or holding `segments`; the memory goes
-//!   elsewhere only after both have passed.
-//! - **A3** Slots are walked, and parts of a heap scanned, by somebody for whom the heap stays: a statement has
-//!   published the table, or nobody else uses the database.
+//! - **A1** `open` is held while the log is written to, which may wait for a round; so whoever frees or gives
+//!   a claim back, perhaps between its timestamp and its installation, must not need it. Order: `open`,
+//!   `segments`, `lists`.
+//! - **A2** A page's header names its heap until the heap is given up. Whoever comes later to a slot than its
+//!   transaction did (collectors, retired frees, claims) asks for that name first, pinned or holding
+//!   `segments`; the memory goes elsewhere only after both have passed.
+//! - **A3** Slots are walked, and parts of a heap scanned, by somebody for whom the heap stays: a statement
+//!   has published the table, or nobody else uses the database.
 use crate::error::{Error, Result};
 use crate::memory::{Space, header};
 use crate::version::{POINTER, Version, node, set_head};
@@ -278,7 +279,8 @@ impl Heap {
         if !self.owns(page) {
             return;
         }
-        // An item of the row that was may still be in some collector's hands: the chain's latch and flags are its.
+        // An item of the row that was may still be in some collector's hands: the chain's latch and flags are
+        // its.
         set_head(self.space.word(oid.bits() + 8), 0);
         self.space.word(oid.bits()).store(0, Ordering::Release);
         match self.space.format(page) {
@@ -315,8 +317,8 @@ impl Heap {
         taken.map(|w| u64::from(w.count_ones())).sum()
     }
 
-    /// About what [`Heap::taken`] counts, in a time that does not grow with the heap: evenly spread pages are looked at, all of them
-    /// where there are few. For heaps without runs, as those of rows are.
+    /// About what [`Heap::taken`] counts, in a time that does not grow with the heap: evenly spread pages are
+    /// looked at, all of them where there are few. For heaps without runs, as those of rows are.
     pub fn estimate_taken(&self) -> u64 {
         let segments = self.segments.read();
         let chosen = segments.len().min(LOOKED_AT_SEGMENTS);
@@ -340,8 +342,8 @@ impl Heap {
         }
     }
 
-    /// Gives all segments up, with the versions that hang behind their slots. The heap was given up, and everybody who was
-    /// pinned then has gone.
+    /// Gives all segments up, with the versions that hang behind their slots. The heap was given up, and
+    /// everybody who was pinned then has gone.
     pub fn drop_all(self: &Arc<Self>, log: &Log, participant: &Participant) {
         let mut slots = Slots::default();
         slots.start(self);
@@ -396,7 +398,8 @@ impl Heap {
                     _ => {}
                 }
             }
-            // Formats are handed out in order. A page whose format record was lost with its round is free too.
+            // Formats are handed out in order. A page whose format record was lost with its round is free
+            // too.
             let used = self.space.used(*s);
             if used < PAGES_PER_SEGMENT {
                 self.open.lock().push((*s, used))

@@ -57,8 +57,8 @@ pub struct Kernel {
     last_checkpoint: Mutex<LastCheckpoint>,
 }
 
-/// A checkpoint's rest after each sync, in the sync's own time, while there is room: 1 commit in 200 meets one, so that the 99th percentile
-/// does not feel it.
+/// A checkpoint's rest after each sync, in the sync's own time, while there is room: 1 commit in 200 meets
+/// one, so that the 99th percentile does not feel it.
 const GENTLE: f64 = 200.0;
 
 /// What the last checkpoint was, for views and for the next one's timing.
@@ -88,7 +88,8 @@ impl Kernel {
         progress: &dyn Fn(Progress),
     ) -> Result<(Arc<Kernel>, Recovered), OpenError> {
         let budget = Budget::new(config.memory_limit);
-        // Under a limit on address space (ulimit, valgrind) less will do, as long as the memory limit fits twice.
+        // Under a limit on address space (ulimit, valgrind) less will do, as long as the memory limit fits
+        // twice.
         let mut reserved = config.reserved;
         let space = loop {
             match Space::new(reserved, budget.clone()) {
@@ -150,7 +151,8 @@ impl Kernel {
     pub fn drop_heap(&self, id: HeapId) {
         let Some(heap) = self.heaps.write().remove(&id) else { return };
         heap.give_up();
-        // Whoever found the heap's name on a page before that is still pinned: a collector, on its way to a slot.
+        // Whoever found the heap's name on a page before that is still pinned: a collector, on its way to a
+        // slot.
         let participant = self.epochs.join(IDLE);
         let passed = Arc::new(AtomicBool::new(false));
         let told = passed.clone();
@@ -163,7 +165,8 @@ impl Kernel {
         }
         heap.drop_all(&self.log, &participant)
     }
-    /// Drops the heaps that the dictionary does not name: their creation, or the last of their drop, was lost.
+    /// Drops the heaps that the dictionary does not name: their creation, or the last of their drop, was
+    /// lost.
     pub fn drop_orphans(&self, keep: &BTreeSet<HeapId>) {
         let orphans: Vec<HeapId> = self.heaps.read().keys().copied().filter(|h| !keep.contains(h)).collect();
         for h in orphans {
@@ -179,8 +182,9 @@ impl Kernel {
         self.hurried.fetch_sub(1, Ordering::Relaxed);
         done
     }
-    /// The pace of a checkpoint that began by itself, when the log had `from` bytes: gentle while log and memory have room for what is committed meanwhile,
-    /// and the faster the less they have. What is committed keeps its older version until the checkpoint ends.
+    /// The pace of a checkpoint that began by itself, when the log had `from` bytes: gentle while log and
+    /// memory have room for what is committed meanwhile, and the faster the less they have. What is committed
+    /// keeps its older version until the checkpoint ends.
     fn gentle_pace(&self, from: u64) -> u32 {
         let room = |used: u64, of: u64| of.saturating_sub(used) as f64 / of.max(1) as f64;
         let log = room(self.log.kept_bytes().saturating_sub(from), self.config.checkpoint_log_bytes / 2);
@@ -336,8 +340,8 @@ impl Source for Snapshot {
         let pin = participant.pin();
         let at = if ondol_base::sim::mutated("images_newest") { self.kernel.log.clock() } else { at };
         let view = View { snapshot: at, ..View::default() };
-        // A tail page has no header to ask: find the page that heads it. Pages come in order, and a format stays, so
-        // the search goes on where the one before ended.
+        // A tail page has no header to ask: find the page that heads it. Pages come in order, and a format
+        // stays, so the search goes on where the one before ended.
         let mut head = page;
         if space.run_tail_hint() {
             let segment = page.segment();

@@ -1,21 +1,24 @@
 //! The address range and its segments, and the memory limit.
 //!
-//! A database has one reserved range; an OID is an offset into it. Segments are handed out to heaps; one that was
-//! dropped waits until a checkpoint at or past its drop is published, since recovery could otherwise apply an
-//! older difference to a newer owner's bytes.
+//! A database has one reserved range; an OID is an offset into it. Segments are handed out to heaps; one that
+//! was dropped waits until a checkpoint at or past its drop is published, since recovery could otherwise
+//! apply an older difference to a newer owner's bytes.
 //!
-//! - **S1** A segment's first page says how many of its pages were ever given a format. Walks end there, so that memory
-//!   that holds nothing is never touched: a small database costs the pages that it uses, not its segments.
-//! - **S2** A dropped segment waits for the clock that was read once nobody could list it any more. A checkpoint chooses T below
-//!   the clock and lists segments then, so one that lists it has a T before that, and does not free it: between the record of
-//!   a drop, or its refusal, and memory the dropper may be delayed for as long as he likes.
-//! - **S3** A dropped segment's memory is cleared once it counts as used no more. So who describes a segment holds off its drop
-//!   meanwhile: what is described is whole, and what was dropped before is left out.
-//! - **S4** Words are reached without a check of bounds, within the kernel only: at an OID, which names a slot
-//!   (base/oid/O1), or in a page of a segment. The range has more behind the last segment, as much as the longest
-//!   row: what is read from a slot on lies in it, whatever the slot's size is, and nothing longer is read.
-//! - **S5** A number from elsewhere is made an OID by [`Space::locate`]. It asks the page's header; so it has to know
-//!   the tails of runs, which have none, and where a value may look like one.
+//! - **S1** A segment's first page says how many of its pages were ever given a format. Walks end there, so
+//!   that memory that holds nothing is never touched: a small database costs the pages that it uses, not its
+//!   segments.
+//! - **S2** A dropped segment waits for the clock that was read once nobody could list it any more. A
+//!   checkpoint chooses T below the clock and lists segments then, so one that lists it has a T before that,
+//!   and does not free it: between the record of a drop, or its refusal, and memory the dropper may be
+//!   delayed for as long as he likes.
+//! - **S3** A dropped segment's memory is cleared once it counts as used no more. So who describes a segment
+//!   holds off its drop meanwhile: what is described is whole, and what was dropped before is left out.
+//! - **S4** Words are reached without a check of bounds, within the kernel only: at an OID, which names a
+//!   slot (base/oid/O1), or in a page of a segment. The range has more behind the last segment, as much as
+//!   the longest row: what is read from a slot on lies in it, whatever the slot's size is, and nothing longer
+//!   is read.
+//! - **S5** A number from elsewhere is made an OID by [`Space::locate`]. It asks the page's header; so it has
+//!   to know the tails of runs, which have none, and where a value may look like one.
 use crate::error::{Error, Result};
 use ondol_base::oid::Oid;
 use ondol_base::reserve::Reserve;
@@ -130,7 +133,8 @@ impl Space {
     #[inline(always)]
     pub(crate) fn word(&self, offset: u64) -> &AtomicU64 {
         debug_assert!(offset.is_multiple_of(8) && (offset as usize) < self.end, "offset {offset:x}");
-        // SAFETY: within the mapping (S4), aligned, and all access to page memory is by relaxed or stronger atomics.
+        // SAFETY: within the mapping (S4), aligned, and all access to page memory is by relaxed or stronger
+        // atomics.
         unsafe { &*self.range.base().add(offset as usize).cast::<AtomicU64>() }
     }
     /// The words of a slot, or of a page, from a byte offset on.
@@ -278,7 +282,8 @@ impl Space {
     fn tails_of(&self, segment: SegmentId) -> &Tails {
         let at = segment.0 as usize * size_of::<Tails>();
         assert!(at < self.tails.len(), "segment {} lies outside the range", segment.0);
-        // SAFETY: within the mapping, which is a whole number of these, and aligned; all access is by atomics.
+        // SAFETY: within the mapping, which is a whole number of these, and aligned; all access is by
+        // atomics.
         unsafe { &*self.tails.base().add(at).cast::<Tails>() }
     }
     /// From this page on so many are tails; all are of one segment.
@@ -364,7 +369,8 @@ impl Space {
         s.free.retain(|f| *f != id.0);
         s.waiting.push((id.0, at));
     }
-    /// Gives a dropped heap's segment up; nobody may hold an OID into it any more. `clock` tells the log's clock.
+    /// Gives a dropped heap's segment up; nobody may hold an OID into it any more. `clock` tells the log's
+    /// clock.
     pub(crate) fn drop_segment(&self, id: SegmentId, clock: impl FnOnce() -> CommitTs) {
         if self.segments.lock().used.remove(&id.0).is_none() {
             return;
@@ -389,7 +395,8 @@ impl Space {
         let ready: Vec<(u32, CommitTs)> = ready;
         s.free.extend(ready.into_iter().map(|(id, _)| id));
     }
-    /// Calls `f` with the heap that uses the segment, which is not dropped meanwhile (S3). `None`: it is not in use.
+    /// Calls `f` with the heap that uses the segment, which is not dropped meanwhile (S3). `None`: it is not
+    /// in use.
     pub(crate) fn while_used<R>(&self, id: SegmentId, f: impl FnOnce(HeapId) -> R) -> Option<R> {
         let s = self.segments.lock();
         s.used.get(&id.0).map(|heap| f(*heap))
@@ -441,7 +448,8 @@ const MOST: usize = SEGMENT_SIZE / 8;
 #[inline(always)]
 pub(crate) unsafe fn load(from: *const AtomicU64, to: &mut [[u8; 8]]) {
     let t = to.as_mut_ptr();
-    // The last eight overlap those before: what a writer changes meanwhile is of no version, and the caller finds out.
+    // The last eight overlap those before: what a writer changes meanwhile is of no version, and the caller
+    // finds out.
     let last = to.len().wrapping_sub(8);
     // Fewer than eight, or more than there are (S4): one comparison tells.
     if last > MOST - 8 {
@@ -469,8 +477,9 @@ pub(crate) unsafe fn load(from: *const AtomicU64, to: &mut [[u8; 8]]) {
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 #[inline(always)]
 unsafe fn load_eight(from: *const AtomicU64, to: *mut [u8; 8]) {
-    // SAFETY: reads the words of `from` and writes those of `to`, no others. It is assembly because another thread may write the
-    // former: each aligned half of such a load is a relaxed read of one word, which Rust's own vector loads do not promise.
+    // SAFETY: reads the words of `from` and writes those of `to`, no others. It is assembly because another
+    // thread may write the former: each aligned half of such a load is a relaxed read of one word, which
+    // Rust's own vector loads do not promise.
     unsafe {
         std::arch::asm!(
             "movups {a}, [{from}]",
@@ -600,7 +609,8 @@ mod tests {
         assert_eq!(space.used(s), 0);
     }
 
-    /// S2: whoever lists segments before the clock is read still meets it and chose an earlier T; later ones do not meet it.
+    /// S2: whoever lists segments before the clock is read still meets it and chose an earlier T; later ones
+    /// do not meet it.
     #[test]
     fn a_dropped_segment_waits_for_a_clock_read_when_nobody_lists_it() {
         let space = Space::new(3 * SEGMENT_SIZE, Budget::new(SEGMENT_SIZE * 4)).unwrap();

@@ -30,7 +30,8 @@ impl Recovering {
     }
 }
 
-/// Calls `f` with each place below `n`, on all cores: memory that is touched for the first time is the work here.
+/// Calls `f` with each place below `n`, on all cores: memory that is touched for the first time is the work
+/// here.
 fn each(n: usize, f: impl Fn(usize) + Send + Sync + 'static) {
     let next = Arc::new(AtomicUsize::new(0));
     let f = Arc::new(f);

@@ -34,8 +34,9 @@ pub struct View {
     pub txn: u64,
     /// ... the changes of commands before this one.
     pub command: u32,
-    /// Two rows of one unique key may be visible: one that others have deleted, or given another key, since the snapshot,
-    /// and this transaction's own, which it put under the key afterwards; or two that were there before the index was.
+    /// Two rows of one unique key may be visible: one that others have deleted, or given another key, since
+    /// the snapshot, and this transaction's own, which it put under the key afterwards; or two that were
+    /// there before the index was.
     pub twins: bool,
 }
 
@@ -44,8 +45,8 @@ pub(crate) fn row(oid: Oid) -> u64 {
     oid.bits() + SLOT_HEADER as u64
 }
 
-/// Copies row bytes [0, out.len()) as `view` sees them; false when the row does not exist there. They are of the
-/// row's size, a multiple of 8.
+/// Copies row bytes [0, out.len()) as `view` sees them; false when the row does not exist there. They are of
+/// the row's size, a multiple of 8.
 #[inline(always)]
 pub fn read(space: &Space, pin: &Guard<'_>, oid: Oid, view: &View, out: &mut [u8]) -> bool {
     read_part(space, pin, oid, view, 0, out)
@@ -102,9 +103,9 @@ fn read_on(space: &Space, oid: Oid, view: &View, offset: usize, out: &mut [u8]) 
     }
 }
 
-/// Copies row bytes [0, out.len()) of the slot that these bits name, if its only commit is one up to `snapshot`: whether
-/// it is live. `None` says nothing. No chain is followed, so that bits which name no slot give bytes that mean nothing,
-/// and no worse (memory/S4).
+/// Copies row bytes [0, out.len()) of the slot that these bits name, if its only commit is one up to
+/// `snapshot`: whether it is live. `None` says nothing. No chain is followed, so that bits which name no slot
+/// give bytes that mean nothing, and no worse (memory/S4).
 #[inline]
 pub(crate) fn read_settled(space: &Space, bits: u64, snapshot: u64, out: &mut [u8]) -> Option<bool> {
     if !space.is_place(bits) {
@@ -121,8 +122,8 @@ pub(crate) fn read_settled(space: &Space, bits: u64, snapshot: u64, out: &mut [u
     (word0.load(Ordering::Relaxed) == w0).then(|| out[0] & LIVE != 0)
 }
 
-/// Copies row bytes [0, out.len()) of the newest version, if the row is live and nobody owns it, and gives the header under which
-/// they were read. `None` says nothing.
+/// Copies row bytes [0, out.len()) of the newest version, if the row is live and nobody owns it, and gives
+/// the header under which they were read. `None` says nothing.
 #[inline]
 pub fn read_current(space: &Space, _pin: &Guard<'_>, oid: Oid, out: &mut [u8]) -> Option<u64> {
     let w0 = space.word(oid.bits()).load(Ordering::Acquire);
@@ -135,8 +136,8 @@ pub fn read_current(space: &Space, _pin: &Guard<'_>, oid: Oid, out: &mut [u8]) -
     (space.word(oid.bits()).load(Ordering::Relaxed) == w0 && out[0] & LIVE != 0).then_some(w0)
 }
 
-/// Copies the whole row if it is live, nobody owns it and its only version is of a commit up to `until`: what nearly all
-/// rows are when an index is built. False says nothing.
+/// Copies the whole row if it is live, nobody owns it and its only version is of a commit up to `until`: what
+/// nearly all rows are when an index is built. False says nothing.
 #[inline]
 pub fn read_quiet(space: &Space, oid: Oid, until: u64, out: &mut [u8]) -> bool {
     let w0 = space.word(oid.bits()).load(Ordering::Acquire);
@@ -150,7 +151,8 @@ pub fn read_quiet(space: &Space, oid: Oid, until: u64, out: &mut [u8]) -> bool {
     space.word(oid.bits()).load(Ordering::Relaxed) == w0 && out[0] & LIVE != 0
 }
 
-/// The same of a row that transaction `own` has inserted and done nothing else with: it is its only version, too.
+/// The same of a row that transaction `own` has inserted and done nothing else with: it is its only version,
+/// too.
 #[inline]
 pub fn read_inserted(space: &Space, oid: Oid, own: u64, out: &mut [u8]) -> bool {
     let w0 = space.word(oid.bits()).load(Ordering::Acquire);
@@ -164,9 +166,9 @@ pub fn read_inserted(space: &Space, oid: Oid, own: u64, out: &mut [u8]) -> bool 
     space.word(oid.bits()).load(Ordering::Relaxed) == w0 && out[0] & LIVE != 0
 }
 
-/// Follows committed nodes down from bytes stamped `newest` to what `snapshot` sees. A pending node leads up from the
-/// bytes, so it is passed by: its owner took the row after its header was read, and if it gives it back unchanged, the
-/// header will be the same again.
+/// Follows committed nodes down from bytes stamped `newest` to what `snapshot` sees. A pending node leads up
+/// from the bytes, so it is passed by: its owner took the row after its header was read, and if it gives it
+/// back unchanged, the header will be the same again.
 fn walk(mut link: u64, newest: u64, snapshot: u64, offset: usize, out: &mut [u8]) -> bool {
     let mut base = newest;
     // SAFETY: links are read while pinned.
@@ -218,8 +220,9 @@ enum Take {
     Nothing,
 }
 
-/// Whether a chain begins where it did. Asked of owned slots, since an owner's header comes again: it may have given the lock
-/// back, another have changed the row, and the owner have come back. Its node does not come again while we are pinned.
+/// Whether a chain begins where it did. Asked of owned slots, since an owner's header comes again: it may
+/// have given the lock back, another have changed the row, and the owner have come back. Its node does not
+/// come again while we are pinned.
 fn leads_on(word1: &AtomicU64, link: u64) -> bool {
     (word1.load(Ordering::Relaxed) ^ link) & (POINTER | MARK) == 0
 }
@@ -315,12 +318,12 @@ pub enum Status {
     Aborted,
 }
 
-/// Calls `f` with the bytes of every version that the slot has: the newest committed ones, with `history` each older
-/// one, and uncommitted ones; stops when it returns true. The slot may be changed meanwhile by others; what they add later
-/// may be missed, what was there is not. `buf` has the row's size.
+/// Calls `f` with the bytes of every version that the slot has: the newest committed ones, with `history`
+/// each older one, and uncommitted ones; stops when it returns true. The slot may be changed meanwhile by
+/// others; what they add later may be missed, what was there is not. `buf` has the row's size.
 ///
-/// `f` follows what the bytes name (strings), so it is given nothing before the header was found unchanged: bytes of
-/// two versions mixed would lead it anywhere.
+/// `f` follows what the bytes name (strings), so it is given nothing before the header was found unchanged:
+/// bytes of two versions mixed would lead it anywhere.
 pub fn any_version(
     space: &Space,
     _pin: &Guard<'_>,
@@ -343,7 +346,8 @@ pub fn any_version(
         let mut committed = chain.iter().filter(|(_, pending)| !*pending).map(|(v, _)| v).peekable();
         while let Some(v) = committed.next() {
             v.apply(0, buf);
-            // Between two differences of one commit lies a state that nobody ever sees, and whose strings may be gone.
+            // Between two differences of one commit lies a state that nobody ever sees, and whose strings may
+            // be gone.
             let ts = v.ts.load(Ordering::Acquire);
             let between = committed.peek().is_some_and(|older| older.ts.load(Ordering::Acquire) == ts);
             if !between && buf[0] & LIVE != 0 && f(buf) {
@@ -363,8 +367,9 @@ pub fn any_version(
     found
 }
 
-/// Calls `f` with the commit and the bytes of each committed version that the slot has, the newest first and dead ones too,
-/// until it returns true. Gives the header that the slot had meanwhile. Otherwise as [`any_version`].
+/// Calls `f` with the commit and the bytes of each committed version that the slot has, the newest first and
+/// dead ones too, until it returns true. Gives the header that the slot had meanwhile. Otherwise as
+/// [`any_version`].
 pub fn committed_versions(
     space: &Space,
     _pin: &Guard<'_>,
@@ -409,8 +414,8 @@ pub fn committed_versions(
     }
 }
 
-/// Copies a slot's bytes and gathers its chain, each node with whether it is pending, as of one moment in which nothing is
-/// being installed; gives the header, 0 if the slot is free.
+/// Copies a slot's bytes and gathers its chain, each node with whether it is pending, as of one moment in
+/// which nothing is being installed; gives the header, 0 if the slot is free.
 fn whole<'a>(space: &'a Space, oid: Oid, buf: &mut [u8], chain: &mut Vec<(&'a Version, bool)>) -> u64 {
     let mut turn = 0;
     loop {

@@ -35,8 +35,8 @@ pub struct TableStore {
     pub strings: Arc<Heap>,
     /// Row bytes, a multiple of 16.
     pub row_size: usize,
-    /// The first `entered` of them take the keys of every version; of the others, which are being built, only keys that grow
-    /// old are noted for the collector.
+    /// The first `entered` of them take the keys of every version; of the others, which are being built, only
+    /// keys that grow old are noted for the collector.
     pub indexes: Vec<Arc<IndexStore>>,
     pub entered: usize,
 }
@@ -45,8 +45,8 @@ impl TableStore {
     pub fn entered(&self) -> &[Arc<IndexStore>] {
         &self.indexes[..self.entered]
     }
-    /// Whether a difference, its words beginning with the row's word `at`, could change an index's key. Columns share words, so
-    /// this looks at bytes.
+    /// Whether a difference, its words beginning with the row's word `at`, could change an index's key.
+    /// Columns share words, so this looks at bytes.
     pub fn touches_keys(&self, at: usize, words: &[u64]) -> bool {
         let touched = |&(offset, len): &(usize, usize)| {
             words.iter().enumerate().any(|(i, word)| {

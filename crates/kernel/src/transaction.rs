@@ -3,12 +3,14 @@
 //! ```text
 //! begin -> statement (snapshot, command) -> lock, insert, update, delete ... -> commit | abort
 //! ```
-//! - **T1** Every write is entered in the write set, in order; rolling back to a savepoint undoes each slot's from the end.
-//! - **T2** At commit: what can fail is done (fragments, log space); then the timestamp is taken, the record copied,
-//!   the rows installed, the waiters woken; then durability is waited for. Locks are not held while the log syncs.
-//! - **T3** A serializable transaction takes its timestamp in state PREPARING, waits for all earlier commits to be
-//!   installed, and then checks that everything it read still stands. Checking before would admit the read-only
-//!   anomaly; checking index leaves alone would admit write skew.
+//! - **T1** Every write is entered in the write set, in order; rolling back to a savepoint undoes each slot's
+//!   from the end.
+//! - **T2** At commit: what can fail is done (fragments, log space); then the timestamp is taken, the record
+//!   copied, the rows installed, the waiters woken; then durability is waited for. Locks are not held while
+//!   the log syncs.
+//! - **T3** A serializable transaction takes its timestamp in state PREPARING, waits for all earlier commits
+//!   to be installed, and then checks that everything it read still stands. Checking before would admit the
+//!   read-only anomaly; checking index leaves alone would admit write skew.
 use crate::collect::Garbage;
 use crate::error::{Error, Result};
 use crate::heap::{Claims, Heap, LARGEST_RUN};
@@ -185,7 +187,8 @@ struct Txn {
     changed: bool,
     /// A row has got a key that it had not before.
     rekeyed: bool,
-    /// The log refused a part of it, so that it no longer is what the write set says: the transaction can only be aborted.
+    /// The log refused a part of it, so that it no longer is what the write set says: the transaction can
+    /// only be aborted.
     broken: Option<Error>,
     /// Bytes charged for the write set and for shared locks, from the session's credit.
     charged: usize,
@@ -293,7 +296,8 @@ pub struct Session {
     /// The newest commit that locking a row showed to the transaction, beyond its snapshot.
     seen: CommitTs,
     pub patience: Patience,
-    /// The running statement deletes rows. It may take memory beyond the limit: what is there can be removed, however much it is.
+    /// The running statement deletes rows. It may take memory beyond the limit: what is there can be removed,
+    /// however much it is.
     pub removes: bool,
     /// Version bytes charged ahead.
     credit: usize,
@@ -305,8 +309,8 @@ pub struct Session {
     moves: Vec<Moved>,
 }
 
-// SAFETY: raw node pointers in the write set are owned by the transaction; a session is used by one thread at a time
-// (epoch/E3), which may change between calls.
+// SAFETY: raw node pointers in the write set are owned by the transaction; a session is used by one thread at
+// a time (epoch/E3), which may change between calls.
 unsafe impl Send for Session {}
 
 impl Session {
@@ -314,7 +318,8 @@ impl Session {
         let number = kernel.session_numbers.fetch_add(1, Ordering::Relaxed) & 0xfff_ffff;
         Session::numbered(kernel, number)
     }
-    /// A session that only reads, what another sees: the other keeps its snapshot published, and writes nothing, while this one lives.
+    /// A session that only reads, what another sees: the other keeps its snapshot published, and writes
+    /// nothing, while this one lives.
     pub fn reader(kernel: Arc<Kernel>, view: View) -> Session {
         // It never begins a transaction, so no number has to tell it from others.
         let mut session = Session::numbered(kernel, 0);

@@ -1,5 +1,5 @@
-//! Waiting for other sessions (for a transaction's end, or for what data definition needs), with deadlock detection;
-//! and shared row locks, which live beside the rows.
+//! Waiting for other sessions (for a transaction's end, or for what data definition needs), with deadlock
+//! detection; and shared row locks, which live beside the rows.
 //!
 //! - **W1** A transaction that waits has edges to those it waits for, entered under the table's mutex. The
 //!   transaction that closes a cycle finds it, and gives up. The edges are asked for anew at each look.
@@ -185,7 +185,8 @@ impl Waits {
         outcome
     }
 
-    /// Whether the session waits for somebody, as of now: once what it waits for is over it does not, even before it has noticed.
+    /// Whether the session waits for somebody, as of now: once what it waits for is over it does not, even
+    /// before it has noticed.
     pub fn is_waiting(&self, session: SessionId) -> bool {
         let table = self.table.lock();
         match table.edges.get(&session) {
@@ -201,8 +202,8 @@ impl Waits {
         self.over.notify_all();
     }
 
-    /// To be called by a transaction that let go of rows it owned: after its end is stored and its slots are stamped, or after their
-    /// headers are as they were (W2).
+    /// To be called by a transaction that let go of rows it owned: after its end is stored and its slots are
+    /// stamped, or after their headers are as they were (W2).
     pub fn let_go(&self, txn: &TxnState) {
         fence(Ordering::SeqCst);
         if txn.waited.load(Ordering::SeqCst) {
@@ -211,8 +212,8 @@ impl Waits {
         }
     }
 
-    /// Registers `txn` as sharing the row, with the row's flag; the caller looks for an owner afterwards. False if it was
-    /// registered before.
+    /// Registers `txn` as sharing the row, with the row's flag; the caller looks for an owner afterwards.
+    /// False if it was registered before.
     pub fn share(&self, oid: Oid, txn: &Arc<TxnState>, flag: impl FnOnce()) -> bool {
         let mut table = self.table.lock();
         let holders = table.shares.entry(oid.bits()).or_default();
@@ -224,7 +225,8 @@ impl Waits {
         fence(Ordering::SeqCst);
         new
     }
-    /// Whether the transaction shares the row: whoever owns it then is about to find that, and to step back (W3).
+    /// Whether the transaction shares the row: whoever owns it then is about to find that, and to step back
+    /// (W3).
     pub fn shares(&self, oid: Oid, txn: u64) -> bool {
         is_shared(&self.table.lock().shares, oid, txn)
     }

@@ -39,9 +39,9 @@ impl OpenOptions {
         self.0.create = yes;
         self
     }
-    /// Bytes that data, indexes, versions, transactions, and what statements need (parameters, plans, intermediate rows and values,
-    /// and the result until it is the caller's) may take together. A statement that would take more is
-    /// refused with SQLSTATE 53200; what is there stays readable and removable.
+    /// Bytes that data, indexes, versions, transactions, and what statements need (parameters, plans,
+    /// intermediate rows and values, and the result until it is the caller's) may take together. A statement
+    /// that would take more is refused with SQLSTATE 53200; what is there stays readable and removable.
     pub fn memory_limit(mut self, bytes: usize) -> Self {
         self.0.memory_limit = bytes;
         self
@@ -173,8 +173,8 @@ impl Database {
     pub fn memory(&self) -> Memory {
         self.engine.memory()
     }
-    /// Closes the database: what was acknowledged asynchronously is made durable. Sessions that still live can commit
-    /// no more; the lock on the folder is given up with the last of them.
+    /// Closes the database: what was acknowledged asynchronously is made durable. Sessions that still live
+    /// can commit no more; the lock on the folder is given up with the last of them.
     pub fn close(self) -> SqlResult<()> {
         self.engine.close()
     }

@@ -1,4 +1,5 @@
-//! Tables of MySQL and MariaDB in SQL: `innodb_scan('t.ibd')`, and which type and value of the engine each of theirs becomes.
+//! Tables of MySQL and MariaDB in SQL: `innodb_scan('t.ibd')`, and which type and value of the engine each of
+//! theirs becomes.
 //!
 //! | there | here |
 //! | --- | --- |
@@ -12,9 +13,10 @@
 //! | TEXT, ENUM, SET, JSON, UUID, INET4, INET6 | text |
 //! | BINARY, VARBINARY, BLOB, geometry (WKB, without its SRID) | bytea |
 //!
-//! - **I1** A value is the column's, exactly, or an error that names file, page and column. Dates that no calendar has are errors, NULL or texts, as
-//!   the user says.
-//! - **I2** A file is read with the evidence that `ondol innodb export` asks for, looked for when it is opened.
+//! - **I1** A value is the column's, exactly, or an error that names file, page and column. Dates that no
+//!   calendar has are errors, NULL or texts, as the user says.
+//! - **I2** A file is read with the evidence that `ondol innodb export` asks for, looked for when it is
+//!   opened.
 use ondol_engine::ColumnDef;
 use ondol_innodb::error::{Error, Kind};
 use ondol_innodb::evidence;
@@ -272,8 +274,8 @@ impl Bound {
     }
 }
 
-/// What a bound means for a key; rounded down where the key has no such value, since all values up to it are up to what it is rounded to, and no value
-/// between the two is left out (foreign/F2).
+/// What a bound means for a key; rounded down where the key has no such value, since all values up to it are
+/// up to what it is rounded to, and no value between the two is left out (foreign/F2).
 fn bound(ty: &Foreign, value: &Value) -> Bound {
     match ty {
         Foreign::Int { bytes, unsigned, .. } => {

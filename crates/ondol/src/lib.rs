@@ -1,7 +1,7 @@
 //! Ondol: a main-memory transactional SQL database that lives in your process.
 //!
-//! A database is a folder. [`Database::open`] opens it (recovering first what a crash left behind), a [`Session`] runs
-//! statements in it, and what a commit acknowledged is on disk.
+//! A database is a folder. [`Database::open`] opens it (recovering first what a crash left behind), a
+//! [`Session`] runs statements in it, and what a commit acknowledged is on disk.
 //!
 //! ```
 //! use ondol::{Database, params};
@@ -32,8 +32,8 @@
 //! | see what takes memory | [`Database::memory`] |
 //! | move bulk data | [`Session::copy_in`], [`Session::copy_out`] |
 //!
-//! Built with `default-features = false` it is the engine and SQL alone. What else there is, cargo's features add; a statement that needs one that is not built in is refused
-//! with SQLSTATE 0A000.
+//! Built with `default-features = false` it is the engine and SQL alone. What else there is, cargo's features
+//! add; a statement that needs one that is not built in is refused with SQLSTATE 0A000.
 //!
 //! | feature | is |
 //! | --- | --- |
@@ -44,8 +44,8 @@
 //!
 //! Errors are PostgreSQL's: a SQLSTATE, a message, often a position and a hint ([`Error`]).
 //!
-//! Owns: sessions, settings, the plan cache, the outcome of statements. Must not know: how rows are stored, how
-//! the log is written, what statements mean; those are the crates below.
+//! Owns: sessions, settings, the plan cache, the outcome of statements. Must not know: how rows are stored,
+//! how the log is written, what statements mean; those are the crates below.
 #![forbid(unsafe_code)]
 
 mod database;

@@ -1,10 +1,10 @@
 //! A session: one user of a database, one transaction at a time.
 //!
-//! - **N1** A statement's plan is kept under its text (and the parameter types it was given), and is good for as long
-//!   as the dictionary is the one it was made for: the engine checks that when the statement starts, and a stale plan
-//!   is made anew and started again, which nobody notices.
-//! - **N2** Whatever error a statement ends with, it leaves nothing of itself behind; inside BEGIN it also fails
-//!   the transaction.
+//! - **N1** A statement's plan is kept under its text (and the parameter types it was given), and is good for
+//!   as long as the dictionary is the one it was made for: the engine checks that when the statement starts,
+//!   and a stale plan is made anew and started again, which nobody notices.
+//! - **N2** Whatever error a statement ends with, it leaves nothing of itself behind; inside BEGIN it also
+//!   fails the transaction.
 //! - **N3** A statement outside BEGIN is durable when its call returns, unless asked otherwise
 //!   (`synchronous_commit`, [`Session::call_async`]); then its [`Token`] stands for what is still to come.
 use crate::database::Database;
@@ -77,7 +77,8 @@ const PAGE_KB: usize = 4;
 pub(crate) struct Quick {
     synchronous: bool,
     pub timeout: Option<Duration>,
-    /// A statement outside a transaction needs one of its own: the default level or mode is not the usual one.
+    /// A statement outside a transaction needs one of its own: the default level or mode is not the usual
+    /// one.
     pub own_transaction: bool,
     /// Neither that nor a timeout.
     pub is_plain: bool,
@@ -131,7 +132,8 @@ pub struct Session {
 pub struct Called {
     /// Rows given, or rows changed.
     pub rows: u64,
-    /// Names the commit, if anything was changed outside a transaction. Durable, unless the commit was asynchronous.
+    /// Names the commit, if anything was changed outside a transaction. Durable, unless the commit was
+    /// asynchronous.
     pub token: Option<Token>,
 }
 
@@ -163,8 +165,9 @@ impl Session {
         self.on_notice = Some(Box::new(f))
     }
 
-    /// Runs statements without parameters, separated by semicolons, and gives what each of them gave. Outside a transaction each
-    /// commits by itself, so those before one that fails stay done. For one statement, with parameters, there is [`Session::query`].
+    /// Runs statements without parameters, separated by semicolons, and gives what each of them gave. Outside
+    /// a transaction each commits by itself, so those before one that fails stay done. For one statement,
+    /// with parameters, there is [`Session::query`].
     ///
     /// ```
     /// # fn main() -> ondol::Result<()> {
@@ -190,8 +193,8 @@ impl Session {
         Ok(gather.outcomes)
     }
 
-    /// Runs one statement with parameters and gives all that it gave: its rows, the number of rows it gave or changed, PostgreSQL's command
-    /// tag, and a token of its commit.
+    /// Runs one statement with parameters and gives all that it gave: its rows, the number of rows it gave or
+    /// changed, PostgreSQL's command tag, and a token of its commit.
     ///
     /// ```
     /// # fn main() -> ondol::Result<()> {
@@ -323,8 +326,8 @@ impl Session {
         out.finish("COPY ... TO STDOUT")
     }
 
-    /// Begins a transaction, which lasts until [`Session::commit`] or [`Session::rollback`], whoever calls them.
-    /// [`Session::transaction`] begins one that ends with its scope.
+    /// Begins a transaction, which lasts until [`Session::commit`] or [`Session::rollback`], whoever calls
+    /// them. [`Session::transaction`] begins one that ends with its scope.
     ///
     /// ```
     /// # fn main() -> ondol::Result<()> {
@@ -352,7 +355,8 @@ impl Session {
         self.start_transaction(Some(isolation.into()), None)
     }
 
-    /// Commits; durable when this returns, unless `synchronous_commit` is off. The token names the commit, if anything was written.
+    /// Commits; durable when this returns, unless `synchronous_commit` is off. The token names the commit, if
+    /// anything was written.
     pub fn commit(&mut self) -> SqlResult<Option<Token>> {
         let mut gather = Gather::default();
         self.end_transaction(false, &mut gather)?;

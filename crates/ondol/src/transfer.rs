@@ -1,4 +1,5 @@
-//! COPY: between a table or query and a stream of text. What COPY FROM does with it is in [`crate::transfer::load`].
+//! COPY: between a table or query and a stream of text. What COPY FROM does with it is in
+//! [`crate::transfer::load`].
 use crate::session::Session;
 use crate::session::output::Output;
 use crate::session::planned::Plan;
@@ -48,7 +49,8 @@ fn open(path: &str) -> SqlResult<(File, Option<u64>)> {
     Ok((file, about.is_file().then_some(about.len())))
 }
 
-/// Whether what is there is written to (a pipe, a device, whatever a link leads to) and not replaced by a file when that is whole.
+/// Whether what is there is written to (a pipe, a device, whatever a link leads to) and not replaced by a
+/// file when that is whole.
 fn is_in_place(to: &Path) -> bool {
     to.file_name().is_none() || to.symlink_metadata().is_ok_and(|m| !m.is_file())
 }
@@ -79,8 +81,8 @@ impl Session {
                 match (format, input) {
                     (CopyFormat::Text(options), None) => {
                         let into = Into { table: &table.0, columns, defaults, options };
-                        // The input borrows the output, which progress is told to as well: so none is told here unless
-                        // the input is counted by its owner.
+                        // The input borrows the output, which progress is told to as well: so none is told
+                        // here unless the input is counted by its owner.
                         let input = out.copy_in()?;
                         let done = self.copy_from(&into, input, bound, &mut |_| {}, None);
                         // Whoever gives the input may have ended it because of the same wish.

@@ -30,8 +30,8 @@ fn metadata(further: &[&str]) -> serde_json::Value {
     serde_json::from_slice(&out.stdout).expect("JSON")
 }
 
-/// Every package of the build, those of tests and benches too, has a licence that deny.toml allows and comes from the
-/// registry; `cargo deny check` looks at more, but is not everywhere.
+/// Every package of the build, those of tests and benches too, has a licence that deny.toml allows and comes
+/// from the registry; `cargo deny check` looks at more, but is not everywhere.
 #[test]
 fn licences_are_permissive() {
     let deny = std::fs::read_to_string(format!("{ROOT}/deny.toml")).expect("deny.toml");
@@ -40,7 +40,8 @@ fn licences_are_permissive() {
     assert!(allowed.contains("MIT"), "{line}");
     const PLATFORM: &str = "x86_64-unknown-linux-gnu";
     let metadata = metadata(&["--filter-platform", PLATFORM]);
-    // The metadata has also what features bring in on other platforms; the tree has what is built on this one.
+    // The metadata has also what features bring in on other platforms; the tree has what is built on this
+    // one.
     let tree = Command::new(env!("CARGO"))
         .current_dir(ROOT)
         .args(["tree", "--workspace", "--target", PLATFORM, "--prefix", "none", "--offline", "--locked"])
@@ -239,8 +240,8 @@ fn unsafe_code_and_the_outside_world_stay_below() {
     }
 }
 
-/// The lines of a page's prose that are longer than 110 columns, by number. Tables, code, headings and what a bench
-/// printed are as long as they are, and so is a line that has no place to break.
+/// The lines of a page's prose that are longer than 110 columns, by number. Tables, code, headings and what a
+/// bench printed are as long as they are, and so is a line that has no place to break.
 fn too_wide(page: &str) -> Vec<usize> {
     let mut wide = vec![];
     let (mut code, mut printed) = (false, false);
@@ -264,10 +265,21 @@ fn too_wide(page: &str) -> Vec<usize> {
     wide
 }
 
-/// Prose ends at column 110, so that a line is read whole, also in a difference.
+/// A Rust text's comments as a page of prose, in the columns that they have: code and comments' marks are
+/// blank.
+fn page_of(rust: &str) -> String {
+    let prose = |line: &str| {
+        let start = line.find("//").unwrap_or(line.len());
+        let (mark, text) = line[start..].split_at(line[start..].find(|c| !"/!".contains(c)).unwrap_or(0));
+        format!("{}{text}\n", " ".repeat(line[..start].chars().count() + mark.len()))
+    };
+    comments(rust).lines().map(prose).collect()
+}
+
+/// Prose ends at column 110, in comments too, so that a line is read whole, also in a difference.
 #[test]
 fn prose_is_wrapped() {
-    let (mut pages, mut wrong) = (0, vec![]);
+    let (mut pages, mut sources, mut wrong) = (0, 0, vec![]);
     let mut stack = vec![std::path::PathBuf::from(ROOT)];
     while let Some(dir) = stack.pop() {
         for entry in std::fs::read_dir(&dir).expect("a folder") {
@@ -281,10 +293,14 @@ fn prose_is_wrapped() {
                 pages += 1;
                 let text = std::fs::read_to_string(&path).expect("UTF-8");
                 wrong.extend(too_wide(&text).iter().map(|n| format!("{}:{n}", path.display())));
+            } else if name.ends_with(".rs") {
+                sources += 1;
+                let text = std::fs::read_to_string(&path).expect("UTF-8");
+                wrong.extend(too_wide(&page_of(&text)).iter().map(|n| format!("{}:{n}", path.display())));
             }
         }
     }
-    assert!(pages >= 12, "{pages} pages");
+    assert!(pages >= 12 && sources >= 400, "{pages} pages, {sources} sources");
     assert!(wrong.is_empty(), "longer than 110 columns:\n{}", wrong.join("\n"));
 }
 
@@ -303,6 +319,15 @@ fn a_wide_line_is_found() {
         (format!("{code} and {words}\n"), vec![1]),
     ] {
         assert_eq!(too_wide(&page), found, "{page}");
+    }
+    let wide = "word ".repeat(21);
+    for (rust, found) in [
+        (format!("//! {wide}\n    //! {wide}\n"), vec![2]),
+        (format!("fn f() {{}} // {wide}\n"), vec![1]),
+        (format!("/// ```\n    /// {wide}\n/// ```\n    /// {wide}\n"), vec![4]),
+        (format!("const S: &str = \"// {wide}\";\n//! | {wide}{wide}|\n"), vec![]),
+    ] {
+        assert_eq!(too_wide(&page_of(&rust)), found, "{rust}");
     }
 }
 

@@ -1,4 +1,5 @@
-//! `innodb_scan` in SQL and import, over files that servers wrote (`crates/innodb/tests/files`): what it gives is what `ondol innodb export` writes, whatever SQL is above it.
+//! `innodb_scan` in SQL and import, over files that servers wrote (`crates/innodb/tests/files`): what it
+//! gives is what `ondol innodb export` writes, whatever SQL is above it.
 use ondol::{Database, Import, Session, TempFolder, ZeroBytes, ZeroDates};
 use ondol_innodb::evidence::Evidence;
 use ondol_innodb::export::{self, Format, Options};
@@ -460,7 +461,8 @@ fn reading_is_broken_off() {
     }
 }
 
-/// By several threads and by one: rows, aggregates, counts, ranges, and the errors of the first page that has one.
+/// By several threads and by one: rows, aggregates, counts, ranges, and the errors of the first page that has
+/// one.
 #[test]
 fn several_threads_give_what_one_gives() {
     let mut g = given();
@@ -585,7 +587,8 @@ fn zero_bytes_become_what_is_wished() {
     }
 }
 
-/// A system-versioned table's current rows, and all of them where its history is wanted; in both its keys bind.
+/// A system-versioned table's current rows, and all of them where its history is wanted; in both its keys
+/// bind.
 #[test]
 fn history_where_it_is_wanted() {
     let mut g = given();

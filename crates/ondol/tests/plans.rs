@@ -1,5 +1,6 @@
-//! Plans as text: each `tests/plans/NAME.sql` makes tables and then asks statements; what EXPLAIN shows of these, without costs
-//! and byte code, must be `NAME.out`. Where a condition, a limit or a join went is seen there.
+//! Plans as text: each `tests/plans/NAME.sql` makes tables and then asks statements; what EXPLAIN shows of
+//! these, without costs and byte code, must be `NAME.out`. Where a condition, a limit or a join went is seen
+//! there.
 //!
 //! `ONDOL_BLESS=1 cargo test -p ondol --test plans` writes them anew, for being looked at.
 use ondol::{Database, TempFolder};

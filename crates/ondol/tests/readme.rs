@@ -10,7 +10,8 @@ fn blocks(language: &str) -> Vec<&'static str> {
     README.split(&fence).skip(1).filter_map(|b| b.split_once("\n```").map(|(text, _)| text)).collect()
 }
 
-/// Runs a line as a shell does, `target/release/ondol` being the one under test; what it wrote, and whether it succeeded.
+/// Runs a line as a shell does, `target/release/ondol` being the one under test; what it wrote, and whether
+/// it succeeded.
 fn sh(folder: &Path, line: &str, input: &str) -> (String, bool) {
     let line = line.replace("target/release/ondol", env!("CARGO_BIN_EXE_ondol"));
     std::fs::write(folder.join("input"), input).unwrap();

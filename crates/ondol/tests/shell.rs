@@ -477,7 +477,8 @@ fn check_inspect_and_backup() {
     assert!(inside.code == Some(1) && inside.err.contains("is inside the database"), "{}", inside.err);
 }
 
-/// A backup that failed leaves nothing, one that was killed a mark: either way the next one is made, and what is not complete is no database.
+/// A backup that failed leaves nothing, one that was killed a mark: either way the next one is made, and what
+/// is not complete is no database.
 #[test]
 fn a_backup_that_fails_can_be_made_again() {
     let p = Place::new();
@@ -586,7 +587,8 @@ fn another_format_version_is_named() {
     told("checkpoint-00000001");
 }
 
-/// Where nothing may be written a database is looked at all the same: locked by what is there, and if nothing is, with a warning.
+/// Where nothing may be written a database is looked at all the same: locked by what is there, and if nothing
+/// is, with a warning.
 #[test]
 fn what_may_not_be_written_is_looked_at() {
     use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -598,7 +600,8 @@ fn what_may_not_be_written_is_looked_at() {
         ran(&["backup", db.to_str().expect("a plain path"), copy.to_str().expect("a plain path")], "").code,
         Some(0)
     );
-    // Whom the permissions do not hold has a user run it whom they do; that one must come as far as the program.
+    // Whom the permissions do not hold has a user run it whom they do; that one must come as far as the
+    // program.
     let program = p.0.path().join("ondol");
     std::fs::copy(ONDOL, &program).expect("copied");
     let modes = |folder: &Path, files: u32, folders: u32| {

@@ -1,7 +1,8 @@
-//! The support matrix, `docs/sql.md`: made from what the database does and from its own lists, so that it cannot be wrong.
+//! The support matrix, `docs/sql.md`: made from what the database does and from its own lists, so that it
+//! cannot be wrong.
 //!
-//! Each form is run, and is supported or refused with 0A000; anything else is a mistake in the list of forms. When the document
-//! is not what it should be, `ONDOL_BLESS=1 cargo test -p ondol --test support` writes it.
+//! Each form is run, and is supported or refused with 0A000; anything else is a mistake in the list of forms.
+//! When the document is not what it should be, `ONDOL_BLESS=1 cargo test -p ondol --test support` writes it.
 use ondol::{Database, OpenOptions, Session, TempFolder};
 use ondol_sql::bind::accepted;
 use ondol_types::ty::{Category, Modifier};
@@ -19,7 +20,8 @@ const GIVEN: &str = "
     PREPARE q(integer) AS SELECT * FROM t WHERE a = $1;
 ";
 
-/// Chapter, then forms: how it is written, and a statement that has it. What begins with `!` is run outside a transaction.
+/// Chapter, then forms: how it is written, and a statement that has it. What begins with `!` is run outside a
+/// transaction.
 const FORMS: &[(&str, &[(&str, &str)])] = &[
     (
         "Queries",
@@ -327,7 +329,8 @@ fn types(of: &[TypeId], variadic: bool) -> String {
     names.join(", ")
 }
 
-/// A page with its prose at 110 columns: its paragraphs, and the points of its lists. A piece of code is not parted.
+/// A page with its prose at 110 columns: its paragraphs, and the points of its lists. A piece of code is not
+/// parted.
 fn wrapped(page: &str) -> String {
     let mut out = String::new();
     for line in page.lines() {

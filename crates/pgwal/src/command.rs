@@ -1,5 +1,6 @@
-//! The command of the ring for PostgreSQL's WAL: making one, running a server on it, bringing it home after a crash, giving it up. What it
-//! rests on: `docs/pgwal.md`. Exit status 1 when something failed, 2 for a command line that makes no sense; `run` has its server's.
+//! The command of the ring for PostgreSQL's WAL: making one, running a server on it, bringing it home after a
+//! crash, giving it up. What it rests on: `docs/pgwal.md`. Exit status 1 when something failed, 2 for a
+//! command line that makes no sense; `run` has its server's.
 use crate::cluster::Cluster;
 use crate::destage::{Destager, Looked};
 use crate::mark::{Marked, marked, serves, unmark};
@@ -499,7 +500,8 @@ fn cannot(e: Error) -> String {
     format!("a segment cannot be synced ({why}): the server will stop; the ring keeps its WAL for `recover`")
 }
 
-/// Recovers, runs the server with the library, syncs segments in the meantime, and recovers again when it has gone.
+/// Recovers, runs the server with the library, syncs segments in the meantime, and recovers again when it has
+/// gone.
 fn run(o: &Options, ring: &Path) -> Result<ExitCode, String> {
     let program = o.server.first().ok_or("no server is named")?;
     // SAFETY: no memory is passed.

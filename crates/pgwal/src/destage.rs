@@ -1,11 +1,13 @@
-//! The destager: a process beside a server that syncs its segments and frees the ring's entries, so that no commit does.
+//! The destager: a process beside a server that syncs its segments and frees the ring's entries, so that no
+//! commit does.
 //!
-//! - **G1** It frees nothing but while the server lives that recovered the ring, with the ring's lock held: after a power failure the ring may hold
-//!   what no file does (pgwal/R13).
+//! - **G1** It frees nothing but while the server lives that recovered the ring, with the ring's lock held:
+//!   after a power failure the ring may hold what no file does (pgwal/R13).
 //! - **G2** It frees nothing that was written before it could be told of an error (ring/I6): what is older,
 //!   it asks the server's processes to free.
-//! - **G3** It holds a descriptor on each segment from before its first write, where it comes in time: segments get their names by renames, of which the
-//!   system tells it. Where it came late, the file system is synced once.
+//! - **G3** It holds a descriptor on each segment from before its first write, where it comes in time:
+//!   segments get their names by renames, of which the system tells it. Where it came late, the file system
+//!   is synced once.
 use crate::cluster::Cluster;
 use crate::mark::{serves, words};
 use ondol_ring::file::{self, Mapping, Who};
@@ -18,8 +20,8 @@ use std::time::{Duration, Instant};
 
 /// Between two looks.
 const LOOK: Duration = Duration::from_millis(50);
-/// Segments are written again and again at their ends: entries wait so long, so that these pages are synced once; or until this part of
-/// the ring is live.
+/// Segments are written again and again at their ends: entries wait so long, so that these pages are synced
+/// once; or until this part of the ring is live.
 const WAIT: Duration = Duration::from_secs(1);
 const PART: u64 = 8;
 /// Segments beyond the newest that are held, if they are there.
@@ -128,7 +130,8 @@ impl<'a> Destager<'a> {
         }
     }
 
-    /// From when on everything was written after this process opened its folders; what is older, others are to free (G2).
+    /// From when on everything was written after this process opened its folders; what is older, others are
+    /// to free (G2).
     fn arrive(&self) {
         if self.cluster.since.load(Relaxed) == u64::MAX
             && let Some(now) = self.stamp()

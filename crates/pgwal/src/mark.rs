@@ -1,5 +1,5 @@
-//! The mark in `PG_VERSION`, which keeps every PostgreSQL away from a cluster whose WAL may be in a ring, and what must be before an entry
-//! counts (pgwal/R10 to pgwal/R12). Nothing is allocated here.
+//! The mark in `PG_VERSION`, which keeps every PostgreSQL away from a cluster whose WAL may be in a ring, and
+//! what must be before an entry counts (pgwal/R10 to pgwal/R12). Nothing is allocated here.
 //!
 //! ```text
 //!   not marked --mark: KEPT, then VERSION, each durable--> marked by N --ring N empty, its words cleared, durably; unmark--> not marked
@@ -12,8 +12,8 @@ use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use ondol_ring::file::OWNERS_WORDS;
 use ondol_ring::{Error, Files, Memory, Ring, Segment};
 
-/// What `PG_VERSION` says while a ring may hold entries: with the ring's own number. One word of less than 64 bytes, since the server
-/// reads and quotes no more.
+/// What `PG_VERSION` says while a ring may hold entries: with the ring's own number. One word of less than 64
+/// bytes, since the server reads and quotes no more.
 const MARK: [&[u8]; 2] = [b"0-WAL-is-in-ring-", b"-run-ondol-pgwal-recover\n"];
 pub const MARK_LEN: usize = MARK[0].len() + 8 + MARK[1].len();
 pub const VERSION: &CStr = c"PG_VERSION";
@@ -49,8 +49,8 @@ pub fn set_words<M: Memory>(memory: &M, values: &[(usize, u64)]) {
     memory.fence();
 }
 
-/// A cluster's folders, as the mark and recovery reach them: the real ones are [`crate::cluster::Cluster`]'s, the model has some that forget. Errors are
-/// the system's numbers.
+/// A cluster's folders, as the mark and recovery reach them: the real ones are [`crate::cluster::Cluster`]'s,
+/// the model has some that forget. Errors are the system's numbers.
 pub trait Folders {
     /// Reads a file of the data directory, as far as there is room; how many bytes.
     fn contents(&self, name: &CStr, to: &mut [u8]) -> Result<usize, i32>;
@@ -62,9 +62,11 @@ pub trait Folders {
     fn remove(&self, name: &CStr) -> Result<(), i32>;
     /// Makes the names in the data directory durable.
     fn sync(&self) -> Result<(), i32>;
-    /// Opens a segment for writing: `ENOENT` where there is none of its name, `ESTALE` where it has another inode.
+    /// Opens a segment for writing: `ENOENT` where there is none of its name, `ESTALE` where it has another
+    /// inode.
     fn open(&self, segment: &Segment) -> Result<i32, i32>;
-    /// Makes a file of `size` zeros among the segments, open for writing; with its inode. Nothing of it is durable.
+    /// Makes a file of `size` zeros among the segments, open for writing; with its inode. Nothing of it is
+    /// durable.
     fn make(&self, name: &CStr, size: u64) -> Result<(i32, u64), i32>;
     fn write_at(&self, file: i32, bytes: &[u8], at: u64) -> Result<(), i32>;
     fn sync_file(&self, file: i32) -> Result<(), i32>;
@@ -140,7 +142,8 @@ pub fn mark<F: Folders, M: Memory>(folders: &F, ring: u32, memory: &M) -> Result
     Ok(())
 }
 
-/// Takes a mark away, if there is one: of this ring, or of any. No server runs, or none writes meanwhile, and that ring is empty or given up.
+/// Takes a mark away, if there is one: of this ring, or of any. No server runs, or none writes meanwhile, and
+/// that ring is empty or given up.
 pub fn unmark<F: Folders>(folders: &F, ring: Option<u32>) -> Result<(), i32> {
     let mut room = [0; 128];
     match marked(folders)? {
@@ -171,8 +174,8 @@ fn forget<F: Folders>(folders: &F) -> Result<(), i32> {
     }
 }
 
-/// The ring is empty, durably: its words are cleared, and the mark goes (K2). Also where the ring is not for power failures: one that came
-/// after a stop in order would bring back entries that nobody waits for.
+/// The ring is empty, durably: its words are cleared, and the mark goes (K2). Also where the ring is not for
+/// power failures: one that came after a stop in order would bring back entries that nobody waits for.
 pub fn put_away<F: Folders, M: Memory>(folders: &F, ring: u32, memory: &M) -> Result<(), i32> {
     // Durably, before the mark goes: the next server must make it anew.
     set_words(memory, &[words::MARKED, words::NAMED[0], words::NAMED[1]].map(|w| (w, 0)));
@@ -193,8 +196,8 @@ pub fn serve<F: Folders + Files, M: Memory>(folders: &F, memory: &M) {
     let [a, b] = folders.boot();
     set_words(memory, &[(words::BOOT[0], a), (words::BOOT[1], b), (words::SERVER, folders.myself())])
 }
-/// Whether the server lives that recovered the ring. Whoever else frees entries does it then alone: after a power failure the ring may hold
-/// what no file does, until a recovery has brought it home (pgwal/R13).
+/// Whether the server lives that recovered the ring. Whoever else frees entries does it then alone: after a
+/// power failure the ring may hold what no file does, until a recovery has brought it home (pgwal/R13).
 pub fn serves<F: Folders + Files, M: Memory>(folders: &F, memory: &M) -> bool {
     let boot = folders.boot();
     let server = memory.word(words::SERVER);

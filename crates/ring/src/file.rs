@@ -6,7 +6,8 @@
 //!  32 system identifier u64   40 data directory: inode u64, birth s u64, birth ns u64   64 pg_wal: the same
 //!  88 length of the path u32   92 the ring's own number u32   96 path of the data directory, at most 900 bytes   1020 CRC-32C of 0..1020
 //! ```
-//! A copied directory has other inodes and another birth (statx's `btime`), so that it is not taken for the original.
+//! A copied directory has other inodes and another birth (statx's `btime`), so that it is not taken for the
+//! original.
 use crate::crc::crc32c;
 use crate::entry::SLOT;
 use crate::memory::Memory;
@@ -34,7 +35,8 @@ fn checked(result: libc::c_long) -> Result<libc::c_long, i32> {
     if result < 0 { Err(errno()) } else { Ok(result) }
 }
 
-/// Opens below the folder `at` (or `AT_FDCWD`), by the system call itself: in the server, the C library's function is ours.
+/// Opens below the folder `at` (or `AT_FDCWD`), by the system call itself: in the server, the C library's
+/// function is ours.
 pub fn open_at(at: i32, path: &CStr, flags: i32, mode: u32) -> Result<i32, i32> {
     // SAFETY: the path ends with a zero.
     checked(unsafe { libc::syscall(libc::SYS_openat, at, path.as_ptr(), flags, mode) }).map(|fd| fd as i32)
@@ -60,8 +62,9 @@ pub fn sync(fd: i32) -> Result<(), i32> {
     // SAFETY: no memory is passed.
     again(|| unsafe { libc::syscall(libc::SYS_fsync, fd) })
 }
-/// As [`sync_data`], for a part of the file alone; `fd` must be open for writing. There is no call for it but that for mapped memory,
-/// which does nothing where the mapping could not be written through (the system forgets that it is shared).
+/// As [`sync_data`], for a part of the file alone; `fd` must be open for writing. There is no call for it but
+/// that for mapped memory, which does nothing where the mapping could not be written through (the system
+/// forgets that it is shared).
 pub fn sync_part(fd: i32, part: core::ops::Range<u64>) -> Result<(), i32> {
     let start = part.start / PAGE as u64 * PAGE as u64;
     let len = part.end.saturating_sub(start).max(1) as usize;
@@ -88,7 +91,8 @@ pub fn is_read_only(fd: i32) -> Result<bool, i32> {
     checked(unsafe { libc::syscall(libc::SYS_fstatfs, fd, &mut s) })?;
     Ok(s.f_flags as u64 & libc::ST_RDONLY != 0)
 }
-/// Sets the times of a file or folder to now: a change that a file system must take, and refuses where it takes none.
+/// Sets the times of a file or folder to now: a change that a file system must take, and refuses where it
+/// takes none.
 pub fn touch(fd: i32) -> Result<(), i32> {
     // SAFETY: no memory is passed: neither a path nor times.
     checked(unsafe { libc::syscall(libc::SYS_utimensat, fd, 0usize, 0usize, 0) }).map(drop)
@@ -120,7 +124,8 @@ pub fn rename(folder: i32, from: &CStr, to: &CStr) -> Result<(), i32> {
     let done = unsafe { libc::syscall(libc::SYS_renameat2, folder, from.as_ptr(), folder, to.as_ptr(), 0) };
     checked(done).map(drop)
 }
-/// Copies memory that others may be writing: the compiler can neither read it twice nor take it for unchanging.
+/// Copies memory that others may be writing: the compiler can neither read it twice nor take it for
+/// unchanging.
 ///
 /// # Safety
 /// `len` bytes are readable at `from` and writable at `to`, and do not overlap.
@@ -184,15 +189,16 @@ fn device_of(s: &libc::statx) -> u64 {
     u64::from(s.stx_dev_major) << 32 | u64::from(s.stx_dev_minor)
 }
 
-/// Inode, size and device of what `fd` is open on. Its times are not asked for: where they are (`fstat` does), Linux 6.13 gives the next write a time
-/// of its own, and ext4 a change of the inode to log, for each write.
+/// Inode, size and device of what `fd` is open on. Its times are not asked for: where they are (`fstat`
+/// does), Linux 6.13 gives the next write a time of its own, and ext4 a change of the inode to log, for each
+/// write.
 pub fn found(fd: i32) -> Result<(u64, u64, u64), i32> {
     let s = status(fd, libc::STATX_INO | libc::STATX_SIZE)?;
     Ok((s.stx_ino, s.stx_size, device_of(&s)))
 }
 
-/// The identity, the size and the device of what `fd` is open on (`AT_FDCWD`: of the current folder). `ENOTSUP` where the file system keeps no birth time and `born` is
-/// asked for.
+/// The identity, the size and the device of what `fd` is open on (`AT_FDCWD`: of the current folder).
+/// `ENOTSUP` where the file system keeps no birth time and `born` is asked for.
 pub fn identity(fd: i32, born: bool) -> Result<(Identity, u64, u64), i32> {
     let s = status(fd, libc::STATX_INO | libc::STATX_SIZE | libc::STATX_BTIME)?;
     if born && s.stx_mask & libc::STATX_BTIME == 0 {
@@ -273,7 +279,8 @@ impl Owner {
     }
 }
 
-/// Which of the file's locks: they belong to an open file, which a forked child shares, and end with its last holder.
+/// Which of the file's locks: they belong to an open file, which a forked child shares, and end with its last
+/// holder.
 #[derive(Clone, Copy)]
 pub enum Who {
     /// A server's processes.
@@ -302,12 +309,14 @@ pub fn unlock(fd: i32) {
     unsafe { libc::syscall(libc::SYS_flock, fd, libc::LOCK_UN) };
 }
 
-/// Where one process writes alone, the pages of such a part of the ring, in bytes, are asked for at once: a fault for each costs as much as all else
-/// that is done for a write. A multiple of this where the ring is so large that there would be more than [`PARTS`]. Of many who write in turn, each
-/// would ask for pages that the others write: there a fault is the lesser price.
+/// Where one process writes alone, the pages of such a part of the ring, in bytes, are asked for at once: a
+/// fault for each costs as much as all else that is done for a write. A multiple of this where the ring is so
+/// large that there would be more than [`PARTS`]. Of many who write in turn, each would ask for pages that
+/// the others write: there a fault is the lesser price.
 const PART: usize = 128 << 10;
 const PARTS: usize = 1 << 15;
-/// A large page: memory is mapped by pages of this size where it lies in such pages, and the mapping begins at a multiple of it.
+/// A large page: memory is mapped by pages of this size where it lies in such pages, and the mapping begins
+/// at a multiple of it.
 const LARGE: usize = 2 << 20;
 
 /// A ring's file in memory, for as long as the process lives.
@@ -315,7 +324,8 @@ pub struct Mapping {
     base: *mut u8,
     len: usize,
     part: usize,
-    /// A bit for each part that was asked for. A child inherits the bits but not the pages; it then takes faults.
+    /// A bit for each part that was asked for. A child inherits the bits but not the pages; it then takes
+    /// faults.
     asked: [AtomicU64; PARTS / 64],
     /// Where this process last wrote to, and how many bytes it had written there without a gap.
     end: AtomicUsize,
@@ -323,7 +333,8 @@ pub struct Mapping {
     /// A fence is enough for a power failure: mapped with `MAP_SYNC`.
     pub power: bool,
 }
-// SAFETY: other processes write this memory anyhow: every access is by instruction, no reference to it is formed.
+// SAFETY: other processes write this memory anyhow: every access is by instruction, no reference to it is
+// formed.
 unsafe impl Send for Mapping {}
 // SAFETY: as above.
 unsafe impl Sync for Mapping {}
@@ -332,7 +343,8 @@ impl Mapping {
     /// The caller has seen that the file is at least `len` bytes long.
     pub fn new(fd: i32, len: usize) -> Result<Mapping, i32> {
         let rights = libc::PROT_READ | libc::PROT_WRITE;
-        // Not every file system puts a mapping where large pages fit: a place is taken first, larger than needed, and what is too much given back.
+        // Not every file system puts a mapping where large pages fit: a place is taken first, larger than
+        // needed, and what is too much given back.
         let room = len.next_multiple_of(LARGE) + LARGE;
         let hold = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
         // SAFETY: a fresh mapping at an address that the kernel chooses.
@@ -370,14 +382,15 @@ impl Mapping {
             power,
         })
     }
-    /// Asks for large pages where the memory is the system's own (tmpfs; Linux 6.1): each process that writes the ring maps all of it, page by
-    /// page. Elsewhere it does nothing.
+    /// Asks for large pages where the memory is the system's own (tmpfs; Linux 6.1): each process that writes
+    /// the ring maps all of it, page by page. Elsewhere it does nothing.
     pub fn enlarge_pages(&self) {
         const COLLAPSE: i32 = 25; // MADV_COLLAPSE
         // SAFETY: the mapping is ours; what it holds stays.
         unsafe { libc::syscall(libc::SYS_madvise, self.base, self.len, COLLAPSE) };
     }
-    /// The place of `bytes` bytes at `at`; an end of the process where the ring is wrong about its own length.
+    /// The place of `bytes` bytes at `at`; an end of the process where the ring is wrong about its own
+    /// length.
     fn at(&self, at: usize, bytes: usize) -> *mut u8 {
         assert!(at.is_multiple_of(8) && at <= self.len && bytes <= self.len - at);
         // SAFETY: within the mapping.
@@ -410,7 +423,8 @@ impl Memory for Mapping {
                 word.fetch_or(bit, Ordering::Relaxed);
                 let start = part * self.part;
                 let len = self.part.min(self.len - start);
-                // SAFETY: within the mapping. A system that does not know this refuses, and each page is a fault.
+                // SAFETY: within the mapping. A system that does not know this refuses, and each page is a
+                // fault.
                 unsafe {
                     libc::syscall(libc::SYS_madvise, self.base.add(start), len, libc::MADV_POPULATE_WRITE)
                 };

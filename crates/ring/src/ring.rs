@@ -1,19 +1,21 @@
-//! The ring: who writes, when an entry is there, when its slot is free again. Rules by number: `docs/pgwal.md`.
+//! The ring: who writes, when an entry is there, when its slot is free again. Rules by number:
+//! `docs/pgwal.md`.
 //!
 //! ```text
 //!       FREED <= TAIL <= sequences <= HEAD          slot of a sequence: sequence % slots
 //!   synced, given up | live: in the ring, to be replayed | not there yet
 //! ```
 //! - **I1** Only the process that LOCK names writes slots and HEAD.
-//! - **I2** Every entry below HEAD was fenced before HEAD passed it, and its bytes were in the kernel's file before
-//!   the entry was written.
+//! - **I2** Every entry below HEAD was fenced before HEAD passed it, and its bytes were in the kernel's file
+//!   before the entry was written.
 //! - **I3** No slot is written while its former entry is at or above the durable FREED.
 //! - **I4** FREED passes an entry only after its part of its segment was synced.
 //! - **I5** Only the process that DRAINING names syncs segments, and raises FREED and TAIL.
-//! - **I6** Whoever syncs an entry's part asks by a descriptor that was opened before the entry's bytes were written.
+//! - **I6** Whoever syncs an entry's part asks by a descriptor that was opened before the entry's bytes were
+//!   written.
 //!
-//! LOCK and DRAINING hold who a process is, which no later process is again. One that dies leaves it there: whoever meets it makes good what it
-//! may have left half done (pgwal/R5, pgwal/R7).
+//! LOCK and DRAINING hold who a process is, which no later process is again. One that dies leaves it there:
+//! whoever meets it makes good what it may have left half done (pgwal/R5, pgwal/R7).
 use crate::entry::{DATA, Entry, SLOT, Segment, kept};
 use crate::memory::Memory;
 use core::ops::Range;
@@ -60,15 +62,15 @@ const LARGEST: u64 = 1 << 30;
 pub trait Files {
     /// Bytes of a segment that one sync of a drain covers at most: others wait for no more than that.
     const PIECE: u64 = 1 << 20;
-    /// Syncs a part of a segment: all that any process has written there. `false`, and nothing is done, where no descriptor of the segment is at
-    /// hand that was opened before the bytes of the entry `first`, its oldest live one, were written (I6). An error is the system's number
-    /// for it.
+    /// Syncs a part of a segment: all that any process has written there. `false`, and nothing is done, where
+    /// no descriptor of the segment is at hand that was opened before the bytes of the entry `first`, its
+    /// oldest live one, were written (I6). An error is the system's number for it.
     fn sync(&self, segment: &Segment, part: Range<u64>, first: u64) -> Result<bool, i32>;
-    /// Syncs whatever segment there is; fails too if what was written of the entries from [`Files::since`] on could not be
-    /// written, whoever was told of it, and where the file system takes no writes any more.
+    /// Syncs whatever segment there is; fails too if what was written of the entries from [`Files::since`] on
+    /// could not be written, whoever was told of it, and where the file system takes no writes any more.
     fn sync_all(&self) -> Result<(), i32>;
-    /// The first sequence whose bytes were written after the descriptor was opened by which [`Files::sync_all`] asks. A process of the server
-    /// has it from before the first entry.
+    /// The first sequence whose bytes were written after the descriptor was opened by which
+    /// [`Files::sync_all`] asks. A process of the server has it from before the first entry.
     fn since(&self) -> u64 {
         0
     }
@@ -130,8 +132,8 @@ impl<M: Memory> Ring<M> {
     pub fn memory(&self) -> &M {
         &self.memory
     }
-    /// Memory full of zeros becomes an empty ring. Sequences begin at the number of slots, so that no slot of zeros is
-    /// an entry.
+    /// Memory full of zeros becomes an empty ring. Sequences begin at the number of slots, so that no slot of
+    /// zeros is an entry.
     pub fn format(&self) {
         self.begin(self.slots)
     }
@@ -208,7 +210,8 @@ impl<M: Memory> Ring<M> {
         }
         self.sync_all(files)?;
         if self.memory.exchange(LOCK, holder, files.myself()) {
-            // What the dead one had begun to write in the slots from HEAD on must never count: their sequences are skipped.
+            // What the dead one had begun to write in the slots from HEAD on must never count: their
+            // sequences are skipped.
             let next = self.memory.word(HEAD) + self.slots;
             self.free(next);
             self.memory.raise(HEAD, next);
@@ -220,7 +223,8 @@ impl<M: Memory> Ring<M> {
         self.memory.raise(FAILED, number.max(1) as u64);
         Error::Sync(number)
     }
-    /// Entries below `sequence` are in synced files (I4): durably said before anybody may see it and use the slots (I3).
+    /// Entries below `sequence` are in synced files (I4): durably said before anybody may see it and use the
+    /// slots (I3).
     fn free(&self, sequence: u64) {
         let m = &self.memory;
         m.raise(FREED, sequence);
@@ -228,10 +232,11 @@ impl<M: Memory> Ring<M> {
         m.fence();
         m.raise(TAIL, sequence);
     }
-    /// A sequence whose bytes, and all later ones', are not written to their file before this call: a descriptor that is open already is older than
-    /// they. `None` while somebody writes.
+    /// A sequence whose bytes, and all later ones', are not written to their file before this call: a
+    /// descriptor that is open already is older than they. `None` while somebody writes.
     pub fn stamp(&self) -> Option<u64> {
-        // Whoever puts an entry at or above this head takes the lock after it was seen free, and writes to the file after that.
+        // Whoever puts an entry at or above this head takes the lock after it was seen free, and writes to
+        // the file after that.
         (self.memory.word(LOCK) == 0).then(|| self.memory.word(HEAD))
     }
     /// The caller frees entries, and less is to be synced for it than if a writer did (pgwal/R5); unless it
@@ -257,7 +262,8 @@ impl<M: Memory> Ring<M> {
         self.memory.count(SPARED, 1)
     }
 
-    /// Syncs everything, in one's turn (I5). Between the system's answer and what is said of it here, the word DOUBT stands.
+    /// Syncs everything, in one's turn (I5). Between the system's answer and what is said of it here, the
+    /// word DOUBT stands.
     fn sync_all<F: Files>(&self, files: &F) -> Result<(), Error> {
         self.memory.set(DOUBT, 1);
         files.sync_all().map_err(|e| self.fail(e))?;
@@ -273,7 +279,8 @@ impl<M: Memory> Ring<M> {
             }
         }
     }
-    /// `None` while somebody else drains, and for one who came later than a live entry: it would not be told of that one's error (I6).
+    /// `None` while somebody else drains, and for one who came later than a live entry: it would not be told
+    /// of that one's error (I6).
     fn turn_now<'a, F: Files>(&'a self, files: &'a F) -> Result<Option<Turn<'a, M, F>>, Error> {
         if self.memory.word(TAIL) < files.since() {
             return Ok(None);
@@ -292,8 +299,8 @@ impl<M: Memory> Ring<M> {
             return Err(e);
         }
         if holder != 0 {
-            // It may have been told of an error, and died before it said so. The file system tells of it once more, unless
-            // it was this that the dead one asked.
+            // It may have been told of an error, and died before it said so. The file system tells of it once
+            // more, unless it was this that the dead one asked.
             if self.memory.word(DOUBT) != 0 {
                 return Err(self.fail(ILL));
             }
@@ -340,8 +347,8 @@ impl<M: Memory> Ring<M> {
             None => Ok(false),
         }
     }
-    /// Does a sync of a segment that is asked for and not spared, `sync`, as nobody else drains: of two who sync at once, one is told of
-    /// an error.
+    /// Does a sync of a segment that is asked for and not spared, `sync`, as nobody else drains: of two who
+    /// sync at once, one is told of an error.
     pub fn sync<F: Files>(&self, files: &F, sync: impl FnOnce() -> Result<(), i32>) -> Result<(), Error> {
         let _turn = self.turn(files)?;
         sync().map_err(|e| self.fail(e))
@@ -369,8 +376,9 @@ impl<M: Memory> Ring<M> {
         (last.sequence + 1 == self.memory.word(HEAD)).then_some(last.segment)
     }
 
-    /// Gives all live entries in their order to `write`, then calls `sync`, which makes durable all that was written,
-    /// and only then empties the ring (pgwal/R8). Nobody else uses the ring. Doing it twice does no harm.
+    /// Gives all live entries in their order to `write`, then calls `sync`, which makes durable all that was
+    /// written, and only then empties the ring (pgwal/R8). Nobody else uses the ring. Doing it twice does no
+    /// harm.
     pub fn recover(
         &self,
         write: impl FnMut(&Entry, &[u8]) -> Result<(), i32>,
@@ -398,8 +406,8 @@ impl<M: Memory> Ring<M> {
     }
     /// Empties the ring, whatever it holds. Nobody else uses it.
     pub fn give_up(&self) {
-        // No slot of this life can hold a sequence of the next one. Where power failed that the memory is not for, it may have kept
-        // slots of a later life than that of its FREED.
+        // No slot of this life can hold a sequence of the next one. Where power failed that the memory is not
+        // for, it may have kept slots of a later life than that of its FREED.
         let mut next = self.memory.word(FREED) + 2 * self.slots;
         let mut slot = [0; SLOT];
         for at in 0..self.slots {
@@ -414,8 +422,8 @@ impl<M: Memory> Ring<M> {
         self.memory.read(self.place(sequence), slot);
         Entry::whole(slot).filter(|(e, _)| e.sequence == sequence)
     }
-    /// The first sequence from `freed` on that is not whole. Only the last write may be torn: an entry of a later write
-    /// proves that everything before that write was fenced.
+    /// The first sequence from `freed` on that is not whole. Only the last write may be torn: an entry of a
+    /// later write proves that everything before that write was fenced.
     fn live_end(&self, freed: u64, slot: &mut [u8; SLOT]) -> Result<u64, Error> {
         let mut end = freed;
         while end < freed + self.slots && self.whole(end, slot).is_some() {
@@ -437,8 +445,8 @@ pub struct Held<'a, M: Memory, F: Files> {
 }
 
 impl<M: Memory, F: Files> Held<'_, M, F> {
-    /// Makes `len` bytes durable that were just written at `offset` of the segment's file. When there is no room, syncs
-    /// files to make some (pgwal/R5). After an error nothing of it is durable.
+    /// Makes `len` bytes durable that were just written at `offset` of the segment's file. When there is no
+    /// room, syncs files to make some (pgwal/R5). After an error nothing of it is durable.
     ///
     /// `fetch` copies the bytes from a place within the write on. They may be changing meanwhile (pgwal/R4).
     pub fn append(
@@ -459,7 +467,8 @@ impl<M: Memory, F: Files> Held<'_, M, F> {
             let first = m.word(HEAD);
             let end = first + part.div_ceil(DATA) as u64;
             let full = || -> Result<bool, Error> {
-                // A tail past the head: whatever brought that about, nothing is durable that goes on from there.
+                // A tail past the head: whatever brought that about, nothing is durable that goes on from
+                // there.
                 let live = first.checked_sub(m.word(TAIL)).ok_or_else(|| self.ring.fail(ILL))?;
                 Ok(live + (end - first) > *slots)
             };
@@ -469,7 +478,8 @@ impl<M: Memory, F: Files> Held<'_, M, F> {
                 let leave = destager != 0 && !self.files.is_dead(destager);
                 let until = self.files.now().saturating_add(LONGEST);
                 while full()? {
-                    // Whoever drains makes room, too, and may have the next turn at once: the room is waited for, not the turn.
+                    // Whoever drains makes room, too, and may have the next turn at once: the room is waited
+                    // for, not the turn.
                     let turn = match leave && self.files.now() < until {
                         true => None,
                         false => self.ring.turn_now(self.files)?,
@@ -550,7 +560,8 @@ impl<M: Memory, F: Files> Turn<'_, M, F> {
         while end < head && end - first < PIECE_ENTRIES {
             let e = self.ring.entry(end);
             let to = e.offset.saturating_add(u64::from(e.len));
-            // The entry is ours and live, so it is what was written; unless the memory is ill, when its place means nothing.
+            // The entry is ours and live, so it is what was written; unless the memory is ill, when its place
+            // means nothing.
             ill |= e.sequence != end || to > LARGEST;
             match &mut part {
                 None => part = Some((e.segment, e.offset..to)),

@@ -1,6 +1,7 @@
 //! Batches of rows in Arrow's own form, as a file or a stream (Arrow IPC).
 //!
-//! Workers make the batches; what is left is to write their buffers as they lie in memory, which one thread does. Nothing is compressed.
+//! Workers make the batches; what is left is to write their buffers as they lie in memory, which one thread
+//! does. Nothing is compressed.
 use crate::{Counted, as_io};
 use arrow_array::RecordBatch;
 use arrow_ipc::writer::{FileWriter, StreamWriter};

@@ -5,9 +5,11 @@ use ondol_base::csv::RFC_4180;
 /// How values stand in a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialect {
-    /// Commas; lines end in `\n`; a header; NULL is empty and an empty text `""`; quotes where a text needs them, doubled inside.
+    /// Commas; lines end in `\n`; a header; NULL is empty and an empty text `""`; quotes where a text needs
+    /// them, doubled inside.
     Rfc4180,
-    /// `FIELDS TERMINATED BY ','`, otherwise as the server does by default: NULL is `\N`; backslash, comma, newline and zero byte have a backslash before them.
+    /// `FIELDS TERMINATED BY ','`, otherwise as the server does by default: NULL is `\N`; backslash, comma,
+    /// newline and zero byte have a backslash before them.
     Mysql,
     /// The same as MariaDB writes it: bits are bytes with nothing before them.
     Mariadb,
@@ -23,7 +25,8 @@ impl Dialect {
     }
 }
 
-/// One line after the other, in memory. Each value has a separator behind it, the last one's becomes the line's end.
+/// One line after the other, in memory. Each value has a separator behind it, the last one's becomes the
+/// line's end.
 pub struct Lines {
     dialect: Dialect,
     /// What cannot stand in a text as it is.
@@ -117,7 +120,8 @@ impl Lines {
         }
         self.characters(text, |_| 1)
     }
-    /// A value of which `length` tells how many bytes the first character has: in `SELECT … INTO OUTFILE` no byte of a character of several is escaped.
+    /// A value of which `length` tells how many bytes the first character has: in `SELECT … INTO OUTFILE` no
+    /// byte of a character of several is escaped.
     pub fn characters(&mut self, mut text: &[u8], length: impl Fn(&[u8]) -> usize) {
         match self.dialect {
             Dialect::Mysql | Dialect::Mariadb => {

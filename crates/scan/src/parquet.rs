@@ -1,4 +1,5 @@
-//! Parquet: row groups encoded by the workers, each by one; the thread that gathers appends their bytes and writes the footer. And files read, a row group at a time.
+//! Parquet: row groups encoded by the workers, each by one; the thread that gathers appends their bytes and
+//! writes the footer. And files read, a row group at a time.
 use crate::as_io;
 use ::parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder,
@@ -45,7 +46,8 @@ pub struct Encoded {
     columns: Vec<ArrowColumnChunk>,
 }
 
-/// Begins a file, compressed with Snappy. Its footer holds Arrow's schema too, so that readers who know Arrow get back the very types.
+/// Begins a file, compressed with Snappy. Its footer holds Arrow's schema too, so that readers who know Arrow
+/// get back the very types.
 pub fn create<W: Write + Send>(out: W, schema: SchemaRef) -> Result<(ParquetWriter<W>, Arc<Encoder>)> {
     let properties = WriterProperties::builder().set_compression(Compression::SNAPPY).build();
     let options = ArrowWriterOptions::new().with_properties(properties);
@@ -139,7 +141,8 @@ impl Source {
         let groups = self.metadata.metadata().row_groups();
         groups.iter().map(|g| g.num_rows().max(0) as u64)
     }
-    /// The rows of a row group, in batches of at most `rows` rows, of the columns with these places, in the file's order.
+    /// The rows of a row group, in batches of at most `rows` rows, of the columns with these places, in the
+    /// file's order.
     pub fn read(
         &self,
         group: usize,

@@ -4,17 +4,22 @@
 //!   parts 0, 1, 2, …  →  workers, each: read, prove, convert  →  waiting room, bounded  →  gather (the caller's thread)
 //! ```
 //!
-//! - **G1** Each part is worked on once, by one worker. A worker that is free takes the next part, so no thread ends early but for the length of one part.
-//! - **G2** A worker takes part n only while n is less than `ahead` parts from the first one that is not gathered, and of each part only [`PIECES`] pieces
-//!   wait. So what waits is bounded, and in order the next part to be gathered always has a worker whose pieces are taken from it: nobody waits for ever.
-//! - **G3** The first error, of a part or of gathering, ends the run: no further part is begun, and `run` returns when all workers have. An error of a part is
-//!   returned in order's place: what was before it was gathered, when in order.
-//! - **G4** Where the caller's thread makes the parts ([`Fed`]), it works on them too while none is there to be gathered. So it waits only for a part that a
-//!   worker has, and does all alone where there is no worker.
+//! - **G1** Each part is worked on once, by one worker. A worker that is free takes the next part, so no
+//!   thread ends early but for the length of one part.
+//! - **G2** A worker takes part n only while n is less than `ahead` parts from the first one that is not
+//!   gathered, and of each part only [`PIECES`] pieces wait. So what waits is bounded, and in order the next
+//!   part to be gathered always has a worker whose pieces are taken from it: nobody waits for ever.
+//! - **G3** The first error, of a part or of gathering, ends the run: no further part is begun, and `run`
+//!   returns when all workers have. An error of a part is returned in order's place: what was before it was
+//!   gathered, when in order.
+//! - **G4** Where the caller's thread makes the parts ([`Fed`]), it works on them too while none is there to
+//!   be gathered. So it waits only for a part that a worker has, and does all alone where there is no worker.
 //!
-//! A worker hands over what it made of a part (text, batches, encoded row groups), in one piece or, where a part becomes long, in several; never single records: a thesis on
-//! parallel scans of InnoDB lost in its output stage what it had won in reading (the one lock here is taken three times for a part of a megabyte or more). With 64 cores at
-//! 3 GB/s each that lock would be taken some 600,000 times a second, which is where this design would stop; larger parts move that.
+//! A worker hands over what it made of a part (text, batches, encoded row groups), in one piece or, where a
+//! part becomes long, in several; never single records: a thesis on parallel scans of InnoDB lost in its
+//! output stage what it had won in reading (the one lock here is taken three times for a part of a megabyte
+//! or more). With 64 cores at 3 GB/s each that lock would be taken some 600,000 times a second, which is
+//! where this design would stop; larger parts move that.
 
 use ondol_base::sync::{Condvar, Mutex};
 use ondol_base::thread;
@@ -68,8 +73,9 @@ struct Part<T, E> {
     end: Option<Result<(), E>>,
 }
 
-/// Runs `work` for each of `parts` parts, on threads that each begin with a state of `state()`, and `gather` for each piece that was handed over on this
-/// thread. What `work` returns after the run was stopped is not looked at.
+/// Runs `work` for each of `parts` parts, on threads that each begin with a state of `state()`, and `gather`
+/// for each piece that was handed over on this thread. What `work` returns after the run was stopped is not
+/// looked at.
 pub fn run<S, T, E>(
     parts: usize,
     options: Options,
@@ -176,7 +182,8 @@ impl<I: Send + 'static, T: Send + 'static> Fed<I, T> {
         drop(state);
         self.line.shared.room.notify_one()
     }
-    /// What became of the first part that was not gathered; `None` if all that were fed are (G4). A worker's panic comes out here.
+    /// What became of the first part that was not gathered; `None` if all that were fed are (G4). A worker's
+    /// panic comes out here.
     pub fn gather(&mut self) -> Option<T> {
         let shared = self.line.shared.clone();
         let mut state = shared.state.lock();

@@ -1,10 +1,11 @@
-//! Bound statements: what the binder hands to the planner. All names are resolved, every expression has a type,
-//! every conversion is explicit.
+//! Bound statements: what the binder hands to the planner. All names are resolved, every expression has a
+//! type, every conversion is explicit.
 //!
-//! - **B1** Argument types of a [`ExprKind::Call`] are exactly the function's; conversions are [`ExprKind::Cast`]s.
-//! - **B2** In a grouped query, what is evaluated after grouping (targets, HAVING, ORDER BY) refers to columns of
-//!   its own level only through [`ExprKind::Group`] and [`ExprKind::Aggregate`].
-//!   A subquery that is evaluated then refers to them by [`ExprKind::GroupOuter`] and an aggregate's depth.
+//! - **B1** Argument types of a [`ExprKind::Call`] are exactly the function's; conversions are
+//!   [`ExprKind::Cast`]s.
+//! - **B2** In a grouped query, what is evaluated after grouping (targets, HAVING, ORDER BY) refers to
+//!   columns of its own level only through [`ExprKind::Group`] and [`ExprKind::Aggregate`]. A subquery that
+//!   is evaluated then refers to them by [`ExprKind::GroupOuter`] and an aggregate's depth.
 //! - **B3** `depth` counts query levels outwards: 0 is the query the expression stands in.
 use crate::foreign::ForeignTable;
 use crate::level::IsolationLevel;
@@ -51,7 +52,8 @@ pub enum ExprKind<Q = Query> {
         func: FuncId,
         args: Vec<Expr<Q>>,
     },
-    /// To `ty` of this expression, modifier included. `explicit` picks PostgreSQL's rules for overlong strings.
+    /// To `ty` of this expression, modifier included. `explicit` picks PostgreSQL's rules for overlong
+    /// strings.
     Cast {
         arg: Box<Expr<Q>>,
         explicit: bool,
@@ -125,7 +127,8 @@ pub enum Rel {
     Query(Box<Query>),
     /// VALUES lists.
     Values(Vec<Vec<Expr>>),
-    /// A registered query called with arguments. One that returns void has one column of type void, and one row.
+    /// A registered query called with arguments. One that returns void has one column of type void, and one
+    /// row.
     Function {
         function: Arc<FunctionDef>,
         args: Vec<Expr>,
@@ -134,8 +137,8 @@ pub enum Rel {
     Foreign(Arc<dyn ForeignTable>),
     /// A view of the system's state, by name (see `ondol_sql::system`), materialised when read.
     System(&'static str),
-    /// generate_series(start, stop, step): over integers or bigints, or, with `by`, over what is added to by a
-    /// function. Then `step` is the sign of what is added.
+    /// generate_series(start, stop, step): over integers or bigints, or, with `by`, over what is added to by
+    /// a function. Then `step` is the sign of what is added.
     Series {
         start: Expr,
         stop: Expr,
@@ -257,8 +260,8 @@ pub struct SetQuery {
 #[derive(Clone, Debug)]
 pub struct Insert {
     pub table: TableRef,
-    /// VALUES or a query; its visible targets are the source columns, cast to the columns' types already. DEFAULT
-    /// VALUES is VALUES of one row without columns.
+    /// VALUES or a query; its visible targets are the source columns, cast to the columns' types already.
+    /// DEFAULT VALUES is VALUES of one row without columns.
     pub source: Query,
     pub columns: Vec<InsertColumn>,
     /// Over rel 0, the new row.
@@ -334,7 +337,8 @@ pub enum Copy {
     From {
         table: TableRef,
         columns: Vec<u16>,
-        /// Of the columns that the data lacks; of Parquet, without a list of columns, of all that it may lack.
+        /// Of the columns that the data lacks; of Parquet, without a list of columns, of all that it may
+        /// lack.
         defaults: Vec<(u16, Expr)>,
         end: CopyEnd,
         format: CopyFormat,
@@ -435,8 +439,8 @@ pub enum Statement {
         types: Vec<TypeId>,
         text: String,
     },
-    /// EXECUTE: of a prepared statement or of a registered query. The arguments are as written, literals without a
-    /// type: `bind::argument` casts each to its parameter's type.
+    /// EXECUTE: of a prepared statement or of a registered query. The arguments are as written, literals
+    /// without a type: `bind::argument` casts each to its parameter's type.
     Execute {
         name: String,
         args: Vec<Expr>,
@@ -496,12 +500,14 @@ pub struct Bound {
     pub is_foreign: bool,
 }
 
-// ---- walking ----------------------------------------------------------------------------------------------------
+// ----
+// walking ---------------------------------------------------------------------------------------------
 
 macro_rules! walkers {
     ($expr_fn:ident, $children_fn:ident, $inner_fn:ident, $query_fn:ident, $own_fn:ident, $from_fn:ident, $iter:ident, $as_ref:ident, $deref:ident, [$($m:tt)?]) => {
         /// Visits an expression and those below it, outermost first, subqueries included: `f` gets each with
-        /// the number of query levels between it and where the walk began, and says whether to go on below it.
+        /// the number of query levels between it and where the walk began, and says whether to go on below
+        /// it.
         pub fn $expr_fn(e: & $($m)? Expr, level: u16, f: &mut dyn FnMut(& $($m)? Expr, u16) -> bool) {
             if !f(e, level) {
                 return;
@@ -703,8 +709,8 @@ impl<Q> Expr<Q> {
         let ExprKind::Call { func, .. } = self.kind else { return false };
         find(func).is_some_and(|d| rank(d.volatility) >= rank(volatility))
     }
-    /// Without the casts that change the type's name and nothing of the value: varchar, char(n) and text without
-    /// a length have the same values. What an index is on may be under such casts.
+    /// Without the casts that change the type's name and nothing of the value: varchar, char(n) and text
+    /// without a length have the same values. What an index is on may be under such casts.
     pub fn unrelabelled(&self) -> &Expr<Q> {
         match &self.kind {
             ExprKind::Cast { arg, .. }
@@ -900,7 +906,8 @@ impl Bound {
         }
     }
 
-    /// The tables that the statement reads or writes, each once. What registered queries use is theirs to tell.
+    /// The tables that the statement reads or writes, each once. What registered queries use is theirs to
+    /// tell.
     pub fn tables(&self) -> Vec<Arc<Table>> {
         let mut tables: Vec<Arc<Table>> = Vec::new();
         let mut add = |t: &Arc<Table>| {
@@ -937,8 +944,8 @@ impl Bound {
     }
 }
 
-/// Whether a computed value may be a constant of a plan: plans are kept, and charged to nobody, so that a long value is made
-/// anew each time.
+/// Whether a computed value may be a constant of a plan: plans are kept, and charged to nobody, so that a
+/// long value is made anew each time.
 pub fn may_be_kept(v: &Value) -> bool {
     const LONGEST: usize = 4 << 10;
     match v {

@@ -9,7 +9,8 @@ use ondol_types::limits::Limits;
 use std::sync::Arc;
 
 /// Plans and compiles a query, INSERT, UPDATE or DELETE (or the statement below an EXPLAIN), until the limits
-/// say that it is to end. With options to explain it by, the program brings its plan along; to be analysed, counters as well.
+/// say that it is to end. With options to explain it by, the program brings its plan along; to be analysed,
+/// counters as well.
 pub fn compile(
     bound: &Bound,
     find_function: FindFunction<'_>,

@@ -1,13 +1,13 @@
-//! COPY's two formats, text and csv, in both directions, with PostgreSQL's rules (they differ from RFC 4180 and
-//! from TSV in what NULL is, where quotes may stand, and what ends the data).
+//! COPY's two formats, text and csv, in both directions, with PostgreSQL's rules (they differ from RFC 4180
+//! and from TSV in what NULL is, where quotes may stand, and what ends the data).
 //!
-//! - **C1** A [`CopyReader`] takes its input in large blocks and gives rows that borrow from its buffer; nothing is
-//!   copied but fields with quotes or escapes.
+//! - **C1** A [`CopyReader`] takes its input in large blocks and gives rows that borrow from its buffer;
+//!   nothing is copied but fields with quotes or escapes.
 //! - **C2** A record's end is found before its fields are looked at by the caller, so that a row is either
 //!   whole or an error, never a prefix. A record may be of any length: the buffer grows to hold it.
 //! - **C3** Fields are valid UTF-8 by the time a caller sees them.
-//! - **C4** The NULL string is compared with the field as it stands in the file, before escapes are undone; in
-//!   csv a quoted field is never NULL.
+//! - **C4** The NULL string is compared with the field as it stands in the file, before escapes are undone;
+//!   in csv a quoted field is never NULL.
 //! - **C5** What a [`CopyWriter`] writes, a `CopyReader` with the same options reads back as the same fields.
 //! - **C6** The input can be cut into [`Block`]s, each of whole records, which several threads parse;
 //!   together they give what the reader itself would.
@@ -25,7 +25,8 @@ pub use write::{CopyBuffer, CopyWriter};
 
 /// How much is asked of the input at once.
 const BLOCK: usize = 1 << 20;
-/// How much of it a [`Block`] has, unless a record is longer: what a core's cache holds along with the rows made of it.
+/// How much of it a [`Block`] has, unless a record is longer: what a core's cache holds along with the rows
+/// made of it.
 const CUT: usize = 256 << 10;
 /// How much of a bad line an error shows.
 const SHOWN: usize = 100;
@@ -200,8 +201,8 @@ impl<R: Read> CopyReader<R> {
         self
     }
 
-    /// The next records in one block; `None` at the end of the input. Whatever is wrong with them is found by whoever reads
-    /// the block.
+    /// The next records in one block; `None` at the end of the input. Whatever is wrong with them is found by
+    /// whoever reads the block.
     pub fn block(&mut self) -> SqlResult<Option<Block>> {
         loop {
             if self.start == self.end && self.eof || self.done {
@@ -339,7 +340,8 @@ impl<R: Read> CopyReader<R> {
             self.start = 0;
         }
         if self.buf.len() - self.end < BLOCK / 2 {
-            // Doubling keeps a record that grows block by block linear, though it is parsed from its start again.
+            // Doubling keeps a record that grows block by block linear, though it is parsed from its start
+            // again.
             let want = (self.buf.len() * 2).max(BLOCK);
             if want > BLOCK
                 && let Some(c) = &mut self.charge
@@ -351,7 +353,8 @@ impl<R: Read> CopyReader<R> {
             self.buf.reserve_exact(want - self.buf.len());
             self.buf.resize(want, 0);
         }
-        // Of a long record as much as there is room for, so that it is not looked at again for each small piece.
+        // Of a long record as much as there is room for, so that it is not looked at again for each small
+        // piece.
         let is_long = self.end > BLOCK;
         loop {
             match self.input.read(&mut self.buf[self.end..]) {
@@ -456,7 +459,8 @@ impl<R: Read> CopyReader<R> {
         });
     }
 
-    /// Whether a line ends behind `\.`, as it must, and as the lines before it did; false when that is not read yet.
+    /// Whether a line ends behind `\.`, as it must, and as the lines before it did; false when that is not
+    /// read yet.
     fn is_mark_end(&mut self, after: usize) -> SqlResult<bool> {
         if after == self.end && !self.eof {
             return Ok(false);

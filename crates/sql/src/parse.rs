@@ -1,13 +1,14 @@
 //! Text to parse trees, by PostgreSQL's own grammar (`libpg_query`).
 //!
-//! 1. Every position is a byte offset into the text that was given to [`parse`], whatever statement of it is meant.
-//! 2. Only one thread is inside the C library at a time: around each call it points the process's standard error
-//!    at a pipe and back, which two threads at once would leave pointing at the wrong end.
-//! 3. A text whose tree could be nested more than [`MAX_NESTING`] levels is refused before the C library sees it:
-//!    serialising, decoding, binding and planning recurse, and a stack overflow ends the process.
+//! 1. Every position is a byte offset into the text that was given to [`parse`], whatever statement of it is
+//!    meant.
+//! 2. Only one thread is inside the C library at a time: around each call it points the process's standard
+//!    error at a pipe and back, which two threads at once would leave pointing at the wrong end.
+//! 3. A text whose tree could be nested more than [`MAX_NESTING`] levels is refused before the C library sees
+//!    it: serialising, decoding, binding and planning recurse, and a stack overflow ends the process.
 //!
-//! 4. The library sees blanks for comments between `/*` and `*/`: its scanner looks through the rest of the signs that stand together
-//!    at each `/*` of a nested one, which takes the square of their number.
+//! 4. The library sees blanks for comments between `/*` and `*/`: its scanner looks through the rest of the
+//!    signs that stand together at each `/*` of a nested one, which takes the square of their number.
 //!
 //! The library gives an error's text but not its place. [`locate`] finds it: the message quotes the offending
 //! token, and of several places where that token stands, the right one is the first whose prefix of the text
@@ -42,11 +43,12 @@ pub struct Raw {
     pub node: Kind,
 }
 
-/// How much memory parsing and planning a text takes, by its tokens: about, but hardly less. Nothing for a short one, which takes
-/// little.
+/// How much memory parsing and planning a text takes, by its tokens: about, but hardly less. Nothing for a
+/// short one, which takes little.
 pub fn memory(sql: &str) -> usize {
     const SHORT: usize = 1 << 10;
-    // Measured: what the nodes take that a token stands for, most of it in the trees of libpg_query's messages.
+    // Measured: what the nodes take that a token stands for, most of it in the trees of libpg_query's
+    // messages.
     const VALUE: usize = 1160;
     const NAME: usize = 4100;
     const OPERATOR: usize = 3300;
@@ -136,8 +138,8 @@ fn first_error(sql: &str, junk: &dialect::Junk) -> SqlError {
     }
 }
 
-/// The text with blanks for what stands between two tokens with a comment of the long kind (4), newlines too: two strings with such a
-/// comment between them are not one.
+/// The text with blanks for what stands between two tokens with a comment of the long kind (4), newlines too:
+/// two strings with such a comment between them are not one.
 fn without_comments(sql: &str) -> SqlResult<Cow<'_, str>> {
     /// Of an unfinished comment, bytes that the library may look at.
     const OPEN: usize = 4 << 10;
@@ -236,7 +238,8 @@ fn locate(sql: &str, message: &str) -> Option<usize> {
     let places: Vec<usize> =
         lexer::Tokens::new(sql).map(|t| t.start).filter(|s| sql[*s..].starts_with(token)).collect();
     if places.len() < 2 {
-        // The scanner's own complaints quote the text up to the end, or from the middle of what is a token here.
+        // The scanner's own complaints quote the text up to the end, or from the middle of what is a token
+        // here.
         return places.first().copied().or_else(|| sql.find(token));
     }
     let fails_alike = |place: usize| {

@@ -1,7 +1,7 @@
 //! A connection's database file and its WAL, as this VFS has them open.
 //!
-//! - **D1** A database and its WAL belong to one connection, and SQLite uses them one call at a time. The WAL is closed
-//!   first. So each may hold a plain pointer to the other.
+//! - **D1** A database and its WAL belong to one connection, and SQLite uses them one call at a time. The WAL
+//!   is closed first. So each may hold a plain pointer to the other.
 //! - **D2** A connection's layout is settled when its WAL is opened, under the SHARED lock that it then keeps
 //!   (care/K1); only the connection itself changes it, while it is alone.
 mod checkpoint;
@@ -73,7 +73,8 @@ pub struct Database {
     past: window::Counts,
 }
 
-/// SQLite's lock level on a database's file. Another thread may look at it, while it looks for its own database.
+/// SQLite's lock level on a database's file. Another thread may look at it, while it looks for its own
+/// database.
 #[derive(Debug, Default)]
 struct Level(AtomicI32);
 
@@ -146,7 +147,8 @@ impl Database {
         Ok((Box::new(database), out))
     }
 
-    /// Whether the WAL of this name is this database's, which is locked at least as SQLite has it when it opens or deletes a WAL.
+    /// Whether the WAL of this name is this database's, which is locked at least as SQLite has it when it
+    /// opens or deletes a WAL.
     pub fn may_mean(&self, wal_name: &CStr) -> bool {
         let base = wal_name.to_bytes().strip_suffix(b"-wal");
         base == Some(self.path.to_bytes()) && self.level.get() >= ffi::LOCK_SHARED
@@ -631,7 +633,8 @@ impl Database {
 
     // Pragmas.
 
-    /// `PRAGMA ondol_detach`: the database becomes stock while the connection stays. The error says what to do.
+    /// `PRAGMA ondol_detach`: the database becomes stock while the connection stays. The error says what to
+    /// do.
     pub fn detach(&mut self) -> Result<String, String> {
         // SAFETY: D1.
         let Some(wal) = (unsafe { self.wal.as_mut() }) else {

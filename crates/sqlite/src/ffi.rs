@@ -1,7 +1,7 @@
-//! The part of SQLite's C interface that a VFS needs: structures by layout, functions by their place in the table
-//! that SQLite hands to an extension. SQLite promises to keep both ("sqlite3.h", "sqlite3ext.h"); `tests/abi.rs`
-//! compares the structures with bindings made from the header, and every test that loads the extension calls
-//! through the table.
+//! The part of SQLite's C interface that a VFS needs: structures by layout, functions by their place in the
+//! table that SQLite hands to an extension. SQLite promises to keep both ("sqlite3.h", "sqlite3ext.h");
+//! `tests/abi.rs` compares the structures with bindings made from the header, and every test that loads the
+//! extension calls through the table.
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::OnceLock;
 

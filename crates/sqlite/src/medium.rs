@@ -4,7 +4,8 @@ use std::io;
 use std::sync::Arc;
 
 /// One file. Offsets and lengths are the file's own, not SQLite's view of it.
-#[allow(clippy::len_without_is_empty)] // The length is asked of the medium and may fail; emptiness is nobody's question.
+// The length is asked of the medium and may fail; emptiness is nobody's question.
+#[allow(clippy::len_without_is_empty)]
 pub trait Medium {
     /// Fills `buf` from `offset`; fewer bytes only at the end of the file.
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize>;

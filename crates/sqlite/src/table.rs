@@ -1,7 +1,9 @@
-//! The table `ondol_status`: a row for each fact about each database that the connection has open through this VFS.
+//! The table `ondol_status`: a row for each fact about each database that the connection has open through
+//! this VFS.
 //!
-//! `database` is the schema's name (main, or what ATTACH named it), `name` and `value` are those of `PRAGMA ondol_status`. An
-//! eponymous virtual table: it is there in every connection opened after the library was loaded, without being created.
+//! `database` is the schema's name (main, or what ATTACH named it), `name` and `value` are those of
+//! `PRAGMA ondol_status`. An eponymous virtual table: it is there in every connection opened after the
+//! library was loaded, without being created.
 use crate::ffi::{self, Context, Cursor, Module, VirtualTable, api};
 use crate::status::Value;
 use crate::vfs::{guard, status_of};

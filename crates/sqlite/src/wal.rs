@@ -1,15 +1,17 @@
-//! SQLite's WAL on a file in our layout: every operation on SQLite's bytes, done where `layout` and `places` put them.
+//! SQLite's WAL on a file in our layout: every operation on SQLite's bytes, done where `layout` and `places`
+//! put them.
 //!
-//! - **T1** Block 0's magic, version and base are written with every WAL header, in one write within one sector, so a header is
-//!   never seen without them, and a file without them has no frames. The version is decided when the database is taken into
-//!   care, before anybody else can be there, and stays: an older library looks at it once, when it opens the file.
+//! - **T1** Block 0's magic, version and base are written with every WAL header, in one write within one
+//!   sector, so a header is never seen without them, and a file without them has no frames. The version is
+//!   decided when the database is taken into care, before anybody else can be there, and stays: an older
+//!   library looks at it once, when it opens the file.
 //! - **T2** A frame's header and its page's place are one entry, written at once within one sector
 //!   (sqlite/layout/L4).
-//! - **T3** Readers remember nothing. A writer remembers the entries, and before its first frame under a WRITE lock it compares
-//!   the last of those that count with the file: an entry's checksum covers all frames before it and the WAL's salt, so
-//!   if it is the same, all are.
-//! - **T4** Writing a frame changes its own entry and place alone, and no other frame that counts has that place
-//!   (places/H1).
+//! - **T3** Readers remember nothing. A writer remembers the entries, and before its first frame under a
+//!   WRITE lock it compares the last of those that count with the file: an entry's checksum covers all frames
+//!   before it and the WAL's salt, so if it is the same, all are.
+//! - **T4** Writing a frame changes its own entry and place alone, and no other frame that counts has that
+//!   place (places/H1).
 //! - **T5** Frames of a WAL that are all in the database, durably, go together. A truncation that a power
 //!   failure interrupts may leave some of them (Btrfs makes a long one durable in steps), whose older pages
 //!   would hide the database's.
@@ -139,7 +141,8 @@ impl Entry {
     }
 }
 
-/// Reads SQLite's bytes from `offset`; what is not there is zero, and not counted. With the place of the last page.
+/// Reads SQLite's bytes from `offset`; what is not there is zero, and not counted. With the place of the last
+/// page.
 ///
 /// Recovery reads frames with their headers, also such as were never filled, which fail their checksum. A
 /// reader of a page alone has its frame from the WAL's index: if that frame is not there, that is an error.
@@ -274,7 +277,8 @@ impl WalWriter {
         self.current = false;
     }
 
-    /// Writes SQLite's bytes at `offset`. `pages` gives the database's size in pages, asked when a WAL begins.
+    /// Writes SQLite's bytes at `offset`. `pages` gives the database's size in pages, asked when a WAL
+    /// begins.
     pub fn write(
         &mut self,
         file: &dyn Medium,
@@ -428,7 +432,8 @@ mod tests {
         }
     }
 
-    /// What the WAL's index names and the file does not have, as after writes that were lost while the index was not.
+    /// What the WAL's index names and the file does not have, as after writes that were lost while the index
+    /// was not.
     #[test]
     fn a_page_whose_frame_is_not_there_is_not_read_as_zeros() {
         let (wal, database) = (Memory::default(), Memory::default());

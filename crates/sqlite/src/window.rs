@@ -1,13 +1,18 @@
-//! A file of SQLite's through a mapping: reads and writes of what it has go to memory, all else to the kernel.
+//! A file of SQLite's through a mapping: reads and writes of what it has go to memory, all else to the
+//! kernel.
 //!
-//! - **P1** Only bytes below `solid` are touched: they are in the file, and have blocks. What grows the file, or fills a hole, is
-//!   written by the kernel, which says when there is no room; a store could only raise SIGBUS.
-//! - **P2** `solid` is known for as long as nobody else can shorten the file: from a look at it until the next change of a lock
-//!   ([`Window::doubt`]). The caller looks no sooner than under a lock that keeps truncation of what it will touch away.
-//! - **P3** Stores are fenced when SQLite syncs, and before anybody else may look: at each change of a lock and each barrier.
-//! - **P4** A sync is the kernel's too unless the mapping's promise is [`Promise::Fence`] and everything that the sync must
-//!   cover was stored through it: the kernel has written and truncated nothing since its last sync, neither for us nor, as far
-//!   as the file's length, the time of its last write and SQLite's own counters tell, for others.
+//! - **P1** Only bytes below `solid` are touched: they are in the file, and have blocks. What grows the file,
+//!   or fills a hole, is written by the kernel, which says when there is no room; a store could only raise
+//!   SIGBUS.
+//! - **P2** `solid` is known for as long as nobody else can shorten the file: from a look at it until the
+//!   next change of a lock ([`Window::doubt`]). The caller looks no sooner than under a lock that keeps
+//!   truncation of what it will touch away.
+//! - **P3** Stores are fenced when SQLite syncs, and before anybody else may look: at each change of a lock
+//!   and each barrier.
+//! - **P4** A sync is the kernel's too unless the mapping's promise is [`Promise::Fence`] and everything that
+//!   the sync must cover was stored through it: the kernel has written and truncated nothing since its last
+//!   sync, neither for us nor, as far as the file's length, the time of its last write and SQLite's own
+//!   counters tell, for others.
 use ondol_base::media::{Mapped, Promise};
 use ondol_base::sim::mutated;
 use std::io;
@@ -26,13 +31,14 @@ pub trait Ground {
 pub struct Extent {
     pub len: u64,
     pub allocated: u64,
-    /// The time of the last write or truncation by the kernel, seconds and nanoseconds. (Not the inode's: SQLite sets a journal's owner
-    /// whenever it opens it as root.)
+    /// The time of the last write or truncation by the kernel, seconds and nanoseconds. (Not the inode's:
+    /// SQLite sets a journal's owner whenever it opens it as root.)
     pub changed: (i64, i64),
 }
 
 impl Extent {
-    /// Bytes of blocks beyond what the length needs. A truncation that is followed by growth with holes makes it smaller.
+    /// Bytes of blocks beyond what the length needs. A truncation that is followed by growth with holes makes
+    /// it smaller.
     fn spare(self) -> i64 {
         self.allocated as i64 - self.len.next_multiple_of(4096) as i64
     }
@@ -46,7 +52,8 @@ pub enum Kind {
     Wal,
 }
 
-/// What changes in SQLite's own accounts with every commit: a WAL index's header, a database's change counter.
+/// What changes in SQLite's own accounts with every commit: a WAL index's header, a database's change
+/// counter.
 pub type Account = [u32; 12];
 
 /// What happened through a window.
@@ -121,7 +128,8 @@ impl Window {
         self.refusal.as_deref()
     }
 
-    /// A lock changes: stores become visible before it is let go, and the file's length is not known any more (P2, P3).
+    /// A lock changes: stores become visible before it is let go, and the file's length is not known any more
+    /// (P2, P3).
     pub fn doubt(&mut self) {
         self.fence();
         if std::mem::take(&mut self.touched) && !self.unsynced {
@@ -134,8 +142,8 @@ impl Window {
         }
     }
 
-    /// SQLite's account where others may have changed it, or, if it is `ours`, where only this connection has (P4). None where it cannot be
-    /// read. Whether others have written.
+    /// SQLite's account where others may have changed it, or, if it is `ours`, where only this connection has
+    /// (P4). None where it cannot be read. Whether others have written.
     pub fn notice(&mut self, account: Option<Account>, ours: bool) -> bool {
         let others =
             !ours && (account.is_none() || self.known != account) && !mutated("window_ignores_others");
@@ -221,7 +229,8 @@ impl Window {
         self.at(offset, buf.len()).inspect(|map| map.read(offset as usize, buf)).is_some()
     }
 
-    /// Stores, if the mapping has room for it all; otherwise the kernel writes, and [`Window::written`] is told.
+    /// Stores, if the mapping has room for it all; otherwise the kernel writes, and [`Window::written`] is
+    /// told.
     pub fn store(&mut self, buf: &[u8], offset: u64) -> bool {
         /// A word that is stored at once, and decides whether a journal counts.
         const MAGIC: usize = 8;

@@ -1,12 +1,15 @@
-//! Power failures at any I/O operation, on the simulated medium: WAL layout and mark, driven by a model of SQLite.
+//! Power failures at any I/O operation, on the simulated medium: WAL layout and mark, driven by a model of
+//! SQLite.
 //!
-//! The model writes what SQLite writes, in its order: a WAL header with a salt, synced; frames whose checksums chain; a
-//! sync for some commits; pages spilled and rolled back, or filled anew; two connections in turns; a backfill between a sync of the WAL and one of the database; a WAL begun anew only after that. Between,
-//! it takes the database into care, also from a stock WAL, and lets it go. One disk lives several lives, each ended by a power
-//! failure that takes any subset of unsynced sectors and names.
+//! The model writes what SQLite writes, in its order: a WAL header with a salt, synced; frames whose
+//! checksums chain; a sync for some commits; pages spilled and rolled back, or filled anew; two connections
+//! in turns; a backfill between a sync of the WAL and one of the database; a WAL begun anew only after that.
+//! Between, it takes the database into care, also from a stock WAL, and lets it go. One disk lives several
+//! lives, each ended by a power failure that takes any subset of unsynced sectors and names.
 //!
-//! Checked at each start: the database is at a commit, none that was acknowledged is missing, and where a stock SQLite would not be
-//! refused it finds the same. Each mutation, an omitted sync of `care` or a place given twice, must be noticed.
+//! Checked at each start: the database is at a commit, none that was acknowledged is missing, and where a
+//! stock SQLite would not be refused it finds the same. Each mutation, an omitted sync of `care` or a place
+//! given twice, must be noticed.
 //!
 //! `ONDOL_SQLITE_SEED`, `ONDOL_SQLITE_WORLDS`.
 #[path = "common/seeds.rs"]
@@ -253,7 +256,8 @@ fn life(disk: &dyn Storage, r: &mut Random, truth: &mut Truth) -> io::Result<()>
             let mut next = truth.last();
             let count = 1 + r.below(4);
             if r.chance(0.3) {
-                // A page that was spilled and then changed again: its frame is filled anew, and checksums from there on.
+                // A page that was spilled and then changed again: its frame is filled anew, and checksums
+                // from there on.
                 let page = 1 + r.below(PAGES as u64) as usize;
                 let at = 32 + found.frames.len() as u64 * FRAME;
                 let mut spilled = found.sum;

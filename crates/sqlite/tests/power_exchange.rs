@@ -1,15 +1,20 @@
-//! Power failures while blocks are exchanged between WAL and database: `exchange.rs`, `plan.rs` and `wal.rs`, the code itself.
+//! Power failures while blocks are exchanged between WAL and database: `exchange.rs`, `plan.rs` and `wal.rs`,
+//! the code itself.
 //!
-//! Below is a file system of blocks, as XFS is one: a file is a list of blocks, and what changes lists (a new block, a length, an exchange) goes to a log of its own.
-//! Each block is a file of the simulated medium. A sync makes a file's blocks durable and the log up to now; a power failure
-//! takes any subset of unsynced sectors of the blocks and leaves any prefix of the log behind what was synced. So an exchange happens as a whole or not at
-//! all, and what was written into an exchanged block may be there without the exchange.
+//! Below is a file system of blocks, as XFS is one: a file is a list of blocks, and what changes lists (a new
+//! block, a length, an exchange) goes to a log of its own. Each block is a file of the simulated medium. A
+//! sync makes a file's blocks durable and the log up to now; a power failure takes any subset of unsynced
+//! sectors of the blocks and leaves any prefix of the log behind what was synced. So an exchange happens as a
+//! whole or not at all, and what was written into an exchanged block may be there without the exchange.
 //!
-//! Above is a model of SQLite, with SQLite's checksums: commits of neighbouring pages and of single ones, a database that grows and shrinks, pages that are spilled
-//! and rolled back, readers that keep older marks, checkpoints that come as far as these let them or stop half-way, a WAL that is begun anew when nobody reads it.
+//! Above is a model of SQLite, with SQLite's checksums: commits of neighbouring pages and of single ones, a
+//! database that grows and shrinks, pages that are spilled and rolled back, readers that keep older marks,
+//! checkpoints that come as far as these let them or stop half-way, a WAL that is begun anew when nobody
+//! reads it.
 //!
-//! Checked: each reader finds its state between any two steps of a checkpoint; recovery finds a commit, none that was acknowledged is missing. Each
-//! known-wrong variant must be noticed. `ONDOL_SQLITE_SEED`, `ONDOL_SQLITE_WORLDS`.
+//! Checked: each reader finds its state between any two steps of a checkpoint; recovery finds a commit, none
+//! that was acknowledged is missing. Each known-wrong variant must be noticed. `ONDOL_SQLITE_SEED`,
+//! `ONDOL_SQLITE_WORLDS`.
 #[path = "common/seeds.rs"]
 mod seeds;
 #[path = "common/truth.rs"]
@@ -208,7 +213,8 @@ type State = Vec<u64>;
 
 type Truth = truth::Truth<State>;
 
-/// A page; the first says how many there are, as SQLite's does. Versions 2k and 2k + 1 of a page have one sum, as lists of free pages may.
+/// A page; the first says how many there are, as SQLite's does. Versions 2k and 2k + 1 of a page have one
+/// sum, as lists of free pages may.
 fn page_bytes(page: usize, version: u64, pages: usize) -> Vec<u8> {
     let pair = version & !1;
     let mut bytes = vec![(pair as u8).wrapping_mul(31) ^ page as u8; PAGE];
@@ -345,7 +351,8 @@ impl Sqlite<'_> {
         Ok(())
     }
 
-    /// The page as a reader finds it that knows `found`, and takes from the database what frames before `from` have.
+    /// The page as a reader finds it that knows `found`, and takes from the database what frames before
+    /// `from` have.
     fn page(&self, found: &Found, from: usize, page: usize) -> io::Result<Vec<u8>> {
         let mut bytes = vec![0; PAGE];
         match found.frames.iter().rposition(|(p, _)| *p == page).filter(|at| *at >= from) {

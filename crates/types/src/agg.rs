@@ -1,9 +1,9 @@
 //! Aggregates: their catalogue, and the states that rows are folded into.
 //!
 //! A state is made by [`AggState::new`], fed with [`AggState::step`], one row at a time, and answers
-//! [`AggState::finish`] at any point; [`AggState::merge`] adds what another state of the same aggregate has seen
-//! (of `string_agg`, after what this one has seen). DISTINCT, FILTER and ORDER BY inside the call are the
-//! interpreter's business: it decides what to feed, and in which order.
+//! [`AggState::finish`] at any point; [`AggState::merge`] adds what another state of the same aggregate has
+//! seen (of `string_agg`, after what this one has seen). DISTINCT, FILTER and ORDER BY inside the call are
+//! the interpreter's business: it decides what to feed, and in which order.
 //!
 //! Invariants:
 //! 1. An [`AggId`] means the same aggregate for ever, as a function's number does.
@@ -12,7 +12,8 @@
 //! 3. A step allocates only where a kept value grows: sums of integers and of usual NUMERICs are kept inline.
 //! 4. Integer sums are exact at any moment: only the result must fit its type (22003).
 //!
-//! Source: PostgreSQL 15's documentation, 9.21, and its answers; variances of doubles by Youngs and Cramer (1971).
+//! Source: PostgreSQL 15's documentation, 9.21, and its answers; variances of doubles by Youngs and Cramer
+//! (1971).
 
 use crate::func::ANY;
 use crate::resolve::{Candidate, Choice, choose, function_error, not_supported_function};
@@ -49,7 +50,8 @@ pub(crate) enum Kind {
     Own(&'static Own),
 }
 
-/// How an aggregate of a type of its own is computed. Its state is a value, NULL before the first row; NULLs pass by.
+/// How an aggregate of a type of its own is computed. Its state is a value, NULL before the first row; NULLs
+/// pass by.
 #[derive(Debug)]
 pub(crate) struct Own {
     /// Takes in one row's argument.

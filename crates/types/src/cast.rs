@@ -1,8 +1,8 @@
 //! Casts: which exist, where they are applied, and what they do.
 //!
 //! Invariants:
-//! 1. The table is PostgreSQL's `pg_cast` for the supported types, with its rule for the casts that go through
-//!    text: to a string type on assignment, from one only when asked for.
+//! 1. The table is PostgreSQL's `pg_cast` for the supported types, with its rule for the casts that go
+//!    through text: to a string type on assignment, from one only when asked for.
 //! 2. [`cast`] knows every cast that [`cast_context`] allows, and a value that does not have its type is an
 //!    internal error, not a panic.
 //! 3. An explicit cast cuts a string to the length of its type; an assignment cuts nothing but spaces.
@@ -148,8 +148,8 @@ pub fn cast(v: Value, from: TypeId, to: Type, explicit: bool, ctx: &Context<'_>)
     apply_typmod(cast, to, explicit, ctx)
 }
 
-/// Whether a cast surely leaves a string or a numeric as it is, to be told of its bytes (a numeric's stored form) without making
-/// anything. Of other types, and in doubt, it is false.
+/// Whether a cast surely leaves a string or a numeric as it is, to be told of its bytes (a numeric's stored
+/// form) without making anything. Of other types, and in doubt, it is false.
 #[inline]
 pub fn stays(bytes: &[u8], from: TypeId, to: Type) -> bool {
     // No string has more characters than bytes.
@@ -218,8 +218,8 @@ fn fit(mut s: String, length: Option<usize>, name: &str, explicit: bool) -> SqlR
 mod tests {
     use super::*;
 
-    /// `pg_cast` of PostgreSQL 15 among the supported types, without the string types: implicit, assignment and
-    /// explicit casts.
+    /// `pg_cast` of PostgreSQL 15 among the supported types, without the string types: implicit, assignment
+    /// and explicit casts.
     const PG_CAST: &str = "boolean>integer e, bigint>smallint a, bigint>integer a, bigint>double precision i, \
         bigint>numeric i, smallint>bigint i, smallint>integer i, smallint>double precision i, smallint>numeric i, \
         integer>boolean e, integer>bigint i, integer>smallint a, integer>double precision i, integer>numeric i, \

@@ -1,7 +1,7 @@
 //! Normalised keys: bytes that compare as the values do.
 //!
-//! The keys of an index's columns are put one behind the other; indexes compare the whole with `memcmp` and know no
-//! types.
+//! The keys of an index's columns are put one behind the other; indexes compare the whole with `memcmp` and
+//! know no types.
 //!
 //! ```text
 //! [null byte] body            the null byte only for columns that may be NULL
@@ -14,19 +14,21 @@
 //! numeric                     head, exponent, pairs of digits, end: see below
 //! ```
 //!
-//! A numeric is `0.p1 p2 p3 ... * 100^e` with pairs of digits `p` from 0 to 99, p1 and the last not zero. The head
-//! tells -Infinity, negative, zero, positive, Infinity and NaN apart, and the exponents from -32 to 63 with them;
-//! other exponents follow in three bytes. A pair is its value plus one, a zero byte ends them; all of it after the
-//! head is turned over in a negative number. The scale is not in the key.
+//! A numeric is `0.p1 p2 p3 ... * 100^e` with pairs of digits `p` from 0 to 99, p1 and the last not zero. The
+//! head tells -Infinity, negative, zero, positive, Infinity and NaN apart, and the exponents from -32 to 63
+//! with them; other exponents follow in three bytes. A pair is its value plus one, a zero byte ends them; all
+//! of it after the head is turned over in a negative number. The scale is not in the key.
 //!
 //! Invariants:
-//! 1. For two rows, the comparison of the concatenated keys is PostgreSQL's comparison of the columns in turn.
+//! 1. For two rows, the comparison of the concatenated keys is PostgreSQL's comparison of the columns in
+//!    turn.
 //! 2. Keys are equal exactly if [`crate::value::compare`] finds the values equal, for every column.
-//! 3. No key of a column is a proper prefix of another of that column: so what follows cannot change the order.
+//! 3. No key of a column is a proper prefix of another of that column: so what follows cannot change the
+//!    order.
 //! 4. A type has one width ([`width`]) or its keys end themselves.
 //!
-//! Sources: the technique is that of "normalized keys" (Härder 1977; Graefe, Modern B-Tree Techniques, 2011); the
-//! numeric form resembles SQLite 4's key encoding.
+//! Sources: the technique is that of "normalized keys" (Härder 1977; Graefe, Modern B-Tree Techniques, 2011);
+//! the numeric form resembles SQLite 4's key encoding.
 
 use crate::ty::Class;
 use crate::{Numeric, TypeId, ValueRef};
@@ -38,9 +40,9 @@ const NULL_LAST: u8 = 2;
 const STRING_END: u8 = 0;
 const STRING_ESCAPE: u8 = 1;
 
-/// Appends a column's key. `desc` turns the order of the values over; `nulls_first` says where NULLs go in the
-/// result, whatever `desc` is. A NULL in a column that is said to have none sorts where `nulls_first` says, with
-/// a key of a NULL; callers check first.
+/// Appends a column's key. `desc` turns the order of the values over; `nulls_first` says where NULLs go in
+/// the result, whatever `desc` is. A NULL in a column that is said to have none sorts where `nulls_first`
+/// says, with a key of a NULL; callers check first.
 #[inline]
 pub fn encode(v: ValueRef<'_>, ty: TypeId, desc: bool, nulls_first: bool, not_null: bool, out: &mut Vec<u8>) {
     if v.is_null() {

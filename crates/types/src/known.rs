@@ -1,9 +1,11 @@
 //! The names that PostgreSQL 15 has: of functions, operators, types, relations, settings and time zones.
 //!
-//! - **K1** What is known here and absent in this database is refused as not supported (0A000); what is unknown here
-//!   does not exist, and has PostgreSQL's own error for that. There is no other list of what is missing.
-//! - **K2** The lists are those of a server's catalogue, made by `scripts/postgresql-names`; what this database has
-//!   is in them, too. They are read only when a name was not found, so they are plain text, searched from the start.
+//! - **K1** What is known here and absent in this database is refused as not supported (0A000); what is
+//!   unknown here does not exist, and has PostgreSQL's own error for that. There is no other list of what is
+//!   missing.
+//! - **K2** The lists are those of a server's catalogue, made by `scripts/postgresql-names`; what this
+//!   database has is in them, too. They are read only when a name was not found, so they are plain text,
+//!   searched from the start.
 
 const FUNCTIONS: &str = include_str!("known/functions.txt");
 const OPERATORS: &str = include_str!("known/operators.txt");
@@ -13,7 +15,8 @@ const SETTINGS: &str = include_str!("known/settings.txt");
 const ZONES: &str = include_str!("known/zones.txt");
 const ABBREVIATIONS: &str = include_str!("known/abbreviations.txt");
 
-/// Types that exist in definitions of columns only, and longer spellings of types that the grammar leaves as they are.
+/// Types that exist in definitions of columns only, and longer spellings of types that the grammar leaves as
+/// they are.
 const MORE_TYPES: &[&str] = &[
     "bigserial",
     "bit varying",
@@ -53,7 +56,8 @@ pub fn is_type(name: &str) -> bool {
     has(TYPES, name) || MORE_TYPES.contains(&name)
 }
 
-/// Whether PostgreSQL has a table or view of its own of this name, in a schema or (if that is empty) found without.
+/// Whether PostgreSQL has a table or view of its own of this name, in a schema or (if that is empty) found
+/// without.
 pub fn is_relation(schema: &str, name: &str) -> bool {
     let schema = if schema.is_empty() { "pg_catalog" } else { schema };
     RELATIONS.lines().any(|l| l.split_once('.') == Some((schema, name)))
@@ -103,8 +107,8 @@ pub fn is_time_zone(name: &str) -> bool {
     ZONES.lines().any(same) || ABBREVIATIONS.lines().any(same)
 }
 
-/// What PostgreSQL has and this database has not, for documentation. Types of rows and of arrays are left out: each is
-/// there with its relation or the type of its items.
+/// What PostgreSQL has and this database has not, for documentation. Types of rows and of arrays are left
+/// out: each is there with its relation or the type of its items.
 pub fn absent() -> [(&'static str, Vec<&'static str>); 2] {
     let here =
         |o: &(bool, &str)| crate::func::operators().iter().any(|d| d.name == o.1 && d.left.is_none() == o.0);

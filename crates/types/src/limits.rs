@@ -1,10 +1,11 @@
-//! What a computation may take: memory, charged before it is taken, and time, until somebody wants an end of it.
+//! What a computation may take: memory, charged before it is taken, and time, until somebody wants an end of
+//! it.
 //!
-//! - **1** A function charges what it makes before it makes it, if that is more than [`SMALL`]: a value that memory has no room for
-//!   is refused, and not made first.
+//! - **1** A function charges what it makes before it makes it, if that is more than [`SMALL`]: a value that
+//!   memory has no room for is refused, and not made first.
 //! - **2** A loop whose length the caller's values decide looks at [`Limits::turn`].
-//! - **3** What is computed ahead, while a statement is planned, is neither large nor long ([`Limits::ahead`]): it is computed when the
-//!   statement runs, if it is wanted then.
+//! - **3** What is computed ahead, while a statement is planned, is neither large nor long
+//!   ([`Limits::ahead`]): it is computed when the statement runs, if it is wanted then.
 
 use crate::{SqlError, SqlResult, sqlstate};
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,19 +1,19 @@
-//! PostgreSQL's rules for choosing: which function a name and argument types mean, which operator, which type a
-//! CASE or UNION has, which type a name means.
+//! PostgreSQL's rules for choosing: which function a name and argument types mean, which operator, which type
+//! a CASE or UNION has, which type a name means.
 //!
 //! 1. An exact match of all types wins. For a binary operator with one unknown literal, the literal is first
 //!    taken to have the other side's type.
-//! 2. Otherwise those remain whose arguments the given types reach by implicit casts; an unknown literal reaches
-//!    every type.
-//! 3. Of several, those with the most exact matches; then those that take the preferred type of the argument's
-//!    category in the most places; then unknown literals get the category that the candidates agree on (text, if
-//!    any takes it), and its preferred type; at last, unknowns are taken to have the one type that the known
-//!    arguments have.
+//! 2. Otherwise those remain whose arguments the given types reach by implicit casts; an unknown literal
+//!    reaches every type.
+//! 3. Of several, those with the most exact matches; then those that take the preferred type of the
+//!    argument's category in the most places; then unknown literals get the category that the candidates
+//!    agree on (text, if any takes it), and its preferred type; at last, unknowns are taken to have the one
+//!    type that the known arguments have.
 //! 4. One must remain, or the call is not unique.
 //!
-//! PostgreSQL has functions and operators on types that are not supported here. A name or symbol that only they
-//! have is refused as not supported (0A000); a call with nothing but unknown literals that is ambiguous there
-//! only because of them is refused as ambiguous here too.
+//! PostgreSQL has functions and operators on types that are not supported here. A name or symbol that only
+//! they have is refused as not supported (0A000); a call with nothing but unknown literals that is ambiguous
+//! there only because of them is refused as ambiguous here too.
 //!
 //! Source: PostgreSQL 15's documentation, chapter 10 (type conversion), and its answers.
 
@@ -203,8 +203,8 @@ pub(crate) fn function_error<T>(name: &str, given: &[TypeId], choice: &Choice<T>
     }
 }
 
-/// The function that a call means. The binder then casts the arguments to [`FuncDef::args`] (not those declared
-/// [`ANY`]).
+/// The function that a call means. The binder then casts the arguments to [`FuncDef::args`] (not those
+/// declared [`ANY`]).
 pub fn resolve_function(name: &str, given: &[TypeId]) -> SqlResult<&'static FuncDef> {
     let all = func::by_name(name);
     if all.is_empty()
@@ -284,8 +284,8 @@ fn operator_text(name: &str, left: Option<TypeId>, right: TypeId) -> String {
     }
 }
 
-/// The type that several expressions have together, in a CASE, COALESCE, UNION, VALUES, IN and so on; `context`
-/// is how the message names the construct. Unknown literals alone are text.
+/// The type that several expressions have together, in a CASE, COALESCE, UNION, VALUES, IN and so on;
+/// `context` is how the message names the construct. Unknown literals alone are text.
 pub fn common_type(types: &[TypeId], context: &str) -> SqlResult<TypeId> {
     let mut chosen = TypeId::UNKNOWN;
     for t in types.iter().copied().filter(|t| *t != TypeId::UNKNOWN) {
@@ -305,8 +305,8 @@ pub fn common_type(types: &[TypeId], context: &str) -> SqlResult<TypeId> {
     Ok(if chosen == TypeId::UNKNOWN { TypeId::TEXT } else { chosen })
 }
 
-/// The modifier that several expressions have together, once their common type is known: the one all share, if
-/// all have that type already.
+/// The modifier that several expressions have together, once their common type is known: the one all share,
+/// if all have that type already.
 pub fn common_typmod(types: &[Type], common: TypeId) -> i32 {
     match types {
         [first, rest @ ..] if first.id == common && rest.iter().all(|t| t == first) => first.typmod,

@@ -1,12 +1,12 @@
 //! Text input and output of every type, as PostgreSQL's input and output functions read and write them.
 //!
-//! Output appends to a `String` or to bytes ([`Out`]) that the caller reuses, and allocates nothing of its own for the usual
-//! values: millions of rows pass through here when tables are copied.
+//! Output appends to a `String` or to bytes ([`Out`]) that the caller reuses, and allocates nothing of its
+//! own for the usual values: millions of rows pass through here when tables are copied.
 //!
 //! Invariants:
 //! 1. What [`output`] writes, [`input`] reads back to an equal value.
-//! 2. A float is written with the fewest digits that read back to it, none of them standing exactly between two
-//!    floats.
+//! 2. A float is written with the fewest digits that read back to it, none of them standing exactly between
+//!    two floats.
 //! 3. Values of char(n) are held without trailing spaces; output pads them to n characters.
 //!
 //! Not here: the quoting of COPY and CSV, and the binary formats of the wire.
@@ -158,7 +158,8 @@ static PAIRS: [u8; 200] = {
 /// Eight digits, the first in the lowest byte; of a number below 10^8.
 #[inline(always)]
 pub(crate) fn eight_digits(v: u32) -> u64 {
-    // Two numbers of four digits, then four of two, then eight of one, each at the bits of those that it becomes. The multiplications are divisions by 100 and 10.
+    // Two numbers of four digits, then four of two, then eight of one, each at the bits of those that it
+    // becomes. The multiplications are divisions by 100 and 10.
     let fours = u64::from(v / 10_000) | u64::from(v % 10_000) << 32;
     let high = ((fours * 10_486) >> 20) & 0x7f_0000_007f;
     let twos = high | (fours - 100 * high) << 16;
@@ -270,7 +271,8 @@ pub fn write_f64(f: f64, out: &mut impl Out) {
     write_digits(digits, exponent, 15, out)
 }
 
-/// A positive number, by its digits and the decimal exponent of the first; as a power of ten from 10^`large` on, and below 10^-4.
+/// A positive number, by its digits and the decimal exponent of the first; as a power of ten from 10^`large`
+/// on, and below 10^-4.
 pub(crate) fn write_digits(digits: &str, exponent: i32, large: i32, out: &mut impl Out) {
     let zeros = |out: &mut _, n: i32| (0..n).for_each(|_| Out::ascii(out, b"0"));
     let n = digits.len() as i32;
@@ -361,8 +363,8 @@ fn is_tie(f: f64, length: usize, exponent: i32) -> bool {
     fives && m.trailing_zeros() as i32 + e + s + 1 == 0
 }
 
-/// Whether the decimal is exactly the middle between `f` and a neighbour, so that it reads back as `f` only by the
-/// rule that ties go to the even one.
+/// Whether the decimal is exactly the middle between `f` and a neighbour, so that it reads back as `f` only
+/// by the rule that ties go to the even one.
 fn stands_between(f: f64, digits: &str, exponent: i32) -> bool {
     let (m, e) = parts(f);
     if m & 1 == 1 {
@@ -371,8 +373,8 @@ fn stands_between(f: f64, digits: &str, exponent: i32) -> bool {
     // The decimal is d * 10^k.
     let k = exponent + 1 - digits.len() as i32;
     let Ok(d) = digits.parse::<u128>() else { return false };
-    // The middle is (2m +- 1) * 2^(e-1): an odd number of 54 bits times a power of two. d * 5^k must have it as its
-    // odd part, so k is small.
+    // The middle is (2m +- 1) * 2^(e-1): an odd number of 54 bits times a power of two. d * 5^k must have it
+    // as its odd part, so k is small.
     if !(-25..=25).contains(&k) {
         return false;
     }
@@ -416,8 +418,8 @@ pub fn parse_bool(text: &str) -> SqlResult<bool> {
     }
 }
 
-/// Reads an integer; a number that is too large is reported as such even where something else follows it, but for the one
-/// that would fit if it were negative.
+/// Reads an integer; a number that is too large is reported as such even where something else follows it, but
+/// for the one that would fit if it were negative.
 fn parse_integer(text: &str, ty: &str, min: i64, max: i64) -> SqlResult<i64> {
     let b = skip_space(text.as_bytes());
     let (neg, digits) = match b.split_first() {
@@ -459,8 +461,8 @@ pub fn parse_f64(text: &str) -> SqlResult<f64> {
     parse_float(text, "double precision", |number| number.parse().ok(), |hex| hex)
 }
 
-/// Reads a float of the type `name`: what `decimal` makes of a number that stands alone, or `narrow` of one that was read in
-/// hexadecimal digits, is as near as the type can be.
+/// Reads a float of the type `name`: what `decimal` makes of a number that stands alone, or `narrow` of one
+/// that was read in hexadecimal digits, is as near as the type can be.
 pub(crate) fn parse_float(
     text: &str,
     name: &str,
@@ -523,8 +525,8 @@ fn is_nan(text: &str) -> bool {
         && inner.is_some_and(|p| p.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'_'))
 }
 
-/// The C library reads hexadecimal floats, so PostgreSQL does: digits with a point and a binary exponent. More
-/// digits than a float has are refused rather than rounded.
+/// The C library reads hexadecimal floats, so PostgreSQL does: digits with a point and a binary exponent.
+/// More digits than a float has are refused rather than rounded.
 fn parse_hex_float(text: &str) -> Option<f64> {
     let (mantissa, exponent) = match text.split_once(['p', 'P']) {
         Some((m, e)) => (m, e.parse::<i32>().ok()?),

@@ -1,13 +1,13 @@
 //! Types: their identities, their modifiers, and what is known of each ([`TypeDef`]).
 //!
-//! What the stages must know of a type without computing with its values stands in its descriptor, and in no other
-//! list: names, category, the class of its values, which modifiers it takes. [`TypeId::def`] finds it.
+//! What the stages must know of a type without computing with its values stands in its descriptor, and in no
+//! other list: names, category, the class of its values, which modifiers it takes. [`TypeId::def`] finds it.
 
 use crate::catalog::{self, Form};
 use crate::{SqlError, SqlResult, known, sqlstate};
 
-/// The number of a type. Numbers are stored, in dictionaries and in compiled queries: one is never given to another
-/// type. The number that clients know a type by is its OID ([`TypeDef::oid`]).
+/// The number of a type. Numbers are stored, in dictionaries and in compiled queries: one is never given to
+/// another type. The number that clients know a type by is its OID ([`TypeDef::oid`]).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct TypeId(u16);
 
@@ -404,8 +404,8 @@ fn precision_and_scale(precision: i32, scale: i32) -> SqlResult<i32> {
 }
 
 impl Type {
-    /// The type that a name means, with what was written in parentheses ("varchar", [20]). Names are lower case, without a
-    /// schema.
+    /// The type that a name means, with what was written in parentheses ("varchar", [20]). Names are lower
+    /// case, without a schema.
     pub fn by_name(name: &str, modifiers: &[i32]) -> SqlResult<Type> {
         let modifiers = match (name, modifiers) {
             ("float", _) => return float(modifiers),
@@ -434,8 +434,8 @@ fn float(modifiers: &[i32]) -> SqlResult<Type> {
     }
 }
 
-/// With its modifier, as PostgreSQL shows it (a char without a length is "bpchar", since "character" would read back as
-/// character(1)): `numeric(12,2)`, `timestamp(3) without time zone`.
+/// With its modifier, as PostgreSQL shows it (a char without a length is "bpchar", since "character" would
+/// read back as character(1)): `numeric(12,2)`, `timestamp(3) without time zone`.
 impl std::fmt::Display for Type {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         if let Some(n) = self.char_len() {

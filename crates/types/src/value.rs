@@ -27,7 +27,8 @@ pub enum Value {
     Opaque(TypeId, Box<[u8]>),
 }
 
-/// The same, borrowed. A NUMERIC is its encoding ([`Numeric::encode`]), so that a row's bytes serve as they are.
+/// The same, borrowed. A NUMERIC is its encoding ([`Numeric::encode`]), so that a row's bytes serve as they
+/// are.
 #[derive(Clone, Copy, Debug)]
 pub enum ValueRef<'a> {
     Null,
@@ -65,8 +66,8 @@ impl Value {
     pub fn is_null(&self) -> bool {
         matches!(self, Value::Null)
     }
-    /// Whether it is the same value, not merely an equal one: NaN is itself, zeros of different signs and numerics of
-    /// different scales are different.
+    /// Whether it is the same value, not merely an equal one: NaN is itself, zeros of different signs and
+    /// numerics of different scales are different.
     pub fn is_same(&self, other: &Value) -> bool {
         match (self, other) {
             (Value::Float8(x), Value::Float8(y)) => x.to_bits() == y.to_bits(),
@@ -167,8 +168,9 @@ pub fn compare_f64(a: f64, b: f64) -> Ordering {
     a.partial_cmp(&b).unwrap_or_else(|| a.is_nan().cmp(&b.is_nan()))
 }
 
-/// PostgreSQL's order of two values of one type: strings by their bytes, NaN greatest, NULL greater still and equal
-/// to itself. Values of char(n) are held without trailing spaces, so that their bytes compare as they should.
+/// PostgreSQL's order of two values of one type: strings by their bytes, NaN greatest, NULL greater still and
+/// equal to itself. Values of char(n) are held without trailing spaces, so that their bytes compare as they
+/// should.
 #[inline]
 pub fn compare(a: ValueRef<'_>, b: ValueRef<'_>) -> Ordering {
     use ValueRef::*;

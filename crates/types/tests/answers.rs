@@ -1,8 +1,9 @@
-//! The recorded answers of PostgreSQL 15 against ours: every line of `answers/*.txt` is a function, its arguments,
-//! and what PostgreSQL said, errors included.
+//! The recorded answers of PostgreSQL 15 against ours: every line of `answers/*.txt` is a function, its
+//! arguments, and what PostgreSQL said, errors included.
 //!
-//! The cases were drawn by hand where corners are (limits, signs, infinities, malformed text, odd dates) and at
-//! random around them. One line of exp() is left out on purpose: PostgreSQL's own last digit is wrong there.
+//! The cases were drawn by hand where corners are (limits, signs, infinities, malformed text, odd dates) and
+//! at random around them. One line of exp() is left out on purpose: PostgreSQL's own last digit is wrong
+//! there.
 
 use ondol_types::func::Context;
 use ondol_types::limits::Limits;

@@ -150,7 +150,8 @@ mod store {
     static BEST: AtomicU8 = AtomicU8::new(UNKNOWN);
 
     fn detect() -> u8 {
-        let leaf7 = __cpuid_count(7, 0).ebx; // Zero where the leaf does not exist on 64-bit processors of old.
+        // Zero where the leaf does not exist on 64-bit processors of old.
+        let leaf7 = __cpuid_count(7, 0).ebx;
         let best = match leaf7 {
             b if b & (1 << 24) != 0 => CLWB,
             b if b & (1 << 23) != 0 => CLFLUSHOPT,

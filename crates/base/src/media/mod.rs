@@ -48,7 +48,8 @@ pub enum Open {
     OpenOrCreate,
 }
 
-#[allow(clippy::len_without_is_empty)] // The length is asked of the medium and may fail; emptiness is nobody's question.
+// The length is asked of the medium and may fail; emptiness is nobody's question.
+#[allow(clippy::len_without_is_empty)]
 pub trait File: Send + Sync {
     /// Fills `buf` from `offset`; fewer bytes only at the end of the file.
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize>;

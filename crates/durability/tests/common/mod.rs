@@ -1,5 +1,5 @@
-//! A memory of a few segments that is its own source and target, and a toy engine over it: enough to drive the
-//! real log, checkpoint and recovery, and to compare what comes back with what was committed.
+//! A memory of a few segments that is its own source and target, and a toy engine over it: enough to drive
+//! the real log, checkpoint and recovery, and to compare what comes back with what was committed.
 #![allow(dead_code)] // Each test file uses its part.
 use ondol_base::sync::{Mutex, spin_wait};
 use ondol_durability::checkpoint::{Checkpointer, Done, Segment, Source, full_speed};

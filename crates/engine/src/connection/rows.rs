@@ -126,13 +126,13 @@ impl Connection {
             Newest(&self.session).string(slot, len, out)
         }
     }
-    /// The row of the table that these bits name, if they do, whether or not the statement sees it: a number that was
-    /// an OID's bits may have become any other since.
+    /// The row of the table that these bits name, if they do, whether or not the statement sees it: a number
+    /// that was an OID's bits may have become any other since.
     pub fn row_at(&self, table: &Table, bits: u64) -> Option<Oid> {
         table.store.rows.slot_at(bits)
     }
-    /// Appends every OID that stands under the key of these values, which are all the index's columns; the row's
-    /// key must be rechecked by the caller.
+    /// Appends every OID that stands under the key of these values, which are all the index's columns; the
+    /// row's key must be rechecked by the caller.
     pub fn lookup(&self, index: &TableIndex, key: &[u8], out: &mut Vec<Oid>) -> SqlResult<()> {
         let start = out.len();
         if !self.session.is_serializable() {
@@ -155,8 +155,8 @@ impl Connection {
     pub fn is_serializable(&self) -> bool {
         self.session.is_serializable()
     }
-    /// Whether the transaction may see two rows under one unique key: its own, and one that others have taken away since its
-    /// snapshot.
+    /// Whether the transaction may see two rows under one unique key: its own, and one that others have taken
+    /// away since its snapshot.
     #[inline]
     pub fn may_see_twins(&self) -> bool {
         self.session.view.twins
@@ -221,8 +221,8 @@ impl Connection {
         .detail(format!("Key ({})=({}) already exists.", names.join(", "), values.join(", ")))
     }
 
-    /// A new row; one value for each column, of the column's type (typmod applied). NOT NULL and uniqueness are
-    /// checked here, index entries made.
+    /// A new row; one value for each column, of the column's type (typmod applied). NOT NULL and uniqueness
+    /// are checked here, index entries made.
     pub fn insert(&mut self, table: &Arc<Table>, values: &[ValueRef<'_>]) -> SqlResult<Oid> {
         for (i, v) in values.iter().enumerate() {
             if v.is_null() && table.def.columns[i].not_null {

@@ -32,11 +32,11 @@ pub(super) enum Statement {
     Write,
 }
 
-/// Outside an explicit transaction each statement is one: `start_statement` begins it and `end_statement` commits it
-/// (or `abort_statement` rolls it back).
+/// Outside an explicit transaction each statement is one: `start_statement` begins it and `end_statement`
+/// commits it (or `abort_statement` rolls it back).
 impl Connection {
-    /// Begins a statement: takes its snapshot and announces the tables it uses, so that DDL waits for it. Fails
-    /// with a retryable [`STALE`] error when `catalog_version` is no longer the catalog's: plan again.
+    /// Begins a statement: takes its snapshot and announces the tables it uses, so that DDL waits for it.
+    /// Fails with a retryable [`STALE`] error when `catalog_version` is no longer the catalog's: plan again.
     #[inline]
     pub fn start_statement(
         &mut self,
@@ -57,7 +57,8 @@ impl Connection {
                 ));
             }
         }
-        // connection/N1: announced before the snapshot's barrier, or before one of their own where no snapshot is taken.
+        // connection/N1: announced before the snapshot's barrier, or before one of their own where no
+        // snapshot is taken.
         let announced = self.enter_tables(tables);
         if self.explicit.is_some() {
             self.start_explicit()?;
@@ -76,7 +77,8 @@ impl Connection {
         } else {
             self.session.snapshot_visible()
         }
-        // The marks first: who changes a definition publishes the new dictionary before it takes its marks away.
+        // The marks first: who changes a definition publishes the new dictionary before it takes its marks
+        // away.
         let busy = tables.iter().find(|t| {
             let l = t.locked.load(Ordering::SeqCst);
             l != 0 && l != self.session.id() && !self.used_before(t, announced)
@@ -95,7 +97,8 @@ impl Connection {
             }
             return Err(SqlError::new(STALE, "the dictionary has changed"));
         }
-        // Rows that an index has always kept apart may have been equal at a snapshot that is older than the index.
+        // Rows that an index has always kept apart may have been equal at a snapshot that is older than the
+        // index.
         if let Some(e) = &self.explicit
             && e.isolation != Isolation::ReadCommitted
             && e.catalog != catalog_version
@@ -105,9 +108,10 @@ impl Connection {
         self.statement = if writes { Statement::Write } else { Statement::Read };
         Ok(())
     }
-    /// Runs `f` as a statement of its own that reads one table, outside a transaction: what `start_statement` and
-    /// `end_statement` do, with one barrier for the announcement, the snapshot and the pin together (connection/N1). `None` if the dictionary is
-    /// no longer that of `catalog_version` or the table is being changed: nothing was done, and `start_statement` tells what to do.
+    /// Runs `f` as a statement of its own that reads one table, outside a transaction: what `start_statement`
+    /// and `end_statement` do, with one barrier for the announcement, the snapshot and the pin together
+    /// (connection/N1). `None` if the dictionary is no longer that of `catalog_version` or the table is being
+    /// changed: nothing was done, and `start_statement` tells what to do.
     #[inline]
     pub fn glance<R>(
         &mut self,
@@ -121,7 +125,8 @@ impl Connection {
         words[TABLE_COUNT].store(1, Ordering::Release);
         let pin = loop {
             self.session.offer_visible();
-            // The first pin, as nobody holds one of a connection that is borrowed alone: so it passes the barrier.
+            // The first pin, as nobody holds one of a connection that is borrowed alone: so it passes the
+            // barrier.
             let pin = self.session.pin();
             if self.session.is_taken() {
                 break pin;
@@ -136,9 +141,10 @@ impl Connection {
         self.leave_tables();
         done
     }
-    /// Sets columns of the row that has the key made of `key`, as a statement and transaction of its own at READ COMMITTED: what
-    /// `start_statement`, the lookup, `lock`, `update` and `end_statement` do for the case in which nothing is out of the
-    /// ordinary. `None` where something is (no such row, or one that is owned; a NULL that may not be; a value that changes nothing; another dictionary than that of
+    /// Sets columns of the row that has the key made of `key`, as a statement and transaction of its own at
+    /// READ COMMITTED: what `start_statement`, the lookup, `lock`, `update` and `end_statement` do for the
+    /// case in which nothing is out of the ordinary. `None` where something is (no such row, or one that is
+    /// owned; a NULL that may not be; a value that changes nothing; another dictionary than that of
     /// `catalog_version`, or a table that is being changed): nothing was done.
     #[inline]
     pub fn assign(
@@ -161,8 +167,8 @@ impl Connection {
         row.resize(table.layout.row_size, 0);
         let (db, catalog) = (&self.db, &self.catalog);
         let done = self.session.write_one(&table.store, |session, pin, pieces| {
-            // connection/N1: the pin has passed the barrier for the announcement, since nobody holds another of a connection that is
-            // borrowed alone. The mark first, as in `start_statement`.
+            // connection/N1: the pin has passed the barrier for the announcement, since nobody holds another
+            // of a connection that is borrowed alone. The mark first, as in `start_statement`.
             let busy = table.locked.load(Ordering::SeqCst) != 0;
             ondol_base::sync::yield_point();
             if busy || catalog.is_some() || db.version() != catalog_version {
@@ -241,7 +247,8 @@ impl Connection {
         words[TABLE_COUNT].store(n as u64, Ordering::Release);
         before
     }
-    /// Whether an earlier statement of the transaction uses the table: then whoever changes its definition waits for us.
+    /// Whether an earlier statement of the transaction uses the table: then whoever changes its definition
+    /// waits for us.
     #[cold]
     fn used_before(&self, table: &Table, announced: u64) -> bool {
         let words = &self.session.participant().line().words;
@@ -264,8 +271,9 @@ impl Connection {
         }
         loan::lend(&self.db, self.session.view, None, f)
     }
-    /// The same of a writing statement, whose transaction is lent, too: [`Loan::inserter`]. An error is the log's, before `f` was called, or when what was inserted is
-    /// taken over; then the transaction can only be aborted.
+    /// The same of a writing statement, whose transaction is lent, too: [`Loan::inserter`]. An error is the
+    /// log's, before `f` was called, or when what was inserted is taken over; then the transaction can only
+    /// be aborted.
     pub fn lend_writing<R>(&mut self, f: impl FnOnce(&Loan) -> R) -> SqlResult<R> {
         debug_assert!(self.statement == Statement::Write);
         loan::lend_writing(&self.db, &mut self.session, f)

@@ -1,5 +1,5 @@
-//! A connection's transaction, begun and ended, with its savepoints. Outside an explicit transaction each statement
-//! is one (see `statement`).
+//! A connection's transaction, begun and ended, with its savepoints. Outside an explicit transaction each
+//! statement is one (see `statement`).
 use super::{Access, Connection, Isolation, Statement, Token};
 use crate::catalog::Catalog;
 use crate::error;
@@ -20,7 +20,8 @@ pub(super) struct Explicit {
 }
 
 impl Explicit {
-    /// Whether something may yet be written: also what is read-only since a savepoint is not once that is gone back to.
+    /// Whether something may yet be written: also what is read-only since a savepoint is not once that is
+    /// gone back to.
     fn may_write(&self) -> bool {
         self.access == Access::ReadWrite || self.savepoints.iter().any(|s| s.access == Access::ReadWrite)
     }
@@ -111,8 +112,9 @@ impl Connection {
     pub fn is_failed(&self) -> bool {
         self.explicit.as_ref().is_some_and(|e| e.failed)
     }
-    /// Fails the explicit transaction: for errors outside a statement's run (a name that is not there). What it did is undone at
-    /// once as far as that is certain already, all of it or back to the newest savepoint, so that nobody waits for its rows and keys any more.
+    /// Fails the explicit transaction: for errors outside a statement's run (a name that is not there). What
+    /// it did is undone at once as far as that is certain already, all of it or back to the newest savepoint,
+    /// so that nobody waits for its rows and keys any more.
     pub fn fail(&mut self) {
         let Some(e) = &mut self.explicit else { return };
         if std::mem::replace(&mut e.failed, true) {
@@ -122,7 +124,8 @@ impl Connection {
         match e.savepoints.last().cloned() {
             Some(mark) => {
                 if self.session.is_open() {
-                    // If the log takes no more, the differences stay until the whole transaction is rolled back.
+                    // If the log takes no more, the differences stay until the whole transaction is rolled
+                    // back.
                     let _ = self.session.rollback_to(mark.savepoint);
                 }
                 self.restore(&mark.definitions)
@@ -150,8 +153,8 @@ impl Connection {
         }
         Ok(())
     }
-    /// Ends the explicit transaction; durable when this returns unless `set_synchronous(false)`. A failed one rolls
-    /// back and gives `Ok(None)`, as does one that wrote nothing.
+    /// Ends the explicit transaction; durable when this returns unless `set_synchronous(false)`. A failed one
+    /// rolls back and gives `Ok(None)`, as does one that wrote nothing.
     pub fn commit(&mut self) -> SqlResult<Option<Token>> {
         let Some(e) = &self.explicit else { return Ok(None) };
         if e.failed {
@@ -169,7 +172,8 @@ impl Connection {
         }
         Ok(token)
     }
-    /// What a transaction without a commit of its own saw is a promise now: it may rest on commits that are not durable yet.
+    /// What a transaction without a commit of its own saw is a promise now: it may rest on commits that are
+    /// not durable yet.
     pub(super) fn promise(&mut self, seen: u64) -> SqlResult<()> {
         if !self.synchronous {
             return Ok(());
@@ -186,8 +190,8 @@ impl Connection {
             None => self.session.wait_durable(c),
         }
     }
-    /// From now on commits that should wait for durability do not; nor are they acknowledged, so that no reader sees them
-    /// before they are durable. [`Connection::settle`] waits for all of them.
+    /// From now on commits that should wait for durability do not; nor are they acknowledged, so that no
+    /// reader sees them before they are durable. [`Connection::settle`] waits for all of them.
     pub fn defer(&mut self) {
         self.owed = Some(0)
     }

@@ -15,8 +15,8 @@ impl Strings for Read<'_> {
     }
 }
 
-/// Nobody else uses the database. `collected`: nothing dead is left, so indexes hold the rows and nothing else.
-/// Gives the number of rows compared.
+/// Nobody else uses the database. `collected`: nothing dead is left, so indexes hold the rows and nothing
+/// else. Gives the number of rows compared.
 pub fn database(db: &Arc<Database>, state: &State, collected: bool) -> Result<u64, String> {
     let catalog = db.catalog();
     let names: Vec<&String> = catalog.tables.keys().collect();

@@ -1,5 +1,5 @@
-//! The whole engine in simulated worlds: several lives of one database on disks that lose power, fail and fill up, with
-//! clients whose every answer is held against a model.
+//! The whole engine in simulated worlds: several lives of one database on disks that lose power, fail and
+//! fill up, with clients whose every answer is held against a model.
 //!
 //! ```text
 //! seed -> history: life, failure, life, failure, ... , last life
@@ -7,14 +7,18 @@
 //!                  -> power failure at some I/O operation | death of the process | failed medium | orderly end
 //! ```
 //! - **H1** One seed is one history, step by step: the same seed gives the same trace (its hash is compared).
-//! - **H2** A failed opening changes nothing that was promised: the next one is held against the same journal.
-//! - **H3** The last life of a history is kind: whatever the media did before, it must open and hold what was promised.
-//! - **H4** What a history may end with, other than success, is one sentence that names the seed's first fault.
+//! - **H2** A failed opening changes nothing that was promised: the next one is held against the same
+//!   journal.
+//! - **H3** The last life of a history is kind: whatever the media did before, it must open and hold what was
+//!   promised.
+//! - **H4** What a history may end with, other than success, is one sentence that names the seed's first
+//!   fault.
 //!
-//! What is checked: see [`model`] for rows, snapshots and promises, [`check`] for indexes and definitions. Worlds share
-//! nothing, so histories run on as many OS threads as wanted.
+//! What is checked: see [`model`] for rows, snapshots and promises, [`check`] for indexes and definitions.
+//! Worlds share nothing, so histories run on as many OS threads as wanted.
 //!
-//! Deliberately not here: SQL text and plans (the statements are calls of the engine), real files, real threads.
+//! Deliberately not here: SQL text and plans (the statements are calls of the engine), real files, real
+//! threads.
 pub mod check;
 pub mod model;
 pub mod mutations;
@@ -658,8 +662,8 @@ fn work(plan: &Plan, shared: &Arc<Shared>, stats: &Arc<Mutex<Stats>>, r: &mut Ra
     done
 }
 
-/// Runs `count` histories from `seed` on, on `threads` OS threads; `each` is told of every one as it ends, and whether to
-/// go on is its answer.
+/// Runs `count` histories from `seed` on, on `threads` OS threads; `each` is told of every one as it ends,
+/// and whether to go on is its answer.
 pub fn histories(
     seed: u64,
     count: u64,

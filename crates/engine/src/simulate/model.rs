@@ -1,11 +1,12 @@
 //! What a history must look like: the truth that the engine is held against.
 //!
-//! - **M1** A life's commits, ordered by their timestamps, turn the state that the life began with into the state of any
-//!   moment. Each change names the row it found, so that a lost update shows as a change of something else.
-//! - **M2** After a recovery the content is that of the commits below the recovered clock, and the clock is above everything
-//!   that was promised: acknowledged as durable, or shown by a reader of durable data.
-//! - **M3** What a statement read is the state at its snapshot and its transaction's own changes; what a serializable
-//!   transaction read is also the state just before its own commit.
+//! - **M1** A life's commits, ordered by their timestamps, turn the state that the life began with into the
+//!   state of any moment. Each change names the row it found, so that a lost update shows as a change of
+//!   something else.
+//! - **M2** After a recovery the content is that of the commits below the recovered clock, and the clock is
+//!   above everything that was promised: acknowledged as durable, or shown by a reader of durable data.
+//! - **M3** What a statement read is the state at its snapshot and its transaction's own changes; what a
+//!   serializable transaction read is also the state just before its own commit.
 use std::collections::BTreeMap;
 
 /// A row, with its text as length and checksum.
@@ -289,8 +290,8 @@ impl State {
             }
         }
         let t = &own.tables[&seen.table];
-        // Definitions are not part of a snapshot: who reads a table that was truncated or made anew since reads the new,
-        // of which the snapshot shows nothing.
+        // Definitions are not part of a snapshot: who reads a table that was truncated or made anew since
+        // reads the new, of which the snapshot shows nothing.
         if t.heaps != seen.heaps {
             return Ok(vec![]);
         }

@@ -1,7 +1,8 @@
 //! Clients: random transactions against tables of one shape, each noting in the journal what it did and saw.
 //!
-//! A client takes every answer for what it says: a commit that returned is promised, what a reader of durable data was shown
-//! is promised, and an error is an error of a kind that may happen here, or a failure of the run.
+//! A client takes every answer for what it says: a commit that returned is promised, what a reader of durable
+//! data was shown is promised, and an error is an error of a kind that may happen here, or a failure of the
+//! run.
 use super::model::{
     Asked, CODES, Commit, Effect, Journal, ModelRow, Promise, SHAPES, Seen, index_name, table_name,
 };
@@ -108,7 +109,8 @@ fn text(r: &mut Random, bulky: bool) -> Option<String> {
             .collect(),
     )
 }
-/// One of a few texts that are the same far beyond what a row holds of a long text in itself, one the beginning of another.
+/// One of a few texts that are the same far beyond what a row holds of a long text in itself, one the
+/// beginning of another.
 fn shared_text(n: u64) -> String {
     format!("as any other of these begins {n}")
 }
@@ -614,7 +616,8 @@ impl Client {
         Ok(oids)
     }
 
-    /// All rows, found by threads that this client's view is lent to, which must read what the client itself reads.
+    /// All rows, found by threads that this client's view is lent to, which must read what the client itself
+    /// reads.
     fn lent(&mut self, t: &Arc<Table>) -> SqlResult<Vec<Oid>> {
         let parts = Arc::new(Scan::parts(&self.c, t, 1));
         let next = Arc::new(AtomicUsize::new(0));
@@ -897,7 +900,8 @@ impl Client {
         if let Err(e) = done {
             self.shared.count(kind(&e));
             self.shared.permit(&e).map_err(|e| format!("a change of definitions ({what}) of {name}: {e}"))?;
-            // After a failure in the wait for durability the change stands in memory, and may or may not last.
+            // After a failure in the wait for durability the change stands in memory, and may or may not
+            // last.
             if self.c.last_token() == before {
                 return Ok(Did::Failed);
             }

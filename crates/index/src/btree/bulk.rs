@@ -1,4 +1,5 @@
-//! Building a tree from sorted entries: leaves first, filled to the fifteenth sixteenth, then the levels above.
+//! Building a tree from sorted entries: leaves first, filled to the fifteenth sixteenth, then the levels
+//! above.
 //!
 //! Several threads may each fill a [`Run`] of leaves; [`Builder::finish`] strings the runs together. Nobody
 //! sees the tree before.

@@ -1,11 +1,11 @@
 //! Cursors: ordered scans that hold neither latch nor pin between calls.
 //!
-//! A cursor copies some entries of a leaf into its own buffer, checks the leaf's version, and hands them out. It
-//! remembers the leaf and the version; if that still stands when the buffer is used up, it goes on in the leaf,
-//! or over its link, and otherwise comes down the tree again to the place behind what it copied last.
+//! A cursor copies some entries of a leaf into its own buffer, checks the leaf's version, and hands them out.
+//! It remembers the leaf and the version; if that still stands when the buffer is used up, it goes on in the
+//! leaf, or over its link, and otherwise comes down the tree again to the place behind what it copied last.
 //!
-//! - **R1** What was copied and checked stood in the leaf at one moment. The next copy begins right behind it: so
-//!   every entry that stands during the whole scan is met once, in order, whatever happens around it.
+//! - **R1** What was copied and checked stood in the leaf at one moment. The next copy begins right behind
+//!   it: so every entry that stands during the whole scan is met once, in order, whatever happens around it.
 //! - **R2** Each (leaf, version) at which a copy was taken is remembered in `seen` with that copy, even if
 //!   nothing was copied: the remembered leaves cover the scanned range without a gap (btree/B3 says why that
 //!   is enough).
@@ -22,8 +22,8 @@ use ondol_base::sync::{spin_wait, yield_point};
 use std::ops::Bound;
 use std::sync::Arc;
 
-/// Bounds of a scan, on keys: all OIDs of a bound's key are in or out together. A bound may be any bytes, also
-/// where the tree's keys have a fixed length.
+/// Bounds of a scan, on keys: all OIDs of a bound's key are in or out together. A bound may be any bytes,
+/// also where the tree's keys have a fixed length.
 pub type Range<'a> = (Bound<&'a [u8]>, Bound<&'a [u8]>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -364,7 +364,8 @@ impl Cursor {
                 self.bounded_below = fence.is_some();
                 if let Some((words, oid)) = fence {
                     node.check(version)?;
-                    // SAFETY: read at a version of its node that was checked on the way; the caller is pinned.
+                    // SAFETY: read at a version of its node that was checked on the way; the caller is
+                    // pinned.
                     unsafe { Node::to_position(form, &words, oid, &mut self.fence) }
                 }
                 return Ok((node, version, i));

@@ -40,8 +40,8 @@ pub trait Load: Send + Sync {
     /// For one thread. When it is dropped, what it gathered belongs to the load.
     fn gatherer(self: Arc<Self>) -> Box<dyn Gather>;
     fn parts(&self) -> usize;
-    /// Sorts a part into leaves, each part once, after all gatherers were dropped. Gives the number of entries.
-    /// `twins` is asked for of unique trees.
+    /// Sorts a part into leaves, each part once, after all gatherers were dropped. Gives the number of
+    /// entries. `twins` is asked for of unique trees.
     fn part(&self, part: usize, twins: Option<&mut Twins<'_>>) -> Result<u64, BulkError>;
     /// Makes them the tree's entries, after all parts.
     fn finish(&self) -> Result<(), BulkError>;

@@ -9,9 +9,9 @@
 //! Child i of an inner node holds the entries from separator i - 1 (inclusive) to separator i (exclusive).
 //! Separators are entries themselves, so they part equal keys by OID.
 //!
-//! - **N1** A line that was a leaf is only ever a leaf again, an inner node only ever an inner node. So the word
-//!   `next` of a leaf and the child words of an inner node are, whatever a reader meets, zero or the address of
-//!   a node: its version may be read before the version of the node it was found in is checked.
+//! - **N1** A line that was a leaf is only ever a leaf again, an inner node only ever an inner node. So the
+//!   word `next` of a leaf and the child words of an inner node are, whatever a reader meets, zero or the
+//!   address of a node: its version may be read before the version of the node it was found in is checked.
 //! - **N2** The count of a node is at most its capacity at any time.
 use super::key::{Blob, Position, Probe, SHORT, WORDS};
 use crate::{Seen, latch};
@@ -196,7 +196,8 @@ impl Node {
         self.among_ties(form, columns, low, high, p, version)
     }
 
-    /// Of the entries `first..count`, whose first word is not below the probe's: the first whose first two words are not.
+    /// Of the entries `first..count`, whose first word is not below the probe's: the first whose first two
+    /// words are not.
     #[inline(always)]
     fn second_word_bound(&self, columns: &Columns, first: usize, count: usize, p: &Probe<'_>) -> usize {
         let below = |i: usize| {

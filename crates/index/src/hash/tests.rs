@@ -257,7 +257,8 @@ fn memory_an_entry_while_growing() {
     index.verify_bits(&mut |_, _, _| ()).unwrap();
 }
 
-/// Batches tell of every key that comes again, and hardly of others; counts and growth are those of single inserts.
+/// Batches tell of every key that comes again, and hardly of others; counts and growth are those of single
+/// inserts.
 #[test]
 fn building_tells_of_keys_that_were_there() {
     let epochs = Epochs::new();

@@ -1,4 +1,5 @@
-//! What the tests of this crate share: a memory limit that counts, seeded random numbers, and OIDs of nothing.
+//! What the tests of this crate share: a memory limit that counts, seeded random numbers, and OIDs of
+//! nothing.
 #![allow(dead_code, reason = "each test file uses a part")]
 #![allow(unsafe_code)] // OIDs that nobody follows.
 use ondol_base::oid::Oid;

@@ -22,8 +22,8 @@ struct NewKey {
 }
 
 impl Session {
-    /// A new row; `bytes` are the whole row (a multiple of 16, live bit set). Index entries are made and unique
-    /// indexes checked.
+    /// A new row; `bytes` are the whole row (a multiple of 16, live bit set). Index entries are made and
+    /// unique indexes checked.
     pub fn insert(&mut self, table: &Arc<TableStore>, bytes: &[u8]) -> Result<Oid> {
         debug_assert!(bytes.len().is_multiple_of(16) && bytes[0] & LIVE != 0);
         if bytes.len() > LARGEST_ROW {
@@ -45,8 +45,8 @@ impl Session {
         Ok(oid)
     }
 
-    /// [`Session::insert`] for each of several rows, one behind the other in `rows`, in their order. `done` counts them up:
-    /// an error is that of the row that follows those.
+    /// [`Session::insert`] for each of several rows, one behind the other in `rows`, in their order. `done`
+    /// counts them up: an error is that of the row that follows those.
     pub fn insert_rows(&mut self, table: &Arc<TableStore>, rows: &[u8], done: &mut usize) -> Result<()> {
         /// Rows whose places in the indexes are brought into the cache together.
         const AHEAD: usize = 16;
@@ -151,8 +151,8 @@ impl Session {
         Error::OutOfMemory { limit: self.kernel.space.budget.limit() }
     }
 
-    /// Takes the latches of the unique keys that a changed row is about to have, once none of them is another row's. The
-    /// change has to be made under them: the row's entry may stand already, of an older version.
+    /// Takes the latches of the unique keys that a changed row is about to have, once none of them is another
+    /// row's. The change has to be made under them: the row's entry may stand already, of an older version.
     fn claim_keys<'k>(
         &mut self,
         kernel: &'k Kernel,
@@ -178,8 +178,9 @@ impl Session {
         }
     }
 
-    /// Looks, under the key's latch, whether another row has the key: an error if it is there to stay, the row and the transaction
-    /// to wait for if that could yet make or unmake it. Sees uncommitted and dead entries.
+    /// Looks, under the key's latch, whether another row has the key: an error if it is there to stay, the
+    /// row and the transaction to wait for if that could yet make or unmake it. Sees uncommitted and dead
+    /// entries.
     fn twin(
         &mut self,
         table: &Arc<TableStore>,
@@ -275,8 +276,8 @@ impl Session {
         }
     }
 
-    /// Changes a row that is locked by us: `old` is its newest version, `new` has the same length. `keyed` unless the caller
-    /// knows that no index's key depends on what was changed.
+    /// Changes a row that is locked by us: `old` is its newest version, `new` has the same length. `keyed`
+    /// unless the caller knows that no index's key depends on what was changed.
     pub fn update(
         &mut self,
         table: &Arc<TableStore>,
@@ -363,8 +364,9 @@ impl Session {
         false
     }
 
-    /// Puts a difference on the slot's chain; false when there is none. A row that is set to the bytes that it has is written all the
-    /// same: it gets the commit's timestamp, so that whoever set it likewise meets a conflict. The log needs no byte for that.
+    /// Puts a difference on the slot's chain; false when there is none. A row that is set to the bytes that
+    /// it has is written all the same: it gets the commit's timestamp, so that whoever set it likewise meets
+    /// a conflict. The log needs no byte for that.
     fn push_difference(
         &mut self,
         table: &Arc<TableStore>,
@@ -395,8 +397,8 @@ impl Session {
         }) && {
             // The lock was taken by this command; if that was after the last savepoint, its node may serve.
             let p = (link & POINTER) as *mut Version;
-            // Not if a string was stored since: undone from the end, the string would be gone before the row that names it, and
-            // so would the key by which the row's index entry is found.
+            // Not if a string was stored since: undone from the end, the string would be gone before the row
+            // that names it, and so would the key by which the row's index entry is found.
             let since = self.open().writes[fill_from..].iter().rev().take(16);
             since.take_while(|w| !(w.string && w.did == Did::Insert)).any(|w| w.node == p)
         };
@@ -451,8 +453,8 @@ impl Session {
         Ok(true)
     }
 
-    /// Stores a string in the table's string heap; gives the bits by which a row names it. Its row bytes: live byte, 3
-    /// zero bytes, u32 length, the bytes.
+    /// Stores a string in the table's string heap; gives the bits by which a row names it. Its row bytes:
+    /// live byte, 3 zero bytes, u32 length, the bytes.
     pub fn put_string(&mut self, table: &Arc<TableStore>, bytes: &[u8]) -> Result<u64> {
         let len = 8 + bytes.len();
         if len > LARGEST_RUN {
@@ -491,8 +493,8 @@ impl Session {
         self.push_difference(table, oid, &pieces, true, false)?;
         self.spill_if_large()
     }
-    /// Appends a string's bytes as the statement sees them. Strings are immutable, so any version that names one
-    /// finds the same bytes.
+    /// Appends a string's bytes as the statement sees them. Strings are immutable, so any version that names
+    /// one finds the same bytes.
     pub fn read_string(&self, slot: u64, len: usize, out: &mut Vec<u8>) -> bool {
         read_string(self, &self.view, slot, len, out)
     }

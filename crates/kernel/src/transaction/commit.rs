@@ -21,7 +21,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 impl Session {
-    /// Commits. `None`: there was nothing to commit. The outcome is durable once the log says so of the timestamp.
+    /// Commits. `None`: there was nothing to commit. The outcome is durable once the log says so of the
+    /// timestamp.
     pub fn commit(&mut self) -> Result<Option<CommitTs>> {
         let Some(t) = self.txn.as_ref() else { return Ok(None) };
         if let Some(e) = t.broken.clone() {
@@ -141,8 +142,8 @@ impl Session {
                         _ => continue,
                     }
                 }
-                // Nodes later than our snapshot are kept, and are not folded across c (the horizon's visible timestamp
-                // stays below a commit that is under way).
+                // Nodes later than our snapshot are kept, and are not folded across c (the horizon's visible
+                // timestamp stays below a commit that is under way).
                 while base > c {
                     // SAFETY: pinned.
                     match unsafe { node(next) } {
@@ -180,9 +181,9 @@ impl Session {
         let mut garbage = self.garbage.lock();
         let id = t.state().id;
         let mut shares = false;
-        // From the first to the last: a slot's nodes come in the order they were pushed, and it is installed with all of
-        // them when the first is met.
-        // Rows before strings: the keys that a row had are made of its strings, which are there until they are installed.
+        // From the first to the last: a slot's nodes come in the order they were pushed, and it is installed
+        // with all of them when the first is met. Rows before strings: the keys that a row had are made of
+        // its strings, which are there until they are installed.
         let rows = t.writes.iter().filter(|w| !w.string);
         for w in rows.chain(t.writes.iter().filter(|w| w.string)) {
             yield_point();
@@ -274,7 +275,8 @@ impl Session {
     }
 }
 
-/// Calls `f` with the difference that a write makes, in pieces of bounded length: (oid, offset in row, bytes).
+/// Calls `f` with the difference that a write makes, in pieces of bounded length: (oid, offset in row,
+/// bytes).
 pub(super) fn each_piece(
     kernel: &Kernel,
     w: &Write,
@@ -375,9 +377,9 @@ fn unlink_pending(word1: &AtomicU64, participant: &Participant, credit: &mut usi
     });
 }
 
-/// Where a transaction changed definitions it has several views of a table. Each gets the indexes of all of them: one made
-/// in its midst holds keys of rows that were changed before, one whose removal was taken back those that were changed after.
-/// True if there was such a table.
+/// Where a transaction changed definitions it has several views of a table. Each gets the indexes of all of
+/// them: one made in its midst holds keys of rows that were changed before, one whose removal was taken back
+/// those that were changed after. True if there was such a table.
 fn all_indexes(tables: &mut [Arc<TableStore>]) -> bool {
     let mut several = false;
     for i in 1..tables.len() {

@@ -90,8 +90,8 @@ impl Session {
             let Some(v) = Version::new(SMALL, w0, 0, mark) else {
                 return Err(Error::OutOfMemory { limit: space.budget.limit() });
             };
-            // Dead rows are never owned: their slot may be freed at any time. While we are pinned it is not freed and
-            // taken anew, so an unchanged header means the same version, which is alive.
+            // Dead rows are never owned: their slot may be freed at any time. While we are pinned it is not
+            // freed and taken anew, so an unchanged header means the same version, which is alive.
             let pin = self.participant.pin();
             let dead = space.word(row(oid)).load(Ordering::Acquire) & LIVE as u64 == 0;
             let taken = !dead
@@ -142,8 +142,8 @@ impl Session {
         }
     }
 
-    /// What locking a row again finds. What this statement has locked and not changed may be newer than its snapshot: another
-    /// name of the same row in the statement has still to learn that.
+    /// What locking a row again finds. What this statement has locked and not changed may be newer than its
+    /// snapshot: another name of the same row in the statement has still to learn that.
     fn locked_before(&self, oid: Oid, w0: u64) -> Locked {
         if w0 & FRESH != 0 {
             return Locked::Same;
@@ -223,8 +223,8 @@ impl Session {
     }
 }
 
-/// Puts a node at the head of a chain, flags kept; gives the link that was there. The slot is ours, but a collector
-/// may have the chain latched.
+/// Puts a node at the head of a chain, flags kept; gives the link that was there. The slot is ours, but a
+/// collector may have the chain latched.
 pub(super) fn push(word1: &AtomicU64, v: *mut Version) -> u64 {
     let mut turn = 0;
     loop {

@@ -4,15 +4,18 @@
 //! before  slot -> change of statement 7 -> changes of statements before -> committed ...
 //! after   slot -> changes of statements up to 7                         -> committed ...
 //! ```
-//! Each statement that reads the row again would go through the changes of all before it: the work of n updates of one row would
-//! be n squared. So the two newest are merged before another is put on top. That takes:
+//! Each statement that reads the row again would go through the changes of all before it: the work of n
+//! updates of one row would be n squared. So the two newest are merged before another is put on top. That
+//! takes:
 //!
-//! - **M1** Both are of statements that have ended. So whatever the transaction reads from now on contains both, and the running
-//!   statement is undone without touching them.
+//! - **M1** Both are of statements that have ended. So whatever the transaction reads from now on contains
+//!   both, and the running statement is undone without touching them.
 //! - **M2** No savepoint that may be rolled back to lies between them: both are undone or neither.
-//! - **M3** Both are in the log, or neither: then the merged difference is what rolling back, or the commit, has to log.
-//! - **M4** The later one gave the row no key, and both are of one view of the table, so of the same indexes. The keys that the row had between them are those that it has after both, so commit and
-//!   rollback find all index entries by the states that are left.
+//! - **M3** Both are in the log, or neither: then the merged difference is what rolling back, or the commit,
+//!   has to log.
+//! - **M4** The later one gave the row no key, and both are of one view of the table, so of the same indexes.
+//!   The keys that the row had between them are those that it has after both, so commit and rollback find all
+//!   index entries by the states that are left.
 //!
 //! Others may be reading the chain. They find it changed and look again (kernel/K1); the nodes taken off are
 //! freed through epochs.
@@ -24,7 +27,8 @@ use ondol_base::sync::yield_point;
 use std::sync::atomic::Ordering;
 
 impl Session {
-    /// Merges the two newest changes of a row that is ours, if it has two that may be. Without memory they stay as they are.
+    /// Merges the two newest changes of a row that is ours, if it has two that may be. Without memory they
+    /// stay as they are.
     pub(super) fn merge(&mut self, oid: Oid) {
         let command = self.view.command;
         // Behind our own versions come committed ones, which a collector may take off.
@@ -32,7 +36,8 @@ impl Session {
         let Some(t) = self.txn.as_mut() else { return };
         let word1 = self.kernel.space.word(oid.bits() + 8);
         let link = word1.load(Ordering::Acquire);
-        // SAFETY: pinned. The slot is ours, so what is pending is our own, and its marks live as long as the transaction.
+        // SAFETY: pinned. The slot is ours, so what is pending is our own, and its marks live as long as the
+        // transaction.
         let ours = |link: u64| unsafe { node(link).filter(|v| v.is_pending() && !v.is_empty()) };
         let Some(late) = ours(link) else { return };
         let Some(early) = ours(late.next.load(Ordering::Acquire)) else { return };

@@ -3,11 +3,11 @@
 //! ```text
 //! look (pinned) -> own -> push the filled node -> timestamp -> record -> install -> end
 //! ```
-//! What [`super::Session::begin`], `lock`, `update` and `commit` do one after the other, for the one case in which nothing is out
-//! of the ordinary: no write set, no snapshot, no savepoint.
+//! What [`super::Session::begin`], `lock`, `update` and `commit` do one after the other, for the one case in
+//! which nothing is out of the ordinary: no write set, no snapshot, no savepoint.
 //!
-//! - **S1** Only a row is changed that nobody owns or shares. Whatever else is met, nothing is left behind, and the caller goes the
-//!   long way, which waits, looks again or refuses.
+//! - **S1** Only a row is changed that nobody owns or shares. Whatever else is met, nothing is left behind,
+//!   and the caller goes the long way, which waits, looks again or refuses.
 //! - **S2** No snapshot is published. The row is read under a pin as it is, and owned by exchanging the very
 //!   header under which it was read: while we are pinned, an unchanged header means the same version
 //!   (kernel/K1, kernel/K5). The moment of that reading is the statement's snapshot: a commit that had its
@@ -37,7 +37,8 @@ use ondol_durability::record::Kind;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
-/// A row as it was found: where it is, and the header under which it was read (see [`crate::slot::read_current`]).
+/// A row as it was found: where it is, and the header under which it was read (see
+/// [`crate::slot::read_current`]).
 #[derive(Clone, Copy, Debug)]
 pub struct Found {
     pub oid: Oid,
@@ -45,10 +46,10 @@ pub struct Found {
 }
 
 impl Session {
-    /// Changes one row in a transaction of its own, at READ COMMITTED. `look` reads a row of `table` under the
-    /// pin that it is given and says in `pieces` (as [`crate::version::difference`] does) what is to be changed;
-    /// no index's key may depend on that. `None`: nothing was done, because `look` gave none, or because the row
-    /// needs the general path. The commit is durable once the log says so of its timestamp.
+    /// Changes one row in a transaction of its own, at READ COMMITTED. `look` reads a row of `table` under
+    /// the pin that it is given and says in `pieces` (as [`crate::version::difference`] does) what is to be
+    /// changed; no index's key may depend on that. `None`: nothing was done, because `look` gave none, or
+    /// because the row needs the general path. The commit is durable once the log says so of its timestamp.
     pub fn write_one(
         &mut self,
         table: &TableStore,

@@ -95,7 +95,8 @@ impl Session {
         outcome
     }
 
-    /// What statements do from now on may be rolled back to `to`, and to nothing later but their own beginnings.
+    /// What statements do from now on may be rolled back to `to`, and to nothing later but their own
+    /// beginnings.
     pub fn may_roll_back_to(&mut self, to: Savepoint) {
         self.open().merge_from = to.writes
     }
@@ -106,8 +107,8 @@ impl Session {
         Savepoint { writes: t.writes.len() }
     }
 
-    /// Undoes everything since the savepoint. Fails only if the log does, now or earlier in the transaction, which then can
-    /// only be aborted.
+    /// Undoes everything since the savepoint. Fails only if the log does, now or earlier in the transaction,
+    /// which then can only be aborted.
     pub fn rollback_to(&mut self, to: Savepoint) -> Result<()> {
         if let Some(e) = &self.open().broken {
             return Err(e.clone());
@@ -152,8 +153,8 @@ impl Session {
         let kernel = self.kernel.clone();
         let space = &kernel.space;
         let undone = self.open().writes.split_off(keep);
-        // Rows before strings: an entry is found by its key, and that is made of strings which the row's lock may be older
-        // than.
+        // Rows before strings: an entry is found by its key, and that is made of strings which the row's lock
+        // may be older than.
         let rows = undone.iter().rev().filter(|w| !w.string);
         for w in rows.chain(undone.iter().rev().filter(|w| w.string)) {
             let table = self.open().tables[w.table as usize].clone();

@@ -155,7 +155,8 @@ fn sql(r: &mut Runner, text: &str) -> Done {
     r.statement(text, &mut NoLines)
 }
 
-/// `\copy`: COPY, the file being named as a shell would; since the database is in this process, the server's files are ours.
+/// `\copy`: COPY, the file being named as a shell would; since the database is in this process, the server's
+/// files are ours.
 fn copy(r: &mut Runner, rest: &str) -> Done {
     let lower = rest.to_ascii_lowercase();
     let mut depth = 0;

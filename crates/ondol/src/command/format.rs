@@ -1,10 +1,10 @@
 //! How rows look: psql's aligned table, its expanded form, CSV and JSON.
 //!
-//! - **F1** A table is shown whole, since a column is as wide as its widest cell. CSV and JSON pass rows on as they
-//!   come, but keep the first megabyte back, so that a statement that fails early shows no rows.
-//! - **F2** CSV: a header line; NULL and the empty string are both empty; a field is quoted when it holds a comma, a
-//!   quote or a line end. JSON: an array of objects, a row on each line; integers, numerics and finite
-//!   floats are numbers, booleans are booleans, all else is strings.
+//! - **F1** A table is shown whole, since a column is as wide as its widest cell. CSV and JSON pass rows on
+//!   as they come, but keep the first megabyte back, so that a statement that fails early shows no rows.
+//! - **F2** CSV: a header line; NULL and the empty string are both empty; a field is quoted when it holds a
+//!   comma, a quote or a line end. JSON: an array of objects, a row on each line; integers, numerics and
+//!   finite floats are numbers, booleans are booleans, all else is strings.
 use ondol::{Column, Row, Rows, TypeId, ValueRef};
 use ondol_base::csv::RFC_4180;
 use ondol_types::ty::Category;

@@ -70,7 +70,8 @@ enum Command {
 /// Where the log of a database is that is only looked at.
 #[derive(clap::Args)]
 pub struct Log {
-    /// A further folder that the database logs into (may be repeated, in the order in which they are given when it is opened)
+    /// A further folder that the database logs into (may be repeated, in the order in which they are given
+    /// when it is opened)
     #[arg(long = "log-folder", value_name = "DIR")]
     folders: Vec<String>,
     /// The ring that the log is on, of a database that was not closed; it stays as it is
@@ -81,13 +82,15 @@ pub struct Log {
 /// The ring for the log of a database that is opened.
 #[derive(clap::Args, Clone, Default)]
 pub struct Ring {
-    /// A file in persistent memory to which commits go as well, so that they need not wait for the log's files to be synced; made if it is not there
+    /// A file in persistent memory to which commits go as well, so that they need not wait for the log's
+    /// files to be synced; made if it is not there
     #[arg(long, value_name = "FILE")]
     pub log_ring: Option<PathBuf>,
     /// Bytes of the ring (K, M and G multiply by 1024); 64M where it is made and nothing is said
     #[arg(long, value_name = "BYTES", requires = "log_ring", value_parser = shell::bytes)]
     log_ring_size: Option<usize>,
-    /// What commits on the ring survive besides the end of the process: a power-failure (the usual), or nothing (server-crash)
+    /// What commits on the ring survive besides the end of the process: a power-failure (the usual), or
+    /// nothing (server-crash)
     #[arg(long, value_name = "PROMISE", requires = "log_ring", value_parser = promise)]
     log_ring_promise: Option<ondol::LogRingPromise>,
 }

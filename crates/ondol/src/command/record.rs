@@ -1,4 +1,5 @@
-//! `--format records`: what programs read. One line of JSON for each statement, made of some of these, in this order:
+//! `--format records`: what programs read. One line of JSON for each statement, made of some of these, in
+//! this order:
 //!
 //! | key | value |
 //! | --- | --- |

@@ -5,8 +5,10 @@
 //! session's thread   transaction begun, lent ── counts what is done ── keys made of the rows, on all cores ── committed
 //! ```
 //! - **P1** The table and its rows are one transaction's: after an error, or a crash, there is neither.
-//! - **P2** Values are those of `innodb_scan`; what has no value here ends the import with an error that names file, page and column, unless told otherwise.
-//! - **P3** Nobody else sees the table before it is whole: so rows are entered into no index, and each key is sorted once they are all there.
+//! - **P2** Values are those of `innodb_scan`; what has no value here ends the import with an error that
+//!   names file, page and column, unless told otherwise.
+//! - **P3** Nobody else sees the table before it is whole: so rows are entered into no index, and each key is
+//!   sorted once they are all there.
 use crate::innodb::leaves::Maker;
 use crate::innodb::{Either, InnodbTable, failed};
 use crate::session::Session;

@@ -171,7 +171,8 @@ mod by_column {
         vain: u32,
     }
 
-    /// Whether Arrow's values of a column are those of a type of ours, but for the way in which they are written.
+    /// Whether Arrow's values of a column are those of a type of ours, but for the way in which they are
+    /// written.
     fn is_same(column: &Foreign, ty: Type) -> bool {
         match column {
             Foreign::Int { .. } | Foreign::Year { .. } => ty.id != TypeId::NUMERIC,
@@ -221,7 +222,8 @@ mod by_column {
         pub fn is_in_vain(&self) -> bool {
             self.vain >= VAIN
         }
-        /// Adds a leaf's rows, and gives how many dates became NULL. `None`: it has to be read row by row; what was added to the rows is nothing.
+        /// Adds a leaf's rows, and gives how many dates became NULL. `None`: it has to be read row by row;
+        /// what was added to the rows is nothing.
         pub fn add(&mut self, leaf: &Leaf<'_>, rows: &mut RowBatch) -> Option<u64> {
             // Long values are taken one by one, since each may be as large as a batch should be.
             if !self.long.iter().all(|column| leaf.rows.is_whole(*column)) {
@@ -394,7 +396,8 @@ mod tests {
         Scan::open(&folder.join(format!("{table}.ibd"))).unwrap()
     }
 
-    /// Each row of tables with all types, by column and the careful way, lies here the same; all but few can be read by column.
+    /// Each row of tables with all types, by column and the careful way, lies here the same; all but few can
+    /// be read by column.
     #[test]
     fn rows_by_column_are_those_of_the_careful_way() {
         let folder = crate::TempFolder::new().unwrap();

@@ -1,5 +1,5 @@
-//! Batches of calls: one registered query with many sets of parameters, interleaved so that their cache misses
-//! overlap.
+//! Batches of calls: one registered query with many sets of parameters, interleaved so that their cache
+//! misses overlap.
 use crate::session::rows::{Row, Rows};
 use crate::session::runtime::{UNTIMED, context_for};
 use crate::session::{Called, QueryId, Session};
@@ -61,9 +61,10 @@ impl Sink for Rows {
 }
 
 impl Session {
-    /// Calls a registered query once for each set of parameters. Reading calls share one snapshot; calls that write commit
-    /// one by one (outside a transaction), an error of one leaving the others alone, and are waited for together: all
-    /// that succeeded are durable when this returns, unless `synchronous_commit` is off.
+    /// Calls a registered query once for each set of parameters. Reading calls share one snapshot; calls that
+    /// write commit one by one (outside a transaction), an error of one leaving the others alone, and are
+    /// waited for together: all that succeeded are durable when this returns, unless `synchronous_commit` is
+    /// off.
     ///
     /// ```
     /// # fn main() -> ondol::Result<()> {

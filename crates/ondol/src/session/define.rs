@@ -1,4 +1,5 @@
-//! Data definition: from bound statements to calls of the engine, with PostgreSQL's names, notices and refusals.
+//! Data definition: from bound statements to calls of the engine, with PostgreSQL's names, notices and
+//! refusals.
 use crate::session::Session;
 use crate::session::planned::Plan;
 use ondol_engine::{Catalog, ColumnDef, FunctionDef, Returns};
@@ -80,7 +81,8 @@ impl Session {
         Ok(())
     }
 
-    /// CREATE TABLE AS, with a query unless the table is to stay empty, and the statement that the query is of. Gives the tag.
+    /// CREATE TABLE AS, with a query unless the table is to stay empty, and the statement that the query is
+    /// of. Gives the tag.
     pub(crate) fn create_table_as(
         &mut self,
         name: &str,
@@ -95,7 +97,8 @@ impl Session {
         };
         let catalog = self.connection.catalog();
         let table = catalog.table(name).ok_or_else(|| no_table(name))?;
-        // The right to change definitions is held since the query was known to be of this dictionary: but for the new table, it is the same.
+        // The right to change definitions is held since the query was known to be of this dictionary: but for
+        // the new table, it is the same.
         if let Some(rows) = self.fill_parted(table, query, bound, catalog.version)? {
             return Ok(format!("SELECT {rows}"));
         }
@@ -207,8 +210,8 @@ impl Session {
         Ok(())
     }
 
-    /// Functions declared to return a table's rows need it to be declared: with CASCADE they go with it, and otherwise
-    /// it stays. What their bodies name is looked at when they are called, as in PostgreSQL.
+    /// Functions declared to return a table's rows need it to be declared: with CASCADE they go with it, and
+    /// otherwise it stays. What their bodies name is looked at when they are called, as in PostgreSQL.
     fn drop_dependents(&mut self, table: &str, cascade: bool) -> SqlResult<()> {
         let returns_it =
             |f: &&Arc<FunctionDef>| matches!(&f.returns, Returns::Rows { of: Some(of), .. } if of == table);

@@ -176,8 +176,8 @@ impl Session {
         self.refuse_read_only(tag)
     }
 
-    /// Data definition. Each change is a statement to the connection, and one SQL statement may need several: outside
-    /// a transaction they make one together.
+    /// Data definition. Each change is a statement to the connection, and one SQL statement may need several:
+    /// outside a transaction they make one together.
     fn definition(
         &mut self,
         bound: &Bound,
@@ -231,8 +231,8 @@ impl Session {
         let tag = if reset { "RESET" } else { "SET" };
         let in_transaction = self.connection.in_transaction();
         match name.to_ascii_lowercase().as_str() {
-            // These are the transaction's own properties. Outside of one they are checked, and last as long as the
-            // statement.
+            // These are the transaction's own properties. Outside of one they are checked, and last as long
+            // as the statement.
             "transaction_isolation" => {
                 if reset && !in_transaction {
                     self.warn(
@@ -362,8 +362,8 @@ impl Session {
         self.run_with_values(&plan, &values, out)
     }
 
-    /// The registered query of that name which takes these arguments: the one whose types they have, or the only one that they
-    /// could be brought to.
+    /// The registered query of that name which takes these arguments: the one whose types they have, or the
+    /// only one that they could be brought to.
     fn choose_function(&self, name: &str, args: &[Expr]) -> SqlResult<Arc<FunctionDef>> {
         let catalog = self.connection.catalog();
         let same_count: Vec<_> =

@@ -24,8 +24,8 @@ pub struct Progress {
     pub all_bytes: Option<u64>,
 }
 
-/// Takes the outcomes of statements as they come: for each statement `columns` and `row`s if it has a result, then `done`.
-/// An error from `columns`, `row` or `copy_out` ends the statement as failed.
+/// Takes the outcomes of statements as they come: for each statement `columns` and `row`s if it has a result,
+/// then `done`. An error from `columns`, `row` or `copy_out` ends the statement as failed.
 pub trait Output {
     fn columns(&mut self, columns: &Arc<[Column]>) -> SqlResult<()> {
         let _ = columns;
@@ -35,8 +35,8 @@ pub trait Output {
         let _ = row;
         Ok(())
     }
-    /// The statement is done. `tag` is PostgreSQL's command tag; `token` names the commit, if it committed something: durable, unless
-    /// `synchronous_commit` is off.
+    /// The statement is done. `tag` is PostgreSQL's command tag; `token` names the commit, if it committed
+    /// something: durable, unless `synchronous_commit` is off.
     fn done(&mut self, tag: &str, token: Option<Token>) -> SqlResult<()> {
         let _ = (tag, token);
         Ok(())
@@ -67,11 +67,13 @@ pub trait Output {
 pub struct Outcome {
     /// PostgreSQL's command tag: `SELECT 4`, `INSERT 0 3`, `CREATE TABLE`; empty for blanks and comments.
     pub tag: String,
-    /// Rows that were given, inserted, changed, deleted or copied, as the tag says; 0 where it says nothing of rows.
+    /// Rows that were given, inserted, changed, deleted or copied, as the tag says; 0 where it says nothing
+    /// of rows.
     pub count: u64,
     /// The rows, of statements that have a result.
     pub rows: Option<Rows>,
-    /// Names the commit, if the statement committed something: durable, unless `synchronous_commit` is off; then it can be waited for.
+    /// Names the commit, if the statement committed something: durable, unless `synchronous_commit` is off;
+    /// then it can be waited for.
     pub token: Option<Token>,
 }
 

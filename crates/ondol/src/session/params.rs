@@ -54,8 +54,8 @@ macro_rules! params {
     (@count $head:expr $(, $tail:expr)*) => { 1 + $crate::params!(@count $($tail),*) };
 }
 
-/// Brings given values to the types of a statement's parameters. A text is read as a literal of the wanted type; other
-/// values take the casts that an assignment would.
+/// Brings given values to the types of a statement's parameters. A text is read as a literal of the wanted
+/// type; other values take the casts that an assignment would.
 pub(crate) fn fit<'v>(
     given: &'v [Value],
     wanted: &[TypeId],

@@ -266,8 +266,8 @@ impl Session {
         self.ended(done)
     }
 
-    /// Plans a text's statement, or finds it planned, and runs it; once more whenever the plan turns out to be stale
-    /// (session/N1).
+    /// Plans a text's statement, or finds it planned, and runs it; once more whenever the plan turns out to
+    /// be stale (session/N1).
     fn plan_and_run(
         &mut self,
         text: &str,
@@ -333,7 +333,8 @@ impl Session {
             return Ok(Ready::Other(Box::new(bound)));
         }
         let plan = Arc::new(Plan::new(self.compile(&bound)?).charged(charge)?);
-        // A statement with notices is bound each time, so that they are told each time; one with a foreign table, so that the file is looked at.
+        // A statement with notices is bound each time, so that they are told each time; one with a foreign
+        // table, so that the file is looked at.
         if bound.notices.is_empty() && !bound.is_foreign {
             self.plans.keep(text, types, &plan);
         }
@@ -442,8 +443,8 @@ impl Session {
         Ok(self.compile(&bound)?.encode())
     }
 
-    /// The short way of a call that reads one row by its key: whether there is such a row. `None` where that is not all there is
-    /// to do: nothing was done, and the long way is to be taken.
+    /// The short way of a call that reads one row by its key: whether there is such a row. `None` where that
+    /// is not all there is to do: nothing was done, and the long way is to be taken.
     #[inline]
     pub(crate) fn call_point(
         &mut self,

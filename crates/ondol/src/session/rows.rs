@@ -1,7 +1,7 @@
 //! Rows of a result with their columns' names and types.
 //!
-//! - **R1** A [`Rows`] that is cleared and filled again allocates nothing once it has grown; it holds rows in the
-//!   interpreter's form, which is decoded only where it is looked at.
+//! - **R1** A [`Rows`] that is cleared and filled again allocates nothing once it has grown; it holds rows in
+//!   the interpreter's form, which is decoded only where it is looked at.
 //! - **R2** char(n) values stand without their padding; [`Row::text`] adds it, as PostgreSQL shows it.
 use ondol_sql::interpret::rows as raw;
 use ondol_sql::interpret::rows::Sink;

@@ -1,4 +1,5 @@
-//! Between a session and the interpreter: compiling, running, and what a running statement may know of the world.
+//! Between a session and the interpreter: compiling, running, and what a running statement may know of the
+//! world.
 use crate::session::Session;
 use crate::session::planned::Plan;
 use crate::session::system;
@@ -87,7 +88,8 @@ impl Host for SessionHost {
 /// How deep registered queries may call each other.
 const DEEPEST: u32 = 30;
 
-/// A registered query's program: the stored one, or one made of its text when the stored one is of another time.
+/// A registered query's program: the stored one, or one made of its text when the stored one is of another
+/// time.
 pub(crate) fn program_of(function: &FunctionDef, catalog: &Catalog) -> SqlResult<Program> {
     program_at(function, catalog, 0)
 }
@@ -180,8 +182,8 @@ fn context(database: &str) -> Context<'_> {
 pub struct Canceller(Arc<AtomicBool>);
 
 impl Canceller {
-    /// The statement that runs now, if any, ends with SQLSTATE 57014, which fails its transaction as any error does. Waits for
-    /// locks are broken off too; a commit that waits to become durable is not.
+    /// The statement that runs now, if any, ends with SQLSTATE 57014, which fails its transaction as any
+    /// error does. Waits for locks are broken off too; a commit that waits to become durable is not.
     pub fn cancel(&self) {
         self.0.store(true, Ordering::Relaxed)
     }
@@ -326,8 +328,8 @@ impl Session {
     }
 }
 
-/// The frame to run a plan in. One with foreign tables is run once: it has a frame of its own, so that no file stays open with a kept one.
-/// A long one has, too, so that its memory goes with its execution.
+/// The frame to run a plan in. One with foreign tables is run once: it has a frame of its own, so that no
+/// file stays open with a kept one. A long one has, too, so that its memory goes with its execution.
 #[inline]
 pub(crate) fn frame_of<'f>(
     frames: &'f mut Frames,
@@ -340,7 +342,8 @@ pub(crate) fn frame_of<'f>(
     }
 }
 
-/// For programs that call nothing that could ask for the time: reading the clock would be much of what they cost.
+/// For programs that call nothing that could ask for the time: reading the clock would be much of what they
+/// cost.
 pub(crate) const UNTIMED: Context<'static> = Context {
     now_us: 0,
     statement_us: 0,

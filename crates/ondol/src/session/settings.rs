@@ -1,9 +1,10 @@
 //! A session's settings: what SET and SHOW know.
 //!
-//! - **T1** A setting is in [`TABLE`] or it is an error; there is none that is accepted and does nothing. Those with
-//!   one possible value (`Kind::Fixed`) accept every spelling of that value and refuse the others.
-//! - **T2** SET is transactional as in PostgreSQL: rolling back restores what was set, SET LOCAL lasts to the end of
-//!   the transaction. Values are shared copy-on-write, so that remembering them at BEGIN costs one reference.
+//! - **T1** A setting is in [`TABLE`] or it is an error; there is none that is accepted and does nothing.
+//!   Those with one possible value (`Kind::Fixed`) accept every spelling of that value and refuse the others.
+//! - **T2** SET is transactional as in PostgreSQL: rolling back restores what was set, SET LOCAL lasts to the
+//!   end of the transaction. Values are shared copy-on-write, so that remembering them at BEGIN costs one
+//!   reference.
 use ondol_types::datetime::zone;
 use ondol_types::known::{self, SettingContext};
 use ondol_types::{SqlError, SqlResult, sqlstate};
@@ -168,7 +169,8 @@ static TABLE: [Setting; COUNT] = [
     setting("transaction_read_only", Kind::Bool, "off", "Sets the current transaction's read-only status."),
 ];
 
-/// Those of the table's own texts are borrowed from it: few are ever others, and each transaction copies them once.
+/// Those of the table's own texts are borrowed from it: few are ever others, and each transaction copies them
+/// once.
 type Values = Arc<[Cow<'static, str>; COUNT]>;
 
 /// A place to come back to.
@@ -203,7 +205,8 @@ fn missing(name: &str) -> SqlError {
     }
 }
 
-/// The same, of one that is to be changed: PostgreSQL's settings cannot all be, and take names with a dot besides.
+/// The same, of one that is to be changed: PostgreSQL's settings cannot all be, and take names with a dot
+/// besides.
 fn unchangeable(name: &str) -> SqlError {
     let when = match known::setting(name) {
         Some(SettingContext::Internal) => "cannot be changed",

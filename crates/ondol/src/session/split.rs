@@ -2,13 +2,14 @@
 //!
 //! A [`Splitter`] is fed pieces of text (a line, a file) and gives each statement as soon as its semicolon is
 //! there, so that a script on a pipe runs statement by statement, and an interactive shell knows whether to
-//! ask for another line. The lexer tells a semicolon or a backslash that ends something from one inside something:
+//! ask for another line. The lexer tells a semicolon or a backslash that ends something from one inside
+//! something:
 //!
 //! - **S1** Strings and comments hide everything inside them (lexer/L1).
-//! - **S2** A semicolon inside parentheses does not end a statement, nor does one in the body of a routine, between
-//!   BEGIN ATOMIC and its END.
-//! - **S3** A statement's text is given as it was written, from its first character that is neither white space nor
-//!   comment to its semicolon, so that error positions count from what the user sees.
+//! - **S2** A semicolon inside parentheses does not end a statement, nor does one in the body of a routine,
+//!   between BEGIN ATOMIC and its END.
+//! - **S3** A statement's text is given as it was written, from its first character that is neither white
+//!   space nor comment to its semicolon, so that error positions count from what the user sees.
 //! - **S4** A text of white space and comments alone is no statement.
 //! - **S5** A text gives the same statements in whatever pieces it comes (lexer/L3).
 
@@ -19,8 +20,8 @@ use ondol_sql::parse::lexer::{Token, TokenKind, Tokens, Unfinished};
 pub enum Piece {
     /// A statement with its semicolon.
     Statement(String),
-    /// The rest of a line from a backslash on, the backslash left out, and the statement begun before it, if any
-    /// (which the splitter has let go).
+    /// The rest of a line from a backslash on, the backslash left out, and the statement begun before it, if
+    /// any (which the splitter has let go).
     Backslash { line: String, pending: String },
 }
 

@@ -1,4 +1,5 @@
-//! Threads that read a table's parts for one statement: full scans with aggregates, COPY TO, and CREATE TABLE AS, whose rows they insert, too.
+//! Threads that read a table's parts for one statement: full scans with aggregates, COPY TO, and CREATE TABLE
+//! AS, whose rows they insert, too.
 //!
 //! ```text
 //! session's thread   statement begun, its view lent ── gather: write, or add up ── statement ended
@@ -104,8 +105,9 @@ impl Session {
         (pages / (workers.max(1) * TURNS)).clamp(1, PART)
     }
 
-    /// Fills a table of this transaction, which has no index, with a query's rows, if workers may read what the query is of; gives their number. They insert each what they
-    /// read, so rows do not lie in the query's order.
+    /// Fills a table of this transaction, which has no index, with a query's rows, if workers may read what
+    /// the query is of; gives their number. They insert each what they read, so rows do not lie in the
+    /// query's order.
     pub(crate) fn fill_parted(
         &mut self,
         table: &Arc<Table>,
@@ -170,7 +172,8 @@ impl Session {
         Ok(Some(rows))
     }
 
-    /// One statement of the connection. Workers, each with a `state` of its own, `work` on parts of at most `pages` pages; what they hand over comes to `take` in the parts' order.
+    /// One statement of the connection. Workers, each with a `state` of its own, `work` on parts of at most
+    /// `pages` pages; what they hand over comes to `take` in the parts' order.
     #[allow(clippy::too_many_arguments)] // what is run, and what is done with its parts
     pub(crate) fn read_parts<S, T: Send + 'static>(
         &mut self,

@@ -1,4 +1,5 @@
-//! COPY to and from Parquet: row groups encoded by the workers that read the rows, and decoded by workers for the session's thread to insert.
+//! COPY to and from Parquet: row groups encoded by the workers that read the rows, and decoded by workers for
+//! the session's thread to insert.
 use crate::session::Session;
 use crate::session::output::Progress;
 use crate::session::planned::Plan;
@@ -20,7 +21,8 @@ use std::io::{ErrorKind, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-/// Pages of a table, of 4 KiB, that become a row group, unless it is full before: few enough that several wait for their turn in little memory.
+/// Pages of a table, of 4 KiB, that become a row group, unless it is full before: few enough that several
+/// wait for their turn in little memory.
 const GROUP: std::ops::RangeInclusive<usize> = 256..=4096;
 /// Bytes that are charged to the memory limit at once.
 const STEP: usize = 512 << 10;
@@ -269,7 +271,8 @@ impl From<std::io::Error> for Failed {
 }
 
 impl Decoder {
-    /// Calls `each` for the values of each row of a batch, those that the file lacks being NULL or as `filled` says.
+    /// Calls `each` for the values of each row of a batch, those that the file lacks being NULL or as
+    /// `filled` says.
     fn values(
         &self,
         batch: &arrow_array::RecordBatch,

@@ -9,10 +9,12 @@
 //! | date | Date32 |
 //! | timestamp, timestamptz | microseconds, without a zone and in UTC |
 //!
-//! - **A1** A value is the same value there, or an error that names row and column. What has no value there (NaN and infinities of numeric, infinite and far
-//!   dates; numeric without a precision, all of it) becomes NULL or text where [`Unrepresentable`] says so.
-//! - **A2** A value that is read is the column's, exactly, or an error: integers must be in range, decimals and times must not lose digits, texts not characters.
-//!   Texts are read as COPY reads them, into columns of any type.
+//! - **A1** A value is the same value there, or an error that names row and column. What has no value there
+//!   (NaN and infinities of numeric, infinite and far dates; numeric without a precision, all of it) becomes
+//!   NULL or text where [`Unrepresentable`] says so.
+//! - **A2** A value that is read is the column's, exactly, or an error: integers must be in range, decimals
+//!   and times must not lose digits, texts not characters. Texts are read as COPY reads them, into columns of
+//!   any type.
 use crate::session::rows::Column;
 use arrow_array::builder::{ArrayBuilder, BinaryBuilder, BooleanBuilder, PrimitiveBuilder, StringBuilder};
 use arrow_array::cast::AsArray;
@@ -197,7 +199,8 @@ impl Builder {
             Builder::Timestamp(b) => b.append_null(),
         }
     }
-    /// Adds a value that is kept as it is, or nearly so; false if that is not so of this one. Gives the bytes that it takes beyond its width to `bytes`.
+    /// Adds a value that is kept as it is, or nearly so; false if that is not so of this one. Gives the bytes
+    /// that it takes beyond its width to `bytes`.
     #[inline(always)]
     fn push(&mut self, v: ValueRef<'_>, ty: Type, bytes: &mut usize) -> bool {
         match (self, v) {
@@ -299,7 +302,8 @@ impl Columns {
         let form = &*self.form;
         let (cell, bytes, mut gap, mut column) = (&mut self.cell, &mut self.bytes, None, 0);
         row.each(form.columns.iter().zip(&mut self.builders), |v, (c, b)| {
-            // The value is looked up again, since one that is handed on as a whole would always be put together in memory.
+            // The value is looked up again, since one that is handed on as a whole would always be put
+            // together in memory.
             if !b.push(v, c.ty, bytes) && !b.push_other(row.get(column), c.ty, cell, bytes) {
                 if form.unrepresentable != Unrepresentable::Null {
                     gap = Some(column);

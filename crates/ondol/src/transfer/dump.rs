@@ -10,8 +10,8 @@
 //! COMMIT;
 //! ```
 //! - **D1** The dump is one snapshot: tables, rows, indexes and functions as they were at one moment.
-//! - **D2** Restored into an empty database, it gives the same tables, rows, indexes, constraints and functions (IDs and the
-//!   order in which rows are stored may differ).
+//! - **D2** Restored into an empty database, it gives the same tables, rows, indexes, constraints and
+//!   functions (IDs and the order in which rows are stored may differ).
 use crate::session::Session;
 use crate::session::system;
 use ondol_engine::{FunctionDef, IndexDef, Isolation, TableDef};
@@ -106,8 +106,8 @@ fn failed(e: std::io::Error) -> SqlError {
 }
 
 impl Session {
-    /// Writes the whole database as SQL that `execute`, the shell and `ondol restore` take. `progress` is told the name of each
-    /// table and the rows written of it, when it is done.
+    /// Writes the whole database as SQL that `execute`, the shell and `ondol restore` take. `progress` is
+    /// told the name of each table and the rows written of it, when it is done.
     pub fn dump(&mut self, out: &mut dyn Write, mut progress: impl FnMut(&str, u64)) -> SqlResult<()> {
         self.begin(Isolation::RepeatableRead)?;
         let done = self.dump_within(out, &mut progress);
@@ -116,8 +116,8 @@ impl Session {
     }
 
     fn dump_within(&mut self, out: &mut dyn Write, progress: &mut dyn FnMut(&str, u64)) -> SqlResult<()> {
-        // The first statement takes the snapshot; the dictionary is read after it, and no table it names can be
-        // dropped or changed while a snapshot uses it.
+        // The first statement takes the snapshot; the dictionary is read after it, and no table it names can
+        // be dropped or changed while a snapshot uses it.
         self.query("SELECT 1", &[])?;
         let catalog = self.catalog();
         write!(out, "-- Ondol {} dump\n\nBEGIN;\n", env!("CARGO_PKG_VERSION")).map_err(failed)?;

@@ -11,8 +11,9 @@
 //! - **Y1** COPY FROM is one statement: all its rows or none.
 //! - **Y2** A field is converted straight into the value that the row takes; a bad one is an error that
 //!   names line and column in its CONTEXT.
-//! - **Y3** Where anything in a block is wrong, helpers give it up, and the session's thread reads it again when its turn
-//!   has come, row by row: so errors are those of a copy without helpers, and come in the order of the rows.
+//! - **Y3** Where anything in a block is wrong, helpers give it up, and the session's thread reads it again
+//!   when its turn has come, row by row: so errors are those of a copy without helpers, and come in the order
+//!   of the rows.
 //! - **Y4** The blocks under way are limited, and so is what they take.
 use crate::session::Session;
 use crate::session::output::Progress;
@@ -216,7 +217,8 @@ impl Session {
         Ok((rows, token))
     }
 
-    /// Begins a statement that fills a table. Gives a program for the defaults of columns that the data lacks, and their values where those are constants.
+    /// Begins a statement that fills a table. Gives a program for the defaults of columns that the data
+    /// lacks, and their values where those are constants.
     pub(crate) fn start_copy(
         &mut self,
         table: &Arc<Table>,

@@ -1,8 +1,9 @@
 //! Verifying a database that nobody has open, without changing it.
 //!
-//! First the files as they stand: manifest, images, every block of the log, the unbroken run of commits. Then the
-//! database is recovered into memory on top of its files ([`crate::upkeep::overlay`]), with recovery's own proof, and every index is
-//! held against its table: each row is found under its key, and there are no entries besides.
+//! First the files as they stand: manifest, images, every block of the log, the unbroken run of commits. Then
+//! the database is recovered into memory on top of its files ([`crate::upkeep::overlay`]), with recovery's
+//! own proof, and every index is held against its table: each row is found under its key, and there are no
+//! entries besides.
 use crate::upkeep::overlay::Overlay;
 use ondol_base::media::disk::{self, Disk};
 use ondol_base::media::{Lock, Storage};
@@ -36,8 +37,8 @@ pub struct Checked {
 /// The files of a database that is not open, held until dropped.
 pub struct Held {
     pub config: Config,
-    /// Why there is no lock: nothing may be written there, and no lock file is there. Nothing keeps a process that may write from
-    /// opening the database meanwhile.
+    /// Why there is no lock: nothing may be written there, and no lock file is there. Nothing keeps a process
+    /// that may write from opening the database meanwhile.
     pub unlocked: Option<String>,
     /// The ring that the log is on. The log's files may lack entries that it holds; these are laid over the
     /// files here.
@@ -63,8 +64,9 @@ pub fn config(path: &Path, log_folders: &[String]) -> SqlResult<Config> {
     Ok(config)
 }
 
-/// The same, with the lock taken: an error when somebody has the database open. Where nothing may be written, a lock file that is there is
-/// locked, and none is made. `log_ring`: of a database whose log is on one, and which was not closed.
+/// The same, with the lock taken: an error when somebody has the database open. Where nothing may be written,
+/// a lock file that is there is locked, and none is made. `log_ring`: of a database whose log is on one, and
+/// which was not closed.
 pub fn hold(path: &Path, log_folders: &[String], log_ring: Option<&Path>) -> SqlResult<Held> {
     let in_use = || {
         SqlError::new(

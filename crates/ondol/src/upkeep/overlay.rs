@@ -2,8 +2,8 @@
 //!
 //! It lets a database be recovered and looked at as if opened, without a byte of it being changed.
 //!
-//! - **O1** Nothing below is ever opened for writing. Bytes written, lengths set, names made, moved and removed live in the
-//!   overlay until it is dropped.
+//! - **O1** Nothing below is ever opened for writing. Bytes written, lengths set, names made, moved and
+//!   removed live in the overlay until it is dropped.
 //! - **O2** A name is the overlay's if the overlay knows it (a tombstone included), else the one below.
 use ondol_base::media::{File, Identity, Lock, Mapped, Open, Storage};
 use ondol_base::sync::Mutex;

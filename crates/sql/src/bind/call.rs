@@ -1,7 +1,7 @@
 //! Calls: of functions, of aggregates, of registered queries.
 //!
-//! An aggregate belongs to the innermost query whose columns its arguments use (to the query it stands in, if they
-//! use none), and is evaluated there; its arguments are kept as seen from that query.
+//! An aggregate belongs to the innermost query whose columns its arguments use (to the query it stands in, if
+//! they use none), and is evaluated there; its arguments are kept as seen from that query.
 
 use super::coerce::can_coerce;
 use super::scope::{Clause, Level};
@@ -236,7 +236,8 @@ impl<'a> Binder<'a> {
         self.registered(name, exprs, &names, location)
     }
 
-    /// Chooses among the registered queries of a name: all types exact, else the one most of them are exact for.
+    /// Chooses among the registered queries of a name: all types exact, else the one most of them are exact
+    /// for.
     fn registered(
         &mut self,
         name: &str,
@@ -351,8 +352,8 @@ struct Candidate {
     types: Vec<TypeId>,
 }
 
-/// Leaves those that PostgreSQL's rules prefer (see [`resolve`]): with most exact types, then with most types that
-/// are preferred in their category; for unknown literals, those that take text.
+/// Leaves those that PostgreSQL's rules prefer (see [`resolve`]): with most exact types, then with most types
+/// that are preferred in their category; for unknown literals, those that take text.
 fn narrow(left: &mut Vec<Candidate>, given: &[TypeId]) {
     let known = |i: usize| given[i] != TypeId::UNKNOWN;
     let keep_best = |left: &mut Vec<Candidate>, score: &dyn Fn(&Candidate) -> usize| {

@@ -1,12 +1,12 @@
 //! Types of expressions: casts, unknown literals, parameters, constants.
 //!
-//! 1. An expression of type unknown is a literal, a NULL or a parameter whose type nothing has told yet. Nothing
-//!    else is: results of queries and CASEs are settled as text.
-//! 2. A parameter takes the type of the first context that asks for one (as in PostgreSQL's extended protocol);
-//!    contexts that disagree are an error.
-//! 3. Constants are folded where that cannot fail to show an error in its place: a literal's error is an error of the
-//!    statement, with the literal's place; a function's or cast's error stays where it is, to be raised if the
-//!    expression is ever evaluated.
+//! 1. An expression of type unknown is a literal, a NULL or a parameter whose type nothing has told yet.
+//!    Nothing else is: results of queries and CASEs are settled as text.
+//! 2. A parameter takes the type of the first context that asks for one (as in PostgreSQL's extended
+//!    protocol); contexts that disagree are an error.
+//! 3. Constants are folded where that cannot fail to show an error in its place: a literal's error is an
+//!    error of the statement, with the literal's place; a function's or cast's error stays where it is, to be
+//!    raised if the expression is ever evaluated.
 
 use super::tree::at_expr;
 use super::{Binder, constant, name_of};
@@ -75,8 +75,8 @@ impl Binder<'_> {
         Ok(Expr { kind: ExprKind::Cast { arg: Box::new(e), explicit }, ty: to, at: place })
     }
 
-    /// Gives a literal or parameter its type. Of the modifiers, a literal's text is read with those that change
-    /// its meaning.
+    /// Gives a literal or parameter its type. Of the modifiers, a literal's text is read with those that
+    /// change its meaning.
     fn give_type(&mut self, e: Expr, ty: Type) -> SqlResult<Expr> {
         let to = ty.id;
         match e.kind {
@@ -304,8 +304,8 @@ pub fn settle_all(binder: &mut Binder<'_>, targets: &mut [Target]) -> SqlResult<
     Ok(())
 }
 
-/// Makes the visible targets of a query the given ones by `convert`: in place, or, where that could change which
-/// rows there are or their order, around the query.
+/// Makes the visible targets of a query the given ones by `convert`: in place, or, where that could change
+/// which rows there are or their order, around the query.
 pub fn convert_targets(
     binder: &mut Binder<'_>,
     mut query: Query,

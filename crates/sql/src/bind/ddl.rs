@@ -1,7 +1,7 @@
 //! CREATE TABLE, CREATE INDEX, ALTER TABLE, DROP, TRUNCATE.
 //!
-//! Whether an object exists is checked here for a good error with a place, and again when the statement runs. With
-//! IF [NOT] EXISTS it is left to then, and so is the notice.
+//! Whether an object exists is checked here for a good error with a place, and again when the statement runs.
+//! With IF [NOT] EXISTS it is left to then, and so is the notice.
 
 use super::accepted::{self, is_index_storage, is_table_storage};
 use super::tree::{
@@ -549,7 +549,8 @@ impl<'a> Binder<'a> {
 
     pub(super) fn drop(&mut self, s: &'a tree::DropStmt) -> SqlResult<Statement> {
         let if_exists = s.missing_ok;
-        // CASCADE and RESTRICT: only functions that return a table's rows depend on something that can be dropped.
+        // CASCADE and RESTRICT: only functions that return a table's rows depend on something that can be
+        // dropped.
         match s.remove_type() {
             ObjectType::ObjectTable => {
                 let names = drop_names(&s.objects)?;

@@ -313,7 +313,8 @@ pub fn negate(arg: Expr, location: i32) -> Expr {
     }
 }
 
-/// What a column without a name is called, and how sure that is: a cast's type gives way to its argument's name.
+/// What a column without a name is called, and how sure that is: a cast's type gives way to its argument's
+/// name.
 pub fn column_label(node: &Node) -> String {
     label(node).map_or_else(|| "?column?".into(), |l| l.0)
 }

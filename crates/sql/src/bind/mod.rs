@@ -15,12 +15,13 @@
 //!    either read or checked to be empty; [`accepted`] is the one list of exceptions.
 //! 2. The output satisfies bound/B1 to bound/B3.
 //! 3. Positions in errors are byte offsets into the text that was parsed ([`crate::parse`]).
-//! 4. Binding reads nothing but its arguments: a bound statement serves as long as the catalog's version does, unless it reads a
-//!    foreign table, which was opened for it alone ([`Bound::is_foreign`]).
-//!    So a literal that names a moment ('now', 'today') is left to be read when the statement runs.
+//! 4. Binding reads nothing but its arguments: a bound statement serves as long as the catalog's version
+//!    does, unless it reads a foreign table, which was opened for it alone ([`Bound::is_foreign`]). So a
+//!    literal that names a moment ('now', 'today') is left to be read when the statement runs.
 //! 5. Recursion is bounded: expressions by the parser's limit on nesting, queries by [`MAX_QUERIES`].
 //!
-//! Source: PostgreSQL 15's documentation (chapters 4, 7, 10 and the reference of each statement) and its answers.
+//! Source: PostgreSQL 15's documentation (chapters 4, 7, 10 and the reference of each statement) and its
+//! answers.
 
 pub mod accepted;
 pub mod system;
@@ -58,14 +59,14 @@ const MAX_QUERIES: u32 = 2000;
 /// How deep they may be nested.
 const MAX_LEVELS: usize = 60;
 
-/// Binds a statement of `text` (the text that [`crate::parse::parse`] was given). The types of $1, $2, ... may be
-/// given, as far as they are known; [`TypeId::UNKNOWN`] leaves one to be inferred.
+/// Binds a statement of `text` (the text that [`crate::parse::parse`] was given). The types of $1, $2, ...
+/// may be given, as far as they are known; [`TypeId::UNKNOWN`] leaves one to be inferred.
 pub fn bind(raw: &Raw, text: &str, catalog: &Catalog, param_types: &[TypeId]) -> SqlResult<Bound> {
     Binder::new(catalog, text, param_types).bind(raw)
 }
 
-/// Binds the body of a registered query: its arguments are the parameters. The statement's columns are cast to what
-/// the function returns.
+/// Binds the body of a registered query: its arguments are the parameters. The statement's columns are cast
+/// to what the function returns.
 pub fn bind_function(function: &FunctionDef, catalog: &Catalog) -> SqlResult<Bound> {
     routine::bind_body(function, catalog)
 }
@@ -86,7 +87,8 @@ pub struct Binder<'a> {
     /// In the body of a function: its name and arguments.
     function: Option<(&'a str, &'a [Argument])>,
     levels: Vec<Level>,
-    /// The collation that an operand bound so far was given by COLLATE, of the expression at hand, and its place.
+    /// The collation that an operand bound so far was given by COLLATE, of the expression at hand, and its
+    /// place.
     collation: Option<(&'a str, i32)>,
     ctes: Vec<Cte<'a>>,
     queries: u32,
@@ -174,7 +176,8 @@ impl<'a> Binder<'a> {
         }
     }
 
-    /// Parameters whose type something told after they were bound get it now; those that nothing told are an error.
+    /// Parameters whose type something told after they were bound get it now; those that nothing told are an
+    /// error.
     fn finish_params(&mut self, statement: &mut Statement) -> SqlResult<()> {
         if let Some(n) = self.params.iter().position(|t| *t == TypeId::UNKNOWN) {
             let message = format!("could not determine data type of parameter ${}", n + 1);

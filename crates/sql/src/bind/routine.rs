@@ -1,7 +1,7 @@
 //! Registered queries: functions in SQL, made, dropped, and their bodies bound.
 //!
-//! A body is one statement: a query, or an INSERT, UPDATE or DELETE. Its arguments are parameters, by number or by
-//! name. The body is bound when the function is made, to check it, and again by whoever compiles it.
+//! A body is one statement: a query, or an INSERT, UPDATE or DELETE. Its arguments are parameters, by number
+//! or by name. The body is bound when the function is made, to check it, and again by whoever compiles it.
 
 use super::tree::{
     at, kind, list, option_bool, option_text, options, plain_name, refuse, refuse_at, string, strings,

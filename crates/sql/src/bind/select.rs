@@ -295,7 +295,8 @@ impl<'a> Binder<'a> {
         Ok(rels)
     }
 
-    // ---- WITH ----------------------------------------------------------------------------------------------------
+    // ----
+    // WITH --------------------------------------------------------------------------------------------
 
     /// Binds something that can see the queries of a WITH clause.
     pub(super) fn with_clause<T>(
@@ -370,7 +371,8 @@ impl<'a> Binder<'a> {
     }
 }
 
-/// Columns of a result, of GROUP BY and of ORDER BY are numbered with sixteen bits; the limit is PostgreSQL's.
+/// Columns of a result, of GROUP BY and of ORDER BY are numbered with sixteen bits; the limit is
+/// PostgreSQL's.
 pub fn check_targets(n: usize) -> SqlResult<()> {
     const MAX_TARGETS: usize = 1664;
     if n > MAX_TARGETS {

@@ -12,8 +12,8 @@ pub struct Measured<'a> {
     pub elapsed_us: u64,
 }
 
-/// The lines of EXPLAIN of a program whose scan so many `workers` would read in parts, or of EXPLAIN ANALYZE when something was
-/// measured. As JSON they are one text.
+/// The lines of EXPLAIN of a program whose scan so many `workers` would read in parts, or of EXPLAIN ANALYZE
+/// when something was measured. As JSON they are one text.
 pub fn lines(p: &Program, options: Options, measured: Option<&Measured<'_>>, workers: usize) -> Vec<String> {
     let counted = measured.map(|m| Counted { tallies: m.tallies, elapsed_us: m.elapsed_us });
     let code = byte_code(p, measured);

@@ -1,16 +1,17 @@
-//! The opcodes: one table, from which the instruction type, its stored form, EXPLAIN's names and operands, the
-//! checks before execution and the reference text ([`reference`]) are generated.
+//! The opcodes: one table, from which the instruction type, its stored form, EXPLAIN's names and operands,
+//! the checks before execution and the reference text ([`reference`]) are generated.
 //!
-//! - **P1** An opcode's number and its operands' kinds are the stored form: a number is never given a new meaning; what
-//!   changes needs a new number or a new [`super::FORMAT`].
+//! - **P1** An opcode's number and its operands' kinds are the stored form: a number is never given a new
+//!   meaning; what changes needs a new number or a new [`super::FORMAT`].
 //! - **P2** A jump is the operand `to` (or `gone`): the text says when it is taken; otherwise the next
 //!   instruction follows.
 //!
-//! A register holds a value of any type, or NULL. *Row area*: the part of the frame's memory where each table cursor has
-//! its row. *Temporaries*: strings made on the way, given back by `Reset`.
+//! A register holds a value of any type, or NULL. *Row area*: the part of the frame's memory where each table
+//! cursor has its row. *Temporaries*: strings made on the way, given back by `Reset`.
 //!
-//! The flat structure (cursors, loops as jumps, one listing a statement) follows SQLite's virtual machine; the
-//! separation of key hashing, probing and row reading is there so that a batch can overlap its cache misses.
+//! The flat structure (cursors, loops as jumps, one listing a statement) follows SQLite's virtual machine;
+//! the separation of key hashing, probing and row reading is there so that a batch can overlap its cache
+//! misses.
 use super::operand::*;
 use super::program::Limits;
 use ondol_types::TypeId;
@@ -170,13 +171,15 @@ opcodes! {
     40 IntToFloat { dst: Out, a: Reg };
     /// dst := the integer a as `ty`; jumps when it does not fit.
     41 Narrow { dst: Out, a: Reg, ty: IntTy, to: Label };
-    /// dst := which of a and b sorts first in PostgreSQL's order of their type: -1, 0 or 1; NULL if one is NULL.
+    /// dst := which of a and b sorts first in PostgreSQL's order of their type: -1, 0 or 1; NULL if one is
+    /// NULL.
     42 Order { dst: Out, a: Reg, b: Reg };
     /// dst := a constant that no register holds.
     43 Load { dst: Out, from: Pool };
     /// dst := a parameter that no register holds.
     44 LoadParam { dst: Out, param: Param };
-    /// dst := whether a is among `count` constants that are not NULL; NULL if a is. They are put into the hash table when it is empty.
+    /// dst := whether a is among `count` constants that are not NULL; NULL if a is. They are put into the
+    /// hash table when it is empty.
     45 InPool { dst: Out, a: Reg, hash: Hash, from: Pool, count: Count };
     /// Puts a into the hash table unless it is there; if a is NULL, null := true instead.
     46 SetPut { hash: Hash, a: Reg, null: Out };
@@ -231,14 +234,15 @@ opcodes! {
     72 RangeHigh { cursor: Cur, values: Span, edge: Edge };
     /// Starts the range scan.
     73 RangeStart { cursor: Cur, backward: Flag };
-    /// Reads the next row of the range that the statement sees and whose key is the entry's; jumps when there is none.
+    /// Reads the next row of the range that the statement sees and whose key is the entry's; jumps when there
+    /// is none.
     74 RangeNext { cursor: Cur, to: Label };
     /// dst := the cursor's row, as a number that `SetRow` takes.
     75 GetRow { dst: Out, cursor: Cur };
     /// Reads the row that `a` names into the cursor; jumps when the statement does not see it.
     76 SetRow { cursor: Cur, a: Reg, to: Label };
-    /// Locks the cursor's row; jumps when it is gone or skipped. `changed` tells whether another transaction had
-    /// changed it: then the cursor holds its newest bytes.
+    /// Locks the cursor's row; jumps when it is gone or skipped. `changed` tells whether another transaction
+    /// had changed it: then the cursor holds its newest bytes.
     77 Lock { changed: Out, cursor: Cur, how: How, gone: Label };
     /// Jumps if this statement has been at the cursor's row before, else remembers it.
     78 Touch { cursor: Cur, to: Label };
@@ -255,26 +259,29 @@ opcodes! {
     /// Gives the cursor's row out as it is.
     84 EmitRow { cursor: Cur };
 
-    /// Reads a row that stands under the key of the values in the cursor's unique hash index, and has that key; jumps
-    /// when the statement sees none, or a value is NULL. In a batch, all lanes' buckets and rows are asked for before.
+    /// Reads a row that stands under the key of the values in the cursor's unique hash index, and has that
+    /// key; jumps when the statement sees none, or a value is NULL. In a batch, all lanes' buckets and rows
+    /// are asked for before.
     85 Point { cursor: Cur, values: Span, to: Label };
 
     /// Gives out, as they are, the row that `Point` would read, if there is one, and its twin.
     86 PointRow { cursor: Cur, values: Span };
 
-    /// Sets columns of the row that `Point` would read for the key, if there is one, and of its twin: locks it, looks for the key again if another
-    /// transaction had changed it, and counts it. Outside a transaction this is mostly done without a frame, in one go.
+    /// Sets columns of the row that `Point` would read for the key, if there is one, and of its twin: locks
+    /// it, looks for the key again if another transaction had changed it, and counts it. Outside a
+    /// transaction this is mostly done without a frame, in one go.
     87 PointUpdate { cursor: Cur, key: Span, values: Span, columns: List };
 
-    /// Goes back to `to` with another row under the unique key that the cursor was asked for last. Only a transaction that put a
-    /// row of its own beside one that its snapshot still shows has such.
+    /// Goes back to `to` with another row under the unique key that the cursor was asked for last. Only a
+    /// transaction that put a row of its own beside one that its snapshot still shows has such.
     88 Twin { cursor: Cur, to: Label };
 
     /// Empties the hash table.
     96 HashClear { hash: Hash };
     /// Puts a row in, whatever is there.
     97 HashPut { hash: Hash, row: Span };
-    /// Puts a row in; jumps if one of the same key is there (NULLs count as equal), which becomes the current one.
+    /// Puts a row in; jumps if one of the same key is there (NULLs count as equal), which becomes the current
+    /// one.
     98 HashPutNew { hash: Hash, row: Span, to: Label };
     /// Looks for the first row of the key; jumps when there is none.
     99 HashFind { hash: Hash, key: Span, to: Label };
@@ -360,13 +367,14 @@ opcodes! {
     165 IfZero { a: Reg, to: Label };
     /// dst := a + b as row counts; NULL if one is NULL.
     166 LimitSum { dst: Out, a: Reg, b: Reg };
-    /// In `state` (next, stop, sign, value, step): value := next; next := add(next, step); jumps when the series
-    /// is past its stop. The values are numbers of 64 bits.
+    /// In `state` (next, stop, sign, value, step): value := next; next := add(next, step); jumps when the
+    /// series is past its stop. The values are numbers of 64 bits.
     167 SeriesAdd { state: State, add: FuncId, to: Label };
 
     /// Begins to read a foreign table from one of the two bounds of its key to the other (NULL: open).
     176 ForeignStart { from: Outside, bounds: Span };
-    /// The wanted columns of the next row go where their numbers say, from the first of `row` on; jumps when there is none.
+    /// The wanted columns of the next row go where their numbers say, from the first of `row` on; jumps when
+    /// there is none.
     177 ForeignNext { from: Outside, row: State, to: Label };
     /// dst := the number of rows that are left.
     178 ForeignCount { dst: Out, from: Outside };

@@ -1,9 +1,10 @@
 //! What an instruction's operands are: how each is stored, shown, checked and relocated.
 //!
-//! - **O1** Every operand of every opcode has a kind of its own here, so that encoding, EXPLAIN and verification
-//!   follow from the opcode table alone and none of them can forget a field.
-//! - **O2** While code is being generated, a register with the highest bit set is a constant, one with the next is in the scratch area, and a [`Label`] is a label's
-//!   number; [`Operand::relocate`] turns them into register numbers and addresses.
+//! - **O1** Every operand of every opcode has a kind of its own here, so that encoding, EXPLAIN and
+//!   verification follow from the opcode table alone and none of them can forget a field.
+//! - **O2** While code is being generated, a register with the highest bit set is a constant, one with the
+//!   next is in the scratch area, and a [`Label`] is a label's number; [`Operand::relocate`] turns them into
+//!   register numbers and addresses.
 use super::program::Limits;
 pub use crate::plan::classify::Cond;
 use ondol_types::TypeId;

@@ -94,7 +94,8 @@ pub struct Program {
     pub pool: Vec<Value>,
     pub registers: u16,
     pub row_area: u32,
-    /// Every table the statement touches, those of the functions it calls included: they are announced together.
+    /// Every table the statement touches, those of the functions it calls included: they are announced
+    /// together.
     pub tables: Vec<Arc<Table>>,
     pub cursors: Vec<CursorDef>,
     pub hashes: Vec<HashDef>,
@@ -180,7 +181,8 @@ pub struct Limits {
     pub tallies: usize,
 }
 
-/// So many parameters have a register, which every instruction can read; further ones are loaded ([`Op::LoadParam`]).
+/// So many parameters have a register, which every instruction can read; further ones are loaded
+/// ([`Op::LoadParam`]).
 pub const PARAM_REGISTERS: usize = 8192;
 /// So many constants have one ([`Op::Load`]).
 pub const CONST_REGISTERS: usize = 4096;

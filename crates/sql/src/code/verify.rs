@@ -2,9 +2,10 @@
 //! agrees.
 //!
 //! - **V1** Registers, jumps, cursors, stores, columns, constants, casts, lists and functions exist.
-//! - **V2** Parameters and constants are never written; a row that goes into a store, a table or the result has its
-//!   width; a key has as many values as the index has columns, or, for a range, at most as many.
-//! - **V3** The row of each cursor lies in the row area; the columns that instructions read at fixed places do too.
+//! - **V2** Parameters and constants are never written; a row that goes into a store, a table or the result
+//!   has its width; a key has as many values as the index has columns, or, for a range, at most as many.
+//! - **V3** The row of each cursor lies in the row area; the columns that instructions read at fixed places
+//!   do too.
 //! - **V4** Execution cannot run past the last instruction.
 //! - **V5** What changes data stands only in programs that say so.
 use super::op::Op;

@@ -1,5 +1,5 @@
-//! Values as COPY data. Millions of rows pass through here: what a value is made of is looked at and appended in words of fixed size, and what needs
-//! quotes or escapes is seen to behind a call.
+//! Values as COPY data. Millions of rows pass through here: what a value is made of is looked at and appended
+//! in words of fixed size, and what needs quotes or escapes is seen to behind a call.
 use crate::bound::CopyOptions;
 use ondol_base::ascii::short;
 use ondol_base::csv::Marks;
@@ -92,7 +92,8 @@ pub struct CopyWriter {
     single: bool,
     /// Whether numbers, times and the like stand in the data as they are.
     plain: bool,
-    /// Texts without these stand in the data as they are, but for the NULL string and the end mark; others are looked at closely.
+    /// Texts without these stand in the data as they are, but for the NULL string and the end mark; others
+    /// are looked at closely.
     special: Wanted,
 }
 
@@ -127,8 +128,9 @@ impl CopyWriter {
         }
     }
 
-    /// The next field, of a column of that type, with a delimiter behind it. `again` gives the value once more: one that is handed on as a whole would always be put
-    /// together in memory, so that is left to those of less usual kinds.
+    /// The next field, of a column of that type, with a delimiter behind it. `again` gives the value once
+    /// more: one that is handed on as a whole would always be put together in memory, so that is left to
+    /// those of less usual kinds.
     #[inline(always)]
     pub fn value<'v>(
         &self,
@@ -292,7 +294,8 @@ impl Wanted {
             return is_free;
         }
         let word = short(text);
-        // The zeros behind it are none of them; if they were, the text would be looked at closely for nothing.
+        // The zeros behind it are none of them; if they were, the text would be looked at closely for
+        // nothing.
         let is_free = !self.is_among_eight(word);
         if is_free {
             out.beginning(word.to_le_bytes(), len)

@@ -1,7 +1,7 @@
 //! Reaching rows through indexes: the only part of the interpreter that knows how an index is asked.
 //!
-//! A lookup is four steps, each an opcode, so that a batch can do one step for all its lanes before the next and let
-//! the cache misses of different lanes overlap:
+//! A lookup is four steps, each an opcode, so that a batch can do one step for all its lanes before the next
+//! and let the cache misses of different lanes overlap:
 //!
 //! ```text
 //! KeyPut      values -> key
@@ -12,8 +12,8 @@
 //! ```
 //! A point lookup (`Point`) is all of them in one, by a unique hash index of whole numbers.
 //!
-//! - **A1** What a lookup gathers are candidates: the code after `RowNext` compares the row's columns with the key
-//!   (index/I4). `RangeNext` does it here, against the entry's own key, so that a row whose key moved
+//! - **A1** What a lookup gathers are candidates: the code after `RowNext` compares the row's columns with
+//!   the key (index/I4). `RangeNext` does it here, against the entry's own key, so that a row whose key moved
 //!   within the range comes once.
 use super::datum::{Datum, Tag, with_values};
 use super::frame::{End, Frame, TableCursor};
@@ -82,7 +82,8 @@ pub(super) fn key_probe(connection: &Connection, cursor: &mut TableCursor) -> Sq
     Ok(())
 }
 
-/// Looks for the row of a point lookup; false when there is none that the statement sees. `ahead` as for [`Connection::find`].
+/// Looks for the row of a point lookup; false when there is none that the statement sees. `ahead` as for
+/// [`Connection::find`].
 #[inline]
 pub(super) fn point(
     connection: &Connection,
@@ -132,7 +133,8 @@ fn first_twin(
     next_twin(connection, cursor, memory)
 }
 
-/// The next row that has the key which the cursor was asked for last (see `Op::Twin`); false when there is none.
+/// The next row that has the key which the cursor was asked for last (see `Op::Twin`); false when there is
+/// none.
 #[inline]
 pub(super) fn twin(connection: &Connection, cursor: &mut TableCursor, memory: &mut [u8]) -> SqlResult<bool> {
     Ok(connection.may_see_twins() && next_twin(connection, cursor, memory)?)

@@ -1,10 +1,11 @@
 //! What a register holds: 16 bytes, copied freely.
 //!
-//! - **D1** Strings, bytea, numeric and opaque values are an offset and a length in the memory that goes with the datum (a frame's or a
-//!   store's); all others are in the datum itself.
-//! - **D2** Integers of every width, booleans, dates and timestamps are kept as one sign-extended 64-bit number, so that one
-//!   instruction compares them all.
-//! - **D3** No datum can name memory that is not there: an offset is looked up, and what it does not name reads as empty.
+//! - **D1** Strings, bytea, numeric and opaque values are an offset and a length in the memory that goes with
+//!   the datum (a frame's or a store's); all others are in the datum itself.
+//! - **D2** Integers of every width, booleans, dates and timestamps are kept as one sign-extended 64-bit
+//!   number, so that one instruction compares them all.
+//! - **D3** No datum can name memory that is not there: an offset is looked up, and what it does not name
+//!   reads as empty.
 use ondol_engine::{Charge, Connection};
 use ondol_types::limits::Account;
 use ondol_types::{SqlResult, TypeId, Value, ValueRef};
@@ -362,8 +363,8 @@ impl Account for Purse {
     }
 }
 
-/// Bytes that a statement's stores may take together. What goes beyond [`FREE`] is charged to the database's memory
-/// limit in steps of [`STEP`].
+/// Bytes that a statement's stores may take together. What goes beyond [`FREE`] is charged to the database's
+/// memory limit in steps of [`STEP`].
 #[derive(Debug, Default)]
 pub struct Allowance {
     pub used: usize,

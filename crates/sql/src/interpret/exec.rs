@@ -1,7 +1,8 @@
 //! The interpreter's loop: one flat match over the opcodes, documented in [`crate::code::op`].
 //!
-//! - **X1** The loop never panics on a verified program: every register, cursor and store number is in range; a value of
-//!   an unexpected type is read as some value (see `datum`), an unexpected return address ends the program with an error.
+//! - **X1** The loop never panics on a verified program: every register, cursor and store number is in range;
+//!   a value of an unexpected type is read as some value (see `datum`), an unexpected return address ends the
+//!   program with an error.
 //! - **X2** A wish to cancel is looked at on every loop's way, once in [`TICKS`] turns.
 //! - **X3** Nothing here begins or ends a statement.
 use super::Env;
@@ -48,7 +49,8 @@ impl<'a> World<'a> {
         World { env, context: env.context, purse: None, depth: 0 }
     }
 
-    /// Runs `f` where functions are charged to `purse`, of which the spare comes back, and know the transaction's time.
+    /// Runs `f` where functions are charged to `purse`, of which the spare comes back, and know the
+    /// transaction's time.
     pub(super) fn charged<R>(
         purse: Purse,
         connection: &mut Connection,
@@ -448,7 +450,8 @@ pub(super) fn exec<const MODE: u8>(
                 }
             }
             Op::PointRow { cursor, values } => point_row(f, program, connection, sink, cursor, values)?,
-            // Everything else is a call away, so that this loop stays small enough for the processor's registers.
+            // Everything else is a call away, so that this loop stays small enough for the processor's
+            // registers.
             _ => {
                 if MODE == PART && matches!(op, Op::ForeignStart { .. }) {
                     return Ok(Exit::At(pc + 1));

@@ -1,7 +1,9 @@
-//! The instructions that are not part of the interpreter's innermost loop: stores, sorts, groups, functions, changes of rows.
+//! The instructions that are not part of the interpreter's innermost loop: stores, sorts, groups, functions,
+//! changes of rows.
 //!
-//! Each is a call away from the loop, which costs little beside what they do, and keeps the loop itself small. The
-//! answer is where to jump, or nothing: then the next instruction follows. exec/X1 to exec/X3 hold here too.
+//! Each is a call away from the loop, which costs little beside what they do, and keeps the loop itself
+//! small. The answer is where to jump, or nothing: then the next instruction follows. exec/X1 to exec/X3 hold
+//! here too.
 use super::datum::{Allowance, Datum, Tag, compare, order_floats, with_values};
 use super::exec::{TICKS, World, canceled, internal};
 use super::frame::{Frame, Groups};
@@ -299,7 +301,8 @@ pub(super) fn exec(
         Op::GetRow { dst, cursor } => set!(dst, Datum::int(f.cursors[cursor.0 as usize].oid.bits() as i64)),
         Op::SetRow { cursor, a, to } => {
             let (number, table) = (reg!(a), program.table_of(cursor.0));
-            // code/C2: the register may hold any number, which is an address only if it is a row's of the table.
+            // code/C2: the register may hold any number, which is an address only if it is a row's of the
+            // table.
             let row = Some(number.bits).filter(|_| number.tag == Tag::Int8);
             let Some(oid) = row.and_then(|bits| connection.row_at(table, bits)) else { return Ok(Some(to)) };
             let c = &mut f.cursors[cursor.0 as usize];

@@ -4,12 +4,13 @@
 //! memory:  rows of the cursors | constants' strings | parameters' strings | temporaries
 //!          ^ 0                 ^ row area           ^ base                ^ floor
 //! ```
-//! - **F1** Executing the same program again allocates nothing once the frame has grown: registers, cursors, stores and
-//!   memory stay; only what lies above `base` is given back.
+//! - **F1** Executing the same program again allocates nothing once the frame has grown: registers, cursors,
+//!   stores and memory stay; only what lies above `base` is given back.
 //! - **F2** Memory below `floor` is not given back during an execution, whatever the code asks for.
-//! - **F3** Behind the row area lie [`PAD`] further bytes, so that a fixed-width read at any place of it stays inside.
-//! - **F4** Registers keep what the last execution left in them: generated code writes before it reads, but for what `Once`
-//!   remembers, which is forgotten at each start.
+//! - **F3** Behind the row area lie [`PAD`] further bytes, so that a fixed-width read at any place of it
+//!   stays inside.
+//! - **F4** Registers keep what the last execution left in them: generated code writes before it reads, but
+//!   for what `Once` remembers, which is forgotten at each start.
 use super::Env;
 use super::batch::Ahead;
 use super::datum::{Allowance, Datum, Purse, Tag};
@@ -34,7 +35,8 @@ pub const PAD: usize = 16;
 /// Temporaries and parameters that are not charged.
 const SMALL: usize = 64 << 10;
 
-/// Memory that grew beyond this is given back when an execution ends, and stores when a frame turns to another program.
+/// Memory that grew beyond this is given back when an execution ends, and stores when a frame turns to
+/// another program.
 const KEEP: usize = 256 << 10;
 
 /// When so much is given back, the system gets it.
@@ -137,8 +139,8 @@ impl Frame {
         self.program.as_ref().is_some_and(|p| std::ptr::eq(&**p, program))
     }
 
-    /// Makes ready for an execution: binds the parameters, forgets the last one's temporaries. What is long is charged to the
-    /// connection's database.
+    /// Makes ready for an execution: binds the parameters, forgets the last one's temporaries. What is long
+    /// is charged to the connection's database.
     #[inline]
     pub(super) fn start(
         &mut self,
@@ -206,7 +208,8 @@ impl Frame {
             self.release()
         }
     }
-    /// Runs `f` in the surroundings of an execution: its functions are charged for what they make, and know the transaction's time.
+    /// Runs `f` in the surroundings of an execution: its functions are charged for what they make, and know
+    /// the transaction's time.
     #[inline]
     pub(super) fn surround<R>(
         &mut self,
@@ -253,7 +256,8 @@ impl Frame {
             large => self.memory.reserve_exact(bytes.max(large / 8)),
         }
     }
-    /// Charges temporaries that became large. Temporaries that were given back stay charged to the execution's end.
+    /// Charges temporaries that became large. Temporaries that were given back stay charged to the
+    /// execution's end.
     #[inline]
     pub(super) fn charge_memory(&mut self) -> SqlResult<()> {
         self.charge_room(0)

@@ -1,8 +1,8 @@
 //! Frames for several programs, so that turning from one program to another makes nothing anew.
 //!
 //! - **F1** There are at most [`MOST`]; one more program takes the frame of another, in turn.
-//! - **F2** A frame holds its program, so no other program has the address by which it is found. What it keeps beside that is
-//!   small: what an execution was charged for goes with its end.
+//! - **F2** A frame holds its program, so no other program has the address by which it is found. What it
+//!   keeps beside that is small: what an execution was charged for goes with its end.
 use super::frame::Frame;
 use crate::code::Program;
 use std::sync::Arc;

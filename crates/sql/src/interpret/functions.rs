@@ -1,7 +1,7 @@
 //! Rows that do not come from tables: system views, and registered queries called inside a statement.
 //!
-//! A registered query runs in a frame of its own, within the statement that calls it: it sees what the statement sees, and
-//! its tables were announced with the statement's.
+//! A registered query runs in a frame of its own, within the statement that calls it: it sees what the
+//! statement sees, and its tables were announced with the statement's.
 use super::datum::{Allowance, Datum, with_values};
 use super::exec::{World, nested};
 use super::frame::Frame;

@@ -5,11 +5,12 @@
 //!                                         |  registers, memory, cursors, stores: the frame
 //!                                         |  rows out: the sink
 //! ```
-//! - **N1** A statement is begun and ended here, once for each [`run`], and undone if anything fails. A program for an
-//!   older dictionary is refused with [`ondol_engine::connection::STALE`]; the caller compiles again.
+//! - **N1** A statement is begun and ended here, once for each [`run`], and undone if anything fails. A
+//!   program for an older dictionary is refused with [`ondol_engine::connection::STALE`]; the caller compiles
+//!   again.
 //! - **N2** A frame belongs to one execution at a time and is meant to be used again and again.
-//! - **N3** A batch of a reading program is one statement: all its lanes see one snapshot. Programs that write run lane
-//!   by lane, each a statement of its own, after their index and row memory was asked for.
+//! - **N3** A batch of a reading program is one statement: all its lanes see one snapshot. Programs that
+//!   write run lane by lane, each a statement of its own, after their index and row memory was asked for.
 //!
 //! Not here: DDL, sessions, and text of any kind.
 mod access;

@@ -1,8 +1,8 @@
-//! The short way of a program that is one point lookup by its parameters and gives out the whole row: the row is copied from
-//! its slot into the caller's buffer, and no frame is touched.
+//! The short way of a program that is one point lookup by its parameters and gives out the whole row: the row
+//! is copied from its slot into the caller's buffer, and no frame is touched.
 //!
-//! - **P1** What is out of the ordinary (a parameter that is NULL or of another type, a dictionary that changes, a buffer of
-//!   rows of another shape) is left to the long way, before anything is done: `None`.
+//! - **P1** What is out of the ordinary (a parameter that is NULL or of another type, a dictionary that
+//!   changes, a buffer of rows of another shape) is left to the long way, before anything is done: `None`.
 use super::datum::Tag;
 use super::rows::{RowBuffer, has_strings, stand, tag_of};
 use crate::code::{Op, Program};
@@ -80,7 +80,8 @@ impl PointRead {
         Some(move |i: usize| if i == 0 { first } else { more.get(i - 1).map_or(0, number) })
     }
 
-    /// One call as a statement of its own, outside a transaction, its row in place of all those in `rows`: whether there is one.
+    /// One call as a statement of its own, outside a transaction, its row in place of all those in `rows`:
+    /// whether there is one.
     #[inline(never)]
     pub fn call(
         &self,
@@ -122,7 +123,8 @@ impl PointRead {
         connection.find(pin, &self.index, self.index.aim(key), Oid::NONE, key, row).is_some()
     }
 
-    /// The same within a statement that is no serializable transaction's, appending. `aim` and `ahead` as for [`Connection::find`].
+    /// The same within a statement that is no serializable transaction's, appending. `aim` and `ahead` as for
+    /// [`Connection::find`].
     #[inline]
     pub(super) fn read(
         &self,

@@ -1,8 +1,8 @@
 //! Rows on their way out: [`RowView`] as a sink sees it, [`RowBuffer`] as a caller keeps it.
 //!
-//! - **R1** A row of one whole table goes out as the bytes that it has in the table and is decoded only where it is looked
-//!   at. Strings that lie in slots of their own are appended, and their heads hold an offset within the row's bytes
-//!   instead of an OID, so that the bytes stand alone.
+//! - **R1** A row of one whole table goes out as the bytes that it has in the table and is decoded only where
+//!   it is looked at. Strings that lie in slots of their own are appended, and their heads hold an offset
+//!   within the row's bytes instead of an OID, so that the bytes stand alone.
 //! - **R2** A [`RowBuffer`] that is cleared and filled again allocates nothing once it has grown.
 use super::datum::{Datum, Tag, text};
 use ondol_base::ascii::trimmed;
@@ -84,7 +84,8 @@ impl<'a> RowView<'a> {
             }
         }
     }
-    /// Calls `f` for each value with what goes with its column, as long as it says so. Quicker than [`RowView::values`].
+    /// Calls `f` for each value with what goes with its column, as long as it says so. Quicker than
+    /// [`RowView::values`].
     #[inline(always)]
     pub fn each<C>(&self, columns: impl IntoIterator<Item = C>, mut f: impl FnMut(ValueRef<'a>, C) -> bool) {
         let (datums, stored, layout, memory) = match self.0 {
@@ -157,7 +158,8 @@ enum Values<'a> {
 
 impl<'a> Iterator for Values<'a> {
     type Item = ValueRef<'a>;
-    // A call for each value, which puts it together for the caller to take apart, costs a batch of look-ups a sixth of its time.
+    // A call for each value, which puts it together for the caller to take apart, costs a batch of look-ups a
+    // sixth of its time.
     #[inline(always)]
     fn next(&mut self) -> Option<ValueRef<'a>> {
         match self {
@@ -267,7 +269,8 @@ fn first_outside(layout: &Layout, row: &[u8]) -> Option<usize> {
     layout.strings.iter().position(is_outside)
 }
 
-/// Whether the values of some columns may lie in other slots, whatever the row (char(n) aside, see [`Layout::is_wide`]).
+/// Whether the values of some columns may lie in other slots, whatever the row (char(n) aside, see
+/// [`Layout::is_wide`]).
 pub(super) fn has_strings(layout: &Layout) -> bool {
     !layout.strings.is_empty()
 }
@@ -295,7 +298,8 @@ pub(super) fn make_alone(connection: &Connection, layout: &Layout, start: usize,
 pub struct RowBuffer {
     /// Set while the rows are a table's (R1).
     table: Option<Arc<Table>>,
-    /// The table's rows, which use the bytes up to the last one's end; those behind are room, zeroed once and never again.
+    /// The table's rows, which use the bytes up to the last one's end; those behind are room, zeroed once and
+    /// never again.
     raw: Vec<u8>,
     /// Where each of the table's rows ends.
     ends: Vec<usize>,
@@ -380,8 +384,8 @@ impl RowBuffer {
     fn used(&self) -> usize {
         self.ends.last().copied().unwrap_or(0)
     }
-    /// The bytes of a table's rows, with room for one more of the layout's row size, and where that begins; `None` after rows of
-    /// another shape.
+    /// The bytes of a table's rows, with room for one more of the layout's row size, and where that begins;
+    /// `None` after rows of another shape.
     #[inline(always)]
     pub(super) fn room(&mut self, table: &Arc<Table>, row_size: usize) -> Option<(&mut Vec<u8>, usize)> {
         if !self.table.as_ref().is_some_and(|t| Arc::ptr_eq(t, table)) {
@@ -393,7 +397,8 @@ impl RowBuffer {
         }
         Some((&mut self.raw, from))
     }
-    /// Forgets all rows; then the bytes of a table's rows, with room for a first one of the layout's row size.
+    /// Forgets all rows; then the bytes of a table's rows, with room for a first one of the layout's row
+    /// size.
     #[inline(always)]
     pub(super) fn fresh(&mut self, table: &Arc<Table>, row_size: usize) -> &mut Vec<u8> {
         self.clear();
@@ -470,7 +475,8 @@ impl Sink for RowBuffer {
     }
 }
 
-/// Makes the row at `row` of `raw`, the last there, stand alone (R1), within the statement that read it; gives its end.
+/// Makes the row at `row` of `raw`, the last there, stand alone (R1), within the statement that read it;
+/// gives its end.
 #[inline(always)]
 pub(super) fn stand(
     connection: &Connection,

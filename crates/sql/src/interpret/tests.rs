@@ -518,8 +518,8 @@ fn explaining() {
     }
 }
 
-/// code/C2: a register that is to hold a row's number may hold any other; what names no row of the table reads nothing,
-/// and nothing is locked.
+/// code/C2: a register that is to hold a row's number may hold any other; what names no row of the table
+/// reads nothing, and nothing is locked.
 #[test]
 fn a_forged_row_number_is_no_address() {
     use crate::code::{Op, operand::Imm};

@@ -1,7 +1,7 @@
 //! What PostgreSQL 15 reads otherwise than the grammar's library, which is a later version's.
 //!
-//! 1. Numbers have decimal digits only, and nothing may stand right behind a number or a parameter: `1_000`, `0x1F`
-//!    and `$1a` are errors.
+//! 1. Numbers have decimal digits only, and nothing may stand right behind a number or a parameter: `1_000`,
+//!    `0x1F` and `$1a` are errors.
 //! 2. In an escape string `\v` is a v. The text that the library is given keeps the place of every token.
 //!
 //! Source: PostgreSQL 15's documentation, chapter 4.1, and its answers.
@@ -111,8 +111,8 @@ fn plain_v(from: &[u8], to: &mut [u8]) {
     to.copy_from_slice(&out);
 }
 
-/// An escape that the library calls an invalid Unicode escape: its place, whether it stands in an escape string (or else
-/// in a Unicode one).
+/// An escape that the library calls an invalid Unicode escape: its place, whether it stands in an escape
+/// string (or else in a Unicode one).
 pub fn invalid_escape(sql: &str) -> Option<(usize, bool)> {
     let hex = |b: &[u8], n: usize| b.get(..n).is_some_and(|d| d.iter().all(u8::is_ascii_hexdigit));
     let bytes = sql.as_bytes();

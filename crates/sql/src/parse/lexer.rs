@@ -1,14 +1,14 @@
 //! PostgreSQL's lexical structure: enough of it to find where tokens, statements and nesting begin and end.
 //!
-//! The grammar has its own scanner; this one serves what that one cannot: unfinished input, text that comes in pieces,
-//! and looking at a text before it is parsed. It never fails: what cannot end ends with the text, and
-//! [`Tokens::unfinished`] says that it is open.
+//! The grammar has its own scanner; this one serves what that one cannot: unfinished input, text that comes
+//! in pieces, and looking at a text before it is parsed. It never fails: what cannot end ends with the text,
+//! and [`Tokens::unfinished`] says that it is open.
 //!
 //! - **L1** Tokens are in order, do not overlap, and hold all of the text but blanks and comments.
 //! - **L2** Offsets are on character boundaries, but for the first token's start after [`Tokens::resume`].
 //! - **L3** What was given stays as it is when the text goes on, but for the last token, of which
-//!   [`Tokens::may_grow`] tells, and what is open, which is gone on with from where its end may be: a text that
-//!   comes in pieces is looked at once.
+//!   [`Tokens::may_grow`] tells, and what is open, which is gone on with from where its end may be: a text
+//!   that comes in pieces is looked at once.
 
 /// What a token is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -86,7 +86,8 @@ impl<'a> Tokens<'a> {
         Tokens::resume(sql, at, None)
     }
 
-    /// The same, in the middle of what was unfinished there: of that comes a token which starts at the offset.
+    /// The same, in the middle of what was unfinished there: of that comes a token which starts at the
+    /// offset.
     pub fn resume(sql: &'a str, at: usize, open: Option<Unfinished>) -> Tokens<'a> {
         Tokens { sql: sql.as_bytes(), at, open, unfinished: None }
     }
@@ -310,8 +311,8 @@ impl Level {
     }
 }
 
-/// An upper bound of how deep a text's parse trees can be nested, in levels of operators or brackets. Items of a
-/// list, and the operands of AND and OR, which the grammar flattens, are side by side.
+/// An upper bound of how deep a text's parse trees can be nested, in levels of operators or brackets. Items
+/// of a list, and the operands of AND and OR, which the grammar flattens, are side by side.
 pub fn nesting(sql: &str) -> usize {
     const OPERATOR_WORDS: &[&str] = &[
         "not", "is", "in", "like", "ilike", "similar", "between", "collate", "at", "escape", "isnull",

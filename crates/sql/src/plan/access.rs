@@ -1,9 +1,10 @@
 //! Which way into one table: an index by all its columns, a range of a B+-tree, or all rows.
 //!
-//! Without statistics, the row counts are rules of thumb from the number n of the table's slots in use, which some of its pages
-//! tell, so that planning takes no longer for a larger table: k of m key columns of a
-//! unique index leave n^(1 - k/m) rows, those of another index n^(1 - k/(m + 1)), and never more than fewer of them would; a bound on one side a third, on both a
-//! tenth; any other equality a tenth, any other condition a third.
+//! Without statistics, the row counts are rules of thumb from the number n of the table's slots in use, which
+//! some of its pages tell, so that planning takes no longer for a larger table: k of m key columns of a
+//! unique index leave n^(1 - k/m) rows, those of another index n^(1 - k/(m + 1)), and never more than fewer
+//! of them would; a bound on one side a third, on both a tenth; any other equality a tenth, any other
+//! condition a third.
 use super::classify::{self, Cond, comparison, is_int};
 use super::logical::{Expr, ExprKind};
 use super::physical::{Access, KeyValue};
@@ -31,8 +32,8 @@ pub struct Choice<'a> {
     pub uses_others: bool,
 }
 
-/// Rows of a table, those not yet collected included. A small table is taken for a larger one: what is planned while it is
-/// being filled, a registered query above all, should not be foolish when it is full.
+/// Rows of a table, those not yet collected included. A small table is taken for a larger one: what is
+/// planned while it is being filled, a registered query above all, should not be foolish when it is full.
 pub fn table_rows(table: &Table) -> f64 {
     table.estimate_rows().max(1000) as f64
 }
@@ -85,14 +86,16 @@ fn column_of(e: &Expr, rel: u16) -> Option<u16> {
     }
 }
 
-/// Whether a value of the comparison's other side can be a key: (column's type, its side's type, the value's).
+/// Whether a value of the comparison's other side can be a key: (column's type, its side's type, the
+/// value's).
 fn key_fits(column: TypeId, side: TypeId, value: TypeId, equality: bool) -> bool {
     if is_int(column) && is_int(value) && is_int(side) {
         // A range needs the value to fit the column whatever it is.
         return equality || width(value) <= width(column);
     }
     if [column, side, value].into_iter().all(TypeId::is_string_or_unknown) {
-        // As text, char(n) has another idea of trailing spaces than as char(n): equality is rechecked, a range not.
+        // As text, char(n) has another idea of trailing spaces than as char(n): equality is rechecked, a
+        // range not.
         return equality || (column == TypeId::BPCHAR) == (side == TypeId::BPCHAR);
     }
     column == side && side == value
@@ -195,7 +198,8 @@ fn leading_keys<'a>(index: &IndexDef, c: &Conditions<'a>) -> Leading<'a> {
     out
 }
 
-/// The best way into a table of `n` rows. `conjuncts` are those that can be evaluated when the rels of `bound` and this one are bound.
+/// The best way into a table of `n` rows. `conjuncts` are those that can be evaluated when the rels of
+/// `bound` and this one are bound.
 pub fn choose<'a>(
     (table, n): (&Table, f64),
     place: &Place<'_>,
@@ -206,7 +210,8 @@ pub fn choose<'a>(
     let c = conditions(table, place, conjuncts);
     let ordered = order.is_none_or(|o| o.is_empty());
     let all: Vec<Leading<'a>> = table.def.indexes.iter().map(|i| leading_keys(i, &c)).collect();
-    // More columns with a value never leave more rows: the guess for some of an index's columns bounds the guess for all.
+    // More columns with a value never leave more rows: the guess for some of an index's columns bounds the
+    // guess for all.
     let rows_of_keys = |number: usize, own: usize| {
         let columns = |i: usize, k: usize| table.def.indexes[i].columns[..k].iter().map(|c| c.column);
         (0..all.len())
@@ -316,7 +321,8 @@ fn cost(c: &Choice<'_>, n: f64, limited: bool) -> f64 {
     }
 }
 
-/// Whether all rows with one key of the index are equal in the order. There may be two of them even where it is unique (see `Op::Twin`).
+/// Whether all rows with one key of the index are equal in the order. There may be two of them even where it
+/// is unique (see `Op::Twin`).
 fn are_keys(index: &IndexDef, order: &Order) -> bool {
     order.iter().all(|(column, ..)| index.columns.iter().any(|i| i.column == *column as usize))
 }
@@ -384,7 +390,8 @@ pub fn is_key(keys: &[(&Expr, &Expr)], condition: &Expr) -> bool {
     keys.iter().any(|(a, b)| same(a, b) || same(b, a))
 }
 
-/// What the filter says of a foreign table's key: for the lower and the upper bound the condition and the value.
+/// What the filter says of a foreign table's key: for the lower and the upper bound the condition and the
+/// value.
 pub fn foreign_bounds<'a>(
     rel: u16,
     table: &dyn ForeignTable,

@@ -1,5 +1,5 @@
-//! What the planner and the code generator know of functions: which compare, and how their arguments compare in a
-//! register.
+//! What the planner and the code generator know of functions: which compare, and how their arguments compare
+//! in a register.
 use ondol_types::TypeId;
 use ondol_types::func::{self, FuncId};
 use std::collections::HashMap;
@@ -102,7 +102,8 @@ pub fn comparison(f: FuncId) -> Option<Comparison> {
     COMPARISONS.get(&f.0).copied()
 }
 
-/// Whether values of these types that are equal are also equal as stored datums, so that a hash table may join them.
+/// Whether values of these types that are equal are also equal as stored datums, so that a hash table may
+/// join them.
 pub fn hashable(c: &Comparison) -> bool {
     c.cond == Cond::Eq && (c.left == c.right || (is_int(c.left) && is_int(c.right)))
 }

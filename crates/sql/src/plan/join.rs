@@ -1,9 +1,9 @@
 //! The order of joins: greedy, by what each next rel multiplies the rows by and what it costs to reach.
 //!
-//! - **J1** Inner joins are one pool of inputs and conditions. A LEFT join's right side waits until what its ON
-//!   refers to is bound and is then attached; inputs of the pool may come before or after it, since (A left
-//!   join C on p) join B on q = (A join B on q) left join C on p while q says nothing of C, and a q that does
-//!   is evaluated once both are bound.
+//! - **J1** Inner joins are one pool of inputs and conditions. A LEFT join's right side waits until what its
+//!   ON refers to is bound and is then attached; inputs of the pool may come before or after it, since (A
+//!   left join C on p) join B on q = (A join B on q) left join C on p while q says nothing of C, and a q that
+//!   does is evaluated once both are bound.
 //! - **J2** A LEFT join whose NULL rows some condition above throws away is an inner join.
 //! - **J3** A FULL join is a unit: both of its sides are planned by themselves.
 use super::access::{self, Choice, Place, hash_keys, is_key, table_rows};
@@ -357,8 +357,9 @@ fn apply<'a>(done: Option<Planned<'a>>, s: Step<'a>) -> Planned<'a> {
 /// A scan of a table as chosen; `conditions` are those that its rows are to fulfil.
 fn scan<'a>(rel: u16, source: &'a Source, choice: Choice<'a>, conditions: Vec<&'a Expr>) -> Node<'a> {
     let Choice { access, by, rows, .. } = choice;
-    // A point lookup sees to it itself that the row has the key. Of a list each lookup must see to it that the row has
-    // that lookup's own key: a row that went from one value of the list to another is a candidate of both.
+    // A point lookup sees to it itself that the row has the key. Of a list each lookup must see to it that
+    // the row has that lookup's own key: a row that went from one value of the list to another is a candidate
+    // of both.
     let proves = |e: &Expr| match (&access, source) {
         (Access::Lookup { index, keys, member, .. }, Source::Table(table)) => {
             let point = table.indexes.get(*index).is_some_and(|i| i.point.is_some());

@@ -12,12 +12,14 @@
 //!                 Filter     WHERE
 //!                   Join     FROM
 //! ```
-//! - **Y1** Relations are numbered over the whole statement: tables, and whatever else gives columns (projections,
-//!   groups, set operations). A column is `Column { depth: 0, rel, column }`, wherever it is used; the kinds `Group`,
-//!   `GroupOuter` and `Aggregate` of the bound tree occur no more, since what groups give are columns.
-//! - **Y2** A query within an expression stands in [`Statement::queries`]; the expression has its number and the columns
-//!   that it uses of rows outside it, so that whoever looks at the expression sees them.
-//! - **Y3** An operator's expressions refer to relations below it, or to those of rows outside the query it is in.
+//! - **Y1** Relations are numbered over the whole statement: tables, and whatever else gives columns
+//!   (projections, groups, set operations). A column is `Column { depth: 0, rel, column }`, wherever it is
+//!   used; the kinds `Group`, `GroupOuter` and `Aggregate` of the bound tree occur no more, since what groups
+//!   give are columns.
+//! - **Y2** A query within an expression stands in [`Statement::queries`]; the expression has its number and
+//!   the columns that it uses of rows outside it, so that whoever looks at the expression sees them.
+//! - **Y3** An operator's expressions refer to relations below it, or to those of rows outside the query it
+//!   is in.
 use crate::bound::{self, Inner, JoinKind, SetOperation};
 use crate::foreign::ForeignTable;
 use ondol_engine::{FunctionDef, LockStrength, Table, Wait};

@@ -1,8 +1,9 @@
 //! From a bound statement to its logical tree: names of levels become columns of relations (logical/Y1).
 //!
-//! A query block becomes, from below: FROM, WHERE, groups, HAVING, targets, DISTINCT, ORDER BY, locks, LIMIT. Targets stand in
-//! a projection where DISTINCT or ORDER BY look at them, else in the output; with locks the output is computed from the rows as
-//! they are when locked (sql/code/generate/lock/K1), so ORDER BY looks at the expressions.
+//! A query block becomes, from below: FROM, WHERE, groups, HAVING, targets, DISTINCT, ORDER BY, locks, LIMIT.
+//! Targets stand in a projection where DISTINCT or ORDER BY look at them, else in the output; with locks the
+//! output is computed from the rows as they are when locked (sql/code/generate/lock/K1), so ORDER BY looks at
+//! the expressions.
 use super::logical::*;
 use crate::bound::{self, From, InsertColumn, JoinKind, Query, Rel, SetOperation, Target};
 use ondol_types::func::Volatility;
@@ -359,8 +360,8 @@ impl Lower<'_> {
     }
 }
 
-/// What must hold of a row that was changed before it was locked: WHERE, and the conditions of inner joins that are not below an
-/// outer one's nullable side.
+/// What must hold of a row that was changed before it was locked: WHERE, and the conditions of inner joins
+/// that are not below an outer one's nullable side.
 fn recheck(tree: &Logical, out: &mut Vec<Expr>) {
     match tree {
         Logical::Filter { input, conditions } => {

@@ -1,6 +1,7 @@
 //! From logical operators to physical ones; joins and what is below them are `join`'s.
 //!
-//! - **O1** A sort whose order its input can give is not there; then a projection that only it looked at is not there either.
+//! - **O1** A sort whose order its input can give is not there; then a projection that only it looked at is
+//!   not there either.
 //! - **O2** An order is asked for, and a limit taken into account, only through operators that keep both.
 use super::join::{self, Wanted};
 use super::logical::{self, ExprKind, Logical, SortBy};
@@ -176,7 +177,8 @@ fn below(order: Option<&Wanted>, rel: u16, columns: &[logical::Expr]) -> Option<
     inner.map(|r| (r, list))
 }
 
-/// What the output is without a projection: if it is nothing but columns of that, each that is volatile at most once.
+/// What the output is without a projection: if it is nothing but columns of that, each that is volatile at
+/// most once.
 fn instead<'a>(
     output: &[&'a logical::Expr],
     of: u16,

@@ -1,9 +1,11 @@
-//! The physical tree: how a statement's rows are come by. Code is generated for it (`code::generate`), and EXPLAIN shows it.
+//! The physical tree: how a statement's rows are come by. Code is generated for it (`code::generate`), and
+//! EXPLAIN shows it.
 //!
-//! - **T1** Every condition of WHERE and of the inner joins' ON stands in the tree exactly once or more, at a place where all it
-//!   refers to is bound; an index's conditions are checked again on the rows found, unless the look-up itself proves them.
-//! - **T2** In a join, `on` decides whether rows match (of a LEFT or FULL join: whether a row is extended by NULLs); a node's
-//!   `filter` is applied to what comes out of it.
+//! - **T1** Every condition of WHERE and of the inner joins' ON stands in the tree exactly once or more, at a
+//!   place where all it refers to is bound; an index's conditions are checked again on the rows found, unless
+//!   the look-up itself proves them.
+//! - **T2** In a join, `on` decides whether rows match (of a LEFT or FULL join: whether a row is extended by
+//!   NULLs); a node's `filter` is applied to what comes out of it.
 use super::logical::{Aggregate, Expr, Inside, Locked, NewColumn, Relation, SortBy, Source, each_column};
 use crate::bound::{JoinKind, SetOperation, TableRef};
 use ondol_types::{Type, TypeId};
@@ -89,7 +91,8 @@ pub enum Operator<'a> {
         keys: &'a [SortBy],
         /// Only as many rows are kept as the limit right above asks for.
         bounded: bool,
-        /// Tables' rows are kept by their identity and read again afterwards, for the locks right above (sql/code/generate/lock/K1).
+        /// Tables' rows are kept by their identity and read again afterwards, for the locks right above
+        /// (sql/code/generate/lock/K1).
         by_identity: bool,
     },
     Limit {
@@ -117,7 +120,8 @@ pub struct Node<'a> {
     pub filter: Vec<&'a Expr>,
     /// How many rows come out, by a guess.
     pub rows: f64,
-    /// What it costs until the first row is there, and until the last is: as PostgreSQL's units, a page read in sequence being 1.
+    /// What it costs until the first row is there, and until the last is: as PostgreSQL's units, a page read
+    /// in sequence being 1.
     pub cost: (f64, f64),
     /// In the statement, for EXPLAIN ANALYZE's counters.
     pub number: u32,

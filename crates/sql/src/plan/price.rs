@@ -1,8 +1,8 @@
-//! What plans are guessed to cost, and how many rows to give: all of it is here but for the ways into a table (`access`) and the
-//! order of joins (`join`), which are chosen by counts of rows.
+//! What plans are guessed to cost, and how many rows to give: all of it is here but for the ways into a table
+//! (`access`) and the order of joins (`join`), which are chosen by counts of rows.
 //!
-//! Units are PostgreSQL's: 1 is a page of 8 KiB read in sequence, a row touched costs a hundredth of it. There are no statistics:
-//! numbers are for comparing plans of one statement, not for telling times.
+//! Units are PostgreSQL's: 1 is a page of 8 KiB read in sequence, a row touched costs a hundredth of it.
+//! There are no statistics: numbers are for comparing plans of one statement, not for telling times.
 use super::logical::{Expr, ExprKind, Source};
 use super::physical::{Access, Method, Node, Operator, Root, Statement, Subplan};
 use ondol_types::Value;

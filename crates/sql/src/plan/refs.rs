@@ -34,8 +34,8 @@ impl RelSet {
     }
 }
 
-/// Which input of a join gives a relation's columns. Relations that none gives are those of rows outside the query: they are there
-/// always.
+/// Which input of a join gives a relation's columns. Relations that none gives are those of rows outside the
+/// query: they are there always.
 #[derive(Debug, Default)]
 pub struct Inputs {
     of: HashMap<u16, u16>,

@@ -1,8 +1,8 @@
 //! Golden scripts of the binder: statements, and what they are bound to or the error they get.
 //!
-//! A script is a list of blocks. A block starts with a statement, each line behind `> `, or behind `>> ` for a
-//! definition that takes effect for the statements after it; the lines up to the next block are what is expected.
-//! `UPDATE_GOLDEN=1` in the environment writes what is found into the scripts instead.
+//! A script is a list of blocks. A block starts with a statement, each line behind `> `, or behind `>> ` for
+//! a definition that takes effect for the statements after it; the lines up to the next block are what is
+//! expected. `UPDATE_GOLDEN=1` in the environment writes what is found into the scripts instead.
 
 mod show;
 mod table;

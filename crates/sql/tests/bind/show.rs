@@ -1,8 +1,8 @@
 //! Bound statements as text: the golden scripts' right-hand side.
 //!
-//! A column is written `alias.column`, with a `^` for each level that it is further out; a group column `group(0)`,
-//! an aggregate `agg(0)`; a constant and a parameter with their types; a cast `cast(x as type)`, explicit ones with
-//! a `!`.
+//! A column is written `alias.column`, with a `^` for each level that it is further out; a group column
+//! `group(0)`, an aggregate `agg(0)`; a constant and a parameter with their types; a cast `cast(x as type)`,
+//! explicit ones with a `!`.
 
 use ondol_engine::{LockStrength, Wait};
 use ondol_sql::bound::*;

@@ -14,10 +14,12 @@ LIBRARY = pathlib.Path(__file__).with_name("libondol_sqlite.so")
 
 
 def load(connection):
-    """Loads the library through a connection; it stays until the process ends, for all connections opened later.
+    """Loads the library through a connection; it stays until the process ends, for all connections opened
+    later.
 
-    Raises FileNotFoundError where the package lacks its library, sqlite3.NotSupportedError or AttributeError where this
-    Python's SQLite loads no extensions, and sqlite3.OperationalError where SQLite refuses it. Extension loading is off afterwards.
+    Raises FileNotFoundError where the package lacks its library, sqlite3.NotSupportedError or AttributeError
+    where this Python's SQLite loads no extensions, and sqlite3.OperationalError where SQLite refuses it.
+    Extension loading is off afterwards.
     """
     if not LIBRARY.exists():
         raise FileNotFoundError(f"{LIBRARY} is missing: copy target/release/libondol_sqlite.so there, then build the wheel")

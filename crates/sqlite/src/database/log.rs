@@ -157,7 +157,8 @@ impl Wal {
         }
     }
 
-    /// Moves from our WAL to a stock one, where auto has found that sharing does not pay, and the connection is alone.
+    /// Moves from our WAL to a stock one, where auto has found that sharing does not pay, and the connection
+    /// is alone.
     fn begin_stock(&mut self) -> Result<(), c_int> {
         // SAFETY: database/D1.
         let database = unsafe { &mut *self.database };

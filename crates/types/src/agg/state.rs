@@ -39,8 +39,8 @@ enum Fold {
     Truth(Option<bool>),
     /// bit_and, bit_or, bit_xor
     Bits(Option<i64>),
-    /// string_agg: what is joined so far, and how many bytes of it are the first row's separator, which is left
-    /// out of the result but wanted by a merge
+    /// string_agg: what is joined so far, and how many bytes of it are the first row's separator, which is
+    /// left out of the result but wanted by a merge
     Joined { bytes: Vec<u8>, first_separator: usize, rows: i64 },
     /// Those of types of their own
     Own(&'static Own, Value),
@@ -168,7 +168,8 @@ impl AggState {
         if args.len() != self.def.args.len() {
             return Err(internal(format!("aggregate {} was fed {} arguments", self.def.name, args.len())));
         }
-        // Invariant 2: NULLs pass by, except that rows are counted, and that string_agg's separator may be NULL.
+        // Invariant 2: NULLs pass by, except that rows are counted, and that string_agg's separator may be
+        // NULL.
         if args.first().is_some_and(ValueRef::is_null) {
             return Ok(());
         }
@@ -337,8 +338,8 @@ impl AggState {
         })
     }
 
-    /// `(n Σx² - (Σx)²) / (n (n - 1))`, or by n² for a population, with the scales PostgreSQL gives. The squares keep all their
-    /// decimals, beyond NUMERIC's.
+    /// `(n Σx² - (Σx)²) / (n (n - 1))`, or by n² for a population, with the scales PostgreSQL gives. The
+    /// squares keep all their decimals, beyond NUMERIC's.
     fn exact_variance(&self, sum: &Numeric, squares: &Numeric, rows: i64) -> SqlResult<Value> {
         let Kind::Variance { sample, root } = self.def.kind else {
             return Err(internal(format!("aggregate {} has no variance", self.def.name)));
@@ -434,8 +435,8 @@ fn combine_bits(kind: Kind, a: i64, b: i64) -> i64 {
     }
 }
 
-/// Whether a value that compares so to the kept one takes its place. One that is equal does, as in PostgreSQL:
-/// that decides between 1.0 and 1.00.
+/// Whether a value that compares so to the kept one takes its place. One that is equal does, as in
+/// PostgreSQL: that decides between 1.0 and 1.00.
 fn replaces(kind: Kind, order: Ordering) -> bool {
     match kind {
         Kind::Min => order.is_le(),

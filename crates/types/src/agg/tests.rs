@@ -1,5 +1,5 @@
-//! Aggregates against PostgreSQL's answers. Each line of `cases.txt`: name, argument type, the rows' values, "=",
-//! and the result; `string_agg` has a comma for its second argument.
+//! Aggregates against PostgreSQL's answers. Each line of `cases.txt`: name, argument type, the rows' values,
+//! "=", and the result; `string_agg` has a comma for its second argument.
 
 use super::*;
 use crate::func::tests::{argument, check_lines, type_id, written};

@@ -1,15 +1,18 @@
-//! Types that only their own functions understand: to add one is to write a file here and a line in the list below.
+//! Types that only their own functions understand: to add one is to write a file here and a line in the list
+//! below.
 //!
 //! To all else a value of such a type is its number and bytes ([`crate::Value::Opaque`]). The type's file has
 //!
-//! - `TYPE`, its descriptor, in which [`Form`] says how its bytes are read, written, compared and brought into keys;
+//! - `TYPE`, its descriptor, in which [`Form`] says how its bytes are read, written, compared and brought
+//!   into keys;
 //! - `DEFS`, `OPERATORS`, `CASTS` and `AGGREGATES`: its functions, and what uses them;
 //! - `SAMPLES`, for tests: texts of its values, in order.
 //!
 //! Invariants:
-//! - **O1** Bytes of a type are made by its own functions alone, and have the length that its [`Form`] tells. Bytes that
-//!   come from a damaged file may be others: no function panics for it.
-//! - **O2** `compare` is a total order; two values are equal exactly if their keys are; and keys compare as the values do.
+//! - **O1** Bytes of a type are made by its own functions alone, and have the length that its [`Form`] tells.
+//!   Bytes that come from a damaged file may be others: no function panics for it.
+//! - **O2** `compare` is a total order; two values are equal exactly if their keys are; and keys compare as
+//!   the values do.
 //! - **O3** The text that `output` writes is read back by `input` to an equal value.
 
 use crate::agg::AggDef;
@@ -59,10 +62,11 @@ catalog! {
 /// How the bytes of an opaque type are computed with. Bytes are those of a value, without NULL.
 #[derive(Debug)]
 pub struct Form {
-    /// The bytes that every value has, at most 255: they lie in a row as they are. `None` for values of different lengths.
+    /// The bytes that every value has, at most 255: they lie in a row as they are. `None` for values of
+    /// different lengths.
     pub width: Option<u8>,
-    /// Reads a value of the type. The type's cast to itself, if it has one, brings the value into the modifier
-    /// afterwards.
+    /// Reads a value of the type. The type's cast to itself, if it has one, brings the value into the
+    /// modifier afterwards.
     pub input: fn(&str, Type, &Context<'_>) -> SqlResult<Value>,
     /// Appends the value's text.
     pub output: fn(&[u8], &mut String),

@@ -1,7 +1,7 @@
 //! real: a float of 32 bits, in 4 bytes, the lowest first.
 //!
-//! It computes with itself in 32 bits and with double precision in 64. Results that leave the range of finite numbers are
-//! errors where no argument was infinite, and so are results other than zero that vanish.
+//! It computes with itself in 32 bits and with double precision in 64. Results that leave the range of finite
+//! numbers are errors where no argument was infinite, and so are results other than zero that vanish.
 //!
 //! Source: PostgreSQL 15's documentation, 8.1, its catalogue and its answers.
 

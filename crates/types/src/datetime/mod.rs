@@ -1,20 +1,20 @@
 //! Dates and timestamps: the calendar, text, arithmetic, and the modifiers.
 //!
-//! A date is days from 2000-01-01, a timestamp microseconds from its midnight; both are of the proleptic Gregorian
-//! calendar. A timestamptz is a timestamp in UTC, and UTC is the only time zone of a session: the two differ in
-//! their text and in that a zone in the input counts for one and not for the other.
+//! A date is days from 2000-01-01, a timestamp microseconds from its midnight; both are of the proleptic
+//! Gregorian calendar. A timestamptz is a timestamp in UTC, and UTC is the only time zone of a session: the
+//! two differ in their text and in that a zone in the input counts for one and not for the other.
 //!
 //! Invariants:
 //! 1. The least and the greatest integer are -infinity and infinity; no finite value is one of them.
-//! 2. Finite dates lie in 4714-11-24 BC ..= 5874897-12-31, finite timestamps in 4714-11-24 BC ..= 294276-12-31;
-//!    whatever computes one checks it.
+//! 2. Finite dates lie in 4714-11-24 BC ..= 5874897-12-31, finite timestamps in 4714-11-24 BC ..=
+//!    294276-12-31; whatever computes one checks it.
 //! 3. Years count through zero inside (0 is 1 BC) and without it in text.
 //!
 //! The parts: `parse` reads, `write` shows, `field` extracts and truncates, `word` and
 //! `zone` know the words.
 //!
-//! Sources: PostgreSQL 15's documentation, 8.5, 9.9 and appendix B, and its answers; the calendar's arithmetic is
-//! that of Howard Hinnant's "chrono-compatible low-level date algorithms".
+//! Sources: PostgreSQL 15's documentation, 8.5, 9.9 and appendix B, and its answers; the calendar's
+//! arithmetic is that of Howard Hinnant's "chrono-compatible low-level date algorithms".
 
 mod field;
 mod parse;
@@ -90,7 +90,8 @@ pub fn civil_from_days(days: i32) -> (i32, u32, u32) {
     // So many eras of 400 years that no day is before the first, which begins in March of its year 0.
     const ERAS: i64 = 14_700;
     let day = (i64::from(days) + 730_425 + ERAS * 146_097) as u64;
-    // Years begin in March, and what is left of a division by a number of quarters of days has its quarter cut.
+    // Years begin in March, and what is left of a division by a number of quarters of days has its quarter
+    // cut.
     let quarters = 4 * day + 3;
     let (century, day) = (quarters / 146_097, (quarters % 146_097 / 4) as u32);
     // A multiplication and both of its halves, for a division by 1461 and what is left of it.

@@ -1,9 +1,10 @@
-//! Dates and timestamps read from text: ISO 8601, the order month, day, year, month names, eras, zones, and the
-//! words for special values.
+//! Dates and timestamps read from text: ISO 8601, the order month, day, year, month names, eras, zones, and
+//! the words for special values.
 //!
-//! The text is cut into fields by their look (numbers, dates with separators, times, words, zones), and the fields
-//! are then read from left to right, each in the light of what is known already: what a number means depends on
-//! its length and on which of year, month and day are still missing. The usual ISO forms take a shortcut.
+//! The text is cut into fields by their look (numbers, dates with separators, times, words, zones), and the
+//! fields are then read from left to right, each in the light of what is known already: what a number means
+//! depends on its length and on which of year, month and day are still missing. The usual ISO forms take a
+//! shortcut.
 //!
 //! Not here: zones by name, which need the time zone database.
 //!
@@ -704,8 +705,8 @@ impl Parts {
         Ok(new)
     }
 
-    /// Digits that are a whole date (yymmdd, yyyymmdd, with more digits for the year) or a time (hhmm, hhmmss,
-    /// with decimals).
+    /// Digits that are a whole date (yymmdd, yyyymmdd, with more digits for the year) or a time (hhmm,
+    /// hhmmss, with decimals).
     fn run_together(&mut self, field: &str, have: u16) -> Result<u16, Fault> {
         let (whole, decimals) = match field.split_once('.') {
             Some((w, d)) => (w, Some(d)),
@@ -844,8 +845,8 @@ impl Parts {
         if !has(known::DATE) || has(known::ZONE_MODIFIER) && !has(known::ZONE) {
             return Err(Fault::Format);
         }
-        // Times that were run together are not held against the clock: as in PostgreSQL, 2500 is one o'clock of the
-        // next day.
+        // Times that were run together are not held against the clock: as in PostgreSQL, 2500 is one o'clock
+        // of the next day.
         Ok(())
     }
 

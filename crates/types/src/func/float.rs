@@ -1,7 +1,7 @@
 //! double precision: arithmetic, rounding, powers, logarithms, angles, and random().
 //!
-//! Results that leave the range of finite doubles are errors where no argument was infinite, and so are non-zero
-//! results that vanish ("value out of range: overflow", "... underflow"); NaN passes through.
+//! Results that leave the range of finite doubles are errors where no argument was infinite, and so are
+//! non-zero results that vanish ("value out of range: overflow", "... underflow"); NaN passes through.
 
 use super::{division_by_zero, state};
 use crate::{SqlError, SqlResult, Value, sqlstate};
@@ -101,8 +101,8 @@ fn within(a: f64, domain: std::ops::RangeInclusive<f64>, f: fn(f64) -> f64) -> S
 /// Beyond this, `x` squared hides the one that is added to it: 2^28.
 const HUGE: f64 = 268_435_456.0;
 
-/// The inverse hyperbolic functions: of several equal formulas, each range of arguments takes the one that loses
-/// no digits to cancellation there (the ranges are those of fdlibm).
+/// The inverse hyperbolic functions: of several equal formulas, each range of arguments takes the one that
+/// loses no digits to cancellation there (the ranges are those of fdlibm).
 fn asinh(x: f64) -> f64 {
     let a = x.abs();
     let r = if a > HUGE {

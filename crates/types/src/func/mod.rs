@@ -3,23 +3,26 @@
 //!
 //! Each family of functions has a file here with a table in it ([`functions!`]); [`operator`] maps operator
 //! symbols to functions. Names, argument types, results and volatility are those of PostgreSQL 15's `pg_proc`
-//! and `pg_operator`, so that a function can be called by the name PostgreSQL knows it by (`int4pl`, `texteq`).
+//! and `pg_operator`, so that a function can be called by the name PostgreSQL knows it by (`int4pl`,
+//! `texteq`).
 //!
 //! Invariants:
 //! 1. A [`FuncId`] means the same function for ever: compiled queries are stored with it. A number is never
 //!    given to another function, and a test holds the whole catalogue against a recorded list.
 //! 2. A strict function never sees a NULL: [`call`] answers NULL first. Others must look for it.
-//! 3. A function reads nothing but its arguments and its [`Context`]; an immutable one of that only its limits.
-//! 4. Arguments arrive with the types the definition names (the binder has put the casts in). Where they do not,
-//!    the answer is an internal error, not a panic.
+//! 3. A function reads nothing but its arguments and its [`Context`]; an immutable one of that only its
+//!    limits.
+//! 4. Arguments arrive with the types the definition names (the binder has put the casts in). Where they do
+//!    not, the answer is an internal error, not a panic.
 //!
-//! Concurrency: the tables are constant; the index by name is made once, by code that neither waits nor yields.
+//! Concurrency: the tables are constant; the index by name is made once, by code that neither waits nor
+//! yields.
 //!
 //! The time zone of a session is UTC; it is what `date`, `timestamp` and `timestamptz` are compared and
 //! converted in.
 //!
-//! Not here: casts ([`crate::cast`]), the choice among overloads ([`crate::resolve`]), and what is syntax rather
-//! than a function (`COALESCE`, `CASE`, `IS DISTINCT FROM`, `GREATEST`).
+//! Not here: casts ([`crate::cast`]), the choice among overloads ([`crate::resolve`]), and what is syntax
+//! rather than a function (`COALESCE`, `CASE`, `IS DISTINCT FROM`, `GREATEST`).
 //!
 //! Source: PostgreSQL 15's catalogue and documentation, chapters 9 and 52.
 
@@ -79,7 +82,8 @@ pub mod id {
     pub use crate::catalog::id::*;
 }
 
-/// In an argument list: any type (PostgreSQL's "any", anyelement, anynonarray). The argument is passed as it is.
+/// In an argument list: any type (PostgreSQL's "any", anyelement, anynonarray). The argument is passed as it
+/// is.
 pub const ANY: TypeId = TypeId::VOID;
 
 /// The names the tables write types with.
@@ -299,8 +303,8 @@ pub fn call(id: FuncId, args: &[ValueRef<'_>], ctx: &Context<'_>) -> SqlResult<V
 }
 
 /// Whether a `char(n)` argument of this function must be given with its padding: the pattern operators and
-/// functions that count or copy stored bytes look at the spaces that values do not keep here. The binder wraps
-/// such an argument in [`id::BPCHAR_PAD`] when its length is declared.
+/// functions that count or copy stored bytes look at the spaces that values do not keep here. The binder
+/// wraps such an argument in [`id::BPCHAR_PAD`] when its length is declared.
 pub fn sees_padding(id: FuncId) -> bool {
     use id::*;
     [BPCHAR_LIKE, BPCHAR_NOT_LIKE, BPCHAR_ILIKE, BPCHAR_NOT_ILIKE, OCTET_LENGTH_BPCHAR, CONCAT, CONCAT_WS]

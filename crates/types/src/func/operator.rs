@@ -1,7 +1,7 @@
 //! Operator symbols and the functions behind them, as in PostgreSQL's `pg_operator`.
 //!
-//! `!=` is another spelling of `<>`; [`by_symbol`] knows both. The commutator `b op2 a` means what `a op b` means;
-//! the negator `a op2 b` what `NOT (a op b)` means.
+//! `!=` is another spelling of `<>`; [`by_symbol`] knows both. The commutator `b op2 a` means what `a op b`
+//! means; the negator `a op2 b` what `NOT (a op b)` means.
 
 use super::{FuncDef, FuncId, get, id, sig};
 use crate::TypeId;

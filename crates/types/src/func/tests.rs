@@ -1,9 +1,9 @@
 //! The catalogue against its recorded list, and functions against PostgreSQL's answers.
 //!
 //! `catalogue.txt` is the recorded list; where a change is meant, write it anew with
-//! `ONDOL_BLESS=1 cargo test -p ondol-types`. `cases.txt` holds calls and what PostgreSQL 15 answered: a name,
-//! typed arguments, "=", and the result as text, NULL, or "!" with SQLSTATE and message; fields are parted by
-//! tabs, and `\\`, `\n` and `\t` stand for a backslash, a line end and a tab.
+//! `ONDOL_BLESS=1 cargo test -p ondol-types`. `cases.txt` holds calls and what PostgreSQL 15 answered: a
+//! name, typed arguments, "=", and the result as text, NULL, or "!" with SQLSTATE and message; fields are
+//! parted by tabs, and `\\`, `\n` and `\t` stand for a backslash, a line end and a tab.
 
 use super::*;
 use crate::{Type, resolve};

@@ -2,8 +2,8 @@
 //!
 //! A function charges what it makes beyond the length of its arguments, which [`super::call`] charged.
 //!
-//! Positions and lengths count characters (code points) from 1. Case mapping is that of the locale C.UTF-8: one
-//! character to one character; a character whose mapping is longer stays as it is.
+//! Positions and lengths count characters (code points) from 1. Case mapping is that of the locale C.UTF-8:
+//! one character to one character; a character whose mapping is longer stays as it is.
 
 use super::{Call, digest, state};
 use crate::limits::{Limits, TURNS};
@@ -44,8 +44,8 @@ pub(crate) fn upper_char(c: char) -> char {
     let mut m = c.to_uppercase();
     match (m.next(), m.next()) {
         (Some(u), None) => u,
-        // Greek letters with an iota below have a longer full mapping and a simple one: the letter with the iota
-        // beside it.
+        // Greek letters with an iota below have a longer full mapping and a simple one: the letter with the
+        // iota beside it.
         _ => match u32::from(c) {
             u @ (0x1f80..=0x1f87 | 0x1f90..=0x1f97 | 0x1fa0..=0x1fa7) => char::from_u32(u + 8).unwrap_or(c),
             u @ (0x1fb3 | 0x1fc3 | 0x1ff3) => char::from_u32(u + 9).unwrap_or(c),
@@ -89,7 +89,8 @@ pub(super) fn negative_length() -> SqlError {
     SqlError::new(state::SUBSTRING_ERROR, "negative substring length not allowed")
 }
 
-/// The range of units (from 0) that `substring(x, start, length)` takes; the end may lie past the value's end.
+/// The range of units (from 0) that `substring(x, start, length)` takes; the end may lie past the value's
+/// end.
 pub(super) fn substring_range(start: i32, length: Option<i32>) -> SqlResult<(usize, usize)> {
     let from = i64::from(start.max(1)) - 1;
     let to = match length {
@@ -110,8 +111,8 @@ fn position(s: &str, part: &str) -> SqlResult<Value> {
     int4(s.find(part).map_or(0, |at| char_count(&s[..at]) + 1))
 }
 
-/// The number of characters that `left(s, n)` takes, or that `right(s, n)` leaves; negative counts are from the
-/// other end.
+/// The number of characters that `left(s, n)` takes, or that `right(s, n)` leaves; negative counts are from
+/// the other end.
 fn cut(s: &str, n: i32) -> usize {
     let n = n as i64;
     if n >= 0 { n as usize } else { (char_count(s) as i64 + n).max(0) as usize }
@@ -315,8 +316,8 @@ fn output<'a>(v: &ValueRef<'a>) -> SqlResult<Cow<'a, str>> {
     }
 }
 
-/// A value as its cast to text gives it; what `||` and the quoting functions see. It differs from the output for
-/// booleans only.
+/// A value as its cast to text gives it; what `||` and the quoting functions see. It differs from the output
+/// for booleans only.
 fn as_text<'a>(v: &ValueRef<'a>) -> SqlResult<Cow<'a, str>> {
     match v {
         ValueRef::Bool(b) => Ok(Cow::Borrowed(if *b { "true" } else { "false" })),
@@ -324,7 +325,8 @@ fn as_text<'a>(v: &ValueRef<'a>) -> SqlResult<Cow<'a, str>> {
     }
 }
 
-/// Charges the text forms of values that are none: that of a bytea is twice as long, and is written piece by piece.
+/// Charges the text forms of values that are none: that of a bytea is twice as long, and is written piece by
+/// piece.
 fn charge_written(values: &[ValueRef<'_>], limits: &Limits<'_>) -> SqlResult<()> {
     const TIMES: usize = 5;
     let bytes = |v: &ValueRef<'_>| if let ValueRef::Text(_) = v { 0 } else { v.byte_len() };

@@ -174,7 +174,8 @@ impl Numeric {
         Numeric::pack(d)
     }
 
-    /// The nearest float; an error where it would be infinite or where a value other than zero would become zero.
+    /// The nearest float; an error where it would be infinite or where a value other than zero would become
+    /// zero.
     pub fn to_f64(&self) -> SqlResult<f64> {
         match &self.0 {
             NaN => return Ok(f64::NAN),

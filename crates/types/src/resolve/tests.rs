@@ -1,7 +1,8 @@
 //! Choices against PostgreSQL's. Each line of `cases.txt` is a question, "=", and PostgreSQL 15's answer:
 //! `operator symbol left right` (the function behind it; "-" for no left side), `function name types...` and
-//! `aggregate name types...` (the declared arguments), `case types...` (the common type), `type name modifiers...`
-//! (as format_type writes it). What PostgreSQL has and this database has not is answered with 0A000 there.
+//! `aggregate name types...` (the declared arguments), `case types...` (the common type),
+//! `type name modifiers...` (as format_type writes it). What PostgreSQL has and this database has not is
+//! answered with 0A000 there.
 
 use super::*;
 use crate::func::tests::{check_lines, type_id};

@@ -26,7 +26,8 @@ impl<'a> Gen<'a> {
         if width == 0 {
             self.op(Op::GroupFor { group, key: Span::new(0, 0) });
         }
-        // What an aggregate of DISTINCT values takes is seen once; where the order shows, it is taken when all are there, sorted.
+        // What an aggregate of DISTINCT values takes is seen once; where the order shows, it is taken when
+        // all are there, sorted.
         let mut sets = Vec::new();
         for a in *aggregates {
             sets.push(if a.distinct {
@@ -105,7 +106,8 @@ impl<'a> Gen<'a> {
         Ok(())
     }
 
-    /// Feeds an aggregate the DISTINCT values that a set holds, each behind its group's keys, in ascending order.
+    /// Feeds an aggregate the DISTINCT values that a set holds, each behind its group's keys, in ascending
+    /// order.
     fn sorted_steps(&mut self, group: Group, agg: Col, hash: Hash, (keys, args): (usize, usize)) {
         let width = keys + args;
         let ascending = |n| SortKey { column: n as u16, desc: false, nulls_first: false };
@@ -177,7 +179,8 @@ fn is_count(input: &Node<'_>, keys: &[logical::Expr], aggregates: &[Aggregate]) 
     input.filter.is_empty() && keys.is_empty() && !aggregates.is_empty() && aggregates.iter().all(counts)
 }
 
-/// Whether the order of its DISTINCT values shows in an aggregate's result: texts are joined in it, and sums of doubles are rounded in it.
+/// Whether the order of its DISTINCT values shows in an aggregate's result: texts are joined in it, and sums
+/// of doubles are rounded in it.
 fn is_ordered(a: &Aggregate) -> bool {
     let shows = |name: &str| !matches!(name, "count" | "min" | "max");
     let of = ondol_types::agg::find(a.agg);

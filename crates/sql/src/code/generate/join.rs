@@ -4,8 +4,8 @@
 //!   marked as NULL (a register each) and the same code is entered once more.
 //! - **N2** A FULL join's consumer is a subroutine, called for matches, for left rows without one, and for
 //!   right rows without one.
-//! - **N3** A side that is kept (list or hash table) is gathered once in an execution, unless it uses columns of rows outside
-//!   it: then each time that it is come to.
+//! - **N3** A side that is kept (list or hash table) is gathered once in an execution, unless it uses columns
+//!   of rows outside it: then each time that it is come to.
 use super::super::op::Op;
 use super::super::operand::*;
 use super::{Consume, Gen, Source, Stored, internal};

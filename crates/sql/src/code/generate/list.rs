@@ -1,9 +1,9 @@
 //! Code for lists: IN, the keys of a lookup by one, VALUES.
 //!
 //! - **L1** Constants of a list stand in the program's pool, side by side: its code does not grow with them.
-//! - **L2** `x IN (...)` compares with at most [`COMPARED`] constants, and as many parameters, one by one. More are put into a hash
-//!   table: constants when it is first needed, to stay there; what is computed without looking at a row once in an execution.
-//!   What looks at rows is always compared.
+//! - **L2** `x IN (...)` compares with at most [`COMPARED`] constants, and as many parameters, one by one.
+//!   More are put into a hash table: constants when it is first needed, to stay there; what is computed
+//!   without looking at a row once in an execution. What looks at rows is always compared.
 use super::super::op::Op;
 use super::super::operand::*;
 use super::expr::fold;
@@ -116,7 +116,8 @@ impl<'a> Gen<'a> {
         self.here(known);
     }
 
-    /// A hash table with each value of a list of keys once, as the column's type has it; NULLs and what the column cannot hold are left out.
+    /// A hash table with each value of a list of keys once, as the column's type has it; NULLs and what the
+    /// column cannot hold are left out.
     pub fn key_list(&mut self, list: &'a [Expr], column: TypeId) -> SqlResult<Hash> {
         let hash = self.hash(1, 1);
         let (mut constants, mut others) = (Vec::new(), Vec::new());

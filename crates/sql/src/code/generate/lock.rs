@@ -75,7 +75,8 @@ impl<'a> Gen<'a> {
             for rel in &lock.rels {
                 let place = self.place(*rel)?;
                 let Some(table) = place.table else { continue };
-                // After a sort the flag only says that the row is there; the nullable sides of outer joins are not locked.
+                // After a sort the flag only says that the row is there; the nullable sides of outer joins
+                // are not locked.
                 place.null = None;
                 let cursor = self.in_cursor(*rel, table, next)?;
                 let how = match (lock.strength, lock.wait) {

@@ -1,16 +1,18 @@
 //! Code generation: from a physical tree to a program.
 //!
-//! A plan node *produces* rows by calling back for the code that *consumes* one (Neumann, VLDB 2011): so nested plan nodes
-//! become nested loops, and values stay in registers between them.
+//! A plan node *produces* rows by calling back for the code that *consumes* one (Neumann, VLDB 2011): so
+//! nested plan nodes become nested loops, and values stay in registers between them.
 //!
-//! - **G1** A consumer's code is emitted once, inside its producer's loop; `next` is where it goes to drop the row,
-//!   and falling through means the same.
-//! - **G2** A loop gives back the temporary memory of its last turn at each turn's start. What has to outlive a turn lives in a
-//!   store, or in a register that needs no memory.
-//! - **G3** Registers are handed out once and never reused, so that what is kept over turns needs no care. Long lists and chains of
-//!   conditions take theirs from a scratch area, which is used again ([`Gen::in_passing`]).
-//! - **G4** Relations are numbered over the statement (sql/plan/logical/Y1): where a relation's columns are at a point of the code, in
-//!   whatever form (row buffer, registers, stored row), is written under its number by the operator that gives them.
+//! - **G1** A consumer's code is emitted once, inside its producer's loop; `next` is where it goes to drop
+//!   the row, and falling through means the same.
+//! - **G2** A loop gives back the temporary memory of its last turn at each turn's start. What has to outlive
+//!   a turn lives in a store, or in a register that needs no memory.
+//! - **G3** Registers are handed out once and never reused, so that what is kept over turns needs no care.
+//!   Long lists and chains of conditions take theirs from a scratch area, which is used again
+//!   ([`Gen::in_passing`]).
+//! - **G4** Relations are numbered over the statement (sql/plan/logical/Y1): where a relation's columns are
+//!   at a point of the code, in whatever form (row buffer, registers, stored row), is written under its
+//!   number by the operator that gives them.
 mod aggregate;
 mod expr;
 mod join;
@@ -242,8 +244,8 @@ impl<'a> Gen<'a> {
         self.passing = passing;
         r
     }
-    /// Code that computes these expressions and leaves no value in a register of its own (G3). Subqueries keep some: code with one
-    /// gets registers as any other.
+    /// Code that computes these expressions and leaves no value in a register of its own (G3). Subqueries
+    /// keep some: code with one gets registers as any other.
     pub fn in_passing<'e, T>(
         &mut self,
         exprs: impl IntoIterator<Item = &'e Expr>,
@@ -382,8 +384,8 @@ impl<'a> Gen<'a> {
         self.writes = true
     }
 
-    /// Begins the turn of a loop: what comes before is outside, what comes until [`Gen::end_turn`] may use temporaries
-    /// freely (G2). `mark` was made by [`Gen::mark`] before the loop.
+    /// Begins the turn of a loop: what comes before is outside, what comes until [`Gen::end_turn`] may use
+    /// temporaries freely (G2). `mark` was made by [`Gen::mark`] before the loop.
     pub fn mark(&mut self) -> (u16, usize) {
         let r = self.register();
         self.op(Op::Mark { dst: Out(r) });

@@ -140,7 +140,8 @@ impl<'a> Gen<'a> {
         self.rows(rel, |to| Op::MatNext { mat, to }, source, node, consume)
     }
 
-    /// A loop over rows that one instruction, `step`, gives one by one; it jumps to its label when there are no more.
+    /// A loop over rows that one instruction, `step`, gives one by one; it jumps to its label when there are
+    /// no more.
     fn rows(
         &mut self,
         rel: u16,
@@ -299,8 +300,8 @@ impl<'a> Gen<'a> {
         self.passed(node, next, consume)
     }
 
-    /// One lookup by all columns of an index. `given`: the key column whose value is in a register already. `end` is
-    /// set here unless there is such a column.
+    /// One lookup by all columns of an index. `given`: the key column whose value is in a register already.
+    /// `end` is set here unless there is such a column.
     fn lookup(
         &mut self,
         lookup: &Lookup<'_, 'a>,

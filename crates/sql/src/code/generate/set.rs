@@ -51,7 +51,8 @@ impl<'a> Gen<'a> {
         Ok(())
     }
 
-    /// INTERSECT and EXCEPT: each row of the left side is kept with a counter, which the right side's rows change.
+    /// INTERSECT and EXCEPT: each row of the left side is kept with a counter, which the right side's rows
+    /// change.
     fn hashed_sides(
         &mut self,
         node: &'a Node<'a>,
