@@ -140,10 +140,11 @@ fn took(since: Duration) -> f64 {
     (clock::now() - since).as_secs_f64().max(1e-9)
 }
 
-/// Ctrl-C ends the demo; its temporary folder is not to stay.
-fn remove_when_interrupted(folder: PathBuf, ring: Vec<PathBuf>) -> Done {
-    let flag = Arc::new(AtomicBool::new(false));
-    ondol_base::interrupt::sets(flag.clone()).map_err(|e| Failed::io("could not await Ctrl-C", e))?;
+/// Ctrl-C ends the demo; its temporary folder is not to stay. Gives what Ctrl-C sets.
+fn remove_when_interrupted(folder: PathBuf, ring: Vec<PathBuf>) -> Result<Arc<AtomicBool>, Failed> {
+    let interrupted = Arc::new(AtomicBool::new(false));
+    ondol_base::interrupt::sets(interrupted.clone()).map_err(|e| Failed::io("could not await Ctrl-C", e))?;
+    let flag = interrupted.clone();
     std::thread::spawn(move || {
         while !flag.load(Ordering::Relaxed) {
             std::thread::sleep(Duration::from_millis(50))
@@ -158,7 +159,7 @@ fn remove_when_interrupted(folder: PathBuf, ring: Vec<PathBuf>) -> Done {
         // As a shell says of a command that an interrupt ended.
         std::process::exit(130)
     });
-    Ok(())
+    Ok(interrupted)
 }
 
 /// What a ring leaves where the demo made it, for a database that goes with the demo.
@@ -181,7 +182,7 @@ fn remove_all(files: &[PathBuf]) {
 }
 
 pub fn run(args: Args) -> Done {
-    let mut ring = OwnRing(vec![]);
+    let (mut ring, mut interrupted) = (OwnRing(vec![]), Arc::new(AtomicBool::new(false)));
     let (_temporary, folder) = match &args.dir {
         Some(d) => {
             std::fs::create_dir_all(d).map_err(|e| Failed::io(d.display(), e))?;
@@ -191,35 +192,44 @@ pub fn run(args: Args) -> Done {
             let t = TempFolder::new()?;
             let path = t.path().to_path_buf();
             ring = OwnRing::of(args.ring.log_ring.as_ref());
-            remove_when_interrupted(path.clone(), ring.0.clone())?;
+            interrupted = remove_when_interrupted(path.clone(), ring.0.clone())?;
             (Some(t), path)
         }
     };
+    let done = demonstrate(&args, &folder, ring);
+    // Without its folder it fails before the process has ended: that is no error of its own.
+    while done.is_err() && interrupted.load(Ordering::Relaxed) {
+        std::thread::park()
+    }
+    done
+}
+
+fn demonstrate(args: &Args, folder: &Path, ring: OwnRing) -> Done {
     let path = folder.join("directory");
     if path.exists() {
         return Err(Failed::Message(format!("{} is there already; name another --dir", path.display())));
     }
     let mut found = Findings::default();
     let csv = folder.join("subscribers.csv");
-    generate(&args, &csv)?;
+    generate(args, &csv)?;
 
     let database = args.ring.apply(OpenOptions::new()).open(&path)?;
     tell_opened(&database);
-    load(&args, &database, &csv, &mut found)?;
+    load(args, &database, &csv, &mut found)?;
     std::fs::remove_file(&csv).map_err(|e| Failed::io(csv.display(), e))?;
-    measure(&args, &database, &mut found)?;
-    memory(&args, &database, &mut found);
+    measure(args, &database, &mut found)?;
+    memory(args, &database, &mut found);
     Show.step("checkpoint");
     let t = clock::now();
     database.checkpoint()?;
     found.add("checkpoint_seconds", "checkpoint", took(t), "s");
-    let before = read_all(&args, &database, "before")?;
+    let before = read_all(args, &database, "before")?;
     database.close()?;
 
-    crashes(&args, &path, before, &mut found)?;
+    crashes(args, &path, before, &mut found)?;
     drop(ring);
     if args.json {
-        return say(&found.json(&args));
+        return say(&found.json(args));
     }
     say(&format!(
         "\nThe subscriber directory, {} rows, {} threads:\n\n{}",
