@@ -13,6 +13,14 @@ LEFT_OUT = {"clock_timestamp", "current_database", "current_user", "gen_random_u
 SPELLED = {"timestamp without time zone": "timestamp", "timestamp with time zone": "timestamptz", "character": "char(3)"}
 
 
+# Each stands for the items' type, or for arrays of it.
+POLYMORPHIC = {"anyelement": "", "anynonarray": "", "anycompatible": "", "anyarray": "[]", "anycompatiblearray": "[]"}
+
+
+def of_items(ty, item):
+    return item + POLYMORPHIC[ty] if ty in POLYMORPHIC else ty
+
+
 def spelled(ty):
     return SPELLED.get(ty, ty)
 
@@ -43,7 +51,8 @@ def read():
                 sides = left.split(f" {name} ") if f" {name} " in left else ["", left.strip()[len(name):]]
                 arguments = [a.strip() for a in sides if a.strip()]
                 template = f"({name} {{}})" if len(arguments) == 1 else f"({{}} {name} {{}})"
-            found.setdefault(result, []).append((template, [spelled(a) for a in arguments]))
+            for item in ("integer", "text") if any(t in POLYMORPHIC for t in [result, *arguments]) else ("",):
+                found.setdefault(of_items(result, item), []).append((template, [of_items(spelled(a), item) for a in arguments]))
     return found
 
 
@@ -77,6 +86,12 @@ FORMS["boolean"] += [("({})::boolean", ["integer"]), ("({})::boolean", ["text"])
 FORMS["text"] += [("overlay({} PLACING {} FROM {})", ["text", "text", "small"]), ("trim(BOTH {} FROM {})", ["text", "text"]), ("substring({} FROM {} FOR {})", ["text", "small", "small"]),
                   ("encode({}, {})", ["bytea", "coding"])]
 FORMS["bytea"] += [("decode({}, {})", ["text", "coding"])]
+for _t in ("integer", "text"):
+    FORMS[_t] += [("({})[{}]", [_t + "[]", "small"]), ("({})[{}][{}]", [_t + "[]", "small", "small"])]
+    FORMS[_t + "[]"] += [("({})[{}:{}]", [_t + "[]", "small", "small"]), ("({})[:{}]", [_t + "[]", "small"]), ("({})[{}:{}][{}:]", [_t + "[]", "small", "small", "small"]), ("ARRAY[{}, {}]", [_t, _t]),
+                         ("ARRAY[{}, {}]", [_t + "[]", _t + "[]"]), ("({})::" + _t + "[]", ["text"]), ("({})::" + _t + "[]", ["text[]"]), ("({})::" + _t + "[]", ["integer[]"])]
+    FORMS["boolean"] += [("({} = ANY ({}))", [_t, _t + "[]"]), ("({} <> ALL ({}))", [_t, _t + "[]"]), ("({} < ANY ({}))", [_t, _t + "[]"]), ("({} >= ALL ({}))", [_t, _t + "[]"])]
+FORMS["boolean"] += [("({} LIKE ANY ({}))", ["text", "text[]"]), ("({} = ANY ({}))", ["number", "integer[]"])]
 for _f in ("year", "month", "day", "hour", "minute", "second", "dow", "isodow", "doy", "week", "isoyear", "epoch", "century", "decade", "millennium", "quarter",
            "milliseconds", "microseconds", "julian", "timezone", "odd"):
     for _t in ("date", "timestamp", "timestamptz"):

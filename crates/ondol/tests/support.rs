@@ -14,6 +14,7 @@ use std::fmt::Write;
 const GIVEN: &str = "
     CREATE TABLE t (a integer PRIMARY KEY, b text, c integer NOT NULL DEFAULT 0, d numeric(8, 2), e timestamptz);
     CREATE TABLE u (a integer, b text);
+    CREATE TABLE w (a integer[], b text[]);
     CREATE INDEX u_b ON u (b);
     INSERT INTO t VALUES (1, 'one', 1, 1.5, '2024-01-01'), (2, 'two', 2, 2.5, NULL);
     CREATE FUNCTION one(integer) RETURNS SETOF t LANGUAGE sql AS 'SELECT * FROM t WHERE a = $1';
@@ -60,6 +61,10 @@ const FORMS: &[(&str, &[(&str, &str)])] = &[
             ("NATURAL JOIN", "SELECT 1 FROM t NATURAL JOIN u"),
             ("subquery in FROM", "SELECT 1 FROM (SELECT a FROM t) AS s(x)"),
             ("LATERAL", "SELECT 1 FROM t, LATERAL (SELECT t.a) s"),
+            ("LATERAL functions", "SELECT 1 FROM t, generate_series(1, t.a)"),
+            ("unnest", "SELECT n, s FROM unnest(ARRAY[1, 2], ARRAY['a', 'b']) AS x(n, s)"),
+            ("unnest ... WITH ORDINALITY", "SELECT v, n FROM w, unnest(w.b) WITH ORDINALITY AS x(v, n)"),
+            ("set-returning function among the targets", "SELECT unnest(a) FROM w"),
             ("function in FROM", "SELECT * FROM generate_series(1, 3) AS g(n)"),
             (
                 "generate_series over timestamps",
@@ -82,7 +87,7 @@ const FORMS: &[(&str, &[(&str, &str)])] = &[
             ("scalar subquery", "SELECT (SELECT max(a) FROM u) FROM t"),
             ("row comparison", "SELECT a FROM t WHERE (a, c) < (2, 2)"),
             ("= ANY, ALL (subquery)", "SELECT a FROM t WHERE a = ANY (SELECT a FROM u)"),
-            ("= ANY (array)", "SELECT a FROM t WHERE a = ANY (ARRAY[1, 2])"),
+            ("= ANY, ALL (array)", "SELECT a FROM t WHERE a = ANY (ARRAY[1, 2]) AND a < ALL ('{3, 4}')"),
             ("CASE", "SELECT CASE WHEN a = 1 THEN 'x' ELSE 'y' END, CASE a WHEN 1 THEN 2 END FROM t"),
             (
                 "COALESCE, NULLIF, GREATEST, LEAST",
@@ -101,7 +106,9 @@ const FORMS: &[(&str, &[(&str, &str)])] = &[
             ("AT TIME ZONE", "SELECT e AT TIME ZONE 'UTC' FROM t"),
             ("INTERVAL", "SELECT e + INTERVAL '1 day' FROM t"),
             ("COLLATE", "SELECT b COLLATE \"C\" FROM t"),
-            ("ARRAY[...]", "SELECT ARRAY[1, 2]"),
+            ("ARRAY[...]", "SELECT ARRAY[1, 2], ARRAY[[1], [2]], ARRAY[]::text[]"),
+            ("ARRAY(subquery)", "SELECT ARRAY(SELECT a FROM t)"),
+            ("array[i], array[i:j]", "SELECT a[1], a[1:2], a[:2] FROM w"),
             ("ROW(...)", "SELECT ROW(1, 2)"),
             ("aggregate(DISTINCT ...)", "SELECT count(DISTINCT b), sum(DISTINCT a) FROM t"),
             ("aggregate(... ORDER BY ...)", "SELECT string_agg(b, ',' ORDER BY a) FROM t"),
@@ -119,6 +126,9 @@ const FORMS: &[(&str, &[(&str, &str)])] = &[
             ("UPDATE", "UPDATE t SET b = 'x', c = c + 1 WHERE a = 1"),
             ("UPDATE ... FROM", "UPDATE t SET b = u.b FROM u WHERE u.a = t.a"),
             ("UPDATE ... SET (...) = (...)", "UPDATE t SET (b, c) = ('x', 1)"),
+            ("UPDATE ... SET array[i] = ...", "UPDATE w SET a[1] = 2"),
+            ("UPDATE ... SET array[i:j] = ...", "UPDATE w SET a[1:2] = '{3, 4}'"),
+            ("INSERT ... (array[i])", "INSERT INTO w (a[1]) VALUES (2)"),
             ("DELETE", "DELETE FROM t WHERE a = 1"),
             ("DELETE ... USING", "DELETE FROM t USING u WHERE u.a = t.a"),
             ("MERGE", "MERGE INTO t USING u ON t.a = u.a WHEN MATCHED THEN DELETE"),
@@ -391,7 +401,7 @@ fn document() -> String {
     for a in accepted::ALL {
         writeln!(out, "- `{}`: {}", a.what, a.notice).unwrap();
     }
-    writeln!(out, "\n## Types\n\n{}.", type_names().join(", ")).unwrap();
+    writeln!(out, "\n## Types\n\n{}; and arrays of each.", type_names().join(", ")).unwrap();
     let mut list = |title: &str, all: BTreeMap<String, Vec<String>>| {
         write!(out, "\n## {title}\n\n").unwrap();
         for (name, mut forms) in all {
@@ -402,8 +412,9 @@ fn document() -> String {
     };
     let mut functions: BTreeMap<String, Vec<String>> = BTreeMap::new();
     // Most operators' functions are called by their symbols only, and what begins with $ by the grammar.
+    const CALLED: &[&str] = &["starts_with", "array_append", "array_cat", "array_prepend"];
     let hidden = |f: &func::FuncDef| {
-        f.name.starts_with('$') || func::operator::of_function(f.id).is_some() && f.name != "starts_with"
+        f.name.starts_with('$') || func::operator::of_function(f.id).is_some() && !CALLED.contains(&f.name)
     };
     for f in func::all().filter(|f| !hidden(f)) {
         let form = format!("({}) → {}", types(f.args, f.variadic), types(&[f.ret], false));

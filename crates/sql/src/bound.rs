@@ -1,8 +1,8 @@
 //! Bound statements: what the binder hands to the planner. All names are resolved, every expression has a
 //! type, every conversion is explicit.
 //!
-//! - **B1** Argument types of a [`ExprKind::Call`] are exactly the function's; conversions are
-//!   [`ExprKind::Cast`]s.
+//! - **B1** Argument types of a [`ExprKind::Call`] are exactly the function's, or what its polymorphic ones
+//!   are in the call (`ondol_types::resolve::polymorphic`); conversions are [`ExprKind::Cast`]s.
 //! - **B2** In a grouped query, what is evaluated after grouping (targets, HAVING, ORDER BY) refers to
 //!   columns of its own level only through [`ExprKind::Group`] and [`ExprKind::Aggregate`]. A subquery that
 //!   is evaluated then refers to them by [`ExprKind::GroupOuter`] and an aggregate's depth.
@@ -951,6 +951,7 @@ pub fn may_be_kept(v: &Value) -> bool {
     match v {
         Value::Text(t) => t.len() <= LONGEST,
         Value::Bytea(b) => b.len() <= LONGEST,
+        Value::Opaque(_, b) => b.len() <= LONGEST,
         _ => true,
     }
 }

@@ -7,8 +7,8 @@
 //!
 //! Invariants:
 //! 1. An [`AggId`] means the same aggregate for ever, as a function's number does.
-//! 2. NULLs are not counted, summed or compared; `count(*)` takes no argument and counts rows. No row at all
-//!    gives NULL, for counts 0.
+//! 2. NULLs are not counted, summed or compared, but gathered; `count(*)` takes no argument and counts rows.
+//!    No row at all gives NULL, for counts 0.
 //! 3. A step allocates only where a kept value grows: sums of integers and of usual NUMERICs are kept inline.
 //! 4. Integer sums are exact at any moment: only the result must fit its type (22003).
 //!
@@ -41,6 +41,10 @@ pub(crate) enum Kind {
     BitOr,
     BitXor,
     StringAgg,
+    /// Of values, or of arrays.
+    ArrayAgg {
+        of_arrays: bool,
+    },
     /// Of a population or a sample; its root or not.
     Variance {
         sample: bool,
@@ -81,6 +85,18 @@ pub struct AggDef {
     pub(crate) kind: Kind,
     /// The argument goes through the catalog's cast to this type before it is taken in.
     pub(crate) folded: Option<TypeId>,
+}
+
+impl AggDef {
+    /// Whether an empty array of the type that the call gives is passed behind the arguments, which may all
+    /// be NULL.
+    pub fn has_template(&self) -> bool {
+        matches!(self.kind, Kind::ArrayAgg { .. })
+    }
+    /// How many arguments a step is given.
+    pub fn fed(&self) -> usize {
+        self.args.len() + usize::from(self.has_template())
+    }
 }
 
 macro_rules! aggregates {
@@ -186,6 +202,10 @@ aggregates! {
     74 STDDEV_INT8 "stddev" (Int8) -> Numeric = STDDEV_SAMP;
     75 STDDEV_FLOAT8 "stddev" (Float8) -> Float8 = STDDEV_SAMP;
     76 STDDEV_NUMERIC "stddev" (Numeric) -> Numeric = STDDEV_SAMP;
+    77 MIN_ARRAY "min" (AnyArray) -> AnyArray = Kind::Min;
+    78 MAX_ARRAY "max" (AnyArray) -> AnyArray = Kind::Max;
+    100 ARRAY_AGG "array_agg" (AnyNonArray) -> AnyArray = Kind::ArrayAgg { of_arrays: false };
+    101 ARRAY_AGG_ARRAY "array_agg" (AnyArray) -> AnyArray = Kind::ArrayAgg { of_arrays: true };
 }
 
 /// All aggregates, in the order of their numbers.

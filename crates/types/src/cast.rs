@@ -10,7 +10,9 @@
 //! Sources: PostgreSQL 15's catalogue, its documentation (CREATE CAST; 8.1 to 8.5) and its answers.
 
 use crate::func::Context;
-use crate::{Numeric, SqlError, SqlResult, Type, TypeId, Value, ValueRef, catalog, datetime, sqlstate, text};
+use crate::{
+    Numeric, SqlError, SqlResult, Type, TypeId, Value, ValueRef, array, catalog, datetime, sqlstate, text,
+};
 
 /// Ordered: what is allowed in one context is allowed in the later ones.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -44,6 +46,7 @@ pub fn cast_context(from: TypeId, to: TypeId) -> Option<CastContext> {
         (a, b) if a.is_string() && b.is_string() => Implicit,
         (_, b) if b.is_string() => Assignment,
         (a, _) if a.is_string() => Explicit,
+        (a, b) if let (Some(a), Some(b)) = (a.element(), b.element()) => return cast_context(a, b),
         _ => return catalog::cast(from, to).map(|c| c.context),
     })
 }
@@ -129,6 +132,12 @@ pub fn cast(v: Value, from: TypeId, to: Type, explicit: bool, ctx: &Context<'_>)
         // The session's time zone is UTC.
         (Value::Timestamp(t), TypeId::TIMESTAMPTZ) => Value::Timestamptz(t),
         (Value::Timestamptz(t), TypeId::TIMESTAMP) => Value::Timestamp(t),
+        (Value::Opaque(_, b), t)
+            if let (Some(from), Some(to)) = (from.element(), to.element())
+                && t.is_array() =>
+        {
+            return array::cast_items(&b, from, to, explicit, ctx);
+        }
         (v, t) if let Some(c) = catalog::cast(from, t) => {
             return (c.run)(v.as_ref(&mut Vec::new()), to, ctx);
         }
@@ -186,6 +195,12 @@ pub fn apply_typmod(v: Value, to: Type, explicit: bool, ctx: &Context<'_>) -> Sq
         }
         (Value::Timestamptz(t), TypeId::TIMESTAMPTZ) if to.typmod >= 0 => {
             Value::Timestamptz(datetime::round_timestamp(t, to.typmod)?)
+        }
+        (Value::Opaque(ty, b), _)
+            if to.typmod >= 0
+                && let (Some(from), Some(to)) = (ty.element(), to.element()) =>
+        {
+            array::cast_items(&b, from, to, explicit, ctx)?
         }
         (Value::Opaque(ty, b), _) if to.typmod >= 0 => match catalog::cast(ty, ty) {
             Some(c) => (c.run)(ValueRef::Opaque(ty, &b), to, ctx)?,

@@ -88,6 +88,7 @@ pub mod sqlstate {
     pub const UNDEFINED_FUNCTION: &str = "42883";
     pub const UNDEFINED_TABLE: &str = "42P01";
     pub const UNDEFINED_PARAMETER: &str = "42P02";
+    pub const NULL_VALUE_NOT_ALLOWED: &str = "22004";
     pub const UNDEFINED_OBJECT: &str = "42704";
     pub const DUPLICATE_COLUMN: &str = "42701";
     pub const DUPLICATE_ALIAS: &str = "42712";

@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 pub mod agg;
+pub mod array;
 pub mod cast;
 pub mod catalog;
 pub mod datetime;

@@ -11,6 +11,9 @@
 //!    type that the known arguments have.
 //! 4. One must remain, or the call is not unique.
 //!
+//! Polymorphic arguments take every type at first; whether those given go together, and what they make of the
+//! result, is told by [`polymorphic`].
+//!
 //! PostgreSQL has functions and operators on types that are not supported here. A name or symbol that only
 //! they have is refused as not supported (0A000); a call with nothing but unknown literals that is ambiguous
 //! there only because of them is refused as ambiguous here too.
@@ -22,10 +25,13 @@ use crate::func::{self, ANY, FuncDef, OperatorDef};
 use crate::ty::Category;
 use crate::{SqlError, SqlResult, Type, TypeId, known, sqlstate};
 
+pub mod polymorphic;
+
 /// Whether a value of one type may stand where another is wanted, without the user writing a cast.
 pub fn can_coerce(from: TypeId, to: TypeId) -> bool {
     from == to
         || to == ANY
+        || to.is_polymorphic()
         || from == TypeId::UNKNOWN
         || cast_context(from, to) == Some(CastContext::Implicit)
 }
@@ -44,6 +50,11 @@ impl<T> Candidate<T> {
     }
     fn takes(&self, n: usize) -> bool {
         self.args.len() == n || (self.variadic && n > self.args.len())
+    }
+    /// Whether the types given may stand where its arguments are wanted, all of them together.
+    fn fits(&self, given: &[TypeId]) -> bool {
+        given.iter().enumerate().all(|(i, g)| can_coerce(*g, self.arg(i)))
+            && polymorphic::agree(self.args, given)
     }
 }
 
@@ -66,7 +77,7 @@ pub(crate) fn choose<T: Copy>(all: impl Iterator<Item = Candidate<T>>, given: &[
     if let Some(exact) = left.iter().find(|c| c.args == given) {
         return Choice::One(exact.what);
     }
-    left.retain(|c| given.iter().enumerate().all(|(i, g)| can_coerce(*g, c.arg(i))));
+    left.retain(|c| c.fits(given));
     if left.is_empty() {
         return Choice::None;
     }
@@ -118,7 +129,7 @@ pub(crate) fn choose<T: Copy>(all: impl Iterator<Item = Candidate<T>>, given: &[
     if let Some(first) = types.next()
         && types.all(|t| t == first)
     {
-        left.retain(|c| positions.clone().all(|i| can_coerce(*first, c.arg(i))));
+        left.retain(|c| c.fits(&vec![*first; given.len()]));
         if let Some(choice) = one(&left) {
             return choice;
         }
@@ -180,11 +191,12 @@ pub(crate) fn not_supported_function(name: &str, given: &[TypeId]) -> Option<Sql
 }
 
 /// Whether PostgreSQL finds no single best candidate for a call, because of overloads on types that are not
-/// supported here (bit strings, MAC addresses, transaction numbers).
+/// supported here (bit strings, MAC addresses, ranges, transaction numbers).
 fn ambiguous(name: &str, given: &[TypeId]) -> bool {
     matches!(
         (name, given),
         ("age" | "bit_count" | "trunc", [TypeId::UNKNOWN])
+            | ("@>" | "<@" | "&&", [TypeId::UNKNOWN, TypeId::UNKNOWN])
             | ("get_bit", [TypeId::UNKNOWN, TypeId::UNKNOWN | TypeId::INT2 | TypeId::INT4])
             | ("set_bit", [TypeId::UNKNOWN, TypeId::UNKNOWN | TypeId::INT2 | TypeId::INT4, _])
     )

@@ -1,10 +1,14 @@
 //! Types: their identities, their modifiers, and what is known of each ([`TypeDef`]).
 //!
+//! An array type is not listed: each type that can be an array's item has one, whose number is its own with
+//! the highest bit set, and whose descriptor follows from its own.
+//!
 //! What the stages must know of a type without computing with its values stands in its descriptor, and in no
 //! other list: names, category, the class of its values, which modifiers it takes. [`TypeId::def`] finds it.
 
 use crate::catalog::{self, Form};
-use crate::{SqlError, SqlResult, known, sqlstate};
+use crate::{SqlError, SqlResult, array, known, sqlstate};
+use std::sync::LazyLock;
 
 /// The number of a type. Numbers are stored, in dictionaries and in compiled queries: one is never given to
 /// another type. The number that clients know a type by is its OID ([`TypeDef::oid`]).
@@ -24,27 +28,27 @@ macro_rules! types {
 types! {
     /// An untyped literal (or NULL) before its type is resolved.
     0 UNKNOWN = TypeDef::new(705, "unknown", "unknown", Category::Unknown, Class::Text);
-    1 BOOL = TypeDef::new(16, "bool", "boolean", Category::Boolean, Class::Bool).preferred();
-    2 INT2 = TypeDef::new(21, "int2", "smallint", Category::Numeric, Class::Int2);
-    3 INT4 = TypeDef::new(23, "int4", "integer", Category::Numeric, Class::Int4).also(&["int"]);
-    4 INT8 = TypeDef::new(20, "int8", "bigint", Category::Numeric, Class::Int8);
-    5 FLOAT8 = TypeDef::new(701, "float8", "double precision", Category::Numeric, Class::Float8).preferred();
-    6 NUMERIC = TypeDef::new(1700, "numeric", "numeric", Category::Numeric, Class::Numeric)
+    1 BOOL = TypeDef::new(16, "bool", "boolean", Category::Boolean, Class::Bool).array(1000).preferred();
+    2 INT2 = TypeDef::new(21, "int2", "smallint", Category::Numeric, Class::Int2).array(1005);
+    3 INT4 = TypeDef::new(23, "int4", "integer", Category::Numeric, Class::Int4).array(1007).also(&["int"]);
+    4 INT8 = TypeDef::new(20, "int8", "bigint", Category::Numeric, Class::Int8).array(1016);
+    5 FLOAT8 = TypeDef::new(701, "float8", "double precision", Category::Numeric, Class::Float8).array(1022).preferred();
+    6 NUMERIC = TypeDef::new(1700, "numeric", "numeric", Category::Numeric, Class::Numeric).array(1231)
         .also(&["decimal", "dec"])
         .modified(Modifier::PrecisionAndScale);
     /// char(n)
-    7 BPCHAR = TypeDef::new(1042, "bpchar", "character", Category::String, Class::Text)
+    7 BPCHAR = TypeDef::new(1042, "bpchar", "character", Category::String, Class::Text).array(1014)
         .also(&["char", "nchar", "national character"])
         .modified(Modifier::Length { word: "char" });
-    8 VARCHAR = TypeDef::new(1043, "varchar", "character varying", Category::String, Class::Text)
+    8 VARCHAR = TypeDef::new(1043, "varchar", "character varying", Category::String, Class::Text).array(1015)
         .also(&["char varying"])
         .modified(Modifier::Length { word: "varchar" });
-    9 TEXT = TypeDef::new(25, "text", "text", Category::String, Class::Text).preferred();
-    10 BYTEA = TypeDef::new(17, "bytea", "bytea", Category::User, Class::Bytea);
-    11 DATE = TypeDef::new(1082, "date", "date", Category::DateTime, Class::Date);
-    12 TIMESTAMP = TypeDef::new(1114, "timestamp", "timestamp without time zone", Category::DateTime, Class::Timestamp)
+    9 TEXT = TypeDef::new(25, "text", "text", Category::String, Class::Text).array(1009).preferred();
+    10 BYTEA = TypeDef::new(17, "bytea", "bytea", Category::User, Class::Bytea).array(1001);
+    11 DATE = TypeDef::new(1082, "date", "date", Category::DateTime, Class::Date).array(1182);
+    12 TIMESTAMP = TypeDef::new(1114, "timestamp", "timestamp without time zone", Category::DateTime, Class::Timestamp).array(1115)
         .modified(Modifier::Seconds { zone: "" });
-    13 TIMESTAMPTZ = TypeDef::new(1184, "timestamptz", "timestamp with time zone", Category::DateTime, Class::Timestamptz)
+    13 TIMESTAMPTZ = TypeDef::new(1184, "timestamptz", "timestamp with time zone", Category::DateTime, Class::Timestamptz).array(1185)
         .preferred()
         .modified(Modifier::Seconds { zone: " WITH TIME ZONE" });
     /// What a function without a result returns.
@@ -63,6 +67,44 @@ static TYPES: [TypeDef; OWN.len() + catalog::TYPES.len()] = {
     all
 };
 
+/// What the number of an array type has beside that of its items' type.
+const ARRAY: u16 = 1 << 15;
+
+/// The descriptors of array types, at the places of their items' types; that of a type without arrays is not
+/// one.
+static ARRAYS: LazyLock<Vec<Option<TypeDef>>> =
+    LazyLock::new(|| TYPES.iter().map(|item| (item.array_oid != 0).then(|| item.of_array())).collect());
+
+/// The types that only functions are declared with: what they are in a call follows from the arguments that
+/// are given ([`crate::resolve`]). They have no values and no names in SQL, and their numbers are stored
+/// nowhere.
+macro_rules! polymorphic {
+    ($($(#[$doc:meta])* $number:literal $constant:ident = $oid:literal $name:literal;)*) => {
+        impl TypeId {
+            $($(#[$doc])* pub const $constant: TypeId = TypeId(POLYMORPHIC + $number);)*
+        }
+        static POLYMORPHIC_TYPES: &[TypeDef] = &[$(TypeDef {
+            id: TypeId::$constant,
+            ..TypeDef::new($oid, $name, $name, Category::Pseudo, Class::None)
+        }),*];
+    };
+}
+
+const POLYMORPHIC: u16 = 0x7f00;
+
+polymorphic! {
+    /// Any type, the same wherever it stands.
+    0 ANYELEMENT = 2283 "anyelement";
+    /// An array of it.
+    1 ANYARRAY = 2277 "anyarray";
+    /// The same as anyelement, and no array.
+    2 ANYNONARRAY = 2776 "anynonarray";
+    /// The common type of all that are given for it.
+    3 ANYCOMPATIBLE = 5077 "anycompatible";
+    /// An array of that.
+    4 ANYCOMPATIBLEARRAY = 5078 "anycompatiblearray";
+}
+
 /// The kinds of types within which a choice may be made by preference, as PostgreSQL has them.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Category {
@@ -72,6 +114,7 @@ pub enum Category {
     DateTime,
     /// Spans of time: interval.
     Timespan,
+    Array,
     /// Types without another category: bytea.
     User,
     Unknown,
@@ -142,6 +185,8 @@ pub struct TypeDef {
     pub id: TypeId,
     /// The type's number in PostgreSQL's `pg_type`.
     pub oid: u32,
+    /// That of the arrays of it; 0 if there are none.
+    pub array_oid: u32,
     /// Its name there, which functions and operator classes are named after: `int4`.
     pub catalog_name: &'static str,
     /// The name that PostgreSQL shows: `integer`.
@@ -167,6 +212,7 @@ impl TypeDef {
         TypeDef {
             id: TypeId::UNKNOWN,
             oid,
+            array_oid: 0,
             catalog_name,
             name,
             also,
@@ -190,6 +236,10 @@ impl TypeDef {
         self.is_preferred = true;
         self
     }
+    pub(crate) const fn array(mut self, oid: u32) -> TypeDef {
+        self.array_oid = oid;
+        self
+    }
     const fn also(mut self, names: &'static [&'static str]) -> TypeDef {
         self.also = names;
         self
@@ -197,6 +247,16 @@ impl TypeDef {
     pub(crate) const fn modified(mut self, modifier: Modifier) -> TypeDef {
         self.modifier = modifier;
         self
+    }
+
+    /// The descriptor of the arrays of this type.
+    fn of_array(&self) -> TypeDef {
+        // There is one for each type of the program, for ever.
+        let catalog_name = String::leak(format!("_{}", self.catalog_name));
+        let name = String::leak(format!("{}[]", self.name));
+        let class = Class::Opaque(&array::FORM);
+        let def = TypeDef::new(self.array_oid, catalog_name, name, Category::Array, class);
+        TypeDef { id: TypeId(self.id.0 | ARRAY), ..def }
     }
 }
 
@@ -214,15 +274,66 @@ impl TypeId {
         }
     }
 
-    /// Every type, in the order of their numbers.
+    /// Every type but those of arrays, in the order of their numbers.
     pub fn all() -> impl Iterator<Item = TypeId> {
         TYPES.iter().map(|t| t.id)
+    }
+
+    /// The types of arrays.
+    pub fn arrays() -> impl Iterator<Item = TypeId> {
+        ARRAYS.iter().flatten().map(|t| t.id)
     }
 
     /// What is known of the type.
     #[inline]
     pub fn def(self) -> &'static TypeDef {
-        &TYPES[self.0 as usize]
+        match TYPES.get(usize::from(self.0)) {
+            Some(def) => def,
+            None => self.unlisted(),
+        }
+    }
+
+    fn unlisted(self) -> &'static TypeDef {
+        let of_array = ARRAYS.get(usize::from(self.0 & !ARRAY)).and_then(Option::as_ref);
+        let polymorphic = || POLYMORPHIC_TYPES.get(usize::from(self.0.wrapping_sub(POLYMORPHIC)));
+        // No other numbers are made.
+        of_array.filter(|_| self.is_array()).or_else(polymorphic).unwrap_or(&TYPES[0])
+    }
+
+    /// Whether it is a type of arrays.
+    #[inline]
+    pub const fn is_array(self) -> bool {
+        self.0 & ARRAY != 0
+    }
+
+    /// The type of an array's items; `None` of any other type.
+    #[inline]
+    pub const fn element(self) -> Option<TypeId> {
+        if self.is_array() { Some(TypeId(self.0 & !ARRAY)) } else { None }
+    }
+
+    /// The type of the arrays of a type that has them.
+    pub(crate) const fn of_arrays(self) -> TypeId {
+        TypeId(self.0 | ARRAY)
+    }
+
+    /// The type of the arrays of this type, if it can have some.
+    pub fn array(self) -> Option<TypeId> {
+        (self.def().array_oid != 0).then_some(TypeId(self.0 | ARRAY))
+    }
+
+    /// Whether what it is in a call follows from the call's arguments.
+    pub const fn is_polymorphic(self) -> bool {
+        self.0 & ARRAY == 0 && self.0 >= POLYMORPHIC
+    }
+
+    /// Whether bytes that come from outside may be a value's, if the type is opaque.
+    pub fn admits(self, bytes: &[u8]) -> bool {
+        match (self.element(), self.form()) {
+            (Some(element), _) => array::is_whole(element, bytes),
+            (None, Some(form)) => form.width.is_none_or(|w| bytes.len() == usize::from(w)),
+            (None, None) => false,
+        }
     }
 
     /// The number, to be stored.
@@ -232,7 +343,8 @@ impl TypeId {
 
     /// The type of a stored number; `None` for a number that is none.
     pub fn from_number(number: u16) -> Option<TypeId> {
-        TYPES.get(number as usize).map(|t| t.id)
+        let listed = TYPES.get(usize::from(number & !ARRAY)).map(|t| t.id);
+        if number & ARRAY == 0 { listed } else { listed?.array() }
     }
 
     /// The name that PostgreSQL shows: `integer`, `timestamp without time zone`.
@@ -268,7 +380,7 @@ impl TypeId {
     /// By any of the type's names, in lower case.
     pub fn from_name(name: &str) -> Option<TypeId> {
         let named = |t: &&TypeDef| t.catalog_name == name || t.name == name || t.also.contains(&name);
-        TYPES.iter().find(named).map(|t| t.id)
+        TYPES.iter().chain(ARRAYS.iter().flatten()).find(named).map(|t| t.id)
     }
 
     /// By the name that functions are named after: a call `int4(x)` is a cast.
@@ -286,7 +398,7 @@ impl TypeId {
 
     /// The type of a number in PostgreSQL's catalogue.
     pub fn from_oid(oid: u32) -> Option<TypeId> {
-        TYPES.iter().find(|t| t.oid == oid).map(|t| t.id)
+        TYPES.iter().chain(ARRAYS.iter().flatten()).find(|t| t.oid == oid).map(|t| t.id)
     }
 }
 
@@ -331,6 +443,14 @@ impl Type {
     pub const INT8: Type = Type::new(TypeId::INT8);
     pub const TEXT: Type = Type::new(TypeId::TEXT);
     pub const UNKNOWN: Type = Type::new(TypeId::UNKNOWN);
+    /// The type of an array's items, which have its modifier.
+    pub fn element(self) -> Option<Type> {
+        self.id.element().map(|id| Type::with(id, self.typmod))
+    }
+    /// The type of arrays of it, whose items have its modifier.
+    pub fn array(self) -> Option<Type> {
+        self.id.array().map(|id| Type::with(id, self.typmod))
+    }
     /// The n of char(n) or varchar(n).
     pub fn char_len(self) -> Option<usize> {
         matches!(self.id.def().modifier, Modifier::Length { .. })
@@ -438,6 +558,9 @@ fn float(modifiers: &[i32]) -> SqlResult<Type> {
 /// read back as character(1)): `numeric(12,2)`, `timestamp(3) without time zone`.
 impl std::fmt::Display for Type {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if let Some(element) = self.element() {
+            return write!(f, "{element}[]");
+        }
         if let Some(n) = self.char_len() {
             return write!(f, "{}({n})", self.id);
         }
@@ -470,6 +593,15 @@ mod tests {
             assert_eq!(TypeId::from_oid(t.oid()), Some(t));
         }
         assert_eq!(TypeId::from_number(TypeId::all().count() as u16), None);
+        for t in TypeId::arrays() {
+            let element = t.element().expect("an array's");
+            assert_eq!((TypeId::from_number(t.number()), element.array()), (Some(t), Some(t)));
+            assert_eq!((TypeId::from_name(t.name()), TypeId::from_oid(t.oid())), (Some(t), Some(t)));
+        }
+        assert_eq!(TypeId::arrays().count(), TypeId::all().count() - 2);
+        assert_eq!((TypeId::VOID.array(), TypeId::from_number(TypeId::VOID.number() | ARRAY)), (None, None));
+        assert_eq!(TypeId::from_number(TypeId::ANYARRAY.number()), None);
+        assert_eq!((TypeId::ANYARRAY.name(), TypeId::ANYARRAY.is_array()), ("anyarray", false));
     }
 
     #[test]
@@ -481,5 +613,6 @@ mod tests {
         assert_eq!(Type::with(TypeId::TIMESTAMPTZ, 3).to_string(), "timestamp(3) with time zone");
         assert_eq!(Type::new(TypeId::BPCHAR).to_string(), "bpchar");
         assert_eq!(Type::INT8.to_string(), "bigint");
+        assert_eq!(numeric(12, 2).array().unwrap().to_string(), "numeric(12,2)[]");
     }
 }

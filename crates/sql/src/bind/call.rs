@@ -3,7 +3,7 @@
 //! An aggregate belongs to the innermost query whose columns its arguments use (to the query it stands in, if
 //! they use none), and is evaluated there; its arguments are kept as seen from that query.
 
-use super::coerce::can_coerce;
+use super::coerce::{self, can_coerce};
 use super::scope::{Clause, Level};
 use super::tree::{at, check_schema, kind, place, refuse_at, strings, unexpected};
 use super::{Binder, constant, group, name_of};
@@ -14,7 +14,7 @@ use crate::parse::tree::{FuncCall, Node, node::Node as Kind};
 use ondol_engine::{FunctionDef, Returns};
 use ondol_types::cast::CastContext;
 use ondol_types::func::{ANY, Volatility};
-use ondol_types::resolve;
+use ondol_types::resolve::{self, polymorphic::concrete};
 use ondol_types::ty::Category;
 use ondol_types::{SqlError, SqlResult, Type, TypeId, Value, agg, sqlstate};
 use std::sync::Arc;
@@ -89,7 +89,7 @@ impl<'a> Binder<'a> {
 
     /// A function of PostgreSQL's.
     pub(super) fn builtin(&mut self, name: &str, mut args: Vec<Expr>, location: i32) -> SqlResult<Expr> {
-        if name == "generate_series" {
+        if matches!(name, "generate_series" | "unnest" | "generate_subscripts") {
             return Err(at(SqlError::unsupported("a set-returning function outside of FROM"), location));
         }
         if name == "current_schema" && args.is_empty() {
@@ -135,18 +135,20 @@ impl<'a> Binder<'a> {
         };
         let types: Vec<TypeId> = args.iter().map(|a| a.ty.id).collect();
         let def = agg::resolve_aggregate(name, &types).map_err(|e| at(e, location))?;
-        let mut cast = Vec::with_capacity(args.len());
-        for (arg, want) in args.into_iter().zip(def.args) {
-            cast.push(if *want == ANY {
-                self.settle(arg)?
-            } else {
-                self.cast(arg, Type::new(*want), false)?
-            });
+        let shape = concrete(def.args, def.ret, &types)?;
+        let mut cast = Vec::with_capacity(args.len() + 1);
+        for (arg, want) in args.into_iter().zip(shape.args) {
+            cast.push(if want == ANY { self.settle(arg)? } else { self.cast(arg, Type::new(want), false)? });
+        }
+        if def.has_template() {
+            // What is gathered is an array (array/A4).
+            cast = cast.into_iter().map(coerce::shown).collect();
+            cast.push(super::array::template(shape.ret));
         }
         // The least and the greatest of char(n) are char(n), padded as such.
         let ty = match cast.first() {
             Some(arg) if def.ret == TypeId::BPCHAR && arg.ty.id == TypeId::BPCHAR => arg.ty,
-            _ => Type::new(def.ret),
+            _ => Type::new(shape.ret),
         };
         let mut aggregate = Aggregate { agg: def.id, args: cast, distinct: c.agg_distinct, filter, ty };
         let depth = own_depth(&aggregate);

@@ -8,11 +8,12 @@
 //!    error of the statement, with the literal's place; a function's or cast's error stays where it is, to be
 //!    raised if the expression is ever evaluated.
 
-use super::tree::at_expr;
+use super::tree::{at_expr, unexpected};
 use super::{Binder, constant, name_of};
 use crate::bound::{Expr, ExprKind, Query, Rel, RelEntry, Target, may_be_kept, walk_query_mut};
 use ondol_types::cast::{self, CastContext, cast_context};
-use ondol_types::func::{self, ANY, Context, FuncDef, Volatility, id};
+use ondol_types::func::{self, ANY, Context, FuncDef, OperatorDef, Volatility, id};
+use ondol_types::resolve::polymorphic::concrete;
 use ondol_types::{SqlError, SqlResult, Type, TypeId, Value, ValueRef, resolve, sqlstate, text};
 
 /// Whether a cast stands in the context.
@@ -26,8 +27,9 @@ fn names_a_moment(text: &str) -> bool {
     ["now", "today", "tomorrow", "yesterday", "allballs"].iter().any(|w| text.contains(w))
 }
 
+/// Whether it is a time, or an array of such.
 fn is_moment(t: TypeId) -> bool {
-    matches!(t, TypeId::DATE | TypeId::TIMESTAMP | TypeId::TIMESTAMPTZ)
+    matches!(t.element().unwrap_or(t), TypeId::DATE | TypeId::TIMESTAMP | TypeId::TIMESTAMPTZ)
 }
 
 impl Binder<'_> {
@@ -179,9 +181,10 @@ impl Binder<'_> {
 
     /// A call of a function that was resolved, with the casts put in; folded if it can be.
     pub(super) fn call(&mut self, def: &FuncDef, args: Vec<Expr>, place: u32) -> SqlResult<Expr> {
-        let mut cast = Vec::with_capacity(args.len());
-        for (i, arg) in args.into_iter().enumerate() {
-            let want = def.args[i.min(def.args.len().saturating_sub(1))];
+        let given: Vec<TypeId> = args.iter().map(|a| a.ty.id).collect();
+        let shape = concrete(def.args, def.ret, &given)?;
+        let mut cast = Vec::with_capacity(args.len() + 1);
+        for (arg, want) in args.into_iter().zip(shape.args) {
             let arg = if want == ANY {
                 self.settle(arg)?
             } else if arg.ty.id == want {
@@ -189,12 +192,20 @@ impl Binder<'_> {
             } else {
                 self.cast(arg, Type::new(want), false)?
             };
-            cast.push(match arg.ty.char_len() {
-                Some(n) if arg.ty.id == TypeId::BPCHAR && func::sees_padding(def.id) => pad(arg, n),
-                _ => arg,
-            });
+            cast.push(padded(def, arg));
         }
-        Ok(fold(def, cast, place))
+        if def.template {
+            cast.push(super::array::template(shape.ret));
+        }
+        Ok(fold(def, cast, Type::new(shape.ret), place))
+    }
+
+    /// The types that an operator between two expressions takes.
+    pub(super) fn operand_types(op: &OperatorDef, left: TypeId, right: TypeId) -> SqlResult<[TypeId; 2]> {
+        match concrete(op.args(), op.ret(), &[left, right])?.args[..] {
+            [left, right] => Ok([left, right]),
+            _ => Err(unexpected("an operator of one operand")),
+        }
     }
 
     /// An operator between two expressions, or before one.
@@ -215,6 +226,19 @@ impl Binder<'_> {
     }
 }
 
+/// An argument of a function that looks at the spaces that values of char(n) do not keep.
+pub fn padded(def: &FuncDef, arg: Expr) -> Expr {
+    if func::sees_padding(def.id) { shown(arg) } else { arg }
+}
+
+/// char(n) as it is shown, anything else as it is.
+pub fn shown(arg: Expr) -> Expr {
+    match arg.ty.char_len() {
+        Some(n) if arg.ty.id == TypeId::BPCHAR => pad(arg, n),
+        _ => arg,
+    }
+}
+
 /// char(n) with the spaces that its values do not keep.
 fn pad(arg: Expr, n: usize) -> Expr {
     let place = arg.at;
@@ -224,8 +248,7 @@ fn pad(arg: Expr, n: usize) -> Expr {
 }
 
 /// A call, or the constant that it is.
-fn fold(def: &FuncDef, args: Vec<Expr>, place: u32) -> Expr {
-    let ty = Type::new(def.ret);
+pub fn fold(def: &FuncDef, args: Vec<Expr>, ty: Type, place: u32) -> Expr {
     if def.volatility == Volatility::Immutable && args.iter().all(|a| matches!(a.kind, ExprKind::Const(_))) {
         let mut numerics: Vec<Vec<u8>> = Vec::new();
         for a in &args {

@@ -231,18 +231,46 @@ impl<'a> Binder<'a> {
                     Some(r) => b.returning(r)?,
                     None => Vec::new(),
                 };
-                let (mut assign, mut targets) = (Vec::new(), Vec::new());
+                let (mut assign, mut targets) = (Vec::new(), Vec::<Target>::new());
+                // Which of the targets set items of arrays.
+                let mut items: Vec<bool> = Vec::new();
                 for node in &s.target_list {
                     let Kind::ResTarget(t) = kind(node)? else { return Err(unexpected("SET")) };
-                    refuse_at(!t.indirection.is_empty(), "assigning to a field or element", t.location)?;
                     let column = target_column(&table, &t.name, t.location)?;
-                    if assign.contains(&(column as u16)) {
+                    let def = &table.def.columns[column];
+                    let earlier = assign.iter().position(|c| *c == column as u16);
+                    let is_item = !t.indirection.is_empty();
+                    if earlier.is_some_and(|i| !is_item || !items[i]) {
                         let message = format!("multiple assignments to same column \"{}\"", t.name);
                         return Err(SqlError::new(sqlstate::SYNTAX_ERROR, message));
                     }
-                    let expr = b.assigned(&table.def.columns[column], t)?;
+                    if is_item {
+                        // Each takes what the one before it has made.
+                        let before = match earlier {
+                            Some(i) => std::mem::replace(&mut targets[i].expr, null(def.ty)),
+                            None => super::scope::column(0, column, def.ty),
+                        };
+                        let value = b.assigned_value(t)?;
+                        if is_default(value) {
+                            let message = "cannot set an array element to DEFAULT";
+                            return Err(at(
+                                SqlError::new(sqlstate::FEATURE_NOT_SUPPORTED, message),
+                                t.location,
+                            ));
+                        }
+                        let value = b.expr(value)?;
+                        let expr = b.assigned_item(def, before, &t.indirection, value, t.location)?;
+                        if let Some(i) = earlier {
+                            targets[i].expr = expr;
+                            continue;
+                        }
+                        targets.push(Target { expr, name: t.name.clone(), hidden: false });
+                    } else {
+                        let expr = b.assigned(def, t)?;
+                        targets.push(Target { expr, name: t.name.clone(), hidden: false });
+                    }
                     assign.push(column as u16);
-                    targets.push(Target { expr, name: t.name.clone(), hidden: false });
+                    items.push(is_item);
                 }
                 let rels = std::mem::take(&mut b.level().rels);
                 let query = Query { rels, from, filter, targets, ..Query::default() };
@@ -252,9 +280,9 @@ impl<'a> Binder<'a> {
         })
     }
 
-    /// The value of `column = ...` in SET.
-    fn assigned(&mut self, column: &ColumnDef, t: &'a ResTarget) -> SqlResult<Expr> {
-        let mut value = need(&t.val)?;
+    /// The value of `column = ...` in SET, as it is written.
+    fn assigned_value(&self, t: &'a ResTarget) -> SqlResult<&'a Node> {
+        let value = need(&t.val)?;
         if let Kind::MultiAssignRef(m) = kind(value)? {
             let source = need(&m.source)?;
             let Kind::RowExpr(row) = kind(source)? else {
@@ -265,8 +293,14 @@ impl<'a> Binder<'a> {
                 return Err(at(SqlError::new(sqlstate::SYNTAX_ERROR, message), row.location));
             }
             let i = usize::try_from(m.colno - 1).unwrap_or(usize::MAX);
-            value = row.args.get(i).ok_or_else(|| unexpected("SET of several columns"))?;
+            return row.args.get(i).ok_or_else(|| unexpected("SET of several columns"));
         }
+        Ok(value)
+    }
+
+    /// The value of `column = ...` in SET.
+    fn assigned(&mut self, column: &ColumnDef, t: &'a ResTarget) -> SqlResult<Expr> {
+        let value = self.assigned_value(t)?;
         if is_default(value) {
             return default_of(self.catalog, column);
         }
@@ -298,6 +332,7 @@ impl<'a> Binder<'a> {
         others: &'a [Node],
     ) -> SqlResult<(Arc<Table>, Vec<From>)> {
         let (table, own, items) = self.target_table(relation)?;
+        self.level().own_hidden = items.len();
         self.level().hidden = items;
         let mut from = vec![own];
         from.extend(self.bind_from(others)?);

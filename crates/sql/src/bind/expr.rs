@@ -78,8 +78,8 @@ impl<'a> Binder<'a> {
                 Err(at(SqlError::new(sqlstate::SYNTAX_ERROR, message), d.location))
             }
             Kind::RowExpr(r) => Err(at(SqlError::unsupported("a row constructor here"), r.location)),
-            Kind::AArrayExpr(a) => Err(at(SqlError::unsupported("an array"), a.location)),
-            Kind::AIndirection(_) => Err(SqlError::unsupported("subscripting or field selection")),
+            Kind::AArrayExpr(a) => self.array_expr(a, None),
+            Kind::AIndirection(i) => self.indirection(i),
             Kind::GroupingFunc(g) => Err(at(SqlError::unsupported("GROUPING"), g.location)),
             Kind::CurrentOfExpr(_) => Err(SqlError::unsupported("WHERE CURRENT OF")),
             Kind::NamedArgExpr(n) => Err(at(SqlError::unsupported("a named argument here"), n.location)),
@@ -185,7 +185,10 @@ impl<'a> Binder<'a> {
     fn type_cast(&mut self, c: &'a tree::TypeCast) -> SqlResult<Expr> {
         let name = c.type_name.as_ref().ok_or_else(|| unexpected("a cast without a type"))?;
         let to = bind_type(name)?;
-        let arg = self.operand(need(&c.arg)?)?;
+        let arg = match kind(need(&c.arg)?)? {
+            Kind::AArrayExpr(a) if to.id.is_array() => self.array_expr(a, Some(to))?,
+            _ => self.operand(need(&c.arg)?)?,
+        };
         let from = arg.ty.id;
         let place_of = if c.location >= 0 { c.location } else { name.location };
         if !coerce::can_coerce(from, to.id, CastContext::Explicit) {

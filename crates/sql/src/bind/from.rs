@@ -1,7 +1,8 @@
 //! FROM: tables, subqueries, functions, joins.
 
+use super::array::subscript_series;
 use super::call::{function_columns, series};
-use super::scope::{Clause, Item, ItemColumns};
+use super::scope::{Clause, Item, ItemColumns, NOTHING_SEEN};
 use super::tree::{at, check_schema, const_text, kind, list, need, refuse, strings, unexpected, variant};
 use super::{Binder, coerce, system};
 use crate::bound::{Expr, ExprKind, From, JoinKind, MAX_RELS, Query, Rel, RelEntry, Target};
@@ -142,8 +143,6 @@ impl<'a> Binder<'a> {
     }
 
     fn range_function(&mut self, f: &'a tree::RangeFunction) -> SqlResult<(From, Vec<Item>)> {
-        refuse(f.lateral, "LATERAL")?;
-        refuse(f.ordinality, "WITH ORDINALITY")?;
         refuse(f.is_rowsfrom, "ROWS FROM")?;
         refuse(!f.coldeflist.is_empty(), "a column definition list for a function")?;
         let [only] = f.functions.as_slice() else {
@@ -163,8 +162,13 @@ impl<'a> Binder<'a> {
             && !c.agg_star
             && !c.agg_distinct
             && !c.func_variadic;
-        let (rel, mut columns, scalar) = if !registered && crate::foreign::FUNCTIONS.contains(&name) && simple
-        {
+        let is_unnest = name == "unnest" && simple && !registered;
+        refuse(f.ordinality && !is_unnest, format_args!("WITH ORDINALITY of {name}"))?;
+        let (rel, mut columns, scalar) = if is_unnest {
+            let query = self.within(Clause::FromFunction, |b| b.unnest(c, f.ordinality))?;
+            let columns = query.columns();
+            (Rel::Query(Box::new(query)), columns, c.args.len() == 1)
+        } else if !registered && crate::foreign::FUNCTIONS.contains(&name) && simple {
             let table = self.foreign_table(name, c)?;
             (Rel::Foreign(table.clone()), table.columns().to_vec(), false)
         } else if name == "generate_series" && simple {
@@ -175,6 +179,10 @@ impl<'a> Binder<'a> {
                 _ => Type::INT4,
             };
             (rel, vec![(name.to_string(), ty)], true)
+        } else if name == "generate_subscripts" && simple && !registered {
+            let args = self.within(Clause::FromFunction, |b| b.exprs(&c.args))?;
+            let rel = subscript_series(self, args, c.location)?;
+            (rel, vec![(name.to_string(), Type::INT4)], true)
         } else if registered && simple {
             let call = self.within(Clause::FromFunction, |b| b.registered_call(name, &c.args, c.location))?;
             let columns = function_columns(&call.function);
@@ -239,7 +247,14 @@ impl<'a> Binder<'a> {
         let level = self.level();
         let before = level.hidden.len();
         level.hidden.extend(left_items);
+        // A side that is there without the other cannot be made of it.
+        let is_free = matches!(j.jointype(), JoinType::JoinInner | JoinType::JoinLeft);
+        let seen_from = level.own_hidden;
+        if !is_free {
+            level.own_hidden = NOTHING_SEEN;
+        }
         let right = self.bind_from_item(need(&j.rarg)?);
+        self.level().own_hidden = seen_from;
         let left_items = self.level().hidden.split_off(before);
         let (right, right_items) = right?;
         no_conflict(&left_items, &right_items)?;

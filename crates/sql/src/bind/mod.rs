@@ -24,6 +24,7 @@
 //! answers.
 
 pub mod accepted;
+mod array;
 pub mod system;
 pub mod tree;
 pub mod types;

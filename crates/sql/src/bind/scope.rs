@@ -1,8 +1,9 @@
 //! What names mean in a query, and at which level of the queries around it.
 //!
 //! 1. The last level is the query being bound; a reference to the level `i` from the end has depth `i`.
-//! 2. A level's items are what its FROM clause shows so far. While an item of FROM is being bound, none of
-//!    the others can be seen from it (there is no LATERAL); they are kept as `hidden` for the message.
+//! 2. A level's items are what its FROM clause shows so far. While an item of FROM is being bound, the others
+//!    are kept as `hidden`: only a function's arguments see them, those before it (there is no LATERAL for
+//!    others).
 //! 3. An opaque level counts for depth, but its names cannot be seen: a WITH query is bound where it is used
 //!    and sees what could be seen where it stands.
 
@@ -78,12 +79,17 @@ pub struct Item {
     pub by_column: bool,
 }
 
+/// [`Level::own_hidden`] where functions see nothing at all.
+pub const NOTHING_SEEN: usize = usize::MAX;
+
 /// One query being bound.
 #[derive(Debug)]
 pub struct Level {
     pub rels: Vec<RelEntry>,
     pub items: Vec<Item>,
     pub hidden: Vec<Item>,
+    /// How many of the hidden ones not even functions see: the table that a statement changes.
+    pub own_hidden: usize,
     pub clause: Clause,
     pub aggregates: Vec<Aggregate>,
     pub opaque: bool,
@@ -95,6 +101,7 @@ impl Level {
             rels: Vec::new(),
             items: Vec::new(),
             hidden: Vec::new(),
+            own_hidden: 0,
             clause,
             aggregates: Vec::new(),
             opaque: false,
@@ -125,6 +132,19 @@ impl Level {
             }
             ItemColumns::List(_) => false,
         }
+    }
+
+    /// The items that expressions of the clause at hand see.
+    fn seen(&self) -> &[Item] {
+        match self.clause {
+            Clause::FromFunction => self.hidden.get(self.own_hidden..).unwrap_or(&[]),
+            _ => &self.items,
+        }
+    }
+
+    /// Whether a function is bound that a RIGHT or FULL JOIN keeps from seeing what is before it.
+    fn is_beside_outer_join(&self) -> bool {
+        self.clause == Clause::FromFunction && self.own_hidden == NOTHING_SEEN
     }
 
     /// The places of a name among the columns of an item: none, one, or the first two.
@@ -170,6 +190,13 @@ fn ambiguous(name: &str, location: i32) -> SqlError {
 
 fn undefined(message: String, location: i32) -> SqlError {
     at(SqlError::new(sqlstate::UNDEFINED_COLUMN, message), location)
+}
+
+/// The error of a function that would see a side of a join that may be missing.
+fn no_lateral(table: &str, location: i32) -> SqlError {
+    let message = format!("invalid reference to FROM-clause entry for table \"{table}\"");
+    let error = SqlError::new(sqlstate::INVALID_COLUMN_REFERENCE, message);
+    at(error.detail("The combining JOIN type must be INNER or LEFT for a LATERAL reference."), location)
 }
 
 /// The error of a column that each of PostgreSQL's tables has.
@@ -236,7 +263,7 @@ impl<'a> Binder<'a> {
     fn by_column_name(&self, name: &str, location: i32) -> SqlResult<Expr> {
         for (depth, level) in self.visible_levels() {
             let mut found = None;
-            for item in level.items.iter().filter(|i| i.by_column) {
+            for item in level.seen().iter().filter(|i| i.by_column) {
                 let (place, twice) = level.find(item, name);
                 if twice || (place.is_some() && found.is_some()) {
                     return Err(ambiguous(name, location));
@@ -255,7 +282,7 @@ impl<'a> Binder<'a> {
             return Err(system_column(name, location));
         }
         for (depth, level) in self.visible_levels() {
-            let Some(item) = level.items.iter().find(|i| i.by_name && i.name == name) else { continue };
+            let Some(item) = level.seen().iter().find(|i| i.by_name && i.name == name) else { continue };
             // The whole row of a function that gives values is the value.
             if let ItemColumns::Rel(rel) = item.columns
                 && level.rels.get(usize::from(rel)).is_some_and(|r| gives_values(&r.rel))
@@ -273,15 +300,13 @@ impl<'a> Binder<'a> {
         for (_, level) in self.visible_levels() {
             for item in level.hidden.iter().filter(|i| i.by_column) {
                 if level.find(item, name).0.is_some() {
-                    return Err(if level.clause == Clause::FromFunction {
-                        at(SqlError::unsupported("LATERAL"), location)
-                    } else {
-                        error
-                            .detail(format!(
-                                "There is a column named \"{name}\" in table \"{}\", but it cannot be referenced from this part of the query.",
-                                item.name
-                            ))
-                    });
+                    if level.is_beside_outer_join() {
+                        return Err(no_lateral(&item.name, location));
+                    }
+                    return Err(error.detail(format!(
+                        "There is a column named \"{name}\" in table \"{}\", but it cannot be referenced from this part of the query.",
+                        item.name
+                    )));
                 }
             }
         }
@@ -291,7 +316,7 @@ impl<'a> Binder<'a> {
     fn by_table_name(&self, table: &str, name: &str, own_name: bool, location: i32) -> SqlResult<Expr> {
         let means = |i: &&Item| i.by_name && i.name == table && (i.own_name || !own_name);
         for (depth, level) in self.visible_levels() {
-            let Some(item) = level.items.iter().find(means) else { continue };
+            let Some(item) = level.seen().iter().find(means) else { continue };
             let (place, twice) = level.find(item, name);
             if twice {
                 return Err(ambiguous(name, location));
@@ -309,8 +334,8 @@ impl<'a> Binder<'a> {
         }
         for (_, level) in self.visible_levels() {
             if level.hidden.iter().any(|i| means(&i)) {
-                if level.clause == Clause::FromFunction {
-                    return Err(at(SqlError::unsupported("LATERAL"), location));
+                if level.is_beside_outer_join() {
+                    return Err(no_lateral(table, location));
                 }
                 let message = format!("invalid reference to FROM-clause entry for table \"{table}\"");
                 let error = SqlError::new(sqlstate::UNDEFINED_TABLE, message).detail(format!(
@@ -368,11 +393,11 @@ impl<'a> Binder<'a> {
         let (table, own_name) = match *names {
             [] => {
                 let level = self.level();
-                if !level.items.iter().any(|i| i.by_column) {
+                if !level.seen().iter().any(|i| i.by_column) {
                     let message = "SELECT * with no tables specified is not valid";
                     return Err(at(SqlError::new(sqlstate::SYNTAX_ERROR, message), location));
                 }
-                let items = level.items.iter().filter(|i| i.by_column);
+                let items = level.seen().iter().filter(|i| i.by_column);
                 return Ok(items.flat_map(|i| level.item_columns(i)).collect());
             }
             [table] => (table, false),
@@ -384,7 +409,7 @@ impl<'a> Binder<'a> {
         };
         for (depth, level) in self.visible_levels() {
             let mut items =
-                level.items.iter().filter(|i| i.by_name && i.name == table && (i.own_name || !own_name));
+                level.seen().iter().filter(|i| i.by_name && i.name == table && (i.own_name || !own_name));
             if let Some(item) = items.next() {
                 let columns = level.item_columns(item);
                 return Ok(columns.into_iter().map(|(n, e)| (n, outer(e, depth))).collect());

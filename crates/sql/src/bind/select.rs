@@ -108,9 +108,6 @@ impl<'a> Binder<'a> {
                 }));
                 continue;
             }
-            if let Kind::AIndirection(_) = kind(value)? {
-                return Err(at(SqlError::unsupported("a subscript or field"), t.location));
-            }
             let e = self.expr(value)?;
             let name = if t.name.is_empty() { expr::column_label(value) } else { t.name.clone() };
             targets.push(Target { expr: e, name, hidden: false });

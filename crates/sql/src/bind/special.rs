@@ -143,9 +143,9 @@ impl<'a> Binder<'a> {
     fn equality(&mut self, left: Expr, right: Expr, place: u32) -> SqlResult<Equality> {
         let op =
             resolve::resolve_operator("=", Some(left.ty.id), right.ty.id).map_err(|e| at_expr(e, place))?;
-        let [l, r] = op.args() else { return Err(unexpected("an equality of one operand")) };
-        let left = self.cast(left, Type::new(*l), false)?;
-        let right = self.cast(right, Type::new(*r), false)?;
+        let [l, r] = Self::operand_types(op, left.ty.id, right.ty.id)?;
+        let left = self.cast(left, Type::new(l), false)?;
+        let right = self.cast(right, Type::new(r), false)?;
         Ok(Equality { left, right, eq: op.func })
     }
 
@@ -207,14 +207,14 @@ impl<'a> Binder<'a> {
         };
         common.typmod = -1;
         let op = resolve::resolve_operator("=", Some(common.id), common.id).map_err(|x| at(x, location))?;
-        let [l, _] = op.args() else { return Err(unexpected("an equality of one operand")) };
+        let [l, _] = Self::operand_types(op, common.id, common.id)?;
         // By way of the common type: what a literal means must not depend on the operator's.
         // The items first: of several literals that are wrong, the first of them is told.
         let mut list = all.split_off(1);
         for part in [&mut list, &mut all] {
             *part = self.cast_all(std::mem::take(part), common, "IN")?;
-            if *l != common.id {
-                *part = self.cast_all(std::mem::take(part), Type::new(*l), "IN")?;
+            if l != common.id {
+                *part = self.cast_all(std::mem::take(part), Type::new(l), "IN")?;
             }
         }
         let arg = all.pop().map(Box::new).ok_or_else(|| unexpected("IN without an operand"))?;
@@ -267,20 +267,6 @@ impl<'a> Binder<'a> {
             None => return Err(unexpected("IN without a list")),
         };
         Ok(if negated { negate(any, location) } else { any })
-    }
-
-    /// `left op ANY/ALL (array)`: of arrays there are only those written out, as another way to write IN.
-    pub(super) fn array_operator(&mut self, e: &'a tree::AExpr, name: &str, all: bool) -> SqlResult<Expr> {
-        let right = need(&e.rexpr)?;
-        match (kind(right)?, name, all) {
-            (Kind::AArrayExpr(a), "=", false) if !a.elements.is_empty() => {
-                self.member(need(&e.lexpr)?, &a.elements, false, e.location)
-            }
-            (Kind::AArrayExpr(a), "<>", true) if !a.elements.is_empty() => {
-                self.member(need(&e.lexpr)?, &a.elements, true, e.location)
-            }
-            _ => Err(at(SqlError::unsupported("ANY or ALL of an array"), e.location)),
-        }
     }
 
     /// Rows are compared column by column; for the order the first that differs decides.

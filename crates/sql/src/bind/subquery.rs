@@ -43,7 +43,7 @@ impl<'a> Binder<'a> {
                 };
                 self.quantified(s, name, s.sub_link_type() == SubLinkType::AllSublink)
             }
-            SubLinkType::ArraySublink => Err(at(SqlError::unsupported("ARRAY of a subquery"), s.location)),
+            SubLinkType::ArraySublink => self.array_of_query(self.subselect(s)?, s.location),
             _ => Err(at(SqlError::unsupported("this kind of subquery"), s.location)),
         }
     }
@@ -97,11 +97,9 @@ impl<'a> Binder<'a> {
                 );
                 return Err(at(SqlError::new(sqlstate::DATATYPE_MISMATCH, message), s.location));
             }
-            let [want_left, want_right] = op.args() else {
-                return Err(unexpected("an operator of one operand"));
-            };
-            cast_left.push(self.cast(l, Type::new(*want_left), false)?);
-            right_types.push(*want_right);
+            let [want_left, want_right] = Self::operand_types(op, l.ty.id, right)?;
+            cast_left.push(self.cast(l, Type::new(want_left), false)?);
+            right_types.push(want_right);
             ops.push(op.func);
         }
         let query = coerce::convert_targets(self, query, &mut |b, i, e| {

@@ -18,7 +18,6 @@ pub fn bind_type(name: &TypeName) -> SqlResult<Type> {
 pub fn any_type(name: &TypeName) -> SqlResult<Type> {
     let location = name.location;
     refuse_at(name.pct_type, "%TYPE", location)?;
-    refuse_at(!name.array_bounds.is_empty(), "an array type", location)?;
     refuse_at(name.setof, "SETOF here", location)?;
     let names = strings(&name.names)?;
     let plain = match names[..] {
@@ -47,7 +46,15 @@ pub fn any_type(name: &TypeName) -> SqlResult<Type> {
             at(SqlError::new(sqlstate::SYNTAX_ERROR, message), location)
         })?);
     }
-    Type::by_name(plain, &modifiers).map_err(|e| at(e, location))
+    let ty = Type::by_name(plain, &modifiers).map_err(|e| at(e, location))?;
+    // How many dimensions and items were written tells nothing, as in PostgreSQL.
+    if name.array_bounds.is_empty() || ty.id.is_array() {
+        return Ok(ty);
+    }
+    ty.array().ok_or_else(|| {
+        let message = format!("could not find array type for data type {}", ty.id);
+        at(SqlError::new(sqlstate::UNDEFINED_OBJECT, message), location)
+    })
 }
 
 /// The name a cast to the type gives a column: the last part of the type's name.

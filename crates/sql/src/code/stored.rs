@@ -70,8 +70,8 @@ fn get_value(r: &mut CodeReader<'_>) -> Option<Value> {
         TypeId::TIMESTAMP => Value::Timestamp(r.u64()? as i64),
         TypeId::TIMESTAMPTZ => Value::Timestamptz(r.u64()? as i64),
         ty => {
-            let (form, bytes) = (ty.form()?, r.blob()?);
-            form.admits(bytes).then(|| Value::Opaque(ty, bytes.into()))?
+            let bytes = r.blob()?;
+            ty.admits(bytes).then(|| Value::Opaque(ty, bytes.into()))?
         }
     })
 }

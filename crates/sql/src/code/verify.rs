@@ -51,7 +51,7 @@ pub fn verify(p: &Program) -> Result<(), String> {
     for (n, g) in p.groups.iter().enumerate() {
         for (agg, args) in &g.aggs {
             match ondol_types::agg::find(*agg) {
-                Some(def) if def.args.len() == *args as usize => {}
+                Some(def) if def.fed() == *args as usize => {}
                 _ => return Err(format!("groups {n}: no aggregate {} of {args} arguments", agg.0)),
             }
         }
@@ -117,8 +117,7 @@ fn together(p: &Program, op: &Op) -> Result<(), String> {
         Op::Call { func, args, .. } => {
             let def = ondol_types::func::find(func).ok_or("no such function")?;
             let n = args.count as usize;
-            let fits = if def.variadic { n >= def.args.len() } else { n == def.args.len() };
-            if fits { Ok(()) } else { Err(format!("{n} arguments for {}", def.name)) }
+            if def.takes(n) { Ok(()) } else { Err(format!("{n} arguments for {}", def.name)) }
         }
         Op::AddFloat { func, .. } | Op::SubFloat { func, .. } | Op::MulFloat { func, .. } => {
             let def = ondol_types::func::find(func).ok_or("no such function")?;

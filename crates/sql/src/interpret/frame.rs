@@ -315,7 +315,7 @@ impl Frame {
                     format!("parameter ${}: invalid byte sequence for encoding \"UTF8\": 0x00", n + 1),
                 ));
             }
-            ValueRef::Opaque(t, b) if !t.form().is_some_and(|form| form.admits(b)) => {
+            ValueRef::Opaque(t, b) if !t.admits(b) => {
                 return Err(SqlError::new(
                     "22P03",
                     format!("parameter ${}: {} bytes are no value of type {t}", n + 1, b.len()),

@@ -98,7 +98,7 @@ fn key_fits(column: TypeId, side: TypeId, value: TypeId, equality: bool) -> bool
         // range not.
         return equality || (column == TypeId::BPCHAR) == (side == TypeId::BPCHAR);
     }
-    column == side && side == value
+    column == value && (column == side || side.is_polymorphic())
 }
 
 fn width(t: TypeId) -> u8 {

@@ -2,7 +2,7 @@
 use super::logical::{Aggregate, Expr, ExprKind, Inside};
 use super::physical::{Node, Operator, Root, Statement, Subplan};
 use ondol_types::Value;
-use ondol_types::func::{self, operator};
+use ondol_types::func::{self, FuncId, operator};
 use std::collections::HashMap;
 
 /// What a relation's columns are where it has no name.
@@ -121,14 +121,17 @@ pub fn expr(e: &Expr, names: &Names<'_, '_>) -> String {
         ExprKind::Column { rel, column, .. } => names.column(*rel, *column),
         // They are columns in a plan (logical/Y1).
         ExprKind::Group(_) | ExprKind::GroupOuter { .. } | ExprKind::Aggregate { .. } => "?".to_string(),
-        ExprKind::Call { func, args } => match (operator::of_function(*func), &args[..]) {
-            (Some(op), [l, r]) => format!("({} {} {})", expr(l, names), op.name, expr(r, names)),
-            (Some(op), [r]) => format!("({} {})", op.name, expr(r, names)),
-            _ => {
-                let name = func::find(*func).map_or("function", |d| d.name);
-                format!("{name}({})", list(args, ", "))
+        ExprKind::Call { func, args } if let Some(text) = array_call(*func, args, names) => text,
+        ExprKind::Call { func, args } => {
+            match (operator::of_function(*func), without_template(*func, args)) {
+                (Some(op), [l, r]) => format!("({} {} {})", expr(l, names), op.name, expr(r, names)),
+                (Some(op), [r]) => format!("({} {})", op.name, expr(r, names)),
+                (_, written) => {
+                    let name = func::find(*func).map_or("function", |d| d.name);
+                    format!("{name}({})", list(written, ", "))
+                }
             }
-        },
+        }
         ExprKind::Cast { arg, .. } => {
             if std::ptr::eq(e.unrelabelled(), e) {
                 format!("{}::{}", expr(arg, names), format!("{:?}", e.ty.id).to_lowercase())
@@ -176,4 +179,30 @@ pub fn expr(e: &Expr, names: &Names<'_, '_>) -> String {
             format!("({} {} ({}))", list(left, ", "), if *all { "ALL" } else { "ANY" }, names.inside(query))
         }
     }
+}
+
+/// The arguments that were written.
+fn without_template(function: FuncId, args: &[Expr]) -> &[Expr] {
+    match args.split_last() {
+        Some((_, written)) if func::find(function).is_some_and(|d| d.template) => written,
+        _ => args,
+    }
+}
+
+/// What the grammar makes of arrays.
+fn array_call(function: FuncId, args: &[Expr], names: &Names<'_, '_>) -> Option<String> {
+    use func::id::*;
+    let list = |l: &[Expr], by: &str| l.iter().map(|e| expr(e, names)).collect::<Vec<_>>().join(by);
+    Some(match (function, args) {
+        (ARRAY_OF_ITEMS | ARRAY_OF_ARRAYS, [_, items @ ..]) => format!("ARRAY[{}]", list(items, ", ")),
+        (ARRAY_ELEMENT, [array, subscripts @ ..]) => {
+            format!("{}[{}]", expr(array, names), list(subscripts, "]["))
+        }
+        (ANY_OF_ARRAY | ALL_OF_ARRAY, [left, array, Expr { kind: ExprKind::Const(Value::Int4(n)), .. }]) => {
+            let op = u16::try_from(*n).ok().and_then(|n| operator::of_function(FuncId(n)))?.name;
+            let word = if function == ANY_OF_ARRAY { "ANY" } else { "ALL" };
+            format!("({} {op} {word} ({}))", expr(left, names), expr(array, names))
+        }
+        _ => return None,
+    })
 }

@@ -11,7 +11,8 @@ use ondol_engine::{Catalog, FunctionDef, IndexDef, TableDef};
 use ondol_sql::bind::bind;
 use ondol_sql::bound::{Bound, ExprKind, NewIndex, Statement};
 use ondol_sql::parse::parse;
-use ondol_types::{SqlError, SqlResult, func};
+use ondol_types::resolve::polymorphic::concrete;
+use ondol_types::{SqlError, SqlResult, TypeId, func};
 use std::fmt::Write;
 use std::sync::Arc;
 
@@ -77,12 +78,14 @@ fn check_invariants(bound: &Bound) {
     bound.walk(&mut |e, _| {
         if let ExprKind::Call { func, args } = &e.kind {
             let def = func::find(*func).expect("a known function");
-            for (i, a) in args.iter().enumerate() {
-                let want = def.args[i.min(def.args.len() - 1)];
+            let given: Vec<TypeId> = args.iter().map(|a| a.ty.id).collect();
+            let given = &given[..given.len() - usize::from(def.template)];
+            let shape = concrete(def.args, TypeId::VOID, given).expect("arguments that go together");
+            for (i, (a, want)) in args.iter().zip(shape.args).enumerate() {
                 assert!(want == func::ANY || want == a.ty.id, "argument {i} of {def:?} is {:?}", a.ty);
             }
         }
-        assert_ne!(e.ty.id, ondol_types::TypeId::UNKNOWN, "an expression of unknown type: {e:?}");
+        assert_ne!(e.ty.id, TypeId::UNKNOWN, "an expression of unknown type: {e:?}");
         true
     });
 }

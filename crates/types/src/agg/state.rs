@@ -1,6 +1,7 @@
 //! The states of aggregates.
 
 use super::{AggDef, AggId, Kind, Own, get};
+use crate::array::Gathered;
 use crate::catalog::{self, Cast};
 use crate::func::Context;
 use crate::func::compare::float8_cmp;
@@ -42,6 +43,8 @@ enum Fold {
     /// string_agg: what is joined so far, and how many bytes of it are the first row's separator, which is
     /// left out of the result but wanted by a merge
     Joined { bytes: Vec<u8>, first_separator: usize, rows: i64 },
+    /// array_agg
+    Array(Option<Box<Gathered>>),
     /// Those of types of their own
     Own(&'static Own, Value),
 }
@@ -94,6 +97,7 @@ impl AggState {
         match &self.fold {
             Fold::Joined { bytes, .. } => bytes.len(),
             Fold::Extreme(Some(Kept::Bytes(bytes) | Kept::Opaque(_, bytes))) => bytes.len(),
+            Fold::Array(Some(items)) => items.bytes(),
             _ => 0,
         }
     }
@@ -119,6 +123,7 @@ impl AggState {
             (Kind::BoolAnd | Kind::BoolOr, _) => Fold::Truth(None),
             (Kind::BitAnd | Kind::BitOr | Kind::BitXor, _) => Fold::Bits(None),
             (Kind::Own(own), _) => Fold::Own(own, Value::Null),
+            (Kind::ArrayAgg { .. }, _) => Fold::Array(None),
             (Kind::StringAgg, _) => Fold::Joined { bytes: Vec::new(), first_separator: 0, rows: 0 },
         };
         let cast = def.args.first().zip(def.folded).and_then(|(from, to)| catalog::cast(*from, to));
@@ -135,6 +140,7 @@ impl AggState {
         match &self.fold {
             Fold::Extreme(Some(Kept::Bytes(b) | Kept::Opaque(_, b))) => b.capacity(),
             Fold::Joined { bytes, .. } => bytes.capacity(),
+            Fold::Array(Some(items)) => items.bytes(),
             _ => 0,
         }
     }
@@ -165,8 +171,15 @@ impl AggState {
 
     /// [`AggState::step`] for every state.
     fn step_any(&mut self, args: &[ValueRef<'_>]) -> SqlResult<()> {
-        if args.len() != self.def.args.len() {
+        if args.len() != self.def.fed() {
             return Err(internal(format!("aggregate {} was fed {} arguments", self.def.name, args.len())));
+        }
+        if let (Fold::Array(items), [value, template]) = (&mut self.fold, args) {
+            let items = match items {
+                Some(items) => items,
+                None => items.insert(Box::new(Gathered::new(self.def.kind, *template)?)),
+            };
+            return items.add(*value);
         }
         // Invariant 2: NULLs pass by, except that rows are counted, and that string_agg's separator may be
         // NULL.
@@ -294,6 +307,7 @@ impl AggState {
             }
             Fold::ExactMoments { sum, squares, rows } => self.exact_variance(sum, squares, *rows),
             Fold::Extreme(kept) => self.extreme(kept.as_ref()),
+            Fold::Array(items) => items.as_ref().map_or(Ok(Value::Null), |items| items.finish()),
             Fold::Own(_, Value::Null) => Ok(Value::Null),
             Fold::Own(own, state) => (own.finish)(state.as_ref(&mut Vec::new())),
             Fold::Truth(t) => Ok(t.map_or(Value::Null, Value::Bool)),
@@ -417,6 +431,8 @@ impl AggState {
                 bytes.extend_from_slice(b);
                 *rows += r;
             }
+            (mine @ Fold::Array(None), theirs) => *mine = theirs.clone(),
+            (Fold::Array(Some(mine)), Fold::Array(Some(theirs))) => mine.merge(theirs)?,
             (Fold::Own(own, mine), Fold::Own(_, theirs)) if !theirs.is_null() => {
                 (own.merge)(mine, theirs.as_ref(&mut Vec::new()))?
             }

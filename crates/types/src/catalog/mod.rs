@@ -101,13 +101,6 @@ impl Key {
     }
 }
 
-impl Form {
-    /// Whether bytes that come from outside may be a value's.
-    pub fn admits(&self, bytes: &[u8]) -> bool {
-        self.width.is_none_or(|w| bytes.len() == usize::from(w))
-    }
-}
-
 /// A cast from an opaque type, or to one, other than through text.
 #[derive(Debug)]
 pub struct Cast {
@@ -149,4 +142,4 @@ pub(crate) const fn comparisons((a, b): (TypeId, TypeId), functions: [FuncId; 6]
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -15,7 +15,7 @@ use crate::ty::{Category, TypeDef};
 use crate::{Numeric, SqlResult, Type, TypeId, Value, ValueRef, cast, text};
 use std::cmp::Ordering;
 
-pub(super) const TYPE: TypeDef = TypeDef::opaque(700, "float4", "real", Category::Numeric, &FORM);
+pub(super) const TYPE: TypeDef = TypeDef::opaque(700, "float4", "real", Category::Numeric, &FORM).array(1021);
 
 static FORM: Form = Form {
     width: Some(4),

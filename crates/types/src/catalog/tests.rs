@@ -1,4 +1,5 @@
-//! What every type here promises (catalog/O1 to catalog/O3), to be tried with values of its own.
+//! What every type here, and every type of arrays, promises (catalog/O1 to catalog/O3), to be tried with
+//! values of its own.
 
 use super::SAMPLES;
 use crate::func::Context;
@@ -25,7 +26,7 @@ fn promises_are_kept() {
     }
 }
 
-fn keeps_promises(ty: TypeId, texts: &[&[&str]]) {
+pub(crate) fn keeps_promises(ty: TypeId, texts: &[&[&str]]) {
     let form = ty.form().expect("a type of the catalog");
     let values: Vec<(usize, Value)> =
         texts.iter().enumerate().flat_map(|(n, group)| group.iter().map(move |t| (n, read(ty, t)))).collect();
@@ -75,7 +76,7 @@ fn keeps_promises(ty: TypeId, texts: &[&[&str]]) {
 }
 
 /// A text that is none of the type's, and the message.
-pub(super) fn is_refused(ty: TypeId, text: &str, sqlstate: &str, message: &str) {
+pub(crate) fn is_refused(ty: TypeId, text: &str, sqlstate: &str, message: &str) {
     let e = text::input(text, Type::new(ty), &Context::EMPTY).expect_err("it is refused");
     assert_eq!((e.sqlstate(), e.to_string().as_str()), (sqlstate, message));
 }

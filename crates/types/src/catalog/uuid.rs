@@ -8,7 +8,7 @@ use crate::func::{OperatorDef, functions};
 use crate::ty::{Category, TypeDef};
 use crate::{SqlResult, TypeId, Value, text};
 
-pub(super) const TYPE: TypeDef = TypeDef::opaque(2950, "uuid", "uuid", Category::User, &FORM);
+pub(super) const TYPE: TypeDef = TypeDef::opaque(2950, "uuid", "uuid", Category::User, &FORM).array(2951);
 
 static FORM: Form = Form {
     width: Some(16),

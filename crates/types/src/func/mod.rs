@@ -79,11 +79,11 @@ pub mod id {
     pub use super::pattern::id::*;
     pub use super::session::id::*;
     pub use super::text::id::*;
+    pub use crate::array::id::*;
     pub use crate::catalog::id::*;
 }
 
-/// In an argument list: any type (PostgreSQL's "any", anyelement, anynonarray). The argument is passed as it
-/// is.
+/// In an argument list: any type (PostgreSQL's "any"). The argument is passed as it is.
 pub const ANY: TypeId = TypeId::VOID;
 
 /// The names the tables write types with.
@@ -104,6 +104,13 @@ pub(crate) mod sig {
     pub const Date: TypeId = TypeId::DATE;
     pub const Timestamp: TypeId = TypeId::TIMESTAMP;
     pub const Timestamptz: TypeId = TypeId::TIMESTAMPTZ;
+    pub const Int4Array: TypeId = TypeId::INT4.of_arrays();
+    pub const TextArray: TypeId = TypeId::TEXT.of_arrays();
+    pub const AnyElement: TypeId = TypeId::ANYELEMENT;
+    pub const AnyArray: TypeId = TypeId::ANYARRAY;
+    pub const AnyNonArray: TypeId = TypeId::ANYNONARRAY;
+    pub const AnyCompatible: TypeId = TypeId::ANYCOMPATIBLE;
+    pub const AnyCompatibleArray: TypeId = TypeId::ANYCOMPATIBLEARRAY;
 }
 
 /// How far a result may be reused.
@@ -171,6 +178,8 @@ pub struct FuncDef {
     /// The last argument may be repeated.
     pub variadic: bool,
     pub ret: TypeId,
+    /// An empty array of the type that the call gives is passed behind the arguments, which may all be NULL.
+    pub template: bool,
     /// NULL in, NULL out.
     pub strict: bool,
     pub volatility: Volatility,
@@ -186,7 +195,17 @@ impl FuncDef {
         run: Run,
     ) -> FuncDef {
         let (strict, volatility) = (true, Volatility::Immutable);
-        FuncDef { id: FuncId(num), name, args, variadic: false, ret, strict, volatility, run }
+        FuncDef {
+            id: FuncId(num),
+            name,
+            args,
+            variadic: false,
+            ret,
+            template: false,
+            strict,
+            volatility,
+            run,
+        }
     }
     pub(crate) const fn stable(mut self) -> FuncDef {
         self.volatility = Volatility::Stable;
@@ -203,6 +222,15 @@ impl FuncDef {
     }
     pub(crate) const fn variadic(mut self) -> FuncDef {
         self.variadic = true;
+        self
+    }
+    /// Whether it is called with so many arguments, the template among them.
+    pub fn takes(&self, n: usize) -> bool {
+        let least = self.args.len() + usize::from(self.template);
+        if self.variadic { n >= least } else { n == least }
+    }
+    pub(crate) const fn template(mut self) -> FuncDef {
+        self.template = true;
         self
     }
 }
@@ -224,6 +252,7 @@ const FAMILIES: &[&[FuncDef]] = &[
     bytea::DEFS,
     datetime::DEFS,
     session::DEFS,
+    crate::array::DEFS,
 ];
 
 /// One more than the largest number in use.
@@ -286,8 +315,7 @@ pub fn call(id: FuncId, args: &[ValueRef<'_>], ctx: &Context<'_>) -> SqlResult<V
     let Some(def) = find(id) else {
         return Err(internal(format!("function number {} is not in the catalogue", id.0)));
     };
-    let fits = if def.variadic { args.len() >= def.args.len() } else { args.len() == def.args.len() };
-    if !fits {
+    if !def.takes(args.len()) {
         return Err(internal(format!("{def:?} was called with {} arguments", args.len())));
     }
     if def.strict && args.iter().any(ValueRef::is_null) {
@@ -296,7 +324,11 @@ pub fn call(id: FuncId, args: &[ValueRef<'_>], ctx: &Context<'_>) -> SqlResult<V
     let given = args.iter().map(ValueRef::byte_len).sum::<usize>();
     if given > SMALL {
         // Results are about as long as the arguments, unless the function knows better.
-        let made = if matches!(def.ret, TypeId::TEXT | TypeId::BPCHAR | TypeId::BYTEA) { given } else { 0 };
+        let is_long = matches!(
+            def.ret,
+            TypeId::TEXT | TypeId::BPCHAR | TypeId::BYTEA | TypeId::ANYARRAY | TypeId::ANYCOMPATIBLEARRAY
+        );
+        let made = if is_long { given } else { 0 };
         ctx.limits.turn(given).and_then(|()| ctx.limits.take(made))?
     }
     (def.run)(&mut Call { args, ctx })
@@ -307,8 +339,22 @@ pub fn call(id: FuncId, args: &[ValueRef<'_>], ctx: &Context<'_>) -> SqlResult<V
 /// wraps such an argument in [`id::BPCHAR_PAD`] when its length is declared.
 pub fn sees_padding(id: FuncId) -> bool {
     use id::*;
-    [BPCHAR_LIKE, BPCHAR_NOT_LIKE, BPCHAR_ILIKE, BPCHAR_NOT_ILIKE, OCTET_LENGTH_BPCHAR, CONCAT, CONCAT_WS]
-        .contains(&id)
+    const THOSE: &[FuncId] = &[
+        BPCHAR_LIKE,
+        BPCHAR_NOT_LIKE,
+        BPCHAR_ILIKE,
+        BPCHAR_NOT_ILIKE,
+        OCTET_LENGTH_BPCHAR,
+        CONCAT,
+        CONCAT_WS,
+        // array/A4
+        ARRAY_OF_ITEMS,
+        ARRAY_APPEND,
+        ARRAY_PREPEND,
+        ARRAY_FILL,
+        ARRAY_FILL_FROM,
+    ];
+    THOSE.contains(&id)
 }
 
 /// SQLSTATEs that only functions use.

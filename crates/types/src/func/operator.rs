@@ -54,8 +54,9 @@ pub(crate) const fn prefix(name: &'static str, right: TypeId, func: FuncId) -> O
 
 /// All operators, in the order of their symbols' bytes.
 static ALL: LazyLock<Vec<OperatorDef>> = LazyLock::new(|| {
-    let own = crate::catalog::OPERATORS.iter().copied().flatten().copied().flatten();
-    let mut all: Vec<OperatorDef> = OPERATORS.iter().chain(own).copied().collect();
+    let own = crate::catalog::OPERATORS.iter().copied().flatten();
+    let others = own.chain(crate::array::OPERATORS).copied().flatten();
+    let mut all: Vec<OperatorDef> = OPERATORS.iter().chain(others).copied().collect();
     all.sort_by_key(|o| o.name);
     all
 });
@@ -318,8 +319,8 @@ static OPERATORS: &[OperatorDef] = &[
     prefix("|/", sig::Float8, id::FLOAT8_SQRT_OP),
     binary("||", sig::Bytea, sig::Bytea, id::BYTEA_CAT, "", ""),
     binary("||", sig::Text, sig::Text, id::TEXT_CAT, "", ""),
-    binary("||", sig::Text, sig::Any, id::TEXT_ANY_CAT, "", ""),
-    binary("||", sig::Any, sig::Text, id::ANY_TEXT_CAT, "", ""),
+    binary("||", sig::Text, sig::AnyNonArray, id::TEXT_ANY_CAT, "", ""),
+    binary("||", sig::AnyNonArray, sig::Text, id::ANY_TEXT_CAT, "", ""),
     prefix("||/", sig::Float8, id::FLOAT8_CBRT_OP),
     prefix("~", sig::Int8, id::INT8_NOT),
     prefix("~", sig::Int2, id::INT2_NOT),

@@ -71,9 +71,20 @@ fn call_by_name(fields: &[&str]) -> SqlResult<(Value, TypeId)> {
     let args = fields[1..].iter().map(|f| argument(f)).collect::<SqlResult<Vec<_>>>()?;
     let types: Vec<_> = args.iter().map(|a| a.0).collect();
     let def = resolve::resolve_function(fields[0], &types)?;
-    let mut scratch = vec![Vec::new(); args.len()];
-    let refs: Vec<_> = args.iter().zip(&mut scratch).map(|(a, s)| a.1.as_ref(s)).collect();
-    Ok((call(def.id, &refs, &Context::EMPTY)?, def.ret))
+    let shape = resolve::polymorphic::concrete(def.args, def.ret, &types)?;
+    let given = args.into_iter().zip(&shape.args);
+    let mut values: Vec<Value> = given
+        .map(|((from, v), to)| match *to {
+            ANY => Ok(v),
+            to => crate::cast::cast(v, from, Type::new(to), false, &Context::EMPTY),
+        })
+        .collect::<SqlResult<_>>()?;
+    if def.template {
+        values.push(crate::array::empty(shape.ret));
+    }
+    let mut scratch = vec![Vec::new(); values.len()];
+    let refs: Vec<_> = values.iter().zip(&mut scratch).map(|(v, s)| v.as_ref(s)).collect();
+    Ok((call(def.id, &refs, &Context::EMPTY)?, shape.ret))
 }
 
 #[test]
@@ -161,6 +172,9 @@ fn samples(t: TypeId) -> Vec<Value> {
         TypeId::NUMERIC => ["-1.50", "0", "1.5", "1.500", "NaN", "Infinity"]
             .map(|n| Value::Numeric(Numeric::parse(n).expect("a number")))
             .into(),
+        TypeId::ANYARRAY => ["{}", "{1}", "{NULL}", "{1,2}", "{{1,2}}", "[0:1]={1,2}", "{2,NULL}"]
+            .map(|t| crate::text::input(t, Type::new(sig::Int4Array), &Context::EMPTY).expect("an array"))
+            .into(),
         TypeId::BPCHAR | TypeId::TEXT => ["", "a", "ab", "b", "ä"].map(|s| Value::Text(s.into())).into(),
         TypeId::BYTEA => [&b""[..], b"a", b"\xff"].map(|b| Value::Bytea(b.into())).into(),
         TypeId::DATE => [i32::MIN, -1, 0, 1, 2_145_031_948, i32::MAX].map(Value::Date).into(),
@@ -184,7 +198,9 @@ fn apply(o: &OperatorDef, a: &Value, b: &Value) -> SqlResult<Value> {
 #[test]
 fn commutators_and_negators_are_what_they_say() {
     let mut checked = 0;
-    for o in operators().iter().filter(|o| o.left.is_some() && !o.args().contains(&ANY)) {
+    for o in operators().iter().filter(|o| {
+        o.left.is_some() && !o.args().iter().any(|t| t.is_polymorphic() && *t != TypeId::ANYARRAY)
+    }) {
         let left = o.left.expect("binary operators only");
         let other = |name: &str, l, r| {
             operator::by_symbol(name, false)

@@ -452,8 +452,8 @@ functions! {
     517 CONCAT "concat" (Any) -> Text = |c| join(c.args, "", c.limits()), variadic, lax, stable;
     518 CONCAT_WS "concat_ws" (Text, Any) -> Text = |c| concat_ws(c), variadic, lax, stable;
     519 TEXT_CAT "textcat" (Text, Text) -> Text = |c| catenate(c);
-    520 TEXT_ANY_CAT "textanycat" (Text, Any) -> Text = |c| catenate(c), stable;
-    521 ANY_TEXT_CAT "anytextcat" (Any, Text) -> Text = |c| catenate(c), stable;
+    520 TEXT_ANY_CAT "textanycat" (Text, AnyNonArray) -> Text = |c| catenate(c), stable;
+    521 ANY_TEXT_CAT "anytextcat" (AnyNonArray, Text) -> Text = |c| catenate(c), stable;
     522 CHR "chr" (Int4) -> Text = |c| chr(c.int4(0)?);
     523 ASCII "ascii" (Text) -> Int4 = |c| Ok(Value::Int4(c.text(0)?.chars().next().map_or(0, |c| c as i32)));
     524 MD5 "md5" (Text) -> Text = |c| text(digest::md5(c.text(0)?.as_bytes()));

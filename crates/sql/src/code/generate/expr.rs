@@ -475,10 +475,9 @@ pub fn fold(e: &Expr) -> Option<Value> {
         }
         ExprKind::Cast { arg, explicit } => {
             // Conversions to and from text of times and zones may look at the session.
-            if [arg.ty.id, e.ty.id]
-                .iter()
-                .any(|t| matches!(*t, TypeId::DATE | TypeId::TIMESTAMP | TypeId::TIMESTAMPTZ))
-            {
+            if [arg.ty.id, e.ty.id].iter().any(|t| {
+                matches!(t.element().unwrap_or(*t), TypeId::DATE | TypeId::TIMESTAMP | TypeId::TIMESTAMPTZ)
+            }) {
                 return None;
             }
             let v = fold(arg)?;

@@ -33,6 +33,7 @@ use crate::ty::{Category, Modifier, OwnModifier, TypeDef, bad_modifier};
 use crate::{Numeric, SqlResult, Type, TypeId, Value, ValueRef, text};
 
 pub(super) const TYPE: TypeDef = TypeDef::opaque(1186, "interval", "interval", Category::Timespan, &FORM)
+    .array(1187)
     .preferred()
     .modified(Modifier::Own(&MODIFIER));
 
