@@ -3,6 +3,7 @@ use crate::bound::Bound;
 use crate::code::Program;
 use crate::code::generate::{FindFunction, generate};
 use crate::plan::explain::{Options, shown};
+use crate::plan::rewrite::{self, Rewrite};
 use crate::plan::{lower, operators};
 use ondol_types::SqlResult;
 use ondol_types::limits::Limits;
@@ -17,7 +18,21 @@ pub fn compile(
     limits: Limits<'_>,
     explain: Option<Options>,
 ) -> SqlResult<Program> {
-    let logical = lower::lower(bound, limits)?;
+    compile_by(rewrite::ALL, bound, find_function, limits, explain)
+}
+
+/// The same with some rewrites only.
+pub fn compile_by(
+    rewrites: &[(&str, Rewrite)],
+    bound: &Bound,
+    find_function: FindFunction<'_>,
+    limits: Limits<'_>,
+    explain: Option<Options>,
+) -> SqlResult<Program> {
+    let mut logical = lower::lower(bound, limits)?;
+    for (_, rewrite) in rewrites {
+        rewrite(&mut logical);
+    }
     let physical = operators::plan(&logical, limits)?;
     let mut program = generate(&physical, find_function, limits, explain.is_some_and(|o| o.analyze))?;
     program.plan = explain.map(|o| Arc::new(shown(&physical, o)));

@@ -9,7 +9,8 @@
 //! | `dml`, `copy` | statements that change rows |
 //! | `ddl`, `routine` | statements that change the dictionary |
 //! | `utility` | transactions, settings, EXPLAIN, prepared statements |
-//! | `types`, `tree`, `system`, `accepted` | type names, trees, system views, what is accepted without effect |
+//! | `types`, `tree`, `system`, `accepted` | type names, trees, system views, what is accepted without effect
+//! |
 //!
 //! 1. What a statement says is obeyed or refused (0A000, naming the feature). Every field of a parse node is
 //!    either read or checked to be empty; [`accepted`] is the one list of exceptions.

@@ -1,7 +1,8 @@
 //! Byte code: what plans compile to and registered queries are stored as.
 //!
 //! ```text
-//! plan -> generate (generate/) -> Program: ops + constants + definitions of cursors, stores, sorters -> interpret/
+//! plan -> generate (generate/) -> Program: ops + constants + definitions of cursors, stores, sorters ->
+//! interpret/
 //!                                    |  ^
 //!                                 encode decode + verify    (the dictionary's bytes)
 //! ```

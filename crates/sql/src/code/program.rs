@@ -1,8 +1,9 @@
 //! A program: instructions and the definitions they refer to by number.
 //!
 //! ```text
-//! registers:   parameters | constants | working registers          (the first of each; further ones are loaded when they are needed)
-//! row memory:  row of cursor 0 | row of cursor 1 | ...        (then constants' strings, parameters' strings, temporaries)
+//! registers:   parameters | constants | working registers          (the first of each; further ones are
+//! loaded when they are needed) row memory:  row of cursor 0 | row of cursor 1 | ...        (then constants'
+//! strings, parameters' strings, temporaries)
 //! ```
 use super::op::Op;
 use crate::foreign::ForeignTable;

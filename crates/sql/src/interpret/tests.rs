@@ -563,3 +563,79 @@ fn a_forged_row_number_is_no_address() {
     assert_eq!(found, 20, "each row's number was among them once");
     db.check("select count(*) from t where id <> 5 and b like 'name_'", "19")
 }
+
+/// Each rewrite by itself, all together, and none: the same rows; and each changes the plan of some
+/// statement.
+#[test]
+fn rewrites_change_no_answer() {
+    use crate::plan::rewrite::ALL;
+    let mut db = with_tables("rewrites");
+    db.exec("create table w (k int, x int, s text)");
+    for i in 0..40 {
+        let k = if i % 9 == 0 { "null".to_string() } else { (i % 8).to_string() };
+        db.exec(&format!("insert into w values ({k}, {}, 's{}')", i % 6, i % 3));
+    }
+    let queries = [
+        "select id from t where exists (select from w where w.k = t.a)",
+        "select id from t where not exists (select from w where w.k = t.a and w.x > 4)",
+        "select id from t where a in (select k from w where w.x = t.id % 6)",
+        "select id from t where not (a in (select k from w where w.x = t.id % 6))",
+        "select id from t where a not in (select k from w where w.x = t.id % 6)",
+        "select id from t where not exists (select from w where w.k <> t.a)",
+        "select id from t where exists (select distinct x from w where k = a order by x) and e > 4000",
+        "select id from t where exists (select from w where k = a limit 1)",
+        "select id from t where exists (select count(*) from w where k = a)",
+        "select id from t where exists (select k from w where k = a group by k having count(*) > 2)",
+        "select id from t where exists (select from w join u on u.k = w.k * 2 where w.x = t.a and u.tid < t.id)",
+        "select id from t where exists (select from w left join u on u.k = w.k where w.x = t.a and u.tid is null)",
+        "select id from t where exists (select from w left join u on u.k = t.a where w.x = t.a)",
+        "select t.id, w.s from t left join w on w.k = t.a and exists (select from u where u.tid = t.id) where t.id < 5",
+        "select id from t where exists (select from w where k = a and exists (select from u where u.k = w.x * 2))",
+        "select id from t where exists (select from w where k = a and exists (select from u where u.tid = t.id))",
+        "select (select count(*) from w where k = a) from t where exists (select from w where k = a)",
+        "select id from t where id > (select avg(x) from w where w.k = t.a)",
+        "select id from t where 0 = (select count(*) from w where w.k = t.a)",
+        "select id from t where id > 2 + (select count(x) from w where w.k = t.a and w.x = t.id % 6)",
+        "select id from t where e > 1000 * (select max(x) from w, u where w.k = t.a and u.k = w.x * 2)",
+        "select id from t where (select sum(x) from w where w.k = t.a) is null",
+        "select id from t where id > (select sum(w.x / (w.x - w.x)) from w where w.k = 100 + t.a)",
+        "select id from t where a = (select min(k) from w where w.x < t.id)",
+        "select x.i + 1 from (select id as i, a from t where a > 1) x where x.a < 4 order by 1",
+        "select x.i, w.s from (select id as i, a + 1 as b from t) x left join w on w.k = x.b order by 1, 2",
+        "select w.s, x.b from w left join (select id as i, a + 1 as b from t) x on w.k = x.i order by 1, 2",
+        "select x.b, count(*) from (select a % 2 as b from (select a from t where id > 3) y) x group by x.b",
+        "select * from (select id from t order by id limit 3) x join w on w.k = x.id order by 1, 2, 3, 4",
+        "select i from (select id as i, 5 as c from t) x where exists (select from w where w.k = x.c and w.x = x.i)",
+        "select t.id, w.s from t, w where (t.a = w.k and w.x = 1) or (t.a = w.k and w.x = 2 and t.id > 3) order by 1, 2",
+        "select id from t where (a = 1) or (a = 1 and id > 100)",
+        "select id from t where (10 / a = 5 and id = 6) or (10 / a = 5 and id = 7) and a <> 0",
+    ];
+    let names: Vec<&str> = ALL.iter().map(|r| r.0).collect();
+    let mut changed = vec![false; ALL.len()];
+    for sql in queries {
+        let mut by = |rewrites: &[(&'static str, crate::plan::rewrite::Rewrite)]| {
+            let host = Bodies(db.connection.catalog());
+            let find: FindFunction<'_> = &|f| host.function(f);
+            let bound = db.bind(sql).unwrap();
+            let program =
+                crate::compile::compile_by(rewrites, &bound, find, Limits::NONE, Some(OPTIONS)).unwrap();
+            let plan = crate::code::explain::lines(&program, OPTIONS, None, 0).join("\n");
+            let env = Env { host: &host, ..Env::EMPTY };
+            let mut rows = RowBuffer::new();
+            let done = run(&mut db.frame, &Arc::new(program), &mut db.connection, &[], &mut rows, &env);
+            let mut rows: Vec<String> =
+                rows.iter().map(|r| r.values().map(show).collect::<Vec<_>>().join("|")).collect();
+            rows.sort();
+            (done.map(|_| rows).map_err(|e| e.to_string()), plan)
+        };
+        let (wanted, plain) = by(&[]);
+        for (n, rewrite) in ALL.iter().enumerate() {
+            let (found, plan) = by(&[*rewrite]);
+            assert_eq!(found, wanted, "{sql}, {}\n{plan}", rewrite.0);
+            changed[n] |= plan != plain;
+        }
+        let (found, plan) = by(ALL);
+        assert_eq!(found, wanted, "{sql}\n{plan}");
+    }
+    assert!(changed.iter().all(|c| *c), "{names:?} change a plan: {changed:?}");
+}

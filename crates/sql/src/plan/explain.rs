@@ -1,9 +1,10 @@
 //! EXPLAIN: the physical tree in PostgreSQL's words, as text or as JSON.
+use super::logical::JoinKind;
 use super::logical::{Expr, Inside, Source};
 use super::physical::{Access, KeyValue, Method, Node, Operator, Root, Statement, Subplan};
 use super::show::{Names, conjunction, expr};
 pub use crate::bound::ExplainOptions as Options;
-use crate::bound::{JoinKind, SetOperation, inner_query};
+use crate::bound::{SetOperation, inner_query};
 use ondol_engine::Table;
 use ondol_types::{Type, TypeId};
 use std::collections::{BTreeSet, HashSet};
@@ -205,8 +206,12 @@ impl<'a> Show<'_, 'a> {
                 out.kind = match (method, kind) {
                     (_, JoinKind::Full) => "Hash Full Join",
                     (Method::Hash(_), JoinKind::Left) => "Hash Left Join",
+                    (Method::Hash(_), JoinKind::Semi) => "Hash Semi Join",
+                    (Method::Hash(_), JoinKind::Anti) => "Hash Anti Join",
                     (Method::Hash(_), _) => "Hash Join",
                     (_, JoinKind::Left) => "Nested Loop Left Join",
+                    (_, JoinKind::Semi) => "Nested Loop Semi Join",
+                    (_, JoinKind::Anti) => "Nested Loop Anti Join",
                     (_, _) => "Nested Loop",
                 }
                 .to_string();

@@ -7,11 +7,10 @@
 //! - **J2** A LEFT join whose NULL rows some condition above throws away is an inner join.
 //! - **J3** A FULL join is a unit: both of its sides are planned by themselves.
 use super::access::{self, Choice, Place, hash_keys, is_key, table_rows};
-use super::logical::{Expr, ExprKind, Logical, Source};
+use super::logical::{Expr, ExprKind, JoinKind, Logical, Source};
 use super::operators::{Planned, Planner, Want};
 use super::physical::{Access, KeyValue, Method, Node, Operator};
 use super::refs::*;
-use crate::bound::JoinKind;
 use ondol_types::SqlResult;
 use std::collections::HashSet;
 
@@ -107,6 +106,8 @@ impl<'a> Joins<'a> {
 
 /// A right side that waits to be attached.
 struct Attach<'a> {
+    /// LEFT, semi or anti.
+    kind: JoinKind,
     right: &'a Logical,
     on: Vec<&'a Expr>,
     needs: RelSet,
@@ -125,21 +126,22 @@ impl<'a> Pool<'a> {
         match tree {
             Logical::Nothing => {}
             Logical::Filter { input, conditions } => {
-                self.conjuncts.extend(conditions);
+                // Those within come first: what they keep away, these need not be able to take.
                 self.add(cx, input);
+                self.conjuncts.extend(conditions);
             }
             Logical::Join { kind: JoinKind::Inner, left, right, on } => {
                 self.add(cx, left);
                 self.add(cx, right);
                 self.conjuncts.extend(on);
             }
-            Logical::Join { kind: JoinKind::Left, left, right, on } => {
+            Logical::Join { kind: JoinKind::Full, .. } => self.full.push(tree),
+            Logical::Join { kind, left, right, on } => {
                 self.add(cx, left);
                 let own = cx.inputs_of(right);
                 let needs = on.iter().fold(RelSet::EMPTY, |s, e| s.with(cx.refs(e))).without(own);
-                self.attach.push(Attach { right, on: on.iter().collect(), needs });
+                self.attach.push(Attach { kind: *kind, right, on: on.iter().collect(), needs });
             }
-            Logical::Join { kind: JoinKind::Full, .. } => self.full.push(tree),
             input => self.inputs.push(cx.number(input)),
         }
     }
@@ -147,7 +149,8 @@ impl<'a> Pool<'a> {
     fn reduce(&mut self, cx: &Joins<'a>) {
         while let Some(n) = (0..self.attach.len()).find(|n| {
             let right = cx.inputs_of(self.attach[*n].right);
-            self.conjuncts.iter().any(|c| cx.inputs.rejects_nulls(c, right))
+            self.attach[*n].kind == JoinKind::Left
+                && self.conjuncts.iter().any(|c| cx.inputs.rejects_nulls(c, right))
         }) {
             let a = self.attach.remove(n);
             self.conjuncts.extend(a.on);
@@ -222,9 +225,12 @@ fn plan_pool<'a>(
             .map(|(n, _)| n)
             .collect::<Vec<_>>();
         if ready.is_empty() {
+            let is_ready = |a: &Attach<'_>| done.is_some() && a.needs.without(outside).within(bound);
+            // What only takes rows away comes before what adds some.
             let n = attach
                 .iter()
-                .position(|a| done.is_some() && a.needs.without(outside).within(bound))
+                .position(|a| is_ready(a) && a.kind.gives_left_only())
+                .or_else(|| attach.iter().position(is_ready))
                 .unwrap_or(0);
             if attach.is_empty() {
                 // An input that needs one that never comes; the binder refuses that. Take it as it is.
@@ -239,7 +245,9 @@ fn plan_pool<'a>(
             let own = cx.inputs_of(a.right);
             let d = done.take().unwrap_or_else(nothing);
             done = Some(attach_right(cx, d, &a, bound, outside));
-            bound = bound.with(own);
+            if !a.kind.gives_left_only() {
+                bound = bound.with(own);
+            }
             settle(&mut open, bound, done.as_mut());
             continue;
         }
@@ -446,7 +454,7 @@ fn step<'a>(
     Step { node, method: Method::Kept, rows, cost: build + rows, ordered: true }
 }
 
-/// Attaches the right side of a LEFT join.
+/// Attaches the right side of a LEFT, semi or anti join.
 fn attach_right<'a>(
     cx: &Joins<'a>,
     d: Planned<'a>,
@@ -476,12 +484,12 @@ fn attach_right<'a>(
             let method = if keys.is_empty() { Method::Kept } else { Method::Hash(keys) };
             (method, kept, linking)
         };
-    let rows = before * inner.node.rows.max(1.0);
-    let (outer, inner) = (Box::new(d.node), Box::new(inner.node));
-    Planned {
-        node: Node::new(Operator::Join { kind: JoinKind::Left, method, outer, inner, on }, rows),
-        ordered,
-    }
+    let rows = match a.kind.gives_left_only() {
+        true => (before * 0.5).max(1.0),
+        false => before * inner.node.rows.max(1.0),
+    };
+    let (outer, inner, kind) = (Box::new(d.node), Box::new(inner.node), a.kind);
+    Planned { node: Node::new(Operator::Join { kind, method, outer, inner, on }, rows), ordered }
 }
 
 /// Whether the first access of a plan is by an index with values from outside it.

@@ -20,7 +20,7 @@
 //!   the columns that it uses of rows outside it, so that whoever looks at the expression sees them.
 //! - **Y3** An operator's expressions refer to relations below it, or to those of rows outside the query it
 //!   is in.
-use crate::bound::{self, Inner, JoinKind, SetOperation};
+use crate::bound::{self, Inner, SetOperation};
 use crate::foreign::ForeignTable;
 use ondol_engine::{FunctionDef, LockStrength, Table, Wait};
 use ondol_types::func::{FuncId, Volatility};
@@ -77,6 +77,34 @@ pub struct Locked {
     pub rels: Vec<u16>,
     pub strength: LockStrength,
     pub wait: Wait,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JoinKind {
+    Inner,
+    Left,
+    Full,
+    /// The left rows that have a match, each once.
+    Semi,
+    /// The left rows that have none.
+    Anti,
+}
+
+impl JoinKind {
+    /// Whether only the left side's columns come out.
+    pub fn gives_left_only(self) -> bool {
+        matches!(self, JoinKind::Semi | JoinKind::Anti)
+    }
+}
+
+impl From<bound::JoinKind> for JoinKind {
+    fn from(kind: bound::JoinKind) -> JoinKind {
+        match kind {
+            bound::JoinKind::Inner => JoinKind::Inner,
+            bound::JoinKind::Left => JoinKind::Left,
+            bound::JoinKind::Full => JoinKind::Full,
+        }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -238,6 +266,64 @@ pub fn each_column<'a>(e: &'a Expr, f: &mut dyn FnMut(u16, u16, &'a Expr)) {
 }
 
 impl Logical {
+    /// The same, to be changed.
+    pub fn inputs_mut(&mut self) -> Vec<&mut Logical> {
+        match self {
+            Logical::Nothing | Logical::Scan { .. } | Logical::SetOperation { .. } => Vec::new(),
+            Logical::Filter { input, .. }
+            | Logical::Project { input, .. }
+            | Logical::Aggregate { input, .. }
+            | Logical::Distinct { input, .. }
+            | Logical::Sort { input, .. }
+            | Logical::Limit { input, .. }
+            | Logical::Lock { input, .. } => vec![input],
+            Logical::Join { left, right, .. } => vec![left, right],
+        }
+    }
+
+    /// Gives the operator's own expressions, to be changed.
+    pub fn own_exprs_mut(&mut self, f: &mut dyn FnMut(&mut Expr)) {
+        match self {
+            Logical::Nothing | Logical::SetOperation { .. } => {}
+            Logical::Scan { source, .. } => match source {
+                Source::Table(_) | Source::Foreign(_) | Source::System(_) => {}
+                Source::Values(rows) => rows.iter_mut().flatten().for_each(f),
+                Source::Function { args, .. } => args.iter_mut().for_each(f),
+                Source::Series { start, stop, step, by } => {
+                    [start, stop, step].into_iter().chain(by.as_mut().map(|b| &mut b.0)).for_each(f)
+                }
+            },
+            Logical::Filter { conditions: list, .. }
+            | Logical::Join { on: list, .. }
+            | Logical::Project { columns: list, .. }
+            | Logical::Distinct { by: list, .. }
+            | Logical::Lock { recheck: list, .. } => list.iter_mut().for_each(f),
+            Logical::Aggregate { keys, aggregates, .. } => {
+                keys.iter_mut().for_each(&mut *f);
+                for a in aggregates {
+                    a.args.iter_mut().chain(&mut a.filter).for_each(&mut *f);
+                }
+            }
+            Logical::Sort { keys, .. } => keys.iter_mut().for_each(|k| f(&mut k.expr)),
+            Logical::Limit { limit, offset, .. } => limit.iter_mut().chain(offset).for_each(f),
+        }
+    }
+
+    /// Gives the expressions of the operator and of all below it, those of a set operation's sides included,
+    /// to be changed.
+    pub fn each_expr_mut(&mut self, f: &mut dyn FnMut(&mut Expr)) {
+        self.own_exprs_mut(f);
+        if let Logical::SetOperation { left, right, .. } = self {
+            for side in [left, right] {
+                side.tree.each_expr_mut(f);
+                side.output.iter_mut().for_each(&mut *f);
+            }
+        }
+        for input in self.inputs_mut() {
+            input.each_expr_mut(f);
+        }
+    }
+
     /// The operators right below, the sides of a set operation not among them.
     pub fn inputs(&self) -> Vec<&Logical> {
         match self {
@@ -296,7 +382,7 @@ impl Logical {
     }
 
     /// The relations that this operator itself gives columns of.
-    fn own_relation(&self) -> Option<u16> {
+    pub fn own_relation(&self) -> Option<u16> {
         match self {
             Logical::Scan { rel, .. }
             | Logical::Project { rel, .. }
@@ -312,7 +398,10 @@ impl Logical {
             Logical::Nothing => Vec::new(),
             _ => match self.own_relation() {
                 Some(rel) => vec![rel],
-                None => self.inputs().into_iter().flat_map(Logical::gives).collect(),
+                None => match self {
+                    Logical::Join { kind, left, .. } if kind.gives_left_only() => left.gives(),
+                    _ => self.inputs().into_iter().flat_map(Logical::gives).collect(),
+                },
             },
         }
     }
@@ -324,6 +413,9 @@ impl Logical {
 }
 
 impl Block {
+    /// In place of a query that nobody asks for any more.
+    pub const EMPTY: Block = Block { tree: Logical::Nothing, output: Vec::new() };
+
     /// The columns used here of rows outside the query.
     pub fn free(&self) -> BTreeMap<(u16, u16), &Expr> {
         free(&self.tree, &self.output)
@@ -352,4 +444,85 @@ fn free<'a>(tree: &'a Logical, output: &'a [Expr]) -> BTreeMap<(u16, u16), &'a E
     }
     used.retain(|(rel, _), _| !own.contains(rel));
     used
+}
+
+impl Statement {
+    /// Gives all expressions of the statement, to be changed.
+    pub fn each_expr_mut(&mut self, f: &mut dyn FnMut(&mut Expr)) {
+        let block = |b: &mut Block, f: &mut dyn FnMut(&mut Expr)| {
+            b.tree.each_expr_mut(f);
+            b.output.iter_mut().for_each(f);
+        };
+        match &mut self.root {
+            Root::Rows(b) => block(b, f),
+            Root::Insert { source, columns, returning, .. } => {
+                block(source, f);
+                for c in columns {
+                    if let NewColumn::Value(e) = c {
+                        f(e);
+                    }
+                }
+                returning.iter_mut().for_each(&mut *f);
+            }
+            Root::Modify { input, assign, recheck, returning, .. } => {
+                input.each_expr_mut(f);
+                assign.iter_mut().flatten().for_each(|(_, e)| f(e));
+                recheck.iter_mut().chain(returning).for_each(&mut *f);
+            }
+        }
+        for q in &mut self.queries {
+            block(q, f);
+        }
+    }
+
+    /// Gives each tree of the statement, to be changed: that of each block, and of an UPDATE or DELETE.
+    pub fn each_tree_mut(&mut self, f: &mut dyn FnMut(&mut Logical)) {
+        match &mut self.root {
+            Root::Rows(b) | Root::Insert { source: b, .. } => f(&mut b.tree),
+            Root::Modify { input, .. } => f(input),
+        }
+        self.queries.iter_mut().for_each(|q| f(&mut q.tree));
+    }
+}
+
+/// Puts another expression for each column that `instead` has one for.
+pub fn replace_columns(e: &mut Expr, instead: &mut dyn FnMut(u16, u16) -> Option<Expr>) {
+    if let ExprKind::Column { rel, column, .. } = e.kind {
+        if let Some(other) = instead(rel, column) {
+            *e = other;
+        }
+        return;
+    }
+    if let Some(inside) = bound::inner_query_mut(e) {
+        inside.outer.iter_mut().for_each(|e| replace_columns(e, instead));
+    }
+    bound::children_mut(e, &mut |e| replace_columns(e, instead));
+}
+
+/// Whether two expressions are the same, as far as that is easily seen.
+pub fn same(a: &Expr, b: &Expr) -> bool {
+    use bound::ExprKind as K;
+    let all = |x: &[Expr], y: &[Expr]| x.len() == y.len() && x.iter().zip(y).all(|(x, y)| same(x, y));
+    a.ty == b.ty
+        && match (&a.kind, &b.kind) {
+            (K::Const(x), K::Const(y)) => x.is_same(y),
+            (K::Param(x), K::Param(y)) => x == y,
+            (K::Column { rel: r, column: c, .. }, K::Column { rel, column, .. }) => r == rel && c == column,
+            (K::Call { func: f, args: x }, K::Call { func: g, args: y }) => f == g && all(x, y),
+            (K::Cast { arg: x, explicit: e }, K::Cast { arg: y, explicit: f }) => e == f && same(x, y),
+            (K::And(x), K::And(y)) | (K::Or(x), K::Or(y)) => all(x, y),
+            (K::Not(x), K::Not(y)) => same(x, y),
+            (K::IsNull { arg: x, negated: n }, K::IsNull { arg: y, negated: m }) => n == m && same(x, y),
+            (
+                K::InList { arg: x, list: k, eq: e, negated: n },
+                K::InList { arg: y, list: l, eq: f, negated: m },
+            ) => e == f && n == m && same(x, y) && all(k, l),
+            _ => false,
+        }
+}
+
+impl Inside {
+    pub fn calls_nothing_volatile(&self) -> bool {
+        self.volatility != Volatility::Volatile
+    }
 }

@@ -5,7 +5,7 @@
 //! output is computed from the rows as they are when locked (sql/code/generate/lock/K1), so ORDER BY looks at
 //! the expressions.
 use super::logical::*;
-use crate::bound::{self, From, InsertColumn, JoinKind, Query, Rel, SetOperation, Target};
+use crate::bound::{self, From, InsertColumn, Query, Rel, SetOperation, Target};
 use ondol_types::func::Volatility;
 use ondol_types::limits::Limits;
 use ondol_types::{SqlError, SqlResult, Type, sqlstate};
@@ -268,7 +268,7 @@ impl Lower<'_> {
                 if let Some(on) = on {
                     conjuncts(self.expr(on)?, &mut conditions);
                 }
-                Ok(Logical::Join { kind: *kind, left, right, on: conditions })
+                Ok(Logical::Join { kind: (*kind).into(), left, right, on: conditions })
             }
         }
     }

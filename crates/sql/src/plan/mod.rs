@@ -22,4 +22,5 @@ pub mod operators;
 pub mod physical;
 pub mod price;
 pub mod refs;
+pub mod rewrite;
 pub mod show;

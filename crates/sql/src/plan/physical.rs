@@ -6,8 +6,9 @@
 //!   the look-up itself proves them.
 //! - **T2** In a join, `on` decides whether rows match (of a LEFT or FULL join: whether a row is extended by
 //!   NULLs); a node's `filter` is applied to what comes out of it.
+use super::logical::JoinKind;
 use super::logical::{Aggregate, Expr, Inside, Locked, NewColumn, Relation, SortBy, Source, each_column};
-use crate::bound::{JoinKind, SetOperation, TableRef};
+use crate::bound::{SetOperation, TableRef};
 use ondol_types::{Type, TypeId};
 use std::collections::BTreeSet;
 
@@ -217,6 +218,7 @@ impl<'a> Node<'a> {
             | Operator::Project { rel, .. }
             | Operator::Aggregate { rel, .. }
             | Operator::SetOperation { rel, .. } => vec![*rel],
+            Operator::Join { kind, outer, .. } if kind.gives_left_only() => outer.rels(),
             _ => self.inputs().into_iter().flat_map(Node::rels).collect(),
         }
     }

@@ -6,11 +6,11 @@
 //!   right rows without one.
 //! - **N3** A side that is kept (list or hash table) is gathered once in an execution, unless it uses columns
 //!   of rows outside it: then each time that it is come to.
+//! - **N4** A semi or anti join leaves its inner side at the first match, out of whatever loops that has.
 use super::super::op::Op;
 use super::super::operand::*;
 use super::{Consume, Gen, Source, Stored, internal};
-use crate::bound::JoinKind;
-use crate::plan::logical::Expr;
+use crate::plan::logical::{Expr, JoinKind};
 use crate::plan::physical::{Method, Node, Operator};
 use ondol_types::SqlResult;
 
@@ -22,18 +22,17 @@ impl<'a> Gen<'a> {
         if *kind == JoinKind::Full {
             return self.full_join(node, method, outer, inner, on, consume);
         }
-        let left = *kind == JoinKind::Left;
         let rels = inner.rels();
         self.tally_start(node.number);
         match method {
             Method::Loop => self.produce(outer, &mut |g, _next| {
-                g.matches(left, &rels, on, node, consume, &mut |g, each| g.produce(inner, each))
+                g.matches(*kind, &rels, on, node, consume, &mut |g, each| g.produce(inner, each))
             }),
             Method::Kept => {
                 let (mat, at) = self.keep(inner)?;
                 self.produce(outer, &mut |g, _next| {
                     let at = at.clone();
-                    g.matches(left, &rels, on, node, consume, &mut |g, each| {
+                    g.matches(*kind, &rels, on, node, consume, &mut |g, each| {
                         let (again, end) = (g.label(), g.label());
                         g.op(Op::MatRewind { mat });
                         let mark = g.mark();
@@ -54,24 +53,42 @@ impl<'a> Gen<'a> {
                 let (hash, at) = self.build(inner, &inner_keys, false)?;
                 self.produce(outer, &mut |g, _next| {
                     let at = at.clone();
-                    g.matches(left, &rels, on, node, consume, &mut |g, each| g.probe(hash, keys, &at, each))
+                    g.matches(*kind, &rels, on, node, consume, &mut |g, each| g.probe(hash, keys, &at, each))
                 })
             }
         }
     }
 
-    /// For one outer row: the matches that `inner` gives, and for a LEFT join the row of NULLs without one.
+    /// For one outer row: the matches that `inner` gives; for a LEFT join the row of NULLs without one; the
+    /// outer row itself for a semi join with a match, and for an anti join without.
     #[allow(clippy::too_many_arguments)]
     fn matches(
         &mut self,
-        left: bool,
+        kind: JoinKind,
         rels: &[u16],
         on: &[&'a Expr],
         node: &'a Node<'a>,
         consume: Consume<'_, 'a>,
         inner: &mut dyn FnMut(&mut Gen<'a>, Consume<'_, 'a>) -> SqlResult<()>,
     ) -> SqlResult<()> {
-        if !left {
+        if kind.gives_left_only() {
+            // N4
+            let (matched, done) = (self.label(), self.label());
+            let is_semi = kind == JoinKind::Semi;
+            inner(self, &mut |g, again| {
+                g.all_or(on, again)?;
+                g.jump(if is_semi { matched } else { done });
+                Ok(())
+            })?;
+            if is_semi {
+                self.jump(done);
+            }
+            self.here(matched);
+            self.passed(node, done, consume)?;
+            self.here(done);
+            return Ok(());
+        }
+        if kind == JoinKind::Inner {
             return inner(self, &mut |g, again| {
                 g.all_or(on, again)?;
                 g.passed(node, again, consume)

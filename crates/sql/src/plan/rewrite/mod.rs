@@ -1,0 +1,53 @@
+//! Rewrites of the logical tree: each a function of its own, each giving the same rows in another form.
+//!
+//! - **W1** A rewrite evaluates no expression for a row for which it was not evaluated before, unless the
+//!   expression can neither fail nor be told apart when evaluated again: so errors are not raised early, and
+//!   volatile functions are called as often as they were.
+//! - **W2** Relations keep their numbers. A rewrite that takes a relation away puts another expression for
+//!   each of its columns, in the whole statement.
+//! - **W3** What rows are checked for again when they are locked keeps its own subqueries: a subquery that
+//!   becomes a join is copied if something else asks for it.
+mod common;
+mod derived;
+mod exists;
+mod scalar;
+
+use super::logical::{Inside, Logical, Statement};
+use crate::bound::{children, inner_query};
+use std::collections::HashMap;
+
+/// A rewrite of a whole statement.
+pub type Rewrite = fn(&mut Statement);
+
+/// All rewrites by name, in the order in which they help each other.
+pub const ALL: &[(&str, Rewrite)] = &[
+    ("derived", derived::pull_up),
+    ("common", common::factor),
+    ("exists", exists::join),
+    ("scalar", scalar::join),
+];
+
+/// How many inputs a join may have; more are left as they are.
+pub const MOST_INPUTS: usize = crate::bound::MAX_RELS;
+
+/// The inputs of a tree of joins.
+fn inputs(tree: &Logical) -> usize {
+    match tree {
+        Logical::Filter { input, .. } => inputs(input),
+        Logical::Join { left, right, .. } => inputs(left) + inputs(right),
+        _ => 1,
+    }
+}
+
+/// How many expressions ask for each subquery.
+fn asked(statement: &mut Statement) -> HashMap<u16, usize> {
+    fn add(e: &super::logical::Expr, out: &mut HashMap<u16, usize>) {
+        if let Some(Inside { number, .. }) = inner_query(e) {
+            *out.entry(*number).or_default() += 1;
+        }
+        children(e, &mut |e| add(e, out));
+    }
+    let mut out = HashMap::new();
+    statement.each_expr_mut(&mut |e| add(e, &mut out));
+    out
+}
