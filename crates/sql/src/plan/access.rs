@@ -98,7 +98,8 @@ fn key_fits(column: TypeId, side: TypeId, value: TypeId, equality: bool) -> bool
         // range not.
         return equality || (column == TypeId::BPCHAR) == (side == TypeId::BPCHAR);
     }
-    column == value && (column == side || side.is_polymorphic())
+    // A polymorphic comparison has one type on both sides.
+    side == value && (column == side || side.is_polymorphic())
 }
 
 fn width(t: TypeId) -> u8 {
