@@ -21,3 +21,7 @@ SELECT id FROM a WHERE id IN (SELECT id, v FROM a);
 DROP TABLE a;
 DROP TABLE b;
 SELECT (WITH x AS (SELECT 1) VALUES (2)), (VALUES (3)), (SELECT 4 AS four), (VALUES (5))::text;
+
+-- A FULL JOIN in a subquery that is run for each row: its unmatched rows are those of that run.
+SELECT g, (SELECT count(*) FROM (VALUES (1), (2), (3)) x(a) FULL JOIN (VALUES (2), (3), (4)) y(b) ON x.a = y.b AND x.a < g
+           WHERE x.a IS NULL) AS unmatched FROM generate_series(1, 4) g ORDER BY g;

@@ -600,6 +600,9 @@ fn rewrites_change_no_answer() {
         "select id from t where (select sum(x) from w where w.k = t.a) is null",
         "select id from t where id > (select sum(w.x / (w.x - w.x)) from w where w.k = 100 + t.a)",
         "select id from t where a = (select min(k) from w where w.x < t.id)",
+        "select id from t where id in (select u.k from w full join u on u.k = w.x where w.k >= t.a or w.k is null \
+         group by u.k)",
+        "select (select count(*) from w full join u on u.k = w.x where w.k >= t.a or w.x is null) from t",
         "select x.i + 1 from (select id as i, a from t where a > 1) x where x.a < 4 order by 1",
         "select x.i, w.s from (select id as i, a + 1 as b from t) x left join w on w.k = x.b order by 1, 2",
         "select w.s, x.b from w left join (select id as i, a + 1 as b from t) x on w.k = x.i order by 1, 2",

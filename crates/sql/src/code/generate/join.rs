@@ -5,7 +5,7 @@
 //! - **N2** A FULL join's consumer is a subroutine, called for matches, for left rows without one, and for
 //!   right rows without one.
 //! - **N3** A side that is kept (list or hash table) is gathered once in an execution, unless it uses columns
-//!   of rows outside it: then each time that it is come to.
+//!   of rows outside it, or the join counts its rows' matches (N2): then each time that it is come to.
 //! - **N4** A semi or anti join leaves its inner side at the first match, out of whatever loops that has.
 use super::super::op::Op;
 use super::super::operand::*;
@@ -235,20 +235,26 @@ impl<'a> Gen<'a> {
         Ok((mat, places(&rels, &list, 0)))
     }
 
-    /// Keeps a node's rows in a hash table. With `nulls`, rows with a NULL in the key are kept as well.
-    fn build(&mut self, inner: &'a Node<'a>, keys: &[&'a Expr], nulls: bool) -> SqlResult<(Hash, Places)> {
+    /// Keeps a node's rows in a hash table. Where their matches are counted, for a FULL join, rows with a NULL in the
+    /// key are kept as well.
+    fn build(
+        &mut self,
+        inner: &'a Node<'a>,
+        keys: &[&'a Expr],
+        is_counted: bool,
+    ) -> SqlResult<(Hash, Places)> {
         let rels = inner.rels();
         let list = self.kept_columns(&rels)?;
         let k = keys.len();
         let hash = self.hash(k, k + list.len());
-        self.gather(inner, &mut |g| {
+        let mut gather = |g: &mut Gen<'a>| {
             g.op(Op::HashClear { hash });
             g.produce(inner, &mut |g, next| {
                 let first = g.registers(k + list.len());
                 for (i, e) in keys.iter().enumerate() {
                     let r = first + i as u16;
                     g.expr_into(e, r)?;
-                    if !nulls {
+                    if !is_counted {
                         g.op(Op::IfNull { a: Reg(r), to: next });
                     }
                 }
@@ -256,7 +262,11 @@ impl<'a> Gen<'a> {
                 g.op(Op::HashPut { hash, row: Span::new(first, k + list.len()) });
                 Ok(())
             })
-        })?;
+        };
+        match is_counted {
+            true => gather(self)?,
+            false => self.gather(inner, &mut gather)?,
+        }
         Ok((hash, places(&rels, &list, k as u16)))
     }
 
