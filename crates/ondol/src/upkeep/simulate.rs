@@ -508,7 +508,7 @@ mod tests {
     #[test]
     fn seeds_survive_and_meet_the_failure_in_many_phases() {
         let mut phases: BTreeMap<&'static str, u64> = BTreeMap::new();
-        for seed in 0..40 {
+        for seed in 0..70 {
             let s = run(seed).unwrap_or_else(|b| panic!("{b}"));
             assert!(s.power_failures >= LIVES && s.checks == LIVES + 1);
             s.phases.into_iter().for_each(|(p, n)| *phases.entry(p).or_default() += n);
@@ -529,7 +529,7 @@ mod tests {
     #[test]
     fn a_unique_look_up_that_ends_early_is_caught() {
         let kind = Config { mutation: Some("twins_unseen"), ..Config::default() };
-        let caught = (0..60).find_map(|seed| run_in(seed, &kind).err()).expect("it goes unseen");
+        let caught = (0..600).find_map(|seed| run_in(seed, &kind).err()).expect("it goes unseen");
         assert!(caught.what.contains("Z7"), "{caught}");
     }
 

@@ -606,6 +606,8 @@ fn rewrites_change_no_answer() {
         "select x.i + 1 from (select id as i, a from t where a > 1) x where x.a < 4 order by 1",
         "select x.i, w.s from (select id as i, a + 1 as b from t) x left join w on w.k = x.b order by 1, 2",
         "select w.s, x.b from w left join (select id as i, a + 1 as b from t) x on w.k = x.i order by 1, 2",
+        "select w.s, x.c from w left join (select c from (select 5 as c, id from t) y where id > 3) x on w.k = x.c",
+        "select w.x, x.c from (select c from (select 5 as c, id from t) y where id > 30) x full join w on w.k = x.c",
         "select x.b, count(*) from (select a % 2 as b from (select a from t where id > 3) y) x group by x.b",
         "select * from (select id from t order by id limit 3) x join w on w.k = x.id order by 1, 2, 3, 4",
         "select i from (select id as i, 5 as c from t) x where exists (select from w where w.k = x.c and w.x = x.i)",

@@ -235,8 +235,8 @@ impl<'a> Gen<'a> {
         Ok((mat, places(&rels, &list, 0)))
     }
 
-    /// Keeps a node's rows in a hash table. Where their matches are counted, for a FULL join, rows with a NULL in the
-    /// key are kept as well.
+    /// Keeps a node's rows in a hash table. Where their matches are counted, for a FULL join, rows with a
+    /// NULL in the key are kept as well.
     fn build(
         &mut self,
         inner: &'a Node<'a>,

@@ -13,15 +13,12 @@ pub fn pull_up(statement: &mut Statement) {
     if gone.is_empty() {
         return;
     }
-    // What is put may have columns of relations that are gone, too.
-    fn put(e: &mut Expr, gone: &HashMap<u16, Vec<Expr>>) {
-        replace_columns(e, &mut |rel, column| {
-            let mut e = gone.get(&rel)?.get(column as usize)?.clone();
-            put(&mut e, gone);
-            Some(e)
-        })
-    }
     statement.each_expr_mut(&mut |e| put(e, &gone));
+}
+
+/// Puts their values for the columns of relations that are gone; these have no such columns themselves.
+fn put(e: &mut Expr, gone: &HashMap<u16, Vec<Expr>>) {
+    replace_columns(e, &mut |rel, column| gone.get(&rel)?.get(column as usize).cloned())
 }
 
 /// `nullable`: the tree's rows may be rows of NULLs, where a value is one only if it is a column itself.
@@ -58,6 +55,8 @@ fn pull_up_in(tree: &mut Logical, nullable: bool, gone: &mut HashMap<u16, Vec<Ex
 /// Takes a projection away, if its values can stand where its columns are.
 fn take(tree: &mut Logical, nullable: bool, room: &mut usize, gone: &mut HashMap<u16, Vec<Expr>>) {
     let Logical::Project { rel, input, columns } = tree else { return };
+    // What a column stands for decides, not that it is one.
+    columns.iter_mut().for_each(|c| put(c, gone));
     let further = inputs(input).saturating_sub(1);
     if further > *room || !is_plain_tree(input) || !columns.iter().all(|c| may_stand(c, nullable)) {
         return;
