@@ -521,8 +521,21 @@ pub fn same(a: &Expr, b: &Expr) -> bool {
         }
 }
 
+/// Whether a query stands in the expression.
+pub fn has_query(e: &Expr) -> bool {
+    let mut found = bound::inner_query(e).is_some();
+    bound::children(e, &mut |e| found = found || has_query(e));
+    found
+}
+
 impl Inside {
-    pub fn calls_nothing_volatile(&self) -> bool {
-        self.volatility != Volatility::Volatile
+    /// Whether it is run for each row of these relations, and for nothing further out, and may as well be run
+    /// otherwise: it uses columns of theirs and of no others, and calls nothing volatile.
+    pub fn depends_on(&self, own: &[u16]) -> bool {
+        let (mut near, mut far) = (false, false);
+        for o in &self.outer {
+            each_column(o, &mut |rel, _, _| if own.contains(&rel) { near = true } else { far = true });
+        }
+        near && !far && !self.calls(Volatility::Volatile)
     }
 }

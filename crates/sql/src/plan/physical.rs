@@ -6,8 +6,9 @@
 //!   the look-up itself proves them.
 //! - **T2** In a join, `on` decides whether rows match (of a LEFT or FULL join: whether a row is extended by
 //!   NULLs); a node's `filter` is applied to what comes out of it.
-use super::logical::JoinKind;
-use super::logical::{Aggregate, Expr, Inside, Locked, NewColumn, Relation, SortBy, Source, each_column};
+use super::logical::{
+    Aggregate, Expr, Inside, JoinKind, Locked, NewColumn, Relation, SortBy, Source, each_column,
+};
 use crate::bound::{SetOperation, TableRef};
 use ondol_types::{Type, TypeId};
 use std::collections::BTreeSet;
@@ -210,14 +211,23 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// The relations whose columns can be used above the node.
-    pub fn rels(&self) -> Vec<u16> {
+    /// The relation that the node itself gives columns of.
+    fn own_relation(&self) -> Option<u16> {
         match &self.operator {
-            Operator::Nothing => Vec::new(),
             Operator::Scan { rel, .. }
             | Operator::Project { rel, .. }
             | Operator::Aggregate { rel, .. }
-            | Operator::SetOperation { rel, .. } => vec![*rel],
+            | Operator::SetOperation { rel, .. } => Some(*rel),
+            _ => None,
+        }
+    }
+
+    /// The relations whose columns can be used above the node.
+    pub fn rels(&self) -> Vec<u16> {
+        if let Some(rel) = self.own_relation() {
+            return vec![rel];
+        }
+        match &self.operator {
             Operator::Join { kind, outer, .. } if kind.gives_left_only() => outer.rels(),
             _ => self.inputs().into_iter().flat_map(Node::rels).collect(),
         }
@@ -286,15 +296,7 @@ impl<'a> Node<'a> {
         let mut own = BTreeSet::new();
         let mut used = BTreeSet::new();
         self.each(&mut |n| {
-            match &n.operator {
-                Operator::Scan { rel, .. }
-                | Operator::Project { rel, .. }
-                | Operator::Aggregate { rel, .. }
-                | Operator::SetOperation { rel, .. } => {
-                    own.insert(*rel);
-                }
-                _ => {}
-            }
+            own.extend(n.own_relation());
             n.own_exprs(&mut |e| {
                 each_column(e, &mut |rel, _, _| {
                     used.insert(rel);
@@ -352,9 +354,7 @@ impl<'a> Statement<'a> {
         });
         used
     }
-}
 
-impl<'a> Statement<'a> {
     /// Gives all nodes of the statement, those of its queries included.
     pub fn each_node<'s>(&'s self, f: &mut dyn FnMut(&'s Node<'a>)) {
         match &self.root {

@@ -4,7 +4,7 @@
 //! Units are PostgreSQL's: 1 is a page of 8 KiB read in sequence, a row touched costs a hundredth of it.
 //! There are no statistics: numbers are for comparing plans of one statement, not for telling times.
 use super::logical::{Expr, ExprKind, Source};
-use super::physical::{Access, Method, Node, Operator, Root, Statement, Subplan};
+use super::physical::{Access, Method, Node, Operator, Root, Statement};
 use ondol_types::Value;
 
 const ROW: f64 = 0.01;
@@ -17,7 +17,7 @@ const LOOKUP: f64 = 0.05;
 pub fn groups(input: &Node<'_>, keys: usize) -> f64 {
     match keys {
         0 => 1.0,
-        _ => (input.rows * 0.1).max(1.0).min(200.0f64.max(input.rows * 0.1)),
+        _ => (input.rows * 0.1).max(1.0),
     }
 }
 
@@ -38,10 +38,10 @@ pub fn price(statement: &mut Statement<'_>) {
         next - 1
     };
     match &mut statement.root {
-        Root::Rows(rows) => rows.price(&mut take),
+        Root::Rows(rows) => rows.node.price(&mut take),
         Root::Insert { source, number, .. } => {
             *number = take();
-            source.price(&mut take);
+            source.node.price(&mut take);
         }
         Root::Modify { input, number, .. } => {
             *number = take();
@@ -49,15 +49,9 @@ pub fn price(statement: &mut Statement<'_>) {
         }
     }
     for q in &mut statement.queries {
-        q.price(&mut take);
+        q.node.price(&mut take);
     }
     statement.nodes = next;
-}
-
-impl Subplan<'_> {
-    fn price(&mut self, take: &mut dyn FnMut() -> u32) {
-        self.node.price(take)
-    }
 }
 
 impl Node<'_> {

@@ -1,11 +1,11 @@
 //! Expressions: values into registers, conditions into jumps.
 use super::super::op::Op;
 use super::super::operand::*;
-use super::{Gen, Source, Stored, has_query, internal};
+use super::{Gen, Source, Stored, internal};
 use crate::bound::may_be_kept;
 use crate::code::program::PARAM_REGISTERS;
 use crate::plan::classify::{self, Arithmetic, Kind, arithmetic, comparison};
-use crate::plan::logical::{Expr, ExprKind};
+use crate::plan::logical::{Expr, ExprKind, has_query};
 use ondol_engine::Storage;
 use ondol_types::func::{Context, FuncId, Volatility};
 use ondol_types::{SqlError, SqlResult, TypeId, Value, sqlstate};

@@ -30,8 +30,7 @@ use super::operand::*;
 use super::program::*;
 use super::stored::put_value;
 use super::verify::MAX_REGISTERS;
-use crate::bound::{children, inner_query};
-use crate::plan::logical::{self, Expr};
+use crate::plan::logical::{self, Expr, has_query};
 use crate::plan::physical::{self, Node, Operator, Root, Subplan};
 use ondol_engine::{FunctionDef, Table};
 use ondol_types::limits::Limits;
@@ -536,13 +535,6 @@ fn takes_memory(op: &Op) -> bool {
             | Op::Reset { .. }
             | Op::Gosub { .. }
     )
-}
-
-/// Whether a subquery stands in the expression.
-pub(super) fn has_query(e: &Expr) -> bool {
-    let mut found = inner_query(e).is_some();
-    children(e, &mut |e| found = found || has_query(e));
-    found
 }
 
 #[cold]

@@ -1,5 +1,6 @@
 //! `(a AND b) OR (a AND c)` is `a AND (b OR c)`: a condition that all branches have can be an index's or a
 //! join's.
+use super::is_plain;
 use crate::plan::logical::{Expr, ExprKind, Logical, Statement, each_column, same};
 use crate::plan::lower::conjuncts;
 use ondol_types::Type;
@@ -91,20 +92,5 @@ fn implied(branches: &[Vec<Expr>], ty: Type, out: &mut Vec<Expr>) {
         }
         let each = said.into_iter().map(|list| all_of(list, ty)).collect();
         out.push(Expr { kind: ExprKind::Or(each), ty, at: u32::MAX });
-    }
-}
-
-/// A comparison of columns, parameters and constants, which cannot fail.
-fn is_plain(e: &Expr) -> bool {
-    let is_value = |e: &Expr| {
-        matches!(e.unrelabelled().kind, ExprKind::Column { .. } | ExprKind::Param(_) | ExprKind::Const(_))
-    };
-    match &e.kind {
-        ExprKind::Call { func, args } => {
-            super::super::classify::comparison(*func).is_some() && args.iter().all(is_value)
-        }
-        ExprKind::InList { arg, list, .. } => is_value(arg) && list.iter().all(is_value),
-        ExprKind::IsNull { arg, .. } => is_value(arg),
-        _ => false,
     }
 }

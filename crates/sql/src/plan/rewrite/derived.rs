@@ -1,6 +1,6 @@
 //! A query in FROM that is no more than joins, conditions and values becomes part of the query around it.
 use super::{MOST_INPUTS, inputs};
-use crate::plan::logical::{Expr, ExprKind, JoinKind, Logical, Statement, replace_columns};
+use crate::plan::logical::{Expr, ExprKind, JoinKind, Logical, Statement, has_query, replace_columns};
 use ondol_types::func::Volatility;
 use std::collections::HashMap;
 
@@ -91,10 +91,4 @@ fn may_stand(e: &Expr, nullable: bool) -> bool {
         // Computed where it is used, perhaps more than once.
         _ => !e.calls(Volatility::Volatile) && !has_query(e),
     }
-}
-
-fn has_query(e: &Expr) -> bool {
-    let mut found = crate::bound::inner_query(e).is_some();
-    crate::bound::children(e, &mut |e| found = found || has_query(e));
-    found
 }

@@ -7,10 +7,9 @@
 //! into a hash table, or a subquery.
 use super::{MOST_INPUTS, asked, inputs};
 use crate::bound::inner_query;
-use crate::plan::classify::Cond;
-use crate::plan::classify::comparison;
+use crate::plan::classify::{Cond, comparison};
 use crate::plan::logical::{
-    Block, Expr, ExprKind, JoinKind, Logical, Root, Statement, each_column, replace_columns,
+    Block, Expr, ExprKind, JoinKind, Logical, Statement, each_column, replace_columns,
 };
 use ondol_types::func::Volatility;
 use ondol_types::{Type, TypeId};
@@ -26,11 +25,8 @@ pub fn join(statement: &mut Statement) {
         queries[n] = block;
     }
     let mut join = Join { queries: &mut queries, asked: &asked };
-    let Statement { root, .. } = statement;
-    match root {
-        Root::Rows(b) | Root::Insert { source: b, .. } => join.tree(&mut b.tree),
-        Root::Modify { input, .. } => join.tree(input),
-    }
+    // Its queries are not there now.
+    statement.each_tree_mut(&mut |tree| join.tree(tree));
     statement.queries = queries;
 }
 
@@ -83,15 +79,12 @@ impl Join<'_> {
             _ => return None,
         };
         // A subquery that is asked once at most is left so; one that uses rows further out than these, too.
-        let mut near = false;
-        let mut far = false;
-        for o in &inside.outer {
-            each_column(o, &mut |rel, _, _| if own.contains(&rel) { near = true } else { far = true });
-        }
         let is_equal = |f| comparison(f).is_some_and(|c| c.cond == Cond::Eq);
         let block = self.queries.get(inside.number as usize)?;
-        let plain = inside.calls_nothing_volatile() && ops.iter().all(|f| is_equal(*f));
-        if !near || far || !plain || lefts.iter().any(|l| l.calls(Volatility::Volatile)) {
+        if !inside.depends_on(own)
+            || !ops.iter().all(|f| is_equal(*f))
+            || lefts.iter().any(|l| l.calls(Volatility::Volatile))
+        {
             return None;
         }
         let block = block.clone();

@@ -2,7 +2,8 @@
 //!
 //! - **W1** A rewrite evaluates no expression for a row for which it was not evaluated before, unless the
 //!   expression can neither fail nor be told apart when evaluated again: so errors are not raised early, and
-//!   volatile functions are called as often as they were.
+//!   volatile functions are called as often as they were. What an EXISTS that becomes a join says of its own
+//!   rows is the exception: it is asked of all of them, as PostgreSQL does.
 //! - **W2** Relations keep their numbers. A rewrite that takes a relation away puts another expression for
 //!   each of its columns, in the whole statement.
 //! - **W3** What rows are checked for again when they are locked keeps its own subqueries: a subquery that
@@ -12,7 +13,7 @@ mod derived;
 mod exists;
 mod scalar;
 
-use super::logical::{Inside, Logical, Statement};
+use super::logical::{Expr, ExprKind, Inside, Logical, Statement};
 use crate::bound::{children, inner_query};
 use std::collections::HashMap;
 
@@ -41,7 +42,7 @@ fn inputs(tree: &Logical) -> usize {
 
 /// How many expressions ask for each subquery.
 fn asked(statement: &mut Statement) -> HashMap<u16, usize> {
-    fn add(e: &super::logical::Expr, out: &mut HashMap<u16, usize>) {
+    fn add(e: &Expr, out: &mut HashMap<u16, usize>) {
         if let Some(Inside { number, .. }) = inner_query(e) {
             *out.entry(*number).or_default() += 1;
         }
@@ -50,4 +51,20 @@ fn asked(statement: &mut Statement) -> HashMap<u16, usize> {
     let mut out = HashMap::new();
     statement.each_expr_mut(&mut |e| add(e, &mut out));
     out
+}
+
+fn is_value(e: &Expr) -> bool {
+    matches!(e.unrelabelled().kind, ExprKind::Column { .. } | ExprKind::Param(_) | ExprKind::Const(_))
+}
+
+/// A comparison of columns, parameters and constants, which cannot fail.
+fn is_plain(e: &Expr) -> bool {
+    match &e.kind {
+        ExprKind::Call { func, args } => {
+            super::classify::comparison(*func).is_some() && args.iter().all(is_value)
+        }
+        ExprKind::InList { arg, list, .. } => is_value(arg) && list.iter().all(is_value),
+        ExprKind::IsNull { arg, .. } => is_value(arg),
+        _ => false,
+    }
 }

@@ -7,11 +7,11 @@
 //! ```
 //! Where an index leads to those rows the subquery stays: few rows may ask. A row without such rows gets NULL
 //! from the join, as the aggregate gives it, but for `count`, which is 0 then. What is added up is columns
-//! only: computing a value for groups that nobody asks for might fail (rewrite/W1).
+//! only, under conditions that cannot fail: groups that nobody asks for are made as well (rewrite/W1).
 use super::exists::take_out;
-use super::{MOST_INPUTS, asked, inputs};
+use super::{MOST_INPUTS, asked, inputs, is_plain, is_value};
 use crate::bound::children_mut;
-use crate::plan::classify::{Cond, comparison, hashable};
+use crate::plan::classify::{comparison, hashable};
 use crate::plan::logical::{
     Aggregate, Block, Expr, ExprKind, Inside, JoinKind, Logical, Relation, Source, Statement, column,
     each_column, replace_columns,
@@ -90,12 +90,7 @@ impl Join<'_> {
     }
 
     fn as_join(&mut self, inside: &Inside, own: &[u16]) -> Option<Joined> {
-        let mut near = false;
-        let mut far = false;
-        for o in &inside.outer {
-            each_column(o, &mut |rel, _, _| if own.contains(&rel) { near = true } else { far = true });
-        }
-        if !near || far || !inside.calls_nothing_volatile() || self.asked.get(&inside.number) != Some(&1) {
+        if !inside.depends_on(own) || self.asked.get(&inside.number) != Some(&1) {
             return None;
         }
         let block = self.queries.get(inside.number as usize)?.clone();
@@ -112,19 +107,19 @@ impl Join<'_> {
         let (mut keys, mut on) = (Vec::new(), Vec::new());
         for mut e in taken {
             let ExprKind::Call { func, args } = &mut e.kind else { return None };
-            let c = comparison(*func).filter(|c| c.cond == Cond::Eq && hashable(c))?;
+            comparison(*func).filter(hashable)?;
             let [left, right] = &mut args[..] else { return None };
             let inner = match (is_within(left, own), is_within(right, own)) {
                 (Some(false), Some(true)) => left,
                 (Some(true), Some(false)) => right,
                 _ => return None,
             };
-            debug_assert_eq!(c.cond, Cond::Eq);
             let key = column(rel, keys.len(), inner.ty);
             keys.push(std::mem::replace(inner, key));
             on.push(e);
         }
         if keys.is_empty()
+            || !cannot_fail(&input)
             || keys.iter().any(|k| has_index(&input, k))
             || input.free().keys().any(|(r, _)| own.contains(r))
         {
@@ -174,6 +169,12 @@ fn is_known(a: &Aggregate) -> bool {
     matches!(name(a), "min" | "max" | "sum" | "avg" | "count")
         && a.filter.is_none()
         && a.args.iter().all(is_column)
+}
+
+fn cannot_fail(tree: &Logical) -> bool {
+    let mut fine = true;
+    tree.each(&mut |l| l.own_exprs(&mut |e| fine = fine && (is_plain(e) || is_value(e))), &mut |_| {});
+    fine
 }
 
 /// Whether an index of a table begins with the column that the key is.
