@@ -49,6 +49,7 @@ const FORMS: &[(&str, &[(&str, &str)])] = &[
             ("UNION, UNION ALL", "SELECT a FROM t UNION SELECT a FROM u"),
             ("INTERSECT, EXCEPT", "SELECT a FROM t INTERSECT SELECT a FROM u"),
             ("WITH", "WITH x AS (SELECT a FROM t) SELECT * FROM x"),
+            ("WITH ... AS [NOT] MATERIALIZED", "WITH x AS MATERIALIZED (SELECT a FROM t) SELECT * FROM x"),
             (
                 "WITH RECURSIVE",
                 "WITH RECURSIVE x(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM x WHERE n < 3) SELECT * FROM x",

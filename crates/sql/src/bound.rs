@@ -125,6 +125,8 @@ pub enum Rel {
     Table(Arc<Table>),
     /// A subquery (or a view of the dictionary's, or a function's body): its targets are the columns.
     Query(Box<Query>),
+    /// A WITH query, by its number.
+    With(u16),
     /// VALUES lists.
     Values(Vec<Vec<Expr>>),
     /// A registered query called with arguments. One that returns void has one column of type void, and one
@@ -159,6 +161,7 @@ impl std::fmt::Debug for Rel {
         match self {
             Rel::Table(t) => write!(f, "Table({})", t.def.name),
             Rel::Query(q) => write!(f, "Query({q:?})"),
+            Rel::With(n) => write!(f, "With({n})"),
             Rel::Values(v) => write!(f, "Values({v:?})"),
             Rel::Function { function, args } => write!(f, "Function({}, {args:?})", function.name),
             Rel::Foreign(t) => write!(f, "Foreign({})", t.name()),
@@ -245,6 +248,30 @@ pub struct Query {
     pub offset: Option<Expr>,
     /// FOR UPDATE / FOR SHARE: (rels, how, wait)
     pub locks: Vec<(Vec<u16>, LockStrength, Wait)>,
+    pub with: Vec<With>,
+}
+
+/// A query of a WITH clause, to be seen by the queries behind it and by the one that it stands before. By B3
+/// it is where that one is: it sees what is outside of that.
+#[derive(Clone, Debug)]
+pub struct With {
+    /// What [`Rel::With`] has, each its own in the statement.
+    pub number: u16,
+    pub name: String,
+    pub query: Query,
+    pub uses: u32,
+    /// AS [NOT] MATERIALIZED
+    pub materialized: Option<bool>,
+}
+
+impl With {
+    /// Whether its rows are made once and kept, as PostgreSQL has it: else it stands where it is used.
+    pub fn is_kept(&self) -> bool {
+        let few = self.materialized == Some(false) || self.materialized.is_none() && self.uses == 1;
+        let mut locks = false;
+        each_query(&self.query, &mut |q| locks |= !q.locks.is_empty());
+        !few || locks || self.query.calls(Volatility::Volatile)
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -266,6 +293,7 @@ pub struct Insert {
     pub columns: Vec<InsertColumn>,
     /// Over rel 0, the new row.
     pub returning: Vec<Target>,
+    pub with: Vec<With>,
 }
 
 #[derive(Clone, Debug)]
@@ -572,6 +600,9 @@ macro_rules! walkers {
 
         /// Visits all expressions of a query that stands at `level`, those of its subqueries included.
         pub fn $query_fn(q: & $($m)? Query, level: u16, f: &mut dyn FnMut(& $($m)? Expr, u16) -> bool) {
+            for with in q.with.$iter() {
+                $query_fn(& $($m)? with.query, level, f);
+            }
             $own_fn(q, &mut |e| $expr_fn(e, level, f));
             for entry in q.rels.$iter() {
                 if let Rel::Query(inner) = & $($m)? entry.rel {
@@ -588,7 +619,7 @@ macro_rules! walkers {
         pub fn $own_fn(q: & $($m)? Query, f: &mut dyn FnMut(& $($m)? Expr)) {
             for entry in q.rels.$iter() {
                 match & $($m)? entry.rel {
-                    Rel::Table(_) | Rel::Foreign(_) | Rel::System(_) | Rel::Query(_) => {}
+                    Rel::Table(_) | Rel::Foreign(_) | Rel::System(_) | Rel::Query(_) | Rel::With(_) => {}
                     Rel::Values(rows) => rows.$iter().flat_map(|r| r.$iter()).for_each(&mut *f),
                     Rel::Function { args, .. } => args.$iter().for_each(&mut *f),
                     Rel::Series { start, stop, step, by } => {
@@ -633,6 +664,7 @@ walkers!(walk_expr_mut, children_mut, inner_query_mut, walk_query_mut, own_exprs
 /// Visits a query and all queries within it, outer ones first.
 pub fn each_query(q: &Query, f: &mut dyn FnMut(&Query)) {
     f(q);
+    q.with.iter().for_each(|w| each_query(&w.query, f));
     for r in &q.rels {
         if let Rel::Query(inner) = &r.rel {
             each_query(inner, f);
@@ -738,10 +770,10 @@ impl<Q: Inner> Expr<Q> {
 
 impl<Q> ExprKind<Q> {
     /// The same over other expressions and queries: what `expr` and `query` make of those right below.
-    pub fn try_map<R>(
-        &self,
-        expr: &mut dyn FnMut(&Expr<Q>) -> SqlResult<Expr<R>>,
-        query: &mut dyn FnMut(&Q) -> SqlResult<R>,
+    pub fn try_map<'e, R>(
+        &'e self,
+        expr: &mut dyn FnMut(&'e Expr<Q>) -> SqlResult<Expr<R>>,
+        query: &mut dyn FnMut(&'e Q) -> SqlResult<R>,
     ) -> SqlResult<ExprKind<R>> {
         type List<R> = SqlResult<Vec<Expr<R>>>;
         macro_rules! one {

@@ -108,6 +108,7 @@ impl Session {
                 source: query.clone(),
                 columns: (0..columns.len()).map(InsertColumn::Source).collect(),
                 returning: Vec::new(),
+                with: Vec::new(),
             }),
             params: Vec::new(),
             catalog_version: catalog.version,

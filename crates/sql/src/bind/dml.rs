@@ -101,10 +101,12 @@ impl<'a> Binder<'a> {
         refuse(s.on_conflict_clause.is_some(), "ON CONFLICT")?;
         refuse(s.r#override() == tree::OverridingKind::OverridingUserValue, "OVERRIDING USER VALUE")?;
         refuse(s.r#override() == tree::OverridingKind::OverridingSystemValue, "OVERRIDING SYSTEM VALUE")?;
-        self.with_clause(s.with_clause.as_ref(), |b| b.insert_rows(s))
+        let (mut insert, with) = self.with_clause(s.with_clause.as_ref(), |b| b.insert_rows(s))?;
+        insert.with = with;
+        Ok(Statement::Insert(insert))
     }
 
-    fn insert_rows(&mut self, s: &'a tree::InsertStmt) -> SqlResult<Statement> {
+    fn insert_rows(&mut self, s: &'a tree::InsertStmt) -> SqlResult<Insert> {
         let relation = super::tree::relation_name(&s.relation)?;
         let table = self.table(relation)?;
         let (targets, named) = self.insert_columns(&table, &s.cols)?;
@@ -148,7 +150,7 @@ impl<'a> Binder<'a> {
                 targets
             }
         };
-        Ok(Statement::Insert(Insert { table: TableRef(table), source: query, columns, returning }))
+        Ok(Insert { table: TableRef(table), source: query, columns, returning, with: Vec::new() })
     }
 
     /// The columns that INSERT names, or all; and whether it names them.
@@ -223,8 +225,8 @@ impl<'a> Binder<'a> {
     }
 
     pub(super) fn update(&mut self, s: &'a tree::UpdateStmt) -> SqlResult<Statement> {
-        self.with_clause(s.with_clause.as_ref(), |b| {
-            let (modify, _) = b.nested(Clause::UpdateSet, |b| {
+        let ((mut modify, _), with) = self.with_clause(s.with_clause.as_ref(), |b| {
+            b.nested(Clause::UpdateSet, |b| {
                 let (table, from) = b.modified(&s.relation, &s.from_clause)?;
                 let filter = b.where_clause(s.where_clause.as_deref())?;
                 let returning = match &s.returning_clause {
@@ -275,9 +277,10 @@ impl<'a> Binder<'a> {
                 let rels = std::mem::take(&mut b.level().rels);
                 let query = Query { rels, from, filter, targets, ..Query::default() };
                 Ok(Modify { table: TableRef(table), query, assign, delete: false, returning })
-            })?;
-            Ok(Statement::Modify(modify))
-        })
+            })
+        })?;
+        modify.query.with = with;
+        Ok(Statement::Modify(modify))
     }
 
     /// The value of `column = ...` in SET, as it is written.
@@ -309,8 +312,8 @@ impl<'a> Binder<'a> {
     }
 
     pub(super) fn delete(&mut self, s: &'a tree::DeleteStmt) -> SqlResult<Statement> {
-        self.with_clause(s.with_clause.as_ref(), |b| {
-            let (modify, _) = b.nested(Clause::Where, |b| {
+        let ((mut modify, _), with) = self.with_clause(s.with_clause.as_ref(), |b| {
+            b.nested(Clause::Where, |b| {
                 let (table, from) = b.modified(&s.relation, &s.using_clause)?;
                 let filter = b.where_clause(s.where_clause.as_deref())?;
                 let returning = match &s.returning_clause {
@@ -320,9 +323,10 @@ impl<'a> Binder<'a> {
                 let rels = std::mem::take(&mut b.level().rels);
                 let query = Query { rels, from, filter, ..Query::default() };
                 Ok(Modify { table: TableRef(table), query, assign: Vec::new(), delete: true, returning })
-            })?;
-            Ok(Statement::Modify(modify))
-        })
+            })
+        })?;
+        modify.query.with = with;
+        Ok(Statement::Modify(modify))
     }
 
     /// The table that is changed, as relation 0, and what is joined to it.

@@ -62,7 +62,8 @@ impl<'a> Binder<'a> {
     ) -> SqlResult<(From, Vec<Item>)> {
         let mut columns = columns;
         if let Some(alias) = alias {
-            rename(&mut columns, &alias.aliasname, &strings(&alias.colnames)?, |c| &mut c.0)
+            let what = format!("table \"{}\"", alias.aliasname);
+            rename(&mut columns, &what, &strings(&alias.colnames)?, |c| &mut c.0)
                 .map_err(|e| at(e, location))?;
         }
         let level = self.level();
@@ -89,12 +90,10 @@ impl<'a> Binder<'a> {
         if v.schemaname.is_empty()
             && let Some(i) = self.find_cte(&v.relname)
         {
-            let query = self.cte(i)?;
-            let mut columns = query.columns();
-            let node = self.ctes[i].node;
-            rename(&mut columns, &v.relname, &strings(&node.aliascolnames)?, |c| &mut c.0)
-                .map_err(|e| at(e, node.location))?;
-            return self.add(Rel::Query(Box::new(query)), columns, name, false, alias, v.location);
+            let cte = &mut self.ctes[i];
+            cte.with.uses += 1;
+            let (number, columns) = (cte.with.number, cte.columns.clone());
+            return self.add(Rel::With(number), columns, name, false, alias, v.location);
         }
         let (rel, columns) = self.relation(v)?;
         self.add(rel, columns, name, own_name, alias, v.location)
@@ -111,7 +110,16 @@ impl<'a> Binder<'a> {
             let columns = columns.iter().map(|(n, t)| (n.to_string(), Type::new(*t))).collect();
             return Ok((Rel::System(name), columns));
         }
-        Err(no_relation(v))
+        let error = no_relation(v);
+        if v.schemaname.is_empty() && self.later_ctes.contains(&v.relname.as_str()) {
+            let detail = format!(
+                "There is a WITH item named \"{}\", but it cannot be referenced from this part of the query.",
+                v.relname
+            );
+            let hint = "Use WITH RECURSIVE, or re-order the WITH items to remove forward references.";
+            return Err(error.detail(detail).hint(hint));
+        }
+        Err(error)
     }
 
     /// The table that a statement changes, as relation 0.
@@ -369,7 +377,8 @@ impl<'a> Binder<'a> {
     /// A join with an alias hides what it joins.
     fn join_alias(&mut self, alias: &Alias, items: &[Item]) -> SqlResult<Item> {
         let mut columns = self.shown(items);
-        rename(&mut columns, &alias.aliasname, &strings(&alias.colnames)?, |c| &mut c.0)?;
+        let what = format!("table \"{}\"", alias.aliasname);
+        rename(&mut columns, &what, &strings(&alias.colnames)?, |c| &mut c.0)?;
         Ok(Item {
             name: alias.aliasname.clone(),
             own_name: false,
@@ -397,18 +406,15 @@ fn the_column(columns: &Columns, name: &str, side: &str) -> SqlResult<Expr> {
 }
 
 /// Gives the first columns other names.
-fn rename<C>(
+pub(super) fn rename<C>(
     columns: &mut [C],
-    table: &str,
+    what: &str,
     names: &[&str],
     of: impl Fn(&mut C) -> &mut String,
 ) -> SqlResult<()> {
     if names.len() > columns.len() {
-        let message = format!(
-            "table \"{table}\" has {} columns available but {} columns specified",
-            columns.len(),
-            names.len()
-        );
+        let message =
+            format!("{what} has {} columns available but {} columns specified", columns.len(), names.len());
         return Err(SqlError::new(sqlstate::INVALID_COLUMN_REFERENCE, message));
     }
     for (column, name) in columns.iter_mut().zip(names) {

@@ -92,7 +92,11 @@ pub struct Binder<'a> {
     /// The collation that an operand bound so far was given by COLLATE, of the expression at hand, and its
     /// place.
     collation: Option<(&'a str, i32)>,
-    ctes: Vec<Cte<'a>>,
+    ctes: Vec<Cte>,
+    /// The names of WITH queries that cannot be seen yet.
+    later_ctes: Vec<&'a str>,
+    /// How many WITH queries have a number.
+    withs: u16,
     queries: u32,
     notices: Vec<(&'static str, String)>,
     /// Whether the body of a function that is made must have a meaning now.
@@ -116,6 +120,8 @@ impl<'a> Binder<'a> {
             levels: Vec::new(),
             collation: None,
             ctes: Vec::new(),
+            later_ctes: Vec::new(),
+            withs: 0,
             queries: 0,
             notices: Vec::new(),
             check_bodies: true,

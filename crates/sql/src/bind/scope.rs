@@ -4,13 +4,10 @@
 //! 2. A level's items are what its FROM clause shows so far. While an item of FROM is being bound, the others
 //!    are kept as `hidden`: only a function's arguments see them, those before it (there is no LATERAL for
 //!    others).
-//! 3. An opaque level counts for depth, but its names cannot be seen: a WITH query is bound where it is used
-//!    and sees what could be seen where it stands.
 
 use super::Binder;
 use super::tree::at;
-use crate::bound::{Aggregate, Expr, ExprKind, Rel, RelEntry};
-use crate::parse::tree::{CommonTableExpr, SelectStmt};
+use crate::bound::{Aggregate, Expr, ExprKind, Rel, RelEntry, With};
 use ondol_types::{SqlError, SqlResult, Type, known, sqlstate};
 
 /// The part of a query that is being bound, which decides whether aggregates may stand there.
@@ -92,7 +89,6 @@ pub struct Level {
     pub own_hidden: usize,
     pub clause: Clause,
     pub aggregates: Vec<Aggregate>,
-    pub opaque: bool,
 }
 
 impl Level {
@@ -104,7 +100,6 @@ impl Level {
             own_hidden: 0,
             clause,
             aggregates: Vec::new(),
-            opaque: false,
         }
     }
 
@@ -172,15 +167,10 @@ pub fn column(rel: u16, column: usize, ty: Type) -> Expr {
     Expr { kind: ExprKind::Column { depth: 0, rel, column: column as u16 }, ty, at: u32::MAX }
 }
 
-/// A WITH query: bound anew wherever it is named.
-#[derive(Clone, Copy)]
-pub struct Cte<'a> {
-    pub name: &'a str,
-    pub node: &'a CommonTableExpr,
-    pub query: &'a SelectStmt,
-    /// How many levels could be seen where it stands.
-    pub levels: usize,
-    pub uses: u32,
+/// A WITH query that can be seen, with its columns by the names that it gives them.
+pub struct Cte {
+    pub with: With,
+    pub columns: Vec<(String, Type)>,
 }
 
 fn ambiguous(name: &str, location: i32) -> SqlError {
@@ -257,7 +247,7 @@ impl<'a> Binder<'a> {
     }
 
     fn visible_levels(&self) -> impl Iterator<Item = (u16, &Level)> {
-        self.levels.iter().rev().enumerate().filter(|(_, l)| !l.opaque).map(|(d, l)| (d as u16, l))
+        self.levels.iter().rev().enumerate().map(|(d, l)| (d as u16, l))
     }
 
     fn by_column_name(&self, name: &str, location: i32) -> SqlResult<Expr> {

@@ -1,22 +1,21 @@
 //! SELECT, VALUES and WITH.
 
+use super::from::rename;
 use super::scope::{Clause, Cte, column};
 use super::tree::{at, at_expr, kind, list, need, refuse, refuse_at, strings, unexpected};
 use super::{Binder, coerce, expr, group};
-use crate::bound::{Expr, ExprKind, From, Inner, JoinKind, Query, Rel, RelEntry, Target};
+use crate::bound::{Expr, ExprKind, From, JoinKind, Query, Rel, RelEntry, Target, With};
 use crate::parse::tree::{
     self, LimitOption, LockClauseStrength, LockWaitPolicy, Node, SelectStmt, SetOperation, node::Node as Kind,
 };
 use ondol_engine::{LockStrength, Wait};
-use ondol_types::func::Volatility;
 use ondol_types::{SqlError, SqlResult, Type, Value, sqlstate};
-use std::collections::HashSet;
 
 impl<'a> Binder<'a> {
     /// A query. Literals among its targets are left without a type, since its user may know better
     /// ([`coerce::settle_targets`]).
     pub(super) fn select(&mut self, s: &'a SelectStmt) -> SqlResult<Query> {
-        self.with_clause(s.with_clause.as_ref(), |b| {
+        let (mut query, with) = self.with_clause(s.with_clause.as_ref(), |b| {
             if !matches!(s.op(), SetOperation::SetopNone | SetOperation::Undefined) {
                 b.set_operation(s)
             } else if !s.values_lists.is_empty() {
@@ -24,7 +23,9 @@ impl<'a> Binder<'a> {
             } else {
                 b.plain_select(s)
             }
-        })
+        })?;
+        query.with = with;
+        Ok(query)
     }
 
     fn plain_select(&mut self, s: &'a SelectStmt) -> SqlResult<Query> {
@@ -70,6 +71,7 @@ impl<'a> Binder<'a> {
                 limit,
                 offset,
                 locks: Vec::new(),
+                with: Vec::new(),
             };
             if grouped {
                 // GROUP BY compares typed expressions, so literals are text here.
@@ -249,7 +251,8 @@ impl<'a> Binder<'a> {
                         return Err(SqlError::unsupported(format_args!("{name} of a subquery's tables")));
                     }
                     // As in PostgreSQL, what has no rows of its own is left alone.
-                    Rel::Values(_)
+                    Rel::With(_)
+                    | Rel::Values(_)
                     | Rel::Function { .. }
                     | Rel::Foreign(_)
                     | Rel::System(_)
@@ -284,6 +287,7 @@ impl<'a> Binder<'a> {
                         v.location,
                     ));
                 }
+                Rel::With(_) => return cannot("a WITH query"),
                 Rel::Values(_) => return cannot("VALUES"),
                 Rel::Function { .. } | Rel::Foreign(_) | Rel::Series { .. } => return cannot("a function"),
                 Rel::System(_) => return cannot("a system view"),
@@ -295,76 +299,64 @@ impl<'a> Binder<'a> {
     // ----
     // WITH --------------------------------------------------------------------------------------------
 
-    /// Binds something that can see the queries of a WITH clause.
+    /// Binds something that can see the queries of a WITH clause, and gives these as well.
     pub(super) fn with_clause<T>(
         &mut self,
         with: Option<&'a tree::WithClause>,
         f: impl FnOnce(&mut Self) -> SqlResult<T>,
-    ) -> SqlResult<T> {
-        let Some(with) = with else { return f(self) };
+    ) -> SqlResult<(T, Vec<With>)> {
+        let Some(with) = with else { return Ok((f(self)?, Vec::new())) };
         refuse_at(with.recursive, "WITH RECURSIVE", with.location)?;
         let before = self.ctes.len();
-        let mut names = HashSet::new();
-        for node in &with.ctes {
+        let result = self.with_queries(with, before).and_then(|()| f(self));
+        let own = self.ctes.drain(before..).map(|c| c.with).collect();
+        Ok((result?, own))
+    }
+
+    /// The queries of a WITH clause: each sees those before it.
+    fn with_queries(&mut self, with: &'a tree::WithClause, before: usize) -> SqlResult<()> {
+        for (n, node) in with.ctes.iter().enumerate() {
             let Kind::CommonTableExpr(c) = kind(node)? else { return Err(unexpected("WITH")) };
             refuse_at(c.search_clause.is_some(), "SEARCH", c.location)?;
             refuse_at(c.cycle_clause.is_some(), "CYCLE", c.location)?;
-            refuse_at(
-                c.ctematerialized() == tree::CteMaterialize::Always,
-                "WITH ... AS MATERIALIZED",
-                c.location,
-            )?;
-            if !names.insert(c.ctename.as_str()) {
+            let materialized = match c.ctematerialized() {
+                tree::CteMaterialize::Always => Some(true),
+                tree::CteMaterialize::Never => Some(false),
+                _ => None,
+            };
+            if self.ctes[before..].iter().any(|o| o.with.name == c.ctename) {
                 let message = format!("WITH query name \"{}\" specified more than once", c.ctename);
                 return Err(at(SqlError::new(sqlstate::DUPLICATE_ALIAS, message), c.location));
             }
             let Kind::SelectStmt(query) = kind(need(&c.ctequery)?)? else {
                 return Err(at(SqlError::unsupported("a data-modifying statement in WITH"), c.location));
             };
-            let levels = self.levels.len();
-            self.ctes.push(Cte { name: &c.ctename, node: c, query, levels, uses: 0 });
+            let seen = self.later_ctes.len();
+            self.later_ctes.extend(with.ctes[n..].iter().filter_map(|node| match kind(node) {
+                Ok(Kind::CommonTableExpr(c)) => Some(c.ctename.as_str()),
+                _ => None,
+            }));
+            let query = self.settled_select(query);
+            self.later_ctes.truncate(seen);
+            let query = query?;
+            let mut columns = query.columns();
+            let what = format!("WITH query \"{}\"", c.ctename);
+            rename(&mut columns, &what, &strings(&c.aliascolnames)?, |c| &mut c.0)
+                .map_err(|e| at(e, c.location))?;
+            let number = self.withs;
+            self.withs = number.checked_add(1).ok_or_else(|| {
+                SqlError::new(sqlstate::PROGRAM_LIMIT_EXCEEDED, "the statement is too complex")
+                    .detail("It has more than 65,535 WITH queries.")
+            })?;
+            let with = With { number, name: c.ctename.clone(), query, uses: 0, materialized };
+            self.ctes.push(Cte { with, columns });
         }
-        let result = f(self);
-        // What is never used must be right all the same.
-        let mut checked = Ok(());
-        if result.is_ok() {
-            for i in before..self.ctes.len() {
-                if self.ctes[i].uses == 0 {
-                    checked = self.nested(Clause::From, |b| b.cte(i)).map(drop);
-                    if checked.is_err() {
-                        break;
-                    }
-                }
-            }
-        }
-        self.ctes.truncate(before);
-        checked.and(result)
+        Ok(())
     }
 
     /// The place of a WITH query that can be seen.
     pub(super) fn find_cte(&self, name: &str) -> Option<usize> {
-        self.ctes.iter().rposition(|c| c.name == name)
-    }
-
-    /// Binds a WITH query where it is used, with the names that could be seen where it stands.
-    pub(super) fn cte(&mut self, i: usize) -> SqlResult<Query> {
-        self.ctes[i].uses += 1;
-        let cte = self.ctes[i];
-        let later = self.ctes.split_off(i);
-        let opaque: Vec<bool> = self.levels.iter().map(|l| l.opaque).collect();
-        self.levels.iter_mut().skip(cte.levels).for_each(|l| l.opaque = true);
-        let query = self.settled_select(cte.query);
-        for (level, was) in self.levels.iter_mut().zip(opaque) {
-            level.opaque = was;
-        }
-        self.ctes.extend(later);
-        let query = query?;
-        if cte.uses > 1 && (!query.locks.is_empty() || query.calls(Volatility::Volatile)) {
-            let message =
-                format_args!("using the volatile WITH query \"{}\" more than once", cte.name).to_string();
-            return Err(at(SqlError::unsupported(message), cte.node.location));
-        }
-        Ok(query)
+        self.ctes.iter().rposition(|c| c.with.name == name)
     }
 }
 

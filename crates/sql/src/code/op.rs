@@ -322,6 +322,9 @@ opcodes! {
 
     /// Appends `rows` rows of constants.
     120 MatPool { mat: Mat, from: Pool, rows: Count };
+    /// Goes to the row whose number, counted from 0 (or NULL), is in `at`, and counts that up; jumps when
+    /// there is none. Several readers can go through one list by this.
+    121 MatRead { mat: Mat, at: State, to: Label };
 
     /// Empties the sorter.
     128 SortClear { sort: Sort };

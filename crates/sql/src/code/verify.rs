@@ -107,6 +107,7 @@ fn writing(p: &Program) -> Result<(), String> {
 fn together(p: &Program, op: &Op) -> Result<(), String> {
     match *op {
         Op::Once { done, .. } => width("state", done.0.count as usize, 1),
+        Op::MatRead { at, .. } => width("state", at.0.count as usize, 1),
         Op::Skip { left, .. } | Op::CountDown { left, .. } => width("state", left.0.count as usize, 1),
         Op::SeriesStart { state } | Op::SeriesNext { state, .. } => width("state", state.0.count as usize, 4),
         Op::SeriesAdd { state, add, .. } => {

@@ -429,6 +429,15 @@ pub(super) fn exec(
                 return Ok(Some(to));
             }
         }
+        Op::MatRead { mat, at, to } => {
+            tick!();
+            let r = &mut f.regs[at.0.first as usize];
+            let row = if r.is_null() { 0 } else { r.bits as usize };
+            *r = Datum::int((row as i64).wrapping_add(1));
+            if !f.mats[mat.0 as usize].go_to(row) {
+                return Ok(Some(to));
+            }
+        }
         Op::MatCol { dst, mat, column } => {
             set!(dst, f.mats[mat.0 as usize].get(column.0 as usize, &mut f.memory));
             f.charge_memory()?

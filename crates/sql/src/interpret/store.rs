@@ -79,6 +79,11 @@ impl List {
         self.next += 1;
         more
     }
+    /// Goes to a row by its number; `false`: there are no so many.
+    pub fn go_to(&mut self, row: usize) -> bool {
+        self.next = row.wrapping_add(1);
+        row < self.store.rows
+    }
     #[inline]
     pub fn get(&self, column: usize, memory: &mut Vec<u8>) -> Datum {
         self.store.get(self.next.wrapping_sub(1), column, memory)

@@ -614,6 +614,11 @@ fn rewrites_change_no_answer() {
         "select i from (select id as i, 5 as c from t) x where exists (select from w where w.k = x.c and w.x = x.i)",
         "select t.id, w.s from t, w where (t.a = w.k and w.x = 1) or (t.a = w.k and w.x = 2 and t.id > 3) order by 1, 2",
         "select id from t where (a = 1) or (a = 1 and id > 100)",
+        "with c as (select k, sum(x) as s from w group by k) select id from t where exists (select from c where c.k = t.a) \
+         and id > (select max(c.s) from c where c.k = t.a)",
+        "with c as materialized (select k, x from w where x > 2) select id from t where a in (select k from c where c.x = t.id % 6)",
+        "select id from t where exists (with c as (select t.a as v) select from c p, c q, w where p.v = w.k and q.v = w.x)",
+        "select id from t where id > (with c as materialized (select x from w where w.k = t.a) select max(p.x + q.x) from c p, c q)",
         "select id from t where (10 / a = 5 and id = 6) or (10 / a = 5 and id = 7) and a <> 0",
     ];
     let names: Vec<&str> = ALL.iter().map(|r| r.0).collect();

@@ -16,6 +16,7 @@ enum Place {
     Inner,
     Member,
     Query,
+    With,
 }
 
 impl Place {
@@ -25,6 +26,7 @@ impl Place {
             Place::Inner => "Inner",
             Place::Member => "Member",
             Place::Query => "SubPlan",
+            Place::With => "InitPlan",
         }
     }
 }
@@ -66,8 +68,9 @@ pub fn shown(statement: &Statement<'_>, options: Options) -> Shown {
         names: Names::new(statement, options.verbose),
         used: statement.used_columns(),
         queries: HashSet::new(),
+        with: HashSet::new(),
     };
-    match &statement.root {
+    let mut out = match &statement.root {
         Root::Rows(rows) => s.rows(rows, Place::Outer),
         Root::Insert { table, source, number, returning, .. } => {
             let child = s.rows(source, Place::Outer);
@@ -82,7 +85,10 @@ pub fn shown(statement: &Statement<'_>, options: Options) -> Shown {
             s.queries_of(&values, &mut root);
             root
         }
-    }
+    };
+    let with: Vec<u16> = (0..statement.with.len() as u16).collect();
+    s.with(&with, &mut out);
+    out
 }
 
 struct Show<'p, 'a> {
@@ -91,6 +97,7 @@ struct Show<'p, 'a> {
     used: Vec<BTreeSet<u16>>,
     /// Those that were shown.
     queries: HashSet<u16>,
+    with: HashSet<u16>,
 }
 
 impl<'a> Show<'_, 'a> {
@@ -129,6 +136,21 @@ impl<'a> Show<'_, 'a> {
         out.width = rows.output.iter().map(|e| width(e.ty)).sum();
         self.queries_of(&rows.output, &mut out);
         out
+    }
+
+    /// WITH queries, beneath what they stand before.
+    fn with(&mut self, queries: &[u16], to: &mut Shown) {
+        let mut children = Vec::new();
+        for q in queries {
+            if self.with.insert(*q)
+                && let Some((name, rows)) = self.statement.with.get(*q as usize)
+            {
+                let mut child = self.rows(rows, Place::With);
+                child.query = Some(format!("CTE {name}"));
+                children.push(child);
+            }
+        }
+        to.children.splice(0..0, children);
     }
 
     /// The queries within expressions, beneath the node that has these.
@@ -275,6 +297,11 @@ impl<'a> Show<'_, 'a> {
                 out.properties.push(("Sort Key", keys.iter().map(one).collect::<Vec<_>>().join(", ")));
                 inputs.push((input, Place::Outer));
             }
+            Operator::With { queries, input } => {
+                let mut below = self.node(input, place);
+                self.with(queries, &mut below);
+                return below;
+            }
             Operator::Limit { input, .. } => {
                 out.kind = "Limit".to_string();
                 inputs.push((input, Place::Outer));
@@ -344,6 +371,10 @@ impl<'a> Show<'_, 'a> {
                 }
             }
             Source::Values(_) => (out.kind, out.over) = ("Values Scan".into(), quoted(alias)),
+            Source::With { number, .. } => {
+                let name = self.statement.with.get(*number as usize).map_or("", |w| w.0);
+                (out.kind, out.over) = ("CTE Scan".into(), named(name, alias));
+            }
             Source::Function { function, .. } => {
                 (out.kind, out.over) = ("Function Scan".into(), named(&function.name, alias));
             }

@@ -56,6 +56,9 @@ pub fn plan<'a>(planner: &Planner<'_>, tree: &'a Logical, want: &Want) -> SqlRes
             Logical::Scan { rel, source } => {
                 let rows = match source {
                     Source::Table(t) => table_rows(t),
+                    Source::With { number, .. } => {
+                        planner.with_rows.get(*number as usize).copied().unwrap_or(1000.0)
+                    }
                     _ => 0.0,
                 };
                 Input { rel: *rel, tree: leaf, needs, rows, planned: None }
@@ -406,6 +409,7 @@ fn step<'a>(
             Logical::Scan { source: Source::Values(rows), .. } => rows.len() as f64,
             Logical::Scan { source: Source::Foreign(table), .. } => table.estimate_rows(),
             Logical::Scan { source: Source::Function { .. }, .. } => 100.0,
+            Logical::Scan { source: Source::With { .. }, .. } => entry.rows,
             Logical::Scan { .. } => 1000.0,
             _ => entry.planned.as_ref().map_or(100.0, |p| p.rows),
         };
@@ -413,6 +417,8 @@ fn step<'a>(
         let keys = if lateral { Vec::new() } else { hash_keys(&cx.inputs, &with, bound, own) };
         let method = match (done.is_some(), lateral) {
             (true, false) if !keys.is_empty() => Method::Hash(keys),
+            // Its rows are kept anyway.
+            _ if matches!(entry.tree, Logical::Scan { source: Source::With { .. }, .. }) => Method::Loop,
             (true, false) => Method::Kept,
             _ => Method::Loop,
         };

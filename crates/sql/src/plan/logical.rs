@@ -20,6 +20,9 @@
 //!   the columns that it uses of rows outside it, so that whoever looks at the expression sees them.
 //! - **Y3** An operator's expressions refer to relations below it, or to those of rows outside the query it
 //!   is in.
+//! - **Y4** A WITH query that is kept stands in [`Statement::with`], behind those whose rows it reads; its
+//!   rows are made when the first of them is asked for, once in an execution, or, if it uses columns of rows
+//!   outside it, once in a run of the query that it stands before.
 use crate::bound::{self, Inner, SetOperation};
 use crate::foreign::ForeignTable;
 use ondol_engine::{FunctionDef, LockStrength, Table, Wait};
@@ -157,6 +160,11 @@ pub enum Logical {
         /// What must hold of a row's newest version.
         recheck: Vec<Expr>,
     },
+    /// Before each run of `input` these WITH queries forget their rows.
+    With {
+        queries: Vec<u16>,
+        input: Box<Logical>,
+    },
     /// The columns of `rel` are those of either side.
     SetOperation {
         rel: u16,
@@ -173,6 +181,13 @@ pub enum Logical {
 pub enum Source {
     Table(Arc<Table>),
     Values(Vec<Vec<Expr>>),
+    /// The rows of a WITH query that are kept (Y4).
+    With {
+        /// In [`Statement::with`].
+        number: u16,
+        /// The columns of rows outside it that it uses.
+        outer: Vec<Expr>,
+    },
     Function {
         function: Arc<FunctionDef>,
         args: Vec<Expr>,
@@ -194,6 +209,7 @@ impl std::fmt::Debug for Source {
         match self {
             Source::Table(t) => write!(f, "{}", t.def.name),
             Source::Values(v) => write!(f, "Values({v:?})"),
+            Source::With { number, .. } => write!(f, "With({number})"),
             Source::Function { function, args } => write!(f, "{}({args:?})", function.name),
             Source::Foreign(t) => write!(f, "{}", t.name()),
             Source::System(n) => write!(f, "{n}"),
@@ -242,6 +258,8 @@ pub struct Statement {
     pub root: Root,
     /// The queries within expressions.
     pub queries: Vec<Block>,
+    /// The WITH queries whose rows are kept, by name.
+    pub with: Vec<(String, Block)>,
     pub relations: Vec<Relation>,
     pub params: Vec<TypeId>,
     /// The columns of the answer.
@@ -276,7 +294,8 @@ impl Logical {
             | Logical::Distinct { input, .. }
             | Logical::Sort { input, .. }
             | Logical::Limit { input, .. }
-            | Logical::Lock { input, .. } => vec![input],
+            | Logical::Lock { input, .. }
+            | Logical::With { input, .. } => vec![input],
             Logical::Join { left, right, .. } => vec![left, right],
         }
     }
@@ -284,10 +303,11 @@ impl Logical {
     /// Gives the operator's own expressions, to be changed.
     pub fn own_exprs_mut(&mut self, f: &mut dyn FnMut(&mut Expr)) {
         match self {
-            Logical::Nothing | Logical::SetOperation { .. } => {}
+            Logical::Nothing | Logical::With { .. } | Logical::SetOperation { .. } => {}
             Logical::Scan { source, .. } => match source {
                 Source::Table(_) | Source::Foreign(_) | Source::System(_) => {}
                 Source::Values(rows) => rows.iter_mut().flatten().for_each(f),
+                Source::With { outer, .. } => outer.iter_mut().for_each(f),
                 Source::Function { args, .. } => args.iter_mut().for_each(f),
                 Source::Series { start, stop, step, by } => {
                     [start, stop, step].into_iter().chain(by.as_mut().map(|b| &mut b.0)).for_each(f)
@@ -334,7 +354,8 @@ impl Logical {
             | Logical::Distinct { input, .. }
             | Logical::Sort { input, .. }
             | Logical::Limit { input, .. }
-            | Logical::Lock { input, .. } => vec![input],
+            | Logical::Lock { input, .. }
+            | Logical::With { input, .. } => vec![input],
             Logical::Join { left, right, .. } => vec![left, right],
         }
     }
@@ -342,10 +363,11 @@ impl Logical {
     /// Gives the operator's own expressions.
     pub fn own_exprs<'a>(&'a self, f: &mut dyn FnMut(&'a Expr)) {
         match self {
-            Logical::Nothing | Logical::SetOperation { .. } => {}
+            Logical::Nothing | Logical::With { .. } | Logical::SetOperation { .. } => {}
             Logical::Scan { source, .. } => match source {
                 Source::Table(_) | Source::Foreign(_) | Source::System(_) => {}
                 Source::Values(rows) => rows.iter().flatten().for_each(f),
+                Source::With { outer, .. } => outer.iter().for_each(f),
                 Source::Function { args, .. } => args.iter().for_each(f),
                 Source::Series { start, stop, step, by } => {
                     [start, stop, step].into_iter().chain(by.as_ref().map(|b| &b.0)).for_each(f)
@@ -470,7 +492,7 @@ impl Statement {
                 recheck.iter_mut().chain(returning).for_each(&mut *f);
             }
         }
-        for q in &mut self.queries {
+        for q in self.queries.iter_mut().chain(self.with.iter_mut().map(|w| &mut w.1)) {
             block(q, f);
         }
     }
@@ -481,7 +503,7 @@ impl Statement {
             Root::Rows(b) | Root::Insert { source: b, .. } => f(&mut b.tree),
             Root::Modify { input, .. } => f(input),
         }
-        self.queries.iter_mut().for_each(|q| f(&mut q.tree));
+        self.queries.iter_mut().chain(self.with.iter_mut().map(|w| &mut w.1)).for_each(|q| f(&mut q.tree));
     }
 }
 

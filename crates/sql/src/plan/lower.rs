@@ -12,7 +12,14 @@ use ondol_types::{SqlError, SqlResult, Type, sqlstate};
 
 /// The logical tree of a query, INSERT, UPDATE or DELETE (or of the one that is to be explained).
 pub fn lower(bound: &bound::Bound, limits: Limits<'_>) -> SqlResult<Statement> {
-    let mut l = Lower { relations: Vec::new(), queries: Vec::new(), levels: Vec::new(), limits };
+    let mut l = Lower {
+        relations: Vec::new(),
+        queries: Vec::new(),
+        with: Vec::new(),
+        levels: Vec::new(),
+        named: Vec::new(),
+        limits,
+    };
     let statement = match &bound.statement {
         bound::Statement::Explain { statement, .. } => statement,
         s => s,
@@ -35,6 +42,7 @@ pub fn lower(bound: &bound::Bound, limits: Limits<'_>) -> SqlResult<Statement> {
     Ok(Statement {
         root,
         queries: l.queries,
+        with: l.with,
         relations: l.relations,
         params: bound.params.clone(),
         columns,
@@ -50,14 +58,25 @@ struct Level {
     groups: Option<(u16, u16)>,
 }
 
-struct Lower<'l> {
+/// What a WITH query that can be seen is.
+enum Named<'b> {
+    /// Its number in [`Statement::with`], and the columns that it uses of rows outside it.
+    Kept(u16, Vec<Expr>),
+    /// It stands where it is used, as if within the so many outermost levels only.
+    Inline(&'b Query, usize),
+}
+
+struct Lower<'b, 'l> {
     relations: Vec<Relation>,
     queries: Vec<Block>,
+    with: Vec<(String, Block)>,
     levels: Vec<Level>,
+    /// By their numbers; those of a query within stand behind.
+    named: Vec<(u16, Named<'b>)>,
     limits: Limits<'l>,
 }
 
-impl Lower<'_> {
+impl<'b> Lower<'b, '_> {
     fn relation(&mut self, alias: &str, columns: Vec<(String, Type)>) -> SqlResult<u16> {
         let number = u16::try_from(self.relations.len()).ok().filter(|n| *n < u16::MAX).ok_or_else(|| {
             SqlError::new(sqlstate::PROGRAM_LIMIT_EXCEEDED, "the statement is too complex")
@@ -72,7 +91,7 @@ impl Lower<'_> {
         at.and_then(|n| self.levels.get(n)).ok_or_else(|| internal("a column of no query"))
     }
 
-    fn expr(&mut self, e: &bound::Expr) -> SqlResult<Expr> {
+    fn expr(&mut self, e: &'b bound::Expr) -> SqlResult<Expr> {
         self.limits.go_on()?;
         let group = |l: &Self, depth: u16, index: u16, is_key: bool| -> SqlResult<ExprKind> {
             let (rel, keys) = l.level(depth)?.groups.ok_or_else(|| internal("a group before grouping"))?;
@@ -96,16 +115,16 @@ impl Lower<'_> {
         Ok(Expr { kind, ty: e.ty, at: e.at })
     }
 
-    fn exprs<'e>(&mut self, list: impl IntoIterator<Item = &'e bound::Expr>) -> SqlResult<Vec<Expr>> {
+    fn exprs(&mut self, list: impl IntoIterator<Item = &'b bound::Expr>) -> SqlResult<Vec<Expr>> {
         list.into_iter().map(|e| self.expr(e)).collect()
     }
 
-    fn optional(&mut self, e: &Option<bound::Expr>) -> SqlResult<Option<Expr>> {
+    fn optional(&mut self, e: &'b Option<bound::Expr>) -> SqlResult<Option<Expr>> {
         e.as_ref().map(|e| self.expr(e)).transpose()
     }
 
     /// A query within an expression (logical/Y2).
-    fn inside(&mut self, q: &Query) -> SqlResult<Inside> {
+    fn inside(&mut self, q: &'b Query) -> SqlResult<Inside> {
         use bound::Inner;
         let rows = self.query(q)?;
         let outer = rows.free().into_values().cloned().collect();
@@ -118,18 +137,67 @@ impl Lower<'_> {
         Ok(Inside { number, outer, volatility: volatility.unwrap_or(Volatility::Immutable) })
     }
 
-    fn query(&mut self, q: &Query) -> SqlResult<Block> {
+    fn query(&mut self, q: &'b Query) -> SqlResult<Block> {
+        let seen = self.named.len();
+        let with = self.with_queries(&q.with)?;
         self.levels.push(Level { rels: Vec::new(), groups: None });
         let rows = self.block(q);
         self.levels.pop();
-        rows
+        self.named.truncate(seen);
+        let Block { mut tree, output } = rows?;
+        if !with.is_empty() {
+            tree = Logical::With { queries: with, input: Box::new(tree) };
+        }
+        Ok(Block { tree, output })
+    }
+
+    /// The queries of a WITH clause can be seen from here on. Gives those whose rows change with rows outside
+    /// them.
+    fn with_queries(&mut self, list: &'b [bound::With]) -> SqlResult<Vec<u16>> {
+        let mut dependent = Vec::new();
+        for w in list.iter().filter(|w| w.uses > 0) {
+            let named = if w.is_kept() {
+                let block = self.query(&w.query)?;
+                let outer: Vec<Expr> = block.free().into_values().cloned().collect();
+                // The binder numbers no more of them.
+                let number = self.with.len() as u16;
+                if !outer.is_empty() {
+                    dependent.push(number);
+                }
+                self.with.push((w.name.clone(), block));
+                Named::Kept(number, outer)
+            } else {
+                Named::Inline(&w.query, self.levels.len())
+            };
+            self.named.push((w.number, named));
+        }
+        Ok(dependent)
+    }
+
+    /// A WITH query where it is used.
+    fn with(&mut self, rel: u16, number: u16) -> SqlResult<Logical> {
+        let at = self.named.iter().rposition(|n| n.0 == number);
+        let at = at.ok_or_else(|| internal("a WITH query that is nowhere"))?;
+        match &self.named[at].1 {
+            Named::Kept(number, outer) => {
+                let source = Source::With { number: *number, outer: outer.clone() };
+                Ok(Logical::Scan { rel, source })
+            }
+            &Named::Inline(query, levels) => {
+                let inner = self.levels.split_off(levels);
+                let rows = self.query(query);
+                self.levels.extend(inner);
+                let Block { tree, output } = rows?;
+                Ok(Logical::Project { rel, input: Box::new(tree), columns: output })
+            }
+        }
     }
 
     fn this(&mut self) -> SqlResult<&mut Level> {
         self.levels.last_mut().ok_or_else(|| internal("an expression outside any query"))
     }
 
-    fn block(&mut self, q: &Query) -> SqlResult<Block> {
+    fn block(&mut self, q: &'b Query) -> SqlResult<Block> {
         let mut tree = match &q.set {
             Some(set) => {
                 let (left, right) = (self.query(&set.left)?, self.query(&set.right)?);
@@ -208,10 +276,10 @@ impl Lower<'_> {
     }
 
     /// The targets as columns: of a relation of their own, unless they are the only relation's already.
-    fn projected<'t>(
+    fn projected(
         &mut self,
         tree: Logical,
-        targets: impl Iterator<Item = &'t Target> + Clone,
+        targets: impl Iterator<Item = &'b Target> + Clone,
     ) -> SqlResult<(Logical, Vec<Expr>)> {
         let columns = self.exprs(targets.clone().map(|t| &t.expr))?;
         let names = targets.map(|t| (t.name.clone(), t.expr.ty)).collect();
@@ -232,7 +300,7 @@ impl Lower<'_> {
     }
 
     /// FROM and WHERE.
-    fn from(&mut self, q: &Query) -> SqlResult<Logical> {
+    fn from(&mut self, q: &'b Query) -> SqlResult<Logical> {
         for entry in &q.rels {
             let rel = self.relation(&entry.alias, entry.columns.clone())?;
             self.this()?.rels.push(rel);
@@ -259,7 +327,7 @@ impl Lower<'_> {
         Ok(tree)
     }
 
-    fn item(&mut self, q: &Query, from: &From) -> SqlResult<Logical> {
+    fn item(&mut self, q: &'b Query, from: &'b From) -> SqlResult<Logical> {
         match from {
             From::Rel(r) => self.rel(*r, &q.rels[*r as usize].rel),
             From::Join { kind, left, right, on } => {
@@ -273,13 +341,14 @@ impl Lower<'_> {
         }
     }
 
-    fn rel(&mut self, number: u16, what: &Rel) -> SqlResult<Logical> {
+    fn rel(&mut self, number: u16, what: &'b Rel) -> SqlResult<Logical> {
         let rel = self.this()?.rels[number as usize];
         let source = match what {
             Rel::Query(q) => {
                 let Block { tree, output } = self.query(q)?;
                 return Ok(Logical::Project { rel, input: Box::new(tree), columns: output });
             }
+            Rel::With(number) => return self.with(rel, *number),
             Rel::Table(t) => Source::Table(t.clone()),
             Rel::Values(rows) => {
                 Source::Values(rows.iter().map(|r| self.exprs(r)).collect::<SqlResult<_>>()?)
@@ -302,7 +371,7 @@ impl Lower<'_> {
         Ok(Logical::Scan { rel, source })
     }
 
-    fn groups(&mut self, q: &Query, tree: Logical) -> SqlResult<Logical> {
+    fn groups(&mut self, q: &'b Query, tree: Logical) -> SqlResult<Logical> {
         let keys = self.exprs(&q.group_by)?;
         let mut aggregates = Vec::new();
         for a in &q.aggregates {
@@ -320,7 +389,8 @@ impl Lower<'_> {
         Ok(Logical::Aggregate { rel, input: Box::new(tree), keys, aggregates })
     }
 
-    fn insert(&mut self, i: &bound::Insert) -> SqlResult<Root> {
+    fn insert(&mut self, i: &'b bound::Insert) -> SqlResult<Root> {
+        self.with_queries(&i.with)?;
         let source = self.query(&i.source)?;
         let mut columns = Vec::new();
         self.levels.push(Level { rels: Vec::new(), groups: None });
@@ -338,7 +408,8 @@ impl Lower<'_> {
         Ok(Root::Insert { table: i.table.clone(), source, columns, returning, rel })
     }
 
-    fn modify(&mut self, m: &bound::Modify) -> SqlResult<Root> {
+    fn modify(&mut self, m: &'b bound::Modify) -> SqlResult<Root> {
+        self.with_queries(&m.query.with)?;
         self.levels.push(Level { rels: Vec::new(), groups: None });
         let input = self.from(&m.query)?;
         let mut conditions = Vec::new();

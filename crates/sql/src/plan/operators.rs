@@ -27,11 +27,19 @@ pub struct Planned<'a> {
 
 pub struct Planner<'l> {
     limits: Limits<'l>,
+    /// How many rows each WITH query may have.
+    pub with_rows: Vec<f64>,
 }
 
 /// The way to a statement's rows.
 pub fn plan<'a>(statement: &'a logical::Statement, limits: Limits<'_>) -> SqlResult<Statement<'a>> {
-    let planner = Planner { limits };
+    let mut planner = Planner { limits, with_rows: Vec::new() };
+    let mut with = Vec::new();
+    for (name, rows) in &statement.with {
+        let rows = planner.rows(rows)?;
+        planner.with_rows.push(rows.node.rows);
+        with.push((&name[..], rows));
+    }
     let root = match &statement.root {
         logical::Root::Rows(rows) => Root::Rows(planner.rows(rows)?),
         logical::Root::Insert { table, source, columns, returning, rel } => {
@@ -51,6 +59,7 @@ pub fn plan<'a>(statement: &'a logical::Statement, limits: Limits<'_>) -> SqlRes
     let mut plan = Statement {
         root,
         queries,
+        with,
         relations: &statement.relations,
         params: &statement.params,
         columns: &statement.columns,
@@ -136,6 +145,11 @@ impl<'a> Planner<'_> {
                 let (limit, offset) = (limit.as_ref(), offset.as_ref());
                 let input = Box::new(node);
                 unordered(Node::new(Operator::Limit { input, limit, offset }, rows))
+            }
+            Logical::With { queries, input } => {
+                let Planned { node, ordered } = self.tree(input, want)?;
+                let (rows, input) = (node.rows, Box::new(node));
+                Planned { node: Node::new(Operator::With { queries, input }, rows), ordered }
             }
             Logical::SetOperation { rel, operation, all, left, right } => {
                 let (left, right) = (Box::new(self.rows(left)?), Box::new(self.rows(right)?));

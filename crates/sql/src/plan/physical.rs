@@ -107,6 +107,11 @@ pub enum Operator<'a> {
         locks: &'a [Locked],
         recheck: &'a [Expr],
     },
+    /// Before each run these WITH queries forget their rows.
+    With {
+        queries: &'a [u16],
+        input: Box<Node<'a>>,
+    },
     SetOperation {
         rel: u16,
         operation: SetOperation,
@@ -162,6 +167,8 @@ pub enum Root<'a> {
 pub struct Statement<'a> {
     pub root: Root<'a>,
     pub queries: Vec<Subplan<'a>>,
+    /// The WITH queries whose rows are kept, by name.
+    pub with: Vec<(&'a str, Subplan<'a>)>,
     pub relations: &'a [Relation],
     pub params: &'a [TypeId],
     pub columns: &'a [(String, Type)],
@@ -193,7 +200,8 @@ impl<'a> Node<'a> {
             | Operator::Distinct { input, .. }
             | Operator::Sort { input, .. }
             | Operator::Limit { input, .. }
-            | Operator::Lock { input, .. } => vec![input],
+            | Operator::Lock { input, .. }
+            | Operator::With { input, .. } => vec![input],
         }
     }
 
@@ -207,7 +215,8 @@ impl<'a> Node<'a> {
             | Operator::Distinct { input, .. }
             | Operator::Sort { input, .. }
             | Operator::Limit { input, .. }
-            | Operator::Lock { input, .. } => vec![input],
+            | Operator::Lock { input, .. }
+            | Operator::With { input, .. } => vec![input],
         }
     }
 
@@ -237,11 +246,12 @@ impl<'a> Node<'a> {
     pub fn own_exprs(&self, f: &mut dyn FnMut(&'a Expr)) {
         self.filter.iter().for_each(|e| f(e));
         match &self.operator {
-            Operator::Nothing => {}
+            Operator::Nothing | Operator::With { .. } => {}
             Operator::Scan { source, access, recheck, .. } => {
                 match source {
                     Source::Table(_) | Source::Foreign(_) | Source::System(_) => {}
                     Source::Values(rows) => rows.iter().flatten().for_each(&mut *f),
+                    Source::With { outer, .. } => outer.iter().for_each(&mut *f),
                     Source::Function { args, .. } => args.iter().for_each(&mut *f),
                     Source::Series { start, stop, step, by } => {
                         [start, stop, step].into_iter().chain(by.as_ref().map(|b| &b.0)).for_each(&mut *f)
@@ -337,7 +347,7 @@ impl<'a> Statement<'a> {
                 recheck.iter().chain(*returning).for_each(&mut *f);
             }
         }
-        for q in &self.queries {
+        for q in self.queries.iter().chain(self.with.iter().map(|w| &w.1)) {
             rows(q, f);
         }
     }
@@ -361,6 +371,6 @@ impl<'a> Statement<'a> {
             Root::Rows(rows) | Root::Insert { source: rows, .. } => rows.node.each(f),
             Root::Modify { input, .. } => input.each(f),
         }
-        self.queries.iter().for_each(|q| q.node.each(f));
+        self.queries.iter().chain(self.with.iter().map(|w| &w.1)).for_each(|q| q.node.each(f));
     }
 }

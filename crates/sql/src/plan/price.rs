@@ -48,7 +48,7 @@ pub fn price(statement: &mut Statement<'_>) {
             input.price(&mut take);
         }
     }
-    for q in &mut statement.queries {
+    for q in statement.queries.iter_mut().chain(statement.with.iter_mut().map(|w| &mut w.1)) {
         q.node.price(&mut take);
     }
     statement.nodes = next;
@@ -102,6 +102,7 @@ impl Node<'_> {
                 (input.cost.0, input.cost.0 + (input.cost.1 - input.cost.0) * share)
             }
             Operator::Lock { input, .. } => (input.cost.0, input.cost.1 + n * ROW),
+            Operator::With { input, .. } => input.cost,
             Operator::SetOperation { left, right, .. } => {
                 let both = left.node.cost.1 + right.node.cost.1;
                 (left.node.cost.0, both + n * ROW)

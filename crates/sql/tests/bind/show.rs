@@ -135,6 +135,7 @@ impl<'q> Shower<'q> {
                 };
             }
             Rel::Query(q) => format!("({})", self.inner(q)),
+            Rel::With(n) => format!("with {n}"),
             Rel::Values(rows) => {
                 let rows: Vec<String> = rows.iter().map(|row| format!("({})", self.list(row))).collect();
                 format!("values {}", rows.join(", "))
@@ -166,9 +167,19 @@ impl<'q> Shower<'q> {
         format!("{hidden} {:?} {} {}", t.name, t.expr.ty, self.expr(&t.expr))
     }
 
+    pub fn with(&mut self, list: &'q [With]) -> Vec<String> {
+        let mut out = Vec::new();
+        for w in list {
+            let kept = if w.is_kept() { "kept" } else { "inline" };
+            out.push(format!("with {} {} {kept} ({})", w.number, w.name, self.inner(&w.query)));
+        }
+        out
+    }
+
     pub fn query(&mut self, q: &'q Query) -> Vec<String> {
+        let mut out = self.with(&q.with);
         self.levels.push(q);
-        let mut out = vec![if q.distinct { "select distinct".to_string() } else { "select".to_string() }];
+        out.push(if q.distinct { "select distinct".to_string() } else { "select".to_string() });
         if let Some(set) = &q.set {
             let all = if set.all { " all" } else { "" };
             out.push(format!("{:?}{all}", set.operation).to_lowercase());
@@ -227,7 +238,8 @@ impl<'q> Shower<'q> {
         match s {
             Statement::Query(q) => self.query(q),
             Statement::Insert(i) => {
-                let mut out = vec![format!("insert {:?}", i.table)];
+                let mut out = self.with(&i.with);
+                out.push(format!("insert {:?}", i.table));
                 out.push(format!("source ({})", self.inner(&i.source)));
                 for (c, d) in i.columns.iter().zip(&i.table.0.def.columns) {
                     out.push(match c {

@@ -24,6 +24,7 @@ mod scan;
 mod set;
 mod sort;
 mod subquery;
+mod with;
 
 use super::op::Op;
 use super::operand::*;
@@ -86,6 +87,12 @@ pub(super) struct Place<'a> {
     pub table: Option<&'a Arc<Table>>,
 }
 
+/// A WITH query whose rows are kept.
+pub(super) struct With<'a> {
+    pub rows: &'a Subplan<'a>,
+    list: Option<with::Kept>,
+}
+
 /// The code for one row: `next` is where to go to drop it.
 pub(super) type Consume<'c, 'a> = &'c mut dyn FnMut(&mut Gen<'a>, Label) -> SqlResult<()>;
 
@@ -121,6 +128,8 @@ pub(super) struct Gen<'a> {
     places: Vec<Place<'a>>,
     relations: &'a [logical::Relation],
     queries: &'a [Subplan<'a>],
+    /// By the numbers of WITH queries.
+    with: Vec<With<'a>>,
     /// For a sort right below a limit: the rows left to give and to skip.
     limit: Option<(u16, Option<u16>)>,
     find_function: FindFunction<'a>,
@@ -164,6 +173,7 @@ pub fn generate<'a>(
         places: places(statement),
         relations: statement.relations,
         queries: &statement.queries,
+        with: statement.with.iter().map(|(_, rows)| With { rows, list: None }).collect(),
         limit: None,
         find_function,
         limits,

@@ -65,6 +65,7 @@ impl<'a> Gen<'a> {
                     g.passed(node, next, consume)
                 })
             }
+            Operator::With { queries, input } => self.forgetting(queries, node, input, consume),
             Operator::SetOperation { .. } => self.set_operation(node, consume),
         }
     }

@@ -60,6 +60,7 @@ impl<'a> Gen<'a> {
                 let mat = self.values_list(rows, width)?;
                 self.mat_rows(rel, mat, width, node, consume)
             }
+            logical::Source::With { number, .. } => self.with_rows(rel, *number, node, consume),
             logical::Source::Function { function, args } => {
                 let width = self.width(rel);
                 let mat = self.mat(width);
