@@ -1,0 +1,75 @@
+//! Folders that earlier versions wrote open unchanged, keep what they hold, and can be written to.
+//!
+//! Each folder of `tests/folders` holds the files of one database, each compressed, and `made-by.sql`, the
+//! script that made it. Such a folder is never written anew: it stands for those that users have.
+use ondol::{Database, Session, TempFolder};
+use std::io::Read;
+use std::path::Path;
+
+/// Unpacks a database of `tests/folders`.
+fn unpack(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).expect("a folder");
+    for entry in std::fs::read_dir(from).expect("a folder of tests/folders").flatten() {
+        let name = entry.file_name().into_string().expect("a plain name");
+        if entry.path().is_dir() {
+            unpack(&entry.path(), &to.join(name));
+        } else if let Some(name) = name.strip_suffix(".gz") {
+            let mut bytes = Vec::new();
+            let file = std::fs::File::open(entry.path()).expect("a packed file");
+            flate2::read::GzDecoder::new(file).read_to_end(&mut bytes).expect("it can be unpacked");
+            std::fs::write(to.join(name), bytes).expect("an unpacked file");
+        }
+    }
+}
+
+fn old(name: &str) -> TempFolder {
+    let folder = TempFolder::new().expect("a temporary folder");
+    unpack(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/folders").join(name), folder.path());
+    folder
+}
+
+/// The rows of a query, values apart by bars.
+fn rows(s: &mut Session, sql: &str) -> Vec<String> {
+    let found = s.query(sql, &[]).unwrap_or_else(|e| panic!("{sql}: {e}"));
+    found.iter().map(|r| r.values().map(|v| v.to_string()).collect::<Vec<_>>().join("|")).collect()
+}
+
+const KINDS: &str = "SELECT id, label, fixed, price, seen, tags, code, span, ratio FROM kinds ORDER BY id";
+
+/// Written before there were types that users define.
+#[test]
+fn a_folder_without_types_of_users_opens_and_is_written_to() {
+    let folder = old("untyped");
+    let wanted = [
+        "1|one|a|1.50|2024-02-29 12:00:00.123+00|{x,NULL,\"a b\"}|a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11|\
+         1 mon 2 days|1.5",
+        "2|two|NULL|99.99|NULL|{}|NULL|NULL|NULL",
+        "5|5|NULL|NULL|NULL|{p,q}|NULL|NULL|NULL",
+    ];
+    {
+        let db = Database::open(folder.path()).expect("an older folder opens");
+        let mut s = db.session();
+        assert_eq!(rows(&mut s, KINDS), wanted);
+        // By each of its indexes, and by its registered queries.
+        assert_eq!(rows(&mut s, "SELECT id FROM kinds WHERE id = 2"), ["2"]);
+        assert_eq!(rows(&mut s, "SELECT id FROM kinds WHERE label = 'one'"), ["1"]);
+        assert_eq!(rows(&mut s, "SELECT id FROM kinds WHERE fixed = 'a'"), ["1"]);
+        assert_eq!(rows(&mut s, "SELECT id FROM kinds WHERE price > 2 AND price < 100"), ["2"]);
+        assert_eq!(rows(&mut s, "SELECT id FROM dear(1) ORDER BY id"), ["1", "2"]);
+        s.query("SELECT put(6, '{r}')", &[]).expect("a registered query of an older folder");
+        let again = s.query("INSERT INTO kinds VALUES (7, '6')", &[]).expect_err("the label is there");
+        assert_eq!(again.sqlstate(), "23505");
+        s.query("UPDATE kinds SET label = 'none' WHERE id = 5", &[]).expect("its rows can be changed");
+        s.query("CREATE TABLE further (a uuid)", &[]).expect("tables can be added");
+        db.close().expect("it closes");
+    }
+    let db = Database::open(folder.path()).expect("it opens again");
+    let mut s = db.session();
+    let now = rows(&mut s, KINDS);
+    assert_eq!(now[..2], wanted[..2]);
+    assert_eq!(
+        now[2..],
+        ["5|none|NULL|NULL|NULL|{p,q}|NULL|NULL|NULL", "6|6|NULL|NULL|NULL|{r}|NULL|NULL|NULL"]
+    );
+    assert_eq!(rows(&mut s, "SELECT count(*) FROM further"), ["0"]);
+}
