@@ -78,3 +78,23 @@ WITH c AS NOT MATERIALIZED (SELECT a, b FROM t) SELECT x.b, y.b FROM c x, c y WH
 WITH c AS (SELECT a FROM t WHERE b = 1 FOR UPDATE) SELECT a FROM c;
 SELECT a, (WITH c AS MATERIALIZED (SELECT t.b AS v) SELECT x.v + y.v FROM c x, c y) FROM t;
 WITH c AS MATERIALIZED (SELECT b FROM t) DELETE FROM t USING c WHERE t.a = c.b;
+-- Conditions asked below, and what nobody needs.
+SELECT * FROM (SELECT b, count(*) AS n, max(c) AS m FROM t GROUP BY b) g WHERE b = 3 AND n > 1;
+SELECT b, count(*) FROM t GROUP BY b HAVING b > 2 AND count(*) > 1;
+SELECT * FROM (SELECT DISTINCT a, b FROM t) d WHERE a = 3;
+SELECT * FROM (SELECT a, b FROM t UNION ALL SELECT id, ta FROM u) x WHERE a = 3;
+SELECT * FROM (SELECT a, b FROM t UNION SELECT id, ta FROM u) x WHERE a = 3;
+SELECT * FROM (SELECT a, b FROM t EXCEPT SELECT id, ta FROM u) x WHERE a = 3;
+SELECT * FROM (SELECT a, b FROM t ORDER BY b LIMIT 5) x WHERE a = 3;
+SELECT * FROM (SELECT a, random() AS r FROM t) x WHERE r < 0.5 AND a = 3;
+SELECT * FROM u LEFT JOIN (SELECT b, count(*) AS n FROM t GROUP BY b) g ON g.b = u.ta AND g.b < 9;
+SELECT u.id FROM u LEFT JOIN t ON t.a = u.ta;
+SELECT u.id FROM u LEFT JOIN t ON t.a = u.ta AND t.c = 'x' LEFT JOIN v ON v.k = u.id;
+SELECT u.id FROM u LEFT JOIN (SELECT b, count(*) AS n FROM t GROUP BY b) g ON g.b = u.ta;
+SELECT u.id FROM u LEFT JOIN t ON t.b = u.ta;
+SELECT t.a, v.w FROM t FULL JOIN v ON v.k = t.b WHERE t.a > 3;
+SELECT t.a, v.w FROM t FULL JOIN v ON v.k = t.b WHERE v.w = 'x';
+SELECT t.a, v.w FROM t FULL JOIN v ON v.k = t.b WHERE v.w = 'x' AND t.a > 3;
+SELECT t.a FROM t LEFT JOIN (u LEFT JOIN v ON v.k = u.id) ON u.ta = t.a AND v.w = t.c;
+SELECT n FROM (SELECT count(*) AS n, sum(b) AS s FROM t) x;
+SELECT 1 FROM t HAVING 1 < 2;

@@ -60,3 +60,6 @@ SELECT sum(n), avg(n) FROM tiny;
 DROP TABLE tiny;
 SELECT round(5.5e131071, -131073), round(5.5e131071, -1000000), trunc(5.5e131071, -131072);
 SELECT round(5.5e131071, -131072);
+SELECT 1 AS one FROM (VALUES (1), (2)) v (u) WHERE 1 / (u - u) = 1 HAVING 1 < 2;
+SELECT 1 AS one FROM (VALUES (1), (2)) v (u) WHERE 1 / (u - u) = 1 HAVING 1 > 2;
+SELECT n FROM (SELECT count(*) AS n, sum(1 / (u - u)) AS s FROM (VALUES (1), (2)) v (u)) x;

@@ -32,11 +32,23 @@ pub struct Choice<'a> {
     pub uses_others: bool,
 }
 
-/// Rows of a table, those not yet collected included. A small table is taken for a larger one: what is
-/// planned while it is being filled, a registered query above all, should not be foolish when it is full.
+/// Rows of a table, those not yet collected included, for choosing a way into it. A small table is taken for
+/// a larger one: what is planned while it is being filled, a registered query above all, should not be
+/// foolish when it is full.
 pub fn table_rows(table: &Table) -> f64 {
-    table.estimate_rows().max(1000) as f64
+    likely_rows(table).max(SMALL)
 }
+
+/// Rows of a table, for the order of joins: a mistake there costs less. An empty table is one that will be
+/// filled.
+pub fn likely_rows(table: &Table) -> f64 {
+    match table.estimate_rows() {
+        0 => SMALL,
+        n => n as f64,
+    }
+}
+
+const SMALL: f64 = 1000.0;
 
 /// A guess of the rows of `n` that have given values in the first `k` columns of an index.
 fn rows_of_prefix(index: &IndexDef, k: usize, n: f64) -> f64 {

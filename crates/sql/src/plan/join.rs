@@ -4,9 +4,8 @@
 //!   ON refers to is bound and is then attached; inputs of the pool may come before or after it, since (A
 //!   left join C on p) join B on q = (A join B on q) left join C on p while q says nothing of C, and a q that
 //!   does is evaluated once both are bound.
-//! - **J2** A LEFT join whose NULL rows some condition above throws away is an inner join.
-//! - **J3** A FULL join is a unit: both of its sides are planned by themselves.
-use super::access::{self, Choice, Place, hash_keys, is_key, table_rows};
+//! - **J2** A FULL join is a unit: both of its sides are planned by themselves.
+use super::access::{self, Choice, Place, hash_keys, is_key, likely_rows, table_rows};
 use super::logical::{Expr, ExprKind, JoinKind, Logical, Source};
 use super::operators::{Planned, Planner, Want};
 use super::physical::{Access, KeyValue, Method, Node, Operator};
@@ -23,8 +22,10 @@ struct Input<'a> {
     rel: u16,
     tree: &'a Logical,
     needs: RelSet,
-    /// Of a table: its rows.
+    /// Of a table or a WITH query: its rows.
     rows: f64,
+    /// Of a table: which share of these there are likely to be (`access::likely_rows`).
+    share: f64,
     /// Of what is no scan: how it is come by.
     planned: Option<Node<'a>>,
 }
@@ -61,11 +62,16 @@ pub fn plan<'a>(planner: &Planner<'_>, tree: &'a Logical, want: &Want) -> SqlRes
                     }
                     _ => 0.0,
                 };
-                Input { rel: *rel, tree: leaf, needs, rows, planned: None }
+                let share = match source {
+                    Source::Table(t) => likely_rows(t) / rows,
+                    _ => 1.0,
+                };
+                Input { rel: *rel, tree: leaf, needs, rows, share, planned: None }
             }
             other => {
                 let planned = planner.tree(other, &Want::default())?;
-                Input { rel: u16::MAX, tree: leaf, needs, rows: 0.0, planned: Some(planned.node) }
+                let planned = Some(planned.node);
+                Input { rel: u16::MAX, tree: leaf, needs, rows: 0.0, share: 1.0, planned }
             }
         });
     }
@@ -148,18 +154,6 @@ impl<'a> Pool<'a> {
             input => self.inputs.push(cx.number(input)),
         }
     }
-    /// J2
-    fn reduce(&mut self, cx: &Joins<'a>) {
-        while let Some(n) = (0..self.attach.len()).find(|n| {
-            let right = cx.inputs_of(self.attach[*n].right);
-            self.attach[*n].kind == JoinKind::Left
-                && self.conjuncts.iter().any(|c| cx.inputs.rejects_nulls(c, right))
-        }) {
-            let a = self.attach.remove(n);
-            self.conjuncts.extend(a.on);
-            self.add(cx, a.right);
-        }
-    }
 }
 
 /// A condition that is not in the tree yet, with the inputs that it refers to.
@@ -176,6 +170,8 @@ struct Step<'a> {
     rows: f64,
     cost: f64,
     ordered: bool,
+    /// Of a join by a hash table: what is there already is kept in it, and this input looks its rows up.
+    turned: bool,
 }
 
 fn nothing<'a>() -> Planned<'a> {
@@ -193,7 +189,6 @@ fn plan_pool<'a>(
     for t in trees {
         pool.add(cx, t);
     }
-    pool.reduce(cx);
     let Pool { mut inputs, mut attach, full, conjuncts } = pool;
     let mut open: Vec<Open<'a>> =
         conjuncts.into_iter().map(|expr| Open { expr, refs: cx.refs(expr) }).collect();
@@ -358,6 +353,12 @@ fn join<'a>(d: Planned<'a>, inner: Node<'a>, kind: JoinKind, method: Method<'a>,
 fn apply<'a>(done: Option<Planned<'a>>, s: Step<'a>) -> Planned<'a> {
     match done {
         None => Planned { node: s.node, ordered: s.ordered },
+        Some(d) if s.turned => {
+            let Method::Hash(keys) = s.method else { return d };
+            let method = Method::Hash(keys.into_iter().map(|(a, b)| (b, a)).collect());
+            let per_row = s.rows / s.node.rows.max(1.0);
+            join(Planned { node: s.node, ordered: false }, d.node, JoinKind::Inner, method, per_row)
+        }
         Some(d) => {
             let per_row = s.rows / d.node.rows.max(1.0);
             join(d, s.node, JoinKind::Inner, s.method, per_row)
@@ -433,31 +434,67 @@ fn step<'a>(
             _ => Node::new(Operator::Nothing, 1.0),
         };
         node.filter.extend(filter);
-        return Step { node, method, rows, cost: n + rows, ordered: false };
+        return Step { node, method, rows, cost: n + rows, ordered: false, turned: false };
     };
     let n = entry.rows;
     let looped = access::choose((table, n), &cx.place(input, bound), &with, order, limited);
+    let likely = |rows: f64| (rows * entry.share).max(rows.min(1.0));
     let loop_cost = before * (2.0 + looped.fetched * 1.5);
     if done.is_none() {
-        let (rows, ordered, fetched) = (looped.rows, looped.ordered, looped.fetched);
+        let (rows, ordered, cost) = (likely(looped.rows), looped.ordered, likely(looped.fetched));
         let node = scan(*rel, source, looped, with);
-        return Step { node, method: Method::Loop, rows, cost: fetched, ordered };
+        return Step { node, method: Method::Loop, rows, cost, ordered, turned: false };
     }
     let keys = hash_keys(&cx.inputs, &with, bound, own);
     let kept = access::choose((table, n), &cx.place(input, RelSet::EMPTY), &alone, None, false);
-    let build = kept.fetched.min(n) * 2.0;
-    let rows = before * looped.rows;
+    let mut rows = before * likely(looped.rows);
+    if let Some(others) = rows_by_key(cx, &keys, bound) {
+        // Each of these rows matches at most one row of that table.
+        rows = rows.min(before * likely(kept.rows) / others);
+    }
     let by_index = looped.uses_others;
+    let build = kept.fetched.min(n) * 2.0;
     let run_for_each = by_index && (keys.is_empty() || loop_cost <= build + before * 1.5);
     if run_for_each || keys.is_empty() && before <= 1.0 {
         let node = scan(*rel, source, looped, with);
-        return Step { node, method: Method::Loop, rows, cost: loop_cost, ordered: true };
+        return Step { node, method: Method::Loop, rows, cost: loop_cost, ordered: true, turned: false };
     }
+    let (fetched, own_rows) = (likely(kept.fetched.min(n)), likely(kept.rows));
     let node = scan(*rel, source, kept, alone);
-    if !keys.is_empty() {
-        return Step { node, method: Method::Hash(keys), rows, cost: build + before * 1.5, ordered: true };
+    if keys.is_empty() {
+        let cost = fetched * 2.0 + rows;
+        return Step { node, method: Method::Kept, rows, cost, ordered: true, turned: false };
     }
-    Step { node, method: Method::Kept, rows, cost: build + rows, ordered: true }
+    // The fewer rows are kept, unless the first are wanted soon or in an order.
+    let turned = cx.wanted.is_none() && !cx.limited && before < own_rows;
+    let cost = match turned {
+        true => fetched * 1.5 + before * 2.0,
+        false => fetched * 2.0 + before * 1.5,
+    };
+    Step { node, method: Method::Hash(keys), rows, cost, ordered: !turned, turned }
+}
+
+/// How many rows the largest table has whose row is known by these values of the outer side: all columns of a
+/// unique index.
+fn rows_by_key(cx: &Joins<'_>, keys: &[(&Expr, &Expr)], bound: RelSet) -> Option<f64> {
+    let mut most = None;
+    for input in bound.iter() {
+        let Some(Input { tree: Logical::Scan { rel, source: Source::Table(t) }, .. }) =
+            cx.list.get(input as usize)
+        else {
+            continue;
+        };
+        let is_known = |column: usize| {
+            keys.iter().any(|(outer, _)| {
+                matches!(outer.unrelabelled().kind,
+                    ExprKind::Column { rel: r, column: c, .. } if r == *rel && c as usize == column)
+            })
+        };
+        if t.def.indexes.iter().any(|i| i.unique && i.columns.iter().all(|c| is_known(c.column))) {
+            most = Some(likely_rows(t).max(most.unwrap_or(1.0)));
+        }
+    }
+    most
 }
 
 /// Attaches the right side of a LEFT, semi or anti join.
@@ -520,7 +557,7 @@ fn cheap(cx: &Joins<'_>, n: &Node<'_>, times: f64) -> bool {
     }
 }
 
-/// J3
+/// J2
 fn plan_full<'a>(cx: &Joins<'a>, tree: &'a Logical, outside: RelSet) -> Planned<'a> {
     let Logical::Join { kind: JoinKind::Full, left, right, on } = tree else {
         return plan_pool(cx, &[tree], Vec::new(), outside, false);

@@ -223,7 +223,9 @@ impl<'b> Lower<'b, '_> {
             tree = self.groups(q, tree)?;
         }
         if let Some(having) = &q.having {
-            tree = filter(tree, vec![self.expr(having)?]);
+            let mut conditions = Vec::new();
+            conjuncts(self.expr(having)?, &mut conditions);
+            tree = filter(tree, conditions);
         }
         let mut places: Vec<usize> = (0..q.targets.len()).filter(|n| !q.targets[*n].hidden).collect();
         let visible = places.len();

@@ -6,7 +6,7 @@
 //!                                                            `-> access (index, range, scan)
 //! ```
 //! - **L1** A plan never changes a query's answer, only the way to it: conditions are evaluated where all
-//!   they refer to is bound (physical/T1), outer joins keep their NULL rows (join/J1 to join/J3), what an
+//!   they refer to is bound (physical/T1), outer joins keep their NULL rows (join/J1 and join/J2), what an
 //!   index finds is checked again.
 //! - **L2** There are no statistics: row counts are guessed from the sizes of tables and indexes (see
 //!   `access`), so a plan is the same for the same dictionary and sizes.

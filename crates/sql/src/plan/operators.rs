@@ -76,7 +76,8 @@ impl<'a> Planner<'_> {
         let mut output: Vec<&'a logical::Expr> = rows.output.iter().collect();
         // O1: what nobody looks at but the output is computed there.
         let projection = match &mut node.operator {
-            Operator::Limit { input, .. } => &mut **input,
+            // A condition on what the limit gives would look at it, too.
+            Operator::Limit { input, .. } if node.filter.is_empty() => &mut **input,
             _ => &mut node,
         };
         if let Operator::Project { rel, columns, .. } = &projection.operator

@@ -1,5 +1,5 @@
 //! What expressions refer to, among the inputs of a join.
-use super::logical::{Expr, ExprKind, Logical, each_column};
+use super::logical::{Expr, Logical, each_column};
 use std::collections::HashMap;
 
 /// A set of a join's inputs, by number.
@@ -60,30 +60,5 @@ impl Inputs {
     /// The inputs that a tree refers to without being one: those that must be bound before it (LATERAL).
     pub fn needs(&self, tree: &Logical) -> RelSet {
         tree.free().into_keys().fold(RelSet::EMPTY, |s, (rel, _)| s.with(self.one(rel)))
-    }
-
-    /// Whether the value is NULL for certain when all columns of these inputs are.
-    fn null_with(&self, e: &Expr, rels: RelSet) -> bool {
-        match &e.kind {
-            ExprKind::Column { rel, .. } => self.one(*rel).meets(rels),
-            ExprKind::Cast { arg, .. } | ExprKind::Not(arg) => self.null_with(arg, rels),
-            ExprKind::Call { func, args } => {
-                ondol_types::func::find(*func).is_some_and(|d| d.strict)
-                    && args.iter().any(|a| self.null_with(a, rels))
-            }
-            _ => false,
-        }
-    }
-
-    /// Whether a condition cannot be true when all columns of these inputs are NULL.
-    pub fn rejects_nulls(&self, e: &Expr, rels: RelSet) -> bool {
-        match &e.kind {
-            ExprKind::IsNull { arg, negated: true } => self.null_with(arg, rels),
-            ExprKind::InList { arg, .. } => self.null_with(arg, rels),
-            ExprKind::BoolTest { arg, want: Some(_), negated: false } => self.null_with(arg, rels),
-            ExprKind::And(list) => list.iter().any(|e| self.rejects_nulls(e, rels)),
-            ExprKind::Or(list) => !list.is_empty() && list.iter().all(|e| self.rejects_nulls(e, rels)),
-            _ => self.null_with(e, rels),
-        }
     }
 }

@@ -11,7 +11,10 @@
 mod common;
 mod derived;
 mod exists;
+mod outer;
+mod push;
 mod scalar;
+mod unused;
 
 use super::logical::{Expr, ExprKind, Inside, Logical, Statement};
 use crate::bound::{children, inner_query};
@@ -26,6 +29,9 @@ pub const ALL: &[(&str, Rewrite)] = &[
     ("common", common::factor),
     ("exists", exists::join),
     ("scalar", scalar::join),
+    ("outer", outer::reduce),
+    ("push", push::down),
+    ("unused", unused::remove),
 ];
 
 /// How many inputs a join may have; more are left as they are.
