@@ -98,3 +98,7 @@ SELECT t.a, v.w FROM t FULL JOIN v ON v.k = t.b WHERE v.w = 'x' AND t.a > 3;
 SELECT t.a FROM t LEFT JOIN (u LEFT JOIN v ON v.k = u.id) ON u.ta = t.a AND v.w = t.c;
 SELECT n FROM (SELECT count(*) AS n, sum(b) AS s FROM t) x;
 SELECT 1 FROM t HAVING 1 < 2;
+SELECT * FROM t JOIN u ON u.ta = t.a WHERE t.a = 3;
+SELECT * FROM t LEFT JOIN u ON u.ta = t.a WHERE t.a = 3;
+SELECT * FROM t WHERE t.a = 3 AND NOT EXISTS (SELECT FROM u WHERE u.ta = t.a);
+SELECT * FROM t JOIN u ON u.ta = t.a WHERE t.a < 3;

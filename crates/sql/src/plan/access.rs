@@ -170,12 +170,17 @@ fn others(inputs: &Inputs, v: &KeyValue<'_>) -> bool {
     }
 }
 
-/// The share of rows that the conditions leave.
+/// The share of rows that the conditions leave; a second value that a column is to equal takes none away.
 fn selectivity(conjuncts: &[&Expr], place: &Place<'_>) -> f64 {
+    let mut known = Vec::new();
     conjuncts
         .iter()
         .map(|e| match column_condition(e, place) {
-            Some((_, Cond::Eq, ..)) => 0.1,
+            Some((column, Cond::Eq, ..)) if known.contains(&column) => 1.0,
+            Some((column, Cond::Eq, ..)) => {
+                known.push(column);
+                0.1
+            }
             _ if matches!(e.kind, ExprKind::InList { .. }) => 0.2,
             _ => 0.33,
         })

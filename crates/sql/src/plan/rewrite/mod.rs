@@ -10,6 +10,7 @@
 //!   becomes a join is copied if something else asks for it.
 mod common;
 mod derived;
+mod equal;
 mod exists;
 mod outer;
 mod push;
@@ -30,6 +31,7 @@ pub const ALL: &[(&str, Rewrite)] = &[
     ("exists", exists::join),
     ("scalar", scalar::join),
     ("outer", outer::reduce),
+    ("equal", equal::carry),
     ("push", push::down),
     ("unused", unused::remove),
 ];
