@@ -11,6 +11,7 @@ mod recovery;
 mod ring;
 mod scan;
 mod tpcc;
+mod waits;
 
 use clap::Parser;
 
@@ -28,6 +29,7 @@ enum Bench {
     Encode(encode::Args),
     #[cfg(target_arch = "x86_64")]
     Pmem(pmem::Args),
+    Waits(waits::Args),
 }
 
 fn main() -> ondol_bench::Result<()> {
@@ -42,5 +44,6 @@ fn main() -> ondol_bench::Result<()> {
         Bench::Encode(args) => encode::run(args),
         #[cfg(target_arch = "x86_64")]
         Bench::Pmem(args) => pmem::run(args),
+        Bench::Waits(args) => waits::run(args),
     }
 }

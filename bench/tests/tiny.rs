@@ -126,3 +126,8 @@ fn pmem() {
     let says = ["journal_mode=DELETE", "journal_mode=WAL", "against MM", "conditions of clause 3.3.2 hold"];
     tiny("pmem", &["--library", library], &says);
 }
+
+#[test]
+fn waits() {
+    tiny("waits", &[], &["A storm of deadlocks", "what many keep", "Deadlocks a second"]);
+}

@@ -1,19 +1,46 @@
 //! Signals that a command turns into something else than its end: Ctrl-C, and files that reach a limit.
-use std::sync::Arc;
+use crate::park::Parker;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use std::sync::{Arc, Mutex};
 
 /// What the handler sets; never freed, since a handler may run at any time.
 static FLAG: AtomicPtr<AtomicBool> = AtomicPtr::new(std::ptr::null_mut());
+/// Who is told afterwards, by a thread: a handler must not.
+static LISTENER: Mutex<Option<Arc<Parker>>> = Mutex::new(None);
+/// Where that thread waits; never freed. Unparking a thread is a store and a call of the system, which a
+/// handler may do.
+static TELLER: Parker = Parker::new();
 
 extern "C" fn interrupted(_: libc::c_int) {
     // SAFETY: null, or a flag that is never freed. A store to it is all that happens, which a handler may do.
     if let Some(flag) = unsafe { FLAG.load(Ordering::Acquire).as_ref() } {
         flag.store(true, Ordering::Relaxed)
     }
+    TELLER.unpark_thread()
 }
 
-/// From now on an interrupt sets this flag, and does not end the process. For a program's main part, once.
-pub fn sets(flag: Arc<AtomicBool>) -> std::io::Result<()> {
+fn tell() {
+    loop {
+        TELLER.park(None);
+        let listener = LISTENER.lock().unwrap_or_else(|e| e.into_inner()).clone();
+        if let Some(parker) = listener {
+            parker.unpark()
+        }
+    }
+}
+
+/// From now on an interrupt sets this flag, then unparks `listener`, and does not end the process. For a
+/// program's main part.
+pub fn sets(flag: Arc<AtomicBool>, listener: Option<Arc<Parker>>) -> std::io::Result<()> {
+    static STARTED: Mutex<bool> = Mutex::new(false);
+    if listener.is_some() {
+        let mut started = STARTED.lock().unwrap_or_else(|e| e.into_inner());
+        if !*started {
+            std::thread::Builder::new().name("ondol-interrupt".into()).spawn(tell)?;
+            *started = true
+        }
+    }
+    *LISTENER.lock().unwrap_or_else(|e| e.into_inner()) = listener;
     FLAG.store(Arc::into_raw(flag).cast_mut(), Ordering::Release);
     // SAFETY: an all-zero sigaction is one with an empty mask.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };

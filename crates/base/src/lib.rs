@@ -16,6 +16,7 @@ pub mod heap;
 pub mod interrupt;
 pub mod media;
 pub mod oid;
+pub mod park;
 pub mod random;
 pub mod reserve;
 pub mod sim;

@@ -12,6 +12,7 @@ use crate::database::Database;
 use crate::error;
 use crate::outdated::Outdated;
 use crate::table::Table;
+use ondol_base::park::Parker;
 use ondol_kernel::transaction::{Savepoint, Session};
 use ondol_kernel::wait::SessionId;
 use ondol_types::SqlResult;
@@ -141,9 +142,14 @@ impl Connection {
     pub fn set_lock_timeout(&mut self, limit: Option<Duration>) {
         self.session.patience.timeout = limit
     }
-    /// A flag that breaks off waits for locks.
+    /// A flag that breaks off waits for locks. Whoever sets it has to unpark [`Connection::parker`]
+    /// afterwards, or a wait that has begun goes on.
     pub fn set_cancel(&mut self, flag: Arc<AtomicBool>) {
         self.session.patience.cancel = Some(flag)
+    }
+    /// Where this connection waits for others.
+    pub fn parker(&self) -> &Arc<Parker> {
+        self.session.parker()
     }
     /// Tells from elsewhere whether this connection waits.
     pub fn waiter(&self) -> Waiter {

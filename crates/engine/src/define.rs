@@ -14,6 +14,7 @@ use ondol_kernel::wait::SessionId;
 use ondol_types::{SqlError, SqlResult, sqlstate};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 impl Connection {
     /// Takes the right to change definitions, for the rest of the open transaction: waits for the session
@@ -38,7 +39,7 @@ impl Connection {
                 0 => {}
                 definer => f(definer),
             };
-            self.wait_for_definition(Box::new(blockers), take).map_err(|e| {
+            self.wait_for_definition(Box::new(blockers), None, take).map_err(|e| {
                 e.detail("The statement waited for another transaction that changes definitions.")
             })?
         }
@@ -135,7 +136,9 @@ impl Connection {
             users(&mut |_| used = true);
             !used
         };
-        self.wait_for_definition(Box::new(move |f| theirs(f)), over).map_err(|e| {
+        // Who leaves a table tells nobody: that would cost each statement something.
+        const POLL: Duration = Duration::from_micros(500);
+        self.wait_for_definition(Box::new(move |f| theirs(f)), Some(POLL), over).map_err(|e| {
             e.detail(format!(
                 "The statement waited for other transactions that use table \"{}\".",
                 table.def.name

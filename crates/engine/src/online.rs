@@ -21,7 +21,7 @@
 //!   statement that announced the old name finds its catalog stale behind its side of the barrier, or is seen
 //!   by the builder behind his, and waited for (connection/N1, protocol/V3). Nobody waits for the builder,
 //!   who holds no lock that a user of the table could want; a cycle through the right to change definitions
-//!   is found as any other (wait/W1).
+//!   is found as any other (wait/W6).
 //! - **O4** When the last user of the earlier tables has gone, every change whose keys were not entered is
 //!   committed later than S, and installed, or taken back. A commit marks its page with its timestamp: rows
 //!   of unmarked pages are as the fill had them. Of the other rows each committed version later than S is

@@ -109,7 +109,7 @@ impl Kernel {
             log,
             epochs: Epochs::new(),
             collector: Collector::default(),
-            waits: Waits::default(),
+            waits: Waits::new(space.clone()),
             key_latches: KeyLatches::default(),
             session_numbers: AtomicU64::new(1),
             heaps: RwLock::new(BTreeMap::new()),

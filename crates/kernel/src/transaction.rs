@@ -24,6 +24,7 @@ use crate::wait::{Patience, SessionId};
 use ondol_base::barrier;
 use ondol_base::epoch::{Guard, Line, Participant};
 use ondol_base::oid::Oid;
+use ondol_base::park::Parker;
 use ondol_base::sync::Mutex;
 use ondol_durability::delta::Changes;
 use ondol_durability::log::{Log, StreamId};
@@ -87,7 +88,7 @@ pub struct TxnState {
     pub id: TxnId,
     pub session: SessionId,
     state: AtomicU64,
-    /// Somebody waits, or waited, for its end.
+    /// Somebody waits, or waited, for a row that it owns (wait/W2).
     pub waited: AtomicBool,
 }
 
@@ -296,6 +297,8 @@ pub struct Session {
     /// The newest commit that locking a row showed to the transaction, beyond its snapshot.
     seen: CommitTs,
     pub patience: Patience,
+    /// Where it waits for others.
+    parker: Arc<Parker>,
     /// The running statement deletes rows. It may take memory beyond the limit: what is there can be removed,
     /// however much it is.
     pub removes: bool,
@@ -345,6 +348,7 @@ impl Session {
             last_commit: 0,
             seen: 0,
             patience: Patience::default(),
+            parker: Arc::default(),
             removes: false,
             credit: 0,
             changes: Changes::default(),
@@ -367,6 +371,10 @@ impl Session {
     /// Tells this session from the others that are.
     pub fn id(&self) -> SessionId {
         session_of(self.participant.line())
+    }
+    /// Unparking it makes a wait look whether it was cancelled.
+    pub fn parker(&self) -> &Arc<Parker> {
+        &self.parker
     }
     #[inline]
     pub fn pin(&self) -> Guard<'_> {

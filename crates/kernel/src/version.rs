@@ -14,6 +14,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// Bits of a link.
 pub const POINTER: u64 = (1 << 48) - 1;
+/// In slot word 1: somebody queues for the row's lock (see `wait`).
+pub const QUEUED: u64 = 1 << 59;
 /// The link leads to a [`Mark`], not to a node.
 pub const MARK: u64 = 1 << 60;
 /// In slot word 1: somebody shares a lock on the row (see `wait`).

@@ -1,25 +1,76 @@
-//! Waiting for other sessions (for a transaction's end, or for what data definition needs), with deadlock
-//! detection; and shared row locks, which live beside the rows.
+//! Waiting for other sessions: for rows' locks, for what data definition needs; with deadlock detection. And
+//! shared row locks, which live beside the rows.
 //!
-//! - **W1** A transaction that waits has edges to those it waits for, entered under the table's mutex. The
-//!   transaction that closes a cycle finds it, and gives up. The edges are asked for anew at each look.
-//! - **W2** A transaction that lets go of a row stores that (its end, or the row's header), then looks
-//!   whether it is waited for; a transaction that waits enters the flag, then looks. Sequential consistency
-//!   lets at least one of them see the other.
-//! - **W3** A transaction that shares a row registers, then looks for an owner; one that would own a row
-//!   takes it, then looks for sharers. Whichever finds the other steps back. So locks come and go before
-//!   their transaction ends: one is waited for only while it is held, else two that stepped back from each
-//!   other would wait for each other's end.
+//! ```text
+//! a row's queue    told | waits | waits | waits        in the order in which they came
+//!                   |                                  QUEUED stands in the slot's word 1 meanwhile
+//!                   `- tries to take the row: takes it, or waits again where it stood, or gives up
+//! ```
+//! Who takes a free row pays nothing for the queues: it exchanges the row's header, and finds flags in the
+//! word that it writes anyway. All else happens under the table's mutex.
 //!
-//! One mutex serves all waits: they are the slow path. It is where many contended locks stop scaling.
+//! - **W1** *Order.* Who would own a row and finds it owned, shared or queued for stands at the end of its
+//!   queue, but before everyone else if it shares the row itself, since the others wait for it, too. Who
+//!   takes a free row and then finds that others stand before it steps back and queues. Who would share a row
+//!   that nobody owns does so at once, whoever queues (as in PostgreSQL: a writer may have to wait for
+//!   readers that keep coming).
+//! - **W2** *Letting go.* A transaction that lets go of a row it owned stores that in the row's header, then
+//!   looks whether it is `waited` for. Who waits for an owned row sets `waited` of the owner, then looks at
+//!   the header again, before it parks. Sequential consistency lets at least one of them see the other. The
+//!   owner finds the rows to look after in `held`: entered under the mutex, which it takes to look.
+//! - **W3** *Sharing.* A transaction that shares a row registers, then looks for an owner; one that would own
+//!   a row takes it, then looks for sharers. Whichever finds the other steps back. Sharers let go under the
+//!   mutex, where they see the queue.
+//! - **W4** *Who is told.* When a row is let go, the first of its queue is told: alone if it would own the
+//!   row, with those that would share it right behind it if it would share. Who would own a row that others
+//!   share is not told before the last of them lets go; instead all are told that would share it. A dead row
+//!   is nobody's any more: all are told.
+//! - **W5** *No wake-up is lost.* Whoever is told runs, and ends that in one of four ways: it waits anew at a
+//!   row that is owned, and sees to it that the owner knows (W2); it waits anew at one that is not, and tells
+//!   others by W4; it takes the row, and if others are left in the queue sets its own `waited` and enters the
+//!   row in `held`; or it leaves the queue, for whatever reason, and tells others by W4. Who has just come
+//!   counts as told. So of each queue with somebody in it, at all times (a) one runs who was told, or (b) the
+//!   row's owner knows, or (c) the row is shared by others than the first, which would own it, and nobody
+//!   waits who would share it. (b) and (c) end by W2 and W3 in telling by W4. It is not enough that the first
+//!   is seen to: an owner that is about to step back from sharers may be met by those behind it only.
+//! - **W6** *Deadlock.* Who waits has edges to the present owner of its row, and to the sharers if it would
+//!   own it. They are read when they are followed, and who was told has none. An edge is made only by one who
+//!   begins to wait, or to one who runs (who took the row, or joined the sharers). So of each cycle the last
+//!   who begins to wait finds it, under the mutex, and gives up with 40P01: nobody looks again later. Edges
+//!   to those who stand before it would add none: what they wait for keeps it waiting, too.
+//! - **W7** *Keys.* Who waits for what a transaction makes of a unique key looks on at that transaction's
+//!   row: it takes nothing, has no place in the order and no flag, and is told when the row is let go,
+//!   whoever takes it next. The row's slot may be free and taken anew by then: it goes back to the key and
+//!   never looks at the row again. So of several that want a key whose insert was taken back all are told,
+//!   and all but one wait anew.
+//! - **W8** *Slots.* A queue's flag is set and cleared only while somebody stands in it. These have their
+//!   snapshots published, which keep the slot of the row that they found; and a slot that never was more than
+//!   a taken-back insert stays a slot of its heap. So the flag never strays into other bytes. A queue belongs
+//!   to the place: one that outlived its row would make the next row's writers queue in vain, never wait in
+//!   vain.
+//! - **W9** Transactions' numbers come again after 2^32 transactions of a session. Nothing here outlives a
+//!   transaction: `held` ends with it, and an edge is followed by the number that stands in the header now.
+//!
+//! A wait ends early by its deadline or by a wish to cancel, whose author unparks the session. Who was told
+//! by then goes on trying in the first case, and gives up and tells the next in the second.
+//!
+//! One mutex serves all waits: they are the slow path. It is where many contended locks stop scaling. Waits
+//! for definitions are few; all of them are told of each change of a definition.
 use crate::error::{Error, Result};
 use crate::memory::Space;
-use crate::slot::{ID, OWNED, Status};
+use crate::slot::{self, ID, LIVE, OWNED, row};
 use crate::transaction::TxnState;
+use crate::version::{QUEUED, SHARED};
 use ondol_base::clock;
+use ondol_base::epoch::Participant;
 use ondol_base::oid::Oid;
-use ondol_base::sync::{Condvar, Mutex};
-use std::collections::HashMap;
+use ondol_base::park::Parker;
+use ondol_base::sim::mutated;
+use ondol_base::sync::{Mutex, MutexGuard, spin_wait, yield_point};
+use ondol_durability::TxnId;
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::hash::{BuildHasherDefault, Hasher};
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::time::Duration;
@@ -30,90 +81,31 @@ pub type Blockers = dyn Fn(&mut dyn FnMut(SessionId)) + Send + Sync;
 /// A session, for as long as it lives.
 pub type SessionId = u64;
 
-/// How a transaction holds a row.
+/// What one waits for at a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Hold {
-    Owns,
-    Shares,
+pub enum Want {
+    Own,
+    Share,
+    /// That this transaction owns it no more (W7).
+    Over(TxnId),
 }
 
-/// A row that a transaction holds, or held.
-pub struct Held {
-    pub space: Arc<Space>,
-    pub oid: Oid,
-    pub hold: Hold,
-    pub txn: Arc<TxnState>,
+/// Who waits.
+#[derive(Clone, Copy)]
+pub struct Waiter<'a> {
+    pub session: SessionId,
+    /// 0: none.
+    pub txn: TxnId,
+    pub participant: &'a Participant,
+    pub parker: &'a Arc<Parker>,
+    pub patience: &'a Patience,
 }
-
-/// Row -> transactions that share a lock on it.
-type Shares = HashMap<u64, Vec<Arc<TxnState>>>;
-
-impl Held {
-    fn is_over(&self, shares: &Shares) -> bool {
-        if matches!(self.txn.get(), Status::Committed(_) | Status::Aborted) {
-            return true;
-        }
-        !match self.hold {
-            Hold::Owns => {
-                let w0 = self.space.word(self.oid.bits()).load(Ordering::SeqCst);
-                w0 & OWNED != 0 && w0 & ID == self.txn.id
-            }
-            Hold::Shares => is_shared(shares, self.oid, self.txn.id),
-        }
-    }
-}
-
-fn is_shared(shares: &Shares, oid: Oid, txn: u64) -> bool {
-    shares.get(&oid.bits()).is_some_and(|holders| holders.iter().any(|h| h.id == txn))
-}
-
-/// What keeps a session waiting.
-enum Edge {
-    Row(Arc<Held>),
-    Sessions(Box<Blockers>),
-}
-
-#[derive(Default)]
-struct WaitTable {
-    /// Who waits, and for what.
-    edges: HashMap<SessionId, Edge>,
-    shares: Shares,
-}
-
-impl WaitTable {
-    /// Whether somebody whom `me` waits for waits, in the end, for `me`.
-    fn is_cycle(&self, me: SessionId) -> bool {
-        let (mut todo, mut met) = (vec![me], vec![]);
-        while let Some(at) = todo.pop() {
-            let mut meet = |b| {
-                if !met.contains(&b) {
-                    met.push(b);
-                    todo.push(b)
-                }
-            };
-            match self.edges.get(&at) {
-                Some(Edge::Row(held)) if !held.is_over(&self.shares) => meet(held.txn.session),
-                Some(Edge::Sessions(blockers)) => blockers(&mut meet),
-                _ => {}
-            }
-        }
-        met.contains(&me)
-    }
-}
-
-#[derive(Default)]
-pub struct Waits {
-    table: Mutex<WaitTable>,
-    over: Condvar,
-}
-
-/// How often a wait looks whether it was cancelled.
-const POLL: Duration = Duration::from_millis(50);
 
 /// How long a wait may last, and what may break it off.
 #[derive(Clone, Default)]
 pub struct Patience {
     pub timeout: Option<Duration>,
+    /// Whoever sets it unparks the session afterwards.
     pub cancel: Option<Arc<AtomicBool>>,
 }
 
@@ -125,127 +117,502 @@ impl Patience {
             _ => Ok(()),
         }
     }
+    fn deadline(&self) -> Option<Duration> {
+        self.timeout.map(|t| clock::now() + t)
+    }
+}
+
+/// Row -> transactions that share a lock on it.
+type Shares = Map<u64, Vec<Arc<TxnState>>>;
+
+/// What keeps a session waiting.
+enum Edge {
+    Row(Oid, Want),
+    Sessions(Box<Blockers>),
+}
+
+struct Waiting {
+    txn: TxnId,
+    edge: Edge,
+    /// It runs, and will try, wait again or leave.
+    told: bool,
+    parker: Arc<Parker>,
+}
+
+#[derive(Default)]
+struct Queue {
+    /// Who would own or share the row, in order.
+    line: VecDeque<(SessionId, Want)>,
+    /// Who looks on (W7), and at whom.
+    onlookers: Vec<SessionId>,
+}
+
+#[derive(Default)]
+struct WaitTable {
+    // Sessions' numbers are not the same in each process, as a simulated world's steps must be: nothing goes
+    // through this in its own order.
+    waiting: Map<SessionId, Waiting>,
+    /// The transactions of those.
+    sessions: Map<TxnId, SessionId>,
+    queues: Map<u64, Queue>,
+    /// Owner -> rows of its that are queued for, or were.
+    held: Map<TxnId, Set<u64>>,
+    shares: Shares,
+    /// Who waits for definitions or their users, in order.
+    definers: Vec<(SessionId, Arc<Parker>)>,
+    /// Those who were told, to be unparked when the mutex is given back: they would run into it.
+    calls: Vec<Arc<Parker>>,
+}
+
+/// The table while its mutex is held; afterwards those who were told are unparked.
+struct TableGuard<'a> {
+    guard: MutexGuard<'a, WaitTable>,
+    // Dropped after the guard.
+    told: Calls,
+}
+#[derive(Default)]
+struct Calls(Vec<Arc<Parker>>);
+
+impl Deref for TableGuard<'_> {
+    type Target = WaitTable;
+    fn deref(&self) -> &WaitTable {
+        &self.guard
+    }
+}
+impl DerefMut for TableGuard<'_> {
+    fn deref_mut(&mut self) -> &mut WaitTable {
+        &mut self.guard
+    }
+}
+impl Drop for TableGuard<'_> {
+    fn drop(&mut self) {
+        self.told.0 = std::mem::take(&mut self.guard.calls)
+    }
+}
+impl Drop for Calls {
+    fn drop(&mut self) {
+        self.0.iter().for_each(|parker| parker.unpark())
+    }
+}
+
+/// Hashes numbers that are unlike each other in their middle bits.
+#[derive(Default)]
+struct Mix(u64);
+impl Hasher for Mix {
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|b| self.write_u64((*b).into()))
+    }
+    fn write_u64(&mut self, n: u64) {
+        self.0 = (self.0.rotate_left(5) ^ n).wrapping_mul(0x9E37_79B9_7F4A_7C15)
+    }
+    fn finish(&self) -> u64 {
+        self.0 ^ self.0 >> 32
+    }
+}
+type Map<K, V> = HashMap<K, V, BuildHasherDefault<Mix>>;
+type Set<K> = HashSet<K, BuildHasherDefault<Mix>>;
+
+/// What is in the way of one who waits.
+enum Obstacle {
+    None,
+    /// It will be told when to look again.
+    Held,
+    /// Somebody who is about to let go: to be looked at again soon.
+    Passing,
+}
+
+impl WaitTable {
+    fn enter(&mut self, who: &Waiter<'_>, edge: Edge) {
+        let waiting = Waiting { txn: who.txn, edge, told: true, parker: who.parker.clone() };
+        let before = self.waiting.insert(who.session, waiting);
+        debug_assert!(before.is_none(), "a session waits for one thing at a time");
+        if who.txn != 0 {
+            self.sessions.insert(who.txn, who.session);
+        }
+    }
+    fn leave(&mut self, session: SessionId) -> Option<Waiting> {
+        let was = self.waiting.remove(&session)?;
+        if was.txn != 0 {
+            self.sessions.remove(&was.txn);
+        }
+        Some(was)
+    }
+    fn tell(&mut self, session: SessionId) {
+        if let Some(w) = self.waiting.get_mut(&session).filter(|w| !w.told) {
+            w.told = true;
+            self.calls.push(w.parker.clone())
+        }
+    }
+    fn others_share(&self, oid: Oid, txn: TxnId) -> bool {
+        self.shares.get(&oid.bits()).is_some_and(|holders| holders.iter().any(|h| h.id != txn))
+    }
+    fn shares(&self, oid: Oid, txn: TxnId) -> bool {
+        self.shares.get(&oid.bits()).is_some_and(|holders| holders.iter().any(|h| h.id == txn))
+    }
+
+    /// Tells those who can go on with a row that somebody has let go, or whose first has left the queue (W4).
+    fn advance(&mut self, space: &Space, oid: Oid) {
+        let Some(queue) = self.queues.get(&oid.bits()) else { return };
+        let mut told = queue.onlookers.clone();
+        let dead = || {
+            space.word(oid.bits()).load(Ordering::Acquire) & OWNED == 0
+                && space.word(row(oid)).load(Ordering::Acquire) & LIVE as u64 == 0
+        };
+        match queue.line.front() {
+            None => {}
+            Some(_) if dead() => told.extend(queue.line.iter().map(|(s, _)| *s)),
+            Some((first, Want::Own)) => {
+                let txn = self.waiting.get(first).map_or(0, |w| w.txn);
+                match self.others_share(oid, txn) {
+                    false => told.push(*first),
+                    true => {
+                        told.extend(queue.line.iter().filter(|(_, w)| *w == Want::Share).map(|(s, _)| *s))
+                    }
+                }
+            }
+            Some(_) => {
+                let sharers = queue.line.iter().take_while(|(_, w)| *w == Want::Share);
+                told.extend(sharers.map(|(s, _)| *s))
+            }
+        }
+        told.into_iter().for_each(|s| self.tell(s))
+    }
+
+    /// Whether somebody whom `me` waits for waits, in the end, for `me` (W6).
+    fn is_cycle(&self, space: &Space, me: SessionId) -> bool {
+        let (mut todo, mut met) = (vec![me], Set::default());
+        while let Some(at) = todo.pop() {
+            let mut meet = |s| {
+                if met.insert(s) {
+                    todo.push(s)
+                }
+            };
+            let Some(waiting) = self.waiting.get(&at).filter(|w| !w.told) else { continue };
+            match &waiting.edge {
+                Edge::Sessions(blockers) => blockers(&mut meet),
+                Edge::Row(oid, want) => {
+                    let w0 = space.word(oid.bits()).load(Ordering::SeqCst);
+                    let owner = (w0 & OWNED != 0).then_some(w0 & ID).filter(|id| *id != waiting.txn);
+                    let owner = owner.filter(|id| !matches!(want, Want::Over(of) if of != id));
+                    if let Some(session) = owner.and_then(|id| self.sessions.get(&id)) {
+                        meet(*session)
+                    }
+                    if *want == Want::Own
+                        && let Some(holders) = self.shares.get(&oid.bits())
+                    {
+                        holders.iter().filter(|h| h.id != waiting.txn).for_each(|h| meet(h.session))
+                    }
+                }
+            }
+        }
+        met.contains(&me)
+    }
+}
+
+pub struct Waits {
+    space: Arc<Space>,
+    table: Mutex<WaitTable>,
 }
 
 impl Waits {
-    /// Waits until the row is held no more.
-    pub fn wait_for(&self, me: SessionId, held: Held, patience: &Patience) -> Result<()> {
-        held.txn.waited.store(true, Ordering::SeqCst);
-        fence(Ordering::SeqCst);
-        let held = Arc::new(held);
-        self.wait_until(me, Edge::Row(held.clone()), POLL, patience, |shares| held.is_over(shares))
+    pub fn new(space: Arc<Space>) -> Waits {
+        Waits { space, table: Mutex::default() }
+    }
+    fn table(&self) -> TableGuard<'_> {
+        TableGuard { guard: self.table.lock(), told: Calls::default() }
     }
 
-    /// Waits until `over` says so, asked at least every `poll`. An end that comes without [`Waits::changed`]
-    /// is noticed that late. Sessions may leave the blockers at any time; a session that joins them is not
-    /// waiting then.
-    pub fn wait(
-        &self,
-        me: SessionId,
-        blockers: Box<Blockers>,
-        poll: Duration,
-        patience: &Patience,
-        mut over: impl FnMut() -> bool,
-    ) -> Result<()> {
-        self.wait_until(me, Edge::Sessions(blockers), poll, patience, |_| over())
-    }
-
-    fn wait_until(
-        &self,
-        me: SessionId,
-        edge: Edge,
-        poll: Duration,
-        patience: &Patience,
-        mut over: impl FnMut(&Shares) -> bool,
-    ) -> Result<()> {
-        let deadline = patience.timeout.map(|t| clock::now() + t);
-        let mut table = self.table.lock();
-        table.edges.insert(me, edge);
-        let outcome = loop {
-            if over(&table.shares) {
-                break Ok(());
-            }
-            // Only who begins to wait closes a cycle, but looking costs nothing here.
-            if table.is_cycle(me) {
-                break Err(Error::Deadlock);
-            }
-            if let Err(canceled) = patience.look() {
-                break Err(canceled);
-            }
-            let mut limit = poll;
-            if let Some(d) = deadline {
-                match d.checked_sub(clock::now()) {
-                    Some(left) if !left.is_zero() => limit = limit.min(left),
-                    _ => break Err(Error::LockNotAvailable { timeout: true }),
+    /// Stands in the row's queue. Afterwards call [`Place::turn`], try to take the row, and so on until that
+    /// succeeds; then, or to give up, drop it.
+    pub fn queue(&self, who: &Waiter<'_>, oid: Oid, want: Want) -> Place<'_> {
+        let mut table = self.table();
+        table.enter(who, Edge::Row(oid, want));
+        let first = table.shares(oid, who.txn);
+        let queue = table.queues.entry(oid.bits()).or_default();
+        match want {
+            Want::Over(_) => queue.onlookers.push(who.session),
+            _ => {
+                if queue.line.is_empty() {
+                    self.space.word(oid.bits() + 8).fetch_or(QUEUED, Ordering::SeqCst);
+                }
+                // W1
+                match first {
+                    true => queue.line.push_front((who.session, want)),
+                    false => queue.line.push_back((who.session, want)),
                 }
             }
-            table = self.over.wait_timeout(table, limit).0;
+        }
+        Place { waits: self, session: who.session, oid, want, deadline: who.patience.deadline() }
+    }
+
+    fn obstacle(&self, table: &mut WaitTable, who: &Waiter<'_>, oid: Oid, want: Want) -> Obstacle {
+        let word0 = self.space.word(oid.bits());
+        let w0 = word0.load(Ordering::SeqCst);
+        let owned = w0 & OWNED != 0 && w0 & ID != who.txn;
+        let before = || -> Vec<(SessionId, Want)> {
+            let line = table.queues.get(&oid.bits()).map(|q| q.line.iter());
+            line.into_iter().flatten().take_while(|(s, _)| *s != who.session).copied().collect()
         };
-        table.edges.remove(&me);
+        match want {
+            Want::Over(of) if !owned || w0 & ID != of => return Obstacle::None,
+            Want::Over(_) => {}
+            Want::Own if !owned => {
+                if before().is_empty() && !table.others_share(oid, who.txn) {
+                    return Obstacle::None;
+                }
+                // W4: those that would share it do not wait for one who waits.
+                if !mutated("sharers_kept") {
+                    table.advance(&self.space, oid)
+                }
+                return Obstacle::Held;
+            }
+            Want::Share if !owned => {
+                let told = |s| table.waiting.get(s).is_some_and(|w| w.told);
+                return match before().iter().any(|(s, w)| *w == Want::Own && told(s)) {
+                    true => Obstacle::Held,
+                    false => Obstacle::None,
+                };
+            }
+            Want::Own | Want::Share => {}
+        }
+        // Another has told it.
+        if table.held.get(&(w0 & ID)).is_some_and(|rows| rows.contains(&oid.bits())) {
+            return Obstacle::Held;
+        }
+        // W2
+        let pin = who.participant.pin();
+        let Some(owner) = slot::owner(&self.space, &pin, oid, w0) else { return Obstacle::Passing };
+        let late = mutated("owner_flagged_late") && word0.load(Ordering::SeqCst) & ID == w0 & ID;
+        if late {
+            (0..30).for_each(|_| yield_point())
+        }
+        owner.waited.store(true, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+        yield_point();
+        let now = word0.load(Ordering::SeqCst);
+        if !late && (now & OWNED == 0 || now & ID != w0 & ID) {
+            return Obstacle::Passing;
+        }
+        table.held.entry(w0 & ID).or_default().insert(oid.bits());
+        Obstacle::Held
+    }
+
+    /// Whether the transaction that has just taken a row may keep it (W1, W3): else it has to step back. If
+    /// it stood in the row's queue, it does not any more when it may.
+    pub fn keep(&self, oid: Oid, session: SessionId, state: &TxnState) -> bool {
+        fence(Ordering::SeqCst);
+        let mut table = self.table();
+        if table.others_share(oid, state.id) {
+            return false;
+        }
+        let shares = table.shares(oid, state.id);
+        let Some(queue) = table.queues.get_mut(&oid.bits()) else { return true };
+        let at = queue.line.iter().position(|(s, _)| *s == session);
+        if !shares && at.unwrap_or(queue.line.len()) > 0 && !mutated("queue_skipped") {
+            return false;
+        }
+        if let Some(at) = at {
+            queue.line.remove(at);
+        }
+        if queue.line.is_empty() {
+            self.space.word(oid.bits() + 8).fetch_and(!QUEUED, Ordering::SeqCst);
+        } else if !mutated("taker_unflagged") {
+            // W5
+            state.waited.store(true, Ordering::Relaxed);
+            table.held.entry(state.id).or_default().insert(oid.bits());
+        }
+        true
+    }
+
+    /// Waits until `over` says so. Whoever makes it so calls [`Waits::changed`], or `over` is asked every
+    /// `poll`. Sessions may leave the blockers at any time; a session that joins them is not waiting then.
+    pub fn wait(
+        &self,
+        who: &Waiter<'_>,
+        blockers: Box<Blockers>,
+        poll: Option<Duration>,
+        mut over: impl FnMut() -> bool,
+    ) -> Result<()> {
+        let deadline = who.patience.deadline();
+        let mut table = self.table();
+        table.enter(who, Edge::Sessions(blockers));
+        table.definers.push((who.session, who.parker.clone()));
+        let mut begins = true;
+        let outcome = loop {
+            if over() {
+                break Ok(());
+            }
+            if let Some(w) = table.waiting.get_mut(&who.session) {
+                w.told = false
+            }
+            if std::mem::take(&mut begins) && table.is_cycle(&self.space, who.session) {
+                break Err(Error::Deadlock);
+            }
+            if let Err(canceled) = who.patience.look() {
+                break Err(canceled);
+            }
+            if deadline.is_some_and(|d| clock::now() >= d) {
+                break Err(Error::LockNotAvailable { timeout: true });
+            }
+            drop(table);
+            let look = poll.map(|p| clock::now() + p);
+            who.parker.park(look.into_iter().chain(deadline).min());
+            table = self.table();
+        };
+        table.leave(who.session);
+        table.definers.retain(|(session, _)| *session != who.session);
         outcome
     }
 
-    /// Whether the session waits for somebody, as of now: once what it waits for is over it does not, even
-    /// before it has noticed.
+    /// Whether the session waits for somebody, as of now: once it was told it does not, even before it has
+    /// noticed.
     pub fn is_waiting(&self, session: SessionId) -> bool {
-        let table = self.table.lock();
-        match table.edges.get(&session) {
-            Some(Edge::Row(held)) => !held.is_over(&table.shares),
-            Some(Edge::Sessions(_)) => true,
-            None => false,
-        }
+        self.table().waiting.get(&session).is_some_and(|w| !w.told)
     }
 
-    /// Something that is waited for, other than a transaction's end, may have come to pass.
+    /// Something that data definition waits for, or that waits for it, may have come to pass.
     pub fn changed(&self) {
-        let _table = self.table.lock();
-        self.over.notify_all();
+        let mut table = self.table();
+        let parkers: Vec<_> = table.definers.iter().map(|(_, parker)| parker.clone()).collect();
+        table.calls.extend(parkers)
     }
 
     /// To be called by a transaction that let go of rows it owned: after its end is stored and its slots are
     /// stamped, or after their headers are as they were (W2).
     pub fn let_go(&self, txn: &TxnState) {
         fence(Ordering::SeqCst);
-        if txn.waited.load(Ordering::SeqCst) {
-            let _table = self.table.lock();
-            self.over.notify_all();
+        if txn.waited.load(Ordering::SeqCst) && !mutated("wake_up_dropped") {
+            self.hand_over(txn)
+        }
+    }
+    #[cold]
+    fn hand_over(&self, txn: &TxnState) {
+        let mut table = self.table();
+        let Some(mut rows) = table.held.remove(&txn.id) else { return };
+        rows.retain(|bits| {
+            let w0 = self.space.word(*bits).load(Ordering::SeqCst);
+            let holds = w0 & OWNED != 0 && w0 & ID == txn.id;
+            if !holds {
+                // SAFETY: made of a row's number.
+                let oid = unsafe { Oid::from_bits(*bits) };
+                table.advance(&self.space, oid)
+            }
+            holds
+        });
+        if !rows.is_empty() {
+            table.held.insert(txn.id, rows);
         }
     }
 
     /// Registers `txn` as sharing the row, with the row's flag; the caller looks for an owner afterwards.
     /// False if it was registered before.
-    pub fn share(&self, oid: Oid, txn: &Arc<TxnState>, flag: impl FnOnce()) -> bool {
-        let mut table = self.table.lock();
+    pub fn share(&self, oid: Oid, txn: &Arc<TxnState>) -> bool {
+        let mut table = self.table();
         let holders = table.shares.entry(oid.bits()).or_default();
         let new = !holders.iter().any(|h| h.id == txn.id);
         if new {
             holders.push(txn.clone())
         }
-        flag();
+        self.space.word(oid.bits() + 8).fetch_or(SHARED, Ordering::SeqCst);
         fence(Ordering::SeqCst);
         new
     }
     /// Whether the transaction shares the row: whoever owns it then is about to find that, and to step back
     /// (W3).
     pub fn shares(&self, oid: Oid, txn: u64) -> bool {
-        is_shared(&self.table.lock().shares, oid, txn)
+        self.table().shares(oid, txn)
     }
-    /// Gives a shared lock back; `unflag` clears the row's flag when nobody shares it any more.
-    pub fn unshare(&self, oid: Oid, txn: u64, unflag: impl FnOnce()) {
-        let mut table = self.table.lock();
+    /// Gives a shared lock back.
+    pub fn unshare(&self, oid: Oid, txn: u64) {
+        let mut table = self.table();
         if let Some(holders) = table.shares.get_mut(&oid.bits()) {
             holders.retain(|h| h.id != txn);
             if holders.is_empty() {
                 table.shares.remove(&oid.bits());
-                unflag()
+                self.space.word(oid.bits() + 8).fetch_and(!SHARED, Ordering::SeqCst);
             }
         }
-        self.over.notify_all();
+        table.advance(&self.space, oid)
     }
-    /// Somebody else who shares the row.
-    pub fn sharer(&self, oid: Oid, me: u64) -> Option<Arc<TxnState>> {
-        fence(Ordering::SeqCst);
-        let table = self.table.lock();
-        table.shares.get(&oid.bits())?.iter().find(|h| h.id != me).cloned()
+}
+
+/// A place in a row's queue; dropped, it is given up.
+#[must_use = "a place in a queue is to be waited in"]
+pub struct Place<'a> {
+    waits: &'a Waits,
+    session: SessionId,
+    oid: Oid,
+    want: Want,
+    deadline: Option<Duration>,
+}
+
+impl Place<'_> {
+    /// Waits until there is something to try: the row may be free for the one who stands here.
+    pub fn turn(&self, who: &Waiter<'_>) -> Result<()> {
+        let waits = self.waits;
+        let mut turn = 0;
+        let mut table = waits.table();
+        loop {
+            match waits.obstacle(&mut table, who, self.oid, self.want) {
+                Obstacle::None => return Ok(()),
+                Obstacle::Held => break,
+                Obstacle::Passing => {
+                    drop(table);
+                    spin_wait(turn);
+                    turn += 1;
+                    who.patience.look()?;
+                    table = waits.table()
+                }
+            }
+        }
+        if let Some(w) = table.waiting.get_mut(&self.session) {
+            w.told = false
+        }
+        if !mutated("cycle_unseen") && table.is_cycle(&waits.space, self.session) {
+            return Err(Error::Deadlock);
+        }
+        loop {
+            drop(table);
+            who.patience.look()?;
+            let in_time = who.parker.park(self.deadline);
+            table = waits.table();
+            // Lost only with the mutex held, so that who was told does not miss it.
+            if table.waiting.get(&self.session).is_none_or(|w| w.told) {
+                drop(table);
+                return who.patience.look();
+            }
+            if !in_time {
+                return Err(Error::LockNotAvailable { timeout: true });
+            }
+        }
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        let bits = self.oid.bits();
+        let mut table = self.waits.table();
+        let told = table.leave(self.session).is_some_and(|w| w.told);
+        let Some(queue) = table.queues.get_mut(&bits) else { return };
+        match self.want {
+            Want::Over(_) => queue.onlookers.retain(|s| *s != self.session),
+            _ => {
+                let at = queue.line.iter().position(|(s, _)| *s == self.session);
+                if let Some(at) = at {
+                    queue.line.remove(at);
+                    if queue.line.is_empty() {
+                        self.waits.space.word(bits + 8).fetch_and(!QUEUED, Ordering::SeqCst);
+                    } else if told && !mutated("turn_kept") {
+                        table.advance(&self.waits.space, self.oid)
+                    }
+                }
+            }
+        }
+        if let Some(queue) = table.queues.get(&bits)
+            && queue.line.is_empty()
+            && queue.onlookers.is_empty()
+        {
+            table.queues.remove(&bits);
+        }
     }
 }

@@ -142,11 +142,12 @@ impl Session {
         let cancel = Arc::new(AtomicBool::new(false));
         let mut connection = database.engine.connect();
         connection.set_cancel(cancel.clone());
+        let canceller = runtime::Canceller::new(cancel.clone(), &connection);
         let settings = Settings::new(database.engine.log_ring());
         Session {
             connection,
             host: SessionHost::new(),
-            watch: Watch::new(cancel.clone()),
+            watch: Watch::new(canceller),
             cancel,
             database: database.clone(),
             quick: Quick::new(&settings),

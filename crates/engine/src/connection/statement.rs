@@ -201,7 +201,7 @@ impl Connection {
             definer => f(definer),
         };
         let over = || table.locked.load(Ordering::SeqCst) == 0;
-        self.wait_for_definition(Box::new(blockers), over).map_err(|e| {
+        self.wait_for_definition(Box::new(blockers), None, over).map_err(|e| {
             self.fail();
             e.detail(format!(
                 "The statement waited for another transaction that changes the definition of table \"{}\".",
@@ -209,17 +209,15 @@ impl Connection {
             ))
         })
     }
-    /// Waits for what data definition waits for, or what waits for it, as for a row's lock.
+    /// Waits for what data definition waits for, or what waits for it, as for a row's lock. Without `poll`
+    /// whoever ends that tells so.
     pub(crate) fn wait_for_definition(
         &self,
         blockers: Box<Blockers>,
+        poll: Option<Duration>,
         over: impl FnMut() -> bool,
     ) -> SqlResult<()> {
-        // Who leaves a table tells nobody.
-        const POLL: Duration = Duration::from_micros(500);
-        let patience = &self.session.patience;
-        let waits = &self.db.kernel.waits;
-        waits.wait(self.session.id(), blockers, POLL, patience, over).map_err(error::kernel)
+        self.db.kernel.waits.wait(&self.session.waiter(), blockers, poll, over).map_err(error::kernel)
     }
     /// Names tables in our line; gives how many were named before.
     #[inline]

@@ -22,6 +22,7 @@
 pub mod check;
 pub mod model;
 pub mod mutations;
+pub mod queues;
 pub mod report;
 pub mod workload;
 
@@ -37,6 +38,7 @@ use ondol_durability::files::{Place, SMALLEST_FILE};
 use ondol_durability::mark;
 use ondol_durability::ring_file::{Given, Promise, bytes_of};
 use ondol_types::{SqlError, sqlstate};
+use queues::Meeting;
 use report::{PHASES, Stats};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -103,6 +105,8 @@ struct Plan {
     tight: bool,
     bulky: bool,
     ddl: f64,
+    /// Clients have patience for any wait, and queue for rows in the end.
+    patient: bool,
     /// Indexes built or dropped beside the clients.
     builds: u64,
     checkpoints: u64,
@@ -199,8 +203,10 @@ impl Plan {
             _ => End::Close,
         };
         let quick = r.chance(0.7);
+        let seed = r.next();
         let mut plan = Plan {
-            seed: r.next(),
+            seed,
+            patient: seed >> 20 & 7 == 0,
             media,
             end,
             clients: 2 + r.below(5) as usize,
@@ -235,6 +241,9 @@ impl Plan {
         if let Some(m) = settings.mutation.filter(|_| !last) {
             plan.favour(m.favour, r)
         }
+        // Who drops a heap spins until readers have gone, and the world's time jumps to the next deadline
+        // meanwhile: that would be the others' patience.
+        plan.patient &= plan.ddl == 0.0 && plan.builds == 0;
         plan
     }
     fn favour(&mut self, what: Favour, r: &mut Random) {
@@ -254,6 +263,10 @@ impl Plan {
             Favour::Checkpoints => {
                 (self.bulky, self.checkpoints) = (true, 8);
                 self.transactions = self.transactions.max(20)
+            }
+            Favour::Waits => {
+                (self.patient, self.end, self.media) = (true, End::Close, Media::Kind);
+                (self.tight, self.ddl, self.builds) = (false, 0.0, 0)
             }
             // Not each, since a database is made first.
             Favour::FullDisks => {
@@ -547,6 +560,7 @@ fn live(
         tight: plan.tight,
         ddl: plan.ddl,
         bulky: plan.bulky,
+        patient: plan.patient,
         counts: Mutex::default(),
     });
     let worked = work(plan, &shared, stats, r);
@@ -634,6 +648,7 @@ fn work(plan: &Plan, shared: &Arc<Shared>, stats: &Arc<Mutex<Stats>>, r: &mut Ra
         let n = plan.builds;
         fibers.extend(thread::spawn("builder", move || builder.build(n)).ok());
     }
+    let (patient, mut queues) = (plan.patient, r.branch(103));
     let (s, stats, plan, mut r) = (shared.clone(), stats.clone(), plan.clone(), r.branch(101));
     let checkpoints = move || {
         for _ in 0..plan.checkpoints {
@@ -658,6 +673,13 @@ fn work(plan: &Plan, shared: &Arc<Shared>, stats: &Arc<Mutex<Stats>>, r: &mut Ra
     for f in fibers {
         let one = f.join().unwrap_or_else(|_| Err("a fiber panicked".into()));
         done = done.and(one)
+    }
+    if done.is_ok() && patient && !shared.over() {
+        let rows = (0..shared.tables).filter_map(|t| Meeting::of(&shared.db, &model::table_name(t)));
+        if let Some(rows) = rows.max_by_key(|r| r.rows.len()) {
+            done = rows.play(&mut queues).map_err(|e| format!("queueing for rows: {e}"));
+            shared.count("queues for rows")
+        }
     }
     done
 }

@@ -31,6 +31,8 @@ pub enum Favour {
     Segments,
     /// Indexes built beside writers, in lives that end well.
     Indexes,
+    /// Sessions that wait for rows, in lives that end well.
+    Waits,
 }
 
 macro_rules! engine {
@@ -123,6 +125,17 @@ pub const MUTATIONS: &[Mutation] = &[
     engine!("merged_over_savepoint", "changes of one row are merged although a savepoint lies between them"),
     engine!("merged_over_keys", "changes of one row are merged although the later one gave it a key"),
     engine!("lent_unpublished", "a snapshot that is lent to other threads is not published meanwhile"),
+    engine!("wake_up_dropped", "a transaction's end tells nobody who waits for its rows", Favour::Waits),
+    engine!("taker_unflagged", "who takes a row does not learn that others queue for it", Favour::Waits),
+    engine!("turn_kept", "who gives up waiting when it was told keeps its turn", Favour::Waits),
+    engine!("queue_skipped", "who comes to a free row takes it, whoever queues for it", Favour::Waits),
+    engine!(
+        "owner_flagged_late",
+        "a row's owner learns after a look at the row that it is waited for",
+        Favour::Waits
+    ),
+    engine!("sharers_kept", "who would share a row waits behind who waits for its sharers", Favour::Waits),
+    engine!("cycle_unseen", "who begins to wait does not look for a cycle", Favour::Waits),
     engine!("serializable_unchecked", "a serializable commit does not check what was read"),
     engine!(
         "pending_strings_unread",

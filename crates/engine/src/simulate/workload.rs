@@ -6,6 +6,7 @@
 use super::model::{
     Asked, CODES, Commit, Effect, Journal, ModelRow, Promise, SHAPES, Seen, index_name, table_name,
 };
+use super::queues::PATIENCE;
 use crate::connection::{Access, Connection, Isolation, LockStrength, Locked, STALE, Scan, Wait};
 use crate::table::{IndexScan, Table};
 use crate::{ColumnDef, Database, IndexColumn, IndexKind, Numbers, Oid, Patch, row};
@@ -38,6 +39,8 @@ pub struct Shared {
     pub ddl: f64,
     /// Values are long.
     pub bulky: bool,
+    /// No wait takes longer than the clients wait.
+    pub patient: bool,
     /// Counts of what happened, by name.
     pub counts: Mutex<BTreeMap<&'static str, u64>>,
 }
@@ -58,7 +61,9 @@ impl Shared {
     }
     /// Whether an error is one of those that may happen; the rest fails the run.
     pub fn permit(&self, e: &SqlError) -> Result<(), String> {
+        let waited = e.to_string().contains("lock timeout");
         let fine = match e.sqlstate() {
+            sqlstate::LOCK_NOT_AVAILABLE if self.patient && waited => false,
             sqlstate::SERIALIZATION_FAILURE
             | sqlstate::DEADLOCK_DETECTED
             | sqlstate::LOCK_NOT_AVAILABLE
@@ -182,7 +187,8 @@ enum Did<T> {
 impl Client {
     pub fn new(who: usize, shared: Arc<Shared>, mut r: Random) -> Client {
         let mut c = shared.db.connect();
-        c.set_lock_timeout(Some(Duration::from_millis(2 + r.below(20))));
+        let limit = Duration::from_millis(2 + r.below(20));
+        c.set_lock_timeout(Some(if shared.patient { PATIENCE } else { limit }));
         let streams = shared.db.streams() as u64;
         c.set_stream(r.below(streams) as u16);
         Client {

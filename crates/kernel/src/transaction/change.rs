@@ -1,15 +1,15 @@
 //! Writes: rows made, changed and deleted, their strings and index keys.
 use super::lock::push;
-use super::{Did, Locked, Newest, Session, TxnState, Wait, Write, read_string};
+use super::{Did, Locked, Newest, Session, Wait, Write, read_string};
 use crate::error::{Error, Result};
 use crate::heap::{Heap, LARGEST_ROW, LARGEST_RUN};
 use crate::kernel::Kernel;
 use crate::slot::{self, FRESH, ID, LIVE, OWNED, Status, View, row};
 use crate::table::{IndexStore, TableStore};
 use crate::version::{MARK, POINTER, SMALL, UNCHANGED, Version, difference, node, set_head};
-use crate::wait::Hold;
 use ondol_base::oid::Oid;
 use ondol_base::sync::{MutexGuard, spin_wait, yield_point};
+use ondol_durability::TxnId;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -128,7 +128,7 @@ impl Session {
                 None => return self.put_entry(index, key, oid),
                 Some((oid, owner)) => {
                     drop(latch);
-                    self.wait_for(oid, Hold::Owns, owner, Wait::Block)?;
+                    self.wait_over(oid, owner)?;
                 }
             }
         }
@@ -170,7 +170,7 @@ impl Session {
             for k in unique() {
                 if let Some((oid, owner)) = self.twin(table, &k.index, &k.key, oid)? {
                     drop::<Vec<_>>(latches);
-                    self.wait_for(oid, Hold::Owns, owner, Wait::Block)?;
+                    self.wait_over(oid, owner)?;
                     continue 'again;
                 }
             }
@@ -187,7 +187,7 @@ impl Session {
         index: &Arc<IndexStore>,
         key: &[u8],
         me: Oid,
-    ) -> Result<Option<(Oid, Arc<TxnState>)>> {
+    ) -> Result<Option<(Oid, TxnId)>> {
         let mut oids = std::mem::take(&mut self.oids);
         oids.clear();
         {
@@ -226,7 +226,7 @@ impl Session {
         index: &Arc<IndexStore>,
         key: &[u8],
         oid: Oid,
-    ) -> Result<Option<Arc<TxnState>>> {
+    ) -> Result<Option<TxnId>> {
         let kernel = self.kernel.clone();
         let space = &kernel.space;
         let mut turn = 0;
@@ -265,10 +265,8 @@ impl Session {
                 if !other {
                     return Err(Error::UniqueViolation { index: index.id });
                 }
-                if let Some(owner) = self.owner_of(oid, w0)
-                    && matches!(owner.get(), Status::Active | Status::Preparing(_))
-                {
-                    return Ok(Some(owner));
+                if matches!(self.owner_status(oid, w0), Some(Status::Active | Status::Preparing(_))) {
+                    return Ok(Some(w0 & ID));
                 }
             }
             spin_wait(turn);

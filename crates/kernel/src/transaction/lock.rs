@@ -1,58 +1,37 @@
-//! Locks of rows: in their headers, shared ones in the table of waits.
+//! Locks of rows: in their headers, shared ones in the table of waits, where the queues are, too.
 use super::{Did, Isolation, LockMode, Locked, SHARE_BYTES, Session, TxnState, Wait, Write};
 use crate::error::{Error, Result};
 use crate::slot::{self, FRESH, ID, INSTALLING, LIVE, OWNED, Status, row};
 use crate::table::TableStore;
-use crate::version::{LATCHED, MARK, POINTER, SHARED, SMALL, Version, node};
-use crate::wait::{Held, Hold};
+use crate::version::{LATCHED, MARK, POINTER, QUEUED, SHARED, SMALL, Version, node};
+use crate::wait::{Waiter, Want};
 use ondol_base::oid::Oid;
 use ondol_base::sync::{spin_wait, yield_point};
+use ondol_durability::TxnId;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What an attempt to lock a row came to.
+enum Tried {
+    Done(Locked),
+    /// Another transaction owns it.
+    Owned,
+    /// Others share it, or queue for it.
+    Queued,
+}
 
 impl Session {
     /// Takes the row's lock for this transaction.
     pub fn lock(&mut self, table: &Arc<TableStore>, oid: Oid, mode: LockMode, wait: Wait) -> Result<Locked> {
         match mode {
             LockMode::Update => self.lock_update(table, oid, wait, false),
-            LockMode::Share => self.lock_share(table, oid, wait),
+            LockMode::Share => match self.try_share(table, oid)? {
+                Tried::Done(locked) => Ok(locked),
+                tried => {
+                    self.lock_in_turn(oid, Want::Share, wait, tried, |session| session.try_share(table, oid))
+                }
+            },
         }
-    }
-
-    /// Waits until `txn` does not hold the row any more; false when it is to be skipped.
-    pub(super) fn wait_for(&mut self, oid: Oid, hold: Hold, txn: Arc<TxnState>, wait: Wait) -> Result<bool> {
-        match wait {
-            Wait::NoWait => Err(Error::LockNotAvailable { timeout: false }),
-            Wait::Skip => Ok(false),
-            Wait::Block => {
-                let held = Held { space: self.kernel.space.clone(), oid, hold, txn };
-                self.kernel.waits.wait_for(self.id(), held, &self.patience)?;
-                Ok(true)
-            }
-        }
-    }
-
-    /// The owner of a slot as a state that outlives our pin.
-    pub(super) fn owner_of(&self, oid: Oid, w0: u64) -> Option<Arc<TxnState>> {
-        let _pin = self.participant.pin();
-        let link = self.kernel.space.word(oid.bits() + 8).load(Ordering::Acquire);
-        // SAFETY: pinned.
-        let state = &unsafe { slot::mark_of(link) }?.txn;
-        (state.id == w0 & ID).then(|| state.clone())
-    }
-
-    /// Waits for the owner of a slot, or until the owner is clear; false when the slot is to be skipped.
-    fn wait_for_owner(&mut self, oid: Oid, w0: u64, wait: Wait, turn: &mut u32) -> Result<bool> {
-        if let Some(owner) = (w0 & INSTALLING == 0).then(|| self.owner_of(oid, w0)).flatten()
-            && matches!(owner.get(), Status::Active | Status::Preparing(_))
-            && !self.kernel.waits.shares(oid, self.view.txn)
-        {
-            *turn = 0;
-            return self.wait_for(oid, Hold::Owns, owner, wait);
-        }
-        spin_wait(*turn);
-        *turn += 1;
-        Ok(true)
     }
 
     pub(super) fn lock_update(
@@ -62,21 +41,104 @@ impl Session {
         wait: Wait,
         any: bool,
     ) -> Result<Locked> {
+        match self.try_update(table, oid, any)? {
+            Tried::Done(locked) => Ok(locked),
+            tried => {
+                self.lock_in_turn(oid, Want::Own, wait, tried, |session| session.try_update(table, oid, any))
+            }
+        }
+    }
+
+    /// Goes on to lock a row where a first attempt met others.
+    #[cold]
+    #[inline(never)]
+    fn lock_in_turn(
+        &mut self,
+        oid: Oid,
+        want: Want,
+        wait: Wait,
+        mut tried: Tried,
+        mut again: impl FnMut(&mut Session) -> Result<Tried>,
+    ) -> Result<Locked> {
+        // Nobody queues for what is about to be let go, and it keeps nobody from having it at once.
+        while let Tried::Owned = tried
+            && self.is_passing(oid)
+        {
+            match again(self)? {
+                Tried::Done(locked) => return Ok(locked),
+                other => tried = other,
+            }
+        }
+        match wait {
+            Wait::NoWait => return Err(Error::LockNotAvailable { timeout: false }),
+            Wait::Skip => return Ok(Locked::Skipped),
+            Wait::Block => {}
+        }
+        let kernel = self.kernel.clone();
+        let place = kernel.waits.queue(&self.waiter(), oid, want);
+        loop {
+            place.turn(&self.waiter())?;
+            if let Tried::Done(locked) = again(self)? {
+                return Ok(locked);
+            }
+        }
+    }
+
+    /// Whether whoever owns the row, or owned it just now, lets go without waiting for anybody; waits for
+    /// that.
+    fn is_passing(&self, oid: Oid) -> bool {
         let mut turn = 0;
+        loop {
+            let w0 = self.kernel.space.word(oid.bits()).load(Ordering::Acquire);
+            if w0 & OWNED == 0 || w0 & ID == self.view.txn {
+                return true;
+            }
+            if w0 & INSTALLING == 0
+                && matches!(self.owner_status(oid, w0), Some(Status::Active | Status::Preparing(_)))
+                && !self.kernel.waits.shares(oid, self.view.txn)
+            {
+                return false;
+            }
+            spin_wait(turn);
+            turn += 1;
+        }
+    }
+
+    /// How far the owner of a slot is, if it can be told right now.
+    pub(super) fn owner_status(&self, oid: Oid, w0: u64) -> Option<Status> {
+        let pin = self.participant.pin();
+        slot::owner(&self.kernel.space, &pin, oid, w0).map(TxnState::get)
+    }
+
+    pub fn waiter(&self) -> Waiter<'_> {
+        Waiter {
+            session: self.id(),
+            txn: self.view.txn,
+            participant: &self.participant,
+            parker: &self.parker,
+            patience: &self.patience,
+        }
+    }
+
+    /// Waits until `owner` does not own the row any more (wait/W7).
+    pub(super) fn wait_over(&self, oid: Oid, owner: TxnId) -> Result<()> {
+        let who = self.waiter();
+        self.kernel.waits.queue(&who, oid, Want::Over(owner)).turn(&who)
+    }
+
+    #[inline(always)]
+    fn try_update(&mut self, table: &Arc<TableStore>, oid: Oid, any: bool) -> Result<Tried> {
         loop {
             let space = &self.kernel.space;
             let w0 = space.word(oid.bits()).load(Ordering::Acquire);
             if w0 == 0 {
-                return Ok(Locked::Gone);
+                return Ok(Tried::Done(Locked::Gone));
             }
             if w0 & OWNED != 0 {
                 if w0 & ID == self.view.txn {
-                    return Ok(if any { Locked::Same } else { self.locked_before(oid, w0) });
+                    return Ok(Tried::Done(if any { Locked::Same } else { self.locked_before(oid, w0) }));
                 }
-                if !self.wait_for_owner(oid, w0, wait, &mut turn)? {
-                    return Ok(Locked::Skipped);
-                }
-                continue;
+                return Ok(Tried::Owned);
             }
             let newer = w0 > self.view.snapshot && !any;
             if newer && self.open().isolation != Isolation::ReadCommitted {
@@ -107,7 +169,7 @@ impl Session {
                 unsafe { Version::free(v) };
                 if dead && unchanged {
                     self.seen = self.seen.max(w0);
-                    return Ok(Locked::Gone);
+                    return Ok(Tried::Done(Locked::Gone));
                 }
                 continue;
             }
@@ -124,22 +186,27 @@ impl Session {
                 string: false,
                 rekeyed: false,
             });
-            // wait/W3
-            if link & SHARED != 0
-                && let Some(holder) = self.kernel.waits.sharer(oid, self.view.txn)
-            {
-                yield_point();
-                self.undo_last();
-                if !self.wait_for(oid, Hold::Shares, holder, wait)? {
-                    return Ok(Locked::Skipped);
-                }
-                continue;
+            // wait/W1, wait/W3
+            if link & (SHARED | QUEUED) != 0 && !self.may_keep(oid) {
+                return Ok(Tried::Queued);
             }
             if newer {
                 self.seen = self.seen.max(w0)
             }
-            return Ok(if newer { Locked::Changed } else { Locked::Same });
+            return Ok(Tried::Done(if newer { Locked::Changed } else { Locked::Same }));
         }
+    }
+
+    /// Whether others leave us the row that we have just taken; else we have stepped back.
+    #[cold]
+    fn may_keep(&mut self, oid: Oid) -> bool {
+        let (kernel, session) = (self.kernel.clone(), self.id());
+        if kernel.waits.keep(oid, session, self.open().state()) {
+            return true;
+        }
+        yield_point();
+        self.undo_last();
+        false
     }
 
     /// What locking a row again finds. What this statement has locked and not changed may be newer than its
@@ -155,23 +222,19 @@ impl Session {
         }
     }
 
-    fn lock_share(&mut self, table: &Arc<TableStore>, oid: Oid, wait: Wait) -> Result<Locked> {
+    fn try_share(&mut self, table: &Arc<TableStore>, oid: Oid) -> Result<Tried> {
         let kernel = self.kernel.clone();
         let space = &kernel.space;
-        let mut turn = 0;
         loop {
             let w0 = space.word(oid.bits()).load(Ordering::Acquire);
             if w0 == 0 {
-                return Ok(Locked::Gone);
+                return Ok(Tried::Done(Locked::Gone));
             }
             if w0 & OWNED != 0 {
                 if w0 & ID == self.view.txn {
-                    return Ok(self.locked_before(oid, w0));
+                    return Ok(Tried::Done(self.locked_before(oid, w0)));
                 }
-                if !self.wait_for_owner(oid, w0, wait, &mut turn)? {
-                    return Ok(Locked::Skipped);
-                }
-                continue;
+                return Ok(Tried::Owned);
             }
             let newer = w0 > self.view.snapshot;
             if newer && self.open().isolation != Isolation::ReadCommitted {
@@ -181,9 +244,7 @@ impl Session {
             self.charge(SHARE_BYTES)?;
             self.open().charged += SHARE_BYTES;
             let state = self.open().state().clone();
-            let new = kernel.waits.share(oid, &state, || {
-                space.word(oid.bits() + 8).fetch_or(SHARED, Ordering::SeqCst);
-            });
+            let new = kernel.waits.share(oid, &state);
             yield_point();
             if space.word(oid.bits()).load(Ordering::SeqCst) != w0 {
                 if new {
@@ -208,18 +269,15 @@ impl Session {
             if newer {
                 self.seen = self.seen.max(w0)
             }
-            return Ok(match newer {
+            return Ok(Tried::Done(match newer {
                 false => Locked::Same,
                 true if space.word(row(oid)).load(Ordering::Relaxed) & LIVE as u64 == 0 => Locked::Gone,
                 true => Locked::Changed,
-            });
+            }));
         }
     }
     pub(super) fn unshare(&self, oid: Oid) {
-        let space = &self.kernel.space;
-        self.kernel.waits.unshare(oid, self.view.txn, || {
-            space.word(oid.bits() + 8).fetch_and(!SHARED, Ordering::SeqCst);
-        })
+        self.kernel.waits.unshare(oid, self.view.txn)
     }
 }
 

@@ -6,8 +6,8 @@
 //! What [`super::Session::begin`], `lock`, `update` and `commit` do one after the other, for the one case in
 //! which nothing is out of the ordinary: no write set, no snapshot, no savepoint.
 //!
-//! - **S1** Only a row is changed that nobody owns or shares. Whatever else is met, nothing is left behind,
-//!   and the caller goes the long way, which waits, looks again or refuses.
+//! - **S1** Only a row is changed that nobody owns, shares or queues for. Whatever else is met, nothing is
+//!   left behind, and the caller goes the long way, which waits, looks again or refuses.
 //! - **S2** No snapshot is published. The row is read under a pin as it is, and owned by exchanging the very
 //!   header under which it was read: while we are pinned, an unchanged header means the same version
 //!   (kernel/K1, kernel/K5). The moment of that reading is the statement's snapshot: a commit that had its
@@ -27,7 +27,7 @@ use crate::slot::{ID, INSTALLING, OWNED, Status, row};
 use crate::table::TableStore;
 use crate::transaction::commit::{apply, bytes_of};
 use crate::transaction::lock::push;
-use crate::version::{SHARED, SMALL, Version};
+use crate::version::{QUEUED, SHARED, SMALL, Version};
 use ondol_base::epoch::Guard;
 use ondol_base::oid::Oid;
 use ondol_base::sync::yield_point;
@@ -74,8 +74,9 @@ impl Session {
         let v = unsafe { &*node };
         let word0 = self.kernel.space.word(oid.bits());
         let word1 = self.kernel.space.word(oid.bits() + 8);
-        let shared = push(word1, node) & SHARED != 0;
-        let committed = if shared {
+        // wait/W1, wait/W3
+        let met = push(word1, node) & (SHARED | QUEUED) != 0;
+        let committed = if met {
             None
         } else {
             let changes = &mut self.changes;

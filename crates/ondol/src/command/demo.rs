@@ -143,7 +143,8 @@ fn took(since: Duration) -> f64 {
 /// Ctrl-C ends the demo; its temporary folder is not to stay. Gives what Ctrl-C sets.
 fn remove_when_interrupted(folder: PathBuf, ring: Vec<PathBuf>) -> Result<Arc<AtomicBool>, Failed> {
     let interrupted = Arc::new(AtomicBool::new(false));
-    ondol_base::interrupt::sets(interrupted.clone()).map_err(|e| Failed::io("could not await Ctrl-C", e))?;
+    ondol_base::interrupt::sets(interrupted.clone(), None)
+        .map_err(|e| Failed::io("could not await Ctrl-C", e))?;
     let flag = interrupted.clone();
     std::thread::spawn(move || {
         while !flag.load(Ordering::Relaxed) {

@@ -369,7 +369,7 @@ fn export(args: Export) -> Done {
         let inputs = [Some(frm), Some(args.file.with_extension("cfg")), schema, keys, keys_password];
         let unfinished = create(&args.to, args.overwrite, &inputs)?;
         let interrupted = Arc::new(AtomicBool::new(false));
-        ondol_base::interrupt::sets(interrupted.clone()).map_err(|e| Failed::io("interrupts", e))?;
+        ondol_base::interrupt::sets(interrupted.clone(), None).map_err(|e| Failed::io("interrupts", e))?;
         let mut out = Interruptible { file: &unfinished.file, interrupted };
         let done = export::export(scan.clone(), &options, &mut out, &args.to, |d| bar.set_position(d.read));
         done.and_then(|done| {

@@ -3,6 +3,7 @@
 use crate::session::Session;
 use crate::session::planned::Plan;
 use crate::session::system;
+use ondol_base::park::Parker;
 use ondol_base::random;
 use ondol_base::sync::Mutex;
 use ondol_engine::{Catalog, Connection, FunctionDef, Token};
@@ -179,28 +180,36 @@ fn context(database: &str) -> Context<'_> {
 /// # }
 /// ```
 #[derive(Clone)]
-pub struct Canceller(Arc<AtomicBool>);
+pub struct Canceller {
+    flag: Arc<AtomicBool>,
+    /// Where the session waits for others.
+    parker: Arc<Parker>,
+}
 
 impl Canceller {
+    pub(super) fn new(flag: Arc<AtomicBool>, connection: &Connection) -> Canceller {
+        Canceller { flag, parker: connection.parker().clone() }
+    }
     /// The statement that runs now, if any, ends with SQLSTATE 57014, which fails its transaction as any
     /// error does. Waits for locks are broken off too; a commit that waits to become durable is not.
     pub fn cancel(&self) {
-        self.0.store(true, Ordering::Relaxed)
+        self.flag.store(true, Ordering::Relaxed);
+        self.parker.unpark()
     }
     /// Whether the session's last or present statement was told to end.
     pub fn was_cancelled(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        self.flag.load(Ordering::Relaxed)
     }
     /// Cancels at each interrupt (Ctrl-C) that the process gets from now on, instead of ending it.
     pub fn cancel_on_interrupt(&self) -> std::io::Result<()> {
-        ondol_base::interrupt::sets(self.0.clone())
+        ondol_base::interrupt::sets(self.flag.clone(), Some(self.parker.clone()))
     }
 }
 
 impl Session {
     /// For breaking off statements of this session from elsewhere.
     pub fn canceller(&self) -> Canceller {
-        Canceller(self.cancel.clone())
+        Canceller::new(self.cancel.clone(), &self.connection)
     }
     /// For seeing from elsewhere whether a statement of this session waits for another's transaction.
     pub fn waiter(&self) -> ondol_engine::Waiter {

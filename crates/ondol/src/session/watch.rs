@@ -1,11 +1,10 @@
 //! statement_timeout: a thread that breaks off a session's statement when its time is up.
 //!
-//! The thread exists only in sessions that set the timeout. It sets the session's cancel flag, which loops
-//! and waits look at.
+//! The thread exists only in sessions that set the timeout. It cancels as anyone else does.
+use super::runtime::Canceller;
 use ondol_base::sync::{Condvar, Mutex};
 use ondol_base::{clock, thread};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 #[derive(Default)]
@@ -22,13 +21,13 @@ struct Shared {
 }
 
 pub(crate) struct Watch {
-    cancel: Arc<AtomicBool>,
+    canceller: Canceller,
     shared: Option<Arc<Shared>>,
 }
 
 impl Watch {
-    pub fn new(cancel: Arc<AtomicBool>) -> Watch {
-        Watch { cancel, shared: None }
+    pub fn new(canceller: Canceller) -> Watch {
+        Watch { canceller, shared: None }
     }
 
     /// A statement begins that may take this long.
@@ -37,8 +36,8 @@ impl Watch {
             Some(s) => s.clone(),
             None => {
                 let shared = Arc::new(Shared::default());
-                let (theirs, cancel) = (shared.clone(), self.cancel.clone());
-                thread::spawn("ondol-timeout", move || keep_watch(&theirs, &cancel))?;
+                let (theirs, canceller) = (shared.clone(), self.canceller.clone());
+                thread::spawn("ondol-timeout", move || keep_watch(&theirs, &canceller))?;
                 self.shared = Some(shared.clone());
                 shared
             }
@@ -59,7 +58,7 @@ impl Watch {
     }
 }
 
-fn keep_watch(shared: &Shared, cancel: &AtomicBool) {
+fn keep_watch(shared: &Shared, canceller: &Canceller) {
     let mut state = shared.state.lock();
     while !state.over {
         state = match state.deadline {
@@ -69,7 +68,7 @@ fn keep_watch(shared: &Shared, cancel: &AtomicBool) {
                 if now >= d {
                     state.deadline = None;
                     state.fired = true;
-                    cancel.store(true, Ordering::Relaxed);
+                    canceller.cancel();
                     state
                 } else {
                     shared.changed.wait_timeout(state, d - now).0

@@ -1,0 +1,172 @@
+//! Parking: how one waits for what others will tell.
+//!
+//! ```text
+//! the one who waits    enters what it waits for where others find it -> looks -> parks -> looks again
+//! who changes that     changes it -> finds who waits -> unparks
+//! ```
+//! - **P1** A [`Parker`] remembers one call of [`Parker::unpark`]: the next [`Parker::park`] takes it and
+//!   returns at once. So nothing is lost between looking and parking, and whoever was not parked meets it
+//!   as a wake-up without a reason.
+//! - **P2** What was stored before `unpark` is seen after the `park` that took it.
+//! - **P3** One at a time parks at a parker; anyone may unpark, in any number.
+//!
+//! In a simulated world the fiber parks; otherwise the thread does, on a futex.
+use crate::clock;
+use crate::sim;
+use std::panic::Location;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+const EMPTY: u32 = 0;
+const PARKED: u32 = 1;
+const TOLD: u32 = 2;
+
+#[derive(Default)]
+pub struct Parker(AtomicU32);
+
+impl Parker {
+    pub const fn new() -> Parker {
+        Parker(AtomicU32::new(EMPTY))
+    }
+    fn address(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+
+    /// Waits to be unparked, until [`clock::now`] reaches `deadline`: false if that came first. May return
+    /// true without a reason: look again at what is waited for.
+    #[track_caller]
+    pub fn park(&self, deadline: Option<Duration>) -> bool {
+        if sim::any()
+            && let Some(told) = self.park_in_world(deadline, Location::caller())
+        {
+            return told;
+        }
+        if self.0.compare_exchange(EMPTY, PARKED, Ordering::Relaxed, Ordering::Relaxed).is_err() {
+            // An exchange, since it may have been told once more meanwhile (P2).
+            self.0.swap(EMPTY, Ordering::Acquire);
+            return true;
+        }
+        loop {
+            let left = deadline.map(|d| d.saturating_sub(clock::now()));
+            if left != Some(Duration::ZERO) {
+                futex_wait(&self.0, PARKED, left);
+            }
+            if self.0.compare_exchange(TOLD, EMPTY, Ordering::Acquire, Ordering::Relaxed).is_ok() {
+                return true;
+            }
+            if deadline.is_some_and(|d| clock::now() >= d) {
+                return self.0.swap(EMPTY, Ordering::Acquire) == TOLD;
+            }
+        }
+    }
+    #[cold]
+    fn park_in_world(&self, deadline: Option<Duration>, at: &'static Location<'static>) -> Option<bool> {
+        let spurious = sim::spurious()?;
+        if self.0.swap(EMPTY, Ordering::Acquire) == TOLD || spurious {
+            return Some(true);
+        }
+        let limit = deadline.map(|d| d.saturating_sub(clock::now()));
+        let timed_out = sim::park(self.address(), limit, "being unparked", at)?;
+        let told = self.0.swap(EMPTY, Ordering::Acquire) == TOLD;
+        Some(told || !timed_out)
+    }
+
+    /// Ends the present call of [`Parker::park`], or the next.
+    pub fn unpark(&self) {
+        self.unpark_thread();
+        if sim::any() {
+            sim::unpark_all(self.address())
+        }
+    }
+    /// The same where a thread parks, outside of worlds: also for a signal's handler.
+    pub(crate) fn unpark_thread(&self) {
+        if self.0.swap(TOLD, Ordering::Release) == PARKED {
+            // SAFETY: errno is the calling thread's; a handler must leave it as it was.
+            let errno = unsafe { *libc::__errno_location() };
+            futex_wake(&self.0);
+            // SAFETY: as above.
+            unsafe { *libc::__errno_location() = errno }
+        }
+    }
+}
+
+/// Sleeps while the word is `value`, for `limit` at most. May return without a reason.
+fn futex_wait(word: &AtomicU32, value: u32, limit: Option<Duration>) {
+    let time = limit.map(|l| libc::timespec {
+        tv_sec: libc::time_t::try_from(l.as_secs()).unwrap_or(libc::time_t::MAX),
+        tv_nsec: l.subsec_nanos().into(),
+    });
+    let time = time.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+    let operation = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
+    // SAFETY: the word and the time are there while the call lasts.
+    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), operation, value, time) };
+}
+
+/// Wakes one who sleeps at the word.
+fn futex_wake(word: &AtomicU32) {
+    let operation = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
+    // SAFETY: the system only uses the word's address.
+    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), operation, 1) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sim::{Config, World};
+    use crate::thread;
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicU64;
+
+    /// Two who count in turns, each parked while it is the other's.
+    fn turns(n: u64) {
+        let turn = Arc::new(AtomicU64::new(0));
+        let parkers: [Arc<Parker>; 2] = Default::default();
+        let threads: Vec<_> = (0..2)
+            .map(|me| {
+                let (turn, parkers) = (turn.clone(), parkers.clone());
+                thread::spawn("counter", move || {
+                    for i in 0..n {
+                        while turn.load(Ordering::Relaxed) != 2 * i + me {
+                            parkers[me as usize].park(None);
+                        }
+                        turn.store(2 * i + me + 1, Ordering::Relaxed);
+                        parkers[1 - me as usize].unpark()
+                    }
+                })
+                .unwrap()
+            })
+            .collect();
+        threads.into_iter().for_each(|t| t.join().unwrap());
+        assert_eq!(turn.load(Ordering::Relaxed), 2 * n)
+    }
+
+    #[test]
+    fn no_wake_up_is_lost() {
+        turns(20_000);
+        for seed in 0..200 {
+            World::new(seed, Config::default()).run(|| turns(20))
+        }
+    }
+
+    fn deadlines() {
+        let p = Parker::new();
+        p.unpark();
+        p.unpark();
+        assert!(p.park(None));
+        let began = clock::now();
+        let deadline = began + Duration::from_millis(20);
+        while p.park(Some(deadline)) {}
+        assert!(clock::now() >= deadline);
+        assert!(!p.park(Some(began)) || sim::current().is_some());
+        p.unpark();
+        assert!(p.park(Some(began)), "what was told before is not missed for a deadline that is over")
+    }
+
+    #[test]
+    fn a_deadline_ends_it_and_is_not_early() {
+        deadlines();
+        for seed in 0..100 {
+            World::new(seed, Config::default()).run(deadlines)
+        }
+    }
+}

@@ -1,0 +1,314 @@
+//! Sessions that wait for rows: each gets its row, in the order in which they came, or is told why not,
+//! whatever ends the waits of others (wait/W1, wait/W4, wait/W5, wait/W6).
+//!
+//! Locks are taken and given back and nothing is changed, so that the model need not know of it.
+use crate::connection::{Access, Connection, Isolation, LockStrength, Locked, STALE, Scan, Wait};
+use crate::{Database, Oid};
+use ondol_base::sim::Random;
+use ondol_base::sync::{Mutex, yield_point};
+use ondol_base::{clock, thread};
+use ondol_types::{SqlResult, sqlstate};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+/// Nothing here takes so long, unless it waits for nothing.
+pub const PATIENCE: Duration = Duration::from_secs(20);
+
+type Outcome = Result<(), String>;
+
+/// A table's rows, where sessions meet.
+#[derive(Clone)]
+pub struct Meeting {
+    pub db: Arc<Database>,
+    pub table: String,
+    pub rows: Vec<Oid>,
+}
+
+/// A session in a transaction.
+struct Locker {
+    c: Connection,
+    at: Meeting,
+    cancel: Arc<AtomicBool>,
+}
+
+impl Meeting {
+    /// Those of the table that are there now.
+    pub fn of(db: &Arc<Database>, table: &str) -> Option<Meeting> {
+        let mut c = db.connect();
+        let t = c.catalog().table(table).cloned()?;
+        c.start_statement(c.catalog_version(), std::slice::from_ref(&t), false).ok()?;
+        let (mut scan, mut bytes, mut rows) = (Scan::default(), vec![0; t.layout.row_size], vec![]);
+        scan.start(&c, &t);
+        while let Ok(Some(oid)) = scan.next(&c, &mut bytes) {
+            rows.push(oid)
+        }
+        c.end_statement().ok()?;
+        Some(Meeting { db: db.clone(), table: table.to_string(), rows })
+    }
+    fn locker(&self) -> Locker {
+        let mut c = self.db.connect();
+        c.set_lock_timeout(Some(PATIENCE));
+        let cancel = Arc::new(AtomicBool::new(false));
+        c.set_cancel(cancel.clone());
+        let mut locker = Locker { c, at: self.clone(), cancel };
+        locker.begin();
+        locker
+    }
+    /// Plays each of the scenes.
+    pub fn play(&self, r: &mut Random) -> Outcome {
+        if !self.rows.is_empty() {
+            self.order(r).map_err(|e| format!("in order: {e}"))?;
+            self.upgrades(r).map_err(|e| format!("sharers that would own: {e}"))?;
+        }
+        if self.rows.len() >= 2 {
+            self.cycle(r).map_err(|e| format!("a cycle: {e}"))?;
+            self.soup(r).map_err(|e| format!("several rows: {e}"))?;
+        }
+        Ok(())
+    }
+
+    /// Some queue for a row, one after the other; some of them are cancelled; others come when it is let go.
+    fn order(&self, r: &mut Random) -> Outcome {
+        let oid = *r.pick(&self.rows).unwrap_or(&self.rows[0]);
+        let began = clock::now();
+        let served = Arc::new(Mutex::new(vec![]));
+        let mut holder = self.locker();
+        holder.c.savepoint("s").map_err(|e| e.to_string())?;
+        let shared = r.chance(0.2);
+        let strength = if shared { LockStrength::Share } else { LockStrength::Update };
+        holder.lock(oid, strength, Wait::Block).map_err(|e| e.to_string())?;
+        let start = |n: usize, strength: LockStrength, r: &mut Random, served: &Arc<Mutex<Vec<usize>>>| {
+            let mut l = self.locker();
+            let (waiter, cancel, parker) = (l.c.waiter(), l.cancel.clone(), l.c.parker().clone());
+            let (served, nap, partly) = (served.clone(), r.below(300), r.chance(0.3));
+            let body = move || -> Outcome {
+                l.c.savepoint("s").map_err(|e| e.to_string())?;
+                match l.lock(oid, strength, Wait::Block) {
+                    Ok(_) => {}
+                    Err(e) if e.sqlstate() == sqlstate::QUERY_CANCELED => return Ok(()),
+                    Err(e) => return Err(format!("number {n}: {} {e}", e.sqlstate())),
+                }
+                if strength == LockStrength::Update {
+                    served.lock().push(n)
+                }
+                thread::sleep(Duration::from_micros(nap));
+                if partly {
+                    l.c.rollback_to_savepoint("s").map_err(|e| e.to_string())?;
+                    thread::sleep(Duration::from_millis(2));
+                }
+                Ok(())
+            };
+            (thread::spawn("waiter", body), waiter, cancel, parker)
+        };
+        let mut fibers = vec![];
+        let mut cancelled = vec![];
+        let n = 2 + r.below(4) as usize;
+        for i in 0..n {
+            let strength = if r.chance(0.75) { LockStrength::Update } else { LockStrength::Share };
+            let (fiber, waiter, cancel, parker) = start(i, strength, r, &served);
+            let fiber = fiber.map_err(|e| e.to_string())?;
+            while !waiter.is_waiting() && !fiber.is_finished() {
+                thread::sleep(Duration::from_micros(20))
+            }
+            if r.chance(0.25) {
+                cancelled.push((cancel, parker))
+            }
+            fibers.push(fiber)
+        }
+        for i in 0..1 + r.below(3) as usize {
+            fibers.push(start(100 + i, LockStrength::Update, r, &served).0.map_err(|e| e.to_string())?)
+        }
+        let late = r.below(60);
+        let canceller = thread::spawn("canceller", move || {
+            thread::sleep(Duration::from_micros(late));
+            for (flag, parker) in cancelled {
+                flag.store(true, Ordering::Relaxed);
+                yield_point();
+                parker.unpark()
+            }
+        });
+        thread::sleep(Duration::from_micros(r.below(60)));
+        match r.chance(0.5) {
+            true => holder.c.rollback_to_savepoint("s").map_err(|e| e.to_string())?,
+            false => holder.c.rollback(),
+        }
+        join(fibers)?;
+        canceller.map(|c| c.join().map_err(|_| "a panic")).map_err(|e| e.to_string())??;
+        let served = std::mem::take(&mut *served.lock());
+        if !served.is_sorted_by_key(|n| (*n).min(100)) {
+            return Err(format!("served were {served:?}"));
+        }
+        in_time(began)
+    }
+
+    /// Each holds a row and wants the next one's.
+    fn cycle(&self, r: &mut Random) -> Outcome {
+        let began = clock::now();
+        let n = 2 + r.below(self.rows.len() as u64 - 1).min(3) as usize;
+        let arrived = Arc::new(AtomicUsize::new(0));
+        let deadlocks = Arc::new(AtomicUsize::new(0));
+        // Others may stand in the queues.
+        let more = r.below(3) as usize;
+        let fibers = (0..n + more).map(|i| {
+            let (mut l, nap) = (self.locker(), r.below(100));
+            let (arrived, deadlocks) = (arrived.clone(), deadlocks.clone());
+            let strength = if r.chance(0.8) { LockStrength::Update } else { LockStrength::Share };
+            thread::spawn("member", move || -> Outcome {
+                if i < n {
+                    l.lock(l.at.rows[i], LockStrength::Update, Wait::Block).map_err(|e| e.to_string())?;
+                    arrived.fetch_add(1, Ordering::SeqCst);
+                }
+                while arrived.load(Ordering::SeqCst) < n {
+                    thread::sleep(Duration::from_micros(50))
+                }
+                thread::sleep(Duration::from_micros(nap));
+                match l.lock(l.at.rows[(i + 1) % n], strength, Wait::Block) {
+                    Ok(_) => Ok(()),
+                    Err(e) if e.sqlstate() == sqlstate::DEADLOCK_DETECTED && i < n => {
+                        deadlocks.fetch_add(1, Ordering::SeqCst);
+                        Ok(())
+                    }
+                    Err(e) => Err(format!("member {i} of {n}: {} {e}", e.sqlstate())),
+                }
+            })
+        });
+        let fibers: Vec<_> = fibers.collect::<Result<_, _>>().map_err(|e| e.to_string())?;
+        join(fibers)?;
+        let n = deadlocks.load(Ordering::SeqCst);
+        if n != 1 {
+            return Err(format!("{n} gave up"));
+        }
+        in_time(began)
+    }
+
+    /// Some share a row; each of them would then own it, which one of them can.
+    fn upgrades(&self, r: &mut Random) -> Outcome {
+        let began = clock::now();
+        let oid = *r.pick(&self.rows).unwrap_or(&self.rows[0]);
+        let (n, arrived) = (2 + r.below(3) as usize, Arc::new(AtomicUsize::new(0)));
+        let deadlocks = Arc::new(AtomicUsize::new(0));
+        let fibers = (0..n + 1).map(|i| {
+            let mut l = self.locker();
+            let (arrived, deadlocks) = (arrived.clone(), deadlocks.clone());
+            let nap = r.below(100);
+            thread::spawn("sharer", move || -> Outcome {
+                if i < n {
+                    l.lock(oid, LockStrength::Share, Wait::Block).map_err(|e| e.to_string())?;
+                    arrived.fetch_add(1, Ordering::SeqCst);
+                }
+                while arrived.load(Ordering::SeqCst) < n {
+                    thread::sleep(Duration::from_micros(50))
+                }
+                thread::sleep(Duration::from_micros(nap));
+                match l.lock(oid, LockStrength::Update, Wait::Block) {
+                    Ok(_) => Ok(()),
+                    Err(e) if e.sqlstate() == sqlstate::DEADLOCK_DETECTED && i < n => {
+                        deadlocks.fetch_add(1, Ordering::SeqCst);
+                        Ok(())
+                    }
+                    Err(e) => Err(format!("sharer {i} of {n}: {} {e}", e.sqlstate())),
+                }
+            })
+        });
+        let fibers: Vec<_> = fibers.collect::<Result<_, _>>().map_err(|e| e.to_string())?;
+        join(fibers)?;
+        let gave_up = deadlocks.load(Ordering::SeqCst);
+        // Those that come when another has given up find nobody in their way.
+        if gave_up >= n {
+            return Err(format!("{gave_up} of {n} gave up"));
+        }
+        in_time(began)
+    }
+
+    /// Transactions that lock some rows in any order and strength, and are cancelled at times.
+    fn soup(&self, r: &mut Random) -> Outcome {
+        let began = clock::now();
+        let fibers = (0..5u64).map(|i| {
+            let (mut l, mut r) = (self.locker(), r.branch(i));
+            let few = self.rows.len().min(3) as u64;
+            thread::spawn("session", move || -> Outcome {
+                for _ in 0..4 {
+                    let (cancel, parker) = (l.cancel.clone(), l.c.parker().clone());
+                    let canceller = r.chance(0.3).then(|| r.below(200)).and_then(|late| {
+                        let cancel = move || {
+                            thread::sleep(Duration::from_micros(late));
+                            cancel.store(true, Ordering::Relaxed);
+                            parker.unpark()
+                        };
+                        thread::spawn("canceller", cancel).ok()
+                    });
+                    for step in 0..1 + r.below(3) {
+                        if step == 1 {
+                            l.c.savepoint("s").map_err(|e| e.to_string())?
+                        }
+                        let oid = l.at.rows[r.below(few) as usize];
+                        let strength = if r.chance(0.6) { LockStrength::Update } else { LockStrength::Share };
+                        let wait = if r.chance(0.1) { Wait::SkipLocked } else { Wait::Block };
+                        match l.lock(oid, strength, wait) {
+                            Ok(Locked::Gone) => return Err("a row is gone".into()),
+                            Ok(_) => {}
+                            Err(e)
+                                if [sqlstate::DEADLOCK_DETECTED, sqlstate::QUERY_CANCELED]
+                                    .contains(&e.sqlstate()) =>
+                            {
+                                break;
+                            }
+                            Err(e) => return Err(format!("session {i}: {} {e}", e.sqlstate())),
+                        }
+                        if step == 1 && r.chance(0.3) {
+                            l.c.rollback_to_savepoint("s").map_err(|e| e.to_string())?
+                        }
+                        thread::sleep(Duration::from_micros(r.below(60)))
+                    }
+                    l.c.rollback();
+                    if let Some(c) = canceller {
+                        c.join().map_err(|_| "a canceller panicked")?
+                    }
+                    l.cancel.store(false, Ordering::Relaxed);
+                    l.begin()
+                }
+                Ok(())
+            })
+        });
+        let fibers: Vec<_> = fibers.collect::<Result<_, _>>().map_err(|e| e.to_string())?;
+        join(fibers)?;
+        in_time(began)
+    }
+}
+
+fn join(fibers: Vec<thread::JoinHandle<Outcome>>) -> Outcome {
+    let mut done = Ok(());
+    for f in fibers {
+        done = done.and(f.join().unwrap_or_else(|_| Err("a panic".into())))
+    }
+    done
+}
+
+fn in_time(began: Duration) -> Outcome {
+    let took = clock::now() - began;
+    if took < PATIENCE / 2 { Ok(()) } else { Err(format!("it took {took:?}")) }
+}
+
+impl Locker {
+    fn begin(&mut self) {
+        // It fails only inside a transaction.
+        let _ = self.c.begin(Isolation::ReadCommitted, Access::ReadWrite);
+    }
+    fn lock(&mut self, oid: Oid, strength: LockStrength, wait: Wait) -> SqlResult<Locked> {
+        loop {
+            let catalog = self.c.catalog();
+            let Some(t) = catalog.table(&self.at.table) else { return Ok(Locked::Gone) };
+            match self.c.start_statement(catalog.version, std::slice::from_ref(t), true) {
+                Err(e) if e.sqlstate() == STALE => continue,
+                other => other?,
+            }
+            let locked = self.c.lock(t, oid, strength, wait);
+            match locked {
+                Ok(_) => drop(self.c.end_statement()?),
+                Err(_) => self.c.abort_statement(),
+            }
+            return locked;
+        }
+    }
+}
