@@ -95,6 +95,27 @@ pub struct Catalog {
     pub functions: BTreeMap<u32, Arc<FunctionDef>>,
 }
 
+/// What names mean that are not those of tables and indexes. A plan made with other tables beside its own, or
+/// other indexes on others than its own, is as good as before while these are the same.
+#[derive(Clone, Default)]
+pub struct Meanings {
+    functions: BTreeMap<u32, Arc<FunctionDef>>,
+}
+
+impl Meanings {
+    pub fn of(catalog: &Catalog) -> Meanings {
+        // Whoever adds a kind of object to the catalog has to say here what plans know of it.
+        let Catalog { version: _, tables: _, indexes: _, functions } = catalog;
+        Meanings { functions: functions.clone() }
+    }
+    /// Whether they are those of the catalog.
+    pub fn are(&self, catalog: &Catalog) -> bool {
+        let Catalog { version: _, tables: _, indexes: _, functions } = catalog;
+        self.functions.len() == functions.len()
+            && (self.functions.values().zip(functions.values())).all(|(a, b)| Arc::ptr_eq(a, b))
+    }
+}
+
 impl Catalog {
     pub fn table(&self, name: &str) -> Option<&Arc<Table>> {
         self.tables.get(name)

@@ -26,7 +26,9 @@ pub mod row;
 pub mod simulate;
 pub mod table;
 
-pub use catalog::{Catalog, ColumnDef, FunctionDef, IndexColumn, IndexDef, IndexKind, Returns, TableDef};
+pub use catalog::{
+    Catalog, ColumnDef, FunctionDef, IndexColumn, IndexDef, IndexKind, Meanings, Returns, TableDef,
+};
 pub use charge::Charge;
 pub use connection::{
     Access, Connection, Isolation, LockStrength, Locked, Part, STALE, Scan, Token, Wait, Waiter,

@@ -2,7 +2,9 @@
 //!
 //! - **N1** A statement's plan is kept under its text (and the parameter types it was given), and is good for
 //!   as long as the dictionary is the one it was made for: the engine checks that when the statement starts,
-//!   and a stale plan is made anew and started again, which nobody notices.
+//!   and a stale plan is made anew and started again, which nobody notices. When the dictionary has changed,
+//!   plans whose own tables are as they were are taken over, unless a name may mean something else
+//!   (`engine::Meanings`).
 //! - **N2** Whatever error a statement ends with, it leaves nothing of itself behind; inside BEGIN it also
 //!   fails the transaction.
 //! - **N3** A statement outside BEGIN is durable when its call returns, unless asked otherwise

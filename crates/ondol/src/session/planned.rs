@@ -5,7 +5,7 @@ use crate::session::rows::{Column, Row, Rows};
 use crate::session::runtime::program_of;
 use crate::session::{Called, QueryId, Session};
 use ondol_engine::connection::STALE;
-use ondol_engine::{Charge, FunctionDef};
+use ondol_engine::{Catalog, Charge, FunctionDef, Meanings, Table};
 use ondol_sql::bound::{Bound, Statement};
 use ondol_sql::code::program::Tag;
 use ondol_sql::code::{Op, Program};
@@ -66,6 +66,16 @@ impl Plan {
     pub fn is_long(&self) -> bool {
         self.bytes > LONG
     }
+    /// The same for another dictionary, in which all names but those of tables mean the same: if its tables
+    /// are there as they were. What asks the session is made anew: a table may stand before a view now.
+    fn renewed(&self, catalog: &Catalog) -> Option<Plan> {
+        let is_there = |t: &Arc<Table>| catalog.table(&t.def.name).is_some_and(|n| Arc::ptr_eq(n, t));
+        if self.asks_host || self.charge.is_some() || !self.program.tables.iter().all(is_there) {
+            return None;
+        }
+        let program = Program { catalog_version: catalog.version, ..(*self.program).clone() };
+        Some(Plan { columns: self.columns.clone(), ..Plan::new(program) })
+    }
     /// Counts against the memory limit from now on.
     fn charged(mut self, mut charge: Charge) -> SqlResult<Plan> {
         if self.bytes > limits::SMALL {
@@ -112,6 +122,9 @@ pub(crate) struct Plans {
     bytes: usize,
     /// By the registered query's number.
     queries: Vec<Option<Arc<Plan>>>,
+    /// The dictionary that they all are for.
+    version: u64,
+    meanings: Meanings,
     pub frames: Frames,
     /// Planning the last text took much memory.
     took_much: bool,
@@ -143,6 +156,49 @@ impl Plans {
         let kept = self.by_text.entry(text.into()).or_default();
         kept.retain(|(t, _)| t != types);
         kept.push((types.to_vec(), plan.clone()));
+    }
+    /// Keeps what is good for this dictionary (session/N1).
+    #[inline]
+    fn follow(&mut self, catalog: &Catalog) {
+        if self.version != catalog.version {
+            self.go_to(catalog)
+        }
+    }
+    #[cold]
+    fn go_to(&mut self, catalog: &Catalog) {
+        if self.meanings.are(catalog) {
+            let renew = |p: &mut Arc<Plan>| match p.renewed(catalog) {
+                Some(new) => {
+                    *p = Arc::new(new);
+                    true
+                }
+                None => false,
+            };
+            self.by_text.retain(|_, list| {
+                list.retain_mut(|(_, p)| renew(p));
+                !list.is_empty()
+            });
+            let size = |(text, list): (&Box<str>, &Vec<Kept>)| -> usize {
+                list.iter().map(|(_, p)| text.len() + p.bytes).sum()
+            };
+            self.bytes = self.by_text.iter().map(size).sum();
+            for q in &mut self.queries {
+                if !q.as_mut().is_none_or(renew) {
+                    *q = None
+                }
+            }
+        } else {
+            self.forget();
+            self.meanings = Meanings::of(catalog);
+        }
+        self.version = catalog.version;
+    }
+    /// A plan turned out to be stale.
+    fn stale(&mut self, catalog: &Catalog) {
+        match self.version == catalog.version {
+            true => self.forget(),
+            false => self.follow(catalog),
+        }
     }
     pub fn forget(&mut self) {
         self.by_text.clear();
@@ -290,7 +346,7 @@ impl Session {
                 Ready::Other(b) => self.run_utility(text, &b, out),
             };
             match done {
-                Err(e) if is_stale(&e) => self.plans.forget(),
+                Err(e) if is_stale(&e) => self.plans.stale(&self.connection.catalog()),
                 done => return done,
             }
         }
@@ -304,10 +360,11 @@ impl Session {
             if !parse::parse(text)?.is_empty() && !ends_failed(text) {
                 return Err(transaction_failed());
             }
-        } else if let Some(plan) = self.plans.find(text, types)
-            && plan.program.catalog_version == self.connection.catalog().version
-        {
-            return Ok(Ready::Plan(plan.clone()));
+        } else {
+            self.plans.follow(&self.connection.catalog());
+            if let Some(plan) = self.plans.find(text, types) {
+                return Ok(Ready::Plan(plan.clone()));
+            }
         }
         // Given back when the statement is planned.
         let charge = self.charge_planning(text)?;
@@ -335,7 +392,7 @@ impl Session {
         let plan = Arc::new(Plan::new(self.compile(&bound)?).charged(charge)?);
         // A statement with notices is bound each time, so that they are told each time; one with a foreign
         // table, so that the file is looked at.
-        if bound.notices.is_empty() && !bound.is_foreign {
+        if bound.notices.is_empty() && !bound.is_foreign && self.plans.version == catalog.version {
             self.plans.keep(text, types, &plan);
         }
         Ok(Ready::Plan(plan))
@@ -417,6 +474,7 @@ impl Session {
     /// The compiled form of a registered query; the dictionary's, or made from its text when that is stale.
     pub(crate) fn query_plan(&mut self, query: QueryId) -> SqlResult<Arc<Plan>> {
         let catalog = self.connection.catalog();
+        self.plans.follow(&catalog);
         let Some(function) = catalog.functions.get(&query.0) else {
             return Err(SqlError::new(
                 sqlstate::UNDEFINED_FUNCTION,
@@ -529,12 +587,12 @@ impl Session {
                 None => self.query_plan(query)?,
             };
             let done = f(self, &plan);
-            if done.as_ref().is_err_and(is_stale) {
-                self.plans.forget();
-                continue;
-            }
             if let Some(place) = self.plans.queries.get_mut(query.0 as usize) {
                 *place = Some(plan);
+            }
+            if done.as_ref().is_err_and(is_stale) {
+                self.plans.stale(&self.connection.catalog());
+                continue;
             }
             return done;
         }
@@ -545,4 +603,54 @@ impl Session {
 /// A result column of a system view or of SHOW.
 pub(crate) fn column(name: &str, id: TypeId) -> Column {
     Column { name: name.to_string(), ty: Type::new(id) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Database, TempFolder};
+
+    /// The plan of a statement without parameters, kept or made: what a renewed one has of the one before.
+    fn plan(s: &mut Session, text: &str) -> Arc<[Column]> {
+        match s.ready(text, &[]).expect("a statement that can be planned") {
+            Ready::Plan(p) => {
+                assert_eq!(p.program.catalog_version, s.connection.catalog().version);
+                p.columns.clone()
+            }
+            _ => panic!("{text} has no plan"),
+        }
+    }
+
+    #[test]
+    fn plans_go_with_their_own_tables() {
+        let folder = TempFolder::new().expect("a temporary folder");
+        let db = Database::open(folder.path()).expect("a database in it");
+        let (mut s, mut other) = (db.session(), db.session());
+        s.execute("create table a (id int primary key, v int)").expect("a table");
+        s.execute("create table b (id int primary key, v int)").expect("another");
+        let texts = [
+            "select v from a where id = 1",
+            "update a set v = v + 1 where id = 1",
+            "select a.v from a join b using (id)",
+            "select 1 from ondol_tables",
+            "select 1 + 1",
+        ];
+        let before: Vec<_> = texts.iter().map(|t| plan(&mut s, t)).collect();
+        let mut kept = |s: &mut Session| -> Vec<bool> {
+            texts.iter().zip(&before).map(|(t, b)| Arc::ptr_eq(&plan(s, t), b)).collect()
+        };
+        other.execute("create table c (id int)").expect("a table that no plan knows");
+        other.execute("create index on c (id)").expect("its index");
+        assert_eq!(kept(&mut s), [true, true, true, false, true], "a table that no plan has");
+        s.execute("begin; drop table c; rollback").expect("a change undone");
+        assert_eq!(kept(&mut s), [true, true, true, false, true], "a change that was undone");
+        other.execute("create index on b (v)").expect("an index");
+        assert_eq!(kept(&mut s), [true, true, false, false, true], "an index of one of the tables");
+        other.execute("drop table b; create table b (id int primary key, v int)").expect("a table anew");
+        assert_eq!(kept(&mut s), [true, true, false, false, true], "another table by the same name");
+        other.execute("truncate a").expect("an empty table");
+        assert_eq!(kept(&mut s), [false, false, false, false, true], "another heap");
+        other.execute("create function f(int) returns int language sql as 'select 1'").expect("a function");
+        assert_eq!(kept(&mut s), [false; 5], "a name that may mean something else");
+    }
 }
