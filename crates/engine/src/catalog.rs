@@ -1,6 +1,6 @@
 //! The dictionary as statements see it: an immutable snapshot, shared by reference.
 use crate::table::Table;
-use ondol_types::Type;
+use ondol_types::{Type, TypeId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -11,6 +11,8 @@ pub struct ColumnDef {
     pub not_null: bool,
     /// An SQL expression, bound anew by those who use it.
     pub default: Option<String>,
+    /// The domain that the column was declared with; its values are of `ty`, which the domain is made of.
+    pub domain: Option<TypeId>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,6 +95,8 @@ pub struct Catalog {
     /// Index name to table name.
     pub indexes: BTreeMap<String, String>,
     pub functions: BTreeMap<u32, Arc<FunctionDef>>,
+    /// The types that users have defined, by their names.
+    pub types: BTreeMap<String, TypeId>,
 }
 
 /// What names mean that are not those of tables and indexes. A plan made with other tables beside its own, or
@@ -117,6 +121,16 @@ impl Meanings {
 }
 
 impl Catalog {
+    /// A type that was known before the dictionary changed, as it is now; others are what they are.
+    pub fn current(&self, ty: TypeId) -> TypeId {
+        let Some(old) = ty.user() else { return ty };
+        let is_it = |t: &&TypeId| t.user().is_some_and(|u| u.is_same_type(old));
+        match self.types.values().find(is_it) {
+            Some(now) if ty.is_array() => now.array().unwrap_or(ty),
+            Some(now) => *now,
+            None => ty,
+        }
+    }
     pub fn table(&self, name: &str) -> Option<&Arc<Table>> {
         self.tables.get(name)
     }

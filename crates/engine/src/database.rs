@@ -305,6 +305,7 @@ impl Database {
             .values()
             .flat_map(|t| [t.def.id, t.heaps].into_iter().chain(t.def.indexes.iter().map(|i| i.id)))
             .chain(catalog.functions.keys().copied())
+            .chain(catalog.types.values().filter_map(|t| t.user()).flat_map(|u| [u.number, u.array]))
             .max()
             .unwrap_or(0);
         let given = recovered.sequences.iter().find(|s| s.0 == OBJECTS).map_or(0, |s| s.1);

@@ -16,6 +16,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+mod types;
+
 impl Connection {
     /// Takes the right to change definitions, for the rest of the open transaction: waits for the session
     /// that has it. Fails with a retryable [`STALE`] error when `catalog_version` is no longer the catalog's:

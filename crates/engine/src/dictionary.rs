@@ -2,20 +2,28 @@
 //!
 //! - **D1** The dictionary's own tables have fixed numbers and are not described in themselves.
 //! - **D2** Object numbers and heap numbers come from one sequence and are never given twice.
+//! - **D3** Where a type's number is stored, a type that users define has its object number, negative;
+//!   arrays of it have a number of their own. A program that does not know such numbers refuses to open the
+//!   database.
+//! - **D4** A database in which no type was ever defined has format 1: the tables of types are empty, as are
+//!   those of a folder written before they were there. The first definition of a type writes format 2.
 use crate::catalog::{Catalog, ColumnDef, FunctionDef, IndexColumn, IndexDef, IndexKind, Returns, TableDef};
 use crate::row;
 use crate::table::{Table, TableIndex};
 use ondol_base::oid::Oid;
 use ondol_kernel::transaction::{Newest, Session};
 use ondol_kernel::{Kernel, LockMode, Wait};
+use ondol_types::user::{Part, UserDef, kind_code};
 use ondol_types::{SqlError, SqlResult, Type, TypeId, Value, ValueRef, sqlstate};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 /// The sequence of D2 in the log.
 pub const OBJECTS: u64 = 1;
 /// The first number of a user's object.
 pub const FIRST_OBJECT: u32 = 100;
+/// The newest format of the dictionary (D4).
+const FORMAT: i32 = 2;
 
 /// The dictionary's tables.
 pub struct Dictionary {
@@ -23,6 +31,9 @@ pub struct Dictionary {
     pub columns: Arc<Table>,
     pub indexes: Arc<Table>,
     pub functions: Arc<Table>,
+    pub types: Arc<Table>,
+    pub parts: Arc<Table>,
+    pub formats: Arc<Table>,
 }
 
 const T: Type = Type::TEXT;
@@ -34,7 +45,13 @@ impl Dictionary {
         let make = |id: u32, name: &str, columns: &[(&str, Type)]| {
             let columns = columns
                 .iter()
-                .map(|(n, t)| ColumnDef { name: n.to_string(), ty: *t, not_null: false, default: None })
+                .map(|(n, t)| ColumnDef {
+                    name: n.to_string(),
+                    ty: *t,
+                    not_null: false,
+                    default: None,
+                    domain: None,
+                })
                 .collect();
             let def = TableDef { id, name: name.to_string(), columns, indexes: vec![] };
             Table::new(kernel, def, id, vec![], None)
@@ -81,11 +98,28 @@ impl Dictionary {
                     ("volatility", T),
                 ],
             ),
+            types: make(
+                5,
+                "types",
+                &[
+                    ("id", I),
+                    ("array_id", I),
+                    ("name", T),
+                    ("kind", T),
+                    ("base", I),
+                    ("typmod", I),
+                    ("not_null", B),
+                    ("default", T),
+                ],
+            ),
+            parts: make(6, "type_parts", &[("type_id", I), ("key", Type::INT8), ("name", T), ("text", T)]),
+            formats: make(7, "formats", &[("format", I)]),
         }
     }
 
-    pub fn all(&self) -> [&Arc<Table>; 4] {
-        [&self.tables, &self.columns, &self.indexes, &self.functions]
+    pub fn all(&self) -> [&Arc<Table>; 7] {
+        let [a, b, c, d] = [&self.tables, &self.columns, &self.indexes, &self.functions];
+        [a, b, c, d, &self.types, &self.parts, &self.formats]
     }
 }
 
@@ -172,18 +206,27 @@ fn damaged(what: &str) -> SqlError {
 /// Reads the whole dictionary. Indexes are made empty, to be filled by the caller.
 pub fn load(session: &Session, dictionary: &Dictionary, version: u64) -> SqlResult<Catalog> {
     let kernel = session.kernel();
+    let format = rows(session, &dictionary.formats).iter().map(|(_, r)| int(&r[0])).max().unwrap_or(1);
+    if format > FORMAT {
+        return Err(SqlError::unsupported(format_args!(
+            "a dictionary of format {format}: this program knows formats up to {FORMAT}"
+        )));
+    }
     let mut catalog = Catalog { version, ..Catalog::default() };
+    let types = load_types(session, dictionary)?;
+    catalog.types = (types.iter().filter(|t| !t.1.is_array()))
+        .filter_map(|t| Some((t.1.user()?.name.clone(), *t.1)))
+        .collect();
     let mut columns: BTreeMap<i32, Vec<(i32, ColumnDef)>> = BTreeMap::new();
     for (_, r) in rows(session, &dictionary.columns) {
-        let id = u16::try_from(int(&r[3]))
-            .ok()
-            .and_then(TypeId::from_number)
-            .ok_or_else(|| damaged("a column of an unknown type"))?;
+        let id = type_of(&types, int(&r[3])).ok_or_else(|| damaged("a column of an unknown type"))?;
+        let declared = Type::with(id, int(&r[4]));
         columns.entry(int(&r[0])).or_default().push((
             int(&r[1]),
             ColumnDef {
                 name: string(&r[2]),
-                ty: Type::with(id, int(&r[4])),
+                ty: declared.base(),
+                domain: (declared.base() != declared).then_some(id),
                 not_null: flag(&r[5]),
                 default: match &r[6] {
                     Value::Text(s) => Some(s.clone()),
@@ -235,8 +278,8 @@ pub fn load(session: &Session, dictionary: &Dictionary, version: u64) -> SqlResu
         let f = FunctionDef {
             id: int(&r[0]) as u32,
             name: string(&r[1]),
-            args: parse_args(&string(&r[2])).ok_or_else(|| damaged("a function's arguments"))?,
-            returns: parse_returns(&string(&r[3])).ok_or_else(|| damaged("a function's result"))?,
+            args: parse_args(&types, &string(&r[2])).ok_or_else(|| damaged("a function's arguments"))?,
+            returns: parse_returns(&types, &string(&r[3])).ok_or_else(|| damaged("a function's result"))?,
             body: string(&r[4]),
             code: match &r[5] {
                 Value::Bytea(b) => b.clone(),
@@ -247,6 +290,100 @@ pub fn load(session: &Session, dictionary: &Dictionary, version: u64) -> SqlResu
         catalog.functions.insert(f.id, Arc::new(f));
     }
     Ok(catalog)
+}
+
+/// The types that users have defined, and their arrays, by their numbers.
+type Types = HashMap<i32, TypeId>;
+
+/// The type of a stored number (D3).
+fn type_of(types: &Types, number: i32) -> Option<TypeId> {
+    match u16::try_from(number) {
+        Ok(listed) => TypeId::from_number(listed),
+        Err(_) => types.get(&number.checked_neg()?).copied(),
+    }
+}
+
+/// The number that a type is stored by (D3).
+fn type_number(ty: TypeId) -> i32 {
+    match ty.user() {
+        Some(user) => -((if ty.is_array() { user.array } else { user.number }) as i32),
+        None => ty.number().into(),
+    }
+}
+
+fn load_types(session: &Session, d: &Dictionary) -> SqlResult<Types> {
+    let mut parts: HashMap<i32, Vec<Part>> = HashMap::new();
+    for (_, r) in rows(session, &d.parts) {
+        let key = match r[1] {
+            Value::Int8(key) => key,
+            _ => return Err(damaged("a part of a type without a key")),
+        };
+        let text = (!r[3].is_null()).then(|| string(&r[3]));
+        parts.entry(int(&r[0])).or_default().push(Part { key, name: string(&r[2]), text });
+    }
+    let mut all = rows(session, &d.types);
+    // A type is made of earlier ones.
+    all.sort_by_key(|(_, r)| int(&r[0]));
+    let mut types = Types::new();
+    for (_, r) in all {
+        let (number, array, kind) = (int(&r[0]), int(&r[1]), string(&r[3]));
+        let base = match r[4] {
+            Value::Null => None,
+            _ => Some(type_of(&types, int(&r[4])).ok_or_else(|| damaged("a type made of an unknown one"))?),
+        };
+        let mut parts = parts.remove(&number).unwrap_or_default();
+        parts.sort_by_key(|p| p.key);
+        let kind = kind_code(&kind).ok_or_else(|| damaged(&format!("a type of unknown kind {kind:?}")))?;
+        let def = UserDef {
+            number: number as u32,
+            array: array as u32,
+            name: string(&r[2]),
+            kind,
+            base: base.map(|b| Type::with(b, int(&r[5]))),
+            not_null: flag(&r[6]),
+            default: (!r[7].is_null()).then(|| string(&r[7])),
+            parts,
+        };
+        let ty = def.type_id()?;
+        types.insert(number, ty);
+        if let Some(of) = ty.array() {
+            types.insert(array, of);
+        }
+    }
+    Ok(types)
+}
+
+pub fn add_type(session: &mut Session, d: &Dictionary, def: &UserDef) -> SqlResult<()> {
+    if rows(session, &d.formats).is_empty() {
+        add(session, &d.formats, &[Value::Int4(FORMAT)])?;
+    }
+    let id = Value::Int4(def.number as i32);
+    let text = |t: &Option<String>| t.clone().map_or(Value::Null, Value::Text);
+    add(
+        session,
+        &d.types,
+        &[
+            id.clone(),
+            Value::Int4(def.array as i32),
+            Value::Text(def.name.clone()),
+            Value::Text(def.kind.into()),
+            def.base.map_or(Value::Null, |b| Value::Int4(type_number(b.id))),
+            def.base.map_or(Value::Null, |b| Value::Int4(b.typmod)),
+            Value::Bool(def.not_null),
+            text(&def.default),
+        ],
+    )?;
+    for p in &def.parts {
+        let row = [id.clone(), Value::Int8(p.key), Value::Text(p.name.clone()), text(&p.text)];
+        add(session, &d.parts, &row)?;
+    }
+    Ok(())
+}
+
+pub fn remove_type(session: &mut Session, d: &Dictionary, number: u32) -> SqlResult<()> {
+    let is = |v: &Value| int(v) == number as i32;
+    remove(session, &d.types, |r| is(&r[0]))?;
+    remove(session, &d.parts, |r| is(&r[0]))
 }
 
 pub fn add_table(session: &mut Session, d: &Dictionary, def: &TableDef, heaps: u32) -> SqlResult<()> {
@@ -260,7 +397,7 @@ pub fn add_table(session: &mut Session, d: &Dictionary, def: &TableDef, heaps: u
                 id.clone(),
                 Value::Int4(i as i32),
                 Value::Text(c.name.clone()),
-                Value::Int4(c.ty.id.number().into()),
+                Value::Int4(type_number(c.domain.unwrap_or(c.ty.id))),
                 Value::Int4(c.ty.typmod),
                 Value::Bool(c.not_null),
                 c.default.clone().map_or(Value::Null, Value::Text),
@@ -363,11 +500,11 @@ fn unescape(s: &str) -> String {
 }
 
 fn write_type(t: Type) -> String {
-    format!("{}:{}", t.id.number(), t.typmod)
+    format!("{}:{}", type_number(t.id), t.typmod)
 }
-fn parse_type(s: &str) -> Option<Type> {
+fn parse_type(types: &Types, s: &str) -> Option<Type> {
     let (id, typmod) = s.split_once(':')?;
-    Some(Type::with(TypeId::from_number(id.parse().ok()?)?, typmod.parse().ok()?))
+    Some(Type::with(type_of(types, id.parse().ok()?)?, typmod.parse().ok()?))
 }
 
 fn write_args(args: &[(Option<String>, Type)]) -> String {
@@ -380,11 +517,11 @@ fn write_args(args: &[(Option<String>, Type)]) -> String {
         .collect();
     lines.join("\n")
 }
-fn parse_args(text: &str) -> Option<Vec<(Option<String>, Type)>> {
+fn parse_args(types: &Types, text: &str) -> Option<Vec<(Option<String>, Type)>> {
     text.lines()
         .map(|l| match l.split_once(' ') {
-            Some((t, n)) => Some((Some(unescape(n)), parse_type(t)?)),
-            None => Some((None, parse_type(l)?)),
+            Some((t, n)) => Some((Some(unescape(n)), parse_type(types, t)?)),
+            None => Some((None, parse_type(types, l)?)),
         })
         .collect()
 }
@@ -402,7 +539,7 @@ fn write_returns(r: &Returns) -> String {
         }
     }
 }
-fn parse_returns(text: &str) -> Option<Returns> {
+fn parse_returns(types: &Types, text: &str) -> Option<Returns> {
     let mut lines = text.lines();
     let first = lines.next()?;
     let mut words = first.splitn(3, ' ');
@@ -410,7 +547,7 @@ fn parse_returns(text: &str) -> Option<Returns> {
         "void" => Some(Returns::Void),
         "scalar" => {
             let set = words.next()? == "true";
-            Some(Returns::Scalar { ty: parse_type(words.next()?)?, set })
+            Some(Returns::Scalar { ty: parse_type(types, words.next()?)?, set })
         }
         "rows" => {
             let set = words.next()? == "true";
@@ -418,7 +555,7 @@ fn parse_returns(text: &str) -> Option<Returns> {
             let columns = lines
                 .map(|l| {
                     let (t, n) = l.split_once(' ')?;
-                    Some((unescape(n), parse_type(t)?))
+                    Some((unescape(n), parse_type(types, t)?))
                 })
                 .collect::<Option<_>>()?;
             Some(Returns::Rows { of, columns, set })

@@ -8,7 +8,8 @@ fn options() -> Options {
 }
 
 fn columns() -> Vec<ColumnDef> {
-    let c = |name: &str, ty, not_null| ColumnDef { name: name.into(), ty, not_null, default: None };
+    let c =
+        |name: &str, ty, not_null| ColumnDef { name: name.into(), ty, not_null, default: None, domain: None };
     vec![
         c("id", Type::INT8, true),
         c("name", Type::TEXT, false),

@@ -180,7 +180,13 @@ impl InnodbTable {
         let column = |((name, ty), place): (&(String, Type), &usize)| {
             let column = &self.scan.columns()[*place];
             let is_nulled = column.ty.is_date() && self.zero_dates == ZeroDates::Null;
-            ColumnDef { name: name.clone(), ty: *ty, not_null: !column.nullable && !is_nulled, default: None }
+            ColumnDef {
+                name: name.clone(),
+                ty: *ty,
+                not_null: !column.nullable && !is_nulled,
+                default: None,
+                domain: None,
+            }
         };
         self.columns.iter().zip(&self.places).map(column).collect()
     }

@@ -30,6 +30,7 @@ pub(crate) mod alone;
 pub(crate) mod batch;
 pub(crate) mod control;
 pub(crate) mod define;
+mod define_type;
 pub(crate) mod execute;
 pub(crate) mod foreign;
 pub(crate) mod output;

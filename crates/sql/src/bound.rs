@@ -14,6 +14,7 @@ use ondol_engine::{
 };
 use ondol_types::agg::AggId;
 use ondol_types::func::{FuncId, Volatility, find};
+use ondol_types::user::UserDef;
 use ondol_types::{SqlResult, Type, TypeId, Value};
 use std::sync::Arc;
 
@@ -435,6 +436,25 @@ pub enum Statement {
     DropFunction {
         functions: Vec<(String, Option<Vec<Type>>)>,
         if_exists: bool,
+    },
+    /// Its numbers are given when the statement runs.
+    CreateType {
+        def: UserDef,
+        tag: &'static str,
+    },
+    /// The type of the name becomes what the definition says, which has its numbers.
+    AlterType {
+        name: String,
+        def: UserDef,
+        tag: &'static str,
+    },
+    DropType {
+        names: Vec<String>,
+        if_exists: bool,
+        cascade: bool,
+        /// What is dropped: `type` or `domain`.
+        what: &'static str,
+        tag: &'static str,
     },
     Begin {
         isolation: Option<IsolationLevel>,

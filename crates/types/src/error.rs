@@ -93,6 +93,7 @@ pub mod sqlstate {
     pub const DUPLICATE_COLUMN: &str = "42701";
     pub const DUPLICATE_ALIAS: &str = "42712";
     pub const DUPLICATE_TABLE: &str = "42P07";
+    pub const DUPLICATE_OBJECT: &str = "42710";
     pub const DUPLICATE_FUNCTION: &str = "42723";
     pub const DUPLICATE_PREPARED_STATEMENT: &str = "42P05";
     pub const AMBIGUOUS_COLUMN: &str = "42702";

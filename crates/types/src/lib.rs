@@ -24,6 +24,7 @@ pub mod numeric;
 pub mod resolve;
 pub mod text;
 pub mod ty;
+pub mod user;
 pub mod value;
 
 pub use error::{SqlError, SqlResult, sqlstate};

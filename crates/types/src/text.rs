@@ -136,7 +136,7 @@ pub fn output(v: ValueRef<'_>, ty: Type, out: &mut impl Out) {
         ValueRef::Opaque(ty, b) => {
             let mut text = String::new();
             if let Some(form) = ty.form() {
-                (form.output)(b, &mut text)
+                (form.output)(ty, b, &mut text)
             }
             out.text(&text)
         }

@@ -3,15 +3,19 @@
 //! An array type is not listed: each type that can be an array's item has one, whose number is its own with
 //! the highest bit set, and whose descriptor follows from its own.
 //!
+//! A type that users define has its descriptor from [`crate::user`]; its number holds for the process alone.
+//!
 //! What the stages must know of a type without computing with its values stands in its descriptor, and in no
 //! other list: names, category, the class of its values, which modifiers it takes. [`TypeId::def`] finds it.
 
 use crate::catalog::{self, Form};
+use crate::user::{self, UserDef};
 use crate::{SqlError, SqlResult, array, known, sqlstate};
 use std::sync::LazyLock;
 
 /// The number of a type. Numbers are stored, in dictionaries and in compiled queries: one is never given to
-/// another type. The number that clients know a type by is its OID ([`TypeDef::oid`]).
+/// another type. The number that clients know a type by is its OID ([`TypeDef::oid`]). Those of types that
+/// users define are not stored (user/U1).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct TypeId(u16);
 
@@ -70,22 +74,25 @@ static TYPES: [TypeDef; OWN.len() + catalog::TYPES.len()] = {
 /// What the number of an array type has beside that of its items' type.
 const ARRAY: u16 = 1 << 15;
 
+/// The numbers of types that users define.
+pub(crate) const USER: std::ops::Range<u16> = 0x1000..POLYMORPHIC;
+
 /// The descriptors of array types, at the places of their items' types; that of a type without arrays is not
 /// one.
 static ARRAYS: LazyLock<Vec<Option<TypeDef>>> =
     LazyLock::new(|| TYPES.iter().map(|item| (item.array_oid != 0).then(|| item.of_array())).collect());
 
 /// The types that only functions are declared with: what they are in a call follows from the arguments that
-/// are given ([`crate::resolve`]). They have no values and no names in SQL, and their numbers are stored
-/// nowhere.
+/// are given ([`crate::resolve`]). They have no names in SQL. Those with a class have values where bytes
+/// alone are at hand, which do not tell their type of several alike; no other numbers are stored.
 macro_rules! polymorphic {
-    ($($(#[$doc:meta])* $number:literal $constant:ident = $oid:literal $name:literal;)*) => {
+    ($($(#[$doc:meta])* $number:literal $constant:ident = $oid:literal $name:literal $class:expr;)*) => {
         impl TypeId {
             $($(#[$doc])* pub const $constant: TypeId = TypeId(POLYMORPHIC + $number);)*
         }
         static POLYMORPHIC_TYPES: &[TypeDef] = &[$(TypeDef {
             id: TypeId::$constant,
-            ..TypeDef::new($oid, $name, $name, Category::Pseudo, Class::None)
+            ..TypeDef::new($oid, $name, $name, Category::Pseudo, $class)
         }),*];
     };
 }
@@ -94,15 +101,15 @@ const POLYMORPHIC: u16 = 0x7f00;
 
 polymorphic! {
     /// Any type, the same wherever it stands.
-    0 ANYELEMENT = 2283 "anyelement";
+    0 ANYELEMENT = 2283 "anyelement" Class::None;
     /// An array of it.
-    1 ANYARRAY = 2277 "anyarray";
+    1 ANYARRAY = 2277 "anyarray" Class::None;
     /// The same as anyelement, and no array.
-    2 ANYNONARRAY = 2776 "anynonarray";
+    2 ANYNONARRAY = 2776 "anynonarray" Class::None;
     /// The common type of all that are given for it.
-    3 ANYCOMPATIBLE = 5077 "anycompatible";
+    3 ANYCOMPATIBLE = 5077 "anycompatible" Class::None;
     /// An array of that.
-    4 ANYCOMPATIBLEARRAY = 5078 "anycompatiblearray";
+    4 ANYCOMPATIBLEARRAY = 5078 "anycompatiblearray" Class::None;
 }
 
 /// The kinds of types within which a choice may be made by preference, as PostgreSQL has them.
@@ -198,6 +205,8 @@ pub struct TypeDef {
     pub is_preferred: bool,
     pub class: Class,
     pub modifier: Modifier,
+    /// The definition of a type that users define, also of the arrays of it.
+    pub user: Option<&'static UserDef>,
 }
 
 impl TypeDef {
@@ -220,6 +229,7 @@ impl TypeDef {
             is_preferred: false,
             class,
             modifier,
+            user: None,
         }
     }
     /// Of a type in [`crate::catalog`].
@@ -256,7 +266,21 @@ impl TypeDef {
         let name = String::leak(format!("{}[]", self.name));
         let class = Class::Opaque(&array::FORM);
         let def = TypeDef::new(self.array_oid, catalog_name, name, Category::Array, class);
-        TypeDef { id: TypeId(self.id.0 | ARRAY), ..def }
+        TypeDef { id: TypeId(self.id.0 | ARRAY), user: self.user, ..def }
+    }
+
+    /// Of a type that users define, and of the arrays of it.
+    pub(crate) fn of_user(
+        slot: u16,
+        oids: (u32, u32),
+        names: (&'static str, &'static str),
+        shape: user::Shape,
+        user: &'static UserDef,
+    ) -> (TypeDef, Option<TypeDef>) {
+        let id = TypeId(USER.start + slot);
+        let def = TypeDef::new(oids.0, names.0, names.1, shape.category, shape.class);
+        let def = TypeDef { id, modifier: shape.modifier, array_oid: oids.1, user: Some(user), ..def };
+        (def, (oids.1 != 0).then(|| def.of_array()))
     }
 }
 
@@ -294,10 +318,30 @@ impl TypeId {
     }
 
     fn unlisted(self) -> &'static TypeDef {
+        if let Some(slot) = self.user_slot() {
+            return user::def_of(slot, self.is_array()).unwrap_or(&TYPES[0]);
+        }
         let of_array = ARRAYS.get(usize::from(self.0 & !ARRAY)).and_then(Option::as_ref);
         let polymorphic = || POLYMORPHIC_TYPES.get(usize::from(self.0.wrapping_sub(POLYMORPHIC)));
         // No other numbers are made.
         of_array.filter(|_| self.is_array()).or_else(polymorphic).unwrap_or(&TYPES[0])
+    }
+
+    /// The place of a type that users define, or of the arrays of it, among those.
+    const fn user_slot(self) -> Option<u16> {
+        let item = self.0 & !ARRAY;
+        if item >= USER.start && item < USER.end { Some(item - USER.start) } else { None }
+    }
+
+    /// Whether users have defined it, or its items' type.
+    #[inline]
+    pub const fn is_user(self) -> bool {
+        self.user_slot().is_some()
+    }
+
+    /// Its definition, or its items' type's, if users have defined that.
+    pub fn user(self) -> Option<&'static UserDef> {
+        if self.is_user() { self.def().user } else { None }
     }
 
     /// Whether it is a type of arrays.
@@ -336,7 +380,7 @@ impl TypeId {
         }
     }
 
-    /// The number, to be stored.
+    /// The number, to be stored; not of a type that users define.
     pub const fn number(self) -> u16 {
         self.0
     }
@@ -345,6 +389,21 @@ impl TypeId {
     pub fn from_number(number: u16) -> Option<TypeId> {
         let listed = TYPES.get(usize::from(number & !ARRAY)).map(|t| t.id);
         if number & ARRAY == 0 { listed } else { listed?.array() }
+    }
+
+    /// The number that tells the items' type in an array's bytes: of a type that users define that of all
+    /// types alike.
+    pub(crate) fn item_number(self) -> u16 {
+        match self.user().and_then(UserDef::alike) {
+            Some(alike) => alike.0,
+            None => self.0,
+        }
+    }
+
+    /// The type of an item's number.
+    pub(crate) fn from_item_number(number: u16) -> Option<TypeId> {
+        let alike = || POLYMORPHIC_TYPES.iter().find(|t| t.id.0 == number && t.id.form().is_some());
+        TypeId::from_number(number).filter(|t| t.array().is_some()).or_else(|| alike().map(|t| t.id))
     }
 
     /// The name that PostgreSQL shows: `integer`, `timestamp without time zone`.
@@ -450,6 +509,11 @@ impl Type {
     /// The type of arrays of it, whose items have its modifier.
     pub fn array(self) -> Option<Type> {
         self.id.array().map(|id| Type::with(id, self.typmod))
+    }
+    /// The type whose values it has: itself, unless it is a domain.
+    pub fn base(self) -> Type {
+        let is_made_of = |u: &UserDef| u.base.filter(|_| !self.id.is_array());
+        self.id.user().and_then(is_made_of).map_or(self, Type::base)
     }
     /// The n of char(n) or varchar(n).
     pub fn char_len(self) -> Option<usize> {

@@ -82,7 +82,8 @@ impl Shared {
 
 /// The columns of every table, as [`ModelRow`] has them.
 pub fn columns() -> Vec<ColumnDef> {
-    let c = |name: &str, ty, not_null| ColumnDef { name: name.into(), ty, not_null, default: None };
+    let c =
+        |name: &str, ty, not_null| ColumnDef { name: name.into(), ty, not_null, default: None, domain: None };
     vec![
         c("uid", Type::INT8, true),
         c("k", Type::INT8, true),

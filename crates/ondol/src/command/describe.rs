@@ -16,6 +16,7 @@ pub const COMMANDS: &[(&str, &str, &str)] = &[
     ("df", "[NAME]", "list registered queries"),
     ("di", "[NAME]", "list indexes"),
     ("dt", "[NAME]", "list tables"),
+    ("dT", "[NAME]", "list types that users have defined"),
     ("echo", "[TEXT]", "write the text to standard output"),
     ("format", "table|csv|json|records", "choose how results look"),
     ("g", "", "run the statement before it (as a semicolon does); \\gx shows it expanded"),
@@ -45,6 +46,7 @@ pub fn command(r: &mut Runner, line: &str) -> Done {
         "d" | "d+" if argument.is_empty() => list(r, "", true, true),
         "d" | "d+" => describe(r, &identifier(argument)),
         "dt" | "dt+" => list(r, &identifier(argument), true, false),
+        "dT" | "dT+" => types(r, &identifier(argument)),
         "di" | "di+" => list(r, &identifier(argument), false, true),
         "df" | "df+" => functions(r, &identifier(argument)),
         "echo" => say(r, &format!("{rest}\n")),
@@ -240,7 +242,7 @@ fn describe(r: &mut Runner, name: &str) -> Done {
         .iter()
         .map(|c| {
             let column = &table.def.columns[c.column];
-            vec![column.name.clone(), column_type(column.ty)]
+            vec![column.name.clone(), column_type(column)]
         })
         .collect();
     show(r, Some(&format!("Index \"public.{name}\"")), &["Column", "Type"], &rows, false)?;
@@ -255,7 +257,7 @@ fn describe_table(r: &mut Runner, table: &Table) -> Done {
         .map(|c| {
             vec![
                 c.name.clone(),
-                column_type(c.ty),
+                column_type(c),
                 if c.not_null { "not null".into() } else { String::new() },
                 c.default.clone().unwrap_or_default(),
             ]
@@ -306,6 +308,16 @@ fn list(r: &mut Runner, name: &str, tables: bool, indexes: bool) -> Done {
         rows.iter_mut().for_each(|r| r.truncate(3));
         show(r, Some("List of relations"), &["Schema", "Name", "Type"], &rows, true)
     }
+}
+
+fn types(r: &mut Runner, name: &str) -> Done {
+    let catalog = r.session.catalog();
+    let all = catalog.types.values().filter_map(|t| t.user());
+    let rows: Vec<Vec<String>> = all
+        .filter(|u| name.is_empty() || name == u.name)
+        .map(|u| vec!["public".into(), quote(&u.name), u.create()])
+        .collect();
+    show(r, Some("List of data types"), &["Schema", "Name", "Definition"], &rows, true)
 }
 
 fn functions(r: &mut Runner, name: &str) -> Done {

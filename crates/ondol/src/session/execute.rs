@@ -57,6 +57,15 @@ impl Session {
             Statement::DropFunction { functions, if_exists } => {
                 self.definition(bound, "DROP FUNCTION", out, |s| s.drop_functions(functions, *if_exists))
             }
+            Statement::CreateType { def, tag } => {
+                self.definition(bound, tag, out, |s| s.connection.create_type(def.clone()))
+            }
+            Statement::AlterType { name, def, tag } => {
+                self.definition(bound, tag, out, |s| s.alter_type(name, def))
+            }
+            Statement::DropType { names, if_exists, cascade, what, tag } => {
+                self.definition(bound, tag, out, |s| s.drop_types(names, *if_exists, *cascade, what))
+            }
 
             Statement::Begin { isolation, access } => {
                 self.start_transaction(*isolation, *access)?;

@@ -78,6 +78,10 @@ fn fit_one<'v>(value: &'v Value, ty: TypeId, i: usize, ctx: &Context<'_>) -> Sql
         // The frame takes a char's blanks off.
         (Value::Text(_), TypeId::VARCHAR | TypeId::BPCHAR | TypeId::UNKNOWN) => Ok(Cow::Borrowed(value)),
         (Value::Text(s), _) => text::input(s, Type::new(ty), ctx).map(Cow::Owned),
+        // Of the type before it was changed: the label tells.
+        _ if from.is_user() && ty.is_user() => {
+            text::input(&value.to_string(), Type::new(ty), ctx).map(Cow::Owned)
+        }
         _ if cast::cast_context(from, ty).is_some_and(|c| c <= CastContext::Assignment) => {
             cast::cast(value.clone(), from, Type::new(ty), false, ctx).map(Cow::Owned)
         }

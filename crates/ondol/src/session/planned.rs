@@ -355,6 +355,15 @@ impl Session {
 
     /// Parses, binds and compiles, or finds what was compiled before.
     pub(crate) fn ready(&mut self, text: &str, types: &[TypeId]) -> SqlResult<Ready> {
+        // Types that were changed since they were given are others now (user/U2).
+        let now: Vec<TypeId>;
+        let types = if types.iter().any(|t| t.is_user()) {
+            let catalog = self.connection.catalog();
+            now = types.iter().map(|t| catalog.current(*t)).collect();
+            &now[..]
+        } else {
+            types
+        };
         if self.connection.is_failed() {
             let _charge = self.charge_planning(text)?;
             if !parse::parse(text)?.is_empty() && !ends_failed(text) {

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! BEGIN;                                  the dump restores whole or not at all
+//! CREATE TYPE ...;                        types before what has them
 //! CREATE TABLE ...;                       each table, its columns alone
 //! COPY ... FROM stdin; data \.            its rows
 //! CREATE INDEX ...; ALTER TABLE ... ADD ...;   then indexes and constraints, so that they are built at once
@@ -9,19 +10,20 @@
 //! CREATE FUNCTION ...;
 //! COMMIT;
 //! ```
-//! - **D1** The dump is one snapshot: tables, rows, indexes and functions as they were at one moment.
-//! - **D2** Restored into an empty database, it gives the same tables, rows, indexes, constraints and
+//! - **D1** The dump is one snapshot: types, tables, rows, indexes and functions as they were at one moment.
+//! - **D2** Restored into an empty database, it gives the same types, tables, rows, indexes, constraints and
 //!   functions (IDs and the order in which rows are stored may differ).
 use crate::session::Session;
 use crate::session::system;
-use ondol_engine::{FunctionDef, IndexDef, Isolation, TableDef};
+use ondol_engine::{ColumnDef, FunctionDef, IndexDef, Isolation, TableDef};
 pub use ondol_types::name::quote;
-use ondol_types::{SqlError, SqlResult, Type};
+use ondol_types::user::UserDef;
+use ondol_types::{SqlError, SqlResult};
 use std::io::Write;
 
-/// A type with its modifier, as SQL takes it.
-pub fn column_type(ty: Type) -> String {
-    ty.to_string()
+/// A column's type with its modifier, as SQL takes it.
+pub fn column_type(column: &ColumnDef) -> String {
+    column.domain.map_or_else(|| column.ty.to_string(), |d| d.name().to_string())
 }
 
 /// What a registered query gives back, as CREATE FUNCTION says it.
@@ -53,7 +55,7 @@ pub fn create_table(table: &TableDef) -> String {
         .map(|c| {
             let default = c.default.as_ref().map_or(String::new(), |d| format!(" DEFAULT {d}"));
             let not_null = if c.not_null { " NOT NULL" } else { "" };
-            format!("    {} {}{default}{not_null}", quote(&c.name), column_type(c.ty))
+            format!("    {} {}{default}{not_null}", quote(&c.name), column_type(c))
         })
         .collect();
     match columns.is_empty() {
@@ -121,6 +123,11 @@ impl Session {
         self.query("SELECT 1", &[])?;
         let catalog = self.catalog();
         write!(out, "-- Ondol {} dump\n\nBEGIN;\n", env!("CARGO_PKG_VERSION")).map_err(failed)?;
+        let mut types: Vec<&UserDef> = catalog.types.values().filter_map(|t| t.user()).collect();
+        types.sort_by_key(|u| u.number);
+        for user in types {
+            write!(out, "\n{}\n", user.create()).map_err(failed)?;
+        }
         for table in catalog.tables.values() {
             write!(out, "\n{}", create_table(&table.def)).map_err(failed)?;
             if !table.def.columns.is_empty() {
@@ -149,6 +156,7 @@ impl Session {
 mod tests {
     use super::*;
     use ondol_engine::Returns;
+    use ondol_types::Type;
 
     #[test]
     fn a_body_never_holds_its_own_quotes() {

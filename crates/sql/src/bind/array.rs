@@ -40,8 +40,9 @@ fn integer(n: i32) -> Expr {
     constant(Value::Int4(n), Type::INT4, u32::MAX)
 }
 
-/// An empty array of a type, which tells a function what to make.
+/// An empty array of a type, or of such items, which tells a function what to make.
 pub(super) fn template(ty: TypeId) -> Expr {
+    let ty = if ty.is_array() { ty } else { ty.array().unwrap_or(ty) };
     constant(array::empty(ty), Type::new(ty), u32::MAX)
 }
 
@@ -222,8 +223,8 @@ impl<'a> Binder<'a> {
             ExprKind::Const(v @ (Value::Opaque(..) | Value::Text(_))) => {
                 let constant_array = Expr { kind: ExprKind::Const(v.clone()), ..*array };
                 let cast = self.cast(constant_array, wanted, false)?;
-                let ExprKind::Const(Value::Opaque(_, bytes)) = &cast.kind else { return Ok(None) };
-                let read = array::Array::of(bytes);
+                let ExprKind::Const(Value::Opaque(ty, bytes)) = &cast.kind else { return Ok(None) };
+                let read = array::Array::of_type(*ty, bytes);
                 if read.len() > MOST {
                     return Ok(None);
                 }

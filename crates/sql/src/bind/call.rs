@@ -101,7 +101,13 @@ impl<'a> Binder<'a> {
             Err(error) => {
                 // `date(now())` is a cast in disguise.
                 if let [from] = types[..]
-                    && let Some(to) = resolve::cast_by_function_name(name, from)
+                    && let Some(to) = resolve::cast_by_function_name(name, from).or_else(|| {
+                        self.catalog
+                            .types
+                            .get(name)
+                            .copied()
+                            .filter(|to| coerce::can_coerce(from, *to, CastContext::Explicit))
+                    })
                     && let Some(arg) = args.pop()
                 {
                     let mut e = self.cast(arg, Type::new(to), true)?;

@@ -8,7 +8,7 @@ use super::tree::{
     at, kind, need, options, plain_name, refuse, refuse_at, relation_name, string, strings, unexpected,
     variant,
 };
-use super::types::any_type;
+use super::types::{any_type, user_type};
 use super::{Binder, system};
 use crate::bound::{ExprKind, NewIndex, Statement};
 use crate::parse::expression_text;
@@ -68,6 +68,7 @@ impl<'a> Binder<'a> {
         let name = &relation.relname;
         if !s.if_not_exists {
             self.no_such_relation(name)?;
+            self.no_such_type(name)?;
         }
         let mut columns: Vec<ColumnDef> = Vec::new();
         let mut keys: Vec<Key<'a>> = Vec::new();
@@ -110,6 +111,7 @@ impl<'a> Binder<'a> {
         let name = &relation.relname;
         if !s.if_not_exists {
             self.no_such_relation(name)?;
+            self.no_such_type(name)?;
         }
         let Kind::SelectStmt(select) = kind(need(&s.query)?)? else {
             return Err(SqlError::unsupported("CREATE TABLE AS EXECUTE"));
@@ -138,7 +140,7 @@ impl<'a> Binder<'a> {
                 let message = format!("column \"{name}\" specified more than once");
                 return Err(SqlError::new(sqlstate::DUPLICATE_COLUMN, message));
             }
-            columns.push(ColumnDef { name, ty, not_null: false, default: None });
+            columns.push(ColumnDef { name, ty, not_null: false, default: None, domain: None });
         }
         check_columns(columns.len())?;
         Ok(Statement::CreateTableAs {
@@ -159,6 +161,18 @@ impl<'a> Binder<'a> {
             return Err(SqlError::new(sqlstate::DUPLICATE_TABLE, message));
         }
         Ok(())
+    }
+
+    /// A table's rows have a type of its name.
+    fn no_such_type(&self, name: &str) -> SqlResult<()> {
+        if user_type(self.catalog, name).is_none() {
+            return Ok(());
+        }
+        let message = format!("type \"{name}\" already exists");
+        Err(SqlError::new(sqlstate::DUPLICATE_OBJECT, message).hint(
+            "A relation has an associated type of the same name, so you must use a name that doesn't conflict \
+             with any existing type.",
+        ))
     }
 
     /// Storage parameters: the known ones mean nothing, others are an error.
@@ -211,7 +225,10 @@ impl<'a> Binder<'a> {
         refuse_at(!c.generated.is_empty(), "a generated column", here)?;
         refuse_at(c.raw_default.is_some() || c.cooked_default.is_some(), "this kind of default", here)?;
         check_column_name(&c.colname).map_err(|e| at(e, here))?;
-        let ty = any_type(c.type_name.as_ref().ok_or_else(|| unexpected("a column without a type"))?)?;
+        let name = c.type_name.as_ref().ok_or_else(|| unexpected("a column without a type"))?;
+        let declared = any_type(self.catalog, name)?;
+        let ty = declared.base();
+        let domain = (ty != declared).then_some(declared.id);
         if matches!(ty.id, TypeId::UNKNOWN | TypeId::VOID) {
             let message = format!("column \"{}\" has pseudo-type {}", c.colname, super::name_of(ty.id));
             return Err(at(SqlError::new(sqlstate::INVALID_TABLE_DEFINITION, message), here));
@@ -220,7 +237,7 @@ impl<'a> Binder<'a> {
             let name = super::expr::collation_name(&collate.collname)?;
             super::expr::check_collation(name, ty.id, collate.location)?;
         }
-        let mut column = ColumnDef { name: c.colname.clone(), ty, not_null: false, default: None };
+        let mut column = ColumnDef { name: c.colname.clone(), ty, not_null: false, default: None, domain };
         let mut nullable: Option<bool> = c.is_not_null.then_some(false);
         for node in &c.constraints {
             let Kind::Constraint(k) = kind(node)? else { return Err(unexpected("a column constraint")) };
@@ -586,6 +603,7 @@ impl<'a> Binder<'a> {
                 Ok(Statement::DropIndex { names, if_exists })
             }
             ObjectType::ObjectFunction => self.drop_function(s),
+            ObjectType::ObjectType | ObjectType::ObjectDomain => self.drop_type(s),
             other => {
                 let feature = format!("DROP {}", upper_words(&format!("{other:?}"), "Object"));
                 Err(SqlError::unsupported(feature))

@@ -184,7 +184,7 @@ impl<'a> Binder<'a> {
 
     fn type_cast(&mut self, c: &'a tree::TypeCast) -> SqlResult<Expr> {
         let name = c.type_name.as_ref().ok_or_else(|| unexpected("a cast without a type"))?;
-        let to = bind_type(name)?;
+        let to = bind_type(self.catalog, name)?;
         let arg = match kind(need(&c.arg)?)? {
             Kind::AArrayExpr(a) if to.id.is_array() => self.array_expr(a, Some(to))?,
             _ => self.operand(need(&c.arg)?)?,

@@ -7,7 +7,7 @@
 //! | `coerce` | types: casts, unknown literals, parameters, constants |
 //! | `select`, `from`, `order`, `group`, `setop` | queries |
 //! | `dml`, `copy` | statements that change rows |
-//! | `ddl`, `routine` | statements that change the dictionary |
+//! | `ddl`, `routine`, `user_type` | statements that change the dictionary |
 //! | `utility` | transactions, settings, EXPLAIN, prepared statements |
 //! | `types`, `tree`, `system`, `accepted` | type names, trees, system views, what is accepted without effect
 //! |
@@ -45,6 +45,7 @@ mod select;
 mod setop;
 mod special;
 mod subquery;
+mod user_type;
 mod utility;
 
 use crate::bound::{Bound, Expr, ExprKind, Statement};
@@ -71,6 +72,20 @@ pub fn bind(raw: &Raw, text: &str, catalog: &Catalog, param_types: &[TypeId]) ->
 /// to what the function returns.
 pub fn bind_function(function: &FunctionDef, catalog: &Catalog) -> SqlResult<Bound> {
     routine::bind_body(function, catalog)
+}
+
+/// The texts of the dictionary that have no meaning, each with what it belongs to and why: defaults.
+pub fn broken_definitions(catalog: &Catalog) -> Vec<(String, SqlError)> {
+    let mut broken = Vec::new();
+    for table in catalog.tables.values() {
+        for c in &table.def.columns {
+            if let Err(e) = dml::default_of(catalog, c) {
+                let what = format!("the default of column \"{}\" of table \"{}\"", c.name, table.def.name);
+                broken.push((what, e));
+            }
+        }
+    }
+    broken
 }
 
 /// An argument of a registered query: its name, if it has one, and its type.
@@ -180,6 +195,7 @@ impl<'a> Binder<'a> {
             Kind::IndexStmt(s) => self.create_index(s),
             Kind::AlterTableStmt(s) => self.alter_table(s),
             Kind::CreateFunctionStmt(s) => self.create_function(s, raw),
+            Kind::RenameStmt(s) => self.rename(s),
             other => self.utility(other, raw),
         }
     }

@@ -178,7 +178,10 @@ impl<'a> Binder<'a> {
             let Kind::FunctionParameter(p) = kind(node)? else { return Err(unexpected("a parameter")) };
             let p: &FunctionParameter = p;
             refuse_at(p.defexpr.is_some(), "a default of a function's argument", p.location)?;
-            let ty = bind_type(p.arg_type.as_ref().ok_or_else(|| unexpected("a parameter without a type"))?)?;
+            let ty = bind_type(
+                self.catalog,
+                p.arg_type.as_ref().ok_or_else(|| unexpected("a parameter without a type"))?,
+            )?;
             match p.mode() {
                 FunctionParameterMode::FuncParamIn | FunctionParameterMode::FuncParamDefault => {
                     let name = (!p.name.is_empty()).then(|| p.name.clone());
@@ -221,13 +224,13 @@ impl<'a> Binder<'a> {
             let columns = t.def.columns.iter().map(|c| (c.name.clone(), c.ty)).collect();
             return Ok(Returns::Rows { of: Some(t.def.name.clone()), columns, set });
         }
-        let ty = any_type(&single)?;
+        let ty = any_type(self.catalog, &single)?;
         match ty.id {
             TypeId::VOID => {
                 refuse_at(set, "RETURNS SETOF void", name.location)?;
                 Ok(Returns::Void)
             }
-            TypeId::UNKNOWN => bind_type(&single).map(|ty| Returns::Scalar { ty, set }),
+            TypeId::UNKNOWN => bind_type(self.catalog, &single).map(|ty| Returns::Scalar { ty, set }),
             _ => Ok(Returns::Scalar { ty: Type::new(ty.id), set }),
         }
     }
@@ -353,7 +356,7 @@ impl<'a> Binder<'a> {
             let mut types = Vec::with_capacity(o.objargs.len());
             for arg in &o.objargs {
                 let Kind::TypeName(t) = kind(arg)? else { return Err(unexpected("an argument type")) };
-                types.push(Type::new(bind_type(t)?.id));
+                types.push(Type::new(bind_type(self.catalog, t)?.id));
             }
             let same = |f: &FunctionDef| f.args.iter().map(|a| a.1.id).eq(types.iter().map(|t| t.id));
             if !s.missing_ok && !self.catalog.functions_named(name).any(|f| same(f)) {

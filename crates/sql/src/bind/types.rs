@@ -2,12 +2,13 @@
 
 use super::tree::{at, check_schema, kind, refuse_at, strings};
 use crate::parse::tree::{TypeName, a_const::Val, node::Node as Kind};
-use ondol_types::{SqlError, SqlResult, Type, sqlstate};
+use ondol_engine::Catalog;
+use ondol_types::{SqlError, SqlResult, Type, TypeId, sqlstate};
 
 /// The type that a name means. A column, argument or cast may not have `unknown` or `void`.
-pub fn bind_type(name: &TypeName) -> SqlResult<Type> {
-    let ty = any_type(name)?;
-    if matches!(ty.id, ondol_types::TypeId::UNKNOWN | ondol_types::TypeId::VOID) {
+pub fn bind_type(catalog: &Catalog, name: &TypeName) -> SqlResult<Type> {
+    let ty = any_type(catalog, name)?;
+    if matches!(ty.id, TypeId::UNKNOWN | TypeId::VOID) {
         let message = format!("type \"{}\" cannot be used here", ty.id.name());
         return Err(at(SqlError::new(sqlstate::INVALID_TABLE_DEFINITION, message), name.location));
     }
@@ -15,20 +16,22 @@ pub fn bind_type(name: &TypeName) -> SqlResult<Type> {
 }
 
 /// The same, with `void` allowed, as a function's result may be.
-pub fn any_type(name: &TypeName) -> SqlResult<Type> {
+pub fn any_type(catalog: &Catalog, name: &TypeName) -> SqlResult<Type> {
     let location = name.location;
     refuse_at(name.pct_type, "%TYPE", location)?;
     refuse_at(name.setof, "SETOF here", location)?;
     let names = strings(&name.names)?;
-    let plain = match names[..] {
+    let (plain, user) = match names[..] {
         ["char"] => return Err(at(SqlError::unsupported("type \"char\""), location)),
-        [n] | ["pg_catalog", n] => n,
+        [n] => (n, if TypeId::from_name(n).is_none() { user_type(catalog, n) } else { None }),
+        ["pg_catalog", n] => (n, None),
         [schema, n] => {
             check_schema("", schema, location)?;
-            return Err(at(
-                SqlError::new(sqlstate::UNDEFINED_OBJECT, format!("type \"{schema}.{n}\" does not exist")),
-                location,
-            ));
+            let missing = || {
+                let message = format!("type \"{schema}.{n}\" does not exist");
+                at(SqlError::new(sqlstate::UNDEFINED_OBJECT, message), location)
+            };
+            (n, Some(user_type(catalog, n).ok_or_else(missing)?))
         }
         _ => return Err(at(SqlError::unsupported("a database name before a type"), location)),
     };
@@ -46,7 +49,14 @@ pub fn any_type(name: &TypeName) -> SqlResult<Type> {
             at(SqlError::new(sqlstate::SYNTAX_ERROR, message), location)
         })?);
     }
-    let ty = Type::by_name(plain, &modifiers).map_err(|e| at(e, location))?;
+    let ty = match user {
+        Some(_) if !modifiers.is_empty() => {
+            let message = format!("type modifier is not allowed for type \"{plain}\"");
+            return Err(at(SqlError::new(sqlstate::SYNTAX_ERROR, message), location));
+        }
+        Some(id) => Type::new(id),
+        None => Type::by_name(plain, &modifiers).map_err(|e| at(e, location))?,
+    };
     // How many dimensions and items were written tells nothing, as in PostgreSQL.
     if name.array_bounds.is_empty() || ty.id.is_array() {
         return Ok(ty);
@@ -55,6 +65,12 @@ pub fn any_type(name: &TypeName) -> SqlResult<Type> {
         let message = format!("could not find array type for data type {}", ty.id);
         at(SqlError::new(sqlstate::UNDEFINED_OBJECT, message), location)
     })
+}
+
+/// A type that users have defined, or the arrays of it, which have its name behind an underscore.
+pub fn user_type(catalog: &Catalog, name: &str) -> Option<TypeId> {
+    let of = |n: &str| catalog.types.get(n).copied();
+    of(name).or_else(|| of(name.strip_prefix('_')?)?.array())
 }
 
 /// The name a cast to the type gives a column: the last part of the type's name.

@@ -138,7 +138,7 @@ impl<'a> Binder<'a> {
         for t in &s.argtypes {
             let Kind::TypeName(t) = kind(t)? else { return Err(unexpected("a parameter type")) };
             // A modifier of a parameter's type means nothing in PostgreSQL either.
-            types.push(bind_type(t)?.id);
+            types.push(bind_type(self.catalog, t)?.id);
         }
         let inner = kind(need(&s.query)?)?.clone();
         // PREPARE name [(types)] AS statement

@@ -93,7 +93,25 @@ fn put_list<T>(out: &mut Vec<u8>, items: &[T], mut each: impl FnMut(&mut Vec<u8>
 }
 
 impl Program {
+    /// Whether it names types that users have defined, whose numbers are not stored (user/U1).
+    fn names_user_types(&self) -> bool {
+        let of = |v: &Value| v.type_id().is_some_and(TypeId::is_user);
+        self.tables.iter().any(|t| t.def.columns.iter().any(|c| c.ty.id.is_user()))
+            || self.params.iter().any(|t| t.is_user())
+            || self.columns.iter().any(|(_, t)| t.id.is_user())
+            || self.casts.iter().any(|c| c.from.is_user() || c.to.id.is_user())
+            || self.consts.iter().chain(&self.pool).any(of)
+            || self.ops.iter().any(|op| match op {
+                Op::Retag { ty, .. } | Op::ColOpaque { ty, .. } => ty.is_user(),
+                _ => false,
+            })
+    }
+
+    /// The stored form; nothing of a program that can be stored only as the text that it is made of.
     pub fn encode(&self) -> Vec<u8> {
+        if self.names_user_types() {
+            return Vec::new();
+        }
         let mut o = MAGIC.to_vec();
         put16(&mut o, FORMAT);
         put_list(&mut o, &self.tables, |o, t| {

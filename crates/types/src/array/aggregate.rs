@@ -35,7 +35,7 @@ impl Gathered {
     pub fn add(&mut self, value: ValueRef<'_>) -> SqlResult<()> {
         match value {
             _ if !self.of_arrays => self.items.push(value),
-            ValueRef::Opaque(_, bytes) => self.add_array(&Array::of(bytes)),
+            ValueRef::Opaque(ty, bytes) => self.add_array(&Array::of_type(ty, bytes)),
             _ => Err(SqlError::new(sqlstate::NULL_VALUE_NOT_ALLOWED, "cannot accumulate null arrays")),
         }
     }
@@ -68,8 +68,8 @@ impl Gathered {
             let message = "cannot accumulate arrays of different dimensionality";
             return Err(SqlError::new(state::ARRAY_SUBSCRIPT_ERROR, message));
         }
-        if let Value::Opaque(_, bytes) = other.items.finish_list()? {
-            self.items.extend(&Array::of(&bytes))?
+        if let Value::Opaque(ty, bytes) = other.items.finish_list()? {
+            self.items.extend(&Array::of_type(ty, &bytes))?
         }
         self.rows += other.rows;
         Ok(())

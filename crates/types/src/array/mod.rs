@@ -6,6 +6,7 @@
 //!
 //! - **A1** The items stand in the order of their subscripts, the last counting fastest. An array without
 //!   items has no dimensions; no length is zero. Numbers have their lowest byte first.
+//!   Of items of a type that users define, the bytes tell its kind, and the array's type which it is.
 //! - **A2** There are null bits only if a flag says so: a set bit is a NULL.
 //! - **A3** Items of a type whose values have one width stand side by side, a NULL as zeros. Of other types,
 //!   the ends of all items come first (u32, from the first item's start on), and then their bytes: so any
@@ -54,7 +55,7 @@ const HAS_NULLS: u8 = 1;
 pub(crate) static FORM: Form = Form {
     width: None,
     input: text::read,
-    output: |bytes, out| text::write(&Array::of(bytes), out),
+    output: |ty, bytes, out| text::write(&Array::of_type(ty, bytes), out),
     compare: |a, b| compare(&Array::of(a), &Array::of(b)),
     key: Key::Ended(push_key),
 };
@@ -120,10 +121,20 @@ impl<'a> Array<'a> {
         Array::read(bytes).unwrap_or(none)
     }
 
+    /// The same, of a type of arrays: of bytes that are of another, an empty array of the type.
+    pub fn of_type(ty: TypeId, bytes: &'a [u8]) -> Array<'a> {
+        let array = Array::of(bytes);
+        let element = ty.element().unwrap_or(array.element);
+        if array.element.item_number() == element.item_number() {
+            Array { element, ..array }
+        } else {
+            Array { element, ..Array::of(&[]) }
+        }
+    }
+
     fn read(bytes: &'a [u8]) -> Option<Array<'a>> {
         let ([low, high, dimensions, flags], rest) = bytes.split_first_chunk()?;
-        let element = TypeId::from_number(u16::from_le_bytes([*low, *high]))?;
-        element.array()?;
+        let element = TypeId::from_item_number(u16::from_le_bytes([*low, *high]))?;
         let dimensions = Some(usize::from(*dimensions)).filter(|n| *n <= MAX_DIMENSIONS)?;
         let (dimensions, rest) = rest.split_at_checked(8 * dimensions)?;
         let (dimensions, _) = dimensions.as_chunks();
@@ -232,7 +243,7 @@ pub(crate) fn is_whole(element: TypeId, bytes: &[u8]) -> bool {
     let ascend = array.width.is_some()
         || array.items.len() - 4 * array.count == array.count.checked_sub(1).map_or(0, ends)
             && (1..array.count).all(|i| ends(i - 1) <= ends(i));
-    array.element == element && ascend && (0..array.count).all(fits)
+    array.element.item_number() == element.item_number() && ascend && (0..array.count).all(fits)
 }
 
 /// An array that is being made.
@@ -318,7 +329,7 @@ impl Builder {
             return Err(internal(format!("there are no arrays of {}", self.element)));
         };
         let dimensions = if self.count == 0 { &[] } else { dimensions };
-        let [low, high] = self.element.number().to_le_bytes();
+        let [low, high] = self.element.item_number().to_le_bytes();
         let mut bytes = Vec::with_capacity(
             4 + 8 * dimensions.len() + self.nulls.len() + self.ends.len() + self.data.len(),
         );
@@ -345,7 +356,7 @@ impl Builder {
 /// The array without items of a type of arrays.
 pub fn empty(ty: TypeId) -> Value {
     let element = ty.element().unwrap_or(TypeId::UNKNOWN);
-    let [low, high] = element.number().to_le_bytes();
+    let [low, high] = element.item_number().to_le_bytes();
     Value::Opaque(ty, Box::new([low, high, 0, 0]))
 }
 
@@ -357,7 +368,7 @@ pub(crate) fn cast_items(
     explicit: bool,
     ctx: &Context<'_>,
 ) -> SqlResult<Value> {
-    let array = Array::of(bytes);
+    let array = from.array().map_or(Array::of(&[]), |ty| Array::of_type(ty, bytes));
     let mut out = Builder::new(to.id);
     for i in 0..array.len() {
         ctx.limits.turn(i)?;

@@ -2,7 +2,7 @@
 
 use super::{Array, Builder, Dimension, MAX_DIMENSIONS, count_items, empty};
 use crate::func::{Call, internal, state};
-use crate::{SqlError, SqlResult, TypeId, Value, ValueRef, sqlstate};
+use crate::{SqlError, SqlResult, Value, ValueRef, sqlstate};
 
 /// The most subscripts that an expression may have.
 pub const MAX_SUBSCRIPTS: usize = MAX_DIMENSIONS;
@@ -256,7 +256,7 @@ impl<'a> Call<'a> {
     #[inline]
     pub(super) fn array(&self, i: usize) -> SqlResult<Array<'a>> {
         match self.args.get(i) {
-            Some(ValueRef::Opaque(ty, b)) if ty.is_array() => Ok(self.of_type(*ty, b)),
+            Some(ValueRef::Opaque(ty, b)) if ty.is_array() => Ok(Array::of_type(*ty, b)),
             other => Err(internal(format!("argument {} should be an array, found {other:?}", i + 1))),
         }
     }
@@ -264,12 +264,5 @@ impl<'a> Call<'a> {
     /// An array, or `None` for NULL.
     pub(super) fn array_or_none(&self, i: usize) -> Option<Array<'a>> {
         self.array(i).ok()
-    }
-
-    /// Bytes that are damaged are an empty array, but of the type.
-    fn of_type(&self, ty: TypeId, bytes: &'a [u8]) -> Array<'a> {
-        let array = Array::of(bytes);
-        let element = ty.element().unwrap_or(array.element);
-        if array.element == element { array } else { Array { element, ..Array::of(&[]) } }
     }
 }

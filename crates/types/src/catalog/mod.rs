@@ -68,8 +68,8 @@ pub struct Form {
     /// Reads a value of the type. The type's cast to itself, if it has one, brings the value into the
     /// modifier afterwards.
     pub input: fn(&str, Type, &Context<'_>) -> SqlResult<Value>,
-    /// Appends the value's text.
-    pub output: fn(&[u8], &mut String),
+    /// Appends the text of a value of the type.
+    pub output: fn(TypeId, &[u8], &mut String),
     pub compare: fn(&[u8], &[u8]) -> Ordering,
     pub key: Key,
 }

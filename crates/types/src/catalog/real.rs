@@ -23,7 +23,7 @@ static FORM: Form = Form {
         let nearest = |number: &str| number.parse::<f32>().ok().map(f64::from);
         text::parse_float(text, "real", nearest, |f| f64::from(f as f32)).map(|f| real(f as f32))
     },
-    output: |b, out| write(number(b), out),
+    output: |_, b, out| write(number(b), out),
     compare: |a, b| order(number(a).into(), number(b).into()),
     key: Key::Fixed { width: 4, make: key },
 };

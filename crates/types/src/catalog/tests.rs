@@ -67,7 +67,7 @@ pub(crate) fn keeps_promises(ty: TypeId, texts: &[&[&str]]) {
     for length in 0..40 {
         for fill in [0, 1, 0x7f, 0x80, 0xff] {
             let bytes = vec![fill; length];
-            (form.output)(&bytes, &mut String::new());
+            (form.output)(ty, &bytes, &mut String::new());
             form.key.push(&bytes, &mut Vec::new());
             let _ = (form.compare)(&bytes, &[]);
             let _ = (form.compare)(&[], &bytes);

@@ -13,7 +13,7 @@ pub(super) const TYPE: TypeDef = TypeDef::opaque(2950, "uuid", "uuid", Category:
 static FORM: Form = Form {
     width: Some(16),
     input: |text, _, _| read(text),
-    output: write,
+    output: |_, bytes, out| write(bytes, out),
     compare: |a, b| a.cmp(b),
     key: Key::Fixed { width: 16, make: |b| *b.first_chunk().unwrap_or(&[0; 16]) },
 };

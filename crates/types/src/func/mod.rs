@@ -241,7 +241,7 @@ impl std::fmt::Debug for FuncDef {
     }
 }
 
-/// Every table of the catalogue, but those of [`crate::catalog`].
+/// Every table of the catalogue, but those of [`crate::catalog`] and [`crate::user`].
 const FAMILIES: &[&[FuncDef]] = &[
     compare::DEFS,
     integer::DEFS,
@@ -261,10 +261,14 @@ const LIMIT: usize = 1024;
 /// The catalogue by number, so that [`get`] is one load.
 static BY_ID: [Option<FuncDef>; LIMIT] = {
     let mut table = [const { None }; LIMIT];
-    let own = crate::catalog::FUNCTIONS;
+    let (own, users) = (crate::catalog::FUNCTIONS, crate::user::FUNCTIONS);
     let mut f = 0;
-    while f < FAMILIES.len() + own.len() {
-        let family = if f < FAMILIES.len() { FAMILIES[f] } else { own[f - FAMILIES.len()] };
+    while f < FAMILIES.len() + own.len() + users.len() {
+        let family = match f {
+            _ if f < FAMILIES.len() => FAMILIES[f],
+            _ if f < FAMILIES.len() + own.len() => own[f - FAMILIES.len()],
+            _ => users[f - FAMILIES.len() - own.len()],
+        };
         let mut i = 0;
         while i < family.len() {
             let def = family[i];

@@ -40,7 +40,7 @@ pub(super) const TYPE: TypeDef = TypeDef::opaque(1186, "interval", "interval", C
 static FORM: Form = Form {
     width: Some(16),
     input: |text, ty, _| read::interval(text, Fields::of(ty)).map(Interval::value),
-    output: |b, out| Interval::of(b).write(out),
+    output: |_, b, out| Interval::of(b).write(out),
     compare: |a, b| Interval::of(a).span().cmp(&Interval::of(b).span()),
     key: Key::Fixed { width: KEY_WIDTH as u8, make: |b| Interval::of(b).key() },
 };

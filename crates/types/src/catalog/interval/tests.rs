@@ -66,7 +66,7 @@ fn no_bytes_are_too_odd() {
     odd.extend(intervals(50).map(|i| i.bytes().to_vec()));
     let mut text = String::new();
     for b in &odd {
-        (FORM.output)(b, &mut text);
+        (FORM.output)(TypeId::INTERVAL, b, &mut text);
         FORM.key.push(b, &mut Vec::new());
         assert!((FORM.compare)(b, b).is_eq());
         let v = ValueRef::Opaque(INTERVAL, b);

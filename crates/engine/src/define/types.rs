@@ -1,0 +1,155 @@
+//! Types that users define: made, changed, dropped.
+//!
+//! A changed type has another number (user/U2), so all that names the type is made anew with it in the
+//! catalog: types made of it, columns, functions. Rows and keys stay as they are (user/U3).
+use super::{Catalog, ColumnDef, Connection, FunctionDef, Table, d};
+use crate::catalog::{Returns, TableDef};
+use ondol_types::user::UserDef;
+use ondol_types::{SqlError, SqlResult, Type, TypeId, sqlstate};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Types before and after a change.
+type Changed = BTreeMap<TypeId, TypeId>;
+
+fn missing(name: &str) -> SqlError {
+    SqlError::new(sqlstate::UNDEFINED_OBJECT, format!("type \"{name}\" does not exist"))
+}
+
+/// The type itself, and the arrays of it.
+fn note(changed: &mut Changed, from: TypeId, to: TypeId) {
+    changed.insert(from, to);
+    if let (Some(from), Some(to)) = (from.array(), to.array()) {
+        changed.insert(from, to);
+    }
+}
+
+fn is_column_of(changed: &Changed, c: &ColumnDef) -> bool {
+    changed.contains_key(&c.ty.id) || c.domain.is_some_and(|d| changed.contains_key(&d))
+}
+
+fn column_of(changed: &Changed, c: &ColumnDef) -> ColumnDef {
+    let domain = c.domain.map(|d| changed.get(&d).copied().unwrap_or(d));
+    ColumnDef { ty: type_of(changed, c.ty), domain, ..c.clone() }
+}
+
+fn type_of(changed: &Changed, ty: Type) -> Type {
+    changed.get(&ty.id).map_or(ty, |id| Type::with(*id, ty.typmod))
+}
+
+/// A function whose types are the changed ones. Its code is made anew from its body.
+fn function_of(changed: &Changed, f: &FunctionDef) -> FunctionDef {
+    let of = |ty: &Type| type_of(changed, *ty);
+    let returns = match &f.returns {
+        Returns::Void => Returns::Void,
+        Returns::Scalar { ty, set } => Returns::Scalar { ty: of(ty), set: *set },
+        Returns::Rows { of: table, columns, set } => Returns::Rows {
+            of: table.clone(),
+            columns: columns.iter().map(|(n, t)| (n.clone(), of(t))).collect(),
+            set: *set,
+        },
+    };
+    let args = f.args.iter().map(|(n, t)| (n.clone(), of(t))).collect();
+    FunctionDef { args, returns, code: Vec::new(), ..f.clone() }
+}
+
+fn names_one(changed: &Changed, f: &FunctionDef) -> bool {
+    let same = function_of(changed, f);
+    same.args != f.args || same.returns != f.returns
+}
+
+impl Connection {
+    /// Adds a type; its numbers are given here.
+    pub fn create_type(&mut self, mut def: UserDef) -> SqlResult<()> {
+        self.defining(|me, mut c| {
+            let taken = c.types.contains_key(&def.name) || c.tables.contains_key(&def.name);
+            if taken {
+                let message = format!("type \"{}\" already exists", def.name);
+                return Err(SqlError::new(sqlstate::DUPLICATE_OBJECT, message));
+            }
+            let db = me.db.clone();
+            def.number = db.next_object()?;
+            def.array = db.next_object()?;
+            c.types.insert(def.name.clone(), def.type_id()?);
+            d::add_type(&mut me.session, &db.dictionary, &def)?;
+            me.set_catalog(c);
+            Ok(())
+        })
+    }
+
+    /// Puts another definition of the same number into a type's place, perhaps under another name.
+    pub fn replace_type(&mut self, name: &str, def: UserDef) -> SqlResult<()> {
+        self.defining(|me, mut c| {
+            let old = c.types.get(name).copied().ok_or_else(|| missing(name))?;
+            if def.name != name && (c.types.contains_key(&def.name) || c.tables.contains_key(&def.name)) {
+                let message = format!("type \"{}\" already exists", def.name);
+                return Err(SqlError::new(sqlstate::DUPLICATE_OBJECT, message));
+            }
+            let db = me.db.clone();
+            d::remove_type(&mut me.session, &db.dictionary, def.number)?;
+            d::add_type(&mut me.session, &db.dictionary, &def)?;
+            c.types.remove(name);
+            let mut changed = Changed::new();
+            let new = def.type_id()?;
+            note(&mut changed, old, new);
+            c.types.insert(def.name.clone(), new);
+            follow(&mut c, &mut changed)?;
+            let tables: Vec<_> = (c.tables.values())
+                .filter(|t| t.def.columns.iter().any(|c| is_column_of(&changed, c)))
+                .cloned()
+                .collect();
+            for old in tables {
+                me.claim_table(&old)?;
+                let columns = old.def.columns.iter().map(|c| column_of(&changed, c)).collect();
+                let def = TableDef { columns, ..old.def.clone() };
+                let table = Table::new(&db.kernel, def, old.heaps, old.indexes.clone(), Some(&old));
+                c.tables.insert(old.def.name.clone(), table);
+            }
+            for f in c.functions.values_mut().filter(|f| names_one(&changed, f)) {
+                *f = Arc::new(function_of(&changed, f));
+            }
+            me.set_catalog(c);
+            Ok(())
+        })
+    }
+
+    /// Removes a type on which nothing depends.
+    pub fn drop_type(&mut self, name: &str) -> SqlResult<()> {
+        self.defining(|me, mut c| {
+            let ty = c.types.remove(name).ok_or_else(|| missing(name))?;
+            let mut gone = Changed::new();
+            note(&mut gone, ty, TypeId::UNKNOWN);
+            if let Some(array) = ty.array() {
+                gone.insert(array, TypeId::UNKNOWN);
+            }
+            let made_of =
+                |t: &TypeId| t.user().and_then(|u| u.base).is_some_and(|b| gone.contains_key(&b.id));
+            let used = c.tables.values().any(|t| t.def.columns.iter().any(|c| is_column_of(&gone, c)))
+                || c.functions.values().any(|f| names_one(&gone, f))
+                || c.types.values().any(made_of);
+            if used {
+                let message = format!("cannot drop type {name} because other objects depend on it");
+                return Err(SqlError::new(sqlstate::DEPENDENT_OBJECTS_STILL_EXIST, message));
+            }
+            let db = me.db.clone();
+            let number = ty.user().map_or(0, |u| u.number);
+            d::remove_type(&mut me.session, &db.dictionary, number)?;
+            me.set_catalog(c);
+            Ok(())
+        })
+    }
+}
+
+/// The types that are made of changed ones change with them. One is made of earlier ones.
+fn follow(c: &mut Catalog, changed: &mut Changed) -> SqlResult<()> {
+    let mut all: Vec<(String, TypeId)> = c.types.iter().map(|(n, t)| (n.clone(), *t)).collect();
+    all.sort_by_key(|(_, t)| t.user().map_or(0, |u| u.number));
+    for (name, ty) in all {
+        let Some(user) = ty.user() else { continue };
+        let Some(base) = user.base.filter(|b| changed.contains_key(&b.id)) else { continue };
+        let new = UserDef { base: Some(type_of(changed, base)), ..user.clone() }.type_id()?;
+        note(changed, ty, new);
+        c.types.insert(name, new);
+    }
+    Ok(())
+}

@@ -1,0 +1,141 @@
+//! Definition of types: what depends on one, and whether what names it still has a meaning.
+use crate::session::Session;
+use ondol_engine::{Catalog, FunctionDef, Returns};
+use ondol_sql::bind;
+use ondol_types::user::UserDef;
+use ondol_types::{SqlError, SqlResult, Type, TypeId, sqlstate};
+use std::collections::BTreeSet;
+
+/// Something that needs a type.
+enum Dependent {
+    Column(String),
+    Type { name: String, text: String },
+    Function { id: u32, text: String },
+}
+
+impl Dependent {
+    fn text(&self) -> &str {
+        match self {
+            Dependent::Column(text) | Dependent::Type { text, .. } | Dependent::Function { text, .. } => text,
+        }
+    }
+}
+
+fn types_of(f: &FunctionDef) -> impl Iterator<Item = TypeId> {
+    let returns: Vec<TypeId> = match &f.returns {
+        Returns::Void => Vec::new(),
+        Returns::Scalar { ty, .. } => vec![ty.id],
+        Returns::Rows { columns, .. } => columns.iter().map(|c| c.1.id).collect(),
+    };
+    f.args.iter().map(|a| a.1.id).chain(returns)
+}
+
+/// What needs one of the types, and is none of them.
+fn dependents(catalog: &Catalog, gone: &BTreeSet<TypeId>) -> Vec<Dependent> {
+    let needs = |t: TypeId| gone.contains(&t) || t.element().is_some_and(|e| gone.contains(&e));
+    let mut found = Vec::new();
+    let mut types: Vec<&UserDef> = catalog.types.values().filter_map(|t| t.user()).collect();
+    types.sort_by_key(|u| u.number);
+    for user in types {
+        let of = user.base.filter(|b| needs(b.id));
+        let is_gone = gone.iter().any(|t| t.user().is_some_and(|u| u.is_same_type(user)));
+        if let Some(Type { id: of, .. }) = of.filter(|_| !is_gone) {
+            let shown = ondol_types::name::quote(&user.name);
+            let text = format!("type {shown} depends on type {of}");
+            found.push(Dependent::Type { name: user.name.clone(), text });
+        }
+    }
+    let mut tables: Vec<_> = catalog.tables.values().collect();
+    tables.sort_by_key(|t| t.def.id);
+    for table in tables {
+        for c in table.def.columns.iter().rev() {
+            let ty = c.domain.unwrap_or(c.ty.id);
+            if needs(ty) {
+                let (column, table) = (&c.name, &table.def.name);
+                let text = format!("column {column} of table {table} depends on type {ty}");
+                found.push(Dependent::Column(text));
+            }
+        }
+    }
+    for f in catalog.functions.values() {
+        if let Some(ty) = types_of(f).find(|t| needs(*t)) {
+            let args: Vec<&str> = f.args.iter().map(|a| a.1.id.name()).collect();
+            let text = format!("function {}({}) depends on type {ty}", f.name, args.join(","));
+            found.push(Dependent::Function { id: f.id, text });
+        }
+    }
+    found
+}
+
+impl Session {
+    /// Changes a type. Defaults and checks are kept as text: where one had a meaning and has none any more,
+    /// since it names what now has another name, the change is refused.
+    pub(crate) fn alter_type(&mut self, name: &str, def: &UserDef) -> SqlResult<()> {
+        let before = bind::broken_definitions(&self.connection.catalog());
+        self.connection.replace_type(name, def.clone())?;
+        let after = bind::broken_definitions(&self.connection.catalog());
+        match after.into_iter().find(|(what, _)| !before.iter().any(|b| b.0 == *what)) {
+            None => Ok(()),
+            Some((what, error)) => {
+                let feature = format!("a change of type {name} that takes the meaning from {what}");
+                Err(SqlError::unsupported(feature).detail(error.0.message))
+            }
+        }
+    }
+
+    pub(crate) fn drop_types(
+        &mut self,
+        names: &[String],
+        if_exists: bool,
+        cascade: bool,
+        what: &str,
+    ) -> SqlResult<()> {
+        let catalog = self.connection.catalog();
+        let gone: BTreeSet<TypeId> = names.iter().filter_map(|n| catalog.types.get(n).copied()).collect();
+        for name in names.iter().filter(|n| !catalog.types.contains_key(*n)) {
+            let missing = format!("type \"{name}\" does not exist");
+            if !if_exists {
+                return Err(SqlError::new(sqlstate::UNDEFINED_OBJECT, missing));
+            }
+            self.notice("00000", format!("{missing}, skipping"));
+        }
+        self.drop_with_dependents(gone, cascade, what)
+    }
+
+    fn drop_with_dependents(&mut self, gone: BTreeSet<TypeId>, cascade: bool, what: &str) -> SqlResult<()> {
+        let catalog = self.connection.catalog();
+        let found = dependents(&catalog, &gone);
+        let shown: Vec<&str> = gone.iter().map(|t| t.name()).collect();
+        if !cascade && !found.is_empty() {
+            let lines: Vec<&str> = found.iter().map(Dependent::text).collect();
+            let message = match &shown[..] {
+                [one] => format!("cannot drop type {one} because other objects depend on it"),
+                _ => "cannot drop desired object(s) because other objects depend on them".to_string(),
+            };
+            return Err(SqlError::new(sqlstate::DEPENDENT_OBJECTS_STILL_EXIST, message)
+                .detail(lines.join("\n"))
+                .hint("Use DROP ... CASCADE to drop the dependent objects too."));
+        }
+        if let Some(Dependent::Column(text)) = found.iter().find(|d| matches!(d, Dependent::Column(_))) {
+            let feature = format!("DROP {} ... CASCADE of a type of columns", what.to_uppercase());
+            return Err(SqlError::unsupported(feature).detail(text.clone()));
+        }
+        let mut more = BTreeSet::new();
+        for d in &found {
+            let text = d.text().split(" depends on ").next().unwrap_or_default();
+            match d {
+                Dependent::Function { id, .. } => self.connection.drop_function(*id)?,
+                Dependent::Type { name, .. } => more.extend(catalog.types.get(name).copied()),
+                Dependent::Column(_) => {}
+            }
+            self.notice("00000", format!("drop cascades to {text}"));
+        }
+        if !more.is_empty() {
+            self.drop_with_dependents(more, cascade, what)?;
+        }
+        // Types made of others first.
+        let mut all: Vec<&UserDef> = gone.iter().filter_map(|t| t.user()).collect();
+        all.sort_by_key(|u| std::cmp::Reverse(u.number));
+        all.into_iter().try_for_each(|u| self.connection.drop_type(&u.name))
+    }
+}

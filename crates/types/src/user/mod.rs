@@ -1,0 +1,159 @@
+//! Types that users define: to add a kind of them is to write a file here and a line in the list below.
+//!
+//! A definition ([`UserDef`]) is what the dictionary stores. From it a type gets its descriptor, and a
+//! [`TypeId`] like any other, so that whoever has the number has everything: nothing is looked up in the
+//! database that the type belongs to, and a value can be shown after its database was closed.
+//!
+//! - **U1** A number holds for the process alone, and is stored nowhere: what is stored names types by the
+//!   dictionary's numbers of them. Bytes of values do not tell their type.
+//! - **U2** Equal definitions have one number, and a definition's number never means another. So a changed
+//!   type is another number, and what was made with the one before keeps its meaning; two databases whose
+//!   definitions are equal may share a number without harm.
+//! - **U3** Bytes and keys of a value stay what they are however its type is changed.
+//!
+//! Definitions stay in memory until the process ends; their number is limited ([`MOST`]).
+//!
+//! Concurrency: the table is filled without a lock, each place once.
+
+use crate::func::{FuncDef, OperatorDef};
+use crate::ty::{self, Category, Class, Modifier, TypeDef};
+use crate::{SqlError, SqlResult, Type, TypeId, name, sqlstate};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::{LazyLock, OnceLock};
+
+macro_rules! kinds {
+    ($($module:ident;)*) => {
+        $(pub mod $module;)*
+        const KINDS: &[&Kind] = &[$(&$module::KIND),*];
+        /// The constants of these kinds' functions.
+        pub(crate) mod id {
+            $(pub use super::$module::id::*;)*
+        }
+        pub(crate) const FUNCTIONS: &[&[FuncDef]] = &[$($module::DEFS),*];
+        pub(crate) const OPERATORS: &[&[&[OperatorDef]]] = &[$($module::OPERATORS),*];
+    };
+}
+
+kinds! {}
+
+/// The OID of a type is its number in the dictionary and this: PostgreSQL's own are less.
+const FIRST_OID: u32 = 16384;
+
+/// The most definitions that a process can have seen, a changed type being another.
+pub const MOST: usize = (ty::USER.end - ty::USER.start) as usize;
+
+/// A type as a user has defined it.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct UserDef {
+    /// Its number in the dictionary.
+    pub number: u32,
+    /// That of the arrays of it; 0 if there are none.
+    pub array: u32,
+    pub name: String,
+    /// The code of its kind.
+    pub kind: &'static str,
+    /// The type that it is made of.
+    pub base: Option<Type>,
+    pub not_null: bool,
+    /// An SQL expression.
+    pub default: Option<String>,
+    /// In the order of their keys.
+    pub parts: Vec<Part>,
+}
+
+/// A part of a definition; what it means depends on the kind.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Part {
+    pub key: i64,
+    pub name: String,
+    pub text: Option<String>,
+}
+
+/// A kind of types.
+pub struct Kind {
+    /// How the dictionary names it.
+    pub code: &'static str,
+    pub shape: fn(&UserDef) -> Shape,
+    /// What arrays of all types of the kind say of their items (array/A1); `None`: there are no arrays.
+    pub alike: Option<TypeId>,
+    /// The statement that makes the type.
+    pub create: fn(&UserDef) -> String,
+}
+
+/// What the stages must know of a type, which its kind makes of a definition.
+pub struct Shape {
+    pub category: Category,
+    pub class: Class,
+    pub modifier: Modifier,
+}
+
+/// A definition with the descriptors made of it.
+struct Known {
+    user: &'static UserDef,
+    item: TypeDef,
+    array: Option<TypeDef>,
+}
+
+/// The table of all definitions: each stands at the first free place from the one that its hash says on (U2).
+static TABLE: LazyLock<Vec<OnceLock<Known>>> =
+    LazyLock::new(|| std::iter::repeat_with(OnceLock::new).take(MOST).collect());
+
+/// The descriptor at a place of the table.
+pub(crate) fn def_of(slot: u16, array: bool) -> Option<&'static TypeDef> {
+    let known = TABLE.get(usize::from(slot))?.get()?;
+    if array { known.array.as_ref() } else { Some(&known.item) }
+}
+
+/// The code of a kind as the dictionary names it; `None` for a kind that this program does not know.
+pub fn kind_code(code: &str) -> Option<&'static str> {
+    KINDS.iter().map(|k| k.code).find(|c| *c == code)
+}
+
+impl UserDef {
+    fn kind(&self) -> Option<&'static Kind> {
+        KINDS.iter().find(|k| k.code == self.kind).copied()
+    }
+
+    pub(crate) fn alike(&self) -> Option<TypeId> {
+        self.kind()?.alike
+    }
+
+    /// The statement that makes the type.
+    pub fn create(&self) -> String {
+        self.kind().map_or(String::new(), |k| (k.create)(self))
+    }
+
+    /// Whether both are the same type of one database, perhaps before and after a change.
+    pub fn is_same_type(&self, other: &UserDef) -> bool {
+        self.number == other.number
+    }
+
+    /// The type of the definition (U2).
+    ///
+    /// # Errors
+    /// 54000 if the process has seen too many, 0A000 for a kind that is not known.
+    pub fn type_id(&self) -> SqlResult<TypeId> {
+        let kind = self.kind().ok_or_else(|| SqlError::unsupported(format_args!("a {} type", self.kind)))?;
+        let mut hash = DefaultHasher::new();
+        self.hash(&mut hash);
+        let start = (hash.finish() % MOST as u64) as usize;
+        for n in 0..MOST {
+            let slot = (start + n) % MOST;
+            let known = TABLE[slot].get_or_init(|| self.known(slot as u16, kind));
+            if known.user == self {
+                return Ok(known.item.id);
+            }
+        }
+        let message = format!("more than {MOST} definitions of types since the program began");
+        Err(SqlError::new(sqlstate::PROGRAM_LIMIT_EXCEEDED, message))
+    }
+
+    fn known(&self, slot: u16, kind: &Kind) -> Known {
+        let user: &'static UserDef = Box::leak(Box::new(self.clone()));
+        let shown: &'static str = String::leak(name::quote(&self.name));
+        let oid = |n: u32| if n == 0 { 0 } else { FIRST_OID.saturating_add(n) };
+        let oids = (oid(self.number), if kind.alike.is_some() { oid(self.array) } else { 0 });
+        let (item, array) = TypeDef::of_user(slot, oids, (&user.name, shown), (kind.shape)(user), user);
+        Known { user, item, array }
+    }
+}
