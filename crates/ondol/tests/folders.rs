@@ -61,6 +61,9 @@ fn a_folder_without_types_of_users_opens_and_is_written_to() {
         assert_eq!(again.sqlstate(), "23505");
         s.query("UPDATE kinds SET label = 'none' WHERE id = 5", &[]).expect("its rows can be changed");
         s.query("CREATE TABLE further (a uuid)", &[]).expect("tables can be added");
+        s.execute("CREATE TYPE kind AS ENUM ('low', 'high'); CREATE TABLE of_kind (k kind, all_of kind[])")
+            .expect("it gets the dictionary's newer tables");
+        s.query("INSERT INTO of_kind VALUES ('high', '{low,high}')", &[]).expect("a value of a new type");
         db.close().expect("it closes");
     }
     let db = Database::open(folder.path()).expect("it opens again");
@@ -72,4 +75,5 @@ fn a_folder_without_types_of_users_opens_and_is_written_to() {
         ["5|none|NULL|NULL|NULL|{p,q}|NULL|NULL|NULL", "6|6|NULL|NULL|NULL|{r}|NULL|NULL|NULL"]
     );
     assert_eq!(rows(&mut s, "SELECT count(*) FROM further"), ["0"]);
+    assert_eq!(rows(&mut s, "SELECT k, all_of, k > 'low' FROM of_kind"), ["high|{low,high}|t"]);
 }

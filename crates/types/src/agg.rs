@@ -206,6 +206,8 @@ aggregates! {
     78 MAX_ARRAY "max" (AnyArray) -> AnyArray = Kind::Max;
     100 ARRAY_AGG "array_agg" (AnyNonArray) -> AnyArray = Kind::ArrayAgg { of_arrays: false };
     101 ARRAY_AGG_ARRAY "array_agg" (AnyArray) -> AnyArray = Kind::ArrayAgg { of_arrays: true };
+    102 MIN_ENUM "min" (AnyEnum) -> AnyEnum = Kind::Min;
+    103 MAX_ENUM "max" (AnyEnum) -> AnyEnum = Kind::Max;
 }
 
 /// All aggregates, in the order of their numbers.

@@ -110,6 +110,8 @@ polymorphic! {
     3 ANYCOMPATIBLE = 5077 "anycompatible" Class::None;
     /// An array of that.
     4 ANYCOMPATIBLEARRAY = 5078 "anycompatiblearray" Class::None;
+    /// The same as anyelement, and an enum.
+    5 ANYENUM = 3500 "anyenum" Class::Opaque(&user::enumeration::FORM);
 }
 
 /// The kinds of types within which a choice may be made by preference, as PostgreSQL has them.
@@ -122,6 +124,7 @@ pub enum Category {
     /// Spans of time: interval.
     Timespan,
     Array,
+    Enum,
     /// Types without another category: bytea.
     User,
     Unknown,

@@ -7,7 +7,7 @@
 //! | `coerce` | types: casts, unknown literals, parameters, constants |
 //! | `select`, `from`, `order`, `group`, `setop` | queries |
 //! | `dml`, `copy` | statements that change rows |
-//! | `ddl`, `routine`, `user_type` | statements that change the dictionary |
+//! | `ddl`, `routine`, `user_type`, `enumeration` | statements that change the dictionary |
 //! | `utility` | transactions, settings, EXPLAIN, prepared statements |
 //! | `types`, `tree`, `system`, `accepted` | type names, trees, system views, what is accepted without effect
 //! |
@@ -35,6 +35,7 @@ mod coerce;
 mod copy;
 mod ddl;
 mod dml;
+mod enumeration;
 mod expr;
 mod from;
 mod group;
@@ -196,6 +197,8 @@ impl<'a> Binder<'a> {
             Kind::AlterTableStmt(s) => self.alter_table(s),
             Kind::CreateFunctionStmt(s) => self.create_function(s, raw),
             Kind::RenameStmt(s) => self.rename(s),
+            Kind::CreateEnumStmt(s) => self.create_enum(s),
+            Kind::AlterEnumStmt(s) => self.alter_enum(s),
             other => self.utility(other, raw),
         }
     }

@@ -38,6 +38,21 @@ impl<'a> Binder<'a> {
         refuse(hidden, format_args!("a type of the name of PostgreSQL's type {name}"))
     }
 
+    /// The definition of a type of some kind; `called` is the kind in messages.
+    pub(super) fn type_of_kind(
+        &self,
+        name: &str,
+        code: &'static str,
+        called: &str,
+    ) -> SqlResult<&'static UserDef> {
+        let user = self.catalog.types.get(name).and_then(|t| t.user()).ok_or_else(|| no_type(name))?;
+        if user.kind == code {
+            return Ok(user);
+        }
+        let message = format!("{} is not {called}", ondol_types::name::quote(name));
+        Err(SqlError::new(sqlstate::WRONG_OBJECT_TYPE, message))
+    }
+
     pub(super) fn drop_type(&mut self, s: &'a DropStmt) -> SqlResult<Statement> {
         let domain = s.remove_type() == ObjectType::ObjectDomain;
         let mut names = Vec::with_capacity(s.objects.len());

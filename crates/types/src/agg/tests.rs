@@ -98,6 +98,8 @@ fn wrong_rows_and_foreign_states_are_errors() {
     let mut s = AggState::new(id::SUM_INT4);
     assert!(s.merge(&AggState::new(id::SUM_INT8)).is_err());
     assert!(find(AggId(u16::MAX)).is_none());
+    // A number means one aggregate.
+    assert!(all().all(|d| find(d.id).is_some_and(|found| std::ptr::eq(found, d))));
 }
 
 #[test]

@@ -353,6 +353,13 @@ impl Builder {
     }
 }
 
+/// The list of values of a type.
+pub(crate) fn of_values(element: TypeId, values: &[Value]) -> SqlResult<Value> {
+    let mut out = Builder::new(element);
+    values.iter().try_for_each(|v| out.push(v.as_ref(&mut Vec::new())))?;
+    out.finish_list()
+}
+
 /// The array without items of a type of arrays.
 pub fn empty(ty: TypeId) -> Value {
     let element = ty.element().unwrap_or(TypeId::UNKNOWN);

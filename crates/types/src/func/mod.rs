@@ -81,6 +81,7 @@ pub mod id {
     pub use super::text::id::*;
     pub use crate::array::id::*;
     pub use crate::catalog::id::*;
+    pub use crate::user::id::*;
 }
 
 /// In an argument list: any type (PostgreSQL's "any"). The argument is passed as it is.
@@ -109,6 +110,7 @@ pub(crate) mod sig {
     pub const AnyElement: TypeId = TypeId::ANYELEMENT;
     pub const AnyArray: TypeId = TypeId::ANYARRAY;
     pub const AnyNonArray: TypeId = TypeId::ANYNONARRAY;
+    pub const AnyEnum: TypeId = TypeId::ANYENUM;
     pub const AnyCompatible: TypeId = TypeId::ANYCOMPATIBLE;
     pub const AnyCompatibleArray: TypeId = TypeId::ANYCOMPATIBLEARRAY;
 }

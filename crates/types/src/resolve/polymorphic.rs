@@ -1,7 +1,7 @@
 //! What polymorphic arguments are in a call.
 //!
-//! 1. What is declared `anyelement`, `anyarray` and `anynonarray` has one type, and arrays of it: all that
-//!    are given agree, exactly.
+//! 1. What is declared `anyelement`, `anyarray`, `anynonarray` and `anyenum` has one type, and arrays of it:
+//!    all that are given agree, exactly.
 //! 2. What is declared `anycompatible` and `anycompatiblearray` has the common type of all that are given, to
 //!    which they are cast.
 //! 3. Unknown literals follow the others. Where there are only such, the second family is text, and of the
@@ -10,6 +10,7 @@
 //! Source: PostgreSQL 15's documentation, 38.2.5, and its answers.
 
 use super::{can_coerce, common_type};
+use crate::ty::Category;
 use crate::{SqlError, SqlResult, TypeId, sqlstate};
 
 /// What a call takes and gives.
@@ -74,7 +75,7 @@ fn no_array(declared: TypeId, given: TypeId) -> SqlError {
 
 impl Found {
     fn of(declared: &[TypeId], given: &[TypeId]) -> SqlResult<Found> {
-        let plain = [TypeId::ANYELEMENT, TypeId::ANYNONARRAY];
+        let plain = [TypeId::ANYELEMENT, TypeId::ANYNONARRAY, TypeId::ANYENUM];
         let mut element = the_one(declared, given, &plain, "anyelement")?;
         if let Some(array) = the_one(declared, given, &[TypeId::ANYARRAY], "anyarray")? {
             let of = array.element().ok_or_else(|| no_array(TypeId::ANYARRAY, array))?;
@@ -90,6 +91,10 @@ impl Found {
             && declared.contains(&TypeId::ANYNONARRAY)
         {
             return Err(mismatch(format!("type matched to anynonarray is an array type: {of}")));
+        }
+        if declared.contains(&TypeId::ANYENUM) && element.is_none_or(|e| e.category() != Category::Enum) {
+            let found = element.map_or("unknown", TypeId::name);
+            return Err(mismatch(format!("type matched to anyenum is not an enum type: {found}")));
         }
         let mut compatible = Vec::new();
         for (declared, given) in pairs(declared, given) {
@@ -130,7 +135,7 @@ impl Found {
         };
         let compatible = self.compatible.unwrap_or(TypeId::TEXT);
         match declared {
-            TypeId::ANYELEMENT | TypeId::ANYNONARRAY => element(),
+            TypeId::ANYELEMENT | TypeId::ANYNONARRAY | TypeId::ANYENUM => element(),
             TypeId::ANYARRAY => array_of(element()?),
             TypeId::ANYCOMPATIBLE => Ok(compatible),
             TypeId::ANYCOMPATIBLEARRAY => array_of(compatible),

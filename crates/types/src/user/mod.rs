@@ -34,7 +34,9 @@ macro_rules! kinds {
     };
 }
 
-kinds! {}
+kinds! {
+    enumeration;
+}
 
 /// The OID of a type is its number in the dictionary and this: PostgreSQL's own are less.
 const FIRST_OID: u32 = 16384;
