@@ -104,18 +104,21 @@ pub struct Catalog {
 #[derive(Clone, Default)]
 pub struct Meanings {
     functions: BTreeMap<u32, Arc<FunctionDef>>,
+    /// A type that was changed has another number.
+    types: BTreeMap<String, TypeId>,
 }
 
 impl Meanings {
     pub fn of(catalog: &Catalog) -> Meanings {
         // Whoever adds a kind of object to the catalog has to say here what plans know of it.
-        let Catalog { version: _, tables: _, indexes: _, functions } = catalog;
-        Meanings { functions: functions.clone() }
+        let Catalog { version: _, tables: _, indexes: _, functions, types } = catalog;
+        Meanings { functions: functions.clone(), types: types.clone() }
     }
     /// Whether they are those of the catalog.
     pub fn are(&self, catalog: &Catalog) -> bool {
-        let Catalog { version: _, tables: _, indexes: _, functions } = catalog;
-        self.functions.len() == functions.len()
+        let Catalog { version: _, tables: _, indexes: _, functions, types } = catalog;
+        self.types == *types
+            && self.functions.len() == functions.len()
             && (self.functions.values().zip(functions.values())).all(|(a, b)| Arc::ptr_eq(a, b))
     }
 }

@@ -178,10 +178,9 @@ impl Plans {
                 list.retain_mut(|(_, p)| renew(p));
                 !list.is_empty()
             });
-            let size = |(text, list): (&Box<str>, &Vec<Kept>)| -> usize {
-                list.iter().map(|(_, p)| text.len() + p.bytes).sum()
-            };
-            self.bytes = self.by_text.iter().map(size).sum();
+            let texts = self.by_text.iter();
+            let sizes = texts.flat_map(|(text, list)| list.iter().map(|(_, p)| text.len() + p.bytes));
+            self.bytes = sizes.sum();
             for q in &mut self.queries {
                 if !q.as_mut().is_none_or(renew) {
                     *q = None
@@ -645,7 +644,7 @@ mod tests {
             "select 1 + 1",
         ];
         let before: Vec<_> = texts.iter().map(|t| plan(&mut s, t)).collect();
-        let mut kept = |s: &mut Session| -> Vec<bool> {
+        let kept = |s: &mut Session| -> Vec<bool> {
             texts.iter().zip(&before).map(|(t, b)| Arc::ptr_eq(&plan(s, t), b)).collect()
         };
         other.execute("create table c (id int)").expect("a table that no plan knows");
@@ -659,6 +658,12 @@ mod tests {
         assert_eq!(kept(&mut s), [true, true, false, false, true], "another table by the same name");
         other.execute("truncate a").expect("an empty table");
         assert_eq!(kept(&mut s), [false, false, false, false, true], "another heap");
+        let at = plan(&mut s, "select 1 + 1");
+        other.execute("create type mood as enum ('sad')").expect("a type");
+        assert!(!Arc::ptr_eq(&at, &plan(&mut s, "select 1 + 1")), "a type that a name may mean");
+        let at = plan(&mut s, "select 1 + 1");
+        other.execute("alter type mood rename value 'sad' to 'blue'").expect("a label");
+        assert!(!Arc::ptr_eq(&at, &plan(&mut s, "select 1 + 1")), "a label that a text may mean");
         other.execute("create function f(int) returns int language sql as 'select 1'").expect("a function");
         assert_eq!(kept(&mut s), [false; 5], "a name that may mean something else");
     }
