@@ -190,6 +190,10 @@ impl Participant {
         self.depth.set(d + 1);
         Guard { of: self }
     }
+    /// Whether a pin is held.
+    pub fn is_pinned(&self) -> bool {
+        self.depth.get() > 0
+    }
     /// Frees what may be freed now.
     pub fn collect(&self) {
         self.end_epoch();

@@ -9,10 +9,16 @@
 //!   as a wake-up without a reason.
 //! - **P2** What was stored before `unpark` is seen after the `park` that took it.
 //! - **P3** One at a time parks at a parker; anyone may unpark, in any number.
+//! - **P4** *No guard over a park.* Who parks holds no guard of [`crate::sync`]: others may run meanwhile on
+//!   the same thread, and would wait for it forever. Guards are counted for each thread, in release builds
+//!   too, and parking with one panics. Pins of epochs are counted by their participants, and asked for by
+//!   those who park for them ([`crate::epoch::Participant::is_pinned`]).
 //!
-//! In a simulated world the fiber parks; otherwise the thread does, on a futex.
+//! In a simulated world the fiber parks, with its own count; otherwise the thread does, on a futex.
+//! [`Parker::block`] is for waits in whose course guards are held still: it keeps the thread.
 use crate::clock;
 use crate::sim;
+use std::cell::Cell;
 use std::panic::Location;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -20,6 +26,28 @@ use std::time::Duration;
 const EMPTY: u32 = 0;
 const PARKED: u32 = 1;
 const TOLD: u32 = 2;
+
+thread_local! {
+    /// Guards that the thread holds, or the fiber that runs on it.
+    static HELD: Cell<u32> = const { Cell::new(0) };
+}
+
+#[inline(always)]
+pub(crate) fn hold() {
+    HELD.set(HELD.get().wrapping_add(1))
+}
+#[inline(always)]
+pub(crate) fn release() {
+    HELD.set(HELD.get().wrapping_sub(1))
+}
+/// Another fiber's count takes the place of this one's, which is given.
+pub(crate) fn exchange_held(count: u32) -> u32 {
+    HELD.replace(count)
+}
+/// Guards of [`crate::sync`] that the caller's thread holds.
+pub fn guards_held() -> u32 {
+    HELD.get()
+}
 
 #[derive(Default)]
 pub struct Parker(AtomicU32);
@@ -34,8 +62,17 @@ impl Parker {
 
     /// Waits to be unparked, until [`clock::now`] reaches `deadline`: false if that came first. May return
     /// true without a reason: look again at what is waited for.
+    ///
+    /// # Panics
+    /// If the caller holds a guard (P4).
     #[track_caller]
     pub fn park(&self, deadline: Option<Duration>) -> bool {
+        assert!(guards_held() == 0, "a wait begins while {} guards are held", guards_held());
+        self.block(deadline)
+    }
+    /// The same for a caller that may hold guards: the thread waits, and does nothing else meanwhile.
+    #[track_caller]
+    pub fn block(&self, deadline: Option<Duration>) -> bool {
         if sim::any()
             && let Some(told) = self.park_in_world(deadline, Location::caller())
         {
@@ -160,6 +197,52 @@ mod tests {
         assert!(!p.park(Some(began)) || sim::current().is_some());
         p.unpark();
         assert!(p.park(Some(began)), "what was told before is not missed for a deadline that is over")
+    }
+
+    #[test]
+    fn a_guard_over_a_park_is_noticed() {
+        use crate::sync::{Latch, Mutex, RwLock, yield_point};
+        fn parks() -> bool {
+            let p = Parker::new();
+            p.unpark();
+            std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| p.park(None))).is_ok()
+        }
+        fn each_guard() {
+            let (m, w, l) = (Mutex::new(()), RwLock::new(()), Latch::new());
+            assert!(parks());
+            for turn in 0..6 {
+                let (_a, _b, _c, _d, _e, _f);
+                match turn {
+                    0 => _a = m.lock(),
+                    1 => _b = w.read(),
+                    2 => _c = w.write(),
+                    3 => _d = l.acquire(),
+                    4 => _e = m.try_lock(),
+                    _ => _f = crate::sync::Condvar::new().wait_timeout(m.lock(), Duration::ZERO),
+                }
+                assert!(!parks(), "{turn}");
+            }
+            assert!(parks() && guards_held() == 0);
+        }
+        each_guard();
+        // Others' guards do not count, nor do those of a fiber that gave way.
+        for seed in 0..20 {
+            World::new(seed, Config::default()).run(|| {
+                let m = Arc::new(Mutex::new(()));
+                let other = thread::spawn("holder", move || {
+                    let _guard = m.lock();
+                    (0..20).for_each(|_| yield_point());
+                    guards_held()
+                });
+                for _ in 0..10 {
+                    yield_point();
+                    assert_eq!(guards_held(), 0)
+                }
+                each_guard();
+                assert_eq!(other.unwrap().join().unwrap(), 1)
+            })
+        }
+        assert_eq!(guards_held(), 0);
     }
 
     #[test]

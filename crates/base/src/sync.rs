@@ -6,10 +6,12 @@
 //!   taking is.
 //! - **K3** Between a fiber's release of the mutex and its wait for a condition variable no other fiber runs,
 //!   so that no notification is lost.
+//! - **K4** Guards are counted, for each thread or fiber (park/P4).
 //!
 //! Production code pays one relaxed load and a branch that is predicted for the question whether it is
 //! simulated.
-use crate::sim;
+use crate::{park, sim};
+use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 use std::panic::Location;
@@ -122,6 +124,7 @@ impl<T: ?Sized> Mutex<T> {
     }
     #[inline]
     fn guard<'a>(&'a self, guard: std::sync::MutexGuard<'a, T>) -> MutexGuard<'a, T> {
+        park::hold();
         MutexGuard { guard: ManuallyDrop::new(guard), of: self }
     }
 }
@@ -135,6 +138,7 @@ impl<T: ?Sized> Drop for MutexGuard<'_, T> {
     fn drop(&mut self) {
         // SAFETY: the inner guard is dropped here and nowhere else; `apart` forgets the outer one.
         unsafe { ManuallyDrop::drop(&mut self.guard) };
+        park::release();
         if sim::any() {
             sim::unpark_all(address(self.of))
         }
@@ -143,6 +147,7 @@ impl<T: ?Sized> Drop for MutexGuard<'_, T> {
 impl<'a, T: ?Sized> MutexGuard<'a, T> {
     fn apart(self) -> (std::sync::MutexGuard<'a, T>, &'a Mutex<T>) {
         let mut this = ManuallyDrop::new(self);
+        park::release();
         // SAFETY: `this` is never dropped, so that the inner guard is taken once.
         (unsafe { ManuallyDrop::take(&mut this.guard) }, this.of)
     }
@@ -288,9 +293,11 @@ impl<T: ?Sized> RwLock<T> {
         self.0.get_mut().unwrap_or_else(|e| e.into_inner())
     }
     fn read_guard<'a>(&'a self, guard: std::sync::RwLockReadGuard<'a, T>) -> ReadGuard<'a, T> {
+        park::hold();
         ReadGuard { guard: ManuallyDrop::new(guard), addr: address(self) }
     }
     fn write_guard<'a>(&'a self, guard: std::sync::RwLockWriteGuard<'a, T>) -> WriteGuard<'a, T> {
+        park::hold();
         WriteGuard { guard: ManuallyDrop::new(guard), addr: address(self) }
     }
 }
@@ -304,6 +311,7 @@ impl<T: ?Sized> Drop for ReadGuard<'_, T> {
     fn drop(&mut self) {
         // SAFETY: the inner guard is dropped here and nowhere else.
         unsafe { ManuallyDrop::drop(&mut self.guard) };
+        park::release();
         if sim::any() {
             sim::unpark_all(self.addr)
         }
@@ -314,6 +322,7 @@ impl<T: ?Sized> Drop for WriteGuard<'_, T> {
     fn drop(&mut self) {
         // SAFETY: the inner guard is dropped here and nowhere else.
         unsafe { ManuallyDrop::drop(&mut self.guard) };
+        park::release();
         if sim::any() {
             sim::unpark_all(self.addr)
         }
@@ -346,7 +355,7 @@ impl<T: ?Sized> DerefMut for WriteGuard<'_, T> {
 pub struct Latch(AtomicU32);
 /// Releases the latch when dropped.
 #[must_use = "the latch is released when this is dropped"]
-pub struct LatchGuard<'a>(&'a Latch);
+pub struct LatchGuard<'a>(&'a Latch, PhantomData<*const ()>);
 
 impl Latch {
     pub const fn new() -> Latch {
@@ -357,7 +366,7 @@ impl Latch {
     pub fn acquire(&self) -> LatchGuard<'_> {
         yield_point();
         match self.0.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed) {
-            Ok(_) => LatchGuard(self),
+            Ok(_) => self.guard(),
             Err(_) => self.acquire_slowly(),
         }
     }
@@ -372,7 +381,7 @@ impl Latch {
                 n = n.saturating_add(1);
             }
             if self.0.compare_exchange_weak(0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok() {
-                return LatchGuard(self);
+                return self.guard();
             }
         }
     }
@@ -381,7 +390,12 @@ impl Latch {
     pub fn try_acquire(&self) -> Option<LatchGuard<'_>> {
         yield_point();
         let won = self.0.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok();
-        won.then(|| LatchGuard(self))
+        won.then(|| self.guard())
+    }
+    #[inline]
+    fn guard(&self) -> LatchGuard<'_> {
+        park::hold();
+        LatchGuard(self, PhantomData)
     }
     /// Somebody holds it at this moment.
     pub fn is_held(&self) -> bool {
@@ -391,7 +405,8 @@ impl Latch {
 impl Drop for LatchGuard<'_> {
     #[inline]
     fn drop(&mut self) {
-        self.0.0.store(0, Ordering::Release)
+        self.0.0.store(0, Ordering::Release);
+        park::release()
     }
 }
 

@@ -3,8 +3,11 @@
 //! - **R1** One round at a time. Its leader is a waiting committer, on its own thread; with one stream
 //!   nothing is handed to another thread.
 //! - **R2** Waiters stand in two groups: those whose commit is in the round under way, and those whose commit
-//!   will be in the next. When a round ends, the first group is woken as a whole, since all of it is done,
-//!   and one of the second, to lead; the rest sleeps on.
+//!   will be in the next. When a round ends, one of the second group is told, to lead, and the first as a
+//!   whole, since all of it is done; the rest sleeps on. Who was told stands in no group any more. If one
+//!   leads before it, it stands in the group of that round, or finds itself done: then that round's end has
+//!   told the others of its group. One that keeps its thread is told before fibers, which it may keep from
+//!   leading.
 //! - **R3** A round is durable when every participant's block is synced, and, since rounds do not overlap,
 //!   every earlier round is. Only then does `durable` move, to `closed - 1`.
 //! - **R4** A failure ends all rounds (protocol/P7): `failure` is set once, and nothing is sealed after it.
@@ -13,8 +16,10 @@ use crate::block::{ALIGN, Participants, block_len};
 use crate::error::LogError;
 use crate::log::{Inner, limit};
 use crate::stream::Job;
+use ondol_base::park::Parker;
 use ondol_base::sim::mutated;
 use ondol_base::sync::{Condvar, Mutex};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
 #[derive(Default)]
@@ -25,8 +30,17 @@ struct State {
     /// What closed the round under way; 0 until that is known.
     closed: CommitTs,
     round: u64,
-    /// How many sleep in each group: nobody is called where nobody is.
-    asleep: [u32; 2],
+    /// Who sleeps in each group.
+    asleep: [Vec<Arc<Sleeper>>; 2],
+}
+
+#[derive(Default)]
+struct Sleeper {
+    parker: Parker,
+    /// It stands in no group; changed under the mutex only.
+    told: AtomicBool,
+    /// Its thread can do nothing else: not even run the fiber of another that is told to lead.
+    keeps_thread: bool,
 }
 
 /// What the background flusher does.
@@ -41,7 +55,6 @@ mod flusher {
 
 pub(crate) struct Rounds {
     state: Mutex<State>,
-    groups: [Condvar; 2],
     completed: AtomicU64,
     /// The last durable round is not yet recorded as durable by a later block.
     unmarked: AtomicBool,
@@ -59,7 +72,6 @@ impl Rounds {
     pub fn new(completed: u64) -> Rounds {
         Rounds {
             state: Mutex::default(),
-            groups: [Condvar::new(), Condvar::new()],
             completed: AtomicU64::new(completed),
             unmarked: AtomicBool::new(false),
             flusher: Mutex::default(),
@@ -93,11 +105,12 @@ impl Inner {
             return Ok(());
         }
         let c = c.min(self.clock.load(Ordering::Acquire) - 1);
-        self.wait(|| self.durable.load(Ordering::Acquire) >= c, |s| c < s.closed)
+        self.wait(|| self.durable.load(Ordering::Acquire) >= c, |s| c < s.closed, false)
     }
 
+    /// Some callers hold guards of the heap, or of a checkpoint: their thread waits.
     pub fn wait_round(&self, round: u64) -> Result<(), LogError> {
-        self.wait(|| self.rounds.completed() >= round, |s| round <= s.round)
+        self.wait(|| self.rounds.completed() >= round, |s| round <= s.round, true)
     }
 
     pub fn flush(&self) -> Result<(), LogError> {
@@ -110,9 +123,20 @@ impl Inner {
     }
 
     /// Leads rounds, or waits for those of others, until `done`.
-    fn wait(&self, done: impl Fn() -> bool, under_way: impl Fn(&State) -> bool) -> Result<(), LogError> {
+    fn wait(
+        &self,
+        done: impl Fn() -> bool,
+        under_way: impl Fn(&State) -> bool,
+        keeps_thread: bool,
+    ) -> Result<(), LogError> {
+        let sleep = if keeps_thread { Parker::block } else { Parker::park };
+        let mut own: Option<Arc<Sleeper>> = None;
         let mut s = self.rounds.state.lock();
         loop {
+            if let Some(own) = own.as_ref().filter(|o| !o.told.load(Ordering::Relaxed)) {
+                // Woken without a reason.
+                s.asleep.iter_mut().for_each(|group| group.retain(|o| !Arc::ptr_eq(o, own)))
+            }
             if done() {
                 return Ok(());
             }
@@ -121,10 +145,12 @@ impl Inner {
             }
             if s.leading {
                 let group = if s.closed == 0 || under_way(&s) { s.turn } else { s.turn + 1 };
-                let group = (group % 2) as usize;
-                s.asleep[group] += 1;
-                s = self.rounds.groups[group].wait(s);
-                s.asleep[group] -= 1;
+                let own = own.get_or_insert_with(|| Arc::new(Sleeper { keeps_thread, ..Sleeper::default() }));
+                own.told.store(false, Ordering::Relaxed);
+                s.asleep[(group % 2) as usize].push(own.clone());
+                drop(s);
+                sleep(&own.parker, None);
+                s = self.rounds.state.lock();
                 continue;
             }
             s.leading = true;
@@ -132,26 +158,30 @@ impl Inner {
             s.closed = 0;
             drop(s);
             self.lead(false);
-            s = self.end_turn();
+            self.end_turn();
+            s = self.rounds.state.lock();
         }
     }
 
-    fn end_turn(&self) -> ondol_base::sync::MutexGuard<'_, State> {
-        let mut s = self.rounds.state.lock();
-        s.leading = false;
-        let now = (s.turn % 2) as usize;
-        let next = 1 - now;
-        // A call without a listener would still be a call of the operating system.
-        if s.asleep[now] > 0 {
-            self.rounds.groups[now].notify_all();
-        }
-        if s.asleep[next] > 0 {
-            match self.failure.get() {
-                Some(_) => self.rounds.groups[next].notify_all(),
-                None => self.rounds.groups[next].notify_one(),
-            }
-        }
-        s
+    fn end_turn(&self) {
+        let (next, now) = {
+            let mut s = self.rounds.state.lock();
+            s.leading = false;
+            let now = (s.turn % 2) as usize;
+            let next: Vec<_> = match self.failure.get() {
+                Some(_) => std::mem::take(&mut s.asleep[1 - now]),
+                None => {
+                    let group = &mut s.asleep[1 - now];
+                    let at = group.iter().position(|s| s.keeps_thread).or(group.len().checked_sub(1));
+                    at.map(|at| group.swap_remove(at)).into_iter().collect()
+                }
+            };
+            let now = std::mem::take(&mut s.asleep[now]);
+            next.iter().chain(&now).for_each(|s| s.told.store(true, Ordering::Relaxed));
+            (next, now)
+        };
+        // The next leader first.
+        next.iter().chain(&now).for_each(|s| s.parker.unpark())
     }
 
     pub fn write(&self, job: &Job) -> Result<(), LogError> {
@@ -333,6 +363,6 @@ impl Inner {
         s.closed = 0;
         drop(s);
         self.lead(true);
-        drop(self.end_turn());
+        self.end_turn();
     }
 }

@@ -60,7 +60,7 @@ fn who_waits_is_served_in_order() {
 fn every_wrong_queue_is_noticed() {
     let wrong = MUTATIONS.iter().filter(|m| m.favour == Favour::Waits);
     for mutation in wrong.map(|m| m.name) {
-        let noticed = (0..400).find_map(|seed| scenes(seed, Some(mutation)).err().map(|e| (seed, e)));
+        let noticed = (0..4000).find_map(|seed| scenes(seed, Some(mutation)).err().map(|e| (seed, e)));
         let (seed, e) = noticed.unwrap_or_else(|| panic!("{mutation} is not noticed"));
         println!("{mutation:20} seed {seed:3}: {}", e.lines().next().unwrap_or(""))
     }

@@ -10,7 +10,7 @@
 //!   visible by then. Until T is published in the snapshot's place, `HOLDING` keeps collection from folding
 //!   anything later than the first snapshot; it is read before the snapshot, so that one of the two is met.
 use ondol_base::barrier;
-use ondol_base::epoch::{Epochs, Line};
+use ondol_base::epoch::{Epochs, Line, Participant};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -55,6 +55,17 @@ pub fn horizon(epochs: &Arc<Epochs>, visible: impl Fn() -> u64) -> Horizon {
     snapshots.dedup();
     let oldest = snapshots.first().map_or(visible, |s| visible.min(*s));
     Horizon { oldest, visible, snapshots }
+}
+
+/// Whoever waits for others must be stepped over by nobody meanwhile: no pin, no commit that is under way
+/// (park/P4).
+///
+/// # Panics
+/// Otherwise.
+pub fn assert_parkable(participant: &Participant) {
+    assert!(!participant.is_pinned(), "a wait begins while an epoch is pinned");
+    let committing = participant.line().words[COMMITTING].load(Ordering::Relaxed);
+    assert!(committing == IDLE, "a wait begins while commit {committing} is being installed");
 }
 
 /// Waits until no commit at or below `ts` is between its timestamp and its installation.

@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::heap::{Claims, Heap, LARGEST_RUN};
 use crate::kernel::Kernel;
 use crate::memory::Budget;
-use crate::registry::{IDLE, SNAPSHOT};
+use crate::registry::{self, IDLE, SNAPSHOT};
 use crate::slot::{self, ID, Status, View};
 use crate::table::{IndexStore, TableStore};
 use crate::version::Version;
@@ -644,7 +644,11 @@ impl Session {
     }
     /// Waits until commits up to `c` are durable.
     pub fn wait_durable(&self, c: CommitTs) -> Result<()> {
-        if self.kernel.log.durable_ts() >= c { Ok(()) } else { Ok(self.kernel.log.wait_durable(c)?) }
+        if self.kernel.log.durable_ts() >= c {
+            return Ok(());
+        }
+        registry::assert_parkable(&self.participant);
+        Ok(self.kernel.log.wait_durable(c)?)
     }
     /// The newest commit that the transaction may have seen: once it ends, what it answered rests on that.
     pub fn seen(&self) -> CommitTs {

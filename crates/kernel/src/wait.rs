@@ -58,6 +58,7 @@
 //! for definitions are few; all of them are told of each change of a definition.
 use crate::error::{Error, Result};
 use crate::memory::Space;
+use crate::registry;
 use crate::slot::{self, ID, LIVE, OWNED, row};
 use crate::transaction::TxnState;
 use crate::version::{QUEUED, SHARED};
@@ -107,6 +108,15 @@ pub struct Patience {
     pub timeout: Option<Duration>,
     /// Whoever sets it unparks the session afterwards.
     pub cancel: Option<Arc<AtomicBool>>,
+}
+
+impl Waiter<'_> {
+    /// Parks until told or the deadline (see [`Parker::park`]).
+    fn park(&self, deadline: Option<Duration>) -> bool {
+        let _pin = mutated("parks_pinned").then(|| self.participant.pin());
+        registry::assert_parkable(self.participant);
+        self.parker.park(deadline)
+    }
 }
 
 impl Patience {
@@ -456,7 +466,7 @@ impl Waits {
             }
             drop(table);
             let look = poll.map(|p| clock::now() + p);
-            who.parker.park(look.into_iter().chain(deadline).min());
+            who.park(look.into_iter().chain(deadline).min());
             table = self.table();
         };
         table.leave(who.session);
@@ -574,7 +584,7 @@ impl Place<'_> {
         loop {
             drop(table);
             who.patience.look()?;
-            let in_time = who.parker.park(self.deadline);
+            let in_time = who.park(self.deadline);
             table = waits.table();
             // Lost only with the mutex held, so that who was told does not miss it.
             if table.waiting.get(&self.session).is_none_or(|w| w.told) {

@@ -12,6 +12,7 @@
 //! lives.
 use super::schedule::{Pause, Turn};
 use super::world::World;
+use crate::park;
 use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 use std::any::Any;
@@ -109,8 +110,10 @@ pub(super) fn pause(how: Pause, what: &'static str, at: &'static Location<'stati
                 }
             }
         }
+        let held = park::exchange_held(0);
         // SAFETY: by B2 it is the yielder of the fiber whose stack we are on, alive as long as that stack.
         unsafe { (*c.yielder.get()).suspend(()) };
+        park::exchange_held(held);
         c.world.inner().schedule.timed_out(me)
     })
 }
@@ -222,15 +225,18 @@ fn run_fibers(world: &Arc<World>, first: usize, body: Box<dyn FnOnce()>) {
     let current =
         Current { world: world.clone(), id: Cell::new(first), yielder: Cell::new(std::ptr::null()) };
     /// Ends the run on every way out (B1).
-    struct Running;
+    struct Running {
+        held: u32,
+    }
     impl Drop for Running {
         fn drop(&mut self) {
+            park::exchange_held(self.held);
             CURRENT.set(std::ptr::null());
             super::RUNNING.fetch_sub(1, Ordering::Relaxed);
         }
     }
     super::RUNNING.fetch_add(1, Ordering::Relaxed);
-    let running = Running;
+    let running = Running { held: park::exchange_held(0) };
     CURRENT.set(&current);
     let stack_bytes = world.config().stack_bytes;
     // Fibers of an earlier run of this world have ended; their numbers are not used again.

@@ -126,6 +126,7 @@ pub const MUTATIONS: &[Mutation] = &[
     engine!("merged_over_keys", "changes of one row are merged although the later one gave it a key"),
     engine!("lent_unpublished", "a snapshot that is lent to other threads is not published meanwhile"),
     engine!("wake_up_dropped", "a transaction's end tells nobody who waits for its rows", Favour::Waits),
+    engine!("parks_pinned", "who waits for a row holds a pin meanwhile", Favour::Waits),
     engine!("taker_unflagged", "who takes a row does not learn that others queue for it", Favour::Waits),
     engine!("turn_kept", "who gives up waiting when it was told keeps its turn", Favour::Waits),
     engine!("queue_skipped", "who comes to a free row takes it, whoever queues for it", Favour::Waits),
