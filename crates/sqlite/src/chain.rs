@@ -31,7 +31,6 @@ pub struct Chain {
 impl Chain {
     /// The frames up to the last commit; none where that is not known.
     pub fn frames(&mut self, pair: Pair<'_>) -> io::Result<Option<&[Entry]>> {
-        const SALTS: std::ops::Range<usize> = 16..24;
         if self.in_doubt {
             return Ok(None);
         }
@@ -46,7 +45,7 @@ impl Chain {
         let mut page = vec![0; pair.layout.page() as usize];
         let (mut sums, mut open) = (self.sums, Vec::new());
         for (frame, entry) in (known..all).zip(wal::entries(pair.wal, pair.layout, known, all.max(known))?) {
-            if entry.salts() != &header[SALTS] {
+            if entry.salts() != &header[wal::SALTS] {
                 break;
             }
             if entry.away() {

@@ -15,6 +15,11 @@
 //! - **T5** Frames of a WAL that are all in the database, durably, go together. A truncation that a power
 //!   failure interrupts may leave some of them (Btrfs makes a long one durable in steps), whose older pages
 //!   would hide the database's.
+//! - **T6** A page that does not come right after its frame's header (a VFS above holds writes back, as
+//!   SQLite's crash simulation does) is written to no place of a frame before it: what stands in the file as
+//!   the frame's entry may be of an earlier WAL, or nothing. If its place is not the one that follows from
+//!   the frames before (places/H2), the page gets another one, without a page number, and goes on to the
+//!   right one if the header comes under the same lock.
 use crate::exchange::{self, Pair, Side};
 use crate::layout::{
     AWAY_AT, BASE_AT, ENTRY, FRAME_HEADER, HEADER, HEADER_AT, Layout, MAGIC, PLACE_AT, PREAMBLE, Piece, SPAN,
@@ -25,6 +30,9 @@ use crate::places::Places;
 use ondol_base::crc::crc32c;
 use ondol_base::sim::mutated;
 use std::io;
+
+/// Where a WAL's header has the salts that its frames have.
+pub const SALTS: std::ops::Range<usize> = 16..24;
 
 /// What block 0 says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -306,9 +314,8 @@ impl WalWriter {
                     self.write_entry(file, layout, frame, within as usize, part)?
                 }
                 Piece::Page(frame, within) => {
-                    let known = self.entries.get(frame as usize).filter(|_| self.current).copied();
-                    let entry = known.map_or_else(|| Entry::read(file, layout, frame), Ok)?;
-                    file.write_at(part, layout.place_at(u64::from(entry.place())) + within)?;
+                    let place = self.place_of(file, layout, frame)?;
+                    file.write_at(part, layout.place_at(u64::from(place)) + within)?;
                 }
             }
             done += part.len();
@@ -346,12 +353,57 @@ impl WalWriter {
             self.base = u32::from_le_bytes(base);
             self.keep(0);
         }
-        for entry in entries(file, layout, self.entries.len() as u64, frame)? {
-            self.places.note(entry.page(), entry.place());
-            self.entries.push(entry);
+        let first = self.entries.len() as u64;
+        if first < frame {
+            let mut header = [0; HEADER as usize];
+            file.read_at(&mut header, HEADER_AT)?;
+            // All of them, but for a gap (T6).
+            for entry in entries(file, layout, first, frame)? {
+                if entry.salts() != &header[SALTS] {
+                    break;
+                }
+                self.places.note(entry.page(), entry.place());
+                self.entries.push(entry);
+            }
+            while (self.entries.len() as u64) < frame {
+                self.skip(file, layout)?;
+            }
         }
         self.current = true;
         Ok(())
+    }
+
+    /// Gives the next frame a place, before its header is there (T6).
+    fn skip(&mut self, file: &dyn Medium, layout: Layout) -> io::Result<u32> {
+        let place = self.places.next(0);
+        let entry = Entry::new(0, place);
+        // Should it fail, nothing is believed of what is remembered.
+        self.current = false;
+        file.write_at(&entry.0, layout.entry_at(self.entries.len() as u64))?;
+        self.current = true;
+        self.places.note(0, place);
+        self.entries.push(entry);
+        Ok(place)
+    }
+
+    /// Where a frame's page goes: SQLite has just written the header before it. A VFS above that holds writes
+    /// back may not have (T6).
+    fn place_of(&mut self, file: &dyn Medium, layout: Layout, frame: u64) -> io::Result<u32> {
+        if self.current
+            && let Some(known) = self.entries.get(frame as usize)
+        {
+            return Ok(known.place());
+        }
+        self.know(file, layout, frame)?;
+        let entry = Entry::read(file, layout, frame)?;
+        let place = self.places.next(entry.page());
+        if entry.place() != place {
+            return self.skip(file, layout);
+        }
+        // No frame before it has this place (places/H2): the header is there since an earlier lock.
+        self.places.note(entry.page(), place);
+        self.entries.push(entry);
+        Ok(place)
     }
 
     /// Writes a frame's header, or a part of it, with the page's place (T2).
@@ -370,6 +422,7 @@ impl WalWriter {
         }
         entry.0[within..within + part.len()].copy_from_slice(part);
         let at = frame as usize;
+        let headless = self.entries.get(at).filter(|known| known.page() == 0).map(Entry::place);
         let place = match self.entries.get(at) {
             Some(known) if known.page() == entry.page() => known.place(),
             _ => {
@@ -382,6 +435,12 @@ impl WalWriter {
         entry.0[PLACE_AT as usize..][..4].copy_from_slice(&place.to_le_bytes());
         // What stood here before may have been away (exchange/X6).
         entry.0[AWAY_AT as usize..].fill(0);
+        // T6
+        if let Some(before) = headless.filter(|before| *before != place) {
+            let mut page = vec![0; layout.page() as usize];
+            exchange::fill(file, &mut page, layout.place_at(u64::from(before)))?;
+            file.write_at(&page, layout.place_at(u64::from(place)))?;
+        }
         // Should it fail, nothing is believed of what is remembered.
         self.current = false;
         file.write_at(&entry.0, layout.entry_at(frame))?;
@@ -429,6 +488,50 @@ mod tests {
         fn set_len(&self, len: u64) -> io::Result<()> {
             self.0.borrow_mut().resize(len as usize, 0);
             Ok(())
+        }
+    }
+
+    /// As a crash simulation above drops and reorders writes.
+    #[test]
+    fn a_page_without_its_header_damages_no_other() {
+        let (wal, database) = (Memory::default(), Memory::default());
+        let layout = Layout::new(4096).expect("a page size");
+        prepare(&wal).expect("a WAL");
+        let mut writer = WalWriter::default();
+        let frame = |n: u64| HEADER + n * (FRAME_HEADER + 4096);
+        let header = |page: u8| [&[0, 0, 0, page], [1; 20].as_slice()].concat();
+        let pair = Pair { wal: &wal, database: &database, layout };
+        // The byte that a page is full of.
+        let page = |n: u64| {
+            let mut page = [0; 4096];
+            read(pair, &mut page, frame(n) + FRAME_HEADER).expect("read");
+            page.iter().all(|b| *b == page[0]).then_some(page[0])
+        };
+        // New pages, which have homes, and old ones; and in a WAL that begins anew, over entries of the last.
+        for base in [1, 9] {
+            for by_memory in [true, false] {
+                let mut write = |bytes: &[u8], offset: u64| {
+                    if !by_memory {
+                        writer.doubt();
+                    }
+                    writer.write(&wal, layout, bytes, offset, || Ok(base)).expect("written");
+                };
+                write(&[1; HEADER as usize], 0);
+                for n in 0..2 {
+                    write(&[&header(7 + n), [n + 1; 4096].as_slice()].concat(), frame(n.into()));
+                }
+                write(&[3; 4096], frame(2) + FRAME_HEADER);
+                write(&[5; 4096], frame(4) + FRAME_HEADER);
+                // The last part of a page, behind a sync, as SQLite pads a commit without psow.
+                write(&[2; 96], frame(1) + FRAME_HEADER + 4000);
+                assert_eq!((page(0), page(1)), (Some(1), Some(2)), "base {base}, {by_memory}");
+                // Later the file has an entry of the last WAL there.
+                assert!(base == 9 || !by_memory || page(2) == Some(0), "no frame without a header");
+                // A page that has a home, or not.
+                write(&header(20), frame(2));
+                assert_eq!((page(0), page(1)), (Some(1), Some(2)), "base {base}, {by_memory}");
+                assert!(!by_memory || page(2) == Some(3), "base {base}");
+            }
         }
     }
 
