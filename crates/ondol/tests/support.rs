@@ -257,7 +257,12 @@ const FORMS: &[(&str, &[(&str, &str)])] = &[
             ),
             ("ALTER TYPE ... RENAME TO", "CREATE TYPE e AS ENUM ('x'); ALTER TYPE e RENAME TO f"),
             ("DROP TYPE", "CREATE TYPE e AS ENUM ('x'); DROP TYPE e"),
-            ("CREATE DOMAIN", "CREATE DOMAIN d AS integer"),
+            ("CREATE DOMAIN", "CREATE DOMAIN d AS integer NOT NULL DEFAULT 1 CONSTRAINT c CHECK (VALUE > 0)"),
+            (
+                "ALTER DOMAIN",
+                "CREATE DOMAIN d AS integer; ALTER DOMAIN d SET NOT NULL; ALTER DOMAIN d ADD CONSTRAINT c CHECK (VALUE > 0)",
+            ),
+            ("DROP DOMAIN", "CREATE DOMAIN d AS integer; DROP DOMAIN d"),
             ("CREATE EXTENSION", "CREATE EXTENSION x"),
             ("CREATE ROLE, GRANT, REVOKE", "GRANT SELECT ON t TO x"),
             ("CREATE RULE, CREATE POLICY", "CREATE RULE r AS ON INSERT TO t DO INSTEAD NOTHING"),

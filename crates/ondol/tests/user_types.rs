@@ -147,3 +147,36 @@ fn a_change_that_takes_a_defaults_meaning_is_refused() {
     assert!(refused.to_string().contains("the default of column \"now\" of table \"person\""), "{refused}");
     is_whole(&mut s);
 }
+
+/// A domain's conditions hold after a restart, of rows that were there and of those that come.
+#[test]
+fn domains_outlive_a_restart() {
+    let folder = TempFolder::new().expect("a temporary folder");
+    {
+        let db = Database::open(folder.path()).expect("a database");
+        let mut s = db.session();
+        s.execute("CREATE DOMAIN small AS integer DEFAULT 3 NOT NULL CONSTRAINT is_small CHECK (VALUE < 10)")
+            .expect("a domain");
+        s.execute("CREATE DOMAIN tiny AS small CHECK (VALUE < 5)").expect("a domain over it");
+        s.execute("CREATE TABLE t (id integer PRIMARY KEY, v small, w tiny)").expect("a table");
+        s.execute("INSERT INTO t (id) VALUES (1)").expect("a row of defaults");
+    }
+    let db = Database::open(folder.path()).expect("the database again");
+    let mut s = db.session();
+    let code = |s: &mut ondol::Session, sql: &str| match s.execute(sql) {
+        Ok(_) => String::new(),
+        Err(e) => e.sqlstate().to_string(),
+    };
+    assert_eq!(code(&mut s, "INSERT INTO t VALUES (2, 9, 4)"), "");
+    assert_eq!(code(&mut s, "INSERT INTO t VALUES (3, 10, 4)"), "23514");
+    assert_eq!(code(&mut s, "INSERT INTO t VALUES (3, 9, 5)"), "23514");
+    assert_eq!(code(&mut s, "UPDATE t SET v = NULL"), "23502");
+    assert_eq!(code(&mut s, "UPDATE t SET w = w + 1 WHERE id = 2"), "23514");
+    assert_eq!(code(&mut s, "ALTER DOMAIN small ADD CHECK (VALUE < 9)"), "23514");
+    assert_eq!(code(&mut s, "ALTER DOMAIN small DROP CONSTRAINT is_small"), "");
+    assert_eq!(code(&mut s, "INSERT INTO t VALUES (3, 10, 4)"), "");
+    assert_eq!(code(&mut s, "DROP DOMAIN small"), "2BP01");
+    let sum = s.query("SELECT sum(v) + sum(w) FROM t", &[]).expect("rows");
+    let sum: i64 = sum.iter().next().expect("a row").get(0).expect("a number");
+    assert_eq!(sum, 3 + 3 + 9 + 4 + 10 + 4);
+}

@@ -1,8 +1,11 @@
 //! Definition of types: what depends on one, and whether what names it still has a meaning.
 use crate::session::Session;
-use ondol_engine::{Catalog, FunctionDef, Returns};
-use ondol_sql::bind;
-use ondol_types::user::UserDef;
+use crate::session::planned::Plan;
+use ondol_engine::{Catalog, FunctionDef, Isolation, Returns};
+use ondol_sql::interpret::Nowhere;
+use ondol_sql::{bind, parse};
+use ondol_types::name::quote;
+use ondol_types::user::{Part, UserDef, domain};
 use ondol_types::{SqlError, SqlResult, Type, TypeId, sqlstate};
 use std::collections::BTreeSet;
 
@@ -72,7 +75,11 @@ impl Session {
     /// since it names what now has another name, the change is refused.
     pub(crate) fn alter_type(&mut self, name: &str, def: &UserDef) -> SqlResult<()> {
         let before = bind::broken_definitions(&self.connection.catalog());
+        let old = self.connection.catalog().types.get(name).and_then(|t| t.user());
         self.connection.replace_type(name, def.clone())?;
+        if let Some(old) = old.filter(|_| def.kind == domain::CODE) {
+            self.validate(old, def)?;
+        }
         let after = bind::broken_definitions(&self.connection.catalog());
         match after.into_iter().find(|(what, _)| !before.iter().any(|b| b.0 == *what)) {
             None => Ok(()),
@@ -81,6 +88,51 @@ impl Session {
                 Err(SqlError::unsupported(feature).detail(error.0.message))
             }
         }
+    }
+
+    /// Looks at all rows with values of a domain that asks for more than it did.
+    fn validate(&mut self, old: &UserDef, new: &UserDef) -> SqlResult<()> {
+        let is_new = |c: &Part| !old.parts.iter().any(|o| o.text == c.text);
+        if !new.parts.iter().any(is_new) && (old.not_null || !new.not_null) {
+            return Ok(());
+        }
+        let catalog = self.connection.catalog();
+        for table in catalog.tables.values() {
+            for c in &table.def.columns {
+                let domain = c.domain.and_then(|d| d.user());
+                if !domain.is_some_and(|d| d.domains().any(|d| d.is_same_type(new))) {
+                    continue;
+                }
+                // Rows that came after the transaction's snapshot must hold, too.
+                let level = self.connection.transaction_isolation();
+                if !matches!(level, None | Some(Isolation::ReadCommitted)) {
+                    return Err(SqlError::unsupported(
+                        "a new condition of a domain with columns, in a transaction that is not READ COMMITTED",
+                    ));
+                }
+                let [column, domain] = [&c.name, &new.name].map(|n| quote(n));
+                let text = format!("SELECT count({column}::{domain}) FROM {}", quote(&table.def.name));
+                let raws = parse::parse(&text)?;
+                let Some(raw) = raws.first() else { continue };
+                let bound = bind::bind(raw, &text, &catalog, &[])?;
+                let plan = Plan::new(self.compile(&bound)?);
+                let (name, table) = (&c.name, &table.def.name);
+                self.run_program(&plan, &[], &mut Nowhere).map_err(|e| match e.sqlstate() {
+                    sqlstate::CHECK_VIOLATION => {
+                        let message = format!(
+                            "column \"{name}\" of table \"{table}\" contains values that violate the new constraint"
+                        );
+                        SqlError::new(sqlstate::CHECK_VIOLATION, message)
+                    }
+                    sqlstate::NOT_NULL_VIOLATION => {
+                        let message = format!("column \"{name}\" of table \"{table}\" contains null values");
+                        SqlError::new(sqlstate::NOT_NULL_VIOLATION, message)
+                    }
+                    _ => e,
+                })?;
+            }
+        }
+        Ok(())
     }
 
     pub(crate) fn drop_types(

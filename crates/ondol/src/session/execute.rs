@@ -3,7 +3,7 @@ use crate::session::Session;
 use crate::session::output::Output;
 use crate::session::planned::{Named, Plan, Ready, column, tag_name};
 use crate::session::rows::{Column, Rows};
-use ondol_engine::{Access, Catalog, FunctionDef, Isolation, STALE};
+use ondol_engine::{Access, Catalog, ColumnDef, FunctionDef, Isolation, STALE};
 use ondol_sql::bind;
 use ondol_sql::bound::{Bound, ExplainOptions, Expr, NewIndex, Query, Statement, Target};
 use ondol_sql::code::explain;
@@ -319,7 +319,10 @@ impl Session {
             e.0.position = e.0.position.map(|p| p + offset);
             e
         })?;
-        let named = Named { text: statement.into(), types: ready.params().to_vec() };
+        let mut kept = ready.params().to_vec();
+        // What a domain is made of does not tell the domain.
+        kept.iter_mut().zip(types).filter(|(_, t)| t.is_user()).for_each(|(k, t)| *k = *t);
+        let named = Named { text: statement.into(), types: kept };
         self.plans.prepared.insert(name.to_string(), named);
         Ok(())
     }
@@ -418,10 +421,34 @@ impl Session {
         Ok(Plan::new(self.compile(&bound)?))
     }
 
+    /// What each of the columns asks of its values, of those that have domains: (place, a program that takes
+    /// a value and ends in an error if it is none of the domain).
+    pub(crate) fn domain_checks(
+        &mut self,
+        columns: &[&ColumnDef],
+        catalog_version: u64,
+    ) -> SqlResult<Vec<(usize, Plan)>> {
+        let catalog = self.connection.catalog();
+        let mut checks = Vec::new();
+        for (i, c) in columns.iter().enumerate() {
+            let Some(expr) = bind::domain_value(&catalog, c)? else { continue };
+            let targets = vec![Target { expr, name: "?column?".into(), hidden: false }];
+            let bound = Bound {
+                statement: Statement::Query(Query { targets, ..Query::default() }),
+                params: vec![c.ty.id],
+                catalog_version,
+                notices: Vec::new(),
+                is_foreign: false,
+            };
+            checks.push((i, Plan::new(self.compile(&bound)?)));
+        }
+        Ok(checks)
+    }
+
     /// Runs such a program within the statement at hand.
     pub(crate) fn values_of(&mut self, plan: &Plan) -> SqlResult<Vec<Value>> {
         let mut values = Vec::new();
-        self.run_program_within(plan, &mut |row: &RowView<'_>| {
+        self.run_program_within(plan, &[], &mut |row: &RowView<'_>| {
             values = row.values().map(|v| v.to_owned()).collect();
             Ok(true)
         })?;

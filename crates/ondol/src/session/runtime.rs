@@ -293,7 +293,12 @@ impl Session {
     }
 
     /// A program run within a statement that was begun already.
-    pub(crate) fn run_program_within(&mut self, plan: &Plan, sink: &mut dyn Sink) -> SqlResult<()> {
+    pub(crate) fn run_program_within(
+        &mut self,
+        plan: &Plan,
+        params: &[ValueRef<'_>],
+        sink: &mut dyn Sink,
+    ) -> SqlResult<()> {
         self.prepare_host(plan);
         let context = context(&self.database.name);
         let env = Env {
@@ -305,7 +310,7 @@ impl Session {
         };
         let mut own = None;
         let frame = frame_of(&mut self.plans.frames, &mut own, plan);
-        interpret::run_within(frame, &plan.program, &mut self.connection, &[], sink, &env)?;
+        interpret::run_within(frame, &plan.program, &mut self.connection, params, sink, &env)?;
         Ok(())
     }
 

@@ -398,6 +398,10 @@ impl Session {
         let source =
             catch_unwind(|| Source::open(file)).unwrap_or_else(|_| Err(damaged())).map_err(not_read)?;
         let name = |c: u16| &table.def.columns[c as usize].name;
+        if let Some(c) = columns.iter().find(|c| table.def.columns[**c as usize].domain.is_some()) {
+            let message = format!("COPY from Parquet into a column of a domain (\"{}\")", name(*c));
+            return Err(SqlError::unsupported(message));
+        }
         let mut found = Vec::new();
         for &c in columns {
             match place_of(&source, name(c))? {

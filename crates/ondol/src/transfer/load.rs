@@ -52,6 +52,8 @@ struct Converter {
     types: Vec<Type>,
     /// Columns that the data lacks, with their values where those are constants.
     filled: Option<Filled>,
+    /// Values are to be looked at by the session's thread, row by row.
+    checked: bool,
     database: String,
     now_us: i64,
 }
@@ -103,7 +105,7 @@ impl Converter {
     }
 
     fn rows(&self, reader: &mut CopyReader<std::io::Empty>) -> Option<RowBatch> {
-        let filled = self.filled.as_ref()?;
+        let filled = self.filled.as_ref().filter(|_| !self.checked)?;
         // Rows take about as much as their text.
         let mut rows = RowBatch::new(self.table.layout.clone(), reader.unread());
         let ctx = crate::session::runtime::context_at(&self.database, self.now_us);
@@ -155,11 +157,14 @@ impl Session {
         all_bytes: Option<u64>,
     ) -> SqlResult<(u64, Option<Token>)> {
         let lacking: Vec<(u16, &Expr)> = into.defaults.iter().map(|(c, e)| (*c, e)).collect();
+        let columns: Vec<_> = into.columns.iter().map(|&c| &into.table.def.columns[c as usize]).collect();
+        let checks = self.domain_checks(&columns, bound.catalog_version)?;
         let (defaults, filled) = self.start_copy(into.table, &lacking, bound)?;
         let converter = Arc::new(Converter {
             table: into.table.clone(),
             columns: into.columns.to_vec(),
             types: into.columns.iter().map(|&c| into.table.def.columns[c as usize].ty).collect(),
+            checked: !checks.is_empty(),
             filled,
             database: self.database.name.to_string(),
             now_us: self.connection.transaction_time_us(),
@@ -176,7 +181,7 @@ impl Session {
                     Ok(Some(block)) => {
                         blocks.feed(block);
                         cut += 1;
-                        if cut == 2 && converter.filled.is_some() {
+                        if cut == 2 && converter.filled.is_some() && !converter.checked {
                             blocks.start(thread::parallelism().saturating_sub(1))
                         }
                     }
@@ -201,7 +206,10 @@ impl Session {
                     }
                     made.len() as u64
                 }
-                None => self.copy_block(into, &converter, parsed.block, line, defaults.as_ref())?,
+                None => {
+                    let computed = (defaults.as_ref(), &checks[..]);
+                    self.copy_block(into, &converter, parsed.block, line, computed)?
+                }
             };
             line += parsed.lines;
             progress(Progress { rows, bytes: cutter.consumed(), all_bytes });
@@ -254,7 +262,7 @@ impl Session {
         converter: &Converter,
         block: Block,
         line: u64,
-        defaults: Option<&Plan>,
+        (defaults, checks): (Option<&Plan>, &[(usize, Plan)]),
     ) -> SqlResult<u64> {
         let mut reader = block.read(line);
         let name = self.database.name.clone();
@@ -273,6 +281,18 @@ impl Session {
                 Some(i) => placed(into, e, row.line(), Some(i), row.get(i).unwrap_or_default()),
                 None => placed(into, e, row.line(), None, &row.shown()),
             })?;
+            for (i, check) in checks {
+                let value = values[into.columns[*i] as usize];
+                self.run_program_within(check, &[value], &mut ondol_sql::interpret::Nowhere).map_err(
+                    |e| match row.get(*i) {
+                        Some(shown) => placed(into, e, row.line(), Some(*i), shown),
+                        None => {
+                            let name = &into.table.def.columns[into.columns[*i] as usize].name;
+                            e.context(format!("line {}, column {name}: null input", row.line()))
+                        }
+                    },
+                )?;
+            }
             for (((column, _), v), scratch) in into.defaults.iter().zip(&filled).zip(&mut filled_bytes) {
                 values[*column as usize] = v.as_ref(scratch);
             }

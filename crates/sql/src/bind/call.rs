@@ -276,7 +276,7 @@ impl<'a> Binder<'a> {
         let mut fitting: Vec<Candidate> = (self.catalog.functions_named(name))
             .filter_map(|f| {
                 let places = fit(f)?;
-                let types = places.iter().map(|p| f.args[*p].1.id).collect();
+                let types = places.iter().map(|p| f.args[*p].1.base().id).collect();
                 Some(Candidate { function: f.clone(), places, types })
             })
             .collect();
@@ -391,8 +391,8 @@ fn narrow(left: &mut Vec<Candidate>, given: &[TypeId]) {
 pub fn function_columns(function: &FunctionDef) -> Vec<(String, Type)> {
     match &function.returns {
         Returns::Void => vec![(function.name.clone(), Type::new(TypeId::VOID))],
-        Returns::Scalar { ty, .. } => vec![(function.name.clone(), *ty)],
-        Returns::Rows { columns, .. } => columns.clone(),
+        Returns::Scalar { ty, .. } => vec![(function.name.clone(), ty.base())],
+        Returns::Rows { columns, .. } => columns.iter().map(|(n, t)| (n.clone(), t.base())).collect(),
     }
 }
 

@@ -18,6 +18,7 @@ use ondol_types::{SqlError, SqlResult, Type, TypeId, Value, ValueRef, resolve, s
 
 /// Whether a cast stands in the context.
 pub fn can_coerce(from: TypeId, to: TypeId, context: CastContext) -> bool {
+    let to = Type::new(to).base().id;
     from == to || from == TypeId::UNKNOWN || cast_context(from, to).is_some_and(|c| c <= context)
 }
 
@@ -35,6 +36,10 @@ fn is_moment(t: TypeId) -> bool {
 impl Binder<'_> {
     /// Casts to a type and modifier. The cast must exist ([`can_coerce`]).
     pub(super) fn cast(&mut self, e: Expr, to: Type, explicit: bool) -> SqlResult<Expr> {
+        if let Some(domain) = super::domain::domain_of(to.id) {
+            let value = self.cast(e, to.base(), explicit)?;
+            return self.in_domain(value, domain);
+        }
         if e.ty.id == TypeId::UNKNOWN {
             let typed = self.give_type(e, to.of_literal())?;
             return self.cast_typmod(typed, to, explicit);

@@ -1,5 +1,6 @@
 //! INSERT, UPDATE and DELETE.
 
+use super::domain::{declared, default_text, domain_of};
 use super::scope::{Clause, column};
 use super::select::null;
 use super::tree::{at, at_expr, kind, list, need, place, refuse, refuse_at, unexpected, variant};
@@ -15,13 +16,17 @@ use std::sync::Arc;
 
 /// A column's default, of the column's type; NULL if it has none.
 pub fn default_of(catalog: &Catalog, column: &ColumnDef) -> SqlResult<Expr> {
-    match &column.default {
-        None => Ok(null(column.ty)),
+    let value = match default_text(column) {
+        None => null(column.ty),
         Some(text) => bind_default(catalog, text, column).map_err(|mut e| {
             // Its place is in the default's text, not in the statement's.
             e.0.position = None;
             e
-        }),
+        })?,
+    };
+    match column.domain.and_then(domain_of) {
+        Some(domain) => Binder::new(catalog, "", &[]).in_domain(value, domain),
+        None => Ok(value),
     }
 }
 
@@ -127,7 +132,7 @@ impl<'a> Binder<'a> {
                 check_width(types.len(), &targets, named, &s.cols, types.get(targets.len()).copied())?;
                 let columns: Vec<&ColumnDef> = targets.iter().map(|c| &table.def.columns[*c]).collect();
                 let query = coerce::convert_targets(self, query, &mut |b, i, e| {
-                    b.assign(e, columns[i].ty, &columns[i].name)
+                    b.assign(e, declared(columns[i]), &columns[i].name)
                 })?;
                 (query, types.len())
             }
@@ -199,7 +204,7 @@ impl<'a> Binder<'a> {
                         default_of(b.catalog, c)?
                     } else {
                         let e = b.expr(item)?;
-                        b.assign(e, c.ty, &c.name)?
+                        b.assign(e, declared(c), &c.name)?
                     });
                 }
                 rows.push(exprs);
@@ -262,6 +267,10 @@ impl<'a> Binder<'a> {
                         }
                         let value = b.expr(value)?;
                         let expr = b.assigned_item(def, before, &t.indirection, value, t.location)?;
+                        let expr = match def.domain.and_then(domain_of) {
+                            Some(domain) => b.in_domain(expr, domain)?,
+                            None => expr,
+                        };
                         if let Some(i) = earlier {
                             targets[i].expr = expr;
                             continue;
@@ -308,7 +317,7 @@ impl<'a> Binder<'a> {
             return default_of(self.catalog, column);
         }
         let e = self.expr(value)?;
-        self.assign(e, column.ty, &column.name)
+        self.assign(e, declared(column), &column.name)
     }
 
     pub(super) fn delete(&mut self, s: &'a tree::DeleteStmt) -> SqlResult<Statement> {
@@ -383,7 +392,7 @@ pub fn node_place(node: &Node) -> u32 {
 }
 
 /// A query that gives rows of values.
-fn values_query(rows: Vec<Vec<Expr>>, columns: Vec<(String, Type)>) -> Query {
+pub fn values_query(rows: Vec<Vec<Expr>>, columns: Vec<(String, Type)>) -> Query {
     let targets = columns
         .iter()
         .enumerate()

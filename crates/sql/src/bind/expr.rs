@@ -109,7 +109,20 @@ impl<'a> Binder<'a> {
             return Err(at(SqlError::new(sqlstate::FEATURE_NOT_SUPPORTED, message), c.location));
         }
         let names = strings(&c.fields)?;
-        self.resolve_column(&names, c.location)
+        if let (["value"], Some(value)) = (&names[..], &self.value) {
+            return Ok(Expr { at: place(c.location), ..value.clone() });
+        }
+        let e = self.resolve_column(&names, c.location)?;
+        self.declared_param(e)
+    }
+
+    /// A parameter that was declared with a domain is one of its values.
+    fn declared_param(&mut self, e: Expr) -> SqlResult<Expr> {
+        let ExprKind::Param(n) = e.kind else { return Ok(e) };
+        match self.declared.get(usize::from(n)).copied().and_then(super::domain::domain_of) {
+            Some(domain) => self.in_domain(e, domain),
+            None => Ok(e),
+        }
     }
 
     fn param(&mut self, p: &tree::ParamRef) -> SqlResult<Expr> {
@@ -128,7 +141,8 @@ impl<'a> Binder<'a> {
         if id == TypeId::UNKNOWN {
             self.untyped_params = true;
         }
-        Ok(Expr { kind: ExprKind::Param((n - 1) as u16), ty: Type::new(id), at: place(p.location) })
+        let kind = ExprKind::Param((n - 1) as u16);
+        self.declared_param(Expr { kind, ty: Type::new(id), at: place(p.location) })
     }
 
     fn bool_expr(&mut self, e: &'a tree::BoolExpr) -> SqlResult<Expr> {
@@ -186,7 +200,7 @@ impl<'a> Binder<'a> {
         let name = c.type_name.as_ref().ok_or_else(|| unexpected("a cast without a type"))?;
         let to = bind_type(self.catalog, name)?;
         let arg = match kind(need(&c.arg)?)? {
-            Kind::AArrayExpr(a) if to.id.is_array() => self.array_expr(a, Some(to))?,
+            Kind::AArrayExpr(a) if to.base().id.is_array() => self.array_expr(a, Some(to.base()))?,
             _ => self.operand(need(&c.arg)?)?,
         };
         let from = arg.ty.id;

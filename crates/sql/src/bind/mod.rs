@@ -7,7 +7,7 @@
 //! | `coerce` | types: casts, unknown literals, parameters, constants |
 //! | `select`, `from`, `order`, `group`, `setop` | queries |
 //! | `dml`, `copy` | statements that change rows |
-//! | `ddl`, `routine`, `user_type`, `enumeration` | statements that change the dictionary |
+//! | `ddl`, `routine`, `user_type`, `enumeration`, `domain` | statements that change the dictionary |
 //! | `utility` | transactions, settings, EXPLAIN, prepared statements |
 //! | `types`, `tree`, `system`, `accepted` | type names, trees, system views, what is accepted without effect
 //! |
@@ -35,6 +35,7 @@ mod coerce;
 mod copy;
 mod ddl;
 mod dml;
+mod domain;
 mod enumeration;
 mod expr;
 mod from;
@@ -52,7 +53,7 @@ mod utility;
 use crate::bound::{Bound, Expr, ExprKind, Statement};
 use crate::foreign::Foreign;
 use crate::parse::{Raw, tree::node::Node as Kind};
-use ondol_engine::{Catalog, FunctionDef};
+use ondol_engine::{Catalog, ColumnDef, FunctionDef};
 use ondol_types::limits::Limits;
 use ondol_types::{SqlError, SqlResult, Type, TypeId, Value, sqlstate};
 use scope::{Cte, Level};
@@ -75,9 +76,28 @@ pub fn bind_function(function: &FunctionDef, catalog: &Catalog) -> SqlResult<Bou
     routine::bind_body(function, catalog)
 }
 
-/// The texts of the dictionary that have no meaning, each with what it belongs to and why: defaults.
+/// A parameter as a value of a column's domain, if the column has one: what is copied into the column is
+/// looked at by it.
+pub fn domain_value(catalog: &Catalog, column: &ColumnDef) -> SqlResult<Option<Expr>> {
+    let Some(domain) = column.domain.and_then(domain::domain_of) else { return Ok(None) };
+    let param = Expr { kind: ExprKind::Param(0), ty: column.ty, at: u32::MAX };
+    Binder::new(catalog, "", &[]).in_domain(param, domain).map(Some)
+}
+
+/// The texts of the dictionary that have no meaning, each with what it belongs to and why: defaults, and
+/// conditions of domains.
 pub fn broken_definitions(catalog: &Catalog) -> Vec<(String, SqlError)> {
     let mut broken = Vec::new();
+    for user in catalog.types.values().filter_map(|t| domain::domain_of(*t)) {
+        for check in &user.parts {
+            let base = user.base.map_or(Type::TEXT, Type::base);
+            let text = check.text.as_deref().unwrap_or("true");
+            if let Err(e) = domain::bind_check(catalog, text, &scope::column(0, 0, base)) {
+                let what = format!("constraint \"{}\" of domain \"{}\"", check.name, user.name);
+                broken.push((what, e));
+            }
+        }
+    }
     for table in catalog.tables.values() {
         for c in &table.def.columns {
             if let Err(e) = dml::default_of(catalog, c) {
@@ -98,6 +118,10 @@ pub struct Binder<'a> {
     text: &'a str,
     /// Types of the parameters; unknown until something tells.
     params: Vec<TypeId>,
+    /// The types that were given for the first of them: of one that is a domain's the value is looked at.
+    declared: Vec<TypeId>,
+    /// In a condition of a domain: what VALUE is.
+    value: Option<Expr>,
     /// Whether more parameters may appear than were given.
     open_params: bool,
     /// A parameter's use was bound while its type was not known.
@@ -129,7 +153,9 @@ impl<'a> Binder<'a> {
         Binder {
             catalog,
             text,
-            params: param_types.to_vec(),
+            params: param_types.iter().map(|t| Type::new(*t).base().id).collect(),
+            declared: param_types.to_vec(),
+            value: None,
             open_params: true,
             untyped_params: false,
             function: None,
@@ -199,6 +225,8 @@ impl<'a> Binder<'a> {
             Kind::RenameStmt(s) => self.rename(s),
             Kind::CreateEnumStmt(s) => self.create_enum(s),
             Kind::AlterEnumStmt(s) => self.alter_enum(s),
+            Kind::CreateDomainStmt(s) => self.create_domain(s),
+            Kind::AlterDomainStmt(s) => self.alter_domain(s),
             other => self.utility(other, raw),
         }
     }

@@ -27,6 +27,7 @@ pub enum Clause {
     UpdateSet,
     Returning,
     Default,
+    Check,
     Filter,
     Execute,
 }
@@ -47,6 +48,7 @@ impl Clause {
             Clause::UpdateSet => "UPDATE",
             Clause::Returning => "RETURNING",
             Clause::Default => "DEFAULT expressions",
+            Clause::Check => "check constraints",
             Clause::Filter => "FILTER",
             Clause::Execute => "EXECUTE parameters",
         })
@@ -375,7 +377,7 @@ impl<'a> Binder<'a> {
             return None;
         }
         let i = args.iter().position(|a| a.0.as_deref() == Some(name))?;
-        Some(Expr { kind: ExprKind::Param(i as u16), ty: Type::new(args[i].1.id), at: u32::MAX })
+        Some(Expr { kind: ExprKind::Param(i as u16), ty: Type::new(args[i].1.base().id), at: u32::MAX })
     }
 
     /// What `*` (or, with a name, `t.*`) means.

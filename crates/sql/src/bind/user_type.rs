@@ -89,6 +89,15 @@ impl<'a> Binder<'a> {
         let tag = match what {
             ObjectType::ObjectType => "ALTER TYPE",
             ObjectType::ObjectDomain => "ALTER DOMAIN",
+            ObjectType::ObjectDomconstraint => {
+                let object = s.object.as_deref().ok_or_else(|| unexpected("RENAME"))?;
+                let names = match kind(object)? {
+                    Kind::List(list) => &list.items,
+                    Kind::TypeName(name) => &name.names,
+                    _ => return Err(unexpected("RENAME")),
+                };
+                return self.rename_check(names, &s.subname, &s.newname);
+            }
             other => {
                 let what = upper_words(&format!("{other:?}"), "Object");
                 return Err(SqlError::unsupported(format_args!("ALTER {what} ... RENAME")));

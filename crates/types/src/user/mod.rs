@@ -35,6 +35,7 @@ macro_rules! kinds {
 }
 
 kinds! {
+    domain;
     enumeration;
 }
 
