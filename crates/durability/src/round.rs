@@ -16,7 +16,7 @@ use crate::block::{ALIGN, Participants, block_len};
 use crate::error::LogError;
 use crate::log::{Inner, limit};
 use crate::stream::Job;
-use ondol_base::park::Parker;
+use ondol_base::park::{self, Parker};
 use ondol_base::sim::mutated;
 use ondol_base::sync::{Condvar, Mutex};
 use std::sync::Arc;
@@ -101,6 +101,8 @@ impl Rounds {
 
 impl Inner {
     pub fn wait_durable(&self, c: CommitTs) -> Result<(), LogError> {
+        // Said also where there is nothing to wait for: so a guard shows in every test.
+        debug_assert!(park::guards_held() == 0, "a commit is waited for while guards are held");
         if self.durable.load(Ordering::Acquire) >= c {
             return Ok(());
         }
