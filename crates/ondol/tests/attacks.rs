@@ -412,6 +412,14 @@ const FORMS: &[Form] = &[
         let each = |i| format!("a{} AS (SELECT * FROM a{i})", i + 1);
         run(s, &format!("WITH a0 AS (SELECT 1), {} SELECT 1 FROM a{n}", joined(n, each, ",")))
     }),
+    ("WITH of one another, kept", 500, |s, n| {
+        let each = |i| format!("a{} AS MATERIALIZED (SELECT * FROM a{i})", i + 1);
+        run(s, &format!("WITH a0 AS (SELECT 1), {} SELECT 1 FROM a{n}", joined(n, each, ",")))
+    }),
+    ("WITH that doubles, not kept", 10, |s, n| {
+        let each = |i| format!("a{} AS NOT MATERIALIZED (SELECT x.q FROM a{i} x, a{i} y)", i + 1);
+        run(s, &format!("WITH a0 AS (SELECT 1 q), {} SELECT 1 FROM a{n}", joined(n, each, ",")))
+    }),
     ("WITH that doubles", 10, |s, n| {
         let each = |i| format!("a{} AS (SELECT x.q FROM a{i} x, a{i} y)", i + 1);
         run(s, &format!("WITH a0 AS (SELECT 1 q), {} SELECT 1 FROM a{n}", joined(n, each, ",")))

@@ -60,9 +60,9 @@ use scope::{Cte, Level};
 pub use utility::argument;
 
 /// How many queries one statement may hold once its WITH queries are put in where they are used.
-const MAX_QUERIES: u32 = 2000;
+pub const MAX_QUERIES: u32 = 2000;
 /// How deep they may be nested.
-const MAX_LEVELS: usize = 60;
+pub const MAX_LEVELS: usize = 60;
 
 /// Binds a statement of `text` (the text that [`crate::parse::parse`] was given). The types of $1, $2, ...
 /// may be given, as far as they are known; [`TypeId::UNKNOWN`] leaves one to be inferred.
@@ -263,12 +263,17 @@ impl<'a> Binder<'a> {
     fn count_query(&mut self) -> SqlResult<()> {
         self.queries += 1;
         if self.queries > MAX_QUERIES || self.levels.len() > MAX_LEVELS {
-            return Err(SqlError::new("54001", "statement is too complex").detail(
-                "Its subqueries are too many or too deep, with each WITH query counted where it is used.",
-            ));
+            return Err(too_complex());
         }
         Ok(())
     }
+}
+
+/// Queries are too many, or too deep in each other (invariant 5).
+#[cold]
+pub fn too_complex() -> SqlError {
+    SqlError::new("54001", "statement is too complex")
+        .detail("Its subqueries are too many or too deep, with each WITH query counted where it is used.")
 }
 
 /// A constant of a type.

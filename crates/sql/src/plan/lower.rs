@@ -5,6 +5,7 @@
 //! output is computed from the rows as they are when locked (sql/code/generate/lock/K1), so ORDER BY looks at
 //! the expressions.
 use super::logical::*;
+use crate::bind::{MAX_LEVELS, MAX_QUERIES, too_complex};
 use crate::bound::{self, From, InsertColumn, Query, Rel, SetOperation, Target};
 use ondol_types::func::Volatility;
 use ondol_types::limits::Limits;
@@ -18,6 +19,10 @@ pub fn lower(bound: &bound::Bound, limits: Limits<'_>) -> SqlResult<Statement> {
         with: Vec::new(),
         levels: Vec::new(),
         named: Vec::new(),
+        count: 0,
+        depth: 0,
+        chains: Vec::new(),
+        longest: 0,
         limits,
     };
     let statement = match &bound.statement {
@@ -73,6 +78,13 @@ struct Lower<'b, 'l> {
     levels: Vec<Level>,
     /// By their numbers; those of a query within stand behind.
     named: Vec<(u16, Named<'b>)>,
+    /// How many queries there were, WITH queries wherever they are used, and how deep this one is.
+    count: usize,
+    depth: usize,
+    /// For each WITH query that is kept how many stand behind each other to make its rows, itself included;
+    /// and the most of those that were named since the last of them began.
+    chains: Vec<usize>,
+    longest: usize,
     limits: Limits<'l>,
 }
 
@@ -138,12 +150,17 @@ impl<'b> Lower<'b, '_> {
     }
 
     fn query(&mut self, q: &'b Query) -> SqlResult<Block> {
+        (self.count, self.depth) = (self.count + 1, self.depth + 1);
+        if self.count > MAX_QUERIES as usize || self.depth > MAX_LEVELS {
+            return Err(too_complex());
+        }
         let seen = self.named.len();
         let with = self.with_queries(&q.with)?;
         self.levels.push(Level { rels: Vec::new(), groups: None });
         let rows = self.block(q);
         self.levels.pop();
         self.named.truncate(seen);
+        self.depth -= 1;
         let Block { mut tree, output } = rows?;
         if !with.is_empty() {
             tree = Logical::With { queries: with, input: Box::new(tree) };
@@ -157,7 +174,14 @@ impl<'b> Lower<'b, '_> {
         let mut dependent = Vec::new();
         for w in list.iter().filter(|w| w.uses > 0) {
             let named = if w.is_kept() {
+                let before = std::mem::take(&mut self.longest);
                 let block = self.query(&w.query)?;
+                let chain = 1 + std::mem::replace(&mut self.longest, before);
+                // The code of one stands within that of those that read it.
+                if chain > MAX_LEVELS {
+                    return Err(too_complex());
+                }
+                self.chains.push(chain);
                 let outer: Vec<Expr> = block.free().into_values().cloned().collect();
                 // The binder numbers no more of them.
                 let number = self.with.len() as u16;
@@ -180,6 +204,7 @@ impl<'b> Lower<'b, '_> {
         let at = at.ok_or_else(|| internal("a WITH query that is nowhere"))?;
         match &self.named[at].1 {
             Named::Kept(number, outer) => {
+                self.longest = self.longest.max(self.chains.get(*number as usize).copied().unwrap_or(0));
                 let source = Source::With { number: *number, outer: outer.clone() };
                 Ok(Logical::Scan { rel, source })
             }
