@@ -14,6 +14,7 @@ use crate::parse::tree::{AlterDomainStmt, ConstrType, CreateDomainStmt, Node, no
 use crate::parse::{expression_text, parse};
 use ondol_engine::{Catalog, ColumnDef};
 use ondol_types::func::{FuncId, id};
+use ondol_types::name::quote;
 use ondol_types::user::UserDef;
 use ondol_types::user::domain::CODE;
 use ondol_types::{SqlError, SqlResult, Type, TypeId, Value, sqlstate};
@@ -271,20 +272,16 @@ impl<'a> Binder<'a> {
         let name = plain_type_name(names)?;
         let mut def = self.type_of_kind(name, CODE, "a domain")?.clone();
         let Some(place) = def.parts.iter().position(|c| c.name == from) else {
-            let missing = format!("constraint \"{from}\" for domain {} does not exist", name_quoted(name));
+            let missing = format!("constraint \"{from}\" for domain {} does not exist", quote(name));
             return Err(SqlError::new(sqlstate::UNDEFINED_OBJECT, missing));
         };
         if def.parts.iter().any(|c| c.name == to) {
-            let message = format!("constraint \"{to}\" for domain {} already exists", name_quoted(name));
+            let message = format!("constraint \"{to}\" for domain {} already exists", quote(name));
             return Err(SqlError::new(sqlstate::DUPLICATE_OBJECT, message));
         }
         def.parts[place].name = to.to_string();
         Ok(Statement::AlterType { name: name.to_string(), def, tag: "ALTER DOMAIN" })
     }
-}
-
-fn name_quoted(name: &str) -> String {
-    ondol_types::name::quote(name)
 }
 
 /// The name of a condition: the one given, or one made of the domain's.

@@ -5,7 +5,7 @@ use super::ddl::upper_words;
 use super::tree::{at, kind, refuse, strings, unexpected};
 use crate::bound::Statement;
 use crate::parse::tree::{DropBehavior, DropStmt, Node, ObjectType, RenameStmt, node::Node as Kind};
-use ondol_types::user::UserDef;
+use ondol_types::user::{UserDef, domain};
 use ondol_types::{SqlError, SqlResult, TypeId, known, sqlstate};
 
 /// The name of a type that is dropped or changed, without its schema.
@@ -54,7 +54,7 @@ impl<'a> Binder<'a> {
     }
 
     pub(super) fn drop_type(&mut self, s: &'a DropStmt) -> SqlResult<Statement> {
-        let domain = s.remove_type() == ObjectType::ObjectDomain;
+        let is_domain = s.remove_type() == ObjectType::ObjectDomain;
         let mut names = Vec::with_capacity(s.objects.len());
         for object in &s.objects {
             let Kind::TypeName(t) = kind(object)? else { return Err(unexpected("DROP TYPE")) };
@@ -66,7 +66,7 @@ impl<'a> Binder<'a> {
             }
             let name = plain_type_name(&t.names).map_err(|e| at(e, t.location))?;
             if let Some(user) = self.catalog.types.get(name).and_then(|t| t.user()) {
-                if domain && user.kind != "domain" {
+                if is_domain && user.kind != domain::CODE {
                     let message = format!("\"{name}\" is not a domain");
                     return Err(SqlError::new(sqlstate::WRONG_OBJECT_TYPE, message));
                 }
@@ -79,8 +79,8 @@ impl<'a> Binder<'a> {
             names,
             if_exists: s.missing_ok,
             cascade: s.behavior() == DropBehavior::DropCascade,
-            what: if domain { "domain" } else { "type" },
-            tag: if domain { "DROP DOMAIN" } else { "DROP TYPE" },
+            what: if is_domain { "domain" } else { "type" },
+            tag: if is_domain { "DROP DOMAIN" } else { "DROP TYPE" },
         })
     }
 
@@ -107,7 +107,7 @@ impl<'a> Binder<'a> {
         let Kind::List(list) = kind(object)? else { return Err(unexpected("RENAME")) };
         let name = plain_type_name(&list.items)?;
         let user = self.catalog.types.get(name).and_then(|t| t.user()).ok_or_else(|| no_type(name))?;
-        if what == ObjectType::ObjectDomain && user.kind != "domain" {
+        if what == ObjectType::ObjectDomain && user.kind != domain::CODE {
             let message = format!("{name} is not a domain");
             return Err(SqlError::new(sqlstate::WRONG_OBJECT_TYPE, message));
         }

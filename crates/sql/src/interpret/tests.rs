@@ -600,6 +600,8 @@ fn rewrites_change_no_answer() {
         "select id from t where (select sum(x) from w where w.k = t.a) is null",
         "select id from t where id > (select sum(w.x / (w.x - w.x)) from w where w.k = 100 + t.a)",
         "select id from t where id > (select sum(x) from w where w.k = t.id + 50 and 10 / (w.x - 1) > 0)",
+        "select id from t where id < 0 and id > (select sum(v) from (select k, 1 / (x - x) as v from w union all \
+         select 1, 1) d where d.k = t.a)",
         "select id from t where a = (select min(k) from w where w.x < t.id)",
         "select id from t where id in (select u.k from w full join u on u.k = w.x where w.k >= t.a or w.k is null \
          group by u.k)",

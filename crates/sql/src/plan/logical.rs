@@ -287,7 +287,7 @@ impl Logical {
     /// The same, to be changed.
     pub fn inputs_mut(&mut self) -> Vec<&mut Logical> {
         match self {
-            Logical::Nothing | Logical::Scan { .. } | Logical::SetOperation { .. } => Vec::new(),
+            Logical::Nothing | Logical::Scan { .. } => Vec::new(),
             Logical::Filter { input, .. }
             | Logical::Project { input, .. }
             | Logical::Aggregate { input, .. }
@@ -297,13 +297,14 @@ impl Logical {
             | Logical::Lock { input, .. }
             | Logical::With { input, .. } => vec![input],
             Logical::Join { left, right, .. } => vec![left, right],
+            Logical::SetOperation { left, right, .. } => vec![&mut left.tree, &mut right.tree],
         }
     }
 
-    /// Gives the operator's own expressions, to be changed.
+    /// The same as [`Self::own_exprs`], to be changed.
     pub fn own_exprs_mut(&mut self, f: &mut dyn FnMut(&mut Expr)) {
         match self {
-            Logical::Nothing | Logical::With { .. } | Logical::SetOperation { .. } => {}
+            Logical::Nothing | Logical::With { .. } => {}
             Logical::Scan { source, .. } => match source {
                 Source::Table(_) | Source::Foreign(_) | Source::System(_) => {}
                 Source::Values(rows) => rows.iter_mut().flatten().for_each(f),
@@ -326,28 +327,24 @@ impl Logical {
             }
             Logical::Sort { keys, .. } => keys.iter_mut().for_each(|k| f(&mut k.expr)),
             Logical::Limit { limit, offset, .. } => limit.iter_mut().chain(offset).for_each(f),
+            Logical::SetOperation { left, right, .. } => {
+                left.output.iter_mut().chain(&mut right.output).for_each(f)
+            }
         }
     }
 
-    /// Gives the expressions of the operator and of all below it, those of a set operation's sides included,
-    /// to be changed.
+    /// Gives the expressions of the operator and of all below it, to be changed.
     pub fn each_expr_mut(&mut self, f: &mut dyn FnMut(&mut Expr)) {
         self.own_exprs_mut(f);
-        if let Logical::SetOperation { left, right, .. } = self {
-            for side in [left, right] {
-                side.tree.each_expr_mut(f);
-                side.output.iter_mut().for_each(&mut *f);
-            }
-        }
         for input in self.inputs_mut() {
             input.each_expr_mut(f);
         }
     }
 
-    /// The operators right below, the sides of a set operation not among them.
+    /// The operators right below.
     pub fn inputs(&self) -> Vec<&Logical> {
         match self {
-            Logical::Nothing | Logical::Scan { .. } | Logical::SetOperation { .. } => Vec::new(),
+            Logical::Nothing | Logical::Scan { .. } => Vec::new(),
             Logical::Filter { input, .. }
             | Logical::Project { input, .. }
             | Logical::Aggregate { input, .. }
@@ -357,13 +354,14 @@ impl Logical {
             | Logical::Lock { input, .. }
             | Logical::With { input, .. } => vec![input],
             Logical::Join { left, right, .. } => vec![left, right],
+            Logical::SetOperation { left, right, .. } => vec![&left.tree, &right.tree],
         }
     }
 
-    /// Gives the operator's own expressions.
+    /// Gives the operator's own expressions, the outputs of a set operation's sides among them.
     pub fn own_exprs<'a>(&'a self, f: &mut dyn FnMut(&'a Expr)) {
         match self {
-            Logical::Nothing | Logical::With { .. } | Logical::SetOperation { .. } => {}
+            Logical::Nothing | Logical::With { .. } => {}
             Logical::Scan { source, .. } => match source {
                 Source::Table(_) | Source::Foreign(_) | Source::System(_) => {}
                 Source::Values(rows) => rows.iter().flatten().for_each(f),
@@ -386,21 +384,14 @@ impl Logical {
             }
             Logical::Sort { keys, .. } => keys.iter().for_each(|k| f(&k.expr)),
             Logical::Limit { limit, offset, .. } => limit.iter().chain(offset).for_each(f),
+            Logical::SetOperation { left, right, .. } => left.output.iter().chain(&right.output).for_each(f),
         }
     }
 
-    /// Gives the operator and all below it, the sides of set operations included; and the outputs of these.
-    pub fn each<'a>(&'a self, f: &mut dyn FnMut(&'a Logical), output: &mut dyn FnMut(&'a Expr)) {
+    /// Gives the operator and all below it.
+    pub fn each<'a>(&'a self, f: &mut dyn FnMut(&'a Logical)) {
         f(self);
-        if let Logical::SetOperation { left, right, .. } = self {
-            for side in [left, right] {
-                side.tree.each(f, output);
-                side.output.iter().for_each(&mut *output);
-            }
-        }
-        for input in self.inputs() {
-            input.each(f, output);
-        }
+        self.inputs().into_iter().for_each(|l| l.each(f));
     }
 
     /// The relations that this operator itself gives columns of.
@@ -447,23 +438,16 @@ impl Block {
 fn free<'a>(tree: &'a Logical, output: &'a [Expr]) -> BTreeMap<(u16, u16), &'a Expr> {
     let mut used = BTreeMap::new();
     let mut own = std::collections::HashSet::new();
-    let mut outputs: Vec<&Expr> = output.iter().collect();
-    tree.each(
-        &mut |l| {
-            own.extend(l.own_relation());
-            l.own_exprs(&mut |e| {
-                each_column(e, &mut |rel, column, e| {
-                    used.insert((rel, column), e);
-                })
-            });
-        },
-        &mut |e| outputs.push(e),
-    );
-    for e in outputs {
+    let mut note = |e: &'a Expr| {
         each_column(e, &mut |rel, column, e| {
             used.insert((rel, column), e);
-        });
-    }
+        })
+    };
+    tree.each(&mut |l| {
+        own.extend(l.own_relation());
+        l.own_exprs(&mut note);
+    });
+    output.iter().for_each(note);
     used.retain(|(rel, _), _| !own.contains(rel));
     used
 }
@@ -541,6 +525,21 @@ pub fn same(a: &Expr, b: &Expr) -> bool {
             ) => e == f && n == m && same(x, y) && all(k, l),
             _ => false,
         }
+}
+
+/// Whether an expression uses columns of these relations.
+pub fn uses_any(e: &Expr, rels: &[u16]) -> bool {
+    let mut found = false;
+    each_column(e, &mut |rel, _, _| found |= rels.contains(&rel));
+    found
+}
+
+/// The column that an expression is, by whatever type of the same form.
+pub fn column_of(e: &Expr) -> Option<(u16, u16)> {
+    match e.unrelabelled().kind {
+        ExprKind::Column { rel, column, .. } => Some((rel, column)),
+        _ => None,
+    }
 }
 
 /// Whether a query stands in the expression.

@@ -12,16 +12,9 @@ pub fn factor(statement: &mut Statement) {
 }
 
 fn factor_in(tree: &mut Logical) {
-    match tree {
-        Logical::Filter { conditions: list, .. } | Logical::Join { on: list, .. } => {
-            let before = std::mem::take(list);
-            before.into_iter().for_each(|e| factored(e, list));
-        }
-        Logical::SetOperation { left, right, .. } => {
-            factor_in(&mut left.tree);
-            factor_in(&mut right.tree);
-        }
-        _ => {}
+    if let Logical::Filter { conditions: list, .. } | Logical::Join { on: list, .. } = tree {
+        let before = std::mem::take(list);
+        before.into_iter().for_each(|e| factored(e, list));
     }
     tree.inputs_mut().into_iter().for_each(factor_in);
 }

@@ -40,10 +40,6 @@ fn pull_up_in(tree: &mut Logical, nullable: bool, gone: &mut HashMap<u16, Vec<Ex
             pull_up_in(input, nullable, gone);
             take(input, nullable, &mut { MOST_INPUTS }, gone);
         }
-        Logical::SetOperation { left, right, .. } => {
-            pull_up_in(&mut left.tree, false, gone);
-            pull_up_in(&mut right.tree, false, gone);
-        }
         Logical::Aggregate { input, .. } | Logical::Project { input, .. } => {
             pull_up_in(input, false, gone);
             take(input, false, &mut { MOST_INPUTS }, gone);

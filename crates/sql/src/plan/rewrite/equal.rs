@@ -9,10 +9,9 @@
 use super::{inputs, is_plain};
 use crate::plan::classify::{Cond, comparison};
 use crate::plan::logical::{
-    self, Expr, ExprKind, JoinKind, Logical, Statement, each_column, replace_columns, same,
+    Expr, ExprKind, JoinKind, Logical, Statement, column, column_of, each_column, replace_columns, same,
 };
 use crate::plan::lower::filter;
-use ondol_types::TypeId;
 
 type Column = (u16, u16);
 
@@ -25,10 +24,6 @@ fn carry_in(tree: &mut Logical) {
         let input = std::mem::replace(tree, Logical::Nothing);
         *tree = carried(input);
         return each_below(tree, &mut carry_in);
-    }
-    if let Logical::SetOperation { left, right, .. } = tree {
-        carry_in(&mut left.tree);
-        carry_in(&mut right.tree);
     }
     tree.inputs_mut().into_iter().for_each(carry_in);
 }
@@ -164,7 +159,7 @@ fn outer(tree: &mut Logical, said: &[(Column, Expr)]) {
 /// The column that is to equal a value from outside the tree.
 fn fact(e: &Expr, own: &[u16]) -> Option<Column> {
     let ExprKind::Call { args, .. } = &e.kind else { return None };
-    let mut found = args.iter().filter_map(column).map(|c| c.0).filter(|c| own.contains(&c.0));
+    let mut found = args.iter().filter_map(column_of).filter(|c| own.contains(&c.0));
     let (of, other) = (found.next()?, found.next());
     (is_plain(e) && is_equal(e) && other.is_none()).then_some(of)
 }
@@ -177,17 +172,9 @@ fn is_equal(e: &Expr) -> bool {
 fn equality(e: &Expr) -> Option<(Column, Column)> {
     let ExprKind::Call { args, .. } = &e.kind else { return None };
     let [a, b] = &args[..] else { return None };
-    let ((a, s), (b, t)) = (column(a)?, column(b)?);
-    (is_equal(e) && s == t && a.0 != b.0).then_some((a, b))
-}
-
-/// The column that an expression is, by whatever type of the same form, and the column's type.
-fn column(e: &Expr) -> Option<(Column, TypeId)> {
-    let e = e.unrelabelled();
-    match e.kind {
-        ExprKind::Column { rel, column, .. } => Some(((rel, column), e.ty.id)),
-        _ => None,
-    }
+    let is_one_type = a.unrelabelled().ty.id == b.unrelabelled().ty.id;
+    let (a, b) = (column_of(a)?, column_of(b)?);
+    (is_equal(e) && is_one_type && a.0 != b.0).then_some((a, b))
 }
 
 /// The columns that equal one by the pairs, without itself.
@@ -217,8 +204,6 @@ fn moved(e: &Expr, from: Column, to: Column) -> Expr {
             ty = e.ty;
         }
     });
-    replace_columns(&mut out, &mut |rel, column| {
-        ((rel, column) == from).then(|| logical::column(to.0, to.1 as usize, ty))
-    });
+    replace_columns(&mut out, &mut |r, c| ((r, c) == from).then(|| column(to.0, to.1 as usize, ty)));
     out
 }

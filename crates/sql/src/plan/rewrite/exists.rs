@@ -8,9 +8,7 @@
 use super::{MOST_INPUTS, asked, inputs};
 use crate::bound::inner_query;
 use crate::plan::classify::{Cond, comparison};
-use crate::plan::logical::{
-    Block, Expr, ExprKind, JoinKind, Logical, Statement, each_column, replace_columns,
-};
+use crate::plan::logical::{Block, Expr, ExprKind, JoinKind, Logical, Statement, replace_columns, uses_any};
 use ondol_types::func::Volatility;
 use ondol_types::{Type, TypeId};
 use std::collections::HashMap;
@@ -37,10 +35,6 @@ struct Join<'q> {
 
 impl Join<'_> {
     fn tree(&mut self, tree: &mut Logical) {
-        if let Logical::SetOperation { left, right, .. } = tree {
-            self.tree(&mut left.tree);
-            self.tree(&mut right.tree);
-        }
         tree.inputs_mut().into_iter().for_each(|i| self.tree(i));
         let Logical::Filter { input, conditions } = tree else { return };
         let mut room = MOST_INPUTS.saturating_sub(inputs(input));
@@ -124,16 +118,11 @@ fn bare(tree: Logical, on: &mut [Expr]) -> Option<Logical> {
 /// Takes the conditions out of a tree that use columns of rows outside it. `None`: there are others that
 /// cannot be.
 pub(super) fn take_out(tree: &mut Logical, own: &[u16], out: &mut Vec<Expr>) -> Option<()> {
-    let uses_outer = |e: &Expr| {
-        let mut found = false;
-        each_column(e, &mut |rel, _, _| found |= own.contains(&rel));
-        found
-    };
     match tree {
         Logical::Filter { input, conditions } => {
             take_out(input, own, out)?;
             let (outer, inner): (Vec<Expr>, Vec<Expr>) =
-                std::mem::take(conditions).into_iter().partition(|e| uses_outer(e));
+                std::mem::take(conditions).into_iter().partition(|e| uses_any(e, own));
             out.extend(outer);
             *conditions = inner;
             if conditions.is_empty() {
@@ -144,14 +133,14 @@ pub(super) fn take_out(tree: &mut Logical, own: &[u16], out: &mut Vec<Expr>) -> 
             take_out(left, own, out)?;
             take_out(right, own, out)?;
             let (outer, inner): (Vec<Expr>, Vec<Expr>) =
-                std::mem::take(on).into_iter().partition(|e| uses_outer(e));
+                std::mem::take(on).into_iter().partition(|e| uses_any(e, own));
             out.extend(outer);
             *on = inner;
         }
         Logical::Join { kind, left, right, on } if *kind != JoinKind::Full => {
             take_out(left, own, out)?;
             let below = right.free();
-            if below.keys().any(|(rel, _)| own.contains(rel)) || on.iter().any(uses_outer) {
+            if below.keys().any(|(rel, _)| own.contains(rel)) || on.iter().any(|e| uses_any(e, own)) {
                 return None;
             }
         }

@@ -46,10 +46,6 @@ fn reduce_in(tree: &mut Logical, above: &[Expr]) {
             reduce_in(left, l);
             reduce_in(right, r);
         }
-        Logical::SetOperation { left, right, .. } => {
-            reduce_in(&mut left.tree, &[]);
-            reduce_in(&mut right.tree, &[]);
-        }
         other => other.inputs_mut().into_iter().for_each(|i| reduce_in(i, &[])),
     }
 }

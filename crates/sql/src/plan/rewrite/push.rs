@@ -8,7 +8,7 @@
 use super::is_plain;
 use crate::bound::SetOperation;
 use crate::plan::logical::{
-    Expr, ExprKind, JoinKind, Logical, Statement, each_column, has_query, replace_columns,
+    Expr, ExprKind, JoinKind, Logical, Statement, each_column, has_query, replace_columns, uses_any,
 };
 use crate::plan::lower::filter;
 use ondol_types::func::Volatility;
@@ -39,10 +39,6 @@ fn down_in(tree: &mut Logical) {
         }),
         _ => {}
     }
-    if let Logical::SetOperation { left, right, .. } = tree {
-        down_in(&mut left.tree);
-        down_in(&mut right.tree);
-    }
     tree.inputs_mut().into_iter().for_each(down_in);
 }
 
@@ -52,10 +48,7 @@ fn may_move(e: &Expr) -> bool {
 
 /// Whether a condition uses columns that the tree gives.
 fn uses(e: &Expr, tree: &Logical) -> bool {
-    let rels = tree.gives();
-    let mut found = false;
-    each_column(e, &mut |rel, _, _| found |= rels.contains(&rel));
-    found
+    uses_any(e, &tree.gives())
 }
 
 /// Puts a condition on rows of the tree below something of it, if that helps: then it need not be asked

@@ -14,7 +14,7 @@ use crate::bound::children_mut;
 use crate::plan::classify::{comparison, hashable};
 use crate::plan::logical::{
     Aggregate, Block, Expr, ExprKind, Inside, JoinKind, Logical, Relation, Source, Statement, column,
-    each_column, replace_columns,
+    column_of, each_column, replace_columns,
 };
 use ondol_types::Value;
 use std::collections::HashMap;
@@ -50,10 +50,6 @@ struct Joined {
 
 impl Join<'_> {
     fn tree(&mut self, tree: &mut Logical) {
-        if let Logical::SetOperation { left, right, .. } = tree {
-            self.tree(&mut left.tree);
-            self.tree(&mut right.tree);
-        }
         tree.inputs_mut().into_iter().for_each(|i| self.tree(i));
         let Logical::Filter { input, conditions } = tree else { return };
         let mut room = MOST_INPUTS.saturating_sub(inputs(input));
@@ -165,32 +161,28 @@ fn is_count(a: &Aggregate) -> bool {
 
 /// One of columns, that is NULL or 0 of no rows.
 fn is_known(a: &Aggregate) -> bool {
-    let is_column = |e: &Expr| matches!(e.unrelabelled().kind, ExprKind::Column { .. });
     matches!(name(a), "min" | "max" | "sum" | "avg" | "count")
         && a.filter.is_none()
-        && a.args.iter().all(is_column)
+        && a.args.iter().all(|e| column_of(e).is_some())
 }
 
 fn cannot_fail(tree: &Logical) -> bool {
     let mut fine = true;
-    tree.each(&mut |l| l.own_exprs(&mut |e| fine = fine && (is_plain(e) || is_value(e))), &mut |_| {});
+    tree.each(&mut |l| l.own_exprs(&mut |e| fine = fine && (is_plain(e) || is_value(e))));
     fine
 }
 
 /// Whether an index of a table begins with the column that the key is.
 fn has_index(tree: &Logical, key: &Expr) -> bool {
-    let ExprKind::Column { rel: of, column, .. } = key.unrelabelled().kind else { return false };
+    let Some((of, column)) = column_of(key) else { return false };
     let mut found = false;
-    tree.each(
-        &mut |l| {
-            if let Logical::Scan { rel, source: Source::Table(t) } = l
-                && *rel == of
-            {
-                found |= (t.def.indexes.iter())
-                    .any(|i| i.columns.first().is_some_and(|c| c.column == column as usize));
-            }
-        },
-        &mut |_| {},
-    );
+    tree.each(&mut |l| {
+        if let Logical::Scan { rel, source: Source::Table(t) } = l
+            && *rel == of
+        {
+            found |= (t.def.indexes.iter())
+                .any(|i| i.columns.first().is_some_and(|c| c.column == column as usize));
+        }
+    });
     found
 }

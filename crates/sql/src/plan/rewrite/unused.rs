@@ -8,7 +8,8 @@
 use crate::bound::SetOperation;
 use crate::plan::classify::{Cond, comparison};
 use crate::plan::logical::{
-    Expr, ExprKind, JoinKind, Logical, Relation, Source, Statement, column, each_column, replace_columns,
+    Expr, ExprKind, JoinKind, Logical, Relation, Source, Statement, column, column_of, each_column,
+    replace_columns, uses_any,
 };
 use ondol_types::Value;
 use ondol_types::func::Volatility;
@@ -34,14 +35,10 @@ fn bare_groups(tree: &mut Logical) -> bool {
             *tree = Logical::Nothing;
             true
         }
-        Logical::Join { kind: JoinKind::Left, .. } | Logical::Aggregate { .. } | Logical::Project { .. } => {
-            true
-        }
-        Logical::SetOperation { left, right, .. } => {
-            bare_groups(&mut left.tree);
-            bare_groups(&mut right.tree);
-            true
-        }
+        Logical::Join { kind: JoinKind::Left, .. }
+        | Logical::Aggregate { .. }
+        | Logical::Project { .. }
+        | Logical::SetOperation { .. } => true,
         _ => false,
     };
     for input in tree.inputs_mut() {
@@ -113,8 +110,6 @@ impl Remove<'_> {
                         }
                     }
                 }
-                self.tree(&mut left.tree);
-                self.tree(&mut right.tree);
             }
             Logical::Aggregate { rel, keys, aggregates, .. } => {
                 let before = aggregates.len();
@@ -151,20 +146,12 @@ impl Remove<'_> {
     fn is_idle(&self, right: &Logical, on: &[Expr]) -> bool {
         let mut own = Uses::new();
         let mut volatile = false;
-        let mut outputs = Vec::new();
-        right.each(
-            &mut |l| {
-                l.own_exprs(&mut |e| {
-                    note(e, &mut own);
-                    volatile |= e.calls(Volatility::Volatile);
-                })
-            },
-            &mut |e| outputs.push(e),
-        );
-        for e in on.iter().chain(outputs) {
+        let mut look = |e: &Expr| {
             note(e, &mut own);
             volatile |= e.calls(Volatility::Volatile);
-        }
+        };
+        right.each(&mut |l| l.own_exprs(&mut look));
+        on.iter().for_each(look);
         let rels = right.gives();
         let used_elsewhere =
             (self.uses.iter()).any(|(c, n)| rels.contains(&c.0) && own.get(c).copied().unwrap_or(0) < *n);
@@ -179,9 +166,7 @@ fn gives_one(right: &Logical, rels: &[u16], on: &[Expr]) -> bool {
         let ExprKind::Call { func, args } = &e.kind else { continue };
         let ([a, b], Some(Cond::Eq)) = (&args[..], comparison(*func).map(|c| c.cond)) else { continue };
         for (one, other) in [(a, b), (b, a)] {
-            let mut of_right = false;
-            each_column(other, &mut |rel, _, _| of_right |= rels.contains(&rel));
-            if !of_right {
+            if !uses_any(other, rels) {
                 asked.extend(column_of(one));
             }
         }
@@ -208,13 +193,5 @@ fn gives_one_of(tree: &Logical, mut asked: Vec<(u16, u16)>) -> bool {
         }
         Logical::Aggregate { rel, keys, .. } => (0..keys.len()).all(|n| asked.contains(&(*rel, n as u16))),
         _ => false,
-    }
-}
-
-/// The column that an expression is, by whatever type of the same form.
-fn column_of(e: &Expr) -> Option<(u16, u16)> {
-    match e.unrelabelled().kind {
-        ExprKind::Column { rel, column, .. } => Some((rel, column)),
-        _ => None,
     }
 }
