@@ -102,3 +102,9 @@ SELECT * FROM t JOIN u ON u.ta = t.a WHERE t.a = 3;
 SELECT * FROM t LEFT JOIN u ON u.ta = t.a WHERE t.a = 3;
 SELECT * FROM t WHERE t.a = 3 AND NOT EXISTS (SELECT FROM u WHERE u.ta = t.a);
 SELECT * FROM t JOIN u ON u.ta = t.a WHERE t.a < 3;
+
+-- What constants decide goes (rewrite/fold); what fails stays.
+SELECT a FROM t WHERE 2 > 1 AND (b = 2 + '3'::int OR 1 > 2);
+SELECT a FROM t WHERE CASE WHEN 1 > 2 THEN 1 / 0 = a WHEN b = 1 THEN a = 1 / 0 ELSE a = 7 END;
+SELECT a FROM t WHERE coalesce(NULL, b, 5) = coalesce(NULL, 3, 1 / 0);
+SELECT t.a FROM t LEFT JOIN u ON u.ta = t.a AND 1 < 2 WHERE 1 / 0 = t.b AND 1 > 2;

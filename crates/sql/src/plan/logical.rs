@@ -27,7 +27,7 @@ use crate::bound::{self, Inner, SetOperation};
 use crate::foreign::ForeignTable;
 use ondol_engine::{FunctionDef, LockStrength, Table, Wait};
 use ondol_types::func::{FuncId, Volatility};
-use ondol_types::{Type, TypeId};
+use ondol_types::{Type, TypeId, Value};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -538,6 +538,14 @@ pub fn uses_any(e: &Expr, rels: &[u16]) -> bool {
 pub fn column_of(e: &Expr) -> Option<(u16, u16)> {
     match e.unrelabelled().kind {
         ExprKind::Column { rel, column, .. } => Some((rel, column)),
+        _ => None,
+    }
+}
+
+/// The value of a constant.
+pub fn known(e: &Expr) -> Option<&Value> {
+    match &e.kind {
+        ExprKind::Const(v) => Some(v),
         _ => None,
     }
 }

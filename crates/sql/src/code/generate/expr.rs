@@ -2,12 +2,11 @@
 use super::super::op::Op;
 use super::super::operand::*;
 use super::{Gen, Source, Stored, internal};
-use crate::bound::may_be_kept;
 use crate::code::program::PARAM_REGISTERS;
 use crate::plan::classify::{self, Arithmetic, Kind, arithmetic, comparison};
 use crate::plan::logical::{Expr, ExprKind, has_query};
 use ondol_engine::Storage;
-use ondol_types::func::{Context, FuncId, Volatility};
+use ondol_types::func::FuncId;
 use ondol_types::{SqlError, SqlResult, TypeId, Value, sqlstate};
 
 impl<'a> Gen<'a> {
@@ -39,9 +38,6 @@ impl<'a> Gen<'a> {
                 Ok(dst)
             }
             _ => {
-                if let Some(v) = fold(e) {
-                    return Ok(self.constant(&v));
-                }
                 let dst = self.register();
                 self.value(e, dst)?;
                 Ok(dst)
@@ -58,14 +54,7 @@ impl<'a> Gen<'a> {
                 self.op(Op::Move { dst: Out(dst), a: Reg(r) });
                 Ok(())
             }
-            _ => {
-                if let Some(v) = fold(e) {
-                    let r = self.constant(&v);
-                    self.op(Op::Move { dst: Out(dst), a: Reg(r) });
-                    return Ok(());
-                }
-                self.value(e, dst)
-            }
+            _ => self.value(e, dst),
         }
     }
 
@@ -456,36 +445,5 @@ impl<'a> Gen<'a> {
     pub fn all_or(&mut self, list: &[&'a Expr], to: Label) -> SqlResult<()> {
         let (last, first): (Vec<&'a Expr>, Vec<&'a Expr>) = list.iter().copied().partition(|e| has_query(e));
         first.into_iter().chain(last).try_for_each(|e| self.jump_unless(e, to))
-    }
-}
-
-/// The value of an expression of constants, when its functions are immutable and it has no error: an error is
-/// left to happen when, and if, the expression is evaluated.
-pub fn fold(e: &Expr) -> Option<Value> {
-    match &e.kind {
-        ExprKind::Const(v) => Some(v.clone()),
-        ExprKind::Call { func, args } => {
-            if ondol_types::func::find(*func)?.volatility != Volatility::Immutable {
-                return None;
-            }
-            let values: Vec<Value> = args.iter().map(fold).collect::<Option<_>>()?;
-            let mut scratch: Vec<Vec<u8>> = vec![Vec::new(); values.len()];
-            let refs: Vec<_> = values.iter().zip(&mut scratch).map(|(v, s)| v.as_ref(s)).collect();
-            ondol_types::func::call(*func, &refs, &Context::AHEAD).ok().filter(may_be_kept)
-        }
-        ExprKind::Cast { arg, explicit } => {
-            // Conversions to and from text of times and zones may look at the session.
-            if [arg.ty.id, e.ty.id].iter().any(|t| {
-                matches!(t.element().unwrap_or(*t), TypeId::DATE | TypeId::TIMESTAMP | TypeId::TIMESTAMPTZ)
-            }) {
-                return None;
-            }
-            let v = fold(arg)?;
-            if v.is_null() {
-                return Some(Value::Null);
-            }
-            ondol_types::cast::cast(v, arg.ty.id, e.ty, *explicit, &Context::AHEAD).ok()
-        }
-        _ => None,
     }
 }

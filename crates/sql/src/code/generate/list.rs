@@ -6,11 +6,10 @@
 //!   without looking at a row once in an execution. What looks at rows is always compared.
 use super::super::op::Op;
 use super::super::operand::*;
-use super::expr::fold;
 use super::{Gen, internal};
 use crate::bound::children;
 use crate::plan::classify::{comparison, hashable};
-use crate::plan::logical::{Expr, ExprKind};
+use crate::plan::logical::{Expr, ExprKind, known};
 use ondol_types::func::{FuncId, Volatility};
 use ondol_types::{SqlResult, TypeId, Value};
 
@@ -50,17 +49,18 @@ impl<'a> Gen<'a> {
             let (mut settled, mut others) = (Vec::new(), Vec::new());
             for e in list {
                 self.limits.go_on()?;
-                match fold(e) {
-                    Some(v) => constants.push((e, v)),
-                    None if is_settled(e) => settled.push(e),
-                    None => others.push(e),
+                match &e.kind {
+                    ExprKind::Const(v) => constants.push((e, v)),
+                    _ if is_settled(e) => settled.push(e),
+                    _ => others.push(e),
                 }
             }
             compared = others;
             if constants.len() > COMPARED {
                 let some = constants.iter().filter(|(_, v)| !v.is_null()).count();
                 let (has_null, hash) = (some < constants.len(), self.hash(1, 1));
-                let from = self.pooled(constants.into_iter().map(|(_, v)| v).filter(|v| !v.is_null()));
+                let from =
+                    self.pooled(constants.into_iter().map(|(_, v)| v.clone()).filter(|v| !v.is_null()));
                 self.op(Op::InPool { dst: Out(c), a: Reg(a), hash, from, count: Count(some as u32) });
                 self.one_answer(c, found, dst);
                 if has_null {
@@ -123,9 +123,9 @@ impl<'a> Gen<'a> {
         let (mut constants, mut others) = (Vec::new(), Vec::new());
         for e in list {
             self.limits.go_on()?;
-            match fold(e) {
-                Some(v) => constants.extend(key_constant(v, column)),
-                None => others.push(e),
+            match &e.kind {
+                ExprKind::Const(v) => constants.extend(key_constant(v.clone(), column)),
+                _ => others.push(e),
             }
         }
         let count = Count(constants.len() as u32);
@@ -166,7 +166,7 @@ impl<'a> Gen<'a> {
             }
             self.limits.go_on()?;
             let before = constant.len();
-            constant.extend(row.iter().map_while(fold));
+            constant.extend(row.iter().map_while(known).cloned());
             if constant.len() == before + width {
                 continue;
             }

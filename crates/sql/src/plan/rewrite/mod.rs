@@ -12,6 +12,7 @@ mod common;
 mod derived;
 mod equal;
 mod exists;
+mod fold;
 mod outer;
 mod push;
 mod scalar;
@@ -27,6 +28,7 @@ pub type Rewrite = fn(&mut Statement);
 /// All rewrites by name, in the order in which they help each other.
 pub const ALL: &[(&str, Rewrite)] = &[
     ("derived", derived::pull_up),
+    ("fold", fold::constants),
     ("common", common::factor),
     ("exists", exists::join),
     ("scalar", scalar::join),
