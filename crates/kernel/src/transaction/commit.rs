@@ -126,7 +126,10 @@ impl Session {
         let newest = |oid: Oid| {
             let mut turn = 0;
             loop {
-                spin_wait(turn);
+                match turn {
+                    0 => yield_point(), // nothing is waited for yet: the simulator takes who spins for idle
+                    _ => spin_wait(turn),
+                }
                 turn += 1;
                 let w0 = space.word(oid.bits()).load(Ordering::Acquire);
                 let mut next = space.word(oid.bits() + 8).load(Ordering::Acquire);
