@@ -44,7 +44,12 @@ impl Meeting {
             rows.push(oid)
         }
         c.end_statement().ok()?;
-        Some(Meeting { db: db.clone(), table: table.to_string(), rows })
+        let mut met = Meeting { db: db.clone(), table: table.to_string(), rows };
+        let mut locker = met.locker();
+        // Deleted by a commit that nobody is shown, since the log failed before it was durable.
+        met.rows
+            .retain(|oid| !matches!(locker.lock(*oid, LockStrength::Update, Wait::NoWait), Ok(Locked::Gone)));
+        Some(met)
     }
     fn locker(&self) -> Locker {
         let mut c = self.db.connect();
