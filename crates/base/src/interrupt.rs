@@ -16,7 +16,7 @@ extern "C" fn interrupted(_: libc::c_int) {
     if let Some(flag) = unsafe { FLAG.load(Ordering::Acquire).as_ref() } {
         flag.store(true, Ordering::Relaxed)
     }
-    TELLER.unpark_thread()
+    TELLER.unpark_thread();
 }
 
 fn tell() {

@@ -1,5 +1,5 @@
 //! The floor that alone touches the outside world: media (files, mapped memory), clock, randomness,
-//! threads and parking, latches and epochs. Everything above goes through here, so that the
+//! threads, fibers and parking, latches and epochs. Everything above goes through here, so that the
 //! simulator ([`sim`]) can own all of it.
 //!
 //! What is deliberately absent: no SQL, no records, no pages, no log format.
@@ -12,6 +12,7 @@ pub mod clock;
 pub mod crc;
 pub mod csv;
 pub mod epoch;
+pub mod fiber;
 pub mod heap;
 pub mod interrupt;
 pub mod media;

@@ -14,18 +14,27 @@
 //!   too, and parking with one panics. Pins of epochs are counted by their participants, and asked for by
 //!   those who park for them ([`crate::epoch::Participant::is_pinned`]).
 //!
-//! In a simulated world the fiber parks, with its own count; otherwise the thread does, on a futex.
-//! [`Parker::block`] is for waits in whose course guards are held still: it keeps the thread.
+//! In a simulated world its fiber parks, with its own count; a task of a [`crate::fiber::Worker`] leaves its
+//! seat and gives way; otherwise the thread parks, on a futex. [`Parker::block`] is for waits in whose course
+//! guards are held still: it keeps the thread.
+//!
+//! - **P5** The seat is left before the word says so, and is read by whoever took that word away. It may be a
+//!   later one by then: that fiber is woken without a reason (fiber/F4).
 use crate::clock;
+use crate::fiber::{self, Seat};
 use crate::sim;
 use std::cell::Cell;
 use std::panic::Location;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 const EMPTY: u32 = 0;
+/// A thread sleeps.
 const PARKED: u32 = 1;
 const TOLD: u32 = 2;
+/// A fiber has given way.
+const SEATED: u32 = 3;
 
 thread_local! {
     /// Guards that the thread holds, or the fiber that runs on it.
@@ -50,11 +59,14 @@ pub fn guards_held() -> u32 {
 }
 
 #[derive(Default)]
-pub struct Parker(AtomicU32);
+pub struct Parker {
+    state: AtomicU32,
+    seat: Mutex<Option<Arc<Seat>>>,
+}
 
 impl Parker {
     pub const fn new() -> Parker {
-        Parker(AtomicU32::new(EMPTY))
+        Parker { state: AtomicU32::new(EMPTY), seat: Mutex::new(None) }
     }
     fn address(&self) -> usize {
         std::ptr::from_ref(self).addr()
@@ -68,7 +80,33 @@ impl Parker {
     #[track_caller]
     pub fn park(&self, deadline: Option<Duration>) -> bool {
         assert!(guards_held() == 0, "a wait begins while {} guards are held", guards_held());
-        self.block(deadline)
+        match fiber::seat() {
+            Some(seat) => self.give_way(seat, deadline),
+            None => self.block(deadline),
+        }
+    }
+    fn give_way(&self, seat: Arc<Seat>, deadline: Option<Duration>) -> bool {
+        *self.seat.lock().unwrap_or_else(PoisonError::into_inner) = Some(seat);
+        if self.state.compare_exchange(EMPTY, SEATED, Ordering::Release, Ordering::Relaxed).is_err() {
+            self.state.swap(EMPTY, Ordering::Acquire);
+            return true;
+        }
+        /// Nobody is told any more, also if the fiber ends where it is.
+        struct Leave<'a>(&'a Parker);
+        impl Drop for Leave<'_> {
+            fn drop(&mut self) {
+                self.0.state.store(EMPTY, Ordering::Relaxed)
+            }
+        }
+        let leave = Leave(self);
+        loop {
+            fiber::give_way(deadline);
+            let is_over = deadline.is_some_and(|d| clock::now() >= d);
+            if self.state.load(Ordering::Relaxed) == TOLD || is_over {
+                std::mem::forget(leave);
+                return self.state.swap(EMPTY, Ordering::Acquire) == TOLD;
+            }
+        }
     }
     /// The same for a caller that may hold guards: the thread waits, and does nothing else meanwhile.
     #[track_caller]
@@ -78,52 +116,59 @@ impl Parker {
         {
             return told;
         }
-        if self.0.compare_exchange(EMPTY, PARKED, Ordering::Relaxed, Ordering::Relaxed).is_err() {
+        if self.state.compare_exchange(EMPTY, PARKED, Ordering::Relaxed, Ordering::Relaxed).is_err() {
             // An exchange, since it may have been told once more meanwhile (P2).
-            self.0.swap(EMPTY, Ordering::Acquire);
+            self.state.swap(EMPTY, Ordering::Acquire);
             return true;
         }
         loop {
             let left = deadline.map(|d| d.saturating_sub(clock::now()));
             if left != Some(Duration::ZERO) {
-                futex_wait(&self.0, PARKED, left);
+                futex_wait(&self.state, PARKED, left);
             }
-            if self.0.compare_exchange(TOLD, EMPTY, Ordering::Acquire, Ordering::Relaxed).is_ok() {
+            if self.state.compare_exchange(TOLD, EMPTY, Ordering::Acquire, Ordering::Relaxed).is_ok() {
                 return true;
             }
             if deadline.is_some_and(|d| clock::now() >= d) {
-                return self.0.swap(EMPTY, Ordering::Acquire) == TOLD;
+                return self.state.swap(EMPTY, Ordering::Acquire) == TOLD;
             }
         }
     }
     #[cold]
     fn park_in_world(&self, deadline: Option<Duration>, at: &'static Location<'static>) -> Option<bool> {
         let spurious = sim::spurious()?;
-        if self.0.swap(EMPTY, Ordering::Acquire) == TOLD || spurious {
+        if self.state.swap(EMPTY, Ordering::Acquire) == TOLD || spurious {
             return Some(true);
         }
         let limit = deadline.map(|d| d.saturating_sub(clock::now()));
         let timed_out = sim::park(self.address(), limit, "being unparked", at)?;
-        let told = self.0.swap(EMPTY, Ordering::Acquire) == TOLD;
+        let told = self.state.swap(EMPTY, Ordering::Acquire) == TOLD;
         Some(told || !timed_out)
     }
 
     /// Ends the present call of [`Parker::park`], or the next.
     pub fn unpark(&self) {
-        self.unpark_thread();
+        if self.unpark_thread() == SEATED {
+            let seat = self.seat.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            seat.inspect(|s| s.tell());
+        }
         if sim::any() {
             sim::unpark_all(self.address())
         }
     }
-    /// The same where a thread parks, outside of worlds: also for a signal's handler.
-    pub(crate) fn unpark_thread(&self) {
-        if self.0.swap(TOLD, Ordering::Release) == PARKED {
+    /// The same where a thread parks, outside of worlds: also for a signal's handler. Gives what the word
+    /// was.
+    pub(crate) fn unpark_thread(&self) -> u32 {
+        // Acquire: the seat (P5).
+        let was = self.state.swap(TOLD, Ordering::AcqRel);
+        if was == PARKED {
             // SAFETY: errno is the calling thread's; a handler must leave it as it was.
             let errno = unsafe { *libc::__errno_location() };
-            futex_wake(&self.0);
+            futex_wake(&self.state);
             // SAFETY: as above.
             unsafe { *libc::__errno_location() = errno }
         }
+        was
     }
 }
 

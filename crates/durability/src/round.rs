@@ -1,13 +1,14 @@
 //! Rounds (protocol/P3): who leads, who waits, and what becomes durable.
 //!
 //! - **R1** One round at a time. Its leader is a waiting committer, on its own thread; with one stream
-//!   nothing is handed to another thread.
+//!   nothing is handed to another thread. But fibers that wait leave it to the flusher: the round would keep
+//!   their worker's other fibers from running, and these a fiber that was told to lead.
 //! - **R2** Waiters stand in two groups: those whose commit is in the round under way, and those whose commit
 //!   will be in the next. When a round ends, one of the second group is told, to lead, and the first as a
 //!   whole, since all of it is done; the rest sleeps on. Who was told stands in no group any more. If one
 //!   leads before it, it stands in the group of that round, or finds itself done: then that round's end has
-//!   told the others of its group. One that keeps its thread is told before fibers, which it may keep from
-//!   leading.
+//!   told the others of its group. If fibers alone stand in the second group, the flusher is called. Who
+//!   stands in a group of a round that nobody leads has called it itself.
 //! - **R3** A round is durable when every participant's block is synced, and, since rounds do not overlap,
 //!   every earlier round is. Only then does `durable` move, to `closed - 1`.
 //! - **R4** A failure ends all rounds (protocol/P7): `failure` is set once, and nothing is sealed after it.
@@ -16,6 +17,7 @@ use crate::block::{ALIGN, Participants, block_len};
 use crate::error::LogError;
 use crate::log::{Inner, limit};
 use crate::stream::Job;
+use ondol_base::fiber::is_fiber;
 use ondol_base::park::{self, Parker};
 use ondol_base::sim::mutated;
 use ondol_base::sync::{Condvar, Mutex};
@@ -39,8 +41,8 @@ struct Sleeper {
     parker: Parker,
     /// It stands in no group; changed under the mutex only.
     told: AtomicBool,
-    /// Its thread can do nothing else: not even run the fiber of another that is told to lead.
-    keeps_thread: bool,
+    /// It may be told to lead (R1).
+    leads: bool,
 }
 
 /// What the background flusher does.
@@ -65,6 +67,8 @@ pub(crate) struct Rounds {
 #[derive(Default)]
 struct Flusher {
     ring: bool,
+    /// To lead a round at once, for fibers.
+    lead: bool,
     stop: bool,
 }
 
@@ -90,6 +94,13 @@ impl Rounds {
     fn wake(&self, depth: u8) {
         if self.rest.load(Ordering::SeqCst) >= depth {
             self.flusher.lock().ring = true;
+            self.alarm.notify_one();
+        }
+    }
+    /// Lets the flusher lead a round (R1).
+    fn call_leader(&self) {
+        if !mutated("leader_uncalled") {
+            self.flusher.lock().lead = true;
             self.alarm.notify_one();
         }
     }
@@ -132,6 +143,7 @@ impl Inner {
         keeps_thread: bool,
     ) -> Result<(), LogError> {
         let sleep = if keeps_thread { Parker::block } else { Parker::park };
+        let leads = keeps_thread || !is_fiber();
         let mut own: Option<Arc<Sleeper>> = None;
         let mut s = self.rounds.state.lock();
         loop {
@@ -145,12 +157,17 @@ impl Inner {
             if let Some(e) = self.failure.get() {
                 return Err(e.clone());
             }
-            if s.leading {
-                let group = if s.closed == 0 || under_way(&s) { s.turn } else { s.turn + 1 };
-                let own = own.get_or_insert_with(|| Arc::new(Sleeper { keeps_thread, ..Sleeper::default() }));
+            if s.leading || !(leads || self.rounds.flusher.lock().stop) {
+                let in_it = s.leading && (s.closed == 0 || under_way(&s));
+                let group = if in_it { s.turn } else { s.turn + 1 };
+                let own = own.get_or_insert_with(|| Arc::new(Sleeper { leads, ..Sleeper::default() }));
                 own.told.store(false, Ordering::Relaxed);
                 s.asleep[(group % 2) as usize].push(own.clone());
+                let nobody_leads = !s.leading;
                 drop(s);
+                if nobody_leads {
+                    self.rounds.call_leader()
+                }
                 sleep(&own.parker, None);
                 s = self.rounds.state.lock();
                 continue;
@@ -166,7 +183,7 @@ impl Inner {
     }
 
     fn end_turn(&self) {
-        let (next, now) = {
+        let (next, now, call) = {
             let mut s = self.rounds.state.lock();
             s.leading = false;
             let now = (s.turn % 2) as usize;
@@ -174,14 +191,18 @@ impl Inner {
                 Some(_) => std::mem::take(&mut s.asleep[1 - now]),
                 None => {
                     let group = &mut s.asleep[1 - now];
-                    let at = group.iter().position(|s| s.keeps_thread).or(group.len().checked_sub(1));
+                    let at = group.iter().rposition(|s| s.leads);
                     at.map(|at| group.swap_remove(at)).into_iter().collect()
                 }
             };
+            let call = next.is_empty() && !s.asleep[1 - now].is_empty();
             let now = std::mem::take(&mut s.asleep[now]);
             next.iter().chain(&now).for_each(|s| s.told.store(true, Ordering::Relaxed));
-            (next, now)
+            (next, now, call)
         };
+        if call {
+            self.rounds.call_leader()
+        }
         // The next leader first.
         next.iter().chain(&now).for_each(|s| s.parker.unpark())
     }
@@ -318,9 +339,17 @@ impl Inner {
         let mut f = r.flusher.lock();
         loop {
             if f.stop || self.failure.get().is_some() {
-                return;
+                drop(f);
+                // Whoever called meanwhile. Who comes later finds the failure (R4), or the flusher stopped.
+                return self.end_all();
             }
             f.ring = false;
+            if std::mem::take(&mut f.lead) {
+                drop(f);
+                self.lead_unless_led(false);
+                f = r.flusher.lock();
+                continue;
+            }
             if pending() {
                 r.rest.store(flusher::AWAKE, Ordering::SeqCst);
                 f = r.alarm.wait_timeout(f, self.config.flush_interval).0;
@@ -348,23 +377,32 @@ impl Inner {
             let quiet = !f.stop && !f.ring && r.completed() == before;
             if quiet && !pending() && r.unmarked.load(Ordering::SeqCst) {
                 drop(f);
-                self.carry_horizon();
+                // One empty block that records the last round as durable; a round under way will.
+                self.lead_unless_led(true);
                 f = r.flusher.lock();
             }
         }
     }
 
-    /// One empty block that records the last round as durable.
-    fn carry_horizon(&self) {
+    fn lead_unless_led(&self, horizon: bool) {
         let mut s = self.rounds.state.lock();
         if s.leading {
-            return; // its blocks will record it
+            return;
         }
         s.leading = true;
         s.turn += 1;
         s.closed = 0;
         drop(s);
-        self.lead(true);
+        self.lead(horizon);
         self.end_turn();
+    }
+
+    /// Tells all who sleep, for nobody leads any more.
+    fn end_all(&self) {
+        let mut s = self.rounds.state.lock();
+        let all: Vec<_> = s.asleep.iter_mut().flat_map(std::mem::take).collect();
+        all.iter().for_each(|s| s.told.store(true, Ordering::Relaxed));
+        drop(s);
+        all.iter().for_each(|s| s.parker.unpark())
     }
 }

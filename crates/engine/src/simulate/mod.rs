@@ -107,6 +107,8 @@ struct Plan {
     ddl: f64,
     /// Clients have patience for any wait, and queue for rows in the end.
     patient: bool,
+    /// Sessions are taken for tasks of a worker, which leave rounds to the flusher.
+    fibers: bool,
     /// Indexes built or dropped beside the clients.
     builds: u64,
     checkpoints: u64,
@@ -207,6 +209,7 @@ impl Plan {
         let mut plan = Plan {
             seed,
             patient: seed >> 20 & 7 == 0,
+            fibers: seed >> 24 & 1 == 0,
             media,
             end,
             clients: 2 + r.below(5) as usize,
@@ -291,7 +294,7 @@ impl Plan {
     }
     /// `used`: the bytes that the fullest disk holds already.
     fn world(&self, settings: &Settings, used: u64) -> sim::Config {
-        let mut c = sim::Config { parallelism: 2, ..sim::Config::default() };
+        let mut c = sim::Config { parallelism: 2, fibers: self.fibers, ..sim::Config::default() };
         let rate = [0.002, 0.01, 0.05][(self.seed % 3) as usize];
         match self.media {
             Media::Kind => {}

@@ -86,6 +86,7 @@ pub const MUTATIONS: &[Mutation] = &[
     engine!("ring_trusted_when_lost", "blocks that a lost ring vouched for are believed", Favour::Deaths),
     engine!("acknowledge_before_sync", "a round counts as durable before it is written"),
     engine!("acknowledge_own_block", "a round counts as durable when its first block is", Favour::Streams),
+    engine!("leader_uncalled", "fibers that wait for a round do not have it led"),
     engine!("latch_absent", "a round reads what closes it after it has taken the buffers"),
     engine!("rounds_ignored", "recovery takes blocks of incomplete rounds", Favour::Streams),
     engine!("incarnation_ends_missing", "recovery does not record where the last incarnation ended"),

@@ -4,6 +4,7 @@ use crate::session::output::Output;
 use crate::session::rows::{Column, Row, Rows};
 use crate::session::runtime::program_of;
 use crate::session::{Called, QueryId, Session};
+use ondol_base::fiber::on_thread_stack;
 use ondol_engine::connection::STALE;
 use ondol_engine::{Catalog, Charge, FunctionDef, Meanings, Table};
 use ondol_sql::bound::{Bound, Statement};
@@ -374,6 +375,10 @@ impl Session {
                 return Ok(Ready::Plan(plan.clone()));
             }
         }
+        on_thread_stack(|| self.make_ready(text, types))
+    }
+
+    fn make_ready(&mut self, text: &str, types: &[TypeId]) -> SqlResult<Ready> {
         // Given back when the statement is planned.
         let charge = self.charge_planning(text)?;
         self.plans.took_much |= charge.bytes() > MUCH;
