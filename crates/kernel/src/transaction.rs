@@ -285,6 +285,10 @@ pub struct Session {
     sequence: u64,
     pub stream: StreamId,
     pub view: View,
+    /// The command of the statement that the caller runs, not of one nested in it.
+    outermost: u32,
+    /// The highest command that has changed something.
+    top: u32,
     txn: Option<Box<Txn>>,
     /// The last transaction's memory, for the next one.
     spare: Option<Box<Txn>>,
@@ -341,6 +345,8 @@ impl Session {
             sequence: 0,
             stream,
             view: View::default(),
+            outermost: 0,
+            top: 0,
             txn: None,
             spare: None,
             resting: VecDeque::new(),
@@ -447,6 +453,7 @@ impl Session {
         let mark = self.fresh_mark(id);
         self.view.txn = id;
         self.view.command = 1;
+        (self.outermost, self.top) = (1, 0);
         self.seen = 0;
         self.txn = Some(match self.spare.take() {
             Some(mut t) => {
@@ -504,13 +511,26 @@ impl Session {
     }
     /// The next command: sees what the ones before it did.
     pub fn next_command(&mut self) {
-        self.view.command += 1;
+        self.view.command = self.view.command.max(self.top) + 1;
+        self.outermost = self.view.command
+    }
+    /// Begins a command nested in the present one, of which it sees what it has changed so far. Returns what
+    /// `leave_command` needs.
+    pub fn enter_command(&mut self) -> u32 {
+        let outer = self.view.command;
+        self.view.command = outer.max(self.top + 1);
+        outer
+    }
+    /// The command `outer` goes on: it sees what it saw before, and nothing of what was nested in it.
+    pub fn leave_command(&mut self, outer: u32) {
+        self.view.command = outer
     }
     fn open(&mut self) -> &mut Txn {
         self.txn.as_mut().expect("a write outside a transaction")
     }
     fn mark(&mut self) -> *const Mark {
         let command = self.view.command;
+        self.top = self.top.max(command);
         let t = self.open();
         if !t.marked {
             t.marked = true;

@@ -250,6 +250,9 @@ pub struct Query {
     /// FOR UPDATE / FOR SHARE: (rels, how, wait)
     pub locks: Vec<(Vec<u16>, LockStrength, Wait)>,
     pub with: Vec<With>,
+    /// It stands for a call that is not written as a subquery: what is volatile in it is called whenever its
+    /// value is needed.
+    pub is_call: bool,
 }
 
 /// A query of a WITH clause, to be seen by the queries behind it and by the one that it stands before. By B3

@@ -108,6 +108,15 @@ impl Connection {
         self.statement = if writes { Statement::Write } else { Statement::Read };
         Ok(())
     }
+    /// Begins a command nested in the running statement, of which it sees what it has changed so far: that of
+    /// a volatile function. Returns what `leave_command` needs.
+    pub fn enter_command(&mut self) -> u32 {
+        self.session.enter_command()
+    }
+    /// The command that `enter_command` gave goes on, and sees what it saw before.
+    pub fn leave_command(&mut self, outer: u32) {
+        self.session.leave_command(outer)
+    }
     /// Runs `f` as a statement of its own that reads one table, outside a transaction: what `start_statement`
     /// and `end_statement` do, with one barrier for the announcement, the snapshot and the pin together
     /// (connection/N1). `None` if the dictionary is no longer that of `catalog_version` or the table is being

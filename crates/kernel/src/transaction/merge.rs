@@ -8,7 +8,8 @@
 //! updates of one row would be n squared. So the two newest are merged before another is put on top. That
 //! takes:
 //!
-//! - **M1** Both are of statements that have ended. So whatever the transaction reads from now on contains
+//! - **M1** Both are of statements that have ended: a command nested in the running one has not, since its
+//!   caller goes on without seeing it. So whatever the transaction reads from now on contains
 //!   both, and the running statement is undone without touching them.
 //! - **M2** No savepoint that may be rolled back to lies between them: both are undone or neither.
 //! - **M3** Both are in the log, or neither: then the merged difference is what rolling back, or the commit,
@@ -30,7 +31,7 @@ impl Session {
     /// Merges the two newest changes of a row that is ours, if it has two that may be. Without memory they
     /// stay as they are.
     pub(super) fn merge(&mut self, oid: Oid) {
-        let command = self.view.command;
+        let command = self.outermost;
         // Behind our own versions come committed ones, which a collector may take off.
         let pin = self.participant.pin();
         let Some(t) = self.txn.as_mut() else { return };

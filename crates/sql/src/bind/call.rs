@@ -347,6 +347,7 @@ impl<'a> Binder<'a> {
             rels: vec![RelEntry { rel: Rel::Function { function, args }, alias: name.clone(), columns }],
             from: vec![From::Rel(0)],
             targets: vec![Target { expr, name, hidden: false }],
+            is_call: true,
             ..Query::default()
         };
         Ok(Expr { kind: ExprKind::Scalar(Box::new(query)), ty, at: place(location) })

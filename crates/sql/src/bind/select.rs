@@ -72,6 +72,7 @@ impl<'a> Binder<'a> {
                 offset,
                 locks: Vec::new(),
                 with: Vec::new(),
+                is_call: false,
             };
             if grouped {
                 // GROUP BY compares typed expressions, so literals are text here.

@@ -79,6 +79,9 @@ pub(super) fn function_rows(
     let (list, allow) = (&mut f.mats[mat.0 as usize], &mut f.allow);
     list.clear();
     let world = World { depth: world.depth + 1, ..*world };
+    // A volatile function sees what the statement that calls it has changed so far; another sees what that
+    // statement sees.
+    let outer = (def.volatility == "volatile").then(|| connection.enter_command());
     let outcome = started.and_then(|()| {
         if matches!(def.returns, Returns::Void) {
             nested(&mut child, &callee, connection, &mut super::rows::Nowhere, &world)
@@ -86,6 +89,9 @@ pub(super) fn function_rows(
             nested(&mut child, &callee, connection, &mut Gather { list, allow, one }, &world)
         }
     });
+    if let Some(outer) = outer {
+        connection.leave_command(outer)
+    }
     child.finish();
     f.children.push(child);
     outcome?;

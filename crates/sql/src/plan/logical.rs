@@ -42,6 +42,8 @@ pub struct Inside {
     pub number: u16,
     /// The columns of rows outside it that it uses.
     pub outer: Vec<Expr>,
+    /// It stands for a call of a volatile function, and is run whenever its value is needed.
+    pub again: bool,
     /// The most volatile of the functions that it calls.
     pub volatility: Volatility,
 }
@@ -558,6 +560,10 @@ pub fn has_query(e: &Expr) -> bool {
 }
 
 impl Inside {
+    /// Whether it is run once in an execution.
+    pub fn is_once(&self) -> bool {
+        self.outer.is_empty() && !self.again
+    }
     /// Whether it is run for each row of these relations, and for nothing further out, and may as well be run
     /// otherwise: it uses columns of theirs and of no others, and calls nothing volatile.
     pub fn depends_on(&self, own: &[u16]) -> bool {

@@ -146,7 +146,8 @@ impl<'b> Lower<'b, '_> {
                 .detail("It has more than 65,535 subqueries.")
         })?;
         self.queries.push(rows);
-        Ok(Inside { number, outer, volatility: volatility.unwrap_or(Volatility::Immutable) })
+        let again = q.is_call && volatility == Some(Volatility::Volatile);
+        Ok(Inside { number, outer, again, volatility: volatility.unwrap_or(Volatility::Immutable) })
     }
 
     fn query(&mut self, q: &'b Query) -> SqlResult<Block> {

@@ -76,7 +76,7 @@ impl<'p, 'a> Names<'p, 'a> {
 
     /// A query within an expression, as it is shown beneath.
     pub fn inside(&self, q: &Inside) -> String {
-        format!("{} {}", if q.outer.is_empty() { "InitPlan" } else { "SubPlan" }, q.number + 1)
+        format!("{} {}", if q.is_once() { "InitPlan" } else { "SubPlan" }, q.number + 1)
     }
 }
 

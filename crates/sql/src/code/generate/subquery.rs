@@ -1,7 +1,8 @@
 //! Code for subqueries in expressions.
 //!
 //! - **U1** A subquery that refers to nothing outside it is run at most once in an execution, when its value
-//!   is first needed; any other each time its value is needed.
+//!   is first needed; any other each time its value is needed. So is one that stands for a call of a volatile
+//!   function.
 //! - **U2** What a subquery gives is kept in a list or hash table until it is asked for: its own temporaries
 //!   are gone by then.
 //! - **U3** `x IN (...)` over a subquery of U1 with one column is a look into a hash table. With S the
@@ -28,7 +29,7 @@ impl<'a> Gen<'a> {
         q: &Inside,
         code: &mut dyn FnMut(&mut Gen<'a>) -> SqlResult<()>,
     ) -> SqlResult<()> {
-        if q.outer.is_empty() { self.once(code) } else { code(self) }
+        if q.is_once() { self.once(code) } else { code(self) }
     }
 
     /// The single value of a query.
@@ -106,7 +107,7 @@ impl<'a> Gen<'a> {
         all: bool,
         dst: u16,
     ) -> SqlResult<()> {
-        if let ([one], [op], true) = (left, ops, q.outer.is_empty())
+        if let ([one], [op], true) = (left, ops, q.is_once())
             && hashed(*op, all)
         {
             return self.hashed_in(one, q, all, dst);
@@ -119,7 +120,7 @@ impl<'a> Gen<'a> {
         }
         // Over a kept list when it can be kept, so that it is run once.
         let width = left.len();
-        if q.outer.is_empty() {
+        if q.is_once() {
             let mat = self.mat(width);
             self.unless_done(q, &mut |g| {
                 g.op(Op::MatClear { mat });
