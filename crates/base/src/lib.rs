@@ -12,6 +12,7 @@ pub mod clock;
 pub mod crc;
 pub mod csv;
 pub mod epoch;
+pub mod event;
 pub mod fiber;
 pub mod heap;
 pub mod interrupt;

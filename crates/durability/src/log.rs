@@ -29,6 +29,7 @@ use crate::page::SegmentId;
 use crate::record::{self, Kind, System};
 use crate::ringed::Ringed;
 use crate::round::Rounds;
+pub use crate::round::Tell;
 use crate::stream::{Buffer, Helper, Job, OldFile, Writer};
 use crate::{CommitTs, TxnId};
 use ondol_base::media::Lock;
@@ -123,6 +124,8 @@ pub(crate) struct Inner {
     pub clock: AtomicU64,
     pub durable: AtomicU64,
     pub asynchronous: AtomicU64,
+    /// The newest commit that is to be durable soon, and visible only then (round/R5).
+    pub held: AtomicU64,
     pub latch: Mutex<Open>,
     pub buffers: Vec<[Buffer; 2]>,
     pub writers: Vec<Mutex<Writer>>,
@@ -161,6 +164,7 @@ impl Log {
             clock: AtomicU64::new(clock),
             durable: AtomicU64::new(clock - 1),
             asynchronous: AtomicU64::new(0),
+            held: AtomicU64::new(0),
             buffers: (0..n).map(|_| [Buffer::new(bytes), Buffer::new(bytes)]).collect(),
             latch: Mutex::new(Open {
                 streams: files
@@ -358,6 +362,23 @@ impl Log {
         self.inner.asynchronous.fetch_max(c, Ordering::SeqCst);
         self.inner.rounds.kick();
     }
+    /// Commit `c` is neither waited for nor acknowledged; a background round follows (round/R5).
+    pub fn hold(&self, c: CommitTs) {
+        if mutated("held_acknowledged") {
+            return self.acknowledge_async(c);
+        }
+        self.inner.held.fetch_max(c, Ordering::SeqCst);
+        self.inner.rounds.kick()
+    }
+    /// Whether commit `c` is durable, or why it never will be.
+    pub fn poll_durable(&self, c: CommitTs) -> Result<bool, LogError> {
+        self.inner.fate(c).map_or(Ok(false), |fate| fate.map(|()| true))
+    }
+    /// Calls `tell` once commit `c` is durable, or cannot become so: here if that is known, else on the
+    /// thread that makes it so, which must not be kept. The round is led at once.
+    pub fn when_durable(&self, c: CommitTs, tell: Tell) {
+        self.inner.watch(c, tell)
+    }
     /// The next commit timestamp; a snapshot of now is one less.
     #[inline]
     pub fn clock(&self) -> CommitTs {
@@ -440,6 +461,7 @@ impl Log {
         // Only now does nobody lead a round that needs them.
         inner.helpers.iter().for_each(Helper::stop);
         helpers.into_iter().for_each(join);
+        inner.end_all();
         if let Some(ring) = &inner.ring {
             ring.stop()
         }

@@ -12,6 +12,10 @@
 //! - **R3** A round is durable when every participant's block is synced, and, since rounds do not overlap,
 //!   every earlier round is. Only then does `durable` move, to `closed - 1`.
 //! - **R4** A failure ends all rounds (protocol/P7): `failure` is set once, and nothing is sealed after it.
+//! - **R5** A held commit waits for nobody, and nobody need wait for it: the flusher leads a round for it
+//!   within the flush interval. Who watches a commit has the flusher called at once, unless a round is under
+//!   way; then its end looks whether something is still watched, and has the next one led. Everyone who
+//!   watches is told once: that the commit is durable, that the log failed, or that it was closed.
 use crate::CommitTs;
 use crate::block::{ALIGN, Participants, block_len};
 use crate::error::LogError;
@@ -34,7 +38,12 @@ struct State {
     round: u64,
     /// Who sleeps in each group.
     asleep: [Vec<Arc<Sleeper>>; 2],
+    /// Who is to be told of a commit (R5).
+    watched: Vec<(CommitTs, Tell)>,
 }
+
+/// Is told what became of a commit, by the thread that led its round: to be short, and not to wait.
+pub type Tell = Box<dyn FnOnce(Result<(), LogError>) + Send>;
 
 #[derive(Default)]
 struct Sleeper {
@@ -99,8 +108,7 @@ impl Rounds {
     }
     /// Lets the flusher lead a round (R1).
     fn call_leader(&self) {
-        if !mutated("leader_uncalled") {
-            self.flusher.lock().lead = true;
+        if !mutated("leader_uncalled") && !std::mem::replace(&mut self.flusher.lock().lead, true) {
             self.alarm.notify_one();
         }
     }
@@ -119,6 +127,42 @@ impl Inner {
         }
         let c = c.min(self.clock.load(Ordering::Acquire) - 1);
         self.wait(|| self.durable.load(Ordering::Acquire) >= c, |s| c < s.closed, false)
+    }
+
+    /// Tells what becomes of a commit (R5), at once where that is known.
+    pub fn watch(&self, c: CommitTs, tell: Tell) {
+        let mut s = self.rounds.state.lock();
+        let c = c.min(self.clock.load(Ordering::Acquire) - 1);
+        if let Some(fate) = self.fate(c) {
+            drop(s);
+            return tell(fate);
+        }
+        if self.rounds.flusher.lock().stop {
+            drop(s);
+            return tell(Err(LogError::Closed));
+        }
+        s.watched.push((c, tell));
+        let nobody_leads = !s.leading;
+        drop(s);
+        if nobody_leads {
+            self.rounds.call_leader()
+        }
+    }
+
+    /// What became of a commit, if that is known.
+    pub fn fate(&self, c: CommitTs) -> Option<Result<(), LogError>> {
+        match self.durable.load(Ordering::Acquire) >= c {
+            true => Some(Ok(())),
+            false => self.failure.get().map(|e| Err(e.clone())),
+        }
+    }
+
+    /// Those who watch a commit whose fate is known.
+    fn take_told(&self, s: &mut State) -> Vec<(CommitTs, Tell)> {
+        match s.watched.is_empty() || mutated("watchers_untold") {
+            true => vec![],
+            false => s.watched.extract_if(.., |(c, _)| self.fate(*c).is_some()).collect(),
+        }
     }
 
     /// Some callers hold guards of the heap, or of a checkpoint: their thread waits.
@@ -183,7 +227,7 @@ impl Inner {
     }
 
     fn end_turn(&self) {
-        let (next, now, call) = {
+        let (next, now, call, told) = {
             let mut s = self.rounds.state.lock();
             s.leading = false;
             let now = (s.turn % 2) as usize;
@@ -195,16 +239,22 @@ impl Inner {
                     at.map(|at| group.swap_remove(at)).into_iter().collect()
                 }
             };
-            let call = next.is_empty() && !s.asleep[1 - now].is_empty();
+            let told = self.take_told(&mut s);
+            let call = next.is_empty() && !(s.asleep[1 - now].is_empty() && s.watched.is_empty());
             let now = std::mem::take(&mut s.asleep[now]);
             next.iter().chain(&now).for_each(|s| s.told.store(true, Ordering::Relaxed));
-            (next, now, call)
+            (next, now, call, told)
         };
         if call {
             self.rounds.call_leader()
         }
         // The next leader first.
-        next.iter().chain(&now).for_each(|s| s.parker.unpark())
+        next.iter().chain(&now).for_each(|s| s.parker.unpark());
+        self.tell(told)
+    }
+
+    fn tell(&self, watchers: Vec<(CommitTs, Tell)>) {
+        watchers.into_iter().for_each(|(c, tell)| tell(self.fate(c).unwrap_or(Err(LogError::Closed))))
     }
 
     pub fn write(&self, job: &Job) -> Result<(), LogError> {
@@ -335,7 +385,8 @@ impl Inner {
     /// The background thread: rounds for asynchronous commits, and the horizon when commits pause.
     pub fn flush_in_background(&self) {
         let r = &self.rounds;
-        let pending = || self.asynchronous.load(Ordering::SeqCst) > self.durable.load(Ordering::SeqCst);
+        let awaited = || self.asynchronous.load(Ordering::SeqCst).max(self.held.load(Ordering::SeqCst));
+        let pending = || awaited() > self.durable.load(Ordering::SeqCst);
         let mut f = r.flusher.lock();
         loop {
             if f.stop || self.failure.get().is_some() {
@@ -398,11 +449,13 @@ impl Inner {
     }
 
     /// Tells all who sleep, for nobody leads any more.
-    fn end_all(&self) {
+    pub fn end_all(&self) {
         let mut s = self.rounds.state.lock();
         let all: Vec<_> = s.asleep.iter_mut().flat_map(std::mem::take).collect();
         all.iter().for_each(|s| s.told.store(true, Ordering::Relaxed));
+        let watched = std::mem::take(&mut s.watched);
         drop(s);
-        all.iter().for_each(|s| s.parker.unpark())
+        all.iter().for_each(|s| s.parker.unpark());
+        self.tell(watched)
     }
 }

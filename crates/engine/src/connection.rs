@@ -6,6 +6,10 @@
 //!   and waits until no line names it.
 //! - **N2** One transaction at a time changes definitions; its own dictionary takes the place of everyone's
 //!   when it commits.
+//! - **N3** A held commit ([`Connection::defer`], [`Connection::hold`]) is visible to others when it is
+//!   durable, as any synchronous one is, but to its own connection at once, with all earlier commits. So what
+//!   the connection does next rests on it: while it holds, the token of that covers the former ones; and when
+//!   it holds no longer, it waits for them first ([`Connection::rest`]).
 use crate::catalog::Catalog;
 use crate::charge::Charge;
 use crate::database::Database;
@@ -63,8 +67,10 @@ pub struct Connection {
     /// Where the running statement began, in an explicit transaction.
     began: Option<(Savepoint, Definitions)>,
     synchronous: bool,
-    /// Between `defer` and `settle`: the newest commit that is to be durable at the end.
+    /// From `defer` to `settle` or `hold`: the newest commit that is to be durable at the end.
     owed: Option<u64>,
+    /// The newest commit that was held, until it is known to be durable; 0: none (N3).
+    held: u64,
     /// When the writing statement that is a transaction of its own first asked for the time; 0: not yet.
     time_us: std::cell::Cell<i64>,
     /// Definitions changed by the open transaction.
@@ -98,6 +104,7 @@ impl Connection {
             began: None,
             synchronous: true,
             owed: None,
+            held: 0,
             time_us: Default::default(),
             catalog: None,
             dropped: vec![],

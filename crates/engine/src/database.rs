@@ -387,6 +387,15 @@ impl Database {
     pub fn wait_durable(&self, token: crate::Token) -> SqlResult<()> {
         self.kernel.log.wait_durable(token.0).map_err(error::log)
     }
+    /// Whether the commit is durable, or why it never will be.
+    pub fn poll_durable(&self, token: crate::Token) -> SqlResult<bool> {
+        self.kernel.log.poll_durable(token.0).map_err(error::log)
+    }
+    /// Calls `tell` once the commit is durable, or cannot become so: here if that is known, else on the
+    /// thread that makes it so, which must not be kept.
+    pub fn when_durable(&self, token: crate::Token, tell: impl FnOnce(SqlResult<()>) + Send + 'static) {
+        self.kernel.log.when_durable(token.0, Box::new(|fate| tell(fate.map_err(error::log))))
+    }
     /// Number of log streams.
     pub fn streams(&self) -> usize {
         self.kernel.log.streams()

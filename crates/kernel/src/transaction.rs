@@ -662,6 +662,10 @@ impl Session {
     pub fn acknowledge_async(&self, c: CommitTs) {
         self.kernel.log.acknowledge_async(c)
     }
+    /// Commits up to `c` become durable soon, and visible then, though nobody waits for it.
+    pub fn hold(&self, c: CommitTs) {
+        self.kernel.log.hold(c)
+    }
     /// Waits until commits up to `c` are durable.
     pub fn wait_durable(&self, c: CommitTs) -> Result<()> {
         if self.kernel.log.durable_ts() >= c {

@@ -28,6 +28,7 @@
 //! | run it as fast as it goes | `CREATE FUNCTION`, then [`Session::call`] and [`Session::call_batch`] by [`QueryId`] |
 //! | group statements | [`Session::transaction`], [`Transaction::commit`], [`Transaction::savepoint`]; [`Session::begin`] where no scope fits |
 //! | not wait for the disk | [`Transaction::commit_async`], [`Session::call_async`], and [`Database::wait`] on their [`Token`] |
+//! | serve others while the disk works | [`Session::held`], and [`Database::when_durable`] or a [`TokenQueue`] |
 //! | keep no rows | [`Session::for_each`], or [`Session::run`] with an [`Output`] of one's own |
 //! | see what takes memory | [`Database::memory`] |
 //! | move bulk data | [`Session::copy_in`], [`Session::copy_out`] |
@@ -71,6 +72,7 @@ pub use ondol_types::{
     Numeric, SqlError as Error, SqlResult as Result, Type, TypeId, Value, ValueRef, sqlstate,
 };
 pub use session::batch::Batch;
+pub use session::held::TokenQueue;
 pub use session::output::{Notice, Outcome, Output, Progress};
 pub use session::params::IntoValue;
 pub use session::rows::{Column, FromValue, Iter, Row, Rows};

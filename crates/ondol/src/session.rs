@@ -8,7 +8,8 @@
 //! - **N2** Whatever error a statement ends with, it leaves nothing of itself behind; inside BEGIN it also
 //!   fails the transaction.
 //! - **N3** A statement outside BEGIN is durable when its call returns, unless asked otherwise
-//!   (`synchronous_commit`, [`Session::call_async`]); then its [`Token`] stands for what is still to come.
+//!   (`synchronous_commit`, [`Session::call_async`], [`Session::held`]); then its [`Token`] stands for what
+//!   is still to come.
 use crate::database::Database;
 use ondol_engine::{Catalog, Connection, Isolation, Token};
 use ondol_types::{SqlError, SqlResult, TypeId, Value, ValueRef, sqlstate};
@@ -33,6 +34,7 @@ pub(crate) mod define;
 mod define_type;
 pub(crate) mod execute;
 pub(crate) mod foreign;
+pub(crate) mod held;
 pub(crate) mod output;
 pub(crate) mod params;
 pub(crate) mod planned;
@@ -83,7 +85,7 @@ pub(crate) struct Quick {
     /// A statement outside a transaction needs one of its own: the default level or mode is not the usual
     /// one.
     pub own_transaction: bool,
-    /// Neither that nor a timeout.
+    /// Neither that nor a timeout, nor anything held to wait for (held/H2).
     pub is_plain: bool,
     /// Threads that may read a table for a statement, if it has so many pages.
     #[cfg(feature = "scan")]
@@ -542,6 +544,12 @@ impl Session {
         self.quick = Quick::new(&self.settings);
         self.connection.set_synchronous(self.quick.synchronous);
         self.connection.set_lock_timeout(self.settings.ms("lock_timeout"));
+        self.look_for_held()
+    }
+    /// held/H2: calls take the long way while there is something to wait for.
+    pub(crate) fn look_for_held(&mut self) {
+        let q = &mut self.quick;
+        q.is_plain = q.timeout.is_none() && !q.own_transaction && !self.connection.must_rest()
     }
 
     /// N2.

@@ -45,6 +45,7 @@ impl Connection {
         writes: bool,
     ) -> SqlResult<()> {
         debug_assert!(self.statement == Statement::None);
+        debug_assert!(!self.must_rest(), "connection/N3");
         self.session.removes = false;
         if let Some(e) = &self.explicit {
             if e.failed {
@@ -129,6 +130,7 @@ impl Connection {
         f: impl FnOnce(&Connection, &Guard<'_>) -> R,
     ) -> Option<R> {
         debug_assert!(self.statement == Statement::None && self.explicit.is_none());
+        debug_assert!(!self.must_rest(), "connection/N3");
         let words = &self.session.participant().line().words;
         words[FIRST_TABLE].store(table.name(), Ordering::Release);
         words[TABLE_COUNT].store(1, Ordering::Release);

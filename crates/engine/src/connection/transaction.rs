@@ -191,9 +191,41 @@ impl Connection {
         }
     }
     /// From now on commits that should wait for durability do not; nor are they acknowledged, so that no
-    /// reader sees them before they are durable. [`Connection::settle`] waits for all of them.
-    pub fn defer(&mut self) {
-        self.owed = Some(0)
+    /// reader sees them before they are durable. [`Connection::settle`] waits for all of them,
+    /// [`Connection::hold`] for none. Whether this is new: otherwise whoever began it ends it.
+    pub fn defer(&mut self) -> bool {
+        let new = self.owed.is_none();
+        self.owed.get_or_insert(0);
+        new
+    }
+    /// Ends what [`Connection::defer`] began, without waiting.
+    pub fn hold(&mut self) {
+        self.held = self.held.max(self.owed.take().unwrap_or(0));
+        if self.held_token().is_some() {
+            self.session.hold(self.held)
+        }
+    }
+    /// What is to be durable before anything is told that was done while commits were deferred
+    /// (connection/N3); `None`: it is.
+    pub fn held_token(&mut self) -> Option<Token> {
+        let newest = self.held.max(self.owed.unwrap_or(0));
+        (newest > self.db.durable_ts()).then_some(Token(newest))
+    }
+    /// Waits until what was held is durable, unless commits are deferred again (connection/N3).
+    #[inline]
+    pub fn rest(&mut self) -> SqlResult<()> {
+        if self.must_rest() { self.rest_of_held() } else { Ok(()) }
+    }
+    /// Whether [`Connection::rest`] may have to wait.
+    #[inline]
+    pub fn must_rest(&self) -> bool {
+        self.held != 0 && self.owed.is_none()
+    }
+    #[cold]
+    fn rest_of_held(&mut self) -> SqlResult<()> {
+        self.session.wait_durable(self.held).map_err(error::kernel)?;
+        self.held = 0;
+        Ok(())
     }
     /// Waits until everything that [`Connection::defer`] put off is durable.
     pub fn settle(&mut self) -> SqlResult<()> {

@@ -149,6 +149,8 @@ pub struct Seen {
 pub enum Promise {
     Durable,
     Asynchronous,
+    /// Once its token tells so.
+    Held,
     /// The commit's outcome was an error.
     None,
 }

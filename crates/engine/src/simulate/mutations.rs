@@ -87,6 +87,8 @@ pub const MUTATIONS: &[Mutation] = &[
     engine!("acknowledge_before_sync", "a round counts as durable before it is written"),
     engine!("acknowledge_own_block", "a round counts as durable when its first block is", Favour::Streams),
     engine!("leader_uncalled", "fibers that wait for a round do not have it led"),
+    engine!("watchers_untold", "who watches a commit is not told when its round ends"),
+    engine!("held_acknowledged", "a held commit is visible before it is durable"),
     engine!("latch_absent", "a round reads what closes it after it has taken the buffers"),
     engine!("rounds_ignored", "recovery takes blocks of incomplete rounds", Favour::Streams),
     engine!("incarnation_ends_missing", "recovery does not record where the last incarnation ended"),

@@ -9,7 +9,7 @@ use super::model::{
 use super::queues::PATIENCE;
 use crate::connection::{Access, Connection, Isolation, LockStrength, Locked, STALE, Scan, Wait};
 use crate::table::{IndexScan, Table};
-use crate::{ColumnDef, Database, IndexColumn, IndexKind, Numbers, Oid, Patch, row};
+use crate::{ColumnDef, Database, IndexColumn, IndexKind, Numbers, Oid, Patch, Token, row};
 use ondol_base::sim::{self, Random};
 use ondol_base::sync::Mutex;
 use ondol_base::{crc, thread};
@@ -32,6 +32,8 @@ pub struct Shared {
     pub keys: u64,
     /// Some commits are asynchronous.
     pub asynchronous: bool,
+    /// Some commits are held.
+    pub holds: bool,
     /// Media may fail or be full.
     pub faulty: bool,
     /// The memory limit may be met.
@@ -174,7 +176,16 @@ pub struct Client {
     read_only: bool,
     isolation: Isolation,
     wrote: u64,
+    holding: bool,
+    /// Of what is held, apart from the rest.
+    h: Random,
+    /// Held, with what was told of them.
+    held: Vec<(Token, Arc<AtomicUsize>)>,
 }
+
+/// What was told of a held commit.
+const DURABLE: usize = 1;
+const REFUSED: usize = 2;
 
 type Outcome<T> = Result<T, String>;
 
@@ -192,6 +203,7 @@ impl Client {
         c.set_lock_timeout(Some(if shared.patient { PATIENCE } else { limit }));
         let streams = shared.db.streams() as u64;
         c.set_stream(r.below(streams) as u16);
+        let h = r.branch(0x6865_6c64);
         Client {
             who,
             shared,
@@ -204,6 +216,9 @@ impl Client {
             read_only: false,
             isolation: Isolation::ReadCommitted,
             wrote: 0,
+            holding: false,
+            h,
+            held: vec![],
         }
     }
 
@@ -217,9 +232,81 @@ impl Client {
                 thread::sleep(Duration::from_micros(self.r.below(8000)))
             }
             self.transaction().map_err(|e| format!("client {}: {e}", self.who))?;
+            self.look_at_held();
             self.shared.promise_durable();
         }
-        Ok(())
+        self.await_held().map_err(|e| format!("client {}: {e}", self.who))
+    }
+
+    /// A transaction, after which the client goes on at once if it holds.
+    fn transaction(&mut self) -> Outcome<()> {
+        self.synchronous = !(self.shared.asynchronous && self.r.chance(0.4));
+        self.c.set_synchronous(self.synchronous);
+        self.holding = self.shared.holds && self.synchronous && self.h.chance(0.4);
+        if !self.holding {
+            if let Err(e) = self.c.rest() {
+                return self.shared.permit(&e);
+            }
+            return self.one_transaction();
+        }
+        self.c.defer();
+        let done = self.one_transaction();
+        self.c.hold();
+        self.holding = false;
+        if let Some(token) = self.c.held_token() {
+            let told = Arc::new(AtomicUsize::new(0));
+            self.held.push((token, told.clone()));
+            // The others are only looked at.
+            if self.h.chance(0.6) {
+                self.shared.db.when_durable(token, move |fate| {
+                    let before = told.swap(if fate.is_ok() { DURABLE } else { REFUSED }, Ordering::SeqCst);
+                    assert_eq!(before, 0, "a held commit was told twice");
+                })
+            }
+        }
+        done
+    }
+
+    /// What tokens tell is promised.
+    fn look_at_held(&mut self) {
+        let (db, shared) = (&self.shared.db, &self.shared);
+        self.held.retain(|(token, told)| {
+            let durable = match told.load(Ordering::SeqCst) {
+                0 if Arc::strong_count(told) > 1 => return true,
+                0 => match db.poll_durable(*token) {
+                    Ok(false) => return true,
+                    fate => fate.is_ok(),
+                },
+                told => told == DURABLE,
+            };
+            if durable {
+                shared.count("held commits told as durable");
+                let mut j = shared.journal.lock();
+                j.promised = j.promised.max(token.0);
+            }
+            false
+        })
+    }
+
+    /// What is held becomes durable though nobody waits for it (round/R5).
+    fn await_held(&mut self) -> Outcome<()> {
+        for _ in 0..2000 {
+            self.look_at_held();
+            if self.held.is_empty() || self.shared.over() {
+                return Ok(());
+            }
+            thread::sleep(Duration::from_millis(5))
+        }
+        Err(format!("of held commit {} nothing was told for long", self.held[0].0.0))
+    }
+
+    /// What was seen at this snapshot is covered by the token of what is held.
+    fn check_covered(&mut self, snapshot: u64) -> Outcome<()> {
+        let token = self.c.held_token().map_or(0, |t| t.0);
+        match token.max(self.shared.db.durable_ts()) >= snapshot {
+            true => Ok(()),
+            false => Err(format!("what was seen of commit {snapshot} is held by the token {token}")),
+        }
     }
 
     /// Builds indexes and drops them, beside whoever uses their tables.
@@ -284,11 +371,9 @@ impl Client {
         Ok(())
     }
 
-    fn transaction(&mut self) -> Outcome<()> {
+    fn one_transaction(&mut self) -> Outcome<()> {
         self.effects.clear();
         self.seen.clear();
-        self.synchronous = !(self.shared.asynchronous && self.r.chance(0.4));
-        self.c.set_synchronous(self.synchronous);
         self.explicit = self.r.chance(0.7);
         self.read_only = self.r.chance(0.2);
         self.isolation = match self.r.below(3) {
@@ -380,6 +465,7 @@ impl Client {
             Ok(None) if self.effects.iter().any(Effect::changes) => {
                 return Err(format!("changes were committed without a timestamp: {:?}", self.effects));
             }
+            Ok(None) if started && !self.read_only && self.holding => self.check_covered(snapshot)?,
             Ok(None) if started && !self.read_only && self.synchronous => {
                 // What it saw is a promise.
                 let mut j = self.shared.journal.lock();
@@ -408,6 +494,7 @@ impl Client {
         // A commit that changes definitions is always waited for.
         let defines = !self.effects.iter().all(|e| matches!(e, Effect::Put { .. } | Effect::Set { .. }));
         let promise = match done {
+            true if self.synchronous && self.holding && !defines => Promise::Held,
             true if self.synchronous || defines => Promise::Durable,
             true => Promise::Asynchronous,
             false => Promise::None,
@@ -419,6 +506,7 @@ impl Client {
         self.shared.count(match promise {
             Promise::Durable => "commits acknowledged as durable",
             Promise::Asynchronous => "commits acknowledged asynchronously",
+            Promise::Held => "commits held",
             Promise::None => "commits without an answer",
         });
         let serializable = self.explicit && self.isolation == Isolation::Serializable;
@@ -427,7 +515,7 @@ impl Client {
         match promise {
             Promise::Durable => j.promised = j.promised.max(after),
             Promise::Asynchronous => j.asynchronous = j.asynchronous.max(after),
-            Promise::None => {}
+            Promise::Held | Promise::None => {}
         }
         let effects = std::mem::take(&mut self.effects);
         j.seen.extend(seen.iter().cloned());
@@ -725,6 +813,9 @@ impl Client {
         let durable = self.shared.db.durable_ts();
         if self.explicit && !self.read_only {
             return Ok(());
+        }
+        if self.holding && !self.shared.asynchronous {
+            self.check_covered(snapshot)?
         }
         let mut j = self.shared.journal.lock();
         if durable >= snapshot {

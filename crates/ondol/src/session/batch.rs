@@ -91,11 +91,13 @@ impl Session {
         calls: &[&[ValueRef<'_>]],
         batch: &mut Batch,
     ) -> SqlResult<()> {
-        self.connection.defer();
-        let done = self.timed(|s| s.call_lanes(query, calls, batch));
+        let mut waits = false;
+        let done = self.timed(|s| {
+            waits = s.connection.defer();
+            s.call_lanes(query, calls, batch)
+        });
         // Also after an error: calls before it may have committed.
-        let durable = self.connection.settle();
-        done.and(durable)
+        if waits { done.and(self.connection.settle()) } else { done }
     }
 
     /// The same without waiting: [`Batch::token`] is what to wait for.

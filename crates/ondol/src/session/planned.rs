@@ -295,10 +295,20 @@ impl Session {
     pub(crate) fn timed<T>(&mut self, f: impl FnOnce(&mut Session) -> SqlResult<T>) -> SqlResult<T> {
         self.cancel.store(false, Ordering::Relaxed);
         let Some(limit) = self.quick.timeout else {
-            let done = f(self);
+            let done = self.rested(f);
             return self.ended(done);
         };
         self.within(limit, f)
+    }
+
+    /// held/H2.
+    #[inline]
+    fn rested<T>(&mut self, f: impl FnOnce(&mut Session) -> SqlResult<T>) -> SqlResult<T> {
+        if self.connection.must_rest() {
+            self.connection.rest()?;
+            self.look_for_held()
+        }
+        f(self)
     }
 
     /// Runs `f`, and breaks it off when the time is up.
@@ -310,7 +320,7 @@ impl Session {
                 format!("could not start the thread for statement_timeout: {e}"),
             )
         })?;
-        let mut done = f(self);
+        let mut done = self.rested(f);
         if self.watch.disarm() {
             done = done.map_err(|e| match e.sqlstate() {
                 sqlstate::QUERY_CANCELED => {
