@@ -25,7 +25,7 @@
 //! | run a statement, with parameters | [`Session::query`]: rows, count, tag and token in an [`Outcome`] |
 //! | run a script | [`Session::execute`]: an [`Outcome`] for each statement |
 //! | run it often | [`Session::prepare`], [`Session::execute_prepared`] |
-//! | run it as fast as it goes | `CREATE FUNCTION`, then [`Session::call`] and [`Session::call_batch`] by [`QueryId`] |
+//! | run it as fast as it goes | [`Session::call_prepared`] and [`Session::call_each`], or `CREATE FUNCTION`, then [`Session::call`] and [`Session::call_batch`] by [`QueryId`] |
 //! | group statements | [`Session::transaction`], [`Transaction::commit`], [`Transaction::savepoint`]; [`Session::begin`] where no scope fits |
 //! | not wait for the disk | [`Transaction::commit_async`], [`Session::call_async`], and [`Database::wait`] on their [`Token`] |
 //! | serve others while the disk works | [`Session::held`], and [`Database::when_durable`] or a [`TokenQueue`] |
@@ -75,11 +75,12 @@ pub use session::batch::Batch;
 pub use session::held::TokenQueue;
 pub use session::output::{Notice, Outcome, Output, Progress};
 pub use session::params::IntoValue;
+pub use session::prepared::Prepared;
 pub use session::rows::{Column, FromValue, Iter, Row, Rows};
 pub use session::runtime::Canceller;
 pub use session::split;
 pub use session::transaction::{Savepoint, Transaction, TransactionOptions};
-pub use session::{Called, Prepared, QueryId, Session};
+pub use session::{Called, QueryId, Session};
 pub use temporary::TempFolder;
 pub use transfer::dump;
 pub use transfer::unfinished::Unfinished;

@@ -16,7 +16,7 @@ use ondol_types::{SqlError, SqlResult, TypeId, Value, ValueRef, sqlstate};
 use output::{Gather, Notice, Outcome, Output, Progress};
 use params::{count_mismatch, fit, with_refs};
 use planned::{Plan, Plans};
-use rows::{Column, Row, Rows};
+use rows::{Row, Rows};
 use runtime::SessionHost;
 use settings::{Mark, Settings};
 use std::borrow::Cow;
@@ -38,6 +38,7 @@ pub(crate) mod held;
 pub(crate) mod output;
 pub(crate) mod params;
 pub(crate) mod planned;
+pub(crate) mod prepared;
 pub(crate) mod rows;
 pub(crate) mod runtime;
 pub(crate) mod settings;
@@ -51,25 +52,6 @@ pub(crate) mod workers;
 /// A registered query's identity, which survives restarts: what [`Session::call`] is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct QueryId(pub u32);
-
-/// A statement that was prepared: parsed, bound, planned and compiled.
-pub struct Prepared {
-    pub(crate) text: Arc<str>,
-    pub(crate) types: Vec<TypeId>,
-    pub(crate) plan: Option<Arc<Plan>>,
-    params: Vec<TypeId>,
-}
-
-impl Prepared {
-    /// The types of $1, $2, ...
-    pub fn params(&self) -> &[TypeId] {
-        &self.params
-    }
-    /// The result's columns; none for statements without one.
-    pub fn columns(&self) -> &[Column] {
-        self.plan.as_ref().map_or(&[], |p| &p.columns)
-    }
-}
 
 type OnNotice = Box<dyn FnMut(&Notice) + Send>;
 
@@ -235,60 +217,6 @@ impl Session {
         f: impl FnMut(Row<'_>) -> SqlResult<()>,
     ) -> SqlResult<()> {
         self.run(sql, params, &mut Each(f))
-    }
-
-    /// Prepares a statement for being executed many times.
-    ///
-    /// ```
-    /// # fn main() -> ondol::Result<()> {
-    /// # let folder = ondol::TempFolder::new()?;
-    /// # let db = ondol::Database::open(folder.path())?;
-    /// # let mut session = db.session();
-    /// session.execute("CREATE TABLE t (a bigint)")?;
-    /// let mut insert = session.prepare("INSERT INTO t VALUES ($1)")?;
-    /// for a in 0..3i64 {
-    ///     assert_eq!(session.execute_prepared(&mut insert, &ondol::params![a])?.tag, "INSERT 0 1");
-    /// }
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn prepare(&mut self, sql: &str) -> SqlResult<Prepared> {
-        self.prepare_typed(sql, &[])
-    }
-
-    /// The same, with the types of the first parameters given.
-    pub fn prepare_typed(&mut self, sql: &str, types: &[TypeId]) -> SqlResult<Prepared> {
-        let mut texts = split::split(sql);
-        let text = match (texts.pop(), texts.is_empty()) {
-            (Some(t), true) => t,
-            (None, _) => String::new(),
-            _ => {
-                return Err(SqlError::new(
-                    sqlstate::SYNTAX_ERROR,
-                    "cannot insert multiple commands into a prepared statement",
-                ));
-            }
-        };
-        let mut prepared =
-            Prepared { text: text.into(), types: types.to_vec(), plan: None, params: Vec::new() };
-        let done = self.ready(&prepared.text.clone(), types).map(|r| {
-            prepared.params = r.params().to_vec();
-            prepared.plan = r.plan();
-        });
-        let done = self.ended(done);
-        self.give_back();
-        done?;
-        Ok(prepared)
-    }
-
-    /// Runs a prepared statement, as [`Session::query`] does.
-    pub fn execute_prepared(&mut self, prepared: &mut Prepared, params: &[Value]) -> SqlResult<Outcome> {
-        let mut gather = Gather::charged(self.connection.charge());
-        let (text, types) = (prepared.text.clone(), std::mem::take(&mut prepared.types));
-        let done = self.run_text(&text, &types, params, &mut gather);
-        prepared.types = types;
-        done?;
-        Ok(gather.outcomes.pop().unwrap_or_default())
     }
 
     /// Runs one statement, its outcome going to `out` as it comes.

@@ -345,15 +345,14 @@ fn all_of_select_stands_above() {
 fn a_prepared_statement_looks_at_the_file_each_time() {
     let mut g = given();
     let file = g.file("mysql-9.7", "tree");
-    let mut prepared = g.session.prepare(&format!("SELECT count(*) FROM innodb_scan('{file}')")).unwrap();
-    g.session.execute_prepared(&mut prepared, &[]).unwrap();
+    let prepared = g.session.prepare(&format!("SELECT count(*) FROM innodb_scan('{file}')")).unwrap();
+    g.session.execute_prepared(&prepared, &[]).unwrap();
     g.session.execute(&format!("PREPARE p AS SELECT id FROM innodb_scan('{file}') WHERE id < 3")).unwrap();
     assert_eq!(g.rows("EXECUTE p"), ["1", "2"]);
     std::fs::remove_file(Path::new(&file).with_extension("cfg")).expect("a file");
-    for done in [
-        g.session.execute_prepared(&mut prepared, &[]).map(|_| ()),
-        g.session.execute("EXECUTE p").map(|_| ()),
-    ] {
+    for done in
+        [g.session.execute_prepared(&prepared, &[]).map(|_| ()), g.session.execute("EXECUTE p").map(|_| ())]
+    {
         let e = done.expect_err("without evidence");
         assert_eq!(e.sqlstate(), "55000");
     }

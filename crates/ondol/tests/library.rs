@@ -74,8 +74,8 @@ fn a_statement_in_a_transaction_has_no_token_and_its_commit_has() {
     s.execute("BEGIN; TABLE t").unwrap();
     assert_eq!(s.query("COMMIT", &[]).unwrap().token, None);
 
-    let mut prepared = s.prepare("INSERT INTO t VALUES ($1, 'y')").unwrap();
-    let third = s.execute_prepared(&mut prepared, &params![3]).unwrap().token.unwrap();
+    let prepared = s.prepare("INSERT INTO t VALUES ($1, 'y')").unwrap();
+    let third = s.execute_prepared(&prepared, &params![3]).unwrap().token.unwrap();
     let (put, mut rows, mut batch) = (s.query_id("put").unwrap(), Rows::new(), Batch::new());
     let called = s.call(put, &[ValueRef::Int4(4), ValueRef::Text("z")], &mut rows).unwrap();
     let fourth = called.token.unwrap();

@@ -97,14 +97,14 @@ fn parameters_take_labels_and_values_of_the_type_as_it_was() {
     assert_eq!(s.query(by, &[Value::Text("sad".into())]).unwrap_err().sqlstate(), "22P02");
     let found = s.query("SELECT now FROM person WHERE name = 'Moe'", &[]).unwrap();
     let happy = found.iter().next().expect("a row").value(0).to_owned();
-    let mut prepared = s.prepare(by).unwrap();
+    let prepared = s.prepare(by).unwrap();
     s.execute("ALTER TYPE mood ADD VALUE 'best'").unwrap();
     assert_eq!(rows(&mut s, by, std::slice::from_ref(&happy)), ["Moe"]);
-    assert_eq!(s.execute_prepared(&mut prepared, &[happy]).unwrap().count, 1);
+    assert_eq!(s.execute_prepared(&prepared, &[happy]).unwrap().count, 1);
     let typed = prepared.params().to_vec();
     s.execute("ALTER TYPE mood ADD VALUE 'very best'").unwrap();
-    let mut again = s.prepare_typed(by, &typed).unwrap();
-    assert_eq!(s.execute_prepared(&mut again, &[Value::Text("very best".into())]).unwrap().count, 0);
+    let again = s.prepare_typed(by, &typed).unwrap();
+    assert_eq!(s.execute_prepared(&again, &[Value::Text("very best".into())]).unwrap().count, 0);
     // A registered query, called by its number.
     let (below, mut out) = (s.query_id("below").unwrap(), Rows::new());
     let found = s.query("SELECT 'ok'::mood", &[]).unwrap();

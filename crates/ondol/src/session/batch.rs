@@ -1,12 +1,16 @@
 //! Batches of calls: one registered query with many sets of parameters, interleaved so that their cache
-//! misses overlap.
+//! misses overlap; or prepared statements of any kinds.
+use crate::session::planned::{Plan, is_stale};
+use crate::session::prepared::Prepared;
 use crate::session::rows::{Row, Rows};
 use crate::session::runtime::{UNTIMED, context_for};
 use crate::session::{Called, QueryId, Session};
-use ondol_engine::Token;
+use ondol_engine::{STALE, Token};
+use ondol_sql::code::program::Tag;
 use ondol_sql::interpret::rows as raw;
 use ondol_sql::interpret::{self, Env, Outcome, Sink};
-use ondol_types::{SqlResult, ValueRef};
+use ondol_types::{SqlError, SqlResult, ValueRef};
+use std::sync::Arc;
 
 /// The results of a batch of calls, and the memory for the next one.
 #[derive(Default)]
@@ -14,6 +18,8 @@ pub struct Batch {
     frames: interpret::Batch,
     rows: Vec<Rows>,
     outcomes: Vec<SqlResult<Outcome>>,
+    /// Those of calls that are interleaved, before they are put behind the others.
+    lanes: Vec<SqlResult<Outcome>>,
 }
 
 impl Batch {
@@ -43,6 +49,11 @@ impl Batch {
     pub fn iter(&self) -> impl Iterator<Item = Row<'_>> {
         let good = self.rows.iter().zip(&self.outcomes).filter(|(_, o)| o.is_ok());
         good.flat_map(|(r, _)| r.iter())
+    }
+    fn room(&mut self, calls: usize) {
+        if self.rows.len() < calls {
+            self.rows.resize_with(calls, Rows::new)
+        }
     }
     /// The last commit among the calls: durable, unless they were asynchronous.
     pub fn token(&self) -> Option<Token> {
@@ -113,44 +124,90 @@ impl Session {
         done
     }
 
+    /// Calls prepared statements of any kinds, one after the other, and waits for all commits together, as
+    /// [`Session::call_batch`] does. Neighbouring calls of one statement are interleaved, and share a
+    /// snapshot if they read.
+    pub fn call_each(&mut self, calls: &[(&Prepared, &[ValueRef<'_>])], batch: &mut Batch) -> SqlResult<()> {
+        let mut waits = false;
+        let done = self.timed(|s| {
+            waits = s.connection.defer();
+            batch.outcomes.clear();
+            let mut params = Vec::with_capacity(calls.len());
+            for run in calls.chunk_by(|a, b| std::ptr::eq(a.0, b.0)) {
+                params.clear();
+                params.extend(run.iter().map(|(_, p)| *p));
+                let before = batch.outcomes.len();
+                let done = s.with_prepared(run[0].0, |s, plan| s.lanes(plan, &params, batch));
+                if done.is_err() {
+                    // Nothing was done: each for itself tells what is wrong with it.
+                    batch.outcomes.resize_with(before + run.len(), || Err(SqlError::new(STALE, "")));
+                    batch.room(before + run.len())
+                }
+                s.run_stale(before, batch, |s, i, rows| s.call_prepared_once(run[i].0, run[i].1, rows))
+            }
+            Ok(())
+        });
+        if waits { done.and(self.connection.settle()) } else { done }
+    }
+
     fn call_lanes(&mut self, query: QueryId, calls: &[&[ValueRef<'_>]], batch: &mut Batch) -> SqlResult<()> {
         batch.outcomes.clear();
-        self.with_query(query, |s, plan| {
-            if batch.rows.len() < calls.len() {
-                batch.rows.resize_with(calls.len(), Rows::new);
+        self.with_query(query, |s, plan| s.lanes(plan, calls, batch))?;
+        self.run_stale(0, batch, |s, i, rows| s.call_once(query, calls[i], rows));
+        Ok(())
+    }
+
+    /// Runs the calls again, counted from `from`, whose plan became stale while those before them ran, which
+    /// did nothing (session/N1).
+    fn run_stale(
+        &mut self,
+        from: usize,
+        batch: &mut Batch,
+        mut call: impl FnMut(&mut Session, usize, &mut Rows) -> SqlResult<Called>,
+    ) {
+        for (i, (outcome, rows)) in batch.outcomes[from..].iter_mut().zip(&mut batch.rows[from..]).enumerate()
+        {
+            if outcome.as_ref().is_err_and(is_stale) {
+                let called = call(self, i, rows);
+                let called = self.ended(called);
+                *outcome = called.map(|c| Outcome { rows_affected: c.rows, tag: Tag::Select, token: c.token })
             }
-            batch.rows[..calls.len()].iter_mut().for_each(|r| r.reset(&plan.columns));
-            if s.quick.own_transaction && !s.in_transaction() {
-                batch.outcomes.clear();
-                for (call, rows) in calls.iter().zip(&mut batch.rows) {
-                    let outcome = s.call_plan(plan, call, rows.sink()).map(|c| Outcome {
-                        rows_affected: c.rows,
-                        tag: plan.program.tag,
-                        token: c.token,
-                    });
-                    batch.outcomes.push(outcome);
+        }
+    }
+
+    /// Runs a plan once for each set of parameters; the outcomes come after those that are there.
+    fn lanes(&mut self, plan: &Arc<Plan>, calls: &[&[ValueRef<'_>]], batch: &mut Batch) -> SqlResult<()> {
+        let before = batch.outcomes.len();
+        batch.room(before + calls.len());
+        let rows = &mut batch.rows[before..before + calls.len()];
+        rows.iter_mut().for_each(|r| r.reset(&plan.columns));
+        if calls.len() == 1 || self.quick.own_transaction && !self.in_transaction() {
+            for (call, rows) in calls.iter().zip(rows) {
+                let outcome = self.call_plan(plan, call, rows.sink()).map(|c| Outcome {
+                    rows_affected: c.rows,
+                    tag: plan.program.tag,
+                    token: c.token,
+                });
+                if batch.outcomes.len() == before && outcome.as_ref().is_err_and(is_stale) {
+                    return outcome.map(drop);
                 }
-                return Ok(());
+                batch.outcomes.push(outcome);
             }
-            s.fresh = false;
-            s.prepare_host(plan);
-            let context = context_for(plan, &s.database.name);
-            let env = Env {
-                context: context.as_ref().unwrap_or(&UNTIMED),
-                host: &s.host,
-                cancel: Some(&s.cancel),
-                memory_limit: s.database.work_limit,
-                workers: 0,
-            };
-            interpret::run_batch(
-                &mut batch.frames,
-                &plan.program,
-                &mut s.connection,
-                calls,
-                &mut batch.rows[..calls.len()],
-                &env,
-                &mut batch.outcomes,
-            )
-        })
+            return Ok(());
+        }
+        self.fresh = false;
+        self.prepare_host(plan);
+        let context = context_for(plan, &self.database.name);
+        let env = Env {
+            context: context.as_ref().unwrap_or(&UNTIMED),
+            host: &self.host,
+            cancel: Some(&self.cancel),
+            memory_limit: self.database.work_limit,
+            workers: 0,
+        };
+        let (frames, connection) = (&mut batch.frames, &mut self.connection);
+        interpret::run_batch(frames, &plan.program, connection, calls, rows, &env, &mut batch.lanes)?;
+        batch.outcomes.append(&mut batch.lanes);
+        Ok(())
     }
 }

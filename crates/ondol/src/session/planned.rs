@@ -3,10 +3,10 @@ use crate::session::control::ends_failed;
 use crate::session::output::Output;
 use crate::session::rows::{Column, Row, Rows};
 use crate::session::runtime::program_of;
-use crate::session::{Called, QueryId, Session};
+use crate::session::{Called, QueryId, Quick, Session};
 use ondol_base::fiber::on_thread_stack;
 use ondol_engine::connection::STALE;
-use ondol_engine::{Catalog, Charge, FunctionDef, Meanings, Table};
+use ondol_engine::{Catalog, Charge, Connection, FunctionDef, Meanings, Table};
 use ondol_sql::bound::{Bound, Statement};
 use ondol_sql::code::program::Tag;
 use ondol_sql::code::{Op, Program};
@@ -18,7 +18,7 @@ use ondol_sql::{bind, parse};
 use ondol_types::{SqlError, SqlResult, Type, TypeId, Value, ValueRef, limits, sqlstate};
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// How many statements' plans a session keeps.
@@ -30,7 +30,7 @@ const MUCH: usize = 32 << 20;
 /// Bytes of a plan that is long.
 const LONG: usize = 1 << 20;
 /// How often a statement is planned anew because the dictionary changed under it, before giving up.
-const STALE_LIMIT: u32 = 100;
+pub(crate) const STALE_LIMIT: u32 = 100;
 
 /// A compiled statement.
 pub(crate) struct Plan {
@@ -43,6 +43,8 @@ pub(crate) struct Plan {
     /// Its short way, if it has one.
     pub point: Option<PointRead>,
     pub update: Option<PointUpdate>,
+    /// It is not to be kept: the statement is bound each time.
+    pub once: bool,
     /// How its table is read in parts, if it can be.
     pub parted: Option<Parted>,
     /// About how many bytes it takes.
@@ -61,7 +63,18 @@ impl Plan {
         let (point, update) = (PointRead::of(&program), PointUpdate::of(&program));
         let (parted, bytes) = (Parted::of(&program), program.bytes());
         let program = Arc::new(program);
-        Plan { program, columns, timeless, asks_host, point, update, parted, bytes, charge: None }
+        Plan {
+            program,
+            columns,
+            timeless,
+            asks_host,
+            point,
+            update,
+            once: false,
+            parted,
+            bytes,
+            charge: None,
+        }
     }
     /// Its memory is worth to be given back.
     pub fn is_long(&self) -> bool {
@@ -194,7 +207,7 @@ impl Plans {
         self.version = catalog.version;
     }
     /// A plan turned out to be stale.
-    fn stale(&mut self, catalog: &Catalog) {
+    pub fn stale(&mut self, catalog: &Catalog) {
         match self.version == catalog.version {
             true => self.forget(),
             false => self.follow(catalog),
@@ -232,7 +245,7 @@ impl Sink for Telling<'_> {
     }
 }
 
-fn is_stale(e: &SqlError) -> bool {
+pub(crate) fn is_stale(e: &SqlError) -> bool {
     e.sqlstate() == STALE
 }
 
@@ -256,7 +269,7 @@ pub(crate) fn tag_name(tag: Tag) -> &'static str {
 }
 
 #[cold]
-fn transaction_failed() -> SqlError {
+pub(crate) fn transaction_failed() -> SqlError {
     SqlError::new(
         sqlstate::IN_FAILED_SQL_TRANSACTION,
         "current transaction is aborted, commands ignored until end of transaction block",
@@ -264,7 +277,7 @@ fn transaction_failed() -> SqlError {
 }
 
 #[cold]
-fn churning() -> SqlError {
+pub(crate) fn churning() -> SqlError {
     SqlError::new(sqlstate::OBJECT_IN_USE, "the dictionary kept changing while the statement was planned")
         .hint("Try again.")
 }
@@ -412,10 +425,12 @@ impl Session {
         if !matches!(bound.statement, Statement::Query(_) | Statement::Insert(_) | Statement::Modify(_)) {
             return Ok(Ready::Other(Box::new(bound)));
         }
-        let plan = Arc::new(Plan::new(self.compile(&bound)?).charged(charge)?);
+        let mut plan = Plan::new(self.compile(&bound)?).charged(charge)?;
         // A statement with notices is bound each time, so that they are told each time; one with a foreign
         // table, so that the file is looked at.
-        if bound.notices.is_empty() && !bound.is_foreign && self.plans.version == catalog.version {
+        plan.once = !bound.notices.is_empty() || bound.is_foreign;
+        let plan = Arc::new(plan);
+        if !plan.once && self.plans.version == catalog.version {
             self.plans.keep(text, types, &plan);
         }
         Ok(Ready::Plan(plan))
@@ -536,14 +551,19 @@ impl Session {
         params: &[ValueRef<'_>],
         rows: &mut Rows,
     ) -> Option<bool> {
-        if !self.quick.is_plain || self.in_transaction() {
-            return None;
-        }
         let plan = self.plans.queries.get(query.0 as usize)?.as_ref()?;
-        let point = plan.point.as_ref()?;
-        self.cancel.store(false, Ordering::Relaxed);
-        rows.have(&plan.columns);
-        point.call(&mut self.connection, params, rows.sink())
+        point_of(plan, &self.quick, &self.cancel, &mut self.connection, params, rows)
+    }
+
+    /// The same of a plan that the session does not keep.
+    #[inline]
+    pub(crate) fn call_point_of(
+        &mut self,
+        plan: &Plan,
+        params: &[ValueRef<'_>],
+        rows: &mut Rows,
+    ) -> Option<bool> {
+        point_of(plan, &self.quick, &self.cancel, &mut self.connection, params, rows)
     }
 
     #[inline]
@@ -624,6 +644,24 @@ impl Session {
         }
         Err(churning())
     }
+}
+
+#[inline]
+fn point_of(
+    plan: &Plan,
+    quick: &Quick,
+    cancel: &AtomicBool,
+    connection: &mut Connection,
+    params: &[ValueRef<'_>],
+    rows: &mut Rows,
+) -> Option<bool> {
+    if !quick.is_plain || connection.in_transaction() {
+        return None;
+    }
+    let point = plan.point.as_ref()?;
+    cancel.store(false, Ordering::Relaxed);
+    rows.have(&plan.columns);
+    point.call(connection, params, rows.sink())
 }
 
 /// A result column of a system view or of SHOW.

@@ -1,0 +1,239 @@
+//! Prepared statements: handles that keep their plan.
+//!
+//! - **H1** A handle is planned once, and anew when the dictionary has changed under its plan (session/N1).
+//!   It is good for every session of its database, one at a time.
+//! - **H2** Borrowed values are taken as they are: each must be NULL or of its parameter's type. Values of
+//!   [`Session::execute_prepared`] are converted as those of [`Session::query`].
+use crate::session::output::{Gather, Outcome, Output};
+use crate::session::planned::{Plan, STALE_LIMIT, churning, is_stale, transaction_failed};
+use crate::session::rows::{Column, Rows};
+use crate::session::{Called, Session, params, split};
+use ondol_types::{SqlError, SqlResult, TypeId, Value, ValueRef, sqlstate};
+use std::cell::RefCell;
+use std::sync::{Arc, Weak};
+
+/// A statement that was prepared: parsed, bound, planned and compiled.
+pub struct Prepared {
+    text: Arc<str>,
+    types: Vec<TypeId>,
+    /// Taken out while it runs the long way; `None` where it has to be made (H1).
+    plan: RefCell<Option<Arc<Plan>>>,
+    /// It is a statement of those that have plans.
+    is_planned: bool,
+    params: Vec<TypeId>,
+    columns: Arc<[Column]>,
+    /// Whose plan it is.
+    database: Weak<ondol_engine::Database>,
+}
+
+impl Prepared {
+    /// The types of $1, $2, ...
+    pub fn params(&self) -> &[TypeId] {
+        &self.params
+    }
+    /// The result's columns when it was prepared; none for statements without one.
+    pub fn columns(&self) -> &[Column] {
+        &self.columns
+    }
+    fn is_of(&self, session: &Session) -> bool {
+        std::ptr::eq(self.database.as_ptr(), Arc::as_ptr(&session.database.engine))
+    }
+    /// Keeps a plan for the next time, unless it is to be made anew each time.
+    fn keep(&self, plan: Arc<Plan>) {
+        if !plan.once {
+            self.plan.replace(Some(plan));
+        }
+    }
+}
+
+impl Session {
+    /// Prepares a statement for being executed many times.
+    ///
+    /// ```
+    /// # fn main() -> ondol::Result<()> {
+    /// # let folder = ondol::TempFolder::new()?;
+    /// # let db = ondol::Database::open(folder.path())?;
+    /// # let mut session = db.session();
+    /// session.execute("CREATE TABLE t (a bigint)")?;
+    /// let insert = session.prepare("INSERT INTO t VALUES ($1)")?;
+    /// for a in 0..3i64 {
+    ///     assert_eq!(session.execute_prepared(&insert, &ondol::params![a])?.tag, "INSERT 0 1");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn prepare(&mut self, sql: &str) -> SqlResult<Prepared> {
+        self.prepare_typed(sql, &[])
+    }
+
+    /// The same, with the types of the first parameters given.
+    pub fn prepare_typed(&mut self, sql: &str, types: &[TypeId]) -> SqlResult<Prepared> {
+        let mut texts = split::split(sql);
+        let text: Arc<str> = match (texts.pop(), texts.is_empty()) {
+            (Some(t), true) => t.into(),
+            (None, _) => "".into(),
+            _ => {
+                return Err(SqlError::new(
+                    sqlstate::SYNTAX_ERROR,
+                    "cannot insert multiple commands into a prepared statement",
+                ));
+            }
+        };
+        let ready = self.ready(&text, types);
+        let ready = self.ended(ready);
+        self.give_back();
+        let ready = ready?;
+        let plan = ready.plan();
+        let prepared = Prepared {
+            text,
+            types: types.to_vec(),
+            plan: RefCell::default(),
+            is_planned: plan.is_some(),
+            params: ready.params().to_vec(),
+            columns: plan.as_ref().map_or_else(|| [].into(), |p| p.columns.clone()),
+            database: Arc::downgrade(&self.database.engine),
+        };
+        plan.into_iter().for_each(|p| prepared.keep(p));
+        Ok(prepared)
+    }
+
+    /// Runs a prepared statement, as [`Session::query`] does.
+    pub fn execute_prepared(&mut self, prepared: &Prepared, params: &[Value]) -> SqlResult<Outcome> {
+        let mut gather = Gather::charged(self.connection.charge());
+        match prepared.is_planned {
+            true => self
+                .timed(|s| s.with_prepared(prepared, |s, plan| s.run_with_values(plan, params, &mut gather))),
+            false => self.run_text(&prepared.text, &prepared.types, params, &mut gather),
+        }?;
+        Ok(gather.outcomes.pop().unwrap_or_default())
+    }
+
+    /// Runs a prepared statement with borrowed values, its outcome going to `out` as it comes.
+    pub fn run_prepared(
+        &mut self,
+        prepared: &Prepared,
+        params: &[ValueRef<'_>],
+        out: &mut dyn Output,
+    ) -> SqlResult<()> {
+        if params.len() != prepared.params.len() {
+            return Err(params::count_mismatch(params.len(), prepared.params.len()));
+        }
+        match prepared.is_planned {
+            true => self.timed(|s| s.with_prepared(prepared, |s, plan| s.run_statement(plan, params, out))),
+            false => self.run_text(&prepared.text, &prepared.types, &[], out),
+        }
+    }
+
+    /// Calls a prepared SELECT, INSERT, UPDATE or DELETE as [`Session::call`] does a registered query: its
+    /// rows replace those in `rows`, whose memory is reused.
+    ///
+    /// ```
+    /// # fn main() -> ondol::Result<()> {
+    /// # let folder = ondol::TempFolder::new()?;
+    /// # let db = ondol::Database::open(folder.path())?;
+    /// # let mut session = db.session();
+    /// use ondol::{Batch, Rows, ValueRef};
+    /// session.execute("CREATE TABLE t (a bigint PRIMARY KEY, b text)")?;
+    /// let insert = session.prepare("INSERT INTO t VALUES ($1, $2)")?;
+    /// let find = session.prepare("SELECT * FROM t WHERE a = $1")?;
+    /// let seven = [ValueRef::Int8(7)];
+    ///
+    /// let mut batch = Batch::new();
+    /// session.call_each(&[(&insert, &[ValueRef::Int8(7), ValueRef::Text("seven")]), (&find, &seven)], &mut batch)?;
+    /// assert_eq!(batch.rows(1)?.len(), 1);
+    ///
+    /// let mut rows = Rows::new();
+    /// assert_eq!(session.call_prepared(&find, &seven, &mut rows)?.rows, 1);
+    /// assert_eq!(rows.row(0).get::<&str>(1)?, "seven");
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[inline]
+    pub fn call_prepared(
+        &mut self,
+        prepared: &Prepared,
+        params: &[ValueRef<'_>],
+        rows: &mut Rows,
+    ) -> SqlResult<Called> {
+        match self.call_prepared_point(prepared, params, rows) {
+            Some(found) => Ok(Called { rows: found.into(), token: None }),
+            None => self.call_prepared_long(prepared, params, rows),
+        }
+    }
+    #[inline]
+    fn call_prepared_point(
+        &mut self,
+        prepared: &Prepared,
+        params: &[ValueRef<'_>],
+        rows: &mut Rows,
+    ) -> Option<bool> {
+        if !prepared.is_of(self) {
+            return None;
+        }
+        self.call_point_of(prepared.plan.borrow().as_ref()?, params, rows)
+    }
+    #[inline(never)]
+    fn call_prepared_long(
+        &mut self,
+        prepared: &Prepared,
+        params: &[ValueRef<'_>],
+        rows: &mut Rows,
+    ) -> SqlResult<Called> {
+        self.timed(|s| s.call_prepared_once(prepared, params, rows))
+    }
+    pub(crate) fn call_prepared_once(
+        &mut self,
+        prepared: &Prepared,
+        params: &[ValueRef<'_>],
+        rows: &mut Rows,
+    ) -> SqlResult<Called> {
+        self.with_prepared(prepared, |s, plan| {
+            rows.reset(&plan.columns);
+            s.call_plan(plan, params, rows.sink())
+        })
+    }
+
+    /// Runs `f` with the statement's plan, once more whenever that turns out to be stale.
+    #[inline]
+    pub(crate) fn with_prepared<R>(
+        &mut self,
+        prepared: &Prepared,
+        mut f: impl FnMut(&mut Session, &Arc<Plan>) -> SqlResult<R>,
+    ) -> SqlResult<R> {
+        if self.connection.is_failed() {
+            return Err(transaction_failed());
+        }
+        if !prepared.is_of(self) {
+            return Err(SqlError::new(
+                sqlstate::FEATURE_NOT_SUPPORTED,
+                "the statement was prepared in another database",
+            ));
+        }
+        for _ in 0..STALE_LIMIT {
+            let plan = match prepared.plan.take() {
+                Some(p) => p,
+                None => self.plan_of(prepared)?,
+            };
+            let done = f(self, &plan);
+            if done.as_ref().is_err_and(is_stale) {
+                self.plans.stale(&self.connection.catalog());
+                continue;
+            }
+            prepared.keep(plan);
+            return done;
+        }
+        Err(churning())
+    }
+
+    #[cold]
+    fn plan_of(&mut self, prepared: &Prepared) -> SqlResult<Arc<Plan>> {
+        let ready = self.ready(&prepared.text, &prepared.types);
+        self.give_back();
+        ready?.plan().ok_or_else(|| {
+            SqlError::new(
+                sqlstate::FEATURE_NOT_SUPPORTED,
+                "only SELECT, INSERT, UPDATE and DELETE can be called",
+            )
+        })
+    }
+}
