@@ -18,8 +18,6 @@ pub struct Batch {
     frames: interpret::Batch,
     rows: Vec<Rows>,
     outcomes: Vec<SqlResult<Outcome>>,
-    /// Those of calls that are interleaved, before they are put behind the others.
-    lanes: Vec<SqlResult<Outcome>>,
 }
 
 impl Batch {
@@ -165,6 +163,9 @@ impl Session {
         batch: &mut Batch,
         mut call: impl FnMut(&mut Session, usize, &mut Rows) -> SqlResult<Called>,
     ) {
+        if !batch.outcomes[from..].iter().any(|o| o.is_err()) {
+            return;
+        }
         for (i, (outcome, rows)) in batch.outcomes[from..].iter_mut().zip(&mut batch.rows[from..]).enumerate()
         {
             if outcome.as_ref().is_err_and(is_stale) {
@@ -206,8 +207,11 @@ impl Session {
             workers: 0,
         };
         let (frames, connection) = (&mut batch.frames, &mut self.connection);
-        interpret::run_batch(frames, &plan.program, connection, calls, rows, &env, &mut batch.lanes)?;
-        batch.outcomes.append(&mut batch.lanes);
-        Ok(())
+        let outcomes = &mut batch.outcomes;
+        let done = interpret::run_batch(frames, &plan.program, connection, calls, rows, &env, outcomes);
+        if done.is_err() {
+            outcomes.truncate(before)
+        }
+        done
     }
 }

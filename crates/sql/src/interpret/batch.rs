@@ -155,6 +155,7 @@ fn one_by_one<S: Sink>(
     env: &Env<'_>,
     outcomes: &mut Vec<SqlResult<Outcome>>,
 ) -> SqlResult<()> {
+    let before = outcomes.len();
     connection.start_statement(program.catalog_version, &program.tables, false)?;
     look_ahead(batch, program, connection, params);
     let frame = batch.frames.of(program);
@@ -189,21 +190,22 @@ fn one_by_one<S: Sink>(
     let Some(e) = failed else { return connection.end_statement().map(|_| ()) };
     connection.abort_statement();
     if connection.in_transaction() {
-        outcomes.clear();
+        outcomes.truncate(before);
         outcomes.extend(params.iter().map(|_| Err(e.clone())));
         return Ok(());
     }
     // Each call would have been a transaction of its own: those behind the failed one are run so.
     outcomes.push(Err(e));
-    for i in outcomes.len()..params.len() {
+    for i in outcomes.len() - before..params.len() {
         outcomes.push(run(frame, program, connection, params[i], &mut sinks[i], env));
     }
     Ok(())
 }
 
-/// Executes the program once for each set of parameters, sink i taking lane i's rows. `Err` is for the whole
-/// batch (a stale program, say): then no lane's outcome counts. In a batch that writes, the outcome of a
-/// later lane may be that the program became stale meanwhile: that lane did nothing and is to be run again.
+/// Executes the program once for each set of parameters, sink i taking lane i's rows; the outcomes come behind
+/// those that are there. `Err` is for the whole batch (a stale program, say): then no lane's outcome counts.
+/// Where lanes are statements of their own, the outcome of a later one may be that the program became stale
+/// meanwhile: that lane did nothing and is to be run again.
 pub fn run_batch<S: Sink>(
     batch: &mut Batch,
     program: &Arc<Program>,
@@ -213,7 +215,6 @@ pub fn run_batch<S: Sink>(
     env: &Env<'_>,
     outcomes: &mut Vec<SqlResult<Outcome>>,
 ) -> SqlResult<()> {
-    outcomes.clear();
     let n = params.len().min(sinks.len());
     if n == 0 {
         return Ok(());
