@@ -413,7 +413,7 @@ impl Fill {
             });
             old = newest == Some(false)
         } else {
-            slot::any_version(space, guard, oid, &mut w.row, true, &mut see);
+            slot::any_version(space, guard, oid, &mut w.row, true, &mut |row, _| see(row));
             old = !slot::is_live(space, oid) || slot::header_of(space, oid) & slot::OWNED != 0
         }
         keys.sort_unstable();

@@ -216,6 +216,61 @@ fn no_entry_stays_behind_a_text_that_is_gone() {
     }
 }
 
+/// The entries of an index of one row after its drop was rolled back, also by a savepoint. The row's first
+/// key was to be collected while the transaction had put the row under it again, without the index.
+fn entries_after_a_drop_that_was_undone(
+    seed: u64,
+    mutation: Option<&'static str>,
+    kind: IndexKind,
+    savepoint: bool,
+) -> u64 {
+    let world = World::new(seed, Config { mutation, ..Config::default() });
+    let disk = world.disk("d");
+    world.run(|| {
+        let db = Database::open_on(disk, vec![], None, options(), &|_| {}).unwrap();
+        let (mut c, mut old) = (db.connect(), db.connect());
+        create(&mut c, "t");
+        create(&mut c, "other");
+        index(&mut c, "t", "i", kind, 0, false).unwrap();
+        let oid = put(&mut c, "t", 1, "").unwrap();
+        put(&mut c, "other", 1, "").unwrap();
+        // Until this ends, the first key's entry stays.
+        old.begin(Isolation::RepeatableRead, Access::ReadOnly).unwrap();
+        assert_eq!(rows(&mut old, "other").len(), 1);
+        change(&mut c, "t", oid, &[(0, ValueRef::Int8(2))]).unwrap();
+        c.begin(Isolation::ReadCommitted, Access::ReadWrite).unwrap();
+        c.savepoint("s").unwrap();
+        c.drop_index("i").unwrap();
+        change(&mut c, "t", oid, &[(0, ValueRef::Int8(1))]).unwrap();
+        old.commit().unwrap();
+        // The collector comes by.
+        thread::sleep(Duration::from_millis(200));
+        if savepoint {
+            c.rollback_to_savepoint("s").unwrap();
+            c.commit().unwrap();
+        } else {
+            c.rollback()
+        }
+        db.settle();
+        assert_eq!(found(&mut c, "t", 0, 2), [oid]);
+        let entries = table(&c, "t").indexes[0].index.entries();
+        drop((c, old));
+        db.close().unwrap();
+        entries
+    })
+}
+
+#[test]
+fn no_entry_stays_of_a_row_changed_while_the_index_was_dropped() {
+    for (seed, kind, savepoint) in
+        [(1, IndexKind::Btree, false), (2, IndexKind::Btree, true), (3, IndexKind::Hash, false)]
+    {
+        let entries = |mutation| entries_after_a_drop_that_was_undone(seed, mutation, kind, savepoint);
+        assert_eq!(entries(None), 1, "{kind:?}, to a savepoint: {savepoint}");
+        assert_eq!(entries(Some("entry_given_up")), 2, "{kind:?}, to a savepoint: {savepoint}");
+    }
+}
+
 #[test]
 fn rows_deleted_before_are_no_duplicates_for_a_unique_index() {
     let dir = tempfile::tempdir().unwrap();

@@ -10,6 +10,9 @@
 //!   happens to it meanwhile.
 //! - **C4** An index entry goes only when no remaining version, committed or not, has its key; this is asked
 //!   under the node's latch, and writers put their difference on the chain before they insert the entry.
+//! - **C5** Where only uncommitted versions have the key, the item waits, and the question is put again. A
+//!   transaction that takes such a version back asks for the indexes that it has then. One that it has
+//!   dropped is not among them, and comes back with the same rollback.
 use crate::heap::Heap;
 use crate::kernel::Kernel;
 use crate::memory::{Budget, Space};
@@ -20,6 +23,7 @@ use crate::version::{HELD, MARK, PENDING, POINTER, Version, fold, latch, node, u
 use ondol_base::barrier::Seldom;
 use ondol_base::epoch::{Guard, Participant};
 use ondol_base::oid::Oid;
+use ondol_base::sim::mutated;
 use ondol_base::sync::{Mutex, yield_point};
 use ondol_durability::page::PageId;
 use ondol_durability::{CommitTs, HeapId};
@@ -43,6 +47,8 @@ pub struct Garbage {
     fresh: VecDeque<(CommitTs, Item)>,
     /// Looked at, waiting for old snapshots to go.
     held: VecDeque<(CommitTs, Item)>,
+    /// Waiting for transactions to end (C5).
+    blocked: VecDeque<(CommitTs, Item)>,
     budget: Arc<Budget>,
     /// What the items take, and how much of it is charged. A commit cannot fail any more, so it is charged in
     /// any case, and later statements are refused.
@@ -58,6 +64,7 @@ impl Garbage {
         Garbage {
             fresh: VecDeque::new(),
             held: VecDeque::new(),
+            blocked: VecDeque::new(),
             budget: budget.clone(),
             bytes: 0,
             charged: 0,
@@ -70,6 +77,20 @@ impl Garbage {
     fn hold(&mut self, c: CommitTs, item: Item) {
         self.count(&item);
         self.held.push_back((c, item))
+    }
+    fn block(&mut self, c: CommitTs, item: Item) {
+        self.count(&item);
+        self.blocked.push_back((c, item))
+    }
+    /// Lets the blocked items be looked at again once the row of one is nobody's: most are blocked by one
+    /// transaction, so one speaks for all, another one each time.
+    fn unblock(&mut self, space: &Space) {
+        let Some((_, item)) = self.blocked.front() else { return };
+        if slot::header_of(space, item.oid()) & slot::OWNED != 0 {
+            self.blocked.rotate_left(1)
+        } else {
+            self.blocked.drain(..).rev().for_each(|blocked| self.held.push_front(blocked))
+        }
     }
     fn next_fresh(&mut self, until: CommitTs) -> Option<(CommitTs, Item)> {
         let next = match self.fresh.front() {
@@ -106,7 +127,7 @@ impl Garbage {
         self.fresh.len() >= PATIENCE && self.fresh.len() % PATIENCE < 16
     }
     pub fn len(&self) -> usize {
-        self.fresh.len() + self.held.len()
+        self.fresh.len() + self.held.len() + self.blocked.len()
     }
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -190,14 +211,19 @@ impl Item {
         };
         size_of::<(CommitTs, Item)>() + key
     }
+    fn oid(&self) -> Oid {
+        match self {
+            Item::Prune { oid, .. } | Item::Entry { oid, .. } | Item::Slot { oid, .. } => *oid,
+        }
+    }
     /// Whether the slot is still its heap's (heap/A2); asked pinned.
     fn stands(&self, space: &Space) -> bool {
-        let (oid, heap) = match self {
-            Item::Prune { oid, heap } => (oid, *heap),
-            Item::Entry { oid, table, .. } => (oid, table.rows.id),
-            Item::Slot { oid, heap } => (oid, heap.id),
+        let heap = match self {
+            Item::Prune { heap, .. } => *heap,
+            Item::Entry { table, .. } => table.rows.id,
+            Item::Slot { heap, .. } => heap.id,
         };
-        space.is_of(PageId::of(*oid), heap)
+        space.is_of(PageId::of(self.oid()), heap)
     }
 }
 
@@ -227,6 +253,7 @@ const TURN: usize = 64;
 fn work(q: &mut Garbage, h: &Horizon, participant: &Participant, kernel: &Kernel) {
     let mut unlinked = Unlinked::default();
     let mut last = Oid::NONE;
+    q.unblock(&kernel.space);
     let mut more = true;
     while more {
         let pin = participant.pin();
@@ -273,7 +300,10 @@ fn finish(
         }
         Item::Entry { oid, table, index, key } => {
             thin(&kernel.space, oid, h, unlinked);
-            remove_entry(&kernel.space, participant, &table, &index, &key, oid, None)
+            let gone = remove_entry(&kernel.space, participant, &table, &index, &key, oid, None);
+            if !gone && !mutated("entry_given_up") {
+                q.block(c, Item::Entry { oid, table, index, key })
+            }
         }
         Item::Slot { oid, heap } => {
             thin(&kernel.space, oid, h, unlinked);
@@ -369,7 +399,8 @@ fn thin(space: &Space, oid: Oid, h: &Horizon, unlinked: &mut Unlinked) -> bool {
     left
 }
 
-/// C4. `moves`: where the caller's transaction, if it is one that remembers nodes, is told what that did to
+/// Takes an entry out if it is nobody's any more (C4). False if it is there for uncommitted versions alone
+/// (C5). `moves`: where the caller's transaction, if it is one that remembers nodes, is told what that did to
 /// them.
 pub fn remove_entry(
     space: &Space,
@@ -379,20 +410,26 @@ pub fn remove_entry(
     key: &[u8],
     oid: Oid,
     moves: Moves<'_>,
-) {
+) -> bool {
     let guard = participant.pin();
     let mut buf = vec![0; table.row_size];
+    let mut pending = false;
     // Two keys of one row may share an entry (a hash index stores part of the hash): ask for all that it
     // stands for.
     let dead = &mut |same: &dyn Fn(&[u8]) -> bool| {
         let strings = Committed(space, &guard);
-        !slot::any_version(space, &guard, oid, &mut buf, true, &mut |row| {
+        pending = false;
+        // What is committed is met first, and ends it.
+        !slot::any_version(space, &guard, oid, &mut buf, true, &mut |row, uncommitted| {
             let mut k = Vec::with_capacity(key.len());
             index.key.key(row, &strings, &mut k);
-            same(&k)
+            let same = same(&k);
+            pending |= same && uncommitted;
+            same
         })
     };
     index.index.remove_dead(&guard, key, oid, dead, moves);
+    !pending
 }
 
 #[cfg(test)]

@@ -319,8 +319,9 @@ pub enum Status {
 }
 
 /// Calls `f` with the bytes of every version that the slot has: the newest committed ones, with `history`
-/// each older one, and uncommitted ones; stops when it returns true. The slot may be changed meanwhile by
-/// others; what they add later may be missed, what was there is not. `buf` has the row's size.
+/// each older one, and uncommitted ones, of which it is told; stops when it returns true. Uncommitted changes
+/// come last. The slot may be changed meanwhile by others; what they add later may be missed, what was there
+/// is not. `buf` has the row's size.
 ///
 /// `f` follows what the bytes name (strings), so it is given nothing before the header was found unchanged:
 /// bytes of two versions mixed would lead it anywhere.
@@ -330,13 +331,14 @@ pub fn any_version(
     oid: Oid,
     buf: &mut [u8],
     history: bool,
-    f: &mut dyn FnMut(&[u8]) -> bool,
+    f: &mut dyn FnMut(&[u8], bool) -> bool,
 ) -> bool {
     let mut chain = vec![];
-    if whole(space, oid, buf, &mut chain) == 0 {
+    let w0 = whole(space, oid, buf, &mut chain);
+    if w0 == 0 {
         return false;
     }
-    if buf[0] & LIVE != 0 && f(buf) {
+    if buf[0] & LIVE != 0 && f(buf, w0 & FRESH != 0) {
         return true;
     }
     // Pending nodes lead up from the bytes, committed ones down.
@@ -350,7 +352,7 @@ pub fn any_version(
             // be gone.
             let ts = v.ts.load(Ordering::Acquire);
             let between = committed.peek().is_some_and(|older| older.ts.load(Ordering::Acquire) == ts);
-            if !between && buf[0] & LIVE != 0 && f(buf) {
+            if !between && buf[0] & LIVE != 0 && f(buf, false) {
                 return true;
             }
         }
@@ -362,7 +364,7 @@ pub fn any_version(
     for (v, _) in pending.rev() {
         // A node that is filled after we looked brings its key into the index only after that.
         v.apply(0, buf);
-        found |= buf[0] & LIVE != 0 && f(buf);
+        found |= buf[0] & LIVE != 0 && f(buf, true);
     }
     found
 }

@@ -68,7 +68,7 @@ impl Strings for Committed<'_> {
         let Some(oid) = space.locate(slot).filter(|_| padded <= LARGEST_RUN) else { return };
         let mut buf = vec![0; padded];
         // A string is immutable: any version of its slot that is alive has the bytes.
-        let found = slot::any_version(space, pin, oid, &mut buf, true, &mut |_| true)
+        let found = slot::any_version(space, pin, oid, &mut buf, true, &mut |_, _| true)
             || slot::read(space, pin, oid, &View { snapshot: slot::ID, ..View::default() }, &mut buf);
         if found {
             out.extend_from_slice(&buf[8..8 + len])

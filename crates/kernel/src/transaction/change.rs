@@ -253,7 +253,7 @@ impl Session {
                 // Our newest, or the newest committed.
                 self.read_newest(oid, &mut buf) && same(&buf)
             } else {
-                slot::any_version(space, &pin, oid, &mut buf, false, &mut |b| same(b))
+                slot::any_version(space, &pin, oid, &mut buf, false, &mut |b, _| same(b))
             };
             let changed = space.word(oid.bits()).load(Ordering::Acquire) != w0;
             drop(pin);

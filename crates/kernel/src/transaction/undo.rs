@@ -218,6 +218,7 @@ impl Session {
             {
                 let pin = self.participant.pin();
                 index.key.key(of, &Committed(&kernel.space, &pin), &mut key);
+                // An uncommitted version that has it is an earlier one of ours.
                 remove_entry(&kernel.space, &self.participant, table, index, &key, oid, moves);
             }
             if remembers {
