@@ -11,11 +11,16 @@
 //!   `segments`; the memory goes elsewhere only after both have passed.
 //! - **A3** Slots are walked, and parts of a heap scanned, by somebody for whom the heap stays: a statement
 //!   has published the table, or nobody else uses the database.
+//! - **A4** A dropped heap's segment goes once the log has its drop. A checkpoint whose tables lack a segment
+//!   may keep a log that still changes or formats it, and recovery knows what to do with that by the drop
+//!   alone. Where the log refuses the record (a full disk), the segment stays as it is, nobody's, until a
+//!   checkpoint has made room, or the next opening finds that the dictionary does not name it.
 use crate::error::{Error, Result};
 use crate::memory::{Space, header};
 use crate::version::{POINTER, Version, node, set_head};
 use ondol_base::epoch::Participant;
 use ondol_base::oid::Oid;
+use ondol_base::sim::mutated;
 use ondol_base::sync::{Mutex, RwLock, yield_point};
 use ondol_durability::HeapId;
 use ondol_durability::checkpoint::Segment;
@@ -342,18 +347,38 @@ impl Heap {
         }
     }
 
-    /// Gives all segments up, with the versions that hang behind their slots. The heap was given up, and
-    /// everybody who was pinned then has gone.
-    pub fn drop_all(self: &Arc<Self>, log: &Log, participant: &Participant) {
+    /// Gives the segments up, with the versions that hang behind their slots. The heap was given up, and
+    /// everybody who was pinned then has gone. False if some stay, to be given up later (A4).
+    pub fn drop_all(&self, log: &Log, participant: &Participant) -> bool {
+        let mut kept = vec![];
+        let segments = std::mem::take(&mut *self.segments.write());
+        for s in segments {
+            let at = log.clock();
+            let logged = log.system(System::SegmentDrop { segment: s, heap: self.id, at });
+            if logged.is_err() && !mutated("segment_dropped_unlogged") {
+                kept.push(s);
+                continue;
+            }
+            yield_point();
+            self.free_versions(s, participant);
+            self.space.drop_segment(s, || log.clock())
+        }
+        let all = kept.is_empty();
+        *self.segments.write() = kept;
+        all
+    }
+
+    /// Frees the versions behind a segment's slots, to which no collector comes any more (A2).
+    fn free_versions(&self, segment: SegmentId, participant: &Participant) {
         let mut slots = Slots::default();
-        slots.start(self);
+        slots.start_part(&Part { segment, pages: 0..PAGES_PER_SEGMENT });
         let mut versions: Vec<usize> = vec![];
         let mut bytes = 0;
         while let Some(oid) = slots.next(&self.space) {
             let word1 = self.space.word(oid.bits() + 8);
             let mut next = word1.load(Ordering::Acquire);
             set_head(word1, 0);
-            // SAFETY: no collector comes to these slots any more (A2), so nobody else frees their nodes.
+            // SAFETY: nobody else frees the nodes, as no collector comes (A2).
             while let Some(v) = unsafe { node(next) } {
                 versions.push((next & POINTER) as usize);
                 bytes += v.size();
@@ -369,14 +394,6 @@ impl Heap {
                     unsafe { Version::free(p as *mut Version) }
                 }
             })
-        }
-        for s in std::mem::take(&mut *self.segments.write()) {
-            let at = log.clock();
-            // If the record cannot be logged, the heap is an orphan that the next start drops.
-            let _ = log.system(System::SegmentDrop { segment: s, heap: self.id, at });
-            yield_point();
-            // Also of a refused record: a checkpoint may have named the segment while it waited.
-            self.space.drop_segment(s, || log.clock())
         }
     }
 

@@ -9,8 +9,8 @@
 //!   segments.
 //! - **S2** A dropped segment waits for the clock that was read once nobody could list it any more. A
 //!   checkpoint chooses T below the clock and lists segments then, so one that lists it has a T before that,
-//!   and does not free it: between the record of a drop, or its refusal, and memory the dropper may be
-//!   delayed for as long as he likes.
+//!   and does not free it: between the record of a drop, or a creation's refusal, and memory the
+//!   dropper may be delayed for as long as he likes.
 //! - **S3** A dropped segment's memory is cleared once it counts as used no more. So who describes a segment
 //!   holds off its drop meanwhile: what is described is whole, and what was dropped before is left out.
 //! - **S4** Words are reached without a check of bounds, within the kernel only: at an OID, which names a
