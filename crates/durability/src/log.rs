@@ -368,7 +368,9 @@ impl Log {
             return self.acknowledge_async(c);
         }
         self.inner.held.fetch_max(c, Ordering::SeqCst);
-        self.inner.rounds.kick()
+        if !mutated("held_unkicked") {
+            self.inner.rounds.kick()
+        }
     }
     /// Whether commit `c` is durable, or why it never will be.
     pub fn poll_durable(&self, c: CommitTs) -> Result<bool, LogError> {

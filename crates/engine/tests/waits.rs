@@ -146,3 +146,40 @@ fn a_wait_ends_when_it_is_told_to() {
     assert!(ended - told < Duration::from_millis(40), "{:?}", ended - told);
     c.rollback();
 }
+
+/// How long a held commit takes to become durable when nobody waits for it, `pause` after the commit before:
+/// a second, if it takes longer than that.
+fn held_for(mutation: Option<&'static str>, pause: Duration) -> Duration {
+    let world = World::new(1, Config { mutation, ..Config::default() });
+    let w = world.clone();
+    world.run(move || {
+        let db = database(&w);
+        let mut c = db.connect();
+        run(&mut c, "t", |c, t| c.insert(t, &[ValueRef::Int8(8)])).unwrap();
+        thread::sleep(pause);
+        c.defer();
+        run(&mut c, "t", |c, t| c.insert(t, &[ValueRef::Int8(9)])).unwrap();
+        c.hold();
+        let began = clock::now();
+        let token = c.held_token().unwrap();
+        while !db.poll_durable(token).unwrap() && clock::now() - began < Duration::from_secs(1) {
+            thread::sleep(Duration::from_micros(100))
+        }
+        let took = clock::now() - began;
+        drop(c);
+        db.close().unwrap();
+        took
+    })
+}
+
+/// round/R5: the flush interval is 2 ms, and a sync takes 0.2 ms at most. The round that records the horizon
+/// comes after 20 ms, and only if a commit was durable before.
+#[test]
+fn what_is_held_is_durable_within_the_flush_interval() {
+    for pause in [1, 200].map(Duration::from_millis) {
+        let took = held_for(None, pause);
+        assert!(took < Duration::from_millis(4), "{took:?} after {pause:?}");
+        let took = held_for(Some("held_unkicked"), pause);
+        assert!(took > Duration::from_millis(4), "{took:?} after {pause:?}");
+    }
+}
