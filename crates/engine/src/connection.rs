@@ -124,7 +124,7 @@ impl Connection {
     }
     /// An empty charge against the database's memory limit.
     pub fn charge(&self) -> Charge {
-        Charge::new(self.db.kernel.space.budget.clone())
+        self.db.charge()
     }
     /// The dictionary as the current transaction sees it (own uncommitted DDL included).
     pub fn catalog(&self) -> Arc<Catalog> {
@@ -132,6 +132,10 @@ impl Connection {
             Some(c) => c.clone(),
             None => self.db.catalog(),
         }
+    }
+    /// Whether the current transaction has changed definitions.
+    pub fn has_own_catalog(&self) -> bool {
+        self.catalog.is_some()
     }
     /// The version of [`Connection::catalog`], without taking the catalog.
     #[inline]

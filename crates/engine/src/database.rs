@@ -1,5 +1,6 @@
 //! An open database.
 use crate::catalog::Catalog;
+use crate::charge::Charge;
 use crate::connection::Connection;
 use crate::dictionary::{self, Dictionary, FIRST_OBJECT, OBJECTS};
 use crate::error;
@@ -332,6 +333,10 @@ impl Database {
     }
     pub fn catalog(&self) -> Arc<Catalog> {
         self.catalog.read().clone()
+    }
+    /// An empty charge against the database's memory limit.
+    pub fn charge(&self) -> Charge {
+        Charge::new(self.kernel.space.budget.clone())
     }
     /// The committed catalog's version.
     #[inline]

@@ -1,5 +1,6 @@
 //! An open database, shared by its sessions.
 use crate::session::Session;
+use crate::session::plans::SharedPlans;
 use crate::upkeep::check::Held;
 use ondol_base::media::Storage;
 pub use ondol_engine::database::{Opened, Opening};
@@ -99,7 +100,7 @@ impl OpenOptions {
     pub(crate) fn open_on(self, storage: Arc<dyn Storage>) -> SqlResult<Database> {
         let work_limit = (self.0.memory_limit / 4).max(64 << 20);
         let engine = ondol_engine::Database::open_on(storage, Vec::new(), None, self.0, &|_| {})?;
-        Ok(Database { engine, name: "simulated".into(), work_limit })
+        Ok(Database::new(engine, "simulated", work_limit))
     }
     pub fn open(self, path: impl AsRef<Path>) -> SqlResult<Database> {
         self.open_reporting(path, &|_| {})
@@ -109,13 +110,15 @@ impl OpenOptions {
         let work_limit = (self.0.memory_limit / 4).max(64 << 20);
         let engine = ondol_engine::Database::open_reporting(path.as_ref(), self.0, progress)?;
         let name = path.as_ref().file_name().map_or("ondol".into(), |n| n.to_string_lossy().into_owned());
-        Ok(Database { engine, name: name.into(), work_limit })
+        Ok(Database::new(engine, &name, work_limit))
     }
 }
 
 /// An open database. Clones are the same database.
 #[derive(Clone)]
 pub struct Database {
+    /// They go before the engine does.
+    pub(crate) plans: Arc<SharedPlans>,
     pub(crate) engine: Arc<ondol_engine::Database>,
     pub(crate) name: Arc<str>,
     /// Bytes that one statement's sorts, hash tables and lists may take.
@@ -123,6 +126,10 @@ pub struct Database {
 }
 
 impl Database {
+    fn new(engine: Arc<ondol_engine::Database>, name: &str, work_limit: usize) -> Database {
+        let plans = Arc::new(SharedPlans::new(&engine.charge()));
+        Database { plans, engine, name: name.into(), work_limit }
+    }
     /// Opens the database in the folder `path`, which is made if it is not there; what a crash left behind is
     /// recovered first.
     pub fn open(path: impl AsRef<Path>) -> SqlResult<Database> {
@@ -132,7 +139,7 @@ impl Database {
     /// closed.
     pub fn open_held(held: &Held) -> SqlResult<Database> {
         let work_limit = (ondol_engine::Options::default().memory_limit / 4).max(64 << 20);
-        Ok(Database { engine: held.open_engine()?, name: "ondol".into(), work_limit })
+        Ok(Database::new(held.open_engine()?, "ondol", work_limit))
     }
     /// A new session: one user, one transaction at a time. Sessions may live on different threads.
     pub fn session(&self) -> Session {

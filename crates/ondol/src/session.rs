@@ -4,7 +4,7 @@
 //!   as long as the dictionary is the one it was made for: the engine checks that when the statement starts,
 //!   and a stale plan is made anew and started again, which nobody notices. When the dictionary has changed,
 //!   plans whose own tables are as they were are taken over, unless a name may mean something else
-//!   (`engine::Meanings`).
+//!   (`engine::Meanings`). The database keeps them for all sessions (`plans`).
 //! - **N2** Whatever error a statement ends with, it leaves nothing of itself behind; inside BEGIN it also
 //!   fails the transaction.
 //! - **N3** A statement outside BEGIN is durable when its call returns, unless asked otherwise
@@ -15,7 +15,8 @@ use ondol_engine::{Catalog, Connection, Isolation, Token};
 use ondol_types::{SqlError, SqlResult, TypeId, Value, ValueRef, sqlstate};
 use output::{Gather, Notice, Outcome, Output, Progress};
 use params::{count_mismatch, fit, with_refs};
-use planned::{Plan, Plans};
+use plan::Plan;
+use plans::Plans;
 use rows::{Row, Rows};
 use runtime::SessionHost;
 use settings::{Mark, Settings};
@@ -37,7 +38,9 @@ pub(crate) mod foreign;
 pub(crate) mod held;
 pub(crate) mod output;
 pub(crate) mod params;
+pub(crate) mod plan;
 pub(crate) mod planned;
+pub(crate) mod plans;
 pub(crate) mod prepared;
 pub(crate) mod rows;
 pub(crate) mod runtime;
@@ -143,7 +146,7 @@ impl Session {
             transactions: 0,
             savepoints: 0,
             fresh: false,
-            plans: Plans::default(),
+            plans: Plans::new(database.plans.clone()),
             on_notice: None,
         }
     }

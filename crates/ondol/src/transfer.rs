@@ -2,7 +2,7 @@
 //! [`crate::transfer::load`].
 use crate::session::Session;
 use crate::session::output::Output;
-use crate::session::planned::Plan;
+use crate::session::plan::Plan;
 use load::Into;
 use ondol_engine::error::io_state;
 use ondol_engine::{Charge, Token};

@@ -1,7 +1,7 @@
 //! What `workers` does in a build without cargo's feature "scan": each statement is its session's thread's
 //! alone.
 use crate::session::Session;
-use crate::session::planned::Plan;
+use crate::session::plan::Plan;
 use ondol_engine::Table;
 use ondol_sql::bound::{Bound, Query};
 use ondol_sql::code::Program;

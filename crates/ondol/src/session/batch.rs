@@ -1,6 +1,7 @@
 //! Batches of calls: one registered query with many sets of parameters, interleaved so that their cache
 //! misses overlap; or prepared statements of any kinds.
-use crate::session::planned::{Plan, is_stale};
+use crate::session::plan::Plan;
+use crate::session::planned::is_stale;
 use crate::session::prepared::Prepared;
 use crate::session::rows::{Row, Rows};
 use crate::session::runtime::{UNTIMED, context_for};

@@ -1,7 +1,7 @@
 //! Data definition: from bound statements to calls of the engine, with PostgreSQL's names, notices and
 //! refusals.
 use crate::session::Session;
-use crate::session::planned::Plan;
+use crate::session::plan::Plan;
 use ondol_engine::{Catalog, ColumnDef, FunctionDef, Returns};
 use ondol_sql::bound::{Bound, Insert, InsertColumn, NewIndex, Query, Statement, TableRef};
 use ondol_sql::interpret::Nowhere;

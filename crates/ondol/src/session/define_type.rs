@@ -1,6 +1,6 @@
 //! Definition of types: what depends on one, and whether what names it still has a meaning.
 use crate::session::Session;
-use crate::session::planned::Plan;
+use crate::session::plan::Plan;
 use ondol_engine::{Catalog, FunctionDef, Isolation, Returns};
 use ondol_sql::interpret::Nowhere;
 use ondol_sql::{bind, parse};

@@ -1,7 +1,9 @@
 //! Statements that are not compiled: each variant of the binder's [`Statement`] and what is done for it.
 use crate::session::Session;
 use crate::session::output::Output;
-use crate::session::planned::{Named, Plan, Ready, column, tag_name};
+use crate::session::plan::{Plan, Ready};
+use crate::session::planned::{column, tag_name};
+use crate::session::plans::Named;
 use crate::session::rows::{Column, Rows};
 use ondol_engine::{Access, Catalog, ColumnDef, FunctionDef, Isolation, STALE};
 use ondol_sql::bind;
@@ -126,7 +128,7 @@ impl Session {
                         "DISCARD ALL cannot run inside a transaction block",
                     ));
                 }
-                self.plans = Default::default();
+                self.plans.discard();
                 self.settings.reset();
                 self.settings_changed();
                 out.done("DISCARD ALL", None)

@@ -1,225 +1,29 @@
 //! From a statement's text to something that runs, and running it.
 use crate::session::control::ends_failed;
 use crate::session::output::Output;
+use crate::session::plan::{Plan, Ready};
+use crate::session::plans::Known;
 use crate::session::rows::{Column, Row, Rows};
 use crate::session::runtime::program_of;
 use crate::session::{Called, QueryId, Quick, Session};
 use ondol_base::fiber::on_thread_stack;
 use ondol_engine::connection::STALE;
-use ondol_engine::{Catalog, Charge, Connection, FunctionDef, Meanings, Table};
-use ondol_sql::bound::{Bound, Statement};
+use ondol_engine::{Charge, Connection, FunctionDef};
+use ondol_sql::bound::Statement;
 use ondol_sql::code::program::Tag;
-use ondol_sql::code::{Op, Program};
 use ondol_sql::interpret::rows as raw;
 use ondol_sql::interpret::rows::{Nowhere, Sink};
-use ondol_sql::interpret::{Frames, Parted, PointRead, PointUpdate};
 use ondol_sql::parse::lexer::{TokenKind, Tokens};
 use ondol_sql::{bind, parse};
 use ondol_types::{SqlError, SqlResult, Type, TypeId, Value, ValueRef, limits, sqlstate};
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// How many statements' plans a session keeps.
-const KEPT: usize = 512;
-/// Bytes that these may take together, with their texts; one that takes half of it is not kept.
-const KEPT_BYTES: usize = 16 << 20;
 /// Bytes that are much to be taken for planning.
 const MUCH: usize = 32 << 20;
-/// Bytes of a plan that is long.
-const LONG: usize = 1 << 20;
 /// How often a statement is planned anew because the dictionary changed under it, before giving up.
 pub(crate) const STALE_LIMIT: u32 = 100;
-
-/// A compiled statement.
-pub(crate) struct Plan {
-    pub program: Arc<Program>,
-    pub columns: Arc<[Column]>,
-    /// It calls nothing that could ask for the time.
-    pub timeless: bool,
-    /// It asks the session for views or functions.
-    pub asks_host: bool,
-    /// Its short way, if it has one.
-    pub point: Option<PointRead>,
-    pub update: Option<PointUpdate>,
-    /// It is not to be kept: the statement is bound each time.
-    pub once: bool,
-    /// How its table is read in parts, if it can be.
-    pub parted: Option<Parted>,
-    /// About how many bytes it takes.
-    pub bytes: usize,
-    /// Those of a plan that is not short, while there is the plan.
-    pub charge: Option<Charge>,
-}
-
-impl Plan {
-    pub fn new(program: Program) -> Plan {
-        let timeless = !program.ops.iter().any(|op| matches!(op, Op::Call { .. } | Op::Cast { .. }));
-        let asks_host =
-            !program.functions.is_empty() || program.ops.iter().any(|op| matches!(op, Op::SystemRows { .. }));
-        let columns =
-            program.columns.iter().map(|(name, ty)| Column { name: name.clone(), ty: *ty }).collect();
-        let (point, update) = (PointRead::of(&program), PointUpdate::of(&program));
-        let (parted, bytes) = (Parted::of(&program), program.bytes());
-        let program = Arc::new(program);
-        Plan {
-            program,
-            columns,
-            timeless,
-            asks_host,
-            point,
-            update,
-            once: false,
-            parted,
-            bytes,
-            charge: None,
-        }
-    }
-    /// Its memory is worth to be given back.
-    pub fn is_long(&self) -> bool {
-        self.bytes > LONG
-    }
-    /// The same for another dictionary, in which all names but those of tables mean the same: if its tables
-    /// are there as they were. What asks the session is made anew: a table may stand before a view now.
-    fn renewed(&self, catalog: &Catalog) -> Option<Plan> {
-        let is_there = |t: &Arc<Table>| catalog.table(&t.def.name).is_some_and(|n| Arc::ptr_eq(n, t));
-        if self.asks_host || self.charge.is_some() || !self.program.tables.iter().all(is_there) {
-            return None;
-        }
-        let program = Program { catalog_version: catalog.version, ..(*self.program).clone() };
-        Some(Plan { columns: self.columns.clone(), ..Plan::new(program) })
-    }
-    /// Counts against the memory limit from now on.
-    fn charged(mut self, mut charge: Charge) -> SqlResult<Plan> {
-        if self.bytes > limits::SMALL {
-            charge.resize(self.bytes)?;
-            self.charge = Some(charge);
-        }
-        Ok(self)
-    }
-}
-
-/// A statement that can be run.
-pub(crate) enum Ready {
-    Plan(Arc<Plan>),
-    /// One that is not compiled, with its parameters' types.
-    Other(Box<Bound>),
-    /// Blanks and comments.
-    Empty,
-}
-
-impl Ready {
-    pub fn params(&self) -> &[TypeId] {
-        match self {
-            Ready::Plan(p) => &p.program.params,
-            Ready::Other(b) => &b.params,
-            Ready::Empty => &[],
-        }
-    }
-    pub fn plan(&self) -> Option<Arc<Plan>> {
-        match self {
-            Ready::Plan(p) => Some(p.clone()),
-            _ => None,
-        }
-    }
-}
-
-/// A text's plan for parameters of these types.
-type Kept = (Vec<TypeId>, Arc<Plan>);
-
-/// The plans that a session keeps (session/N1).
-#[derive(Default)]
-pub(crate) struct Plans {
-    by_text: HashMap<Box<str>, Vec<Kept>>,
-    /// Bytes of these and their texts.
-    bytes: usize,
-    /// By the registered query's number.
-    queries: Vec<Option<Arc<Plan>>>,
-    /// The dictionary that they all are for.
-    version: u64,
-    meanings: Meanings,
-    pub frames: Frames,
-    /// Planning the last text took much memory.
-    took_much: bool,
-    pub prepared: HashMap<String, Named>,
-}
-
-/// A statement prepared by PREPARE.
-#[derive(Clone)]
-pub(crate) struct Named {
-    pub text: Arc<str>,
-    pub types: Vec<TypeId>,
-}
-
-impl Plans {
-    fn find(&self, text: &str, types: &[TypeId]) -> Option<&Arc<Plan>> {
-        self.by_text.get(text)?.iter().find(|(t, _)| t == types).map(|(_, p)| p)
-    }
-    fn keep(&mut self, text: &str, types: &[TypeId], plan: &Arc<Plan>) {
-        let bytes = text.len() + plan.bytes;
-        if bytes > KEPT_BYTES / 2 {
-            return;
-        }
-        if self.bytes + bytes > KEPT_BYTES || self.by_text.len() >= KEPT && !self.by_text.contains_key(text) {
-            // All or nothing: texts that come again are soon back, and no order of use has to be kept.
-            self.by_text.clear();
-            self.bytes = 0;
-        }
-        self.bytes += bytes;
-        let kept = self.by_text.entry(text.into()).or_default();
-        kept.retain(|(t, _)| t != types);
-        kept.push((types.to_vec(), plan.clone()));
-    }
-    /// Keeps what is good for this dictionary (session/N1).
-    #[inline]
-    fn follow(&mut self, catalog: &Catalog) {
-        if self.version != catalog.version {
-            self.go_to(catalog)
-        }
-    }
-    #[cold]
-    fn go_to(&mut self, catalog: &Catalog) {
-        if self.meanings.are(catalog) {
-            let renew = |p: &mut Arc<Plan>| match p.renewed(catalog) {
-                Some(new) => {
-                    *p = Arc::new(new);
-                    true
-                }
-                None => false,
-            };
-            self.by_text.retain(|_, list| {
-                list.retain_mut(|(_, p)| renew(p));
-                !list.is_empty()
-            });
-            let texts = self.by_text.iter();
-            let sizes = texts.flat_map(|(text, list)| list.iter().map(|(_, p)| text.len() + p.bytes));
-            self.bytes = sizes.sum();
-            for q in &mut self.queries {
-                if !q.as_mut().is_none_or(renew) {
-                    *q = None
-                }
-            }
-        } else {
-            self.forget();
-            self.meanings = Meanings::of(catalog);
-        }
-        self.version = catalog.version;
-    }
-    /// A plan turned out to be stale.
-    pub fn stale(&mut self, catalog: &Catalog) {
-        match self.version == catalog.version {
-            true => self.forget(),
-            false => self.follow(catalog),
-        }
-    }
-    pub fn forget(&mut self) {
-        self.by_text.clear();
-        self.bytes = 0;
-        self.queries.clear();
-        self.frames.clear();
-    }
-}
 
 /// Passes rows on to an output, the columns before the first.
 struct Telling<'a> {
@@ -369,7 +173,7 @@ impl Session {
                 Ready::Other(b) => self.run_utility(text, &b, out),
             };
             match done {
-                Err(e) if is_stale(&e) => self.plans.stale(&self.connection.catalog()),
+                Err(e) if is_stale(&e) => self.plans.forget(),
                 done => return done,
             }
         }
@@ -393,9 +197,14 @@ impl Session {
                 return Err(transaction_failed());
             }
         } else {
-            self.plans.follow(&self.connection.catalog());
-            if let Some(plan) = self.plans.find(text, types) {
-                return Ok(Ready::Plan(plan.clone()));
+            let version = self.connection.catalog_version();
+            if let Some(plan) = self.plans.find(text, types, version) {
+                return Ok(Ready::Plan(plan));
+            }
+            let catalog = self.connection.catalog();
+            let known = Known { catalog: &catalog, is_own: self.connection.has_own_catalog() };
+            if let Some(plan) = self.plans.take(text, types, known) {
+                return Ok(Ready::Plan(plan));
             }
         }
         on_thread_stack(|| self.make_ready(text, types))
@@ -430,8 +239,9 @@ impl Session {
         // table, so that the file is looked at.
         plan.once = !bound.notices.is_empty() || bound.is_foreign;
         let plan = Arc::new(plan);
-        if !plan.once && self.plans.version == catalog.version {
-            self.plans.keep(text, types, &plan);
+        if !plan.once {
+            let is_own = self.connection.has_own_catalog();
+            self.plans.keep(text, types, &plan, Known { catalog: &catalog, is_own })
         }
         Ok(Ready::Plan(plan))
     }
@@ -512,21 +322,16 @@ impl Session {
     /// The compiled form of a registered query; the dictionary's, or made from its text when that is stale.
     pub(crate) fn query_plan(&mut self, query: QueryId) -> SqlResult<Arc<Plan>> {
         let catalog = self.connection.catalog();
-        self.plans.follow(&catalog);
-        let Some(function) = catalog.functions.get(&query.0) else {
-            return Err(SqlError::new(
-                sqlstate::UNDEFINED_FUNCTION,
-                format!("there is no registered query with the ID {}", query.0),
-            ));
-        };
-        let program = program_of(function, &catalog)?;
-        let plan = Arc::new(Plan::new(program));
-        let at = query.0 as usize;
-        if self.plans.queries.len() <= at {
-            self.plans.queries.resize(at + 1, None);
-        }
-        self.plans.queries[at] = Some(plan.clone());
-        Ok(plan)
+        let known = Known { catalog: &catalog, is_own: self.connection.has_own_catalog() };
+        self.plans.query(query.0, known, || {
+            let Some(function) = catalog.functions.get(&query.0) else {
+                return Err(SqlError::new(
+                    sqlstate::UNDEFINED_FUNCTION,
+                    format!("there is no registered query with the ID {}", query.0),
+                ));
+            };
+            Ok(Plan::new(program_of(function, &catalog)?))
+        })
     }
 
     /// Byte code for a function that is about to be registered.
@@ -637,7 +442,7 @@ impl Session {
                 *place = Some(plan);
             }
             if done.as_ref().is_err_and(is_stale) {
-                self.plans.stale(&self.connection.catalog());
+                self.plans.forget();
                 continue;
             }
             return done;

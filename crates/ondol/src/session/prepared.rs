@@ -5,7 +5,8 @@
 //! - **H2** Borrowed values are taken as they are: each must be NULL or of its parameter's type. Values of
 //!   [`Session::execute_prepared`] are converted as those of [`Session::query`].
 use crate::session::output::{Gather, Outcome, Output};
-use crate::session::planned::{Plan, STALE_LIMIT, churning, is_stale, transaction_failed};
+use crate::session::plan::Plan;
+use crate::session::planned::{STALE_LIMIT, churning, is_stale, transaction_failed};
 use crate::session::rows::{Column, Rows};
 use crate::session::{Called, Session, params, split};
 use ondol_types::{SqlError, SqlResult, TypeId, Value, ValueRef, sqlstate};
@@ -216,7 +217,7 @@ impl Session {
             };
             let done = f(self, &plan);
             if done.as_ref().is_err_and(is_stale) {
-                self.plans.stale(&self.connection.catalog());
+                self.plans.forget();
                 continue;
             }
             prepared.keep(plan);

@@ -1,7 +1,7 @@
 //! Between a session and the interpreter: compiling, running, and what a running statement may know of the
 //! world.
 use crate::session::Session;
-use crate::session::planned::Plan;
+use crate::session::plan::Plan;
 use crate::session::system;
 use ondol_base::park::Parker;
 use ondol_base::random;

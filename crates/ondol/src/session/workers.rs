@@ -14,7 +14,7 @@
 //!   error of the consumer that takes the gathered rows.
 //! - **W4** What waits to be gathered is bounded by the pipeline.
 use crate::session::Session;
-use crate::session::planned::Plan;
+use crate::session::plan::Plan;
 use crate::session::runtime::{context_as_of, context_for, frame_of};
 use ondol_engine::{Loan, RowBatch, Table, Token};
 use ondol_scan::pipeline::{self, Hand, Options};
@@ -122,7 +122,7 @@ impl Session {
             notices: Vec::new(),
             is_foreign: of.is_foreign,
         };
-        let plan = Plan::new(self.compile(&select)?);
+        let mut plan = Plan::new(self.compile(&select)?);
         let workers = self.workers_for_rows(&plan);
         let given = plan.columns.iter().map(|c| c.ty);
         if workers == 0 || !given.eq(table.def.columns.iter().map(|c| c.ty)) {
@@ -131,7 +131,7 @@ impl Session {
         let mut program = Program::clone(&plan.program);
         program.tables.push(table.clone());
         program.writes = true;
-        let plan = Plan { program: Arc::new(program), ..plan };
+        plan.program = Arc::new(program);
         let (layout, table) = (table.layout.clone(), table.clone());
         let (rows, _) = self.read_parts(
             &plan,

@@ -2,7 +2,7 @@
 //! the session's thread to insert.
 use crate::session::Session;
 use crate::session::output::Progress;
-use crate::session::planned::Plan;
+use crate::session::plan::Plan;
 use crate::transfer::columns::{Cells, Columns, Form, Gap, check};
 use crate::transfer::load::Filled;
 use ondol_base::sync::Mutex;

@@ -17,7 +17,7 @@
 //! - **Y4** The blocks under way are limited, and so is what they take.
 use crate::session::Session;
 use crate::session::output::Progress;
-use crate::session::planned::Plan;
+use crate::session::plan::Plan;
 use ondol_base::thread;
 use ondol_engine::{RowBatch, Table, Token};
 use ondol_scan::pipeline::Fed;

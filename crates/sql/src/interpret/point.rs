@@ -11,6 +11,7 @@ use ondol_types::ValueRef;
 use std::sync::Arc;
 
 /// What such a program needs.
+#[derive(Clone)]
 pub struct PointRead {
     catalog_version: u64,
     table: Arc<Table>,

@@ -24,6 +24,7 @@ enum Source {
 }
 
 /// What such a program needs.
+#[derive(Clone)]
 pub struct PointUpdate {
     catalog_version: u64,
     table: Arc<Table>,

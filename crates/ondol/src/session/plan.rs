@@ -1,0 +1,128 @@
+//! A compiled statement, with all that is worked out once for its runs.
+//!
+//! - **1** It holds what the text, its parameters' types and the dictionary say, and nothing of a session.
+//!   Whatever else binding, planning or [`Plan::new`] comes to look at belongs to the key of
+//!   `session::plans`.
+//! - **2** A clone shares the byte code and the columns. Running it writes to neither's counter, but when a
+//!   frame is loaded or a result's columns change.
+use crate::session::rows::Column;
+use ondol_engine::{Catalog, Charge, Table};
+use ondol_sql::bound::Bound;
+use ondol_sql::code::{Op, Program};
+use ondol_sql::interpret::{Parted, PointRead, PointUpdate};
+use ondol_types::{SqlResult, TypeId, limits};
+use std::sync::Arc;
+
+/// Bytes of a plan that is long.
+const LONG: usize = 1 << 20;
+
+/// A compiled statement.
+#[derive(Clone)]
+pub(crate) struct Plan {
+    pub program: Arc<Program>,
+    pub columns: Arc<[Column]>,
+    /// It calls nothing that could ask for the time.
+    pub timeless: bool,
+    /// It asks the session for views or functions.
+    pub asks_host: bool,
+    /// Its short way, if it has one.
+    pub point: Option<PointRead>,
+    pub update: Option<PointUpdate>,
+    /// It is not to be kept: the statement is bound each time.
+    pub once: bool,
+    /// How its table is read in parts, if it can be.
+    pub parted: Option<Parted>,
+    /// About how many bytes it takes.
+    pub bytes: usize,
+    /// About how many rows its tables had when it was made.
+    sizes: Box<[u64]>,
+    /// Its bytes, if it is not short, while there is the plan or a clone.
+    charge: Option<Arc<Charge>>,
+}
+
+impl Plan {
+    pub fn new(program: Program) -> Plan {
+        let timeless = !program.ops.iter().any(|op| matches!(op, Op::Call { .. } | Op::Cast { .. }));
+        let asks_host =
+            !program.functions.is_empty() || program.ops.iter().any(|op| matches!(op, Op::SystemRows { .. }));
+        let columns =
+            program.columns.iter().map(|(name, ty)| Column { name: name.clone(), ty: *ty }).collect();
+        let (point, update) = (PointRead::of(&program), PointUpdate::of(&program));
+        let (parted, bytes) = (Parted::of(&program), program.bytes());
+        let sizes = program.tables.iter().map(|t| t.estimate_rows()).collect();
+        let program = Arc::new(program);
+        Plan {
+            program,
+            columns,
+            timeless,
+            asks_host,
+            point,
+            update,
+            once: false,
+            parted,
+            bytes,
+            sizes,
+            charge: None,
+        }
+    }
+    /// Its memory is worth to be given back.
+    pub fn is_long(&self) -> bool {
+        self.bytes > LONG
+    }
+    /// The same for another dictionary, in which all names but those of tables mean the same: if its tables
+    /// are there as they were. What asks the session is made anew: a table may stand before a view now.
+    pub fn renewed(&self, catalog: &Catalog) -> Option<Plan> {
+        if self.charge.is_some() || !self.can_be_renewed(catalog) {
+            return None;
+        }
+        let program = Program { catalog_version: catalog.version, ..(*self.program).clone() };
+        let (columns, sizes) = (self.columns.clone(), self.sizes.clone());
+        Some(Plan { columns, sizes, ..Plan::new(program) })
+    }
+    pub fn can_be_renewed(&self, catalog: &Catalog) -> bool {
+        let is_there = |t: &Arc<Table>| catalog.table(&t.def.name).is_some_and(|n| Arc::ptr_eq(n, t));
+        !self.asks_host && self.program.tables.iter().all(is_there)
+    }
+    /// One of its tables is of quite another size than when it was made, so another plan may be better.
+    pub fn is_outgrown(&self) -> bool {
+        // Where both are few, any plan will do; the planner takes them for more.
+        const FEW: u64 = 1_000;
+        let tables = self.program.tables.iter().zip(&self.sizes);
+        tables
+            .map(|(t, then)| (t.estimate_rows().max(FEW), (*then).max(FEW)))
+            .any(|(now, then)| now / then >= 8 || then / now >= 8)
+    }
+    /// Counts against the memory limit from now on.
+    pub fn charged(mut self, mut charge: Charge) -> SqlResult<Plan> {
+        if self.bytes > limits::SMALL {
+            charge.resize(self.bytes)?;
+            self.charge = Some(Arc::new(charge));
+        }
+        Ok(self)
+    }
+}
+
+/// A statement that can be run.
+pub(crate) enum Ready {
+    Plan(Arc<Plan>),
+    /// One that is not compiled, with its parameters' types.
+    Other(Box<Bound>),
+    /// Blanks and comments.
+    Empty,
+}
+
+impl Ready {
+    pub fn params(&self) -> &[TypeId] {
+        match self {
+            Ready::Plan(p) => &p.program.params,
+            Ready::Other(b) => &b.params,
+            Ready::Empty => &[],
+        }
+    }
+    pub fn plan(&self) -> Option<Arc<Plan>> {
+        match self {
+            Ready::Plan(p) => Some(p.clone()),
+            _ => None,
+        }
+    }
+}
