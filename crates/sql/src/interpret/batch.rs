@@ -202,10 +202,10 @@ fn one_by_one<S: Sink>(
     Ok(())
 }
 
-/// Executes the program once for each set of parameters, sink i taking lane i's rows; the outcomes come behind
-/// those that are there. `Err` is for the whole batch (a stale program, say): then no lane's outcome counts.
-/// Where lanes are statements of their own, the outcome of a later one may be that the program became stale
-/// meanwhile: that lane did nothing and is to be run again.
+/// Executes the program once for each set of parameters, sink i taking lane i's rows; the outcomes come
+/// behind those that are there. `Err` is for the whole batch (a stale program, say): then no lane's outcome
+/// counts. Where lanes are statements of their own, the outcome of a later one may be that the program became
+/// stale meanwhile: that lane did nothing and is to be run again.
 pub fn run_batch<S: Sink>(
     batch: &mut Batch,
     program: &Arc<Program>,
