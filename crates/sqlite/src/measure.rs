@@ -6,12 +6,12 @@
 //! they speak for sharing, the upper quartile where they speak against it, so that on a busy disk nothing
 //! changes.
 //!
-//! Measuring may take a fiftieth of the time that has gone by since it was first asked for, so it waits for
-//! that time, the longer the slower the disk is. With fewer than five rounds nothing is known. What is known
-//! is measured anew, in a five-hundredth of the time.
+//! Measuring may take a hundredth of the time that has gone by since it was first asked for, so it waits for
+//! that time, the longer the slower the disk is. Whether blocks can be shared or exchanged at all is not
+//! tried before either, so that a process that lives for a moment does as stock SQLite does. With fewer than
+//! five rounds nothing is known. What is known is measured anew, in a five-hundredth of the time.
 use crate::sharing::{self, Mechanism, Range};
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::ops::RangeInclusive;
@@ -33,7 +33,7 @@ const ROUNDS: usize = 5;
 /// No round takes less, whatever is thought.
 const LEAST: Duration = Duration::from_millis(1);
 /// The parts of the time gone by that measuring may take: the first time, and later.
-const PARTS: [u32; 2] = [50, 500];
+const PARTS: [u32; 2] = [100, 500];
 
 /// Microseconds, on one file system.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -76,8 +76,8 @@ struct Probe {
 }
 
 impl Probe {
-    fn new() -> Probe {
-        Probe { since: Instant::now(), spent: Duration::ZERO, known: None }
+    fn new(since: Instant) -> Probe {
+        Probe { since, spent: Duration::ZERO, known: None }
     }
     /// Measures, where the time has come for rounds that take about `round` each. An error passes.
     fn go_on(
@@ -104,6 +104,8 @@ impl Probe {
     }
 }
 
+/// When a device was first asked about.
+static ASKED: LazyLock<Mutex<HashMap<u64, Instant>>> = LazyLock::new(Mutex::default);
 /// By device.
 static KNOWN: LazyLock<Mutex<HashMap<(u64, Mechanism), Probe>>> = LazyLock::new(Mutex::default);
 /// Whether blocks can be exchanged, by device.
@@ -112,6 +114,21 @@ static EXCHANGES: LazyLock<Mutex<HashMap<u64, bool>>> = LazyLock::new(Mutex::def
 /// In tests, what every file system costs.
 #[doc(hidden)]
 pub static ASSUMED: Mutex<Option<Costs>> = Mutex::new(None);
+
+/// When a device was first asked about: now, if it was not yet.
+fn since(device: u64) -> Instant {
+    *ASKED.lock().unwrap_or_else(PoisonError::into_inner).entry(device).or_insert_with(Instant::now)
+}
+
+/// Whether so much time has gone by that a folder could have been measured, in rounds that take about `round`
+/// each: before, there is nothing to ask.
+pub fn has_time(folder: &Path, round: Duration) -> bool {
+    if ASSUMED.lock().unwrap_or_else(PoisonError::into_inner).is_some() {
+        return true;
+    }
+    let Ok(meta) = std::fs::metadata(folder) else { return false };
+    since(meta.dev()).elapsed() / PARTS[0] >= round.max(LEAST) * ROUNDS as u32
+}
 
 /// The costs in a folder, once they are known; `round` is about what a round takes. An error passes, and is
 /// not remembered.
@@ -122,16 +139,7 @@ pub fn costs(folder: &Path, how: Mechanism, round: Duration) -> io::Result<Optio
     let device = std::fs::metadata(folder)?.dev();
     // Held while measuring, so that nobody measures beside it.
     let mut all = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    let probe = match all.entry((device, how)) {
-        Entry::Occupied(there) => there.into_mut(),
-        Entry::Vacant(first) => {
-            // Whether blocks can be shared at all is found out at once.
-            let tried = tried(folder, how, &pair(folder)?)?;
-            let probe = first.insert(Probe::new());
-            probe.known = tried.err().map(|why| Arc::new(Err(why)));
-            probe
-        }
-    };
+    let probe = all.entry((device, how)).or_insert_with(|| Probe::new(since(device)));
     probe.go_on(round, |may| measured(folder, how, 1..=ROUNDS, may))?;
     Ok(probe.known.clone())
 }
@@ -313,14 +321,14 @@ mod tests {
         };
         let (round, hour) = (Duration::from_millis(10), Duration::from_secs(3600));
         let Some(since) = Instant::now().checked_sub(hour) else { return };
-        let mut young = Probe::new();
+        let mut young = Probe::new(Instant::now());
         young.go_on(round, |_| panic!("nothing has gone by")).expect("nothing is done");
         assert!(young.known.is_none());
-        let mut probe = Probe { since, ..Probe::new() };
-        probe.go_on(hour, |_| panic!("five hours, in a fiftieth of one")).expect("nothing is done");
+        let mut probe = Probe::new(since);
+        probe.go_on(hour, |_| panic!("five hours, in a hundredth of one")).expect("nothing is done");
         probe.go_on(round, |_| Ok(Ok(costs(4)))).expect("measured");
         assert!(probe.known.is_none(), "four rounds");
-        probe.spent = hour / 50;
+        probe.spent = hour / 100;
         probe.go_on(round, |_| panic!("its part is spent")).expect("nothing is done");
         probe.spent = Duration::ZERO;
         probe.go_on(round, |_| Ok(Ok(costs(5)))).expect("measured");
@@ -334,6 +342,18 @@ mod tests {
         probe.go_on(round, |_| Ok(Err("no".into()))).expect("measured");
         probe.go_on(round, |_| panic!("it cannot be")).expect("nothing is done");
         assert_eq!(probe.known.as_deref(), Some(&Err("no".to_string())));
+    }
+
+    #[test]
+    fn there_is_no_time_at_first() {
+        let folder = tempfile::tempdir().expect("a folder");
+        assert!(!has_time(folder.path(), Duration::ZERO));
+        assert!(!has_time(Path::new("/nonexistent"), Duration::ZERO));
+        let device = std::fs::metadata(folder.path()).expect("it is there").dev();
+        let Some(since) = Instant::now().checked_sub(Duration::from_secs(10)) else { return };
+        ASKED.lock().expect("no panic").insert(device, since);
+        assert!(has_time(folder.path(), Duration::from_millis(20)));
+        assert!(!has_time(folder.path(), Duration::from_millis(21)), "five of them, in a hundredth of 10 s");
     }
 
     #[test]

@@ -265,6 +265,13 @@ impl Database {
         (from < to && to <= committed).then_some(Work { from, to, committed, pages })
     }
 
+    /// About what a round of measuring takes: it writes and syncs some files of 64 blocks, about as a
+    /// checkpoint does that is worth it.
+    fn round(&self) -> Duration {
+        let observed = self.target.choice.observed.lock().unwrap_or_else(PoisonError::into_inner);
+        Duration::from_secs_f64(observed.last_us() / 1e6)
+    }
+
     /// The verdict on runs that sharing could spare, where they are worth a measurement.
     fn judge(&self, runs: &[Run], layout: Layout, past: Past, how: Mechanism) -> Option<Verdict> {
         /// Blocks whose copying takes less time than finding out about it.
@@ -274,10 +281,8 @@ impl Database {
             return None;
         }
         let choice = &self.target.choice;
+        let known = measure::costs(sharing::folder(&self.path), how, self.round()).ok()?;
         let observed = choice.observed.lock().unwrap_or_else(PoisonError::into_inner);
-        // A round writes and syncs some files of 64 blocks, about as a checkpoint does that is worth it.
-        let round = Duration::from_secs_f64(observed.last_us() / 1e6);
-        let known = measure::costs(sharing::folder(&self.path), how, round).ok()?;
         match known.as_deref() {
             None => {
                 *choice.verdict.lock().unwrap_or_else(PoisonError::into_inner) = None;
@@ -312,6 +317,10 @@ impl Database {
         // Under EXCLUSIVE it is the last checkpoint, or nobody reads the WAL index.
         let late = self.level.get() >= ffi::LOCK_EXCLUSIVE || choice.refused.load(Relaxed) >= REFUSALS;
         if !stock || late || self.target.refusal().is_some() {
+            return;
+        }
+        // What follows takes time as well.
+        if !measure::has_time(sharing::folder(&self.path), self.round()) {
             return;
         }
         let Some(work) = self.work() else { return };
