@@ -2,8 +2,12 @@
 //!
 //! 1. Every position is a byte offset into the text that was given to [`parse`], whatever statement of it is
 //!    meant.
-//! 2. Only one thread is inside the C library at a time: around each call it points the process's standard
-//!    error at a pipe and back, which two threads at once would leave pointing at the wrong end.
+//! 2. Threads parse side by side. All that the C library changes is its thread's own, but for one word, which
+//!    it writes when it is first called on a thread; [`library`] lets only one thread at a time do that. Its
+//!    sources point the process's standard error at a pipe during each call, which side by side would go
+//!    wrong, unless DEBUG is defined. In the version that Cargo.toml asks for it is, always. That version
+//!    writes nothing to standard error either, and drops warnings: with standard strings the grammar has only
+//!    one, of GLOBAL before TEMPORARY, and temporary tables are refused.
 //! 3. A text whose tree could be nested more than [`MAX_NESTING`] levels is refused before the C library sees
 //!    it: serialising, decoding, binding and planning recurse, and a stack overflow ends the process.
 //!
@@ -25,13 +29,24 @@ pub use pg_query::protobuf as tree;
 use ondol_base::sync::OneAtATime;
 use ondol_types::{SqlError, SqlResult, sqlstate};
 use std::borrow::Cow;
+use std::cell::Cell;
 use tree::node::Node as Kind;
 
 /// Levels of nesting that a statement may have; see invariant 3.
 pub const MAX_NESTING: usize = 150;
 
-/// See invariant 2.
-static LIBRARY: OneAtATime = OneAtATime::new();
+/// Calls the C library; see invariant 2.
+fn library<R>(call: impl FnOnce() -> R) -> R {
+    static FIRST_CALLS: OneAtATime = OneAtATime::new();
+    thread_local! {
+        static CALLED: Cell<bool> = const { Cell::new(false) };
+    }
+    if !CALLED.replace(true) {
+        // What comes of it is nothing, or an error that comes again.
+        FIRST_CALLS.run(|| drop(pg_query::parse("", 0)))
+    }
+    call()
+}
 
 /// One statement of a text.
 #[derive(Clone, Debug)]
@@ -103,7 +118,7 @@ pub fn parse(sql: &str) -> SqlResult<Vec<Raw>> {
     }
     let blanked = without_comments(sql)?;
     let text = dialect::adapt(&blanked).map_err(|junk| first_error(&blanked, &junk))?;
-    let parsed = LIBRARY.run(|| pg_query::parse(&text, 0));
+    let parsed = library(|| pg_query::parse(&text, 0));
     let tree = match parsed {
         Ok(result) => result.protobuf,
         Err(pg_query::Error::Parse(message)) => return Err(located(&blanked, message)),
@@ -132,7 +147,7 @@ pub fn parse(sql: &str) -> SqlResult<Vec<Raw>> {
 /// The error of a text with a token that is refused: that, unless the grammar objects to something before it.
 fn first_error(sql: &str, junk: &dialect::Junk) -> SqlError {
     let before = &sql[..junk.start];
-    match LIBRARY.run(|| pg_query::parse(before, 0)) {
+    match library(|| pg_query::parse(before, 0)) {
         Err(pg_query::Error::Parse(m)) if !m.ends_with(" at end of input") => located(before, m),
         _ => junk.error(sql),
     }
@@ -187,7 +202,7 @@ pub fn expression_text(expression: &tree::Node) -> SqlResult<String> {
     let statement = tree::Node { node: Some(Kind::SelectStmt(Box::new(select))) };
     let raw = tree::RawStmt { stmt: Some(Box::new(statement)), stmt_location: 0, stmt_len: 0 };
     let whole = tree::ParseResult { version: 0, stmts: vec![raw] };
-    let text = LIBRARY.run(|| pg_query::deparse(&whole, pg_query::DeparseOptions::default()));
+    let text = library(|| pg_query::deparse(&whole, pg_query::DeparseOptions::default()));
     let internal = |m: String| SqlError::new(sqlstate::INTERNAL_ERROR, m);
     let text = text.map_err(|e| internal(e.to_string()))?;
     match text.strip_prefix(HEAD) {
@@ -244,7 +259,7 @@ fn locate(sql: &str, message: &str) -> Option<usize> {
     }
     let fails_alike = |place: usize| {
         let prefix = &sql[..place + token.len()];
-        let parsed = LIBRARY.run(|| pg_query::parse(prefix, 0));
+        let parsed = library(|| pg_query::parse(prefix, 0));
         matches!(parsed, Err(pg_query::Error::Parse(m)) if m == message)
     };
     let first = places.partition_point(|p| !fails_alike(*p));
