@@ -1,10 +1,11 @@
 //! Signals that a command turns into something else than its end: Ctrl-C, and files that reach a limit.
+use crate::cancel::Cancel;
 use crate::park::Parker;
-use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// What the handler sets; never freed, since a handler may run at any time.
-static FLAG: AtomicPtr<AtomicBool> = AtomicPtr::new(std::ptr::null_mut());
+/// What the handler tells; never freed, since a handler may run at any time.
+static CANCEL: AtomicPtr<Cancel> = AtomicPtr::new(std::ptr::null_mut());
 /// Who is told afterwards, by a thread: a handler must not.
 static LISTENER: Mutex<Option<Arc<Parker>>> = Mutex::new(None);
 /// Where that thread waits; never freed. Unparking a thread is a store and a call of the system, which a
@@ -12,9 +13,10 @@ static LISTENER: Mutex<Option<Arc<Parker>>> = Mutex::new(None);
 static TELLER: Parker = Parker::new();
 
 extern "C" fn interrupted(_: libc::c_int) {
-    // SAFETY: null, or a flag that is never freed. A store to it is all that happens, which a handler may do.
-    if let Some(flag) = unsafe { FLAG.load(Ordering::Acquire).as_ref() } {
-        flag.store(true, Ordering::Relaxed)
+    // SAFETY: null, or one that is never freed. A change of its word is all that happens, which a handler may
+    // do.
+    if let Some(cancel) = unsafe { CANCEL.load(Ordering::Acquire).as_ref() } {
+        cancel.tell()
     }
     TELLER.unpark_thread();
 }
@@ -29,9 +31,9 @@ fn tell() {
     }
 }
 
-/// From now on an interrupt sets this flag, then unparks `listener`, and does not end the process. For a
-/// program's main part.
-pub fn sets(flag: Arc<AtomicBool>, listener: Option<Arc<Parker>>) -> std::io::Result<()> {
+/// From now on an interrupt tells whatever work of `cancel` goes on, then unparks `listener`, and does not
+/// end the process. For a program's main part.
+pub fn tells(cancel: Arc<Cancel>, listener: Option<Arc<Parker>>) -> std::io::Result<()> {
     static STARTED: Mutex<bool> = Mutex::new(false);
     if listener.is_some() {
         let mut started = STARTED.lock().unwrap_or_else(|e| e.into_inner());
@@ -41,7 +43,7 @@ pub fn sets(flag: Arc<AtomicBool>, listener: Option<Arc<Parker>>) -> std::io::Re
         }
     }
     *LISTENER.lock().unwrap_or_else(|e| e.into_inner()) = listener;
-    FLAG.store(Arc::into_raw(flag).cast_mut(), Ordering::Release);
+    CANCEL.store(Arc::into_raw(cancel).cast_mut(), Ordering::Release);
     // SAFETY: an all-zero sigaction is one with an empty mask.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
     action.sa_sigaction = interrupted as *const () as libc::sighandler_t;

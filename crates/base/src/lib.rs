@@ -8,6 +8,7 @@
 
 pub mod ascii;
 pub mod barrier;
+pub mod cancel;
 pub mod clock;
 pub mod crc;
 pub mod csv;

@@ -16,13 +16,13 @@ use crate::database::Database;
 use crate::error;
 use crate::outdated::Outdated;
 use crate::table::Table;
+use ondol_base::cancel::Cancel;
 use ondol_base::park::Parker;
 use ondol_kernel::transaction::{Savepoint, Session};
 use ondol_kernel::wait::SessionId;
 use ondol_types::SqlResult;
 use statement::Statement;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use transaction::{Definitions, Explicit};
 
@@ -153,10 +153,10 @@ impl Connection {
     pub fn set_lock_timeout(&mut self, limit: Option<Duration>) {
         self.session.patience.timeout = limit
     }
-    /// A flag that breaks off waits for locks. Whoever sets it has to unpark [`Connection::parker`]
-    /// afterwards, or a wait that has begun goes on.
-    pub fn set_cancel(&mut self, flag: Arc<AtomicBool>) {
-        self.session.patience.cancel = Some(flag)
+    /// What breaks off waits for locks. Whoever tells it has to unpark [`Connection::parker`] afterwards, or
+    /// a wait that has begun goes on.
+    pub fn set_cancel(&mut self, cancel: Arc<Cancel>) {
+        self.session.patience.cancel = Some(cancel)
     }
     /// Where this connection waits for others.
     pub fn parker(&self) -> &Arc<Parker> {

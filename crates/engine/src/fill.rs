@@ -16,6 +16,7 @@
 use crate::error;
 use crate::outdated::Outdated;
 use crate::table::{Table, TableIndex};
+use ondol_base::cancel::Cancel;
 use ondol_base::epoch::Guard;
 use ondol_base::oid::Oid;
 use ondol_base::sync::Mutex;
@@ -63,7 +64,7 @@ pub(crate) fn fill(
     kernel: &Arc<Kernel>,
     tables: Vec<(Arc<Table>, Vec<Arc<TableIndex>>)>,
     from: From,
-    cancel: Option<Arc<AtomicBool>>,
+    cancel: Option<Arc<Cancel>>,
     progress: &dyn Fn(u64),
 ) -> SqlResult<Filled> {
     let units: Vec<_> =
@@ -117,7 +118,7 @@ struct Fill {
     units: Vec<Unit>,
     from: From,
     /// Set to make the statement stop.
-    cancel: Option<Arc<AtomicBool>>,
+    cancel: Option<Arc<Cancel>>,
     /// Entries.
     done: AtomicU64,
     failed: AtomicBool,
@@ -263,7 +264,7 @@ impl Fill {
             let mut take = || {
                 report(job.done.load(Ordering::Relaxed));
                 let i = next.fetch_add(1, Ordering::Relaxed);
-                if job.cancel.as_ref().is_some_and(|c| c.load(Ordering::Relaxed)) {
+                if job.cancel.as_ref().is_some_and(|c| c.is_told()) {
                     job.error.lock().get_or_insert_with(|| error::kernel(ondol_kernel::Error::Canceled));
                     job.failed.store(true, Ordering::Relaxed)
                 }

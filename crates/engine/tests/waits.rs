@@ -128,8 +128,8 @@ fn a_wait_ends_when_it_is_told_to() {
     assert_eq!(lock(&mut other).unwrap_err().sqlstate(), "55P03");
     assert!((100..400).contains(&(clock::now() - began).as_millis()));
     other.set_lock_timeout(None);
-    let flag = Arc::new(std::sync::atomic::AtomicBool::new(false));
-    other.set_cancel(flag.clone());
+    let cancel = Arc::new(ondol_base::cancel::Cancel::new());
+    other.set_cancel(cancel.clone());
     let (parker, waiter) = (other.parker().clone(), other.waiter());
     let t = thread::spawn("waits", move || {
         let ended = lock(&mut other);
@@ -138,7 +138,7 @@ fn a_wait_ends_when_it_is_told_to() {
     while !waiter.is_waiting() {
         thread::sleep(Duration::from_millis(1))
     }
-    flag.store(true, std::sync::atomic::Ordering::Relaxed);
+    cancel.tell();
     let told = clock::now();
     parker.unpark();
     let (code, ended) = t.unwrap().join().unwrap();

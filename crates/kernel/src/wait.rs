@@ -62,6 +62,7 @@ use crate::registry;
 use crate::slot::{self, ID, LIVE, OWNED, row};
 use crate::transaction::TxnState;
 use crate::version::{QUEUED, SHARED};
+use ondol_base::cancel::Cancel;
 use ondol_base::clock;
 use ondol_base::epoch::Participant;
 use ondol_base::oid::Oid;
@@ -73,7 +74,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::sync::atomic::{Ordering, fence};
 use std::time::Duration;
 
 /// Tells of each session that keeps the waiting one waiting, as of now.
@@ -106,8 +107,8 @@ pub struct Waiter<'a> {
 #[derive(Clone, Default)]
 pub struct Patience {
     pub timeout: Option<Duration>,
-    /// Whoever sets it unparks the session afterwards.
-    pub cancel: Option<Arc<AtomicBool>>,
+    /// Whoever tells it unparks the session afterwards.
+    pub cancel: Option<Arc<Cancel>>,
 }
 
 impl Waiter<'_> {
@@ -123,7 +124,7 @@ impl Patience {
     /// Whether to go on: for those who work for long without waiting.
     pub fn look(&self) -> Result<()> {
         match &self.cancel {
-            Some(c) if c.load(Ordering::Relaxed) => Err(Error::Canceled),
+            Some(c) if c.is_told() => Err(Error::Canceled),
             _ => Ok(()),
         }
     }

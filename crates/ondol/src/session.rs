@@ -11,6 +11,7 @@
 //!   (`synchronous_commit`, [`Session::call_async`], [`Session::held`]); then its [`Token`] stands for what
 //!   is still to come.
 use crate::database::Database;
+use ondol_base::cancel::Cancel;
 use ondol_engine::{Catalog, Connection, Isolation, Token};
 use ondol_types::{SqlError, SqlResult, TypeId, Value, ValueRef, sqlstate};
 use output::{Gather, Notice, Outcome, Output, Progress};
@@ -23,7 +24,6 @@ use settings::{Mark, Settings};
 use std::borrow::Cow;
 use std::io::{Read, Write};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use watch::Watch;
 
@@ -111,8 +111,8 @@ pub struct Session {
     pub(crate) fresh: bool,
     pub(crate) plans: Plans,
     pub(crate) host: SessionHost,
-    /// Set to make the running statement end.
-    pub(crate) cancel: Arc<AtomicBool>,
+    /// Tells the running statement to end; counts statements.
+    pub(crate) cancel: Arc<Cancel>,
     pub(crate) watch: Watch,
     on_notice: Option<OnNotice>,
 }
@@ -129,7 +129,7 @@ pub struct Called {
 
 impl Session {
     pub(crate) fn new(database: &Database) -> Session {
-        let cancel = Arc::new(AtomicBool::new(false));
+        let cancel = Arc::new(Cancel::new());
         let mut connection = database.engine.connect();
         connection.set_cancel(cancel.clone());
         let canceller = runtime::Canceller::new(cancel.clone(), &connection);

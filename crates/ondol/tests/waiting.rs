@@ -46,6 +46,68 @@ fn a_wait_for_a_lock_is_cancelled_and_fails_its_transaction() {
     s.execute("ROLLBACK; DELETE FROM t").unwrap();
 }
 
+/// A number means one statement: the one that runs or waits, not the one before or after it.
+#[test]
+fn a_statement_is_cancelled_by_its_number() {
+    let (_folder, db) = open();
+    let mut s = db.session();
+    s.execute("CREATE TABLE t (a integer PRIMARY KEY); INSERT INTO t VALUES (1); BEGIN; DELETE FROM t")
+        .unwrap();
+    let by_number = |c: &ondol::Canceller| {
+        let now = c.statement();
+        assert!(!c.cancel_only(now - 1) && !c.cancel_only(now + 1) && !c.was_cancelled());
+        assert!(c.cancel_only(now) && c.was_cancelled())
+    };
+    let (ended, mut other) = meanwhile(&db, "SELECT 1; SELECT * FROM t FOR UPDATE", by_number);
+    assert_eq!(ended, "57014");
+    let canceller = other.canceller();
+    let late = canceller.statement();
+    assert!(canceller.cancel_only(late), "told, though it is over");
+    assert_eq!(code(&mut other, "SELECT 1; SELECT 2"), "");
+    assert!(!canceller.cancel_only(late) && canceller.statement() == late + 2);
+    let endless = "SELECT count(*) FROM generate_series(1, 1000000000000)";
+    let (ended, _) = meanwhile(&db, endless, by_number);
+    assert_eq!(ended, "57014");
+    s.execute("ROLLBACK").unwrap();
+}
+
+#[test]
+fn a_late_cancel_ends_no_later_statement() {
+    let (_folder, db) = open();
+    let mut s = db.session();
+    let (canceller, over) = (s.canceller(), AtomicBool::new(false));
+    let ended = thread::scope(|scope| {
+        let (theirs, is_over) = (canceller.clone(), &over);
+        let teller = scope.spawn(move || {
+            let mut told = std::collections::BTreeSet::new();
+            for late in (0..30).cycle().take_while(|_| !is_over.load(Ordering::Relaxed)) {
+                let statement = theirs.statement();
+                thread::sleep(Duration::from_micros(late * late / 4));
+                if theirs.cancel_only(statement) {
+                    told.insert(statement);
+                }
+            }
+            told
+        });
+        let mut ended = vec![];
+        for n in 0..3000 {
+            let sql = format!("SELECT count(*) FROM generate_series(1, {})", n % 40 * 200);
+            match s.query(&sql, &[]) {
+                Ok(_) => {}
+                Err(e) => {
+                    assert_eq!(e.sqlstate(), "57014", "{e}");
+                    ended.push(canceller.statement())
+                }
+            }
+        }
+        over.store(true, Ordering::Relaxed);
+        let told = teller.join().unwrap();
+        assert!(ended.iter().all(|n| told.contains(n)), "ended were {ended:?}, told {told:?}");
+        ended
+    });
+    assert!(!ended.is_empty() && ended.len() < 2999, "{} of 3000 were ended", ended.len());
+}
+
 #[test]
 fn the_building_of_an_index_is_broken_off() {
     let (_folder, db) = open();

@@ -8,7 +8,7 @@
 //!   ([`Limits::ahead`]): it is computed when the statement runs, if it is wanted then.
 
 use crate::{SqlError, SqlResult, sqlstate};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Bytes that are not charged: counting them would cost more than it tells.
 pub const SMALL: usize = 64 << 10;
@@ -28,7 +28,7 @@ pub trait Account {
 /// What a computation may take.
 #[derive(Clone, Copy, Default)]
 pub struct Limits<'a> {
-    cancel: Option<&'a AtomicBool>,
+    cancel: Option<&'a AtomicU64>,
     account: Option<&'a dyn Account>,
     ahead: bool,
 }
@@ -51,8 +51,8 @@ impl Limits<'static> {
 }
 
 impl<'a> Limits<'a> {
-    /// Ended by the flag, charged to the account.
-    pub fn new(cancel: Option<&'a AtomicBool>, account: Option<&'a dyn Account>) -> Limits<'a> {
+    /// Ended once the word is odd, charged to the account.
+    pub fn new(cancel: Option<&'a AtomicU64>, account: Option<&'a dyn Account>) -> Limits<'a> {
         Limits { cancel, account, ahead: false }
     }
 
@@ -74,7 +74,7 @@ impl<'a> Limits<'a> {
     #[inline]
     pub fn go_on(&self) -> SqlResult<()> {
         match self.cancel {
-            Some(c) if c.load(Ordering::Relaxed) => Err(canceled()),
+            Some(c) if c.load(Ordering::Relaxed) & 1 != 0 => Err(canceled()),
             _ => Ok(()),
         }
     }
@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn large_values_are_charged_and_ended() {
-        let (purse, cancel) = (Purse(Cell::new(1 << 20)), AtomicBool::new(false));
+        let (purse, cancel) = (Purse(Cell::new(1 << 20)), AtomicU64::new(4));
         let limits = Limits::new(Some(&cancel), Some(&purse));
         limits.take(SMALL).unwrap();
         assert_eq!(purse.0.get(), 1 << 20, "small values are free");
@@ -110,7 +110,7 @@ mod tests {
         assert_eq!(purse.0.get(), 1 << 19);
         assert_eq!(limits.take(1 << 20).unwrap_err().sqlstate(), "53200");
         limits.turn(usize::MAX).unwrap();
-        cancel.store(true, Ordering::Relaxed);
+        cancel.fetch_or(1, Ordering::Relaxed);
         assert_eq!(limits.turn(1).unwrap_err().sqlstate(), "57014");
         assert_eq!(limits.take(1 << 18).unwrap_err().sqlstate(), "57014");
         limits.take(1).unwrap();

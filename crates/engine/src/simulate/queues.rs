@@ -4,12 +4,13 @@
 //! Locks are taken and given back and nothing is changed, so that the model need not know of it.
 use crate::connection::{Access, Connection, Isolation, LockStrength, Locked, STALE, Scan, Wait};
 use crate::{Database, Oid};
+use ondol_base::cancel::Cancel;
 use ondol_base::sim::Random;
 use ondol_base::sync::{Mutex, yield_point};
 use ondol_base::{clock, thread};
 use ondol_types::{SqlResult, sqlstate};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// Nothing here takes so long, unless it waits for nothing.
@@ -29,7 +30,7 @@ pub struct Meeting {
 struct Locker {
     c: Connection,
     at: Meeting,
-    cancel: Arc<AtomicBool>,
+    cancel: Arc<Cancel>,
 }
 
 impl Meeting {
@@ -54,7 +55,7 @@ impl Meeting {
     fn locker(&self) -> Locker {
         let mut c = self.db.connect();
         c.set_lock_timeout(Some(PATIENCE));
-        let cancel = Arc::new(AtomicBool::new(false));
+        let cancel = Arc::new(Cancel::new());
         c.set_cancel(cancel.clone());
         let mut locker = Locker { c, at: self.clone(), cancel };
         locker.begin();
@@ -127,8 +128,8 @@ impl Meeting {
         let late = r.below(60);
         let canceller = thread::spawn("canceller", move || {
             thread::sleep(Duration::from_micros(late));
-            for (flag, parker) in cancelled {
-                flag.store(true, Ordering::Relaxed);
+            for (cancel, parker) in cancelled {
+                cancel.tell();
                 yield_point();
                 parker.unpark()
             }
@@ -238,7 +239,7 @@ impl Meeting {
                     let canceller = r.chance(0.3).then(|| r.below(200)).and_then(|late| {
                         let cancel = move || {
                             thread::sleep(Duration::from_micros(late));
-                            cancel.store(true, Ordering::Relaxed);
+                            cancel.tell();
                             parker.unpark()
                         };
                         thread::spawn("canceller", cancel).ok()
@@ -270,7 +271,7 @@ impl Meeting {
                     if let Some(c) = canceller {
                         c.join().map_err(|_| "a canceller panicked")?
                     }
-                    l.cancel.store(false, Ordering::Relaxed);
+                    l.cancel.begin();
                     l.begin()
                 }
                 Ok(())

@@ -22,13 +22,13 @@ use indicatif::{ProgressBar, ProgressStyle};
 use ondol::{
     Batch, Database, MemoryKind, OpenOptions, Opening, QueryId, Rows, Session, TempFolder, ValueRef,
 };
+use ondol_base::cancel::Cancel;
 use ondol_base::clock;
 use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 #[derive(clap::Args)]
@@ -140,14 +140,14 @@ fn took(since: Duration) -> f64 {
     (clock::now() - since).as_secs_f64().max(1e-9)
 }
 
-/// Ctrl-C ends the demo; its temporary folder is not to stay. Gives what Ctrl-C sets.
-fn remove_when_interrupted(folder: PathBuf, ring: Vec<PathBuf>) -> Result<Arc<AtomicBool>, Failed> {
-    let interrupted = Arc::new(AtomicBool::new(false));
-    ondol_base::interrupt::sets(interrupted.clone(), None)
+/// Ctrl-C ends the demo; its temporary folder is not to stay. Gives what Ctrl-C tells.
+fn remove_when_interrupted(folder: PathBuf, ring: Vec<PathBuf>) -> Result<Arc<Cancel>, Failed> {
+    let interrupted = Arc::new(Cancel::new());
+    ondol_base::interrupt::tells(interrupted.clone(), None)
         .map_err(|e| Failed::io("could not await Ctrl-C", e))?;
-    let flag = interrupted.clone();
+    let told = interrupted.clone();
     std::thread::spawn(move || {
-        while !flag.load(Ordering::Relaxed) {
+        while !told.is_told() {
             std::thread::sleep(Duration::from_millis(50))
         }
         // What still runs may make a file after the first round.
@@ -183,7 +183,7 @@ fn remove_all(files: &[PathBuf]) {
 }
 
 pub fn run(args: Args) -> Done {
-    let (mut ring, mut interrupted) = (OwnRing(vec![]), Arc::new(AtomicBool::new(false)));
+    let (mut ring, mut interrupted) = (OwnRing(vec![]), Arc::new(Cancel::new()));
     let (_temporary, folder) = match &args.dir {
         Some(d) => {
             std::fs::create_dir_all(d).map_err(|e| Failed::io(d.display(), e))?;
@@ -199,7 +199,7 @@ pub fn run(args: Args) -> Done {
     };
     let done = demonstrate(&args, &folder, ring);
     // Without its folder it fails before the process has ended: that is no error of its own.
-    while done.is_err() && interrupted.load(Ordering::Relaxed) {
+    while done.is_err() && interrupted.is_told() {
         std::thread::park()
     }
     done

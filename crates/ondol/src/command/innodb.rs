@@ -3,6 +3,7 @@ use super::{Done, Failed, tell};
 use clap::{Subcommand, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 use ondol::Unfinished;
+use ondol_base::cancel::Cancel;
 use ondol_innodb::evidence;
 use ondol_innodb::export::{self, Options};
 use ondol_innodb::keys::Keys;
@@ -13,7 +14,6 @@ use std::io::{IsTerminal, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -368,8 +368,8 @@ fn export(args: Export) -> Done {
         let Definition { schema, keys, keys_password } = args.definition;
         let inputs = [Some(frm), Some(args.file.with_extension("cfg")), schema, keys, keys_password];
         let unfinished = create(&args.to, args.overwrite, &inputs)?;
-        let interrupted = Arc::new(AtomicBool::new(false));
-        ondol_base::interrupt::sets(interrupted.clone(), None).map_err(|e| Failed::io("interrupts", e))?;
+        let interrupted = Arc::new(Cancel::new());
+        ondol_base::interrupt::tells(interrupted.clone(), None).map_err(|e| Failed::io("interrupts", e))?;
         let mut out = Interruptible { file: &unfinished.file, interrupted };
         let done = export::export(scan.clone(), &options, &mut out, &args.to, |d| bar.set_position(d.read));
         done.and_then(|done| {
@@ -456,11 +456,11 @@ fn import(args: Import) -> Done {
 /// A file that takes nothing more after an interrupt (Ctrl-C), so that what was begun is taken away.
 struct Interruptible<'a> {
     file: &'a std::fs::File,
-    interrupted: Arc<AtomicBool>,
+    interrupted: Arc<Cancel>,
 }
 impl Write for Interruptible<'_> {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        if self.interrupted.load(Ordering::Relaxed) {
+        if self.interrupted.is_told() {
             return Err(std::io::Error::other("it was interrupted"));
         }
         self.file.write(bytes)

@@ -21,7 +21,6 @@ use ondol_scan::pipeline::{self, Hand};
 use ondol_sql::bound::NewIndex;
 use ondol_types::{SqlError, SqlResult, sqlstate};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// Bytes of rows that a worker inserts at once, roughly.
 const PIECE: usize = 1 << 20;
@@ -189,7 +188,7 @@ impl Session {
                 load(&source, &table, part, buffers, maker, inserter, hand)
             };
             pipeline::run(parts, options, state, work, |_, step: Step| {
-                if cancel.load(Ordering::Relaxed) {
+                if cancel.is_told() {
                     return Err(Either(crate::session::runtime::canceled()));
                 }
                 total.rows += step.rows;

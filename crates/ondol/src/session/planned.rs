@@ -6,6 +6,7 @@ use crate::session::plans::Known;
 use crate::session::rows::{Column, Row, Rows};
 use crate::session::runtime::program_of;
 use crate::session::{Called, QueryId, Quick, Session};
+use ondol_base::cancel::Cancel;
 use ondol_base::fiber::on_thread_stack;
 use ondol_engine::connection::STALE;
 use ondol_engine::{Charge, Connection, FunctionDef};
@@ -17,7 +18,6 @@ use ondol_sql::parse::lexer::{TokenKind, Tokens};
 use ondol_sql::{bind, parse};
 use ondol_types::{SqlError, SqlResult, Type, TypeId, Value, ValueRef, limits, sqlstate};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// Bytes that are much to be taken for planning.
@@ -110,7 +110,7 @@ impl Session {
     /// Runs `f` as a statement does: within statement_timeout, and undone if it fails (session/N2).
     #[inline]
     pub(crate) fn timed<T>(&mut self, f: impl FnOnce(&mut Session) -> SqlResult<T>) -> SqlResult<T> {
-        self.cancel.store(false, Ordering::Relaxed);
+        self.cancel.begin();
         let Some(limit) = self.quick.timeout else {
             let done = self.rested(f);
             return self.ended(done);
@@ -455,7 +455,7 @@ impl Session {
 fn point_of(
     plan: &Plan,
     quick: &Quick,
-    cancel: &AtomicBool,
+    cancel: &Cancel,
     connection: &mut Connection,
     params: &[ValueRef<'_>],
     rows: &mut Rows,
@@ -464,7 +464,7 @@ fn point_of(
         return None;
     }
     let point = plan.point.as_ref()?;
-    cancel.store(false, Ordering::Relaxed);
+    cancel.begin();
     rows.have(&plan.columns);
     point.call(connection, params, rows.sink())
 }

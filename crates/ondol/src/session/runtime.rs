@@ -3,6 +3,7 @@
 use crate::session::Session;
 use crate::session::plan::Plan;
 use crate::session::system;
+use ondol_base::cancel::Cancel;
 use ondol_base::park::Parker;
 use ondol_base::random;
 use ondol_base::sync::Mutex;
@@ -16,7 +17,6 @@ use ondol_types::limits::Limits;
 use ondol_types::{SqlError, SqlResult, Value, ValueRef, sqlstate};
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Microseconds from 1970 to 2000, where SQL's time begins.
 const EPOCH_US: i64 = 946_684_800_000_000;
@@ -179,30 +179,63 @@ fn context(database: &str) -> Context<'_> {
 /// # Ok(())
 /// # }
 /// ```
+///
+/// Who cancels late may mean a statement that is over by then. Statements have numbers, so that the next one
+/// is not broken off in its place:
+///
+/// ```
+/// # fn main() -> ondol::Result<()> {
+/// # let folder = ondol::TempFolder::new()?;
+/// # let db = ondol::Database::open(folder.path())?;
+/// # let mut session = db.session();
+/// let canceller = session.canceller();
+/// session.query("SELECT 1", &[])?;
+/// let first = canceller.statement();
+/// session.query("SELECT 2", &[])?;
+/// assert!(!canceller.cancel_only(first));
+/// assert_eq!(canceller.statement(), first + 1);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Canceller {
-    flag: Arc<AtomicBool>,
+    cancel: Arc<Cancel>,
     /// Where the session waits for others.
     parker: Arc<Parker>,
 }
 
 impl Canceller {
-    pub(super) fn new(flag: Arc<AtomicBool>, connection: &Connection) -> Canceller {
-        Canceller { flag, parker: connection.parker().clone() }
+    pub(super) fn new(cancel: Arc<Cancel>, connection: &Connection) -> Canceller {
+        Canceller { cancel, parker: connection.parker().clone() }
     }
     /// The statement that runs now, if any, ends with SQLSTATE 57014, which fails its transaction as any
     /// error does. Waits for locks are broken off too; a commit that waits to become durable is not.
     pub fn cancel(&self) {
-        self.flag.store(true, Ordering::Relaxed);
+        self.cancel.tell();
         self.parker.unpark()
+    }
+    /// The number of the statement that runs now, or that ran last. The session's next statement will have
+    /// the next number: statements, calls of registered queries and of prepared statements count, each batch
+    /// as one, and so does each statement of a text that has several.
+    pub fn statement(&self) -> u64 {
+        self.cancel.number()
+    }
+    /// As [`Canceller::cancel`], but only the statement of that number, see [`Canceller::statement`]. False
+    /// if the session has begun another one since, or has not begun it yet: then nothing happens.
+    pub fn cancel_only(&self, statement: u64) -> bool {
+        let told = self.cancel.tell_only(statement);
+        if told {
+            self.parker.unpark()
+        }
+        told
     }
     /// Whether the session's last or present statement was told to end.
     pub fn was_cancelled(&self) -> bool {
-        self.flag.load(Ordering::Relaxed)
+        self.cancel.is_told()
     }
     /// Cancels at each interrupt (Ctrl-C) that the process gets from now on, instead of ending it.
     pub fn cancel_on_interrupt(&self) -> std::io::Result<()> {
-        ondol_base::interrupt::sets(self.flag.clone(), Some(self.parker.clone()))
+        ondol_base::interrupt::tells(self.cancel.clone(), Some(self.parker.clone()))
     }
 }
 
@@ -234,11 +267,11 @@ impl Session {
 
     /// Of what is done for a statement before it runs.
     pub(crate) fn limits(&self) -> Limits<'_> {
-        Limits::new(Some(&self.cancel), None)
+        Limits::new(Some(self.cancel.word()), None)
     }
 
     pub(crate) fn check_cancel(&self) -> SqlResult<()> {
-        match self.cancel.load(Ordering::Relaxed) {
+        match self.cancel.is_told() {
             true => Err(canceled()),
             false => Ok(()),
         }

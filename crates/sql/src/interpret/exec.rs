@@ -14,13 +14,13 @@ use super::rows::{RowView, Shape, Sink, make_alone, stands_alone, tag_of};
 use crate::code::Program;
 use crate::code::op::Op;
 use crate::code::operand::{Cond, Cur, IntTy, Span};
+use ondol_base::cancel::Cancel;
 use ondol_engine::{Charge, Connection, Layout};
 use ondol_types::func::Context;
 use ondol_types::limits::Limits;
 pub(super) use ondol_types::limits::canceled;
 use ondol_types::{SqlError, SqlResult, sqlstate};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// X2
 pub(super) const TICKS: u32 = 256;
@@ -57,7 +57,7 @@ impl<'a> World<'a> {
         env: &Env<'_>,
         f: impl FnOnce(&mut Connection, &World<'_>) -> R,
     ) -> (R, Option<Charge>) {
-        let limits = Limits::new(env.cancel, Some(&purse));
+        let limits = Limits::new(env.cancel.map(Cancel::word), Some(&purse));
         let context = Context { now_us: connection.transaction_time_us(), limits, ..*env.context };
         let done = f(connection, &World { env, context: &context, purse: Some(&purse), depth: 0 });
         (done, purse.close())
@@ -173,7 +173,7 @@ pub(super) fn exec<const MODE: u8>(
     macro_rules! tick {
         () => {
             f.tick = f.tick.wrapping_add(1);
-            if f.tick % TICKS == 0 && world.env.cancel.is_some_and(|c| c.load(Ordering::Relaxed)) {
+            if f.tick % TICKS == 0 && world.env.cancel.is_some_and(|c| c.is_told()) {
                 return Err(canceled());
             }
         };

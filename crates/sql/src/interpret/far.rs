@@ -17,7 +17,6 @@ use ondol_engine::{Connection, LockStrength, Locked, Wait};
 use ondol_types::agg::AggState;
 use ondol_types::func::{Context, FuncId};
 use ondol_types::{SqlError, SqlResult, sqlstate};
-use std::sync::atomic::Ordering;
 
 /// Ordinary results of doubles; what is not ordinary is for the function itself to judge.
 #[inline(always)]
@@ -74,7 +73,7 @@ pub(super) fn state_of(g: &mut Groups, agg: u16) -> Option<&mut AggState> {
 
 /// exec/X2
 fn go_on(world: &World<'_>) -> SqlResult<()> {
-    if world.env.cancel.is_some_and(|c| c.load(Ordering::Relaxed)) { Err(canceled()) } else { Ok(()) }
+    if world.env.cancel.is_some_and(|c| c.is_told()) { Err(canceled()) } else { Ok(()) }
 }
 
 fn pooled(pool: &[Datum], from: Pool, count: u32) -> &[Datum] {
@@ -124,7 +123,7 @@ pub(super) fn exec(
     macro_rules! tick {
         () => {
             f.tick = f.tick.wrapping_add(1);
-            if f.tick % TICKS == 0 && world.env.cancel.is_some_and(|c| c.load(Ordering::Relaxed)) {
+            if f.tick % TICKS == 0 && world.env.cancel.is_some_and(|c| c.is_told()) {
                 return Err(canceled());
             }
         };

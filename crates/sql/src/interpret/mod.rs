@@ -40,11 +40,11 @@ pub use update::PointUpdate;
 use crate::code::Program;
 use crate::code::program::Tag;
 use crate::plan::explain::Options;
+use ondol_base::cancel::Cancel;
 use ondol_engine::{Connection, FunctionDef, Token};
 use ondol_types::func::Context;
 use ondol_types::{SqlResult, ValueRef};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 /// What the session layer answers during execution.
 pub trait Host {
@@ -80,8 +80,8 @@ pub struct Env<'a> {
     /// `now_us` is replaced by the transaction's time.
     pub context: &'a Context<'a>,
     pub host: &'a dyn Host,
-    /// Set by whoever wants the statement to stop.
-    pub cancel: Option<&'a AtomicBool>,
+    /// Tells the statement to stop.
+    pub cancel: Option<&'a Cancel>,
     /// Bytes that a statement's sorts, hash tables and lists may take together.
     pub memory_limit: usize,
     /// Threads that may count a foreign table's rows for the statement, beside its own.

@@ -10,8 +10,6 @@ use super::exec::canceled;
 use crate::code::program::SortKey;
 use ondol_types::SqlResult;
 use std::cmp::Ordering;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::Relaxed;
 
 #[derive(Default, Debug)]
 pub struct Store {
@@ -302,7 +300,7 @@ fn order_rows(keys: &[SortKey], a: &[Datum], am: &[u8], b: &[Datum], bm: &[u8]) 
 }
 
 /// A statement's wish to be broken off.
-type Cancel<'a> = Option<&'a AtomicBool>;
+type Wish<'a> = Option<&'a ondol_base::cancel::Cancel>;
 
 /// So many rows are sorted in one go.
 const RUN: usize = 1 << 14;
@@ -373,7 +371,7 @@ impl Sorter {
         row: &[Datum],
         memory: &[u8],
         allow: &mut Allowance,
-        cancel: Cancel<'_>,
+        cancel: Wish<'_>,
     ) -> SqlResult<()> {
         if let Some(limit) = self.limit {
             if limit == 0 {
@@ -392,7 +390,7 @@ impl Sorter {
         self.store.push(row, memory, allow).map(|_| ())
     }
     /// Keeps the first `limit` rows.
-    fn cut(&mut self, limit: usize, allow: &mut Allowance, cancel: Cancel<'_>) -> SqlResult<()> {
+    fn cut(&mut self, limit: usize, allow: &mut Allowance, cancel: Wish<'_>) -> SqlResult<()> {
         let before = allow.used;
         self.arrange(cancel)?;
         self.spare.clear();
@@ -405,7 +403,7 @@ impl Sorter {
         self.worst = (self.store.rows as u32).checked_sub(1);
         Ok(())
     }
-    fn arrange(&mut self, cancel: Cancel<'_>) -> SqlResult<()> {
+    fn arrange(&mut self, cancel: Wish<'_>) -> SqlResult<()> {
         let (store, keys) = (&self.store, &self.keys);
         let less = |a: u32, b: u32| {
             let (x, y) = (store.row(a as usize), store.row(b as usize));
@@ -414,11 +412,11 @@ impl Sorter {
         self.order.clear();
         self.order.extend(0..store.rows as u32);
         sort(&mut self.order, less, || match cancel {
-            Some(c) if c.load(Relaxed) => Err(canceled()),
+            Some(c) if c.is_told() => Err(canceled()),
             _ => Ok(()),
         })
     }
-    pub fn run(&mut self, cancel: Cancel<'_>) -> SqlResult<()> {
+    pub fn run(&mut self, cancel: Wish<'_>) -> SqlResult<()> {
         self.arrange(cancel)?;
         if let Some(l) = self.limit {
             self.order.truncate(l)
