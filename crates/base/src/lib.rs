@@ -1,6 +1,6 @@
 //! The floor that alone touches the outside world: media (files, mapped memory), clock, randomness,
-//! threads, fibers and parking, latches and epochs. Everything above goes through here, so that the
-//! simulator ([`sim`]) can own all of it.
+//! threads, fibers and parking, the timer, latches and epochs. Everything above goes through here, so that
+//! the simulator ([`sim`]) can own all of it.
 //!
 //! What is deliberately absent: no SQL, no records, no pages, no log format.
 // Mapped memory, non-temporal stores, epoch reclamation, plain text: each block names its invariant.
@@ -25,6 +25,7 @@ pub mod reserve;
 pub mod sim;
 pub mod sync;
 pub mod thread;
+pub mod timer;
 
 /// A function that is compiled twice, once for processors with vectors of 256 bits and the instructions on
 /// bits that came with them, and takes what there is.

@@ -12,6 +12,7 @@
 //!   is still to come.
 use crate::database::Database;
 use ondol_base::cancel::Cancel;
+use ondol_base::timer::Alarm;
 use ondol_engine::{Catalog, Connection, Isolation, Token};
 use ondol_types::{SqlError, SqlResult, TypeId, Value, ValueRef, sqlstate};
 use output::{Gather, Notice, Outcome, Output, Progress};
@@ -25,7 +26,6 @@ use std::borrow::Cow;
 use std::io::{Read, Write};
 use std::sync::Arc;
 use std::time::Duration;
-use watch::Watch;
 
 #[cfg(not(feature = "scan"))]
 pub(crate) mod alone;
@@ -48,7 +48,6 @@ pub(crate) mod settings;
 pub mod split;
 pub(crate) mod system;
 pub(crate) mod transaction;
-pub(crate) mod watch;
 #[cfg(feature = "scan")]
 pub(crate) mod workers;
 
@@ -113,7 +112,8 @@ pub struct Session {
     pub(crate) host: SessionHost,
     /// Tells the running statement to end; counts statements.
     pub(crate) cancel: Arc<Cancel>,
-    pub(crate) watch: Watch,
+    /// Of statement_timeout, once a statement had one.
+    pub(crate) alarm: Option<Alarm>,
     on_notice: Option<OnNotice>,
 }
 
@@ -132,12 +132,11 @@ impl Session {
         let cancel = Arc::new(Cancel::new());
         let mut connection = database.engine.connect();
         connection.set_cancel(cancel.clone());
-        let canceller = runtime::Canceller::new(cancel.clone(), &connection);
         let settings = Settings::new(database.engine.log_ring());
         Session {
             connection,
             host: SessionHost::new(),
-            watch: Watch::new(canceller),
+            alarm: None,
             cancel,
             database: database.clone(),
             quick: Quick::new(&settings),

@@ -156,6 +156,7 @@ pub struct World {
     seed: u64,
     config: Config,
     inner: std::sync::Mutex<Inner>,
+    timer: Arc<crate::timer::Timer>,
 }
 
 impl World {
@@ -178,7 +179,7 @@ impl World {
             disks: BTreeMap::new(),
             trace: None,
         };
-        Arc::new(World { seed, config, inner: std::sync::Mutex::new(inner) })
+        Arc::new(World { seed, config, inner: std::sync::Mutex::new(inner), timer: Arc::default() })
     }
     pub fn seed(&self) -> u64 {
         self.seed
@@ -364,6 +365,9 @@ impl World {
     }
     pub(crate) fn wall_us(&self) -> i64 {
         self.config.wall_us + (self.look_at_clock() / 1000) as i64
+    }
+    pub(crate) fn timer(&self) -> &Arc<crate::timer::Timer> {
+        &self.timer
     }
     pub(crate) fn random(&self) -> u64 {
         self.inner().user.next()

@@ -8,6 +8,7 @@ use crate::session::runtime::program_of;
 use crate::session::{Called, QueryId, Quick, Session};
 use ondol_base::cancel::Cancel;
 use ondol_base::fiber::on_thread_stack;
+use ondol_base::timer::Alarm;
 use ondol_engine::connection::STALE;
 use ondol_engine::{Charge, Connection, FunctionDef};
 use ondol_sql::bound::Statement;
@@ -131,14 +132,21 @@ impl Session {
     /// Runs `f`, and breaks it off when the time is up.
     #[inline(never)]
     fn within<T>(&mut self, limit: Duration, f: impl FnOnce(&mut Session) -> SqlResult<T>) -> SqlResult<T> {
-        self.watch.arm(limit).map_err(|e| {
+        // Not the session's meanwhile: if `f` panics, the alarm goes, and its deadline with it.
+        let mut alarm = self
+            .alarm
+            .take()
+            .unwrap_or_else(|| Alarm::new(self.cancel.clone(), self.connection.parker().clone()));
+        alarm.arm(limit).map_err(|e| {
             SqlError::new(
                 sqlstate::IO_ERROR,
                 format!("could not start the thread for statement_timeout: {e}"),
             )
         })?;
         let mut done = self.rested(f);
-        if self.watch.disarm() {
+        alarm.disarm();
+        self.alarm = Some(alarm);
+        if self.cancel.is_told_by_timer() {
             done = done.map_err(|e| match e.sqlstate() {
                 sqlstate::QUERY_CANCELED => {
                     SqlError::new(sqlstate::QUERY_CANCELED, "canceling statement due to statement timeout")
