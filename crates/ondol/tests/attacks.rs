@@ -196,10 +196,18 @@ const LONG: &[fn() -> String] = &[
     || "SELECT gcd(9::numeric ^ 50000::numeric, 7::numeric ^ 50000::numeric + 1)".into(),
     || "SELECT repeat('a', 60000) LIKE '%' || repeat('a', 20000) || 'b'".into(),
     || "SELECT position(repeat('a', 300000)::bytea || 'b'::bytea IN repeat('a', 9000000)::bytea)".into(),
+    || format!("SELECT {} && {}", series("g"), series("-g")),
+    || format!("SELECT {} <@ {}", series("g"), series("g")),
+    || "SELECT cardinality(array_positions(array_fill(7, ARRAY[30000000]), 8))".into(),
     || format!("SELECT count(*) FROM t WHERE {}", vec!["a = 1"; 30_000].join(" AND ")),
     || format!("SELECT 1 WHERE 1 IN ({})", vec!["length('a')"; 30_000].join(",")),
     || format!("INSERT INTO t VALUES {}", vec!["(1 + 1, 'a' || 'b')"; 15_000].join(",")),
 ];
+
+/// An array that takes long to be compared with another item by item, not to be made.
+fn series(item: &str) -> String {
+    format!("(SELECT array_agg({item}) FROM generate_series(1, 20000) g)")
+}
 
 /// Statements of so many parts.
 const PARTS: &[(&str, fn(usize) -> String)] = &[

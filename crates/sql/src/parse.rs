@@ -27,6 +27,7 @@ pub mod lexer;
 pub use pg_query::protobuf as tree;
 
 use ondol_base::sync::OneAtATime;
+use ondol_types::limits::Limits;
 use ondol_types::{SqlError, SqlResult, sqlstate};
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -106,6 +107,11 @@ pub fn memory(sql: &str) -> usize {
 
 /// Parses a text of any number of statements.
 pub fn parse(sql: &str) -> SqlResult<Vec<Raw>> {
+    parse_within(sql, Limits::NONE)
+}
+
+/// The same, ended by the limits: between calls of the C library, which themselves cannot be ended.
+pub fn parse_within(sql: &str, limits: Limits<'_>) -> SqlResult<Vec<Raw>> {
     if let Some(at) = sql.bytes().position(|b| b == 0) {
         return Err(SqlError::new("22021", "invalid byte sequence for encoding \"UTF8\": 0x00").at(at));
     }
@@ -117,11 +123,12 @@ pub fn parse(sql: &str) -> SqlResult<Vec<Raw>> {
             .hint(format!("A statement may be nested {MAX_NESTING} levels deep.")));
     }
     let blanked = without_comments(sql)?;
-    let text = dialect::adapt(&blanked).map_err(|junk| first_error(&blanked, &junk))?;
+    let text = dialect::adapt(&blanked).map_err(|junk| first_error(&blanked, &junk, limits))?;
+    limits.go_on()?;
     let parsed = library(|| pg_query::parse(&text, 0));
     let tree = match parsed {
         Ok(result) => result.protobuf,
-        Err(pg_query::Error::Parse(message)) => return Err(located(&blanked, message)),
+        Err(pg_query::Error::Parse(message)) => return Err(located(&blanked, message, limits)),
         Err(e) => return Err(SqlError::new(sqlstate::INTERNAL_ERROR, e.to_string())),
     };
     let mut statements = Vec::with_capacity(tree.stmts.len());
@@ -145,10 +152,10 @@ pub fn parse(sql: &str) -> SqlResult<Vec<Raw>> {
 }
 
 /// The error of a text with a token that is refused: that, unless the grammar objects to something before it.
-fn first_error(sql: &str, junk: &dialect::Junk) -> SqlError {
+fn first_error(sql: &str, junk: &dialect::Junk, limits: Limits<'_>) -> SqlError {
     let before = &sql[..junk.start];
     match library(|| pg_query::parse(before, 0)) {
-        Err(pg_query::Error::Parse(m)) if !m.ends_with(" at end of input") => located(before, m),
+        Err(pg_query::Error::Parse(m)) if !m.ends_with(" at end of input") => located(before, m, limits),
         _ => junk.error(sql),
     }
 }
@@ -211,8 +218,8 @@ pub fn expression_text(expression: &tree::Node) -> SqlResult<String> {
     }
 }
 
-/// The error of a message, with its SQLSTATE and its place.
-fn located(sql: &str, message: String) -> SqlError {
+/// The error of a message, with its SQLSTATE and its place; or that of the limits.
+fn located(sql: &str, message: String, limits: Limits<'_>) -> SqlError {
     let state = match message.as_str() {
         "stack depth limit exceeded" | "parse tree is nested too deeply to serialize to protobuf" => "54001",
         "memory exhausted at or near \"\"" => sqlstate::OUT_OF_MEMORY,
@@ -235,7 +242,10 @@ fn located(sql: &str, message: String) -> SqlError {
         };
         return SqlError::new(state, message).hint(format!("Unicode escapes must be {forms}.")).at(at);
     }
-    let at = locate(sql, &message);
+    let at = match locate(sql, &message, limits) {
+        Ok(at) => at,
+        Err(ended) => return ended,
+    };
     let error = SqlError::new(state, message);
     match at {
         Some(at) => error.at(at),
@@ -244,26 +254,30 @@ fn located(sql: &str, message: String) -> SqlError {
 }
 
 /// Where the token stands that a message complains of.
-fn locate(sql: &str, message: &str) -> Option<usize> {
+fn locate(sql: &str, message: &str, limits: Limits<'_>) -> SqlResult<Option<usize>> {
     if message.ends_with(" at end of input") {
-        return Some(sql.len());
+        return Ok(Some(sql.len()));
     }
-    let (_, rest) = message.split_once(" at or near \"")?;
-    let token = rest.strip_suffix('"')?;
+    let quoted = message.split_once(" at or near \"").and_then(|(_, rest)| rest.strip_suffix('"'));
+    let Some(token) = quoted else { return Ok(None) };
     let places: Vec<usize> =
         lexer::Tokens::new(sql).map(|t| t.start).filter(|s| sql[*s..].starts_with(token)).collect();
     if places.len() < 2 {
         // The scanner's own complaints quote the text up to the end, or from the middle of what is a token
         // here.
-        return places.first().copied().or_else(|| sql.find(token));
+        return Ok(places.first().copied().or_else(|| sql.find(token)));
     }
+    // Once the limits are reached, the search is led to its end, not to the place.
     let fails_alike = |place: usize| {
-        let prefix = &sql[..place + token.len()];
-        let parsed = library(|| pg_query::parse(prefix, 0));
-        matches!(parsed, Err(pg_query::Error::Parse(m)) if m == message)
+        limits.go_on().is_err() || {
+            let prefix = &sql[..place + token.len()];
+            let parsed = library(|| pg_query::parse(prefix, 0));
+            matches!(parsed, Err(pg_query::Error::Parse(m)) if m == message)
+        }
     };
     let first = places.partition_point(|p| !fails_alike(*p));
-    places.get(first).or(places.last()).copied()
+    limits.go_on()?;
+    Ok(places.get(first).or(places.last()).copied())
 }
 
 #[cfg(test)]

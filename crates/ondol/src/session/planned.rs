@@ -223,7 +223,7 @@ impl Session {
         let charge = self.charge_planning(text)?;
         self.plans.took_much |= charge.bytes() > MUCH;
         self.check_cancel()?;
-        let raws = parse::parse(text)?;
+        let raws = parse::parse_within(text, self.limits())?;
         self.check_cancel()?;
         let Some(raw) = raws.first() else { return Ok(Ready::Empty) };
         if raws.len() > 1 {

@@ -10,7 +10,7 @@ use super::{Array, Builder, Dimension, check_depth, count_items, empty};
 use crate::catalog::{compares, comparisons};
 use crate::func::operator::binary;
 use crate::func::{Call, FuncId, OperatorDef, find, functions, internal, out_of_range, state};
-use crate::limits::TURNS;
+use crate::limits::{Limits, TURNS};
 use crate::{SqlError, SqlResult, Type, TypeId, Value, ValueRef, sqlstate, text, value};
 
 #[cfg(doc)]
@@ -52,9 +52,9 @@ functions! {
     934 ARRAY_FILL "array_fill" (AnyElement, Int4Array) -> AnyArray = |c| fill(c), lax, template;
     935 ARRAY_FILL_FROM "array_fill" (AnyElement, Int4Array, Int4Array) -> AnyArray = |c| fill(c), lax, template;
     936 TRIM_ARRAY "trim_array" (AnyArray, Int4) -> AnyArray = |c| trim(c);
-    937 ARRAY_CONTAINS "arraycontains" (AnyArray, AnyArray) -> Bool = |c| Ok(Value::Bool(contains(&c.array(0)?, &c.array(1)?)));
-    938 ARRAY_CONTAINED "arraycontained" (AnyArray, AnyArray) -> Bool = |c| Ok(Value::Bool(contains(&c.array(1)?, &c.array(0)?)));
-    939 ARRAY_OVERLAP "arrayoverlap" (AnyArray, AnyArray) -> Bool = |c| Ok(Value::Bool(overlap(&c.array(0)?, &c.array(1)?)));
+    937 ARRAY_CONTAINS "arraycontains" (AnyArray, AnyArray) -> Bool = |c| contains(&c.array(0)?, &c.array(1)?, c.limits());
+    938 ARRAY_CONTAINED "arraycontained" (AnyArray, AnyArray) -> Bool = |c| contains(&c.array(1)?, &c.array(0)?, c.limits());
+    939 ARRAY_OVERLAP "arrayoverlap" (AnyArray, AnyArray) -> Bool = |c| overlap(&c.array(0)?, &c.array(1)?, c.limits());
     940 ARRAY_OF_ITEMS "$array" (Any) -> AnyArray = |c| of_items(c), lax, variadic;
     941 ARRAY_OF_ARRAYS "$arrays" (Any) -> AnyArray = |c| of_arrays(c), lax, variadic;
     942 ARRAY_ELEMENT "$element" (Any, Int4) -> AnyElement = |c| element(c), variadic;
@@ -357,7 +357,7 @@ fn position(c: &Call<'_>) -> SqlResult<Value> {
     }
     let from = if c.args.len() == 3 { c.int4(2)? } else { d.lower };
     let skipped = usize::try_from(i64::from(from) - i64::from(d.lower)).unwrap_or(0);
-    let found = (skipped..array.len()).find(|i| is_item(array.item(*i), c.args[1]));
+    let found = find_item(&array, skipped, c.args[1], c.limits())?;
     Ok(found.map_or(Value::Null, |i| Value::Int4(d.lower + i as i32)))
 }
 
@@ -367,24 +367,50 @@ fn positions(c: &Call<'_>) -> SqlResult<Value> {
     }
     let mut out = Builder::new(TypeId::INT4);
     if let Some((array, d)) = searched(c)? {
-        for i in (0..array.len()).filter(|i| is_item(array.item(*i), c.args[1])) {
+        let mut from = 0;
+        while let Some(i) = find_item(&array, from, c.args[1], c.limits())? {
             out.push(ValueRef::Int4(d.lower + i as i32))?;
+            from = i + 1
         }
     }
     out.finish_list()
 }
 
 /// Whether every item of the second is one of the first; a NULL never is.
-fn contains(all: &Array<'_>, some: &Array<'_>) -> bool {
-    some.items().all(|v| !v.is_null() && has(all, v))
+fn contains(all: &Array<'_>, some: &Array<'_>, limits: &Limits<'_>) -> SqlResult<Value> {
+    for v in some.items() {
+        if v.is_null() || find_item(all, 0, v, limits)?.is_none() {
+            return Ok(Value::Bool(false));
+        }
+    }
+    Ok(Value::Bool(true))
 }
 
-fn overlap(a: &Array<'_>, b: &Array<'_>) -> bool {
-    a.items().any(|v| !v.is_null() && has(b, v))
+fn overlap(a: &Array<'_>, b: &Array<'_>, limits: &Limits<'_>) -> SqlResult<Value> {
+    for v in a.items() {
+        if !v.is_null() && find_item(b, 0, v, limits)?.is_some() {
+            return Ok(Value::Bool(true));
+        }
+    }
+    Ok(Value::Bool(false))
 }
 
-fn has(array: &Array<'_>, v: ValueRef<'_>) -> bool {
-    array.items().any(|item| !item.is_null() && value::compare(item, v).is_eq())
+/// The first item at or after `from` that is the value.
+fn find_item(
+    array: &Array<'_>,
+    from: usize,
+    v: ValueRef<'_>,
+    limits: &Limits<'_>,
+) -> SqlResult<Option<usize>> {
+    for i in from..array.len() {
+        if (i - from).is_multiple_of(TURNS) {
+            limits.turn(array.len())?
+        }
+        if is_item(array.item(i), v) {
+            return Ok(Some(i));
+        }
+    }
+    Ok(None)
 }
 
 /// `x op ANY (array)`, or ALL: of (x, the array, the operator's function).
@@ -465,9 +491,14 @@ fn of_string(c: &Call<'_>) -> SqlResult<Value> {
     let whole = c.text(0)?;
     let null = if c.args.len() < 3 || c.is_null(2) { None } else { Some(c.text(2)?) };
     let mut out = Builder::new(TypeId::TEXT);
-    let mut put = |part: &str| match null {
-        Some(null) if null == part => out.push(ValueRef::Null),
-        _ => out.push(ValueRef::Text(part)),
+    let mut put = |part: &str| {
+        if out.len().is_multiple_of(TURNS) {
+            c.limits().go_on()?
+        }
+        match null {
+            Some(null) if null == part => out.push(ValueRef::Null),
+            _ => out.push(ValueRef::Text(part)),
+        }
     };
     // Each part takes room of its own.
     c.limits().take(whole.len().saturating_mul(5))?;

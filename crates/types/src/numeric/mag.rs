@@ -204,22 +204,32 @@ impl Mag {
         Mag::trimmed(out)
     }
 
+    /// By columns of limbs that have the same place: their products are summed, and what is carried is taken
+    /// out of the sum only where more would not fit. The longest numbers take some tenth of a second.
     pub fn mul(&self, o: &Mag) -> Mag {
-        let mut out = vec![0u32; self.0.len() + o.0.len()];
-        for (i, a) in self.0.iter().enumerate() {
-            if *a == 0 {
-                continue;
-            }
-            let mut carry = 0u64;
-            for (b, r) in o.0.iter().zip(&mut out[i..]) {
-                // At most (10^9 - 1)^2 + 2 * (10^9 - 1), which is below 10^18.
-                let t = u64::from(*a) * u64::from(*b) + u64::from(*r) + carry;
-                *r = (t % BASE) as u32;
-                carry = t / BASE;
-            }
-            // No longer product has been here: this limb is still zero.
-            out[i + o.0.len()] = carry as u32;
+        /// Products of limbs, at most (10^9 - 1)^2 each, whose sum is below 2^64.
+        const FIT: usize = 16;
+        let (a, b) = (&self.0, &o.0);
+        if a.is_empty() || b.is_empty() {
+            return Mag::zero();
         }
+        let mut out = Vec::with_capacity(a.len() + b.len());
+        let mut carry = 0;
+        for column in 0..a.len() + b.len() - 1 {
+            let (from, to) = ((column + 1).saturating_sub(b.len()), (column + 1).min(a.len()));
+            let against = &b[column + 1 - to..=column - from];
+            let (mut low, mut high) = (carry, 0);
+            for (xs, ys) in a[from..to].chunks(FIT).zip(against.rchunks(FIT)) {
+                let sum: u64 =
+                    xs.iter().zip(ys.iter().rev()).map(|(x, y)| u64::from(*x) * u64::from(*y)).sum();
+                low += sum % BASE;
+                high += sum / BASE;
+            }
+            out.push((low % BASE) as u32);
+            carry = high + low / BASE;
+        }
+        // The product has no more limbs than both together.
+        out.push(carry as u32);
         Mag::trimmed(out)
     }
 
