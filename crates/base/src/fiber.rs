@@ -17,7 +17,8 @@
 //!   that did not ask, which finds nothing told, and parks on.
 //!
 //! What needs a deep stack, and never parks, runs on the thread's by [`on_thread_stack`]: so fibers' stacks
-//! can be small, of which there are many. In simulated worlds fibers are the world's, and this is not used.
+//! can be small, of which there are many. In simulated worlds fibers are the world's, of which a
+//! [`sim::Worker`] runs several: that a wait keeps the thread, where it should give way, is a hang there.
 use crate::clock;
 use crate::park::{self, Parker};
 use crate::sim;
@@ -76,9 +77,9 @@ thread_local! {
     static RUNNING: Cell<*const Running> = const { Cell::new(ptr::null()) };
 }
 
-/// Whether the caller is a task of a [`Worker`], or what its simulated world takes for one.
+/// Whether the caller is a task of a [`Worker`], or of a [`sim::Worker`].
 pub fn is_fiber() -> bool {
-    !RUNNING.get().is_null() || sim::current().is_some_and(|world| world.config().fibers)
+    !RUNNING.get().is_null() || sim::has_worker()
 }
 
 /// Runs `f` on the stack of the thread, if the caller is a fiber: for what recurs deeply. A wait in it keeps

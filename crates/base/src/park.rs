@@ -14,9 +14,10 @@
 //!   too, and parking with one panics. Pins of epochs are counted by their participants, and asked for by
 //!   those who park for them ([`crate::epoch::Participant::is_pinned`]).
 //!
-//! In a simulated world its fiber parks, with its own count; a task of a [`crate::fiber::Worker`] leaves its
-//! seat and gives way; otherwise the thread parks, on a futex. [`Parker::block`] is for waits in whose course
-//! guards are held still: it keeps the thread.
+//! In a simulated world its fiber parks, with its own count, and leaves its worker's thread to others
+//! (sim/schedule/F5). A task of a [`crate::fiber::Worker`] leaves its seat and gives way. Otherwise the
+//! thread parks, on a futex. [`Parker::block`] is for waits in whose course guards are held still: it keeps
+//! the thread.
 //!
 //! - **P5** The seat is left before the word says so, and is read by whoever took that word away. It may be a
 //!   later one by then: that fiber is woken without a reason (fiber/F4).
@@ -82,7 +83,7 @@ impl Parker {
         assert!(guards_held() == 0, "a wait begins while {} guards are held", guards_held());
         match fiber::seat() {
             Some(seat) => self.give_way(seat, deadline),
-            None => self.block(deadline),
+            None => self.sleep(deadline, true, Location::caller()),
         }
     }
     fn give_way(&self, seat: Arc<Seat>, deadline: Option<Duration>) -> bool {
@@ -111,8 +112,11 @@ impl Parker {
     /// The same for a caller that may hold guards: the thread waits, and does nothing else meanwhile.
     #[track_caller]
     pub fn block(&self, deadline: Option<Duration>) -> bool {
+        self.sleep(deadline, false, Location::caller())
+    }
+    fn sleep(&self, deadline: Option<Duration>, gives_way: bool, at: &'static Location<'static>) -> bool {
         if sim::any()
-            && let Some(told) = self.park_in_world(deadline, Location::caller())
+            && let Some(told) = self.park_in_world(deadline, gives_way, at)
         {
             return told;
         }
@@ -135,13 +139,18 @@ impl Parker {
         }
     }
     #[cold]
-    fn park_in_world(&self, deadline: Option<Duration>, at: &'static Location<'static>) -> Option<bool> {
+    fn park_in_world(
+        &self,
+        deadline: Option<Duration>,
+        gives_way: bool,
+        at: &'static Location<'static>,
+    ) -> Option<bool> {
         let spurious = sim::spurious()?;
         if self.state.swap(EMPTY, Ordering::Acquire) == TOLD || spurious {
             return Some(true);
         }
         let limit = deadline.map(|d| d.saturating_sub(clock::now()));
-        let timed_out = sim::park(self.address(), limit, "being unparked", at)?;
+        let timed_out = sim::wait(self.address(), limit, gives_way, "being unparked", at)?;
         let told = self.state.swap(EMPTY, Ordering::Acquire) == TOLD;
         Some(told || !timed_out)
     }

@@ -25,6 +25,11 @@ impl<T> JoinHandle<T> {
         }
     }
 }
+impl<T> From<Arc<sim::Outcome<T>>> for JoinHandle<T> {
+    fn from(of: Arc<sim::Outcome<T>>) -> JoinHandle<T> {
+        JoinHandle(Handle::Fiber(of))
+    }
+}
 /// Starts a thread named `name`.
 #[track_caller]
 pub fn spawn<T: Send + 'static>(
@@ -32,10 +37,10 @@ pub fn spawn<T: Send + 'static>(
     f: impl FnOnce() -> T + Send + 'static,
 ) -> std::io::Result<JoinHandle<T>> {
     let f = if sim::any() {
-        match sim::spawn(name, f) {
+        match sim::spawn(name, None, f) {
             Ok(outcome) => {
                 crate::sync::yield_point();
-                return Ok(JoinHandle(Handle::Fiber(outcome)));
+                return Ok(outcome.into());
             }
             Err(f) => f,
         }

@@ -4,6 +4,7 @@ mod common;
 use common::run;
 use ondol_base::sim::{Config, Random, World};
 use ondol_base::{clock, thread};
+use ondol_engine::simulate::Workers;
 use ondol_engine::simulate::mutations::{Favour, MUTATIONS};
 use ondol_engine::simulate::queues::Meeting;
 use ondol_engine::*;
@@ -43,7 +44,7 @@ fn scenes(seed: u64, mutation: Option<&'static str>) -> Result<(), String> {
     let played = world.try_run(move || {
         let db = database(&w);
         let rows = Meeting::of(&db, "t").unwrap();
-        let played = rows.play(&mut Random::new(seed));
+        let played = rows.play(&Workers::new((seed % 4) as usize), &mut Random::new(seed));
         drop(rows);
         played.and(db.close().map_err(|e| e.to_string()))
     });

@@ -116,7 +116,10 @@ impl Waiter<'_> {
     fn park(&self, deadline: Option<Duration>) -> bool {
         let _pin = mutated("parks_pinned").then(|| self.participant.pin());
         registry::assert_parkable(self.participant);
-        self.parker.park(deadline)
+        match mutated("thread_kept") {
+            true => self.parker.block(deadline),
+            false => self.parker.park(deadline),
+        }
     }
 }
 

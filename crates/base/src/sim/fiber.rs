@@ -156,7 +156,7 @@ impl World {
             if let Some(f) = &i.failure {
                 return Err(f.clone());
             }
-            i.schedule.add("main")
+            i.schedule.add("main", None)
         };
         {
             let result = &result;
@@ -325,16 +325,17 @@ impl<T> Outcome<T> {
     }
 }
 
-/// Starts a fiber; gives `f` back outside a world.
+/// Starts a fiber, of that worker or as a thread; gives `f` back outside a world.
 pub(crate) fn spawn<T: Send + 'static, F: FnOnce() -> T + Send + 'static>(
     name: &str,
+    worker: Option<usize>,
     f: F,
 ) -> Result<Arc<Outcome<T>>, F> {
     let Some(world) = with(|c| c.world.clone()) else { return Err(f) };
     let outcome = Arc::new(Outcome { done: AtomicBool::new(false), value: std::sync::Mutex::new(None) });
     let theirs = outcome.clone();
     let mut i = world.inner();
-    let id = i.schedule.add(name);
+    let id = i.schedule.add(name, worker);
     let body = move || {
         let result = catch_unwind(AssertUnwindSafe(f));
         let result = result.map_err(|payload| {

@@ -98,7 +98,8 @@ pub(crate) fn yield_now(what: &'static str, at: &'static Location<'static>) -> b
 pub(crate) fn spin(at: &'static Location<'static>) -> bool {
     fiber::pause(schedule::Pause::Spin, "spinning", at).is_some()
 }
-/// Waits at an address, for `limit` at most; true when the time ran out. Nothing outside a world.
+/// Waits at an address, for `limit` at most; true when the time ran out. Nothing outside a world. Keeps its
+/// worker's thread (sim/schedule/F5).
 #[cold]
 pub(crate) fn park(
     addr: usize,
@@ -106,10 +107,21 @@ pub(crate) fn park(
     what: &'static str,
     at: &'static Location<'static>,
 ) -> Option<bool> {
+    wait(addr, limit, false, what, at)
+}
+/// The same; `gives_way` if other fibers of its worker may run meanwhile.
+#[cold]
+pub(crate) fn wait(
+    addr: usize,
+    limit: Option<Duration>,
+    gives_way: bool,
+    what: &'static str,
+    at: &'static Location<'static>,
+) -> Option<bool> {
     let now = fiber::with(|c| c.world.now_ns())?;
     let ns = |d: Duration| u64::try_from(d.as_nanos()).unwrap_or(u64::MAX / 2);
     let deadline = limit.map_or(u64::MAX, |d| now.saturating_add(ns(d)).min(u64::MAX - 1));
-    fiber::pause(schedule::Pause::Park { addr, deadline }, what, at)
+    fiber::pause(schedule::Pause::Park { addr, deadline, gives_way }, what, at)
 }
 #[cold]
 pub(crate) fn unpark_all(addr: usize) {
@@ -128,6 +140,37 @@ pub(crate) fn spurious() -> Option<bool> {
     })
 }
 pub(crate) use fiber::{Outcome, spawn};
+
+/// A thread of the world that runs fibers in turns, as a [`crate::fiber::Worker`] does outside: one that
+/// waits by [`crate::park::Parker::park`] leaves it to another, whose choice is the seed's; one that waits
+/// otherwise keeps it.
+#[derive(Clone, Copy, Debug)]
+pub struct Worker(usize);
+impl Worker {
+    /// None outside a world.
+    pub fn new() -> Option<Worker> {
+        fiber::with(|c| Worker(c.world.inner().schedule.add_worker()))
+    }
+    /// Starts a fiber of this worker.
+    ///
+    /// # Errors
+    /// Outside of the world that the worker is of.
+    #[track_caller]
+    pub fn spawn<T: Send + 'static>(
+        self,
+        name: &str,
+        f: impl FnOnce() -> T + Send + 'static,
+    ) -> std::io::Result<crate::thread::JoinHandle<T>> {
+        let outside = |_| std::io::Error::other("a simulated worker's fiber is started outside of its world");
+        let outcome = spawn(name, Some(self.0), f).map_err(outside)?;
+        crate::sync::yield_point();
+        Ok(outcome.into())
+    }
+}
+/// Whether the caller is a fiber of a [`Worker`].
+pub(crate) fn has_worker() -> bool {
+    any() && fiber::with(|c| c.world.inner().schedule.fibers[c.id()].worker.is_some()).unwrap_or(false)
+}
 
 /// Counts `label` in the world that runs here, if one does.
 #[inline]

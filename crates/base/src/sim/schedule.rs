@@ -1,12 +1,17 @@
 //! The scheduler: which fiber runs next, and what the others wait for.
 //!
-//! - **F1** Every fiber is runnable, parked or done. `runnable` and `parked` list the first two, each once.
+//! - **F1** Every fiber is runnable, parked, ready or done. `runnable` and `parked` list the first two, each
+//!   once.
 //! - **F2** A fiber parks on an address, until a deadline, or both. It may be woken without a reason: whoever
 //!   parks looks again at what it waits for.
 //! - **F3** Simulated time moves with every step and, when nobody can run before it, to the earliest
 //!   deadline. Fibers that only spin do not hold it back.
 //! - **F4** A fiber that unwinds is not preempted, only parked. (Unwinding is a state of the OS thread, so
 //!   the others would seem to unwind too while it waits.)
+//! - **F5** A fiber is a thread of its own, or one of several of a worker, which has one thread for them. One
+//!   of these has the thread: from when it begins or is told until it ends or gives way, which only
+//!   [`crate::park::Parker::park`] does; whatever else it waits for, the others wait, too. They are ready
+//!   meanwhile, listed with the worker; which is next is drawn.
 //!
 //! The choice of the next fiber is uniform among the runnable ones; how often a mere yield point lets others
 //! run is drawn once for each world, so that worlds differ between long undisturbed runs and dense
@@ -17,13 +22,26 @@ use std::panic::Location;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     Runnable,
-    Parked { addr: usize, deadline: u64 },
+    Parked {
+        addr: usize,
+        deadline: u64,
+    },
+    /// It could go on, but another has their worker's thread (F5).
+    Ready,
     Done,
+}
+
+#[derive(Default)]
+struct Worker {
+    /// The fiber that has the thread.
+    has: Option<usize>,
+    ready: Vec<usize>,
 }
 
 pub(super) struct Fiber {
     pub name: String,
     pub state: State,
+    pub worker: Option<usize>,
     /// What it waits for, or where it last gave way; for reports.
     pub doing: (&'static str, Option<&'static Location<'static>>),
     pub phases: Vec<&'static str>,
@@ -40,7 +58,12 @@ pub(super) enum Pause {
     /// Others must run if there are any.
     Spin,
     /// Not to be run before it is woken at the address or the deadline comes (`u64::MAX`: never).
-    Park { addr: usize, deadline: u64 },
+    Park {
+        addr: usize,
+        deadline: u64,
+        /// Others of its worker may run meanwhile (F5).
+        gives_way: bool,
+    },
 }
 
 pub(super) enum Turn {
@@ -60,6 +83,7 @@ pub(super) struct Scheduler {
     pub fibers: Vec<Fiber>,
     runnable: Vec<usize>,
     parked: Vec<usize>,
+    workers: Vec<Worker>,
     earliest: u64,
     pub now_ns: u64,
     step_ns: u64,
@@ -82,6 +106,7 @@ impl Scheduler {
             fibers: vec![],
             runnable: vec![],
             parked: vec![],
+            workers: vec![],
             earliest: u64::MAX,
             now_ns: 1_000_000,
             step_ns,
@@ -91,19 +116,47 @@ impl Scheduler {
             hash: 0,
         }
     }
-    pub fn add(&mut self, name: &str) -> usize {
+    pub fn add_worker(&mut self) -> usize {
+        self.workers.push(Worker::default());
+        self.workers.len() - 1
+    }
+    pub fn add(&mut self, name: &str, worker: Option<usize>) -> usize {
         let id = self.fibers.len();
         self.fibers.push(Fiber {
             name: name.to_string(),
-            state: State::Runnable,
+            state: State::Ready,
+            worker,
             doing: ("start", None),
             phases: vec![],
             spinning: false,
             unwinding: false,
             timed_out: false,
         });
-        self.runnable.push(id);
+        self.can_run(id);
         id
+    }
+    /// The fiber waits for nothing any more, but perhaps for its worker's thread.
+    fn can_run(&mut self, id: usize) {
+        let worker = self.fibers[id].worker.map(|w| &mut self.workers[w]);
+        if let Some(w) = worker
+            && *w.has.get_or_insert(id) != id
+        {
+            self.fibers[id].state = State::Ready;
+            return w.ready.push(id);
+        }
+        self.fibers[id].state = State::Runnable;
+        self.runnable.push(id)
+    }
+    /// The fiber leaves its worker's thread to another.
+    fn give_way(&mut self, id: usize) {
+        let Some(w) = self.fibers[id].worker else { return };
+        self.workers[w].has = None;
+        let n = self.workers[w].ready.len();
+        if n > 0 {
+            let next = self.r.below(n as u64) as usize;
+            let next = self.workers[w].ready.swap_remove(next);
+            self.can_run(next)
+        }
     }
     pub fn all_done(&self) -> bool {
         self.runnable.is_empty() && self.parked.is_empty()
@@ -116,6 +169,7 @@ impl Scheduler {
         if std::mem::take(&mut f.unwinding) {
             self.unwinders -= 1
         }
+        self.give_way(id)
     }
     /// A spurious wake-up is due (F2).
     pub fn chance(&mut self, p: f64) -> bool {
@@ -166,13 +220,16 @@ impl Scheduler {
                 fiber.spinning = true;
                 others_only = true;
             }
-            Pause::Park { addr, deadline } => {
+            Pause::Park { addr, deadline, gives_way } => {
                 fiber.spinning = false;
                 fiber.timed_out = false;
                 fiber.state = State::Parked { addr, deadline };
                 self.earliest = self.earliest.min(deadline);
                 self.runnable.retain(|f| *f != me);
                 self.parked.push(me);
+                if gives_way {
+                    self.give_way(me)
+                }
             }
         }
         match self.next(others_only.then_some(me)) {
@@ -219,9 +276,8 @@ impl Scheduler {
     fn wake(&mut self, i: usize, timed_out: bool) {
         let id = self.parked.remove(i);
         let f = &mut self.fibers[id];
-        f.state = State::Runnable;
         f.timed_out = timed_out;
-        self.runnable.push(id);
+        self.can_run(id)
     }
     fn expire(&mut self) {
         self.earliest = u64::MAX;
@@ -271,6 +327,7 @@ impl Scheduler {
             let state = match f.state {
                 State::Done => continue,
                 State::Runnable => "can run, last at",
+                State::Ready => "waits for its worker's thread, last at",
                 State::Parked { deadline: u64::MAX, .. } => "waits for",
                 State::Parked { .. } => "waits, with a deadline, for",
             };

@@ -799,3 +799,106 @@ fn many_small_lives() {
         }
     }
 }
+
+#[test]
+fn a_workers_fibers_run_in_turns_in_any_order() {
+    use crate::park::{Parker, guards_held};
+    let mut orders = BTreeSet::new();
+    for seed in 0..200 {
+        let (order, between) = world(seed).run(|| {
+            assert!(!crate::fiber::is_fiber());
+            let worker = Worker::new().unwrap();
+            let parkers: Arc<Vec<Parker>> = Arc::new((0..4).map(|_| Parker::new()).collect());
+            let (order, inside) = (Arc::new(Mutex::new(vec![])), Arc::new(AtomicU64::new(0)));
+            let between = Arc::new(AtomicU64::new(0));
+            let fibers: Vec<_> = (0..4)
+                .map(|i| {
+                    let (parkers, order, inside) = (parkers.clone(), order.clone(), inside.clone());
+                    let between = between.clone();
+                    let fiber = move || {
+                        assert!(crate::fiber::is_fiber());
+                        for _ in 0..3 {
+                            // No other fiber of the worker runs between two parks, whatever gives way there.
+                            assert_eq!(inside.fetch_add(1, Ordering::Relaxed), 0);
+                            (0..3).for_each(|_| yield_point());
+                            thread::sleep(Duration::from_micros(10));
+                            spin_wait(0);
+                            order.lock().push(i);
+                            between.fetch_add(1, Ordering::Relaxed);
+                            assert_eq!(inside.fetch_sub(1, Ordering::Relaxed), 1);
+                            let end = clock::now() + Duration::from_micros(50);
+                            while parkers[i].park(Some(end)) {}
+                            assert_eq!(guards_held(), 0);
+                        }
+                    };
+                    worker.spawn("fiber", fiber).unwrap()
+                })
+                .collect();
+            // Threads do run meanwhile.
+            let mut seen = BTreeSet::new();
+            while !fibers.iter().all(|f| f.is_finished()) {
+                seen.insert(between.load(Ordering::Relaxed));
+                parkers[seed as usize % 4].unpark();
+                thread::sleep(Duration::from_micros(5))
+            }
+            fibers.into_iter().for_each(|f| f.join().unwrap());
+            let order = std::mem::take(&mut *order.lock());
+            (order, seen.len())
+        });
+        assert!(order.len() == 12 && between > 4, "{order:?} {between}");
+        orders.insert(order);
+    }
+    assert!(orders.len() > 100, "{} orders", orders.len());
+    assert!(world(1).run(Worker::new).is_some() && Worker::new().is_none());
+}
+
+/// What outside would block a worker's thread is a hang here, though each is a fiber of its own.
+#[test]
+fn a_wait_that_keeps_its_workers_thread_is_a_hang() {
+    use crate::park::Parker;
+    let meet = |seed: u64, one_worker: bool, wait: fn(&Parker, &AtomicBool)| {
+        let world = World::new(seed, Config { step_limit: 100_000, ..Config::default() });
+        world.try_run(move || {
+            let first = Worker::new().unwrap();
+            let second = if one_worker { first } else { Worker::new().unwrap() };
+            let met = Arc::new((Parker::new(), AtomicBool::new(false)));
+            let m = met.clone();
+            let waits = first.spawn("waits", move || wait(&m.0, &m.1)).unwrap();
+            thread::sleep(Duration::from_micros(seed));
+            let tells = second.spawn("tells", move || {
+                met.1.store(true, Ordering::Relaxed);
+                met.0.unpark()
+            });
+            tells.unwrap().join().unwrap();
+            waits.join().unwrap()
+        })
+    };
+    for seed in 0..20 {
+        let gives_way: fn(&Parker, &AtomicBool) = |p, told| {
+            while !told.load(Ordering::Relaxed) {
+                p.park(None);
+            }
+        };
+        let keeps: fn(&Parker, &AtomicBool) = |p, told| {
+            while !told.load(Ordering::Relaxed) {
+                p.block(None);
+            }
+        };
+        let spins: fn(&Parker, &AtomicBool) = |_, told| {
+            while !told.load(Ordering::Relaxed) {
+                spin_wait(20)
+            }
+        };
+        for wait in [gives_way, keeps, spins] {
+            meet(seed, false, wait).unwrap()
+        }
+        meet(seed, true, gives_way).unwrap();
+        // By the seed the second runs before the first, which then has nothing to wait for.
+        let hung = |wait, why| match meet(seed, true, wait) {
+            Ok(()) => assert!(seed < 2, "{seed}"),
+            Err(e) => assert!(e.why == why && e.message.contains("waits for its worker's thread"), "{e}"),
+        };
+        hung(keeps, Why::Deadlock);
+        hung(spins, Why::Hang)
+    }
+}

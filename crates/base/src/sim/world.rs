@@ -23,8 +23,6 @@ pub struct Config {
     pub spurious_wakes: f64,
     /// What [`crate::thread::parallelism`] says.
     pub parallelism: usize,
-    /// What [`crate::fiber::is_fiber`] says.
-    pub fibers: bool,
     /// Wall-clock time of the start, in microseconds since 1970.
     pub wall_us: i64,
     /// Bounds of the simulated time that a sync takes, in microseconds.
@@ -64,7 +62,6 @@ impl Default for Config {
             preempt: None,
             spurious_wakes: 0.02,
             parallelism: 4,
-            fibers: false,
             wall_us: 1_700_000_000_000_000,
             sync_us: (20, 200),
             read_error: 0.0,

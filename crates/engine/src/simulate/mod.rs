@@ -31,6 +31,7 @@ use crate::database::Options;
 use model::{Journal, State};
 use mutations::{Favour, Mutation};
 use ondol_base::media::Storage;
+use ondol_base::park::Parker;
 use ondol_base::sim::{self, Random, World};
 use ondol_base::sync::Mutex;
 use ondol_base::{clock, thread};
@@ -109,8 +110,8 @@ struct Plan {
     ddl: f64,
     /// Clients have patience for any wait, and queue for rows in the end.
     patient: bool,
-    /// Sessions are taken for tasks of a worker, which leave rounds to the flusher.
-    fibers: bool,
+    /// Clients are fibers of so many workers, which leave rounds to the flusher; with none they are threads.
+    workers: usize,
     /// Indexes built or dropped beside the clients.
     builds: u64,
     checkpoints: u64,
@@ -211,7 +212,7 @@ impl Plan {
         let mut plan = Plan {
             seed,
             patient: seed >> 20 & 7 == 0,
-            fibers: seed >> 24 & 1 == 0,
+            workers: [0, 1, 0, 2, 0, 1, 0, 3][(seed >> 24 & 7) as usize],
             holds: seed >> 28 & 3 == 0,
             media,
             end,
@@ -297,7 +298,7 @@ impl Plan {
     }
     /// `used`: the bytes that the fullest disk holds already.
     fn world(&self, settings: &Settings, used: u64) -> sim::Config {
-        let mut c = sim::Config { parallelism: 2, fibers: self.fibers, ..sim::Config::default() };
+        let mut c = sim::Config { parallelism: 2, ..sim::Config::default() };
         let rate = [0.002, 0.01, 0.05][(self.seed % 3) as usize];
         match self.media {
             Media::Kind => {}
@@ -641,14 +642,42 @@ fn at_rest(db: &Arc<Database>, whole: &State, plan: &Plan, stats: &Arc<Mutex<Sta
     Ok(())
 }
 
+/// Where sessions run.
+pub struct Workers(Vec<sim::Worker>);
+impl Workers {
+    /// None: each session on a thread of its own.
+    pub fn new(count: usize) -> Workers {
+        Workers((0..count).filter_map(|_| sim::Worker::new()).collect())
+    }
+    /// Starts the session of that number.
+    fn spawn<T: Send + 'static>(
+        &self,
+        n: usize,
+        name: &str,
+        f: impl FnOnce() -> T + Send + 'static,
+    ) -> std::io::Result<thread::JoinHandle<T>> {
+        match self.0.len() {
+            0 => thread::spawn(name, f),
+            all => self.0[n % all].spawn(name, f),
+        }
+    }
+}
+
+/// Sleeps, and lets others of its worker run meanwhile.
+fn nap(time: Duration) {
+    let (parker, end) = (Parker::new(), clock::now() + time);
+    while parker.park(Some(end)) {}
+}
+
 /// Clients and checkpoints, until all are done or nothing succeeds any more.
 fn work(plan: &Plan, shared: &Arc<Shared>, stats: &Arc<Mutex<Stats>>, r: &mut Random) -> Told {
     Client::new(100, shared.clone(), r.branch(100)).set_up()?;
     let mut fibers = vec![];
+    let workers = Workers::new(plan.workers);
     for who in 0..plan.clients {
         let client = Client::new(who, shared.clone(), r.branch(who as u64));
         let n = plan.transactions;
-        fibers.extend(thread::spawn("client", move || client.work(n)).ok());
+        fibers.extend(workers.spawn(who, "client", move || client.work(n)).ok());
     }
     if plan.builds > 0 {
         let builder = Client::new(102, shared.clone(), r.branch(102));
@@ -684,7 +713,7 @@ fn work(plan: &Plan, shared: &Arc<Shared>, stats: &Arc<Mutex<Stats>>, r: &mut Ra
     if done.is_ok() && patient && !shared.over() {
         let rows = (0..shared.tables).filter_map(|t| Meeting::of(&shared.db, &model::table_name(t)));
         if let Some(rows) = rows.max_by_key(|r| r.rows.len()) {
-            done = rows.play(&mut queues).map_err(|e| format!("queueing for rows: {e}"));
+            done = rows.play(&workers, &mut queues).map_err(|e| format!("queueing for rows: {e}"));
             shared.count("queues for rows")
         }
     }

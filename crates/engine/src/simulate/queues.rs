@@ -2,6 +2,7 @@
 //! whatever ends the waits of others (wait/W1, wait/W4, wait/W5, wait/W6).
 //!
 //! Locks are taken and given back and nothing is changed, so that the model need not know of it.
+use super::{Workers, nap};
 use crate::connection::{Access, Connection, Isolation, LockStrength, Locked, STALE, Scan, Wait};
 use crate::{Database, Oid};
 use ondol_base::cancel::Cancel;
@@ -61,21 +62,21 @@ impl Meeting {
         locker.begin();
         locker
     }
-    /// Plays each of the scenes.
-    pub fn play(&self, r: &mut Random) -> Outcome {
+    /// Plays each of the scenes, whose sessions those workers run.
+    pub fn play(&self, workers: &Workers, r: &mut Random) -> Outcome {
         if !self.rows.is_empty() {
-            self.order(r).map_err(|e| format!("in order: {e}"))?;
-            self.upgrades(r).map_err(|e| format!("sharers that would own: {e}"))?;
+            self.order(workers, r).map_err(|e| format!("in order: {e}"))?;
+            self.upgrades(workers, r).map_err(|e| format!("sharers that would own: {e}"))?;
         }
         if self.rows.len() >= 2 {
-            self.cycle(r).map_err(|e| format!("a cycle: {e}"))?;
-            self.soup(r).map_err(|e| format!("several rows: {e}"))?;
+            self.cycle(workers, r).map_err(|e| format!("a cycle: {e}"))?;
+            self.soup(workers, r).map_err(|e| format!("several rows: {e}"))?;
         }
         Ok(())
     }
 
     /// Some queue for a row, one after the other; some of them are cancelled; others come when it is let go.
-    fn order(&self, r: &mut Random) -> Outcome {
+    fn order(&self, workers: &Workers, r: &mut Random) -> Outcome {
         let oid = *r.pick(&self.rows).unwrap_or(&self.rows[0]);
         let began = clock::now();
         let served = Arc::new(Mutex::new(vec![]));
@@ -87,7 +88,8 @@ impl Meeting {
         let start = |n: usize, strength: LockStrength, r: &mut Random, served: &Arc<Mutex<Vec<usize>>>| {
             let mut l = self.locker();
             let (waiter, cancel, parker) = (l.c.waiter(), l.cancel.clone(), l.c.parker().clone());
-            let (served, nap, partly) = (served.clone(), r.below(300), r.chance(0.3));
+            let (served, rest) = (served.clone(), Duration::from_micros(r.below(300)));
+            let partly = r.chance(0.3);
             let body = move || -> Outcome {
                 l.c.savepoint("s").map_err(|e| e.to_string())?;
                 match l.lock(oid, strength, Wait::Block) {
@@ -98,14 +100,14 @@ impl Meeting {
                 if strength == LockStrength::Update {
                     served.lock().push(n)
                 }
-                thread::sleep(Duration::from_micros(nap));
+                nap(rest);
                 if partly {
                     l.c.rollback_to_savepoint("s").map_err(|e| e.to_string())?;
-                    thread::sleep(Duration::from_millis(2));
+                    nap(Duration::from_millis(2));
                 }
                 Ok(())
             };
-            (thread::spawn("waiter", body), waiter, cancel, parker)
+            (workers.spawn(n, "waiter", body), waiter, cancel, parker)
         };
         let mut fibers = vec![];
         let mut cancelled = vec![];
@@ -149,7 +151,7 @@ impl Meeting {
     }
 
     /// Each holds a row and wants the next one's.
-    fn cycle(&self, r: &mut Random) -> Outcome {
+    fn cycle(&self, workers: &Workers, r: &mut Random) -> Outcome {
         let began = clock::now();
         let n = 2 + r.below(self.rows.len() as u64 - 1).min(3) as usize;
         let arrived = Arc::new(AtomicUsize::new(0));
@@ -157,18 +159,18 @@ impl Meeting {
         // Others may stand in the queues.
         let more = r.below(3) as usize;
         let fibers = (0..n + more).map(|i| {
-            let (mut l, nap) = (self.locker(), r.below(100));
+            let (mut l, late) = (self.locker(), Duration::from_micros(r.below(100)));
             let (arrived, deadlocks) = (arrived.clone(), deadlocks.clone());
             let strength = if r.chance(0.8) { LockStrength::Update } else { LockStrength::Share };
-            thread::spawn("member", move || -> Outcome {
+            workers.spawn(i, "member", move || -> Outcome {
                 if i < n {
                     l.lock(l.at.rows[i], LockStrength::Update, Wait::Block).map_err(|e| e.to_string())?;
                     arrived.fetch_add(1, Ordering::SeqCst);
                 }
                 while arrived.load(Ordering::SeqCst) < n {
-                    thread::sleep(Duration::from_micros(50))
+                    nap(Duration::from_micros(50))
                 }
-                thread::sleep(Duration::from_micros(nap));
+                nap(late);
                 match l.lock(l.at.rows[(i + 1) % n], strength, Wait::Block) {
                     Ok(_) => Ok(()),
                     Err(e) if e.sqlstate() == sqlstate::DEADLOCK_DETECTED && i < n => {
@@ -189,7 +191,7 @@ impl Meeting {
     }
 
     /// Some share a row; each of them would then own it, which one of them can.
-    fn upgrades(&self, r: &mut Random) -> Outcome {
+    fn upgrades(&self, workers: &Workers, r: &mut Random) -> Outcome {
         let began = clock::now();
         let oid = *r.pick(&self.rows).unwrap_or(&self.rows[0]);
         let (n, arrived) = (2 + r.below(3) as usize, Arc::new(AtomicUsize::new(0)));
@@ -197,16 +199,16 @@ impl Meeting {
         let fibers = (0..n + 1).map(|i| {
             let mut l = self.locker();
             let (arrived, deadlocks) = (arrived.clone(), deadlocks.clone());
-            let nap = r.below(100);
-            thread::spawn("sharer", move || -> Outcome {
+            let late = Duration::from_micros(r.below(100));
+            workers.spawn(i, "sharer", move || -> Outcome {
                 if i < n {
                     l.lock(oid, LockStrength::Share, Wait::Block).map_err(|e| e.to_string())?;
                     arrived.fetch_add(1, Ordering::SeqCst);
                 }
                 while arrived.load(Ordering::SeqCst) < n {
-                    thread::sleep(Duration::from_micros(50))
+                    nap(Duration::from_micros(50))
                 }
-                thread::sleep(Duration::from_micros(nap));
+                nap(late);
                 match l.lock(oid, LockStrength::Update, Wait::Block) {
                     Ok(_) => Ok(()),
                     Err(e) if e.sqlstate() == sqlstate::DEADLOCK_DETECTED && i < n => {
@@ -228,12 +230,12 @@ impl Meeting {
     }
 
     /// Transactions that lock some rows in any order and strength, and are cancelled at times.
-    fn soup(&self, r: &mut Random) -> Outcome {
+    fn soup(&self, workers: &Workers, r: &mut Random) -> Outcome {
         let began = clock::now();
         let fibers = (0..5u64).map(|i| {
             let (mut l, mut r) = (self.locker(), r.branch(i));
             let few = self.rows.len().min(3) as u64;
-            thread::spawn("session", move || -> Outcome {
+            workers.spawn(i as usize, "session", move || -> Outcome {
                 for _ in 0..4 {
                     let (cancel, parker) = (l.cancel.clone(), l.c.parker().clone());
                     let canceller = r.chance(0.3).then(|| r.below(200)).and_then(|late| {
@@ -265,7 +267,7 @@ impl Meeting {
                         if step == 1 && r.chance(0.3) {
                             l.c.rollback_to_savepoint("s").map_err(|e| e.to_string())?
                         }
-                        thread::sleep(Duration::from_micros(r.below(60)))
+                        nap(Duration::from_micros(r.below(60)))
                     }
                     l.c.rollback();
                     if let Some(c) = canceller {

@@ -6,6 +6,7 @@
 use super::model::{
     Asked, CODES, Commit, Effect, Journal, ModelRow, Promise, SHAPES, Seen, index_name, table_name,
 };
+use super::nap;
 use super::queues::PATIENCE;
 use crate::connection::{Access, Connection, Isolation, LockStrength, Locked, STALE, Scan, Wait};
 use crate::table::{IndexScan, Table};
@@ -229,7 +230,7 @@ impl Client {
                 break;
             }
             if self.r.chance(0.15) {
-                thread::sleep(Duration::from_micros(self.r.below(8000)))
+                nap(Duration::from_micros(self.r.below(8000)))
             }
             self.transaction().map_err(|e| format!("client {}: {e}", self.who))?;
             self.look_at_held();
@@ -295,7 +296,7 @@ impl Client {
             if self.held.is_empty() || self.shared.over() {
                 return Ok(());
             }
-            thread::sleep(Duration::from_millis(5))
+            nap(Duration::from_millis(5))
         }
         Err(format!("of held commit {} nothing was told for long", self.held[0].0.0))
     }
@@ -434,7 +435,7 @@ impl Client {
                 }
             }
             if i > 0 && self.r.chance(0.05) {
-                thread::sleep(Duration::from_micros(self.r.below(3000)))
+                nap(Duration::from_micros(self.r.below(3000)))
             }
         }
         if !self.c.is_failed() && self.r.chance(0.85) {

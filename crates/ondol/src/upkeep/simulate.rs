@@ -25,7 +25,7 @@ pub mod flips;
 use crate::database::{Database, OpenOptions};
 use crate::session::Session;
 use ondol_base::media::Storage;
-use ondol_base::sim::{Config, Failure, World};
+use ondol_base::sim::{self, Config, Failure, World};
 use ondol_base::sync::Mutex;
 use ondol_base::{random, thread};
 use ondol_engine::Isolation;
@@ -215,9 +215,18 @@ fn expected(e: &SqlError) -> bool {
 fn work(disk: Arc<dyn Storage>, known: &Arc<Mutex<Known>>, r: u64) {
     let Ok(db) = open(disk) else { return };
     let mut threads = Vec::new();
+    // In half of the lives they are fibers, which share one thread or two.
+    let shared: Vec<sim::Worker> = match mix(r, 500) % 4 {
+        0 | 1 => vec![],
+        n => (1..n).filter_map(|_| sim::Worker::new()).collect(),
+    };
     for worker in 0..WORKERS {
         let (db, known) = (db.clone(), known.clone());
-        let started = thread::spawn("worker", move || worker_life(&db, worker, &known, mix(r, worker)));
+        let life = move || worker_life(&db, worker, &known, mix(r, worker));
+        let started = match shared.len() as u64 {
+            0 => thread::spawn("worker", life),
+            n => shared[(worker % n) as usize].spawn("worker", life),
+        };
         threads.extend(started.ok());
     }
     let checkpoints = db.clone();
