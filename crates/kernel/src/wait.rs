@@ -11,9 +11,9 @@
 //!
 //! - **W1** *Order.* Who would own a row and finds it owned, shared or queued for stands at the end of its
 //!   queue, but before everyone else if it shares the row itself, since the others wait for it, too. Who
-//!   takes a free row and then finds that others stand before it steps back and queues. Who would share a row
-//!   that nobody owns does so at once, whoever queues (as in PostgreSQL: a writer may have to wait for
-//!   readers that keep coming).
+//!   takes a free row and then finds that others stand before it overtakes them (W10), or steps back and
+//!   queues. Who would share a row that nobody owns does so at once, whoever queues (as in PostgreSQL: a
+//!   writer may have to wait for readers that keep coming).
 //! - **W2** *Letting go.* A transaction that lets go of a row it owned stores that in the row's header, then
 //!   looks whether it is `waited` for. Who waits for an owned row sets `waited` of the owner, then looks at
 //!   the header again, before it parks. Sequential consistency lets at least one of them see the other. The
@@ -48,6 +48,11 @@
 //!   a taken-back insert stays a slot of its heap. So the flag never strays into other bytes. A queue belongs
 //!   to the place: one that outlived its row would make the next row's writers queue in vain, never wait in
 //!   vain.
+//! - **W10** *Overtaking.* A row that is let go is free until the one that was told runs. Who runs already
+//!   may take it meanwhile, or all would go on at the pace at which the system wakes threads. But the first
+//!   of a queue is overtaken [`OVERTAKINGS`] times at most while it is the first; then the row is free for
+//!   nobody else. So who queues to own a row waits for so many transactions for each that stands before it,
+//!   and for itself. Those in a queue do not overtake each other.
 //! - **W9** Transactions' numbers come again after 2^32 transactions of a session. Nothing here outlives a
 //!   transaction: `held` ends with it, and an edge is followed by the number that stands in the header now.
 //!
@@ -82,6 +87,9 @@ pub type Blockers = dyn Fn(&mut dyn FnMut(SessionId)) + Send + Sync;
 
 /// A session, for as long as it lives.
 pub type SessionId = u64;
+
+/// How often the first of a row's queue is overtaken (W10).
+pub const OVERTAKINGS: u32 = 4;
 
 /// What one waits for at a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -157,8 +165,19 @@ struct Waiting {
 struct Queue {
     /// Who would own or share the row, in order.
     line: VecDeque<(SessionId, Want)>,
+    /// How often the first of them was overtaken (W10).
+    overtaken: u32,
     /// Who looks on (W7), and at whom.
     onlookers: Vec<SessionId>,
+}
+
+impl Queue {
+    fn leave(&mut self, at: usize) {
+        self.line.remove(at);
+        if at == 0 {
+            self.overtaken = 0
+        }
+    }
 }
 
 #[derive(Default)]
@@ -422,11 +441,16 @@ impl Waits {
         let shares = table.shares(oid, state.id);
         let Some(queue) = table.queues.get_mut(&oid.bits()) else { return true };
         let at = queue.line.iter().position(|(s, _)| *s == session);
-        if !shares && at.unwrap_or(queue.line.len()) > 0 && !mutated("queue_skipped") {
-            return false;
+        if !shares && at != Some(0) && !queue.line.is_empty() {
+            // W10
+            let may = at.is_none() && queue.overtaken < OVERTAKINGS;
+            if !may && !mutated("overtaken_without_end") {
+                return false;
+            }
+            queue.overtaken += 1
         }
         if let Some(at) = at {
-            queue.line.remove(at);
+            queue.leave(at)
         }
         if queue.line.is_empty() {
             self.space.word(oid.bits() + 8).fetch_and(!QUEUED, Ordering::SeqCst);
@@ -613,7 +637,7 @@ impl Drop for Place<'_> {
             _ => {
                 let at = queue.line.iter().position(|(s, _)| *s == self.session);
                 if let Some(at) = at {
-                    queue.line.remove(at);
+                    queue.leave(at);
                     if queue.line.is_empty() {
                         self.waits.space.word(bits + 8).fetch_and(!QUEUED, Ordering::SeqCst);
                     } else if told && !mutated("turn_kept") {

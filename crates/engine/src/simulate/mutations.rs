@@ -132,7 +132,11 @@ pub const MUTATIONS: &[Mutation] = &[
     engine!("parks_pinned", "who waits for a row holds a pin meanwhile", Favour::Waits),
     engine!("taker_unflagged", "who takes a row does not learn that others queue for it", Favour::Waits),
     engine!("turn_kept", "who gives up waiting when it was told keeps its turn", Favour::Waits),
-    engine!("queue_skipped", "who comes to a free row takes it, whoever queues for it", Favour::Waits),
+    engine!(
+        "overtaken_without_end",
+        "who comes to a free row takes it, however often its queue was overtaken",
+        Favour::Waits
+    ),
     engine!("thread_kept", "who waits for a row keeps its worker's thread", Favour::Waits),
     engine!(
         "owner_flagged_late",
