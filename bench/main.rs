@@ -11,6 +11,7 @@ mod recovery;
 mod ring;
 mod scan;
 mod tpcc;
+mod waiters;
 mod waits;
 
 use clap::Parser;
@@ -29,6 +30,7 @@ enum Bench {
     Encode(encode::Args),
     #[cfg(target_arch = "x86_64")]
     Pmem(pmem::Args),
+    Waiters(waiters::Args),
     Waits(waits::Args),
 }
 
@@ -44,6 +46,7 @@ fn main() -> ondol_bench::Result<()> {
         Bench::Encode(args) => encode::run(args),
         #[cfg(target_arch = "x86_64")]
         Bench::Pmem(args) => pmem::run(args),
+        Bench::Waiters(args) => waiters::run(args),
         Bench::Waits(args) => waits::run(args),
     }
 }

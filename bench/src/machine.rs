@@ -55,6 +55,13 @@ pub fn resident_bytes() -> u64 {
     kilobytes("/proc/self/status", "VmRSS")
 }
 
+/// Has the allocator give memory that it does not use back to the system.
+#[expect(unsafe_code)]
+pub fn give_back() {
+    // SAFETY: it is about memory that nobody uses.
+    unsafe { libc::malloc_trim(0) };
+}
+
 /// Bytes that this process has passed to `write` and its kin.
 pub fn written_bytes() -> u64 {
     field("/proc/self/io", "wchar").and_then(|v| v.parse().ok()).unwrap_or(0)

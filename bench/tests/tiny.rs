@@ -128,6 +128,11 @@ fn pmem() {
 }
 
 #[test]
+fn waiters() {
+    tiny("waiters", &[], &["Waiting for a row", "Waiting for durability", "woken in vain"]);
+}
+
+#[test]
 fn waits() {
     tiny("waits", &[], &["A storm of deadlocks", "what many keep", "Deadlocks a second"]);
 }

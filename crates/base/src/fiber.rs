@@ -15,6 +15,8 @@
 //! - **F3** `RUNNING` points to the worker's [`Running`] exactly while a task of its runs on its own stack.
 //! - **F4** A seat belongs to a place for a fiber, not to the task in it: one that arrives late wakes a task
 //!   that did not ask, which finds nothing told, and parks on.
+//! - **F5** Stacks without tasks are kept, the one that was used last for the next task. Those beneath the
+//!   first few keep only their shallow part of memory: what a task needed deeper is given back to the system.
 //!
 //! What needs a deep stack, and never parks, runs on the thread's by [`on_thread_stack`]: so fibers' stacks
 //! can be small, of which there are many. In simulated worlds fibers are the world's, of which a
@@ -22,7 +24,7 @@
 use crate::clock;
 use crate::park::{self, Parker};
 use crate::sim;
-use corosensei::stack::DefaultStack;
+use corosensei::stack::{DefaultStack, Stack};
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -150,6 +152,7 @@ pub struct Worker {
     stacks: Vec<DefaultStack>,
     /// Deadlines of those that sleep; some are of sleeps that ended otherwise.
     deadlines: BinaryHeap<Reverse<(Duration, u32)>>,
+    resumptions: u64,
 }
 
 /// What [`Worker::turn`] did.
@@ -166,6 +169,10 @@ pub enum Turn {
 impl Worker {
     /// Stacks kept for the next tasks.
     const KEPT: usize = 64;
+    /// Of these, those that are kept as they are (F5).
+    const KEPT_WHOLE: usize = 4;
+    /// Bytes that a stack keeps of its memory, otherwise.
+    const SHALLOW: usize = 16 << 10;
 
     /// For tasks with stacks of that many bytes, of which those that are never touched take no memory.
     pub fn new(stack_bytes: usize) -> Worker {
@@ -179,6 +186,7 @@ impl Worker {
             free: vec![],
             stacks: vec![],
             deadlines: BinaryHeap::new(),
+            resumptions: 0,
         }
     }
     pub fn bell(&self) -> Bell {
@@ -187,6 +195,10 @@ impl Worker {
     /// Tasks that have not ended.
     pub fn tasks(&self) -> usize {
         self.waiting.len() + self.places.len() - self.free.len()
+    }
+    /// How often some task began or went on.
+    pub fn resumptions(&self) -> u64 {
+        self.resumptions
     }
     /// The task begins at the next turn.
     pub fn start(&mut self, task: impl FnOnce() + 'static) {
@@ -276,6 +288,7 @@ impl Worker {
         let p = &mut self.places[place as usize];
         let Some(mut fiber) = p.fiber.take() else { return false };
         p.deadline = None;
+        self.resumptions += 1;
         self.running.yielder.set(p.yielder);
         *self.running.seat.borrow_mut() = Some(p.seat.clone());
         let held = park::exchange_held(0);
@@ -297,7 +310,11 @@ impl Worker {
                 p.yielder = ptr::null();
                 self.free.push(place);
                 if self.stacks.len() < Worker::KEPT {
-                    self.stacks.push(fiber.into_stack())
+                    let stack = fiber.into_stack();
+                    if self.stacks.len() >= Worker::KEPT_WHOLE {
+                        trim(&stack)
+                    }
+                    self.stacks.push(stack)
                 }
                 if let Some(panic) = panic {
                     resume_unwind(panic)
@@ -305,6 +322,17 @@ impl Worker {
             }
         }
         true
+    }
+}
+
+/// Gives the memory back that lies deeper in an unused stack than is kept (F5).
+fn trim(stack: &DefaultStack) {
+    let (limit, base) = (stack.limit().get(), stack.base().get());
+    let deep = base.saturating_sub(Worker::SHALLOW).saturating_sub(limit);
+    if deep > 0 {
+        // SAFETY: the stack is mapped from its limit to its base, and nothing lies in it. Where the system
+        // refuses, the memory stays.
+        unsafe { libc::madvise(limit as *mut libc::c_void, deep, libc::MADV_DONTNEED) };
     }
 }
 
@@ -483,6 +511,44 @@ mod tests {
         assert!(q.park(None));
         drop(w);
         assert_eq!(n.load(Ordering::Relaxed), 4)
+    }
+
+    #[test]
+    fn stacks_that_were_used_deeply_keep_little_of_their_memory() {
+        fn deep(n: usize) -> usize {
+            let room = std::hint::black_box([n; 128]);
+            if n == 0 { room[5] } else { deep(n - 1) + usize::from(room[7] == n) }
+        }
+        fn resident(stack: &DefaultStack) -> usize {
+            let (limit, base) = (stack.limit().get(), stack.base().get());
+            let mut pages = vec![0u8; (base - limit) / 4096];
+            // SAFETY: the stack is mapped there, and there is a byte for each of its pages.
+            let done = unsafe { libc::mincore(limit as *mut libc::c_void, base - limit, pages.as_mut_ptr()) };
+            assert_eq!(done, 0);
+            4096 * pages.iter().filter(|p| **p & 1 == 1).count()
+        }
+        let mut w = Worker::new(512 << 10);
+        for _ in 0..40 {
+            w.start(|| {
+                assert_eq!(deep(200), 200);
+                Parker::new().park(Some(Duration::ZERO));
+            })
+        }
+        w.run().unwrap();
+        assert!(w.resumptions() >= 80);
+        let resident: Vec<usize> = w.stacks.iter().map(resident).collect();
+        assert_eq!(resident.len(), 40);
+        let (whole, shallow) = resident.split_at(Worker::KEPT_WHOLE);
+        assert!(whole.iter().all(|r| *r > 200 << 10), "{resident:?}");
+        assert!(shallow.iter().all(|r| *r <= Worker::SHALLOW), "{resident:?}");
+        // What was given back is there again when it is needed.
+        for _ in 0..40 {
+            w.start(|| {
+                assert_eq!(deep(200), 200);
+                Parker::new().park(Some(Duration::ZERO));
+            })
+        }
+        w.run().unwrap()
     }
 
     #[test]
