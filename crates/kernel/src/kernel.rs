@@ -9,7 +9,8 @@ use crate::slot::{self, View};
 use crate::wait::Waits;
 use ondol_base::epoch::{Epochs, Participant};
 use ondol_base::oid::Oid;
-use ondol_base::sync::{Condvar, Mutex, RwLock, spin_wait, yield_point};
+use ondol_base::park::Parker;
+use ondol_base::sync::{Condvar, Mutex, RwLock, yield_point};
 use ondol_base::{barrier, clock, thread};
 use ondol_durability::checkpoint::{Checkpointer, Done, Pace, Segment, Source, full_speed};
 use ondol_durability::error::{CheckpointError, RecoveryError};
@@ -160,11 +161,15 @@ impl Kernel {
         let passed = Arc::new(AtomicBool::new(false));
         let told = passed.clone();
         participant.pin().retire(move || told.store(true, Ordering::Release));
-        let mut turn = 0;
-        while !passed.load(Ordering::Acquire) {
-            participant.collect_paced();
-            spin_wait(turn);
-            turn += 1;
+        // Who ends a pin tells nobody: it is looked for, and meanwhile others run. Pins are short (park/P4).
+        const LOOK: Duration = Duration::from_micros(50);
+        let parker = Parker::new();
+        loop {
+            participant.collect();
+            if passed.load(Ordering::Acquire) {
+                break;
+            }
+            parker.park(Some(clock::now() + LOOK));
         }
         self.drop_segments([heap], &participant)
     }
