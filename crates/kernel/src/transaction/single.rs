@@ -123,6 +123,8 @@ impl Session {
             // SAFETY: unlinked above; readers are waited for by the epoch.
             unsafe { self.participant.pin().retire_raw(node as usize, Version::free_at) };
             mark.txn.set(Status::Aborted);
+            // wait/W2: who came to the row meanwhile.
+            self.kernel.waits.let_go(&mark.txn);
         }
         self.participant.line().words[COMMITTING].store(IDLE, Ordering::Release);
         self.retire_mark(mark);
