@@ -304,7 +304,9 @@ impl Client {
     /// What was seen at this snapshot is covered by the token of what is held.
     fn check_covered(&mut self, snapshot: u64) -> Outcome<()> {
         let token = self.c.held_token().map_or(0, |t| t.0);
-        match token.max(self.shared.db.durable_ts()) >= snapshot {
+        // A session sees its own commit, also one that it did not hold, and whose wait failed with the log.
+        let failed = snapshot <= self.wrote && self.shared.db.kernel.log.failure().is_some();
+        match failed || token.max(self.shared.db.durable_ts()) >= snapshot {
             true => Ok(()),
             false => Err(format!("what was seen of commit {snapshot} is held by the token {token}")),
         }
