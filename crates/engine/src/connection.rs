@@ -15,6 +15,7 @@ use crate::charge::Charge;
 use crate::database::Database;
 use crate::error;
 use crate::outdated::Outdated;
+use crate::portal::Portals;
 use crate::table::Table;
 use ondol_base::cancel::Cancel;
 use ondol_base::park::Parker;
@@ -66,6 +67,8 @@ pub struct Connection {
     statement: Statement,
     /// Where the running statement began, in an explicit transaction.
     began: Option<(Savepoint, Definitions)>,
+    /// Of the explicit transaction.
+    pub(crate) portals: Portals,
     synchronous: bool,
     /// From `defer` to `settle` or `hold`: the newest commit that is to be durable at the end.
     owed: Option<u64>,
@@ -102,6 +105,7 @@ impl Connection {
             explicit: None,
             statement: Statement::None,
             began: None,
+            portals: Portals::default(),
             synchronous: true,
             owed: None,
             held: 0,

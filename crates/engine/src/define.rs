@@ -98,8 +98,10 @@ impl Connection {
         self.catalog = Some(Arc::new(c))
     }
 
-    /// Marks a table as being changed and waits until no other transaction uses it (connection/N1).
-    pub(crate) fn claim_table(&mut self, table: &Arc<Table>) -> SqlResult<()> {
+    /// Marks a table as being changed and waits until no other transaction uses it (connection/N1). Refused
+    /// where our own has a portal that reads it (portal/P4); `what` is the statement's name.
+    pub(crate) fn claim_table(&mut self, table: &Arc<Table>, what: &str) -> SqlResult<()> {
+        self.refuse_in_use(table, what, &table.def.name)?;
         let me = self.session.id();
         if table.locked.load(Ordering::SeqCst) == me {
             return Ok(());
@@ -203,7 +205,7 @@ impl Connection {
     pub fn drop_table(&mut self, name: &str) -> SqlResult<()> {
         self.defining(|me, mut c| {
             let table = find(&c, name)?.clone();
-            me.claim_table(&table)?;
+            me.claim_table(&table, "DROP TABLE")?;
             let db = me.db.clone();
             d::remove_table(&mut me.session, &db.dictionary, table.def.id)?;
             me.dropped.push(table.heaps);
@@ -218,7 +220,7 @@ impl Connection {
         self.defining(|me, mut c| {
             for name in names {
                 let old = find(&c, name)?.clone();
-                me.claim_table(&old)?;
+                me.claim_table(&old, "TRUNCATE")?;
                 let db = me.db.clone();
                 let heaps = db.next_object()?;
                 me.made.push(heaps);
@@ -279,7 +281,8 @@ impl Connection {
             }
             let online = !primary && !me.in_transaction();
             if !online {
-                me.claim_table(&old)?
+                let what = if constraint { "ALTER TABLE" } else { "CREATE INDEX" };
+                me.claim_table(&old, what)?
             }
             let mut old = match primary {
                 true => {
@@ -342,7 +345,7 @@ impl Connection {
                 me.forbid_nulls(&mut c, table, &columns)?
             }
             let old = find(&c, table)?.clone();
-            me.claim_table(&old)?;
+            me.claim_table(&old, "ALTER TABLE")?;
             let mut def = old.def.clone();
             let Some(i) = def.indexes.iter_mut().find(|i| i.name == name) else {
                 return Err(SqlError::new(
@@ -413,7 +416,8 @@ impl Connection {
                 )
                 .hint(format!("You can drop constraint {name} on table {table} instead.")));
             }
-            me.claim_table(&old)?;
+            me.refuse_in_use(&old, "DROP INDEX", name)?;
+            me.claim_table(&old, "DROP INDEX")?;
             let gone = def.indexes.remove(at);
             let db = me.db.clone();
             d::remove_index(&mut me.session, &db.dictionary, gone.id)?;

@@ -21,7 +21,7 @@ impl Connection {
             return Ok(());
         }
         // Nobody else changes rows from here on: the newest versions are what there is.
-        self.claim_table(&old)?;
+        self.claim_table(&old, "ALTER TABLE")?;
         let mut def = old.def.clone();
         columns.iter().for_each(|&i| def.columns[i].not_null = true);
         let db = self.db.clone();

@@ -36,12 +36,14 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 mod change;
 mod commit;
+mod kept;
 mod lock;
 mod merge;
 mod share;
 mod single;
 mod undo;
 
+pub use kept::KeptView;
 pub use share::Shared;
 pub use single::Found;
 
@@ -162,8 +164,8 @@ struct Write {
     rekeyed: bool,
 }
 
-/// A point to which a transaction can be rolled back.
-#[derive(Clone, Copy, Debug, Default)]
+/// A point to which a transaction can be rolled back; later ones are greater.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Savepoint {
     writes: usize,
 }

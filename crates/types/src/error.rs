@@ -77,6 +77,7 @@ pub mod sqlstate {
     pub const IN_FAILED_SQL_TRANSACTION: &str = "25P02";
     pub const INVALID_SQL_STATEMENT_NAME: &str = "26000";
     pub const DEPENDENT_OBJECTS_STILL_EXIST: &str = "2BP01";
+    pub const INVALID_CURSOR_NAME: &str = "34000";
     pub const INVALID_SAVEPOINT_SPECIFICATION: &str = "3B001";
     pub const SERIALIZATION_FAILURE: &str = "40001";
     pub const DEADLOCK_DETECTED: &str = "40P01";
@@ -96,6 +97,7 @@ pub mod sqlstate {
     pub const DUPLICATE_TABLE: &str = "42P07";
     pub const DUPLICATE_OBJECT: &str = "42710";
     pub const DUPLICATE_FUNCTION: &str = "42723";
+    pub const DUPLICATE_CURSOR: &str = "42P03";
     pub const DUPLICATE_PREPARED_STATEMENT: &str = "42P05";
     pub const AMBIGUOUS_COLUMN: &str = "42702";
     pub const AMBIGUOUS_FUNCTION: &str = "42725";
@@ -103,11 +105,13 @@ pub mod sqlstate {
     pub const INVALID_COLUMN_REFERENCE: &str = "42P10";
     pub const CANNOT_COERCE: &str = "42846";
     pub const INVALID_TABLE_DEFINITION: &str = "42P16";
+    pub const INVALID_CURSOR_DEFINITION: &str = "42P11";
     pub const INVALID_FUNCTION_DEFINITION: &str = "42P13";
     pub const OUT_OF_MEMORY: &str = "53200";
     pub const DISK_FULL: &str = "53100";
     pub const PROGRAM_LIMIT_EXCEEDED: &str = "54000";
     pub const LOCK_NOT_AVAILABLE: &str = "55P03";
+    pub const OBJECT_NOT_IN_PREREQUISITE_STATE: &str = "55000";
     pub const OBJECT_IN_USE: &str = "55006";
     pub const QUERY_CANCELED: &str = "57014";
     pub const IO_ERROR: &str = "58030";

@@ -66,7 +66,8 @@ impl Connection {
             if self.session.is_open() {
                 self.session.next_command();
                 let last = self.explicit.as_ref().and_then(|e| e.savepoints.last());
-                self.session.may_roll_back_to(last.map_or_else(Savepoint::default, |s| s.savepoint));
+                let last = last.map_or_else(Savepoint::default, |s| s.savepoint);
+                self.session.may_roll_back_to(last.max(self.portals.newest()));
                 self.began = Some((self.session.savepoint(), self.definitions()))
             }
             barrier::light();
@@ -107,6 +108,17 @@ impl Connection {
             self.session.view.twins = true
         }
         self.statement = if writes { Statement::Write } else { Statement::Read };
+        Ok(())
+    }
+    /// Begins to read for what a statement of the explicit transaction has left open (portal/P3).
+    pub(crate) fn start_reading(&mut self) -> SqlResult<()> {
+        debug_assert!(self.statement == Statement::None);
+        debug_assert!(!self.must_rest(), "connection/N3");
+        if self.is_failed() {
+            return Err(failed());
+        }
+        self.session.removes = false;
+        self.statement = Statement::Read;
         Ok(())
     }
     /// Begins a command nested in the running statement, of which it sees what it has changed so far: that of

@@ -104,6 +104,10 @@ impl Connection {
     pub fn transaction_isolation(&self) -> Option<Isolation> {
         self.explicit.as_ref().map(|e| e.isolation)
     }
+    /// How many savepoints are set.
+    pub(crate) fn savepoints(&self) -> usize {
+        self.explicit.as_ref().map_or(0, |e| e.savepoints.len())
+    }
     pub fn transaction_access(&self) -> Option<Access> {
         self.explicit.as_ref().map(|e| e.access)
     }
@@ -128,7 +132,8 @@ impl Connection {
                     // back.
                     let _ = self.session.rollback_to(mark.savepoint);
                 }
-                self.restore(&mark.definitions)
+                self.restore(&mark.definitions);
+                self.portals.close_from(self.savepoints())
             }
             None => self.undo_all(),
         }
@@ -165,6 +170,7 @@ impl Connection {
         let read_write = self.session.is_open();
         let seen = self.session.seen();
         self.explicit = None;
+        self.portals.close_all();
         self.session.view.twins = false;
         let token = self.finish()?;
         if token.is_none() && read_write {
@@ -268,6 +274,7 @@ impl Connection {
         self.undo_all()
     }
     fn undo_all(&mut self) {
+        self.portals.close_all();
         self.session.abort();
         self.session.unpublish();
         self.leave_tables();
@@ -316,6 +323,7 @@ impl Connection {
         let e = self.explicit.as_mut().expect("found");
         e.access = e.savepoints[i].access;
         e.savepoints.truncate(i);
+        self.portals.release(i);
         Ok(())
     }
     pub fn rollback_to_savepoint(&mut self, name: &str) -> SqlResult<()> {
@@ -325,6 +333,7 @@ impl Connection {
         e.failed = false;
         let mark = e.savepoints[i].clone();
         e.access = mark.access;
+        self.portals.close_from(i + 1);
         if self.session.is_open()
             && let Err(e) = self.session.rollback_to(mark.savepoint)
         {

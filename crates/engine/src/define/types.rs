@@ -99,7 +99,7 @@ impl Connection {
                 .cloned()
                 .collect();
             for old in tables {
-                me.claim_table(&old)?;
+                me.claim_table(&old, "ALTER TYPE")?;
                 let columns = old.def.columns.iter().map(|c| column_of(&changed, c)).collect();
                 let def = TableDef { columns, ..old.def.clone() };
                 let table = Table::new(&db.kernel, def, old.heaps, old.indexes.clone(), Some(&old));

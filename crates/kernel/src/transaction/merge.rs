@@ -11,7 +11,8 @@
 //! - **M1** Both are of statements that have ended: a command nested in the running one has not, since its
 //!   caller goes on without seeing it. So whatever the transaction reads from now on contains
 //!   both, and the running statement is undone without touching them.
-//! - **M2** No savepoint that may be rolled back to lies between them: both are undone or neither.
+//! - **M2** No savepoint that may be rolled back to lies between them: both are undone or neither. Nor does
+//!   the beginning of a view that is kept (kept/V2): it sees both or neither.
 //! - **M3** Both are in the log, or neither: then the merged difference is what rolling back, or the commit,
 //!   has to log.
 //! - **M4** The later one gave the row no key, and both are of one view of the table, so of the same indexes.
