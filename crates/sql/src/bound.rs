@@ -497,6 +497,11 @@ pub enum Statement {
         args: Vec<Expr>,
     },
     Deallocate(Option<String>),
+    Declare(Declare),
+    /// FETCH or MOVE.
+    Fetch(Fetch),
+    /// CLOSE: of all cursors, if it names none.
+    Close(Option<String>),
     Explain {
         options: ExplainOptions,
         statement: Box<Statement>,
@@ -512,6 +517,38 @@ pub enum Statement {
         tag: &'static str,
         notice: String,
     },
+}
+
+/// DECLARE CURSOR.
+#[derive(Clone, Debug)]
+pub struct Declare {
+    pub name: String,
+    /// Its rows can be fetched again.
+    pub scroll: bool,
+    /// It outlives its transaction.
+    pub hold: bool,
+    pub query: Query,
+}
+
+/// FETCH or MOVE.
+#[derive(Clone, Debug)]
+pub struct Fetch {
+    pub name: String,
+    pub movement: Movement,
+    /// MOVE: the rows are passed by.
+    pub is_move: bool,
+}
+
+/// Where a cursor moves to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Movement {
+    /// So many rows, or all that there are.
+    Forward(Option<u64>),
+    Backward(Option<u64>),
+    /// The row of that number, from 1; from the end, if it is negative; before the first, if it is 0.
+    Absolute(i64),
+    /// The row so many behind the present one, or before it.
+    Relative(i64),
 }
 
 /// What EXPLAIN is to show.
@@ -891,7 +928,7 @@ impl Statement {
         match self {
             Statement::Query(q) | Statement::Copy(Copy::To { query: q, .. }) => vec![q],
             Statement::Insert(i) => vec![&i.source],
-            Statement::CreateTableAs { query, .. } => vec![query],
+            Statement::CreateTableAs { query, .. } | Statement::Declare(Declare { query, .. }) => vec![query],
             Statement::Modify(m) => vec![&m.query],
             Statement::Explain { statement, .. } => statement.queries(),
             _ => Vec::new(),
@@ -921,6 +958,7 @@ impl Statement {
         match self {
             Statement::Query(q)
             | Statement::CreateTableAs { query: q, .. }
+            | Statement::Declare(Declare { query: q, .. })
             | Statement::Copy(Copy::To { query: q, .. }) => walk_query_mut(q, 0, f),
             Statement::Insert(i) => {
                 walk_query_mut(&mut i.source, 0, f);

@@ -33,6 +33,7 @@ pub mod types;
 mod call;
 mod coerce;
 mod copy;
+mod cursor;
 mod ddl;
 mod dml;
 mod domain;

@@ -47,6 +47,11 @@ impl<'a> Binder<'a> {
                 Ok(Statement::Deallocate((!s.isall && !s.name.is_empty()).then(|| s.name.clone())))
             }
             Kind::ExplainStmt(s) => self.explain(s, raw),
+            Kind::DeclareCursorStmt(s) => self.declare_cursor(s),
+            Kind::FetchStmt(s) => self.fetch(s),
+            Kind::ClosePortalStmt(s) => {
+                Ok(Statement::Close((!s.portalname.is_empty()).then(|| s.portalname.clone())))
+            }
             Kind::CheckPointStmt(_) => Ok(Statement::Checkpoint),
             Kind::DiscardStmt(s) => match s.target() {
                 DiscardMode::DiscardAll => Ok(Statement::Discard { all: true }),

@@ -25,7 +25,7 @@ use std::sync::Arc;
 /// X2
 pub(super) const TICKS: u32 = 256;
 
-/// Runs to the end.
+/// Runs to the end, or until no more rows are wanted; it can go on behind the last one.
 pub(super) const PLAIN: u8 = 0;
 /// Counts each instruction.
 pub(super) const PROFILE: u8 = 1;
@@ -68,7 +68,8 @@ impl<'a> World<'a> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Exit {
     Done,
-    /// In a batch, or around a scan in parts: the instruction to go on with.
+    /// In a batch, around a scan in parts, or behind a row after which no more are wanted: the instruction to
+    /// go on with.
     At(usize),
 }
 
@@ -441,12 +442,12 @@ pub(super) fn exec<const MODE: u8>(
             Op::Emit { row: span } => {
                 f.emitted += 1;
                 if !sink.row(&RowView(Shape::Values { values: row!(span), memory: &f.memory }))? {
-                    return Ok(Exit::Done);
+                    return Ok(if MODE == PLAIN { Exit::At(pc + 1) } else { Exit::Done });
                 }
             }
             Op::EmitRow { cursor } => {
                 if !emit_row(f, program, cursor, connection, sink)? {
-                    return Ok(Exit::Done);
+                    return Ok(if MODE == PLAIN { Exit::At(pc + 1) } else { Exit::Done });
                 }
             }
             Op::PointRow { cursor, values } => point_row(f, program, connection, sink, cursor, values)?,

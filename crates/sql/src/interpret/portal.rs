@@ -1,0 +1,117 @@
+//! Execution that stops after some rows and goes on later: the inside of a cursor (interpret/N4).
+//!
+//! ```text
+//! open:  the statement is begun, its view kept by a portal, and ended; the frame is made ready
+//! run:   the loop, by that view, from where it was left behind an Emit   ... again ...   to its end
+//! ```
+//! - **S1** Between two runs nothing is held but the frame, the portal's snapshot, and the tables that the
+//!   transaction has named: the loop pins and latches nothing between its instructions.
+//! - **S2** Programs that change or lock rows cannot be left (`None` from [`Suspended::open`]): each of their
+//!   statements has its own command.
+use super::exec::{Exit, PLAIN, exec};
+use super::frame::Frame;
+use super::rows::{RowView, Sink};
+use super::{Env, begin};
+use crate::code::{Op, Program};
+use ondol_engine::{Connection, Portal};
+use ondol_types::{SqlResult, ValueRef};
+use std::sync::Arc;
+
+/// A program that was begun, and how far it came.
+pub struct Suspended {
+    frame: Box<Frame>,
+    program: Arc<Program>,
+    portal: Portal,
+    /// Where to go on; `None`: at the end.
+    at: Option<usize>,
+}
+
+/// Takes so many rows.
+struct Few<'a> {
+    sink: &'a mut dyn Sink,
+    taken: u64,
+    most: u64,
+}
+
+impl Sink for Few<'_> {
+    fn row(&mut self, row: &RowView<'_>) -> SqlResult<bool> {
+        let more = self.sink.row(row)?;
+        self.taken += 1;
+        Ok(more && self.taken < self.most)
+    }
+}
+
+impl Suspended {
+    /// Begins a program in the explicit transaction, without running any of it. A stale program is refused as
+    /// by [`super::run`].
+    pub fn open(
+        program: &Arc<Program>,
+        connection: &mut Connection,
+        params: &[ValueRef<'_>],
+        env: &Env<'_>,
+    ) -> SqlResult<Suspended> {
+        debug_assert!(!program.writes, "S2");
+        let mut frame = Box::<Frame>::default();
+        begin(&mut frame, program, connection, params, env)?;
+        match connection.open_portal(&program.tables) {
+            Ok(portal) => {
+                connection.end_statement()?;
+                Ok(Suspended { frame, program: program.clone(), portal, at: Some(0) })
+            }
+            Err(e) => {
+                connection.abort_statement();
+                Err(e)
+            }
+        }
+    }
+    /// Whether the program can be left behind each of its rows. One that gives the rows of a key by a single
+    /// instruction can not; of one that asks the session, what it is told is of the moment when it is run.
+    /// Such a program is to be run to its end when it was opened.
+    pub fn can_pause(program: &Program) -> bool {
+        !program.ops.iter().any(|op| matches!(op, Op::PointRow { .. } | Op::SystemRows { .. }))
+    }
+    /// Whether all rows were given.
+    pub fn is_done(&self) -> bool {
+        self.at.is_none()
+    }
+    pub fn portal(&self) -> &Portal {
+        &self.portal
+    }
+    /// Gives up to `most` further rows; how many there were. After an error it is not to be run again, and
+    /// its transaction has failed.
+    pub fn run(
+        &mut self,
+        connection: &mut Connection,
+        most: u64,
+        sink: &mut dyn Sink,
+        env: &Env<'_>,
+    ) -> SqlResult<u64> {
+        let Some(start) = self.at.filter(|_| most > 0) else { return Ok(0) };
+        let (frame, program) = (&mut self.frame, &self.program);
+        let mut few = Few { sink, taken: 0, most };
+        let left = connection.read_portal(&self.portal, |connection| {
+            frame.surround(connection, env, |frame, connection, world| {
+                exec::<PLAIN>(frame, program, connection, &mut few, world, start)
+            })
+        })?;
+        self.at = match left {
+            Exit::At(at) => Some(at),
+            Exit::Done => None,
+        };
+        if self.is_done() {
+            self.stop()
+        }
+        Ok(few.taken)
+    }
+    /// Nothing more is read: what it held is given back. The portal stays open.
+    pub fn stop(&mut self) {
+        self.at = None;
+        self.frame.finish();
+        self.frame = Box::default();
+        self.portal.read_out()
+    }
+    /// Its portal alone.
+    pub fn into_portal(self) -> Portal {
+        self.portal
+    }
+}
