@@ -29,6 +29,7 @@
 //! | group statements | [`Session::transaction`], [`Transaction::commit`], [`Transaction::savepoint`]; [`Session::begin`] where no scope fits |
 //! | not wait for the disk | [`Transaction::commit_async`], [`Session::call_async`], and [`Database::wait`] on their [`Token`] |
 //! | serve others while the disk works | [`Session::held`], and [`Database::when_durable`] or a [`TokenQueue`] |
+//! | take rows in pieces | [`Session::open`], [`Session::fetch`]: a [`Cursor`] |
 //! | keep no rows | [`Session::for_each`], or [`Session::run`] with an [`Output`] of one's own |
 //! | see what takes memory | [`Database::memory`] |
 //! | move bulk data | [`Session::copy_in`], [`Session::copy_out`] |
@@ -72,6 +73,7 @@ pub use ondol_types::{
     Numeric, SqlError as Error, SqlResult as Result, Type, TypeId, Value, ValueRef, sqlstate,
 };
 pub use session::batch::Batch;
+pub use session::cursor::Cursor;
 pub use session::held::TokenQueue;
 pub use session::output::{Notice, Outcome, Output, Progress};
 pub use session::params::IntoValue;

@@ -11,6 +11,7 @@
 //!   (`synchronous_commit`, [`Session::call_async`], [`Session::held`]); then its [`Token`] stands for what
 //!   is still to come.
 use crate::database::Database;
+use named::Cursors;
 use ondol_base::cancel::Cancel;
 use ondol_base::timer::Alarm;
 use ondol_engine::{Catalog, Connection, Isolation, Token};
@@ -31,11 +32,13 @@ use std::time::Duration;
 pub(crate) mod alone;
 pub(crate) mod batch;
 pub(crate) mod control;
+pub(crate) mod cursor;
 pub(crate) mod define;
 mod define_type;
 pub(crate) mod execute;
 pub(crate) mod foreign;
 pub(crate) mod held;
+pub(crate) mod named;
 pub(crate) mod output;
 pub(crate) mod params;
 pub(crate) mod plan;
@@ -109,6 +112,7 @@ pub struct Session {
     /// No statement ran in the transaction yet.
     pub(crate) fresh: bool,
     pub(crate) plans: Plans,
+    pub(crate) cursors: Cursors,
     pub(crate) host: SessionHost,
     /// Tells the running statement to end; counts statements.
     pub(crate) cancel: Arc<Cancel>,
@@ -146,6 +150,7 @@ impl Session {
             savepoints: 0,
             fresh: false,
             plans: Plans::new(database.plans.clone()),
+            cursors: Cursors::default(),
             on_notice: None,
         }
     }
@@ -294,6 +299,7 @@ impl Session {
     /// Commits; durable when this returns, unless `synchronous_commit` is off. The token names the commit, if
     /// anything was written.
     pub fn commit(&mut self) -> SqlResult<Option<Token>> {
+        self.forget_cancel();
         let mut gather = Gather::default();
         self.end_transaction(false, &mut gather)?;
         match gather.outcomes.pop() {
@@ -322,17 +328,24 @@ impl Session {
     /// # }
     /// ```
     pub fn commit_async(&mut self) -> SqlResult<Option<Token>> {
+        self.forget_cancel();
         self.connection.set_synchronous(false);
         let done = self.connection_commit_async();
         self.connection.set_synchronous(self.quick.synchronous);
         done
     }
 
+    /// A wish to end an earlier statement is none to end a commit that gathers the rows of cursors.
+    fn forget_cancel(&mut self) {
+        if !self.cursors.is_empty() {
+            self.cancel.store(false, Ordering::Relaxed)
+        }
+    }
     fn connection_commit_async(&mut self) -> SqlResult<Option<Token>> {
         if self.connection.is_failed() {
             return self.commit();
         }
-        match self.connection.commit() {
+        match self.commit_with_cursors() {
             Ok(t) => {
                 self.settings_committed();
                 Ok(t)
@@ -486,9 +499,15 @@ impl Session {
     #[inline]
     pub(crate) fn ended<T>(&mut self, done: SqlResult<T>) -> SqlResult<T> {
         if done.is_err() {
-            self.connection.abort_statement()
+            self.abandon_statement()
         }
         done
+    }
+
+    #[cold]
+    fn abandon_statement(&mut self) {
+        self.connection.abort_statement();
+        self.cursors.sweep()
     }
 
     pub(crate) fn fit<'v>(&self, given: &'v [Value], wanted: &[TypeId]) -> SqlResult<Vec<Cow<'v, Value>>> {

@@ -295,7 +295,21 @@ const FORMS: &[(&str, &[(&str, &str)])] = &[
                 "EXPLAIN (VERBOSE, COSTS OFF, FORMAT json) SELECT * FROM t",
             ),
             ("EXPLAIN (FORMAT yaml)", "EXPLAIN (FORMAT yaml) SELECT * FROM t"),
-            ("DECLARE CURSOR, FETCH, MOVE, CLOSE", "DECLARE c CURSOR FOR SELECT 1"),
+            (
+                "DECLARE CURSOR, FETCH, MOVE, CLOSE",
+                "DECLARE c NO SCROLL CURSOR FOR SELECT a FROM t ORDER BY a; FETCH c; MOVE FORWARD 1 IN c; FETCH ALL FROM c; CLOSE c",
+            ),
+            (
+                "DECLARE SCROLL CURSOR; FETCH PRIOR, FIRST, LAST, ABSOLUTE, RELATIVE, BACKWARD",
+                "DECLARE c SCROLL CURSOR FOR SELECT a FROM t; FETCH LAST FROM c; FETCH BACKWARD 1 FROM c; FETCH ABSOLUTE 2 FROM c",
+            ),
+            ("DECLARE CURSOR WITH HOLD", "!DECLARE c CURSOR WITH HOLD FOR SELECT 1; FETCH c; CLOSE c"),
+            (
+                "DECLARE INSENSITIVE CURSOR, ASENSITIVE (which every cursor is)",
+                "DECLARE c INSENSITIVE CURSOR FOR SELECT 1; CLOSE ALL",
+            ),
+            ("DECLARE BINARY CURSOR", "DECLARE c BINARY CURSOR FOR SELECT 1"),
+            ("DECLARE CURSOR ... FOR UPDATE", "DECLARE c CURSOR FOR SELECT a FROM t FOR UPDATE"),
             ("LISTEN, NOTIFY", "LISTEN x"),
             ("CHECKPOINT", "!CHECKPOINT"),
             ("DISCARD ALL, DISCARD PLANS", "!DISCARD PLANS"),

@@ -7,7 +7,7 @@
 //!   what it refuses (SAVEPOINT outside a transaction) is refused.
 use crate::session::Session;
 use crate::session::output::Output;
-use ondol_engine::Access;
+use ondol_engine::{Access, Token};
 use ondol_sql::level::IsolationLevel;
 use ondol_types::{SqlError, SqlResult, sqlstate};
 
@@ -109,7 +109,7 @@ impl Session {
         }
         let failed = self.connection.is_failed();
         // Settings follow the outcome: a commit that is refused (a serialization failure) rolls back.
-        match self.connection.commit() {
+        match self.commit_with_cursors() {
             Ok(token) => {
                 if failed {
                     self.settings_rolled_back()
@@ -157,6 +157,14 @@ impl Session {
         }
     }
 
+    /// Commits; cursors WITH HOLD have their rows gathered before.
+    pub(crate) fn commit_with_cursors(&mut self) -> SqlResult<Option<Token>> {
+        if !self.connection.is_failed() {
+            self.hold_cursors()?
+        }
+        self.connection.commit()
+    }
+
     /// Rolls back, whatever is left to be rolled back.
     pub(crate) fn drop_transaction(&mut self) {
         self.connection.rollback();
@@ -166,6 +174,7 @@ impl Session {
     pub(crate) fn settings_committed(&mut self) {
         self.settings.end_transaction();
         self.marks.clear();
+        self.cursors.sweep();
         self.settings_changed();
     }
 
@@ -174,6 +183,7 @@ impl Session {
             self.settings.go_back(m)
         }
         self.marks.clear();
+        self.cursors.sweep();
         self.settings_changed();
     }
 
@@ -205,6 +215,7 @@ impl Session {
             return Err(outside("ROLLBACK TO SAVEPOINT"));
         }
         self.connection.rollback_to_savepoint(name)?;
+        self.cursors.sweep();
         if let Some(i) = self.marks.iter().skip(1).rposition(|m| m.0 == name) {
             self.marks.truncate(i + 2);
             let mark = self.marks[i + 1].1.clone();

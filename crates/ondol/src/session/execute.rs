@@ -109,6 +109,12 @@ impl Session {
                 self.deallocate(name.as_deref())?;
                 out.done(if name.is_some() { "DEALLOCATE" } else { "DEALLOCATE ALL" }, None)
             }
+            Statement::Declare(declare) => self.declare(declare, bound, out),
+            Statement::Fetch(fetch) => self.fetch_named(fetch, out),
+            Statement::Close(name) => {
+                self.close_named(name.as_deref())?;
+                out.done(if name.is_some() { "CLOSE CURSOR" } else { "CLOSE CURSOR ALL" }, None)
+            }
             Statement::Explain { options, statement, text: _ } => {
                 self.explain(*options, statement, bound, out)
             }
@@ -129,6 +135,7 @@ impl Session {
                     ));
                 }
                 self.plans.discard();
+                self.cursors.clear();
                 self.settings.reset();
                 self.settings_changed();
                 out.done("DISCARD ALL", None)

@@ -27,14 +27,17 @@ const MUCH: usize = 32 << 20;
 pub(crate) const STALE_LIMIT: u32 = 100;
 
 /// Passes rows on to an output, the columns before the first.
-struct Telling<'a> {
+pub(crate) struct Telling<'a> {
     columns: &'a Arc<[Column]>,
     out: &'a mut dyn Output,
     told: bool,
 }
 
-impl Telling<'_> {
-    fn tell(&mut self) -> SqlResult<()> {
+impl<'a> Telling<'a> {
+    pub fn new(columns: &'a Arc<[Column]>, out: &'a mut dyn Output) -> Telling<'a> {
+        Telling { columns, out, told: false }
+    }
+    pub fn tell(&mut self) -> SqlResult<()> {
         if !std::mem::replace(&mut self.told, true) {
             self.out.columns(self.columns)?;
         }
@@ -159,7 +162,7 @@ impl Session {
 
     /// Plans a text's statement, or finds it planned, and runs it; once more whenever the plan turns out to
     /// be stale (session/N1).
-    fn plan_and_run(
+    pub(crate) fn plan_and_run(
         &mut self,
         text: &str,
         types: &[TypeId],
@@ -282,7 +285,7 @@ impl Session {
         let has_result = !plan.program.columns.is_empty() || plan.program.tag == Tag::Select;
         if has_result {
             // Told with the first row, or when the statement has succeeded without one.
-            let mut sink = Telling { columns: &plan.columns, out, told: false };
+            let mut sink = Telling::new(&plan.columns, out);
             let (rows, token) = self.run_program(plan, params, &mut sink)?;
             sink.tell()?;
             return out.done(&plan.program.tag.text(rows), token);

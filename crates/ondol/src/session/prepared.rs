@@ -36,6 +36,10 @@ impl Prepared {
     pub fn columns(&self) -> &[Column] {
         &self.columns
     }
+    /// What it is made of: its text, and the types that were given.
+    pub(crate) fn source(&self) -> (&str, &[TypeId]) {
+        (&self.text, &self.types)
+    }
     fn is_of(&self, session: &Session) -> bool {
         std::ptr::eq(self.database.as_ptr(), Arc::as_ptr(&session.database.engine))
     }

@@ -104,6 +104,10 @@ impl Rows {
     pub fn iter(&self) -> Iter<'_> {
         Iter::new(Some(self))
     }
+    /// The row at `i` as the interpreter has it.
+    pub(crate) fn view(&self, i: usize) -> raw::RowView<'_> {
+        self.rows.row(i)
+    }
 }
 
 impl<'a> IntoIterator for &'a Rows {

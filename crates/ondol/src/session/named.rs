@@ -1,0 +1,295 @@
+//! DECLARE, FETCH, MOVE and CLOSE: cursors by name, with PostgreSQL's rules.
+//!
+//! - **D1** A cursor of SCROLL keeps the rows that were fetched, and goes back in them. Without SCROLL none
+//!   goes back (55000), also where PostgreSQL's plan happens to allow it.
+//! - **D2** A cursor WITH HOLD has its remaining rows gathered before its transaction commits: an error then
+//!   is the commit's. A rollback closes it.
+//! - **D3** After an error in a fetch the cursor keeps its name, as long as its transaction does, and gives
+//!   nothing more.
+//!
+//! Source: PostgreSQL 15's documentation of these statements, and its answers.
+use crate::session::Session;
+use crate::session::cursor::{Cursor, KeptRows, cannot_be_run};
+use crate::session::output::Output;
+use crate::session::plan::Plan;
+use crate::session::planned::Telling;
+use ondol_sql::bound::{Bound, Declare, Fetch, Movement, Statement};
+use ondol_sql::interpret::{Nowhere, Sink};
+use ondol_types::{SqlError, SqlResult, sqlstate};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// A cursor with a place in its result.
+struct Named {
+    cursor: Cursor,
+    hold: bool,
+    /// D1: all rows that were fetched.
+    fetched: Option<KeptRows>,
+    /// The row that it stands on, from 1; at the end, the last one.
+    place: u64,
+    /// Before the first row.
+    at_start: bool,
+    /// Behind the last row.
+    at_end: bool,
+}
+
+/// A session's cursors.
+#[derive(Default)]
+pub(crate) struct Cursors {
+    by_name: HashMap<String, Named>,
+}
+
+impl Cursors {
+    pub fn is_empty(&self) -> bool {
+        self.by_name.is_empty()
+    }
+    /// Forgets those that were closed by the end of what they were opened in.
+    #[inline]
+    pub fn sweep(&mut self) {
+        if !self.is_empty() {
+            self.by_name.retain(|_, n| !n.cursor.is_closed())
+        }
+    }
+    pub fn clear(&mut self) {
+        self.by_name.clear()
+    }
+}
+
+fn no_cursor(name: &str) -> SqlError {
+    SqlError::new(sqlstate::INVALID_CURSOR_NAME, format!("cursor \"{name}\" does not exist"))
+}
+
+fn forward_only() -> SqlError {
+    SqlError::new(sqlstate::OBJECT_NOT_IN_PREREQUISITE_STATE, "cursor can only scan forward")
+        .hint("Declare it with SCROLL option to enable backward scan.")
+}
+
+impl Named {
+    /// So many rows forward, or all; how many there were.
+    fn forward(&mut self, s: &mut Session, count: Option<u64>, sink: &mut dyn Sink) -> SqlResult<u64> {
+        if self.at_end || count == Some(0) {
+            return Ok(0);
+        }
+        let most = count.unwrap_or(u64::MAX);
+        let given = match &mut self.fetched {
+            None => s.pull(&mut self.cursor, most, sink)?,
+            Some(fetched) => {
+                let from = self.place as usize;
+                let there = (fetched.rows.len() - from) as u64;
+                if there < most {
+                    s.pull(&mut self.cursor, most - there, fetched)?;
+                }
+                let to =
+                    fetched.rows.len().min(from.saturating_add(usize::try_from(most).unwrap_or(usize::MAX)));
+                for i in from..to {
+                    sink.row(&fetched.rows.view(i))?;
+                }
+                (to - from) as u64
+            }
+        };
+        self.at_start &= given == 0;
+        self.at_end = given < most;
+        self.place += given;
+        Ok(given)
+    }
+
+    /// So many rows backward, or all.
+    fn backward(&mut self, count: Option<u64>, sink: &mut dyn Sink) -> SqlResult<u64> {
+        let Some(fetched) = &self.fetched else { return Err(forward_only()) };
+        if self.at_start || count == Some(0) {
+            return Ok(0);
+        }
+        // Rows before the present one, which at the end is behind the last.
+        let before = if self.at_end { self.place } else { self.place - 1 };
+        let most = count.unwrap_or(u64::MAX);
+        let given = before.min(most);
+        for i in 1..=given {
+            sink.row(&fetched.rows.view((before - i) as usize))?;
+        }
+        if given > 0 {
+            self.at_end = false
+        }
+        self.at_start = given < most;
+        self.place = if self.at_start { 0 } else { before + 1 - given };
+        Ok(given)
+    }
+
+    fn rewind(&mut self) -> SqlResult<()> {
+        // One that was not moved is there already.
+        if self.at_start && !self.at_end {
+            return Ok(());
+        }
+        if self.fetched.is_none() {
+            return Err(forward_only());
+        }
+        (self.place, self.at_start, self.at_end) = (0, true, false);
+        Ok(())
+    }
+
+    /// Moves, and gives the rows of the movement; how many they are.
+    fn go(&mut self, s: &mut Session, to: Movement, is_move: bool, sink: &mut dyn Sink) -> SqlResult<u64> {
+        match to {
+            Movement::Forward(Some(0)) | Movement::Backward(Some(0)) | Movement::Relative(0) => {
+                let on_row = !self.at_start && !self.at_end;
+                if is_move || !on_row {
+                    return Ok(on_row.into());
+                }
+                self.backward(Some(1), &mut Nowhere)?;
+                self.forward(s, Some(1), sink)
+            }
+            Movement::Forward(n) => self.forward(s, n, sink),
+            Movement::Backward(None) if is_move => {
+                let passed = if self.place > 0 && !self.at_end { self.place - 1 } else { self.place };
+                self.rewind().map(|()| passed)
+            }
+            Movement::Backward(n) => self.backward(n, sink),
+            Movement::Relative(n) if n > 0 => {
+                self.forward(s, Some(n.unsigned_abs() - 1), &mut Nowhere)?;
+                self.forward(s, Some(1), sink)
+            }
+            Movement::Relative(n) => {
+                self.backward(Some(n.unsigned_abs() - 1), &mut Nowhere)?;
+                self.backward(Some(1), sink)
+            }
+            Movement::Absolute(0) => self.rewind().map(|()| 0),
+            Movement::Absolute(n) if n > 0 => {
+                // Of the rows up to the one before it, those that are not behind us yet.
+                let wanted = n.unsigned_abs() - 1;
+                let here = if self.at_end { self.place + 1 } else { self.place };
+                if wanted < here {
+                    self.rewind()?
+                }
+                let passed = if self.at_end { here } else { self.place };
+                self.forward(s, Some(wanted.saturating_sub(passed)), &mut Nowhere)?;
+                self.forward(s, Some(1), sink)
+            }
+            Movement::Absolute(n) => {
+                self.forward(s, None, &mut Nowhere)?;
+                self.backward(Some(n.unsigned_abs() - 1), &mut Nowhere)?;
+                self.backward(Some(1), sink)
+            }
+        }
+    }
+}
+
+impl Session {
+    pub(crate) fn declare(
+        &mut self,
+        declare: &Declare,
+        bound: &Bound,
+        out: &mut dyn Output,
+    ) -> SqlResult<()> {
+        if self.in_transaction() {
+            self.declare_within(declare, bound)?;
+            return out.done("DECLARE CURSOR", None);
+        }
+        if !declare.hold {
+            return Err(SqlError::new(
+                sqlstate::NO_ACTIVE_SQL_TRANSACTION,
+                "DECLARE CURSOR can only be used in transaction blocks",
+            ));
+        }
+        self.start_transaction(None, None)?;
+        let done = self
+            .declare_within(declare, bound)
+            .and_then(|()| self.hold_cursors())
+            .and_then(|()| self.connection.commit());
+        match done {
+            Ok(token) => {
+                self.settings_committed();
+                out.done("DECLARE CURSOR", token)
+            }
+            Err(e) => {
+                self.drop_transaction();
+                Err(e)
+            }
+        }
+    }
+
+    fn declare_within(&mut self, declare: &Declare, bound: &Bound) -> SqlResult<()> {
+        let name = &declare.name;
+        if self.cursors.by_name.contains_key(name) {
+            let message = format!("cursor \"{name}\" already exists");
+            return Err(SqlError::new(sqlstate::DUPLICATE_CURSOR, message));
+        }
+        let query = Bound {
+            statement: Statement::Query(declare.query.clone()),
+            params: Vec::new(),
+            catalog_version: bound.catalog_version,
+            notices: Vec::new(),
+            is_foreign: bound.is_foreign,
+        };
+        let plan = Arc::new(Plan::new(self.compile(&query)?));
+        if plan.program.writes {
+            // What locks or changes rows deeper inside.
+            return Err(SqlError::unsupported("DECLARE CURSOR for a query that changes or locks rows"));
+        }
+        let cursor = self.open_plan(&plan, ("", &[]), &[])?;
+        let fetched = declare.scroll.then(|| KeptRows::new(&plan.columns, self.connection.charge()));
+        let named = Named { cursor, hold: declare.hold, fetched, place: 0, at_start: true, at_end: false };
+        self.cursors.by_name.insert(name.clone(), named);
+        Ok(())
+    }
+
+    pub(crate) fn fetch_named(&mut self, fetch: &Fetch, out: &mut dyn Output) -> SqlResult<()> {
+        // Taken out meanwhile.
+        let Some(mut named) = self.cursors.by_name.remove(&fetch.name) else {
+            return Err(no_cursor(&fetch.name));
+        };
+        let done = self.fetch_of(&mut named, fetch, out);
+        if done.is_err() {
+            // D3
+            named.cursor.fail();
+            named.fetched = None;
+        }
+        self.cursors.by_name.insert(fetch.name.clone(), named);
+        let rows = done?;
+        out.done(&format!("{} {rows}", if fetch.is_move { "MOVE" } else { "FETCH" }), None)
+    }
+
+    fn fetch_of(&mut self, named: &mut Named, fetch: &Fetch, out: &mut dyn Output) -> SqlResult<u64> {
+        if named.cursor.has_failed() {
+            return Err(cannot_be_run(&fetch.name));
+        }
+        if fetch.is_move {
+            return named.go(self, fetch.movement, true, &mut Nowhere);
+        }
+        let columns = named.cursor.shared_columns().clone();
+        let mut sink = Telling::new(&columns, out);
+        let rows = named.go(self, fetch.movement, false, &mut sink)?;
+        sink.tell()?;
+        Ok(rows)
+    }
+
+    pub(crate) fn close_named(&mut self, name: Option<&str>) -> SqlResult<()> {
+        match name {
+            None => self.cursors.clear(),
+            Some(n) => {
+                self.cursors.by_name.remove(n).ok_or_else(|| no_cursor(n))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// D2: before the transaction commits.
+    #[inline]
+    pub(crate) fn hold_cursors(&mut self) -> SqlResult<()> {
+        if self.cursors.is_empty() { Ok(()) } else { self.hold_all() }
+    }
+    #[cold]
+    fn hold_all(&mut self) -> SqlResult<()> {
+        let is_to_be_held =
+            |n: &Named| n.hold && !n.cursor.is_held() && !n.cursor.has_failed() && !n.cursor.is_closed();
+        let all = self.cursors.by_name.iter();
+        let names: Vec<String> = all.filter(|(_, n)| is_to_be_held(n)).map(|(n, _)| n.clone()).collect();
+        for name in names {
+            let Some(mut named) = self.cursors.by_name.remove(&name) else { continue };
+            if let Some(fetched) = &mut named.fetched {
+                self.pull(&mut named.cursor, u64::MAX, fetched)?;
+            }
+            self.hold(&mut named.cursor)?;
+            self.cursors.by_name.insert(name, named);
+        }
+        Ok(())
+    }
+}
