@@ -338,7 +338,7 @@ impl Session {
     /// A wish to end an earlier statement is none to end a commit that gathers the rows of cursors.
     fn forget_cancel(&mut self) {
         if !self.cursors.is_empty() {
-            self.cancel.store(false, Ordering::Relaxed)
+            self.cancel.begin()
         }
     }
     fn connection_commit_async(&mut self) -> SqlResult<Option<Token>> {

@@ -22,6 +22,7 @@
 pub mod check;
 pub mod model;
 pub mod mutations;
+mod portals;
 pub mod queues;
 pub mod report;
 pub mod workload;
@@ -271,6 +272,10 @@ impl Plan {
             Favour::Waits => {
                 (self.patient, self.end, self.media) = (true, End::Close, Media::Kind);
                 (self.tight, self.ddl, self.builds) = (false, 0.0, 0)
+            }
+            Favour::Portals => {
+                (self.end, self.media) = (End::Close, Media::Kind);
+                (self.background, self.tight) = (true, false)
             }
             // Not each, since a database is made first.
             Favour::FullDisks => {

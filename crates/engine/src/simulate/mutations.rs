@@ -33,6 +33,8 @@ pub enum Favour {
     Indexes,
     /// Sessions that wait for rows, in lives that end well.
     Waits,
+    /// Portals beside the collector, in lives that end well.
+    Portals,
 }
 
 macro_rules! engine {
@@ -127,6 +129,16 @@ pub const MUTATIONS: &[Mutation] = &[
     engine!("helpers_uncounted", "a commit does not count the fragments of those who inserted for it"),
     engine!("merged_over_savepoint", "changes of one row are merged although a savepoint lies between them"),
     engine!("merged_over_keys", "changes of one row are merged although the later one gave it a key"),
+    engine!(
+        "portal_unpublished",
+        "the snapshot of a portal is not published after its statement",
+        Favour::Portals
+    ),
+    engine!(
+        "merged_over_portal",
+        "changes of one row are merged although a portal was opened between them",
+        Favour::Portals
+    ),
     engine!("lent_unpublished", "a snapshot that is lent to other threads is not published meanwhile"),
     engine!("wake_up_dropped", "a transaction's end tells nobody who waits for its rows", Favour::Waits),
     engine!("parks_pinned", "who waits for a row holds a pin meanwhile", Favour::Waits),

@@ -7,6 +7,7 @@ use super::model::{
     Asked, CODES, Commit, Effect, Journal, ModelRow, Promise, SHAPES, Seen, index_name, table_name,
 };
 use super::nap;
+use super::portals::OpenPortal;
 use super::queues::PATIENCE;
 use crate::connection::{Access, Connection, Isolation, LockStrength, Locked, STALE, Scan, Wait};
 use crate::table::{IndexScan, Table};
@@ -70,6 +71,7 @@ impl Shared {
             sqlstate::SERIALIZATION_FAILURE
             | sqlstate::DEADLOCK_DETECTED
             | sqlstate::LOCK_NOT_AVAILABLE
+            | sqlstate::OBJECT_IN_USE
             | sqlstate::UNDEFINED_TABLE
             | sqlstate::UNDEFINED_OBJECT
             | sqlstate::DUPLICATE_TABLE => true,
@@ -166,13 +168,13 @@ pub fn decode(c: &Connection, t: &Table, bytes: &[u8]) -> ModelRow {
 
 pub struct Client {
     pub who: usize,
-    shared: Arc<Shared>,
-    c: Connection,
+    pub(super) shared: Arc<Shared>,
+    pub(super) c: Connection,
     r: Random,
     synchronous: bool,
     /// What the open transaction has changed and seen.
-    effects: Vec<Effect>,
-    seen: Vec<Seen>,
+    pub(super) effects: Vec<Effect>,
+    pub(super) seen: Vec<Seen>,
     explicit: bool,
     read_only: bool,
     isolation: Isolation,
@@ -182,16 +184,19 @@ pub struct Client {
     h: Random,
     /// Held, with what was told of them.
     held: Vec<(Token, Arc<AtomicUsize>)>,
+    /// Of portals, apart from the rest.
+    pub(super) p: Random,
+    pub(super) portals: Vec<OpenPortal>,
 }
 
 /// What was told of a held commit.
 const DURABLE: usize = 1;
 const REFUSED: usize = 2;
 
-type Outcome<T> = Result<T, String>;
+pub(super) type Outcome<T> = Result<T, String>;
 
 /// How a statement ended.
-enum Did<T> {
+pub(super) enum Did<T> {
     Done(T),
     /// It failed in a way that may happen, and its effects are gone.
     Failed,
@@ -205,6 +210,7 @@ impl Client {
         let streams = shared.db.streams() as u64;
         c.set_stream(r.below(streams) as u16);
         let h = r.branch(0x6865_6c64);
+        let p = r.branch(0x706f_7274);
         Client {
             who,
             shared,
@@ -220,6 +226,8 @@ impl Client {
             holding: false,
             h,
             held: vec![],
+            p,
+            portals: vec![],
         }
     }
 
@@ -409,8 +417,9 @@ impl Client {
                     Err(e) => return Err(format!("SAVEPOINT: {e}")),
                 }
             }
-            let failed = match if large { self.insert_many() } else { self.statement() }? {
-                Did::Done(()) => false,
+            let done = if large { self.insert_many() } else { self.statement() }?;
+            let failed = match done {
+                Did::Done(()) => matches!(self.use_portals()?, Did::Failed),
                 Did::Failed => true,
             };
             if failed || self.r.chance(0.05) {
@@ -440,10 +449,14 @@ impl Client {
                 nap(Duration::from_micros(self.r.below(3000)))
             }
         }
+        if !self.c.is_failed() && self.p.chance(0.6) && matches!(self.read_portals_out()?, Did::Done(())) {
+            self.shared.count("portals read out at the end")
+        }
         if !self.c.is_failed() && self.r.chance(0.85) {
             return self.commit(before);
         }
         self.c.rollback();
+        self.close_portals()?;
         self.shared.count("transactions rolled back");
         let read = std::mem::take(&mut self.seen);
         self.note_reads(read);
@@ -463,6 +476,7 @@ impl Client {
         let snapshot = self.c.session.view.snapshot;
         let started = !self.seen.is_empty() || !self.effects.is_empty();
         let result = self.c.commit();
+        self.close_portals()?;
         let after = self.c.last_token().0;
         match &result {
             Ok(None) if self.effects.iter().any(Effect::changes) => {
@@ -548,7 +562,7 @@ impl Client {
     }
 
     /// Runs `f` as one statement on a table.
-    fn on<T>(
+    pub(super) fn on<T>(
         &mut self,
         table: u8,
         writes: bool,
@@ -1045,7 +1059,7 @@ pub fn create_index(c: &mut Connection, table: u8, shape: u8) -> SqlResult<()> {
 }
 
 /// How an error is counted.
-fn kind(e: &SqlError) -> &'static str {
+pub(super) fn kind(e: &SqlError) -> &'static str {
     match e.sqlstate() {
         sqlstate::SERIALIZATION_FAILURE => "serialization failures",
         sqlstate::DEADLOCK_DETECTED => "deadlocks",
