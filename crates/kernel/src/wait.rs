@@ -48,13 +48,13 @@
 //!   a taken-back insert stays a slot of its heap. So the flag never strays into other bytes. A queue belongs
 //!   to the place: one that outlived its row would make the next row's writers queue in vain, never wait in
 //!   vain.
+//! - **W9** Transactions' numbers come again after 2^32 transactions of a session. Nothing here outlives a
+//!   transaction: `held` ends with it, and an edge is followed by the number that stands in the header now.
 //! - **W10** *Overtaking.* A row that is let go is free until the one that was told runs. Who runs already
 //!   may take it meanwhile, or all would go on at the pace at which the system wakes threads. But the first
 //!   of a queue is overtaken [`OVERTAKINGS`] times at most while it is the first; then the row is free for
 //!   nobody else. So who queues to own a row waits for so many transactions for each that stands before it,
 //!   and for itself. Those in a queue do not overtake each other.
-//! - **W9** Transactions' numbers come again after 2^32 transactions of a session. Nothing here outlives a
-//!   transaction: `held` ends with it, and an edge is followed by the number that stands in the header now.
 //!
 //! A wait ends early by its deadline or by a wish to cancel, whose author unparks the session. Who was told
 //! by then goes on trying in the first case, and gives up and tells the next in the second.

@@ -335,7 +335,7 @@ impl Session {
         let env = Env {
             context: context.as_ref().unwrap_or(&UNTIMED),
             host: &self.host,
-            cancel: Some(self.cancel.word()),
+            cancel: Some(&self.cancel),
             memory_limit: self.database.work_limit,
             workers: self.workers_that_count(&plan.program),
         };
