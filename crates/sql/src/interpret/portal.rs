@@ -107,7 +107,7 @@ impl Suspended {
     pub fn stop(&mut self) {
         self.at = None;
         self.frame.finish();
-        self.frame = Box::default();
+        *self.frame = Default::default();
         self.portal.read_out()
     }
     /// Its portal alone.
