@@ -182,7 +182,7 @@ mod tests {
     #[test]
     fn words_are_completed_in_the_case_they_were_begun() {
         let names = Names(["customer", "counter", "Odd"].iter().map(|s| s.to_string()).collect());
-        assert_eq!(names.of_prefix("cus"), ["customer"]);
+        assert_eq!(names.of_prefix("cu"), ["customer", "cursor"]);
         assert_eq!(names.of_prefix("sele"), ["select"]);
         assert_eq!(names.of_prefix("SELE"), ["SELECT"]);
         assert_eq!(names.of_prefix("count"), ["counter", "count"]);
