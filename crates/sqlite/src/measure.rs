@@ -6,10 +6,10 @@
 //! they speak for sharing, the upper quartile where they speak against it, so that on a busy disk nothing
 //! changes.
 //!
-//! Measuring may take a hundredth of the time that has gone by since it was first asked for, so it waits for
-//! that time, the longer the slower the disk is. Whether blocks can be shared or exchanged at all is not
+//! Measuring may take a five-hundredth of the time that has gone by since it was first asked for, so it waits
+//! for that time, the longer the slower the disk is. Whether blocks can be shared or exchanged at all is not
 //! tried before either, so that a process that lives for a moment does as stock SQLite does. With fewer than
-//! five rounds nothing is known. What is known is measured anew, in a five-hundredth of the time.
+//! five rounds nothing is known. What is known is measured anew.
 use crate::sharing::{self, Mechanism, Range};
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
@@ -32,8 +32,8 @@ const COMMIT: [u64; 3] = [1, 2, 2];
 const ROUNDS: usize = 5;
 /// No round takes less, whatever is thought.
 const LEAST: Duration = Duration::from_millis(1);
-/// The parts of the time gone by that measuring may take: the first time, and later.
-const PARTS: [u32; 2] = [100, 500];
+/// Which part of the time gone by measuring may take.
+const PART: u32 = 500;
 
 /// Microseconds, on one file system.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -85,12 +85,10 @@ impl Probe {
         round: Duration,
         measure: impl FnOnce(Duration) -> io::Result<Known>,
     ) -> io::Result<()> {
-        let part = match self.known.as_deref() {
-            None => PARTS[0],
-            Some(Ok(_)) => PARTS[1],
-            Some(Err(_)) => return Ok(()),
-        };
-        let may = (self.since.elapsed() / part).saturating_sub(self.spent);
+        if let Some(Err(_)) = self.known.as_deref() {
+            return Ok(());
+        }
+        let may = (self.since.elapsed() / PART).saturating_sub(self.spent);
         if may < round.max(LEAST) * ROUNDS as u32 {
             return Ok(());
         }
@@ -127,7 +125,7 @@ pub fn has_time(folder: &Path, round: Duration) -> bool {
         return true;
     }
     let Ok(meta) = std::fs::metadata(folder) else { return false };
-    since(meta.dev()).elapsed() / PARTS[0] >= round.max(LEAST) * ROUNDS as u32
+    since(meta.dev()).elapsed() / PART >= round.max(LEAST) * ROUNDS as u32
 }
 
 /// The costs in a folder, once they are known; `round` is about what a round takes. An error passes, and is
@@ -325,10 +323,10 @@ mod tests {
         young.go_on(round, |_| panic!("nothing has gone by")).expect("nothing is done");
         assert!(young.known.is_none());
         let mut probe = Probe::new(since);
-        probe.go_on(hour, |_| panic!("five hours, in a hundredth of one")).expect("nothing is done");
+        probe.go_on(hour, |_| panic!("five hours, in a part of one")).expect("nothing is done");
         probe.go_on(round, |_| Ok(Ok(costs(4)))).expect("measured");
         assert!(probe.known.is_none(), "four rounds");
-        probe.spent = hour / 100;
+        probe.spent = hour / 500;
         probe.go_on(round, |_| panic!("its part is spent")).expect("nothing is done");
         probe.spent = Duration::ZERO;
         probe.go_on(round, |_| Ok(Ok(costs(5)))).expect("measured");
@@ -350,10 +348,13 @@ mod tests {
         assert!(!has_time(folder.path(), Duration::ZERO));
         assert!(!has_time(Path::new("/nonexistent"), Duration::ZERO));
         let device = std::fs::metadata(folder.path()).expect("it is there").dev();
-        let Some(since) = Instant::now().checked_sub(Duration::from_secs(10)) else { return };
+        let Some(since) = Instant::now().checked_sub(Duration::from_secs(50)) else { return };
         ASKED.lock().expect("no panic").insert(device, since);
         assert!(has_time(folder.path(), Duration::from_millis(20)));
-        assert!(!has_time(folder.path(), Duration::from_millis(21)), "five of them, in a hundredth of 10 s");
+        assert!(
+            !has_time(folder.path(), Duration::from_millis(21)),
+            "five of them, in a five-hundredth of 50 s"
+        );
     }
 
     #[test]
