@@ -9,9 +9,9 @@
 //! ```
 //! - **F1** A fiber stays on its worker's thread: neither [`Worker`] nor what a task borrows can be sent. So
 //!   thread-locals may be used in tasks, but nothing of them borrowed over a park.
-//! - **F2** Only [`crate::park::Parker::park`] gives way. Between two parks a task runs as a thread does, and
-//!   keeps its worker's other tasks waiting: a spin or a blocked mutex must wait for other threads only. That
-//!   no guard is held over a park (park/P4) sees to it.
+//! - **F2** Only [`crate::park::Parker::park`] and [`yield_now`] give way. Between two of them a task runs as
+//!   a thread does, and keeps its worker's other tasks waiting: a spin or a blocked mutex must wait for other
+//!   threads only. That no guard is held over a park (park/P4) sees to it.
 //! - **F3** `RUNNING` points to the worker's [`Running`] exactly while a task of its runs on its own stack.
 //! - **F4** A seat belongs to a place for a fiber, not to the task in it: one that arrives late wakes a task
 //!   that did not ask, which finds nothing told, and parks on.
@@ -117,6 +117,20 @@ pub fn on_thread_stack<R>(f: impl FnOnce() -> R) -> R {
 pub(crate) fn seat() -> Option<Arc<Seat>> {
     // SAFETY: F3.
     unsafe { RUNNING.get().as_ref() }.and_then(|r| r.seat.borrow().clone())
+}
+
+/// Lets the worker's other tasks go on, if the caller is one; each that can goes on before it does.
+///
+/// # Panics
+/// If the caller is a task and holds a guard (park/P4).
+#[inline]
+pub fn yield_now() {
+    if !RUNNING.get().is_null() {
+        assert!(park::guards_held() == 0, "a task yields while {} guards are held", park::guards_held());
+        // Told already, so that giving way ends with the next turn.
+        seat().inspect(|s| s.tell());
+        give_way(None)
+    }
 }
 
 /// Gives way until the seat is told, the deadline has come, or without a reason.
@@ -231,6 +245,10 @@ impl Worker {
                 return Ok(Turn::Idle);
             }
         }
+    }
+    /// Sleeps until the bell rings. It may have rung before.
+    pub fn sleep(&self) {
+        self.inbox.bell.block(None);
     }
     /// Turns until no task is left.
     pub fn run(&mut self) -> std::io::Result<()> {

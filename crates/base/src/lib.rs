@@ -1,6 +1,6 @@
 //! The floor that alone touches the outside world: media (files, mapped memory), clock, randomness,
-//! threads, fibers and parking, the timer, latches and epochs. Everything above goes through here, so that
-//! the simulator ([`sim`]) can own all of it.
+//! threads, fibers and parking, the pool of workers, the timer, latches and epochs. Everything above goes
+//! through here, so that the simulator ([`sim`]) can own all of it.
 //!
 //! What is deliberately absent: no SQL, no records, no pages, no log format.
 // Mapped memory, non-temporal stores, epoch reclamation, plain text: each block names its invariant.
@@ -20,6 +20,7 @@ pub mod interrupt;
 pub mod media;
 pub mod oid;
 pub mod park;
+pub mod pool;
 pub mod random;
 pub mod reserve;
 pub mod sim;

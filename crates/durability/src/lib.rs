@@ -20,7 +20,6 @@ pub mod manifest;
 pub mod mark;
 pub mod page;
 pub(crate) mod pages;
-pub(crate) mod parallel;
 pub(crate) mod reader;
 pub mod record;
 pub mod recovery;

@@ -7,10 +7,10 @@ use crate::CommitTs;
 use crate::error::RecoveryError;
 use crate::image::{self, Chunk, ImageReader};
 use crate::page::{Format, PAGE_SIZE, PAGES_PER_SEGMENT, PageId, SegmentId};
-use crate::parallel;
 use crate::recovery::Target;
 use crate::scan::Tables;
 use ondol_base::crc::raw;
+use ondol_base::pool;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -97,7 +97,7 @@ pub(crate) fn load<T: Target + ?Sized + 'static>(
     threads: usize,
 ) -> Result<(), RecoveryError> {
     let (pages, target) = (pages.clone(), target.clone());
-    parallel::each_with(threads, reader.chunks.len(), move |buffer: &mut Vec<u8>, i| {
+    pool::each_with(threads, reader.chunks.len(), move |buffer: &mut Vec<u8>, i| {
         let Chunk::Images(payload) = reader.chunk(i, buffer)? else { return Ok(()) };
         let offset = reader.chunks[i].0;
         let mut content = [0u8; PAGE_SIZE];
@@ -147,7 +147,7 @@ pub(crate) fn prove<T: Target + ?Sized + 'static>(
 ) -> Result<(), RecoveryError> {
     const RUN: usize = 256;
     let (pages, target) = (pages.clone(), target.clone());
-    parallel::each(threads, changed.len().div_ceil(RUN), move |i| {
+    pool::each(threads, changed.len().div_ceil(RUN), move |i| {
         let mut content = [0u8; PAGE_SIZE];
         let mut format = Format::Unformatted;
         for page in &changed[i * RUN..changed.len().min((i + 1) * RUN)] {

@@ -13,11 +13,11 @@ use crate::delta::{Pieces, by_page, short, xor_open};
 use crate::error::RecoveryError;
 use crate::page::PAGE_SIZE;
 use crate::pages::Pages;
-use crate::parallel;
 use crate::record::{BadRecord, Record, Records};
 use crate::recovery::Target;
 use crate::scan::{Gathered, Scan};
 use ondol_base::crc::{raw, shift};
+use ondol_base::pool;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -113,7 +113,7 @@ pub(crate) fn apply<T: Target + ?Sized + 'static>(
     let runs = scan.runs();
     let alone = threads <= 1 || runs.len() <= 1;
     let (scan, gathered, pages, target) = (scan.clone(), gathered.clone(), pages.clone(), target.clone());
-    parallel::each_with(threads, runs.len(), move |buffer: &mut Vec<u8>, i| {
+    pool::each_with(threads, runs.len(), move |buffer: &mut Vec<u8>, i| {
         let blocks = scan.read_run(&runs[i], buffer)?;
         if alone {
             apply_run::<T, true>(&scan, &gathered, &pages, &target, &blocks)

@@ -18,10 +18,10 @@ use crate::image::{Chunk, ImageReader, StoredSegment};
 use crate::log::Catalog;
 use crate::manifest::{Incarnation, Manifest, OPEN_END};
 use crate::page::{Format, PAGES_PER_SEGMENT, PageId, SegmentId};
-use crate::parallel;
 use crate::reader::{self, LogReader, WINDOW};
 use crate::record::{BadRecord, Record, Records, System};
 use crate::{CommitTs, HeapId, TxnId};
+use ondol_base::pool;
 use ondol_base::sync::Mutex;
 use std::collections::BTreeMap;
 use std::io;
@@ -166,7 +166,7 @@ impl Scan {
         let lives = manifest.incarnations.clone();
         // The longest first, so that no thread is left with one at the end.
         names.reverse();
-        parallel::each_with(threads, names.len(), move |buffer: &mut Vec<u8>, i| {
+        pool::each_with(threads, names.len(), move |buffer: &mut Vec<u8>, i| {
             let (k, number) = names[i];
             let mut summaries = vec![];
             let mut visit = |h: &Header, payload: &[u8]| {

@@ -18,9 +18,10 @@ use crate::outdated::Outdated;
 use crate::table::{Table, TableIndex};
 use ondol_base::cancel::Cancel;
 use ondol_base::epoch::Guard;
+use ondol_base::fiber::yield_now;
 use ondol_base::oid::Oid;
 use ondol_base::sync::Mutex;
-use ondol_base::thread;
+use ondol_base::{pool, thread};
 use ondol_durability::page::PAGES_PER_SEGMENT;
 use ondol_index::btree::{BulkError, Gather, Load};
 use ondol_index::hash::{HashIndex, hash_key};
@@ -262,6 +263,7 @@ impl Fill {
         let job = self.clone();
         let run = move |report: &dyn Fn(u64)| {
             let mut take = || {
+                yield_now();
                 report(job.done.load(Ordering::Relaxed));
                 let i = next.fetch_add(1, Ordering::Relaxed);
                 if job.cancel.as_ref().is_some_and(|c| c.is_told()) {
@@ -278,12 +280,12 @@ impl Fill {
         let helpers: Vec<_> = (1..thread::parallelism().min(n))
             .filter_map(|_| {
                 let run = run.clone();
-                thread::spawn("ondol-index", move || run(&|_| {})).ok()
+                pool::spawn("ondol-index", move || run(&|_| {})).ok()
             })
             .collect();
         run(progress);
         for h in helpers {
-            if let Err(panic) = h.join() {
+            if let Some(Err(panic)) = h.join() {
                 std::panic::resume_unwind(panic)
             }
         }

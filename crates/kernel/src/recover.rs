@@ -2,7 +2,7 @@
 use crate::memory::{Space, header};
 use crate::slot::LIVE;
 use ondol_base::sync::Mutex;
-use ondol_base::thread;
+use ondol_base::{pool, thread};
 use ondol_durability::checkpoint::Segment;
 use ondol_durability::page::{
     Format, PAGE_HEADER, PAGE_SIZE, PAGES_PER_SEGMENT, PageId, SLOT_HEADER, SegmentId,
@@ -10,8 +10,9 @@ use ondol_durability::page::{
 use ondol_durability::recovery::Target;
 use ondol_durability::{CommitTs, HeapId};
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 pub struct Recovering {
     space: Arc<Space>,
@@ -33,30 +34,7 @@ impl Recovering {
 /// Calls `f` with each place below `n`, on all cores: memory that is touched for the first time is the work
 /// here.
 fn each(n: usize, f: impl Fn(usize) + Send + Sync + 'static) {
-    let next = Arc::new(AtomicUsize::new(0));
-    let f = Arc::new(f);
-    let work = {
-        let (next, f) = (next.clone(), f.clone());
-        move || {
-            loop {
-                let i = next.fetch_add(1, Ordering::Relaxed);
-                if i >= n {
-                    return;
-                }
-                f(i)
-            }
-        }
-    };
-    let workers: Vec<_> = (1..thread::parallelism().min(n.max(1)))
-        // Too few threads only make it slower.
-        .filter_map(|_| thread::spawn("ondol-recover", work.clone()).ok())
-        .collect();
-    work();
-    for w in workers {
-        if let Err(panic) = w.join() {
-            std::panic::resume_unwind(panic)
-        }
-    }
+    let Ok(()) = pool::each(thread::parallelism(), n, move |i| Ok::<(), Infallible>(f(i)));
 }
 
 impl Target for Recovering {

@@ -61,6 +61,7 @@ mod upkeep;
 pub use database::{Database, OpenOptions, Opened, Opening};
 #[cfg(feature = "innodb")]
 pub use innodb::import::{Import, Imported};
+pub use ondol_base::pool::{set_workers, workers};
 pub use ondol_durability::recovery::Progress as RecoveryProgress;
 pub use ondol_durability::ring_file::Promise as LogRingPromise;
 pub use ondol_engine::{

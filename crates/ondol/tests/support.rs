@@ -527,6 +527,8 @@ A table of `min_parallel_table_scan_size` (8MB) or more is read by up to `max_pa
 - is CREATE TABLE AS of such a query: the threads insert what they read, so that rows of the new table do not lie in the order of the query's.
 
 A table that `innodb_scan` reads is read so, too; its `count(*)` without conditions is counted by several threads in any statement. The threads read in the statement's snapshot and transaction, its own uncommitted changes included, at every isolation level. The result is the same as one thread's, in the same order: COPY gives the rows in storage order, and groups come as they are first met. Sums and averages of double precision are added part by part, and may differ from one thread's in the last digits. Each thread may take as much memory as a statement.
+
+The threads are workers of the process. All its databases share them, for full scans, COPY FROM, the filling of indexes, imports and recovery. There are as many as cores, or as a program asks for by `set_workers` before the first of them has work. `max_parallel_workers_per_gather` is into how many jobs a statement is cut; jobs of several statements take turns on the workers, and one that waits (for whoever fetches the rows, say) holds none. The view `ondol_workers` has a row for each: its jobs that have not ended, and how many have.
 ";
 
 /// Held by `tests/parquet.rs`.

@@ -1,14 +1,16 @@
-//! Parts handed out to workers, and gathered.
+//! Parts handed out to jobs of the process's workers ([`ondol_base::pool`]), and gathered.
 //!
 //! ```text
 //!   parts 0, 1, 2, …  →  workers, each: read, prove, convert  →  waiting room, bounded  →  gather (the caller's thread)
 //! ```
 //!
-//! - **G1** Each part is worked on once, by one worker. A worker that is free takes the next part, so no
-//!   thread ends early but for the length of one part.
+//! - **G1** Each part is worked on once, by one job. A job that is free takes the next part, so none ends
+//!   early but for the length of one part. After each part it lets other statements' jobs go on.
 //! - **G2** A worker takes part n only while n is less than `ahead` parts from the first one that is not
 //!   gathered, and of each part only [`PIECES`] pieces wait. So what waits is bounded, and in order the next
-//!   part to be gathered always has a worker whose pieces are taken from it: nobody waits for ever.
+//!   part to be gathered always has a worker whose pieces are taken from it: nobody waits for ever. Who
+//!   waits parks, and keeps no thread where it is a fiber: a statement whose rows nobody fetches leaves the
+//!   workers to others.
 //! - **G3** The first error, of a part or of gathering, ends the run: no further part is begun, and `run`
 //!   returns when all workers have. An error of a part is returned in order's place: what was before it was
 //!   gathered, when in order.
@@ -21,8 +23,10 @@
 //! or more). With 64 cores at 3 GB/s each that lock would be taken some 600,000 times a second, which is
 //! where this design would stop; larger parts move that.
 
-use ondol_base::sync::{Condvar, Mutex};
-use ondol_base::thread;
+use ondol_base::fiber::yield_now;
+use ondol_base::park::Parker;
+use ondol_base::pool::{self, Job};
+use ondol_base::sync::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, VecDeque};
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -33,7 +37,7 @@ const PIECES: usize = 2;
 /// How a run goes.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Threads that work; at least one.
+    /// Jobs that work; at least one.
     pub workers: usize,
     /// Gather parts in their order. Otherwise as they come; the pieces of one part are in order always.
     pub ordered: bool,
@@ -45,6 +49,7 @@ pub struct Options {
 pub struct Hand<'a, T, E> {
     shared: &'a Shared<T, E>,
     part: usize,
+    parker: &'a Arc<Parker>,
 }
 
 /// The run has ended early, by an error or a wish; what its workers make is not wanted any more.
@@ -53,9 +58,8 @@ pub struct Stopped;
 
 struct Shared<T, E> {
     state: Mutex<State<T, E>>,
-    /// Workers wait here for room, the gatherer for results.
-    room: Condvar,
-    ready: Condvar,
+    /// The gatherer waits here for results.
+    ready: Parker,
 }
 struct State<T, E> {
     /// The next part to hand out, how many there are, and whether there may be more.
@@ -66,6 +70,8 @@ struct State<T, E> {
     waiting: BTreeMap<usize, Part<T, E>>,
     gathered: usize,
     stop: bool,
+    /// Workers that wait for parts or for room.
+    resting: Vec<Arc<Parker>>,
 }
 struct Part<T, E> {
     pieces: VecDeque<T>,
@@ -73,8 +79,8 @@ struct Part<T, E> {
     end: Option<Result<(), E>>,
 }
 
-/// Runs `work` for each of `parts` parts, on threads that each begin with a state of `state()`, and `gather`
-/// for each piece that was handed over on this thread. What `work` returns after the run was stopped is not
+/// Runs `work` for each of `parts` parts, in jobs that each begin with a state of `state()`, and `gather` for
+/// each piece that was handed over, on this thread. What `work` returns after the run was stopped is not
 /// looked at.
 pub fn run<S, T, E>(
     parts: usize,
@@ -89,32 +95,30 @@ where
 {
     let workers = options.workers.clamp(1, parts.max(1));
     let ahead = options.ahead.max(workers);
-    let shared = Arc::new(Shared {
-        state: Mutex::new(State { parts, ..State::default() }),
-        room: Condvar::new(),
-        ready: Condvar::new(),
-    });
-    let job = Arc::new((state, work));
-    // Also when gathering panics, no thread is left that works on what the caller may take away.
-    let mut crew = Crew { shared: shared.clone(), threads: Vec::new() };
+    let shared = Shared::new(State { parts, ..State::default() });
+    let both = Arc::new((state, work));
+    // Also when gathering panics, no job is left that works on what the caller may take away.
+    let mut crew = Crew { shared: shared.clone(), jobs: Vec::new() };
     for n in 0..workers {
-        let (shared, job) = (shared.clone(), job.clone());
-        let started = thread::spawn(&format!("scan-{n}"), move || {
+        let (shared, both) = (shared.clone(), both.clone());
+        let started = pool::spawn(&format!("scan-{n}"), move || {
             let _end = Leaving(shared.clone());
-            let mut state = (job.0)();
-            while let Some(part) = shared.take(ahead) {
-                let result = (job.1)(&mut state, part, &Hand { shared: &shared, part });
+            let parker = Arc::default();
+            let mut state = (both.0)();
+            while let Some(part) = shared.take(ahead, &parker) {
+                let result = (both.1)(&mut state, part, &Hand { shared: &shared, part, parker: &parker });
                 let failed = result.is_err();
                 shared.end(part, result);
                 if failed {
                     break;
                 }
+                yield_now()
             }
         });
         match started {
-            Ok(t) => crew.threads.push(t),
-            // Fewer threads do it as well; none do not.
-            Err(e) if crew.threads.is_empty() => return Err(e.into()),
+            Ok(job) => crew.jobs.push(job),
+            // Fewer do it as well; none do not.
+            Err(e) if crew.jobs.is_empty() => return Err(e.into()),
             Err(_) => break,
         }
     }
@@ -151,36 +155,35 @@ struct Line<I, T> {
 
 impl<I: Send + 'static, T: Send + 'static> Fed<I, T> {
     pub fn new(work: impl Fn(I) -> T + Send + Sync + 'static) -> Fed<I, T> {
-        let shared = Arc::new(Shared {
-            state: Mutex::new(State { more: true, ..State::default() }),
-            room: Condvar::new(),
-            ready: Condvar::new(),
-        });
+        let shared = Shared::new(State { more: true, ..State::default() });
         let line = Line { shared: shared.clone(), inputs: Mutex::default(), work: Box::new(work) };
-        Fed { line: Arc::new(line), crew: Crew { shared, threads: Vec::new() } }
+        Fed { line: Arc::new(line), crew: Crew { shared, jobs: Vec::new() } }
     }
     /// Starts so many workers, or fewer: the caller's thread does what they do not.
     pub fn start(&mut self, workers: usize) {
         for n in 0..workers {
             let line = self.line.clone();
-            self.crew.threads.extend(thread::spawn(&format!("feed-{n}"), move || {
+            self.crew.jobs.extend(pool::spawn(&format!("feed-{n}"), move || {
                 let _end = Leaving(line.shared.clone());
-                while let Some(part) = line.shared.take(usize::MAX) {
-                    line.work(part)
+                let parker = Arc::default();
+                while let Some(part) = line.shared.take(usize::MAX, &parker) {
+                    line.work(part);
+                    yield_now()
                 }
             }))
         }
     }
     pub fn workers(&self) -> usize {
-        self.crew.threads.len()
+        self.crew.jobs.len()
     }
     /// The next part.
     pub fn feed(&self, input: I) {
         let mut state = self.line.shared.state.lock();
         self.line.inputs.lock().insert(state.parts, input);
         state.parts += 1;
+        let one = state.resting.pop();
         drop(state);
-        self.line.shared.room.notify_one()
+        one.inspect(|worker| worker.unpark());
     }
     /// What became of the first part that was not gathered; `None` if all that were fed are (G4). A worker's
     /// panic comes out here.
@@ -208,7 +211,7 @@ impl<I: Send + 'static, T: Send + 'static> Fed<I, T> {
                 self.line.work(part);
                 state = shared.state.lock();
             } else {
-                state = shared.ready.wait(state)
+                state = shared.await_ready(state)
             }
         }
     }
@@ -221,22 +224,22 @@ impl<I, T> Line<I, T> {
         let mut state = self.shared.state.lock();
         state.waiting.insert(part, Part { pieces: [made].into(), end: Some(Ok(())) });
         drop(state);
-        self.shared.ready.notify_one()
+        self.shared.ready.unpark()
     }
 }
 
-/// The threads of a run.
+/// The jobs of a run.
 struct Crew<T, E> {
     shared: Arc<Shared<T, E>>,
-    threads: Vec<thread::JoinHandle<()>>,
+    jobs: Vec<Job<()>>,
 }
 impl<T, E> Crew<T, E> {
-    /// Ends the run and waits for its threads; gives the panic of one, if any panicked.
+    /// Ends the run and waits for its jobs; gives the panic of one, if any panicked.
     fn end(&mut self) -> Option<Box<dyn std::any::Any + Send>> {
         self.shared.stop();
         let mut panic = None;
-        for t in self.threads.drain(..) {
-            panic = t.join().err().or(panic)
+        for job in self.jobs.drain(..) {
+            panic = job.join().and_then(Result::err).or(panic)
         }
         panic
     }
@@ -269,10 +272,10 @@ impl<T, E> Hand<'_, T, E> {
             if pieces.len() < PIECES {
                 pieces.push_back(piece);
                 drop(state);
-                self.shared.ready.notify_one();
+                self.shared.ready.unpark();
                 return Ok(());
             }
-            state = self.shared.room.wait(state);
+            state = self.shared.await_room(state, self.parker);
         }
     }
 }
@@ -285,7 +288,15 @@ impl<T, E> Default for Part<T, E> {
 
 impl<T, E> Default for State<T, E> {
     fn default() -> Self {
-        State { next: 0, parts: 0, more: false, waiting: BTreeMap::new(), gathered: 0, stop: false }
+        State {
+            next: 0,
+            parts: 0,
+            more: false,
+            waiting: BTreeMap::new(),
+            gathered: 0,
+            stop: false,
+            resting: Vec::new(),
+        }
     }
 }
 
@@ -317,7 +328,30 @@ impl<T, E> State<T, E> {
 }
 
 impl<T, E> Shared<T, E> {
-    fn take(&self, ahead: usize) -> Option<usize> {
+    fn new(state: State<T, E>) -> Arc<Self> {
+        Arc::new(Shared { state: Mutex::new(state), ready: Parker::new() })
+    }
+    /// Waits, as a worker, until something has changed.
+    fn await_room<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State<T, E>>,
+        parker: &Arc<Parker>,
+    ) -> MutexGuard<'a, State<T, E>> {
+        // It may have been woken for nothing, and be there still.
+        if !state.resting.iter().any(|p| Arc::ptr_eq(p, parker)) {
+            state.resting.push(parker.clone())
+        }
+        drop(state);
+        parker.park(None);
+        self.state.lock()
+    }
+    /// The same as the gatherer.
+    fn await_ready<'a>(&'a self, state: MutexGuard<'a, State<T, E>>) -> MutexGuard<'a, State<T, E>> {
+        drop(state);
+        self.ready.park(None);
+        self.state.lock()
+    }
+    fn take(&self, ahead: usize, parker: &Arc<Parker>) -> Option<usize> {
         let mut state = self.state.lock();
         loop {
             if state.stop || state.next == state.parts && !state.more {
@@ -327,14 +361,14 @@ impl<T, E> Shared<T, E> {
                 state.next += 1;
                 return Some(state.next - 1);
             }
-            state = self.room.wait(state);
+            state = self.await_room(state, parker);
         }
     }
     fn end(&self, part: usize, result: Result<(), E>) {
         let mut state = self.state.lock();
         state.waiting.entry(part).or_default().end = Some(result);
         drop(state);
-        self.ready.notify_one();
+        self.ready.unpark();
     }
     /// The next piece to gather; `None` if all is gathered, or the run was stopped.
     fn next(&self, ordered: bool) -> Option<Result<(usize, T), E>> {
@@ -344,7 +378,7 @@ impl<T, E> Shared<T, E> {
                 return None;
             }
             if let Some(found) = state.found(ordered) {
-                self.room.notify_all();
+                state.resting.drain(..).for_each(|worker| worker.unpark());
                 match found {
                     Found::Piece(part, piece) => return Some(Ok((part, piece))),
                     Found::End(Ok(())) => continue,
@@ -354,13 +388,15 @@ impl<T, E> Shared<T, E> {
             if state.stop {
                 return None;
             }
-            state = self.ready.wait(state);
+            state = self.await_ready(state);
         }
     }
     fn stop(&self) {
-        self.state.lock().stop = true;
-        self.room.notify_all();
-        self.ready.notify_all();
+        let mut state = self.state.lock();
+        state.stop = true;
+        state.resting.drain(..).for_each(|worker| worker.unpark());
+        drop(state);
+        self.ready.unpark()
     }
 }
 

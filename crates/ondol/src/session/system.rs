@@ -1,4 +1,5 @@
 //! The rows of the system's views (`ondol_sql::bind::system` has their columns).
+use ondol_base::pool;
 use ondol_engine::{Connection, FunctionDef, IndexKind, Returns, TableDef};
 use ondol_sql::code::Program;
 use ondol_types::{SqlError, SqlResult, ValueRef, sqlstate};
@@ -152,6 +153,14 @@ pub(crate) fn rows(
             ];
             for (name, value) in &all {
                 each(&[Text(name), Text(value)])?;
+            }
+        }
+        // One row for each that there will be, also before they have a job.
+        "ondol_workers" => {
+            let loads = pool::loads();
+            for n in 0..pool::workers() {
+                let load = loads.get(n).copied().unwrap_or_default();
+                each(&[Int4(n as i32), Int8(load.jobs as i64), Int8(load.ended as i64)])?;
             }
         }
         other => {

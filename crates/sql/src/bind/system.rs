@@ -50,6 +50,7 @@ pub const VIEWS: &[View] = &[
     ),
     ("ondol_settings", &[("name", TypeId::TEXT), ("setting", TypeId::TEXT), ("description", TypeId::TEXT)]),
     ("ondol_status", &[("name", TypeId::TEXT), ("value", TypeId::TEXT)]),
+    ("ondol_workers", &[("worker", TypeId::INT4), ("jobs", TypeId::INT8), ("jobs_ended", TypeId::INT8)]),
 ];
 
 /// The view of a name, with the name as a constant.
