@@ -13,7 +13,7 @@
 //! - **B2** Where the system refuses, `light` is a full fence, and `heavy` as well. That is decided once, in
 //!   [`prepare`], before the first of either.
 //! - **B3** `heavy` interrupts every processor that runs a thread of the process. No call of a user's that
-//!   may come often passes one each time: those who collect are held to [`INTERVAL`], the others change
+//!   may come often passes one each time: those who collect are held to [`Seldom`], the others change
 //!   definitions.
 //!
 //! Two `light`s give no order among themselves, nor do two orders of a store and a load on the frequent side
@@ -79,22 +79,33 @@ pub fn heavy() {
     sync::yield_point();
 }
 
-/// Says yes at most once each [`INTERVAL`]; in a simulated world always, as there the interleavings count.
+/// Does something at most once each [`INTERVAL`], and for a [`SHARE`]th of the time, since what it looks at
+/// may be the lines of many sessions; in a simulated world always, as there the interleavings count.
 #[derive(Default)]
 pub struct Seldom {
-    /// Nanoseconds at the last yes.
-    last: AtomicU64,
+    /// Nanoseconds from which on it is due.
+    next: AtomicU64,
 }
 
+/// See [`Seldom`].
+pub const SHARE: u64 = 20;
+
 impl Seldom {
-    pub fn is_due(&self) -> bool {
-        let now = clock::now().as_nanos() as u64;
+    /// What `f` gives, if it is due and nobody else does it.
+    pub fn run<R>(&self, f: impl FnOnce() -> R) -> Option<R> {
         if sim::any() {
-            return true;
+            return Some(f());
         }
-        let last = self.last.load(Ordering::Relaxed);
-        let due = now.saturating_sub(last) >= INTERVAL.as_nanos() as u64;
-        due && self.last.compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        let now = || clock::now().as_nanos() as u64;
+        let (began, next) = (now(), self.next.load(Ordering::Relaxed));
+        let after = began + INTERVAL.as_nanos() as u64;
+        let taken = began >= next
+            && self.next.compare_exchange(next, after, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+        taken.then(|| {
+            let done = f();
+            self.next.fetch_max(began + (now() - began) * SHARE, Ordering::Relaxed);
+            done
+        })
     }
 }
 
@@ -146,9 +157,19 @@ mod tests {
         let (seldom, start) = (Seldom::default(), clock::now());
         let mut granted = 0;
         while clock::now() - start < 20 * INTERVAL {
-            granted += seldom.is_due() as u32;
+            granted += seldom.run(|| ()).is_some() as u32;
         }
         let most = (clock::now() - start).as_nanos() / INTERVAL.as_nanos() + 1;
         assert!(granted >= 2 && u128::from(granted) <= most, "{granted} of {most}");
+        // What takes long is done the more seldom.
+        let (mut spent, start) = (Duration::ZERO, clock::now());
+        while clock::now() - start < 100 * INTERVAL {
+            let began = clock::now();
+            if seldom.run(|| std::thread::sleep(INTERVAL)).is_some() {
+                spent += clock::now() - began
+            }
+        }
+        let all = clock::now() - start;
+        assert!(spent >= INTERVAL && spent <= all / 10, "{spent:?} of {all:?}");
     }
 }

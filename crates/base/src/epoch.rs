@@ -203,9 +203,7 @@ impl Participant {
     /// The same for callers that come often: it looks only now and then at what is pinned.
     pub fn collect_paced(&self) {
         self.end_epoch();
-        if self.epochs.seldom.is_due() {
-            self.epochs.scan()
-        }
+        self.epochs.seldom.run(|| self.epochs.scan());
         self.free_passed()
     }
     /// Gives the epoch at hand to what was retired since the last time, and ends it.

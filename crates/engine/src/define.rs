@@ -77,8 +77,7 @@ impl Connection {
         let outdated = std::mem::replace(&mut self.outdated, Outdated::new(budget));
         if committed && !outdated.is_empty() {
             // No version that has such a key is newer than this commit.
-            let queue = self.db.kernel.collector.register(budget);
-            outdated.hand_over(self.session.last_commit(), &mut queue.lock())
+            outdated.hand_over(self.session.last_commit(), &self.db.kernel)
         }
         for n in heaps {
             self.session.forget_heap(n * 2);

@@ -4,7 +4,9 @@
 //! They are charged to the memory limit as they are noted, so that a building that notes too many fails while
 //! it can. The commit, which cannot fail, hands them to a collector's queue, which charges them anew.
 use crate::charge::Charge;
+use ondol_base::sync::Mutex;
 use ondol_kernel::collect::{Garbage, Item};
+use ondol_kernel::kernel::Kernel;
 use ondol_kernel::memory::Budget;
 use ondol_types::SqlResult;
 use std::sync::Arc;
@@ -41,10 +43,14 @@ impl Outdated {
         self.bytes += other.bytes;
         self.charge.append(&mut other.charge)
     }
-    /// Hands all to a collector's queue, as of the commit `at`.
-    pub fn hand_over(mut self, at: u64, queue: &mut Garbage) {
+    /// Hands all to the collector in a queue of their own, as of the commit `at`.
+    pub fn hand_over(mut self, at: u64, kernel: &Kernel) {
         // It is charged there, item by item.
         self.charge.clear();
-        self.items.drain(..).for_each(|item| queue.push(at, item))
+        let mut queue = Garbage::new(&kernel.space.budget);
+        self.items.drain(..).for_each(|item| queue.push(at, item));
+        if queue.is_to_be_listed() {
+            kernel.collector.list(&Arc::new(Mutex::new(queue)))
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! Collection of what no snapshot needs any more: version nodes, index entries, slots.
 //!
 //! Every commit leaves items in its session's queue, in commit order. The session itself works on its queue
-//! when it grows, a background thread on all queues.
+//! when it grows, a background thread on all that are not empty.
 //!
 //! - **C1** An item of commit c is final once every live snapshot is at or past c.
 //! - **C2** Before that, the chain is thinned: of neighbouring nodes between which no snapshot can lie, one
@@ -13,6 +13,9 @@
 //! - **C5** Where only uncommitted versions have the key, the item waits, and the question is put again. A
 //!   transaction that takes such a version back asks for the indexes that it has then. One that it has
 //!   dropped is not among them, and comes back with the same rollback.
+//! - **C6** A queue that is not empty is in the collector's list, or about to be put there by whoever filled
+//!   it. So sessions that leave nothing behind cost nothing, however many they are. The list's lock may be
+//!   held while a queue's is taken, not the other way round.
 use crate::heap::Heap;
 use crate::kernel::Kernel;
 use crate::memory::{Budget, Space};
@@ -54,13 +57,15 @@ pub struct Garbage {
     /// any case, and later statements are refused.
     bytes: usize,
     charged: usize,
+    /// See C6.
+    listed: bool,
 }
 
 /// Bytes of items that are charged at once; as many are free.
 const STEP: usize = 64 << 10;
 
 impl Garbage {
-    fn new(budget: &Arc<Budget>) -> Garbage {
+    pub fn new(budget: &Arc<Budget>) -> Garbage {
         Garbage {
             fresh: VecDeque::new(),
             held: VecDeque::new(),
@@ -68,7 +73,27 @@ impl Garbage {
             budget: budget.clone(),
             bytes: 0,
             charged: 0,
+            listed: false,
         }
+    }
+    /// Whether the caller, who has filled it, is to call [`Collector::list`] once it has let go of it (C6).
+    #[inline]
+    pub fn is_to_be_listed(&mut self) -> bool {
+        !self.listed && !self.is_empty() && {
+            self.listed = !mutated("garbage_unlisted");
+            self.listed
+        }
+    }
+    /// Leaves the list if it is empty: with it goes most of the memory of what was there.
+    fn is_done(&mut self) -> bool {
+        let done = self.is_empty();
+        if done {
+            self.listed = false;
+            for queue in [&mut self.fresh, &mut self.held, &mut self.blocked] {
+                queue.shrink_to(KEPT)
+            }
+        }
+        done
     }
     pub fn push(&mut self, c: CommitTs, item: Item) {
         self.count(&item);
@@ -140,9 +165,9 @@ impl Drop for Garbage {
     }
 }
 
-/// All queues.
 #[derive(Default)]
 pub struct Collector {
+    /// The queues that are not empty (C6).
     queues: Mutex<Vec<Arc<Mutex<Garbage>>>>,
     /// The last horizon: good for a while, since asking for one interrupts all who run.
     horizon: Mutex<Horizon>,
@@ -151,12 +176,14 @@ pub struct Collector {
 
 /// How long a session lets its queue grow before it works on it.
 const PATIENCE: usize = 512;
+/// Items that an empty queue keeps the memory of.
+const KEPT: usize = 32;
 
 impl Collector {
-    pub fn register(&self, budget: &Arc<Budget>) -> Arc<Mutex<Garbage>> {
-        let q = Arc::new(Mutex::new(Garbage::new(budget)));
-        self.queues.lock().push(q.clone());
-        q
+    /// See C6.
+    #[cold]
+    pub fn list(&self, queue: &Arc<Mutex<Garbage>>) {
+        self.queues.lock().push(queue.clone())
     }
 
     /// A session's share of the work, after a commit that found its queue [`Garbage::is_overdue`].
@@ -175,7 +202,7 @@ impl Collector {
     }
     /// One as of not long ago: what it keeps beyond need goes the next time.
     fn recent_horizon(&self, kernel: &Kernel) -> Horizon {
-        if self.seldom.is_due() { self.new_horizon(kernel) } else { self.horizon.lock().clone() }
+        self.seldom.run(|| self.new_horizon(kernel)).unwrap_or_else(|| self.horizon.lock().clone())
     }
 
     /// One pass over all queues; true if something is left.
@@ -192,7 +219,7 @@ impl Collector {
             }
         }
         drop(queues);
-        self.queues.lock().retain(|q| Arc::strong_count(q) > 1 || !q.lock().is_empty());
+        self.queues.lock().retain(|q| !q.lock().is_done());
         participant.collect();
         left
     }

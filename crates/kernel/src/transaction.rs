@@ -337,7 +337,7 @@ impl Session {
     }
     fn numbered(kernel: Arc<Kernel>, number: u64) -> Session {
         let participant = kernel.epochs.join(IDLE);
-        let garbage = kernel.collector.register(&kernel.space.budget);
+        let garbage = Arc::new(Mutex::new(Garbage::new(&kernel.space.budget)));
         let stream = StreamId((number % kernel.log.streams().max(1) as u64) as u16);
         Session {
             participant,

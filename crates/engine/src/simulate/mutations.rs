@@ -125,6 +125,8 @@ pub const MUTATIONS: &[Mutation] = &[
     ),
     engine!("truncate_early", "log files are given up before the manifest is published"),
     engine!("readers_see_unflushed", "readers see commits that nobody acknowledged"),
+    engine!("garbage_unlisted", "what a commit leaves behind is not in the collector's list"),
+    engine!("shown_forgotten", "a session that rolls back reads older snapshots afterwards"),
     engine!("one_write_unchecked", "a row that is changed in one go may have changed since it was read"),
     engine!("helpers_uncounted", "a commit does not count the fragments of those who inserted for it"),
     engine!("merged_over_savepoint", "changes of one row are merged although a savepoint lies between them"),

@@ -274,6 +274,10 @@ impl Session {
             for oid in shared {
                 self.unshare(oid)
             }
+        let unlisted = garbage.is_to_be_listed();
+        }
+        if unlisted {
+            self.kernel.collector.list(&self.garbage)
         }
     }
 }

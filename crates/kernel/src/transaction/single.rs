@@ -113,8 +113,12 @@ impl Session {
             let mut garbage = self.garbage.lock();
             garbage.push(c, Item::Prune { oid, heap: table.rows.id });
             self.overdue = garbage.is_overdue();
+            let unlisted = garbage.is_to_be_listed();
             drop(garbage);
-            self.last_commit = c;
+            if unlisted {
+                self.kernel.collector.list(&self.garbage)
+            }
+            self.committed(c);
         } else {
             if pop(word1, v) {
                 word0.store(v.prev, Ordering::Release)
