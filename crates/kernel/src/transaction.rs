@@ -11,6 +11,10 @@
 //! - **T3** A serializable transaction takes its timestamp in state PREPARING, waits for all earlier commits
 //!   to be installed, and then checks that everything it read still stands. Checking before would admit the
 //!   read-only anomaly; checking index leaves alone would admit write skew.
+//! - **T4** A session's snapshots never go back. A transaction reads what is committed, durable or not; if it
+//!   ends without a commit, what it was shown may be newer than what readers are shown. The session's next
+//!   reader stands on that, once it is durable or the caller has it covered. If the log fails first, nobody
+//!   will ever be shown it, and the session forgets it, as it does its own commits that were not durable.
 use crate::collect::Garbage;
 use crate::error::{Error, Result};
 use crate::heap::{Claims, Heap, LARGEST_RUN};
@@ -300,6 +304,11 @@ pub struct Session {
     overdue: bool,
     /// The last commit of this session, durable or not.
     last_commit: CommitTs,
+    /// Readers' snapshots are no older (T4); the last commit's timestamp is included.
+    floor: CommitTs,
+    /// The newest that was shown to transactions without a commit, beyond what readers are shown; 0: nothing
+    /// (T4).
+    shown: CommitTs,
     /// The newest commit that locking a row showed to the transaction, beyond its snapshot.
     seen: CommitTs,
     pub patience: Patience,
@@ -354,6 +363,8 @@ impl Session {
             resting: VecDeque::new(),
             overdue: false,
             last_commit: 0,
+            floor: 0,
+            shown: 0,
             seen: 0,
             patience: Patience::default(),
             parker: Arc::default(),
@@ -391,6 +402,21 @@ impl Session {
 
     // ---- snapshots
 
+    /// What transactions of this session were shown, and readers not yet: to be made durable, or covered, and
+    /// then handed to [`Session::stand_on`], before the next visible snapshot is taken (T4). 0: nothing.
+    #[inline]
+    pub fn shown(&self) -> CommitTs {
+        self.shown
+    }
+    /// Readers' snapshots are no older than `c` from now on (T4).
+    pub fn stand_on(&mut self, c: CommitTs) {
+        self.floor = self.floor.max(c);
+        self.shown = 0
+    }
+    /// The log has failed: what is not durable will not be (T4).
+    pub fn forget_undurable(&mut self) {
+        (self.floor, self.shown) = (0, 0)
+    }
     /// Publishes a snapshot for reading what is visible now: read-only, never waits for a flush.
     #[inline]
     pub fn snapshot_visible(&mut self) {
@@ -406,7 +432,7 @@ impl Session {
     /// [`Session::is_taken`] is true after it, there is no snapshot (registry/R1).
     #[inline]
     pub fn offer_visible(&mut self) {
-        let mut s = self.kernel.log.visible_ts().max(self.last_commit);
+        let mut s = self.kernel.log.visible_ts().max(self.floor);
         if ondol_base::sim::mutated("readers_see_unflushed") {
             s = self.kernel.log.clock() - 1
         }

@@ -58,6 +58,10 @@ impl Connection {
                 ));
             }
         }
+        let reads = self.explicit.as_ref().map_or(!writes, |e| !e.may_write());
+        if reads && self.session.shown() != 0 {
+            self.stand_on_shown()
+        }
         // connection/N1: announced before the snapshot's barrier, or before one of their own where no
         // snapshot is taken.
         let announced = self.enter_tables(tables);
@@ -132,8 +136,9 @@ impl Connection {
     }
     /// Runs `f` as a statement of its own that reads one table, outside a transaction: what `start_statement`
     /// and `end_statement` do, with one barrier for the announcement, the snapshot and the pin together
-    /// (connection/N1). `None` if the dictionary is no longer that of `catalog_version` or the table is being
-    /// changed: nothing was done, and `start_statement` tells what to do.
+    /// (connection/N1). `None` if the dictionary is no longer that of `catalog_version`, the table is being
+    /// changed, or the snapshot has to be waited for: nothing was done, and `start_statement` tells what to
+    /// do.
     #[inline]
     pub fn glance<R>(
         &mut self,
@@ -143,6 +148,9 @@ impl Connection {
     ) -> Option<R> {
         debug_assert!(self.statement == Statement::None && self.explicit.is_none());
         debug_assert!(!self.must_rest(), "connection/N3");
+        if self.session.shown() != 0 {
+            return None;
+        }
         let words = &self.session.participant().line().words;
         words[FIRST_TABLE].store(table.name(), Ordering::Release);
         words[TABLE_COUNT].store(1, Ordering::Release);

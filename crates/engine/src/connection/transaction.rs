@@ -22,7 +22,7 @@ pub(super) struct Explicit {
 impl Explicit {
     /// Whether something may yet be written: also what is read-only since a savepoint is not once that is
     /// gone back to.
-    fn may_write(&self) -> bool {
+    pub(super) fn may_write(&self) -> bool {
         self.access == Access::ReadWrite || self.savepoints.iter().any(|s| s.access == Access::ReadWrite)
     }
 }
@@ -193,7 +193,20 @@ impl Connection {
                 *owed = c.max(*owed);
                 Ok(())
             }
-            None => self.session.wait_durable(c),
+            None => self.wait_for_own(c),
+        }
+    }
+    /// Waits until what this connection did, or was shown, is durable. If it cannot be, that is told once.
+    fn wait_for_own(&mut self, c: u64) -> ondol_kernel::Result<()> {
+        self.session.wait_durable(c).inspect_err(|_| self.session.forget_undurable())
+    }
+    /// Before a snapshot of what is visible: what transactions of this connection were shown is durable by
+    /// then, or rests on the token of what is held (kernel: transaction/T4).
+    #[cold]
+    pub(super) fn stand_on_shown(&mut self) {
+        let c = self.session.shown();
+        if self.wait_or_owe(c).is_ok() {
+            self.session.stand_on(c)
         }
     }
     /// From now on commits that should wait for durability do not; nor are they acknowledged, so that no
@@ -229,15 +242,14 @@ impl Connection {
     }
     #[cold]
     fn rest_of_held(&mut self) -> SqlResult<()> {
-        self.session.wait_durable(self.held).map_err(error::kernel)?;
-        self.held = 0;
-        Ok(())
+        let held = std::mem::take(&mut self.held);
+        self.wait_for_own(held).map_err(error::kernel)
     }
     /// Waits until everything that [`Connection::defer`] put off is durable.
     pub fn settle(&mut self) -> SqlResult<()> {
         match self.owed.take() {
             None | Some(0) => Ok(()),
-            Some(c) => self.session.wait_durable(c).map_err(error::kernel),
+            Some(c) => self.wait_for_own(c).map_err(error::kernel),
         }
     }
     /// Commits the kernel's transaction, publishes definitions, waits for durability.
@@ -248,7 +260,7 @@ impl Connection {
         match committed {
             Ok(c) => {
                 let wait = match c {
-                    Some(c) if self.defining => self.session.wait_durable(c),
+                    Some(c) if self.defining => self.wait_for_own(c),
                     Some(c) if self.synchronous => self.wait_or_owe(c),
                     Some(c) => {
                         self.session.acknowledge_async(c);

@@ -178,7 +178,8 @@ pub struct Client {
     explicit: bool,
     read_only: bool,
     isolation: Isolation,
-    wrote: u64,
+    /// The snapshot of the last read.
+    newest: u64,
     holding: bool,
     /// Of what is held, apart from the rest.
     h: Random,
@@ -222,7 +223,7 @@ impl Client {
             explicit: false,
             read_only: false,
             isolation: Isolation::ReadCommitted,
-            wrote: 0,
+            newest: 0,
             holding: false,
             h,
             held: vec![],
@@ -312,9 +313,7 @@ impl Client {
     /// What was seen at this snapshot is covered by the token of what is held.
     fn check_covered(&mut self, snapshot: u64) -> Outcome<()> {
         let token = self.c.held_token().map_or(0, |t| t.0);
-        // A session sees its own commit, also one that it did not hold, and whose wait failed with the log.
-        let failed = snapshot <= self.wrote && self.shared.db.kernel.log.failure().is_some();
-        match failed || token.max(self.shared.db.durable_ts()) >= snapshot {
+        match token.max(self.shared.db.durable_ts()) >= snapshot {
             true => Ok(()),
             false => Err(format!("what was seen of commit {snapshot} is held by the token {token}")),
         }
@@ -519,7 +518,6 @@ impl Client {
         if broken && promise == Promise::Durable {
             return Err(format!("commit {after} was acknowledged after the log had failed"));
         }
-        self.wrote = after;
         self.shared.count(match promise {
             Promise::Durable => "commits acknowledged as durable",
             Promise::Asynchronous => "commits acknowledged asynchronously",
@@ -820,12 +818,21 @@ impl Client {
         })?;
         if matches!(outcome, Did::Done(())) {
             self.shared.count("reads");
+            self.check_order(snapshot)?;
             self.check_visible(snapshot)?
         }
         Ok(outcome)
     }
 
-    /// Readers see what is durable, acknowledged asynchronously, or their own session's.
+    /// A session's snapshots do not go back, unless the log has failed (kernel: transaction/T4).
+    fn check_order(&mut self, snapshot: u64) -> Outcome<()> {
+        let newest = std::mem::replace(&mut self.newest, snapshot);
+        match snapshot < newest && self.shared.db.kernel.log.failure().is_none() {
+            true => Err(format!("a session read as of {snapshot} after it had read as of {newest}")),
+            false => Ok(()),
+        }
+    }
+    /// Readers see what is durable, acknowledged asynchronously, or held by their own session.
     fn check_visible(&mut self, snapshot: u64) -> Outcome<()> {
         let durable = self.shared.db.durable_ts();
         if self.explicit && !self.read_only {
@@ -837,7 +844,7 @@ impl Client {
         let mut j = self.shared.journal.lock();
         if durable >= snapshot {
             j.promised = j.promised.max(snapshot);
-        } else if !self.shared.asynchronous && snapshot > self.wrote {
+        } else if !self.shared.asynchronous && !self.holding {
             return Err(format!("a reader was shown commit {snapshot} when only {durable} was durable"));
         }
         Ok(())

@@ -45,7 +45,7 @@ impl Session {
                 yield_point();
                 self.install(c);
                 self.participant.line().words[COMMITTING].store(IDLE, Ordering::Release);
-                self.last_commit = c;
+                self.committed(c);
                 self.end(Status::Committed(c));
                 Ok(Some(c))
             }
@@ -55,6 +55,12 @@ impl Session {
                 Err(e)
             }
         }
+    }
+
+    /// Commits are newer than whatever the session was shown.
+    #[inline]
+    pub(super) fn committed(&mut self, c: CommitTs) {
+        (self.last_commit, self.floor, self.shown) = (c, c, 0)
     }
 
     fn take_timestamp(&mut self, changes: &mut Changes) -> Result<CommitTs> {
@@ -268,16 +274,16 @@ impl Session {
             }
         }
         self.overdue = garbage.is_overdue();
+        let unlisted = garbage.is_to_be_listed();
         drop(garbage);
+        if unlisted {
+            self.kernel.collector.list(&self.garbage)
+        }
         if shares {
             let shared: Vec<Oid> = t.writes.iter().filter(|w| w.did == Did::Share).map(|w| w.oid).collect();
             for oid in shared {
                 self.unshare(oid)
             }
-        let unlisted = garbage.is_to_be_listed();
-        }
-        if unlisted {
-            self.kernel.collector.list(&self.garbage)
         }
     }
 }

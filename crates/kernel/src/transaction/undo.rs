@@ -247,7 +247,12 @@ impl Session {
     pub(super) fn end(&mut self, status: Status) {
         let Some(mut t) = self.txn.take() else { return };
         if status == Status::Aborted {
-            t.state().set(status)
+            t.state().set(status);
+            if self.seen() > self.kernel.log.visible_ts().max(self.floor)
+                && !ondol_base::sim::mutated("shown_forgotten")
+            {
+                self.shown = self.shown.max(self.seen())
+            }
         }
         self.kernel.waits.let_go(t.state());
         if t.marked {
