@@ -1,6 +1,7 @@
 //! An open database, shared by its sessions.
 use crate::session::Session;
 use crate::session::plans::SharedPlans;
+use crate::session::settings::Settings;
 use crate::upkeep::check::Held;
 use ondol_base::media::Storage;
 pub use ondol_engine::database::{Opened, Opening};
@@ -123,12 +124,15 @@ pub struct Database {
     pub(crate) name: Arc<str>,
     /// Bytes that one statement's sorts, hash tables and lists may take.
     pub(crate) work_limit: usize,
+    /// With which each session begins: it shares them until it changes one.
+    pub(crate) settings: Settings,
 }
 
 impl Database {
     fn new(engine: Arc<ondol_engine::Database>, name: &str, work_limit: usize) -> Database {
         let plans = Arc::new(SharedPlans::new(&engine.charge()));
-        Database { plans, engine, name: name.into(), work_limit }
+        let settings = Settings::new(engine.log_ring());
+        Database { plans, engine, name: name.into(), work_limit, settings }
     }
     /// Opens the database in the folder `path`, which is made if it is not there; what a crash left behind is
     /// recovered first.

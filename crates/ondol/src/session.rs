@@ -136,7 +136,7 @@ impl Session {
         let cancel = Arc::new(Cancel::new());
         let mut connection = database.engine.connect();
         connection.set_cancel(cancel.clone());
-        let settings = Settings::new(database.engine.log_ring());
+        let settings = database.settings.clone();
         Session {
             connection,
             host: SessionHost::new(),

@@ -180,6 +180,7 @@ pub(crate) struct Mark {
     lasting: Values,
 }
 
+#[derive(Clone)]
 pub(crate) struct Settings {
     now: Values,
     /// As they are once the transaction is over (without SET LOCAL).

@@ -351,6 +351,7 @@ impl Frame {
             self.pool.push(d)
         }
         self.base = self.memory.len();
+        self.cursors.reserve_exact(program.cursors.len().saturating_sub(self.cursors.len()));
         self.cursors.resize_with(program.cursors.len(), TableCursor::default);
         for (c, def) in self.cursors.iter_mut().zip(&program.cursors) {
             let table = &program.tables[def.table as usize];

@@ -37,6 +37,10 @@ impl Frames {
     #[cold]
     fn give(&mut self, program: &Arc<Program>, address: usize) -> usize {
         if self.frames.len() < MOST {
+            // Sessions of one program are many: room for one is made exactly.
+            if self.frames.len() == self.frames.capacity() {
+                self.frames.reserve_exact(self.frames.len().max(1))
+            }
             self.frames.push(Frame::new());
             self.programs.push(0);
             self.next = self.frames.len() - 1;
