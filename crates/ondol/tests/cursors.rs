@@ -1,12 +1,13 @@
 //! Cursors: what they see, what they hold, and what closes them.
 mod common;
+#[path = "common/told.rs"]
+mod told;
 use common::{Random, open};
 use ondol::{
-    Column, Cursor, Database, Isolation, MemoryKind, Output, Row, Rows, Session, TempFolder, Token, ValueRef,
-    params,
+    Cursor, Database, Isolation, MemoryKind, Output, Row, Rows, Session, TempFolder, ValueRef, params,
 };
-use std::sync::Arc;
 use std::time::{Duration, Instant};
+use told::Told;
 
 fn table(rows: u32) -> (TempFolder, Database, Session) {
     let (folder, db) = open(256);
@@ -36,23 +37,6 @@ fn now(s: &mut Session, sql: &str) -> Vec<String> {
 }
 fn code<T>(done: ondol::Result<T>) -> String {
     done.map_or_else(|e| e.sqlstate().to_string(), |_| String::new())
-}
-
-#[derive(Default)]
-struct Told(Vec<String>);
-impl Output for Told {
-    fn columns(&mut self, columns: &Arc<[Column]>) -> ondol::Result<()> {
-        self.0.push(columns.iter().map(|c| c.name.as_str()).collect::<Vec<_>>().join(","));
-        Ok(())
-    }
-    fn row(&mut self, row: Row<'_>) -> ondol::Result<()> {
-        self.0.push(row.values().map(|v| v.to_owned().to_string()).collect::<Vec<_>>().join(","));
-        Ok(())
-    }
-    fn done(&mut self, tag: &str, _: Option<Token>) -> ondol::Result<()> {
-        self.0.push(tag.into());
-        Ok(())
-    }
 }
 
 const QUERIES: &[&str] = &[

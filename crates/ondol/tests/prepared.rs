@@ -1,7 +1,10 @@
 //! Prepared handles: planned once, called as registered queries are, alone and in batches.
-use ondol::{Batch, Column, Database, Output, Row, Rows, Session, TempFolder, Token, ValueRef};
+#[path = "common/told.rs"]
+mod told;
+use ondol::{Batch, Database, Rows, Session, TempFolder, ValueRef};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use told::Told;
 
 fn open() -> (TempFolder, Database, Session) {
     let folder = TempFolder::new().unwrap();
@@ -10,23 +13,6 @@ fn open() -> (TempFolder, Database, Session) {
     s.execute("CREATE TABLE t (a bigint PRIMARY KEY, b text); INSERT INTO t VALUES (1, 'one'), (2, 'two')")
         .unwrap();
     (folder, db, s)
-}
-
-#[derive(Default)]
-struct Told(Vec<String>);
-impl Output for Told {
-    fn columns(&mut self, columns: &Arc<[Column]>) -> ondol::Result<()> {
-        self.0.push(columns.iter().map(|c| c.name.as_str()).collect::<Vec<_>>().join(","));
-        Ok(())
-    }
-    fn row(&mut self, row: Row<'_>) -> ondol::Result<()> {
-        self.0.push(row.values().map(|v| v.to_owned().to_string()).collect::<Vec<_>>().join(","));
-        Ok(())
-    }
-    fn done(&mut self, tag: &str, _: Option<Token>) -> ondol::Result<()> {
-        self.0.push(tag.into());
-        Ok(())
-    }
 }
 
 #[test]

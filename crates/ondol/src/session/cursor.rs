@@ -58,6 +58,16 @@ impl KeptRows {
     pub fn new(columns: &Arc<[Column]>, charge: Charge) -> KeptRows {
         KeptRows { rows: Rows::of(columns.clone()), charge }
     }
+    /// Gives the rows from number `at` on, `most` of them at most, and moves `at` along; how many they were.
+    pub fn give(&self, at: &mut usize, most: u64, sink: &mut dyn Sink) -> SqlResult<u64> {
+        let from = *at;
+        let end = self.rows.len().min(from.saturating_add(usize::try_from(most).unwrap_or(usize::MAX)));
+        while *at < end {
+            sink.row(&self.rows.view(*at))?;
+            *at += 1
+        }
+        Ok((end - from) as u64)
+    }
     #[inline]
     fn grown(&mut self) -> SqlResult<()> {
         /// Rows are charged in such steps; fewer bytes are free.
@@ -403,16 +413,7 @@ impl Session {
         let plan = &cursor.plan;
         match &mut cursor.source {
             Source::Reading(s) => self.surrounded(plan, |c, env| s.run(c, most, sink, env)),
-            Source::Kept { rows, given, .. } => {
-                let from = *given;
-                let to =
-                    rows.rows.len().min(from.saturating_add(usize::try_from(most).unwrap_or(usize::MAX)));
-                for i in from..to {
-                    sink.row(&rows.rows.view(i))?;
-                    *given += 1;
-                }
-                Ok((to - from) as u64)
-            }
+            Source::Kept { rows, given, .. } => rows.give(given, most, sink),
             Source::Waiting { .. } => Ok(0),
         }
     }

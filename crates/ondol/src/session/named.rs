@@ -74,17 +74,12 @@ impl Named {
         let given = match &mut self.fetched {
             None => s.pull(&mut self.cursor, most, sink)?,
             Some(fetched) => {
-                let from = self.place as usize;
-                let there = (fetched.rows.len() - from) as u64;
+                let mut at = self.place as usize;
+                let there = (fetched.rows.len() - at) as u64;
                 if there < most {
                     s.pull(&mut self.cursor, most - there, fetched)?;
                 }
-                let to =
-                    fetched.rows.len().min(from.saturating_add(usize::try_from(most).unwrap_or(usize::MAX)));
-                for i in from..to {
-                    sink.row(&fetched.rows.view(i))?;
-                }
-                (to - from) as u64
+                fetched.give(&mut at, most, sink)?
             }
         };
         self.at_start &= given == 0;
