@@ -1,5 +1,6 @@
 //! The dictionary as statements see it: an immutable snapshot, shared by reference.
 use crate::table::Table;
+use ondol_types::func::Volatility;
 use ondol_types::{Type, TypeId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -83,8 +84,7 @@ pub struct FunctionDef {
     pub body: String,
     /// Byte code, opaque here; empty when it is to be compiled from the body at first use.
     pub code: Vec<u8>,
-    /// For information: stable, volatile...
-    pub volatility: String,
+    pub volatility: Volatility,
 }
 
 /// All objects, as of one moment. `version` differs whenever the content does.

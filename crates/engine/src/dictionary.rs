@@ -13,6 +13,7 @@ use crate::table::{Table, TableIndex};
 use ondol_base::oid::Oid;
 use ondol_kernel::transaction::{Newest, Session};
 use ondol_kernel::{Kernel, LockMode, Wait};
+use ondol_types::func::Volatility;
 use ondol_types::user::{Part, UserDef, kind_code};
 use ondol_types::{SqlError, SqlResult, Type, TypeId, Value, ValueRef, sqlstate};
 use std::collections::{BTreeMap, HashMap};
@@ -285,7 +286,8 @@ pub fn load(session: &Session, dictionary: &Dictionary, version: u64) -> SqlResu
                 Value::Bytea(b) => b.clone(),
                 _ => vec![],
             },
-            volatility: string(&r[6]),
+            // What an earlier version did not know is the word's default.
+            volatility: Volatility::of_word(&string(&r[6])).unwrap_or(Volatility::Volatile),
         };
         catalog.functions.insert(f.id, Arc::new(f));
     }
@@ -456,7 +458,7 @@ pub fn add_function(session: &mut Session, d: &Dictionary, f: &FunctionDef) -> S
             Value::Text(write_returns(&f.returns)),
             Value::Text(f.body.clone()),
             Value::Bytea(f.code.clone()),
-            Value::Text(f.volatility.clone()),
+            Value::Text(f.volatility.word().into()),
         ],
     )
 }

@@ -433,7 +433,7 @@ pub enum Statement {
         args: Vec<(Option<String>, Type)>,
         returns: Returns,
         body: String,
-        volatility: String,
+        volatility: Volatility,
         replace: bool,
     },
     DropFunction {
@@ -766,7 +766,7 @@ impl Inner for Query {
         let mut found = false;
         each_query(self, &mut |q| {
             found |= q.rels.iter().any(|r| match &r.rel {
-                Rel::Function { function, .. } => rank_of(&function.volatility) >= rank(volatility),
+                Rel::Function { function, .. } => function.volatility >= volatility,
                 _ => false,
             });
         });
@@ -778,28 +778,11 @@ impl Inner for Query {
     }
 }
 
-pub fn rank(v: Volatility) -> u8 {
-    match v {
-        Volatility::Immutable => 0,
-        Volatility::Stable => 1,
-        Volatility::Volatile => 2,
-    }
-}
-
-/// Of a registered query, by the word of its definition.
-pub fn rank_of(volatility: &str) -> u8 {
-    match volatility {
-        "immutable" => 0,
-        "stable" => 1,
-        _ => 2,
-    }
-}
-
 impl<Q> Expr<Q> {
     /// Whether it is itself a call of a function of at least this volatility.
     fn is_call_of(&self, volatility: Volatility) -> bool {
         let ExprKind::Call { func, .. } = self.kind else { return false };
-        find(func).is_some_and(|d| rank(d.volatility) >= rank(volatility))
+        find(func).is_some_and(|d| d.volatility >= volatility)
     }
     /// Without the casts that change the type's name and nothing of the value: varchar, char(n) and text
     /// without a length have the same values. What an index is on may be under such casts.

@@ -125,14 +125,13 @@ impl Connection {
         self.statement = Statement::Read;
         Ok(())
     }
-    /// Begins a command nested in the running statement, of which it sees what it has changed so far: that of
-    /// a volatile function. Returns what `leave_command` needs.
-    pub fn enter_command(&mut self) -> u32 {
-        self.session.enter_command()
-    }
-    /// The command that `enter_command` gave goes on, and sees what it saw before.
-    pub fn leave_command(&mut self, outer: u32) {
-        self.session.leave_command(outer)
+    /// Runs `f` as a command nested in the running statement, of which it sees what it has changed so far:
+    /// that of a volatile function. Afterwards the statement sees what it saw before.
+    pub fn nested_command<R>(&mut self, f: impl FnOnce(&mut Connection) -> R) -> R {
+        let outer = self.session.enter_command();
+        let done = f(self);
+        self.session.leave_command(outer);
+        done
     }
     /// Runs `f` as a statement of its own that reads one table, outside a transaction: what `start_statement`
     /// and `end_statement` do, with one barrier for the announcement, the snapshot and the pin together

@@ -327,7 +327,13 @@ fn functions(r: &mut Runner, name: &str) -> Done {
         .values()
         .filter(|f| name.is_empty() || name == f.name)
         .map(|f| {
-            vec![f.id.to_string(), quote(&f.name), returns(&f.returns), arguments(f), f.volatility.clone()]
+            vec![
+                f.id.to_string(),
+                quote(&f.name),
+                returns(&f.returns),
+                arguments(f),
+                f.volatility.word().into(),
+            ]
         })
         .collect();
     rows.sort_by(|a, b| (&a[1], &a[3]).cmp(&(&b[1], &b[3])));

@@ -5,6 +5,7 @@ use crate::session::plan::Plan;
 use ondol_engine::{Catalog, ColumnDef, FunctionDef, Returns};
 use ondol_sql::bound::{Bound, Insert, InsertColumn, NewIndex, Query, Statement, TableRef};
 use ondol_sql::interpret::Nowhere;
+use ondol_types::func::Volatility;
 use ondol_types::{SqlError, SqlResult, Type, TypeId, sqlstate};
 use std::sync::Arc;
 
@@ -278,7 +279,7 @@ impl Session {
         args: &[(Option<String>, Type)],
         returns: &Returns,
         body: &str,
-        volatility: &str,
+        volatility: Volatility,
         replace: bool,
     ) -> SqlResult<()> {
         let catalog = self.connection.catalog();
@@ -309,7 +310,7 @@ impl Session {
             returns: returns.clone(),
             body: body.to_string(),
             code: Vec::new(),
-            volatility: volatility.to_string(),
+            volatility,
         };
         function.code = match self.compile_function(&function) {
             Ok(code) => code,

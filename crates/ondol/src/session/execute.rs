@@ -53,7 +53,7 @@ impl Session {
             }
             Statement::CreateFunction { name, args, returns, body, volatility, replace } => {
                 self.definition(bound, "CREATE FUNCTION", out, |s| {
-                    s.create_function(name, args, returns, body, volatility, *replace)
+                    s.create_function(name, args, returns, body, *volatility, *replace)
                 })
             }
             Statement::DropFunction { functions, if_exists } => {

@@ -91,12 +91,9 @@ pub fn create_function(f: &FunctionDef) -> String {
     }
     // A dollar at the body's end would run into the tag.
     let body = if f.body.ends_with('$') { format!("{}\n", f.body) } else { f.body.clone() };
-    let volatility = match f.volatility.is_empty() {
-        true => String::new(),
-        false => format!(" {}", f.volatility.to_uppercase()),
-    };
+    let volatility = f.volatility.word().to_uppercase();
     format!(
-        "CREATE FUNCTION {}({}) RETURNS {} LANGUAGE sql{volatility} AS {tag}{body}{tag};\n",
+        "CREATE FUNCTION {}({}) RETURNS {} LANGUAGE sql {volatility} AS {tag}{body}{tag};\n",
         quote(&f.name),
         system::arguments(f),
         system::returns(&f.returns),
@@ -157,6 +154,7 @@ mod tests {
     use super::*;
     use ondol_engine::Returns;
     use ondol_types::Type;
+    use ondol_types::func::Volatility;
 
     #[test]
     fn a_body_never_holds_its_own_quotes() {
@@ -167,7 +165,7 @@ mod tests {
             returns: Returns::Void,
             body: "SELECT $$x$$".into(),
             code: Vec::new(),
-            volatility: "volatile".into(),
+            volatility: Volatility::Volatile,
         };
         let text = create_function(&f);
         assert_eq!(

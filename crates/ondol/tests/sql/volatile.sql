@@ -28,3 +28,16 @@ COMMIT;
 SELECT * FROM l ORDER BY i;
 DELETE FROM l WHERE (SELECT count(*) FROM l) > 2 AND put(i + 20) > 0;
 SELECT * FROM l ORDER BY i;
+-- The same where a cast to a domain stands around the call.
+CREATE DOMAIN few AS bigint CHECK (VALUE >= 0);
+CREATE TABLE m(a int);
+CREATE FUNCTION mv() RETURNS bigint LANGUAGE sql VOLATILE AS 'SELECT count(*) FROM m';
+INSERT INTO m VALUES (1),(2),(3),(4),(5),(6);
+DELETE FROM m WHERE mv()::few > 4;
+SELECT count(*) FROM m;
+INSERT INTO m SELECT x FROM generate_series(10,12) x RETURNING a, mv()::few, (mv()::few + a)::few;
+UPDATE m SET a = a + 100 WHERE mv()::few = 7;
+SELECT count(*) FROM m WHERE a > 100;
+CREATE DOMAIN full_m AS int CHECK (mv() < 9);
+INSERT INTO m SELECT (x + 0)::full_m FROM generate_series(20,24) x;
+SELECT count(*) FROM m;

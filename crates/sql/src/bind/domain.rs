@@ -89,6 +89,7 @@ impl<'a> Binder<'a> {
             let (ty, place) = (arg.ty, arg.at);
             let mut query = values_query(vec![vec![one_level_in(arg)]], vec![("value".into(), ty)]);
             let expr = self.in_domain(column(0, 0, ty), domain)?;
+            query.is_call = true;
             query.targets = vec![Target { expr, name: "value".into(), hidden: false }];
             return Ok(Expr { kind: ExprKind::Scalar(Box::new(query)), ty, at: place });
         }

@@ -18,6 +18,7 @@ use crate::parse::tree::{
 use crate::parse::{Raw, expression_text, parse};
 use ondol_engine::{Catalog, FunctionDef, Returns};
 use ondol_types::cast::CastContext;
+use ondol_types::func::Volatility;
 use ondol_types::{SqlError, SqlResult, Type, TypeId, sqlstate};
 
 /// Binds a body with its arguments as parameters, and casts what it gives to what the function returns.
@@ -152,8 +153,7 @@ impl<'a> Binder<'a> {
                     .hint(format!("Use DROP FUNCTION {name}({}) first.", type_names(&args))));
             }
         }
-        let function =
-            FunctionDef { id: 0, name, args, returns, body, code: Vec::new(), volatility: volatility.into() };
+        let function = FunctionDef { id: 0, name, args, returns, body, code: Vec::new(), volatility };
         if self.check_bodies {
             bind_body(&function, self.catalog).map_err(|mut e| {
                 // Its place is in the body: in the statement it is behind the opening quote.
@@ -236,9 +236,9 @@ impl<'a> Binder<'a> {
     }
 
     /// The body, and the volatility.
-    fn function_options(&mut self, s: &'a CreateFunctionStmt) -> SqlResult<(String, &'static str)> {
+    fn function_options(&mut self, s: &'a CreateFunctionStmt) -> SqlResult<(String, Volatility)> {
         let mut body: Option<String> = None;
-        let mut volatility = "volatile";
+        let mut volatility = Volatility::Volatile;
         let mut language: Option<String> = None;
         let given = options(&s.options)?;
         for (i, o) in given.iter().enumerate() {
@@ -257,12 +257,9 @@ impl<'a> Binder<'a> {
                     body = Some(string(text)?.to_string());
                 }
                 "volatility" => {
-                    volatility = match option_text(o)?.as_deref() {
-                        Some("immutable") => "immutable",
-                        Some("stable") => "stable",
-                        Some("volatile") => "volatile",
-                        _ => return Err(unexpected("a volatility")),
-                    }
+                    volatility = option_text(o)?
+                        .and_then(|word| Volatility::of_word(&word))
+                        .ok_or_else(|| unexpected("a volatility"))?
                 }
                 "strict" => refuse_at(option_bool(o)?, "STRICT", here)?,
                 "security" => refuse_at(option_bool(o)?, "SECURITY DEFINER", here)?,

@@ -10,6 +10,7 @@ use super::store::List;
 use crate::code::Program;
 use crate::code::operand::{Fun, Mat, Span};
 use ondol_engine::{Connection, Returns};
+use ondol_types::func::Volatility;
 use ondol_types::{SqlError, SqlResult, ValueRef, sqlstate};
 
 /// How deep registered queries may call each other.
@@ -79,19 +80,19 @@ pub(super) fn function_rows(
     let (list, allow) = (&mut f.mats[mat.0 as usize], &mut f.allow);
     list.clear();
     let world = World { depth: world.depth + 1, ..*world };
-    // A volatile function sees what the statement that calls it has changed so far; another sees what that
-    // statement sees.
-    let outer = (def.volatility == "volatile").then(|| connection.enter_command());
-    let outcome = started.and_then(|()| {
+    let mut run = |connection: &mut Connection| {
         if matches!(def.returns, Returns::Void) {
             nested(&mut child, &callee, connection, &mut super::rows::Nowhere, &world)
         } else {
             nested(&mut child, &callee, connection, &mut Gather { list, allow, one }, &world)
         }
+    };
+    // A volatile function sees what the statement that calls it has changed so far; another sees what that
+    // statement sees.
+    let outcome = started.and_then(|()| match def.volatility {
+        Volatility::Volatile => connection.nested_command(run),
+        Volatility::Stable | Volatility::Immutable => run(connection),
     });
-    if let Some(outer) = outer {
-        connection.leave_command(outer)
-    }
     child.finish();
     f.children.push(child);
     outcome?;

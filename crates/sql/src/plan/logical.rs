@@ -50,7 +50,7 @@ pub struct Inside {
 
 impl Inner for Inside {
     fn calls(&self, volatility: Volatility) -> bool {
-        bound::rank(self.volatility) >= bound::rank(volatility)
+        self.volatility >= volatility
     }
 }
 

@@ -65,7 +65,7 @@ fn apply(catalog: &mut Catalog, statement: &Statement) {
                 returns: returns.clone(),
                 body: body.clone(),
                 code: Vec::new(),
-                volatility: volatility.clone(),
+                volatility: *volatility,
             };
             catalog.functions.insert(id, Arc::new(function));
         }

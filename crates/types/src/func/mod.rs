@@ -115,8 +115,8 @@ pub(crate) mod sig {
     pub const AnyCompatibleArray: TypeId = TypeId::ANYCOMPATIBLEARRAY;
 }
 
-/// How far a result may be reused.
-#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+/// How far a result may be reused; ordered, the more volatile the greater.
+#[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Volatility {
     /// The same arguments give the same result for ever.
     Immutable,
@@ -124,6 +124,22 @@ pub enum Volatility {
     Stable,
     /// Anything may change it.
     Volatile,
+}
+
+impl Volatility {
+    const WORDS: [(Volatility, &'static str); 3] = [
+        (Volatility::Immutable, "immutable"),
+        (Volatility::Stable, "stable"),
+        (Volatility::Volatile, "volatile"),
+    ];
+    /// As SQL writes it, in lower case.
+    pub fn word(self) -> &'static str {
+        Self::WORDS[self as usize].1
+    }
+    /// Of SQL's word, in lower case.
+    pub fn of_word(word: &str) -> Option<Volatility> {
+        Self::WORDS.iter().find(|(_, w)| *w == word).map(|(v, _)| *v)
+    }
 }
 
 /// What the functions may know of the world (invariant 3). Times are microseconds from 2000-01-01 UTC.
