@@ -77,3 +77,45 @@ fn a_folder_without_types_of_users_opens_and_is_written_to() {
     assert_eq!(rows(&mut s, "SELECT count(*) FROM further"), ["0"]);
     assert_eq!(rows(&mut s, "SELECT k, all_of, k > 'low' FROM of_kind"), ["high|{low,high}|t"]);
 }
+
+const WARES: &str = "SELECT id, kind, price, discount, kinds, code FROM wares ORDER BY id";
+
+/// Written before char(n) kept its blanks and numerics were packed; with a domain and an enum.
+#[test]
+fn a_folder_with_types_of_users_opens_and_is_written_to() {
+    let folder = old("typed");
+    {
+        let db = Database::open(folder.path()).expect("an older folder opens");
+        let mut s = db.session();
+        assert_eq!(
+            rows(&mut s, WARES),
+            [
+                "1|low|13.00|0.250|{low,high}|ab",
+                "2|high|1.00|0.001|NULL|NULL",
+                "3|high|999999.99|-0.500|{}|abcde"
+            ]
+        );
+        // By its indexes, and by its registered queries, of which the last two were compiled otherwise.
+        assert_eq!(rows(&mut s, "SELECT id FROM wares WHERE price = 13 AND kind = 'low'"), ["1"]);
+        assert_eq!(rows(&mut s, "SELECT id FROM wares WHERE discount = 0.25"), ["1"]);
+        assert_eq!(rows(&mut s, "SELECT id FROM below(14)"), ["1", "2"]);
+        assert_eq!(rows(&mut s, "SELECT code_or(1, 'x'), code_or(2, 'x')"), ["[ab]|[x]"]);
+        assert_eq!(rows(&mut s, "SELECT width(1), width(2), width(3)"), ["5|NULL|5"]);
+        // What it defines is asked of new values.
+        s.query("SELECT reprice(2, 7.125)", &[]).expect("a registered query of an older folder");
+        for (wrong, state) in [("SELECT reprice(1, -1)", "23514"), ("SELECT reprice(1, 1e6)", "22003")] {
+            assert_eq!(s.query(wrong, &[]).expect_err("it is not of the domain").sqlstate(), state);
+        }
+        s.execute("INSERT INTO wares (id, kind) VALUES (5, 'high'); ALTER TYPE kind ADD VALUE 'higher'")
+            .expect("its types are used and changed");
+        db.close().expect("it closes");
+    }
+    let db = Database::open(folder.path()).expect("it opens again");
+    let mut s = db.session();
+    assert_eq!(
+        rows(&mut s, WARES)[1..],
+        ["2|high|7.13|0.002|NULL|NULL", "3|high|999999.99|-0.500|{}|abcde", "5|high|1.00|NULL|NULL|NULL"]
+    );
+    assert_eq!(rows(&mut s, "SELECT id FROM wares WHERE discount = 0.002 AND kind < 'higher'"), ["2"]);
+    assert_eq!(rows(&mut s, "SELECT width(1)"), ["5"]);
+}

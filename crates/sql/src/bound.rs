@@ -784,15 +784,15 @@ impl<Q> Expr<Q> {
         let ExprKind::Call { func, .. } = self.kind else { return false };
         find(func).is_some_and(|d| d.volatility >= volatility)
     }
-    /// Without the casts that change the type's name and nothing of the value: varchar, char(n) and text
-    /// without a length have the same values. What an index is on may be under such casts.
+    /// Without the casts that change the type's name and nothing of the value that counts in a key: varchar,
+    /// char(n) and text without a length have the same. What an index is on may be under such casts.
     pub fn unrelabelled(&self) -> &Expr<Q> {
         match &self.kind {
             ExprKind::Cast { arg, .. }
                 if self.ty.typmod == -1
                     && self.ty.id.is_string()
                     && arg.ty.id.is_string()
-                    // To char(n) trailing spaces are lost.
+                    // Trailing blanks do not count in bpchar.
                     && (self.ty.id != TypeId::BPCHAR || arg.ty.id == TypeId::BPCHAR) =>
             {
                 arg.unrelabelled()

@@ -6,6 +6,9 @@
 //! 2. [`cast`] knows every cast that [`cast_context`] allows, and a value that does not have its type is an
 //!    internal error, not a panic.
 //! 3. An explicit cast cuts a string to the length of its type; an assignment cuts nothing but spaces.
+//! 4. A value of char(n) is held without its trailing blanks, which its length tells. One of bpchar without
+//!    a length is held with those it has. Who compares either leaves trailing blanks out, and so does a cast
+//!    to another string type. Where the length gets lost, the binder has the blanks put in before.
 //!
 //! Sources: PostgreSQL 15's catalogue, its documentation (CREATE CAST; 8.1 to 8.5) and its answers.
 
@@ -88,6 +91,10 @@ pub fn cast(v: Value, from: TypeId, to: Type, explicit: bool, ctx: &Context<'_>)
     })?;
     let cast = match (v, to.id) {
         (v, t) if from == t => v,
+        (Value::Text(mut s), TypeId::TEXT | TypeId::VARCHAR) if from == TypeId::BPCHAR => {
+            s.truncate(bare(s.as_bytes()).len());
+            Value::Text(s)
+        }
         (Value::Text(s), TypeId::TEXT | TypeId::VARCHAR | TypeId::BPCHAR | TypeId::UNKNOWN) => Value::Text(s),
         (Value::Text(s), t) => text::input(&s, Type::new(t), ctx)?,
         (v, TypeId::TEXT | TypeId::VARCHAR | TypeId::BPCHAR) => Value::Text(to_text(&v)),
@@ -163,10 +170,11 @@ pub fn cast(v: Value, from: TypeId, to: Type, explicit: bool, ctx: &Context<'_>)
 pub fn stays(bytes: &[u8], from: TypeId, to: Type) -> bool {
     // No string has more characters than bytes.
     let is_short = || to.char_len().is_none_or(|n| bytes.len() <= n);
+    let is_bare = || bytes.last() != Some(&b' ');
     match to.id {
-        TypeId::TEXT => from.is_string(),
-        TypeId::VARCHAR => from.is_string() && is_short(),
-        TypeId::BPCHAR => from.is_string() && is_short() && bytes.last() != Some(&b' '),
+        TypeId::TEXT => from.is_string() && (from != TypeId::BPCHAR || is_bare()),
+        TypeId::VARCHAR => from.is_string() && is_short() && (from != TypeId::BPCHAR || is_bare()),
+        TypeId::BPCHAR => from.is_string() && (to.char_len().is_none() || is_short() && is_bare()),
         TypeId::NUMERIC if from == TypeId::NUMERIC => match to.numeric_mod() {
             Some((precision, scale)) => crate::numeric::is_within(bytes, precision, scale),
             None => true,
@@ -178,9 +186,9 @@ pub fn stays(bytes: &[u8], from: TypeId, to: Type) -> bool {
 /// Brings a value of the type into its modifier: length, precision and scale, precision of seconds.
 pub fn apply_typmod(v: Value, to: Type, explicit: bool, ctx: &Context<'_>) -> SqlResult<Value> {
     Ok(match (v, to.id) {
-        (Value::Text(s), TypeId::BPCHAR) => {
+        (Value::Text(s), TypeId::BPCHAR) if to.char_len().is_some() => {
             let mut s = fit(s, to.char_len(), "character", explicit)?;
-            s.truncate(s.trim_end_matches(' ').len());
+            s.truncate(bare(s.as_bytes()).len());
             Value::Text(s)
         }
         (Value::Text(s), TypeId::VARCHAR) => {
@@ -208,6 +216,13 @@ pub fn apply_typmod(v: Value, to: Type, explicit: bool, ctx: &Context<'_>) -> Sq
         },
         (v, _) => v,
     })
+}
+
+/// What counts of a value of char(n) or bpchar when it is compared: all but its trailing blanks.
+#[inline]
+pub fn bare(bytes: &[u8]) -> &[u8] {
+    let end = bytes.iter().rposition(|b| *b != b' ').map_or(0, |last| last + 1);
+    &bytes[..end]
 }
 
 /// Cuts a string to a number of characters (invariant 3).
@@ -281,7 +296,7 @@ mod tests {
                 }
             }
         }
-        assert_eq!(stayed, 56);
+        assert_eq!(stayed, 57);
     }
 
     #[test]

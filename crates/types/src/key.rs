@@ -9,7 +9,8 @@
 //! int2, int4, date, int8,     2, 4, 4, 8, 8 bytes, highest first, sign bit turned over
 //!   timestamp, timestamptz
 //! float8                      8 bytes: sign bit turned over if positive, all bits if negative
-//! text, varchar, char, bytea  bytes, 00 and 01 escaped as 01 01 and 01 02; 00 ends
+//! text, varchar, char, bytea  bytes, 00 and 01 escaped as 01 01 and 01 02; 00 ends; char has no
+//!                             trailing blanks
 //! types of the catalog        what their form makes of them
 //! numeric                     head, exponent, pairs of digits, end: see below
 //! ```
@@ -22,7 +23,8 @@
 //! Invariants:
 //! 1. For two rows, the comparison of the concatenated keys is PostgreSQL's comparison of the columns in
 //!    turn.
-//! 2. Keys are equal exactly if [`crate::value::compare`] finds the values equal, for every column.
+//! 2. Keys are equal exactly if [`crate::value::compare`] finds the values equal, for every column; of char
+//!    without their trailing blanks ([`crate::cast`], invariant 4).
 //! 3. No key of a column is a proper prefix of another of that column: so what follows cannot change the
 //!    order.
 //! 4. A type has one width ([`width`]) or its keys end themselves.
@@ -31,7 +33,7 @@
 //! the numeric form resembles SQLite 4's key encoding.
 
 use crate::ty::Class;
-use crate::{Numeric, TypeId, ValueRef};
+use crate::{Numeric, TypeId, ValueRef, cast};
 
 const NULL_FIRST: u8 = 0;
 const NOT_NULL: u8 = 1;
@@ -65,6 +67,7 @@ pub fn encode(v: ValueRef<'_>, ty: TypeId, desc: bool, nulls_first: bool, not_nu
             out.extend_from_slice(&(i as u64 ^ 1 << 63).to_be_bytes());
         }
         ValueRef::Float8(f) => out.extend_from_slice(&float_bits(f).to_be_bytes()),
+        ValueRef::Text(s) if ty == TypeId::BPCHAR => push_string(cast::bare(s.as_bytes()), out),
         ValueRef::Text(s) => push_string(s.as_bytes(), out),
         ValueRef::Bytea(b) => push_string(b, out),
         ValueRef::Numeric(b) => push_numeric(&Numeric::decode(b), out),

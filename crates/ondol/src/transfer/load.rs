@@ -348,11 +348,10 @@ pub(crate) fn convert<'a>(
         TypeId::FLOAT8 => ValueRef::Float8(text::parse_f64(field)?),
         TypeId::TEXT => ValueRef::Text(field),
         TypeId::BPCHAR => {
-            // Spaces at the end are not part of the value; those beyond the length are cut without an error.
+            let Some(n) = ty.char_len() else { return Ok(ValueRef::Text(field)) };
+            // Blanks at the end are not held with the value; those beyond the length are cut without error.
             let value = field.trim_end_matches(' ');
-            if let Some(n) = ty.char_len()
-                && value.len() > n
-            {
+            if value.len() > n {
                 check_length(value, n, ty)?;
             }
             ValueRef::Text(value)

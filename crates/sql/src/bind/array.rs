@@ -125,7 +125,7 @@ impl<'a> Binder<'a> {
             Some(given) => (id::ARRAY_SLICE, arg.ty, vec![arg, integer(given)]),
         };
         args.extend(subscripts.list);
-        Ok(self.unnamed(function, args, ty, at_arg))
+        Ok(coerce::of_length(self.unnamed(function, args, Type::new(ty.id), at_arg), ty))
     }
 
     fn subscripts(&mut self, nodes: &'a [Node]) -> SqlResult<Subscripts> {
@@ -198,7 +198,7 @@ impl<'a> Binder<'a> {
         let [wanted_left, wanted_item] = shape.args[..] else {
             return Err(unexpected("an operator of one operand"));
         };
-        let left = self.cast(left, Type::new(wanted_left), false)?;
+        let left = self.operand_of(left, wanted_left)?;
         let wanted = array_of(Type::new(wanted_item)).map_err(|x| at(x, e.location))?;
         // Of items that are known one by one it is IN, which finds them in an index.
         let is_in = name == if all { "<>" } else { "=" };
@@ -208,7 +208,7 @@ impl<'a> Binder<'a> {
             let kind = ExprKind::InList { arg: Box::new(left), list, eq, negated: all };
             return Ok(super::expr::truth(kind, e.location));
         }
-        let array = if array.ty.id == wanted.id { array } else { self.cast(array, wanted, false)? };
+        let array = self.operand_of(array, wanted.id)?;
         let function = if all { id::ALL_OF_ARRAY } else { id::ANY_OF_ARRAY };
         let args = vec![left, array, integer(op.func.0.into())];
         Ok(self.unnamed(function, args, Type::BOOL, place(e.location)))
@@ -348,7 +348,8 @@ fn unnested(args: Vec<Expr>, ordinality: bool) -> Query {
     let mut targets: Vec<Target> = (arrays(0).zip(&types))
         .map(|(array, ty)| {
             let item = ExprKind::Call { func: id::ARRAY_ITEM, args: vec![array, place.clone()] };
-            let expr = here(item, ty.element().unwrap_or(Type::TEXT));
+            let item_ty = ty.element().unwrap_or(Type::TEXT);
+            let expr = coerce::of_length(here(item, Type::new(item_ty.id)), item_ty);
             Target { expr, name: "unnest".into(), hidden: false }
         })
         .collect();

@@ -144,7 +144,7 @@ impl<'a> Binder<'a> {
         let shape = concrete(def.args, def.ret, &types)?;
         let mut cast = Vec::with_capacity(args.len() + 1);
         for (arg, want) in args.into_iter().zip(shape.args) {
-            cast.push(if want == ANY { self.settle(arg)? } else { self.cast(arg, Type::new(want), false)? });
+            cast.push(if want == ANY { self.settle(arg)? } else { self.operand_of(arg, want)? });
         }
         if def.has_template() {
             // What is gathered is an array (array/A4).

@@ -47,6 +47,8 @@ impl Binder<'_> {
         if e.ty.id == to.id {
             return self.cast_typmod(e, to, explicit);
         }
+        // What is no string is made of the text, blanks and all.
+        let e = if to.id.is_string() { e } else { shown(e) };
         let place = e.at;
         if let ExprKind::Const(v) = &e.kind {
             let moves = is_moment(to.id)
@@ -59,11 +61,20 @@ impl Binder<'_> {
         Ok(Expr { kind: ExprKind::Cast { arg: Box::new(e), explicit }, ty: to, at: place })
     }
 
+    /// Casts to what a function takes that asks for no modifier and looks at no blanks, as comparisons do.
+    pub(super) fn operand_of(&mut self, e: Expr, to: TypeId) -> SqlResult<Expr> {
+        if e.ty.id == to { Ok(e) } else { self.cast(e, Type::new(to), false) }
+    }
+
     /// Brings an expression that has the type already into the modifier.
     fn cast_typmod(&mut self, e: Expr, to: Type, explicit: bool) -> SqlResult<Expr> {
-        // Where no modifier is wanted, the one that is there stays known: a cast would do nothing.
-        if to.typmod < 0 || e.ty.typmod == to.typmod {
+        if e.ty.typmod == to.typmod {
             return Ok(e);
+        }
+        // Where no modifier is wanted, the one that is there stays known: a cast would do nothing. But blanks
+        // that only the length tells would be lost with it.
+        if to.typmod < 0 {
+            return Ok(shown(e));
         }
         let place = e.at;
         if let ExprKind::Const(v) = e.kind {
@@ -172,14 +183,34 @@ impl Binder<'_> {
     }
 
     pub(super) fn cast_all(&mut self, exprs: Vec<Expr>, ty: Type, construct: &str) -> SqlResult<Vec<Expr>> {
+        self.each_implicitly(exprs, ty.id, construct, |b, e| b.cast(e, ty, false))
+    }
+
+    /// [`Binder::operand_of`] for each.
+    pub(super) fn operands_of(
+        &mut self,
+        exprs: Vec<Expr>,
+        ty: TypeId,
+        construct: &str,
+    ) -> SqlResult<Vec<Expr>> {
+        self.each_implicitly(exprs, ty, construct, |b, e| b.operand_of(e, ty))
+    }
+
+    fn each_implicitly(
+        &mut self,
+        exprs: Vec<Expr>,
+        ty: TypeId,
+        construct: &str,
+        cast: impl Fn(&mut Self, Expr) -> SqlResult<Expr>,
+    ) -> SqlResult<Vec<Expr>> {
         let mut out = Vec::with_capacity(exprs.len());
         for e in exprs {
-            if !can_coerce(e.ty.id, ty.id, CastContext::Implicit) {
+            if !can_coerce(e.ty.id, ty, CastContext::Implicit) {
                 let message =
-                    format!("{construct} could not convert type {} to {}", name_of(e.ty.id), name_of(ty.id));
+                    format!("{construct} could not convert type {} to {}", name_of(e.ty.id), name_of(ty));
                 return Err(at_expr(SqlError::new(sqlstate::CANNOT_COERCE, message), e.at));
             }
-            out.push(self.cast(e, ty, false)?);
+            out.push(cast(self, e)?);
         }
         Ok(out)
     }
@@ -190,13 +221,7 @@ impl Binder<'_> {
         let shape = concrete(def.args, def.ret, &given)?;
         let mut cast = Vec::with_capacity(args.len() + 1);
         for (arg, want) in args.into_iter().zip(shape.args) {
-            let arg = if want == ANY {
-                self.settle(arg)?
-            } else if arg.ty.id == want {
-                arg
-            } else {
-                self.cast(arg, Type::new(want), false)?
-            };
+            let arg = if want == ANY { self.settle(arg)? } else { self.operand_of(arg, want)? };
             cast.push(padded(def, arg));
         }
         if def.template {
@@ -236,20 +261,33 @@ pub fn padded(def: &FuncDef, arg: Expr) -> Expr {
     if func::sees_padding(def.id) { shown(arg) } else { arg }
 }
 
-/// char(n) as it is shown, anything else as it is.
+/// char(n) with the blanks that its values do not keep, as bpchar without a length; anything else as it is.
 pub fn shown(arg: Expr) -> Expr {
-    match arg.ty.char_len() {
-        Some(n) if arg.ty.id == TypeId::BPCHAR => pad(arg, n),
+    match arg.ty.char_len().map(i32::try_from) {
+        Some(Ok(n)) if arg.ty.id == TypeId::BPCHAR => {
+            let (ty, place) = (Type::new(TypeId::BPCHAR), arg.at);
+            if matches!(arg.kind, ExprKind::Const(Value::Null)) {
+                return Expr { ty, ..arg };
+            }
+            fold(
+                func::get(id::BPCHAR_PAD),
+                vec![arg, constant(Value::Int4(n), Type::INT4, u32::MAX)],
+                ty,
+                place,
+            )
+        }
         _ => arg,
     }
 }
 
-/// char(n) with the spaces that its values do not keep.
-fn pad(arg: Expr, n: usize) -> Expr {
-    let place = arg.at;
-    let length = constant(Value::Int4(i32::try_from(n).unwrap_or(i32::MAX)), Type::INT4, u32::MAX);
-    let ty = arg.ty;
-    Expr { kind: ExprKind::Call { func: id::BPCHAR_PAD, args: vec![arg, length] }, ty, at: place }
+/// bpchar of which it is known that it was char(n).
+pub fn of_length(e: Expr, ty: Type) -> Expr {
+    if ty.id != TypeId::BPCHAR || ty.char_len().is_none() {
+        return Expr { ty, ..e };
+    }
+    let place = e.at;
+    let arg = Box::new(Expr { ty: Type::new(ty.id), ..e });
+    Expr { kind: ExprKind::Cast { arg, explicit: true }, ty, at: place }
 }
 
 /// A call, or the constant that it is.

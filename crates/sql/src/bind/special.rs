@@ -144,8 +144,8 @@ impl<'a> Binder<'a> {
         let op =
             resolve::resolve_operator("=", Some(left.ty.id), right.ty.id).map_err(|e| at_expr(e, place))?;
         let [l, r] = Self::operand_types(op, left.ty.id, right.ty.id)?;
-        let left = self.cast(left, Type::new(l), false)?;
-        let right = self.cast(right, Type::new(r), false)?;
+        let left = self.operand_of(left, l)?;
+        let right = self.operand_of(right, r)?;
         Ok(Equality { left, right, eq: op.func })
     }
 
@@ -202,20 +202,17 @@ impl<'a> Binder<'a> {
         for i in items {
             all.push(self.operand(i)?);
         }
-        let Ok(mut common) = coerce::common_type(&all.iter().collect::<Vec<_>>(), "IN") else {
+        let Ok(Type { id: common, .. }) = coerce::common_type(&all.iter().collect::<Vec<_>>(), "IN") else {
             return self.member_one_by_one(all, negated, location);
         };
-        common.typmod = -1;
-        let op = resolve::resolve_operator("=", Some(common.id), common.id).map_err(|x| at(x, location))?;
-        let [l, _] = Self::operand_types(op, common.id, common.id)?;
+        let op = resolve::resolve_operator("=", Some(common), common).map_err(|x| at(x, location))?;
+        let [l, _] = Self::operand_types(op, common, common)?;
         // By way of the common type: what a literal means must not depend on the operator's.
         // The items first: of several literals that are wrong, the first of them is told.
         let mut list = all.split_off(1);
         for part in [&mut list, &mut all] {
-            *part = self.cast_all(std::mem::take(part), common, "IN")?;
-            if l != common.id {
-                *part = self.cast_all(std::mem::take(part), Type::new(l), "IN")?;
-            }
+            *part = self.operands_of(std::mem::take(part), common, "IN")?;
+            *part = self.operands_of(std::mem::take(part), l, "IN")?;
         }
         let arg = all.pop().map(Box::new).ok_or_else(|| unexpected("IN without an operand"))?;
         Ok(truth(ExprKind::InList { arg, list, eq: op.func, negated }, location))

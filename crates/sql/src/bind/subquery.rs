@@ -98,13 +98,11 @@ impl<'a> Binder<'a> {
                 return Err(at(SqlError::new(sqlstate::DATATYPE_MISMATCH, message), s.location));
             }
             let [want_left, want_right] = Self::operand_types(op, l.ty.id, right)?;
-            cast_left.push(self.cast(l, Type::new(want_left), false)?);
+            cast_left.push(self.operand_of(l, want_left)?);
             right_types.push(want_right);
             ops.push(op.func);
         }
-        let query = coerce::convert_targets(self, query, &mut |b, i, e| {
-            if e.ty.id == right_types[i] { Ok(e) } else { b.cast(e, Type::new(right_types[i]), false) }
-        })?;
+        let query = coerce::convert_targets(self, query, &mut |b, i, e| b.operand_of(e, right_types[i]))?;
         let kind = ExprKind::Quantified { left: cast_left, query: Box::new(query), ops, all };
         let e = truth(kind, s.location);
         Ok(if negated { negate(e, s.location) } else { e })

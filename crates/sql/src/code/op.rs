@@ -165,7 +165,8 @@ opcodes! {
     37 Call { dst: Out, func: FuncId, args: Span };
     /// dst := a, converted.
     38 Cast { dst: Out, a: Reg, how: Conv };
-    /// dst := a, seen as another type of the same representation.
+    /// dst := a, seen as another type of the same representation; as `character` it is compared in hash
+    /// tables and sorts without its trailing blanks.
     39 Retag { dst: Out, a: Reg, ty: TypeId };
     /// dst := a as a double.
     40 IntToFloat { dst: Out, a: Reg };

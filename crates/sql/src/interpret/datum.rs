@@ -7,6 +7,7 @@
 //! - **D3** No datum can name memory that is not there: an offset is looked up, and what it does not name
 //!   reads as empty.
 use ondol_engine::{Charge, Connection};
+use ondol_types::cast::bare;
 use ondol_types::limits::Account;
 use ondol_types::{SqlResult, TypeId, Value, ValueRef};
 use std::cell::{Cell, RefCell};
@@ -43,7 +44,8 @@ impl Tag {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Datum {
     pub tag: Tag,
-    /// The type of an opaque value, and of nothing else.
+    /// The type of an opaque value; BPCHAR of a text whose trailing blanks do not count where it is compared
+    /// as a datum; else UNKNOWN.
     pub ty: TypeId,
     pub len: u32,
     pub bits: u64,
@@ -233,7 +235,10 @@ pub fn compare(a: Datum, am: &[u8], b: Datum, bm: &[u8]) -> Ordering {
     }
     match a.tag {
         Tag::Float8 => order_floats(a.as_float(), b.as_float()),
-        Tag::Text | Tag::Bytea => a.bytes(am).cmp(b.bytes(bm)),
+        Tag::Text | Tag::Bytea => {
+            let (x, y) = (a.bytes(am), b.bytes(bm));
+            if a.ty == TypeId::BPCHAR || b.ty == TypeId::BPCHAR { bare(x).cmp(bare(y)) } else { x.cmp(y) }
+        }
         Tag::Numeric | Tag::Opaque => ondol_types::value::compare(a.value(am), b.value(bm)),
         _ => a.as_int().cmp(&b.as_int()),
     }
@@ -283,6 +288,7 @@ pub fn hash(d: Datum, memory: &[u8], h: &mut Mix) {
                 f.to_bits()
             })
         }
+        Tag::Text if d.ty == TypeId::BPCHAR => h.write(bare(d.bytes(memory))),
         Tag::Text | Tag::Bytea => h.write(d.bytes(memory)),
         Tag::Numeric | Tag::Opaque => ondol_types::value::hash_value(d.value(memory), h),
         _ => h.number(d.bits),

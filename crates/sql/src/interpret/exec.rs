@@ -19,7 +19,7 @@ use ondol_engine::{Charge, Connection, Layout};
 use ondol_types::func::Context;
 use ondol_types::limits::Limits;
 pub(super) use ondol_types::limits::canceled;
-use ondol_types::{SqlError, SqlResult, sqlstate};
+use ondol_types::{SqlError, SqlResult, TypeId, sqlstate};
 use std::sync::Arc;
 
 /// X2
@@ -338,7 +338,10 @@ pub(super) fn exec<const MODE: u8>(
             Op::Retag { dst, a, ty } => {
                 let mut d = reg!(a);
                 if let (false, Some(tag)) = (d.is_null(), tag_of(ty)) {
-                    d.tag = tag
+                    d.tag = tag;
+                    if ty == TypeId::BPCHAR {
+                        d.ty = ty
+                    }
                 }
                 set!(dst, d)
             }

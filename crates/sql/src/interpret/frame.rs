@@ -321,9 +321,6 @@ impl Frame {
                     format!("parameter ${}: {} bytes are no value of type {t}", n + 1, b.len()),
                 ));
             }
-            ValueRef::Text(s) if ty == TypeId::BPCHAR => {
-                Datum::of(ValueRef::Text(s.trim_end_matches(' ')), &mut self.memory)
-            }
             v => Datum::of(v, &mut self.memory),
         };
         if (tag != d.tag || (tag == Tag::Opaque && d.ty != ty)) && !d.is_null() {

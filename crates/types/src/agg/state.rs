@@ -8,7 +8,7 @@ use crate::func::compare::float8_cmp;
 use crate::func::{internal, out_of_range};
 use crate::limits::{Limits, SMALL};
 use crate::value::compare;
-use crate::{Numeric, SqlError, SqlResult, Type, TypeId, Value, ValueRef, sqlstate};
+use crate::{Numeric, SqlError, SqlResult, Type, TypeId, Value, ValueRef, cast, sqlstate};
 use std::cmp::Ordering;
 
 /// What one group of rows has been folded into.
@@ -460,6 +460,15 @@ fn replaces(kind: Kind, order: Ordering) -> bool {
     }
 }
 
+/// The order of two values of the aggregate's type that are kept as bytes.
+fn order_of_bytes(def: &AggDef, a: &[u8], b: &[u8]) -> Ordering {
+    match def.ret {
+        TypeId::NUMERIC => Numeric::cmp_encoded(a, b),
+        TypeId::BPCHAR => cast::bare(a).cmp(cast::bare(b)),
+        _ => a.cmp(b),
+    }
+}
+
 /// Offers one value to min or max.
 fn keep(kept: &mut Option<Kept>, v: &ValueRef<'_>, def: &AggDef) -> SqlResult<()> {
     let (kind, numeric) = (def.kind, def.ret == TypeId::NUMERIC);
@@ -469,7 +478,6 @@ fn keep(kept: &mut Option<Kept>, v: &ValueRef<'_>, def: &AggDef) -> SqlResult<()
         _ => integer(v),
     };
     let bytes = match *v {
-        ValueRef::Text(s) if def.ret == TypeId::BPCHAR => Some(s.trim_end_matches(' ').as_bytes()),
         ValueRef::Text(s) => Some(s.as_bytes()),
         ValueRef::Numeric(n) if numeric => Some(n),
         _ => None,
@@ -481,8 +489,7 @@ fn keep(kept: &mut Option<Kept>, v: &ValueRef<'_>, def: &AggDef) -> SqlResult<()
             }
         }
         (Some(Kept::Bytes(old)), _, Some(b), _) => {
-            let order = if numeric { Numeric::cmp_encoded(b, old) } else { b.cmp(old) };
-            if replaces(kind, order) {
+            if replaces(kind, order_of_bytes(def, b, old)) {
                 old.clear();
                 old.extend_from_slice(b);
             }
@@ -512,8 +519,7 @@ fn merge_kept(mine: &mut Option<Kept>, theirs: &Kept, def: &AggDef) {
     let order = match (mine.as_ref(), theirs) {
         (Some(Kept::Int(a)), Kept::Int(b)) => b.cmp(a),
         (Some(Kept::Float(a)), Kept::Float(b)) => float8_cmp(*b, *a),
-        (Some(Kept::Bytes(a)), Kept::Bytes(b)) if def.ret == TypeId::NUMERIC => Numeric::cmp_encoded(b, a),
-        (Some(Kept::Bytes(a)), Kept::Bytes(b)) => b.cmp(a),
+        (Some(Kept::Bytes(a)), Kept::Bytes(b)) => order_of_bytes(def, b, a),
         (Some(Kept::Opaque(s, a)), Kept::Opaque(t, b)) => {
             compare(ValueRef::Opaque(*t, b), ValueRef::Opaque(*s, a))
         }

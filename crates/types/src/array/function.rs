@@ -267,8 +267,9 @@ fn fill(c: &Call<'_>) -> SqlResult<Value> {
 
 // ---- changing ---------------------------------------------------------------------------------------------
 
-/// Whether an item is the value, a NULL being one too.
-fn is_item(a: ValueRef<'_>, b: ValueRef<'_>) -> bool {
+/// Whether the item at a place is the value, a NULL being one too.
+fn is_item(array: &Array<'_>, i: usize, b: ValueRef<'_>) -> bool {
+    let (a, b) = (array.item(i), super::comparable(b, array.element));
     a.is_null() == b.is_null() && (a.is_null() || value::compare(a, b).is_eq())
 }
 
@@ -291,7 +292,7 @@ fn replace(c: &Call<'_>, with: Option<ValueRef<'_>>) -> SqlResult<Value> {
             c.limits().go_on()?
         }
         match with {
-            _ if !is_item(array.item(i), c.args[1]) => out.push(array.stored(i))?,
+            _ if !is_item(&array, i, c.args[1]) => out.push(array.stored(i))?,
             Some(with) => out.push(with)?,
             None => {}
         }
@@ -406,7 +407,7 @@ fn find_item(
         if (i - from).is_multiple_of(TURNS) {
             limits.turn(array.len())?
         }
-        if is_item(array.item(i), v) {
+        if is_item(array, i, v) {
             return Ok(Some(i));
         }
     }

@@ -12,7 +12,7 @@
 //!   the ends of all items come first (u32, from the first item's start on), and then their bytes: so any
 //!   item is found at once.
 //! - **A4** char(n) is padded with blanks in an array, since the text of an array shows them and does not
-//!   know n. [`Array::item`] gives the value without them, as values are held everywhere else.
+//!   know n; so an item is a value of bpchar. [`Array::item`] gives it without its blanks, to be compared.
 //! - **A5** Whatever a damaged file holds, no function panics: bytes that are no array are an empty one.
 //! - **A6** Arrays are compared item by item, a NULL being equal to a NULL and greater than all else; then
 //!   the one of fewer items, dimensions, shorter dimensions and lower bounds is less.
@@ -212,18 +212,23 @@ impl<'a> Array<'a> {
         }
     }
 
-    /// An item by its place from 0; NULL beyond the last.
+    /// An item by its place from 0, for comparisons (A4); NULL beyond the last.
     pub fn item(&self, i: usize) -> ValueRef<'a> {
-        match self.stored(i) {
-            ValueRef::Text(s) if self.element == TypeId::BPCHAR => ValueRef::Text(s.trim_end_matches(' ')),
-            v => v,
-        }
+        comparable(self.stored(i), self.element)
     }
 
     /// The items in order.
     pub fn items(&self) -> impl Iterator<Item = ValueRef<'a>> + use<'a> {
         let array = *self;
         (0..self.count).map(move |i| array.item(i))
+    }
+}
+
+/// A value as it is compared with an array's items (A4).
+fn comparable(v: ValueRef<'_>, element: TypeId) -> ValueRef<'_> {
+    match v {
+        ValueRef::Text(s) if element == TypeId::BPCHAR => ValueRef::Text(s.trim_end_matches(' ')),
+        v => v,
     }
 }
 
@@ -388,8 +393,6 @@ pub(crate) fn cast_items(
         if let (Value::Text(s), Some(n), TypeId::BPCHAR) = (&mut item, to.char_len(), to.id) {
             let missing = n.saturating_sub(s.chars().count());
             s.extend(std::iter::repeat_n(' ', missing));
-        } else if to.id == TypeId::BPCHAR && from == TypeId::BPCHAR {
-            item = stored.to_owned();
         }
         out.push(item.as_ref(&mut Vec::new()))?;
     }

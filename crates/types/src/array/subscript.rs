@@ -30,11 +30,11 @@ pub(super) fn element(c: &Call<'_>) -> SqlResult<Value> {
     // Of the usual arrays nothing needs to be gathered.
     if let (Ok(d), [ValueRef::Int4(s)]) = (array.only_dimension(), &c.args[1..]) {
         let at = i64::from(*s) - i64::from(d.lower);
-        return Ok(usize::try_from(at).map_or(Value::Null, |at| array.item(at).to_owned()));
+        return Ok(usize::try_from(at).map_or(Value::Null, |at| array.stored(at).to_owned()));
     }
     let dimensions: Vec<Dimension> = array.dimensions().collect();
     Ok(match place(&dimensions, &subscripts(c, 1)?) {
-        Some(i) => array.item(i).to_owned(),
+        Some(i) => array.stored(i).to_owned(),
         None => Value::Null,
     })
 }
@@ -248,7 +248,7 @@ pub(super) fn grown(
 /// The item at a place from 1, in the order in which items stand; NULL beyond the last.
 pub(super) fn item(c: &Call<'_>) -> SqlResult<Value> {
     let place = usize::try_from(c.int8(1)? - 1);
-    Ok(place.map_or(Value::Null, |i| c.array_or_none(0).map_or(Value::Null, |a| a.item(i).to_owned())))
+    Ok(place.map_or(Value::Null, |i| c.array_or_none(0).map_or(Value::Null, |a| a.stored(i).to_owned())))
 }
 
 impl<'a> Call<'a> {

@@ -356,9 +356,9 @@ pub fn call(id: FuncId, args: &[ValueRef<'_>], ctx: &Context<'_>) -> SqlResult<V
     (def.run)(&mut Call { args, ctx })
 }
 
-/// Whether a `char(n)` argument of this function must be given with its padding: the pattern operators and
-/// functions that count or copy stored bytes look at the spaces that values do not keep here. The binder
-/// wraps such an argument in [`id::BPCHAR_PAD`] when its length is declared.
+/// Whether a `char(n)` argument of this function must be given with its blanks: the pattern operators and
+/// functions that count or copy stored bytes look at those that values do not keep here
+/// ([`crate::cast`], invariant 4). The binder wraps such an argument in [`id::BPCHAR_PAD`].
 pub fn sees_padding(id: FuncId) -> bool {
     use id::*;
     const THOSE: &[FuncId] = &[
@@ -375,6 +375,7 @@ pub fn sees_padding(id: FuncId) -> bool {
         ARRAY_PREPEND,
         ARRAY_FILL,
         ARRAY_FILL_FROM,
+        ARRAY_REPLACE,
     ];
     THOSE.contains(&id)
 }

@@ -383,7 +383,7 @@ pub fn quote_literal(s: &str) -> String {
     quoted
 }
 
-/// char(n) with its padding, for the functions that look at it; see [`super::sees_padding`].
+/// char(n) with its blanks, as a value of bpchar ([`crate::cast`], invariant 4).
 fn bpchar_pad(s: &str, length: i32, limits: &Limits<'_>) -> SqlResult<Value> {
     let kept = s.trim_end_matches(' ');
     let missing = (length.max(0) as usize).saturating_sub(char_count(kept));

@@ -42,7 +42,7 @@ impl<'a> Gen<'a> {
         self.produce(input, &mut |g, _next| {
             let mut key = Span::new(0, 0);
             if width > 0 {
-                key = g.span(keys.iter())?;
+                key = g.comparable_span(keys.iter())?;
                 g.op(Op::GroupFor { group, key });
             }
             for (i, a) in aggregates.iter().enumerate() {
@@ -59,7 +59,7 @@ impl<'a> Gen<'a> {
                             g.op(Op::Move { dst: Out(first + k), a: Reg(key.range().start as u16 + k) });
                         }
                         for (k, e) in a.args.iter().enumerate() {
-                            g.expr_into(e, first + (width + k) as u16)?;
+                            g.comparable_into(e, first + (width + k) as u16)?;
                         }
                         g.op(Op::HashPutNew { hash, row: Span::new(first, all), to: skip });
                         g.here(skip);
@@ -69,7 +69,7 @@ impl<'a> Gen<'a> {
                         let first = g.registers(a.args.len() + 1);
                         g.op(Op::GroupIndex { dst: Out(first), group });
                         for (k, e) in a.args.iter().enumerate() {
-                            g.expr_into(e, first + 1 + k as u16)?;
+                            g.comparable_into(e, first + 1 + k as u16)?;
                         }
                         g.op(Op::HashPutNew { hash, row: Span::new(first, a.args.len() + 1), to: skip });
                         Span::new(first + 1, a.args.len())

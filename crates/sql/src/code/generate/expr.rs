@@ -7,7 +7,18 @@ use crate::plan::classify::{self, Arithmetic, Kind, arithmetic, comparison};
 use crate::plan::logical::{Expr, ExprKind, has_query};
 use ondol_engine::Storage;
 use ondol_types::func::FuncId;
-use ondol_types::{SqlError, SqlResult, TypeId, Value, sqlstate};
+use ondol_types::{SqlError, SqlResult, Type, TypeId, Value, sqlstate};
+
+/// Whether values of the type have blanks that do not count where they are compared.
+pub fn has_blanks(ty: Type) -> bool {
+    ty.id == TypeId::BPCHAR && ty.char_len().is_none()
+}
+
+/// Whether a cast changes the type's name alone.
+fn stays(from: Type, to: Type) -> bool {
+    let loses_blanks = has_blanks(from) && to.id != from.id;
+    to.typmod == -1 && (from.id == to.id || from.id.is_string() && to.id.is_string() && !loses_blanks)
+}
 
 impl<'a> Gen<'a> {
     /// The register that holds the value: a new one, or where the value is anyway.
@@ -312,7 +323,7 @@ impl<'a> Gen<'a> {
         let o = self.register();
         for e in list {
             self.in_passing([e], |g| {
-                let v = g.expr(e)?;
+                let v = g.comparable_expr(e)?;
                 let (take, keep) = (g.label(), g.label());
                 g.op(Op::IfNull { a: Reg(v), to: keep });
                 g.op(Op::IfNull { a: Reg(dst), to: take });
@@ -384,13 +395,51 @@ impl<'a> Gen<'a> {
             self.op(Op::Retag { dst: out, a, ty: to.id });
         } else if matches!(from, TypeId::INT2 | TypeId::INT4 | TypeId::INT8) && to.id == TypeId::FLOAT8 {
             self.op(Op::IntToFloat { dst: out, a });
-        } else if !std::ptr::eq(e.unrelabelled(), e) || (from == to.id && to.typmod == -1) {
+        } else if stays(arg.ty, to) {
             self.op(Op::Move { dst: out, a });
         } else {
             let how = self.cast_of(from, to, explicit);
             self.op(Op::Cast { dst: out, a, how });
         }
         Ok(())
+    }
+
+    /// Marks a value that a hash table or a sort compares: of bpchar without a length trailing blanks do not
+    /// count, though they are there. Those of other types are what they are.
+    pub fn comparable(&mut self, ty: Type, r: u16) {
+        if has_blanks(ty) {
+            self.op(Op::Retag { dst: Out(r), a: Reg(r), ty: ty.id });
+        }
+    }
+
+    /// The value, as hash tables and sorts compare it.
+    pub fn comparable_expr(&mut self, e: &'a Expr) -> SqlResult<u16> {
+        if !has_blanks(e.ty) {
+            return self.expr(e);
+        }
+        let r = self.register();
+        self.comparable_into(e, r)?;
+        Ok(r)
+    }
+
+    /// The same, in that very register.
+    pub fn comparable_into(&mut self, e: &'a Expr, dst: u16) -> SqlResult<()> {
+        self.expr_into(e, dst)?;
+        self.comparable(e.ty, dst);
+        Ok(())
+    }
+
+    /// Values side by side, as hash tables and sorts compare them.
+    pub fn comparable_span(&mut self, list: impl ExactSizeIterator<Item = &'a Expr>) -> SqlResult<Span> {
+        let list: Vec<&'a Expr> = list.collect();
+        if !list.iter().any(|e| has_blanks(e.ty)) {
+            return self.span(list.into_iter());
+        }
+        let first = self.registers(list.len());
+        for (i, e) in list.iter().enumerate() {
+            self.comparable_into(e, first + i as u16)?;
+        }
+        Ok(Span::new(first, list.len()))
     }
 
     /// Jumps unless the condition is true.

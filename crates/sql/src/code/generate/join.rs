@@ -253,7 +253,7 @@ impl<'a> Gen<'a> {
                 let first = g.registers(k + list.len());
                 for (i, e) in keys.iter().enumerate() {
                     let r = first + i as u16;
-                    g.expr_into(e, r)?;
+                    g.comparable_into(e, r)?;
                     if !is_counted {
                         g.op(Op::IfNull { a: Reg(r), to: next });
                     }
@@ -282,7 +282,7 @@ impl<'a> Gen<'a> {
         let (again, turn, end) = (self.label(), self.label(), self.label());
         for (i, (e, _)) in keys.iter().enumerate() {
             let r = first + i as u16;
-            self.expr_into(e, r)?;
+            self.comparable_into(e, r)?;
             self.op(Op::IfNull { a: Reg(r), to: end });
         }
         let mark = self.mark();

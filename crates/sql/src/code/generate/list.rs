@@ -39,7 +39,7 @@ impl<'a> Gen<'a> {
         negated: bool,
         dst: u16,
     ) -> SqlResult<()> {
-        let a = self.expr(arg)?;
+        let a = self.comparable_expr(arg)?;
         let (out, end, found) = (Out(dst), self.label(), self.label());
         let c = self.register();
         self.op(Op::Bool { dst: out, value: Flag(negated) });
@@ -59,8 +59,8 @@ impl<'a> Gen<'a> {
             if constants.len() > COMPARED {
                 let some = constants.iter().filter(|(_, v)| !v.is_null()).count();
                 let (has_null, hash) = (some < constants.len(), self.hash(1, 1));
-                let from =
-                    self.pooled(constants.into_iter().map(|(_, v)| v.clone()).filter(|v| !v.is_null()));
+                let from = self
+                    .pooled(constants.into_iter().map(|(e, v)| bare(v, e.ty.id)).filter(|v| !v.is_null()));
                 self.op(Op::InPool { dst: Out(c), a: Reg(a), hash, from, count: Count(some as u32) });
                 self.one_answer(c, found, dst);
                 if has_null {
@@ -76,7 +76,7 @@ impl<'a> Gen<'a> {
                     g.op(Op::Bool { dst: Out(has_null), value: Flag(false) });
                     settled.iter().try_for_each(|e| {
                         g.in_passing([*e], |g| {
-                            let a = Reg(g.expr(e)?);
+                            let a = Reg(g.comparable_expr(e)?);
                             g.op(Op::SetPut { hash, a, null: Out(has_null) });
                             Ok(())
                         })
@@ -144,8 +144,14 @@ impl<'a> Gen<'a> {
         for e in others {
             let skip = self.label();
             self.in_passing([e], |g| {
-                let r = g.key_value(e, column, skip)?;
+                let mut r = g.key_value(e, column, skip)?;
                 g.op(Op::IfNull { a: Reg(r), to: skip });
+                if column == TypeId::BPCHAR {
+                    // Values that differ in trailing blanks alone are one key.
+                    let bare = g.register();
+                    g.op(Op::Retag { dst: Out(bare), a: Reg(r), ty: column });
+                    r = bare;
+                }
                 g.op(Op::HashPutNew { hash, row: Span::new(r, 1), to: skip });
                 Ok(())
             })?;
@@ -195,6 +201,14 @@ impl<'a> Gen<'a> {
     }
 }
 
+/// A constant without the blanks that do not count where it is compared as a value of the type.
+fn bare(v: &Value, ty: TypeId) -> Value {
+    match v {
+        Value::Text(s) if ty == TypeId::BPCHAR => Value::Text(s.trim_end_matches(' ').into()),
+        v => v.clone(),
+    }
+}
+
 /// A constant as a key of a column of that type; `None` if no value of the column equals it.
 fn key_constant(v: Value, column: TypeId) -> Option<Value> {
     let number = match v {
@@ -202,7 +216,7 @@ fn key_constant(v: Value, column: TypeId) -> Option<Value> {
         Value::Int2(n) => n.into(),
         Value::Int4(n) => n.into(),
         Value::Int8(n) => n,
-        v => return Some(v),
+        v => return Some(bare(&v, column)),
     };
     match column {
         TypeId::INT2 => i16::try_from(number).ok().map(Value::Int2),

@@ -50,7 +50,7 @@ impl<'a> Gen<'a> {
                 let hash = self.hash(by.len(), by.len());
                 self.op(Op::HashClear { hash });
                 self.produce(input, &mut |g, next| {
-                    let row = g.span(by.iter())?;
+                    let row = g.comparable_span(by.iter())?;
                     g.op(Op::HashPutNew { hash, row, to: next });
                     g.passed(node, next, consume)
                 })

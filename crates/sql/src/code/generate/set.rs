@@ -69,7 +69,7 @@ impl<'a> Gen<'a> {
         let zero = self.constant(&Value::Int8(0));
         // How often a row comes in the left, as far as that matters.
         self.produce(&left.node, &mut |g, _next| {
-            let row = g.span(left.output.iter().copied())?;
+            let row = g.comparable_span(left.output.iter().copied())?;
             let there = g.label();
             g.op(Op::HashPutNew { hash, row, to: there });
             g.here(there);
@@ -83,7 +83,7 @@ impl<'a> Gen<'a> {
             let both = self.hash(width, width);
             self.op(Op::HashClear { hash: both });
             self.produce(&right.node, &mut |g, next| {
-                let row = g.span(right.output.iter().copied())?;
+                let row = g.comparable_span(right.output.iter().copied())?;
                 g.op(Op::HashFind { hash, key: row, to: next });
                 g.op(Op::HashCount { dst: Out(count), hash });
                 g.op(Op::UnlessInt { a: Reg(count), b: Reg(zero), cond: Cond::Gt, to: next });
@@ -98,7 +98,7 @@ impl<'a> Gen<'a> {
         } else {
             let by = Imm(if intersect { 1 } else { -1 });
             self.produce(&right.node, &mut |g, next| {
-                let key = g.span(right.output.iter().copied())?;
+                let key = g.comparable_span(right.output.iter().copied())?;
                 g.op(Op::HashFind { hash, key, to: next });
                 g.op(Op::HashAdd { hash, by });
                 Ok(())

@@ -2,6 +2,7 @@
 use super::super::op::Op;
 use super::super::operand::*;
 use super::super::program::SortKey;
+use super::expr::has_blanks;
 use super::join::{Kept, places};
 use super::{Consume, Gen, Stored, internal};
 use crate::plan::logical::ExprKind;
@@ -24,7 +25,7 @@ impl<'a> Gen<'a> {
         let mut by = Vec::new();
         for k in *keys {
             let at = match k.expr.kind {
-                ExprKind::Column { rel, column, .. } => {
+                ExprKind::Column { rel, column, .. } if !has_blanks(k.expr.ty) => {
                     kept.iter().position(|p| *p == (rel, Kept::Column(column)))
                 }
                 _ => None,
@@ -55,7 +56,7 @@ impl<'a> Gen<'a> {
                     let first = g.registers(width);
                     g.load_kept(&kept, first)?;
                     for (n, e) in further.iter().enumerate() {
-                        g.expr_into(e, first + (kept.len() + n) as u16)?;
+                        g.comparable_into(e, first + (kept.len() + n) as u16)?;
                     }
                     Span::new(first, width)
                 }

@@ -206,7 +206,7 @@ impl<'a> Gen<'a> {
             g.op(Op::HashClear { hash });
             g.op(Op::Bool { dst: Out(has_null), value: Flag(false) });
             g.produce(&rows.node, &mut |g, next| {
-                let first = g.span(rows.output.iter().copied())?.first;
+                let first = g.comparable_span(rows.output.iter().copied())?.first;
                 let (put, over) = (g.label(), g.label());
                 g.op(Op::IfNotNull { a: Reg(first), to: put });
                 g.op(Op::Bool { dst: Out(has_null), value: Flag(true) });
@@ -217,7 +217,7 @@ impl<'a> Gen<'a> {
                 Ok(())
             })
         })?;
-        let x = self.expr(left)?;
+        let x = self.comparable_expr(left)?;
         let out = Out(dst);
         let (absent, null, empty, end) = (self.label(), self.label(), self.label(), self.label());
         let size = self.register();
