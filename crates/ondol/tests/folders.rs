@@ -108,6 +108,11 @@ fn a_folder_with_types_of_users_opens_and_is_written_to() {
         }
         s.execute("INSERT INTO wares (id, kind) VALUES (5, 'high'); ALTER TYPE kind ADD VALUE 'higher'")
             .expect("its types are used and changed");
+        s.execute("CREATE TABLE lists (prices price[] DEFAULT '{1}'); INSERT INTO lists VALUES ('{2,3.5}'), (DEFAULT)")
+            .expect("arrays of its domain");
+        let wrong =
+            s.query("INSERT INTO lists VALUES ('{1,-1}')", &[]).expect_err("an item is not of the domain");
+        assert_eq!(wrong.sqlstate(), "23514");
         db.close().expect("it closes");
     }
     let db = Database::open(folder.path()).expect("it opens again");
@@ -118,4 +123,5 @@ fn a_folder_with_types_of_users_opens_and_is_written_to() {
     );
     assert_eq!(rows(&mut s, "SELECT id FROM wares WHERE discount = 0.002 AND kind < 'higher'"), ["2"]);
     assert_eq!(rows(&mut s, "SELECT width(1)"), ["5"]);
+    assert_eq!(rows(&mut s, "SELECT prices FROM lists ORDER BY prices"), ["{1.00}", "{2.00,3.50}"]);
 }

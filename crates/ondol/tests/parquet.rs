@@ -283,6 +283,48 @@ fn what_others_wrote_is_read_or_refused() {
     assert_eq!(text(&mut s, "(SELECT count(*) FROM t)"), "3\n");
 }
 
+/// What comes into a column of a domain, or of arrays of one, is looked at, each row.
+#[test]
+fn values_of_domains_are_looked_at() {
+    let p = Place::new();
+    for workers in [2, 0] {
+        let mut s = p.session(workers);
+        s.execute(
+            "CREATE DOMAIN pos AS int CHECK (VALUE > 0); CREATE DOMAIN code AS varchar(3) NOT NULL;
+             CREATE TABLE plain (i int, n int, c text); CREATE TABLE strict (i int DEFAULT 9, n pos, c code)",
+        )
+        .unwrap();
+        let file = p.file("domains.parquet");
+        let given = |s: &mut Session, rows: &str| {
+            s.execute(&format!("TRUNCATE plain; INSERT INTO plain {rows}")).unwrap();
+            to(s, "plain", &file, "").unwrap();
+            from(s, "strict", &file)
+        };
+        let fine = "SELECT x, x, 'c' || x % 10 FROM generate_series(1, 3000) x";
+        assert_eq!(given(&mut s, fine), Ok("COPY 3000".into()));
+        assert_eq!(given(&mut s, "VALUES (1, NULL, 'a')"), Ok("COPY 1".into()));
+        assert_eq!(text(&mut s, "(SELECT count(*), sum(n), max(c) FROM strict)"), "3001\t4501500\tc9\n");
+        let wrong = "SELECT x, 2990 - x, 'c' FROM generate_series(1, 3000) x";
+        refused(
+            given(&mut s, wrong),
+            "23514",
+            &[
+                "value for domain pos violates check constraint \"pos_check\"",
+                "COPY strict, row 2990, column n",
+            ],
+        );
+        refused(
+            given(&mut s, "VALUES (1, 1, NULL)"),
+            "23502",
+            &["domain code does not allow null values", "COPY strict, row 1, column c"],
+        );
+        refused(given(&mut s, "VALUES (1, 1, 'long')"), "22001", &["value too long", "row 1, column c"]);
+        assert_eq!(from(&mut s, "strict (n, c)", &file).unwrap_err().get(..5), Some("22001"));
+        assert_eq!(text(&mut s, "(SELECT count(*) FROM strict)"), "3001\n");
+        s.execute("DROP TABLE plain; DROP TABLE strict; DROP DOMAIN pos; DROP DOMAIN code").unwrap();
+    }
+}
+
 #[test]
 fn options_are_parquets_own() {
     let p = Place::new();

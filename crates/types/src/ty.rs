@@ -397,8 +397,9 @@ impl TypeId {
     /// The number that tells the items' type in an array's bytes: of a type that users define that of all
     /// types alike.
     pub(crate) fn item_number(self) -> u16 {
-        match self.user().and_then(UserDef::alike) {
-            Some(alike) => alike.0,
+        match self.user().map(UserDef::items) {
+            Some(user::Items::Alike(alike)) => alike.0,
+            Some(user::Items::OfBase) => Type::new(self).base().id.item_number(),
             None => self.0,
         }
     }
@@ -513,10 +514,11 @@ impl Type {
     pub fn array(self) -> Option<Type> {
         self.id.array().map(|id| Type::with(id, self.typmod))
     }
-    /// The type whose values it has: itself, unless it is a domain.
+    /// The type whose values it has: itself, unless it is a domain, or arrays of one.
     pub fn base(self) -> Type {
-        let is_made_of = |u: &UserDef| u.base.filter(|_| !self.id.is_array());
-        self.id.user().and_then(is_made_of).map_or(self, Type::base)
+        let Some(made_of) = self.id.user().and_then(|u| u.base) else { return self };
+        let base = made_of.base();
+        if self.id.is_array() { base.array().unwrap_or(self) } else { base }
     }
     /// The n of char(n) or varchar(n).
     pub fn char_len(self) -> Option<usize> {

@@ -111,7 +111,8 @@ impl Session {
                     ));
                 }
                 let [column, domain] = [&c.name, &new.name].map(|n| quote(n));
-                let text = format!("SELECT count({column}::{domain}) FROM {}", quote(&table.def.name));
+                let array = if c.domain.is_some_and(TypeId::is_array) { "[]" } else { "" };
+                let text = format!("SELECT count({column}::{domain}{array}) FROM {}", quote(&table.def.name));
                 let raws = parse::parse(&text)?;
                 let Some(raw) = raws.first() else { continue };
                 let bound = bind::bind(raw, &text, &catalog, &[])?;

@@ -241,6 +241,8 @@ struct Decoder {
     columns: Vec<(usize, u16, Type)>,
     /// The others, and what they get, where that is the same for all rows.
     filled: Option<Filled>,
+    /// Whether the session looks at each row's values before it inserts them.
+    checked: bool,
     database: String,
     now_us: i64,
     statement_us: i64,
@@ -258,7 +260,7 @@ struct Misfit {
 /// What a worker makes of rows. It is charged until it is inserted.
 enum Decoded {
     Rows(RowBatch, Charge),
-    /// Rows whose other columns the session computes for each.
+    /// Rows whose other columns the session computes for each, or whose values it looks at.
     Batch(arrow_array::RecordBatch, Charge),
     Misfit(Misfit),
 }
@@ -278,7 +280,7 @@ impl Decoder {
         batch: &arrow_array::RecordBatch,
         filled: &[(usize, ValueRef<'_>)],
         ctx: &Context<'_>,
-        mut each: impl FnMut(usize, &[ValueRef<'_>]) -> Result<(), SqlError>,
+        mut each: impl FnMut(&[ValueRef<'_>]) -> Result<(), (Option<u16>, SqlError)>,
     ) -> Result<(), Misfit> {
         let misfit = |row: usize, column| move |error| Misfit { row: row as u64, column, error };
         let mut cells = Vec::new();
@@ -293,7 +295,7 @@ impl Decoder {
                 values[*column as usize] =
                     cells.get(row, ctx, scratch).map_err(misfit(row, Some(*column)))?;
             }
-            each(row, &values).map_err(misfit(row, None))?;
+            each(&values).map_err(|(column, error)| misfit(row, column)(error))?;
         }
         Ok(())
     }
@@ -308,7 +310,7 @@ impl Decoder {
             let count = batch.num_rows() as u64;
             let mut charge = self.charge.another();
             charge.grow(batch.get_array_memory_size())?;
-            let made = match &self.filled {
+            let made = match self.filled.as_ref().filter(|_| !self.checked) {
                 None => Decoded::Batch(batch, charge),
                 Some(filled) => {
                     let mut bytes: Vec<Vec<u8>> = vec![Vec::new(); filled.len()];
@@ -319,9 +321,9 @@ impl Decoder {
                         self.table.layout.clone(),
                         batch.num_rows() * self.table.layout.row_size,
                     );
-                    let done = self.values(&batch, &constants, &ctx, |_, values| match rows.push(values) {
+                    let done = self.values(&batch, &constants, &ctx, |values| match rows.push(values) {
                         true => Ok(()),
-                        false => Err(self.null(values)),
+                        false => Err((None, self.null(values))),
                     });
                     charge.grow(rows.memory())?;
                     drop(batch);
@@ -398,10 +400,6 @@ impl Session {
         let source =
             catch_unwind(|| Source::open(file)).unwrap_or_else(|_| Err(damaged())).map_err(not_read)?;
         let name = |c: u16| &table.def.columns[c as usize].name;
-        if let Some(c) = columns.iter().find(|c| table.def.columns[**c as usize].domain.is_some()) {
-            let message = format!("COPY from Parquet into a column of a domain (\"{}\")", name(*c));
-            return Err(SqlError::unsupported(message));
-        }
         let mut found = Vec::new();
         for &c in columns {
             match place_of(&source, name(c))? {
@@ -439,7 +437,10 @@ impl Session {
         let defaults: Vec<(u16, &Expr)> = (defaults.iter().map(|(c, e)| (*c, e)))
             .filter(|(c, _)| !found.iter().any(|f| f.1 == *c))
             .collect();
-        let (computed, filled) = self.start_copy(table, &defaults, bound)?;
+        let defs: Vec<_> = found.iter().map(|f| &table.def.columns[f.1 as usize]).collect();
+        let mut checks = self.domain_checks(&defs, bound.catalog_version)?;
+        checks.iter_mut().for_each(|(place, _)| *place = usize::from(found[*place].1));
+        let (computed, filled) = self.start_copy(table, &defaults, &checks, bound)?;
 
         let groups: Vec<u64> = source.groups().collect();
         let (length, all_rows) = (source.length(), groups.iter().sum::<u64>().max(1));
@@ -450,6 +451,7 @@ impl Session {
             table: table.clone(),
             columns: found,
             filled,
+            checked: !checks.is_empty(),
             database: self.database.name.to_string(),
             now_us,
             statement_us: self.with_context(|ctx| ctx.statement_us),
@@ -485,7 +487,7 @@ impl Session {
                             .map_err(|(row, error)| Misfit { row: row as u64, column: None, error })
                     }
                     Decoded::Batch(batch, _charge) => {
-                        self.insert_batch(&decoder, &batch, &defaults, computed.as_ref())
+                        self.insert_batch(&decoder, &batch, (&defaults, computed.as_ref()), &checks)
                     }
                     Decoded::Misfit(m) => return Err(Failed(placed(m, begins[group]))),
                 };
@@ -503,27 +505,32 @@ impl Session {
         Ok((rows, token))
     }
 
-    /// Inserts rows, each with defaults of its own.
+    /// Inserts rows, each with defaults of its own, and looked at by `checks`: (the table's column, the
+    /// program).
     fn insert_batch(
         &mut self,
         decoder: &Decoder,
         batch: &arrow_array::RecordBatch,
-        defaults: &[(u16, &Expr)],
-        computed: Option<&Plan>,
+        (defaults, computed): (&[(u16, &Expr)], Option<&Plan>),
+        checks: &[(usize, Plan)],
     ) -> Result<u64, Misfit> {
         let database = self.database.name.clone();
         let ctx = crate::session::runtime::context_as_of(&database, decoder.now_us, decoder.statement_us);
         let mut bytes: Vec<Vec<u8>> = vec![Vec::new(); defaults.len()];
-        decoder.values(batch, &[], &ctx, |_, values| {
+        decoder.values(batch, &[], &ctx, |values| {
+            for (column, check) in checks {
+                self.run_program_within(check, &[values[*column]], &mut Nowhere)
+                    .map_err(|e| (Some(*column as u16), e))?;
+            }
             let others = match computed {
-                Some(plan) => self.values_of(plan)?,
+                Some(plan) => self.values_of(plan).map_err(|e| (None, e))?,
                 None => vec![],
             };
             let mut all = values.to_vec();
             for (((column, _), v), scratch) in defaults.iter().zip(&others).zip(&mut bytes) {
                 all[*column as usize] = v.as_ref(scratch);
             }
-            self.connection.insert(&decoder.table, &all).map(|_| ())
+            self.connection.insert(&decoder.table, &all).map(|_| ()).map_err(|e| (None, e))
         })?;
         Ok(batch.num_rows() as u64)
     }

@@ -159,7 +159,7 @@ impl Session {
         let lacking: Vec<(u16, &Expr)> = into.defaults.iter().map(|(c, e)| (*c, e)).collect();
         let columns: Vec<_> = into.columns.iter().map(|&c| &into.table.def.columns[c as usize]).collect();
         let checks = self.domain_checks(&columns, bound.catalog_version)?;
-        let (defaults, filled) = self.start_copy(into.table, &lacking, bound)?;
+        let (defaults, filled) = self.start_copy(into.table, &lacking, &checks, bound)?;
         let converter = Arc::new(Converter {
             table: into.table.clone(),
             columns: into.columns.to_vec(),
@@ -225,12 +225,13 @@ impl Session {
         Ok((rows, token))
     }
 
-    /// Begins a statement that fills a table. Gives a program for the defaults of columns that the data
-    /// lacks, and their values where those are constants.
+    /// Begins a statement that fills a table, and looks at what comes by `checks`. Gives a program for the
+    /// defaults of columns that the data lacks, and their values where those are constants.
     pub(crate) fn start_copy(
         &mut self,
         table: &Arc<Table>,
         defaults: &[(u16, &Expr)],
+        checks: &[(usize, Plan)],
         bound: &Bound,
     ) -> SqlResult<(Option<Plan>, Option<Filled>)> {
         self.fresh = false;
@@ -241,8 +242,8 @@ impl Session {
             false => Some(self.compile_values(&exprs, bound.catalog_version)?),
         };
         let mut tables = vec![table.clone()];
-        if let Some(d) = &computed {
-            tables.extend(d.program.tables.iter().filter(|t| t.def.id != table.def.id).cloned());
+        for plan in computed.iter().chain(checks.iter().map(|c| &c.1)) {
+            tables.extend(plan.program.tables.iter().filter(|t| t.def.id != table.def.id).cloned());
         }
         self.connection.start_statement(bound.catalog_version, &tables, true)?;
         // Defaults that are constants are computed once.

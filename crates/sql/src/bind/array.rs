@@ -335,7 +335,7 @@ impl<'a> Binder<'a> {
     }
 }
 
-fn unnested(args: Vec<Expr>, ordinality: bool) -> Query {
+pub(super) fn unnested(args: Vec<Expr>, ordinality: bool) -> Query {
     let here = |e: ExprKind, ty: Type| Expr { kind: e, ty, at: u32::MAX };
     let types: Vec<Type> = args.iter().map(|a| a.ty).collect();
     let names = |n: &str, list: &[Type]| list.iter().map(|t| (n.to_string(), *t)).collect::<Vec<_>>();

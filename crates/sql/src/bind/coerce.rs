@@ -36,9 +36,11 @@ fn is_moment(t: TypeId) -> bool {
 impl Binder<'_> {
     /// Casts to a type and modifier. The cast must exist ([`can_coerce`]).
     pub(super) fn cast(&mut self, e: Expr, to: Type, explicit: bool) -> SqlResult<Expr> {
-        if let Some(domain) = super::domain::domain_of(to.id) {
+        if to.base() != to {
+            // The text of an array is read as items of the domain, of which none is cut.
+            let explicit = explicit && !(to.id.is_array() && e.ty.id == TypeId::UNKNOWN);
             let value = self.cast(e, to.base(), explicit)?;
-            return self.in_domain(value, domain);
+            return self.in_declared(value, to.id);
         }
         if e.ty.id == TypeId::UNKNOWN {
             let typed = self.give_type(e, to.of_literal())?;

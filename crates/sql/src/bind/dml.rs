@@ -1,6 +1,6 @@
 //! INSERT, UPDATE and DELETE.
 
-use super::domain::{declared, default_text, domain_of};
+use super::domain::{declared, default_text};
 use super::scope::{Clause, column};
 use super::select::null;
 use super::tree::{at, at_expr, kind, list, need, place, refuse, refuse_at, unexpected, variant};
@@ -24,10 +24,7 @@ pub fn default_of(catalog: &Catalog, column: &ColumnDef) -> SqlResult<Expr> {
             e
         })?,
     };
-    match column.domain.and_then(domain_of) {
-        Some(domain) => Binder::new(catalog, "", &[]).in_domain(value, domain),
-        None => Ok(value),
-    }
+    Binder::new(catalog, "", &[]).in_declared(value, declared(column).id)
 }
 
 /// Binds the text of a default.
@@ -80,7 +77,12 @@ impl<'a> Binder<'a> {
         })?;
         let mut query = None;
         walk_expr(&e, 0, &mut |e, _| {
-            if let ExprKind::Scalar(_) | ExprKind::Exists { .. } | ExprKind::Quantified { .. } = e.kind {
+            let is_query = match &e.kind {
+                ExprKind::Scalar(q) => !q.is_call,
+                ExprKind::Exists { .. } | ExprKind::Quantified { .. } => true,
+                _ => false,
+            };
+            if is_query {
                 query.get_or_insert(e.at);
             }
             true
@@ -267,10 +269,7 @@ impl<'a> Binder<'a> {
                         }
                         let value = b.expr(value)?;
                         let expr = b.assigned_item(def, before, &t.indirection, value, t.location)?;
-                        let expr = match def.domain.and_then(domain_of) {
-                            Some(domain) => b.in_domain(expr, domain)?,
-                            None => expr,
-                        };
+                        let expr = b.in_declared(expr, declared(def).id)?;
                         if let Some(i) = earlier {
                             targets[i].expr = expr;
                             continue;

@@ -2,14 +2,17 @@
 //!
 //! A cast to a domain is a cast to the type that it is made of, and behind it a CASE that ends the statement
 //! where a condition is false. It names the value once for each condition: what is more than a name stands in
-//! a row of its own, so that it is computed once.
+//! a row of its own, so that it is computed once. A cast to arrays of a domain looks at every item so.
+use super::array::unnested;
 use super::dml::values_query;
 use super::scope::{Clause, column};
 use super::tree::{at, at_expr, kind, need, refuse, refuse_at, unexpected};
 use super::types::bind_type;
 use super::user_type::plain_type_name;
 use super::{Binder, constant};
-use crate::bound::{Expr, ExprKind, Statement, Target, walk_expr, walk_expr_mut};
+use crate::bound::{
+    Aggregate, Expr, ExprKind, From, Query, Rel, RelEntry, Statement, Target, walk_expr, walk_expr_mut,
+};
 use crate::parse::tree::{AlterDomainStmt, ConstrType, CreateDomainStmt, Node, node::Node as Kind};
 use crate::parse::{expression_text, parse};
 use ondol_engine::{Catalog, ColumnDef};
@@ -17,7 +20,7 @@ use ondol_types::func::{FuncId, id};
 use ondol_types::name::quote;
 use ondol_types::user::UserDef;
 use ondol_types::user::domain::CODE;
-use ondol_types::{SqlError, SqlResult, Type, TypeId, Value, sqlstate};
+use ondol_types::{SqlError, SqlResult, Type, TypeId, Value, agg, sqlstate};
 
 /// The domain of a type that is one.
 pub fn domain_of(ty: TypeId) -> Option<&'static UserDef> {
@@ -33,6 +36,11 @@ pub fn declared(column: &ColumnDef) -> Type {
 pub fn default_text(column: &ColumnDef) -> Option<&str> {
     let of_domain = || column.domain.and_then(domain_of)?.domains().find_map(|d| d.default.as_deref());
     column.default.as_deref().or_else(of_domain)
+}
+
+/// The domain that the items of arrays of a type are of.
+fn domain_of_items(ty: TypeId) -> Option<&'static UserDef> {
+    ty.element().and_then(domain_of)
 }
 
 /// Whether it costs nothing to name the value more than once.
@@ -76,23 +84,84 @@ fn failing(func: FuncId, arg: &Expr, names: &[&str]) -> Expr {
     Expr { kind: ExprKind::Call { func, args }, ty: arg.ty, at: u32::MAX }
 }
 
+/// Whether it has no conditions.
+fn asks_nothing(domain: &UserDef) -> bool {
+    domain.domains().all(|d| !d.not_null && d.parts.is_empty())
+}
+
 impl<'a> Binder<'a> {
+    /// A value of the type that a domain, or arrays of one, are made of, as one of these; of another type the
+    /// value itself.
+    pub(super) fn in_declared(&mut self, value: Expr, ty: TypeId) -> SqlResult<Expr> {
+        match (domain_of(ty), domain_of_items(ty)) {
+            (Some(domain), _) => self.in_domain(value, domain),
+            (_, Some(domain)) => self.items_in_domain(value, domain),
+            _ => Ok(value),
+        }
+    }
+
+    /// An array whose items are looked at as values of the domain: a query counts them, and every item ends
+    /// the statement that is none. NULL has no items.
+    fn items_in_domain(&mut self, array: Expr, domain: &UserDef) -> SqlResult<Expr> {
+        let (ty, place) = (array.ty, array.at);
+        let Some(item) = ty.element().filter(|_| !asks_nothing(domain)) else { return Ok(array) };
+        if !is_name(&array) {
+            return self.named(array, |b, array| b.items_in_domain(array, domain));
+        }
+        self.count_query()?;
+        self.count_query()?;
+        let items = unnested(vec![one_level_in(one_level_in(array.clone()))], false);
+        let count = agg::resolve_aggregate("count", &[item.id])?;
+        let args = vec![self.in_domain(column(0, 0, item), domain)?];
+        let counted = Aggregate { agg: count.id, args, distinct: false, filter: None, ty: Type::INT8 };
+        let number = Expr { kind: ExprKind::Aggregate { depth: 0, index: 0 }, ty: Type::INT8, at: u32::MAX };
+        let query = Query {
+            rels: vec![RelEntry {
+                rel: Rel::Query(Box::new(items)),
+                alias: "*ITEMS*".into(),
+                columns: vec![("value".into(), item)],
+            }],
+            from: vec![From::Rel(0)],
+            grouped: true,
+            aggregates: vec![counted],
+            targets: vec![Target { expr: number, name: "count".into(), hidden: false }],
+            is_call: true,
+            ..Query::default()
+        };
+        let number = Expr { kind: ExprKind::Scalar(Box::new(query)), ty: Type::INT8, at: u32::MAX };
+        // It is never NULL.
+        let is_null = ExprKind::IsNull { arg: Box::new(number), negated: false };
+        let test = Expr { kind: is_null, ty: Type::BOOL, at: u32::MAX };
+        let never = constant(Value::Null, ty, u32::MAX);
+        let kind = ExprKind::Case { whens: vec![(test, never)], otherwise: Some(Box::new(array)) };
+        Ok(Expr { kind, ty, at: place })
+    }
+
+    /// An expression over the value, which is computed once, in a row of its own.
+    fn named(
+        &mut self,
+        value: Expr,
+        over: impl FnOnce(&mut Self, Expr) -> SqlResult<Expr>,
+    ) -> SqlResult<Expr> {
+        self.count_query()?;
+        let (ty, place) = (value.ty, value.at);
+        let mut query = values_query(vec![vec![one_level_in(value)]], vec![("value".into(), ty)]);
+        query.is_call = true;
+        let expr = over(self, column(0, 0, ty))?;
+        query.targets = vec![Target { expr, name: "value".into(), hidden: false }];
+        Ok(Expr { kind: ExprKind::Scalar(Box::new(query)), ty, at: place })
+    }
+
     /// A value of the type that the domain is made of, as one of the domain.
-    pub(super) fn in_domain(&mut self, arg: Expr, domain: &UserDef) -> SqlResult<Expr> {
-        let chain: Vec<&UserDef> = domain.domains().collect();
-        let not_null = chain.iter().any(|d| d.not_null);
-        if !not_null && chain.iter().all(|d| d.parts.is_empty()) {
+    fn in_domain(&mut self, arg: Expr, domain: &UserDef) -> SqlResult<Expr> {
+        if asks_nothing(domain) {
             return Ok(arg);
         }
         if !is_name(&arg) {
-            self.count_query()?;
-            let (ty, place) = (arg.ty, arg.at);
-            let mut query = values_query(vec![vec![one_level_in(arg)]], vec![("value".into(), ty)]);
-            let expr = self.in_domain(column(0, 0, ty), domain)?;
-            query.is_call = true;
-            query.targets = vec![Target { expr, name: "value".into(), hidden: false }];
-            return Ok(Expr { kind: ExprKind::Scalar(Box::new(query)), ty, at: place });
+            return self.named(arg, |b, arg| b.in_domain(arg, domain));
         }
+        let chain: Vec<&UserDef> = domain.domains().collect();
+        let not_null = chain.iter().any(|d| d.not_null);
         let mut whens = Vec::new();
         if not_null {
             let is_null = ExprKind::IsNull { arg: Box::new(arg.clone()), negated: false };
@@ -144,7 +213,7 @@ impl<'a> Binder<'a> {
                 query.get_or_insert(e.at);
             }
             if let ExprKind::Scalar(q) = &e.kind
-                && !q.rels.iter().any(|r| matches!(r.rel, crate::bound::Rel::Function { .. }))
+                && !q.is_call
             {
                 query.get_or_insert(e.at);
             }
@@ -163,6 +232,7 @@ impl<'a> Binder<'a> {
         refuse(s.coll_clause.is_some(), "COLLATE of a domain")?;
         let base = s.type_name.as_ref().ok_or_else(|| unexpected("a domain without a type"))?;
         let base = bind_type(self.catalog, base)?;
+        refuse(domain_of_items(base.id).is_some(), "a domain of arrays of a domain")?;
         let mut def = UserDef {
             number: 0,
             array: 0,

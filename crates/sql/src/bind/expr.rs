@@ -119,8 +119,8 @@ impl<'a> Binder<'a> {
     /// A parameter that was declared with a domain is one of its values.
     fn declared_param(&mut self, e: Expr) -> SqlResult<Expr> {
         let ExprKind::Param(n) = e.kind else { return Ok(e) };
-        match self.declared.get(usize::from(n)).copied().and_then(super::domain::domain_of) {
-            Some(domain) => self.in_domain(e, domain),
+        match self.declared.get(usize::from(n)).copied() {
+            Some(ty) => self.in_declared(e, ty),
             None => Ok(e),
         }
     }

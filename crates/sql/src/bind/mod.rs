@@ -80,9 +80,9 @@ pub fn bind_function(function: &FunctionDef, catalog: &Catalog) -> SqlResult<Bou
 /// A parameter as a value of a column's domain, if the column has one: what is copied into the column is
 /// looked at by it.
 pub fn domain_value(catalog: &Catalog, column: &ColumnDef) -> SqlResult<Option<Expr>> {
-    let Some(domain) = column.domain.and_then(domain::domain_of) else { return Ok(None) };
+    let Some(domain) = column.domain else { return Ok(None) };
     let param = Expr { kind: ExprKind::Param(0), ty: column.ty, at: u32::MAX };
-    Binder::new(catalog, "", &[]).in_domain(param, domain).map(Some)
+    Binder::new(catalog, "", &[]).in_declared(param, domain).map(Some)
 }
 
 /// The texts of the dictionary that have no meaning, each with what it belongs to and why: defaults, and

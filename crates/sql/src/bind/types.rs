@@ -62,6 +62,9 @@ pub fn any_type(catalog: &Catalog, name: &TypeName) -> SqlResult<Type> {
         return Ok(ty);
     }
     ty.array().ok_or_else(|| {
+        if ty.base().id.is_array() {
+            return at(SqlError::unsupported(format_args!("arrays of {ty}, a domain of arrays")), location);
+        }
         let message = format!("could not find array type for data type {}", ty.id);
         at(SqlError::new(sqlstate::UNDEFINED_OBJECT, message), location)
     })

@@ -6,7 +6,7 @@
 //!
 //! Source: PostgreSQL 15's documentation, 8.18, CREATE DOMAIN and ALTER DOMAIN, and its answers.
 
-use super::{Kind, Part, Shape, UserDef};
+use super::{Items, Kind, Part, Shape, UserDef};
 use crate::func::{Call, OperatorDef, functions};
 use crate::{SqlError, SqlResult, TypeId, Value, name, sqlstate};
 
@@ -19,7 +19,7 @@ pub(super) const KIND: Kind = Kind {
         let base = def.base.map_or(TypeId::TEXT, |b| b.base().id).def();
         Shape { category: base.category, class: base.class, modifier: crate::ty::Modifier::None }
     },
-    alike: None,
+    items: Items::OfBase,
     create,
 };
 
@@ -42,7 +42,7 @@ fn create(def: &UserDef) -> String {
 impl UserDef {
     /// The domain, and those that it is made of, the innermost last; nothing of a type of another kind.
     pub fn domains(&self) -> impl Iterator<Item = &UserDef> {
-        let inner = |d: &&UserDef| d.base.and_then(|b| b.id.user());
+        let inner = |d: &&UserDef| d.base.filter(|b| !b.id.is_array()).and_then(|b| b.id.user());
         let is_domain = |d: &&UserDef| d.kind == CODE;
         std::iter::successors(Some(self), inner).take_while(is_domain)
     }

@@ -10,7 +10,7 @@
 //!
 //! Source: PostgreSQL 15's documentation, 8.7 and 9.10, CREATE TYPE and ALTER TYPE, and its answers.
 
-use super::{Kind, Part, Shape, UserDef};
+use super::{Items, Kind, Part, Shape, UserDef};
 use crate::array::empty;
 use crate::catalog::{Form, Key, compares, comparisons};
 use crate::func::{Call, OperatorDef, functions, internal};
@@ -29,7 +29,7 @@ const WITHIN: i64 = 1 << 31;
 pub(super) const KIND: Kind = Kind {
     code: CODE,
     shape: |_| Shape { category: Category::Enum, class: Class::Opaque(&FORM), modifier: Modifier::None },
-    alike: Some(TypeId::ANYENUM),
+    items: Items::Alike(TypeId::ANYENUM),
     create,
 };
 

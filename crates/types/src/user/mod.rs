@@ -77,10 +77,18 @@ pub struct Kind {
     /// How the dictionary names it.
     pub code: &'static str,
     pub shape: fn(&UserDef) -> Shape,
-    /// What arrays of all types of the kind say of their items (array/A1); `None`: there are no arrays.
-    pub alike: Option<TypeId>,
+    pub items: Items,
     /// The statement that makes the type.
     pub create: fn(&UserDef) -> String,
+}
+
+/// What arrays of a kind's types say of their items (array/A1).
+#[derive(Clone, Copy)]
+pub enum Items {
+    /// This type, which stands for all of the kind.
+    Alike(TypeId),
+    /// What arrays of the type say that it is made of: they are such arrays. There are none if that has none.
+    OfBase,
 }
 
 /// What the stages must know of a type, which its kind makes of a definition.
@@ -117,8 +125,8 @@ impl UserDef {
         KINDS.iter().find(|k| k.code == self.kind).copied()
     }
 
-    pub(crate) fn alike(&self) -> Option<TypeId> {
-        self.kind()?.alike
+    pub(crate) fn items(&self) -> Items {
+        self.kind().map_or(Items::OfBase, |k| k.items)
     }
 
     /// The statement that makes the type.
@@ -155,7 +163,11 @@ impl UserDef {
         let user: &'static UserDef = Box::leak(Box::new(self.clone()));
         let shown: &'static str = String::leak(name::quote(&self.name));
         let oid = |n: u32| if n == 0 { 0 } else { FIRST_OID.saturating_add(n) };
-        let oids = (oid(self.number), if kind.alike.is_some() { oid(self.array) } else { 0 });
+        let has_arrays = match kind.items {
+            Items::Alike(_) => true,
+            Items::OfBase => self.base.is_some_and(|b| b.base().array().is_some()),
+        };
+        let oids = (oid(self.number), if has_arrays { oid(self.array) } else { 0 });
         let (item, array) = TypeDef::of_user(slot, oids, (&user.name, shown), (kind.shape)(user), user);
         Known { user, item, array }
     }

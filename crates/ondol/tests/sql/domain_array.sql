@@ -1,0 +1,66 @@
+-- Arrays of domains: every item is looked at.
+CREATE DOMAIN pos AS int CHECK (VALUE > 0);
+CREATE DOMAIN code AS varchar(3) NOT NULL CHECK (VALUE <> 'bad');
+CREATE DOMAIN tiny AS pos CHECK (VALUE < 10);
+CREATE TABLE t(i int PRIMARY KEY, a pos[], c code[], n tiny[] DEFAULT '{1,2}');
+INSERT INTO t VALUES (1, '{1,2,3}', '{a,bc}', '{3}'), (2, ARRAY[4,5], ARRAY['x','y'], NULL), (3, NULL, '{}', '{}');
+INSERT INTO t(i, a) VALUES (4, '{{1,2},{3,NULL}}');
+SELECT * FROM t ORDER BY i;
+INSERT INTO t(i, a) VALUES (5, '{1,0}');
+INSERT INTO t(i, a) VALUES (5, ARRAY[1,-1]);
+INSERT INTO t(i, a) SELECT 5, array_agg(x) FROM generate_series(0, 3) x;
+INSERT INTO t(i, c) VALUES (5, '{a,NULL}');
+INSERT INTO t(i, c) VALUES (5, '{abcd}');
+INSERT INTO t(i, c) VALUES (5, '{bad}');
+INSERT INTO t(i, n) VALUES (5, '{1,10}');
+INSERT INTO t(i, n) VALUES (5, '{0}');
+INSERT INTO t(i, n) SELECT 5, array_agg(x) FROM generate_series(1, 9) x;
+SELECT '{1,2}'::pos[], ARRAY[1,2]::pos[], '{1,2}'::int[]::pos[], ARRAY[1,NULL]::pos[], ARRAY[]::pos[], NULL::pos[];
+SELECT '{1,0}'::pos[];
+SELECT ARRAY[1,0]::pos[];
+SELECT '{1,0}'::int[]::pos[];
+SELECT '{{1,2},{3,0}}'::pos[];
+SELECT ARRAY['abcd']::code[];
+SELECT '{abcd}'::code[];
+SELECT ARRAY['a',NULL]::code[];
+SELECT ARRAY[1::pos, 2::pos], ARRAY[1::pos, 0::pos];
+SELECT i, a[1], a[1] + 1, c[2] || '!', array_length(n, 1) FROM t WHERE i < 5 ORDER BY i;
+SELECT x FROM unnest('{3,4}'::pos[]) x;
+SELECT i FROM t WHERE 2 = ANY (a) ORDER BY i;
+SELECT i FROM t WHERE a = '{4,5}' ORDER BY i;
+SELECT i FROM t WHERE a @> '{1}' ORDER BY i;
+UPDATE t SET a[2] = 7 WHERE i = 1;
+UPDATE t SET a[2] = 0 WHERE i = 1;
+UPDATE t SET a = a || 9 WHERE i = 1;
+UPDATE t SET a = a || 0 WHERE i = 1;
+UPDATE t SET a[1:2] = '{8,9}' WHERE i = 2;
+UPDATE t SET a[1:2] = '{8,0}' WHERE i = 2;
+SELECT i, a FROM t ORDER BY i;
+CREATE FUNCTION total(pos[]) RETURNS bigint LANGUAGE sql AS 'SELECT sum(x) FROM unnest($1) x';
+CREATE FUNCTION duo(int, int) RETURNS pos[] LANGUAGE sql AS 'SELECT ARRAY[$1, $2]';
+SELECT total('{1,2}'), total(ARRAY[3,4]::pos[]);
+SELECT total('{1,0}');
+SELECT duo(1, 2);
+SELECT duo(1, 0);
+PREPARE p(pos[]) AS SELECT $1;
+EXECUTE p('{1,2}');
+EXECUTE p('{1,-2}');
+CREATE DOMAIN whole AS int[] CHECK (array_length(VALUE, 1) < 3);
+SELECT '{1,2}'::whole, ('{1,2}'::whole)[2];
+SELECT '{1,2,3}'::whole;
+DROP DOMAIN pos;
+DROP DOMAIN tiny;
+COPY t(i, a) FROM STDIN;
+20	{1,2}
+\.
+COPY t(i, a) FROM STDIN;
+21	{1,0}
+\.
+SELECT i, a FROM t WHERE i > 9 ORDER BY i;
+CREATE TABLE u AS SELECT i, a FROM t WHERE i < 3;
+SELECT i FROM u ORDER BY i;
+CREATE FUNCTION calls() RETURNS int[] LANGUAGE sql VOLATILE AS 'SELECT ARRAY[count(*)::int] FROM u';
+DELETE FROM u WHERE (calls()::pos[])[1] > 1;
+SELECT count(*) FROM u;
+DELETE FROM u;
+SELECT calls()::pos[];
