@@ -116,9 +116,10 @@ impl Member {
             for job in jobs {
                 let member = self.clone();
                 worker.start(move || {
-                    job.run();
-                    member.open.fetch_sub(1, Ordering::Relaxed);
-                    member.ended.fetch_add(1, Ordering::Relaxed);
+                    job.run(&|| {
+                        member.open.fetch_sub(1, Ordering::Relaxed);
+                        member.ended.fetch_add(1, Ordering::Relaxed);
+                    })
                 })
             }
             match worker.turn(None) {
@@ -132,8 +133,8 @@ impl Member {
 }
 
 trait Run: Send + Sync {
-    /// Does not panic.
-    fn run(&self);
+    /// Calls `ended` when the work is done, before its joiner is told. Does not panic.
+    fn run(&self, ended: &dyn Fn());
 }
 
 type Work<T> = Box<dyn FnOnce() -> T + Send>;
@@ -146,11 +147,12 @@ struct Task<T> {
     joiner: Parker,
 }
 impl<T: Send> Run for Task<T> {
-    fn run(&self) {
+    fn run(&self, ended: &dyn Fn()) {
         let work = self.work.lock().take();
-        if let Some(work) = work {
-            let result = catch_unwind(AssertUnwindSafe(work));
-            *self.result.lock() = Some(result);
+        let result = work.map(|work| catch_unwind(AssertUnwindSafe(work)));
+        ended();
+        if result.is_some() {
+            *self.result.lock() = result;
             self.joiner.unpark()
         }
     }
