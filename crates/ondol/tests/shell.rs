@@ -311,6 +311,12 @@ fn describing() {
         )
     );
     assert_eq!(p.shell(&["-c", "\\d nothing"]).code, Some(1));
+    let r = p.shell(&["-c", "\\d ondol_workers"]);
+    assert!(
+        r.out.contains("System view \"ondol_workers\"") && r.out.contains(" jobs_ended | bigint"),
+        "{}",
+        r.out
+    );
     let r = p.shell(&["-c", "\\memory"]);
     assert!(
         r.out.contains("| t ") && r.out.contains("t_pkey") && r.out.contains("memory_limit"),

@@ -230,6 +230,11 @@ fn describe(r: &mut Runner, name: &str) -> Done {
     if let Some(table) = catalog.table(name) {
         return describe_table(r, table);
     }
+    if let Some((_, columns)) = ondol_sql::bind::system::view(name) {
+        let rows: Vec<_> =
+            columns.iter().map(|(c, ty)| vec![c.to_string(), Type::new(*ty).to_string()]).collect();
+        return show(r, Some(&format!("System view \"{name}\"")), &["Column", "Type"], &rows, false);
+    }
     let index = catalog.indexes.get(name).and_then(|t| catalog.table(t));
     let Some(table) = index else {
         return Err(wrong(format!("Did not find any relation named \"{name}\".")));
