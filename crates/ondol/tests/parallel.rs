@@ -48,10 +48,11 @@ fn planned(s: &mut Session, sql: &str) -> bool {
 fn fill(s: &mut Session) {
     s.execute(
         "CREATE TABLE t (id integer PRIMARY KEY, small smallint, big bigint, f double precision, exact numeric, money numeric(12, 2), name text, code char(5), raw bytea,
-             day date, at timestamp, tz timestamptz, yes boolean);
+             day date, at timestamp, tz timestamptz, yes boolean, span interval, ids uuid[]);
          INSERT INTO t SELECT i, i % 100, i * 3000000000, i / 7.0, (i * i)::numeric / 1000, (i % 977)::numeric / 100,
              CASE i % 5 WHEN 0 THEN NULL WHEN 1 THEN repeat('long, \"and\" ', i % 50) ELSE 'n' || i END,
-             'c' || i % 1000, decode('00ff', 'hex'), date '2000-01-01' + i % 9999, timestamp '2001-02-03 04:05:06', NULL, i % 3 = 0
+             'c' || i % 1000, decode('00ff', 'hex'), date '2000-01-01' + i % 9999, timestamp '2001-02-03 04:05:06', NULL, i % 3 = 0,
+             i % 50 * interval '1 day', ARRAY[lpad(to_hex(i % 40), 32, '0')::uuid, NULL]
              FROM generate_series(1, 12000) AS g (i);
          DELETE FROM t WHERE id % 11 = 3;
          UPDATE t SET name = repeat('x', id % 300) WHERE id % 13 = 5;
@@ -70,6 +71,8 @@ const PARTED: &[&str] = &[
     "SELECT small, count(*), sum(money), min(name) FROM t GROUP BY small",
     "SELECT code, count(*) FILTER (WHERE yes), max(id) FROM t GROUP BY code HAVING count(*) > 8 ORDER BY 3 DESC LIMIT 20",
     "SELECT id, count(*), string_agg(name, '') FROM t GROUP BY id",
+    "SELECT span, count(*), max(ids), sum(span) FROM t WHERE span > '3 days' GROUP BY span",
+    "SELECT ids, count(*), min(span) FROM t GROUP BY ids",
     "SELECT yes, small % 3, count(*) FROM t WHERE big > 10 GROUP BY yes, small % 3 ORDER BY 1, 2",
     "SELECT (SELECT max(id) FROM t) + 1",
     "SELECT upper(code), count(*) FROM t WHERE day > current_date - 9000 GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT 5",
