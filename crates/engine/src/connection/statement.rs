@@ -165,11 +165,22 @@ impl Connection {
         // The mark first, as in `start_statement`.
         let busy = table.locked.load(Ordering::SeqCst) != 0;
         ondol_base::sync::yield_point();
-        let done = (!busy && self.catalog_version() == catalog_version).then(|| f(self, &pin));
+        if busy || self.catalog_version() != catalog_version {
+            drop(pin);
+            self.turned_away();
+            return None;
+        }
+        let done = f(self, &pin);
         drop(pin);
         self.session.unpublish();
         self.leave_tables();
-        done
+        Some(done)
+    }
+    /// Ends what `glance` began and may not go on with.
+    #[cold]
+    fn turned_away(&mut self) {
+        self.session.unpublish();
+        self.leave_tables()
     }
     /// Sets columns of the row that has the key made of `key`, as a statement and transaction of its own at
     /// READ COMMITTED: what `start_statement`, the lookup, `lock`, `update` and `end_statement` do for the

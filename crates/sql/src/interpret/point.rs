@@ -104,10 +104,11 @@ impl PointRead {
                 0
             }
         })?;
-        if end != 0 {
-            rows.keep(end)
+        if end == 0 {
+            return Some(false);
         }
-        Some(end != 0)
+        rows.keep(end);
+        Some(true)
     }
 
     /// The rest of a call whose first look did not tell.
