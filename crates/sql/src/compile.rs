@@ -35,6 +35,13 @@ pub fn compile_by(
     }
     let physical = operators::plan(&logical, limits)?;
     let mut program = generate(&physical, find_function, limits, explain.is_some_and(|o| o.analyze))?;
+    // Of a table that a rewrite has removed nothing is read. But the program rests on it: that it is there,
+    // with its unique indexes.
+    for table in bound.tables() {
+        if !program.tables.iter().any(|t| Arc::ptr_eq(t, &table)) {
+            program.tables.push(table)
+        }
+    }
     program.plan = explain.map(|o| Arc::new(shown(&physical, o)));
     Ok(program)
 }
