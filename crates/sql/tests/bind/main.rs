@@ -2,7 +2,7 @@
 //!
 //! A script is a list of blocks. A block starts with a statement, each line behind `> `, or behind `>> ` for
 //! a definition that takes effect for the statements after it; the lines up to the next block are what is
-//! expected. `UPDATE_GOLDEN=1` in the environment writes what is found into the scripts instead.
+//! expected. `ONDOL_BLESS=1` in the environment writes what is found into the scripts instead.
 
 mod show;
 mod table;
@@ -147,7 +147,7 @@ fn golden_scripts() {
         .collect();
     scripts.sort();
     assert!(!scripts.is_empty());
-    let update = std::env::var_os("UPDATE_GOLDEN").is_some();
+    let update = std::env::var_os("ONDOL_BLESS").is_some();
     let mut wrong = String::new();
     for script in scripts {
         let text = std::fs::read_to_string(&script).expect("a script");
