@@ -5,14 +5,15 @@
 //! - **W2** *Durability.* Each waiter has inserted a row, and waits until that is durable. Fibers leave
 //!   rounds to the log's flusher, which is kept busy meanwhile, by a callback of a commit that became
 //!   durable. The eight read: whoever writes much leads a round when the log's buffer is full.
-//! - **W3** In each round the waiters are started anew. While they wait, the eight run for the time that is
+//! - **W3** *Rows to be fetched.* Each waiter has opened a cursor in a transaction, has taken one row, and
+//!   waits to be asked for the next. The eight read: beside ten thousand snapshots nothing old goes, which
+//!   is not what waiting costs.
+//! - **W4** In each round the waiters are started anew. While they wait, the eight run for the time that is
 //!   measured, and the system is asked what the waiters' threads have taken of the processors. Then one row
 //!   is let go, or the flusher, and it is counted how many fibers went on.
-//! - **W4** Each session has run a statement before it is counted as idle, whose plan it keeps. Memory is
+//! - **W5** Each session has run a statement before it is counted as idle, whose plan it keeps. Memory is
 //!   what the process has gained since before its sessions, when the allocator had given back what it could.
-//!
-//! Waits for rows that are fetched one by one are not measured: there are no portals yet.
-use ondol::{Database, Isolation, Session, Value};
+use ondol::{Database, Isolation, Rows, Session, Value};
 use ondol_base::fiber::{Turn, Worker};
 use ondol_base::park::Parker;
 use ondol_bench::machine::{cpu_seconds, resident_bytes};
@@ -59,6 +60,7 @@ const SETTLED: Duration = Duration::from_millis(50);
 enum Awaited {
     Row,
     Durability,
+    Fetching,
 }
 
 /// What a worker shows to others.
@@ -84,7 +86,7 @@ impl Shown {
 #[derive(Default)]
 struct Shared {
     over: AtomicBool,
-    /// Where those are parked that have what they waited for.
+    /// Where those are parked that have what they waited for, or wait to be asked for a row.
     got: Mutex<Vec<Arc<Parker>>>,
     failed: Mutex<Option<String>>,
 }
@@ -96,6 +98,18 @@ fn wait(s: &mut Session, n: i32, awaited: Awaited, shared: &Shared) -> ondol::Re
         return Ok(());
     }
     s.begin(Isolation::ReadCommitted)?;
+    if awaited == Awaited::Fetching {
+        let mut cursor = s.open("SELECT id, n FROM own", &[])?;
+        let parker = Arc::new(Parker::new());
+        shared.got.lock().unwrap_or_else(PoisonError::into_inner).push(parker.clone());
+        let mut rows = Rows::new();
+        while !shared.over.load(SeqCst) {
+            s.fetch(&mut cursor, 1, &mut rows)?;
+            parker.park(None);
+        }
+        s.rollback();
+        return Ok(());
+    }
     s.query("UPDATE wanted SET n = n + 1 WHERE id = $1", &[Value::Int4(n % WANTED as i32)])?;
     // The row is kept until the end, so that one that is let go is had by one.
     let parker = Arc::new(Parker::new());
@@ -201,6 +215,7 @@ impl Crowd {
                     crowd.holders.push(s)
                 }
             }
+            Awaited::Fetching => {}
             Awaited::Durability => {
                 s.execute("TRUNCATE waited")?;
                 let ((gate, opened), (arrive, arrived)) = (channel::<()>(), channel());
@@ -223,7 +238,7 @@ impl Crowd {
             let ((tell, told), ready) = (channel(), ready.clone());
             let (theirs, all) = (shown.clone(), args.workers);
             let body = move || {
-                // W4
+                // W5
                 let session = |n: u64| {
                     let mut s = db.session();
                     s.query("UPDATE wanted SET n = n + 1 WHERE id = $1", &[Value::Int4(-1)])?;
@@ -268,13 +283,18 @@ impl Crowd {
         self.find("resumptions", (self.resumptions() - resumptions) as f64);
         Ok(sample)
     }
-    /// Lets one row go, or the flusher; then ends all.
+    /// Lets one row go, or the flusher, or asks one for a row; then ends all.
     fn end(mut self) -> Result<Vec<(String, f64)>> {
         let before = self.resumptions();
         drop(self.gate.take());
         self.holders.drain(..1.min(self.holders.len())).for_each(|mut s| s.rollback());
         let resumed = || self.resumptions() - before;
-        let due = if self.awaited == Awaited::Row { 1 } else { self.waiters };
+        let due = if self.awaited == Awaited::Durability { self.waiters } else { 1 };
+        if self.awaited == Awaited::Fetching
+            && let Some(one) = self.shared.got.lock().unwrap_or_else(PoisonError::into_inner).last()
+        {
+            one.unpark()
+        }
         until("the first wakings", &self.shared, || resumed() >= due)?;
         // Long enough for more than are due.
         std::thread::sleep(4 * SETTLED);
@@ -349,8 +369,11 @@ pub fn run(args: Args) -> Result<()> {
         "{waiters} sessions wait, fibers of {} threads; {} work, on threads of their own.",
         args.workers, args.busy
     ));
-    for (awaited, name, writes) in [(Awaited::Row, "a row", true), (Awaited::Durability, "durability", false)]
-    {
+    for (awaited, name, writes) in [
+        (Awaited::Row, "a row", true),
+        (Awaited::Durability, "durability", false),
+        (Awaited::Fetching, "rows to be fetched", false),
+    ] {
         let mut contest = Contest::new(format!("Waiting for {name}"), "statements");
         let (db, args) = (&db, &args);
         contest.side("alone", move |_| work(db, writes, args.busy, seconds));

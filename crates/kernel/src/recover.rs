@@ -34,7 +34,10 @@ impl Recovering {
 /// Calls `f` with each place below `n`, on all cores: memory that is touched for the first time is the work
 /// here.
 fn each(n: usize, f: impl Fn(usize) + Send + Sync + 'static) {
-    let Ok(()) = pool::each(thread::parallelism(), n, move |i| Ok::<(), Infallible>(f(i)));
+    let Ok(()) = pool::each(thread::parallelism(), n, move |i| {
+        f(i);
+        Ok::<(), Infallible>(())
+    });
 }
 
 impl Target for Recovering {
