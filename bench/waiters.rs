@@ -98,23 +98,20 @@ fn wait(s: &mut Session, n: i32, awaited: Awaited, shared: &Shared) -> ondol::Re
         return Ok(());
     }
     s.begin(Isolation::ReadCommitted)?;
+    let mut cursor = None;
     if awaited == Awaited::Fetching {
-        let mut cursor = s.open("SELECT id, n FROM own", &[])?;
-        let parker = Arc::new(Parker::new());
-        shared.got.lock().unwrap_or_else(PoisonError::into_inner).push(parker.clone());
-        let mut rows = Rows::new();
-        while !shared.over.load(SeqCst) {
-            s.fetch(&mut cursor, 1, &mut rows)?;
-            parker.park(None);
-        }
-        s.rollback();
-        return Ok(());
+        cursor = Some(s.open("SELECT id, n FROM own", &[])?)
+    } else {
+        s.query("UPDATE wanted SET n = n + 1 WHERE id = $1", &[Value::Int4(n % WANTED as i32)])?;
     }
-    s.query("UPDATE wanted SET n = n + 1 WHERE id = $1", &[Value::Int4(n % WANTED as i32)])?;
     // The row is kept until the end, so that one that is let go is had by one.
     let parker = Arc::new(Parker::new());
     shared.got.lock().unwrap_or_else(PoisonError::into_inner).push(parker.clone());
+    let mut rows = Rows::new();
     while !shared.over.load(SeqCst) {
+        if let Some(cursor) = &mut cursor {
+            s.fetch(cursor, 1, &mut rows)?;
+        }
         parker.park(None);
     }
     s.rollback();

@@ -64,9 +64,9 @@ pub struct Load {
     /// Jobs that have ended.
     pub ended: u64,
 }
-/// The workers' loads; none before the first job.
+/// The load of each worker; of none before the first job.
 pub fn loads() -> Vec<Load> {
-    let members = MEMBERS.get().map_or(&[][..], |m| m);
+    let Some(members) = MEMBERS.get() else { return vec![Load::default(); workers()] };
     let load = |m: &Arc<Member>| Load {
         jobs: m.open.load(Ordering::Relaxed),
         ended: m.ended.load(Ordering::Relaxed),

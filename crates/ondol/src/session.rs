@@ -22,7 +22,7 @@ use plan::Plan;
 use plans::Plans;
 use rows::{Row, Rows};
 use runtime::SessionHost;
-use settings::{Mark, Settings};
+use settings::Settings;
 use std::borrow::Cow;
 use std::io::{Read, Write};
 use std::sync::Arc;
@@ -105,7 +105,7 @@ pub struct Session {
     pub(crate) settings: Settings,
     pub(crate) quick: Quick,
     /// The settings at BEGIN (an empty name) and at each savepoint.
-    pub(crate) marks: Vec<(String, Mark)>,
+    pub(crate) marks: Vec<(String, Settings)>,
     /// Transactions and guarded savepoints begun so far: what guards tell theirs by.
     pub(crate) transactions: u64,
     pub(crate) savepoints: u64,

@@ -58,8 +58,7 @@ impl Connection {
                 ));
             }
         }
-        let reads = self.explicit.as_ref().map_or(!writes, |e| !e.may_write());
-        if reads && self.session.shown() != 0 {
+        if self.session.shown() != 0 && self.explicit.as_ref().map_or(!writes, |e| !e.may_write()) {
             self.stand_on_shown()
         }
         // connection/N1: announced before the snapshot's barrier, or before one of their own where no

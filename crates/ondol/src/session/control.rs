@@ -78,7 +78,7 @@ impl Session {
             Some(a) => a == Access::ReadOnly,
             None => self.settings.is_on("default_transaction_read_only"),
         };
-        let mark = self.settings.mark();
+        let mark = self.settings.clone();
         self.connection
             .begin(level.isolation(), if read_only { Access::ReadOnly } else { Access::ReadWrite })?;
         self.transactions += 1;
@@ -180,7 +180,7 @@ impl Session {
 
     pub(crate) fn settings_rolled_back(&mut self) {
         if let Some((_, m)) = self.marks.first() {
-            self.settings.go_back(m)
+            self.settings = m.clone()
         }
         self.marks.clear();
         self.cursors.sweep();
@@ -192,7 +192,7 @@ impl Session {
             return Err(outside("SAVEPOINT"));
         }
         self.connection.savepoint(name)?;
-        self.marks.push((name.to_string(), self.settings.mark()));
+        self.marks.push((name.to_string(), self.settings.clone()));
         Ok(())
     }
 
@@ -219,7 +219,7 @@ impl Session {
         if let Some(i) = self.marks.iter().skip(1).rposition(|m| m.0 == name) {
             self.marks.truncate(i + 2);
             let mark = self.marks[i + 1].1.clone();
-            self.settings.go_back(&mark);
+            self.settings = mark;
             self.settings_changed();
         }
         Ok(())

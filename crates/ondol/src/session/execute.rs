@@ -289,10 +289,10 @@ impl Session {
 
     /// A value as a setting would have it; the setting is left alone.
     fn checked(&mut self, name: &'static str, value: Option<&str>) -> SqlResult<String> {
-        let mark = self.settings.mark();
+        let mark = self.settings.clone();
         let done = self.settings.set(name, value, true);
         let value = self.settings.get(name).to_string();
-        self.settings.go_back(&mark);
+        self.settings = mark;
         done.map(|_| value)
     }
 

@@ -173,13 +173,7 @@ static TABLE: [Setting; COUNT] = [
 /// once.
 type Values = Arc<[Cow<'static, str>; COUNT]>;
 
-/// A place to come back to.
-#[derive(Clone)]
-pub(crate) struct Mark {
-    now: Values,
-    lasting: Values,
-}
-
+/// A copy, which shares the values, is a place to come back to.
 #[derive(Clone)]
 pub(crate) struct Settings {
     now: Values,
@@ -516,13 +510,6 @@ impl Settings {
         }
     }
 
-    pub fn mark(&self) -> Mark {
-        Mark { now: self.now.clone(), lasting: self.lasting.clone() }
-    }
-    pub fn go_back(&mut self, to: &Mark) {
-        self.now = to.now.clone();
-        self.lasting = to.lasting.clone();
-    }
     /// The transaction was committed: what was LOCAL ends.
     pub fn end_transaction(&mut self) {
         self.now = self.lasting.clone();
@@ -574,13 +561,13 @@ mod tests {
     #[test]
     fn local_settings_and_rollback() {
         let mut s = Settings::new("off".into());
-        let begin = s.mark();
+        let begin = s.clone();
         s.set("application_name", Some("a"), false).unwrap();
         s.set("application_name", Some("b"), true).unwrap();
         assert_eq!(s.get("application_name"), "b");
         s.end_transaction();
         assert_eq!(s.get("application_name"), "a");
-        s.go_back(&begin);
+        s = begin;
         assert_eq!(s.get("application_name"), "");
     }
 }

@@ -155,11 +155,8 @@ pub(crate) fn rows(
                 each(&[Text(name), Text(value)])?;
             }
         }
-        // One row for each that there will be, also before they have a job.
         "ondol_workers" => {
-            let loads = pool::loads();
-            for n in 0..pool::workers() {
-                let load = loads.get(n).copied().unwrap_or_default();
+            for (n, load) in pool::loads().iter().enumerate() {
                 each(&[Int4(n as i32), Int8(load.jobs as i64), Int8(load.ended as i64)])?;
             }
         }
