@@ -124,14 +124,15 @@ impl Dictionary {
     }
 }
 
-/// Every row of a dictionary table as the session sees it.
+/// Every row of a dictionary table as it is now, with what the running statement has done: one that changes an
+/// object twice (`TRUNCATE t, t`) takes out what it has just put in.
 pub fn rows(session: &Session, table: &Table) -> Vec<(Oid, Vec<Value>)> {
     let mut out = vec![];
     let mut slots = ondol_kernel::heap::Slots::default();
     slots.start(&table.store.rows);
     let mut bytes = vec![0; table.layout.row_size];
     while let Some(oid) = slots.next(&session.kernel().space) {
-        if session.read(oid, &mut bytes) {
+        if session.read_newest(oid, &mut bytes) {
             let values = (0..table.def.columns.len())
                 .map(|i| {
                     let mut scratch = vec![];
