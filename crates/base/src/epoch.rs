@@ -33,7 +33,7 @@ pub const WORDS: usize = 14;
 pub struct Line {
     /// 0 = not pinned.
     epoch: AtomicU64,
-    /// 0 = free to be taken by a new participant.
+    /// The line's number while a participant has it, 0 = free to be taken by a new one.
     taken: AtomicU64,
     pub words: [AtomicU64; WORDS],
 }
@@ -81,6 +81,15 @@ pub struct Epochs {
     orphans: Mutex<Vec<Retired>>,
 }
 
+impl Line {
+    /// Tells the line from all others of these epochs: numbered from 1, in the order in which they were made,
+    /// so that a simulated world has the same numbers each time. 0 when nobody has it.
+    #[inline]
+    pub fn number(&self) -> u64 {
+        self.taken.load(Ordering::Relaxed)
+    }
+}
+
 impl Epochs {
     pub fn new() -> Arc<Epochs> {
         barrier::prepare();
@@ -96,8 +105,10 @@ impl Epochs {
     /// A participant whose published words all start as `idle`.
     pub fn join(self: &Arc<Self>, idle: u64) -> Participant {
         let mut lines = self.lines.write();
-        let line = match lines.iter().find(|l| l.taken.load(Ordering::Relaxed) == 0) {
-            Some(l) => l.clone(),
+        let free = lines.iter().position(|l| l.taken.load(Ordering::Relaxed) == 0);
+        let at = free.unwrap_or(lines.len());
+        let line = match free {
+            Some(at) => lines[at].clone(),
             None => {
                 let l = Arc::new(Line {
                     epoch: AtomicU64::new(0),
@@ -111,7 +122,7 @@ impl Epochs {
         for w in &line.words {
             w.store(idle, Ordering::Relaxed);
         }
-        line.taken.store(1, Ordering::Release);
+        line.taken.store(at as u64 + 1, Ordering::Release);
         Participant {
             epochs: self.clone(),
             line,

@@ -85,7 +85,7 @@ use std::time::Duration;
 /// Tells of each session that keeps the waiting one waiting, as of now.
 pub type Blockers = dyn Fn(&mut dyn FnMut(SessionId)) + Send + Sync;
 
-/// A session, for as long as it lives.
+/// A session, for as long as it lives: its line's number, never 0.
 pub type SessionId = u64;
 
 /// How often the first of a row's queue is overtaken (W10).
@@ -182,8 +182,6 @@ impl Queue {
 
 #[derive(Default)]
 struct WaitTable {
-    // Sessions' numbers are not the same in each process, as a simulated world's steps must be: nothing goes
-    // through this in its own order.
     waiting: Map<SessionId, Waiting>,
     /// The transactions of those.
     sessions: Map<TxnId, SessionId>,
