@@ -73,6 +73,9 @@ pub struct Database {
     past: window::Counts,
 }
 
+/// The place of the lock of who writes to the WAL, among those of the WAL index.
+const WRITE_LOCK: c_int = 0;
+
 /// SQLite's lock level on a database's file. Another thread may look at it, while it looks for its own
 /// database.
 #[derive(Debug, Default)]
@@ -302,6 +305,10 @@ impl Database {
 
     // Reading and writing.
 
+    /// Whether a read from `offset` on needs nothing of ours.
+    pub fn reads_through(&self, offset: i64) -> bool {
+        self.window.is_none() && offset > care::MARK_AT as i64
+    }
     pub fn read(&mut self, buf: &mut [u8], offset: i64) -> c_int {
         if self.window().is_some_and(|window| window.read(buf, offset as u64)) {
             care::hide(&self.below, buf, offset as u64);
@@ -314,6 +321,14 @@ impl Database {
         code
     }
 
+    /// Whether a write needs nothing of ours but to be counted; if so, it is.
+    pub fn writes_through(&self) -> bool {
+        let through = self.last_read.is_none() && self.held.is_none() && !self.cared && self.window.is_none();
+        if through && self.backfilling {
+            self.target.counts.pages_copied.fetch_add(1, Relaxed);
+        }
+        through
+    }
     pub fn write(&mut self, buf: &[u8], offset: i64) -> c_int {
         let last_read = self.last_read.take();
         if let Some(error) = &self.held {
@@ -395,8 +410,13 @@ impl Database {
         }
         code
     }
+    /// Whether taking or letting go of the WAL index's lock at `at` needs nothing of ours.
+    pub fn locks_through(&self, at: c_int) -> bool {
+        // SAFETY: D1.
+        let wal = || unsafe { self.wal.as_ref() };
+        self.window.is_none() && (at != WRITE_LOCK || wal().is_none_or(Wal::is_plain))
+    }
     pub fn shm_lock(&mut self, at: c_int, n: c_int, flags: c_int) -> c_int {
-        const WRITE_LOCK: c_int = 0;
         self.doubt();
         let code = self.below.shm_lock(at, n, flags);
         if at == WRITE_LOCK {

@@ -386,22 +386,61 @@ macro_rules! methods {
     )*};
 }
 
+/// Methods that in their common case, which `$plain` tells, need nothing of ours: they jump to the method of
+/// the VFS below. Were it called, it would return through us; and after a system call the processor has to
+/// be told anew where each return leads, which takes longer than all else that is done here.
+macro_rules! through {
+    ($state:ident, $methods:ident; $($name:ident($($arg:ident: $type:ty),*) |$it:ident| $plain:expr;)*) => {$(
+        pub unsafe extern "C" fn $name(file: *mut super::File $(, $arg: $type)*) -> super::c_int {
+            // SAFETY: as for the methods above. Nothing in `$plain` panics (V3).
+            unsafe {
+                let $it = super::$state(file);
+                let below = $it.below.file();
+                if $plain && let Some(method) = (*(*below).methods).$name {
+                    return method(below $(, $arg)*);
+                }
+                super::$methods::$name(file $(, $arg)*)
+            }
+        }
+    )*};
+}
+
+mod database_through {
+    use super::{c_int, c_void};
+
+    through! { database, database_methods;
+        read(buf: *mut c_void, n: c_int, offset: i64) |db| db.reads_through(offset);
+        write(buf: *const c_void, n: c_int, offset: i64) |db| db.writes_through();
+        shm_lock(at: c_int, n: c_int, flags: c_int) |db| db.locks_through(at);
+        file_control(op: c_int, arg: *mut c_void) |_db| !super::database_methods::is_ours(op);
+    }
+}
+
+mod wal_through {
+    use super::{c_int, c_void};
+
+    through! { wal, wal_methods;
+        read(buf: *mut c_void, n: c_int, offset: i64) |wal| wal.is_plain();
+        write(buf: *const c_void, n: c_int, offset: i64) |wal| wal.writes_through(offset);
+    }
+}
+
 static DATABASE: Methods = Methods {
     version: 2,
     close: Some(database_methods::close),
-    read: Some(database_methods::read),
-    write: Some(database_methods::write),
+    read: Some(database_through::read),
+    write: Some(database_through::write),
     truncate: Some(database_methods::truncate),
     sync: Some(database_methods::sync),
     file_size: Some(database_methods::file_size),
     lock: Some(database_methods::lock),
     unlock: Some(database_methods::unlock),
     check_reserved_lock: Some(database_methods::check_reserved_lock),
-    file_control: Some(database_methods::file_control),
+    file_control: Some(database_through::file_control),
     sector_size: Some(database_methods::sector_size),
     device_characteristics: Some(database_methods::device_characteristics),
     shm_map: Some(database_methods::shm_map),
-    shm_lock: Some(database_methods::shm_lock),
+    shm_lock: Some(database_through::shm_lock),
     shm_barrier: Some(database_methods::shm_barrier),
     shm_unmap: Some(database_methods::shm_unmap),
     fetch: None,
@@ -466,14 +505,27 @@ mod database_methods {
             database.below.close()
         })
     }
+    /// The operations that need something of ours.
+    pub fn is_ours(op: c_int) -> bool {
+        use ffi::*;
+        matches!(
+            op,
+            FCNTL_CKPT_START
+                | FCNTL_CKPT_DONE
+                | FCNTL_COMMIT_PHASETWO
+                | FCNTL_SIZE_HINT
+                | FCNTL_PRAGMA
+                | FCNTL_VFSNAME
+        )
+    }
     pub type Text = *mut c_char;
 }
 
 static WAL: Methods = Methods {
     version: 1,
     close: Some(wal_methods::close),
-    read: Some(wal_methods::read),
-    write: Some(wal_methods::write),
+    read: Some(wal_through::read),
+    write: Some(wal_through::write),
     truncate: Some(wal_methods::truncate),
     sync: Some(wal_methods::sync),
     file_size: Some(wal_methods::file_size),

@@ -46,6 +46,16 @@ impl Wal {
         self.below.close()
     }
 
+    /// Whether it is SQLite's own, and not mapped.
+    pub fn is_plain(&self) -> bool {
+        self.layout.is_none() && self.window.is_none()
+    }
+    /// Whether a write at `offset` needs nothing of ours.
+    pub fn writes_through(&self, offset: i64) -> bool {
+        // SAFETY: database/D1.
+        offset != 0 && self.is_plain() && unsafe { !(*self.database).broken }
+    }
+
     pub fn read(&mut self, buf: &mut [u8], offset: i64) -> c_int {
         let Some(layout) = self.layout else {
             if self.window().is_some_and(|window| window.read(buf, offset as u64)) {
