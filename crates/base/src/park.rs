@@ -114,6 +114,14 @@ impl Parker {
     pub fn block(&self, deadline: Option<Duration>) -> bool {
         self.sleep(deadline, false, Location::caller())
     }
+    /// Waits to be unparked: as [`Parker::block`] does, or as [`Parker::park`].
+    #[track_caller]
+    pub fn wait(&self, keeps_thread: bool) {
+        match keeps_thread {
+            true => self.block(None),
+            false => self.park(None),
+        };
+    }
     fn sleep(&self, deadline: Option<Duration>, gives_way: bool, at: &'static Location<'static>) -> bool {
         if sim::any()
             && let Some(told) = self.park_in_world(deadline, gives_way, at)

@@ -33,6 +33,7 @@ pub use crate::round::Tell;
 use crate::stream::{Buffer, Helper, Job, OldFile, Writer};
 use crate::{CommitTs, TxnId};
 use ondol_base::media::Lock;
+use ondol_base::park::{self, Parker};
 use ondol_base::sim::mutated;
 use ondol_base::sync::{Condvar, Mutex, MutexGuard};
 use ondol_base::thread::JoinHandle;
@@ -100,6 +101,15 @@ pub(crate) struct Prepare {
     /// Truncated files that may be used again: number and size.
     pub spare: Vec<Vec<(u64, u64)>>,
     pub stop: bool,
+    /// Who waits for an attempt to end.
+    pub asleep: Vec<Arc<Parker>>,
+}
+
+impl Prepare {
+    /// Wakes those who wait: they look again.
+    pub fn tell(&mut self) {
+        self.asleep.drain(..).for_each(|own| own.unpark())
+    }
 }
 
 /// What recovery hands to the log.
@@ -135,7 +145,6 @@ pub(crate) struct Inner {
     pub failure: OnceLock<LogError>,
     pub prepare: Mutex<Prepare>,
     pub work: Condvar,
-    pub ready: Condvar,
     pub manifest: Mutex<Manifest>,
     ring: Option<Ringed>,
     _locks: Vec<Box<dyn Lock>>,
@@ -157,6 +166,7 @@ impl Log {
             size: files.iter().map(|f| f.next.1).collect(),
             spare: vec![vec![]; n],
             stop: false,
+            asleep: vec![],
         };
         let inner = Arc::new(Inner {
             database: manifest.database,
@@ -202,7 +212,6 @@ impl Log {
             failure: OnceLock::new(),
             prepare: Mutex::new(prepare),
             work: Condvar::new(),
-            ready: Condvar::new(),
             manifest: Mutex::new(manifest),
             ring,
             _locks: locks,
@@ -234,7 +243,8 @@ impl Log {
 
     /// Takes the next commit timestamp with space for a record of `len` bytes of changes (protocol/P1).
     /// `publish` runs under the commit latch: it must be short, and must not call the log. May first lead a
-    /// round, or wait for one, to get space. `fragments` counts what was spilled for `txn` before.
+    /// round, or park until there is space: the caller holds no guard and no pin (park/P4). `fragments` counts
+    /// what was spilled for `txn` before.
     pub fn reserve(
         &self,
         stream: StreamId,
@@ -248,7 +258,7 @@ impl Log {
         let len = if kind == Kind::Void { 0 } else { len };
         let words = record::commit_words(len, fragments);
         let _phase = ondol_base::sim::phase("commit");
-        let mut open = inner.space(stream, len, words)?;
+        let mut open = inner.space(stream, len, words, false)?;
         let ts = inner.clock.load(Ordering::Relaxed);
         let s = &mut open.streams[stream.0 as usize];
         if s.used == 0 {
@@ -288,11 +298,12 @@ impl Log {
         Ok(reservation)
     }
 
-    /// Spills the `n`th (from 0) fragment of an open transaction (protocol/P2).
+    /// Spills the `n`th (from 0) fragment of an open transaction (protocol/P2). May park as
+    /// [`Log::reserve`] does.
     pub fn fragment(&self, stream: StreamId, txn: TxnId, n: u32, changes: &Changes) -> Result<(), LogError> {
         let inner = &*self.inner;
         let words = record::fragment_words(changes.len());
-        let mut open = inner.space(stream, changes.len(), words)?;
+        let mut open = inner.space(stream, changes.len(), words, false)?;
         let round = open.next_round;
         open.spilling.entry(txn).or_insert(round);
         let (buffer, at) = inner.take(&mut open, stream, words);
@@ -323,12 +334,12 @@ impl Log {
     }
 
     /// Logs a record without a timestamp (protocol/P8). Durable whenever a commit that took its timestamp
-    /// later is (G5).
+    /// later is (G5). The caller may hold guards, of a heap or a checkpoint: its thread waits for space.
     pub fn system(&self, item: System) -> Result<(), LogError> {
         let inner = &*self.inner;
         let stream = StreamId(0);
         let (_, words) = item.encode(0);
-        let mut open = inner.space(stream, 0, words)?;
+        let mut open = inner.space(stream, 0, words, true)?;
         let clock = inner.clock.load(Ordering::Relaxed);
         let (buffer, at) = inner.take(&mut open, stream, words);
         open.catalog.note(clock, &item);
@@ -453,7 +464,7 @@ impl Log {
             let mut p = inner.prepare.lock();
             p.stop = true;
             inner.work.notify_all();
-            inner.ready.notify_all();
+            p.tell();
         }
         let mut threads = std::mem::take(&mut *self.threads.lock());
         let helpers = threads.split_off(threads.len().min(2));
@@ -589,7 +600,16 @@ impl Inner {
     }
 
     /// The commit latch, with space for `words` in the stream's open buffer, or why there is none (G2).
-    fn space(&self, stream: StreamId, len: usize, words: usize) -> Result<MutexGuard<'_, Open>, LogError> {
+    /// `keeps_thread`: it is not parked meanwhile, since the caller may hold guards.
+    fn space(
+        &self,
+        stream: StreamId,
+        len: usize,
+        words: usize,
+        keeps_thread: bool,
+    ) -> Result<MutexGuard<'_, Open>, LogError> {
+        // Asked also where there is space, so that a guard shows wherever it is held (park/P4).
+        assert!(keeps_thread || park::guards_held() == 0, "log space is asked for while guards are held");
         let k = stream.0 as usize;
         if k >= self.buffers.len() {
             return Err(LogError::NoStream { stream: stream.0, streams: self.buffers.len() });
@@ -613,12 +633,17 @@ impl Inner {
             }
             let (used, round) = (s.used, open.next_round);
             drop(open);
-            if used == 0 { self.wait_for_file(k)? } else { self.wait_round(round)? }
+            if used == 0 {
+                self.wait_for_file(k, keeps_thread)?
+            } else {
+                self.wait_round(round, keeps_thread)?
+            }
         }
     }
 
     /// Waits until the stream's next file was prepared, or could not be.
-    fn wait_for_file(&self, k: usize) -> Result<(), LogError> {
+    fn wait_for_file(&self, k: usize, keeps_thread: bool) -> Result<(), LogError> {
+        let own = Arc::new(Parker::new());
         let mut p = self.prepare.lock();
         p.wanted[k] = true;
         self.work.notify_one();
@@ -633,7 +658,13 @@ impl Inner {
             if p.attempts != attempts || self.failure.get().is_some() {
                 return Ok(()); // look again
             }
-            p = self.ready.wait(p);
+            // Woken without a reason, it stands there already.
+            if !p.asleep.iter().any(|o| Arc::ptr_eq(o, &own)) {
+                p.asleep.push(own.clone())
+            }
+            drop(p);
+            own.wait(keeps_thread);
+            p = self.prepare.lock();
         }
     }
 
@@ -693,7 +724,7 @@ impl Inner {
                 p.wanted[k] = false;
                 p.spare[k].extend(spare);
                 p.attempts += 1;
-                self.ready.notify_all();
+                p.tell();
                 continue;
             }
             let _phase = spare.is_some().then(|| ondol_base::sim::phase("recycling"));
@@ -719,7 +750,7 @@ impl Inner {
             }
             p.full[k] = error;
             p.attempts += 1;
-            self.ready.notify_all();
+            p.tell();
         }
     }
 

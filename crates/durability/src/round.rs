@@ -165,9 +165,9 @@ impl Inner {
         }
     }
 
-    /// Some callers hold guards of the heap, or of a checkpoint: their thread waits.
-    pub fn wait_round(&self, round: u64) -> Result<(), LogError> {
-        self.wait(|| self.rounds.completed() >= round, |s| round <= s.round, true)
+    /// Who holds guards, of a heap or a checkpoint, keeps its thread.
+    pub fn wait_round(&self, round: u64, keeps_thread: bool) -> Result<(), LogError> {
+        self.wait(|| self.rounds.completed() >= round, |s| round <= s.round, keeps_thread)
     }
 
     pub fn flush(&self) -> Result<(), LogError> {
@@ -176,7 +176,7 @@ impl Inner {
             let filled = open.streams.iter().any(|s| s.used > 0);
             if filled { open.next_round } else { open.next_round - 1 }
         };
-        self.wait_round(round)
+        self.wait_round(round, true)
     }
 
     /// Leads rounds, or waits for those of others, until `done`.
@@ -186,7 +186,6 @@ impl Inner {
         under_way: impl Fn(&State) -> bool,
         keeps_thread: bool,
     ) -> Result<(), LogError> {
-        let sleep = if keeps_thread { Parker::block } else { Parker::park };
         let leads = keeps_thread || !is_fiber();
         let mut own: Option<Arc<Sleeper>> = None;
         let mut s = self.rounds.state.lock();
@@ -212,7 +211,7 @@ impl Inner {
                 if nobody_leads {
                     self.rounds.call_leader()
                 }
-                sleep(&own.parker, None);
+                own.parker.wait(keeps_thread);
                 s = self.rounds.state.lock();
                 continue;
             }
@@ -370,7 +369,7 @@ impl Inner {
             }
             Err(e) => {
                 let _ = self.failure.set(e); // the first one stays
-                self.ready.notify_all();
+                self.prepare.lock().tell();
             }
         }
         drop(jobs);

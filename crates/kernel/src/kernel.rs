@@ -432,7 +432,7 @@ mod tests {
         source: Snapshot,
         first: Mutex<Option<F>>,
     }
-    impl<F: FnOnce() + Send> Source for Beside<F> {
+    impl<F: FnOnce() + Send + 'static> Source for Beside<F> {
         fn pin(&self) {
             self.source.pin()
         }
@@ -443,9 +443,10 @@ mod tests {
             self.source.unpin()
         }
         fn segments(&self) -> Vec<Segment> {
+            // On a thread of its own: this one holds guards, of the checkpoint.
             let first = self.first.lock().take();
             if let Some(first) = first {
-                first()
+                thread::spawn("beside", first).unwrap().join().unwrap()
             }
             self.source.segments()
         }

@@ -87,6 +87,8 @@ impl Session {
             changes.clear();
         }
         let serializable = self.is_serializable();
+        // There may be no space in the log.
+        registry::assert_parkable(&self.participant);
         let committing = &self.participant.line().words[COMMITTING];
         let t = self.txn.as_ref().expect("committing");
         let state = t.state();

@@ -22,7 +22,7 @@ use super::undo::pop;
 use crate::collect::Item;
 use crate::error::{Error, Result};
 use crate::memory::header;
-use crate::registry::{COMMITTING, IDLE};
+use crate::registry::{self, COMMITTING, IDLE};
 use crate::slot::{ID, INSTALLING, OWNED, Status, row};
 use crate::table::TableStore;
 use crate::transaction::commit::{apply, bytes_of};
@@ -84,6 +84,8 @@ impl Session {
             for (at, words) in v.pieces() {
                 changes.push(oid, at * 8, bytes_of(words));
             }
+            // There may be no space in the log.
+            registry::assert_parkable(&self.participant);
             let committing = &self.participant.line().words[COMMITTING];
             let state = &mark.txn;
             let reserved = self.kernel.log.reserve(self.stream, changes.len(), Kind::Commit, id, 0, |c| {

@@ -4,6 +4,7 @@ use super::{Did, Mark, SPILL, Savepoint, Session, Shared};
 use crate::collect::remove_entry;
 use crate::error::Result;
 use crate::heap::Heap;
+use crate::registry;
 use crate::slot::{LIVE, Status, row};
 use crate::table::{Committed, TableStore};
 use crate::version::{MARK, Version, latch, node, set_head, unlatch};
@@ -59,6 +60,8 @@ impl Session {
         if let Some(e) = &self.open().broken {
             return Err(e.clone());
         }
+        // There may be no space in the log.
+        registry::assert_parkable(&self.participant);
         let kernel = self.kernel.clone();
         let stream = self.stream;
         let mut changes = std::mem::take(&mut self.changes);
