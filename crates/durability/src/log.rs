@@ -243,8 +243,8 @@ impl Log {
 
     /// Takes the next commit timestamp with space for a record of `len` bytes of changes (protocol/P1).
     /// `publish` runs under the commit latch: it must be short, and must not call the log. May first lead a
-    /// round, or park until there is space: the caller holds no guard and no pin (park/P4). `fragments` counts
-    /// what was spilled for `txn` before.
+    /// round, or park until there is space: the caller holds no guard and no pin (park/P4). `fragments`
+    /// counts what was spilled for `txn` before.
     pub fn reserve(
         &self,
         stream: StreamId,

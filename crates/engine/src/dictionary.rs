@@ -135,8 +135,8 @@ impl Dictionary {
     }
 }
 
-/// Every row of a dictionary table as it is now, with what the running statement has done: one that changes an
-/// object twice (`TRUNCATE t, t`) takes out what it has just put in.
+/// Every row of a dictionary table as it is now, with what the running statement has done: one that changes
+/// an object twice (`TRUNCATE t, t`) takes out what it has just put in.
 pub fn rows(session: &Session, table: &Table) -> Vec<(Oid, Vec<Value>)> {
     let mut out = vec![];
     let mut slots = ondol_kernel::heap::Slots::default();
