@@ -145,8 +145,9 @@ fn take(r: ondol::Row<'_>, kinds: &[Kind], out: &mut RowSet) -> Result<()> {
             (ValueRef::Int4(n), _) => out.int(n.into()),
             (ValueRef::Int8(n), _) | (ValueRef::Timestamp(n), _) => out.int(n),
             (ValueRef::Text(t), _) => out.text(t),
-            (ValueRef::Numeric(b), kind) => {
-                let (n, scale) = Numeric::decode(b).as_scaled().ok_or("a number is too large or none")?;
+            (v @ (ValueRef::Numeric(_) | ValueRef::Packed(_)), kind) => {
+                let (n, scale) =
+                    v.numeric().and_then(|n| n.as_scaled()).ok_or("a number is too large or none")?;
                 let wanted = kind.scale();
                 // Exact: the column's decimals are the kind's, or fewer.
                 let n = match scale <= wanted {

@@ -14,6 +14,16 @@ pub struct ColumnDef {
     pub default: Option<String>,
     /// The domain that the column was declared with; its values are of `ty`, which the domain is made of.
     pub domain: Option<TypeId>,
+    /// Whether a numeric of few digits is stored as a number (engine/layout/L5). So it is in a new table; a
+    /// column that was made without keeps its rows as they are.
+    pub packed: bool,
+}
+
+impl ColumnDef {
+    /// Whether its values are stored so.
+    pub fn is_packed(&self) -> bool {
+        self.packed && self.ty.packed_scale().is_some()
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

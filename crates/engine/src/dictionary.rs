@@ -7,24 +7,32 @@
 //!   database.
 //! - **D4** A database in which no type was ever defined has format 1: the tables of types are empty, as are
 //!   those of a folder written before they were there. The first definition of a type writes format 2.
+//! - **D5** The first column whose values are packed (engine/layout/L5) writes format 3, and each is listed
+//!   in a table of them. Numerics of the other columns are strings, as all are in a folder of an older
+//!   format, whose tables stay as they are.
 use crate::catalog::{Catalog, ColumnDef, FunctionDef, IndexColumn, IndexDef, IndexKind, Returns, TableDef};
 use crate::row;
 use crate::table::{Table, TableIndex};
 use ondol_base::oid::Oid;
+use ondol_base::sim::mutated;
 use ondol_kernel::transaction::{Newest, Session};
 use ondol_kernel::{Kernel, LockMode, Wait};
 use ondol_types::func::Volatility;
 use ondol_types::user::{Part, UserDef, kind_code};
 use ondol_types::{SqlError, SqlResult, Type, TypeId, Value, ValueRef, sqlstate};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 /// The sequence of D2 in the log.
 pub const OBJECTS: u64 = 1;
 /// The first number of a user's object.
 pub const FIRST_OBJECT: u32 = 100;
-/// The newest format of the dictionary (D4).
-const FORMAT: i32 = 2;
+/// The newest format of the dictionary (D4, D5).
+const FORMAT: i32 = 3;
+/// The format of a dictionary that has types of users (D4).
+const WITH_TYPES: i32 = 2;
+/// The format of one that has packed columns (D5).
+const WITH_PACKED: i32 = 3;
 
 /// The dictionary's tables.
 pub struct Dictionary {
@@ -35,6 +43,7 @@ pub struct Dictionary {
     pub types: Arc<Table>,
     pub parts: Arc<Table>,
     pub formats: Arc<Table>,
+    pub packed: Arc<Table>,
 }
 
 const T: Type = Type::TEXT;
@@ -52,6 +61,7 @@ impl Dictionary {
                     not_null: false,
                     default: None,
                     domain: None,
+                    packed: true,
                 })
                 .collect();
             let def = TableDef { id, name: name.to_string(), columns, indexes: vec![] };
@@ -115,12 +125,13 @@ impl Dictionary {
             ),
             parts: make(6, "type_parts", &[("type_id", I), ("key", Type::INT8), ("name", T), ("text", T)]),
             formats: make(7, "formats", &[("format", I)]),
+            packed: make(8, "packed", &[("table_id", I), ("position", I)]),
         }
     }
 
-    pub fn all(&self) -> [&Arc<Table>; 7] {
+    pub fn all(&self) -> [&Arc<Table>; 8] {
         let [a, b, c, d] = [&self.tables, &self.columns, &self.indexes, &self.functions];
-        [a, b, c, d, &self.types, &self.parts, &self.formats]
+        [a, b, c, d, &self.types, &self.parts, &self.formats, &self.packed]
     }
 }
 
@@ -204,10 +215,23 @@ fn damaged(what: &str) -> SqlError {
     SqlError::new(sqlstate::DATA_CORRUPTED, format!("the dictionary is damaged: {what}"))
 }
 
+/// The format of the dictionary (D4).
+fn format_of(session: &Session, d: &Dictionary) -> i32 {
+    rows(session, &d.formats).iter().map(|(_, r)| int(&r[0])).max().unwrap_or(1)
+}
+
+/// Makes the dictionary's format this one, if it is an earlier one.
+fn raise_format(session: &mut Session, d: &Dictionary, format: i32) -> SqlResult<()> {
+    if format_of(session, d) < format {
+        add(session, &d.formats, &[Value::Int4(format)])?;
+    }
+    Ok(())
+}
+
 /// Reads the whole dictionary. Indexes are made empty, to be filled by the caller.
 pub fn load(session: &Session, dictionary: &Dictionary, version: u64) -> SqlResult<Catalog> {
     let kernel = session.kernel();
-    let format = rows(session, &dictionary.formats).iter().map(|(_, r)| int(&r[0])).max().unwrap_or(1);
+    let format = format_of(session, dictionary);
     if format > FORMAT {
         return Err(SqlError::unsupported(format_args!(
             "a dictionary of format {format}: this program knows formats up to {FORMAT}"
@@ -218,6 +242,8 @@ pub fn load(session: &Session, dictionary: &Dictionary, version: u64) -> SqlResu
     catalog.types = (types.iter().filter(|t| !t.1.is_array()))
         .filter_map(|t| Some((t.1.user()?.name.clone(), *t.1)))
         .collect();
+    let packed: BTreeSet<(i32, i32)> =
+        rows(session, &dictionary.packed).iter().map(|(_, r)| (int(&r[0]), int(&r[1]))).collect();
     let mut columns: BTreeMap<i32, Vec<(i32, ColumnDef)>> = BTreeMap::new();
     for (_, r) in rows(session, &dictionary.columns) {
         let id = type_of(&types, int(&r[3])).ok_or_else(|| damaged("a column of an unknown type"))?;
@@ -233,6 +259,7 @@ pub fn load(session: &Session, dictionary: &Dictionary, version: u64) -> SqlResu
                     Value::Text(s) => Some(s.clone()),
                     _ => None,
                 },
+                packed: packed.contains(&(int(&r[0]), int(&r[1]))) && !mutated("packed_forgotten"),
             },
         ));
     }
@@ -356,9 +383,7 @@ fn load_types(session: &Session, d: &Dictionary) -> SqlResult<Types> {
 }
 
 pub fn add_type(session: &mut Session, d: &Dictionary, def: &UserDef) -> SqlResult<()> {
-    if rows(session, &d.formats).is_empty() {
-        add(session, &d.formats, &[Value::Int4(FORMAT)])?;
-    }
+    raise_format(session, d, WITH_TYPES)?;
     let id = Value::Int4(def.number as i32);
     let text = |t: &Option<String>| t.clone().map_or(Value::Null, Value::Text);
     add(
@@ -404,7 +429,11 @@ pub fn add_table(session: &mut Session, d: &Dictionary, def: &TableDef, heaps: u
                 Value::Bool(c.not_null),
                 c.default.clone().map_or(Value::Null, Value::Text),
             ],
-        )?
+        )?;
+        if c.is_packed() {
+            raise_format(session, d, WITH_PACKED)?;
+            add(session, &d.packed, &[id.clone(), Value::Int4(i as i32)])?
+        }
     }
     for i in &def.indexes {
         add_index(session, d, def.id, i)?
@@ -416,6 +445,7 @@ pub fn remove_table(session: &mut Session, d: &Dictionary, id: u32) -> SqlResult
     let is = |v: &Value| int(v) == id as i32;
     remove(session, &d.tables, |r| is(&r[0]))?;
     remove(session, &d.columns, |r| is(&r[0]))?;
+    remove(session, &d.packed, |r| is(&r[0]))?;
     remove(session, &d.indexes, |r| is(&r[1]))
 }
 

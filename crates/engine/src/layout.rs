@@ -12,8 +12,12 @@
 //!   char area has at least 8 bytes.
 //! - **L4** A string head is 16 bytes: length u32, then up to 12 bytes inline; longer ones have a 4-byte
 //!   prefix and the OID (u64) of a string slot. A string slot's row bytes are: live bit byte (1), 3 zero
-//!   bytes, length u32, bytes. NUMERIC is stored as a string of its encoding, an opaque value of no fixed
-//!   width as one of its bytes.
+//!   bytes, length u32, bytes. A numeric that L5 does not make a number is stored as a string of its
+//!   encoding, an opaque value of no fixed width as one of its bytes.
+//! - **L5** A numeric(p, s) whose values have at most 18 digits each is a number of 8 bytes: the value times
+//!   10^s (10^0 where s is negative), or NaN's word (`types::numeric::packed`). The scale is the column's,
+//!   which every value was brought to. A column of a table made before there was this form keeps its strings
+//!   ([`crate::catalog::ColumnDef::packed`], dictionary/D5).
 use ondol_types::ty::Class;
 use ondol_types::{Type, TypeId};
 
@@ -43,6 +47,10 @@ pub enum Storage {
     /// Of any other opaque type.
     Opaque {
         ty: TypeId,
+    },
+    /// numeric(p, s) as a word of this scale (L5).
+    Packed {
+        scale: u16,
     },
 }
 
@@ -96,10 +104,15 @@ pub const WIDE: u8 = 2;
 pub const INLINE: usize = 12;
 
 impl Layout {
-    /// Lays out columns given as (type, not null).
+    /// Lays out columns given as (type, not null), as a new table has them.
     pub fn new(columns: &[(Type, bool)]) -> Layout {
+        Layout::of(columns.iter().map(|&(ty, not_null)| (ty, not_null, true)))
+    }
+    /// The same, with what [`crate::catalog::ColumnDef::packed`] says of each.
+    pub(crate) fn of(columns: impl Iterator<Item = (Type, bool, bool)>) -> Layout {
+        let columns: Vec<(Type, bool, bool)> = columns.collect();
         let mut bits = 2u16;
-        let storage = |ty: Type| match ty.id.class() {
+        let storage = |ty: Type, packed: bool| match ty.id.class() {
             Class::Bool => Storage::Bool,
             Class::Int2 => Storage::Int2,
             Class::Int4 => Storage::Int4,
@@ -109,7 +122,10 @@ impl Layout {
             Class::Timestamp => Storage::Timestamp,
             Class::Timestamptz => Storage::Timestamptz,
             Class::Bytea => Storage::Bytea,
-            Class::Numeric => Storage::Numeric,
+            Class::Numeric => match ty.packed_scale() {
+                Some(scale) if packed => Storage::Packed { scale },
+                _ => Storage::Numeric,
+            },
             Class::Opaque(form) => match form.width {
                 Some(width) => Storage::Fixed { ty: ty.id, width },
                 None => Storage::Opaque { ty: ty.id },
@@ -121,12 +137,12 @@ impl Layout {
         };
         let mut out: Vec<ColumnLayout> = columns
             .iter()
-            .map(|&(ty, not_null)| {
+            .map(|&(ty, not_null, packed)| {
                 let null_bit = (!not_null).then(|| {
                     bits += 1;
                     bits - 1
                 });
-                ColumnLayout::new(storage(ty), null_bit)
+                ColumnLayout::new(storage(ty, packed), null_bit)
             })
             .collect();
         let mut at = bits.div_ceil(8);
@@ -141,6 +157,7 @@ impl Layout {
         place(
             &|s| match s {
                 Storage::Int8 | Storage::Float8 | Storage::Timestamp | Storage::Timestamptz => Some(8),
+                Storage::Packed { .. } => Some(8),
                 _ => None,
             },
             &mut at,

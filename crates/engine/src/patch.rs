@@ -1,14 +1,16 @@
 //! What setting columns of a fixed width does to a row's bytes, worked out once for a statement.
 //!
-//! - **F1** The columns are numbers, booleans, dates and times, and no index's key depends on them: so
-//!   nothing is to be stored elsewhere, and no entry to be made or taken out.
+//! - **F1** The columns are numbers, packed numerics among them (engine/layout/L5), booleans, dates and
+//!   times, and no index's key depends on them: so nothing is to be stored elsewhere, and no entry to be made
+//!   or taken out.
 //! - **F2** The difference is that which [`crate::row::change`] would make: the bytes of the columns and
 //!   their null bits, whatever else the row holds.
 use crate::layout::{Layout, Storage};
 use crate::row::width;
 use crate::table::Table;
 
-/// A value for a column: the number in its lowest bytes (of a double, its bits); `None` for NULL.
+/// A value for a column: the number in its lowest bytes (of a double its bits, of a packed numeric its word);
+/// `None` for NULL.
 pub type Bits = Option<u64>;
 
 #[derive(Clone, Copy, Debug)]
@@ -122,7 +124,7 @@ impl Patch {
 mod tests {
     use super::*;
     use ondol_kernel::version::difference;
-    use ondol_types::{Type, TypeId, ValueRef};
+    use ondol_types::{Packed, Type, TypeId, ValueRef};
 
     /// Rows of every kind of column, with NULLs and without, changed here and by `row::change`: the same
     /// bytes, and pieces that lead to them.
@@ -137,10 +139,12 @@ mod tests {
             TypeId::DATE,
             TypeId::TIMESTAMP,
             TypeId::TIMESTAMPTZ,
+            TypeId::NUMERIC,
             TypeId::TEXT,
         ];
-        let columns: Vec<_> =
-            all.iter().flat_map(|t| [(Type::new(*t), true), (Type::new(*t), false)]).collect();
+        // A numeric is a numeric(12,2), which is packed.
+        let ty = |t| Type::with(t, if t == TypeId::NUMERIC { (12 << 16 | 2) + 4 } else { -1 });
+        let columns: Vec<_> = all.iter().flat_map(|t| [(ty(*t), true), (ty(*t), false)]).collect();
         let layout = Layout::new(&columns);
         let value = |c: usize, bits: Bits| match (columns[c].0.id, bits) {
             (_, None) => ValueRef::Null,
@@ -151,6 +155,7 @@ mod tests {
             (TypeId::FLOAT8, Some(b)) => ValueRef::Float8(f64::from_bits(b)),
             (TypeId::TIMESTAMP, Some(b)) => ValueRef::Timestamp(b as i64),
             (TypeId::TIMESTAMPTZ, Some(b)) => ValueRef::Timestamptz(b as i64),
+            (TypeId::NUMERIC, Some(b)) => ValueRef::Packed(Packed::new(b as i64, 2)),
             (TypeId::TEXT, Some(_)) => ValueRef::Text("text"),
             (_, Some(b)) => ValueRef::Int8(b as i64),
         };
@@ -166,16 +171,20 @@ mod tests {
                 return None;
             }
             let b = numbers[next() as usize % numbers.len()];
-            Some(if columns[c].0.id == TypeId::BOOL { b & 1 } else { b })
+            Some(match columns[c].0.id {
+                TypeId::BOOL => b & 1,
+                TypeId::NUMERIC => Packed::new(b as i64, 2).word() as u64,
+                _ => b,
+            })
         };
         let mut unchanged = 0;
         for round in 0..3_000 {
             let values: Vec<_> = (0..columns.len()).map(|c| value(c, bits(c, &mut next))).collect();
             let mut old = vec![];
             crate::row::encode(&layout, &values, &mut old, &mut |_| unreachable!("no long string")).unwrap();
-            let mut set: Vec<u16> = (0..16).filter(|_| next() % 5 == 0).collect();
+            let mut set: Vec<u16> = (0..18).filter(|_| next() % 5 == 0).collect();
             if set.is_empty() {
-                set.push(round % 16)
+                set.push(round % 18)
             }
             let new_bits: Vec<_> = set.iter().map(|c| bits(*c as usize, &mut next)).collect();
             let changes: Vec<_> =

@@ -1,8 +1,8 @@
-//! Typed values to row bytes and back, by a [`Layout`] (engine/layout/L1 to engine/layout/L4).
+//! Typed values to row bytes and back, by a [`Layout`] (engine/layout/L1 to engine/layout/L5).
 use crate::layout::{INLINE, LIVE, Layout, Storage, StringAt, WIDE, string_at};
 use ondol_base::oid::Oid;
 use ondol_kernel::Strings;
-use ondol_types::{Numeric, ValueRef};
+use ondol_types::{Numeric, Packed, ValueRef};
 use std::sync::Arc;
 
 /// Puts a long value into the string heap; gives the bits by which the row names it.
@@ -125,6 +125,11 @@ fn set(
         (Storage::Bytea, ValueRef::Bytea(b)) | (Storage::Numeric, ValueRef::Numeric(b)) => {
             set_string(row, at, b, put)?
         }
+        (Storage::Numeric, ValueRef::Packed(p)) => set_string(row, at, p.encoded(&mut [0; _]), put)?,
+        (Storage::Packed { scale }, ValueRef::Packed(_) | ValueRef::Numeric(_)) => match packed(v, scale) {
+            Some(p) => row[at..at + 8].copy_from_slice(&p.word().to_le_bytes()),
+            None => return Err(ondol_kernel::Error::Unfit),
+        },
         (Storage::Fixed { width, .. }, ValueRef::Opaque(_, b)) if b.len() == usize::from(width) => {
             row[at..at + b.len()].copy_from_slice(b)
         }
@@ -134,6 +139,16 @@ fn set(
     Ok(())
 }
 
+/// The word of a numeric in a column of that scale; `None` where it was not brought to the column's type.
+#[inline]
+fn packed(v: &ValueRef<'_>, scale: u16) -> Option<Packed> {
+    match v {
+        ValueRef::Packed(p) => p.with_scale(scale),
+        ValueRef::Numeric(b) => Packed::of_encoded(b, scale),
+        _ => None,
+    }
+}
+
 /// Bytes that a storage takes in the row.
 pub fn width(s: Storage) -> usize {
     match s {
@@ -141,6 +156,7 @@ pub fn width(s: Storage) -> usize {
         Storage::Int2 => 2,
         Storage::Int4 | Storage::Date => 4,
         Storage::Int8 | Storage::Float8 | Storage::Timestamp | Storage::Timestamptz => 8,
+        Storage::Packed { .. } => 8,
         Storage::Char { width } => width as usize,
         Storage::Fixed { width, .. } => width.into(),
         Storage::Text | Storage::Bytea | Storage::Numeric | Storage::Opaque { .. } => 16,
@@ -221,11 +237,12 @@ impl RowBatch {
         self.bytes.capacity() + self.strings.capacity() + self.ends.capacity() * size_of::<usize>()
     }
     /// Adds a row: a value for each column, of its type (modifiers applied). False, and nothing is added,
-    /// where a value is NULL and may not be.
+    /// where a value is NULL and may not be, or a numeric is none of its column's type.
     pub fn push(&mut self, values: &[ValueRef<'_>]) -> bool {
         if values.iter().zip(&self.layout.columns).any(|(v, c)| v.is_null() && c.null_bit.is_none()) {
             return false;
         }
+        let before = self.counts();
         let start = self.bytes.len();
         self.bytes.resize(start + self.layout.row_size, 0);
         let (strings, ends) = (&mut self.strings, &mut self.ends);
@@ -235,8 +252,10 @@ impl RowBatch {
             Ok(ends.len() as u64)
         };
         let done = encode_into(&self.layout, values, &mut self.bytes[start..], put);
-        debug_assert!(done.is_ok(), "nothing is refused here");
-        true
+        if done.is_err() {
+            self.truncate(before)
+        }
+        done.is_ok()
     }
     /// Adds rows whose columns are all zero, or empty, to be set column by column; gives the number of the
     /// first.
@@ -263,14 +282,17 @@ impl RowBatch {
         values: impl Iterator<Item = [u8; N]>,
     ) -> bool {
         let storage = self.layout.columns[column].storage;
-        if width(storage) != N || matches!(storage, Storage::Char { .. } | Storage::Fixed { .. }) {
+        let is_number =
+            !matches!(storage, Storage::Char { .. } | Storage::Fixed { .. } | Storage::Packed { .. });
+        if width(storage) != N || !is_number {
             return false;
         }
         self.places(column, first).zip(values).for_each(|(place, value)| place.copy_from_slice(&value));
         true
     }
     /// The same for texts, bytes and encoded numerics, NULL among them as nothing. False where a char value
-    /// does not fit its column's narrow form (engine/layout/L3); what was set then means nothing.
+    /// does not fit its column's narrow form (engine/layout/L3), or a numeric is none of the column's type;
+    /// what was set then means nothing.
     pub fn set_strings<'v>(
         &mut self,
         column: usize,
@@ -287,6 +309,19 @@ impl RowBatch {
                     place[value.len()..].fill(b' ')
                 }
                 fits
+            });
+        }
+        if let Storage::Packed { scale } = c.storage {
+            return self.places(column, first).zip(values).all(|(place, value)| {
+                // NULL is nothing here, and zero there.
+                let word = match value {
+                    [] => Some(0),
+                    _ => Packed::of_encoded(value, scale).map(Packed::word),
+                };
+                word.is_some_and(|w| {
+                    place.copy_from_slice(&w.to_le_bytes());
+                    true
+                })
             });
         }
         let (strings, ends) = (&mut self.strings, &mut self.ends);
@@ -478,6 +513,7 @@ pub fn column<'a>(
         Storage::Text => ValueRef::Text(std::str::from_utf8(bytes(row, at, strings, scratch)).unwrap_or("")),
         Storage::Bytea => ValueRef::Bytea(bytes(row, at, strings, scratch)),
         Storage::Numeric => ValueRef::Numeric(bytes(row, at, strings, scratch)),
+        Storage::Packed { scale } => ValueRef::Packed(Packed::new(number!(i64), scale)),
         Storage::Fixed { ty, width } => ValueRef::Opaque(ty, &row[at..at + usize::from(width)]),
         Storage::Opaque { ty } => ValueRef::Opaque(ty, bytes(row, at, strings, scratch)),
     }
@@ -513,4 +549,159 @@ pub fn numeric_bytes(n: &Numeric) -> Vec<u8> {
     let mut v = vec![];
     n.encode(&mut v);
     v
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ondol_types::{Type, TypeId, Value};
+
+    struct Slots(Vec<Vec<u8>>);
+    impl Strings for Slots {
+        fn string(&self, slot: u64, _: usize, out: &mut Vec<u8>) {
+            out.extend_from_slice(&self.0[slot as usize])
+        }
+    }
+
+    fn numeric(precision: i32, scale: i32) -> Type {
+        Type::with(TypeId::NUMERIC, (precision << 16 | scale & 0x7ff) + 4)
+    }
+
+    fn random(state: &mut u64) -> u64 {
+        *state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (*state >> 11) ^ (*state << 31)
+    }
+
+    /// NULL, NaN, zero, the ends of what the type holds, and values between.
+    fn value(ty: Type, s: &mut u64) -> Value {
+        let (precision, scale) = ty.numeric_mod().unwrap();
+        let top = 10i128.pow(precision) - 1;
+        let units = match random(s) % 8 {
+            0 => return Value::Null,
+            1 => return Value::Numeric(Numeric::NAN),
+            2 => 0,
+            3 => top,
+            4 => -top,
+            5 => (random(s) % 10) as i128 - 5,
+            _ => random(s) as i64 as i128 % (top + 1),
+        };
+        let zeros = 10i128.pow((-scale).max(0) as u32);
+        let n = Numeric::from_scaled(units * zeros, scale.max(0) as u16);
+        Value::Numeric(n.apply_typmod(precision, scale).unwrap_or(Numeric::ZERO))
+    }
+
+    /// engine/layout/L5: of both forms of a table's rows, the same comes back, decimals and all, however the
+    /// values come, and also after some of them were changed.
+    #[test]
+    fn numerics_come_back_from_words_and_from_strings() {
+        let mut types = vec![numeric(19, 2), numeric(38, 10), numeric(30, -3)];
+        for precision in 1..=18 {
+            types.extend([0, 1, precision / 2, precision, precision + 3, -2].map(|s| numeric(precision, s)));
+        }
+        let mut s = 0x726f_7773;
+        for round in 0..200 {
+            let count = 1 + random(&mut s) % 9;
+            let columns: Vec<Type> =
+                (0..count).map(|_| types[random(&mut s) as usize % types.len()]).collect();
+            for packed in [true, false] {
+                let layout = Layout::of(columns.iter().map(|ty| (*ty, false, packed)));
+                let mut slots = Slots(vec![]);
+                let mut put = |b: &[u8]| {
+                    slots.0.push(b.to_vec());
+                    Ok(slots.0.len() as u64 - 1)
+                };
+                let mut values: Vec<Value> = columns.iter().map(|ty| value(*ty, &mut s)).collect();
+                // Some as words of their own, others encoded.
+                let mut scratch: Vec<Vec<u8>> = vec![vec![]; columns.len()];
+                let given = |n: usize, v: &Value, s: &mut u64| match (v, columns[n].packed_scale()) {
+                    (Value::Numeric(v), Some(scale)) if random(s).is_multiple_of(2) => Packed::of(v, scale),
+                    _ => None,
+                };
+                let words: Vec<_> = values.iter().enumerate().map(|(n, v)| given(n, v, &mut s)).collect();
+                let refs: Vec<ValueRef<'_>> = (values.iter().zip(&mut scratch).zip(words))
+                    .map(|((v, b), w)| w.map_or(v.as_ref(b), ValueRef::Packed))
+                    .collect();
+                let mut row = vec![];
+                encode(&layout, &refs, &mut row, &mut put).unwrap();
+                drop(refs);
+                let mut change_of =
+                    |n: usize| random(&mut s).is_multiple_of(3).then(|| (n, value(columns[n], &mut s)));
+                let changed: Vec<(usize, Value)> = (0..columns.len()).filter_map(&mut change_of).collect();
+                let mut scratch: Vec<Vec<u8>> = vec![vec![]; changed.len()];
+                let refs: Vec<(usize, ValueRef<'_>)> =
+                    changed.iter().zip(&mut scratch).map(|((n, v), b)| (*n, v.as_ref(b))).collect();
+                let mut new = vec![];
+                let none = Slots(vec![]);
+                change(&layout, &row, &refs, &mut new, &none, &mut put, &mut vec![]).unwrap();
+                changed.iter().for_each(|(n, v)| values[*n] = v.clone());
+                for (n, v) in values.iter().enumerate() {
+                    let mut scratch = vec![];
+                    let found = column(&layout, &new, n, &slots, &mut scratch);
+                    let is_word = matches!(found, ValueRef::Packed(_));
+                    assert_eq!(
+                        is_word,
+                        packed && columns[n].packed_scale().is_some() && !v.is_null(),
+                        "round {round}: {} as {}",
+                        v,
+                        columns[n]
+                    );
+                    assert!(found.to_owned().is_same(v), "round {round}: {found} for {v} as {}", columns[n]);
+                }
+            }
+        }
+    }
+
+    /// A value that was not brought to its column's type is refused, and leaves nothing.
+    #[test]
+    fn what_does_not_fit_a_word_is_refused() {
+        let layout = Arc::new(Layout::new(&[(numeric(5, 2), false), (Type::TEXT, false)]));
+        let encoded = |text: &str| crate::row::numeric_bytes(&Numeric::parse(text).unwrap());
+        let long = "a text that lies in a slot of its own";
+        let mut batch = RowBatch::new(layout.clone(), 0);
+        assert!(batch.push(&[ValueRef::Numeric(&encoded("1.5")), ValueRef::Text(long)]));
+        let before = (batch.bytes.clone(), batch.counts());
+        for wrong in ["1.505", "Infinity", "1e16", "-123456789012345678901234567890"] {
+            let wrong = encoded(wrong);
+            let refs = [ValueRef::Numeric(&wrong), ValueRef::Text(long)];
+            let done = encode(&layout, &refs, &mut vec![], &mut |_| Ok(1));
+            assert!(matches!(done, Err(ondol_kernel::Error::Unfit)));
+            assert!(!batch.push(&refs));
+            assert_eq!((&batch.bytes, batch.counts()), (&before.0, before.1));
+            let mut columnwise = RowBatch::new(layout.clone(), 0);
+            let first = columnwise.add_zeros(2);
+            let fine = encoded("1.50");
+            assert!(!columnwise.set_strings(0, first, [&fine[..], &wrong].into_iter()));
+            assert!(!columnwise.set(0, first, &refs[0]));
+        }
+        let mut columnwise = RowBatch::new(layout.clone(), 0);
+        let first = columnwise.add_zeros(2);
+        assert!(!columnwise.set_numbers(0, first, [[0; 8]; 2].into_iter()));
+        let fine = [encoded("1.5"), vec![]];
+        assert!(columnwise.set_strings(0, first, fine.iter().map(|b| &b[..])));
+        assert!(columnwise.set_null(0, 1));
+        let read = |row: usize| {
+            let bytes = &columnwise.bytes[row * layout.row_size..];
+            column(&layout, bytes, 0, &Slots(vec![]), &mut vec![]).to_string()
+        };
+        assert_eq!([read(0), read(1)], ["1.50", "NULL"]);
+    }
+
+    /// Adding to a balance changes bytes of its word only.
+    #[test]
+    fn an_addition_is_a_difference_of_a_word() {
+        let layout = Layout::new(&[(Type::INT4, true), (numeric(12, 2), true), (Type::TEXT, true)]);
+        let row = |units: i64| {
+            let balance = ValueRef::Packed(Packed::new(units, 2));
+            let mut bytes = vec![];
+            let values = [ValueRef::Int4(7), balance, ValueRef::Text("owner")];
+            encode(&layout, &values, &mut bytes, &mut |_| unreachable!("no long string")).unwrap();
+            bytes
+        };
+        let at = layout.columns[1].offset as usize;
+        for (before, after) in [(0, 1), (99, 100), (-1, 0), (-5, 7), (999_999_999_999, -999_999_999_999)] {
+            let (old, new) = (row(before), row(after));
+            let differ: Vec<usize> = (0..old.len()).filter(|i| old[*i] != new[*i]).collect();
+            assert!(differ.iter().all(|i| (at..at + 8).contains(i)), "{before} {after}: {differ:?}");
+        }
+    }
 }

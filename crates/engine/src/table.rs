@@ -318,7 +318,7 @@ impl Table {
         registry::table_name(self.def.id, self.generation)
     }
     pub fn layout_of(def: &TableDef) -> Arc<Layout> {
-        Arc::new(Layout::new(&def.columns.iter().map(|c| (c.ty, c.not_null)).collect::<Vec<_>>()))
+        Arc::new(Layout::of(def.columns.iter().map(|c| (c.ty, c.not_null, c.packed))))
     }
     /// Pages of rows in use, of 4 KiB.
     pub fn pages(&self) -> usize {

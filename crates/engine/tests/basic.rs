@@ -8,8 +8,14 @@ fn options() -> Options {
 }
 
 fn columns() -> Vec<ColumnDef> {
-    let c =
-        |name: &str, ty, not_null| ColumnDef { name: name.into(), ty, not_null, default: None, domain: None };
+    let c = |name: &str, ty, not_null| ColumnDef {
+        name: name.into(),
+        ty,
+        not_null,
+        default: None,
+        domain: None,
+        packed: true,
+    };
     vec![
         c("id", Type::INT8, true),
         c("name", Type::TEXT, false),

@@ -14,8 +14,14 @@ fn open(dir: &Path, memory_limit: usize) -> SqlResult<Arc<Database>> {
 }
 
 fn create(c: &mut Connection) -> Arc<Table> {
-    let col =
-        |name: &str, ty, not_null| ColumnDef { name: name.into(), ty, not_null, default: None, domain: None };
+    let col = |name: &str, ty, not_null| ColumnDef {
+        name: name.into(),
+        ty,
+        not_null,
+        default: None,
+        domain: None,
+        packed: true,
+    };
     let columns = vec![
         col("id", Type::INT8, true),
         col("part", Type::INT4, false),
@@ -226,8 +232,14 @@ fn keys_that_a_builder_notes_count_against_the_limit() {
         let db = open(dir.path(), limit).unwrap();
         let (mut c, mut old) = (db.connect(), db.connect());
         c.set_synchronous(false);
-        let column =
-            ColumnDef { name: "id".into(), ty: Type::INT8, not_null: true, default: None, domain: None };
+        let column = ColumnDef {
+            name: "id".into(),
+            ty: Type::INT8,
+            not_null: true,
+            default: None,
+            domain: None,
+            packed: true,
+        };
         c.create_table("t", vec![column]).unwrap();
         let oids: Vec<Oid> =
             run(&mut c, "t", |c, t| (0..ROWS).map(|n| c.insert(t, &[ValueRef::Int8(n)])).collect()).unwrap();

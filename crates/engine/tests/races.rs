@@ -17,7 +17,14 @@ fn open(dir: &std::path::Path) -> Arc<Database> {
 }
 
 fn create(c: &mut Connection, name: &str) {
-    let column = |n: &str, ty| ColumnDef { name: n.into(), ty, not_null: true, default: None, domain: None };
+    let column = |n: &str, ty| ColumnDef {
+        name: n.into(),
+        ty,
+        not_null: true,
+        default: None,
+        domain: None,
+        packed: true,
+    };
     c.create_table(name, vec![column("id", Type::INT8), column("name", Type::with(TypeId::TEXT, -1))])
         .unwrap()
 }

@@ -28,7 +28,14 @@ fn database(world: &Arc<World>) -> Arc<Database> {
     };
     let db = Database::open_on(world.disk("d"), vec![], None, options, &|_| {}).unwrap();
     let mut c = db.connect();
-    let column = ColumnDef { name: "id".into(), ty: Type::INT8, not_null: true, default: None, domain: None };
+    let column = ColumnDef {
+        name: "id".into(),
+        ty: Type::INT8,
+        not_null: true,
+        default: None,
+        domain: None,
+        packed: true,
+    };
     c.create_table("t", vec![column]).unwrap();
     let column = IndexColumn { column: 0, desc: false, nulls_first: false };
     c.create_index("t", "i", IndexKind::Btree, true, vec![column], false, false).unwrap();
@@ -115,7 +122,14 @@ fn a_wait_ends_when_it_is_told_to() {
     let options = Options { memory_limit: 256 << 20, reserved: 1 << 30, ..Options::default() };
     let db = Database::open(dir.path(), options).unwrap();
     let mut c = db.connect();
-    let column = ColumnDef { name: "id".into(), ty: Type::INT8, not_null: true, default: None, domain: None };
+    let column = ColumnDef {
+        name: "id".into(),
+        ty: Type::INT8,
+        not_null: true,
+        default: None,
+        domain: None,
+        packed: true,
+    };
     c.create_table("t", vec![column]).unwrap();
     let oid = run(&mut c, "t", |c, t| c.insert(t, &[ValueRef::Int8(1)])).unwrap();
     c.begin(Isolation::ReadCommitted, Access::ReadWrite).unwrap();

@@ -29,6 +29,8 @@ pub enum Error {
         limit: usize,
     },
     Canceled,
+    /// A value has no place in its row, whose column's type it was not brought to.
+    Unfit,
     /// A thread that inserted for the transaction panicked: what it did is not known, so the transaction can
     /// only be aborted.
     Panicked,
@@ -48,6 +50,7 @@ impl std::fmt::Display for Error {
             Error::LockNotAvailable { timeout: false } => write!(f, "could not obtain lock on row"),
             Error::UniqueViolation { index } => write!(f, "duplicate key in index {index}"),
             Error::OutOfMemory { limit } => write!(f, "out of memory: the limit of {limit} bytes is reached"),
+            Error::Unfit => write!(f, "a value is not of its column's type"),
             Error::TooLarge { bytes, limit } => {
                 write!(f, "a value of {bytes} bytes is larger than the limit of {limit} bytes")
             }

@@ -186,6 +186,7 @@ impl InnodbTable {
                 not_null: !column.nullable && !is_nulled,
                 default: None,
                 domain: None,
+                packed: true,
             }
         };
         self.columns.iter().zip(&self.places).map(column).collect()

@@ -125,3 +125,103 @@ fn a_folder_with_types_of_users_opens_and_is_written_to() {
     assert_eq!(rows(&mut s, "SELECT width(1)"), ["5"]);
     assert_eq!(rows(&mut s, "SELECT prices FROM lists ORDER BY prices"), ["{1.00}", "{2.00,3.50}"]);
 }
+
+const ACCOUNTS: &str = "SELECT id, owner, balance, rate, fee, whole, any_scale FROM account ORDER BY id";
+
+/// How an instruction of EXPLAIN reads a numeric of few digits: as a word of the row, or as a string.
+fn reads(s: &mut Session, column: &str, table: &str) -> &'static str {
+    let plan = rows(s, &format!("EXPLAIN SELECT {column} FROM {table} WHERE {column} > 1")).join("\n");
+    match (plan.contains("ColPacked"), plan.contains("ColNumeric")) {
+        (true, false) => "word",
+        (false, true) => "string",
+        _ => panic!("a numeric is read in one way: {plan}"),
+    }
+}
+
+/// What the scripts of the folders `unpacked` and `packed` made, which are the same, is there and can be
+/// changed; `stored` is how.
+fn numerics_are_there_and_change(name: &str, stored: &str) {
+    let folder = old(name);
+    let wanted = [
+        "1|one|10.75|0.000001|0.50|999999999999999999|1.500",
+        "2|two|NaN|NaN|NULL|NULL|Infinity",
+        "3|three|-9999999999.99|999999999999.999999|9999.99|-999999999999999999|NULL",
+        "5|5|7.78|2.592333|0.50|NULL|NULL",
+    ];
+    {
+        let db = Database::open(folder.path()).expect("an older folder opens");
+        let mut s = db.session();
+        assert_eq!(rows(&mut s, ACCOUNTS), wanted);
+        for column in ["balance", "rate", "fee", "whole"] {
+            assert_eq!(reads(&mut s, column, "account"), stored, "{column}");
+        }
+        assert_eq!(reads(&mut s, "bonus", "loose"), stored);
+        // By each of its indexes, and by its registered queries.
+        for (condition, id) in [
+            ("balance = 10.7500", "1"),
+            ("balance = 'NaN' AND owner = 'two'", "2"),
+            ("balance < 0", "3"),
+            ("rate = 999999999999.9999990", "3"),
+            ("rate = 'NaN'", "2"),
+        ] {
+            assert_eq!(rows(&mut s, &format!("SELECT id FROM account WHERE {condition}")), [id]);
+        }
+        assert_eq!(rows(&mut s, "SELECT id, balance FROM rich(8)"), ["1|10.75", "2|NaN"]);
+        assert_eq!(rows(&mut s, "SELECT pay(1, 0.005), pay(3, -0)"), ["10.76|-9999999999.99"]);
+        let full = s.query("SELECT pay(3, -0.01)", &[]).expect_err("it is full");
+        assert_eq!(full.sqlstate(), "22003");
+        s.execute(
+            "SELECT open(6, 1e9); UPDATE account SET fee = fee * 2, whole = -1, rate = NULL WHERE id = 5;
+             UPDATE account SET balance = 0.125 WHERE id = 2; UPDATE loose SET price = bonus, bonus = price",
+        )
+        .expect("its rows can be changed");
+        assert_eq!(rows(&mut s, "SELECT id FROM account WHERE balance = 0.13"), ["2"]);
+        // A new table is of the new form, whatever it is made of.
+        s.execute(
+            "CREATE TABLE copied AS SELECT * FROM account; CREATE INDEX copied_balance ON copied (balance);
+             CREATE TABLE emptied (n numeric(4,2)); INSERT INTO emptied VALUES (1.005); TRUNCATE loose",
+        )
+        .expect("tables are made");
+        s.execute("INSERT INTO loose VALUES (12.345, 1), (0, 0); ALTER TABLE loose ADD PRIMARY KEY (price)")
+            .expect("its rows are put into another layout");
+        s.execute("TRUNCATE emptied; INSERT INTO emptied VALUES (2.5)").expect("a new table is emptied");
+        db.close().expect("it closes");
+    }
+    let db = Database::open(folder.path()).expect("it opens again");
+    let mut s = db.session();
+    let now = [
+        "1|one|10.76|0.000001|0.50|999999999999999999|1.500",
+        "2|two|0.13|NaN|NULL|NULL|Infinity",
+        "3|three|-9999999999.99|999999999999.999999|9999.99|-999999999999999999|NULL",
+        "5|5|7.78|NULL|1.00|-1|NULL",
+        "6|6|1000000000.00|333333333.333333|0.50|NULL|NULL",
+    ];
+    assert_eq!(rows(&mut s, ACCOUNTS), now);
+    assert_eq!(rows(&mut s, &ACCOUNTS.replace("account", "copied")), now);
+    assert_eq!(rows(&mut s, "SELECT id FROM copied WHERE balance > 10.75 ORDER BY id"), ["1", "6"]);
+    assert_eq!(rows(&mut s, "SELECT a.id FROM account a JOIN copied c ON a.balance = c.balance").len(), 5);
+    for (table, column, how) in [
+        ("account", "balance", stored),
+        ("account", "fee", stored),
+        ("loose", "price", stored),
+        ("copied", "balance", "word"),
+        ("copied", "fee", "word"),
+        ("copied", "any_scale", "string"),
+        ("emptied", "n", "word"),
+    ] {
+        assert_eq!(reads(&mut s, column, table), how, "{table}.{column}");
+    }
+    assert_eq!(rows(&mut s, "SELECT price, bonus FROM loose ORDER BY price"), ["0.00|0.0", "12.35|1.0"]);
+    assert_eq!(rows(&mut s, "SELECT n FROM emptied"), ["2.50"]);
+}
+
+/// Written before numerics of few digits were stored as words: what is there stays as it is.
+#[test]
+fn a_folder_whose_numerics_are_strings_opens_and_is_written_to() {
+    numerics_are_there_and_change("unpacked", "string")
+}
+
+#[test]
+fn a_folder_whose_numerics_are_words_opens_and_is_written_to() {
+    numerics_are_there_and_change("packed", "word")
+}

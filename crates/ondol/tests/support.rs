@@ -495,7 +495,7 @@ const LIMITS: &str = "
 | what | at most | beyond |
 | --- | --- | --- |
 | a value that is stored: text, varchar, char, bytea | 2,097,064 bytes | 54000 |
-| a row of a table, each text, bytea and numeric counted by the 16 bytes that it has there | 4,016 bytes | 54000 |
+| a row of a table, each text, bytea and numeric counted by the 16 bytes that it has there, numeric(p, s) of up to 18 digits by 8 | 4,016 bytes | 54000 |
 | columns of a table | 1,600 | 54011 |
 | columns of a result | 1,664 | 54011 |
 | columns of an index | 32 | 54011 |

@@ -14,7 +14,8 @@
 
 use crate::func::Context;
 use crate::{
-    Numeric, SqlError, SqlResult, Type, TypeId, Value, ValueRef, array, catalog, datetime, sqlstate, text,
+    Numeric, Packed, SqlError, SqlResult, Type, TypeId, Value, ValueRef, array, catalog, datetime, sqlstate,
+    text,
 };
 
 /// Ordered: what is allowed in one context is allowed in the later ones.
@@ -181,6 +182,12 @@ pub fn stays(bytes: &[u8], from: TypeId, to: Type) -> bool {
         },
         _ => false,
     }
+}
+
+/// The same of a packed numeric.
+#[inline]
+pub fn packed_stays(p: Packed, to: Type) -> bool {
+    to.id == TypeId::NUMERIC && p.stays(to)
 }
 
 /// Brings a value of the type into its modifier: length, precision and scale, precision of seconds.

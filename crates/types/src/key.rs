@@ -71,6 +71,7 @@ pub fn encode(v: ValueRef<'_>, ty: TypeId, desc: bool, nulls_first: bool, not_nu
         ValueRef::Text(s) => push_string(s.as_bytes(), out),
         ValueRef::Bytea(b) => push_string(b, out),
         ValueRef::Numeric(b) => push_numeric(&Numeric::decode(b), out),
+        ValueRef::Packed(p) => push_numeric(&p.numeric(), out),
         ValueRef::Opaque(ty, b) => {
             if let Some(form) = ty.form() {
                 form.key.push(b, out)

@@ -28,6 +28,6 @@ pub mod user;
 pub mod value;
 
 pub use error::{SqlError, SqlResult, sqlstate};
-pub use numeric::Numeric;
+pub use numeric::{Numeric, Packed};
 pub use ty::{Type, TypeId};
 pub use value::{Value, ValueRef};

@@ -116,6 +116,7 @@ pub fn output(v: ValueRef<'_>, ty: Type, out: &mut impl Out) {
         ValueRef::Int8(i) => write_i64(i, out),
         ValueRef::Float8(f) => write_f64(f, out),
         ValueRef::Numeric(b) => Numeric::write_encoded(b, out),
+        ValueRef::Packed(p) => p.write(out),
         ValueRef::Text(s) => {
             out.text(s);
             if let (TypeId::BPCHAR, Some(n)) = (ty.id, ty.char_len()) {

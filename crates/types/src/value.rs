@@ -1,7 +1,7 @@
 //! Values, owned and borrowed.
 
 use crate::catalog::Key;
-use crate::{Numeric, Type, TypeId, text};
+use crate::{Numeric, Packed, Type, TypeId, text};
 use std::cmp::Ordering;
 use std::hash::{Hash, Hasher};
 
@@ -27,8 +27,8 @@ pub enum Value {
     Opaque(TypeId, Box<[u8]>),
 }
 
-/// The same, borrowed. A NUMERIC is its encoding ([`Numeric::encode`]), so that a row's bytes serve as they
-/// are.
+/// The same, borrowed. A NUMERIC is its encoding ([`Numeric::encode`]), or the word of a column of few
+/// digits: so that a row's bytes serve as they are.
 #[derive(Clone, Copy, Debug)]
 pub enum ValueRef<'a> {
     Null,
@@ -44,21 +44,33 @@ pub enum ValueRef<'a> {
     Timestamp(i64),
     Timestamptz(i64),
     Opaque(TypeId, &'a [u8]),
+    /// A NUMERIC as well.
+    Packed(Packed),
 }
 
 impl ValueRef<'_> {
-    /// The bytes of a string, a bytea, a stored numeric or an opaque value; none of anything else.
+    /// The bytes of a string, a bytea, a numeric or an opaque value; none of anything else.
     #[inline]
     pub fn byte_len(&self) -> usize {
         match self {
             ValueRef::Text(s) => s.len(),
             ValueRef::Bytea(b) | ValueRef::Numeric(b) | ValueRef::Opaque(_, b) => b.len(),
+            ValueRef::Packed(_) => size_of::<i64>(),
             _ => 0,
         }
     }
     #[inline]
     pub fn is_null(&self) -> bool {
         matches!(self, ValueRef::Null)
+    }
+    /// A NUMERIC, in whichever form; nothing of anything else.
+    #[inline]
+    pub fn numeric(&self) -> Option<Numeric> {
+        match self {
+            ValueRef::Numeric(b) => Some(Numeric::decode(b)),
+            ValueRef::Packed(p) => Some(p.numeric()),
+            _ => None,
+        }
     }
 }
 
@@ -133,6 +145,7 @@ impl ValueRef<'_> {
             ValueRef::Int8(v) => Value::Int8(v),
             ValueRef::Float8(v) => Value::Float8(v),
             ValueRef::Numeric(b) => Value::Numeric(Numeric::decode(b)),
+            ValueRef::Packed(p) => Value::Numeric(p.numeric()),
             ValueRef::Text(s) => Value::Text(s.to_string()),
             ValueRef::Bytea(b) => Value::Bytea(b.to_vec()),
             ValueRef::Date(v) => Value::Date(v),
@@ -150,7 +163,7 @@ impl ValueRef<'_> {
             ValueRef::Int4(_) => 2,
             ValueRef::Int8(_) => 3,
             ValueRef::Float8(_) => 4,
-            ValueRef::Numeric(_) => 5,
+            ValueRef::Numeric(_) | ValueRef::Packed(_) => 5,
             ValueRef::Text(_) => 6,
             ValueRef::Bytea(_) => 7,
             ValueRef::Date(_) => 8,
@@ -178,7 +191,10 @@ pub fn compare(a: ValueRef<'_>, b: ValueRef<'_>) -> Ordering {
         (Int4(a), Int4(b)) | (Date(a), Date(b)) => a.cmp(&b),
         (Int8(a), Int8(b)) | (Timestamp(a), Timestamp(b)) | (Timestamptz(a), Timestamptz(b)) => a.cmp(&b),
         (Text(a), Text(b)) => a.as_bytes().cmp(b.as_bytes()),
+        (Packed(a), Packed(b)) => a.order(b),
         (Numeric(a), Numeric(b)) => crate::Numeric::cmp_encoded(a, b),
+        (Packed(a), Numeric(b)) => a.order_encoded(b),
+        (Numeric(a), Packed(b)) => b.order_encoded(a).reverse(),
         (Int2(a), Int2(b)) => a.cmp(&b),
         (Bool(a), Bool(b)) => a.cmp(&b),
         (Float8(a), Float8(b)) => compare_f64(a, b),
@@ -213,6 +229,7 @@ pub fn hash_value(v: ValueRef<'_>, h: &mut impl Hasher) {
             v.to_bits()
         }),
         ValueRef::Numeric(b) => Numeric::decode(b).hash(h),
+        ValueRef::Packed(p) => p.numeric().hash(h),
         ValueRef::Text(s) => s.hash(h),
         ValueRef::Bytea(b) => b.hash(h),
         // Equal values have equal keys, and may have different bytes.

@@ -59,6 +59,7 @@ pub const MUTATIONS: &[Mutation] = &[
         apply: |c| c.ignore_sync_dir = true,
         favour: Favour::Usual,
     },
+    engine!("packed_forgotten", "a dictionary that is read knows of no packed columns"),
     engine!("ring_unfenced", "a block's sync returns before the ring's copy is fenced"),
     engine!("ring_freed_before_synced", "the ring's slots are free before their file is synced"),
     engine!(

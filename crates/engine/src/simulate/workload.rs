@@ -16,7 +16,7 @@ use ondol_base::sim::{self, Random};
 use ondol_base::sync::Mutex;
 use ondol_base::{crc, thread};
 use ondol_kernel::Strings;
-use ondol_types::{SqlError, SqlResult, Type, TypeId, ValueRef, sqlstate};
+use ondol_types::{Packed, SqlError, SqlResult, Type, TypeId, ValueRef, sqlstate};
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -87,17 +87,32 @@ impl Shared {
 
 /// The columns of every table, as [`ModelRow`] has them.
 pub fn columns() -> Vec<ColumnDef> {
-    let c =
-        |name: &str, ty, not_null| ColumnDef { name: name.into(), ty, not_null, default: None, domain: None };
+    let c = |name: &str, ty, not_null| ColumnDef {
+        name: name.into(),
+        ty,
+        not_null,
+        default: None,
+        domain: None,
+        packed: true,
+    };
     vec![
         c("uid", Type::INT8, true),
         c("k", Type::INT8, true),
         c("g", Type::INT4, false),
         c("s", Type::TEXT, false),
         c("code", Type::with(TypeId::BPCHAR, 4 + 4), true),
-        c("n", Type::INT8, true),
+        // numeric(18,2)
+        c("n", Type::with(TypeId::NUMERIC, (18 << 16 | 2) + 4), true),
     ]
 }
+
+/// A row's number as its column has it: of either sign, and of few digits or many.
+fn packed(n: i64) -> Packed {
+    Packed::new((n - MIDDLE) * STEP, 2)
+}
+/// The number of which zero is made.
+const MIDDLE: i64 = 500;
+const STEP: i64 = 100_000_000_000_003;
 
 /// The bytes of a text value: told by a seed and a length.
 fn text(r: &mut Random, bulky: bool) -> Option<String> {
@@ -142,6 +157,7 @@ pub fn decode(c: &Connection, t: &Table, bytes: &[u8]) -> ModelRow {
     let mut int = |i: usize| match row::column(&t.layout, bytes, i, &Read(c), &mut scratch) {
         ValueRef::Int8(v) => Some(v),
         ValueRef::Int4(v) => Some(v as i64),
+        ValueRef::Packed(p) => p.units().filter(|u| u % STEP == 0).map(|u| u / STEP + MIDDLE),
         _ => None,
     };
     let (uid, k, g, n) = (int(0), int(1), int(2), int(5));
@@ -932,15 +948,17 @@ impl Client {
         };
         let mut key: Numbers = [0; _];
         key[0] = uid;
-        let outcome = match self.c.assign(catalog.version, &t, &index, &key, &patch, |_| Some(n as u64)) {
-            None => return Ok(None),
-            Some(Ok(_)) => Did::Done(()),
-            Some(Err(e)) => {
-                self.shared.count(kind(&e));
-                self.shared.permit(&e).map_err(|e| format!("setting a number of {}: {e}", t.def.name))?;
-                Did::Failed
-            }
-        };
+        let outcome =
+            match self.c.assign(catalog.version, &t, &index, &key, &patch, |_| Some(packed(n).word() as u64))
+            {
+                None => return Ok(None),
+                Some(Ok(_)) => Did::Done(()),
+                Some(Err(e)) => {
+                    self.shared.count(kind(&e));
+                    self.shared.permit(&e).map_err(|e| format!("setting a number of {}: {e}", t.def.name))?;
+                    Did::Failed
+                }
+            };
         self.shared.count("rows set in one go");
         self.effects.push(Effect::Set { table, uid, n });
         Ok(Some(outcome))
@@ -957,7 +975,7 @@ impl Client {
                 let mut changes: Vec<(usize, ValueRef<'_>)> = vec![];
                 if what & 1 != 0 {
                     new.n = old.n + 1;
-                    changes.push((5, ValueRef::Int8(new.n)))
+                    changes.push((5, ValueRef::Packed(packed(new.n))))
                 }
                 if what & 6 == 6 {
                     new.k = fresh.k;
@@ -1050,7 +1068,7 @@ fn values<'v>(row: &ModelRow, s: Option<&'v str>) -> [ValueRef<'v>; 6] {
         row.g.map_or(ValueRef::Null, ValueRef::Int4),
         s.map_or(ValueRef::Null, ValueRef::Text),
         ValueRef::Text(CODES[row.code as usize]),
-        ValueRef::Int8(row.n),
+        ValueRef::Packed(packed(row.n)),
     ]
 }
 

@@ -154,7 +154,7 @@ fn json_value(row: Row<'_>, i: usize, out: &mut Vec<u8>) {
         ValueRef::Bool(b) => out.extend_from_slice(if b { b"true" } else { b"false" }),
         ValueRef::Int2(_) | ValueRef::Int4(_) | ValueRef::Int8(_) => out.extend_from_slice(text.as_bytes()),
         // NaN and the infinities have no JSON number.
-        ValueRef::Float8(_) | ValueRef::Numeric(_) if ends_in_digit(&text) => {
+        ValueRef::Float8(_) | ValueRef::Numeric(_) | ValueRef::Packed(_) if ends_in_digit(&text) => {
             out.extend_from_slice(text.as_bytes())
         }
         ValueRef::Opaque(ty, _) if right_aligned(ty) && ends_in_digit(&text) => {

@@ -50,6 +50,7 @@ impl Held {
                 self.bytes.extend_from_slice(b);
                 ValueRef::Opaque(ty, &[])
             }
+            ValueRef::Packed(p) => ValueRef::Packed(p),
             ValueRef::Null => ValueRef::Null,
             ValueRef::Bool(v) => ValueRef::Bool(v),
             ValueRef::Int2(v) => ValueRef::Int2(v),

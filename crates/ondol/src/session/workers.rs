@@ -152,7 +152,7 @@ impl Session {
                     values.clear();
                     *memory = crate::transfer::load::reused(values);
                     if !is_whole {
-                        let message = "a row of a new table has NULL where none can be";
+                        let message = "a row does not fit the columns of its new table";
                         return Err(SqlError::new(sqlstate::INTERNAL_ERROR, message));
                     }
                     if made.bytes() >= PIECE {

@@ -29,7 +29,7 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use ondol_sql::bound::Unrepresentable;
 use ondol_sql::interpret::rows::RowView;
 use ondol_types::func::Context;
-use ondol_types::{Numeric, SqlError, SqlResult, Type, TypeId, ValueRef, datetime, sqlstate, text};
+use ondol_types::{Numeric, Packed, SqlError, SqlResult, Type, TypeId, ValueRef, datetime, sqlstate, text};
 use std::sync::Arc;
 
 /// Rows of a batch at most, and roughly its bytes: few enough for a core's cache.
@@ -214,6 +214,10 @@ impl Builder {
                 Some(v) => b.append_value(v),
                 None => return false,
             },
+            (Builder::Decimal(b, scale), ValueRef::Packed(p)) => match packed(p, *scale) {
+                Some(v) => b.append_value(v),
+                None => return false,
+            },
             (Builder::Bytes(b), ValueRef::Bytea(v)) => {
                 *bytes += v.len();
                 b.append_value(v)
@@ -244,6 +248,10 @@ impl Builder {
                 Some(v) => b.append_value(v),
                 None => return false,
             },
+            (Builder::LongDecimal(b, scale), ValueRef::Packed(p)) => match packed(p, *scale) {
+                Some(v) => b.append_value(i256::from_i128(v)),
+                None => return false,
+            },
             (Builder::Text(b), v) => {
                 cell.clear();
                 text::output(v, ty, cell);
@@ -260,10 +268,22 @@ impl Builder {
 /// The whole number that a decimal of this scale is kept as.
 #[inline]
 fn scaled(stored: &[u8], scale: u16) -> Option<i128> {
-    match Numeric::scaled(stored)? {
-        (mantissa, own) if own == scale => Some(mantissa),
-        (mantissa, own) => mantissa.checked_mul(10i128.checked_pow(u32::from(scale.checked_sub(own)?))?),
+    let (mantissa, own) = Numeric::scaled(stored)?;
+    rescaled(mantissa, own, scale)
+}
+
+/// The same of a packed one.
+#[inline]
+fn packed(p: Packed, scale: u16) -> Option<i128> {
+    rescaled(p.units()?.into(), p.scale(), scale)
+}
+
+#[inline]
+fn rescaled(mantissa: i128, own: u16, scale: u16) -> Option<i128> {
+    if own == scale {
+        return Some(mantissa);
     }
+    mantissa.checked_mul(10i128.checked_pow(u32::from(scale.checked_sub(own)?))?)
 }
 
 fn long_scaled(stored: &[u8], scale: u16, cell: &mut String) -> Option<i256> {

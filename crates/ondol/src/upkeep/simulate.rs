@@ -183,7 +183,7 @@ fn prepare(disk: Arc<dyn Storage>) -> SqlResult<()> {
     let db = open(disk)?;
     let mut s = db.session();
     s.execute(
-        "CREATE TABLE account (id integer PRIMARY KEY, balance bigint NOT NULL, note text);
+        "CREATE TABLE account (id integer PRIMARY KEY, balance numeric(14,2) NOT NULL, note text);
          CREATE TABLE journal (worker integer, n bigint, source integer, target integer, amount bigint, made integer,
              label text, PRIMARY KEY (worker, n));
          CREATE INDEX journal_n ON journal USING hash (n);
@@ -462,7 +462,7 @@ fn check(disk: Arc<dyn Storage>, known: &Mutex<Known>) -> Result<(), String> {
             k.told.insert(worker, there);
         }
     }
-    let found = s.query("SELECT id, balance FROM account ORDER BY id", &[]).map_err(text)?;
+    let found = s.query("SELECT id, balance::bigint FROM account ORDER BY id", &[]).map_err(text)?;
     let found: Vec<(i64, i64)> =
         found.iter().map(|r| Ok((r.get(0)?, r.get(1)?))).collect::<SqlResult<_>>().map_err(text)?;
     let wanted: Vec<(i64, i64)> = balances.iter().enumerate().map(|(i, b)| (i as i64, *b)).collect();

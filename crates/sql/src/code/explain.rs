@@ -99,7 +99,8 @@ fn comment(p: &Program, op: &super::Op) -> String {
         | ColText { at, .. }
         | ColBytea { at, .. }
         | ColOpaque { at, .. }
-        | ColNumeric { at, .. } => column_at(p, at.0),
+        | ColNumeric { at, .. }
+        | ColPacked { at, .. } => column_at(p, at.0),
         Cast { how, .. } => {
             let c = &p.casts[how.0 as usize];
             format!("{:?} to {:?}", c.from, c.to.id).to_lowercase()

@@ -213,6 +213,8 @@ opcodes! {
     59 ColChar { dst: Out, cursor: Cur, column: Col };
     /// dst := the opaque value, of this type, that is at `at` or whose head is there.
     60 ColOpaque { dst: Out, at: At, null: NullAt, ty: TypeId };
+    /// dst := the numeric of so many decimals that is a number at `at`.
+    61 ColPacked { dst: Out, at: At, null: NullAt, scale: Scale };
 
     /// Starts a scan of all rows.
     64 ScanStart { cursor: Cur };

@@ -136,6 +136,9 @@ pub struct Count(pub u32);
 pub struct Imm(pub i32);
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Flag(pub bool);
+/// Decimals of a numeric.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Scale(pub u16);
 /// A column of a store's row, or of a table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Col(pub u16);
@@ -300,6 +303,7 @@ fixed!(Param, u16, u16, |s, l| below("parameter", s.0 as usize, l.params), |s| f
 ));
 fixed!(Count, u32, u32, |_s, _l| Ok(()), |s| s.0.to_string());
 fixed!(Col, u16, u16, |_s, _l| Ok(()), |s| format!("c{}", s.0));
+fixed!(Scale, u16, u16, |_s, _l| Ok(()), |s| s.0.to_string());
 
 impl Operand for Flag {
     fn put(&self, out: &mut Vec<u8>) {

@@ -237,6 +237,10 @@ pub fn fingerprint(table: &Table) -> u64 {
             u64::from(c.ty.id.number()) | u64::from(c.ty.typmod as u32) << 16 | u64::from(c.not_null) << 48,
         );
         h.number(u64::from(l.offset) | u64::from(l.null_bit.map_or(u16::MAX, |b| b)) << 16);
+        // Of a numeric, its type does not tell.
+        if let ondol_engine::Storage::Packed { scale } = l.storage {
+            h.number(u64::from(scale) | 1 << 32)
+        }
     }
     for i in &table.def.indexes {
         h.number(u64::from(i.id));

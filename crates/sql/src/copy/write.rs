@@ -151,6 +151,10 @@ impl CopyWriter {
                 Numeric::write_encoded(b, out);
                 self.plain
             }
+            ValueRef::Packed(p) => {
+                p.write(out);
+                self.plain
+            }
             ValueRef::Date(d) => {
                 datetime::write_date(d, out);
                 self.plain

@@ -2,6 +2,7 @@
 //!
 //! - **D1** Strings, bytea, numeric and opaque values are an offset and a length in the memory that goes with
 //!   the datum (a frame's or a store's); all others are in the datum itself.
+//!   A numeric of few digits may be in the datum as well: its word ([`Packed`]), and its scale as the length.
 //! - **D2** Integers of every width, booleans, dates and timestamps are kept as one sign-extended 64-bit
 //!   number, so that one instruction compares them all.
 //! - **D3** No datum can name memory that is not there: an offset is looked up, and what it does not name
@@ -9,7 +10,7 @@
 use ondol_engine::{Charge, Connection};
 use ondol_types::cast::bare;
 use ondol_types::limits::Account;
-use ondol_types::{SqlResult, TypeId, Value, ValueRef};
+use ondol_types::{Packed, SqlResult, TypeId, Value, ValueRef};
 use std::cell::{Cell, RefCell};
 use std::cmp::Ordering;
 use std::hash::Hasher;
@@ -32,6 +33,8 @@ pub enum Tag {
     Timestamptz,
     /// Of the type in [`Datum::ty`].
     Opaque,
+    /// A numeric that is in the datum itself (D1).
+    Packed,
 }
 
 impl Tag {
@@ -74,6 +77,15 @@ impl Datum {
     pub fn string(tag: Tag, offset: usize, len: usize) -> Datum {
         Datum { tag, ty: TypeId::UNKNOWN, len: len as u32, bits: offset as u64 }
     }
+    #[inline(always)]
+    pub fn packed(p: Packed) -> Datum {
+        Datum { tag: Tag::Packed, ty: TypeId::UNKNOWN, len: p.scale().into(), bits: p.word() as u64 }
+    }
+    /// Of a packed numeric.
+    #[inline(always)]
+    pub fn as_packed(self) -> Packed {
+        Packed::new(self.bits as i64, self.len as u16)
+    }
     #[inline]
     pub fn opaque(ty: TypeId, offset: usize, len: usize) -> Datum {
         Datum { ty, ..Datum::string(Tag::Opaque, offset, len) }
@@ -98,7 +110,7 @@ impl Datum {
     pub fn as_float(self) -> f64 {
         f64::from_bits(self.bits)
     }
-    /// The bytes of a string, bytea or numeric; of anything else none (D3).
+    /// The bytes of what lies in memory; of anything else none (D3).
     #[inline(always)]
     pub fn bytes(self, memory: &[u8]) -> &[u8] {
         if !self.tag.in_memory() {
@@ -118,6 +130,7 @@ impl Datum {
             Tag::Int8 => ValueRef::Int8(self.bits as i64),
             Tag::Float8 => ValueRef::Float8(self.as_float()),
             Tag::Numeric => ValueRef::Numeric(self.bytes(memory)),
+            Tag::Packed => ValueRef::Packed(self.as_packed()),
             Tag::Text => ValueRef::Text(text(self.bytes(memory))),
             Tag::Bytea => ValueRef::Bytea(self.bytes(memory)),
             Tag::Date => ValueRef::Date(self.bits as i32),
@@ -143,6 +156,7 @@ impl Datum {
             ValueRef::Int8(i) => Datum::number(Tag::Int8, i),
             ValueRef::Float8(f) => Datum::float(f),
             ValueRef::Numeric(b) => push(Tag::Numeric, b),
+            ValueRef::Packed(p) => Datum::packed(p),
             ValueRef::Text(s) => push(Tag::Text, s.as_bytes()),
             ValueRef::Bytea(b) => push(Tag::Bytea, b),
             ValueRef::Date(d) => Datum::number(Tag::Date, d.into()),
@@ -239,7 +253,7 @@ pub fn compare(a: Datum, am: &[u8], b: Datum, bm: &[u8]) -> Ordering {
             let (x, y) = (a.bytes(am), b.bytes(bm));
             if a.ty == TypeId::BPCHAR || b.ty == TypeId::BPCHAR { bare(x).cmp(bare(y)) } else { x.cmp(y) }
         }
-        Tag::Numeric | Tag::Opaque => ondol_types::value::compare(a.value(am), b.value(bm)),
+        Tag::Numeric | Tag::Packed | Tag::Opaque => ondol_types::value::compare(a.value(am), b.value(bm)),
         _ => a.as_int().cmp(&b.as_int()),
     }
 }
@@ -290,7 +304,7 @@ pub fn hash(d: Datum, memory: &[u8], h: &mut Mix) {
         }
         Tag::Text if d.ty == TypeId::BPCHAR => h.write(bare(d.bytes(memory))),
         Tag::Text | Tag::Bytea => h.write(d.bytes(memory)),
-        Tag::Numeric | Tag::Opaque => ondol_types::value::hash_value(d.value(memory), h),
+        Tag::Numeric | Tag::Packed | Tag::Opaque => ondol_types::value::hash_value(d.value(memory), h),
         _ => h.number(d.bits),
     }
 }

@@ -19,7 +19,7 @@ use ondol_engine::{Charge, Connection, Layout};
 use ondol_types::func::Context;
 use ondol_types::limits::Limits;
 pub(super) use ondol_types::limits::canceled;
-use ondol_types::{SqlError, SqlResult, TypeId, sqlstate};
+use ondol_types::{Packed, SqlError, SqlResult, TypeId, sqlstate};
 use std::sync::Arc;
 
 /// X2
@@ -386,6 +386,9 @@ pub(super) fn exec<const MODE: u8>(
                     null,
                     access::string_value(connection, &mut f.memory, at.0 as usize, Tag::Numeric)
                 )
+            }
+            Op::ColPacked { dst, at, null, scale } => {
+                column!(dst, null, Datum::packed(Packed::new(i64::from_le_bytes(bytes_at!(at)), scale.0)))
             }
             Op::ScanStart { .. } if MODE == PART => return Ok(Exit::At(pc + 1)),
             Op::ScanStart { cursor } => {

@@ -227,7 +227,11 @@ pub(super) fn exec(
                 set!(dst, Datum::NULL)
             } else {
                 let c = &program.casts[how.0 as usize];
-                if d.tag.in_memory() && ondol_types::cast::stays(d.bytes(&f.memory), c.from, c.to) {
+                let stays = match d.tag {
+                    Tag::Packed => ondol_types::cast::packed_stays(d.as_packed(), c.to),
+                    tag => tag.in_memory() && ondol_types::cast::stays(d.bytes(&f.memory), c.from, c.to),
+                };
+                if stays {
                     set!(dst, d);
                     return Ok(None);
                 }

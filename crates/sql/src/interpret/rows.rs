@@ -9,7 +9,7 @@ use ondol_base::ascii::trimmed;
 use ondol_engine::layout::{INLINE, StringAt, WIDE, string_at};
 use ondol_engine::{ColumnLayout, Connection, Layout, Storage, Table};
 use ondol_types::ty::Class;
-use ondol_types::{SqlError, SqlResult, ValueRef, sqlstate};
+use ondol_types::{Packed, SqlError, SqlResult, ValueRef, sqlstate};
 use std::sync::Arc;
 
 /// Takes a statement's rows.
@@ -134,7 +134,8 @@ impl<'a> RowView<'a> {
     pub fn get_str(&self, column: usize) -> Option<&'a str> {
         if let ValueRef::Text(v) = self.get(column) { Some(v) } else { None }
     }
-    /// The bytes of a bytea, a string, an opaque value, or of a numeric's encoding.
+    /// The bytes of a bytea, a string, an opaque value, or of a numeric's encoding; nothing of a numeric that
+    /// is packed.
     pub fn get_bytes(&self, column: usize) -> Option<&'a [u8]> {
         match self.get(column) {
             ValueRef::Bytea(b) | ValueRef::Numeric(b) | ValueRef::Opaque(_, b) => Some(b),
@@ -219,6 +220,7 @@ fn raw_value<'a>(layout: &Layout, row: &'a [u8], c: &ColumnLayout) -> ValueRef<'
         Storage::Text => ValueRef::Text(text(string(row, at))),
         Storage::Bytea => ValueRef::Bytea(string(row, at)),
         Storage::Numeric => ValueRef::Numeric(string(row, at)),
+        Storage::Packed { scale } => ValueRef::Packed(Packed::new(i64::from_le_bytes(fixed(row, at)), scale)),
         Storage::Fixed { ty, width } => {
             ValueRef::Opaque(ty, row.get(at..at + usize::from(width)).unwrap_or(&[]))
         }

@@ -11,8 +11,8 @@ use super::datum::{Datum, Tag};
 use super::rows::tag_of;
 use crate::code::program::Tag as Command;
 use crate::code::{Op, Program};
-use ondol_engine::{Bits, Connection, Numbers, Patch, PointIndex, Table};
-use ondol_types::{SqlResult, ValueRef};
+use ondol_engine::{Bits, Connection, Numbers, Patch, PointIndex, Storage, Table};
+use ondol_types::{Packed, SqlResult, Value, ValueRef};
 use std::sync::Arc;
 
 /// Where a number of the key, or a value, comes from.
@@ -53,7 +53,7 @@ impl PointUpdate {
             return None;
         }
         let params = program.param_registers();
-        let source = |register: usize| {
+        let source = |register: usize, storage: Option<Storage>| {
             let mut from = register;
             for op in moves.iter().rev() {
                 match op {
@@ -65,12 +65,18 @@ impl PointUpdate {
             if from < params {
                 return Some(Source::Param(from, tag_of(program.params[from])?));
             }
+            let constant = program.consts.get(from - params)?;
+            if let (Some(Storage::Packed { scale }), Value::Numeric(n)) = (storage, constant) {
+                return Some(Source::Const(Some(Packed::of(n, scale)?.word() as u64)));
+            }
             // Nothing that lies in memory of its own is set here.
-            let d = Datum::of_owned(program.consts.get(from - params)?, &mut vec![]);
+            let d = Datum::of_owned(constant, &mut vec![]);
             (!d.tag.in_memory()).then_some(Source::Const(bits(d)))
         };
-        let sources = |range: std::ops::Range<usize>| range.map(source).collect::<Option<Box<[Source]>>>();
-        let (key, values) = (sources(key.range())?, sources(values.range())?);
+        let key = key.range().map(|r| source(r, None)).collect::<Option<_>>()?;
+        let storage = |c: &u16| table.layout.columns.get(*c as usize).map(|c| c.storage);
+        let values = values.range().zip(list.iter().map(storage)).map(|(r, s)| source(r, s));
+        let values = values.collect::<Option<_>>()?;
         Some(PointUpdate {
             catalog_version: program.catalog_version,
             table: table.clone(),

@@ -7,6 +7,7 @@ use crate::func::Context;
 use crate::func::compare::float8_cmp;
 use crate::func::{internal, out_of_range};
 use crate::limits::{Limits, SMALL};
+use crate::numeric::LONGEST_PACKED;
 use crate::value::compare;
 use crate::{Numeric, SqlError, SqlResult, Type, TypeId, Value, ValueRef, cast, sqlstate};
 use std::cmp::Ordering;
@@ -160,6 +161,11 @@ impl AggState {
                 *rows += 1;
                 Ok(())
             }
+            (Fold::Exact { sum, rows }, [ValueRef::Packed(n)]) => {
+                *rows += 1;
+                sum.add_packed(*n);
+                Ok(())
+            }
             (Fold::Exact { sum, rows }, [ValueRef::Numeric(n)]) => {
                 *rows += 1;
                 sum.add_encoded(n);
@@ -207,6 +213,10 @@ impl AggState {
                 sum.add_encoded(n);
                 *rows += 1;
             }
+            (Fold::Exact { sum, rows }, ValueRef::Packed(n)) => {
+                sum.add_packed(*n);
+                *rows += 1;
+            }
             (Fold::Floats { sum, rows }, ValueRef::Float8(f)) => {
                 *sum = if *rows == 0 { *f } else { add_floats(*sum, *f)? };
                 *rows += 1;
@@ -230,10 +240,9 @@ impl AggState {
                 (*rows, *sum) = (n, s);
             }
             (Fold::ExactMoments { sum, squares, rows }, v) => {
-                let n = match (integer(v), v) {
-                    (Some(i), _) => Numeric::from(i),
-                    (None, ValueRef::Numeric(b)) => Numeric::decode(b),
-                    (None, other) => return Err(wrong_argument(def, other)),
+                let n = match integer(v) {
+                    Some(i) => Numeric::from(i),
+                    None => v.numeric().ok_or_else(|| wrong_argument(def, v))?,
                 };
                 *squares = squares.add_wide(&n.mul_wide(&n));
                 *sum = sum.add_wide(&n);
@@ -477,9 +486,11 @@ fn keep(kept: &mut Option<Kept>, v: &ValueRef<'_>, def: &AggDef) -> SqlResult<()
         ValueRef::Timestamp(t) | ValueRef::Timestamptz(t) => Some(t),
         _ => integer(v),
     };
+    let mut buffer = [0; LONGEST_PACKED];
     let bytes = match *v {
         ValueRef::Text(s) => Some(s.as_bytes()),
         ValueRef::Numeric(n) if numeric => Some(n),
+        ValueRef::Packed(p) if numeric => Some(p.encoded(&mut buffer)),
         _ => None,
     };
     match (kept, int, bytes, v) {

@@ -307,6 +307,7 @@ impl Builder {
             (ValueRef::Numeric(b), Class::Numeric) | (ValueRef::Bytea(b), Class::Bytea) => {
                 data.extend_from_slice(b)
             }
+            (ValueRef::Packed(p), Class::Numeric) => p.encode(data),
             (ValueRef::Text(s), Class::Text) => data.extend_from_slice(s.as_bytes()),
             (ValueRef::Opaque(ty, b), Class::Opaque(form))
                 if ty == self.element && form.width.is_none_or(|w| b.len() == usize::from(w)) =>

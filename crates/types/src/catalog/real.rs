@@ -232,7 +232,9 @@ fn of_number(v: ValueRef<'_>, _: Type, _: &Context<'_>) -> SqlResult<Value> {
         ValueRef::Int4(i) => real(i as f32),
         ValueRef::Int8(i) => real(i as f32),
         // By its text, so that it is rounded once.
-        ValueRef::Numeric(b) => return (FORM.input)(&Numeric::decode(b).to_string(), Type::new(REAL), &Context::EMPTY),
+        v if let Some(n) = v.numeric() => {
+            return (FORM.input)(&n.to_string(), Type::new(REAL), &Context::EMPTY);
+        }
         ValueRef::Float8(f) => return narrow(f as f32, f.is_finite(), f == 0.0),
         other => other.to_owned(),
     })

@@ -56,7 +56,7 @@ fn float8_order(c: &Call<'_>) -> SqlResult<Ordering> {
 }
 
 fn numeric_order(c: &Call<'_>) -> SqlResult<Ordering> {
-    Ok(c.numeric(0)?.cmp(&c.numeric(1)?))
+    Ok(crate::value::compare(c.stored_numeric(0)?, c.stored_numeric(1)?))
 }
 
 fn text_order(c: &Call<'_>) -> SqlResult<Ordering> {

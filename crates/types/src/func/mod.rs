@@ -422,7 +422,6 @@ getters! {
     int4 Int4 i32;
     int8 Int8 i64;
     float8 Float8 f64;
-    numeric_bytes Numeric &'a [u8];
     text Text &'a str;
     bytea Bytea &'a [u8];
     date Date i32;
@@ -443,7 +442,19 @@ impl<'a> Call<'a> {
     }
     #[inline]
     pub(crate) fn numeric(&self, i: usize) -> SqlResult<Numeric> {
-        Ok(Numeric::decode(self.numeric_bytes(i)?))
+        match self.args.get(i) {
+            Some(ValueRef::Numeric(b)) => Ok(Numeric::decode(b)),
+            Some(ValueRef::Packed(p)) => Ok(p.numeric()),
+            other => Err(wrong_argument(i, "Numeric", other)),
+        }
+    }
+    /// The same as it is stored, for what need not decode it.
+    #[inline]
+    pub(crate) fn stored_numeric(&self, i: usize) -> SqlResult<ValueRef<'a>> {
+        match self.args.get(i) {
+            Some(v @ (ValueRef::Numeric(_) | ValueRef::Packed(_))) => Ok(*v),
+            other => Err(wrong_argument(i, "Numeric", other)),
+        }
     }
     /// The bytes of a char(n) argument that count: all but trailing spaces.
     #[inline]

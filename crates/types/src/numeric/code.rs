@@ -16,7 +16,7 @@
 
 use super::dec::Dec;
 use super::mag::Mag;
-use super::{Big, Infinity, MAX_SCALE, NaN, NegInfinity, Numeric, Small, cmp_small};
+use super::{Big, Infinity, LONGEST_PACKED, MAX_SCALE, NaN, NegInfinity, Numeric, Small, cmp_small};
 use std::cmp::Ordering;
 
 const HEAD_NAN: u8 = 128;
@@ -63,7 +63,7 @@ fn read_mantissa(b: &[u8]) -> Option<i128> {
 
 /// The mantissa and scale of an inline value.
 #[inline]
-fn read_small(b: &[u8]) -> Option<(i128, u16)> {
+pub(super) fn read_small(b: &[u8]) -> Option<(i128, u16)> {
     match b {
         [scale @ 0..=127, m @ ..] => Some((read_mantissa(m)?, u16::from(*scale))),
         [HEAD_WIDE_SCALE, s0, s1, m @ ..] => {
@@ -97,6 +97,27 @@ fn write_mantissa(m: i128, out: &mut Vec<u8>) {
     // All bits that differ from the sign, and the sign.
     let bits = 129 - (m ^ (m >> 127)).leading_zeros() as usize;
     out.extend_from_slice(&m.to_le_bytes()[..bits.div_ceil(8)]);
+}
+
+/// The stored form of an inline value of up to eight bytes, or of NaN; gives its length.
+#[inline]
+pub(super) fn write_packed(units: Option<i64>, scale: u16, out: &mut [u8; LONGEST_PACKED]) -> usize {
+    let Some(m) = units else {
+        out[0] = HEAD_NAN;
+        return 1;
+    };
+    let head = if scale <= 127 {
+        out[0] = scale as u8;
+        1
+    } else {
+        out[0] = HEAD_WIDE_SCALE;
+        out[1..3].copy_from_slice(&scale.to_le_bytes());
+        3
+    };
+    out[head..head + 8].copy_from_slice(&m.to_le_bytes());
+    // All bits that differ from the sign, and the sign.
+    let bits = 65 - (m ^ (m >> 63)).leading_zeros() as usize;
+    head + if m == 0 { 0 } else { bits.div_ceil(8) }
 }
 
 impl Numeric {

@@ -138,10 +138,8 @@ impl Numeric {
     #[inline]
     pub fn write_encoded(b: &[u8], out: &mut impl Out) {
         match read_short(b) {
-            Some((m, scale)) if m.unsigned_abs() < 10u64.pow(8) && scale < 8 => write_short(m, scale, out),
-            // Point and sign included, that is up to sixteen characters.
-            Some((m, scale)) if m.unsigned_abs() < 10u64.pow(14) && scale < 14 => write_usual(m, scale, out),
-            _ => Numeric::decode(b).write_to(out),
+            Some((m, scale)) => write_scaled(m, scale, out),
+            None => Numeric::decode(b).write_to(out),
         }
     }
 
@@ -228,6 +226,19 @@ fn place_point(neg: bool, digits: &str, scale: usize, out: &mut impl Out) {
             zeros -= n;
         }
         out.text(digits);
+    }
+}
+
+/// Appends `m * 10^-scale`.
+#[inline]
+pub(super) fn write_scaled(m: i64, scale: u32, out: &mut impl Out) {
+    if m.unsigned_abs() < 10u64.pow(8) && scale < 8 {
+        write_short(m, scale, out)
+    } else if m.unsigned_abs() < 10u64.pow(14) && scale < 14 {
+        // Point and sign included, that is up to sixteen characters.
+        write_usual(m, scale, out)
+    } else {
+        Numeric(Small { m: m.into(), scale: scale as u16 }).write_to(out)
     }
 }
 

@@ -17,7 +17,7 @@
 //! 4. There is no negative zero.
 //!
 //! The parts: [`mag`] natural numbers, [`dec`] decimals of any precision, `form` text, `code` the stored
-//! form, `math` roots, logarithms and powers.
+//! form, `packed` the form of columns of few digits, `math` roots, logarithms and powers.
 //!
 //! Sources: PostgreSQL 15's documentation, 8.1.2 and 9.3, and its answers; the rule for a quotient's scale is
 //! that of its function select_div_scale.
@@ -28,6 +28,8 @@ pub mod dec;
 mod form;
 pub mod mag;
 mod math;
+mod packed;
+pub use packed::{LONGEST as LONGEST_PACKED, Packed};
 
 use crate::{SqlError, SqlResult, sqlstate};
 use dec::Dec;

@@ -182,6 +182,7 @@ impl<'a> Gen<'a> {
             Storage::Text => Op::ColText { dst, at, null },
             Storage::Bytea => Op::ColBytea { dst, at, null },
             Storage::Numeric => Op::ColNumeric { dst, at, null },
+            Storage::Packed { scale } => Op::ColPacked { dst, at, null, scale: Scale(scale) },
             Storage::Fixed { ty, .. } | Storage::Opaque { ty } => Op::ColOpaque { dst, at, null, ty },
         };
         self.op(op);
