@@ -52,6 +52,10 @@ pub enum Storage {
     Opaque {
         ty: TypeId,
     },
+    /// numeric(p, s) as a word of this scale (L5).
+    Packed {
+        scale: u16,
+    },
 }
 
 impl Storage {

@@ -46,6 +46,8 @@ pub enum ValueRef<'a> {
     Timestamp(i64),
     Timestamptz(i64),
     Opaque(TypeId, &'a [u8]),
+    /// A NUMERIC as well.
+    Packed(Packed),
 }
 
 impl ValueRef<'_> {

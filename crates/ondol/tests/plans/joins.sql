@@ -310,3 +310,12 @@ SELECT t2.n, t10.n FROM t2
     LEFT JOIN t8 ON t8.id = t2.a
     JOIN t10 ON t10.n < t4.n AND t10.id = t4.b
 WHERE t9.b = t2.b AND t11.a = t2.id;
+-- Equal columns: a pair that no condition names, and none asked twice
+SELECT t1.n, t6.n, t2.n FROM t1 JOIN t6 ON t6.n = t1.n JOIN t2 ON t2.a = t6.n WHERE t1.id = 5;
+-- what is named thrice
+SELECT t1.n FROM t1, t3, t4 WHERE t1.id = t3.id AND t3.id = t4.id AND t4.id = t1.id;
+-- two columns of a table, of one class
+SELECT t1.n FROM t1, t4, t8 WHERE t1.a = t4.a AND t1.a = t8.a AND t4.a = t8.b;
+-- not past an outer join, nor by another comparison
+SELECT t1.n FROM t1 LEFT JOIN t4 ON t4.a = t1.a JOIN t8 ON t8.a = t1.a JOIN t12 ON t12.a = t8.a;
+SELECT t1.n FROM t1, t4, t8 WHERE t1.a = t4.a AND t4.a::bigint = t8.a::bigint;

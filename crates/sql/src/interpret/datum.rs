@@ -35,6 +35,8 @@ pub enum Tag {
     Timestamptz,
     /// Of the type in [`Datum::ty`].
     Opaque,
+    /// A numeric that is in the datum itself (D1).
+    Packed,
 }
 
 impl Tag {

@@ -5,7 +5,11 @@
 //!   left join C on p) join B on q = (A join B on q) left join C on p while q says nothing of C, and a q that
 //!   does is evaluated once both are bound.
 //! - **J2** A FULL join is a unit: both of its sides are planned by themselves.
+//! - **J3** An equality of columns that follows from those that hold already (equality/E1) is not asked again.
+//!   So of all pairs of columns that are equal (rewrite/equal/Q3) the order takes the ones it comes to first,
+//!   and as many as make the rest follow.
 use super::access::{self, Choice, Place, hash_keys, is_key, likely_rows, table_rows};
+use super::equality::{Classes, Equality, equality};
 use super::logical::{Expr, ExprKind, JoinKind, Logical, Source};
 use super::operators::{Planned, Planner, Want};
 use super::physical::{Access, KeyValue, Method, Node, Operator};
@@ -161,6 +165,38 @@ impl<'a> Pool<'a> {
 struct Open<'a> {
     expr: &'a Expr,
     refs: RelSet,
+    equality: Option<Equality>,
+}
+
+/// The conditions that are not in the tree yet, and the equalities that are.
+struct Conditions<'a> {
+    open: Vec<Open<'a>>,
+    known: Classes,
+}
+
+impl<'a> Conditions<'a> {
+    fn new(cx: &Joins<'a>, list: Vec<&'a Expr>) -> Self {
+        let open = list.into_iter().map(|expr| Open { expr, refs: cx.refs(expr), equality: equality(expr) });
+        Conditions { open: open.collect(), known: Classes::default() }
+    }
+    /// Those that could be asked with these inputs bound and do not follow from others (J3).
+    fn ready(&self, bound: RelSet) -> Vec<Open<'a>> {
+        let mut ready: Vec<Open<'a>> = self.open.iter().filter(|c| c.refs.within(bound)).copied().collect();
+        if ready.iter().any(|c| c.equality.is_some()) {
+            let mut known = self.known.clone();
+            ready.retain(|c| c.equality.is_none_or(|e| known.learn(&e)));
+        }
+        ready
+    }
+    /// Takes those out.
+    fn take_ready(&mut self, bound: RelSet) -> Vec<&'a Expr> {
+        let ready = self.ready(bound);
+        for e in ready.iter().filter_map(|c| c.equality) {
+            self.known.learn(&e);
+        }
+        self.open.retain(|c| !c.refs.within(bound));
+        ready.into_iter().map(|c| c.expr).collect()
+    }
 }
 
 /// How a next input would be joined.
@@ -190,8 +226,7 @@ fn plan_pool<'a>(
         pool.add(cx, t);
     }
     let Pool { mut inputs, mut attach, full, conjuncts } = pool;
-    let mut open: Vec<Open<'a>> =
-        conjuncts.into_iter().map(|expr| Open { expr, refs: cx.refs(expr) }).collect();
+    let mut open = Conditions::new(cx, conjuncts);
     let mut bound = outside;
     let mut done: Option<Planned<'a>> = None;
     let single = inputs.len() + full.len() + attach.len() <= 1 || top;
@@ -203,7 +238,7 @@ fn plan_pool<'a>(
         done = Some(match done.take() {
             None => unit,
             Some(d) => {
-                let list: Vec<&'a Expr> = open.iter().map(|c| c.expr).collect();
+                let list: Vec<&'a Expr> = open.ready(bound.with(own)).iter().map(|c| c.expr).collect();
                 let keys = hash_keys(&cx.inputs, &list, bound, own);
                 let method = if keys.is_empty() { Method::Kept } else { Method::Hash(keys) };
                 let rows = unit.node.rows;
@@ -255,7 +290,7 @@ fn plan_pool<'a>(
             let rel = cx.list[input as usize].rel;
             let wanted = order.filter(|(r, _)| *r == rel && done.is_none()).map(|(_, o)| &o[..]);
             let s = step(cx, input, bound, &open, done.as_ref(), wanted);
-            let linked = done.is_none() || open.iter().any(|c| c.refs.has(input) && c.refs.meets(bound));
+            let linked = done.is_none() || open.open.iter().any(|c| c.refs.has(input) && c.refs.meets(bound));
             // A foreign table that comes first is read once and kept nowhere; of several, the largest.
             let rank = match cx.list[input as usize].tree {
                 Logical::Scan { source: Source::Foreign(_), .. } if done.is_none() => (!linked, -s.rows),
@@ -273,7 +308,7 @@ fn plan_pool<'a>(
     }
     let mut done = done.unwrap_or_else(nothing);
     // Conditions on nothing here (only parameters, or outer rows).
-    done.node.filter.extend(open.iter().map(|c| c.expr));
+    done.node.filter.extend(open.open.iter().map(|c| c.expr));
     done.ordered &= match order {
         Some((rel, _)) => first_rel(&done.node) == Some(*rel) && !has_full(&done.node),
         None => false,
@@ -299,17 +334,12 @@ fn has_full(n: &Node<'_>) -> bool {
 }
 
 /// Hands the conditions that can be evaluated now to the newest node, if they are not there already.
-fn settle<'a>(open: &mut Vec<Open<'a>>, bound: RelSet, to: Option<&mut Planned<'a>>) {
+fn settle<'a>(open: &mut Conditions<'a>, bound: RelSet, to: Option<&mut Planned<'a>>) {
     let Some(p) = to else { return };
     let mut checked = HashSet::new();
     add_checked(&p.node, &mut checked);
-    open.retain(|c| {
-        let ready = c.refs.within(bound);
-        if ready && !is_checked(c.expr, &checked) {
-            p.node.filter.push(c.expr)
-        }
-        !ready
-    });
+    let ready = open.take_ready(bound);
+    p.node.filter.extend(ready.into_iter().filter(|e| !is_checked(e, &checked)));
 }
 
 /// The conditions that are checked in the tree for rows that come out of it; of those by which a hash table
@@ -392,16 +422,17 @@ fn step<'a>(
     cx: &Joins<'a>,
     input: u16,
     bound: RelSet,
-    open: &[Open<'a>],
+    open: &Conditions<'a>,
     done: Option<&Planned<'a>>,
     order: Option<&access::Order>,
 ) -> Step<'a> {
     let own = RelSet::one(input);
+    let ready = open.ready(bound.with(own));
     let those = |test: &dyn Fn(RelSet) -> bool| -> Vec<&'a Expr> {
-        open.iter().filter(|c| test(c.refs)).map(|c| c.expr).collect()
+        ready.iter().filter(|c| test(c.refs)).map(|c| c.expr).collect()
     };
     let alone = those(&|r| r.within(own));
-    let with = those(&|r| r.has(input) && r.within(bound.with(own)));
+    let with = those(&|r| r.has(input));
     let before = done.map_or(1.0, |d| d.node.rows.max(1.0));
     let entry = &cx.list[input as usize];
     let limited = cx.limited && done.is_none();

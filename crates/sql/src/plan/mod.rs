@@ -14,6 +14,7 @@
 //! Not here: names and types (the binder), byte code (`code`), anything at run time.
 pub mod access;
 pub mod classify;
+pub mod equality;
 pub mod explain;
 pub mod join;
 pub mod logical;

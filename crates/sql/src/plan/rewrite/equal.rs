@@ -6,14 +6,19 @@
 //!   inner joins. They are of one type, so that one stands for the other in any comparison.
 //! - **Q2** An equality between columns that are both said to equal the same value says nothing more; it
 //!   goes.
+//! - **Q3** Of columns that are equal, each pair is said to be: of `a.x = b.x AND b.x = c.x` also `a.x = c.x`,
+//!   so that the order of joins may go from a to c (join/J3 leaves out what follows). Only inputs of inner
+//!   joins take part, and classes of at most [`MOST`] columns.
 use super::{inputs, is_plain};
 use crate::plan::classify::{Cond, comparison};
+use crate::plan::equality::{Classes, Column, equality};
 use crate::plan::logical::{
     Expr, ExprKind, JoinKind, Logical, Statement, column, column_of, each_column, replace_columns, same,
 };
 use crate::plan::lower::filter;
 
-type Column = (u16, u16);
+/// Columns of a class whose pairs are all said.
+const MOST: usize = 12;
 
 pub fn carry(statement: &mut Statement) {
     statement.each_tree_mut(&mut carry_in);
@@ -58,12 +63,13 @@ fn carried(mut tree: Logical) -> Logical {
     let facts: Vec<(Column, Expr)> =
         all.iter().filter_map(|e| Some((fact(e, &own)?, (*e).clone()))).collect();
     if facts.is_empty() {
-        return tree;
+        let pairs = pairs(&tree);
+        return asked(tree, pairs);
     }
-    let pairs: Vec<(Column, Column)> = all.iter().filter_map(|e| equality(e)).collect();
+    let equal: Vec<(Column, Column)> = all.iter().filter_map(|e| sides(e)).collect();
     let mut new: Vec<Expr> = Vec::new();
     for (of, fact) in &facts {
-        for other in equal_to(*of, &pairs).into_iter().filter(|c| own.contains(&c.0)) {
+        for other in equal_to(*of, &equal).into_iter().filter(|c| own.contains(&c.0)) {
             let e = moved(fact, *of, other);
             if !all.iter().any(|o| same(o, &e)) && !new.iter().any(|o| same(o, &e)) {
                 new.push(e);
@@ -74,19 +80,86 @@ fn carried(mut tree: Logical) -> Logical {
         new.iter().filter_map(|e| Some((fact(e, &own)?, e.clone()))).chain(facts).collect();
     // Q2
     remove(&mut tree, &mut |e| {
-        equality(e).is_some_and(|(a, b)| {
+        sides(e).is_some_and(|(a, b)| {
             let mut values = said.iter().filter(|(c, _)| *c == a);
             values.any(|(_, e)| said.iter().any(|(c, o)| *c == b && same(o, &moved(e, a, b))))
         })
     });
     outer(&mut tree, &said);
+    new.extend(pairs(&tree));
+    asked(tree, new)
+}
+
+/// The tree with further conditions on its rows.
+fn asked(mut tree: Logical, new: Vec<Expr>) -> Logical {
     match &mut tree {
+        _ if new.is_empty() => tree,
         Logical::Filter { conditions, .. } => {
             conditions.extend(new);
             tree
         }
         _ => filter(tree, new),
     }
+}
+
+/// The relations of which inner joins are made, and what is joined to them from the left.
+fn pooled(tree: &Logical, out: &mut Vec<u16>) {
+    match tree {
+        Logical::Filter { input, .. } => pooled(input, out),
+        Logical::Join { kind: JoinKind::Inner, left, right, .. } => {
+            pooled(left, out);
+            pooled(right, out);
+        }
+        Logical::Join { kind: JoinKind::Full, .. } => {}
+        Logical::Join { left, .. } => pooled(left, out),
+        other => out.extend(other.gives()),
+    }
+}
+
+/// The pairs of equal columns of which no condition tells (Q3).
+fn pairs(tree: &Logical) -> Vec<Expr> {
+    if inputs(tree) < 3 {
+        return Vec::new();
+    }
+    let (mut all, mut pool) = (Vec::new(), Vec::new());
+    conditions(tree, &mut all);
+    pooled(tree, &mut pool);
+    let is_pooled = |c: Column| pool.contains(&c.0);
+    // Each with one of the equalities that name it, and as it stands there.
+    let mut found: Vec<(Column, &Expr, &Expr)> = Vec::new();
+    let (mut classes, mut told) = (Classes::default(), Vec::new());
+    for e in all {
+        let Some(equal) = equality(e).filter(|e| is_pooled(e.left) && is_pooled(e.right)) else { continue };
+        let ExprKind::Call { args, .. } = &e.kind else { continue };
+        classes.learn(&equal);
+        told.push(equal);
+        found.extend([(equal.left, e, &args[0]), (equal.right, e, &args[1])]);
+    }
+    let mut new = Vec::new();
+    for (func, columns) in classes.each() {
+        if !(3..=MOST).contains(&columns.len()) {
+            continue;
+        }
+        let of = |column: Column| {
+            let by = |e: &Expr| matches!(e.kind, ExprKind::Call { func: f, .. } if f == func);
+            found.iter().find(|(c, e, _)| *c == column && by(e))
+        };
+        for (n, a) in columns.iter().enumerate() {
+            for b in &columns[n + 1..] {
+                let is_told = told.iter().any(|e| {
+                    e.func == func && ((e.left, e.right) == (*a, *b) || (e.left, e.right) == (*b, *a))
+                });
+                if a.0 == b.0 || is_told {
+                    continue;
+                }
+                if let (Some((_, e, left)), Some((_, _, right))) = (of(*a), of(*b)) {
+                    let args = vec![(*left).clone(), (*right).clone()];
+                    new.push(Expr { kind: ExprKind::Call { func, args }, ..(*e).clone() });
+                }
+            }
+        }
+    }
+    new
 }
 
 /// What holds of all rows of a tree of joins (Q1).
@@ -140,7 +213,7 @@ fn outer(tree: &mut Logical, said: &[(Column, Expr)]) {
         Logical::Join { kind: JoinKind::Left | JoinKind::Semi | JoinKind::Anti, left, right, on } => {
             let own = right.gives();
             for e in on.iter_mut() {
-                let Some((a, b)) = equality(e) else { continue };
+                let Some((a, b)) = sides(e) else { continue };
                 let (of, other) = match (own.contains(&a.0), own.contains(&b.0)) {
                     (false, true) => (a, b),
                     (true, false) => (b, a),
@@ -169,7 +242,7 @@ fn is_equal(e: &Expr) -> bool {
 }
 
 /// The columns of one type that a condition says are equal.
-fn equality(e: &Expr) -> Option<(Column, Column)> {
+fn sides(e: &Expr) -> Option<(Column, Column)> {
     let ExprKind::Call { args, .. } = &e.kind else { return None };
     let [a, b] = &args[..] else { return None };
     let is_one_type = a.unrelabelled().ty.id == b.unrelabelled().ty.id;
