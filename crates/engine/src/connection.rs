@@ -4,8 +4,9 @@
 //!   side of a barrier, and then checks that none of them is being changed and that its plan's dictionary is
 //!   still the current one. A connection that changes a definition marks the table, passes the heavy side,
 //!   and waits until no line names it.
-//! - **N2** One transaction at a time changes definitions; its own dictionary takes the place of everyone's
-//!   when it commits.
+//! - **N2** A transaction that changes definitions goes by a dictionary of its own: the newest, with what it
+//!   has changed over it (`draft`). It has claimed that (`definers`), and others see it when it has
+//!   committed.
 //! - **N3** A held commit ([`Connection::defer`], [`Connection::hold`]) is visible to others when it is
 //!   durable, as any synchronous one is, but to its own connection at once, with all earlier commits. So what
 //!   the connection does next rests on it: while it holds, the token of that covers the former ones; and when
@@ -13,19 +14,22 @@
 use crate::catalog::Catalog;
 use crate::charge::Charge;
 use crate::database::Database;
+use crate::definers::Claim;
+use crate::draft::{Draft, View};
 use crate::error;
 use crate::outdated::Outdated;
 use crate::portal::Portals;
 use crate::table::Table;
 use ondol_base::cancel::Cancel;
 use ondol_base::park::Parker;
-use ondol_kernel::transaction::{Savepoint, Session};
+use ondol_kernel::transaction::Session;
 use ondol_kernel::wait::SessionId;
 use ondol_types::SqlResult;
 use statement::Statement;
+use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::Duration;
-use transaction::{Definitions, Explicit};
+use transaction::Explicit;
 
 mod rows;
 mod statement;
@@ -65,8 +69,6 @@ pub struct Connection {
     pub(crate) session: Session,
     explicit: Option<Explicit>,
     statement: Statement,
-    /// Where the running statement began, in an explicit transaction.
-    began: Option<(Savepoint, Definitions)>,
     /// Of the explicit transaction.
     pub(crate) portals: Portals,
     synchronous: bool,
@@ -76,17 +78,24 @@ pub struct Connection {
     held: u64,
     /// When the writing statement that is a transaction of its own first asked for the time; 0: not yet.
     time_us: std::cell::Cell<i64>,
-    /// Definitions changed by the open transaction.
-    pub(crate) catalog: Option<Arc<Catalog>>,
+    /// Definitions changed by the open transaction, if any are.
+    pub(crate) draft: Option<Arc<Draft>>,
+    /// The dictionary with the draft over it, as it was last looked at.
+    pub(crate) view: RefCell<Option<View>>,
+    /// What the open transaction has claimed, in order.
+    pub(crate) claims: Vec<Claim>,
     /// Heap numbers to be given up when the transaction commits, or when it aborts.
     pub(crate) dropped: Vec<u32>,
     pub(crate) made: Vec<u32>,
+    /// Those that were made, and given up by going back to a savepoint (draft/D5).
+    pub(crate) orphans: Vec<u32>,
     /// Entries of indexes made by the open transaction that its commit makes superfluous.
     pub(crate) outdated: Outdated,
     /// Tables marked as being changed by us.
     pub(crate) marked: Vec<Arc<Table>>,
     /// The table that everyone has with an index that we build.
     pub(crate) registered: Option<Arc<Table>>,
+    /// Something was claimed.
     pub(crate) defining: bool,
     changes: Vec<u8>,
     row: Vec<u8>,
@@ -104,15 +113,17 @@ impl Connection {
             session,
             explicit: None,
             statement: Statement::None,
-            began: None,
             portals: Portals::default(),
             synchronous: true,
             owed: None,
             held: 0,
             time_us: Default::default(),
-            catalog: None,
+            draft: None,
+            view: RefCell::default(),
+            claims: vec![],
             dropped: vec![],
             made: vec![],
+            orphans: vec![],
             outdated,
             marked: vec![],
             registered: None,
@@ -132,21 +143,44 @@ impl Connection {
     }
     /// The dictionary as the current transaction sees it (own uncommitted DDL included).
     pub fn catalog(&self) -> Arc<Catalog> {
-        match &self.catalog {
-            Some(c) => c.clone(),
+        match &self.draft {
+            Some(draft) => self.view_with(draft).1,
             None => self.db.catalog(),
+        }
+    }
+    /// The same, with the version of the dictionary that others have changed last, below what the
+    /// transaction has.
+    pub fn catalog_and_base(&self) -> (Arc<Catalog>, u64) {
+        match &self.draft {
+            Some(draft) => {
+                let (base, catalog) = self.view_with(draft);
+                (catalog, base)
+            }
+            None => {
+                let catalog = self.db.catalog();
+                let base = catalog.version;
+                (catalog, base)
+            }
         }
     }
     /// Whether the current transaction has changed definitions.
     pub fn has_own_catalog(&self) -> bool {
-        self.catalog.is_some()
+        self.draft.is_some()
     }
     /// The version of [`Connection::catalog`], without taking the catalog.
     #[inline]
     pub fn catalog_version(&self) -> u64 {
-        match &self.catalog {
-            Some(c) => c.version,
+        match &self.draft {
+            Some(draft) => self.view_with(draft).1.version,
             None => self.db.version(),
+        }
+    }
+    /// Whether that is the version of [`Connection::catalog`].
+    #[inline]
+    fn is_current(&self, catalog_version: u64) -> bool {
+        match &self.draft {
+            Some(_) => self.is_view_current(catalog_version),
+            None => self.db.version() == catalog_version,
         }
     }
     /// Whether commits wait for durability (`synchronous_commit`).

@@ -2,6 +2,7 @@
 use crate::catalog::Catalog;
 use crate::charge::Charge;
 use crate::connection::Connection;
+use crate::definers::Definers;
 use crate::dictionary::{self, Dictionary, FIRST_OBJECT, OBJECTS};
 use crate::error;
 use crate::fill::{self, fill};
@@ -138,10 +139,9 @@ pub struct Database {
     version: AtomicU64,
     versions: AtomicU64,
     objects: AtomicU64,
-    /// The session whose transaction changes definitions (connection/N2); 0: none.
-    pub(crate) defining: Arc<AtomicU64>,
-    /// Heap numbers made and given up by a savepoint; dropped when their transaction ends.
-    pub(crate) later: Mutex<Vec<u32>>,
+    pub(crate) definers: Arc<Definers>,
+    /// Held by who changes the catalog.
+    publishing: Mutex<()>,
     opened: Opened,
     location: String,
     closed: Mutex<bool>,
@@ -320,8 +320,8 @@ impl Database {
             version: AtomicU64::new(1),
             versions: AtomicU64::new(1),
             objects: AtomicU64::new(next as u64),
-            defining: Arc::default(),
-            later: Mutex::default(),
+            definers: Arc::default(),
+            publishing: Mutex::default(),
             opened,
             location,
             closed: Mutex::new(false),
@@ -347,7 +347,13 @@ impl Database {
     pub(crate) fn next_version(&self) -> u64 {
         self.versions.fetch_add(1, Ordering::Relaxed) + 1
     }
-    pub(crate) fn publish(&self, catalog: Arc<Catalog>) {
+    /// Puts a change into the newest catalog (draft/D4).
+    pub(crate) fn publish(&self, change: impl FnOnce(&mut Catalog)) {
+        let _one = self.publishing.lock();
+        let mut catalog = (*self.catalog()).clone();
+        change(&mut catalog);
+        catalog.version = self.next_version();
+        let catalog = Arc::new(catalog);
         let mut c = self.catalog.write();
         self.version.store(catalog.version, Ordering::SeqCst);
         *c = catalog;

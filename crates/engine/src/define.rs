@@ -1,12 +1,14 @@
 //! Data definition, transactional: visible to others when the transaction commits (connection/N2).
-use crate::catalog::{Catalog, ColumnDef, FunctionDef, IndexColumn, IndexDef, IndexKind, TableDef};
+use crate::catalog::{Catalog, ColumnDef, FunctionDef, IndexColumn, IndexDef, IndexKind, Meanings, TableDef};
 use crate::connection::{Connection, STALE};
 use crate::database::find;
+use crate::definers::{Claim, Thing, claims};
 use crate::dictionary as d;
 use crate::fill::{From, fill};
 use crate::outdated::Outdated;
 use crate::table::{Table, TableIndex};
 use ondol_base::barrier;
+use ondol_base::sim::mutated;
 use ondol_kernel::heap::LARGEST_ROW;
 use ondol_kernel::registry;
 use ondol_kernel::transaction::session_of;
@@ -18,58 +20,71 @@ use std::time::Duration;
 
 mod types;
 
-impl Connection {
-    /// Takes the right to change definitions, for the rest of the open transaction: waits for the session
-    /// that has it. Fails with a retryable [`STALE`] error when `catalog_version` is no longer the catalog's:
-    /// bind again.
-    pub fn start_definitions(&mut self, catalog_version: u64) -> SqlResult<()> {
-        self.take_definitions()?;
-        if self.catalog_version() != catalog_version {
-            return Err(SqlError::new(STALE, "the dictionary has changed"));
+/// Whether the thing is the same in both.
+fn is_as_it_was(thing: &Thing, before: &Catalog, now: &Catalog) -> bool {
+    match thing {
+        Thing::Name(name) | Thing::Stay(name) => {
+            let same_table = match (before.table(name), now.table(name)) {
+                (Some(a), Some(b)) => Arc::ptr_eq(a, b),
+                (a, b) => a.is_none() && b.is_none(),
+            };
+            same_table && before.indexes.get(name) == now.indexes.get(name)
         }
-        Ok(())
+        // They are meanings.
+        Thing::Function(_) => true,
     }
-    fn take_definitions(&mut self) -> SqlResult<()> {
-        if self.defining {
+}
+
+impl Connection {
+    /// Claims what is wanted (see [`Connection::claim`]) by a statement that was bound to the dictionary of
+    /// that version. Fails with a retryable [`STALE`] error when what it claims, or what names of functions
+    /// and types mean, is no longer what it was there: bind again.
+    pub fn start_definitions(
+        &mut self,
+        catalog_version: u64,
+        wanted: impl Fn(&Catalog) -> Vec<Claim>,
+    ) -> SqlResult<()> {
+        let stale = || Err(SqlError::new(STALE, "the dictionary has changed"));
+        let before = self.catalog();
+        if before.version != catalog_version {
+            return stale();
+        }
+        let had = self.claims.len();
+        let now = self.claim(&wanted)?;
+        if now.version == before.version {
             return Ok(());
         }
-        let (me, defining) = (self.session.id(), &self.db.defining);
-        let take = || defining.compare_exchange(0, me, Ordering::SeqCst, Ordering::SeqCst).is_ok();
-        if !take() {
-            let theirs = defining.clone();
-            let blockers = move |f: &mut dyn FnMut(SessionId)| match theirs.load(Ordering::SeqCst) {
-                0 => {}
-                definer => f(definer),
-            };
-            self.wait_for_definition(Box::new(blockers), None, take).map_err(|e| {
-                e.detail("The statement waited for another transaction that changes definitions.")
-            })?
+        let same = Meanings::of(&before).are(&now)
+            && wanted(&now).iter().all(|claim| is_as_it_was(&claim.thing, &before, &now));
+        if same {
+            return Ok(());
         }
-        self.defining = true;
-        Ok(())
-    }
-    /// Begins to change definitions, on a copy of the dictionary.
-    fn define(&mut self) -> SqlResult<Catalog> {
-        self.take_definitions()?;
-        let mut c = (*self.catalog()).clone();
-        c.version = self.db.next_version();
-        Ok(c)
+        // Bound again, it may want something else.
+        self.let_go_of_claims(had);
+        self.tell_definers();
+        stale()
     }
 
-    /// The transaction that changed definitions ends.
+    /// The transaction that changed definitions ends (definers/G5).
     pub(crate) fn end_definitions(&mut self, committed: bool) {
         if !self.defining {
             return;
         }
-        let catalog = self.catalog.take();
+        let draft = self.draft.take();
+        let view = self.view.get_mut().take();
         let gone = if committed { &mut self.dropped } else { &mut self.made };
         let mut heaps = std::mem::take(gone);
-        heaps.append(&mut self.db.later.lock());
+        heaps.append(&mut self.orphans);
         self.dropped.clear();
         self.made.clear();
         let registered = self.registered.take();
         if committed {
-            catalog.into_iter().for_each(|c| self.db.publish(c))
+            if let Some(draft) = draft {
+                self.db.publish(|c| match view {
+                    Some(view) if mutated("draft_published_whole") => *c = (*view.catalog).clone(),
+                    _ => draft.put_into(c),
+                })
+            }
         } else if let Some(table) = registered {
             self.withdraw(&table)
         }
@@ -79,27 +94,28 @@ impl Connection {
             // No version that has such a key is newer than this commit.
             outdated.hand_over(self.session.last_commit(), &self.db.kernel)
         }
+        self.unmark(0);
+        self.let_go_of_claims(0);
+        self.defining = false;
+        self.tell_definers();
+        // Nobody finds them any more; it may take a while until the last has looked.
         for n in heaps {
             self.session.forget_heap(n * 2);
             self.session.forget_heap(n * 2 + 1);
             self.db.kernel.drop_heap(n * 2);
             self.db.kernel.drop_heap(n * 2 + 1);
         }
-        for t in self.marked.drain(..) {
-            t.locked.store(0, Ordering::SeqCst)
-        }
-        self.defining = false;
-        self.db.defining.store(0, Ordering::SeqCst);
-        self.db.kernel.waits.changed();
     }
 
-    fn set_catalog(&mut self, c: Catalog) {
-        self.catalog = Some(Arc::new(c))
+    /// Takes the marks away from tables that were marked when so many were, and later; the caller tells.
+    pub(crate) fn unmark(&mut self, from: usize) {
+        self.marked.drain(from..).for_each(|t| t.locked.store(0, Ordering::SeqCst))
     }
 
-    /// Marks a table as being changed and waits until no other transaction uses it (connection/N1). Refused
-    /// where our own has a portal that reads it (portal/P4); `what` is the statement's name.
-    pub(crate) fn claim_table(&mut self, table: &Arc<Table>, what: &str) -> SqlResult<()> {
+    /// Marks a table, whose name is claimed, as being changed, and waits until no other transaction uses it
+    /// (connection/N1, definers/G7). Refused where our own has a portal that reads it (portal/P4); `what` is
+    /// the statement's name.
+    pub(crate) fn mark_table(&mut self, table: &Arc<Table>, what: &str) -> SqlResult<()> {
         self.refuse_in_use(table, what, &table.def.name)?;
         let me = self.session.id();
         if table.locked.load(Ordering::SeqCst) == me {
@@ -109,10 +125,9 @@ impl Connection {
         self.marked.push(table.clone());
         let name = table.name();
         self.wait_for_users(table, move |n| registry::same_table(n, name)).inspect_err(|_| {
-            // Not claimed: whoever tries again in this transaction waits again.
-            self.marked.retain(|t| !Arc::ptr_eq(t, table));
-            table.locked.store(0, Ordering::SeqCst);
-            self.db.kernel.waits.changed()
+            // Not marked: whoever tries again in this transaction waits again.
+            self.unmark(self.marked.len() - 1);
+            self.tell_definers()
         })
     }
 
@@ -149,17 +164,32 @@ impl Connection {
         })
     }
 
-    /// Runs the change as one statement.
-    fn defining<T>(&mut self, f: impl FnOnce(&mut Self, Catalog) -> SqlResult<T>) -> SqlResult<T> {
+    /// Claims what is wanted and runs the change as one statement, which is given the dictionary.
+    fn defining<T>(
+        &mut self,
+        wanted: impl Fn(&Catalog) -> Vec<Claim>,
+        f: impl FnOnce(&mut Self, &Catalog) -> SqlResult<T>,
+    ) -> SqlResult<T> {
+        // Nothing is held but what the transaction has: no place in a row's queue, no snapshot of the
+        // statement's.
+        let claimed = match self.is_failed() {
+            true => Ok(self.catalog()),
+            false => self.claim(wanted),
+        };
+        let catalog = claimed.inspect_err(|_| self.abort_statement())?;
         // Others may publish a catalog between the reading of its version and the statement's start.
         while let Err(e) = self.start_statement(self.catalog_version(), &[], true) {
             if e.sqlstate() != STALE {
+                if !self.in_transaction() {
+                    self.rollback()
+                }
                 return Err(e);
             }
         }
         let _phase = ondol_base::sim::phase("ddl");
-        let outcome = self.define().and_then(|c| f(self, c));
-        match outcome {
+        // What has come since was not claimed (definers/G1).
+        let catalog = if mutated("looked_after_claims") { self.catalog() } else { catalog };
+        match f(self, &catalog) {
             Ok(t) => {
                 self.end_statement()?;
                 Ok(t)
@@ -172,8 +202,9 @@ impl Connection {
     }
 
     pub fn create_table(&mut self, name: &str, columns: Vec<ColumnDef>) -> SqlResult<()> {
-        self.defining(|me, mut c| {
-            free_name(&c, name)?;
+        let wanted = |c: &Catalog| claims::create_table(c, name, &columns);
+        self.defining(wanted, |me, c| {
+            free_name(c, name)?;
             for (i, col) in columns.iter().enumerate() {
                 if columns[..i].iter().any(|x| x.name == col.name) {
                     return Err(SqlError::new(
@@ -182,6 +213,7 @@ impl Connection {
                     ));
                 }
             }
+            let columns = columns.clone();
             let def = TableDef { id: me.db.next_object()?, name: name.to_string(), columns, indexes: vec![] };
             let size = Table::layout_of(&def).row_size;
             if size > LARGEST_ROW {
@@ -195,31 +227,36 @@ impl Connection {
             let db = me.db.clone();
             d::add_table(&mut me.session, &db.dictionary, &def, heaps)?;
             let table = Table::new(&db.kernel, def, heaps, vec![], None);
-            c.tables.insert(name.to_string(), table);
-            me.set_catalog(c);
+            me.draft().table(name, Some(table));
             Ok(())
         })
     }
 
     pub fn drop_table(&mut self, name: &str) -> SqlResult<()> {
-        self.defining(|me, mut c| {
-            let table = find(&c, name)?.clone();
-            me.claim_table(&table, "DROP TABLE")?;
-            let db = me.db.clone();
-            d::remove_table(&mut me.session, &db.dictionary, table.def.id)?;
-            me.dropped.push(table.heaps);
-            c.tables.remove(name);
-            c.indexes.retain(|_, t| t != name);
-            me.set_catalog(c);
-            Ok(())
-        })
+        self.defining(
+            |c| claims::drop_table(c, name),
+            |me, c| {
+                let table = find(c, name)?.clone();
+                me.mark_table(&table, "DROP TABLE")?;
+                let db = me.db.clone();
+                d::remove_table(&mut me.session, &db.dictionary, table.def.id)?;
+                me.dropped.push(table.heaps);
+                let draft = me.draft();
+                draft.table(name, None);
+                table.def.indexes.iter().for_each(|i| draft.index(&i.name, None));
+                Ok(())
+            },
+        )
     }
 
     pub fn truncate(&mut self, names: &[String]) -> SqlResult<()> {
-        self.defining(|me, mut c| {
+        let wanted = |c: &Catalog| names.iter().flat_map(|n| claims::change_table(c, n)).collect();
+        self.defining(wanted, |me, c| {
             for name in names {
-                let old = find(&c, name)?.clone();
-                me.claim_table(&old, "TRUNCATE")?;
+                find(c, name)?;
+                // One may be named twice.
+                let old = find(&me.catalog(), name)?.clone();
+                me.mark_table(&old, "TRUNCATE")?;
                 let db = me.db.clone();
                 let heaps = db.next_object()?;
                 me.made.push(heaps);
@@ -234,9 +271,8 @@ impl Connection {
                     .map(|i| TableIndex::new(&db.kernel, &old.def, &layout, i.clone(), 0))
                     .collect::<SqlResult<Vec<_>>>()?;
                 let table = Table::new(&db.kernel, old.def.clone(), heaps, indexes, Some(&old));
-                c.tables.insert(name.clone(), table);
+                me.draft().table(name, Some(table));
             }
-            me.set_catalog(c);
             Ok(())
         })
     }
@@ -269,9 +305,10 @@ impl Connection {
         constraint: bool,
         progress: &dyn Fn(u64, u64),
     ) -> SqlResult<()> {
-        self.defining(|me, mut c| {
-            free_name(&c, name)?;
-            let old = find(&c, table)?.clone();
+        let wanted = |c: &Catalog| claims::create_index(c, table, name);
+        self.defining(wanted, |me, c| {
+            free_name(c, name)?;
+            let old = find(c, table)?.clone();
             if primary && old.def.indexes.iter().any(|i| i.primary) {
                 return Err(SqlError::new(
                     sqlstate::INVALID_TABLE_DEFINITION,
@@ -281,13 +318,13 @@ impl Connection {
             let online = !primary && !me.in_transaction();
             if !online {
                 let what = if constraint { "ALTER TABLE" } else { "CREATE INDEX" };
-                me.claim_table(&old, what)?
+                me.mark_table(&old, what)?
             }
             let mut old = match primary {
                 true => {
                     let columns: Vec<usize> = columns.iter().map(|c| c.column).collect();
-                    me.forbid_nulls(&mut c, table, &columns)?;
-                    find(&c, table)?.clone()
+                    me.forbid_nulls(table, &columns)?;
+                    find(&me.catalog(), table)?.clone()
                 }
                 false => old,
             };
@@ -313,8 +350,7 @@ impl Connection {
             let filled = fill(&db.kernel, empty, from, cancel, &|done| progress(done, rows))?;
             me.outdated.append(filled.outdated);
             if let From::Snapshot(since) = from {
-                old = me.take_online(&old, &index, since)?;
-                c.version = db.next_version()
+                old = me.take_online(&old, &index, since)?
             }
             d::add_index(&mut me.session, &db.dictionary, old.def.id, &def)?;
             let mut table_def = old.def.clone();
@@ -322,9 +358,9 @@ impl Connection {
             let mut indexes = old.indexes.clone();
             indexes.push(index);
             let new = Table::new(&db.kernel, table_def, old.heaps, indexes, Some(&old));
-            c.indexes.insert(name.to_string(), table.to_string());
-            c.tables.insert(table.to_string(), new);
-            me.set_catalog(c);
+            let draft = me.draft();
+            draft.index(name, Some(table));
+            draft.table(table, Some(new));
             Ok(())
         })
     }
@@ -338,13 +374,20 @@ impl Connection {
         primary: bool,
         new_name: Option<&str>,
     ) -> SqlResult<()> {
-        self.defining(|me, mut c| {
-            if primary && let Some(i) = find(&c, table)?.def.indexes.iter().find(|i| i.name == name) {
+        let wanted = |c: &Catalog| {
+            let names = [Some(name), new_name];
+            let mut claims = claims::change_table(c, table);
+            claims.extend(names.into_iter().flatten().map(claims::name));
+            claims
+        };
+        self.defining(wanted, |me, c| {
+            if primary && let Some(i) = find(c, table)?.def.indexes.iter().find(|i| i.name == name) {
                 let columns: Vec<usize> = i.columns.iter().map(|c| c.column).collect();
-                me.forbid_nulls(&mut c, table, &columns)?
+                me.forbid_nulls(table, &columns)?
             }
-            let old = find(&c, table)?.clone();
-            me.claim_table(&old, "ALTER TABLE")?;
+            find(c, table)?;
+            let old = find(&me.catalog(), table)?.clone();
+            me.mark_table(&old, "ALTER TABLE")?;
             let mut def = old.def.clone();
             let Some(i) = def.indexes.iter_mut().find(|i| i.name == name) else {
                 return Err(SqlError::new(
@@ -372,8 +415,9 @@ impl Connection {
                 i.name = n.to_string()
             }
             let i = i.clone();
-            c.indexes.remove(name);
-            c.indexes.insert(i.name.clone(), table.to_string());
+            let draft = me.draft();
+            draft.index(name, None);
+            draft.index(&i.name, Some(table));
             let db = me.db.clone();
             d::remove_index(&mut me.session, &db.dictionary, i.id)?;
             d::add_index(&mut me.session, &db.dictionary, def.id, &i)?;
@@ -392,91 +436,99 @@ impl Connection {
                 })
                 .collect();
             let new = Table::new(&db.kernel, def, old.heaps, indexes, Some(&old));
-            c.tables.insert(table.to_string(), new);
-            me.set_catalog(c);
+            me.draft().table(table, Some(new));
             Ok(())
         })
     }
 
     pub fn drop_index(&mut self, name: &str) -> SqlResult<()> {
-        self.defining(|me, mut c| {
-            let missing =
-                || SqlError::new(sqlstate::UNDEFINED_OBJECT, format!("index \"{name}\" does not exist"));
-            let table = c.indexes.get(name).cloned().ok_or_else(missing)?;
-            let old = find(&c, &table)?.clone();
-            let mut def = old.def.clone();
-            let at = def.indexes.iter().position(|i| i.name == name).ok_or_else(missing)?;
-            if def.indexes[at].constraint {
-                return Err(SqlError::new(
-                    sqlstate::DEPENDENT_OBJECTS_STILL_EXIST,
-                    format!(
-                        "cannot drop index {name} because constraint {name} on table {table} requires it"
-                    ),
-                )
-                .hint(format!("You can drop constraint {name} on table {table} instead.")));
-            }
-            me.refuse_in_use(&old, "DROP INDEX", name)?;
-            me.claim_table(&old, "DROP INDEX")?;
-            let gone = def.indexes.remove(at);
-            let db = me.db.clone();
-            d::remove_index(&mut me.session, &db.dictionary, gone.id)?;
-            let indexes = old.indexes.iter().filter(|i| i.def.id != gone.id).cloned().collect();
-            let new = Table::new(&db.kernel, def, old.heaps, indexes, Some(&old));
-            c.indexes.remove(name);
-            c.tables.insert(table, new);
-            me.set_catalog(c);
-            Ok(())
-        })
+        self.defining(
+            |c| claims::drop_index(c, name),
+            |me, c| {
+                let missing =
+                    || SqlError::new(sqlstate::UNDEFINED_OBJECT, format!("index \"{name}\" does not exist"));
+                let table = c.indexes.get(name).cloned().ok_or_else(missing)?;
+                let old = find(c, &table)?.clone();
+                let mut def = old.def.clone();
+                let at = def.indexes.iter().position(|i| i.name == name).ok_or_else(missing)?;
+                if def.indexes[at].constraint {
+                    return Err(SqlError::new(
+                        sqlstate::DEPENDENT_OBJECTS_STILL_EXIST,
+                        format!(
+                            "cannot drop index {name} because constraint {name} on table {table} requires it"
+                        ),
+                    )
+                    .hint(format!("You can drop constraint {name} on table {table} instead.")));
+                }
+                me.refuse_in_use(&old, "DROP INDEX", name)?;
+                me.mark_table(&old, "DROP INDEX")?;
+                let gone = def.indexes.remove(at);
+                let db = me.db.clone();
+                d::remove_index(&mut me.session, &db.dictionary, gone.id)?;
+                let indexes = old.indexes.iter().filter(|i| i.def.id != gone.id).cloned().collect();
+                let new = Table::new(&db.kernel, def, old.heaps, indexes, Some(&old));
+                let draft = me.draft();
+                draft.index(name, None);
+                draft.table(&table, Some(new));
+                Ok(())
+            },
+        )
     }
 
     /// Registers a query; gives its ID. `replace`: CREATE OR REPLACE keeps the ID.
     pub fn create_function(&mut self, mut function: FunctionDef, replace: bool) -> SqlResult<u32> {
-        self.defining(|me, mut c| {
-            let same = c
-                .functions_named(&function.name)
-                .find(|f| f.args.iter().map(|a| a.1.id).eq(function.args.iter().map(|a| a.1.id)))
-                .cloned();
-            let db = me.db.clone();
-            function.id = match same {
-                Some(f) if replace => {
-                    if f.returns != function.returns {
+        let wanted = function.clone();
+        self.defining(
+            |_| claims::create_function(&wanted),
+            |me, c| {
+                let same = c
+                    .functions_named(&function.name)
+                    .find(|f| f.args.iter().map(|a| a.1.id).eq(function.args.iter().map(|a| a.1.id)))
+                    .cloned();
+                let db = me.db.clone();
+                function.id = match same {
+                    Some(f) if replace => {
+                        if f.returns != function.returns {
+                            return Err(SqlError::new(
+                                sqlstate::INVALID_FUNCTION_DEFINITION,
+                                "cannot change return type of existing function",
+                            ));
+                        }
+                        d::remove_function(&mut me.session, &db.dictionary, f.id)?;
+                        f.id
+                    }
+                    Some(_) => {
                         return Err(SqlError::new(
-                            sqlstate::INVALID_FUNCTION_DEFINITION,
-                            "cannot change return type of existing function",
+                            sqlstate::DUPLICATE_FUNCTION,
+                            format!("function \"{}\" already exists with same argument types", function.name),
                         ));
                     }
-                    d::remove_function(&mut me.session, &db.dictionary, f.id)?;
-                    f.id
-                }
-                Some(_) => {
-                    return Err(SqlError::new(
-                        sqlstate::DUPLICATE_FUNCTION,
-                        format!("function \"{}\" already exists with same argument types", function.name),
-                    ));
-                }
-                None => db.next_object()?,
-            };
-            d::add_function(&mut me.session, &db.dictionary, &function)?;
-            let id = function.id;
-            c.functions.insert(id, Arc::new(function));
-            me.set_catalog(c);
-            Ok(id)
-        })
+                    None => db.next_object()?,
+                };
+                d::add_function(&mut me.session, &db.dictionary, &function)?;
+                let id = function.id;
+                me.draft().function(id, Some(Arc::new(function)));
+                Ok(id)
+            },
+        )
     }
 
     pub fn drop_function(&mut self, id: u32) -> SqlResult<()> {
-        self.defining(|me, mut c| {
-            let db = me.db.clone();
-            if c.functions.remove(&id).is_none() {
-                return Err(SqlError::new(
-                    sqlstate::UNDEFINED_FUNCTION,
-                    format!("function number {id} does not exist"),
-                ));
-            }
-            d::remove_function(&mut me.session, &db.dictionary, id)?;
-            me.set_catalog(c);
-            Ok(())
-        })
+        self.defining(
+            |c| claims::drop_function(c, id),
+            |me, c| {
+                let db = me.db.clone();
+                if !c.functions.contains_key(&id) {
+                    return Err(SqlError::new(
+                        sqlstate::UNDEFINED_FUNCTION,
+                        format!("function number {id} does not exist"),
+                    ));
+                }
+                d::remove_function(&mut me.session, &db.dictionary, id)?;
+                me.draft().function(id, None);
+                Ok(())
+            },
+        )
     }
 }
 

@@ -20,7 +20,7 @@ use ondol_kernel::{Kernel, LockMode, Wait};
 use ondol_types::func::Volatility;
 use ondol_types::user::{Part, UserDef, kind_code};
 use ondol_types::{SqlError, SqlResult, Type, TypeId, Value, ValueRef, sqlstate};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// The sequence of D2 in the log.
@@ -167,30 +167,40 @@ pub fn add(session: &mut Session, table: &Table, values: &[Value]) -> SqlResult<
     Ok(())
 }
 
-/// Removes the rows that `which` says, as they are now: a transaction whose snapshot is older than a
-/// definition changes it all the same, since only one at a time changes definitions and names are looked up
-/// in the newest catalog.
-pub fn remove(session: &mut Session, table: &Table, which: impl Fn(&[Value]) -> bool) -> SqlResult<()> {
+/// Removes the rows that have the number in that column, as they are now: a transaction whose snapshot is
+/// older than a definition changes it all the same, since names are looked up in the newest catalog, and a
+/// statement that changes an object twice (`TRUNCATE t, t`) takes out what it has just put in. Nobody else
+/// changes these rows, whose object is claimed (definers/G1).
+fn remove(session: &mut Session, table: &Table, column: usize, number: u32) -> SqlResult<()> {
     let snapshot = session.view.snapshot;
     session.view.snapshot = snapshot.max(session.kernel().log.clock() - 1);
-    let done = remove_newest(session, table, which);
+    let done = remove_newest(session, table, column, number as i32);
     session.view.snapshot = snapshot;
     done
 }
-fn remove_newest(session: &mut Session, table: &Table, which: impl Fn(&[Value]) -> bool) -> SqlResult<()> {
-    for (oid, values) in rows(session, table) {
-        if which(&values) {
-            session.lock(&table.store, oid, LockMode::Update, Wait::Block).map_err(crate::error::kernel)?;
-            let mut bytes = vec![0; table.layout.row_size];
-            if !session.read_newest(oid, &mut bytes) {
-                continue;
-            }
-            let mut strings = vec![];
-            row::strings_of(&table.layout, &bytes, |o, n| strings.push((o, n)));
-            session.delete(&table.store, oid, &bytes).map_err(crate::error::kernel)?;
-            for (o, n) in strings {
-                session.drop_string(&table.store, o, n).map_err(crate::error::kernel)?
-            }
+fn remove_newest(session: &mut Session, table: &Table, column: usize, number: i32) -> SqlResult<()> {
+    let mut slots = ondol_kernel::heap::Slots::default();
+    slots.start(&table.store.rows);
+    let mut bytes = vec![0; table.layout.row_size];
+    let mut found = vec![];
+    while let Some(oid) = slots.next(&session.kernel().space) {
+        let is_there = session.read_newest(oid, &mut bytes);
+        // Of others' rows nothing is read but the number.
+        let is = || row::column(&table.layout, &bytes, column, &Newest(session), &mut vec![]).to_owned();
+        if is_there && int(&is()) == number {
+            found.push(oid)
+        }
+    }
+    for oid in found {
+        session.lock(&table.store, oid, LockMode::Update, Wait::Block).map_err(crate::error::kernel)?;
+        if !session.read_newest(oid, &mut bytes) {
+            continue;
+        }
+        let mut strings = vec![];
+        row::strings_of(&table.layout, &bytes, |o, n| strings.push((o, n)));
+        session.delete(&table.store, oid, &bytes).map_err(crate::error::kernel)?;
+        for (o, n) in strings {
+            session.drop_string(&table.store, o, n).map_err(crate::error::kernel)?
         }
     }
     Ok(())
@@ -323,7 +333,7 @@ pub fn load(session: &Session, dictionary: &Dictionary, version: u64) -> SqlResu
 }
 
 /// The types that users have defined, and their arrays, by their numbers.
-type Types = HashMap<i32, TypeId>;
+type Types = BTreeMap<i32, TypeId>;
 
 /// The type of a stored number (D3).
 fn type_of(types: &Types, number: i32) -> Option<TypeId> {
@@ -342,7 +352,7 @@ fn type_number(ty: TypeId) -> i32 {
 }
 
 fn load_types(session: &Session, d: &Dictionary) -> SqlResult<Types> {
-    let mut parts: HashMap<i32, Vec<Part>> = HashMap::new();
+    let mut parts: BTreeMap<i32, Vec<Part>> = BTreeMap::new();
     for (_, r) in rows(session, &d.parts) {
         let key = match r[1] {
             Value::Int8(key) => key,
@@ -409,9 +419,8 @@ pub fn add_type(session: &mut Session, d: &Dictionary, def: &UserDef) -> SqlResu
 }
 
 pub fn remove_type(session: &mut Session, d: &Dictionary, number: u32) -> SqlResult<()> {
-    let is = |v: &Value| int(v) == number as i32;
-    remove(session, &d.types, |r| is(&r[0]))?;
-    remove(session, &d.parts, |r| is(&r[0]))
+    remove(session, &d.types, 0, number)?;
+    remove(session, &d.parts, 0, number)
 }
 
 pub fn add_table(session: &mut Session, d: &Dictionary, def: &TableDef, heaps: u32) -> SqlResult<()> {
@@ -443,11 +452,10 @@ pub fn add_table(session: &mut Session, d: &Dictionary, def: &TableDef, heaps: u
 }
 
 pub fn remove_table(session: &mut Session, d: &Dictionary, id: u32) -> SqlResult<()> {
-    let is = |v: &Value| int(v) == id as i32;
-    remove(session, &d.tables, |r| is(&r[0]))?;
-    remove(session, &d.columns, |r| is(&r[0]))?;
-    remove(session, &d.packed, |r| is(&r[0]))?;
-    remove(session, &d.indexes, |r| is(&r[1]))
+    remove(session, &d.tables, 0, id)?;
+    remove(session, &d.columns, 0, id)?;
+    remove(session, &d.packed, 0, id)?;
+    remove(session, &d.indexes, 1, id)
 }
 
 pub fn add_index(session: &mut Session, d: &Dictionary, table: u32, i: &IndexDef) -> SqlResult<()> {
@@ -475,7 +483,7 @@ pub fn add_index(session: &mut Session, d: &Dictionary, table: u32, i: &IndexDef
 }
 
 pub fn remove_index(session: &mut Session, d: &Dictionary, id: u32) -> SqlResult<()> {
-    remove(session, &d.indexes, |r| int(&r[0]) == id as i32)
+    remove(session, &d.indexes, 0, id)
 }
 
 pub fn add_function(session: &mut Session, d: &Dictionary, f: &FunctionDef) -> SqlResult<()> {
@@ -495,7 +503,7 @@ pub fn add_function(session: &mut Session, d: &Dictionary, f: &FunctionDef) -> S
 }
 
 pub fn remove_function(session: &mut Session, d: &Dictionary, id: u32) -> SqlResult<()> {
-    remove(session, &d.functions, |r| int(&r[0]) == id as i32)
+    remove(session, &d.functions, 0, id)
 }
 
 fn parse_columns(text: &str) -> Option<Vec<IndexColumn>> {

@@ -39,10 +39,6 @@ pub enum Storage {
     Text,
     Bytea,
     Numeric,
-    /// numeric(p, s) as a word of this scale (L5).
-    Packed {
-        scale: u16,
-    },
     /// Of an opaque type whose values have one width: inline.
     Fixed {
         ty: TypeId,

@@ -11,7 +11,9 @@ pub mod charge;
 pub mod connection;
 pub mod database;
 pub mod define;
+pub mod definers;
 pub mod dictionary;
+mod draft;
 pub mod error;
 mod fill;
 pub mod layout;
@@ -35,6 +37,7 @@ pub use connection::{
     Access, Connection, Isolation, LockStrength, Locked, Part, STALE, Scan, Token, Wait, Waiter,
 };
 pub use database::{Database, LogRing, Options};
+pub use definers::{Claim, claims};
 pub use layout::{ColumnLayout, Layout, Storage};
 pub use loan::{Inserter, Loan, Reader};
 pub use memory::{Memory, MemoryKind, MemoryPart};

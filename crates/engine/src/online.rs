@@ -20,8 +20,8 @@
 //!   the index takes the old one's place in everyone's catalog, under another name in their lines. A
 //!   statement that announced the old name finds its catalog stale behind its side of the barrier, or is seen
 //!   by the builder behind his, and waited for (connection/N1, protocol/V3). Nobody waits for the builder,
-//!   who holds no lock that a user of the table could want; a cycle through the right to change definitions
-//!   is found as any other (wait/W6).
+//!   who holds no lock that a user of the table could want; a cycle through a claim is found as any other
+//!   (wait/W6, definers/G6).
 //! - **O4** When the last user of the earlier tables has gone, every change whose keys were not entered is
 //!   committed later than S, and installed, or taken back. A commit marks its page with its timestamp: rows
 //!   of unmarked pages are as the fill had them. Of the other rows each committed version later than S is
@@ -47,8 +47,8 @@
 //! What it costs: old versions and dead rows stay for as long as the building takes, as under any long
 //! reader. Writers pay nothing during the fill, and from the registration on what the index will always cost
 //! them. The builder waits for everyone who used the table when it registered the index, readers too, since
-//! lines do not tell them apart; and at any time one transaction changes definitions. A transaction of more
-//! tables than its line can name counts as a user of the old table.
+//! lines do not tell them apart. The table and the index's name are claimed all the while (`definers`). A
+//! transaction of more tables than its line can name counts as a user of the old table.
 use crate::connection::Connection;
 use crate::fill::{duplicate, outdated};
 use crate::table::{Stage, Table, TableIndex};
@@ -120,10 +120,7 @@ impl Connection {
     }
 
     fn put_in_catalog(&self, table: &Arc<Table>) {
-        let mut c = (*self.db.catalog()).clone();
-        c.version = self.db.next_version();
-        c.tables.insert(table.def.name.clone(), table.clone());
-        self.db.publish(Arc::new(c))
+        self.db.publish(|c| drop(c.tables.insert(table.def.name.clone(), table.clone())))
     }
 
     /// O4.

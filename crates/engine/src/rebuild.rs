@@ -1,5 +1,4 @@
 //! A table made anew because the layout of its rows changes.
-use crate::catalog::Catalog;
 use crate::connection::Connection;
 use crate::database::find;
 use crate::dictionary as d;
@@ -15,13 +14,13 @@ impl Connection {
     /// not, the rows are copied to a table of another layout, with its indexes, within the open transaction.
     /// As with PostgreSQL's rewriting forms of ALTER TABLE, a snapshot older than its commit finds no rows
     /// there.
-    pub(crate) fn forbid_nulls(&mut self, c: &mut Catalog, name: &str, columns: &[usize]) -> SqlResult<()> {
-        let old = find(c, name)?.clone();
+    pub(crate) fn forbid_nulls(&mut self, name: &str, columns: &[usize]) -> SqlResult<()> {
+        let old = find(&self.catalog(), name)?.clone();
         if columns.iter().all(|&i| old.def.columns[i].not_null) {
             return Ok(());
         }
         // Nobody else changes rows from here on: the newest versions are what there is.
-        self.claim_table(&old, "ALTER TABLE")?;
+        self.mark_table(&old, "ALTER TABLE")?;
         let mut def = old.def.clone();
         columns.iter().for_each(|&i| def.columns[i].not_null = true);
         let db = self.db.clone();
@@ -38,7 +37,7 @@ impl Connection {
             .collect::<SqlResult<Vec<_>>>()?;
         let new = Table::new(&db.kernel, def, heaps, indexes, Some(&old));
         self.copy_rows(&old, &new)?;
-        c.tables.insert(name.to_string(), new);
+        self.draft().table(name, Some(new));
         Ok(())
     }
 

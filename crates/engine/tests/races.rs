@@ -620,9 +620,16 @@ fn waits_for_definitions_end() {
     let bound_before: (Access, Body) = (Access::ReadWrite, |c, meet| {
         let version = c.catalog_version();
         meet();
-        let error = c.start_definitions(version).unwrap_err();
+        let wanted = |c: &Catalog| claims::change_table(c, "t");
+        let error = c.start_definitions(version, wanted).unwrap_err();
         assert_eq!(error.sqlstate(), STALE);
-        c.start_definitions(c.catalog_version())
+        c.start_definitions(c.catalog_version(), wanted)
+    });
+    // Of another table, nothing is waited for.
+    let beside: (Access, Body) = (Access::ReadWrite, |c, meet| {
+        meet();
+        c.set_lock_timeout(Some(Duration::from_millis(100)));
+        second_index(c, "u")
     });
     for seed in 0..20 {
         for (pair, expected) in [
@@ -630,6 +637,7 @@ fn waits_for_definitions_end() {
             ([define_late, define_long], ["", "55P03"]),
             ([use_late, define_long], ["", "55P03"]),
             ([bound_before, define_long], ["", ""]),
+            ([beside, define_long], ["", ""]),
         ] {
             let (ends, _) = contend(seed, IndexKind::Btree, |_| {}, &pair);
             assert_eq!(ends, expected, "{seed}");

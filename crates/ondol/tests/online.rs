@@ -219,7 +219,8 @@ fn definitions_wait_for_the_builder() {
     early.execute("BEGIN; SELECT count(*) FROM t").unwrap();
     let mut ended = String::new();
     let built = meanwhile(&db, "CREATE INDEX i ON t (b)", |_| {
-        ended = code(&mut early, "CREATE TABLE u (a integer)");
+        assert_eq!(code(&mut early, "CREATE TABLE u (a integer); CREATE INDEX ON u (a)"), "");
+        ended = code(&mut early, "CREATE INDEX ON t (b)");
         early.execute("ROLLBACK").unwrap();
     });
     assert_eq!((ended.as_str(), built), ("40P01", Ok(())));

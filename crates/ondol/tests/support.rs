@@ -518,6 +518,12 @@ const PARALLEL: &str = "
 
 EXPLAIN shows the plan in PostgreSQL's words, then the byte code that it became. `COSTS OFF` leaves out the guesses: the cost until the first row and until the last (a page read in sequence is 1), rows, and bytes a row. They come from the sizes of tables and indexes, there being no statistics; they compare plans of one statement and tell no times. `VERBOSE` adds what each node gives, `ANALYZE` runs the statement and counts the rows and starts of each node and the executions of each instruction, `FORMAT json` gives all of it as one text. A query in an expression stands below the node that asks for it: as InitPlan where it is run once at most, as SubPlan where it is run for each row.
 
+## Definitions side by side
+
+Sessions change definitions side by side, each in its transaction; others see what was defined when that has committed, and what is open is not there for them (42P01). Who would make a name that another transaction has made, or change or drop what another has changed or dropped, waits until that one ends, and goes by what it left: a name that is taken is 42P07, 42710 or 42723 (PostgreSQL: 23505), `IF NOT EXISTS` and `IF EXISTS` hold then, and an index without a name gets another.
+
+What a new definition rests on stays: types of columns, arguments and domains, also those whose names stand in the text of a default or a check, and a table whose rows a function returns. Several may rest on one; who would change or drop it waits for them. `lock_timeout`, `statement_timeout` and cancelling end a wait, a cycle of waits is 40P01, also one with rows' locks; ROLLBACK TO SAVEPOINT and the failure of a transaction let go at once of what was claimed since. An ALTER TYPE claims all tables with such columns. Two indexes of one table are built one after the other.
+
 ## Full scans by several threads
 
 A table of `min_parallel_table_scan_size` (8MB) or more is read by up to `max_parallel_workers_per_gather` threads, by default as many as there are cores (0 turns it off, and is the default where there is one core), when a statement reads all of it once and

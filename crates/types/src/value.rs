@@ -38,8 +38,6 @@ pub enum ValueRef<'a> {
     Int8(i64),
     Float8(f64),
     Numeric(&'a [u8]),
-    /// A NUMERIC as well.
-    Packed(Packed),
     Text(&'a str),
     Bytea(&'a [u8]),
     Date(i32),

@@ -71,7 +71,8 @@ impl Connection {
                 let last = self.explicit.as_ref().and_then(|e| e.savepoints.last());
                 let last = last.map_or_else(Savepoint::default, |s| s.savepoint);
                 self.session.may_roll_back_to(last.max(self.portals.newest()));
-                self.began = Some((self.session.savepoint(), self.definitions()))
+                // What the statement changes is not put into what was changed before.
+                self.session.savepoint();
             }
             barrier::light();
         } else if writes {
@@ -89,7 +90,7 @@ impl Connection {
             l != 0 && l != self.session.id() && !self.used_before(t, announced)
         });
         ondol_base::sync::yield_point();
-        let stale = self.catalog_version() != catalog_version;
+        let stale = !self.is_current(catalog_version);
         if stale || busy.is_some() {
             let busy = busy.cloned();
             self.withdraw_tables(announced);
@@ -164,7 +165,7 @@ impl Connection {
         // The mark first, as in `start_statement`.
         let busy = table.locked.load(Ordering::SeqCst) != 0;
         ondol_base::sync::yield_point();
-        if busy || self.catalog_version() != catalog_version {
+        if busy || !self.is_current(catalog_version) {
             drop(pin);
             self.turned_away();
             return None;
@@ -205,13 +206,13 @@ impl Connection {
         words[TABLE_COUNT].store(1, Ordering::Release);
         let mut row = std::mem::take(&mut self.row);
         row.resize(table.layout.row_size, 0);
-        let (db, catalog) = (&self.db, &self.catalog);
+        let (db, draft) = (&self.db, &self.draft);
         let done = self.session.write_one(&table.store, |session, pin, pieces| {
             // connection/N1: the pin has passed the barrier for the announcement, since nobody holds another
             // of a connection that is borrowed alone. The mark first, as in `start_statement`.
             let busy = table.locked.load(Ordering::SeqCst) != 0;
             ondol_base::sync::yield_point();
-            if busy || catalog.is_some() || db.version() != catalog_version {
+            if busy || draft.is_some() || db.version() != catalog_version {
                 return None;
             }
             let found = Connection::find_current(session, pin, index, aim, number, &mut row)?;
@@ -321,7 +322,6 @@ impl Connection {
     pub fn end_statement(&mut self) -> SqlResult<Option<Token>> {
         let was = std::mem::replace(&mut self.statement, Statement::None);
         if self.explicit.is_some() {
-            self.began = None;
             return Ok(None);
         }
         match was {

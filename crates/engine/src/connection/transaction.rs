@@ -1,7 +1,7 @@
 //! A connection's transaction, begun and ended, with its savepoints. Outside an explicit transaction each
 //! statement is one (see `statement`).
 use super::{Access, Connection, Isolation, Statement, Token};
-use crate::catalog::Catalog;
+use crate::draft::Draft;
 use crate::error;
 use ondol_kernel::transaction::Savepoint;
 use ondol_types::{SqlError, SqlResult, sqlstate};
@@ -39,9 +39,11 @@ pub(super) struct Mark {
 /// How far definitions were changed, for savepoints.
 #[derive(Clone, Default)]
 pub(super) struct Definitions {
-    catalog: Option<Arc<Catalog>>,
+    draft: Option<Arc<Draft>>,
     dropped: usize,
     made: usize,
+    marked: usize,
+    claims: usize,
 }
 
 impl Connection {
@@ -124,27 +126,24 @@ impl Connection {
         if std::mem::replace(&mut e.failed, true) {
             return;
         }
-        self.began = None;
         match e.savepoints.last().cloned() {
             Some(mark) => {
-                if self.session.is_open() {
-                    // If the log takes no more, the differences stay until the whole transaction is rolled
-                    // back.
-                    let _ = self.session.rollback_to(mark.savepoint);
+                // If the log takes no more, the differences stay until the whole transaction is rolled back,
+                // and so does what was changed of definitions.
+                if !self.session.is_open() || self.session.rollback_to(mark.savepoint).is_ok() {
+                    self.restore(&mark.definitions)
                 }
-                self.restore(&mark.definitions);
                 self.portals.close_from(self.savepoints())
             }
             None => self.undo_all(),
         }
     }
     pub(super) fn start_explicit(&mut self) -> SqlResult<()> {
-        let version = self.catalog_version();
         let Some(e) = &mut self.explicit else { return Ok(()) };
         let first = !e.started;
         e.started = true;
         if first {
-            e.catalog = version
+            e.catalog = self.db.version()
         }
         let isolation = e.isolation;
         if first && e.may_write() {
@@ -257,10 +256,15 @@ impl Connection {
         let committed = self.session.commit();
         self.session.unpublish();
         self.leave_tables();
+        if ondol_base::sim::mutated("claims_let_go_early") {
+            self.let_go_of_claims(0);
+            self.tell_definers()
+        }
         match committed {
             Ok(c) => {
                 let wait = match c {
-                    Some(c) if self.defining => self.wait_for_own(c),
+                    // What all sessions go by is durable before they do.
+                    Some(c) if self.draft.is_some() => self.wait_for_own(c),
                     Some(c) if self.synchronous => self.wait_or_owe(c),
                     Some(c) => {
                         self.session.acknowledge_async(c);
@@ -281,7 +285,6 @@ impl Connection {
     pub fn rollback(&mut self) {
         self.explicit = None;
         self.session.view.twins = false;
-        self.began = None;
         self.statement = Statement::None;
         self.undo_all()
     }
@@ -293,14 +296,28 @@ impl Connection {
         self.end_definitions(false);
     }
     pub(super) fn definitions(&self) -> Definitions {
-        Definitions { catalog: self.catalog.clone(), dropped: self.dropped.len(), made: self.made.len() }
+        Definitions {
+            draft: self.draft.clone(),
+            dropped: self.dropped.len(),
+            made: self.made.len(),
+            marked: self.marked.len(),
+            claims: self.claims.len(),
+        }
     }
+    /// Goes back to what was changed of definitions then; the rows of the dictionary are as they were.
     fn restore(&mut self, d: &Definitions) {
-        self.catalog = d.catalog.clone();
+        if !self.defining {
+            return;
+        }
+        if !ondol_base::sim::mutated("draft_kept") {
+            self.set_draft(d.draft.clone())
+        }
         self.dropped.truncate(d.dropped);
         // Heaps made since are empty again or never named; they go with the transaction.
-        let orphans = self.made.split_off(d.made);
-        self.db.later.lock().extend(orphans);
+        self.orphans.extend(self.made.drain(d.made..));
+        self.unmark(d.marked);
+        self.let_go_of_claims(d.claims);
+        self.tell_definers()
     }
     pub fn savepoint(&mut self, name: &str) -> SqlResult<()> {
         let access = self.open_transaction("SAVEPOINT")?.access;

@@ -2,7 +2,7 @@
 //!
 //! A changed type has another number (user/U2), so all that names the type is made anew with it in the
 //! catalog: types made of it, columns, functions. Rows and keys stay as they are (user/U3).
-use super::{Catalog, ColumnDef, Connection, FunctionDef, Table, d};
+use super::{Catalog, ColumnDef, Connection, FunctionDef, Table, claims, d};
 use crate::catalog::{Returns, TableDef};
 use ondol_types::user::UserDef;
 use ondol_types::{SqlError, SqlResult, Type, TypeId, sqlstate};
@@ -61,87 +61,96 @@ fn names_one(changed: &Changed, f: &FunctionDef) -> bool {
 impl Connection {
     /// Adds a type; its numbers are given here.
     pub fn create_type(&mut self, mut def: UserDef) -> SqlResult<()> {
-        self.defining(|me, mut c| {
-            let taken = c.types.contains_key(&def.name) || c.tables.contains_key(&def.name);
-            if taken {
-                let message = format!("type \"{}\" already exists", def.name);
-                return Err(SqlError::new(sqlstate::DUPLICATE_OBJECT, message));
-            }
-            let db = me.db.clone();
-            def.number = db.next_object()?;
-            def.array = db.next_object()?;
-            c.types.insert(def.name.clone(), def.type_id()?);
-            d::add_type(&mut me.session, &db.dictionary, &def)?;
-            me.set_catalog(c);
-            Ok(())
-        })
+        let wanted = def.clone();
+        self.defining(
+            |c| claims::create_type(c, &wanted),
+            |me, c| {
+                let taken = c.types.contains_key(&def.name) || c.tables.contains_key(&def.name);
+                if taken {
+                    let message = format!("type \"{}\" already exists", def.name);
+                    return Err(SqlError::new(sqlstate::DUPLICATE_OBJECT, message));
+                }
+                let db = me.db.clone();
+                def.number = db.next_object()?;
+                def.array = db.next_object()?;
+                me.draft().ty(&def.name, Some(def.type_id()?));
+                d::add_type(&mut me.session, &db.dictionary, &def)?;
+                Ok(())
+            },
+        )
     }
 
     /// Puts another definition of the same number into a type's place, perhaps under another name.
     pub fn replace_type(&mut self, name: &str, def: UserDef) -> SqlResult<()> {
-        self.defining(|me, mut c| {
-            let old = c.types.get(name).copied().ok_or_else(|| missing(name))?;
-            if def.name != name && (c.types.contains_key(&def.name) || c.tables.contains_key(&def.name)) {
-                let message = format!("type \"{}\" already exists", def.name);
-                return Err(SqlError::new(sqlstate::DUPLICATE_OBJECT, message));
-            }
-            let db = me.db.clone();
-            d::remove_type(&mut me.session, &db.dictionary, def.number)?;
-            d::add_type(&mut me.session, &db.dictionary, &def)?;
-            c.types.remove(name);
-            let mut changed = Changed::new();
-            let new = def.type_id()?;
-            note(&mut changed, old, new);
-            c.types.insert(def.name.clone(), new);
-            follow(&mut c, &mut changed)?;
-            let tables: Vec<_> = (c.tables.values())
-                .filter(|t| t.def.columns.iter().any(|c| is_column_of(&changed, c)))
-                .cloned()
-                .collect();
-            for old in tables {
-                me.claim_table(&old, "ALTER TYPE")?;
-                let columns = old.def.columns.iter().map(|c| column_of(&changed, c)).collect();
-                let def = TableDef { columns, ..old.def.clone() };
-                let table = Table::new(&db.kernel, def, old.heaps, old.indexes.clone(), Some(&old));
-                c.tables.insert(old.def.name.clone(), table);
-            }
-            for f in c.functions.values_mut().filter(|f| names_one(&changed, f)) {
-                *f = Arc::new(function_of(&changed, f));
-            }
-            me.set_catalog(c);
-            Ok(())
-        })
+        self.defining(
+            |c| claims::replace_type(c, name, &def),
+            |me, c| {
+                let old = c.types.get(name).copied().ok_or_else(|| missing(name))?;
+                if def.name != name && (c.types.contains_key(&def.name) || c.tables.contains_key(&def.name)) {
+                    let message = format!("type \"{}\" already exists", def.name);
+                    return Err(SqlError::new(sqlstate::DUPLICATE_OBJECT, message));
+                }
+                let db = me.db.clone();
+                d::remove_type(&mut me.session, &db.dictionary, def.number)?;
+                d::add_type(&mut me.session, &db.dictionary, &def)?;
+                let mut changed = Changed::new();
+                let new = def.type_id()?;
+                note(&mut changed, old, new);
+                let draft = me.draft();
+                draft.ty(name, None);
+                draft.ty(&def.name, Some(new));
+                follow(c, &mut changed, |name, ty| draft.ty(name, Some(ty)))?;
+                let tables: Vec<_> = (c.tables.values())
+                    .filter(|t| t.def.columns.iter().any(|c| is_column_of(&changed, c)))
+                    .cloned()
+                    .collect();
+                for old in tables {
+                    me.mark_table(&old, "ALTER TYPE")?;
+                    let columns = old.def.columns.iter().map(|c| column_of(&changed, c)).collect();
+                    let def = TableDef { columns, ..old.def.clone() };
+                    let table = Table::new(&db.kernel, def, old.heaps, old.indexes.clone(), Some(&old));
+                    me.draft().table(&old.def.name, Some(table));
+                }
+                for f in c.functions.values().filter(|f| names_one(&changed, f)) {
+                    me.draft().function(f.id, Some(Arc::new(function_of(&changed, f))));
+                }
+                Ok(())
+            },
+        )
     }
 
     /// Removes a type on which nothing depends.
     pub fn drop_type(&mut self, name: &str) -> SqlResult<()> {
-        self.defining(|me, mut c| {
-            let ty = c.types.remove(name).ok_or_else(|| missing(name))?;
-            let mut gone = Changed::new();
-            note(&mut gone, ty, TypeId::UNKNOWN);
-            if let Some(array) = ty.array() {
-                gone.insert(array, TypeId::UNKNOWN);
-            }
-            let made_of =
-                |t: &TypeId| t.user().and_then(|u| u.base).is_some_and(|b| gone.contains_key(&b.id));
-            let used = c.tables.values().any(|t| t.def.columns.iter().any(|c| is_column_of(&gone, c)))
-                || c.functions.values().any(|f| names_one(&gone, f))
-                || c.types.values().any(made_of);
-            if used {
-                let message = format!("cannot drop type {name} because other objects depend on it");
-                return Err(SqlError::new(sqlstate::DEPENDENT_OBJECTS_STILL_EXIST, message));
-            }
-            let db = me.db.clone();
-            let number = ty.user().map_or(0, |u| u.number);
-            d::remove_type(&mut me.session, &db.dictionary, number)?;
-            me.set_catalog(c);
-            Ok(())
-        })
+        self.defining(
+            |c| claims::drop_type(c, name),
+            |me, c| {
+                let ty = c.types.get(name).copied().ok_or_else(|| missing(name))?;
+                let mut gone = Changed::new();
+                note(&mut gone, ty, TypeId::UNKNOWN);
+                if let Some(array) = ty.array() {
+                    gone.insert(array, TypeId::UNKNOWN);
+                }
+                let made_of =
+                    |t: &TypeId| t.user().and_then(|u| u.base).is_some_and(|b| gone.contains_key(&b.id));
+                let used = c.tables.values().any(|t| t.def.columns.iter().any(|c| is_column_of(&gone, c)))
+                    || c.functions.values().any(|f| names_one(&gone, f))
+                    || c.types.values().any(made_of);
+                if used {
+                    let message = format!("cannot drop type {name} because other objects depend on it");
+                    return Err(SqlError::new(sqlstate::DEPENDENT_OBJECTS_STILL_EXIST, message));
+                }
+                let db = me.db.clone();
+                let number = ty.user().map_or(0, |u| u.number);
+                d::remove_type(&mut me.session, &db.dictionary, number)?;
+                me.draft().ty(name, None);
+                Ok(())
+            },
+        )
     }
 }
 
 /// The types that are made of changed ones change with them. One is made of earlier ones.
-fn follow(c: &mut Catalog, changed: &mut Changed) -> SqlResult<()> {
+fn follow(c: &Catalog, changed: &mut Changed, mut put: impl FnMut(&str, TypeId)) -> SqlResult<()> {
     let mut all: Vec<(String, TypeId)> = c.types.iter().map(|(n, t)| (n.clone(), *t)).collect();
     all.sort_by_key(|(_, t)| t.user().map_or(0, |u| u.number));
     for (name, ty) in all {
@@ -149,7 +158,7 @@ fn follow(c: &mut Catalog, changed: &mut Changed) -> SqlResult<()> {
         let Some(base) = user.base.filter(|b| changed.contains_key(&b.id)) else { continue };
         let new = UserDef { base: Some(type_of(changed, base)), ..user.clone() }.type_id()?;
         note(changed, ty, new);
-        c.types.insert(name, new);
+        put(&name, new);
     }
     Ok(())
 }

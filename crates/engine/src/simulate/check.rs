@@ -3,8 +3,9 @@ use super::model::{SHAPES, State, index_name, table_name};
 use super::workload::decode;
 use crate::connection::{Access, Connection, Isolation, Scan};
 use crate::table::Table;
-use crate::{Database, Oid};
+use crate::{Catalog, Database, Oid, dictionary};
 use ondol_kernel::Strings;
+use ondol_types::sqlstate;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -19,7 +20,9 @@ impl Strings for Read<'_> {
 /// else. Gives the number of rows compared.
 pub fn database(db: &Arc<Database>, state: &State, collected: bool) -> Result<u64, String> {
     let catalog = db.catalog();
-    let names: Vec<&String> = catalog.tables.keys().collect();
+    is_stored(db)?;
+    // Others are the definers' (see `definers`).
+    let names: Vec<&String> = catalog.tables.keys().filter(|n| n.starts_with('t')).collect();
     let expected: Vec<String> = state.tables.keys().map(|t| table_name(*t)).collect();
     if names.iter().copied().ne(&expected) {
         return Err(format!("tables {names:?} where {expected:?} must be"));
@@ -44,6 +47,55 @@ pub fn database(db: &Arc<Database>, state: &State, collected: bool) -> Result<u6
         c.rollback();
     }
     Ok(rows)
+}
+
+/// The dictionary that everyone goes by is the one that a restart would find.
+pub fn is_stored(db: &Arc<Database>) -> Result<(), String> {
+    let catalog = db.catalog();
+    let mut c = db.connect();
+    c.session.snapshot_newest();
+    let stored = match dictionary::load(&c.session, &db.dictionary, 0) {
+        Err(e) if e.sqlstate() == sqlstate::OUT_OF_MEMORY => return Ok(()),
+        other => other.map_err(|e| e.to_string())?,
+    };
+    let told = |what: &str, stored: String, known: String| {
+        Err(format!("{what} {stored} are stored where {known} are known"))
+    };
+    // Nothing else is stored: no row of what has gone.
+    let columns = catalog.tables.values().map(|t| t.def.columns.len()).sum();
+    let users = || catalog.types.values().filter_map(|t| t.user());
+    let parts = users().map(|u| u.parts.len()).sum();
+    let d = &db.dictionary;
+    for (table, count) in [
+        (&d.tables, catalog.tables.len()),
+        (&d.columns, columns),
+        (&d.indexes, catalog.indexes.len()),
+        (&d.functions, catalog.functions.len()),
+        (&d.types, catalog.types.len()),
+        (&d.parts, parts),
+    ] {
+        let rows = dictionary::rows(&c.session, table);
+        if rows.len() != count {
+            let rows: Vec<_> = rows.into_iter().map(|r| r.1).collect();
+            return Err(format!("{count} rows of {} must be there: {rows:?}", table.def.name));
+        }
+    }
+    let tables = |c: &Catalog| c.tables.values().map(|t| (t.def.clone(), t.heaps)).collect::<Vec<_>>();
+    let (a, b) = (tables(&stored), tables(&catalog));
+    if a != b {
+        return told("tables", format!("{a:?}"), format!("{b:?}"));
+    }
+    if stored.indexes != catalog.indexes {
+        return told("indexes", format!("{:?}", stored.indexes), format!("{:?}", catalog.indexes));
+    }
+    if stored.types != catalog.types {
+        return told("types", format!("{:?}", stored.types), format!("{:?}", catalog.types));
+    }
+    if stored.functions != catalog.functions {
+        return told("functions", format!("{:?}", stored.functions), format!("{:?}", catalog.functions));
+    }
+    c.session.unpublish();
+    Ok(())
 }
 
 fn table(

@@ -20,6 +20,7 @@
 //! Deliberately not here: SQL text and plans (the statements are calls of the engine), real files, real
 //! threads.
 pub mod check;
+mod definers;
 pub mod model;
 pub mod mutations;
 mod portals;
@@ -276,6 +277,10 @@ impl Plan {
             Favour::Portals => {
                 (self.end, self.media) = (End::Close, Media::Kind);
                 (self.background, self.tight) = (true, false)
+            }
+            Favour::Definers => {
+                (self.patient, self.end, self.media) = (true, End::Close, Media::Kind);
+                (self.tight, self.ddl, self.tables) = (false, 0.25, 3)
             }
             // Not each, since a database is made first.
             Favour::FullDisks => {
@@ -711,6 +716,10 @@ fn work(plan: &Plan, shared: &Arc<Shared>, stats: &Arc<Mutex<Stats>>, r: &mut Ra
     for f in fibers {
         let one = f.join().unwrap_or_else(|_| Err("a fiber panicked".into()));
         done = done.and(one)
+    }
+    if done.is_ok() && patient && !shared.over() {
+        done = definers::play(shared, &workers, &mut queues.branch(1))
+            .map_err(|e| format!("definers side by side: {e}"))
     }
     if done.is_ok() && patient && !shared.over() {
         let rows = (0..shared.tables).filter_map(|t| Meeting::of(&shared.db, &model::table_name(t)));

@@ -35,6 +35,8 @@ pub enum Favour {
     Waits,
     /// Portals beside the collector, in lives that end well.
     Portals,
+    /// Definitions beside definitions, in lives that end well.
+    Definers,
 }
 
 macro_rules! engine {
@@ -190,6 +192,39 @@ pub const MUTATIONS: &[Mutation] = &[
         "index_old_keys_kept",
         "keys that became old while an index was filled are not taken out",
         Favour::Indexes
+    ),
+    engine!("claims_not_waited_for", "what another has claimed is claimed all the same", Favour::Definers),
+    engine!(
+        "looked_after_claims",
+        "a definition looks for what it changes once more after it has claimed what was there",
+        Favour::Definers
+    ),
+    engine!("claims_not_shared", "what a definition rests on is not claimed", Favour::Definers),
+    engine!(
+        "claims_let_go_early",
+        "claims are let go before what was made of them is published",
+        Favour::Definers
+    ),
+    engine!("claims_let_go_untold", "who waits for a claim is not told that it was let go", Favour::Definers),
+    engine!(
+        "definers_cycle_unseen",
+        "who begins to wait for a claim does not look for a cycle",
+        Favour::Definers
+    ),
+    engine!(
+        "draft_published_whole",
+        "a commit publishes the dictionary that its transaction saw",
+        Favour::Definers
+    ),
+    engine!(
+        "draft_kept",
+        "definitions changed since a savepoint stay when it is gone back to",
+        Favour::Definers
+    ),
+    engine!(
+        "draft_stands_still",
+        "a transaction that changes definitions does not look at what others have published since",
+        Favour::Definers
     ),
 ];
 

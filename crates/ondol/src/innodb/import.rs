@@ -12,6 +12,7 @@
 use crate::innodb::leaves::Maker;
 use crate::innodb::{Either, InnodbTable, failed};
 use crate::session::Session;
+use crate::session::planned::is_stale;
 use ondol_engine::{Access, ColumnDef, IndexColumn, IndexKind, Inserter, Isolation, RowBatch};
 use ondol_innodb::error::{Error, Kind};
 use ondol_innodb::evidence::{self, Evidence};
@@ -161,14 +162,20 @@ impl Session {
         for key in keys.iter().filter(|key| key.primary) {
             key.columns.iter().for_each(|c| columns[c.column].not_null = true);
         }
-        self.connection.start_definitions(self.connection.catalog_version())?;
         self.create_table(&import.table, &columns, &[], false)?;
-        let catalog = self.connection.catalog();
-        let table = catalog
-            .table(&import.table)
-            .ok_or_else(|| crate::session::define::no_table(&import.table))?
-            .clone();
-        self.connection.start_statement(catalog.version, std::slice::from_ref(&table), true)?;
+        let table = loop {
+            let catalog = self.connection.catalog();
+            let table = catalog
+                .table(&import.table)
+                .ok_or_else(|| crate::session::define::no_table(&import.table))?
+                .clone();
+            match self.connection.start_statement(catalog.version, std::slice::from_ref(&table), true) {
+                // Others have changed what is theirs.
+                Err(e) if is_stale(&e) => continue,
+                started => started.map(|()| ())?,
+            }
+            break table;
+        };
 
         let source = Arc::new(source);
         let parts = source.scan().parts();

@@ -2,7 +2,8 @@
 //! refusals.
 use crate::session::Session;
 use crate::session::plan::Plan;
-use ondol_engine::{Catalog, ColumnDef, FunctionDef, Returns};
+use crate::session::planned::is_stale;
+use ondol_engine::{Catalog, Claim, ColumnDef, FunctionDef, Returns, STALE, claims};
 use ondol_sql::bound::{Bound, Insert, InsertColumn, NewIndex, Query, Statement, TableRef};
 use ondol_sql::interpret::Nowhere;
 use ondol_types::func::Volatility;
@@ -11,6 +12,52 @@ use std::sync::Arc;
 
 /// Longest name, in bytes; longer generated ones are cut.
 const NAME_MAX: usize = 63;
+
+/// What a statement that changes definitions claims before it looks at what it is about (definers/G1). What
+/// it comes to beside that is claimed on the way.
+pub(crate) fn wanted(statement: &Statement, c: &Catalog) -> Vec<Claim> {
+    match statement {
+        Statement::CreateTable { name, columns, .. } | Statement::CreateTableAs { name, columns, .. } => {
+            claims::create_table(c, name, columns)
+        }
+        Statement::DropTable { names, .. } => names.iter().flat_map(|n| claims::drop_table(c, n)).collect(),
+        Statement::Truncate { names } => names.iter().flat_map(|n| claims::change_table(c, n)).collect(),
+        Statement::CreateIndex { table, index, .. } => match &index.name {
+            Some(name) => claims::create_index(c, table, name),
+            None => claims::change_table(c, table),
+        },
+        Statement::DropIndex { names, .. } => names.iter().flat_map(|n| claims::drop_index(c, n)).collect(),
+        Statement::AddConstraint { table, .. } => claims::change_table(c, table),
+        Statement::CreateFunction { name, args, returns, body, volatility, .. } => {
+            claims::create_function(&FunctionDef {
+                id: 0,
+                name: name.clone(),
+                args: args.clone(),
+                returns: returns.clone(),
+                body: body.clone(),
+                code: Vec::new(),
+                volatility: *volatility,
+            })
+        }
+        Statement::DropFunction { functions, .. } => functions
+            .iter()
+            .flat_map(|(name, args)| functions_meant(c, name, args.as_deref()))
+            .flat_map(|id| claims::drop_function(c, id))
+            .collect(),
+        Statement::CreateType { def, .. } => claims::create_type(c, def),
+        Statement::AlterType { name, def, .. } => claims::replace_type(c, name, def),
+        Statement::DropType { names, .. } => names.iter().flat_map(|n| claims::drop_type(c, n)).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// The functions of that name, with those arguments if these are given.
+fn functions_meant(c: &Catalog, name: &str, args: Option<&[Type]>) -> Vec<u32> {
+    let meant = |f: &&Arc<FunctionDef>| {
+        args.is_none_or(|args| f.args.iter().map(|a| a.1.id).eq(args.iter().map(|t| t.id)))
+    };
+    c.functions_named(name).filter(meant).map(|f| f.id).collect()
+}
 
 /// Whether a table or an index has the name: they share one space of names.
 fn taken(catalog: &Catalog, name: &str) -> bool {
@@ -92,14 +139,38 @@ impl Session {
         if_not_exists: bool,
     ) -> SqlResult<String> {
         let is_there = taken(&self.connection.catalog(), name);
+        let (before, base) = self.connection.catalog_and_base();
+        if query.is_some_and(|(_, bound)| bound.catalog_version != before.version) {
+            return Err(SqlError::new(STALE, "the dictionary has changed"));
+        }
         self.create_table(name, columns, &[], if_not_exists)?;
         let Some((query, bound)) = query.filter(|_| !is_there) else {
             return Ok("CREATE TABLE AS".into());
         };
-        let catalog = self.connection.catalog();
+        let done = self.fill_table(name, query, bound, columns.len(), base);
+        if done.as_ref().is_err_and(is_stale) {
+            // The whole statement is bound anew.
+            self.connection.drop_table(name)?
+        }
+        done
+    }
+
+    /// Fills a table that was just made, where the query is of a dictionary with `base` below.
+    fn fill_table(
+        &mut self,
+        name: &str,
+        query: &Query,
+        bound: &Bound,
+        columns: usize,
+        base: u64,
+    ) -> SqlResult<String> {
+        let (catalog, now) = self.connection.catalog_and_base();
+        if now != base {
+            return Err(SqlError::new(STALE, "the dictionary has changed"));
+        }
+        // But for the new table it is the dictionary that the query was bound to; and whether it still is the
+        // newest is looked at when the statement starts.
         let table = catalog.table(name).ok_or_else(|| no_table(name))?;
-        // The right to change definitions is held since the query was known to be of this dictionary: but for
-        // the new table, it is the same.
         if let Some(rows) = self.fill_parted(table, query, bound, catalog.version)? {
             return Ok(format!("SELECT {rows}"));
         }
@@ -107,7 +178,7 @@ impl Session {
             statement: Statement::Insert(Insert {
                 table: TableRef(table.clone()),
                 source: query.clone(),
-                columns: (0..columns.len()).map(InsertColumn::Source).collect(),
+                columns: (0..columns).map(InsertColumn::Source).collect(),
                 returning: Vec::new(),
                 with: Vec::new(),
             }),
@@ -123,7 +194,7 @@ impl Session {
 
     fn add_index(&mut self, table: &str, index: &NewIndex) -> SqlResult<()> {
         let catalog = self.connection.catalog();
-        let Some(t) = catalog.table(table) else {
+        let Some(t) = catalog.table(table).cloned() else {
             return Err(no_table(table));
         };
         let names: Vec<&str> = index.columns.iter().map(|c| t.def.columns[c.column].name.as_str()).collect();
@@ -133,18 +204,20 @@ impl Session {
                 format!("multiple primary keys for table \"{table}\" are not allowed"),
             ));
         }
-        let name = match &index.name {
-            Some(n) if taken(&catalog, n) => {
-                return Err(SqlError::new(
-                    sqlstate::DUPLICATE_TABLE,
-                    format!("relation \"{n}\" already exists"),
-                ));
-            }
+        let choose = |c: &Catalog| match &index.name {
             Some(n) => n.clone(),
-            None if index.primary => choose_name(&catalog, table, &[], "pkey"),
-            None if index.constraint => choose_name(&catalog, table, &names, "key"),
-            None => choose_name(&catalog, table, &names, "idx"),
+            None if index.primary => choose_name(c, table, &[], "pkey"),
+            None if index.constraint => choose_name(c, table, &names, "key"),
+            None => choose_name(c, table, &names, "idx"),
         };
+        // Another's index may have got the name while it was waited for: then the next is chosen.
+        self.connection.claim(|c| vec![claims::name(&choose(c))])?;
+        let catalog = self.connection.catalog();
+        let name = choose(&catalog);
+        if taken(&catalog, &name) {
+            let message = format!("relation \"{name}\" already exists");
+            return Err(SqlError::new(sqlstate::DUPLICATE_TABLE, message));
+        }
         self.connection.create_index(
             table,
             &name,
@@ -190,7 +263,7 @@ impl Session {
 
     pub(crate) fn drop_tables(&mut self, names: &[String], if_exists: bool, cascade: bool) -> SqlResult<()> {
         for name in names {
-            let catalog = self.connection.catalog();
+            let catalog = self.connection.claim(|c| claims::drop_table(c, name))?;
             if catalog.table(name).is_none() {
                 if catalog.indexes.contains_key(name) {
                     return Err(SqlError::new(
@@ -232,6 +305,14 @@ impl Session {
                 .hint("Use DROP ... CASCADE to drop the dependent objects too."));
         }
         for (id, function) in dependents {
+            self.drop_dependent(id, &function)?
+        }
+        Ok(())
+    }
+    /// Drops a function with what it depends on, unless another transaction has done so meanwhile.
+    pub(crate) fn drop_dependent(&mut self, id: u32, function: &str) -> SqlResult<()> {
+        let catalog = self.connection.claim(|c| claims::drop_function(c, id))?;
+        if catalog.functions.contains_key(&id) {
             self.connection.drop_function(id)?;
             self.notice("00000", format!("drop cascades to function {function}"));
         }
@@ -240,7 +321,7 @@ impl Session {
 
     pub(crate) fn drop_indexes(&mut self, names: &[String], if_exists: bool) -> SqlResult<()> {
         for name in names {
-            let catalog = self.connection.catalog();
+            let catalog = self.connection.claim(|c| claims::drop_index(c, name))?;
             let Some(table) = catalog.indexes.get(name) else {
                 if catalog.table(name).is_some() {
                     return Err(SqlError::new(
@@ -330,13 +411,7 @@ impl Session {
         for (name, args) in functions {
             let catalog = self.connection.catalog();
             let types: Option<Vec<TypeId>> = args.as_ref().map(|a| a.iter().map(|t| t.id).collect());
-            let found: Vec<u32> = catalog
-                .functions_named(name)
-                .filter(|f| {
-                    types.as_ref().is_none_or(|t| f.args.iter().map(|a| a.1.id).eq(t.iter().copied()))
-                })
-                .map(|f| f.id)
-                .collect();
+            let found = functions_meant(&catalog, name, args.as_deref());
             match (found[..].first(), found.len()) {
                 (Some(&id), 1) => self.connection.drop_function(id)?,
                 (None, _) => {

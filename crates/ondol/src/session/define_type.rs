@@ -1,7 +1,8 @@
 //! Definition of types: what depends on one, and whether what names it still has a meaning.
 use crate::session::Session;
 use crate::session::plan::Plan;
-use ondol_engine::{Catalog, FunctionDef, Isolation, Returns};
+use crate::session::planned::is_stale;
+use ondol_engine::{Catalog, FunctionDef, Isolation, Returns, claims};
 use ondol_sql::interpret::Nowhere;
 use ondol_sql::{bind, parse};
 use ondol_types::name::quote;
@@ -113,12 +114,8 @@ impl Session {
                 let [column, domain] = [&c.name, &new.name].map(|n| quote(n));
                 let array = if c.domain.is_some_and(TypeId::is_array) { "[]" } else { "" };
                 let text = format!("SELECT count({column}::{domain}{array}) FROM {}", quote(&table.def.name));
-                let raws = parse::parse(&text)?;
-                let Some(raw) = raws.first() else { continue };
-                let bound = bind::bind(raw, &text, &catalog, &[])?;
-                let plan = Plan::new(self.compile(&bound)?);
                 let (name, table) = (&c.name, &table.def.name);
-                self.run_program(&plan, &[], &mut Nowhere).map_err(|e| match e.sqlstate() {
+                self.run_over_and_over(&text).map_err(|e| match e.sqlstate() {
                     sqlstate::CHECK_VIOLATION => {
                         let message = format!(
                             "column \"{name}\" of table \"{table}\" contains values that violate the new constraint"
@@ -136,6 +133,21 @@ impl Session {
         Ok(())
     }
 
+    /// Runs a query of what this transaction has claimed, once more whenever others have changed what is
+    /// theirs.
+    fn run_over_and_over(&mut self, text: &str) -> SqlResult<()> {
+        loop {
+            let raws = parse::parse(text)?;
+            let Some(raw) = raws.first() else { return Ok(()) };
+            let bound = bind::bind(raw, text, &self.connection.catalog(), &[])?;
+            let plan = Plan::new(self.compile(&bound)?);
+            match self.run_program(&plan, &[], &mut Nowhere) {
+                Err(e) if is_stale(&e) => continue,
+                done => return done.map(drop),
+            }
+        }
+    }
+
     pub(crate) fn drop_types(
         &mut self,
         names: &[String],
@@ -143,7 +155,8 @@ impl Session {
         cascade: bool,
         what: &str,
     ) -> SqlResult<()> {
-        let catalog = self.connection.catalog();
+        let wanted = |c: &Catalog| names.iter().flat_map(|n| claims::drop_type(c, n)).collect();
+        let catalog = self.connection.claim(wanted)?;
         let gone: BTreeSet<TypeId> = names.iter().filter_map(|n| catalog.types.get(n).copied()).collect();
         for name in names.iter().filter(|n| !catalog.types.contains_key(*n)) {
             let missing = format!("type \"{name}\" does not exist");
@@ -156,7 +169,10 @@ impl Session {
     }
 
     fn drop_with_dependents(&mut self, gone: BTreeSet<TypeId>, cascade: bool, what: &str) -> SqlResult<()> {
-        let catalog = self.connection.catalog();
+        // With them claimed, nothing more can come to depend on them.
+        let names: Vec<&str> = gone.iter().filter_map(|t| t.user()).map(|u| &u.name[..]).collect();
+        let wanted = |c: &Catalog| names.iter().flat_map(|n| claims::drop_type(c, n)).collect();
+        let catalog = self.connection.claim(wanted)?;
         let found = dependents(&catalog, &gone);
         let shown: Vec<&str> = gone.iter().map(|t| t.name()).collect();
         if !cascade && !found.is_empty() {
@@ -177,7 +193,10 @@ impl Session {
         for d in &found {
             let text = d.text().split(" depends on ").next().unwrap_or_default();
             match d {
-                Dependent::Function { id, .. } => self.connection.drop_function(*id)?,
+                Dependent::Function { id, .. } => {
+                    self.drop_dependent(*id, text.trim_start_matches("function "))?;
+                    continue;
+                }
                 Dependent::Type { name, .. } => more.extend(catalog.types.get(name).copied()),
                 Dependent::Column(_) => {}
             }

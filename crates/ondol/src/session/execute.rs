@@ -1,5 +1,6 @@
 //! Statements that are not compiled: each variant of the binder's [`Statement`] and what is done for it.
 use crate::session::Session;
+use crate::session::define::wanted;
 use crate::session::output::Output;
 use crate::session::plan::{Plan, Ready};
 use crate::session::planned::{column, tag_name};
@@ -177,9 +178,9 @@ impl Session {
         let before = self.connection.last_token();
         let done = self
             .connection
-            .start_definitions(bound.catalog_version)
+            .start_definitions(bound.catalog_version, |c| wanted(&bound.statement, c))
             .and_then(|()| self.create_index(table, index, if_not_exists));
-        // Gives the right to change definitions back, if nothing came of it.
+        // Lets go of what was claimed, if nothing came of it.
         self.connection.rollback();
         done?;
         let token = Some(self.connection.last_token()).filter(|t| *t != before);
@@ -215,9 +216,9 @@ impl Session {
         f: impl FnOnce(&mut Session) -> SqlResult<String>,
     ) -> SqlResult<()> {
         self.begin_definition(bound, tag)?;
-        // The dictionary may change while the statement waits for its turn.
+        // The dictionary may change while the statement waits for others.
         let f = |s: &mut Session| {
-            s.connection.start_definitions(bound.catalog_version)?;
+            s.connection.start_definitions(bound.catalog_version, |c| wanted(&bound.statement, c))?;
             f(s)
         };
         if self.connection.in_transaction() {

@@ -477,6 +477,19 @@ mod tests {
         assert!(b.ready("select a from own", &[]).is_err());
         a.execute("rollback; create table own (a text, b int)").expect("another table by that name");
         assert_eq!(plan(&mut b, "select * from own").columns.len(), 2);
+        // Others change definitions meanwhile: it goes by these, too, and keeps what it defined to itself.
+        a.execute("begin; create table mine (a int)").expect("a table");
+        let mine = plan(&mut a, "select a from mine");
+        b.execute("create table theirs (a int); create index on t (v)").expect("definitions");
+        let of_both = plan(&mut a, "select t.v, mine.a, theirs.a from t, mine, theirs");
+        assert_eq!(of_both.columns.len(), 3);
+        assert!(
+            !Arc::ptr_eq(&mine.program, &plan(&mut a, "select a from mine").program),
+            "another dictionary"
+        );
+        assert!(b.ready("select a from mine", &[]).is_err());
+        a.execute("rollback; create table mine (a int, b int)").expect("another table by that name");
+        assert_eq!(plan(&mut b, "select * from mine").columns.len(), 2);
         // A type that only the transaction knows: no plan of the database's may be taken.
         let sum = plan(&mut b, "select 1 + 1");
         a.execute("begin; create type mood as enum ('sad')").expect("a type");

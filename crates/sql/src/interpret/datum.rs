@@ -26,8 +26,6 @@ pub enum Tag {
     Int8,
     Float8,
     Numeric,
-    /// A numeric that is in the datum itself (D1).
-    Packed,
     Text,
     Bytea,
     Date,

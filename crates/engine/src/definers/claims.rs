@@ -1,0 +1,126 @@
+//! What each definition claims, by what the dictionary says (definers/G2, definers/G3).
+use super::{Claim, Thing};
+use crate::catalog::{Catalog, ColumnDef, FunctionDef, Returns};
+use ondol_types::TypeId;
+use ondol_types::user::UserDef;
+use std::collections::BTreeSet;
+
+/// A name, or what has it, for the transaction alone.
+pub fn name(name: &str) -> Claim {
+    Claim { thing: Thing::Name(name.to_string()), alone: true }
+}
+
+fn stay(table: &str, alone: bool) -> Claim {
+    Claim { thing: Thing::Stay(table.to_string()), alone }
+}
+
+fn signature(f: &FunctionDef) -> Claim {
+    let args: Vec<&str> = f.args.iter().map(|a| a.1.id.name()).collect();
+    Claim { thing: Thing::Function(format!("{}({})", f.name, args.join(","))), alone: true }
+}
+
+/// Types that users define are rested on.
+fn types(of: impl IntoIterator<Item = TypeId>, claims: &mut Vec<Claim>) {
+    for user in of.into_iter().filter_map(|t| t.user()) {
+        claims.push(Claim { thing: Thing::Name(user.name.clone()), alone: false })
+    }
+}
+
+/// Types whose names stand in a text: more than it means, perhaps.
+fn types_in<'a>(c: &Catalog, texts: impl IntoIterator<Item = &'a Option<String>>, claims: &mut Vec<Claim>) {
+    for text in texts.into_iter().flatten().map(|t| t.to_lowercase()) {
+        let named = c.types.keys().filter(|n| text.contains(&n.to_lowercase()));
+        claims.extend(named.map(|n| Claim { thing: Thing::Name(n.clone()), alone: false }))
+    }
+}
+
+pub fn create_table(c: &Catalog, table: &str, columns: &[ColumnDef]) -> Vec<Claim> {
+    let mut claims = vec![name(table)];
+    types(columns.iter().map(|c| c.domain.unwrap_or(c.ty.id)), &mut claims);
+    types_in(c, columns.iter().map(|c| &c.default), &mut claims);
+    claims
+}
+
+/// The table's definition is changed, or its rows are removed.
+pub fn change_table(c: &Catalog, table: &str) -> Vec<Claim> {
+    c.table(table).map(|_| name(table)).into_iter().collect()
+}
+
+pub fn drop_table(c: &Catalog, table: &str) -> Vec<Claim> {
+    let Some(t) = c.table(table) else { return vec![] };
+    let indexes = t.def.indexes.iter().map(|i| name(&i.name));
+    [name(table), stay(table, true)].into_iter().chain(indexes).collect()
+}
+
+pub fn create_index(c: &Catalog, table: &str, index: &str) -> Vec<Claim> {
+    let mut claims = change_table(c, table);
+    claims.push(name(index));
+    claims
+}
+
+pub fn drop_index(c: &Catalog, index: &str) -> Vec<Claim> {
+    c.indexes.get(index).map_or(vec![], |table| vec![name(table), name(index)])
+}
+
+pub fn create_function(f: &FunctionDef) -> Vec<Claim> {
+    let mut claims = vec![signature(f)];
+    types(types_of(f), &mut claims);
+    if let Returns::Rows { of: Some(table), .. } = &f.returns {
+        claims.push(stay(table, false))
+    }
+    claims
+}
+
+fn types_of(f: &FunctionDef) -> Vec<TypeId> {
+    let mut types: Vec<TypeId> = f.args.iter().map(|a| a.1.id).collect();
+    match &f.returns {
+        Returns::Void => {}
+        Returns::Scalar { ty, .. } => types.push(ty.id),
+        Returns::Rows { columns, .. } => types.extend(columns.iter().map(|c| c.1.id)),
+    }
+    types
+}
+
+pub fn drop_function(c: &Catalog, id: u32) -> Vec<Claim> {
+    c.functions.get(&id).map(|f| signature(f)).into_iter().collect()
+}
+
+pub fn create_type(c: &Catalog, def: &UserDef) -> Vec<Claim> {
+    let mut claims = vec![name(&def.name)];
+    types(def.base.map(|b| b.id), &mut claims);
+    let texts = def.parts.iter().map(|p| &p.text).chain([&def.default]);
+    types_in(c, texts, &mut claims);
+    claims
+}
+
+/// `def` takes the place of the type: all that is made of it is made anew.
+pub fn replace_type(c: &Catalog, old: &str, def: &UserDef) -> Vec<Claim> {
+    let Some(ty) = c.types.get(old).copied() else { return vec![] };
+    let mut claims = vec![name(old)];
+    claims.extend(create_type(c, def));
+    let mut reached: BTreeSet<TypeId> = [Some(ty), ty.array()].into_iter().flatten().collect();
+    let mut all: Vec<TypeId> = c.types.values().copied().collect();
+    // A type is made of earlier ones.
+    all.sort_by_key(|t| t.user().map_or(0, |u| u.number));
+    for t in all {
+        let Some(user) = t.user() else { continue };
+        if user.base.is_some_and(|b| reached.contains(&b.id)) {
+            reached.extend([Some(t), t.array()].into_iter().flatten());
+            claims.push(name(&user.name))
+        }
+    }
+    for t in c.tables.values() {
+        let is_reached =
+            |c: &ColumnDef| reached.contains(&c.ty.id) || c.domain.is_some_and(|d| reached.contains(&d));
+        if t.def.columns.iter().any(is_reached) {
+            claims.push(name(&t.def.name))
+        }
+    }
+    let reached = |f: &&FunctionDef| types_of(f).iter().any(|t| reached.contains(t));
+    claims.extend(c.functions.values().map(|f| &**f).filter(reached).map(signature));
+    claims
+}
+
+pub fn drop_type(c: &Catalog, ty: &str) -> Vec<Claim> {
+    c.types.get(ty).map(|_| name(ty)).into_iter().collect()
+}

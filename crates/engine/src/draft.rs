@@ -1,0 +1,114 @@
+//! A draft: what a transaction has changed of the dictionary, until it commits.
+//!
+//! ```text
+//! the newest dictionary, which others replace      \
+//!                                                    the transaction's view
+//! the draft: put and removed, object by object     /
+//!                      | savepoint: the draft is kept | ROLLBACK TO: it is the one that was kept
+//!                      | commit: it is put into the newest dictionary | rollback: it is forgotten
+//! ```
+//! - **D1** A draft names only what its transaction has claimed (definers/G1). So drafts of open transactions
+//!   have nothing in common, and it does not matter in which order they are put into the dictionary.
+//! - **D2** The transaction goes by the newest dictionary with its draft over it, in everything: also what
+//!   others commit meanwhile is there at its next statement, as it is for transactions without a draft, and
+//!   a statement that was planned before that is stale (connection/N1).
+//! - **D3** Such a view has a version that no other dictionary ever has. So plans that are made of it are
+//!   nobody else's, and of no use once the draft or what is below it is another.
+//! - **D4** At its commit, once that is durable, the draft is put into the dictionary that is the newest
+//!   then, which gets its version there. One does so at a time. What others have built on it is later in the
+//!   log, since they saw it after that: whoever sees a definition sees all that it rests on. Where the wait
+//!   fails with the log, the draft is put there all the same, as the rows are: nothing that is built on it
+//!   can be acknowledged any more.
+//! - **D5** Going back to a savepoint brings the draft back that was there, and gives the heaps made since up
+//!   at the end of the transaction; they are no other's business.
+use crate::catalog::{Catalog, FunctionDef};
+use crate::connection::Connection;
+use crate::table::Table;
+use ondol_base::sim::mutated;
+use ondol_types::TypeId;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// `None`: it is removed.
+#[derive(Clone, Default)]
+pub(crate) struct Draft {
+    tables: BTreeMap<String, Option<Arc<Table>>>,
+    indexes: BTreeMap<String, Option<String>>,
+    functions: BTreeMap<u32, Option<Arc<FunctionDef>>>,
+    types: BTreeMap<String, Option<TypeId>>,
+}
+
+impl Draft {
+    pub fn table(&mut self, name: &str, table: Option<Arc<Table>>) {
+        self.tables.insert(name.to_string(), table);
+    }
+    /// `of`: the index's table.
+    pub fn index(&mut self, name: &str, of: Option<&str>) {
+        self.indexes.insert(name.to_string(), of.map(str::to_string));
+    }
+    pub fn function(&mut self, id: u32, function: Option<Arc<FunctionDef>>) {
+        self.functions.insert(id, function);
+    }
+    pub fn ty(&mut self, name: &str, ty: Option<TypeId>) {
+        self.types.insert(name.to_string(), ty);
+    }
+    pub fn put_into(&self, catalog: &mut Catalog) {
+        fn put<K: Ord + Clone, V: Clone>(draft: &BTreeMap<K, Option<V>>, into: &mut BTreeMap<K, V>) {
+            for (k, v) in draft {
+                match v {
+                    Some(v) => into.insert(k.clone(), v.clone()),
+                    None => into.remove(k),
+                };
+            }
+        }
+        // Whoever adds a kind of object to the catalog has to think of it here.
+        let Catalog { version: _, tables, indexes, functions, types } = catalog;
+        put(&self.tables, tables);
+        put(&self.indexes, indexes);
+        put(&self.functions, functions);
+        put(&self.types, types);
+    }
+}
+
+/// A dictionary with a draft over it.
+pub(crate) struct View {
+    /// The version of the dictionary below.
+    pub base: u64,
+    pub catalog: Arc<Catalog>,
+}
+
+impl Connection {
+    /// The draft, to be changed.
+    pub(crate) fn draft(&mut self) -> &mut Draft {
+        *self.view.get_mut() = None;
+        Arc::make_mut(self.draft.get_or_insert_default())
+    }
+    pub(crate) fn set_draft(&mut self, draft: Option<Arc<Draft>>) {
+        *self.view.get_mut() = None;
+        self.draft = draft
+    }
+    /// The newest dictionary with the draft over it, and the version of what is below (D2, D3).
+    #[cold]
+    pub(crate) fn view_with(&self, draft: &Draft) -> (u64, Arc<Catalog>) {
+        let mut view = self.view.borrow_mut();
+        if let Some(v) = view.as_ref().filter(|v| self.is_newest(v)) {
+            return (v.base, v.catalog.clone());
+        }
+        let below = self.db.catalog();
+        let mut catalog = (*below).clone();
+        draft.put_into(&mut catalog);
+        catalog.version = self.db.next_version();
+        let made = View { base: below.version, catalog: Arc::new(catalog) };
+        let known = (made.base, made.catalog.clone());
+        *view = Some(made);
+        known
+    }
+    fn is_newest(&self, view: &View) -> bool {
+        view.base == self.db.version() || mutated("draft_stands_still")
+    }
+    /// Whether the version is that of the view, and the view still what there is to see.
+    #[cold]
+    pub(crate) fn is_view_current(&self, version: u64) -> bool {
+        self.view.borrow().as_ref().is_some_and(|v| v.catalog.version == version && self.is_newest(v))
+    }
+}

@@ -1,0 +1,288 @@
+//! Definers side by side: types that users define, and tables, indexes and functions that rest on them, made,
+//! changed and dropped by several sessions, in transactions with savepoints.
+//!
+//! The model knows nothing of them. Afterwards the dictionary that everyone goes by must be the one that a
+//! restart would find (see [`check::is_stored`]), and no wait may have lasted long. Their names are none of
+//! the model's.
+use super::queues::PATIENCE;
+use super::workload::{Shared, kind};
+use super::{Workers, check, nap};
+use crate::connection::{Access, Connection, Isolation, STALE};
+use crate::{Catalog, ColumnDef, FunctionDef, IndexColumn, IndexKind, Returns, claims};
+use ondol_base::sim::Random;
+use ondol_types::func::Volatility;
+use ondol_types::user::{Part, UserDef, domain};
+use ondol_types::{SqlResult, Type, TypeId, ValueRef, sqlstate};
+use std::sync::Arc;
+use std::time::Duration;
+
+type Outcome = Result<(), String>;
+
+struct Definer {
+    c: Connection,
+    r: Random,
+    shared: Arc<Shared>,
+}
+
+/// How far a definer's statement came.
+enum Did {
+    Done,
+    Failed,
+}
+
+pub(super) fn play(shared: &Arc<Shared>, workers: &Workers, r: &mut Random) -> Outcome {
+    let definer = |r: Random| {
+        let mut c = shared.db.connect();
+        c.set_lock_timeout(Some(PATIENCE));
+        Definer { c, r, shared: shared.clone() }
+    };
+    // Of a life before.
+    definer(r.branch(0)).clear()?;
+    let mut fibers = vec![];
+    for n in 0..2 + r.below(3) {
+        let mut d = definer(r.branch(1 + n));
+        fibers.extend(workers.spawn(n as usize, "definer", move || d.work()).ok());
+    }
+    let mut done = Ok(());
+    for f in fibers {
+        let one = f.join().unwrap_or_else(|_| Err("a fiber panicked".into()));
+        done = done.and(one)
+    }
+    done?;
+    if shared.over() || shared.db.kernel.log.failure().is_some() {
+        return Ok(());
+    }
+    check::is_stored(&shared.db)?;
+    shared.count("definers side by side");
+    definer(r.branch(9)).clear()
+}
+
+impl Definer {
+    fn work(&mut self) -> Outcome {
+        for _ in 0..2 + self.r.below(6) {
+            if self.shared.over() {
+                break;
+            }
+            self.transaction()?;
+            self.shared.promise_durable()
+        }
+        Ok(())
+    }
+
+    fn transaction(&mut self) -> Outcome {
+        if self.r.chance(0.3) {
+            return self.statement().map(drop);
+        }
+        let level = if self.r.chance(0.5) { Isolation::ReadCommitted } else { Isolation::RepeatableRead };
+        self.c.begin(level, Access::ReadWrite).map_err(|e| e.to_string())?;
+        let mut is_set = false;
+        for _ in 0..1 + self.r.below(4) {
+            if self.r.chance(0.3) {
+                self.c.savepoint("s").map_err(|e| e.to_string())?;
+                is_set = true
+            }
+            let failed = matches!(self.statement()?, Did::Failed);
+            if failed && !is_set {
+                break;
+            }
+            if is_set && (failed || self.r.chance(0.2)) && self.c.rollback_to_savepoint("s").is_err() {
+                break;
+            }
+            if self.r.chance(0.2) {
+                nap(Duration::from_micros(self.r.below(500)))
+            }
+        }
+        if self.c.is_failed() || self.r.chance(0.2) {
+            self.c.rollback();
+            return Ok(());
+        }
+        match self.c.commit() {
+            Ok(_) => Ok(()),
+            Err(e) => self.shared.permit(&e).map_err(|e| format!("COMMIT: {e}")),
+        }
+    }
+
+    fn statement(&mut self) -> Result<Did, String> {
+        let what = self.r.below(9);
+        let done = self.change(what);
+        let Err(e) = done else { return Ok(Did::Done) };
+        self.shared.count(kind(&e));
+        match e.sqlstate() {
+            sqlstate::DUPLICATE_OBJECT
+            | sqlstate::DUPLICATE_FUNCTION
+            | sqlstate::UNDEFINED_FUNCTION
+            | sqlstate::DEPENDENT_OBJECTS_STILL_EXIST => {}
+            // Too many types in one process, of all histories.
+            sqlstate::PROGRAM_LIMIT_EXCEEDED => {}
+            _ => self.shared.permit(&e).map_err(|e| format!("a definer's statement ({what}): {e}"))?,
+        }
+        match self.c.in_transaction() {
+            true => self.c.fail(),
+            false => self.c.rollback(),
+        }
+        Ok(Did::Failed)
+    }
+
+    fn change(&mut self, what: u64) -> SqlResult<()> {
+        let k = self.r.below(2);
+        let (ty, table, function) = (format!("m{k}"), format!("u{k}"), format!("f{k}"));
+        match what {
+            0 => self.c.create_type(domain_of(&ty, 0, None)),
+            1 => {
+                let Some(old) = self.c.catalog().types.get(&ty).and_then(|t| t.user()) else { return Ok(()) };
+                // Few, since definitions stay in memory.
+                let parts = self.r.below(2) as i64;
+                let def = UserDef { number: old.number, array: old.array, ..domain_of(&ty, parts, old.base) };
+                let wanted = |c: &Catalog| claims::replace_type(c, &ty, &def);
+                if self.start(wanted, |c| c.types.get(&ty).and_then(|t| t.user()) == Some(old))? {
+                    self.c.replace_type(&ty, def.clone())?
+                }
+                Ok(())
+            }
+            2 => self.c.drop_type(&ty),
+            // A type made of the other one.
+            3 => {
+                let Some(base) = self.c.catalog().types.get(&ty).copied() else { return Ok(()) };
+                let def = domain_of("m2", 0, Some(Type::new(base)));
+                let wanted = |c: &Catalog| claims::create_type(c, &def);
+                if self.start(wanted, |c| c.types.get(&ty) == Some(&base))? {
+                    self.c.create_type(def.clone())?
+                }
+                Ok(())
+            }
+            4 => {
+                let ty = if self.r.chance(0.5) { "m2".to_string() } else { ty };
+                let domain = self.c.catalog().types.get(&ty).copied();
+                let columns = vec![column("a", None), column("b", domain)];
+                let wanted = |c: &Catalog| claims::create_table(c, &table, &columns);
+                if self.start(wanted, |c| c.types.get(&ty).copied() == domain)? {
+                    self.c.create_table(&table, columns.clone())?
+                }
+                Ok(())
+            }
+            5 if self.r.chance(0.5) => self.c.drop_table(&table),
+            5 => self.c.drop_type("m2"),
+            6 => {
+                let arg = self.c.catalog().types.get(&ty).copied();
+                let f = function_of(&function, arg);
+                let wanted = |_: &Catalog| claims::create_function(&f);
+                if self.start(wanted, |c| c.types.get(&ty).copied() == arg)? {
+                    self.c.create_function(f.clone(), true)?;
+                }
+                Ok(())
+            }
+            7 => {
+                let found = self.c.catalog().functions_named(&function).next().map(|f| f.id);
+                found.map_or(Ok(()), |id| self.c.drop_function(id))
+            }
+            _ if self.r.chance(0.4) => {
+                if self.c.catalog().table(&table).is_none() {
+                    return Ok(());
+                }
+                let column = IndexColumn { column: 0, desc: false, nulls_first: false };
+                let name = format!("{table}_a");
+                self.c.create_index(&table, &name, IndexKind::Btree, false, vec![column], false, false)
+            }
+            _ => self.put(&table),
+        }
+    }
+
+    /// Claims what is wanted by what was found, and whether that is still so (definers/G1).
+    fn start(
+        &mut self,
+        wanted: impl Fn(&Catalog) -> Vec<crate::Claim>,
+        still: impl Fn(&Catalog) -> bool,
+    ) -> SqlResult<bool> {
+        let is_on = match self.c.start_definitions(self.c.catalog_version(), wanted) {
+            Err(e) if e.sqlstate() == STALE => false,
+            done => done.map(|()| still(&self.c.catalog()))?,
+        };
+        if !is_on && !self.c.in_transaction() {
+            self.c.rollback()
+        }
+        Ok(is_on)
+    }
+
+    /// A row, so that somebody uses the table.
+    fn put(&mut self, table: &str) -> SqlResult<()> {
+        loop {
+            let catalog = self.c.catalog();
+            let Some(t) = catalog.table(table).cloned() else { return Ok(()) };
+            match self.c.start_statement(catalog.version, std::slice::from_ref(&t), true) {
+                Err(e) if e.sqlstate() == STALE => continue,
+                started => started?,
+            }
+            let values = [ValueRef::Int4(1), ValueRef::Int4(2)];
+            return match self.c.insert(&t, &values) {
+                Ok(_) => self.c.end_statement().map(drop),
+                Err(e) => {
+                    self.c.abort_statement();
+                    Err(e)
+                }
+            };
+        }
+    }
+
+    /// Drops whatever there is of it all.
+    fn clear(&mut self) -> Outcome {
+        let cleared = self.try_clear();
+        match cleared {
+            Ok(()) => Ok(()),
+            Err(e) => self.shared.permit(&e).map_err(|e| format!("clearing up: {e}")),
+        }
+    }
+    fn try_clear(&mut self) -> SqlResult<()> {
+        let catalog = self.c.catalog();
+        let tables: Vec<_> = catalog.tables.keys().filter(|t| t.starts_with('u')).collect();
+        if tables.is_empty() && catalog.functions.is_empty() && catalog.types.is_empty() {
+            return Ok(());
+        }
+        self.c.begin(Isolation::ReadCommitted, Access::ReadWrite)?;
+        let done = (|| {
+            tables.into_iter().try_for_each(|t| self.c.drop_table(t))?;
+            catalog.functions.keys().try_for_each(|f| self.c.drop_function(*f))?;
+            let mut types: Vec<&UserDef> = catalog.types.values().filter_map(|t| t.user()).collect();
+            // Those that are made of others first.
+            types.sort_by_key(|u| std::cmp::Reverse(u.number));
+            types.into_iter().try_for_each(|u| self.c.drop_type(&u.name))
+        })();
+        match done {
+            Ok(()) => self.c.commit().map(drop),
+            Err(e) => {
+                self.c.rollback();
+                Err(e)
+            }
+        }
+    }
+}
+
+/// A domain with so many conditions.
+fn domain_of(name: &str, parts: i64, base: Option<Type>) -> UserDef {
+    let part = |key| Part { key, name: format!("c{key}"), text: Some("VALUE > 0".into()) };
+    UserDef {
+        number: 0,
+        array: 0,
+        name: name.into(),
+        kind: domain::CODE,
+        base: base.or(Some(Type::INT4)),
+        not_null: false,
+        default: None,
+        parts: (0..parts).map(part).collect(),
+    }
+}
+
+fn column(name: &str, domain: Option<TypeId>) -> ColumnDef {
+    ColumnDef { name: name.into(), ty: Type::INT4, not_null: false, default: None, domain, packed: true }
+}
+
+fn function_of(name: &str, arg: Option<TypeId>) -> FunctionDef {
+    FunctionDef {
+        id: 0,
+        name: name.into(),
+        args: vec![(None, arg.map_or(Type::INT4, Type::new))],
+        returns: Returns::Scalar { ty: Type::INT4, set: false },
+        body: "select 1".into(),
+        code: vec![],
+        volatility: Volatility::Volatile,
+    }
+}

@@ -1,0 +1,423 @@
+//! Sessions that change definitions side by side, in scenes; what PostgreSQL 15 does is the same, but where
+//! the scene says otherwise.
+//!
+//! ```text
+//! 1: statement                   session 1 runs it, and it succeeds
+//! 2: statement -- 42P01          it fails so
+//! 2: statement -- waits          it waits for another session; meanwhile the others go on
+//! 1: statement -- 2 42P01        when that is over session 2's statement fails so; `ok`: it succeeds
+//! 1: query == 3                  it gives one value
+//! ```
+use ondol::{Database, OpenOptions, Session, TempFolder};
+use ondol_engine::Waiter;
+use std::collections::BTreeMap;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::Duration;
+
+struct Actor {
+    send: Sender<String>,
+    receive: Receiver<String>,
+    waiter: Waiter,
+    waits: bool,
+}
+
+fn run(session: &mut Session, sql: &str) -> String {
+    match session.execute(sql) {
+        Err(e) => e.sqlstate().to_string(),
+        Ok(outcomes) => match outcomes.last().and_then(|o| o.rows.as_ref()) {
+            Some(rows) => {
+                let mut text = String::new();
+                rows.row(0).text(0, &mut text);
+                format!("= {text}")
+            }
+            None => "ok".into(),
+        },
+    }
+}
+
+impl Actor {
+    fn new(db: &Database) -> Actor {
+        let (send, jobs) = channel::<String>();
+        let (answers, receive) = channel();
+        let mut session = db.session();
+        session.execute("SET lock_timeout = '20s'").unwrap();
+        let waiter = session.waiter();
+        std::thread::spawn(move || {
+            for sql in jobs {
+                if answers.send(run(&mut session, &sql)).is_err() {
+                    return;
+                }
+            }
+        });
+        Actor { send, receive, waiter, waits: false }
+    }
+    /// Its statement's end, or `None` when it waits for another session.
+    fn answer(&self) -> Option<String> {
+        let mut looks = 0;
+        loop {
+            match self.receive.recv_timeout(Duration::from_millis(20)) {
+                Ok(answer) => return Some(answer),
+                Err(RecvTimeoutError::Timeout) if self.waiter.is_waiting() => {
+                    looks += 1;
+                    if looks == 5 {
+                        return None;
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => looks = 0,
+                Err(RecvTimeoutError::Disconnected) => panic!("a session has panicked"),
+            }
+        }
+    }
+}
+
+fn play(scene: &str) {
+    let folder = TempFolder::new().unwrap();
+    let db = OpenOptions::new().memory_limit(64 << 20).open(folder.path()).unwrap();
+    let mut actors: BTreeMap<String, Actor> = BTreeMap::new();
+    for line in scene.lines().map(str::trim).filter(|l| !l.is_empty()) {
+        let (who, rest) = line.split_once(": ").unwrap_or_else(|| panic!("no session in: {line}"));
+        let (sql, ends) = rest.split_once(" -- ").unwrap_or((rest, ""));
+        let (sql, value) =
+            sql.split_once(" == ").map_or((sql, "ok".to_string()), |(s, v)| (s, format!("= {v}")));
+        let actor = actors.entry(who.into()).or_insert_with(|| Actor::new(&db));
+        assert!(!actor.waits, "{line}: it waits\nin {scene}");
+        actor.send.send(sql.to_string()).unwrap();
+        let answer = actor.answer();
+        let mut ends: Vec<&str> = ends.split(", ").filter(|e| !e.is_empty()).collect();
+        let own = match ends.first() {
+            Some(e) if !e.contains(' ') => ends.remove(0).to_string(),
+            _ => value,
+        };
+        actor.waits = answer.is_none();
+        assert_eq!(answer.unwrap_or("waits".into()), own, "{line}\nin {scene}");
+        for end in ends {
+            let (who, expected) = end.split_once(' ').unwrap();
+            let other = actors.get_mut(who).unwrap();
+            assert!(other.waits, "{line}: {who} does not wait\nin {scene}");
+            let answer = other.answer();
+            other.waits = answer.is_none();
+            let answer = answer.as_deref().unwrap_or("waits");
+            let answer = if answer.starts_with('=') { "ok" } else { answer };
+            assert_eq!(answer, expected, "{line}: {who}\nin {scene}");
+        }
+        for (who, other) in actors.iter().filter(|a| a.1.waits) {
+            if let Ok(answer) = other.receive.recv_timeout(Duration::ZERO) {
+                panic!("{line}: {who} has ended with {answer}\nin {scene}")
+            }
+        }
+    }
+    assert!(actors.values().all(|a| !a.waits), "somebody waits still\nin {scene}");
+    drop(actors);
+    // A restart finds what everyone goes by.
+    let known = known(&db);
+    // The sessions' threads end by themselves.
+    let deadline = std::time::Instant::now() + Duration::from_secs(10);
+    db.close().unwrap();
+
+    let db = loop {
+        match Database::open(folder.path()) {
+            Ok(db) => break db,
+            Err(e) => assert!(std::time::Instant::now() < deadline, "{e}"),
+        }
+        std::thread::sleep(Duration::from_millis(5))
+    };
+    assert_eq!(self::known(&db), known, "after a restart\nin {scene}");
+}
+
+/// The dictionary.
+fn known(db: &Database) -> String {
+    let c = db.session().catalog();
+    let tables: Vec<_> = c.tables.values().map(|t| (&t.def, t.heaps)).collect();
+    format!("{tables:?} {:?} {:?} {:?}", c.indexes, c.functions, c.types)
+}
+
+#[test]
+fn names_are_waited_for() {
+    for scene in [
+        "1: BEGIN
+         1: CREATE TABLE t (a integer)
+         2: CREATE TABLE t (b integer) -- waits
+         1: COMMIT -- 2 42P07",
+        "1: BEGIN
+         1: CREATE TABLE t (a integer)
+         2: CREATE TABLE t (b integer) -- waits
+         3: CREATE TABLE t (c integer) -- waits
+         1: ROLLBACK -- 2 ok, 3 42P07
+         1: INSERT INTO t (b) VALUES (1)",
+        // PostgreSQL: 23505, as for all names that another's commit has taken.
+        "1: BEGIN
+         1: CREATE TABLE t (a integer)
+         2: CREATE TABLE IF NOT EXISTS t (b integer) -- waits
+         1: COMMIT -- 2 ok
+         2: SELECT count(a) FROM t == 0",
+        // What is not committed is not there.
+        "1: BEGIN
+         1: CREATE TABLE t (a integer)
+         2: DROP TABLE t -- 42P01
+         2: SELECT 1 FROM t -- 42P01
+         2: CREATE INDEX ON t (a) -- 42P01
+         2: TRUNCATE t -- 42P01
+         1: COMMIT
+         2: DROP TABLE t",
+        "1: CREATE TABLE t (a integer)
+         1: BEGIN
+         1: DROP TABLE t
+         2: DROP TABLE t -- waits
+         3: DROP TABLE IF EXISTS t -- waits
+         1: COMMIT -- 2 42P01, 3 ok",
+        // It is there until that is committed.
+        "1: CREATE TABLE t (a integer)
+         1: BEGIN
+         1: DROP TABLE t
+         2: CREATE TABLE t (b integer) -- 42P07
+         1: COMMIT
+         2: CREATE TABLE t (b integer)",
+        "1: CREATE TABLE t (a integer)
+         1: CREATE TABLE u (a integer)
+         1: BEGIN
+         1: CREATE INDEX i ON t (a)
+         2: CREATE INDEX i ON u (a) -- waits
+         3: CREATE TABLE i (a integer) -- waits
+         1: COMMIT -- 2 42P07, 3 42P07",
+        // An index without a name gets another.
+        "1: CREATE TABLE t (a_b integer)
+         1: CREATE TABLE t_a (b integer)
+         1: BEGIN
+         1: CREATE INDEX ON t (a_b)
+         2: CREATE INDEX ON t_a (b) -- waits
+         1: COMMIT -- 2 ok
+         1: DROP INDEX t_a_b_idx
+         1: DROP INDEX t_a_b_idx1",
+        "1: BEGIN
+         1: CREATE FUNCTION f(integer) RETURNS integer LANGUAGE sql AS 'SELECT 1'
+         2: CREATE FUNCTION f(text) RETURNS integer LANGUAGE sql AS 'SELECT 2'
+         2: CREATE FUNCTION f(integer) RETURNS integer LANGUAGE sql AS 'SELECT 3' -- waits
+         3: CREATE OR REPLACE FUNCTION f(integer) RETURNS integer LANGUAGE sql AS 'SELECT 4' -- waits
+         1: COMMIT -- 2 42723, 3 ok
+         1: SELECT f(0) == 4",
+        "1: BEGIN
+         1: CREATE FUNCTION f(integer) RETURNS integer LANGUAGE sql AS 'SELECT 1'
+         2: DROP FUNCTION f(integer) -- 42883
+         1: COMMIT",
+        "1: BEGIN
+         1: CREATE TYPE m AS ENUM ('a')
+         2: CREATE TYPE m AS ENUM ('b') -- waits
+         3: CREATE DOMAIN m AS integer -- waits
+         1: ROLLBACK -- 2 ok, 3 42710",
+    ] {
+        play(scene)
+    }
+}
+
+#[test]
+fn what_is_unrelated_is_not_waited_for() {
+    for scene in [
+        "1: CREATE TABLE t (a integer)
+         1: CREATE TABLE u (a integer)
+         1: BEGIN
+         1: ALTER TABLE t ADD PRIMARY KEY (a)
+         1: CREATE TABLE v (a integer PRIMARY KEY)
+         2: CREATE INDEX ON u (a)
+         2: BEGIN
+         2: CREATE TABLE w (a integer PRIMARY KEY)
+         2: DROP TABLE u
+         2: CREATE TYPE m AS ENUM ('a')
+         2: CREATE FUNCTION f() RETURNS integer LANGUAGE sql AS 'SELECT 1'
+         2: INSERT INTO w VALUES (1)
+         1: INSERT INTO v VALUES (1)
+         1: INSERT INTO u VALUES (1) -- waits
+         2: COMMIT -- 1 42P01
+         1: ROLLBACK
+         2: SELECT count(*) FROM w == 1
+         2: SELECT count(*) FROM v -- 42P01
+         2: INSERT INTO t VALUES (NULL)",
+        // Each sees what the other has committed, at its next statement.
+        "1: BEGIN
+         1: CREATE TABLE t (a integer)
+         2: BEGIN
+         2: CREATE TABLE u (a integer)
+         1: SELECT count(*) FROM u -- 42P01
+         1: ROLLBACK
+         1: BEGIN
+         1: CREATE TABLE t (a integer)
+         2: COMMIT
+         1: SELECT count(*) FROM u == 0
+         1: CREATE INDEX ON u (a)
+         1: COMMIT
+         2: SELECT count(*) FROM t == 0",
+        // A table is made of a query, while others change definitions.
+        "1: CREATE TABLE t AS SELECT 1 AS a
+         1: BEGIN
+         1: CREATE TABLE u (a integer)
+         2: BEGIN
+         2: CREATE TABLE v AS SELECT a FROM t
+         1: COMMIT
+         2: CREATE TABLE w AS SELECT a FROM v
+         2: COMMIT
+         1: SELECT a FROM w == 1",
+    ] {
+        play(scene)
+    }
+}
+
+#[test]
+fn what_is_rested_on_stays() {
+    for scene in [
+        "1: CREATE TYPE m AS ENUM ('a')
+         1: BEGIN
+         1: CREATE TABLE t (m m)
+         2: DROP TYPE m -- waits
+         1: COMMIT -- 2 2BP01",
+        "1: CREATE TYPE m AS ENUM ('a')
+         1: BEGIN
+         1: CREATE TABLE t (m m)
+         2: DROP TYPE m -- waits
+         1: ROLLBACK -- 2 ok",
+        // Several may rest on one.
+        "1: CREATE TYPE m AS ENUM ('a')
+         1: BEGIN
+         1: CREATE TABLE t (m m)
+         2: BEGIN
+         2: CREATE TABLE u (m m)
+         2: COMMIT
+         1: COMMIT",
+        "1: CREATE TYPE m AS ENUM ('a')
+         1: BEGIN
+         1: DROP TYPE m
+         2: CREATE TABLE t (m m) -- waits
+         3: CREATE FUNCTION f(m) RETURNS integer LANGUAGE sql AS 'SELECT 1' -- waits
+         4: CREATE DOMAIN d AS m -- waits
+         1: COMMIT -- 2 42704, 3 42704, 4 42704",
+        // PostgreSQL goes by the type's number and does not wait.
+        "1: CREATE TYPE m AS ENUM ('a')
+         1: BEGIN
+         1: ALTER TYPE m RENAME VALUE 'a' TO 'b'
+         2: CREATE TABLE t (m m DEFAULT 'a') -- waits
+         1: COMMIT -- 2 22P02",
+        "1: CREATE TYPE m AS ENUM ('a')
+         1: BEGIN
+         1: CREATE TABLE t (b boolean DEFAULT ('a'::m IS NULL))
+         2: ALTER TYPE m RENAME VALUE 'a' TO 'b' -- waits
+         1: COMMIT -- 2 0A000",
+        "1: CREATE TABLE t (a integer)
+         1: BEGIN
+         1: DROP TABLE t
+         2: CREATE FUNCTION f() RETURNS SETOF t LANGUAGE sql AS 'SELECT 1' -- waits
+         1: COMMIT -- 2 42704",
+        "1: CREATE TABLE t (a integer)
+         1: BEGIN
+         1: CREATE FUNCTION f() RETURNS SETOF t LANGUAGE sql AS 'SELECT 1'
+         2: CREATE INDEX ON t (a)
+         2: DROP TABLE t -- waits
+         1: COMMIT -- 2 2BP01",
+    ] {
+        play(scene)
+    }
+}
+
+#[test]
+fn savepoints_and_errors_let_go() {
+    for scene in [
+        "1: CREATE TABLE t (a integer)
+         1: BEGIN
+         1: CREATE TABLE u (a integer)
+         1: SAVEPOINT s
+         1: DROP TABLE t
+         1: CREATE TABLE v (a integer)
+         2: SELECT count(*) FROM t -- waits
+         3: CREATE TABLE v (b integer) -- waits
+         4: CREATE TABLE u (b integer) -- waits
+         1: ROLLBACK TO s -- 2 ok, 3 ok
+         1: SELECT count(b) FROM v == 0
+         1: INSERT INTO t VALUES (1)
+         1: COMMIT -- 4 42P07
+         2: SELECT count(*) FROM t == 1",
+        "1: BEGIN
+         1: CREATE TABLE t (a integer)
+         2: CREATE TABLE t (b integer) -- waits
+         1: SELECT 1 / 0 -- 22012, 2 ok
+         1: ROLLBACK",
+        "1: CREATE TABLE t (a integer)
+         1: BEGIN
+         1: CREATE INDEX ON t (a)
+         2: TRUNCATE t -- waits
+         1: COMMIT -- 2 ok",
+    ] {
+        play(scene)
+    }
+}
+
+#[test]
+fn cycles_are_deadlocks() {
+    for scene in [
+        "1: CREATE TABLE t (a integer)
+         1: CREATE TABLE u (a integer)
+         1: BEGIN
+         2: BEGIN
+         1: DROP TABLE t
+         2: DROP TABLE u
+         1: DROP TABLE u -- waits
+         2: DROP TABLE t -- 40P01, 1 ok",
+        // A name against a row.
+        "1: CREATE TABLE t (a integer)
+         1: INSERT INTO t VALUES (1)
+         1: BEGIN
+         2: BEGIN
+         1: UPDATE t SET a = 2
+         2: CREATE TABLE n (a integer)
+         1: CREATE TABLE n (a integer) -- waits
+         2: UPDATE t SET a = 3 -- 40P01, 1 ok",
+        // Both rest on a type, and would change it.
+        "1: CREATE TYPE m AS ENUM ('a')
+         1: BEGIN
+         2: BEGIN
+         1: CREATE TABLE t (m m)
+         2: CREATE TABLE u (m m)
+         1: ALTER TYPE m ADD VALUE 'b' -- waits
+         2: ALTER TYPE m ADD VALUE 'c' -- 40P01, 1 ok",
+        // Through one who stands before in the queue.
+        "1: CREATE TYPE m AS ENUM ('a')
+         1: BEGIN
+         1: CREATE TABLE t (m m)
+         2: BEGIN
+         2: CREATE TABLE n (a integer)
+         2: DROP TYPE m -- waits
+         3: BEGIN
+         3: CREATE TABLE o (a integer)
+         3: CREATE TABLE u (m m) -- waits
+         1: CREATE TABLE o (a integer) -- 40P01, 2 ok, 3 waits
+         2: ROLLBACK -- 3 ok",
+    ] {
+        play(scene)
+    }
+}
+
+/// Whoever gives up, for its time is over or it is told to, lets those behind it go on.
+#[test]
+fn waits_end_and_the_next_go_on() {
+    for is_canceled in [false, true] {
+        let folder = TempFolder::new().unwrap();
+        let db = OpenOptions::new().memory_limit(64 << 20).open(folder.path()).unwrap();
+        let mut open = db.session();
+        open.execute("CREATE TYPE m AS ENUM ('a'); BEGIN; CREATE TABLE t (m m)").unwrap();
+        let start = |limit: &str, sql: &'static str| {
+            let mut session = db.session();
+            session.execute(&format!("SET lock_timeout = '{limit}'; BEGIN")).unwrap();
+            let (waiter, canceller) = (session.waiter(), session.canceller());
+            let thread = std::thread::spawn(move || run(&mut session, sql));
+            while !waiter.is_waiting() {
+                assert!(!thread.is_finished(), "{sql}");
+                std::thread::sleep(Duration::from_millis(1))
+            }
+            (thread, canceller)
+        };
+        let (first, canceller) = start(if is_canceled { "20s" } else { "400ms" }, "DROP TYPE m");
+        let (second, _) = start("20s", "CREATE TABLE u (m m)");
+        if is_canceled {
+            canceller.cancel();
+        }
+        assert_eq!(first.join().unwrap(), if is_canceled { "57014" } else { "55P03" });
+        assert_eq!(second.join().unwrap(), "ok");
+        assert!(open.in_transaction());
+    }
+}
