@@ -213,7 +213,9 @@ impl Connection {
                     ));
                 }
             }
-            let columns = columns.clone();
+            let mut columns = columns.clone();
+            // As the dictionary will tell of it (dictionary/D5).
+            columns.iter_mut().for_each(|c| c.packed = c.is_packed());
             let def = TableDef { id: me.db.next_object()?, name: name.to_string(), columns, indexes: vec![] };
             let size = Table::layout_of(&def).row_size;
             if size > LARGEST_ROW {

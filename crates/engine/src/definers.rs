@@ -15,18 +15,18 @@
 //!   a table that is dropped is claimed with its indexes. A function is claimed by its name and arguments.
 //! - **G3** *What is rested on is shared.* Types of columns, arguments and other types; types whose names
 //!   stand in the text of a default or a check; a table whose rows a function returns, which must stay. Who
-//!   would change or drop that claims it alone: it waits for the sharers, and sees then what they have made of
-//!   it.
+//!   would change or drop that claims it alone: it waits for the sharers, and sees then what they have made
+//!   of it.
 //! - **G4** *Order.* Claims of one thing are given in the order in which they were asked for, but first to
 //!   who shares it and would own it, since the others wait for it, too.
 //! - **G5** *Letting go.* A claim is let go when the transaction's rows are installed, its draft is published
 //!   or forgotten, and its marks are taken away; or when a savepoint from before the claim has been gone back
 //!   to. Whoever lets go, and whoever leaves the queue, tells those that wait.
-//! - **G6** *Deadlock.* Who waits for a claim has edges to those who have it, and to those who stand before it
-//!   in the queue. They are followed with those of rows and of tables' users (wait/W6): who closes a cycle
+//! - **G6** *Deadlock.* Who waits for a claim has edges to those who have it, and to those who stand before
+//!   it in the queue. They are followed with those of rows and of tables' users (wait/W6): who closes a cycle
 //!   gets 40P01. Later edges lead to those who run only.
-//! - **G7** *Claims before marks.* A table is marked, so that no statement uses it (connection/N1), by who has
-//!   claimed its name: one at a time.
+//! - **G7** *Claims before marks.* A table is marked, so that no statement uses it (connection/N1), by who
+//!   has claimed its name: one at a time.
 //!
 //! Claims are the sessions', not the database's: a crash forgets them, with the transactions that had them.
 use crate::catalog::Catalog;
@@ -174,8 +174,8 @@ impl Definers {
 
 impl Connection {
     /// Claims what is wanted by what the dictionary says, for the rest of the transaction, and waits for
-    /// those who have it (G1). Outside of a transaction [`Connection::rollback`] lets go. Gives the dictionary
-    /// of the last look: in a later one there may be what was not there to be claimed.
+    /// those who have it (G1). Outside of a transaction [`Connection::rollback`] lets go. Gives the
+    /// dictionary of the last look: in a later one there may be what was not there to be claimed.
     pub fn claim(&mut self, wanted: impl Fn(&Catalog) -> Vec<Claim>) -> SqlResult<Arc<Catalog>> {
         loop {
             let mut is_new = false;

@@ -143,7 +143,8 @@ fn parse_and_write(lines: usize) {
             // Past the harness, which keeps what is printed.
             writeln!(std::io::stderr(), "line {n}").expect("a line");
             assert_eq!(place(), before);
-            assert_eq!(descriptors(), open, "descriptors");
+            // The C library opens one for a moment, for a thread's first memory.
+            assert!((0..100).any(|_| descriptors() == open), "{} descriptors of {open}", descriptors());
         }
         while parsed.load(Ordering::Relaxed) < 2 * texts.len() {
             std::thread::yield_now()

@@ -1,7 +1,8 @@
 //! Equalities between columns, and what follows from those that are known.
 //!
 //! - **E1** An equality is of two columns of one type by that type's own comparison, which is an equivalence:
-//!   so of `a = b` and `b = c` follows `a = c`. Equalities by different comparisons say nothing of each other.
+//!   so of `a = b` and `b = c` follows `a = c`. Equalities by different comparisons say nothing of each
+//!   other.
 //! - **E2** What is not NULL is equal to itself, and of a NULL nothing is equal: where equalities hold, what
 //!   follows from them holds, and is not NULL.
 use super::classify::{Cond, comparison};

@@ -5,9 +5,9 @@
 //!   left join C on p) join B on q = (A join B on q) left join C on p while q says nothing of C, and a q that
 //!   does is evaluated once both are bound.
 //! - **J2** A FULL join is a unit: both of its sides are planned by themselves.
-//! - **J3** An equality of columns that follows from those that hold already (equality/E1) is not asked again.
-//!   So of all pairs of columns that are equal (rewrite/equal/Q3) the order takes the ones it comes to first,
-//!   and as many as make the rest follow.
+//! - **J3** An equality of columns that follows from those that hold already (equality/E1) is not asked
+//!   again. So of all pairs of columns that are equal (rewrite/equal/Q3) the order takes the ones it comes to
+//!   first, and as many as make the rest follow.
 use super::access::{self, Choice, Place, hash_keys, is_key, likely_rows, table_rows};
 use super::equality::{Classes, Equality, equality};
 use super::logical::{Expr, ExprKind, JoinKind, Logical, Source};

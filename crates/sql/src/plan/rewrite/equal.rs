@@ -6,9 +6,9 @@
 //!   inner joins. They are of one type, so that one stands for the other in any comparison.
 //! - **Q2** An equality between columns that are both said to equal the same value says nothing more; it
 //!   goes.
-//! - **Q3** Of columns that are equal, each pair is said to be: of `a.x = b.x AND b.x = c.x` also `a.x = c.x`,
-//!   so that the order of joins may go from a to c (join/J3 leaves out what follows). Only inputs of inner
-//!   joins take part, and classes of at most [`MOST`] columns.
+//! - **Q3** Of columns that are equal, each pair is said to be: of `a.x = b.x AND b.x = c.x` also `a.x =
+//!   c.x`, so that the order of joins may go from a to c (join/J3 leaves out what follows). Only inputs of
+//!   inner joins take part, and classes of at most [`MOST`] columns.
 use super::{inputs, is_plain};
 use crate::plan::classify::{Cond, comparison};
 use crate::plan::equality::{Classes, Column, equality};
