@@ -310,11 +310,11 @@ impl Connection {
             return;
         }
         if !ondol_base::sim::mutated("draft_kept") {
-            self.set_draft(d.draft.clone())
+            self.set_draft(d.draft.clone());
+            // Heaps made since are empty again or never named; they go with the transaction.
+            self.orphans.extend(self.made.drain(d.made..));
         }
         self.dropped.truncate(d.dropped);
-        // Heaps made since are empty again or never named; they go with the transaction.
-        self.orphans.extend(self.made.drain(d.made..));
         self.unmark(d.marked);
         self.let_go_of_claims(d.claims);
         self.tell_definers()
