@@ -201,7 +201,8 @@ impl Connection {
         }
     }
 
-    pub fn create_table(&mut self, name: &str, columns: Vec<ColumnDef>) -> SqlResult<()> {
+    /// Gives the number of its heaps.
+    pub fn create_table(&mut self, name: &str, columns: Vec<ColumnDef>) -> SqlResult<u32> {
         let wanted = |c: &Catalog| claims::create_table(c, name, &columns);
         self.defining(wanted, |me, c| {
             free_name(c, name)?;
@@ -230,7 +231,7 @@ impl Connection {
             d::add_table(&mut me.session, &db.dictionary, &def, heaps)?;
             let table = Table::new(&db.kernel, def, heaps, vec![], None);
             me.draft().table(name, Some(table));
-            Ok(())
+            Ok(heaps)
         })
     }
 
@@ -251,9 +252,11 @@ impl Connection {
         )
     }
 
-    pub fn truncate(&mut self, names: &[String]) -> SqlResult<()> {
+    /// Gives the numbers of their new heaps.
+    pub fn truncate(&mut self, names: &[String]) -> SqlResult<Vec<u32>> {
         let wanted = |c: &Catalog| names.iter().flat_map(|n| claims::change_table(c, n)).collect();
         self.defining(wanted, |me, c| {
+            let mut numbers = vec![];
             for name in names {
                 find(c, name)?;
                 // One may be named twice.
@@ -262,6 +265,7 @@ impl Connection {
                 let db = me.db.clone();
                 let heaps = db.next_object()?;
                 me.made.push(heaps);
+                numbers.push(heaps);
                 me.dropped.push(old.heaps);
                 d::remove_table(&mut me.session, &db.dictionary, old.def.id)?;
                 d::add_table(&mut me.session, &db.dictionary, &old.def, heaps)?;
@@ -275,7 +279,7 @@ impl Connection {
                 let table = Table::new(&db.kernel, old.def.clone(), heaps, indexes, Some(&old));
                 me.draft().table(name, Some(table));
             }
-            Ok(())
+            Ok(numbers)
         })
     }
 

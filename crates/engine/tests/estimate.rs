@@ -25,7 +25,7 @@ fn create(c: &mut Connection, name: &str) {
     };
     let wide = Type::with(TypeId::BPCHAR, 400 + 4);
     c.set_synchronous(false);
-    c.create_table(name, vec![column("id", Type::INT8), column("filler", wide)]).unwrap()
+    c.create_table(name, vec![column("id", Type::INT8), column("filler", wide)]).unwrap();
 }
 
 fn insert(c: &mut Connection, name: &str, ids: std::ops::Range<i64>) {

@@ -26,6 +26,7 @@ fn create(c: &mut Connection, name: &str) {
         packed: true,
     };
     c.create_table(name, vec![column("id", Type::INT8), column("name", Type::with(TypeId::TEXT, -1))])
+        .map(drop)
         .unwrap()
 }
 fn index(

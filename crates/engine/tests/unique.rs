@@ -18,7 +18,8 @@ fn create(c: &mut Connection) {
         domain: None,
         packed: true,
     };
-    c.create_table("t", vec![column("id", Type::INT8), column("name", Type::with(TypeId::TEXT, -1))]).unwrap()
+    c.create_table("t", vec![column("id", Type::INT8), column("name", Type::with(TypeId::TEXT, -1))])
+        .unwrap();
 }
 fn index(c: &mut Connection, kind: IndexKind, column: usize) -> SqlResult<()> {
     let col = IndexColumn { column, desc: false, nulls_first: false };

@@ -71,7 +71,7 @@ pub use ondol_engine::{
 #[cfg(feature = "innodb")]
 pub use ondol_innodb::value::{ZeroBytes, ZeroDates};
 pub use ondol_types::{
-    Numeric, SqlError as Error, SqlResult as Result, Type, TypeId, Value, ValueRef, sqlstate,
+    Numeric, Packed, SqlError as Error, SqlResult as Result, Type, TypeId, Value, ValueRef, sqlstate,
 };
 pub use session::batch::Batch;
 pub use session::cursor::Cursor;

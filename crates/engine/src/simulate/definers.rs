@@ -156,7 +156,7 @@ impl Definer {
                 let columns = vec![column("a", None), column("b", domain)];
                 let wanted = |c: &Catalog| claims::create_table(c, &table, &columns);
                 if self.start(wanted, |c| c.types.get(&ty).copied() == domain)? {
-                    self.c.create_table(&table, columns.clone())?
+                    self.c.create_table(&table, columns.clone())?;
                 }
                 Ok(())
             }

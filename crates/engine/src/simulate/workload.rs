@@ -376,7 +376,7 @@ impl Client {
                 }
                 let before = self.c.last_token();
                 let done = match shape {
-                    None => self.c.create_table(&table_name(table), columns()),
+                    None => self.c.create_table(&table_name(table), columns()).map(drop),
                     Some(s) => create_index(&mut self.c, table, s),
                 };
                 if let Err(e) = &done {
@@ -1029,11 +1029,15 @@ impl Client {
     fn change_definition(&mut self, table: u8, shape: u8, what: u64) -> Outcome<Did<()>> {
         let name = table_name(table);
         let before = self.c.last_token();
+        let mut made = None;
         let done = match what {
-            0 => self.c.create_table(&name, columns()),
+            0 => self.c.create_table(&name, columns()).map(|heaps| made = Some(heaps)),
             1 => create_index(&mut self.c, table, shape),
             // A table may be named twice.
-            2 => self.c.truncate(&vec![name.clone(); 1 + self.r.below(2) as usize]),
+            2 => {
+                let names = vec![name.clone(); 1 + self.r.below(2) as usize];
+                self.c.truncate(&names).map(|heaps| made = heaps.last().copied())
+            }
             3 => self.c.drop_table(&name),
             _ => self.c.drop_index(&index_name(table, shape)),
         };
@@ -1048,7 +1052,9 @@ impl Client {
             }
         }
         self.shared.count("changes of definitions");
-        let heaps = || self.c.catalog().table(&name).map_or(0, |t| t.heaps);
+        // By now others may have changed the table again; where the log has failed, nobody does.
+        let found = || self.c.catalog().table(&name).map_or(0, |t| t.heaps);
+        let heaps = || made.unwrap_or_else(found);
         let effect = match what {
             0 => Effect::Create { table, heaps: heaps() },
             1 => Effect::CreateIndex { table, shape },

@@ -120,7 +120,7 @@ impl Maker {
             memory.clear();
             values = crate::transfer::load::reused(memory);
             if !is_whole {
-                return Err(failed(leaf.unfit("a row has NULL where none can be")));
+                return Err(failed(leaf.unfit("a row does not fit the columns of its table")));
             }
             full(rows)?;
         }

@@ -39,7 +39,7 @@ impl Session {
                 self.definition(bound, "DROP TABLE", out, |s| s.drop_tables(names, *if_exists, *cascade))
             }
             Statement::Truncate { names } => {
-                self.definition(bound, "TRUNCATE TABLE", out, |s| s.connection.truncate(names))
+                self.definition(bound, "TRUNCATE TABLE", out, |s| s.connection.truncate(names).map(drop))
             }
             Statement::CreateIndex { table, index, if_not_exists, concurrently } => {
                 self.make_index(bound, table, index, *if_not_exists, *concurrently, out)

@@ -14,7 +14,7 @@
 
 use super::code::{read_short, read_small, write_packed};
 use super::form::write_scaled;
-use super::{NaN, Numeric, POW10, Small, cmp_small};
+use super::{MAX_SCALE, NaN, Numeric, POW10, Small, cmp_small};
 use crate::Type;
 use crate::text::Out;
 use std::cmp::Ordering;
@@ -46,10 +46,11 @@ impl Packed {
     /// The word of NaN.
     const NAN: i64 = i64::MAX;
 
-    /// A word as a row has it.
+    /// A word as a row has it; NaN where word or scale is none that a row can have.
     #[inline(always)]
     pub fn new(word: i64, scale: u16) -> Packed {
-        Packed { word: if word.unsigned_abs() < LIMIT { word } else { Packed::NAN }, scale }
+        let is_one = word.unsigned_abs() < LIMIT && scale as usize <= MAX_SCALE;
+        Packed { word: if is_one { word } else { Packed::NAN }, scale }
     }
 
     #[inline(always)]
@@ -179,7 +180,7 @@ impl Numeric {
     pub fn add_packed(&mut self, p: Packed) {
         if let (Small { m, scale }, Some(n)) = (&mut self.0, p.units())
             && *scale == p.scale
-            && let Some(sum) = m.checked_add(n.into())
+            && let Some(sum) = m.checked_add(n.into()).filter(|m| *m != i128::MIN)
         {
             *m = sum;
             return;
@@ -194,6 +195,21 @@ mod tests {
     use crate::value::compare;
     use crate::{TypeId, ValueRef};
     use std::hash::Hasher;
+
+    /// The least number of 128 bits is no mantissa (numeric/mod, invariant 1).
+    #[test]
+    fn sums_at_the_end_of_what_is_small() {
+        for (least, word) in [(i128::MIN + 1, -1), (i128::MAX, 1), (i128::MIN + 1, 1)] {
+            let mut sum = Numeric::from_scaled(least, 2);
+            let other = sum.clone().add(&Numeric::from_scaled(word.into(), 2)).unwrap();
+            sum.add_packed(Packed::new(word, 2));
+            let mut bytes = vec![];
+            sum.encode(&mut bytes);
+            assert_eq!(sum.to_string(), other.to_string());
+            assert_eq!(Numeric::decode(&bytes).to_string(), other.to_string());
+        }
+        assert!(Packed::new(1, u16::MAX).units().is_none());
+    }
 
     fn random(state: &mut u64) -> u64 {
         *state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
