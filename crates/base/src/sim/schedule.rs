@@ -12,6 +12,9 @@
 //!   of these has the thread: from when it begins or is told until it ends or gives way, which only
 //!   [`crate::park::Parker::park`] does; whatever else it waits for, the others wait, too. They are ready
 //!   meanwhile, listed with the worker; which is next is drawn.
+//! - **F6** Where fibers can run, but only spin, time passes for them as for others: who spins once to look
+//!   again must not find that seconds have gone by, in which those that are ready have lost their patience.
+//!   Only after a thousand turns do they count as waiting, and time goes to the next deadline.
 //!
 //! The choice of the next fiber is uniform among the runnable ones; how often a mere yield point lets others
 //! run is drawn once for each world, so that worlds differ between long undisturbed runs and dense
@@ -66,6 +69,9 @@ pub(super) enum Pause {
     },
 }
 
+/// Turns of spinning fibers alone before time goes to the next deadline (F6).
+const PATIENT_SPINS: u32 = 1000;
+
 pub(super) enum Turn {
     /// The fiber goes on.
     Stay,
@@ -85,6 +91,8 @@ pub(super) struct Scheduler {
     parked: Vec<usize>,
     workers: Vec<Worker>,
     earliest: u64,
+    /// Choices in a row for which there were spinning fibers only (F6).
+    spins: u32,
     pub now_ns: u64,
     step_ns: u64,
     pub steps: u64,
@@ -108,6 +116,7 @@ impl Scheduler {
             parked: vec![],
             workers: vec![],
             earliest: u64::MAX,
+            spins: 0,
             now_ns: 1_000_000,
             step_ns,
             steps: 0,
@@ -244,7 +253,15 @@ impl Scheduler {
         if self.now_ns >= self.earliest {
             self.expire()
         }
-        if self.earliest != u64::MAX && self.runnable.iter().all(|f| self.fibers[*f].spinning) {
+        let all_spin = self.runnable.iter().all(|f| self.fibers[*f].spinning);
+        self.spins = if all_spin && !self.runnable.is_empty() { self.spins + 1 } else { 0 };
+        if self.earliest != u64::MAX && (1..PATIENT_SPINS).contains(&self.spins) {
+            // F6
+            self.now_ns = self.earliest.min(self.now_ns + 100 * self.step_ns);
+            if self.now_ns >= self.earliest {
+                self.expire()
+            }
+        } else if self.earliest != u64::MAX && all_spin {
             // `earliest` may be of a waiter that was woken before its time: then nobody expires, and the next
             // is tried.
             loop {
