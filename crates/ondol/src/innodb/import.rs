@@ -172,7 +172,7 @@ impl Session {
             match self.connection.start_statement(catalog.version, std::slice::from_ref(&table), true) {
                 // Others have changed what is theirs.
                 Err(e) if is_stale(&e) => continue,
-                started => started.map(|()| ())?,
+                started => started?,
             }
             break table;
         };
