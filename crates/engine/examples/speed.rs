@@ -10,14 +10,7 @@ fn main() {
     let options = Options { memory_limit: 12 << 30, checkpoint_log_bytes: 8 << 30, ..Options::default() };
     let db = Database::open(&dir, options).expect("opens");
     let mut c = db.connect();
-    let col = |name: &str, ty| ColumnDef {
-        name: name.into(),
-        ty,
-        not_null: false,
-        default: None,
-        domain: None,
-        packed: true,
-    };
+    let col = |name: &str, ty| ColumnDef::new(name, ty);
     let char1 = Type::with(TypeId::BPCHAR, 5);
     c.create_table(
         "t",

@@ -20,6 +20,10 @@ pub struct ColumnDef {
 }
 
 impl ColumnDef {
+    /// A column as a new table has it, without constraint or default.
+    pub fn new(name: impl Into<String>, ty: Type) -> ColumnDef {
+        ColumnDef { name: name.into(), ty, not_null: false, default: None, domain: None, packed: true }
+    }
     /// Whether its values are stored so.
     pub fn is_packed(&self) -> bool {
         self.packed && self.ty.packed_scale().is_some()

@@ -53,17 +53,7 @@ const B: Type = Type::BOOL;
 impl Dictionary {
     pub fn new(kernel: &Kernel) -> Dictionary {
         let make = |id: u32, name: &str, columns: &[(&str, Type)]| {
-            let columns = columns
-                .iter()
-                .map(|(n, t)| ColumnDef {
-                    name: n.to_string(),
-                    ty: *t,
-                    not_null: false,
-                    default: None,
-                    domain: None,
-                    packed: true,
-                })
-                .collect();
+            let columns = columns.iter().map(|(n, t)| ColumnDef::new(*n, *t)).collect();
             let def = TableDef { id, name: name.to_string(), columns, indexes: vec![] };
             Table::new(kernel, def, id, vec![], None)
         };

@@ -8,14 +8,7 @@ fn options() -> Options {
 }
 
 fn columns() -> Vec<ColumnDef> {
-    let c = |name: &str, ty, not_null| ColumnDef {
-        name: name.into(),
-        ty,
-        not_null,
-        default: None,
-        domain: None,
-        packed: true,
-    };
+    let c = |name: &str, ty, not_null| ColumnDef { not_null, ..ColumnDef::new(name, ty) };
     vec![
         c("id", Type::INT8, true),
         c("name", Type::TEXT, false),

@@ -15,14 +15,7 @@ fn open(folder: &std::path::Path) -> Arc<Database> {
 
 /// Rows that are wide enough for more segments than an estimate looks at.
 fn create(c: &mut Connection, name: &str) {
-    let column = |name: &str, ty| ColumnDef {
-        name: name.into(),
-        ty,
-        not_null: true,
-        default: None,
-        domain: None,
-        packed: true,
-    };
+    let column = |name: &str, ty| ColumnDef { not_null: true, ..ColumnDef::new(name, ty) };
     let wide = Type::with(TypeId::BPCHAR, 400 + 4);
     c.set_synchronous(false);
     c.create_table(name, vec![column("id", Type::INT8), column("filler", wide)]).unwrap();

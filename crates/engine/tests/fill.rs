@@ -14,14 +14,7 @@ fn open(dir: &Path, memory_limit: usize) -> SqlResult<Arc<Database>> {
 }
 
 fn create(c: &mut Connection) -> Arc<Table> {
-    let col = |name: &str, ty, not_null| ColumnDef {
-        name: name.into(),
-        ty,
-        not_null,
-        default: None,
-        domain: None,
-        packed: true,
-    };
+    let col = |name: &str, ty, not_null| ColumnDef { not_null, ..ColumnDef::new(name, ty) };
     let columns = vec![
         col("id", Type::INT8, true),
         col("part", Type::INT4, false),
@@ -232,14 +225,7 @@ fn keys_that_a_builder_notes_count_against_the_limit() {
         let db = open(dir.path(), limit).unwrap();
         let (mut c, mut old) = (db.connect(), db.connect());
         c.set_synchronous(false);
-        let column = ColumnDef {
-            name: "id".into(),
-            ty: Type::INT8,
-            not_null: true,
-            default: None,
-            domain: None,
-            packed: true,
-        };
+        let column = ColumnDef { not_null: true, ..ColumnDef::new("id", Type::INT8) };
         c.create_table("t", vec![column]).unwrap();
         let oids: Vec<Oid> =
             run(&mut c, "t", |c, t| (0..ROWS).map(|n| c.insert(t, &[ValueRef::Int8(n)])).collect()).unwrap();

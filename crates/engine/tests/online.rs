@@ -64,14 +64,7 @@ fn builds(seed: u64, mutation: Option<&'static str>, kind: IndexKind, beside: Be
         };
         let db = Database::open_on(disk, vec![], None, options, &|_| {}).unwrap();
         let mut c = db.connect();
-        let column = ColumnDef {
-            name: "id".into(),
-            ty: Type::INT8,
-            not_null: true,
-            default: None,
-            domain: None,
-            packed: true,
-        };
+        let column = ColumnDef { not_null: true, ..ColumnDef::new("id", Type::INT8) };
         c.create_table("t", vec![column]).unwrap();
         // Before the builder comes to the rows that are changed, it looks at others.
         let all: SqlResult<Vec<Oid>> =
@@ -185,14 +178,7 @@ fn takes_turns(mutation: Option<&'static str>) -> Result<(), String> {
         let options = Options { memory_limit: 256 << 20, reserved: 1 << 30, ..Options::default() };
         let db = Database::open_on(disk, vec![], None, options, &|_| {}).unwrap();
         let mut c = db.connect();
-        let column = ColumnDef {
-            name: "id".into(),
-            ty: Type::INT8,
-            not_null: true,
-            default: None,
-            domain: None,
-            packed: true,
-        };
+        let column = ColumnDef { not_null: true, ..ColumnDef::new("id", Type::INT8) };
         c.create_table("t", vec![column]).unwrap();
         // Before the builder comes to the row, it looks at others.
         run(&mut c, "t", |c, t| (-200..0).try_for_each(|n| c.insert(t, &[ValueRef::Int8(n)]).map(drop)))

@@ -17,14 +17,7 @@ fn open(dir: &std::path::Path) -> Arc<Database> {
 }
 
 fn create(c: &mut Connection, name: &str) {
-    let column = |n: &str, ty| ColumnDef {
-        name: n.into(),
-        ty,
-        not_null: true,
-        default: None,
-        domain: None,
-        packed: true,
-    };
+    let column = |n: &str, ty| ColumnDef { not_null: true, ..ColumnDef::new(n, ty) };
     c.create_table(name, vec![column("id", Type::INT8), column("name", Type::with(TypeId::TEXT, -1))])
         .map(drop)
         .unwrap()

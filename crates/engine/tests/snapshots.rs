@@ -29,14 +29,7 @@ fn around_a_transaction(mutation: Option<&'static str>, commits: bool, defers: b
         };
         let db = Database::open_on(w.disk("d"), vec![], None, options, &|_| {}).unwrap();
         let mut writer = db.connect();
-        let id = ColumnDef {
-            name: "id".into(),
-            ty: Type::INT8,
-            not_null: true,
-            default: None,
-            domain: None,
-            packed: true,
-        };
+        let id = ColumnDef { not_null: true, ..ColumnDef::new("id", Type::INT8) };
         writer.create_table("t", vec![id]).unwrap();
         writer.defer();
         let oid = run(&mut writer, "t", |c, t| c.insert(t, &[ValueRef::Int8(1)])).unwrap();

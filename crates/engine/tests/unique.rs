@@ -10,14 +10,7 @@ fn options() -> Options {
     Options { memory_limit: 1 << 30, reserved: 8 << 30, checkpoint_interval_s: 3600, ..Options::default() }
 }
 fn create(c: &mut Connection) {
-    let column = |n: &str, ty| ColumnDef {
-        name: n.into(),
-        ty,
-        not_null: true,
-        default: None,
-        domain: None,
-        packed: true,
-    };
+    let column = |n: &str, ty| ColumnDef { not_null: true, ..ColumnDef::new(n, ty) };
     c.create_table("t", vec![column("id", Type::INT8), column("name", Type::with(TypeId::TEXT, -1))])
         .unwrap();
 }

@@ -28,14 +28,7 @@ fn database(world: &Arc<World>) -> Arc<Database> {
     };
     let db = Database::open_on(world.disk("d"), vec![], None, options, &|_| {}).unwrap();
     let mut c = db.connect();
-    let column = ColumnDef {
-        name: "id".into(),
-        ty: Type::INT8,
-        not_null: true,
-        default: None,
-        domain: None,
-        packed: true,
-    };
+    let column = ColumnDef { not_null: true, ..ColumnDef::new("id", Type::INT8) };
     c.create_table("t", vec![column]).unwrap();
     let column = IndexColumn { column: 0, desc: false, nulls_first: false };
     c.create_index("t", "i", IndexKind::Btree, true, vec![column], false, false).unwrap();
@@ -122,14 +115,7 @@ fn a_wait_ends_when_it_is_told_to() {
     let options = Options { memory_limit: 256 << 20, reserved: 1 << 30, ..Options::default() };
     let db = Database::open(dir.path(), options).unwrap();
     let mut c = db.connect();
-    let column = ColumnDef {
-        name: "id".into(),
-        ty: Type::INT8,
-        not_null: true,
-        default: None,
-        domain: None,
-        packed: true,
-    };
+    let column = ColumnDef { not_null: true, ..ColumnDef::new("id", Type::INT8) };
     c.create_table("t", vec![column]).unwrap();
     let oid = run(&mut c, "t", |c, t| c.insert(t, &[ValueRef::Int8(1)])).unwrap();
     c.begin(Isolation::ReadCommitted, Access::ReadWrite).unwrap();

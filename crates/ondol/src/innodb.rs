@@ -180,14 +180,8 @@ impl InnodbTable {
         let column = |((name, ty), place): (&(String, Type), &usize)| {
             let column = &self.scan.columns()[*place];
             let is_nulled = column.ty.is_date() && self.zero_dates == ZeroDates::Null;
-            ColumnDef {
-                name: name.clone(),
-                ty: *ty,
-                not_null: !column.nullable && !is_nulled,
-                default: None,
-                domain: None,
-                packed: true,
-            }
+            let not_null = !column.nullable && !is_nulled;
+            ColumnDef { not_null, ..ColumnDef::new(name, *ty) }
         };
         self.columns.iter().zip(&self.places).map(column).collect()
     }

@@ -272,7 +272,7 @@ fn domain_of(name: &str, parts: i64, base: Option<Type>) -> UserDef {
 }
 
 fn column(name: &str, domain: Option<TypeId>) -> ColumnDef {
-    ColumnDef { name: name.into(), ty: Type::INT4, not_null: false, default: None, domain, packed: true }
+    ColumnDef { domain, ..ColumnDef::new(name, Type::INT4) }
 }
 
 fn function_of(name: &str, arg: Option<TypeId>) -> FunctionDef {

@@ -87,14 +87,7 @@ impl Shared {
 
 /// The columns of every table, as [`ModelRow`] has them.
 pub fn columns() -> Vec<ColumnDef> {
-    let c = |name: &str, ty, not_null| ColumnDef {
-        name: name.into(),
-        ty,
-        not_null,
-        default: None,
-        domain: None,
-        packed: true,
-    };
+    let c = |name: &str, ty, not_null| ColumnDef { not_null, ..ColumnDef::new(name, ty) };
     vec![
         c("uid", Type::INT8, true),
         c("k", Type::INT8, true),

@@ -140,7 +140,7 @@ impl<'a> Binder<'a> {
                 let message = format!("column \"{name}\" specified more than once");
                 return Err(SqlError::new(sqlstate::DUPLICATE_COLUMN, message));
             }
-            columns.push(ColumnDef { name, ty, not_null: false, default: None, domain: None, packed: true });
+            columns.push(ColumnDef::new(name, ty));
         }
         check_columns(columns.len())?;
         Ok(Statement::CreateTableAs {
@@ -238,7 +238,7 @@ impl<'a> Binder<'a> {
             super::expr::check_collation(name, ty.id, collate.location)?;
         }
         let name = c.colname.clone();
-        let mut column = ColumnDef { name, ty, not_null: false, default: None, domain, packed: true };
+        let mut column = ColumnDef { domain, ..ColumnDef::new(name, ty) };
         let mut nullable: Option<bool> = c.is_not_null.then_some(false);
         for node in &c.constraints {
             let Kind::Constraint(k) = kind(node)? else { return Err(unexpected("a column constraint")) };

@@ -284,14 +284,7 @@ impl<'a> Binder<'a> {
     /// The text of a domain's default; `None` for NULL, which is none.
     fn domain_default(&mut self, def: &UserDef, value: &'a Node) -> SqlResult<Option<String>> {
         let ty = def.base.map_or(Type::TEXT, Type::base);
-        let column = ColumnDef {
-            name: def.name.clone(),
-            ty,
-            not_null: false,
-            default: None,
-            domain: None,
-            packed: true,
-        };
+        let column = ColumnDef::new(def.name.clone(), ty);
         let bound = self.default_value(value, &column)?;
         Ok(if matches!(bound.kind, ExprKind::Const(Value::Null)) {
             None
