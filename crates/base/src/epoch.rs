@@ -10,6 +10,8 @@
 //!   read by all, so that pinning writes nothing shared.
 //! - **E4** A pin passes the light side of a [`barrier`], a scan the heavy one before it looks. Scans that
 //!   users' calls set off are [`Seldom`] due; in between, what is retired is measured by the last scan.
+//! - **E5** Lines lie in blocks, one behind the other, so that whoever looks at ten thousand of them reads
+//!   memory in its order. A block stays where it is until the last participant and the epochs have gone.
 //!
 //! Concurrency: of a reader's pin and a collector's scan one comes first (barrier/B1). Either the scan sees
 //! the pin, or the reader sees all that was unlinked before the scan. A collector that finds an epoch stored
@@ -22,6 +24,7 @@
 use crate::barrier::{self, Seldom};
 use crate::sync::Mutex;
 use std::cell::Cell;
+use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -72,16 +75,48 @@ fn free_ready(all: &mut Vec<Retired>, before: u64) {
     all.extract_if(.., |r| r.0 < before).for_each(Retired::free)
 }
 
+/// Lines of a block (E5).
+const BLOCK: usize = 64;
+
 pub struct Epochs {
     global: AtomicU64,
     /// What was retired before this epoch may be freed: the outcome of the last scan.
     passed: AtomicU64,
     seldom: Seldom,
-    lines: crate::sync::RwLock<Vec<Arc<Line>>>,
+    lines: crate::sync::RwLock<LineBlocks>,
     orphans: Mutex<Vec<Retired>>,
 }
 
+/// Those that were ever taken, in blocks (E5).
+#[derive(Default)]
+struct LineBlocks {
+    blocks: Vec<Box<[Line; BLOCK]>>,
+    count: usize,
+}
+
+impl LineBlocks {
+    fn iter(&self) -> impl Iterator<Item = &Line> {
+        self.blocks.iter().flat_map(|b| b.iter()).take(self.count)
+    }
+    fn get(&self, at: usize) -> &Line {
+        &self.blocks[at / BLOCK][at % BLOCK]
+    }
+    /// The number of a line that was never taken.
+    fn add(&mut self) -> usize {
+        let at = self.count;
+        if at == self.blocks.len() * BLOCK {
+            self.blocks.push(Box::new(std::array::from_fn(|_| Line::new())))
+        }
+        self.count += 1;
+        at
+    }
+}
+
 impl Line {
+    fn new() -> Line {
+        let words = std::array::from_fn(|_| AtomicU64::new(0));
+        Line { epoch: AtomicU64::new(0), taken: AtomicU64::new(0), words }
+    }
     /// Tells the line from all others of these epochs: numbered from 1, in the order in which they were made,
     /// so that a simulated world has the same numbers each time. 0 when nobody has it.
     #[inline]
@@ -97,7 +132,7 @@ impl Epochs {
             global: AtomicU64::new(1),
             passed: AtomicU64::new(1),
             seldom: Seldom::default(),
-            lines: crate::sync::RwLock::new(Vec::new()),
+            lines: Default::default(),
             orphans: Mutex::new(Vec::new()),
         })
     }
@@ -106,26 +141,15 @@ impl Epochs {
     pub fn join(self: &Arc<Self>, idle: u64) -> Participant {
         let mut lines = self.lines.write();
         let free = lines.iter().position(|l| l.taken.load(Ordering::Relaxed) == 0);
-        let at = free.unwrap_or(lines.len());
-        let line = match free {
-            Some(at) => lines[at].clone(),
-            None => {
-                let l = Arc::new(Line {
-                    epoch: AtomicU64::new(0),
-                    taken: AtomicU64::new(0),
-                    words: std::array::from_fn(|_| AtomicU64::new(idle)),
-                });
-                lines.push(l.clone());
-                l
-            }
-        };
+        let at = free.unwrap_or_else(|| lines.add());
+        let line = lines.get(at);
         for w in &line.words {
             w.store(idle, Ordering::Relaxed);
         }
         line.taken.store(at as u64 + 1, Ordering::Release);
         Participant {
+            line: NonNull::from(line),
             epochs: self.clone(),
-            line,
             depth: Cell::new(0),
             bag: Default::default(),
             due: Cell::new(BAG),
@@ -166,7 +190,7 @@ impl Drop for Epochs {
 /// One user of the epochs: a session, or a background thread.
 pub struct Participant {
     epochs: Arc<Epochs>,
-    line: Arc<Line>,
+    line: NonNull<Line>,
     depth: Cell<u32>,
     bag: std::cell::RefCell<Vec<Retired>>,
     /// How many are gathered before the next look at what may be freed.
@@ -176,10 +200,14 @@ pub struct Participant {
 /// How many retired things a participant gathers at least before it looks for what may be freed.
 const BAG: usize = 64;
 
+// SAFETY: the line is shared by all threads, and written by the one that uses the participant (E3).
+unsafe impl Send for Participant {}
+
 impl Participant {
     #[inline]
     pub fn line(&self) -> &Line {
-        &self.line
+        // SAFETY: it lies in a block of the epochs, which are kept as long as the participant is (E5).
+        unsafe { self.line.as_ref() }
     }
     pub fn epochs(&self) -> &Arc<Epochs> {
         &self.epochs
@@ -194,7 +222,7 @@ impl Participant {
             let now = self.epochs.global.load(Ordering::Acquire);
             crate::sync::yield_point();
             // Release: whoever reads it knows that the accesses under earlier pins are over.
-            self.line.epoch.store(now, Ordering::Release);
+            self.line().epoch.store(now, Ordering::Release);
             barrier::light();
             crate::sync::yield_point();
         }
@@ -246,12 +274,12 @@ impl Participant {
 
 impl Drop for Participant {
     fn drop(&mut self) {
-        self.line.epoch.store(0, Ordering::Release);
+        self.line().epoch.store(0, Ordering::Release);
         self.collect_paced();
         // What was freed may have retired more.
         self.end_epoch();
         self.epochs.orphans.lock().append(&mut self.bag.borrow_mut());
-        self.line.taken.store(0, Ordering::Release);
+        self.line().taken.store(0, Ordering::Release);
     }
 }
 
@@ -297,7 +325,7 @@ impl Drop for Guard<'_> {
         let d = self.of.depth.get() - 1;
         self.of.depth.set(d);
         if d == 0 {
-            self.of.line.epoch.store(0, Ordering::Release);
+            self.of.line().epoch.store(0, Ordering::Release);
         }
     }
 }
