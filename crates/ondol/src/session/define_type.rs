@@ -82,7 +82,11 @@ impl Session {
             self.validate(old, def)?;
         }
         let after = bind::broken_definitions(&self.connection.catalog());
-        match after.into_iter().find(|(what, _)| !before.iter().any(|b| b.0 == *what)) {
+        // What has lost its meaning without this transaction is not blamed on it: others may have dropped
+        // what it names meanwhile.
+        let others = bind::broken_definitions(&self.connection.database().catalog());
+        let is_ours = |what: &str| !before.iter().chain(&others).any(|b| b.0 == *what);
+        match after.into_iter().find(|(what, _)| is_ours(what)) {
             None => Ok(()),
             Some((what, error)) => {
                 let feature = format!("a change of type {name} that takes the meaning from {what}");
