@@ -11,8 +11,9 @@
 //! - **W4** In each round the waiters are started anew. While they wait, the eight run for the time that is
 //!   measured, and the system is asked what the waiters' threads have taken of the processors. Then one row
 //!   is let go, or the flusher, and it is counted how many fibers went on.
-//! - **W5** Each session has run a statement before it is counted as idle, whose plan it keeps. Memory is
-//!   what the process has gained since before its sessions, when the allocator had given back what it could.
+//! - **W5** Each session has run a statement, and has been told that it is idle (`Session::shrink`), before
+//!   it is counted as such. Memory is what the process has gained since before its sessions, when old
+//!   versions of rows were collected and the allocator had given back what it could.
 use ondol::{Database, Isolation, Rows, Session, Value};
 use ondol_base::fiber::{Turn, Worker};
 use ondol_base::park::Parker;
@@ -53,6 +54,8 @@ const OWN: u64 = 1000;
 const STACK: usize = 256 << 10;
 /// Something is wrong if the waiters are not so far by then.
 const LIMIT: Duration = Duration::from_secs(120);
+/// Longer than a pass of collection is away.
+const COLLECTED: Duration = Duration::from_millis(200);
 /// A worker that had nothing to do for so long has only fibers that wait.
 const SETTLED: Duration = Duration::from_millis(50);
 
@@ -151,10 +154,19 @@ fn worker(
     }
 }
 
-/// Bytes in RAM when the allocator has given back what it does not use.
+/// Bytes in RAM when what was done before is collected, and the allocator has given back what it does not
+/// use.
 fn given_back() -> u64 {
-    ondol_bench::machine::give_back();
-    resident_bytes()
+    let mut last = u64::MAX;
+    loop {
+        ondol_bench::machine::give_back();
+        let now = resident_bytes();
+        if now + (64 << 10) > last {
+            return now;
+        }
+        last = now;
+        std::thread::sleep(COLLECTED)
+    }
 }
 
 /// Waits for something that the others bring about.
@@ -239,6 +251,7 @@ impl Crowd {
                 let session = |n: u64| {
                     let mut s = db.session();
                     s.query("UPDATE wanted SET n = n + 1 WHERE id = $1", &[Value::Int4(-1)])?;
+                    s.shrink();
                     ondol::Result::Ok((n as i32, s))
                 };
                 let sessions = (0..waiters).filter(|n| n % all == w).map(session);

@@ -204,6 +204,13 @@ impl Connection {
     pub fn waiter(&self) -> Waiter {
         Waiter { db: self.db.clone(), session: self.session.id() }
     }
+    /// Gives up the memory that it keeps for later statements.
+    pub fn shrink(&mut self) {
+        self.changes = vec![];
+        self.row = vec![];
+        self.gone = vec![];
+        self.session.shrink()
+    }
     /// The log stream that this connection's commits go to.
     pub fn set_stream(&mut self, stream: u16) {
         self.session.stream = ondol_durability::log::StreamId(stream)

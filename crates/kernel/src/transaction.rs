@@ -400,6 +400,20 @@ impl Session {
         self.participant.pin()
     }
 
+    /// Gives up the memory that it keeps for later transactions, and what is charged ahead for them.
+    pub fn shrink(&mut self) {
+        self.spare = None;
+        // Slots may point to them still; the marks are gone when the last of these has let go.
+        self.resting = VecDeque::new();
+        self.kernel.space.budget.give_back(std::mem::take(&mut self.credit));
+        self.changes = Changes::default();
+        self.pieces = vec![];
+        self.buffer = vec![];
+        self.old_row = vec![];
+        self.oids = vec![];
+        self.moves = vec![]
+    }
+
     // ---- snapshots
 
     /// What transactions of this session were shown, and readers not yet: to be made durable, or covered, and

@@ -335,6 +335,28 @@ impl Session {
         done
     }
 
+    /// Gives up the memory that makes the next statement quicker: its own copies of plans, and buffers. For
+    /// whoever has thousands of sessions and knows which are idle; one takes less than 2 KiB then. Nothing
+    /// else changes: transactions, cursors, prepared statements and settings stay, the database keeps the
+    /// plans, and the next statement takes its memory again.
+    ///
+    /// ```
+    /// # fn main() -> ondol::Result<()> {
+    /// # let folder = ondol::TempFolder::new()?;
+    /// # let db = ondol::Database::open(folder.path())?;
+    /// let mut session = db.session();
+    /// session.execute("CREATE TABLE t (a integer); BEGIN; INSERT INTO t VALUES (1)")?;
+    /// session.shrink();
+    /// session.execute("INSERT INTO t VALUES (2); COMMIT")?;
+    /// assert_eq!(session.query("SELECT a FROM t", &[])?.len(), 2);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn shrink(&mut self) {
+        self.plans.shrink();
+        self.connection.shrink()
+    }
+
     /// A wish to end an earlier statement is none to end a commit that gathers the rows of cursors.
     fn forget_cancel(&mut self) {
         if !self.cursors.is_empty() {

@@ -169,3 +169,38 @@ fn a_full_table_can_be_emptied_at_once() {
         assert_eq!(s.query("SELECT count(*) FROM t", &[]).unwrap().row(0).get::<i64>(0).unwrap(), 2000);
     }
 }
+
+/// Who is told that it is idle keeps its transaction, its cursors and what it prepared, and little memory.
+#[test]
+fn an_idle_session_gives_its_memory_up() {
+    let (_folder, db) = open(64 * MIB);
+    let (mut s, mut look) = (db.session(), db.session());
+    s.execute("CREATE TABLE t (a integer PRIMARY KEY, b text); INSERT INTO t SELECT g, 'b' FROM generate_series(1, 1000) g").unwrap();
+    s.execute(
+        "PREPARE p AS SELECT b FROM t WHERE a = $1; EXECUTE p(1);
+         BEGIN; UPDATE t SET b = 'c' WHERE a = 1; SAVEPOINT s; UPDATE t SET b = 'd' WHERE a = 1;
+         DECLARE c CURSOR FOR SELECT a FROM t ORDER BY a; FETCH 10 FROM c",
+    )
+    .unwrap();
+    let prepared = s.prepare("SELECT count(*) FROM t WHERE b = 'd'").unwrap();
+    s.shrink();
+    assert_eq!(s.execute("FETCH 10 FROM c").unwrap()[0].row(0).get::<i32>(0).unwrap(), 11);
+    s.shrink();
+    assert_eq!(s.query("SELECT b FROM t WHERE a = 1", &[]).unwrap().row(0).get::<&str>(0).unwrap(), "d");
+    s.shrink();
+    s.execute("ROLLBACK TO s").unwrap();
+    s.shrink();
+    assert_eq!(s.execute("EXECUTE p(1)").unwrap()[0].row(0).get::<&str>(0).unwrap(), "c");
+    assert_eq!(s.execute_prepared(&prepared, &[]).unwrap().row(0).get::<i64>(0).unwrap(), 0);
+    s.execute("COMMIT").unwrap();
+    s.shrink();
+    // A row's change is charged ahead in steps; of an idle session nothing is.
+    let mut many: Vec<Session> = (0..50).map(|_| db.session()).collect();
+    for (i, s) in many.iter_mut().enumerate() {
+        s.execute(&format!("UPDATE t SET b = 'e' WHERE a = {}", i + 1)).unwrap();
+    }
+    let now = used(&mut look);
+    many.iter_mut().for_each(Session::shrink);
+    let then = used(&mut look);
+    assert!(then + 50 * (32 << 10) < now, "{now} bytes were used, and {then} are");
+}

@@ -415,6 +415,11 @@ impl Plans {
         self.queries.clear();
         self.frames.clear()
     }
+    /// Drops the session's own, with the memory that they were in.
+    pub fn shrink(&mut self) {
+        self.forget();
+        self.queries = Vec::new()
+    }
     /// Drops the session's own, and its prepared statements.
     pub fn discard(&mut self) {
         *self = Plans::new(self.shared.clone())
