@@ -13,6 +13,7 @@
 //! Sources: PostgreSQL 15's catalogue, its documentation (CREATE CAST; 8.1 to 8.5) and its answers.
 
 use crate::func::Context;
+use crate::ty::Category;
 use crate::{
     Numeric, Packed, SqlError, SqlResult, Type, TypeId, Value, ValueRef, array, catalog, datetime, sqlstate,
     text,
@@ -47,11 +48,12 @@ pub fn cast_context(from: TypeId, to: TypeId) -> Option<CastContext> {
         | (TypeId::TIMESTAMP, TypeId::TIMESTAMPTZ) => Implicit,
         (TypeId::TIMESTAMP | TypeId::TIMESTAMPTZ, TypeId::DATE)
         | (TypeId::TIMESTAMPTZ, TypeId::TIMESTAMP) => Assignment,
+        (a, b) if let Some(own) = catalog::cast(a, b) => own.context,
         (a, b) if a.is_string() && b.is_string() => Implicit,
-        (_, b) if b.is_string() => Assignment,
-        (a, _) if a.is_string() => Explicit,
+        (_, b) if b.category() == Category::String => Assignment,
+        (a, _) if a.category() == Category::String => Explicit,
         (a, b) if let (Some(a), Some(b)) = (a.element(), b.element()) => return cast_context(a, b),
-        _ => return catalog::cast(from, to).map(|c| c.context),
+        _ => return None,
     })
 }
 
@@ -149,6 +151,8 @@ pub fn cast(v: Value, from: TypeId, to: Type, explicit: bool, ctx: &Context<'_>)
         (v, t) if let Some(c) = catalog::cast(from, t) => {
             return (c.run)(v.as_ref(&mut Vec::new()), to, ctx);
         }
+        // Through text, as all casts from and to strings.
+        (v, t) if t == TypeId::NAME || from == TypeId::NAME => text::input(&to_text(&v), Type::new(t), ctx)?,
         (v, _) => {
             return Err(match cast_context(from, to.id) {
                 None => SqlError::new(
@@ -266,7 +270,12 @@ mod tests {
         timestamp with time zone>date a, timestamp with time zone>timestamp without time zone a, \
         numeric>bigint a, numeric>smallint a, numeric>integer a, numeric>double precision i, \
         smallint>real i, integer>real i, bigint>real i, numeric>real i, double precision>real a, \
-        real>smallint a, real>integer a, real>bigint a, real>numeric a, real>double precision i";
+        real>smallint a, real>integer a, real>bigint a, real>numeric a, real>double precision i, \
+        smallint>oid i, integer>oid i, bigint>oid i, oid>integer a, oid>bigint a, \
+        integer>\"char\" e, \"char\">integer e, \"char\">text i, \"char\">character varying a, \
+        \"char\">character a, text>\"char\" a, character varying>\"char\" a, character>\"char\" a, \
+        name>text i, name>character varying a, name>character a, text>name i, character varying>name i, \
+        character>name i";
 
     #[test]
     fn what_stays_is_what_a_cast_gives_back() {
@@ -310,23 +319,30 @@ mod tests {
     fn the_table_is_that_of_pg_cast() {
         let listed = |from: TypeId, to: TypeId| {
             let name = format!("{from}>{to} ");
-            let found = PG_CAST.split(", ").find_map(|c| c.strip_prefix(&name));
+            let found = PG_CAST.split(", ").find_map(|c| c.strip_prefix(&name).filter(|c| c.len() == 1));
             found.map(|c| match c {
                 "i" => CastContext::Implicit,
                 "a" => CastContext::Assignment,
                 _ => CastContext::Explicit,
             })
         };
-        let special = |t: TypeId| t.is_string() || matches!(t, TypeId::UNKNOWN | TypeId::VOID);
+        let special =
+            |t: TypeId| t.category() == Category::String || matches!(t, TypeId::UNKNOWN | TypeId::VOID);
+        let strings = [TypeId::TEXT, TypeId::VARCHAR, TypeId::BPCHAR, TypeId::NAME];
         for from in TypeId::all().filter(|t| !special(*t)) {
             for to in TypeId::all().filter(|t| !special(*t) && *t != from) {
                 assert_eq!(cast_context(from, to), listed(from, to), "{from} to {to}");
             }
             assert_eq!(cast_context(from, from), Some(CastContext::Implicit));
-            for s in [TypeId::TEXT, TypeId::VARCHAR, TypeId::BPCHAR] {
-                assert_eq!(cast_context(from, s), Some(CastContext::Assignment));
-                assert_eq!(cast_context(s, from), Some(CastContext::Explicit));
+            for s in strings {
+                let (to, back) = (listed(from, s), listed(s, from));
+                assert_eq!(cast_context(from, s), to.or(Some(CastContext::Assignment)), "{from} to {s}");
+                assert_eq!(cast_context(s, from), back.or(Some(CastContext::Explicit)), "{s} to {from}");
             }
+        }
+        for s in &strings[..3] {
+            assert_eq!(cast_context(*s, TypeId::NAME), listed(*s, TypeId::NAME));
+            assert_eq!(cast_context(TypeId::NAME, *s), listed(TypeId::NAME, *s));
         }
         assert_eq!(cast_context(TypeId::BPCHAR, TypeId::TEXT), Some(CastContext::Implicit));
     }

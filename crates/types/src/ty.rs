@@ -127,6 +127,8 @@ pub enum Category {
     Enum,
     /// Types without another category: bytea.
     User,
+    /// Types of PostgreSQL's catalogue.
+    Internal,
     Unknown,
     Pseudo,
 }
@@ -432,7 +434,7 @@ impl TypeId {
 
     /// Whether it is text, varchar or char(n).
     pub fn is_string(self) -> bool {
-        self.category() == Category::String
+        self.category() == Category::String && matches!(self.class(), Class::Text)
     }
 
     /// Whether it is one of them, or a literal's that may become one.

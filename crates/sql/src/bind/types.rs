@@ -22,7 +22,8 @@ pub fn any_type(catalog: &Catalog, name: &TypeName) -> SqlResult<Type> {
     refuse_at(name.setof, "SETOF here", location)?;
     let names = strings(&name.names)?;
     let (plain, user) = match names[..] {
-        ["char"] => return Err(at(SqlError::unsupported("type \"char\""), location)),
+        // The grammar makes another name of one that is not in quotes.
+        ["char"] | ["pg_catalog", "char"] => (TypeId::QUOTED_CHAR.name(), None),
         [n] => (n, if TypeId::from_name(n).is_none() { user_type(catalog, n) } else { None }),
         ["pg_catalog", n] => (n, None),
         [schema, n] => {

@@ -57,6 +57,10 @@ catalog! {
     15 FLOAT4 Float4 real;
     16 UUID Uuid uuid;
     17 INTERVAL Interval interval;
+    18 OID Oid oid;
+    19 NAME Name name;
+    /// "char", which is not char(n)
+    20 QUOTED_CHAR QuotedChar quoted_char;
 }
 
 /// How the bytes of an opaque type are computed with. Bytes are those of a value, without NULL.
