@@ -31,6 +31,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use transaction::Explicit;
 
+mod conflict;
 mod rows;
 mod statement;
 mod transaction;

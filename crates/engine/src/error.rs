@@ -9,6 +9,7 @@ pub fn kernel(e: ondol_kernel::Error) -> SqlError {
         E::Deadlock => s::DEADLOCK_DETECTED,
         E::LockNotAvailable { .. } => s::LOCK_NOT_AVAILABLE,
         E::UniqueViolation { .. } => s::UNIQUE_VIOLATION,
+        E::SecondTime => s::CARDINALITY_VIOLATION,
         E::OutOfMemory { .. } => s::OUT_OF_MEMORY,
         E::TooLarge { .. } => s::PROGRAM_LIMIT_EXCEEDED,
         E::Canceled => s::QUERY_CANCELED,
@@ -19,6 +20,9 @@ pub fn kernel(e: ondol_kernel::Error) -> SqlError {
     match e {
         E::OutOfMemory { .. } => error
             .hint("Delete rows, drop indexes or tables, or open the database with a larger memory limit."),
+        E::SecondTime => error.hint(
+            "Ensure that no rows proposed for insertion within the same command have duplicate constrained values.",
+        ),
         E::Conflict | E::Serialization => error.hint("The transaction might succeed if retried."),
         _ => error,
     }

@@ -21,6 +21,8 @@ pub enum Error {
     UniqueViolation {
         index: u32,
     },
+    /// A row that was inserted, or changed, by the running command was to be changed by it.
+    SecondTime,
     OutOfMemory {
         limit: usize,
     },
@@ -49,6 +51,7 @@ impl std::fmt::Display for Error {
             Error::LockNotAvailable { timeout: true } => write!(f, "canceling statement due to lock timeout"),
             Error::LockNotAvailable { timeout: false } => write!(f, "could not obtain lock on row"),
             Error::UniqueViolation { index } => write!(f, "duplicate key in index {index}"),
+            Error::SecondTime => write!(f, "ON CONFLICT DO UPDATE command cannot affect row a second time"),
             Error::OutOfMemory { limit } => write!(f, "out of memory: the limit of {limit} bytes is reached"),
             Error::Unfit => write!(f, "a value is not of its column's type"),
             Error::TooLarge { bytes, limit } => {

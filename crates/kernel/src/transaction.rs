@@ -43,11 +43,13 @@ mod commit;
 mod kept;
 mod lock;
 mod merge;
+mod rival;
 mod share;
 mod single;
 mod undo;
 
 pub use kept::KeptView;
+pub use rival::Rival;
 pub use share::Shared;
 pub use single::Found;
 

@@ -202,14 +202,31 @@ impl Connection {
 
     /// A kernel error of a change to `table`, the new row being `bytes`.
     fn change_error(&self, table: &Table, e: ondol_kernel::Error, bytes: &[u8]) -> SqlError {
-        let ondol_kernel::Error::UniqueViolation { index } = e else { return error::kernel(e) };
-        let Some(i) = table.kept_up().find(|i| i.def.id == index) else { return error::kernel(e) };
+        match e {
+            ondol_kernel::Error::UniqueViolation { index } => {
+                self.duplicate(table, index, bytes, &Newest(&self.session))
+            }
+            e => error::kernel(e),
+        }
+    }
+
+    /// The error of a row whose key another has in a unique index.
+    pub(super) fn duplicate(
+        &self,
+        table: &Table,
+        index: u32,
+        bytes: &[u8],
+        strings: &dyn ondol_kernel::Strings,
+    ) -> SqlError {
+        let Some(i) = table.kept_up().find(|i| i.def.id == index) else {
+            return error::kernel(ondol_kernel::Error::UniqueViolation { index });
+        };
         let (mut names, mut values) = (vec![], vec![]);
         for c in &i.def.columns {
             let def = &table.def.columns[c.column];
             names.push(def.name.clone());
             let mut scratch = vec![];
-            let v = row::column(&table.layout, bytes, c.column, &Newest(&self.session), &mut scratch);
+            let v = row::column(&table.layout, bytes, c.column, strings, &mut scratch);
             let mut text = String::new();
             ondol_types::text::output(v, def.ty, &mut text);
             values.push(text)
@@ -221,14 +238,20 @@ impl Connection {
         .detail(format!("Key ({})=({}) already exists.", names.join(", "), values.join(", ")))
     }
 
-    /// A new row; one value for each column, of the column's type (typmod applied). NOT NULL and uniqueness
-    /// are checked here, index entries made.
-    pub fn insert(&mut self, table: &Arc<Table>, values: &[ValueRef<'_>]) -> SqlResult<Oid> {
+    #[inline(always)]
+    pub(super) fn check_not_null(&self, table: &Table, values: &[ValueRef<'_>]) -> SqlResult<()> {
         for (i, v) in values.iter().enumerate() {
             if v.is_null() && table.def.columns[i].not_null {
                 return Err(self.not_null(table, i, &|out| describe(table, values.iter().copied(), out)));
             }
         }
+        Ok(())
+    }
+
+    /// A new row; one value for each column, of the column's type (typmod applied). NOT NULL and uniqueness
+    /// are checked here, index entries made.
+    pub fn insert(&mut self, table: &Arc<Table>, values: &[ValueRef<'_>]) -> SqlResult<Oid> {
+        self.check_not_null(table, values)?;
         let mut bytes = std::mem::take(&mut self.row);
         let session = &mut self.session;
         let done =

@@ -21,6 +21,15 @@ struct NewKey {
     nulls: bool,
 }
 
+/// Whether a row has a key.
+pub(super) enum Has {
+    No,
+    /// Its newest version has it, of this commit, or our own (0).
+    Yes(u64),
+    /// Some version has it, and this transaction could yet make or unmake that.
+    Perhaps(TxnId),
+}
+
 impl Session {
     /// A new row; `bytes` are the whole row (a multiple of 16, live bit set). Index entries are made and
     /// unique indexes checked.
@@ -29,10 +38,7 @@ impl Session {
         if bytes.len() > LARGEST_ROW {
             return Err(Error::TooLarge { bytes: bytes.len(), limit: LARGEST_ROW });
         }
-        self.room()?;
-        let units = ((bytes.len() + 16) / 16) as u8;
-        let oid = table.rows.allocate(&mut self.claims, &self.kernel.log, units)?;
-        self.enter_fresh(table, oid, bytes, false);
+        let oid = self.place(table, bytes)?;
         for index in table.entered() {
             self.buffer.clear();
             let mut key = std::mem::take(&mut self.buffer);
@@ -42,6 +48,16 @@ impl Session {
             done?
         }
         self.spill_if_large()?;
+        Ok(oid)
+    }
+
+    /// A slot with the row, which no index knows of yet.
+    #[inline(always)]
+    pub(super) fn place(&mut self, table: &Arc<TableStore>, bytes: &[u8]) -> Result<Oid> {
+        self.room()?;
+        let units = ((bytes.len() + 16) / 16) as u8;
+        let oid = table.rows.allocate(&mut self.claims, &self.kernel.log, units)?;
+        self.enter_fresh(table, oid, bytes, false);
         Ok(oid)
     }
 
@@ -108,6 +124,18 @@ impl Session {
             return self.put_entry(index, key, oid);
         }
         // Nearly always nothing stands under the key yet.
+        if self.enter_alone(index, key, oid)? {
+            return Ok(());
+        }
+        while let Some((oid, owner)) = self.enter_beside(table, index, key, oid)? {
+            self.wait_over(oid, owner)?
+        }
+        Ok(())
+    }
+
+    /// Puts a key into a unique index, if nothing stands under it.
+    #[inline(always)]
+    pub(super) fn enter_alone(&mut self, index: &Arc<IndexStore>, key: &[u8], oid: Oid) -> Result<bool> {
         let remembers = self.is_serializable();
         let alone = {
             let latches = &self.kernel.key_latches;
@@ -118,19 +146,23 @@ impl Session {
         if remembers {
             self.follow(index)
         }
-        if alone.map_err(|_| self.no_memory())? {
-            return Ok(());
-        }
+        alone.map_err(|_| self.no_memory())
+    }
+
+    /// Puts a key into a unique index, beside what stands under it, unless that is or may become another
+    /// row's: gives the row and the transaction to wait for, or the error.
+    pub(super) fn enter_beside(
+        &mut self,
+        table: &Arc<TableStore>,
+        index: &Arc<IndexStore>,
+        key: &[u8],
+        oid: Oid,
+    ) -> Result<Option<(Oid, TxnId)>> {
         let kernel = self.kernel.clone();
-        loop {
-            let latch = kernel.key_latches.latch(kernel.key_latches.number(index.id, key));
-            match self.twin(table, index, key, oid)? {
-                None => return self.put_entry(index, key, oid),
-                Some((oid, owner)) => {
-                    drop(latch);
-                    self.wait_over(oid, owner)?;
-                }
-            }
+        let _latch = kernel.key_latches.latch(kernel.key_latches.number(index.id, key));
+        match self.twin(table, index, key, oid)? {
+            None => self.put_entry(index, key, oid).map(|()| None),
+            some => Ok(some),
         }
     }
 
@@ -196,7 +228,11 @@ impl Session {
         }
         let mut outcome = Ok(None);
         for &oid in oids.iter().filter(|o| **o != me) {
-            outcome = self.has_key(table, index, key, oid).map(|owner| owner.map(|o| (oid, o)));
+            outcome = match self.has_key(table, index, key, oid) {
+                Has::No => Ok(None),
+                Has::Yes(_) => Err(Error::UniqueViolation { index: index.id }),
+                Has::Perhaps(owner) => Ok(Some((oid, owner))),
+            };
             if !matches!(outcome, Ok(None)) {
                 break;
             }
@@ -219,14 +255,14 @@ impl Session {
         shown
     }
 
-    /// The same of one row.
-    fn has_key(
+    /// Whether a row has a key. Sees uncommitted and dead versions.
+    pub(super) fn has_key(
         &mut self,
         table: &Arc<TableStore>,
         index: &Arc<IndexStore>,
         key: &[u8],
         oid: Oid,
-    ) -> Result<Option<TxnId>> {
+    ) -> Has {
         let kernel = self.kernel.clone();
         let space = &kernel.space;
         let mut turn = 0;
@@ -234,7 +270,7 @@ impl Session {
             let pin = self.participant.pin();
             let w0 = space.word(oid.bits()).load(Ordering::Acquire);
             if w0 == 0 {
-                return Ok(None);
+                return Has::No;
             }
             let mut buf = std::mem::take(&mut self.old_row);
             buf.resize(table.row_size, 0);
@@ -260,13 +296,13 @@ impl Session {
             self.old_row = buf;
             if !changed {
                 if !verdict {
-                    return Ok(None);
+                    return Has::No;
                 }
                 if !other {
-                    return Err(Error::UniqueViolation { index: index.id });
+                    return Has::Yes(if mine { 0 } else { w0 });
                 }
                 if matches!(self.owner_status(oid, w0), Some(Status::Active | Status::Preparing(_))) {
-                    return Ok(Some(w0 & ID));
+                    return Has::Perhaps(w0 & ID);
                 }
             }
             spin_wait(turn);
