@@ -85,3 +85,45 @@ fn more_columns_with_a_value_make_the_better_index() {
         assert!(used.contains(&format!("using {index} ")), "{sql}: {used}");
     }
 }
+
+#[test]
+fn conflicts_are_counted() {
+    let folder = TempFolder::new().unwrap();
+    let db = Database::open(folder.path()).unwrap();
+    let mut s = db.session();
+    s.execute(
+        "CREATE TABLE t (a integer PRIMARY KEY, b integer); INSERT INTO t VALUES (1, 1), (2, 2), (3, 3)",
+    )
+    .expect("it is made");
+    let mut counted = |sql: &str| -> Vec<String> {
+        explained(&mut s, &format!("EXPLAIN (ANALYZE, COSTS OFF) {sql}"))
+            .into_iter()
+            .map(|l| l.trim().to_string())
+            .filter(|l| ["Conflict", "Rows Removed", "Tuples", "Insert on"].iter().any(|w| l.starts_with(w)))
+            .collect()
+    };
+    let update =
+        "INSERT INTO t VALUES (1, 1), (2, 1), (7, 7) ON CONFLICT (a) DO UPDATE SET b = 0 WHERE t.b < 2";
+    assert_eq!(
+        counted(update),
+        [
+            "Insert on t (actual rows=2 loops=1)",
+            "Conflict Resolution: UPDATE",
+            "Conflict Arbiter Indexes: t_pkey",
+            "Conflict Filter: (t.b < 2)",
+            "Rows Removed by Conflict Filter: 1",
+            "Tuples Inserted: 1",
+            "Conflicting Tuples: 2",
+        ]
+    );
+    let nothing = "INSERT INTO t VALUES (1, 1), (8, 8) ON CONFLICT DO NOTHING";
+    assert_eq!(
+        counted(nothing),
+        [
+            "Insert on t (actual rows=1 loops=1)",
+            "Conflict Resolution: NOTHING",
+            "Tuples Inserted: 1",
+            "Conflicting Tuples: 1",
+        ]
+    );
+}

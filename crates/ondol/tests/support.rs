@@ -123,7 +123,21 @@ const FORMS: &[(&str, &[(&str, &str)])] = &[
             ("INSERT ... VALUES", "INSERT INTO t (a, b) VALUES (3, 'x'), (4, DEFAULT)"),
             ("INSERT ... SELECT", "INSERT INTO u SELECT a, b FROM t"),
             ("INSERT ... DEFAULT VALUES", "INSERT INTO u DEFAULT VALUES"),
-            ("INSERT ... ON CONFLICT", "INSERT INTO t VALUES (1) ON CONFLICT DO NOTHING"),
+            ("INSERT ... ON CONFLICT DO NOTHING", "INSERT INTO t VALUES (1) ON CONFLICT DO NOTHING"),
+            ("ON CONFLICT (columns)", "INSERT INTO t VALUES (1) ON CONFLICT (a) DO NOTHING"),
+            (
+                "ON CONFLICT ON CONSTRAINT",
+                "INSERT INTO t VALUES (1) ON CONFLICT ON CONSTRAINT t_pkey DO NOTHING",
+            ),
+            ("ON CONFLICT (expression)", "INSERT INTO t VALUES (1) ON CONFLICT ((a + 1)) DO NOTHING"),
+            (
+                "ON CONFLICT (columns) WHERE",
+                "INSERT INTO t VALUES (1) ON CONFLICT (a) WHERE a > 0 DO NOTHING",
+            ),
+            (
+                "ON CONFLICT DO UPDATE ... WHERE",
+                "INSERT INTO t VALUES (1) ON CONFLICT (a) DO UPDATE SET b = excluded.b WHERE t.c > 0 RETURNING a",
+            ),
             ("UPDATE", "UPDATE t SET b = 'x', c = c + 1 WHERE a = 1"),
             ("UPDATE ... FROM", "UPDATE t SET b = u.b FROM u WHERE u.a = t.a"),
             ("UPDATE ... SET (...) = (...)", "UPDATE t SET (b, c) = ('x', 1)"),
@@ -523,6 +537,10 @@ EXPLAIN shows the plan in PostgreSQL's words, then the byte code that it became.
 Sessions change definitions side by side, each in its transaction; others see what was defined when that has committed, and what is open is not there for them (42P01). Who would make a name that another transaction has made, or change or drop what another has changed or dropped, waits until that one ends, and goes by what it left: a name that is taken is 42P07, 42710 or 42723 (PostgreSQL: 23505), `IF NOT EXISTS` and `IF EXISTS` hold then, and an index without a name gets another.
 
 What a new definition rests on stays: types of columns, arguments and domains, also those whose names stand in the text of a default or a check, and a table whose rows a function returns. Several may rest on one; who would change or drop it waits for them. `lock_timeout`, `statement_timeout` and cancelling end a wait, a cycle of waits is 40P01, also one with rows' locks; ROLLBACK TO SAVEPOINT and the failure of a transaction let go at once of what was claimed since. An ALTER TYPE claims all tables with such columns. Two indexes of one table are built one after the other.
+
+## ON CONFLICT
+
+INSERT ... ON CONFLICT goes by the newest rows, as in PostgreSQL: a row with the same key that another transaction has yet to commit, change or delete is waited for; one that is committed counts although the statement's snapshot does not show it. DO UPDATE locks that row, also where its WHERE is false, and sees its newest version. At REPEATABLE READ and SERIALIZABLE a row that the snapshot does not show is 40001, for DO NOTHING too. A row that the command itself has inserted or changed is left alone by DO NOTHING, and 21000 for DO UPDATE. What differs: who waits for the key of an index that is no arbiter holds none of its own keys meanwhile, and looks at the arbiters once more before it is refused (23505); at SERIALIZABLE what DO NOTHING left alone counts as read.
 
 ## Full scans by several threads
 

@@ -295,9 +295,29 @@ pub struct Insert {
     /// DEFAULT VALUES is VALUES of one row without columns.
     pub source: Query,
     pub columns: Vec<InsertColumn>,
+    pub on_conflict: Option<OnConflict>,
     /// Over rel 0, the new row.
     pub returning: Vec<Target>,
     pub with: Vec<With>,
+}
+
+/// What becomes of a row that is not inserted, since another has one of its keys.
+#[derive(Clone, Debug)]
+pub struct OnConflict {
+    /// The unique indexes that are looked at, by their places among the table's; none: all of them.
+    pub arbiters: Vec<u16>,
+    /// `None`: nothing.
+    pub update: Option<Box<ConflictUpdate>>,
+}
+
+/// The row that has the key is changed.
+#[derive(Clone, Debug)]
+pub struct ConflictUpdate {
+    /// Rel 0 is that row, rel 1 the one that was proposed; the targets are the assigned values, of the
+    /// columns' types. Nothing is in FROM.
+    pub query: Query,
+    /// Column i of `assign` gets target i.
+    pub assign: Vec<u16>,
 }
 
 #[derive(Clone, Debug)]
@@ -910,7 +930,10 @@ impl Statement {
     fn queries(&self) -> Vec<&Query> {
         match self {
             Statement::Query(q) | Statement::Copy(Copy::To { query: q, .. }) => vec![q],
-            Statement::Insert(i) => vec![&i.source],
+            Statement::Insert(i) => {
+                let update = i.on_conflict.as_ref().and_then(|c| c.update.as_ref());
+                std::iter::once(&i.source).chain(update.map(|u| &u.query)).collect()
+            }
             Statement::CreateTableAs { query, .. } | Statement::Declare(Declare { query, .. }) => vec![query],
             Statement::Modify(m) => vec![&m.query],
             Statement::Explain { statement, .. } => statement.queries(),
@@ -949,6 +972,9 @@ impl Statement {
                     if let InsertColumn::Value(e) = c {
                         walk_expr_mut(e, 0, f);
                     }
+                }
+                if let Some(update) = i.on_conflict.as_mut().and_then(|c| c.update.as_mut()) {
+                    walk_query_mut(&mut update.query, 0, f)
                 }
                 i.returning.iter_mut().for_each(|t| walk_expr_mut(&mut t.expr, 0, f));
             }

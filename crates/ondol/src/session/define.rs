@@ -179,6 +179,7 @@ impl Session {
                 table: TableRef(table.clone()),
                 source: query.clone(),
                 columns: (0..columns).map(InsertColumn::Source).collect(),
+                on_conflict: None,
                 returning: Vec::new(),
                 with: Vec::new(),
             }),

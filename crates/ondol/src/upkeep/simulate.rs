@@ -18,6 +18,11 @@
 //!   next of the same snapshot, and in no snapshot is money lost.
 //! - **Z7** A transaction finds the rows of a unique key, its own beside those that others have taken away
 //!   since, as without the index.
+//! - **Z8** Tallies that are counted up by INSERT ... ON CONFLICT DO UPDATE, while others take them away or
+//!   give them other keys, hold together what the journal makes of them; and each row that is changed has the
+//!   key that was asked for.
+//! - **Z9** Who is first at a place, by INSERT ... ON CONFLICT DO NOTHING, stays so; who comes later sees a
+//!   row there, and comes later than a transaction that the journal has.
 //!
 //! A seed fixes everything: the same seed gives the same trace hash.
 pub mod flips;
@@ -191,7 +196,11 @@ fn prepare(disk: Arc<dyn Storage>) -> SqlResult<()> {
          CREATE TABLE spot_hash (id bigint, owner text);
          CREATE UNIQUE INDEX spot_hash_id ON spot_hash USING hash (id);
          CREATE TABLE spot_tree (id bigint, owner text);
-         CREATE UNIQUE INDEX spot_tree_id ON spot_tree (id)",
+         CREATE UNIQUE INDEX spot_tree_id ON spot_tree (id);
+         CREATE TABLE tally (name text PRIMARY KEY, number integer NOT NULL, n bigint NOT NULL, note text);
+         CREATE UNIQUE INDEX tally_number ON tally USING hash (number);
+         CREATE TABLE taken (number integer PRIMARY KEY, n bigint NOT NULL);
+         CREATE TABLE first (place text PRIMARY KEY, worker integer NOT NULL, n bigint NOT NULL)",
     )?;
     for id in 0..ACCOUNTS {
         s.query("INSERT INTO account VALUES ($1, $2, '')", &crate::params![id as i32, BALANCE])?;
@@ -345,6 +354,10 @@ fn transaction(
     if (r >> 44).is_multiple_of(6) {
         at_spots(s, worker, r >> 32)?;
     }
+    at_tallies(s, worker, n, mix(r, 8))?;
+    if mix(r, 9).is_multiple_of(3) {
+        at_places(s, worker, n)?;
+    }
     if (r >> 52).is_multiple_of(4) {
         by_threads(s, isolation)?;
     }
@@ -383,6 +396,100 @@ fn at_spots(s: &mut Session, worker: u64, r: u64) -> SqlResult<()> {
     Ok(())
 }
 
+/// What a transaction counts up, by how much: fixed by its number.
+fn counted(worker: u64, n: i64) -> Option<(i64, i64)> {
+    const TALLIES: u64 = 2;
+    let r = mix(worker, n as u64);
+    (!r.is_multiple_of(3))
+        .then_some(((r >> 8) % TALLIES, (r >> 16) % 9 + 1))
+        .map(|(a, b)| (a as i64, b as i64))
+}
+
+/// Beyond the numbers of tallies: a tally that was moved there.
+const MOVED: i64 = 10;
+
+/// Z8, in an open transaction: the worker counts a tally up, and perhaps takes one away, or moves it.
+fn at_tallies(s: &mut Session, worker: u64, n: i64, r: u64) -> SqlResult<()> {
+    let number = (r % 2) as i64;
+    match (r >> 4) % 12 {
+        0 => {
+            let rows = s.query("DELETE FROM tally WHERE number = $1 RETURNING n", &crate::params![number])?;
+            if let Some(row) = rows.iter().next() {
+                let taken = "INSERT INTO taken AS t VALUES ($1, $2)
+                     ON CONFLICT ON CONSTRAINT taken_pkey DO UPDATE SET n = t.n + excluded.n";
+                s.query(taken, &crate::params![number, row.get::<i64>(0)?])?;
+            }
+        }
+        1 => {
+            s.savepoint("move")?;
+            let sql = format!(
+                "UPDATE tally SET number = number + {MOVED}, name = name || ' moved' WHERE number = $1"
+            );
+            match s.query(&sql, &crate::params![number]) {
+                Err(e) if e.sqlstate() == sqlstate::UNIQUE_VIOLATION => s.rollback_to("move")?,
+                moved => drop(moved?),
+            }
+        }
+        _ => {}
+    }
+    let Some((number, added)) = counted(worker, n) else { return Ok(()) };
+    let on = ["(name)", "(number)", "ON CONSTRAINT tally_pkey"][((r >> 16) % 3) as usize];
+    // Some rows are left as they are once, since the condition is false; they are locked.
+    for condition in ["excluded.n < 0", "true"].into_iter().skip(usize::from(!(r >> 24).is_multiple_of(4))) {
+        if condition != "true" {
+            let there = s.query("SELECT 1 FROM tally WHERE number = $1", &crate::params![number])?;
+            if there.is_empty() {
+                continue;
+            }
+        }
+        let sql = format!(
+            "INSERT INTO tally AS t VALUES ($1, $2, $3, $4)
+             ON CONFLICT {on} DO UPDATE SET n = t.n + excluded.n, note = excluded.note WHERE {condition} RETURNING number, n"
+        );
+        let name = format!("the names of tallies all begin with this, then comes {number}");
+        let note = "o".repeat((r >> 32) as usize % 40);
+        let params = crate::params![name.as_str(), number, added, note.as_str()];
+        let rows = s.query(&sql, &params)?;
+        let got = rows
+            .iter()
+            .map(|row| Ok((row.get::<i64>(0)?, row.get::<i64>(1)?)))
+            .collect::<SqlResult<Vec<_>>>()?;
+        match got[..] {
+            [] if condition != "true" => {}
+            // It was taken away meanwhile: the row is a new one.
+            [(at, n)] if at == number && (condition == "true" || n == added) => {
+                if condition != "true" {
+                    return Ok(());
+                }
+            }
+            _ => {
+                let what =
+                    format!("Z8: tally {number} was counted up by {added} {on} where {condition}: {got:?}");
+                return Err(SqlError::new(sqlstate::INTERNAL_ERROR, what));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Z9, in an open transaction: the worker is first somewhere, or is not.
+fn at_places(s: &mut Session, worker: u64, n: i64) -> SqlResult<()> {
+    let place = format!("places are where workers come that are about as far, this one at {}", n / 3);
+    let sql = "INSERT INTO first VALUES ($1, $2, $3) ON CONFLICT DO NOTHING RETURNING worker, n";
+    let first = s.query(sql, &crate::params![place.as_str(), worker as i32, n])?.len();
+    let rows = s.query("SELECT worker, n FROM first WHERE place = $1", &crate::params![place.as_str()])?;
+    let found =
+        rows.iter().map(|r| Ok((r.get::<i64>(0)?, r.get::<i64>(1)?))).collect::<SqlResult<Vec<_>>>()?;
+    let ours = found == [(worker as i64, n)];
+    if found.len() != 1 || ours != (first == 1) {
+        let what = format!(
+            "Z9: transaction {n} of worker {worker} inserted {first} rows at {place:?}, where {found:?} is"
+        );
+        return Err(SqlError::new(sqlstate::INTERNAL_ERROR, what));
+    }
+    Ok(())
+}
+
 /// Z6, in an open transaction.
 fn by_threads(s: &mut Session, isolation: Isolation) -> SqlResult<()> {
     let wrong = |what: String| Err(SqlError::new(sqlstate::INTERNAL_ERROR, what));
@@ -411,7 +518,7 @@ fn by_threads(s: &mut Session, isolation: Isolation) -> SqlResult<()> {
     Ok(())
 }
 
-/// Opens the database and checks Z1 to Z5; closes it in order.
+/// Opens the database and checks Z1 to Z5, Z8 and Z9; closes it in order.
 fn check(disk: Arc<dyn Storage>, known: &Mutex<Known>) -> Result<(), String> {
     let text = |e: SqlError| format!("{} {e}", e.sqlstate());
     let db = open(disk).map_err(|e| format!("recovery: {}", text(e)))?;
@@ -420,6 +527,7 @@ fn check(disk: Arc<dyn Storage>, known: &Mutex<Known>) -> Result<(), String> {
     let mut newest: BTreeMap<u64, i64> = BTreeMap::new();
     let mut tables = Vec::new();
     let mut labels = BTreeMap::new();
+    let mut tallies: BTreeMap<i64, i64> = BTreeMap::new();
     let rows = s
         .query("SELECT worker, n, source, target, amount, made, label FROM journal ORDER BY worker, n", &[])
         .map_err(text)?;
@@ -433,6 +541,9 @@ fn check(disk: Arc<dyn Storage>, known: &Mutex<Known>) -> Result<(), String> {
         *last = n;
         balances[get(2)? as usize] -= get(4)?;
         balances[get(3)? as usize] += get(4)?;
+        if let Some((number, added)) = counted(worker, n) {
+            *tallies.entry(number).or_default() += added;
+        }
         if let Some(label) = row.get::<Option<String>>(6).map_err(text)?
             && let Some(other) = labels.insert(label.clone(), (worker, n))
         {
@@ -468,6 +579,25 @@ fn check(disk: Arc<dyn Storage>, known: &Mutex<Known>) -> Result<(), String> {
     let wanted: Vec<(i64, i64)> = balances.iter().enumerate().map(|(i, b)| (i as i64, *b)).collect();
     if found != wanted {
         return Err(format!("Z2: the accounts hold {found:?}, the journal makes them {wanted:?}"));
+    }
+    let sql = format!(
+        "SELECT number, sum(n)::bigint FROM (SELECT number % {MOVED} AS number, n FROM tally UNION ALL SELECT number, n FROM taken) AS all_of_them
+         GROUP BY number"
+    );
+    let found = s.query(&sql, &[]).map_err(text)?;
+    let found: BTreeMap<i64, i64> =
+        found.iter().map(|r| Ok((r.get(0)?, r.get(1)?))).collect::<SqlResult<_>>().map_err(text)?;
+    if found != tallies {
+        return Err(format!("Z8: the tallies hold {found:?}, the journal makes them {tallies:?}"));
+    }
+    let found = s.query("SELECT place, worker, n FROM first", &[]).map_err(text)?;
+    for row in found.iter() {
+        let (worker, n) = (row.get::<i64>(1).map_err(text)?, row.get::<i64>(2).map_err(text)?);
+        if newest.get(&(worker as u64)).is_none_or(|last| n > *last) {
+            return Err(format!(
+                "Z9: transaction {n} of worker {worker} is first somewhere, and is not there"
+            ));
+        }
     }
     let there: Vec<String> = s.catalog().tables.keys().filter(|t| t.starts_with("made_")).cloned().collect();
     tables.sort();
@@ -545,6 +675,21 @@ mod tests {
         let kind = Config { mutation: Some("twins_unseen"), ..Config::default() };
         let caught = (0..600).find_map(|seed| run_in(seed, &kind).err()).expect("it goes unseen");
         assert!(caught.what.contains("Z7"), "{caught}");
+    }
+
+    /// Z8 and Z9 must see the wrong ways to do without an insert.
+    #[test]
+    fn wrong_conflicts_are_caught() {
+        for (mutation, rules) in [
+            ("rival_of_snapshot", ["Z8", "Z8"]),
+            ("rival_unlooked", ["Z8", "Z8"]),
+            ("attempt_kept", ["Z8", "Z9"]),
+        ] {
+            let kind = Config { mutation: Some(mutation), ..Config::default() };
+            let caught = (0..600).find_map(|seed| run_in(seed, &kind).err());
+            let caught = caught.unwrap_or_else(|| panic!("{mutation} goes unseen"));
+            assert!(rules.iter().any(|r| caught.what.contains(r)), "{mutation}: {caught}");
+        }
     }
 
     /// The checks must see what a medium that lies does.

@@ -105,7 +105,6 @@ impl<'a> Binder<'a> {
     }
 
     pub(super) fn insert(&mut self, s: &'a tree::InsertStmt) -> SqlResult<Statement> {
-        refuse(s.on_conflict_clause.is_some(), "ON CONFLICT")?;
         refuse(s.r#override() == tree::OverridingKind::OverridingUserValue, "OVERRIDING USER VALUE")?;
         refuse(s.r#override() == tree::OverridingKind::OverridingSystemValue, "OVERRIDING SYSTEM VALUE")?;
         let (mut insert, with) = self.with_clause(s.with_clause.as_ref(), |b| b.insert_rows(s))?;
@@ -146,18 +145,32 @@ impl<'a> Binder<'a> {
                 None => InsertColumn::Value(default_of(self.catalog, c)?),
             });
         }
+        let on_conflict = match s.on_conflict_clause.as_deref() {
+            None => None,
+            Some(c) => Some(self.on_conflict(s, c)?),
+        };
         let returning = match &s.returning_clause {
             None => Vec::new(),
             Some(r) => {
                 let (targets, _) = self.nested(Clause::Returning, |b| {
-                    let (_, _, items) = b.target_table(&s.relation)?;
+                    let (table, _, items) = b.target_table(&s.relation)?;
                     b.level().items = items;
+                    if on_conflict.as_ref().is_some_and(|c| c.update.is_some()) {
+                        b.level().hidden = b.excluded(&table)?;
+                    }
                     b.returning(r)
                 })?;
                 targets
             }
         };
-        Ok(Insert { table: TableRef(table), source: query, columns, returning, with: Vec::new() })
+        Ok(Insert {
+            table: TableRef(table),
+            source: query,
+            columns,
+            on_conflict,
+            returning,
+            with: Vec::new(),
+        })
     }
 
     /// The columns that INSERT names, or all; and whether it names them.
@@ -240,48 +253,7 @@ impl<'a> Binder<'a> {
                     Some(r) => b.returning(r)?,
                     None => Vec::new(),
                 };
-                let (mut assign, mut targets) = (Vec::new(), Vec::<Target>::new());
-                // Which of the targets set items of arrays.
-                let mut items: Vec<bool> = Vec::new();
-                for node in &s.target_list {
-                    let Kind::ResTarget(t) = kind(node)? else { return Err(unexpected("SET")) };
-                    let column = target_column(&table, &t.name, t.location)?;
-                    let def = &table.def.columns[column];
-                    let earlier = assign.iter().position(|c| *c == column as u16);
-                    let is_item = !t.indirection.is_empty();
-                    if earlier.is_some_and(|i| !is_item || !items[i]) {
-                        let message = format!("multiple assignments to same column \"{}\"", t.name);
-                        return Err(SqlError::new(sqlstate::SYNTAX_ERROR, message));
-                    }
-                    if is_item {
-                        // Each takes what the one before it has made.
-                        let before = match earlier {
-                            Some(i) => std::mem::replace(&mut targets[i].expr, null(def.ty)),
-                            None => super::scope::column(0, column, def.ty),
-                        };
-                        let value = b.assigned_value(t)?;
-                        if is_default(value) {
-                            let message = "cannot set an array element to DEFAULT";
-                            return Err(at(
-                                SqlError::new(sqlstate::FEATURE_NOT_SUPPORTED, message),
-                                t.location,
-                            ));
-                        }
-                        let value = b.expr(value)?;
-                        let expr = b.assigned_item(def, before, &t.indirection, value, t.location)?;
-                        let expr = b.in_declared(expr, declared(def).id)?;
-                        if let Some(i) = earlier {
-                            targets[i].expr = expr;
-                            continue;
-                        }
-                        targets.push(Target { expr, name: t.name.clone(), hidden: false });
-                    } else {
-                        let expr = b.assigned(def, t)?;
-                        targets.push(Target { expr, name: t.name.clone(), hidden: false });
-                    }
-                    assign.push(column as u16);
-                    items.push(is_item);
-                }
+                let (assign, targets) = b.set_list(&table, &s.target_list)?;
                 let rels = std::mem::take(&mut b.level().rels);
                 let query = Query { rels, from, filter, targets, ..Query::default() };
                 Ok(Modify { table: TableRef(table), query, assign, delete: false, returning })
@@ -289,6 +261,50 @@ impl<'a> Binder<'a> {
         })?;
         modify.query.with = with;
         Ok(Statement::Modify(modify))
+    }
+
+    /// What SET assigns to columns of relation 0: the columns, and their values.
+    pub(super) fn set_list(&mut self, table: &Table, list: &'a [Node]) -> SqlResult<(Vec<u16>, Vec<Target>)> {
+        let (mut assign, mut targets) = (Vec::new(), Vec::<Target>::new());
+        // Which of the targets set items of arrays.
+        let mut items: Vec<bool> = Vec::new();
+        for node in list {
+            let Kind::ResTarget(t) = kind(node)? else { return Err(unexpected("SET")) };
+            let column = target_column(table, &t.name, t.location)?;
+            let def = &table.def.columns[column];
+            let earlier = assign.iter().position(|c| *c == column as u16);
+            let is_item = !t.indirection.is_empty();
+            if earlier.is_some_and(|i| !is_item || !items[i]) {
+                let message = format!("multiple assignments to same column \"{}\"", t.name);
+                return Err(SqlError::new(sqlstate::SYNTAX_ERROR, message));
+            }
+            if is_item {
+                // Each takes what the one before it has made.
+                let before = match earlier {
+                    Some(i) => std::mem::replace(&mut targets[i].expr, null(def.ty)),
+                    None => super::scope::column(0, column, def.ty),
+                };
+                let value = self.assigned_value(t)?;
+                if is_default(value) {
+                    let message = "cannot set an array element to DEFAULT";
+                    return Err(at(SqlError::new(sqlstate::FEATURE_NOT_SUPPORTED, message), t.location));
+                }
+                let value = self.expr(value)?;
+                let expr = self.assigned_item(def, before, &t.indirection, value, t.location)?;
+                let expr = self.in_declared(expr, declared(def).id)?;
+                if let Some(i) = earlier {
+                    targets[i].expr = expr;
+                    continue;
+                }
+                targets.push(Target { expr, name: t.name.clone(), hidden: false });
+            } else {
+                let expr = self.assigned(def, t)?;
+                targets.push(Target { expr, name: t.name.clone(), hidden: false });
+            }
+            assign.push(column as u16);
+            items.push(is_item);
+        }
+        Ok((assign, targets))
     }
 
     /// The value of `column = ...` in SET, as it is written.

@@ -51,7 +51,7 @@ impl<'a> Binder<'a> {
     }
 
     /// Puts a relation into the query, under its name and its columns' names.
-    fn add(
+    pub(super) fn add(
         &mut self,
         rel: Rel,
         columns: Vec<(String, Type)>,

@@ -32,6 +32,7 @@ pub mod types;
 
 mod call;
 mod coerce;
+mod conflict;
 mod copy;
 mod cursor;
 mod ddl;

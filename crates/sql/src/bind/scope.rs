@@ -308,7 +308,13 @@ impl<'a> Binder<'a> {
     fn by_table_name(&self, table: &str, name: &str, own_name: bool, location: i32) -> SqlResult<Expr> {
         let means = |i: &&Item| i.by_name && i.name == table && (i.own_name || !own_name);
         for (depth, level) in self.visible_levels() {
-            let Some(item) = level.seen().iter().find(means) else { continue };
+            let mut items = level.seen().iter().filter(means);
+            let Some(item) = items.next() else { continue };
+            // FROM has no two of one name, but INSERT INTO t AS excluded ... ON CONFLICT has.
+            if items.next().is_some() {
+                let message = format!("table reference \"{table}\" is ambiguous");
+                return Err(at(SqlError::new("42P09", message), location));
+            }
             let (place, twice) = level.find(item, name);
             if twice {
                 return Err(ambiguous(name, location));

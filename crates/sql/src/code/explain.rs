@@ -1,7 +1,9 @@
 //! EXPLAIN: the plan, and the byte code beneath it.
+use super::operand::List;
 use super::program::Program;
 use crate::plan::explain::{self, Counted, Options};
 use crate::plan::show::constant;
+use ondol_engine::Table;
 
 /// What EXPLAIN ANALYZE measured.
 pub struct Measured<'a> {
@@ -76,6 +78,8 @@ fn comment(p: &Program, op: &super::Op) -> String {
         RowNext { cursor, .. } | SetRow { cursor, .. } => p.table_of(cursor.0).def.name.clone(),
         ColChar { cursor, column, .. } => p.table_of(cursor.0).def.columns[column.0 as usize].name.clone(),
         Insert { table, .. } => p.tables[table.0 as usize].def.name.clone(),
+        InsertNew { table, arbiters, .. } => proposed(p, &p.tables[table.0 as usize], arbiters),
+        InsertOrLock { cursor, arbiters, .. } => proposed(p, p.table_of(cursor.0), arbiters),
         Update { cursor, columns, .. } | PointUpdate { cursor, columns, .. } => {
             let t = p.table_of(cursor.0);
             let names: Vec<&str> = p.lists[columns.0 as usize]
@@ -111,6 +115,19 @@ fn comment(p: &Program, op: &super::Op) -> String {
         }
         FunctionRows { function, .. } => p.functions[function.0 as usize].name.clone(),
         _ => String::new(),
+    }
+}
+
+/// A table and the indexes that are looked at before a row is inserted.
+fn proposed(p: &Program, table: &Table, arbiters: List) -> String {
+    let names: Vec<&str> = (p.lists[arbiters.0 as usize].iter())
+        .filter_map(|n| table.indexes.get(*n as usize))
+        .map(|i| i.def.name.as_str())
+        .collect();
+    if names.is_empty() {
+        table.def.name.clone()
+    } else {
+        format!("{}: {}", table.def.name, names.join(", "))
     }
 }
 

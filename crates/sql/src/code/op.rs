@@ -279,6 +279,15 @@ opcodes! {
     /// transaction that put a row of its own beside one that its snapshot still shows has such.
     88 Twin { cursor: Cur, to: Label };
 
+    /// Inserts a row of the values; jumps, and inserts nothing, if another row has its key in one of the
+    /// listed unique indexes of the table (none: in any).
+    89 InsertNew { table: Tab, values: Span, arbiters: List, to: Label };
+
+    /// Inserts a row of the values into the cursor's table; jumps if another row has its key in one of the
+    /// listed unique indexes: nothing is inserted then, that row is locked, and the cursor holds its newest
+    /// bytes. It is an error if this command has inserted or changed the row.
+    90 InsertOrLock { cursor: Cur, values: Span, arbiters: List, to: Label };
+
     /// Empties the hash table.
     96 HashClear { hash: Hash };
     /// Puts a row in, whatever is there.

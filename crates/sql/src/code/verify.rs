@@ -9,8 +9,9 @@
 //! - **V4** Execution cannot run past the last instruction.
 //! - **V5** What changes data stands only in programs that say so.
 use super::op::Op;
-use super::operand::{Cur, Hash, Pool, Span};
+use super::operand::{Cur, Hash, List, Pool, Span};
 use super::program::Program;
+use ondol_engine::Table;
 
 /// More registers than this cannot be told from constants while code is generated.
 pub const MAX_REGISTERS: u16 = 0x7fff;
@@ -103,6 +104,17 @@ fn writing(p: &Program) -> Result<(), String> {
     if p.writes { Ok(()) } else { Err("changes data in a program that only reads".to_string()) }
 }
 
+/// A row that is inserted unless another has its key in one of these indexes.
+fn proposed(p: &Program, table: &Table, values: Span, arbiters: List) -> Result<(), String> {
+    writing(p)?;
+    width("row", values.count as usize, table.def.columns.len())?;
+    p.lists[arbiters.0 as usize].iter().try_for_each(|n| match table.indexes.get(*n as usize) {
+        Some(index) if index.def.unique => Ok(()),
+        Some(index) => Err(format!("index {} is not unique", index.def.name)),
+        None => Err(format!("index {n} of {}", table.indexes.len())),
+    })
+}
+
 /// What ties an instruction's operands to each other (V2, V5).
 fn together(p: &Program, op: &Op) -> Result<(), String> {
     match *op {
@@ -159,6 +171,15 @@ fn together(p: &Program, op: &Op) -> Result<(), String> {
         Op::Insert { table, values } => {
             writing(p)?;
             width("row", values.count as usize, p.tables[table.0 as usize].def.columns.len())
+        }
+        Op::InsertNew { table, values, arbiters, .. } => {
+            proposed(p, &p.tables[table.0 as usize], values, arbiters)
+        }
+        Op::InsertOrLock { cursor, values, arbiters, .. } => {
+            if p.lists[arbiters.0 as usize].is_empty() {
+                return Err("a row is to be changed, and no index says which".to_string());
+            }
+            proposed(p, p.table_of(cursor.0), values, arbiters)
         }
         Op::Emit { row } => width("row", row.count as usize, p.columns.len()),
         Op::EmitRow { cursor } => width("row", p.table_of(cursor.0).def.columns.len(), p.columns.len()),

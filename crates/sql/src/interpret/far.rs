@@ -387,6 +387,31 @@ pub(super) fn exec(
             let table = &program.tables[table.0 as usize];
             with_values(row!(values), &f.memory, |v| connection.insert(table, v))?;
         }
+        Op::InsertNew { table, values, arbiters, to } => {
+            let table = &program.tables[table.0 as usize];
+            let arbiters = &program.lists[arbiters.0 as usize];
+            let met = with_values(row!(values), &f.memory, |v| {
+                connection.insert_unless(table, v, arbiters, false)
+            })?;
+            if met.is_some() {
+                return Ok(Some(to));
+            }
+        }
+        Op::InsertOrLock { cursor, values, arbiters, to } => {
+            let table = program.table_of(cursor.0);
+            let arbiters = &program.lists[arbiters.0 as usize];
+            let met =
+                with_values(row!(values), &f.memory, |v| connection.insert_unless(table, v, arbiters, true))?;
+            if let Some(oid) = met {
+                let c = &mut f.cursors[cursor.0 as usize];
+                c.oid = oid;
+                let row = &mut f.memory[c.from..c.to];
+                if !connection.read_met(oid, row) {
+                    return Err(internal("a row that is locked is not there"));
+                }
+                return Ok(Some(to));
+            }
+        }
         Op::HashClear { hash } => f.hashes[hash.0 as usize].clear(),
         Op::HashPut { hash, row: span } => {
             f.hashes[hash.0 as usize].put(row!(span), &f.memory, &mut f.allow)?

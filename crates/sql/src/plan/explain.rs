@@ -1,6 +1,6 @@
 //! EXPLAIN: the physical tree in PostgreSQL's words, as text or as JSON.
 use super::logical::JoinKind;
-use super::logical::{Expr, Inside, Source};
+use super::logical::{Expr, Inside, OnConflict, Source};
 use super::physical::{Access, KeyValue, Method, Node, Operator, Root, Statement, Subplan};
 use super::show::{Names, conjunction, expr};
 pub use crate::bound::ExplainOptions as Options;
@@ -50,7 +50,17 @@ pub struct Shown {
     number: u32,
     /// It reads all of a table, which several threads may.
     scans_all: bool,
+    conflicts: Option<Conflicts>,
     children: Vec<Shown>,
+}
+
+/// What is counted of an INSERT ... ON CONFLICT beside its rows.
+#[derive(Clone, Copy, Debug)]
+struct Conflicts {
+    /// Whose starts are the rows inserted, and whose rows those that met another.
+    number: u32,
+    /// Some of these are left alone.
+    filtered: bool,
 }
 
 /// What an execution counted.
@@ -72,9 +82,14 @@ pub fn shown(statement: &Statement<'_>, options: Options) -> Shown {
     };
     let mut out = match &statement.root {
         Root::Rows(rows) => s.rows(rows, Place::Outer),
-        Root::Insert { table, source, number, returning, .. } => {
+        Root::Insert { table, source, on_conflict, rel, number, returning, .. } => {
             let child = s.rows(source, Place::Outer);
-            s.change("Insert", &table.0.def.name, &table.0, *number, child, returning)
+            let alias = statement.relations[*rel as usize].alias.clone();
+            let mut root = s.change("Insert", &alias, &table.0, *number, child, returning);
+            if let Some(c) = on_conflict {
+                s.on_conflict(c, &table.0, &mut root);
+            }
+            root
         }
         Root::Modify { table, rel, input, assign, returning, number, .. } => {
             let child = s.node(input, Place::Outer);
@@ -123,11 +138,29 @@ impl<'a> Show<'_, 'a> {
             width: returning.iter().map(|e| width(e.ty)).sum(),
             number,
             scans_all: false,
+            conflicts: None,
             children: vec![child],
         };
         let list: Vec<&Expr> = returning.iter().collect();
         self.queries_of(&list, &mut out);
         out
+    }
+
+    fn on_conflict(&mut self, c: &'a OnConflict, table: &Table, to: &mut Shown) {
+        let resolution = if c.update.is_some() { "UPDATE" } else { "NOTHING" };
+        to.properties.push(("Conflict Resolution", resolution.to_string()));
+        let arbiters = c.arbiters.iter().filter_map(|n| table.indexes.get(*n as usize));
+        let arbiters: Vec<&str> = arbiters.map(|i| i.def.name.as_str()).collect();
+        if !arbiters.is_empty() {
+            to.properties.push(("Conflict Arbiter Indexes", arbiters.join(", ")));
+        }
+        let filter: Vec<&Expr> = c.update.iter().flat_map(|u| &u.filter).collect();
+        if !filter.is_empty() {
+            to.properties.push(("Conflict Filter", conjunction(&filter, &self.names)));
+        }
+        to.conflicts = Some(Conflicts { number: to.number + 1, filtered: !filter.is_empty() });
+        let list: Vec<&Expr> = c.exprs().collect();
+        self.queries_of(&list, to);
     }
 
     fn rows(&mut self, rows: &Subplan<'a>, place: Place) -> Shown {
@@ -183,6 +216,7 @@ impl<'a> Show<'_, 'a> {
             width: 0,
             number: n.number,
             scans_all: false,
+            conflicts: None,
             children: Vec::new(),
         };
         for rel in n.rels() {
@@ -398,6 +432,7 @@ fn keeping(kind: &str, child: Shown) -> Shown {
         query: None,
         properties: Vec::new(),
         scans_all: false,
+        conflicts: None,
         output: child.output.clone(),
         children: vec![Shown { place: Place::Outer, ..child.clone() }],
         ..child
@@ -505,11 +540,33 @@ fn ms(us: u64) -> String {
     format!("{}.{:03}", us / 1000, us % 1000)
 }
 
+/// How often a node was started, and how many rows it gave.
+fn counts_of(number: u32, counted: Option<Counted<'_>>) -> Option<(u64, u64)> {
+    let at = 2 * number as usize;
+    let t = counted?.tallies;
+    Some((*t.get(at)?, *t.get(at + 1)?))
+}
+
 impl Shown {
     fn counts(&self, counted: Option<Counted<'_>>) -> Option<(u64, u64)> {
-        let at = 2 * self.number as usize;
-        let t = counted?.tallies;
-        Some((*t.get(at)?, *t.get(at + 1)?))
+        counts_of(self.number, counted)
+    }
+
+    /// What is counted of an INSERT ... ON CONFLICT.
+    fn conflict_counts(&self, counted: Option<Counted<'_>>) -> Vec<(&'static str, u64)> {
+        let Some(c) = self.conflicts else { return Vec::new() };
+        let (Some((_, changed)), Some((inserted, met))) =
+            (self.counts(counted), counts_of(c.number, counted))
+        else {
+            return Vec::new();
+        };
+        let left = (inserted + met).saturating_sub(changed);
+        let mut out = Vec::new();
+        if c.filtered && left > 0 {
+            out.push(("Rows Removed by Conflict Filter", left));
+        }
+        out.extend([("Tuples Inserted", inserted), ("Conflicting Tuples", met)]);
+        out
     }
 
     fn text(
@@ -563,6 +620,9 @@ impl Shown {
         for (name, value) in &self.properties {
             out.push(format!("{}{name}: {value}", spaces(own)));
         }
+        for (name, value) in self.conflict_counts(counted) {
+            out.push(format!("{}{name}: {value}", spaces(own)));
+        }
         for c in &self.children {
             c.text(options, counted, workers, own, false, out);
         }
@@ -604,6 +664,7 @@ impl Shown {
             fields.push(("Output", format!("[{}]", list.join(", "))));
         }
         fields.extend(self.properties.iter().map(|(n, v)| (*n, string(v))));
+        fields.extend(self.conflict_counts(counted).into_iter().map(|(n, v)| (n, v.to_string())));
         let spaces = " ".repeat(indent + 2);
         *out += "{\n";
         let lines: Vec<String> = fields.iter().map(|(n, v)| format!("{spaces}{}: {v}", string(n))).collect();

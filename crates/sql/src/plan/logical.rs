@@ -230,6 +230,39 @@ pub enum NewColumn {
     Value(Expr),
 }
 
+/// What becomes of a row that is not inserted, since another has one of its keys.
+#[derive(Clone, Debug)]
+pub struct OnConflict {
+    /// The unique indexes that are looked at, by their places among the table's; none: all of them.
+    pub arbiters: Vec<u16>,
+    /// `None`: nothing.
+    pub update: Option<ConflictUpdate>,
+}
+
+/// The row that has the key, which is the relation of the new row until then, is changed.
+#[derive(Clone, Debug)]
+pub struct ConflictUpdate {
+    /// The relation of the row that was proposed.
+    pub excluded: u16,
+    /// The columns and their new values.
+    pub assign: Vec<(u16, Expr)>,
+    /// What must hold for it to be changed.
+    pub filter: Vec<Expr>,
+}
+
+impl ConflictUpdate {
+    fn exprs(&self) -> impl Iterator<Item = &Expr> {
+        self.assign.iter().map(|(_, e)| e).chain(&self.filter)
+    }
+}
+
+impl OnConflict {
+    /// All of its expressions.
+    pub fn exprs(&self) -> impl Iterator<Item = &Expr> {
+        self.update.iter().flat_map(ConflictUpdate::exprs)
+    }
+}
+
 #[derive(Clone, Debug)]
 pub enum Root {
     Rows(Block),
@@ -237,6 +270,7 @@ pub enum Root {
         table: bound::TableRef,
         source: Block,
         columns: Vec<NewColumn>,
+        on_conflict: Option<OnConflict>,
         /// Over the relation `rel`, the new row.
         returning: Vec<Expr>,
         rel: u16,
@@ -463,12 +497,15 @@ impl Statement {
         };
         match &mut self.root {
             Root::Rows(b) => block(b, f),
-            Root::Insert { source, columns, returning, .. } => {
+            Root::Insert { source, columns, on_conflict, returning, .. } => {
                 block(source, f);
                 for c in columns {
                     if let NewColumn::Value(e) = c {
                         f(e);
                     }
+                }
+                if let Some(update) = on_conflict.as_mut().and_then(|c| c.update.as_mut()) {
+                    update.assign.iter_mut().map(|(_, e)| e).chain(&mut update.filter).for_each(&mut *f);
                 }
                 returning.iter_mut().for_each(&mut *f);
             }

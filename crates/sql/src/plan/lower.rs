@@ -429,11 +429,36 @@ impl<'b> Lower<'b, '_> {
             });
         }
         let def = &i.table.0.def;
-        let rel = self.relation(&def.name, def.columns.iter().map(|c| (c.name.clone(), c.ty)).collect())?;
+        let update = i.on_conflict.as_ref().and_then(|c| c.update.as_ref());
+        let alias = update.and_then(|u| u.query.rels.first()).map_or(&def.name, |r| &r.alias);
+        let rel = self.relation(alias, def.columns.iter().map(|c| (c.name.clone(), c.ty)).collect())?;
         self.this()?.rels.push(rel);
+        let on_conflict = match &i.on_conflict {
+            Some(c) => Some(OnConflict {
+                arbiters: c.arbiters.clone(),
+                update: c.update.as_ref().map(|u| self.conflict_update(u)).transpose()?,
+            }),
+            None => None,
+        };
         let returning = self.exprs(shown(&i.returning))?;
         self.levels.pop();
-        Ok(Root::Insert { table: i.table.clone(), source, columns, returning, rel })
+        Ok(Root::Insert { table: i.table.clone(), source, columns, on_conflict, returning, rel })
+    }
+
+    /// The changed row's relation is the level's first.
+    fn conflict_update(&mut self, u: &'b bound::ConflictUpdate) -> SqlResult<ConflictUpdate> {
+        let entry = u.query.rels.get(1).ok_or_else(|| internal("no row that was proposed"))?;
+        let excluded = self.relation(&entry.alias, entry.columns.clone())?;
+        self.this()?.rels.push(excluded);
+        let mut filter = Vec::new();
+        if let Some(f) = &u.query.filter {
+            conjuncts(self.expr(f)?, &mut filter);
+        }
+        let mut assign = Vec::new();
+        for (column, t) in u.assign.iter().zip(&u.query.targets) {
+            assign.push((*column, self.expr(&t.expr)?));
+        }
+        Ok(ConflictUpdate { excluded, assign, filter })
     }
 
     fn modify(&mut self, m: &'b bound::Modify) -> SqlResult<Root> {

@@ -42,9 +42,15 @@ pub fn plan<'a>(statement: &'a logical::Statement, limits: Limits<'_>) -> SqlRes
     }
     let root = match &statement.root {
         logical::Root::Rows(rows) => Root::Rows(planner.rows(rows)?),
-        logical::Root::Insert { table, source, columns, returning, rel } => {
-            Root::Insert { table, source: planner.rows(source)?, columns, returning, rel: *rel, number: 0 }
-        }
+        logical::Root::Insert { table, source, columns, on_conflict, returning, rel } => Root::Insert {
+            table,
+            source: planner.rows(source)?,
+            columns,
+            on_conflict: on_conflict.as_ref(),
+            returning,
+            rel: *rel,
+            number: 0,
+        },
         logical::Root::Modify { table, rel, input, assign, recheck, returning } => Root::Modify {
             table,
             rel: *rel,

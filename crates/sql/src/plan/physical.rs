@@ -7,7 +7,7 @@
 //! - **T2** In a join, `on` decides whether rows match (of a LEFT or FULL join: whether a row is extended by
 //!   NULLs); a node's `filter` is applied to what comes out of it.
 use super::logical::{
-    Aggregate, Expr, Inside, JoinKind, Locked, NewColumn, Relation, SortBy, Source, each_column,
+    Aggregate, Expr, Inside, JoinKind, Locked, NewColumn, OnConflict, Relation, SortBy, Source, each_column,
 };
 use crate::bound::{SetOperation, TableRef};
 use ondol_types::{Type, TypeId};
@@ -148,6 +148,7 @@ pub enum Root<'a> {
         table: &'a TableRef,
         source: Subplan<'a>,
         columns: &'a [NewColumn],
+        on_conflict: Option<&'a OnConflict>,
         returning: &'a [Expr],
         rel: u16,
         number: u32,
@@ -332,13 +333,14 @@ impl<'a> Statement<'a> {
         };
         match &self.root {
             Root::Rows(r) => rows(r, f),
-            Root::Insert { source, columns, returning, .. } => {
+            Root::Insert { source, columns, on_conflict, returning, .. } => {
                 rows(source, f);
                 for c in *columns {
                     if let NewColumn::Value(e) = c {
                         f(e);
                     }
                 }
+                on_conflict.iter().flat_map(|c| c.exprs()).for_each(&mut *f);
                 returning.iter().for_each(&mut *f);
             }
             Root::Modify { input, assign, recheck, returning, .. } => {

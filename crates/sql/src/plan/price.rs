@@ -39,8 +39,12 @@ pub fn price(statement: &mut Statement<'_>) {
     };
     match &mut statement.root {
         Root::Rows(rows) => rows.node.price(&mut take),
-        Root::Insert { source, number, .. } => {
+        Root::Insert { source, on_conflict, number, .. } => {
             *number = take();
+            if on_conflict.is_some() {
+                // What is counted of the conflicts.
+                take();
+            }
             source.node.price(&mut take);
         }
         Root::Modify { input, number, .. } => {

@@ -247,6 +247,17 @@ impl<'q> Shower<'q> {
                         InsertColumn::Value(e) => format!("column {} = {}", d.name, self.expr(e)),
                     });
                 }
+                if let Some(c) = &i.on_conflict {
+                    let name = |n: &u16| i.table.0.def.indexes[usize::from(*n)].name.as_str();
+                    let arbiters: Vec<&str> = c.arbiters.iter().map(name).collect();
+                    out.push(format!("on conflict [{}]", arbiters.join(", ")));
+                    if let Some(u) = &c.update {
+                        for c in &u.assign {
+                            out.push(format!("assign {}", i.table.0.def.columns[usize::from(*c)].name));
+                        }
+                        out.push(format!("update ({})", self.inner(&u.query)));
+                    }
+                }
                 // RETURNING looks at the new row as relation 0.
                 let columns = i.table.0.def.columns.iter().map(|c| (c.name.clone(), c.ty)).collect();
                 let entry = RelEntry {

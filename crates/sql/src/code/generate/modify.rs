@@ -7,11 +7,13 @@
 //!   to it.
 //! - **M3** A statement does not see what it changes itself; the engine sees to that, so rows are changed as
 //!   they are found.
+//! - **M4** What RETURNING shows of an INSERT ... ON CONFLICT DO UPDATE is in registers of its own, which
+//!   both ways to it fill: its code is there once.
 use super::super::op::Op;
 use super::super::operand::*;
 use super::{Gen, Source, internal};
 use crate::code::program::CursorDef;
-use crate::plan::logical::{Expr, NewColumn};
+use crate::plan::logical::{ConflictUpdate, Expr, NewColumn, OnConflict};
 use crate::plan::physical::{Access, KeyValue, Operator, Root};
 use ondol_engine::{Patch, Table};
 use ondol_types::SqlResult;
@@ -19,16 +21,16 @@ use std::sync::Arc;
 
 impl<'a> Gen<'a> {
     pub fn insert(&mut self, root: &'a Root<'a>) -> SqlResult<()> {
-        let Root::Insert { table, source, columns, returning, rel, number } = root else {
+        let Root::Insert { table, source, columns, on_conflict, returning, rel, number } = root else {
             return Err(internal("no INSERT"));
         };
         self.write();
         self.tally_start(*number);
-        let table = Tab(self.table(&table.0));
+        let tab = Tab(self.table(&table.0));
         let width = columns.len();
         let in_place = source.output.len() == width
             && columns.iter().enumerate().all(|(n, c)| matches!(c, NewColumn::Source(s) if *s == n));
-        self.produce(&source.node, &mut |g, _next| {
+        self.produce(&source.node, &mut |g, next| {
             let first = if in_place {
                 g.span(source.output.iter().copied())?.first
             } else {
@@ -43,15 +45,83 @@ impl<'a> Gen<'a> {
                 }
                 first
             };
-            g.op(Op::Insert { table, values: Span::new(first, width) });
+            let values = Span::new(first, width);
+            let mut row = first;
+            match on_conflict {
+                None => g.op(Op::Insert { table: tab, values }),
+                Some(OnConflict { arbiters, update: None }) => {
+                    let (arbiters, met) = (g.list(arbiters.clone()), g.label());
+                    let to = if g.measure { met } else { next };
+                    g.op(Op::InsertNew { table: tab, values, arbiters, to });
+                    if g.measure {
+                        let done = g.label();
+                        g.tally_start(number + 1);
+                        g.jump(done);
+                        g.here(met);
+                        g.tally_row(number + 1);
+                        g.jump(next);
+                        g.here(done);
+                    } else {
+                        g.here(met);
+                    }
+                }
+                Some(OnConflict { arbiters, update: Some(update) }) => {
+                    let arbiters = g.list(arbiters.clone());
+                    let (cursor, met, done) = (g.cursor(&table.0, None), g.label(), g.label());
+                    g.op(Op::InsertOrLock { cursor, values, arbiters, to: met });
+                    g.tally_start(number + 1);
+                    let shown = !returning.is_empty();
+                    if shown {
+                        // M4
+                        row = g.registers(width);
+                        for n in 0..width as u16 {
+                            g.op(Op::Move { dst: Out(row + n), a: Reg(first + n) });
+                        }
+                    }
+                    g.jump(done);
+                    g.here(met);
+                    g.tally_row(number + 1);
+                    g.put(*rel, Source::Table { cursor: cursor.0 })?;
+                    g.put(update.excluded, Source::Registers { first })?;
+                    g.change_met(update, cursor, shown.then_some(row), *rel, next)?;
+                    g.here(done);
+                }
+            }
             g.op(Op::Affected {});
             g.tally_row(*number);
             if !returning.is_empty() {
-                g.put(*rel, Source::Registers { first })?;
+                g.put(*rel, Source::Registers { first: row })?;
                 g.returning(returning)?;
             }
             Ok(())
         })
+    }
+
+    /// Changes the row that was met in place of an insert. If it is shown, its columns go to the registers
+    /// from `row` on.
+    fn change_met(
+        &mut self,
+        update: &'a ConflictUpdate,
+        cursor: Cur,
+        row: Option<u16>,
+        rel: u16,
+        next: Label,
+    ) -> SqlResult<()> {
+        let filter: Vec<&'a Expr> = update.filter.iter().collect();
+        self.all_or(&filter, next)?;
+        let values = self.span(update.assign.iter().map(|(_, e)| e))?;
+        if let Some(row) = row {
+            let used: Vec<u16> = self.place(rel)?.used.iter().copied().collect();
+            for c in used {
+                match update.assign.iter().position(|(a, _)| *a == c) {
+                    Some(n) => self.op(Op::Move { dst: Out(row + c), a: Reg(values.first + n as u16) }),
+                    None => self.column(rel, c, row + c)?,
+                }
+            }
+        }
+        let columns = self.list(update.assign.iter().map(|(c, _)| *c).collect());
+        self.op(Op::Update { cursor, values, columns });
+        Ok(())
     }
 
     fn returning(&mut self, list: &'a [Expr]) -> SqlResult<()> {

@@ -1,0 +1,10 @@
+CREATE TABLE t (id integer PRIMARY KEY, a integer, b text DEFAULT 'none');
+CREATE TABLE plain (x integer, y integer, z integer);
+CREATE UNIQUE INDEX plain_yz ON plain (y, z);
+CREATE UNIQUE INDEX plain_zy ON plain (z, y);
+INSERT INTO plain VALUES (1, 1, 1) ON CONFLICT DO NOTHING;
+INSERT INTO t VALUES (1, 1) ON CONFLICT (id) DO NOTHING;
+INSERT INTO t VALUES (1, 1) ON CONFLICT ON CONSTRAINT t_pkey DO UPDATE SET a = excluded.a + 1;
+INSERT INTO plain VALUES (1, 1, 1) ON CONFLICT (z, y) DO UPDATE SET x = excluded.x WHERE plain.x < excluded.x AND plain.z > 1;
+INSERT INTO t AS x VALUES (1, 1) ON CONFLICT (id) DO UPDATE SET a = (SELECT count(*) FROM plain) WHERE x.a > 1;
+INSERT INTO t SELECT x, y FROM plain ON CONFLICT (id) DO UPDATE SET b = (SELECT max(b) FROM t s WHERE s.id < excluded.id) RETURNING *;

@@ -1,0 +1,122 @@
+//! ON CONFLICT of INSERT: which indexes are its arbiters, and what DO UPDATE does.
+
+use super::Binder;
+use super::scope::{Clause, Item};
+use super::tree::{at, kind, refuse_at, unexpected};
+use crate::bound::{ConflictUpdate, ExprKind, OnConflict, Query, Rel};
+use crate::parse::tree::{self, InferClause, OnConflictAction, SortByDir, SortByNulls, node::Node as Kind};
+use ondol_engine::{IndexDef, Table};
+use ondol_types::{SqlError, SqlResult, sqlstate};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// The name of the row that was proposed.
+const EXCLUDED: &str = "excluded";
+
+/// What names a table's arbiters.
+enum Named {
+    /// These columns, in any order.
+    Columns(BTreeSet<usize>),
+    /// The place of a constraint's index.
+    Index(u16),
+}
+
+impl<'a> Binder<'a> {
+    pub(super) fn on_conflict(
+        &mut self,
+        s: &'a tree::InsertStmt,
+        c: &'a tree::OnConflictClause,
+    ) -> SqlResult<OnConflict> {
+        let updates = c.action() == OnConflictAction::OnconflictUpdate;
+        let infer = c.infer.as_deref();
+        if updates && infer.is_none() {
+            let message = "ON CONFLICT DO UPDATE requires inference specification or constraint name";
+            let error = SqlError::new(sqlstate::SYNTAX_ERROR, message);
+            return Err(at(error.hint("For example, ON CONFLICT (column_name)."), c.location));
+        }
+        let ((table, named, update), _) = self.nested(Clause::UpdateSet, |b| {
+            let (table, _, items) = b.target_table(&s.relation)?;
+            b.level().items = items;
+            let named = infer.map(|i| b.named_arbiters(&table, i)).transpose()?;
+            let update = if updates { Some(Box::new(b.conflict_update(&table, c)?)) } else { None };
+            Ok((table, named, update))
+        })?;
+        let arbiters = match named {
+            None => Vec::new(),
+            Some(Named::Index(n)) => vec![n],
+            Some(Named::Columns(columns)) => matching(&table, &columns)?,
+        };
+        Ok(OnConflict { arbiters, update })
+    }
+
+    /// The row that was proposed, as a relation of the level.
+    pub(super) fn excluded(&mut self, table: &Arc<Table>) -> SqlResult<Vec<Item>> {
+        let columns = table.def.columns.iter().map(|c| (c.name.clone(), c.ty)).collect();
+        Ok(self.add(Rel::Table(table.clone()), columns, EXCLUDED, false, None, -1)?.1)
+    }
+
+    fn conflict_update(
+        &mut self,
+        table: &Arc<Table>,
+        c: &'a tree::OnConflictClause,
+    ) -> SqlResult<ConflictUpdate> {
+        let excluded = self.excluded(table)?;
+        self.level().items.extend(excluded);
+        let (assign, targets) = self.set_list(table, &c.target_list)?;
+        let filter = self.where_clause(c.where_clause.as_deref())?;
+        let rels = std::mem::take(&mut self.level().rels);
+        Ok(ConflictUpdate { query: Query { rels, targets, filter, ..Query::default() }, assign })
+    }
+
+    fn named_arbiters(&mut self, table: &Table, infer: &'a InferClause) -> SqlResult<Named> {
+        if !infer.conname.is_empty() {
+            let is_it = |i: &IndexDef| i.constraint && i.name == infer.conname;
+            return match table.def.indexes.iter().position(is_it) {
+                Some(n) => Ok(Named::Index(n as u16)),
+                None => {
+                    let message = format!(
+                        "constraint \"{}\" for table \"{}\" does not exist",
+                        infer.conname, table.def.name
+                    );
+                    Err(SqlError::new(sqlstate::UNDEFINED_OBJECT, message))
+                }
+            };
+        }
+        let mut columns = BTreeSet::new();
+        for node in &infer.index_elems {
+            let Kind::IndexElem(e) = kind(node)? else { return Err(unexpected("ON CONFLICT")) };
+            let refused = |what: &str| {
+                let message = format!("{what} is not allowed in ON CONFLICT clause");
+                Err(at(SqlError::new(sqlstate::INVALID_COLUMN_REFERENCE, message), infer.location))
+            };
+            if !matches!(e.ordering(), SortByDir::SortbyDefault | SortByDir::Undefined) {
+                return refused("ASC/DESC");
+            }
+            if !matches!(e.nulls_ordering(), SortByNulls::SortbyNullsDefault | SortByNulls::Undefined) {
+                return refused("NULLS FIRST/LAST");
+            }
+            refuse_at(e.expr.is_some(), "an expression in ON CONFLICT (...)", infer.location)?;
+            refuse_at(!e.collation.is_empty(), "COLLATE in ON CONFLICT (...)", infer.location)?;
+            refuse_at(!e.opclass.is_empty(), "an operator class in ON CONFLICT (...)", infer.location)?;
+            match self.resolve_column(&[e.name.as_str()], infer.location)?.kind {
+                ExprKind::Column { column, .. } => columns.insert(usize::from(column)),
+                _ => return Err(unexpected("a column in ON CONFLICT")),
+            };
+        }
+        refuse_at(infer.where_clause.is_some(), "WHERE behind ON CONFLICT (...)", infer.location)?;
+        Ok(Named::Columns(columns))
+    }
+}
+
+/// The unique indexes whose columns are these.
+fn matching(table: &Table, columns: &BTreeSet<usize>) -> SqlResult<Vec<u16>> {
+    let matches =
+        |i: &IndexDef| i.unique && i.columns.iter().map(|c| c.column).collect::<BTreeSet<_>>() == *columns;
+    let arbiters: Vec<u16> =
+        (0..).zip(&table.def.indexes).filter(|(_, i)| matches(i)).map(|(n, _)| n).collect();
+    if arbiters.is_empty() {
+        let message = "there is no unique or exclusion constraint matching the ON CONFLICT specification";
+        return Err(SqlError::new(sqlstate::INVALID_COLUMN_REFERENCE, message));
+    }
+    Ok(arbiters)
+}
