@@ -4,6 +4,25 @@ from case import Case, Step
 from kinds.queries import FAMILY, Maker, Scope
 
 
+def conflict(rng, table, maker):
+    """ON CONFLICT, in all its forms."""
+    target = rng.choice((" (id)", " (id)", " (id)", f" ON CONSTRAINT {table.name}_pkey", f" (id, {table.columns[1][0]})", ""))
+    if rng.random() < 0.35:
+        return f" ON CONFLICT{target} DO NOTHING"
+    sets = []
+    for name, ty in rng.sample(table.columns[1:], rng.randint(1, min(2, len(table.columns) - 1))):
+        same = [n for n, t in table.columns[1:] if t == ty]
+        values = [f"excluded.{name}", f"excluded.{rng.choice(same)}", f"{table.name}.{rng.choice(same)}", tables.value(rng, ty), "DEFAULT", f"COALESCE({table.name}.{name}, excluded.{name})"]
+        if ty in ("integer", "bigint", "numeric"):
+            values.append(f"{table.name}.{name} + excluded.{name}")
+        sets.append(f"{name} = {rng.choice(values)}")
+    if rng.random() < 0.1:
+        sets.append(f"id = excluded.id + {rng.randint(0, 3)}")
+    both = Scope([(f"{side}.{n}", t) for side in (table.name, "excluded") for n, t in table.columns])
+    where = f" WHERE {maker.condition(both, 1)}" if rng.random() < 0.4 else ""
+    return f" ON CONFLICT{target} DO UPDATE SET {', '.join(sets)}{where}"
+
+
 def change(rng, known, next_id):
     """One changing statement; unique keys are changed so that no order of the rows matters."""
     table = rng.choice(known)
@@ -23,6 +42,8 @@ def change(rng, known, next_id):
             types = dict(table.columns)
             rows = ["(" + ", ".join([str(i)] + [tables.value(rng, types[c]) for c in kept[1:]]) + ")" for i in ids]
             return Step(f"INSERT INTO {table.name} ({', '.join(kept)}) VALUES {', '.join(rows)}{returning}")
+        if rng.random() < 0.35:
+            return Step(f"INSERT INTO {table.name} VALUES {', '.join(rows)}{conflict(rng, table, maker)}{returning}")
         return Step(f"INSERT INTO {table.name} VALUES {', '.join(rows)}{returning}")
     if roll < 0.38:
         shift = next(next_id) + 1000

@@ -9,7 +9,20 @@ LEVELS = ("READ COMMITTED", "READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE")
 WEAK = ("SELECT * FROM t1 WHERE id = {i} FOR NO KEY UPDATE", "SELECT * FROM t1 WHERE id = {i} FOR KEY SHARE")
 
 
-def statement(rng, weak):
+# Of tables with a key.
+UPSERTS = (
+    "INSERT INTO t1 VALUES ({j}, {v}, 'u') ON CONFLICT DO NOTHING", "INSERT INTO t1 VALUES ({j}, {v}, 'u') ON CONFLICT (id) DO NOTHING RETURNING *",
+    "INSERT INTO t1 VALUES ({j}, {v}, 'u') ON CONFLICT (id) DO UPDATE SET v = t1.v + excluded.v", "INSERT INTO t1 VALUES ({j}, {v}, 'u') ON CONFLICT (id) DO UPDATE SET v = t1.v + 1, w = excluded.w RETURNING *",
+    "INSERT INTO t1 VALUES ({j}, {v}, 'u') ON CONFLICT (id) DO UPDATE SET v = excluded.v WHERE t1.v < excluded.v RETURNING *",
+    "INSERT INTO t1 VALUES ({i}, {v}, 'u'), ({j}, 1, 'u') ON CONFLICT DO NOTHING RETURNING id", "INSERT INTO t1 VALUES ({i}, {v}, 'u'), ({j}, 1, 'u') ON CONFLICT (id) DO UPDATE SET v = t1.v + excluded.v",
+    "INSERT INTO t1 AS n VALUES ({j}, {v}, 'u') ON CONFLICT (id) DO UPDATE SET id = {i}, v = (SELECT max(v) FROM t1 WHERE t1.id <> excluded.id)",
+    "INSERT INTO t1 SELECT id + 1, v, 'u' FROM t1 WHERE id = {i} ON CONFLICT ON CONSTRAINT t1_pkey DO UPDATE SET v = excluded.v + 1",
+)
+
+
+def statement(rng, weak, keyed):
+    if keyed and rng.random() < 0.3:
+        return rng.choice(UPSERTS).format(i=rng.randint(1, 5), j=rng.randint(1, 6), v=rng.randint(0, 4))
     if weak and rng.random() < 0.1:
         return rng.choice(WEAK).format(i=rng.randint(1, 5))
     i, j, v = rng.randint(1, 5), rng.randint(1, 6), rng.randint(0, 4)
@@ -44,7 +57,7 @@ def case(rng):
         elif within[name] and roll < 0.18:
             steps.append(Step(rng.choice(("SAVEPOINT s", "ROLLBACK TO s", "RELEASE s", "SAVEPOINT s")), session=name))
         else:
-            steps.append(Step(statement(rng, weak), session=name))
+            steps.append(Step(statement(rng, weak, bool(key)), session=name))
     steps += [Step("COMMIT", session=n) for n in names] * 2
     steps.append(Step("SELECT * FROM t1"))
     return Case("sessions", steps, concurrent=True)
