@@ -66,6 +66,10 @@ const FORMS: &[(&str, &[(&str, &str)])] = &[
             ("unnest", "SELECT n, s FROM unnest(ARRAY[1, 2], ARRAY['a', 'b']) AS x(n, s)"),
             ("unnest ... WITH ORDINALITY", "SELECT v, n FROM w, unnest(w.b) WITH ORDINALITY AS x(v, n)"),
             ("set-returning function among the targets", "SELECT unnest(a) FROM w"),
+            (
+                "regexp_matches, regexp_split_to_table",
+                "SELECT m[1], s FROM regexp_matches('ab', '(.)', 'g') m, regexp_split_to_table('a b', ' ') s",
+            ),
             ("function in FROM", "SELECT * FROM generate_series(1, 3) AS g(n)"),
             (
                 "generate_series over timestamps",
@@ -103,6 +107,10 @@ const FORMS: &[(&str, &[(&str, &str)])] = &[
             ("LIKE, ILIKE", "SELECT b LIKE 'o%', b ILIKE 'O%' ESCAPE '#' FROM t"),
             ("SIMILAR TO", "SELECT b SIMILAR TO 'o%' FROM t"),
             ("~, ~* (regular expressions)", "SELECT b ~ '^o' FROM t"),
+            (
+                "substring(... FROM pattern), SIMILAR",
+                "SELECT substring(b FROM 'o.'), substring(b SIMILAR 'o#\"%#\"' ESCAPE '#') FROM t",
+            ),
             ("EXTRACT", "SELECT EXTRACT(year FROM e) FROM t"),
             ("AT TIME ZONE", "SELECT e AT TIME ZONE 'UTC' FROM t"),
             ("INTERVAL", "SELECT e + INTERVAL '1 day' FROM t"),

@@ -161,11 +161,9 @@ fn type_list(types: &[TypeId]) -> String {
     types.iter().map(|t| t.name()).collect::<Vec<_>>().join(", ")
 }
 
-/// Overloads that PostgreSQL has and this database has not: functions of patterns, formats and time zones.
+/// Overloads that PostgreSQL has and this database has not: functions of formats and time zones.
 const ELSEWHERE: &[(&str, &[TypeId])] = {
     &[
-        ("substring", &[TypeId::TEXT, TypeId::TEXT]),
-        ("substring", &[TypeId::TEXT, TypeId::TEXT, TypeId::TEXT]),
         ("to_timestamp", &[TypeId::TEXT, TypeId::TEXT]),
         ("date_trunc", &[TypeId::TEXT, TypeId::TIMESTAMPTZ, TypeId::TEXT]),
         (

@@ -335,6 +335,67 @@ impl<'a> Binder<'a> {
     }
 }
 
+/// A function of SQL that gives rows, and those that give them as one array: of values, or of arrays.
+const ARRAYS_OF_ROWS: &[(&str, &str, bool)] = &[
+    ("regexp_matches", "$regexp_matches", true),
+    ("regexp_split_to_table", "$regexp_split_to_table", false),
+    ("string_to_table", "string_to_array", false),
+];
+
+/// Whether a function of PostgreSQL's gives rows.
+pub(super) fn is_set_returning(name: &str) -> bool {
+    matches!(name, "generate_series" | "unnest" | "generate_subscripts")
+        || ARRAYS_OF_ROWS.iter().any(|f| f.0 == name)
+}
+
+impl<'a> Binder<'a> {
+    /// A function whose rows are the items of an array, in FROM; `None` if it is none.
+    pub(super) fn array_of_rows(
+        &mut self,
+        name: &str,
+        c: &'a FuncCall,
+        ordinality: bool,
+    ) -> SqlResult<Option<Query>> {
+        let Some((_, function, arrays)) = ARRAYS_OF_ROWS.iter().find(|f| f.0 == name) else {
+            return Ok(None);
+        };
+        let ((array, count), _) = self.nested(Clause::FromFunction, |b| {
+            let args = b.operands(&c.args)?;
+            let array = b.builtin(function, args, c.location).map_err(|mut e| {
+                e.0.message = e.0.message.replace(function, name);
+                e
+            })?;
+            let one = integer(1);
+            let count = b.call(func::get(id::ARRAY_LENGTH), vec![column(0, 0, array.ty), one], u32::MAX)?;
+            Ok((array, count))
+        })?;
+        let item = if *arrays { id::ARRAY_ROW } else { id::ARRAY_ITEM };
+        let ty = if *arrays { array.ty } else { array.ty.element().unwrap_or(Type::TEXT) };
+        let names = |n: &str, ty: Type| vec![(n.to_string(), ty)];
+        let place = column(1, 0, Type::INT4);
+        let args = vec![
+            column(0, 0, array.ty),
+            if *arrays { place.clone() } else { self.cast(place.clone(), Type::INT8, false)? },
+        ];
+        let expr = Expr { kind: ExprKind::Call { func: item, args }, ty, at: u32::MAX };
+        let mut targets = vec![Target { expr, name: name.into(), hidden: false }];
+        if ordinality {
+            let expr = self.cast(place, Type::INT8, false)?;
+            targets.push(Target { expr, name: "ordinality".into(), hidden: false });
+        }
+        let series = Rel::Series { start: integer(1), stop: count, step: integer(1), by: None };
+        let rels = vec![
+            RelEntry {
+                columns: names("array", array.ty),
+                rel: Rel::Values(vec![vec![array]]),
+                alias: "*ROW*".into(),
+            },
+            RelEntry { rel: series, alias: "*PLACES*".into(), columns: names("place", Type::INT4) },
+        ];
+        Ok(Some(Query { rels, from: vec![From::Rel(0), From::Rel(1)], targets, ..Query::default() }))
+    }
+}
+
 pub(super) fn unnested(args: Vec<Expr>, ordinality: bool) -> Query {
     let here = |e: ExprKind, ty: Type| Expr { kind: e, ty, at: u32::MAX };
     let types: Vec<Type> = args.iter().map(|a| a.ty).collect();

@@ -89,7 +89,7 @@ impl<'a> Binder<'a> {
 
     /// A function of PostgreSQL's.
     pub(super) fn builtin(&mut self, name: &str, mut args: Vec<Expr>, location: i32) -> SqlResult<Expr> {
-        if matches!(name, "generate_series" | "unnest" | "generate_subscripts") {
+        if super::array::is_set_returning(name) {
             return Err(at(SqlError::unsupported("a set-returning function outside of FROM"), location));
         }
         if name == "current_schema" && args.is_empty() {

@@ -231,12 +231,11 @@ impl<'a> Binder<'a> {
         };
         match e.kind() {
             AExprKind::AexprOp => self.plain_operator(name, e),
-            AExprKind::AexprLike | AExprKind::AexprIlike => {
+            AExprKind::AexprLike | AExprKind::AexprIlike | AExprKind::AexprSimilar => {
                 let left = self.operand(need(&e.lexpr)?)?;
                 let right = self.operand(need(&e.rexpr)?)?;
                 self.operator(name, Some(left), right, place(e.location))
             }
-            AExprKind::AexprSimilar => Err(at(SqlError::unsupported("SIMILAR TO"), e.location)),
             AExprKind::AexprDistinct => self.distinct_from(e, true),
             AExprKind::AexprNotDistinct => self.distinct_from(e, false),
             AExprKind::AexprNullif => self.nullif(e),

@@ -171,11 +171,18 @@ impl<'a> Binder<'a> {
             && !c.agg_distinct
             && !c.func_variadic;
         let is_unnest = name == "unnest" && simple && !registered;
-        refuse(f.ordinality && !is_unnest, format_args!("WITH ORDINALITY of {name}"))?;
+        let rows = match simple && !registered {
+            true => self.within(Clause::FromFunction, |b| b.array_of_rows(name, c, f.ordinality))?,
+            false => None,
+        };
+        refuse(f.ordinality && !is_unnest && rows.is_none(), format_args!("WITH ORDINALITY of {name}"))?;
         let (rel, mut columns, scalar) = if is_unnest {
             let query = self.within(Clause::FromFunction, |b| b.unnest(c, f.ordinality))?;
             let columns = query.columns();
             (Rel::Query(Box::new(query)), columns, c.args.len() == 1)
+        } else if let Some(query) = rows {
+            let columns = query.columns();
+            (Rel::Query(Box::new(query)), columns, true)
         } else if !registered && crate::foreign::FUNCTIONS.contains(&name) && simple {
             let table = self.foreign_table(name, c)?;
             (Rel::Foreign(table.clone()), table.columns().to_vec(), false)

@@ -254,7 +254,7 @@ pub(super) fn item(c: &Call<'_>) -> SqlResult<Value> {
 impl<'a> Call<'a> {
     /// An array.
     #[inline]
-    pub(super) fn array(&self, i: usize) -> SqlResult<Array<'a>> {
+    pub(crate) fn array(&self, i: usize) -> SqlResult<Array<'a>> {
         match self.args.get(i) {
             Some(ValueRef::Opaque(ty, b)) if ty.is_array() => Ok(Array::of_type(*ty, b)),
             other => Err(internal(format!("argument {} should be an array, found {other:?}", i + 1))),

@@ -59,6 +59,7 @@ pub mod float;
 pub mod integer;
 pub mod operator;
 pub mod pattern;
+pub mod regex;
 pub mod session;
 pub mod text;
 
@@ -77,6 +78,7 @@ pub mod id {
     pub use super::float::id::*;
     pub use super::integer::id::*;
     pub use super::pattern::id::*;
+    pub use super::regex::id::*;
     pub use super::session::id::*;
     pub use super::text::id::*;
     pub use crate::array::id::*;
@@ -267,6 +269,7 @@ const FAMILIES: &[&[FuncDef]] = &[
     exact::DEFS,
     text::DEFS,
     pattern::DEFS,
+    regex::DEFS,
     bytea::DEFS,
     datetime::DEFS,
     session::DEFS,
@@ -274,7 +277,7 @@ const FAMILIES: &[&[FuncDef]] = &[
 ];
 
 /// One more than the largest number in use.
-const LIMIT: usize = 1024;
+const LIMIT: usize = 1152;
 
 /// The catalogue by number, so that [`get`] is one load.
 static BY_ID: [Option<FuncDef>; LIMIT] = {
@@ -366,6 +369,10 @@ pub fn sees_padding(id: FuncId) -> bool {
         BPCHAR_NOT_LIKE,
         BPCHAR_ILIKE,
         BPCHAR_NOT_ILIKE,
+        BPCHAR_REGEX,
+        BPCHAR_NOT_REGEX,
+        BPCHAR_IREGEX,
+        BPCHAR_NOT_IREGEX,
         OCTET_LENGTH_BPCHAR,
         CONCAT,
         CONCAT_WS,

@@ -83,6 +83,14 @@ pub fn of_function(func: FuncId) -> Option<&'static OperatorDef> {
 }
 
 static OPERATORS: &[OperatorDef] = &[
+    binary("!~", sig::Text, sig::Text, id::TEXT_NOT_REGEX, "", "~"),
+    binary("!~", sig::Bpchar, sig::Text, id::BPCHAR_NOT_REGEX, "", "~"),
+    binary("!~*", sig::Text, sig::Text, id::TEXT_NOT_IREGEX, "", "~*"),
+    binary("!~*", sig::Bpchar, sig::Text, id::BPCHAR_NOT_IREGEX, "", "~*"),
+    binary("~", sig::Text, sig::Text, id::TEXT_REGEX, "", "!~"),
+    binary("~", sig::Bpchar, sig::Text, id::BPCHAR_REGEX, "", "!~"),
+    binary("~*", sig::Text, sig::Text, id::TEXT_IREGEX, "", "!~*"),
+    binary("~*", sig::Bpchar, sig::Text, id::BPCHAR_IREGEX, "", "!~*"),
     binary("!~~", sig::Bytea, sig::Bytea, id::BYTEA_NOT_LIKE, "", "~~"),
     binary("!~~", sig::Text, sig::Text, id::TEXT_NOT_LIKE, "", "~~"),
     binary("!~~", sig::Bpchar, sig::Text, id::BPCHAR_NOT_LIKE, "", "~~"),

@@ -67,7 +67,7 @@ pub(crate) fn check_lines(golden: &str, run: impl Fn(&[&str]) -> String) {
     assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-fn call_by_name(fields: &[&str]) -> SqlResult<(Value, TypeId)> {
+pub(crate) fn call_by_name(fields: &[&str]) -> SqlResult<(Value, TypeId)> {
     let args = fields[1..].iter().map(|f| argument(f)).collect::<SqlResult<Vec<_>>>()?;
     let types: Vec<_> = args.iter().map(|a| a.0).collect();
     let def = resolve::resolve_function(fields[0], &types)?;

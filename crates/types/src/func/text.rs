@@ -12,9 +12,9 @@ use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
 /// The largest value PostgreSQL stores in one piece, less its header.
-const MAX_BYTES: usize = 0x3fff_ffff - 4;
+pub(crate) const MAX_BYTES: usize = 0x3fff_ffff - 4;
 
-fn too_large() -> SqlError {
+pub(crate) fn too_large() -> SqlError {
     SqlError::new(sqlstate::PROGRAM_LIMIT_EXCEEDED, "requested length too large")
 }
 
