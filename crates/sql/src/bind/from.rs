@@ -32,11 +32,13 @@ impl<'a> Binder<'a> {
         match kind(node)? {
             Kind::RangeVar(v) => self.range_var(v),
             Kind::RangeSubselect(s) => {
-                refuse(s.lateral, "LATERAL")?;
                 let Kind::SelectStmt(q) = kind(need(&s.subquery)?)? else {
                     return Err(unexpected("a subquery in FROM"));
                 };
-                let query = self.settled_select(q)?;
+                let query = match s.lateral {
+                    true => self.within(Clause::Lateral, |b| b.settled_select(q))?,
+                    false => self.settled_select(q)?,
+                };
                 let columns = query.columns();
                 let name = s.alias.as_ref().map_or("", |a| &a.aliasname);
                 self.add(Rel::Query(Box::new(query)), columns, name, false, s.alias.as_ref(), -1)

@@ -2,8 +2,7 @@
 //!
 //! 1. The last level is the query being bound; a reference to the level `i` from the end has depth `i`.
 //! 2. A level's items are what its FROM clause shows so far. While an item of FROM is being bound, the others
-//!    are kept as `hidden`: only a function's arguments see them, those before it (there is no LATERAL for
-//!    others).
+//!    are kept as `hidden`: only a function's arguments and LATERAL queries see them, those before it.
 
 use super::Binder;
 use super::tree::at;
@@ -16,6 +15,7 @@ pub enum Clause {
     Targets,
     From,
     FromFunction,
+    Lateral,
     On,
     Where,
     GroupBy,
@@ -37,7 +37,7 @@ impl Clause {
     pub fn refuses_aggregates(self) -> Option<&'static str> {
         Some(match self {
             Clause::Targets | Clause::Having | Clause::OrderBy => return None,
-            Clause::From => "FROM clause of their own query level",
+            Clause::From | Clause::Lateral => "FROM clause of their own query level",
             Clause::FromFunction => "functions in FROM",
             Clause::On => "JOIN conditions",
             Clause::Where => "WHERE",
@@ -78,7 +78,7 @@ pub struct Item {
     pub by_column: bool,
 }
 
-/// [`Level::own_hidden`] where functions see nothing at all.
+/// [`Level::own_hidden`] where they see nothing at all.
 pub const NOTHING_SEEN: usize = usize::MAX;
 
 /// One query being bound.
@@ -87,7 +87,7 @@ pub struct Level {
     pub rels: Vec<RelEntry>,
     pub items: Vec<Item>,
     pub hidden: Vec<Item>,
-    /// How many of the hidden ones not even functions see: the table that a statement changes.
+    /// How many of the hidden ones not even functions and LATERAL queries see: the table that a statement changes.
     pub own_hidden: usize,
     pub clause: Clause,
     pub aggregates: Vec<Aggregate>,
@@ -134,14 +134,14 @@ impl Level {
     /// The items that expressions of the clause at hand see.
     fn seen(&self) -> &[Item] {
         match self.clause {
-            Clause::FromFunction => self.hidden.get(self.own_hidden..).unwrap_or(&[]),
+            Clause::FromFunction | Clause::Lateral => self.hidden.get(self.own_hidden..).unwrap_or(&[]),
             _ => &self.items,
         }
     }
 
-    /// Whether a function is bound that a RIGHT or FULL JOIN keeps from seeing what is before it.
+    /// Whether a function or a LATERAL query is bound that a RIGHT or FULL JOIN keeps from seeing what is before it.
     fn is_beside_outer_join(&self) -> bool {
-        self.clause == Clause::FromFunction && self.own_hidden == NOTHING_SEEN
+        matches!(self.clause, Clause::FromFunction | Clause::Lateral) && self.own_hidden == NOTHING_SEEN
     }
 
     /// The places of a name among the columns of an item: none, one, or the first two.
@@ -295,7 +295,7 @@ impl<'a> Binder<'a> {
                     if level.is_beside_outer_join() {
                         return Err(no_lateral(&item.name, location));
                     }
-                    return Err(error.detail(format!(
+                    return Err(error.hint(format!(
                         "There is a column named \"{name}\" in table \"{}\", but it cannot be referenced from this part of the query.",
                         item.name
                     )));
@@ -336,7 +336,7 @@ impl<'a> Binder<'a> {
                     return Err(no_lateral(table, location));
                 }
                 let message = format!("invalid reference to FROM-clause entry for table \"{table}\"");
-                let error = SqlError::new(sqlstate::UNDEFINED_TABLE, message).detail(format!(
+                let error = SqlError::new(sqlstate::UNDEFINED_TABLE, message).hint(format!(
                     "There is an entry for table \"{table}\", but it cannot be referenced from this part of the query."
                 ));
                 return Err(at(error, location));
@@ -359,10 +359,10 @@ impl<'a> Binder<'a> {
         match aliased {
             _ if hidden => {
                 let message = format!("invalid reference to FROM-clause entry for table \"{table}\"");
-                let detail = format!(
+                let hint = format!(
                     "There is an entry for table \"{table}\", but it cannot be referenced from this part of the query."
                 );
-                at(SqlError::new(sqlstate::UNDEFINED_TABLE, message).detail(detail), location)
+                at(SqlError::new(sqlstate::UNDEFINED_TABLE, message).hint(hint), location)
             }
             Some(alias) => {
                 let message = format!("invalid reference to FROM-clause entry for table \"{table}\"");
