@@ -18,7 +18,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+mod tables;
 mod types;
+
+pub(crate) use tables::functions_of;
 
 /// Whether the thing is the same in both.
 fn is_as_it_was(thing: &Thing, before: &Catalog, now: &Catalog) -> bool {

@@ -1,4 +1,5 @@
 //! A table made anew because the layout of its rows changes.
+use crate::catalog::TableDef;
 use crate::connection::Connection;
 use crate::database::find;
 use crate::dictionary as d;
@@ -8,6 +9,15 @@ use ondol_kernel::heap::Slots;
 use ondol_kernel::transaction::Newest;
 use ondol_types::{SqlError, SqlResult, Value, ValueRef, sqlstate};
 use std::sync::Arc;
+
+/// Where the values of a column come from when its table is changed.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Origin {
+    /// A column of the table as it was.
+    Column(usize),
+    /// It is the same in all rows.
+    Value(Value),
+}
 
 impl Connection {
     /// Makes columns NOT NULL, as a primary key's must be. A column that is has no null bit, so where one was
@@ -19,10 +29,23 @@ impl Connection {
         if columns.iter().all(|&i| old.def.columns[i].not_null) {
             return Ok(());
         }
-        // Nobody else changes rows from here on: the newest versions are what there is.
         self.mark_table(&old, "ALTER TABLE")?;
         let mut def = old.def.clone();
         columns.iter().for_each(|&i| def.columns[i].not_null = true);
+        let origins: Vec<Origin> = (0..def.columns.len()).map(Origin::Column).collect();
+        let new = self.rebuild(&old, def, &origins)?;
+        self.draft().table(name, Some(new));
+        Ok(())
+    }
+
+    /// The table with its rows copied to heaps of another layout, and indexes of their own. It is marked, so
+    /// nobody else changes rows: the newest versions are what there is.
+    pub(crate) fn rebuild(
+        &mut self,
+        old: &Arc<Table>,
+        def: TableDef,
+        origins: &[Origin],
+    ) -> SqlResult<Arc<Table>> {
         let db = self.db.clone();
         let heaps = db.next_object()?;
         self.made.push(heaps);
@@ -35,17 +58,16 @@ impl Connection {
             .iter()
             .map(|i| TableIndex::new(&db.kernel, &def, &layout, i.clone(), rows))
             .collect::<SqlResult<Vec<_>>>()?;
-        let new = Table::new(&db.kernel, def, heaps, indexes, Some(&old));
-        self.copy_rows(&old, &new)?;
-        self.draft().table(name, Some(new));
-        Ok(())
+        let new = Table::new(&db.kernel, def, heaps, indexes, Some(old));
+        self.copy_rows(old, &new, origins)?;
+        Ok(new)
     }
 
-    fn copy_rows(&mut self, old: &Arc<Table>, new: &Arc<Table>) -> SqlResult<()> {
+    fn copy_rows(&mut self, old: &Arc<Table>, new: &Arc<Table>, origins: &[Origin]) -> SqlResult<()> {
         let mut slots = Slots::default();
         slots.start(&old.store.rows);
         let mut bytes = vec![0; old.layout.row_size];
-        let mut scratch: Vec<Vec<u8>> = old.def.columns.iter().map(|_| vec![]).collect();
+        let mut scratch: Vec<Vec<u8>> = new.def.columns.iter().map(|_| vec![]).collect();
         loop {
             let next = {
                 let _pin = self.session.pin();
@@ -58,10 +80,13 @@ impl Connection {
             let strings = Newest(&self.session);
             let values: Vec<Value> = scratch
                 .iter_mut()
-                .enumerate()
-                .map(|(i, s)| {
-                    s.clear();
-                    row::column(&old.layout, &bytes, i, &strings, s).to_owned()
+                .zip(origins)
+                .map(|(s, origin)| match origin {
+                    Origin::Column(i) => {
+                        s.clear();
+                        row::column(&old.layout, &bytes, *i, &strings, s).to_owned()
+                    }
+                    Origin::Value(v) => v.clone(),
                 })
                 .collect();
             let null = values.iter().zip(&new.def.columns).find(|(v, c)| c.not_null && v.is_null());

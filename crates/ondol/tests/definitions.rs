@@ -6,7 +6,7 @@ const TABLE: &str = "CREATE TABLE t (a int, b text); INSERT INTO t VALUES (1, 'o
 const REST: [&str; 2] = ["1|one", "2|two"];
 
 /// What is done to a table t with two rows, and what is in it afterwards.
-const CASES: [(&str, &[&str]); 9] = [
+const CASES: [(&str, &[&str]); 17] = [
     ("TRUNCATE t, t", &[]),
     ("TRUNCATE t, t, t; INSERT INTO t VALUES (3, 'three')", &["3|three"]),
     ("BEGIN; TRUNCATE t; TRUNCATE t; INSERT INTO t VALUES (3, 'three'); COMMIT", &["3|three"]),
@@ -22,6 +22,33 @@ const CASES: [(&str, &[&str]); 9] = [
     ),
     ("BEGIN; ALTER TABLE t ADD PRIMARY KEY (a); TRUNCATE t, t; COMMIT; CREATE INDEX j ON t (b)", &[]),
     ("ALTER TABLE t ADD PRIMARY KEY (a); DROP TABLE t; CREATE TABLE t (a int PRIMARY KEY, b text)", &[]),
+    ("ALTER TABLE t RENAME TO u; ALTER TABLE u RENAME TO t", &REST),
+    ("ALTER TABLE t RENAME TO u; CREATE TABLE t (a int, b text)", &[]),
+    ("BEGIN; ALTER TABLE t RENAME TO u; ALTER TABLE u RENAME a TO c; ROLLBACK", &REST),
+    (
+        "BEGIN; ALTER TABLE t RENAME TO u; ALTER TABLE u RENAME b TO c; ALTER TABLE u RENAME TO t; \
+         ALTER TABLE t RENAME c TO b; COMMIT",
+        &REST,
+    ),
+    (
+        "ALTER TABLE t ADD PRIMARY KEY (a); CREATE INDEX i ON t (b); ALTER TABLE t RENAME TO u; \
+         ALTER INDEX i RENAME TO j; ALTER TABLE u RENAME CONSTRAINT t_pkey TO k; ALTER TABLE u RENAME TO t",
+        &REST,
+    ),
+    (
+        "ALTER TABLE t ALTER b SET NOT NULL; ALTER TABLE t ALTER b DROP NOT NULL; INSERT INTO t VALUES (3, NULL)",
+        &["1|one", "2|two", "3|NULL"],
+    ),
+    (
+        "CREATE INDEX i ON t (b); BEGIN; ALTER TABLE t ALTER b SET NOT NULL, ALTER a SET NOT NULL; SAVEPOINT s; \
+         ALTER TABLE t ALTER b DROP NOT NULL; TRUNCATE t; ROLLBACK TO s; COMMIT",
+        &REST,
+    ),
+    (
+        "ALTER TABLE t ADD PRIMARY KEY (a), ADD CONSTRAINT k UNIQUE (b); ALTER TABLE t DROP CONSTRAINT t_pkey, \
+         ALTER a DROP NOT NULL",
+        &REST,
+    ),
 ];
 
 fn rows(s: &mut Session) -> Vec<String> {
@@ -60,5 +87,62 @@ fn objects_that_are_changed_twice_are_there_once() {
         drop(db);
         let gone = open().session().query("SELECT a FROM t", &[]).err().map(|e| e.sqlstate().to_string());
         assert_eq!(gone.as_deref(), Some("42P01"), "{done}: dropped");
+    }
+}
+
+fn dumped(s: &mut Session) -> String {
+    let mut text = Vec::new();
+    s.dump(&mut text, |_, _| {}).expect("a dump");
+    String::from_utf8(text).expect("text")
+}
+
+/// What is done to the table, and what its dump says then.
+const ALTERED: [(&str, &[&str]); 5] = [
+    (
+        "ALTER TABLE t ALTER a SET DEFAULT 1 + 1, ALTER b SET DEFAULT 'x'",
+        &["a integer DEFAULT 1 + 1", "DEFAULT 'x'"],
+    ),
+    ("ALTER TABLE t ALTER b SET DEFAULT 'x'; ALTER TABLE t ALTER b DROP DEFAULT", &["    b text\n"]),
+    ("ALTER TABLE t ALTER a SET NOT NULL, ALTER b SET DEFAULT 'x'", &["a integer NOT NULL", "DEFAULT 'x'"]),
+    (
+        "ALTER TABLE t ADD PRIMARY KEY (a); ALTER TABLE t RENAME TO u; ALTER TABLE u RENAME a TO c; \
+         ALTER INDEX t_pkey RENAME TO k",
+        &["CREATE TABLE u", "c integer NOT NULL", "INDEX k ON u USING btree (c)"],
+    ),
+    (
+        "CREATE FUNCTION f() RETURNS SETOF t LANGUAGE sql AS 'SELECT * FROM t'; ALTER TABLE t RENAME TO u",
+        &["CREATE FUNCTION f() RETURNS SETOF u"],
+    ),
+];
+
+#[test]
+fn what_is_altered_outlives_a_restart_and_a_dump() {
+    for (done, expected) in ALTERED {
+        let folder = TempFolder::new().expect("a folder");
+        let open =
+            |name: &str| Database::open(folder.path().join(name)).unwrap_or_else(|e| panic!("{done}: {e}"));
+        let db = open("db");
+        db.session().execute(TABLE).expect("a table");
+        db.session().execute(done).unwrap_or_else(|e| panic!("{done}: {e}"));
+        let dump = dumped(&mut db.session());
+        for part in expected {
+            assert!(dump.contains(part), "{done}: {part:?} is not in {dump}")
+        }
+        drop(db);
+        let db = open("db");
+        assert_eq!(dumped(&mut db.session()), dump, "{done}: after recovery");
+        db.close().expect("it closes");
+        let db = open("db");
+        assert_eq!(dumped(&mut db.session()), dump, "{done}: after it was closed");
+        let file = folder.path().join("dump");
+        std::fs::write(&file, &dump).expect("a file");
+        let restore = std::process::Command::new(env!("CARGO_BIN_EXE_ondol"))
+            .arg("restore")
+            .args([&folder.path().join("restored"), &file])
+            .output()
+            .expect("the command");
+        assert!(restore.status.success(), "{done}: {}: {dump}", String::from_utf8_lossy(&restore.stderr));
+        let restored = open("restored");
+        assert_eq!(dumped(&mut restored.session()), dump, "{done}: restored");
     }
 }

@@ -10,7 +10,7 @@
 use crate::foreign::ForeignTable;
 use crate::level::IsolationLevel;
 use ondol_engine::{
-    Access, ColumnDef, FunctionDef, IndexColumn, IndexKind, LockStrength, Returns, Table, Wait,
+    Access, ColumnDef, FunctionDef, IndexColumn, IndexKind, LockStrength, Returns, Table, TableDef, Wait,
 };
 use ondol_types::agg::AggId;
 use ondol_types::func::{FuncId, Volatility, find};
@@ -442,12 +442,7 @@ pub enum Statement {
         names: Vec<String>,
         if_exists: bool,
     },
-    /// ALTER TABLE t ADD [CONSTRAINT n] PRIMARY KEY / UNIQUE [USING INDEX i]
-    AddConstraint {
-        table: String,
-        index: NewIndex,
-        using_index: Option<String>,
-    },
+    AlterTable(AlterTable),
     CreateFunction {
         name: String,
         args: Vec<(Option<String>, Type)>,
@@ -537,6 +532,31 @@ pub enum Statement {
         tag: &'static str,
         notice: String,
     },
+}
+
+/// ALTER TABLE, ALTER INDEX: a table becomes another.
+#[derive(Clone, Debug)]
+pub struct AlterTable {
+    pub table: String,
+    /// What it is to be, but for the keys that it gets; `None`: it gets only these.
+    pub def: Option<TableDef>,
+    /// Where the columns of the definition come from.
+    pub columns: Vec<AlteredColumn>,
+    pub keys: Vec<NewKey>,
+    pub tag: &'static str,
+}
+
+#[derive(Clone, Debug)]
+pub enum AlteredColumn {
+    /// It was this column before.
+    Kept(usize),
+}
+
+/// A PRIMARY KEY or UNIQUE constraint to be made, perhaps of an index that is there.
+#[derive(Clone, Debug)]
+pub struct NewKey {
+    pub index: NewIndex,
+    pub using: Option<String>,
 }
 
 /// DECLARE CURSOR.

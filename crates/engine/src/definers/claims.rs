@@ -1,6 +1,7 @@
 //! What each definition claims, by what the dictionary says (definers/G2, definers/G3).
 use super::{Claim, Thing};
-use crate::catalog::{Catalog, ColumnDef, FunctionDef, Returns};
+use crate::catalog::{Catalog, ColumnDef, FunctionDef, IndexDef, Returns, TableDef};
+use crate::define::functions_of;
 use ondol_types::TypeId;
 use ondol_types::user::UserDef;
 use std::collections::BTreeSet;
@@ -44,6 +45,30 @@ pub fn create_table(c: &Catalog, table: &str, columns: &[ColumnDef]) -> Vec<Clai
 /// The table's definition is changed, or its rows are removed.
 pub fn change_table(c: &Catalog, table: &str) -> Vec<Claim> {
     c.table(table).map(|_| name(table)).into_iter().collect()
+}
+
+/// `def` takes the place of the table: what has its name has another then, or is made anew.
+pub fn redefine_table(c: &Catalog, table: &str, def: &TableDef) -> Vec<Claim> {
+    let Some(old) = c.table(table) else { return vec![] };
+    let mut claims = vec![name(table)];
+    let renamed = def.name != table;
+    if renamed {
+        claims.extend([name(&def.name), stay(table, true), stay(&def.name, true)])
+    }
+    // Indexes stand under their table's name.
+    let differs = |i: &&IndexDef| renamed || !old.def.indexes.contains(i) || !def.indexes.contains(i);
+    claims.extend(old.def.indexes.iter().chain(&def.indexes).filter(differs).map(|i| name(&i.name)));
+    // What a function that returns its rows was declared with.
+    let rows = |d: &TableDef| d.columns.iter().map(|c| (c.name.clone(), c.ty)).collect::<Vec<_>>();
+    if rows(&old.def) != rows(def) {
+        claims.push(stay(table, true))
+    }
+    let functions = functions_of(c, table, def);
+    claims.extend(functions.iter().map(signature));
+    let is_new = |d: &&ColumnDef| !old.def.columns.contains(d);
+    types(def.columns.iter().filter(is_new).map(|c| c.domain.unwrap_or(c.ty.id)), &mut claims);
+    types_in(c, def.columns.iter().filter(is_new).map(|c| &c.default), &mut claims);
+    claims
 }
 
 pub fn drop_table(c: &Catalog, table: &str) -> Vec<Claim> {

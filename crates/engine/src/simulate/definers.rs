@@ -1,5 +1,5 @@
 //! Definers side by side: types that users define, and tables, indexes and functions that rest on them, made,
-//! changed and dropped by several sessions, in transactions with savepoints.
+//! changed, renamed and dropped by several sessions, in transactions with savepoints.
 //!
 //! The model knows nothing of them. Afterwards the dictionary that everyone goes by must be the one that a
 //! restart would find (see [`check::is_stored`]), and no wait may have lasted long. Their names are none of
@@ -8,8 +8,8 @@ use super::queues::PATIENCE;
 use super::workload::{Shared, kind};
 use super::{Workers, check, nap};
 use crate::connection::{Access, Connection, Isolation, STALE};
-use crate::{Catalog, ColumnDef, FunctionDef, IndexColumn, IndexKind, Returns, claims};
-use ondol_base::sim::Random;
+use crate::{Catalog, ColumnDef, FunctionDef, IndexColumn, IndexKind, Origin, Returns, claims};
+use ondol_base::sim::{Random, mutated};
 use ondol_types::func::Volatility;
 use ondol_types::user::{Part, UserDef, domain};
 use ondol_types::{SqlResult, Type, TypeId, ValueRef, sqlstate};
@@ -103,7 +103,7 @@ impl Definer {
     }
 
     fn statement(&mut self) -> Result<Did, String> {
-        let what = self.r.below(9);
+        let what = self.r.below(12);
         let done = self.change(what);
         let Err(e) = done else { return Ok(Did::Done) };
         self.shared.count(kind(&e));
@@ -111,6 +111,7 @@ impl Definer {
             sqlstate::DUPLICATE_OBJECT
             | sqlstate::DUPLICATE_FUNCTION
             | sqlstate::UNDEFINED_FUNCTION
+            | sqlstate::INVALID_FUNCTION_DEFINITION
             | sqlstate::DEPENDENT_OBJECTS_STILL_EXIST => {}
             // Too many types in one process, of all histories.
             sqlstate::PROGRAM_LIMIT_EXCEEDED => {}
@@ -125,7 +126,8 @@ impl Definer {
 
     fn change(&mut self, what: u64) -> SqlResult<()> {
         let k = self.r.below(2);
-        let (ty, table, function) = (format!("m{k}"), format!("u{k}"), format!("f{k}"));
+        let (ty, function) = (format!("m{k}"), format!("f{k}"));
+        let table = if self.r.chance(0.2) { "u2".to_string() } else { format!("u{k}") };
         match what {
             0 => self.c.create_type(domain_of(&ty, 0, None)),
             1 => {
@@ -164,9 +166,18 @@ impl Definer {
             5 => self.c.drop_type("m2"),
             6 => {
                 let arg = self.c.catalog().types.get(&ty).copied();
-                let f = function_of(&function, arg);
+                let of = self.c.catalog().table(&table).filter(|_| self.r.chance(0.4)).cloned();
+                let mut f = function_of(&function, arg);
+                if let Some(t) = &of {
+                    let columns = t.def.columns.iter().map(|c| (c.name.clone(), c.ty)).collect();
+                    f.returns = Returns::Rows { of: Some(table.clone()), columns, set: true }
+                }
                 let wanted = |_: &Catalog| claims::create_function(&f);
-                if self.start(wanted, |c| c.types.get(&ty).copied() == arg)? {
+                let same = |c: &Catalog| match &of {
+                    Some(t) => c.table(&table).is_some_and(|now| now.def == t.def),
+                    None => true,
+                };
+                if self.start(wanted, |c| c.types.get(&ty).copied() == arg && same(c))? {
                     self.c.create_function(f.clone(), true)?;
                 }
                 Ok(())
@@ -175,6 +186,7 @@ impl Definer {
                 let found = self.c.catalog().functions_named(&function).next().map(|f| f.id);
                 found.map_or(Ok(()), |id| self.c.drop_function(id))
             }
+            9..=10 => self.alter(&table),
             _ if self.r.chance(0.4) => {
                 if self.c.catalog().table(&table).is_none() {
                     return Ok(());
@@ -185,6 +197,39 @@ impl Definer {
             }
             _ => self.put(&table),
         }
+    }
+
+    /// Another definition in a table's place.
+    fn alter(&mut self, table: &str) -> SqlResult<()> {
+        let Some(old) = self.c.catalog().table(table).map(|t| t.def.clone()) else { return Ok(()) };
+        let mut def = old.clone();
+        // Who drops the table meanwhile would leave it under the other name, or give its heaps up twice: that
+        // ends the process.
+        if mutated("claims_not_waited_for") {
+            return Ok(());
+        }
+        match self.r.below(5) {
+            0 => def.name = format!("u{}", self.r.below(3)),
+            1 => def.columns[0].name = if def.columns[0].name == "a" { "c" } else { "a" }.into(),
+            // The rows are copied.
+            2 => def.columns[0].not_null ^= true,
+            3 => def.columns[1].default = def.columns[1].default.is_none().then(|| "2".into()),
+            _ if self.r.chance(0.5) => drop(def.indexes.pop()),
+            _ => {
+                if let Some(i) = def.indexes.first_mut() {
+                    i.name = format!("{table}_i")
+                }
+            }
+        }
+        if def == old {
+            return Ok(());
+        }
+        let origins: Vec<Origin> = (0..def.columns.len()).map(Origin::Column).collect();
+        let wanted = |c: &Catalog| claims::redefine_table(c, table, &def);
+        if self.start(wanted, |c| c.table(table).is_some_and(|t| t.def == old))? {
+            self.c.redefine_table(table, &def, &origins)?
+        }
+        Ok(())
     }
 
     /// Claims what is wanted by what was found, and whether that is still so (definers/G1).

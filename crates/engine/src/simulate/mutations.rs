@@ -199,6 +199,11 @@ pub const MUTATIONS: &[Mutation] = &[
         "a definition looks for what it changes once more after it has claimed what was there",
         Favour::Definers
     ),
+    engine!(
+        "indexes_not_renamed",
+        "the indexes of a table that is renamed stand under its former name",
+        Favour::Definers
+    ),
     engine!("claims_not_shared", "what a definition rests on is not claimed", Favour::Definers),
     engine!(
         "claims_let_go_early",

@@ -3,8 +3,11 @@
 use crate::session::Session;
 use crate::session::plan::Plan;
 use crate::session::planned::is_stale;
-use ondol_engine::{Catalog, Claim, ColumnDef, FunctionDef, Returns, STALE, claims};
-use ondol_sql::bound::{Bound, Insert, InsertColumn, NewIndex, Query, Statement, TableRef};
+use ondol_engine::{Catalog, Claim, ColumnDef, FunctionDef, Origin, Returns, STALE, claims};
+use ondol_sql::bind;
+use ondol_sql::bound::{
+    AlterTable, AlteredColumn, Bound, Insert, InsertColumn, NewIndex, Query, Statement, TableRef,
+};
 use ondol_sql::interpret::Nowhere;
 use ondol_types::func::Volatility;
 use ondol_types::{SqlError, SqlResult, Type, TypeId, sqlstate};
@@ -27,7 +30,10 @@ pub(crate) fn wanted(statement: &Statement, c: &Catalog) -> Vec<Claim> {
             None => claims::change_table(c, table),
         },
         Statement::DropIndex { names, .. } => names.iter().flat_map(|n| claims::drop_index(c, n)).collect(),
-        Statement::AddConstraint { table, .. } => claims::change_table(c, table),
+        Statement::AlterTable(a) => match &a.def {
+            Some(def) => claims::redefine_table(c, &a.table, def),
+            None => claims::change_table(c, &a.table),
+        },
         Statement::CreateFunction { name, args, returns, body, volatility, .. } => {
             claims::create_function(&FunctionDef {
                 id: 0,
@@ -245,12 +251,26 @@ impl Session {
         self.add_index(table, index)
     }
 
-    pub(crate) fn add_constraint(
-        &mut self,
-        table: &str,
-        index: &NewIndex,
-        using: Option<&str>,
-    ) -> SqlResult<()> {
+    /// ALTER TABLE, ALTER INDEX. Texts that name what gets another name follow where the binder says so;
+    /// where one had a meaning and would have none any more, the change is refused.
+    pub(crate) fn alter_table(&mut self, a: &AlterTable) -> SqlResult<()> {
+        let name = a.def.as_ref().map_or(&a.table, |d| &d.name);
+        if let Some(def) = &a.def {
+            let origin = |c: &AlteredColumn| match c {
+                AlteredColumn::Kept(n) => Origin::Column(*n),
+            };
+            let origins: Vec<Origin> = a.columns.iter().map(origin).collect();
+            let before = bind::broken_definitions(&self.connection.catalog());
+            self.connection.redefine_table(&a.table, def, &origins)?;
+            self.refuse_new_broken(&before, &format!("table {}", a.table))?;
+        }
+        for key in &a.keys {
+            self.add_constraint(name, &key.index, key.using.as_deref())?
+        }
+        Ok(())
+    }
+
+    fn add_constraint(&mut self, table: &str, index: &NewIndex, using: Option<&str>) -> SqlResult<()> {
         let Some(name) = using else {
             return self.add_index(table, index);
         };
@@ -348,7 +368,7 @@ impl Session {
                         "cannot drop index {name} because constraint {name} on table {table} requires it"
                     ),
                 )
-                .hint("You can drop the table instead."));
+                .hint(format!("You can drop constraint {name} on table {table} instead.")));
             }
             self.connection.drop_index(name)?;
         }

@@ -81,6 +81,12 @@ impl Session {
         if let Some(old) = old.filter(|_| def.kind == domain::CODE) {
             self.validate(old, def)?;
         }
+        self.refuse_new_broken(&before, &format!("type {name}"))
+    }
+
+    /// Refuses a change after which a text of the dictionary has no meaning any more; `before`: those that
+    /// had none before it.
+    pub(crate) fn refuse_new_broken(&mut self, before: &[(String, SqlError)], of: &str) -> SqlResult<()> {
         let after = bind::broken_definitions(&self.connection.catalog());
         // What has lost its meaning without this transaction is not blamed on it: others may have dropped
         // what it names meanwhile.
@@ -89,7 +95,7 @@ impl Session {
         match after.into_iter().find(|(what, _)| is_ours(what)) {
             None => Ok(()),
             Some((what, error)) => {
-                let feature = format!("a change of type {name} that takes the meaning from {what}");
+                let feature = format!("a change of {of} that takes the meaning from {what}");
                 Err(SqlError::unsupported(feature).detail(error.0.message))
             }
         }

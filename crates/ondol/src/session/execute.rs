@@ -47,11 +47,7 @@ impl Session {
             Statement::DropIndex { names, if_exists } => {
                 self.definition(bound, "DROP INDEX", out, |s| s.drop_indexes(names, *if_exists))
             }
-            Statement::AddConstraint { table, index, using_index } => {
-                self.definition(bound, "ALTER TABLE", out, |s| {
-                    s.add_constraint(table, index, using_index.as_deref())
-                })
-            }
+            Statement::AlterTable(a) => self.definition(bound, a.tag, out, |s| s.alter_table(a)),
             Statement::CreateFunction { name, args, returns, body, volatility, replace } => {
                 self.definition(bound, "CREATE FUNCTION", out, |s| {
                     s.create_function(name, args, returns, body, *volatility, *replace)

@@ -1,4 +1,4 @@
-//! CREATE TABLE, CREATE INDEX, ALTER TABLE, DROP, TRUNCATE.
+//! CREATE TABLE, CREATE INDEX, DROP, TRUNCATE.
 //!
 //! Whether an object exists is checked here for a good error with a place, and again when the statement runs.
 //! With IF [NOT] EXISTS it is left to then, and so is the notice.
@@ -13,8 +13,8 @@ use super::{Binder, system};
 use crate::bound::{ExprKind, NewIndex, Statement};
 use crate::parse::expression_text;
 use crate::parse::tree::{
-    self, AlterTableType, ConstrType, Constraint, DropBehavior, Node, ObjectType, OnCommitAction, RangeVar,
-    SortByDir, SortByNulls, node::Node as Kind,
+    self, ConstrType, Constraint, DropBehavior, Node, ObjectType, OnCommitAction, RangeVar, SortByDir,
+    SortByNulls, node::Node as Kind,
 };
 use ondol_engine::{ColumnDef, IndexColumn, IndexKind};
 use ondol_types::{SqlError, SqlResult, TypeId, known, sqlstate};
@@ -27,10 +27,10 @@ const MAX_COLUMNS: usize = 1600;
 const MAX_KEYS: usize = 32;
 
 /// A key that a constraint asks for, before its columns are looked up.
-struct Key<'a> {
-    constraint: &'a Constraint,
-    primary: bool,
-    columns: Vec<&'a str>,
+pub(super) struct Key<'a> {
+    pub constraint: &'a Constraint,
+    pub primary: bool,
+    pub columns: Vec<&'a str>,
 }
 
 /// Whether a table can have so many columns.
@@ -43,7 +43,7 @@ fn check_columns(n: usize) -> SqlResult<()> {
     Ok(())
 }
 
-fn check_column_name(name: &str) -> SqlResult<()> {
+pub(super) fn check_column_name(name: &str) -> SqlResult<()> {
     if matches!(name, "ctid" | "xmin" | "xmax" | "cmin" | "cmax" | "tableoid") {
         let message = format!("column name \"{name}\" conflicts with a system column name");
         return Err(SqlError::new(sqlstate::DUPLICATE_COLUMN, message));
@@ -152,7 +152,7 @@ impl<'a> Binder<'a> {
         })
     }
 
-    fn no_such_relation(&self, name: &str) -> SqlResult<()> {
+    pub(super) fn no_such_relation(&self, name: &str) -> SqlResult<()> {
         if self.catalog.table(name).is_some()
             || self.catalog.indexes.contains_key(name)
             || system::view(name).is_some()
@@ -285,7 +285,7 @@ impl<'a> Binder<'a> {
     }
 
     /// A PRIMARY KEY or UNIQUE constraint; others are refused by name.
-    fn table_key(&mut self, k: &'a Constraint) -> SqlResult<Key<'a>> {
+    pub(super) fn table_key(&mut self, k: &'a Constraint) -> SqlResult<Key<'a>> {
         let here = k.location;
         let primary = match k.contype() {
             ConstrType::ConstrPrimary => true,
@@ -373,7 +373,13 @@ impl<'a> Binder<'a> {
     }
 
     /// A name like `t_a_b_key`, with a number behind it if it is taken.
-    fn choose_name(&self, table: &str, columns: &str, label: &str, taken: &dyn Fn(&str) -> bool) -> String {
+    pub(super) fn choose_name(
+        &self,
+        table: &str,
+        columns: &str,
+        label: &str,
+        taken: &dyn Fn(&str) -> bool,
+    ) -> String {
         let mut n = 0;
         loop {
             let label = if n == 0 { label.to_string() } else { format!("{label}{n}") };
@@ -469,71 +475,8 @@ impl<'a> Binder<'a> {
         })
     }
 
-    pub(super) fn alter_table(&mut self, s: &'a tree::AlterTableStmt) -> SqlResult<Statement> {
-        refuse(s.objtype() != ObjectType::ObjectTable, "ALTER of something else than a table")?;
-        let relation = relation_name(&s.relation)?;
-        for node in &s.cmds {
-            let Kind::AlterTableCmd(c) = kind(node)? else { return Err(unexpected("ALTER TABLE")) };
-            if c.subtype() != AlterTableType::AtAddConstraint {
-                let feature = format!("ALTER TABLE ... {}", upper_words(&format!("{:?}", c.subtype()), "At"));
-                return Err(SqlError::unsupported(feature));
-            }
-        }
-        let [only] = s.cmds.as_slice() else {
-            return Err(SqlError::unsupported("ALTER TABLE with several actions"));
-        };
-        let Kind::AlterTableCmd(c) = kind(only)? else { return Err(unexpected("ALTER TABLE")) };
-        let Kind::Constraint(k) = kind(need(&c.def)?)? else { return Err(unexpected("ADD CONSTRAINT")) };
-        refuse(c.missing_ok, "ADD CONSTRAINT IF NOT EXISTS")?;
-        if s.missing_ok && self.catalog.table(&relation.relname).is_none() {
-            let notice = format!("relation \"{}\" does not exist, skipping", relation.relname);
-            return Ok(Statement::Nothing { tag: "ALTER TABLE", notice });
-        }
-        let table = self.table(relation)?;
-        let key = self.table_key(k)?;
-        if key.primary && table.def.indexes.iter().any(|i| i.primary) {
-            let message = format!("multiple primary keys for table \"{}\" are not allowed", table.def.name);
-            return Err(SqlError::new(sqlstate::INVALID_TABLE_DEFINITION, message));
-        }
-        let given = (!k.conname.is_empty()).then(|| k.conname.clone());
-        if !k.indexname.is_empty() {
-            let index = self.constraint_index(&table.def, k, key.primary)?;
-            if given.as_deref().is_some_and(|g| g != k.indexname) {
-                self.no_such_relation(&k.conname)?;
-            }
-            let index = NewIndex {
-                name: Some(given.unwrap_or_else(|| k.indexname.clone())),
-                kind: index.kind,
-                unique: true,
-                primary: key.primary,
-                constraint: true,
-                columns: index.columns.clone(),
-            };
-            let using_index = Some(k.indexname.clone());
-            return Ok(Statement::AddConstraint { table: table.def.name.clone(), index, using_index });
-        }
-        let columns = key_columns(&key, &mut |name| table.def.column(name))?;
-        let name = match given {
-            Some(name) => {
-                self.no_such_relation(&name)?;
-                name
-            }
-            None if key.primary => self.choose_name(&table.def.name, "", "pkey", &|_| false),
-            None => self.choose_name(&table.def.name, &key.columns.join("_"), "key", &|_| false),
-        };
-        let index = NewIndex {
-            name: Some(name),
-            kind: IndexKind::Btree,
-            unique: true,
-            primary: key.primary,
-            constraint: true,
-            columns,
-        };
-        Ok(Statement::AddConstraint { table: table.def.name.clone(), index, using_index: None })
-    }
-
     /// The index that ADD CONSTRAINT ... USING INDEX names.
-    fn constraint_index<'t>(
+    pub(super) fn constraint_index<'t>(
         &self,
         table: &'t ondol_engine::TableDef,
         k: &Constraint,
@@ -629,7 +572,7 @@ impl<'a> Binder<'a> {
             let message =
                 format!("cannot drop index {name} because constraint {name} on table {table} requires it");
             let error = SqlError::new(sqlstate::DEPENDENT_OBJECTS_STILL_EXIST, message);
-            return Err(error.hint("You can drop the table instead."));
+            return Err(error.hint(format!("You can drop constraint {name} on table {table} instead.")));
         }
         Ok(())
     }
@@ -673,7 +616,10 @@ fn check_key_count(n: usize) -> SqlResult<()> {
 }
 
 /// The columns of a key, each once.
-fn key_columns(key: &Key<'_>, find: &mut dyn FnMut(&str) -> Option<usize>) -> SqlResult<Vec<IndexColumn>> {
+pub(super) fn key_columns(
+    key: &Key<'_>,
+    find: &mut dyn FnMut(&str) -> Option<usize>,
+) -> SqlResult<Vec<IndexColumn>> {
     let here = key.constraint.location;
     let mut columns: Vec<IndexColumn> = Vec::with_capacity(key.columns.len());
     for name in &key.columns {

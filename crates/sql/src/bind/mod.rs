@@ -7,7 +7,7 @@
 //! | `coerce` | types: casts, unknown literals, parameters, constants |
 //! | `select`, `from`, `order`, `group`, `setop` | queries |
 //! | `dml`, `copy` | statements that change rows |
-//! | `ddl`, `routine`, `user_type`, `enumeration`, `domain` | statements that change the dictionary |
+//! | `ddl`, `alter`, `routine`, `user_type`, `enumeration`, `domain` | statements that change the dictionary |
 //! | `utility` | transactions, settings, EXPLAIN, prepared statements |
 //! | `types`, `tree`, `system`, `accepted` | type names, trees, system views, what is accepted without effect
 //! |
@@ -25,6 +25,7 @@
 //! answers.
 
 pub mod accepted;
+mod alter;
 mod array;
 pub mod system;
 pub mod tree;

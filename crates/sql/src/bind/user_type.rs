@@ -85,6 +85,9 @@ impl<'a> Binder<'a> {
     }
 
     pub(super) fn rename(&mut self, s: &'a RenameStmt) -> SqlResult<Statement> {
+        if let Some(statement) = self.rename_in_table(s)? {
+            return Ok(statement);
+        }
         let what = s.rename_type();
         let tag = match what {
             ObjectType::ObjectType => "ALTER TYPE",

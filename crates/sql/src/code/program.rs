@@ -230,6 +230,8 @@ impl Program {
 pub fn fingerprint(table: &Table) -> u64 {
     let mut h = Fnv(0xcbf2_9ce4_8422_2325);
     h.number(u64::from(table.def.id));
+    // Another table may have its name by now.
+    h.bytes(table.def.name.as_bytes());
     h.number(table.layout.row_size as u64);
     for (c, l) in table.def.columns.iter().zip(&table.layout.columns) {
         h.bytes(c.name.as_bytes());

@@ -48,8 +48,18 @@ fn apply(catalog: &mut Catalog, statement: &Statement) {
             }
         }
         Statement::CreateIndex { table, index, .. } => change(catalog, table, index_def(id, index)),
-        Statement::AddConstraint { table, index, using_index: None } => {
-            change(catalog, table, index_def(id, index))
+        Statement::AlterTable(a) => {
+            let name = a.def.as_ref().map_or(&a.table, |d| &d.name);
+            if let Some(def) = &a.def {
+                catalog.tables.remove(&a.table);
+                catalog.indexes.retain(|_, t| *t != a.table);
+                catalog.indexes.extend(def.indexes.iter().map(|i| (i.name.clone(), name.clone())));
+                catalog.tables.insert(name.clone(), table::test_table(def.clone()));
+            }
+            a.keys
+                .iter()
+                .filter(|k| k.using.is_none())
+                .for_each(|k| change(catalog, name, index_def(id, &k.index)))
         }
         Statement::DropTable { names, .. } => {
             for name in names {

@@ -323,8 +323,17 @@ impl<'q> Shower<'q> {
                 let how = if *concurrently { " concurrently" } else { "" };
                 vec![format!("create index{how} on {table} if_not_exists={if_not_exists}"), index(i)]
             }
-            Statement::AddConstraint { table, index: i, using_index } => {
-                vec![format!("add constraint to {table} using {using_index:?}"), index(i)]
+            Statement::AlterTable(a) => {
+                let mut out = Vec::new();
+                if let Some(def) = &a.def {
+                    out.push(format!("{} becomes {def:?}", a.table));
+                    out.push(format!("columns {:?}", a.columns));
+                }
+                for key in &a.keys {
+                    out.push(format!("add constraint to {} using {:?}", a.table, key.using));
+                    out.push(index(&key.index));
+                }
+                out
             }
             other => vec![format!("{other:?}")],
         }

@@ -1,0 +1,102 @@
+//! A table's definition, changed: names, defaults, what may be NULL, which indexes it has.
+//!
+//! The new definition takes the old one's place. Where rows lie in bytes as they did, nothing else is done;
+//! where they do not, they are copied to heaps of the new layout ([`crate::rebuild`]).
+use super::{Catalog, Connection, FunctionDef, Table, TableIndex, claims, d, find, free_name};
+use crate::catalog::{Returns, TableDef};
+use crate::rebuild::Origin;
+use ondol_base::sim::mutated;
+use ondol_kernel::heap::LARGEST_ROW;
+use ondol_types::{SqlError, SqlResult, sqlstate};
+use std::sync::Arc;
+
+/// The functions that return rows of the table, as they must be declared when it is what `def` says; only
+/// those that change. Their code is made anew from their bodies, which name what they name as before.
+pub(crate) fn functions_of(c: &Catalog, table: &str, def: &TableDef) -> Vec<FunctionDef> {
+    let follow = |f: &FunctionDef| match &f.returns {
+        Returns::Rows { of: Some(of), set, .. } if of == table => {
+            let columns = def.columns.iter().map(|c| (c.name.clone(), c.ty)).collect();
+            let returns = Returns::Rows { of: Some(def.name.clone()), columns, set: *set };
+            (returns != f.returns).then(|| FunctionDef { returns, code: Vec::new(), ..f.clone() })
+        }
+        _ => None,
+    };
+    c.functions.values().filter_map(|f| follow(f)).collect()
+}
+
+impl Connection {
+    /// Makes the table what `def` says. Its indexes are some of those that it has, perhaps under other names;
+    /// those left out go. `origins` says where each column's values come from. As with PostgreSQL's rewriting
+    /// forms of ALTER TABLE, a snapshot older than the commit finds no rows where they are copied.
+    pub fn redefine_table(&mut self, name: &str, def: &TableDef, origins: &[Origin]) -> SqlResult<()> {
+        self.defining(
+            |c| claims::redefine_table(c, name, def),
+            |me, c| {
+                let old = find(c, name)?.clone();
+                if def.name != name {
+                    free_name(c, &def.name)?;
+                }
+                let named = |n: &str| old.def.indexes.iter().any(|i| i.name == n);
+                for i in def.indexes.iter().filter(|i| !named(&i.name)) {
+                    free_name(c, &i.name)?
+                }
+                let mut def = def.clone();
+                // As the dictionary will tell of it (dictionary/D5).
+                def.columns.iter_mut().for_each(|c| c.packed = c.is_packed());
+                let layout = Table::layout_of(&def);
+                if layout.row_size > LARGEST_ROW {
+                    let size = layout.row_size;
+                    let message = format!(
+                        "row size {size} of table \"{name}\" exceeds the maximum of {LARGEST_ROW} bytes"
+                    );
+                    return Err(SqlError::new(sqlstate::PROGRAM_LIMIT_EXCEEDED, message));
+                }
+                me.mark_table(&old, "ALTER TABLE")?;
+                let stays = |(n, o): (usize, &Origin)| matches!(o, Origin::Column(c) if *c == n);
+                let same_rows = layout.row_size == old.layout.row_size
+                    && layout.columns == old.layout.columns
+                    && origins.iter().enumerate().all(stays);
+                let new = match same_rows {
+                    true => me.put_in_place(&old, def)?,
+                    false => me.rebuild(&old, def, origins)?,
+                };
+                for f in functions_of(c, name, &new.def) {
+                    let db = me.db.clone();
+                    d::remove_function(&mut me.session, &db.dictionary, f.id)?;
+                    d::add_function(&mut me.session, &db.dictionary, &f)?;
+                    me.draft().function(f.id, Some(Arc::new(f)));
+                }
+                let draft = me.draft();
+                old.def.indexes.iter().for_each(|i| draft.index(&i.name, None));
+                let of = if mutated("indexes_not_renamed") { name } else { &new.def.name };
+                new.def.indexes.iter().for_each(|i| draft.index(&i.name, Some(of)));
+                draft.table(name, None);
+                draft.table(&new.def.name.clone(), Some(new));
+                Ok(())
+            },
+        )
+    }
+
+    /// The table with another definition of the same rows.
+    fn put_in_place(&mut self, old: &Arc<Table>, def: TableDef) -> SqlResult<Arc<Table>> {
+        let db = self.db.clone();
+        d::remove_table(&mut self.session, &db.dictionary, def.id)?;
+        d::add_table(&mut self.session, &db.dictionary, &def, old.heaps)?;
+        let damaged = || SqlError::new(sqlstate::INTERNAL_ERROR, "an index that is not there stays");
+        let mut indexes = Vec::with_capacity(def.indexes.len());
+        for i in &def.indexes {
+            let was = old.indexes.iter().find(|o| o.def.id == i.id).ok_or_else(damaged)?;
+            indexes.push(match was.def == *i {
+                true => was.clone(),
+                false => Arc::new(TableIndex {
+                    def: i.clone(),
+                    key: was.key.clone(),
+                    index: was.index.clone(),
+                    store: was.store.clone(),
+                    point: was.point.clone(),
+                }),
+            });
+        }
+        Ok(Table::new(&db.kernel, def, old.heaps, indexes, Some(old)))
+    }
+}

@@ -1,0 +1,360 @@
+//! ALTER TABLE, and the renaming of tables, indexes, columns and constraints.
+//!
+//! The actions of a statement are done to a copy of the table's definition, in PostgreSQL's order: what goes
+//! first, then what changes, then what is new. The statement is bound to the definition that comes of it.
+
+use super::Binder;
+use super::ddl::{Key, check_column_name, key_columns, upper_words};
+use super::tree::{kind, need, refuse, relation_name, unexpected};
+use super::types::user_type;
+use crate::bound::{AlterTable, AlteredColumn, ExprKind, NewIndex, NewKey, Statement};
+use crate::parse::expression_text;
+use crate::parse::tree::{
+    self, AlterTableCmd, AlterTableType, Constraint, ObjectType, RangeVar, RenameStmt, node::Node as Kind,
+};
+use ondol_engine::{IndexKind, TableDef};
+use ondol_types::{SqlError, SqlResult, Value, known, sqlstate};
+
+/// A table's definition while actions are done to it.
+struct Altered<'a> {
+    def: TableDef,
+    columns: Vec<AlteredColumn>,
+    keys: Vec<Key<'a>>,
+}
+
+/// Where PostgreSQL does an action: what has a lower number is done before.
+fn pass(c: &AlterTableCmd) -> u8 {
+    match c.subtype() {
+        AlterTableType::AtDropConstraint | AlterTableType::AtDropNotNull => 0,
+        AlterTableType::AtColumnDefault if c.def.is_none() => 0,
+        AlterTableType::AtAddConstraint => 5,
+        AlterTableType::AtSetNotNull => 6,
+        AlterTableType::AtColumnDefault => 9,
+        _ => 10,
+    }
+}
+
+/// What PostgreSQL's messages call an action.
+fn action_name(c: &AlterTableCmd) -> String {
+    let words = match c.subtype() {
+        AlterTableType::AtColumnDefault => "SET DEFAULT".to_string(),
+        other => upper_words(&format!("{other:?}"), "At"),
+    };
+    match c.subtype() {
+        AlterTableType::AtColumnDefault | AlterTableType::AtSetNotNull | AlterTableType::AtDropNotNull => {
+            format!("ALTER COLUMN ... {words}")
+        }
+        _ => words,
+    }
+}
+
+/// PostgreSQL does not show places in this statement.
+fn placeless(mut e: SqlError) -> SqlError {
+    e.0.position = None;
+    e
+}
+
+fn wrong(state: &'static str, message: String) -> SqlError {
+    SqlError::new(state, message)
+}
+
+/// The column of a name in the table as it is by now.
+fn column_of(def: &TableDef, name: &str) -> SqlResult<usize> {
+    if let Some(n) = def.column(name) {
+        return Ok(n);
+    }
+    if known::is_system_column(name) {
+        let message = format!("cannot alter system column \"{name}\"");
+        return Err(wrong(sqlstate::FEATURE_NOT_SUPPORTED, message));
+    }
+    let message = format!("column \"{name}\" of relation \"{}\" does not exist", def.name);
+    Err(wrong(sqlstate::UNDEFINED_COLUMN, message))
+}
+
+/// Whether a constraint of the table has the name.
+fn is_constraint(def: &TableDef, name: &str) -> bool {
+    def.indexes.iter().any(|i| i.constraint && i.name == name)
+}
+
+fn as_it_is(def: &TableDef) -> Vec<AlteredColumn> {
+    (0..def.columns.len()).map(AlteredColumn::Kept).collect()
+}
+
+impl<'a> Binder<'a> {
+    pub(super) fn alter_table(&mut self, s: &'a tree::AlterTableStmt) -> SqlResult<Statement> {
+        refuse(s.objtype() != ObjectType::ObjectTable, "ALTER of something else than a table")?;
+        let relation = relation_name(&s.relation)?;
+        let mut actions = Vec::with_capacity(s.cmds.len());
+        for node in &s.cmds {
+            let Kind::AlterTableCmd(c) = kind(node)? else { return Err(unexpected("ALTER TABLE")) };
+            actions.push(&**c);
+        }
+        let known = |c: &&&AlterTableCmd| {
+            matches!(
+                c.subtype(),
+                AlterTableType::AtAddConstraint
+                    | AlterTableType::AtDropConstraint
+                    | AlterTableType::AtColumnDefault
+                    | AlterTableType::AtSetNotNull
+                    | AlterTableType::AtDropNotNull
+            )
+        };
+        if let Some(c) = actions.iter().find(|c| !known(c)) {
+            let feature = format!("ALTER TABLE ... {}", upper_words(&format!("{:?}", c.subtype()), "At"));
+            return Err(SqlError::unsupported(feature));
+        }
+        if let Some(skipped) = self.skipped(relation, s.missing_ok, "ALTER TABLE") {
+            return Ok(skipped);
+        }
+        if self.catalog.indexes.contains_key(&relation.relname) {
+            let action = actions.first().map_or(String::new(), |c| action_name(c));
+            let name = &relation.relname;
+            let message = format!("ALTER action {action} cannot be performed on relation \"{name}\"");
+            let error = wrong(sqlstate::WRONG_OBJECT_TYPE, message);
+            return Err(error.detail("This operation is not supported for indexes."));
+        }
+        let table = self.table(relation).map_err(placeless)?;
+        let def = table.def.clone();
+        let mut altered = Altered { columns: as_it_is(&def), def, keys: Vec::new() };
+        actions.sort_by_key(|c| pass(c));
+        for c in actions {
+            self.alter(&mut altered, c)?
+        }
+        let keys = self.new_keys(&table.def, &altered)?;
+        let def = (altered.def != table.def).then_some(altered.def);
+        Ok(Statement::AlterTable(AlterTable {
+            table: table.def.name.clone(),
+            def,
+            columns: altered.columns,
+            keys,
+            tag: "ALTER TABLE",
+        }))
+    }
+
+    /// What is done where the table is not there and need not be.
+    fn skipped(&self, relation: &RangeVar, missing_ok: bool, tag: &'static str) -> Option<Statement> {
+        let name = &relation.relname;
+        let is_there = self.catalog.table(name).is_some() || self.catalog.indexes.contains_key(name);
+        let notice = format!("relation \"{name}\" does not exist, skipping");
+        (missing_ok && !is_there).then_some(Statement::Nothing { tag, notice })
+    }
+
+    fn alter(&mut self, altered: &mut Altered<'a>, c: &'a AlterTableCmd) -> SqlResult<()> {
+        let def = &mut altered.def;
+        match c.subtype() {
+            AlterTableType::AtColumnDefault => {
+                let n = column_of(def, &c.name)?;
+                def.columns[n].default = match &c.def {
+                    None => None,
+                    Some(value) => {
+                        let bound = self.default_value(value, &def.columns[n]).map_err(placeless)?;
+                        let is_null = matches!(bound.kind, ExprKind::Const(Value::Null));
+                        // NULL is none, unless the column's domain has one.
+                        let is_none = is_null && def.columns[n].domain.is_none();
+                        if is_none { None } else { Some(expression_text(value)?) }
+                    }
+                }
+            }
+            AlterTableType::AtSetNotNull => {
+                let n = column_of(def, &c.name)?;
+                def.columns[n].not_null = true
+            }
+            AlterTableType::AtDropNotNull => {
+                let n = column_of(def, &c.name)?;
+                if def.indexes.iter().any(|i| i.primary && i.columns.iter().any(|c| c.column == n)) {
+                    let message = format!("column \"{}\" is in a primary key", c.name);
+                    return Err(wrong(sqlstate::INVALID_TABLE_DEFINITION, message));
+                }
+                def.columns[n].not_null = false
+            }
+            AlterTableType::AtDropConstraint => {
+                let before = def.indexes.len();
+                def.indexes.retain(|i| !i.constraint || i.name != c.name);
+                if def.indexes.len() == before {
+                    let missing =
+                        format!("constraint \"{}\" of relation \"{}\" does not exist", c.name, def.name);
+                    if !c.missing_ok {
+                        return Err(wrong(sqlstate::UNDEFINED_OBJECT, missing));
+                    }
+                    self.notices.push(("00000", format!("{missing}, skipping")))
+                }
+            }
+            AlterTableType::AtAddConstraint => {
+                refuse(c.missing_ok, "ADD CONSTRAINT IF NOT EXISTS")?;
+                let Kind::Constraint(k) = kind(need(&c.def)?)? else {
+                    return Err(unexpected("ADD CONSTRAINT"));
+                };
+                self.add_constraint(altered, k)?
+            }
+            _ => return Err(unexpected("ALTER TABLE")),
+        }
+        Ok(())
+    }
+
+    fn add_constraint(&mut self, altered: &mut Altered<'a>, k: &'a Constraint) -> SqlResult<()> {
+        altered.keys.push(self.table_key(k)?);
+        Ok(())
+    }
+
+    /// The indexes of the keys that are added.
+    fn new_keys(&mut self, old: &TableDef, altered: &Altered<'a>) -> SqlResult<Vec<NewKey>> {
+        let def = &altered.def;
+        // The names of what goes are free for what comes.
+        let gone =
+            |n: &str| old.indexes.iter().any(|i| i.name == n) && !def.indexes.iter().any(|i| i.name == n);
+        let mut keys: Vec<NewKey> = Vec::new();
+        for key in &altered.keys {
+            let k = key.constraint;
+            let primary = key.primary;
+            let has_one = def.indexes.iter().any(|i| i.primary) || keys.iter().any(|k| k.index.primary);
+            if primary && has_one {
+                let message = format!("multiple primary keys for table \"{}\" are not allowed", def.name);
+                return Err(wrong(sqlstate::INVALID_TABLE_DEFINITION, message));
+            }
+            let taken =
+                |n: &str| is_constraint(def, n) || keys.iter().any(|k| k.index.name.as_deref() == Some(n));
+            let check = |name: &str| match taken(name) {
+                true => {
+                    let message = format!("relation \"{name}\" already exists");
+                    Err(wrong(sqlstate::DUPLICATE_TABLE, message))
+                }
+                false if gone(name) => Ok(()),
+                false => self.no_such_relation(name),
+            };
+            let given = (!k.conname.is_empty()).then(|| k.conname.clone());
+            if !k.indexname.is_empty() {
+                let index = self.constraint_index(def, k, primary)?;
+                if given.as_deref().is_some_and(|g| g != k.indexname) {
+                    check(&k.conname)?;
+                }
+                let index = NewIndex {
+                    name: Some(given.unwrap_or_else(|| k.indexname.clone())),
+                    kind: index.kind,
+                    unique: true,
+                    primary,
+                    constraint: true,
+                    columns: index.columns.clone(),
+                };
+                keys.push(NewKey { index, using: Some(k.indexname.clone()) });
+                continue;
+            }
+            let columns = key_columns(key, &mut |name| def.column(name))?;
+            let name = match given {
+                Some(name) => {
+                    check(&name)?;
+                    name
+                }
+                None => {
+                    let (middle, label) = match primary {
+                        true => (String::new(), "pkey"),
+                        false => (key.columns.join("_"), "key"),
+                    };
+                    self.choose_name(&def.name, &middle, label, &taken)
+                }
+            };
+            let index = NewIndex {
+                name: Some(name),
+                kind: IndexKind::Btree,
+                unique: true,
+                primary,
+                constraint: true,
+                columns,
+            };
+            keys.push(NewKey { index, using: None });
+        }
+        Ok(keys)
+    }
+
+    /// ALTER TABLE ... RENAME and its kin; `None` for what else can be renamed.
+    pub(super) fn rename_in_table(&mut self, s: &'a RenameStmt) -> SqlResult<Option<Statement>> {
+        let what = s.rename_type();
+        let tag = if what == ObjectType::ObjectIndex { "ALTER INDEX" } else { "ALTER TABLE" };
+        let of_table = s.relation_type() == ObjectType::ObjectTable;
+        let is_ours = match what {
+            ObjectType::ObjectTable | ObjectType::ObjectIndex | ObjectType::ObjectTabconstraint => true,
+            ObjectType::ObjectColumn => of_table,
+            _ => false,
+        };
+        if !is_ours {
+            return Ok(None);
+        }
+        let relation = relation_name(&s.relation)?;
+        if let Some(skipped) = self.skipped(relation, s.missing_ok, tag) {
+            return Ok(Some(skipped));
+        }
+        let (from, to) = (s.subname.as_str(), s.newname.as_str());
+        if matches!(what, ObjectType::ObjectTable | ObjectType::ObjectIndex) {
+            return self.rename_relation(relation, to, tag).map(Some);
+        }
+        let table = self.table(relation).map_err(placeless)?;
+        let def = match what {
+            ObjectType::ObjectColumn => self.rename_column(&table.def, from, to)?,
+            _ => self.rename_constraint(&table.def, from, to)?,
+        };
+        Ok(Some(renamed(&table.def, def, tag)))
+    }
+
+    fn rename_relation(
+        &mut self,
+        relation: &'a RangeVar,
+        to: &str,
+        tag: &'static str,
+    ) -> SqlResult<Statement> {
+        let name = &relation.relname;
+        if let Some(of) = self.catalog.indexes.get(name)
+            && let Some(table) = self.catalog.table(of)
+        {
+            self.no_such_relation(to)?;
+            let def = rename_index(&table.def, name, to);
+            return Ok(renamed(&table.def, def, tag));
+        }
+        let table = self.table(relation).map_err(placeless)?;
+        self.no_such_relation(to)?;
+        if user_type(self.catalog, to).is_some() {
+            let message = format!("type \"{to}\" already exists");
+            return Err(wrong(sqlstate::DUPLICATE_OBJECT, message));
+        }
+        let def = TableDef { name: to.to_string(), ..table.def.clone() };
+        Ok(renamed(&table.def, def, tag))
+    }
+
+    fn rename_column(&mut self, old: &TableDef, from: &str, to: &str) -> SqlResult<TableDef> {
+        let Some(n) = old.column(from) else {
+            if known::is_system_column(from) {
+                let message = format!("cannot rename system column \"{from}\"");
+                return Err(wrong(sqlstate::FEATURE_NOT_SUPPORTED, message));
+            }
+            return Err(wrong(sqlstate::UNDEFINED_COLUMN, format!("column \"{from}\" does not exist")));
+        };
+        if old.column(to).is_some() {
+            let message = format!("column \"{to}\" of relation \"{}\" already exists", old.name);
+            return Err(wrong(sqlstate::DUPLICATE_COLUMN, message));
+        }
+        check_column_name(to)?;
+        let mut def = old.clone();
+        def.columns[n].name = to.to_string();
+        Ok(def)
+    }
+
+    fn rename_constraint(&mut self, old: &TableDef, from: &str, to: &str) -> SqlResult<TableDef> {
+        if !is_constraint(old, from) {
+            let message = format!("constraint \"{from}\" for table \"{}\" does not exist", old.name);
+            return Err(wrong(sqlstate::UNDEFINED_OBJECT, message));
+        }
+        // The constraint's index has its name.
+        self.no_such_relation(to)?;
+        Ok(rename_index(old, from, to))
+    }
+}
+
+fn rename_index(old: &TableDef, from: &str, to: &str) -> TableDef {
+    let mut def = old.clone();
+    def.indexes.iter_mut().filter(|i| i.name == from).for_each(|i| i.name = to.to_string());
+    def
+}
+
+fn renamed(old: &TableDef, def: TableDef, tag: &'static str) -> Statement {
+    let columns = as_it_is(&def);
+    let def = (def != *old).then_some(def);
+    Statement::AlterTable(AlterTable { table: old.name.clone(), def, columns, keys: Vec::new(), tag })
+}
