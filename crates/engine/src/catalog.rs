@@ -57,17 +57,34 @@ pub struct IndexDef {
     pub columns: Vec<IndexColumn>,
 }
 
+/// A CHECK constraint of a table.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CheckDef {
+    pub name: String,
+    /// An SQL expression over the table's columns, each by its bare name, bound anew by those who use it.
+    pub text: String,
+    /// Whether all rows are known to hold it, as they are not when it was added NOT VALID.
+    pub validated: bool,
+    pub no_inherit: bool,
+}
+
 #[derive(Clone, Debug, PartialEq)]
 pub struct TableDef {
     pub id: u32,
     pub name: String,
     pub columns: Vec<ColumnDef>,
     pub indexes: Vec<IndexDef>,
+    pub checks: Vec<CheckDef>,
 }
 
 impl TableDef {
     pub fn column(&self, name: &str) -> Option<usize> {
         self.columns.iter().position(|c| c.name == name)
+    }
+    /// Whether one of its constraints has the name.
+    pub fn is_constraint(&self, name: &str) -> bool {
+        self.indexes.iter().any(|i| i.constraint && i.name == name)
+            || self.checks.iter().any(|c| c.name == name)
     }
 }
 

@@ -1,5 +1,7 @@
 //! Data definition, transactional: visible to others when the transaction commits (connection/N2).
-use crate::catalog::{Catalog, ColumnDef, FunctionDef, IndexColumn, IndexDef, IndexKind, Meanings, TableDef};
+use crate::catalog::{
+    Catalog, CheckDef, ColumnDef, FunctionDef, IndexColumn, IndexDef, IndexKind, Meanings, TableDef,
+};
 use crate::connection::{Connection, STALE};
 use crate::database::find;
 use crate::definers::{Claim, Thing, claims};
@@ -206,7 +208,18 @@ impl Connection {
 
     /// Gives the number of its heaps.
     pub fn create_table(&mut self, name: &str, columns: Vec<ColumnDef>) -> SqlResult<u32> {
-        let wanted = |c: &Catalog| claims::create_table(c, name, &columns);
+        self.create_checked_table(name, columns, Vec::new())
+    }
+    /// The same, with checks: who inserts and updates looks at them, in SQL.
+    pub fn create_checked_table(
+        &mut self,
+        name: &str,
+        columns: Vec<ColumnDef>,
+        mut checks: Vec<CheckDef>,
+    ) -> SqlResult<u32> {
+        // As the dictionary will tell of them.
+        checks.sort_by(|a, b| a.name.cmp(&b.name));
+        let wanted = |c: &Catalog| claims::create_checked_table(c, name, &columns, &checks);
         self.defining(wanted, |me, c| {
             free_name(c, name)?;
             for (i, col) in columns.iter().enumerate() {
@@ -220,7 +233,8 @@ impl Connection {
             let mut columns = columns.clone();
             // As the dictionary will tell of it (dictionary/D5).
             columns.iter_mut().for_each(|c| c.packed = c.is_packed());
-            let def = TableDef { id: me.db.next_object()?, name: name.to_string(), columns, indexes: vec![] };
+            let (id, name_of) = (me.db.next_object()?, name.to_string());
+            let def = TableDef { id, name: name_of, columns, indexes: vec![], checks: checks.clone() };
             let size = Table::layout_of(&def).row_size;
             if size > LARGEST_ROW {
                 return Err(SqlError::new(

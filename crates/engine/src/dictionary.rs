@@ -10,7 +10,11 @@
 //! - **D5** The first column whose values are packed (engine/layout/L5) writes format 3, and each is listed
 //!   in a table of them. Numerics of the other columns are strings, as all are in a folder of an older
 //!   format, whose tables stay as they are.
-use crate::catalog::{Catalog, ColumnDef, FunctionDef, IndexColumn, IndexDef, IndexKind, Returns, TableDef};
+//! - **D6** The first check of a table writes format 4: who does not know it would take in rows that the
+//!   check forbids. A folder written before has no checks.
+use crate::catalog::{
+    Catalog, CheckDef, ColumnDef, FunctionDef, IndexColumn, IndexDef, IndexKind, Returns, TableDef,
+};
 use crate::row;
 use crate::table::{Table, TableIndex};
 use ondol_base::oid::Oid;
@@ -27,12 +31,14 @@ use std::sync::Arc;
 pub const OBJECTS: u64 = 1;
 /// The first number of a user's object.
 pub const FIRST_OBJECT: u32 = 100;
-/// The newest format of the dictionary (D4, D5).
-const FORMAT: i32 = 3;
+/// The newest format of the dictionary (D4, D5, D6).
+const FORMAT: i32 = 4;
 /// The format of a dictionary that has types of users (D4).
 const WITH_TYPES: i32 = 2;
 /// The format of one that has packed columns (D5).
 const WITH_PACKED: i32 = 3;
+/// The format of one that has checks of tables (D6).
+const WITH_CHECKS: i32 = 4;
 
 /// The dictionary's tables.
 pub struct Dictionary {
@@ -44,6 +50,7 @@ pub struct Dictionary {
     pub parts: Arc<Table>,
     pub formats: Arc<Table>,
     pub packed: Arc<Table>,
+    pub checks: Arc<Table>,
 }
 
 const T: Type = Type::TEXT;
@@ -54,7 +61,7 @@ impl Dictionary {
     pub fn new(kernel: &Kernel) -> Dictionary {
         let make = |id: u32, name: &str, columns: &[(&str, Type)]| {
             let columns = columns.iter().map(|(n, t)| ColumnDef::new(*n, *t)).collect();
-            let def = TableDef { id, name: name.to_string(), columns, indexes: vec![] };
+            let def = TableDef { id, name: name.to_string(), columns, indexes: vec![], checks: vec![] };
             Table::new(kernel, def, id, vec![], None)
         };
         Dictionary {
@@ -116,12 +123,17 @@ impl Dictionary {
             parts: make(6, "type_parts", &[("type_id", I), ("key", Type::INT8), ("name", T), ("text", T)]),
             formats: make(7, "formats", &[("format", I)]),
             packed: make(8, "packed", &[("table_id", I), ("position", I)]),
+            checks: make(
+                9,
+                "checks",
+                &[("table_id", I), ("name", T), ("text", T), ("validated", B), ("no_inherit", B)],
+            ),
         }
     }
 
-    pub fn all(&self) -> [&Arc<Table>; 8] {
+    pub fn all(&self) -> [&Arc<Table>; 9] {
         let [a, b, c, d] = [&self.tables, &self.columns, &self.indexes, &self.functions];
-        [a, b, c, d, &self.types, &self.parts, &self.formats, &self.packed]
+        [a, b, c, d, &self.types, &self.parts, &self.formats, &self.packed, &self.checks]
     }
 }
 
@@ -276,17 +288,32 @@ pub fn load(session: &Session, dictionary: &Dictionary, version: u64) -> SqlResu
             columns: parse_columns(&string(&r[7])).ok_or_else(|| damaged("an index's columns"))?,
         });
     }
+    let mut checks: BTreeMap<i32, Vec<CheckDef>> = BTreeMap::new();
+    for (_, r) in rows(session, &dictionary.checks) {
+        if mutated("checks_forgotten") {
+            break;
+        }
+        checks.entry(int(&r[0])).or_default().push(CheckDef {
+            name: string(&r[1]),
+            text: string(&r[2]),
+            validated: flag(&r[3]),
+            no_inherit: flag(&r[4]),
+        });
+    }
     for (_, r) in rows(session, &dictionary.tables) {
         let (id, name, heaps) = (int(&r[0]), string(&r[1]), int(&r[2]) as u32);
         let mut cs = columns.remove(&id).unwrap_or_default();
         cs.sort_by_key(|c| c.0);
         let mut defs = indexes.remove(&id).unwrap_or_default();
         defs.sort_by_key(|d| d.id);
+        let mut checks = checks.remove(&id).unwrap_or_default();
+        checks.sort_by(|a, b| a.name.cmp(&b.name));
         let def = TableDef {
             id: id as u32,
             name: name.clone(),
             columns: cs.into_iter().map(|c| c.1).collect(),
             indexes: defs.clone(),
+            checks,
         };
         if defs.iter().any(|d| d.columns.iter().any(|c| c.column >= def.columns.len())) {
             return Err(damaged(&format!("an index of table {name} names a column that is not there")));
@@ -438,6 +465,12 @@ pub fn add_table(session: &mut Session, d: &Dictionary, def: &TableDef, heaps: u
     for i in &def.indexes {
         add_index(session, d, def.id, i)?
     }
+    for c in &def.checks {
+        raise_format(session, d, WITH_CHECKS)?;
+        let (name, text) = (Value::Text(c.name.clone()), Value::Text(c.text.clone()));
+        let row = [id.clone(), name, text, Value::Bool(c.validated), Value::Bool(c.no_inherit)];
+        add(session, &d.checks, &row)?
+    }
     Ok(())
 }
 
@@ -445,6 +478,7 @@ pub fn remove_table(session: &mut Session, d: &Dictionary, id: u32) -> SqlResult
     remove(session, &d.tables, 0, id)?;
     remove(session, &d.columns, 0, id)?;
     remove(session, &d.packed, 0, id)?;
+    remove(session, &d.checks, 0, id)?;
     remove(session, &d.indexes, 1, id)
 }
 

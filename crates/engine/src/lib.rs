@@ -30,7 +30,7 @@ pub mod simulate;
 pub mod table;
 
 pub use catalog::{
-    Catalog, ColumnDef, FunctionDef, IndexColumn, IndexDef, IndexKind, Meanings, Returns, TableDef,
+    Catalog, CheckDef, ColumnDef, FunctionDef, IndexColumn, IndexDef, IndexKind, Meanings, Returns, TableDef,
 };
 pub use charge::Charge;
 pub use connection::{

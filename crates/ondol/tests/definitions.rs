@@ -97,7 +97,7 @@ fn dumped(s: &mut Session) -> String {
 }
 
 /// What is done to the table, and what its dump says then.
-const ALTERED: [(&str, &[&str]); 5] = [
+const ALTERED: [(&str, &[&str]); 9] = [
     (
         "ALTER TABLE t ALTER a SET DEFAULT 1 + 1, ALTER b SET DEFAULT 'x'",
         &["a integer DEFAULT 1 + 1", "DEFAULT 'x'"],
@@ -108,6 +108,29 @@ const ALTERED: [(&str, &[&str]); 5] = [
         "ALTER TABLE t ADD PRIMARY KEY (a); ALTER TABLE t RENAME TO u; ALTER TABLE u RENAME a TO c; \
          ALTER INDEX t_pkey RENAME TO k",
         &["CREATE TABLE u", "c integer NOT NULL", "INDEX k ON u USING btree (c)"],
+    ),
+    (
+        "ALTER TABLE t ADD CHECK (a > 0), ADD CONSTRAINT no CHECK (b <> 'no') NO INHERIT, ADD CONSTRAINT c CHECK (a > 1) NOT VALID",
+        &[
+            "ADD CONSTRAINT c CHECK (a > 1) NOT VALID;",
+            "ADD CONSTRAINT no CHECK (b <> 'no') NO INHERIT;",
+            "ADD CONSTRAINT t_a_check CHECK (a > 0);",
+        ],
+    ),
+    (
+        "ALTER TABLE t ADD CHECK (a > 0); ALTER TABLE t RENAME a TO c; ALTER TABLE t RENAME CONSTRAINT t_a_check TO d; \
+         ALTER TABLE t RENAME TO u",
+        &["ALTER TABLE u ADD CONSTRAINT d CHECK (c > 0);"],
+    ),
+    (
+        "BEGIN; ALTER TABLE t ADD CHECK (a > 0); SAVEPOINT s; ALTER TABLE t DROP CONSTRAINT t_a_check; ROLLBACK TO s; COMMIT",
+        &["ADD CONSTRAINT t_a_check CHECK (a > 0);"],
+    ),
+    (
+        "CREATE FUNCTION even(int) RETURNS boolean LANGUAGE sql IMMUTABLE AS 'SELECT $1 % 2 = 0'; \
+         CREATE TABLE u (a int CHECK (even(a) OR a > 7)); TRUNCATE u; INSERT INTO u VALUES (2), (9), (NULL); \
+         ALTER TABLE u ALTER a SET DEFAULT 4",
+        &["ADD CONSTRAINT u_a_check CHECK (even(a) OR a > 7);"],
     ),
     (
         "CREATE FUNCTION f() RETURNS SETOF t LANGUAGE sql AS 'SELECT * FROM t'; ALTER TABLE t RENAME TO u",
@@ -145,4 +168,36 @@ fn what_is_altered_outlives_a_restart_and_a_dump() {
         let restored = open("restored");
         assert_eq!(dumped(&mut restored.session()), dump, "{done}: restored");
     }
+}
+
+/// A folder from before there were checks has none, and takes them; who holds rows to them holds them to it
+/// after a restart, too.
+#[test]
+fn checks_hold_after_a_restart() {
+    let folder = TempFolder::new().expect("a folder");
+    let open = || Database::open(folder.path().join("db")).expect("a database");
+    let refused = |s: &mut Session, sql: &str| {
+        let e = s.execute(sql).expect_err(sql);
+        assert_eq!(e.sqlstate(), "23514", "{sql}: {e}");
+    };
+    let db = open();
+    let mut s = db.session();
+    s.execute(TABLE).expect("a table");
+    s.execute("CREATE FUNCTION put(int) RETURNS void LANGUAGE sql AS 'INSERT INTO t VALUES ($1)'")
+        .expect("made");
+    s.execute("SELECT put(3); ALTER TABLE t ADD CHECK (a > 0)").expect("a check");
+    refused(&mut s, "SELECT put(-3)");
+    drop(s);
+    drop(db);
+    for again in 0..2 {
+        let db = open();
+        let mut s = db.session();
+        refused(&mut s, "SELECT put(-3)");
+        refused(&mut s, "INSERT INTO t VALUES (-3)");
+        refused(&mut s, "UPDATE t SET a = -a");
+        s.execute(&format!("SELECT put({})", 4 + again)).expect("a row");
+        drop(s);
+        db.close().expect("it closes");
+    }
+    assert_eq!(rows(&mut open().session()), ["1|one", "2|two", "3|NULL", "4|NULL", "5|NULL"]);
 }

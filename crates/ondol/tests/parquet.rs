@@ -325,6 +325,36 @@ fn values_of_domains_are_looked_at() {
     }
 }
 
+/// A table's checks look at each row, the defaults of columns that the file lacks among its values.
+#[test]
+fn rows_are_held_to_checks() {
+    let p = Place::new();
+    for workers in [2, 0] {
+        let mut s = p.session(workers);
+        s.execute(
+            "CREATE TABLE plain (i int, n int);
+             CREATE TABLE strict (i int, n int, k int DEFAULT 5, CONSTRAINT most CHECK (i + n < k * 1000))",
+        )
+        .unwrap();
+        let file = p.file("checks.parquet");
+        let given = |s: &mut Session, rows: &str| {
+            s.execute(&format!("TRUNCATE plain; INSERT INTO plain {rows}")).unwrap();
+            to(s, "plain", &file, "").unwrap();
+            from(s, "strict (i, n)", &file)
+        };
+        let rows = "SELECT x, x FROM generate_series(1, 2499) x";
+        assert_eq!(given(&mut s, rows), Ok("COPY 2499".into()));
+        refused(
+            given(&mut s, "SELECT x, x FROM generate_series(1, 3000) x"),
+            "23514",
+            &["relation \"strict\" violates check constraint \"most\"", "COPY strict, row 2500"],
+        );
+        assert_eq!(given(&mut s, "VALUES (NULL, 1)"), Ok("COPY 1".into()));
+        assert_eq!(text(&mut s, "(SELECT count(*), sum(k) FROM strict)"), "2500\t12500\n");
+        s.execute("DROP TABLE plain; DROP TABLE strict").unwrap();
+    }
+}
+
 #[test]
 fn options_are_parquets_own() {
     let p = Place::new();

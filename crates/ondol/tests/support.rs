@@ -209,6 +209,10 @@ const FORMS: &[(&str, &[(&str, &str)])] = &[
                 "ALTER TABLE ... ADD CONSTRAINT ... USING INDEX",
                 "CREATE UNIQUE INDEX k ON u (a); ALTER TABLE u ADD CONSTRAINT k PRIMARY KEY USING INDEX k",
             ),
+            (
+                "ALTER TABLE ... ADD CHECK, NOT VALID, VALIDATE CONSTRAINT",
+                "ALTER TABLE t ADD CONSTRAINT k CHECK (a > 0) NOT VALID; ALTER TABLE t VALIDATE CONSTRAINT k",
+            ),
             ("ALTER TABLE ... ADD COLUMN", "ALTER TABLE t ADD COLUMN z integer"),
             ("ALTER TABLE ... DROP COLUMN", "ALTER TABLE t DROP COLUMN b"),
             (

@@ -10,7 +10,8 @@
 use crate::foreign::ForeignTable;
 use crate::level::IsolationLevel;
 use ondol_engine::{
-    Access, ColumnDef, FunctionDef, IndexColumn, IndexKind, LockStrength, Returns, Table, TableDef, Wait,
+    Access, CheckDef, ColumnDef, FunctionDef, IndexColumn, IndexKind, LockStrength, Returns, Table, TableDef,
+    Wait,
 };
 use ondol_types::agg::AggId;
 use ondol_types::func::{FuncId, Volatility, find};
@@ -297,6 +298,8 @@ pub struct Insert {
     pub columns: Vec<InsertColumn>,
     pub on_conflict: Option<OnConflict>,
     /// Over rel 0, the new row.
+    pub checks: Vec<RowCheck>,
+    /// Likewise.
     pub returning: Vec<Target>,
     pub with: Vec<With>,
 }
@@ -318,6 +321,16 @@ pub struct ConflictUpdate {
     pub query: Query,
     /// Column i of `assign` gets target i.
     pub assign: Vec<u16>,
+    /// Over rel 0, as it becomes.
+    pub checks: Vec<RowCheck>,
+}
+
+/// A check of a table that a new row is held to: it must not be false.
+#[derive(Clone, Debug)]
+pub struct RowCheck {
+    /// Among the table's checks.
+    pub number: u16,
+    pub condition: Expr,
 }
 
 #[derive(Clone, Debug)]
@@ -344,6 +357,8 @@ pub struct Modify {
     pub query: Query,
     /// UPDATE: column i of `assign` gets target i. DELETE: empty.
     pub assign: Vec<u16>,
+    /// Over rel 0, the new row.
+    pub checks: Vec<RowCheck>,
     pub delete: bool,
     /// Over the query's rels, rel 0 being the new row (DELETE: the old one).
     pub returning: Vec<Target>,
@@ -412,6 +427,7 @@ pub enum Statement {
         name: String,
         columns: Vec<ColumnDef>,
         constraints: Vec<NewIndex>,
+        checks: Vec<CheckDef>,
         if_not_exists: bool,
     },
     /// The columns are the query's, by whatever names. Without data the query is not run.
@@ -543,6 +559,8 @@ pub struct AlterTable {
     /// Where the columns of the definition come from.
     pub columns: Vec<AlteredColumn>,
     pub keys: Vec<NewKey>,
+    /// Checks that all rows must hold, by name.
+    pub validate: Vec<String>,
     pub tag: &'static str,
 }
 
@@ -969,9 +987,13 @@ impl Statement {
                     InsertColumn::Value(e) => Some(e),
                     InsertColumn::Source(_) => None,
                 })
+                .chain(i.checks.iter().map(|c| &c.condition))
                 .chain(i.returning.iter().map(|t| &t.expr))
                 .collect(),
-            Statement::Modify(m) => m.returning.iter().map(|t| &t.expr).collect(),
+            Statement::Modify(m) => {
+                let checks = m.checks.iter().map(|c| &c.condition);
+                checks.chain(m.returning.iter().map(|t| &t.expr)).collect()
+            }
             Statement::Copy(Copy::From { defaults, .. }) => defaults.iter().map(|d| &d.1).collect(),
             Statement::Execute { args, .. } => args.iter().collect(),
             Statement::Explain { statement, .. } => statement.exprs(),
@@ -994,12 +1016,15 @@ impl Statement {
                     }
                 }
                 if let Some(update) = i.on_conflict.as_mut().and_then(|c| c.update.as_mut()) {
-                    walk_query_mut(&mut update.query, 0, f)
+                    walk_query_mut(&mut update.query, 0, f);
+                    update.checks.iter_mut().for_each(|c| walk_expr_mut(&mut c.condition, 0, f));
                 }
+                i.checks.iter_mut().for_each(|c| walk_expr_mut(&mut c.condition, 0, f));
                 i.returning.iter_mut().for_each(|t| walk_expr_mut(&mut t.expr, 0, f));
             }
             Statement::Modify(m) => {
                 walk_query_mut(&mut m.query, 0, f);
+                m.checks.iter_mut().for_each(|c| walk_expr_mut(&mut c.condition, 0, f));
                 m.returning.iter_mut().for_each(|t| walk_expr_mut(&mut t.expr, 0, f));
             }
             Statement::Copy(Copy::From { defaults, .. }) => {

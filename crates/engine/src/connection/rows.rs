@@ -200,6 +200,24 @@ impl Connection {
         .detail(row)
     }
 
+    /// The error of a new row that one of the table's checks is false of, if the row has no NULL where none
+    /// may be: that is told first.
+    #[cold]
+    pub fn violates(&self, table: &Table, check: usize, values: &[ValueRef<'_>]) -> SqlError {
+        let shown = |out: &mut String| describe(table, values.iter().copied(), out);
+        let null = values.iter().zip(&table.def.columns).position(|(v, c)| c.not_null && v.is_null());
+        if let Some(column) = null {
+            return self.not_null(table, column, &shown);
+        }
+        let name = table.def.checks.get(check).map_or("", |c| &c.name);
+        let message =
+            format!("new row for relation \"{}\" violates check constraint \"{name}\"", table.def.name);
+        let mut row = String::from("Failing row contains (");
+        shown(&mut row);
+        row.push_str(").");
+        SqlError::new(sqlstate::CHECK_VIOLATION, message).detail(row)
+    }
+
     /// A kernel error of a change to `table`, the new row being `bytes`.
     fn change_error(&self, table: &Table, e: ondol_kernel::Error, bytes: &[u8]) -> SqlError {
         match e {

@@ -43,6 +43,7 @@ impl Connection {
                 let mut def = def.clone();
                 // As the dictionary will tell of it (dictionary/D5).
                 def.columns.iter_mut().for_each(|c| c.packed = c.is_packed());
+                def.checks.sort_by(|a, b| a.name.cmp(&b.name));
                 let layout = Table::layout_of(&def);
                 if layout.row_size > LARGEST_ROW {
                     let size = layout.row_size;

@@ -1,6 +1,6 @@
 //! What each definition claims, by what the dictionary says (definers/G2, definers/G3).
 use super::{Claim, Thing};
-use crate::catalog::{Catalog, ColumnDef, FunctionDef, IndexDef, Returns, TableDef};
+use crate::catalog::{Catalog, CheckDef, ColumnDef, FunctionDef, IndexDef, Returns, TableDef};
 use crate::define::functions_of;
 use ondol_types::TypeId;
 use ondol_types::user::UserDef;
@@ -42,6 +42,23 @@ pub fn create_table(c: &Catalog, table: &str, columns: &[ColumnDef]) -> Vec<Clai
     claims
 }
 
+/// Types that its checks name are rested on as well.
+pub fn create_checked_table(
+    c: &Catalog,
+    table: &str,
+    columns: &[ColumnDef],
+    checks: &[CheckDef],
+) -> Vec<Claim> {
+    let mut claims = create_table(c, table, columns);
+    types_in_checks(c, checks.iter(), &mut claims);
+    claims
+}
+
+fn types_in_checks<'a>(c: &Catalog, checks: impl Iterator<Item = &'a CheckDef>, claims: &mut Vec<Claim>) {
+    let texts: Vec<Option<String>> = checks.map(|check| Some(check.text.clone())).collect();
+    types_in(c, &texts, claims)
+}
+
 /// The table's definition is changed, or its rows are removed.
 pub fn change_table(c: &Catalog, table: &str) -> Vec<Claim> {
     c.table(table).map(|_| name(table)).into_iter().collect()
@@ -68,6 +85,7 @@ pub fn redefine_table(c: &Catalog, table: &str, def: &TableDef) -> Vec<Claim> {
     let is_new = |d: &&ColumnDef| !old.def.columns.contains(d);
     types(def.columns.iter().filter(is_new).map(|c| c.domain.unwrap_or(c.ty.id)), &mut claims);
     types_in(c, def.columns.iter().filter(is_new).map(|c| &c.default), &mut claims);
+    types_in_checks(c, def.checks.iter().filter(|c| !old.def.checks.contains(c)), &mut claims);
     claims
 }
 

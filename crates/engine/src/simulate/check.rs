@@ -63,6 +63,7 @@ pub fn is_stored(db: &Arc<Database>) -> Result<(), String> {
     };
     // Nothing else is stored: no row of what has gone.
     let columns = catalog.tables.values().map(|t| t.def.columns.len()).sum();
+    let checks = catalog.tables.values().map(|t| t.def.checks.len()).sum();
     let users = || catalog.types.values().filter_map(|t| t.user());
     let parts = users().map(|u| u.parts.len()).sum();
     let d = &db.dictionary;
@@ -73,6 +74,7 @@ pub fn is_stored(db: &Arc<Database>) -> Result<(), String> {
         (&d.functions, catalog.functions.len()),
         (&d.types, catalog.types.len()),
         (&d.parts, parts),
+        (&d.checks, checks),
     ] {
         let rows = dictionary::rows(&c.session, table);
         if rows.len() != count {

@@ -8,7 +8,7 @@ use super::queues::PATIENCE;
 use super::workload::{Shared, kind};
 use super::{Workers, check, nap};
 use crate::connection::{Access, Connection, Isolation, STALE};
-use crate::{Catalog, ColumnDef, FunctionDef, IndexColumn, IndexKind, Origin, Returns, claims};
+use crate::{Catalog, CheckDef, ColumnDef, FunctionDef, IndexColumn, IndexKind, Origin, Returns, claims};
 use ondol_base::sim::{Random, mutated};
 use ondol_types::func::Volatility;
 use ondol_types::user::{Part, UserDef, domain};
@@ -158,7 +158,8 @@ impl Definer {
                 let columns = vec![column("a", None), column("b", domain)];
                 let wanted = |c: &Catalog| claims::create_table(c, &table, &columns);
                 if self.start(wanted, |c| c.types.get(&ty).copied() == domain)? {
-                    self.c.create_table(&table, columns.clone())?;
+                    let checks = if self.r.chance(0.3) { vec![check("c1")] } else { vec![] };
+                    self.c.create_checked_table(&table, columns.clone(), checks)?;
                 }
                 Ok(())
             }
@@ -208,7 +209,15 @@ impl Definer {
         if mutated("claims_not_waited_for") {
             return Ok(());
         }
-        match self.r.below(5) {
+        match self.r.below(6) {
+            5 => match def.checks.pop() {
+                None => def.checks = vec![check("c2"), check("c1")],
+                Some(mut c) if self.r.chance(0.5) => {
+                    c.validated ^= true;
+                    def.checks.push(c)
+                }
+                Some(_) => {}
+            },
             0 => def.name = format!("u{}", self.r.below(3)),
             1 => def.columns[0].name = if def.columns[0].name == "a" { "c" } else { "a" }.into(),
             // The rows are copied.
@@ -318,6 +327,10 @@ fn domain_of(name: &str, parts: i64, base: Option<Type>) -> UserDef {
 
 fn column(name: &str, domain: Option<TypeId>) -> ColumnDef {
     ColumnDef { domain, ..ColumnDef::new(name, Type::INT4) }
+}
+
+fn check(name: &str) -> CheckDef {
+    CheckDef { name: name.into(), text: "a > 0".into(), validated: true, no_inherit: false }
 }
 
 fn function_of(name: &str, arg: Option<TypeId>) -> FunctionDef {

@@ -2,7 +2,7 @@
 use super::format::{Format, aligned};
 use super::script::{LineSource, Runner};
 use super::{Done, Failed};
-use ondol::dump::{arguments, column_type, index_text, quote, returns};
+use ondol::dump::{arguments, check_text, column_type, index_text, quote, returns};
 use ondol::{Column, Rows, Table, Type, TypeId, ValueRef};
 use std::fs::File;
 use std::io::{self, Write};
@@ -277,6 +277,12 @@ fn describe_table(r: &mut Runner, table: &Table) -> Done {
         indexes.sort_by_key(|i| (!i.primary, i.name.clone()));
         for i in indexes {
             text += &format!("    {} {}\n", quote_always(&i.name), index_text(def, i));
+        }
+    }
+    if !def.checks.is_empty() {
+        text += "Check constraints:\n";
+        for c in &def.checks {
+            text += &format!("    {} {}\n", quote_always(&c.name), check_text(c));
         }
     }
     text.push('\n');

@@ -162,7 +162,7 @@ impl Session {
         for key in keys.iter().filter(|key| key.primary) {
             key.columns.iter().for_each(|c| columns[c.column].not_null = true);
         }
-        self.create_table(&import.table, &columns, &[], false)?;
+        self.create_table(&import.table, &columns, &[], &[], false)?;
         let table = loop {
             let catalog = self.connection.catalog();
             let table = catalog

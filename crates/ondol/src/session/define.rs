@@ -3,13 +3,16 @@
 use crate::session::Session;
 use crate::session::plan::Plan;
 use crate::session::planned::is_stale;
-use ondol_engine::{Catalog, Claim, ColumnDef, FunctionDef, Origin, Returns, STALE, claims};
+use ondol_engine::{
+    Catalog, CheckDef, Claim, ColumnDef, FunctionDef, Isolation, Origin, Returns, STALE, TableDef, claims,
+};
 use ondol_sql::bind;
 use ondol_sql::bound::{
     AlterTable, AlteredColumn, Bound, Insert, InsertColumn, NewIndex, Query, Statement, TableRef,
 };
 use ondol_sql::interpret::Nowhere;
 use ondol_types::func::Volatility;
+use ondol_types::name::quote;
 use ondol_types::{SqlError, SqlResult, Type, TypeId, sqlstate};
 use std::sync::Arc;
 
@@ -20,9 +23,10 @@ const NAME_MAX: usize = 63;
 /// it comes to beside that is claimed on the way.
 pub(crate) fn wanted(statement: &Statement, c: &Catalog) -> Vec<Claim> {
     match statement {
-        Statement::CreateTable { name, columns, .. } | Statement::CreateTableAs { name, columns, .. } => {
-            claims::create_table(c, name, columns)
+        Statement::CreateTable { name, columns, checks, .. } => {
+            claims::create_checked_table(c, name, columns, checks)
         }
+        Statement::CreateTableAs { name, columns, .. } => claims::create_table(c, name, columns),
         Statement::DropTable { names, .. } => names.iter().flat_map(|n| claims::drop_table(c, n)).collect(),
         Statement::Truncate { names } => names.iter().flat_map(|n| claims::change_table(c, n)).collect(),
         Statement::CreateIndex { table, index, .. } => match &index.name {
@@ -117,6 +121,7 @@ impl Session {
         name: &str,
         columns: &[ColumnDef],
         constraints: &[NewIndex],
+        checks: &[CheckDef],
         if_not_exists: bool,
     ) -> SqlResult<()> {
         let catalog = self.connection.catalog();
@@ -128,7 +133,7 @@ impl Session {
             self.notice(sqlstate::DUPLICATE_TABLE, format!("{exists}, skipping"));
             return Ok(());
         }
-        self.connection.create_table(name, columns.to_vec())?;
+        self.connection.create_checked_table(name, columns.to_vec(), checks.to_vec())?;
         for c in constraints {
             self.add_index(name, c)?;
         }
@@ -149,7 +154,7 @@ impl Session {
         if query.is_some_and(|(_, bound)| bound.catalog_version != before.version) {
             return Err(SqlError::new(STALE, "the dictionary has changed"));
         }
-        self.create_table(name, columns, &[], if_not_exists)?;
+        self.create_table(name, columns, &[], &[], if_not_exists)?;
         let Some((query, bound)) = query.filter(|_| !is_there) else {
             return Ok("CREATE TABLE AS".into());
         };
@@ -186,6 +191,7 @@ impl Session {
                 source: query.clone(),
                 columns: (0..columns).map(InsertColumn::Source).collect(),
                 on_conflict: None,
+                checks: Vec::new(),
                 returning: Vec::new(),
                 with: Vec::new(),
             }),
@@ -263,9 +269,33 @@ impl Session {
             let before = bind::broken_definitions(&self.connection.catalog());
             self.connection.redefine_table(&a.table, def, &origins)?;
             self.refuse_new_broken(&before, &format!("table {}", a.table))?;
+            self.hold_to_checks(def, &a.validate)?;
         }
         for key in &a.keys {
             self.add_constraint(name, &key.index, key.using.as_deref())?
+        }
+        Ok(())
+    }
+
+    /// Looks at all rows, which nobody else changes, by checks that they must hold.
+    fn hold_to_checks(&mut self, def: &TableDef, names: &[String]) -> SqlResult<()> {
+        let level = self.connection.transaction_isolation();
+        if !names.is_empty() && !matches!(level, None | Some(Isolation::ReadCommitted)) {
+            // Rows that came after the transaction's snapshot must hold, too.
+            return Err(SqlError::unsupported(
+                "a check of rows that are there, in a transaction that is not READ COMMITTED",
+            ));
+        }
+        for check in def.checks.iter().filter(|c| names.contains(&c.name)) {
+            let table = quote(&def.name);
+            let text = format!("SELECT 1 FROM {table} WHERE ({}) IS FALSE LIMIT 1", check.text);
+            if self.run_over_and_over(&text)? > 0 {
+                let message = format!(
+                    "check constraint \"{}\" of relation \"{}\" is violated by some row",
+                    check.name, def.name
+                );
+                return Err(SqlError::new(sqlstate::CHECK_VIOLATION, message));
+            }
         }
         Ok(())
     }
@@ -434,7 +464,26 @@ impl Session {
             let types: Option<Vec<TypeId>> = args.as_ref().map(|a| a.iter().map(|t| t.id).collect());
             let found = functions_meant(&catalog, name, args.as_deref());
             match (found[..].first(), found.len()) {
-                (Some(&id), 1) => self.connection.drop_function(id)?,
+                (Some(&id), 1) => {
+                    let before = bind::broken_definitions(&catalog);
+                    self.connection.drop_function(id)?;
+                    let after = bind::broken_definitions(&self.connection.catalog());
+                    // Defaults and checks that call it.
+                    let lost = |what: &String| !before.iter().any(|b| b.0 == *what);
+                    let called: Vec<TypeId> = catalog.functions[&id].args.iter().map(|a| a.1.id).collect();
+                    let function = signature(name, &called);
+                    let lines: Vec<String> = after
+                        .iter()
+                        .filter(|(what, _)| lost(what))
+                        .map(|(what, _)| format!("{what} depends on function {function}"))
+                        .collect();
+                    if !lines.is_empty() {
+                        let message =
+                            format!("cannot drop function {function} because other objects depend on it");
+                        return Err(SqlError::new(sqlstate::DEPENDENT_OBJECTS_STILL_EXIST, message)
+                            .detail(lines.join("\n")));
+                    }
+                }
                 (None, _) => {
                     let missing = match &types {
                         Some(t) => format!("function {} does not exist", signature(name, t)),

@@ -144,16 +144,16 @@ impl Session {
     }
 
     /// Runs a query of what this transaction has claimed, once more whenever others have changed what is
-    /// theirs.
-    fn run_over_and_over(&mut self, text: &str) -> SqlResult<()> {
+    /// theirs. Gives the number of rows.
+    pub(crate) fn run_over_and_over(&mut self, text: &str) -> SqlResult<u64> {
         loop {
             let raws = parse::parse(text)?;
-            let Some(raw) = raws.first() else { return Ok(()) };
+            let Some(raw) = raws.first() else { return Ok(0) };
             let bound = bind::bind(raw, text, &self.connection.catalog(), &[])?;
             let plan = Plan::new(self.compile(&bound)?);
             match self.run_program(&plan, &[], &mut Nowhere) {
                 Err(e) if is_stale(&e) => continue,
-                done => return done.map(drop),
+                done => return done.map(|d| d.0),
             }
         }
     }

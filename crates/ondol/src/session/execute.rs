@@ -6,7 +6,7 @@ use crate::session::plan::{Plan, Ready};
 use crate::session::planned::{column, tag_name};
 use crate::session::plans::Named;
 use crate::session::rows::{Column, Rows};
-use ondol_engine::{Access, Catalog, ColumnDef, FunctionDef, Isolation, STALE};
+use ondol_engine::{Access, Catalog, ColumnDef, FunctionDef, Isolation, STALE, Table};
 use ondol_sql::bind;
 use ondol_sql::bound::{Bound, ExplainOptions, Expr, NewIndex, Query, Statement, Target};
 use ondol_sql::code::explain;
@@ -15,6 +15,14 @@ use ondol_sql::level::IsolationLevel;
 use ondol_sql::parse;
 use ondol_types::{SqlError, SqlResult, TypeId, Value, ValueRef, sqlstate};
 use std::sync::Arc;
+
+/// The checks of a table, as a program: of a row's values it gives the number of the first check that is
+/// false, or NULL.
+pub(crate) struct RowChecks {
+    pub plan: Plan,
+    /// The columns that its parameters are.
+    columns: Vec<u16>,
+}
 
 impl Session {
     /// Runs a statement that has no plan of its own.
@@ -25,9 +33,9 @@ impl Session {
             }
             Statement::Copy(copy) => self.copy(copy, bound, out),
 
-            Statement::CreateTable { name, columns, constraints, if_not_exists } => {
+            Statement::CreateTable { name, columns, constraints, checks, if_not_exists } => {
                 self.definition(bound, "CREATE TABLE", out, |s| {
-                    s.create_table(name, columns, constraints, *if_not_exists)
+                    s.create_table(name, columns, constraints, checks, *if_not_exists)
                 })
             }
             Statement::CreateTableAs { name, columns, query, with_data, if_not_exists } => self
@@ -449,6 +457,45 @@ impl Session {
             checks.push((i, Plan::new(self.compile(&bound)?)));
         }
         Ok(checks)
+    }
+
+    /// What a row that does not come through INSERT or UPDATE is held to; `None` where the table has no
+    /// checks.
+    pub(crate) fn row_checks(&mut self, table: &Table, catalog_version: u64) -> SqlResult<Option<RowChecks>> {
+        let Some((expr, columns)) = bind::failed_check(&self.connection.catalog(), table)? else {
+            return Ok(None);
+        };
+        let params = columns.iter().map(|c| table.def.columns[usize::from(*c)].ty.id).collect();
+        let targets = vec![Target { expr, name: "?column?".into(), hidden: false }];
+        let bound = Bound {
+            statement: Statement::Query(Query { targets, ..Query::default() }),
+            params,
+            catalog_version,
+            notices: Vec::new(),
+            is_foreign: false,
+        };
+        Ok(Some(RowChecks { plan: Plan::new(self.compile(&bound)?), columns }))
+    }
+
+    /// Holds a row, by the values of all of its columns, to them, within the statement at hand.
+    pub(crate) fn hold_row(
+        &mut self,
+        checks: &RowChecks,
+        table: &Table,
+        values: &[ValueRef<'_>],
+    ) -> SqlResult<()> {
+        let params: Vec<ValueRef<'_>> = checks.columns.iter().map(|c| values[usize::from(*c)]).collect();
+        let mut failed = None;
+        self.run_program_within(&checks.plan, &params, &mut |row: &RowView<'_>| {
+            if let Some(ValueRef::Int4(n)) = row.values().next() {
+                failed = usize::try_from(n).ok()
+            }
+            Ok(true)
+        })?;
+        match failed {
+            None => Ok(()),
+            Some(n) => Err(self.connection.violates(table, n, values)),
+        }
     }
 
     /// Runs such a program within the statement at hand.

@@ -1,6 +1,7 @@
 //! COPY to and from Parquet: row groups encoded by the workers that read the rows, and decoded by workers for
 //! the session's thread to insert.
 use crate::session::Session;
+use crate::session::execute::RowChecks;
 use crate::session::output::Progress;
 use crate::session::plan::Plan;
 use crate::transfer::columns::{Cells, Columns, Form, Gap, check};
@@ -440,7 +441,9 @@ impl Session {
         let defs: Vec<_> = found.iter().map(|f| &table.def.columns[f.1 as usize]).collect();
         let mut checks = self.domain_checks(&defs, bound.catalog_version)?;
         checks.iter_mut().for_each(|(place, _)| *place = usize::from(found[*place].1));
-        let (computed, filled) = self.start_copy(table, &defaults, &checks, bound)?;
+        let row_checks = self.row_checks(table, bound.catalog_version)?;
+        let used = checks.iter().map(|c| &c.1).chain(row_checks.iter().map(|c| &c.plan));
+        let (computed, filled) = self.start_copy(table, &defaults, used, bound)?;
 
         let groups: Vec<u64> = source.groups().collect();
         let (length, all_rows) = (source.length(), groups.iter().sum::<u64>().max(1));
@@ -451,7 +454,7 @@ impl Session {
             table: table.clone(),
             columns: found,
             filled,
-            checked: !checks.is_empty(),
+            checked: !checks.is_empty() || row_checks.is_some(),
             database: self.database.name.to_string(),
             now_us,
             statement_us: self.with_context(|ctx| ctx.statement_us),
@@ -487,7 +490,8 @@ impl Session {
                             .map_err(|(row, error)| Misfit { row: row as u64, column: None, error })
                     }
                     Decoded::Batch(batch, _charge) => {
-                        self.insert_batch(&decoder, &batch, (&defaults, computed.as_ref()), &checks)
+                        let checks = (&checks[..], row_checks.as_ref());
+                        self.insert_batch(&decoder, &batch, (&defaults, computed.as_ref()), checks)
                     }
                     Decoded::Misfit(m) => return Err(Failed(placed(m, begins[group]))),
                 };
@@ -512,7 +516,7 @@ impl Session {
         decoder: &Decoder,
         batch: &arrow_array::RecordBatch,
         (defaults, computed): (&[(u16, &Expr)], Option<&Plan>),
-        checks: &[(usize, Plan)],
+        (checks, row_checks): (&[(usize, Plan)], Option<&RowChecks>),
     ) -> Result<u64, Misfit> {
         let database = self.database.name.clone();
         let ctx = crate::session::runtime::context_as_of(&database, decoder.now_us, decoder.statement_us);
@@ -529,6 +533,9 @@ impl Session {
             let mut all = values.to_vec();
             for (((column, _), v), scratch) in defaults.iter().zip(&others).zip(&mut bytes) {
                 all[*column as usize] = v.as_ref(scratch);
+            }
+            if let Some(checks) = row_checks {
+                self.hold_row(checks, &decoder.table, &all).map_err(|e| (None, e))?
             }
             self.connection.insert(&decoder.table, &all).map(|_| ()).map_err(|e| (None, e))
         })?;

@@ -8,6 +8,7 @@
 //! CREATE INDEX ...; ALTER TABLE ... ADD ...;   then indexes and constraints, so that they are built at once
 //! SET LOCAL check_function_bodies = off;  then registered queries: a body may name what comes later, or is no more
 //! CREATE FUNCTION ...;
+//! ALTER TABLE ... ADD CONSTRAINT ... CHECK ...;   last the checks of tables, which may call them
 //! COMMIT;
 //! ```
 //! - **D1** The dump is one snapshot: types, tables, rows, indexes and functions as they were at one moment.
@@ -15,7 +16,7 @@
 //!   functions (IDs and the order in which rows are stored may differ).
 use crate::session::Session;
 use crate::session::system;
-use ondol_engine::{ColumnDef, FunctionDef, IndexDef, Isolation, TableDef};
+use ondol_engine::{CheckDef, ColumnDef, FunctionDef, IndexDef, Isolation, TableDef};
 pub use ondol_types::name::quote;
 use ondol_types::user::UserDef;
 use ondol_types::{SqlError, SqlResult};
@@ -62,6 +63,19 @@ pub fn create_table(table: &TableDef) -> String {
         true => format!("CREATE TABLE {} ();\n", quote(&table.name)),
         false => format!("CREATE TABLE {} (\n{}\n);\n", quote(&table.name), columns.join(",\n")),
     }
+}
+
+/// A check of a table as `\d` shows it.
+pub fn check_text(check: &CheckDef) -> String {
+    let (inherit, valid) =
+        (if check.no_inherit { " NO INHERIT" } else { "" }, if check.validated { "" } else { " NOT VALID" });
+    format!("CHECK ({}){inherit}{valid}", check.text)
+}
+
+/// The statement that adds a check.
+pub fn add_check(table: &TableDef, check: &CheckDef) -> String {
+    let (t, name) = (quote(&table.name), quote(&check.name));
+    format!("ALTER TABLE {t} ADD CONSTRAINT {name} {};\n", check_text(check))
 }
 
 /// The statements that make an index, with the constraint that it stands for.
@@ -144,6 +158,11 @@ impl Session {
         }
         for function in catalog.functions.values() {
             write!(out, "{}", create_function(function)).map_err(failed)?;
+        }
+        for table in catalog.tables.values() {
+            for check in &table.def.checks {
+                write!(out, "{}", add_check(&table.def, check)).map_err(failed)?;
+            }
         }
         write!(out, "\nCOMMIT;\n").and_then(|()| out.flush()).map_err(failed)
     }

@@ -16,6 +16,7 @@
 //!   of the rows.
 //! - **Y4** The blocks under way are limited, and so is what they take.
 use crate::session::Session;
+use crate::session::execute::RowChecks;
 use crate::session::output::Progress;
 use crate::session::plan::Plan;
 use ondol_base::thread;
@@ -159,12 +160,14 @@ impl Session {
         let lacking: Vec<(u16, &Expr)> = into.defaults.iter().map(|(c, e)| (*c, e)).collect();
         let columns: Vec<_> = into.columns.iter().map(|&c| &into.table.def.columns[c as usize]).collect();
         let checks = self.domain_checks(&columns, bound.catalog_version)?;
-        let (defaults, filled) = self.start_copy(into.table, &lacking, &checks, bound)?;
+        let row_checks = self.row_checks(into.table, bound.catalog_version)?;
+        let used = checks.iter().map(|c| &c.1).chain(row_checks.iter().map(|c| &c.plan));
+        let (defaults, filled) = self.start_copy(into.table, &lacking, used, bound)?;
         let converter = Arc::new(Converter {
             table: into.table.clone(),
             columns: into.columns.to_vec(),
             types: into.columns.iter().map(|&c| into.table.def.columns[c as usize].ty).collect(),
-            checked: !checks.is_empty(),
+            checked: !checks.is_empty() || row_checks.is_some(),
             filled,
             database: self.database.name.to_string(),
             now_us: self.connection.transaction_time_us(),
@@ -207,7 +210,7 @@ impl Session {
                     made.len() as u64
                 }
                 None => {
-                    let computed = (defaults.as_ref(), &checks[..]);
+                    let computed = (defaults.as_ref(), &checks[..], row_checks.as_ref());
                     self.copy_block(into, &converter, parsed.block, line, computed)?
                 }
             };
@@ -225,13 +228,13 @@ impl Session {
         Ok((rows, token))
     }
 
-    /// Begins a statement that fills a table, and looks at what comes by `checks`. Gives a program for the
-    /// defaults of columns that the data lacks, and their values where those are constants.
-    pub(crate) fn start_copy(
+    /// Begins a statement that fills a table, and runs the programs `checks` on what comes. Gives a program
+    /// for the defaults of columns that the data lacks, and their values where those are constants.
+    pub(crate) fn start_copy<'p>(
         &mut self,
         table: &Arc<Table>,
         defaults: &[(u16, &Expr)],
-        checks: &[(usize, Plan)],
+        checks: impl Iterator<Item = &'p Plan>,
         bound: &Bound,
     ) -> SqlResult<(Option<Plan>, Option<Filled>)> {
         self.fresh = false;
@@ -242,9 +245,11 @@ impl Session {
             false => Some(self.compile_values(&exprs, bound.catalog_version)?),
         };
         let mut tables = vec![table.clone()];
-        for plan in computed.iter().chain(checks.iter().map(|c| &c.1)) {
-            tables.extend(plan.program.tables.iter().filter(|t| t.def.id != table.def.id).cloned());
-        }
+        let mut add = |plan: &Plan| {
+            tables.extend(plan.program.tables.iter().filter(|t| t.def.id != table.def.id).cloned())
+        };
+        computed.iter().for_each(&mut add);
+        checks.for_each(&mut add);
         self.connection.start_statement(bound.catalog_version, &tables, true)?;
         // Defaults that are constants are computed once.
         let constant = exprs.iter().all(|e| matches!(e.kind, ExprKind::Const(_)));
@@ -263,7 +268,7 @@ impl Session {
         converter: &Converter,
         block: Block,
         line: u64,
-        (defaults, checks): (Option<&Plan>, &[(usize, Plan)]),
+        (defaults, checks, row_checks): (Option<&Plan>, &[(usize, Plan)], Option<&RowChecks>),
     ) -> SqlResult<u64> {
         let mut reader = block.read(line);
         let name = self.database.name.clone();
@@ -296,6 +301,10 @@ impl Session {
             }
             for (((column, _), v), scratch) in into.defaults.iter().zip(&filled).zip(&mut filled_bytes) {
                 values[*column as usize] = v.as_ref(scratch);
+            }
+            if let Some(checks) = row_checks {
+                self.hold_row(checks, into.table, &values)
+                    .map_err(|e| placed(into, e, row.line(), None, &row.shown()))?
             }
             self.connection
                 .insert(into.table, &values)

@@ -3,14 +3,15 @@
 //! The actions of a statement are done to a copy of the table's definition, in PostgreSQL's order: what goes
 //! first, then what changes, then what is new. The statement is bound to the definition that comes of it.
 
-use super::Binder;
 use super::ddl::{Key, check_column_name, key_columns, upper_words};
 use super::tree::{kind, need, refuse, relation_name, unexpected};
 use super::types::user_type;
+use super::{Binder, check};
 use crate::bound::{AlterTable, AlteredColumn, ExprKind, NewIndex, NewKey, Statement};
 use crate::parse::expression_text;
 use crate::parse::tree::{
-    self, AlterTableCmd, AlterTableType, Constraint, ObjectType, RangeVar, RenameStmt, node::Node as Kind,
+    self, AlterTableCmd, AlterTableType, ConstrType, Constraint, ObjectType, RangeVar, RenameStmt,
+    node::Node as Kind,
 };
 use ondol_engine::{IndexKind, TableDef};
 use ondol_types::{SqlError, SqlResult, Value, known, sqlstate};
@@ -20,6 +21,7 @@ struct Altered<'a> {
     def: TableDef,
     columns: Vec<AlteredColumn>,
     keys: Vec<Key<'a>>,
+    validate: Vec<String>,
 }
 
 /// Where PostgreSQL does an action: what has a lower number is done before.
@@ -71,9 +73,8 @@ fn column_of(def: &TableDef, name: &str) -> SqlResult<usize> {
     Err(wrong(sqlstate::UNDEFINED_COLUMN, message))
 }
 
-/// Whether a constraint of the table has the name.
-fn is_constraint(def: &TableDef, name: &str) -> bool {
-    def.indexes.iter().any(|i| i.constraint && i.name == name)
+fn no_constraint(def: &TableDef, name: &str) -> String {
+    format!("constraint \"{name}\" of relation \"{}\" does not exist", def.name)
 }
 
 fn as_it_is(def: &TableDef) -> Vec<AlteredColumn> {
@@ -97,6 +98,7 @@ impl<'a> Binder<'a> {
                     | AlterTableType::AtColumnDefault
                     | AlterTableType::AtSetNotNull
                     | AlterTableType::AtDropNotNull
+                    | AlterTableType::AtValidateConstraint
             )
         };
         if let Some(c) = actions.iter().find(|c| !known(c)) {
@@ -115,7 +117,8 @@ impl<'a> Binder<'a> {
         }
         let table = self.table(relation).map_err(placeless)?;
         let def = table.def.clone();
-        let mut altered = Altered { columns: as_it_is(&def), def, keys: Vec::new() };
+        let (columns, keys, validate) = (as_it_is(&def), Vec::new(), Vec::new());
+        let mut altered = Altered { columns, def, keys, validate };
         actions.sort_by_key(|c| pass(c));
         for c in actions {
             self.alter(&mut altered, c)?
@@ -127,6 +130,7 @@ impl<'a> Binder<'a> {
             def,
             columns: altered.columns,
             keys,
+            validate: altered.validate,
             tag: "ALTER TABLE",
         }))
     }
@@ -168,11 +172,11 @@ impl<'a> Binder<'a> {
                 def.columns[n].not_null = false
             }
             AlterTableType::AtDropConstraint => {
-                let before = def.indexes.len();
+                let before = def.indexes.len() + def.checks.len();
                 def.indexes.retain(|i| !i.constraint || i.name != c.name);
-                if def.indexes.len() == before {
-                    let missing =
-                        format!("constraint \"{}\" of relation \"{}\" does not exist", c.name, def.name);
+                def.checks.retain(|k| k.name != c.name);
+                if def.indexes.len() + def.checks.len() == before {
+                    let missing = no_constraint(def, &c.name);
                     if !c.missing_ok {
                         return Err(wrong(sqlstate::UNDEFINED_OBJECT, missing));
                     }
@@ -186,12 +190,36 @@ impl<'a> Binder<'a> {
                 };
                 self.add_constraint(altered, k)?
             }
+            AlterTableType::AtValidateConstraint => {
+                let Some(n) = def.checks.iter().position(|k| k.name == c.name) else {
+                    if !def.is_constraint(&c.name) {
+                        return Err(wrong(sqlstate::UNDEFINED_OBJECT, no_constraint(def, &c.name)));
+                    }
+                    let message = format!(
+                        "constraint \"{}\" of relation \"{}\" is not a foreign key or check constraint",
+                        c.name, def.name
+                    );
+                    return Err(wrong(sqlstate::WRONG_OBJECT_TYPE, message));
+                };
+                if !def.checks[n].validated {
+                    def.checks[n].validated = true;
+                    altered.validate.push(c.name.clone())
+                }
+            }
             _ => return Err(unexpected("ALTER TABLE")),
         }
         Ok(())
     }
 
     fn add_constraint(&mut self, altered: &mut Altered<'a>, k: &'a Constraint) -> SqlResult<()> {
+        if k.contype() == ConstrType::ConstrCheck {
+            let check = self.new_check(&altered.def, k).map_err(placeless)?;
+            if check.validated {
+                altered.validate.push(check.name.clone())
+            }
+            altered.def.checks.push(check);
+            return Ok(());
+        }
         altered.keys.push(self.table_key(k)?);
         Ok(())
     }
@@ -212,8 +240,13 @@ impl<'a> Binder<'a> {
                 return Err(wrong(sqlstate::INVALID_TABLE_DEFINITION, message));
             }
             let taken =
-                |n: &str| is_constraint(def, n) || keys.iter().any(|k| k.index.name.as_deref() == Some(n));
+                |n: &str| def.is_constraint(n) || keys.iter().any(|k| k.index.name.as_deref() == Some(n));
             let check = |name: &str| match taken(name) {
+                true if def.checks.iter().any(|c| c.name == name) => {
+                    let message =
+                        format!("constraint \"{name}\" for relation \"{}\" already exists", def.name);
+                    Err(wrong(sqlstate::DUPLICATE_OBJECT, message))
+                }
                 true => {
                     let message = format!("relation \"{name}\" already exists");
                     Err(wrong(sqlstate::DUPLICATE_TABLE, message))
@@ -305,6 +338,9 @@ impl<'a> Binder<'a> {
             && let Some(table) = self.catalog.table(of)
         {
             self.no_such_relation(to)?;
+            if table.def.is_constraint(name) {
+                free_constraint(&table.def, to)?
+            }
             let def = rename_index(&table.def, name, to);
             return Ok(renamed(&table.def, def, tag));
         }
@@ -333,18 +369,36 @@ impl<'a> Binder<'a> {
         check_column_name(to)?;
         let mut def = old.clone();
         def.columns[n].name = to.to_string();
+        for i in 0..def.checks.len() {
+            def.checks[i].text = check::renamed(self.catalog, old, &def, &old.checks[i])?
+        }
         Ok(def)
     }
 
     fn rename_constraint(&mut self, old: &TableDef, from: &str, to: &str) -> SqlResult<TableDef> {
-        if !is_constraint(old, from) {
+        if let Some(n) = old.checks.iter().position(|c| c.name == from) {
+            free_constraint(old, to)?;
+            let mut def = old.clone();
+            def.checks[n].name = to.to_string();
+            return Ok(def);
+        }
+        if !old.is_constraint(from) {
             let message = format!("constraint \"{from}\" for table \"{}\" does not exist", old.name);
             return Err(wrong(sqlstate::UNDEFINED_OBJECT, message));
         }
         // The constraint's index has its name.
         self.no_such_relation(to)?;
+        free_constraint(old, to)?;
         Ok(rename_index(old, from, to))
     }
+}
+
+fn free_constraint(def: &TableDef, name: &str) -> SqlResult<()> {
+    if def.is_constraint(name) {
+        let message = format!("constraint \"{name}\" for relation \"{}\" already exists", def.name);
+        return Err(wrong(sqlstate::DUPLICATE_OBJECT, message));
+    }
+    Ok(())
 }
 
 fn rename_index(old: &TableDef, from: &str, to: &str) -> TableDef {
@@ -356,5 +410,6 @@ fn rename_index(old: &TableDef, from: &str, to: &str) -> TableDef {
 fn renamed(old: &TableDef, def: TableDef, tag: &'static str) -> Statement {
     let columns = as_it_is(&def);
     let def = (def != *old).then_some(def);
-    Statement::AlterTable(AlterTable { table: old.name.clone(), def, columns, keys: Vec::new(), tag })
+    let (table, keys, validate) = (old.name.clone(), Vec::new(), Vec::new());
+    Statement::AlterTable(AlterTable { table, def, columns, keys, validate, tag })
 }

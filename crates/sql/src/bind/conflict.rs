@@ -1,6 +1,7 @@
 //! ON CONFLICT of INSERT: which indexes are its arbiters, and what DO UPDATE does.
 
 use super::Binder;
+use super::check::row_checks;
 use super::scope::{Clause, Item};
 use super::tree::{at, kind, refuse_at, unexpected};
 use crate::bound::{ConflictUpdate, ExprKind, OnConflict, Query, Rel};
@@ -65,7 +66,8 @@ impl<'a> Binder<'a> {
         let (assign, targets) = self.set_list(table, &c.target_list)?;
         let filter = self.where_clause(c.where_clause.as_deref())?;
         let rels = std::mem::take(&mut self.level().rels);
-        Ok(ConflictUpdate { query: Query { rels, targets, filter, ..Query::default() }, assign })
+        let checks = row_checks(self.catalog, table, Some(&assign))?;
+        Ok(ConflictUpdate { query: Query { rels, targets, filter, ..Query::default() }, assign, checks })
     }
 
     fn named_arbiters(&mut self, table: &Table, infer: &'a InferClause) -> SqlResult<Named> {

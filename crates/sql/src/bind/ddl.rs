@@ -16,7 +16,7 @@ use crate::parse::tree::{
     self, ConstrType, Constraint, DropBehavior, Node, ObjectType, OnCommitAction, RangeVar, SortByDir,
     SortByNulls, node::Node as Kind,
 };
-use ondol_engine::{ColumnDef, IndexColumn, IndexKind};
+use ondol_engine::{CheckDef, ColumnDef, IndexColumn, IndexKind, TableDef};
 use ondol_types::{SqlError, SqlResult, TypeId, known, sqlstate};
 
 /// Bytes in a name.
@@ -72,27 +72,36 @@ impl<'a> Binder<'a> {
         }
         let mut columns: Vec<ColumnDef> = Vec::new();
         let mut keys: Vec<Key<'a>> = Vec::new();
+        let mut conditions: Vec<&'a Constraint> = Vec::new();
         for node in &s.table_elts {
             match kind(node)? {
                 Kind::ColumnDef(c) => {
-                    let column = self.column_def(name, c, &mut keys)?;
+                    let column = self.column_def(name, c, &mut keys, &mut conditions)?;
                     if columns.iter().any(|o| o.name == column.name) {
                         let message = format!("column \"{}\" specified more than once", column.name);
                         return Err(SqlError::new(sqlstate::DUPLICATE_COLUMN, message));
                     }
                     columns.push(column);
                 }
+                Kind::Constraint(c) if c.contype() == ConstrType::ConstrCheck => conditions.push(c),
                 Kind::Constraint(c) => keys.push(self.table_key(c)?),
                 Kind::TableLikeClause(_) => return Err(SqlError::unsupported("LIKE in CREATE TABLE")),
                 other => return Err(unexpected(&variant(other))),
             }
         }
         check_columns(columns.len())?;
+        let checks = self.new_checks(name, &columns, conditions)?;
         let constraints = self.keys(name, &mut columns, keys)?;
+        let twice = |i: &&NewIndex| checks.iter().find(|c| Some(&c.name) == i.name.as_ref());
+        if let Some(c) = constraints.iter().find_map(|i| twice(&i)) {
+            let message = format!("constraint \"{}\" for relation \"{name}\" already exists", c.name);
+            return Err(SqlError::new(sqlstate::DUPLICATE_OBJECT, message));
+        }
         Ok(Statement::CreateTable {
             name: name.clone(),
             columns,
             constraints,
+            checks,
             if_not_exists: s.if_not_exists,
         })
     }
@@ -211,11 +220,34 @@ impl<'a> Binder<'a> {
         }
     }
 
-    fn column_def(
+    /// The checks of a new table.
+    fn new_checks(
+        &mut self,
+        name: &str,
+        columns: &[ColumnDef],
+        conditions: Vec<&'a Constraint>,
+    ) -> SqlResult<Vec<CheckDef>> {
+        let name = name.to_string();
+        let (columns, indexes, checks) = (columns.to_vec(), Vec::new(), Vec::new());
+        let mut def = TableDef { id: 0, name, columns, indexes, checks };
+        for k in conditions {
+            if def.is_constraint(&k.conname) {
+                let message = format!("check constraint \"{}\" already exists", k.conname);
+                return Err(SqlError::new(sqlstate::DUPLICATE_OBJECT, message));
+            }
+            // There are no rows that it could be false of.
+            let check = CheckDef { validated: true, ..self.new_check(&def, k)? };
+            def.checks.push(check)
+        }
+        Ok(def.checks)
+    }
+
+    pub(super) fn column_def(
         &mut self,
         table: &str,
         c: &'a tree::ColumnDef,
         keys: &mut Vec<Key<'a>>,
+        conditions: &mut Vec<&'a Constraint>,
     ) -> SqlResult<ColumnDef> {
         let here = c.location;
         refuse_at(!c.compression.is_empty(), "COMPRESSION", here)?;
@@ -273,6 +305,7 @@ impl<'a> Binder<'a> {
                     key.columns = vec![&c.colname];
                     keys.push(key);
                 }
+                ConstrType::ConstrCheck => conditions.push(k),
                 // What these say is so.
                 ConstrType::ConstrAttrNotDeferrable
                 | ConstrType::ConstrAttrImmediate
@@ -478,7 +511,7 @@ impl<'a> Binder<'a> {
     /// The index that ADD CONSTRAINT ... USING INDEX names.
     pub(super) fn constraint_index<'t>(
         &self,
-        table: &'t ondol_engine::TableDef,
+        table: &'t TableDef,
         k: &Constraint,
         primary: bool,
     ) -> SqlResult<&'t ondol_engine::IndexDef> {
@@ -639,7 +672,7 @@ pub(super) fn key_columns(
 }
 
 /// `table_columns_label`, the first two cut (the longer one first) so that a name's length is kept.
-fn object_name(table: &str, columns: &str, label: &str) -> String {
+pub(super) fn object_name(table: &str, columns: &str, label: &str) -> String {
     let overhead = label.len() + 1 + usize::from(!columns.is_empty());
     let room = MAX_NAME.saturating_sub(overhead);
     let (mut a, mut b) = (table.len(), columns.len());
@@ -658,7 +691,6 @@ fn object_name(table: &str, columns: &str, label: &str) -> String {
 
 fn constraint_name(c: ConstrType) -> &'static str {
     match c {
-        ConstrType::ConstrCheck => "a CHECK constraint",
         ConstrType::ConstrForeign => "a FOREIGN KEY constraint",
         ConstrType::ConstrExclusion => "an EXCLUDE constraint",
         ConstrType::ConstrIdentity => "GENERATED AS IDENTITY",

@@ -1,5 +1,6 @@
 //! INSERT, UPDATE and DELETE.
 
+use super::check::row_checks;
 use super::domain::{declared, default_text};
 use super::scope::{Clause, column};
 use super::select::null;
@@ -163,10 +164,12 @@ impl<'a> Binder<'a> {
                 targets
             }
         };
+        let checks = row_checks(self.catalog, &table, None)?;
         Ok(Insert {
             table: TableRef(table),
             source: query,
             columns,
+            checks,
             on_conflict,
             returning,
             with: Vec::new(),
@@ -256,7 +259,8 @@ impl<'a> Binder<'a> {
                 let (assign, targets) = b.set_list(&table, &s.target_list)?;
                 let rels = std::mem::take(&mut b.level().rels);
                 let query = Query { rels, from, filter, targets, ..Query::default() };
-                Ok(Modify { table: TableRef(table), query, assign, delete: false, returning })
+                let checks = row_checks(b.catalog, &table, Some(&assign))?;
+                Ok(Modify { table: TableRef(table), query, assign, checks, delete: false, returning })
             })
         })?;
         modify.query.with = with;
@@ -346,7 +350,8 @@ impl<'a> Binder<'a> {
                 };
                 let rels = std::mem::take(&mut b.level().rels);
                 let query = Query { rels, from, filter, ..Query::default() };
-                Ok(Modify { table: TableRef(table), query, assign: Vec::new(), delete: true, returning })
+                let (assign, checks) = (Vec::new(), Vec::new());
+                Ok(Modify { table: TableRef(table), query, assign, checks, delete: true, returning })
             })
         })?;
         modify.query.with = with;

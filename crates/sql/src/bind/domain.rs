@@ -203,7 +203,7 @@ impl<'a> Binder<'a> {
     }
 
     /// The text of a new condition, once it was seen to have a meaning.
-    fn new_check(&mut self, node: &'a Node, base: Type) -> SqlResult<String> {
+    fn new_value_check(&mut self, node: &'a Node, base: Type) -> SqlResult<String> {
         // A value that nothing is known of; it is never computed.
         let value = column(0, 0, base.base());
         let e = self.check(node, &value)?;
@@ -266,7 +266,7 @@ impl<'a> Binder<'a> {
                 }
                 ConstrType::ConstrCheck => {
                     refuse_at(k.is_no_inherit, "NO INHERIT", k.location)?;
-                    let check = self.new_check(need(&k.raw_expr)?, base)?;
+                    let check = self.new_value_check(need(&k.raw_expr)?, base)?;
                     let name = check_name(&def, &k.conname);
                     def = def.with_check(&name, check)?;
                 }
@@ -317,7 +317,7 @@ impl<'a> Binder<'a> {
                     k.location,
                 )?;
                 refuse_at(k.skip_validation, "NOT VALID", k.location)?;
-                let check = self.new_check(need(&k.raw_expr)?, old.base.unwrap_or(Type::TEXT))?;
+                let check = self.new_value_check(need(&k.raw_expr)?, old.base.unwrap_or(Type::TEXT))?;
                 let name = check_name(&def, &k.conname);
                 def = def.with_check(&name, check)?;
             }

@@ -7,7 +7,7 @@
 //! | `coerce` | types: casts, unknown literals, parameters, constants |
 //! | `select`, `from`, `order`, `group`, `setop` | queries |
 //! | `dml`, `copy` | statements that change rows |
-//! | `ddl`, `alter`, `routine`, `user_type`, `enumeration`, `domain` | statements that change the dictionary |
+//! | `ddl`, `alter`, `check`, `routine`, `user_type`, `enumeration`, `domain` | statements that change the dictionary |
 //! | `utility` | transactions, settings, EXPLAIN, prepared statements |
 //! | `types`, `tree`, `system`, `accepted` | type names, trees, system views, what is accepted without effect
 //! |
@@ -32,6 +32,7 @@ pub mod tree;
 pub mod types;
 
 mod call;
+mod check;
 mod coerce;
 mod conflict;
 mod copy;
@@ -56,7 +57,7 @@ mod utility;
 use crate::bound::{Bound, Expr, ExprKind, Statement};
 use crate::foreign::Foreign;
 use crate::parse::{Raw, tree::node::Node as Kind};
-use ondol_engine::{Catalog, ColumnDef, FunctionDef};
+use ondol_engine::{Catalog, ColumnDef, FunctionDef, Table};
 use ondol_types::limits::Limits;
 use ondol_types::{SqlError, SqlResult, Type, TypeId, Value, sqlstate};
 use scope::{Cte, Level};
@@ -87,8 +88,14 @@ pub fn domain_value(catalog: &Catalog, column: &ColumnDef) -> SqlResult<Option<E
     Binder::new(catalog, "", &[]).in_declared(param, domain).map(Some)
 }
 
-/// The texts of the dictionary that have no meaning, each with what it belongs to and why: defaults, and
-/// conditions of domains.
+/// The number of the first of the table's checks that is false of a row, or NULL, as an expression over
+/// parameters, and the row's columns that they are. `None` where it has none.
+pub fn failed_check(catalog: &Catalog, table: &Table) -> SqlResult<Option<(Expr, Vec<u16>)>> {
+    check::failed_check(catalog, table)
+}
+
+/// The texts of the dictionary that have no meaning, each with what it belongs to and why: defaults,
+/// conditions of domains and of tables.
 pub fn broken_definitions(catalog: &Catalog) -> Vec<(String, SqlError)> {
     let mut broken = Vec::new();
     for user in catalog.types.values().filter_map(|t| domain::domain_of(*t)) {
@@ -105,6 +112,12 @@ pub fn broken_definitions(catalog: &Catalog) -> Vec<(String, SqlError)> {
         for c in &table.def.columns {
             if let Err(e) = dml::default_of(catalog, c) {
                 let what = format!("the default of column \"{}\" of table \"{}\"", c.name, table.def.name);
+                broken.push((what, e));
+            }
+        }
+        for check in &table.def.checks {
+            if let Err(e) = check::bind_check(catalog, &table.def, check) {
+                let what = format!("constraint \"{}\" of table \"{}\"", check.name, table.def.name);
                 broken.push((what, e));
             }
         }

@@ -288,6 +288,9 @@ opcodes! {
     /// bytes. It is an error if this command has inserted or changed the row.
     90 InsertOrLock { cursor: Cur, values: Span, arbiters: List, to: Label };
 
+    /// Fails: a check of the table, by its number, is false of the new row of the values.
+    91 Violated { table: Tab, values: Span, check: Col };
+
     /// Empties the hash table.
     96 HashClear { hash: Hash };
     /// Puts a row in, whatever is there.

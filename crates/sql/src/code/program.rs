@@ -251,6 +251,11 @@ pub fn fingerprint(table: &Table) -> u64 {
             h.number(c.column as u64 | u64::from(c.desc) << 32 | u64::from(c.nulls_first) << 33);
         }
     }
+    for c in &table.def.checks {
+        h.bytes(c.name.as_bytes());
+        h.bytes(c.text.as_bytes());
+        h.number(u64::from(c.validated))
+    }
     h.0
 }
 

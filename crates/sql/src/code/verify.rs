@@ -181,6 +181,11 @@ fn together(p: &Program, op: &Op) -> Result<(), String> {
             }
             proposed(p, p.table_of(cursor.0), values, arbiters)
         }
+        Op::Violated { table, values, check } => {
+            let def = &p.tables[table.0 as usize].def;
+            column(check.0, def.checks.len())?;
+            width("row", values.count as usize, def.columns.len())
+        }
         Op::Emit { row } => width("row", row.count as usize, p.columns.len()),
         Op::EmitRow { cursor } => width("row", p.table_of(cursor.0).def.columns.len(), p.columns.len()),
         Op::HashPut { hash, row } | Op::HashPutNew { hash, row, .. } => {

@@ -412,6 +412,11 @@ pub(super) fn exec(
                 return Ok(Some(to));
             }
         }
+        Op::Violated { table, values, check } => {
+            let table = &program.tables[table.0 as usize];
+            let check = usize::from(check.0);
+            return Err(with_values(row!(values), &f.memory, |v| connection.violates(table, check, v)));
+        }
         Op::HashClear { hash } => f.hashes[hash.0 as usize].clear(),
         Op::HashPut { hash, row: span } => {
             f.hashes[hash.0 as usize].put(row!(span), &f.memory, &mut f.allow)?

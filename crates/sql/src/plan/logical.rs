@@ -248,11 +248,13 @@ pub struct ConflictUpdate {
     pub assign: Vec<(u16, Expr)>,
     /// What must hold for it to be changed.
     pub filter: Vec<Expr>,
+    /// Of the table, by their numbers, over the row as it becomes.
+    pub checks: Vec<(u16, Expr)>,
 }
 
 impl ConflictUpdate {
     fn exprs(&self) -> impl Iterator<Item = &Expr> {
-        self.assign.iter().map(|(_, e)| e).chain(&self.filter)
+        self.assign.iter().chain(&self.checks).map(|(_, e)| e).chain(&self.filter)
     }
 }
 
@@ -271,7 +273,9 @@ pub enum Root {
         source: Block,
         columns: Vec<NewColumn>,
         on_conflict: Option<OnConflict>,
-        /// Over the relation `rel`, the new row.
+        /// Of the table, by their numbers, over the relation `rel`, the new row.
+        checks: Vec<(u16, Expr)>,
+        /// Likewise.
         returning: Vec<Expr>,
         rel: u16,
     },
@@ -282,6 +286,8 @@ pub enum Root {
         input: Logical,
         /// The columns and their new values.
         assign: Option<Vec<(u16, Expr)>>,
+        /// Of the table, by their numbers, `rel` being the new row.
+        checks: Vec<(u16, Expr)>,
         recheck: Vec<Expr>,
         /// `rel` being the new row (DELETE: the old one).
         returning: Vec<Expr>,
@@ -497,20 +503,23 @@ impl Statement {
         };
         match &mut self.root {
             Root::Rows(b) => block(b, f),
-            Root::Insert { source, columns, on_conflict, returning, .. } => {
+            Root::Insert { source, columns, checks, on_conflict, returning, .. } => {
                 block(source, f);
+                checks.iter_mut().for_each(|(_, e)| f(e));
                 for c in columns {
                     if let NewColumn::Value(e) = c {
                         f(e);
                     }
                 }
                 if let Some(update) = on_conflict.as_mut().and_then(|c| c.update.as_mut()) {
-                    update.assign.iter_mut().map(|(_, e)| e).chain(&mut update.filter).for_each(&mut *f);
+                    let numbered = update.assign.iter_mut().chain(&mut update.checks).map(|(_, e)| e);
+                    numbered.chain(&mut update.filter).for_each(&mut *f);
                 }
                 returning.iter_mut().for_each(&mut *f);
             }
-            Root::Modify { input, assign, recheck, returning, .. } => {
+            Root::Modify { input, assign, checks, recheck, returning, .. } => {
                 input.each_expr_mut(f);
+                checks.iter_mut().for_each(|(_, e)| f(e));
                 assign.iter_mut().flatten().for_each(|(_, e)| f(e));
                 recheck.iter_mut().chain(returning).for_each(&mut *f);
             }

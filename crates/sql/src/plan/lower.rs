@@ -440,9 +440,10 @@ impl<'b> Lower<'b, '_> {
             }),
             None => None,
         };
+        let checks = self.checks(&i.checks)?;
         let returning = self.exprs(shown(&i.returning))?;
         self.levels.pop();
-        Ok(Root::Insert { table: i.table.clone(), source, columns, on_conflict, returning, rel })
+        Ok(Root::Insert { table: i.table.clone(), source, columns, checks, on_conflict, returning, rel })
     }
 
     /// The changed row's relation is the level's first.
@@ -458,7 +459,8 @@ impl<'b> Lower<'b, '_> {
         for (column, t) in u.assign.iter().zip(&u.query.targets) {
             assign.push((*column, self.expr(&t.expr)?));
         }
-        Ok(ConflictUpdate { excluded, assign, filter })
+        let checks = self.checks(&u.checks)?;
+        Ok(ConflictUpdate { excluded, assign, filter, checks })
     }
 
     fn modify(&mut self, m: &'b bound::Modify) -> SqlResult<Root> {
@@ -477,10 +479,16 @@ impl<'b> Lower<'b, '_> {
                 Some(list)
             }
         };
+        let checks = self.checks(&m.checks)?;
         let returning = self.exprs(shown(&m.returning))?;
         let rel = self.this()?.rels.first().copied().ok_or_else(|| internal("a change of no table"))?;
         self.levels.pop();
-        Ok(Root::Modify { table: m.table.clone(), rel, input, assign, recheck: conditions, returning })
+        let (table, recheck) = (m.table.clone(), conditions);
+        Ok(Root::Modify { table, rel, input, assign, checks, recheck, returning })
+    }
+
+    fn checks(&mut self, checks: &'b [bound::RowCheck]) -> SqlResult<Vec<(u16, Expr)>> {
+        checks.iter().map(|c| Ok((c.number, self.expr(&c.condition)?))).collect()
     }
 }
 

@@ -42,20 +42,22 @@ pub fn plan<'a>(statement: &'a logical::Statement, limits: Limits<'_>) -> SqlRes
     }
     let root = match &statement.root {
         logical::Root::Rows(rows) => Root::Rows(planner.rows(rows)?),
-        logical::Root::Insert { table, source, columns, on_conflict, returning, rel } => Root::Insert {
+        logical::Root::Insert { table, source, columns, checks, on_conflict, returning, rel } => Root::Insert {
             table,
             source: planner.rows(source)?,
             columns,
+            checks,
             on_conflict: on_conflict.as_ref(),
             returning,
             rel: *rel,
             number: 0,
         },
-        logical::Root::Modify { table, rel, input, assign, recheck, returning } => Root::Modify {
+        logical::Root::Modify { table, rel, input, assign, checks, recheck, returning } => Root::Modify {
             table,
             rel: *rel,
             input: planner.tree(input, &Want::default())?.node,
             assign: assign.as_deref(),
+            checks,
             recheck,
             returning,
             number: 0,

@@ -148,6 +148,7 @@ pub enum Root<'a> {
         table: &'a TableRef,
         source: Subplan<'a>,
         columns: &'a [NewColumn],
+        checks: &'a [(u16, Expr)],
         on_conflict: Option<&'a OnConflict>,
         returning: &'a [Expr],
         rel: u16,
@@ -158,6 +159,7 @@ pub enum Root<'a> {
         rel: u16,
         input: Node<'a>,
         assign: Option<&'a [(u16, Expr)]>,
+        checks: &'a [(u16, Expr)],
         recheck: &'a [Expr],
         returning: &'a [Expr],
         number: u32,
@@ -333,8 +335,9 @@ impl<'a> Statement<'a> {
         };
         match &self.root {
             Root::Rows(r) => rows(r, f),
-            Root::Insert { source, columns, on_conflict, returning, .. } => {
+            Root::Insert { source, columns, checks, on_conflict, returning, .. } => {
                 rows(source, f);
+                checks.iter().for_each(|(_, e)| f(e));
                 for c in *columns {
                     if let NewColumn::Value(e) = c {
                         f(e);
@@ -343,7 +346,8 @@ impl<'a> Statement<'a> {
                 on_conflict.iter().flat_map(|c| c.exprs()).for_each(&mut *f);
                 returning.iter().for_each(&mut *f);
             }
-            Root::Modify { input, assign, recheck, returning, .. } => {
+            Root::Modify { input, assign, checks, recheck, returning, .. } => {
+                checks.iter().for_each(|(_, e)| f(e));
                 input.each(&mut |n| n.own_exprs(f));
                 assign.iter().flat_map(|l| l.iter()).for_each(|(_, e)| f(e));
                 recheck.iter().chain(*returning).for_each(&mut *f);

@@ -40,8 +40,11 @@ fn apply(catalog: &mut Catalog, statement: &Statement) {
         catalog.tables.insert(name.into(), table::test_table(def));
     };
     match statement {
-        Statement::CreateTable { name, columns, constraints, .. } if catalog.table(name).is_none() => {
-            let def = TableDef { id, name: name.clone(), columns: columns.clone(), indexes: Vec::new() };
+        Statement::CreateTable { name, columns, constraints, checks, .. }
+            if catalog.table(name).is_none() =>
+        {
+            let (columns, checks) = (columns.clone(), checks.clone());
+            let def = TableDef { id, name: name.clone(), columns, indexes: Vec::new(), checks };
             catalog.tables.insert(name.clone(), table::test_table(def));
             for i in constraints {
                 change(catalog, name, index_def(id, i));

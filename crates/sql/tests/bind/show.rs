@@ -309,7 +309,7 @@ impl<'q> Shower<'q> {
                 out.extend(self.statement(statement, scratch));
                 out
             }
-            Statement::CreateTable { name, columns, constraints, if_not_exists } => {
+            Statement::CreateTable { name, columns, constraints, checks, if_not_exists } => {
                 let mut out = vec![format!("create table {name} if_not_exists={if_not_exists}")];
                 for c in columns {
                     let not_null = if c.not_null { " not null" } else { "" };
@@ -317,6 +317,7 @@ impl<'q> Shower<'q> {
                     out.push(format!("{} {}{not_null}{default}", c.name, c.ty));
                 }
                 out.extend(constraints.iter().map(index));
+                out.extend(checks.iter().map(|c| format!("{c:?}")));
                 out
             }
             Statement::CreateIndex { table, index: i, if_not_exists, concurrently } => {

@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 impl<'a> Gen<'a> {
     pub fn insert(&mut self, root: &'a Root<'a>) -> SqlResult<()> {
-        let Root::Insert { table, source, columns, on_conflict, returning, rel, number } = root else {
+        let Root::Insert { table, source, columns, checks, on_conflict, returning, rel, number } = root else {
             return Err(internal("no INSERT"));
         };
         self.write();
@@ -45,6 +45,10 @@ impl<'a> Gen<'a> {
                 }
                 first
             };
+            if !checks.is_empty() {
+                g.put(*rel, Source::Registers { first })?;
+                g.checks(checks, tab, *rel, width)?;
+            }
             let values = Span::new(first, width);
             let mut row = first;
             match on_conflict {
@@ -83,7 +87,7 @@ impl<'a> Gen<'a> {
                     g.tally_row(number + 1);
                     g.put(*rel, Source::Table { cursor: cursor.0 })?;
                     g.put(update.excluded, Source::Registers { first })?;
-                    g.change_met(update, cursor, shown.then_some(row), *rel, next)?;
+                    g.change_met(update, &table.0, cursor, shown.then_some(row), *rel, next)?;
                     g.here(done);
                 }
             }
@@ -102,6 +106,7 @@ impl<'a> Gen<'a> {
     fn change_met(
         &mut self,
         update: &'a ConflictUpdate,
+        table: &Arc<Table>,
         cursor: Cur,
         row: Option<u16>,
         rel: u16,
@@ -110,6 +115,14 @@ impl<'a> Gen<'a> {
         let filter: Vec<&'a Expr> = update.filter.iter().collect();
         self.all_or(&filter, next)?;
         let values = self.span(update.assign.iter().map(|(_, e)| e))?;
+        if !update.checks.is_empty() {
+            let changed = update.assign.iter().enumerate().map(|(n, (c, _))| (*c, values.first + n as u16));
+            let columns = changed.collect();
+            let tab = Tab(self.table(table));
+            self.put(rel, Source::Changed { cursor: cursor.0, columns })?;
+            self.checks(&update.checks, tab, rel, table.def.columns.len())?;
+            self.put(rel, Source::Table { cursor: cursor.0 })?;
+        }
         if let Some(row) = row {
             let used: Vec<u16> = self.place(rel)?.used.iter().copied().collect();
             for c in used {
@@ -124,6 +137,31 @@ impl<'a> Gen<'a> {
         Ok(())
     }
 
+    /// Holds a new row, which `rel` is by now, to checks of its table. What is told of a row that one is
+    /// false of stands apart from the way of those that pass.
+    pub fn checks(&mut self, checks: &'a [(u16, Expr)], table: Tab, rel: u16, width: usize) -> SqlResult<()> {
+        let passed = self.label();
+        let mut failed = Vec::with_capacity(checks.len());
+        for (number, condition) in checks {
+            let to = self.label();
+            let a = self.expr(condition)?;
+            self.op(Op::IfFalse { a: Reg(a), to });
+            failed.push((*number, to));
+        }
+        self.jump(passed);
+        let first = self.registers(width);
+        let values = Span::new(first, width);
+        for (number, to) in failed {
+            self.here(to);
+            for n in 0..width as u16 {
+                self.column(rel, n, first + n)?;
+            }
+            self.op(Op::Violated { table, values, check: Col(number) });
+        }
+        self.here(passed);
+        Ok(())
+    }
+
     fn returning(&mut self, list: &'a [Expr]) -> SqlResult<()> {
         let row = self.span(list.iter())?;
         self.op(Op::Emit { row });
@@ -131,7 +169,7 @@ impl<'a> Gen<'a> {
     }
 
     pub fn modify(&mut self, root: &'a Root<'a>) -> SqlResult<()> {
-        let Root::Modify { table, rel, input, assign, recheck, returning, number } = root else {
+        let Root::Modify { table, rel, input, assign, checks, recheck, returning, number } = root else {
             return Err(internal("no change"));
         };
         self.write();
@@ -159,12 +197,18 @@ impl<'a> Gen<'a> {
             };
             let values = g.span(assign.iter().map(|(_, e)| e))?;
             let columns = g.list(assign.iter().map(|(c, _)| *c).collect());
+            let changed: Vec<(u16, u16)> =
+                assign.iter().enumerate().map(|(n, (c, _))| (*c, values.first + n as u16)).collect();
+            if !checks.is_empty() {
+                let tab = Tab(g.table(&table.0));
+                g.put(*rel, Source::Changed { cursor: cursor.0, columns: changed.clone() })?;
+                g.checks(checks, tab, *rel, table.0.def.columns.len())?;
+                g.put(*rel, Source::Table { cursor: cursor.0 })?;
+            }
             g.op(Op::Update { cursor, values, columns });
             g.op(Op::Affected {});
             g.tally_row(*number);
             if !returning.is_empty() {
-                let changed =
-                    assign.iter().enumerate().map(|(n, (c, _))| (*c, values.first + n as u16)).collect();
                 g.put(*rel, Source::Changed { cursor: cursor.0, columns: changed })?;
                 g.returning(returning)?;
                 g.put(*rel, Source::Table { cursor: cursor.0 })?;

@@ -1,0 +1,142 @@
+-- CHECK constraints of tables.
+CREATE TABLE t (a int CHECK (a > 0), b int CONSTRAINT b_small CHECK (b < 100), c text, CHECK (a < b), CONSTRAINT long CHECK (length(c) < 6 OR b = 7));
+\d t
+INSERT INTO t VALUES (1, 2, 'x'), (3, 4, NULL);
+INSERT INTO t VALUES (0, 2, 'x');
+INSERT INTO t VALUES (1, 200, 'x');
+INSERT INTO t VALUES (5, 2, 'x');
+INSERT INTO t VALUES (1, 2, 'a longer text');
+INSERT INTO t VALUES (1, 7, 'a longer text'), (NULL, NULL, NULL);
+INSERT INTO t (c) VALUES ('a text that is longer than sixty-four characters, so that it is cut where the row is shown');
+INSERT INTO t SELECT a - 1, b, c FROM t;
+INSERT INTO t SELECT 8, 9 RETURNING a, b, c;
+UPDATE t SET a = -a WHERE a = 1;
+UPDATE t SET a = 2 WHERE a = 3 RETURNING *;
+UPDATE t SET b = b + 99;
+UPDATE t SET c = 'much longer';
+UPDATE t SET c = NULL WHERE b = 7;
+UPDATE t SET a = 6, b = 7 FROM (VALUES (8)) AS v(x) WHERE t.a = v.x RETURNING t.*;
+SELECT * FROM t ORDER BY a, b, c;
+COPY t FROM stdin;
+10	20	ok
+\.
+COPY t (a, b) FROM stdin;
+11	21
+12	2
+\.
+COPY t FROM stdin (FORMAT csv);
+13,22,"far too long"
+\.
+SELECT * FROM t WHERE a > 9;
+-- Names
+CREATE TABLE n (a int, b int, CHECK (a > 0), CHECK (a > 1), CHECK (a > b), CHECK (a > b + 1), CHECK (1 = 1), CONSTRAINT n_a_check2 CHECK (b > 0), CHECK (a > 2), CHECK (n.a > 3));
+\d n
+CREATE TABLE bad (a int CONSTRAINT x CHECK (a > 0), CONSTRAINT x CHECK (a < 9));
+CREATE TABLE bad (a int CONSTRAINT x CHECK (a > 0), CONSTRAINT x UNIQUE (a));
+CREATE TABLE bad (a int CHECK (nosuch > 0));
+CREATE TABLE bad (a int CHECK (a));
+CREATE TABLE bad (a int CHECK (a > (SELECT 1)));
+CREATE TABLE bad (a int CHECK (a IN (SELECT 1)));
+CREATE TABLE bad (a int CHECK (count(a) > 1));
+CREATE TABLE bad (a int CHECK (other.a > 1));
+CREATE TABLE bad (a int CHECK (a > 'x'));
+CREATE TABLE bad (a int CHECK (a > $1));
+-- Added and dropped
+CREATE TABLE u (a int, "B b" text DEFAULT 'none');
+INSERT INTO u VALUES (1, 'one'), (-1, 'minus one'), (NULL, NULL);
+ALTER TABLE u ADD CHECK (a > 0);
+ALTER TABLE u ADD CONSTRAINT pos CHECK (a > 0) NOT VALID;
+\d u
+INSERT INTO u VALUES (-2, 'x');
+UPDATE u SET "B b" = 'still wrong' WHERE a = -1;
+UPDATE u SET a = 2 WHERE a = 1;
+ALTER TABLE u VALIDATE CONSTRAINT pos;
+DELETE FROM u WHERE a < 0;
+ALTER TABLE u VALIDATE CONSTRAINT pos;
+ALTER TABLE u VALIDATE CONSTRAINT pos;
+ALTER TABLE u VALIDATE CONSTRAINT nosuch;
+ALTER TABLE u ADD CONSTRAINT k UNIQUE (a);
+ALTER TABLE u VALIDATE CONSTRAINT k;
+ALTER TABLE u ADD CONSTRAINT pos CHECK (a > 1);
+ALTER TABLE u ADD CONSTRAINT k CHECK (a > 1);
+ALTER TABLE u ADD CONSTRAINT pos UNIQUE (a);
+ALTER TABLE u ADD CONSTRAINT word CHECK ("B b" <> 'word' AND lower(u."B b") = "B b") NO INHERIT, ADD CHECK (a < 10);
+\d u
+INSERT INTO u VALUES (3, 'WORD');
+ALTER TABLE u RENAME COLUMN "B b" TO lower;
+ALTER TABLE u RENAME a TO b;
+\d u
+INSERT INTO u VALUES (3, 'WORD');
+ALTER TABLE u RENAME TO v;
+INSERT INTO v VALUES (3, 'WORD');
+INSERT INTO v VALUES (30, 'x');
+ALTER TABLE v RENAME CONSTRAINT word TO pos;
+ALTER TABLE v RENAME CONSTRAINT word TO k;
+ALTER TABLE v RENAME CONSTRAINT word TO small;
+ALTER TABLE v RENAME CONSTRAINT k TO small;
+INSERT INTO v VALUES (3, 'WORD');
+ALTER TABLE v DROP CONSTRAINT small;
+INSERT INTO v VALUES (3, 'WORD');
+ALTER TABLE v DROP CONSTRAINT small;
+ALTER TABLE v DROP CONSTRAINT IF EXISTS small, DROP CONSTRAINT pos, ADD CONSTRAINT pos CHECK (b > 2);
+ALTER TABLE v ADD CHECK (nosuch > 1);
+ALTER TABLE v ADD CHECK (b > (SELECT 1));
+ALTER TABLE v ALTER b SET NOT NULL, ADD CHECK (b <> 5);
+DELETE FROM v WHERE b IS NULL;
+ALTER TABLE v ALTER b SET NOT NULL, ADD CHECK (b <> 5), DROP CONSTRAINT pos;
+INSERT INTO v VALUES (NULL, 'X');
+INSERT INTO v VALUES (5, 'five');
+\d v
+-- Not immutable, of user's types, and functions
+CREATE DOMAIN small AS int CHECK (VALUE < 100);
+CREATE TABLE m (at timestamptz CHECK (at <= now()), d small CHECK (d > 0), r float8 CHECK (random() >= 0 OR r > 0), e int CHECK (e::small > 1), f text CHECK (f IN ('a', 'b') OR f LIKE 'c%'), g int CHECK (g BETWEEN 1 AND 9), h boolean CHECK (h IS NOT FALSE));
+\d m
+INSERT INTO m (at) VALUES ('2000-01-01'), (now());
+INSERT INTO m (at) VALUES ('2999-01-01 00:00:00+00');
+INSERT INTO m (d) VALUES (0);
+INSERT INTO m (d) VALUES (100);
+INSERT INTO m (e) VALUES (1);
+INSERT INTO m (e) VALUES (200);
+INSERT INTO m (f) VALUES ('d');
+INSERT INTO m (g) VALUES (10);
+INSERT INTO m (h) VALUES (false);
+INSERT INTO m VALUES (NULL, 1, 0, 2, 'cat', 5, true) RETURNING *;
+UPDATE m SET g = g + 5 WHERE f = 'cat';
+UPDATE m SET f = 'd' || f WHERE f = 'cat';
+CREATE FUNCTION even(int) RETURNS boolean LANGUAGE sql IMMUTABLE AS 'SELECT $1 % 2 = 0';
+CREATE TABLE f (a int CHECK (even(a)));
+INSERT INTO f VALUES (2);
+INSERT INTO f VALUES (3);
+UPDATE f SET a = 5;
+COPY f FROM stdin;
+4
+7
+\.
+DROP FUNCTION even(int);
+SELECT * FROM f;
+CREATE FUNCTION put(int, int) RETURNS void LANGUAGE sql AS 'INSERT INTO t VALUES ($1, $2)';
+SELECT put(50, 60);
+SELECT put(60, 50);
+ALTER TABLE t DROP CONSTRAINT t_check;
+SELECT put(60, 50);
+PREPARE q AS INSERT INTO t VALUES ($1, $2);
+EXECUTE q (1, 2);
+EXECUTE q (0, 2);
+ALTER TABLE t DROP CONSTRAINT t_a_check;
+EXECUTE q (0, 2);
+ALTER TABLE t ADD CONSTRAINT c2 CHECK (a <> 99);
+EXECUTE q (99, 2);
+BEGIN;
+ALTER TABLE t DROP CONSTRAINT c2;
+INSERT INTO t VALUES (99, 9);
+ROLLBACK;
+INSERT INTO t VALUES (99, 9);
+BEGIN ISOLATION LEVEL REPEATABLE READ;
+SELECT count(*) FROM f;
+CREATE TABLE w (a int CHECK (a > 0));
+INSERT INTO w VALUES (0);
+ROLLBACK;
+TRUNCATE t;
+INSERT INTO t VALUES (99, 9);
+CREATE TABLE x AS SELECT * FROM t;
+INSERT INTO x VALUES (99, 9);

@@ -1,0 +1,295 @@
+//! CHECK constraints of tables: their texts, and the conditions that a new row is held to.
+//!
+//! A check is kept as text in which each column stands by its bare name. So a table's new name leaves it as
+//! it is, and a column's new name is put where the old one stood.
+use super::Binder;
+use super::scope::{Clause, Item, ItemColumns};
+use super::tree::{at, at_expr, kind, need, refuse_at};
+use crate::bound::{Expr, ExprKind, Rel, RelEntry, RowCheck, walk_expr, walk_expr_mut};
+use crate::parse::lexer::{Token, TokenKind, Tokens};
+use crate::parse::tree::{Constraint, Node, node::Node as Kind};
+use crate::parse::{expression_text, parse};
+use ondol_engine::{Catalog, CheckDef, ColumnDef, Table, TableDef};
+use ondol_types::func::Volatility;
+use ondol_types::name::quote;
+use ondol_types::ty::Category;
+use ondol_types::{SqlError, SqlResult, Type, TypeId, Value, sqlstate};
+use std::collections::BTreeSet;
+
+/// Before the text of a check, to parse it.
+const HEAD: &str = "SELECT ";
+
+/// The columns that a condition names, each with its place in the text: (column, place).
+fn columns_of(e: &Expr) -> Vec<(u16, u32)> {
+    let mut found = Vec::new();
+    walk_expr(e, 0, &mut |e, level| {
+        if let ExprKind::Column { depth, column, .. } = e.kind
+            && depth == level
+        {
+            found.push((column, e.at))
+        }
+        true
+    });
+    found
+}
+
+/// Binds the text of a check over the columns, which are those of relation 0. Places are in the text.
+fn bind_text(catalog: &Catalog, table: &str, columns: &[ColumnDef], text: &str) -> SqlResult<Expr> {
+    let sql = format!("{HEAD}{text}");
+    let raws = parse(&sql)?;
+    let bad = || SqlError::new(sqlstate::SYNTAX_ERROR, format!("not one expression: {text}"));
+    let [raw] = raws.as_slice() else { return Err(bad()) };
+    let Kind::SelectStmt(select) = &raw.node else { return Err(bad()) };
+    let [target] = select.target_list.as_slice() else { return Err(bad()) };
+    let Kind::ResTarget(target) = kind(target)? else { return Err(bad()) };
+    let bound = Binder::new(catalog, &sql, &[]).row_condition(table, columns, need(&target.val)?);
+    let mut e = bound.map_err(|mut e| {
+        // Its place is in the check's text, not in the statement's.
+        e.0.position = None;
+        e
+    })?;
+    walk_expr_mut(&mut e, 0, &mut |e, _| {
+        e.at = e.at.checked_sub(HEAD.len() as u32).filter(|_| e.at != u32::MAX).unwrap_or(u32::MAX);
+        true
+    });
+    Ok(e)
+}
+
+/// The condition of a check of a table.
+pub fn bind_check(catalog: &Catalog, def: &TableDef, check: &CheckDef) -> SqlResult<Expr> {
+    let mut e = bind_text(catalog, &def.name, &def.columns, &check.text)?;
+    walk_expr_mut(&mut e, 0, &mut |e, _| {
+        e.at = u32::MAX;
+        true
+    });
+    Ok(e)
+}
+
+/// The text with another name for each column: what `name` gives. `None` where the text does not say where
+/// all of them stand.
+fn with_names(
+    catalog: &Catalog,
+    table: &str,
+    columns: &[ColumnDef],
+    text: &str,
+    name: &dyn Fn(u16) -> String,
+) -> SqlResult<Option<String>> {
+    let named = columns_of(&bind_text(catalog, table, columns, text)?);
+    // A condition may name more often than the text what stands there once: some of it without a place, as a
+    // domain's conditions do.
+    let placed = named.iter().filter(|(_, place)| *place != u32::MAX);
+    let places: BTreeSet<(u32, u16)> = placed.map(|(c, place)| (*place, *c)).collect();
+    let (mut out, mut done) = (String::new(), 0);
+    for (place, column) in places {
+        let Some(start) = usize::try_from(place).ok().filter(|p| *p >= done && *p < text.len()) else {
+            return Ok(None);
+        };
+        let tokens: Vec<Token> = Tokens::from(text, start).take(5).collect();
+        let is_name =
+            |t: Option<&Token>| t.is_some_and(|t| matches!(t.kind, TokenKind::Word | TokenKind::Quoted));
+        if !is_name(tokens.first()) {
+            return Ok(None);
+        }
+        // `table.column`, `schema.table.column`
+        let mut last = 0;
+        while tokens.get(last + 1).is_some_and(|t| t.is_mark(b'.')) && is_name(tokens.get(last + 2)) {
+            last += 2;
+        }
+        out.push_str(&text[done..start]);
+        out.push_str(&quote(&name(column)));
+        done = tokens[last].end;
+    }
+    out.push_str(&text[done..]);
+    Ok(Some(out))
+}
+
+/// What a check names, in the order in which it does.
+fn columns_in(catalog: &Catalog, table: &str, columns: &[ColumnDef], text: &str) -> SqlResult<Vec<u16>> {
+    Ok(columns_of(&bind_text(catalog, table, columns, text)?).into_iter().map(|c| c.0).collect())
+}
+
+/// The check's text once the columns have other names: those of `now`, which are the same columns.
+pub fn renamed(catalog: &Catalog, old: &TableDef, now: &TableDef, check: &CheckDef) -> SqlResult<String> {
+    let lost = || {
+        let what =
+            format!("renaming a column that constraint \"{}\" of table \"{}\" names", check.name, old.name);
+        SqlError::unsupported(what).detail(format!("Its condition is {}.", check.text))
+    };
+    let name = |c: u16| now.columns.get(usize::from(c)).map_or(String::new(), |c| c.name.clone());
+    let text = with_names(catalog, &old.name, &old.columns, &check.text, &name)?.ok_or_else(lost)?;
+    let before = columns_in(catalog, &old.name, &old.columns, &check.text)?;
+    match columns_in(catalog, &now.name, &now.columns, &text) {
+        Ok(after) if after == before => Ok(text),
+        _ => Err(lost()),
+    }
+}
+
+/// Whether a condition depends on nothing but the row: what it was of a row it stays.
+fn is_immutable(e: &Expr) -> bool {
+    let mut depends = e.calls(Volatility::Stable);
+    walk_expr(e, 0, &mut |e, _| {
+        // Their texts depend on settings.
+        if let ExprKind::Cast { arg, .. } = &e.kind {
+            let of_time = |t: TypeId| matches!(t.def().category, Category::DateTime);
+            depends |= of_time(arg.ty.id) || of_time(e.ty.id)
+        }
+        true
+    });
+    !depends
+}
+
+/// The checks of the table that a new row is to be held to. `assigned`: the row was there before, and these
+/// of its columns are set: a check that all rows hold, and that can be false of none of the new values, is
+/// left out.
+pub fn row_checks(catalog: &Catalog, table: &Table, assigned: Option<&[u16]>) -> SqlResult<Vec<RowCheck>> {
+    let mut checks = Vec::new();
+    for (number, check) in table.def.checks.iter().enumerate() {
+        let condition = bind_check(catalog, &table.def, check)?;
+        if matches!(condition.kind, ExprKind::Const(Value::Bool(true) | Value::Null)) {
+            continue;
+        }
+        if let Some(assigned) = assigned {
+            let is_set = columns_of(&condition).iter().any(|(c, _)| assigned.contains(c));
+            if check.validated && !is_set && is_immutable(&condition) {
+                continue;
+            }
+        }
+        checks.push(RowCheck { number: number as u16, condition });
+    }
+    Ok(checks)
+}
+
+/// The number of the first check that is false of a row, or NULL, as an expression over parameters: the
+/// row's columns that are given as well, in order. `None` where the table has no checks.
+pub fn failed_check(catalog: &Catalog, table: &Table) -> SqlResult<Option<(Expr, Vec<u16>)>> {
+    let mut columns: Vec<u16> = Vec::new();
+    let mut whens = Vec::new();
+    for RowCheck { number, mut condition } in row_checks(catalog, table, None)? {
+        walk_expr_mut(&mut condition, 0, &mut |e, level| {
+            if let ExprKind::Column { depth, column, .. } = e.kind
+                && depth == level
+            {
+                let n = columns.iter().position(|c| *c == column).unwrap_or(columns.len());
+                if n == columns.len() {
+                    columns.push(column)
+                }
+                e.kind = ExprKind::Param(n as u16)
+            }
+            true
+        });
+        let test = ExprKind::BoolTest { arg: Box::new(condition), want: Some(false), negated: false };
+        let test = Expr { kind: test, ty: Type::BOOL, at: u32::MAX };
+        whens.push((test, super::constant(Value::Int4(i32::from(number)), Type::INT4, u32::MAX)));
+    }
+    if whens.is_empty() {
+        return Ok(None);
+    }
+    let kind = ExprKind::Case { whens, otherwise: None };
+    Ok(Some((Expr { kind, ty: Type::INT4, at: u32::MAX }, columns)))
+}
+
+impl<'a> Binder<'a> {
+    /// A condition over the columns of a row.
+    fn row_condition(&mut self, table: &str, columns: &[ColumnDef], node: &'a Node) -> SqlResult<Expr> {
+        let open = std::mem::replace(&mut self.open_params, false);
+        let bound = self.nested(Clause::Check, |b| {
+            let level = b.level();
+            level.rels = vec![RelEntry {
+                rel: Rel::Values(Vec::new()),
+                alias: table.to_string(),
+                columns: columns.iter().map(|c| (c.name.clone(), c.ty)).collect(),
+            }];
+            level.items = vec![Item {
+                name: table.to_string(),
+                own_name: true,
+                columns: ItemColumns::Rel(0),
+                by_name: true,
+                by_column: true,
+            }];
+            let e = b.expr(node)?;
+            b.condition(e, "CHECK")
+        });
+        self.open_params = open;
+        let (e, _) = bound?;
+        let mut query = None;
+        walk_expr(&e, 0, &mut |e, _| {
+            let is_query = match &e.kind {
+                ExprKind::Scalar(q) => !q.is_call,
+                ExprKind::Exists { .. } | ExprKind::Quantified { .. } => true,
+                _ => false,
+            };
+            if is_query {
+                query.get_or_insert(e.at);
+            }
+            true
+        });
+        match query {
+            Some(here) => {
+                let message = "cannot use subquery in check constraint";
+                Err(at_expr(SqlError::new(sqlstate::FEATURE_NOT_SUPPORTED, message), here))
+            }
+            None => Ok(e),
+        }
+    }
+
+    /// A new check of a table that has, or gets, these columns. `others`: the table as it is by now.
+    pub(super) fn new_check(&mut self, others: &TableDef, k: &'a Constraint) -> SqlResult<CheckDef> {
+        let here = k.location;
+        refuse_at(k.deferrable || k.initdeferred, "a DEFERRABLE constraint", here)?;
+        refuse_at(!k.is_enforced, "NOT ENFORCED", here)?;
+        let node = need(&k.raw_expr)?;
+        let condition = self.row_condition(&others.name, &others.columns, node)?;
+        let mut named: Vec<u16> = columns_of(&condition).into_iter().map(|c| c.0).collect();
+        named.sort_unstable();
+        named.dedup();
+        let written = expression_text(node)?;
+        let own = |c: u16| others.columns[usize::from(c)].name.clone();
+        let text = with_names(self.catalog, &others.name, &others.columns, &written, &own)?;
+        let same = |text: &String| {
+            let columns = |t: &str| columns_in(self.catalog, &others.name, &others.columns, t);
+            columns(text).is_ok_and(|now| columns(&written).is_ok_and(|before| now == before))
+        };
+        // Nothing stands where it cannot be found, but what names no column.
+        let text = match text.filter(same) {
+            Some(text) => text,
+            None if named.is_empty() => written,
+            None => return Err(at(SqlError::unsupported(format_args!("the check {written}")), here)),
+        };
+        let name = match k.conname.as_str() {
+            "" => {
+                let of = match named[..] {
+                    [one] => own(one),
+                    _ => String::new(),
+                };
+                self.check_name(others, &of)
+            }
+            given if others.is_constraint(given) => {
+                let message =
+                    format!("constraint \"{given}\" for relation \"{}\" already exists", others.name);
+                return Err(SqlError::new(sqlstate::DUPLICATE_OBJECT, message));
+            }
+            given => given.to_string(),
+        };
+        Ok(CheckDef { name, text, validated: !k.skip_validation, no_inherit: k.is_no_inherit })
+    }
+
+    /// A name like `t_a_check` that no constraint has.
+    fn check_name(&self, others: &TableDef, column: &str) -> String {
+        let in_domain = |name: &str| {
+            let mut users = self.catalog.types.values().filter_map(|t| super::domain::domain_of(*t));
+            users.any(|u| u.parts.iter().any(|p| p.name == name))
+        };
+        let taken = |name: &str| {
+            others.is_constraint(name)
+                || self
+                    .catalog
+                    .tables
+                    .values()
+                    .any(|t| t.def.name != others.name && t.def.is_constraint(name))
+                || in_domain(name)
+        };
+        let label = |n: u32| if n == 0 { "check".to_string() } else { format!("check{n}") };
+        let mut names = (0..).map(|n| super::ddl::object_name(&others.name, column, &label(n)));
+        names.find(|n| !taken(n)).unwrap_or_default()
+    }
+}
