@@ -47,6 +47,6 @@ pub use ondol_index::hash::{Aim, Target};
 pub use patch::{Bits, Patch};
 pub use point::{Numbers, PointIndex};
 pub use portal::Portal;
-pub use rebuild::Origin;
+pub use rebuild::{Convert, Origin};
 pub use row::RowBatch;
 pub use table::{IndexScan, KeySpec, Table, TableIndex};

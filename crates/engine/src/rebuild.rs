@@ -5,18 +5,24 @@ use crate::database::find;
 use crate::dictionary as d;
 use crate::row;
 use crate::table::{Table, TableIndex};
+use ondol_base::sim::mutated;
 use ondol_kernel::heap::Slots;
 use ondol_kernel::transaction::Newest;
 use ondol_types::{SqlError, SqlResult, Value, ValueRef, sqlstate};
 use std::sync::Arc;
 
+/// What a value of a column becomes.
+pub type Convert = Arc<dyn Fn(Value) -> SqlResult<Value>>;
+
 /// Where the values of a column come from when its table is changed.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone)]
 pub enum Origin {
     /// A column of the table as it was.
     Column(usize),
-    /// It is the same in all rows.
-    Value(Value),
+    /// One of another type.
+    Converted(usize, Convert),
+    /// It is the same in all rows; or, where there are rows, none can be had.
+    Value(SqlResult<Value>),
 }
 
 impl Connection {
@@ -78,17 +84,19 @@ impl Connection {
                 continue;
             }
             let strings = Newest(&self.session);
-            let values: Vec<Value> = scratch
-                .iter_mut()
-                .zip(origins)
-                .map(|(s, origin)| match origin {
-                    Origin::Column(i) => {
-                        s.clear();
-                        row::column(&old.layout, &bytes, *i, &strings, s).to_owned()
-                    }
-                    Origin::Value(v) => v.clone(),
-                })
-                .collect();
+            let was = |i: usize, s: &mut Vec<u8>| {
+                s.clear();
+                row::column(&old.layout, &bytes, i, &strings, s).to_owned()
+            };
+            let values = scratch.iter_mut().zip(origins).map(|(s, origin)| match origin {
+                Origin::Column(i) if mutated("columns_shifted") => {
+                    Ok(was((i + 1) % old.def.columns.len(), s))
+                }
+                Origin::Column(i) => Ok(was(*i, s)),
+                Origin::Converted(i, convert) => convert(was(*i, s)),
+                Origin::Value(v) => v.clone(),
+            });
+            let values: Vec<Value> = values.collect::<SqlResult<_>>()?;
             let null = values.iter().zip(&new.def.columns).find(|(v, c)| c.not_null && v.is_null());
             if let Some((_, column)) = null {
                 return Err(SqlError::new(

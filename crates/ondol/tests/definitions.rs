@@ -6,7 +6,7 @@ const TABLE: &str = "CREATE TABLE t (a int, b text); INSERT INTO t VALUES (1, 'o
 const REST: [&str; 2] = ["1|one", "2|two"];
 
 /// What is done to a table t with two rows, and what is in it afterwards.
-const CASES: [(&str, &[&str]); 17] = [
+const CASES: [(&str, &[&str]); 22] = [
     ("TRUNCATE t, t", &[]),
     ("TRUNCATE t, t, t; INSERT INTO t VALUES (3, 'three')", &["3|three"]),
     ("BEGIN; TRUNCATE t; TRUNCATE t; INSERT INTO t VALUES (3, 'three'); COMMIT", &["3|three"]),
@@ -24,6 +24,25 @@ const CASES: [(&str, &[&str]); 17] = [
     ("ALTER TABLE t ADD PRIMARY KEY (a); DROP TABLE t; CREATE TABLE t (a int PRIMARY KEY, b text)", &[]),
     ("ALTER TABLE t RENAME TO u; ALTER TABLE u RENAME TO t", &REST),
     ("ALTER TABLE t RENAME TO u; CREATE TABLE t (a int, b text)", &[]),
+    (
+        "ALTER TABLE t ADD c int DEFAULT 3, DROP b; ALTER TABLE t DROP c, ADD b text DEFAULT 'x'",
+        &["1|x", "2|x"],
+    ),
+    (
+        "BEGIN; ALTER TABLE t ADD c int DEFAULT 3; UPDATE t SET c = 4; ALTER TABLE t DROP COLUMN c; COMMIT",
+        &REST,
+    ),
+    ("CREATE INDEX i ON t (b); BEGIN; ALTER TABLE t DROP b; ALTER TABLE t ADD c int; ROLLBACK", &REST),
+    (
+        "BEGIN; ALTER TABLE t ADD c int DEFAULT 3; SAVEPOINT s; ALTER TABLE t DROP a, DROP b; ROLLBACK TO s; \
+         ALTER TABLE t DROP c; COMMIT",
+        &REST,
+    ),
+    (
+        "ALTER TABLE t ADD PRIMARY KEY (a); ALTER TABLE t ALTER a TYPE bigint, ALTER b TYPE varchar(9); \
+         ALTER TABLE t ALTER b TYPE varchar(20); ALTER TABLE t ALTER a TYPE int",
+        &REST,
+    ),
     ("BEGIN; ALTER TABLE t RENAME TO u; ALTER TABLE u RENAME a TO c; ROLLBACK", &REST),
     (
         "BEGIN; ALTER TABLE t RENAME TO u; ALTER TABLE u RENAME b TO c; ALTER TABLE u RENAME TO t; \
@@ -97,7 +116,7 @@ fn dumped(s: &mut Session) -> String {
 }
 
 /// What is done to the table, and what its dump says then.
-const ALTERED: [(&str, &[&str]); 9] = [
+const ALTERED: [(&str, &[&str]); 11] = [
     (
         "ALTER TABLE t ALTER a SET DEFAULT 1 + 1, ALTER b SET DEFAULT 'x'",
         &["a integer DEFAULT 1 + 1", "DEFAULT 'x'"],
@@ -125,6 +144,17 @@ const ALTERED: [(&str, &[&str]); 9] = [
     (
         "BEGIN; ALTER TABLE t ADD CHECK (a > 0); SAVEPOINT s; ALTER TABLE t DROP CONSTRAINT t_a_check; ROLLBACK TO s; COMMIT",
         &["ADD CONSTRAINT t_a_check CHECK (a > 0);"],
+    ),
+    (
+        "ALTER TABLE t ADD COLUMN c int NOT NULL DEFAULT 3 CHECK (c > 0), ADD d numeric(8, 2) DEFAULT 1.5; \
+         ALTER TABLE t ADD COLUMN e timestamptz DEFAULT '2000-01-01 00:00:00+00', ADD f int UNIQUE",
+        &["1\tone\t3\t1.50\t2000-01-01 00:00:00+00\t\\N\n", "c integer DEFAULT 3 NOT NULL"],
+    ),
+    (
+        "ALTER TABLE t ADD c int DEFAULT 3 CHECK (c > 0), ADD d int DEFAULT 4; CREATE INDEX i ON t (d, b); \
+         CREATE INDEX j ON t (d); INSERT INTO t VALUES (3, 'x', 5, 6); ALTER TABLE t DROP b, DROP COLUMN c; \
+         ALTER TABLE t ALTER d TYPE bigint",
+        &["    d bigint DEFAULT 4\n", "1\t4\n2\t4\n3\t6\n", "INDEX j ON t USING btree (d)"],
     ),
     (
         "CREATE FUNCTION even(int) RETURNS boolean LANGUAGE sql IMMUTABLE AS 'SELECT $1 % 2 = 0'; \

@@ -213,8 +213,18 @@ const FORMS: &[(&str, &[(&str, &str)])] = &[
                 "ALTER TABLE ... ADD CHECK, NOT VALID, VALIDATE CONSTRAINT",
                 "ALTER TABLE t ADD CONSTRAINT k CHECK (a > 0) NOT VALID; ALTER TABLE t VALIDATE CONSTRAINT k",
             ),
-            ("ALTER TABLE ... ADD COLUMN", "ALTER TABLE t ADD COLUMN z integer"),
-            ("ALTER TABLE ... DROP COLUMN", "ALTER TABLE t DROP COLUMN b"),
+            (
+                "ALTER TABLE ... ADD COLUMN [IF NOT EXISTS] (the rows are copied)",
+                "ALTER TABLE t ADD COLUMN IF NOT EXISTS z integer NOT NULL DEFAULT 1 CHECK (z > 0), ADD y text UNIQUE",
+            ),
+            (
+                "ALTER TABLE ... ADD COLUMN ... DEFAULT, of a volatile function",
+                "ALTER TABLE t ADD COLUMN z double precision DEFAULT random()",
+            ),
+            (
+                "ALTER TABLE ... DROP COLUMN [IF EXISTS] (the rows are copied)",
+                "ALTER TABLE t DROP COLUMN b, DROP COLUMN IF EXISTS z",
+            ),
             (
                 "ALTER TABLE ... ALTER COLUMN ... SET, DROP DEFAULT",
                 "ALTER TABLE t ALTER COLUMN b SET DEFAULT 'x', ALTER c DROP DEFAULT",
@@ -223,7 +233,14 @@ const FORMS: &[(&str, &[(&str, &str)])] = &[
                 "ALTER TABLE ... ALTER COLUMN ... SET, DROP NOT NULL (the rows are copied)",
                 "ALTER TABLE t ALTER COLUMN b SET NOT NULL, ALTER c DROP NOT NULL",
             ),
-            ("ALTER TABLE ... ALTER COLUMN ... TYPE", "ALTER TABLE t ALTER COLUMN c TYPE bigint"),
+            (
+                "ALTER TABLE ... ALTER COLUMN ... TYPE (the rows are copied, but for longer varchar, and text)",
+                "ALTER TABLE t ALTER COLUMN c TYPE bigint",
+            ),
+            (
+                "ALTER TABLE ... ALTER COLUMN ... TYPE ... USING",
+                "ALTER TABLE t ALTER COLUMN b TYPE integer USING length(b)",
+            ),
             ("ALTER TABLE ... DROP CONSTRAINT", "ALTER TABLE t DROP CONSTRAINT t_pkey"),
             ("ALTER TABLE ... RENAME TO", "ALTER TABLE IF EXISTS t RENAME TO v"),
             (
@@ -566,6 +583,12 @@ What a new definition rests on stays: types of columns, arguments and domains, a
 ## ON CONFLICT
 
 INSERT ... ON CONFLICT goes by the newest rows, as in PostgreSQL: a row with the same key that another transaction has yet to commit, change or delete is waited for; one that is committed counts although the statement's snapshot does not show it. DO UPDATE locks that row, also where its WHERE is false, and sees its newest version. At REPEATABLE READ and SERIALIZABLE a row that the snapshot does not show is 40001, for DO NOTHING too. A row that the command itself has inserted or changed is left alone by DO NOTHING, and 21000 for DO UPDATE. What differs: who waits for the key of an index that is no arbiter holds none of its own keys meanwhile, and looks at the arbiters once more before it is refused (23505); at SERIALIZABLE what DO NOTHING left alone counts as read.
+
+## Changing tables
+
+ALTER TABLE has the table for itself until its transaction ends: it waits for those who use it, and others wait for it. Where rows lie otherwise afterwards (a column more or less, or of another type, one whose NULLs are allowed or forbidden), they are copied with the indexes, in the transaction: that takes as long, and as much memory, as the table is large, and as with PostgreSQL's rewriting forms a snapshot older than the commit finds no rows there. All else is done at once, however large the table is. The default of a new column is computed once, and must not be volatile.
+
+A check is kept as text over the columns' names, which follows RENAME COLUMN; the functions in it are those of that name when a statement is planned. INSERT, UPDATE and COPY FROM hold each new row to all checks, in the order of their names; an UPDATE leaves out a check that is immutable and none of whose columns it sets. To look at rows that are there (ADD without NOT VALID, VALIDATE, ALTER COLUMN TYPE) takes a transaction that is READ COMMITTED.
 
 ## Full scans by several threads
 

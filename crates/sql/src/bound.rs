@@ -568,6 +568,10 @@ pub struct AlterTable {
 pub enum AlteredColumn {
     /// It was this column before.
     Kept(usize),
+    /// It was this column, whose values are cast to the type that it has now.
+    Cast(usize),
+    /// In rows that are there it has this value, computed once.
+    New(Box<Expr>),
 }
 
 /// A PRIMARY KEY or UNIQUE constraint to be made, perhaps of an index that is there.

@@ -41,6 +41,11 @@ impl Connection {
                     free_name(c, &i.name)?
                 }
                 let mut def = def.clone();
+                if let Some(c) = def.columns.iter().enumerate().find(|(n, c)| def.column(&c.name) != Some(*n))
+                {
+                    let message = format!("column \"{}\" specified more than once", c.1.name);
+                    return Err(SqlError::new(sqlstate::DUPLICATE_COLUMN, message));
+                }
                 // As the dictionary will tell of it (dictionary/D5).
                 def.columns.iter_mut().for_each(|c| c.packed = c.is_packed());
                 def.checks.sort_by(|a, b| a.name.cmp(&b.name));
@@ -54,7 +59,17 @@ impl Connection {
                 }
                 me.mark_table(&old, "ALTER TABLE")?;
                 let stays = |(n, o): (usize, &Origin)| matches!(o, Origin::Column(c) if *c == n);
-                let same_rows = layout.row_size == old.layout.row_size
+                // An index's key depends on the types of its columns.
+                let same_keys = def.indexes.iter().flat_map(|i| &i.columns).all(|c| {
+                    let was = match origins.get(c.column) {
+                        Some(Origin::Column(n)) => old.def.columns.get(*n),
+                        _ => None,
+                    };
+                    was.is_some_and(|was| was.ty.id == def.columns[c.column].ty.id)
+                });
+                let same_rows = same_keys
+                    && origins.len() == old.def.columns.len()
+                    && layout.row_size == old.layout.row_size
                     && layout.columns == old.layout.columns
                     && origins.iter().enumerate().all(stays);
                 let new = match same_rows {

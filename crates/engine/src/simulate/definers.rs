@@ -7,14 +7,24 @@
 use super::queues::PATIENCE;
 use super::workload::{Shared, kind};
 use super::{Workers, check, nap};
-use crate::connection::{Access, Connection, Isolation, STALE};
+use crate::connection::{Access, Connection, Isolation, STALE, Scan};
+use crate::row;
 use crate::{Catalog, CheckDef, ColumnDef, FunctionDef, IndexColumn, IndexKind, Origin, Returns, claims};
 use ondol_base::sim::{Random, mutated};
+use ondol_kernel::Strings;
 use ondol_types::func::Volatility;
 use ondol_types::user::{Part, UserDef, domain};
-use ondol_types::{SqlResult, Type, TypeId, ValueRef, sqlstate};
+use ondol_types::{SqlResult, Type, TypeId, Value, ValueRef, sqlstate};
 use std::sync::Arc;
 use std::time::Duration;
+
+/// The values of each row, as many as its table has columns.
+const ROW: [i32; 3] = [1, 2, 7];
+
+struct NoStrings;
+impl Strings for NoStrings {
+    fn string(&self, _: u64, _: usize, _: &mut Vec<u8>) {}
+}
 
 type Outcome = Result<(), String>;
 
@@ -37,7 +47,9 @@ pub(super) fn play(shared: &Arc<Shared>, workers: &Workers, r: &mut Random) -> O
         Definer { c, r, shared: shared.clone() }
     };
     // Of a life before.
-    definer(r.branch(0)).clear()?;
+    let mut before = definer(r.branch(0));
+    before.look()?;
+    before.clear()?;
     let mut fibers = vec![];
     for n in 0..2 + r.below(3) {
         let mut d = definer(r.branch(1 + n));
@@ -53,6 +65,7 @@ pub(super) fn play(shared: &Arc<Shared>, workers: &Workers, r: &mut Random) -> O
         return Ok(());
     }
     check::is_stored(&shared.db)?;
+    definer(r.branch(8)).look()?;
     shared.count("definers side by side");
     definer(r.branch(9)).clear()
 }
@@ -103,7 +116,7 @@ impl Definer {
     }
 
     fn statement(&mut self) -> Result<Did, String> {
-        let what = self.r.below(12);
+        let what = self.r.below(10);
         let done = self.change(what);
         let Err(e) = done else { return Ok(Did::Done) };
         self.shared.count(kind(&e));
@@ -187,7 +200,7 @@ impl Definer {
                 let found = self.c.catalog().functions_named(&function).next().map(|f| f.id);
                 found.map_or(Ok(()), |id| self.c.drop_function(id))
             }
-            9..=10 => self.alter(&table),
+            9 => self.alter(&table),
             _ if self.r.chance(0.4) => {
                 if self.c.catalog().table(&table).is_none() {
                     return Ok(());
@@ -209,7 +222,16 @@ impl Definer {
         if mutated("claims_not_waited_for") {
             return Ok(());
         }
-        match self.r.below(6) {
+        let mut origins: Vec<Origin> = (0..def.columns.len()).map(Origin::Column).collect();
+        match self.r.below(8) {
+            6 | 7 if def.columns.len() == ROW.len() => {
+                def.columns.pop();
+                origins.pop();
+            }
+            6 | 7 => {
+                def.columns.push(column("d", None));
+                origins.push(Origin::Value(Ok(Value::Int4(ROW[2]))))
+            }
             5 => match def.checks.pop() {
                 None => def.checks = vec![check("c2"), check("c1")],
                 Some(mut c) if self.r.chance(0.5) => {
@@ -233,7 +255,6 @@ impl Definer {
         if def == old {
             return Ok(());
         }
-        let origins: Vec<Origin> = (0..def.columns.len()).map(Origin::Column).collect();
         let wanted = |c: &Catalog| claims::redefine_table(c, table, &def);
         if self.start(wanted, |c| c.table(table).is_some_and(|t| t.def == old))? {
             self.c.redefine_table(table, &def, &origins)?
@@ -266,8 +287,8 @@ impl Definer {
                 Err(e) if e.sqlstate() == STALE => continue,
                 started => started?,
             }
-            let values = [ValueRef::Int4(1), ValueRef::Int4(2)];
-            return match self.c.insert(&t, &values) {
+            let values = ROW.map(ValueRef::Int4);
+            return match self.c.insert(&t, &values[..t.def.columns.len()]) {
                 Ok(_) => self.c.end_statement().map(drop),
                 Err(e) => {
                     self.c.abort_statement();
@@ -275,6 +296,33 @@ impl Definer {
                 }
             };
         }
+    }
+
+    /// Every row has the values that each has, however often it was copied to have other columns.
+    fn look(&mut self) -> Outcome {
+        let (mut scan, mut scratch) = (Scan::default(), vec![]);
+        let catalog = self.c.catalog();
+        for t in catalog.tables.values().filter(|t| t.def.name.starts_with('u')) {
+            if let Err(e) = self.c.start_statement(catalog.version, std::slice::from_ref(t), false) {
+                return self.shared.permit(&e).map_err(|e| e.to_string());
+            }
+            scan.start(&self.c, t);
+            let mut bytes = vec![0; t.layout.row_size];
+            while scan.next(&self.c, &mut bytes).map_err(|e| e.to_string())?.is_some() {
+                let values: Vec<Value> = (0..t.def.columns.len())
+                    .map(|i| {
+                        scratch.clear();
+                        row::column(&t.layout, &bytes, i, &NoStrings, &mut scratch).to_owned()
+                    })
+                    .collect();
+                let expected = ROW.map(Value::Int4);
+                if values != expected[..values.len()] {
+                    return Err(format!("table {} has a row {values:?}", t.def.name));
+                }
+            }
+            self.c.end_statement().map_err(|e| e.to_string())?;
+        }
+        Ok(())
     }
 
     /// Drops whatever there is of it all.

@@ -205,6 +205,11 @@ pub const MUTATIONS: &[Mutation] = &[
         "the indexes of a table that is renamed stand under its former name",
         Favour::Definers
     ),
+    engine!(
+        "columns_shifted",
+        "rows that are copied get the values of the columns behind theirs",
+        Favour::Definers
+    ),
     engine!("claims_not_shared", "what a definition rests on is not claimed", Favour::Definers),
     engine!(
         "claims_let_go_early",

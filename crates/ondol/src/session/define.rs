@@ -8,7 +8,7 @@ use ondol_engine::{
 };
 use ondol_sql::bind;
 use ondol_sql::bound::{
-    AlterTable, AlteredColumn, Bound, Insert, InsertColumn, NewIndex, Query, Statement, TableRef,
+    AlterTable, AlteredColumn, Bound, ExprKind, Insert, InsertColumn, NewIndex, Query, Statement, TableRef,
 };
 use ondol_sql::interpret::Nowhere;
 use ondol_types::func::Volatility;
@@ -262,10 +262,7 @@ impl Session {
     pub(crate) fn alter_table(&mut self, a: &AlterTable) -> SqlResult<()> {
         let name = a.def.as_ref().map_or(&a.table, |d| &d.name);
         if let Some(def) = &a.def {
-            let origin = |c: &AlteredColumn| match c {
-                AlteredColumn::Kept(n) => Origin::Column(*n),
-            };
-            let origins: Vec<Origin> = a.columns.iter().map(origin).collect();
+            let origins = self.origins(a, def)?;
             let before = bind::broken_definitions(&self.connection.catalog());
             self.connection.redefine_table(&a.table, def, &origins)?;
             self.refuse_new_broken(&before, &format!("table {}", a.table))?;
@@ -275,6 +272,54 @@ impl Session {
             self.add_constraint(name, &key.index, key.using.as_deref())?
         }
         Ok(())
+    }
+
+    /// Where the columns of a table that is to be `def` come from.
+    fn origins(&mut self, a: &AlterTable, def: &TableDef) -> SqlResult<Vec<Origin>> {
+        let version = self.connection.catalog().version;
+        let was = self.connection.catalog().table(&a.table).cloned().ok_or_else(|| no_table(&a.table))?;
+        let mut origins = Vec::with_capacity(a.columns.len());
+        for (column, now) in a.columns.iter().zip(&def.columns) {
+            origins.push(match column {
+                AlteredColumn::Kept(n) => Origin::Column(*n),
+                AlteredColumn::Cast(n) => {
+                    let (from, to) = (was.def.columns[*n].ty.id, now.ty);
+                    let same = from == to.id && to.typmod == -1;
+                    let same_form = matches!(from, TypeId::TEXT | TypeId::VARCHAR)
+                        && matches!(to.id, TypeId::TEXT | TypeId::VARCHAR);
+                    let longer = match (was.def.columns[*n].ty.char_len(), to.char_len()) {
+                        (_, None) => true,
+                        (Some(from), Some(to)) => from <= to,
+                        (None, Some(_)) => false,
+                    };
+                    if same || same_form && longer {
+                        // The values are what they were.
+                        origins.push(Origin::Column(*n));
+                        continue;
+                    }
+                    let (database, now_us) =
+                        (self.database.name.to_string(), self.connection.transaction_time_us());
+                    Origin::Converted(
+                        *n,
+                        Arc::new(move |v| {
+                            let ctx = crate::session::runtime::context_at(&database, now_us);
+                            ondol_types::cast::cast(v, from, to, false, &ctx)
+                        }),
+                    )
+                }
+                AlteredColumn::New(value) => Origin::Value(match &value.kind {
+                    ExprKind::Const(v) => Ok(v.clone()),
+                    // Nobody asks for the value; if a row comes yet, the statement begins anew.
+                    _ if was.count_rows() == 0 => Err(SqlError::new(STALE, "a table has rows now")),
+                    _ => {
+                        let values = self.evaluate(std::slice::from_ref(&**value), version)?;
+                        let none = || SqlError::new(sqlstate::INTERNAL_ERROR, "a default without a value");
+                        values.into_iter().next().ok_or_else(none)
+                    }
+                }),
+            })
+        }
+        Ok(origins)
     }
 
     /// Looks at all rows, which nobody else changes, by checks that they must hold.

@@ -405,7 +405,7 @@ impl Session {
     }
 
     /// The values of expressions that stand for themselves (EXECUTE's arguments), computed as a statement.
-    fn evaluate(&mut self, exprs: &[Expr], catalog_version: u64) -> SqlResult<Vec<Value>> {
+    pub(crate) fn evaluate(&mut self, exprs: &[Expr], catalog_version: u64) -> SqlResult<Vec<Value>> {
         if exprs.is_empty() {
             return Ok(Vec::new());
         }

@@ -3,10 +3,11 @@
 //! The actions of a statement are done to a copy of the table's definition, in PostgreSQL's order: what goes
 //! first, then what changes, then what is new. The statement is bound to the definition that comes of it.
 
-use super::ddl::{Key, check_column_name, key_columns, upper_words};
+use super::ddl::{Key, check_column_name, check_columns, key_columns, upper_words};
+use super::dml::default_of;
 use super::tree::{kind, need, refuse, relation_name, unexpected};
-use super::types::user_type;
-use super::{Binder, check};
+use super::types::{any_type, user_type};
+use super::{Binder, check, coerce};
 use crate::bound::{AlterTable, AlteredColumn, ExprKind, NewIndex, NewKey, Statement};
 use crate::parse::expression_text;
 use crate::parse::tree::{
@@ -14,7 +15,10 @@ use crate::parse::tree::{
     node::Node as Kind,
 };
 use ondol_engine::{IndexKind, TableDef};
-use ondol_types::{SqlError, SqlResult, Value, known, sqlstate};
+use ondol_types::cast::CastContext;
+use ondol_types::func::Volatility;
+use ondol_types::name::quote;
+use ondol_types::{SqlError, SqlResult, TypeId, Value, known, sqlstate};
 
 /// A table's definition while actions are done to it.
 struct Altered<'a> {
@@ -27,7 +31,9 @@ struct Altered<'a> {
 /// Where PostgreSQL does an action: what has a lower number is done before.
 fn pass(c: &AlterTableCmd) -> u8 {
     match c.subtype() {
-        AlterTableType::AtDropConstraint | AlterTableType::AtDropNotNull => 0,
+        AlterTableType::AtDropColumn | AlterTableType::AtDropConstraint | AlterTableType::AtDropNotNull => 0,
+        AlterTableType::AtAlterColumnType => 1,
+        AlterTableType::AtAddColumn => 4,
         AlterTableType::AtColumnDefault if c.def.is_none() => 0,
         AlterTableType::AtAddConstraint => 5,
         AlterTableType::AtSetNotNull => 6,
@@ -93,7 +99,10 @@ impl<'a> Binder<'a> {
         let known = |c: &&&AlterTableCmd| {
             matches!(
                 c.subtype(),
-                AlterTableType::AtAddConstraint
+                AlterTableType::AtAddColumn
+                    | AlterTableType::AtDropColumn
+                    | AlterTableType::AtAlterColumnType
+                    | AlterTableType::AtAddConstraint
                     | AlterTableType::AtDropConstraint
                     | AlterTableType::AtColumnDefault
                     | AlterTableType::AtSetNotNull
@@ -206,7 +215,117 @@ impl<'a> Binder<'a> {
                     altered.validate.push(c.name.clone())
                 }
             }
+            AlterTableType::AtAddColumn => self.add_column(altered, c)?,
+            AlterTableType::AtDropColumn => self.drop_column(altered, c)?,
+            AlterTableType::AtAlterColumnType => self.column_type(altered, c)?,
             _ => return Err(unexpected("ALTER TABLE")),
+        }
+        Ok(())
+    }
+
+    fn add_column(&mut self, altered: &mut Altered<'a>, c: &'a AlterTableCmd) -> SqlResult<()> {
+        let Kind::ColumnDef(column) = kind(need(&c.def)?)? else { return Err(unexpected("ADD COLUMN")) };
+        let (mut keys, mut conditions) = (Vec::new(), Vec::new());
+        let def = &mut altered.def;
+        if def.column(&column.colname).is_some() {
+            let message =
+                format!("column \"{}\" of relation \"{}\" already exists", column.colname, def.name);
+            if !c.missing_ok {
+                return Err(wrong(sqlstate::DUPLICATE_COLUMN, message));
+            }
+            self.notices.push(("42701", format!("{message}, skipping")));
+            return Ok(());
+        }
+        let column = self.column_def(&def.name, column, &mut keys, &mut conditions).map_err(|e| {
+            // But that of a type.
+            if e.sqlstate() == sqlstate::UNDEFINED_OBJECT { e } else { placeless(e) }
+        })?;
+        check_columns(def.columns.len() + 1)?;
+        let value = default_of(self.catalog, &column)?;
+        refuse(value.calls(Volatility::Volatile), "ADD COLUMN with a volatile default")?;
+        altered.columns.push(AlteredColumn::New(Box::new(value)));
+        def.columns.push(column);
+        altered.keys.extend(keys);
+        conditions.into_iter().try_for_each(|k| self.add_constraint(altered, k))
+    }
+
+    /// What is made of the column goes with it: indexes, constraints.
+    fn drop_column(&mut self, altered: &mut Altered<'a>, c: &'a AlterTableCmd) -> SqlResult<()> {
+        let def = &mut altered.def;
+        let Some(n) = def.column(&c.name) else {
+            if known::is_system_column(&c.name) {
+                let message = format!("cannot drop system column \"{}\"", c.name);
+                return Err(wrong(sqlstate::FEATURE_NOT_SUPPORTED, message));
+            }
+            let missing = format!("column \"{}\" of relation \"{}\" does not exist", c.name, def.name);
+            if !c.missing_ok {
+                return Err(wrong(sqlstate::UNDEFINED_COLUMN, missing));
+            }
+            self.notices.push(("00000", format!("{missing}, skipping")));
+            return Ok(());
+        };
+        refuse(def.columns.len() == 1, "a table without columns")?;
+        let mut checks = Vec::with_capacity(def.checks.len());
+        for check in &def.checks {
+            if !check::names(self.catalog, def, check, n)? {
+                checks.push(check.clone())
+            }
+        }
+        def.checks = checks;
+        def.indexes.retain(|i| i.columns.iter().all(|c| c.column != n));
+        let behind = def.indexes.iter_mut().flat_map(|i| &mut i.columns).filter(|c| c.column > n);
+        behind.for_each(|c| c.column -= 1);
+        def.columns.remove(n);
+        altered.columns.remove(n);
+        Ok(())
+    }
+
+    /// ALTER COLUMN ... TYPE, by the cast that an assignment makes.
+    fn column_type(&mut self, altered: &mut Altered<'a>, c: &'a AlterTableCmd) -> SqlResult<()> {
+        let Kind::ColumnDef(new) = kind(need(&c.def)?)? else { return Err(unexpected("ALTER COLUMN TYPE")) };
+        let def = &mut altered.def;
+        let n = column_of(def, &c.name)?;
+        refuse(new.raw_default.is_some(), "ALTER COLUMN ... TYPE ... USING")?;
+        let name = new.type_name.as_ref().ok_or_else(|| unexpected("a column without a type"))?;
+        let ty = any_type(self.catalog, name).map_err(placeless)?;
+        let old = def.columns[n].clone();
+        refuse(old.domain.is_some() || ty.base() != ty, "ALTER COLUMN ... TYPE from or to a domain")?;
+        if matches!(ty.id, TypeId::UNKNOWN | TypeId::VOID) {
+            let message = format!("column \"{}\" has pseudo-type {}", c.name, super::name_of(ty.id));
+            return Err(wrong(sqlstate::INVALID_TABLE_DEFINITION, message));
+        }
+        if let Some(collate) = &new.coll_clause {
+            let name = super::expr::collation_name(&collate.collname)?;
+            super::expr::check_collation(name, ty.id, -1)?;
+        }
+        if !coerce::can_coerce(old.ty.id, ty.id, CastContext::Assignment) {
+            let to = super::name_of(ty.id);
+            let message = format!("column \"{}\" cannot be cast automatically to type {to}", c.name);
+            let error = wrong(sqlstate::DATATYPE_MISMATCH, message);
+            return Err(error.hint(format!("You might need to specify \"USING {}::{ty}\".", quote(&c.name))));
+        }
+        let column = &mut def.columns[n];
+        column.ty = ty;
+        // As in a new table.
+        column.packed = true;
+        if old.default.is_some() {
+            default_of(self.catalog, column).map_err(|_| {
+                let to = super::name_of(ty.id);
+                let message =
+                    format!("default for column \"{}\" cannot be cast automatically to type {to}", c.name);
+                wrong(sqlstate::DATATYPE_MISMATCH, message)
+            })?;
+        }
+        if let AlteredColumn::Kept(from) = altered.columns[n]
+            && old.ty != ty
+        {
+            altered.columns[n] = AlteredColumn::Cast(from)
+        }
+        for check in &def.checks {
+            // It may say something else of a value of another type.
+            if check::names(self.catalog, def, check, n)? && check.validated {
+                altered.validate.push(check.name.clone())
+            }
         }
         Ok(())
     }

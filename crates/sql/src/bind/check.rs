@@ -108,6 +108,12 @@ fn columns_in(catalog: &Catalog, table: &str, columns: &[ColumnDef], text: &str)
     Ok(columns_of(&bind_text(catalog, table, columns, text)?).into_iter().map(|c| c.0).collect())
 }
 
+/// Whether a check of the table names the column.
+pub fn names(catalog: &Catalog, def: &TableDef, check: &CheckDef, column: usize) -> SqlResult<bool> {
+    let named = columns_in(catalog, &def.name, &def.columns, &check.text)?;
+    Ok(named.iter().any(|c| usize::from(*c) == column))
+}
+
 /// The check's text once the columns have other names: those of `now`, which are the same columns.
 pub fn renamed(catalog: &Catalog, old: &TableDef, now: &TableDef, check: &CheckDef) -> SqlResult<String> {
     let lost = || {

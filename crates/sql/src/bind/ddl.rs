@@ -34,7 +34,7 @@ pub(super) struct Key<'a> {
 }
 
 /// Whether a table can have so many columns.
-fn check_columns(n: usize) -> SqlResult<()> {
+pub(super) fn check_columns(n: usize) -> SqlResult<()> {
     refuse(n == 0, "a table without columns")?;
     if n > MAX_COLUMNS {
         let message = format!("tables can have at most {MAX_COLUMNS} columns");
