@@ -132,6 +132,91 @@ fn known(db: &Database) -> String {
 }
 
 #[test]
+fn tables_are_altered_beside_others() {
+    for scene in [
+        // Rows that others have not committed are looked at when they have.
+        "1: CREATE TABLE t (a integer)
+         1: BEGIN
+         1: INSERT INTO t VALUES (-1)
+         2: ALTER TABLE t ADD CHECK (a > 0) -- waits
+         1: COMMIT -- 2 23514
+         2: DELETE FROM t
+         2: ALTER TABLE t ADD CHECK (a > 0)
+         1: INSERT INTO t VALUES (-1) -- 23514",
+        // Who comes later is held to the check.
+        "1: CREATE TABLE t (a integer)
+         1: PREPARE q AS INSERT INTO t VALUES (-2)
+         2: PREPARE q AS INSERT INTO t VALUES (-2)
+         2: EXECUTE q
+         2: DELETE FROM t
+         1: BEGIN
+         1: ALTER TABLE t ADD CHECK (a > 0)
+         2: EXECUTE q -- waits
+         3: INSERT INTO t VALUES (1) -- waits
+         1: COMMIT -- 2 23514, 3 ok",
+        "1: CREATE TABLE t (a integer)
+         1: BEGIN
+         1: ALTER TABLE t RENAME TO u
+         2: ALTER TABLE t RENAME TO v -- waits
+         3: CREATE TABLE u (b integer) -- waits
+         1: COMMIT -- 2 42P01, 3 42P07",
+        "1: CREATE TABLE t (a integer)
+         1: CREATE INDEX i ON t (a)
+         1: BEGIN
+         1: ALTER INDEX i RENAME TO j
+         2: CREATE INDEX j ON t (a) -- waits
+         3: DROP INDEX i -- waits
+         1: ROLLBACK -- 2 ok, 3 ok
+         1: ALTER TABLE t RENAME TO i",
+        // A function that returns a table's rows needs it to stay as it is.
+        "1: CREATE TABLE t (a integer)
+         1: BEGIN
+         1: ALTER TABLE t RENAME a TO b
+         2: CREATE FUNCTION f() RETURNS SETOF t LANGUAGE sql AS 'SELECT * FROM t' -- waits
+         1: COMMIT -- 2 ok
+         1: INSERT INTO t VALUES (5)
+         2: SELECT b FROM f() == 5
+         1: ALTER TABLE t RENAME TO u
+         2: SELECT b FROM f() -- 42P01",
+        "1: CREATE TABLE t (a integer)
+         1: INSERT INTO t VALUES (1)
+         1: BEGIN
+         1: ALTER TABLE t ADD b integer DEFAULT 2
+         2: SELECT count(*) FROM t -- waits
+         3: UPDATE t SET a = 3 -- waits
+         1: COMMIT -- 2 ok, 3 ok
+         1: SELECT a + b FROM t == 5",
+        // PostgreSQL does not copy the rows for a default that is constant, and finds one.
+        "1: CREATE TABLE t (a integer)
+         1: CREATE TABLE u (a integer)
+         1: INSERT INTO t VALUES (1)
+         2: BEGIN ISOLATION LEVEL REPEATABLE READ
+         2: SELECT count(*) FROM u == 0
+         1: ALTER TABLE t ADD b integer DEFAULT 2
+         2: SELECT count(*) FROM t == 0
+         2: COMMIT
+         2: SELECT sum(b) FROM t == 2",
+        // A type whose name stands in a check stays.
+        "1: CREATE DOMAIN d AS integer CHECK (VALUE < 10)
+         1: CREATE TABLE t (a integer)
+         1: BEGIN
+         1: ALTER TABLE t ADD CONSTRAINT c CHECK (a::d > 0)
+         2: DROP DOMAIN d -- waits
+         1: COMMIT -- 2 2BP01
+         1: ALTER TABLE t DROP CONSTRAINT c
+         2: DROP DOMAIN d",
+        // PostgreSQL looks at rows that the transaction does not see.
+        "1: CREATE TABLE t (a integer)
+         1: BEGIN ISOLATION LEVEL REPEATABLE READ
+         1: ALTER TABLE t ADD CHECK (a > 0) -- 0A000
+         1: ROLLBACK
+         1: ALTER TABLE t ADD CHECK (a > 0)",
+    ] {
+        play(scene)
+    }
+}
+
+#[test]
 fn names_are_waited_for() {
     for scene in [
         "1: BEGIN

@@ -263,7 +263,22 @@ impl Session {
         let name = a.def.as_ref().map_or(&a.table, |d| &d.name);
         if let Some(def) = &a.def {
             let origins = self.origins(a, def)?;
-            let before = bind::broken_definitions(&self.connection.catalog());
+            let mut before = bind::broken_definitions(&self.connection.catalog());
+            // What has no meaning keeps none under another name.
+            let was = self.connection.catalog().table(&a.table).cloned().ok_or_else(|| no_table(&a.table))?;
+            let quoted = |what: &str, name: &str| format!("{what} \"{name}\"");
+            let mut renamed = |what: &str, from: &str, to: &str| {
+                if from != to {
+                    let (from, to) = (quoted(what, from), quoted(what, to));
+                    before.iter_mut().for_each(|b| b.0 = b.0.replace(&from, &to))
+                }
+            };
+            renamed("table", &a.table, name);
+            for (column, now) in a.columns.iter().zip(&def.columns) {
+                if let AlteredColumn::Kept(n) = column {
+                    renamed("column", &was.def.columns[*n].name, &now.name)
+                }
+            }
             self.connection.redefine_table(&a.table, def, &origins)?;
             self.refuse_new_broken(&before, &format!("table {}", a.table))?;
             self.hold_to_checks(def, &a.validate)?;
@@ -512,22 +527,8 @@ impl Session {
                 (Some(&id), 1) => {
                     let before = bind::broken_definitions(&catalog);
                     self.connection.drop_function(id)?;
-                    let after = bind::broken_definitions(&self.connection.catalog());
-                    // Defaults and checks that call it.
-                    let lost = |what: &String| !before.iter().any(|b| b.0 == *what);
-                    let called: Vec<TypeId> = catalog.functions[&id].args.iter().map(|a| a.1.id).collect();
-                    let function = signature(name, &called);
-                    let lines: Vec<String> = after
-                        .iter()
-                        .filter(|(what, _)| lost(what))
-                        .map(|(what, _)| format!("{what} depends on function {function}"))
-                        .collect();
-                    if !lines.is_empty() {
-                        let message =
-                            format!("cannot drop function {function} because other objects depend on it");
-                        return Err(SqlError::new(sqlstate::DEPENDENT_OBJECTS_STILL_EXIST, message)
-                            .detail(lines.join("\n")));
-                    }
+                    let args: Vec<TypeId> = catalog.functions[&id].args.iter().map(|a| a.1.id).collect();
+                    self.refuse_dependents(&before, &format!("function {}", signature(name, &args)))?
                 }
                 (None, _) => {
                     let missing = match &types {

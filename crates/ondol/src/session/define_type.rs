@@ -175,7 +175,22 @@ impl Session {
             }
             self.notice("00000", format!("{missing}, skipping"));
         }
-        self.drop_with_dependents(gone, cascade, what)
+        let before = bind::broken_definitions(&self.connection.catalog());
+        self.drop_with_dependents(gone, cascade, what)?;
+        self.refuse_dependents(&before, &format!("type {}", names.join(", ")))
+    }
+
+    /// Refuses that something was dropped which a text of the dictionary needs, of those that had a meaning
+    /// before: a default, or a check.
+    pub(crate) fn refuse_dependents(&mut self, before: &[(String, SqlError)], of: &str) -> SqlResult<()> {
+        let after = bind::broken_definitions(&self.connection.catalog());
+        let lost = after.iter().filter(|(what, _)| !before.iter().any(|b| b.0 == *what));
+        let lines: Vec<String> = lost.map(|(what, _)| format!("{what} depends on {of}")).collect();
+        if lines.is_empty() {
+            return Ok(());
+        }
+        let message = format!("cannot drop {of} because other objects depend on it");
+        Err(SqlError::new(sqlstate::DEPENDENT_OBJECTS_STILL_EXIST, message).detail(lines.join("\n")))
     }
 
     fn drop_with_dependents(&mut self, gone: BTreeSet<TypeId>, cascade: bool, what: &str) -> SqlResult<()> {
