@@ -42,16 +42,18 @@ pub fn plan<'a>(statement: &'a logical::Statement, limits: Limits<'_>) -> SqlRes
     }
     let root = match &statement.root {
         logical::Root::Rows(rows) => Root::Rows(planner.rows(rows)?),
-        logical::Root::Insert { table, source, columns, checks, on_conflict, returning, rel } => Root::Insert {
-            table,
-            source: planner.rows(source)?,
-            columns,
-            checks,
-            on_conflict: on_conflict.as_ref(),
-            returning,
-            rel: *rel,
-            number: 0,
-        },
+        logical::Root::Insert { table, source, columns, checks, on_conflict, returning, rel } => {
+            Root::Insert {
+                table,
+                source: planner.rows(source)?,
+                columns,
+                checks,
+                on_conflict: on_conflict.as_ref(),
+                returning,
+                rel: *rel,
+                number: 0,
+            }
+        }
         logical::Root::Modify { table, rel, input, assign, checks, recheck, returning } => Root::Modify {
             table,
             rel: *rel,

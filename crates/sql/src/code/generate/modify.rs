@@ -21,7 +21,8 @@ use std::sync::Arc;
 
 impl<'a> Gen<'a> {
     pub fn insert(&mut self, root: &'a Root<'a>) -> SqlResult<()> {
-        let Root::Insert { table, source, columns, checks, on_conflict, returning, rel, number } = root else {
+        let Root::Insert { table, source, columns, checks, on_conflict, returning, rel, number } = root
+        else {
             return Err(internal("no INSERT"));
         };
         self.write();
