@@ -87,7 +87,8 @@ pub struct Level {
     pub rels: Vec<RelEntry>,
     pub items: Vec<Item>,
     pub hidden: Vec<Item>,
-    /// How many of the hidden ones not even functions and LATERAL queries see: the table that a statement changes.
+    /// How many of the hidden ones not even functions and LATERAL queries see: the table that a statement
+    /// changes.
     pub own_hidden: usize,
     pub clause: Clause,
     pub aggregates: Vec<Aggregate>,
@@ -139,7 +140,8 @@ impl Level {
         }
     }
 
-    /// Whether a function or a LATERAL query is bound that a RIGHT or FULL JOIN keeps from seeing what is before it.
+    /// Whether a function or a LATERAL query is bound that a RIGHT or FULL JOIN keeps from seeing what is
+    /// before it.
     fn is_beside_outer_join(&self) -> bool {
         matches!(self.clause, Clause::FromFunction | Clause::Lateral) && self.own_hidden == NOTHING_SEEN
     }
