@@ -319,6 +319,9 @@ pub struct Session {
     /// The running statement deletes rows. It may take memory beyond the limit: what is there can be removed,
     /// however much it is.
     pub removes: bool,
+    /// The last command that changed a row which it met where it would insert, and its transaction: what it
+    /// changes is its own, also where the bytes stay the same (rival/R6).
+    upserts: (TxnId, u32),
     /// Version bytes charged ahead.
     credit: usize,
     changes: Changes,
@@ -371,6 +374,7 @@ impl Session {
             patience: Patience::default(),
             parker: Arc::default(),
             removes: false,
+            upserts: (0, 0),
             credit: 0,
             changes: Changes::default(),
             pieces: vec![],

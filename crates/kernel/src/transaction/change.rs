@@ -410,7 +410,11 @@ impl Session {
         rekeyed: bool,
     ) -> Result<bool> {
         if pieces.is_empty() {
-            if string || self.has_written(oid) || ondol_base::sim::mutated("same_bytes_unwritten") {
+            let written = match self.upserts == (self.view.txn, self.view.command) {
+                true => self.is_of_this_command(oid),
+                false => self.has_written(oid),
+            };
+            if string || written || ondol_base::sim::mutated("same_bytes_unwritten") {
                 return Ok(false);
             }
             pieces = &UNCHANGED

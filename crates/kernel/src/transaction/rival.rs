@@ -19,6 +19,8 @@
 //!   be done about it. What was left alone is read: a serializable transaction remembers the row.
 //! - **R5** A row that is met is locked before it is looked at for good: whether it still has the key is
 //!   asked again under the lock, and of its newest version. If not, the lock is given back.
+//! - **R6** A row whose newest version is of the running command is not met to be changed again: that is an
+//!   error, whatever the version was made of.
 use super::{Isolation, LockMode, Locked, Newest, Savepoint, Session, Wait};
 use crate::error::{Error, Result};
 use crate::heap::LARGEST_ROW;
@@ -189,6 +191,8 @@ impl Session {
         rival: Rival,
         row: &mut [u8],
     ) -> Result<bool> {
+        // R6
+        self.upserts = (self.view.txn, self.view.command);
         if self.is_of_this_command(rival.oid) {
             return Err(Error::SecondTime);
         }
@@ -206,7 +210,7 @@ impl Session {
     }
 
     /// Whether the newest version of a row of ours was made by the running command, or by one nested in it.
-    fn is_of_this_command(&self, oid: Oid) -> bool {
+    pub(super) fn is_of_this_command(&self, oid: Oid) -> bool {
         let space = &self.kernel.space;
         let _pin = self.participant.pin();
         let w0 = space.word(oid.bits()).load(Ordering::Acquire);
