@@ -149,6 +149,12 @@ pub enum Rel {
         step: Expr,
         by: Option<Box<Increment>>,
     },
+    /// The places of what functions among the targets give: not in FROM, but of each row that is there before
+    /// the targets. Its columns are the place, from 1 to `stop`, and `values`, of which `stop` is made.
+    Places {
+        values: Vec<Expr>,
+        stop: Expr,
+    },
 }
 
 /// What a series adds to a value to have the next, and the function that does.
@@ -168,6 +174,7 @@ impl std::fmt::Debug for Rel {
             Rel::Function { function, args } => write!(f, "Function({}, {args:?})", function.name),
             Rel::Foreign(t) => write!(f, "Foreign({})", t.name()),
             Rel::System(n) => write!(f, "System({n})"),
+            Rel::Places { values, stop } => write!(f, "Places({values:?}, {stop:?})"),
             Rel::Series { start, stop, step, by: None } => write!(f, "Series({start:?}, {stop:?}, {step:?})"),
             Rel::Series { start, stop, by: Some(by), .. } => write!(f, "Series({start:?}, {stop:?}, {by:?})"),
         }
@@ -233,6 +240,8 @@ pub struct Query {
     pub rels: Vec<RelEntry>,
     /// The items of FROM, joined by comma.
     pub from: Vec<From>,
+    /// Relations of kind [`Rel::Places`]: each sees those before it.
+    pub places: Vec<u16>,
     pub filter: Option<Expr>,
     /// GROUP BY or an aggregate is present.
     pub grouped: bool,
@@ -267,6 +276,18 @@ pub struct With {
     pub uses: u32,
     /// AS [NOT] MATERIALIZED
     pub materialized: Option<bool>,
+}
+
+/// Whether an expression of a query uses what functions that give rows give.
+pub fn uses_places(e: &Expr, q: &Query) -> bool {
+    let mut found = false;
+    walk_expr(e, 0, &mut |e, level| {
+        if let ExprKind::Column { depth, rel, .. } = e.kind {
+            found |= depth == level && q.places.contains(&rel);
+        }
+        !found
+    });
+    found
 }
 
 impl With {
@@ -744,6 +765,10 @@ macro_rules! walkers {
                     Rel::Table(_) | Rel::Foreign(_) | Rel::System(_) | Rel::Query(_) | Rel::With(_) => {}
                     Rel::Values(rows) => rows.$iter().flat_map(|r| r.$iter()).for_each(&mut *f),
                     Rel::Function { args, .. } => args.$iter().for_each(&mut *f),
+                    Rel::Places { values, stop } => {
+                        values.$iter().for_each(&mut *f);
+                        f(stop);
+                    }
                     Rel::Series { start, stop, step, by } => {
                         f(start);
                         f(stop);

@@ -246,29 +246,7 @@ impl<'a> Binder<'a> {
     /// `ARRAY(SELECT ...)`: what array_agg makes of the query's rows, or an empty array.
     pub(super) fn array_of_query(&mut self, select: &'a SelectStmt, location: i32) -> SqlResult<Expr> {
         let (query, _) = self.nested(Clause::Targets, |b| b.settled_select(select))?;
-        let columns = query.columns();
-        let [(_, ty)] = columns[..] else {
-            let message = "subquery must return only one column";
-            return Err(at(SqlError::new(sqlstate::SYNTAX_ERROR, message), location));
-        };
-        let array = if ty.id.is_array() { ty } else { array_of(ty).map_err(|e| at(e, location))? };
-        let def = agg::resolve_aggregate("array_agg", &[ty.id]).map_err(|e| at(e, location))?;
-        let args = vec![coerce::shown(column(0, 0, ty)), template(array.id)];
-        let aggregate =
-            crate::bound::Aggregate { agg: def.id, args, distinct: false, filter: None, ty: array };
-        let here = place(location);
-        let result = Expr { kind: ExprKind::Aggregate { depth: 0, index: 0 }, ty: array, at: here };
-        let list = vec![result, template(array.id)];
-        let expr = Expr { kind: ExprKind::Coalesce(list), ty: array, at: here };
-        let outer = Query {
-            rels: vec![RelEntry { rel: Rel::Query(Box::new(query)), alias: String::new(), columns }],
-            from: vec![From::Rel(0)],
-            grouped: true,
-            aggregates: vec![aggregate],
-            targets: vec![Target { expr, name: "array".into(), hidden: false }],
-            ..Query::default()
-        };
-        Ok(Expr { kind: ExprKind::Scalar(Box::new(outer)), ty: array, at: here })
+        gathered(query, location)
     }
 
     /// `SET column[...] = value`: the array that the column has afterwards, made of `before`.
@@ -319,81 +297,51 @@ impl<'a> Binder<'a> {
                 args.push(e);
                 continue;
             }
-            let call = format!("function unnest({})", name_of(e.ty.id));
-            let error = if e.ty.id == TypeId::UNKNOWN {
-                SqlError::new(sqlstate::AMBIGUOUS_FUNCTION, format!("{call} is not unique")).hint(
-                    "Could not choose a best candidate function. You might need to add explicit type casts.",
-                )
-            } else {
-                SqlError::new(sqlstate::UNDEFINED_FUNCTION, format!("{call} does not exist")).hint(
-                    "No function matches the given name and argument types. You might need to add explicit type casts.",
-                )
-            };
-            return Err(at(error, c.location));
+            return Err(at(no_unnest(&[e]), c.location));
         }
         Ok(unnested(args, ordinality))
     }
 }
 
-/// A function of SQL that gives rows, and those that give them as one array: of values, or of arrays.
-const ARRAYS_OF_ROWS: &[(&str, &str, bool)] = &[
-    ("regexp_matches", "$regexp_matches", true),
-    ("regexp_split_to_table", "$regexp_split_to_table", false),
-    ("string_to_table", "string_to_array", false),
-];
-
-/// Whether a function of PostgreSQL's gives rows.
-pub(super) fn is_set_returning(name: &str) -> bool {
-    matches!(name, "generate_series" | "unnest" | "generate_subscripts")
-        || ARRAYS_OF_ROWS.iter().any(|f| f.0 == name)
+/// The array of a query's rows, or an empty one.
+pub(super) fn gathered(query: Query, location: i32) -> SqlResult<Expr> {
+    let columns = query.columns();
+    let [(_, ty)] = columns[..] else {
+        let message = "subquery must return only one column";
+        return Err(at(SqlError::new(sqlstate::SYNTAX_ERROR, message), location));
+    };
+    let array = if ty.id.is_array() { ty } else { array_of(ty).map_err(|e| at(e, location))? };
+    let def = agg::resolve_aggregate("array_agg", &[ty.id]).map_err(|e| at(e, location))?;
+    let args = vec![coerce::shown(column(0, 0, ty)), template(array.id)];
+    let aggregate = crate::bound::Aggregate { agg: def.id, args, distinct: false, filter: None, ty: array };
+    let here = place(location);
+    let result = Expr { kind: ExprKind::Aggregate { depth: 0, index: 0 }, ty: array, at: here };
+    let list = vec![result, template(array.id)];
+    let expr = Expr { kind: ExprKind::Coalesce(list), ty: array, at: here };
+    let outer = Query {
+        rels: vec![RelEntry { rel: Rel::Query(Box::new(query)), alias: String::new(), columns }],
+        from: vec![From::Rel(0)],
+        grouped: true,
+        aggregates: vec![aggregate],
+        targets: vec![Target { expr, name: "array".into(), hidden: false }],
+        ..Query::default()
+    };
+    Ok(Expr { kind: ExprKind::Scalar(Box::new(outer)), ty: array, at: here })
 }
 
-impl<'a> Binder<'a> {
-    /// A function whose rows are the items of an array, in FROM; `None` if it is none.
-    pub(super) fn array_of_rows(
-        &mut self,
-        name: &str,
-        c: &'a FuncCall,
-        ordinality: bool,
-    ) -> SqlResult<Option<Query>> {
-        let Some((_, function, arrays)) = ARRAYS_OF_ROWS.iter().find(|f| f.0 == name) else {
-            return Ok(None);
-        };
-        let ((array, count), _) = self.nested(Clause::FromFunction, |b| {
-            let args = b.operands(&c.args)?;
-            let array = b.builtin(function, args, c.location).map_err(|mut e| {
-                e.0.message = e.0.message.replace(function, name);
-                e
-            })?;
-            let one = integer(1);
-            let count = b.call(func::get(id::ARRAY_LENGTH), vec![column(0, 0, array.ty), one], u32::MAX)?;
-            Ok((array, count))
-        })?;
-        let item = if *arrays { id::ARRAY_ROW } else { id::ARRAY_ITEM };
-        let ty = if *arrays { array.ty } else { array.ty.element().unwrap_or(Type::TEXT) };
-        let names = |n: &str, ty: Type| vec![(n.to_string(), ty)];
-        let place = column(1, 0, Type::INT4);
-        let args = vec![
-            column(0, 0, array.ty),
-            if *arrays { place.clone() } else { self.cast(place.clone(), Type::INT8, false)? },
-        ];
-        let expr = Expr { kind: ExprKind::Call { func: item, args }, ty, at: u32::MAX };
-        let mut targets = vec![Target { expr, name: name.into(), hidden: false }];
-        if ordinality {
-            let expr = self.cast(place, Type::INT8, false)?;
-            targets.push(Target { expr, name: "ordinality".into(), hidden: false });
-        }
-        let series = Rel::Series { start: integer(1), stop: count, step: integer(1), by: None };
-        let rels = vec![
-            RelEntry {
-                columns: names("array", array.ty),
-                rel: Rel::Values(vec![vec![array]]),
-                alias: "*ROW*".into(),
-            },
-            RelEntry { rel: series, alias: "*PLACES*".into(), columns: names("place", Type::INT4) },
-        ];
-        Ok(Some(Query { rels, from: vec![From::Rel(0), From::Rel(1)], targets, ..Query::default() }))
+/// The error of a call of unnest that does not fit.
+pub(super) fn no_unnest(args: &[Expr]) -> SqlError {
+    let types: Vec<&str> = args.iter().map(|a| name_of(a.ty.id)).collect();
+    let call = format!("function unnest({})", types.join(", "));
+    if let [only] = args
+        && only.ty.id == TypeId::UNKNOWN
+    {
+        return SqlError::new(sqlstate::AMBIGUOUS_FUNCTION, format!("{call} is not unique"))
+            .hint("Could not choose a best candidate function. You might need to add explicit type casts.");
     }
+    SqlError::new(sqlstate::UNDEFINED_FUNCTION, format!("{call} does not exist")).hint(
+        "No function matches the given name and argument types. You might need to add explicit type casts.",
+    )
 }
 
 pub(super) fn unnested(args: Vec<Expr>, ordinality: bool) -> Query {

@@ -89,8 +89,8 @@ impl<'a> Binder<'a> {
 
     /// A function of PostgreSQL's.
     pub(super) fn builtin(&mut self, name: &str, mut args: Vec<Expr>, location: i32) -> SqlResult<Expr> {
-        if super::array::is_set_returning(name) {
-            return Err(at(SqlError::unsupported("a set-returning function outside of FROM"), location));
+        if super::set::gives_rows(name) {
+            return self.set_call(name, args, location);
         }
         if name == "current_schema" && args.is_empty() {
             return Ok(constant(Value::Text("public".into()), Type::TEXT, place(location)));
@@ -203,6 +203,17 @@ impl<'a> Binder<'a> {
             return Err(super::tree::at_expr(error, inner));
         }
         let level: Option<&Level> = self.levels.iter().rev().nth(usize::from(depth));
+        if let Some(level) = level {
+            for e in aggregate.args.iter().chain(&aggregate.filter) {
+                if let Some(here) = super::set::place_in(level, e, depth) {
+                    let message = "aggregate function calls cannot contain set-returning function calls";
+                    let hint =
+                        "You might be able to move the set-returning function into a LATERAL FROM item.";
+                    let error = SqlError::new(sqlstate::FEATURE_NOT_SUPPORTED, message).hint(hint);
+                    return Err(super::tree::at_expr(error, here));
+                }
+            }
+        }
         match level.map(|l| l.clause.refuses_aggregates()) {
             Some(None) => Ok(()),
             Some(Some(clause)) => {
@@ -324,7 +335,8 @@ impl<'a> Binder<'a> {
         let RegisteredCall { function, mut args } = call;
         match &function.returns {
             Returns::Void | Returns::Scalar { set: false, .. } => {}
-            Returns::Scalar { set: true, .. } | Returns::Rows { .. } => {
+            Returns::Scalar { set: true, .. } => return self.registered_set(function, args, location),
+            Returns::Rows { .. } => {
                 return Err(at(SqlError::unsupported("a set-returning function outside of FROM"), location));
             }
         }

@@ -57,11 +57,14 @@ impl<'a> Binder<'a> {
                 Ok(truth(ExprKind::IsNull { arg, negated }, t.location))
             }
             Kind::BooleanTest(t) => self.boolean_test(t),
-            Kind::CaseExpr(c) => self.case(c),
+            Kind::CaseExpr(c) => self.without_sets("CASE", |b| b.case(c)),
             Kind::CoalesceExpr(c) => {
-                let args = self.operands(&c.args)?;
-                let (ty, args) = self.unify(args, "COALESCE")?;
-                Ok(Expr { kind: ExprKind::Coalesce(args), ty, at: place(c.location) })
+                let e = self.without_sets("COALESCE", |b| {
+                    let args = b.operands(&c.args)?;
+                    let (ty, args) = b.unify(args, "COALESCE")?;
+                    Ok(Expr { kind: ExprKind::Coalesce(args), ty, at: place(c.location) })
+                })?;
+                Ok(e)
             }
             Kind::MinMaxExpr(m) => {
                 let greatest = m.op() == tree::MinMaxOp::IsGreatest;

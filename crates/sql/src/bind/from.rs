@@ -153,16 +153,29 @@ impl<'a> Binder<'a> {
     }
 
     fn range_function(&mut self, f: &'a tree::RangeFunction) -> SqlResult<(From, Vec<Item>)> {
-        refuse(f.is_rowsfrom, "ROWS FROM")?;
-        refuse(!f.coldeflist.is_empty(), "a column definition list for a function")?;
-        let [only] = f.functions.as_slice() else {
-            return Err(SqlError::unsupported("several functions in FROM"));
-        };
-        let [call, definitions @ ..] = list(only)? else { return Err(unexpected("a function in FROM")) };
-        refuse(definitions.iter().any(|d| d.node.is_some()), "a column definition list for a function")?;
-        let Kind::FuncCall(c) = kind(call)? else {
-            return Err(SqlError::unsupported("an expression as a table"));
-        };
+        let mut calls = Vec::with_capacity(f.functions.len());
+        let mut definitions = f.coldeflist.first();
+        for function in &f.functions {
+            let [call, more @ ..] = list(function)? else { return Err(unexpected("a function in FROM")) };
+            let more = more.iter().find_map(|d| match &d.node {
+                Some(Kind::List(l)) => l.items.first(),
+                _ => None,
+            });
+            definitions = definitions.or(more);
+            let Kind::FuncCall(c) = kind(call)? else {
+                return Err(SqlError::unsupported("an expression as a table"));
+            };
+            calls.push(c.as_ref());
+        }
+        if let Some(definition) = definitions {
+            let message = "a column definition list is only allowed for functions returning \"record\"";
+            let location = match kind(definition)? {
+                Kind::ColumnDef(c) => c.location,
+                _ => -1,
+            };
+            return Err(at(SqlError::new(sqlstate::SYNTAX_ERROR, message), location));
+        }
+        let Some(c) = calls.first().copied() else { return Err(unexpected("ROWS FROM of nothing")) };
         let (name, registered) = self.function_name(&c.funcname, c.location)?;
         let label = f.alias.as_ref().map_or(name, |a| &a.aliasname);
         let simple = c.agg_order.is_empty()
@@ -173,18 +186,18 @@ impl<'a> Binder<'a> {
             && !c.agg_distinct
             && !c.func_variadic;
         let is_unnest = name == "unnest" && simple && !registered;
-        let rows = match simple && !registered {
-            true => self.within(Clause::FromFunction, |b| b.array_of_rows(name, c, f.ordinality))?,
-            false => None,
-        };
-        refuse(f.ordinality && !is_unnest && rows.is_none(), format_args!("WITH ORDINALITY of {name}"))?;
-        let (rel, mut columns, scalar) = if is_unnest {
+        let many = f.ordinality && !is_unnest
+            || calls.len() > 1
+            || simple && !registered && super::set::is_array_of_rows(name);
+        let (rel, mut columns, scalar) = if many {
+            let query = self.within(Clause::FromFunction, |b| b.rows_from(&calls, f.ordinality))?;
+            let columns = query.columns();
+            let one = columns.len() == 1 + usize::from(f.ordinality) && calls.len() == 1;
+            (Rel::Query(Box::new(query)), columns, one)
+        } else if is_unnest {
             let query = self.within(Clause::FromFunction, |b| b.unnest(c, f.ordinality))?;
             let columns = query.columns();
             (Rel::Query(Box::new(query)), columns, c.args.len() == 1)
-        } else if let Some(query) = rows {
-            let columns = query.columns();
-            (Rel::Query(Box::new(query)), columns, true)
         } else if !registered && crate::foreign::FUNCTIONS.contains(&name) && simple {
             let table = self.foreign_table(name, c)?;
             (Rel::Foreign(table.clone()), table.columns().to_vec(), false)

@@ -92,7 +92,16 @@ pub fn apply(query: &mut Query) -> SqlResult<()> {
         targets.iter_mut().map(|t| &mut t.expr).chain(having.as_mut()).try_for_each(|e| rewrite(query, e));
     query.targets = targets;
     query.having = having;
-    result
+    result?;
+    for rel in query.places.clone() {
+        let Rel::Places { values, .. } = &mut query.rels[usize::from(rel)].rel else { continue };
+        let mut values = std::mem::take(values);
+        values.iter_mut().try_for_each(|e| rewrite(query, e))?;
+        if let Rel::Places { values: place, .. } = &mut query.rels[usize::from(rel)].rel {
+            *place = values;
+        }
+    }
+    Ok(())
 }
 
 fn rewrite(query: &mut Query, e: &mut Expr) -> SqlResult<()> {
@@ -108,6 +117,9 @@ fn rewrite(query: &mut Query, e: &mut Expr) -> SqlResult<()> {
         let ExprKind::Column { depth, rel, column } = e.kind else { return true };
         if depth != level {
             return true;
+        }
+        if query.places.contains(&rel) {
+            return false;
         }
         if depends_on_key(query, rel) {
             let kind = ExprKind::Column { depth: 0, rel, column };

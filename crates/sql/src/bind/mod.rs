@@ -48,11 +48,14 @@ mod order;
 mod routine;
 mod scope;
 mod select;
+mod set;
 mod setop;
 mod special;
 mod subquery;
 mod user_type;
 mod utility;
+
+pub use set::is_made_by;
 
 use crate::bound::{Bound, Expr, ExprKind, Statement};
 use crate::foreign::Foreign;

@@ -92,6 +92,20 @@ pub struct Level {
     pub own_hidden: usize,
     pub clause: Clause,
     pub aggregates: Vec<Aggregate>,
+    /// Functions that give rows, those whose arguments use none first.
+    pub sets: Vec<Sets>,
+}
+
+/// Functions that give rows beside each other.
+#[derive(Debug)]
+pub struct Sets {
+    /// Their relation, of kind [`Rel::Places`].
+    pub rel: u16,
+    /// What each is made of: a kind, and its first value.
+    pub list: Vec<(super::set::Kind, usize)>,
+    pub values: Vec<Expr>,
+    /// The function of each value that begins one.
+    pub names: Vec<String>,
 }
 
 impl Level {
@@ -103,6 +117,7 @@ impl Level {
             own_hidden: 0,
             clause,
             aggregates: Vec::new(),
+            sets: Vec::new(),
         }
     }
 

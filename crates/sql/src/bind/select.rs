@@ -51,14 +51,17 @@ impl<'a> Binder<'a> {
             }
             let order_by = b.sort_clause(&s.sort_clause, &mut targets, distinct)?;
             let group_by = b.group_clause(&s.group_clause, &mut targets)?;
+            super::set::none_in(b.level(), &group_by, "GROUP BY")?;
             let (limit, offset) = b.limits(s)?;
             let level = b.level();
             let aggregates = std::mem::take(&mut level.aggregates);
+            let places = level.end_sets();
             let rels = std::mem::take(&mut level.rels);
             let grouped = !group_by.is_empty() || !aggregates.is_empty() || having.is_some();
             let mut query = Query {
                 rels,
                 from,
+                places,
                 filter,
                 grouped,
                 group_by,
@@ -230,6 +233,9 @@ impl<'a> Binder<'a> {
             if query.grouped {
                 return not_with("aggregate functions");
             }
+            if !query.places.is_empty() {
+                return not_with("set-returning functions in the target list");
+            }
             let rels = self.locked_rels(l, query, name)?;
             let mut nullable = Vec::new();
             query.from.iter().for_each(|f| nullable_rels(f, false, &mut nullable));
@@ -257,6 +263,7 @@ impl<'a> Binder<'a> {
                     | Rel::Function { .. }
                     | Rel::Foreign(_)
                     | Rel::System(_)
+                    | Rel::Places { .. }
                     | Rel::Series { .. } => {}
                 }
             }
@@ -290,7 +297,9 @@ impl<'a> Binder<'a> {
                 }
                 Rel::With(_) => return cannot("a WITH query"),
                 Rel::Values(_) => return cannot("VALUES"),
-                Rel::Function { .. } | Rel::Foreign(_) | Rel::Series { .. } => return cannot("a function"),
+                Rel::Function { .. } | Rel::Foreign(_) | Rel::Series { .. } | Rel::Places { .. } => {
+                    return cannot("a function");
+                }
                 Rel::System(_) => return cannot("a system view"),
             }
         }

@@ -302,6 +302,10 @@ impl<'a> Show<'_, 'a> {
                 out.over = alias.clone();
                 inputs.push((input, Place::Outer));
             }
+            Operator::ProjectSet { input, .. } => {
+                out.kind = "ProjectSet".to_string();
+                inputs.push((input, Place::Outer));
+            }
             Operator::Aggregate { input, keys, .. } => {
                 out.kind = if keys.is_empty() { "Aggregate" } else { "HashAggregate" }.to_string();
                 if !keys.is_empty() {

@@ -7,6 +7,7 @@
 //!       Sort                 ORDER BY
 //!         Distinct
 //!           Project          values computed, as columns of a relation of their own
+//!            ProjectSet      functions that give rows (below Sort, where ORDER BY uses them)
 //!             Filter         HAVING
 //!               Aggregate    GROUP BY
 //!                 Filter     WHERE
@@ -135,6 +136,14 @@ pub enum Logical {
         rel: u16,
         input: Box<Logical>,
         columns: Vec<Expr>,
+    },
+    /// Each row as often as `stop` says. The columns of `rel` are the number of the time, from 1 on, and
+    /// `values`, of which `stop` is made; those of the input can be used as well.
+    ProjectSet {
+        rel: u16,
+        input: Box<Logical>,
+        values: Vec<Expr>,
+        stop: Expr,
     },
     /// The columns of `rel` are the keys, then the aggregates.
     Aggregate {
@@ -332,6 +341,7 @@ impl Logical {
             Logical::Nothing | Logical::Scan { .. } => Vec::new(),
             Logical::Filter { input, .. }
             | Logical::Project { input, .. }
+            | Logical::ProjectSet { input, .. }
             | Logical::Aggregate { input, .. }
             | Logical::Distinct { input, .. }
             | Logical::Sort { input, .. }
@@ -361,6 +371,7 @@ impl Logical {
             | Logical::Project { columns: list, .. }
             | Logical::Distinct { by: list, .. }
             | Logical::Lock { recheck: list, .. } => list.iter_mut().for_each(f),
+            Logical::ProjectSet { values, stop, .. } => values.iter_mut().chain([stop]).for_each(f),
             Logical::Aggregate { keys, aggregates, .. } => {
                 keys.iter_mut().for_each(&mut *f);
                 for a in aggregates {
@@ -389,6 +400,7 @@ impl Logical {
             Logical::Nothing | Logical::Scan { .. } => Vec::new(),
             Logical::Filter { input, .. }
             | Logical::Project { input, .. }
+            | Logical::ProjectSet { input, .. }
             | Logical::Aggregate { input, .. }
             | Logical::Distinct { input, .. }
             | Logical::Sort { input, .. }
@@ -418,6 +430,7 @@ impl Logical {
             | Logical::Project { columns: list, .. }
             | Logical::Distinct { by: list, .. }
             | Logical::Lock { recheck: list, .. } => list.iter().for_each(f),
+            Logical::ProjectSet { values, stop, .. } => values.iter().chain([stop]).for_each(f),
             Logical::Aggregate { keys, aggregates, .. } => {
                 keys.iter().for_each(&mut *f);
                 for a in aggregates {
@@ -441,6 +454,7 @@ impl Logical {
         match self {
             Logical::Scan { rel, .. }
             | Logical::Project { rel, .. }
+            | Logical::ProjectSet { rel, .. }
             | Logical::Aggregate { rel, .. }
             | Logical::SetOperation { rel, .. } => Some(*rel),
             _ => None,
@@ -451,6 +465,11 @@ impl Logical {
     pub fn gives(&self) -> Vec<u16> {
         match self {
             Logical::Nothing => Vec::new(),
+            Logical::ProjectSet { rel, input, .. } => {
+                let mut rels = input.gives();
+                rels.push(*rel);
+                rels
+            }
             _ => match self.own_relation() {
                 Some(rel) => vec![rel],
                 None => match self {

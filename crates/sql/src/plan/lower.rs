@@ -253,10 +253,17 @@ impl<'b> Lower<'b, '_> {
             conjuncts(self.expr(having)?, &mut conditions);
             tree = filter(tree, conditions);
         }
+        // What ORDER BY does not use of the functions that give rows is computed after it, as in PostgreSQL.
+        let by_set = |k: &bound::OrderKey| bound::uses_places(&q.targets[k.target].expr, q);
+        let sets_last = !q.distinct && !q.order_by.is_empty() && !q.order_by.iter().any(by_set);
+        if !sets_last {
+            tree = self.project_sets(q, tree)?;
+        }
         let mut places: Vec<usize> = (0..q.targets.len()).filter(|n| !q.targets[*n].hidden).collect();
         let visible = places.len();
         let mut output;
-        if q.locks.is_empty() && (q.distinct || !q.order_by.is_empty()) {
+        if q.locks.is_empty() && (q.distinct || !q.order_by.is_empty()) && (q.places.is_empty() || !sets_last)
+        {
             // Visible targets first, so that they stand side by side; then those for sorting alone.
             places.extend((0..q.targets.len()).filter(|n| q.targets[*n].hidden));
             (tree, output) = self.projected(tree, places.iter().map(|n| &q.targets[*n]))?;
@@ -282,6 +289,9 @@ impl<'b> Lower<'b, '_> {
                     keys.push(SortBy { expr, desc: k.desc, nulls_first: k.nulls_first });
                 }
                 tree = Logical::Sort { input: Box::new(tree), keys };
+            }
+            if sets_last {
+                tree = self.project_sets(q, tree)?;
             }
             output = self.exprs(q.visible().map(|t| &t.expr))?;
         }
@@ -325,6 +335,19 @@ impl<'b> Lower<'b, '_> {
         let rel = self.relation("", names)?;
         let output = columns.iter().enumerate().map(|(n, c)| column(rel, n, c.ty)).collect();
         Ok((Logical::Project { rel, input: Box::new(tree), columns }, output))
+    }
+
+    /// The functions among the targets that give rows, the inner ones first.
+    fn project_sets(&mut self, q: &'b Query, mut tree: Logical) -> SqlResult<Logical> {
+        for number in &q.places {
+            let Rel::Places { values, stop } = &q.rels[*number as usize].rel else {
+                return Err(internal("places of no functions"));
+            };
+            let rel = self.this()?.rels[*number as usize];
+            let (values, stop) = (self.exprs(values)?, self.expr(stop)?);
+            tree = Logical::ProjectSet { rel, input: Box::new(tree), values, stop };
+        }
+        Ok(tree)
     }
 
     /// FROM and WHERE.
@@ -386,6 +409,7 @@ impl<'b> Lower<'b, '_> {
             }
             Rel::Foreign(t) => Source::Foreign(t.clone()),
             Rel::System(name) => Source::System(name),
+            Rel::Places { .. } => return Err(internal("places in FROM")),
             Rel::Series { start, stop, step, by } => Source::Series {
                 start: self.expr(start)?,
                 stop: self.expr(stop)?,

@@ -32,6 +32,9 @@ pub struct Planner<'l> {
 }
 
 /// The way to a statement's rows.
+/// How many rows a function that gives rows is taken to give.
+const SET_ROWS: f64 = 10.0;
+
 pub fn plan<'a>(statement: &'a logical::Statement, limits: Limits<'_>) -> SqlResult<Statement<'a>> {
     let mut planner = Planner { limits, with_rows: Vec::new() };
     let mut with = Vec::new();
@@ -117,6 +120,11 @@ impl<'a> Planner<'_> {
                 let rows = node.rows;
                 let node = Node::new(Operator::Project { rel: *rel, input: Box::new(node), columns }, rows);
                 Planned { node, ordered: ordered && want.order.is_some() }
+            }
+            Logical::ProjectSet { rel, input, values, stop } => {
+                let input = Box::new(self.tree(input, &none)?.node);
+                let rows = input.rows * SET_ROWS;
+                unordered(Node::new(Operator::ProjectSet { rel: *rel, input, values, stop }, rows))
             }
             Logical::Aggregate { rel, input, keys, aggregates } => {
                 let input = Box::new(self.tree(input, &none)?.node);

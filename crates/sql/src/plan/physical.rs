@@ -78,6 +78,13 @@ pub enum Operator<'a> {
         input: Box<Node<'a>>,
         columns: &'a [Expr],
     },
+    /// Each row as often as `stop` says, which is made of `values`.
+    ProjectSet {
+        rel: u16,
+        input: Box<Node<'a>>,
+        values: &'a [Expr],
+        stop: &'a Expr,
+    },
     Aggregate {
         rel: u16,
         input: Box<Node<'a>>,
@@ -199,6 +206,7 @@ impl<'a> Node<'a> {
             Operator::Join { outer, inner, .. } => vec![outer, inner],
             Operator::SetOperation { left, right, .. } => vec![&left.node, &right.node],
             Operator::Project { input, .. }
+            | Operator::ProjectSet { input, .. }
             | Operator::Aggregate { input, .. }
             | Operator::Distinct { input, .. }
             | Operator::Sort { input, .. }
@@ -214,6 +222,7 @@ impl<'a> Node<'a> {
             Operator::Join { outer, inner, .. } => vec![outer, inner],
             Operator::SetOperation { left, right, .. } => vec![&mut left.node, &mut right.node],
             Operator::Project { input, .. }
+            | Operator::ProjectSet { input, .. }
             | Operator::Aggregate { input, .. }
             | Operator::Distinct { input, .. }
             | Operator::Sort { input, .. }
@@ -228,6 +237,7 @@ impl<'a> Node<'a> {
         match &self.operator {
             Operator::Scan { rel, .. }
             | Operator::Project { rel, .. }
+            | Operator::ProjectSet { rel, .. }
             | Operator::Aggregate { rel, .. }
             | Operator::SetOperation { rel, .. } => Some(*rel),
             _ => None,
@@ -236,6 +246,11 @@ impl<'a> Node<'a> {
 
     /// The relations whose columns can be used above the node.
     pub fn rels(&self) -> Vec<u16> {
+        if let Operator::ProjectSet { rel, input, .. } = &self.operator {
+            let mut rels = input.rels();
+            rels.push(*rel);
+            return rels;
+        }
         if let Some(rel) = self.own_relation() {
             return vec![rel];
         }
@@ -288,6 +303,7 @@ impl<'a> Node<'a> {
                 }
             }
             Operator::Project { columns, .. } => columns.iter().for_each(f),
+            Operator::ProjectSet { values, stop, .. } => values.iter().chain([*stop]).for_each(f),
             Operator::Aggregate { keys, aggregates, .. } => {
                 keys.iter().for_each(&mut *f);
                 for a in *aggregates {

@@ -91,6 +91,7 @@ impl Node<'_> {
             Operator::Project { input, columns, .. } => {
                 (input.cost.0, input.cost.1 + n * OPERATOR * columns.len() as f64)
             }
+            Operator::ProjectSet { input, .. } => (input.cost.0, input.cost.1 + n * ROW),
             Operator::Aggregate { input, keys, aggregates, .. } => {
                 let each = OPERATOR * (keys.len() + aggregates.len()) as f64;
                 let done = input.cost.1 + input.rows * each;

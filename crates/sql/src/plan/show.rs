@@ -9,6 +9,8 @@ use std::collections::HashMap;
 enum Columns<'a> {
     Values(&'a [Expr]),
     Groups(&'a [Expr], &'a [Aggregate]),
+    /// The place, and what functions that give rows are made of.
+    Sets(&'a [Expr]),
     /// As those of a set operation's left side.
     Side(Vec<&'a Expr>),
 }
@@ -27,6 +29,9 @@ impl<'p, 'a> Names<'p, 'a> {
         let mut add = |n: &Node<'a>| match &n.operator {
             Operator::Project { rel, columns, .. } => {
                 unnamed.insert(*rel, Columns::Values(columns));
+            }
+            Operator::ProjectSet { rel, values, .. } => {
+                unnamed.insert(*rel, Columns::Sets(values));
             }
             Operator::Aggregate { rel, keys, aggregates, .. } => {
                 unnamed.insert(*rel, Columns::Groups(keys, aggregates));
@@ -112,6 +117,28 @@ pub fn conjunction(list: &[&Expr], names: &Names<'_, '_>) -> String {
     }
 }
 
+/// What a function that gives rows gives, as it is written in SQL: the call has what it is made of, and the
+/// place (bind/set/S2).
+fn set_call(args: &[Expr], names: &Names<'_, '_>) -> Option<String> {
+    let (place, made_of) = args.split_last()?;
+    let ExprKind::Column { rel, column: 0, .. } = place.kind else { return None };
+    let Some(Columns::Sets(values)) = names.unnamed.get(&rel) else { return None };
+    let ExprKind::Column { column: first, .. } = made_of.first()?.kind else { return None };
+    let name = &names.statement.relations.get(rel as usize)?.columns.get(first as usize)?.0;
+    let first = usize::from(first).checked_sub(1)?;
+    let values = values.get(first..first + made_of.len())?;
+    let written = match values {
+        [Expr { kind: ExprKind::Call { func, args }, .. }]
+            if crate::bind::is_made_by(name, func::find(*func).map_or("", |d| d.name)) =>
+        {
+            &args[..]
+        }
+        values => values,
+    };
+    let written: Vec<String> = written.iter().map(|e| expr(e, names)).collect();
+    Some(format!("{name}({})", written.join(", ")))
+}
+
 pub fn expr(e: &Expr, names: &Names<'_, '_>) -> String {
     let list = |l: &[Expr], by: &str| l.iter().map(|e| expr(e, names)).collect::<Vec<_>>().join(by);
     let not = |negated: bool| if negated { "NOT " } else { "" };
@@ -121,6 +148,7 @@ pub fn expr(e: &Expr, names: &Names<'_, '_>) -> String {
         ExprKind::Column { rel, column, .. } => names.column(*rel, *column),
         // They are columns in a plan (logical/Y1).
         ExprKind::Group(_) | ExprKind::GroupOuter { .. } | ExprKind::Aggregate { .. } => "?".to_string(),
+        ExprKind::Call { args, .. } if let Some(text) = set_call(args, names) => text,
         ExprKind::Call { func, args } if let Some(text) = array_call(*func, args, names) => text,
         ExprKind::Call { func, args } => {
             match (operator::of_function(*func), without_template(*func, args)) {

@@ -143,6 +143,9 @@ impl<'q> Shower<'q> {
             Rel::Function { function, args } => format!("function {}({})", function.name, self.list(args)),
             Rel::Foreign(t) => format!("foreign {}", t.name()),
             Rel::System(name) => format!("system {name}"),
+            Rel::Places { values, stop } => {
+                format!("places {} up to {}", self.list(values), self.expr(stop))
+            }
             Rel::Series { start, stop, step, by } => {
                 let step = by.as_ref().map_or(step, |by| &by.step);
                 format!("series({}, {}, {})", self.expr(start), self.expr(stop), self.expr(step))

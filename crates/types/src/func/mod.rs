@@ -60,6 +60,7 @@ pub mod integer;
 pub mod operator;
 pub mod pattern;
 pub mod regex;
+pub mod series;
 pub mod session;
 pub mod text;
 
@@ -79,6 +80,7 @@ pub mod id {
     pub use super::integer::id::*;
     pub use super::pattern::id::*;
     pub use super::regex::id::*;
+    pub use super::series::id::*;
     pub use super::session::id::*;
     pub use super::text::id::*;
     pub use crate::array::id::*;
@@ -270,6 +272,7 @@ const FAMILIES: &[&[FuncDef]] = &[
     text::DEFS,
     pattern::DEFS,
     regex::DEFS,
+    series::DEFS,
     bytea::DEFS,
     datetime::DEFS,
     session::DEFS,

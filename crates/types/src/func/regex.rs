@@ -148,7 +148,7 @@ fn all_matches(c: &Call<'_>) -> SqlResult<Value> {
 
 /// Row `n` of an array of rows, as a list.
 fn row(c: &Call<'_>) -> SqlResult<Value> {
-    let (array, n) = (c.array(0)?, c.int4(1)?);
+    let (array, n) = (c.array(0)?, c.int8(1)?);
     let mut dimensions = array.dimensions();
     let (Some(rows), Some(items)) = (dimensions.next(), dimensions.next()) else { return Ok(Value::Null) };
     let rows = rows.length as usize;
@@ -366,7 +366,7 @@ functions! {
     1039 REGEXP_MATCH_FLAGS "regexp_match" (Text, Text, Text) -> TextArray = |c| first_match(c);
     1040 REGEXP_ALL_MATCHES "$regexp_matches" (Text, Text) -> TextArray = |c| all_matches(c);
     1041 REGEXP_ALL_MATCHES_FLAGS "$regexp_matches" (Text, Text, Text) -> TextArray = |c| all_matches(c);
-    1042 ARRAY_ROW "$row" (TextArray, Int4) -> TextArray = |c| row(c);
+    1042 ARRAY_ROW "$row" (TextArray, Int8) -> TextArray = |c| row(c);
     1043 REGEXP_SPLIT "regexp_split_to_array" (Text, Text) -> TextArray =
         |c| split(c, "regexp_split_to_array()");
     1044 REGEXP_SPLIT_FLAGS "regexp_split_to_array" (Text, Text, Text) -> TextArray =

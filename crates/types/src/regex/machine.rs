@@ -3,8 +3,8 @@
 //! - **R1** A step looks at the character before a place and at the one behind it, and so decides on
 //!   assertions exactly: whether a match ends at a place is known with the character behind it, also where a
 //!   match may not go on.
-//! - **R2** What is kept is bounded: where it grows beyond what the machine may keep, all is thrown away. A number of a set
-//!   means nothing after that.
+//! - **R2** What is kept is bounded: where it grows beyond what the machine may keep, all is thrown away. A
+//!   number of a set means nothing after that.
 //! - **R3** Lookaheads and lookbehinds depend on the place, so steps of a machine that has some are not kept.
 
 use super::nfa::{Nfa, State};

@@ -510,7 +510,7 @@ impl Run<'_, '_> {
         end: usize,
     ) -> SqlResult<bool> {
         if least == 0 && begin == end {
-            // No repetition is needed. One is shown if it can be there, and is not one that had rather be short.
+            // No repetition is needed. One is shown if it can be there, and had not rather be short.
             if !self.prefers_short(inner) && self.longest(inner, begin, end)?.is_some() {
                 self.take_apart(inner, begin, end)?;
             }

@@ -112,8 +112,8 @@ const CLASSES: [(&str, Class); 14] = [
     ("word", Class::Word),
 ];
 
-/// The characters of the classes that go beyond ASCII, as `scripts/postgresql-regexes --classes` has them of a
-/// server: a name, then ranges.
+/// The characters of the classes that go beyond ASCII, as `scripts/postgresql-regexes --classes` has them of
+/// a server: a name, then ranges.
 const LISTS: &str = include_str!("classes.txt");
 
 fn listed(name: &str) -> Set {

@@ -1,7 +1,8 @@
 //! SIMILAR TO: SQL's regular expressions, rewritten into PostgreSQL's.
 //!
 //! All of a text must match, so the pattern becomes `^(?:...)$`; two marks (the escape and a double quote)
-//! divide it into three parts, of which the middle is what SUBSTRING gives: `^(?:...){1,1}?(...){1,1}(?:...)$`.
+//! divide it into three parts, of which the middle is what SUBSTRING gives:
+//! `^(?:...){1,1}?(...){1,1}(?:...)$`.
 
 use crate::func::state;
 use crate::{SqlError, SqlResult};

@@ -4,10 +4,10 @@
 //! - **Q2** A limit counts the rows that it gives, whether the consumer takes or drops them.
 use super::super::op::Op;
 use super::super::operand::*;
-use super::{Consume, Gen, Source};
+use super::{Consume, Gen, Source, internal};
 use crate::plan::logical::{Expr, ExprKind};
 use crate::plan::physical::{Node, Operator, Subplan};
-use ondol_types::SqlResult;
+use ondol_types::{SqlResult, Value};
 
 impl<'a> Gen<'a> {
     /// A statement that is a query: its rows go out.
@@ -44,6 +44,7 @@ impl<'a> Gen<'a> {
                     g.passed(node, next, consume)
                 })
             }
+            Operator::ProjectSet { .. } => self.project_set(node, consume),
             Operator::Aggregate { .. } => self.aggregate(node, consume),
             Operator::Distinct { input, by } => {
                 self.tally_start(node.number);
@@ -68,6 +69,40 @@ impl<'a> Gen<'a> {
             Operator::With { queries, input } => self.forgetting(queries, node, input, consume),
             Operator::SetOperation { .. } => self.set_operation(node, consume),
         }
+    }
+
+    /// Each row of the input as often as is said: the place, then the values, stand side by side.
+    fn project_set(&mut self, node: &'a Node<'a>, consume: Consume<'_, 'a>) -> SqlResult<()> {
+        let Operator::ProjectSet { rel, input, values, stop } = &node.operator else {
+            return Err(internal("no set"));
+        };
+        let one = self.constant(&Value::Int8(1));
+        self.tally_start(node.number);
+        self.produce(input, &mut |g, _next| {
+            // A series' start, stop, step and number; then the values.
+            let first = g.registers(4 + values.len());
+            for (n, e) in values.iter().enumerate() {
+                g.expr_into(e, first + 4 + n as u16)?;
+            }
+            g.put(*rel, Source::Registers { first: first + 3 })?;
+            g.expr_into(stop, first + 1)?;
+            for place in [first, first + 2] {
+                g.op(Op::Move { dst: Out(place), a: Reg(one) });
+            }
+            let state = State(Span::new(first, 4));
+            g.op(Op::SeriesStart { state });
+            let (again, over) = (g.label(), g.label());
+            let mark = g.mark();
+            g.here(again);
+            let reset = g.reset(mark);
+            g.op(Op::SeriesNext { state, to: over });
+            g.put(*rel, Source::Registers { first: first + 3 })?;
+            g.passed(node, again, &mut *consume)?;
+            g.jump(again);
+            g.here(over);
+            g.end_turns(mark, reset);
+            Ok(())
+        })
     }
 
     /// A row of the node is there: its filter, then the consumer.

@@ -110,7 +110,7 @@ fn bare(tree: Logical, on: &mut [Expr]) -> Option<Logical> {
             on.iter_mut().for_each(|e| replace_columns(e, &mut instead));
             bare(*input, on)
         }
-        Logical::Lock { .. } | Logical::Limit { .. } => None,
+        Logical::Lock { .. } | Logical::Limit { .. } | Logical::ProjectSet { .. } => None,
         tree => Some(tree),
     }
 }

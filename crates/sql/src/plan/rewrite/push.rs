@@ -127,6 +127,7 @@ fn push(tree: &mut Logical, c: &Expr) -> bool {
         }
         Logical::Nothing
         | Logical::Scan { .. }
+        | Logical::ProjectSet { .. }
         | Logical::Limit { .. }
         | Logical::Lock { .. }
         | Logical::With { .. } => false,
