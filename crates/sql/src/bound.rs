@@ -208,6 +208,8 @@ pub struct Aggregate<Q = Query> {
     pub agg: AggId,
     pub args: Vec<Expr<Q>>,
     pub distinct: bool,
+    /// The order in which it takes rows.
+    pub order: Vec<SortKey<Q>>,
     pub filter: Option<Expr<Q>>,
     pub ty: Type,
 }
@@ -218,6 +220,24 @@ pub struct Target {
     pub name: String,
     /// Only for ORDER BY; not part of the result.
     pub hidden: bool,
+}
+
+/// A key of ORDER BY in an aggregate.
+#[derive(Clone, Debug)]
+pub struct SortKey<Q = Query> {
+    pub expr: Expr<Q>,
+    pub desc: bool,
+    pub nulls_first: bool,
+}
+
+impl<Q> Aggregate<Q> {
+    /// What is computed of each row for it.
+    pub fn exprs(&self) -> impl Iterator<Item = &Expr<Q>> {
+        self.args.iter().chain(&self.filter).chain(self.order.iter().map(|k| &k.expr))
+    }
+    pub fn exprs_mut(&mut self) -> impl Iterator<Item = &mut Expr<Q>> {
+        self.args.iter_mut().chain(&mut self.filter).chain(self.order.iter_mut().map(|k| &mut k.expr))
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -250,6 +270,8 @@ pub struct Query {
     pub having: Option<Expr>,
     pub targets: Vec<Target>,
     pub distinct: bool,
+    /// DISTINCT ON: of rows that have the same values of these targets the first, in the order of ORDER BY.
+    pub distinct_on: Vec<usize>,
     /// UNION and its kin: the rows are those of the two queries (each one level further in, by B3) instead of
     /// `from`; `rels` is empty; targets (all `Column {rel: 0}`), distinct,
     /// order_by, limit and offset apply to the outcome, whose columns are as the left's.
@@ -783,7 +805,8 @@ macro_rules! walkers {
                 $from_fn(from, f);
             }
             for aggregate in q.aggregates.$iter() {
-                aggregate.args.$iter().chain(aggregate.filter.$as_ref()).for_each(&mut *f);
+                let keys = aggregate.order.$iter().map(|k| & $($m)? k.expr);
+                aggregate.args.$iter().chain(aggregate.filter.$as_ref()).chain(keys).for_each(&mut *f);
             }
             (q.filter.$as_ref().into_iter())
                 .chain(q.group_by.$iter())

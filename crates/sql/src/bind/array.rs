@@ -313,7 +313,14 @@ pub(super) fn gathered(query: Query, location: i32) -> SqlResult<Expr> {
     let array = if ty.id.is_array() { ty } else { array_of(ty).map_err(|e| at(e, location))? };
     let def = agg::resolve_aggregate("array_agg", &[ty.id]).map_err(|e| at(e, location))?;
     let args = vec![coerce::shown(column(0, 0, ty)), template(array.id)];
-    let aggregate = crate::bound::Aggregate { agg: def.id, args, distinct: false, filter: None, ty: array };
+    let aggregate = crate::bound::Aggregate {
+        agg: def.id,
+        args,
+        distinct: false,
+        order: Vec::new(),
+        filter: None,
+        ty: array,
+    };
     let here = place(location);
     let result = Expr { kind: ExprKind::Aggregate { depth: 0, index: 0 }, ty: array, at: here };
     let list = vec![result, template(array.id)];

@@ -45,7 +45,6 @@ impl<'a> Binder<'a> {
         refuse_at(c.over.is_some(), "a window function", location)?;
         refuse_at(c.agg_within_group, "WITHIN GROUP", location)?;
         refuse_at(c.func_variadic, "VARIADIC", location)?;
-        refuse_at(!c.agg_order.is_empty(), "ORDER BY in an aggregate", location)?;
         if agg::is_aggregate(name) {
             return self.aggregate(name, c);
         }
@@ -53,7 +52,9 @@ impl<'a> Binder<'a> {
             let message = format!("{what} specified, but {name} is not an aggregate function");
             Err(at(SqlError::new(sqlstate::WRONG_OBJECT_TYPE, message), location))
         };
-        if (c.agg_star || c.agg_distinct || c.agg_filter.is_some()) && !registered {
+        let like_aggregate =
+            c.agg_star || c.agg_distinct || c.agg_filter.is_some() || !c.agg_order.is_empty();
+        if like_aggregate && !registered {
             // What is missing may be an aggregate.
             let args = self.operands(&c.args)?;
             let types: Vec<TypeId> = args.iter().map(|a| a.ty.id).collect();
@@ -67,6 +68,9 @@ impl<'a> Binder<'a> {
         }
         if c.agg_filter.is_some() {
             return not_aggregate("FILTER");
+        }
+        if !c.agg_order.is_empty() {
+            return not_aggregate("ORDER BY");
         }
         if registered {
             let named = c.args.iter().any(|a| matches!(a.node, Some(Kind::NamedArgExpr(_))));
@@ -156,11 +160,21 @@ impl<'a> Binder<'a> {
             Some(arg) if def.ret == TypeId::BPCHAR && arg.ty.id == TypeId::BPCHAR => arg.ty,
             _ => Type::new(shape.ret),
         };
-        let mut aggregate = Aggregate { agg: def.id, args: cast, distinct: c.agg_distinct, filter, ty };
+        let order = self.order_keys(&c.agg_order)?;
+        for k in order.iter().filter(|_| c.agg_distinct) {
+            if !cast.iter().any(|a| group::same(a, &k.expr)) {
+                let message =
+                    "in an aggregate with DISTINCT, ORDER BY expressions must appear in argument list";
+                let error = SqlError::new(sqlstate::INVALID_COLUMN_REFERENCE, message);
+                return Err(super::tree::at_expr(error, k.expr.at));
+            }
+        }
+        let mut aggregate =
+            Aggregate { agg: def.id, args: cast, distinct: c.agg_distinct, order, filter, ty };
         let depth = own_depth(&aggregate);
         self.check_aggregate(&aggregate, depth, location)?;
         if depth > 0 {
-            for e in aggregate.args.iter_mut().chain(aggregate.filter.as_mut()) {
+            for e in aggregate.exprs_mut() {
                 walk_expr_mut(e, 0, &mut |e, level| {
                     if let ExprKind::Column { depth: d, .. } | ExprKind::Aggregate { depth: d, .. } =
                         &mut e.kind
@@ -186,7 +200,7 @@ impl<'a> Binder<'a> {
     /// Whether an aggregate may stand where it stands, and has none of its own level inside.
     fn check_aggregate(&self, aggregate: &Aggregate, depth: u16, location: i32) -> SqlResult<()> {
         let mut inner = None;
-        for e in aggregate.args.iter().chain(&aggregate.filter) {
+        for e in aggregate.exprs() {
             walk_expr(e, 0, &mut |e, level| {
                 if let ExprKind::Aggregate { depth: d, .. } = e.kind
                     && d >= level
@@ -204,7 +218,7 @@ impl<'a> Binder<'a> {
         }
         let level: Option<&Level> = self.levels.iter().rev().nth(usize::from(depth));
         if let Some(level) = level {
-            for e in aggregate.args.iter().chain(&aggregate.filter) {
+            for e in aggregate.exprs() {
                 if let Some(here) = super::set::place_in(level, e, depth) {
                     let message = "aggregate function calls cannot contain set-returning function calls";
                     let hint =
@@ -412,7 +426,7 @@ pub fn function_columns(function: &FunctionDef) -> Vec<(String, Type)> {
 /// How many levels out the query is that an aggregate belongs to.
 fn own_depth(aggregate: &Aggregate) -> u16 {
     let mut nearest: Option<u16> = None;
-    for e in aggregate.args.iter().chain(&aggregate.filter) {
+    for e in aggregate.exprs() {
         walk_expr(e, 0, &mut |e, level| {
             if let ExprKind::Column { depth, .. } | ExprKind::Aggregate { depth, .. } = e.kind
                 && depth >= level

@@ -379,7 +379,8 @@ pub fn convert_targets(
     mut query: Query,
     convert: &mut dyn FnMut(&mut Binder<'_>, usize, Expr) -> SqlResult<Expr>,
 ) -> SqlResult<Query> {
-    let plain = query.set.is_none() && !query.distinct && query.order_by.is_empty();
+    let plain =
+        query.set.is_none() && !query.distinct && query.distinct_on.is_empty() && query.order_by.is_empty();
     let mut visible = Vec::new();
     for (i, t) in query.targets.iter_mut().enumerate() {
         if t.hidden {

@@ -113,7 +113,14 @@ impl<'a> Binder<'a> {
         let items = unnested(vec![one_level_in(one_level_in(array.clone()))], false);
         let count = agg::resolve_aggregate("count", &[item.id])?;
         let args = vec![self.in_domain(column(0, 0, item), domain)?];
-        let counted = Aggregate { agg: count.id, args, distinct: false, filter: None, ty: Type::INT8 };
+        let counted = Aggregate {
+            agg: count.id,
+            args,
+            distinct: false,
+            order: Vec::new(),
+            filter: None,
+            ty: Type::INT8,
+        };
         let number = Expr { kind: ExprKind::Aggregate { depth: 0, index: 0 }, ty: Type::INT8, at: u32::MAX };
         let query = Query {
             rels: vec![RelEntry {

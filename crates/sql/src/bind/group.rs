@@ -1,7 +1,7 @@
 //! Grouping: when two expressions are the same, and what may be said after GROUP BY.
 
 use super::tree::at_expr;
-use crate::bound::{Aggregate, Expr, ExprKind, Query, Rel, walk_expr_mut};
+use crate::bound::{Aggregate, Expr, ExprKind, Query, Rel, SortKey, walk_expr_mut};
 use ondol_types::{SqlError, SqlResult, sqlstate};
 
 /// Puts an aggregate on a list, unless it is there. `None`: there are too many to be numbered.
@@ -11,12 +11,18 @@ pub fn add_aggregate(list: &mut Vec<Aggregate>, new: Aggregate) -> Option<u16> {
         (Some(a), Some(b)) => same(a, b),
         _ => false,
     };
+    let same_order = |a: &Aggregate| {
+        let key = |(a, b): (&SortKey, &SortKey)| {
+            a.desc == b.desc && a.nulls_first == b.nulls_first && same(&a.expr, &b.expr)
+        };
+        a.order.len() == new.order.len() && a.order.iter().zip(&new.order).all(key)
+    };
     let same_args = |a: &Aggregate| {
         a.args.len() == new.args.len() && a.args.iter().zip(&new.args).all(|(a, b)| same(a, b))
     };
-    let found = list
-        .iter()
-        .position(|a| a.agg == new.agg && a.distinct == new.distinct && same_args(a) && same_filter(a));
+    let found = list.iter().position(|a| {
+        a.agg == new.agg && a.distinct == new.distinct && same_order(a) && same_args(a) && same_filter(a)
+    });
     let i = found.unwrap_or_else(|| {
         list.push(new);
         list.len() - 1

@@ -1,9 +1,9 @@
 //! ORDER BY, GROUP BY and DISTINCT: finding what they mean among a query's targets.
 
 use super::scope::Clause;
-use super::tree::{at, at_expr, kind, need, refuse, refuse_at, strings, unexpected};
+use super::tree::{at, at_expr, kind, need, refuse_at, strings, unexpected};
 use super::{Binder, constant, group};
-use crate::bound::{Expr, ExprKind, OrderKey, Target, walk_expr};
+use crate::bound::{Expr, ExprKind, OrderKey, SortKey, Target, walk_expr};
 use crate::parse::tree::{Node, SortByDir, SortByNulls, a_const::Val, node::Node as Kind};
 use ondol_types::{SqlError, SqlResult, Type, TypeId, Value, sqlstate};
 
@@ -137,6 +137,67 @@ impl<'a> Binder<'a> {
         Ok(())
     }
 
+    /// ORDER BY in an aggregate: its keys, which are no targets.
+    pub(super) fn order_keys(&mut self, nodes: &'a [Node]) -> SqlResult<Vec<SortKey>> {
+        let mut keys = Vec::with_capacity(nodes.len());
+        for node in nodes {
+            let Kind::SortBy(s) = kind(node)? else { return Err(unexpected("ORDER BY")) };
+            refuse_at(
+                !s.use_op.is_empty() || s.sortby_dir() == SortByDir::SortbyUsing,
+                "ORDER BY USING",
+                s.location,
+            )?;
+            let e = self.expr(need(&s.node)?)?;
+            let expr = self.settle(e)?;
+            let (desc, nulls_first) = direction(s);
+            keys.push(SortKey { expr, desc, nulls_first });
+        }
+        Ok(keys)
+    }
+
+    /// DISTINCT ON: its keys among the targets, which must be those that ORDER BY begins with.
+    pub(super) fn distinct_on(
+        &mut self,
+        nodes: &'a [Node],
+        targets: &mut Vec<Target>,
+        order_by: &[OrderKey],
+    ) -> SqlResult<Vec<usize>> {
+        let (mut on, mut places) = (Vec::new(), Vec::new());
+        for node in nodes.iter().filter(|n| n.node.is_some()) {
+            let target = match self.by_place_or_name(node, targets, "DISTINCT ON", false)? {
+                Some(i) => i,
+                None => {
+                    let e = self.within(Clause::DistinctOn, |b| b.expr(node))?;
+                    let e = self.settle(e)?;
+                    self.target_of(e, targets)
+                }
+            };
+            self.settle_target(&mut targets[target])?;
+            if !on.contains(&target) {
+                on.push(target);
+                places.push(super::dml::node_place(node));
+            }
+        }
+        let leading = order_by.iter().take_while(|k| on.contains(&k.target)).count();
+        let is_leading = |t: &usize| order_by[..leading].iter().any(|k| k.target == *t);
+        if leading < order_by.len()
+            && let Some(wrong) = on.iter().position(|t| !is_leading(t))
+        {
+            let message = "SELECT DISTINCT ON expressions must match initial ORDER BY expressions";
+            let error = SqlError::new(sqlstate::INVALID_COLUMN_REFERENCE, message);
+            return Err(at_expr(error, places[wrong]));
+        }
+        Ok(on)
+    }
+
+    /// The target that an expression is, or a hidden one more.
+    fn target_of(&mut self, e: Expr, targets: &mut Vec<Target>) -> usize {
+        targets.iter().position(|t| group::same(&t.expr, &e)).unwrap_or_else(|| {
+            targets.push(Target { expr: e, name: String::new(), hidden: true });
+            targets.len() - 1
+        })
+    }
+
     /// ORDER BY: keys among the targets; what is not among them becomes a hidden one.
     pub(super) fn sort_clause(
         &mut self,
@@ -177,12 +238,7 @@ impl<'a> Binder<'a> {
                 }
             };
             self.settle_target(&mut targets[target])?;
-            let desc = s.sortby_dir() == SortByDir::SortbyDesc;
-            let nulls_first = match s.sortby_nulls() {
-                SortByNulls::SortbyNullsFirst => true,
-                SortByNulls::SortbyNullsLast => false,
-                _ => desc,
-            };
+            let (desc, nulls_first) = direction(s);
             // A target that is a key already decides nothing more.
             if !keys.iter().any(|k| k.target == target) {
                 keys.push(OrderKey { target, desc, nulls_first });
@@ -222,8 +278,18 @@ impl<'a> Binder<'a> {
     }
 
     /// DISTINCT: the grammar marks it by an empty node, DISTINCT ON by its expressions.
-    pub(super) fn distinct_clause(nodes: &[Node]) -> SqlResult<bool> {
-        refuse(nodes.iter().any(|n| n.node.is_some()), "DISTINCT ON")?;
-        Ok(!nodes.is_empty())
+    pub(super) fn distinct_clause(nodes: &[Node]) -> bool {
+        nodes.iter().any(|n| n.node.is_none())
     }
+}
+
+/// Whether a key is descending, and has its NULLs first.
+fn direction(s: &crate::parse::tree::SortBy) -> (bool, bool) {
+    let desc = s.sortby_dir() == SortByDir::SortbyDesc;
+    let nulls_first = match s.sortby_nulls() {
+        SortByNulls::SortbyNullsFirst => true,
+        SortByNulls::SortbyNullsLast => false,
+        _ => desc,
+    };
+    (desc, nulls_first)
 }

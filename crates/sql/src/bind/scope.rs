@@ -21,6 +21,7 @@ pub enum Clause {
     GroupBy,
     Having,
     OrderBy,
+    DistinctOn,
     Limit,
     Offset,
     Values,
@@ -36,7 +37,7 @@ impl Clause {
     /// How PostgreSQL's messages call the clause where aggregates may not stand.
     pub fn refuses_aggregates(self) -> Option<&'static str> {
         Some(match self {
-            Clause::Targets | Clause::Having | Clause::OrderBy => return None,
+            Clause::Targets | Clause::Having | Clause::OrderBy | Clause::DistinctOn => return None,
             Clause::From | Clause::Lateral => "FROM clause of their own query level",
             Clause::FromFunction => "functions in FROM",
             Clause::On => "JOIN conditions",

@@ -32,7 +32,8 @@ impl<'a> Binder<'a> {
         refuse(s.into_clause.is_some(), "SELECT INTO")?;
         refuse(!s.window_clause.is_empty(), "WINDOW")?;
         refuse(s.group_distinct, "GROUP BY DISTINCT")?;
-        let distinct = Self::distinct_clause(&s.distinct_clause)?;
+        let distinct = Self::distinct_clause(&s.distinct_clause);
+        let has_on = !distinct && !s.distinct_clause.is_empty();
         let (query, _) = self.nested(Clause::From, |b| {
             let from = b.bind_from(&s.from_clause)?;
             b.level().clause = Clause::Targets;
@@ -50,6 +51,10 @@ impl<'a> Binder<'a> {
                 coerce::settle_all(b, &mut targets)?;
             }
             let order_by = b.sort_clause(&s.sort_clause, &mut targets, distinct)?;
+            let distinct_on = match has_on {
+                true => b.distinct_on(&s.distinct_clause, &mut targets, &order_by)?,
+                false => Vec::new(),
+            };
             let group_by = b.group_clause(&s.group_clause, &mut targets)?;
             super::set::none_in(b.level(), &group_by, "GROUP BY")?;
             let (limit, offset) = b.limits(s)?;
@@ -69,6 +74,7 @@ impl<'a> Binder<'a> {
                 having,
                 targets,
                 distinct,
+                distinct_on,
                 set: None,
                 order_by,
                 limit,
@@ -221,7 +227,7 @@ impl<'a> Binder<'a> {
                 let message = format!("{name} is not allowed with {with}");
                 Err(SqlError::new(sqlstate::FEATURE_NOT_SUPPORTED, message))
             };
-            if query.distinct {
+            if query.distinct || !query.distinct_on.is_empty() {
                 return not_with("DISTINCT clause");
             }
             if !query.group_by.is_empty() {

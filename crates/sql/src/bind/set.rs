@@ -227,7 +227,7 @@ impl<'a> Binder<'a> {
     fn sets_are_allowed(&mut self, location: i32) -> SqlResult<()> {
         let clause = self.level().clause;
         match clause {
-            Clause::Targets | Clause::OrderBy => Ok(()),
+            Clause::Targets | Clause::OrderBy | Clause::DistinctOn => Ok(()),
             Clause::Having => Err(not_allowed("HAVING", location)),
             Clause::FromFunction => {
                 let message = "set-returning functions must appear at top level of FROM";

@@ -313,6 +313,11 @@ impl<'a> Show<'_, 'a> {
                 }
                 inputs.push((input, Place::Outer));
             }
+            Operator::Distinct { input, .. } if matches!(input.operator, Operator::Sort { .. }) => {
+                // DISTINCT ON: of rows in order.
+                out.kind = "Unique".to_string();
+                inputs.push((input, Place::Outer));
+            }
             Operator::Distinct { input, by } => {
                 out.kind = "HashAggregate".to_string();
                 out.properties.push(("Group Key", all(&by.iter().collect::<Vec<_>>())));

@@ -155,6 +155,8 @@ pub enum Logical {
     Distinct {
         input: Box<Logical>,
         by: Vec<Expr>,
+        /// The first row of each counts, not only whether there is one: DISTINCT ON.
+        first: bool,
     },
     Sort {
         input: Box<Logical>,
@@ -375,7 +377,7 @@ impl Logical {
             Logical::Aggregate { keys, aggregates, .. } => {
                 keys.iter_mut().for_each(&mut *f);
                 for a in aggregates {
-                    a.args.iter_mut().chain(&mut a.filter).for_each(&mut *f);
+                    a.exprs_mut().for_each(&mut *f);
                 }
             }
             Logical::Sort { keys, .. } => keys.iter_mut().for_each(|k| f(&mut k.expr)),
@@ -434,7 +436,7 @@ impl Logical {
             Logical::Aggregate { keys, aggregates, .. } => {
                 keys.iter().for_each(&mut *f);
                 for a in aggregates {
-                    a.args.iter().chain(&a.filter).for_each(&mut *f);
+                    a.exprs().for_each(&mut *f);
                 }
             }
             Logical::Sort { keys, .. } => keys.iter().for_each(|k| f(&k.expr)),

@@ -236,7 +236,7 @@ impl<'b> Lower<'b, '_> {
                 match all == set.all {
                     true => tree,
                     // UNION is UNION ALL, each row once.
-                    false => Logical::Distinct { input: Box::new(tree), by },
+                    false => Logical::Distinct { input: Box::new(tree), by, first: false },
                 }
             }
             None => self.from(q)?,
@@ -255,20 +255,24 @@ impl<'b> Lower<'b, '_> {
         }
         // What ORDER BY does not use of the functions that give rows is computed after it, as in PostgreSQL.
         let by_set = |k: &bound::OrderKey| bound::uses_places(&q.targets[k.target].expr, q);
-        let sets_last = !q.distinct && !q.order_by.is_empty() && !q.order_by.iter().any(by_set);
+        let sets_last = !q.distinct
+            && q.distinct_on.is_empty()
+            && !q.order_by.is_empty()
+            && !q.order_by.iter().any(by_set);
         if !sets_last {
             tree = self.project_sets(q, tree)?;
         }
         let mut places: Vec<usize> = (0..q.targets.len()).filter(|n| !q.targets[*n].hidden).collect();
         let visible = places.len();
         let mut output;
-        if q.locks.is_empty() && (q.distinct || !q.order_by.is_empty()) && (q.places.is_empty() || !sets_last)
-        {
+        let in_order = q.distinct || !q.distinct_on.is_empty() || !q.order_by.is_empty();
+        if q.locks.is_empty() && in_order && (q.places.is_empty() || !sets_last) {
             // Visible targets first, so that they stand side by side; then those for sorting alone.
             places.extend((0..q.targets.len()).filter(|n| q.targets[*n].hidden));
             (tree, output) = self.projected(tree, places.iter().map(|n| &q.targets[*n]))?;
             if q.distinct {
-                tree = Logical::Distinct { input: Box::new(tree), by: output[..visible].to_vec() };
+                let by = output[..visible].to_vec();
+                tree = Logical::Distinct { input: Box::new(tree), by, first: false };
             }
             let keys: Vec<SortBy> = (q.order_by.iter())
                 .map(|k| SortBy {
@@ -279,6 +283,12 @@ impl<'b> Lower<'b, '_> {
                 .collect();
             if !keys.is_empty() {
                 tree = Logical::Sort { input: Box::new(tree), keys };
+            }
+            if !q.distinct_on.is_empty() {
+                // The first of each comes first.
+                let of = |t: &usize| output[places.iter().position(|p| p == t).unwrap_or(0)].clone();
+                let by = q.distinct_on.iter().map(of).collect();
+                tree = Logical::Distinct { input: Box::new(tree), by, first: true };
             }
             output.truncate(visible);
         } else {
@@ -423,6 +433,14 @@ impl<'b> Lower<'b, '_> {
         Ok(Logical::Scan { rel, source })
     }
 
+    fn order(&mut self, keys: &'b [bound::SortKey]) -> SqlResult<Vec<bound::SortKey<Inside>>> {
+        let key = |k: &'b bound::SortKey| {
+            let expr = self.expr(&k.expr)?;
+            Ok(bound::SortKey { expr, desc: k.desc, nulls_first: k.nulls_first })
+        };
+        keys.iter().map(key).collect()
+    }
+
     fn groups(&mut self, q: &'b Query, tree: Logical) -> SqlResult<Logical> {
         let keys = self.exprs(&q.group_by)?;
         let mut aggregates = Vec::new();
@@ -431,6 +449,7 @@ impl<'b> Lower<'b, '_> {
                 agg: a.agg,
                 args: self.exprs(&a.args)?,
                 distinct: a.distinct,
+                order: self.order(&a.order)?,
                 filter: self.optional(&a.filter)?,
                 ty: a.ty,
             });

@@ -131,7 +131,7 @@ impl<'a> Planner<'_> {
                 let rows = price::groups(&input, keys.len());
                 unordered(Node::new(Operator::Aggregate { rel: *rel, input, keys, aggregates }, rows))
             }
-            Logical::Distinct { input, by } => {
+            Logical::Distinct { input, by, .. } => {
                 let input = Box::new(self.tree(input, &none)?.node);
                 let rows = price::groups(&input, by.len());
                 unordered(Node::new(Operator::Distinct { input, by }, rows))

@@ -307,7 +307,7 @@ impl<'a> Node<'a> {
             Operator::Aggregate { keys, aggregates, .. } => {
                 keys.iter().for_each(&mut *f);
                 for a in *aggregates {
-                    a.args.iter().chain(&a.filter).for_each(&mut *f);
+                    a.exprs().for_each(&mut *f);
                 }
             }
             Operator::Distinct { by, .. } => by.iter().for_each(f),

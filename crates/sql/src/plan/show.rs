@@ -73,7 +73,12 @@ impl<'p, 'a> Names<'p, 'a> {
     fn aggregate(&self, a: &Aggregate) -> String {
         let name = ondol_types::agg::find(a.agg).map_or("aggregate", |d| d.name);
         let args: Vec<String> = a.args.iter().map(|e| expr(e, self)).collect();
-        let args = if args.is_empty() { "*".to_string() } else { args.join(", ") };
+        let mut args = if args.is_empty() { "*".to_string() } else { args.join(", ") };
+        for (n, k) in a.order.iter().enumerate() {
+            args += if n == 0 { " ORDER BY " } else { ", " };
+            args += &expr(&k.expr, self);
+            args += if k.desc { " DESC" } else { "" };
+        }
         let filter =
             a.filter.as_ref().map_or(String::new(), |f| format!(" FILTER (WHERE {})", expr(f, self)));
         format!("{name}({}{args}){filter}", if a.distinct { "DISTINCT " } else { "" })

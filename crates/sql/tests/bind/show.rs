@@ -201,7 +201,11 @@ impl<'q> Shower<'q> {
             let distinct = if a.distinct { "distinct " } else { "" };
             let filter = a.filter.as_ref().map_or(String::new(), |f| format!(" filter {}", self.expr(f)));
             let name = agg::find(a.agg).map_or("?", |d| d.name);
-            out.push(format!("agg({i}) {name}({distinct}{}):{}{filter}", self.list(&a.args), a.ty));
+            let mut args = self.list(&a.args);
+            for k in &a.order {
+                args += &format!(" by {}{}", self.expr(&k.expr), if k.desc { " desc" } else { "" });
+            }
+            out.push(format!("agg({i}) {name}({distinct}{args}):{}{filter}", a.ty));
         }
         out.extend(q.having.as_ref().map(|e| format!("having {}", self.expr(e))));
         for t in &q.targets {

@@ -3,6 +3,7 @@ use super::super::op::Op;
 use super::super::operand::*;
 use super::super::program::{GroupDef, SortKey};
 use super::{Consume, Gen, Source, internal};
+use crate::bound;
 use crate::plan::logical;
 use crate::plan::physical::{Node, Operator};
 use ondol_types::{SqlResult, TypeId};
@@ -25,6 +26,22 @@ impl<'a> Gen<'a> {
         // Without GROUP BY there is one group, of no rows if need be.
         if width == 0 {
             self.op(Op::GroupFor { group, key: Span::new(0, 0) });
+        }
+        // With ORDER BY it takes them when all are there: behind its group's keys, before the order's.
+        let mut sorts = Vec::new();
+        for a in *aggregates {
+            sorts.push((!a.distinct && !a.order.is_empty()).then(|| {
+                let first = width + a.args.len();
+                let key = |(n, k): (usize, &bound::SortKey<logical::Inside>)| SortKey {
+                    column: (first + n) as u16,
+                    desc: k.desc,
+                    nulls_first: k.nulls_first,
+                };
+                let sort =
+                    self.new_sort(first + a.order.len(), a.order.iter().enumerate().map(key).collect());
+                self.op(Op::SortClear { sort });
+                sort
+            }));
         }
         // What an aggregate of DISTINCT values takes is seen once; where the order shows, it is taken when
         // all are there, sorted.
@@ -49,6 +66,22 @@ impl<'a> Gen<'a> {
                 let skip = g.label();
                 if let Some(f) = &a.filter {
                     g.jump_unless(f, skip)?;
+                }
+                if let Some(sort) = sorts[i] {
+                    let all = width + a.args.len() + a.order.len();
+                    let first = g.registers(all);
+                    for k in 0..width as u16 {
+                        g.op(Op::Move { dst: Out(first + k), a: Reg(key.range().start as u16 + k) });
+                    }
+                    for (k, e) in a.args.iter().enumerate() {
+                        g.expr_into(e, first + (width + k) as u16)?;
+                    }
+                    for (k, e) in a.order.iter().enumerate() {
+                        g.comparable_into(&e.expr, first + (width + a.args.len() + k) as u16)?;
+                    }
+                    g.op(Op::SortPut { sort, row: Span::new(first, all) });
+                    g.here(skip);
+                    continue;
                 }
                 let args = match sets[i] {
                     None => g.span(a.args.iter())?,
@@ -82,7 +115,12 @@ impl<'a> Gen<'a> {
         })?;
         for (i, a) in aggregates.iter().enumerate().filter(|(_, a)| is_ordered(a)) {
             let hash = sets[i].ok_or_else(|| internal("an aggregate of DISTINCT without a set"))?;
-            self.sorted_steps(group, Col(i as u16), hash, (width, a.args.len()));
+            self.sorted_steps(group, Col(i as u16), hash, (width, a));
+        }
+        for (i, a) in aggregates.iter().enumerate() {
+            if let Some(sort) = sorts[i] {
+                self.steps_of(sort, group, Col(i as u16), (width, a.args.len()));
+            }
         }
         let first = self.registers(width + aggregates.len());
         let first_agg = first + width as u16;
@@ -107,11 +145,19 @@ impl<'a> Gen<'a> {
     }
 
     /// Feeds an aggregate the DISTINCT values that a set holds, each behind its group's keys, in ascending
-    /// order.
-    fn sorted_steps(&mut self, group: Group, agg: Col, hash: Hash, (keys, args): (usize, usize)) {
+    /// order, or in its own first.
+    fn sorted_steps(&mut self, group: Group, agg: Col, hash: Hash, (keys, a): (usize, &Aggregate)) {
+        let args = a.args.len();
         let width = keys + args;
+        let mut order: Vec<SortKey> = Vec::new();
+        for k in &a.order {
+            if let Some(n) = a.args.iter().position(|e| logical::same(e, &k.expr)) {
+                order.push(SortKey { column: (keys + n) as u16, desc: k.desc, nulls_first: k.nulls_first });
+            }
+        }
         let ascending = |n| SortKey { column: n as u16, desc: false, nulls_first: false };
-        let sort = self.new_sort(width, (keys..width).map(ascending).collect());
+        order.extend((keys..width).map(ascending));
+        let sort = self.new_sort(width, order);
         let first = self.registers(width);
         self.op(Op::SortClear { sort });
         self.op(Op::HashRewind { hash });
@@ -127,6 +173,13 @@ impl<'a> Gen<'a> {
         self.jump(again);
         self.here(all);
         self.end_turns(mark, reset);
+        self.steps_of(sort, group, agg, (keys, args));
+    }
+
+    /// Feeds an aggregate what a sort holds: its group's keys, then its arguments.
+    fn steps_of(&mut self, sort: Sort, group: Group, agg: Col, (keys, args): (usize, usize)) {
+        let width = keys + args;
+        let first = self.registers(width);
         self.op(Op::SortRun { sort });
         let (again, end) = (self.label(), self.label());
         let mark = self.mark();
@@ -185,6 +238,6 @@ fn is_ordered(a: &Aggregate) -> bool {
     let shows = |name: &str| !matches!(name, "count" | "min" | "max");
     let of = ondol_types::agg::find(a.agg);
     let is_float = a.args.first().is_some_and(|e| matches!(e.ty.id, TypeId::FLOAT8 | TypeId::FLOAT4));
-    a.distinct
-        && of.is_some_and(|d| matches!(d.name, "string_agg" | "array_agg") || is_float && shows(d.name))
+    let shown = of.is_some_and(|d| matches!(d.name, "string_agg" | "array_agg") || is_float && shows(d.name));
+    a.distinct && (shown || !a.order.is_empty())
 }

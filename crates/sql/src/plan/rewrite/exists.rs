@@ -104,6 +104,7 @@ impl Join<'_> {
 /// conditions.
 fn bare(tree: Logical, on: &mut [Expr]) -> Option<Logical> {
     match tree {
+        Logical::Distinct { first: true, .. } => None,
         Logical::Sort { input, .. } | Logical::Distinct { input, .. } => bare(*input, on),
         Logical::Project { rel, input, columns } => {
             let mut instead = |r: u16, c: u16| columns.get(c as usize).filter(|_| r == rel).cloned();

@@ -90,7 +90,7 @@ fn push(tree: &mut Logical, c: &Expr) -> bool {
             }
             true
         }
-        Logical::Distinct { input, by } => {
+        Logical::Distinct { input, by, .. } => {
             let mut are_by = is_plain(c);
             each_column(c, &mut |rel, column, _| {
                 let is_it = |e: &Expr| matches!(e.kind, ExprKind::Column { rel: r, column: n, .. } if (r, n) == (rel, column));

@@ -116,7 +116,7 @@ impl Remove<'_> {
                 let (mut n, rel) = (keys.len(), *rel);
                 let mut kept = Vec::new();
                 aggregates.retain(|a| {
-                    let volatile = a.args.iter().chain(&a.filter).any(|e| e.calls(Volatility::Volatile));
+                    let volatile = a.exprs().any(|e| e.calls(Volatility::Volatile));
                     let stays = volatile || self.is_used(rel, n);
                     if stays {
                         kept.push((n, a.ty));
