@@ -6,7 +6,7 @@ const TABLE: &str = "CREATE TABLE t (a int, b text); INSERT INTO t VALUES (1, 'o
 const REST: [&str; 2] = ["1|one", "2|two"];
 
 /// What is done to a table t with two rows, and what is in it afterwards.
-const CASES: [(&str, &[&str]); 22] = [
+const CASES: [(&str, &[&str]); 23] = [
     ("TRUNCATE t, t", &[]),
     ("TRUNCATE t, t, t; INSERT INTO t VALUES (3, 'three')", &["3|three"]),
     ("BEGIN; TRUNCATE t; TRUNCATE t; INSERT INTO t VALUES (3, 'three'); COMMIT", &["3|three"]),
@@ -36,6 +36,11 @@ const CASES: [(&str, &[&str]); 22] = [
     (
         "BEGIN; ALTER TABLE t ADD c int DEFAULT 3; SAVEPOINT s; ALTER TABLE t DROP a, DROP b; ROLLBACK TO s; \
          ALTER TABLE t DROP c; COMMIT",
+        &REST,
+    ),
+    (
+        "ALTER TABLE t ADD c float8 DEFAULT random(), ALTER b TYPE int USING length(b); ALTER TABLE t DROP c, \
+         ALTER b TYPE text USING CASE a WHEN 1 THEN 'one' ELSE 'two' END",
         &REST,
     ),
     (

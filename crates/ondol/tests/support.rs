@@ -218,7 +218,7 @@ const FORMS: &[(&str, &[(&str, &str)])] = &[
                 "ALTER TABLE t ADD COLUMN IF NOT EXISTS z integer NOT NULL DEFAULT 1 CHECK (z > 0), ADD y text UNIQUE",
             ),
             (
-                "ALTER TABLE ... ADD COLUMN ... DEFAULT, of a volatile function",
+                "ALTER TABLE ... ADD COLUMN ... DEFAULT, of a volatile function (computed row by row)",
                 "ALTER TABLE t ADD COLUMN z double precision DEFAULT random()",
             ),
             (
@@ -238,7 +238,7 @@ const FORMS: &[(&str, &[(&str, &str)])] = &[
                 "ALTER TABLE t ALTER COLUMN c TYPE bigint",
             ),
             (
-                "ALTER TABLE ... ALTER COLUMN ... TYPE ... USING",
+                "ALTER TABLE ... ALTER COLUMN ... TYPE ... USING (computed row by row)",
                 "ALTER TABLE t ALTER COLUMN b TYPE integer USING length(b)",
             ),
             ("ALTER TABLE ... DROP CONSTRAINT", "ALTER TABLE t DROP CONSTRAINT t_pkey"),
@@ -586,7 +586,7 @@ INSERT ... ON CONFLICT goes by the newest rows, as in PostgreSQL: a row with the
 
 ## Changing tables
 
-ALTER TABLE has the table for itself until its transaction ends: it waits for those who use it, and others wait for it. Where rows lie otherwise afterwards (a column more or less, or of another type, one whose NULLs are allowed or forbidden), they are copied with the indexes, in the transaction: that takes as long, and as much memory, as the table is large, and as with PostgreSQL's rewriting forms a snapshot older than the commit finds no rows there. All else is done at once, however large the table is. The default of a new column is computed once, and must not be volatile.
+ALTER TABLE has the table for itself until its transaction ends: it waits for those who use it, and others wait for it. Where rows lie otherwise afterwards (a column more or less, or of another type, one whose NULLs are allowed or forbidden), they are copied with the indexes, in the transaction: that takes as long, and as much memory, as the table is large, and as with PostgreSQL's rewriting forms a snapshot older than the commit finds no rows there. All else is done at once, however large the table is. The default of a new column is computed once. Where it is volatile, and for USING and a domain, an UPDATE computes the values row by row: then the rows are copied twice, and the transaction must be READ COMMITTED.
 
 A check is kept as text over the columns' names, which follows RENAME COLUMN; the functions in it are those of that name when a statement is planned. INSERT, UPDATE and COPY FROM hold each new row to all checks, in the order of their names; an UPDATE leaves out a check that is immutable and none of whose columns it sets. To look at rows that are there (ADD without NOT VALID, VALIDATE, ALTER COLUMN TYPE) takes a transaction that is READ COMMITTED.
 

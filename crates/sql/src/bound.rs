@@ -615,6 +615,8 @@ pub enum AlteredColumn {
     Cast(usize),
     /// In rows that are there it has this value, computed once.
     New(Box<Expr>),
+    /// In rows that are there it has the value that the text has over the table's columns, row by row.
+    Computed(String),
 }
 
 /// A PRIMARY KEY or UNIQUE constraint to be made, perhaps of an index that is there.

@@ -13,7 +13,7 @@ use ondol_sql::bound::{
 use ondol_sql::interpret::Nowhere;
 use ondol_types::func::Volatility;
 use ondol_types::name::quote;
-use ondol_types::{SqlError, SqlResult, Type, TypeId, sqlstate};
+use ondol_types::{SqlError, SqlResult, Type, TypeId, Value, sqlstate};
 use std::sync::Arc;
 
 /// Longest name, in bytes; longer generated ones are cut.
@@ -262,6 +262,7 @@ impl Session {
     pub(crate) fn alter_table(&mut self, a: &AlterTable) -> SqlResult<()> {
         let name = a.def.as_ref().map_or(&a.table, |d| &d.name);
         if let Some(def) = &a.def {
+            self.compute_columns(a, def)?;
             let origins = self.origins(a, def)?;
             let mut before = bind::broken_definitions(&self.connection.catalog());
             // What has no meaning keeps none under another name.
@@ -289,14 +290,58 @@ impl Session {
         Ok(())
     }
 
+    /// Puts columns behind the table's own for those of `def` whose values are computed row by row, and has
+    /// an UPDATE fill them.
+    fn compute_columns(&mut self, a: &AlterTable, def: &TableDef) -> SqlResult<()> {
+        let computed: Vec<(&String, &ColumnDef)> = (a.columns.iter().zip(&def.columns))
+            .filter_map(|(c, now)| match c {
+                AlteredColumn::Computed(text) => Some((text, now)),
+                _ => None,
+            })
+            .collect();
+        if computed.is_empty() {
+            return Ok(());
+        }
+        let level = self.connection.transaction_isolation();
+        if !matches!(level, None | Some(Isolation::ReadCommitted)) {
+            // Rows that came after the transaction's snapshot are to have values, too.
+            return Err(SqlError::unsupported(
+                "a column with values of its own in each row, in a transaction that is not READ COMMITTED",
+            ));
+        }
+        let was = self.connection.catalog().table(&a.table).cloned().ok_or_else(|| no_table(&a.table))?;
+        let mut wide = was.def.clone();
+        // They are looked at when all is done.
+        wide.checks.clear();
+        let mut origins: Vec<Origin> = (0..wide.columns.len()).map(Origin::Column).collect();
+        let mut set = Vec::new();
+        for (text, now) in computed {
+            let free = |n: &String| wide.column(n).is_none();
+            let name = (0..).map(|n| format!("new{n}")).find(free).unwrap_or_default();
+            set.push(format!("{} = ({text})", quote(&name)));
+            wide.columns.push(ColumnDef { name, not_null: false, default: None, ..now.clone() });
+            origins.push(Origin::Value(Ok(Value::Null)))
+        }
+        self.connection.redefine_table(&a.table, &wide, &origins)?;
+        self.run_over_and_over(&format!("UPDATE {} SET {}", quote(&a.table), set.join(", ")))?;
+        Ok(())
+    }
+
     /// Where the columns of a table that is to be `def` come from.
     fn origins(&mut self, a: &AlterTable, def: &TableDef) -> SqlResult<Vec<Origin>> {
         let version = self.connection.catalog().version;
         let was = self.connection.catalog().table(&a.table).cloned().ok_or_else(|| no_table(&a.table))?;
         let mut origins = Vec::with_capacity(a.columns.len());
+        let count = |c: &&AlteredColumn| matches!(c, AlteredColumn::Computed(_));
+        // See `compute_columns`.
+        let mut computed = was.def.columns.len() - a.columns.iter().filter(count).count();
         for (column, now) in a.columns.iter().zip(&def.columns) {
             origins.push(match column {
                 AlteredColumn::Kept(n) => Origin::Column(*n),
+                AlteredColumn::Computed(_) => {
+                    computed += 1;
+                    Origin::Column(computed - 1)
+                }
                 AlteredColumn::Cast(n) => {
                     let (from, to) = (was.def.columns[*n].ty.id, now.ty);
                     let same = from == to.id && to.typmod == -1;

@@ -5,6 +5,7 @@
 
 use super::ddl::{Key, check_column_name, check_columns, key_columns, upper_words};
 use super::dml::default_of;
+use super::domain::default_text;
 use super::tree::{kind, need, refuse, relation_name, unexpected};
 use super::types::{any_type, user_type};
 use super::{Binder, check, coerce};
@@ -22,6 +23,8 @@ use ondol_types::{SqlError, SqlResult, TypeId, Value, known, sqlstate};
 
 /// A table's definition while actions are done to it.
 struct Altered<'a> {
+    /// As it was.
+    old: TableDef,
     def: TableDef,
     columns: Vec<AlteredColumn>,
     keys: Vec<Key<'a>>,
@@ -127,10 +130,14 @@ impl<'a> Binder<'a> {
         let table = self.table(relation).map_err(placeless)?;
         let def = table.def.clone();
         let (columns, keys, validate) = (as_it_is(&def), Vec::new(), Vec::new());
-        let mut altered = Altered { columns, def, keys, validate };
+        let mut altered = Altered { old: table.def.clone(), columns, def, keys, validate };
         actions.sort_by_key(|c| pass(c));
+        let types = actions.iter().any(|c| c.subtype() == AlterTableType::AtAlterColumnType);
         for c in actions {
             self.alter(&mut altered, c)?
+        }
+        for check in altered.def.checks.iter().filter(|_| types) {
+            check::bind_check(self.catalog, &altered.def, check).map_err(placeless)?;
         }
         let keys = self.new_keys(&table.def, &altered)?;
         let def = (altered.def != table.def).then_some(altered.def);
@@ -242,8 +249,10 @@ impl<'a> Binder<'a> {
         })?;
         check_columns(def.columns.len() + 1)?;
         let value = default_of(self.catalog, &column)?;
-        refuse(value.calls(Volatility::Volatile), "ADD COLUMN with a volatile default")?;
-        altered.columns.push(AlteredColumn::New(Box::new(value)));
+        altered.columns.push(match default_text(&column).filter(|_| value.calls(Volatility::Volatile)) {
+            Some(text) => AlteredColumn::Computed(text.to_string()),
+            None => AlteredColumn::New(Box::new(value)),
+        });
         def.columns.push(column);
         altered.keys.extend(keys);
         conditions.into_iter().try_for_each(|k| self.add_constraint(altered, k))
@@ -280,16 +289,15 @@ impl<'a> Binder<'a> {
         Ok(())
     }
 
-    /// ALTER COLUMN ... TYPE, by the cast that an assignment makes.
+    /// ALTER COLUMN ... TYPE, by the cast that an assignment makes, or by what USING says.
     fn column_type(&mut self, altered: &mut Altered<'a>, c: &'a AlterTableCmd) -> SqlResult<()> {
         let Kind::ColumnDef(new) = kind(need(&c.def)?)? else { return Err(unexpected("ALTER COLUMN TYPE")) };
         let def = &mut altered.def;
         let n = column_of(def, &c.name)?;
-        refuse(new.raw_default.is_some(), "ALTER COLUMN ... TYPE ... USING")?;
         let name = new.type_name.as_ref().ok_or_else(|| unexpected("a column without a type"))?;
         let ty = any_type(self.catalog, name).map_err(placeless)?;
+        let (declared, ty) = (ty, ty.base());
         let old = def.columns[n].clone();
-        refuse(old.domain.is_some() || ty.base() != ty, "ALTER COLUMN ... TYPE from or to a domain")?;
         if matches!(ty.id, TypeId::UNKNOWN | TypeId::VOID) {
             let message = format!("column \"{}\" has pseudo-type {}", c.name, super::name_of(ty.id));
             return Err(wrong(sqlstate::INVALID_TABLE_DEFINITION, message));
@@ -298,7 +306,23 @@ impl<'a> Binder<'a> {
             let name = super::expr::collation_name(&collate.collname)?;
             super::expr::check_collation(name, ty.id, -1)?;
         }
-        if !coerce::can_coerce(old.ty.id, ty.id, CastContext::Assignment) {
+        let given = match &new.raw_default {
+            None => None,
+            Some(node) => {
+                let e = self.transform(&altered.old, node)?;
+                if !coerce::can_coerce(e.ty.id, ty.id, CastContext::Assignment) {
+                    let to = super::name_of(ty.id);
+                    let message = format!(
+                        "result of USING clause for column \"{}\" cannot be cast automatically to type {to}",
+                        c.name
+                    );
+                    let error = wrong(sqlstate::DATATYPE_MISMATCH, message);
+                    return Err(error.hint("You might need to add an explicit cast."));
+                }
+                Some(expression_text(node)?)
+            }
+        };
+        if given.is_none() && !coerce::can_coerce(old.ty.id, ty.id, CastContext::Assignment) {
             let to = super::name_of(ty.id);
             let message = format!("column \"{}\" cannot be cast automatically to type {to}", c.name);
             let error = wrong(sqlstate::DATATYPE_MISMATCH, message);
@@ -306,25 +330,43 @@ impl<'a> Binder<'a> {
         }
         let column = &mut def.columns[n];
         column.ty = ty;
+        column.domain = (declared != ty).then_some(declared.id);
         // As in a new table.
         column.packed = true;
-        if old.default.is_some() {
-            default_of(self.catalog, column).map_err(|_| {
-                let to = super::name_of(ty.id);
-                let message =
-                    format!("default for column \"{}\" cannot be cast automatically to type {to}", c.name);
-                wrong(sqlstate::DATATYPE_MISMATCH, message)
-            })?;
-        }
-        if let AlteredColumn::Kept(from) = altered.columns[n]
-            && old.ty != ty
+        // What a quoted literal is depends on what it stands beside: of a type of another category it would
+        // be something else.
+        let differs = old.ty.id.def().category != ty.id.def().category;
+        let default = default_of(self.catalog, column);
+        if let Some(text) = &old.default
+            && (default.is_err() || differs && check::has_literal(text))
         {
-            altered.columns[n] = AlteredColumn::Cast(from)
+            let to = super::name_of(ty.id);
+            let message =
+                format!("default for column \"{}\" cannot be cast automatically to type {to}", c.name);
+            return Err(wrong(sqlstate::DATATYPE_MISMATCH, message));
         }
+        altered.columns[n] = match (given, &altered.columns[n]) {
+            (Some(text), _) => AlteredColumn::Computed(text),
+            // Its values are to be looked at.
+            (None, AlteredColumn::Kept(_)) if declared != ty && old.domain != Some(declared.id) => {
+                AlteredColumn::Computed(quote(&old.name))
+            }
+            (None, AlteredColumn::Kept(from)) if old.ty != ty => AlteredColumn::Cast(*from),
+            (None, same) => same.clone(),
+        };
+        let was = altered.old.column(&c.name).unwrap_or(n);
         for check in &def.checks {
+            if !check::names(self.catalog, &altered.old, check, was)? {
+                continue;
+            }
+            let name = &check.name;
+            refuse(
+                differs && check::has_literal(&check.text),
+                format_args!("another type of a column that constraint \"{name}\" compares with a literal"),
+            )?;
             // It may say something else of a value of another type.
-            if check::names(self.catalog, def, check, n)? && check.validated {
-                altered.validate.push(check.name.clone())
+            if check.validated {
+                altered.validate.push(name.clone())
             }
         }
         Ok(())

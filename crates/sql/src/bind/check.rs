@@ -108,6 +108,11 @@ fn columns_in(catalog: &Catalog, table: &str, columns: &[ColumnDef], text: &str)
     Ok(columns_of(&bind_text(catalog, table, columns, text)?).into_iter().map(|c| c.0).collect())
 }
 
+/// Whether a quoted literal stands in the text.
+pub fn has_literal(text: &str) -> bool {
+    Tokens::new(text).any(|t| t.kind == TokenKind::String)
+}
+
 /// Whether a check of the table names the column.
 pub fn names(catalog: &Catalog, def: &TableDef, check: &CheckDef, column: usize) -> SqlResult<bool> {
     let named = columns_in(catalog, &def.name, &def.columns, &check.text)?;
@@ -197,8 +202,27 @@ pub fn failed_check(catalog: &Catalog, table: &Table) -> SqlResult<Option<(Expr,
 impl<'a> Binder<'a> {
     /// A condition over the columns of a row.
     fn row_condition(&mut self, table: &str, columns: &[ColumnDef], node: &'a Node) -> SqlResult<Expr> {
+        self.row_expr(table, columns, Clause::Check, "check constraint", node, |b, e| b.condition(e, "CHECK"))
+    }
+
+    /// What USING says of a column's new values, over the columns of a row.
+    pub(super) fn transform(&mut self, def: &TableDef, node: &'a Node) -> SqlResult<Expr> {
+        self.row_expr(&def.name, &def.columns, Clause::Transform, "transform expression", node, |b, e| {
+            b.settle(e)
+        })
+    }
+
+    fn row_expr(
+        &mut self,
+        table: &str,
+        columns: &[ColumnDef],
+        clause: Clause,
+        what: &str,
+        node: &'a Node,
+        then: impl FnOnce(&mut Self, Expr) -> SqlResult<Expr>,
+    ) -> SqlResult<Expr> {
         let open = std::mem::replace(&mut self.open_params, false);
-        let bound = self.nested(Clause::Check, |b| {
+        let bound = self.nested(clause, |b| {
             let level = b.level();
             level.rels = vec![RelEntry {
                 rel: Rel::Values(Vec::new()),
@@ -213,7 +237,7 @@ impl<'a> Binder<'a> {
                 by_column: true,
             }];
             let e = b.expr(node)?;
-            b.condition(e, "CHECK")
+            then(b, e)
         });
         self.open_params = open;
         let (e, _) = bound?;
@@ -231,7 +255,7 @@ impl<'a> Binder<'a> {
         });
         match query {
             Some(here) => {
-                let message = "cannot use subquery in check constraint";
+                let message = format!("cannot use subquery in {what}");
                 Err(at_expr(SqlError::new(sqlstate::FEATURE_NOT_SUPPORTED, message), here))
             }
             None => Ok(e),

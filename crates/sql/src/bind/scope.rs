@@ -29,6 +29,7 @@ pub enum Clause {
     Returning,
     Default,
     Check,
+    Transform,
     Filter,
     Execute,
 }
@@ -50,6 +51,7 @@ impl Clause {
             Clause::Returning => "RETURNING",
             Clause::Default => "DEFAULT expressions",
             Clause::Check => "check constraints",
+            Clause::Transform => "transform expressions",
             Clause::Filter => "FILTER",
             Clause::Execute => "EXECUTE parameters",
         })
