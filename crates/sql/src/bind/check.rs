@@ -305,21 +305,17 @@ impl<'a> Binder<'a> {
 
     /// A name like `t_a_check` that no constraint has.
     fn check_name(&self, others: &TableDef, column: &str) -> String {
-        let in_domain = |name: &str| {
-            let mut users = self.catalog.types.values().filter_map(|t| super::domain::domain_of(*t));
-            users.any(|u| u.parts.iter().any(|p| p.name == name))
-        };
-        let taken = |name: &str| {
-            others.is_constraint(name)
-                || self
-                    .catalog
-                    .tables
-                    .values()
-                    .any(|t| t.def.name != others.name && t.def.is_constraint(name))
-                || in_domain(name)
-        };
+        let tables = self.catalog.tables.values().map(|t| &t.def).filter(|d| d.name != others.name);
+        let domains = self.catalog.types.values().filter_map(|t| super::domain::domain_of(*t));
+        let taken: BTreeSet<&str> = (tables.chain([others]))
+            .flat_map(|d| {
+                let keys = d.indexes.iter().filter(|i| i.constraint).map(|i| i.name.as_str());
+                keys.chain(d.checks.iter().map(|c| c.name.as_str()))
+            })
+            .chain(domains.flat_map(|d| d.parts.iter().map(|p| p.name.as_str())))
+            .collect();
         let label = |n: u32| if n == 0 { "check".to_string() } else { format!("check{n}") };
         let mut names = (0..).map(|n| super::ddl::object_name(&others.name, column, &label(n)));
-        names.find(|n| !taken(n)).unwrap_or_default()
+        names.find(|n| !taken.contains(n.as_str())).unwrap_or_default()
     }
 }
