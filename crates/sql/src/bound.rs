@@ -279,6 +279,8 @@ pub struct Query {
     pub order_by: Vec<OrderKey>,
     pub limit: Option<Expr>,
     pub offset: Option<Expr>,
+    /// WITH TIES: rows that ORDER BY cannot tell from the last one come, too.
+    pub ties: bool,
     /// FOR UPDATE / FOR SHARE: (rels, how, wait)
     pub locks: Vec<(Vec<u16>, LockStrength, Wait)>,
     pub with: Vec<With>,

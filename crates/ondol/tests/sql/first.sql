@@ -1,4 +1,4 @@
--- DISTINCT ON, and ORDER BY in aggregates.
+-- DISTINCT ON, ORDER BY in aggregates, and WITH TIES.
 
 create table o (k int primary key, g int, v text, n numeric);
 insert into o values (1,1,'b',1.5),(2,1,'a',2.5),(3,2,NULL,0.5),(4,2,'c',NULL),(5,NULL,'d',4),(6,1,'a',9);
@@ -37,3 +37,18 @@ select array_agg(x order by x desc) from generate_series(1, 5) x;
 select g, array_agg(v order by k desc) as a from o group by g having count(*) > 1 order by g desc nulls last;
 select (select array_agg(k order by k desc) from o o2 where o2.g = o.g) from o order by k;
 select string_agg(a.v, '' order by b.k, a.k) from o a join o b on a.g = b.g where b.k < 3;
+select g, k from o order by g fetch first 1 row with ties;
+select v from o order by v nulls first fetch first 2 rows with ties;
+select g from o order by g desc fetch first 3 rows with ties;
+select g, k from o order by g offset 1 fetch first 2 rows with ties;
+select g from o order by g offset 1 rows fetch first 0 rows with ties;
+select g, count(*) from o group by g order by count(*) desc fetch first row with ties;
+select distinct v from o order by v fetch first 2 rows with ties;
+select k from o fetch first 2 rows with ties;
+select k from o order by k fetch first (null) rows with ties;
+select * from (select v, k from o order by v fetch first 1 row with ties) s order by k;
+select g from o union all select 1 order by 1 fetch first 1 row with ties;
+select v, n from o order by v, n fetch first 1 row with ties;
+select length(v) from o order by length(v) desc fetch first 1 row with ties;
+select k from o where g in (select g from o order by g fetch first 1 row with ties) order by k;
+select g, unnest(array[1, 2]) from o order by g fetch first 3 rows with ties;

@@ -57,7 +57,7 @@ impl<'a> Binder<'a> {
             };
             let group_by = b.group_clause(&s.group_clause, &mut targets)?;
             super::set::none_in(b.level(), &group_by, "GROUP BY")?;
-            let (limit, offset) = b.limits(s)?;
+            let (limit, offset, ties) = b.limits(s)?;
             let level = b.level();
             let aggregates = std::mem::take(&mut level.aggregates);
             let places = level.end_sets();
@@ -79,6 +79,7 @@ impl<'a> Binder<'a> {
                 order_by,
                 limit,
                 offset,
+                ties,
                 locks: Vec::new(),
                 with: Vec::new(),
                 is_call: false,
@@ -128,9 +129,14 @@ impl<'a> Binder<'a> {
         Ok(targets)
     }
 
-    pub(super) fn limits(&mut self, s: &'a SelectStmt) -> SqlResult<(Option<Expr>, Option<Expr>)> {
-        refuse(s.limit_option() == LimitOption::WithTies, "FETCH FIRST ... WITH TIES")?;
+    /// LIMIT, OFFSET, and whether ties come, too.
+    pub(super) fn limits(&mut self, s: &'a SelectStmt) -> SqlResult<(Option<Expr>, Option<Expr>, bool)> {
+        let ties = s.limit_option() == LimitOption::WithTies;
         let is_null = |n: &Node| matches!(&n.node, Some(Kind::AConst(c)) if c.isnull);
+        if ties && s.limit_count.as_deref().is_some_and(is_null) {
+            let message = "row count cannot be null in FETCH FIRST ... WITH TIES clause";
+            return Err(SqlError::new("2201W", message));
+        }
         let mut one = |node: Option<&'a Node>, clause, name| match node {
             // LIMIT ALL, LIMIT NULL.
             Some(n) if !is_null(n) => self.count(n, clause, name).map(Some),
@@ -138,7 +144,7 @@ impl<'a> Binder<'a> {
         };
         let offset = one(s.limit_offset.as_deref(), Clause::Offset, "OFFSET")?;
         let limit = one(s.limit_count.as_deref(), Clause::Limit, "LIMIT")?;
-        Ok((limit, offset))
+        Ok((limit, offset, ties))
     }
 
     /// VALUES as a query.
@@ -181,13 +187,22 @@ impl<'a> Binder<'a> {
                 by_column: true,
             });
             let order_by = b.sort_clause(&s.sort_clause, &mut targets, false)?;
-            let (limit, offset) = b.limits(s)?;
+            let (limit, offset, ties) = b.limits(s)?;
             if !s.locking_clause.is_empty() {
                 let message = "SELECT FOR UPDATE/SHARE cannot be applied to VALUES";
                 return Err(SqlError::new(sqlstate::FEATURE_NOT_SUPPORTED, message));
             }
             let rels = std::mem::take(&mut b.level().rels);
-            Ok(Query { rels, from: vec![From::Rel(0)], targets, order_by, limit, offset, ..Query::default() })
+            Ok(Query {
+                rels,
+                from: vec![From::Rel(0)],
+                targets,
+                order_by,
+                limit,
+                offset,
+                ties,
+                ..Query::default()
+            })
         })?;
         Ok(query)
     }

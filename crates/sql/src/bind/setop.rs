@@ -51,9 +51,9 @@ impl<'a> Binder<'a> {
                 .map(|(i, (ty, name))| Target { expr: column(0, i, *ty), name, hidden: false })
                 .collect();
             let order_by = b.sort_outcome(&s.sort_clause, &mut targets)?;
-            let (limit, offset) = b.limits(s)?;
+            let (limit, offset, ties) = b.limits(s)?;
             let set = Some(Box::new(SetQuery { operation, all: s.all, left, right }));
-            Ok(Query { set, targets, order_by, limit, offset, ..Query::default() })
+            Ok(Query { set, targets, order_by, limit, offset, ties, ..Query::default() })
         })?;
         Ok(query)
     }

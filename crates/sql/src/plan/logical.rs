@@ -166,6 +166,8 @@ pub enum Logical {
         input: Box<Logical>,
         limit: Option<Expr>,
         offset: Option<Expr>,
+        /// WITH TIES: in what the rows that come behind the last one are as it is.
+        ties: Vec<Expr>,
     },
     Lock {
         input: Box<Logical>,
@@ -381,7 +383,9 @@ impl Logical {
                 }
             }
             Logical::Sort { keys, .. } => keys.iter_mut().for_each(|k| f(&mut k.expr)),
-            Logical::Limit { limit, offset, .. } => limit.iter_mut().chain(offset).for_each(f),
+            Logical::Limit { limit, offset, ties, .. } => {
+                limit.iter_mut().chain(offset).chain(ties).for_each(f)
+            }
             Logical::SetOperation { left, right, .. } => {
                 left.output.iter_mut().chain(&mut right.output).for_each(f)
             }
@@ -440,7 +444,7 @@ impl Logical {
                 }
             }
             Logical::Sort { keys, .. } => keys.iter().for_each(|k| f(&k.expr)),
-            Logical::Limit { limit, offset, .. } => limit.iter().chain(offset).for_each(f),
+            Logical::Limit { limit, offset, ties, .. } => limit.iter().chain(offset).chain(ties).for_each(f),
             Logical::SetOperation { left, right, .. } => left.output.iter().chain(&right.output).for_each(f),
         }
     }

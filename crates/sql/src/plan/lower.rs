@@ -265,6 +265,7 @@ impl<'b> Lower<'b, '_> {
         let mut places: Vec<usize> = (0..q.targets.len()).filter(|n| !q.targets[*n].hidden).collect();
         let visible = places.len();
         let mut output;
+        let mut ties = Vec::new();
         let in_order = q.distinct || !q.distinct_on.is_empty() || !q.order_by.is_empty();
         if q.locks.is_empty() && in_order && (q.places.is_empty() || !sets_last) {
             // Visible targets first, so that they stand side by side; then those for sorting alone.
@@ -281,6 +282,9 @@ impl<'b> Lower<'b, '_> {
                     nulls_first: k.nulls_first,
                 })
                 .collect();
+            if q.ties {
+                ties = keys.iter().map(|k| k.expr.clone()).collect();
+            }
             if !keys.is_empty() {
                 tree = Logical::Sort { input: Box::new(tree), keys };
             }
@@ -297,6 +301,9 @@ impl<'b> Lower<'b, '_> {
                 for k in &q.order_by {
                     let expr = self.expr(&q.targets[k.target].expr)?;
                     keys.push(SortBy { expr, desc: k.desc, nulls_first: k.nulls_first });
+                }
+                if q.ties {
+                    ties = keys.iter().map(|k| k.expr.clone()).collect();
                 }
                 tree = Logical::Sort { input: Box::new(tree), keys };
             }
@@ -318,7 +325,7 @@ impl<'b> Lower<'b, '_> {
         }
         if q.limit.is_some() || q.offset.is_some() {
             let (limit, offset) = (self.optional(&q.limit)?, self.optional(&q.offset)?);
-            tree = Logical::Limit { input: Box::new(tree), limit, offset };
+            tree = Logical::Limit { input: Box::new(tree), limit, offset, ties };
         }
         Ok(Block { tree, output })
     }

@@ -89,8 +89,8 @@ impl<'a> Planner<'_> {
         let mut output: Vec<&'a logical::Expr> = rows.output.iter().collect();
         // O1: what nobody looks at but the output is computed there.
         let projection = match &mut node.operator {
-            // A condition on what the limit gives would look at it, too.
-            Operator::Limit { input, .. } if node.filter.is_empty() => &mut **input,
+            // A condition on what the limit gives would look at it, too, and so do ties.
+            Operator::Limit { input, ties: [], .. } if node.filter.is_empty() => &mut **input,
             _ => &mut node,
         };
         if let Operator::Project { rel, columns, .. } = &projection.operator
@@ -154,8 +154,8 @@ impl<'a> Planner<'_> {
                 let (rows, input) = (node.rows, Box::new(node));
                 unordered(Node::new(Operator::Lock { input, locks, recheck }, rows))
             }
-            Logical::Limit { input, limit, offset } => {
-                let limited = limit.is_some();
+            Logical::Limit { input, limit, offset, ties } => {
+                let limited = limit.is_some() && ties.is_empty();
                 let mut node = self.tree(input, &Want { order: None, limited })?.node;
                 if let Operator::Sort { bounded, .. } = &mut node.operator {
                     *bounded = limited;
@@ -163,7 +163,7 @@ impl<'a> Planner<'_> {
                 let rows = price::limited(node.rows, limit.as_ref());
                 let (limit, offset) = (limit.as_ref(), offset.as_ref());
                 let input = Box::new(node);
-                unordered(Node::new(Operator::Limit { input, limit, offset }, rows))
+                unordered(Node::new(Operator::Limit { input, limit, offset, ties }, rows))
             }
             Logical::With { queries, input } => {
                 let Planned { node, ordered } = self.tree(input, want)?;

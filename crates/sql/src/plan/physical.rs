@@ -108,6 +108,7 @@ pub enum Operator<'a> {
         input: Box<Node<'a>>,
         limit: Option<&'a Expr>,
         offset: Option<&'a Expr>,
+        ties: &'a [Expr],
     },
     Lock {
         input: Box<Node<'a>>,
@@ -312,7 +313,10 @@ impl<'a> Node<'a> {
             }
             Operator::Distinct { by, .. } => by.iter().for_each(f),
             Operator::Sort { keys, .. } => keys.iter().for_each(|k| f(&k.expr)),
-            Operator::Limit { limit, offset, .. } => limit.iter().chain(offset).for_each(|e| f(e)),
+            Operator::Limit { limit, offset, ties, .. } => {
+                limit.iter().chain(offset).for_each(|e| f(e));
+                ties.iter().for_each(f)
+            }
             Operator::Lock { recheck, .. } => recheck.iter().for_each(f),
             Operator::SetOperation { left, right, .. } => {
                 left.output.iter().chain(&right.output).for_each(|e| f(e))

@@ -29,7 +29,8 @@ static FORM: Form = Form {
 };
 
 fn name(text: &str) -> Value {
-    let cut = text.floor_char_boundary(MOST.min(text.len()));
+    let most = MOST.min(text.len());
+    let cut = (0..=most).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
     Value::Opaque(TypeId::NAME, text.as_bytes()[..cut].into())
 }
 

@@ -100,3 +100,21 @@ fn classes_are_those_of_the_locale() {
         }
     }
 }
+
+/// A long search ends when somebody wants an end, and what is computed ahead is not long.
+#[test]
+fn a_long_search_can_be_ended() {
+    use std::sync::atomic::AtomicU64;
+    let text = "ab".repeat(200_000);
+    let told = AtomicU64::new(1);
+    for limits in [Limits::new(Some(&told), None), Limits::AHEAD] {
+        for (pattern, groups) in
+            [("x", 1), ("(a|b)*?x", 2), ("(.*)(.*)(.*)\\3x", 4), ("(?=.*x)b", 1), ("(?<=x)b", 1)]
+        {
+            let mut regex = Regex::new(pattern, Flags::new(), &Limits::NONE).expect("an expression");
+            let subject = Subject::new(&text, &Limits::NONE).expect("a text");
+            let ended = regex.find(&subject, 0, groups, &limits).expect_err("it is long");
+            assert!(["57014", "54000"].contains(&ended.sqlstate()), "{pattern}: {ended}");
+        }
+    }
+}

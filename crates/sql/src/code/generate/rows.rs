@@ -2,6 +2,8 @@
 //!
 //! - **Q1** A limit of 0, or whose last row was taken, goes to its end at once, out of whatever loops.
 //! - **Q2** A limit counts the rows that it gives, whether the consumer takes or drops them.
+//! - **Q3** With ties, rows go on after the last one as long as they are as it is: it alone is kept in a set,
+//!   and a row that is not in it is beyond the end.
 use super::super::op::Op;
 use super::super::operand::*;
 use super::{Consume, Gen, Source, internal};
@@ -57,7 +59,9 @@ impl<'a> Gen<'a> {
                 })
             }
             Operator::Sort { .. } => self.sort(node, consume),
-            Operator::Limit { input, limit, offset } => self.limit(node, input, *limit, *offset, consume),
+            Operator::Limit { input, limit, offset, ties } => {
+                self.limit(node, input, (*limit, *offset, ties), consume)
+            }
             Operator::Lock { input, locks, recheck } => {
                 self.write();
                 self.tally_start(node.number);
@@ -116,8 +120,7 @@ impl<'a> Gen<'a> {
         &mut self,
         node: &'a Node<'a>,
         input: &'a Node<'a>,
-        limit: Option<&'a Expr>,
-        offset: Option<&'a Expr>,
+        (limit, offset, ties): (Option<&'a Expr>, Option<&'a Expr>, &'a [Expr]),
         consume: Consume<'_, 'a>,
     ) -> SqlResult<()> {
         self.tally_start(node.number);
@@ -132,12 +135,37 @@ impl<'a> Gen<'a> {
         };
         let left = limit.map(|e| counted(self, e, false)).transpose()?;
         let skipped = offset.map(|e| counted(self, e, true)).transpose()?;
-        self.limit = left.map(|l| (l, skipped));
+        // Q3: what the last row was.
+        let last = (!ties.is_empty()).then(|| self.hash(ties.len(), ties.len()));
+        if let Some(hash) = last {
+            self.op(Op::HashClear { hash });
+        }
+        self.limit = left.map(|l| (l, skipped)).filter(|_| ties.is_empty());
         self.produce(input, &mut |g, next| {
             if let Some(r) = skipped {
                 g.op(Op::Skip { left: State(Span::new(r, 1)), to: next });
             }
             let Some(left) = left else { return g.passed(node, next, consume) };
+            if let Some(hash) = last {
+                let (comes, given, over) = (g.label(), g.label(), g.label());
+                let counting = g.label();
+                g.op(Op::IfZero { a: Reg(left), to: counting });
+                g.jump(comes);
+                g.here(counting);
+                let row = g.comparable_span(ties.iter())?;
+                g.op(Op::HashPutNew { hash, row, to: comes });
+                g.jump(end);
+                g.here(comes);
+                g.passed(node, given, consume)?;
+                g.here(given);
+                g.op(Op::IfZero { a: Reg(left), to: next });
+                g.op(Op::CountDown { left: State(Span::new(left, 1)), to: over });
+                g.jump(next);
+                g.here(over);
+                let row = g.comparable_span(ties.iter())?;
+                g.op(Op::HashPutNew { hash, row, to: next });
+                return Ok(());
+            }
             // Q2: a consumer that drops the row comes to the counting, too.
             let given = g.label();
             g.passed(node, given, consume)?;
