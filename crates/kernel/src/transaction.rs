@@ -283,6 +283,12 @@ const SHARE_BYTES: usize = 160;
 /// Bytes of differences after which a transaction spills a fragment.
 const SPILL: usize = Log::MAX_RECORD / 2;
 
+/// A command while another is nested in it.
+pub struct Outer {
+    command: u32,
+    upserts: (TxnId, u32),
+}
+
 /// One user of the kernel: at most one transaction at a time.
 pub struct Session {
     kernel: Arc<Kernel>,
@@ -564,14 +570,15 @@ impl Session {
     }
     /// Begins a command nested in the present one, of which it sees what it has changed so far. Returns what
     /// `leave_command` needs.
-    pub fn enter_command(&mut self) -> u32 {
-        let outer = self.view.command;
-        self.view.command = outer.max(self.top + 1);
+    pub fn enter_command(&mut self) -> Outer {
+        let outer = Outer { command: self.view.command, upserts: self.upserts };
+        self.view.command = outer.command.max(self.top + 1);
         outer
     }
     /// The command `outer` goes on: it sees what it saw before, and nothing of what was nested in it.
-    pub fn leave_command(&mut self, outer: u32) {
-        self.view.command = outer
+    pub fn leave_command(&mut self, outer: Outer) {
+        self.view.command = outer.command;
+        self.upserts = outer.upserts
     }
     fn open(&mut self) -> &mut Txn {
         self.txn.as_mut().expect("a write outside a transaction")

@@ -60,6 +60,7 @@ impl std::error::Error for SqlError {}
 pub mod sqlstate {
     pub const FEATURE_NOT_SUPPORTED: &str = "0A000";
     pub const CARDINALITY_VIOLATION: &str = "21000";
+    pub const TRIGGERED_DATA_CHANGE_VIOLATION: &str = "27000";
     pub const STRING_DATA_RIGHT_TRUNCATION: &str = "22001";
     pub const NUMERIC_VALUE_OUT_OF_RANGE: &str = "22003";
     pub const DATETIME_FIELD_OVERFLOW: &str = "22008";

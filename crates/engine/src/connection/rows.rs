@@ -372,6 +372,11 @@ impl Connection {
         }
         Ok(())
     }
+    /// Whether the running command, or one nested in it, has made the row's newest version: then the bytes
+    /// that the statement has read are not its newest.
+    pub fn is_of_this_command(&self, oid: Oid) -> bool {
+        self.session.is_of_this_command(oid)
+    }
     /// The statement that began deletes rows: for that it is not refused memory.
     pub fn removes_rows(&mut self) {
         self.session.removes = true

@@ -320,6 +320,7 @@ impl Session {
         new: &[u8],
         keyed: bool,
     ) -> Result<()> {
+        debug_assert!(self.is_newest(oid, old), "a row is changed from bytes that are not its newest");
         let keys = if keyed { self.new_keys(table, old, new) } else { vec![] };
         let noted = || table.indexes[table.entered..].iter().any(|i| !i.key.unaffected(old, new));
         let rekeyed = !keys.is_empty() || keyed && noted();
@@ -332,6 +333,12 @@ impl Session {
             self.change(table, oid, old, new, &keys, rekeyed)?
         }
         self.spill_if_large()
+    }
+
+    /// Whether these are a row's newest bytes: its difference is formed from them, and laid over those.
+    fn is_newest(&self, oid: Oid, bytes: &[u8]) -> bool {
+        let mut now = vec![0; bytes.len()];
+        self.read_newest(oid, &mut now) && now == bytes
     }
 
     fn change(

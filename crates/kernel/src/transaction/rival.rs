@@ -16,7 +16,7 @@
 //!   that another changes or deletes. Whoever only locks a row leaves its key as it is, and is not waited for
 //!   here.
 //! - **R4** Above READ COMMITTED a row that the snapshot does not show is a conflict (40001), whatever is to
-//!   be done about it. What was left alone is read: a serializable transaction remembers the row.
+//!   be done about it. What is met is read: a serializable transaction remembers the row.
 //! - **R5** A row that is met is locked before it is looked at for good: whether it still has the key is
 //!   asked again under the lock, and of its newest version. If not, the lock is given back.
 //! - **R6** A row whose newest version is of the running command is not met to be changed again: that is an
@@ -81,7 +81,7 @@ impl Session {
             found = match self.has_key(table, index, key, oid) {
                 Has::No => continue,
                 Has::Yes(commit) => Look::Rival(Rival { oid, commit }),
-                Has::Perhaps(owner) => match self.only_locked(oid) {
+                Has::Perhaps(owner) => match self.only_locked(table, index, key, oid) {
                     Some(commit) => Look::Rival(Rival { oid, commit }),
                     None => Look::Undecided(oid, owner),
                 },
@@ -92,8 +92,9 @@ impl Session {
         found
     }
 
-    /// The commit of a row that another owns and has changed nothing of.
-    fn only_locked(&self, oid: Oid) -> Option<u64> {
+    /// The commit of a row with this key that another owns and has changed nothing of. The owner may be
+    /// another by now, and the row too, than when the key was found: both are asked of what is there now.
+    fn only_locked(&self, table: &TableStore, index: &IndexStore, key: &[u8], oid: Oid) -> Option<u64> {
         let space = &self.kernel.space;
         let _pin = self.participant.pin();
         let w0 = space.word(oid.bits()).load(Ordering::Acquire);
@@ -110,7 +111,13 @@ impl Session {
             commit = Some(v.prev);
             next = v.next.load(Ordering::Acquire)
         }
-        commit.filter(|_| space.word(oid.bits()).load(Ordering::Acquire) == w0)
+        // What is committed stays while the row is owned.
+        let (mut row, mut has) = (vec![0; table.row_size], vec![]);
+        let is_there = self.read_newest(oid, &mut row) && {
+            index.key.key(&row, &Newest(self), &mut has);
+            has == key
+        };
+        commit.filter(|_| is_there && space.word(oid.bits()).load(Ordering::Acquire) == w0)
     }
 
     /// Where the transaction is: what it does from here on can be undone.
@@ -202,6 +209,9 @@ impl Session {
             let mut has = vec![];
             index.key.key(row, &Newest(self), &mut has);
             if has == key || mutated("rival_unlooked") {
+                // The lock alone would be given back by going back to a savepoint, and what was told of the
+                // row rest on nothing.
+                self.remember_row(rival.oid)?;
                 return Ok(true);
             }
         }
@@ -210,7 +220,7 @@ impl Session {
     }
 
     /// Whether the newest version of a row of ours was made by the running command, or by one nested in it.
-    pub(super) fn is_of_this_command(&self, oid: Oid) -> bool {
+    pub fn is_of_this_command(&self, oid: Oid) -> bool {
         let space = &self.kernel.space;
         let _pin = self.participant.pin();
         let w0 = space.word(oid.bits()).load(Ordering::Acquire);

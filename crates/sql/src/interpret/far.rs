@@ -13,7 +13,7 @@ use crate::code::Program;
 use crate::code::op::Op;
 use crate::code::operand::{Fault, How, Label, Pool};
 use crate::code::program::PARAM_REGISTERS;
-use ondol_engine::{Connection, LockStrength, Locked, Wait};
+use ondol_engine::{Connection, LockStrength, Locked, Oid, Wait};
 use ondol_types::agg::AggState;
 use ondol_types::func::{Context, FuncId};
 use ondol_types::{SqlError, SqlResult, sqlstate};
@@ -99,6 +99,17 @@ fn put_pool(
 
 fn is_in(table: &mut HashTable, d: Datum, memory: &[u8]) -> Datum {
     if d.is_null() { Datum::NULL } else { Datum::bool(table.find(&[d], memory)) }
+}
+
+/// Whoever changes a row goes by the bytes that it has read of it. A function that the statement calls may have
+/// changed the row since: nothing else can, as the row is locked, and met once.
+fn unchanged(program: &Program, connection: &Connection, oid: Oid, what: &str) -> SqlResult<()> {
+    if program.functions.is_empty() || !connection.is_of_this_command(oid) {
+        return Ok(());
+    }
+    let message =
+        format!("tuple to be {what} was already modified by an operation triggered by the current command");
+    Err(SqlError::new(sqlstate::TRIGGERED_DATA_CHANGE_VIOLATION, message))
 }
 
 #[inline(never)]
@@ -343,6 +354,7 @@ pub(super) fn exec(
             let (oid, range) = (c.oid, c.from..c.to);
             let list = &program.lists[columns.0 as usize];
             let table = program.table_of(cursor.0);
+            unchanged(program, connection, oid, "updated")?;
             access::with_changes(list, row!(values), &f.memory, |changes| {
                 connection.update(table, oid, &f.memory[range], changes)
             })?;
@@ -381,6 +393,7 @@ pub(super) fn exec(
         }
         Op::Delete { cursor } => {
             let c = &f.cursors[cursor.0 as usize];
+            unchanged(program, connection, c.oid, "deleted")?;
             connection.delete(program.table_of(cursor.0), c.oid, &f.memory[c.from..c.to])?
         }
         Op::Insert { table, values } => {

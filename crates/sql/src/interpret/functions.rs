@@ -9,6 +9,7 @@ use super::rows::{RowView, Sink};
 use super::store::List;
 use crate::code::Program;
 use crate::code::operand::{Fun, Mat, Span};
+use crate::code::program::Tag;
 use ondol_engine::{Connection, Returns};
 use ondol_types::func::Volatility;
 use ondol_types::{SqlError, SqlResult, ValueRef, sqlstate};
@@ -69,6 +70,17 @@ pub(super) fn function_rows(
     }
     let def = &program.functions[function.0 as usize];
     let callee = world.env.host.function(def)?;
+    if callee.writes && def.volatility != Volatility::Volatile {
+        // It would change what the statement that calls it has read, as a part of that.
+        let what = match callee.tag {
+            Tag::Select => "SELECT FOR UPDATE",
+            Tag::Insert => "INSERT",
+            Tag::Update => "UPDATE",
+            Tag::Delete => "DELETE",
+        };
+        let message = format!("{what} is not allowed in a non-volatile function");
+        return Err(SqlError::new(sqlstate::FEATURE_NOT_SUPPORTED, message));
+    }
     let one = match &def.returns {
         Returns::Void => true,
         Returns::Scalar { set, .. } | Returns::Rows { set, .. } => !set,

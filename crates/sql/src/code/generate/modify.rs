@@ -17,6 +17,7 @@ use crate::plan::logical::{ConflictUpdate, Expr, NewColumn, OnConflict};
 use crate::plan::physical::{Access, KeyValue, Operator, Root};
 use ondol_engine::{Patch, Table};
 use ondol_types::SqlResult;
+use ondol_types::func::Volatility;
 use std::sync::Arc;
 
 impl<'a> Gen<'a> {
@@ -186,6 +187,17 @@ impl<'a> Gen<'a> {
             let Some(assign) = assign else {
                 if returning.is_empty() {
                     g.op(Op::Delete { cursor });
+                } else if returning.iter().any(|e| e.calls(Volatility::Volatile)) {
+                    // What it calls may change rows: the old one is gone by then.
+                    let first = g.registers(table.0.def.columns.len());
+                    let used: Vec<u16> = g.place(*rel)?.used.iter().copied().collect();
+                    for c in used {
+                        g.column(*rel, c, first + c)?;
+                    }
+                    g.op(Op::Delete { cursor });
+                    g.put(*rel, Source::Registers { first })?;
+                    g.returning(returning)?;
+                    g.put(*rel, Source::Table { cursor: cursor.0 })?;
                 } else {
                     // The old row, computed while it is still there.
                     let row = g.span(returning.iter())?;
