@@ -57,6 +57,16 @@ class Maker:
         rng = self.rng
         text, columns = self.source(depth)
         for _ in range(rng.choice((0, 0, 0, 1, 1, 2)) if depth > 0 else rng.choice((0, 0, 1))):
+            if rng.random() < 0.15:
+                # What stands before it is its outer row.
+                alias = self.name()
+                inner, names = self.query(max(depth - 1, 0), outer=columns)
+                more = [(f"{alias}.{n}", t) for n, t in names]
+                kind = rng.choice(("CROSS JOIN", "LEFT JOIN", "LEFT JOIN", "JOIN"))
+                on = "true" if rng.random() < 0.5 else self.condition(Scope(columns + more), 0)
+                on = "" if kind == "CROSS JOIN" else f" ON {on}"
+                text, columns = f"{text} {kind} LATERAL ({inner}) AS {alias}{on}", columns + more
+                continue
             other, more = self.source(depth - 1)
             kind = rng.choice(("JOIN", "JOIN", "LEFT JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "CROSS JOIN", ","))
             if kind in ("CROSS JOIN", ","):

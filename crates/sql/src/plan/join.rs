@@ -152,7 +152,8 @@ impl<'a> Pool<'a> {
             Logical::Join { kind, left, right, on } => {
                 self.add(cx, left);
                 let own = cx.inputs_of(right);
-                let needs = on.iter().fold(RelSet::EMPTY, |s, e| s.with(cx.refs(e))).without(own);
+                let of_right = cx.inputs.needs(right);
+                let needs = on.iter().fold(of_right, |s, e| s.with(cx.refs(e))).without(own);
                 self.attach.push(Attach { kind: *kind, right, on: on.iter().collect(), needs });
             }
             input => self.inputs.push(cx.number(input)),
@@ -542,8 +543,8 @@ fn attach_right<'a>(
     let (inside, rest): (Vec<&'a Expr>, Vec<&'a Expr>) =
         a.on.iter().copied().partition(|e| cx.refs(e).meets(own));
     let looped = plan_pool(cx, &[a.right], inside.clone(), visible, false);
-    let needs = own.iter().fold(RelSet::EMPTY, |s, r| s.with(cx.list[r as usize].needs)).without(own);
-    let lateral = needs.meets(visible);
+    // Not only its inputs may refer to others (LATERAL): so may conditions that it asks of them.
+    let lateral = cx.inputs.needs(a.right).without(own).meets(visible);
     let keys = hash_keys(&cx.inputs, &a.on, visible, own);
     let before = d.node.rows.max(1.0);
     let ordered = d.ordered;

@@ -54,7 +54,8 @@ fn take(tree: &mut Logical, nullable: bool, room: &mut usize, gone: &mut HashMap
     // What a column stands for decides, not that it is one.
     columns.iter_mut().for_each(|c| put(c, gone));
     let further = inputs(input).saturating_sub(1);
-    if further > *room || !is_plain_tree(input) || !columns.iter().all(|c| may_stand(c, nullable)) {
+    let own = if nullable { input.gives() } else { Vec::new() };
+    if further > *room || !is_plain_tree(input) || !columns.iter().all(|c| may_stand(c, nullable, &own)) {
         return;
     }
     *room -= further;
@@ -80,9 +81,11 @@ fn is_input(tree: &Logical) -> bool {
     !matches!(tree, Logical::Filter { .. } | Logical::Join { .. }) || is_plain_tree(tree)
 }
 
-fn may_stand(e: &Expr, nullable: bool) -> bool {
+/// `own`: of what is nullable, the relations whose columns are NULL with it. A column of others (LATERAL) is
+/// not.
+fn may_stand(e: &Expr, nullable: bool, own: &[u16]) -> bool {
     match &e.kind {
-        ExprKind::Column { .. } => true,
+        ExprKind::Column { rel, .. } => !nullable || own.contains(rel),
         _ if nullable => false,
         // Computed where it is used, perhaps more than once.
         _ => !e.calls(Volatility::Volatile) && !has_query(e),
