@@ -21,8 +21,8 @@ pub enum Origin {
     Column(usize),
     /// One of another type.
     Converted(usize, Convert),
-    /// It is the same in all rows; or, where there are rows, none can be had.
-    Value(SqlResult<Value>),
+    /// It is the same in all rows.
+    Value(Value),
 }
 
 impl Connection {
@@ -74,12 +74,17 @@ impl Connection {
         slots.start(&old.store.rows);
         let mut bytes = vec![0; old.layout.row_size];
         let mut scratch: Vec<Vec<u8>> = new.def.columns.iter().map(|_| vec![]).collect();
+        let mut turn = 0;
         loop {
             let next = {
                 let _pin = self.session.pin();
                 slots.next(&self.db.kernel.space)
             };
             let Some(oid) = next else { return Ok(()) };
+            turn += 1;
+            if turn % 256 == 0 {
+                self.session.patience.look().map_err(crate::error::kernel)?
+            }
             if !self.session.read_newest(oid, &mut bytes) {
                 continue;
             }
@@ -94,7 +99,7 @@ impl Connection {
                 }
                 Origin::Column(i) => Ok(was(*i, s)),
                 Origin::Converted(i, convert) => convert(was(*i, s)),
-                Origin::Value(v) => v.clone(),
+                Origin::Value(v) => Ok(v.clone()),
             });
             let values: Vec<Value> = values.collect::<SqlResult<_>>()?;
             let null = values.iter().zip(&new.def.columns).find(|(v, c)| c.not_null && v.is_null());

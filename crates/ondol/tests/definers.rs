@@ -143,6 +143,49 @@ fn tables_are_altered_beside_others() {
          2: DELETE FROM t
          2: ALTER TABLE t ADD CHECK (a > 0)
          1: INSERT INTO t VALUES (-1) -- 23514",
+        // What its check and default call stays (there is no wait for it in PostgreSQL, nor a dependency).
+        "1: CREATE TABLE t (a integer)
+         1: CREATE FUNCTION g(integer) RETURNS boolean LANGUAGE sql AS 'SELECT $1 > 0'
+         1: CREATE FUNCTION h() RETURNS integer STABLE LANGUAGE sql AS 'SELECT 7'
+         1: BEGIN
+         1: ALTER TABLE t ADD CHECK (g(a)), ADD COLUMN z integer DEFAULT h()
+         2: DROP FUNCTION g(integer) -- waits
+         3: DROP FUNCTION h() -- waits
+         1: COMMIT -- 2 2BP01, 3 2BP01
+         1: INSERT INTO t VALUES (1)
+         1: SELECT z FROM t == 7",
+        "1: CREATE TABLE t (a integer)
+         1: CREATE FUNCTION g(integer) RETURNS boolean LANGUAGE sql AS 'SELECT $1 > 0'
+         1: BEGIN
+         1: DROP FUNCTION g(integer)
+         2: ALTER TABLE t ADD CHECK (g(a)) -- waits
+         1: COMMIT -- 2 42883
+         2: INSERT INTO t VALUES (1)",
+        // What was waited for changes nothing of what a transaction has begun.
+        "1: CREATE TABLE other (x integer)
+         1: INSERT INTO other VALUES (9)
+         1: CREATE TABLE t (a integer)
+         1: INSERT INTO t VALUES (1)
+         1: CREATE FUNCTION h() RETURNS integer STABLE LANGUAGE sql AS 'SELECT max(x) FROM other'
+         3: BEGIN
+         3: ALTER TABLE other ADD COLUMN y integer
+         2: BEGIN
+         2: ALTER TABLE t ADD COLUMN r double precision DEFAULT random(), ADD COLUMN z integer DEFAULT h() -- waits
+         3: ROLLBACK -- 2 ok
+         2: COMMIT
+         1: SELECT (a, r < 2, z) = (1, true, 9) FROM t == t
+         1: INSERT INTO t VALUES (1, 2, 3)
+         1: INSERT INTO t VALUES (1, 2, 3, 4) -- 42601",
+        // A table that is empty when it is looked at, and is not when it is waited for.
+        "1: CREATE TABLE t (a integer)
+         1: BEGIN
+         1: SELECT count(*) FROM t == 0
+         2: BEGIN
+         2: ALTER TABLE t ADD COLUMN c timestamptz DEFAULT now() -- waits
+         1: INSERT INTO t VALUES (1)
+         1: COMMIT -- 2 ok
+         2: COMMIT
+         1: SELECT count(c) FROM t == 1",
         // Who comes later is held to the check.
         "1: CREATE TABLE t (a integer)
          1: PREPARE q AS INSERT INTO t VALUES (-2)

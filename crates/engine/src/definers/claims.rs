@@ -27,22 +27,24 @@ fn types(of: impl IntoIterator<Item = TypeId>, claims: &mut Vec<Claim>) {
     }
 }
 
-/// Types whose names stand in a text: more than it means, perhaps.
-fn types_in<'a>(c: &Catalog, texts: impl IntoIterator<Item = &'a Option<String>>, claims: &mut Vec<Claim>) {
+/// Types and functions whose names stand in a text: more than it means, perhaps.
+fn named_in<'a>(c: &Catalog, texts: impl IntoIterator<Item = &'a Option<String>>, claims: &mut Vec<Claim>) {
     for text in texts.into_iter().flatten().map(|t| t.to_lowercase()) {
         let named = c.types.keys().filter(|n| text.contains(&n.to_lowercase()));
-        claims.extend(named.map(|n| Claim { thing: Thing::Name(n.clone()), alone: false }))
+        claims.extend(named.map(|n| Claim { thing: Thing::Name(n.clone()), alone: false }));
+        let called = c.functions.values().filter(|f| text.contains(&f.name.to_lowercase()));
+        claims.extend(called.map(|f| Claim { alone: false, ..signature(f) }))
     }
 }
 
 pub fn create_table(c: &Catalog, table: &str, columns: &[ColumnDef]) -> Vec<Claim> {
     let mut claims = vec![name(table)];
     types(columns.iter().map(|c| c.domain.unwrap_or(c.ty.id)), &mut claims);
-    types_in(c, columns.iter().map(|c| &c.default), &mut claims);
+    named_in(c, columns.iter().map(|c| &c.default), &mut claims);
     claims
 }
 
-/// Types that its checks name are rested on as well.
+/// What its checks name is rested on as well.
 pub fn create_checked_table(
     c: &Catalog,
     table: &str,
@@ -50,13 +52,13 @@ pub fn create_checked_table(
     checks: &[CheckDef],
 ) -> Vec<Claim> {
     let mut claims = create_table(c, table, columns);
-    types_in_checks(c, checks.iter(), &mut claims);
+    named_in_checks(c, checks.iter(), &mut claims);
     claims
 }
 
-fn types_in_checks<'a>(c: &Catalog, checks: impl Iterator<Item = &'a CheckDef>, claims: &mut Vec<Claim>) {
+fn named_in_checks<'a>(c: &Catalog, checks: impl Iterator<Item = &'a CheckDef>, claims: &mut Vec<Claim>) {
     let texts: Vec<Option<String>> = checks.map(|check| Some(check.text.clone())).collect();
-    types_in(c, &texts, claims)
+    named_in(c, &texts, claims)
 }
 
 /// The table's definition is changed, or its rows are removed.
@@ -84,8 +86,8 @@ pub fn redefine_table(c: &Catalog, table: &str, def: &TableDef) -> Vec<Claim> {
     claims.extend(functions.iter().map(signature));
     let is_new = |d: &&ColumnDef| !old.def.columns.contains(d);
     types(def.columns.iter().filter(is_new).map(|c| c.domain.unwrap_or(c.ty.id)), &mut claims);
-    types_in(c, def.columns.iter().filter(is_new).map(|c| &c.default), &mut claims);
-    types_in_checks(c, def.checks.iter().filter(|c| !old.def.checks.contains(c)), &mut claims);
+    named_in(c, def.columns.iter().filter(is_new).map(|c| &c.default), &mut claims);
+    named_in_checks(c, def.checks.iter().filter(|c| !old.def.checks.contains(c)), &mut claims);
     claims
 }
 
@@ -132,7 +134,7 @@ pub fn create_type(c: &Catalog, def: &UserDef) -> Vec<Claim> {
     let mut claims = vec![name(&def.name)];
     types(def.base.map(|b| b.id), &mut claims);
     let texts = def.parts.iter().map(|p| &p.text).chain([&def.default]);
-    types_in(c, texts, &mut claims);
+    named_in(c, texts, &mut claims);
     claims
 }
 

@@ -230,7 +230,7 @@ impl Definer {
             }
             6 | 7 => {
                 def.columns.push(column("d", None));
-                origins.push(Origin::Value(Ok(Value::Int4(ROW[2]))))
+                origins.push(Origin::Value(Value::Int4(ROW[2])))
             }
             5 => match def.checks.pop() {
                 None => def.checks = vec![check("c2"), check("c1")],

@@ -262,8 +262,10 @@ impl Session {
     pub(crate) fn alter_table(&mut self, a: &AlterTable) -> SqlResult<()> {
         let name = a.def.as_ref().map_or(&a.table, |d| &d.name);
         if let Some(def) = &a.def {
+            // Before anything is changed: what they are computed by may have to be bound anew.
+            let values = self.new_values(a)?;
             self.compute_columns(a, def)?;
-            let origins = self.origins(a, def)?;
+            let origins = self.origins(a, def, values)?;
             let mut before = bind::broken_definitions(&self.connection.catalog());
             // What has no meaning keeps none under another name.
             let was = self.connection.catalog().table(&a.table).cloned().ok_or_else(|| no_table(&a.table))?;
@@ -320,16 +322,33 @@ impl Session {
             let name = (0..).map(|n| format!("new{n}")).find(free).unwrap_or_default();
             set.push(format!("{} = ({text})", quote(&name)));
             wide.columns.push(ColumnDef { name, not_null: false, default: None, ..now.clone() });
-            origins.push(Origin::Value(Ok(Value::Null)))
+            origins.push(Origin::Value(Value::Null))
         }
         self.connection.redefine_table(&a.table, &wide, &origins)?;
         self.run_over_and_over(&format!("UPDATE {} SET {}", quote(&a.table), set.join(", ")))?;
         Ok(())
     }
 
-    /// Where the columns of a table that is to be `def` come from.
-    fn origins(&mut self, a: &AlterTable, def: &TableDef) -> SqlResult<Vec<Origin>> {
+    /// The values of the columns that are the same in all rows, in their order.
+    fn new_values(&mut self, a: &AlterTable) -> SqlResult<Vec<Value>> {
         let version = self.connection.catalog().version;
+        let mut values = Vec::new();
+        for column in &a.columns {
+            let AlteredColumn::New(value) = column else { continue };
+            if let ExprKind::Const(v) = &value.kind {
+                values.push(v.clone());
+                continue;
+            }
+            let found = self.evaluate(std::slice::from_ref(&**value), version)?;
+            let none = || SqlError::new(sqlstate::INTERNAL_ERROR, "a default without a value");
+            values.push(found.into_iter().next().ok_or_else(none)?)
+        }
+        Ok(values)
+    }
+
+    /// Where the columns of a table that is to be `def` come from.
+    fn origins(&mut self, a: &AlterTable, def: &TableDef, values: Vec<Value>) -> SqlResult<Vec<Origin>> {
+        let mut values = values.into_iter();
         let was = self.connection.catalog().table(&a.table).cloned().ok_or_else(|| no_table(&a.table))?;
         let mut origins = Vec::with_capacity(a.columns.len());
         let count = |c: &&AlteredColumn| matches!(c, AlteredColumn::Computed(_));
@@ -367,16 +386,7 @@ impl Session {
                         }),
                     )
                 }
-                AlteredColumn::New(value) => Origin::Value(match &value.kind {
-                    ExprKind::Const(v) => Ok(v.clone()),
-                    // Nobody asks for the value; if a row comes yet, the statement begins anew.
-                    _ if was.count_rows() == 0 => Err(SqlError::new(STALE, "a table has rows now")),
-                    _ => {
-                        let values = self.evaluate(std::slice::from_ref(&**value), version)?;
-                        let none = || SqlError::new(sqlstate::INTERNAL_ERROR, "a default without a value");
-                        values.into_iter().next().ok_or_else(none)
-                    }
-                }),
+                AlteredColumn::New(_) => Origin::Value(values.next().unwrap_or(Value::Null)),
             })
         }
         Ok(origins)

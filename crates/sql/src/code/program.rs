@@ -239,6 +239,9 @@ pub fn fingerprint(table: &Table) -> u64 {
             u64::from(c.ty.id.number()) | u64::from(c.ty.typmod as u32) << 16 | u64::from(c.not_null) << 48,
         );
         h.number(u64::from(l.offset) | u64::from(l.null_bit.map_or(u16::MAX, |b| b)) << 16);
+        // INSERT's code has the default in it, and what a domain asks of its values.
+        h.bytes(c.default.as_deref().unwrap_or_default().as_bytes());
+        h.number(u64::from(c.default.is_some()) | u64::from(c.domain.is_some()) << 1);
         // Of a numeric, its type does not tell.
         if let ondol_engine::Storage::Packed { scale } = l.storage {
             h.number(u64::from(scale) | 1 << 32)
@@ -246,7 +249,9 @@ pub fn fingerprint(table: &Table) -> u64 {
     }
     for i in &table.def.indexes {
         h.number(u64::from(i.id));
-        h.number(i.kind as u64 | u64::from(i.unique) << 8);
+        // ON CONFLICT may have named it.
+        h.bytes(i.name.as_bytes());
+        h.number(i.kind as u64 | u64::from(i.unique) << 8 | u64::from(i.constraint) << 9);
         for c in &i.columns {
             h.number(c.column as u64 | u64::from(c.desc) << 32 | u64::from(c.nulls_first) << 33);
         }

@@ -1,0 +1,21 @@
+-- A registered query's code goes by its table's defaults, domains and constraints as they are.
+CREATE TABLE t (a integer, b integer DEFAULT 1, CONSTRAINT k1 UNIQUE (a), CONSTRAINT k2 UNIQUE (b));
+CREATE FUNCTION ins(integer) RETURNS void LANGUAGE sql AS 'INSERT INTO t (a) VALUES ($1)';
+CREATE FUNCTION insb(integer, integer) RETURNS void LANGUAGE sql AS 'INSERT INTO t (a, b) VALUES ($1, $2)';
+CREATE FUNCTION up(integer, integer) RETURNS void LANGUAGE sql AS
+  'INSERT INTO t VALUES ($1, $2) ON CONFLICT ON CONSTRAINT k1 DO UPDATE SET b = t.b + 100';
+EXECUTE ins(1);
+EXECUTE up(1, 9);
+ALTER TABLE t ALTER b SET DEFAULT 5;
+EXECUTE ins(3);
+ALTER TABLE t ALTER b DROP DEFAULT;
+EXECUTE ins(4);
+SELECT * FROM t ORDER BY a;
+CREATE DOMAIN dp AS integer CHECK (VALUE > 0);
+ALTER TABLE t ALTER b TYPE dp;
+EXECUTE insb(9, 8);
+EXECUTE insb(10, -8);
+ALTER TABLE t RENAME CONSTRAINT k1 TO k3;
+ALTER TABLE t RENAME CONSTRAINT k2 TO k1;
+EXECUTE up(20, 8);
+SELECT * FROM t ORDER BY a;
