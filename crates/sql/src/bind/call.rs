@@ -160,14 +160,17 @@ impl<'a> Binder<'a> {
             Some(arg) if def.ret == TypeId::BPCHAR && arg.ty.id == TypeId::BPCHAR => arg.ty,
             _ => Type::new(shape.ret),
         };
-        let order = self.order_keys(&c.agg_order)?;
-        for k in order.iter().filter(|_| c.agg_distinct) {
-            if !cast.iter().any(|a| group::same(a, &k.expr)) {
+        let mut order = self.order_keys(&c.agg_order)?;
+        for k in order.iter_mut().filter(|_| c.agg_distinct) {
+            // The argument is the key, also where the aggregate takes it as another type of strings.
+            let is_it = |a: &&Expr| group::same(a, &k.expr) || group::same(a.unrelabelled(), &k.expr);
+            let Some(arg) = cast.iter().find(is_it) else {
                 let message =
                     "in an aggregate with DISTINCT, ORDER BY expressions must appear in argument list";
                 let error = SqlError::new(sqlstate::INVALID_COLUMN_REFERENCE, message);
                 return Err(super::tree::at_expr(error, k.expr.at));
-            }
+            };
+            k.expr = arg.clone();
         }
         let mut aggregate =
             Aggregate { agg: def.id, args: cast, distinct: c.agg_distinct, order, filter, ty };

@@ -168,6 +168,8 @@ impl<'a> Binder<'a> {
             calls.push(c.as_ref());
         }
         if let Some(definition) = definitions {
+            // What there is no function of is told first.
+            self.within(Clause::FromFunction, |b| b.rows_from(&calls, false))?;
             let message = "a column definition list is only allowed for functions returning \"record\"";
             let location = match kind(definition)? {
                 Kind::ColumnDef(c) => c.location,

@@ -259,6 +259,13 @@ impl<'b> Lower<'b, '_> {
             && q.distinct_on.is_empty()
             && !q.order_by.is_empty()
             && !q.order_by.iter().any(by_set);
+        let in_order = !q.order_by.is_empty() && !q.order_by.iter().any(by_set);
+        if !q.places.is_empty() && !q.distinct_on.is_empty() && in_order {
+            // Which row is the first would be settled before the functions are called.
+            let feature =
+                "a set-returning function among the targets of DISTINCT ON that ORDER BY does not use";
+            return Err(SqlError::unsupported(feature));
+        }
         if !sets_last {
             tree = self.project_sets(q, tree)?;
         }
