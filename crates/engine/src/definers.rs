@@ -14,9 +14,9 @@
 //! - **G2** *Names.* Tables, indexes and types have one space of names, in which each is claimed for itself;
 //!   a table that is dropped is claimed with its indexes. A function is claimed by its name and arguments.
 //! - **G3** *What is rested on is shared.* Types of columns, arguments and other types; types and functions
-//!   whose names stand in the text of a default or a check; a table whose rows a function returns, which must stay. Who
-//!   would change or drop that claims it alone: it waits for the sharers, and sees then what they have made
-//!   of it.
+//!   whose names stand in the text of a default or a check; a table whose rows a function returns, which must
+//!   stay. Who would change or drop that claims it alone: it waits for the sharers, and sees then what they
+//!   have made of it.
 //! - **G4** *Order.* Claims of one thing are given in the order in which they were asked for, but first to
 //!   who shares it and would own it, since the others wait for it, too.
 //! - **G5** *Letting go.* A claim is let go when the transaction's rows are installed, its draft is published
