@@ -101,8 +101,8 @@ fn is_in(table: &mut HashTable, d: Datum, memory: &[u8]) -> Datum {
     if d.is_null() { Datum::NULL } else { Datum::bool(table.find(&[d], memory)) }
 }
 
-/// Whoever changes a row goes by the bytes that it has read of it. A function that the statement calls may have
-/// changed the row since: nothing else can, as the row is locked, and met once.
+/// Whoever changes a row goes by the bytes that it has read of it. A function that the statement calls may
+/// have changed the row since: nothing else can, as the row is locked, and met once.
 fn unchanged(program: &Program, connection: &Connection, oid: Oid, what: &str) -> SqlResult<()> {
     if program.functions.is_empty() || !connection.is_of_this_command(oid) {
         return Ok(());
