@@ -724,7 +724,11 @@ fn work(plan: &Plan, shared: &Arc<Shared>, stats: &Arc<Mutex<Stats>>, r: &mut Ra
     if done.is_ok() && patient && !shared.over() {
         let rows = (0..shared.tables).filter_map(|t| Meeting::of(&shared.db, &model::table_name(t)));
         if let Some(rows) = rows.max_by_key(|r| r.rows.len()) {
-            done = rows.play(&workers, &mut queues).map_err(|e| format!("queueing for rows: {e}"));
+            done = match rows.play(&workers, &mut queues) {
+                // A full database has no room for those who queue; their scene is over.
+                Err(e) if shared.tight && e.contains(sqlstate::OUT_OF_MEMORY) => Ok(()),
+                done => done.map_err(|e| format!("queueing for rows: {e}")),
+            };
             shared.count("queues for rows")
         }
     }
