@@ -256,6 +256,11 @@ impl Plan {
         match what {
             Favour::Usual => {}
             Favour::Streams => self.clients = 6,
+            Favour::Rounds => {
+                (self.clients, self.end) = (6, End::Power(r.below(300)));
+                (self.ddl, self.builds, self.tight) = (0.0, 0, false);
+                self.transactions = self.transactions.max(20)
+            }
             Favour::FailedSyncs => {
                 self.media = Media::FailedSyncs;
                 self.seed &= !8;

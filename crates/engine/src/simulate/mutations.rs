@@ -18,6 +18,8 @@ pub enum Favour {
     Usual,
     /// Several log streams.
     Streams,
+    /// Many commits beside each other, and a power failure among them.
+    Rounds,
     FailedSyncs,
     /// Deaths of the process, and power failures right after.
     Deaths,
@@ -95,7 +97,7 @@ pub const MUTATIONS: &[Mutation] = &[
     engine!("leader_uncalled", "fibers that wait for a round do not have it led"),
     engine!("watchers_untold", "who watches a commit is not told when its round ends"),
     engine!("held_acknowledged", "a held commit is visible before it is durable"),
-    engine!("latch_absent", "a round reads what closes it after it has taken the buffers"),
+    engine!("latch_absent", "a round reads what closes it after it has taken the buffers", Favour::Rounds),
     engine!("rounds_ignored", "recovery takes blocks of incomplete rounds", Favour::Streams),
     engine!("incarnation_ends_missing", "recovery does not record where the last incarnation ended"),
     engine!(
