@@ -28,8 +28,8 @@ fn types(of: impl IntoIterator<Item = TypeId>, claims: &mut Vec<Claim>) {
 }
 
 /// Types and functions whose names stand in a text: more than it means, perhaps.
-fn named_in<'a>(c: &Catalog, texts: impl IntoIterator<Item = &'a Option<String>>, claims: &mut Vec<Claim>) {
-    for text in texts.into_iter().flatten().map(|t| t.to_lowercase()) {
+fn named_in<'a>(c: &Catalog, texts: impl IntoIterator<Item = &'a String>, claims: &mut Vec<Claim>) {
+    for text in texts.into_iter().map(|t| t.to_lowercase()) {
         let named = c.types.keys().filter(|n| text.contains(&n.to_lowercase()));
         claims.extend(named.map(|n| Claim { thing: Thing::Name(n.clone()), alone: false }));
         let called = c.functions.values().filter(|f| text.contains(&f.name.to_lowercase()));
@@ -40,7 +40,7 @@ fn named_in<'a>(c: &Catalog, texts: impl IntoIterator<Item = &'a Option<String>>
 pub fn create_table(c: &Catalog, table: &str, columns: &[ColumnDef]) -> Vec<Claim> {
     let mut claims = vec![name(table)];
     types(columns.iter().map(|c| c.domain.unwrap_or(c.ty.id)), &mut claims);
-    named_in(c, columns.iter().map(|c| &c.default), &mut claims);
+    named_in(c, columns.iter().filter_map(|c| c.default.as_ref()), &mut claims);
     claims
 }
 
@@ -52,13 +52,8 @@ pub fn create_checked_table(
     checks: &[CheckDef],
 ) -> Vec<Claim> {
     let mut claims = create_table(c, table, columns);
-    named_in_checks(c, checks.iter(), &mut claims);
+    named_in(c, checks.iter().map(|c| &c.text), &mut claims);
     claims
-}
-
-fn named_in_checks<'a>(c: &Catalog, checks: impl Iterator<Item = &'a CheckDef>, claims: &mut Vec<Claim>) {
-    let texts: Vec<Option<String>> = checks.map(|check| Some(check.text.clone())).collect();
-    named_in(c, &texts, claims)
 }
 
 /// The table's definition is changed, or its rows are removed.
@@ -86,8 +81,9 @@ pub fn redefine_table(c: &Catalog, table: &str, def: &TableDef) -> Vec<Claim> {
     claims.extend(functions.iter().map(signature));
     let is_new = |d: &&ColumnDef| !old.def.columns.contains(d);
     types(def.columns.iter().filter(is_new).map(|c| c.domain.unwrap_or(c.ty.id)), &mut claims);
-    named_in(c, def.columns.iter().filter(is_new).map(|c| &c.default), &mut claims);
-    named_in_checks(c, def.checks.iter().filter(|c| !old.def.checks.contains(c)), &mut claims);
+    named_in(c, def.columns.iter().filter(is_new).filter_map(|c| c.default.as_ref()), &mut claims);
+    let checks = def.checks.iter().filter(|c| !old.def.checks.contains(c));
+    named_in(c, checks.map(|c| &c.text), &mut claims);
     claims
 }
 
@@ -133,7 +129,7 @@ pub fn drop_function(c: &Catalog, id: u32) -> Vec<Claim> {
 pub fn create_type(c: &Catalog, def: &UserDef) -> Vec<Claim> {
     let mut claims = vec![name(&def.name)];
     types(def.base.map(|b| b.id), &mut claims);
-    let texts = def.parts.iter().map(|p| &p.text).chain([&def.default]);
+    let texts = def.parts.iter().filter_map(|p| p.text.as_ref()).chain(&def.default);
     named_in(c, texts, &mut claims);
     claims
 }

@@ -112,12 +112,17 @@ impl Session {
             next = v.next.load(Ordering::Acquire)
         }
         // What is committed stays while the row is owned.
-        let (mut row, mut has) = (vec![0; table.row_size], vec![]);
-        let is_there = self.read_newest(oid, &mut row) && {
-            index.key.key(&row, &Newest(self), &mut has);
+        let has = self.newest_has(index, key, oid, &mut vec![0; table.row_size]);
+        commit.filter(|_| has == Some(true) && space.word(oid.bits()).load(Ordering::Acquire) == w0)
+    }
+
+    /// Whether a row's newest version, which is in `row` then, has the key; none if there is no row.
+    fn newest_has(&self, index: &IndexStore, key: &[u8], oid: Oid, row: &mut [u8]) -> Option<bool> {
+        let mut has = vec![];
+        self.read_newest(oid, row).then(|| {
+            index.key.key(row, &Newest(self), &mut has);
             has == key
-        };
-        commit.filter(|_| is_there && space.word(oid.bits()).load(Ordering::Acquire) == w0)
+        })
     }
 
     /// Where the transaction is: what it does from here on can be undone.
@@ -205,15 +210,14 @@ impl Session {
         }
         let since = self.here();
         let locked = self.lock(table, rival.oid, LockMode::Update, Wait::Block)?;
-        if locked != Locked::Gone && self.read_newest(rival.oid, row) {
-            let mut has = vec![];
-            index.key.key(row, &Newest(self), &mut has);
-            if has == key || mutated("rival_unlooked") {
-                // The lock alone would be given back by going back to a savepoint, and what was told of the
-                // row rest on nothing.
-                self.remember_row(rival.oid)?;
-                return Ok(true);
-            }
+        if locked != Locked::Gone
+            && let Some(has) = self.newest_has(index, key, rival.oid, row)
+            && (has || mutated("rival_unlooked"))
+        {
+            // The lock alone would be given back by going back to a savepoint, and what was told of the row
+            // rest on nothing.
+            self.remember_row(rival.oid)?;
+            return Ok(true);
         }
         self.rollback_to(since)?;
         Ok(false)

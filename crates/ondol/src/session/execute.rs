@@ -3,7 +3,7 @@ use crate::session::Session;
 use crate::session::define::wanted;
 use crate::session::output::Output;
 use crate::session::plan::{Plan, Ready};
-use crate::session::planned::{column, tag_name};
+use crate::session::planned::column;
 use crate::session::plans::Named;
 use crate::session::rows::{Column, Rows};
 use ondol_engine::{Access, Catalog, ColumnDef, FunctionDef, Isolation, STALE, Table};
@@ -548,7 +548,7 @@ impl Session {
             _ => return Err(SqlError::unsupported("EXPLAIN of a utility statement")),
         };
         if options.analyze && plan.program.writes {
-            self.refuse_read_only(tag_name(plan.program.tag))?;
+            self.refuse_read_only(plan.program.tag.of_writing())?;
         }
         let (lines, token) = if options.analyze {
             self.analyze(&plan, &values, options)?

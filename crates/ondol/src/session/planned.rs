@@ -65,17 +65,6 @@ fn no_parameter(text: &str) -> SqlError {
     SqlError::new(sqlstate::UNDEFINED_PARAMETER, format!("there is no parameter {name}")).at(at)
 }
 
-/// What a statement that writes is called in messages.
-pub(crate) fn tag_name(tag: Tag) -> &'static str {
-    match tag {
-        // Locking rows is writing.
-        Tag::Select => "SELECT FOR UPDATE",
-        Tag::Insert => "INSERT",
-        Tag::Update => "UPDATE",
-        Tag::Delete => "DELETE",
-    }
-}
-
 #[cold]
 pub(crate) fn transaction_failed() -> SqlError {
     SqlError::new(
@@ -277,7 +266,7 @@ impl Session {
         out: &mut dyn Output,
     ) -> SqlResult<()> {
         if plan.program.writes && (self.quick.own_transaction || self.in_transaction()) {
-            self.refuse_read_only(tag_name(plan.program.tag))?;
+            self.refuse_read_only(plan.program.tag.of_writing())?;
         }
         if self.quick.own_transaction && !self.in_transaction() {
             return self.run_in_own_transaction(plan, params, out);

@@ -241,19 +241,7 @@ impl<'a> Binder<'a> {
         });
         self.open_params = open;
         let (e, _) = bound?;
-        let mut query = None;
-        walk_expr(&e, 0, &mut |e, _| {
-            let is_query = match &e.kind {
-                ExprKind::Scalar(q) => !q.is_call,
-                ExprKind::Exists { .. } | ExprKind::Quantified { .. } => true,
-                _ => false,
-            };
-            if is_query {
-                query.get_or_insert(e.at);
-            }
-            true
-        });
-        match query {
+        match super::dml::subquery_in(&e) {
             Some(here) => {
                 let message = format!("cannot use subquery in {what}");
                 Err(at_expr(SqlError::new(sqlstate::FEATURE_NOT_SUPPORTED, message), here))

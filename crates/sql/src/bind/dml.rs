@@ -63,6 +63,23 @@ fn bare_values(s: &tree::SelectStmt) -> bool {
         && s.with_clause.is_none()
 }
 
+/// The place of the first subquery in an expression.
+pub(super) fn subquery_in(e: &Expr) -> Option<u32> {
+    let mut query = None;
+    walk_expr(e, 0, &mut |e, _| {
+        let is_query = match &e.kind {
+            ExprKind::Scalar(q) => !q.is_call,
+            ExprKind::Exists { .. } | ExprKind::Quantified { .. } => true,
+            _ => false,
+        };
+        if is_query {
+            query.get_or_insert(e.at);
+        }
+        true
+    });
+    query
+}
+
 impl<'a> Binder<'a> {
     /// The expression of a default, of the column's type; nothing of a query may stand in it.
     pub(super) fn default_value(&mut self, value: &'a Node, column: &ColumnDef) -> SqlResult<Expr> {
@@ -76,19 +93,7 @@ impl<'a> Binder<'a> {
             }
             e
         })?;
-        let mut query = None;
-        walk_expr(&e, 0, &mut |e, _| {
-            let is_query = match &e.kind {
-                ExprKind::Scalar(q) => !q.is_call,
-                ExprKind::Exists { .. } | ExprKind::Quantified { .. } => true,
-                _ => false,
-            };
-            if is_query {
-                query.get_or_insert(e.at);
-            }
-            true
-        });
-        if let Some(here) = query {
+        if let Some(here) = subquery_in(&e) {
             let message = "cannot use subquery in DEFAULT expression";
             return Err(at_expr(SqlError::new(sqlstate::FEATURE_NOT_SUPPORTED, message), here));
         }

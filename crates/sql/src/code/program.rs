@@ -74,6 +74,16 @@ pub enum Tag {
 }
 
 impl Tag {
+    /// What a statement that writes is called in messages.
+    pub fn of_writing(self) -> &'static str {
+        match self {
+            // Locking rows is writing.
+            Tag::Select => "SELECT FOR UPDATE",
+            Tag::Insert => "INSERT",
+            Tag::Update => "UPDATE",
+            Tag::Delete => "DELETE",
+        }
+    }
     /// As told to a client: `INSERT 0 3`.
     pub fn text(self, rows: u64) -> String {
         match self {

@@ -9,7 +9,6 @@ use super::rows::{RowView, Sink};
 use super::store::List;
 use crate::code::Program;
 use crate::code::operand::{Fun, Mat, Span};
-use crate::code::program::Tag;
 use ondol_engine::{Connection, Returns};
 use ondol_types::func::Volatility;
 use ondol_types::{SqlError, SqlResult, ValueRef, sqlstate};
@@ -72,13 +71,7 @@ pub(super) fn function_rows(
     let callee = world.env.host.function(def)?;
     if callee.writes && def.volatility != Volatility::Volatile {
         // It would change what the statement that calls it has read, as a part of that.
-        let what = match callee.tag {
-            Tag::Select => "SELECT FOR UPDATE",
-            Tag::Insert => "INSERT",
-            Tag::Update => "UPDATE",
-            Tag::Delete => "DELETE",
-        };
-        let message = format!("{what} is not allowed in a non-volatile function");
+        let message = format!("{} is not allowed in a non-volatile function", callee.tag.of_writing());
         return Err(SqlError::new(sqlstate::FEATURE_NOT_SUPPORTED, message));
     }
     let one = match &def.returns {
