@@ -11,7 +11,9 @@
 //! - **W4** In each round the waiters are started anew. While they wait, the eight run for the time that is
 //!   measured, and the system is asked what the waiters' threads have taken of the processors. Then one row
 //!   is let go, or the flusher, and it is counted how many fibers went on.
-//! - **W5** Each session has run a statement, and has been told that it is idle (`Session::shrink`), before
+//! - **W5** The eight run beside one waiter as well: a snapshot that is held costs writers something, since
+//!   each row keeps the version that it sees. That is one waiter's doing, not ten thousand's.
+//! - **W6** Each session has run a statement, and has been told that it is idle (`Session::shrink`), before
 //!   it is counted as such. Memory is what the process has gained since before its sessions, when old
 //!   versions of rows were collected and the allocator had given back what it could.
 use ondol::{Database, Isolation, Rows, Session, Value};
@@ -214,6 +216,8 @@ impl Crowd {
             waiters,
             found: vec![],
         };
+        // A worker without fibers would end.
+        let workers = args.workers.min(waiters);
         let mut s = db.session();
         match awaited {
             Awaited::Row => {
@@ -242,12 +246,12 @@ impl Crowd {
         let (before, threads_before) = (given_back(), threads()?);
         let (ready, all_ready) = channel();
         let mut go = vec![];
-        for w in 0..args.workers {
+        for w in 0..workers {
             let (db, shared, shown) = (db.clone(), crowd.shared.clone(), Arc::new(Shown::default()));
             let ((tell, told), ready) = (channel(), ready.clone());
-            let (theirs, all) = (shown.clone(), args.workers);
+            let (theirs, all) = (shown.clone(), workers);
             let body = move || {
-                // W5
+                // W6
                 let session = |n: u64| {
                     let mut s = db.session();
                     s.query("UPDATE wanted SET n = n + 1 WHERE id = $1", &[Value::Int4(-1)])?;
@@ -262,7 +266,7 @@ impl Crowd {
             crowd.shown.push(shown);
             go.push(tell)
         }
-        for _ in 0..args.workers {
+        for _ in 0..workers {
             all_ready.recv_timeout(LIMIT)?
         }
         let each = |bytes: u64| bytes.saturating_sub(before) as f64 / 1024.0 / waiters as f64;
@@ -273,7 +277,7 @@ impl Crowd {
         let waiting = || crowd.shown.iter().map(|s| s.waiting.load(SeqCst)).sum::<u64>();
         until("the beginning of all waits", &crowd.shared, || waiting() == waiters)?;
         crowd.find("waiting KiB", each(resident_bytes()));
-        crowd.find("threads", threads()? - threads_before - args.workers as f64);
+        crowd.find("threads", threads()? - threads_before - workers as f64);
         Ok(crowd)
     }
     fn find(&mut self, what: &str, value: f64) {
@@ -387,13 +391,17 @@ pub fn run(args: Args) -> Result<()> {
         let mut contest = Contest::new(format!("Waiting for {name}"), "statements");
         let (db, args) = (&db, &args);
         contest.side("alone", move |_| work(db, writes, args.busy, seconds));
-        contest.side("beside waiters", move |_| {
-            let mut crowd = Crowd::start(db, args, waiters, awaited)?;
-            let mut sample = crowd.beside(|| work(db, writes, args.busy, seconds))?;
-            sample.extra = crowd.end()?;
-            Ok(sample)
-        });
+        for (side, waiters) in [("beside waiters", waiters), ("beside one", 1)] {
+            contest.side(side, move |_| {
+                let mut crowd = Crowd::start(db, args, waiters, awaited)?;
+                let mut sample = crowd.beside(|| work(db, writes, args.busy, seconds))?;
+                sample.extra = crowd.end()?;
+                Ok(sample)
+            });
+        }
         contest.aim("what the others keep", "beside waiters", Some("alone"), Bound::RateAtLeast(0.95));
+        let of_one = "the same, of their rate beside one";
+        contest.aim(of_one, "beside waiters", Some("beside one"), Bound::RateAtLeast(0.95));
         let samples = contest.run(args.common.rounds(), &mut report)?;
         let aims = [
             ("threads", "threads for waiters", 0.0),
