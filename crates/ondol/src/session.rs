@@ -63,6 +63,9 @@ type OnNotice = Box<dyn FnMut(&Notice) + Send>;
 /// Kilobytes of a page.
 #[cfg(feature = "scan")]
 const PAGE_KB: usize = 4;
+/// The same of a block, in which sizes of tables are set.
+#[cfg(feature = "scan")]
+const BLOCK_KB: usize = 8;
 
 /// What of the settings each statement looks at.
 #[derive(Clone, Copy)]
@@ -94,7 +97,7 @@ impl Quick {
             #[cfg(feature = "scan")]
             workers: settings.number("max_parallel_workers_per_gather"),
             #[cfg(feature = "scan")]
-            parted_pages: settings.number("min_parallel_table_scan_size").div_ceil(PAGE_KB),
+            parted_pages: (settings.number("min_parallel_table_scan_size") * BLOCK_KB).div_ceil(PAGE_KB),
         }
     }
 }

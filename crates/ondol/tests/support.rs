@@ -525,8 +525,9 @@ fn document() -> String {
     list("Operators", operators);
     out += "\n## Settings\n\n";
     let mut settings = vec![];
-    s.for_each("SHOW ALL", &[], |row| {
-        settings.push((row.get::<String>(0)?, row.get::<String>(2)?));
+    let query = "SELECT name, description FROM ondol_settings WHERE is_changeable OR name = 'log_ring'";
+    s.for_each(query, &[], |row| {
+        settings.push((row.get::<String>(0)?, row.get::<String>(1)?));
         Ok(())
     })
     .unwrap();
@@ -537,8 +538,9 @@ fn document() -> String {
     out += PARALLEL;
     out += PARQUET;
     out += ELSEWHERE;
-    let missing = known::settings().filter(|n| !settings.iter().any(|s| s.0.eq_ignore_ascii_case(n)));
-    for (title, names) in known::absent().into_iter().chain([("Settings", missing.collect())]) {
+    let fixed = known::settings().filter(|k| k.context == known::SettingContext::User);
+    let fixed = fixed.map(|k| k.name).filter(|n| !settings.iter().any(|s| s.0 == *n));
+    for (title, names) in known::absent().into_iter().chain([("Settings with one value", fixed.collect())]) {
         write!(out, "\n{title}: `{}`.\n", names.join("`, `")).unwrap();
     }
     wrapped(&out)
@@ -565,7 +567,7 @@ A row's size is known when its table is made, and a larger one is refused then: 
 const ELSEWHERE: &str = "
 ## What PostgreSQL has besides
 
-PostgreSQL 15 has names that this database has not. They are refused as not supported (0A000): the names below, all other functions and aggregates of `pg_catalog`, the tables and views of `pg_catalog` and `information_schema`, the system columns of tables, time zones other than UTC and fixed abbreviations, custom settings. Settings that PostgreSQL does not let a session change are refused as PostgreSQL does (55P02). Any other name does not exist, and has PostgreSQL's error for that. The lists are those of a server's catalogue: `crates/types/src/known/`.
+PostgreSQL 15 has names that this database has not. They are refused as not supported (0A000): the names below, all other functions and aggregates of `pg_catalog`, the tables and views of `pg_catalog` and `information_schema`, the system columns of tables, time zones other than UTC and fixed abbreviations. All settings are known: those above are obeyed; of those listed last a session can ask only for what is done anyway, and all else is not supported (0A000); what PostgreSQL does not let a session change is refused as PostgreSQL does (55P02). Names with a dot hold whatever they are given. Any other name does not exist, and has PostgreSQL's error for that. The lists are those of a server's catalogue: `crates/types/src/known/`.
 ";
 
 /// Held by `tests/parallel.rs`.

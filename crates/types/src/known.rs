@@ -5,7 +5,7 @@
 //!   missing.
 //! - **K2** The lists are those of a server's catalogue, made by `scripts/postgresql-names`; what this
 //!   database has is in them, too. They are read only when a name was not found, so they are plain text,
-//!   searched from the start.
+//!   searched from the start. That of the settings is read once, by whoever keeps them.
 
 const FUNCTIONS: &str = include_str!("known/functions.txt");
 const OPERATORS: &str = include_str!("known/operators.txt");
@@ -88,16 +88,87 @@ pub enum SettingContext {
     User,
 }
 
-/// The context of a setting that PostgreSQL has.
-pub fn setting(name: &str) -> Option<SettingContext> {
-    let (_, context) =
-        SETTINGS.lines().filter_map(|l| l.split_once(' ')).find(|(n, _)| n.eq_ignore_ascii_case(name))?;
-    Some(match context {
-        "internal" => SettingContext::Internal,
-        "postmaster" => SettingContext::Postmaster,
-        "sighup" => SettingContext::Sighup,
-        "backend" | "superuser-backend" => SettingContext::Backend,
-        _ => SettingContext::User,
+/// The kind of a setting's values.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SettingKind {
+    Bool,
+    Integer,
+    Real,
+    Text,
+    /// One of several words.
+    Choice,
+}
+
+impl SettingKind {
+    /// As `pg_settings` calls it.
+    pub fn name(self) -> &'static str {
+        match self {
+            SettingKind::Bool => "bool",
+            SettingKind::Integer => "integer",
+            SettingKind::Real => "real",
+            SettingKind::Text => "string",
+            SettingKind::Choice => "enum",
+        }
+    }
+}
+
+/// A setting that PostgreSQL has; texts that it has not are empty.
+#[derive(Clone, Copy, Debug)]
+pub struct KnownSetting {
+    pub name: &'static str,
+    pub kind: SettingKind,
+    /// Of a number without one: `ms`, `8kB`.
+    pub unit: &'static str,
+    pub context: SettingContext,
+    /// The context's name, which tells more.
+    pub context_name: &'static str,
+    /// Empty for those that only SHOW knows.
+    pub category: &'static str,
+    pub least: &'static str,
+    pub most: &'static str,
+    /// The words of a choice, with commas between them.
+    pub choices: &'static str,
+    pub default: &'static str,
+    pub about: &'static str,
+    pub more: &'static str,
+}
+
+/// PostgreSQL's settings, by name without regard to case.
+pub fn settings() -> impl Iterator<Item = KnownSetting> {
+    SETTINGS.lines().filter_map(|line| {
+        let mut fields = line.split('\t');
+        let mut next = || fields.next();
+        let (name, kind, unit, context_name) = (next()?, next()?, next()?, next()?);
+        let kind = match kind {
+            "bool" => SettingKind::Bool,
+            "integer" => SettingKind::Integer,
+            "real" => SettingKind::Real,
+            "enum" => SettingKind::Choice,
+            _ => SettingKind::Text,
+        };
+        let context = match context_name {
+            "internal" => SettingContext::Internal,
+            "postmaster" => SettingContext::Postmaster,
+            "sighup" => SettingContext::Sighup,
+            "backend" | "superuser-backend" => SettingContext::Backend,
+            _ => SettingContext::User,
+        };
+        let (category, least, most, choices) = (next()?, next()?, next()?, next()?);
+        let (default, about, more) = (next()?, next()?, next()?);
+        Some(KnownSetting {
+            name,
+            kind,
+            unit,
+            context,
+            context_name,
+            category,
+            least,
+            most,
+            choices,
+            default,
+            about,
+            more,
+        })
     })
 }
 
@@ -127,11 +198,6 @@ pub fn absent() -> [(&'static str, Vec<&'static str>); 2] {
     [("Operators", operators), ("Types", types)]
 }
 
-/// PostgreSQL's settings, for documentation.
-pub fn settings() -> impl Iterator<Item = &'static str> {
-    SETTINGS.lines().filter_map(|l| l.split_once(' ')).map(|l| l.0)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -143,7 +209,6 @@ mod tests {
             (OPERATORS, 80, "binary ->>"),
             (TYPES, 400, "jsonb"),
             (RELATIONS, 200, "information_schema.tables"),
-            (SETTINGS, 350, "work_mem user"),
             (ZONES, 500, "Europe/Paris"),
             (ABBREVIATIONS, 50, "MSK"),
         ] {
@@ -151,9 +216,16 @@ mod tests {
             assert!(list.lines().count() >= least, "{some}");
             assert!(has(list, some), "{some}");
         }
-        assert_eq!(setting("TimeZone"), Some(SettingContext::User));
-        assert_eq!(setting("block_size"), Some(SettingContext::Internal));
-        assert_eq!(setting("nothing"), None);
+        let settings: Vec<KnownSetting> = settings().collect();
+        assert_eq!(settings.len(), SETTINGS.lines().count());
+        assert!(settings.len() >= 350);
+        assert!(settings.is_sorted_by_key(|s| s.name.to_ascii_lowercase()));
+        let of = |name| settings.iter().find(|s| s.name == name);
+        let zone = of("TimeZone").unwrap();
+        assert_eq!((zone.kind, zone.context, zone.default), (SettingKind::Text, SettingContext::User, "UTC"));
+        let block = of("block_size").unwrap();
+        assert_eq!((block.kind, block.context), (SettingKind::Integer, SettingContext::Internal));
+        assert_eq!(of("statement_timeout").unwrap().unit, "ms");
         assert!(is_relation("", "pg_class") && is_relation("pg_catalog", "pg_class"));
         assert!(is_relation("information_schema", "tables") && !is_relation("", "tables"));
     }

@@ -395,6 +395,25 @@ fn stands_between(f: f64, digits: &str, exponent: i32) -> bool {
     (odd == 2 * u128::from(m) + 1 || odd + 1 == 2 * u128::from(m)) && twos as i32 + k == e - 1
 }
 
+/// Appends a finite number with at most so many digits that count, as C's `%g` does.
+pub fn write_general(f: f64, digits: usize, out: &mut impl Out) {
+    let digits = digits.max(1);
+    let scientific = format!("{:.*e}", digits - 1, f);
+    let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    let bare = |number: &str| match number.contains('.') {
+        true => number.trim_end_matches('0').trim_end_matches('.').to_string(),
+        false => number.to_string(),
+    };
+    if exponent < -4 || exponent >= digits as i32 {
+        let sign = if exponent < 0 { '-' } else { '+' };
+        out.text(&format!("{}e{sign}{:02}", bare(mantissa), exponent.abs()));
+    } else {
+        let decimals = (digits as i32 - 1 - exponent) as usize;
+        out.text(&bare(&format!("{f:.decimals$}")));
+    }
+}
+
 /// Appends bytes in hexadecimal, with the leading `\x`.
 pub fn write_bytea(v: &[u8], out: &mut impl Out) {
     const HEX: &[u8; 16] = b"0123456789abcdef";

@@ -199,7 +199,7 @@ impl Session {
         }
         self.fresh = false;
         self.prepare_host(plan);
-        let context = context_for(plan, &self.database.name);
+        let context = context_for(plan, &self.database.name, &self.host);
         let env = Env {
             context: context.as_ref().unwrap_or(&UNTIMED),
             host: &self.host,
@@ -210,8 +210,9 @@ impl Session {
         let (frames, connection) = (&mut batch.frames, &mut self.connection);
         let outcomes = &mut batch.outcomes;
         let done = interpret::run_batch(frames, &plan.program, connection, calls, rows, &env, outcomes);
-        if done.is_err() {
-            outcomes.truncate(before)
+        match done {
+            Ok(()) => self.take_settings(plan),
+            Err(_) => outcomes.truncate(before),
         }
         done
     }

@@ -180,7 +180,7 @@ impl Session {
 
     pub(crate) fn settings_rolled_back(&mut self) {
         if let Some((_, m)) = self.marks.first() {
-            self.settings = m.clone()
+            self.settings.go_back(m)
         }
         self.marks.clear();
         self.cursors.sweep();
@@ -218,8 +218,7 @@ impl Session {
         self.cursors.sweep();
         if let Some(i) = self.marks.iter().skip(1).rposition(|m| m.0 == name) {
             self.marks.truncate(i + 2);
-            let mark = self.marks[i + 1].1.clone();
-            self.settings = mark;
+            self.settings.go_back(&self.marks[i + 1].1);
             self.settings_changed();
         }
         Ok(())

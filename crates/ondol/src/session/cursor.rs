@@ -341,7 +341,7 @@ impl Session {
     /// Calls `f` with the surroundings of a plan's execution.
     fn surrounded<R>(&mut self, plan: &Plan, f: impl FnOnce(&mut Connection, &Env<'_>) -> R) -> R {
         self.prepare_host(plan);
-        let context = context_for(plan, &self.database.name);
+        let context = context_for(plan, &self.database.name, &self.host);
         let env = Env {
             context: context.as_ref().unwrap_or(&UNTIMED),
             host: &self.host,
@@ -349,7 +349,9 @@ impl Session {
             memory_limit: self.database.work_limit,
             workers: self.workers_that_count(&plan.program),
         };
-        f(&mut self.connection, &env)
+        let done = f(&mut self.connection, &env);
+        self.take_settings(plan);
+        done
     }
 
     /// Gathers the rows that were not fetched yet, and reads no more.

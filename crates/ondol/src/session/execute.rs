@@ -277,8 +277,10 @@ impl Session {
                 self.change_transaction(None, Some(access))?;
             }
             _ if local && !in_transaction => {
-                self.settings.show(name)?;
                 self.warn_local();
+                // Checked, and over at once.
+                self.settings.set(name, value, true)?;
+                self.settings.end_transaction();
             }
             _ => {
                 self.settings.set(name, value, local)?;
@@ -294,11 +296,9 @@ impl Session {
 
     /// A value as a setting would have it; the setting is left alone.
     fn checked(&mut self, name: &'static str, value: Option<&str>) -> SqlResult<String> {
-        let mark = self.settings.clone();
-        let done = self.settings.set(name, value, true);
-        let value = self.settings.get(name).to_string();
-        self.settings = mark;
-        done.map(|_| value)
+        let mut settings = self.settings.clone();
+        settings.set(name, value, true)?;
+        Ok(settings.get(name).to_string())
     }
 
     fn show(&mut self, name: &str, out: &mut dyn Output) -> SqlResult<()> {
@@ -311,11 +311,12 @@ impl Session {
         if name.eq_ignore_ascii_case("all") {
             let columns: Arc<[Column]> =
                 ["name", "setting", "description"].iter().map(|n| column(n, TypeId::TEXT)).collect();
-            let all = self.settings.all();
+            let settings = self.settings.clone();
+            let all: Vec<_> = settings.all().map(|s| (s.name, s.shown, s.short_desc)).collect();
             give(columns, all.iter().map(|(n, v, a)| [*n, v.as_str(), *a]), out)?;
         } else {
             let (name, value) = self.settings.show(name)?;
-            give(Arc::new([column(name, TypeId::TEXT)]), [[value.as_str()]].into_iter(), out)?;
+            give(Arc::new([column(&name, TypeId::TEXT)]), [[value.as_str()]].into_iter(), out)?;
         }
         out.done("SHOW", None)
     }

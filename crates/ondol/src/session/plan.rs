@@ -10,7 +10,7 @@ use ondol_engine::{Catalog, Charge, Table};
 use ondol_sql::bound::Bound;
 use ondol_sql::code::{Op, Program};
 use ondol_sql::interpret::{Parted, PointRead, PointUpdate};
-use ondol_types::{SqlResult, TypeId, limits};
+use ondol_types::{SqlResult, TypeId, func, limits};
 use std::sync::Arc;
 
 /// Bytes of a plan that is long.
@@ -23,7 +23,7 @@ pub(crate) struct Plan {
     pub columns: Arc<[Column]>,
     /// It calls nothing that could ask for the time.
     pub timeless: bool,
-    /// It asks the session for views or functions.
+    /// It asks the session for views, functions or settings.
     pub asks_host: bool,
     /// Its short way, if it has one.
     pub point: Option<PointRead>,
@@ -43,12 +43,17 @@ pub(crate) struct Plan {
 impl Plan {
     pub fn new(program: Program) -> Plan {
         let timeless = !program.ops.iter().any(|op| matches!(op, Op::Call { .. } | Op::Cast { .. }));
-        let asks_host =
-            !program.functions.is_empty() || program.ops.iter().any(|op| matches!(op, Op::SystemRows { .. }));
+        let asks_caller = program.ops.iter().any(|op| match op {
+            Op::Call { func, .. } => func::find(*func).is_some_and(|f| f.asks),
+            _ => false,
+        });
+        let asks_host = asks_caller
+            || !program.functions.is_empty()
+            || program.ops.iter().any(|op| matches!(op, Op::SystemRows { .. }));
         let columns =
             program.columns.iter().map(|(name, ty)| Column { name: name.clone(), ty: *ty }).collect();
         let (point, update) = (PointRead::of(&program), PointUpdate::of(&program));
-        let (parted, bytes) = (Parted::of(&program), program.bytes());
+        let (parted, bytes) = (Parted::of(&program).filter(|_| !asks_caller), program.bytes());
         let sizes = program.tables.iter().map(|t| t.estimate_rows()).collect();
         let program = Arc::new(program);
         Plan {

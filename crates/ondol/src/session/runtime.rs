@@ -2,6 +2,7 @@
 //! world.
 use crate::session::Session;
 use crate::session::plan::Plan;
+use crate::session::settings::Settings;
 use crate::session::system;
 use ondol_base::cancel::Cancel;
 use ondol_base::park::Parker;
@@ -12,7 +13,7 @@ use ondol_sql::bound::{Bound, ExplainOptions};
 use ondol_sql::code::{Program, Rejected};
 use ondol_sql::compile::compile;
 use ondol_sql::interpret::{self, Env, Frame, Frames, Host, Sink};
-use ondol_types::func::Context;
+use ondol_types::func::{Caller, Context, NoCaller};
 use ondol_types::limits::Limits;
 use ondol_types::{SqlError, SqlResult, Value, ValueRef, sqlstate};
 use std::collections::HashMap;
@@ -21,7 +22,7 @@ use std::sync::Arc;
 /// Microseconds from 1970 to 2000, where SQL's time begins.
 const EPOCH_US: i64 = 946_684_800_000_000;
 /// The name of the only user: whoever can read the folder.
-const USER: &str = "ondol";
+pub(crate) const USER: &str = "ondol";
 
 pub(crate) const VERSION: &str = concat!("PostgreSQL 15.0 compatible, Ondol ", env!("CARGO_PKG_VERSION"));
 
@@ -38,8 +39,15 @@ pub(crate) struct SessionHost {
     programs: Mutex<HashMap<u32, Made>>,
     /// The dictionary of the statement at hand, when it calls functions.
     catalog: Mutex<Option<Arc<Catalog>>>,
-    /// What `ondol_settings` shows.
-    settings: Mutex<Vec<(&'static str, String, &'static str)>>,
+    /// What the statement at hand sees of the settings.
+    settings: Mutex<Seen>,
+}
+
+/// Settings as a statement sees them, and as it leaves them.
+#[derive(Default)]
+struct Seen {
+    settings: Option<Settings>,
+    changed: bool,
 }
 
 /// The error of a statement that somebody wished to end.
@@ -53,7 +61,7 @@ impl SessionHost {
         SessionHost {
             programs: Mutex::new(HashMap::new()),
             catalog: Mutex::new(None),
-            settings: Mutex::new(Vec::new()),
+            settings: Mutex::new(Seen::default()),
         }
     }
 }
@@ -65,7 +73,8 @@ impl Host for SessionHost {
         connection: &Connection,
         each: &mut dyn FnMut(&[ValueRef<'_>]) -> SqlResult<()>,
     ) -> SqlResult<()> {
-        system::rows(view, connection, &self.settings.lock(), each)
+        let settings = self.settings.lock().settings.clone();
+        system::rows(view, connection, settings.as_ref(), each)
     }
     fn function(&self, function: &Arc<FunctionDef>) -> SqlResult<Arc<Program>> {
         let Some(catalog) = self.catalog.lock().clone() else {
@@ -83,6 +92,25 @@ impl Host for SessionHost {
         let program = Arc::new(program_of(function, &catalog)?);
         self.programs.lock().insert(function.id, (function.clone(), catalog.version, program.clone()));
         Ok(program)
+    }
+}
+
+impl Caller for SessionHost {
+    fn setting(&self, name: &str) -> SqlResult<Option<String>> {
+        let seen = self.settings.lock();
+        Ok(seen.settings.as_ref().and_then(|s| s.show(name).ok()).map(|s| s.1))
+    }
+    fn set(&self, name: &str, value: Option<&str>, local: bool) -> SqlResult<String> {
+        let mut seen = self.settings.lock();
+        let Some(settings) = &mut seen.settings else { return NoCaller.set(name, value, local) };
+        if ["transaction_isolation", "transaction_read_only"].iter().any(|n| n.eq_ignore_ascii_case(name)) {
+            return Err(SqlError::unsupported(format_args!("set_config of {name}"))
+                .hint("SET TRANSACTION sets the transaction's mode."));
+        }
+        settings.set(name, value, local)?;
+        let shown = settings.show(name)?.1;
+        seen.changed = true;
+        Ok(shown)
     }
 }
 
@@ -132,13 +160,14 @@ fn compile_at(
 
 /// The context that a program runs in, unless it may be [`UNTIMED`].
 #[inline]
-pub(crate) fn context_for<'a>(plan: &Plan, database: &'a str) -> Option<Context<'a>> {
-    (!plan.timeless).then(|| context(database))
+pub(crate) fn context_for<'a>(plan: &Plan, database: &'a str, host: &'a SessionHost) -> Option<Context<'a>> {
+    (!plan.timeless).then(|| context(database, host))
 }
 
 /// A context for reading values, with the transaction's time.
 pub(crate) fn context_at(database: &str, now_us: i64) -> Context<'_> {
-    Context { now_us, ..context(database) }
+    let now = clock_us();
+    context_as_of(database, now_us, now)
 }
 
 /// A context of a statement that began elsewhere.
@@ -152,14 +181,15 @@ pub(crate) fn context_as_of(database: &str, now_us: i64, statement_us: i64) -> C
         database,
         version: VERSION,
         limits: Limits::NONE,
+        caller: &NoCaller,
     }
 }
 
-/// The same, with the time of its making.
+/// The same, with the time of its making, for a session.
 #[inline(never)]
-fn context(database: &str) -> Context<'_> {
+fn context<'a>(database: &'a str, host: &'a SessionHost) -> Context<'a> {
     let now = clock_us();
-    context_as_of(database, now, now)
+    Context { caller: host, ..context_as_of(database, now, now) }
 }
 
 /// Breaks off what a session is doing, from another thread.
@@ -287,7 +317,26 @@ impl Session {
     #[cold]
     fn inform_host(&self) {
         *self.host.catalog.lock() = Some(self.connection.catalog());
-        *self.host.settings.lock() = self.settings.all();
+        *self.host.settings.lock() = Seen { settings: Some(self.settings.clone()), changed: false };
+    }
+
+    /// Takes over what the statement has set. A statement that failed has set nothing.
+    #[inline]
+    pub(crate) fn take_settings(&mut self, plan: &Plan) {
+        if plan.asks_host {
+            self.take_seen_settings()
+        }
+    }
+    #[cold]
+    fn take_seen_settings(&mut self) {
+        let seen = std::mem::take(&mut *self.host.settings.lock());
+        if let Seen { settings: Some(settings), changed: true } = seen {
+            self.settings = settings;
+            if !self.connection.in_transaction() {
+                self.settings.end_transaction()
+            }
+            self.settings_changed()
+        }
     }
 
     /// One statement of the connection, from its start to its commit.
@@ -311,7 +360,7 @@ impl Session {
             return self.run_program_in_parts(plan, workers, params, sink);
         }
         self.prepare_host(plan);
-        let context = context_for(plan, &self.database.name);
+        let context = context_for(plan, &self.database.name, &self.host);
         let env = Env {
             context: context.as_ref().unwrap_or(&UNTIMED),
             host: &self.host,
@@ -322,6 +371,7 @@ impl Session {
         let mut own = None;
         let frame = frame_of(&mut self.plans.frames, &mut own, plan);
         let done = interpret::run(frame, &plan.program, &mut self.connection, params, sink, &env)?;
+        self.take_settings(plan);
         Ok((done.rows_affected, done.token))
     }
 
@@ -333,7 +383,7 @@ impl Session {
         sink: &mut dyn Sink,
     ) -> SqlResult<()> {
         self.prepare_host(plan);
-        let context = context(&self.database.name);
+        let context = context(&self.database.name, &self.host);
         let env = Env {
             context: &context,
             host: &self.host,
@@ -344,6 +394,7 @@ impl Session {
         let mut own = None;
         let frame = frame_of(&mut self.plans.frames, &mut own, plan);
         interpret::run_within(frame, &plan.program, &mut self.connection, params, sink, &env)?;
+        self.take_settings(plan);
         Ok(())
     }
 
@@ -357,7 +408,7 @@ impl Session {
         self.fresh = false;
         self.prepare_host(plan);
         let fitted = self.fit(params, &plan.program.params)?;
-        let context = context(&self.database.name);
+        let context = context(&self.database.name, &self.host);
         let env = Env {
             context: &context,
             host: &self.host,
@@ -371,6 +422,7 @@ impl Session {
         let (done, lines) = crate::session::params::with_refs(&fitted, |refs| {
             interpret::run_measured(frame, &plan.program, connection, refs, &env, options)
         })?;
+        self.take_settings(plan);
         Ok((lines, done.token))
     }
 }
@@ -400,4 +452,5 @@ pub(crate) const UNTIMED: Context<'static> = Context {
     database: "",
     version: VERSION,
     limits: Limits::NONE,
+    caller: &NoCaller,
 };

@@ -1,4 +1,5 @@
 //! The rows of the system's views (`ondol_sql::bind::system` has their columns).
+use crate::session::settings::Settings;
 use ondol_base::pool;
 use ondol_engine::{Connection, FunctionDef, IndexKind, Returns, TableDef};
 use ondol_sql::code::Program;
@@ -70,7 +71,7 @@ fn code(f: &FunctionDef, catalog: &ondol_engine::Catalog) -> String {
 pub(crate) fn rows(
     view: &str,
     connection: &Connection,
-    settings: &[(&'static str, String, &'static str)],
+    settings: Option<&Settings>,
     each: &mut dyn FnMut(&[ValueRef<'_>]) -> SqlResult<()>,
 ) -> SqlResult<()> {
     let catalog = connection.catalog();
@@ -128,8 +129,8 @@ pub(crate) fn rows(
             each(&[Text("limit"), Text("memory_limit"), Int8(0), Int8(memory.limit as i64)])?;
         }
         "ondol_settings" => {
-            for (name, value, about) in settings {
-                each(&[Text(name), Text(value), Text(about)])?;
+            for s in settings.iter().flat_map(|s| s.all()) {
+                each(&[Text(s.name), Text(&s.shown), Text(s.short_desc), Bool(s.changes)])?;
             }
         }
         "ondol_status" => {

@@ -48,7 +48,15 @@ pub const VIEWS: &[View] = &[
         "ondol_memory",
         &[("kind", TypeId::TEXT), ("name", TypeId::TEXT), ("rows", TypeId::INT8), ("bytes", TypeId::INT8)],
     ),
-    ("ondol_settings", &[("name", TypeId::TEXT), ("setting", TypeId::TEXT), ("description", TypeId::TEXT)]),
+    (
+        "ondol_settings",
+        &[
+            ("name", TypeId::TEXT),
+            ("setting", TypeId::TEXT),
+            ("description", TypeId::TEXT),
+            ("is_changeable", TypeId::BOOL),
+        ],
+    ),
     ("ondol_status", &[("name", TypeId::TEXT), ("value", TypeId::TEXT)]),
     ("ondol_workers", &[("worker", TypeId::INT4), ("jobs", TypeId::INT8), ("jobs_ended", TypeId::INT8)]),
 ];

@@ -16,6 +16,20 @@ use ondol_engine::Access;
 use ondol_types::cast::CastContext;
 use ondol_types::{SqlError, SqlResult, Type, TypeId, sqlstate};
 
+/// Settings that take several values, with commas between them.
+const LISTS: &[&str] = &[
+    "datestyle",
+    "local_preload_libraries",
+    "log_destination",
+    "search_path",
+    "session_preload_libraries",
+    "shared_preload_libraries",
+    "synchronous_standby_names",
+    "temp_tablespaces",
+    "unix_socket_directories",
+    "wal_consistency_checking",
+];
+
 /// Casts an argument of EXECUTE (the `n`th, from 0) to its parameter's type, once that is known.
 pub fn argument(catalog: &ondol_engine::Catalog, e: Expr, n: usize, to: TypeId) -> SqlResult<Expr> {
     if !coerce::can_coerce(e.ty.id, to, CastContext::Assignment) {
@@ -120,6 +134,10 @@ impl<'a> Binder<'a> {
                         Kind::TypeCast(_) => return Err(SqlError::unsupported("an interval as a setting")),
                         other => return Err(unexpected(&variant(other))),
                     });
+                }
+                if values.len() > 1 && !LISTS.contains(&&*s.name.to_ascii_lowercase()) {
+                    let message = format!("SET {} takes only one argument", s.name);
+                    return Err(SqlError::new(sqlstate::INVALID_PARAMETER_VALUE, message));
                 }
                 set(&s.name, Some(values.join(", ")))
             }

@@ -163,6 +163,29 @@ pub struct Context<'a> {
     pub version: &'a str,
     /// What the function may take.
     pub limits: Limits<'a>,
+    /// The session that calls.
+    pub caller: &'a dyn Caller,
+}
+
+/// What functions ask of the session that calls them ([`FuncDef::asks`]).
+pub trait Caller {
+    /// A setting, as SHOW gives it; `None` if there is none of that name.
+    fn setting(&self, name: &str) -> SqlResult<Option<String>>;
+    /// Sets it, or resets it (`None`), and gives it as SHOW does then.
+    fn set(&self, name: &str, value: Option<&str>, local: bool) -> SqlResult<String>;
+}
+
+/// Nobody: a function that asks is not called here.
+#[derive(Debug)]
+pub struct NoCaller;
+
+impl Caller for NoCaller {
+    fn setting(&self, _: &str) -> SqlResult<Option<String>> {
+        Err(internal("a function asked for a session where there is none"))
+    }
+    fn set(&self, name: &str, _: Option<&str>, _: bool) -> SqlResult<String> {
+        self.setting(name).map(Option::unwrap_or_default)
+    }
 }
 
 impl Context<'static> {
@@ -176,6 +199,7 @@ impl Context<'static> {
         database: "",
         version: "",
         limits: Limits::NONE,
+        caller: &NoCaller,
     };
     /// The same, for what is computed ahead: immutable functions of constants.
     pub const AHEAD: Context<'static> = Context { limits: Limits::AHEAD, ..Context::EMPTY };
@@ -205,6 +229,8 @@ pub struct FuncDef {
     /// NULL in, NULL out.
     pub strict: bool,
     pub volatility: Volatility,
+    /// It asks the session that calls it ([`Caller`]).
+    pub asks: bool,
     pub run: Run,
 }
 
@@ -226,6 +252,7 @@ impl FuncDef {
             template: false,
             strict,
             volatility,
+            asks: false,
             run,
         }
     }
@@ -240,6 +267,10 @@ impl FuncDef {
     /// Not strict.
     pub(crate) const fn lax(mut self) -> FuncDef {
         self.strict = false;
+        self
+    }
+    pub(crate) const fn asks(mut self) -> FuncDef {
+        self.asks = true;
         self
     }
     pub(crate) const fn variadic(mut self) -> FuncDef {
@@ -280,7 +311,7 @@ const FAMILIES: &[&[FuncDef]] = &[
 ];
 
 /// One more than the largest number in use.
-const LIMIT: usize = 1152;
+const LIMIT: usize = 1400;
 
 /// The catalogue by number, so that [`get`] is one load.
 static BY_ID: [Option<FuncDef>; LIMIT] = {

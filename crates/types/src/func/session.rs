@@ -1,12 +1,36 @@
 //! What a session knows of itself, and what fits no other family. `current_user`, `session_user` and their
 //! like are keywords in the grammar; the binder calls these by their constants.
 
-use crate::{SqlResult, Value, ValueRef};
+use super::Call;
+use crate::{SqlError, SqlResult, Value, ValueRef, sqlstate};
 
 /// How many arguments are NULL, or are not.
 fn count_nulls(args: &[ValueRef<'_>], wanted: bool) -> SqlResult<Value> {
     let n = args.iter().filter(|a| a.is_null() == wanted).count();
     i32::try_from(n).map(Value::Int4).map_err(|_| super::out_of_range("integer"))
+}
+
+/// `current_setting`; a setting that is not there is NULL where that is asked for.
+fn current_setting(c: &Call<'_>, missing_ok: bool) -> SqlResult<Value> {
+    let name = c.text(0)?;
+    match c.ctx.caller.setting(name)? {
+        Some(value) => Ok(Value::Text(value)),
+        None if missing_ok => Ok(Value::Null),
+        None => Err(SqlError::new(
+            sqlstate::UNDEFINED_OBJECT,
+            format!("unrecognized configuration parameter \"{name}\""),
+        )),
+    }
+}
+
+/// A value that is NULL resets the setting.
+fn set_config(c: &Call<'_>) -> SqlResult<Value> {
+    if c.is_null(0) {
+        return Err(SqlError::new("22004", "SET requires parameter name"));
+    }
+    let value = if c.is_null(1) { None } else { Some(c.text(1)?) };
+    let local = !c.is_null(2) && c.bool(2)?;
+    c.ctx.caller.set(c.text(0)?, value, local).map(Value::Text)
 }
 
 functions! {
@@ -16,4 +40,8 @@ functions! {
     743 SESSION_USER "session_user" () -> Text = |c| Ok(Value::Text(c.ctx.user.into())), stable;
     744 NUM_NULLS "num_nulls" (Any) -> Int4 = |c| count_nulls(c.args, true), variadic, lax;
     745 NUM_NONNULLS "num_nonnulls" (Any) -> Int4 = |c| count_nulls(c.args, false), variadic, lax;
+    1300 CURRENT_SETTING "current_setting" (Text) -> Text = |c| current_setting(c, false), stable, asks;
+    1301 CURRENT_SETTING_OR_NULL "current_setting" (Text, Bool) -> Text
+        = |c| current_setting(c, c.bool(1)?), stable, asks;
+    1302 SET_CONFIG "set_config" (Text, Text, Bool) -> Text = |c| set_config(c), volatile, lax, asks;
 }

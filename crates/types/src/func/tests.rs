@@ -239,6 +239,7 @@ fn the_context_is_what_the_clock_functions_read() {
         database: "d",
         version: "v",
         limits: Limits::NONE,
+        caller: &super::NoCaller,
     };
     let run = |f| call(f, &[], &ctx).expect("no arguments, no errors");
     assert_eq!(run(id::NOW), Value::Timestamptz(86_400_000_001));

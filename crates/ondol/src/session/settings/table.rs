@@ -1,0 +1,353 @@
+//! The settings that there are, as data: PostgreSQL's (`ondol_types::known`) and the one of our own, each
+//! with what is done about it.
+use super::number::{self, Unit};
+use ondol_types::datetime::zone;
+use ondol_types::known::{self, KnownSetting, SettingContext, SettingKind};
+use ondol_types::{SqlError, SqlResult, sqlstate};
+use std::borrow::Cow;
+use std::sync::LazyLock;
+
+/// Threads at most.
+const MOST_THREADS: i64 = 1024;
+
+/// What is done about the value that a setting is given, once it is one of its kind's.
+#[derive(Clone, Copy)]
+enum Rule {
+    /// It is obeyed.
+    Obeyed,
+    /// Only what is done anyway can be asked for.
+    Fixed,
+    /// It is made the setting's value, or refused.
+    Own(fn(&Setting, &str) -> SqlResult<String>),
+}
+
+/// What is done about those that a session may change; of all others it is nothing ([`Rule::Fixed`]).
+const RULES: &[(&str, Rule)] = &[
+    ("application_name", Rule::Obeyed),
+    ("check_function_bodies", Rule::Obeyed),
+    ("client_encoding", Rule::Own(encoding)),
+    ("client_min_messages", Rule::Obeyed),
+    ("datestyle", Rule::Own(date_style)),
+    ("default_transaction_isolation", Rule::Obeyed),
+    ("default_transaction_read_only", Rule::Obeyed),
+    // Strings that are not escaped have no escapes to warn of.
+    ("escape_string_warning", Rule::Obeyed),
+    ("extra_float_digits", Rule::Own(float_digits)),
+    ("lock_timeout", Rule::Obeyed),
+    ("max_parallel_workers_per_gather", Rule::Own(threads_given)),
+    ("min_parallel_table_scan_size", Rule::Obeyed),
+    ("role", Rule::Own(role)),
+    // There are no policies that it could switch off.
+    ("row_security", Rule::Obeyed),
+    ("search_path", Rule::Own(search_path)),
+    ("session_authorization", Rule::Own(role)),
+    ("statement_timeout", Rule::Obeyed),
+    ("synchronous_commit", Rule::Obeyed),
+    ("timezone", Rule::Own(time_zone)),
+    ("transaction_isolation", Rule::Obeyed),
+    ("transaction_read_only", Rule::Obeyed),
+];
+
+/// What a session finds where PostgreSQL's server would say something else.
+const DEFAULTS: &[(&str, &str)] = &[
+    ("search_path", "public"),
+    ("server_version", concat!("15.0 (Ondol ", env!("CARGO_PKG_VERSION"), ")")),
+    ("server_version_num", "150000"),
+    ("session_authorization", crate::session::runtime::USER),
+    // Nobody connects over the network, and nothing runs besides.
+    ("autovacuum", "off"),
+    ("max_parallel_workers", "1024"),
+    ("sort_mem", "4096"),
+    ("vacuum_mem", "65536"),
+];
+
+/// Settings that PostgreSQL has not.
+const OWN: &[KnownSetting] = &[KnownSetting {
+    name: "log_ring",
+    kind: SettingKind::Text,
+    unit: "",
+    context: SettingContext::Internal,
+    context_name: "internal",
+    category: "Preset Options",
+    least: "",
+    most: "",
+    choices: "",
+    default: "off",
+    about: "Shows the ring that the log is on, and what its commits survive.",
+    more: "",
+}];
+
+pub(super) struct Setting {
+    pub known: KnownSetting,
+    /// The name in lower case, by which it is found.
+    pub key: String,
+    pub default: Cow<'static, str>,
+    pub unit: Unit,
+    rule: Rule,
+}
+
+/// In the order of their names without regard to case, as PostgreSQL sorts SHOW ALL.
+static TABLE: LazyLock<Vec<Setting>> = LazyLock::new(|| {
+    let mut table: Vec<Setting> = known::settings().chain(OWN.iter().copied()).map(Setting::new).collect();
+    table.sort_by(|a, b| a.key.cmp(&b.key));
+    table
+});
+
+pub(super) fn all() -> &'static [Setting] {
+    &TABLE
+}
+
+/// The place of a setting, by its name in lower case.
+pub(super) fn place(key: &str) -> Option<usize> {
+    TABLE.binary_search_by(|s| s.key.as_str().cmp(key)).ok()
+}
+
+impl Setting {
+    fn new(known: KnownSetting) -> Setting {
+        let key = known.name.to_ascii_lowercase();
+        let rule = RULES.iter().find(|r| r.0 == key).map_or(Rule::Fixed, |r| r.1);
+        let default = match key.as_str() {
+            "max_parallel_workers_per_gather" => threads().into(),
+            _ => DEFAULTS.iter().find(|d| d.0 == key).map_or(known.default, |d| d.1).into(),
+        };
+        Setting { unit: Unit::of(known.unit), known, key, default, rule }
+    }
+
+    /// Not for SHOW ALL.
+    pub fn is_hidden(&self) -> bool {
+        self.known.category.is_empty()
+    }
+
+    /// Whether a session can give it another value.
+    pub fn changes(&self) -> bool {
+        self.known.context == SettingContext::User && !matches!(self.rule, Rule::Fixed)
+    }
+
+    pub fn choices(&self) -> Vec<&'static str> {
+        self.known.choices.split(',').filter(|c| !c.is_empty()).collect()
+    }
+
+    /// A value as SHOW gives it.
+    pub fn shown(&self, value: &str) -> String {
+        match self.known.kind {
+            SettingKind::Integer => {
+                value.parse().map_or_else(|_| value.into(), |n| number::show_integer(n, self.unit))
+            }
+            SettingKind::Real => {
+                value.parse().map_or_else(|_| value.into(), |n| number::show_real(n, self.unit))
+            }
+            _ => value.to_string(),
+        }
+    }
+
+    /// Whether a session may change it; `name` is what the statement calls it.
+    pub fn may_change(&self, name: &str) -> SqlResult<()> {
+        let when = match self.known.context {
+            SettingContext::Internal => "cannot be changed",
+            SettingContext::Postmaster => "cannot be changed without restarting the server",
+            SettingContext::Sighup => "cannot be changed now",
+            SettingContext::Backend => "cannot be set after connection start",
+            SettingContext::User => return Ok(()),
+        };
+        Err(SqlError::new("55P02", format!("parameter \"{name}\" {when}")))
+    }
+
+    /// The value that a text is; `name` is what the statement calls the setting.
+    pub fn value(&self, name: &str, given: &str) -> SqlResult<String> {
+        let invalid = || invalid(name, given);
+        let value = match self.known.kind {
+            SettingKind::Bool => {
+                let on = boolean(given).ok_or_else(|| {
+                    let message = format!("parameter \"{name}\" requires a Boolean value");
+                    SqlError::new(sqlstate::INVALID_PARAMETER_VALUE, message)
+                })?;
+                if on { "on" } else { "off" }.to_string()
+            }
+            SettingKind::Integer => {
+                let n = number::integer(given, self.unit).map_err(|hint| hinted(invalid(), hint))?;
+                let (least, most) = self.range();
+                if n < least as i64 || n > most as i64 {
+                    return Err(self.outside(name, &n.to_string()));
+                }
+                n.to_string()
+            }
+            SettingKind::Real => {
+                let n = number::real(given, self.unit).map_err(|hint| hinted(invalid(), hint))?;
+                let (least, most) = self.range();
+                if !(least..=most).contains(&n) {
+                    return Err(self.outside(name, &number::show(n)));
+                }
+                number::show(n)
+            }
+            SettingKind::Choice => self
+                .choice(given)
+                .ok_or_else(|| invalid().hint(format!("Available values: {}.", self.choices().join(", "))))?,
+            SettingKind::Text => given.to_string(),
+        };
+        match self.rule {
+            Rule::Obeyed => Ok(value),
+            Rule::Own(rule) => rule(self, &value),
+            Rule::Fixed if value == self.default => Ok(value),
+            Rule::Fixed => Err(self.unsupported(given)),
+        }
+    }
+
+    fn choice(&self, given: &str) -> Option<String> {
+        let lower = given.to_ascii_lowercase();
+        let choices = self.choices();
+        let word = match lower.as_str() {
+            "true" | "yes" | "1" if choices.contains(&"on") => "on",
+            "false" | "no" | "0" if choices.contains(&"off") => "off",
+            "debug" if choices.contains(&"debug2") => "debug2",
+            word => choices.into_iter().find(|c| *c == word)?,
+        };
+        Some(word.to_string())
+    }
+
+    fn range(&self) -> (f64, f64) {
+        if self.key == "max_parallel_workers_per_gather" {
+            return (0.0, MOST_THREADS as f64);
+        }
+        (self.known.least.parse().unwrap_or(f64::MIN), self.known.most.parse().unwrap_or(f64::MAX))
+    }
+
+    fn outside(&self, name: &str, n: &str) -> SqlError {
+        let unit = if self.known.unit.is_empty() { String::new() } else { format!(" {}", self.known.unit) };
+        let (least, most) = match self.key.as_str() {
+            "max_parallel_workers_per_gather" => ("0".into(), MOST_THREADS.to_string()),
+            _ => (self.known.least.to_string(), self.known.most.to_string()),
+        };
+        SqlError::new(
+            sqlstate::INVALID_PARAMETER_VALUE,
+            format!("{n}{unit} is outside the valid range for parameter \"{name}\" ({least} .. {most})"),
+        )
+    }
+
+    fn unsupported(&self, given: &str) -> SqlError {
+        SqlError::unsupported(match self.default.is_empty() {
+            true => format!("a value of {}", self.known.name),
+            false => format!("{} other than {}", self.known.name, self.shown(&self.default)),
+        })
+        .detail(format!("\"{given}\" was asked for."))
+    }
+
+    /// An error of a value that the setting itself finds wrong.
+    fn invalid(&self, given: &str) -> SqlError {
+        invalid(self.known.name, given)
+    }
+
+    /// One of several spellings of the default.
+    fn spelled(&self, given: &str, spellings: &[&str]) -> bool {
+        spellings.contains(&given.to_ascii_lowercase().as_str())
+    }
+}
+
+fn invalid(name: &str, given: &str) -> SqlError {
+    SqlError::new(
+        sqlstate::INVALID_PARAMETER_VALUE,
+        format!("invalid value for parameter \"{name}\": \"{given}\""),
+    )
+}
+
+fn hinted(error: SqlError, hint: Option<&'static str>) -> SqlError {
+    match hint {
+        Some(hint) => error.hint(hint),
+        None => error,
+    }
+}
+
+/// PostgreSQL's spellings of booleans in settings.
+fn boolean(value: &str) -> Option<bool> {
+    let v = value.to_ascii_lowercase();
+    let prefix = |of: &str, least: usize| v.len() >= least && of.starts_with(&v);
+    if v == "1" || prefix("true", 1) || prefix("yes", 1) || prefix("on", 2) {
+        Some(true)
+    } else if v == "0" || prefix("false", 1) || prefix("no", 1) || prefix("off", 2) {
+        Some(false)
+    } else {
+        None
+    }
+}
+
+/// The default: the cores, if there are several.
+fn threads() -> String {
+    let cores = ondol_base::thread::parallelism();
+    if cores > 1 && cfg!(feature = "scan") { cores.min(MOST_THREADS as usize) } else { 0 }.to_string()
+}
+
+fn threads_given(s: &Setting, value: &str) -> SqlResult<String> {
+    match cfg!(not(feature = "scan")) && value != "0" {
+        true => Err(SqlError::unsupported(format!("{} = {value}", s.known.name))
+            .detail("This build is without cargo's feature \"scan\".")),
+        false => Ok(value.to_string()),
+    }
+}
+
+/// PostgreSQL compares names of encodings by their letters and digits.
+fn encoding(s: &Setting, value: &str) -> SqlResult<String> {
+    const FAMILIES: &[&str] = &[
+        "alt", "big5", "euc", "gb18030", "gbk", "iso8859", "johab", "koi8", "latin", "mskanji", "mule",
+        "shiftjis", "sjis", "sqlascii", "tcvn", "uhc", "vscii", "win", "abc",
+    ];
+    let name: String =
+        value.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase();
+    if matches!(name.as_str(), "utf8" | "unicode") {
+        return Ok(s.default.to_string());
+    }
+    Err(match FAMILIES.iter().any(|f| name.starts_with(f)) {
+        true => s.unsupported(value),
+        false => s.invalid(value),
+    })
+}
+
+fn date_style(s: &Setting, value: &str) -> SqlResult<String> {
+    if s.spelled(value, &["iso", "iso, mdy", "iso,mdy", "mdy", "mdy, iso", "mdy,iso"]) {
+        return Ok(s.default.to_string());
+    }
+    for word in value.split(',').map(|w| w.trim().to_ascii_lowercase()) {
+        let known = matches!(&*word, "iso" | "sql" | "ymd" | "dmy" | "mdy" | "us" | "default")
+            || ["postgres", "german", "euro", "noneuro"].iter().any(|w| word.starts_with(w));
+        if !known {
+            return Err(s.invalid(value).detail(format!("Unrecognized key word: \"{word}\".")));
+        }
+    }
+    Err(s.unsupported(value))
+}
+
+fn float_digits(s: &Setting, value: &str) -> SqlResult<String> {
+    // More digits than are needed are never shown.
+    match value {
+        "1" | "2" | "3" => Ok(value.to_string()),
+        _ => Err(s.unsupported(value)),
+    }
+}
+
+fn search_path(s: &Setting, value: &str) -> SqlResult<String> {
+    match s.spelled(value, &["public", "\"$user\", public", "\"$user\",public"]) {
+        true => Ok(s.default.to_string()),
+        false => Err(s.unsupported(value)),
+    }
+}
+
+/// There is one user.
+fn role(s: &Setting, value: &str) -> SqlResult<String> {
+    match value == crate::session::runtime::USER || s.key == "role" && value == "none" {
+        true => Ok(value.to_string()),
+        false => {
+            Err(SqlError::new(sqlstate::INVALID_PARAMETER_VALUE, format!("role \"{value}\" does not exist")))
+        }
+    }
+}
+
+/// A zone may be a number of hours as well.
+fn time_zone(s: &Setting, value: &str) -> SqlResult<String> {
+    let name = value.to_ascii_lowercase();
+    if s.spelled(value, &["utc", "etc/utc", "gmt", "z", "zulu", "0"]) {
+        return Ok(s.default.to_string());
+    }
+    let hours = value.trim().starts_with(|c: char| c.is_ascii_digit() || c == '-' || c == '+');
+    match hours || zone::is_known(&name) || zone::offset(&name).is_some() {
+        true => Err(s.unsupported(value)),
+        false => Err(s.invalid(value)),
+    }
+}
